@@ -1,0 +1,49 @@
+# Layers: folder = layer = target = include prefix = namespace.
+#
+#   qm_add_layer(NAME wire RANK 0 SOURCES a.cpp HEADERS include/qm/wire/a.hpp USES ...)
+#
+# makes the library qm_<NAME> (alias quartermaster::<NAME>) whose public headers are the HEADERS below include/, and
+# refuses at configure time to let it use a layer of the same or a higher rank. Include paths come from USES alone - the
+# repository root is never one - so an upward #include does not compile either.
+
+add_library(qm_flags INTERFACE)
+target_compile_features(qm_flags INTERFACE cxx_std_20)
+target_compile_options(qm_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Wextra-semi -Werror>)
+if(CMAKE_CROSSCOMPILING)
+  target_compile_options(qm_flags INTERFACE
+    ${QM_ARCH_FLAGS} -mcmodel=medany -fno-pie
+    $<$<COMPILE_LANGUAGE:CXX>:-ffreestanding -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-omit-frame-pointer
+      -fno-optimize-sibling-calls -ftls-model=local-exec -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+      -fno-stack-protector -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
+else()
+  target_compile_options(qm_flags INTERFACE -fno-omit-frame-pointer -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+endif()
+if(QM_SANITIZE)
+  target_compile_options(qm_flags INTERFACE -fsanitize=${QM_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(qm_flags INTERFACE -fsanitize=${QM_SANITIZE})
+endif()
+
+function(qm_add_layer)
+  cmake_parse_arguments(PARSE_ARGV 0 L "" "NAME;RANK" "SOURCES;HEADERS;USES")
+  set(target qm_${L_NAME})
+  if(L_SOURCES)
+    add_library(${target} STATIC ${L_SOURCES})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PRIVATE qm_flags)
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  add_library(quartermaster::${L_NAME} ALIAS ${target})
+  target_compile_features(${target} ${scope} cxx_std_20)
+  target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS include FILES ${L_HEADERS})
+  set_target_properties(${target} PROPERTIES QM_RANK ${L_RANK} VERIFY_INTERFACE_HEADER_SETS ON)
+  foreach(used IN LISTS L_USES)
+    get_target_property(rank qm_${used} QM_RANK)
+    if(NOT rank LESS L_RANK)
+      message(FATAL_ERROR "layer ${L_NAME} (rank ${L_RANK}) must not use layer ${used} (rank ${rank})")
+    endif()
+    target_link_libraries(${target} ${scope} qm_${used})
+  endforeach()
+endfunction()

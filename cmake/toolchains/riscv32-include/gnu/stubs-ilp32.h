@@ -1,0 +1,1 @@
+/* Empty on purpose: see ../../riscv32.cmake. */

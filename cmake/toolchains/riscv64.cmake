@@ -1,0 +1,11 @@
+# Debian's linux-gnu cross compiler, used freestanding: it is the one that ships the C++ standard headers.
+# Another compiler that does (any riscv64-*-elf-g++ with libstdc++) is named by -DQM_CROSS_PREFIX=riscv64-...-
+set(CMAKE_SYSTEM_NAME Generic)
+set(CMAKE_SYSTEM_PROCESSOR riscv64)
+set(QM_CROSS_PREFIX riscv64-linux-gnu- CACHE STRING "Prefix of the cross compiler's program names")
+set(CMAKE_C_COMPILER ${QM_CROSS_PREFIX}gcc)
+set(CMAKE_CXX_COMPILER ${QM_CROSS_PREFIX}g++)
+set(CMAKE_ASM_COMPILER ${QM_CROSS_PREFIX}gcc)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+set(QM_ARCH_FLAGS -march=rv64gc -mabi=lp64d)
+set(QM_XLEN 64)

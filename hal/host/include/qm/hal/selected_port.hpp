@@ -1,0 +1,44 @@
+#pragma once
+/// The host port: a thread stands for a hart, "interrupts masked" means holding the hart's own mutex, and an IPI takes the
+/// other hart's mutex and serves its box on its behalf. ThreadSanitizer understands all of it.
+
+#include <qm/hal/port.hpp>
+
+namespace qm::hal {
+
+struct Port : PortDefaults {
+  enum class InterruptState : bool { kMasked, kEnabled };
+
+  static unsigned hart_index() noexcept;
+  static InterruptState mask_interrupts() noexcept;
+  static void restore_interrupts(InterruptState state) noexcept;
+  static bool were_enabled(InterruptState state) noexcept { return state == InterruptState::kEnabled; }
+  static std::uint64_t ticks() noexcept;
+  static void send_ipi(unsigned hart) noexcept;
+  [[noreturn]] static void fatal(const char* reason) noexcept;
+
+  static std::uint64_t tick_rate() noexcept { return 1'000'000'000; }
+  static StackBounds stack_bounds(std::uintptr_t frame) noexcept;
+  static std::size_t context_label(std::span<char> label) noexcept;
+  static void wait_for_interrupt() noexcept;
+  static void relax() noexcept;
+};
+
+/// Makes the calling thread stand for hart @p hart and brings that hart online; the destructor takes it offline. The
+/// program's first thread is hart 0 without it.
+class HostHart {
+ public:
+  explicit HostHart(unsigned hart) noexcept;
+  ~HostHart();
+  HostHart(const HostHart&) = delete;
+  HostHart& operator=(const HostHart&) = delete;
+
+ private:
+  unsigned previous_;
+};
+
+/// Replaces what fatal() does: tests catch the report instead of ending the process. Must not return normally.
+using FatalHandler = void (*)(const char* reason);
+void set_fatal_handler(FatalHandler handler) noexcept;
+
+}  // namespace qm::hal

@@ -1,0 +1,96 @@
+#include <qm/hal/port.hpp>
+#include <qm/hal/round.hpp>
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+namespace qm::hal {
+namespace {
+
+std::array<std::mutex, Port::kMaxHarts> hart_mutex;
+thread_local unsigned hart = 0;
+thread_local bool masked = false;
+FatalHandler fatal_handler = nullptr;
+
+}  // namespace
+
+unsigned Port::hart_index() noexcept { return hart; }
+
+Port::InterruptState Port::mask_interrupts() noexcept {
+  if (masked) return InterruptState::kMasked;
+  hart_mutex[hart].lock();
+  masked = true;
+  return InterruptState::kEnabled;
+}
+
+void Port::restore_interrupts(InterruptState state) noexcept {
+  if (state == InterruptState::kMasked) return;
+  masked = false;
+  hart_mutex[hart].unlock();
+}
+
+std::uint64_t Port::ticks() noexcept {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+void Port::send_ipi(unsigned target) noexcept {
+  if (masked || target == hart) return;  // an answer: the initiator polls its boxes
+  // While this thread holds the target's mutex it stands for that hart, so that locks taken below mask nothing further.
+  const std::lock_guard hold(hart_mutex[target]);
+  const unsigned self = hart;
+  hart = target;
+  masked = true;
+  on_ipi(target);
+  masked = false;
+  hart = self;
+}
+
+void Port::fatal(const char* reason) noexcept {
+  if (fatal_handler != nullptr) fatal_handler(reason);
+  std::fprintf(stderr, "fatal: %s\n", reason);
+  std::abort();
+}
+
+StackBounds Port::stack_bounds(std::uintptr_t frame) noexcept {
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
+  void* low = nullptr;
+  std::size_t bytes = 0;
+  pthread_attr_getstack(&attributes, &low, &bytes);
+  pthread_attr_destroy(&attributes);
+  const StackBounds bounds{reinterpret_cast<std::uintptr_t>(low), reinterpret_cast<std::uintptr_t>(low) + bytes};
+  return frame >= bounds.low && frame < bounds.high ? bounds : StackBounds{};
+}
+
+std::size_t Port::context_label(std::span<char> label) noexcept {
+  static constexpr char kText[] = "thread";
+  const std::size_t length = label.size() < sizeof kText - 1 ? label.size() : sizeof kText - 1;
+  std::memcpy(label.data(), kText, length);
+  return length;
+}
+
+void Port::wait_for_interrupt() noexcept { sched_yield(); }
+
+void Port::relax() noexcept { sched_yield(); }
+
+HostHart::HostHart(unsigned index) noexcept : previous_(hart) {
+  hart = index;
+  hart_online(index);
+}
+
+HostHart::~HostHart() {
+  hart_offline(hart);
+  hart = previous_;
+}
+
+void set_fatal_handler(FatalHandler handler) noexcept { fatal_handler = handler; }
+
+}  // namespace qm::hal

@@ -1,0 +1,45 @@
+#pragma once
+/// What Quartermaster keeps per hart outside any cache: a hart-local block, and the set of harts that are online.
+///
+/// On the target `thread_local` is hart-local (`tp` points at the hart's own copy); on the host a thread stands for a hart.
+
+#include <atomic>
+#include <cstdint>
+
+#include <qm/hal/port.hpp>
+
+namespace qm::hal {
+
+/// A hart's own block. Only the hart itself touches it.
+struct HartLocal {
+  std::uint32_t lock_depth = 0;  ///< allocator locks held; a round must not start above 0
+  std::uint32_t trap_depth = 0;  ///< trap handlers entered and not left; the port's trap entry counts
+  bool reclaiming = false;       ///< a reclaim is under way on this hart, so that it does not recurse
+};
+
+#if defined(QM_TARGET)
+extern constinit thread_local HartLocal hart_local_block;
+inline HartLocal& hart_local() noexcept { return hart_local_block; }
+#else
+HartLocal& hart_local() noexcept;
+#endif
+
+/// Brings hart @p hart into rounds. Called on that hart, before it first allocates, after the port can tell its index.
+/// Pairs with the round's look at the set: a hart that comes up during a round is either visited, or sees what the round's
+/// initiator had published before (both sides put a full fence between their store and their load).
+void hart_online(unsigned hart) noexcept;
+
+/// Takes hart @p hart out of rounds. Called on that hart, after its magazines were drained.
+void hart_offline(unsigned hart) noexcept;
+
+/// The harts that are online.
+[[nodiscard]] HartMask online_harts() noexcept;
+
+/// Says that the system is going down: every wait in the allocator looks at this and gives up. Set once, never cleared.
+void enter_panic() noexcept;
+[[nodiscard]] bool in_panic() noexcept;
+
+/// Whether the caller may wait for another hart: interrupts enabled, no allocator lock held, not in a trap handler, no panic.
+[[nodiscard]] bool may_wait() noexcept;
+
+}  // namespace qm::hal
