@@ -2,7 +2,7 @@
 /// The host port: a thread stands for a hart, "interrupts masked" means holding the hart's own mutex, and an IPI takes the
 /// other hart's mutex and serves its box on its behalf. ThreadSanitizer understands all of it.
 
-#include <qm/hal/port.hpp>
+#include <qm/hal/port_contract.hpp>
 
 namespace qm::hal {
 

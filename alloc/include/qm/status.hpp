@@ -1,0 +1,23 @@
+#pragma once
+/// What the allocator answers where nullptr does not say enough.
+
+#include <cstdint>
+
+namespace qm {
+
+enum class Status : std::uint8_t {
+  kOk,
+  kInvalid,    ///< an argument that can never be right: size 0, an alignment that is no power of two, an overflow, a bad name
+  kDuplicate,  ///< the name is taken
+  kOverlap,    ///< the range overlaps what the arena has
+  kNoMemory,   ///< the source cannot supply it
+  kBusy,       ///< still in use: nothing was freed
+  kNotFound,   ///< nothing of that description: an address that is not allocated, a name that does not exist
+  kMismatch,   ///< the address is known, with another size or in another cache
+  kTimedOut,   ///< a hart did not answer in time
+  kUnsafe,     ///< the caller's context does not allow it (interrupt handler, lock held, interrupts masked, panic)
+  kRefused,    ///< the object's flags forbid it, as tracing a no-trace cache
+  kAborted,    ///< the caller's abort test said so
+};
+
+}  // namespace qm

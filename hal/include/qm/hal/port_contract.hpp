@@ -1,0 +1,77 @@
+#pragma once
+/// The port: what a platform supplies to Quartermaster, and nothing else.
+///
+/// A port is a class of static functions named `qm::hal::Port`, defined by the header <qm/hal/selected_port.hpp> of the one
+/// port that the build selects (folders hal/host, hal/qemu_virt, hal/template). Selection is by include path, so that every
+/// call is resolved at compile time and may be inlined. Six functions are required; `PortDefaults` has the rest.
+///
+///     struct Port : PortDefaults { ... };
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace qm::hal {
+
+/// A set of harts, bit h for hart index h.
+using HartMask = std::uint32_t;
+
+/// A stack, [low, high). Both 0: not known.
+struct StackBounds {
+  std::uintptr_t low = 0;
+  std::uintptr_t high = 0;
+};
+
+/// What a port may leave out.
+struct PortDefaults {
+  /// Most harts this image can use, 1 to 32. A compile-time maximum: the arrays of the round and the masks have this size.
+  static constexpr unsigned kMaxHarts = 8;
+
+  /// Rate of ticks(), in Hz.
+  static std::uint64_t tick_rate() noexcept { return 10'000'000; }
+
+  /// The stack that contains frame pointer @p frame, so that a walk over frames cannot leave it.
+  /// @returns {0, 0} where the port does not know: the walk then records the first return address only.
+  static StackBounds stack_bounds(std::uintptr_t frame) noexcept {
+    (void)frame;
+    return {};
+  }
+
+  /// Writes a label of the running context, "boot", "task NAME", "irq N from task NAME", ... without the hart and without a
+  /// final zero. Called with interrupts masked; must not block or allocate.
+  /// @returns the number of characters written, at most label.size().
+  static std::size_t context_label(std::span<char> label) noexcept {
+    (void)label;
+    return 0;
+  }
+
+  /// Waits until an interrupt is pending, also while interrupts are masked; may return at once. Every wait for another hart
+  /// calls it, except the wait for a lock, which is shorter than a wake-up.
+  static void wait_for_interrupt() noexcept {}
+
+  /// A hint inside a spin loop.
+  static void relax() noexcept {}
+};
+
+/// The contract. `InterruptState` is whatever mask_interrupts() needs to undo itself.
+template <class P>
+concept PortContract = std::derived_from<P, PortDefaults> &&
+    requires(unsigned hart, typename P::InterruptState state, const char* reason) {
+  /// Index of the running hart, dense from 0; below kMaxHarts. At most a few instructions: slow paths call it freely.
+  { P::hart_index() } noexcept -> std::same_as<unsigned>;
+  /// Masks interrupts on this hart. Nests: the returned state says whether they were masked already.
+  { P::mask_interrupts() } noexcept -> std::same_as<typename P::InterruptState>;
+  /// Goes back to @p state.
+  { P::restore_interrupts(state) } noexcept;
+  /// A monotonic time, the same on all harts up to a few ticks.
+  { P::ticks() } noexcept -> std::same_as<std::uint64_t>;
+  /// Makes @p hart (another than the running one) call qm::hal::on_ipi() soon, with interrupts masked.
+  { P::send_ipi(hart) } noexcept;
+  /// Stops the system: the allocator found its own state corrupt. Must not return and must not allocate.
+  { P::fatal(reason) } noexcept;
+  /// Whether @p state means that interrupts were enabled.
+  { P::were_enabled(state) } noexcept -> std::same_as<bool>;
+};
+
+}  // namespace qm::hal
