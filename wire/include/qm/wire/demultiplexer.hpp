@@ -1,0 +1,168 @@
+#pragma once
+/// Separates what comes over the line into text and frames, one byte at a time.
+///
+///     text ──ESC──▶ escape ──P──▶ introducer ──m──▶ body ──ESC──▶ body escape ──\──▶ frame, or broken
+///                                                    │ announced length reached, CRC right
+///                                                    └──▶ end ──ESC──▶ end escape ──\──▶ frame
+///
+/// Invariants
+///  1. A byte outside `ESC P ... ESC \` comes out as text, in order, none twice and none lost; other escape sequences (arrow
+///     keys) are text.
+///  2. A frame comes out iff armour, length and CRC are right, its version is spoken here and it fits the buffer.
+///  3. Each broken frame is reported once, with the first reason found, before any text that follows it. A frame whose
+///     beginning passed as text or was given up is recognised by its terminator (kTail).
+///  4. A broken string ends at `ESC \`, CR, LF, Ctrl-C, another escape sequence, or timeout(); all of these but the first are
+///     text. A complete frame whose terminator is damaged ends where its length says: text after it is kept. So what can be lost
+///     is at most the rest of the line in which a frame was cut short, and what can be added is what was left of a frame.
+///  5. Memory is the caller's buffer; a longer frame is read to its end and reported as too long.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <qm/wire/crc32.hpp>
+#include <qm/wire/frame.hpp>
+
+namespace qm::wire {
+
+/// Why a frame was not accepted.
+enum class Broken : std::uint8_t {
+  kNone,
+  kCharacter,     ///< a character that is not base64 stood in it, or its base64 is not canonical
+  kChecksum,      ///< the CRC is wrong
+  kLength,        ///< shorter or longer than its header says
+  kTooLong,       ///< intact, but longer than the buffer; header() is valid
+  kVersion,       ///< intact, but of another version; header() is valid
+  kUnterminated,  ///< intact, but not followed by `ESC \`
+  kInterrupted,   ///< CR, LF, Ctrl-C or another escape sequence inside it
+  kTimedOut,      ///< timeout() inside it
+  kForeign,       ///< a DCS string that does not begin with `m`: none of ours, or damaged there
+  kTail,          ///< `ESC \` in the text: the text since the last line end or broken frame may be the rest of a frame
+};
+
+/// @returns a short description of @p reason.
+constexpr std::string_view name(Broken reason) noexcept {
+  switch (reason) {
+    case Broken::kNone: return "intact";
+    case Broken::kCharacter: return "bad character";
+    case Broken::kChecksum: return "wrong checksum";
+    case Broken::kLength: return "wrong length";
+    case Broken::kTooLong: return "too long";
+    case Broken::kVersion: return "other version";
+    case Broken::kUnterminated: return "not terminated";
+    case Broken::kInterrupted: return "interrupted";
+    case Broken::kTimedOut: return "timed out";
+    case Broken::kForeign: return "foreign string";
+    case Broken::kTail: return "tail without a frame";
+  }
+  return "unknown";
+}
+
+class Demultiplexer {
+ public:
+  /// What one byte, or silence, brought: at most one frame or broken frame, and then at most two bytes of text.
+  struct Step {
+    bool frame = false;             ///< frame() is valid until the next push()
+    Broken broken = Broken::kNone;  ///< else this, unless kNone
+    std::uint8_t text_count = 0;
+    std::uint8_t text[2] = {0, 0};
+  };
+
+  /// What is known for certain of a frame that was broken as kTooLong or kVersion.
+  struct Header {
+    std::uint8_t version = 0;
+    std::uint8_t type = 0;
+    std::uint16_t sequence = 0;
+    std::uint32_t request = 0;  ///< 0 where it is not known
+  };
+
+  /// @returns the buffer that takes frames with up to @p payload_bytes.
+  static constexpr std::size_t buffer_bytes(std::size_t payload_bytes) noexcept {
+    return kHeaderBytes + payload_bytes + kCrcBytes;
+  }
+
+  /// @param[in] buffer at least buffer_bytes(0); the caller's, for as long as this lives.
+  explicit Demultiplexer(std::span<std::uint8_t> buffer) noexcept : buffer_(buffer) {}
+
+  /// Takes the next byte. Complexity: O(1). Context: one caller at a time.
+  [[nodiscard]] Step push(std::uint8_t byte) noexcept;
+
+  /// To be called when no byte has come for kSilenceMs while waiting(): gives up what was begun.
+  [[nodiscard]] Step timeout() noexcept;
+
+  /// @returns whether a byte is held back, or a frame begun, so that silence means something.
+  [[nodiscard]] bool waiting() const noexcept { return state_ != State::kText; }
+
+  /// The frame of the last step. Its payload is in the buffer.
+  [[nodiscard]] const Frame& frame() const noexcept { return frame_; }
+
+  /// The header of the last step's frame; of a broken one see Header.
+  [[nodiscard]] const Header& header() const noexcept { return header_; }
+
+  /// Counts since construction. A frame that breaks in several pieces counts once.
+  [[nodiscard]] std::uint32_t frames() const noexcept { return frames_; }
+  [[nodiscard]] std::uint32_t broken() const noexcept { return broken_; }
+
+ private:
+  enum class State : std::uint8_t {
+    kText,
+    kEscape,         // ESC held back
+    kIntroducer,     // ESC P seen
+    kBody,           // ESC P m seen
+    kBodyEscape,     // ESC in the body
+    kEnd,            // an intact frame's last character seen
+    kEndEscape,      // and ESC
+    kEndIntroducer,  // and ESC P: a new frame, or a damaged terminator
+    kEndOther,       // and another byte, held back
+  };
+
+  Step text(std::uint8_t byte) noexcept;
+  Step in_body(std::uint8_t byte) noexcept;
+  Step in_end(std::uint8_t byte) noexcept;
+  Step give_up(Broken reason) noexcept;
+  Step finish() noexcept;
+  void begin(bool inside_another) noexcept;
+  void decode(std::uint8_t character) noexcept;
+  void store(std::uint8_t byte) noexcept;
+  [[nodiscard]] bool intact() const noexcept;
+  [[nodiscard]] Broken judge() const noexcept;
+  void read_header() noexcept;
+
+  std::span<std::uint8_t> buffer_;
+  Frame frame_;
+  Header header_;
+  Crc32 crc_;
+  std::uint32_t count_ = 0;      // bytes decoded, stored or not
+  std::uint32_t announced_ = 0;  // bytes of the whole frame, as its header says
+  std::uint32_t group_ = 0;
+  std::uint32_t frames_ = 0;
+  std::uint32_t broken_ = 0;
+  std::uint8_t group_count_ = 0;
+  std::uint8_t held_ = 0;
+  State state_ = State::kText;
+  bool bad_character_ = false;
+  bool padded_ = false;
+  bool foreign_ = false;
+  bool inside_another_ = false;  // this string began where a frame was broken: not a frame of its own unless it proves to be
+  bool tail_counted_ = false;    // a broken frame has been counted, and its rest may still come
+};
+
+/// Counts the frames that a receiver has missed, from their sequence numbers.
+class SequenceCheck {
+ public:
+  /// @returns the number of frames lost before the one numbered @p sequence; 0 for the first ever. At most 65535: more cannot
+  ///          be told from fewer.
+  std::uint16_t lost_before(std::uint16_t sequence) noexcept {
+    const std::uint16_t lost = started_ ? static_cast<std::uint16_t>(sequence - expected_) : std::uint16_t{0};
+    started_ = true;
+    expected_ = static_cast<std::uint16_t>(sequence + 1);
+    return lost;
+  }
+
+ private:
+  std::uint16_t expected_ = 0;
+  bool started_ = false;
+};
+
+}  // namespace qm::wire

@@ -1,0 +1,166 @@
+#include <qm/wire/frame.hpp>
+
+#include <qm/wire/crc32.hpp>
+
+namespace qm::wire {
+namespace {
+
+constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Collects characters and hands them on when 64 have come together.
+class Pieces {
+ public:
+  Pieces(PieceSink sink, void* context) noexcept : sink_(sink), context_(context) {}
+
+  void put(char character) noexcept {
+    buffer_[count_++] = character;
+    if (count_ == sizeof buffer_) flush();
+  }
+  void flush() noexcept {
+    if (count_ != 0) sink_(context_, {buffer_, count_});
+    count_ = 0;
+  }
+
+ private:
+  PieceSink sink_;
+  void* context_;
+  std::size_t count_ = 0;
+  char buffer_[64];
+};
+
+/// Base64, three bytes at a time.
+class Armour {
+ public:
+  explicit Armour(Pieces& out) noexcept : out_(out) {}
+
+  void put(std::uint8_t byte) noexcept {
+    group_ = group_ << 8 | byte;
+    if (++count_ == 3) finish();
+  }
+  /// Writes what is left, padded. Without a rest it writes nothing.
+  void finish() noexcept {
+    if (count_ == 0) return;
+    const std::uint32_t group = group_ << (8 * (3 - count_));
+    for (unsigned i = 0; i < 4; ++i) out_.put(i <= count_ ? kAlphabet[group >> (18 - 6 * i) & 63] : '=');
+    group_ = count_ = 0;
+  }
+
+ private:
+  Pieces& out_;
+  std::uint32_t group_ = 0;
+  unsigned count_ = 0;
+};
+
+void store16(std::uint8_t* at, std::uint32_t value) noexcept {
+  at[0] = static_cast<std::uint8_t>(value);
+  at[1] = static_cast<std::uint8_t>(value >> 8);
+}
+void store32(std::uint8_t* at, std::uint32_t value) noexcept {
+  store16(at, value);
+  store16(at + 2, value >> 16);
+}
+std::uint16_t load16(const std::uint8_t* at) noexcept { return static_cast<std::uint16_t>(at[0] | at[1] << 8); }
+std::uint32_t load32(const std::uint8_t* at) noexcept {
+  return load16(at) | static_cast<std::uint32_t>(load16(at + 2)) << 16;
+}
+
+std::span<const std::uint8_t> pack_text(std::span<std::uint8_t> out, std::size_t fixed, std::string_view text) noexcept {
+  const std::size_t room = out.size() - fixed;
+  const std::size_t length = text.size() < room ? text.size() : room;
+  for (std::size_t i = 0; i < length; ++i) out[fixed + i] = static_cast<std::uint8_t>(text[i]);
+  return out.first(fixed + length);
+}
+
+}  // namespace
+
+bool emit(const Frame& frame, PieceSink sink, void* context) noexcept {
+  if (frame.payload.size() > kMaxPayloadBytes) return false;
+  std::uint8_t header[kHeaderBytes];
+  header[0] = kProtocolVersion;
+  header[1] = static_cast<std::uint8_t>(frame.type);
+  store16(header + 2, frame.sequence);
+  store32(header + 4, frame.request);
+  store16(header + 8, static_cast<std::uint32_t>(frame.payload.size()));
+  Crc32 crc;
+  crc.add(header);
+  crc.add(frame.payload);
+  std::uint8_t trailer[kCrcBytes];
+  store32(trailer, crc.value());
+
+  Pieces out(sink, context);
+  for (const char character : std::string_view("\x1bPm")) out.put(character);
+  Armour armour(out);
+  for (const std::uint8_t byte : header) armour.put(byte);
+  for (const std::uint8_t byte : frame.payload) armour.put(byte);
+  for (const std::uint8_t byte : trailer) armour.put(byte);
+  armour.finish();
+  for (const char character : std::string_view("\x1b\\")) out.put(character);
+  out.flush();
+  return true;
+}
+
+std::size_t encode(const Frame& frame, std::span<char> out) noexcept {
+  if (frame.payload.size() > kMaxPayloadBytes || out.size() < armoured_size(frame.payload.size())) return 0;
+  std::size_t used = 0;
+  const bool sent = emit(frame, [&](std::string_view piece) {
+    for (const char character : piece) out[used++] = character;
+  });
+  return sent ? used : 0;
+}
+
+std::array<std::uint8_t, StatusPayload::kFixedBytes> pack(const StatusPayload& payload) noexcept {
+  std::array<std::uint8_t, StatusPayload::kFixedBytes> bytes;
+  store32(bytes.data(), static_cast<std::uint32_t>(payload.status));
+  store32(bytes.data() + 4, payload.flags);
+  return bytes;
+}
+
+std::span<const std::uint8_t> pack(const HelloPayload& payload, std::span<std::uint8_t> out) noexcept {
+  if (out.size() < HelloPayload::kFixedBytes) return {};
+  out[0] = payload.version;
+  out[1] = 0;
+  store16(&out[2], payload.max_payload_bytes);
+  return pack_text(out, HelloPayload::kFixedBytes, payload.text);
+}
+
+std::span<const std::uint8_t> pack(const ErrorPayload& payload, std::span<std::uint8_t> out) noexcept {
+  if (out.size() < ErrorPayload::kFixedBytes) return {};
+  store16(out.data(), static_cast<std::uint16_t>(payload.error));
+  out[2] = payload.version;
+  out[3] = 0;
+  return pack_text(out, ErrorPayload::kFixedBytes, payload.text);
+}
+
+bool unpack(std::span<const std::uint8_t> bytes, HelloPayload& payload) noexcept {
+  if (bytes.size() < HelloPayload::kFixedBytes) return false;
+  payload.version = bytes[0];
+  payload.max_payload_bytes = load16(&bytes[2]);
+  payload.text = as_text(bytes.subspan(HelloPayload::kFixedBytes));
+  return true;
+}
+
+bool unpack(std::span<const std::uint8_t> bytes, StatusPayload& payload) noexcept {
+  if (bytes.size() < StatusPayload::kFixedBytes) return false;
+  payload.status = static_cast<CommandStatus>(load32(bytes.data()));
+  payload.flags = load32(&bytes[4]);
+  return true;
+}
+
+bool unpack(std::span<const std::uint8_t> bytes, ErrorPayload& payload) noexcept {
+  if (bytes.size() < ErrorPayload::kFixedBytes) return false;
+  payload.error = static_cast<ProtocolError>(load16(bytes.data()));
+  payload.version = bytes[2];
+  payload.text = as_text(bytes.subspan(ErrorPayload::kFixedBytes));
+  return true;
+}
+
+bool is_command(std::string_view text) noexcept {
+  if (text.empty() || text.size() > kMaxCommandBytes) return false;
+  for (const char character : text) {
+    const auto code = static_cast<unsigned char>(character);
+    if (code < 0x20 || code == 0x7f) return false;
+  }
+  return true;
+}
+
+}  // namespace qm::wire
