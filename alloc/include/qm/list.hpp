@@ -13,7 +13,7 @@ struct ListNode {
 template <class T>
 class List {
  public:
-  List() noexcept { head_.next = head_.prev = &head_; }
+  constexpr List() noexcept { head_.next = head_.prev = &head_; }
   List(const List&) = delete;
   List& operator=(const List&) = delete;
 

@@ -1,0 +1,79 @@
+#pragma once
+/// Bit scans and rounding without libgcc: rv64gc has no bit-scan instruction, and libgcc's stand-in is a call and a loop.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace qm {
+
+/// Bits in a machine word; sizes and addresses have as many.
+inline constexpr unsigned kWordBits = std::numeric_limits<std::size_t>::digits;
+
+#if defined(__riscv) && !defined(__riscv_zbb)
+inline constexpr bool kHasBitScan = false;
+#else
+inline constexpr bool kHasBitScan = true;
+#endif
+
+namespace detail {
+/// A de Bruijn sequence of the word: each position of its window has other bits, so a multiplication by a power of two
+/// leaves the exponent's code in the upper bits.
+inline constexpr std::size_t kDeBruijn =
+    static_cast<std::size_t>(kWordBits == 64 ? 0x03f79d71b4cb0a89ULL : 0x077cb531ULL);
+inline constexpr unsigned kDeBruijnShift = kWordBits == 64 ? 58 : 27;
+
+struct DeBruijnTable {
+  std::uint8_t index[kWordBits] = {};
+  constexpr DeBruijnTable() noexcept {
+    for (unsigned bit = 0; bit < kWordBits; ++bit) {
+      index[(kDeBruijn << bit) >> kDeBruijnShift] = static_cast<std::uint8_t>(bit);
+    }
+  }
+};
+inline constexpr DeBruijnTable kDeBruijnTable;
+}  // namespace detail
+
+/// @returns the number of the lowest set bit of @p word, which is not 0.
+/// Complexity: 6 instructions where there is no bit-scan instruction.
+[[nodiscard]] constexpr unsigned lowest_bit(std::size_t word) noexcept {
+  if constexpr (kHasBitScan) {
+    return static_cast<unsigned>(std::countr_zero(word));
+  } else {
+    return detail::kDeBruijnTable.index[((word & (~word + 1)) * detail::kDeBruijn) >> detail::kDeBruijnShift];
+  }
+}
+
+/// @returns the number of the highest set bit of @p word, which is not 0.
+[[nodiscard]] constexpr unsigned floor_log2(std::size_t word) noexcept {
+  if constexpr (kHasBitScan) {
+    return kWordBits - 1 - static_cast<unsigned>(std::countl_zero(word));
+  } else {
+    for (unsigned shift = 1; shift < kWordBits; shift *= 2) word |= word >> shift;
+    return lowest_bit(word - (word >> 1));
+  }
+}
+
+/// @returns the smallest n with 2^n >= @p word, which is not 0; kWordBits above 2^(kWordBits - 1).
+[[nodiscard]] constexpr unsigned ceil_log2(std::size_t word) noexcept {
+  return word == 1 ? 0 : floor_log2(word - 1) + 1;
+}
+
+[[nodiscard]] constexpr bool is_power_of_two(std::size_t word) noexcept {
+  return word != 0 && (word & (word - 1)) == 0;
+}
+
+/// @returns @p value rounded up to a multiple of @p unit (any integer above 0); 0 for 0 and where it does not fit a word.
+[[nodiscard]] constexpr std::size_t round_up(std::size_t value, std::size_t unit) noexcept {
+  const std::size_t rest = value % unit;
+  if (rest == 0) return value;
+  const std::size_t rounded = value + (unit - rest);
+  return rounded < value ? 0 : rounded;
+}
+
+[[nodiscard]] constexpr std::size_t round_down(std::size_t value, std::size_t unit) noexcept {
+  return value - value % unit;
+}
+
+}  // namespace qm

@@ -1,0 +1,80 @@
+#pragma once
+/// Boundary tags: what an arena knows about one span or one segment, kept outside of what it names.
+///
+/// All arenas draw their tags from one pool. The pool is refilled with pages of the root arena, the one that holds the
+/// system's memory, and starts from a first piece that the boot code gives it:
+///
+///     static storage --> pool --> tags of the root arena --> pages of the root arena --> pool --> tags of every arena
+///
+/// A tag's links (RV64, 112 bytes; RV32, 60):
+///
+///     start size | prev next (address order) | kind owner handle | slot child[2] (trie) | ring[2] parent kid[2] largest
+///                                                                  ^ allocated: by start    ^ free: sizes, addresses
+///                                                                    free: by size            span: addresses
+///                                                                                             allocated: site
+/// Invariants
+/// - T1 The last kRootReserve tags of the pool go to the root arena only: it needs one to cut a page for the pool.
+/// - T2 Pages stay with the pool; the number of tags never falls.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace qm {
+
+class Arena;
+
+enum class TagKind : std::uint8_t { kFree, kAllocated, kSpan };
+
+/// Who asked for a segment; freeing as another owner is a mismatch.
+enum class SegmentOwner : std::uint8_t {
+  kUser,          ///< allocate() and allocate_constrained()
+  kQuantumCache,  ///< a slab of one of the arena's own quantum caches
+  kTagPool,       ///< a page of boundary tags (root arena)
+};
+
+struct BoundaryTag {
+  std::uintptr_t start;
+  std::size_t size;
+  BoundaryTag* prev;  ///< lower neighbour in address order, spans included; a span's tag stands before its first segment
+  BoundaryTag* next;
+  TagKind kind;
+  bool imported;             ///< span: it goes back to the source
+  SegmentOwner owner;        ///< allocated
+  std::uint32_t handle;      ///< allocated: trace handle, 0 = not recorded
+  BoundaryTag** slot;        ///< the word that points at this node of a trie; null: in a ring, behind a node of equal size
+  BoundaryTag* child[2];     ///< trie
+  union {
+    BoundaryTag* ring[2];    ///< free: segments of equal size, next and previous
+    std::uintptr_t site;     ///< allocated: the caller's call-site word
+  };
+  BoundaryTag* parent;       ///< address tree (free segments; spans in a tree of their own)
+  BoundaryTag* kid[2];
+  std::size_t largest;       ///< largest size in this subtree
+
+  [[nodiscard]] std::uintptr_t end() const noexcept { return start + size; }
+};
+static_assert(sizeof(BoundaryTag) <= 14 * sizeof(void*) + 4, "a boundary tag is at most 112 bytes on RV64");
+
+/// Tags that only the root arena may take.
+inline constexpr std::size_t kRootReserve = 4;
+
+/// Least number of tags in the first piece: the root's range, its spares and the reserve.
+inline constexpr std::size_t kFirstTags = 12;
+
+/// Gives the pool its first tags and forgets everything it had. Call once at boot, before the first arena.
+/// @param[in] storage memory for tags, aligned to a pointer, for ever the pool's.
+/// @param[in] bytes   at least kFirstTags * sizeof(BoundaryTag).
+void boundary_tags_initialize(void* storage, std::size_t bytes) noexcept;
+
+/// Names the arena whose pages refill the pool. It must hand out memory that may be written, and it is never destroyed.
+void boundary_tags_set_root(Arena& root) noexcept;
+
+struct BoundaryTagStats {
+  std::size_t total;    ///< tags the pool owns
+  std::size_t free;     ///< of these, in the pool; arenas hold at most kArenaSpares each without using them
+  std::size_t pages;    ///< refills from the root arena
+  std::size_t failures; ///< times the root arena could not supply a page
+};
+[[nodiscard]] BoundaryTagStats boundary_tags_stats() noexcept;
+
+}  // namespace qm

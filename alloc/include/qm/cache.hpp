@@ -1,0 +1,229 @@
+#pragma once
+/// Caches: a supply of equal-sized objects, fast on every hart, with books that can be opened.
+///
+///     allocate()                         fast path: a restartable section, no lock, no mask, no atomic
+///       allocate_slow()                  closed, or empty:
+///         Cell::take()                     the previous magazine
+///         Depot::take_full()               another hart's surplus
+///         refill() -> SlabLayer::take()    a batch, constructed, installed as a magazine
+///         reclaim()                        idle memory of every hart and cache, if the caller may wait
+///         Observer::record()               if the state word says so
+///     free()
+///       free_slow()                      closed, watching, or full:
+///         Observer::forget()               before the object is released
+///         Cell::put(), Depot               the previous magazine; full against empty
+///         SlabLayer::put()                 when no magazine is to be had
+///
+///     | Cache | Cell of hart 0 | Cell of hart 1 | ... |        one allocation of kmem_cache
+///
+/// Invariants
+/// - C1 "Acquire outside, install inside": what may be long (depot, slab, arena, constructor, reclaim) happens with
+///      interrupts as the caller had them and without the cell; its result enters the cell in a masked section that reads
+///      everything again. An interrupt in between finds a valid cell.
+/// - C2 A hart sets its bit in `magazine_harts_` before it exposes a magazine, then reads the state word again. Whoever
+///      changes the word reads the bits afterwards. So a round over the bits misses no open cell.
+/// - C3 Objects in magazines and the depot are constructed; objects in slabs are raw.
+/// - C4 What users hold = objects out of the slab layer - rounds in magazines. Exact while no operation is under way.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/call_site.hpp>
+#include <qm/magazine.hpp>
+#include <qm/observer.hpp>
+#include <qm/registry.hpp>
+#include <qm/slab.hpp>
+#include <qm/status.hpp>
+
+namespace qm {
+
+class Arena;
+class Cache;
+
+/// What an allocation may do before it fails.
+enum class Effort : std::uint8_t {
+  kAuto,     ///< as kReclaim where the context allows waiting, else as kAtomic
+  kAtomic,   ///< any context: what the own hart, the depot, the slabs and the source have
+  kReclaim,  ///< also drains idle memory of all harts and retries
+};
+
+/// @returns false if the object could not be constructed: the allocation then follows the exhaustion path.
+using Constructor = bool (*)(void* object, void* context) noexcept;
+using Destructor = void (*)(void* object, void* context) noexcept;
+
+namespace cache_flags {
+inline constexpr std::uint32_t kNoTouch = 1;       ///< objects are not memory, or must not be written while free
+inline constexpr std::uint32_t kNoTrace = 2;       ///< cannot be traced: the allocator's own
+inline constexpr std::uint32_t kQuantumCache = 4;  ///< serves an arena; set by the arena
+inline constexpr std::uint32_t kDirect = 8;        ///< no magazines: what magazines are made of
+static_assert((kNoTouch | kNoTrace | kQuantumCache | kDirect) == 15, "the flags overlap");
+}  // namespace cache_flags
+
+struct CacheConfig {
+  const char* name = nullptr;        ///< 1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; copied
+  std::size_t object_size = 0;       ///< bytes (or units of the source)
+  std::size_t alignment = 0;         ///< power of two; 0: 16, or less for an object smaller than that
+  std::uint32_t flags = 0;           ///< cache_flags
+  Arena* source = nullptr;           ///< nullptr: page_arena()
+  Constructor constructor = nullptr;
+  Destructor destructor = nullptr;
+  void* context = nullptr;           ///< handed to both
+  std::uint32_t magazine_rounds = 0; ///< rounds a magazine should have; 0: the smallest magazine
+};
+
+/// Counts of objects. "Exact" holds while no operation on the cache is under way.
+struct CacheStats {
+  std::size_t object_size = 0;      ///< bytes of an object, alignment included
+  std::size_t objects = 0;          ///< objects in all slabs
+  std::size_t in_use = 0;           ///< users hold them; exact
+  std::size_t in_magazines = 0;     ///< idle in harts' magazines; exact
+  std::size_t in_depot = 0;         ///< idle in the depot's full magazines; exact
+  std::size_t in_slabs = 0;         ///< free in slabs; exact
+  std::size_t high_water = 0;       ///< most objects ever out of the slab layer at once, idle ones included
+  std::uint64_t allocations = 0;    ///< allocations ever; meaningful only if kCounted
+  std::size_t failures = 0;         ///< allocations that returned nullptr
+  std::size_t misses = 0;           ///< slow paths for want of a round or of room
+  std::size_t misuses = 0;          ///< frees that were refused: see Misuse
+  std::size_t slabs = 0;
+  std::size_t slab_bytes = 0;
+  std::size_t depot_full = 0;       ///< magazines with rounds in the depot
+  std::size_t depot_empty = 0;
+  std::uint32_t magazine_rounds = 0;
+};
+
+/// Whether this build counts every allocation.
+#if defined(QM_COUNT)
+inline constexpr bool kCounted = true;
+#else
+inline constexpr bool kCounted = false;
+#endif
+
+/// What a free can be found guilty of where it is cheap to know.
+enum class Misuse : std::uint8_t {
+  kDoubleFree,     ///< the slab layer has the object already
+  kNotAnObject,    ///< the address is not an object of this cache: another cache's, or the inside of one
+  kNull,           ///< free(nullptr) on a cache; harmless, counted
+};
+/// Called for each misuse, after it was counted and before free() returns with nothing changed. Context: as the free's.
+using MisuseHandler = void (*)(Misuse kind, Cache& cache, void* object) noexcept;
+void set_misuse_handler(MisuseHandler handler) noexcept;
+
+}  // namespace qm
+
+extern "C" {
+/// The fast path and its slow halves. `_at` carries the call site, the bytes asked for (0: the object's size) and the effort.
+void* qm_cache_allocate(qm::Cache* cache) noexcept;
+void* qm_cache_allocate_at(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept;
+void qm_cache_free(qm::Cache* cache, void* object) noexcept;
+void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept;
+void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept;
+}
+
+namespace qm {
+
+class alignas(8 * sizeof(void*)) Cache : public Registered {
+ public:
+  /// Makes a cache, open for use on every hart.
+  /// @param[out] why  if not null: kOk; kInvalid (name, size, alignment); kDuplicate; kNoMemory.
+  /// @returns the cache; nullptr with a reason in @p why.
+  /// Complexity: O(harts); touches no slab. Context: any in which kmem_cache may allocate.
+  [[nodiscard]] static Cache* create(const CacheConfig& config, Status* why = nullptr) noexcept;
+
+  /// Gives back everything the cache took, its magazines on every hart included.
+  /// @returns kOk; kBusy and nothing is freed while users hold objects; kUnsafe outside a context that may wait; kTimedOut if
+  ///          a hart does not answer: the cache stays usable.
+  /// Complexity: a round over the harts that have magazines of it, and O(slabs).
+  static Status destroy(Cache* cache) noexcept;
+
+  /// Takes one object. Its contents are indeterminate unless the cache has a constructor.
+  /// @returns the object, aligned as the cache was created with; nullptr iff the source cannot supply a slab even after idle
+  ///          memory was reclaimed (where the context allows that), or construction failed; counted in stats().
+  /// Complexity: O(1); a magazine hit takes no lock and masks nothing.
+  /// Context:    any hart that attach_hart() has seen, any interrupt level; never blocks in a handler.
+  [[nodiscard, gnu::always_inline]] void* allocate() noexcept { return qm_cache_allocate(this); }
+
+  /// As allocate(), for a caller that knows more.
+  /// @param[in] site      where in the source, or nullptr.
+  /// @param[in] requested bytes the user asked for, for the books; 0: the object's size.
+  [[nodiscard, gnu::always_inline]] void* allocate_at(const CallSite* site, std::size_t requested = 0,
+                                                      Effort effort = Effort::kAuto) noexcept {
+    return qm_cache_allocate_at(this, site, requested, effort);
+  }
+
+  /// Gives an object back. Never fails; misuse that the slow path can see is reported and otherwise ignored.
+  /// Complexity: O(1). Context: as allocate().
+  [[gnu::always_inline]] void free(void* object) noexcept { qm_cache_free(this, object); }
+
+  [[nodiscard]] std::size_t object_size() const noexcept { return slabs_.object_size(); }
+  [[nodiscard]] std::uint32_t flags() const noexcept { return flags_; }
+  [[nodiscard]] bool traceable() const noexcept { return (flags_ & cache_flags::kNoTrace) == 0; }
+  /// Numbers of live caches are unique, 1 to 65535; a number is not used again soon.
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  [[nodiscard]] Arena& source() const noexcept { return slabs_.source(); }
+  [[nodiscard]] CacheStats stats() noexcept;
+  [[nodiscard]] SlabLayer& slabs() noexcept { return slabs_; }
+  /// Checks every invariant that can be checked from here; exact while no operation is under way.
+  [[nodiscard]] bool validate() noexcept;
+
+  /// Gives the depot's magazines and all empty slabs back to the source, with @p harts' magazines if a round is possible.
+  /// @returns bytes given back to the source. Context: any; the round needs hal::may_wait().
+  std::size_t reap() noexcept;
+
+  // ---- for the books ------------------------------------------------------------------------------------------------
+
+  /// The state word (namespace trace_state). Changed by compare-and-swap, then made effective by a round.
+  [[nodiscard]] std::atomic<std::uint32_t>& state() noexcept { return state_; }
+  /// Harts that may have an open cell.
+  [[nodiscard]] hal::HartMask magazine_harts() const noexcept { return magazine_harts_.load(std::memory_order_seq_cst); }
+  /// Shuts hart @p hart's cell and opens it as far as the state word allows. On that hart, masked.
+  void close(unsigned hart) noexcept { cell(hart).close(); }
+  void expose(unsigned hart) noexcept;
+  /// The object's trace handle; nullptr while its slab has no handles yet, or if it is no object of this cache.
+  [[nodiscard]] std::uint32_t* handle(void* object) noexcept;
+  /// Gives the object's slab @p handles (slabs().objects() zeroed words). @returns false if it has handles already.
+  bool adopt_handles(void* object, std::uint32_t* handles) noexcept;
+  /// Records the observer counts per cache, as it sees fit; part of the last-record-gone test.
+  std::atomic<std::uint32_t> live_records{0};
+
+  /// The cell of a hart. The fast path finds it at sizeof(Cache) + hart * sizeof(Cell).
+  [[nodiscard]] Cell& cell(unsigned hart) noexcept { return reinterpret_cast<Cell*>(this + 1)[hart]; }
+
+  void* allocate_slow(const Allocation& allocation, Effort effort) noexcept;
+  void free_slow(void* object) noexcept;
+
+ private:
+  friend class System;
+  Cache() noexcept = default;
+  Status initialize(const CacheConfig& config) noexcept;
+
+  [[nodiscard]] bool recording() const noexcept { return (state_.load(std::memory_order_relaxed) & trace_state::kRecord) != 0; }
+  [[nodiscard]] bool record(const Allocation& allocation, void* object, Observer::Prepared& prepared) noexcept;
+  void* take_from_cell(Cell& cell) noexcept;
+  bool put_in_cell(Cell& cell, void* object) noexcept;
+  void* refill() noexcept;
+  unsigned take_constructed(void** objects, unsigned count) noexcept;
+  Magazine* empty_magazine() noexcept;
+  void install(Magazine* magazine) noexcept;
+  void free_to_slab(void* object) noexcept;
+  void empty(Magazine* magazine) noexcept;
+  void detach_magazines(unsigned hart) noexcept;
+  Status drain() noexcept;
+  std::size_t flush() noexcept;
+  void report(Misuse kind, void* object) noexcept;
+
+  std::atomic<std::uint32_t> state_{0};
+  std::atomic<hal::HartMask> magazine_harts_{0};
+  std::uint32_t flags_ = 0;
+  std::uint32_t number_ = 0;
+  std::uint32_t magazine_rounds_ = 0;
+  std::atomic<std::uint32_t> failures_{0};
+  std::atomic<std::uint32_t> misuses_{0};
+  Constructor constructor_ = nullptr;
+  Destructor destructor_ = nullptr;
+  void* context_ = nullptr;
+  Depot depot_;
+  SlabLayer slabs_;
+};
+
+}  // namespace qm

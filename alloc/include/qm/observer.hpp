@@ -1,0 +1,85 @@
+#pragma once
+/// The narrow seam through which the books (layer trace/) see allocations. The allocator knows nothing else of tracing.
+///
+/// It is called from slow paths only. A cache whose state word says kWatch or kRecord has its cells closed, so every
+/// allocation and free of it is a slow path; nothing on a fast path tests for an observer.
+///
+/// Invariants
+/// - O1 record() runs after the object was taken and before the caller sees it; forget() before the object is released.
+/// - O2 The state word is read in the same masked section in which record() or forget() runs.
+/// - O3 Inside record() and forget() nothing is allocated: what they need was got by prepare(), with interrupts as the caller
+///      had them and no lock held.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/call_site.hpp>
+
+namespace qm {
+
+class Arena;
+class Cache;
+
+/// The state word of a cache or an arena: what has to be slow and who is recorded. Changed by compare-and-swap only.
+namespace trace_state {
+inline constexpr std::uint32_t kRecord = 1;   ///< allocations are recorded
+inline constexpr std::uint32_t kWatch = 2;    ///< frees look for a record: push is closed
+inline constexpr std::uint32_t kHold = 4;     ///< pop is closed as well
+inline constexpr std::uint32_t kSettled = 8;  ///< a stop has finished on every hart; with the last record the watch ends
+static_assert((kRecord | kWatch | kHold | kSettled) == kRecord + kWatch + kHold + kSettled, "the flags overlap");
+}  // namespace trace_state
+
+/// One allocation, as the seam describes it.
+struct Allocation {
+  Cache* cache = nullptr;          ///< the cache, or nullptr for an arena's segment
+  Arena* arena = nullptr;          ///< the arena, or nullptr for a cache's object
+  std::size_t requested = 0;       ///< bytes the user asked for
+  const CallSite* site = nullptr;  ///< where in the source, if known
+  std::uintptr_t frame = 0;        ///< frame pointer of an allocator function: the walk starts there
+};
+
+class Observer {
+ public:
+  /// What prepare() found out for one allocation. The observer alone interprets it.
+  struct Prepared {
+    std::uint32_t stack = 0;   ///< handle of the stack, 0: none yet
+    bool ready = false;        ///< prepare() has run
+    bool drop = false;         ///< something record() needs cannot be had: it counts a drop
+    void* storage = nullptr;   ///< what record() may consume
+  };
+
+  /// Walks and stores the stack, and gets what record() said it lacks.
+  /// @param[in] object the object, if it is in hand already (record() was called and said false), else nullptr.
+  /// Context: any; interrupts as the caller has them, no lock held. May allocate from no-trace arenas.
+  virtual void prepare(const Allocation& allocation, void* object, Prepared& prepared) noexcept = 0;
+
+  /// Inserts the record, or counts a drop.
+  /// @returns false when something is lacking: call prepare() with the object and then this again.
+  /// Context: interrupts masked, on the hart that allocates.
+  [[nodiscard]] virtual bool record(const Allocation& allocation, void* object, Prepared& prepared) noexcept = 0;
+
+  /// Gives back what prepare() got and record() did not use.
+  virtual void release(Prepared& prepared) noexcept = 0;
+
+  /// Removes the object's record, if it has one; with the last record of a settled cache, ends the watch.
+  /// Context: interrupts masked.
+  virtual void forget(Cache& cache, void* object) noexcept = 0;
+  virtual void forget(Arena& arena, std::uintptr_t start) noexcept = 0;
+
+  /// Takes back a slab's array of handles, when the slab goes back to its source.
+  virtual void release_handles(std::uint32_t* handles, std::size_t count) noexcept = 0;
+
+  /// The cache or arena is about to go: drops what is left of its books.
+  virtual void destroyed(Cache& cache) noexcept = 0;
+  virtual void destroyed(Arena& arena) noexcept = 0;
+
+ protected:
+  ~Observer() = default;
+};
+
+/// The observer, or nullptr. Set once, before the first cache is traced.
+Observer* observer() noexcept;
+void set_observer(Observer* observer) noexcept;
+
+}  // namespace qm

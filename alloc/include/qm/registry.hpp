@@ -1,0 +1,99 @@
+#pragma once
+/// The names of all arenas and caches, and the way to walk over them.
+///
+/// A name is unique over arenas and caches together, so that a console command never has to ask which one is meant. One
+/// lock guards both lists. A RegistryCursor pins what it stands on: it cannot be destroyed while a report shows it.
+///
+/// Invariants
+/// - G1 An entry is in exactly one list from registry_add() to registry_remove(), and its name is in no other entry.
+/// - G2 A hidden entry keeps its name, and no cursor stands on it or comes to it.
+
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/list.hpp>
+#include <qm/status.hpp>
+
+namespace qm {
+
+/// A name's characters and its final zero.
+inline constexpr std::size_t kNameBytes = 32;
+
+enum class RegistryKind : std::uint8_t { kArena, kCache };
+
+/// What has a name: the base of Arena and Cache.
+class Registered : public ListNode {
+ public:
+  /// The name, copied at creation, ended by a zero.
+  [[nodiscard]] const char* name() const noexcept { return name_; }
+
+ protected:
+  constexpr Registered() noexcept = default;
+  ~Registered() = default;
+  Registered(const Registered&) = delete;
+  Registered& operator=(const Registered&) = delete;
+
+ private:
+  friend Status set_name(Registered&, const char*) noexcept;
+  friend Status registry_add(RegistryKind, Registered&) noexcept;
+  friend Status registry_hide(Registered&) noexcept;
+  friend void registry_show(Registered&) noexcept;
+  friend class RegistryWalk;
+  alignas(std::uint64_t) char name_[kNameBytes] = {};  // zero-padded: names compare as words
+  bool hidden_ = false;
+};
+
+/// Whether @p name is 1 to 31 characters of A-Z a-z 0-9 _ . -
+[[nodiscard]] bool is_valid_name(const char* name) noexcept;
+
+/// Copies @p name into an entry that is in no list yet.
+/// @returns kInvalid unless is_valid_name().
+Status set_name(Registered& entry, const char* name) noexcept;
+
+/// Enters @p entry, named by set_name(), at the end of its list.
+/// @returns kDuplicate if an arena or a cache has the name.
+/// Complexity: a few instructions a name, under the lock.
+Status registry_add(RegistryKind kind, Registered& entry) noexcept;
+
+/// Takes @p entry out of everybody's sight, as the first step of a destroy that may still be refused.
+/// @returns kBusy while a cursor stands on it.
+Status registry_hide(Registered& entry) noexcept;
+
+/// Brings a hidden entry back.
+void registry_show(Registered& entry) noexcept;
+
+/// Removes a hidden entry; its name is free again.
+void registry_remove(Registered& entry) noexcept;
+
+/// The part of RegistryCursor that does not depend on the type.
+class RegistryWalk {
+ public:
+  explicit RegistryWalk(RegistryKind kind) noexcept;
+  ~RegistryWalk();
+  RegistryWalk(const RegistryWalk&) = delete;
+  RegistryWalk& operator=(const RegistryWalk&) = delete;
+
+ protected:
+  Registered* advance() noexcept;
+  Registered* look_up(const char* name) noexcept;
+
+ private:
+  friend Status registry_hide(Registered&) noexcept;
+  RegistryWalk* next_walk_ = nullptr;
+  Registered* current_ = nullptr;
+  RegistryKind kind_;
+};
+
+/// Walks over all arenas or all caches in the order of their creation: `RegistryCursor<Arena> arenas; while (Arena* a =
+/// arenas.next()) ...`. The lock is held only inside next() and find(); the entry returned last cannot go away.
+template <class T>
+class RegistryCursor : public RegistryWalk {
+ public:
+  RegistryCursor() noexcept : RegistryWalk(T::kRegistryKind) {}
+  /// @returns the entry after the last one, or the first; nullptr at the end, after which it starts again.
+  T* next() noexcept { return static_cast<T*>(advance()); }
+  /// Goes to the entry called @p name. @returns nullptr if there is none.
+  T* find(const char* name) noexcept { return static_cast<T*>(look_up(name)); }
+};
+
+}  // namespace qm

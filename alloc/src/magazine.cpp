@@ -1,0 +1,73 @@
+#include <qm/magazine.hpp>
+
+namespace qm {
+
+constinit void* const kClosed[2] = {nullptr, nullptr};
+
+Magazine* Cell::load(Magazine* magazine) noexcept {
+  Magazine* old = loaded.load(std::memory_order_relaxed);
+  if (old != nullptr) old->rounds = static_cast<std::uint32_t>(saved_top.load(std::memory_order_relaxed) - old->slots());
+  loaded.store(magazine, std::memory_order_relaxed);
+  saved_top.store(magazine != nullptr ? magazine->slots() + magazine->rounds : nullptr, std::memory_order_relaxed);
+  return old;
+}
+
+void Cell::swap() noexcept { set_prev(load(prev)); }
+
+void* Cell::take() noexcept {
+  Magazine* from = loaded.load(std::memory_order_relaxed);
+  if (from == nullptr || saved_top.load(std::memory_order_relaxed) == from->slots()) {
+    if (prev == nullptr || prev->rounds == 0) return nullptr;
+    swap();
+  }
+  void** top_slot = saved_top.load(std::memory_order_relaxed) - 1;
+  saved_top.store(top_slot, std::memory_order_relaxed);
+  return *top_slot;
+}
+
+bool Cell::put(void* object) noexcept {
+  Magazine* to = loaded.load(std::memory_order_relaxed);
+  if (to == nullptr || saved_top.load(std::memory_order_relaxed) == to->end()) {
+    if (prev == nullptr || prev->rounds == prev->capacity) return false;
+    swap();
+  }
+  void** slot = saved_top.load(std::memory_order_relaxed);
+  *slot = object;
+  saved_top.store(slot + 1, std::memory_order_relaxed);
+  return true;
+}
+
+std::size_t Cell::rounds() const noexcept {
+  void** real = top.load(std::memory_order_relaxed);
+  if (real == closed_address()) real = saved_top.load(std::memory_order_relaxed);
+  Magazine* magazine = loaded.load(std::memory_order_relaxed);
+  std::size_t count = magazine != nullptr && real != nullptr ? static_cast<std::size_t>(real - magazine->slots()) : 0;
+  if (count > kMaxRounds) count = 0;  // the owner changed magazines between the two loads
+  return count + prev_rounds.load(std::memory_order_relaxed);
+}
+
+void Depot::give(Magazine* magazine) noexcept {
+  const LockGuard hold(lock_);
+  Shelf& shelf = magazine->rounds != 0 ? full_ : empty_;
+  magazine->next = shelf.first;
+  shelf.first = magazine;
+  ++shelf.count;
+  shelf.rounds += magazine->rounds;
+}
+
+Magazine* Depot::take(Shelf& shelf) noexcept {
+  const LockGuard hold(lock_);
+  Magazine* magazine = shelf.first;
+  if (magazine == nullptr) return nullptr;
+  shelf.first = magazine->next;
+  --shelf.count;
+  shelf.rounds -= magazine->rounds;
+  return magazine;
+}
+
+Depot::Stats Depot::stats() noexcept {
+  const LockGuard hold(lock_);
+  return {full_.count, empty_.count, full_.rounds};
+}
+
+}  // namespace qm

@@ -1,0 +1,87 @@
+/* The fast path: pop and push as restartable sections.
+ *
+ * A section reads what it needs, and ends in one committing store to the cell's `top`. Whoever interrupts it at or before
+ * that store resumes it at its block's start (qm_rewind), so that it reads everything anew: no interrupt is masked and no
+ * atomic is used. a0 and a1 keep the arguments until the commit. The nops at a block's start place the commit at the same
+ * offset in all of them; they run only after a restart.
+ *
+ * Instructions, call and return not counted: pop 9 (12 with QM_COUNT), push 9. tests assert it.
+ */
+#include "sections.hpp"
+
+#if __riscv_xlen == 64
+#define LOAD ld
+#define STORE sd
+#else
+#define LOAD lw
+#define STORE sw
+#endif
+
+  .option norvc
+  .option norelax
+  .section .text.qm_sections, "ax", @progbits
+  .balign QM_SECTION_BLOCK
+  .globl qm_sections_start
+  .globl qm_sections_end
+qm_sections_start:
+
+/* a0 = cache -> a0 = object. Everything a caller passed in a1 to a3 is kept for the slow half. */
+.macro pop name, slow
+  .balign QM_SECTION_BLOCK
+  nop
+  .globl \name
+  .type \name, @function
+\name:
+  LOAD t0, %tprel_lo(qm_cell_offset)(tp) /* this hart's cell in any cache ... */
+  add t0, t0, a0                         /* ... and in this one */
+  LOAD t1, QM_CELL_TOP(t0)
+  LOAD t2, -QM_WORD_BYTES(t1)            /* the youngest round; null: empty or closed */
+  beqz t2, \slow
+#ifdef QM_COUNT
+  LOAD t3, QM_CELL_ALLOCS(t0)
+  addi t1, t1, -QM_WORD_BYTES
+  addi t3, t3, 1
+  STORE t1, QM_CELL_TOP(t0)              /* commit */
+  STORE t3, QM_CELL_ALLOCS(t0)           /* interrupted here, the trap entry does this store */
+#else
+  addi t1, t1, -QM_WORD_BYTES
+  STORE t1, QM_CELL_TOP(t0)              /* commit */
+#endif
+  mv a0, t2                              /* only now: a restart needs a0 */
+  ret
+  .size \name, . - \name
+.endm
+
+  pop qm_cache_allocate, .Lallocate_slow
+  pop qm_cache_allocate_at, .Lallocate_at_slow
+
+/* a0 = cache, a1 = object */
+  .balign QM_SECTION_BLOCK
+#ifdef QM_COUNT
+  nop
+  nop
+#endif
+  .globl qm_cache_free
+  .type qm_cache_free, @function
+qm_cache_free:
+  LOAD t0, %tprel_lo(qm_cell_offset)(tp)
+  add t0, t0, a0
+  LOAD t1, QM_CELL_TOP(t0)
+  LOAD t2, QM_CELL_LIMIT(t0)
+  bgeu t1, t2, .Lfree_slow               /* full; watching and closed cells have limit 0 */
+  STORE a1, 0(t1)                        /* above top: invisible until the commit */
+  addi t1, t1, QM_WORD_BYTES
+  STORE t1, QM_CELL_TOP(t0)              /* commit */
+  ret
+  .size qm_cache_free, . - qm_cache_free
+  .balign QM_SECTION_BLOCK
+qm_sections_end:
+
+.Lallocate_slow:
+  li a1, 0                               /* no site */
+  li a2, 0                               /* the object's size */
+  li a3, 0                               /* Effort::kAuto */
+.Lallocate_at_slow:
+  tail qm_cache_allocate_slow            /* ra and s0 are still the caller's */
+.Lfree_slow:
+  tail qm_cache_free_slow

@@ -1,0 +1,333 @@
+#include <qm/slab.hpp>
+
+#include <bit>
+#include <new>
+
+#include <qm/arena.hpp>
+#include <qm/bits.hpp>
+
+namespace qm {
+namespace {
+
+/// Largest slab that is chosen to keep the waste low; a larger object gets the smallest slab that holds one.
+constexpr std::size_t kMaxSlabBytes = std::size_t{1} << 20;
+/// Empty slabs a layer keeps before it gives one back with each further one.
+constexpr std::size_t kEmptyKept = 2;
+
+constexpr bool is_power_of_two(std::size_t value) { return value != 0 && (value & (value - 1)) == 0; }
+
+std::size_t default_alignment(std::size_t size) noexcept {
+  std::size_t alignment = sizeof(void*);
+  while (alignment < 16 && alignment * 2 <= size) alignment *= 2;
+  return alignment;
+}
+
+/// A priority for the treap: the start's bits, mixed, so that it needs no random numbers.
+std::uint32_t priority_of(std::uintptr_t start) noexcept {
+  const std::uint64_t mixed = (static_cast<std::uint64_t>(start) ^ (static_cast<std::uint64_t>(start) >> 17)) * 0x9e3779b97f4a7c15U;
+  return static_cast<std::uint32_t>(mixed >> 32);
+}
+
+}  // namespace
+
+Status SlabLayer::initialize(const SlabConfig& config) noexcept {
+  const std::size_t alignment =
+      config.alignment != 0 ? config.alignment : (config.no_touch ? 1 : default_alignment(config.object_size));
+  if (config.source == nullptr || config.object_size == 0 || !is_power_of_two(alignment)) return Status::kInvalid;
+  if (config.no_touch && config.headers == nullptr) return Status::kInvalid;
+  if (config.object_size > SIZE_MAX / 16 || alignment > SIZE_MAX / 16) return Status::kInvalid;
+  source_ = config.source;
+  headers_ = config.headers;
+  no_touch_ = config.no_touch;
+  stride_ = (config.object_size + alignment - 1) & ~(alignment - 1);
+  return choose_geometry(alignment) ? Status::kOk : Status::kInvalid;
+}
+
+/// Sets objects_ for a slab of @p slab_bytes. @returns whether at most an eighth is wasted.
+bool SlabLayer::fits(std::size_t slab_bytes) noexcept {
+  std::size_t count = no_touch_ ? slab_bytes / stride_ : (slab_bytes - sizeof(Slab)) / stride_;
+  if (!no_touch_) {
+    const auto overhead = [](std::size_t n) { return sizeof(Slab) + (n + kWordBits - 1) / kWordBits * sizeof(long); };
+    while (count != 0 && count * stride_ + overhead(count) > slab_bytes) --count;
+  }
+  objects_ = static_cast<std::uint16_t>(count);
+  return count != 0 && (slab_bytes - count * stride_) * 8 <= slab_bytes;
+}
+
+bool SlabLayer::choose_geometry(std::size_t alignment) noexcept {
+  const std::size_t quantum = source_->quantum();
+  if (no_touch_) {
+    // A whole number of objects and of the source's quanta: with both powers of two nothing is wasted.
+    slab_bytes_ = 8 * stride_;
+    slab_bytes_ = (slab_bytes_ + quantum - 1) / quantum * quantum;
+    if (slab_bytes_ / stride_ > kExternalObjects) slab_bytes_ = (kExternalObjects * stride_ + quantum - 1) / quantum * quantum;
+    fits(slab_bytes_);
+    if (objects_ > kExternalObjects) objects_ = kExternalObjects;
+    aligned_source_ = quantum % alignment == 0;
+  } else {
+    slab_bytes_ = kPageBytes;
+    while (slab_bytes_ < alignment * 2) slab_bytes_ *= 2;
+    while (!fits(slab_bytes_) && slab_bytes_ < kMaxSlabBytes) slab_bytes_ *= 2;
+    while (!fits(slab_bytes_) && objects_ == 0) slab_bytes_ *= 2;
+    aligned_source_ = quantum % slab_bytes_ == 0;
+  }
+  if (stride_ <= UINT32_MAX && static_cast<std::uint64_t>(slab_bytes_) * stride_ < (std::uint64_t{1} << 32) && stride_ > 1) {
+    reciprocal_ = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + stride_ - 1) / stride_);
+  }
+  return objects_ != 0;
+}
+
+std::uintptr_t SlabLayer::take_from_source() noexcept {
+  if (aligned_source_) return source_->allocate(slab_bytes_);
+  Constraint constraint;
+  constraint.align = no_touch_ ? stride_ & (~stride_ + 1) : slab_bytes_;
+  return source_->allocate_constrained(slab_bytes_, constraint, Fit::kInstant);
+}
+
+void SlabLayer::give_to_source(std::uintptr_t start) noexcept {
+  const Status status = aligned_source_ ? source_->free(start, slab_bytes_) : source_->free_constrained(start, slab_bytes_);
+  if (status != Status::kOk) hal::Port::fatal("slab: its source does not know a slab");
+}
+
+Slab* SlabLayer::create() noexcept {
+  void* place = nullptr;
+  if (no_touch_ && headers_->take(&place, 1) == 0) return nullptr;
+  const std::uintptr_t start = take_from_source();
+  if (start == 0) {
+    if (no_touch_) headers_->put(place);
+    return nullptr;
+  }
+  Slab* slab = nullptr;
+  if (no_touch_) {
+    auto* external = new (static_cast<std::byte*>(place) + kExternalObjects / 8) ExternalSlab;
+    external->priority = priority_of(start);
+    slab = external;
+  } else {
+    slab = new (reinterpret_cast<void*>(start + slab_bytes_ - sizeof(Slab))) Slab;
+  }
+  slab->layer = this;
+  slab->start = start;
+  unsigned long* free = bitmap(*slab);
+  for (unsigned word = 0; word < words(); ++word) {
+    const unsigned left = objects_ - word * kWordBits;
+    free[word] = left >= kWordBits ? ~0UL : (1UL << left) - 1;
+  }
+  return slab;
+}
+
+void SlabLayer::release(Slab* slab) noexcept {
+  const std::uintptr_t start = slab->start;
+  std::uint32_t* handles = slab->handles.load(std::memory_order_relaxed);
+  if (handles != nullptr && observer() != nullptr) observer()->release_handles(handles, objects_);
+  if (no_touch_) headers_->put(reinterpret_cast<std::byte*>(slab) - kExternalObjects / 8);
+  give_to_source(start);
+}
+
+/// Takes up to @p count objects out of @p slab. Precondition: lock held, a free object exists.
+unsigned SlabLayer::carve(Slab& slab, void** objects, unsigned count) noexcept {
+  unsigned taken = 0;
+  unsigned long* free = bitmap(slab);
+  unsigned word = slab.first_word;
+  while (taken < count && word < words()) {
+    unsigned long bits = free[word];
+    while (bits != 0 && taken < count) {
+      const unsigned index = word * kWordBits + lowest_bit(bits);
+      bits &= bits - 1;
+      objects[taken++] = reinterpret_cast<void*>(slab.start + index * stride_);
+    }
+    free[word] = bits;
+    if (bits == 0) ++word;
+  }
+  slab.first_word = static_cast<std::uint16_t>(word);
+  slab.in_use = static_cast<std::uint16_t>(slab.in_use + taken);
+  out_ += taken;
+  taken_ever_ += taken;
+  if (out_ > out_high_) out_high_ = out_;
+  return taken;
+}
+
+unsigned SlabLayer::take(void** objects, unsigned count) noexcept {
+  if (count > kBatch) count = kBatch;
+  for (int fresh = 0; fresh < 2; ++fresh) {
+    Slab* created = fresh != 0 ? create() : nullptr;
+    if (fresh != 0 && created == nullptr) return 0;
+    const LockGuard hold(lock_);
+    if (created != nullptr) {
+      ++slabs_;
+      if (no_touch_) insert_in_tree(static_cast<ExternalSlab*>(created));
+      partial_.push_front(created);
+      if (count > kFreshBatch) count = kFreshBatch;
+    }
+    Slab* slab = partial_.front();
+    if (slab == nullptr && (slab = empty_.pop_front()) != nullptr) {
+      --empty_slabs_;
+      partial_.push_front(slab);
+    }
+    if (slab == nullptr) continue;
+    const unsigned taken = carve(*slab, objects, count);
+    if (slab->in_use == objects_) {
+      partial_.remove(slab);
+      full_.push_front(slab);
+    }
+    return taken;
+  }
+  return 0;
+}
+
+Slab* SlabLayer::find(const void* object) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  if (no_touch_) {
+    const LockGuard hold(lock_);
+    return find_in_tree(address);
+  }
+  auto* slab = reinterpret_cast<Slab*>((address | (slab_bytes_ - 1)) + 1 - sizeof(Slab));
+  return slab->layer == this ? slab : nullptr;
+}
+
+unsigned SlabLayer::index(const Slab& slab, const void* object) const noexcept {
+  const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab.start;
+  const std::size_t index =
+      reciprocal_ != 0 ? static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32) : offset / stride_;
+  return index < objects_ && index * stride_ == offset ? static_cast<unsigned>(index) : objects_;
+}
+
+Status SlabLayer::put(void* object) noexcept {
+  Slab* slab = find(object);
+  if (slab == nullptr) return Status::kMismatch;
+  const unsigned at = index(*slab, object);
+  if (at >= objects_) return Status::kMismatch;
+  Slab* surplus = nullptr;
+  {
+    const LockGuard hold(lock_);
+    const unsigned word = at / kWordBits;
+    const unsigned long bit = 1UL << (at % kWordBits);
+    if ((bitmap(*slab)[word] & bit) != 0) return Status::kNotFound;
+    bitmap(*slab)[word] |= bit;
+    if (word < slab->first_word) slab->first_word = static_cast<std::uint16_t>(word);
+    --out_;
+    if (slab->in_use-- == objects_) {
+      full_.remove(slab);
+      partial_.push_front(slab);
+    }
+    if (slab->in_use == 0) {
+      partial_.remove(slab);
+      if (empty_slabs_ < kEmptyKept) {
+        empty_.push_front(slab);
+        ++empty_slabs_;
+      } else {
+        surplus = slab;
+        --slabs_;
+        if (no_touch_) remove_from_tree(static_cast<ExternalSlab*>(slab));
+      }
+    }
+  }
+  if (surplus != nullptr) release(surplus);
+  return Status::kOk;
+}
+
+std::size_t SlabLayer::reap() noexcept {
+  std::size_t bytes = 0;
+  for (;;) {
+    Slab* slab = nullptr;
+    {
+      const LockGuard hold(lock_);
+      slab = empty_.pop_front();
+      if (slab == nullptr) return bytes;
+      --empty_slabs_;
+      --slabs_;
+      if (no_touch_) remove_from_tree(static_cast<ExternalSlab*>(slab));
+    }
+    release(slab);
+    bytes += slab_bytes_;
+  }
+}
+
+Status SlabLayer::destroy() noexcept {
+  {
+    const LockGuard hold(lock_);
+    if (out_ != 0) return Status::kBusy;
+  }
+  reap();
+  return Status::kOk;
+}
+
+SlabStats SlabLayer::stats() noexcept {
+  const LockGuard hold(lock_);
+  return {slabs_, empty_slabs_, out_, out_high_, slabs_ * objects_, taken_ever_};
+}
+
+bool SlabLayer::slab_is_sound(Slab& slab, unsigned low, unsigned high) noexcept {
+  unsigned free = 0;
+  for (unsigned word = 0; word < words(); ++word) {
+    if (word < slab.first_word && bitmap(slab)[word] != 0) return false;
+    for (unsigned long bits = bitmap(slab)[word]; bits != 0; bits &= bits - 1) ++free;
+  }
+  return slab.layer == this && slab.in_use + free == objects_ && slab.in_use >= low && slab.in_use <= high;
+}
+
+bool SlabLayer::validate() noexcept {
+  const LockGuard hold(lock_);
+  std::size_t slabs = 0;
+  std::size_t empty = 0;
+  std::size_t out = 0;
+  const auto check = [&](const List<Slab>& list, unsigned low, unsigned high) {
+    for (Slab* slab = list.front(); slab != nullptr; slab = list.next(slab)) {
+      if (!slab_is_sound(*slab, low, high)) return false;
+      if (no_touch_ && find_in_tree(slab->start) != slab) return false;
+      ++slabs;
+      out += slab->in_use;
+      empty += slab->in_use == 0 ? 1 : 0;
+    }
+    return true;
+  };
+  const bool sound = check(partial_, 1, objects_ - 1U) && check(full_, objects_, objects_) && check(empty_, 0, 0);
+  return sound && slabs == slabs_ && empty == empty_slabs_ && out == out_;
+}
+
+// ---- the tree of no-touch slabs -------------------------------------------------------------------------------------
+
+void SlabLayer::insert_in_tree(ExternalSlab* slab) noexcept {
+  ExternalSlab** link = &root_;
+  while (*link != nullptr && (*link)->priority >= slab->priority) link = &(*link)->children[slab->start > (*link)->start];
+  // Splits what hangs here by the new start: all lower go left, all higher right.
+  ExternalSlab* rest = *link;
+  *link = slab;
+  ExternalSlab** low = &slab->children[0];
+  ExternalSlab** high = &slab->children[1];
+  while (rest != nullptr) {
+    const bool higher = rest->start > slab->start;
+    (higher ? *high : *low) = rest;
+    (higher ? high : low) = &rest->children[higher ? 0 : 1];
+    rest = rest->children[higher ? 0 : 1];
+  }
+  *low = *high = nullptr;
+}
+
+void SlabLayer::remove_from_tree(ExternalSlab* slab) noexcept {
+  ExternalSlab** link = &root_;
+  while (*link != slab) link = &(*link)->children[slab->start > (*link)->start];
+  // Merges the two subtrees in its place.
+  ExternalSlab* low = slab->children[0];
+  ExternalSlab* high = slab->children[1];
+  while (low != nullptr && high != nullptr) {
+    if (low->priority >= high->priority) {
+      *link = low;
+      link = &low->children[1];
+      low = *link;
+    } else {
+      *link = high;
+      link = &high->children[0];
+      high = *link;
+    }
+  }
+  *link = low != nullptr ? low : high;
+}
+
+Slab* SlabLayer::find_in_tree(std::uintptr_t address) noexcept {
+  for (ExternalSlab* slab = root_; slab != nullptr; slab = slab->children[address > slab->start]) {
+    if (address >= slab->start && address - slab->start < slab_bytes_) return slab;
+  }
+  return nullptr;
+}
+
+}  // namespace qm
