@@ -8,6 +8,9 @@ constexpr std::uint8_t kNotBase64 = 0xff;
 
 constexpr bool ends_a_line(std::uint8_t byte) noexcept { return byte == '\r' || byte == '\n' || byte == 0x03; }
 
+/// After an ESC that ended a broken string: whether it began an escape sequence, or is what is left of a terminator.
+constexpr bool begins_a_sequence(std::uint8_t byte) noexcept { return !ends_a_line(byte) && byte != kEsc; }
+
 constexpr std::uint8_t base64_value(std::uint8_t character) noexcept {
   if (character >= 'A' && character <= 'Z') return static_cast<std::uint8_t>(character - 'A');
   if (character >= 'a' && character <= 'z') return static_cast<std::uint8_t>(character - 'a' + 26);
@@ -84,7 +87,7 @@ Demultiplexer::Step Demultiplexer::in_body(std::uint8_t byte) noexcept {
       begin(true);
       return step;
     }
-    if (!ends_a_line(byte)) add_text(step, kEsc);
+    if (begins_a_sequence(byte)) add_text(step, kEsc);
     const Step rest = text(byte);
     if (rest.text_count != 0) add_text(step, rest.text[0]);
     return step;
@@ -125,7 +128,7 @@ Demultiplexer::Step Demultiplexer::in_end(std::uint8_t byte) noexcept {
         state_ = State::kEndIntroducer;
         return step;
       }
-      if (!ends_a_line(byte)) add_text(step, kEsc);
+      if (begins_a_sequence(byte)) add_text(step, kEsc);
       break;
     default:
       if (byte == '\\') return step;  // a damaged ESC: both bytes are the terminator's

@@ -1,0 +1,270 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <qm/test/seed.hpp>
+#include <qm/wire/crc32.hpp>
+#include <qm/wire/demultiplexer.hpp>
+
+namespace {
+
+using namespace qm::wire;
+
+constexpr std::size_t kPayloadRoom = 300;
+
+/// What a receiver makes of a stream, in order.
+struct Received {
+  std::string text;
+  std::vector<std::string> frames;
+  std::vector<Broken> broken;
+  std::vector<std::uint32_t> broken_requests;
+  std::uint32_t counted = 0;
+};
+
+class Receiver {
+ public:
+  void push(std::string_view bytes) {
+    for (const char byte : bytes) take(demultiplexer_.push(static_cast<std::uint8_t>(byte)));
+  }
+  void timeout() { take(demultiplexer_.timeout()); }
+  [[nodiscard]] bool waiting() const { return demultiplexer_.waiting(); }
+  [[nodiscard]] const Received& result() {
+    result_.counted = demultiplexer_.broken();
+    return result_;
+  }
+
+ private:
+  void take(const Demultiplexer::Step& step) {
+    EXPECT_FALSE(step.frame && (step.broken != Broken::kNone || step.text_count != 0));
+    if (step.frame) result_.frames.emplace_back(as_text(demultiplexer_.frame().payload));
+    if (step.broken != Broken::kNone) {
+      result_.broken.push_back(step.broken);
+      result_.broken_requests.push_back(demultiplexer_.header().request);
+    }
+    result_.text.append(reinterpret_cast<const char*>(step.text), step.text_count);
+  }
+
+  std::vector<std::uint8_t> buffer_ = std::vector<std::uint8_t>(Demultiplexer::buffer_bytes(kPayloadRoom));
+  Demultiplexer demultiplexer_{buffer_};
+  Received result_;
+};
+
+Received receive(std::string_view bytes) {
+  Receiver receiver;
+  receiver.push(bytes);
+  return receiver.result();
+}
+
+std::string frame(std::string_view payload, std::uint32_t request = 5) {
+  std::string line(armoured_size(payload.size()), ' ');
+  EXPECT_EQ(encode({FrameType::kRequest, 1, request, as_bytes(payload)}, line), line.size());
+  return line;
+}
+
+std::string base64(std::string_view bytes) {
+  static constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k) group = group << 8 | (i + k < bytes.size() ? static_cast<std::uint8_t>(bytes[i + k]) : 0);
+    for (std::size_t k = 0; k < 4; ++k) out += i + k <= bytes.size() ? kAlphabet[group >> (18 - 6 * k) & 63] : '=';
+  }
+  return out;
+}
+
+/// A frame made by hand, so that any field can be wrong and the CRC right nevertheless.
+std::string raw_frame(std::string inner) {
+  Crc32 crc;
+  crc.add(as_bytes(inner));
+  for (unsigned shift = 0; shift < 32; shift += 8) inner += static_cast<char>(crc.value() >> shift & 255);
+  return "\x1bPm" + base64(inner) + "\x1b\\";
+}
+
+TEST(Demultiplexer, passes_every_byte_outside_a_frame_as_text) {
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  all += "\x1b[A\x1b[1;5C\x1bOP\x1b\x1b[B arrows \x1b]0;title\x07";
+  EXPECT_EQ(receive(all).text, all);
+  EXPECT_EQ(receive(all).counted, 0u);
+}
+
+TEST(Demultiplexer, holds_a_lone_escape_until_the_next_byte_or_silence) {
+  Receiver receiver;
+  receiver.push("a\x1b");
+  EXPECT_EQ(receiver.result().text, "a");
+  EXPECT_TRUE(receiver.waiting());
+  receiver.timeout();
+  EXPECT_EQ(receiver.result().text, "a\x1b");
+  EXPECT_FALSE(receiver.waiting());
+  receiver.timeout();
+  EXPECT_EQ(receiver.result().text, "a\x1b");
+}
+
+TEST(Demultiplexer, takes_text_and_frames_apart_in_any_mixture) {
+  qm::test::Random random;
+  for (int round = 0; round < 300; ++round) {
+    Receiver receiver;
+    std::string text, stream;
+    std::vector<std::string> frames;
+    for (int part = 0; part < 20; ++part) {
+      std::string bytes;
+      for (std::uint64_t n = random.below(random.chance(50) ? 8 : kPayloadRoom + 1); n > 0; --n) {
+        bytes += static_cast<char>(random.below(256));
+      }
+      if (random.chance(50)) {
+        stream += frame(bytes);
+        frames.push_back(bytes);
+      } else {
+        for (char& byte : bytes) byte = byte == '\x1b' ? ' ' : byte;
+        if (random.chance(30)) bytes += "\x1b[A";
+        stream += bytes;
+        text += bytes;
+      }
+    }
+    receiver.push(stream);
+    ASSERT_EQ(receiver.result().text, text) << "round " << round;
+    ASSERT_EQ(receiver.result().frames, frames) << "round " << round;
+    ASSERT_EQ(receiver.result().counted, 0u) << "round " << round;
+  }
+}
+
+TEST(Demultiplexer, notices_every_change_of_one_byte_and_keeps_the_text_around) {
+  const std::string before = "before\r\n", after = "qm> \x1b[A after";
+  for (const std::string_view payload : {"", "h", "he", "help har", "ab?P?"}) {
+    const std::string good = frame(payload);
+    ASSERT_EQ(receive(before + good + after).text, before + after);
+    for (std::size_t place = 0; place < good.size(); ++place) {
+      for (int value = 0; value < 256; ++value) {
+        if (static_cast<char>(value) == good[place]) continue;
+        std::string bad = good;
+        bad[place] = static_cast<char>(value);
+        const Received got = receive(before + bad + after);
+        ASSERT_EQ(got.frames.size(), 0u) << "place " << place << " value " << value;
+        ASSERT_EQ(got.counted, 1u) << "place " << place << " value " << value;
+        ASSERT_TRUE(got.text.starts_with(before) && got.text.ends_with(after)) << "place " << place << " value " << value;
+      }
+    }
+  }
+}
+
+TEST(Demultiplexer, notices_every_lost_byte_and_every_doubled_one) {
+  const std::string good = frame("help harts");
+  for (std::size_t place = 0; place < good.size(); ++place) {
+    std::string shorter = good;
+    shorter.erase(place, 1);
+    const Received got = receive(shorter + "\r\nnext");
+    ASSERT_EQ(got.frames.size(), 0u) << "place " << place;
+    ASSERT_EQ(got.counted, 1u) << "place " << place;
+    ASSERT_TRUE(got.text.ends_with("\r\nnext")) << "place " << place;
+    // A doubled first or last byte leaves the frame whole: ESC ESC P m ... is text ESC and a frame.
+    if (place == 0 || place + 1 == good.size()) continue;
+    std::string longer = good;
+    longer.insert(place, 1, good[place]);
+    const Received other = receive(longer + "\r\nnext");
+    ASSERT_EQ(other.frames.size(), 0u) << "place " << place;
+    ASSERT_GE(other.counted, 1u) << "place " << place;
+  }
+}
+
+TEST(Demultiplexer, recovers_from_every_truncation_at_the_next_line_end_frame_or_silence) {
+  const std::string good = frame("slab_trace print packet");
+  for (std::size_t length = 3; length < good.size(); ++length) {
+    const std::string cut = good.substr(0, length);
+    const Received line = receive("a" + cut + "\r\nnext\r\n");
+    ASSERT_EQ(line.text, "a\r\nnext\r\n") << "length " << length;
+    ASSERT_EQ(line.counted, 1u) << "length " << length;
+
+    const Received another = receive("a" + cut + good + "b");
+    ASSERT_EQ(another.text, "ab") << "length " << length;
+    ASSERT_EQ(another.frames.size(), 1u) << "length " << length;
+    ASSERT_EQ(another.counted, 1u) << "length " << length;
+
+    Receiver silent;
+    silent.push("a" + cut);
+    ASSERT_TRUE(silent.waiting());
+    silent.timeout();
+    silent.push("b");
+    ASSERT_EQ(silent.result().text, "ab") << "length " << length;
+    ASSERT_EQ(silent.result().counted, 1u) << "length " << length;
+  }
+}
+
+TEST(Demultiplexer, gives_up_at_carriage_return_line_feed_and_control_c) {
+  for (const std::string_view end : {"\r", "\n", "\x03"}) {
+    for (const std::string_view begun : {"\x1bP", "\x1bPm", "\x1bPmAQID", "\x1bPq", "\x1bPm#"}) {
+      const Received got = receive(std::string(begun) + std::string(end) + "help");
+      EXPECT_EQ(got.text, std::string(end) + "help");
+      EXPECT_EQ(got.broken, std::vector{Broken::kInterrupted});
+    }
+  }
+}
+
+TEST(Demultiplexer, names_the_reason) {
+  std::string good = frame("help");
+  EXPECT_EQ(receive("\x1bPq#0;2\x1b\\").broken, std::vector{Broken::kForeign});
+  EXPECT_EQ(receive("\x1b\\").broken, std::vector{Broken::kTail});
+  EXPECT_EQ(receive("\x1bPm\x1b\\").broken, std::vector{Broken::kLength});
+  std::string bad = good;
+  bad[8] = bad[8] == 'A' ? 'B' : 'A';
+  EXPECT_EQ(receive(bad).broken, std::vector{Broken::kChecksum});
+  bad[8] = '#';
+  EXPECT_EQ(receive(bad).broken, std::vector{Broken::kCharacter});
+  EXPECT_EQ(receive(good.substr(0, good.size() - 2) + "x").broken, std::vector<Broken>{});
+  EXPECT_EQ(receive(good.substr(0, good.size() - 2) + "xy").broken, std::vector{Broken::kUnterminated});
+  EXPECT_EQ(receive(good.substr(0, good.size() - 2) + "xy").text, "xy");
+}
+
+TEST(Demultiplexer, knows_the_request_of_a_frame_of_a_later_version) {
+  const Received got = receive(raw_frame(std::string("\x02\x02\x01\x00\x34\x12\x00\x00\x02\x00" "hi", 12)) + "after");
+  EXPECT_EQ(got.broken, std::vector{Broken::kVersion});
+  EXPECT_EQ(got.broken_requests, std::vector<std::uint32_t>{0x1234});
+  EXPECT_EQ(got.text, "after");
+}
+
+TEST(Demultiplexer, reads_an_overlong_frame_to_its_end_and_knows_its_request) {
+  EXPECT_EQ(receive(frame(std::string(kPayloadRoom, 'x'))).frames.size(), 1u);
+  const Received got = receive(frame(std::string(kPayloadRoom + 1, 'x'), 77) + "after" + frame("next"));
+  EXPECT_EQ(got.broken, std::vector{Broken::kTooLong});
+  EXPECT_EQ(got.broken_requests, std::vector<std::uint32_t>{77});
+  EXPECT_EQ(got.text, "after");
+  EXPECT_EQ(got.frames, std::vector<std::string>{"next"});
+}
+
+TEST(Demultiplexer, refuses_a_length_that_is_not_the_frames) {
+  for (const char announced : {'\x01', '\x03', '\x7f'}) {
+    std::string inner("\x01\x02\x01\x00\x34\x12\x00\x00\x02\x00" "hi", 12);
+    inner[8] = announced;
+    const Received got = receive(raw_frame(inner) + "after");
+    EXPECT_EQ(got.frames.size(), 0u);
+    EXPECT_EQ(got.broken, std::vector{Broken::kLength});
+    EXPECT_EQ(got.text, "after");
+  }
+}
+
+TEST(Demultiplexer, survives_any_bytes_and_takes_the_next_line_and_frame) {
+  qm::test::Random random;
+  static constexpr char kLikely[] = "\x1b\x1bPm\\AQ=\r\n\x03 x";
+  const std::string good = frame("help");
+  for (int round = 0; round < 3000; ++round) {
+    Receiver receiver;
+    std::string noise;
+    for (std::uint64_t n = random.below(60); n > 0; --n) {
+      noise += random.chance(70) ? kLikely[random.below(sizeof kLikely - 1)] : static_cast<char>(random.below(256));
+      if (random.chance(3)) noise += good.substr(0, random.below(good.size()));
+    }
+    receiver.push(noise);
+    if (random.chance(50)) {
+      receiver.timeout();
+    } else {
+      receiver.push("\n");
+    }
+    const std::size_t frames = receiver.result().frames.size();
+    receiver.push(good + "text\r");
+    ASSERT_TRUE(receiver.result().text.ends_with("text\r")) << "round " << round;
+    ASSERT_EQ(receiver.result().frames.size(), frames + 1) << "round " << round;
+  }
+}
+
+}  // namespace
