@@ -22,6 +22,7 @@
 namespace qm {
 
 class Arena;
+struct CallSite;
 
 enum class TagKind : std::uint8_t { kFree, kAllocated, kSpan };
 
@@ -45,7 +46,7 @@ struct BoundaryTag {
   BoundaryTag* child[2];     ///< trie
   union {
     BoundaryTag* ring[2];    ///< free: segments of equal size, next and previous
-    std::uintptr_t site;     ///< allocated: the caller's call-site word
+    const CallSite* site;    ///< allocated: who asked, if known
   };
   BoundaryTag* parent;       ///< address tree (free segments; spans in a tree of their own)
   BoundaryTag* kid[2];

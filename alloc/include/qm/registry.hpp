@@ -65,6 +65,9 @@ void registry_show(Registered& entry) noexcept;
 /// Removes a hidden entry; its name is free again.
 void registry_remove(Registered& entry) noexcept;
 
+/// Forgets every entry without touching it, for a test that sets the allocator up anew.
+void registry_reset() noexcept;
+
 /// The part of RegistryCursor that does not depend on the type.
 class RegistryWalk {
  public:

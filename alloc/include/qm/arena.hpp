@@ -1,0 +1,296 @@
+#pragma once
+/// Arenas: ranges of integers - addresses, identifiers, interrupt numbers - handed out and taken back without ever touching
+/// what they name. Bonwick and Adams, "Magazines and Vmem", USENIX 2001.
+///
+///     | span                                        | | span imported from the source            |
+///     [ allocated ][ free      ][ allocated ][ free ] [ free                    ][ allocated     ]
+///       tag          tag          tag          tag      tag                        tag             plus one tag a span
+///
+///     allocate()                     a quantum cache, if the size has one
+///       allocate_segment()             one hold of the lock: find, split
+///         allocate_slow()                tags from the pool; a span from the source; split
+///     free()                         a quantum cache, or: find by start, merge with both neighbours; an empty span may go
+///
+/// Invariants
+/// - A1 Segments of a span tile it; no two neighbours are both free; segments of two spans never merge.
+/// - A2 Every start and size of a segment is a multiple of the quantum; no segment starts at 0.
+/// - A3 A tag is in the address order, and: free - in the size index and the address index; allocated - in the allocated
+///      index; span - in the span index.
+/// - A4 An operation has the tags it may need before it changes anything, so it cannot fail in the middle.
+/// - A5 No lock is held while the source's functions run, the arena's own included.
+/// - A6 At most one imported span is empty; it waits in `empty_span_` for the next request.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/arena_index.hpp>
+#include <qm/call_site.hpp>
+#include <qm/lock.hpp>
+#include <qm/registry.hpp>
+#include <qm/status.hpp>
+
+namespace qm {
+
+class Arena;
+class ArenaWalk;
+
+/// How a free segment is chosen. Every one finds a segment whenever one is large enough.
+enum class Fit : std::uint8_t {
+  kInstant,  ///< from the first power of two in which all fit, constant time; best fit if there is none
+  kBest,     ///< the smallest that fits
+  kNext,     ///< the next one above the last next-fit allocation, around at the end: puts off reuse, for identifiers
+};
+
+/// Draws a span of at least @p size from @p source (the arena itself if it is its own source). @p size is a multiple of the
+/// source's quantum. @returns its start, 0 if it cannot. Context: no lock held; interrupts as the caller of allocate() had
+/// them.
+using ImportFunction = std::uintptr_t (*)(Arena& source, std::size_t size, Fit fit) noexcept;
+/// Gives back exactly what an ImportFunction returned, with the size it was asked for.
+using ReleaseFunction = void (*)(Arena& source, std::uintptr_t start, std::size_t size) noexcept;
+
+struct ArenaConfig {
+  const char* name = nullptr;         ///< 1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; copied
+  std::uintptr_t start = 0;           ///< first range, as add() takes it
+  std::size_t size = 0;               ///< 0: none yet
+  std::size_t quantum = 4096;         ///< unit of all sizes and starts: any integer above 0
+  Arena* source = nullptr;            ///< where spans are imported from
+  bool self_source = false;           ///< `import` makes spans out of nothing and is called with the arena itself
+  ImportFunction import = nullptr;    ///< nullptr: source->allocate()
+  ReleaseFunction release = nullptr;  ///< nullptr: source->free(); with an import of one's own: spans are kept for ever
+  std::size_t minimum_import = 0;     ///< imports are at least this large
+  std::size_t quantum_cache_max = 0;  ///< a multiple of the quantum; sizes up to it are served by caches; 0: none
+  void* context = nullptr;            ///< for whoever embeds the arena; see context()
+};
+
+/// What allocate_constrained() must keep to. All-zero members ask for nothing.
+struct Constraint {
+  std::size_t align = 1;    ///< power of two, or 0
+  std::size_t phase = 0;    ///< below align: start % align == phase
+  std::size_t nocross = 0;  ///< power of two: no multiple of it lies inside the segment, or 0
+  std::uintptr_t min = 0;   ///< lowest start
+  std::uintptr_t max = 0;   ///< start + size is at most this; 0: no bound
+};
+
+struct ArenaStats {
+  std::size_t total = 0;               ///< sum of all segments
+  std::size_t allocated = 0;           ///< what quantum caches hold included
+  std::size_t free = 0;
+  std::size_t idle = 0;                ///< of the free: the empty span that waits to be used again or reaped
+  std::size_t imported = 0;            ///< sum of the spans that go back to the source
+  std::size_t high_water = 0;          ///< most ever allocated
+  std::size_t largest_free = 0;
+  std::size_t segments_free = 0;
+  std::size_t segments_allocated = 0;
+  std::size_t spans = 0;
+  std::uint64_t allocations_ever = 0;
+  std::uint64_t frees_ever = 0;
+  std::uint64_t failures = 0;          ///< allocations that returned 0
+  std::uint64_t bad_frees = 0;         ///< frees that were refused
+  std::uint64_t imports = 0;           ///< spans ever imported
+  std::uint64_t releases = 0;          ///< spans ever given back
+};
+
+/// A segment or span, as a walk shows it.
+struct Segment {
+  std::uintptr_t start = 0;
+  std::size_t size = 0;
+  TagKind kind = TagKind::kFree;
+  bool imported = false;                      ///< span
+  SegmentOwner owner = SegmentOwner::kUser;   ///< allocated
+  std::uint32_t handle = 0;                   ///< allocated
+  const CallSite* site = nullptr;             ///< allocated
+};
+
+class Arena : public Registered {
+ public:
+  static constexpr RegistryKind kRegistryKind = RegistryKind::kArena;
+  /// Tags an arena keeps at hand, so that most operations do not go to the pool.
+  static constexpr unsigned kSpares = 4;
+
+  constexpr Arena() noexcept = default;
+
+  /// Makes the arena, in the caller's storage.
+  /// @returns kOk; kInvalid (name, quantum 0, a size without a whole quantum, a source and a range at once, import functions
+  ///          without a source, a quantum-cache size that is no multiple of the quantum); kDuplicate; kNoMemory (tags, caches).
+  ///          Unless kOk, nothing is kept.
+  /// Context: the source and the storage outlive the arena.
+  Status initialize(const ArenaConfig& config) noexcept;
+
+  /// Gives every span and tag back and leaves the storage to the caller.
+  /// @returns kBusy, and nothing has changed, while a segment is allocated, somebody imports from it, or a RegistryCursor
+  ///          stands on it.
+  /// Complexity: O(spans), in bounded steps. Context: nobody else uses the arena any more.
+  Status destroy() noexcept;
+
+  /// Adds [start, start + size), less partial quanta at both ends and the value 0.
+  /// @returns kInvalid if no quantum is left or the end does not fit a word; kOverlap with what it has; kNoMemory (tags).
+  /// Complexity: O(log spans).
+  Status add(std::uintptr_t start, std::size_t size) noexcept;
+
+  /// Takes @p size, rounded up to the quantum.
+  /// @param[in] site who asks; kept in the segment's tag.
+  /// @returns the start; 0 for a size of 0, one that cannot be rounded, and if neither the arena nor its source has it:
+  ///          counted in stats().failures.
+  /// Complexity: bounded by the word size for instant fit where the arena has it; O(log free segments) for next fit.
+  /// Context: any, as far as the import function allows.
+  [[nodiscard]] std::uintptr_t allocate(std::size_t size, Fit fit = Fit::kInstant, const CallSite* site = nullptr) noexcept;
+
+  /// Gives back what allocate() returned.
+  /// @param[in] size the size asked for, or that rounded up to the quantum.
+  /// @returns kNotFound if nothing allocated starts at @p start; kMismatch for another size. Nothing is changed then.
+  Status free(std::uintptr_t start, std::size_t size) noexcept;
+
+  /// As free(), for a caller without the size. Segments served by a quantum cache are kNotFound here.
+  Status free(std::uintptr_t start) noexcept;
+
+  /// Takes a segment that meets @p constraint, the lowest such (with kNext: the next above the last). Passes the quantum
+  /// caches by; free it with free_constrained().
+  /// @returns 0 only if no range in the arena would do, nor one that the source can supply; and for a constraint that cannot
+  ///          be met or is malformed.
+  /// Complexity: O(free segments large enough), in lock holds of kConstrainedSteps each.
+  [[nodiscard]] std::uintptr_t allocate_constrained(std::size_t size, const Constraint& constraint,
+                                                    Fit fit = Fit::kInstant, const CallSite* site = nullptr) noexcept;
+  Status free_constrained(std::uintptr_t start, std::size_t size) noexcept;
+
+  /// Grows or shrinks an allocated segment without moving it. Not for sizes that quantum caches serve.
+  /// @returns kNotFound, kMismatch (@p old_size), kInvalid (@p new_size); kNoMemory if what follows is not free or too small, or
+  ///          no tag is to be had. Unless kOk, nothing has changed.
+  Status resize_in_place(std::uintptr_t start, std::size_t old_size, std::size_t new_size) noexcept;
+
+  /// @returns the size of the segment allocated at @p start; 0 if there is none.
+  [[nodiscard]] std::size_t size_of(std::uintptr_t start) noexcept;
+  /// @returns the trace handle of the segment allocated at @p start, nullptr if there is none; valid until it is freed.
+  [[nodiscard]] std::uint32_t* handle(std::uintptr_t start) noexcept;
+  /// Finds the segment that contains @p address. @returns kNotFound outside all spans.
+  /// Complexity: O(allocated segments between two free ones), in bounded lock holds.
+  Status locate(std::uintptr_t address, Segment& segment) noexcept;
+
+  /// Gives the empty span back to the source. @returns its size. Quantum caches are reaped by their own reap().
+  std::size_t reap() noexcept;
+
+  [[nodiscard]] ArenaStats stats() noexcept;
+  [[nodiscard]] std::size_t quantum() const noexcept { return quantum_; }
+  /// The source; nullptr without one and for an arena that is its own.
+  [[nodiscard]] Arena* source() const noexcept { return source_ == this ? nullptr : source_; }
+  [[nodiscard]] std::size_t quantum_cache_max() const noexcept { return quantum_cache_max_; }
+  [[nodiscard]] void* context() const noexcept { return context_; }
+  /// The state word (namespace trace_state) of the arena and its quantum caches.
+  [[nodiscard]] std::atomic<std::uint32_t>& trace_state() noexcept { return trace_state_; }
+  /// Checks A1 to A3, A6, the indexes and the counts. Context: tests and the console; holds the lock for O(segments).
+  [[nodiscard]] bool validate() noexcept;
+
+  /// An arena or a cache other than a quantum cache begins, or ceases, to draw from this one: destroy() looks.
+  void add_importer() noexcept { importers_.fetch_add(1, std::memory_order_relaxed); }
+  void remove_importer() noexcept { importers_.fetch_sub(1, std::memory_order_relaxed); }
+
+  // ---- for the quantum caches ---------------------------------------------------------------------------------------
+
+  /// What quantum_caches::create() keeps here.
+  void* quantum_cache_state = nullptr;
+  /// Slabs of the quantum caches; allocate() and free() do not see them.
+  [[nodiscard]] std::uintptr_t allocate_slab(std::size_t size, const Constraint& constraint) noexcept;
+  Status free_slab(std::uintptr_t start, std::size_t size) noexcept;
+
+ private:
+  friend class ArenaWalk;
+  friend void boundary_tags_set_root(Arena&) noexcept;
+  friend bool boundary_tags_refill() noexcept;
+  struct Request;
+  struct Place;
+
+  std::uintptr_t allocate_segment(const Request& request) noexcept;
+  std::uintptr_t allocate_slow(const Request& request) noexcept;
+  Status free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept;
+
+  [[nodiscard]] bool reserve_tags_locked(unsigned count) noexcept;
+  [[nodiscard]] BoundaryTag* take_spare_locked() noexcept;
+  void give_spare_locked(BoundaryTag* tag) noexcept;
+  bool refill_pool_locked() noexcept;
+
+  [[nodiscard]] Place find_locked(const Request& request) noexcept;
+  [[nodiscard]] Place find_next_locked(const Request& request) noexcept;
+  [[nodiscard]] bool scan_locked(const Request& request, std::uintptr_t& from, Place& place) noexcept;
+  [[nodiscard]] Place search_constrained_locked(const Request& request, std::uintptr_t& from, bool& done) noexcept;
+  [[nodiscard]] bool search(const Request& request, std::uintptr_t& start, bool& lacks_tags) noexcept;
+  std::uintptr_t carve_locked(const Place& place, const Request& request) noexcept;
+
+  [[nodiscard]] std::uintptr_t import_and_carve(const Request& request, bool padded) noexcept;
+  [[nodiscard]] std::size_t import_size(const Request& request, bool padded) const noexcept;
+  [[nodiscard]] BoundaryTag* insert_span_locked(std::uintptr_t start, std::size_t size, bool imported,
+                                                Status& status) noexcept;
+  void remove_span_locked(BoundaryTag* span) noexcept;
+  void release_span(std::uintptr_t start, std::size_t size) noexcept;
+
+  BoundaryTag* merge_locked(BoundaryTag* tag) noexcept;
+  [[nodiscard]] BoundaryTag* retire_span_locked(BoundaryTag* free_segment) noexcept;
+  void link_after_locked(BoundaryTag* tag, BoundaryTag* before) noexcept;
+  void unlink_locked(BoundaryTag* tag) noexcept;
+  void insert_free_locked(BoundaryTag* tag) noexcept;
+  void set_size_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept;
+  void count_allocated_locked(std::size_t size) noexcept;
+  void count_failure() noexcept;
+  [[nodiscard]] bool validate_order_locked() const noexcept;
+  void clear() noexcept;
+
+  Lock lock_;
+  std::atomic<std::uint32_t> trace_state_{0};
+  std::atomic<std::uint32_t> importers_{0};
+  bool root_ = false;  ///< refills the tag pool
+  std::uint8_t spare_count_ = 0;
+  std::size_t quantum_ = 1;
+  std::size_t quantum_cache_max_ = 0;
+  std::size_t minimum_import_ = 0;
+  Arena* source_ = nullptr;
+  ImportFunction import_ = nullptr;
+  ReleaseFunction release_ = nullptr;
+  void* context_ = nullptr;
+  ArenaWalk* walks_ = nullptr;        ///< walks under way: told when a tag goes
+  BoundaryTag* spares_ = nullptr;     ///< through `next`
+  BoundaryTag* first_ = nullptr;      ///< address order
+  BoundaryTag* last_ = nullptr;
+  BoundaryTag* empty_span_ = nullptr;
+  std::uintptr_t next_fit_ = 0;       ///< end of the last next-fit allocation
+  std::size_t slab_segments_ = 0;     ///< allocated segments that quantum caches own
+  ArenaStats counts_;
+  AllocatedIndex allocated_;
+  AddressIndex free_;
+  AddressIndex spans_;
+  SizeIndex sizes_;
+};
+
+/// Walks over an arena's spans and segments in address order, while others use it. One short lock hold a step.
+/// What is allocated from the first step to the last is shown exactly once; free space as it is found.
+class ArenaWalk {
+ public:
+  explicit ArenaWalk(Arena& arena) noexcept;
+  ~ArenaWalk();
+  ArenaWalk(const ArenaWalk&) = delete;
+  ArenaWalk& operator=(const ArenaWalk&) = delete;
+  /// @returns false at the end.
+  bool next(Segment& segment) noexcept;
+  /// Goes on at the free segment or span at or below @p address. Complexity: O(log n).
+  void seek(std::uintptr_t address) noexcept;
+
+ private:
+  friend class Arena;
+  Arena& arena_;
+  ArenaWalk* next_walk_ = nullptr;
+  BoundaryTag* current_ = nullptr;    ///< shown last; nullptr: before the first
+  std::uintptr_t position_ = 0;       ///< end of what was shown
+};
+
+/// Caches that serve an arena's small multiples of the quantum, named `<arena>_<size>`. Declared here because allocate()
+/// goes through them, and implemented over class Cache, which is built on arenas.
+namespace quantum_caches {
+/// Makes the caches for sizes quantum, 2 * quantum, ... quantum_cache_max(). The arena has its name and range.
+/// @returns kOk, or a reason; then none exists.
+Status create(Arena& arena) noexcept;
+/// @returns kBusy, and nothing has changed, if an object of any of them is out; else destroys all.
+Status destroy(Arena& arena) noexcept;
+/// @param[in] size a multiple of the quantum, at most quantum_cache_max().
+[[nodiscard]] std::uintptr_t allocate(Arena& arena, std::size_t size, const CallSite* site) noexcept;
+Status free(Arena& arena, std::uintptr_t start, std::size_t size) noexcept;
+}  // namespace quantum_caches
+
+}  // namespace qm

@@ -1,0 +1,80 @@
+#pragma once
+/// The three indexes of an arena over its boundary tags. None of them allocates: the nodes are the tags.
+///
+///     SizeIndex       free segments by size        a bitmap of power-of-two bins, each a bitwise trie of sizes
+///     AllocatedIndex  allocated segments by start  a few bins of hashed starts, each a bitwise trie
+///     AddressIndex    free segments by address     a treap with the largest size below each node; spans have one too
+///
+/// A bitwise trie branches on one bit of the key a level, so an operation is bounded by the word size whatever the number
+/// of nodes; any node may stand anywhere on the path of its key, so none is made of branching points alone.
+///
+/// Invariants
+/// - X1 Bit b of SizeIndex::non_empty_ is set iff bin b has a root; bin b holds sizes in [2^b, 2^(b+1)).
+/// - X2 Segments of one size are one ring; exactly one of them is the trie's node, the others have slot == nullptr.
+/// - X3 In a treap no kid's priority (a hash of the tag's own address) is above its parent's, and `largest` is exact.
+
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/bits.hpp>
+#include <qm/boundary_tag.hpp>
+
+namespace qm {
+
+class SizeIndex {
+ public:
+  /// Complexity of all: bounded by the word size.
+  void insert(BoundaryTag* tag) noexcept;
+  void remove(BoundaryTag* tag) noexcept;
+  /// @returns a segment that fits, from the first bin in which every segment does; nullptr if that and those above are
+  ///          empty. Constant.
+  [[nodiscard]] BoundaryTag* instant(std::size_t size) const noexcept;
+  /// @returns a smallest segment of at least @p size; nullptr if there is none.
+  [[nodiscard]] BoundaryTag* best(std::size_t size) const noexcept;
+  /// Whether @p tag is in the index where its size says.
+  [[nodiscard]] bool contains(const BoundaryTag* tag) const noexcept;
+  /// Counts the segments and checks X1 and X2 on the way. @returns false if they do not hold. O(n).
+  [[nodiscard]] bool validate(std::size_t& count) const noexcept;
+
+ private:
+  [[nodiscard]] BoundaryTag* best_in_bin(unsigned bin, std::size_t size) const noexcept;
+  std::size_t non_empty_ = 0;
+  BoundaryTag* bins_[kWordBits] = {};
+};
+
+class AllocatedIndex {
+ public:
+  void insert(BoundaryTag* tag) noexcept;
+  void remove(BoundaryTag* tag) noexcept;
+  /// @returns the segment that starts at @p start; nullptr if none does.
+  [[nodiscard]] BoundaryTag* find(std::uintptr_t start) const noexcept;
+  [[nodiscard]] std::size_t count_nodes() const noexcept;
+
+ private:
+  static constexpr unsigned kBinBits = 4;
+  BoundaryTag* bins_[1U << kBinBits] = {};
+};
+
+class AddressIndex {
+ public:
+  /// Complexity of all but validate(): O(log n) expected.
+  void insert(BoundaryTag* tag) noexcept;
+  void remove(BoundaryTag* tag) noexcept;
+  /// The size of @p tag, or its start without overtaking a neighbour, has changed.
+  void update(BoundaryTag* tag) noexcept;
+  /// @returns the tag with the highest start that is at most @p address; nullptr if there is none.
+  [[nodiscard]] BoundaryTag* floor(std::uintptr_t address) const noexcept;
+  /// @returns the tag with the lowest start that is at least @p address and a size of at least @p size.
+  [[nodiscard]] BoundaryTag* first_fit(std::uintptr_t address, std::size_t size) const noexcept;
+  /// @returns the largest size in the index, 0 if it is empty. Constant.
+  [[nodiscard]] std::size_t largest() const noexcept { return root_ == nullptr ? 0 : root_->largest; }
+  /// Counts the tags and checks order and X3. @returns false if they do not hold. O(n).
+  [[nodiscard]] bool validate(std::size_t& count) const noexcept;
+
+ private:
+  void rotate_up(BoundaryTag* tag) noexcept;
+  [[nodiscard]] BoundaryTag*& link_to(BoundaryTag* tag) noexcept;
+  BoundaryTag* root_ = nullptr;
+};
+
+}  // namespace qm
