@@ -1,0 +1,9 @@
+# cmake -DPROGRAM=... -DARGUMENTS=... -DEXPECTED=file -DSTATUS=n -P compare.cmake: the program's output and status are as given.
+execute_process(COMMAND ${PROGRAM} ${ARGUMENTS} OUTPUT_VARIABLE output RESULT_VARIABLE status)
+file(READ ${EXPECTED} expected)
+if(NOT output STREQUAL expected)
+  message(FATAL_ERROR "the report differs from ${EXPECTED}:\n${output}")
+endif()
+if(NOT status EQUAL STATUS)
+  message(FATAL_ERROR "status ${status}, not ${STATUS}")
+endif()

@@ -1,0 +1,328 @@
+#pragma once
+/// GoogleTest for a target without an operating system: the subset that the unit tests of this repository use, with the same
+/// names and the same reports, so that one source runs in both places. No heap, no exceptions, no streams.
+///
+/// Here: TEST, TEST_F (with SetUp, TearDown, SetUpTestSuite, TearDownTestSuite), EXPECT_ and ASSERT_ TRUE FALSE EQ NE LT LE GT
+/// GE STREQ STRNE, `<<` after each of them, FAIL, ADD_FAILURE, SUCCEED, GTEST_SKIP, SCOPED_TRACE, HasFatalFailure,
+/// HasFailure, AssertionResult. Not here: TEST_P, typed tests, matchers, death tests, floating point.
+///
+/// Differences: text of one assertion is cut at internal::kTextBytes; values that are no integer, enumeration, pointer or
+/// string print as their size; a test case runs on hart 0, and assertions may be used on any hart.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <type_traits>
+
+namespace testing {
+namespace internal {
+
+inline constexpr std::size_t kTextBytes = 640;
+
+/// Characters appended up to a fixed size; what does not fit is left out and the end marked with `~`.
+class Text {
+ public:
+  void clear() noexcept { length_ = 0; }
+  [[nodiscard]] std::string_view view() const noexcept { return {characters_, length_}; }
+  void append(std::string_view text) noexcept;
+  void append_unsigned(std::uint64_t value) noexcept;
+  void append_signed(std::int64_t value) noexcept;
+  void append_hex(std::uint64_t value) noexcept;
+
+ private:
+  std::size_t length_ = 0;
+  char characters_[kTextBytes];
+};
+
+/// Whether a value is printed as text or, quoted, as a value.
+enum class Quotes : bool { kNo, kYes };
+
+template <class T>
+void print(Text& text, const T& value, Quotes quotes) noexcept {
+  if constexpr (std::is_same_v<T, bool>) {
+    text.append(value ? "true" : "false");
+  } else if constexpr (std::is_null_pointer_v<T>) {
+    text.append("(nullptr)");
+  } else if constexpr (std::is_same_v<T, char>) {
+    if (quotes == Quotes::kYes) text.append("'");
+    text.append({&value, 1});
+    if (quotes == Quotes::kYes) text.append("'");
+  } else if constexpr (std::is_enum_v<T>) {
+    print(text, static_cast<std::underlying_type_t<T>>(value), quotes);
+  } else if constexpr (std::is_integral_v<T>) {
+    if constexpr (std::is_signed_v<T>) {
+      text.append_signed(static_cast<std::int64_t>(value));
+    } else {
+      text.append_unsigned(static_cast<std::uint64_t>(value));
+    }
+  } else if constexpr (std::is_convertible_v<T, std::string_view>) {
+    if constexpr (std::is_pointer_v<std::decay_t<T>>) {
+      const char* pointer = value;
+      if (pointer == nullptr) return text.append("NULL");
+    }
+    if (quotes == Quotes::kYes) text.append("\"");
+    text.append(std::string_view(value));
+    if (quotes == Quotes::kYes) text.append("\"");
+  } else if constexpr (std::is_pointer_v<T>) {
+    text.append("0x");
+    text.append_hex(reinterpret_cast<std::uintptr_t>(value));
+  } else {
+    text.append_unsigned(sizeof(T));
+    text.append("-byte object");
+  }
+}
+
+/// What the running hart's current assertion found, and what its author appended. Static, a pair a hart: assertions stay
+/// cheap on small stacks.
+Text& result_text() noexcept;
+Text& message_text() noexcept;
+
+}  // namespace internal
+
+/// What `<<` after an assertion appends to. There is one a hart; a new Message empties it.
+class Message {
+ public:
+  Message() noexcept { internal::message_text().clear(); }
+  template <class T>
+  Message& operator<<(const T& value) noexcept {
+    internal::print(internal::message_text(), value, internal::Quotes::kNo);
+    return *this;
+  }
+};
+
+/// A verdict with its reason. The reason lives in the hart's text until the next assertion there.
+class AssertionResult {
+ public:
+  explicit AssertionResult(bool success) noexcept : success_(success) {}
+  explicit operator bool() const noexcept { return success_; }
+  AssertionResult operator!() const noexcept { return AssertionResult(!success_); }
+  template <class T>
+  AssertionResult& operator<<(const T& value) noexcept {
+    internal::print(internal::result_text(), value, internal::Quotes::kNo);
+    return *this;
+  }
+
+ private:
+  bool success_;
+};
+
+inline AssertionResult AssertionSuccess() noexcept {
+  internal::result_text().clear();
+  return AssertionResult(true);
+}
+inline AssertionResult AssertionFailure() noexcept {
+  internal::result_text().clear();
+  return AssertionResult(false);
+}
+
+/// A test's fixture, and the test itself: TEST() and TEST_F() derive from it.
+class Test {
+ public:
+  Test() = default;
+  virtual ~Test() = default;
+  Test(const Test&) = delete;
+  Test& operator=(const Test&) = delete;
+  static void SetUpTestSuite() {}
+  static void TearDownTestSuite() {}
+  static bool HasFatalFailure() noexcept;
+  static bool HasFailure() noexcept;
+  static bool IsSkipped() noexcept;
+  virtual void SetUp() {}
+  virtual void TearDown() {}
+  virtual void TestBody() {}
+};
+
+/// Adds a line to every failure reported by this hart while the object lives.
+class ScopedTrace {
+ public:
+  template <class T>
+  ScopedTrace(const char* file, int line, const T& value) noexcept : file_(file), line_(line) {
+    internal::message_text().clear();
+    internal::print(internal::message_text(), value, internal::Quotes::kNo);
+    enter();
+  }
+  ScopedTrace(const char* file, int line, const Message&) noexcept : file_(file), line_(line) { enter(); }
+  ~ScopedTrace();
+  ScopedTrace(const ScopedTrace&) = delete;
+  ScopedTrace& operator=(const ScopedTrace&) = delete;
+  [[nodiscard]] const ScopedTrace* outer() const noexcept { return outer_; }
+  void print(internal::Text& text) const noexcept;
+
+ private:
+  void enter() noexcept;
+  const char* file_;
+  int line_;
+  ScopedTrace* outer_ = nullptr;
+  std::size_t length_ = 0;
+  char words_[64];
+};
+
+namespace internal {
+
+/// One TEST. Static, linked into the list of all cases before main runs.
+class Case {
+ public:
+  struct Suite {
+    void (*set_up)();
+    void (*tear_down)();
+  };
+  Case(const char* suite, const char* name, Suite functions, void (*run)()) noexcept;
+  const char* suite;
+  const char* name;
+  Suite functions;
+  void (*run)();
+  Case* next = nullptr;
+  bool done = false;
+};
+
+/// Runs a case's object. It lives in static storage: harts have small stacks.
+void run_object(Test& test);
+
+template <class T>
+void run_case() {
+  alignas(T) static std::byte storage[sizeof(T)];
+  T* const test = ::new (static_cast<void*>(storage)) T;
+  run_object(*test);
+  std::destroy_at(test);
+}
+
+enum class Kind : std::uint8_t { kNonfatal, kFatal, kSkip };
+
+/// Reports when a Message is assigned to it, as in `return Report(...) = Message() << "text"`.
+class Report {
+ public:
+  Report(Kind kind, const char* file, int line) noexcept : file_(file), line_(line), kind_(kind) {}
+  void operator=(const Message&) const noexcept;
+
+ private:
+  const char* file_;
+  int line_;
+  Kind kind_;
+};
+
+AssertionResult check(bool actual, bool expected, const char* expression) noexcept;
+AssertionResult check(const AssertionResult& actual, bool expected, const char* expression) noexcept;
+AssertionResult strings(const char* left_text, const char* right_text, const char* left, const char* right,
+                        bool expected) noexcept;
+AssertionResult text_failure(std::string_view text) noexcept;
+
+template <class T>
+AssertionResult check(const T& actual, bool expected, const char* expression) noexcept {
+  return check(static_cast<bool>(actual), expected, expression);
+}
+
+template <class T>
+void side(const char* expression, const T& value) noexcept {
+  Text& text = result_text();
+  text.append("\n  ");
+  text.append(expression);
+  text.append("\n    Which is: ");
+  print(text, value, Quotes::kYes);
+}
+
+struct Equal {
+  template <class A, class B>
+  static AssertionResult compare(const char* left_text, const char* right_text, const A& left, const B& right) noexcept {
+    if (left == right) return AssertionResult(true);
+    AssertionFailure() << "Expected equality of these values:";
+    side(left_text, left);
+    side(right_text, right);
+    return AssertionResult(false);
+  }
+};
+
+template <class A, class B>
+AssertionResult ordered(bool holds, const char* left_text, const char* operation, const char* right_text, const A& left,
+                        const B& right) noexcept {
+  if (holds) return AssertionResult(true);
+  AssertionFailure() << "Expected: (" << left_text << ") " << operation << " (" << right_text << "), actual: ";
+  print(result_text(), left, Quotes::kYes);
+  result_text().append(" vs ");
+  print(result_text(), right, Quotes::kYes);
+  return AssertionResult(false);
+}
+
+#define QM_GTEST_OPERATION(name, operation)                                                                             \
+  struct name {                                                                                                         \
+    template <class A, class B>                                                                                         \
+    static AssertionResult compare(const char* left_text, const char* right_text, const A& left, const B& right) noexcept { \
+      return ordered(left operation right, left_text, #operation, right_text, left, right);                             \
+    }                                                                                                                   \
+  };
+QM_GTEST_OPERATION(NotEqual, !=)
+QM_GTEST_OPERATION(Less, <)
+QM_GTEST_OPERATION(LessEqual, <=)
+QM_GTEST_OPERATION(Greater, >)
+QM_GTEST_OPERATION(GreaterEqual, >=)
+#undef QM_GTEST_OPERATION
+
+}  // namespace internal
+
+/// What a run came to.
+struct Totals {
+  unsigned passed = 0;
+  unsigned failed = 0;
+  unsigned skipped = 0;
+};
+
+/// Where the report goes: one call a report, never inside a line of another. Supplied by the image.
+using Writer = void (*)(std::string_view text);
+
+/// Runs the cases whose "Suite.name" matches @p filter (`*` and `?` as in GoogleTest; empty: all), in the order of their
+/// definition, suites together.
+Totals run_all_tests(Writer writer, std::string_view filter);
+
+}  // namespace testing
+
+#define QM_GTEST_CLASS(suite, name) suite##_##name##_Test
+#define QM_GTEST_TEST(suite, name, base)                                                                             \
+  class QM_GTEST_CLASS(suite, name) : public base {                                                                  \
+    void TestBody() override;                                                                                        \
+  };                                                                                                                 \
+  static ::testing::internal::Case qm_gtest_case_##suite##_##name(                                                   \
+      #suite, #name,                                                                                                 \
+      {&QM_GTEST_CLASS(suite, name)::SetUpTestSuite, &QM_GTEST_CLASS(suite, name)::TearDownTestSuite},               \
+      &::testing::internal::run_case<QM_GTEST_CLASS(suite, name)>);                                                  \
+  void QM_GTEST_CLASS(suite, name)::TestBody()
+#define TEST(suite, name) QM_GTEST_TEST(suite, name, ::testing::Test)
+#define TEST_F(fixture, name) QM_GTEST_TEST(fixture, name, fixture)
+
+#define QM_GTEST_REPORT(kind) ::testing::internal::Report(::testing::internal::Kind::kind, __FILE__, __LINE__) = ::testing::Message()
+// The switch keeps an `else` after the macro with the `if` before it.
+#define QM_GTEST_EXPECT(result) \
+  switch (0) case 0: default: if (static_cast<bool>(result)) ; else QM_GTEST_REPORT(kNonfatal)
+#define QM_GTEST_ASSERT(result) \
+  switch (0) case 0: default: if (static_cast<bool>(result)) ; else return QM_GTEST_REPORT(kFatal)
+#define QM_GTEST_COMPARE(name, a, b) ::testing::internal::name::compare(#a, #b, a, b)
+
+#define EXPECT_TRUE(condition) QM_GTEST_EXPECT(::testing::internal::check(condition, true, #condition))
+#define ASSERT_TRUE(condition) QM_GTEST_ASSERT(::testing::internal::check(condition, true, #condition))
+#define EXPECT_FALSE(condition) QM_GTEST_EXPECT(::testing::internal::check(condition, false, #condition))
+#define ASSERT_FALSE(condition) QM_GTEST_ASSERT(::testing::internal::check(condition, false, #condition))
+#define EXPECT_EQ(a, b) QM_GTEST_EXPECT(QM_GTEST_COMPARE(Equal, a, b))
+#define ASSERT_EQ(a, b) QM_GTEST_ASSERT(QM_GTEST_COMPARE(Equal, a, b))
+#define EXPECT_NE(a, b) QM_GTEST_EXPECT(QM_GTEST_COMPARE(NotEqual, a, b))
+#define ASSERT_NE(a, b) QM_GTEST_ASSERT(QM_GTEST_COMPARE(NotEqual, a, b))
+#define EXPECT_LT(a, b) QM_GTEST_EXPECT(QM_GTEST_COMPARE(Less, a, b))
+#define ASSERT_LT(a, b) QM_GTEST_ASSERT(QM_GTEST_COMPARE(Less, a, b))
+#define EXPECT_LE(a, b) QM_GTEST_EXPECT(QM_GTEST_COMPARE(LessEqual, a, b))
+#define ASSERT_LE(a, b) QM_GTEST_ASSERT(QM_GTEST_COMPARE(LessEqual, a, b))
+#define EXPECT_GT(a, b) QM_GTEST_EXPECT(QM_GTEST_COMPARE(Greater, a, b))
+#define ASSERT_GT(a, b) QM_GTEST_ASSERT(QM_GTEST_COMPARE(Greater, a, b))
+#define EXPECT_GE(a, b) QM_GTEST_EXPECT(QM_GTEST_COMPARE(GreaterEqual, a, b))
+#define ASSERT_GE(a, b) QM_GTEST_ASSERT(QM_GTEST_COMPARE(GreaterEqual, a, b))
+#define EXPECT_STREQ(a, b) QM_GTEST_EXPECT(::testing::internal::strings(#a, #b, a, b, true))
+#define ASSERT_STREQ(a, b) QM_GTEST_ASSERT(::testing::internal::strings(#a, #b, a, b, true))
+#define EXPECT_STRNE(a, b) QM_GTEST_EXPECT(::testing::internal::strings(#a, #b, a, b, false))
+#define ASSERT_STRNE(a, b) QM_GTEST_ASSERT(::testing::internal::strings(#a, #b, a, b, false))
+#define ADD_FAILURE() QM_GTEST_EXPECT(::testing::internal::text_failure("Failed"))
+#define FAIL() QM_GTEST_ASSERT(::testing::internal::text_failure("Failed"))
+#define SUCCEED() static_cast<void>(0), ::testing::Message()
+#define GTEST_SKIP() return QM_GTEST_REPORT(kSkip)
+#define QM_GTEST_JOIN2(a, b) a##b
+#define QM_GTEST_JOIN(a, b) QM_GTEST_JOIN2(a, b)
+#define SCOPED_TRACE(message) \
+  const ::testing::ScopedTrace QM_GTEST_JOIN(qm_gtest_trace_, __LINE__)(__FILE__, __LINE__, (message))
