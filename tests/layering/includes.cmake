@@ -1,0 +1,36 @@
+# cmake -DCOMPILER= -DINCLUDES=dir,dir -DOWN=header,header -DUPWARD=header,header -P includes.cmake
+# With these include paths each OWN header is found and no UPWARD one is.
+cmake_minimum_required(VERSION 3.25)
+foreach(list INCLUDES OWN UPWARD)
+  string(REPLACE "," ";" ${list} "${${list}}")
+endforeach()
+list(TRANSFORM INCLUDES PREPEND -I)
+
+function(preprocess header result output)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E echo "#include <${header}>"
+    COMMAND ${COMPILER} -std=c++20 ${INCLUDES} -E -x c++ - -o /dev/null
+    RESULTS_VARIABLE results ERROR_VARIABLE error)
+  list(GET results 1 status)
+  set(${result} ${status} PARENT_SCOPE)
+  set(${output} "${error}" PARENT_SCOPE)
+endfunction()
+
+foreach(header IN LISTS OWN)
+  preprocess(${header} status error)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "the layer's own <${header}> is not found:\n${error}")
+  endif()
+endforeach()
+foreach(header IN LISTS UPWARD)
+  preprocess(${header} status error)
+  if(status EQUAL 0)
+    message(FATAL_ERROR "<${header}> belongs to a layer of the same or a higher rank and yet compiles")
+  endif()
+  string(FIND "${error}" "fatal error: ${header}: No such file" place)
+  if(place EQUAL -1)
+    message(FATAL_ERROR "<${header}> fails for another reason than its layer:\n${error}")
+  endif()
+endforeach()
+list(LENGTH OWN own)
+list(LENGTH UPWARD upward)
+message(STATUS "${own} own headers found, ${upward} upward ones refused")

@@ -1,0 +1,60 @@
+#!/bin/sh
+# Boots a test image in QEMU and keeps what its serial line said.
+#
+#   run-in-qemu.sh [--harts N] [--mode plain|icount|singlestep] [--timeout SECONDS] [--status N] [--append TEXT]
+#                  [--ram SIZE] --transcript FILE IMAGE
+#
+# Status: the image's own (the test finisher's) where it equals --status (default 0), then 0; else 1, after the transcript's
+# last lines and its place were printed. A run that takes longer than --timeout is killed and fails. QM_SEED is passed on as
+# `seed=N`, QM_FILTER as `filter=PATTERN`. QM_QEMU names another QEMU. Nothing is read from standard input.
+set -u
+
+harts=1 mode=plain timeout=60 expected=0 append= transcript= ram=128M
+while [ $# -gt 1 ]; do
+  case $1 in
+    --harts) harts=$2 ;;
+    --mode) mode=$2 ;;
+    --timeout) timeout=$2 ;;
+    --status) expected=$2 ;;
+    --append) append=$2 ;;
+    --ram) ram=$2 ;;
+    --transcript) transcript=$2 ;;
+    *) echo "run-in-qemu.sh: unknown option $1" >&2; exit 2 ;;
+  esac
+  shift 2
+done
+if [ $# -ne 1 ] || [ -z "$transcript" ]; then
+  echo "run-in-qemu.sh: needs --transcript FILE and an image" >&2
+  exit 2
+fi
+image=$1
+[ -n "${QM_SEED:-}" ] && append="$append seed=$QM_SEED"
+[ -n "${QM_FILTER:-}" ] && append="$append filter=$QM_FILTER"
+
+case $mode in
+  plain) options= ;;
+  icount) options='-icount shift=0,sleep=off' ;;
+  singlestep) options=-singlestep ;;
+  *) echo "run-in-qemu.sh: unknown mode $mode" >&2; exit 2 ;;
+esac
+
+mkdir -p "$(dirname "$transcript")"
+# shellcheck disable=SC2086 # $options is a list of words
+timeout --kill-after=5 "$timeout" "${QM_QEMU:-qemu-system-riscv64}" -machine virt -bios default -smp "$harts" -m "$ram" \
+  -nographic -monitor none -serial stdio -no-reboot $options -kernel "$image" -append "$append" \
+  </dev/null >"$transcript" 2>&1
+status=$?
+
+case $status in
+  124|137) verdict="killed after $timeout s" ;;
+  *) verdict="status $status" ;;
+esac
+if [ "$status" -eq "$expected" ]; then
+  tail -n 1 "$transcript" | tr -d '\r'
+  exit 0
+fi
+tail -n 60 "$transcript" | tr -d '\r'
+echo "$image on $harts harts ($mode): $verdict; expected status $expected"
+grep '^\[ RUN' "$transcript" | tail -n 1 | tr -d '\r' | sed 's/^/last case: /'
+echo "transcript: $transcript"
+exit 1
