@@ -46,6 +46,7 @@ class Observer {
     std::uint32_t stack = 0;   ///< handle of the stack, 0: none yet
     bool ready = false;        ///< prepare() has run
     bool drop = false;         ///< something record() needs cannot be had: it counts a drop
+    std::uint32_t reason = 0;  ///< why, if `drop`
     void* storage = nullptr;   ///< what record() may consume
   };
 
@@ -70,7 +71,11 @@ class Observer {
   /// Takes back a slab's array of handles, when the slab goes back to its source.
   virtual void release_handles(std::uint32_t* handles, std::size_t count) noexcept = 0;
 
-  /// The cache or arena is about to go: drops what is left of its books.
+  /// A cache was made, and nobody has used it yet: its state word may be set at once, since its cells start closed.
+  virtual void created(Cache& cache) noexcept = 0;
+
+  /// The cache or arena is about to go, and none of its objects is out: drops what is left of its books. May wait for a
+  /// command that is under way. Context: of destroy(), hal::may_wait().
   virtual void destroyed(Cache& cache) noexcept = 0;
   virtual void destroyed(Arena& arena) noexcept = 0;
 
