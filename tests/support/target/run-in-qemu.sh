@@ -9,7 +9,7 @@
 # `seed=N`, QM_FILTER as `filter=PATTERN`. QM_QEMU names another QEMU. Nothing is read from standard input.
 set -u
 
-harts=1 mode=plain timeout=60 expected=0 append= transcript= ram=128M
+harts=1 mode=plain timeout=60 expected=0 append='' transcript='' ram=128M
 while [ $# -gt 1 ]; do
   case $1 in
     --harts) harts=$2 ;;
@@ -32,7 +32,7 @@ image=$1
 [ -n "${QM_FILTER:-}" ] && append="$append filter=$QM_FILTER"
 
 case $mode in
-  plain) options= ;;
+  plain) options='' ;;
   icount) options='-icount shift=0,sleep=off' ;;
   singlestep) options=-singlestep ;;
   *) echo "run-in-qemu.sh: unknown mode $mode" >&2; exit 2 ;;

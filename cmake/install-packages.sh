@@ -1,0 +1,77 @@
+#!/bin/sh
+# Installs the Debian or Ubuntu packages that building, running or testing needs and that are missing; says which and why.
+#
+#   cmake/install-packages.sh run    what ./run needs: the firmware, QEMU, the host tool
+#   cmake/install-packages.sh test   what ./test needs beyond that
+#
+# Status: 0 when nothing is missing (any more), 1 when something is and could not be installed; then the list says what.
+# Quiet when nothing is missing: 20 ms.
+set -u
+
+packages_run='
+cmake                    configures the build
+ninja-build              builds
+g++                      compiles the host tool
+g++-riscv64-linux-gnu    compiles the firmware: the cross compiler that ships the C++ headers
+qemu-system-misc         emulates the RISC-V board
+opensbi                  the firmware below ours: starts harts, timers, interrupts between harts
+libcli11-dev             command line of the host tool
+libfmt-dev               text output of the host tool
+'
+packages_test='
+libgtest-dev             unit tests on the host
+'
+
+case ${1:-} in
+  run) wanted=$packages_run ;;
+  test) wanted=$packages_run$packages_test ;;
+  *) echo "usage: $0 run|test" >&2; exit 1 ;;
+esac
+
+names() { printf '%s\n' "$1" | awk 'NF { print $1 }'; }
+
+if ! command -v dpkg-query >/dev/null 2>&1; then
+  # Another distribution: believe that the programs stand for their packages.
+  for program in cmake ninja g++ riscv64-linux-gnu-g++ qemu-system-riscv64; do
+    command -v "$program" >/dev/null 2>&1 && continue
+    echo "$program is missing. Install the equivalents of these Debian packages:" >&2
+    printf '%s\n' "$wanted" | sed '/^$/d; s/^/  /' >&2
+    exit 1
+  done
+  exit 0
+fi
+
+# shellcheck disable=SC2046 # a list of words
+installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' $(names "$wanted") 2>/dev/null | awk '$2 == "installed" { print $1 }')
+missing=
+for name in $(names "$wanted"); do
+  printf '%s\n' "$installed" | grep -qxF "$name" || missing="$missing $name"
+done
+[ -z "$missing" ] && exit 0
+
+echo "Missing packages, to be installed now:" >&2
+for name in $missing; do
+  printf '%s\n' "$wanted" | awk -v name="$name" '$1 == name { print "  " $0 }' >&2
+done
+
+as_root=
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null 2>&1; then
+    echo "error: not root and no sudo; as root: apt-get install --no-install-recommends$missing" >&2
+    exit 1
+  fi
+  as_root=sudo
+fi
+install() {
+  # shellcheck disable=SC2086 # lists of words
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Use-Pty=0 install --no-install-recommends $missing \
+    </dev/null >&2
+}
+# The lists may be old or not there: try, fetch them, try again.
+if ! install; then
+  $as_root apt-get -q update </dev/null >&2
+  install || {
+    echo "error: could not install:$missing" >&2
+    exit 1
+  }
+fi
