@@ -1,0 +1,73 @@
+#pragma once
+/// A target as tools and tests use it: booted in QEMU or found at the end of a line, its console, and a transcript whose place is
+/// told in every failure.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <qm/host/console.hpp>
+#include <qm/host/error.hpp>
+#include <qm/host/qemu.hpp>
+#include <qm/host/transcript.hpp>
+
+namespace qm::host {
+
+struct TargetTimeouts {
+  Milliseconds start{20'000};    ///< until QEMU has opened its line
+  Milliseconds boot{60'000};     ///< longest silence until the first prompt
+  Milliseconds hello{5'000};     ///< until a running target has said who it is
+  Milliseconds command{300'000};  ///< longest silence while a command runs
+  Milliseconds end{20'000};      ///< until QEMU has ended after `poweroff`
+};
+
+class Target {
+ public:
+  /// Boots the image in QEMU and waits for the prompt and the answer to a hello.
+  /// @throws Error as Qemu, Console::wait_for_prompt and Console::hello; every message names QEMU's end, if it ended, and the transcript.
+  static Target boot(const QemuOptions& options, const TargetTimeouts& timeouts = {});
+
+  /// As boot(), but returns as soon as QEMU has opened the line: nothing has been read yet.
+  static Target power_on(const QemuOptions& options, const TargetTimeouts& timeouts = {});
+
+  /// Attaches to a target that runs already, and waits for the answer to a hello.
+  /// @throws Error as Transport::open and Console::hello.
+  static Target attach(const std::string& place, unsigned baud = 115200, const TargetTimeouts& timeouts = {});
+
+  /// Runs a command as a request; see Console::execute.
+  /// @throws Error as there; the message names the command, how QEMU ended, the last lines of text and the transcript.
+  CommandResult execute(std::string_view line, const Console::Listener& on_output = {});
+
+  /// Types a command; see Console::type_command.
+  std::string type_command(std::string_view line);
+
+  /// Sends `poweroff STATUS` and waits until QEMU has ended. Not for an attached target.
+  /// @returns QEMU's exit status.
+  /// @throws Error kTimedOut if it has not ended in time; it is killed then.
+  ExitStatus power_off(int status = 0);
+
+  /// Waits for QEMU's end, which the caller has asked for.
+  /// @throws as power_off().
+  ExitStatus wait_for_end();
+
+  [[nodiscard]] Console& console() noexcept { return *console_; }
+  [[nodiscard]] Transcript& transcript() noexcept { return *transcript_; }
+  /// @returns nullptr for an attached target.
+  [[nodiscard]] Qemu* qemu() noexcept { return qemu_.get(); }
+  [[nodiscard]] const std::string& identity() const noexcept { return identity_; }
+
+  /// @returns @p error with everything that is known about the target's end, and the place of the transcript.
+  [[nodiscard]] Error explained(const Error& error);
+
+ private:
+  explicit Target(const TargetTimeouts& timeouts) : timeouts_(timeouts), transcript_(std::make_unique<Transcript>()) {}
+
+  TargetTimeouts timeouts_;
+  std::unique_ptr<Transcript> transcript_;
+  std::unique_ptr<Qemu> qemu_;
+  std::unique_ptr<Console> console_;
+  std::string identity_;
+};
+
+}  // namespace qm::host

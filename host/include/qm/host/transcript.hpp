@@ -1,0 +1,57 @@
+#pragma once
+/// Everything that went over a line, in a file that people read after a failure:
+///
+///        0.102431 < Quartermaster 0.1.0 build 5f0c, 4 harts, 128 MiB, formats 1\r\n
+///        0.102519 > \e\Pm...\e\\                      what was sent
+///        0.102520 * sent request 1: help              remarks
+///
+/// Seconds since the beginning; `<` from the target, `>` to it. Control characters, bytes above 0x7e and the backslash are escaped (\r \n
+/// \t \e \\ \xNN); a line of the file ends after each \n of the stream.
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <qm/host/error.hpp>
+
+namespace qm::host {
+
+class Transcript {
+ public:
+  /// Begins a new file in the directory that the environment variable QM_TRANSCRIPTS names, else in `quartermaster-UID` in the
+  /// directory for temporary files; the oldest files of the directory are removed so that at most 200 stay.
+  /// @throws Error kOpen if the file cannot be created.
+  Transcript();
+
+  /// Begins the file @p path.
+  /// @throws Error kOpen if it cannot be created.
+  explicit Transcript(const std::filesystem::path& path);
+
+  void received(std::string_view bytes) { bytes_passed('<', bytes); }
+  void sent(std::string_view bytes) { bytes_passed('>', bytes); }
+
+  /// Writes @p text as a remark of its own line; control characters are escaped.
+  void note(std::string_view text);
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+  };
+
+  void bytes_passed(char mark, std::string_view bytes);
+  void begin_line(char mark);
+
+  std::filesystem::path path_;
+  std::unique_ptr<std::FILE, Close> file_;
+  Clock::time_point start_ = Clock::now();
+  char open_mark_ = 0;  // mark of the line that has no end yet; 0: none
+};
+
+/// @returns @p bytes with control characters, bytes above 0x7e and backslashes escaped.
+[[nodiscard]] std::string escaped(std::string_view bytes);
+
+}  // namespace qm::host

@@ -1,0 +1,47 @@
+#pragma once
+/// A byte stream to a target: a serial device, a pty, a Unix socket or TCP. Each is one file descriptor; they differ in how
+/// they are opened.
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <qm/host/error.hpp>
+
+namespace qm::host {
+
+class Transport {
+ public:
+  /// Opens `unix:PATH`, `tcp:HOST:PORT` or the path of a serial device.
+  /// @param[in] baud bits per second of a serial device, 8 bits, no parity, one stop bit, no flow control; ignored elsewhere.
+  /// @throws Error kUsage for a place or baud rate that makes no sense, kBusy for a device that another program has locked or a
+  ///         socket that takes no further client, kOpen for everything else. The message names the place.
+  static Transport open(const std::string& place, unsigned baud = 115200);
+
+  /// Takes over @p descriptor, which it makes non-blocking. @p place is used in messages only.
+  Transport(int descriptor, std::string place);
+
+  Transport(Transport&& other) noexcept;
+  Transport& operator=(Transport&& other) noexcept;
+  ~Transport();
+
+  /// Waits for bytes until @p deadline and reads what there is.
+  /// @returns the number of bytes read; 0 when the deadline passed; nothing when the other side has closed the stream.
+  /// @throws Error kDied on any other failure of the stream.
+  [[nodiscard]] std::optional<std::size_t> read(std::span<char> into, Clock::time_point deadline);
+
+  /// Writes all of @p bytes.
+  /// @throws Error kTimedOut if the other side has not taken them by @p deadline, kDied if it has gone.
+  void write(std::string_view bytes, Clock::time_point deadline);
+
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] const std::string& place() const noexcept { return place_; }
+
+ private:
+  int descriptor_ = -1;
+  std::string place_;
+};
+
+}  // namespace qm::host

@@ -1,0 +1,257 @@
+#include <qm/host/console.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace qm::host {
+namespace {
+
+constexpr std::string_view kPrompt = "qm> ";
+constexpr std::size_t kTextKept = 64 * 1024;
+constexpr Milliseconds kSilence{wire::kSilenceMs};
+constexpr Milliseconds kWriteTimeout{10'000};
+
+std::string seconds(Milliseconds time) {
+  std::string text = std::to_string(time.count() / 1000);
+  if (time.count() % 1000 != 0) text += "." + std::to_string(time.count() % 1000 + 1000).substr(1);
+  return text + " s";
+}
+
+/// As a command is named in a message: quoted, cut after 60 characters.
+std::string quoted(std::string_view line) {
+  return "\"" + escaped(line.substr(0, 60)) + (line.size() > 60 ? "...\"" : "\"");
+}
+
+}  // namespace
+
+Console::Console(Transport transport, Transcript& transcript)
+    : transport_(std::move(transport)),
+      transcript_(transcript),
+      frame_buffer_(wire::kMaxFrameBytes),
+      demultiplexer_(frame_buffer_),
+      // An answer to an earlier program on the same line must not be taken for one of ours.
+      next_request_(static_cast<std::uint32_t>(getpid()) << 16 | 1) {
+  transcript_.note("attached to " + transport_.place());
+}
+
+CommandResult Console::execute(std::string_view line, Milliseconds timeout, const Listener& on_output) {
+  if (line.size() > wire::kMaxPayloadBytes) {
+    throw Error(Fault::kUsage, "a command of " + std::to_string(line.size()) + " characters does not fit a frame");
+  }
+  Pending pending;
+  pending.request = new_request();
+  pending.on_output = &on_output;
+  pending_ = &pending;
+  send(wire::FrameType::kRequest, pending.request, line);
+  await(pending, timeout, quoted(line));
+  return std::move(pending.result);
+}
+
+std::string Console::hello(Milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  while (Clock::now() < deadline) {
+    Pending pending;
+    pending.request = new_request();
+    pending_ = &pending;
+    std::uint8_t room[64];
+    send(wire::FrameType::kHello, pending.request,
+         wire::as_text(pack(wire::HelloPayload{wire::kProtocolVersion, wire::kMaxPayloadBytes, "qm"}, room)));
+    const auto again = std::min(deadline, Clock::now() + Milliseconds(500));
+    while (!pending.answered && !pending.failure && Clock::now() < again) (void)pump(again);
+    pending_ = nullptr;
+    if (pending.failure) throw Error(*pending.failure);
+    if (pending.answered) return pending.hello;
+  }
+  throw Error(Fault::kNoAnswer, transport_.place() + ": nobody has answered within " + seconds(timeout) +
+                                    "; is the firmware running, and does no other program hold the line?");
+}
+
+void Console::wait_for_prompt(Milliseconds timeout) {
+  while (!at_prompt()) {
+    if (!pump(Clock::now() + timeout)) throw Error(Fault::kTimedOut, "no prompt, and nothing else for " + seconds(timeout));
+  }
+}
+
+std::size_t Console::wait_for_text(std::string_view needle, Milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  for (;;) {
+    if (const std::size_t place = text_.find(needle); place != std::string::npos) return place + needle.size();
+    if (!pump(deadline)) throw Error(Fault::kTimedOut, "no " + quoted(needle) + " within " + seconds(timeout));
+  }
+}
+
+std::string Console::type_command(std::string_view line, Milliseconds timeout) {
+  clear_text();
+  type(std::string(line) + "\r");
+  while (!at_prompt() || text_.find('\n') == std::string::npos) {
+    if (!pump(Clock::now() + timeout)) {
+      throw Error(Fault::kTimedOut, quoted(line) + " was typed; no prompt, and nothing else for " + seconds(timeout));
+    }
+  }
+  std::string printed = text_.substr(text_.find('\n') + 1);
+  printed.resize(printed.rfind(kPrompt));
+  std::erase(printed, '\r');
+  return printed;
+}
+
+void Console::type(std::string_view bytes) {
+  transcript_.sent(bytes);
+  transport_.write(bytes, Clock::now() + kWriteTimeout);
+}
+
+void Console::send(wire::FrameType type, std::uint32_t request, std::string_view payload) {
+  std::string line(wire::armoured_size(payload.size()), ' ');
+  if (wire::encode({type, next_sequence_, request, wire::as_bytes(payload)}, line) == 0) {
+    throw Error(Fault::kUsage, "a payload of " + std::to_string(payload.size()) + " bytes does not fit a frame");
+  }
+  ++next_sequence_;
+  if (type == wire::FrameType::kRequest) {
+    transcript_.note("request " + std::to_string(request) + ": " + std::string(payload));
+  }
+  this->type(line);
+}
+
+bool Console::pump(Clock::time_point deadline) {
+  char bytes[4096];
+  const bool held = demultiplexer_.waiting();
+  const auto count = transport_.read(bytes, held ? std::min(deadline, last_byte_ + kSilence) : deadline);
+  if (!count) {
+    transcript_.note("the line was closed");
+    flush_text();
+    throw Error(Fault::kDied, "the line was closed");
+  }
+  if (*count == 0) {
+    if (held && Clock::now() >= last_byte_ + kSilence) take(demultiplexer_.timeout());
+    flush_text();
+    // Only the held bytes have timed out: the caller has time left.
+    return held && Clock::now() < deadline ? pump(deadline) : false;
+  }
+  last_byte_ = Clock::now();
+  const std::string_view received(bytes, *count);
+  transcript_.received(received);
+  for (const char byte : received) take(demultiplexer_.push(static_cast<std::uint8_t>(byte)));
+  flush_text();
+  return true;
+}
+
+void Console::take(const wire::Demultiplexer::Step& step) {
+  if (step.frame) take_frame(demultiplexer_.frame());
+  if (step.broken != wire::Broken::kNone) take_broken(step.broken);
+  fresh_.append(reinterpret_cast<const char*>(step.text), step.text_count);
+}
+
+void Console::take_frame(const wire::Frame& frame) {
+  flush_text();
+  if (const std::uint16_t lost = sequence_check_.lost_before(frame.sequence); lost != 0) {
+    lost_frames_ += lost;
+    transcript_.note(std::to_string(lost) + " frames lost");
+    fail_pending(std::to_string(lost) + " frames of the target were lost");
+  }
+  if (frame.type == wire::FrameType::kError && pending_ != nullptr &&
+      (frame.request == 0 || frame.request == pending_->request)) {
+    take_error(frame);
+  } else if (pending_ != nullptr && frame.request == pending_->request) {
+    answer(frame);
+  } else {
+    ++ignored_frames_;
+    transcript_.note("ignored a frame of type " + std::to_string(static_cast<unsigned>(frame.type)) + ", request " +
+                     std::to_string(frame.request));
+  }
+}
+
+void Console::answer(const wire::Frame& frame) {
+  switch (frame.type) {
+    case wire::FrameType::kHello: {
+      wire::HelloPayload payload;
+      if (!unpack(frame.payload, payload)) return fail_pending("the target's hello is too short");
+      pending_->hello = payload.text;
+      pending_->answered = true;
+      return;
+    }
+    case wire::FrameType::kOutput: {
+      std::string text(wire::as_text(frame.payload));
+      std::erase(text, '\r');
+      pending_->result.text += text;
+      if (pending_->on_output != nullptr && *pending_->on_output) (*pending_->on_output)(text);
+      return;
+    }
+    case wire::FrameType::kStatus: {
+      wire::StatusPayload payload;
+      if (!unpack(frame.payload, payload)) return fail_pending("the target's status is too short");
+      pending_->result.status = payload.status;
+      pending_->result.output_dropped = (payload.flags & wire::kOutputDropped) != 0;
+      pending_->answered = true;
+      transcript_.note("request " + std::to_string(frame.request) + " ended: " + std::string(name(payload.status)));
+      return;
+    }
+    default:
+      ++ignored_frames_;
+      transcript_.note("ignored a frame of type " + std::to_string(static_cast<unsigned>(frame.type)));
+  }
+}
+
+void Console::take_error(const wire::Frame& frame) {
+  wire::ErrorPayload payload;
+  if (!unpack(frame.payload, payload)) return fail_pending("the target's error is too short");
+  const std::string text(payload.text);
+  transcript_.note("error " + std::to_string(static_cast<unsigned>(payload.error)) + " from the target: " + text);
+  switch (payload.error) {
+    case wire::ProtocolError::kVersion:
+      return fail_pending("the target speaks protocol version " + std::to_string(payload.version) + ", this program " +
+                          std::to_string(wire::kProtocolVersion));
+    case wire::ProtocolError::kDamaged: return fail_pending("the request arrived broken at the target: " + text);
+    default:
+      pending_->result.text += "error: " + text + "\n";
+      if (pending_->on_output != nullptr && *pending_->on_output) (*pending_->on_output)("error: " + text + "\n");
+      pending_->result.status =
+          payload.error == wire::ProtocolError::kBusy ? wire::CommandStatus::kBusy : wire::CommandStatus::kFailed;
+      pending_->answered = true;
+  }
+}
+
+void Console::take_broken(wire::Broken reason) {
+  transcript_.note("broken frame: " + std::string(name(reason)));
+  if (reason == wire::Broken::kVersion) {
+    fail_pending("the target speaks protocol version " + std::to_string(demultiplexer_.header().version) + ", this program " +
+                 std::to_string(wire::kProtocolVersion));
+  } else if (reason != wire::Broken::kTail && reason != wire::Broken::kForeign) {
+    fail_pending("a frame of the target arrived broken (" + std::string(name(reason)) + ")");
+  }
+}
+
+/// The first reason stays. It is thrown when all that has been received is taken in.
+void Console::fail_pending(const std::string& why) {
+  if (pending_ != nullptr && !pending_->failure) pending_->failure = Error(Fault::kProtocol, why);
+}
+
+std::uint32_t Console::new_request() noexcept {
+  if (next_request_ == 0) ++next_request_;
+  return next_request_++;
+}
+
+void Console::flush_text() {
+  if (fresh_.empty()) return;
+  const std::string text = std::exchange(fresh_, {});
+  text_ += text;
+  if (text_.size() > kTextKept) text_.erase(0, text_.size() - kTextKept);
+  if (on_text_) on_text_(text);
+}
+
+void Console::await(Pending& pending, Milliseconds silence, const std::string& what) {
+  struct Forget {
+    Pending*& pending;
+    ~Forget() { pending = nullptr; }
+  } forget{pending_};
+  while (!pending.answered && !pending.failure) {
+    if (!pump(Clock::now() + silence)) {
+      throw Error(Fault::kTimedOut, what + ": no answer, and nothing else for " + seconds(silence));
+    }
+  }
+  if (pending.failure) throw Error(pending.failure->fault(), what + ": " + pending.failure->what());
+}
+
+bool Console::at_prompt() const noexcept { return text_.ends_with(kPrompt); }
+
+}  // namespace qm::host

@@ -1,0 +1,172 @@
+#include <qm/host/qemu.hpp>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <thread>
+
+namespace qm::host {
+namespace {
+
+std::string program_of(const QemuOptions& options) {
+  if (!options.program.empty()) return options.program;
+  const char* named = std::getenv("QM_QEMU");
+  return named != nullptr && *named != 0 ? named : "qemu-system-riscv64";
+}
+
+/// A directory that only this user can enter, with room for a socket's path.
+std::filesystem::path private_directory() {
+  const char* temporary = std::getenv("TMPDIR");
+  std::string pattern = (temporary != nullptr && *temporary != 0 ? std::string(temporary) : "/tmp") + "/qm-XXXXXX";
+  if (mkdtemp(pattern.data()) == nullptr) {
+    throw Error(Fault::kOpen, "cannot create a private directory " + pattern + ": " + std::strerror(errno));
+  }
+  if (pattern.size() + std::strlen("/line") >= sizeof sockaddr_un::sun_path) {
+    rmdir(pattern.c_str());
+    throw Error(Fault::kOpen, pattern + " is too long for a socket's path; set TMPDIR to a shorter one");
+  }
+  return pattern;
+}
+
+/// Only in the child between fork and exec: async-signal-safe calls alone. Reports errno through @p report if it fails.
+[[noreturn]] void become(const std::vector<char*>& arguments, int log, int report, pid_t parent, Lifetime lifetime) {
+  setsid();  // Ctrl-C in the terminal is for the firmware
+  if (lifetime == Lifetime::kOwned) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);  // the parent died before the line above
+  }
+  const int null = open("/dev/null", O_RDONLY);
+  dup2(null, STDIN_FILENO);
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execvp(arguments[0], arguments.data());
+  const int error = errno;
+  if (write(report, &error, sizeof error) < 0) _exit(126);
+  _exit(127);
+}
+
+}  // namespace
+
+std::string describe(ExitStatus status) {
+  if (!status.by_signal) return "ended with status " + std::to_string(status.number);
+  return "was killed by signal " + std::to_string(status.number) + " (" + strsignal(status.number) + ")";
+}
+
+std::vector<std::string> Qemu::arguments(const QemuOptions& options, const std::filesystem::path& socket) {
+  std::vector<std::string> list{program_of(options), "-machine", "virt", "-bios", "default", "-m", options.ram,
+                                "-smp", std::to_string(options.harts), "-display", "none", "-monitor", "none",
+                                "-chardev", "socket,id=line,path=" + socket.string() + ",server=on,wait=on",
+                                "-serial", "chardev:line", "-kernel", options.image.string()};
+  if (!options.append.empty()) list.insert(list.end(), {"-append", options.append});
+  if (options.icount) list.insert(list.end(), {"-icount", "shift=0,sleep=off"});
+  if (options.single_step) list.emplace_back("-singlestep");
+  list.insert(list.end(), options.extra.begin(), options.extra.end());
+  return list;
+}
+
+Qemu::Qemu(const QemuOptions& options) : program_(program_of(options)), lifetime_(options.lifetime) {
+  if (options.harts < 1 || options.harts > 8) throw Error(Fault::kUsage, "harts: 1 to 8, not " + std::to_string(options.harts));
+  if (options.ram.empty() || options.ram.find(',') != std::string::npos) throw Error(Fault::kUsage, "ram: a size such as 128M");
+  if (access(options.image.c_str(), R_OK) != 0) {
+    throw Error(Fault::kOpen, "no firmware image " + options.image.string() + ": " + std::strerror(errno));
+  }
+  directory_ = private_directory();
+  try {
+    start(arguments(options, socket()));
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+    throw;
+  }
+}
+
+void Qemu::start(const std::vector<std::string>& arguments) {
+  std::vector<char*> pointers;
+  for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
+  pointers.push_back(nullptr);
+  const int log = open((directory_ / "qemu.log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  int report[2];
+  if (log < 0 || pipe2(report, O_CLOEXEC) != 0) throw Error(Fault::kOpen, std::string("cannot start QEMU: ") + std::strerror(errno));
+  const pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ == 0) become(pointers, log, report[1], parent, lifetime_);
+  close(log);
+  close(report[1]);
+  int error = pid_ < 0 ? errno : 0;
+  // The pipe closes when the program has been started.
+  if (pid_ > 0 && read(report[0], &error, sizeof error) != static_cast<ssize_t>(sizeof error)) error = 0;
+  close(report[0]);
+  if (error == 0) return;
+  if (pid_ > 0) waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+  throw Error(Fault::kOpen, "cannot start QEMU (" + program_ + "): " + std::strerror(error));
+}
+
+Qemu::~Qemu() {
+  if (lifetime_ == Lifetime::kKept && !exit_status().has_value()) return;
+  kill();
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
+
+Transport Qemu::connect(Clock::time_point deadline) {
+  const std::string place = "unix:" + socket().string();
+  for (;;) {
+    if (const auto status = exit_status()) {
+      throw Error(Fault::kDied, "QEMU (" + program_ + ") " + describe(*status) + " before it opened its serial line");
+    }
+    try {
+      return Transport::open(place);
+    } catch (const Error&) {
+      if (Clock::now() >= deadline) {
+        throw Error(Fault::kTimedOut, "QEMU (" + program_ + ", process " + std::to_string(pid_) +
+                                          ") hangs: it has not opened its serial line");
+      }
+    }
+    std::this_thread::sleep_for(Milliseconds(5));  // there is nothing to wait on until the socket exists
+  }
+}
+
+std::optional<ExitStatus> Qemu::exit_status() {
+  if (exit_status_ || pid_ < 0) return exit_status_;
+  int status = 0;
+  if (waitpid(pid_, &status, WNOHANG) == pid_) {
+    exit_status_ = WIFSIGNALED(status) ? ExitStatus{true, WTERMSIG(status)} : ExitStatus{false, WEXITSTATUS(status)};
+  }
+  return exit_status_;
+}
+
+std::optional<ExitStatus> Qemu::wait(Clock::time_point deadline) {
+  while (!exit_status() && Clock::now() < deadline) std::this_thread::sleep_for(Milliseconds(2));
+  return exit_status();
+}
+
+void Qemu::kill() {
+  if (pid_ < 0 || exit_status()) return;
+  ::kill(pid_, SIGKILL);
+  (void)wait(Clock::now() + std::chrono::seconds(10));
+}
+
+std::string Qemu::messages() const {
+  std::ifstream log(directory_ / "qemu.log");
+  std::string text((std::istreambuf_iterator<char>(log)), std::istreambuf_iterator<char>());
+  if (text.size() > 2000) text.erase(0, text.size() - 2000);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+}  // namespace qm::host

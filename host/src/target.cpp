@@ -1,0 +1,127 @@
+#include <qm/host/target.hpp>
+
+#include <utility>
+
+namespace qm::host {
+namespace {
+
+/// The last @p count lines of @p text, without a prompt that waits at its end.
+std::string last_lines(std::string text, unsigned count) {
+  std::erase(text, '\r');
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::size_t begin = text.size();
+  while (count-- > 0 && begin != 0 && begin != std::string::npos) begin = text.rfind('\n', begin - 1);
+  return begin == std::string::npos || begin == 0 ? text : text.substr(begin + 1);
+}
+
+std::string indented(const std::string& text) {
+  std::string out = "\n  ";
+  for (const char character : text) {
+    out += character;
+    if (character == '\n') out += "  ";
+  }
+  return out;
+}
+
+}  // namespace
+
+Target Target::power_on(const QemuOptions& options, const TargetTimeouts& timeouts) {
+  Target target(timeouts);
+  try {
+    target.qemu_ = std::make_unique<Qemu>(options);
+    std::string command;
+    for (const std::string& argument : Qemu::arguments(options, target.qemu_->socket())) command += argument + " ";
+    target.transcript_->note("process " + std::to_string(target.qemu_->pid()) + ": " + command);
+    target.console_ = std::make_unique<Console>(target.qemu_->connect(Clock::now() + timeouts.start), *target.transcript_);
+  } catch (const Error& error) {
+    const Error shown = target.explained(error);
+    if (target.qemu_ != nullptr) target.qemu_->kill();  // a kept one too: nobody can use it
+    throw shown;
+  }
+  return target;
+}
+
+Target Target::boot(const QemuOptions& options, const TargetTimeouts& timeouts) {
+  Target target = power_on(options, timeouts);
+  try {
+    target.console_->wait_for_prompt(timeouts.boot);
+    target.identity_ = target.console_->hello(timeouts.boot);
+  } catch (const Error& error) {
+    const bool hangs = error.fault() == Fault::kTimedOut || error.fault() == Fault::kNoAnswer;
+    const Error shown = target.explained(
+        hangs ? Error(Fault::kNoAnswer, std::string("the target hangs while it boots: ") + error.what()) : error);
+    target.qemu_->kill();  // a kept one too: nobody can use it
+    throw shown;
+  }
+  return target;
+}
+
+Target Target::attach(const std::string& place, unsigned baud, const TargetTimeouts& timeouts) {
+  Target target(timeouts);
+  try {
+    target.console_ = std::make_unique<Console>(Transport::open(place, baud), *target.transcript_);
+    target.identity_ = target.console_->hello(timeouts.hello);
+  } catch (const Error& error) {
+    throw target.explained(error);
+  }
+  return target;
+}
+
+CommandResult Target::execute(std::string_view line, const Console::Listener& on_output) {
+  try {
+    return console_->execute(line, timeouts_.command, on_output);
+  } catch (const Error& error) {
+    throw explained(error);
+  }
+}
+
+std::string Target::type_command(std::string_view line) {
+  try {
+    return console_->type_command(line, timeouts_.command);
+  } catch (const Error& error) {
+    throw explained(error);
+  }
+}
+
+ExitStatus Target::power_off(int status) {
+  try {
+    (void)console_->execute("poweroff " + std::to_string(status), timeouts_.end);
+  } catch (const Error& error) {
+    // The line may close before the answer is through.
+    if (error.fault() != Fault::kDied) throw explained(error);
+  }
+  return wait_for_end();
+}
+
+ExitStatus Target::wait_for_end() {
+  if (const auto ended = qemu_->wait(Clock::now() + timeouts_.end)) {
+    transcript_->note("QEMU " + describe(*ended));
+    return *ended;
+  }
+  const Error error = explained(Error(Fault::kTimedOut, "the target has not powered off"));
+  qemu_->kill();
+  throw error;
+}
+
+Error Target::explained(const Error& error) {
+  transcript_->note(std::string("failed: ") + error.what());
+  std::string message = error.what();
+  if (qemu_ != nullptr) {
+    // After the line has closed, QEMU needs a moment to end.
+    const auto ended = error.fault() == Fault::kDied ? qemu_->wait(Clock::now() + Milliseconds(2000)) : qemu_->exit_status();
+    const std::string fate = "QEMU (" + qemu_->program() + ") ";
+    if (ended && message.find(describe(*ended)) == std::string::npos) message += "; " + fate + describe(*ended);
+    if (const std::string said = qemu_->messages(); !said.empty()) {
+      message += "\nQEMU said:" + indented(last_lines(said, 10));
+      transcript_->note("QEMU said: " + said);
+    }
+  }
+  if (console_ != nullptr) {
+    const std::string text = last_lines(console_->text(), 20);
+    if (!text.empty()) message += "\nlast lines from the target:" + indented(text);
+  }
+  message += "\ntranscript: " + transcript_->path().string();
+  return {error.fault(), message};
+}
+
+}  // namespace qm::host

@@ -1,0 +1,114 @@
+#include <qm/host/transcript.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <system_error>
+#include <vector>
+
+namespace qm::host {
+namespace {
+
+constexpr std::size_t kKept = 200;
+
+std::filesystem::path directory() {
+  if (const char* named = std::getenv("QM_TRANSCRIPTS"); named != nullptr && *named != 0) return named;
+  const char* temporary = std::getenv("TMPDIR");
+  const std::filesystem::path base = temporary != nullptr && *temporary != 0 ? temporary : "/tmp";
+  return base / ("quartermaster-" + std::to_string(getuid()));
+}
+
+/// Their names begin with the time, so that the order of names is that of age.
+void remove_oldest(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> transcripts;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    if (entry.path().extension() == ".transcript") transcripts.push_back(entry.path());
+  }
+  if (transcripts.size() < kKept) return;
+  std::sort(transcripts.begin(), transcripts.end());
+  for (std::size_t i = 0; i + kKept <= transcripts.size(); ++i) std::filesystem::remove(transcripts[i], ignored);
+}
+
+std::filesystem::path new_file() {
+  const std::filesystem::path folder = directory();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw Error(Fault::kOpen, "cannot create the folder of the transcripts, " + folder.string() + ": " + error.message());
+  remove_oldest(folder);
+  static unsigned serial = 0;
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char name[80];
+  std::snprintf(name, sizeof name, "%04d%02d%02d-%02d%02d%02d-%ld-%u.transcript", local.tm_year + 1900, local.tm_mon + 1,
+                local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, static_cast<long>(getpid()), ++serial);
+  return folder / name;
+}
+
+}  // namespace
+
+std::string escaped(std::string_view bytes) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  for (const char byte : bytes) {
+    const auto code = static_cast<unsigned char>(byte);
+    switch (byte) {
+      case '\r': out += "\\r"; break;
+      case '\n': out += "\\n"; break;
+      case '\t': out += "\\t"; break;
+      case '\x1b': out += "\\e"; break;
+      case '\\': out += "\\\\"; break;
+      default:
+        if (code >= 0x20 && code < 0x7f) {
+          out += byte;
+        } else {
+          out += "\\x";
+          out += kHex[code >> 4];
+          out += kHex[code & 15];
+        }
+    }
+  }
+  return out;
+}
+
+Transcript::Transcript() : Transcript(new_file()) {}
+
+Transcript::Transcript(const std::filesystem::path& path) : path_(path), file_(std::fopen(path.c_str(), "we")) {
+  if (file_ == nullptr) throw Error(Fault::kOpen, "cannot create the transcript " + path_.string() + ": " + std::strerror(errno));
+}
+
+void Transcript::note(std::string_view text) {
+  begin_line('*');
+  std::fputs(escaped(text).c_str(), file_.get());
+  std::fputc('\n', file_.get());
+  open_mark_ = 0;
+  std::fflush(file_.get());
+}
+
+void Transcript::bytes_passed(char mark, std::string_view bytes) {
+  while (!bytes.empty()) {
+    if (open_mark_ != mark) begin_line(mark);
+    const std::size_t end = std::min(bytes.find('\n'), bytes.size() - 1) + 1;
+    std::fputs(escaped(bytes.substr(0, end)).c_str(), file_.get());
+    if (bytes[end - 1] == '\n') {
+      std::fputc('\n', file_.get());
+      open_mark_ = 0;
+    }
+    bytes.remove_prefix(end);
+  }
+  std::fflush(file_.get());
+}
+
+void Transcript::begin_line(char mark) {
+  if (open_mark_ != 0) std::fputc('\n', file_.get());
+  const std::chrono::duration<double> since = Clock::now() - start_;
+  std::fprintf(file_.get(), "%12.6f %c ", since.count(), mark);
+  open_mark_ = mark;
+}
+
+}  // namespace qm::host

@@ -1,0 +1,190 @@
+#include "commands.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <optional>
+#include <sstream>
+
+#include "cleanup.hpp"
+#include "terminal.hpp"
+
+namespace qm::tool {
+namespace {
+
+void show(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+/// Text that comes by itself while commands run as requests, a warning or a panic: to standard error, without the prompts.
+class Asides {
+ public:
+  explicit Asides(host::Console& console) : console_(console) {
+    console_.on_text([this](std::string_view text) { take(text); });
+  }
+  Asides(const Asides&) = delete;
+  Asides& operator=(const Asides&) = delete;
+  ~Asides() { console_.on_text({}); }
+
+ private:
+  void take(std::string_view text) {
+    for (const char character : text) {
+      if (character != '\n') {
+        if (character != '\r') line_ += character;
+        continue;
+      }
+      while (line_.starts_with("qm> ")) line_.erase(0, 4);
+      if (!line_.empty()) fmt::print(stderr, "{}\n", line_);
+      line_.clear();
+    }
+  }
+
+  host::Console& console_;
+  std::string line_;
+};
+
+/// Shows what the target complained of while it booted, as of an unknown boot option.
+void show_boot_warnings(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.starts_with("warning") || line.starts_with("error")) fmt::print(stderr, "{}\n", line);
+  }
+}
+
+/// @returns the status that the command asks QEMU to end with, if it is a `poweroff`.
+std::optional<int> poweroff_status(const std::string& command) {
+  std::istringstream words(command);
+  std::string word, number, rest;
+  if (!(words >> word) || word != "poweroff") return std::nullopt;
+  if (!(words >> number)) return 0;
+  const bool hex = number.starts_with("0x");
+  int status = 0;
+  const char* const end = number.data() + number.size();
+  const auto result = std::from_chars(number.data() + (hex ? 2 : 0), end, status, hex ? 16 : 10);
+  if (result.ec != std::errc{} || result.ptr != end || status < 0 || status > 255 || (words >> rest)) return std::nullopt;
+  return status;
+}
+
+/// The end that a `poweroff` was to bring.
+int expect_end(host::Target& target, int status) {
+  if (target.qemu() == nullptr) return status;
+  const host::ExitStatus ended = target.wait_for_end();
+  if (!ended.by_signal && ended.number == status) return status;
+  throw target.explained(host::Error(host::Fault::kDied, "poweroff " + std::to_string(status) + " was asked for"));
+}
+
+/// Runs the commands one after the other.
+/// @returns the status of the program; in @p off whether the target has powered off.
+int run_commands(host::Target& target, const std::vector<std::string>& commands, bool& off) {
+  Asides asides(target.console());
+  int status = kOk;
+  for (const std::string& command : commands) {
+    if (command.find_first_not_of(' ') == std::string::npos) continue;
+    const auto end = poweroff_status(command);
+    try {
+      const host::CommandResult result = target.execute(command, show);
+      if (!result.ok()) status = kCommandFailed;
+      if (result.output_dropped) fmt::print(stderr, "qm: part of the output of \"{}\" was lost on the target\n", command);
+      if (!end || !result.ok()) continue;
+    } catch (const host::Error& error) {
+      if (error.fault() == host::Fault::kUsage) {
+        fmt::print(stderr, "qm: {}\n", error.what());
+        status = kCommandFailed;
+        continue;
+      }
+      if (!end || error.fault() != host::Fault::kDied) throw;
+    }
+    off = true;
+    return expect_end(target, *end);
+  }
+  return status;
+}
+
+/// Whether the last line typed at the terminal was a poweroff.
+bool powered_off_by_hand(const std::string& text) {
+  const std::size_t prompt = text.rfind("qm> ");
+  return prompt != std::string::npos && text.find("poweroff", prompt) != std::string::npos;
+}
+
+int run_terminal(host::Target& target, const RunOptions& options) {
+  fmt::print(stderr, "{}; Ctrl-A x leaves\n",
+             target.qemu() != nullptr ? fmt::format("QEMU runs as process {}", target.qemu()->pid())
+                                      : fmt::format("attached to {}", options.serial));
+  Left left = Left::kByKey;
+  try {
+    const RawTerminal terminal;
+    left = converse(target.console(), target.qemu() != nullptr ? options.timeouts.boot : host::Milliseconds(0));
+  } catch (const host::Error& error) {
+    throw target.explained(error);
+  }
+  fmt::print(stderr, "\n");
+  if (left == Left::kByKey) return kOk;
+  const host::Error closed(host::Fault::kDied, "the line was closed");
+  const auto ended = target.qemu() != nullptr ? target.qemu()->wait(host::Clock::now() + options.timeouts.end) : std::nullopt;
+  if (!powered_off_by_hand(target.console().text())) throw target.explained(closed);
+  if (target.qemu() == nullptr) return kOk;
+  if (!ended || ended->by_signal) throw target.explained(closed);
+  return ended->number;
+}
+
+void require_terminal() {
+  if (isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0) return;
+  throw host::Error(host::Fault::kOpen,
+                    "standard input and output are not a terminal; without one, give commands with -c 'COMMAND'");
+}
+
+int report(const host::Error& error) {
+  std::fflush(stdout);
+  fmt::print(stderr, "qm: {}\n", error.what());
+  return error.fault() == host::Fault::kUsage ? kWrongUsage : kTargetFailed;
+}
+
+}  // namespace
+
+int run(const RunOptions& options) {
+  const bool interactive = options.commands.empty() && !options.demo;
+  try {
+    if (interactive) require_terminal();
+    host::Target target = !options.serial.empty() ? host::Target::attach(options.serial, options.baud, options.timeouts)
+                          : interactive           ? host::Target::power_on(options.qemu, options.timeouts)
+                                                  : host::Target::boot(options.qemu, options.timeouts);
+    const bool owned = target.qemu() != nullptr && options.qemu.lifetime == host::Lifetime::kOwned;
+    if (owned) remember_qemu(target.qemu());
+    bool off = false;
+    int status = kOk;
+    if (interactive) {
+      status = run_terminal(target, options);
+    } else {
+      show_boot_warnings(target.console().text());
+      target.console().clear_text();
+      status = options.demo ? demo(target) : run_commands(target, options.commands, off);
+      if (owned && !off) (void)target.power_off();
+    }
+    if (target.qemu() != nullptr && !owned && !target.qemu()->exit_status()) {
+      fmt::print(stderr, "QEMU is left running as process {}; its line is --serial unix:{}\n", target.qemu()->pid(),
+                 target.qemu()->socket().string());
+    }
+    remember_qemu(nullptr);
+    return status;
+  } catch (const host::Error& error) {
+    remember_qemu(nullptr);
+    return report(error);
+  }
+}
+
+int execute(const std::string& serial, unsigned baud, const std::vector<std::string>& commands,
+            const host::TargetTimeouts& timeouts) {
+  try {
+    host::Target target = host::Target::attach(serial, baud, timeouts);
+    bool off = false;
+    return run_commands(target, commands, off);
+  } catch (const host::Error& error) {
+    return report(error);
+  }
+}
+
+}  // namespace qm::tool

@@ -1,0 +1,37 @@
+#pragma once
+/// The subcommands of qm, after their options have been read. Each returns the program's exit status:
+/// 0 nothing failed, 1 a command failed, 2 wrong usage, 3 the target died, hung or never answered; after `poweroff S`, S.
+
+#include <string>
+#include <vector>
+
+#include <qm/host/target.hpp>
+
+namespace qm::tool {
+
+inline constexpr int kOk = 0;
+inline constexpr int kCommandFailed = 1;
+inline constexpr int kWrongUsage = 2;
+inline constexpr int kTargetFailed = 3;
+
+struct RunOptions {
+  host::QemuOptions qemu;
+  std::string serial;                 ///< attach there instead of booting
+  unsigned baud = 115200;
+  std::vector<std::string> commands;  ///< empty: the terminal
+  bool demo = false;
+  host::TargetTimeouts timeouts;
+};
+
+/// `qm run`: boots or attaches, then runs the commands, the demonstration, or the terminal.
+int run(const RunOptions& options);
+
+/// `qm exec`: runs commands on a target that runs already.
+int execute(const std::string& serial, unsigned baud, const std::vector<std::string>& commands,
+            const host::TargetTimeouts& timeouts);
+
+/// `qm run demo`, on a target that has booted: hunts a leak, tells what it does, and checks what it finds.
+/// @returns kOk iff everything that was found is right.
+int demo(host::Target& target);
+
+}  // namespace qm::tool
