@@ -1,0 +1,37 @@
+#pragma once
+/// Name patterns: `*` stands for any characters, `?` for one.
+
+#include <string_view>
+
+namespace qm::trace {
+
+/// Whether @p pattern is more than a plain name.
+[[nodiscard]] constexpr bool is_glob(std::string_view pattern) noexcept {
+  return pattern.find_first_of("*?") != std::string_view::npos;
+}
+
+/// Whether @p name matches all of @p pattern. Complexity: O(pattern * name).
+[[nodiscard]] constexpr bool glob_matches(std::string_view pattern, std::string_view name) noexcept {
+  std::size_t at = 0;
+  std::size_t in = 0;
+  std::size_t star = std::string_view::npos;  // the last `*`, and where its match may end
+  std::size_t retry = 0;
+  while (in < name.size()) {
+    if (at < pattern.size() && pattern[at] == '*') {
+      star = at++;
+      retry = in;
+    } else if (at < pattern.size() && (pattern[at] == '?' || pattern[at] == name[in])) {
+      ++at;
+      ++in;
+    } else if (star != std::string_view::npos) {
+      at = star + 1;
+      in = ++retry;
+    } else {
+      return false;
+    }
+  }
+  while (at < pattern.size() && pattern[at] == '*') ++at;
+  return at == pattern.size();
+}
+
+}  // namespace qm::trace

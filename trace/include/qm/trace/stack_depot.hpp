@@ -1,0 +1,255 @@
+#pragma once
+/// The stack depot: each distinct (owner, call stack) once, append-only, found without a lock.
+///
+///     buckets: | head | head | ...            heads and `next` are handles: offsets into the pool in units of 8 bytes
+///     pool:    | - | entry: id next owner,depth,flags  live objects, bytes  snapshots | frame 0 | frame 1 | ... | entry ...
+///
+/// A record holds a handle, so a free reaches its stack with one load. What is printed and sent is the entry's id: a hash of
+/// the frames' link-time offsets, the depth and the truncation mark, so the same stack has the same id in every boot of an
+/// image. Entries of several owners (caches) for one stack share the id.
+///
+/// Invariants
+/// - D1 An entry's key (id, owner, depth, flags, frames) never changes once a bucket's head or a `next` names it.
+/// - D2 Entries with equal ids have equal stacks: where two stacks' hashes collide, the later gets the hash of the next
+///      salt, is marked kCollided and counted. Every look-up tries the salts in the same order.
+/// - D3 An entry lies in the bucket of its id.
+/// - D4 Ids below kFirstId and handles below kFirstHandle mean something else than a stack.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+
+namespace qm::trace {
+
+/// Where an entry lies: its offset in the pool / 8. Fits 22 bits.
+using StackHandle = std::uint32_t;
+inline constexpr StackHandle kNoStack = 0;        ///< none
+inline constexpr StackHandle kStackNoMemory = 1;  ///< the depot was full
+inline constexpr StackHandle kFirstHandle = 2;
+inline constexpr unsigned kStackHandleBits = 22;
+
+/// Ids below this are sentinels; a sentinel handle's id is the handle.
+inline constexpr std::uint32_t kFirstId = 16;
+
+struct StackEntry {
+  static constexpr std::uint8_t kTruncated = 1;
+  static constexpr std::uint8_t kCollided = 2;
+
+  std::uint32_t id = 0;
+  StackHandle next = kNoStack;
+  std::uint16_t owner = 0;
+  std::uint8_t depth = 0;
+  std::uint8_t flags = 0;
+  std::atomic<std::uint32_t> live_objects{0};      ///< records that name this entry
+  std::atomic<std::uint32_t> live_bytes{0};        ///< sum of what they asked for, modulo 2^32
+  std::atomic<std::uint32_t> snapshot_objects{0};  ///< for a report that sorts while counts move
+  std::atomic<std::uint32_t> snapshot_bytes{0};
+
+  [[nodiscard]] std::uint32_t* frames() noexcept { return reinterpret_cast<std::uint32_t*>(this + 1); }
+  [[nodiscard]] const std::uint32_t* frames() const noexcept { return reinterpret_cast<const std::uint32_t*>(this + 1); }
+  [[nodiscard]] bool truncated() const noexcept { return (flags & kTruncated) != 0; }
+
+  /// Bytes of an entry of @p depth frames.
+  static constexpr std::size_t bytes(unsigned depth) noexcept { return (sizeof(StackEntry) + 4 * std::size_t{depth} + 7) & ~std::size_t{7}; }
+};
+static_assert(sizeof(StackEntry) == 28 && std::atomic<std::uint32_t>::is_always_lock_free);
+
+/// The hash of a stack's content: the upper half of a 64-bit multiplicative hash.
+struct ContentHash {
+  static std::uint32_t id(std::span<const std::uint32_t> frames, bool truncated, std::uint32_t salt) noexcept {
+    constexpr std::uint64_t kFactor = 0x9E37'79B9'7F4A'7C15;
+    std::uint64_t hash = (std::uint64_t{salt} << 32 | frames.size() << 1 | (truncated ? 1 : 0)) * kFactor;
+    for (const std::uint32_t frame : frames) hash = (hash ^ (hash >> 32) ^ frame) * kFactor;
+    return static_cast<std::uint32_t>(hash >> 32);
+  }
+};
+
+struct StackDepotStats {
+  std::size_t capacity_bytes = 0;  ///< of the pool
+  std::size_t used_bytes = 0;
+  std::size_t table_bytes = 0;     ///< of the buckets, fixed
+  std::uint32_t entries = 0;
+  std::uint32_t collisions = 0;    ///< entries marked kCollided
+  std::uint32_t failures = 0;      ///< look-ups that ended in kStackNoMemory
+};
+
+/// @tparam Hash what gives a stack its id; tests narrow it.
+template <class Hash>
+class BasicStackDepot {
+ public:
+  constexpr BasicStackDepot() noexcept = default;
+
+  /// Buckets that suit a pool of @p pool_bytes: a power of two.
+  static constexpr std::size_t buckets_for(std::size_t pool_bytes) noexcept {
+    std::size_t buckets = 16;
+    while (buckets * 128 < pool_bytes) buckets *= 2;
+    return buckets;
+  }
+
+  /// Starts empty over @p pool (aligned to 8; what lies beyond 32 MiB is not used) and @p buckets (a power of two).
+  /// Context: before anybody uses the depot.
+  void initialize(std::span<std::byte> pool, std::span<std::uint32_t> buckets) noexcept {
+    constexpr std::size_t kMost = std::size_t{8} << kStackHandleBits;
+    pool_ = pool.data();
+    capacity_ = static_cast<std::uint32_t>((pool.size() < kMost ? pool.size() : kMost) / 8);
+    mask_ = static_cast<std::uint32_t>(buckets.size() - 1);
+    buckets_ = buckets.data();
+    for (std::uint32_t& bucket : buckets) new (&bucket) std::atomic<std::uint32_t>(kNoStack);
+    end_.store(kFirstHandle, std::memory_order_relaxed);
+    entries_.store(0, std::memory_order_relaxed);
+    collisions_.store(0, std::memory_order_relaxed);
+    failures_.store(0, std::memory_order_relaxed);
+  }
+
+  /// Finds or stores a stack.
+  /// @param[in] owner  whose counts the entry keeps.
+  /// @param[in] frames link-time offsets, innermost first, at most 255.
+  /// @returns its handle; kStackNoMemory, counted, if it is new and the pool is full.
+  /// Complexity: O(depth) and a short chain. Context: any, any interrupt level; no lock.
+  StackHandle intern(std::uint16_t owner, std::span<const std::uint32_t> frames, bool truncated) noexcept {
+    StackEntry* fresh = nullptr;
+    for (std::uint32_t salt = 0;; ++salt) {
+      const std::uint32_t id = Hash::id(frames, truncated, salt);
+      if (id < kFirstId) continue;
+      std::atomic<std::uint32_t>& bucket = head(id & mask_);
+      StackHandle seen = kNoStack;  // entries from here on were compared already
+      for (;;) {
+        // acquire: pairs with the release below, so that an entry's key is seen.
+        StackHandle first = bucket.load(std::memory_order_acquire);
+        const Verdict verdict = search(first, seen, id, owner, frames, truncated);
+        if (verdict.found != kNoStack) {
+          if (fresh != nullptr) give_back(fresh);
+          return verdict.found;
+        }
+        if (verdict.collision) break;  // the next salt
+        if (fresh == nullptr && (fresh = reserve(frames.size())) == nullptr) {
+          failures_.fetch_add(1, std::memory_order_relaxed);
+          return kStackNoMemory;
+        }
+        fill(*fresh, id, first, owner, frames, truncated);
+        if (salt != 0 && Hash::id(frames, truncated, 0) >= kFirstId) fresh->flags |= StackEntry::kCollided;
+        const StackHandle handle = handle_of(*fresh);
+        // release: pairs with the acquire above and in Walk.
+        if (bucket.compare_exchange_strong(first, handle, std::memory_order_release, std::memory_order_relaxed)) {
+          entries_.fetch_add(1, std::memory_order_relaxed);
+          if ((fresh->flags & StackEntry::kCollided) != 0) collisions_.fetch_add(1, std::memory_order_relaxed);
+          return handle;
+        }
+        seen = fresh->next;
+      }
+    }
+  }
+
+  /// The entry of a handle that intern() returned; nullptr for a sentinel.
+  [[nodiscard]] StackEntry* entry(StackHandle handle) const noexcept {
+    return handle < kFirstHandle ? nullptr : std::launder(reinterpret_cast<StackEntry*>(pool_ + std::size_t{handle} * 8));
+  }
+
+  /// The id to print for a handle.
+  [[nodiscard]] std::uint32_t id(StackHandle handle) const noexcept {
+    return handle < kFirstHandle ? handle : entry(handle)->id;
+  }
+
+  /// Walks over all entries, those stored meanwhile perhaps not.
+  class Walk {
+   public:
+    explicit Walk(const BasicStackDepot& depot) noexcept : depot_(depot) {}
+    /// @returns the next entry's handle, kNoStack at the end.
+    StackHandle next() noexcept {
+      if (at_ != kNoStack) at_ = depot_.entry(at_)->next;
+      while (at_ == kNoStack && depot_.buckets_ != nullptr && bucket_ <= depot_.mask_) {
+        at_ = depot_.head(bucket_++).load(std::memory_order_acquire);
+      }
+      return at_;
+    }
+
+   private:
+    const BasicStackDepot& depot_;
+    std::uint32_t bucket_ = 0;
+    StackHandle at_ = kNoStack;
+  };
+
+  [[nodiscard]] StackDepotStats stats() const noexcept {
+    StackDepotStats stats;
+    stats.capacity_bytes = std::size_t{capacity_} * 8;
+    stats.used_bytes = buckets_ != nullptr ? std::size_t{end_.load(std::memory_order_relaxed) - kFirstHandle} * 8 : 0;
+    stats.table_bytes = buckets_ != nullptr ? (std::size_t{mask_} + 1) * sizeof(std::uint32_t) : 0;
+    stats.entries = entries_.load(std::memory_order_relaxed);
+    stats.collisions = collisions_.load(std::memory_order_relaxed);
+    stats.failures = failures_.load(std::memory_order_relaxed);
+    return stats;
+  }
+
+ private:
+  struct Verdict {
+    StackHandle found = kNoStack;
+    bool collision = false;  ///< another stack has the id
+  };
+
+  [[nodiscard]] std::atomic<std::uint32_t>& head(std::uint32_t bucket) const noexcept {
+    return *std::launder(reinterpret_cast<std::atomic<std::uint32_t>*>(buckets_ + bucket));
+  }
+  [[nodiscard]] StackHandle handle_of(const StackEntry& one) const noexcept {
+    return static_cast<StackHandle>((reinterpret_cast<const std::byte*>(&one) - pool_) / 8);
+  }
+
+  static bool same_stack(const StackEntry& one, std::span<const std::uint32_t> frames, bool truncated) noexcept {
+    if (one.depth != frames.size() || one.truncated() != truncated) return false;
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      if (one.frames()[i] != frames[i]) return false;
+    }
+    return true;
+  }
+
+  /// Compares the entries from @p first up to @p last, which was compared before.
+  Verdict search(StackHandle first, StackHandle last, std::uint32_t id, std::uint16_t owner,
+                 std::span<const std::uint32_t> frames, bool truncated) const noexcept {
+    for (StackHandle at = first; at != last; at = entry(at)->next) {
+      const StackEntry& one = *entry(at);
+      if (one.id != id) continue;
+      if (!same_stack(one, frames, truncated)) return {kNoStack, true};
+      if (one.owner == owner) return {at, false};
+    }
+    return {};
+  }
+
+  StackEntry* reserve(std::size_t depth) noexcept {
+    const auto units = static_cast<std::uint32_t>(StackEntry::bytes(static_cast<unsigned>(depth)) / 8);
+    std::uint32_t start = end_.load(std::memory_order_relaxed);
+    do {
+      if (start > capacity_ || capacity_ - start < units) return nullptr;
+    } while (!end_.compare_exchange_weak(start, start + units, std::memory_order_relaxed));
+    return new (pool_ + std::size_t{start} * 8) StackEntry;
+  }
+
+  /// Gives a reservation back that another hart's insert made useless, if it is still the last one; else its bytes are lost.
+  void give_back(StackEntry* fresh) noexcept {
+    std::uint32_t end = handle_of(*fresh) + static_cast<std::uint32_t>(StackEntry::bytes(fresh->depth) / 8);
+    end_.compare_exchange_strong(end, handle_of(*fresh), std::memory_order_relaxed);
+  }
+
+  static void fill(StackEntry& fresh, std::uint32_t id, StackHandle next, std::uint16_t owner,
+                   std::span<const std::uint32_t> frames, bool truncated) noexcept {
+    fresh.id = id;
+    fresh.next = next;
+    fresh.owner = owner;
+    fresh.depth = static_cast<std::uint8_t>(frames.size());
+    fresh.flags = truncated ? StackEntry::kTruncated : 0;
+    for (std::size_t i = 0; i < frames.size(); ++i) fresh.frames()[i] = frames[i];
+  }
+
+  std::byte* pool_ = nullptr;
+  std::uint32_t* buckets_ = nullptr;
+  std::uint32_t capacity_ = 0;  ///< units of 8 bytes
+  std::uint32_t mask_ = 0;
+  std::atomic<std::uint32_t> end_{kFirstHandle};
+  std::atomic<std::uint32_t> entries_{0};
+  std::atomic<std::uint32_t> collisions_{0};
+  std::atomic<std::uint32_t> failures_{0};
+};
+
+using StackDepot = BasicStackDepot<ContentHash>;
+
+}  // namespace qm::trace

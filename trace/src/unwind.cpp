@@ -1,0 +1,41 @@
+#include <qm/trace/unwind.hpp>
+
+extern "C" {
+// Defined by the image's linker script; an image without them has none of the ranges.
+[[gnu::weak]] extern const char __trap_text_start[];
+[[gnu::weak]] extern const char __trap_text_end[];
+[[gnu::weak]] extern const char __qm_books_text_start[];
+[[gnu::weak]] extern const char __qm_books_text_end[];
+[[gnu::weak]] extern const char __executable_start[];
+[[gnu::weak]] extern const char etext[];
+}
+
+namespace qm::trace {
+namespace {
+
+std::uintptr_t address(const char* symbol) noexcept { return reinterpret_cast<std::uintptr_t>(symbol); }
+
+}  // namespace
+
+WalkRanges image_ranges() noexcept {
+  return {
+      {address(__executable_start), address(etext) != 0 ? address(etext) : UINTPTR_MAX},
+      {address(__trap_text_start), address(__trap_text_end)},
+      {address(__qm_books_text_start), address(__qm_books_text_end)},
+  };
+}
+
+void walk(std::uintptr_t frame, CallStack& out) noexcept {
+  const hal::StackBounds stack = hal::Port::stack_bounds(frame);
+  if (stack.high != 0) return walk_frames<NativeFrames>(frame, stack, image_ranges(), out);
+  out.depth = 0;
+  out.truncated = true;
+  if (frame != 0 && frame % 16 == 0) out.pcs[out.depth++] = NativeFrames::return_address(frame);
+}
+
+void backtrace(const TrapRegisters& from, Backtrace& out) noexcept {
+  const hal::StackBounds stack = hal::Port::stack_bounds(from.frame);
+  walk_across_traps<NativeFrames>(from, stack, image_ranges(), out);
+}
+
+}  // namespace qm::trace
