@@ -148,7 +148,7 @@ class Arena : public Registered {
   /// caches by; free it with free_constrained().
   /// @returns 0 only if no range in the arena would do, nor one that the source can supply; and for a constraint that cannot
   ///          be met or is malformed.
-  /// Complexity: O(free segments large enough), in lock holds of kConstrainedSteps each.
+  /// Complexity: O(free segments large enough), in lock holds of 16 candidates each.
   [[nodiscard]] std::uintptr_t allocate_constrained(std::size_t size, const Constraint& constraint,
                                                     Fit fit = Fit::kInstant, const CallSite* site = nullptr) noexcept;
   Status free_constrained(std::uintptr_t start, std::size_t size) noexcept;
@@ -198,10 +198,20 @@ class Arena : public Registered {
   friend bool boundary_tags_refill() noexcept;
   struct Request;
   struct Place;
+  struct SpanRange {
+    std::uintptr_t start = 0;
+    std::size_t size = 0;
+    bool imported = false;
+    bool constrained = false;  ///< by allocate_constrained() of the source
+  };
 
   std::uintptr_t allocate_segment(const Request& request) noexcept;
   std::uintptr_t allocate_slow(const Request& request) noexcept;
+  std::uintptr_t allocate_congruent(const Request& request) noexcept;
   Status free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept;
+  Status resize_locked(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
+  void record(std::uintptr_t start, std::size_t requested, const CallSite* site) noexcept;
+  void forget(std::uintptr_t start) noexcept;
 
   [[nodiscard]] bool reserve_tags_locked(unsigned count) noexcept;
   [[nodiscard]] BoundaryTag* take_spare_locked() noexcept;
@@ -210,27 +220,32 @@ class Arena : public Registered {
 
   [[nodiscard]] Place find_locked(const Request& request) noexcept;
   [[nodiscard]] Place find_next_locked(const Request& request) noexcept;
+  [[nodiscard]] Place find_roomy_locked(const Request& request) noexcept;
+  [[nodiscard]] bool search(const Request& request, std::uintptr_t from, std::uintptr_t& start) noexcept;
   [[nodiscard]] bool scan_locked(const Request& request, std::uintptr_t& from, Place& place) noexcept;
-  [[nodiscard]] Place search_constrained_locked(const Request& request, std::uintptr_t& from, bool& done) noexcept;
-  [[nodiscard]] bool search(const Request& request, std::uintptr_t& start, bool& lacks_tags) noexcept;
+  [[nodiscard]] static bool try_segment(const Request& request, BoundaryTag* segment, std::uintptr_t& from,
+                                        Place& place) noexcept;
+  [[nodiscard]] static Place place_in_segment(const Request& request, BoundaryTag* segment) noexcept;
+
+  [[nodiscard]] std::size_t import_size(const Request& request, unsigned padding) const noexcept;
+  [[nodiscard]] SpanRange import_span(const Request& request, std::size_t size) noexcept;
+  [[nodiscard]] SpanRange import_exactly(const Request& request) noexcept;
+  [[nodiscard]] std::uintptr_t import_and_carve(const Request& request) noexcept;
+  [[nodiscard]] std::uintptr_t carve_from_import(const Request& request, const SpanRange& range) noexcept;
+  void release_span(const SpanRange& range) noexcept;
+
   std::uintptr_t carve_locked(const Place& place, const Request& request) noexcept;
-
-  [[nodiscard]] std::uintptr_t import_and_carve(const Request& request, bool padded) noexcept;
-  [[nodiscard]] std::size_t import_size(const Request& request, bool padded) const noexcept;
-  [[nodiscard]] BoundaryTag* insert_span_locked(std::uintptr_t start, std::size_t size, bool imported,
-                                                Status& status) noexcept;
-  void remove_span_locked(BoundaryTag* span) noexcept;
-  void release_span(std::uintptr_t start, std::size_t size) noexcept;
-
   BoundaryTag* merge_locked(BoundaryTag* tag) noexcept;
-  [[nodiscard]] BoundaryTag* retire_span_locked(BoundaryTag* free_segment) noexcept;
+  BoundaryTag* insert_span_locked(const SpanRange& range, Status& status) noexcept;
+  SpanRange remove_span_locked(BoundaryTag* span) noexcept;
+  [[nodiscard]] BoundaryTag* retire_span_locked(BoundaryTag* segment) noexcept;
   void link_after_locked(BoundaryTag* tag, BoundaryTag* before) noexcept;
   void unlink_locked(BoundaryTag* tag) noexcept;
   void insert_free_locked(BoundaryTag* tag) noexcept;
+  void remove_free_locked(BoundaryTag* tag) noexcept;
   void set_size_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept;
   void count_allocated_locked(std::size_t size) noexcept;
   void count_failure() noexcept;
-  [[nodiscard]] bool validate_order_locked() const noexcept;
   void clear() noexcept;
 
   Lock lock_;

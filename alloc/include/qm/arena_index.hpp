@@ -33,8 +33,8 @@ class SizeIndex {
   [[nodiscard]] BoundaryTag* best(std::size_t size) const noexcept;
   /// Whether @p tag is in the index where its size says.
   [[nodiscard]] bool contains(const BoundaryTag* tag) const noexcept;
-  /// Counts the segments and checks X1 and X2 on the way. @returns false if they do not hold. O(n).
-  [[nodiscard]] bool validate(std::size_t& count) const noexcept;
+  /// Counts the distinct sizes and checks X1 and the links. @returns false if they do not hold. O(n).
+  [[nodiscard]] bool validate(std::size_t& nodes) const noexcept;
 
  private:
   [[nodiscard]] BoundaryTag* best_in_bin(unsigned bin, std::size_t size) const noexcept;
@@ -48,7 +48,8 @@ class AllocatedIndex {
   void remove(BoundaryTag* tag) noexcept;
   /// @returns the segment that starts at @p start; nullptr if none does.
   [[nodiscard]] BoundaryTag* find(std::uintptr_t start) const noexcept;
-  [[nodiscard]] std::size_t count_nodes() const noexcept;
+  /// Counts the segments and checks the links. @returns false if they do not hold. O(n).
+  [[nodiscard]] bool validate(std::size_t& nodes) const noexcept;
 
  private:
   static constexpr unsigned kBinBits = 4;

@@ -13,7 +13,7 @@
 ///                                                                    free: by size            span: addresses
 ///                                                                                             allocated: site
 /// Invariants
-/// - T1 The last kRootReserve tags of the pool go to the root arena only: it needs one to cut a page for the pool.
+/// - T1 A refill needs no tag: the segment that becomes a page of tags is described by the first tag on that very page.
 /// - T2 Pages stay with the pool; the number of tags never falls.
 
 #include <cstddef>
@@ -56,11 +56,8 @@ struct BoundaryTag {
 };
 static_assert(sizeof(BoundaryTag) <= 14 * sizeof(void*) + 4, "a boundary tag is at most 112 bytes on RV64");
 
-/// Tags that only the root arena may take.
-inline constexpr std::size_t kRootReserve = 4;
-
-/// Least number of tags in the first piece: the root's range, its spares and the reserve.
-inline constexpr std::size_t kFirstTags = 12;
+/// Least number of tags in the first piece: the root arena's first range and what it keeps at hand.
+inline constexpr std::size_t kFirstTags = 6;
 
 /// Gives the pool its first tags and forgets everything it had. Call once at boot, before the first arena.
 /// @param[in] storage memory for tags, aligned to a pointer, for ever the pool's.
@@ -72,10 +69,14 @@ void boundary_tags_set_root(Arena& root) noexcept;
 
 struct BoundaryTagStats {
   std::size_t total;    ///< tags the pool owns
-  std::size_t free;     ///< of these, in the pool; arenas hold at most kArenaSpares each without using them
+  std::size_t free;     ///< of these, in the pool; arenas keep at most Arena::kSpares each at hand besides
   std::size_t pages;    ///< refills from the root arena
   std::size_t failures; ///< times the root arena could not supply a page
 };
 [[nodiscard]] BoundaryTagStats boundary_tags_stats() noexcept;
+
+/// Takes a page of the root arena for the pool if that is empty.
+/// @returns false if it stays empty: no root yet, or none of its pages is free. Context: no lock held.
+bool boundary_tags_refill() noexcept;
 
 }  // namespace qm

@@ -14,6 +14,8 @@ template <class T>
 class List {
  public:
   constexpr List() noexcept { head_.next = head_.prev = &head_; }
+  /// Forgets all items without touching them.
+  void reset() noexcept { head_.next = head_.prev = &head_; }
   List(const List&) = delete;
   List& operator=(const List&) = delete;
 

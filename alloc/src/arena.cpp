@@ -1,0 +1,205 @@
+// Arena: beginning, end, ranges, and what does not allocate.
+
+#include <qm/arena.hpp>
+
+#include <new>
+
+#include <qm/observer.hpp>
+
+#include "arena_request.hpp"
+#include "boundary_tag_pool.hpp"
+
+namespace qm {
+namespace {
+
+bool is_consistent(const ArenaConfig& config) noexcept {
+  if (config.quantum == 0 || config.quantum_cache_max % config.quantum != 0) return false;
+  const bool imports = config.source != nullptr || config.self_source;
+  if (config.source != nullptr && config.self_source) return false;
+  if (config.self_source && config.import == nullptr) return false;
+  if (!imports && (config.import != nullptr || config.release != nullptr)) return false;
+  return !imports || (config.start == 0 && config.size == 0);
+}
+
+}  // namespace
+
+Status Arena::initialize(const ArenaConfig& config) noexcept {
+  if (!is_consistent(config) || set_name(*this, config.name) != Status::kOk) return Status::kInvalid;
+  quantum_ = config.quantum;
+  minimum_import_ = config.minimum_import;
+  source_ = config.self_source ? this : config.source;
+  import_ = config.import;
+  release_ = config.release;
+  context_ = config.context;
+  Status status = Status::kOk;
+  if (config.start != 0 || config.size != 0) status = add(config.start, config.size);
+  if (status == Status::kOk && config.quantum_cache_max != 0) {
+    quantum_cache_max_ = config.quantum_cache_max;
+    status = quantum_caches::create(*this);
+    if (status != Status::kOk) quantum_cache_max_ = 0;
+  }
+  if (status == Status::kOk) {
+    status = registry_add(kRegistryKind, *this);
+    if (status != Status::kOk && quantum_cache_max_ != 0) quantum_caches::destroy(*this);
+  }
+  if (status != Status::kOk) {
+    clear();
+    return status;
+  }
+  if (Arena* from = source(); from != nullptr) from->add_importer();
+  return Status::kOk;
+}
+
+Status Arena::destroy() noexcept {
+  {
+    const LockGuard guard(lock_);
+    if (root_ || importers_.load(std::memory_order_relaxed) != 0) return Status::kBusy;
+    if (counts_.segments_allocated != slab_segments_) return Status::kBusy;
+  }
+  if (const Status status = registry_hide(*this); status != Status::kOk) return status;
+  if (quantum_cache_max_ != 0) {
+    if (const Status status = quantum_caches::destroy(*this); status != Status::kOk) {
+      registry_show(*this);
+      return status;
+    }
+    quantum_cache_max_ = 0;
+  }
+  if (observer() != nullptr) observer()->destroyed(*this);
+  registry_remove(*this);
+  Arena* from = source();
+  clear();
+  if (from != nullptr) from->remove_importer();
+  return Status::kOk;
+}
+
+/// Gives all spans and tags back, one span a lock hold, and leaves the object as its constructor does.
+void Arena::clear() noexcept {
+  for (;;) {
+    SpanRange range;
+    {
+      const LockGuard guard(lock_);
+      if (first_ == nullptr) break;
+      range = remove_span_locked(first_);
+    }
+    if (range.imported) release_span(range);
+  }
+  while (spares_ != nullptr) {
+    BoundaryTag* tag = spares_;
+    spares_ = tag->next;
+    boundary_tag_pool.give(tag);
+  }
+  this->~Arena();
+  new (this) Arena;
+}
+
+Status Arena::add(std::uintptr_t start, std::size_t size) noexcept {
+  std::uintptr_t end = 0;
+  if (size == 0 || __builtin_add_overflow(start, size, &end)) return Status::kInvalid;
+  if (start == 0) start = 1;
+  start = round_up(start, quantum_);
+  end = round_down(end, quantum_);
+  if (start == 0 || start >= end) return Status::kInvalid;
+  for (unsigned attempt = 0; attempt < kTagAttempts; ++attempt) {
+    {
+      const LockGuard guard(lock_);
+      if (reserve_tags_locked(2)) {
+        Status status = Status::kOk;
+        insert_span_locked({start, end - start, false, false}, status);
+        return status;
+      }
+    }
+    if (!boundary_tags_refill()) break;
+  }
+  return Status::kNoMemory;
+}
+
+std::size_t Arena::reap() noexcept {
+  SpanRange range;
+  {
+    const LockGuard guard(lock_);
+    if (empty_span_ == nullptr) return 0;
+    range = remove_span_locked(empty_span_);
+  }
+  release_span(range);
+  return range.size;
+}
+
+ArenaStats Arena::stats() noexcept {
+  const LockGuard guard(lock_);
+  ArenaStats stats = counts_;
+  stats.free = stats.total - stats.allocated;
+  stats.idle = empty_span_ == nullptr ? 0 : empty_span_->next->size;
+  stats.largest_free = free_.largest();
+  return stats;
+}
+
+std::size_t Arena::size_of(std::uintptr_t start) noexcept {
+  const LockGuard guard(lock_);
+  const BoundaryTag* tag = allocated_.find(start);
+  return tag == nullptr ? 0 : tag->size;
+}
+
+std::uint32_t* Arena::handle(std::uintptr_t start) noexcept {
+  const LockGuard guard(lock_);
+  BoundaryTag* tag = allocated_.find(start);
+  return tag == nullptr ? nullptr : &tag->handle;
+}
+
+void Arena::count_failure() noexcept {
+  const LockGuard guard(lock_);
+  ++counts_.failures;
+}
+
+// ---- tags ------------------------------------------------------------------------------------------------------------
+
+bool Arena::reserve_tags_locked(unsigned count) noexcept {
+  while (spare_count_ < count) {
+    BoundaryTag* tag = boundary_tag_pool.take();
+    if (tag == nullptr) {
+      // Only the root may go on: its lock is the one that a refill takes.
+      if (!root_ || !refill_pool_locked()) return false;
+      continue;
+    }
+    tag->next = spares_;
+    spares_ = tag;
+    ++spare_count_;
+  }
+  return true;
+}
+
+BoundaryTag* Arena::take_spare_locked() noexcept {
+  BoundaryTag* tag = spares_;
+  spares_ = tag->next;
+  --spare_count_;
+  return tag;
+}
+
+void Arena::give_spare_locked(BoundaryTag* tag) noexcept {
+  if (spare_count_ >= kSpares) return boundary_tag_pool.give(tag);
+  tag->next = spares_;
+  spares_ = tag;
+  ++spare_count_;
+}
+
+bool Arena::refill_pool_locked() noexcept {
+  static constexpr std::size_t kTagPageBytes = 4096;
+  Request request;
+  request.size = round_up(kTagPageBytes, quantum_);
+  request.owner = SegmentOwner::kTagPool;
+  const Place place = find_locked(request);
+  boundary_tag_pool.count_page(place.segment != nullptr);
+  if (place.segment == nullptr) return false;
+  // T1: the page's first tag describes the page, unless the free segment's tag can.
+  auto* tags = reinterpret_cast<BoundaryTag*>(place.start);
+  const bool splits = place.segment->size != request.size;
+  if (splits) {
+    tags->next = spares_;
+    spares_ = tags;
+    ++spare_count_;
+  }
+  carve_locked(place, request);
+  boundary_tag_pool.add(tags + splits, request.size - splits * sizeof(BoundaryTag));
+  return true;
+}
+
+}  // namespace qm

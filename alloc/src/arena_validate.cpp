@@ -1,0 +1,77 @@
+// Arena::validate(): the invariants, one after the other.
+
+#include <qm/arena.hpp>
+
+namespace qm {
+namespace {
+
+/// Sums and counts over the address order.
+struct Census {
+  std::size_t free = 0;
+  std::size_t free_bytes = 0;
+  std::size_t allocated = 0;
+  std::size_t allocated_bytes = 0;
+  std::size_t slabs = 0;
+  std::size_t spans = 0;
+  std::size_t imported_bytes = 0;
+  std::size_t empty_imported = 0;
+  std::size_t largest = 0;
+};
+
+}  // namespace
+
+bool Arena::validate() noexcept {
+  const LockGuard guard(lock_);
+  Census census;
+  const BoundaryTag* before = nullptr;
+  const BoundaryTag* span = nullptr;
+  std::uintptr_t position = 0;  // where the next segment of the span begins
+  for (const BoundaryTag* tag = first_; tag != nullptr; before = tag, tag = tag->next) {
+    if (tag->prev != before) return false;
+    if (tag->kind == TagKind::kSpan) {
+      if (span != nullptr && (position != round_down(span->end(), quantum_) || tag->start < span->end())) return false;
+      span = tag;
+      position = round_up(tag->start, quantum_);
+      ++census.spans;
+      if (spans_.floor(tag->start) != tag) return false;
+      if (!tag->imported) continue;
+      census.imported_bytes += tag->size;
+      const BoundaryTag* only = tag->next;
+      const bool empty = only != nullptr && only->kind == TagKind::kFree &&
+                         (only->next == nullptr || only->next->kind == TagKind::kSpan);
+      census.empty_imported += empty;
+      if (empty != (tag == empty_span_)) return false;
+      continue;
+    }
+    if (span == nullptr || tag->start != position || tag->start == 0 || tag->size == 0) return false;
+    if (tag->size % quantum_ != 0) return false;
+    position = tag->end();
+    if (tag->kind == TagKind::kFree) {
+      if (before->kind == TagKind::kFree || !sizes_.contains(tag) || free_.floor(tag->start) != tag) return false;
+      ++census.free;
+      census.free_bytes += tag->size;
+      if (tag->size > census.largest) census.largest = tag->size;
+    } else {
+      if (allocated_.find(tag->start) != tag) return false;
+      ++census.allocated;
+      census.allocated_bytes += tag->size;
+      census.slabs += tag->owner == SegmentOwner::kQuantumCache;
+    }
+  }
+  if (before != last_ || (span != nullptr && position != round_down(span->end(), quantum_))) return false;
+  std::size_t sizes = 0;
+  std::size_t allocated = 0;
+  std::size_t free = 0;
+  std::size_t spans = 0;
+  if (!sizes_.validate(sizes) || sizes > census.free) return false;
+  if (!allocated_.validate(allocated) || allocated != census.allocated) return false;
+  if (!free_.validate(free) || free != census.free || free_.largest() != census.largest) return false;
+  if (!spans_.validate(spans) || spans != census.spans) return false;
+  return census.empty_imported == (empty_span_ != nullptr) && counts_.segments_free == census.free &&
+         counts_.segments_allocated == census.allocated && counts_.allocated == census.allocated_bytes &&
+         counts_.total == census.allocated_bytes + census.free_bytes && counts_.spans == census.spans &&
+         counts_.imported == census.imported_bytes && slab_segments_ == census.slabs && spare_count_ <= kSpares &&
+         counts_.high_water >= counts_.allocated;
+}
+
+}  // namespace qm

@@ -1,0 +1,85 @@
+// ArenaWalk, and what is found by walking.
+
+#include <qm/arena.hpp>
+
+namespace qm {
+namespace {
+
+Segment describe(const BoundaryTag& tag) noexcept {
+  Segment segment;
+  segment.start = tag.start;
+  segment.size = tag.size;
+  segment.kind = tag.kind;
+  if (tag.kind == TagKind::kSpan) segment.imported = tag.imported;
+  if (tag.kind == TagKind::kAllocated) {
+    segment.owner = tag.owner;
+    segment.handle = tag.handle;
+    segment.site = tag.site;
+  }
+  return segment;
+}
+
+}  // namespace
+
+ArenaWalk::ArenaWalk(Arena& arena) noexcept : arena_(arena) {
+  const LockGuard guard(arena_.lock_);
+  next_walk_ = arena_.walks_;
+  arena_.walks_ = this;
+}
+
+ArenaWalk::~ArenaWalk() {
+  const LockGuard guard(arena_.lock_);
+  ArenaWalk** link = &arena_.walks_;
+  while (*link != this) link = &(*link)->next_walk_;
+  *link = next_walk_;
+}
+
+bool ArenaWalk::next(Segment& segment) noexcept {
+  const LockGuard guard(arena_.lock_);
+  for (;;) {
+    BoundaryTag* tag = current_ == nullptr ? arena_.first_ : current_->next;
+    if (tag == nullptr) return false;
+    current_ = tag;
+    if (tag->kind == TagKind::kSpan) {
+      if (tag->start < position_) continue;
+      segment = describe(*tag);
+      return true;
+    }
+    if (tag->end() <= position_) continue;  // others have merged or split what was shown
+    const std::uintptr_t from = position_;
+    position_ = tag->end();
+    if (tag->start < from && tag->kind == TagKind::kAllocated) continue;  // younger than what was shown there
+    segment = describe(*tag);
+    if (segment.start < from) {
+      segment.size -= from - segment.start;
+      segment.start = from;
+    }
+    return true;
+  }
+}
+
+void ArenaWalk::seek(std::uintptr_t address) noexcept {
+  const LockGuard guard(arena_.lock_);
+  BoundaryTag* tag = arena_.free_.floor(address);
+  BoundaryTag* span = arena_.spans_.floor(address);
+  if (tag == nullptr || (span != nullptr && span->start > tag->start)) tag = span;
+  current_ = tag == nullptr ? nullptr : tag->prev;
+  position_ = tag == nullptr ? 0 : tag->start;
+}
+
+Status Arena::locate(std::uintptr_t address, Segment& segment) noexcept {
+  ArenaWalk walk(*this);
+  walk.seek(address);
+  while (walk.next(segment)) {
+    if (segment.kind == TagKind::kSpan) {
+      if (segment.start > address) break;
+    } else if (segment.start <= address && address - segment.start < segment.size) {
+      return Status::kOk;
+    } else if (segment.start > address) {
+      break;
+    }
+  }
+  return Status::kNotFound;
+}
+
+}  // namespace qm

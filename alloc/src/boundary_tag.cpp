@@ -1,0 +1,87 @@
+#include "boundary_tag_pool.hpp"
+
+#include <qm/arena.hpp>
+
+namespace qm {
+
+constinit BoundaryTagPool boundary_tag_pool;
+
+void BoundaryTagPool::initialize(void* storage, std::size_t bytes) noexcept {
+  const LockGuard guard(lock_);
+  free_ = fresh_ = fresh_end_ = nullptr;
+  counts_ = {};
+  root = nullptr;
+  add_locked(storage, bytes);
+}
+
+BoundaryTag* BoundaryTagPool::take() noexcept {
+  const LockGuard guard(lock_);
+  BoundaryTag* tag = free_;
+  if (tag != nullptr) {
+    free_ = tag->next;
+  } else if (fresh_ != fresh_end_) {
+    tag = fresh_++;
+  } else {
+    return nullptr;
+  }
+  --counts_.free;
+  return tag;
+}
+
+void BoundaryTagPool::give(BoundaryTag* tag) noexcept {
+  const LockGuard guard(lock_);
+  tag->next = free_;
+  free_ = tag;
+  ++counts_.free;
+}
+
+void BoundaryTagPool::add(void* storage, std::size_t bytes) noexcept {
+  const LockGuard guard(lock_);
+  add_locked(storage, bytes);
+}
+
+void BoundaryTagPool::add_locked(void* storage, std::size_t bytes) noexcept {
+  for (; fresh_ != fresh_end_; ++fresh_) {  // a page at most
+    fresh_->next = free_;
+    free_ = fresh_;
+  }
+  const std::size_t tags = bytes / sizeof(BoundaryTag);
+  fresh_ = static_cast<BoundaryTag*>(storage);
+  fresh_end_ = fresh_ + tags;
+  counts_.total += tags;
+  counts_.free += tags;
+}
+
+bool BoundaryTagPool::empty() noexcept {
+  const LockGuard guard(lock_);
+  return counts_.free == 0;
+}
+
+void BoundaryTagPool::count_page(bool had) noexcept {
+  const LockGuard guard(lock_);
+  ++(had ? counts_.pages : counts_.failures);
+}
+
+BoundaryTagStats BoundaryTagPool::stats() noexcept {
+  const LockGuard guard(lock_);
+  return counts_;
+}
+
+void boundary_tags_initialize(void* storage, std::size_t bytes) noexcept { boundary_tag_pool.initialize(storage, bytes); }
+
+void boundary_tags_set_root(Arena& root) noexcept {
+  root.root_ = true;
+  boundary_tag_pool.root = &root;
+}
+
+BoundaryTagStats boundary_tags_stats() noexcept { return boundary_tag_pool.stats(); }
+
+bool boundary_tags_refill() noexcept {
+  Arena* root = boundary_tag_pool.root;
+  if (root == nullptr) return !boundary_tag_pool.empty();
+  const LockGuard guard(root->lock_);
+  // Whoever held the root's lock before may have refilled the pool already.
+  return !boundary_tag_pool.empty() || root->refill_pool_locked();
+}
+
+}  // namespace qm

@@ -1,0 +1,36 @@
+#pragma once
+/// The pool from which all arenas draw boundary tags. A leaf lock: taken while an arena's is held.
+
+#include <cstddef>
+
+#include <qm/boundary_tag.hpp>
+#include <qm/lock.hpp>
+
+namespace qm {
+
+class BoundaryTagPool {
+ public:
+  void initialize(void* storage, std::size_t bytes) noexcept;
+  /// @returns a tag with indeterminate contents, nullptr if the pool is empty. Constant.
+  [[nodiscard]] BoundaryTag* take() noexcept;
+  void give(BoundaryTag* tag) noexcept;
+  /// Adds memory for tags. Constant: tags are cut from it one by one.
+  void add(void* storage, std::size_t bytes) noexcept;
+  [[nodiscard]] bool empty() noexcept;
+  void count_page(bool had) noexcept;
+  [[nodiscard]] BoundaryTagStats stats() noexcept;
+
+  Arena* root = nullptr;
+
+ private:
+  void add_locked(void* storage, std::size_t bytes) noexcept;
+  Lock lock_;
+  BoundaryTag* free_ = nullptr;        // through `next`
+  BoundaryTag* fresh_ = nullptr;       // never used yet: [fresh_, fresh_end_)
+  BoundaryTag* fresh_end_ = nullptr;
+  BoundaryTagStats counts_{};
+};
+
+extern constinit BoundaryTagPool boundary_tag_pool;
+
+}  // namespace qm

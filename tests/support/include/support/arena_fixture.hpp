@@ -1,0 +1,42 @@
+#pragma once
+/// Arenas for tests, without the rest of the allocator: a pool of tags in static storage, and one arena that a test makes.
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/arena.hpp>
+#include <qm/boundary_tag.hpp>
+
+namespace qm::test {
+
+class ArenaTest : public testing::Test {
+ protected:
+  static constexpr std::size_t kTags = 2048;
+
+  void SetUp() override {
+    alignas(BoundaryTag) static std::byte storage[kTags * sizeof(BoundaryTag)];
+    registry_reset();
+    boundary_tags_initialize(storage, sizeof storage);
+  }
+  void TearDown() override {
+    if (arena_.quantum() != 1 || arena_.stats().spans != 0) {
+      EXPECT_TRUE(arena_.validate());
+      if (arena_.name()[0] != 0) {
+        EXPECT_EQ(arena_.destroy(), Status::kOk);
+      }
+    }
+    EXPECT_EQ(tags_in_pool(), boundary_tags_stats().total);
+  }
+
+  /// Makes the test's arena.
+  void make(std::size_t quantum, std::uintptr_t start = 0, std::size_t size = 0) {
+    ASSERT_EQ(arena_.initialize({.name = "test", .start = start, .size = size, .quantum = quantum}), Status::kOk);
+  }
+  [[nodiscard]] static std::size_t tags_in_pool() { return boundary_tags_stats().free; }
+
+  Arena arena_;
+};
+
+}  // namespace qm::test
