@@ -1,27 +1,304 @@
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include <qm/hal/round.hpp>
 #include <qm/test/harts.hpp>
 
 namespace {
 
+using qm::hal::HartMask;
+using qm::hal::InterruptGuard;
+using qm::hal::Port;
+using qm::hal::RoundResult;
+using qm::hal::RoundStatus;
 using qm::hal::run_on_harts;
 
-constexpr qm::hal::HartMask kAll = ~qm::hal::HartMask{0};
+constexpr HartMask kAll = ~HartMask{0};
+constexpr std::uint32_t kShortMs = 100;
+
+/// Counts a round's visits hart by hart.
+struct Visits {
+  std::array<std::atomic<std::uint32_t>, Port::kMaxHarts> count{};
+  std::atomic<std::uint32_t> unmasked{0};  ///< visits with interrupts enabled
+  std::atomic<std::uint32_t> strange{0};   ///< visits that ran on another hart than they were for
+
+  static void visit(unsigned hart, void* argument) noexcept {
+    auto& visits = *static_cast<Visits*>(argument);
+    const InterruptGuard guard;
+    if (guard.were_enabled()) visits.unmasked.fetch_add(1);
+    if (Port::hart_index() != hart) visits.strange.fetch_add(1);
+    visits.count[hart].fetch_add(1);
+  }
+  [[nodiscard]] std::uint32_t total() const {
+    std::uint32_t sum = 0;
+    for (const auto& hart : count) sum += hart.load();
+    return sum;
+  }
+};
+
+/// Holds a hart with its interrupts masked until somebody lets it go.
+class MaskedHart {
+ public:
+  void hold() noexcept {
+    const InterruptGuard masked;
+    holding_.store(1);
+    while (holding_.load() != 2) Port::relax();
+  }
+  void wait_until_held() const noexcept {
+    while (holding_.load() != 1) Port::relax();
+  }
+  void let_go() noexcept { holding_.store(2); }
+
+ private:
+  std::atomic<std::uint32_t> holding_{0};
+};
 
 TEST(Round, visits_every_online_hart_once_and_returns_after_the_last) {
   const unsigned count = qm::test::harts();
-  static std::atomic<std::uint32_t> visits[qm::hal::Port::kMaxHarts];
-  for (auto& visit : visits) visit = 0;
+  Visits visits;
   qm::test::Barrier barrier(count);
   qm::test::on_each_hart(count, [&](unsigned hart) {
     barrier.arrive();
     if (hart == 0) {
-      const auto result = run_on_harts(kAll, [](unsigned target, void*) noexcept { visits[target].fetch_add(1); }, nullptr);
-      EXPECT_TRUE(result.ok());
-      for (unsigned target = 0; target < count; ++target) EXPECT_EQ(visits[target].load(), 1u) << "hart " << target;
+      EXPECT_TRUE(run_on_harts(kAll, &Visits::visit, &visits).ok());
+      for (unsigned target = 0; target < count; ++target) EXPECT_EQ(visits.count[target].load(), 1u) << "hart " << target;
     }
     barrier.arrive();
+  });
+  EXPECT_EQ(visits.total(), count);
+  EXPECT_EQ(visits.unmasked.load(), 0u);
+  EXPECT_EQ(visits.strange.load(), 0u);
+}
+
+TEST(Round, visits_only_the_harts_of_its_mask) {
+  const unsigned count = qm::test::harts();
+  for (HartMask mask = 0; mask < HartMask{1} << count; ++mask) {
+    Visits visits;
+    qm::test::Barrier barrier(count);
+    qm::test::on_each_hart(count, [&](unsigned hart) {
+      barrier.arrive();
+      if (hart == 0) {
+        EXPECT_TRUE(run_on_harts(mask, &Visits::visit, &visits).ok());
+      }
+      barrier.arrive();
+    });
+    for (unsigned hart = 0; hart < count; ++hart) EXPECT_EQ(visits.count[hart].load(), mask >> hart & 1u) << "mask " << mask;
+    if (mask >= 16) mask += 32;  // a sample of the many masks of eight harts
+  }
+}
+
+TEST(Round, leaves_out_a_hart_that_is_offline) {
+  const unsigned count = qm::test::harts();
+  Visits visits;
+  qm::test::Barrier barrier(count);
+  qm::test::on_each_hart(count, [&](unsigned hart) {
+    if (hart + 1 == count) qm::hal::hart_offline(hart);
+    barrier.arrive();
+    if (hart == 0) {
+      EXPECT_TRUE(run_on_harts(kAll, &Visits::visit, &visits).ok());
+    }
+    barrier.arrive();
+    if (hart + 1 == count) qm::hal::hart_online(hart);
+  });
+  EXPECT_EQ(visits.count[count - 1].load(), 0u);
+  EXPECT_EQ(visits.total(), count - 1);
+}
+
+TEST(Round, lets_every_hart_initiate_at_the_same_time) {
+  constexpr std::uint32_t kRounds = 50;
+  const unsigned count = qm::test::harts();
+  Visits visits;
+  qm::test::Barrier barrier(count);
+  qm::test::on_each_hart(count, [&](unsigned) {
+    barrier.arrive();
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      const RoundResult result = run_on_harts(kAll, &Visits::visit, &visits, 60'000);
+      EXPECT_TRUE(result.ok()) << "round " << round << " hart " << result.hart;
+    }
+    barrier.arrive();
+  });
+  EXPECT_EQ(visits.total(), kRounds * count * count);
+  EXPECT_EQ(visits.unmasked.load(), 0u);
+}
+
+TEST(Round, makes_what_the_function_wrote_visible_to_the_initiator) {
+  const unsigned count = qm::test::harts();
+  std::array<std::uint32_t, Port::kMaxHarts> plain{};  // no atomics: the round itself must order the accesses
+  qm::test::Barrier barrier(count);
+  qm::test::on_each_hart(count, [&](unsigned hart) {
+    barrier.arrive();
+    for (std::uint32_t round = 1; hart == 0 && round <= 20; ++round) {
+      const auto add = [](unsigned target, void* argument) noexcept {
+        ++(*static_cast<decltype(plain)*>(argument))[target];
+      };
+      ASSERT_TRUE(run_on_harts(kAll, add, &plain, 60'000).ok());
+      for (unsigned target = 0; target < count; ++target) ASSERT_EQ(plain[target], round) << "hart " << target;
+    }
+    barrier.arrive();
+  });
+}
+
+TEST(Round, names_the_hart_that_does_not_answer_and_withdraws_the_request) {
+  const unsigned count = qm::test::harts();
+  if (count < 2) GTEST_SKIP() << "needs two harts";
+  const unsigned deaf = count - 1;
+  Visits visits;
+  MaskedHart masked;
+  qm::test::Barrier barrier(count);
+  qm::test::on_each_hart(count, [&](unsigned hart) {
+    if (hart == deaf) masked.hold();
+    if (hart == 0) {
+      masked.wait_until_held();
+      const RoundResult result = run_on_harts(kAll, &Visits::visit, &visits, kShortMs);
+      EXPECT_EQ(result.status, RoundStatus::kTimedOut);
+      EXPECT_EQ(result.hart, deaf);
+      masked.let_go();
+    }
+    barrier.arrive();
+    // The withdrawn request must not run late, and the next round works.
+    if (hart == 0) {
+      EXPECT_EQ(visits.count[deaf].load(), 0u);
+      EXPECT_EQ(visits.count[0].load(), 1u);
+      EXPECT_TRUE(run_on_harts(kAll, &Visits::visit, &visits).ok());
+      EXPECT_EQ(visits.count[deaf].load(), 1u);
+    }
+    barrier.arrive();
+  });
+}
+
+TEST(Round, gives_up_when_the_abort_test_says_so) {
+  const unsigned count = qm::test::harts();
+  if (count < 2) GTEST_SKIP() << "needs two harts";
+  const unsigned deaf = count - 1;
+  Visits visits;
+  MaskedHart masked;
+  qm::test::Barrier barrier(count);
+  qm::test::on_each_hart(count, [&](unsigned hart) {
+    if (hart == deaf) masked.hold();
+    if (hart == 0) {
+      masked.wait_until_held();
+      static std::atomic<std::uint32_t> asked;
+      asked = 0;
+      const RoundResult result =
+          run_on_harts(kAll, &Visits::visit, &visits, 60'000, []() noexcept { return asked.fetch_add(1) == 10; });
+      EXPECT_EQ(result.status, RoundStatus::kAborted);
+      EXPECT_EQ(result.hart, deaf);
+      EXPECT_EQ(asked.load(), 11u);
+      masked.let_go();
+    }
+    barrier.arrive();
+    EXPECT_EQ(visits.count[deaf].load(), 0u);
+    barrier.arrive();
+  });
+}
+
+TEST(Round, counts_the_wait_for_another_round_towards_the_deadline) {
+  const unsigned count = qm::test::harts();
+  if (count < 3) GTEST_SKIP() << "needs three harts";
+  Visits first;
+  Visits second;
+  MaskedHart masked;
+  std::atomic<std::uint32_t> started{0};
+  std::atomic<std::uint32_t> waited{0};
+  qm::test::on_each_hart(3, [&](unsigned hart) {
+    if (hart == 2) masked.hold();
+    if (hart == 0) {
+      masked.wait_until_held();
+      started.store(1);
+      EXPECT_TRUE(run_on_harts(kAll, &Visits::visit, &first, 60'000).ok());
+      EXPECT_EQ(waited.load(), 1u);
+    }
+    if (hart == 1) {
+      while (first.count[1].load() == 0) Port::relax();  // hart 0's round is under way, and this hart has answered it
+      const RoundResult result = run_on_harts(kAll, &Visits::visit, &second, kShortMs);
+      EXPECT_EQ(result.status, RoundStatus::kTimedOut);
+      EXPECT_EQ(result.hart, 0u);
+      waited.store(1);
+      masked.let_go();
+    }
+  });
+  EXPECT_EQ(second.total(), 0u);
+}
+
+TEST(Round, refuses_a_caller_that_may_not_wait_and_does_nothing) {
+  qm::test::on_each_hart(1, [](unsigned) {
+    Visits visits;
+    EXPECT_TRUE(qm::hal::may_wait());
+    {
+      const InterruptGuard masked;
+      EXPECT_EQ(run_on_harts(kAll, &Visits::visit, &visits).status, RoundStatus::kUnsafe);
+    }
+    ++qm::hal::hart_local().lock_depth;
+    EXPECT_EQ(run_on_harts(kAll, &Visits::visit, &visits).status, RoundStatus::kUnsafe);
+    --qm::hal::hart_local().lock_depth;
+    ++qm::hal::hart_local().trap_depth;
+    EXPECT_EQ(run_on_harts(kAll, &Visits::visit, &visits).status, RoundStatus::kUnsafe);
+    --qm::hal::hart_local().trap_depth;
+    EXPECT_EQ(visits.total(), 0u);
+    EXPECT_TRUE(qm::hal::may_wait());
+    EXPECT_TRUE(run_on_harts(kAll, &Visits::visit, &visits).ok());
+  });
+}
+
+TEST(Round, takes_an_interrupt_without_a_request) {
+  qm::test::on_each_hart(1, [](unsigned hart) {
+    const InterruptGuard masked;
+    qm::hal::on_ipi(hart);
+  });
+}
+
+TEST(Interrupts, nest_and_come_back_to_what_they_were) {
+  qm::test::on_each_hart(1, [](unsigned) {
+    const InterruptGuard outer;
+    EXPECT_TRUE(outer.were_enabled());
+    {
+      const InterruptGuard inner;
+      EXPECT_FALSE(inner.were_enabled());
+    }
+    const InterruptGuard again;
+    EXPECT_FALSE(again.were_enabled());
+  });
+  qm::test::on_each_hart(1, [](unsigned) {
+    const InterruptGuard after;
+    EXPECT_TRUE(after.were_enabled());
+  });
+}
+
+TEST(Port, gives_each_hart_its_index_and_its_own_block) {
+  const unsigned count = qm::test::harts();
+  std::array<std::atomic<std::uint32_t>, Port::kMaxHarts> seen{};
+  std::array<qm::hal::HartLocal*, Port::kMaxHarts> blocks{};
+  qm::test::Barrier barrier(count);
+  qm::test::on_each_hart(count, [&](unsigned hart) {
+    EXPECT_EQ(Port::hart_index(), hart);
+    seen[Port::hart_index()].fetch_add(1);
+    blocks[hart] = &qm::hal::hart_local();
+    barrier.arrive();  // the blocks of threads that have ended may be used again
+  });
+  for (unsigned hart = 0; hart < count; ++hart) {
+    EXPECT_EQ(seen[hart].load(), 1u) << "hart " << hart;
+    for (unsigned other = 0; other < hart; ++other) EXPECT_NE(blocks[hart], blocks[other]);
+  }
+}
+
+TEST(Port, has_a_time_that_never_goes_back) {
+  std::uint64_t last = Port::ticks();
+  for (unsigned look = 0; look < 1000; ++look) {
+    const std::uint64_t now = Port::ticks();
+    ASSERT_GE(now, last);
+    last = now;
+  }
+}
+
+TEST(Port, bounds_the_running_stack) {
+  qm::test::on_each_hart(1, [](unsigned) {
+    const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    const qm::hal::StackBounds bounds = Port::stack_bounds(frame);
+    EXPECT_LE(bounds.low, frame);
+    EXPECT_GT(bounds.high, frame);
+    const qm::hal::StackBounds none = Port::stack_bounds(bounds.high);
+    EXPECT_TRUE(none.high == 0 || none.low >= bounds.high) << "an address outside belongs to another stack or to none";
   });
 }
 

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +18,30 @@ namespace {
 std::array<std::mutex, Port::kMaxHarts> hart_mutex;
 thread_local unsigned hart = 0;
 thread_local bool masked = false;
+std::atomic<HartMask> pending{0};  // harts with an undelivered IPI
 FatalHandler fatal_handler = nullptr;
+
+/// Serves the box of every hart that has an IPI pending and does not mask interrupts. Whoever masks a hart calls this when
+/// it has let go, so that a try that fails here is made up for there. The caller masks nothing.
+void deliver_ipis() noexcept {
+  // seq_cst: an IPI is published before its sender tries the mutex; the mutex is let go before this look.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (unsigned target = 0; pending.load(std::memory_order_seq_cst) != 0 && target < Port::kMaxHarts; ++target) {
+    const HartMask bit = HartMask{1} << target;
+    while ((pending.load(std::memory_order_seq_cst) & bit) != 0) {
+      const std::unique_lock hold(hart_mutex[target], std::try_to_lock);
+      if (!hold) break;
+      if ((pending.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;
+      // While this thread holds the target's mutex it stands for that hart, so that locks taken below mask nothing further.
+      const unsigned self = hart;
+      hart = target;
+      masked = true;
+      on_ipi(target);
+      masked = false;
+      hart = self;
+    }
+  }
+}
 
 }  // namespace
 
@@ -34,6 +58,7 @@ void Port::restore_interrupts(InterruptState state) noexcept {
   if (state == InterruptState::kMasked) return;
   masked = false;
   hart_mutex[hart].unlock();
+  deliver_ipis();
 }
 
 std::uint64_t Port::ticks() noexcept {
@@ -42,15 +67,8 @@ std::uint64_t Port::ticks() noexcept {
 }
 
 void Port::send_ipi(unsigned target) noexcept {
-  if (masked || target == hart) return;  // an answer: the initiator polls its boxes
-  // While this thread holds the target's mutex it stands for that hart, so that locks taken below mask nothing further.
-  const std::lock_guard hold(hart_mutex[target]);
-  const unsigned self = hart;
-  hart = target;
-  masked = true;
-  on_ipi(target);
-  masked = false;
-  hart = self;
+  pending.fetch_or(HartMask{1} << target, std::memory_order_seq_cst);
+  if (!masked) deliver_ipis();
 }
 
 void Port::fatal(const char* reason) noexcept {

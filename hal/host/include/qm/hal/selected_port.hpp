@@ -1,6 +1,7 @@
 #pragma once
 /// The host port: a thread stands for a hart, "interrupts masked" means holding the hart's own mutex, and an IPI takes the
-/// other hart's mutex and serves its box on its behalf. ThreadSanitizer understands all of it.
+/// other hart's mutex and serves its box on its behalf; if that hart is masked, it is served when it unmasks.
+/// ThreadSanitizer understands all of it.
 
 #include <qm/hal/port_contract.hpp>
 
