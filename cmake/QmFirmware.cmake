@@ -1,0 +1,56 @@
+# Images for the target.
+#
+#   qm_add_firmware(NAME smoke SOURCES src/main.cpp LIBRARIES qm_alloc qm_console)
+#
+# makes <NAME>.elf beside <NAME>.map. The image is linked twice: the first link (<NAME>_nameless.elf) fixes every address;
+# the symbol table made from it goes to the image's end in the second. A check after the link compares the two byte for byte
+# (but for table and build id) and reports the table's size. With QM_SYMBOLS=OFF both links are without names.
+#
+# SOURCES define qm::firmware::main() (<qm/firmware/boot.hpp>). LIBRARIES come before boot and runtime on the link line.
+
+set(QM_FIRMWARE_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
+if(NOT CMAKE_NM)
+  find_program(CMAKE_NM ${QM_CROSS_PREFIX}nm REQUIRED)
+endif()
+find_program(QM_AWK NAMES mawk gawk awk REQUIRED)
+
+function(_qm_link_image target name script)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} SUFFIX .elf LINK_DEPENDS ${script})
+  target_link_options(${target} PRIVATE ${QM_ARCH_FLAGS} -nostdlib -nostartfiles -static -no-pie -T ${script}
+    LINKER:--gc-sections LINKER:--build-id=sha1 LINKER:-z,max-page-size=4096 LINKER:--fatal-warnings
+    LINKER:-Map,${CMAKE_CURRENT_BINARY_DIR}/${name}.map)
+endfunction()
+
+function(qm_add_firmware)
+  cmake_parse_arguments(PARSE_ARGV 0 F "" "NAME" "SOURCES;LIBRARIES")
+  set(script ${PROJECT_SOURCE_DIR}/linker/qemu_virt.ld)
+  set(none ${PROJECT_SOURCE_DIR}/firmware/boot/src/symbols_none.S)
+  set(libraries ${F_LIBRARIES} qm_boot qm_hal qm_runtime)
+
+  add_library(${F_NAME}_objects OBJECT ${F_SOURCES})
+  target_link_libraries(${F_NAME}_objects PUBLIC qm_flags ${libraries})
+
+  if(QM_SYMBOLS)
+    set(nameless ${F_NAME}_nameless)
+    add_executable(${nameless} ${none})
+    target_link_libraries(${nameless} PRIVATE ${F_NAME}_objects ${libraries} gcc)
+    _qm_link_image(${nameless} ${nameless} ${script})
+
+    set(table ${CMAKE_CURRENT_BINARY_DIR}/${F_NAME}_symbols.S)
+    set(generator ${QM_FIRMWARE_CMAKE_DIR}/symbol_table.awk)
+    add_custom_command(OUTPUT ${table}
+      COMMAND sh -c "$<SHELL_PATH:${CMAKE_NM}> -n -S -C $<SHELL_PATH:$<TARGET_FILE:${nameless}>> > ${table}.nm"
+      COMMAND sh -c "LC_ALL=C ${QM_AWK} -f ${generator} ${table}.nm > ${table}.new && mv ${table}.new ${table}"
+      DEPENDS ${nameless} ${generator} VERBATIM COMMENT "Symbol table of ${F_NAME}")
+    add_executable(${F_NAME} ${table})
+  else()
+    add_executable(${F_NAME} ${none})
+  endif()
+  target_link_libraries(${F_NAME} PRIVATE ${F_NAME}_objects ${libraries} gcc)
+  _qm_link_image(${F_NAME} ${F_NAME} ${script})
+  if(QM_SYMBOLS)
+    add_custom_command(TARGET ${F_NAME} POST_BUILD
+      COMMAND ${CMAKE_COMMAND} -DFIRST=$<TARGET_FILE:${nameless}> -DSECOND=$<TARGET_FILE:${F_NAME}>
+        -DOBJCOPY=${CMAKE_OBJCOPY} -DNM=${CMAKE_NM} -P ${QM_FIRMWARE_CMAKE_DIR}/VerifyImage.cmake VERBATIM)
+  endif()
+endfunction()

@@ -1,0 +1,176 @@
+/// The boot list of every hart.
+
+#include <qm/firmware/boot.hpp>
+
+#include <algorithm>
+
+#include <qm/hal/chip/board.hpp>
+#include <qm/hal/chip/finisher.hpp>
+#include <qm/hal/chip/mmio.hpp>
+
+#include "hart_state.hpp"
+
+namespace qm::firmware {
+
+std::array<HartState, hal::Port::kMaxHarts> hart_states;
+
+namespace {
+
+constinit hal::Board board;
+constinit hal::MemoryMap free_memory;
+constinit BootInfo info;
+constinit std::array<unsigned, hal::Port::kMaxHarts> plic_contexts{};
+constexpr std::size_t kMaxTreeBytes = 2 << 20;
+constexpr std::uint32_t kStartMs = 5000;
+
+extern "C" {
+using Constructor = void (*)();
+extern const Constructor __init_array_start[], __init_array_end[];
+}
+
+/// Reads the device tree; what a board must have is checked here.
+hal::MemoryRange read_tree(const void* blob) noexcept {
+  const std::size_t bytes = hal::Fdt::declared_bytes(blob);
+  if (bytes == 0 || bytes > kMaxTreeBytes) panic("no device tree");
+  const auto tree = hal::Fdt::open({static_cast<const std::byte*>(blob), bytes});
+  if (!tree || !hal::discover(*tree, board)) panic("broken device tree");
+  if (board.memory.ranges().empty() || board.timebase_hz == 0) panic("device tree without memory or timebase");
+  const auto start = reinterpret_cast<std::uintptr_t>(blob);
+  return {start, start + bytes};
+}
+
+/// Hart index 0 is the boot hart; the others follow in ascending hart id.
+void number_harts(std::uintptr_t boot_id) noexcept {
+  const auto begin = board.harts.begin(), end = begin + static_cast<std::ptrdiff_t>(board.hart_count);
+  std::sort(begin, end, [boot_id](const hal::Board::Hart& a, const hal::Board::Hart& b) {
+    return a.id == boot_id || b.id == boot_id ? a.id == boot_id && b.id != boot_id : a.id < b.id;
+  });
+  if (board.hart_count == 0 || board.harts[0].id != boot_id) panic("the boot hart is not in the device tree");
+  const std::size_t count = std::min<std::size_t>(board.hart_count, hal::Port::kMaxHarts);
+  for (std::size_t i = 0; i < count; ++i) {
+    hal::port_state.hart_ids[i] = static_cast<std::uintptr_t>(board.harts[i].id);
+    plic_contexts[i] = board.harts[i].plic_context;
+  }
+  info.hart_count = static_cast<unsigned>(count);
+  info.harts_left_out = static_cast<unsigned>(board.hart_count - count + board.harts_left_out);
+}
+
+/// The image's end is kept in the symbol table's section, so that no code depends on how large the table is.
+std::uintptr_t image_end() noexcept { return __qm_symbols_start[0]; }
+
+void map_memory(hal::MemoryRange tree) noexcept {
+  constexpr std::size_t kPage = 4096;
+  free_memory = board.memory;
+  for (const hal::MemoryRange& range : board.reserved.ranges()) free_memory.remove(range);
+  free_memory.remove({reinterpret_cast<std::uintptr_t>(__image_start), image_end()});
+  free_memory.remove(tree);
+  free_memory.trim(kPage);
+  info.memory = free_memory.ranges();
+  info.ram_bytes = board.memory.bytes();
+}
+
+/// The note is { name size 4, id size, type 3, "GNU\0", id }.
+std::span<const std::uint8_t> find_build_id() noexcept {
+  const std::span note(__build_id_note_start, __build_id_note_end);
+  if (note.size() < 4 || note[0] != 4 || note[1] > note.size_bytes() - 16) return {};
+  return {reinterpret_cast<const std::uint8_t*>(note.data() + 4), note[1]};
+}
+
+/// Stack bounds, trap vector, interrupt sources. Interrupts stay masked.
+void set_up_hart(unsigned index) noexcept {
+  hal::port_hart_index = index;
+  HartState& hart = hart_states[index];
+  const auto stacks = reinterpret_cast<std::uintptr_t>(__hart_stacks) + index * QM_HART_STACKS_BYTES;
+  hart.boot_stack = {stacks, stacks + QM_BOOT_STACK_BYTES};
+  hart.trap_stack = {stacks + QM_BOOT_STACK_BYTES, stacks + QM_HART_STACKS_BYTES};
+  paint_guard(hart.boot_stack);
+  paint_guard(hart.trap_stack);
+  hart.idle.stack = hart.boot_stack;
+  std::copy_n("idle", 4, hart.idle.name.data());
+  hart.current = &hart.idle;
+  QM_CSR_WRITE(sscratch, hart.trap_stack.high);
+  QM_CSR_WRITE(stvec, reinterpret_cast<std::uintptr_t>(&qm_trap_entry));
+}
+
+void let_interrupts_in() noexcept {
+  QM_CSR_WRITE(sie, hal::kInterruptSoftware | hal::kInterruptTimer | hal::kInterruptExternal);
+  QM_CSR_SET(sstatus, hal::kSstatusSie);
+}
+
+/// Starts the other harts and waits until each is online, or has not come for kStartMs.
+void start_harts() noexcept {
+  const hal::HartMask wanted = (hal::HartMask{1} << info.hart_count) - 1;
+  for (unsigned index = 1; index < info.hart_count; ++index) {
+    hal::sbi::hart_start(hal::port_state.hart_ids[index], reinterpret_cast<std::uintptr_t>(&qm_hart_start), index);
+  }
+  const std::uint64_t end = hal::Port::ticks() + hal::Port::tick_rate() / 1000 * kStartMs;
+  for (;;) {
+    const hal::InterruptGuard masked;
+    if ((hal::online_harts() & wanted) == wanted || hal::Port::ticks() > end) return;
+    hal::Port::wait_for_interrupt();  // the new hart's IPI or the tick ends it
+  }
+}
+
+void main_task(void*) {
+  main(info);
+  exit(0);
+}
+
+}  // namespace
+
+[[gnu::weak]] void early_main(const BootInfo&) {}
+[[gnu::weak]] void hart_main(unsigned) {}
+
+const BootInfo& boot_info() noexcept { return info; }
+
+extern "C" [[noreturn]] void qm_boot(std::uintptr_t hart_id, const void* blob) {
+  set_up_hart(0);
+  const hal::MemoryRange tree = read_tree(blob);
+  number_harts(hart_id);
+  map_memory(tree);
+  hal::port_state.tick_rate = info.timebase_hz = board.timebase_hz;
+  info.bootargs = board.bootargs;
+  info.build_id = find_build_id();
+  for (const Constructor* constructor = __init_array_start; constructor != __init_array_end; ++constructor) (*constructor)();
+  open_plic(board.plic.base, plic_contexts[0]);
+  start_console(board.uart.base, board.uart.register_shift, board.uart.interrupt);
+  start_ticks();
+  hal::hart_online(0);
+  early_main(info);
+  let_interrupts_in();
+  start_harts();
+  spawn(0, "main", main_task, nullptr);
+  run_tasks();
+}
+
+extern "C" [[noreturn]] void qm_hart_boot(unsigned index) {
+  set_up_hart(index);
+  open_plic(board.plic.base, plic_contexts[index]);
+  start_ticks();
+  hal::hart_online(index);
+  hart_main(index);
+  let_interrupts_in();
+  hal::Port::send_ipi(0);  // ends its wait in start_harts()
+  run_tasks();
+}
+
+void end_board(unsigned status) noexcept {
+  console_flush();
+  if (board.finisher.base != 0) {
+    hal::Finisher(hal::Mmio<std::uint32_t>(board.finisher.base)).exit(status);
+  }
+  hal::sbi::system_reset(hal::sbi::ResetType::kShutdown);
+}
+
+void exit(unsigned status) noexcept {
+  end_board(status);
+  panic("this board cannot be switched off");
+}
+
+void reboot() noexcept {
+  console_flush();
+  hal::sbi::system_reset(hal::sbi::ResetType::kColdReboot);
+  panic("this board cannot be restarted");
+}
+
+}  // namespace qm::firmware

@@ -1,0 +1,117 @@
+/// The serial line: one transmitter shared by token, one receive ring filled by the interrupt.
+
+#include <qm/firmware/console_io.hpp>
+
+#include <qm/hal/chip/byte_ring.hpp>
+#include <qm/hal/chip/mmio.hpp>
+#include <qm/hal/chip/uart16550.hpp>
+
+#include <qm/firmware/boot.hpp>
+
+#include "hart_state.hpp"
+
+namespace qm::firmware {
+namespace {
+
+using Chip = hal::Uart16550<hal::Mmio<std::uint8_t>>;
+
+constexpr std::uint8_t kCtrlC = 3;
+constexpr std::uintptr_t kUsualUart = 0x10000000;  // for a panic before the device tree is read
+
+constinit Chip chip{hal::Mmio<std::uint8_t>(kUsualUart)};
+constinit hal::ByteRing<kConsoleRingBytes> received;
+constinit std::atomic<std::uint32_t> overruns{0};
+constinit Event input;
+
+constinit std::atomic<std::uint32_t> owner{0};  // 0 free, else 1 + the owner's hart index
+constinit Event released;
+
+void receive(void*) {
+  const unsigned lost = chip.receive([](std::uint8_t byte) { received.push(byte, kCtrlC); });
+  if (lost != 0) overruns.store(overruns.load(std::memory_order_relaxed) + lost, std::memory_order_relaxed);
+  input.signal();
+}
+
+bool try_own() noexcept {
+  std::uint32_t expected = 0;
+  // acquire: pairs with the release in ~ConsoleOwner.
+  return owner.compare_exchange_strong(expected, 1 + hal::Port::hart_index(), std::memory_order_acquire);
+}
+
+/// Whether the caller may wait for the transmitter with interrupts enabled.
+bool may_wait_for_owner() noexcept {
+  if (this_hart().innermost != nullptr) return false;
+  const hal::InterruptGuard masked;
+  return masked.were_enabled();
+}
+
+}  // namespace
+
+void start_console(std::uintptr_t base, unsigned shift, unsigned interrupt) noexcept {
+  chip = Chip(hal::Mmio<std::uint8_t>(base != 0 ? base : kUsualUart, shift));
+  chip.initialise(interrupt != 0 && register_interrupt(interrupt, receive, nullptr));
+}
+
+void console_put_raw(std::string_view text) noexcept { chip.write(text); }
+
+void console_flush() noexcept { chip.flush(); }
+
+ConsoleOwner::ConsoleOwner() noexcept : owned_(try_own()) {
+  while (!owned_) {
+    const std::uint32_t seen = released.sequence();
+    owned_ = try_own();
+    if (owned_ || !may_wait_for_owner()) return;
+    wait_event(released, seen);
+  }
+}
+
+ConsoleOwner::~ConsoleOwner() {
+  if (!owned_) return;
+  owner.store(0, std::memory_order_release);  // pairs with the acquire in try_own()
+  released.signal();
+}
+
+void ConsoleOwner::write(std::span<const char> bytes) const noexcept {
+  if (owned_) chip.write(bytes);
+}
+
+std::size_t console_write(std::span<const char> text) noexcept {
+  std::size_t written = 0;
+  while (written < text.size()) {
+    std::size_t end = written;
+    while (end < text.size() && text[end] != '\n') ++end;
+    if (end < text.size()) ++end;
+    const ConsoleOwner own;
+    if (!own) break;
+    own.write(text.subspan(written, end - written));
+    written = end;
+  }
+  return written;
+}
+
+std::size_t console_write_frame(std::span<const char> frame) noexcept {
+  const ConsoleOwner own;
+  own.write(frame);
+  return own ? frame.size() : 0;
+}
+
+std::size_t console_read(std::span<char> out) noexcept { return received.pop(out); }
+
+Event& console_input() noexcept { return input; }
+
+std::size_t console_read_wait(std::span<char> out, std::uint64_t deadline) noexcept {
+  for (;;) {
+    const std::uint32_t seen = input.sequence();
+    const std::size_t count = received.pop(out);
+    if (count != 0) return count;
+    if (!wait_event(input, seen, deadline)) return received.pop(out);
+  }
+}
+
+bool console_interrupted() noexcept { return received.marked(); }
+
+void console_drop_to_interrupt() noexcept { received.drop_to_mark(); }
+
+std::uint32_t console_lost() noexcept { return received.lost() + overruns.load(std::memory_order_relaxed); }
+
+}  // namespace qm::firmware

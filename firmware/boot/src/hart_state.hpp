@@ -1,0 +1,142 @@
+#pragma once
+/// What the firmware keeps per hart, and the trap frame.
+///
+///     __hart_stacks, per hart:  [guard | boot and idle stack][guard | trap stack]
+///
+/// Invariants
+/// - H1 A hart's state is written by that hart, with interrupts masked or in a trap handler; what others may touch is atomic.
+/// - H2 `current` is the task whose stack the hart is on, or would be on but for the traps that `innermost` lists.
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/firmware/interrupt.hpp>
+#include <qm/firmware/task.hpp>
+#include <qm/hal/hart.hpp>
+
+#include "layout.h"
+
+namespace qm::firmware {
+
+/// The registers of the interrupted code, on the trap stack. Its last two words are a frame record: (s0, pc).
+struct TrapFrame {
+  std::array<std::uintptr_t, 32> x;
+  std::uintptr_t original_pc;  ///< where the trap was taken: for reports
+  std::uintptr_t pc;           ///< where it resumes: after the rewind of restartable sections
+  std::uintptr_t cause, value, status;
+  std::uintptr_t scratch;      ///< what sscratch goes back to
+  TrapFrame* outer;            ///< the trap that this one interrupted
+  std::uintptr_t line;         ///< the interrupt line being served, 0: none yet
+  std::uintptr_t record_s0, record_pc;
+
+  [[nodiscard]] bool is_interrupt() const noexcept { return static_cast<std::intptr_t>(cause) < 0; }
+  [[nodiscard]] unsigned code() const noexcept { return static_cast<unsigned>(cause & 0xff); }
+};
+static_assert(sizeof(TrapFrame) == QM_FRAME_BYTES && sizeof(TrapFrame) % 16 == 0);
+static_assert(offsetof(TrapFrame, original_pc) == QM_FRAME_ORIGINAL_PC && offsetof(TrapFrame, pc) == QM_FRAME_PC);
+static_assert(offsetof(TrapFrame, cause) == QM_FRAME_CAUSE && offsetof(TrapFrame, value) == QM_FRAME_VALUE);
+static_assert(offsetof(TrapFrame, status) == QM_FRAME_STATUS && offsetof(TrapFrame, scratch) == QM_FRAME_SCRATCH);
+static_assert(offsetof(TrapFrame, record_s0) == QM_FRAME_RECORD_S0 && offsetof(TrapFrame, record_pc) == QM_FRAME_RECORD_PC);
+
+class Task {
+ public:
+  enum class State : std::uint8_t { kFree, kReady, kWaiting, kEnded };
+
+  std::uintptr_t sp = 0;  // while not running
+  Task* next = nullptr;   // in the hart's ring of tasks, or in an inbox
+  State state = State::kFree;
+  bool signalled = false;  // the wait ended by a signal
+  Event* event = nullptr;
+  std::uint32_t seen = 0;
+  unsigned hart = 0;
+  std::uint64_t deadline = kForever;
+  hal::StackBounds stack;
+  int pool_slot = -1;  // of the stack pool; -1: the stack was given
+  void (*entry)(void*) = nullptr;
+  void* argument = nullptr;
+  std::array<char, kMaxTaskName + 1> name{};
+};
+
+struct alignas(64) HartState {
+  // Scheduler
+  Task* current = nullptr;
+  Task* ring = nullptr;             // some task of the ring of this hart's tasks; the idle task is not in it
+  Task idle;                        // the boot stack's context
+  std::atomic<std::uint32_t> recheck{0};  // something happened that may end a wait
+  std::atomic<Task*> inbox{nullptr};      // tasks spawned for this hart, newest first
+  std::atomic<std::uint32_t> tasks{0};
+  bool scheduling = false;          // in the idle loop or a task: not in the boot code any more
+
+  // Traps
+  TrapFrame* innermost = nullptr;
+  hal::StackBounds boot_stack, trap_stack;
+  unsigned plic_context = ~0u;
+  std::atomic<std::uint32_t> soft_lines{0};  // pending software lines
+  std::atomic<std::uint32_t> halted{0};
+  std::atomic<std::uint32_t> external_count{0}, ipi_count{0};
+
+  // Timer
+  std::uint64_t next_tick = kForever;
+  std::uint64_t next_wake = kForever;  // earliest deadline of a waiting task
+  std::atomic<std::uint32_t> period{0}, requested_period{0};
+  std::atomic<std::uint32_t> ticks{0}, missed{0}, worst_lateness{0};
+};
+
+extern std::array<HartState, hal::Port::kMaxHarts> hart_states;
+static_assert(hal::Port::kMaxHarts == QM_MAX_HARTS);
+
+inline HartState& this_hart() noexcept { return hart_states[hal::Port::hart_index()]; }
+
+/// Adds one to a counter that only this hart writes.
+inline void count(std::atomic<std::uint32_t>& counter) noexcept {
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+// boot.cpp
+
+// stack_guard.cpp
+void paint_guard(const hal::StackBounds& stack) noexcept;
+[[nodiscard]] bool guard_intact(const hal::StackBounds& stack) noexcept;
+void check_stack(const HartState& hart, std::uintptr_t sp) noexcept;  // fatal if the current stack has overflowed
+
+// timer.cpp
+void start_ticks() noexcept;
+void serve_timer(HartState& hart) noexcept;
+void serve_period_request(HartState& hart) noexcept;
+void arm_timer(HartState& hart) noexcept;  // masked: sets the SBI timer to the next tick or wake-up
+
+// interrupt.cpp
+void serve_software_lines(HartState& hart, TrapFrame& frame) noexcept;
+void serve_external(HartState& hart, TrapFrame& frame) noexcept;
+void open_plic(std::uintptr_t base, unsigned context) noexcept;
+
+// task.cpp
+[[noreturn]] void run_tasks() noexcept;  // the idle loop
+
+// console_io.cpp
+void start_console(std::uintptr_t base, unsigned shift, unsigned interrupt) noexcept;
+void console_put_raw(std::string_view text) noexcept;  // polled, no lock: for panics
+void console_flush() noexcept;
+
+// panic.cpp
+[[noreturn]] void fatal_exception(TrapFrame& frame) noexcept;
+[[noreturn]] void halt_hart() noexcept;
+[[nodiscard]] bool halt_requested() noexcept;
+
+// boot.cpp
+void end_board(unsigned status) noexcept;  // finisher, then SBI; returns if neither works
+
+}  // namespace qm::firmware
+
+extern "C" {
+extern char __hart_stacks[], __text_start[], __text_end[], __trap_text_start[], __trap_text_end[], __trap_return[], __task_return[];
+extern char __image_start[];
+extern const std::uintptr_t __qm_symbols_start[];
+extern const std::uint32_t __build_id_note_start[], __build_id_note_end[];
+void qm_trap_entry();
+void qm_hart_start();
+void qm_task_start();
+void qm_switch(std::uintptr_t* saved_sp, std::uintptr_t next_sp);
+}

@@ -1,0 +1,293 @@
+/// The scheduler of one hart's tasks.
+///
+///     ring -> task -> task -> ... -> ring        in spawn order, round robin from the current one
+///
+/// Invariants
+/// - S1 The ring, the states and the links are touched only by their hart, with interrupts masked. Other harts and interrupt
+///      handlers leave a task in `inbox` or set `recheck`.
+/// - S2 Interrupts are masked from the change of `current` until the switch is done: a trap's stack check sees both or neither.
+/// - S3 A wake-up between a look and `wfi` is not lost: the look is done masked, and what arrives stays pending and ends `wfi`.
+
+#include <algorithm>
+
+#include <qm/firmware/boot.hpp>
+
+#include "hart_state.hpp"
+
+namespace qm::firmware {
+namespace {
+
+constexpr std::size_t kMaxTasks = 48, kPooledStacks = 24;
+
+std::array<Task, kMaxTasks> tasks;
+std::array<std::atomic<std::uint32_t>, kMaxTasks> task_taken;
+std::array<std::atomic<std::uint32_t>, kPooledStacks> stack_taken;
+[[gnu::section(".noinit")]] alignas(64) std::byte stack_pool[kPooledStacks][QM_TASK_STACK_BYTES];
+
+/// Takes a free slot. @returns its index, -1: none.
+template <std::size_t N>
+int take_slot(std::array<std::atomic<std::uint32_t>, N>& taken) noexcept {
+  for (std::size_t i = 0; i < N; ++i) {
+    // acquire: pairs with the release in release_task(): the slot's last use is over.
+    if (taken[i].load(std::memory_order_relaxed) == 0 && taken[i].exchange(1, std::memory_order_acquire) == 0) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+void release_task(Task& task) noexcept {
+  if (task.pool_slot >= 0) stack_taken[static_cast<std::size_t>(task.pool_slot)].store(0, std::memory_order_release);
+  task.state = Task::State::kFree;
+  task_taken[static_cast<std::size_t>(&task - tasks.data())].store(0, std::memory_order_release);
+}
+
+void add_to_ring(HartState& hart, Task* task) noexcept {
+  if (hart.ring == nullptr) {
+    task->next = task;
+  } else {  // behind `ring`, which becomes the new last one
+    task->next = hart.ring->next;
+    hart.ring->next = task;
+  }
+  hart.ring = task;
+}
+
+void remove_from_ring(HartState& hart, Task* task) noexcept {
+  Task* before = task;
+  while (before->next != task) before = before->next;
+  before->next = task->next;
+  if (hart.ring == task) hart.ring = before == task ? nullptr : before;
+}
+
+void take_inbox(HartState& hart) noexcept {
+  // acquire: pairs with the release in spawn().
+  Task* task = hart.inbox.exchange(nullptr, std::memory_order_acquire);
+  Task* oldest = nullptr;
+  while (task != nullptr) {
+    Task* const newer = oldest;
+    oldest = task;
+    task = task->next;
+    oldest->next = newer;
+  }
+  while (oldest != nullptr) {
+    Task* const next = oldest->next;
+    add_to_ring(hart, oldest);
+    oldest = next;
+  }
+}
+
+bool wait_is_over(Task& task, std::uint64_t now) noexcept {
+  task.signalled = task.event != nullptr && task.event->sequence() != task.seen;
+  return task.signalled || now >= task.deadline;
+}
+
+/// Makes waiting tasks ready whose wait is over, frees ended ones, and sets the timer to the earliest deadline left.
+void look_around(HartState& hart) noexcept {
+  hart.recheck.store(0, std::memory_order_relaxed);
+  take_inbox(hart);
+  if (hart.ring == nullptr) return;
+  std::uint64_t now = 0, earliest = kForever;
+  Task* task = hart.ring;
+  do {
+    if (task->state == Task::State::kWaiting) {
+      if (task->deadline != kForever && now == 0) now = hal::Port::ticks();
+      if (wait_is_over(*task, now)) task->state = Task::State::kReady;
+      else earliest = std::min(earliest, task->deadline);
+    }
+    task = task->next;
+  } while (task != hart.ring);
+  if (earliest < hart.next_wake) {
+    hart.next_wake = earliest;
+    if (earliest < hart.next_tick) arm_timer(hart);
+  }
+}
+
+/// The next ready task behind the current one; null if there is none.
+Task* next_ready(const HartState& hart) noexcept {
+  if (hart.ring == nullptr) return nullptr;
+  Task* const start = hart.current == &hart.idle ? hart.ring->next : hart.current->next;
+  Task* task = start;
+  do {
+    if (task->state == Task::State::kReady) return task;
+    task = task->next;
+  } while (task != start);
+  return nullptr;
+}
+
+/// Masked. Goes on with @p next; returns when this task runs again.
+void switch_to(HartState& hart, Task& next) noexcept {
+  Task& self = *hart.current;
+  if (!guard_intact(self.stack)) panic("stack overflow");
+  __atomic_store_n(&hart.current, &next, __ATOMIC_RELAXED);
+  qm_switch(&self.sp, next.sp);
+}
+
+/// Masked. Leaves the current task, which is not ready, for another or the idle loop.
+void leave(HartState& hart) noexcept {
+  Task* const next = next_ready(hart);
+  switch_to(hart, next != nullptr ? *next : hart.idle);
+}
+
+/// Frees tasks that have ended; on another stack than theirs.
+void bury_ended(HartState& hart) noexcept {
+  for (bool found = true; found && hart.ring != nullptr;) {
+    found = false;
+    Task* task = hart.ring;
+    do {
+      if (task->state == Task::State::kEnded && task != hart.current) {
+        remove_from_ring(hart, task);
+        release_task(*task);
+        hart.tasks.fetch_sub(1, std::memory_order_relaxed);
+        found = true;
+        break;
+      }
+      task = task->next;
+    } while (task != hart.ring);
+  }
+}
+
+/// Outside a task: waits in place.
+bool wait_in_place(const Event& event, std::uint32_t seen, std::uint64_t deadline) noexcept {
+  for (;;) {
+    const hal::InterruptGuard masked;
+    if (event.sequence() != seen) return true;
+    if (!masked.were_enabled() || hal::Port::ticks() >= deadline) return false;
+    hal::Port::wait_for_interrupt();  // the tick ends it at the latest
+  }
+}
+
+}  // namespace
+
+void Event::signal() noexcept {
+  sequence_.fetch_add(1, std::memory_order_seq_cst);
+  // seq_cst with wait_event(): either this sees the waiter's bit, or the waiter sees the new sequence number.
+  const hal::HartMask waiting = waiters_.exchange(0, std::memory_order_seq_cst);
+  if (waiting == 0) return;
+  const hal::InterruptGuard masked;
+  const unsigned self = hal::Port::hart_index();
+  for (unsigned hart = 0; hart < hal::Port::kMaxHarts; ++hart) {
+    if ((waiting >> hart & 1) == 0) continue;
+    if (hart == self) this_hart().recheck.store(1, std::memory_order_relaxed);
+    else hal::Port::send_ipi(hart);
+  }
+}
+
+bool in_task() noexcept {
+  const HartState& hart = this_hart();
+  return hart.innermost == nullptr && hart.current != &hart.idle;
+}
+
+bool spawn(unsigned index, std::string_view name, void (*entry)(void*), void* argument, std::span<std::byte> stack) noexcept {
+  if (index >= hart_states.size() || (hal::online_harts() >> index & 1) == 0) return false;
+  if (!stack.empty() && stack.size() < 2048) return false;
+  const int slot = take_slot(task_taken);
+  if (slot < 0) return false;
+  Task& task = tasks[static_cast<std::size_t>(slot)];
+  task = Task{};
+  if (stack.empty()) {
+    task.pool_slot = take_slot(stack_taken);
+    if (task.pool_slot < 0) {
+      release_task(task);
+      return false;
+    }
+    stack = stack_pool[task.pool_slot];
+  }
+  const auto low = (reinterpret_cast<std::uintptr_t>(stack.data()) + 15) & ~std::uintptr_t{15};
+  task.stack = {low, reinterpret_cast<std::uintptr_t>(stack.data() + stack.size()) & ~std::uintptr_t{15}};
+  paint_guard(task.stack);
+  task.entry = entry;
+  task.argument = argument;
+  task.hart = index;
+  task.state = Task::State::kReady;
+  std::copy_n(name.data(), std::min(name.size(), kMaxTaskName), task.name.data());
+  // What qm_switch takes from the stack: ra at 104, s0 at 96, s1 at 88, s2 at 80. s0 = 0 ends frame walks.
+  auto* const saved = reinterpret_cast<std::uintptr_t*>(task.stack.high - QM_SWITCH_BYTES);
+  std::fill_n(saved, QM_SWITCH_BYTES / sizeof *saved, 0);
+  saved[13] = reinterpret_cast<std::uintptr_t>(&qm_task_start);
+  saved[11] = reinterpret_cast<std::uintptr_t>(entry);
+  saved[10] = reinterpret_cast<std::uintptr_t>(argument);
+  task.sp = reinterpret_cast<std::uintptr_t>(saved);
+
+  HartState& hart = hart_states[index];
+  hart.tasks.fetch_add(1, std::memory_order_relaxed);
+  Task* first = hart.inbox.load(std::memory_order_relaxed);
+  do {
+    task.next = first;
+    // release: pairs with the acquire in take_inbox().
+  } while (!hart.inbox.compare_exchange_weak(first, &task, std::memory_order_release, std::memory_order_relaxed));
+  const hal::InterruptGuard masked;
+  if (index == hal::Port::hart_index()) hart.recheck.store(1, std::memory_order_relaxed);
+  else hal::Port::send_ipi(index);
+  return true;
+}
+
+/// Where a task that returns from its entry ends up.
+extern "C" [[noreturn]] void qm_task_end() {
+  hal::Port::mask_interrupts();
+  HartState& hart = this_hart();
+  hart.current->state = Task::State::kEnded;
+  hart.recheck.store(1, std::memory_order_relaxed);  // whoever runs next buries it, at the latest the idle loop
+  leave(hart);
+  __builtin_unreachable();
+}
+
+void yield() noexcept {
+  if (!in_task()) return;
+  const hal::InterruptGuard masked;
+  HartState& hart = this_hart();
+  if (hart.recheck.load(std::memory_order_relaxed) != 0) {
+    look_around(hart);
+    bury_ended(hart);
+  }
+  Task* const next = next_ready(hart);
+  if (next != nullptr && next != hart.current) switch_to(hart, *next);
+}
+
+bool wait_event(Event& event, std::uint32_t seen, std::uint64_t deadline) noexcept {
+  if (!in_task()) return wait_in_place(event, seen, deadline);
+  const hal::InterruptGuard masked;
+  HartState& hart = this_hart();
+  Task& self = *hart.current;
+  self.event = &event;
+  self.seen = seen;
+  self.deadline = deadline;
+  // seq_cst with Event::signal(): the bit before the look.
+  event.waiters_.fetch_or(hal::HartMask{1} << hal::Port::hart_index(), std::memory_order_seq_cst);
+  self.state = Task::State::kWaiting;
+  look_around(hart);
+  if (self.state == Task::State::kWaiting) leave(hart);
+  self.event = nullptr;
+  return self.signalled;
+}
+
+void sleep_until(std::uint64_t deadline) noexcept {
+  static constinit Event never;
+  while (hal::Port::ticks() < deadline) wait_event(never, never.sequence(), deadline);
+}
+
+void run_tasks() noexcept {
+  HartState& hart = this_hart();
+  hart.scheduling = true;
+  for (;;) {
+    {
+      const hal::InterruptGuard masked;
+      look_around(hart);
+      bury_ended(hart);
+      Task* const next = next_ready(hart);
+      if (next != nullptr) switch_to(hart, *next);
+      else hal::Port::wait_for_interrupt();
+    }
+    // Interrupts are enabled here for an instant: what ended `wfi` is served.
+  }
+}
+
+std::string_view task_name() noexcept {
+  const HartState& hart = this_hart();
+  return hart.scheduling ? std::string_view(hart.current->name.data()) : std::string_view("boot");
+}
+
+unsigned task_count(unsigned hart) noexcept {
+  return hart < hart_states.size() ? hart_states[hart].tasks.load(std::memory_order_relaxed) : 0;
+}
+
+}  // namespace qm::firmware

@@ -1,0 +1,93 @@
+/// Each hart's timer: a periodic tick that does not drift, and the wake-ups of its tasks.
+
+#include <qm/hal/sbi.hpp>
+
+#include <qm/firmware/boot.hpp>
+
+#include "hart_state.hpp"
+
+namespace qm::firmware {
+namespace {
+
+struct TickHandler {
+  InterruptHandler function = nullptr;
+  void* argument = nullptr;
+};
+TickHandler tick_handlers[2];
+std::atomic<std::uint32_t> tick_handler_slot{0};  // the one in use
+
+void start_period(HartState& hart, std::uint32_t period) noexcept {
+  hart.period.store(period, std::memory_order_relaxed);
+  hart.next_tick = period == 0 ? kForever : hal::Port::ticks() + period;
+  arm_timer(hart);
+}
+
+/// Serves the ticks that are due: one call of the handler, however late it is, and the next due time on the old raster.
+void serve_ticks(HartState& hart, std::uint64_t now) noexcept {
+  const std::uint32_t period = hart.period.load(std::memory_order_relaxed);
+  const std::uint64_t late = now - hart.next_tick;
+  if (late > hart.worst_lateness.load(std::memory_order_relaxed)) {
+    hart.worst_lateness.store(late > ~std::uint32_t{0} ? ~std::uint32_t{0} : static_cast<std::uint32_t>(late),
+                              std::memory_order_relaxed);
+  }
+  count(hart.ticks);
+  const std::uint64_t skipped = late / period;
+  hart.missed.store(hart.missed.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(skipped),
+                    std::memory_order_relaxed);
+  hart.next_tick += (skipped + 1) * period;
+  arm_timer(hart);  // before the handler, which may enable interrupts
+  // acquire: pairs with the release in set_tick_handler().
+  const TickHandler handler = tick_handlers[tick_handler_slot.load(std::memory_order_acquire)];
+  if (handler.function != nullptr) handler.function(handler.argument);
+}
+
+}  // namespace
+
+void arm_timer(HartState& hart) noexcept {
+  hal::sbi::set_timer(hart.next_tick < hart.next_wake ? hart.next_tick : hart.next_wake);
+}
+
+void start_ticks() noexcept {
+  const auto period = static_cast<std::uint32_t>(hal::Port::tick_rate() / kTickHz);
+  HartState& hart = this_hart();
+  hart.requested_period.store(period, std::memory_order_relaxed);
+  start_period(hart, period);
+}
+
+void serve_timer(HartState& hart) noexcept {
+  const std::uint64_t now = hal::Port::ticks();
+  if (now >= hart.next_wake) hart.next_wake = kForever;  // the scheduler looks at its waiting tasks after every trap
+  if (now >= hart.next_tick) {
+    serve_ticks(hart, now);
+  } else {
+    arm_timer(hart);
+  }
+}
+
+void serve_period_request(HartState& hart) noexcept {
+  const std::uint32_t wanted = hart.requested_period.load(std::memory_order_acquire);
+  if (wanted != hart.period.load(std::memory_order_relaxed)) start_period(hart, wanted);
+}
+
+void set_tick_period(unsigned hart, std::uint32_t period_ticks) noexcept {
+  if (hart >= hart_states.size()) return;
+  hart_states[hart].requested_period.store(period_ticks, std::memory_order_release);
+  if (hart == hal::Port::hart_index()) {
+    const hal::InterruptGuard masked;
+    serve_period_request(hart_states[hart]);
+  } else {
+    hal::Port::send_ipi(hart);
+  }
+}
+
+void set_tick_handler(InterruptHandler handler, void* argument) noexcept {
+  const std::uint32_t other = 1 - tick_handler_slot.load(std::memory_order_relaxed);
+  tick_handlers[other] = {handler, argument};
+  tick_handler_slot.store(other, std::memory_order_release);  // pairs with the acquire in serve_ticks()
+}
+
+void reset_worst_lateness(unsigned hart) noexcept {
+  if (hart < hart_states.size()) hart_states[hart].worst_lateness.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace qm::firmware

@@ -1,0 +1,64 @@
+/// Traps: what every entry does before and after its handler.
+
+#include <qm/hal/round.hpp>
+#include <qm/rewind.hpp>
+
+#include <qm/firmware/boot.hpp>
+
+#include "hart_state.hpp"
+
+namespace qm::firmware {
+namespace {
+
+constexpr unsigned kSoftwareInterrupt = 1, kTimerInterrupt = 5, kExternalInterrupt = 9;
+
+void serve_ipi(HartState& hart, TrapFrame& frame) noexcept {
+  // Clear before looking: a request posted after the look then raises the bit again.
+  QM_CSR_CLEAR(sip, hal::kInterruptSoftware);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  count(hart.ipi_count);
+  if (halt_requested()) halt_hart();
+  hal::on_ipi(hal::Port::hart_index());
+  serve_period_request(hart);
+  serve_software_lines(hart, frame);
+}
+
+void serve_interrupt(HartState& hart, TrapFrame& frame) noexcept {
+  switch (frame.code()) {
+    case kSoftwareInterrupt: return serve_ipi(hart, frame);
+    case kTimerInterrupt: return serve_timer(hart);
+    case kExternalInterrupt: return serve_external(hart, frame);
+    default: panic("interrupt of unknown cause");
+  }
+}
+
+/// The interrupted stack: the current task's, or for a nested trap the trap stack.
+void check_interrupted_stack(const HartState& hart, const TrapFrame& frame) noexcept {
+  if (frame.scratch != 0) {
+    check_stack(hart, frame.x[2]);
+  } else if (frame.x[2] < hart.trap_stack.low + kStackGuardBytes || !guard_intact(hart.trap_stack)) {
+    panic("trap stack overflow");
+  }
+}
+
+}  // namespace
+
+/// Called by qm_trap_entry with interrupts masked.
+extern "C" void qm_trap(TrapFrame* frame) {
+  HartState& hart = this_hart();
+  // A section that was interrupted starts again; before anything here may allocate, enable interrupts or switch context.
+  if (frame->is_interrupt()) frame->pc = qm_rewind(frame->original_pc, frame->x.data());
+  frame->outer = hart.innermost;
+  frame->line = 0;
+  hart.innermost = frame;
+  ++hal::hart_local().trap_depth;
+  if (!frame->is_interrupt()) fatal_exception(*frame);
+  check_interrupted_stack(hart, *frame);
+  serve_interrupt(hart, *frame);
+  hal::Port::mask_interrupts();
+  hart.recheck.store(1, std::memory_order_relaxed);  // read by this hart only, after the trap
+  --hal::hart_local().trap_depth;
+  hart.innermost = frame->outer;
+}
+
+}  // namespace qm::firmware

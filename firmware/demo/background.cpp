@@ -1,0 +1,75 @@
+#include "background.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include <qm/firmware/interrupt.hpp>
+#include <qm/firmware/task.hpp>
+#include <qm/hal/hart.hpp>
+
+#include "caches.hpp"
+#include "random.hpp"
+
+namespace qm::demo {
+namespace {
+
+/// What the tick of a hart left for its next tick. Only that hart's timer interrupt touches it.
+std::array<std::array<void*, 4>, hal::Port::kMaxHarts> tick_events;
+
+std::uint64_t milliseconds(std::uint64_t count) { return hal::Port::tick_rate() / 1000 * count; }
+
+}  // namespace
+}  // namespace qm::demo
+
+// Plain C names: this is how the console prints them.
+extern "C" {
+
+/// Timer interrupt: one object of four is replaced at each tick.
+static void tick_interrupt(void*) {
+  static std::array<std::uint32_t, qm::hal::Port::kMaxHarts> turn;
+  const unsigned hart = qm::hal::Port::hart_index();
+  void*& slot = qm::demo::tick_events[hart][turn[hart]++ % 4];
+  qm::Cache* cache = qm::demo::caches().tick_event;
+  if (slot != nullptr) cache->free(slot);
+  slot = cache->allocate_at(nullptr, 0, qm::Effort::kAtomic);
+}
+
+/// Sets and expires timers of random length.
+static void timer_task(void*) {
+  qm::demo::Random random(qm::hal::Port::hart_index() + 1);
+  std::array<void*, 16> timers{};
+  for (;;) {
+    void*& slot = timers[random.below(timers.size())];
+    if (slot != nullptr) qm::demo::caches().timer->free(slot);
+    slot = qm::demo::caches().timer->allocate();
+    qm::firmware::sleep_until(qm::hal::Port::ticks() + qm::demo::milliseconds(10));
+  }
+}
+
+/// Opens and closes files.
+static void fs_task(void*) {
+  qm::demo::Random random(qm::hal::Port::hart_index() + 101);
+  std::array<void*, 24> inodes{};
+  for (;;) {
+    void*& slot = inodes[random.below(inodes.size())];
+    if (slot != nullptr) qm::demo::caches().inode->free(slot);
+    slot = qm::demo::caches().inode->allocate();
+    qm::firmware::sleep_until(qm::hal::Port::ticks() + qm::demo::milliseconds(25));
+  }
+}
+
+}  // extern "C"
+
+namespace qm::demo {
+
+void start_background() noexcept {
+  for (unsigned hart = 0; hart < hal::Port::kMaxHarts; ++hart) {
+    if ((hal::online_harts() >> hart & 1) == 0) continue;
+    firmware::spawn(hart, "timers", timer_task, nullptr);
+    firmware::spawn(hart, "fs", fs_task, nullptr);
+  }
+  firmware::set_tick_handler(tick_interrupt, nullptr);
+}
+
+}  // namespace qm::demo

@@ -1,0 +1,102 @@
+#pragma once
+/// Workloads: something to trace. A workload runs as one task on each hart that takes part; the console task starts it, waits
+/// for it or goes on, and prints what it says at the end.
+///
+///     workload run leak 500 list        WorkloadRun: slot, arguments, seed, harts
+///       hart 0: task net-rx  -> Workload::work(run, 0)
+///       hart 1: task net-rx  -> Workload::work(run, 1)
+///       the last to end signals; the console task calls Workload::finish(run, out)
+///
+/// A workload that holds what it took (`stacks`) gives it back in release(), at `workload stop`.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include <qm/console/output.hpp>
+#include <qm/firmware/task.hpp>
+#include <qm/hal/hart.hpp>
+
+#include "random.hpp"
+
+namespace qm::demo {
+
+class WorkloadRun;
+
+struct Workload {
+  std::string_view name;
+  std::string_view usage;    ///< name and arguments
+  std::string_view summary;  ///< one line
+  std::string_view task;     ///< name of its tasks
+  bool counted = true;       ///< takes N
+  std::string_view option;   ///< a word it takes behind N; empty: none
+  /// Before the tasks start. @returns nullptr, or what is wrong.
+  const char* (*prepare)(WorkloadRun& run) noexcept;
+  void (*work)(WorkloadRun& run, unsigned hart) noexcept;
+  void (*finish)(WorkloadRun& run, console::Output& out) noexcept;
+  void (*release)(WorkloadRun& run) noexcept;  ///< null: nothing is held
+};
+
+/// The workloads, in the order in which they are listed.
+[[nodiscard]] std::span<const Workload* const> workloads() noexcept;
+[[nodiscard]] const Workload* find_workload(std::string_view name) noexcept;
+
+/// One run of a workload.
+class WorkloadRun {
+ public:
+  // Set before prepare().
+  const Workload* workload = nullptr;
+  std::uint32_t count = 0;
+  std::uint32_t seed = 1;
+  bool option = false;
+  hal::HartMask harts = 0;
+
+  // For the workload's use; zeroed before prepare().
+  std::array<std::atomic<std::uint32_t>, 8> numbers{};
+
+  [[nodiscard]] bool stopping() const noexcept { return stop_.load(std::memory_order_relaxed); }
+  void stop() noexcept { stop_.store(true, std::memory_order_relaxed); }
+  [[nodiscard]] unsigned participants() const noexcept;
+  /// The hart's number among the participants, from 0; and back.
+  [[nodiscard]] unsigned place(unsigned hart) const noexcept;
+  [[nodiscard]] unsigned hart_at(unsigned place) const noexcept;
+  [[nodiscard]] Random random(unsigned hart) const noexcept { return Random(seed * 64 + hart); }
+
+  /// Waits until every participant is here, and every task's turn has come meanwhile.
+  void barrier() noexcept;
+
+ private:
+  friend class WorkloadRunner;
+  friend void run_worker(void* run);
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint32_t> arrived_{0};
+  std::atomic<std::uint32_t> left_{0};
+  std::atomic<std::uint32_t> state_{0};
+  firmware::Event event_;
+};
+
+/// Starts and ends runs. Context: the console task.
+class WorkloadRunner {
+ public:
+  static constexpr unsigned kMaxRuns = 4;
+  enum State : std::uint32_t { kFree, kRunning, kDone, kHolding };
+
+  /// @returns a run to fill in; nullptr if all are taken.
+  static WorkloadRun* reserve() noexcept;
+  static void cancel(WorkloadRun& run) noexcept;
+  /// Starts the tasks. @returns nullptr, or what is wrong; the run is free then.
+  static const char* start(WorkloadRun& run) noexcept;
+  /// Whether all its tasks have ended.
+  [[nodiscard]] static bool done(const WorkloadRun& run) noexcept;
+  /// Waits until it is done or @p deadline has passed.
+  static void wait(WorkloadRun& run, std::uint64_t deadline) noexcept;
+  /// Prints its last lines and frees the run, or keeps it if it holds something.
+  static void finish(WorkloadRun& run, console::Output& out) noexcept;
+  /// @returns a run that was started in the background and is done; nullptr if there is none.
+  static WorkloadRun* finished() noexcept;
+  /// Tells every run to stop and gives back what is held. @returns how many there were.
+  static unsigned stop_all() noexcept;
+};
+
+}  // namespace qm::demo

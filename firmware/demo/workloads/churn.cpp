@@ -1,0 +1,96 @@
+/// churn N: N operations on every hart, random sizes and lifetimes; everything is freed at the end. One operation in four
+/// takes a session, the others a block of the heap.
+
+#include <cstring>
+
+#include <qm/heap.hpp>
+
+#include "../caches.hpp"
+#include "workloads.hpp"
+
+namespace qm::demo {
+namespace {
+
+enum Number : unsigned { kOut, kLive, kPeak, kFailed, kBroken };
+
+struct Block {
+  unsigned char* start = nullptr;
+  std::uint32_t bytes = 0;
+  bool session = false;
+  unsigned char fill = 0;
+};
+
+void count_taken(WorkloadRun& run, std::uint32_t bytes) noexcept {
+  run.numbers[kOut].fetch_add(1, std::memory_order_relaxed);
+  const std::uint32_t live = run.numbers[kLive].fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  std::uint32_t peak = run.numbers[kPeak].load(std::memory_order_relaxed);
+  while (live > peak && !run.numbers[kPeak].compare_exchange_weak(peak, live, std::memory_order_relaxed)) {
+  }
+}
+
+[[gnu::noinline]] void churn_take(WorkloadRun& run, Block& block, Random& random) noexcept {
+  block.session = random.below(4) == 0;
+  block.bytes = block.session ? 192 : static_cast<std::uint32_t>(1 + random.below(random.below(8) == 0 ? 4000 : 400));
+  block.start = static_cast<unsigned char*>(block.session ? caches().session->allocate() : heap::allocate(block.bytes));
+  if (block.start == nullptr) {
+    run.numbers[kFailed].fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  block.fill = static_cast<unsigned char>(random.next());
+  block.start[0] = block.start[block.bytes - 1] = block.fill;
+  count_taken(run, block.bytes);
+}
+
+[[gnu::noinline]] void churn_give(WorkloadRun& run, Block& block) noexcept {
+  if (block.start == nullptr) return;
+  if (block.start[0] != block.fill || block.start[block.bytes - 1] != block.fill) {
+    run.numbers[kBroken].fetch_add(1, std::memory_order_relaxed);
+  }
+  if (block.session) {
+    caches().session->free(block.start);
+  } else {
+    heap::free(block.start);
+  }
+  block.start = nullptr;
+  run.numbers[kOut].fetch_sub(1, std::memory_order_relaxed);
+  run.numbers[kLive].fetch_sub(block.bytes, std::memory_order_relaxed);
+}
+
+void churn_task(WorkloadRun& run, unsigned hart) noexcept {
+  std::array<Block, 64> blocks;
+  Random random = run.random(hart);
+  for (std::uint32_t i = 0; i < run.count && !run.stopping(); ++i) {
+    Block& block = blocks[random.below(blocks.size())];
+    if (block.start != nullptr) {
+      churn_give(run, block);
+    } else {
+      churn_take(run, block, random);
+    }
+    if (i % 16 == 0) firmware::yield();
+  }
+  for (Block& block : blocks) churn_give(run, block);
+}
+
+void finish(WorkloadRun& run, console::Output& out) noexcept {
+  const auto number = [&](Number which) { return run.numbers[which].load(std::memory_order_relaxed); };
+  if (number(kFailed) != 0) out.print("churn: {} allocations failed\n", number(kFailed));
+  if (number(kBroken) != 0) out.print("churn: {} blocks were overwritten\n", number(kBroken));
+  out.print("churn: {} operations, peak {} bytes, outstanding {}\n", run.count, number(kPeak), number(kOut));
+}
+
+}  // namespace
+
+constinit const Workload kChurn = {
+    .name = "churn",
+    .usage = "churn N",
+    .summary = "N operations on each hart, random sizes and lifetimes, all freed at the end",
+    .task = "churn",
+    .counted = true,
+    .option = {},
+    .prepare = [](WorkloadRun&) noexcept -> const char* { return nullptr; },
+    .work = churn_task,
+    .finish = finish,
+    .release = nullptr,
+};
+
+}  // namespace qm::demo

@@ -1,0 +1,15 @@
+#pragma once
+/// The workloads that there are; one file each.
+
+#include "../workload.hpp"
+
+namespace qm::demo {
+
+extern const Workload kNeutral;
+extern const Workload kLeak;
+extern const Workload kPingpong;
+extern const Workload kChurn;
+extern const Workload kStacks;
+extern const Workload kExhaust;
+
+}  // namespace qm::demo

@@ -1,0 +1,5 @@
+/// The trap entry's hook in images without restartable sections. Linked only if nothing before defines it.
+
+#include <qm/rewind.hpp>
+
+std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t*) noexcept { return pc; }

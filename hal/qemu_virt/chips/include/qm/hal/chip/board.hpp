@@ -1,0 +1,45 @@
+#pragma once
+/// What the device tree says about the board: the discovery half of every driver.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <qm/hal/chip/fdt.hpp>
+#include <qm/hal/chip/memory_map.hpp>
+
+namespace qm::hal {
+
+/// A board. Addresses are 0 where the tree names no such device.
+struct Board {
+  static constexpr std::size_t kMaxHarts = 32;
+  static constexpr unsigned kNoContext = ~0u;
+
+  struct Hart {
+    std::uint64_t id = 0;                ///< the SBI's hart id
+    std::uint32_t interrupt_handle = 0;  ///< phandle of the hart's own interrupt controller
+    unsigned plic_context = kNoContext;  ///< the PLIC's context for this hart's S-mode external interrupt
+  };
+  struct Device {
+    std::uintptr_t base = 0;
+    unsigned interrupt = 0;       ///< PLIC source, 0: none
+    unsigned register_shift = 0;  ///< log2 of the distance of two registers
+  };
+
+  MemoryMap memory;                    ///< RAM
+  MemoryMap reserved;                  ///< of it, what the tree reserves
+  std::array<Hart, kMaxHarts> harts{};  ///< usable harts in the tree's order
+  std::size_t hart_count = 0;
+  std::size_t harts_left_out = 0;      ///< beyond kMaxHarts
+  std::uint64_t timebase_hz = 0;
+  std::string_view bootargs;           ///< points into the blob
+  Device uart, plic, finisher;
+};
+
+/// Reads @p tree into @p board.
+/// @returns whether the walk reached the tree's end; if not, @p board has what came before the break.
+/// Complexity: O(blob), no allocation.
+bool discover(const Fdt& tree, Board& board) noexcept;
+
+}  // namespace qm::hal
