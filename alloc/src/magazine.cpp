@@ -14,15 +14,16 @@ Magazine* Cell::load(Magazine* magazine) noexcept {
 
 void Cell::swap() noexcept { set_prev(load(prev)); }
 
-void* Cell::take() noexcept {
+bool Cell::take(void*& object) noexcept {
   Magazine* from = loaded.load(std::memory_order_relaxed);
   if (from == nullptr || saved_top.load(std::memory_order_relaxed) == from->slots()) {
-    if (prev == nullptr || prev->rounds == 0) return nullptr;
+    if (prev == nullptr || prev->rounds == 0) return false;
     swap();
   }
   void** top_slot = saved_top.load(std::memory_order_relaxed) - 1;
   saved_top.store(top_slot, std::memory_order_relaxed);
-  return *top_slot;
+  object = *top_slot;
+  return true;
 }
 
 bool Cell::put(void* object) noexcept {

@@ -8,14 +8,16 @@ namespace qm {
 namespace {
 
 constinit Lock registry_lock;
-constinit List<Registered> entries[2];  // by RegistryKind
+// Two objects and no array: GCC 12 loses the addresses in a constinit array of lists.
+constinit List<Registered> arenas;
+constinit List<Registered> caches;
 
 // Heads of the walks under way; a walk is few and short-lived, so a singly linked list does.
 constinit RegistryWalk* walks = nullptr;
 
 bool same_name(const char* a, const char* b) noexcept { return std::memcmp(a, b, kNameBytes) == 0; }
 
-List<Registered>& list_of(RegistryKind kind) noexcept { return entries[static_cast<unsigned>(kind)]; }
+List<Registered>& list_of(RegistryKind kind) noexcept { return kind == RegistryKind::kArena ? arenas : caches; }
 
 bool is_name_character(char c) noexcept {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
@@ -49,8 +51,8 @@ Status set_name(Registered& entry, const char* name) noexcept {
 
 Status registry_add(RegistryKind kind, Registered& entry) noexcept {
   const LockGuard guard(registry_lock);
-  for (List<Registered>& list : entries) {
-    for (Registered* other = list.front(); other != nullptr; other = list.next(other)) {
+  for (const List<Registered>* list : {&arenas, &caches}) {
+    for (Registered* other = list->front(); other != nullptr; other = list->next(other)) {
       if (same_name(other->name(), entry.name())) return Status::kDuplicate;
     }
   }
@@ -80,7 +82,8 @@ void registry_remove(Registered& entry) noexcept {
 
 void registry_reset() noexcept {
   const LockGuard guard(registry_lock);
-  for (List<Registered>& list : entries) list.reset();
+  arenas.reset();
+  caches.reset();
 }
 
 RegistryWalk::RegistryWalk(RegistryKind kind) noexcept : kind_(kind) {

@@ -5,6 +5,7 @@
 
 #include <qm/arena.hpp>
 #include <qm/bits.hpp>
+#include <qm/observer.hpp>
 
 namespace qm {
 namespace {
@@ -13,8 +14,6 @@ namespace {
 constexpr std::size_t kMaxSlabBytes = std::size_t{1} << 20;
 /// Empty slabs a layer keeps before it gives one back with each further one.
 constexpr std::size_t kEmptyKept = 2;
-
-constexpr bool is_power_of_two(std::size_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
 std::size_t default_alignment(std::size_t size) noexcept {
   std::size_t alignment = sizeof(void*);
@@ -36,9 +35,11 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
   if (config.source == nullptr || config.object_size == 0 || !is_power_of_two(alignment)) return Status::kInvalid;
   if (config.no_touch && config.headers == nullptr) return Status::kInvalid;
   if (config.object_size > SIZE_MAX / 16 || alignment > SIZE_MAX / 16) return Status::kInvalid;
+  cache_ = config.cache;
   source_ = config.source;
   headers_ = config.headers;
   no_touch_ = config.no_touch;
+  quantum_cache_ = config.quantum_cache;
   stride_ = (config.object_size + alignment - 1) & ~(alignment - 1);
   return choose_geometry(alignment) ? Status::kOk : Status::kInvalid;
 }
@@ -77,22 +78,29 @@ bool SlabLayer::choose_geometry(std::size_t alignment) noexcept {
   return objects_ != 0;
 }
 
-std::uintptr_t SlabLayer::take_from_source() noexcept {
-  if (aligned_source_) return source_->allocate(slab_bytes_);
+std::uintptr_t SlabLayer::take_from_source(std::size_t bytes) noexcept {
   Constraint constraint;
-  constraint.align = no_touch_ ? stride_ & (~stride_ + 1) : slab_bytes_;
-  return source_->allocate_constrained(slab_bytes_, constraint, Fit::kInstant);
+  if (!aligned_source_) constraint.align = no_touch_ ? stride_ & (~stride_ + 1) : slab_bytes_;
+  if (quantum_cache_) return source_->allocate_slab(bytes, constraint);
+  return aligned_source_ ? source_->allocate(bytes) : source_->allocate_constrained(bytes, constraint);
 }
 
-void SlabLayer::give_to_source(std::uintptr_t start) noexcept {
-  const Status status = aligned_source_ ? source_->free(start, slab_bytes_) : source_->free_constrained(start, slab_bytes_);
+void SlabLayer::give_to_source(std::uintptr_t start, std::size_t bytes) noexcept {
+  const Status status = quantum_cache_    ? source_->free_slab(start, bytes)
+                        : aligned_source_ ? source_->free(start, bytes)
+                                          : source_->free_constrained(start, bytes);
   if (status != Status::kOk) hal::Port::fatal("slab: its source does not know a slab");
 }
 
 Slab* SlabLayer::create() noexcept {
+  Slab* slab = create(objects_);
+  return slab == nullptr && no_touch_ && stride_ % source_->quantum() == 0 ? create(1) : slab;
+}
+
+Slab* SlabLayer::create(unsigned objects) noexcept {
   void* place = nullptr;
   if (no_touch_ && headers_->take(&place, 1) == 0) return nullptr;
-  const std::uintptr_t start = take_from_source();
+  const std::uintptr_t start = take_from_source(bytes_of(objects));
   if (start == 0) {
     if (no_touch_) headers_->put(place);
     return nullptr;
@@ -105,22 +113,41 @@ Slab* SlabLayer::create() noexcept {
   } else {
     slab = new (reinterpret_cast<void*>(start + slab_bytes_ - sizeof(Slab))) Slab;
   }
-  slab->layer = this;
+  slab->cache = cache_;
   slab->start = start;
+  slab->objects = static_cast<std::uint16_t>(objects);
   unsigned long* free = bitmap(*slab);
   for (unsigned word = 0; word < words(); ++word) {
-    const unsigned left = objects_ - word * kWordBits;
+    const unsigned left = objects > word * kWordBits ? objects - word * kWordBits : 0;
     free[word] = left >= kWordBits ? ~0UL : (1UL << left) - 1;
   }
   return slab;
 }
 
+/// Counts a new slab. Lock held.
+void SlabLayer::adopt(Slab* slab) noexcept {
+  ++slabs_;
+  objects_total_ += slab->objects;
+  bytes_ += bytes_of(slab->objects);
+  if (no_touch_) insert_in_tree(static_cast<ExternalSlab*>(slab));
+}
+
+/// Counts a slab out that is on no list any more. Lock held.
+void SlabLayer::disown(Slab* slab) noexcept {
+  --slabs_;
+  objects_total_ -= slab->objects;
+  bytes_ -= bytes_of(slab->objects);
+  if (no_touch_) remove_from_tree(static_cast<ExternalSlab*>(slab));
+}
+
+/// Gives the memory of a disowned slab back.
 void SlabLayer::release(Slab* slab) noexcept {
   const std::uintptr_t start = slab->start;
+  const std::size_t bytes = bytes_of(slab->objects);
   std::uint32_t* handles = slab->handles.load(std::memory_order_relaxed);
   if (handles != nullptr && observer() != nullptr) observer()->release_handles(handles, objects_);
   if (no_touch_) headers_->put(reinterpret_cast<std::byte*>(slab) - kExternalObjects / 8);
-  give_to_source(start);
+  give_to_source(start, bytes);
 }
 
 /// Takes up to @p count objects out of @p slab. Precondition: lock held, a free object exists.
@@ -153,8 +180,7 @@ unsigned SlabLayer::take(void** objects, unsigned count) noexcept {
     if (fresh != 0 && created == nullptr) return 0;
     const LockGuard hold(lock_);
     if (created != nullptr) {
-      ++slabs_;
-      if (no_touch_) insert_in_tree(static_cast<ExternalSlab*>(created));
+      adopt(created);
       partial_.push_front(created);
       if (count > kFreshBatch) count = kFreshBatch;
     }
@@ -165,7 +191,7 @@ unsigned SlabLayer::take(void** objects, unsigned count) noexcept {
     }
     if (slab == nullptr) continue;
     const unsigned taken = carve(*slab, objects, count);
-    if (slab->in_use == objects_) {
+    if (slab->in_use == slab->objects) {
       partial_.remove(slab);
       full_.push_front(slab);
     }
@@ -181,21 +207,30 @@ Slab* SlabLayer::find(const void* object) noexcept {
     return find_in_tree(address);
   }
   auto* slab = reinterpret_cast<Slab*>((address | (slab_bytes_ - 1)) + 1 - sizeof(Slab));
-  return slab->layer == this ? slab : nullptr;
+  return slab->cache == cache_ ? slab : nullptr;
 }
 
 unsigned SlabLayer::index(const Slab& slab, const void* object) const noexcept {
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab.start;
   const std::size_t index =
       reciprocal_ != 0 ? static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32) : offset / stride_;
-  return index < objects_ && index * stride_ == offset ? static_cast<unsigned>(index) : objects_;
+  return index < slab.objects && index * stride_ == offset ? static_cast<unsigned>(index) : kNoIndex;
+}
+
+bool SlabLayer::is_out(const void* object) noexcept {
+  Slab* slab = find(object);
+  if (slab == nullptr) return false;
+  const unsigned at = index(*slab, object);
+  if (at == kNoIndex) return false;
+  const LockGuard hold(lock_);
+  return (bitmap(*slab)[at / kWordBits] & (1UL << (at % kWordBits))) == 0;
 }
 
 Status SlabLayer::put(void* object) noexcept {
   Slab* slab = find(object);
   if (slab == nullptr) return Status::kMismatch;
   const unsigned at = index(*slab, object);
-  if (at >= objects_) return Status::kMismatch;
+  if (at == kNoIndex) return Status::kMismatch;
   Slab* surplus = nullptr;
   {
     const LockGuard hold(lock_);
@@ -205,7 +240,7 @@ Status SlabLayer::put(void* object) noexcept {
     bitmap(*slab)[word] |= bit;
     if (word < slab->first_word) slab->first_word = static_cast<std::uint16_t>(word);
     --out_;
-    if (slab->in_use-- == objects_) {
+    if (slab->in_use-- == slab->objects) {
       full_.remove(slab);
       partial_.push_front(slab);
     }
@@ -216,8 +251,7 @@ Status SlabLayer::put(void* object) noexcept {
         ++empty_slabs_;
       } else {
         surplus = slab;
-        --slabs_;
-        if (no_touch_) remove_from_tree(static_cast<ExternalSlab*>(slab));
+        disown(slab);
       }
     }
   }
@@ -234,11 +268,10 @@ std::size_t SlabLayer::reap() noexcept {
       slab = empty_.pop_front();
       if (slab == nullptr) return bytes;
       --empty_slabs_;
-      --slabs_;
-      if (no_touch_) remove_from_tree(static_cast<ExternalSlab*>(slab));
+      disown(slab);
     }
+    bytes += bytes_of(slab->objects);
     release(slab);
-    bytes += slab_bytes_;
   }
 }
 
@@ -253,35 +286,35 @@ Status SlabLayer::destroy() noexcept {
 
 SlabStats SlabLayer::stats() noexcept {
   const LockGuard hold(lock_);
-  return {slabs_, empty_slabs_, out_, out_high_, slabs_ * objects_, taken_ever_};
+  return {slabs_, empty_slabs_, bytes_, out_, out_high_, objects_total_, taken_ever_};
 }
 
-bool SlabLayer::slab_is_sound(Slab& slab, unsigned low, unsigned high) noexcept {
+bool SlabLayer::is_sound(Slab& slab) noexcept {
   unsigned free = 0;
   for (unsigned word = 0; word < words(); ++word) {
     if (word < slab.first_word && bitmap(slab)[word] != 0) return false;
     for (unsigned long bits = bitmap(slab)[word]; bits != 0; bits &= bits - 1) ++free;
   }
-  return slab.layer == this && slab.in_use + free == objects_ && slab.in_use >= low && slab.in_use <= high;
+  return slab.cache == cache_ && slab.in_use + free == slab.objects && (!no_touch_ || find_in_tree(slab.start) == &slab);
 }
 
 bool SlabLayer::validate() noexcept {
   const LockGuard hold(lock_);
-  std::size_t slabs = 0;
-  std::size_t empty = 0;
-  std::size_t out = 0;
-  const auto check = [&](const List<Slab>& list, unsigned low, unsigned high) {
+  SlabStats seen;
+  const auto check = [&](const List<Slab>& list, auto belongs) {
     for (Slab* slab = list.front(); slab != nullptr; slab = list.next(slab)) {
-      if (!slab_is_sound(*slab, low, high)) return false;
-      if (no_touch_ && find_in_tree(slab->start) != slab) return false;
-      ++slabs;
-      out += slab->in_use;
-      empty += slab->in_use == 0 ? 1 : 0;
+      if (!is_sound(*slab) || !belongs(*slab)) return false;
+      ++seen.slabs;
+      seen.objects_out += slab->in_use;
+      seen.objects_total += slab->objects;
+      seen.empty_slabs += slab->in_use == 0 ? 1 : 0;
     }
     return true;
   };
-  const bool sound = check(partial_, 1, objects_ - 1U) && check(full_, objects_, objects_) && check(empty_, 0, 0);
-  return sound && slabs == slabs_ && empty == empty_slabs_ && out == out_;
+  return check(partial_, [](const Slab& slab) { return slab.in_use != 0 && slab.in_use != slab.objects; }) &&
+         check(full_, [](const Slab& slab) { return slab.in_use == slab.objects; }) &&
+         check(empty_, [](const Slab& slab) { return slab.in_use == 0; }) && seen.slabs == slabs_ &&
+         seen.empty_slabs == empty_slabs_ && seen.objects_out == out_ && seen.objects_total == objects_total_;
 }
 
 // ---- the tree of no-touch slabs -------------------------------------------------------------------------------------
@@ -325,7 +358,7 @@ void SlabLayer::remove_from_tree(ExternalSlab* slab) noexcept {
 
 Slab* SlabLayer::find_in_tree(std::uintptr_t address) noexcept {
   for (ExternalSlab* slab = root_; slab != nullptr; slab = slab->children[address > slab->start]) {
-    if (address >= slab->start && address - slab->start < slab_bytes_) return slab;
+    if (address >= slab->start && address - slab->start < slab->objects * stride_) return slab;
   }
   return nullptr;
 }

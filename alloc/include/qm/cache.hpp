@@ -124,6 +124,8 @@ namespace qm {
 
 class alignas(8 * sizeof(void*)) Cache : public Registered {
  public:
+  static constexpr RegistryKind kRegistryKind = RegistryKind::kCache;
+
   /// Makes a cache, open for use on every hart.
   /// @param[out] why  if not null: kOk; kInvalid (name, size, alignment); kDuplicate; kNoMemory.
   /// @returns the cache; nullptr with a reason in @p why.
@@ -166,8 +168,9 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   /// Checks every invariant that can be checked from here; exact while no operation is under way.
   [[nodiscard]] bool validate() noexcept;
 
-  /// Gives the depot's magazines and all empty slabs back to the source, with @p harts' magazines if a round is possible.
-  /// @returns bytes given back to the source. Context: any; the round needs hal::may_wait().
+  /// Gives idle memory back to the source: the magazines of all harts (if the context allows the round: hal::may_wait()), the
+  /// depot's, and every empty slab.
+  /// @returns bytes given back. Complexity: O(idle objects), in steps of one object. Context: any.
   std::size_t reap() noexcept;
 
   // ---- for the books ------------------------------------------------------------------------------------------------
@@ -185,6 +188,8 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   bool adopt_handles(void* object, std::uint32_t* handles) noexcept;
   /// Records the observer counts per cache, as it sees fit; part of the last-record-gone test.
   std::atomic<std::uint32_t> live_records{0};
+  /// What the observer keeps about this cache; its own, nullptr until it first traces the cache.
+  std::atomic<void*> books{nullptr};
 
   /// The cell of a hart. The fast path finds it at sizeof(Cache) + hart * sizeof(Cell).
   [[nodiscard]] Cell& cell(unsigned hart) noexcept { return reinterpret_cast<Cell*>(this + 1)[hart]; }
@@ -193,20 +198,23 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   void free_slow(void* object) noexcept;
 
  private:
-  friend class System;
+  friend class InternalCaches;
   Cache() noexcept = default;
-  Status initialize(const CacheConfig& config) noexcept;
+  Status initialize(const CacheConfig& config, unsigned harts) noexcept;
 
+  void abandon() noexcept;
   [[nodiscard]] bool recording() const noexcept { return (state_.load(std::memory_order_relaxed) & trace_state::kRecord) != 0; }
   [[nodiscard]] bool record(const Allocation& allocation, void* object, Observer::Prepared& prepared) noexcept;
-  void* take_from_cell(Cell& cell) noexcept;
-  bool put_in_cell(Cell& cell, void* object) noexcept;
+  void* take_from_cell(Cell& own) noexcept;
+  bool put_in_cell(Cell& own, void* object) noexcept;
   void* refill() noexcept;
+  void* refill_or_reclaim(Effort effort) noexcept;
   unsigned take_constructed(void** objects, unsigned count) noexcept;
   Magazine* empty_magazine() noexcept;
   void install(Magazine* magazine) noexcept;
-  void free_to_slab(void* object) noexcept;
-  void empty(Magazine* magazine) noexcept;
+  bool install_empty_and_put(Magazine* magazine, void* object) noexcept;
+  void put_in_slab(void* object) noexcept;
+  void count_allocation() noexcept;
   void detach_magazines(unsigned hart) noexcept;
   Status drain() noexcept;
   std::size_t flush() noexcept;
@@ -217,6 +225,7 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   std::uint32_t flags_ = 0;
   std::uint32_t number_ = 0;
   std::uint32_t magazine_rounds_ = 0;
+  bool importing_ = false;  ///< counted among the source's importers
   std::atomic<std::uint32_t> failures_{0};
   std::atomic<std::uint32_t> misuses_{0};
   Constructor constructor_ = nullptr;

@@ -70,8 +70,9 @@ struct alignas(8 * sizeof(void*)) Cell {
     limit.store(nullptr, std::memory_order_relaxed);
   }
 
-  /// Takes one round. Precondition: close() was called. @returns nullptr if neither magazine has one.
-  void* take() noexcept;
+  /// Takes one round. Precondition: close() was called.
+  /// @returns false if neither magazine has one.
+  bool take(void*& object) noexcept;
 
   /// Puts one round. Precondition: close() was called. @returns false if neither magazine has room.
   bool put(void* object) noexcept;

@@ -9,7 +9,7 @@
 ///     ^ slab start, aligned to slab_bytes                            end ^
 ///
 /// A no-touch slab (ids, addresses that must not be written) keeps bitmap and header in an object of `kmem_slab`, found
-/// through a tree ordered by start.
+/// through a tree ordered by start. Where the source is too short for a whole one, it holds a single object.
 ///
 /// Invariants
 /// - S1 A set bit of the bitmap is a free object: `in_use == objects - popcount(bitmap)`. Nothing is threaded through free
@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/bits.hpp>
 #include <qm/list.hpp>
 #include <qm/lock.hpp>
 #include <qm/status.hpp>
@@ -30,13 +31,15 @@
 namespace qm {
 
 class Arena;
+class Cache;
 class SlabLayer;
 
 /// A slab's header.
 struct Slab : ListNode {
-  SlabLayer* layer = nullptr;                         ///< whose slab this is: the check against a free to the wrong cache
+  Cache* cache = nullptr;                             ///< whose slab this is: the check against a free to the wrong cache
   std::atomic<std::uint32_t*> handles{nullptr};       ///< one trace handle an object, from the first record on
   std::uintptr_t start = 0;                           ///< of object 0
+  std::uint16_t objects = 0;                          ///< objects in this slab
   std::uint16_t in_use = 0;                           ///< objects out
   std::uint16_t first_word = 0;                       ///< no free object lies in a bitmap word below this one
 };
@@ -49,16 +52,19 @@ struct ExternalSlab : Slab {
 
 /// What a cache may ask of its slabs.
 struct SlabConfig {
+  Cache* cache = nullptr;            ///< written into each slab; never followed here
   Arena* source = nullptr;
   std::size_t object_size = 0;
   std::size_t alignment = 0;         ///< power of two; 0: 16, or the object's size rounded down to a power of two if less
   bool no_touch = false;             ///< the addresses are not memory, or must not be written
+  bool quantum_cache = false;        ///< slabs are segments of the source that its own quantum caches do not serve
   SlabLayer* headers = nullptr;      ///< no-touch: where headers come from
 };
 
 struct SlabStats {
   std::size_t slabs = 0;
   std::size_t empty_slabs = 0;
+  std::size_t bytes = 0;             ///< of all slabs
   std::size_t objects_out = 0;       ///< objects the layer has handed out
   std::size_t objects_out_high = 0;  ///< its high-water mark
   std::size_t objects_total = 0;
@@ -70,8 +76,8 @@ class SlabLayer {
   static constexpr unsigned kBatch = 16;             ///< most objects moved under one hold of the lock
   static constexpr unsigned kFreshBatch = 8;         ///< most objects taken by an operation that created a slab
   static constexpr std::size_t kPageBytes = 4096;
+  static constexpr unsigned kNoIndex = ~0U;
   static constexpr unsigned kExternalObjects = 64;   ///< most objects of a no-touch slab
-  static constexpr unsigned kWordBits = 8 * sizeof(unsigned long);
   /// Size of an object of `kmem_slab`.
   static constexpr std::size_t kExternalBytes = kExternalObjects / 8 + sizeof(ExternalSlab);
 
@@ -99,9 +105,12 @@ class SlabLayer {
   /// @returns kBusy, and nothing happens, if one is.
   Status destroy() noexcept;
 
+  /// Whether @p object is an object of this layer that is out.
+  [[nodiscard]] bool is_out(const void* object) noexcept;
+
   /// The slab of an object; nullptr if none of this layer's is found there.
   [[nodiscard]] Slab* find(const void* object) noexcept;
-  /// Index of @p object in @p slab; objects() if it is no object's start.
+  /// Index of @p object in @p slab; kNoIndex if it is no object's start.
   [[nodiscard]] unsigned index(const Slab& slab, const void* object) const noexcept;
 
   [[nodiscard]] std::size_t object_size() const noexcept { return stride_; }
@@ -117,22 +126,27 @@ class SlabLayer {
 
  private:
   bool choose_geometry(std::size_t alignment) noexcept;
-  [[nodiscard]] bool fits(std::size_t slab_bytes) noexcept;
+  bool fits(std::size_t slab_bytes) noexcept;
   Slab* create() noexcept;
+  Slab* create(unsigned objects) noexcept;
+  void adopt(Slab* slab) noexcept;
+  void disown(Slab* slab) noexcept;
   void release(Slab* slab) noexcept;
   unsigned carve(Slab& slab, void** objects, unsigned count) noexcept;
   [[nodiscard]] unsigned words() const noexcept { return (objects_ + kWordBits - 1) / kWordBits; }
   [[nodiscard]] unsigned long* bitmap(Slab& slab) const noexcept {
     return reinterpret_cast<unsigned long*>(&slab) - words();
   }
-  [[nodiscard]] std::uintptr_t take_from_source() noexcept;
-  void give_to_source(std::uintptr_t start) noexcept;
-  [[nodiscard]] bool slab_is_sound(Slab& slab, unsigned low, unsigned high) noexcept;
+  [[nodiscard]] std::size_t bytes_of(unsigned objects) const noexcept { return objects == objects_ ? slab_bytes_ : stride_; }
+  [[nodiscard]] std::uintptr_t take_from_source(std::size_t bytes) noexcept;
+  void give_to_source(std::uintptr_t start, std::size_t bytes) noexcept;
+  [[nodiscard]] bool is_sound(Slab& slab) noexcept;
 
   void insert_in_tree(ExternalSlab* slab) noexcept;
   void remove_from_tree(ExternalSlab* slab) noexcept;
   [[nodiscard]] Slab* find_in_tree(std::uintptr_t address) noexcept;
 
+  Cache* cache_ = nullptr;
   Arena* source_ = nullptr;
   SlabLayer* headers_ = nullptr;
   std::size_t stride_ = 0;
@@ -140,6 +154,7 @@ class SlabLayer {
   std::uint32_t reciprocal_ = 0;  ///< ceil(2^32 / stride), 0 where that is not exact over a slab
   std::uint16_t objects_ = 0;
   bool no_touch_ = false;
+  bool quantum_cache_ = false;
   bool aligned_source_ = false;   ///< the source's quantum aligns a slab by itself
 
   Lock lock_;
@@ -149,6 +164,8 @@ class SlabLayer {
   ExternalSlab* root_ = nullptr;
   std::size_t slabs_ = 0;
   std::size_t empty_slabs_ = 0;
+  std::size_t objects_total_ = 0;
+  std::size_t bytes_ = 0;
   std::size_t out_ = 0;
   std::size_t out_high_ = 0;
   std::size_t taken_ever_ = 0;

@@ -1,0 +1,74 @@
+#pragma once
+/// The allocator as a whole: what is set up once, and what everything else draws from.
+///
+///     base             all memory given to initialize(), by pages
+///       kpages         pages for slabs, with quantum caches kpages_4096, kpages_8192
+///         ...          the slabs of all caches that name no source
+///       kmem_slab, kmem_magazine*, kmem_cache      what caches are made of; no magazines of their own
+///
+/// One allocator a program: the fast path finds a hart's cells through hart-locals.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <qm/magazine.hpp>
+#include <qm/status.hpp>
+
+namespace qm {
+
+class Arena;
+class Cache;
+class SlabLayer;
+
+/// A range of memory, [start, start + size).
+struct MemoryRange {
+  std::uintptr_t start = 0;
+  std::size_t size = 0;
+};
+
+/// Sets the allocator up over @p memory for harts 0 to @p harts - 1. Call attach_hart() on each before it allocates.
+/// @returns kInvalid for no range, a first range below 16 pages, overlapping ranges, harts 0 or above Port::kMaxHarts; kBusy
+///          if it is set up already.
+/// Context: one hart, before any other call.
+Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept;
+
+/// Forgets everything, for a test that sets up anew. Memory still in use stays where it is and must not be freed.
+/// Context: one hart, no other attached.
+void shutdown() noexcept;
+
+/// Makes hart @p hart known: its fast path works from here on. On that hart, once, before it allocates or takes part in a
+/// round. hal::hart_online() is called.
+void attach_hart(unsigned hart) noexcept;
+
+/// Harts given to initialize().
+[[nodiscard]] unsigned hart_count() noexcept;
+
+/// The root: all memory. Its segments are pages.
+[[nodiscard]] Arena& base_arena() noexcept;
+/// Where caches draw their slabs unless they name another source.
+[[nodiscard]] Arena& page_arena() noexcept;
+
+/// Gives back all idle memory: magazines of every hart that answers, depots, empty slabs, empty spans.
+/// @returns by how many bytes base_arena() has more free memory.
+/// Complexity: O(idle memory), in bounded steps. Context: hal::may_wait() for the magazines of other harts.
+std::size_t reclaim() noexcept;
+
+/// What caches are made of; cache.cpp uses it, nobody else.
+namespace internal {
+[[nodiscard]] void* allocate_cache() noexcept;
+void free_cache(void* cache) noexcept;
+/// A block of kBlockWords words, for tables of caches; lies in kmem_magazine.
+inline constexpr unsigned kBlockWords = 16;
+[[nodiscard]] void* allocate_block() noexcept;
+void free_block(void* block) noexcept;
+/// A magazine with room for at least one round, at most @p rounds if that is one of the sizes; nullptr if there is no memory.
+[[nodiscard]] Magazine* create_magazine(std::uint32_t rounds) noexcept;
+void free_magazine(Magazine* magazine) noexcept;
+/// Rounds of the magazine that serves a wish for @p rounds.
+[[nodiscard]] std::uint32_t magazine_rounds(std::uint32_t rounds) noexcept;
+/// Headers of no-touch slabs.
+[[nodiscard]] SlabLayer* slab_headers() noexcept;
+}  // namespace internal
+
+}  // namespace qm

@@ -1,0 +1,91 @@
+/// Quantum caches: the caches through which an arena serves its small multiples of the quantum. Objects are ranges of the
+/// arena, so they are never touched; a slab is a segment of the arena that only its quantum caches see.
+
+#include <new>
+
+#include <qm/arena.hpp>
+#include <qm/cache.hpp>
+#include <qm/system.hpp>
+
+namespace qm::quantum_caches {
+namespace {
+
+/// The caches of one arena: caches[i] serves (i + 1) quanta.
+struct Table {
+  Cache* caches[internal::kBlockWords] = {};
+};
+
+Table* table(Arena& arena) noexcept { return static_cast<Table*>(arena.quantum_cache_state); }
+unsigned count(const Arena& arena) noexcept { return static_cast<unsigned>(arena.quantum_cache_max() / arena.quantum()); }
+
+/// `<arena>_<size>`. @returns false if that is longer than a name may be.
+bool make_name(char (&name)[kNameBytes], const char* arena, std::size_t size) noexcept {
+  unsigned length = 0;
+  while (arena[length] != 0) {
+    name[length] = arena[length];
+    ++length;
+  }
+  char digits[24];
+  unsigned digit_count = 0;
+  do {
+    digits[digit_count++] = static_cast<char>('0' + size % 10);
+    size /= 10;
+  } while (size != 0);
+  if (length + 1 + digit_count >= kNameBytes) return false;
+  name[length++] = '_';
+  while (digit_count != 0) name[length++] = digits[--digit_count];
+  name[length] = 0;
+  return true;
+}
+
+}  // namespace
+
+Status create(Arena& arena) noexcept {
+  const unsigned wanted = count(arena);
+  if (wanted == 0 || wanted > internal::kBlockWords) return Status::kInvalid;
+  void* block = internal::allocate_block();
+  if (block == nullptr) return Status::kNoMemory;
+  arena.quantum_cache_state = new (block) Table;
+  Status status = Status::kOk;
+  for (unsigned i = 0; i < wanted && status == Status::kOk; ++i) {
+    char name[kNameBytes];
+    CacheConfig config;
+    config.name = name;
+    config.object_size = (i + 1) * arena.quantum();
+    config.flags = cache_flags::kNoTouch | cache_flags::kQuantumCache;
+    config.source = &arena;
+    status = make_name(name, arena.name(), config.object_size) ? Status::kOk : Status::kInvalid;
+    if (status == Status::kOk) table(arena)->caches[i] = Cache::create(config, &status);
+  }
+  if (status != Status::kOk) destroy(arena);
+  return status;
+}
+
+Status destroy(Arena& arena) noexcept {
+  Table* all = table(arena);
+  if (all == nullptr) return Status::kOk;
+  for (Cache* cache : all->caches) {
+    if (cache != nullptr && cache->stats().in_use != 0) return Status::kBusy;
+  }
+  for (Cache*& cache : all->caches) {
+    if (cache == nullptr) continue;
+    const Status status = Cache::destroy(cache);
+    if (status != Status::kOk) return status;
+    cache = nullptr;
+  }
+  arena.quantum_cache_state = nullptr;
+  internal::free_block(all);
+  return Status::kOk;
+}
+
+std::uintptr_t allocate(Arena& arena, std::size_t size, const CallSite* site) noexcept {
+  Cache* cache = table(arena)->caches[size / arena.quantum() - 1];
+  return reinterpret_cast<std::uintptr_t>(cache->allocate_at(site, size, Effort::kAtomic));
+}
+
+Status free(Arena& arena, std::uintptr_t start, std::size_t size) noexcept {
+  table(arena)->caches[size / arena.quantum() - 1]->free(reinterpret_cast<void*>(start));
+  return Status::kOk;
+}
+
+}  // namespace qm::quantum_caches

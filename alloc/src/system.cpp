@@ -1,0 +1,199 @@
+#include <qm/system.hpp>
+
+#include <new>
+
+#include <qm/arena.hpp>
+#include <qm/boundary_tag.hpp>
+#include <qm/cache.hpp>
+#include <qm/heap.hpp>
+
+extern "C" {
+/// Where the running hart's cell lies in any cache. The sections read it through tp: it is among the first hart-locals.
+#if defined(QM_TARGET)
+[[gnu::section(".tdata.qm_hot")]] constinit thread_local std::uintptr_t qm_cell_offset = sizeof(qm::Cache);
+#else
+static thread_local std::uintptr_t qm_cell_offset = 0;
+#endif
+}
+
+namespace qm {
+namespace {
+
+/// Sizes of magazines in bytes; the first is `kmem_magazine`.
+constexpr std::size_t kMagazineBytes[] = {internal::kBlockWords * sizeof(void*), 256, 512};
+constexpr const char* kMagazineNames[] = {"kmem_magazine", "kmem_magazine_256", "kmem_magazine_512"};
+constexpr unsigned kMagazineSizes = 3;
+
+constexpr std::uint32_t rounds_of(std::size_t bytes) {
+  return static_cast<std::uint32_t>((bytes - sizeof(Magazine)) / sizeof(void*));
+}
+static_assert(rounds_of(kMagazineBytes[kMagazineSizes - 1]) <= kMaxRounds || sizeof(void*) == 4);
+
+constexpr std::size_t kQuantumCacheMax = 8192;
+constexpr std::size_t kPage = SlabLayer::kPageBytes;
+/// Most arenas that lie above each other and have quantum caches.
+constexpr unsigned kReclaimPasses = 8;
+
+}  // namespace
+
+/// The caches that make caches. They lie in pages of `base` and have no magazines of their own.
+class InternalCaches {
+ public:
+  static constexpr unsigned kCount = 2 + kMagazineSizes;
+  enum Which : unsigned { kSlabHeaders, kCaches, kMagazines };
+
+  Status initialize(unsigned harts) noexcept {
+    harts_ = harts;
+    const std::size_t each = sizeof(Cache) + harts * sizeof(Cell);
+    const std::uintptr_t place = base_arena().allocate(kCount * each);
+    if (place == 0) return Status::kNoMemory;
+    for (unsigned i = 0; i < kCount; ++i) caches_[i] = new (reinterpret_cast<void*>(place + i * each)) Cache;
+    Status status = make(kSlabHeaders, "kmem_slab", SlabLayer::kExternalBytes, cache_flags::kNoTrace);
+    if (status == Status::kOk) status = make(kCaches, "kmem_cache", each, 0);
+    for (unsigned i = 0; i < kMagazineSizes && status == Status::kOk; ++i) {
+      status = make(kMagazines + i, kMagazineNames[i], kMagazineBytes[i], cache_flags::kNoTrace);
+    }
+    return status;
+  }
+
+  [[nodiscard]] Cache& operator[](unsigned which) noexcept { return *caches_[which]; }
+  [[nodiscard]] unsigned harts() const noexcept { return harts_; }
+
+ private:
+  Status make(unsigned which, const char* name, std::size_t bytes, std::uint32_t flags) noexcept {
+    CacheConfig config;
+    config.name = name;
+    config.object_size = bytes;
+    config.alignment = which == kSlabHeaders ? alignof(ExternalSlab) : alignof(Cell);
+    config.flags = flags | cache_flags::kDirect;
+    config.source = &base_arena();
+    const Status status = caches_[which]->initialize(config, harts_);
+    return status == Status::kOk ? registry_add(RegistryKind::kCache, *caches_[which]) : status;
+  }
+
+  Cache* caches_[kCount] = {};
+  unsigned harts_ = 0;
+};
+
+namespace {
+
+bool ready = false;
+InternalCaches caches;
+alignas(Arena) std::byte base_storage[sizeof(Arena)];
+alignas(Arena) std::byte page_storage[sizeof(Arena)];
+
+}  // namespace
+
+Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept {
+  if (ready) return Status::kBusy;
+  if (memory.empty() || harts == 0 || harts > hal::Port::kMaxHarts) return Status::kInvalid;
+  // The first tags lie at the start of the first range: with them base can cut its own pages into tags.
+  const std::uintptr_t first = (memory[0].start + kPage - 1) & ~(kPage - 1);
+  if (memory[0].size < 16 * kPage || first - memory[0].start > memory[0].size - 16 * kPage) return Status::kInvalid;
+  boundary_tags_initialize(reinterpret_cast<void*>(first), kPage);
+  ArenaConfig config;
+  config.name = "base";
+  Arena* base = new (base_storage) Arena;
+  Status status = base->initialize(config);
+  std::uintptr_t low = first;
+  std::uintptr_t high = 0;
+  for (std::size_t i = 0; i < memory.size() && status == Status::kOk; ++i) {
+    const std::uintptr_t start = i == 0 ? first + kPage : memory[i].start;
+    const std::uintptr_t end = memory[i].start + memory[i].size;
+    status = base->add(start, end - start);
+    if (i == 0) boundary_tags_set_root(*base);
+    if (start < low) low = start;
+    if (end > high) high = end;
+  }
+  if (status == Status::kOk) status = caches.initialize(harts);
+  if (status == Status::kOk) {
+    config.name = "kpages";
+    config.source = base;
+    config.quantum_cache_max = kQuantumCacheMax;
+    status = (new (page_storage) Arena)->initialize(config);
+  }
+  if (status == Status::kOk) status = heap::initialize(low, high);
+  ready = status == Status::kOk;
+  return status;
+}
+
+void shutdown() noexcept {
+  ready = false;
+  heap::shutdown();
+  registry_reset();
+  set_observer(nullptr);
+}
+
+Arena& base_arena() noexcept { return *std::launder(reinterpret_cast<Arena*>(base_storage)); }
+Arena& page_arena() noexcept { return *std::launder(reinterpret_cast<Arena*>(page_storage)); }
+unsigned hart_count() noexcept { return caches.harts(); }
+
+void attach_hart(unsigned hart) noexcept {
+  qm_cell_offset = sizeof(Cache) + hart * sizeof(Cell);
+  hal::hart_online(hart);
+}
+
+namespace {
+
+/// One pass in the order in which idle memory falls: objects into slabs, slabs into arenas and so into quantum caches, their
+/// slabs into the arenas, empty spans into the sources.
+std::size_t reclaim_once() noexcept {
+  constexpr std::uint32_t kLate = cache_flags::kQuantumCache | cache_flags::kDirect;
+  std::size_t bytes = 0;
+  for (const std::uint32_t kind : {std::uint32_t{0}, cache_flags::kQuantumCache, cache_flags::kDirect}) {
+    RegistryCursor<Cache> all;
+    while (Cache* cache = all.next()) {
+      if ((cache->flags() & kLate) == kind) bytes += cache->reap();
+    }
+  }
+  RegistryCursor<Arena> arenas;
+  while (Arena* arena = arenas.next()) bytes += arena->reap();
+  return bytes;
+}
+
+}  // namespace
+
+std::size_t reclaim() noexcept {
+  const std::size_t before = base_arena().stats().free;
+  // Arenas over arenas: what one gives back may lie idle in the quantum caches of the next.
+  for (unsigned pass = 0; pass < kReclaimPasses && reclaim_once() != 0; ++pass) {
+  }
+  const std::size_t after = base_arena().stats().free;
+  return after > before ? after - before : 0;
+}
+
+namespace internal {
+
+void* allocate_cache() noexcept { return caches[InternalCaches::kCaches].allocate(); }
+void free_cache(void* cache) noexcept { caches[InternalCaches::kCaches].free(cache); }
+void* allocate_block() noexcept {
+  return caches[InternalCaches::kMagazines].allocate_at(nullptr, 0, Effort::kAtomic);
+}
+void free_block(void* block) noexcept { caches[InternalCaches::kMagazines].free(block); }
+SlabLayer* slab_headers() noexcept { return &caches[InternalCaches::kSlabHeaders].slabs(); }
+
+namespace {
+unsigned magazine_size(std::uint32_t rounds) noexcept {
+  unsigned size = 0;
+  while (size + 1 < kMagazineSizes && rounds_of(kMagazineBytes[size]) < rounds) ++size;
+  return size;
+}
+}  // namespace
+
+std::uint32_t magazine_rounds(std::uint32_t rounds) noexcept { return rounds_of(kMagazineBytes[magazine_size(rounds)]); }
+
+Magazine* create_magazine(std::uint32_t rounds) noexcept {
+  const unsigned size = magazine_size(rounds);
+  void* place = caches[InternalCaches::kMagazines + size].allocate_at(nullptr, 0, Effort::kAtomic);
+  if (place == nullptr) return nullptr;
+  auto* magazine = new (place) Magazine;
+  magazine->capacity = rounds_of(kMagazineBytes[size]);
+  return magazine;
+}
+
+void free_magazine(Magazine* magazine) noexcept {
+  caches[InternalCaches::kMagazines + magazine_size(magazine->capacity)].free(magazine);
+}
+
+}  // namespace internal
+}  // namespace qm

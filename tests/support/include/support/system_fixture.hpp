@@ -1,0 +1,44 @@
+#pragma once
+/// A fresh allocator for each test, over memory of the test's own.
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+
+#include <qm/arena.hpp>
+#include <qm/cache.hpp>
+#include <qm/heap.hpp>
+#include <qm/system.hpp>
+
+namespace qm::test {
+
+inline constexpr std::size_t kPoolBytes = std::size_t{4} << 20;
+
+inline std::byte* pool() {
+  alignas(4096) static std::byte memory[kPoolBytes];
+  return memory;
+}
+
+class SystemTest : public testing::Test {
+ protected:
+  void SetUp() override { start(kPoolBytes); }
+  void TearDown() override { shutdown(); }
+
+  void start(std::size_t bytes, unsigned harts = 1) {
+    const MemoryRange range{reinterpret_cast<std::uintptr_t>(pool()), bytes};
+    ASSERT_EQ(initialize({&range, 1}, harts), Status::kOk);
+    attach_hart(0);
+  }
+  void restart(std::size_t bytes, unsigned harts = 1) {
+    shutdown();
+    start(bytes, harts);
+  }
+
+  /// Bytes of base that are free once everything idle has been given back.
+  static std::size_t free_bytes() {
+    reclaim();
+    return base_arena().stats().free;
+  }
+};
+
+}  // namespace qm::test
