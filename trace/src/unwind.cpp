@@ -6,6 +6,8 @@ extern "C" {
 [[gnu::weak]] extern const char __trap_text_end[];
 [[gnu::weak]] extern const char __qm_books_text_start[];
 [[gnu::weak]] extern const char __qm_books_text_end[];
+[[gnu::weak]] extern const char __text_start[];
+[[gnu::weak]] extern const char __text_end[];
 [[gnu::weak]] extern const char __executable_start[];
 [[gnu::weak]] extern const char etext[];
 }
@@ -18,8 +20,10 @@ std::uintptr_t address(const char* symbol) noexcept { return reinterpret_cast<st
 }  // namespace
 
 WalkRanges image_ranges() noexcept {
+  const TextRange own{address(__text_start), address(__text_end)};
+  const TextRange hosted{address(__executable_start), address(etext) != 0 ? address(etext) : UINTPTR_MAX};
   return {
-      {address(__executable_start), address(etext) != 0 ? address(etext) : UINTPTR_MAX},
+      own.high != 0 ? own : hosted,
       {address(__trap_text_start), address(__trap_text_end)},
       {address(__qm_books_text_start), address(__qm_books_text_end)},
   };
@@ -31,11 +35,6 @@ void walk(std::uintptr_t frame, CallStack& out) noexcept {
   out.depth = 0;
   out.truncated = true;
   if (frame != 0 && frame % 16 == 0) out.pcs[out.depth++] = NativeFrames::return_address(frame);
-}
-
-void backtrace(const TrapRegisters& from, Backtrace& out) noexcept {
-  const hal::StackBounds stack = hal::Port::stack_bounds(from.frame);
-  walk_across_traps<NativeFrames>(from, stack, image_ranges(), out);
 }
 
 }  // namespace qm::trace

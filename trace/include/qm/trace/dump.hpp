@@ -86,7 +86,7 @@ class Dump {
   [[nodiscard]] DumpSummary finish() noexcept;
 
  private:
-  void begin(CacheBooks* one) noexcept;
+  void begin_window() noexcept;
   void collect() noexcept;
   void offer(std::uint64_t key) noexcept;
   void sift_down(unsigned root, unsigned count) noexcept;

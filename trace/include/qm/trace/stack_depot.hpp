@@ -144,7 +144,7 @@ class BasicStackDepot {
 
   /// The entry of a handle that intern() returned; nullptr for a sentinel.
   [[nodiscard]] StackEntry* entry(StackHandle handle) const noexcept {
-    return handle < kFirstHandle ? nullptr : std::launder(reinterpret_cast<StackEntry*>(pool_ + std::size_t{handle} * 8));
+    return handle < kFirstHandle ? nullptr : std::launder(static_cast<StackEntry*>(static_cast<void*>(pool_ + std::size_t{handle} * 8)));
   }
 
   /// The id to print for a handle.

@@ -7,9 +7,9 @@
 ///
 /// What a plain walk gets wrong, and what is done about it:
 /// - A leaf function saves its fp where others save the return address. So a walk starts from the frame of a function that
-///   calls it: walk_here() is always inlined into one.
-/// - An interrupt in a leaf leaves no return address in the leaf's frame. The trap entry makes a frame record of its own,
-///   with the interrupted ra below it ([fp - 3w]); only a panic's walk needs it.
+///   calls it: walk_here() is always inlined into one. All frames above have called, so none of them is a leaf.
+/// - An interrupted leaf has no return address in its frame. An allocation's walk ends before it (W3); the panic's walk, which
+///   goes on there, is the platform's, since only it knows its trap frames.
 /// - Tail calls vanish; traced builds use -fno-optimize-sibling-calls.
 ///
 /// Invariants
@@ -26,8 +26,6 @@ namespace qm::trace {
 
 /// Frames kept of an allocation's stack, the allocator's own not counted.
 inline constexpr unsigned kStackDepth = 24;
-/// Frames of a panic's backtrace.
-inline constexpr unsigned kBacktraceDepth = 48;
 
 /// Addresses [low, high) of code.
 struct TextRange {
@@ -43,24 +41,9 @@ struct CallStack {
   std::uintptr_t pcs[kStackDepth];
 };
 
-/// A backtrace over traps.
-struct Backtrace {
-  unsigned depth = 0;
-  bool truncated = false;
-  std::uint64_t exact = 0;  ///< bit i: pcs[i] is where an interrupt or exception struck, not a return address
-  std::uintptr_t pcs[kBacktraceDepth];
-};
-
-/// Registers of what a trap interrupted.
-struct TrapRegisters {
-  std::uintptr_t pc = 0;
-  std::uintptr_t return_address = 0;
-  std::uintptr_t frame = 0;
-};
-
 /// The code ranges that a walk looks at. Ranges the image does not define are empty.
 struct WalkRanges {
-  TextRange text{0, UINTPTR_MAX};  ///< where return addresses may lie
+  TextRange text{0, UINTPTR_MAX};  ///< where return addresses may lie: __text_start, __text_end, or the host linker's names
   TextRange traps;                 ///< the trap entry: __trap_text_start, __trap_text_end
   TextRange books;                 ///< allocator and books, not shown in front: __qm_books_text_start, __qm_books_text_end
 };
@@ -70,12 +53,10 @@ struct WalkRanges {
 /// Frame records as the RISC-V ABI has them.
 struct RiscvFrames {
   static constexpr std::uintptr_t kWord = sizeof(std::uintptr_t);
-  static constexpr std::uintptr_t kBelow = 3 * kWord;  ///< bytes of a record below the frame pointer
+  static constexpr std::uintptr_t kBelow = 2 * kWord;  ///< bytes of a record below the frame pointer
   static constexpr std::uintptr_t kAbove = 0;          ///< and at or above it
   static std::uintptr_t return_address(std::uintptr_t frame) noexcept { return word(frame - kWord); }
   static std::uintptr_t next(std::uintptr_t frame) noexcept { return word(frame - 2 * kWord); }
-  /// In a trap's record: ra of what was interrupted.
-  static std::uintptr_t interrupted_ra(std::uintptr_t frame) noexcept { return word(frame - 3 * kWord); }
   static std::uintptr_t word(std::uintptr_t address) noexcept { return *reinterpret_cast<const std::uintptr_t*>(address); }
 };
 
@@ -86,7 +67,6 @@ struct PairFrames {
   static constexpr std::uintptr_t kAbove = 2 * kWord;
   static std::uintptr_t return_address(std::uintptr_t frame) noexcept { return RiscvFrames::word(frame + kWord); }
   static std::uintptr_t next(std::uintptr_t frame) noexcept { return RiscvFrames::word(frame); }
-  static std::uintptr_t interrupted_ra(std::uintptr_t) noexcept { return 0; }
 };
 
 #if defined(__riscv)
@@ -131,40 +111,6 @@ void walk_frames(std::uintptr_t frame, hal::StackBounds stack, const WalkRanges&
   }
 }
 
-/// Walks from a trap's registers, across traps, to the outermost frame.
-template <class Frames>
-void walk_across_traps(const TrapRegisters& from, hal::StackBounds stack, const WalkRanges& ranges, Backtrace& out) noexcept {
-  out = {};
-  const auto add = [&out](std::uintptr_t pc, bool exact) {
-    if (out.depth == kBacktraceDepth) return false;
-    if (exact) out.exact |= std::uint64_t{1} << out.depth;
-    out.pcs[out.depth++] = pc;
-    return true;
-  };
-  if (from.pc != 0) add(from.pc, true);
-  std::uintptr_t interrupted_ra = from.return_address;  // of the frame at hand, if a trap interrupted it; else 0
-  bool trap_record = false;                             // whether the frame at hand is the trap entry's
-  std::uintptr_t frame = from.frame;
-  std::uintptr_t above = 0;
-  out.truncated = true;
-  while (frame != 0) {
-    if (!is_sound_frame<Frames>(frame, stack, above)) return;
-    std::uintptr_t pc = Frames::return_address(frame);
-    std::uintptr_t next = Frames::next(frame);
-    if (pc >= stack.low && pc < stack.high) {  // a leaf's frame: it saved its caller's frame pointer only
-      next = pc;
-      pc = interrupted_ra;
-    }
-    if (pc == 0) break;
-    if (!ranges.text.contains(pc) || !add(pc, trap_record)) return;
-    interrupted_ra = trap_record ? Frames::interrupted_ra(frame) : 0;
-    trap_record = !trap_record && ranges.traps.contains(pc);
-    above = frame;
-    frame = next;
-  }
-  out.truncated = false;
-}
-
 /// The frame pointer of the function this is inlined into.
 [[nodiscard, gnu::always_inline]] inline std::uintptr_t current_frame() noexcept {
   return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
@@ -177,8 +123,5 @@ void walk(std::uintptr_t frame, CallStack& out) noexcept;
 
 /// The stack of the function this is inlined into, its caller first.
 [[gnu::always_inline]] inline void walk_here(CallStack& out) noexcept { walk(current_frame(), out); }
-
-/// The stack of what a trap interrupted, crossing traps. Takes no lock. Context: any, a panic above all.
-void backtrace(const TrapRegisters& from, Backtrace& out) noexcept;
 
 }  // namespace qm::trace

@@ -1,0 +1,367 @@
+#include "books.hpp"
+
+#include <new>
+
+#include <qm/system.hpp>
+#include <qm/trace/glob.hpp>
+
+namespace qm::trace {
+
+constinit Books books;
+
+namespace {
+
+/// The books' own memory: everything but chunks of records. Never destroyed.
+alignas(Arena) std::byte arena_storage[sizeof(Arena)];
+Arena& trace_arena() noexcept { return *std::launder(static_cast<Arena*>(static_cast<void*>(arena_storage))); }
+
+constexpr std::uint32_t bit(Drop reason) { return 1U << static_cast<unsigned>(reason); }
+constexpr std::uint32_t kLacksRecords = bit(Drop::kRecordsFull) | bit(Drop::kRecordMemory);
+
+bool is_power_of_two_in(std::size_t value, std::size_t low, std::size_t high) noexcept {
+  return value >= low && value <= high && (value & (value - 1)) == 0;
+}
+
+}  // namespace
+
+// ---- set up ---------------------------------------------------------------------------------------------------------
+
+void* Books::take(std::size_t bytes) noexcept {
+  const std::uintptr_t start = trace_arena().allocate(bytes);
+  auto* words = reinterpret_cast<std::uint32_t*>(start);
+  for (std::size_t i = 0; start != 0 && i < bytes / 4; ++i) words[i] = 0;
+  return words;
+}
+
+Status Books::initialize(const Config& config) noexcept {
+  if (ready()) return Status::kBusy;
+  const std::size_t chunks = (config.record_bytes + kBytesPerRecord * kChunkRecords - 1) / (kBytesPerRecord * kChunkRecords);
+  if (!is_power_of_two_in(config.contexts, 2, 1U << kContextIdBits) || chunks == 0 || chunks > RecordTable::kMaxChunks ||
+      config.stack_bytes < 256 || config.stack_bytes > std::size_t{8} << kStackHandleBits || config.caches == 0 ||
+      config.caches > 65535) {
+    return Status::kInvalid;
+  }
+  ArenaConfig arena;
+  arena.name = "ktrace";
+  arena.quantum = 64;
+  arena.source = &base_arena();
+  Status status = (new (arena_storage) Arena)->initialize(arena);
+  if (status != Status::kOk) return status;
+
+  const std::size_t buckets = StackDepot::buckets_for(config.stack_bytes);
+  const std::size_t sizes[] = {config.stack_bytes, buckets * sizeof(std::uint32_t), config.contexts * sizeof(ContextSlot),
+                               chunks * sizeof(RecordTable::Chunk), (config.caches + 1) * sizeof(directory_[0])};
+  void* pieces[5] = {};
+  for (unsigned i = 0; i < 5 && status == Status::kOk; ++i) {
+    pieces[i] = take(sizes[i]);
+    if (pieces[i] == nullptr) status = Status::kNoMemory;
+  }
+  Cache* records_cache = nullptr;
+  if (status == Status::kOk) {
+    CacheConfig cache;
+    cache.name = "kmem_trace";
+    cache.object_size = kChunkBytes;
+    cache.flags = cache_flags::kNoTrace | cache_flags::kDirect;
+    cache.source = &base_arena();
+    records_cache = Cache::create(cache, &status);
+  }
+  if (status != Status::kOk) {
+    for (unsigned i = 0; i < 5; ++i) {
+      if (pieces[i] != nullptr) trace_arena().free(reinterpret_cast<std::uintptr_t>(pieces[i]), sizes[i]);
+    }
+    trace_arena().destroy();
+    return status;
+  }
+  stacks.initialize({static_cast<std::byte*>(pieces[0]), sizes[0]}, {static_cast<std::uint32_t*>(pieces[1]), buckets});
+  contexts.initialize({static_cast<ContextSlot*>(pieces[2]), config.contexts});
+  records.initialize({static_cast<RecordTable::Chunk*>(pieces[3]), chunks});
+  directory_ = static_cast<std::atomic<CacheBooks*>*>(pieces[4]);
+  for (unsigned i = 0; i <= config.caches; ++i) new (&directory_[i]) std::atomic<CacheBooks*>(nullptr);
+  cache_limit_ = config.caches;
+  harts_ = hart_count();
+  object_base_ = config.object_base;
+  text_base_ = image_ranges().text.low;
+  // Ages are told in milliseconds: coarse ticks of 0.5 to 1 ms last for 24 days or more.
+  for (time_shift_ = 0; hal::Port::tick_rate() >> time_shift_ > 2000;) ++time_shift_;
+  trace_cache_ = records_cache;
+  set_observer(this);
+  return Status::kOk;
+}
+
+void Books::shutdown() noexcept {
+  set_observer(nullptr);
+  trace_cache_ = nullptr;
+  directory_ = nullptr;
+  cache_limit_ = 0;
+  pattern_count_.store(0, std::memory_order_relaxed);
+}
+
+// ---- per cache ------------------------------------------------------------------------------------------------------
+
+CacheBooks* Books::books_of(Cache& cache) noexcept {
+  const std::size_t bytes = CacheBooks::bytes(harts_);
+  void* fresh = nullptr;
+  CacheBooks* one = nullptr;
+  for (bool asked = false;; asked = true) {
+    {
+      const LockGuard hold(directory_lock_);
+      one = static_cast<CacheBooks*>(cache.books.load(std::memory_order_relaxed));
+      if (one == nullptr) one = adopt_locked(cache, fresh);
+    }
+    if (one != nullptr || asked) break;
+    fresh = take(bytes);
+    if (fresh == nullptr) break;
+  }
+  if (fresh != nullptr) trace_arena().free(reinterpret_cast<std::uintptr_t>(fresh), bytes);
+  return one;
+}
+
+/// Finds a number for @p cache: one whose cache is gone, or a new one with the memory at @p fresh, which is then used up.
+CacheBooks* Books::adopt_locked(Cache& cache, void*& fresh) noexcept {
+  CacheBooks* one = nullptr;
+  for (unsigned number = 1; number <= cache_limit_ && one == nullptr; ++number) {
+    CacheBooks* known = directory_[number].load(std::memory_order_relaxed);
+    if (known == nullptr) {
+      if (fresh == nullptr) return nullptr;
+      one = new (fresh) CacheBooks;
+      one->number = static_cast<std::uint16_t>(number);
+      directory_[number].store(one, std::memory_order_release);
+      fresh = nullptr;
+    } else if (known->cache.load(std::memory_order_relaxed) == nullptr) {
+      one = known;
+    }
+  }
+  if (one == nullptr) return nullptr;
+  for (unsigned hart = 0; hart < harts_; ++hart) new (&one->harts()[hart]) HartBooks;
+  one->ids = cache.slabs().no_touch() && cache.source().quantum() % 8 != 0;
+  one->from_before_start.store(0, std::memory_order_relaxed);
+  one->cache.store(&cache, std::memory_order_relaxed);
+  // release: pairs with the acquire in prepare() and record().
+  cache.books.store(one, std::memory_order_release);
+  return one;
+}
+
+bool Books::joins(const char* name) const noexcept {
+  const std::uint32_t count = pattern_count_.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (glob_matches(patterns_[i], name)) return true;
+  }
+  return false;
+}
+
+Status Books::add_pattern(std::string_view pattern) noexcept {
+  if (pattern.empty() || pattern.size() >= kNameBytes) return Status::kInvalid;
+  const std::uint32_t count = pattern_count_.load(std::memory_order_relaxed);
+  if (count == kMaxPatterns) return Status::kNoMemory;
+  patterns_[count][pattern.copy(patterns_[count], kNameBytes - 1)] = 0;
+  pattern_count_.store(count + 1, std::memory_order_release);
+  return Status::kOk;
+}
+
+void Books::created(Cache& cache) noexcept {
+  if (!cache.traceable() || !joins(cache.name()) || books_of(cache) == nullptr) return;
+  // Its cells start closed, so there is nothing to ask the harts.
+  cache.state().fetch_or(trace_state::kWatch | trace_state::kHold | trace_state::kRecord, std::memory_order_seq_cst);
+}
+
+void Books::destroyed(Cache& cache) noexcept {
+  auto* one = static_cast<CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  if (one == nullptr) return;
+  const CommandToken token(0);
+  cache.state().store(0, std::memory_order_seq_cst);
+  one->selected = true;
+  sweep(Sweep::kAll);
+  one->selected = false;
+  const LockGuard hold(directory_lock_);
+  one->incarnation.fetch_add(1, std::memory_order_release);
+  one->cache.store(nullptr, std::memory_order_relaxed);
+  cache.books.store(nullptr, std::memory_order_relaxed);
+}
+
+void Books::destroyed(Arena&) noexcept {}
+
+// ---- allocate -------------------------------------------------------------------------------------------------------
+
+/// Walks and stores the stack and the context. @returns Record::stack_context.
+std::uint32_t Books::capture(const CacheBooks& one, std::uintptr_t frame) noexcept {
+  CallStack stack;
+  walk(frame, stack);
+  std::uint32_t offsets[kStackDepth];
+  for (unsigned i = 0; i < stack.depth; ++i) offsets[i] = static_cast<std::uint32_t>(stack.pcs[i] - text_base_);
+  const StackHandle handle = stacks.intern(one.number, {offsets, stack.depth}, stack.truncated);
+  char label[128];
+  std::size_t length = 0;
+  {
+    const hal::InterruptGuard masked;
+    length = hal::Port::context_label(label);
+  }
+  return contexts.intern({label, length}) << kStackHandleBits | handle;
+}
+
+void Books::add_records(unsigned hart, Prepared& prepared) noexcept {
+  if (!records.may_grow()) {
+    prepared.reason |= bit(Drop::kRecordsFull);
+    return;
+  }
+  void* chunk = trace_cache_->allocate();
+  if (chunk == nullptr) {
+    prepared.reason |= bit(Drop::kRecordMemory);
+  } else if (!records.add_chunk(hart, chunk)) {
+    prepared.reason |= bit(Drop::kRecordsFull);
+    trace_cache_->free(chunk);
+  }
+}
+
+void Books::add_handles(Cache& cache, void* object, Prepared& prepared) noexcept {
+  const std::size_t count = cache.slabs().objects();
+  auto* handles = static_cast<std::uint32_t*>(take(count * sizeof(std::uint32_t)));
+  if (handles == nullptr) {
+    prepared.reason |= bit(Drop::kHandleMemory);
+  } else if (!cache.adopt_handles(object, handles)) {
+    release_handles(handles, count);  // another hart recorded an object of the slab first
+  }
+}
+
+void Books::prepare(const Allocation& allocation, void* object, Prepared& prepared) noexcept {
+  if (!prepared.ready) {
+    prepared.ready = true;
+    if (allocation.cache == nullptr) return;
+    const auto* one = static_cast<const CacheBooks*>(allocation.cache->books.load(std::memory_order_acquire));
+    if (one != nullptr) prepared.stack = capture(*one, allocation.frame);
+  }
+  if (allocation.cache == nullptr) return;
+  prepared.reason = 0;
+  const unsigned hart = hal::Port::hart_index();
+  if (!records.has_free(hart)) add_records(hart, prepared);
+  if (object != nullptr && allocation.cache->handle(object) == nullptr) add_handles(*allocation.cache, object, prepared);
+  prepared.drop = prepared.reason != 0;
+}
+
+bool Books::encode(const CacheBooks& one, const void* object, std::uint32_t& code) const noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  const std::uintptr_t value = one.ids ? address : (address - object_base_) / 8;
+  code = static_cast<std::uint32_t>(value);
+  return code == value && (one.ids || (address - object_base_) % 8 == 0);
+}
+
+std::uintptr_t Books::object_of(const CacheBooks& one, const Record& record) const noexcept {
+  return one.ids ? record.object : object_base_ + std::uintptr_t{record.object} * 8;
+}
+
+std::uint32_t Books::coarse_time() const noexcept { return static_cast<std::uint32_t>(hal::Port::ticks() >> time_shift_); }
+
+std::uint64_t Books::age_ticks(const Record& record) const noexcept {
+  return std::uint64_t{coarse_time() - record.time} << time_shift_;
+}
+
+SlotId Books::insert_anywhere(unsigned hart, const Record& record, bool steal) noexcept {
+  SlotId slot = records.insert(hart, record);
+  for (unsigned other = 0; steal && slot == kNoSlot && other < harts_; ++other) slot = records.insert(other, record);
+  return slot;
+}
+
+bool Books::record(const Allocation& allocation, void* object, Prepared& prepared) noexcept {
+  if (allocation.cache == nullptr) return true;
+  Cache& cache = *allocation.cache;
+  auto* one = static_cast<CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  if (one == nullptr) return true;
+  const unsigned hart = hal::Port::hart_index();
+  Counts& counts = one->harts()[hart].now;
+  const auto drop = [&counts](Drop reason) {
+    Counts::add(counts.dropped[static_cast<unsigned>(reason)]);
+    return true;
+  };
+  Record record;
+  if (!encode(*one, object, record.object)) return drop(Drop::kOutOfRange);
+  std::uint32_t* handle = cache.handle(object);
+  if (handle == nullptr) return (prepared.reason & bit(Drop::kHandleMemory)) != 0 && drop(Drop::kHandleMemory);
+  record.stack_context = prepared.stack;
+  record.time = coarse_time();
+  record.size = static_cast<std::uint32_t>(allocation.requested != 0 ? allocation.requested : cache.object_size());
+  record.set_place(one->number, hart, sequence.next());
+  // The counts first: whoever finds the record may remove it at once.
+  StackEntry* stack = stacks.entry(record.stack());
+  if (stack != nullptr) {
+    stack->live_objects.fetch_add(1, std::memory_order_relaxed);
+    stack->live_bytes.fetch_add(record.size, std::memory_order_relaxed);
+  }
+  cache.live_records.fetch_add(1, std::memory_order_seq_cst);
+  const bool cannot_grow = (prepared.reason & kLacksRecords) != 0;
+  const SlotId slot = insert_anywhere(hart, record, cannot_grow);
+  if (slot == kNoSlot) {
+    count_out(cache, record);
+    if (!cannot_grow) return false;
+    return drop((prepared.reason & bit(Drop::kRecordsFull)) != 0 ? Drop::kRecordsFull : Drop::kRecordMemory);
+  }
+  std::atomic_ref<std::uint32_t>(*handle).store(slot, std::memory_order_relaxed);
+  Counts::add(counts.recorded);
+  if (stack == nullptr) {
+    Counts::add(counts.lost_stacks);
+  } else if (stack->truncated()) {
+    Counts::add(counts.truncated_stacks);
+  }
+  if (record.context() == 0) Counts::add(counts.lost_contexts);
+  return true;
+}
+
+void Books::release(Prepared&) noexcept {}
+
+// ---- free -----------------------------------------------------------------------------------------------------------
+
+/// Takes a record out of the counts of live ones; with the last of a settled cache the watch ends.
+void Books::count_out(Cache& cache, const Record& record) noexcept {
+  if (StackEntry* stack = stacks.entry(record.stack())) {
+    stack->live_objects.fetch_sub(1, std::memory_order_relaxed);
+    stack->live_bytes.fetch_sub(record.size, std::memory_order_relaxed);
+  }
+  // seq_cst: against stop, which settles the word and then reads the count; one of the two sees the other.
+  if (cache.live_records.fetch_sub(1, std::memory_order_seq_cst) == 1) end_watch_if_done(cache);
+}
+
+void Books::end_watch_if_done(Cache& cache) noexcept {
+  constexpr std::uint32_t kDone = trace_state::kWatch | trace_state::kSettled;
+  std::uint32_t word = cache.state().load(std::memory_order_seq_cst);
+  if (word == kDone && cache.live_records.load(std::memory_order_seq_cst) == 0) {
+    cache.state().compare_exchange_strong(word, 0, std::memory_order_seq_cst);
+  }
+}
+
+void Books::forget(Cache& cache, void* object) noexcept {
+  const auto* one = static_cast<const CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
+  if (handle == nullptr) return;
+  const std::atomic_ref<std::uint32_t> word(*handle);
+  const SlotId slot = word.load(std::memory_order_relaxed);
+  if (slot == kNoSlot) return;
+  word.store(kNoSlot, std::memory_order_relaxed);
+  // The handle is a hint and the record the truth: after a reset another object's record may lie there.
+  std::uint32_t code = 0;
+  Record removed;
+  if (encode(*one, object, code) && records.remove(slot, code, one->number, removed)) count_out(cache, removed);
+}
+
+void Books::forget(Arena&, std::uintptr_t) noexcept {}
+
+void Books::release_handles(std::uint32_t* handles, std::size_t count) noexcept {
+  trace_arena().free(reinterpret_cast<std::uintptr_t>(handles), count * sizeof(std::uint32_t));
+}
+
+void Books::sweep(Sweep what) noexcept {
+  SlotId slots[RecordTable::kScanSlots];
+  Record found[RecordTable::kScanSlots];
+  RecordTable::Cursor cursor;
+  unsigned count = 0;
+  while (records.scan(cursor, slots, found, count)) {
+    for (unsigned i = 0; i < count; ++i) {
+      CacheBooks* one = books_numbered(found[i].cache());
+      if (!one->selected) continue;
+      if (what == Sweep::kDead && found[i].sequence() >= one->harts()[found[i].hart()].dead_before) continue;
+      Record removed;
+      if (records.remove_numbered(slots[i], found[i].sequence(), removed)) {
+        count_out(*one->cache.load(std::memory_order_relaxed), removed);
+      }
+    }
+  }
+}
+
+}  // namespace qm::trace

@@ -1,0 +1,156 @@
+#pragma once
+/// The books themselves: one object that sees allocations through qm::Observer, and what it keeps per traced cache.
+///
+///     Cache::books -> CacheBooks | figures of hart 0 | figures of hart 1 | ...       in `ktrace`, reused, never given back
+///     Books::directory_[Record::cache()] -> the same CacheBooks
+///
+/// Locks: directory_lock_ and the pools' locks are leaves. The command token is no lock: its holder may wait for harts.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/arena.hpp>
+#include <qm/cache.hpp>
+#include <qm/observer.hpp>
+#include <qm/trace/context_table.hpp>
+#include <qm/trace/live_trace.hpp>
+#include <qm/trace/record_table.hpp>
+#include <qm/trace/sequence.hpp>
+#include <qm/trace/stack_depot.hpp>
+#include <qm/trace/unwind.hpp>
+
+namespace qm::trace {
+
+/// What one hart has counted of one cache. Written by that hart, masked; read by others for reports.
+struct Counts {
+  std::atomic<Word> recorded{0};
+  std::atomic<Word> dropped[kDropReasons] = {};
+  std::atomic<Word> truncated_stacks{0};
+  std::atomic<Word> lost_stacks{0};
+  std::atomic<Word> lost_contexts{0};
+
+  /// Adds one to a counter of the running hart.
+  static void add(std::atomic<Word>& counter) noexcept {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  void copy_from(const Counts& other) noexcept;
+  /// Adds what was counted since @p base.
+  void add_to(Figures& figures, const Counts& base) const noexcept;
+};
+
+struct HartBooks {
+  Counts now;                         ///< since the cache's books were made; wraps
+  Counts base;                        ///< `now` at the last reset
+  Counts pending;                     ///< `now` at the hart's visit of a reset that is under way
+  std::uint64_t dead_before = 0;      ///< records of this hart with a lower number are dead; token holder only
+  std::uint64_t pending_dead = 0;     ///< written at the visit
+  bool visited = false;               ///< the hart was visited by the reset under way
+};
+
+struct alignas(HartBooks) CacheBooks {
+  std::atomic<Cache*> cache{nullptr};           ///< nullptr: free for another cache
+  std::uint16_t number = 0;                     ///< index in the directory; owner of stacks, cache of records
+  bool ids = false;                             ///< objects are numbers, kept as they are
+  std::atomic<std::uint32_t> incarnation{0};    ///< +1 when the cache is destroyed
+  std::atomic<std::uint32_t> resets{0};
+  std::atomic<Word> from_before_start{0};
+
+  // Token holder only:
+  CacheBooks* next_selected = nullptr;
+  bool selected = false;
+  bool changing = false;                        ///< the command under way has changed the state word
+  std::uint32_t previous = 0;                   ///< the state word before that
+
+  [[nodiscard]] HartBooks* harts() noexcept { return reinterpret_cast<HartBooks*>(this + 1); }
+  static std::size_t bytes(unsigned harts) noexcept { return sizeof(CacheBooks) + harts * sizeof(HartBooks); }
+};
+static_assert(sizeof(CacheBooks) % alignof(HartBooks) == 0);
+
+class Books final : public Observer {
+ public:
+  static constexpr unsigned kMaxPatterns = 8;
+
+  constexpr Books() noexcept = default;
+  Status initialize(const Config& config) noexcept;
+  void shutdown() noexcept;
+  [[nodiscard]] bool ready() const noexcept { return trace_cache_ != nullptr; }
+
+  void prepare(const Allocation& allocation, void* object, Prepared& prepared) noexcept override;
+  [[nodiscard]] bool record(const Allocation& allocation, void* object, Prepared& prepared) noexcept override;
+  void release(Prepared& prepared) noexcept override;
+  void forget(Cache& cache, void* object) noexcept override;
+  void forget(Arena& arena, std::uintptr_t start) noexcept override;
+  void release_handles(std::uint32_t* handles, std::size_t count) noexcept override;
+  void created(Cache& cache) noexcept override;
+  void destroyed(Cache& cache) noexcept override;
+  void destroyed(Arena& arena) noexcept override;
+
+  /// The cache's books, made if need be. @returns nullptr if there is no memory or no number left.
+  CacheBooks* books_of(Cache& cache) noexcept;
+  /// Ends the watch of a settled cache without records.
+  static void end_watch_if_done(Cache& cache) noexcept;
+  /// Frees every dead record, or every one, of the selected caches. Token holder only.
+  enum class Sweep : std::uint8_t { kDead, kAll };
+  void sweep(Sweep what) noexcept;
+  Status add_pattern(std::string_view pattern) noexcept;
+
+  /// The object that a record names.
+  [[nodiscard]] std::uintptr_t object_of(const CacheBooks& one, const Record& record) const noexcept;
+  [[nodiscard]] std::uintptr_t pc_of(std::uint32_t offset) const noexcept { return text_base_ + offset; }
+  [[nodiscard]] std::uint64_t age_ticks(const Record& record) const noexcept;
+  [[nodiscard]] CacheBooks* books_numbered(std::uint32_t number) const noexcept {
+    return directory_[number].load(std::memory_order_acquire);
+  }
+  /// The cache's state word and live records, if it has not been destroyed.
+  [[nodiscard]] bool look(const CacheBooks& one, std::uint32_t& word, std::uint32_t& live) noexcept;
+  [[nodiscard]] unsigned harts() const noexcept { return harts_; }
+  [[nodiscard]] unsigned cache_limit() const noexcept { return cache_limit_; }
+
+  RecordTable records;
+  StackDepot stacks;
+  ContextTable contexts;
+  Sequence sequence;
+
+ private:
+  [[nodiscard]] void* take(std::size_t bytes) noexcept;
+  [[nodiscard]] std::uint32_t capture(const CacheBooks& one, std::uintptr_t frame) noexcept;
+  void add_records(unsigned hart, Prepared& prepared) noexcept;
+  void add_handles(Cache& cache, void* object, Prepared& prepared) noexcept;
+  [[nodiscard]] SlotId insert_anywhere(unsigned hart, const Record& record, bool steal) noexcept;
+  [[nodiscard]] bool encode(const CacheBooks& one, const void* object, std::uint32_t& code) const noexcept;
+  CacheBooks* adopt_locked(Cache& cache, void*& fresh) noexcept;
+  void count_out(Cache& cache, const Record& record) noexcept;
+  [[nodiscard]] std::uint32_t coarse_time() const noexcept;
+  [[nodiscard]] bool joins(const char* name) const noexcept;
+
+  Cache* trace_cache_ = nullptr;           ///< kmem_trace
+  std::atomic<CacheBooks*>* directory_ = nullptr;
+  std::uintptr_t object_base_ = 0;
+  std::uintptr_t text_base_ = 0;
+  unsigned cache_limit_ = 0;
+  unsigned harts_ = 0;
+  unsigned time_shift_ = 0;
+  Lock directory_lock_;
+  std::atomic<std::uint32_t> pattern_count_{0};
+  char patterns_[kMaxPatterns][kNameBytes] = {};
+};
+
+/// The one instance.
+extern constinit Books books;
+
+/// Held by the one command that changes state words. Waits for the holder, serving rounds meanwhile.
+class CommandToken {
+ public:
+  /// @param[in] deadline_ms 0: none.
+  explicit CommandToken(std::uint32_t deadline_ms, hal::AbortTest abort = nullptr) noexcept;
+  ~CommandToken();
+  CommandToken(const CommandToken&) = delete;
+  CommandToken& operator=(const CommandToken&) = delete;
+  [[nodiscard]] Status status() const noexcept { return status_; }
+
+ private:
+  Status status_ = Status::kOk;
+};
+
+}  // namespace qm::trace

@@ -1,0 +1,331 @@
+// Start, stop, reset: the state word's transitions, each made effective on every hart before the command answers.
+
+#include <qm/trace/glob.hpp>
+
+#include "books.hpp"
+
+namespace qm::trace {
+namespace {
+
+using namespace trace_state;
+
+constexpr unsigned kBatch = 16;  // caches a visit
+
+std::atomic<std::uint32_t> token{0};
+std::atomic<hal::HartMask> token_waiting{0};  // harts that wait for the token: they are woken when it is free
+
+constexpr hal::HartMask bit(unsigned hart) { return hal::HartMask{1} << hart; }
+
+/// Takes the token, or waits for an interrupt: the bit before the look, so that a release in between wakes this hart.
+bool took_token() noexcept {
+  const hal::InterruptGuard masked;
+  token_waiting.fetch_or(bit(hal::Port::hart_index()), std::memory_order_seq_cst);
+  // acquire: pairs with the release in ~CommandToken().
+  if (token.load(std::memory_order_seq_cst) == 0 && token.exchange(1, std::memory_order_acquire) == 0) {
+    token_waiting.fetch_and(~bit(hal::Port::hart_index()), std::memory_order_relaxed);
+    return true;
+  }
+  hal::Port::wait_for_interrupt();
+  return false;
+}
+
+/// Caches a command applies to, chained through their books.
+class Selection {
+ public:
+  enum class Missing : std::uint8_t { kMake, kSkip };
+
+  /// Finds the caches that @p pattern names. @param[in] missing whether a cache without books gets some or is passed by.
+  Selection(std::string_view pattern, Missing missing, CommandResult& result) noexcept : result_(result) {
+    RegistryCursor<Cache> caches;
+    bool found = false;
+    while (Cache* cache = caches.next()) {
+      if (!glob_matches(pattern, cache->name())) continue;
+      found = true;
+      if (!cache->traceable()) {
+        ++result.skipped;
+        if (!is_glob(pattern)) result.status = Status::kRefused;
+        continue;
+      }
+      ++result.caches;
+      auto* one = static_cast<CacheBooks*>(cache->books.load(std::memory_order_acquire));
+      if (one == nullptr && missing == Missing::kMake && (one = books.books_of(*cache)) == nullptr) {
+        result.status = Status::kNoMemory;
+        return;
+      }
+      if (one != nullptr) add(one);
+    }
+    if (!found) result.status = Status::kNotFound;
+  }
+  ~Selection() {
+    for (CacheBooks* one = first_; one != nullptr; one = one->next_selected) one->selected = false;
+  }
+  Selection(const Selection&) = delete;
+  Selection& operator=(const Selection&) = delete;
+
+  [[nodiscard]] CacheBooks* first() const noexcept { return first_; }
+
+ private:
+  void add(CacheBooks* one) noexcept {
+    one->next_selected = nullptr;
+    one->selected = true;
+    one->changing = false;
+    (last_ != nullptr ? last_->next_selected : first_) = one;
+    last_ = one;
+  }
+
+  CommandResult& result_;
+  CacheBooks* first_ = nullptr;
+  CacheBooks* last_ = nullptr;
+};
+
+Cache& cache_of(const CacheBooks& one) noexcept { return *one.cache.load(std::memory_order_relaxed); }
+
+/// What a round needs to know besides the harts.
+struct Patience {
+  hal::AbortTest abort;
+  std::uint32_t deadline_ms;
+};
+
+/// A round; while this hart is alone it only masks itself, which is possible at boot too.
+bool ask(hal::HartMask harts, hal::RoundFunction function, void* argument, const Patience& patience,
+         CommandResult& result) noexcept {
+  if (!hal::in_panic()) {
+    const hal::InterruptGuard masked;
+    const unsigned self = hal::Port::hart_index();
+    if ((hal::online_harts() & ~bit(self)) == 0) {
+      function(self, argument);
+      return true;
+    }
+  }
+  const hal::RoundResult answer = hal::run_on_harts(harts, function, argument, patience.deadline_ms, patience.abort);
+  result.hart = answer.hart;
+  switch (answer.status) {
+    case hal::RoundStatus::kDone: return true;
+    case hal::RoundStatus::kTimedOut: result.status = Status::kTimedOut; break;
+    case hal::RoundStatus::kAborted: result.status = Status::kAborted; break;
+    case hal::RoundStatus::kUnsafe: result.status = Status::kUnsafe; break;
+  }
+  return false;
+}
+
+/// Up to kBatch of the selected caches, for one visit of each hart.
+struct Batch {
+  CacheBooks* caches[kBatch];
+  unsigned count = 0;
+
+  /// Takes the next ones from @p one on. @returns where to go on.
+  CacheBooks* fill(CacheBooks* one) noexcept {
+    for (count = 0; one != nullptr && count < kBatch; one = one->next_selected) {
+      if (one->changing) caches[count++] = one;
+    }
+    return one;
+  }
+};
+
+/// Changes the state word. @returns what it was.
+std::uint32_t change(Cache& cache, std::uint32_t set, std::uint32_t clear) noexcept {
+  std::uint32_t word = cache.state().load(std::memory_order_relaxed);
+  // seq_cst: against expose(), which publishes its hart's bit and then reads the word again.
+  while (!cache.state().compare_exchange_weak(word, (word & ~clear) | set, std::memory_order_seq_cst)) {
+  }
+  return word;
+}
+
+/// Objects that users hold and that have no record.
+Word unrecorded(Cache& cache) noexcept {
+  const std::size_t held = cache.stats().in_use;
+  const std::size_t recorded = cache.live_records.load(std::memory_order_relaxed);
+  return held > recorded ? held - recorded : 0;
+}
+
+/// The end of a stop: only frees are watched from here on, and those only while records remain.
+void settle(Cache& cache) noexcept {
+  change(cache, kWatch | kSettled, kHold);
+  Books::end_watch_if_done(cache);
+}
+
+void shut_cells(unsigned hart, void* argument) noexcept {
+  const Batch& batch = *static_cast<const Batch*>(argument);
+  for (unsigned i = 0; i < batch.count; ++i) {
+    cache_of(*batch.caches[i]).close(hart);
+    cache_of(*batch.caches[i]).expose(hart);
+  }
+}
+
+/// Phase 1 of start: every cell of the selected caches is closed on every hart.
+bool close_everywhere(const Selection& selection, const Patience& patience, CommandResult& result) noexcept {
+  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    Cache& cache = cache_of(*one);
+    if ((cache.state().load(std::memory_order_relaxed) & kRecord) != 0) continue;  // on already
+    one->previous = change(cache, kWatch | kHold, kSettled);
+    one->changing = true;
+  }
+  Batch batch;
+  for (CacheBooks* one = selection.first(); one != nullptr;) {
+    one = batch.fill(one);
+    if (batch.count == 0) break;
+    hal::HartMask harts = 0;
+    for (unsigned i = 0; i < batch.count; ++i) {
+      // `stopping`: a hart may still be recording for the time before the stop.
+      const bool stopping = (batch.caches[i]->previous & (kWatch | kHold)) == (kWatch | kHold);
+      harts |= stopping ? hal::online_harts() : cache_of(*batch.caches[i]).magazine_harts();
+    }
+    if (!ask(harts, shut_cells, &batch, patience, result)) return false;
+  }
+  return true;
+}
+
+void undo_start(const Selection& selection) noexcept {
+  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    if (!one->changing || (one->previous & kHold) != 0) continue;
+    settle(cache_of(*one));
+  }
+}
+
+void visit_for_stop(unsigned, void*) noexcept {}
+
+/// Notes how far hart @p hart has counted, and up to which number its records are dead.
+void note_reset(CacheBooks& one, unsigned hart) noexcept {
+  HartBooks& mine = one.harts()[hart];
+  mine.pending.copy_from(mine.now);
+  mine.pending_dead = books.sequence.next();
+  mine.visited = true;
+}
+
+void visit_for_reset(unsigned hart, void* argument) noexcept {
+  const Batch& batch = *static_cast<const Batch*>(argument);
+  for (unsigned i = 0; i < batch.count; ++i) note_reset(*batch.caches[i], hart);
+}
+
+/// Speaks for the harts that no round has visited: they are not online, so they count nothing meanwhile.
+void note_absent_harts(const Selection& selection, hal::HartMask online) noexcept {
+  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    for (unsigned hart = 0; hart < books.harts(); ++hart) {
+      if ((online & bit(hart)) == 0 && !one->harts()[hart].visited) note_reset(*one, hart);
+    }
+  }
+}
+
+bool note_everywhere(const Selection& selection, const Patience& patience, CommandResult& result) noexcept {
+  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    one->changing = true;
+    for (unsigned hart = 0; hart < books.harts(); ++hart) one->harts()[hart].visited = false;
+  }
+  note_absent_harts(selection, hal::online_harts());
+  Batch batch;
+  for (CacheBooks* one = selection.first(); one != nullptr;) {
+    one = batch.fill(one);
+    if (!ask(hal::online_harts(), visit_for_reset, &batch, patience, result)) return false;
+  }
+  note_absent_harts(selection, 0);  // gone offline meanwhile
+  return true;
+}
+
+void commit_reset(const Selection& selection) noexcept {
+  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    one->resets.fetch_add(1, std::memory_order_relaxed);
+    for (unsigned hart = 0; hart < books.harts(); ++hart) {
+      HartBooks& mine = one->harts()[hart];
+      mine.base.copy_from(mine.pending);
+      mine.dead_before = mine.pending_dead;
+    }
+  }
+  books.sweep(Books::Sweep::kDead);
+  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    one->from_before_start.store(unrecorded(cache_of(*one)), std::memory_order_relaxed);
+    Books::end_watch_if_done(cache_of(*one));
+  }
+}
+
+CommandResult refused(Status status) noexcept {
+  CommandResult result;
+  result.status = status;
+  return result;
+}
+
+}  // namespace
+
+// ---- the token ------------------------------------------------------------------------------------------------------
+
+CommandToken::CommandToken(std::uint32_t deadline_ms, hal::AbortTest abort) noexcept {
+  const std::uint64_t start_ticks = hal::Port::ticks();
+  const std::uint64_t patience = hal::Port::tick_rate() / 1000 * deadline_ms;
+  while (!took_token()) {
+    if (hal::in_panic()) status_ = Status::kUnsafe;
+    if (deadline_ms != 0 && hal::Port::ticks() - start_ticks > patience) status_ = Status::kBusy;
+    if (abort != nullptr && abort()) status_ = Status::kAborted;
+    if (status_ != Status::kOk) return;
+  }
+}
+
+CommandToken::~CommandToken() {
+  if (status_ != Status::kOk) return;
+  token.store(0, std::memory_order_seq_cst);
+  const hal::HartMask waiting = token_waiting.exchange(0, std::memory_order_seq_cst);
+  for (unsigned hart = 0; hart < hal::Port::kMaxHarts; ++hart) {
+    if ((waiting & bit(hart)) != 0 && hart != hal::Port::hart_index()) hal::Port::send_ipi(hart);
+  }
+}
+
+// ---- the commands ---------------------------------------------------------------------------------------------------
+
+CommandResult start(std::string_view pattern, hal::AbortTest abort, std::uint32_t deadline_ms) noexcept {
+  if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
+  const CommandToken held(deadline_ms, abort);
+  if (held.status() != Status::kOk) return refused(held.status());
+  CommandResult result;
+  const Selection selection(pattern, Selection::Missing::kMake, result);
+  if (result.status != Status::kOk) return result;
+  if (!close_everywhere(selection, {abort, deadline_ms}, result)) {
+    undo_start(selection);
+    return result;
+  }
+  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    if (!one->changing) continue;
+    one->from_before_start.store(unrecorded(cache_of(*one)), std::memory_order_relaxed);
+    change(cache_of(*one), kRecord, 0);
+  }
+  return result;
+}
+
+CommandResult stop(std::string_view pattern, hal::AbortTest abort, std::uint32_t deadline_ms) noexcept {
+  if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
+  const CommandToken held(deadline_ms, abort);
+  if (held.status() != Status::kOk) return refused(held.status());
+  CommandResult result;
+  const Selection selection(pattern, Selection::Missing::kSkip, result);
+  if (result.status != Status::kOk) return result;
+  bool any = false;
+  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    one->changing = (change(cache_of(*one), 0, kRecord) & kHold) != 0;
+    any = any || one->changing;
+  }
+  // All harts, whether they have an open cell or not: a slow path that read RECORD may be under way on any.
+  if (!any || !ask(hal::online_harts(), visit_for_stop, nullptr, {abort, deadline_ms}, result)) return result;
+  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    if (one->changing) settle(cache_of(*one));
+  }
+  return result;
+}
+
+CommandResult reset(std::string_view pattern, hal::AbortTest abort, std::uint32_t deadline_ms) noexcept {
+  if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
+  const CommandToken held(deadline_ms, abort);
+  if (held.status() != Status::kOk) return refused(held.status());
+  CommandResult result;
+  const Selection selection(pattern, Selection::Missing::kSkip, result);
+  if (result.status != Status::kOk || selection.first() == nullptr) return result;
+  if (note_everywhere(selection, {abort, deadline_ms}, result)) commit_reset(selection);
+  return result;
+}
+
+CommandResult trace_from_creation(std::string_view pattern) noexcept {
+  if (!books.ready()) return refused(Status::kUnsafe);
+  const Status status = books.add_pattern(pattern);
+  if (status != Status::kOk) return refused(status);
+  CommandResult result = start(pattern);
+  if (result.status == Status::kNotFound) result.status = Status::kOk;
+  return result;
+}
+
+}  // namespace qm::trace

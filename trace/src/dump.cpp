@@ -1,0 +1,199 @@
+#include <qm/trace/dump.hpp>
+
+#include "books.hpp"
+#include "figures.hpp"
+
+namespace qm::trace {
+namespace {
+
+constexpr unsigned kSlotBits = 64 - Sequence::kBits;
+static_assert((std::uint64_t{RecordTable::kMaxChunks} << 8) < (std::uint64_t{1} << kSlotBits));
+
+constexpr std::uint64_t key_of(std::uint64_t sequence, SlotId slot) { return sequence << kSlotBits | slot; }
+constexpr std::uint64_t sequence_of(std::uint64_t key) { return key >> kSlotBits; }
+constexpr SlotId slot_of(std::uint64_t key) { return static_cast<SlotId>(key & ((std::uint64_t{1} << kSlotBits) - 1)); }
+
+void copy(const CacheTrace& trace, DumpSummary& summary) noexcept {
+  summary.figures = trace.figures;
+  summary.from_before_start = trace.from_before_start;
+  summary.state = trace.state;
+  summary.known = trace.known;
+}
+
+/// The sum over all caches that were traced.
+CacheTrace look_at_all(std::uint32_t& resets) noexcept {
+  CacheTrace sum;
+  resets = 0;
+  for (unsigned number = 1; number <= books.cache_limit(); ++number) {
+    CacheBooks* one = books.books_numbered(number);
+    if (one == nullptr) break;  // numbers are given in order
+    CacheTrace trace;
+    if (!look_at(*one, trace)) continue;
+    sum.known = true;
+    if (trace.state != State::kOff) sum.state = trace.state;
+    add_figures(*one, sum.figures);
+    sum.live += trace.live;
+    sum.from_before_start += trace.from_before_start;
+    resets += one->resets.load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
+}  // namespace
+
+void Dump::begin(Cache& cache) noexcept {
+  all_ = false;
+  one_ = static_cast<CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  begin_window();
+}
+
+void Dump::begin_all() noexcept {
+  all_ = true;
+  one_ = nullptr;
+  begin_window();
+}
+
+void Dump::begin_window() noexcept {
+  last_ = 0;
+  shown_ = truncated_ = 0;
+  count_ = at_ = 0;
+  more_ = books.ready() && (all_ || one_ != nullptr);
+  ended_ = !more_;
+  window_ = books.sequence.next();
+  CacheTrace trace;
+  if (all_ && more_) {
+    trace = look_at_all(resets_);
+  } else if (one_ != nullptr) {
+    incarnation_ = one_->incarnation.load(std::memory_order_acquire);
+    resets_ = one_->resets.load(std::memory_order_relaxed);
+    look_at(*one_, trace);
+  }
+  at_begin_ = {};
+  copy(trace, at_begin_);
+  live_at_begin_ = trace.live;
+}
+
+bool Dump::alive() const noexcept {
+  return one_ == nullptr || one_->incarnation.load(std::memory_order_acquire) == incarnation_;
+}
+
+// ---- the next records in order --------------------------------------------------------------------------------------
+
+/// Keeps the kBatch lowest keys: a heap with the highest on top.
+void Dump::offer(std::uint64_t key) noexcept {
+  if (count_ == kBatch) {
+    more_ = true;
+    if (key > keys_[0]) return;
+    keys_[0] = key;
+    sift_down(0, count_);
+    return;
+  }
+  unsigned child = count_++;
+  for (; child != 0 && keys_[(child - 1) / 2] < key; child = (child - 1) / 2) keys_[child] = keys_[(child - 1) / 2];
+  keys_[child] = key;
+}
+
+void Dump::sift_down(unsigned root, unsigned count) noexcept {
+  const std::uint64_t key = keys_[root];
+  for (unsigned child = 2 * root + 1; child < count; child = 2 * root + 1) {
+    if (child + 1 < count && keys_[child + 1] > keys_[child]) ++child;
+    if (keys_[child] <= key) break;
+    keys_[root] = keys_[child];
+    root = child;
+  }
+  keys_[root] = key;
+}
+
+/// Turns the heap into a rising sequence.
+void Dump::sort() noexcept {
+  for (unsigned count = count_; count > 1; --count) {
+    const std::uint64_t highest = keys_[0];
+    keys_[0] = keys_[count - 1];
+    keys_[count - 1] = highest;
+    sift_down(0, count - 1);
+  }
+}
+
+void Dump::collect() noexcept {
+  SlotId slots[RecordTable::kScanSlots];
+  Record found[RecordTable::kScanSlots];
+  RecordTable::Cursor cursor;
+  unsigned found_count = 0;
+  count_ = at_ = 0;
+  more_ = false;
+  while (books.records.scan(cursor, slots, found, found_count)) {
+    for (unsigned i = 0; i < found_count; ++i) {
+      const std::uint64_t sequence = found[i].sequence();
+      if ((!all_ && found[i].cache() != one_->number) || sequence <= last_ || sequence >= window_) continue;
+      offer(key_of(sequence, slots[i]));
+    }
+  }
+  sort();
+}
+
+bool Dump::next(DumpEntry& entry) noexcept {
+  while (!ended_) {
+    if (!alive()) return false;
+    if (at_ == count_) {
+      if (!more_) {
+        ended_ = true;
+        break;
+      }
+      collect();
+      continue;
+    }
+    const std::uint64_t key = keys_[at_++];
+    last_ = sequence_of(key);
+    Record record;
+    // Numbers are unique: the same number in the slot means that the record was never gone.
+    if (!books.records.copy(slot_of(key), record) || record.sequence() != last_) continue;
+    fill(record, slot_of(key), entry);
+    ++shown_;
+    if (entry.truncated) ++truncated_;
+    return true;
+  }
+  return false;
+}
+
+void Dump::fill(const Record& record, SlotId slot, DumpEntry& entry) const noexcept {
+  const CacheBooks& one = all_ ? *books.books_numbered(record.cache()) : *one_;
+  entry.object = books.object_of(one, record);
+  entry.requested = record.size;
+  entry.age_ticks = books.age_ticks(record);
+  entry.sequence = record.sequence();
+  entry.hart = record.hart();
+  entry.context = books.contexts.text(record.context());
+  entry.stack_id = books.stacks.id(record.stack());
+  entry.slot = slot;
+  const StackEntry* stack = books.stacks.entry(record.stack());
+  entry.depth = stack != nullptr ? stack->depth : 0;
+  entry.truncated = stack == nullptr || stack->truncated();
+  for (unsigned i = 0; i < entry.depth; ++i) entry.pcs[i] = books.pc_of(stack->frames()[i]);
+}
+
+DumpSummary Dump::finish() noexcept {
+  DumpSummary summary = at_begin_;
+  std::uint32_t resets = resets_;
+  CacheTrace trace;
+  summary.destroyed = !alive();
+  if (all_ && books.ready()) {
+    trace = look_at_all(resets);
+  } else if (one_ != nullptr && !summary.destroyed && look_at(*one_, trace)) {
+    resets = one_->resets.load(std::memory_order_relaxed);
+  }
+  if (trace.known) {
+    const std::uint64_t before = at_begin_.figures.recorded;
+    copy(trace, summary);
+    summary.reset = resets != resets_;
+    if (!summary.reset && trace.figures.recorded > before) {
+      summary.allocated_meanwhile = static_cast<std::size_t>(trace.figures.recorded - before);
+    }
+  }
+  summary.outstanding = shown_;
+  summary.truncated_shown = truncated_;
+  summary.ended = ended_;
+  if (ended_ && live_at_begin_ > shown_) summary.freed_meanwhile = live_at_begin_ - shown_;
+  return summary;
+}
+
+}  // namespace qm::trace

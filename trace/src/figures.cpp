@@ -1,0 +1,136 @@
+// What the books say of themselves.
+
+#include "figures.hpp"
+
+namespace qm::trace {
+
+void Counts::copy_from(const Counts& other) noexcept {
+  const auto copy = [](std::atomic<Word>& to, const std::atomic<Word>& from) {
+    to.store(from.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  };
+  copy(recorded, other.recorded);
+  for (unsigned i = 0; i < kDropReasons; ++i) copy(dropped[i], other.dropped[i]);
+  copy(truncated_stacks, other.truncated_stacks);
+  copy(lost_stacks, other.lost_stacks);
+  copy(lost_contexts, other.lost_contexts);
+}
+
+void Counts::add_to(Figures& figures, const Counts& base) const noexcept {
+  const auto since = [](const std::atomic<Word>& now, const std::atomic<Word>& then) {
+    return static_cast<Word>(now.load(std::memory_order_relaxed) - then.load(std::memory_order_relaxed));
+  };
+  figures.recorded += since(recorded, base.recorded);
+  for (unsigned i = 0; i < kDropReasons; ++i) figures.dropped[i] += since(dropped[i], base.dropped[i]);
+  figures.truncated_stacks += since(truncated_stacks, base.truncated_stacks);
+  figures.lost_stacks += since(lost_stacks, base.lost_stacks);
+  figures.lost_contexts += since(lost_contexts, base.lost_contexts);
+}
+
+bool Books::look(const CacheBooks& one, std::uint32_t& word, std::uint32_t& live) noexcept {
+  const LockGuard hold(directory_lock_);
+  Cache* cache = one.cache.load(std::memory_order_relaxed);
+  if (cache == nullptr) return false;
+  word = cache->state().load(std::memory_order_relaxed);
+  live = cache->live_records.load(std::memory_order_relaxed);
+  return true;
+}
+
+State state_of(std::uint32_t word) noexcept {
+  if ((word & trace_state::kRecord) != 0) return State::kOn;
+  if ((word & trace_state::kHold) != 0) return State::kStopping;
+  return (word & trace_state::kWatch) != 0 ? State::kDraining : State::kOff;
+}
+
+void add_figures(CacheBooks& one, Figures& figures) noexcept {
+  for (unsigned hart = 0; hart < books.harts(); ++hart) one.harts()[hart].now.add_to(figures, one.harts()[hart].base);
+}
+
+bool look_at(CacheBooks& one, CacheTrace& trace) noexcept {
+  std::uint32_t word = 0;
+  if (!books.look(one, word, trace.live)) return false;
+  trace.known = true;
+  trace.state = state_of(word);
+  add_figures(one, trace.figures);
+  trace.from_before_start = one.from_before_start.load(std::memory_order_relaxed);
+  return true;
+}
+
+CacheTrace cache_trace(Cache& cache) noexcept {
+  CacheTrace trace;
+  auto* one = static_cast<CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  if (one != nullptr) look_at(*one, trace);
+  return trace;
+}
+
+Totals totals() noexcept {
+  Totals totals;
+  RegistryCursor<Cache> caches;
+  while (Cache* cache = caches.next()) {
+    ++totals.caches;
+    const CacheTrace trace = cache_trace(*cache);
+    if (trace.state != State::kOff) ++totals.traced;
+    totals.dropped += trace.figures.all_dropped();
+  }
+  if (!books.ready()) return totals;
+  totals.record_bytes = books.records.live() * kBytesPerRecord;
+  totals.record_capacity = books.records.capacity() * kBytesPerRecord;
+  totals.records_reserved = books.records.chunks() * kChunkBytes;
+  const StackDepotStats stacks = books.stacks.stats();
+  totals.stack_bytes = stacks.used_bytes;
+  totals.stack_capacity = stacks.capacity_bytes;
+  totals.stack_table = stacks.table_bytes;
+  totals.stacks = stacks.entries;
+  totals.stack_collisions = stacks.collisions;
+  totals.contexts = books.contexts.size();
+  totals.context_capacity = books.contexts.capacity();
+  return totals;
+}
+
+bool validate() noexcept {
+  if (!books.ready()) return true;
+  if (!books.records.validate()) return false;
+  std::uint32_t live = 0;
+  RegistryCursor<Cache> caches;
+  while (Cache* cache = caches.next()) {
+    const std::uint32_t records = cache->live_records.load(std::memory_order_relaxed);
+    const std::uint32_t word = cache->state().load(std::memory_order_relaxed);
+    if (records != 0 && (word & trace_state::kWatch) == 0) return false;  // a free would miss its record
+    if ((word & trace_state::kRecord) != 0 && (word & (trace_state::kWatch | trace_state::kHold)) !=
+                                                  (trace_state::kWatch | trace_state::kHold)) {
+      return false;
+    }
+    live += records;
+  }
+  if (live != books.records.live()) return false;
+  std::uint32_t on_stacks = 0;
+  StackDepot::Walk stacks(books.stacks);
+  while (const StackHandle handle = stacks.next()) {
+    on_stacks += books.stacks.entry(handle)->live_objects.load(std::memory_order_relaxed);
+  }
+  return on_stacks <= live;  // records without a stack are on none
+}
+
+const char* name(State state) noexcept {
+  switch (state) {
+    case State::kOff: return "off";
+    case State::kOn: return "on";
+    case State::kDraining: return "draining";
+    case State::kStopping: return "stopping";
+  }
+  return "?";
+}
+
+const char* name(Drop reason) noexcept {
+  switch (reason) {
+    case Drop::kRecordsFull: return "records full";
+    case Drop::kRecordMemory: return "no memory for records";
+    case Drop::kHandleMemory: return "no memory for handles";
+    case Drop::kOutOfRange: return "address out of range";
+  }
+  return "?";
+}
+
+Status initialize(const Config& config) noexcept { return books.initialize(config); }
+void shutdown() noexcept { books.shutdown(); }
+
+}  // namespace qm::trace
