@@ -1,7 +1,7 @@
 /// Labels of the running context: innermost trap first, each "from" what it interrupted.
 
 #include "hart_state.hpp"
-#include "text.hpp"
+#include <qm/firmware/text.hpp>
 
 namespace qm::firmware {
 namespace {

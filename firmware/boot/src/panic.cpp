@@ -5,7 +5,7 @@
 
 #include "backtrace.hpp"
 #include "hart_state.hpp"
-#include "text.hpp"
+#include <qm/firmware/text.hpp>
 
 namespace qm::firmware {
 namespace {

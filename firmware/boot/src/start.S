@@ -4,7 +4,7 @@
 # Other harts: a0 = hart id, a1 = hart index (the opaque value given to SBI hart_start).
 #include "layout.h"
 
-  .section .text.qm_boot, "ax", @progbits
+  .section .text..start, "ax", @progbits
   .globl _start
 _start:
   csrw  sie, zero             # no interrupt source enabled

@@ -9,7 +9,7 @@
 #include <qm/firmware/symbols.hpp>
 
 #include "hart_state.hpp"
-#include "text.hpp"
+#include <qm/firmware/text.hpp>
 
 namespace qm::firmware {
 namespace {

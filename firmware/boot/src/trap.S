@@ -13,7 +13,7 @@
   .endr
   .endm
 
-  .section .text.qm_trap, "ax", @progbits
+  .section .text..trap, "ax", @progbits
   .globl __trap_text_start, __trap_text_end, __trap_return, qm_trap_entry
   .balign 64
 __trap_text_start:
@@ -77,7 +77,7 @@ __task_return:
 __trap_text_end:
 
 # void qm_switch(std::uintptr_t* saved_sp, std::uintptr_t next_sp): callee-saved registers to this stack, then from that.
-  .section .text.qm_switch, "ax", @progbits
+  .section .text..switch, "ax", @progbits
   .globl qm_switch
   .type qm_switch, @function
 qm_switch:

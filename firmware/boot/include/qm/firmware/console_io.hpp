@@ -32,6 +32,7 @@ class ConsoleOwner {
 /// @returns the bytes written; less than all only in a trap handler or with interrupts masked, when the transmitter is taken.
 std::size_t console_write(std::span<const char> text) noexcept;
 inline std::size_t console_write(std::string_view text) noexcept { return console_write(std::span<const char>(text)); }
+inline std::size_t console_write(const char* text) noexcept { return console_write(std::string_view(text)); }
 
 /// Writes @p frame in one piece, whatever bytes it has.
 std::size_t console_write_frame(std::span<const char> frame) noexcept;
