@@ -1,0 +1,383 @@
+// Arenas that import: spans from a source, back to it, and arenas that are their own source.
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/arena.hpp>
+
+#include "support/arena_fixture.hpp"
+
+namespace qm {
+namespace {
+
+class ArenaImport : public test::ArenaTest {
+ protected:
+  void TearDown() override {
+    if (importer_.name()[0] != 0) {
+      EXPECT_TRUE(importer_.validate());
+      EXPECT_EQ(importer_.destroy(), Status::kOk);
+    }
+    ArenaTest::TearDown();
+  }
+  void make_importer(std::size_t quantum, std::size_t minimum = 0) {
+    ASSERT_EQ(importer_.initialize(
+                  {.name = "importer", .quantum = quantum, .source = &arena_, .minimum_import = minimum}),
+              Status::kOk);
+  }
+  void expect_allocation(std::size_t size, std::size_t quantum) {
+    const std::uintptr_t start = importer_.allocate(size);
+    ASSERT_NE(start, 0U);
+    EXPECT_EQ(start % quantum, 0U);
+    EXPECT_TRUE(importer_.validate());
+    EXPECT_EQ(importer_.free(start, size), Status::kOk);
+    EXPECT_TRUE(importer_.validate());
+  }
+
+  Arena importer_;
+};
+
+std::uintptr_t import_shifted(Arena& source, std::size_t size, Fit fit) noexcept {
+  return source.allocate(size, fit) << 15;
+}
+void release_shifted(Arena& source, std::uintptr_t start, std::size_t size) noexcept { source.free(start >> 15, size); }
+
+TEST_F(ArenaImport, translates_spans_through_its_own_functions) {
+  make(4096, 4096, std::size_t{4} * 4096);
+  ASSERT_EQ(importer_.initialize({.name = "importer",
+                                  .quantum = 1,
+                                  .source = &arena_,
+                                  .import = import_shifted,
+                                  .release = release_shifted}),
+            Status::kOk);
+  const std::uintptr_t one = importer_.allocate(1);
+  const std::uintptr_t two = importer_.allocate(2);
+  EXPECT_GE(one, std::uintptr_t{1} << 15);
+  EXPECT_GE(two, std::uintptr_t{1} << 15);
+  EXPECT_EQ(importer_.free(one, 1), Status::kOk);
+  EXPECT_EQ(importer_.free(two, 2), Status::kOk);
+}
+
+TEST_F(ArenaImport, aligns_inside_a_span_of_a_finer_source) {
+  make(1, 1, 1000);
+  make_importer(16);
+  expect_allocation(16, 16);
+  EXPECT_EQ(importer_.reap(), 31U);  // 16 and the 15 that alignment may cost
+  EXPECT_EQ(arena_.stats().free, 1000U);
+}
+
+TEST_F(ArenaImport, every_pair_of_quanta) {
+  for (std::size_t source = 1; source <= 24; ++source) {
+    for (std::size_t quantum = 1; quantum <= 24; ++quantum) {
+      Arena from;
+      Arena to;
+      ASSERT_EQ(from.initialize({.name = "from", .start = source, .size = 100 * source, .quantum = source}), Status::kOk);
+      ASSERT_EQ(to.initialize({.name = "to", .quantum = quantum, .source = &from}), Status::kOk);
+      const std::uintptr_t hold = from.allocate(1);
+      const std::uintptr_t start = to.allocate(1);
+      EXPECT_NE(start, 0U) << source << ' ' << quantum;
+      EXPECT_EQ(start % quantum, 0U);
+      EXPECT_TRUE(to.validate());
+      EXPECT_EQ(to.free(start, 1), Status::kOk);
+      EXPECT_EQ(from.free(hold, 1), Status::kOk);
+      EXPECT_EQ(to.destroy(), Status::kOk);
+      EXPECT_EQ(from.stats().free, from.stats().total);
+      EXPECT_EQ(from.destroy(), Status::kOk);
+    }
+  }
+}
+
+TEST_F(ArenaImport, rounds_to_the_sources_quantum_and_loses_nothing) {
+  make(64, 64, 640);
+  make_importer(16);
+  std::uintptr_t held[40];
+  for (std::uintptr_t& start : held) {
+    start = importer_.allocate(16);
+    ASSERT_NE(start, 0U);
+  }
+  EXPECT_EQ(importer_.allocate(16), 0U);
+  EXPECT_EQ(importer_.stats().failures, 1U);
+  EXPECT_EQ(importer_.stats().imports, 10U);
+  for (const std::uintptr_t start : held) EXPECT_EQ(importer_.free(start, 16), Status::kOk);
+  EXPECT_TRUE(importer_.validate());
+  EXPECT_EQ(importer_.stats().spans, 1U);  // the last one stays, for the next request
+  EXPECT_EQ(importer_.stats().idle, 64U);
+  EXPECT_EQ(importer_.reap(), 64U);
+  EXPECT_EQ(importer_.reap(), 0U);
+  EXPECT_EQ(importer_.stats().imported, 0U);
+}
+
+TEST_F(ArenaImport, a_single_segment_at_the_edge_does_not_make_spans_ping_pong) {
+  make(64, 64, 6400);
+  make_importer(16);
+  const std::uintptr_t base = importer_.allocate(64);
+  for (unsigned round = 0; round < 100; ++round) {
+    const std::uintptr_t start = importer_.allocate(64);
+    EXPECT_EQ(importer_.free(start, 64), Status::kOk);
+  }
+  EXPECT_EQ(importer_.stats().imports, 2U);
+  EXPECT_EQ(importer_.stats().releases, 0U);
+  EXPECT_EQ(importer_.free(base, 64), Status::kOk);
+  EXPECT_EQ(importer_.stats().releases, 1U);  // only one empty span is kept
+}
+
+TEST_F(ArenaImport, minimum_import_gives_way_when_the_source_is_short) {
+  make(64, 64, 640);
+  make_importer(16, 512);
+  const std::uintptr_t first = importer_.allocate(16);
+  EXPECT_EQ(importer_.stats().imported, 512U);
+  const std::uintptr_t second = importer_.allocate(512);
+  EXPECT_EQ(second, 0U);
+  const std::uintptr_t third = importer_.allocate(500);
+  EXPECT_EQ(third, 0U);
+  const std::uintptr_t fourth = importer_.allocate(496);
+  EXPECT_NE(fourth, 0U);
+  const std::uintptr_t fifth = importer_.allocate(100);
+  EXPECT_NE(fifth, 0U);
+  EXPECT_EQ(importer_.stats().imported, 640U);
+  EXPECT_EQ(importer_.free(first, 16), Status::kOk);
+  EXPECT_EQ(importer_.free(fourth, 496), Status::kOk);
+  EXPECT_EQ(importer_.free(fifth, 100), Status::kOk);
+}
+
+TEST_F(ArenaImport, sizes_near_the_end_of_a_word_do_not_wrap) {
+  make(4096, 4096, 8192);
+  make_importer(16, 8192);
+  EXPECT_EQ(importer_.allocate(SIZE_MAX - 100), 0U);
+  EXPECT_EQ(importer_.allocate(SIZE_MAX / 2 + 100), 0U);
+  EXPECT_EQ(importer_.allocate_constrained(SIZE_MAX / 2 + 100, {.align = 4096}), 0U);
+  EXPECT_EQ(importer_.allocate_constrained(SIZE_MAX / 2 + 1, {.nocross = SIZE_MAX / 2 + 1}), 0U);
+  EXPECT_EQ(importer_.stats().failures, 4U);
+  EXPECT_EQ(arena_.stats().free, 8192U);
+}
+
+TEST_F(ArenaImport, hands_constraints_on_to_the_source) {
+  make(4096, 4096, std::size_t{64} * 4096);
+  make_importer(64);
+  const struct {
+    std::size_t size;
+    Constraint constraint;
+  } cases[] = {
+      {4096, {.align = 65536}},
+      {64, {.align = 4096, .phase = 64}},
+      {200, {.nocross = 256}},
+      {4096, {.nocross = 4096}},
+      {20000, {.nocross = 32768}},
+      {64, {.min = 0x20000, .max = 0x20040}},
+      {128, {.align = 128, .phase = 64, .nocross = 1024, .min = 0x10000, .max = 0x30000}},
+  };
+  for (const auto& test : cases) {
+    const Constraint& c = test.constraint;
+    const std::uintptr_t start = importer_.allocate_constrained(test.size, c);
+    ASSERT_NE(start, 0U) << test.size;
+    EXPECT_EQ(start % c.align, c.phase);
+    if (c.nocross != 0) {
+      EXPECT_EQ(start / c.nocross, (start + test.size - 1) / c.nocross);
+    }
+    EXPECT_GE(start, c.min);
+    if (c.max != 0) {
+      EXPECT_LE(start + test.size, c.max);
+    }
+    EXPECT_TRUE(importer_.validate());
+    EXPECT_EQ(importer_.free_constrained(start, test.size), Status::kOk);
+    importer_.reap();
+    EXPECT_EQ(arena_.stats().free, std::size_t{64} * 4096);
+  }
+}
+
+TEST_F(ArenaImport, a_request_that_no_import_can_meet_ends) {
+  make(4096, 4096, std::size_t{64} * 4096);
+  make_importer(64);
+  EXPECT_EQ(importer_.allocate_constrained(64, {.max = 4096}), 0U);
+  EXPECT_EQ(importer_.allocate_constrained(64, {.min = 1 << 20}), 0U);
+  EXPECT_EQ(importer_.allocate_constrained(64, {.align = 1 << 20, .phase = 1 << 19}), 0U);
+  EXPECT_EQ(arena_.stats().free, std::size_t{64} * 4096);
+}
+
+TEST_F(ArenaImport, next_fit_through_a_source_fails_or_fits_and_never_stops_the_system) {
+  make(64, 64, 640);
+  make_importer(16);
+  const std::uintptr_t a = importer_.allocate(16, Fit::kNext);
+  const std::uintptr_t b = importer_.allocate_constrained(16, {.align = 32}, Fit::kNext);
+  EXPECT_NE(a, 0U);
+  EXPECT_NE(b, 0U);
+  EXPECT_EQ(importer_.allocate(4096, Fit::kNext), 0U);
+  EXPECT_EQ(importer_.allocate_constrained(4096, {.align = 32}, Fit::kNext), 0U);
+  EXPECT_EQ(importer_.free(a, 16), Status::kOk);
+  EXPECT_EQ(importer_.free_constrained(b, 16), Status::kOk);
+}
+
+// ---- self-source -----------------------------------------------------------------------------------------------------
+
+/// An arena whose spans come out of nothing, one after the other.
+struct Fountain {
+  Arena arena;
+  std::uintptr_t next = 0x10000;
+  std::size_t released = 0;
+};
+
+std::uintptr_t import_from_nothing(Arena& arena, std::size_t size, Fit) noexcept {
+  auto* fountain = static_cast<Fountain*>(arena.context());
+  const std::uintptr_t start = fountain->next;
+  fountain->next += size;
+  return start;
+}
+void release_to_nothing(Arena& arena, std::uintptr_t, std::size_t size) noexcept {
+  static_cast<Fountain*>(arena.context())->released += size;
+}
+
+TEST_F(ArenaImport, an_arena_can_be_its_own_source) {
+  Fountain fountain;
+  ASSERT_EQ(fountain.arena.initialize({.name = "fountain",
+                                       .quantum = 4096,
+                                       .self_source = true,
+                                       .import = import_from_nothing,
+                                       .release = release_to_nothing,
+                                       .context = &fountain}),
+            Status::kOk);
+  EXPECT_EQ(fountain.arena.source(), nullptr);
+  const std::uintptr_t a = fountain.arena.allocate(4096);
+  const std::uintptr_t b = fountain.arena.allocate(4096);
+  EXPECT_NE(a, b);
+  ASSERT_EQ(importer_.initialize({.name = "importer", .quantum = 1, .source = &fountain.arena}), Status::kOk);
+  const std::uintptr_t c = importer_.allocate(1);
+  const std::uintptr_t d = importer_.allocate(1);
+  EXPECT_NE(c, d);
+  EXPECT_EQ(importer_.free(c, 1), Status::kOk);
+  EXPECT_EQ(importer_.free(d, 1), Status::kOk);
+  EXPECT_EQ(importer_.destroy(), Status::kOk);
+  EXPECT_EQ(fountain.arena.free(a, 4096), Status::kOk);
+  EXPECT_EQ(fountain.arena.free(b, 4096), Status::kOk);
+  EXPECT_EQ(fountain.arena.destroy(), Status::kOk);
+  EXPECT_EQ(fountain.released, fountain.next - 0x10000);
+}
+
+/// A source that returns the same range again and again.
+std::uintptr_t import_again(Arena&, std::size_t, Fit) noexcept { return 0x1000; }
+void release_again(Arena&, std::uintptr_t, std::size_t) noexcept {}
+
+TEST_F(ArenaImport, a_source_that_hands_out_a_range_twice_is_refused) {
+  Arena arena;
+  ASSERT_EQ(arena.initialize(
+                {.name = "again", .quantum = 16, .self_source = true, .import = import_again, .release = release_again}),
+            Status::kOk);
+  const std::uintptr_t first = arena.allocate(16);
+  EXPECT_EQ(first, 0x1000U);
+  EXPECT_EQ(arena.allocate(16), 0U);
+  EXPECT_TRUE(arena.validate());
+  EXPECT_EQ(arena.free(first, 16), Status::kOk);
+  EXPECT_EQ(arena.destroy(), Status::kOk);
+}
+
+// ---- tags ------------------------------------------------------------------------------------------------------------
+
+class ArenaTags : public testing::Test {
+ protected:
+  static constexpr std::size_t kPages = 64;
+  static constexpr std::size_t kPageBytes = 4096;
+  void SetUp() override {
+    alignas(BoundaryTag) static std::byte first[kFirstTags * sizeof(BoundaryTag)];
+    alignas(kPageBytes) static std::byte memory[kPages * kPageBytes];
+    registry_reset();
+    boundary_tags_initialize(first, sizeof first);
+    memory_ = reinterpret_cast<std::uintptr_t>(memory);
+    ASSERT_EQ(root_.initialize({.name = "root", .start = memory_, .size = sizeof memory}), Status::kOk);
+    boundary_tags_set_root(root_);
+  }
+  Arena root_;
+  std::uintptr_t memory_ = 0;
+};
+
+TEST_F(ArenaTags, the_root_supplies_the_pool_from_itself) {
+  Arena ids;
+  ASSERT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 1000, .quantum = 1}), Status::kOk);
+  for (unsigned i = 0; i < 1000; ++i) ASSERT_NE(ids.allocate(1), 0U) << i;
+  EXPECT_EQ(ids.allocate(1), 0U);
+  EXPECT_TRUE(ids.validate());
+  EXPECT_TRUE(root_.validate());
+  const BoundaryTagStats tags = boundary_tags_stats();
+  EXPECT_EQ(root_.stats().allocated, tags.pages * kPageBytes);
+  EXPECT_LE(tags.pages, 1000 / (kPageBytes / sizeof(BoundaryTag)) + 2);
+  for (std::uintptr_t i = 1; i <= 1000; ++i) EXPECT_EQ(ids.free(i, 1), Status::kOk);
+  EXPECT_EQ(ids.destroy(), Status::kOk);
+  EXPECT_EQ(root_.destroy(), Status::kBusy);
+}
+
+TEST_F(ArenaTags, running_out_of_tags_is_a_failure_and_passes) {
+  // The root first gives away every page.
+  std::uintptr_t pages[kPages];
+  std::size_t taken = 0;
+  for (std::uintptr_t page = root_.allocate(kPageBytes); page != 0; page = root_.allocate(kPageBytes)) pages[taken++] = page;
+  EXPECT_GE(taken, kPages - 3);
+  Arena ids;
+  ASSERT_EQ(ids.initialize({.name = "ids", .quantum = 2}), Status::kOk);
+  std::size_t ranges = 0;
+  Status status = Status::kOk;
+  while ((status = ids.add(10 + 100 * ranges, 10)) == Status::kOk) ++ranges;
+  EXPECT_EQ(status, Status::kNoMemory);
+  EXPECT_TRUE(ids.validate());
+  // Every operation that needs a tag fails cleanly now.
+  const std::size_t total = ids.stats().total;
+  std::size_t allocated = 0;
+  while (ids.allocate(2) != 0) ++allocated;
+  EXPECT_EQ(ids.allocate(2, Fit::kNext), 0U);
+  EXPECT_EQ(ids.allocate_constrained(2, {.align = 4}), 0U);
+  EXPECT_TRUE(ids.validate());
+  EXPECT_EQ(ids.stats().total, total);
+  EXPECT_LT(allocated, total / 2);
+  EXPECT_GT(boundary_tags_stats().failures, 0U);
+  // A single page later everything works.
+  EXPECT_EQ(root_.free(pages[--taken], kPageBytes), Status::kOk);
+  const std::uintptr_t more = ids.allocate(2);
+  EXPECT_NE(more, 0U);
+  EXPECT_EQ(boundary_tags_stats().failures != 0, true);
+  ArenaWalk walk(ids);
+  Segment segment;
+  while (walk.next(segment)) {
+    if (segment.kind == TagKind::kAllocated) {
+      EXPECT_EQ(ids.free(segment.start), Status::kOk);
+    }
+  }
+  while (taken != 0) EXPECT_EQ(root_.free(pages[--taken], kPageBytes), Status::kOk);
+  EXPECT_TRUE(root_.validate());
+}
+
+TEST_F(ArenaTags, fail_the_nth_tag_for_every_n) {
+  // A pool of n tags and no root: each step of the script works or fails cleanly.
+  for (std::size_t n = 0; n < 40; ++n) {
+    alignas(BoundaryTag) static std::byte storage[64 * sizeof(BoundaryTag)];
+    registry_reset();
+    boundary_tags_initialize(storage, n * sizeof(BoundaryTag));
+    Arena source;
+    Arena importer;
+    const bool has_source =
+        source.initialize({.name = "source", .start = 64, .size = 6400, .quantum = 64}) == Status::kOk;
+    if (has_source) {
+      ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 16, .source = &source}), Status::kOk);
+      std::uintptr_t held[6] = {};
+      for (unsigned i = 0; i < 6; ++i) {
+        held[i] = i % 2 == 0 ? importer.allocate(16 * (i + 1)) : importer.allocate_constrained(16, {.align = 128});
+        EXPECT_TRUE(importer.validate() && source.validate()) << n;
+      }
+      if (held[0] != 0) {
+        const Status status = importer.resize_in_place(held[0], 16, 32);
+        EXPECT_TRUE(status == Status::kOk || status == Status::kNoMemory);
+        EXPECT_EQ(importer.free(held[0], status == Status::kOk ? 32 : 16), Status::kOk);
+      }
+      for (unsigned i = 1; i < 6; ++i) {
+        if (held[i] != 0) {
+          EXPECT_EQ(importer.free(held[i]), Status::kOk) << n;
+        }
+      }
+      EXPECT_TRUE(importer.validate());
+      EXPECT_EQ(importer.destroy(), Status::kOk);
+      EXPECT_EQ(source.stats().free, 6400U);
+      EXPECT_EQ(source.destroy(), Status::kOk);
+    }
+    EXPECT_EQ(boundary_tags_stats().free, n);
+  }
+}
+
+}  // namespace
+}  // namespace qm

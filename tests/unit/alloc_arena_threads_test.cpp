@@ -1,0 +1,150 @@
+// Arenas used by all harts at once.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/arena.hpp>
+#include <qm/test/harts.hpp>
+#include <qm/test/seed.hpp>
+
+#include "support/arena_fixture.hpp"
+
+namespace qm {
+namespace {
+
+constexpr unsigned kMaxHarts = 8;
+
+/// Which hart holds each unit: a unit that is handed out twice is seen by whoever marks it second.
+class Ownership {
+ public:
+  static constexpr std::size_t kUnits = 4096;
+  void take(std::uintptr_t start, std::size_t size) {
+    for (std::uintptr_t unit = start; unit < start + size; ++unit) {
+      if (owner_[unit].exchange(1, std::memory_order_relaxed) != 0) conflicts_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  void give(std::uintptr_t start, std::size_t size) {
+    for (std::uintptr_t unit = start; unit < start + size; ++unit) {
+      if (owner_[unit].exchange(0, std::memory_order_relaxed) != 1) conflicts_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  [[nodiscard]] std::uint32_t conflicts() const { return conflicts_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint32_t> owner_[kUnits] = {};
+  std::atomic<std::uint32_t> conflicts_{0};
+};
+
+class ArenaHarts : public test::ArenaTest {
+ protected:
+  static constexpr unsigned kHeld = 16;
+  static constexpr unsigned kRounds = 4000;
+
+  /// Random allocations and frees on one hart; every segment is owned by one hart at a time.
+  static void churn(Arena& arena, Ownership& ownership, unsigned hart) {
+    test::Random random(test::seed() * kMaxHarts + hart);
+    std::uintptr_t starts[kHeld] = {};
+    std::size_t sizes[kHeld] = {};
+    for (unsigned round = 0; round < kRounds; ++round) {
+      const unsigned i = static_cast<unsigned>(random.below(kHeld));
+      if (starts[i] != 0) {
+        ownership.give(starts[i], sizes[i]);
+        EXPECT_EQ(arena.free(starts[i], sizes[i]), Status::kOk);
+        starts[i] = 0;
+        continue;
+      }
+      sizes[i] = random.between(1, 20);
+      starts[i] = random.chance(20) ? arena.allocate_constrained(sizes[i], {.align = 16, .nocross = 32})
+                                    : arena.allocate(sizes[i], static_cast<Fit>(random.below(3)));
+      if (starts[i] != 0) ownership.take(starts[i], sizes[i]);
+    }
+    for (unsigned i = 0; i < kHeld; ++i) {
+      if (starts[i] == 0) continue;
+      ownership.give(starts[i], sizes[i]);
+      EXPECT_EQ(arena.free(starts[i]), Status::kOk);
+    }
+  }
+};
+
+TEST_F(ArenaHarts, no_segment_is_handed_out_twice_or_lost) {
+  static Ownership ownership;
+  make(1, 1, 1500);
+  test::on_each_hart(test::harts(), [&](unsigned hart) { churn(arena_, ownership, hart); });
+  EXPECT_EQ(ownership.conflicts(), 0U);
+  EXPECT_EQ(arena_.stats().free, 1500U);
+  EXPECT_EQ(arena_.stats().segments_free, 1U);
+}
+
+TEST_F(ArenaHarts, imports_and_releases_cross) {
+  static Ownership ownership;
+  make(32, 32, 2048);
+  Arena importer;
+  ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 1, .source = &arena_}), Status::kOk);
+  std::atomic<bool> done{false};
+  test::on_each_hart(test::harts(), [&](unsigned hart) {
+    if (hart == 1) {
+      for (unsigned round = 0; round < kRounds; ++round) importer.reap();
+    }
+    churn(importer, ownership, hart);
+    done.store(true, std::memory_order_relaxed);
+  });
+  EXPECT_TRUE(done.load(std::memory_order_relaxed));
+  EXPECT_EQ(ownership.conflicts(), 0U);
+  EXPECT_TRUE(importer.validate());
+  EXPECT_EQ(importer.stats().allocated, 0U);
+  EXPECT_EQ(importer.destroy(), Status::kOk);
+  EXPECT_EQ(arena_.stats().free, 2048U);
+}
+
+TEST_F(ArenaHarts, walks_and_registry_cursors_survive_churn) {
+  static Ownership ownership;
+  constexpr std::uintptr_t kKept = 2000;
+  make(1, 1, 1500);
+  ASSERT_EQ(arena_.add(kKept, 100), Status::kOk);
+  ASSERT_EQ(arena_.allocate_constrained(100, {.min = kKept}), kKept);
+  test::on_each_hart(test::harts(), [&](unsigned hart) {
+    if (hart != 0) return churn(arena_, ownership, hart);
+    for (unsigned round = 0; round < 100; ++round) {
+      ArenaWalk walk(arena_);
+      Segment segment;
+      std::uintptr_t position = 0;
+      unsigned kept = 0;
+      while (walk.next(segment)) {
+        if (segment.kind == TagKind::kSpan) continue;
+        EXPECT_GE(segment.start, position);
+        position = segment.start + segment.size;
+        kept += segment.start == kKept && segment.kind == TagKind::kAllocated;
+      }
+      EXPECT_EQ(kept, 1U);
+      RegistryCursor<Arena> arenas;
+      EXPECT_EQ(arenas.find("test"), &arena_);
+      EXPECT_EQ(arena_.locate(kKept + 50, segment), Status::kOk);
+    }
+  });
+  EXPECT_EQ(ownership.conflicts(), 0U);
+  EXPECT_EQ(arena_.free_constrained(kKept, 100), Status::kOk);
+}
+
+TEST_F(ArenaHarts, creating_and_destroying_on_all_harts_leaks_nothing) {
+  make(16, 16, 4096);
+  test::on_each_hart(test::harts(), [&](unsigned hart) {
+    const char* const names[kMaxHarts] = {"a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7"};
+    for (unsigned round = 0; round < 200; ++round) {
+      Arena own;
+      Arena same;
+      EXPECT_EQ(own.initialize({.name = names[hart % kMaxHarts], .quantum = 4, .source = &arena_}), Status::kOk);
+      EXPECT_EQ(same.initialize({.name = names[hart % kMaxHarts]}), Status::kDuplicate);
+      const std::uintptr_t start = own.allocate(100);
+      EXPECT_NE(start, 0U);
+      EXPECT_EQ(own.free(start, 100), Status::kOk);
+      EXPECT_EQ(own.destroy(), Status::kOk);
+    }
+  });
+  EXPECT_EQ(arena_.stats().free, 4096U);
+}
+
+}  // namespace
+}  // namespace qm
