@@ -32,12 +32,10 @@ constexpr std::array<std::uint8_t, kMaxClassBytes / 16 + 1> kClassOf = [] {
 constexpr unsigned class_of(std::size_t size) { return kClassOf[(size + 15) / 16]; }
 
 std::array<std::atomic<Cache*>, kClasses> classes;
-alignas(Arena) std::byte large_storage[sizeof(Arena)];
+constinit Arena large;  // `kheap`
 std::atomic<std::uint32_t>* large_pages = nullptr;  // a bit a page of [low, high): in a span of `kheap`
 std::uintptr_t memory_low = 0;
 std::uintptr_t memory_high = 0;
-
-Arena& large() noexcept { return *std::launder(reinterpret_cast<Arena*>(large_storage)); }
 
 void mark_pages(std::uintptr_t start, std::size_t size, bool is_large) noexcept {
   for (std::uintptr_t page = (start - memory_low) / kPage; page < (start + size - memory_low) / kPage; ++page) {
@@ -94,7 +92,7 @@ void* allocate_large(std::size_t alignment, std::size_t size, Effort effort) noe
   constraint.align = alignment;
   const bool plain = alignment <= kLargeQuantum;
   const auto attempt = [&] {
-    return plain ? large().allocate(size) : large().allocate_constrained(size, constraint, Fit::kInstant);
+    return plain ? large.allocate(size) : large.allocate_constrained(size, constraint, Fit::kInstant);
   };
   std::uintptr_t start = attempt();
   if (start == 0 && effort != Effort::kAtomic && size < memory_high - memory_low && hal::may_wait()) {
@@ -128,7 +126,7 @@ Status initialize(std::uintptr_t low, std::uintptr_t high) noexcept {
   config.import = import_span;
   config.release = release_span;
   config.minimum_import = kLargeImport;
-  return (new (large_storage) Arena)->initialize(config);
+  return (new (&large) Arena)->initialize(config);
 }
 
 void shutdown() noexcept { large_pages = nullptr; }
@@ -163,7 +161,7 @@ void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept {
 std::size_t usable_size(const void* block) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(block);
   if (block == nullptr || address < memory_low || address >= memory_high) return 0;
-  return is_large(address) ? large().size_of(address) : cache_of(block)->object_size();
+  return is_large(address) ? large.size_of(address) : cache_of(block)->object_size();
 }
 
 void* reallocate(void* block, std::size_t size) noexcept {
@@ -171,7 +169,7 @@ void* reallocate(void* block, std::size_t size) noexcept {
   const std::size_t old = usable_size(block);
   const auto address = reinterpret_cast<std::uintptr_t>(block);
   if (is_large(address)) {
-    if (size > kMaxClassBytes && large().resize_in_place(address, old, size) == Status::kOk) return block;
+    if (size > kMaxClassBytes && large.resize_in_place(address, old, size) == Status::kOk) return block;
   } else if (size <= kMaxClassBytes && class_bytes(size == 0 ? 0 : class_of(size)) == old) {
     return block;
   }
@@ -187,7 +185,7 @@ void free(void* block) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(block);
   if (address < memory_low || address >= memory_high) hal::Port::fatal("heap: free of an address that is not memory");
   if (!is_large(address)) return cache_of(block)->free(block);
-  if (large().free(address) != Status::kOk) hal::Port::fatal("heap: free of an address that is not a block");
+  if (large.free(address) != Status::kOk) hal::Port::fatal("heap: free of an address that is not a block");
 }
 
 void free_sized(void* block, std::size_t size) noexcept {

@@ -79,8 +79,8 @@ namespace {
 
 bool ready = false;
 InternalCaches caches;
-alignas(Arena) std::byte base_storage[sizeof(Arena)];
-alignas(Arena) std::byte page_storage[sizeof(Arena)];
+constinit Arena base;
+constinit Arena pages;
 
 }  // namespace
 
@@ -93,24 +93,25 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept 
   boundary_tags_initialize(reinterpret_cast<void*>(first), kPage);
   ArenaConfig config;
   config.name = "base";
-  Arena* base = new (base_storage) Arena;
-  Status status = base->initialize(config);
+  new (&base) Arena;  // anew: shutdown() has left it as it was
+  new (&pages) Arena;
+  Status status = base.initialize(config);
   std::uintptr_t low = first;
   std::uintptr_t high = 0;
   for (std::size_t i = 0; i < memory.size() && status == Status::kOk; ++i) {
     const std::uintptr_t start = i == 0 ? first + kPage : memory[i].start;
     const std::uintptr_t end = memory[i].start + memory[i].size;
-    status = base->add(start, end - start);
-    if (i == 0) boundary_tags_set_root(*base);
+    status = base.add(start, end - start);
+    if (i == 0) boundary_tags_set_root(base);
     if (start < low) low = start;
     if (end > high) high = end;
   }
   if (status == Status::kOk) status = caches.initialize(harts);
   if (status == Status::kOk) {
     config.name = "kpages";
-    config.source = base;
+    config.source = &base;
     config.quantum_cache_max = kQuantumCacheMax;
-    status = (new (page_storage) Arena)->initialize(config);
+    status = pages.initialize(config);
   }
   if (status == Status::kOk) status = heap::initialize(low, high);
   ready = status == Status::kOk;
@@ -124,8 +125,8 @@ void shutdown() noexcept {
   set_observer(nullptr);
 }
 
-Arena& base_arena() noexcept { return *std::launder(reinterpret_cast<Arena*>(base_storage)); }
-Arena& page_arena() noexcept { return *std::launder(reinterpret_cast<Arena*>(page_storage)); }
+Arena& base_arena() noexcept { return base; }
+Arena& page_arena() noexcept { return pages; }
 unsigned hart_count() noexcept { return caches.harts(); }
 
 void attach_hart(unsigned hart) noexcept {

@@ -27,15 +27,15 @@ const Workload* find_workload(std::string_view name) noexcept {
 }
 
 unsigned WorkloadRun::participants() const noexcept {
-  unsigned count = 0;
-  for (hal::HartMask rest = harts; rest != 0; rest &= rest - 1) ++count;
-  return count;
+  unsigned all = 0;
+  for (hal::HartMask rest = harts; rest != 0; rest &= rest - 1) ++all;
+  return all;
 }
 
 unsigned WorkloadRun::place(unsigned hart) const noexcept {
-  unsigned count = 0;
-  for (hal::HartMask rest = harts & (bit(hart) - 1); rest != 0; rest &= rest - 1) ++count;
-  return count;
+  unsigned before = 0;
+  for (hal::HartMask rest = harts & (bit(hart) - 1); rest != 0; rest &= rest - 1) ++before;
+  return before;
 }
 
 unsigned WorkloadRun::hart_at(unsigned wanted) const noexcept {

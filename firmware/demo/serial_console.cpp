@@ -1,0 +1,116 @@
+#include "serial_console.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <qm/cache.hpp>
+#include <qm/console/console.hpp>
+#include <qm/firmware/console_io.hpp>
+#include <qm/firmware/symbols.hpp>
+#include <qm/firmware/task.hpp>
+
+#include "version.hpp"
+#include "workload.hpp"
+
+namespace qm::demo {
+namespace {
+
+class SerialTerminal final : public console::Terminal {
+ public:
+  void write(std::string_view bytes) noexcept override {
+    const firmware::ConsoleOwner line;
+    line.write(bytes);
+  }
+  std::size_t read(std::span<char> bytes) noexcept override { return firmware::console_read(bytes); }
+  std::size_t take_lost() noexcept override {
+    const std::uint32_t lost = firmware::console_lost();
+    const std::uint32_t fresh = lost - lost_;
+    lost_ = lost;
+    return fresh;
+  }
+  void yield() noexcept override { firmware::yield(); }
+
+ private:
+  std::uint32_t lost_ = 0;
+};
+
+bool resolve(std::uintptr_t address, console::Symbol& symbol) noexcept {
+  static firmware::SymbolName found;  // one console, one task
+  if (!firmware::symbol(address, found)) return false;
+  symbol = {found.name(), found.offset, found.size};
+  return true;
+}
+
+console::Console* the_console = nullptr;
+
+/// Text for a notice, built where nothing may be printed directly.
+class NoticeText {
+ public:
+  explicit NoticeText(console::Console& console) noexcept
+      : out_(buffer_, console::Output::Target::kFrames,
+             [](void* to, std::string_view text) noexcept { static_cast<console::Console*>(to)->notify(text); }, &console) {}
+  ~NoticeText() { out_.flush(); }
+  NoticeText(const NoticeText&) = delete;
+  NoticeText& operator=(const NoticeText&) = delete;
+  [[nodiscard]] console::Output& out() noexcept { return out_; }
+
+ private:
+  std::array<char, 160> buffer_;
+  console::Output out_;
+};
+
+void report_misuse(Misuse kind, Cache& cache, void* object) noexcept {
+  if (the_console == nullptr) return;
+  const char* what = kind == Misuse::kDoubleFree ? "is free already" : kind == Misuse::kNull ? "is null" : "is none of its objects";
+  NoticeText notice(*the_console);
+  notice.out().print("warning: free to {}: {} {}\n", cache.name(), console::Address{reinterpret_cast<std::uintptr_t>(object)}, what);
+}
+
+void warn_of_options(console::Console& console, std::string_view bootargs) noexcept {
+  const console::BootOptions options = console::parse_boot_options(bootargs);
+  for (std::size_t i = 0; i < std::min(options.rejected_count, console::BootOptions::kMaxRejected); ++i) {
+    NoticeText notice(console);
+    notice.out().print("warning: boot option {} {}\n", options.rejected[i].option, console::describe(options.rejected[i].reason));
+  }
+}
+
+std::string_view build_id_text(std::span<const std::uint8_t> id) noexcept {
+  static std::array<char, 40> text;
+  std::size_t length = 0;
+  for (const std::uint8_t byte : id) {
+    if (length + 2 > text.size()) break;
+    text[length++] = "0123456789abcdef"[byte >> 4];
+    text[length++] = "0123456789abcdef"[byte & 15];
+  }
+  return {text.data(), length};
+}
+
+}  // namespace
+
+void run_console(const firmware::BootInfo& info) noexcept {
+  static SerialTerminal terminal;
+  console::ConsoleConfig config;
+  config.version = kVersion;
+  config.build_id = build_id_text(info.build_id);
+  config.harts = info.hart_count;
+  config.ram_bytes = info.ram_bytes;
+  config.resolver = resolve;
+  static console::Console console(terminal, config);
+  the_console = &console;
+  set_misuse_handler(report_misuse);
+  console.start();
+  warn_of_options(console, info.bootargs);
+  const std::uint64_t poll_ticks = hal::Port::tick_rate() / 10;
+  for (;;) {
+    const std::uint32_t seen = firmware::console_input().sequence();
+    while (WorkloadRun* run = WorkloadRunner::finished()) {
+      NoticeText notice(console);
+      WorkloadRunner::finish(*run, notice.out());
+    }
+    if (console.poll()) continue;
+    firmware::wait_event(firmware::console_input(), seen,
+                         console.needs_poll() ? hal::Port::ticks() + poll_ticks : firmware::kForever);
+  }
+}
+
+}  // namespace qm::demo

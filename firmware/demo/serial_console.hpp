@@ -1,0 +1,12 @@
+#pragma once
+/// The console on the serial line: the task that reads, runs commands, and prints what workloads say at their end.
+
+#include <qm/console/boot_options.hpp>
+#include <qm/firmware/boot.hpp>
+
+namespace qm::demo {
+
+/// Runs the console for ever. Context: a task of hart 0.
+[[noreturn]] void run_console(const firmware::BootInfo& info) noexcept;
+
+}  // namespace qm::demo
