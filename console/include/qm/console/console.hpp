@@ -1,0 +1,199 @@
+#pragma once
+/// The console: bytes of a line in, bytes out. Text for people and frames for programs share the line (docs/protocol.md).
+///
+///     Terminal::read ─▶ feed() ─▶ demultiplexer ─┬─ text ──▶ receive ring ─▶ line editor ─┬─▶ dispatch ─▶ command
+///     (or the embedder calls feed())             ├─ Ctrl-C while a command runs: abort    │
+///                                                ├─ request ──▶ one may wait ─────────────┘
+///                                                └─ hello, broken frame: answered at once
+///
+/// Invariants
+///  1. One command at a time. What arrives while it runs waits: text in the receive ring, one request beside it; they are taken
+///     in the order of their arrival.
+///  2. Input is taken in, frames are answered and Ctrl-C is seen whenever a command yields, not only between commands.
+///  3. Ctrl-C aborts the running command and drops the text typed before it, as a terminal's driver does; never a request.
+///  4. A line of which a byte was lost is not run: what came of it is erased.
+///  5. Nothing is allocated; no lock is held while a command runs.
+///
+/// Context: all functions but notify() belong to one task. The task yields through Terminal::yield(), which must not call the
+/// console but feed() and notify().
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <qm/console/command.hpp>
+#include <qm/console/line_editor.hpp>
+#include <qm/console/notices.hpp>
+#include <qm/console/output.hpp>
+#include <qm/wire/demultiplexer.hpp>
+#include <qm/wire/frame.hpp>
+
+namespace qm::console {
+
+/// What the embedder supplies.
+class Terminal {
+ public:
+  /// Sends @p bytes before it returns, or queues them. The bytes of one call - a line, a frame - stay together on the line.
+  /// Must not call the console.
+  virtual void write(std::string_view bytes) noexcept = 0;
+
+  /// Takes up to bytes.size() received bytes, without waiting. @returns how many. Not needed where feed() is called.
+  virtual std::size_t read(std::span<char> bytes) noexcept {
+    (void)bytes;
+    return 0;
+  }
+
+  /// @returns how many bytes the driver had to drop since the last call, all of them after those that read() has returned.
+  virtual std::size_t take_lost() noexcept { return 0; }
+
+  /// Lets other tasks of this hart run for a while. Called between the lines of a report.
+  virtual void yield() noexcept {}
+
+  /// A time that never goes back. The default asks the port.
+  virtual std::uint64_t milliseconds() noexcept;
+
+ protected:
+  ~Terminal() = default;
+};
+
+/// A function of the image, around an address.
+struct Symbol {
+  std::string_view name;
+  std::size_t offset = 0;  ///< of the address in the function
+  std::size_t size = 0;    ///< of the function; 0: not known
+};
+
+/// Finds the function that contains @p address. @returns false if none is known. Must not allocate.
+using SymbolResolver = bool (*)(std::uintptr_t address, Symbol& symbol) noexcept;
+
+/// Offers the names of the firmware's workloads to completion.
+using Completer = void (*)(Completion& completion) noexcept;
+
+struct ConsoleConfig {
+  std::string_view version;
+  std::string_view build_id;
+  unsigned harts = 1;
+  std::uint64_t ram_bytes = 0;
+  SymbolResolver resolver = nullptr;  ///< null: addresses have no names
+};
+
+/// Number of the contract of the text formats: console.md's, raised when a fixed part changes.
+inline constexpr unsigned kFormats = 1;
+
+class Console {
+ public:
+  static constexpr std::size_t kReceiveBytes = 1024;
+  static constexpr std::size_t kOutputPayload = 512;       ///< of an output frame
+  static constexpr std::uint64_t kOutputDelayMs = 100;     ///< how long output for a program may wait for more
+
+  explicit Console(Terminal& terminal, const ConsoleConfig& config) noexcept;
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  /// Prints the banner and the first prompt. Once, before poll().
+  void start() noexcept;
+
+  /// Takes in what came over the line. May be called by Terminal::yield(), while a command runs.
+  void feed(std::span<const char> bytes) noexcept;
+
+  /// Does everything there is to do: reads the terminal, edits, runs the commands that are complete, prints notices.
+  /// @returns whether there was anything. To be called when bytes have come, after notify(), and at least every 200 ms while
+  ///          needs_poll().
+  bool poll() noexcept;
+
+  /// Whether time alone may give poll() something to do.
+  [[nodiscard]] bool needs_poll() const noexcept { return demultiplexer_.waiting(); }
+
+  /// Has @p text printed on lines of its own as soon as that disturbs nothing; a final line end may be left out.
+  /// @returns false, and the notice is counted as lost, if there is no room.
+  /// Context: any hart, any interrupt level.
+  bool notify(std::string_view text) noexcept { return notices_.add(text); }
+
+  [[nodiscard]] const ConsoleConfig& config() const noexcept { return config_; }
+  [[nodiscard]] ConsoleConfig& config() noexcept { return config_; }
+  /// The function around @p address; false where none is known.
+  [[nodiscard]] bool resolve(std::uintptr_t address, Symbol& symbol) const noexcept {
+    return config_.resolver != nullptr && config_.resolver(address, symbol);
+  }
+  /// Prints the banner line: name, version, build, harts, memory, formats.
+  void print_banner(Output& out) const noexcept;
+
+  /// For waits that cannot yield, such as a round over the harts: takes input in and tells whether Ctrl-C was seen. Fits
+  /// hal::AbortTest. Refers to the console that runs a command; false while none does.
+  [[nodiscard]] static bool abort_requested() noexcept;
+
+ private:
+  friend class Invocation;
+
+  // input
+  void pump() noexcept;
+  void take(const wire::Demultiplexer::Step& step) noexcept;
+  void take_text(std::uint8_t byte) noexcept;
+  void take_frame(const wire::Frame& frame) noexcept;
+  void take_request(const wire::Frame& frame) noexcept;
+  void take_broken(wire::Broken reason) noexcept;
+  void lose(std::size_t bytes) noexcept;
+  bool ring_push(std::uint8_t byte, std::uint32_t reserve) noexcept;
+  [[nodiscard]] bool ring_empty() const noexcept { return ring_head_ == ring_tail_; }
+  bool ring_drop_through_abort() noexcept;
+
+  // work
+  bool step() noexcept;
+  void edit(std::uint8_t byte) noexcept;
+  void complete(bool list) noexcept;
+  void offer_candidates(Completion& completion) noexcept;
+  void run_typed(std::string_view line) noexcept;
+  void run_request() noexcept;
+  CommandStatus dispatch(std::string_view line, Output& out) noexcept;
+  bool yield_for(Output& out) noexcept;
+  void answer_for(CommandStatus status) noexcept;
+  bool print_notices() noexcept;
+  void report_lost() noexcept;
+
+  // output
+  void send_frame(wire::FrameType type, std::uint32_t request, std::span<const std::uint8_t> payload) noexcept;
+  void send_status(CommandStatus status) noexcept;
+  void send_error(wire::ProtocolError error, std::uint32_t request, std::string_view text) noexcept;
+  void send_hello(std::uint32_t request) noexcept;
+  static void write_text(void* console, std::string_view bytes) noexcept;
+  static void write_output_frame(void* console, std::string_view bytes) noexcept;
+
+  Terminal& terminal_;
+  ConsoleConfig config_;
+
+  std::array<std::uint8_t, wire::Demultiplexer::buffer_bytes(kMaxLine)> frame_in_{};
+  wire::Demultiplexer demultiplexer_;
+  std::uint64_t last_byte_ms_ = 0;
+
+  std::array<std::uint8_t, kReceiveBytes> ring_;
+  std::uint32_t ring_head_ = 0;  // free-running
+  std::uint32_t ring_tail_ = 0;
+  std::size_t lost_ = 0;         // bytes not yet reported
+  bool losing_ = false;          // dropping up to the next line end
+  bool clean_since_loss_ = true; // nothing of a line is in the ring since the last erasing mark
+
+  std::array<char, kMaxLine> request_line_;
+  std::size_t request_length_ = 0;
+  std::uint32_t request_ = 0;
+  std::uint32_t request_position_ = 0;  // in the ring: the text before it came first
+  bool request_waits_ = false;
+
+  std::array<char, 160> text_buffer_;
+  Output text_;
+  LineEditor editor_;
+  Notices notices_;
+  bool prompt_shown_ = false;
+
+  bool running_ = false;
+  bool abort_ = false;
+  bool answering_ = false;  // the running command is a request that has no status yet
+  std::uint32_t running_request_ = 0;
+  std::uint64_t output_since_ms_ = 0;
+  std::array<char, kOutputPayload> output_buffer_;
+  std::array<char, wire::armoured_size(kOutputPayload)> frame_out_;
+  std::uint16_t sequence_ = 0;
+};
+
+}  // namespace qm::console

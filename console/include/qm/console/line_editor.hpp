@@ -1,0 +1,123 @@
+#pragma once
+/// The line editor: bytes of a terminal in, lines out, echo on the way.
+///
+///     prompt | view: kViewColumns characters of the line from view_ on | rest of the terminal's row
+///              ^ the cursor stands at cursor_ - view_
+///
+/// Invariants
+///  1. The line fits one row of an 80-column terminal: a longer one scrolls sideways. So nothing depends on the terminal's real
+///     width, nor on a change of it, and the cursor never has to go up a row.
+///  2. Typing at the end of a line that fits echoes each character and nothing else.
+///  3. The prompt is written once for each line, and again after text that arrived asynchronously; scrolling and recall move
+///     the cursor relative to where it is.
+///  4. Nothing is taken into the line past its limit; what is too much is counted, so that backspace can take it back. The
+///     line as a whole is refused at its end.
+///  5. A byte that is no printable ASCII stands in the line as kUnprintable and matches no name. Control characters without a
+///     meaning are ignored.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <qm/console/output.hpp>
+#include <qm/wire/frame.hpp>
+
+namespace qm::console {
+
+inline constexpr std::string_view kPrompt = "qm> ";
+inline constexpr std::size_t kMaxLine = wire::kMaxCommandBytes;
+inline constexpr char kUnprintable = '\x7f';
+
+/// The last lines that were entered.
+class History {
+ public:
+  static constexpr std::size_t kLines = 16;
+  /// Remembers @p line unless it is blank or the same as the last.
+  void add(std::string_view line) noexcept;
+  /// The line @p age steps back, 0 for the last; empty if there is none.
+  [[nodiscard]] std::string_view operator[](std::size_t age) const noexcept;
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
+
+ private:
+  char lines_[kLines][kMaxLine];
+  std::uint8_t lengths_[kLines] = {};
+  std::size_t next_ = 0;
+  std::size_t count_ = 0;
+};
+
+class LineEditor {
+ public:
+  static constexpr std::size_t kViewColumns = 79 - kPrompt.size();
+
+  enum class Event : std::uint8_t {
+    kNone,
+    kLine,       ///< line() is entered
+    kTooLong,    ///< a line is entered that was longer than kMaxLine; line() is empty
+    kAbandoned,  ///< Ctrl-C
+    kComplete,   ///< Tab; after insert() or list_shown()
+    kList,       ///< Tab again, with nothing in between
+  };
+
+  /// @param[in] echo where echo goes; flushed by the owner.
+  explicit LineEditor(Output& echo) noexcept : echo_(echo) {}
+  LineEditor(const LineEditor&) = delete;
+  LineEditor& operator=(const LineEditor&) = delete;
+
+  /// Takes the next byte. After kLine, kTooLong and kAbandoned the terminal stands at the start of a row, and next_line()
+  /// is due. Complexity: O(line). Context: one caller at a time.
+  [[nodiscard]] Event push(std::uint8_t byte) noexcept;
+
+  /// Empties the line and writes the prompt.
+  void next_line() noexcept;
+
+  /// Writes prompt and line as they are, from the start of a row.
+  void redraw() noexcept;
+
+  /// Empties the line without a trace on the terminal but the one that erases it.
+  void kill_line() noexcept;
+
+  /// Puts @p text in at the cursor, as far as the line's limit allows.
+  void insert(std::string_view text) noexcept;
+
+  [[nodiscard]] std::string_view line() const noexcept { return {line_, length_}; }
+  /// What stands before the cursor.
+  [[nodiscard]] std::string_view before_cursor() const noexcept { return {line_, cursor_}; }
+  [[nodiscard]] std::size_t excess() const noexcept { return excess_; }
+
+ private:
+  enum class Escape : std::uint8_t { kNone, kEscape, kSequence };
+
+  Event control(std::uint8_t byte) noexcept;
+  void escape_sequence(std::uint8_t byte) noexcept;
+  void key(char final, unsigned parameter) noexcept;
+  Event end_line() noexcept;
+  void insert_character(char c) noexcept;
+  void erase(std::size_t from, std::size_t to) noexcept;
+  void move_to(std::size_t cursor) noexcept;
+  void recall(std::size_t age) noexcept;
+  void replace(std::string_view text) noexcept;
+  void erase_word() noexcept;
+
+  [[nodiscard]] std::size_t column() const noexcept { return cursor_ - view_; }
+  void move_left(std::size_t columns) noexcept;
+  void show(char c) noexcept;
+  std::size_t choose_view() noexcept;
+  void draw_from(std::size_t old_column) noexcept;
+
+  Output& echo_;
+  History history_;
+  char line_[kMaxLine];
+  char stash_[kMaxLine];  // what was being typed when recall began
+  std::size_t length_ = 0;
+  std::size_t stash_length_ = 0;
+  std::size_t cursor_ = 0;
+  std::size_t view_ = 0;
+  std::size_t excess_ = 0;
+  std::size_t recalled_ = 0;  // 0: the line being typed; else history_[recalled_ - 1]
+  unsigned parameter_ = 0;
+  Escape escape_ = Escape::kNone;
+  bool after_cr_ = false;
+  bool after_tab_ = false;
+};
+
+}  // namespace qm::console

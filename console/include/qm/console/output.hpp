@@ -1,0 +1,135 @@
+#pragma once
+/// Text without allocation and without a libc: a typed formatter that fills a buffer and hands it on.
+///
+///     print("{:<20}: {:>8} bytes at {}\n", name, size, Address{start})
+///
+///     placeholder   {}  {:15}  {:<15}  {:02}  {:x}  {:016x}
+///                       |      |       |      |     width, filled with zeroes, hexadecimal
+///                       |      |       |      hexadecimal without 0x
+///                       |      |       width, filled with zeroes
+///                       |      width, to the left
+///                       width, to the right; a longer text is not cut
+///
+/// Invariants
+///  1. What comes out is printable ASCII, tabs and line ends: any other byte becomes `?`. So names, symbols and what a user
+///     typed can be printed as they are. raw() alone is exempt.
+///  2. For a terminal each line is handed on whole when it ends, in one call, unless it is longer than the buffer.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include <qm/console/text.hpp>
+
+namespace qm::console {
+
+/// Prints as 0x and all digits of a machine word: 16 on RV64, 8 on RV32.
+struct Address {
+  std::uintptr_t value = 0;
+};
+
+/// One argument of print().
+class Argument {
+ public:
+  enum class Kind : std::uint8_t { kUnsigned, kSigned, kText, kAddress };
+
+  template <class T>
+    requires std::integral<T> && (!std::same_as<T, bool>) && (!std::same_as<T, char>)
+  constexpr Argument(T value) noexcept  // NOLINT: implicit by design
+      : number_(static_cast<std::uint64_t>(value)), kind_(std::signed_integral<T> ? Kind::kSigned : Kind::kUnsigned) {}
+  constexpr Argument(std::string_view text) noexcept : text_(text), kind_(Kind::kText) {}  // NOLINT
+  constexpr Argument(const char* text) noexcept                                             // NOLINT
+      : Argument(text == nullptr ? std::string_view("(null)") : from_c(text)) {}
+  constexpr Argument(Address address) noexcept : number_(address.value), kind_(Kind::kAddress) {}  // NOLINT
+
+  [[nodiscard]] constexpr Kind kind() const noexcept { return kind_; }
+  [[nodiscard]] constexpr std::uint64_t number() const noexcept { return number_; }
+  [[nodiscard]] constexpr std::string_view text() const noexcept { return text_; }
+
+ private:
+  std::uint64_t number_ = 0;
+  std::string_view text_;
+  Kind kind_;
+};
+
+namespace detail {
+/// Not constexpr: a call to it in a constant expression is the compiler's error message.
+void format_and_arguments_disagree();
+}  // namespace detail
+
+/// A format whose placeholders have been counted at compile time.
+template <class... Arguments>
+class Format {
+ public:
+  consteval Format(const char* text) : text_(from_c(text)) {  // NOLINT: implicit by design
+    std::size_t placeholders = 0;
+    for (const char c : text_) placeholders += c == '{' ? 1 : 0;
+    if (placeholders != sizeof...(Arguments)) detail::format_and_arguments_disagree();
+  }
+  [[nodiscard]] constexpr std::string_view text() const noexcept { return text_; }
+
+ private:
+  std::string_view text_;
+};
+
+/// Where a command's text goes. One owner at a time; any context in which the sink may be called.
+class Output {
+ public:
+  using Sink = void (*)(void* context, std::string_view bytes) noexcept;
+  enum class Target : std::uint8_t {
+    kTerminal,  ///< lines end in CR LF, each handed on when it ends
+    kFrames,    ///< lines end in LF, handed on when the buffer is full and by flush()
+  };
+
+  /// @param[in] buffer at least 2 bytes; the caller's, for as long as this lives.
+  Output(std::span<char> buffer, Target target, Sink sink, void* context) noexcept
+      : buffer_(buffer), sink_(sink), context_(context), target_(target) {}
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  void put(char c) noexcept;
+  void text(std::string_view text) noexcept {
+    for (const char c : text) put(c);
+  }
+  void repeat(char c, std::size_t count) noexcept {
+    while (count-- != 0) put(c);
+  }
+
+  /// Prints @p format with its placeholders filled; see the head of this file.
+  template <class... Arguments>
+  void print(Format<std::type_identity_t<Arguments>...> format, const Arguments&... arguments) noexcept {
+    if constexpr (sizeof...(Arguments) == 0) {
+      text(format.text());
+    } else {
+      const Argument list[] = {Argument(arguments)...};
+      vprint(format.text(), list);
+    }
+  }
+  void vprint(std::string_view format, std::span<const Argument> arguments) noexcept;
+
+  /// Passes @p bytes on as they are: echo and cursor movement. In one call, unless they are more than the buffer takes.
+  void raw(std::string_view bytes) noexcept;
+
+  /// Hands on what the buffer holds.
+  void flush() noexcept;
+
+  [[nodiscard]] bool empty() const noexcept { return used_ == 0; }
+  /// Whether the next character begins a line.
+  [[nodiscard]] bool at_line_start() const noexcept { return column_ == 0; }
+  [[nodiscard]] std::size_t column() const noexcept { return column_; }
+
+ private:
+  void append(char c) noexcept;
+
+  std::span<char> buffer_;
+  std::size_t used_ = 0;
+  std::size_t column_ = 0;
+  Sink sink_;
+  void* context_;
+  Target target_;
+};
+
+}  // namespace qm::console

@@ -1,0 +1,72 @@
+#pragma once
+/// The words of a command line, the numbers in them, and name patterns.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <qm/console/text.hpp>
+
+namespace qm::console {
+
+/// The words of a line: what spaces and tabs separate. Points into the line.
+class Words {
+ public:
+  static constexpr std::size_t kMax = 32;
+
+  constexpr Words() noexcept = default;
+  /// Splits @p line. Words past kMax are counted, and otherwise not kept.
+  constexpr explicit Words(std::string_view line) noexcept {
+    std::size_t at = 0;
+    while (true) {
+      while (at < line.size() && is_blank(line[at])) ++at;
+      if (at == line.size()) return;
+      const std::size_t start = at;
+      while (at < line.size() && !is_blank(line[at])) ++at;
+      if (count_ < kMax) words_[count_] = part(line, start, at - start);
+      ++count_;
+    }
+  }
+
+  [[nodiscard]] constexpr std::size_t size() const noexcept { return count_; }
+  [[nodiscard]] constexpr bool empty() const noexcept { return count_ == 0; }
+  /// Word @p index; empty if there is none.
+  [[nodiscard]] constexpr std::string_view operator[](std::size_t index) const noexcept {
+    return index < count_ && index < kMax ? words_[index] : std::string_view();
+  }
+
+  static constexpr bool is_blank(char c) noexcept { return c == ' ' || c == '\t'; }
+
+ private:
+  std::string_view words_[kMax];
+  std::size_t count_ = 0;
+};
+
+/// How reading a number went.
+enum class Number : std::uint8_t {
+  kOk,
+  kMalformed,  ///< not a number, or an unknown suffix
+  kTooLarge,   ///< above the limit
+};
+
+/// Reads a decimal or 0x hexadecimal number.
+/// @param[in]  limit the largest value taken.
+/// @param[out] value set iff kOk is returned.
+[[nodiscard]] Number parse_number(std::string_view text, std::uint64_t limit, std::uint64_t& value) noexcept;
+
+/// As parse_number(), with an optional suffix K, M or G (1024, 1024^2, 1024^3; upper or lower case).
+[[nodiscard]] Number parse_size(std::string_view text, std::uint64_t limit, std::uint64_t& value) noexcept;
+
+/// @returns whether @p text has a `*` or a `?`, and so stands for any number of names.
+[[nodiscard]] constexpr bool is_glob(std::string_view text) noexcept {
+  return find(text, '*') != kNowhere || find(text, '?') != kNowhere;
+}
+
+/// Matches @p name with @p glob, in which `*` stands for any characters and `?` for one.
+/// Complexity: O(glob x name) at most. Context: any.
+[[nodiscard]] bool matches(std::string_view glob, std::string_view name) noexcept;
+
+/// Takes the next item off a list separated by commas. @returns it; empty at the end or for an empty item.
+[[nodiscard]] std::string_view next_item(std::string_view& list) noexcept;
+
+}  // namespace qm::console

@@ -1,0 +1,38 @@
+#include <qm/console/command.hpp>
+
+#include "commands/commands.hpp"
+
+namespace qm::console {
+namespace {
+
+/// The console's own commands. Being in the section they are found like those of the firmware, and the section always exists.
+[[gnu::section("qm_commands"), gnu::used]] constinit const Command* const own_commands[] = {
+    &commands::help, &commands::version,
+};
+
+}  // namespace
+
+// Names that the linker gives to the start and the end of the section.
+extern "C" {
+extern const Command* const __start_qm_commands[];  // NOLINT
+extern const Command* const __stop_qm_commands[];   // NOLINT
+}
+
+const Command* CommandTable::find(std::string_view name) noexcept {
+  for (const Command* const* entry = __start_qm_commands; entry != __stop_qm_commands; ++entry) {
+    if (*entry != nullptr && (*entry)->name == name) return *entry;
+  }
+  return nullptr;
+}
+
+const Command* CommandTable::after(std::string_view name) noexcept {
+  const Command* next = nullptr;
+  for (const Command* const* entry = __start_qm_commands; entry != __stop_qm_commands; ++entry) {
+    // Alignment may leave a gap of zeroes between two objects' entries.
+    if (*entry == nullptr || (*entry)->name <= name) continue;
+    if (next == nullptr || (*entry)->name < next->name) next = *entry;
+  }
+  return next;
+}
+
+}  // namespace qm::console

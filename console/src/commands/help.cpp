@@ -1,0 +1,64 @@
+/// help and version.
+
+#include "commands.hpp"
+#include <qm/console/console.hpp>
+
+namespace qm::console::commands {
+namespace {
+
+constexpr std::size_t kUsageColumns = 34;
+
+void print_entry(Invocation& call, const Command& command) noexcept {
+  if (command.usage.size() > kUsageColumns) {
+    call.print("{}\n{:34}  {}\n", command.usage, "", command.summary);
+  } else {
+    call.print("{:<34}  {}\n", command.usage, command.summary);
+  }
+}
+
+CommandStatus run_help(Invocation& call) noexcept {
+  if (call.arguments() == 0) {
+    for (const Command* c = CommandTable::after({}); c != nullptr; c = CommandTable::after(c->name)) {
+      print_entry(call, *c);
+      if (!call.yield()) return call.aborted();
+    }
+    return call.ok();
+  }
+  const std::string_view name = call.words()[1];
+  const Command* command = CommandTable::find(name);
+  if (command == nullptr) return call.fail("unknown command \"{}\" (try help)", name);
+  print_entry(call, *command);
+  std::string_view forms = command->forms;
+  while (!forms.empty()) {
+    const std::size_t end = find(forms, '\n');
+    call.print("    {}\n", part(forms, 0, end));
+    forms = end == kNowhere ? std::string_view() : part(forms, end + 1);
+  }
+  return call.ok();
+}
+
+void complete_help(Completion& completion) noexcept {
+  if (completion.index() != 1) return;
+  for (const Command* c = CommandTable::after({}); c != nullptr; c = CommandTable::after(c->name)) completion.offer(c->name);
+}
+
+CommandStatus run_version(Invocation& call) noexcept {
+  call.console().print_banner(call.out());
+  return call.ok();
+}
+
+}  // namespace
+
+constinit const Command help = {.name = "help",
+                                .usage = "help [COMMAND]",
+                                .summary = "this list, or one command in full",
+                                .run = run_help,
+                                .max_arguments = 1,
+                                .complete = complete_help};
+
+constinit const Command version = {.name = "version",
+                                   .usage = "version",
+                                   .summary = "version, build, harts, memory, number of the formats",
+                                   .run = run_version};
+
+}  // namespace qm::console::commands

@@ -1,0 +1,225 @@
+/// The console's working half: editing, running commands, printing.
+
+#include <qm/console/console.hpp>
+
+#include <qm/console/text.hpp>
+#include <qm/hal/port.hpp>
+
+namespace qm::console {
+namespace {
+
+constexpr std::uint8_t kCtrlC = 0x03;
+
+/// The console that runs a command, for abort_requested().
+constinit Console* active = nullptr;
+
+}  // namespace
+
+std::uint64_t Terminal::milliseconds() noexcept { return hal::Port::ticks() / (hal::Port::tick_rate() / 1000); }
+
+Console::Console(Terminal& terminal, const ConsoleConfig& config) noexcept
+    : terminal_(terminal),
+      config_(config),
+      demultiplexer_(frame_in_),
+      text_(text_buffer_, Output::Target::kTerminal, &Console::write_text, this),
+      editor_(text_) {}
+
+void Console::write_text(void* console, std::string_view bytes) noexcept {
+  static_cast<Console*>(console)->terminal_.write(bytes);
+}
+
+void Console::write_output_frame(void* console, std::string_view bytes) noexcept {
+  auto& self = *static_cast<Console*>(console);
+  if (!self.answering_) return;  // the status was the last that belongs to the request
+  self.send_frame(wire::FrameType::kOutput, self.running_request_, wire::as_bytes(bytes));
+}
+
+void Console::print_banner(Output& out) const noexcept {
+  out.print("Quartermaster {} build {}, {} harts, {} MiB, formats {}\n", config_.version, config_.build_id, config_.harts,
+            config_.ram_bytes >> 20, kFormats);
+}
+
+void Console::start() noexcept {
+  print_banner(text_);
+  editor_.next_line();
+  text_.flush();
+  prompt_shown_ = true;
+}
+
+// ---- the loop -------------------------------------------------------------------------------------------------------
+
+bool Console::poll() noexcept {
+  if (running_) return false;
+  pump();
+  bool worked = print_notices();
+  while (step()) {
+    worked = true;
+    pump();
+  }
+  report_lost();
+  text_.flush();
+  return worked;
+}
+
+/// Takes the next byte or the waiting request, whichever came first. @returns false if there is neither.
+bool Console::step() noexcept {
+  // The request's place may lie behind the tail: Ctrl-C has dropped what was before it.
+  const bool request_first = static_cast<std::int32_t>(request_position_ - ring_tail_) <= 0;
+  if (request_waits_ && (request_first || ring_empty())) {
+    run_request();
+    return true;
+  }
+  if (ring_empty()) return false;
+  edit(ring_[ring_tail_++ % kReceiveBytes]);
+  return true;
+}
+
+void Console::edit(std::uint8_t byte) noexcept {
+  const LineEditor::Event event = editor_.push(byte);
+  switch (event) {
+    case LineEditor::Event::kNone: return;
+    case LineEditor::Event::kComplete:
+    case LineEditor::Event::kList: complete(event == LineEditor::Event::kList); return;
+    case LineEditor::Event::kLine:
+    case LineEditor::Event::kTooLong:
+    case LineEditor::Event::kAbandoned: break;
+  }
+  prompt_shown_ = false;
+  if (event == LineEditor::Event::kLine) run_typed(editor_.line());
+  if (event == LineEditor::Event::kTooLong) text_.print("error: line longer than {} characters\n", kMaxLine);
+  report_lost();
+  editor_.next_line();
+  prompt_shown_ = true;
+}
+
+// ---- commands -------------------------------------------------------------------------------------------------------
+
+void Console::run_typed(std::string_view line) noexcept {
+  text_.flush();
+  running_ = true;
+  abort_ = ring_drop_through_abort();
+  active = this;
+  dispatch(line, text_);
+  active = nullptr;
+  running_ = false;
+  if (!text_.at_line_start()) text_.put('\n');
+  print_notices();
+}
+
+void Console::run_request() noexcept {
+  text_.flush();
+  request_waits_ = false;
+  running_request_ = request_;
+  running_ = true;
+  answering_ = true;
+  abort_ = false;
+  active = this;
+  // A copy: another request may come and wait while this one runs.
+  const std::array<char, kMaxLine> line = request_line_;
+  Output out(output_buffer_, Output::Target::kFrames, &Console::write_output_frame, this);
+  const CommandStatus status = dispatch({line.data(), request_length_}, out);
+  out.flush();
+  if (answering_) send_status(status);
+  active = nullptr;
+  answering_ = false;
+  running_ = false;
+  // Ctrl-C was meant for the line that is being typed as well.
+  if (abort_ && !editor_.line().empty()) edit(kCtrlC);
+}
+
+CommandStatus Console::dispatch(std::string_view line, Output& out) noexcept {
+  const Words words(line);
+  if (words.empty()) return CommandStatus::kOk;
+  const Command* command = CommandTable::find(words[0]);
+  if (command == nullptr) {
+    out.print("error: unknown command \"{}\" (try help)\n", words[0]);
+    return CommandStatus::kUnknownCommand;
+  }
+  Invocation call(*this, *command, words, out);
+  const std::size_t arguments = words.size() - 1;
+  if (arguments < command->min_arguments || arguments > command->max_arguments) return call.usage();
+  return command->run(call);
+}
+
+bool Console::yield_for(Output& out) noexcept {
+  if (&out == &text_) {
+    out.flush();
+  } else if (out.empty()) {
+    output_since_ms_ = terminal_.milliseconds();
+  } else if (terminal_.milliseconds() - output_since_ms_ >= kOutputDelayMs) {
+    out.flush();
+    output_since_ms_ = terminal_.milliseconds();
+  }
+  if (&out != &text_ || out.at_line_start()) print_notices();
+  terminal_.yield();
+  pump();
+  return !abort_;
+}
+
+void Console::answer_for(CommandStatus status) noexcept {
+  if (answering_) send_status(status);
+  answering_ = false;
+}
+
+bool Console::abort_requested() noexcept {
+  if (active == nullptr) return false;
+  active->pump();
+  return active->abort_;
+}
+
+// ---- what arrives asynchronously ------------------------------------------------------------------------------------
+
+bool Console::print_notices() noexcept {
+  if (!notices_.pending()) return false;
+  if (prompt_shown_) text_.raw("\r\n");
+  char line[Notices::kMaxLine];
+  while (const std::size_t length = notices_.take(line)) text_.print("{}\n", std::string_view(line, length));
+  if (const std::uint32_t lost = notices_.take_lost(); lost > 0) text_.print("{} notices lost\n", lost);
+  if (prompt_shown_) editor_.redraw();
+  text_.flush();
+  return true;
+}
+
+/// Says what was lost, once all that was kept has been used. What comes from then on is a new line.
+void Console::report_lost() noexcept {
+  if (lost_ == 0 || !ring_empty()) return;
+  if (prompt_shown_) text_.raw("\r\n");
+  text_.print("error: {} bytes of input lost\n", lost_);
+  if (prompt_shown_) editor_.redraw();
+  lost_ = 0;
+  losing_ = false;
+}
+
+// ---- completion -----------------------------------------------------------------------------------------------------
+
+void Console::offer_candidates(Completion& completion) noexcept {
+  if (completion.index() == 0) {
+    for (const Command* c = CommandTable::after({}); c != nullptr; c = CommandTable::after(c->name)) completion.offer(c->name);
+    return;
+  }
+  const Command* command = CommandTable::find(completion.words()[0]);
+  if (command != nullptr && command->complete != nullptr) command->complete(completion);
+}
+
+void Console::complete(bool list) noexcept {
+  const std::string_view typed = editor_.before_cursor();
+  std::size_t start = typed.size();
+  while (start > 0 && !Words::is_blank(typed[start - 1])) --start;
+  const Words before(part(typed, 0, start));
+  const std::string_view prefix = part(typed, start);
+  if (list) {
+    text_.raw("\r\n");
+    Completion shown(before, prefix, &text_);
+    offer_candidates(shown);
+    if (!text_.at_line_start()) text_.put('\n');
+    editor_.redraw();
+    return;
+  }
+  Completion found(before, prefix, nullptr);
+  offer_candidates(found);
+  if (found.count() == 0) return;
+  editor_.insert(part(found.common(), prefix.size()));
+  if (found.count() == 1) editor_.insert(" ");
+}
+
+}  // namespace qm::console

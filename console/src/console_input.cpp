@@ -1,0 +1,172 @@
+/// The console's receiving half: what comes over the line is taken apart, and text waits in the receive ring.
+
+#include <cstring>
+
+#include <qm/console/console.hpp>
+#include <qm/console/text.hpp>
+
+namespace qm::console {
+namespace {
+
+constexpr std::uint8_t kCtrlC = 0x03;
+constexpr std::uint8_t kEraseLine = 0x15;  // Ctrl-U: in the ring, the mark that what precedes it is no whole line
+
+constexpr bool ends_line(std::uint8_t byte) noexcept { return byte == '\r' || byte == '\n'; }
+
+}  // namespace
+
+void Console::feed(std::span<const char> bytes) noexcept {
+  if (bytes.empty()) return;
+  for (const char c : bytes) take(demultiplexer_.push(static_cast<std::uint8_t>(c)));
+  last_byte_ms_ = terminal_.milliseconds();
+}
+
+void Console::pump() noexcept {
+  char bytes[64];
+  // Bounded, so that a line that never falls silent does not keep the console here.
+  for (std::size_t rounds = 0; rounds < kReceiveBytes / sizeof bytes; ++rounds) {
+    const std::size_t count = terminal_.read(bytes);
+    if (count == 0) break;
+    feed({bytes, count});
+  }
+  if (const std::size_t lost = terminal_.take_lost(); lost > 0) lose(lost);
+  if (demultiplexer_.waiting() && terminal_.milliseconds() - last_byte_ms_ >= wire::kSilenceMs) take(demultiplexer_.timeout());
+}
+
+void Console::take(const wire::Demultiplexer::Step& step) noexcept {
+  if (step.frame) take_frame(demultiplexer_.frame());
+  if (step.broken != wire::Broken::kNone) take_broken(step.broken);
+  for (std::uint8_t at = 0; at < step.text_count; ++at) take_text(step.text[at]);
+}
+
+// ---- text -----------------------------------------------------------------------------------------------------------
+
+/// Puts a byte in the ring if more than @p reserve bytes are free. @returns whether it did.
+bool Console::ring_push(std::uint8_t byte, std::uint32_t reserve) noexcept {
+  if (kReceiveBytes - (ring_head_ - ring_tail_) <= reserve) return false;
+  ring_[ring_head_++ % kReceiveBytes] = byte;
+  return true;
+}
+
+void Console::take_text(std::uint8_t byte) noexcept {
+  if (byte == kCtrlC && running_) {
+    abort_ = true;
+    ring_tail_ = ring_head_;
+    losing_ = false;
+    clean_since_loss_ = true;
+    return;
+  }
+  // One byte stays free for the mark that erases a line of which a byte was lost.
+  if (losing_ || !ring_push(byte, 1)) {
+    lose(1);
+    if (ends_line(byte)) losing_ = false;
+    return;
+  }
+  clean_since_loss_ = false;
+}
+
+void Console::lose(std::size_t bytes) noexcept {
+  lost_ += bytes;
+  losing_ = true;
+  if (!clean_since_loss_) clean_since_loss_ = ring_push(kEraseLine, 0);
+}
+
+/// Removes what the ring holds up to its last Ctrl-C. @returns whether there was one.
+bool Console::ring_drop_through_abort() noexcept {
+  for (std::uint32_t at = ring_head_; at != ring_tail_; --at) {
+    if (ring_[(at - 1) % kReceiveBytes] == kCtrlC) {
+      ring_tail_ = at;
+      return true;
+    }
+  }
+  return false;
+}
+
+// ---- frames ---------------------------------------------------------------------------------------------------------
+
+void Console::take_frame(const wire::Frame& frame) noexcept {
+  switch (frame.type) {
+    case wire::FrameType::kHello: {
+      // A line that is looped back returns our own hello: answering that would never end. Nor is an error answered.
+      wire::HelloPayload hello;
+      if (!wire::unpack(frame.payload, hello)) {
+        send_error(wire::ProtocolError::kMalformed, frame.request, name(wire::ProtocolError::kMalformed));
+      } else if (!starts_with(hello.text, "Quartermaster ")) {
+        send_hello(frame.request);
+      }
+      return;
+    }
+    case wire::FrameType::kRequest: take_request(frame); return;
+    case wire::FrameType::kError: return;
+    default: send_error(wire::ProtocolError::kUnknownType, frame.request, name(wire::ProtocolError::kUnknownType)); return;
+  }
+}
+
+void Console::take_request(const wire::Frame& frame) noexcept {
+  const std::string_view line = wire::as_text(frame.payload);
+  if (!wire::is_command(line) || frame.request == 0) {
+    send_error(wire::ProtocolError::kMalformed, frame.request, name(wire::ProtocolError::kMalformed));
+  } else if (request_waits_) {
+    send_error(wire::ProtocolError::kBusy, frame.request, name(wire::ProtocolError::kBusy));
+  } else {
+    std::memcpy(request_line_.data(), line.data(), line.size());
+    request_length_ = line.size();
+    request_ = frame.request;
+    request_position_ = ring_head_;
+    request_waits_ = true;
+  }
+}
+
+void Console::take_broken(wire::Broken reason) noexcept {
+  const auto& header = demultiplexer_.header();
+  if (reason == wire::Broken::kVersion) {
+    send_error(wire::ProtocolError::kVersion, header.request, name(wire::ProtocolError::kVersion));
+    return;
+  }
+  if (reason == wire::Broken::kTooLong) {
+    send_error(wire::ProtocolError::kTooLong, header.request, name(wire::ProtocolError::kTooLong));
+    return;
+  }
+  // What came since the last line end may be the rest of a frame.
+  if (reason == wire::Broken::kTail && !clean_since_loss_) clean_since_loss_ = ring_push(kEraseLine, 0);
+  send_error(wire::ProtocolError::kDamaged, 0, name(reason));
+}
+
+void Console::send_frame(wire::FrameType type, std::uint32_t request, std::span<const std::uint8_t> payload) noexcept {
+  const wire::Frame frame{.type = type, .sequence = sequence_++, .request = request, .payload = payload};
+  const std::size_t length = wire::encode(frame, frame_out_);
+  terminal_.write({frame_out_.data(), length});
+}
+
+void Console::send_status(CommandStatus status) noexcept {
+  send_frame(wire::FrameType::kStatus, running_request_, wire::pack(wire::StatusPayload{.status = status}));
+}
+
+void Console::send_error(wire::ProtocolError error, std::uint32_t request, std::string_view text) noexcept {
+  std::uint8_t payload[wire::ErrorPayload::kFixedBytes + 64];
+  send_frame(wire::FrameType::kError, request, wire::pack(wire::ErrorPayload{.error = error, .text = text}, payload));
+}
+
+void Console::send_hello(std::uint32_t request) noexcept {
+  char text[96];
+  std::size_t length = 0;
+  struct Cut {
+    char* at;
+    std::size_t* length;
+  } cut{text, &length};
+  const Output::Sink keep = [](void* context, std::string_view bytes) noexcept {
+    const Cut& into = *static_cast<Cut*>(context);
+    for (const char c : bytes) {
+      if (c != '\n' && *into.length < sizeof text) into.at[(*into.length)++] = c;
+    }
+  };
+  char buffer[32];
+  Output out(buffer, Output::Target::kFrames, keep, &cut);
+  print_banner(out);
+  out.flush();
+  const wire::HelloPayload hello{.max_payload_bytes = kMaxLine, .text = {text, length}};
+  std::uint8_t payload[wire::HelloPayload::kFixedBytes + sizeof text];
+  send_frame(wire::FrameType::kHello, request, wire::pack(hello, payload));
+}
+
+}  // namespace qm::console

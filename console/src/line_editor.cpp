@@ -1,0 +1,269 @@
+#include <qm/console/line_editor.hpp>
+
+#include <cstring>
+
+namespace qm::console {
+namespace {
+
+constexpr std::uint8_t control_key(char letter) noexcept { return static_cast<std::uint8_t>(letter & 0x1f); }
+
+constexpr std::uint8_t kBackspace = 0x08;
+constexpr std::uint8_t kDelete = 0x7f;
+constexpr std::uint8_t kEscapeByte = 0x1b;
+constexpr std::string_view kEraseToEnd = "\x1b[K";
+constexpr std::size_t kScrollStep = 20;  // columns the view moves at once
+constexpr unsigned kMaxParameter = 99;
+
+}  // namespace
+
+// ---- history --------------------------------------------------------------------------------------------------------
+
+void History::add(std::string_view line) noexcept {
+  bool blank = true;
+  for (const char c : line) blank = blank && (c == ' ' || c == '\t');
+  if (blank || line.size() > kMaxLine || line == (*this)[0]) return;
+  std::memcpy(lines_[next_], line.data(), line.size());
+  lengths_[next_] = static_cast<std::uint8_t>(line.size());
+  next_ = (next_ + 1) % kLines;
+  if (count_ < kLines) ++count_;
+}
+
+std::string_view History::operator[](std::size_t age) const noexcept {
+  if (age >= count_) return {};
+  const std::size_t index = (next_ + kLines - 1 - age) % kLines;
+  return {lines_[index], lengths_[index]};
+}
+
+// ---- bytes in -------------------------------------------------------------------------------------------------------
+
+LineEditor::Event LineEditor::push(std::uint8_t byte) noexcept {
+  const bool line_feed_of_pair = byte == '\n' && after_cr_;
+  after_cr_ = byte == '\r';
+  if (line_feed_of_pair) return Event::kNone;
+  const bool tab_again = byte == '\t' && after_tab_;
+  after_tab_ = byte == '\t';
+  if (escape_ != Escape::kNone) {
+    if (byte >= 0x20 && byte != kDelete) {
+      escape_sequence(byte);
+      return Event::kNone;
+    }
+    escape_ = Escape::kNone;
+  }
+  if (byte == '\t') return tab_again ? Event::kList : Event::kComplete;
+  if (byte < 0x20 || byte == kDelete) return control(byte);
+  insert_character(byte < kDelete ? static_cast<char>(byte) : kUnprintable);
+  return Event::kNone;
+}
+
+LineEditor::Event LineEditor::control(std::uint8_t byte) noexcept {
+  switch (byte) {
+    case '\r':
+    case '\n': return end_line();
+    case control_key('C'):
+      echo_.raw("^C\r\n");
+      length_ = cursor_ = view_ = excess_ = 0;
+      return Event::kAbandoned;
+    case kBackspace:
+    case kDelete:
+      if (excess_ > 0) {
+        --excess_;
+      } else if (cursor_ > 0) {
+        erase(cursor_ - 1, cursor_);
+      }
+      break;
+    case kEscapeByte: escape_ = Escape::kEscape; break;
+    case control_key('U'): kill_line(); break;
+    case control_key('K'): erase(cursor_, length_); break;
+    case control_key('W'): erase_word(); break;
+    case control_key('A'): move_to(0); break;
+    case control_key('E'): move_to(length_); break;
+    case control_key('B'): key('D', 0); break;
+    case control_key('F'): key('C', 0); break;
+    case control_key('P'): key('A', 0); break;
+    case control_key('N'): key('B', 0); break;
+    default: break;
+  }
+  return Event::kNone;
+}
+
+void LineEditor::escape_sequence(std::uint8_t byte) noexcept {
+  if (escape_ == Escape::kEscape) {
+    // `ESC [` and `ESC O` begin a key's sequence; any other character after ESC is a key of its own without a meaning.
+    escape_ = byte == '[' || byte == 'O' ? Escape::kSequence : Escape::kNone;
+    parameter_ = 0;
+    return;
+  }
+  if (byte >= '0' && byte <= '9') {
+    parameter_ = parameter_ * 10 + static_cast<unsigned>(byte - '0');
+    if (parameter_ > kMaxParameter) parameter_ = kMaxParameter;
+  } else if (byte >= 0x40) {
+    escape_ = Escape::kNone;
+    if (byte <= 0x7e) key(static_cast<char>(byte), parameter_);
+  }
+}
+
+void LineEditor::key(char final, unsigned parameter) noexcept {
+  switch (final) {
+    case 'A': recall(recalled_ + 1); break;
+    case 'B':
+      if (recalled_ > 0) recall(recalled_ - 1);
+      break;
+    case 'C': move_to(cursor_ < length_ ? cursor_ + 1 : cursor_); break;
+    case 'D': move_to(cursor_ > 0 ? cursor_ - 1 : 0); break;
+    case 'H': move_to(0); break;
+    case 'F': move_to(length_); break;
+    case '~':
+      if (parameter == 1 || parameter == 7) move_to(0);
+      if (parameter == 4 || parameter == 8) move_to(length_);
+      if (parameter == 3 && cursor_ < length_) erase(cursor_, cursor_ + 1);
+      break;
+    default: break;
+  }
+}
+
+LineEditor::Event LineEditor::end_line() noexcept {
+  echo_.raw("\r\n");
+  if (excess_ > 0) {
+    length_ = cursor_ = view_ = excess_ = 0;
+    return Event::kTooLong;
+  }
+  history_.add(line());
+  return Event::kLine;
+}
+
+// ---- the line -------------------------------------------------------------------------------------------------------
+
+void LineEditor::next_line() noexcept {
+  length_ = cursor_ = view_ = excess_ = recalled_ = 0;
+  redraw();
+}
+
+void LineEditor::kill_line() noexcept {
+  excess_ = 0;
+  recalled_ = 0;
+  replace({});
+}
+
+void LineEditor::insert(std::string_view text) noexcept {
+  for (const char c : text) {
+    if (length_ < kMaxLine) insert_character(c);
+  }
+}
+
+void LineEditor::insert_character(char c) noexcept {
+  if (length_ == kMaxLine) {
+    ++excess_;
+    return;
+  }
+  const std::size_t old_column = column();
+  std::memmove(line_ + cursor_ + 1, line_ + cursor_, length_ - cursor_);
+  line_[cursor_] = c;
+  ++length_;
+  ++cursor_;
+  if (cursor_ == length_ && column() <= kViewColumns) {
+    show(c);
+  } else {
+    draw_from(old_column);
+  }
+}
+
+void LineEditor::erase(std::size_t from, std::size_t to) noexcept {
+  if (from == to) return;
+  const std::size_t old_column = column();
+  const bool last_character = to == length_ && from + 1 == to && cursor_ == to && old_column > 0;
+  std::memmove(line_ + from, line_ + to, length_ - to);
+  length_ -= to - from;
+  cursor_ = from;
+  if (last_character && (view_ == 0 || column() > 0)) {
+    echo_.raw("\b \b");
+  } else {
+    draw_from(old_column);
+  }
+}
+
+void LineEditor::erase_word() noexcept {
+  std::size_t from = cursor_;
+  while (from > 0 && line_[from - 1] == ' ') --from;
+  while (from > 0 && line_[from - 1] != ' ') --from;
+  erase(from, cursor_);
+}
+
+void LineEditor::move_to(std::size_t cursor) noexcept {
+  const std::size_t old_column = column();
+  const bool in_view = cursor >= view_ && cursor - view_ <= kViewColumns && (cursor > view_ || view_ == 0);
+  const bool one_right = cursor == cursor_ + 1;
+  if (cursor == cursor_) return;
+  cursor_ = cursor;
+  if (!in_view) {
+    draw_from(old_column);
+  } else if (one_right && column() <= kViewColumns) {
+    show(line_[cursor - 1]);
+  } else if (column() < old_column) {
+    move_left(old_column - column());
+  } else {
+    for (std::size_t at = view_ + old_column; at < cursor; ++at) show(line_[at]);
+  }
+}
+
+void LineEditor::recall(std::size_t age) noexcept {
+  if (age > history_.size()) return;
+  if (recalled_ == 0) {
+    std::memcpy(stash_, line_, length_);
+    stash_length_ = length_;
+  }
+  recalled_ = age;
+  excess_ = 0;
+  replace(age == 0 ? std::string_view(stash_, stash_length_) : history_[age - 1]);
+}
+
+void LineEditor::replace(std::string_view text) noexcept {
+  const std::size_t old_column = column();
+  if (text.empty() && length_ == 0) return;
+  if (!text.empty()) std::memcpy(line_, text.data(), text.size());
+  length_ = cursor_ = text.size();
+  view_ = 0;
+  draw_from(old_column);
+}
+
+// ---- the terminal ---------------------------------------------------------------------------------------------------
+
+void LineEditor::redraw() noexcept {
+  echo_.raw(kPrompt);
+  const std::size_t end = choose_view();
+  for (std::size_t at = view_; at < end; ++at) show(line_[at]);
+  move_left(end - view_ - column());
+}
+
+void LineEditor::show(char c) noexcept {
+  const char shown = c == kUnprintable ? '?' : c;
+  echo_.raw({&shown, 1});
+}
+
+void LineEditor::move_left(std::size_t columns) noexcept {
+  if (columns == 1) {
+    echo_.raw("\b");
+  } else if (columns > 1) {
+    const char tens = static_cast<char>('0' + columns / 10);
+    const char ones = static_cast<char>('0' + columns % 10);
+    const char sequence[] = {'\x1b', '[', tens, ones, 'D'};
+    echo_.raw({sequence, sizeof sequence});
+  }
+}
+
+/// Moves the view so that the cursor is inside. @returns where it ends.
+std::size_t LineEditor::choose_view() noexcept {
+  if (cursor_ > view_ + kViewColumns) view_ = cursor_ - kViewColumns + kScrollStep;
+  if (cursor_ <= view_ && view_ > 0) view_ = cursor_ > kScrollStep ? cursor_ - kScrollStep : 0;
+  return length_ - view_ > kViewColumns ? view_ + kViewColumns : length_;
+}
+
+/// Draws the view anew; the terminal's cursor stands at @p old_column.
+void LineEditor::draw_from(std::size_t old_column) noexcept {
+  move_left(old_column);
+  const std::size_t end = choose_view();
+  for (std::size_t at = view_; at < end; ++at) show(line_[at]);
+  echo_.raw(kEraseToEnd);
+  move_left(end - view_ - column());
+}
+
+}  // namespace qm::console

@@ -1,0 +1,111 @@
+#include <qm/console/output.hpp>
+
+namespace qm::console {
+namespace {
+
+constexpr std::size_t kMaxDigits = 20;  // of 2^64 - 1
+constexpr unsigned kAddressDigits = 2 * sizeof(std::uintptr_t);
+
+struct Placeholder {
+  std::size_t width = 0;
+  bool left = false;
+  bool zeroes = false;
+  bool hex = false;
+};
+
+/// Reads what stands between `{` and `}`.
+Placeholder read_placeholder(std::string_view inside) noexcept {
+  Placeholder result;
+  for (const char c : inside) {
+    if (c == '<') {
+      result.left = true;
+    } else if (c == 'x') {
+      result.hex = true;
+    } else if (c == '0' && result.width == 0) {
+      result.zeroes = true;
+    } else if (c >= '0' && c <= '9') {
+      result.width = result.width * 10 + static_cast<std::size_t>(c - '0');
+    }
+  }
+  return result;
+}
+
+/// Writes the digits of @p value to the end of @p digits. @returns them.
+std::string_view to_digits(std::uint64_t value, unsigned base, std::span<char, kMaxDigits> digits) noexcept {
+  std::size_t at = digits.size();
+  do {
+    digits[--at] = "0123456789abcdef"[value % base];
+    value /= base;
+  } while (value != 0);
+  return {digits.data() + at, digits.size() - at};
+}
+
+void print_one(Output& out, const Argument& argument, Placeholder how) noexcept {
+  char buffer[kMaxDigits];
+  std::string_view body = argument.text();
+  bool minus = false;
+  if (argument.kind() == Argument::Kind::kAddress) {
+    out.text("0x");
+    body = to_digits(argument.number(), 16, buffer);
+    how = {.width = kAddressDigits, .zeroes = true};
+  } else if (argument.kind() != Argument::Kind::kText) {
+    std::uint64_t value = argument.number();
+    minus = argument.kind() == Argument::Kind::kSigned && static_cast<std::int64_t>(value) < 0;
+    if (minus) value = 0 - value;
+    body = to_digits(value, how.hex ? 16 : 10, buffer);
+  }
+  const std::size_t length = body.size() + (minus ? 1 : 0);
+  const std::size_t fill = how.width > length ? how.width - length : 0;
+  if (!how.left && !how.zeroes) out.repeat(' ', fill);
+  if (minus) out.put('-');
+  if (!how.left && how.zeroes) out.repeat('0', fill);
+  out.text(body);
+  if (how.left) out.repeat(' ', fill);
+}
+
+}  // namespace
+
+void Output::append(char c) noexcept {
+  if (used_ == buffer_.size()) flush();
+  buffer_[used_++] = c;
+}
+
+void Output::put(char c) noexcept {
+  if (c == '\n') {
+    if (target_ == Target::kTerminal) append('\r');
+    append('\n');
+    column_ = 0;
+    if (target_ == Target::kTerminal) flush();
+    return;
+  }
+  const bool printable = (c >= 0x20 && c <= 0x7e) || c == '\t';
+  append(printable ? c : '?');
+  ++column_;
+}
+
+void Output::vprint(std::string_view format, std::span<const Argument> arguments) noexcept {
+  std::size_t next = 0;
+  for (std::size_t at = 0; at < format.size(); ++at) {
+    if (format[at] != '{') {
+      put(format[at]);
+      continue;
+    }
+    const std::size_t end = find(format, '}', at);
+    if (end == kNowhere || next == arguments.size()) return;
+    print_one(*this, arguments[next++], read_placeholder(part(format, at + 1, end - at - 1)));
+    at = end;
+  }
+}
+
+void Output::raw(std::string_view bytes) noexcept {
+  if (bytes.size() > buffer_.size() - used_) flush();
+  for (const char c : bytes) append(c);
+}
+
+void Output::flush() noexcept {
+  if (used_ == 0) return;
+  sink_(context_, {buffer_.data(), used_});
+  used_ = 0;
+}
+
+}  // namespace qm::console

@@ -1,0 +1,91 @@
+#include <qm/console/words.hpp>
+
+namespace qm::console {
+namespace {
+
+constexpr unsigned kNoDigit = 16;
+
+unsigned digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+  if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
+  if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A' + 10);
+  return kNoDigit;
+}
+
+/// Reads digits over all of @p text. A malformed text is that even where its beginning is too large.
+Number read_digits(std::string_view text, unsigned base, std::uint64_t limit, std::uint64_t& value) noexcept {
+  if (text.empty()) return Number::kMalformed;
+  std::uint64_t result = 0;
+  bool too_large = false;
+  for (const char c : text) {
+    const unsigned next = digit(c);
+    if (next >= base) return Number::kMalformed;
+    if (next > limit || result > (limit - next) / base) too_large = true;
+    if (!too_large) result = result * base + next;
+  }
+  if (too_large) return Number::kTooLarge;
+  value = result;
+  return Number::kOk;
+}
+
+unsigned suffix_log2(char c) noexcept {
+  switch (c) {
+    case 'k':
+    case 'K': return 10;
+    case 'm':
+    case 'M': return 20;
+    case 'g':
+    case 'G': return 30;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
+Number parse_number(std::string_view text, std::uint64_t limit, std::uint64_t& value) noexcept {
+  const bool hex = text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+  return read_digits(hex ? part(text, 2) : text, hex ? 16 : 10, limit, value);
+}
+
+Number parse_size(std::string_view text, std::uint64_t limit, std::uint64_t& value) noexcept {
+  if (text.empty()) return Number::kMalformed;
+  const unsigned shift = suffix_log2(text.back());
+  if (shift != 0) text.remove_suffix(1);
+  std::uint64_t units = 0;
+  const Number result = parse_number(text, limit >> shift, units);
+  if (result == Number::kOk) value = units << shift;
+  return result;
+}
+
+bool matches(std::string_view glob, std::string_view name) noexcept {
+  // After a mismatch the last `*` takes one character more; earlier ones need not be tried again.
+  std::size_t at = 0;
+  std::size_t in_name = 0;
+  std::size_t after_star = kNowhere;
+  std::size_t star_end = 0;
+  while (in_name < name.size()) {
+    if (at < glob.size() && glob[at] == '*') {
+      after_star = ++at;
+      star_end = in_name;
+    } else if (at < glob.size() && (glob[at] == '?' || glob[at] == name[in_name])) {
+      ++at;
+      ++in_name;
+    } else if (after_star != kNowhere) {
+      at = after_star;
+      in_name = ++star_end;
+    } else {
+      return false;
+    }
+  }
+  while (at < glob.size() && glob[at] == '*') ++at;
+  return at == glob.size();
+}
+
+std::string_view next_item(std::string_view& list) noexcept {
+  const std::size_t comma = find(list, ',');
+  const std::string_view item = part(list, 0, comma);
+  list = comma == kNowhere ? std::string_view() : part(list, comma + 1);
+  return item;
+}
+
+}  // namespace qm::console

@@ -1,0 +1,284 @@
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <string>
+
+#include <qm/console/line_editor.hpp>
+#include <qm/test/seed.hpp>
+
+namespace {
+
+using namespace qm::console;
+using Event = LineEditor::Event;
+
+/// One row of a terminal, as much of one as the editor uses.
+struct Row {
+  static constexpr std::size_t kColumns = 80;
+  std::string cells = std::string(kColumns, ' ');
+  std::size_t cursor = 0;
+  std::size_t prompts = 0;
+  std::string everything;
+
+  void write(std::string_view bytes) {
+    everything += bytes;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      const char c = bytes[i];
+      if (c == '\r') {
+        cursor = 0;
+      } else if (c == '\n') {
+        cells.assign(kColumns, ' ');
+      } else if (c == '\b') {
+        ASSERT_GT(cursor, 0u);
+        --cursor;
+      } else if (c == '\x1b') {
+        ASSERT_EQ(bytes[++i], '[');
+        std::size_t number = 0;
+        while (bytes[++i] >= '0' && bytes[i] <= '9') number = number * 10 + static_cast<std::size_t>(bytes[i] - '0');
+        if (bytes[i] == 'K') {
+          for (std::size_t at = cursor; at < kColumns; ++at) cells[at] = ' ';
+        } else {
+          ASSERT_EQ(bytes[i], 'D');
+          ASSERT_GE(cursor, number);
+          cursor -= number;
+        }
+      } else {
+        ASSERT_GE(c, ' ');
+        ASSERT_LT(cursor, kColumns - 1) << "the row wrapped";
+        cells[cursor++] = c;
+      }
+    }
+  }
+};
+
+struct Desk {
+  Row row;
+  char buffer[256];  // an escape sequence is never split
+  Output echo{buffer, Output::Target::kTerminal,
+              [](void* context, std::string_view bytes) noexcept { static_cast<Row*>(context)->write(bytes); }, &row};
+  LineEditor editor{echo};
+
+  Desk() {
+    editor.next_line();
+    echo.flush();
+    row.everything.clear();
+  }
+  Event key(std::uint8_t byte) {
+    const Event event = editor.push(byte);
+    echo.flush();
+    return event;
+  }
+  Event type(std::string_view bytes) {
+    Event last = Event::kNone;
+    for (const char c : bytes) {
+      last = key(static_cast<std::uint8_t>(c));
+      if (last == Event::kLine || last == Event::kAbandoned || last == Event::kTooLong) {
+        line = editor.line();
+        editor.next_line();
+        echo.flush();
+      }
+    }
+    return last;
+  }
+  std::string line;
+};
+
+constexpr const char* kUp = "\x1b[A";
+constexpr const char* kDown = "\x1b[B";
+constexpr const char* kRight = "\x1b[C";
+constexpr const char* kLeft = "\x1b[D";
+
+TEST(LineEditor, echoes_what_is_typed_and_nothing_else) {
+  Desk desk;
+  EXPECT_EQ(desk.type("help\r"), Event::kLine);
+  EXPECT_EQ(desk.line, "help");
+  EXPECT_EQ(desk.row.everything, "help\r\nqm> ");
+}
+
+TEST(LineEditor, ends_a_line_at_cr_lf_and_both) {
+  for (const char* end : {"\r", "\n", "\r\n"}) {
+    Desk desk;
+    desk.type(std::string("a") + end + "b" + end);
+    EXPECT_EQ(desk.line, "b");
+    EXPECT_EQ(desk.row.everything, "a\r\nqm> b\r\nqm> ");
+  }
+}
+
+TEST(LineEditor, takes_characters_back_and_the_whole_line) {
+  Desk desk;
+  desk.type("hexx\b\x7flp\r");
+  EXPECT_EQ(desk.line, "help");
+  desk.row.everything.clear();
+  desk.type("\b\b");
+  EXPECT_EQ(desk.row.everything, "") << "nothing is there to take back";
+  desk.type("rubbish\x15help\r");
+  EXPECT_EQ(desk.line, "help");
+  desk.type("slab_trace start\x17stop\r");
+  EXPECT_EQ(desk.line, "slab_trace stop");
+}
+
+TEST(LineEditor, abandons_the_line_at_ctrl_c) {
+  Desk desk;
+  EXPECT_EQ(desk.type("poweroff\x03"), Event::kAbandoned);
+  EXPECT_EQ(desk.row.everything, "poweroff^C\r\nqm> ");
+  EXPECT_EQ(desk.type("x\r"), Event::kLine);
+  EXPECT_EQ(desk.line, "x");
+}
+
+TEST(LineEditor, edits_in_the_middle) {
+  Desk desk;
+  desk.type(std::string("ac") + kLeft + "b" + "\x01" + "<" + "\x05" + ">" + "\r");
+  EXPECT_EQ(desk.line, "<abc>");
+  desk.type(std::string("abc") + kLeft + kLeft + "\x1b[3~" + "\r");
+  EXPECT_EQ(desk.line, "ac");
+  desk.type(std::string("abc") + kLeft + kLeft + "\x0b" + "\r");
+  EXPECT_EQ(desk.line, "a");
+  desk.type(std::string("abc\x1b[H") + kRight + "\b" + "\x1bOF" + "d\r");
+  EXPECT_EQ(desk.line, "bcd");
+}
+
+TEST(LineEditor, remembers_sixteen_lines_without_repeats_and_blanks) {
+  Desk desk;
+  for (int i = 0; i < 20; ++i) desk.type("line" + std::to_string(i) + "\r");
+  desk.type("line19\r   \r\r");
+  std::string ups;
+  for (int i = 0; i < 15; ++i) ups += kUp;
+  desk.type(ups + "\r");
+  EXPECT_EQ(desk.line, "line5");
+  Desk other;
+  for (int i = 0; i < 20; ++i) other.type("line" + std::to_string(i) + "\r");
+  other.type(ups + kUp + kUp + kUp + "\r");
+  EXPECT_EQ(other.line, "line4") << "the oldest of sixteen";
+}
+
+TEST(LineEditor, comes_back_from_history_to_what_was_being_typed) {
+  Desk desk;
+  desk.type("first\rsecond\r");
+  desk.type(std::string("thi") + kUp + kUp + kDown + kDown + kDown + "rd\r");
+  EXPECT_EQ(desk.line, "third");
+  desk.type(std::string(kUp) + kUp + "!\r");
+  EXPECT_EQ(desk.line, "second!") << "a recalled line is a copy";
+}
+
+TEST(LineEditor, refuses_a_line_that_is_too_long_as_a_whole) {
+  Desk desk;
+  EXPECT_EQ(desk.type(std::string(255, 'a') + "\r"), Event::kLine);
+  EXPECT_EQ(desk.line, std::string(255, 'a'));
+  EXPECT_EQ(desk.type(std::string(256, 'a') + "\r"), Event::kTooLong);
+  EXPECT_EQ(desk.line, "");
+  EXPECT_EQ(desk.type(std::string(257, 'a') + "\b\b\r"), Event::kLine) << "what was too much was taken back";
+  EXPECT_EQ(desk.type("b\r"), Event::kLine);
+  EXPECT_EQ(desk.line, "b");
+}
+
+TEST(LineEditor, scrolls_a_long_line_sideways) {
+  Desk desk;
+  std::string line;
+  for (int i = 0; i < 200; ++i) line += static_cast<char>('a' + i % 26);
+  desk.type(line);
+  EXPECT_EQ(desk.editor.line(), line);
+  EXPECT_EQ(desk.row.cells.substr(0, 4), "qm> ");
+  desk.type("\x01");
+  EXPECT_EQ(desk.row.cells.substr(0, 79), "qm> " + line.substr(0, 75));
+}
+
+TEST(LineEditor, ignores_control_characters_and_keeps_a_place_for_other_bytes) {
+  Desk desk;
+  desk.type(std::string("he\x00\x02\x1c\x1dlp", 8) + "\r");
+  EXPECT_EQ(desk.line, "hlpe") << "Ctrl-B moves left";
+  desk.type("\x1b[99999999999999999999zx\r");
+  EXPECT_EQ(desk.line, "x");
+  desk.type("\x1b[1;5Cy\x1bqz\x1b\r");
+  EXPECT_EQ(desk.line, "yz");
+  desk.type("pack\xff" "et\r");
+  EXPECT_EQ(desk.line, "pack\x7f" "et");
+}
+
+TEST(LineEditor, tells_the_first_tab_from_the_second) {
+  Desk desk;
+  EXPECT_EQ(desk.type("h\t"), Event::kComplete);
+  EXPECT_EQ(desk.type("\t"), Event::kList);
+  EXPECT_EQ(desk.type("e"), Event::kNone);
+  EXPECT_EQ(desk.type("\t"), Event::kComplete);
+}
+
+TEST(LineEditor, draws_prompt_and_line_again_on_demand) {
+  Desk desk;
+  desk.type(std::string("help") + kLeft);
+  desk.row.write("\r\n");
+  desk.editor.redraw();
+  desk.echo.flush();
+  EXPECT_EQ(desk.row.cells.substr(0, 9), "qm> help ");
+  EXPECT_EQ(desk.row.cursor, 7u);
+}
+
+// ---- against a model ------------------------------------------------------------------------------------------------
+
+struct Model {
+  std::string line;
+  std::size_t cursor = 0;
+  std::size_t excess = 0;
+
+  void insert(char c) {
+    if (line.size() == 255) {
+      ++excess;
+    } else {
+      line.insert(cursor++, 1, c);
+    }
+  }
+  void backspace() {
+    if (excess > 0) {
+      --excess;
+    } else if (cursor > 0) {
+      line.erase(--cursor, 1);
+    }
+  }
+};
+
+TEST(LineEditor, shows_what_the_line_is_after_any_keys) {
+  qm::test::Random random;
+  Desk desk;
+  Model model;
+  for (int i = 0; i < 200'000; ++i) {
+    const unsigned kind = static_cast<unsigned>(random.below(100));
+    if (kind < 62) {
+      const char c = static_cast<char>(random.between(' ' + 1, '~'));
+      desk.key(static_cast<std::uint8_t>(c));
+      model.insert(c);
+    } else if (kind < 74) {
+      desk.key(0x08);
+      model.backspace();
+    } else if (kind < 82) {
+      desk.type(kLeft);
+      if (model.cursor > 0) --model.cursor;
+    } else if (kind < 90) {
+      desk.type(kRight);
+      if (model.cursor < model.line.size()) ++model.cursor;
+    } else if (kind < 92) {
+      desk.key(0x01);
+      model.cursor = 0;
+    } else if (kind < 95) {
+      desk.key(0x05);
+      model.cursor = model.line.size();
+    } else if (kind < 98) {
+      desk.type("\x1b[3~");
+      if (model.cursor < model.line.size()) model.line.erase(model.cursor, 1);
+    } else if (random.chance(3)) {
+      desk.key(0x0b);
+      model.line.resize(model.cursor);
+    } else if (random.chance(3)) {
+      desk.key(0x15);
+      model = {};
+    }
+    ASSERT_EQ(desk.editor.line(), model.line) << "step " << i;
+    ASSERT_EQ(desk.editor.excess(), model.excess) << "step " << i;
+    ASSERT_EQ(desk.row.cells.substr(0, 4), "qm> ");
+    ASSERT_GE(desk.row.cursor, 4u);
+    const std::size_t column = desk.row.cursor - 4;
+    ASSERT_LE(column, model.cursor);
+    const std::string visible = model.line.substr(model.cursor - column, 75);
+    ASSERT_EQ(desk.row.cells.substr(4, 75), visible + std::string(75 - visible.size(), ' ')) << "step " << i;
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+}  // namespace

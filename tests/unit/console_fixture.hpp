@@ -1,0 +1,135 @@
+#pragma once
+/// A console with a terminal whose bytes the test writes and reads.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <qm/console/console.hpp>
+#include <qm/wire/demultiplexer.hpp>
+#include <qm/wire/frame.hpp>
+
+namespace qm::test {
+
+/// Keeps what the console writes, taken apart into text and frames as a host would; feeds what the test has queued.
+class FakeTerminal final : public console::Terminal {
+ public:
+  struct Received {
+    wire::FrameType type;
+    std::uint16_t sequence;
+    std::uint32_t request;
+    std::string payload;
+  };
+
+  void write(std::string_view bytes) noexcept override {
+    ++writes;
+    raw += bytes;
+    for (const char c : bytes) {
+      const auto step = demultiplexer_.push(static_cast<std::uint8_t>(c));
+      if (step.frame) {
+        const wire::Frame& frame = demultiplexer_.frame();
+        frames.push_back({frame.type, frame.sequence, frame.request, std::string(wire::as_text(frame.payload))});
+      }
+      if (step.broken != wire::Broken::kNone) ++broken;
+      for (std::uint8_t i = 0; i < step.text_count; ++i) text += static_cast<char>(step.text[i]);
+    }
+  }
+  std::size_t read(std::span<char> bytes) noexcept override {
+    const std::size_t count = std::min(bytes.size(), input.size());
+    input.copy(bytes.data(), count);
+    input.erase(0, count);
+    return count;
+  }
+  std::size_t take_lost() noexcept override { return std::exchange(lost, 0); }
+  void yield() noexcept override {
+    ++yields;
+    if (on_yield) on_yield(*this);
+  }
+  std::uint64_t milliseconds() noexcept override { return now_ms; }
+
+  std::string input;
+  std::string raw;   ///< all bytes
+  std::string text;  ///< those outside frames
+  std::vector<Received> frames;
+  std::size_t lost = 0;
+  std::size_t broken = 0;
+  std::size_t writes = 0;
+  std::size_t yields = 0;
+  std::uint64_t now_ms = 1000;
+  void (*on_yield)(FakeTerminal&) = nullptr;
+
+ private:
+  std::vector<std::uint8_t> buffer_ = std::vector<std::uint8_t>(wire::Demultiplexer::buffer_bytes(wire::kMaxPayloadBytes));
+  wire::Demultiplexer demultiplexer_{buffer_};
+};
+
+inline console::ConsoleConfig test_config() {
+  return {.version = "1.2.3", .build_id = "cafe0123", .harts = 4, .ram_bytes = std::uint64_t{128} << 20};
+}
+
+struct Bench {
+  FakeTerminal terminal;
+  console::Console console{terminal, test_config()};
+  std::uint16_t sequence = 0;
+  std::string banner;
+
+  Bench() {
+    console.start();
+    banner = std::exchange(terminal.raw, {});
+    terminal.text.clear();
+  }
+
+  /// Feeds @p bytes and returns the text that comes back.
+  std::string type(std::string_view bytes) {
+    terminal.text.clear();
+    console.feed(bytes);
+    console.poll();
+    return terminal.text;
+  }
+
+  /// Types @p line and returns what its command printed: what stands between its echo and the next prompt.
+  std::string command(std::string_view line) {
+    std::string all = type(std::string(line) + "\r");
+    const std::string echo = std::string(line) + "\r\n";
+    EXPECT_EQ(all.substr(0, echo.size()), echo);
+    EXPECT_TRUE(all.size() >= 4 && all.substr(all.size() - 4) == "qm> ") << all;
+    return all.substr(echo.size(), all.size() - 4 - echo.size());
+  }
+
+  std::string frame(wire::FrameType type, std::uint32_t request, std::string_view payload) {
+    char out[wire::armoured_size(wire::kMaxPayloadBytes)];
+    const std::size_t length =
+        wire::encode({.type = type, .sequence = sequence++, .request = request, .payload = wire::as_bytes(payload)}, out);
+    return {out, length};
+  }
+
+  struct Answer {
+    std::string output;
+    std::uint32_t status = ~0u;
+    std::size_t frames = 0;
+  };
+
+  /// Sends @p line as a request and returns its answer; no text may come.
+  Answer request(std::string_view line, std::uint32_t id = 77) {
+    terminal.frames.clear();
+    EXPECT_EQ(type(frame(wire::FrameType::kRequest, id, line)), "");
+    Answer answer;
+    for (const auto& one : terminal.frames) {
+      EXPECT_EQ(one.request, id);
+      ++answer.frames;
+      if (one.type == wire::FrameType::kOutput) answer.output += one.payload;
+      if (one.type == wire::FrameType::kStatus) {
+        wire::StatusPayload status;
+        EXPECT_TRUE(wire::unpack(wire::as_bytes(one.payload), status));
+        answer.status = static_cast<std::uint32_t>(status.status);
+        EXPECT_EQ(&one, &terminal.frames.back());
+      }
+    }
+    return answer;
+  }
+};
+
+}  // namespace qm::test
