@@ -245,9 +245,13 @@ void Console::await(Pending& pending, Milliseconds silence, const std::string& w
     ~Forget() { pending = nullptr; }
   } forget{pending_};
   while (!pending.answered && !pending.failure) {
-    if (!pump(Clock::now() + silence)) {
-      throw Error(Fault::kTimedOut, what + ": no answer, and nothing else for " + seconds(silence));
+    bool came = false;
+    try {
+      came = pump(Clock::now() + silence);
+    } catch (const Error& error) {
+      throw Error(error.fault(), what + ": " + error.what());
     }
+    if (!came) throw Error(Fault::kTimedOut, what + ": no answer, and nothing else for " + seconds(silence));
   }
   if (pending.failure) throw Error(pending.failure->fault(), what + ": " + pending.failure->what());
 }

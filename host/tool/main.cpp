@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "cleanup.hpp"
 #include "commands.hpp"
@@ -101,6 +102,7 @@ int main(int argc, char** argv) {
   }
   tool::install_signal_handlers();
   options.run.timeouts.command = milliseconds(options.silence_seconds);
+  options.run.timeouts.hello = std::min(options.run.timeouts.hello, options.run.timeouts.command);
   options.run.timeouts.boot = milliseconds(options.boot_seconds);
   try {
     if (app.got_subcommand("exec")) {

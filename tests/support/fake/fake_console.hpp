@@ -1,0 +1,58 @@
+#pragma once
+// A console to test the host's side against: it answers as docs/protocol.md says, or misbehaves as it is told to.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <qm/wire/demultiplexer.hpp>
+#include <qm/wire/frame.hpp>
+
+namespace qm::test {
+
+/// The commands of a fake console: `echo TEXT`, `fail`, `poweroff [STATUS]`, and the misbehaviours below.
+///   die          closes the line in the middle of an output
+///   hang         answers nothing
+///   slow         stops for 100 ms in the middle of a frame
+///   garbage      sends noise, broken frames and text around the answer
+///   lose         leaves out one output frame
+///   corrupt      damages a byte of an output frame
+///   version      answers in a frame of version 2
+///   deaf         says that the request arrived broken
+///   busy         refuses with the error busy
+///   stale        answers another request first
+class FakeConsole {
+ public:
+  explicit FakeConsole(int descriptor) : descriptor_(descriptor), demultiplexer_(buffer_) {}
+
+  /// Prints banner and prompt.
+  void boot();
+
+  /// Serves until the line closes or a command ends it.
+  /// @returns the status of `poweroff`; -1 if the line was closed.
+  int serve();
+
+ private:
+  struct Ended {
+    int status;
+  };
+
+  void take(std::uint8_t byte);
+  void type(std::uint8_t byte);
+  void take_frame(const wire::Frame& frame);
+  void run(std::string_view line, std::uint32_t request);
+  bool misbehave(std::string_view line, std::uint32_t request);
+  void print(std::string_view text);
+  void send(wire::FrameType type, std::uint32_t request, std::string_view payload);
+  void end(std::uint32_t request, wire::CommandStatus status);
+  void refuse(std::uint32_t request, wire::ProtocolError error, std::string_view text);
+  [[nodiscard]] std::string encoded(wire::FrameType type, std::uint32_t request, std::string_view payload);
+
+  int descriptor_;
+  std::vector<std::uint8_t> buffer_ = std::vector<std::uint8_t>(wire::Demultiplexer::buffer_bytes(wire::kMaxCommandBytes));
+  wire::Demultiplexer demultiplexer_;
+  std::string line_;
+  std::uint16_t sequence_ = 65530;
+};
+
+}  // namespace qm::test
