@@ -24,6 +24,7 @@ bool is_consistent(const ArenaConfig& config) noexcept {
 }  // namespace
 
 Status Arena::initialize(const ArenaConfig& config) noexcept {
+  if (linked()) return Status::kBusy;
   if (!is_consistent(config) || set_name(*this, config.name) != Status::kOk) return Status::kInvalid;
   quantum_ = config.quantum;
   minimum_import_ = config.minimum_import;

@@ -286,6 +286,7 @@ TEST_F(Arenas, configurations_that_make_no_sense_are_invalid) {
   EXPECT_EQ(other.initialize({.name = "x", .start = 16, .size = 16, .quantum = 4096}), Status::kInvalid);
   EXPECT_EQ(other.initialize({.name = "a23456789012345678901234567890a"}), Status::kOk);
   EXPECT_STREQ(other.name(), "a23456789012345678901234567890a");
+  EXPECT_EQ(other.initialize({.name = "again"}), Status::kBusy);
   Arena third;
   EXPECT_EQ(third.initialize({.name = "a23456789012345678901234567890a"}), Status::kDuplicate);
   EXPECT_EQ(third.initialize({.name = "third", .start = 8, .size = 8, .quantum = 1}), Status::kOk);

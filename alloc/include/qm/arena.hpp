@@ -112,8 +112,8 @@ class Arena : public Registered {
 
   /// Makes the arena, in the caller's storage.
   /// @returns kOk; kInvalid (name, quantum 0, a size without a whole quantum, a source and a range at once, import functions
-  ///          without a source, a quantum-cache size that is no multiple of the quantum); kDuplicate; kNoMemory (tags, caches).
-  ///          Unless kOk, nothing is kept.
+  ///          without a source, a quantum-cache size that is no multiple of the quantum); kDuplicate; kBusy if it is one
+  ///          already; kNoMemory (tags, caches). Unless kOk, nothing is kept.
   /// Context: the source and the storage outlive the arena.
   Status initialize(const ArenaConfig& config) noexcept;
 
