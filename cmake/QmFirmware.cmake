@@ -8,7 +8,6 @@
 #
 # SOURCES define qm::firmware::main() (<qm/firmware/boot.hpp>). LIBRARIES come before boot and runtime on the link line.
 
-set(QM_FIRMWARE_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
 if(NOT CMAKE_NM)
   find_program(CMAKE_NM ${QM_CROSS_PREFIX}nm REQUIRED)
 endif()
@@ -37,7 +36,7 @@ function(qm_add_firmware)
     _qm_link_image(${nameless} ${nameless} ${script})
 
     set(table ${CMAKE_CURRENT_BINARY_DIR}/${F_NAME}_symbols.S)
-    set(generator ${QM_FIRMWARE_CMAKE_DIR}/symbol_table.awk)
+    set(generator ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/symbol_table.awk)
     add_custom_command(OUTPUT ${table}
       COMMAND sh -c "$<SHELL_PATH:${CMAKE_NM}> -n -S -C $<SHELL_PATH:$<TARGET_FILE:${nameless}>> > ${table}.nm"
       COMMAND sh -c "LC_ALL=C ${QM_AWK} -f ${generator} ${table}.nm > ${table}.new && mv ${table}.new ${table}"
@@ -51,6 +50,6 @@ function(qm_add_firmware)
   if(QM_SYMBOLS)
     add_custom_command(TARGET ${F_NAME} POST_BUILD
       COMMAND ${CMAKE_COMMAND} -DFIRST=$<TARGET_FILE:${nameless}> -DSECOND=$<TARGET_FILE:${F_NAME}>
-        -DOBJCOPY=${CMAKE_OBJCOPY} -DNM=${CMAKE_NM} -P ${QM_FIRMWARE_CMAKE_DIR}/VerifyImage.cmake VERBATIM)
+        -DOBJCOPY=${CMAKE_OBJCOPY} -DNM=${CMAKE_NM} -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/VerifyImage.cmake VERBATIM)
   endif()
 endfunction()

@@ -28,6 +28,7 @@ if [ $# -ne 1 ] || [ -z "$transcript" ]; then
   exit 2
 fi
 image=$1
+append="$append mode=$mode"
 [ -n "${QM_SEED:-}" ] && append="$append seed=$QM_SEED"
 [ -n "${QM_FILTER:-}" ] && append="$append filter=$QM_FILTER"
 
@@ -53,7 +54,8 @@ if [ "$status" -eq "$expected" ]; then
   tail -n 1 "$transcript" | tr -d '\r'
   exit 0
 fi
-tail -n 60 "$transcript" | tr -d '\r'
+# The SBI firmware's banner says nothing about the test.
+tr -d '\r' <"$transcript" | sed '/^OpenSBI v/,/^Boot HART MEDELEG/d' | tail -n 60
 echo "$image on $harts harts ($mode): $verdict; expected status $expected"
 grep '^\[ RUN' "$transcript" | tail -n 1 | tr -d '\r' | sed 's/^/last case: /'
 echo "transcript: $transcript"
