@@ -21,9 +21,9 @@ using namespace qm::wire;
 constexpr std::size_t kPayloadRoom = 64;
 
 [[noreturn]] void fail(const char* what, const std::string& stream) {
-  std::printf("%s; the stream:\n", what);
-  for (const char byte : stream) std::printf("%02x ", static_cast<std::uint8_t>(byte));
-  std::printf("\n");
+  std::fprintf(stderr, "%s; the stream:\n", what);
+  for (const char byte : stream) std::fprintf(stderr, "%02x ", static_cast<std::uint8_t>(byte));
+  std::fprintf(stderr, "\n");
   std::abort();
 }
 
