@@ -1,0 +1,175 @@
+// The stack depot: what is the same stack, what is not, what happens when ids collide and when it is full.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <span>
+
+#include <qm/test/seed.hpp>
+#include <qm/trace/stack_depot.hpp>
+
+namespace {
+
+using namespace qm::trace;
+
+/// Few ids, so that stacks collide all the time.
+struct NarrowHash {
+  static std::uint32_t id(std::span<const std::uint32_t> frames, bool truncated, std::uint32_t salt) {
+    return ContentHash::id(frames, truncated, 0) % 4 + salt * 4 + kFirstId;
+  }
+};
+
+template <class Hash, std::size_t kBytes>
+struct Depot {
+  alignas(8) std::byte pool[kBytes];
+  std::uint32_t buckets[16];
+  BasicStackDepot<Hash> depot;
+  Depot() { depot.initialize(pool, buckets); }
+  BasicStackDepot<Hash>* operator->() { return &depot; }
+};
+
+TEST(StackDepot, the_same_stack_of_an_owner_has_one_handle) {
+  static Depot<ContentHash, 4096> depot;
+  const std::uint32_t frames[] = {0x100, 0x200, 0x300};
+  const StackHandle first = depot->intern(1, frames, false);
+  EXPECT_GE(first, kFirstHandle);
+  EXPECT_EQ(depot->intern(1, frames, false), first);
+  EXPECT_EQ(depot->stats().entries, 1U);
+  const StackEntry* entry = depot->entry(first);
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(entry->depth, 3U);
+  EXPECT_EQ(entry->frames()[2], 0x300U);
+  EXPECT_EQ(entry->owner, 1U);
+  EXPECT_FALSE(entry->truncated());
+}
+
+TEST(StackDepot, another_owner_has_another_handle_and_the_same_id) {
+  static Depot<ContentHash, 4096> depot;
+  const std::uint32_t frames[] = {0x100, 0x200};
+  const StackHandle first = depot->intern(1, frames, false);
+  const StackHandle second = depot->intern(2, frames, false);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(depot->id(first), depot->id(second));
+  EXPECT_EQ(depot->stats().collisions, 0U);
+  EXPECT_EQ(depot->intern(1, frames, false), first);
+  EXPECT_EQ(depot->intern(2, frames, false), second);
+}
+
+TEST(StackDepot, depth_frames_and_truncation_make_a_different_stack) {
+  static Depot<ContentHash, 4096> depot;
+  const std::uint32_t frames[] = {0x100, 0x200, 0x300};
+  const std::uint32_t swapped[] = {0x200, 0x100, 0x300};
+  const StackHandle handles[] = {
+      depot->intern(1, frames, false), depot->intern(1, frames, true), depot->intern(1, {frames, 2}, false),
+      depot->intern(1, swapped, false), depot->intern(1, {frames, std::size_t{0}}, false),
+  };
+  for (const StackHandle& one : handles) {
+    for (const StackHandle& other : handles) {
+      EXPECT_EQ(one == other, &one == &other);
+      EXPECT_EQ(depot->id(one) == depot->id(other), &one == &other);
+    }
+  }
+}
+
+TEST(StackDepot, ids_depend_on_the_content_alone) {
+  // The value is part of the contract: captures of two boots of one image are compared by it.
+  const std::uint32_t frames[] = {0x100, 0x200, 0x300};
+  static Depot<ContentHash, 4096> one;
+  static Depot<ContentHash, 4096> other;
+  const std::uint32_t before[] = {0x900};
+  other->intern(9, before, false);
+  EXPECT_EQ(one->id(one->intern(1, frames, false)), other->id(other->intern(7, frames, false)));
+  EXPECT_EQ(one->id(one->intern(1, frames, false)), ContentHash::id(frames, false, 0));
+}
+
+TEST(StackDepot, full_it_says_no_memory_and_still_finds_what_it_has) {
+  static Depot<ContentHash, 512> depot;
+  std::uint32_t frames[] = {0, 1, 2, 3, 4};
+  StackHandle handles[32];
+  unsigned stored = 0;
+  for (; stored < 32; ++stored) {
+    frames[0] = stored;
+    handles[stored] = depot->intern(1, frames, false);
+    if (handles[stored] == kStackNoMemory) break;
+  }
+  EXPECT_EQ(stored, (512 - 16) / StackEntry::bytes(5));
+  EXPECT_EQ(depot->stats().failures, 1U);
+  EXPECT_EQ(depot->stats().used_bytes, stored * StackEntry::bytes(5));
+  EXPECT_EQ(depot->intern(1, frames, false), kStackNoMemory);
+  EXPECT_EQ(depot->stats().failures, 2U);
+  EXPECT_EQ(depot->id(kStackNoMemory), kStackNoMemory);
+  EXPECT_EQ(depot->entry(kStackNoMemory), nullptr);
+  for (unsigned i = 0; i < stored; ++i) {
+    frames[0] = i;
+    EXPECT_EQ(depot->intern(1, frames, false), handles[i]);
+  }
+}
+
+TEST(StackDepot, colliding_stacks_are_kept_apart_marked_and_counted) {
+  static Depot<NarrowHash, 65536> depot;
+  constexpr unsigned kStacks = 40;
+  StackHandle handles[kStacks];
+  for (unsigned i = 0; i < kStacks; ++i) {
+    const std::uint32_t frames[] = {i, i + 1};
+    handles[i] = depot->intern(1, frames, false);
+    const std::uint32_t natural = NarrowHash::id(frames, false, 0);
+    const StackEntry& entry = *depot->entry(handles[i]);
+    EXPECT_EQ((entry.flags & StackEntry::kCollided) != 0, entry.id != natural);
+  }
+  EXPECT_EQ(depot->stats().entries, kStacks);
+  EXPECT_EQ(depot->stats().collisions, kStacks - 4);
+  for (unsigned i = 0; i < kStacks; ++i) {
+    const std::uint32_t frames[] = {i, i + 1};
+    EXPECT_EQ(depot->intern(1, frames, false), handles[i]);
+    for (unsigned other = 0; other < i; ++other) EXPECT_NE(depot->id(handles[i]), depot->id(handles[other]));
+  }
+  EXPECT_EQ(depot->stats().entries, kStacks);
+}
+
+TEST(StackDepot, a_collided_stack_has_the_same_id_for_every_owner) {
+  static Depot<NarrowHash, 65536> depot;
+  for (std::uint16_t owner = 1; owner <= 3; ++owner) {
+    for (unsigned i = 0; i < 12; ++i) {
+      const std::uint32_t frames[] = {i};
+      const StackHandle handle = depot->intern(owner, frames, false);
+      EXPECT_EQ(depot->id(handle), depot->id(depot->intern(1, frames, false)));
+    }
+  }
+  EXPECT_EQ(depot->stats().entries, 36U);
+}
+
+TEST(StackDepot, sentinels_are_no_ids) {
+  struct LowHash {
+    static std::uint32_t id(std::span<const std::uint32_t>, bool, std::uint32_t salt) { return salt; }
+  };
+  static Depot<LowHash, 4096> depot;
+  const std::uint32_t frames[] = {1};
+  const StackHandle handle = depot->intern(1, frames, false);
+  EXPECT_EQ(depot->id(handle), kFirstId);
+  EXPECT_EQ(depot->stats().collisions, 0U);
+  const std::uint32_t other[] = {2};
+  EXPECT_EQ(depot->id(depot->intern(1, other, false)), kFirstId + 1);
+}
+
+TEST(StackDepot, a_walk_shows_every_entry_once) {
+  static Depot<ContentHash, 65536> depot;
+  qm::test::Random random;
+  constexpr unsigned kStacks = 300;
+  for (unsigned i = 0; i < kStacks; ++i) {
+    const std::uint32_t frames[] = {i, static_cast<std::uint32_t>(random.next())};
+    depot->entry(depot->intern(1, frames, false))->live_objects = i + 1;
+  }
+  static bool seen[kStacks + 1];
+  unsigned count = 0;
+  StackDepot::Walk walk(depot.depot);
+  while (const StackHandle handle = walk.next()) {
+    const std::uint32_t mark = depot->entry(handle)->live_objects;
+    ASSERT_LE(mark, kStacks);
+    EXPECT_FALSE(seen[mark]);
+    seen[mark] = true;
+    ++count;
+  }
+  EXPECT_EQ(count, kStacks);
+}
+
+}  // namespace

@@ -1,0 +1,177 @@
+// The walk over frame records, on stacks built by hand in both layouts, and once over the running one.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include <qm/trace/unwind.hpp>
+
+namespace {
+
+using namespace qm;
+using namespace qm::trace;
+
+constexpr std::uintptr_t kText = 0x10000;
+
+WalkRanges ranges() {
+  WalkRanges all;
+  all.text = {kText, kText + 0x10000};
+  all.traps = {kText + 0x8000, kText + 0x8100};
+  all.books = {kText + 0x9000, kText + 0xa000};
+  return all;
+}
+
+/// A stack of records, eight words each, the innermost lowest.
+template <class Frames>
+struct FakeStack {
+  static constexpr unsigned kWords = 8;
+  alignas(16) std::uintptr_t words[kWords * 40] = {};
+
+  [[nodiscard]] hal::StackBounds bounds() const {
+    const auto low = reinterpret_cast<std::uintptr_t>(words);
+    return {low, low + sizeof words};
+  }
+  [[nodiscard]] std::uintptr_t frame(unsigned i) const { return reinterpret_cast<std::uintptr_t>(&words[kWords * i + 4]); }
+  void set(unsigned i, std::uintptr_t pc, std::uintptr_t next) {
+    const std::uintptr_t ra_at = frame(i) + (Frames::kAbove != 0 ? sizeof(std::uintptr_t) : 0 - sizeof(std::uintptr_t));
+    const std::uintptr_t fp_at = frame(i) - (Frames::kAbove != 0 ? 0 : 2 * sizeof(std::uintptr_t));
+    *reinterpret_cast<std::uintptr_t*>(ra_at) = pc;
+    *reinterpret_cast<std::uintptr_t*>(fp_at) = next;
+  }
+  /// @p count records linked to each other, the last one outermost, with return addresses kText + 0x100, + 0x200, ...
+  void chain(unsigned count) {
+    for (unsigned i = 0; i < count; ++i) set(i, kText + 0x100 * (i + 1), i + 1 < count ? frame(i + 1) : 0);
+  }
+  CallStack walk(unsigned from = 0) {
+    CallStack out;
+    walk_frames<Frames>(frame(from), bounds(), ranges(), out);
+    return out;
+  }
+};
+
+template <class Frames>
+void follows_the_chain() {
+  FakeStack<Frames> stack;
+  stack.chain(5);
+  const CallStack found = stack.walk();
+  ASSERT_EQ(found.depth, 5U);
+  EXPECT_FALSE(found.truncated);
+  for (unsigned i = 0; i < 5; ++i) EXPECT_EQ(found.pcs[i], kText + 0x100 * (i + 1));
+}
+TEST(Unwind, follows_the_chain_in_the_riscv_layout) { follows_the_chain<RiscvFrames>(); }
+TEST(Unwind, follows_the_chain_in_the_pair_layout) { follows_the_chain<PairFrames>(); }
+
+TEST(Unwind, ends_untruncated_at_a_return_address_of_zero) {
+  FakeStack<RiscvFrames> stack;
+  stack.chain(3);
+  stack.set(2, 0, stack.frame(3));
+  const CallStack found = stack.walk();
+  EXPECT_EQ(found.depth, 2U);
+  EXPECT_FALSE(found.truncated);
+}
+
+TEST(Unwind, keeps_24_frames_and_says_that_there_were_more) {
+  FakeStack<RiscvFrames> stack;
+  stack.chain(kStackDepth);
+  EXPECT_EQ(stack.walk().depth, kStackDepth);
+  EXPECT_FALSE(stack.walk().truncated);
+  stack.chain(kStackDepth + 1);
+  EXPECT_EQ(stack.walk().depth, kStackDepth);
+  EXPECT_TRUE(stack.walk().truncated);
+}
+
+TEST(Unwind, stops_at_a_trap_without_a_mark) {
+  FakeStack<RiscvFrames> stack;
+  stack.chain(6);
+  stack.set(2, kText + 0x8010, stack.frame(3));  // a handler called from the trap entry
+  const CallStack found = stack.walk();
+  EXPECT_EQ(found.depth, 2U);
+  EXPECT_FALSE(found.truncated);
+}
+
+TEST(Unwind, leaves_out_the_allocators_own_frames_in_front_only) {
+  FakeStack<RiscvFrames> stack;
+  stack.chain(6);
+  stack.set(0, kText + 0x9010, stack.frame(1));
+  stack.set(1, kText + 0x9ffe, stack.frame(2));
+  stack.set(4, kText + 0x9020, stack.frame(5));  // a callback from the allocator's midst
+  const CallStack found = stack.walk();
+  ASSERT_EQ(found.depth, 4U);
+  EXPECT_EQ(found.pcs[0], kText + 0x300);
+  EXPECT_EQ(found.pcs[2], kText + 0x9020);
+}
+
+TEST(Unwind, the_allocators_frames_do_not_count_for_the_depth) {
+  FakeStack<RiscvFrames> stack;
+  stack.chain(kStackDepth + 2);
+  stack.set(0, kText + 0x9010, stack.frame(1));
+  stack.set(1, kText + 0x9020, stack.frame(2));
+  const CallStack found = stack.walk();
+  EXPECT_EQ(found.depth, kStackDepth);
+  EXPECT_FALSE(found.truncated);
+}
+
+template <class Frames>
+void marks_a_bad_frame() {
+  const std::uintptr_t bad_offsets[] = {8, 1};  // misaligned
+  for (const std::uintptr_t offset : bad_offsets) {
+    FakeStack<Frames> stack;
+    stack.chain(4);
+    stack.set(1, kText + 0x200, stack.frame(2) + offset);
+    EXPECT_EQ(stack.walk().depth, 2U);
+    EXPECT_TRUE(stack.walk().truncated);
+  }
+  FakeStack<Frames> stack;
+  stack.chain(4);
+  stack.set(2, kText + 0x300, stack.frame(2));  // to itself
+  EXPECT_EQ(stack.walk().depth, 3U);
+  EXPECT_TRUE(stack.walk().truncated);
+  stack.set(2, kText + 0x300, stack.frame(0));  // back
+  EXPECT_EQ(stack.walk().depth, 3U);
+  EXPECT_TRUE(stack.walk().truncated);
+  stack.set(2, kText + 0x300, stack.bounds().high + 16);  // out of the stack
+  EXPECT_EQ(stack.walk().depth, 3U);
+  EXPECT_TRUE(stack.walk().truncated);
+  stack.set(2, kText - 2, stack.frame(3));  // a return address outside the text
+  EXPECT_EQ(stack.walk().depth, 2U);
+  EXPECT_TRUE(stack.walk().truncated);
+}
+TEST(Unwind, marks_a_walk_that_ends_in_a_bad_frame_in_the_riscv_layout) { marks_a_bad_frame<RiscvFrames>(); }
+TEST(Unwind, marks_a_walk_that_ends_in_a_bad_frame_in_the_pair_layout) { marks_a_bad_frame<PairFrames>(); }
+
+TEST(Unwind, the_first_frame_must_lie_in_the_stack_with_its_whole_record) {
+  const hal::StackBounds stack{0x1000, 0x2000};
+  EXPECT_FALSE(is_sound_frame<RiscvFrames>(0x1000, stack, 0));
+  EXPECT_TRUE(is_sound_frame<RiscvFrames>(0x1010, stack, 0) == (sizeof(std::uintptr_t) == 8));
+  EXPECT_TRUE(is_sound_frame<RiscvFrames>(0x2000, stack, 0));
+  EXPECT_FALSE(is_sound_frame<RiscvFrames>(0x2010, stack, 0));
+  EXPECT_TRUE(is_sound_frame<PairFrames>(0x1000, stack, 0));
+  EXPECT_FALSE(is_sound_frame<PairFrames>(0x2000, stack, 0));
+  EXPECT_FALSE(is_sound_frame<PairFrames>(0x1100, stack, 0x1100));
+}
+
+[[gnu::noinline]] void inner(CallStack& out) {
+  walk_here(out);
+  asm volatile("" : : : "memory");
+}
+[[gnu::noinline]] void outer(CallStack& out) {
+  inner(out);
+  asm volatile("" : : : "memory");  // keeps the call above from becoming a jump
+}
+
+TEST(Unwind, sees_the_running_stack) {
+  CallStack found;
+  outer(found);
+  ASSERT_GE(found.depth, 2U);
+  const auto offset = [&](unsigned i, void (*function)(CallStack&)) {
+    return found.pcs[i] - reinterpret_cast<std::uintptr_t>(function);
+  };
+  EXPECT_LT(offset(0, outer), 256U);  // inner was called from outer
+  EXPECT_GE(offset(1, outer), 256U);  // and outer from here, another function
+  CallStack again;
+  outer(again);
+  EXPECT_EQ(again.pcs[0], found.pcs[0]);
+  EXPECT_NE(again.pcs[1], found.pcs[1]);
+}
+
+}  // namespace
