@@ -2,16 +2,18 @@
 # Plain POSIX awk. Input lines: ADDRESS [SIZE] TYPE NAME, sorted by address.
 
 # Drops what stands between < and > at the end of a name part, but leaves operator<, <<, ->, <=> and the like.
-function strip_templates(s,    out, i, c, depth, rest, op) {
-  out = ""; depth = 0; i = 1
+function strip_templates(s,    out, i, c, depth, parens, rest, op) {
+  out = ""; depth = 0; parens = 0; i = 1
   while (i <= length(s)) {
     rest = substr(s, i)
     if (depth == 0 && match(rest, /^operator(<=>|<<=|>>=|<<|>>|<=|>=|->\*|->|<|>)/)) {
       op = substr(rest, 1, RLENGTH); out = out op; i += RLENGTH; continue
     }
     c = substr(s, i, 1)
-    if (c == "<") depth++
-    else if (c == ">") { if (substr(s, i - 1, 1) != "-") depth-- }
+    if (depth > 0 && c == "(") parens++
+    else if (depth > 0 && c == ")") parens--
+    else if (c == "<" && parens == 0) depth++
+    else if (c == ">" && parens == 0) depth--
     else if (depth == 0) out = out c
     ++i
   }
@@ -32,14 +34,11 @@ function strip_parameters(s,    out, i, c, depth) {
 
 # A template function's name comes with its return type in front: cut up to the last blank, but keep "operator new" etc.
 function strip_return_type(s,    at, head) {
-  at = match(s, /operator[ a-z_:*&]*$/)
-  if (at > 0 && substr(s, at + 8, 1) ~ /^[ ]?$/) {
-    head = substr(s, 1, at - 1)
-    sub(/^.* /, "", head)
-    return head substr(s, at)
-  }
-  sub(/^.* /, "", s)
-  return s
+  at = match(s, /operator [a-zA-Z]/)
+  head = at > 0 ? substr(s, 1, at - 1) : s
+  sub(/ +$/, "", head)
+  sub(/^.* /, "", head)
+  return at > 0 ? head substr(s, at) : head
 }
 
 function shorten(s) {
@@ -53,6 +52,7 @@ function shorten(s) {
   sub(/( const| volatile| &| &&)+$/, "", s)
   s = strip_return_type(s)
   sub(/operator@call/, "operator()", s)
+  sub(/lambda::(_FUN|operator\(\))$/, "lambda", s)
   sub(/\.(constprop|isra|part|cold|lto_priv).*$/, "", s)
   return s
 }
@@ -122,8 +122,9 @@ END {
     gap = end - start[i] - bytes[i]
     if (gap < 0) gap = 0
     name = label[i]; q = 0
-    cut = match(name, /::[^:]*$/)
-    if (cut > 0 && name !~ /operator/) {
+    cut = match(name, /::operator[^a-zA-Z0-9_]/)
+    if (cut == 0) cut = match(name, /::[^:]*$/)
+    if (cut > 0) {
       scope = substr(name, 1, cut + 1)
       if (!(scope in qualifier) && qualifiers < 256) { qualifier[scope] = qualifiers; qualifier_text[qualifiers++] = scope }
       if (scope in qualifier) { q = qualifier[scope]; name = substr(name, cut + 2) }

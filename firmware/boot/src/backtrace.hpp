@@ -20,6 +20,14 @@ struct BacktraceFrame {
   const TrapFrame* trap = nullptr;
 };
 
+/// The stack that has @p frame. Just below the running task's stack counts as that stack: it has overflowed.
+inline hal::StackBounds stack_of(std::uintptr_t frame) noexcept {
+  constexpr std::uintptr_t kOverflow = 4096;
+  const hal::StackBounds& running = this_hart().current->stack;
+  if (frame <= running.low && running.low - frame < kOverflow) return {running.low - kOverflow - 16, running.high};
+  return hal::Port::stack_bounds(frame);
+}
+
 /// Calls @p visit (`void(const BacktraceFrame&)`) for each step, innermost first, at most 64 times.
 /// @param[in] pc    the innermost code address; exact if @p trap is not null.
 /// @param[in] frame the frame pointer there.
@@ -30,7 +38,7 @@ void walk_stack(std::uintptr_t pc, std::uintptr_t frame, const TrapFrame* trap, 
   const auto in_text = [&](std::uintptr_t a) { return a >= address(__text_start) && a < address(__text_end); };
   visit(BacktraceFrame{pc, trap != nullptr, nullptr});
   for (unsigned step = 0; step < 64; ++step) {
-    const hal::StackBounds stack = hal::Port::stack_bounds(frame);
+    const hal::StackBounds stack = stack_of(frame);
     if (stack.high == 0 || frame % 16 != 0 || frame < stack.low + 16) return;
     const auto* const record = reinterpret_cast<const std::uintptr_t*>(frame) - 2;
     std::uintptr_t ra = record[1], next = record[0];
@@ -40,7 +48,7 @@ void walk_stack(std::uintptr_t pc, std::uintptr_t frame, const TrapFrame* trap, 
     }
     trap = nullptr;
     if (ra == address(__trap_return)) {
-      if (next % 16 != 0 || hal::Port::stack_bounds(next).high == 0) return;
+      if (next % 16 != 0 || stack_of(next).high == 0) return;
       trap = reinterpret_cast<const TrapFrame*>(next) - 1;
       visit(BacktraceFrame{0, false, trap});
       visit(BacktraceFrame{trap->original_pc, true, nullptr});

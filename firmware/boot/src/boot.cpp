@@ -134,9 +134,9 @@ extern "C" [[noreturn]] void qm_boot(std::uintptr_t hart_id, const void* blob) {
   for (const Constructor* constructor = __init_array_start; constructor != __init_array_end; ++constructor) (*constructor)();
   open_plic(board.plic.base, plic_contexts[0]);
   start_console(board.uart.base, board.uart.register_shift, board.uart.interrupt);
-  start_ticks();
   hal::hart_online(0);
   early_main(info);
+  start_ticks();
   let_interrupts_in();
   start_harts();
   spawn(0, "main", main_task, nullptr);
@@ -146,9 +146,9 @@ extern "C" [[noreturn]] void qm_boot(std::uintptr_t hart_id, const void* blob) {
 extern "C" [[noreturn]] void qm_hart_boot(unsigned index) {
   set_up_hart(index);
   open_plic(board.plic.base, plic_contexts[index]);
-  start_ticks();
   hal::hart_online(index);
   hart_main(index);
+  start_ticks();
   let_interrupts_in();
   hal::Port::send_ipi(0);  // ends its wait in start_harts()
   run_tasks();

@@ -16,6 +16,7 @@ namespace {
 using Chip = hal::Uart16550<hal::Mmio<std::uint8_t>>;
 
 constexpr std::uint8_t kCtrlC = 3;
+constexpr std::uint32_t kStuckMs = 1000;  // a panic gives up a line of text when a byte waits so long
 constexpr std::uintptr_t kUsualUart = 0x10000000;  // for a panic before the device tree is read
 
 constinit Chip chip{hal::Mmio<std::uint8_t>(kUsualUart)};
@@ -52,9 +53,20 @@ void start_console(std::uintptr_t base, unsigned shift, unsigned interrupt) noex
   chip.initialise(interrupt != 0 && register_interrupt(interrupt, receive, nullptr));
 }
 
-void console_put_raw(std::string_view text) noexcept { chip.write(text); }
+void console_put_raw(std::string_view text) noexcept {
+  for (const char byte : text) {
+    const std::uint64_t end = hal::Port::ticks() + hal::Port::tick_rate() / 1000 * kStuckMs;
+    while (!chip.try_put(static_cast<std::uint8_t>(byte))) {
+      if (hal::Port::ticks() > end) return;
+    }
+  }
+}
 
-void console_flush() noexcept { chip.flush(); }
+void console_flush() noexcept {
+  const std::uint64_t end = hal::Port::ticks() + hal::Port::tick_rate() / 1000 * kStuckMs;
+  while (!chip.idle() && hal::Port::ticks() <= end) {
+  }
+}
 
 ConsoleOwner::ConsoleOwner() noexcept : owned_(try_own()) {
   while (!owned_) {

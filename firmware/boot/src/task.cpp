@@ -117,7 +117,6 @@ Task* next_ready(const HartState& hart) noexcept {
 /// Masked. Goes on with @p next; returns when this task runs again.
 void switch_to(HartState& hart, Task& next) noexcept {
   Task& self = *hart.current;
-  if (!guard_intact(self.stack)) panic("stack overflow");
   __atomic_store_n(&hart.current, &next, __ATOMIC_RELAXED);
   qm_switch(&self.sp, next.sp);
 }
@@ -235,6 +234,7 @@ void yield() noexcept {
   if (!in_task()) return;
   const hal::InterruptGuard masked;
   HartState& hart = this_hart();
+  check_stack(hart, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
   if (hart.recheck.load(std::memory_order_relaxed) != 0) {
     look_around(hart);
     bury_ended(hart);
@@ -248,6 +248,7 @@ bool wait_event(Event& event, std::uint32_t seen, std::uint64_t deadline) noexce
   const hal::InterruptGuard masked;
   HartState& hart = this_hart();
   Task& self = *hart.current;
+  check_stack(hart, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
   self.event = &event;
   self.seen = seen;
   self.deadline = deadline;

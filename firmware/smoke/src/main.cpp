@@ -89,6 +89,36 @@ void check_ticks() {
   require(eventually([&] { return firmware::hart_report(harts - 1).ticks - stopped >= 5; }), "ticks again");
 }
 
+/// The raster of the ticks does not move: after many, the next is due where the first one's raster has it.
+void check_no_drift() {
+  const auto period = static_cast<std::uint32_t>(ms() / 2);
+  firmware::set_tick_period(0, period);
+  const std::uint64_t start = Port::ticks();
+  const firmware::HartReport before = firmware::hart_report(0);
+  firmware::sleep_until(start + 200 * period);
+  const firmware::HartReport after = firmware::hart_report(0);
+  const std::uint64_t expected = (Port::ticks() - start) / period;
+  const std::uint64_t seen = after.ticks - before.ticks + (after.missed_ticks - before.missed_ticks);
+  require(seen + 2 >= expected && seen <= expected + 2, "ticks do not drift");
+  firmware::set_tick_period(0, static_cast<std::uint32_t>(ms()));
+  firmware::reset_worst_lateness(0);
+}
+
+/// Instructions of one switch to another task, under icount: the counter counts all harts, and the others are in `wfi`.
+std::atomic<std::uint32_t> partner_runs{0};
+void measure_yield() {
+  firmware::spawn(0, "partner", [](void*) { for (unsigned i = 0; i < 1200; ++i) partner_runs.fetch_add(1), firmware::yield(); },
+                  nullptr);
+  for (unsigned i = 0; i < 100; ++i) firmware::yield();
+  std::uintptr_t before, after;
+  asm volatile("rdinstret %0" : "=r"(before));
+  for (unsigned i = 0; i < 1000; ++i) firmware::yield();
+  asm volatile("rdinstret %0" : "=r"(after));
+  say([&](Text& text) { (text << "yield ").decimal((after - before) / 2000) << " instructions (if counted)"; });
+  require(partner_runs.load() >= 1000, "tasks take turns");
+  while (partner_runs.load() < 1200) firmware::yield();
+}
+
 void check_sleep() {
   const std::uint64_t due = Port::ticks() + ms() / 3;
   firmware::sleep_until(due);
@@ -199,6 +229,13 @@ void check_symbols() {
   require(!firmware::symbol(0x1000, name), "no name outside the text");
 }
 
+/// Reads nothing for two seconds, so that the ring fills up; then does what Ctrl-C asks for.
+void be_deaf() {
+  firmware::sleep_until(Port::ticks() + 2000 * ms());
+  say([](Text& text) { text << "woke, interrupted " << (firmware::console_interrupted() ? "yes" : "no"); });
+  firmware::console_drop_to_interrupt();
+}
+
 void echo_lines() {
   char line[300];
   std::size_t length = 0;
@@ -212,11 +249,10 @@ void echo_lines() {
     const std::string_view text(line, length);
     say([&](Text& out) {
       (out << "got ").decimal(text.size()) << " bytes, lost ";
-      out.decimal(firmware::console_lost()) << (firmware::console_interrupted() ? ", ctrl-c" : "") << ": " << text;
+      out.decimal(firmware::console_lost()) << ": " << text.substr(0, 40);
     });
     if (text == "end") return;
-    // Deaf for a while on demand, so that the ring fills up.
-    if (text == "sleep") firmware::sleep_until(Port::ticks() + 1000 * ms());
+    if (text == "sleep") be_deaf();
     length = 0;
   }
 }
@@ -239,6 +275,8 @@ void qm::firmware::main(const BootInfo& info) {
   check_symbols();
   check_ticks();
   check_sleep();
+  check_no_drift();
+  measure_yield();
   check_interrupts();
   check_rounds();
   check_tasks();

@@ -31,11 +31,17 @@ class Uart16550 {
     if (receive_interrupt) registers_.write(kIer, kReceiveInterrupt);
   }
 
+  /// Transmits one byte if the transmitter has room. @returns whether it had.
+  bool try_put(std::uint8_t byte) const noexcept {
+    if ((registers_.read(kLsr) & kTransmitEmpty) == 0) return false;
+    registers_.write(kData, byte);
+    return true;
+  }
+
   /// Transmits one byte. Waits, without bound, until the transmitter has room.
   void put(std::uint8_t byte) const noexcept {
-    while ((registers_.read(kLsr) & kTransmitEmpty) == 0) {
+    while (!try_put(byte)) {
     }
-    registers_.write(kData, byte);
   }
 
   /// Transmits @p bytes.
@@ -43,11 +49,8 @@ class Uart16550 {
     for (const char byte : bytes) put(static_cast<std::uint8_t>(byte));
   }
 
-  /// Waits until the last byte has left the chip.
-  void flush() const noexcept {
-    while ((registers_.read(kLsr) & kTransmitterIdle) == 0) {
-    }
-  }
+  /// Whether the last byte has left the chip.
+  [[nodiscard]] bool idle() const noexcept { return (registers_.read(kLsr) & kTransmitterIdle) != 0; }
 
   /// Takes every byte that the receiver holds and gives it to @p sink (`void(std::uint8_t)`).
   /// @returns how often the receiver reported an overrun: at least so many bytes were lost in the chip.
