@@ -133,7 +133,7 @@ TEST(Console, completes_commands_and_arguments) {
 TEST(Console, ctrl_c_aborts_within_a_line) {
   Bench bench;
   bench.terminal.on_yield = [](FakeTerminal& terminal) {
-    if (terminal.yields == 3) terminal.input = "\x03";
+    if (terminal.yields == 3) terminal.send("\x03");
   };
   EXPECT_EQ(bench.command("lines 1000"), "line 0\r\nline 1\r\nline 2\r\nlines 3: aborted\r\n");
   EXPECT_EQ(bench.command("echo next"), "next|\r\n");
@@ -143,7 +143,7 @@ TEST(Console, ctrl_c_drops_what_was_typed_before_it) {
   Bench bench;
   runs = 0;
   bench.terminal.on_yield = [](FakeTerminal& terminal) {
-    if (terminal.yields == 3) terminal.input = "echo one\recho tw\x03" "echo three\r";
+    if (terminal.yields == 3) terminal.send("echo one\recho tw\x03" "echo three\r");
   };
   const std::string text = bench.type("lines 1000\r");
   EXPECT_EQ(text.substr(text.find("lines 3")), "lines 3: aborted\r\nqm> echo three\r\nthree|\r\nqm> ");
@@ -162,7 +162,7 @@ TEST(Console, ctrl_c_is_seen_by_waits_that_cannot_yield) {
   bench.terminal.on_yield = [](FakeTerminal& terminal) {
     if (terminal.yields != 1) return;
     before = Console::abort_requested();
-    terminal.input = "\x03";
+    terminal.send("\x03");
     after = Console::abort_requested();
   };
   EXPECT_EQ(bench.command("lines 5"), "line 0\r\nlines 1: aborted\r\n");
@@ -174,7 +174,7 @@ TEST(Console, ctrl_c_is_seen_by_waits_that_cannot_yield) {
 TEST(Console, keeps_type_ahead) {
   Bench bench;
   bench.terminal.on_yield = [](FakeTerminal& terminal) {
-    if (terminal.yields == 1) terminal.input = "echo typed ahead\recho part";
+    if (terminal.yields == 1) terminal.send("echo typed ahead\recho part");
   };
   EXPECT_EQ(bench.type("lines 2\r"),
             "lines 2\r\nline 0\r\nline 1\r\nlines 2: complete\r\nqm> echo typed ahead\r\ntyped|ahead|\r\nqm> echo part");
@@ -186,7 +186,7 @@ TEST(Console, says_how_much_type_ahead_was_lost_and_runs_no_part_of_a_line) {
   runs = 0;
   bench.terminal.on_yield = [](FakeTerminal& terminal) {
     if (terminal.yields == 1) {
-      for (int i = 0; i < 100; ++i) terminal.input += "echo 0123456789\r";  // 16 bytes each
+      for (int i = 0; i < 100; ++i) terminal.send("echo 0123456789\r");  // 16 bytes each
     }
   };
   const std::string text = bench.type("lines 2\r");
@@ -252,7 +252,7 @@ TEST(Console, has_a_status_for_each_outcome) {
   EXPECT_EQ(bench.request("echo").status, 2u);
   EXPECT_EQ(bench.request("frob").status, 3u);
   EXPECT_EQ(bench.request("frob").output, "error: unknown command \"frob\" (try help)\n");
-  bench.terminal.on_yield = [](FakeTerminal& terminal) { terminal.input = "\x03"; };
+  bench.terminal.on_yield = [](FakeTerminal& terminal) { terminal.send("\x03"); };
   EXPECT_EQ(bench.request("lines 5").status, 4u);
   bench.terminal.on_yield = nullptr;
   EXPECT_EQ(bench.request("   ").status, 0u);
@@ -291,8 +291,8 @@ TEST(Console, a_request_waits_for_the_typed_command_and_a_second_is_refused) {
   self = &bench;
   bench.terminal.on_yield = [](FakeTerminal& terminal) {
     if (terminal.yields == 1) {
-      terminal.input = self->frame(wire::FrameType::kRequest, 5, "echo five") +
-                       self->frame(wire::FrameType::kRequest, 6, "echo six");
+      terminal.send(self->frame(wire::FrameType::kRequest, 5, "echo five"));
+      terminal.send(self->frame(wire::FrameType::kRequest, 6, "echo six"));
     }
     if (terminal.yields == 2) {
       EXPECT_EQ(terminal.frames.size(), 1u) << "the refusal alone";
@@ -328,7 +328,7 @@ TEST(Console, leaves_the_line_being_typed_alone_while_requests_run) {
 TEST(Console, ctrl_c_during_a_request_abandons_the_line_too) {
   Bench bench;
   bench.type("echo who");
-  bench.terminal.on_yield = [](FakeTerminal& terminal) { terminal.input = "\x03"; };
+  bench.terminal.on_yield = [](FakeTerminal& terminal) { terminal.send("\x03"); };
   EXPECT_EQ(bench.type(bench.frame(wire::FrameType::kRequest, 5, "lines 9")), "^C\r\nqm> ");
 }
 

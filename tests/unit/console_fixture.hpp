@@ -50,6 +50,9 @@ class FakeTerminal final : public console::Terminal {
   }
   std::uint64_t milliseconds() noexcept override { return now_ms; }
 
+  /// Has @p bytes come in at the next read().
+  void send(std::string_view bytes) { input.append(bytes); }
+
   std::string input;
   std::string raw;   ///< all bytes
   std::string text;  ///< those outside frames

@@ -8,5 +8,12 @@ namespace qm::console::commands {
 // help.cpp
 extern const Command help;
 extern const Command version;
+// kmemstat.cpp
+extern const Command free_memory;
+extern const Command kmemstat;
+// arena_stats.cpp, slab_stats.cpp, slab_trace.cpp
+extern const Command arena_stats;
+extern const Command slab_stats;
+extern const Command slab_trace;
 
 }  // namespace qm::console::commands

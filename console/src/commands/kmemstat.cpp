@@ -1,0 +1,147 @@
+/// kmemstat and free: all memory at a glance.
+
+#include "commands.hpp"
+#include "names.hpp"
+#include <qm/system.hpp>
+
+namespace qm::console::commands {
+namespace {
+
+constexpr std::size_t kNameColumns = 30;
+constexpr std::size_t kIndent = 4;
+/// Deepest nesting shown: a row's name starts at 4 columns a level, and a level costs some 300 bytes of stack.
+constexpr unsigned kMaxDepth = 12;
+
+/// One kmemstat under way.
+struct Tree {
+  Invocation& call;
+  unsigned arenas = 0;
+  unsigned caches = 0;
+  bool aborted = false;
+  bool too_deep = false;
+
+  void begin_row(const char* name, unsigned depth, char type) noexcept {
+    Output& out = call.out();
+    const std::size_t indent = kIndent * depth;
+    out.repeat(' ', indent);
+    out.text(from_c(name));
+    const std::size_t used = indent + from_c(name).size();
+    if (used < kNameColumns) out.repeat(' ', kNameColumns - used);
+    out.text(": ");
+    out.put(type);
+    out.text(" :");
+  }
+
+  void print(const ArenaStats& stats, std::size_t quantum) noexcept {
+    call.print("{:8}:{:15}:{:15}:{:12}:{:15}:{:15}: {}\n", quantum, stats.total, stats.allocated, stats.allocations_ever,
+               stats.idle, stats.high_water, stats.failures);
+  }
+
+  void print(const CacheStats& stats) noexcept {
+    const std::size_t size = stats.object_size;
+    const std::size_t idle = stats.in_magazines + stats.in_depot + stats.in_slabs;
+    call.print("{:8}:{:15}:{:15}:", size, stats.objects * size, stats.in_use * size);
+    if constexpr (kCounted) {
+      call.print("{:12}", stats.allocations);
+    } else {
+      call.print("{:12}", "-");
+    }
+    call.print(":{:15}:{:15}: {}\n", idle * size, stats.high_water * size, stats.failures);
+  }
+
+  void show(Cache& cache, unsigned depth) noexcept {
+    begin_row(cache.name(), depth, 'S');
+    print(cache.stats());
+    ++caches;
+    aborted = !call.yield();
+  }
+
+  /// Shows an arena, then the arenas that draw from it, then the caches. Each level's cursor pins where it stands.
+  void show(Arena& arena, unsigned depth) noexcept {
+    begin_row(arena.name(), depth, 'A');
+    print(arena.stats(), arena.quantum());
+    ++arenas;
+    aborted = !call.yield();
+    if (depth == kMaxDepth) {
+      too_deep = true;
+      return;
+    }
+    Matching<Arena> all_arenas({});
+    while (Arena* drawing = aborted ? nullptr : all_arenas.next()) {
+      if (drawing->source() == &arena) show(*drawing, depth + 1);
+    }
+    Matching<Cache> all_caches({});
+    while (Cache* cache = aborted ? nullptr : all_caches.next()) {
+      if (&cache->source() == &arena) show(*cache, depth + 1);
+    }
+  }
+};
+
+CommandStatus run_kmemstat(Invocation& call) noexcept {
+  call.print("{:<30}:Typ: Objsize:      Total Amt:      Alloc Amt: Allocs Ever:       Idle Amt:     High Water: Failed\n",
+             "Arena/Slab Name");
+  call.out().repeat('-', 88);
+  call.print("\n");
+  Tree tree{call};
+  Matching<Arena> roots({});
+  while (Arena* arena = tree.aborted ? nullptr : roots.next()) {
+    if (arena->source() == nullptr) tree.show(*arena, 0);
+  }
+  call.print("caches {}, arenas {}: {}\n", tree.caches, tree.arenas, closing_word(tree.aborted, !tree.too_deep));
+  return closing_status(tree.aborted);
+}
+
+// ---- free -----------------------------------------------------------------------------------------------------------
+
+/// Whether what @p arena hands out is memory of the base arena.
+bool draws_from_base(const Arena* arena) noexcept {
+  while (arena != nullptr && arena != &base_arena()) arena = arena->source();
+  return arena != nullptr;
+}
+
+CommandStatus run_free(Invocation& call) noexcept {
+  std::size_t idle = 0;
+  unsigned caches = 0;
+  unsigned arenas = 0;
+  bool aborted = false;
+  Matching<Arena> all_arenas({});
+  while (Arena* arena = aborted ? nullptr : all_arenas.next()) {
+    if (!draws_from_base(arena)) continue;
+    idle += arena == &base_arena() ? 0 : arena->stats().idle;
+    ++arenas;
+    aborted = !call.yield();
+  }
+  Matching<Cache> all_caches({});
+  while (Cache* cache = aborted ? nullptr : all_caches.next()) {
+    if (!draws_from_base(&cache->source())) continue;
+    const CacheStats stats = cache->stats();
+    idle += (stats.in_magazines + stats.in_depot + stats.in_slabs) * stats.object_size;
+    ++caches;
+    aborted = !call.yield();
+  }
+  const ArenaStats base = base_arena().stats();
+  if (!aborted) {
+    call.print("Total Memory : {:15}\n", base.total);
+    call.print("Used Memory  : {:15}\n", base.allocated);
+    call.print("Free Memory  : {:15}\n", base.free);
+    call.print("Idle Memory  : {:15}\n", idle);
+    call.print("Least Free   : {:15}\n", base.total - base.high_water);
+    call.print("Largest Free : {:15}\n", base.largest_free);
+  }
+  call.print("caches {}, arenas {}: {}\n", caches, arenas, closing_word(aborted));
+  return closing_status(aborted);
+}
+
+}  // namespace
+
+constinit const Command kmemstat = {.name = "kmemstat",
+                                    .usage = "kmemstat",
+                                    .summary = "arenas and caches as a tree: what they hold, what users hold, what is idle",
+                                    .run = run_kmemstat};
+
+constinit const Command free_memory = {.name = "free",
+                                       .usage = "free",
+                                       .summary = "memory in total: used, free, idle, least ever free, largest piece",
+                                       .run = run_free};
+
+}  // namespace qm::console::commands

@@ -1,0 +1,232 @@
+/// slab_trace: which objects of a cache are out, who drew them, from where.
+
+#include "commands.hpp"
+#include "names.hpp"
+#include <qm/console/console.hpp>
+#include <qm/hal/round.hpp>
+#include <qm/trace/dump.hpp>
+#include <qm/trace/live_trace.hpp>
+
+namespace qm::console::commands {
+namespace {
+
+constexpr std::size_t kRule = 25;
+
+/// How many of the caches that a pattern names are what.
+struct Census {
+  unsigned all = 0;
+  unsigned no_trace = 0;
+};
+
+Census count(std::string_view pattern) noexcept {
+  Census census;
+  Matching<Cache> caches(pattern);
+  while (const Cache* cache = caches.next()) {
+    ++census.all;
+    census.no_trace += cache->traceable() ? 0 : 1;
+  }
+  return census;
+}
+
+/// Refuses a name that no cache has, and the plain name of a no-trace cache.
+/// @returns kOk, or what the command answers.
+CommandStatus check_name(Invocation& call, std::string_view pattern) noexcept {
+  const Census census = count(pattern);
+  if (census.all == 0) return call.fail("No such slab {}", pattern);
+  if (!is_glob(pattern) && census.no_trace > 0) return call.fail("Unable to trace slab {}", pattern);
+  return call.ok();
+}
+
+// ---- start, stop, reset ---------------------------------------------------------------------------------------------
+
+CommandStatus explain(Invocation& call, std::string_view pattern, const trace::CommandResult& result, bool stopping) noexcept {
+  switch (result.status) {
+    case Status::kOk: break;
+    case Status::kNotFound: return call.fail("No such slab {}", pattern);
+    case Status::kRefused: return call.fail("Unable to trace slab {}", pattern);
+    case Status::kTimedOut:
+      return call.fail("hart {} has not answered for {} s", result.hart, hal::kRoundDeadlineMs / 1000);
+    case Status::kAborted:
+      call.fail("aborted, {}", stopping ? "still stopping: stop again" : "nothing has changed");
+      return call.aborted();
+    case Status::kNoMemory: return call.fail("no memory for the books of {}", pattern);
+    case Status::kBusy:
+      call.fail("another slab_trace command has not ended");
+      return CommandStatus::kBusy;
+    case Status::kUnsafe: return call.fail("not in {}", hal::in_panic() ? "panic" : "this context");
+    default: return call.fail("the books refuse {}", pattern);
+  }
+  if (is_glob(pattern)) call.print("{} caches, {} no-trace caches skipped\n", result.caches, result.skipped);
+  return call.ok();
+}
+
+using Verb = trace::CommandResult (*)(std::string_view, hal::AbortTest, std::uint32_t) noexcept;
+
+CommandStatus change(Invocation& call, Verb verb, std::string_view pattern) noexcept {
+  const CommandStatus named = check_name(call, pattern);
+  if (named != CommandStatus::kOk) return named;
+  const trace::CommandResult result = verb(pattern, &Console::abort_requested, hal::kRoundDeadlineMs);
+  return explain(call, pattern, result, verb == &trace::stop);
+}
+
+// ---- print ----------------------------------------------------------------------------------------------------------
+
+void print_frame(Invocation& call, unsigned number, std::uintptr_t pc) noexcept {
+  // A return address lies behind its call, perhaps in the next function already.
+  Symbol symbol;
+  const bool known = call.console().resolve(pc - 1, symbol);
+  call.print("#{:02} [<{}>] in {}\n", number, Address{pc}, known ? symbol.name : std::string_view("(null)"));
+}
+
+void print_object(Invocation& call, const trace::DumpEntry& entry, bool verbose) noexcept {
+  call.print("Obj {}, from hart {} {}:", Address{entry.object}, entry.hart, entry.context);
+  if (verbose) {
+    const std::uint64_t milliseconds = entry.age_ticks / (hal::Port::tick_rate() / 1000);
+    call.print(" size {}, age {}.{:03} s, seq {}", entry.requested, milliseconds / 1000, milliseconds % 1000, entry.sequence);
+  }
+  call.print("\n----\n");
+  for (unsigned at = 0; at < entry.depth; ++at) print_frame(call, at + 1, entry.pcs[at]);
+  if (entry.truncated) call.print("#{:02} [<...>] in ... (truncated)\n", entry.depth + 1);
+  call.print("\n");
+}
+
+/// What the closing line has no room for, a line each, where there is something to say.
+void print_notes(Invocation& call, const trace::DumpSummary& summary) noexcept {
+  if (!summary.known) {
+    call.print("note: never traced\n");
+  } else if (summary.state != trace::State::kOn) {
+    call.print("note: {}, so later allocations are not recorded\n", trace::name(summary.state));
+  }
+  const trace::Figures& figures = summary.figures;
+  for (unsigned reason = 0; reason < trace::kDropReasons; ++reason) {
+    if (figures.dropped[reason] == 0) continue;
+    call.print("note: dropped {}: {}\n", figures.dropped[reason], trace::name(static_cast<trace::Drop>(reason)));
+  }
+  if (figures.lost_stacks > 0) call.print("note: {} records without a stack: the stack depot is full\n", figures.lost_stacks);
+  if (figures.lost_contexts > 0) call.print("note: {} records without a context\n", figures.lost_contexts);
+  if (summary.freed_meanwhile > 0 || summary.allocated_meanwhile > 0) {
+    call.print("note: during the dump {} were freed, {} allocated\n", summary.freed_meanwhile, summary.allocated_meanwhile);
+  }
+  if (summary.reset) call.print("note: reset during the dump\n");
+  if (summary.destroyed) call.print("note: destroyed during the dump\n");
+}
+
+/// Dumps one cache. @returns false when aborted.
+bool print_cache(Invocation& call, Cache& cache, bool verbose) noexcept {
+  static trace::Dump dump;  // 2 KiB; one command runs at a time
+  static trace::DumpEntry entry;
+  call.print("Dumping outstanding allocs from {}\n", cache.name());
+  call.out().repeat('-', kRule);
+  call.print("\n");
+  dump.begin(cache);
+  bool aborted = !call.yield();
+  while (!aborted && dump.next(entry)) {
+    print_object(call, entry, verbose);
+    aborted = !call.yield();
+  }
+  const trace::DumpSummary summary = dump.finish();
+  print_notes(call, summary);
+  call.print("outstanding {}, recorded {}, dropped {}, truncated stacks {}, from before start {}: {}\n", summary.outstanding,
+             summary.figures.recorded, summary.figures.all_dropped(), summary.truncated_shown, summary.from_before_start,
+             closing_word(aborted, summary.known && summary.complete()));
+  return !aborted;
+}
+
+CommandStatus print(Invocation& call, std::string_view pattern, bool verbose) noexcept {
+  const CommandStatus named = check_name(call, pattern);
+  if (named != CommandStatus::kOk) return named;
+  unsigned no_trace = 0;
+  unsigned untraced = 0;
+  unsigned shown = 0;
+  if (is_glob(pattern)) {
+    Matching<Cache> caches(pattern);
+    while (Cache* cache = caches.next()) {
+      if (!cache->traceable()) ++no_trace;
+      else if (!trace::cache_trace(*cache).known) ++untraced;
+    }
+    call.print("note: skipped {} no-trace caches, {} that were never traced\n", no_trace, untraced);
+  }
+  Matching<Cache> caches(pattern);
+  while (Cache* cache = caches.next()) {
+    if (is_glob(pattern) && (!cache->traceable() || !trace::cache_trace(*cache).known)) continue;
+    ++shown;
+    if (!print_cache(call, *cache, verbose)) return call.aborted();
+  }
+  if (shown == 0) call.print("traced 0 of {} caches: incomplete\n", no_trace + untraced);
+  return call.ok();
+}
+
+// ---- status ---------------------------------------------------------------------------------------------------------
+
+void print_status_row(Invocation& call, const Cache& cache, const trace::CacheTrace& of) noexcept {
+  call.print("{:<31}: {:<8} recorded {}, dropped {}, live {}, {} bytes each\n", cache.name(), trace::name(of.state),
+             of.figures.recorded, of.figures.all_dropped(), of.live, trace::kBytesPerRecord);
+}
+
+CommandStatus status(Invocation& call, std::string_view pattern) noexcept {
+  if (!pattern.empty()) {
+    const CommandStatus named = check_name(call, pattern);
+    if (named != CommandStatus::kOk) return named;
+  }
+  const bool one = !pattern.empty() && !is_glob(pattern);
+  unsigned no_trace = 0;
+  bool aborted = false;
+  Matching<Cache> caches(pattern);
+  while (Cache* cache = aborted ? nullptr : caches.next()) {
+    no_trace += cache->traceable() ? 0 : 1;
+    const trace::CacheTrace of = trace::cache_trace(*cache);
+    if (one || of.known) print_status_row(call, *cache, of);
+    aborted = !call.yield();
+  }
+  if (is_glob(pattern)) call.print("note: skipped {} no-trace caches\n", no_trace);
+  const trace::Totals totals = trace::totals();
+  call.print("traced {} of {} caches, records {} of {} bytes, stacks {} of {} bytes, dropped {}: {}\n", totals.traced,
+             totals.caches, totals.record_bytes, totals.record_capacity, totals.stack_bytes, totals.stack_capacity,
+             totals.dropped, closing_word(aborted, totals.dropped == 0));
+  return closing_status(aborted);
+}
+
+// ---- the command ----------------------------------------------------------------------------------------------------
+
+CommandStatus run_slab_trace(Invocation& call) noexcept {
+  const Words& words = call.words();
+  const std::string_view verb = words[1];
+  if (verb == "status") return call.arguments() <= 2 ? status(call, words[2]) : call.usage();
+  if (verb == "print") {
+    const bool verbose = words[2] == "-v" || words[3] == "-v";
+    const std::string_view name = words[2] == "-v" ? words[3] : words[2];
+    if (name.empty() || name == "-v" || call.arguments() != (verbose ? 3u : 2u)) return call.usage();
+    return print(call, name, verbose);
+  }
+  if (call.arguments() != 2) return call.usage();
+  if (verb == "start") return change(call, &trace::start, words[2]);
+  if (verb == "stop") return change(call, &trace::stop, words[2]);
+  if (verb == "reset") return change(call, &trace::reset, words[2]);
+  return call.usage();
+}
+
+void complete_slab_trace(Completion& completion) noexcept {
+  if (completion.index() == 1) {
+    for (const std::string_view verb : {"start", "stop", "print", "reset", "status"}) completion.offer(verb);
+  } else if (completion.index() == 2 || (completion.index() == 3 && completion.words()[2] == "-v")) {
+    offer_traceable_caches(completion);
+  }
+}
+
+}  // namespace
+
+constinit const Command slab_trace = {.name = "slab_trace",
+                                      .usage = "slab_trace start|stop|print|reset SLAB_NAME",
+                                      .summary = "which objects of a cache are out, and who drew them",
+                                      .run = run_slab_trace,
+                                      .min_arguments = 1,
+                                      .max_arguments = 3,
+                                      .complete = complete_slab_trace,
+                                      .forms = "slab_trace start SLAB_NAME       record every later allocation; older records stay\n"
+                                               "slab_trace stop SLAB_NAME        record no more; frees go on removing records\n"
+                                               "slab_trace print [-v] SLAB_NAME  what is out, oldest first; -v: size, age, number\n"
+                                               "slab_trace reset SLAB_NAME       drop the records and zero the figures\n"
+                                               "slab_trace status [SLAB_NAME]    state, counts, memory of the books\n"
+                                               "SLAB_NAME may have * and ?"};
+
+}  // namespace qm::console::commands
