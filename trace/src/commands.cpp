@@ -3,6 +3,7 @@
 #include <qm/trace/glob.hpp>
 
 #include "books.hpp"
+#include "defect.hpp"
 
 namespace qm::trace {
 namespace {
@@ -89,6 +90,7 @@ struct Patience {
 /// A round; while this hart is alone it only masks itself, which is possible at boot too.
 bool ask(hal::HartMask harts, hal::RoundFunction function, void* argument, const Patience& patience,
          CommandResult& result) noexcept {
+  if constexpr (kDefect == Defect::kNoAcknowledgement) return true;
   if (!hal::in_panic()) {
     const hal::InterruptGuard masked;
     const unsigned self = hal::Port::hart_index();
@@ -157,7 +159,7 @@ bool close_everywhere(const Selection& selection, const Patience& patience, Comm
   for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     Cache& cache = cache_of(*one);
     if ((cache.state().load(std::memory_order_relaxed) & kRecord) != 0) continue;  // on already
-    one->previous = change(cache, kWatch | kHold, kSettled);
+    one->previous = change(cache, kWatch | kHold | (kDefect == Defect::kOnePhaseStart ? kRecord : 0), kSettled);
     one->changing = true;
   }
   Batch batch;
@@ -217,7 +219,7 @@ bool note_everywhere(const Selection& selection, const Patience& patience, Comma
     one = batch.fill(one);
     if (!ask(hal::online_harts(), visit_for_reset, &batch, patience, result)) return false;
   }
-  note_absent_harts(selection, 0);  // gone offline meanwhile
+  note_absent_harts(selection, 0);  // gone offline meanwhile, so nobody counts there
   return true;
 }
 
@@ -299,6 +301,7 @@ CommandResult stop(std::string_view pattern, hal::AbortTest abort, std::uint32_t
   for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     one->changing = (change(cache_of(*one), 0, kRecord) & kHold) != 0;
     any = any || one->changing;
+    if constexpr (kDefect == Defect::kEarlyReopening) settle(cache_of(*one));
   }
   // All harts, whether they have an open cell or not: a slow path that read RECORD may be under way on any.
   if (!any || !ask(hal::online_harts(), visit_for_stop, nullptr, {abort, deadline_ms}, result)) return result;

@@ -39,7 +39,34 @@ CacheTrace look_at_all(std::uint32_t& resets) noexcept {
   return sum;
 }
 
+void fill(const CacheBooks& one, const Record& record, SlotId slot, DumpEntry& entry) noexcept {
+  entry.object = books.object_of(one, record);
+  entry.requested = record.size;
+  entry.age_ticks = books.age_ticks(record);
+  entry.sequence = record.sequence();
+  entry.hart = record.hart();
+  entry.context = books.contexts.text(record.context());
+  entry.stack_id = books.stacks.id(record.stack());
+  entry.slot = slot;
+  const StackEntry* stack = books.stacks.entry(record.stack());
+  entry.depth = stack != nullptr ? stack->depth : 0;
+  entry.truncated = stack == nullptr || stack->truncated();
+  for (unsigned i = 0; i < entry.depth; ++i) entry.pcs[i] = books.pc_of(stack->frames()[i]);
+}
+
 }  // namespace
+
+bool find(Cache& cache, void* object, DumpEntry& entry) noexcept {
+  const auto* one = static_cast<const CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
+  if (handle == nullptr) return false;
+  const SlotId slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
+  Record record;
+  if (!books.records.copy(slot, record) || record.cache() != one->number) return false;
+  if (books.object_of(*one, record) != reinterpret_cast<std::uintptr_t>(object)) return false;
+  fill(*one, record, slot, entry);
+  return true;
+}
 
 void Dump::begin(Cache& cache) noexcept {
   all_ = false;
@@ -147,28 +174,12 @@ bool Dump::next(DumpEntry& entry) noexcept {
     Record record;
     // Numbers are unique: the same number in the slot means that the record was never gone.
     if (!books.records.copy(slot_of(key), record) || record.sequence() != last_) continue;
-    fill(record, slot_of(key), entry);
+    fill(all_ ? *books.books_numbered(record.cache()) : *one_, record, slot_of(key), entry);
     ++shown_;
     if (entry.truncated) ++truncated_;
     return true;
   }
   return false;
-}
-
-void Dump::fill(const Record& record, SlotId slot, DumpEntry& entry) const noexcept {
-  const CacheBooks& one = all_ ? *books.books_numbered(record.cache()) : *one_;
-  entry.object = books.object_of(one, record);
-  entry.requested = record.size;
-  entry.age_ticks = books.age_ticks(record);
-  entry.sequence = record.sequence();
-  entry.hart = record.hart();
-  entry.context = books.contexts.text(record.context());
-  entry.stack_id = books.stacks.id(record.stack());
-  entry.slot = slot;
-  const StackEntry* stack = books.stacks.entry(record.stack());
-  entry.depth = stack != nullptr ? stack->depth : 0;
-  entry.truncated = stack == nullptr || stack->truncated();
-  for (unsigned i = 0; i < entry.depth; ++i) entry.pcs[i] = books.pc_of(stack->frames()[i]);
 }
 
 DumpSummary Dump::finish() noexcept {

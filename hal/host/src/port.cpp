@@ -77,14 +77,22 @@ void Port::fatal(const char* reason) noexcept {
   std::abort();
 }
 
-StackBounds Port::stack_bounds(std::uintptr_t frame) noexcept {
+namespace {
+
+StackBounds thread_stack() noexcept {
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
   void* low = nullptr;
   std::size_t bytes = 0;
   pthread_attr_getstack(&attributes, &low, &bytes);
   pthread_attr_destroy(&attributes);
-  const StackBounds bounds{reinterpret_cast<std::uintptr_t>(low), reinterpret_cast<std::uintptr_t>(low) + bytes};
+  return {reinterpret_cast<std::uintptr_t>(low), reinterpret_cast<std::uintptr_t>(low) + bytes};
+}
+
+}  // namespace
+
+StackBounds Port::stack_bounds(std::uintptr_t frame) noexcept {
+  static thread_local const StackBounds bounds = thread_stack();  // asking for the first thread's reads a file
   return frame >= bounds.low && frame < bounds.high ? bounds : StackBounds{};
 }
 

@@ -43,6 +43,11 @@ struct DumpEntry {
   SlotId slot = kNoSlot;
 };
 
+/// The record of one object.
+/// @returns false if @p object has none. Complexity: O(1).
+/// Context: any; the object's slab stays where it is meanwhile (somebody holds an object of it).
+bool find(Cache& cache, void* object, DumpEntry& entry) noexcept;
+
 /// What the closing line says.
 struct DumpSummary {
   std::size_t outstanding = 0;        ///< records shown
@@ -92,7 +97,6 @@ class Dump {
   void sift_down(unsigned root, unsigned count) noexcept;
   void sort() noexcept;
   [[nodiscard]] bool alive() const noexcept;
-  void fill(const Record& record, SlotId slot, DumpEntry& entry) const noexcept;
 
   CacheBooks* one_ = nullptr;   ///< nullptr: all caches, or one that was never traced
   bool all_ = false;
