@@ -6,6 +6,7 @@
 
 #include <qm/observer.hpp>
 
+#include "allocated_index.hpp"
 #include "arena_request.hpp"
 #include "boundary_tag_pool.hpp"
 
@@ -166,13 +167,6 @@ bool Arena::reserve_tags_locked(unsigned count) noexcept {
     ++spare_count_;
   }
   return true;
-}
-
-BoundaryTag* Arena::take_spare_locked() noexcept {
-  BoundaryTag* tag = spares_;
-  spares_ = tag->next;
-  --spare_count_;
-  return tag;
 }
 
 void Arena::give_spare_locked(BoundaryTag* tag) noexcept {

@@ -4,6 +4,7 @@
 
 #include <qm/observer.hpp>
 
+#include "allocated_index.hpp"
 #include "arena_request.hpp"
 
 namespace qm {
@@ -49,7 +50,7 @@ std::uintptr_t Arena::allocate(std::size_t size, Fit fit, const CallSite* site) 
 std::uintptr_t Arena::allocate_segment(const Request& request) noexcept {
   {
     const LockGuard guard(lock_);
-    if (reserve_tags_locked(request.tags())) {
+    if (spare_count_ >= request.tags() || reserve_tags_locked(request.tags())) {
       if (const Place place = find_locked(request); place.segment != nullptr) return carve_locked(place, request);
       if (source_ == nullptr) {
         ++counts_.failures;

@@ -1,5 +1,5 @@
 #pragma once
-/// What the parts of Arena tell each other about one allocation.
+/// What the parts of Arena share: the description of one allocation, and small pieces of code.
 
 #include <qm/arena.hpp>
 
@@ -43,5 +43,21 @@ inline constexpr unsigned kImportTags = 4;
 static_assert(kImportTags <= Arena::kSpares);
 /// How often an operation goes back for tags that others snatched away.
 inline constexpr unsigned kTagAttempts = 64;
+
+// Small pieces that every operation uses.
+
+inline BoundaryTag* Arena::take_spare_locked() noexcept {
+  BoundaryTag* tag = spares_;
+  spares_ = tag->next;
+  --spare_count_;
+  return tag;
+}
+
+inline void Arena::link_after_locked(BoundaryTag* tag, BoundaryTag* before) noexcept {
+  tag->prev = before;
+  tag->next = before == nullptr ? first_ : before->next;
+  (before == nullptr ? first_ : before->next) = tag;
+  (tag->next == nullptr ? last_ : tag->next->prev) = tag;
+}
 
 }  // namespace qm

@@ -2,16 +2,10 @@
 
 #include <qm/arena.hpp>
 
+#include "allocated_index.hpp"
 #include "arena_request.hpp"
 
 namespace qm {
-
-void Arena::link_after_locked(BoundaryTag* tag, BoundaryTag* before) noexcept {
-  tag->prev = before;
-  tag->next = before == nullptr ? first_ : before->next;
-  (before == nullptr ? first_ : before->next) = tag;
-  (tag->next == nullptr ? last_ : tag->next->prev) = tag;
-}
 
 void Arena::unlink_locked(BoundaryTag* tag) noexcept {
   (tag->prev == nullptr ? first_ : tag->prev->next) = tag->next;
@@ -30,10 +24,8 @@ void Arena::insert_free_locked(BoundaryTag* tag) noexcept {
 
 /// Resizes a free segment where it stands: no neighbour is overtaken, so the address index only learns the new size.
 void Arena::set_size_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept {
-  sizes_.remove(tag);
   tag->start = start;
-  tag->size = size;
-  sizes_.insert(tag);
+  sizes_.resize(tag, size);
   free_.update(tag);
 }
 

@@ -2,6 +2,8 @@
 
 #include <qm/arena.hpp>
 
+#include "allocated_index.hpp"
+
 namespace qm {
 namespace {
 

@@ -27,6 +27,7 @@ BoundaryTag* pick(BoundaryTag* node) noexcept { return node->ring[0]; }
 
 void SizeIndex::insert(BoundaryTag* tag) noexcept {
   const unsigned bin = floor_log2(tag->size);
+  tag->bin = static_cast<std::uint8_t>(bin);
   BoundaryTag** place = tag_trie::find_place(&bins_[bin], tag->size, path_of(tag->size, bin), size_of_tag);
   if (BoundaryTag* node = *place; node != nullptr) {
     tag->slot = nullptr;
@@ -50,8 +51,18 @@ void SizeIndex::remove(BoundaryTag* tag) noexcept {
     return;
   }
   tag_trie::detach(tag);
-  const unsigned bin = floor_log2(tag->size);
-  if (bins_[bin] == nullptr) non_empty_ &= ~(std::size_t{1} << bin);
+  if (bins_[tag->bin] == nullptr) non_empty_ &= ~(std::size_t{1} << tag->bin);
+}
+
+void SizeIndex::resize(BoundaryTag* tag, std::size_t size) noexcept {
+  const bool alone = tag->slot == &bins_[tag->bin] && tag->ring[0] == tag && tag->child[0] == nullptr && tag->child[1] == nullptr;
+  if (alone && size >> tag->bin == 1) {
+    tag->size = size;
+    return;
+  }
+  remove(tag);
+  tag->size = size;
+  insert(tag);
 }
 
 BoundaryTag* SizeIndex::instant(std::size_t size) const noexcept {
@@ -86,6 +97,7 @@ BoundaryTag* SizeIndex::best(std::size_t size) const noexcept {
 
 bool SizeIndex::contains(const BoundaryTag* tag) const noexcept {
   const unsigned bin = floor_log2(tag->size);
+  if (bin != tag->bin) return false;
   BoundaryTag* root = bins_[bin];
   const BoundaryTag* node = *tag_trie::find_place(&root, tag->size, path_of(tag->size, bin), size_of_tag);
   if (node == nullptr || (non_empty_ >> bin & 1) == 0) return false;

@@ -48,7 +48,7 @@ inline void detach(BoundaryTag* tag) noexcept {
 }
 
 /// Counts the nodes of a subtree by recursion no deeper than the word size; false if a node's slot does not point at it.
-inline bool count(BoundaryTag* const& place, std::size_t& nodes) noexcept {
+[[gnu::noinline]] inline bool count(BoundaryTag* const& place, std::size_t& nodes) noexcept {
   if (place == nullptr) return true;
   ++nodes;
   return place->slot == &place && count(place->child[0], nodes) && count(place->child[1], nodes);

@@ -26,6 +26,8 @@ class SizeIndex {
   /// Complexity of all: bounded by the word size.
   void insert(BoundaryTag* tag) noexcept;
   void remove(BoundaryTag* tag) noexcept;
+  /// Gives @p tag another size. Constant where it is alone in its bin before and after, as the rest of a large range is.
+  void resize(BoundaryTag* tag, std::size_t size) noexcept;
   /// @returns a segment that fits, from the first bin in which every segment does; nullptr if that and those above are
   ///          empty. Constant.
   [[nodiscard]] BoundaryTag* instant(std::size_t size) const noexcept;

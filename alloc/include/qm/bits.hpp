@@ -51,7 +51,7 @@ inline constexpr DeBruijnTable kDeBruijnTable;
     return kWordBits - 1 - static_cast<unsigned>(std::countl_zero(word));
   } else {
     for (unsigned shift = 1; shift < kWordBits; shift *= 2) word |= word >> shift;
-    return lowest_bit(word - (word >> 1));
+    return detail::kDeBruijnTable.index[((word - (word >> 1)) * detail::kDeBruijn) >> detail::kDeBruijnShift];
   }
 }
 

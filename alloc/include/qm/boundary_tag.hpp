@@ -41,6 +41,7 @@ struct BoundaryTag {
   TagKind kind;
   bool imported;             ///< span: it goes back to the source
   SegmentOwner owner;        ///< allocated
+  std::uint8_t bin;          ///< free: the size index's bin, floor(log2(size))
   std::uint32_t handle;      ///< allocated: trace handle, 0 = not recorded
   BoundaryTag** slot;        ///< the word that points at this node of a trie; null: in a ring, behind a node of equal size
   BoundaryTag* child[2];     ///< trie
