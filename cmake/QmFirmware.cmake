@@ -16,6 +16,7 @@ find_program(QM_AWK NAMES mawk gawk awk REQUIRED)
 function(_qm_link_image target name script)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} SUFFIX .elf LINK_DEPENDS ${script})
   target_link_options(${target} PRIVATE ${QM_ARCH_FLAGS} -nostdlib -nostartfiles -static -no-pie -T ${script}
+    LINKER:--undefined=qm_rewind  # from the first library that has it: the allocator's, else the runtime's
     LINKER:--gc-sections LINKER:--build-id=sha1 LINKER:-z,max-page-size=4096 LINKER:--fatal-warnings
     LINKER:-Map,${CMAKE_CURRENT_BINARY_DIR}/${name}.map)
 endfunction()
