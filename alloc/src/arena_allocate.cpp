@@ -12,12 +12,13 @@ namespace {
 
 // Import
 //
-//     import_and_carve()
-//       import_exactly()     constraints handed on to the source
-//       import_span()        more than is asked for, so that it fits wherever the span begins
-//       carve_from_import()  enter the span and take the request from it, in one hold of the lock
+//     import_and_carve()       twice at most: the second time after the empty span went back
+//       import_once()
+//         import_exactly()       constraints handed on to the source
+//         import_span()          more than is asked for, so that it fits wherever the span begins
+//         carve_from_import()    enter the span and take the request from it, in one hold of the lock
 //
-// The source is asked at most five times, then the allocation fails.
+// The source is asked a fixed number of times, then the allocation fails.
 
 std::size_t greatest_common_divisor(std::size_t a, std::size_t b) noexcept {
   while (b != 0) {
@@ -153,6 +154,14 @@ Arena::SpanRange Arena::import_exactly(const Request& request) noexcept {
 }
 
 std::uintptr_t Arena::import_and_carve(const Request& request) noexcept {
+  std::uintptr_t start = import_once(request);
+  // The empty span that waits here may be what the source lacks.
+  if (start == 0 && reap() != 0) start = import_once(request);
+  if (start == 0) count_failure();
+  return start;
+}
+
+std::uintptr_t Arena::import_once(const Request& request) noexcept {
   if (const SpanRange range = import_exactly(request); range.start != 0) {
     if (const std::uintptr_t start = carve_from_import(request, range); start != 0) return start;
     release_span(range);
@@ -173,7 +182,6 @@ std::uintptr_t Arena::import_and_carve(const Request& request) noexcept {
     if (const std::uintptr_t start = carve_from_import(request, range); start != 0) return start;
     if (range.imported) release_span(range);
   }
-  count_failure();
   return 0;
 }
 

@@ -141,6 +141,19 @@ TEST_F(ArenaImport, minimum_import_gives_way_when_the_source_is_short) {
   EXPECT_EQ(importer_.free(fifth, 100), Status::kOk);
 }
 
+TEST_F(ArenaImport, the_empty_span_goes_back_before_a_larger_request_fails) {
+  make(64, 64, 640);
+  make_importer(16);
+  const std::uintptr_t small = importer_.allocate(320);
+  EXPECT_EQ(importer_.free(small, 320), Status::kOk);
+  EXPECT_EQ(importer_.stats().idle, 320U);
+  const std::uintptr_t all = importer_.allocate(640);
+  EXPECT_NE(all, 0U);
+  EXPECT_EQ(importer_.free(all, 640), Status::kOk);
+  EXPECT_EQ(importer_.allocate(641), 0U);
+  EXPECT_EQ(importer_.stats().failures, 1U);
+}
+
 TEST_F(ArenaImport, sizes_near_the_end_of_a_word_do_not_wrap) {
   make(4096, 4096, 8192);
   make_importer(16, 8192);

@@ -231,6 +231,7 @@ class Arena : public Registered {
   [[nodiscard]] SpanRange import_span(const Request& request, std::size_t size) noexcept;
   [[nodiscard]] SpanRange import_exactly(const Request& request) noexcept;
   [[nodiscard]] std::uintptr_t import_and_carve(const Request& request) noexcept;
+  [[nodiscard]] std::uintptr_t import_once(const Request& request) noexcept;
   [[nodiscard]] std::uintptr_t carve_from_import(const Request& request, const SpanRange& range) noexcept;
   void release_span(const SpanRange& range) noexcept;
 

@@ -1,0 +1,129 @@
+// What an arena tells the books: segments recorded after they were taken, forgotten before they are released.
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/arena.hpp>
+#include <qm/observer.hpp>
+
+#include "support/arena_fixture.hpp"
+
+namespace qm {
+namespace {
+
+/// Books of one page: the handle is the number of the record, and record() asks for prepare() each first time.
+class Page final : public Observer {
+ public:
+  void prepare(const Allocation&, void*, Prepared& prepared) noexcept override {
+    prepared.ready = true;
+    ++prepared_;
+  }
+  bool record(const Allocation& allocation, void* object, Prepared&) noexcept override {
+    const auto start = reinterpret_cast<std::uintptr_t>(object);
+    last = allocation;
+    std::uint32_t* handle = allocation.arena->handle(start);
+    if (handle == nullptr) return true;
+    *handle = ++recorded;
+    return true;
+  }
+  void release(Prepared&) noexcept override { ++released_; }
+  void forget(Cache&, void*) noexcept override {}
+  void forget(Arena& arena, std::uintptr_t start) noexcept override {
+    const std::uint32_t* handle = arena.handle(start);
+    forgotten += handle != nullptr;
+    last_forgotten = handle != nullptr ? *handle : 0;
+  }
+  void release_handles(std::uint32_t*, std::size_t) noexcept override {}
+  void created(Cache&) noexcept override {}
+  void destroyed(Cache&) noexcept override {}
+  void destroyed(Arena&) noexcept override { ++arenas_destroyed; }
+
+  [[nodiscard]] bool balanced() const { return prepared_ == released_; }
+
+  Allocation last;
+  std::uint32_t recorded = 0;
+  std::uint32_t forgotten = 0;
+  std::uint32_t last_forgotten = 0;
+  std::uint32_t arenas_destroyed = 0;
+
+ private:
+  std::uint32_t prepared_ = 0;
+  std::uint32_t released_ = 0;
+};
+
+class ArenaObserver : public test::ArenaTest {
+ protected:
+  void SetUp() override {
+    ArenaTest::SetUp();
+    set_observer(&page_);
+  }
+  void TearDown() override {
+    EXPECT_TRUE(page_.balanced());
+    ArenaTest::TearDown();
+    EXPECT_EQ(page_.arenas_destroyed, 1U);
+    set_observer(nullptr);
+  }
+  void set_state(std::uint32_t state) { arena_.trace_state().store(state, std::memory_order_release); }
+  Page page_;
+};
+
+TEST_F(ArenaObserver, sees_nothing_while_off) {
+  make(16, 16, 1024);
+  EXPECT_EQ(arena_.free(arena_.allocate(16), 16), Status::kOk);
+  EXPECT_EQ(page_.recorded, 0U);
+  EXPECT_EQ(page_.forgotten, 0U);
+}
+
+TEST_F(ArenaObserver, sees_each_segment_once_with_the_size_asked_for) {
+  make(16, 16, 1024);
+  set_state(trace_state::kRecord | trace_state::kWatch);
+  static const int place = 0;
+  const auto* site = reinterpret_cast<const CallSite*>(&place);
+  const std::uintptr_t plain = arena_.allocate(20, Fit::kInstant, site);
+  EXPECT_EQ(page_.recorded, 1U);
+  EXPECT_EQ(page_.last.arena, &arena_);
+  EXPECT_EQ(page_.last.cache, nullptr);
+  EXPECT_EQ(page_.last.requested, 20U);
+  EXPECT_EQ(page_.last.site, site);
+  EXPECT_NE(page_.last.frame, 0U);
+  const std::uintptr_t aligned = arena_.allocate_constrained(50, {.align = 128});
+  EXPECT_EQ(page_.recorded, 2U);
+  EXPECT_EQ(page_.last.requested, 50U);
+  EXPECT_EQ(arena_.allocate(5000), 0U);
+  EXPECT_EQ(arena_.allocate_constrained(16, {.min = 4096}), 0U);
+  EXPECT_EQ(page_.recorded, 2U);
+  EXPECT_EQ(arena_.free(plain, 20), Status::kOk);
+  EXPECT_EQ(page_.last_forgotten, 1U);
+  EXPECT_EQ(arena_.free_constrained(aligned, 50), Status::kOk);
+  EXPECT_EQ(page_.last_forgotten, 2U);
+  EXPECT_EQ(page_.forgotten, 2U);
+}
+
+TEST_F(ArenaObserver, a_refused_free_forgets_nothing) {
+  make(16, 16, 1024);
+  set_state(trace_state::kRecord | trace_state::kWatch);
+  const std::uintptr_t start = arena_.allocate(64);
+  EXPECT_EQ(arena_.free(start, 16), Status::kMismatch);
+  EXPECT_EQ(arena_.free(start + 16, 48), Status::kNotFound);
+  EXPECT_EQ(page_.forgotten, 0U);
+  EXPECT_EQ(arena_.free(start), Status::kOk);
+  EXPECT_EQ(page_.forgotten, 1U);
+}
+
+TEST_F(ArenaObserver, watching_forgets_and_records_no_more) {
+  make(16, 16, 1024);
+  set_state(trace_state::kRecord | trace_state::kWatch);
+  const std::uintptr_t old = arena_.allocate(16);
+  set_state(trace_state::kWatch | trace_state::kSettled);
+  const std::uintptr_t young = arena_.allocate(16);
+  EXPECT_EQ(page_.recorded, 1U);
+  EXPECT_EQ(*arena_.handle(young), 0U);
+  EXPECT_EQ(arena_.free(young, 16), Status::kOk);
+  EXPECT_EQ(arena_.free(old, 16), Status::kOk);
+  EXPECT_EQ(page_.last_forgotten, 1U);
+}
+
+}  // namespace
+}  // namespace qm
