@@ -1,5 +1,5 @@
 # cmake -DNM= -DLAYER=alloc -DARCHIVE=libqm_alloc.a -DLOWER=lib,lib -P symbols.cmake
-# What ARCHIVE leaves undefined is: defined in LOWER, the compiler's four mem* functions, libgcc's integer helpers, or of the
+# What ARCHIVE leaves undefined, but for weak references, which may stay so, is: defined in LOWER, the compiler's four mem* functions, libgcc's integer helpers, or of the
 # port (qm::hal and the C hooks qm_*). Anything else an embedder would have to supply.
 cmake_minimum_required(VERSION 3.25)
 string(REPLACE "," ";" LOWER "${LOWER}")
@@ -20,6 +20,9 @@ function(symbols kind result)
     endif()
     string(REGEX MATCHALL "(^|\n)[^ \n]+ [A-Za-z]" lines "${output}")
     foreach(line IN LISTS lines)
+      if(kind STREQUAL --undefined-only AND line MATCHES " [wv]$")
+        continue()
+      endif()
       string(REGEX REPLACE "^\n?([^ ]+) .*$" "\\1" name "${line}")
       list(APPEND names ${name})
     endforeach()
