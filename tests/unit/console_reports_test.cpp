@@ -1,0 +1,526 @@
+/// The reports, byte for byte: what is fixed stands here as in the contract, numbers come from the allocator itself and are
+/// set by printf with the contract's formats.
+
+#include "console_fixture.hpp"
+
+#include <support/system_fixture.hpp>
+
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
+#include <regex>
+
+#include <qm/trace/live_trace.hpp>
+
+namespace {
+
+using namespace qm;
+using console::Symbol;
+using test::Bench;
+using test::FakeTerminal;
+
+[[gnu::format(printf, 1, 2)]] std::string format(const char* text, ...) {
+  char buffer[512];
+  va_list arguments;
+  va_start(arguments, text);
+  std::vsnprintf(buffer, sizeof buffer, text, arguments);
+  va_end(arguments);
+  return buffer;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t end = text.find("\r\n", at);
+    EXPECT_NE(end, std::string::npos) << "a line without CR LF";
+    if (end == std::string::npos) break;
+    lines.push_back(text.substr(at, end - at));
+    at = end + 2;
+  }
+  return lines;
+}
+
+/// Replaces every address by @, and the hart's label of the host by `here`.
+std::string plain(const std::string& text) {
+  const std::string no_addresses = std::regex_replace(text, std::regex("0x[0-9a-f]{16}"), "@");
+  return std::regex_replace(no_addresses, std::regex("from hart 0 [^:]*:"), "from here:");
+}
+
+/// Allocates on a stack that ends with this function's frame: the frames above, the test framework's, keep no frame pointers.
+[[gnu::noinline]] void* allocate_outermost(Cache& cache) {
+  auto* frame = static_cast<void* volatile*>(__builtin_frame_address(0));
+  void* const saved = frame[0];
+  frame[0] = nullptr;
+  void* object = cache.allocate();
+  frame[0] = saved;
+  return object;
+}
+
+class Reports : public test::SystemTest {
+ protected:
+  void SetUp() override { open({}); }
+  void TearDown() override {
+    trace::shutdown();
+    shutdown();
+  }
+  void open(trace::Config config) {
+    start(test::kPoolBytes, 2);
+    config.object_base = reinterpret_cast<std::uintptr_t>(test::pool());
+    ASSERT_EQ(trace::initialize(config), Status::kOk);
+    bench.console.config().resolver = nullptr;
+    packet = make("packet", 512);
+    packet_small = make("packet_small", 64);
+  }
+  void open_again(trace::Config config) {
+    TearDown();
+    open(config);
+  }
+  static Cache* make(const char* name, std::size_t size, std::uint32_t flags = 0) {
+    CacheConfig config;
+    config.name = name;
+    config.object_size = size;
+    config.flags = flags;
+    Cache* cache = Cache::create(config);
+    EXPECT_NE(cache, nullptr);
+    return cache;
+  }
+  void resolve_all() {
+    bench.console.config().resolver = [](std::uintptr_t, Symbol& symbol) noexcept {
+      symbol = {"rx_deliver", 0x12, 0x60};
+      return true;
+    };
+  }
+  std::string command(const std::string& line) { return bench.command(line); }
+
+  Bench bench;
+  Cache* packet = nullptr;
+  Cache* packet_small = nullptr;
+};
+
+// ---- kmemstat and free ----------------------------------------------------------------------------------------------
+
+std::string arena_row(const char* name, int depth, Arena& arena) {
+  const ArenaStats s = arena.stats();
+  return format("%*s%-*s: A :%8zu:%15zu:%15zu:%12" PRIu64 ":%15zu:%15zu: %" PRIu64, 4 * depth, "", 30 - 4 * depth, name,
+                arena.quantum(), s.total, s.allocated, s.allocations_ever, s.idle, s.high_water, s.failures);
+}
+
+std::string cache_row(int depth, Cache& cache) {
+  const CacheStats s = cache.stats();
+  const std::string ever = kCounted ? format("%" PRIu64, s.allocations) : "-";
+  return format("%*s%-*s: S :%8zu:%15zu:%15zu:%12s:%15zu:%15zu: %zu", 4 * depth, "", 30 - 4 * depth, cache.name(),
+                s.object_size, s.objects * s.object_size, s.in_use * s.object_size, ever.c_str(),
+                (s.in_magazines + s.in_depot + s.in_slabs) * s.object_size, s.high_water * s.object_size, s.failures);
+}
+
+TEST_F(Reports, kmemstat_prints_akaros_columns_and_three_more) {
+  Arena ids;
+  ArenaConfig config;
+  config.name = "inode_ids";
+  config.start = 1;
+  config.size = 1000;
+  config.quantum = 1;
+  ASSERT_EQ(ids.initialize(config), Status::kOk);
+  void* held = packet->allocate();
+  void* idle = packet->allocate();
+  packet->free(idle);
+  const std::vector<std::string> lines = lines_of(command("kmemstat"));
+  ASSERT_GT(lines.size(), 8u);
+  EXPECT_EQ(lines[0],
+            "Arena/Slab Name               :Typ: Objsize:      Total Amt:      Alloc Amt: Allocs Ever:       Idle Amt:"
+            "     High Water: Failed");
+  EXPECT_EQ(lines[1], "----------------------------------------------------------------------------------------");
+  EXPECT_EQ(lines[2], arena_row("base", 0, base_arena()));
+  EXPECT_EQ(lines[3], arena_row("kpages", 1, page_arena()));
+  unsigned caches = 0;
+  RegistryCursor<Cache> all;
+  while (Cache* cache = all.next()) {
+    ++caches;
+    const int depth = &cache->source() == &base_arena() ? 1 : &cache->source() == &page_arena() ? 2 : -1;
+    if (depth < 0) continue;
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), cache_row(depth, *cache)), 1) << cache_row(depth, *cache);
+  }
+  EXPECT_EQ(lines[lines.size() - 2], arena_row("inode_ids", 0, ids));
+  unsigned arenas = 0;
+  RegistryCursor<Arena> all_arenas;
+  while (all_arenas.next() != nullptr) ++arenas;
+  EXPECT_EQ(lines.back(), format("caches %u, arenas %u: complete", caches, arenas));
+  EXPECT_EQ(lines.size(), 3u + caches + arenas);
+  packet->free(held);
+  EXPECT_EQ(ids.destroy(), Status::kOk);
+}
+
+TEST_F(Reports, kmemstat_counts_only_what_users_hold_as_allocated) {
+  std::vector<void*> held;
+  for (int i = 0; i < 37; ++i) held.push_back(packet->allocate());
+  for (int i = 0; i < 30; ++i) {
+    packet->free(held.back());
+    held.pop_back();
+  }
+  const std::string text = command("kmemstat");
+  std::smatch match;
+  ASSERT_TRUE(std::regex_search(text, match, std::regex(" packet +: S : +512: +(\\d+): +(\\d+): +([-\\d]+): +(\\d+): +(\\d+): 0\r\n")));
+  EXPECT_EQ(match[2], "3584");
+  EXPECT_EQ(std::stoul(match[1]), std::stoul(match[2]) + std::stoul(match[4]));
+  EXPECT_EQ(match[3], kCounted ? "37" : "-");
+  EXPECT_GE(std::stoul(match[5]), 37u * 512u);
+  for (void* object : held) packet->free(object);
+}
+
+TEST_F(Reports, kmemstat_ends_with_aborted_at_ctrl_c) {
+  bench.terminal.on_yield = [](FakeTerminal& terminal) {
+    if (terminal.yields == 2) terminal.send("\x03");
+  };
+  const std::vector<std::string> lines = lines_of(command("kmemstat"));
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines.back(), "caches 0, arenas 2: aborted");
+  EXPECT_EQ(bench.request("kmemstat").status, 0u);
+}
+
+TEST_F(Reports, free_prints_akaros_lines_and_three_more) {
+  void* held = packet->allocate();
+  const std::vector<std::string> lines = lines_of(command("free"));
+  const ArenaStats base = base_arena().stats();
+  ASSERT_EQ(lines.size(), 7u);
+  EXPECT_EQ(lines[0], format("Total Memory : %15zu", base.total));
+  EXPECT_EQ(lines[1], format("Used Memory  : %15zu", base.allocated));
+  EXPECT_EQ(lines[2], format("Free Memory  : %15zu", base.total - base.allocated));
+  EXPECT_EQ(lines[3].substr(0, 14), "Idle Memory  :");
+  EXPECT_EQ(lines[4], format("Least Free   : %15zu", base.total - base.high_water));
+  EXPECT_EQ(lines[5], format("Largest Free : %15zu", base.largest_free));
+  EXPECT_TRUE(std::regex_match(lines[6], std::regex("caches \\d+, arenas \\d+: complete"))) << lines[6];
+  packet->free(held);
+}
+
+TEST_F(Reports, free_says_as_idle_what_the_caches_do_not_use) {
+  const auto idle = [&] {
+    const std::vector<std::string> lines = lines_of(command("free"));
+    return std::stoul(lines[3].substr(14));
+  };
+  std::vector<void*> held;
+  for (int i = 0; i < 40; ++i) held.push_back(packet->allocate());
+  const std::size_t before = idle();
+  for (void* object : held) packet->free(object);
+  EXPECT_LE(idle() - before, 40u * 512u);
+  EXPECT_GE(idle() - before, 40u * 512u - 1024u) << "less what the magazines that hold them were made of";
+}
+
+// ---- arena_stats and slab_stats -------------------------------------------------------------------------------------
+
+TEST_F(Reports, arena_stats_prints_akaros_lines_in_their_order) {
+  Arena ids;
+  ArenaConfig config;
+  config.name = "inode_ids";
+  config.start = 64;
+  config.size = 1000;
+  config.quantum = 1;
+  ASSERT_EQ(ids.initialize(config), Status::kOk);
+  Arena blocks;
+  ArenaConfig importing;
+  importing.name = "id_blocks";
+  importing.quantum = 16;
+  importing.source = &ids;
+  ASSERT_EQ(blocks.initialize(importing), Status::kOk);
+  const std::uintptr_t first = ids.allocate(100);
+  const std::uintptr_t second = ids.allocate(30);
+  ASSERT_NE(second, 0u);
+  EXPECT_EQ(ids.free(first, 100), Status::kOk);
+  const std::string expected =
+      "Arena: inode_ids (@)\r\n"
+      "--------------\r\n"
+      "\tquantum: 1, qcache_max: 0\r\n"
+      "\tsource: none\r\n"
+      "\tList of [2^6 - 2^7):\r\n"
+      "\t\tNr free segs: 1\r\n"
+      "\tList of [2^9 - 2^10):\r\n"
+      "\t\tNr free segs: 1\r\n"
+      "\tSegments:\r\n"
+      "\t--------------\r\n"
+      "\tStats:\r\n"
+      "\t-----------------\r\n"
+      "\t\tAmt free: 970 (@)\r\n"
+      "\t\tAmt alloc: 30 (@), nr allocs 2\r\n"
+      "\t\tAmt total segs: 1000, amt alloc segs 30\r\n"
+      "\t\tAmt imported: 0 (@), nr imports 0\r\n"
+      "\tImporting Arenas:\r\n"
+      "\t-----------------\r\n"
+      "\t\tid_blocks\r\n"
+      "\tImporting Slabs:\r\n"
+      "\t-----------------\r\n"
+      "\tHigh water: 130\r\n"
+      "\tLargest free: 870\r\n"
+      "\tFailures: 0, refused frees 0\r\n"
+      "\tImports: 0, releases 0, spans 1, idle 0\r\n"
+      "\tNr segs: 2 free, 1 alloc\r\n"
+      "arenas 1: complete\r\n";
+  EXPECT_EQ(plain(command("arena_stats inode_ids")), expected);
+  EXPECT_NE(command("arena_stats inode_ids").find("Amt free: 970 (0x00000000000003ca)\r\n"), std::string::npos);
+  EXPECT_NE(command("arena_stats id_blocks").find("\tsource: inode_ids\r\n"), std::string::npos);
+  const std::string all = command("arena_stats");
+  EXPECT_NE(all.find("arenas 6: complete\r\n"), std::string::npos) << all;
+  EXPECT_EQ(ids.free(second, 30), Status::kOk);
+  EXPECT_EQ(blocks.destroy(), Status::kOk);
+  EXPECT_EQ(ids.destroy(), Status::kOk);
+}
+
+TEST_F(Reports, arena_stats_refuses_names_and_words) {
+  EXPECT_EQ(command("arena_stats nowhere"), "error: No such arena nowhere\r\n");
+  EXPECT_EQ(command("arena_stats x*"), "error: No such arena x*\r\n");
+  EXPECT_EQ(command("arena_stats base kpages"), "error: usage: arena_stats [NAME]\r\n");
+  EXPECT_EQ(command("arena_stats b*").substr(0, 12), "Arena: base ");
+}
+
+TEST_F(Reports, slab_stats_prints_akaros_lines_in_their_order) {
+  std::vector<void*> held;
+  for (int i = 0; i < 5; ++i) held.push_back(packet->allocate());
+  packet->free(held.back());
+  held.pop_back();
+  const CacheStats s = packet->stats();
+  const std::string expected = format(
+      "\r\nKmem_cache: packet\r\n"
+      "---------------------\r\n"
+      "Source: kpages\r\n"
+      "Objsize (incl align): 512\r\n"
+      "Align: 512\r\n"
+      "Nr unallocated in slab layer: %zu\r\n"
+      "Nr allocated from slab layer: %zu\r\n"
+      "Depot magsize: %u\r\n"
+      "Nr empty mags: %zu\r\n"
+      "Nr non-empty mags: %zu\r\n"
+      "High water: %zu\r\n"
+      "Failures: 0, refused frees 0\r\n"
+      "Nr slabs: %zu, %zu bytes each\r\n"
+      "Nr in use: 4\r\n"
+      "Nr idle in magazines: %zu\r\n"
+      "Nr idle in depot: %zu\r\n"
+      "Nr idle in slabs: %zu\r\n"
+      "Magazine misses: %zu\r\n"
+      "Magsize changes: 0\r\n"
+      "Limit: none\r\n"
+      "Reserve: 0\r\n"
+      "caches 1: complete\r\n",
+      s.in_slabs, s.objects - s.in_slabs, s.magazine_rounds, s.depot_empty, s.depot_full, s.high_water, s.slabs, s.slab_bytes,
+      s.in_magazines, s.in_depot, s.in_slabs, s.misses);
+  EXPECT_EQ(command("slab_stats packet"), expected);
+  EXPECT_EQ(command("slab_stats nothing"), "error: No such slab nothing\r\n");
+  EXPECT_EQ(command("slab_stats a b"), "error: usage: slab_stats [SLAB_NAME]\r\n");
+  const std::string both = command("slab_stats packet*");
+  EXPECT_NE(both.find("\r\nKmem_cache: packet_small\r\n"), std::string::npos);
+  EXPECT_EQ(both.substr(both.size() - 20), "caches 2: complete\r\n");
+  for (void* object : held) packet->free(object);
+}
+
+// ---- slab_trace -----------------------------------------------------------------------------------------------------
+
+constexpr const char* kUsage = "error: usage: slab_trace start|stop|print|reset SLAB_NAME\r\n";
+
+TEST_F(Reports, slab_trace_has_akaros_usage_line_whatever_is_wrong) {
+  for (const char* line :
+       {"slab_trace", "slab_trace start", "slab_trace packet", "slab_trace frob packet", "slab_trace frob nothing",
+        "slab_trace start packet more", "slab_trace print -v", "slab_trace print packet packet", "slab_trace -v print",
+        "slab_trace status a b", "slab_trace start packet counts", "slab_trace print -v -v", "slab_trace stop a b c d"}) {
+    EXPECT_EQ(command(line), kUsage) << line;
+    EXPECT_EQ(bench.request(line).status, 2u) << line;
+  }
+}
+
+TEST_F(Reports, slab_trace_names_what_it_cannot_trace) {
+  for (const char* verb : {"start", "stop", "print", "reset", "status"}) {
+    const std::string start = std::string("slab_trace ") + verb + " ";
+    EXPECT_EQ(command(start + "nothing"), "error: No such slab nothing\r\n");
+    EXPECT_EQ(command(start + "no*thing"), "error: No such slab no*thing\r\n");
+    EXPECT_EQ(command(start + "kmem_slab"), "error: Unable to trace slab kmem_slab\r\n");
+    EXPECT_EQ(bench.request(start + "nothing").status, 1u);
+  }
+  EXPECT_EQ(command("slab_trace start this_name_is_longer_than_any_name_of_a_cache_can_be"),
+            "error: No such slab this_name_is_longer_than_any_name_of_a_cache_can_be\r\n");
+}
+
+TEST_F(Reports, slab_trace_print_is_akaros_report_and_a_closing_line) {
+  resolve_all();
+  void* older = packet->allocate();
+  EXPECT_EQ(command("slab_trace start packet"), "");
+  void* object = allocate_outermost(*packet);
+  void* gone = allocate_outermost(*packet);
+  packet->free(gone);
+  const std::string text = command("slab_trace print packet");
+  const std::string expected =
+      "^Dumping outstanding allocs from packet\r\n"
+      "-------------------------\r\n"
+      "Obj " + format("0x%016" PRIxPTR, reinterpret_cast<std::uintptr_t>(object)) + ", from hart 0 [^:\r]+:\r\n"
+      "----\r\n"
+      "#01 \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n"
+      "(#\\d\\d \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n)*"
+      "\r\n"
+      "outstanding 1, recorded 2, dropped 0, truncated stacks 0, from before start 1: complete\r\n$";
+  EXPECT_TRUE(std::regex_match(text, std::regex(expected))) << text;
+  bench.console.config().resolver = nullptr;
+  EXPECT_NE(command("slab_trace print packet").find(">] in (null)\r\n"), std::string::npos);
+  packet->free(object);
+  packet->free(older);
+}
+
+TEST_F(Reports, slab_trace_print_verbose_adds_size_age_and_number) {
+  command("slab_trace start packet");
+  void* object = allocate_outermost(*packet);
+  const std::regex verbose("Obj 0x[0-9a-f]{16}, from hart 0 [^:\r]+: size 512, age \\d+\\.\\d{3} s, seq \\d+\r\n----\r\n");
+  EXPECT_TRUE(std::regex_search(command("slab_trace print -v packet"), verbose));
+  EXPECT_TRUE(std::regex_search(command("slab_trace print packet -v"), verbose));
+  EXPECT_FALSE(std::regex_search(command("slab_trace print packet"), verbose));
+  packet->free(object);
+}
+
+TEST_F(Reports, slab_trace_print_is_oldest_first_and_follows_the_state) {
+  command("slab_trace start packet");
+  void* objects[3];
+  for (void*& object : objects) object = allocate_outermost(*packet);
+  EXPECT_EQ(command("slab_trace stop packet"), "");
+  std::string text = command("slab_trace print packet");
+  std::size_t at = 0;
+  for (void* object : objects) {
+    const std::size_t found = text.find(format("Obj 0x%016" PRIxPTR, reinterpret_cast<std::uintptr_t>(object)));
+    EXPECT_NE(found, std::string::npos);
+    EXPECT_GE(found, at);
+    at = found;
+  }
+  EXPECT_NE(text.find("\r\nnote: draining, so later allocations are not recorded\r\n"
+                      "outstanding 3, recorded 3, dropped 0, truncated stacks 0, from before start 0: complete\r\n"),
+            std::string::npos) << text;
+  for (void* object : objects) packet->free(object);
+  EXPECT_EQ(command("slab_trace print packet"),
+            "Dumping outstanding allocs from packet\r\n-------------------------\r\n"
+            "note: off, so later allocations are not recorded\r\n"
+            "outstanding 0, recorded 3, dropped 0, truncated stacks 0, from before start 0: complete\r\n");
+  EXPECT_EQ(command("slab_trace reset packet"), "");
+  EXPECT_NE(command("slab_trace print packet").find("outstanding 0, recorded 0, "), std::string::npos);
+}
+
+TEST_F(Reports, slab_trace_print_of_a_cache_never_traced_says_so) {
+  EXPECT_EQ(command("slab_trace print packet"),
+            "Dumping outstanding allocs from packet\r\n-------------------------\r\nnote: never traced\r\n"
+            "outstanding 0, recorded 0, dropped 0, truncated stacks 0, from before start 0: incomplete\r\n");
+}
+
+TEST_F(Reports, slab_trace_with_a_glob_skips_no_trace_caches_and_says_how_many) {
+  RegistryCursor<Cache> all;
+  unsigned no_trace = 0;
+  unsigned caches = 0;
+  while (Cache* cache = all.next()) {
+    ++caches;
+    no_trace += cache->traceable() ? 0 : 1;
+  }
+  EXPECT_EQ(command("slab_trace start packet*"), "2 caches, 0 no-trace caches skipped\r\n");
+  EXPECT_EQ(command("slab_trace stop *"),
+            format("%u caches, %u no-trace caches skipped\r\n", caches - no_trace, no_trace));
+  const std::string text = command("slab_trace print packet*");
+  EXPECT_EQ(text,
+            "note: skipped 0 no-trace caches, 0 that were never traced\r\n"
+            "Dumping outstanding allocs from packet\r\n-------------------------\r\n"
+            "note: off, so later allocations are not recorded\r\n"
+            "outstanding 0, recorded 0, dropped 0, truncated stacks 0, from before start 0: complete\r\n"
+            "Dumping outstanding allocs from packet_small\r\n-------------------------\r\n"
+            "note: off, so later allocations are not recorded\r\n"
+            "outstanding 0, recorded 0, dropped 0, truncated stacks 0, from before start 0: complete\r\n");
+}
+
+TEST_F(Reports, slab_trace_print_of_a_glob_without_traced_caches_is_incomplete) {
+  EXPECT_EQ(command("slab_trace print packet*"),
+            "note: skipped 0 no-trace caches, 2 that were never traced\r\ntraced 0 of 2 caches: incomplete\r\n");
+}
+
+TEST_F(Reports, slab_trace_print_ends_within_a_record_at_ctrl_c) {
+  command("slab_trace start packet");
+  std::vector<void*> held;
+  for (int i = 0; i < 50; ++i) held.push_back(allocate_outermost(*packet));
+  bench.terminal.yields = 0;
+  bench.terminal.on_yield = [](FakeTerminal& terminal) {
+    if (terminal.yields == 4) terminal.send("\x03");
+  };
+  const std::string text = command("slab_trace print packet");
+  const std::string closing = "outstanding 3, recorded 50, dropped 0, truncated stacks 0, from before start 0: aborted\r\n";
+  ASSERT_GE(text.size(), closing.size());
+  EXPECT_EQ(text.substr(text.size() - closing.size()), closing);
+  for (void* object : held) packet->free(object);
+}
+
+[[gnu::noinline]] void* allocate_below(Cache& cache, unsigned levels) {
+  static void* (*volatile again)(Cache&, unsigned) = &allocate_below;
+  void* object = levels == 0 ? cache.allocate() : again(cache, levels - 1);
+  asm volatile("" : "+r"(object));
+  return object;
+}
+
+TEST_F(Reports, slab_trace_print_marks_a_truncated_stack) {
+  command("slab_trace start packet");
+  void* object = allocate_below(*packet, 40);
+  const std::string text = command("slab_trace print packet");
+  EXPECT_TRUE(std::regex_search(text, std::regex("\r\n#24 \\[<0x[0-9a-f]{16}>\\] in \\(null\\)\r\n#25 \\[<\\.\\.\\.>\\] in \\.\\.\\. \\(truncated\\)\r\n\r\n"))) << text;
+  EXPECT_NE(text.find("outstanding 1, recorded 1, dropped 0, truncated stacks 1, from before start 0: incomplete\r\n"),
+            std::string::npos) << text;
+  packet->free(object);
+}
+
+TEST_F(Reports, slab_trace_print_says_what_was_dropped_and_why) {
+  open_again({.record_bytes = 28});  // one chunk of records
+  command("slab_trace start packet_small");
+  std::vector<void*> held;
+  for (int i = 0; i < 1000; ++i) held.push_back(packet_small->allocate());
+  const trace::CacheTrace books = trace::cache_trace(*packet_small);
+  ASSERT_GT(books.figures.all_dropped(), 0u);
+  const std::string text = command("slab_trace print packet_small");
+  EXPECT_NE(text.find(format("note: dropped %" PRIu64 ": ", books.figures.all_dropped())), std::string::npos) << text.substr(text.size() - 300);
+  EXPECT_NE(text.find(format("outstanding %u, recorded %" PRIu64 ", dropped %" PRIu64 ", truncated stacks ", books.live,
+                             books.figures.recorded, books.figures.all_dropped())),
+            std::string::npos);
+  EXPECT_EQ(text.substr(text.size() - 14), ": incomplete\r\n");
+  EXPECT_EQ(books.figures.recorded + books.figures.all_dropped(), 1000u);
+  const std::string status = command("slab_trace status");
+  EXPECT_NE(status.find(format("dropped %" PRIu64 ": incomplete\r\n", books.figures.all_dropped())), std::string::npos) << status;
+  for (void* object : held) packet_small->free(object);
+}
+
+TEST_F(Reports, slab_trace_status_has_a_row_a_cache_and_the_totals) {
+  const trace::Totals none = trace::totals();
+  EXPECT_EQ(command("slab_trace status"),
+            format("traced 0 of %u caches, records 0 of %zu bytes, stacks 0 of %zu bytes, dropped 0: complete\r\n", none.caches,
+                   none.record_capacity, none.stack_capacity));
+  EXPECT_EQ(command("slab_trace status packet").substr(0, 88),
+            "packet                         : off      recorded 0, dropped 0, live 0, 28 bytes each\r\n");
+  command("slab_trace start packet");
+  void* object = packet->allocate();
+  const trace::Totals totals = trace::totals();
+  EXPECT_EQ(command("slab_trace status"),
+            format("packet                         : on       recorded 1, dropped 0, live 1, 28 bytes each\r\n"
+                   "traced 1 of %u caches, records 28 of %zu bytes, stacks %zu of %zu bytes, dropped 0: complete\r\n",
+                   totals.caches, totals.record_capacity, totals.stack_bytes, totals.stack_capacity));
+  command("slab_trace stop packet");
+  EXPECT_NE(command("slab_trace status packet").find(": draining recorded 1, dropped 0, live 1, "), std::string::npos);
+  EXPECT_NE(command("slab_trace status p*").find("note: skipped 0 no-trace caches\r\n"), std::string::npos);
+  packet->free(object);
+  EXPECT_NE(command("slab_trace status packet").find(": off      recorded 1, dropped 0, live 0, "), std::string::npos);
+}
+
+TEST_F(Reports, come_the_same_in_frames) {
+  command("slab_trace start packet");
+  void* object = packet->allocate();
+  for (const char* line : {"kmemstat", "slab_trace print packet", "slab_stats packet", "arena_stats base", "slab_trace status"}) {
+    std::string text = command(line);
+    text = std::regex_replace(text, std::regex("\r\n"), "\n");
+    const Bench::Answer answer = bench.request(line);
+    EXPECT_EQ(answer.output, text) << line;
+    EXPECT_EQ(answer.status, 0u);
+  }
+  packet->free(object);
+}
+
+TEST_F(Reports, complete_the_names_of_caches_and_arenas) {
+  EXPECT_EQ(bench.type("slab_trace pr\tpacket_\t"), "slab_trace print packet_small ");
+  EXPECT_EQ(bench.type("\x15slab_trace start kmem_s\t\t"),
+            "\x1b[30D\x1b[Kslab_trace start kmem_s\r\nqm> slab_trace start kmem_s") << "a no-trace cache is not offered";
+  EXPECT_EQ(bench.type("\x15"), "\x1b[23D\x1b[K");
+  EXPECT_EQ(bench.type("slab_stats kmem_s\t\x15"), "slab_stats kmem_slab \x1b[21D\x1b[K");
+  EXPECT_EQ(bench.type("arena_stats kp\t\x15"), "arena_stats kpages \x1b[19D\x1b[K");
+}
+
+}  // namespace
