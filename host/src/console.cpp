@@ -9,7 +9,7 @@ namespace qm::host {
 namespace {
 
 constexpr std::string_view kPrompt = "qm> ";
-constexpr std::size_t kTextKept = 64 * 1024;
+constexpr std::size_t kTextKept = 65'536;
 constexpr Milliseconds kSilence{wire::kSilenceMs};
 constexpr Milliseconds kWriteTimeout{10'000};
 

@@ -96,11 +96,14 @@ Qemu::Qemu(const QemuOptions& options) : program_(program_of(options)), lifetime
 
 void Qemu::start(const std::vector<std::string>& arguments) {
   std::vector<char*> pointers;
+  pointers.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
   pointers.push_back(nullptr);
   const int log = open((directory_ / "qemu.log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   int report[2];
-  if (log < 0 || pipe2(report, O_CLOEXEC) != 0) throw Error(Fault::kOpen, std::string("cannot start QEMU: ") + std::strerror(errno));
+  if (log < 0 || pipe2(report, O_CLOEXEC) != 0) {
+    throw Error(Fault::kOpen, std::string("cannot start QEMU: ") + std::strerror(errno));
+  }
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ == 0) become(pointers, log, report[1], parent, lifetime_);

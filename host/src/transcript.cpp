@@ -38,7 +38,9 @@ std::filesystem::path new_file() {
   const std::filesystem::path folder = directory();
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) throw Error(Fault::kOpen, "cannot create the folder of the transcripts, " + folder.string() + ": " + error.message());
+  if (error) {
+    throw Error(Fault::kOpen, "cannot create the folder of the transcripts, " + folder.string() + ": " + error.message());
+  }
   remove_oldest(folder);
   static unsigned serial = 0;
   const std::time_t now = std::time(nullptr);
@@ -79,7 +81,9 @@ std::string escaped(std::string_view bytes) {
 Transcript::Transcript() : Transcript(new_file()) {}
 
 Transcript::Transcript(const std::filesystem::path& path) : path_(path), file_(std::fopen(path.c_str(), "we")) {
-  if (file_ == nullptr) throw Error(Fault::kOpen, "cannot create the transcript " + path_.string() + ": " + std::strerror(errno));
+  if (file_ == nullptr) {
+    throw Error(Fault::kOpen, "cannot create the transcript " + path_.string() + ": " + std::strerror(errno));
+  }
 }
 
 void Transcript::note(std::string_view text) {

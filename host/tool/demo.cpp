@@ -97,8 +97,8 @@ void check_findings(Checks& checks, const std::string& workload, const TraceRepo
     if (names_culprit(object)) ++named;
   }
   checks.check(!leaked.empty(), fmt::format("the workload says which packets it forgot: {}", leaked.size()));
-  checks.check(workload.find(fmt::format("leak: forgot {} objects of packet in {}\n", leaked.size(), kCulprit)) != std::string::npos,
-               "and counts as many");
+  const std::string closing = fmt::format("leak: forgot {} objects of packet in {}\n", leaked.size(), kCulprit);
+  checks.check(workload.find(closing) != std::string::npos, "and counts as many");
   checks.check(found.size() == report.objects.size(), fmt::format("the trace shows {} objects, none twice", found.size()));
   checks.check(found == leaked, "they are exactly the forgotten ones, address by address");
   for (const std::uint64_t address : leaked) {

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 
 #include "cleanup.hpp"
 #include "commands.hpp"
@@ -38,7 +39,8 @@ struct Options {
 };
 
 void add_run(CLI::App& app, Options& options) {
-  CLI::App* run = app.add_subcommand("run", "boot the firmware in QEMU and attach the terminal to its console (Ctrl-A x leaves)");
+  CLI::App* run =
+      app.add_subcommand("run", "boot the firmware in QEMU and attach the terminal to its console (Ctrl-A x leaves)");
   run->add_option("what", options.what, "demo: hunt a leak from start to end and check what is found")
       ->check(CLI::IsMember({"demo"}));
   run->add_option("-c,--command", options.run.commands, "run this command, then the next, and power off")
@@ -59,7 +61,8 @@ void add_run(CLI::App& app, Options& options) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   run->footer(
-      "Status: 0 no command failed, 1 one did, 2 wrong usage, 3 the target died, hung or never answered; after 'poweroff S', S.\n"
+      "Status: 0 no command failed, 1 one did, 2 wrong usage, 3 the target died, hung or never answered;\n"
+      "after 'poweroff S', S.\n"
       "QM_QEMU names another QEMU, QM_TRANSCRIPTS another folder for the transcripts.");
 }
 
@@ -87,9 +90,9 @@ host::Milliseconds milliseconds(double seconds) {
   return host::Milliseconds(static_cast<long long>(std::min(seconds, 1e6) * 1000));
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+/// Reads the options and does what they say.
+/// @returns the program's exit status.
+int start(int argc, char** argv) {
   CLI::App app("Quartermaster's host tool", "qm");
   Options options;
   add_run(app, options);
@@ -104,20 +107,28 @@ int main(int argc, char** argv) {
   options.run.timeouts.command = milliseconds(options.silence_seconds);
   options.run.timeouts.hello = std::min(options.run.timeouts.hello, options.run.timeouts.command);
   options.run.timeouts.boot = milliseconds(options.boot_seconds);
+  if (app.got_subcommand("exec")) {
+    return tool::execute(options.run.serial, options.run.baud, options.exec_commands, options.run.timeouts);
+  }
+  const CLI::App& run = *app.get_subcommand("run");
+  if (const std::string wrong = contradiction(run, options); !wrong.empty()) {
+    fmt::print(stderr, "qm: {}\n", wrong);
+    return tool::kWrongUsage;
+  }
+  options.run.demo = !options.what.empty();
+  if (options.keep) options.run.qemu.lifetime = host::Lifetime::kKept;
+  return tool::run(options.run);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
   try {
-    if (app.got_subcommand("exec")) {
-      return tool::execute(options.run.serial, options.run.baud, options.exec_commands, options.run.timeouts);
-    }
-    const CLI::App& run = *app.get_subcommand("run");
-    if (const std::string wrong = contradiction(run, options); !wrong.empty()) {
-      fmt::print(stderr, "qm: {}\n", wrong);
-      return tool::kWrongUsage;
-    }
-    options.run.demo = !options.what.empty();
-    if (options.keep) options.run.qemu.lifetime = host::Lifetime::kKept;
-    return tool::run(options.run);
+    return start(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "qm: {}\n", error.what());
+    std::fputs("qm: ", stderr);
+    std::fputs(error.what(), stderr);
+    std::fputs("\n", stderr);
     return tool::kTargetFailed;
   }
 }

@@ -1,6 +1,6 @@
 // The demultiplexer under damaged streams: text and frames in a random mixture, then bytes changed, lost, doubled and put in.
-// Whatever happens, the text that comes out was in the stream, in that order; a frame that comes out is one that was sent; and the
-// next line and the next frame get through.
+// Whatever happens, the text that comes out was in the stream, in that order; a frame that comes out is one that was sent; and
+// the next line and the next frame get through.
 //
 // Compiled with -fsanitize=fuzzer (clang) it is a libFuzzer target; else it runs a fixed number of seeded streams.
 

@@ -212,7 +212,8 @@ void Demultiplexer::store(std::uint8_t byte) noexcept {
   crc_.add(byte);
   if (count_ < buffer_.size()) buffer_[count_] = byte;
   if (count_ != UINT32_MAX) ++count_;
-  if (count_ == kHeaderBytes) announced_ = kHeaderBytes + kCrcBytes + (buffer_[8] | static_cast<std::uint32_t>(buffer_[9]) << 8);
+  if (count_ != kHeaderBytes) return;
+  announced_ = kHeaderBytes + kCrcBytes + (buffer_[8] | static_cast<std::uint32_t>(buffer_[9]) << 8);
 }
 
 /// Whether length and CRC say that the frame is complete, at a place where its base64 may end.

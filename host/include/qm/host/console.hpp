@@ -41,7 +41,8 @@ class Console {
   /// @param[in] on_output, if set, gets each piece of the output as it comes.
   /// @returns text and status. A request that the target refuses (too long, malformed, busy) gives the status kFailed (kBusy)
   ///          and a text `error: WHY`.
-  /// @throws Error kUsage if the line does not fit a frame, kTimedOut, kDied, kProtocol (lost or broken frames, another version).
+  /// @throws Error kUsage if the line does not fit a frame, kTimedOut, kDied, kProtocol (lost or broken frames, another
+  ///         version).
   CommandResult execute(std::string_view line, Milliseconds timeout, const Listener& on_output = {});
 
   /// Asks who is there, again every half second until an answer comes.

@@ -1,6 +1,6 @@
 #pragma once
-/// A target as tools and tests use it: booted in QEMU or found at the end of a line, its console, and a transcript whose place is
-/// told in every failure.
+/// A target as tools and tests use it: booted in QEMU or found at the end of a line, its console, and a transcript whose
+/// place is told in every failure.
 
 #include <memory>
 #include <optional>
@@ -25,7 +25,8 @@ struct TargetTimeouts {
 class Target {
  public:
   /// Boots the image in QEMU and waits for the prompt and the answer to a hello.
-  /// @throws Error as Qemu, Console::wait_for_prompt and Console::hello; every message names QEMU's end, if it ended, and the transcript.
+  /// @throws Error as Qemu, Console::wait_for_prompt and Console::hello; every message names QEMU's end, if it
+  ///         ended, and the transcript.
   static Target boot(const QemuOptions& options, const TargetTimeouts& timeouts = {});
 
   /// As boot(), but returns as soon as QEMU has opened the line: nothing has been read yet.

@@ -5,8 +5,8 @@
 ///        0.102519 > \e\Pm...\e\\                      what was sent
 ///        0.102520 * sent request 1: help              remarks
 ///
-/// Seconds since the beginning; `<` from the target, `>` to it. Control characters, bytes above 0x7e and the backslash are escaped (\r \n
-/// \t \e \\ \xNN); a line of the file ends after each \n of the stream.
+/// Seconds since the beginning; `<` from the target, `>` to it. Control characters, bytes above 0x7e and the backslash are
+/// escaped (\r \n \t \e \\ \xNN); a line of the file ends after each \n of the stream.
 
 #include <cstdio>
 #include <filesystem>

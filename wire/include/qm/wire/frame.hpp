@@ -80,8 +80,8 @@ template <class Sink>
 }
 
 /// Writes @p frame, armoured, into @p out.
-/// @returns the characters written; 0, with @p out untouched, iff @p out is shorter than armoured_size() or the payload is longer
-///          than kMaxPayloadBytes.
+/// @returns the characters written; 0, with @p out untouched, iff @p out is shorter than armoured_size() or the payload is
+///          longer than kMaxPayloadBytes.
 [[nodiscard]] std::size_t encode(const Frame& frame, std::span<char> out) noexcept;
 
 /// Payload of a hello: u8 highest version spoken, u8 0, u16 longest payload taken, then text (name, version, build).
