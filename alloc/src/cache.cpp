@@ -229,7 +229,6 @@ void Cache::put_in_slab(void* object) noexcept {
 
 // ---- idle memory ----------------------------------------------------------------------------------------------------
 
-/// Takes the running hart's magazines out of its cell, which stays closed until it is filled again. Masked.
 void Cache::detach_magazines(unsigned hart) noexcept {
   Cell& own = cell(hart);
   own.close();

@@ -134,6 +134,15 @@ void attach_hart(unsigned hart) noexcept {
   hal::hart_online(hart);
 }
 
+void detach_hart(unsigned hart) noexcept {
+  RegistryCursor<Cache> all;
+  while (Cache* cache = all.next()) {
+    const hal::InterruptGuard masked;
+    cache->detach_magazines(hart);
+  }
+  hal::hart_offline(hart);
+}
+
 namespace {
 
 /// One pass in the order in which idle memory falls: objects into slabs, slabs into arenas and so into quantum caches, their

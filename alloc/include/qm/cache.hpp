@@ -182,6 +182,8 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   /// Shuts hart @p hart's cell and opens it as far as the state word allows. On that hart, masked.
   void close(unsigned hart) noexcept { cell(hart).close(); }
   void expose(unsigned hart) noexcept;
+  /// Gives hart @p hart's magazines to the depot; its cell stays closed until it is filled again. On that hart, masked.
+  void detach_magazines(unsigned hart) noexcept;
   /// The object's trace handle; nullptr while its slab has no handles yet, or if it is no object of this cache.
   [[nodiscard]] std::uint32_t* handle(void* object) noexcept;
   /// Gives the object's slab @p handles (slabs().objects() zeroed words). @returns false if it has handles already.
@@ -215,7 +217,6 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   bool install_empty_and_put(Magazine* magazine, void* object) noexcept;
   void put_in_slab(void* object) noexcept;
   void count_allocation() noexcept;
-  void detach_magazines(unsigned hart) noexcept;
   Status drain() noexcept;
   std::size_t flush() noexcept;
   void report(Misuse kind, void* object) noexcept;

@@ -41,6 +41,11 @@ void shutdown() noexcept;
 /// round. hal::hart_online() is called.
 void attach_hart(unsigned hart) noexcept;
 
+/// Takes hart @p hart out: its magazines go to the depots, and it takes part in no round any more. On that hart; nothing may
+/// allocate on it afterwards, interrupt handlers included, until it is attached again.
+/// Complexity: O(caches).
+void detach_hart(unsigned hart) noexcept;
+
 /// Harts given to initialize().
 [[nodiscard]] unsigned hart_count() noexcept;
 

@@ -107,13 +107,13 @@ void Port::wait_for_interrupt() noexcept { sched_yield(); }
 
 void Port::relax() noexcept { sched_yield(); }
 
-HostHart::HostHart(unsigned index) noexcept : previous_(hart) {
+HostHart::HostHart(unsigned index) noexcept : previous_(hart), was_online_((online_harts() >> index & 1) != 0) {
   hart = index;
   hart_online(index);
 }
 
 HostHart::~HostHart() {
-  hart_offline(hart);
+  if (!was_online_) hart_offline(hart);
   hart = previous_;
 }
 

@@ -25,7 +25,8 @@ struct Port : PortDefaults {
   static void relax() noexcept;
 };
 
-/// Makes the calling thread stand for hart @p hart and brings that hart online; the destructor takes it offline. The
+/// Makes the calling thread stand for hart @p hart and brings that hart online; the destructor takes it offline,
+/// unless it was online before. The
 /// program's first thread is hart 0 without it.
 class HostHart {
  public:
@@ -36,6 +37,7 @@ class HostHart {
 
  private:
   unsigned previous_;
+  bool was_online_;
 };
 
 /// Replaces what fatal() does: tests catch the report instead of ending the process. Must not return normally.

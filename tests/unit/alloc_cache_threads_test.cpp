@@ -1,0 +1,184 @@
+/// Caches under all harts at once: objects change hands, idle memory is taken back meanwhile, caches come and go.
+
+#include <support/system_fixture.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include <qm/test/harts.hpp>
+#include <qm/test/seed.hpp>
+
+namespace {
+
+using namespace qm;
+
+struct Object {
+  std::atomic<std::uint32_t> holder;  // 0: nobody; else hart + 1
+  std::uint32_t stamp;
+};
+
+class CacheThreads : public qm::test::SystemTest {
+ protected:
+  void SetUp() override { start(qm::test::kPoolBytes, test::harts()); }
+
+  static Cache* make(const char* name, std::uint32_t rounds = 0) {
+    CacheConfig config;
+    config.name = name;
+    config.object_size = 80;
+    config.magazine_rounds = rounds;
+    config.constructor = [](void* object, void*) noexcept {
+      static_cast<Object*>(object)->holder.store(0, std::memory_order_relaxed);
+      return true;
+    };
+    return Cache::create(config);
+  }
+};
+
+/// Runs on each hart, attached to the allocator for as long.
+template <class Callable>
+void on_each_attached_hart(unsigned count, Callable&& callable) {
+  test::on_each_hart(count, [&](unsigned hart) {
+    attach_hart(hart);
+    callable(hart);
+    if (hart != 0) detach_hart(hart);
+  });
+}
+
+std::atomic<std::uint32_t> violations;
+
+Object* take(Cache& cache, unsigned hart) {
+  auto* object = static_cast<Object*>(cache.allocate());
+  if (object == nullptr) return nullptr;
+  if (object->holder.exchange(hart + 1, std::memory_order_relaxed) != 0) violations.fetch_add(1);
+  return object;
+}
+
+void give(Cache& cache, Object* object) {
+  if (object->holder.exchange(0, std::memory_order_relaxed) == 0) violations.fetch_add(1);
+  cache.free(object);
+}
+
+TEST_F(CacheThreads, no_object_is_held_twice_and_none_is_lost_while_they_change_hands) {
+  violations = 0;
+  Cache* cache = make("shared");
+  ASSERT_NE(cache, nullptr);
+  const unsigned harts = test::harts();
+  static std::array<std::atomic<Object*>, 16> table;
+  for (auto& slot : table) slot.store(nullptr);
+  on_each_attached_hart(harts, [&](unsigned hart) {
+    test::Random random(test::seed() + hart);
+    std::array<Object*, 24> own{};
+    for (unsigned step = 0; step < 20000; ++step) {
+      Object*& mine = own[random.below(own.size())];
+      if (mine == nullptr) {
+        mine = take(*cache, hart);
+      } else if (random.chance(30)) {
+        // release/acquire: the object changes hands.
+        mine = table[random.below(table.size())].exchange(mine, std::memory_order_acq_rel);
+      } else {
+        give(*cache, mine);
+        mine = nullptr;
+      }
+      if (hart == 0 && step % 2000 == 0) cache->reap();
+    }
+    for (Object* object : own) {
+      if (object != nullptr) give(*cache, object);
+    }
+  });
+  for (auto& slot : table) {
+    if (Object* object = slot.exchange(nullptr); object != nullptr) give(*cache, object);
+  }
+  EXPECT_EQ(violations.load(), 0U);
+  EXPECT_EQ(cache->stats().in_use, 0U);
+  EXPECT_EQ(cache->stats().misuses, 0U);
+  EXPECT_TRUE(cache->validate());
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(CacheThreads, one_hart_allocates_and_another_frees_in_bounded_memory) {
+  if (test::harts() < 2) return;
+  Cache* cache = make("oneway");
+  ASSERT_NE(cache, nullptr);
+  static std::array<std::atomic<Object*>, 32> ring;
+  for (auto& slot : ring) slot.store(nullptr);
+  constexpr unsigned kObjects = 20000;
+  std::atomic<std::size_t> most{0};
+  on_each_attached_hart(2, [&](unsigned hart) {
+    for (unsigned i = 0; i < kObjects; ++i) {
+      auto& slot = ring[i % ring.size()];
+      if (hart == 0) {
+        auto* object = static_cast<Object*>(cache->allocate());
+        while (slot.load(std::memory_order_acquire) != nullptr) hal::Port::relax();
+        slot.store(object, std::memory_order_release);
+        if (i % 1000 == 0) most = std::max(most.load(), cache->stats().objects);
+      } else {
+        Object* object = nullptr;
+        while ((object = slot.exchange(nullptr, std::memory_order_acquire)) == nullptr) hal::Port::relax();
+        cache->free(object);
+      }
+    }
+  });
+  EXPECT_LE(most.load(), 600U);
+  EXPECT_EQ(cache->stats().in_use, 0U);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(CacheThreads, all_memory_idle_in_other_harts_magazines_is_had_before_an_allocation_fails) {
+  restart(192 * 1024, test::harts());
+  Cache* cache = make("hoarded", 61);
+  ASSERT_NE(cache, nullptr);
+  const unsigned harts = test::harts();
+  static std::array<std::array<void*, 400>, hal::Port::kMaxHarts> held;
+  // Each hart in turn takes a share and gives it back: what fits stays in its magazines, while the hart stays attached.
+  test::Barrier barrier(harts);
+  std::atomic<unsigned> turn{0};
+  std::size_t most = 0;
+  static std::array<void*, 4000> all;
+  on_each_attached_hart(harts, [&](unsigned hart) {
+    while (turn.load() != hart) hal::Port::relax();
+    for (void*& object : held[hart]) object = cache->allocate();
+    turn.fetch_add(1);
+    barrier.arrive();
+    for (void* object : held[hart]) {
+      if (object != nullptr) cache->free(object);
+    }
+    barrier.arrive();
+    if (hart == 0) {
+      while (most < all.size() && (all[most] = cache->allocate()) != nullptr) ++most;
+    }
+    barrier.arrive();
+  });
+  const CacheStats stats = cache->stats();
+  EXPECT_EQ(stats.in_use, most);
+  EXPECT_EQ(stats.in_magazines + stats.in_depot + stats.in_slabs, 0U);
+  for (std::size_t i = 0; i < most; ++i) cache->free(all[i]);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(CacheThreads, create_use_on_all_harts_and_destroy_leaves_no_byte_behind) {
+  std::size_t before = 0;
+  const unsigned harts = test::harts();
+  std::atomic<Cache*> current{nullptr};
+  test::Barrier barrier(harts);
+  on_each_attached_hart(harts, [&](unsigned hart) {
+    for (unsigned round = 0; round < 60; ++round) {
+      if (hart == 0) {
+        if (round == 20) before = free_bytes();
+        current = make("shortlived");
+      }
+      barrier.arrive();
+      Cache* cache = current;
+      std::array<void*, 30> objects;
+      for (void*& object : objects) object = cache->allocate();
+      for (void* object : objects) cache->free(object);
+      barrier.arrive();
+      if (hart == 0) {
+        EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+      }
+    }
+  });
+  EXPECT_EQ(free_bytes(), before);
+}
+
+}  // namespace
