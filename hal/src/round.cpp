@@ -19,6 +19,8 @@ void* round_argument = nullptr;
 std::atomic<std::uint32_t> round_initiator{0};
 std::atomic<HartMask> round_waiting{0};  // harts that wait for round_lock: they are woken when it is free
 
+std::atomic<void (*)() noexcept> ipi_pause{nullptr};
+
 std::atomic<HartMask> online{0};
 std::atomic<std::uint32_t> panic{0};
 
@@ -114,6 +116,8 @@ bool may_wait() noexcept {
   return masked.were_enabled();
 }
 
+void set_ipi_pause(void (*pause)() noexcept) noexcept { ipi_pause.store(pause, std::memory_order_relaxed); }
+
 RoundResult run_on_harts(HartMask harts, RoundFunction function, void* argument, std::uint32_t deadline_ms,
                          AbortTest abort) noexcept {
   if (!may_wait()) return {RoundStatus::kUnsafe, Port::hart_index()};
@@ -141,7 +145,9 @@ RoundResult run_on_harts(HartMask harts, RoundFunction function, void* argument,
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);  // the boxes before the interrupts
   for (unsigned hart = 0; hart < Port::kMaxHarts; ++hart) {
-    if ((asked & bit(hart)) != 0) Port::send_ipi(hart);
+    if ((asked & bit(hart)) == 0) continue;
+    if (auto* const pause = ipi_pause.load(std::memory_order_relaxed)) pause();
+    Port::send_ipi(hart);
   }
 
   RoundResult result;

@@ -49,6 +49,10 @@ inline constexpr std::uint32_t kRoundDeadlineMs = 5000;
 RoundResult run_on_harts(HartMask harts, RoundFunction function, void* argument,
                          std::uint32_t deadline_ms = kRoundDeadlineMs, AbortTest abort = nullptr) noexcept;
 
+/// Sets what a round's initiator calls before it sends each IPI, interrupts as it has them; nullptr: nothing. For tests: the
+/// harts answer one long after the other, as they do where a hart masks its interrupts for long.
+void set_ipi_pause(void (*pause)() noexcept) noexcept;
+
 /// Serves hart @p hart's box. The port calls it for each IPI, after it has cleared the pending bit, with interrupts masked.
 /// Calling it with an empty box is harmless.
 void on_ipi(unsigned hart) noexcept;

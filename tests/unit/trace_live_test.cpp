@@ -1,0 +1,451 @@
+// The live trace on one hart: what is recorded, what the states are, and that the counts add up when something runs out.
+
+#include "trace_fixture.hpp"
+
+#include <qm/trace/unwind.hpp>
+
+namespace {
+
+using namespace qm;
+using trace::State;
+
+void* objects[20000];
+
+class LiveTrace : public qm::test::TraceTest {
+ protected:
+  static std::uint64_t recorded(Cache& cache) { return trace::cache_trace(cache).figures.recorded; }
+  static std::uint64_t dropped(Cache& cache) { return trace::cache_trace(cache).figures.all_dropped(); }
+  static State state(Cache& cache) { return trace::cache_trace(cache).state; }
+};
+
+TEST_F(LiveTrace, records_what_is_allocated_between_start_and_stop) {
+  Cache* cache = make("packet");
+  void* before = cache->allocate();
+  EXPECT_EQ(state(*cache), State::kOff);
+  const trace::CommandResult result = trace::start("packet");
+  EXPECT_EQ(result.status, Status::kOk);
+  EXPECT_EQ(result.caches, 1U);
+  EXPECT_EQ(state(*cache), State::kOn);
+  void* held = cache->allocate();
+  cache->free(cache->allocate());
+  EXPECT_EQ(recorded(*cache), 2U);
+  EXPECT_EQ(trace::cache_trace(*cache).live, 1U);
+  EXPECT_EQ(trace::cache_trace(*cache).from_before_start, 1U);
+  EXPECT_EQ(trace::stop("packet").status, Status::kOk);
+  EXPECT_EQ(state(*cache), State::kDraining);
+  void* after = cache->allocate();
+  EXPECT_EQ(recorded(*cache), 2U);
+  cache->free(before);
+  cache->free(after);
+  EXPECT_EQ(state(*cache), State::kDraining);
+  cache->free(held);
+  EXPECT_EQ(state(*cache), State::kOff);
+  EXPECT_EQ(trace::cache_trace(*cache).live, 0U);
+  EXPECT_TRUE(trace::validate());
+  EXPECT_TRUE(cache->validate());
+}
+
+TEST_F(LiveTrace, stopped_without_records_it_is_off_at_once_and_the_fast_path_is_open) {
+  Cache* cache = make("packet");
+  trace::start("packet");
+  cache->free(cache->allocate());
+  trace::stop("packet");
+  EXPECT_EQ(state(*cache), State::kOff);
+  EXPECT_EQ(cache->state().load(), 0U);
+  cache->free(cache->allocate());  // a slow path each: they open the cell
+  EXPECT_NE(cache->cell(0).limit.load(), nullptr);
+  EXPECT_NE(cache->cell(0).top.load(), closed_address());
+}
+
+TEST_F(LiveTrace, draining_leaves_the_pop_open_and_the_push_shut) {
+  Cache* cache = make("packet");
+  trace::start("packet");
+  void* held = cache->allocate();
+  EXPECT_EQ(cache->cell(0).top.load(), closed_address());
+  trace::stop("packet");
+  void* other = cache->allocate();
+  EXPECT_EQ(cache->cell(0).limit.load(), nullptr);
+  EXPECT_NE(cache->cell(0).top.load(), closed_address());
+  cache->free(held);
+  cache->free(other);
+  EXPECT_NE(cache->cell(0).limit.load(), nullptr);
+}
+
+TEST_F(LiveTrace, a_dump_shows_the_object_its_size_its_stack_and_its_context) {
+  Cache* cache = make("packet", 96);
+  trace::start("packet");
+  void* held = cache->allocate_at(nullptr, 90);
+  trace::CallStack here;
+  trace::walk_here(here);
+  static trace::Dump dump;
+  trace::DumpEntry entry;
+  dump.begin(*cache);
+  ASSERT_TRUE(dump.next(entry));
+  EXPECT_EQ(entry.object, reinterpret_cast<std::uintptr_t>(held));
+  EXPECT_EQ(entry.requested, 90U);
+  EXPECT_EQ(entry.hart, 0U);
+  EXPECT_FALSE(entry.context.empty());
+  EXPECT_GE(entry.stack_id, trace::kFirstId);
+  EXPECT_LT(entry.age_ticks, hal::Port::tick_rate() * 60);
+  // This function's caller is a frame of the object's stack too; what is below it is ours.
+  ASSERT_GE(here.depth, 1U);
+  bool found = false;
+  for (unsigned i = 0; i < entry.depth; ++i) found = found || entry.pcs[i] == here.pcs[0];
+  EXPECT_TRUE(found);
+  EXPECT_FALSE(dump.next(entry));
+  const trace::DumpSummary summary = dump.finish();
+  EXPECT_EQ(summary.outstanding, 1U);
+  EXPECT_EQ(summary.figures.recorded, 1U);
+  EXPECT_TRUE(summary.ended);
+  EXPECT_EQ(summary.freed_meanwhile, 0U);
+  EXPECT_EQ(summary.allocated_meanwhile, 0U);
+  cache->free(held);
+}
+
+TEST_F(LiveTrace, reset_drops_records_and_figures_and_leaves_the_state) {
+  Cache* cache = make("packet");
+  trace::start("packet");
+  for (unsigned i = 0; i < 500; ++i) objects[i] = cache->allocate();
+  EXPECT_EQ(trace::reset("packet").status, Status::kOk);
+  EXPECT_EQ(state(*cache), State::kOn);
+  trace::CacheTrace now = trace::cache_trace(*cache);
+  EXPECT_EQ(now.figures.recorded, 0U);
+  EXPECT_EQ(now.live, 0U);
+  EXPECT_EQ(now.from_before_start, 500U);
+  EXPECT_TRUE(trace::validate());
+  // New records may come to lie in the slots that the old handles still name.
+  for (unsigned i = 500; i < 1000; ++i) objects[i] = cache->allocate();
+  for (unsigned i = 0; i < 500; ++i) cache->free(objects[i]);
+  now = trace::cache_trace(*cache);
+  EXPECT_EQ(now.figures.recorded, 500U);
+  EXPECT_EQ(now.live, 500U);
+  for (unsigned i = 500; i < 1000; ++i) cache->free(objects[i]);
+  EXPECT_EQ(trace::cache_trace(*cache).live, 0U);
+  EXPECT_TRUE(trace::validate());
+}
+
+TEST_F(LiveTrace, reset_of_a_draining_cache_ends_the_watch) {
+  Cache* cache = make("packet");
+  trace::start("packet");
+  void* held = cache->allocate();
+  trace::stop("packet");
+  trace::reset("packet");
+  EXPECT_EQ(state(*cache), State::kOff);
+  cache->free(held);
+  EXPECT_TRUE(trace::validate());
+}
+
+TEST_F(LiveTrace, start_keeps_older_records) {
+  Cache* cache = make("packet");
+  trace::start("packet");
+  void* first = cache->allocate();
+  trace::stop("packet");
+  void* between = cache->allocate();
+  EXPECT_EQ(trace::start("packet").status, Status::kOk);
+  EXPECT_EQ(trace::cache_trace(*cache).from_before_start, 1U);
+  EXPECT_EQ(trace::start("packet").status, Status::kOk);  // on already
+  void* second = cache->allocate();
+  EXPECT_EQ(dump_of(*cache).outstanding, 2U);
+  EXPECT_EQ(recorded(*cache), 2U);
+  for (void* object : {first, between, second}) cache->free(object);
+  EXPECT_EQ(dump_of(*cache).outstanding, 0U);
+}
+
+TEST_F(LiveTrace, names_and_globs_choose_the_caches) {
+  Cache* a = make("net_a");
+  Cache* b = make("net_b");
+  Cache* own = make("net_own", 64, cache_flags::kNoTrace);
+  EXPECT_EQ(trace::start("nothing").status, Status::kNotFound);
+  EXPECT_EQ(trace::start("nothing*").status, Status::kNotFound);
+  EXPECT_EQ(trace::start("net_own").status, Status::kRefused);
+  EXPECT_EQ(trace::reset("net_own").status, Status::kRefused);
+  EXPECT_EQ(trace::stop("kmem_trace").status, Status::kRefused);
+  const trace::CommandResult result = trace::start("net_*");
+  EXPECT_EQ(result.status, Status::kOk);
+  EXPECT_EQ(result.caches, 2U);
+  EXPECT_EQ(result.skipped, 1U);
+  EXPECT_EQ(state(*a), State::kOn);
+  EXPECT_EQ(state(*b), State::kOn);
+  EXPECT_EQ(state(*own), State::kOff);
+  EXPECT_EQ(trace::stop("net_a").status, Status::kOk);
+  EXPECT_EQ(state(*b), State::kOn);
+  EXPECT_EQ(trace::totals().traced, 1U);
+}
+
+TEST_F(LiveTrace, more_caches_than_a_visit_takes_are_all_started) {
+  char name[] = "many_00";
+  Cache* caches[40];
+  for (unsigned i = 0; i < 40; ++i) {
+    name[5] = static_cast<char>('0' + i / 10);
+    name[6] = static_cast<char>('0' + i % 10);
+    caches[i] = make(name);
+    ASSERT_NE(caches[i], nullptr);
+    caches[i]->free(caches[i]->allocate());  // opens its cell
+  }
+  EXPECT_EQ(trace::start("many_*").caches, 40U);
+  for (Cache* cache : caches) cache->free(cache->allocate());
+  for (Cache* cache : caches) EXPECT_EQ(recorded(*cache), 1U);
+  EXPECT_EQ(trace::reset("many_*").caches, 40U);
+  for (Cache* cache : caches) EXPECT_EQ(recorded(*cache), 0U);
+  EXPECT_EQ(trace::stop("*").status, Status::kOk);
+  for (Cache* cache : caches) EXPECT_EQ(state(*cache), State::kOff);
+  EXPECT_EQ(trace::totals().traced, 0U);
+}
+
+TEST_F(LiveTrace, a_pattern_given_at_boot_traces_later_caches_from_the_first_allocation) {
+  Cache* early = make("early");
+  EXPECT_EQ(trace::trace_from_creation("late*").status, Status::kOk);
+  EXPECT_EQ(trace::trace_from_creation("early").status, Status::kOk);
+  EXPECT_EQ(trace::trace_from_creation("").status, Status::kInvalid);
+  EXPECT_EQ(state(*early), State::kOn);
+  Cache* late = make("later");
+  Cache* other = make("other");
+  EXPECT_EQ(state(*late), State::kOn);
+  EXPECT_EQ(state(*other), State::kOff);
+  void* first = late->allocate();
+  EXPECT_EQ(recorded(*late), 1U);
+  EXPECT_EQ(trace::cache_trace(*late).from_before_start, 0U);
+  late->free(first);
+}
+
+TEST_F(LiveTrace, everything_is_traceable_that_does_not_refuse_also_the_cache_of_caches) {
+  EXPECT_EQ(trace::start("*").status, Status::kOk);
+  RegistryCursor<Cache> all;
+  Cache* caches = all.find("kmem_cache");
+  ASSERT_NE(caches, nullptr);
+  Cache* cache = make("new_one");
+  EXPECT_EQ(recorded(*caches), 1U);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+  EXPECT_EQ(trace::cache_trace(*caches).live, 0U);
+  const std::uintptr_t page = page_arena().allocate(4096);
+  EXPECT_NE(page, 0U);
+  RegistryCursor<Cache> again;
+  Cache* pages = again.find("kpages_4096");
+  ASSERT_NE(pages, nullptr);
+  EXPECT_EQ(trace::cache_trace(*pages).live, 1U);
+  EXPECT_EQ(page_arena().free(page, 4096), Status::kOk);
+  EXPECT_EQ(trace::cache_trace(*pages).live, 0U);
+  EXPECT_TRUE(trace::validate());
+}
+
+TEST_F(LiveTrace, ids_are_recorded_as_they_are) {
+  static Arena numbers;
+  new (&numbers) Arena;
+  ArenaConfig config;
+  config.name = "numbers";
+  config.start = 1;
+  config.size = 1000;
+  config.quantum = 1;
+  ASSERT_EQ(numbers.initialize(config), Status::kOk);
+  CacheConfig ids;
+  ids.name = "ids";
+  ids.object_size = 1;
+  ids.source = &numbers;
+  ids.flags = cache_flags::kNoTouch;
+  Cache* cache = Cache::create(ids);
+  ASSERT_NE(cache, nullptr);
+  trace::start("ids");
+  for (unsigned i = 0; i < 100; ++i) {
+    objects[i] = cache->allocate();
+    ASSERT_NE(objects[i], nullptr);
+  }
+  static trace::Dump dump;
+  trace::DumpEntry entry;
+  dump.begin(*cache);
+  for (unsigned i = 0; i < 100; ++i) {
+    ASSERT_TRUE(dump.next(entry));
+    EXPECT_EQ(entry.object, reinterpret_cast<std::uintptr_t>(objects[i]));
+  }
+  for (unsigned i = 0; i < 100; ++i) cache->free(objects[i]);
+  EXPECT_EQ(trace::cache_trace(*cache).live, 0U);
+  EXPECT_EQ(dropped(*cache), 0U);
+}
+
+// ---- something runs out -----------------------------------------------------------------------------------------------
+
+TEST_F(LiveTrace, with_the_records_full_recorded_and_dropped_add_up) {
+  trace::Config config;
+  config.record_bytes = 2 * trace::kChunkRecords * trace::kBytesPerRecord;
+  begin_again(config);
+  Cache* cache = make("packet");
+  trace::start("packet");
+  constexpr unsigned kObjects = 1000;
+  for (unsigned i = 0; i < kObjects; ++i) objects[i] = cache->allocate();
+  trace::CacheTrace now = trace::cache_trace(*cache);
+  EXPECT_EQ(now.figures.recorded, 2U * trace::kChunkRecords);
+  EXPECT_EQ(now.figures.recorded + now.figures.all_dropped(), kObjects);
+  EXPECT_EQ(now.figures.dropped[static_cast<unsigned>(trace::Drop::kRecordsFull)], kObjects - 2U * trace::kChunkRecords);
+  EXPECT_FALSE(dump_of(*cache).complete());
+  for (unsigned i = 0; i < kObjects; ++i) cache->free(objects[i]);
+  now = trace::cache_trace(*cache);
+  EXPECT_EQ(now.live, 0U);
+  objects[0] = cache->allocate();
+  EXPECT_EQ(recorded(*cache), 2U * trace::kChunkRecords + 1);
+  cache->free(objects[0]);
+  EXPECT_TRUE(trace::validate());
+}
+
+TEST_F(LiveTrace, with_the_memory_exhausted_recorded_and_dropped_add_up) {
+  begin_again({}, 1, std::size_t{1} << 20);
+  Cache* cache = make("packet", 256);
+  trace::start("packet");
+  std::size_t count = 0;
+  while (count < std::size(objects) && (objects[count] = cache->allocate()) != nullptr) ++count;
+  ASSERT_LT(count, std::size(objects));
+  trace::CacheTrace now = trace::cache_trace(*cache);
+  EXPECT_EQ(now.figures.recorded + now.figures.all_dropped(), count);
+  EXPECT_NE(now.figures.all_dropped(), 0U);
+  EXPECT_EQ(now.live, now.figures.recorded);
+  EXPECT_TRUE(trace::validate());
+  for (std::size_t i = 0; i < count; ++i) cache->free(objects[i]);
+  EXPECT_EQ(trace::cache_trace(*cache).live, 0U);
+  EXPECT_TRUE(trace::validate());
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+/// Allocates from @p depth calls deep, so that each depth is another stack.
+[[gnu::noinline]] void* allocate_deep(Cache& cache, unsigned depth) {
+  void* object = depth == 0 ? cache.allocate() : allocate_deep(cache, depth - 1);
+  asm volatile("" : : : "memory");
+  return object;
+}
+
+TEST_F(LiveTrace, with_the_stacks_full_objects_are_recorded_without_and_counted) {
+  trace::Config config;
+  config.stack_bytes = 1024;
+  begin_again(config);
+  Cache* cache = make("packet");
+  trace::start("packet");
+  for (unsigned i = 0; i < 20; ++i) objects[i] = allocate_deep(*cache, i);
+  trace::CacheTrace now = trace::cache_trace(*cache);
+  EXPECT_EQ(now.figures.recorded + now.figures.all_dropped(), 20U);
+  EXPECT_EQ(now.figures.recorded, 20U);
+  EXPECT_GT(now.figures.lost_stacks, 0U);
+  EXPECT_LT(now.figures.lost_stacks, 20U);
+  static trace::Dump dump;
+  trace::DumpEntry entry;
+  dump.begin(*cache);
+  unsigned without = 0;
+  while (dump.next(entry)) {
+    if (entry.stack_id == trace::kStackNoMemory) {
+      ++without;
+      EXPECT_EQ(entry.depth, 0U);
+      EXPECT_TRUE(entry.truncated);
+    }
+  }
+  EXPECT_EQ(without, now.figures.lost_stacks);
+  EXPECT_FALSE(dump.finish().complete());
+  for (unsigned i = 0; i < 20; ++i) cache->free(objects[i]);
+  EXPECT_EQ(trace::cache_trace(*cache).live, 0U);
+  EXPECT_TRUE(trace::validate());
+}
+
+TEST_F(LiveTrace, deep_stacks_are_truncated_and_counted) {
+  Cache* cache = make("packet");
+  trace::start("packet");
+  objects[0] = allocate_deep(*cache, 40);
+  EXPECT_EQ(trace::cache_trace(*cache).figures.truncated_stacks, 1U);
+  static trace::Dump dump;
+  trace::DumpEntry entry;
+  dump.begin(*cache);
+  ASSERT_TRUE(dump.next(entry));
+  EXPECT_EQ(entry.depth, trace::kStackDepth);
+  EXPECT_TRUE(entry.truncated);
+  EXPECT_FALSE(dump.next(entry));
+  EXPECT_EQ(dump.finish().truncated_shown, 1U);
+  cache->free(objects[0]);
+}
+
+TEST_F(LiveTrace, what_lies_outside_the_range_of_records_is_dropped_and_counted) {
+  trace::shutdown();
+  shutdown();
+  start(qm::test::kPoolBytes);
+  trace::Config config;
+  config.object_base = reinterpret_cast<std::uintptr_t>(qm::test::pool()) + qm::test::kPoolBytes;
+  ASSERT_EQ(trace::initialize(config), Status::kOk);
+  Cache* cache = make("packet");
+  trace::start("packet");
+  void* object = cache->allocate();
+  if constexpr (sizeof(void*) == 8) {
+    EXPECT_EQ(trace::cache_trace(*cache).figures.dropped[static_cast<unsigned>(trace::Drop::kOutOfRange)], 1U);
+    EXPECT_EQ(recorded(*cache), 0U);
+  }
+  cache->free(object);
+}
+
+// ---- destroy ----------------------------------------------------------------------------------------------------------
+
+TEST_F(LiveTrace, destroying_a_traced_cache_is_refused_while_objects_are_out_and_then_drops_its_books) {
+  Cache* cache = make("packet");
+  trace::start("packet");
+  void* held = cache->allocate();
+  EXPECT_EQ(Cache::destroy(cache), Status::kBusy);
+  EXPECT_EQ(state(*cache), State::kOn);
+  EXPECT_EQ(trace::cache_trace(*cache).live, 1U);
+  cache->free(held);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+  EXPECT_EQ(trace::totals().traced, 0U);
+  Cache* next = make("next");
+  EXPECT_EQ(trace::start("next").status, Status::kOk);
+  EXPECT_EQ(recorded(*next), 0U);
+  EXPECT_TRUE(trace::validate());
+}
+
+TEST_F(LiveTrace, a_dump_of_a_cache_that_is_destroyed_ends_and_says_so) {
+  Cache* cache = make("packet");
+  trace::start("packet");
+  for (unsigned i = 0; i < 10; ++i) objects[i] = cache->allocate();
+  static trace::Dump dump;
+  trace::DumpEntry entry;
+  dump.begin(*cache);
+  EXPECT_TRUE(dump.next(entry));
+  for (unsigned i = 0; i < 10; ++i) cache->free(objects[i]);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+  EXPECT_FALSE(dump.next(entry));
+  const trace::DumpSummary summary = dump.finish();
+  EXPECT_TRUE(summary.destroyed);
+  EXPECT_FALSE(summary.complete());
+  EXPECT_EQ(summary.outstanding, 1U);
+  EXPECT_EQ(summary.figures.recorded, 10U);
+}
+
+TEST_F(LiveTrace, creating_and_destroying_traced_caches_uses_nothing_up) {
+  trace::trace_from_creation("temp");
+  for (unsigned i = 0; i < 3; ++i) {  // warm
+    Cache* cache = make("temp");
+    cache->free(cache->allocate());
+    ASSERT_EQ(Cache::destroy(cache), Status::kOk);
+  }
+  const std::size_t before = free_bytes();
+  const std::uint32_t stacks = trace::totals().stacks;
+  for (unsigned i = 0; i < 1000; ++i) {
+    Cache* cache = make("temp");
+    cache->free(cache->allocate());
+    ASSERT_EQ(Cache::destroy(cache), Status::kOk);
+  }
+  EXPECT_EQ(free_bytes(), before);
+  EXPECT_LE(trace::totals().stacks, stacks + 1);
+}
+
+TEST_F(LiveTrace, refuses_a_configuration_that_cannot_be) {
+  trace::shutdown();
+  shutdown();
+  start(qm::test::kPoolBytes);
+  trace::Config config;
+  config.contexts = 100;
+  EXPECT_EQ(trace::initialize(config), Status::kInvalid);
+  config = {};
+  config.stack_bytes = std::size_t{64} << 20;
+  EXPECT_EQ(trace::initialize(config), Status::kInvalid);
+  config = {};
+  config.record_bytes = 0;
+  EXPECT_EQ(trace::initialize(config), Status::kInvalid);
+  config = {};
+  config.stack_bytes = std::size_t{16} << 20;  // more than there is
+  EXPECT_EQ(trace::initialize(config), Status::kNoMemory);
+  EXPECT_EQ(trace::start("*").status, Status::kUnsafe);
+  EXPECT_EQ(trace::initialize({}), Status::kOk);  // nothing is left of the failures
+  EXPECT_EQ(trace::initialize({}), Status::kBusy);
+}
+
+}  // namespace
