@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 #include <thread>
 
@@ -166,7 +165,11 @@ void Qemu::kill() {
 
 std::string Qemu::messages() const {
   std::ifstream log(directory_ / "qemu.log");
-  std::string text((std::istreambuf_iterator<char>(log)), std::istreambuf_iterator<char>());
+  std::string text;
+  for (std::string line; std::getline(log, line);) {
+    // Said at every start, and no explanation of anything.
+    if (line.find("info: QEMU waiting for connection on") == std::string::npos) text += line + "\n";
+  }
   if (text.size() > 2000) text.erase(0, text.size() - 2000);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;

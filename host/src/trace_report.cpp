@@ -76,7 +76,9 @@ TraceReport parse_trace_report(std::string_view text) {
         line.starts_with("Dumping outstanding allocs from ")) {
       return;
     }
-    if (auto object = parse_object(line)) {
+    if (std::string_view text_of_note = line; skip(text_of_note, "note: ")) {
+      report.notes.emplace_back(text_of_note);
+    } else if (auto object = parse_object(line)) {
       report.objects.push_back(std::move(*object));
     } else if (is_closing(line)) {
       report.closing_lines.emplace_back(line);

@@ -18,6 +18,7 @@ constexpr std::string_view kReport =
     "Obj 0x80a41300, from hart 0 irq 10 from task ~: size 512, age 1.204 s, seq 88213\r\n"
     "----\r\n"
     "\r\n"
+    "note: draining\r\n"
     "outstanding 2, recorded 1204, dropped 0, truncated stacks 1, from before start 12: complete\r\n";
 
 TEST(TraceReport, is_read_back) {
@@ -32,6 +33,7 @@ TEST(TraceReport, is_read_back) {
   EXPECT_EQ(report.objects[1].context, "hart 0 irq 10 from task ~");
   EXPECT_FALSE(report.objects[1].truncated);
   EXPECT_EQ(report.unknown_lines, std::vector<std::string>{});
+  EXPECT_EQ(report.notes, std::vector<std::string>{"draining"});
   ASSERT_EQ(report.closing_lines.size(), 1u);
   EXPECT_TRUE(report.complete());
 }

@@ -23,6 +23,7 @@ struct TraceReport {
 
   std::vector<Object> objects;
   std::vector<std::string> closing_lines;  ///< one for each traced cache
+  std::vector<std::string> notes;          ///< lines `note: TEXT`, without `note: `
   std::vector<std::string> unknown_lines;  ///< lines that are no part of the format
 
   /// @returns whether there is a closing line and each ends with "complete".
