@@ -220,14 +220,15 @@ class BasicStackDepot {
     std::uint32_t start = end_.load(std::memory_order_relaxed);
     do {
       if (start > capacity_ || capacity_ - start < units) return nullptr;
-    } while (!end_.compare_exchange_weak(start, start + units, std::memory_order_relaxed));
+      // acquire: pairs with the release in give_back(), after whose writes ours come.
+    } while (!end_.compare_exchange_weak(start, start + units, std::memory_order_acquire, std::memory_order_relaxed));
     return new (pool_ + std::size_t{start} * 8) StackEntry;
   }
 
   /// Gives a reservation back that another hart's insert made useless, if it is still the last one; else its bytes are lost.
   void give_back(StackEntry* fresh) noexcept {
     std::uint32_t end = handle_of(*fresh) + static_cast<std::uint32_t>(StackEntry::bytes(fresh->depth) / 8);
-    end_.compare_exchange_strong(end, handle_of(*fresh), std::memory_order_relaxed);
+    end_.compare_exchange_strong(end, handle_of(*fresh), std::memory_order_release, std::memory_order_relaxed);
   }
 
   static void fill(StackEntry& fresh, std::uint32_t id, StackHandle next, std::uint16_t owner,
