@@ -8,10 +8,11 @@
 #   no_float                        no floating point instruction in the image
 #   names                           every function of the image has its name in the symbol table
 set -u -o pipefail
+: "${QM_NM:=riscv64-linux-gnu-nm}" "${QM_OBJDUMP:=riscv64-linux-gnu-objdump}"
 elf=$1 harts=$2 mode=$3
 shift 3
 log=$(mktemp)
-trap 'rm -f "$log" "$log.in"' EXIT
+trap 'rm -f "$log" "$log".*' EXIT
 
 fail() {
   echo "FAILED: $*"
@@ -113,12 +114,13 @@ case $mode in
     ! grep -v use_float "$log" || fail 'floating point instructions'
     ;;
   names)
-    boot '' </dev/null
+    boot names </dev/null
     expect '^symbols [1-9][0-9]*, bytes [1-9]'
-    named=$(sed -n 's/^symbols \([0-9]*\),.*/\1/p' "$log")
-    # Distinct addresses of sized functions in the text; labels come on top.
-    functions=$("$QM_NM" -S "$elf" | awk 'NF == 4 && $3 ~ /^[tTwW]$/ { if (!seen[$1]++) ++n } END { print n }')
-    [ "$named" -ge "$functions" ] || fail "$named names for $functions functions"
+    # Start and size of each function with a size, as nm has them; the image knows labels besides.
+    "$QM_NM" -S "$elf" | awk 'NF == 4 && $3 ~ /^[tTwW]$/ { sub(/^0+/, "", $2); print "0x" $1, "0x" $2 }' | sort -u >"$log.nm"
+    sed -n 's/^function \(0x[0-9a-f]* 0x[0-9a-f]*\) .*/\1/p' "$log" | sort -u >"$log.own"
+    missing=$(comm -23 "$log.nm" "$log.own")
+    [ -s "$log.nm" ] && [ -z "$missing" ] || fail "functions without a name, or with another size: $missing"
     ;;
   *) fail "unknown mode $mode" ;;
 esac

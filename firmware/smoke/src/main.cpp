@@ -3,6 +3,7 @@
 ///
 ///     fault=NAME   end by that fault (faults.cpp), status 101
 ///     input        report each line received, until the line "end"
+///     names        look up every address; print each function's first one found, and size
 ///     exit=N       end with status N, a digit
 
 #include <atomic>
@@ -16,6 +17,8 @@
 #include <qm/hal/round.hpp>
 
 #include "faults.hpp"
+
+extern "C" const char __text_start[], __text_end[];
 
 namespace qm::smoke {
 namespace {
@@ -229,6 +232,20 @@ void check_symbols() {
   require(!firmware::symbol(0x1000, name), "no name outside the text");
 }
 
+void print_names() {
+  const auto end = reinterpret_cast<std::uintptr_t>(__text_end);
+  std::uintptr_t last = 0;
+  for (auto pc = reinterpret_cast<std::uintptr_t>(__text_start); pc < end; pc += 2) {
+    firmware::SymbolName name;
+    if (!firmware::symbol(pc, name) || pc - name.offset == last) continue;
+    last = pc - name.offset;
+    say([&](Text& text) {
+      (text << "function ").hex(pc, 16) << " ";
+      text.hex(name.size, 1) << " " << name.name();
+    });
+  }
+}
+
 /// Reads nothing for two seconds, so that the ring fills up; then does what Ctrl-C asks for.
 void be_deaf() {
   firmware::sleep_until(Port::ticks() + 2000 * ms());
@@ -281,6 +298,7 @@ void qm::firmware::main(const BootInfo& info) {
   check_rounds();
   check_tasks();
   if (info.bootargs.find("input") != std::string_view::npos) echo_lines();
+  if (info.bootargs.find("names") != std::string_view::npos) print_names();
   run_fault(option(info.bootargs, "fault="));
   console_write("smoke: passed\r\n");
   const std::string_view status = option(info.bootargs, "exit=");

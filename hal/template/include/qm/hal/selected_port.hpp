@@ -1,0 +1,57 @@
+#pragma once
+/// A port to copy: hal/template -> hal/<yours>, then -DQM_PORT=<yours>.
+///
+/// As it stands it is right for one hart whose interrupt handlers never allocate: one hart, nothing to mask, no other hart to
+/// call. Go through the six functions below in order; each says what to put there for more. PortDefaults
+/// (<qm/hal/port_contract.hpp>) says what else a port may supply: bounds of stacks, so that call stacks are recorded whole;
+/// labels of contexts; a wait for interrupts.
+///
+/// Besides these functions a port with interrupts or more harts owes the common code three calls:
+/// - qm::hal::hart_online(h) on each hart before it first allocates, hart 0 included;
+/// - qm::hal::on_ipi(h) on hart h for each IPI, interrupts masked, after its pending bit was cleared;
+/// - ++ and -- of qm::hal::hart_local().trap_depth round every interrupt handler; and with QM_FAST_PATH=sections,
+///   pc = qm_rewind(pc, registers) at the entry of every interrupt (<qm/rewind.hpp>). A port that cannot change its trap
+///   entry selects QM_FAST_PATH=masked.
+/// Hart-locals are `thread_local`: tp points at a block for each hart, a copy of the image's TLS segment.
+
+#include <qm/hal/port_contract.hpp>
+
+namespace qm::hal {
+
+/// Defined in src/port.cpp.
+[[noreturn]] void template_fatal(const char* reason) noexcept;
+std::uint64_t template_ticks() noexcept;
+
+struct Port : PortDefaults {
+  /// Harts this image can use at most. Arrays have this size, so leave no room for harts that will not come.
+  static constexpr unsigned kMaxHarts = 1;
+
+  /// 1. The running hart's index, 0 to kMaxHarts - 1: from a hart-local, or mhartid where the ids are dense.
+  static unsigned hart_index() noexcept { return 0; }
+
+  /// 2. Mask interrupts and say how they were. RISC-V: csrrci of sstatus or mstatus, and keep the SIE or MIE bit.
+  enum class InterruptState : std::uintptr_t { kMasked = 0, kEnabled = 1 };
+  static InterruptState mask_interrupts() noexcept {
+    asm volatile("" : : : "memory");  // nothing may move across, also when there is nothing to mask
+    return InterruptState::kEnabled;
+  }
+
+  /// 3. Go back to that state: csrs with the bit that was kept.
+  static void restore_interrupts(InterruptState state) noexcept {
+    static_cast<void>(state);
+    asm volatile("" : : : "memory");
+  }
+  static constexpr bool were_enabled(InterruptState state) noexcept { return state == InterruptState::kEnabled; }
+
+  /// 4. A monotonic time, the same on all harts; its rate is tick_rate(). rdtime, mtime, or a counter of yours.
+  static std::uint64_t ticks() noexcept { return template_ticks(); }
+  static std::uint64_t tick_rate() noexcept { return 1'000'000; }
+
+  /// 5. Make another hart call qm::hal::on_ipi(hart): CLINT msip, SBI send_ipi. With one hart it is never called.
+  static void send_ipi(unsigned hart) noexcept { static_cast<void>(hart); }
+
+  /// 6. Stop the system: the allocator found its own state corrupt. Must not return, allocate or take a lock.
+  [[noreturn]] static void fatal(const char* reason) noexcept { template_fatal(reason); }
+};
+
+}  // namespace qm::hal
