@@ -17,7 +17,8 @@
 namespace qm::firmware {
 namespace {
 
-constexpr std::size_t kMaxTasks = 48, kPooledStacks = 24;
+// Room for 8 harts with two background tasks and four workloads each, and main: 49.
+constexpr std::size_t kMaxTasks = 64, kPooledStacks = 56;
 
 std::array<Task, kMaxTasks> tasks;
 std::array<std::atomic<std::uint32_t>, kMaxTasks> task_taken;
