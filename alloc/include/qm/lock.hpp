@@ -1,9 +1,11 @@
 #pragma once
 /// The allocator's only lock: test-and-test-and-set, taken with interrupts masked, held for constant work.
 ///
+///     free (0) <-> held (1) -> held, somebody sleeps (2) -> free, and an IPI to those who sleep
+///
 /// No FIFO order: on an oversubscribed emulator the next in line is mostly not running (44 s with a ticket lock where this
-/// took 1.4 s). A wait here is a spin and not a `wfi`: the lock is held for a few dozen instructions and its release sends
-/// nothing that would end a `wfi`.
+/// took 1.4 s). Who does not get it spins for about as long as anybody holds it, then sleeps in `wfi`: a holder that lost its
+/// processor is not helped by spinning, and under a deterministic emulator it does not run at all before the others wait.
 ///
 /// Lock order (a hart that holds one may take only those further right):
 ///     registry < arena < boundary tags;   registry < slab layer < depot;   trace pools are leaves.
@@ -24,23 +26,28 @@ class Lock {
 
  private:
   friend class LockGuard;
-  std::atomic<std::uint32_t> held_{0};
+  enum State : std::uint32_t { kFree, kHeld, kSleptOn };
+  /// Compares and swaps, so that a lock that is slept on is not forgotten to be one.
+  bool try_lock() noexcept {
+    std::uint32_t expected = kFree;
+    // acquire: pairs with the release in ~LockGuard().
+    return state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  void lock_slow() noexcept;
+  void wake_sleepers() noexcept;
+  std::atomic<std::uint32_t> state_{kFree};
 };
 
 /// Holds a lock for a scope, with interrupts masked. In a panic the lock is passed by: no other hart runs.
 class LockGuard {
  public:
   explicit LockGuard(Lock& lock) noexcept : lock_(lock) {
-    // acquire: pairs with the release in the destructor.
-    while (lock_.held_.exchange(1, std::memory_order_acquire) != 0) {
-      while (lock_.held_.load(std::memory_order_relaxed) != 0 && !hal::in_panic()) hal::Port::relax();
-      if (hal::in_panic()) break;
-    }
+    if (!lock_.try_lock()) lock_.lock_slow();
     ++hal::hart_local().lock_depth;
   }
   ~LockGuard() {
     --hal::hart_local().lock_depth;
-    lock_.held_.store(0, std::memory_order_release);
+    if (lock_.state_.exchange(Lock::kFree, std::memory_order_release) == Lock::kSleptOn) lock_.wake_sleepers();
   }
   LockGuard(const LockGuard&) = delete;
   LockGuard& operator=(const LockGuard&) = delete;

@@ -47,7 +47,7 @@ struct PortDefaults {
   }
 
   /// Waits until an interrupt is pending, also while interrupts are masked; may return at once. Every wait for another hart
-  /// calls it, except the wait for a lock, which is shorter than a wake-up.
+  /// calls it, and that hart sends an IPI when there is something to see.
   static void wait_for_interrupt() noexcept {}
 
   /// A hint inside a spin loop.
