@@ -1,0 +1,105 @@
+#pragma once
+/// A machine for console tests: the demo image in QEMU, and the raw far end of its line. It sees frames as they are, broken
+/// answers and error frames included, which a well-behaved client would hide or act upon.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <qm/host/qemu.hpp>
+#include <qm/host/transcript.hpp>
+#include <qm/host/transport.hpp>
+#include <qm/wire/demultiplexer.hpp>
+#include <qm/wire/frame.hpp>
+
+namespace qm::test {
+
+/// @returns options for QEMU with the demo image (QM_IMAGE in the environment, else the one of this build's sibling
+///          target-release) and QM_HARTS harts.
+[[nodiscard]] host::QemuOptions demo();
+
+class Machine {
+ public:
+  struct Received {
+    wire::FrameType type{};
+    std::uint16_t sequence = 0;
+    std::uint32_t request = 0;
+    std::string payload;
+  };
+  /// What a request was answered with.
+  struct Answer {
+    bool answered = false;
+    std::string text;
+    wire::CommandStatus status{};
+  };
+
+  /// Boots and waits for the first prompt. @throws host::Error, with the transcript's place.
+  explicit Machine(const host::QemuOptions& options = demo());
+
+  /// Sends bytes as they are.
+  void send(std::string_view bytes);
+  /// Types a line and Enter, and waits for the prompt. @returns what came between the echo and the prompt, lines ended by LF.
+  /// @throws host::Error if no prompt comes.
+  std::string type_line(std::string_view line);
+  /// Sends a request frame and waits for its status. @throws host::Error if none comes.
+  Answer request(std::string_view line);
+  /// Takes in what comes until @p done says so. @returns whether it did within @p limit.
+  bool wait(const std::function<bool()>& done, std::chrono::milliseconds limit = std::chrono::seconds(60));
+  bool wait_for_text(std::string_view needle, std::chrono::milliseconds limit = std::chrono::seconds(60));
+  /// Takes in what comes until nothing has come for @p silence.
+  void settle(std::chrono::milliseconds silence = std::chrono::milliseconds(400));
+  /// @returns the frame's bytes on the line, with the next sequence number.
+  [[nodiscard]] std::string frame(wire::FrameType type, std::uint32_t number, std::string_view payload);
+  /// @returns the error frames received, oldest first.
+  [[nodiscard]] std::vector<wire::ProtocolError> errors() const;
+  /// @returns the answers to request @p number so far.
+  [[nodiscard]] Answer answer_to(std::uint32_t number) const;
+  /// Waits for QEMU's end. @returns its exit status, -1 if it did not end or was killed.
+  int wait_for_end();
+  /// Forgets what was received.
+  void clear();
+
+  [[nodiscard]] const std::string& text() const noexcept { return text_; }
+  [[nodiscard]] const std::vector<Received>& frames() const noexcept { return frames_; }
+  [[nodiscard]] std::uint32_t broken_frames() const noexcept { return demultiplexer_.broken(); }
+  [[nodiscard]] std::string transcript() const { return transcript_.path().string(); }
+  [[nodiscard]] std::uint32_t next_request() noexcept { return ++last_request_; }
+
+ private:
+  bool pump(host::Clock::time_point deadline);
+  void take(const wire::Demultiplexer::Step& step);
+  [[noreturn]] void fail(const std::string& what);
+
+  host::Transcript transcript_;
+  host::Qemu qemu_;
+  std::unique_ptr<host::Transport> line_;
+  std::vector<std::uint8_t> buffer_;
+  wire::Demultiplexer demultiplexer_;
+  std::string text_;
+  std::vector<Received> frames_;
+  std::uint16_t next_sequence_ = 0;
+  std::uint32_t last_request_ = 0;
+};
+
+/// One machine for all tests of a suite; a test that fails or uses it up gets the next one a new one. The transcript's place
+/// is printed after a failure.
+class MachineTest : public ::testing::Test {
+ protected:
+  static Machine& machine();
+  /// The shared machine is gone: the next machine() boots.
+  static void discard();
+  /// Both faces of the console answer: typed, after Ctrl-C has ended whatever line was begun, and by request.
+  static void expect_it_still_works();
+  void TearDown() override;
+  static void TearDownTestSuite() { discard(); }
+
+ private:
+  static std::unique_ptr<Machine> shared_;
+};
+
+}  // namespace qm::test
