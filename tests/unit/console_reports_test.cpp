@@ -151,6 +151,24 @@ TEST_F(Reports, kmemstat_prints_akaros_columns_and_three_more) {
   EXPECT_EQ(ids.destroy(), Status::kOk);
 }
 
+TEST_F(Reports, kmemstat_shows_twelve_levels_and_says_when_there_are_more) {
+  Arena chain[13];
+  for (std::size_t i = 0; i < 13; ++i) {
+    const std::string name = "level_" + std::to_string(i);
+    ArenaConfig config;
+    config.name = name.c_str();
+    config.quantum = 1;
+    config.source = i == 0 ? nullptr : &chain[i - 1];
+    ASSERT_EQ(chain[i].initialize(config), Status::kOk);
+    const std::string text = command("kmemstat");
+    const bool shown = i < 12;
+    EXPECT_EQ(text.find("\r\n" + std::string(4 * i, ' ') + name + (i < 6 ? " " : ":")) != std::string::npos, shown) << text;
+    EXPECT_EQ(text.find(": complete\r\n") != std::string::npos, shown);
+    EXPECT_EQ(text.find(": incomplete\r\n") != std::string::npos, !shown);
+  }
+  for (std::size_t i = 13; i-- > 0;) EXPECT_EQ(chain[i].destroy(), Status::kOk);
+}
+
 TEST_F(Reports, kmemstat_counts_only_what_users_hold_as_allocated) {
   std::vector<void*> held;
   for (int i = 0; i < 37; ++i) held.push_back(packet->allocate());
@@ -381,7 +399,7 @@ TEST_F(Reports, slab_trace_print_is_oldest_first_and_follows_the_state) {
   for (void* object : objects) {
     const std::size_t found = text.find(format("Obj 0x%016" PRIxPTR, reinterpret_cast<std::uintptr_t>(object)));
     EXPECT_NE(found, std::string::npos);
-    EXPECT_GE(found, at);
+    EXPECT_GE(found, at) << text;
     at = found;
   }
   EXPECT_NE(text.find("\r\nnote: draining, so later allocations are not recorded\r\n"

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::size_t kNameColumns = 30;
 constexpr std::size_t kIndent = 4;
-/// Deepest nesting shown: a row's name starts at 4 columns a level, and a level costs some 300 bytes of stack.
-constexpr unsigned kMaxDepth = 12;
+/// Levels of arenas shown: a row's name starts at 4 columns a level.
+constexpr unsigned kMaxLevels = 12;
 
 /// One kmemstat under way.
 struct Tree {
@@ -49,30 +49,50 @@ struct Tree {
     call.print(":{:15}:{:15}: {}\n", idle * size, stats.high_water * size, stats.failures);
   }
 
-  void show(Cache& cache, unsigned depth) noexcept {
-    begin_row(cache.name(), depth, 'S');
-    print(cache.stats());
-    ++caches;
-    aborted = !call.yield();
-  }
-
-  /// Shows an arena, then the arenas that draw from it, then the caches. Each level's cursor pins where it stands.
   void show(Arena& arena, unsigned depth) noexcept {
     begin_row(arena.name(), depth, 'A');
     print(arena.stats(), arena.quantum());
     ++arenas;
     aborted = !call.yield();
-    if (depth == kMaxDepth) {
-      too_deep = true;
-      return;
+  }
+
+  void show_caches_of(const Arena& arena, unsigned depth) noexcept {
+    Matching<Cache> caches_of({});
+    while (Cache* cache = aborted ? nullptr : caches_of.next()) {
+      if (&cache->source() != &arena) continue;
+      begin_row(cache->name(), depth, 'S');
+      print(cache->stats());
+      ++caches;
+      aborted = !call.yield();
     }
-    Matching<Arena> all_arenas({});
-    while (Arena* drawing = aborted ? nullptr : all_arenas.next()) {
-      if (drawing->source() == &arena) show(*drawing, depth + 1);
-    }
-    Matching<Cache> all_caches({});
-    while (Cache* cache = aborted ? nullptr : all_caches.next()) {
-      if (&cache->source() == &arena) show(*cache, depth + 1);
+  }
+
+  static bool is_source(const Arena& arena) noexcept {
+    Matching<Arena> arenas_of({});
+    const Arena* drawing = arenas_of.next();
+    while (drawing != nullptr && drawing->source() != &arena) drawing = arenas_of.next();
+    return drawing != nullptr;
+  }
+
+  /// Shows the arenas without a source, each followed by the arenas that draw from it and then by its caches. A level's
+  /// cursor stands on the arena whose branch is shown, and so pins it.
+  void show_all() noexcept {
+    RegistryCursor<Arena> cursors[kMaxLevels];
+    Arena* branch[kMaxLevels] = {};
+    unsigned level = 0;
+    while (!aborted) {
+      Arena* const above = level == 0 ? nullptr : branch[level - 1];
+      Arena* arena = level == kMaxLevels ? nullptr : cursors[level].next();
+      while (arena != nullptr && arena->source() != above) arena = cursors[level].next();
+      if (arena != nullptr) {
+        show(*arena, level);
+        branch[level++] = arena;
+        continue;
+      }
+      if (level == 0) return;
+      too_deep = too_deep || (level == kMaxLevels && is_source(*above));
+      show_caches_of(*above, level);
+      --level;
     }
   }
 };
@@ -83,10 +103,7 @@ CommandStatus run_kmemstat(Invocation& call) noexcept {
   call.out().repeat('-', 88);
   call.print("\n");
   Tree tree{call};
-  Matching<Arena> roots({});
-  while (Arena* arena = tree.aborted ? nullptr : roots.next()) {
-    if (arena->source() == nullptr) tree.show(*arena, 0);
-  }
+  tree.show_all();
   call.print("caches {}, arenas {}: {}\n", tree.caches, tree.arenas, closing_word(tree.aborted, !tree.too_deep));
   return closing_status(tree.aborted);
 }
