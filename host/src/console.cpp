@@ -9,9 +9,11 @@ namespace qm::host {
 namespace {
 
 constexpr std::string_view kPrompt = "qm> ";
-constexpr std::size_t kTextKept = 65'536;
+constexpr std::size_t kTextKept = std::size_t{16} << 20;
 constexpr Milliseconds kSilence{wire::kSilenceMs};
 constexpr Milliseconds kWriteTimeout{10'000};
+// How long an answer may take after the target has complained of a broken frame without saying which.
+constexpr Milliseconds kDoubt{2'000};
 
 std::string seconds(Milliseconds time) {
   std::string text = std::to_string(time.count() / 1000);
@@ -162,6 +164,7 @@ void Console::take_frame(const wire::Frame& frame) {
 }
 
 void Console::answer(const wire::Frame& frame) {
+  pending_->damage.clear();  // it was another frame that broke
   switch (frame.type) {
     case wire::FrameType::kHello: {
       wire::HelloPayload payload;
@@ -201,7 +204,10 @@ void Console::take_error(const wire::Frame& frame) {
     case wire::ProtocolError::kVersion:
       return fail_pending("the target speaks protocol version " + std::to_string(payload.version) + ", this program " +
                           std::to_string(wire::kProtocolVersion));
-    case wire::ProtocolError::kDamaged: return fail_pending("the request arrived broken at the target: " + text);
+    case wire::ProtocolError::kDamaged:
+      pending_->damage = text;
+      pending_->doubted_since = Clock::now();
+      return;
     default:
       pending_->result.text += "error: " + text + "\n";
       if (pending_->on_output != nullptr && *pending_->on_output) (*pending_->on_output)("error: " + text + "\n");
@@ -235,7 +241,7 @@ void Console::flush_text() {
   if (fresh_.empty()) return;
   const std::string text = std::exchange(fresh_, {});
   text_ += text;
-  if (text_.size() > kTextKept) text_.erase(0, text_.size() - kTextKept);
+  if (text_.size() > kTextKept) text_.erase(0, text_.size() - kTextKept / 2);
   if (on_text_) on_text_(text);
 }
 
@@ -247,13 +253,20 @@ void Console::await(Pending& pending, Milliseconds silence, const std::string& w
   while (!pending.answered && !pending.failure) {
     bool came = false;
     try {
-      came = pump(Clock::now() + silence);
+      const auto deadline = Clock::now() + silence;
+      came = pump(pending.damage.empty() ? deadline : std::min(deadline, pending.doubted_since + kDoubt));
     } catch (const Error& error) {
       throw Error(error.fault(), what + ": " + error.what());
     }
-    if (!came) throw Error(Fault::kTimedOut, what + ": no answer, and nothing else for " + seconds(silence));
+    if (given_up(pending)) fail_pending("the request arrived broken at the target: " + pending.damage);
+    if (!came && !pending.failure) throw Error(Fault::kTimedOut, what + ": no answer, and nothing else for " + seconds(silence));
   }
   if (pending.failure) throw Error(pending.failure->fault(), what + ": " + pending.failure->what());
+}
+
+/// Whether the doubt about a request has lasted long enough to be believed.
+bool Console::given_up(const Pending& pending) const {
+  return !pending.answered && !pending.damage.empty() && Clock::now() >= pending.doubted_since + kDoubt;
 }
 
 bool Console::at_prompt() const noexcept { return text_.ends_with(kPrompt); }

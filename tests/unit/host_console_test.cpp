@@ -172,6 +172,17 @@ TEST_F(ConsoleTest, a_request_that_arrived_broken_has_failed) {
   expect_next_command_works();
 }
 
+TEST_F(ConsoleTest, a_complaint_about_an_earlier_broken_frame_does_not_fail_a_request) {
+  console().type("\x1bPmAQIDBA==\x1b\\");
+  expect_next_command_works();
+}
+
+TEST_F(ConsoleTest, the_text_of_a_long_report_is_whole) {
+  console().wait_for_prompt(kLong);
+  const std::string long_line(200'000, 'x');
+  EXPECT_EQ(console().type_command("echo " + long_line, kLong), long_line + "\n");
+}
+
 TEST_F(ConsoleTest, a_refusal_is_a_failed_command_with_its_reason) {
   const CommandResult busy = console().execute("busy", kLong);
   EXPECT_EQ(busy.status, CommandStatus::kBusy);

@@ -18,7 +18,7 @@ namespace qm::test {
 ///   lose         leaves out one output frame
 ///   corrupt      damages a byte of an output frame
 ///   version      answers in a frame of version 2
-///   deaf         says that the request arrived broken
+///   deaf         says that a frame arrived broken, and nothing else
 ///   busy         refuses with the error busy
 ///   stale        answers another request first
 class FakeConsole {

@@ -1,7 +1,7 @@
 #pragma once
 /// The console of a target, from the far end of its line: commands as request frames, and as a person types them.
 ///
-/// Everything received is split into text and frames. Text is kept (text(), at most its last 64 KiB) and handed to a listener
+/// Everything received is split into text and frames. Text is kept (text(), at least its last 8 MiB) and handed to a listener
 /// as it comes; frames answer requests. Both directions are in the transcript.
 
 #include <cstdint>
@@ -104,6 +104,8 @@ class Console {
     std::string hello;
     const Listener* on_output = nullptr;
     std::optional<Error> failure;
+    std::string damage;                 // the target has said that something arrived broken: perhaps this request
+    Clock::time_point doubted_since{};  // when it said so
   };
 
   void take(const wire::Demultiplexer::Step& step);
@@ -114,6 +116,7 @@ class Console {
   std::uint32_t new_request() noexcept;
   void take_broken(wire::Broken reason);
   void flush_text();
+  [[nodiscard]] bool given_up(const Pending& pending) const;
   void await(Pending& pending, Milliseconds silence, const std::string& what);
   [[nodiscard]] bool at_prompt() const noexcept;
 
