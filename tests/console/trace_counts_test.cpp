@@ -1,0 +1,91 @@
+// Full record pools, full stack depots, no memory at all: what was recorded and what was dropped add up to what the workload
+// itself counted, and each report says that it is not complete.
+
+#include "machine.hpp"
+
+#include <cstdint>
+#include <regex>
+#include <string>
+
+namespace {
+
+using qm::test::Machine;
+
+struct Closing {
+  std::uint64_t outstanding = 0;
+  std::uint64_t recorded = 0;
+  std::uint64_t dropped = 0;
+  std::string verdict;
+};
+
+Closing closing_line(const std::string& report) {
+  static const std::regex form("outstanding ([0-9]+), recorded ([0-9]+), dropped ([0-9]+).*: ([a-z]+)\\n$");
+  std::smatch match;
+  EXPECT_TRUE(std::regex_search(report, match, form)) << report.substr(report.size() > 400 ? report.size() - 400 : 0);
+  if (match.empty()) return {};
+  return {std::stoull(match[1]), std::stoull(match[2]), std::stoull(match[3]), match[4]};
+}
+
+std::string run(Machine& machine, const std::string& line) {
+  const Machine::Answer answer = machine.request(line);
+  EXPECT_EQ(answer.status, qm::wire::CommandStatus::kOk) << line << "\n" << answer.text << "\n" << machine.transcript();
+  return answer.text;
+}
+
+qm::host::QemuOptions with(const std::string& boot_options) {
+  qm::host::QemuOptions options = qm::test::demo();
+  options.append = boot_options;
+  return options;
+}
+
+TEST(Counts, a_full_record_pool_drops_and_says_how_many) {
+  Machine machine(with("records=500"));
+  run(machine, "slab_trace start stacks");
+  EXPECT_EQ(run(machine, "workload run stacks 3000"), "stacks: 3000 objects from 64 paths\n");
+  const Closing closing = closing_line(run(machine, "slab_trace print stacks"));
+  EXPECT_GT(closing.dropped, 0U);
+  EXPECT_EQ(closing.recorded + closing.dropped, 3000U);
+  EXPECT_EQ(closing.outstanding, closing.recorded);
+  EXPECT_EQ(closing.verdict, "incomplete");
+  const std::string status = run(machine, "slab_trace status stacks");
+  EXPECT_TRUE(status.ends_with("incomplete\n")) << status;
+  run(machine, "workload stop");
+  EXPECT_EQ(closing_line(run(machine, "slab_trace print stacks")).outstanding, 0U);
+}
+
+TEST(Counts, a_full_stack_depot_keeps_the_records_and_says_that_stacks_are_missing) {
+  Machine machine(with("stacks=4096"));
+  run(machine, "slab_trace start stacks");
+  EXPECT_EQ(run(machine, "workload run stacks 1000"), "stacks: 1000 objects from 64 paths\n");
+  const Closing closing = closing_line(run(machine, "slab_trace print stacks"));
+  EXPECT_EQ(closing.recorded + closing.dropped, 1000U);
+  EXPECT_EQ(closing.outstanding, closing.recorded);
+  EXPECT_EQ(closing.verdict, "incomplete");
+}
+
+TEST(Counts, out_of_memory_with_tracing_on_adds_up_and_the_system_goes_on) {
+  Machine machine;
+  const std::string before = run(machine, "free");
+  run(machine, "slab_trace start exhaust");
+  const std::string text = run(machine, "workload run exhaust");
+  std::smatch match;
+  static const std::regex form("exhaust: ([0-9]+) objects of exhaust\\nexhaust: survived, ([0-9]+) bytes recovered\\n$");
+  ASSERT_TRUE(std::regex_search(text, match, form)) << text;
+  EXPECT_GT(std::stoull(match[2]), 100U << 20);
+  const Closing closing = closing_line(run(machine, "slab_trace print exhaust"));
+  EXPECT_EQ(closing.recorded + closing.dropped, std::stoull(match[1]));
+  EXPECT_EQ(closing.outstanding, 0U);
+  run(machine, "slab_trace stop exhaust");
+  EXPECT_NE(run(machine, "workload run neutral 20").find("outstanding 0\n"), std::string::npos);
+}
+
+TEST(Counts, tracing_from_boot_sees_the_first_allocation) {
+  Machine machine(with("trace=tick_event,inode"));
+  const std::string status = run(machine, "slab_trace status inode");
+  EXPECT_NE(status.find(": on "), std::string::npos) << status;
+  const std::string report = run(machine, "slab_trace print inode");
+  EXPECT_NE(report.find("from before start 0"), std::string::npos) << report;
+  EXPECT_NE(report.find("in fs_task\n"), std::string::npos) << report;
+}
+
+}  // namespace

@@ -1,0 +1,84 @@
+// The main job: what a workload forgot is what the trace shows, object for object, with the function that forgot it; and a
+// workload that forgets nothing leaves nothing.
+
+#include "machine.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include <qm/host/trace_report.hpp>
+
+namespace {
+
+using qm::host::TraceReport;
+using qm::test::Machine;
+using qm::test::MachineTest;
+
+class Leak : public MachineTest {
+ protected:
+  static std::string run(std::string_view line) {
+    const Machine::Answer answer = machine().request(line);
+    EXPECT_EQ(answer.status, qm::wire::CommandStatus::kOk) << line << "\n" << answer.text;
+    return answer.text;
+  }
+};
+
+std::vector<std::uint64_t> sorted(std::vector<std::uint64_t> addresses) {
+  std::sort(addresses.begin(), addresses.end());
+  return addresses;
+}
+
+bool is_allocators_own(const std::string& name) {
+  static const std::regex own("qm_cache_.*|qm::(Cache|heap|trace|SlabLayer|Arena).*");
+  return std::regex_match(name, own);
+}
+
+TEST_F(Leak, the_trace_shows_exactly_what_was_forgotten_for_any_seed) {
+  for (const char* seed : {"1", "7", "4711"}) {
+    run("slab_trace reset packet");
+    run("slab_trace start packet");
+    const auto leaked = qm::host::parse_leaked(run(std::string("workload run leak 500 list seed ") + seed));
+    run("slab_trace stop packet");
+    const std::string text = run("slab_trace print packet");
+    const TraceReport report = qm::host::parse_trace_report(text);
+    EXPECT_GT(leaked.size(), 20U);
+    EXPECT_TRUE(report.complete()) << text.substr(text.size() > 300 ? text.size() - 300 : 0);
+    EXPECT_TRUE(report.unknown_lines.empty()) << report.unknown_lines.front();
+    std::vector<std::uint64_t> shown;
+    for (const TraceReport::Object& object : report.objects) {
+      shown.push_back(object.address);
+      ASSERT_GE(object.frames.size(), 4U);
+      EXPECT_EQ(object.frames[0].name, "packet_alloc");
+      EXPECT_EQ(object.frames[1].name, "rx_checksum_error");
+      EXPECT_FALSE(is_allocators_own(object.frames[0].name));
+      EXPECT_NE(object.context.find(" task net-rx"), std::string::npos) << object.context;
+    }
+    EXPECT_EQ(sorted(shown), sorted(leaked));
+  }
+}
+
+TEST_F(Leak, a_neutral_workload_leaves_nothing_outstanding) {
+  run("slab_trace reset packet");
+  run("slab_trace start packet");
+  EXPECT_NE(run("workload run neutral 500").find("outstanding 0\n"), std::string::npos);
+  run("slab_trace stop packet");
+  const std::string text = run("slab_trace print packet");
+  EXPECT_NE(text.find("\noutstanding 0, recorded "), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with(": complete\n")) << text;
+  EXPECT_EQ(text.find(", recorded 0,"), std::string::npos) << text;  // it did go through the traced cache
+}
+
+TEST_F(Leak, counts_survive_pingpong_and_churn) {
+  run("slab_trace reset *");
+  run("slab_trace start *");
+  run("workload run pingpong 300");
+  run("workload run churn 500");
+  const std::string churned = run("slab_trace print session");
+  EXPECT_NE(churned.find("\noutstanding 0, recorded "), std::string::npos) << churned;
+  run("slab_trace stop *");
+}
+
+}  // namespace
