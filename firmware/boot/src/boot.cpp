@@ -100,8 +100,10 @@ void let_interrupts_in() noexcept {
 /// Starts the other harts and waits until each is online, or has not come for kStartMs.
 void start_harts() noexcept {
   const hal::HartMask wanted = (hal::HartMask{1} << info.hart_count) - 1;
+  for (unsigned index = 0; index < info.hart_count; ++index) qm_start_ids[index] = hal::port_state.hart_ids[index];
+  __atomic_store_n(&qm_start_ids_ready, 1, __ATOMIC_RELEASE);  // pairs with the fence in start.S
   for (unsigned index = 1; index < info.hart_count; ++index) {
-    hal::sbi::hart_start(hal::port_state.hart_ids[index], reinterpret_cast<std::uintptr_t>(&qm_hart_start), index);
+    hal::sbi::hart_start(hal::port_state.hart_ids[index], reinterpret_cast<std::uintptr_t>(&_start), 0);
   }
   const std::uint64_t end = hal::Port::ticks() + hal::Port::tick_rate() / 1000 * kStartMs;
   for (;;) {

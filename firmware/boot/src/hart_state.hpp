@@ -136,7 +136,9 @@ extern char __image_start[];
 extern const std::uintptr_t __qm_symbols_start[];
 extern const std::uint32_t __build_id_note_start[], __build_id_note_end[];
 void qm_trap_entry();
-void qm_hart_start();
+void _start();
+extern std::uintptr_t qm_start_ids[QM_MAX_HARTS];
+extern std::uint32_t qm_start_ids_ready;
 void qm_task_start();
 void qm_switch(std::uintptr_t* saved_sp, std::uintptr_t next_sp);
 }

@@ -1,14 +1,33 @@
 # Entry of every hart: stack, hart-local block, then C++.
 #
-# Boot hart:   a0 = hart id, a1 = device tree; becomes hart index 0, whichever hart id it has.
-# Other harts: a0 = hart id, a1 = hart index (the opaque value given to SBI hart_start).
+# a0 = hart id, a1 = device tree. The first hart to come is the boot hart, hart index 0 whichever hart id it has. It starts
+# the others at this same address, and they find their index by hart id; what they have in a1 is not looked at. For OpenSBI
+# announces a start before it stores the new address and argument: a hart that looks between the two arrives at the image's
+# entry, with an argument of either kind. (The order is read from its source; two harts at the entry were seen once, in 160
+# boots with 1.1.)
 #include "layout.h"
+
+  .section .data.qm_start, "aw", @progbits
+  .balign 8
+  .globl qm_start_ids, qm_start_ids_ready
+qm_start_ids:                 # hart id of each hart index; -1: none. Written by the boot hart before qm_start_ids_ready.
+  .fill QM_MAX_HARTS, 8, -1
+qm_start_ids_ready:
+  .4byte 0
+claimed:                      # not in .bss, which the boot hart clears
+  .4byte 0
 
   .section .text..start, "ax", @progbits
   .globl _start
 _start:
   csrw  sie, zero             # no interrupt source enabled
   csrci sstatus, 2            # and none taken
+  lla   t0, park              # until there is a trap handler a trap ends here, and not at this entry again
+  csrw  stvec, t0
+  lla   t0, claimed
+  li    t1, 1
+  amoswap.w.aq t1, t1, (t0)
+  bnez  t1, other_hart
   mv    s1, a0                # hart id
   mv    s2, a1                # device tree
   lla   t0, __bss_start       # clear .bss, 8 bytes at a time
@@ -27,10 +46,26 @@ _start:
   lla   t0, qm_boot
   jr    t0
 
-  .globl qm_hart_start
-qm_hart_start:
-  csrw  sie, zero
-  csrci sstatus, 2
+other_hart:
+  lla   t0, qm_start_ids_ready
+1:
+  lw    t1, 0(t0)
+  beqz  t1, 1b
+  fence r, rw                 # pairs with the boot hart's release of the flag
+  lla   t0, qm_start_ids
+  li    a1, 0
+  li    t2, QM_MAX_HARTS
+2:
+  ld    t1, 0(t0)
+  beq   t1, a0, 3f
+  addi  t0, t0, 8
+  addi  a1, a1, 1
+  bne   a1, t2, 2b
+  .balign 4
+park:                         # a hart that is not wanted, or a trap too early
+  wfi
+  j     park
+3:
   mv    s1, a1                # hart index
   jal   t2, prepare_hart
   mv    a0, s1
