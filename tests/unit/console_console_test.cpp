@@ -45,6 +45,13 @@ CommandStatus run_lines(Invocation& call) noexcept {
   return call.ok();
 }
 
+/// Yields before it looks at its words.
+CommandStatus run_late(Invocation& call) noexcept {
+  if (!call.yield()) return call.aborted();
+  call.print("{}\n", call.words()[1]);
+  return call.ok();
+}
+
 CommandStatus run_depart(Invocation& call) noexcept {
   call.print("going\n");
   call.answer(CommandStatus::kOk);
@@ -60,6 +67,8 @@ QM_CONSOLE_COMMAND(echo, {.name = "echo", .usage = "echo WORD...", .summary = "s
                           .min_arguments = 1, .max_arguments = 5, .complete = complete_echo});
 QM_CONSOLE_COMMAND(lines, {.name = "lines", .usage = "lines N", .summary = "N lines", .run = run_lines,
                            .min_arguments = 1, .max_arguments = 1});
+QM_CONSOLE_COMMAND(late, {.name = "late", .usage = "late WORD", .summary = "says it later", .run = run_late,
+                          .min_arguments = 1, .max_arguments = 1});
 QM_CONSOLE_COMMAND(depart, {.name = "depart", .usage = "depart", .summary = "answers first", .run = run_depart});
 
 // ---- text -----------------------------------------------------------------------------------------------------------
@@ -195,6 +204,21 @@ TEST(Console, says_how_much_type_ahead_was_lost_and_runs_no_part_of_a_line) {
   EXPECT_EQ(bench.command("echo next"), "next|\r\n");
 }
 
+TEST(Console, runs_no_part_of_a_line_whose_middle_was_lost) {
+  Bench bench;
+  runs = 0;
+  std::string lines;
+  for (int i = 0; i < 146; ++i) lines += "echo 1\r";
+  // One byte of the line fits, one is lost, and the rest comes in while the ring is being emptied.
+  bench.console.feed(lines + "ec");
+  bench.terminal.trickle = true;
+  bench.terminal.send("ho part and echo more of it\recho 2\r");
+  const std::string text = bench.type("");
+  EXPECT_EQ(runs, 147u);
+  EXPECT_EQ(text.find("unknown command"), std::string::npos) << text;
+  EXPECT_NE(text.find("error: 29 bytes of input lost\r\nqm> "), std::string::npos) << text;
+}
+
 TEST(Console, says_how_much_its_driver_lost) {
   Bench bench;
   bench.type("echo hal");
@@ -306,6 +330,33 @@ TEST(Console, a_request_waits_for_the_typed_command_and_a_second_is_refused) {
   EXPECT_EQ(refusal.payload[0], 6);
   EXPECT_EQ(bench.terminal.frames[1].payload, "five|\n");
   EXPECT_EQ(bench.terminal.frames[1].request, 5u);
+}
+
+TEST(Console, a_waiting_request_leaves_the_running_one_alone) {
+  static Bench* self;
+  Bench bench;
+  self = &bench;
+  bench.terminal.on_yield = [](FakeTerminal& terminal) {
+    if (terminal.yields == 1) terminal.send(self->frame(wire::FrameType::kRequest, 6, "late second"));
+  };
+  bench.type(bench.frame(wire::FrameType::kRequest, 5, "late first"));
+  ASSERT_EQ(bench.terminal.frames.size(), 4u);
+  EXPECT_EQ(bench.terminal.frames[0].payload, "first\n");
+  EXPECT_EQ(bench.terminal.frames[0].request, 5u);
+  EXPECT_EQ(bench.terminal.frames[2].payload, "second\n");
+  EXPECT_EQ(bench.terminal.frames[2].request, 6u);
+}
+
+TEST(Console, takes_input_that_its_terminal_feeds_while_it_yields) {
+  static Console* console;
+  Bench bench;
+  console = &bench.console;
+  bench.terminal.on_yield = [](FakeTerminal& terminal) {
+    if (terminal.yields == 1) console->feed(std::string_view("echo fed\r"));
+    if (terminal.yields == 3) console->feed(std::string_view("\x03"));
+    EXPECT_FALSE(console->poll()) << "poll() does nothing while a command runs";
+  };
+  EXPECT_EQ(bench.command("lines 9"), "line 0\r\nline 1\r\nline 2\r\nlines 3: aborted\r\n");
 }
 
 TEST(Console, keeps_the_order_of_lines_and_requests) {

@@ -38,7 +38,8 @@ class FakeTerminal final : public console::Terminal {
     }
   }
   std::size_t read(std::span<char> bytes) noexcept override {
-    const std::size_t count = std::min(bytes.size(), input.size());
+    if (trickle && std::exchange(paused_, !paused_)) return 0;
+    const std::size_t count = std::min(trickle ? 1 : bytes.size(), input.size());
     input.copy(bytes.data(), count);
     input.erase(0, count);
     return count;
@@ -57,6 +58,7 @@ class FakeTerminal final : public console::Terminal {
   std::string raw;   ///< all bytes
   std::string text;  ///< those outside frames
   std::vector<Received> frames;
+  bool trickle = false;  ///< input comes a byte at a time
   std::size_t lost = 0;
   std::size_t broken = 0;
   std::size_t writes = 0;
@@ -65,6 +67,7 @@ class FakeTerminal final : public console::Terminal {
   void (*on_yield)(FakeTerminal&) = nullptr;
 
  private:
+  bool paused_ = false;
   std::vector<std::uint8_t> buffer_ = std::vector<std::uint8_t>(wire::Demultiplexer::buffer_bytes(wire::kMaxPayloadBytes));
   wire::Demultiplexer demultiplexer_{buffer_};
 };

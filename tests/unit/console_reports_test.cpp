@@ -224,6 +224,48 @@ TEST_F(Reports, free_says_as_idle_what_the_caches_do_not_use) {
   EXPECT_GE(idle() - before, 40u * 512u - 1024u) << "less what the magazines that hold them were made of";
 }
 
+TEST_F(Reports, free_says_as_idle_an_empty_span_too) {
+  heap::free(heap::allocate(5000));
+  std::size_t spans = 0;
+  RegistryCursor<Arena> arenas;
+  while (Arena* arena = arenas.next()) spans += arena->stats().idle;
+  ASSERT_GT(spans, 0u);
+  std::size_t idle = 0;
+  RegistryCursor<Cache> caches;
+  while (Cache* cache = caches.next()) {
+    const CacheStats s = cache->stats();
+    idle += (s.objects - s.in_use) * s.object_size;
+  }
+  EXPECT_EQ(lines_of(command("free"))[3], format("Idle Memory  : %15zu", idle + spans));
+}
+
+TEST_F(Reports, free_leaves_out_what_is_no_memory) {
+  Arena ids;
+  ArenaConfig config;
+  config.name = "ids";
+  config.start = 64;
+  config.size = 4096;
+  config.quantum = 1;
+  ASSERT_EQ(ids.initialize(config), Status::kOk);
+  CacheConfig of_ids;
+  of_ids.name = "id_cache";
+  of_ids.object_size = 1;
+  of_ids.flags = cache_flags::kNoTouch;
+  of_ids.source = &ids;
+  Cache* cache = Cache::create(of_ids);
+  ASSERT_NE(cache, nullptr);
+  cache->free(cache->allocate());
+  RegistryCursor<Arena> arenas;
+  unsigned with_memory = 0;
+  while (arenas.next() != nullptr) ++with_memory;
+  RegistryCursor<Cache> caches;
+  unsigned all_caches = 0;
+  while (caches.next() != nullptr) ++all_caches;
+  EXPECT_EQ(lines_of(command("free")).back(), format("caches %u, arenas %u: complete", all_caches - 1, with_memory - 1));
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+  EXPECT_EQ(ids.destroy(), Status::kOk);
+}
+
 // ---- arena_stats and slab_stats -------------------------------------------------------------------------------------
 
 TEST_F(Reports, arena_stats_prints_akaros_lines_in_their_order) {
@@ -377,6 +419,23 @@ TEST_F(Reports, slab_trace_print_is_akaros_report_and_a_closing_line) {
   EXPECT_NE(command("slab_trace print packet").find(">] in (null)\r\n"), std::string::npos);
   packet->free(object);
   packet->free(older);
+}
+
+TEST_F(Reports, slab_trace_print_looks_up_the_call_and_not_what_follows_it) {
+  static std::vector<std::uintptr_t> asked;
+  asked.clear();
+  bench.console.config().resolver = [](std::uintptr_t address, Symbol&) noexcept {
+    asked.push_back(address);
+    return false;
+  };
+  command("slab_trace start packet");
+  void* object = allocate_outermost(*packet);
+  const std::string text = command("slab_trace print packet");
+  ASSERT_FALSE(asked.empty());
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    EXPECT_NE(text.find(format("#%02zu [<0x%016" PRIxPTR ">] in (null)\r\n", i + 1, asked[i] + 1)), std::string::npos) << text;
+  }
+  packet->free(object);
 }
 
 TEST_F(Reports, slab_trace_print_verbose_adds_size_age_and_number) {
