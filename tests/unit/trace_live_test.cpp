@@ -265,22 +265,23 @@ TEST_F(LiveTrace, ids_are_recorded_as_they_are) {
 
 TEST_F(LiveTrace, with_the_records_full_recorded_and_dropped_add_up) {
   trace::Config config;
-  config.record_bytes = 2 * trace::kChunkRecords * trace::kBytesPerRecord;
+  constexpr unsigned kRecords = 2 * trace::kChunkRecords - 7;
+  config.record_bytes = kRecords * trace::kBytesPerRecord;
   begin_again(config);
   Cache* cache = make("packet");
   trace::start("packet");
   constexpr unsigned kObjects = 1000;
   for (unsigned i = 0; i < kObjects; ++i) objects[i] = cache->allocate();
   trace::CacheTrace now = trace::cache_trace(*cache);
-  EXPECT_EQ(now.figures.recorded, 2U * trace::kChunkRecords);
+  EXPECT_EQ(now.figures.recorded, kRecords);
   EXPECT_EQ(now.figures.recorded + now.figures.all_dropped(), kObjects);
-  EXPECT_EQ(now.figures.dropped[static_cast<unsigned>(trace::Drop::kRecordsFull)], kObjects - 2U * trace::kChunkRecords);
+  EXPECT_EQ(now.figures.dropped[static_cast<unsigned>(trace::Drop::kRecordsFull)], kObjects - kRecords);
   EXPECT_FALSE(dump_of(*cache).complete());
   for (unsigned i = 0; i < kObjects; ++i) cache->free(objects[i]);
   now = trace::cache_trace(*cache);
   EXPECT_EQ(now.live, 0U);
   objects[0] = cache->allocate();
-  EXPECT_EQ(recorded(*cache), 2U * trace::kChunkRecords + 1);
+  EXPECT_EQ(recorded(*cache), kRecords + 1);
   cache->free(objects[0]);
   EXPECT_TRUE(trace::validate());
 }

@@ -19,7 +19,7 @@ constexpr unsigned kAll = kChunks * kChunkRecords;
 
 class RecordTable : public testing::Test {
  protected:
-  void SetUp() override { table.initialize(directory); }
+  void SetUp() override { table.initialize(directory, kAll); }
   static Record make(std::uint32_t object, std::uint64_t sequence, std::uint32_t cache = 1, unsigned hart = 0) {
     Record record;
     record.object = object;
@@ -76,6 +76,23 @@ TEST_F(RecordTable, takes_as_many_as_it_has_room_for_and_not_one_more) {
   EXPECT_TRUE(table.remove(slots[5], 5, 1, removed));
   EXPECT_EQ(removed.size, 105U);
   EXPECT_NE(table.insert(0, make(9999, 9999)), kNoSlot);
+}
+
+TEST_F(RecordTable, uses_the_last_chunk_in_part_if_told_so) {
+  constexpr std::uint32_t kMost = kChunkRecords + 5;
+  EXPECT_EQ(qm::trace::RecordTable::chunk_count(kMost), 2U);
+  table.initialize({directory, 2}, kMost);
+  grow();
+  grow();
+  for (unsigned i = 0; i < kMost; ++i) {
+    slots[i] = table.insert(0, make(i, i + 1));
+    ASSERT_NE(slots[i], kNoSlot);
+  }
+  EXPECT_EQ(table.insert(0, make(9, 9)), kNoSlot);
+  EXPECT_TRUE(table.validate());
+  Record removed;
+  for (unsigned i = 0; i < kMost; ++i) EXPECT_TRUE(table.remove(slots[i], i, 1, removed));
+  EXPECT_TRUE(table.validate());
 }
 
 TEST_F(RecordTable, removes_only_the_record_that_is_meant) {

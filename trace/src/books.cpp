@@ -35,8 +35,9 @@ void* Books::take(std::size_t bytes) noexcept {
 
 Status Books::initialize(const Config& config) noexcept {
   if (ready()) return Status::kBusy;
-  const std::size_t chunks = (config.record_bytes + kBytesPerRecord * kChunkRecords - 1) / (kBytesPerRecord * kChunkRecords);
-  if (!is_power_of_two_in(config.contexts, 2, 1U << kContextIdBits) || chunks == 0 || chunks > RecordTable::kMaxChunks ||
+  const std::size_t most_records = config.record_bytes / kBytesPerRecord;
+  if (!is_power_of_two_in(config.contexts, 2, 1U << kContextIdBits) || most_records == 0 ||
+      most_records > RecordTable::kMaxChunks * kChunkRecords ||
       config.stack_bytes < 256 || config.stack_bytes > std::size_t{8} << kStackHandleBits || config.caches == 0 ||
       config.caches > 65535) {
     return Status::kInvalid;
@@ -48,6 +49,8 @@ Status Books::initialize(const Config& config) noexcept {
   Status status = (new (arena_storage) Arena)->initialize(arena);
   if (status != Status::kOk) return status;
 
+  const auto record_count = static_cast<std::uint32_t>(most_records);
+  const std::size_t chunks = RecordTable::chunk_count(record_count);
   const std::size_t buckets = StackDepot::buckets_for(config.stack_bytes);
   const std::size_t sizes[] = {config.stack_bytes, buckets * sizeof(std::uint32_t), config.contexts * sizeof(ContextSlot),
                                chunks * sizeof(RecordTable::Chunk), (config.caches + 1) * sizeof(directory_[0])};
@@ -74,7 +77,8 @@ Status Books::initialize(const Config& config) noexcept {
   }
   stacks.initialize({static_cast<std::byte*>(pieces[0]), sizes[0]}, {static_cast<std::uint32_t*>(pieces[1]), buckets});
   contexts.initialize({static_cast<ContextSlot*>(pieces[2]), config.contexts});
-  records.initialize({static_cast<RecordTable::Chunk*>(pieces[3]), chunks});
+  records.initialize({static_cast<RecordTable::Chunk*>(pieces[3]), chunks}, record_count);
+  record_bytes_ = config.record_bytes;
   directory_ = static_cast<std::atomic<CacheBooks*>*>(pieces[4]);
   for (unsigned i = 0; i <= config.caches; ++i) new (&directory_[i]) std::atomic<CacheBooks*>(nullptr);
   cache_limit_ = config.caches;

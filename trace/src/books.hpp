@@ -104,6 +104,7 @@ class Books final : public Observer {
   }
   /// The cache's state word and live records, if it has not been destroyed.
   [[nodiscard]] bool look(const CacheBooks& one, std::uint32_t& word, std::uint32_t& live) noexcept;
+  [[nodiscard]] std::size_t record_bytes() const noexcept { return record_bytes_; }
   [[nodiscard]] unsigned harts() const noexcept { return harts_; }
   [[nodiscard]] unsigned cache_limit() const noexcept { return cache_limit_; }
 
@@ -126,6 +127,7 @@ class Books final : public Observer {
 
   Cache* trace_cache_ = nullptr;           ///< kmem_trace
   std::atomic<CacheBooks*>* directory_ = nullptr;
+  std::size_t record_bytes_ = 0;
   std::uintptr_t object_base_ = 0;
   std::uintptr_t text_base_ = 0;
   unsigned cache_limit_ = 0;

@@ -186,6 +186,17 @@ void undo_start(const Selection& selection) noexcept {
 
 void visit_for_stop(unsigned, void*) noexcept {}
 
+/// The second half of a stop: once every hart has answered, the selected caches that are `changing` settle.
+void settle_everywhere(const Selection& selection, const Patience& patience, CommandResult& result) noexcept {
+  bool any = false;
+  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) any = any || one->changing;
+  // All harts, whether they have an open cell or not: a slow path that read RECORD may be under way on any.
+  if (!any || !ask(hal::online_harts(), visit_for_stop, nullptr, patience, result)) return;
+  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    if (one->changing) settle(cache_of(*one));
+  }
+}
+
 /// Notes how far hart @p hart has counted, and up to which number its records are dead.
 void note_reset(CacheBooks& one, unsigned hart) noexcept {
   HartBooks& mine = one.harts()[hart];
@@ -297,17 +308,26 @@ CommandResult stop(std::string_view pattern, hal::AbortTest abort, std::uint32_t
   CommandResult result;
   const Selection selection(pattern, Selection::Missing::kSkip, result);
   if (result.status != Status::kOk) return result;
-  bool any = false;
   for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     one->changing = (change(cache_of(*one), 0, kRecord) & kHold) != 0;
-    any = any || one->changing;
     if constexpr (kDefect == Defect::kEarlyReopening) settle(cache_of(*one));
   }
-  // All harts, whether they have an open cell or not: a slow path that read RECORD may be under way on any.
-  if (!any || !ask(hal::online_harts(), visit_for_stop, nullptr, {abort, deadline_ms}, result)) return result;
+  settle_everywhere(selection, {abort, deadline_ms}, result);
+  return result;
+}
+
+CommandResult finish_stopping(std::uint32_t deadline_ms) noexcept {
+  if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
+  const CommandToken held(deadline_ms);
+  if (held.status() != Status::kOk) return refused(held.status());
+  CommandResult result;
+  const Selection selection("*", Selection::Missing::kSkip, result);
+  result = {};
   for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
-    if (one->changing) settle(cache_of(*one));
+    one->changing = (cache_of(*one).state().load(std::memory_order_relaxed) & (kRecord | kHold)) == kHold;
+    result.caches += one->changing ? 1 : 0;
   }
+  settle_everywhere(selection, {nullptr, deadline_ms}, result);
   return result;
 }
 

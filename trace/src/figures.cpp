@@ -73,7 +73,7 @@ Totals totals() noexcept {
   }
   if (!books.ready()) return totals;
   totals.record_bytes = books.records.live() * kBytesPerRecord;
-  totals.record_capacity = books.records.capacity() * kBytesPerRecord;
+  totals.record_capacity = books.record_bytes();
   totals.records_reserved = books.records.chunks() * kChunkBytes;
   const StackDepotStats stacks = books.stacks.stats();
   totals.stack_bytes = stacks.used_bytes;

@@ -4,10 +4,11 @@
 
 namespace qm::trace {
 
-void RecordTable::initialize(std::span<Chunk> directory) noexcept {
+void RecordTable::initialize(std::span<Chunk> directory, std::uint32_t records) noexcept {
   for (Chunk& chunk : directory) new (&chunk) Chunk;
   directory_ = directory.data();
-  limit_ = static_cast<std::uint32_t>(directory.size() < kMaxChunks ? directory.size() : kMaxChunks);
+  limit_ = static_cast<std::uint32_t>(directory.size());
+  capacity_ = records;
   chunks_.store(0, std::memory_order_relaxed);
   for (Pool& pool : pools_) pool.free.store(kNoSlot, std::memory_order_relaxed);
 }
@@ -30,13 +31,14 @@ bool RecordTable::add_chunk(unsigned hart, void* memory) noexcept {
     new (&records[index]) Record;
     records[index].object = slot_id(number, index + 1);
   }
+  Record& last = records[slots_of(number) - 1];
   Chunk& chunk = directory_[number];
   chunk.hart = hart;
   chunk.used.store(0, std::memory_order_relaxed);
   chunk.records.store(records, std::memory_order_release);
   Pool& pool = pools_[hart];
   const LockGuard hold(pool.lock);
-  records[kChunkRecords - 1].object = pool.free.load(std::memory_order_relaxed);
+  last.object = pool.free.load(std::memory_order_relaxed);
   pool.free.store(slot_id(number, 0), std::memory_order_relaxed);
   return true;
 }
@@ -121,8 +123,10 @@ std::uint32_t RecordTable::live() const noexcept {
 
 bool RecordTable::validate() noexcept {
   std::uint32_t live_seen = 0;
+  std::uint32_t slots = 0;
   for (std::uint32_t number = 0; number < chunks(); ++number) {
     std::uint32_t used = 0;
+    slots += slots_of(number);
     for (std::uint32_t index = 0; index < kChunkRecords; ++index) used += at(slot_id(number, index)).cache() != 0 ? 1 : 0;
     if (used != directory_[number].used.load(std::memory_order_relaxed)) return false;
     live_seen += used;
@@ -132,10 +136,10 @@ bool RecordTable::validate() noexcept {
     for (SlotId slot = pools_[hart].free.load(std::memory_order_relaxed); slot != kNoSlot; slot = at(slot).object) {
       const Chunk* chunk = chunk_of(slot);
       if (chunk == nullptr || chunk->hart != hart || at(slot).cache() != 0) return false;
-      if (++free_seen > chunks() * kChunkRecords) return false;  // a loop
+      if (++free_seen > slots) return false;  // a loop
     }
   }
-  return live_seen + free_seen == chunks() * kChunkRecords;
+  return live_seen + free_seen == slots;
 }
 
 }  // namespace qm::trace

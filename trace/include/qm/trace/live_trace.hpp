@@ -37,7 +37,7 @@ inline constexpr std::size_t kBytesPerRecord = 28;
 
 struct Config {
   std::size_t stack_bytes = 262144;    ///< for stacks; at most 32 MiB
-  std::size_t record_bytes = 1048576;  ///< for records, kBytesPerRecord each, rounded up to chunks of 168
+  std::size_t record_bytes = 1048576;  ///< for records, kBytesPerRecord each; taken in chunks of 168 as they are needed
   std::uintptr_t object_base = 0;      ///< objects of memory lie in [object_base, object_base + 32 GiB)
   unsigned contexts = 128;             ///< distinct context labels, a power of two from 2 to 1024
   unsigned caches = 256;               ///< caches traced at once, up to 65535
@@ -73,6 +73,10 @@ CommandResult start(std::string_view pattern, hal::AbortTest abort = nullptr,
 /// @returns as start(); after kTimedOut and kAborted no new allocation is recorded, but the caches are `stopping`.
 CommandResult stop(std::string_view pattern, hal::AbortTest abort = nullptr,
                    std::uint32_t deadline_ms = hal::kRoundDeadlineMs) noexcept;
+
+/// Tries again to end every stop that a hart has not answered (State::kStopping). For an idle moment, and before a status.
+/// @returns as start(), with the number of caches that were `stopping`.
+CommandResult finish_stopping(std::uint32_t deadline_ms) noexcept;
 
 /// Drops the records and zeroes the figures; what users hold now counts as from before the start.
 /// @returns as start().
@@ -128,7 +132,7 @@ struct Totals {
   unsigned caches = 0;                ///< all
   unsigned traced = 0;                ///< not off
   std::size_t record_bytes = 0;       ///< live records, kBytesPerRecord each
-  std::size_t record_capacity = 0;    ///< bytes of all records that may exist
+  std::size_t record_capacity = 0;    ///< Config::record_bytes
   std::size_t records_reserved = 0;   ///< bytes of chunks taken so far
   std::size_t stack_bytes = 0;
   std::size_t stack_capacity = 0;

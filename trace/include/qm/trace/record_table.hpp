@@ -79,8 +79,13 @@ class RecordTable {
 
   constexpr RecordTable() noexcept = default;
 
-  /// Starts empty; @p directory bounds the number of chunks (at most kMaxChunks are used).
-  void initialize(std::span<Chunk> directory) noexcept;
+  /// Starts empty.
+  /// @param[in] directory  one entry for each chunk_count(records).
+  /// @param[in] records    most records at a time, up to kMaxChunks * kChunkRecords; the last chunk may be used in part.
+  void initialize(std::span<Chunk> directory, std::uint32_t records) noexcept;
+  static constexpr std::uint32_t chunk_count(std::uint32_t records) noexcept {
+    return records / kChunkRecords + (records % kChunkRecords != 0 ? 1 : 0);
+  }
 
   /// Whether hart @p hart's pool has a free slot.
   [[nodiscard]] bool has_free(unsigned hart) const noexcept {
@@ -122,7 +127,7 @@ class RecordTable {
   [[nodiscard]] std::uint32_t live() const noexcept;
   [[nodiscard]] std::uint32_t chunks() const noexcept { return chunks_.load(std::memory_order_relaxed); }
   /// Records it can hold with all chunks.
-  [[nodiscard]] std::uint32_t capacity() const noexcept { return limit_ * kChunkRecords; }
+  [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
 
   /// Checks T1 and the counts; exact while nobody else uses the table. Context: tests and the console.
   [[nodiscard]] bool validate() noexcept;
@@ -138,10 +143,16 @@ class RecordTable {
   }
   /// @returns the slot's chunk; nullptr if there is no such slot.
   [[nodiscard]] Chunk* chunk_of(SlotId slot) const noexcept;
+  /// Slots of a chunk that are used; only the last chunk has fewer than kChunkRecords.
+  [[nodiscard]] std::uint32_t slots_of(std::uint32_t chunk) const noexcept {
+    const std::uint32_t rest = capacity_ - chunk * kChunkRecords;
+    return rest < kChunkRecords ? rest : kChunkRecords;
+  }
   void free_locked(Pool& pool, Chunk& chunk, SlotId slot, Record& removed) noexcept;
 
   Chunk* directory_ = nullptr;
-  std::uint32_t limit_ = 0;
+  std::uint32_t limit_ = 0;  ///< chunks
+  std::uint32_t capacity_ = 0;
   std::atomic<std::uint32_t> chunks_{0};
   Pool pools_[hal::Port::kMaxHarts];
 };
