@@ -49,7 +49,10 @@ class NoticeText {
   explicit NoticeText(console::Console& console) noexcept
       : out_(buffer_, console::Output::Target::kFrames,
              [](void* to, std::string_view text) noexcept { static_cast<console::Console*>(to)->notify(text); }, &console) {}
-  ~NoticeText() { out_.flush(); }
+  ~NoticeText() {
+    out_.flush();
+    firmware::console_input().signal();  // the console task prints it
+  }
   NoticeText(const NoticeText&) = delete;
   NoticeText& operator=(const NoticeText&) = delete;
   [[nodiscard]] console::Output& out() noexcept { return out_; }
