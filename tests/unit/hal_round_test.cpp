@@ -199,13 +199,13 @@ TEST(Round, counts_the_wait_for_another_round_towards_the_deadline) {
   Visits first;
   Visits second;
   MaskedHart masked;
-  std::atomic<std::uint32_t> started{0};
   std::atomic<std::uint32_t> waited{0};
+  qm::test::Barrier all_online(3);
   qm::test::on_each_hart(3, [&](unsigned hart) {
+    all_online.arrive();
     if (hart == 2) masked.hold();
     if (hart == 0) {
       masked.wait_until_held();
-      started.store(1);
       EXPECT_TRUE(run_on_harts(kAll, &Visits::visit, &first, 60'000).ok());
       EXPECT_EQ(waited.load(), 1u);
     }
