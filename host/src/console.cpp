@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::string_view kPrompt = "qm> ";
 constexpr std::size_t kTextKept = std::size_t{16} << 20;
-constexpr Milliseconds kSilence{wire::kSilenceMs};
+/// Longer than the target's own: an emulator that shares its processor may pause in the middle of a frame, and nobody types
+/// half a frame to a program.
+constexpr Milliseconds kSilence{10 * wire::kSilenceMs};
 constexpr Milliseconds kWriteTimeout{10'000};
 // How long an answer may take after the target has complained of a broken frame without saying which.
 constexpr Milliseconds kDoubt{2'000};

@@ -77,7 +77,7 @@ class Console {
   /// @throws Error kDied, kProtocol.
   bool pump(Clock::time_point deadline);
 
-  /// Whether pump() has something to do within 200 ms even if nothing comes: a byte is held that may begin a frame.
+  /// Whether pump() has something to do within 2 s even if nothing comes: a byte is held that may begin a frame.
   [[nodiscard]] bool holds_bytes() const noexcept { return demultiplexer_.waiting(); }
 
   /// The text received since the last clear_text().
