@@ -7,7 +7,7 @@
 #           with a fresh clone, so that a second run shows that nothing is installed twice
 # COMMAND   what runs in the clone, each with /bin/sh -c (default: './run demo' and './test')
 #
-# QM_MIRROR names another Debian mirror; http_proxy is heeded. Needs root, debootstrap, 4 GB of disk. What is committed is what
+# QM_MIRROR names another mirror than debootstrap's own; http_proxy is heeded. Needs root, debootstrap, 4 GB of disk. What is committed is what
 # is cloned. Ends with the time of each command; status 0 iff each had status 0. The root stays; nothing stays mounted.
 set -eu
 
@@ -16,7 +16,7 @@ root=${1:-}
 [ $# -eq 0 ] || shift
 [ $# -ne 0 ] || set -- './run demo' './test'
 [ -n "$root" ] || root=$(mktemp -d /var/tmp/quartermaster-root.XXXXXX)
-mirror=${QM_MIRROR:-http://deb.debian.org/debian}
+mirror=${QM_MIRROR:-}
 
 if [ "$(id -u)" -ne 0 ]; then
   echo "fresh-root.sh: needs root, for chroot and mount" >&2
@@ -35,7 +35,7 @@ fi
 
 if [ ! -x "$root/bin/sh" ]; then
   echo "== debootstrap --variant=minbase bookworm $root $mirror"
-  debootstrap --variant=minbase bookworm "$root" "$mirror"
+  debootstrap --variant=minbase bookworm "$root" ${mirror:+"$mirror"}
   # Archives that a proxy or mirror dates oddly are of no concern here, nor are packages' recommendations.
   echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/90fresh-root"
 fi
