@@ -59,7 +59,7 @@ struct DumpSummary {
   State state = State::kOff;
   bool known = false;                 ///< the cache was traced at some time
   bool reset = false;                 ///< a reset fell into the dump
-  bool destroyed = false;             ///< the cache was destroyed during the dump; the figures are as they were at begin()
+  bool destroyed = false;             ///< the cache was destroyed during the dump; the figures are those at begin()
   bool ended = false;                 ///< next() had nothing left; else the dump was cut short
   /// Whether everything that was out and recorded has been shown, with its whole stack, and nothing was dropped.
   [[nodiscard]] bool complete() const noexcept {

@@ -52,7 +52,9 @@ struct StackEntry {
   [[nodiscard]] bool truncated() const noexcept { return (flags & kTruncated) != 0; }
 
   /// Bytes of an entry of @p depth frames.
-  static constexpr std::size_t bytes(unsigned depth) noexcept { return (sizeof(StackEntry) + 4 * std::size_t{depth} + 7) & ~std::size_t{7}; }
+  static constexpr std::size_t bytes(unsigned depth) noexcept {
+    return (sizeof(StackEntry) + 4 * std::size_t{depth} + 7) & ~std::size_t{7};
+  }
 };
 static_assert(sizeof(StackEntry) == 28 && std::atomic<std::uint32_t>::is_always_lock_free);
 
@@ -144,7 +146,8 @@ class BasicStackDepot {
 
   /// The entry of a handle that intern() returned; nullptr for a sentinel.
   [[nodiscard]] StackEntry* entry(StackHandle handle) const noexcept {
-    return handle < kFirstHandle ? nullptr : std::launder(static_cast<StackEntry*>(static_cast<void*>(pool_ + std::size_t{handle} * 8)));
+    if (handle < kFirstHandle) return nullptr;
+    return std::launder(static_cast<StackEntry*>(static_cast<void*>(pool_ + std::size_t{handle} * 8)));
   }
 
   /// The id to print for a handle.
