@@ -20,6 +20,7 @@ constinit firmware::Event barrier_opened;
 
 void run_on_this_hart(void*) {
   work.function(hal::Port::hart_index(), work.argument);
+  hal::hart_online(hal::Port::hart_index());  // a test may have taken it offline; tasks start on harts that are online
   // release: pairs with the acquire in on_each_hart().
   work.running.fetch_sub(1, std::memory_order_release);
   work.finished.signal();
