@@ -148,7 +148,7 @@ CacheBooks* Books::adopt_locked(Cache& cache, void*& fresh) noexcept {
 bool Books::joins(const char* name) const noexcept {
   const std::uint32_t count = pattern_count_.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (glob_matches(patterns_[i], name)) return true;
+    if (glob_matches(characters(patterns_[i]), characters(name))) return true;
   }
   return false;
 }

@@ -40,7 +40,7 @@ class Selection {
     RegistryCursor<Cache> caches;
     bool found = false;
     while (Cache* cache = caches.next()) {
-      if (!glob_matches(pattern, cache->name())) continue;
+      if (!glob_matches(pattern, characters(cache->name()))) continue;
       found = true;
       if (!cache->traceable()) {
         ++result.skipped;

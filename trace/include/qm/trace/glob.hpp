@@ -1,13 +1,23 @@
 #pragma once
-/// Name patterns: `*` stands for any characters, `?` for one.
+/// Name patterns: `*` stands for any characters, `?` for one. Nothing here needs a C library, which an embedder may not have.
 
 #include <string_view>
 
 namespace qm::trace {
 
+/// The characters of @p text up to its final zero.
+[[nodiscard]] constexpr std::string_view characters(const char* text) noexcept {
+  std::size_t length = 0;
+  while (text[length] != 0) ++length;
+  return {text, length};
+}
+
 /// Whether @p pattern is more than a plain name.
 [[nodiscard]] constexpr bool is_glob(std::string_view pattern) noexcept {
-  return pattern.find_first_of("*?") != std::string_view::npos;
+  for (const char c : pattern) {
+    if (c == '*' || c == '?') return true;
+  }
+  return false;
 }
 
 /// Whether @p name matches all of @p pattern. Complexity: O(pattern * name).
