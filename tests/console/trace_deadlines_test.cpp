@@ -1,10 +1,16 @@
 // A system keeps its deadlines while it answers: under deterministic time the worst lateness of the 1 ms ticks during a dump of
 // 2000 records is that without a dump. And Ctrl-C ends a dump within a record.
 //
-// That the first can fail is seen with an image whose dump holds interrupts masked from its first record to its last.
+// One hart alone: a tick is late by a few hundred instructions, and the comparison is strict. Several harts take turns in the
+// emulator, of a millisecond, in an order that every access to the line disturbs, and a tick waits for its hart's turn: lateness
+// comes in steps of a turn, with a dump and without. So a turn is allowed for, and the median of three dumps is taken. A lock held over
+// a dump makes ticks late by the whole dump, hundreds of turns.
+//
+// That the first can fail is seen with an image whose dump holds a lock, and so masks interrupts, from its first record to its last.
 
 #include "machine.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <regex>
@@ -16,6 +22,7 @@ namespace {
 using qm::test::Machine;
 
 constexpr unsigned kRecords = 2000;
+constexpr std::uint64_t kTurn = 10000;  // 1 ms, in ticks of the timebase
 
 std::string run(Machine& machine, const std::string& line) {
   const Machine::Answer answer = machine.request(line);
@@ -34,21 +41,41 @@ std::vector<std::uint64_t> worst_lateness(Machine& machine) {
   return lateness;
 }
 
-/// The worst of several windows without a dump, in which the line is used as well.
-std::vector<std::uint64_t> without_dump(Machine& machine) {
-  run(machine, "harts reset");
-  for (int i = 0; i < 60; ++i) run(machine, "kmemstat");
-  return worst_lateness(machine);
+using Lateness = std::vector<std::uint64_t>;  // by hart
+
+/// The worst in windows without a dump, in which the line is used as well.
+Lateness without_dump(Machine& machine, int windows) {
+  Lateness worst;
+  for (int window = 0; window < windows; ++window) {
+    run(machine, "harts reset");
+    for (int i = 0; i < 25; ++i) run(machine, "kmemstat");
+    const Lateness one = worst_lateness(machine);
+    if (worst.empty()) worst = one;
+    for (std::size_t hart = 0; hart < one.size(); ++hart) worst[hart] = std::max(worst[hart], one[hart]);
+  }
+  return worst;
 }
 
-std::vector<std::uint64_t> with_dump(Machine& machine) {
-  run(machine, "harts reset");
-  const std::string report = run(machine, "slab_trace print packet");
-  std::size_t objects = 0;
-  for (std::size_t at = report.find("\nObj "); at != std::string::npos; at = report.find("\nObj ", at + 1)) ++objects;
-  EXPECT_GE(objects, kRecords);
-  EXPECT_TRUE(report.ends_with(": complete\n")) << report.substr(report.size() - 300);
-  return worst_lateness(machine);
+/// The worst during a dump: the median of @p count dumps, which is odd.
+Lateness with_dump(Machine& machine, int count) {
+  std::vector<Lateness> dumps;
+  for (int i = 0; i < count; ++i) {
+    run(machine, "harts reset");
+    const std::string report = run(machine, "slab_trace print packet");
+    std::size_t objects = 0;
+    for (std::size_t at = report.find("\nObj "); at != std::string::npos; at = report.find("\nObj ", at + 1)) ++objects;
+    EXPECT_GE(objects, kRecords);
+    EXPECT_TRUE(report.ends_with(": complete\n")) << report.substr(report.size() - 300);
+    dumps.push_back(worst_lateness(machine));
+  }
+  Lateness median(dumps[0].size());
+  for (std::size_t hart = 0; hart < median.size(); ++hart) {
+    std::vector<std::uint64_t> sorted;
+    for (const Lateness& dump : dumps) sorted.push_back(dump[hart]);
+    std::sort(sorted.begin(), sorted.end());
+    median[hart] = sorted[sorted.size() / 2];
+  }
+  return median;
 }
 
 void load(Machine& machine) {
@@ -66,26 +93,28 @@ qm::host::QemuOptions deterministic() {
 TEST(Deadlines, ticks_are_no_later_during_a_dump_than_without_one) {
   Machine machine(deterministic());
   load(machine);
-  const auto quiet = without_dump(machine);
-  const auto dumping = with_dump(machine);
+  const bool alone = qm::test::demo().harts == 1;
+  const auto quiet = without_dump(machine, alone ? 2 : 4);
+  const auto dumping = with_dump(machine, alone ? 1 : 3);
   ASSERT_EQ(quiet.size(), dumping.size());
   ASSERT_FALSE(quiet.empty());
+  const std::uint64_t allowed = alone ? 0 : kTurn;
   for (std::size_t hart = 0; hart < quiet.size(); ++hart) {
-    EXPECT_LE(dumping[hart] * 10, quiet[hart] * 11)
+    EXPECT_LE(dumping[hart] * 10, (quiet[hart] + allowed) * 11)
         << "hart " << hart << ": " << dumping[hart] << " during the dump, " << quiet[hart] << " without";
   }
 }
 
-TEST(Deadlines, are_seen_to_be_missed_when_interrupts_are_masked_over_a_dump) {
+TEST(Deadlines, are_seen_to_be_missed_when_a_lock_is_held_over_a_dump) {
   qm::host::QemuOptions options = deterministic();
-  options.image = options.image.parent_path() / ".." / ".." / "tests" / "console" / "defect_masked_dump.elf";
+  options.image = options.image.parent_path() / ".." / ".." / "tests" / "console" / "defect_locked_dump.elf";
   ASSERT_TRUE(std::filesystem::exists(options.image)) << options.image;
   Machine machine(options);
   load(machine);
-  const auto quiet = without_dump(machine);
-  const auto dumping = with_dump(machine);
+  const auto quiet = without_dump(machine, 1);
+  const auto dumping = with_dump(machine, 1);
   ASSERT_FALSE(quiet.empty());
-  EXPECT_GT(dumping[0] * 10, quiet[0] * 11);
+  EXPECT_GT(dumping[0] * 10, (quiet[0] + kTurn) * 11);
 }
 
 TEST(Deadlines, ctrl_c_ends_a_dump_within_a_record) {
