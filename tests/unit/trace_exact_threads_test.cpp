@@ -75,7 +75,7 @@ constexpr std::uint32_t kCycles = QM_EXACT_CYCLES;
 #elif defined(QM_TARGET)
 constexpr std::uint32_t kCycles = 60;  // 8 harts of an emulator share a core or two
 #else
-constexpr std::uint32_t kCycles = 300;
+constexpr std::uint32_t kCycles = 1000;
 #endif
 constexpr unsigned kHeld = 24;  // objects a worker keeps
 
