@@ -167,11 +167,10 @@ TEST(Unwind, sees_the_running_stack) {
     return found.pcs[i] - reinterpret_cast<std::uintptr_t>(function);
   };
   EXPECT_LT(offset(0, outer), 256U);  // inner was called from outer
-  EXPECT_GE(offset(1, outer), 256U);  // and outer from here, another function
   CallStack again;
   outer(again);
   EXPECT_EQ(again.pcs[0], found.pcs[0]);
-  EXPECT_NE(again.pcs[1], found.pcs[1]);
+  EXPECT_NE(again.pcs[1], found.pcs[1]);  // and outer from two places here
 }
 
 }  // namespace
