@@ -80,13 +80,21 @@ void change_period() {
   qm::firmware::set_tick_period(qm::hal::Port::hart_index(), static_cast<std::uint32_t>(handler_random->between(30, 90)));
 }
 
-/// Takes up to three objects and gives them back in another order.
+std::array<Object*, 3> kept;
+
+void give_kept() {
+  for (Object*& object : kept) {
+    give(object, kHandler);
+    object = nullptr;
+  }
+}
+
+/// Gives back what the last tick took, oldest first, and takes up to three others: the magazine is never left as it was found.
 void tick(void*) {
   if (violations != 0) return;  // without the rewind: the cache is not to be touched any more
-  std::array<Object*, 3> taken{};
-  const unsigned count = 1 + interrupts % taken.size();
-  for (unsigned i = 0; i < count; ++i) taken[i] = take(static_cast<Object*>(cache->allocate()), kHandler);
-  for (unsigned i = 0; i < count; ++i) give(taken[(i + 1) % count], kHandler);
+  give_kept();
+  const unsigned count = 1 + interrupts % kept.size();
+  for (unsigned i = 0; i < count; ++i) kept[i] = take(static_cast<Object*>(cache->allocate()), kHandler);
   if (++interrupts % 8 == 0) change_period();
 }
 
@@ -116,6 +124,8 @@ void fight(std::uint32_t wanted) {
   }
   qm::firmware::set_tick_handler(nullptr, nullptr);
   qm::firmware::set_tick_period(qm::hal::Port::hart_index(), 10000);
+  if (violations == 0) give_kept();
+  kept = {};
 }
 
 bool boot_argument(const char* text) {
