@@ -3,8 +3,8 @@
 //
 // One hart alone: a tick is late by a few hundred instructions, and the comparison is strict. Several harts take turns in the
 // emulator, of a millisecond, in an order that every access to the line disturbs, and a tick waits for its hart's turn: lateness
-// comes in steps of a turn, with a dump and without. So a turn is allowed for, and the median of three dumps is taken. A lock held over
-// a dump makes ticks late by the whole dump, hundreds of turns.
+// comes in steps of a turn and varies by several from window to window, with a dump and without. So ten turns are allowed for, and
+// the median of three dumps is taken. A lock held over a dump makes ticks late by the whole dump, hundreds of turns.
 //
 // That the first can fail is seen with an image whose dump holds a lock, and so masks interrupts, from its first record to its last.
 
@@ -22,7 +22,7 @@ namespace {
 using qm::test::Machine;
 
 constexpr unsigned kRecords = 2000;
-constexpr std::uint64_t kTurn = 10000;  // 1 ms, in ticks of the timebase
+constexpr std::uint64_t kTurns = 100000;  // ten turns of 1 ms, in ticks of the timebase
 
 std::string run(Machine& machine, const std::string& line) {
   const Machine::Answer answer = machine.request(line);
@@ -98,7 +98,7 @@ TEST(Deadlines, ticks_are_no_later_during_a_dump_than_without_one) {
   const auto dumping = with_dump(machine, alone ? 1 : 3);
   ASSERT_EQ(quiet.size(), dumping.size());
   ASSERT_FALSE(quiet.empty());
-  const std::uint64_t allowed = alone ? 0 : kTurn;
+  const std::uint64_t allowed = alone ? 0 : kTurns;
   for (std::size_t hart = 0; hart < quiet.size(); ++hart) {
     EXPECT_LE(dumping[hart] * 10, (quiet[hart] + allowed) * 11)
         << "hart " << hart << ": " << dumping[hart] << " during the dump, " << quiet[hart] << " without";
@@ -114,7 +114,7 @@ TEST(Deadlines, are_seen_to_be_missed_when_a_lock_is_held_over_a_dump) {
   const auto quiet = without_dump(machine, 1);
   const auto dumping = with_dump(machine, 1);
   ASSERT_FALSE(quiet.empty());
-  EXPECT_GT(dumping[0] * 10, (quiet[0] + kTurn) * 11);
+  EXPECT_GT(dumping[0] * 10, (quiet[0] + kTurns) * 11);
 }
 
 TEST(Deadlines, ctrl_c_ends_a_dump_within_a_record) {
