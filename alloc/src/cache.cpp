@@ -14,20 +14,6 @@ Observer* the_observer = nullptr;
 
 constexpr hal::HartMask bit(unsigned hart) { return hal::HartMask{1} << hart; }
 
-/// How long a destroy waits for a cursor to move on: a reclaim stands on a cache for less, a report may for longer.
-constexpr std::uint32_t kCursorPatienceMs = 20;
-
-/// Takes @p cache out of sight. @returns kBusy while somebody looks at it.
-Status hide(Cache& cache) noexcept {
-  const std::uint64_t begun = hal::Port::ticks();
-  Status status = registry_hide(cache);
-  while (status == Status::kBusy && hal::may_wait() && hal::Port::ticks() - begun < hal::Port::tick_rate() / 1000 * kCursorPatienceMs) {
-    hal::Port::relax();
-    status = registry_hide(cache);
-  }
-  return status;
-}
-
 }  // namespace
 
 void set_misuse_handler(MisuseHandler handler) noexcept { misuse_handler = handler; }
@@ -338,7 +324,7 @@ Cache* Cache::create(const CacheConfig& config, Status* why) noexcept {
 }
 
 Status Cache::destroy(Cache* cache) noexcept {
-  Status status = hide(*cache);
+  Status status = registry_hide(*cache);
   if (status != Status::kOk) return status;
   status = cache->drain();
   if (status == Status::kOk && cache->stats().in_use != 0) status = Status::kBusy;

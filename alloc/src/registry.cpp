@@ -61,12 +61,25 @@ Status registry_add(RegistryKind kind, Registered& entry) noexcept {
   return Status::kOk;
 }
 
-Status registry_hide(Registered& entry) noexcept {
+bool registry_hide_step(Registered& entry) noexcept {
   const LockGuard guard(registry_lock);
-  for (const RegistryWalk* walk = walks; walk != nullptr; walk = walk->next_walk_) {
-    if (walk->current_ == &entry) return Status::kBusy;
-  }
   entry.hidden_ = true;
+  for (const RegistryWalk* walk = walks; walk != nullptr; walk = walk->next_walk_) {
+    if (walk->current_ == &entry) return false;
+  }
+  return true;
+}
+
+Status registry_hide(Registered& entry) noexcept {
+  const std::uint64_t begun = hal::Port::ticks();
+  const std::uint64_t patience = hal::Port::tick_rate() / 1000 * kCursorPatienceMs;
+  while (!registry_hide_step(entry)) {
+    if (!hal::may_wait() || hal::Port::ticks() - begun > patience) {
+      registry_show(entry);
+      return Status::kBusy;
+    }
+    hal::Port::relax();
+  }
   return Status::kOk;
 }
 

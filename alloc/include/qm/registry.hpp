@@ -36,7 +36,7 @@ class Registered : public ListNode {
  private:
   friend Status set_name(Registered&, const char*) noexcept;
   friend Status registry_add(RegistryKind, Registered&) noexcept;
-  friend Status registry_hide(Registered&) noexcept;
+  friend bool registry_hide_step(Registered&) noexcept;
   friend void registry_show(Registered&) noexcept;
   friend class RegistryWalk;
   alignas(std::uint64_t) char name_[kNameBytes] = {};  // zero-padded: names compare as words
@@ -55,9 +55,17 @@ Status set_name(Registered& entry, const char* name) noexcept;
 /// Complexity: a few instructions a name, under the lock.
 Status registry_add(RegistryKind kind, Registered& entry) noexcept;
 
-/// Takes @p entry out of everybody's sight, as the first step of a destroy that may still be refused.
-/// @returns kBusy while a cursor stands on it.
+/// How long a destroy waits for cursors to move on. A reclaim stands on a cache while it asks the harts for their magazines; a
+/// report on a slow line may stand longer.
+inline constexpr std::uint32_t kCursorPatienceMs = 1000;
+
+/// Takes @p entry out of everybody's sight, as the first step of a destroy that may still be refused: no cursor comes to it any
+/// more, and those that stand on it are waited for where the caller may wait.
+/// @returns kBusy, and the entry is in sight, if a cursor stands on it all the same.
 Status registry_hide(Registered& entry) noexcept;
+
+/// One look of registry_hide(). @returns whether no cursor stands on the entry, which is hidden in any case.
+bool registry_hide_step(Registered& entry) noexcept;
 
 /// Brings a hidden entry back.
 void registry_show(Registered& entry) noexcept;
@@ -81,7 +89,7 @@ class RegistryWalk {
   Registered* look_up(const char* name) noexcept;
 
  private:
-  friend Status registry_hide(Registered&) noexcept;
+  friend bool registry_hide_step(Registered&) noexcept;
   RegistryWalk* next_walk_ = nullptr;
   Registered* current_ = nullptr;
   RegistryKind kind_;
