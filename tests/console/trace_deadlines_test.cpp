@@ -1,18 +1,23 @@
 // A system keeps its deadlines while it answers: under deterministic time the worst lateness of the 1 ms ticks during a dump of
 // 2000 records is that without a dump. And Ctrl-C ends a dump within a record.
 //
-// One hart alone: a tick is late by a few hundred instructions, and the comparison is strict. Several harts take turns in the
-// emulator, of a millisecond, in an order that every access to the line disturbs, and a tick waits for its hart's turn: lateness
-// comes in steps of a turn and varies by several from window to window, with a dump and without. So ten turns are allowed for, and
-// the median of three dumps is taken. A lock held over a dump makes ticks late by the whole dump, hundreds of turns.
+// One hart alone: a tick is late by a few hundred instructions. Several harts take turns in the emulator, which end when some
+// hart's timer is due; with ticks alone a turn is a millisecond, far more than any section of the firmware, so the image cuts
+// slices of 5 us (see firmware/boot/src/slices.cpp). A tick then waits for its hart's next turn, 10 to 50 us, at random: the
+// worst of a window is an extreme value. So the median of the dumps is held against the worst of the windows without, and
+// where they are still too close to tell, more of both are taken.
 //
 // That the first can fail is seen with an image whose dump holds a lock, and so masks interrupts, from its first record to its last.
 
 #include "machine.hpp"
 
+#include <qm/test/harts.hpp>
+#include <qm/test/seed.hpp>
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <iostream>
 #include <regex>
 #include <string>
 #include <vector>
@@ -22,7 +27,8 @@ namespace {
 using qm::test::Machine;
 
 constexpr unsigned kRecords = 2000;
-constexpr std::uint64_t kTurns = 100000;  // ten turns of 1 ms, in ticks of the timebase
+constexpr int kLeastRounds = 2;
+constexpr int kMostRounds = 12;
 
 std::string run(Machine& machine, const std::string& line) {
   const Machine::Answer answer = machine.request(line);
@@ -43,39 +49,65 @@ std::vector<std::uint64_t> worst_lateness(Machine& machine) {
 
 using Lateness = std::vector<std::uint64_t>;  // by hart
 
-/// The worst in windows without a dump, in which the line is used as well.
-Lateness without_dump(Machine& machine, int windows) {
-  Lateness worst;
-  for (int window = 0; window < windows; ++window) {
-    run(machine, "harts reset");
-    for (int i = 0; i < 25; ++i) run(machine, "kmemstat");
-    const Lateness one = worst_lateness(machine);
-    if (worst.empty()) worst = one;
-    for (std::size_t hart = 0; hart < one.size(); ++hart) worst[hart] = std::max(worst[hart], one[hart]);
-  }
-  return worst;
+/// A window without a dump, in which the line is used as much.
+Lateness without_dump(Machine& machine) {
+  run(machine, "harts reset");
+  for (int i = 0; i < 60; ++i) run(machine, "kmemstat");
+  return worst_lateness(machine);
 }
 
-/// The worst during a dump: the median of @p count dumps, which is odd.
-Lateness with_dump(Machine& machine, int count) {
-  std::vector<Lateness> dumps;
-  for (int i = 0; i < count; ++i) {
-    run(machine, "harts reset");
-    const std::string report = run(machine, "slab_trace print packet");
-    std::size_t objects = 0;
-    for (std::size_t at = report.find("\nObj "); at != std::string::npos; at = report.find("\nObj ", at + 1)) ++objects;
-    EXPECT_GE(objects, kRecords);
-    EXPECT_TRUE(report.ends_with(": complete\n")) << report.substr(report.size() - 300);
-    dumps.push_back(worst_lateness(machine));
+Lateness with_dump(Machine& machine) {
+  run(machine, "harts reset");
+  const std::string report = run(machine, "slab_trace print packet");
+  std::size_t objects = 0;
+  for (std::size_t at = report.find("\nObj "); at != std::string::npos; at = report.find("\nObj ", at + 1)) ++objects;
+  EXPECT_GE(objects, kRecords);
+  EXPECT_TRUE(report.ends_with(": complete\n")) << report.substr(report.size() - 300);
+  return worst_lateness(machine);
+}
+
+/// What windows of both kinds have shown so far.
+struct Comparison {
+  std::vector<Lateness> quiet;
+  std::vector<Lateness> dumping;
+
+  void add(Machine& machine) {
+    for (int i = 0; i < 3; ++i) quiet.push_back(without_dump(machine));
+    dumping.push_back(with_dump(machine));
   }
-  Lateness median(dumps[0].size());
-  for (std::size_t hart = 0; hart < median.size(); ++hart) {
+  [[nodiscard]] std::uint64_t worst_quiet(std::size_t hart) const {
+    std::uint64_t worst = 0;
+    for (const Lateness& window : quiet) worst = std::max(worst, window[hart]);
+    return worst;
+  }
+  [[nodiscard]] std::uint64_t median_dumping(std::size_t hart) const {
     std::vector<std::uint64_t> sorted;
-    for (const Lateness& dump : dumps) sorted.push_back(dump[hart]);
+    for (const Lateness& window : dumping) sorted.push_back(window[hart]);
     std::sort(sorted.begin(), sorted.end());
-    median[hart] = sorted[sorted.size() / 2];
+    return sorted[sorted.size() / 2];
   }
-  return median;
+  /// Whether ticks are late by at most 1.1 times as much during a dump, on every hart.
+  [[nodiscard]] bool holds() const {
+    for (std::size_t hart = 0; hart < quiet[0].size(); ++hart) {
+      if (median_dumping(hart) * 10 > worst_quiet(hart) * 11) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] std::string text() const {
+    std::string text;
+    for (std::size_t hart = 0; hart < quiet[0].size(); ++hart) {
+      text += "hart " + std::to_string(hart) + ": " + std::to_string(median_dumping(hart)) + " ticks during a dump, " +
+              std::to_string(worst_quiet(hart)) + " without\n";
+    }
+    return text;
+  }
+};
+
+/// Takes windows until the comparison holds, at most @p rounds times.
+Comparison compare(Machine& machine, int rounds) {
+  Comparison comparison;
+  for (int i = 0; i < rounds && (i < kLeastRounds || !comparison.holds()); ++i) comparison.add(machine);
+  return comparison;
 }
 
 void load(Machine& machine) {
@@ -87,22 +119,17 @@ void load(Machine& machine) {
 qm::host::QemuOptions deterministic() {
   qm::host::QemuOptions options = qm::test::demo();
   options.icount = true;
+  if (options.harts > 1) options.append = "-- slices=50 seed=" + std::to_string(qm::test::seed());
   return options;
 }
 
 TEST(Deadlines, ticks_are_no_later_during_a_dump_than_without_one) {
   Machine machine(deterministic());
   load(machine);
-  const bool alone = qm::test::demo().harts == 1;
-  const auto quiet = without_dump(machine, alone ? 2 : 4);
-  const auto dumping = with_dump(machine, alone ? 1 : 3);
-  ASSERT_EQ(quiet.size(), dumping.size());
-  ASSERT_FALSE(quiet.empty());
-  const std::uint64_t allowed = alone ? 0 : kTurns;
-  for (std::size_t hart = 0; hart < quiet.size(); ++hart) {
-    EXPECT_LE(dumping[hart] * 10, (quiet[hart] + allowed) * 11)
-        << "hart " << hart << ": " << dumping[hart] << " during the dump, " << quiet[hart] << " without";
-  }
+  const Comparison comparison = compare(machine, kMostRounds);
+  EXPECT_EQ(comparison.quiet[0].size(), qm::test::harts());
+  EXPECT_TRUE(comparison.holds()) << comparison.text();
+  std::cout << comparison.text();
 }
 
 TEST(Deadlines, are_seen_to_be_missed_when_a_lock_is_held_over_a_dump) {
@@ -111,10 +138,9 @@ TEST(Deadlines, are_seen_to_be_missed_when_a_lock_is_held_over_a_dump) {
   ASSERT_TRUE(std::filesystem::exists(options.image)) << options.image;
   Machine machine(options);
   load(machine);
-  const auto quiet = without_dump(machine, 1);
-  const auto dumping = with_dump(machine, 1);
-  ASSERT_FALSE(quiet.empty());
-  EXPECT_GT(dumping[0] * 10, (quiet[0] + kTurns) * 11);
+  const Comparison comparison = compare(machine, 1);
+  EXPECT_FALSE(comparison.holds()) << comparison.text();
+  std::cout << comparison.text();
 }
 
 TEST(Deadlines, ctrl_c_ends_a_dump_within_a_record) {

@@ -10,7 +10,8 @@
 # HARTS:   without THREADS it counts on the target only (default 1).
 # MODES:   on the target, one more run each on the least of HARTS: icount (one instruction is 1 ns, deterministic) and
 #          singlestep (one instruction a translation block, so that interrupts land between any two), as
-#          unit.<layer>.<unit>@icount.
+#          unit.<layer>.<unit>@icount. THREADS without HARTS adds slices: 4 harts in deterministic time, whose
+#          turns end at random instants from the seed, as unit.<layer>.<unit>@slices.
 # HOST_ONLY, TARGET_ONLY: left out of the other's build.
 # TIMEOUT: seconds for one run (default 60); three times that under a sanitizer and in MODES.
 
@@ -56,6 +57,7 @@ function(qm_add_unit_test)
     set(T_HARTS 1)
     if(T_THREADS)
       set(T_HARTS 1 2 4 8)
+      list(APPEND T_MODES slices)
     endif()
   endif()
   if(CMAKE_CROSSCOMPILING)

@@ -132,6 +132,7 @@ extern "C" [[noreturn]] void qm_boot(std::uintptr_t hart_id, const void* blob) {
   map_memory(tree);
   hal::port_state.tick_rate = info.timebase_hz = board.timebase_hz;
   info.bootargs = board.bootargs;
+  read_slices(info.bootargs);
   info.build_id = find_build_id();
   for (const Constructor* constructor = __init_array_start; constructor != __init_array_end; ++constructor) (*constructor)();
   open_plic(board.plic.base, plic_contexts[0]);

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include <qm/firmware/interrupt.hpp>
 #include <qm/firmware/task.hpp>
@@ -80,6 +81,8 @@ struct alignas(64) HartState {
   // Timer
   std::uint64_t next_tick = kForever;
   std::uint64_t next_wake = kForever;  // earliest deadline of a waiting task
+  std::uint64_t next_cut = kForever;   // end of a slice, see slices.cpp
+  std::uint32_t cut_random = 0;
   std::atomic<std::uint32_t> period{0}, requested_period{0};
   std::atomic<std::uint32_t> ticks{0}, missed{0}, worst_lateness{0};
 };
@@ -105,7 +108,11 @@ void check_stack(const HartState& hart, std::uintptr_t sp) noexcept;  // fatal i
 void start_ticks() noexcept;
 void serve_timer(HartState& hart) noexcept;
 void serve_period_request(HartState& hart) noexcept;
-void arm_timer(HartState& hart) noexcept;  // masked: sets the SBI timer to the next tick or wake-up
+void arm_timer(HartState& hart) noexcept;  // masked: sets the SBI timer to the next tick, wake-up or cut
+
+// slices.cpp
+void read_slices(std::string_view bootargs) noexcept;  // on hart 0, before any hart's ticks
+void cut_slice(HartState& hart, std::uint64_t now) noexcept;  // masked: draws the hart's next cut
 
 // interrupt.cpp
 void serve_software_lines(HartState& hart, TrapFrame& frame) noexcept;

@@ -2,6 +2,8 @@
 
 #include <qm/hal/sbi.hpp>
 
+#include <algorithm>
+
 #include <qm/firmware/boot.hpp>
 
 #include "hart_state.hpp"
@@ -44,18 +46,20 @@ void serve_ticks(HartState& hart, std::uint64_t now) noexcept {
 }  // namespace
 
 void arm_timer(HartState& hart) noexcept {
-  hal::sbi::set_timer(hart.next_tick < hart.next_wake ? hart.next_tick : hart.next_wake);
+  hal::sbi::set_timer(std::min({hart.next_tick, hart.next_wake, hart.next_cut}));
 }
 
 void start_ticks() noexcept {
   const auto period = static_cast<std::uint32_t>(hal::Port::tick_rate() / kTickHz);
   HartState& hart = this_hart();
+  cut_slice(hart, hal::Port::ticks());
   hart.requested_period.store(period, std::memory_order_relaxed);
   start_period(hart, period);
 }
 
 void serve_timer(HartState& hart) noexcept {
   const std::uint64_t now = hal::Port::ticks();
+  if (now >= hart.next_cut) cut_slice(hart, now);
   if (now >= hart.next_wake) hart.next_wake = kForever;  // the scheduler looks at its waiting tasks after every trap
   if (now >= hart.next_tick) {
     serve_ticks(hart, now);

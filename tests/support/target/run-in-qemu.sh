@@ -1,7 +1,7 @@
 #!/bin/sh
 # Boots a test image in QEMU and keeps what its serial line said.
 #
-#   run-in-qemu.sh [--harts N] [--mode plain|icount|singlestep] [--timeout SECONDS] [--status N] [--append TEXT]
+#   run-in-qemu.sh [--harts N] [--mode plain|icount|slices|singlestep] [--timeout SECONDS] [--status N] [--append TEXT]
 #                  [--ram SIZE] --transcript FILE IMAGE
 #
 # Status: the image's own (the test finisher's) where it equals --status (default 0), then 0; else 1, after the transcript's
@@ -35,6 +35,7 @@ append="$append mode=$mode"
 case $mode in
   plain) options='' ;;
   icount) options='-icount shift=0,sleep=off' ;;
+  slices) options='-icount shift=0,sleep=off' append="$append slices=20" ;;
   singlestep) options=-singlestep ;;
   *) echo "run-in-qemu.sh: unknown mode $mode" >&2; exit 2 ;;
 esac
