@@ -201,6 +201,7 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
 
  private:
   friend class InternalCaches;
+  static constexpr hal::HartMask bit(unsigned hart) noexcept { return hal::HartMask{1} << hart; }
   Cache() noexcept = default;
   Status initialize(const CacheConfig& config, unsigned harts) noexcept;
 

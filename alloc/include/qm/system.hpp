@@ -59,7 +59,7 @@ void detach_hart(unsigned hart) noexcept;
 /// Complexity: O(idle memory), in bounded steps. Context: hal::may_wait() for the magazines of other harts.
 std::size_t reclaim() noexcept;
 
-/// What caches are made of; cache.cpp uses it, nobody else.
+/// What caches are made of; class Cache uses it, nobody else.
 namespace internal {
 [[nodiscard]] void* allocate_cache() noexcept;
 void free_cache(void* cache) noexcept;

@@ -1,0 +1,83 @@
+/// How a cache comes and goes.
+
+#include <new>
+
+#include <qm/arena.hpp>
+#include <qm/cache.hpp>
+#include <qm/system.hpp>
+
+namespace qm {
+
+Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
+  static std::atomic<std::uint32_t> numbers{0};
+  Status status = set_name(*this, config.name);
+  if (status != Status::kOk) return status;
+  flags_ = config.flags;
+  constructor_ = config.constructor;
+  destructor_ = config.destructor;
+  context_ = config.context;
+  magazine_rounds_ = internal::magazine_rounds(config.magazine_rounds);
+  do {
+    number_ = (numbers.fetch_add(1, std::memory_order_relaxed) + 1) & 0xffff;
+  } while (number_ == 0);
+  SlabConfig slabs;
+  slabs.cache = this;
+  slabs.source = config.source != nullptr ? config.source : &page_arena();
+  slabs.object_size = config.object_size;
+  slabs.alignment = config.alignment;
+  slabs.no_touch = (config.flags & cache_flags::kNoTouch) != 0;
+  slabs.quantum_cache = (config.flags & cache_flags::kQuantumCache) != 0;
+  slabs.headers = internal::slab_headers();
+  status = slabs_.initialize(slabs);
+  if (status != Status::kOk) return status;
+  for (unsigned hart = 0; hart < harts; ++hart) new (&cell(hart)) Cell;
+  importing_ = !slabs.quantum_cache;
+  if (importing_) slabs.source->add_importer();
+  return Status::kOk;
+}
+
+Cache* Cache::create(const CacheConfig& config, Status* why) noexcept {
+  Status status = Status::kNoMemory;
+  void* place = internal::allocate_cache();
+  Cache* cache = nullptr;
+  if (place != nullptr) {
+    cache = new (place) Cache;
+    status = cache->initialize(config, hart_count());
+    if (status == Status::kOk && observer() != nullptr) observer()->created(*cache);
+    if (status == Status::kOk) status = registry_add(kRegistryKind, *cache);
+    if (status != Status::kOk) {
+      cache->abandon();
+      cache = nullptr;
+    }
+  }
+  if (cache != nullptr && observer() != nullptr) observer()->created(*cache);
+  if (why != nullptr) *why = status;
+  return cache;
+}
+
+Status Cache::destroy(Cache* cache) noexcept {
+  Status status = registry_hide(*cache);
+  if (status != Status::kOk) return status;
+  status = cache->drain();
+  if (status == Status::kOk && cache->stats().in_use != 0) status = Status::kBusy;
+  if (status != Status::kOk) {
+    registry_show(*cache);
+    return status;
+  }
+  if (observer() != nullptr) observer()->destroyed(*cache);
+  cache->flush();
+  status = cache->slabs_.destroy();
+  if (status != Status::kOk) hal::Port::fatal("cache: objects are out though none is in use");
+  registry_remove(*cache);
+  cache->abandon();
+  return Status::kOk;
+}
+
+/// Gives the structure itself back.
+void Cache::abandon() noexcept {
+  if (importing_) source().remove_importer();
+  this->~Cache();
+  internal::free_cache(this);
+}
+
+}  // namespace qm

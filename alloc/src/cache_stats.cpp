@@ -1,0 +1,63 @@
+/// What a cache says of itself, and where its trace handles lie.
+
+#include <qm/cache.hpp>
+#include <qm/system.hpp>
+
+namespace qm {
+
+CacheStats Cache::stats() noexcept {
+  CacheStats stats;
+  const SlabStats slabs = slabs_.stats();
+  const Depot::Stats depot = depot_.stats();
+  for (unsigned hart = 0; hart < hart_count(); ++hart) {
+    const Cell& one = cell(hart);
+    stats.in_magazines += one.rounds();
+    stats.misses += one.misses.load(std::memory_order_relaxed);
+    stats.allocations += one.allocs.load(std::memory_order_relaxed);
+  }
+  stats.object_size = slabs_.object_size();
+  stats.objects = slabs.objects_total;
+  stats.in_depot = depot.rounds;
+  stats.in_slabs = slabs.objects_total - slabs.objects_out;
+  const std::size_t idle = stats.in_magazines + stats.in_depot;
+  stats.in_use = slabs.objects_out > idle ? slabs.objects_out - idle : 0;
+  stats.high_water = slabs.objects_out_high;
+  stats.failures = failures_.load(std::memory_order_relaxed);
+  stats.misuses = misuses_.load(std::memory_order_relaxed);
+  stats.slabs = slabs.slabs;
+  stats.slab_bytes = slabs_.slab_bytes();
+  stats.depot_full = depot.full;
+  stats.depot_empty = depot.empty;
+  stats.magazine_rounds = magazine_rounds_;
+  return stats;
+}
+
+bool Cache::validate() noexcept {
+  if (!slabs_.validate()) return false;
+  for (unsigned hart = 0; hart < hart_count(); ++hart) {
+    const Cell& one = cell(hart);
+    const bool open = one.top.load(std::memory_order_relaxed) != closed_address();
+    if (open && (magazine_harts() & bit(hart)) == 0) return false;  // C2
+    if (!open && one.limit.load(std::memory_order_relaxed) != nullptr) return false;
+  }
+  const SlabStats slabs = slabs_.stats();
+  const CacheStats all = stats();
+  return all.in_use + all.in_magazines + all.in_depot == slabs.objects_out;
+}
+
+std::uint32_t* Cache::handle(void* object) noexcept {
+  Slab* slab = slabs_.find(object);
+  if (slab == nullptr) return nullptr;
+  // acquire: pairs with the release in adopt_handles(), so that the zeroed words are seen.
+  std::uint32_t* handles = slab->handles.load(std::memory_order_acquire);
+  const unsigned index = slabs_.index(*slab, object);
+  return handles != nullptr && index != SlabLayer::kNoIndex ? handles + index : nullptr;
+}
+
+bool Cache::adopt_handles(void* object, std::uint32_t* handles) noexcept {
+  Slab* slab = slabs_.find(object);
+  std::uint32_t* none = nullptr;
+  return slab != nullptr && slab->handles.compare_exchange_strong(none, handles, std::memory_order_acq_rel);
+}
+
+}  // namespace qm
