@@ -6,19 +6,24 @@
 namespace qm {
 namespace {
 
-MisuseHandler misuse_handler = nullptr;
 Observer* the_observer = nullptr;
 
 }  // namespace
 
-void set_misuse_handler(MisuseHandler handler) noexcept { misuse_handler = handler; }
-
 Observer* observer() noexcept { return the_observer; }
 void set_observer(Observer* observer) noexcept { the_observer = observer; }
 
-void Cache::report(Misuse kind, void* object) noexcept {
+void Cache::report(MisuseReport& report) noexcept {
   misuses_.fetch_add(1, std::memory_order_relaxed);
-  if (misuse_handler != nullptr) misuse_handler(kind, *this, object);
+  internal::tell_misuse(report);
+}
+
+void Cache::report(Misuse kind, void* object) noexcept {
+  MisuseReport told;
+  told.kind = kind;
+  told.cache = this;
+  told.object = object;
+  report(told);
 }
 
 // ---- exposure -------------------------------------------------------------------------------------------------------
@@ -95,7 +100,7 @@ void* Cache::refill_or_reclaim(Effort effort) noexcept {
 
 void Cache::free_slow(void* object) noexcept {
   if (object == nullptr) return report(Misuse::kNull, object);
-  if (slabs_.find(object) == nullptr) return report(Misuse::kNotAnObject, object);
+  if (slabs_.find(object) == nullptr) return report(Misuse::kForeign, object);
   bool placed = false;
   {
     const hal::InterruptGuard masked;

@@ -116,7 +116,7 @@ void Cache::put_in_slab(void* object) noexcept {
   if (object == nullptr) return report(Misuse::kNull, object);  // I6
   if (destructor_ != nullptr && slabs_.is_out(object)) destructor_(object, context_);
   const Status status = slabs_.put(object);
-  if (status != Status::kOk) report(status == Status::kNotFound ? Misuse::kDoubleFree : Misuse::kNotAnObject, object);
+  if (status != Status::kOk) report(status == Status::kNotFound ? Misuse::kDoubleFree : Misuse::kForeign, object);
 }
 
 // ---- idle memory ----------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 #include <qm/console/text.hpp>
 #include <qm/hal/port.hpp>
+#include <qm/trace/live_trace.hpp>
 
 namespace qm::console {
 namespace {
@@ -26,6 +27,10 @@ Console::Console(Terminal& terminal, const ConsoleConfig& config) noexcept
 
 void Console::write_text(void* console, std::string_view bytes) noexcept {
   static_cast<Console*>(console)->terminal_.write(bytes);
+}
+
+void Console::write_notice(void* console, std::string_view bytes) noexcept {
+  static_cast<Console*>(console)->notify(bytes);
 }
 
 void Console::write_output_frame(void* console, std::string_view bytes) noexcept {
@@ -57,8 +62,26 @@ bool Console::poll() noexcept {
     pump();
   }
   report_lost();
+  if (!worked) worked = finish_stopping();
   text_.flush();
   return worked;
+}
+
+bool Console::needs_poll() const noexcept { return demultiplexer_.waiting() || trace::is_stopping(); }
+
+/// In an idle moment: ends the stops that a hart had not answered. @returns whether that is done.
+bool Console::finish_stopping() noexcept {
+  if (!trace::is_stopping()) return false;
+  const std::uint64_t now = terminal_.milliseconds();
+  if (now - stop_tried_ms_ < kStopRetryMs) return false;
+  const trace::CommandResult result = trace::finish_stopping(kStopPatienceMs);
+  stop_tried_ms_ = terminal_.milliseconds();
+  if (result.status != Status::kOk || result.caches == 0) return false;
+  char buffer[64];
+  Output notice(buffer, Output::Target::kFrames, &Console::write_notice, this);
+  notice.print("slab_trace: the stop of {} caches is done\n", result.caches);
+  notice.flush();
+  return print_notices();
 }
 
 /// Takes the next byte or the waiting request, whichever came first. @returns false if there is neither.
@@ -170,11 +193,12 @@ bool Console::abort_requested() noexcept {
 // ---- what arrives asynchronously ------------------------------------------------------------------------------------
 
 bool Console::print_notices() noexcept {
-  if (!notices_.pending()) return false;
+  if (!notices_.pending() && !misuse_.pending()) return false;
   if (prompt_shown_) text_.raw("\r\n");
   char line[Notices::kMaxLine];
   while (const std::size_t length = notices_.take(line)) text_.print("{}\n", std::string_view(line, length));
   if (const std::uint32_t lost = notices_.take_lost(); lost > 0) text_.print("{} notices lost\n", lost);
+  print_misuse();
   if (prompt_shown_) editor_.redraw();
   text_.flush();
   return true;

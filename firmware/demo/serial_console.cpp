@@ -62,11 +62,10 @@ class NoticeText {
   console::Output out_;
 };
 
-void report_misuse(Misuse kind, Cache& cache, void* object) noexcept {
+void report_misuse(const MisuseReport& report) noexcept {
   if (the_console == nullptr) return;
-  const char* what = kind == Misuse::kDoubleFree ? "is free already" : kind == Misuse::kNull ? "is null" : "is none of its objects";
-  NoticeText notice(*the_console);
-  notice.out().print("warning: free to {}: {} {}\n", cache.name(), console::Address{reinterpret_cast<std::uintptr_t>(object)}, what);
+  the_console->notify(report);
+  firmware::console_input().signal();  // the console task prints it
 }
 
 void warn_of_options(console::Console& console, std::string_view bootargs) noexcept {

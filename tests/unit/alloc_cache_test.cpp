@@ -252,14 +252,14 @@ struct Seen {
 
 TEST_F(Cache, reports_misuse_that_the_slow_path_sees_and_changes_nothing) {
   seen = {};
-  set_misuse_handler([](Misuse kind, qm::Cache&, void*) noexcept { seen = {seen.count + 1, kind}; });
+  set_misuse_handler([](const MisuseReport& report) noexcept { seen = {seen.count + 1, report.kind}; });
   qm::Cache* cache = make("victim", 64);
   qm::Cache* other = make("other", 64);
   void* object = cache->allocate();
   void* foreign = other->allocate();
   cache->free_slow(foreign);
   EXPECT_EQ(seen.count, 1U);
-  EXPECT_EQ(seen.kind, Misuse::kNotAnObject);
+  EXPECT_EQ(seen.kind, Misuse::kForeign);
   cache->free_slow(nullptr);
   EXPECT_EQ(seen.count, 2U);
   EXPECT_EQ(seen.kind, Misuse::kNull);

@@ -371,6 +371,25 @@ TEST_F(Reports, slab_stats_prints_akaros_lines_in_their_order) {
   for (void* object : held) packet->free(object);
 }
 
+// ---- reap -----------------------------------------------------------------------------------------------------------
+
+TEST_F(Reports, reap_says_how_much_came_back_from_how_many_caches) {
+  std::vector<void*> held;
+  for (int i = 0; i < 40; ++i) held.push_back(packet->allocate());
+  void* one = packet_small->allocate();
+  for (void* object : held) packet->free(object);
+  const std::size_t slabs = packet->stats().slabs * packet->stats().slab_bytes;
+  EXPECT_EQ(command("reap packet"), format("reap: %zu bytes from 1 caches: complete\r\n", slabs));
+  EXPECT_EQ(packet->stats().slabs, 0u);
+  EXPECT_EQ(command("reap packet"), "reap: 0 bytes from 0 caches: complete\r\n");
+  packet_small->free(one);
+  const std::string all = command("reap");
+  EXPECT_TRUE(std::regex_match(all, std::regex("reap: [1-9]\\d* bytes from [1-9]\\d* caches: complete\r\n"))) << all;
+  EXPECT_EQ(packet_small->stats().slabs, 0u);
+  EXPECT_EQ(command("reap nothing"), "error: No such slab nothing\r\n");
+  EXPECT_EQ(command("reap packet now"), "error: usage: reap [SLAB_NAME]\r\n");
+}
+
 // ---- slab_trace -----------------------------------------------------------------------------------------------------
 
 constexpr const char* kUsage = "error: usage: slab_trace start|stop|print|reset SLAB_NAME\r\n";

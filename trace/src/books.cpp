@@ -3,6 +3,7 @@
 #include <new>
 
 #include <qm/system.hpp>
+#include <qm/trace/dump.hpp>
 #include <qm/trace/glob.hpp>
 
 namespace qm::trace {
@@ -186,13 +187,17 @@ void Books::destroyed(Arena&) noexcept {}
 
 // ---- allocate -------------------------------------------------------------------------------------------------------
 
-/// Walks and stores the stack and the context. @returns Record::stack_context.
-std::uint32_t Books::capture(const CacheBooks& one, std::uintptr_t frame) noexcept {
+StackHandle Books::store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept {
   CallStack stack;
   walk(frame, stack);
   std::uint32_t offsets[kStackDepth];
   for (unsigned i = 0; i < stack.depth; ++i) offsets[i] = static_cast<std::uint32_t>(stack.pcs[i] - text_base_);
-  const StackHandle handle = stacks.intern(one.number, {offsets, stack.depth}, stack.truncated);
+  return stacks.intern(owner, {offsets, stack.depth}, stack.truncated);
+}
+
+/// Walks and stores the stack and the context. @returns Record::stack_context.
+std::uint32_t Books::capture(const CacheBooks& one, std::uintptr_t frame) noexcept {
+  const StackHandle handle = store_stack(one.number, frame);
   char label[128];
   std::size_t length = 0;
   {
@@ -336,12 +341,40 @@ void Books::forget(Cache& cache, void* object) noexcept {
   if (handle == nullptr) return;
   const std::atomic_ref<std::uint32_t> word(*handle);
   const SlotId slot = word.load(std::memory_order_relaxed);
-  if (slot == kNoSlot) return;
-  word.store(kNoSlot, std::memory_order_relaxed);
+  if (slot == kNoSlot || (slot & kFormer) != 0) return;
   // The handle is a hint and the record the truth: after a reset another object's record may lie there.
   std::uint32_t code = 0;
   Record removed;
-  if (encode(*one, object, code) && records.remove(slot, code, one->number, removed)) count_out(cache, removed);
+  const bool found = encode(*one, object, code) && records.remove(slot, code, one->number, removed);
+  // What stays is for a report of misuse: who had allocated the object that is free now.
+  word.store(found ? kFormer | removed.stack() : kNoSlot, std::memory_order_relaxed);
+  if (found) count_out(cache, removed);
+}
+
+// ---- for reports of misuse ------------------------------------------------------------------------------------------
+
+std::uint32_t Books::stack(std::uintptr_t frame) noexcept { return store_stack(kNoOwner, frame); }
+
+std::uint32_t Books::allocating_stack(Cache& cache, void* object) noexcept {
+  const auto* one = static_cast<const CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
+  if (handle == nullptr) return kNoStack;
+  const std::uint32_t slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
+  if ((slot & kFormer) != 0) return slot & ~kFormer;
+  Record record;
+  std::uint32_t code = 0;
+  if (!encode(*one, object, code) || !records.copy(slot, record)) return kNoStack;
+  return record.object == code && record.cache() == one->number ? record.stack() : kNoStack;
+}
+
+bool stack_of(StackHandle handle, CallStack& stack, std::uint32_t& id) noexcept {
+  const StackEntry* entry = books.ready() ? books.stacks.entry(handle) : nullptr;
+  if (entry == nullptr) return false;
+  id = entry->id;
+  stack.depth = entry->depth;
+  stack.truncated = entry->truncated();
+  for (unsigned i = 0; i < stack.depth; ++i) stack.pcs[i] = books.pc_of(entry->frames()[i]);
+  return true;
 }
 
 void Books::forget(Arena&, std::uintptr_t) noexcept {}

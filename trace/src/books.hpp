@@ -70,6 +70,11 @@ static_assert(sizeof(CacheBooks) % alignof(HartBooks) == 0);
 class Books final : public Observer {
  public:
   static constexpr unsigned kMaxPatterns = 8;
+  /// In a handle: the object is free, and the lower bits are the stack that had allocated it.
+  static constexpr std::uint32_t kFormer = 0x8000'0000;
+  static_assert(RecordTable::kMaxChunks << 8 < kFormer && kStackHandleBits < 31);
+  /// Owner of stacks that belong to no traced cache: those of reports of misuse.
+  static constexpr std::uint16_t kNoOwner = 0;
 
   constexpr Books() noexcept = default;
   Status initialize(const Config& config) noexcept;
@@ -81,6 +86,8 @@ class Books final : public Observer {
   void release(Prepared& prepared) noexcept override;
   void forget(Cache& cache, void* object) noexcept override;
   void forget(Arena& arena, std::uintptr_t start) noexcept override;
+  std::uint32_t stack(std::uintptr_t frame) noexcept override;
+  std::uint32_t allocating_stack(Cache& cache, void* object) noexcept override;
   void release_handles(std::uint32_t* handles, std::size_t count) noexcept override;
   void created(Cache& cache) noexcept override;
   void destroyed(Cache& cache) noexcept override;
@@ -115,6 +122,7 @@ class Books final : public Observer {
 
  private:
   [[nodiscard]] void* take(std::size_t bytes) noexcept;
+  [[nodiscard]] StackHandle store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept;
   [[nodiscard]] std::uint32_t capture(const CacheBooks& one, std::uintptr_t frame) noexcept;
   void add_records(unsigned hart, Prepared& prepared) noexcept;
   void add_handles(Cache& cache, void* object, Prepared& prepared) noexcept;

@@ -13,6 +13,7 @@ using namespace trace_state;
 constexpr unsigned kBatch = 16;  // caches a visit
 
 std::atomic<std::uint32_t> token{0};
+std::atomic<bool> stops_wait{false};          // a hart has not answered a stop
 std::atomic<hal::HartMask> token_waiting{0};  // harts that wait for the token: they are woken when it is free
 
 constexpr hal::HartMask bit(unsigned hart) { return hal::HartMask{1} << hart; }
@@ -191,7 +192,9 @@ void settle_everywhere(const Selection& selection, const Patience& patience, Com
   bool any = false;
   for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) any = any || one->changing;
   // All harts, whether they have an open cell or not: a slow path that read RECORD may be under way on any.
-  if (!any || !ask(hal::online_harts(), visit_for_stop, nullptr, patience, result)) return;
+  const bool done = !any || ask(hal::online_harts(), visit_for_stop, nullptr, patience, result);
+  if (!done) stops_wait.store(true, std::memory_order_relaxed);
+  if (!any || !done) return;
   for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     if (one->changing) settle(cache_of(*one));
   }
@@ -316,6 +319,8 @@ CommandResult stop(std::string_view pattern, hal::AbortTest abort, std::uint32_t
   return result;
 }
 
+bool is_stopping() noexcept { return stops_wait.load(std::memory_order_relaxed); }
+
 CommandResult finish_stopping(std::uint32_t deadline_ms) noexcept {
   if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
   const CommandToken held(deadline_ms);
@@ -327,6 +332,7 @@ CommandResult finish_stopping(std::uint32_t deadline_ms) noexcept {
     one->changing = (cache_of(*one).state().load(std::memory_order_relaxed) & (kRecord | kHold)) == kHold;
     result.caches += one->changing ? 1 : 0;
   }
+  stops_wait.store(false, std::memory_order_relaxed);
   settle_everywhere(selection, {nullptr, deadline_ms}, result);
   return result;
 }

@@ -31,6 +31,7 @@
 
 #include <qm/call_site.hpp>
 #include <qm/magazine.hpp>
+#include <qm/misuse.hpp>
 #include <qm/observer.hpp>
 #include <qm/registry.hpp>
 #include <qm/slab.hpp>
@@ -84,7 +85,7 @@ struct CacheStats {
   std::uint64_t allocations = 0;    ///< allocations ever; meaningful only if kCounted
   std::size_t failures = 0;         ///< allocations that returned nullptr
   std::size_t misses = 0;           ///< slow paths for want of a round or of room
-  std::size_t misuses = 0;          ///< frees that were refused: see Misuse
+  std::size_t misuses = 0;          ///< see misuse.hpp: bad frees, damage, refused destroys
   std::size_t slabs = 0;
   std::size_t slab_bytes = 0;
   std::size_t depot_full = 0;       ///< magazines with rounds in the depot
@@ -98,16 +99,6 @@ inline constexpr bool kCounted = true;
 #else
 inline constexpr bool kCounted = false;
 #endif
-
-/// What a free can be found guilty of where it is cheap to know.
-enum class Misuse : std::uint8_t {
-  kDoubleFree,     ///< the slab layer has the object already
-  kNotAnObject,    ///< the address is not an object of this cache: another cache's, or the inside of one
-  kNull,           ///< free(nullptr) on a cache; harmless, counted
-};
-/// Called for each misuse, after it was counted and before free() returns with nothing changed. Context: as the free's.
-using MisuseHandler = void (*)(Misuse kind, Cache& cache, void* object) noexcept;
-void set_misuse_handler(MisuseHandler handler) noexcept;
 
 }  // namespace qm
 
@@ -193,6 +184,10 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   /// What the observer keeps about this cache; its own, nullptr until it first traces the cache.
   std::atomic<void*> books{nullptr};
 
+  /// Counts a misuse and tells the handler. Context: any.
+  void report(MisuseReport& report) noexcept;
+  void report(Misuse kind, void* object) noexcept;
+
   /// The cell of a hart. The fast path finds it at sizeof(Cache) + hart * sizeof(Cell).
   [[nodiscard]] Cell& cell(unsigned hart) noexcept { return reinterpret_cast<Cell*>(this + 1)[hart]; }
 
@@ -220,7 +215,6 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   void count_allocation() noexcept;
   Status drain() noexcept;
   std::size_t flush() noexcept;
-  void report(Misuse kind, void* object) noexcept;
 
   std::atomic<std::uint32_t> state_{0};
   std::atomic<hal::HartMask> magazine_harts_{0};

@@ -68,6 +68,20 @@ class Observer {
   virtual void forget(Cache& cache, void* object) noexcept = 0;
   virtual void forget(Arena& arena, std::uintptr_t start) noexcept = 0;
 
+  // For reports of misuse (misuse.hpp). An observer without stacks answers 0.
+
+  /// Stores the call stack that begins at @p frame. @returns its handle. Context: any; takes no lock, allocates nothing.
+  virtual std::uint32_t stack(std::uintptr_t frame) noexcept {
+    (void)frame;
+    return 0;
+  }
+  /// @returns the stack that allocated @p object, the one before if it is free; 0 if that was not recorded. Context: any.
+  virtual std::uint32_t allocating_stack(Cache& cache, void* object) noexcept {
+    (void)cache;
+    (void)object;
+    return 0;
+  }
+
   /// Takes back a slab's array of handles, when the slab goes back to its source.
   virtual void release_handles(std::uint32_t* handles, std::size_t count) noexcept = 0;
 

@@ -11,9 +11,12 @@ extern const Command version;
 // kmemstat.cpp
 extern const Command free_memory;
 extern const Command kmemstat;
-// arena_stats.cpp, slab_stats.cpp, slab_trace.cpp
+// in the files of their names
 extern const Command arena_stats;
+extern const Command reap;
 extern const Command slab_stats;
 extern const Command slab_trace;
+extern const Command verify;
+extern const Command whatis;
 
 }  // namespace qm::console::commands

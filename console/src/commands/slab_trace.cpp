@@ -2,6 +2,7 @@
 
 #include "commands.hpp"
 #include "names.hpp"
+#include "trace_text.hpp"
 #include <qm/console/console.hpp>
 #include <qm/hal/round.hpp>
 #include <qm/trace/dump.hpp>
@@ -71,25 +72,6 @@ CommandStatus change(Invocation& call, Verb verb, std::string_view pattern) noex
 
 // ---- print ----------------------------------------------------------------------------------------------------------
 
-void print_frame(Invocation& call, unsigned number, std::uintptr_t pc) noexcept {
-  // A return address lies behind its call, perhaps in the next function already.
-  Symbol symbol;
-  const bool known = call.console().resolve(pc - 1, symbol);
-  call.print("#{:02} [<{}>] in {}\n", number, Address{pc}, known ? symbol.name : std::string_view("(null)"));
-}
-
-void print_object(Invocation& call, const trace::DumpEntry& entry, bool verbose) noexcept {
-  call.print("Obj {}, from hart {} {}:", Address{entry.object}, entry.hart, entry.context);
-  if (verbose) {
-    const std::uint64_t milliseconds = entry.age_ticks / (hal::Port::tick_rate() / 1000);
-    call.print(" size {}, age {}.{:03} s, seq {}", entry.requested, milliseconds / 1000, milliseconds % 1000, entry.sequence);
-  }
-  call.print("\n----\n");
-  for (unsigned at = 0; at < entry.depth; ++at) print_frame(call, at + 1, entry.pcs[at]);
-  if (entry.truncated) call.print("#{:02} [<...>] in ... (truncated)\n", entry.depth + 1);
-  call.print("\n");
-}
-
 /// What the closing line has no room for, a line each, where there is something to say.
 void print_notes(Invocation& call, const trace::DumpSummary& summary) noexcept {
   if (!summary.known) {
@@ -121,7 +103,7 @@ bool print_cache(Invocation& call, Cache& cache, bool verbose) noexcept {
   dump.begin(cache);
   bool aborted = !call.yield();
   while (!aborted && dump.next(entry)) {
-    print_object(call, entry, verbose);
+    print_record(call.console(), call.out(), entry, verbose ? Detail::kVerbose : Detail::kPlain);
     aborted = !call.yield();
   }
   const trace::DumpSummary summary = dump.finish();

@@ -25,6 +25,7 @@
 
 #include <qm/console/command.hpp>
 #include <qm/console/line_editor.hpp>
+#include <qm/console/misuse_log.hpp>
 #include <qm/console/notices.hpp>
 #include <qm/console/output.hpp>
 #include <qm/wire/demultiplexer.hpp>
@@ -87,6 +88,8 @@ class Console {
   static constexpr std::size_t kReceiveBytes = 1024;
   static constexpr std::size_t kOutputPayload = 512;       ///< of an output frame
   static constexpr std::uint64_t kOutputDelayMs = 100;     ///< how long output for a program may wait for more
+  static constexpr std::uint64_t kStopRetryMs = 200;       ///< between two tries to end a stop that a hart has not answered
+  static constexpr std::uint32_t kStopPatienceMs = 10;     ///< how long such a try holds the console up
 
   explicit Console(Terminal& terminal, const ConsoleConfig& config) noexcept;
   Console(const Console&) = delete;
@@ -103,13 +106,17 @@ class Console {
   ///          needs_poll().
   bool poll() noexcept;
 
-  /// Whether time alone may give poll() something to do.
-  [[nodiscard]] bool needs_poll() const noexcept { return demultiplexer_.waiting(); }
+  /// Whether time alone may give poll() something to do: the end of a frame, or of a stop that a hart has not answered.
+  [[nodiscard]] bool needs_poll() const noexcept;
 
   /// Has @p text printed on lines of its own as soon as that disturbs nothing; a final line end may be left out.
   /// @returns false, and the notice is counted as lost, if there is no room.
   /// Context: any hart, any interrupt level.
   bool notify(std::string_view text) noexcept { return notices_.add(text); }
+
+  /// Has a report of misuse printed likewise, with the names of the functions on its stacks.
+  /// @returns as notify(). Context: any hart, any interrupt level.
+  bool notify(const MisuseReport& report) noexcept { return misuse_.add(report); }
 
   [[nodiscard]] const ConsoleConfig& config() const noexcept { return config_; }
   [[nodiscard]] ConsoleConfig& config() noexcept { return config_; }
@@ -150,6 +157,8 @@ class Console {
   bool yield_for(Output& out) noexcept;
   void answer_for(CommandStatus status) noexcept;
   bool print_notices() noexcept;
+  void print_misuse() noexcept;
+  bool finish_stopping() noexcept;
   void report_lost() noexcept;
 
   // output
@@ -158,6 +167,7 @@ class Console {
   void send_error(wire::ProtocolError error, std::uint32_t request, std::string_view text) noexcept;
   void send_hello(std::uint32_t request) noexcept;
   static void write_text(void* console, std::string_view bytes) noexcept;
+  static void write_notice(void* console, std::string_view bytes) noexcept;
   static void write_output_frame(void* console, std::string_view bytes) noexcept;
 
   Terminal& terminal_;
@@ -184,6 +194,7 @@ class Console {
   Output text_;
   LineEditor editor_;
   Notices notices_;
+  MisuseLog misuse_;
   bool prompt_shown_ = false;
 
   bool running_ = false;
@@ -191,6 +202,7 @@ class Console {
   bool answering_ = false;  // the running command is a request that has no status yet
   std::uint32_t running_request_ = 0;
   std::uint64_t output_since_ms_ = 0;
+  std::uint64_t stop_tried_ms_ = 0;
   std::array<char, kOutputPayload> output_buffer_;
   std::array<char, wire::armoured_size(kOutputPayload)> frame_out_;
   std::uint16_t sequence_ = 0;

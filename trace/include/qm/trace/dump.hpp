@@ -48,6 +48,10 @@ struct DumpEntry {
 /// Context: any; the object's slab stays where it is meanwhile (somebody holds an object of it).
 bool find(Cache& cache, void* object, DumpEntry& entry) noexcept;
 
+/// The stack that a handle in a MisuseReport names.
+/// @param[out] id the stack's id. @returns false if @p handle names none. Complexity: O(depth). Context: any.
+bool stack_of(StackHandle handle, CallStack& stack, std::uint32_t& id) noexcept;
+
 /// What the closing line says.
 struct DumpSummary {
   std::size_t outstanding = 0;        ///< records shown

@@ -74,6 +74,10 @@ CommandResult start(std::string_view pattern, hal::AbortTest abort = nullptr,
 CommandResult stop(std::string_view pattern, hal::AbortTest abort = nullptr,
                    std::uint32_t deadline_ms = hal::kRoundDeadlineMs) noexcept;
 
+/// Whether a stop waits for a hart (State::kStopping). O(1), any context: for an idle loop, to know when finish_stopping() has
+/// something to do.
+[[nodiscard]] bool is_stopping() noexcept;
+
 /// Tries again to end every stop that a hart has not answered (State::kStopping). For an idle moment, and before a status.
 /// @returns as start(), with the number of caches that were `stopping`.
 CommandResult finish_stopping(std::uint32_t deadline_ms) noexcept;

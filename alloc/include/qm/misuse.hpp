@@ -1,0 +1,60 @@
+#pragma once
+/// What a user of a cache can do wrong, and how it is told.
+///
+///     found                          when                                                    by
+///     free to a destroyed cache      at the next slow path, while the cache's place is not used again
+///     null, foreign, interior        when the object passes a slow path: a full or closed    every build
+///     or already free object         magazine, the exchange of a full magazine, the slab
+///     the same, at once              at the free                                             QM_CHECKED
+///     a write behind the object      at the free, by `verify`                                QM_CHECKED
+///     a write after the free         at the next allocation of the object, by `verify`       QM_CHECKED
+///     objects out at a destroy       at the destroy, which is refused                        QM_CHECKED names holders
+///
+/// What is found is counted in CacheStats::misuses, told once to the handler, and otherwise without effect: the bad free is
+/// ignored, a damaged redzone or poison is mended.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace qm {
+
+class Cache;
+
+enum class Misuse : std::uint8_t {
+  kNull,            ///< free(nullptr) on a cache: harmless
+  kDoubleFree,      ///< the object is free already
+  kInterior,        ///< the address lies inside an object of the cache, not at its start
+  kWrongCache,      ///< the address is in a slab of another cache, `owner`
+  kForeign,         ///< the address is in no cache's slab
+  kAfterDestroy,    ///< the cache was destroyed
+  kOverflow,        ///< something wrote behind the object's end
+  kWriteAfterFree,  ///< something wrote to the object while it was free
+  kLeak,            ///< a destroy was refused: the object is still out, one of `count`
+};
+
+/// A few words for each, to follow an object's address: "is free already".
+[[nodiscard]] const char* describe(Misuse kind) noexcept;
+
+struct MisuseReport {
+  Misuse kind = Misuse::kNull;
+  Cache* cache = nullptr;           ///< to which the object was freed, or whose object it is; with kAfterDestroy its name alone is valid
+  Cache* owner = nullptr;           ///< kWrongCache: whose object it is; may be destroyed meanwhile
+  void* object = nullptr;           ///< the object's start; where there is none, the address as it was given
+  std::size_t offset = 0;           ///< of the address or the first damaged byte from the object's start
+  std::size_t count = 0;            ///< kLeak: objects out
+  std::uint32_t allocated_by = 0;   ///< stack (the observer's handle) that allocated the object last, 0: not known
+  std::uint32_t freed_by = 0;       ///< stack that freed it last (QM_CHECKED)
+  std::uint32_t found_by = 0;       ///< stack of the call that found it: in a checking build the wrong one itself
+};
+
+/// Called for each misuse, after it was counted. Context: as the free's or the allocation's, interrupts masked perhaps; must
+/// not call the allocator.
+using MisuseHandler = void (*)(const MisuseReport& report) noexcept;
+void set_misuse_handler(MisuseHandler handler) noexcept;
+
+namespace internal {
+/// Fills in what is known of the object's stacks, and tells the handler.
+void tell_misuse(MisuseReport& report) noexcept;
+}  // namespace internal
+
+}  // namespace qm

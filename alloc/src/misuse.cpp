@@ -1,0 +1,44 @@
+#include <qm/misuse.hpp>
+
+#include <qm/cache.hpp>
+#include <qm/observer.hpp>
+
+namespace qm {
+namespace {
+
+MisuseHandler misuse_handler = nullptr;
+
+}  // namespace
+
+void set_misuse_handler(MisuseHandler handler) noexcept { misuse_handler = handler; }
+
+const char* describe(Misuse kind) noexcept {
+  switch (kind) {
+    case Misuse::kNull: return "is null";
+    case Misuse::kDoubleFree: return "is free already";
+    case Misuse::kInterior: return "is inside an object";
+    case Misuse::kWrongCache: return "is another cache's";
+    case Misuse::kForeign: return "is none of its objects";
+    case Misuse::kAfterDestroy: return "comes after the destroy";
+    case Misuse::kOverflow: return "was written behind its end";
+    case Misuse::kWriteAfterFree: return "was written while it was free";
+    case Misuse::kLeak: return "is out at a destroy";
+  }
+  return "";
+}
+
+namespace internal {
+
+void tell_misuse(MisuseReport& report) noexcept {
+  if (misuse_handler == nullptr) return;
+  if (Observer* books = observer(); books != nullptr) {
+    report.found_by = books->stack(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
+    Cache* holder = report.owner != nullptr ? report.owner : report.cache;
+    const bool known = report.kind != Misuse::kNull && report.kind != Misuse::kForeign && report.kind != Misuse::kAfterDestroy;
+    if (known && report.allocated_by == 0) report.allocated_by = books->allocating_stack(*holder, report.object);
+  }
+  misuse_handler(report);
+}
+
+}  // namespace internal
+}  // namespace qm

@@ -1,0 +1,44 @@
+/// Reports of misuse as text, between what commands print.
+
+#include <qm/console/console.hpp>
+#include <qm/trace/dump.hpp>
+
+#include "commands/trace_text.hpp"
+
+namespace qm::console {
+namespace {
+
+void print_stack(Console& console, Output& out, std::string_view what, std::uint32_t handle) noexcept {
+  trace::CallStack stack;
+  std::uint32_t id = 0;
+  if (!trace::stack_of(handle, stack, id)) return;
+  out.print("  {} ", what);
+  print_stack_line(console, out, stack);
+  out.print(", stack 0x{:08x}\n", id);
+}
+
+void print_report(Console& console, Output& out, const MisuseLog::Entry& entry) noexcept {
+  const MisuseReport& report = entry.report;
+  out.print("misuse: {}: {}", entry.cache, Address{reinterpret_cast<std::uintptr_t>(report.object)});
+  if (report.kind == Misuse::kInterior || (report.kind == Misuse::kWrongCache && report.offset != 0)) {
+    out.print(" + {}", report.offset);
+  }
+  out.print(" {}", describe(report.kind));
+  if (report.kind == Misuse::kWrongCache) out.print(": {}", entry.owner);
+  if (report.kind == Misuse::kOverflow || report.kind == Misuse::kWriteAfterFree) out.print(", at byte {}", report.offset);
+  if (report.kind == Misuse::kLeak) out.print(", one of {}", report.count);
+  out.put('\n');
+  print_stack(console, out, "allocated by", report.allocated_by);
+  print_stack(console, out, "freed by", report.freed_by);
+  print_stack(console, out, "found by", report.found_by);
+}
+
+}  // namespace
+
+void Console::print_misuse() noexcept {
+  MisuseLog::Entry entry;
+  while (misuse_.take(entry)) print_report(*this, text_, entry);
+  if (const std::uint32_t lost = misuse_.take_lost(); lost > 0) text_.print("misuse: {} more reports lost\n", lost);
+}
+
+}  // namespace qm::console
