@@ -1,4 +1,4 @@
-// Arena: allocation without constraints, import, free, resize.
+// Arena: allocation without constraints, free, resize.
 
 #include <qm/arena.hpp>
 
@@ -8,28 +8,6 @@
 #include "arena_request.hpp"
 
 namespace qm {
-namespace {
-
-// Import
-//
-//     import_and_carve()       twice at most: the second time after the empty span went back
-//       import_once()
-//         import_exactly()       constraints handed on to the source
-//         import_span()          more than is asked for, so that it fits wherever the span begins
-//         carve_from_import()    enter the span and take the request from it, in one hold of the lock
-//
-// The source is asked a fixed number of times, then the allocation fails.
-
-std::size_t greatest_common_divisor(std::size_t a, std::size_t b) noexcept {
-  while (b != 0) {
-    const std::size_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
-}  // namespace
 
 std::uintptr_t Arena::allocate(std::size_t size, Fit fit, const CallSite* site) noexcept {
   const std::size_t rounded = round_up(size, quantum_);
@@ -44,7 +22,7 @@ std::uintptr_t Arena::allocate(std::size_t size, Fit fit, const CallSite* site) 
   request.site = site;
   request.step = quantum_;
   const std::uintptr_t start = allocate_segment(request);
-  if (start != 0 && trace_state_.load(std::memory_order_relaxed) != 0) record(start, size, site);
+  if (start != 0 && traced()) record(start, size, site);
   return start;
 }
 
@@ -52,7 +30,7 @@ std::uintptr_t Arena::allocate_segment(const Request& request) noexcept {
   {
     const LockGuard guard(lock_);
     if (spare_count_ >= request.tags() || reserve_tags_locked(request.tags())) {
-      if (const Place place = find_locked(request); place.segment != nullptr) return carve_locked(place, request);
+      if (const Place place = find_locked(request); place.segment != nullptr) return carve_locked(place, request).start;
       if (source_ == nullptr) {
         ++counts_.failures;
         return 0;
@@ -70,10 +48,10 @@ std::uintptr_t Arena::allocate_slow(const Request& request) noexcept {
       const LockGuard guard(lock_);
       has_tags = reserve_tags_locked(request.tags());
       if (has_tags) {
-        if (const Place place = find_locked(request); place.segment != nullptr) return carve_locked(place, request);
+        if (const Place place = find_locked(request); place.segment != nullptr) return carve_locked(place, request).start;
       }
     }
-    if (has_tags) return import_and_carve(request);
+    if (has_tags) return import_and_carve(request).start;
     if (!boundary_tags_refill()) break;
   }
   count_failure();
@@ -84,126 +62,17 @@ Arena::Place Arena::find_locked(const Request& request) noexcept {
   if (request.fit == Fit::kNext) return find_next_locked(request);
   BoundaryTag* segment = request.fit == Fit::kInstant ? sizes_.instant(request.size) : nullptr;
   if (segment == nullptr) segment = sizes_.best(request.size);
-  return segment == nullptr ? Place{} : Place{segment, segment->start};
+  return segment == nullptr ? Place{} : Place{segment, segment->start, request.size};
 }
 
 Arena::Place Arena::find_next_locked(const Request& request) noexcept {
   BoundaryTag* below = free_.floor(next_fit_);
   if (below != nullptr && below->end() > next_fit_ && below->end() - next_fit_ >= request.size) {
-    return {below, next_fit_};
+    return {below, next_fit_, request.size};
   }
   BoundaryTag* segment = free_.first_fit(next_fit_, request.size);
   if (segment == nullptr) segment = free_.first_fit(0, request.size);
-  return segment == nullptr ? Place{} : Place{segment, segment->start};
-}
-
-// ---- import ----------------------------------------------------------------------------------------------------------
-
-/// How much to import so that the request fits wherever the source's quantum lets the span begin. 0: more than a word.
-/// @param[in] padding 0: as little as does; 1: also where starts are no multiples of the source's quantum; 2: also between
-///                    two boundaries that must not be crossed.
-std::size_t Arena::import_size(const Request& request, unsigned padding) const noexcept {
-  const std::size_t grain = padding == 0 ? greatest_common_divisor(request.step, source_->quantum_) : 1;
-  const std::size_t slack = request.step - grain;
-  std::size_t size = 0;
-  if (request.step == 0 || __builtin_add_overflow(request.size, slack, &size)) return 0;
-  if (padding == 2 && __builtin_mul_overflow(size, std::size_t{2}, &size)) return 0;
-  return round_up(size, source_->quantum_);
-}
-
-Arena::SpanRange Arena::import_span(const Request& request, std::size_t size) noexcept {
-  SpanRange range{0, size, import_ == nullptr || release_ != nullptr, false};
-  const Fit fit = request.fit == Fit::kNext ? Fit::kInstant : request.fit;  // the order is this arena's affair
-  if (import_ != nullptr) {
-    range.start = import_(*source_, size, fit);
-  } else if (request.bounded()) {
-    Constraint bounds;
-    bounds.min = request.min;
-    bounds.max = request.max == UINTPTR_MAX ? 0 : request.max;
-    range.constrained = true;
-    range.start = source_->allocate_constrained(size, bounds, fit);
-  } else {
-    range.start = source_->allocate(size, fit);
-  }
-  return range;
-}
-
-void Arena::release_span(const SpanRange& range) noexcept {
-  if (release_ != nullptr) {
-    release_(*source_, range.start, range.size);
-  } else if (range.constrained) {
-    source_->free_constrained(range.start, range.size);
-  } else {
-    source_->free(range.start, range.size);
-  }
-}
-
-/// Asks the source for a span that begins where the request may: nothing is imported in excess.
-Arena::SpanRange Arena::import_exactly(const Request& request) noexcept {
-  SpanRange range{0, round_up(request.size, source_->quantum_), true, true};
-  if (import_ != nullptr || !request.constrained || !is_power_of_two(request.step) || range.size == 0) return range;
-  Constraint constraint;
-  constraint.align = request.step;
-  constraint.phase = request.residue & (request.step - 1);
-  constraint.nocross = request.nocross;
-  constraint.min = request.min;
-  // The span may end behind the bound, by less than a quantum of the source.
-  constraint.max = request.max == UINTPTR_MAX ? 0 : round_up(request.max, source_->quantum_);
-  range.start = source_->allocate_constrained(range.size, constraint);
-  return range;
-}
-
-std::uintptr_t Arena::import_and_carve(const Request& request) noexcept {
-  std::uintptr_t start = import_once(request);
-  // The empty span that waits here may be what the source lacks.
-  if (start == 0 && reap() != 0) start = import_once(request);
-  if (start == 0) count_failure();
-  return start;
-}
-
-std::uintptr_t Arena::import_once(const Request& request) noexcept {
-  if (const SpanRange range = import_exactly(request); range.start != 0) {
-    if (const std::uintptr_t start = carve_from_import(request, range); start != 0) return start;
-    release_span(range);
-  }
-  const unsigned paddings = request.nocross != 0 ? 3 : 2;
-  std::size_t tried = 0;
-  for (unsigned padding = 0; padding < paddings; ++padding) {
-    const std::size_t least = import_size(request, padding);
-    if (least == 0) break;
-    if (least == tried) continue;  // would give the same
-    tried = least;
-    SpanRange range;
-    if (const std::size_t wanted = round_up(minimum_import_, source_->quantum_); wanted > least) {
-      range = import_span(request, wanted);
-    }
-    if (range.start == 0) range = import_span(request, least);
-    if (range.start == 0) break;
-    if (const std::uintptr_t start = carve_from_import(request, range); start != 0) return start;
-    if (range.imported) release_span(range);
-  }
-  return 0;
-}
-
-/// Enters the span and takes the request from it in one hold of the lock, so that nobody else can. @returns 0 if it cannot
-/// be entered, or the request does not fit in it: then the span is not entered.
-std::uintptr_t Arena::carve_from_import(const Request& request, const SpanRange& range) noexcept {
-  for (unsigned attempt = 0; attempt < kTagAttempts; ++attempt) {
-    {
-      const LockGuard guard(lock_);
-      if (reserve_tags_locked(kImportTags)) {
-        Status status = Status::kOk;
-        BoundaryTag* segment = insert_span_locked(range, status);
-        if (segment == nullptr) return 0;
-        const Place place = place_in_segment(request, segment);
-        if (place.segment != nullptr) return carve_locked(place, request);
-        remove_span_locked(segment->prev);
-        return 0;
-      }
-    }
-    if (!boundary_tags_refill()) break;
-  }
-  return 0;
+  return segment == nullptr ? Place{} : Place{segment, segment->start, request.size};
 }
 
 // ---- free ------------------------------------------------------------------------------------------------------------
@@ -224,9 +93,7 @@ Status Arena::free_slab(std::uintptr_t start, std::size_t size) noexcept {
 }
 
 Status Arena::free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept {
-  if (owner == SegmentOwner::kUser && trace_state_.load(std::memory_order_relaxed) != 0 && size_of(start) == size) {
-    forget(start);
-  }
+  if (owner == SegmentOwner::kUser && traced()) forget(start, size);
   SpanRange range;
   {
     const LockGuard guard(lock_);
@@ -255,10 +122,21 @@ Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::s
   if (size <= quantum_cache_max_ || old_rounded <= quantum_cache_max_) {
     return size == old_rounded ? Status::kOk : Status::kNoMemory;
   }
+  const Status status = resize_segment(start, old_rounded, size);
+  if (status == Status::kOk && traced()) {
+    const hal::InterruptGuard masked;
+    // acquire: as in record().
+    const std::uint32_t word = trace_state_.load(std::memory_order_acquire);
+    if ((word & trace_state::kWatch) != 0 && observer() != nullptr) observer()->resized(*this, start, new_size);
+  }
+  return status;
+}
+
+Status Arena::resize_segment(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept {
   for (unsigned attempt = 0; attempt < kTagAttempts; ++attempt) {
     {
       const LockGuard guard(lock_);
-      if (reserve_tags_locked(1)) return resize_locked(start, old_rounded, size);
+      if (reserve_tags_locked(1)) return resize_locked(start, old_size, size);
     }
     if (!boundary_tags_refill()) break;
   }
@@ -320,8 +198,13 @@ void Arena::record(std::uintptr_t start, std::size_t requested, const CallSite* 
   if (prepared.ready) books->release(prepared);
 }
 
-/// Removes the record of a segment that is about to be freed.
-void Arena::forget(std::uintptr_t start) noexcept {
+/// Removes the record of a segment that is about to be freed, unless the free will be refused.
+void Arena::forget(std::uintptr_t start, std::size_t size) noexcept {
+  {
+    const LockGuard guard(lock_);
+    const BoundaryTag* tag = allocated_.find(start);
+    if (tag == nullptr || tag->owner != SegmentOwner::kUser || tag->size != size) return;
+  }
   const hal::InterruptGuard masked;
   // acquire: as in record().
   if ((trace_state_.load(std::memory_order_acquire) & trace_state::kWatch) != 0 && observer() != nullptr) {

@@ -3,9 +3,12 @@
 // Starts must be multiples of the quantum and congruent to the phase; both together are one congruence, by the Chinese
 // remainder theorem. The free segments that are large enough are tried in address order, by holds of the lock of
 // kConstrainedSteps candidates; between holds only an address is kept, so nothing that others do can invalidate it.
+//
+// The same search serves an importer whose request its source is to find a place for: see Arena::Grain.
 
 #include <qm/arena.hpp>
 
+#include "arena_defect.hpp"
 #include "arena_request.hpp"
 
 namespace qm {
@@ -55,6 +58,31 @@ bool Arena::Request::start_from(std::uintptr_t address, std::uintptr_t& start) c
   return distance != 0 && !__builtin_add_overflow(residue, distance, &start);
 }
 
+bool Arena::Request::crosses(std::uintptr_t start) const noexcept {
+  if (nocross == 0) return false;
+  std::uintptr_t last = start + size - 1;
+  if constexpr (kArenaDefect == ArenaDefect::kNocrossTooStrict) ++last;
+  if constexpr (kArenaDefect == ArenaDefect::kNocrossTooLax) --last;
+  if constexpr (kArenaDefect == ArenaDefect::kNocrossAtStart) --start;
+  return ((start ^ last) & ~(nocross - 1)) != 0;
+}
+
+bool Arena::Request::try_range(std::uintptr_t low, std::uintptr_t high, std::uintptr_t& from,
+                               std::uintptr_t& start) const noexcept {
+  const std::uintptr_t end = high;
+  Grain::narrow(grains, low, high);
+  std::uintptr_t limit = high < max ? high : max;
+  if constexpr (kArenaDefect == ArenaDefect::kMaxIsInclusive) limit = high <= max ? high : max + 1;
+  if (from < low) from = low;
+  start = from > min ? from : min;
+  from = end;
+  if (low == 0 || !start_from(start, start) || start > limit || limit - start < size) return false;
+  if (!crosses(start)) return true;
+  const std::uintptr_t boundary = (start | (nocross - 1)) + 1;
+  if (boundary != 0 && boundary < end) from = boundary;
+  return false;
+}
+
 std::uintptr_t Arena::allocate_constrained(std::size_t size, const Constraint& constraint, Fit fit,
                                            const CallSite* site) noexcept {
   Request request;
@@ -65,8 +93,8 @@ std::uintptr_t Arena::allocate_constrained(std::size_t size, const Constraint& c
     count_failure();
     return 0;
   }
-  const std::uintptr_t start = allocate_congruent(request);
-  if (start != 0 && trace_state_.load(std::memory_order_relaxed) != 0) record(start, size, site);
+  const std::uintptr_t start = allocate_congruent(request).start;
+  if (start != 0 && traced()) record(start, size, site);
   return start;
 }
 
@@ -78,55 +106,54 @@ std::uintptr_t Arena::allocate_slab(std::size_t size, const Constraint& constrai
     count_failure();
     return 0;
   }
-  return allocate_congruent(request);
+  return allocate_congruent(request).start;
 }
 
 Status Arena::free_constrained(std::uintptr_t start, std::size_t size) noexcept {
   return free_segment(start, round_up(size, quantum_), SegmentOwner::kUser);
 }
 
-std::uintptr_t Arena::allocate_congruent(const Request& request) noexcept {
+/// @returns what was taken: the request's own segment or, for an importer's request, the whole quanta around it.
+Arena::SpanRange Arena::allocate_congruent(const Request& request) noexcept {
   std::uintptr_t above = 0;  // where next fit goes on
   if (request.fit == Fit::kNext) {
     const LockGuard guard(lock_);
     above = next_fit_;
   }
-  std::uintptr_t start = 0;
-  if (above > request.min && search(request, above, start)) return start;
-  if (search(request, request.min, start)) return start;
+  SpanRange taken;
+  if (above > request.min) taken = search(request, above);
+  if (taken.size == 0) taken = search(request, request.min);
+  if (taken.size != 0) return taken;
   if (source_ != nullptr) return import_and_carve(request);
   count_failure();
-  return 0;
+  return taken;
 }
 
-/// Searches from address @p from upwards, and carves. @returns false if nothing fits, or no tags are to be had.
-bool Arena::search(const Request& request, std::uintptr_t from, std::uintptr_t& start) noexcept {
+/// Searches from address @p from upwards, and carves. @returns size 0 if nothing fits, or no tags are to be had.
+Arena::SpanRange Arena::search(const Request& request, std::uintptr_t from) noexcept {
   bool first = true;
   for (unsigned lacking = 0; lacking < kTagAttempts;) {
     {
       const LockGuard guard(lock_);
       if (reserve_tags_locked(request.tags())) {
         Place place;
-        bool ended = scan_locked(request, from, place);
+        const bool ended = scan_locked(request, from, place);
         if (!ended && first) place = find_roomy_locked(request);
         first = false;
-        if (place.segment != nullptr) {
-          start = carve_locked(place, request);
-          return true;
-        }
-        if (ended) return false;
+        if (place.segment != nullptr) return carve_locked(place, request);
+        if (ended) return {};
         continue;
       }
     }
-    if (!boundary_tags_refill()) return false;
+    if (!boundary_tags_refill()) return {};
     ++lacking;
   }
-  return false;
+  return {};
 }
 
 /// Looks at kConstrainedSteps candidates from @p from on, which moves up. @returns true when the search is over: @p place is
 /// set, or there is nothing more.
-bool Arena::scan_locked(const Request& request, std::uintptr_t& from, Place& place) noexcept {
+bool Arena::scan_locked(const Request& request, std::uintptr_t& from, Place& place) const noexcept {
   for (unsigned step = 0; step < kConstrainedSteps; ++step) {
     BoundaryTag* segment = free_.floor(from);
     if (segment == nullptr || segment->end() <= from || segment->size < request.size) {
@@ -139,39 +166,34 @@ bool Arena::scan_locked(const Request& request, std::uintptr_t& from, Place& pla
 }
 
 /// Tries the lowest start in @p segment at or above @p from; if it will not do, moves @p from to where the next may be.
-bool Arena::try_segment(const Request& request, BoundaryTag* segment, std::uintptr_t& from, Place& place) noexcept {
-  const std::uintptr_t limit = segment->end() < request.max ? segment->end() : request.max;
-  std::uintptr_t start = from > segment->start ? from : segment->start;
-  if (start < request.min) start = request.min;
-  from = segment->end();
-  if (!request.start_from(start, start) || start > limit || limit - start < request.size) return false;
-  if (request.crosses(start)) {
-    const std::uintptr_t boundary = (start | (request.nocross - 1)) + 1;
-    if (boundary != 0 && boundary < from) from = boundary;
-    return false;
-  }
-  place = {segment, start};
+bool Arena::try_segment(const Request& request, BoundaryTag* segment, std::uintptr_t& from, Place& place) const noexcept {
+  std::uintptr_t start = 0;
+  if (!request.try_range(segment->start, segment->end(), from, start)) return false;
+  place = {segment, start, request.size};
+  around(request, place);
   return true;
 }
 
-/// The place for the request in a segment that nothing else may be taken from. Bounded; gives up early in a segment in which
-/// the boundaries leave no room near the beginning.
-Arena::Place Arena::place_in_segment(const Request& request, BoundaryTag* segment) noexcept {
-  Place place;
-  std::uintptr_t from = segment->start;
-  for (unsigned step = 0; step < kConstrainedSteps && from < segment->end(); ++step) {
-    if (try_segment(request, segment, from, place)) break;
-  }
-  return place;
+/// Widens a place for the request itself to the quanta that have to be taken for it.
+void Arena::around(const Request& request, Place& place) const noexcept {
+  std::uintptr_t end = place.start + place.size;
+  Grain::widen(request.grains, place.start, end);
+  place.start = round_down(place.start, quantum_);
+  place.size = round_up(end, quantum_) - place.start;
 }
 
 /// A segment so large that the request fits wherever it begins. Nothing but alignment may be asked for.
 Arena::Place Arena::find_roomy_locked(const Request& request) noexcept {
   std::size_t size = 0;
   if (request.bounded() || request.nocross != 0 || request.step == 0) return {};
-  if (__builtin_add_overflow(request.size, request.step - quantum_, &size)) return {};
-  BoundaryTag* segment = sizes_.best(size);
-  return segment == nullptr ? Place{} : place_in_segment(request, segment);
+  if (__builtin_add_overflow(request.size, request.step - 1, &size)) return {};
+  if (__builtin_add_overflow(size, Grain::slack(request.grains), &size)) return {};
+  Place place;
+  if (BoundaryTag* segment = sizes_.best(size); segment != nullptr) {
+    std::uintptr_t from = segment->start;
+    if (!try_segment(request, segment, from, place)) return {};
+  }
+  return place;
 }
 
 }  // namespace qm

@@ -40,9 +40,9 @@ void Arena::count_allocated_locked(std::size_t size) noexcept {
   if (counts_.allocated > counts_.high_water) counts_.high_water = counts_.allocated;
 }
 
-std::uintptr_t Arena::carve_locked(const Place& place, const Request& request) noexcept {
+Arena::SpanRange Arena::carve_locked(const Place& place, const Request& request) noexcept {
   BoundaryTag* segment = place.segment;
-  const std::uintptr_t end = place.start + request.size;
+  const std::uintptr_t end = place.start + place.size;
   const std::uintptr_t segment_end = segment->end();
   if (segment->prev == empty_span_) empty_span_ = nullptr;  // a segment has a predecessor: its span at least
   BoundaryTag* tag = segment;
@@ -66,7 +66,7 @@ std::uintptr_t Arena::carve_locked(const Place& place, const Request& request) n
     }
   }
   tag->start = place.start;
-  tag->size = request.size;
+  tag->size = place.size;
   tag->kind = TagKind::kAllocated;
   tag->owner = request.owner;
   tag->handle = 0;
@@ -75,9 +75,9 @@ std::uintptr_t Arena::carve_locked(const Place& place, const Request& request) n
   ++counts_.segments_allocated;
   ++counts_.allocations_ever;
   slab_segments_ += request.owner == SegmentOwner::kQuantumCache;
-  count_allocated_locked(request.size);
+  count_allocated_locked(place.size);
   if (request.fit == Fit::kNext) next_fit_ = end;
-  return place.start;
+  return {place.start, place.size};
 }
 
 BoundaryTag* Arena::merge_locked(BoundaryTag* tag) noexcept {
@@ -124,7 +124,7 @@ BoundaryTag* Arena::insert_span_locked(const SpanRange& range, Status& status) n
   span->size = range.size;
   span->kind = TagKind::kSpan;
   span->imported = range.imported;
-  span->handle = range.constrained;
+  span->handle = range.around;
   // Behind the last segment of the span below, which is before the span above.
   const BoundaryTag* above = spans_.first_fit(end, 0);
   link_after_locked(span, above == nullptr ? last_ : above->prev);

@@ -378,6 +378,7 @@ bool stack_of(StackHandle handle, CallStack& stack, std::uint32_t& id) noexcept 
 }
 
 void Books::forget(Arena&, std::uintptr_t) noexcept {}
+void Books::resized(Arena&, std::uintptr_t, std::size_t) noexcept {}
 
 void Books::release_handles(std::uint32_t* handles, std::size_t count) noexcept {
   trace_arena().free(reinterpret_cast<std::uintptr_t>(handles), count * sizeof(std::uint32_t));

@@ -144,10 +144,11 @@ class Arena : public Registered {
   /// As free(), for a caller without the size. Segments served by a quantum cache are kNotFound here.
   Status free(std::uintptr_t start) noexcept;
 
-  /// Takes a segment that meets @p constraint, the lowest such (with kNext: the next above the last). Passes the quantum
-  /// caches by; free it with free_constrained().
-  /// @returns 0 only if no range in the arena would do, nor one that the source can supply; and for a constraint that cannot
-  ///          be met or is malformed.
+  /// Takes a segment that meets @p constraint: the lowest such (with kNext: the next above the last), or one of a segment with
+  /// room to spare where the first 16 candidates will not do. Passes the quantum caches by; free it with free_constrained().
+  /// @returns 0 only if no range in the arena would do, nor one that the source can supply, and its source, as far as they
+  ///          have no import function of their own, which knows sizes only; and for a constraint that cannot be met or is
+  ///          malformed.
   /// Complexity: O(free segments large enough), in lock holds of 16 candidates each.
   [[nodiscard]] std::uintptr_t allocate_constrained(std::size_t size, const Constraint& constraint,
                                                     Fit fit = Fit::kInstant, const CallSite* site = nullptr) noexcept;
@@ -175,7 +176,7 @@ class Arena : public Registered {
   [[nodiscard]] Arena* source() const noexcept { return source_ == this ? nullptr : source_; }
   [[nodiscard]] std::size_t quantum_cache_max() const noexcept { return quantum_cache_max_; }
   [[nodiscard]] void* context() const noexcept { return context_; }
-  /// The state word (namespace trace_state) of the arena and its quantum caches.
+  /// The state word (namespace trace_state) of the segments; quantum caches have their own, as caches.
   [[nodiscard]] std::atomic<std::uint32_t>& trace_state() noexcept { return trace_state_; }
   /// Checks A1 to A3, A6, the indexes and the counts. Context: tests and the console; holds the lock for O(segments).
   [[nodiscard]] bool validate() noexcept;
@@ -196,22 +197,25 @@ class Arena : public Registered {
   friend class ArenaWalk;
   friend void boundary_tags_set_root(Arena&) noexcept;
   friend bool boundary_tags_refill() noexcept;
+  struct Grain;
   struct Request;
   struct Place;
   struct SpanRange {
     std::uintptr_t start = 0;
     std::size_t size = 0;
     bool imported = false;
-    bool constrained = false;  ///< by allocate_constrained() of the source
+    bool around = false;  ///< the source's allocate_congruent() chose it around a place for a request
   };
 
   std::uintptr_t allocate_segment(const Request& request) noexcept;
   std::uintptr_t allocate_slow(const Request& request) noexcept;
-  std::uintptr_t allocate_congruent(const Request& request) noexcept;
+  SpanRange allocate_congruent(const Request& request) noexcept;
   Status free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept;
+  Status resize_segment(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
   Status resize_locked(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
+  [[nodiscard]] bool traced() const noexcept { return trace_state_.load(std::memory_order_relaxed) != 0; }
   void record(std::uintptr_t start, std::size_t requested, const CallSite* site) noexcept;
-  void forget(std::uintptr_t start) noexcept;
+  void forget(std::uintptr_t start, std::size_t size) noexcept;
 
   [[nodiscard]] bool reserve_tags_locked(unsigned count) noexcept;
   [[nodiscard]] BoundaryTag* take_spare_locked() noexcept;
@@ -221,21 +225,24 @@ class Arena : public Registered {
   [[nodiscard]] Place find_locked(const Request& request) noexcept;
   [[nodiscard]] Place find_next_locked(const Request& request) noexcept;
   [[nodiscard]] Place find_roomy_locked(const Request& request) noexcept;
-  [[nodiscard]] bool search(const Request& request, std::uintptr_t from, std::uintptr_t& start) noexcept;
-  [[nodiscard]] bool scan_locked(const Request& request, std::uintptr_t& from, Place& place) noexcept;
-  [[nodiscard]] static bool try_segment(const Request& request, BoundaryTag* segment, std::uintptr_t& from,
-                                        Place& place) noexcept;
-  [[nodiscard]] static Place place_in_segment(const Request& request, BoundaryTag* segment) noexcept;
+  [[nodiscard]] SpanRange search(const Request& request, std::uintptr_t from) noexcept;
+  [[nodiscard]] bool scan_locked(const Request& request, std::uintptr_t& from, Place& place) const noexcept;
+  [[nodiscard]] bool try_segment(const Request& request, BoundaryTag* segment, std::uintptr_t& from,
+                                 Place& place) const noexcept;
+  void around(const Request& request, Place& place) const noexcept;
 
   [[nodiscard]] std::size_t import_size(const Request& request, unsigned padding) const noexcept;
-  [[nodiscard]] SpanRange import_span(const Request& request, std::size_t size) noexcept;
-  [[nodiscard]] SpanRange import_exactly(const Request& request) noexcept;
-  [[nodiscard]] std::uintptr_t import_and_carve(const Request& request) noexcept;
-  [[nodiscard]] std::uintptr_t import_once(const Request& request) noexcept;
-  [[nodiscard]] std::uintptr_t carve_from_import(const Request& request, const SpanRange& range) noexcept;
+  [[nodiscard]] SpanRange import_and_carve(const Request& request) noexcept;
+  [[nodiscard]] SpanRange import_once(const Request& request) noexcept;
+  [[nodiscard]] SpanRange import_padded(const Request& request) noexcept;
+  [[nodiscard]] SpanRange import_span(Fit fit, std::size_t size) noexcept;
+  [[nodiscard]] SpanRange import_around(const Request& request) noexcept;
+  [[nodiscard]] SpanRange carve_from_import(const Request& request, const SpanRange& range) noexcept;
+  [[nodiscard]] bool place_in_range(const Request& request, const SpanRange& range, Place& place) const noexcept;
+  [[nodiscard]] SpanRange enter_and_carve(const Request& request, const SpanRange& range, Place place) noexcept;
   void release_span(const SpanRange& range) noexcept;
 
-  std::uintptr_t carve_locked(const Place& place, const Request& request) noexcept;
+  SpanRange carve_locked(const Place& place, const Request& request) noexcept;
   BoundaryTag* merge_locked(BoundaryTag* tag) noexcept;
   BoundaryTag* insert_span_locked(const SpanRange& range, Status& status) noexcept;
   SpanRange remove_span_locked(BoundaryTag* span) noexcept;

@@ -67,6 +67,8 @@ class Observer {
   /// Context: interrupts masked.
   virtual void forget(Cache& cache, void* object) noexcept = 0;
   virtual void forget(Arena& arena, std::uintptr_t start) noexcept = 0;
+  /// The segment at @p start has grown or shrunk where it stands, to @p requested bytes: its record stays. Context: as forget().
+  virtual void resized(Arena& arena, std::uintptr_t start, std::size_t requested) noexcept = 0;
 
   // For reports of misuse (misuse.hpp). An observer without stacks answers 0.
 

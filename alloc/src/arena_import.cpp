@@ -1,0 +1,162 @@
+// Arena: spans from the source, and back to it.
+//
+//     import_and_carve()       twice at most: the second time after the empty span went back
+//       import_once()
+//         import_span()          a size, where any span of it will do
+//         import_around()        else: the source looks for a place for the request and hands out the span around it
+//         import_padded()        an import function knows sizes only: more than is asked for, so that it fits anywhere
+//         carve_from_import()    enter the span and take the request from it, in one hold of the lock
+//
+// The source is asked a fixed number of times, then the allocation fails. No lock is held while it is (A5).
+
+#include <qm/arena.hpp>
+
+#include <qm/observer.hpp>
+
+#include "arena_request.hpp"
+
+namespace qm {
+namespace {
+
+std::size_t greatest_common_divisor(std::size_t a, std::size_t b) noexcept {
+  while (b != 0) {
+    const std::size_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+}  // namespace
+
+/// How much to import so that the request fits wherever the span begins. 0: more than a word.
+/// @param[in] padding 0: at multiples of the source's quantum; 1: anywhere; 2: also between two boundaries that must not be
+///                    crossed, if the quantum is a power of two; 3: whatever the quantum.
+std::size_t Arena::import_size(const Request& request, unsigned padding) const noexcept {
+  if (request.step == 0) return 0;
+  const std::size_t grain = padding == 0 ? greatest_common_divisor(request.step, source_->quantum_) : 1;
+  std::size_t slack = request.step - grain;
+  if (padding == 3) {
+    // Starts and boundaries together repeat after their least common multiple.
+    const std::size_t apart = request.step / greatest_common_divisor(request.step, request.nocross);
+    if (__builtin_mul_overflow(apart, request.nocross, &slack)) return 0;
+  }
+  std::size_t size = 0;
+  if (__builtin_add_overflow(request.size, slack, &size)) return 0;
+  if (padding == 2 && __builtin_mul_overflow(size, std::size_t{2}, &size)) return 0;
+  const Grain own{quantum_, request.grains};
+  if (request.grains != nullptr && __builtin_add_overflow(size, Grain::slack(&own), &size)) return 0;
+  return round_up(size, source_->quantum_);
+}
+
+Arena::SpanRange Arena::import_and_carve(const Request& request) noexcept {
+  SpanRange taken = import_once(request);
+  // The empty span that waits here may be what the source lacks.
+  if (taken.size == 0 && reap() != 0) taken = import_once(request);
+  if (taken.size == 0) count_failure();
+  return taken;
+}
+
+Arena::SpanRange Arena::import_once(const Request& request) noexcept {
+  const bool anywhere = !request.constrained && source_->quantum_ % quantum_ == 0;
+  const Fit fit = request.fit == Fit::kNext ? Fit::kInstant : request.fit;  // the order is this arena's affair
+  const std::size_t least = import_size(request, 0);
+  const std::size_t wanted = round_up(minimum_import_, source_->quantum_);
+  if (wanted > least && least != 0 && (import_ != nullptr || !request.constrained)) {
+    if (const SpanRange taken = carve_from_import(request, import_span(fit, wanted)); taken.size != 0) return taken;
+  }
+  if (import_ != nullptr) return import_padded(request);
+  return carve_from_import(request, anywhere ? import_span(fit, least) : import_around(request));
+}
+
+Arena::SpanRange Arena::import_padded(const Request& request) noexcept {
+  const Fit fit = request.fit == Fit::kNext ? Fit::kInstant : request.fit;
+  const unsigned paddings = request.nocross != 0 ? 4 : 2;
+  std::size_t tried = 0;
+  for (unsigned padding = 0; padding < paddings; ++padding) {
+    const std::size_t size = import_size(request, padding);
+    if (size <= tried) continue;  // more than a word, or no more than has failed
+    tried = size;
+    const SpanRange range = import_span(fit, size);
+    if (range.start == 0) break;
+    if (const SpanRange taken = carve_from_import(request, range); taken.size != 0) return taken;
+  }
+  return {};
+}
+
+Arena::SpanRange Arena::import_span(Fit fit, std::size_t size) noexcept {
+  SpanRange range{0, size, import_ == nullptr || release_ != nullptr, false};
+  range.start = import_ != nullptr ? import_(*source_, size, fit) : source_->allocate(size, fit);
+  return range;
+}
+
+/// Asks the source for what lies around a place for the request: nothing is imported in excess, and no place that there is
+/// goes unseen.
+Arena::SpanRange Arena::import_around(const Request& request) noexcept {
+  const Grain grain{quantum_, request.grains};
+  Request outer = request;
+  outer.fit = Fit::kInstant;
+  outer.owner = SegmentOwner::kUser;
+  outer.site = nullptr;
+  outer.constrained = true;
+  outer.grains = &grain;
+  SpanRange range = source_->allocate_congruent(outer);
+  if (range.size != 0 && source_->traced()) source_->record(range.start, range.size, nullptr);
+  range.imported = range.around = true;
+  return range;
+}
+
+/// Enters the span and takes the request from it in one hold of the lock, so that nobody else can. @returns size 0, and the
+/// span is back at its source, if it cannot be entered or the request does not fit in it.
+Arena::SpanRange Arena::carve_from_import(const Request& request, const SpanRange& range) noexcept {
+  if (range.start == 0) return {};
+  Place place;
+  if (place_in_range(request, range, place)) {
+    if (const SpanRange taken = enter_and_carve(request, range, place); taken.size != 0) return taken;
+  }
+  if (range.imported) release_span(range);
+  return {};
+}
+
+/// The place for the request in a span that nobody else knows yet.
+bool Arena::place_in_range(const Request& request, const SpanRange& range, Place& place) const noexcept {
+  std::uintptr_t end = 0;
+  if (__builtin_add_overflow(range.start, range.size, &end)) return false;
+  const std::uintptr_t low = round_up(range.start, quantum_);
+  const std::uintptr_t high = round_down(end, quantum_);
+  if (low == 0) return false;
+  for (std::uintptr_t from = low; from < high;) {
+    if (!request.try_range(low, high, from, place.start)) continue;
+    place.size = request.size;
+    around(request, place);
+    return true;
+  }
+  return false;
+}
+
+Arena::SpanRange Arena::enter_and_carve(const Request& request, const SpanRange& range, Place place) noexcept {
+  for (unsigned attempt = 0; attempt < kTagAttempts; ++attempt) {
+    {
+      const LockGuard guard(lock_);
+      if (reserve_tags_locked(kImportTags)) {
+        Status status = Status::kOk;
+        place.segment = insert_span_locked(range, status);
+        return place.segment != nullptr ? carve_locked(place, request) : SpanRange{};
+      }
+    }
+    if (!boundary_tags_refill()) break;
+  }
+  return {};
+}
+
+void Arena::release_span(const SpanRange& range) noexcept {
+  if (release_ != nullptr) {
+    release_(*source_, range.start, range.size);
+  } else if (range.around) {
+    source_->free_constrained(range.start, range.size);
+  } else {
+    source_->free(range.start, range.size);
+  }
+}
+
+}  // namespace qm
