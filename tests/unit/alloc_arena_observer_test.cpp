@@ -35,6 +35,12 @@ class Page final : public Observer {
     forgotten += handle != nullptr;
     last_forgotten = handle != nullptr ? *handle : 0;
   }
+  void resized(Arena& arena, std::uintptr_t start, std::size_t requested) noexcept override {
+    const std::uint32_t* handle = arena.handle(start);
+    ++resizes;
+    last_resized = handle != nullptr ? *handle : 0;
+    last_size = requested;
+  }
   void release_handles(std::uint32_t*, std::size_t) noexcept override {}
   void created(Cache&) noexcept override {}
   void destroyed(Cache&) noexcept override {}
@@ -46,6 +52,9 @@ class Page final : public Observer {
   std::uint32_t recorded = 0;
   std::uint32_t forgotten = 0;
   std::uint32_t last_forgotten = 0;
+  std::uint32_t resizes = 0;
+  std::uint32_t last_resized = 0;
+  std::size_t last_size = 0;
   std::uint32_t arenas_destroyed = 0;
 
  private:
@@ -123,6 +132,66 @@ TEST_F(ArenaObserver, watching_forgets_and_records_no_more) {
   EXPECT_EQ(arena_.free(young, 16), Status::kOk);
   EXPECT_EQ(arena_.free(old, 16), Status::kOk);
   EXPECT_EQ(page_.last_forgotten, 1U);
+}
+
+TEST_F(ArenaObserver, a_resize_in_place_keeps_the_record_and_tells_the_new_size) {
+  make(16, 16, 1024);
+  const std::uintptr_t before = arena_.allocate(16);
+  EXPECT_EQ(arena_.resize_in_place(before, 16, 40), Status::kOk);
+  EXPECT_EQ(page_.resizes, 0U);  // off
+  set_state(trace_state::kRecord | trace_state::kWatch);
+  const std::uintptr_t start = arena_.allocate(32);
+  const std::uintptr_t wall = arena_.allocate_constrained(16, {.min = start + 96});
+  const std::uint32_t number = *arena_.handle(start);
+  EXPECT_EQ(arena_.resize_in_place(start, 32, 90), Status::kOk);
+  EXPECT_EQ(page_.last_resized, number);
+  EXPECT_EQ(page_.last_size, 90U);
+  EXPECT_EQ(arena_.resize_in_place(start, 90, 20), Status::kOk);
+  EXPECT_EQ(page_.last_size, 20U);
+  EXPECT_EQ(page_.resizes, 2U);
+  // What is refused is not told.
+  EXPECT_EQ(arena_.resize_in_place(start, 20, 112), Status::kNoMemory);
+  EXPECT_EQ(arena_.resize_in_place(start, 90, 20), Status::kMismatch);
+  EXPECT_EQ(arena_.resize_in_place(start + 16, 16, 32), Status::kNotFound);
+  EXPECT_EQ(arena_.resize_in_place(start, 20, 0), Status::kInvalid);
+  EXPECT_EQ(page_.resizes, 2U);
+  // The handle is in the tag of the segment that stays.
+  EXPECT_EQ(*arena_.handle(start), number);
+  EXPECT_EQ(arena_.free(start, 20), Status::kOk);
+  EXPECT_EQ(page_.last_forgotten, number);
+  EXPECT_EQ(arena_.free(wall), Status::kOk);
+  EXPECT_EQ(arena_.free(before), Status::kOk);
+}
+
+TEST_F(ArenaObserver, a_new_segment_does_not_inherit_the_handle_of_an_old_one) {
+  make(16, 16, 32);
+  set_state(trace_state::kRecord | trace_state::kWatch);
+  const std::uintptr_t first = arena_.allocate(16);
+  const std::uintptr_t second = arena_.allocate(16);
+  EXPECT_EQ(arena_.free(first, 16), Status::kOk);
+  EXPECT_EQ(arena_.free(second, 16), Status::kOk);
+  set_state(0);
+  const std::uintptr_t whole = arena_.allocate(32);
+  EXPECT_EQ(*arena_.handle(whole), 0U);
+  EXPECT_EQ(arena_.free(whole, 32), Status::kOk);
+}
+
+TEST_F(ArenaObserver, sees_the_spans_that_an_importer_takes_and_gives_back) {
+  make(64, 64, 1024);
+  set_state(trace_state::kRecord | trace_state::kWatch);
+  Arena importer;
+  ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 16, .source = &arena_}), Status::kOk);
+  const std::uintptr_t plain = importer.allocate(16);
+  EXPECT_EQ(page_.recorded, 1U);
+  EXPECT_EQ(page_.last.requested, 64U);
+  const std::uintptr_t constrained = importer.allocate_constrained(64, {.align = 64, .min = 256});
+  EXPECT_EQ(page_.recorded, 2U);
+  EXPECT_EQ(importer.free(plain, 16), Status::kOk);
+  EXPECT_EQ(importer.free_constrained(constrained, 64), Status::kOk);
+  importer.reap();
+  EXPECT_EQ(page_.forgotten, 2U);
+  EXPECT_EQ(importer.destroy(), Status::kOk);
+  page_.arenas_destroyed = 0;  // the importer's
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
-// Arenas against a slow, obviously correct model: one cell an integer.
+// Arenas against a slow, obviously correct model: one cell an integer. An arena with several spans, and above it one of another
+// quantum that imports from it, do random things; every answer is compared with what the cells say, and after every step both
+// arenas validate themselves.
 
 #include <gtest/gtest.h>
 
@@ -6,285 +8,376 @@
 #include <cstdint>
 
 #include <qm/arena.hpp>
+#include <qm/bits.hpp>
 #include <qm/test/seed.hpp>
 
+#include "arena_model.hpp"
 #include "support/arena_fixture.hpp"
 
 namespace qm {
 namespace {
 
-constexpr std::size_t kUnits = 320;       // integers of the model: 0 to kUnits - 1
-constexpr std::size_t kAllocations = 96;  // most at a time
+using test::ArenaMap;
 
-/// What every integer is: outside all spans, free, or part of allocation n.
-class Model {
- public:
-  static constexpr std::int16_t kOutside = -1;
-  static constexpr std::int16_t kFree = -2;
+constexpr std::size_t kMostHeld = 64;
+constexpr std::size_t kMostSpans = 64;
 
-  void add(std::uintptr_t start, std::size_t size, std::size_t quantum) {
-    // Value 0 is none of ours; a span tiles from its first multiple of the quantum.
-    for (std::uintptr_t i = start; i < start + size; ++i) cells_[i] = kFree;
-    quantum_ = quantum;
-    edges_[start] = true;
-    edges_[start + size] = true;
-  }
-  [[nodiscard]] bool overlaps(std::uintptr_t start, std::size_t size) const {
-    for (std::uintptr_t i = start; i < start + size; ++i) {
-      if (cells_[i] != kOutside) return true;
-    }
-    return false;
-  }
-  /// Whether [start, start + size) is free and inside one span.
-  [[nodiscard]] bool is_free(std::uintptr_t start, std::size_t size) const {
-    if (start == 0 || start + size > kUnits || start + size < start) return false;
-    for (std::uintptr_t i = start; i < start + size; ++i) {
-      if (cells_[i] != kFree || (i != start && edges_[i])) return false;
-    }
-    return true;
-  }
-  [[nodiscard]] static bool meets(std::uintptr_t start, std::size_t size, const Constraint& c) {
-    if (c.align > 1 && start % c.align != c.phase) return false;
-    if (c.nocross != 0 && start / c.nocross != (start + size - 1) / c.nocross) return false;
-    return start >= c.min && (c.max == 0 || start + size <= c.max);
-  }
-  /// The lowest start that will do, 0 if there is none.
-  [[nodiscard]] std::uintptr_t lowest(std::size_t size, const Constraint& c) const {
-    for (std::uintptr_t start = quantum_; start < kUnits; start += quantum_) {
-      if (meets(start, size, c) && is_free(start, size)) return start;
-    }
-    return 0;
-  }
-  /// The size of the free segment around @p start.
-  [[nodiscard]] std::size_t segment_at(std::uintptr_t start) const {
-    std::uintptr_t low = start;
-    while (low > 0 && !edges_[low] && cells_[low - 1] == kFree) --low;
-    std::uintptr_t high = start + 1;
-    while (high < kUnits && !edges_[high] && cells_[high] == kFree) ++high;
-    return high - low;
-  }
-  /// The size of the smallest free segment that holds @p size, 0 if none does.
-  [[nodiscard]] std::size_t smallest(std::size_t size) const {
-    std::size_t best = 0;
-    for (std::uintptr_t i = 0; i < kUnits; ++i) {
-      if (cells_[i] != kFree || (i > 0 && !edges_[i] && cells_[i - 1] == kFree)) continue;
-      const std::size_t segment = segment_at(i);
-      if (segment >= size && (best == 0 || segment < best)) best = segment;
-    }
-    return best;
-  }
-  void fill(std::uintptr_t start, std::size_t size, std::int16_t value) {
-    for (std::uintptr_t i = start; i < start + size; ++i) cells_[i] = value;
-  }
-  [[nodiscard]] std::size_t count_free() const {
-    std::size_t count = 0;
-    for (const std::int16_t cell : cells_) count += cell == kFree;
-    return count;
-  }
-  [[nodiscard]] std::size_t largest() const {
-    std::size_t largest = 0;
-    for (std::uintptr_t i = 0; i < kUnits; ++i) {
-      if (cells_[i] == kFree && segment_at(i) > largest) largest = segment_at(i);
-    }
-    return largest;
-  }
-  void clear() {
-    for (std::int16_t& cell : cells_) cell = kOutside;
-    for (bool& edge : edges_) edge = false;
-  }
-  [[nodiscard]] bool has_edge(std::uintptr_t at) const { return edges_[at]; }
+struct Held {
+  std::uintptr_t start;
+  std::size_t size;  // asked for
+  bool constrained;
+};
 
- private:
-  std::size_t quantum_ = 1;
-  std::int16_t cells_[kUnits];
-  bool edges_[kUnits + 1];
+/// One arena, what the test holds of it, and its cells.
+struct Side {
+  Arena* arena = nullptr;
+  std::size_t quantum = 1;
+  std::uintptr_t next_fit = 0;
+  std::size_t count = 0;
+  Held held[kMostHeld] = {};
+  ArenaMap map;
+
+  [[nodiscard]] std::size_t rounded(std::size_t size) const { return (size + quantum - 1) / quantum * quantum; }
+};
+
+struct Span {
+  std::uintptr_t start;
+  std::size_t size;
 };
 
 class ArenaRandom : public test::ArenaTest {
  protected:
-  struct Held {
-    std::uintptr_t start;
-    std::size_t size;  // asked for
-    bool constrained;
-  };
+  // ---- the model -----------------------------------------------------------------------------------------------------
 
-  void begin(std::size_t quantum) {
-    quantum_ = quantum;
-    count_ = 0;
-    model_.clear();
-    make(quantum);
+  void begin(test::Random& random, std::size_t source_quantum) {
+    source_.arena = &arena_;
+    upper_.arena = &importer_;
+    source_.quantum = source_quantum;
+    source_.count = source_.next_fit = range_count_ = 0;
+    make(source_quantum);
+    for (unsigned i = 0; i < 4; ++i) add(random);
+    begin_importer(random);
+  }
+  void begin_importer(test::Random& random) {
+    const std::size_t quantum = random_quantum(random);
+    const std::size_t minimum_import = random.chance(50) ? random.below(40) : 0;
+    upper_.quantum = quantum;
+    upper_.count = upper_.next_fit = span_count_ = 0;
+    span_changes_ = 0;
+    ASSERT_EQ(importer_.initialize(
+                  {.name = "importer", .quantum = quantum, .source = &arena_, .minimum_import = minimum_import}),
+              Status::kOk);
+    settle();
   }
   void end() {
-    while (count_ != 0) release(count_ - 1);
-    EXPECT_TRUE(arena_.validate());
-    EXPECT_EQ(arena_.destroy(), Status::kOk);
+    while (upper_.count != 0) release(upper_, upper_.count - 1);
+    while (source_.count != 0) release(source_, source_.count - 1);
+    ASSERT_EQ(importer_.destroy(), Status::kOk);
+    ASSERT_TRUE(arena_.validate());
+    ASSERT_EQ(arena_.stats().allocated, 0U);
+    ASSERT_EQ(arena_.destroy(), Status::kOk);
+    ASSERT_EQ(tags_in_pool(), boundary_tags_stats().total);
   }
-  [[nodiscard]] std::size_t rounded(std::size_t size) const { return (size + quantum_ - 1) / quantum_ * quantum_; }
+
+  /// Makes both maps from what is held and which spans there are.
+  void settle() {
+    source_.map.clear();
+    for (std::size_t i = 0; i < range_count_; ++i) source_.map.add_span(ranges_[i].start, ranges_[i].start + ranges_[i].size);
+    upper_.map.clear();
+    for (std::size_t i = 0; i < span_count_; ++i) {
+      source_.map.set(spans_[i].start, spans_[i].size, false);
+      upper_.map.add_span(upper_.rounded(spans_[i].start), inner_end(spans_[i]));
+    }
+    for (Side* side : {&source_, &upper_}) {
+      for (std::size_t i = 0; i < side->count; ++i) {
+        side->map.set(side->held[i].start, side->rounded(side->held[i].size), false);
+      }
+      side->map.settle();
+    }
+  }
+  [[nodiscard]] std::uintptr_t inner_end(const Span& span) const {
+    const std::uintptr_t end = span.start + span.size;
+    return end - end % upper_.quantum;
+  }
+  [[nodiscard]] bool is_empty(const Span& span) const {
+    const std::uintptr_t start = upper_.rounded(span.start);
+    return upper_.map.is_free(start, inner_end(span) - start);
+  }
+
+  /// Reads the importer's spans: each must have been free in the source.
+  void read_spans() {
+    span_count_ = 0;
+    settle();
+    ArenaWalk walk(importer_);
+    Segment segment;
+    while (walk.next(segment)) {
+      if (segment.kind != TagKind::kSpan) continue;
+      ASSERT_TRUE(segment.imported);
+      ASSERT_TRUE(source_.map.is_free(segment.start, segment.size)) << segment.start << '+' << segment.size;
+      ASSERT_EQ(segment.start % source_.quantum, 0U);
+      ASSERT_EQ(segment.size % source_.quantum, 0U);
+      ASSERT_LT(span_count_, kMostSpans);
+      spans_[span_count_++] = {segment.start, segment.size};
+      source_.map.set(segment.start, segment.size, false);
+      source_.map.settle();
+    }
+  }
+
+  /// Whether the importer must find a place: in its spans, or in the source once the span that waits empty is back.
+  [[nodiscard]] bool possible_above(std::size_t size, const Constraint& c) {
+    if (test::lowest_start(upper_.map, upper_.quantum, size, c) != 0) return true;
+    const std::size_t quanta[] = {upper_.quantum, source_.quantum};
+    if (test::possible_through(source_.map, quanta, 2, size, c)) return true;
+    if (importer_.stats().idle == 0) return false;
+    ArenaMap after = source_.map;
+    for (std::size_t i = 0; i < span_count_; ++i) {
+      if (is_empty(spans_[i])) after.set(spans_[i].start, spans_[i].size, true);
+    }
+    after.settle();
+    return test::possible_through(after, quanta, 2, size, c);
+  }
+
+  // ---- steps ---------------------------------------------------------------------------------------------------------
 
   void add(test::Random& random) {
-    std::uintptr_t start = random.below(kUnits);
-    std::size_t size = random.below(kUnits / 4);
-    if (start + size > kUnits) size = kUnits - start;
-    const std::uintptr_t low = rounded(start == 0 ? 1 : start);
-    const std::uintptr_t high = (start + size) / quantum_ * quantum_;
+    const std::uintptr_t start = random.below(ArenaMap::kUnits);
+    std::size_t size = random.below(ArenaMap::kUnits / 3);
+    if (start + size > ArenaMap::kUnits) size = ArenaMap::kUnits - start;
+    const std::uintptr_t low = source_.rounded(start == 0 ? 1 : start);
+    const std::uintptr_t end = start + size;
+    const std::uintptr_t high = end - end % source_.quantum;
+    bool overlaps = false;
+    for (std::size_t i = 0; i < range_count_; ++i) {
+      overlaps |= low < ranges_[i].start + ranges_[i].size && ranges_[i].start < high;
+    }
     const Status status = arena_.add(start, size);
     if (low >= high) {
-      EXPECT_EQ(status, Status::kInvalid);
-    } else if (model_.overlaps(low, high - low)) {
-      EXPECT_EQ(status, Status::kOverlap);
+      ASSERT_EQ(status, Status::kInvalid);
+    } else if (overlaps) {
+      ASSERT_EQ(status, Status::kOverlap);
     } else {
-      EXPECT_EQ(status, Status::kOk);
-      model_.add(low, high - low, quantum_);
+      ASSERT_EQ(status, Status::kOk);
+      ranges_[range_count_++] = {low, high - low};
     }
   }
 
-  void hold(std::uintptr_t start, std::size_t size, bool constrained) {
-    ASSERT_TRUE(model_.is_free(start, rounded(size))) << start << ' ' << size;
-    ASSERT_EQ(start % quantum_, 0U);
-    model_.fill(start, rounded(size), static_cast<std::int16_t>(count_));
-    held_[count_++] = {start, size, constrained};
+  void hold(Side& side, std::uintptr_t start, std::size_t size, bool constrained) {
+    ASSERT_EQ(start % side.quantum, 0U);
+    side.held[side.count++] = {start, size, constrained};
   }
 
-  void allocate(test::Random& random) {
+  void allocate(Side& side, test::Random& random) {
     const std::size_t size = 1 + random.below(random.chance(80) ? 24 : 90);
+    const std::size_t rounded = side.rounded(size);
     const auto fit = static_cast<Fit>(random.below(3));
-    const std::size_t smallest = model_.smallest(rounded(size));
-    const std::uintptr_t start = arena_.allocate(size, fit);
-    ASSERT_EQ(start != 0, smallest != 0) << size;
+    const std::size_t smallest = side.map.smallest(rounded);
+    const bool possible = smallest != 0 || (&side == &upper_ && possible_above(rounded, {}));
+    const std::uintptr_t start = side.arena->allocate(size, fit);
+    ASSERT_EQ(start != 0, possible) << "size " << size;
     if (start == 0) return;
-    if (fit == Fit::kBest) {
-      EXPECT_EQ(model_.segment_at(start), smallest);
+    if (smallest != 0) {
+      ASSERT_TRUE(side.map.is_free(start, rounded));
+      expect_fit(side, start, rounded, fit, smallest);
     }
-    hold(start, size, false);
+    if (fit == Fit::kNext) side.next_fit = start + rounded;
+    hold(side, start, size, false);
   }
 
-  void allocate_constrained(test::Random& random) {
+  /// Whether @p start is where the fit says, of all that is free inside the arena.
+  void expect_fit(const Side& side, std::uintptr_t start, std::size_t size, Fit fit, std::size_t smallest) {
+    if (fit == Fit::kNext) {
+      const std::uintptr_t above = test::lowest_start(side.map, side.quantum, size, {}, side.next_fit);
+      EXPECT_EQ(start, above != 0 ? above : test::lowest_start(side.map, side.quantum, size, {}));
+      return;
+    }
+    const std::size_t segment = side.map.segment_at(start);
+    // Instant fit: the smallest power of two that is all at least the size, and of which there is a segment.
+    const std::size_t sure = side.map.smallest(std::size_t{1} << ceil_log2(size));
+    if (fit == Fit::kBest || sure == 0) {
+      EXPECT_EQ(segment, smallest);
+    } else {
+      EXPECT_EQ(floor_log2(segment), floor_log2(sure));
+    }
+  }
+
+  void allocate_constrained(Side& side, test::Random& random) {
     const std::size_t size = 1 + random.below(24);
+    const std::size_t rounded = side.rounded(size);
     Constraint c;
     if (random.chance(60)) c.align = std::size_t{1} << random.below(7);
     if (c.align > 1 && random.chance(40)) c.phase = random.below(c.align);
     if (random.chance(40)) c.nocross = std::size_t{1} << random.below(8);
-    if (random.chance(30)) c.min = random.below(kUnits);
-    if (random.chance(30)) c.max = 1 + random.below(kUnits);
+    if (random.chance(30)) c.min = random.below(ArenaMap::kUnits);
+    if (random.chance(30)) c.max = 1 + random.below(ArenaMap::kUnits);
     const Fit fit = random.chance(25) ? Fit::kNext : Fit::kInstant;
-    const std::uintptr_t lowest = model_.lowest(rounded(size), c);
-    const std::uintptr_t start = arena_.allocate_constrained(size, c, fit);
-    ASSERT_EQ(start != 0, lowest != 0) << "size " << size << " align " << c.align << " phase " << c.phase << " nocross "
-                                       << c.nocross << " min " << c.min << " max " << c.max;
+    const std::uintptr_t lowest = test::lowest_start(side.map, side.quantum, rounded, c);
+    const bool possible = lowest != 0 || (&side == &upper_ && possible_above(rounded, c));
+    const std::uintptr_t start = side.arena->allocate_constrained(size, c, fit);
+    ASSERT_EQ(start != 0, possible) << "size " << size << " align " << c.align << " phase " << c.phase << " nocross "
+                                    << c.nocross << " min " << c.min << " max " << c.max;
     if (start == 0) return;
-    ASSERT_TRUE(Model::meets(start, rounded(size), c));
-    hold(start, size, true);
-  }
-
-  void release(std::size_t index) {
-    const Held held = held_[index];
-    const Status status = held.constrained ? arena_.free_constrained(held.start, held.size)
-                          : index % 2 == 0 ? arena_.free(held.start, held.size)
-                                           : arena_.free(held.start);
-    ASSERT_EQ(status, Status::kOk);
-    model_.fill(held.start, rounded(held.size), Model::kFree);
-    held_[index] = held_[--count_];
-    if (index < count_) {
-      model_.fill(held_[index].start, rounded(held_[index].size), static_cast<std::int16_t>(index));
+    ASSERT_TRUE(test::meets(start, rounded, c));
+    if (lowest != 0) {
+      ASSERT_TRUE(side.map.is_free(start, rounded));
+      const bool bounded = c.nocross != 0 || c.min != 0 || c.max != 0;  // else a roomy segment may be taken
+      const std::uintptr_t above =
+          fit == Fit::kNext ? test::lowest_start(side.map, side.quantum, rounded, c, side.next_fit) : 0;
+      if (bounded) {
+        ASSERT_EQ(start, above != 0 ? above : lowest);
+      }
     }
+    if (fit == Fit::kNext) side.next_fit = start + rounded;
+    hold(side, start, size, true);
   }
 
-  void resize(test::Random& random, std::size_t index) {
-    Held& held = held_[index];
-    const std::size_t before = rounded(held.size);
+  void release(Side& side, std::size_t index) {
+    const Held held = side.held[index];
+    Arena& arena = *side.arena;
+    ASSERT_EQ(held.constrained   ? arena.free_constrained(held.start, held.size)
+              : index % 2 == 0 ? arena.free(held.start, held.size)
+                               : arena.free(held.start),
+              Status::kOk);
+    side.held[index] = side.held[--side.count];
+  }
+
+  void resize(Side& side, test::Random& random, std::size_t index) {
+    Held& held = side.held[index];
+    const std::size_t before = side.rounded(held.size);
     const std::size_t size = 1 + random.below(40);
-    const std::size_t after = rounded(size);
-    const bool grows = after > before;
-    const bool can = !grows || (!model_.has_edge(held.start + before) && model_.is_free(held.start + before, after - before));
-    ASSERT_EQ(arena_.resize_in_place(held.start, held.size, size), can ? Status::kOk : Status::kNoMemory);
-    if (!can) return;
-    model_.fill(held.start, before, Model::kFree);
-    model_.fill(held.start, after, static_cast<std::int16_t>(index));
-    held.size = size;
+    const std::size_t after = side.rounded(size);
+    const std::uintptr_t end = held.start + before;
+    const bool can = after <= before || (!side.map.has_edge(end) && side.map.is_free(end, after - before));
+    ASSERT_EQ(side.arena->resize_in_place(held.start, held.size, size), can ? Status::kOk : Status::kNoMemory);
+    if (can) held.size = size;
   }
 
-  void misuse(test::Random& random) {
-    const std::uintptr_t start = random.below(kUnits);
-    const std::size_t size = random.below(40);
-    for (std::size_t i = 0; i < count_; ++i) {
-      if (held_[i].start == start) return;
+  /// Frees of what is not allocated, and with the wrong size: refused.
+  void misuse(Side& side, test::Random& random) {
+    const std::uintptr_t start = random.below(ArenaMap::kUnits);
+    for (std::size_t i = 0; i < span_count_ && &side == &source_; ++i) {
+      if (spans_[i].start == start) return;  // the importer's: it would be freed under it
     }
-    EXPECT_EQ(arena_.free(start, size), Status::kNotFound);
+    for (std::size_t i = 0; i < side.count; ++i) {
+      if (side.held[i].start != start) continue;
+      const std::size_t size = side.rounded(side.held[i].size) + side.quantum * (1 + random.below(3));
+      ASSERT_EQ(side.arena->free(start, size), Status::kMismatch);
+      return;
+    }
+    ASSERT_EQ(side.arena->free(start, random.below(40)), Status::kNotFound);
+  }
+
+  void reap() {
+    const std::size_t idle = importer_.stats().idle;
+    const std::size_t bytes = importer_.reap();
+    ASSERT_EQ(bytes == 0, idle == 0);
+    ASSERT_GE(bytes, idle);
+    ASSERT_EQ(importer_.stats().idle, 0U);
+  }
+
+  /// Destroys the importer if nothing is out, and makes another; else it is refused and nothing has changed. The source is
+  /// always refused.
+  void destroy(test::Random& random) {
+    ASSERT_EQ(arena_.destroy(), Status::kBusy);
+    if (upper_.count != 0) {
+      ASSERT_EQ(importer_.destroy(), Status::kBusy);
+      return;
+    }
+    ASSERT_EQ(importer_.destroy(), Status::kOk);
+    begin_importer(random);
   }
 
   void step(test::Random& random) {
-    const std::uint64_t dice = random.below(100);
-    if (dice < 2) return add(random);
-    if (dice < 4) return misuse(random);
-    if (dice < 34 && count_ < kAllocations) return allocate(random);
-    if (dice < 54 && count_ < kAllocations) return allocate_constrained(random);
-    if (count_ == 0) return;
-    if (dice < 64) return resize(random, random.below(count_));
-    release(random.below(count_));
+    Side& side = random.chance(35) ? source_ : upper_;
+    const std::uint64_t dice = random.below(1000);
+    if (dice < 10 && range_count_ < kMostSpans) return add(random);
+    if (dice < 30) return misuse(side, random);
+    if (dice < 40) return reap();
+    if (dice < 45) return destroy(random);
+    const std::uint64_t allocations = growing_ ? 750 : 400;
+    if (dice < allocations && side.count < kMostHeld) {
+      return random.chance(60) ? allocate(side, random) : allocate_constrained(side, random);
+    }
+    if (side.count == 0) return;
+    if (random.chance(20)) return resize(side, random, random.below(side.count));
+    release(side, random.below(side.count));
   }
 
-  std::size_t quantum_ = 1;
-  std::size_t count_ = 0;
-  Held held_[kAllocations];
-  Model model_;
+  // ---- the comparison ------------------------------------------------------------------------------------------------
+
+  /// The arena's allocated segments are exactly what is held and, below the importer, its spans.
+  void expect_segments(const Side& side) {
+    std::uint16_t sizes[ArenaMap::kUnits] = {};
+    std::size_t expected = side.count;
+    for (std::size_t i = 0; i < side.count; ++i) {
+      sizes[side.held[i].start] = static_cast<std::uint16_t>(side.rounded(side.held[i].size));
+    }
+    for (std::size_t i = 0; i < span_count_ && &side == &source_; ++i, ++expected) {
+      sizes[spans_[i].start] = static_cast<std::uint16_t>(spans_[i].size);
+    }
+    ArenaWalk walk(*side.arena);
+    Segment segment;
+    while (walk.next(segment)) {
+      if (segment.kind != TagKind::kAllocated) continue;
+      ASSERT_EQ(segment.size, sizes[segment.start]) << segment.start;
+      --expected;
+    }
+    ASSERT_EQ(expected, 0U);
+  }
+
+  void compare(std::uint64_t number) {
+    ASSERT_TRUE(arena_.validate());
+    ASSERT_TRUE(importer_.validate());
+    const ArenaStats upper = importer_.stats();
+    const std::uint64_t changes = upper.imports + upper.releases;
+    if (changes != span_changes_) {
+      read_spans();
+      span_changes_ = changes;
+    }
+    settle();
+    const ArenaStats lower = arena_.stats();
+    ASSERT_EQ(upper.free, upper_.map.count_free());
+    ASSERT_EQ(upper.largest_free, upper_.map.largest());
+    ASSERT_EQ(upper.segments_allocated, upper_.count);
+    ASSERT_EQ(upper.spans, span_count_);
+    ASSERT_EQ(lower.free, source_.map.count_free());
+    ASSERT_EQ(lower.largest_free, source_.map.largest());
+    ASSERT_EQ(lower.segments_allocated, source_.count + span_count_);
+    if (number % 8 != 0) return;
+    expect_segments(source_);
+    expect_segments(upper_);
+  }
+
+  static std::size_t random_quantum(test::Random& random) {
+    static constexpr std::size_t kQuanta[] = {1, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16};
+    return kQuanta[random.below(sizeof kQuanta / sizeof kQuanta[0])];
+  }
+
+  Arena importer_;
+  Side source_;
+  Side upper_;
+  Span ranges_[kMostSpans] = {};  // of the source
+  std::size_t range_count_ = 0;
+  Span spans_[kMostSpans] = {};   // of the importer
+  std::size_t span_count_ = 0;
+  std::uint64_t span_changes_ = 0;
+  bool growing_ = true;
 };
 
-TEST_F(ArenaRandom, agrees_with_a_model_of_one_cell_an_integer) {
-  constexpr unsigned kSteps = 10'000;
+TEST_F(ArenaRandom, an_arena_and_its_importer_agree_with_a_model_of_one_cell_an_integer) {
+  constexpr std::uint64_t kStepsOfAPair = 5'000;
   test::Random random;
-  for (const std::size_t quantum : {1, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16}) {
-    begin(quantum);
-    for (unsigned i = 0; i < kSteps && !HasFatalFailure(); ++i) {
-      step(random);
-      ASSERT_TRUE(arena_.validate()) << "step " << i << " quantum " << quantum;
-      const ArenaStats stats = arena_.stats();
-      ASSERT_EQ(stats.free, model_.count_free());
-      ASSERT_EQ(stats.segments_allocated, count_);
-      if (i % 16 == 0) {
-        ASSERT_EQ(stats.largest_free, model_.largest());
-      }
+  const std::uint64_t steps = test::steps(1'000'000);
+  for (std::uint64_t number = 0; number < steps; ++number) {
+    if (number % kStepsOfAPair == 0) {
+      if (number != 0) end();
+      begin(random, random_quantum(random));
     }
-    ASSERT_FALSE(HasFatalFailure()) << "quantum " << quantum;
-    end();
+    if (number % 64 == 0) growing_ = random.chance(50);
+    step(random);
+    if (!HasFatalFailure()) compare(number);
+    ASSERT_FALSE(HasFatalFailure()) << "step " << number << ", quanta " << source_.quantum << " and " << upper_.quantum;
   }
-}
-
-/// Every combination of a constraint's members over a small arena, at every place and size of the one free segment: a start
-/// is found exactly when one exists, and it is the lowest.
-TEST_F(ArenaRandom, every_satisfiable_constrained_request_succeeds) {
-  constexpr std::size_t kTop = 72;
-  std::size_t satisfiable = 0;
-  std::size_t asked = 0;
-  for (const std::size_t quantum : {std::size_t{1}, std::size_t{3}, std::size_t{4}}) {
-    for (std::uintptr_t low = quantum; low < 40; low += quantum == 1 ? 5 : quantum) {
-      for (std::size_t length = quantum; low + length <= kTop; length += quantum == 1 ? 7 : 2 * quantum) {
-        begin(quantum);
-        ASSERT_EQ(arena_.add(low, length), Status::kOk);
-        model_.add(low, length, quantum);
-        for (std::size_t align = 1; align <= 32; align *= 2) {
-          for (std::size_t phase = 0; phase < align; phase += align < 8 ? 1 : align / 4 - 1) {
-            for (std::size_t nocross = 1; nocross <= 64; nocross *= 2) {
-              for (const std::size_t size : {quantum, 3 * quantum, 8 * quantum}) {
-                const Constraint constraint{.align = align, .phase = phase, .nocross = nocross == 1 ? 0 : nocross};
-                const std::uintptr_t expected = model_.lowest(size, constraint);
-                const std::uintptr_t start = arena_.allocate_constrained(size, constraint);
-                ++asked;
-                satisfiable += expected != 0;
-                ASSERT_EQ(start, expected) << "quantum " << quantum << " range " << low << '+' << length << " size " << size
-                                           << " align " << align << " phase " << phase << " nocross " << nocross;
-                if (start != 0) {
-                  ASSERT_EQ(arena_.free_constrained(start, size), Status::kOk);
-                }
-              }
-            }
-          }
-        }
-        end();
-      }
-    }
-  }
-  EXPECT_GT(satisfiable, 10'000U);
-  EXPECT_GT(asked - satisfiable, 10'000U);
+  end();
 }
 
 /// Many segments: the indexes at sizes where a mistake in a trie or a tree shows.

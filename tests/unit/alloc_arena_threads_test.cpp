@@ -11,6 +11,7 @@
 #include <qm/test/seed.hpp>
 
 #include "support/arena_fixture.hpp"
+#include "support/system_fixture.hpp"
 
 namespace qm {
 namespace {
@@ -99,6 +100,58 @@ TEST_F(ArenaHarts, imports_and_releases_cross) {
   EXPECT_EQ(arena_.stats().free, 2048U);
 }
 
+TEST_F(ArenaHarts, statistics_never_tear) {
+  static Ownership ownership;
+  make(32, 32, 2048);
+  Arena importer;
+  ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 1, .source = &arena_}), Status::kOk);
+  test::on_each_hart(test::harts(), [&](unsigned hart) {
+    if (hart != 0 || test::harts() == 1) churn(importer, ownership, hart);
+    for (unsigned round = 0; hart == 0 && round < 2000; ++round) {
+      for (Arena* arena : {&importer, &arena_}) {
+        const ArenaStats stats = arena->stats();
+        EXPECT_EQ(stats.free + stats.allocated, stats.total);
+        EXPECT_LE(stats.largest_free, stats.free);
+        EXPECT_LE(stats.idle, stats.free);
+        EXPECT_EQ(stats.segments_allocated, stats.allocations_ever - stats.frees_ever);
+        EXPECT_EQ(stats.spans + stats.releases, stats.imports + (arena == &arena_ ? 1 : 0));
+        EXPECT_LE(stats.allocated, stats.high_water);
+      }
+    }
+  });
+  EXPECT_EQ(ownership.conflicts(), 0U);
+  EXPECT_EQ(importer.destroy(), Status::kOk);
+  EXPECT_EQ(arena_.stats().free, 2048U);
+}
+
+TEST_F(ArenaHarts, imports_releases_walks_and_validation_cross) {
+  static Ownership ownership;
+  make(32, 32, 2048);
+  Arena importer;
+  ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 1, .source = &arena_}), Status::kOk);
+  test::on_each_hart(test::harts(), [&](unsigned hart) {
+    if (hart != 0 || test::harts() == 1) churn(importer, ownership, hart);
+    for (unsigned round = 0; hart == 0 && round < 200; ++round) {
+      Segment segment;
+      for (Arena* arena : {&importer, &arena_}) {
+        ArenaWalk walk(*arena);
+        std::uintptr_t position = 0;
+        while (walk.next(segment)) {
+          EXPECT_GE(segment.start, segment.kind == TagKind::kSpan ? 0 : position);
+          if (segment.kind != TagKind::kSpan) position = segment.start + segment.size;
+        }
+        EXPECT_TRUE(arena->validate());
+      }
+      importer.locate(32 + round, segment);
+      importer.reap();
+    }
+  });
+  EXPECT_EQ(ownership.conflicts(), 0U);
+  EXPECT_TRUE(importer.validate());
+  EXPECT_EQ(importer.destroy(), Status::kOk);
+  EXPECT_EQ(arena_.stats().free, 2048U);
+}
+
 TEST_F(ArenaHarts, walks_and_registry_cursors_survive_churn) {
   static Ownership ownership;
   constexpr std::uintptr_t kKept = 2000;
@@ -144,6 +197,56 @@ TEST_F(ArenaHarts, creating_and_destroying_on_all_harts_leaks_nothing) {
     }
   });
   EXPECT_EQ(arena_.stats().free, 4096U);
+}
+
+/// Arenas with quantum caches over a whole allocator: what is idle is taken back by some while others use it.
+class ArenaReclaim : public test::SystemTest {
+ protected:
+  void SetUp() override { start(test::kPoolBytes, test::harts()); }
+};
+
+TEST_F(ArenaReclaim, quantum_caches_and_spans_are_reclaimed_under_those_who_use_them) {
+  constexpr unsigned kHeld = 12;
+  constexpr unsigned kRounds = 1500;
+  static Ownership ownership;
+  const std::size_t before = free_bytes() + boundary_tags_stats().pages * 4096;
+  Arena ids;
+  ASSERT_EQ(ids.initialize({.name = "ids", .start = 1, .size = Ownership::kUnits - 1, .quantum = 1}), Status::kOk);
+  Arena above;
+  ASSERT_EQ(above.initialize({.name = "above", .quantum = 1, .source = &ids, .quantum_cache_max = 4}), Status::kOk);
+  test::on_each_hart(test::harts(), [&](unsigned hart) {
+    attach_hart(hart);
+    test::Random random(test::seed() * kMaxHarts + hart);
+    std::uintptr_t starts[kHeld] = {};
+    std::size_t sizes[kHeld] = {};
+    for (unsigned round = 0; round < kRounds; ++round) {
+      const unsigned i = static_cast<unsigned>(random.below(kHeld));
+      if (starts[i] == 0) {
+        sizes[i] = random.between(1, 8);
+        starts[i] = above.allocate(sizes[i]);
+        if (starts[i] != 0) ownership.take(starts[i], sizes[i]);
+      } else {
+        ownership.give(starts[i], sizes[i]);
+        EXPECT_EQ(above.free(starts[i], sizes[i]), Status::kOk);
+        starts[i] = 0;
+      }
+      if (round % 100 == hart) reclaim();
+      if (round % 256 == hart) {
+        EXPECT_TRUE(above.validate() && ids.validate());
+      }
+    }
+    for (unsigned i = 0; i < kHeld; ++i) {
+      if (starts[i] == 0) continue;
+      ownership.give(starts[i], sizes[i]);
+      EXPECT_EQ(above.free(starts[i], sizes[i]), Status::kOk);
+    }
+    if (hart != 0) detach_hart(hart);
+  });
+  EXPECT_EQ(ownership.conflicts(), 0U);
+  EXPECT_EQ(above.destroy(), Status::kOk);
+  EXPECT_EQ(ids.stats().free, Ownership::kUnits - 1);
+  EXPECT_EQ(ids.destroy(), Status::kOk);
+  EXPECT_EQ(free_bytes() + boundary_tags_stats().pages * 4096, before);
 }
 
 }  // namespace

@@ -7,7 +7,18 @@
 
 #include <qm/test/seed.hpp>
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+inline constexpr std::uint64_t kStepShare = 50;
+#else
+inline constexpr std::uint64_t kStepShare = 1;
+#endif
+
 namespace qm::test {
+
+std::uint64_t steps(std::uint64_t wanted) noexcept {
+  const char* text = std::getenv("QM_STEPS");
+  return text == nullptr ? (wanted + kStepShare - 1) / kStepShare : std::strtoull(text, nullptr, 0);
+}
 
 std::uint64_t seed() noexcept {
   const char* text = std::getenv("QM_SEED");

@@ -6,7 +6,7 @@
 #
 # Status: the image's own (the test finisher's) where it equals --status (default 0), then 0; else 1, after the transcript's
 # last lines and its place were printed. A run that takes longer than --timeout is killed and fails. QM_SEED is passed on as
-# `seed=N`, QM_FILTER as `filter=PATTERN`. QM_QEMU names another QEMU. Nothing is read from standard input.
+# `seed=N`, QM_STEPS as `steps=N`, QM_FILTER as `filter=PATTERN`. QM_QEMU names another QEMU. Nothing is read from standard input.
 set -u
 
 harts=1 mode=plain timeout=60 expected=0 append='' transcript='' ram=128M
@@ -30,6 +30,7 @@ fi
 image=$1
 append="$append mode=$mode"
 [ -n "${QM_SEED:-}" ] && append="$append seed=$QM_SEED"
+[ -n "${QM_STEPS:-}" ] && append="$append steps=$QM_STEPS"
 [ -n "${QM_FILTER:-}" ] && append="$append filter=$QM_FILTER"
 
 case $mode in

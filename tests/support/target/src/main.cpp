@@ -1,6 +1,6 @@
 // The main of every unit test image: runs the cases, prints what they came to, ends QEMU with 0 or 1.
 //
-// Boot arguments: `seed=N` for the random tests, `filter=PATTERN` over "Suite.name".
+// Boot arguments: `seed=N` and `steps=N` for the random tests, `filter=PATTERN` over "Suite.name".
 
 #include <gtest/gtest.h>
 
@@ -28,6 +28,12 @@ std::string_view boot_argument(std::string_view name) noexcept {
   return value;
 }
 
+std::uint64_t number_argument(std::string_view name, std::uint64_t number) noexcept {
+  const std::string_view text = boot_argument(name);
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 void write(std::string_view text) { qm::firmware::console_write(text); }
 
 void write_number(std::uint64_t number) {
@@ -40,11 +46,11 @@ void write_number(std::uint64_t number) {
 
 namespace qm::test {
 
-std::uint64_t seed() noexcept {
-  const std::string_view text = boot_argument("seed");
-  std::uint64_t number = 1;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
+std::uint64_t seed() noexcept { return number_argument("seed", 1); }
+
+std::uint64_t steps(std::uint64_t wanted) noexcept {
+  constexpr std::uint64_t kStepShare = 200;
+  return number_argument("steps", (wanted + kStepShare - 1) / kStepShare);
 }
 
 }  // namespace qm::test
