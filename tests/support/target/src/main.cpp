@@ -49,7 +49,7 @@ namespace qm::test {
 std::uint64_t seed() noexcept { return number_argument("seed", 1); }
 
 std::uint64_t steps(std::uint64_t wanted) noexcept {
-  constexpr std::uint64_t kStepShare = 200;
+  constexpr std::uint64_t kStepShare = 50;
   return number_argument("steps", (wanted + kStepShare - 1) / kStepShare);
 }
 

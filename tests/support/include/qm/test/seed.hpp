@@ -10,7 +10,7 @@ namespace qm::test {
 [[nodiscard]] std::uint64_t seed() noexcept;
 
 /// How many steps a long random test takes: QM_STEPS in the environment, `steps=N` in the boot arguments on the target; else
-/// all @p wanted in an optimised host build, and a fiftieth (a two-hundredth on the target) where a step costs much more.
+/// all @p wanted in an optimised host build, and a twentieth (a fiftieth on the target) where a step costs much more.
 [[nodiscard]] std::uint64_t steps(std::uint64_t wanted) noexcept;
 
 /// A small generator (splitmix64), the same on host and target. One per hart or thread; not synchronised.
