@@ -72,7 +72,7 @@ TEST_F(ArenaQuantum, a_segment_behind_a_cache_is_not_freed_by_its_start) {
 }
 
 unsigned misuses;
-void count_misuse(Misuse, Cache&, void*) noexcept { ++misuses; }
+void count_misuse(const MisuseReport&) noexcept { ++misuses; }
 
 TEST_F(ArenaQuantum, a_constrained_segment_given_to_a_quantum_cache_is_reported_and_stays_allocated) {
   Arena ids;
