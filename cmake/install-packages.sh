@@ -3,6 +3,7 @@
 #
 #   cmake/install-packages.sh run    what ./run needs: the firmware, QEMU, the host tool
 #   cmake/install-packages.sh test   what ./test needs beyond that
+#   cmake/install-packages.sh bench  what bench/run needs beyond the first
 #
 # Status: 0 when nothing is missing (any more), 1 when something is and could not be installed; then the list says what.
 # Quiet when nothing is missing: 20 ms.
@@ -21,11 +22,16 @@ libfmt-dev               text output of the host tool
 packages_test='
 libgtest-dev             unit tests on the host
 '
+packages_bench='
+nlohmann-json3-dev            figures of benches
+picolibc-riscv64-unknown-elf  the malloc that benches on the target compare with
+'
 
 case ${1:-} in
   run) wanted=$packages_run ;;
   test) wanted=$packages_run$packages_test ;;
-  *) echo "usage: $0 run|test" >&2; exit 1 ;;
+  bench) wanted=$packages_run$packages_bench ;;
+  *) echo "usage: $0 run|test|bench" >&2; exit 1 ;;
 esac
 
 names() { printf '%s\n' "$1" | awk 'NF { print $1 }'; }

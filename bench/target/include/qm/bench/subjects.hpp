@@ -1,0 +1,76 @@
+#pragma once
+/// What is compared: the same two inlined calls for each, `allocate(size)` and `free(object)`.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <qm/cache.hpp>
+#include <qm/heap.hpp>
+
+/// picolibc's malloc (its nano malloc), renamed.
+extern "C" {
+void* picolibc_malloc(std::size_t size);
+void picolibc_free(void* block);
+void* picolibc_realloc(void* block, std::size_t size);
+}
+
+namespace qm::bench {
+
+/// A cache through its out-of-line functions, with magazines of the default size.
+struct CacheSubject {
+  static constexpr std::string_view kName = "cache";
+  explicit CacheSubject(std::size_t size) noexcept;
+  ~CacheSubject();
+  CacheSubject(const CacheSubject&) = delete;
+  CacheSubject& operator=(const CacheSubject&) = delete;
+  [[gnu::always_inline]] void* allocate(std::size_t) noexcept { return cache->allocate(); }
+  [[gnu::always_inline]] void free(void* object) noexcept { cache->free(object); }
+  Cache* cache;
+};
+
+struct HeapSubject {
+  static constexpr std::string_view kName = "heap";
+  explicit HeapSubject(std::size_t = 0) noexcept {}
+  ~HeapSubject();  ///< gives idle memory back, so that the next begins cold
+  HeapSubject(const HeapSubject&) = delete;
+  HeapSubject& operator=(const HeapSubject&) = delete;
+  [[gnu::always_inline]] void* allocate(std::size_t size) noexcept { return heap::allocate(size); }
+  [[gnu::always_inline]] void free(void* block) noexcept { heap::free(block); }
+};
+
+/// Starts picolibc's malloc anew, with nothing taken from its sbrk. Nothing of it may be in use.
+void picolibc_reset() noexcept;
+/// Most bytes it had from sbrk since picolibc_reset().
+[[nodiscard]] std::size_t picolibc_peak_bytes() noexcept;
+
+/// Begins cold: it would never give anything back to its sbrk.
+struct PicolibcSubject {
+  static constexpr std::string_view kName = "picolibc";
+  explicit PicolibcSubject(std::size_t = 0) noexcept { picolibc_reset(); }
+  [[gnu::always_inline]] void* allocate(std::size_t size) noexcept { return picolibc_malloc(size); }
+  [[gnu::always_inline]] void free(void* block) noexcept { picolibc_free(block); }
+};
+/// The floor: an intrusive list of equal objects, out of line, filled beforehand. No size, no growth, no protection.
+struct FreeListSubject {
+  static constexpr std::string_view kName = "free list";
+  explicit FreeListSubject(std::size_t size) noexcept;
+  ~FreeListSubject();
+  FreeListSubject(const FreeListSubject&) = delete;
+  FreeListSubject& operator=(const FreeListSubject&) = delete;
+  [[gnu::always_inline]] void* allocate(std::size_t) noexcept { return pop(*this); }
+  [[gnu::always_inline]] void free(void* object) noexcept { push(*this, object); }
+  [[gnu::noinline]] static void* pop(FreeListSubject& list) noexcept;
+  [[gnu::noinline]] static void push(FreeListSubject& list, void* object) noexcept;
+
+ private:
+  struct Free {
+    Free* next;
+  };
+  static constexpr std::size_t kObjects = 4096;
+  Free* first_ = nullptr;
+  std::uintptr_t memory_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace qm::bench

@@ -1,0 +1,117 @@
+/// The costs of single threads of work, beside picolibc's malloc and the floor: a hot pair, pairs in batches of 256, random
+/// replacement of 1000 live objects, mixed sizes with 1000 live, and the first 1000 objects of all.
+
+#include <array>
+
+#include <qm/bench/bench.hpp>
+#include <qm/bench/subjects.hpp>
+
+namespace qm::bench {
+namespace {
+
+constexpr std::size_t kSize = 64;
+constexpr std::size_t kLive = 1000;
+constexpr unsigned kReplacements = 100'000;
+
+std::array<void*, kLive> live;
+Distribution mallocs, frees;
+
+template <class Subject>
+Row& describe(Row& row) noexcept {
+  return row.text("allocator", Subject::kName);
+}
+
+/// The result is stored after the count was read.
+template <class Subject>
+unsigned long count_allocation(Subject& subject, std::size_t size, void*& result) {
+  void* object = nullptr;
+  const unsigned long cost = count([&] { object = subject.allocate(size); });
+  result = object;
+  return cost;
+}
+
+/// Loop included: seven instructions where the allocator needs to be told which cache.
+template <class Subject>
+void pair_hot() {
+  constexpr unsigned kPairs = 10'000;
+  Subject subject(kSize);
+  for (int i = 0; i < 2; ++i) subject.free(subject.allocate(kSize));
+  const unsigned long cost = count([&] {
+    for (unsigned left = kPairs; left != 0; --left) subject.free(subject.allocate(kSize));
+  });
+  Row row("pair, hot");
+  describe<Subject>(row).mean("pair mean", cost, kPairs);
+}
+
+template <class Subject>
+void pair_batch() {
+  constexpr std::size_t kBatch = 256;
+  constexpr unsigned kBatches = 100;
+  Subject subject(kSize);
+  const auto batch = [&] {
+    for (std::size_t i = 0; i < kBatch; ++i) live[i] = subject.allocate(kSize);
+    for (std::size_t i = 0; i < kBatch; ++i) subject.free(live[i]);
+  };
+  batch();
+  const unsigned long cost = count([&] {
+    for (unsigned left = kBatches; left != 0; --left) batch();
+  });
+  Row row("pair, batch of 256");
+  describe<Subject>(row).mean("pair mean", cost, kBatch * kBatches);
+}
+
+/// The first kLive objects, and giving them back.
+template <class Subject>
+void cold_fill() {
+  Subject subject(kSize);
+  mallocs = {};
+  frees = {};
+  for (void*& object : live) mallocs.add(count_allocation(subject, kSize, object));
+  for (void* object : live) frees.add(count([&] { subject.free(object); }));
+  Row row("cold fill of 1000");
+  describe<Subject>(row).distribution("malloc", mallocs).distribution("free", frees);
+}
+
+template <class Subject, class Size>
+void replace(std::string_view name, Size size) {
+  Subject subject(kSize);
+  Random random;
+  mallocs = {};
+  frees = {};
+  for (void*& object : live) object = subject.allocate(size(random));
+  for (unsigned left = kReplacements; left != 0; --left) {
+    void*& slot = live[random.below(kLive)];
+    void* const object = slot;
+    frees.add(count([&] { subject.free(object); }));
+    mallocs.add(count_allocation(subject, size(random), slot));
+  }
+  for (void* object : live) subject.free(object);
+  Row row(name);
+  describe<Subject>(row).distribution("malloc", mallocs).distribution("free", frees);
+}
+
+template <class Subject>
+void fixed_size() {
+  cold_fill<Subject>();
+  pair_hot<Subject>();
+  pair_batch<Subject>();
+  replace<Subject>("1000 live, 64 bytes", [](Random&) { return kSize; });
+}
+
+template <class Subject>
+void mixed_sizes() {
+  replace<Subject>("1000 live, 16 to 1024 bytes", [](Random& random) { return 16 + random.below(1009); });
+}
+
+}  // namespace
+
+void run() {
+  fixed_size<CacheSubject>();
+  fixed_size<HeapSubject>();
+  fixed_size<PicolibcSubject>();
+  fixed_size<FreeListSubject>();
+  mixed_sizes<HeapSubject>();
+  mixed_sizes<PicolibcSubject>();
+}
+
+}  // namespace qm::bench

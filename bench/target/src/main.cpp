@@ -1,0 +1,51 @@
+/// The main of every bench image.
+
+#include <array>
+
+#include <qm/bench/bench.hpp>
+#include <qm/firmware/boot.hpp>
+#include <qm/firmware/interrupt.hpp>
+#include <qm/firmware/console_io.hpp>
+#include <qm/firmware/task.hpp>
+#include <qm/hal/port.hpp>
+#include <qm/system.hpp>
+
+namespace qm::firmware {
+namespace {
+
+/// Two reads without anything between them say whether this emulator counts instructions.
+bool counter_is_exact() noexcept {
+  for (int i = 0; i < 100; ++i) {
+    if (bench::count([] {}) != 0) return false;
+  }
+  return true;
+}
+
+/// No ticks: what interrupted a measurement would be counted.
+void silence(unsigned harts) noexcept {
+  for (unsigned hart = 0; hart < harts; ++hart) set_tick_period(hart, 0);
+  sleep_until(hal::Port::ticks() + hal::Port::tick_rate() / 100);  // a tick may be under way
+}
+
+}  // namespace
+
+void early_main(const BootInfo& info) {
+  std::array<MemoryRange, 16> memory;
+  std::size_t count = 0;
+  for (const hal::MemoryRange& range : info.memory) {
+    if (count < memory.size()) memory[count++] = {range.low, range.bytes()};
+  }
+  if (initialize({memory.data(), count}, info.hart_count) != Status::kOk) panic("the allocator cannot start");
+  attach_hart(0);
+}
+
+void hart_main(unsigned hart) { attach_hart(hart); }
+
+void main(const BootInfo& info) {
+  console_write("\r\n");  // the SBI firmware's banner may not end its line
+  silence(info.hart_count);
+  if (!counter_is_exact()) panic("bench: not under icount with shift=0");
+  bench::run();
+}
+
+}  // namespace qm::firmware
