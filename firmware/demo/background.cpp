@@ -8,6 +8,7 @@
 #include <qm/firmware/task.hpp>
 #include <qm/hal/hart.hpp>
 
+#include "arenas.hpp"
 #include "caches.hpp"
 #include "random.hpp"
 
@@ -47,14 +48,23 @@ static void timer_task(void*) {
   }
 }
 
-/// Opens and closes files.
+/// Opens and closes files: each has an inode and a number, and is read through a buffer of the device's.
 static void fs_task(void*) {
+  struct File {
+    void* inode;
+    std::uintptr_t number;
+  };
   qm::demo::Random random(qm::hal::Port::hart_index() + 101);
-  std::array<void*, 24> inodes{};
+  qm::Arena& numbers = qm::demo::arenas().inode_ids;
+  std::array<File, 24> files{};
   for (;;) {
-    void*& slot = inodes[random.below(inodes.size())];
-    if (slot != nullptr) qm::demo::caches().inode->free(slot);
-    slot = qm::demo::caches().inode->allocate();
+    File& file = files[random.below(files.size())];
+    if (file.inode != nullptr) qm::demo::caches().inode->free(file.inode);
+    if (file.number != 0) numbers.free(file.number, 1);
+    file.inode = qm::demo::caches().inode->allocate();
+    file.number = numbers.allocate(1, qm::Fit::kNext);
+    void* buffer = qm::demo::caches().dma_buffer->allocate();
+    if (buffer != nullptr) qm::demo::caches().dma_buffer->free(buffer);
     qm::firmware::sleep_until(qm::hal::Port::ticks() + qm::demo::milliseconds(25));
   }
 }

@@ -1,5 +1,7 @@
 #include "caches.hpp"
 
+#include "arenas.hpp"
+
 namespace qm::demo {
 namespace {
 
@@ -23,8 +25,14 @@ bool create_caches() noexcept {
   all.timer = make("timer", 64);
   all.inode = make("inode", 256);
   all.tick_event = make("tick_event", 48);
+  CacheConfig buffers;
+  buffers.name = "dma_buffer";
+  buffers.object_size = 2048;
+  buffers.flags = cache_flags::kNoTouch;
+  buffers.source = &arenas().dma;
+  all.dma_buffer = Cache::create(buffers);
   return all.packet != nullptr && all.session != nullptr && all.exhaust != nullptr && all.stacks != nullptr &&
-         all.timer != nullptr && all.inode != nullptr && all.tick_event != nullptr;
+         all.timer != nullptr && all.inode != nullptr && all.tick_event != nullptr && all.dma_buffer != nullptr;
 }
 
 const Caches& caches() noexcept { return all; }

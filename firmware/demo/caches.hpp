@@ -26,10 +26,11 @@ struct Caches {
   // The system's own.
   Cache* timer = nullptr;
   Cache* inode = nullptr;
+  Cache* dma_buffer = nullptr;  ///< 2 KiB of the device window, never touched
   Cache* tick_event = nullptr;  ///< allocated and freed by the timer interrupt
 };
 
-/// Creates them all. @returns false if there is no memory for one.
+/// Creates them all, after create_arenas(). @returns false if there is no memory for one.
 bool create_caches() noexcept;
 [[nodiscard]] const Caches& caches() noexcept;
 

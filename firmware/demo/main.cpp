@@ -1,6 +1,8 @@
 /// The demo firmware: the allocator, its books and its console on a small but living system.
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include <qm/console/words.hpp>
 #include <qm/firmware/boot.hpp>
@@ -9,6 +11,7 @@
 #include <qm/system.hpp>
 #include <qm/trace/live_trace.hpp>
 
+#include "arenas.hpp"
 #include "background.hpp"
 #include "caches.hpp"
 #include "serial_console.hpp"
@@ -18,12 +21,14 @@
 namespace qm::firmware {
 namespace {
 
-/// Sets the allocator up over all free memory.
+/// Sets the allocator up over all free memory, the largest piece first: its own first pages come from there.
 void start_allocator(const BootInfo& info) {
-  std::array<MemoryRange, 16> memory;
+  std::array<MemoryRange, hal::MemoryMap::kMaxRanges> memory;
   std::size_t count = 0;
   for (const hal::MemoryRange& range : info.memory) {
-    if (count < memory.size()) memory[count++] = {range.low, range.bytes()};
+    memory[count] = {range.low, range.bytes()};
+    if (memory[count].size > memory[0].size) std::swap(memory[count], memory[0]);
+    ++count;
   }
   if (initialize({memory.data(), count}, info.hart_count) != Status::kOk) panic("the allocator cannot start");
   attach_hart(0);
@@ -34,7 +39,13 @@ void open_books(const BootInfo& info, const console::BootOptions& options) {
   trace::Config config;
   if (options.records != 0) config.record_bytes = options.records * trace::kBytesPerRecord;
   if (options.stack_bytes != 0) config.stack_bytes = options.stack_bytes;
-  config.object_base = info.memory.front().low & ~std::uintptr_t{0xffffff};
+  // From 0 on, where that reaches all memory, so that objects in device windows have records too.
+  std::uintptr_t low = UINTPTR_MAX, high = 0;
+  for (const hal::MemoryRange& range : info.memory) {
+    low = std::min(low, range.low);
+    high = std::max(high, range.high);
+  }
+  config.object_base = high <= trace::kRecordedBytes ? 0 : low;
   if (trace::initialize(config) != Status::kOk) panic("the books cannot be opened");
   std::string_view list = options.trace;
   while (!list.empty()) trace::trace_from_creation(console::next_item(list));
@@ -46,7 +57,7 @@ void early_main(const BootInfo& info) {
   const console::BootOptions options = console::parse_boot_options(info.bootargs);
   start_allocator(info);
   open_books(info, options);
-  if (!demo::create_caches()) panic("no memory for the demo's caches");
+  if (!demo::create_arenas() || !demo::create_caches()) panic("no memory for the demo's caches");
 }
 
 void hart_main(unsigned hart) { attach_hart(hart); }

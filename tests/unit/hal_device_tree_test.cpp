@@ -129,6 +129,39 @@ TEST(DeviceTree, gives_the_board) {
   EXPECT_EQ(board.finisher.base, 0x10'0000u);
 }
 
+TEST(DeviceTree, gathers_the_memory_of_several_nodes_and_entries) {
+  TreeBuilder tree;
+  tree.begin("").cells("#address-cells", {2}).cells("#size-cells", {2});
+  tree.begin("memory@80000000").text("device_type", "memory").cells("numa-node-id", {0})
+      .cells("reg", {0, 0x8000'0000, 0, 0x0400'0000}).end();
+  tree.begin("memory@1080000000").text("device_type", "memory").cells("numa-node-id", {1})
+      .cells("reg", {0, 0xc000'0000, 0, 0x0100'0000, 0, 0xd000'0000, 0, 0x0020'0000}).end();
+  tree.begin("memory@e0000000").text("device_type", "memory").text("status", "disabled")
+      .cells("reg", {0, 0xe000'0000, 0, 0x0100'0000}).end();
+  tree.begin("memory@f0000000").text("device_type", "memory").cells("reg", {0, 0xf000'0000, 0, 0}).end();
+  tree.begin("reserved-memory").cells("#address-cells", {2}).cells("#size-cells", {2})
+      .begin("firmware@80000000").cells("reg", {0, 0x8000'0000, 0, 0x8'0000}).end()
+      .begin("window@c0800000").cells("reg", {0, 0xc080'0000, 0, 0x1000, 0, 0xd000'0000, 0, 0x1000}).end().end();
+  tree.end();
+  const auto fdt = Fdt::open(tree.finish());
+  ASSERT_TRUE(fdt.has_value());
+  Board board;
+  ASSERT_TRUE(discover(*fdt, board));
+  ASSERT_EQ(board.memory.ranges().size(), 3u);
+  EXPECT_EQ(board.memory.bytes(), 0x0520'0000u);
+  MemoryMap free = board.memory;
+  for (const MemoryRange& range : board.reserved.ranges()) EXPECT_TRUE(free.remove(range));
+  const MemoryRange expected[] = {{0x8008'0000, 0x8400'0000},
+                                  {0xc000'0000, 0xc080'0000},
+                                  {0xd000'1000, 0xd020'0000},
+                                  {0xc080'1000, 0xc100'0000}};
+  ASSERT_EQ(free.ranges().size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(free.ranges()[i].low, expected[i].low);
+    EXPECT_EQ(free.ranges()[i].high, expected[i].high);
+  }
+}
+
 TEST(DeviceTree, lists_usable_harts_with_their_plic_context) {
   TreeBuilder tree;
   Board board;

@@ -35,10 +35,13 @@ namespace qm::trace {
 /// Bytes the books keep for each live record: the record and the handle beside the object.
 inline constexpr std::size_t kBytesPerRecord = 28;
 
+/// Range of the addresses that records can keep, where that is more than an address.
+inline constexpr std::uint64_t kRecordedBytes = std::uint64_t{1} << 35;
+
 struct Config {
   std::size_t stack_bytes = 262144;    ///< for stacks; at most 32 MiB
   std::size_t record_bytes = 1048576;  ///< for records, kBytesPerRecord each; taken in chunks of 168 as they are needed
-  std::uintptr_t object_base = 0;      ///< objects of memory lie in [object_base, object_base + 32 GiB)
+  std::uintptr_t object_base = 0;      ///< objects of memory lie in [object_base, object_base + kRecordedBytes)
   unsigned contexts = 128;             ///< distinct context labels, a power of two from 2 to 1024
   unsigned caches = 256;               ///< caches traced at once, up to 65535
 };

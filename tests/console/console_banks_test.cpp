@@ -1,0 +1,65 @@
+// A board with memory in two banks, and arenas over addresses that the processor does not touch.
+
+#include "machine.hpp"
+
+#include <regex>
+#include <string>
+
+namespace {
+
+using qm::test::Machine;
+
+/// The board `virt` with its memory in two nodes of 48 and 80 MiB.
+qm::host::QemuOptions two_banks() {
+  qm::host::QemuOptions options = qm::test::demo();
+  options.ram = "128M";
+  for (const char* word : {"-object", "memory-backend-ram,id=m0,size=48M", "-object", "memory-backend-ram,id=m1,size=80M", "-numa",
+                           "node,memdev=m0", "-numa", "node,memdev=m1"}) {
+    options.extra.emplace_back(word);
+  }
+  return options;
+}
+
+std::string run(Machine& machine, std::string_view line) {
+  const Machine::Answer answer = machine.request(line);
+  EXPECT_EQ(answer.status, qm::wire::CommandStatus::kOk) << line << "\n" << answer.text;
+  return answer.text;
+}
+
+unsigned long number_after(const std::string& text, const std::string& label) {
+  const std::size_t at = text.find(label);
+  EXPECT_NE(at, std::string::npos) << label << " in\n" << text;
+  return at == std::string::npos ? 0 : std::stoul(text.substr(at + label.size()));
+}
+
+TEST(Banks, serve_as_one_memory) {
+  Machine machine(two_banks());
+  const std::string text = run(machine, "arena_stats base");
+  EXPECT_GE(number_after(text, "Amt total segs: "), 125U << 20);
+  EXPECT_GT(number_after(text, "Largest free: "), 70U << 20) << "the larger bank";
+  EXPECT_LT(number_after(text, "Largest free: "), 81U << 20) << "nothing crosses from one bank into the other";
+  EXPECT_GE(number_after(text, ", spans "), 3U);
+  const std::string exhausted = run(machine, "workload run exhaust");
+  EXPECT_GT(number_after(exhausted, "survived, "), 120U << 20) << "both banks were used to the end";
+  EXPECT_NE(run(machine, "workload run churn 2000").find("outstanding 0"), std::string::npos);
+  EXPECT_EQ(number_after(run(machine, "workload run neutral 200"), "outstanding "), 0U);
+}
+
+TEST(Banks, addresses_of_devices_and_numbers_are_handed_out_untouched) {
+  Machine machine;
+  const std::string dma = run(machine, "arena_stats dma");
+  EXPECT_NE(dma.find("\tquantum: 64, qcache_max: 0\n\tsource: none\n"), std::string::npos) << dma;
+  EXPECT_EQ(number_after(dma, "Amt total segs: "), 16U << 20);
+  EXPECT_GE(number_after(dma, "amt alloc segs "), 4U * 4096) << "the devices' rings";
+  EXPECT_NE(dma.find("\t\tdma_buffer\n"), std::string::npos);
+  const std::string ids = run(machine, "arena_stats inode_ids");
+  EXPECT_EQ(number_after(ids, "Amt total segs: "), 65535U);
+  const std::string all = run(machine, "kmemstat");
+  const std::regex arena("\ndma +: A : +64: +16777216: +[0-9]+: +[0-9]+: +0: +[0-9]+: 0\n    dma_buffer +: S : +2048: ");
+  EXPECT_TRUE(std::regex_search(all, arena)) << all;
+  EXPECT_TRUE(std::regex_search(all, std::regex("\ninode_ids +: A : +1: +65535: "))) << all;
+  // Memory and no-memory are told apart: the window is not in the sum.
+  EXPECT_LT(number_after(run(machine, "free"), "Total Memory : "), 128U << 20);
+}
+
+}  // namespace

@@ -1,0 +1,91 @@
+/// Memory in several banks: all of it serves, nothing crosses from one into the next, and what lies between is never touched.
+
+#include <support/system_fixture.hpp>
+
+#include <array>
+#include <cstring>
+#include <span>
+
+namespace {
+
+using namespace qm;
+
+constexpr std::size_t kBank = std::size_t{512} * 1024;
+constexpr unsigned char kUntouched = 0xee;
+
+class Banks : public testing::Test {
+ protected:
+  void TearDown() override { shutdown(); }
+
+  static MemoryRange piece(std::size_t offset, std::size_t size) {
+    return {reinterpret_cast<std::uintptr_t>(test::pool()) + offset, size};
+  }
+
+  static bool lies_in_one(std::span<const MemoryRange> banks, const void* block, std::size_t size) {
+    const auto start = reinterpret_cast<std::uintptr_t>(block);
+    for (const MemoryRange& bank : banks) {
+      if (start >= bank.start && start + size <= bank.start + bank.size) return true;
+    }
+    return false;
+  }
+
+  /// Takes blocks and objects until nothing is left, fills and frees them. @returns bytes taken.
+  static std::size_t use_everything(std::span<const MemoryRange> banks) {
+    struct Block {
+      Block* next;
+      std::size_t size;
+    };
+    const std::size_t before = base_arena().stats().free;
+    Block* blocks = nullptr;
+    std::size_t taken = 0;
+    for (const std::size_t size : {std::size_t{100000}, std::size_t{20000}, std::size_t{3000}, std::size_t{300}}) {
+      while (void* place = heap::allocate(size)) {
+        EXPECT_TRUE(lies_in_one(banks, place, size));
+        std::memset(place, 0x11, size);
+        blocks = new (place) Block{blocks, size};
+        taken += size;
+      }
+    }
+    EXPECT_TRUE(base_arena().validate());
+    while (blocks != nullptr) {
+      Block* block = blocks;
+      blocks = block->next;
+      heap::free_sized(block, block->size);
+    }
+    reclaim();
+    EXPECT_GE(base_arena().stats().free + 64 * 1024, before) << "but for classes that stay and boundary tags";
+    return taken;
+  }
+};
+
+TEST_F(Banks, all_memory_of_all_banks_serves) {
+  std::memset(test::pool(), kUntouched, 8 * kBank);
+  const std::array banks{piece(0, kBank), piece(6 * kBank, kBank + 100), piece(3 * kBank + 12, kBank)};
+  ASSERT_EQ(initialize(banks, 1), Status::kOk);
+  attach_hart(0);
+  EXPECT_EQ(base_arena().stats().spans, 3U);
+  EXPECT_GE(base_arena().stats().total, 3 * kBank - 5 * 4096);
+  EXPECT_GT(use_everything(banks), kBank * 2);
+  for (const std::size_t hole : {kBank + 1, 2 * kBank, 3 * kBank, 5 * kBank, 7 * kBank + 200}) {
+    EXPECT_EQ(static_cast<unsigned char>(test::pool()[hole]), kUntouched) << hole;
+  }
+}
+
+TEST_F(Banks, banks_that_touch_stay_apart) {
+  const std::array banks{piece(0, kBank), piece(kBank, kBank)};
+  ASSERT_EQ(initialize(banks, 1), Status::kOk);
+  attach_hart(0);
+  EXPECT_EQ(base_arena().stats().spans, 2U);
+  EXPECT_LE(base_arena().stats().largest_free, kBank);
+  EXPECT_GT(use_everything(banks), kBank);
+}
+
+TEST_F(Banks, refuses_what_overlaps_or_is_too_small_to_begin_with) {
+  EXPECT_EQ(initialize(std::array{piece(0, kBank), piece(kBank / 2, kBank)}, 1), Status::kOverlap);
+  shutdown();
+  EXPECT_EQ(initialize(std::array{piece(0, 8 * 4096), piece(kBank, kBank)}, 1), Status::kInvalid);
+  shutdown();
+  EXPECT_EQ(initialize(std::array{piece(kBank, kBank), piece(0, 4096)}, 1), Status::kOk);
+}
+
+}  // namespace
