@@ -1,6 +1,7 @@
 /// The slow halves of allocate() and free(). Where their rounds come from and go to: cache_magazines.cpp.
 
 #include <qm/cache.hpp>
+#include <qm/fault.hpp>
 #include <qm/system.hpp>
 
 namespace qm {
@@ -38,7 +39,7 @@ void Cache::expose(unsigned hart) noexcept {
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
   const std::uint32_t word = state_.load(std::memory_order_acquire);
-  if ((word & trace_state::kHold) != 0) return;
+  if ((word & trace_state::kClosesPop) != 0) return;
   own.limit.store((word & trace_state::kWatch) != 0 ? nullptr : loaded->end(), std::memory_order_relaxed);
   own.top.store(own.saved_top.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
@@ -60,6 +61,10 @@ void Cache::count_allocation() noexcept {
 }
 
 void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept {
+  if ((state_.load(std::memory_order_relaxed) & trace_state::kFault) != 0 && fault::strikes(*this)) {
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
   Observer::Prepared prepared;
   if (recording()) observer()->prepare(allocation, nullptr, prepared);
   void* object = nullptr;

@@ -4,6 +4,7 @@
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
+#include <qm/fault.hpp>
 #include <qm/system.hpp>
 
 namespace qm {
@@ -65,6 +66,7 @@ Status Cache::destroy(Cache* cache) noexcept {
     return status;
   }
   if (observer() != nullptr) observer()->destroyed(*cache);
+  fault::forget(*cache);
   cache->flush();
   status = cache->slabs_.destroy();
   if (status != Status::kOk) hal::Port::fatal("cache: objects are out though none is in use");

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include <qm/hal/turn.hpp>
+
 namespace qm::hal {
 namespace {
 
@@ -9,15 +11,16 @@ enum Box : std::uint32_t { kNone, kPending, kRunning };
 
 struct alignas(64) Slot {
   std::atomic<std::uint32_t> box{kNone};
+  std::atomic<std::uint32_t> posted{0};
 };
 
 std::array<Slot, Port::kMaxHarts> slots;
-std::atomic<std::uint32_t> round_lock{0};
-// Written by the initiator that holds round_lock, before it publishes PENDING (release); read after the hart's CAS (acquire).
+constinit Turn round_turn;
+// Written by the initiator whose turn it is, before it publishes PENDING (release); read after the hart's CAS (acquire).
 RoundFunction round_function = nullptr;
 void* round_argument = nullptr;
 std::atomic<std::uint32_t> round_initiator{0};
-std::atomic<HartMask> round_waiting{0};  // harts that wait for round_lock: they are woken when it is free
+std::atomic<PostFunction> post_function{nullptr};
 
 std::atomic<void (*)() noexcept> ipi_pause{nullptr};
 
@@ -54,27 +57,6 @@ bool answered(unsigned hart) noexcept {
   return false;
 }
 
-/// Takes round_lock, or waits with interrupts masked and lets them in on return, so that this hart serves its own box.
-bool acquired_round_lock() noexcept {
-  const InterruptGuard masked;
-  round_waiting.fetch_or(bit(Port::hart_index()), std::memory_order_seq_cst);
-  // acquire: pairs with the release in release_round_lock(). The bit before the look: a release in between wakes this hart.
-  if (round_lock.load(std::memory_order_seq_cst) == 0 && round_lock.exchange(1, std::memory_order_acquire) == 0) {
-    round_waiting.fetch_and(~bit(Port::hart_index()), std::memory_order_relaxed);
-    return true;
-  }
-  Port::wait_for_interrupt();
-  return false;
-}
-
-void release_round_lock() noexcept {
-  round_lock.store(0, std::memory_order_seq_cst);
-  const HartMask waiting = round_waiting.exchange(0, std::memory_order_seq_cst);
-  for (unsigned hart = 0; hart < Port::kMaxHarts; ++hart) {
-    if ((waiting & bit(hart)) != 0 && hart != Port::hart_index()) Port::send_ipi(hart);
-  }
-}
-
 /// Withdraws every request that has not started, and waits for those that have: they are O(1).
 void withdraw(HartMask asked) noexcept {
   for (unsigned hart = 0; hart < Port::kMaxHarts; ++hart) {
@@ -97,6 +79,7 @@ HartLocal& hart_local() noexcept {
 #endif
 
 void hart_online(unsigned hart) noexcept {
+  slots[hart].posted.store(0, std::memory_order_relaxed);  // what was posted before it went has nothing to find
   online.fetch_or(bit(hart), std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
@@ -122,7 +105,7 @@ RoundResult run_on_harts(HartMask harts, RoundFunction function, void* argument,
                          AbortTest abort) noexcept {
   if (!may_wait()) return {RoundStatus::kUnsafe, Port::hart_index()};
   const Deadline deadline(deadline_ms);
-  while (!acquired_round_lock()) {
+  while (!round_turn.take_or_wait()) {
     const RoundStatus why = interruption(deadline, abort);
     if (why != RoundStatus::kDone) return {why, round_initiator.load(std::memory_order_relaxed)};
   }
@@ -162,11 +145,13 @@ RoundResult run_on_harts(HartMask harts, RoundFunction function, void* argument,
       }
     }
   }
-  release_round_lock();
+  round_turn.give_back();
   return result;
 }
 
-void on_ipi(unsigned hart) noexcept {
+namespace {
+
+void serve_box(unsigned hart) noexcept {
   std::uint32_t expected = kPending;
   // acquire: pairs with the initiator's release of PENDING; release: a withdrawal that fails must see RUNNING in order.
   if (!slots[hart].box.compare_exchange_strong(expected, kRunning, std::memory_order_acq_rel)) return;
@@ -174,6 +159,27 @@ void on_ipi(unsigned hart) noexcept {
   slots[hart].box.store(kNone, std::memory_order_release);
   const unsigned initiator = round_initiator.load(std::memory_order_relaxed);
   if (initiator != hart) Port::send_ipi(initiator);  // ends the initiator's wait
+}
+
+}  // namespace
+
+void set_post_function(PostFunction function) noexcept { post_function.store(function, std::memory_order_release); }
+
+void post(HartMask harts) noexcept {
+  const InterruptGuard masked;
+  harts &= online_harts() & ~bit(Port::hart_index());
+  for (unsigned hart = 0; hart < Port::kMaxHarts; ++hart) {
+    // release: pairs with the acquire in on_ipi(). A post that has not been served yet has its interrupt on the way.
+    if ((harts & bit(hart)) != 0 && slots[hart].posted.exchange(1, std::memory_order_acq_rel) == 0) Port::send_ipi(hart);
+  }
+}
+
+void on_ipi(unsigned hart) noexcept {
+  serve_box(hart);
+  if (slots[hart].posted.load(std::memory_order_relaxed) == 0) return;
+  // acquire: pairs with post(). Taken before it is served: what is posted from here on is served again.
+  slots[hart].posted.exchange(0, std::memory_order_acq_rel);
+  if (const PostFunction function = post_function.load(std::memory_order_acquire); function != nullptr) function(hart);
 }
 
 }  // namespace qm::hal

@@ -330,8 +330,9 @@ void Books::count_out(Cache& cache, const Record& record) noexcept {
 void Books::end_watch_if_done(Cache& cache) noexcept {
   constexpr std::uint32_t kDone = trace_state::kWatch | trace_state::kSettled;
   std::uint32_t word = cache.state().load(std::memory_order_seq_cst);
-  if (word == kDone && cache.live_records.load(std::memory_order_seq_cst) == 0) {
-    cache.state().compare_exchange_strong(word, 0, std::memory_order_seq_cst);
+  while ((word & ~trace_state::kFault) == kDone && cache.live_records.load(std::memory_order_seq_cst) == 0) {
+    // Only a fault that comes or goes meanwhile makes it try again.
+    if (cache.state().compare_exchange_weak(word, word & trace_state::kFault, std::memory_order_seq_cst)) return;
   }
 }
 

@@ -1,5 +1,6 @@
 // Start, stop, reset: the state word's transitions, each made effective on every hart before the command answers.
 
+#include <qm/hal/turn.hpp>
 #include <qm/trace/glob.hpp>
 
 #include "books.hpp"
@@ -12,24 +13,10 @@ using namespace trace_state;
 
 constexpr unsigned kBatch = 16;  // caches a visit
 
-std::atomic<std::uint32_t> token{0};
-std::atomic<bool> stops_wait{false};          // a hart has not answered a stop
-std::atomic<hal::HartMask> token_waiting{0};  // harts that wait for the token: they are woken when it is free
+constinit hal::Turn token;
+constinit std::atomic<bool> stops_wait{false};  // a hart has not answered a stop
 
 constexpr hal::HartMask bit(unsigned hart) { return hal::HartMask{1} << hart; }
-
-/// Takes the token, or waits for an interrupt: the bit before the look, so that a release in between wakes this hart.
-bool took_token() noexcept {
-  const hal::InterruptGuard masked;
-  token_waiting.fetch_or(bit(hal::Port::hart_index()), std::memory_order_seq_cst);
-  // acquire: pairs with the release in ~CommandToken().
-  if (token.load(std::memory_order_seq_cst) == 0 && token.exchange(1, std::memory_order_acquire) == 0) {
-    token_waiting.fetch_and(~bit(hal::Port::hart_index()), std::memory_order_relaxed);
-    return true;
-  }
-  hal::Port::wait_for_interrupt();
-  return false;
-}
 
 /// Caches a command applies to, chained through their books.
 class Selection {
@@ -266,7 +253,7 @@ CommandResult refused(Status status) noexcept {
 CommandToken::CommandToken(std::uint32_t deadline_ms, hal::AbortTest abort) noexcept {
   const std::uint64_t start_ticks = hal::Port::ticks();
   const std::uint64_t patience = hal::Port::tick_rate() / 1000 * deadline_ms;
-  while (!took_token()) {
+  while (!token.take_or_wait()) {
     if (hal::in_panic()) status_ = Status::kUnsafe;
     if (deadline_ms != 0 && hal::Port::ticks() - start_ticks > patience) status_ = Status::kBusy;
     if (abort != nullptr && abort()) status_ = Status::kAborted;
@@ -276,11 +263,7 @@ CommandToken::CommandToken(std::uint32_t deadline_ms, hal::AbortTest abort) noex
 
 CommandToken::~CommandToken() {
   if (status_ != Status::kOk) return;
-  token.store(0, std::memory_order_seq_cst);
-  const hal::HartMask waiting = token_waiting.exchange(0, std::memory_order_seq_cst);
-  for (unsigned hart = 0; hart < hal::Port::kMaxHarts; ++hart) {
-    if ((waiting & bit(hart)) != 0 && hart != hal::Port::hart_index()) hal::Port::send_ipi(hart);
-  }
+  token.give_back();
 }
 
 // ---- the commands ---------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@
 #include <cstdint>
 
 #include <qm/call_site.hpp>
+#include <qm/effort.hpp>
 #include <qm/magazine.hpp>
 #include <qm/misuse.hpp>
 #include <qm/observer.hpp>
@@ -41,13 +42,6 @@ namespace qm {
 
 class Arena;
 class Cache;
-
-/// What an allocation may do before it fails.
-enum class Effort : std::uint8_t {
-  kAuto,     ///< as kReclaim where the context allows waiting, else as kAtomic
-  kAtomic,   ///< any context: what the own hart, the depot, the slabs and the source have
-  kReclaim,  ///< also drains idle memory of all harts and retries
-};
 
 /// @returns false if the object could not be constructed: the allocation then follows the exhaustion path.
 using Constructor = bool (*)(void* object, void* context) noexcept;

@@ -27,7 +27,10 @@ inline constexpr std::uint32_t kRecord = 1;   ///< allocations are recorded
 inline constexpr std::uint32_t kWatch = 2;    ///< frees look for a record: push is closed
 inline constexpr std::uint32_t kHold = 4;     ///< pop is closed as well
 inline constexpr std::uint32_t kSettled = 8;  ///< a stop has finished on every hart; with the last record the watch ends
-static_assert((kRecord | kWatch | kHold | kSettled) == kRecord + kWatch + kHold + kSettled, "the flags overlap");
+inline constexpr std::uint32_t kFault = 16;    ///< allocations are counted and some made to fail: pop is closed (fault.hpp)
+static_assert((kRecord | kWatch | kHold | kSettled | kFault) == 31, "the flags overlap");
+/// Any of these closes the pop.
+inline constexpr std::uint32_t kClosesPop = kHold | kFault;
 }  // namespace trace_state
 
 /// One allocation, as the seam describes it.

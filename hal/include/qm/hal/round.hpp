@@ -53,8 +53,18 @@ RoundResult run_on_harts(HartMask harts, RoundFunction function, void* argument,
 /// harts answer one long after the other, as they do where a hart masks its interrupts for long.
 void set_ipi_pause(void (*pause)() noexcept) noexcept;
 
-/// Serves hart @p hart's box. The port calls it for each IPI, after it has cleared the pending bit, with interrupts masked.
-/// Calling it with an empty box is harmless.
+/// What a hart does that was posted to: masked, bounded, must not wait.
+using PostFunction = void (*)(unsigned hart) noexcept;
+
+/// Sets what post() asks for; one for all. nullptr: nothing.
+void set_post_function(PostFunction function) noexcept;
+
+/// Makes each online hart of @p harts but the running one call the post function soon, and waits for none. A hart that has not
+/// yet served an earlier post is not interrupted again. Complexity: one IPI a hart. Context: any.
+void post(HartMask harts) noexcept;
+
+/// Serves hart @p hart's box, then what was posted to it. The port calls it for each IPI, after it has cleared the pending bit,
+/// with interrupts masked. Calling it with an empty box is harmless.
 void on_ipi(unsigned hart) noexcept;
 
 }  // namespace qm::hal

@@ -1,0 +1,119 @@
+#include <qm/fault.hpp>
+
+#include <array>
+
+#include <qm/cache.hpp>
+#include <qm/hal/round.hpp>
+#include <qm/lock.hpp>
+
+namespace qm::fault {
+namespace internal {
+constinit std::atomic<AcquisitionTest> acquisition_test{nullptr};
+}
+
+namespace {
+
+constinit Lock lock;  // a leaf
+constinit std::array<Fault, kMaxFaults> faults;
+
+Fault* find_locked(const Cache* cache) noexcept {
+  for (Fault& one : faults) {
+    if (one.cache == cache) return &one;
+  }
+  return nullptr;
+}
+
+/// Takes the fault out of the table and out of the cache's word (F1).
+void remove_locked(Fault& one) noexcept {
+  one.cache->state().fetch_and(~trace_state::kFault, std::memory_order_seq_cst);
+  one = {};
+}
+
+void close_cell(unsigned hart, void* argument) noexcept {
+  auto& cache = *static_cast<Cache*>(argument);
+  cache.close(hart);
+  cache.expose(hart);
+}
+
+/// Closes the cell of every hart that has an open one (F2).
+Status close_everywhere(Cache& cache) noexcept {
+  {
+    const hal::InterruptGuard masked;
+    const unsigned self = hal::Port::hart_index();
+    if ((hal::online_harts() & ~(hal::HartMask{1} << self)) == 0) {  // alone, as at boot
+      close_cell(self, &cache);
+      return Status::kOk;
+    }
+  }
+  switch (hal::run_on_harts(cache.magazine_harts(), close_cell, &cache).status) {
+    case hal::RoundStatus::kDone: return Status::kOk;
+    case hal::RoundStatus::kTimedOut: return Status::kTimedOut;
+    case hal::RoundStatus::kAborted: return Status::kAborted;
+    case hal::RoundStatus::kUnsafe: break;
+  }
+  return Status::kUnsafe;
+}
+
+}  // namespace
+
+void set_acquisition_test(AcquisitionTest test) noexcept {
+  internal::acquisition_test.store(test, std::memory_order_relaxed);
+}
+
+Status set(Cache& cache, Mode mode, std::uint32_t n) noexcept {
+  if (n == 0) return Status::kInvalid;
+  {
+    const LockGuard hold(lock);
+    Fault* one = find_locked(&cache);
+    if (one == nullptr) one = find_locked(nullptr);
+    if (one == nullptr) return Status::kNoMemory;
+    // Not counting yet: what is under way on other harts came before this fault.
+    *one = {&cache, mode, 0, 0, 0};
+    // seq_cst: against expose(), which publishes its hart's bit and then reads the word.
+    cache.state().fetch_or(trace_state::kFault, std::memory_order_seq_cst);
+  }
+  const Status status = close_everywhere(cache);
+  const LockGuard hold(lock);
+  Fault* one = find_locked(&cache);
+  if (one == nullptr) return Status::kAborted;  // somebody has called clear() meanwhile
+  if (status == Status::kOk) {
+    *one = {&cache, mode, n, 0, 0};
+  } else {
+    remove_locked(*one);
+  }
+  return status;
+}
+
+unsigned clear() noexcept {
+  unsigned count = 0;
+  const LockGuard hold(lock);
+  for (Fault& one : faults) {
+    if (one.cache == nullptr) continue;
+    remove_locked(one);
+    ++count;
+  }
+  return count;
+}
+
+Fault at(unsigned index) noexcept {
+  const LockGuard hold(lock);
+  return index < kMaxFaults ? faults[index] : Fault{};
+}
+
+bool strikes(Cache& cache) noexcept {
+  const LockGuard hold(lock);
+  Fault* one = find_locked(&cache);
+  if (one == nullptr || one->n == 0) return false;
+  ++one->counted;
+  if (one->counted % one->n != 0) return false;
+  ++one->failed;
+  if (one->mode == Mode::kNth) remove_locked(*one);
+  return true;
+}
+
+void forget(Cache& cache) noexcept {
+  const LockGuard hold(lock);
+  if (Fault* one = find_locked(&cache); one != nullptr) remove_locked(*one);
+}
+
+}  // namespace qm::fault

@@ -1,0 +1,155 @@
+/// Failures on purpose: exactly the allocation that was named fails, on whichever hart, and afterwards nothing is left behind.
+
+#include <support/system_fixture.hpp>
+
+#include <array>
+#include <atomic>
+
+#include <qm/fault.hpp>
+#include <qm/test/harts.hpp>
+
+namespace {
+
+using namespace qm;
+using fault::Mode;
+
+class Faults : public qm::test::SystemTest {
+ protected:
+  void SetUp() override { start(qm::test::kPoolBytes, test::harts()); }
+  void TearDown() override {
+    fault::clear();
+    SystemTest::TearDown();
+  }
+  static Cache* make(const char* name) {
+    CacheConfig config;
+    config.name = name;
+    config.object_size = 64;
+    return Cache::create(config);
+  }
+  /// Whether the running hart's pop is open.
+  static bool is_open(Cache& cache) { return cache.cell(0).top.load() != closed_address(); }
+  /// Allocates and frees @p count times. @returns the number of the first failure, from 1; 0: none.
+  static unsigned first_failure(Cache& cache, unsigned count) {
+    for (unsigned i = 1; i <= count; ++i) {
+      void* object = cache.allocate();
+      if (object == nullptr) return i;
+      cache.free(object);
+    }
+    return 0;
+  }
+};
+
+TEST_F(Faults, exactly_the_nth_allocation_fails_once_though_each_would_be_a_fast_path) {
+  Cache* cache = make("victim");
+  ASSERT_NE(cache, nullptr);
+  EXPECT_EQ(first_failure(*cache, 3), 0U);
+  ASSERT_TRUE(is_open(*cache));
+  for (const unsigned n : {1U, 2U, 7U, 100U}) {
+    EXPECT_EQ(fault::set(*cache, Mode::kNth, n), Status::kOk);
+    EXPECT_EQ(first_failure(*cache, n + 5), n);
+    EXPECT_EQ(first_failure(*cache, 2 * n + 5), 0U);
+    EXPECT_EQ(fault::at(0).cache, nullptr);
+    EXPECT_TRUE(is_open(*cache));  // nothing is left on the fast path
+  }
+  EXPECT_EQ(cache->stats().failures, 4U);
+  EXPECT_EQ(cache->stats().in_use, 0U);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(Faults, every_nth_allocation_fails_until_the_faults_are_cleared) {
+  Cache* cache = make("victim");
+  ASSERT_NE(cache, nullptr);
+  EXPECT_EQ(fault::set(*cache, Mode::kEvery, 3), Status::kOk);
+  for (unsigned i = 1; i <= 30; ++i) {
+    void* object = cache->allocate();
+    EXPECT_EQ(object == nullptr, i % 3 == 0) << "allocation " << i;
+    if (object != nullptr) cache->free(object);
+  }
+  EXPECT_EQ(fault::at(0).counted, 30U);
+  EXPECT_EQ(fault::at(0).failed, 10U);
+  EXPECT_EQ(fault::clear(), 1U);
+  EXPECT_EQ(fault::clear(), 0U);
+  EXPECT_EQ(first_failure(*cache, 30), 0U);
+  EXPECT_TRUE(is_open(*cache));
+  EXPECT_EQ(cache->state().load(), 0U);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(Faults, a_second_fault_of_a_cache_replaces_the_first_and_other_caches_are_untouched) {
+  Cache* cache = make("victim");
+  Cache* other = make("other");
+  ASSERT_TRUE(cache != nullptr && other != nullptr);
+  EXPECT_EQ(fault::set(*cache, Mode::kNth, 2), Status::kOk);
+  EXPECT_EQ(fault::set(*cache, Mode::kNth, 5), Status::kOk);
+  EXPECT_EQ(first_failure(*other, 20), 0U);
+  EXPECT_EQ(first_failure(*cache, 20), 5U);
+}
+
+TEST_F(Faults, refusals_leave_the_cache_without_a_fault) {
+  std::array<Cache*, fault::kMaxFaults + 1> caches{};
+  static constexpr const char* kNames[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};
+  for (unsigned i = 0; i < caches.size(); ++i) {
+    caches[i] = make(kNames[i]);
+    ASSERT_NE(caches[i], nullptr);
+  }
+  EXPECT_EQ(fault::set(*caches[0], Mode::kNth, 0), Status::kInvalid);
+  for (unsigned i = 0; i < fault::kMaxFaults; ++i) EXPECT_EQ(fault::set(*caches[i], Mode::kEvery, 1), Status::kOk);
+  Cache& last = *caches[fault::kMaxFaults];
+  EXPECT_EQ(fault::set(last, Mode::kEvery, 1), Status::kNoMemory);
+  EXPECT_EQ(last.state().load(), 0U);
+  EXPECT_EQ(Cache::destroy(caches[3]), Status::kOk);  // its fault goes with it
+  EXPECT_EQ(fault::set(last, Mode::kEvery, 1), Status::kOk);
+  EXPECT_EQ(fault::clear(), fault::kMaxFaults);
+}
+
+TEST_F(Faults, tracing_and_a_fault_do_not_end_each_other) {
+  Cache* cache = make("victim");
+  ASSERT_NE(cache, nullptr);
+  EXPECT_EQ(first_failure(*cache, 1), 0U);
+  EXPECT_EQ(fault::set(*cache, Mode::kNth, 3), Status::kOk);
+  cache->state().fetch_or(trace_state::kHold | trace_state::kWatch);  // a start
+  cache->state().fetch_and(~(trace_state::kHold | trace_state::kWatch));
+  EXPECT_EQ(first_failure(*cache, 10), 3U);
+  EXPECT_EQ(fault::set(*cache, Mode::kNth, 3), Status::kOk);
+  cache->state().fetch_or(trace_state::kHold);
+  EXPECT_EQ(fault::clear(), 1U);
+  EXPECT_EQ(first_failure(*cache, 10), 0U);
+  EXPECT_FALSE(is_open(*cache));
+  cache->state().fetch_and(~trace_state::kHold);
+}
+
+TEST_F(Faults, on_all_harts_together_exactly_every_nth_allocation_fails) {
+  Cache* cache = make("shared");
+  ASSERT_NE(cache, nullptr);
+  const unsigned harts = test::harts();
+  constexpr unsigned kEach = 3000;
+  constexpr unsigned kEvery = 7;
+  std::atomic<unsigned> failed{0};
+  test::Barrier barrier(harts);
+  test::on_each_hart(harts, [&](unsigned hart) {
+    attach_hart(hart);
+    EXPECT_EQ(first_failure(*cache, 10), 0U);  // every hart has an open cell
+    barrier.arrive();
+    if (hart == 0) {
+      EXPECT_EQ(fault::set(*cache, Mode::kEvery, kEvery), Status::kOk);
+    }
+    barrier.arrive();
+    for (unsigned i = 0; i < kEach; ++i) {
+      void* object = cache->allocate();
+      if (object == nullptr) {
+        failed.fetch_add(1);
+      } else {
+        cache->free(object);
+      }
+    }
+    barrier.arrive();
+    if (hart != 0) detach_hart(hart);
+  });
+  EXPECT_EQ(failed.load(), harts * kEach / kEvery);
+  EXPECT_EQ(fault::at(0).counted, harts * kEach);
+  EXPECT_EQ(fault::clear(), 1U);
+  EXPECT_TRUE(cache->validate());
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+}  // namespace
