@@ -1,6 +1,7 @@
 /// The slow halves of allocate() and free(). Where their rounds come from and go to: cache_magazines.cpp.
 
 #include <qm/cache.hpp>
+#include <qm/exhaustion.hpp>
 #include <qm/fault.hpp>
 #include <qm/system.hpp>
 
@@ -80,7 +81,7 @@ void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept
     }
     expose(hart);
   }
-  if (object == nullptr) object = refill_or_reclaim(effort);
+  if (object == nullptr) object = refill_or_pursue(effort);
   while (object != nullptr && !settled) {
     if (recording()) observer()->prepare(allocation, object, prepared);
     const hal::InterruptGuard masked;
@@ -92,13 +93,17 @@ void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept
   return object;
 }
 
-void* Cache::refill_or_reclaim(Effort effort) noexcept {
-  void* object = refill();
-  if (object != nullptr || effort == Effort::kAtomic || !hal::may_wait() || hal::hart_local().reclaiming) return object;
-  hal::hart_local().reclaiming = true;
-  reclaim();
-  hal::hart_local().reclaiming = false;
-  return refill();
+void* Cache::refill_or_pursue(Effort effort) noexcept {
+  if (void* object = refill(); object != nullptr) return object;
+  const exhaustion::Want want{*this, source(), false, object_size(), effort};
+  return reinterpret_cast<void*>(
+      exhaustion::pursue(want, [this]() noexcept { return reinterpret_cast<std::uintptr_t>(refill()); }));
+}
+
+/// Whether a magazine may be had for objects to lie in idle. While memory is scarce none is: what is freed is to be seen, and
+/// what is taken is to be used.
+bool Cache::may_fill_magazine() const noexcept {
+  return (flags_ & cache_flags::kDirect) == 0 && !exhaustion::scarce();
 }
 
 // ---- free -----------------------------------------------------------------------------------------------------------
@@ -119,8 +124,9 @@ void Cache::free_slow(void* object) noexcept {
     }
   }
   if (placed) return;
-  Magazine* magazine = (flags_ & cache_flags::kDirect) == 0 ? internal::create_magazine(magazine_rounds_) : nullptr;
+  Magazine* magazine = may_fill_magazine() ? internal::create_magazine(magazine_rounds_) : nullptr;
   if (magazine == nullptr || !install_empty_and_put(magazine, object)) put_in_slab(object);
+  if (exhaustion::scarce()) exhaustion::note_free();
 }
 
 }  // namespace qm

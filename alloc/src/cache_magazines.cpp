@@ -28,7 +28,7 @@ void* Cache::take_from_cell(Cell& own) noexcept {
 /// A batch from the slabs: one round for the caller, the others as a magazine. Without a magazine, one object.
 void* Cache::refill() noexcept {
   void* objects[SlabLayer::kBatch];
-  Magazine* magazine = (flags_ & cache_flags::kDirect) == 0 ? empty_magazine() : nullptr;
+  Magazine* magazine = may_fill_magazine() ? empty_magazine() : nullptr;
   unsigned want = 1;
   if (magazine != nullptr) want = magazine->capacity < SlabLayer::kBatch ? magazine->capacity : SlabLayer::kBatch;
   unsigned count = take_constructed(objects, want);
@@ -49,13 +49,9 @@ unsigned Cache::take_constructed(void** objects, unsigned count) noexcept {
   const unsigned taken = slabs_.take(objects, count);
   if (constructor_ == nullptr) return taken;
   unsigned made = 0;
-  for (unsigned i = 0; i < taken; ++i) {
-    if (constructor_(objects[i], context_)) {
-      objects[made++] = objects[i];
-    } else {
-      slabs_.put(objects[i]);
-    }
-  }
+  // What makes one construction fail makes the next fail too: each may cost a pursuit of its own.
+  while (made < taken && constructor_(objects[made], context_)) ++made;
+  for (unsigned i = made; i < taken; ++i) slabs_.put(objects[i]);
   return made;
 }
 
@@ -157,13 +153,19 @@ std::size_t Cache::flush() noexcept {
   return objects;
 }
 
-std::size_t Cache::reap() noexcept {
-  if (magazine_harts() != 0 && hal::may_wait()) drain();
+Cache::Returned Cache::give_back() noexcept {
   const std::size_t before = slabs_.stats().bytes;
-  flush();
+  Returned returned;
+  returned.objects = flush();
   slabs_.reap();
   const std::size_t after = slabs_.stats().bytes;
-  return before > after ? before - after : 0;
+  returned.bytes = before > after ? before - after : 0;
+  return returned;
+}
+
+std::size_t Cache::reap() noexcept {
+  if (magazine_harts() != 0 && hal::may_wait()) drain();
+  return give_back().bytes;
 }
 
 }  // namespace qm

@@ -80,7 +80,7 @@ Status destroy(Arena& arena) noexcept {
 
 std::uintptr_t allocate(Arena& arena, std::size_t size, const CallSite* site) noexcept {
   Cache* cache = table(arena)->caches[size / arena.quantum() - 1];
-  return reinterpret_cast<std::uintptr_t>(cache->allocate_at(site, size, Effort::kAtomic));
+  return reinterpret_cast<std::uintptr_t>(cache->allocate_at(site, size, Effort::kQuiet));
 }
 
 Status free(Arena& arena, std::uintptr_t start, std::size_t size) noexcept {

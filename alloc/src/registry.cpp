@@ -112,6 +112,16 @@ RegistryWalk::~RegistryWalk() {
   *link = next_walk_;
 }
 
+void RegistryWalk::stand_with(const RegistryWalk& other) noexcept {
+  const LockGuard guard(registry_lock);
+  current_ = other.current_;
+}
+
+void RegistryWalk::leave() noexcept {
+  const LockGuard guard(registry_lock);
+  current_ = nullptr;
+}
+
 Registered* RegistryWalk::advance() noexcept {
   const LockGuard guard(registry_lock);
   List<Registered>& list = list_of(kind_);

@@ -5,6 +5,7 @@
 #include <qm/arena.hpp>
 #include <qm/boundary_tag.hpp>
 #include <qm/cache.hpp>
+#include <qm/exhaustion.hpp>
 #include <qm/heap.hpp>
 
 extern "C" {
@@ -31,8 +32,6 @@ static_assert(rounds_of(kMagazineBytes[kMagazineSizes - 1]) <= kMaxRounds || siz
 
 constexpr std::size_t kQuantumCacheMax = 8192;
 constexpr std::size_t kPage = SlabLayer::kPageBytes;
-/// Most arenas that lie above each other and have quantum caches.
-constexpr unsigned kReclaimPasses = 8;
 
 }  // namespace
 
@@ -87,6 +86,7 @@ constinit Arena pages;
 Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept {
   if (ready) return Status::kBusy;
   if (memory.empty() || harts == 0 || harts > hal::Port::kMaxHarts) return Status::kInvalid;
+  exhaustion::reset();
   // The first tags lie at the start of the first range: with them base can cut its own pages into tags.
   const std::uintptr_t first = (memory[0].start + kPage - 1) & ~(kPage - 1);
   if (memory[0].size < 16 * kPage || first - memory[0].start > memory[0].size - 16 * kPage) return Status::kInvalid;
@@ -122,6 +122,7 @@ void shutdown() noexcept {
   ready = false;
   heap::shutdown();
   registry_reset();
+  exhaustion::reset();
   set_observer(nullptr);
 }
 
@@ -143,41 +144,12 @@ void detach_hart(unsigned hart) noexcept {
   hal::hart_offline(hart);
 }
 
-namespace {
-
-/// One pass in the order in which idle memory falls: objects into slabs, slabs into arenas and so into quantum caches, their
-/// slabs into the arenas, empty spans into the sources.
-std::size_t reclaim_once() noexcept {
-  constexpr std::uint32_t kLate = cache_flags::kQuantumCache | cache_flags::kDirect;
-  std::size_t bytes = 0;
-  for (const std::uint32_t kind : {std::uint32_t{0}, cache_flags::kQuantumCache, cache_flags::kDirect}) {
-    RegistryCursor<Cache> all;
-    while (Cache* cache = all.next()) {
-      if ((cache->flags() & kLate) == kind) bytes += cache->reap();
-    }
-  }
-  RegistryCursor<Arena> arenas;
-  while (Arena* arena = arenas.next()) bytes += arena->reap();
-  return bytes;
-}
-
-}  // namespace
-
-std::size_t reclaim() noexcept {
-  const std::size_t before = base_arena().stats().free;
-  // Arenas over arenas: what one gives back may lie idle in the quantum caches of the next.
-  for (unsigned pass = 0; pass < kReclaimPasses && reclaim_once() != 0; ++pass) {
-  }
-  const std::size_t after = base_arena().stats().free;
-  return after > before ? after - before : 0;
-}
-
 namespace internal {
 
 void* allocate_cache() noexcept { return caches[InternalCaches::kCaches].allocate(); }
 void free_cache(void* cache) noexcept { caches[InternalCaches::kCaches].free(cache); }
 void* allocate_block() noexcept {
-  return caches[InternalCaches::kMagazines].allocate_at(nullptr, 0, Effort::kAtomic);
+  return caches[InternalCaches::kMagazines].allocate_at(nullptr, 0, Effort::kQuiet);
 }
 void free_block(void* block) noexcept { caches[InternalCaches::kMagazines].free(block); }
 SlabLayer* slab_headers() noexcept { return &caches[InternalCaches::kSlabHeaders].slabs(); }
@@ -194,7 +166,7 @@ std::uint32_t magazine_rounds(std::uint32_t rounds) noexcept { return rounds_of(
 
 Magazine* create_magazine(std::uint32_t rounds) noexcept {
   const unsigned size = magazine_size(rounds);
-  void* place = caches[InternalCaches::kMagazines + size].allocate_at(nullptr, 0, Effort::kAtomic);
+  void* place = caches[InternalCaches::kMagazines + size].allocate_at(nullptr, 0, Effort::kQuiet);
   if (place == nullptr) return nullptr;
   auto* magazine = new (place) Magazine;
   magazine->capacity = rounds_of(kMagazineBytes[size]);

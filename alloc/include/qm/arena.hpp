@@ -184,6 +184,7 @@ class Arena : public Registered {
   /// An arena or a cache other than a quantum cache begins, or ceases, to draw from this one: destroy() looks.
   void add_importer() noexcept { importers_.fetch_add(1, std::memory_order_relaxed); }
   void remove_importer() noexcept { importers_.fetch_sub(1, std::memory_order_relaxed); }
+  [[nodiscard]] bool has_importers() const noexcept { return importers_.load(std::memory_order_relaxed) != 0; }
 
   // ---- for the quantum caches ---------------------------------------------------------------------------------------
 

@@ -158,6 +158,13 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   /// @returns bytes given back. Complexity: O(idle objects), in steps of one object. Context: any.
   std::size_t reap() noexcept;
 
+  struct Returned {
+    std::size_t objects = 0;  ///< from the depot into slabs
+    std::size_t bytes = 0;    ///< of slabs, to the source
+  };
+  /// As reap(), but asks no hart: empties the depot and gives back every empty slab. Context: any.
+  Returned give_back() noexcept;
+
   // ---- for the books ------------------------------------------------------------------------------------------------
 
   /// The state word (namespace trace_state). Changed by compare-and-swap, then made effective by a round.
@@ -200,7 +207,7 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   void* take_from_cell(Cell& own) noexcept;
   bool put_in_cell(Cell& own, void* object) noexcept;
   void* refill() noexcept;
-  void* refill_or_reclaim(Effort effort) noexcept;
+  void* refill_or_pursue(Effort effort) noexcept;
   unsigned take_constructed(void** objects, unsigned count) noexcept;
   Magazine* empty_magazine() noexcept;
   void install(Magazine* magazine) noexcept;
@@ -209,6 +216,7 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   void count_allocation() noexcept;
   Status drain() noexcept;
   std::size_t flush() noexcept;
+  [[nodiscard]] bool may_fill_magazine() const noexcept;
 
   std::atomic<std::uint32_t> state_{0};
   std::atomic<hal::HartMask> magazine_harts_{0};

@@ -84,6 +84,11 @@ class RegistryWalk {
   RegistryWalk(const RegistryWalk&) = delete;
   RegistryWalk& operator=(const RegistryWalk&) = delete;
 
+  /// Stands where @p other stands, so that the entry stays when that one moves on.
+  void stand_with(const RegistryWalk& other) noexcept;
+  /// Stands on nothing; next() begins anew.
+  void leave() noexcept;
+
  protected:
   Registered* advance() noexcept;
   Registered* look_up(const char* name) noexcept;

@@ -1,0 +1,257 @@
+#include <qm/exhaustion.hpp>
+
+#include <qm/lock.hpp>
+
+#include "drain.hpp"
+#include "exhaustion_report.hpp"
+
+namespace qm {
+namespace exhaustion {
+namespace {
+
+/// Most drains before the reclaimers are asked: an allocation elsewhere may take what the first has found.
+constexpr unsigned kDrains = 3;
+/// How long a waiting allocation sleeps before it drains again: twice as long each time, from the first to the last of these.
+constexpr std::uint32_t kFirstPollMs = 1;
+constexpr std::uint32_t kLastPollMs = 16;
+/// Least time between two posts while nobody finishes the drain.
+constexpr std::uint32_t kPostIntervalMs = 10;
+
+constinit Lock lock;  // guards what follows; a leaf
+constinit List<Reclaimer> reclaimers;
+
+constinit ExhaustionConfig config;
+constinit std::atomic<std::uint32_t> frees{0};               // note_free() so far, while somebody waits
+constinit std::atomic<hal::HartMask> sleepers{0};            // harts that sleep until the next
+constinit std::atomic<std::uint32_t> rescued_count{0};
+constinit std::atomic<std::uint32_t> wait_count{0};
+constinit std::atomic<std::uint32_t> drain_is_wanted{0};
+constinit std::atomic<std::uint32_t> last_post{0};  // ticks, their lower half
+
+std::uint64_t ticks_of(std::uint32_t ms) noexcept { return hal::Port::tick_rate() * ms / 1000; }
+
+/// Enters the first reclaimer: until it is left, it cannot be removed.
+Reclaimer* first_reclaimer() noexcept {
+  const LockGuard hold(lock);
+  Reclaimer* first = reclaimers.front();
+  if (first != nullptr) ++first->running;
+  return first;
+}
+
+/// Leaves @p one and, unless there is @p enough, enters the next.
+Reclaimer* leave_reclaimer(Reclaimer* one, bool enough) noexcept {
+  const LockGuard hold(lock);
+  Reclaimer* next = enough ? nullptr : reclaimers.next(one);
+  --one->running;
+  if (next != nullptr) ++next->running;
+  return next;
+}
+
+/// One allocation on its way to memory. While it lives, memory is scarce().
+class Pursuit {
+ public:
+  Pursuit(const Want& want, Attempt attempt, void* argument) noexcept
+      : want_(want), attempt_(attempt), argument_(argument), begun_(hal::Port::ticks()) {
+    internal::shortages.fetch_add(1, std::memory_order_seq_cst);
+    enter();
+  }
+  ~Pursuit() {
+    leave();
+    internal::shortages.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  Pursuit(const Pursuit&) = delete;
+  Pursuit& operator=(const Pursuit&) = delete;
+
+  std::uintptr_t run() noexcept {
+    if (drain_and_try() || ask_reclaimers()) return result_;
+    if (kind_of(want_.effort) == Effort::kWait) wait();
+    return result_;
+  }
+  [[nodiscard]] hal::HartMask silent() const noexcept { return silent_; }
+
+ private:
+  // X4. Kept by reference: the caller may go on on another hart.
+  void enter() noexcept {
+    hart_ = &hal::hart_local();
+    hart_->reclaiming = true;
+  }
+  void leave() noexcept { hart_->reclaiming = false; }
+
+  bool try_again() noexcept { return (result_ = attempt_(argument_)) != 0; }
+
+  bool drain_and_try() noexcept {
+    for (unsigned i = 0; i < kDrains; ++i) {
+      const Drained drained = drain();
+      silent_ = drained.silent;
+      if (try_again()) return true;
+      if (!drained.shared && !drained.moved()) return false;
+    }
+    return false;
+  }
+
+  bool ask_reclaimers() noexcept {
+    for (Reclaimer* one = first_reclaimer(); one != nullptr; one = leave_reclaimer(one, result_ != 0)) {
+      if (one->function(want_.size, one->context) != 0) drain_and_try();
+    }
+    return result_ != 0;
+  }
+
+  void wait() noexcept {
+    wait_count.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t deadline = begun_ + ticks_of(wait_bound_ms(want_.effort));
+    std::uint32_t poll_ms = kFirstPollMs;
+    std::uint64_t next_drain = hal::Port::ticks() + ticks_of(poll_ms);
+    for (std::uint64_t now = hal::Port::ticks(); now < deadline && !hal::in_panic(); now = hal::Port::ticks()) {
+      const std::uint32_t seen = frees.load(std::memory_order_acquire);
+      if (now < next_drain) {
+        if (try_again()) return;
+        pause(next_drain < deadline ? next_drain : deadline, seen);
+        continue;
+      }
+      if (drain_and_try()) return;
+      if (poll_ms < kLastPollMs) poll_ms *= 2;
+      next_drain = hal::Port::ticks() + ticks_of(poll_ms);
+    }
+    drain_and_try();
+  }
+
+  /// Sleeps until @p until or the first note_free() after @p seen, or not that long.
+  void pause(std::uint64_t until, std::uint32_t seen) noexcept {
+    leave();
+    if (config.pause != nullptr) {
+      config.pause(until);
+    } else {
+      const hal::InterruptGuard masked;
+      const hal::HartMask self = hal::HartMask{1} << hal::Port::hart_index();
+      // The bit before the look: a free in between finds it and ends the sleep.
+      sleepers.fetch_or(self, std::memory_order_seq_cst);
+      if (frees.load(std::memory_order_seq_cst) == seen && hal::Port::ticks() < until) hal::Port::wait_for_interrupt();
+      sleepers.fetch_and(~self, std::memory_order_relaxed);
+    }
+    enter();
+  }
+
+  const Want& want_;
+  Attempt attempt_;
+  void* argument_;
+  std::uint64_t begun_;
+  std::uintptr_t result_ = 0;
+  hal::HartMask silent_ = 0;
+  hal::HartLocal* hart_ = nullptr;
+};
+
+/// An allocation that could not wait. While a drain is on its way another is not started: a storm of failures is not a storm
+/// of interrupts.
+void fail_atomically(const Want& want) noexcept {
+  note_failure(want, Effort::kAtomic, 0, config.drain_wanted != nullptr ? Deliver::kLater : Deliver::kNow, config);
+  const auto now = static_cast<std::uint32_t>(hal::Port::ticks());
+  const bool first = drain_is_wanted.exchange(1, std::memory_order_acq_rel) == 0;
+  if (!first && now - last_post.load(std::memory_order_relaxed) < ticks_of(kPostIntervalMs)) return;
+  last_post.store(now, std::memory_order_relaxed);
+  post_drain();
+  if (config.drain_wanted != nullptr) config.drain_wanted();
+}
+
+}  // namespace
+
+std::uintptr_t pursue(const Want& want, Attempt attempt, void* argument) noexcept {
+  const Effort kind = kind_of(want.effort);
+  if (kind == Effort::kQuiet) return 0;
+  if (kind == Effort::kAtomic || !hal::may_wait()) {
+    fail_atomically(want);
+    return 0;
+  }
+  if (hal::hart_local().reclaiming) return 0;  // X4
+  std::uintptr_t result = 0;
+  hal::HartMask silent = 0;
+  {
+    Pursuit pursuit(want, attempt, argument);
+    result = pursuit.run();
+    silent = pursuit.silent();
+  }
+  if (result != 0) {
+    rescued_count.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    note_failure(want, kind == Effort::kWait ? kind : Effort::kReclaim, silent, Deliver::kNow, config);
+  }
+  return result;
+}
+
+void note_free() noexcept {
+  frees.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers.load(std::memory_order_seq_cst) == 0) return;
+  const hal::InterruptGuard masked;
+  const hal::HartMask asleep = sleepers.exchange(0, std::memory_order_seq_cst);
+  for (unsigned hart = 0; hart < hal::Port::kMaxHarts; ++hart) {
+    if ((asleep >> hart & 1) != 0 && hart != hal::Port::hart_index()) hal::Port::send_ipi(hart);
+  }
+}
+
+void reset() noexcept {
+  const LockGuard hold(lock);
+  reclaimers.reset();
+  config = {};
+  rescued_count.store(0, std::memory_order_relaxed);
+  wait_count.store(0, std::memory_order_relaxed);
+  drain_is_wanted.store(0, std::memory_order_relaxed);
+  reset_drains();
+  reset_reports();
+}
+
+}  // namespace exhaustion
+
+using namespace exhaustion;
+
+Status add_reclaimer(Reclaimer& reclaimer) noexcept {
+  if (reclaimer.function == nullptr) return Status::kInvalid;
+  const LockGuard hold(lock);
+  if (reclaimer.linked()) return Status::kBusy;
+  reclaimers.push_back(&reclaimer);
+  return Status::kOk;
+}
+
+Status remove_reclaimer(Reclaimer& reclaimer) noexcept {
+  for (;;) {
+    {
+      const LockGuard hold(lock);
+      if (!reclaimer.linked()) return Status::kNotFound;
+      if (reclaimer.running == 0) {
+        List<Reclaimer>::remove(&reclaimer);
+        return Status::kOk;
+      }
+    }
+    if (!hal::may_wait() || hal::hart_local().reclaiming) return Status::kBusy;
+    hal::Port::relax();
+  }
+}
+
+void configure_exhaustion(const ExhaustionConfig& given) noexcept {
+  config = given;
+  set_drain_deadline(given.deadline_ms);
+}
+
+bool finish_drain() noexcept {
+  if (!hal::may_wait() || drain_is_wanted.exchange(0, std::memory_order_acq_rel) == 0) return false;
+  deliver_noted(config);
+  drain();
+  return true;
+}
+
+ExhaustionStats exhaustion_stats() noexcept {
+  ExhaustionStats stats;
+  const DrainCounts drains = drain_counts();
+  const ReportCounts reports = report_counts();
+  stats.failures = reports.failures;
+  stats.atomic_failures = reports.atomic_failures;
+  stats.rescued = rescued_count.load(std::memory_order_relaxed);
+  stats.drains = drains.drains;
+  stats.shared = drains.shared;
+  stats.rounds = drains.rounds;
+  stats.posts = drains.posts;
+  stats.missed = drains.missed;
+  stats.waits = wait_count.load(std::memory_order_relaxed);
+  stats.reports = reports.reports;
+  return stats;
+}
+
+}  // namespace qm

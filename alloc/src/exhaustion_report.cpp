@@ -1,0 +1,160 @@
+#include "exhaustion_report.hpp"
+
+#include <cstring>
+
+#include <qm/arena.hpp>
+#include <qm/cache.hpp>
+#include <qm/lock.hpp>
+#include <qm/system.hpp>
+
+namespace qm::exhaustion {
+namespace {
+
+/// What a report has to say of the failure itself; the rest is looked up when it is delivered.
+struct Failure {
+  char name[kNameBytes] = {};
+  const Arena* root = nullptr;  // compared, never followed
+  std::size_t size = 0;
+  Effort done = Effort::kAuto;
+  bool is_arena = false;
+  hal::HartMask silent = 0;
+};
+
+constinit Lock lock;  // guards what follows; a leaf
+constinit Failure noted;
+constinit bool is_noted = false;
+constinit bool has_reported = false;
+constinit std::uint64_t last_report = 0;
+constinit ReportCounts counts{};
+constinit std::uint32_t unreported = 0;
+
+const Arena* root_of(const Arena& arena) noexcept {
+  const Arena* root = &arena;
+  while (root->source() != nullptr) root = root->source();
+  return root;
+}
+
+/// Enters a holder if it is among the greatest.
+void hold(ExhaustionReport& report, const char* name, std::size_t bytes) noexcept {
+  unsigned place = ExhaustionReport::kHolders;
+  while (place != 0 && report.holders[place - 1].bytes < bytes) --place;
+  if (place == ExhaustionReport::kHolders) return;
+  for (unsigned i = ExhaustionReport::kHolders - 1; i > place; --i) report.holders[i] = report.holders[i - 1];
+  std::memcpy(report.holders[place].name, name, kNameBytes);
+  report.holders[place].bytes = bytes;
+}
+
+void look_at(Cache& cache, ExhaustionReport& report) noexcept {
+  const CacheStats stats = cache.stats();
+  const SlabStats slabs = cache.slabs().stats();
+  for (unsigned hart = 0; hart < hart_count(); ++hart) {
+    report.in_magazines[hart] += cache.cell(hart).rounds() * stats.object_size;
+  }
+  report.in_depots += stats.in_depot * stats.object_size;
+  report.in_slabs += slabs.empty_slabs * stats.slab_bytes;
+  const std::size_t free_objects = slabs.objects_total - slabs.objects_out;
+  const std::size_t in_empty = slabs.empty_slabs * cache.slabs().objects();
+  if (free_objects > in_empty) report.in_fragments += (free_objects - in_empty) * stats.object_size;
+  // What a quantum cache has out is held by the arena's user, who is counted as such.
+  if ((cache.flags() & cache_flags::kQuantumCache) == 0) hold(report, cache.name(), stats.in_use * stats.object_size);
+}
+
+void look_at(Arena& arena, ExhaustionReport& report) noexcept {
+  const ArenaStats stats = arena.stats();
+  report.in_spans += stats.idle;
+  if (!arena.has_importers()) hold(report, arena.name(), stats.allocated);
+}
+
+/// Looks up where the memory is and tells the firmware. No lock is held.
+void deliver(const Failure& failure, std::uint32_t since_last, const ExhaustionConfig& config) noexcept {
+  ExhaustionReport report;
+  std::memcpy(report.name, failure.name, kNameBytes);
+  report.is_arena = failure.is_arena;
+  report.effort = failure.done;
+  report.size = failure.size;
+  report.silent = failure.silent;
+  report.unreported = since_last;
+  report.failures = report_counts().failures;
+  RegistryCursor<Cache> caches;
+  while (Cache* cache = caches.next()) {
+    if (root_of(cache->source()) == failure.root) look_at(*cache, report);
+  }
+  RegistryCursor<Arena> arenas;
+  while (Arena* arena = arenas.next()) {
+    if (root_of(*arena) == failure.root) look_at(*arena, report);
+  }
+  report.recoverable = report.in_depots + report.in_slabs + report.in_spans;
+  for (const std::size_t bytes : report.in_magazines) report.recoverable += bytes;
+  config.report(report);
+}
+
+/// Whether a report may be made now; then it counts as made. Lock held.
+bool take_turn_locked(std::uint32_t interval_ms, std::uint32_t& since_last) noexcept {
+  const std::uint64_t now = hal::Port::ticks();
+  if (has_reported && now - last_report < hal::Port::tick_rate() * interval_ms / 1000) return false;
+  has_reported = true;
+  last_report = now;
+  since_last = unreported;
+  unreported = 0;
+  ++counts.reports;
+  return true;
+}
+
+}  // namespace
+
+void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver when, const ExhaustionConfig& config) noexcept {
+  Failure failure;
+  std::memcpy(failure.name, want.who.name(), kNameBytes);
+  failure.root = root_of(want.from);
+  failure.size = want.size;
+  failure.done = done;
+  failure.is_arena = want.is_arena;
+  failure.silent = silent;
+  std::uint32_t since_last = 0;
+  {
+    const LockGuard guard(lock);
+    ++counts.failures;
+    counts.atomic_failures += done == Effort::kAtomic;
+    if (config.report == nullptr || (when == Deliver::kLater && is_noted) ||
+        (when == Deliver::kNow && !take_turn_locked(config.interval_ms, since_last))) {
+      ++unreported;
+      return;
+    }
+    if (when == Deliver::kLater) {
+      noted = failure;
+      is_noted = true;
+      return;
+    }
+  }
+  deliver(failure, since_last, config);
+}
+
+void deliver_noted(const ExhaustionConfig& config) noexcept {
+  Failure failure;
+  std::uint32_t since_last = 0;
+  {
+    const LockGuard guard(lock);
+    if (!is_noted) return;
+    is_noted = false;
+    if (config.report == nullptr || !take_turn_locked(config.interval_ms, since_last)) {
+      ++unreported;
+      return;
+    }
+    failure = noted;
+  }
+  deliver(failure, since_last, config);
+}
+
+ReportCounts report_counts() noexcept {
+  const LockGuard guard(lock);
+  return counts;
+}
+
+void reset_reports() noexcept {
+  const LockGuard guard(lock);
+  counts = {};
+  unreported = 0;
+  is_noted = has_reported = false;
+}
+
+}  // namespace qm::exhaustion

@@ -1,0 +1,484 @@
+/// Exhaustion: who may wait fails last, who may not starts the rest, and the firmware hears of it once.
+
+#include <support/system_fixture.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <string_view>
+
+#include <qm/exhaustion.hpp>
+#include <qm/test/harts.hpp>
+
+namespace {
+
+using namespace qm;
+
+constexpr std::size_t kSmallRam = 192 * 1024;
+
+ExhaustionReport last_report;
+std::atomic<unsigned> reports;
+std::atomic<unsigned> drains_wanted;
+std::atomic<unsigned> reports_with_a_lock;
+
+void keep_report(const ExhaustionReport& report) noexcept {
+  if (hal::hart_local().lock_depth != 0) reports_with_a_lock.fetch_add(1);
+  last_report = report;
+  reports.fetch_add(1);
+}
+
+class Exhaustion : public qm::test::SystemTest {
+ protected:
+  void SetUp() override {
+    start(kSmallRam, test::harts());
+    reports = 0;
+    drains_wanted = 0;
+    reports_with_a_lock = 0;
+    last_report = {};
+    configure_exhaustion({.report = keep_report, .drain_wanted = []() noexcept { drains_wanted.fetch_add(1); }});
+  }
+  void TearDown() override {
+    EXPECT_EQ(reports_with_a_lock.load(), 0U);
+    EXPECT_FALSE(exhaustion::scarce());
+    SystemTest::TearDown();
+  }
+
+  static Cache* make(const char* name, std::size_t bytes = 256) {
+    CacheConfig config;
+    config.name = name;
+    config.object_size = bytes;
+    return Cache::create(config);
+  }
+
+  static constexpr std::size_t kMost = 4000;
+  static std::array<void*, kMost>& table() {
+    static std::array<void*, kMost> objects;
+    return objects;
+  }
+  /// Allocates until there is no more. @returns how many.
+  static std::size_t take_all(Cache& cache, Effort effort = Effort::kQuiet) {
+    std::size_t count = 0;
+    while (count < kMost && (table()[count] = cache.allocate_at(nullptr, 0, effort)) != nullptr) ++count;
+    return count;
+  }
+  static void give_all(Cache& cache, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) cache.free(table()[i]);
+  }
+  static std::string_view name(const char* text) { return text; }
+};
+
+template <class Callable>
+void on_each_attached_hart(unsigned count, Callable&& callable) {
+  test::on_each_hart(count, [&](unsigned hart) {
+    attach_hart(hart);
+    callable(hart);
+    if (hart != 0) detach_hart(hart);
+  });
+}
+
+// ---- may wait ---------------------------------------------------------------------------------------------------------
+
+TEST_F(Exhaustion, memory_idle_in_another_cache_on_other_harts_is_had_before_an_allocation_fails) {
+  Cache* hoard = make("hoard");
+  Cache* hungry = make("hungry", 1024);
+  ASSERT_TRUE(hoard != nullptr && hungry != nullptr);
+  const unsigned harts = test::harts();
+  const std::size_t expected = take_all(*hungry);
+  ASSERT_GT(expected, 0U);
+  give_all(*hungry, expected);
+  reclaim();
+  std::size_t got = 0;
+  test::Barrier barrier(harts);
+  on_each_attached_hart(harts, [&](unsigned hart) {
+    if (hart == harts - 1) give_all(*hoard, take_all(*hoard));
+    barrier.arrive();
+    if (hart == 0) {
+      EXPECT_EQ(hungry->allocate_at(nullptr, 0, Effort::kQuiet), nullptr);
+      got = take_all(*hungry, Effort::kReclaim);
+    }
+    barrier.arrive();
+  });
+  // A page may have become a magazine or tags for good, no more.
+  EXPECT_GE(got + 8, expected);
+  EXPECT_EQ(hoard->stats().objects, 0U);
+  EXPECT_EQ(exhaustion_stats().failures, 1U);
+  EXPECT_GT(exhaustion_stats().rescued, 0U);
+  EXPECT_EQ(last_report.silent, 0U);
+  give_all(*hungry, got);
+}
+
+TEST_F(Exhaustion, a_failure_is_counted_and_reported_once_with_who_holds_the_memory) {
+  constexpr std::uint32_t kInterval = 200;
+  configure_exhaustion({.report = keep_report, .interval_ms = kInterval});
+  Cache* cache = make("holder", 512);
+  Cache* other = make("other", 4000);
+  ASSERT_TRUE(cache != nullptr && other != nullptr);
+  const std::size_t count = take_all(*cache, Effort::kReclaim);
+  EXPECT_EQ(reports.load(), 1U);
+  EXPECT_EQ(cache->stats().failures, 1U);
+  EXPECT_EQ(name(last_report.name), "holder");
+  EXPECT_EQ(last_report.size, 512U);
+  EXPECT_EQ(last_report.effort, Effort::kReclaim);
+  EXPECT_FALSE(last_report.is_arena);
+  EXPECT_EQ(name(last_report.holders[0].name), "holder");
+  EXPECT_EQ(last_report.holders[0].bytes, count * 512);
+  EXPECT_EQ(last_report.recoverable, 0U);
+  EXPECT_EQ(last_report.failures, 1U);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(other->allocate(), nullptr);
+  EXPECT_EQ(reports.load(), 1U);  // too soon
+  EXPECT_EQ(exhaustion_stats().failures, 11U);
+  const std::uint64_t due = hal::Port::ticks() + hal::Port::tick_rate() / 1000 * kInterval;
+  while (hal::Port::ticks() < due) hal::Port::relax();
+  EXPECT_EQ(other->allocate(), nullptr);
+  EXPECT_EQ(reports.load(), 2U);
+  EXPECT_EQ(last_report.unreported, 10U);
+  EXPECT_EQ(name(last_report.name), "other");
+  give_all(*cache, count);
+}
+
+// ---- reclaimers -------------------------------------------------------------------------------------------------------
+
+struct Spare {
+  Cache* cache = nullptr;
+  std::array<void*, 64> objects{};
+  unsigned count = 0;
+  unsigned asked = 0;
+  std::size_t wanted = 0;
+  bool recursed = false;
+  Status removal = Status::kOk;
+  Reclaimer* self = nullptr;
+
+  static std::size_t give(std::size_t wanted, void* context) noexcept {
+    auto& spare = *static_cast<Spare*>(context);
+    ++spare.asked;
+    spare.wanted = wanted;
+    spare.recursed = spare.recursed || spare.cache->allocate() != nullptr;
+    if (spare.self != nullptr) spare.removal = remove_reclaimer(*spare.self);
+    const unsigned had = spare.count;
+    while (spare.count != 0) spare.cache->free(spare.objects[--spare.count]);
+    return had * spare.cache->object_size();
+  }
+};
+
+TEST_F(Exhaustion, reclaimers_are_asked_in_turn_until_the_allocation_succeeds_and_never_recursively) {
+  Cache* cache = make("reclaimed");
+  ASSERT_NE(cache, nullptr);
+  static Spare empty, full, never;
+  for (Spare* spare : {&empty, &full, &never}) {
+    *spare = {};
+    spare->cache = cache;
+  }
+  Reclaimer first(Spare::give, &empty);
+  Reclaimer second(Spare::give, &full);
+  Reclaimer third(Spare::give, &never);
+  EXPECT_EQ(add_reclaimer(first), Status::kOk);
+  EXPECT_EQ(add_reclaimer(second), Status::kOk);
+  EXPECT_EQ(add_reclaimer(third), Status::kOk);
+  EXPECT_EQ(add_reclaimer(third), Status::kBusy);
+  Reclaimer none(nullptr);
+  EXPECT_EQ(add_reclaimer(none), Status::kInvalid);
+  EXPECT_EQ(remove_reclaimer(none), Status::kNotFound);
+  full.self = &second;
+  while (full.count < full.objects.size() && (full.objects[full.count] = cache->allocate()) != nullptr) ++full.count;
+  const std::size_t rest = take_all(*cache);
+  void* object = cache->allocate();
+  EXPECT_NE(object, nullptr);
+  EXPECT_EQ(empty.asked, 1U);
+  EXPECT_EQ(full.asked, 1U);
+  EXPECT_EQ(never.asked, 0U);
+  EXPECT_EQ(full.wanted, 256U);
+  EXPECT_FALSE(empty.recursed || full.recursed);
+  EXPECT_EQ(full.removal, Status::kBusy);  // from within itself
+  EXPECT_EQ(exhaustion_stats().rescued, 1U);
+  EXPECT_EQ(cache->stats().failures, 3U);  // the last of take_all(), and one of each reclaimer that was asked
+  EXPECT_EQ(remove_reclaimer(second), Status::kOk);
+  EXPECT_EQ(remove_reclaimer(first), Status::kOk);
+  EXPECT_EQ(remove_reclaimer(third), Status::kOk);
+  cache->free(object);
+  give_all(*cache, rest);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+bool constructor_works;
+unsigned constructions;
+
+TEST_F(Exhaustion, a_constructor_that_fails_follows_the_policy_and_is_not_called_for_the_whole_batch) {
+  CacheConfig config;
+  config.name = "constructed";
+  config.object_size = 64;
+  config.constructor = [](void*, void*) noexcept {
+    ++constructions;
+    return constructor_works;
+  };
+  Cache* cache = Cache::create(config);
+  ASSERT_NE(cache, nullptr);
+  constructor_works = false;
+  constructions = 0;
+  EXPECT_EQ(cache->allocate(), nullptr);
+  EXPECT_LE(constructions, 4U);
+  EXPECT_EQ(cache->stats().failures, 1U);
+  EXPECT_EQ(cache->stats().in_use, 0U);
+  EXPECT_EQ(reports.load(), 1U);
+  Reclaimer repair([](std::size_t, void*) noexcept -> std::size_t {
+    constructor_works = true;
+    return 1;
+  });
+  EXPECT_EQ(add_reclaimer(repair), Status::kOk);
+  void* object = cache->allocate();
+  EXPECT_NE(object, nullptr);
+  cache->free(object);
+  EXPECT_EQ(remove_reclaimer(repair), Status::kOk);
+  EXPECT_TRUE(cache->validate());
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(Exhaustion, no_memory_for_a_cache_leaves_no_trace_of_it) {
+  Cache* cache = make("filler", 512);
+  ASSERT_NE(cache, nullptr);
+  const std::size_t before = free_bytes() + boundary_tags_stats().pages * 4096;  // pages of tags are never given back
+  const std::size_t count = take_all(*cache);
+  Cache* extra[64] = {};
+  Status why = Status::kOk;
+  unsigned made = 0;
+  CacheConfig config;
+  config.object_size = 64;
+  static constexpr char kDigits[] = "0123456789abcdef";
+  char text[] = "extra00";
+  for (; made < 64; ++made) {
+    text[5] = kDigits[made / 16];
+    text[6] = kDigits[made % 16];
+    config.name = text;
+    if ((extra[made] = Cache::create(config, &why)) == nullptr) break;
+  }
+  ASSERT_LT(made, 64U);
+  EXPECT_EQ(why, Status::kNoMemory);
+  give_all(*cache, count);
+  extra[made] = Cache::create(config, &why);  // the name was not taken
+  EXPECT_EQ(why, Status::kOk);
+  for (Cache* one : extra) {
+    if (one != nullptr) {
+      EXPECT_EQ(Cache::destroy(one), Status::kOk);
+    }
+  }
+  EXPECT_EQ(free_bytes() + boundary_tags_stats().pages * 4096, before);
+}
+
+// ---- may not wait -----------------------------------------------------------------------------------------------------
+
+TEST_F(Exhaustion, an_atomic_failure_starts_a_drain_so_that_the_next_one_succeeds) {
+  Cache* hoard = make("hoard");
+  Cache* urgent = make("urgent", 1024);
+  ASSERT_TRUE(hoard != nullptr && urgent != nullptr);
+  const unsigned harts = test::harts();
+  test::Barrier barrier(harts);
+  void* object = nullptr;
+  on_each_attached_hart(harts, [&](unsigned hart) {
+    if (hart == harts - 1) give_all(*hoard, take_all(*hoard));
+    barrier.arrive();
+    if (hart == 0) {
+      {
+        const hal::InterruptGuard masked;  // as in a handler
+        EXPECT_EQ(urgent->allocate(), nullptr);
+      }
+      EXPECT_EQ(urgent->allocate_at(nullptr, 0, Effort::kAtomic), nullptr);
+      EXPECT_GE(drains_wanted.load(), 1U);
+      EXPECT_EQ(reports.load(), 0U);  // not from a caller that has no time
+      EXPECT_TRUE(finish_drain());
+      EXPECT_FALSE(finish_drain());
+      EXPECT_EQ(reports.load(), 1U);
+      const hal::InterruptGuard masked;
+      object = urgent->allocate();
+    }
+    barrier.arrive();
+  });
+  EXPECT_NE(object, nullptr);
+  EXPECT_EQ(name(last_report.name), "urgent");
+  EXPECT_EQ(last_report.effort, Effort::kAtomic);
+  EXPECT_GT(last_report.recoverable, 1024U);
+  EXPECT_EQ(exhaustion_stats().atomic_failures, 2U);
+  EXPECT_EQ(exhaustion_stats().posts, 1U);
+  urgent->free(object);
+}
+
+TEST_F(Exhaustion, what_other_harts_have_of_the_same_cache_comes_back_without_any_task) {
+  const unsigned harts = test::harts();
+  if (harts < 2) return;
+  Cache* cache = make("urgent", 256);
+  ASSERT_NE(cache, nullptr);
+  test::Barrier barrier(harts);
+  on_each_attached_hart(harts, [&](unsigned hart) {
+    std::size_t held = 0;
+    if (hart == 0) held = take_all(*cache);
+    barrier.arrive();
+    if (hart == 1) {
+      cache->free(table()[0]);
+      cache->free(table()[1]);
+    }
+    barrier.arrive();
+    if (hart == 0) {
+      EXPECT_EQ(cache->stats().in_magazines, 2U);
+      EXPECT_EQ(cache->allocate_at(nullptr, 0, Effort::kAtomic), nullptr);
+      while ((cache->magazine_harts() & 2) != 0) hal::Port::relax();  // it answers when it can
+      table()[0] = cache->allocate_at(nullptr, 0, Effort::kAtomic);
+      EXPECT_NE(table()[0], nullptr);
+      table()[1] = cache->allocate_at(nullptr, 0, Effort::kAtomic);
+      EXPECT_NE(table()[1], nullptr);
+      give_all(*cache, held);
+    }
+    barrier.arrive();
+  });
+}
+
+// ---- waits ------------------------------------------------------------------------------------------------------------
+
+std::uint64_t milliseconds_since(std::uint64_t then) {
+  return (hal::Port::ticks() - then) * 1000 / hal::Port::tick_rate();
+}
+
+TEST_F(Exhaustion, a_wait_that_nobody_ends_ends_at_its_bound) {
+  Cache* cache = make("awaited");
+  ASSERT_NE(cache, nullptr);
+  const std::size_t count = take_all(*cache);
+  const std::uint64_t then = hal::Port::ticks();
+  EXPECT_EQ(cache->allocate_at(nullptr, 0, wait_at_most(30)), nullptr);
+  EXPECT_GE(milliseconds_since(then), 30U);
+  EXPECT_EQ(exhaustion_stats().waits, 1U);
+  EXPECT_EQ(last_report.effort, Effort::kWait);
+  give_all(*cache, count);
+}
+
+TEST_F(Exhaustion, whoever_waits_gets_what_another_hart_frees) {
+  const unsigned harts = test::harts();
+  if (harts < 2) return;
+  Cache* cache = make("awaited");
+  ASSERT_NE(cache, nullptr);
+  std::atomic<bool> waiting{false};
+  on_each_attached_hart(2, [&](unsigned hart) {
+    if (hart == 0) {
+      std::size_t count = take_all(*cache);
+      waiting = true;
+      void* object = cache->allocate_at(nullptr, 0, wait_at_most(20000));
+      EXPECT_NE(object, nullptr);
+      EXPECT_EQ(cache->stats().in_use, count);  // the very one that the other hart has freed
+      table()[0] = object;
+      give_all(*cache, count);
+    } else {
+      while (!waiting || exhaustion_stats().waits == 0) hal::Port::relax();
+      cache->free(table()[0]);
+    }
+  });
+  EXPECT_EQ(cache->stats().in_use, 0U);
+}
+
+TEST_F(Exhaustion, the_hook_runs_other_tasks_of_the_hart_and_what_they_free_ends_the_wait) {
+  Cache* cache = make("awaited");
+  ASSERT_NE(cache, nullptr);
+  static Cache* freed_by_the_hook;
+  static unsigned pauses;
+  freed_by_the_hook = cache;
+  pauses = 0;
+  configure_exhaustion({.report = keep_report, .pause = [](std::uint64_t) noexcept {
+    EXPECT_FALSE(hal::hart_local().reclaiming);
+    if (++pauses == 3) freed_by_the_hook->free(table()[0]);
+  }});
+  const std::size_t count = take_all(*cache);
+  void* object = cache->allocate_at(nullptr, 0, wait_at_most(20000));
+  EXPECT_NE(object, nullptr);
+  EXPECT_EQ(pauses, 3U);
+  table()[0] = object;
+  give_all(*cache, count);
+}
+
+// ---- storms, and harts that do not answer -----------------------------------------------------------------------------
+
+TEST_F(Exhaustion, a_storm_of_failures_is_no_storm_of_rounds) {
+  Cache* cache = make("stormy");
+  ASSERT_NE(cache, nullptr);
+  const unsigned harts = test::harts();
+  test::Barrier barrier(harts);
+  std::size_t held = 0;
+  constexpr unsigned kEach = 100;
+  on_each_attached_hart(harts, [&](unsigned hart) {
+    cache->free(cache->allocate());  // every hart has an open cell
+    barrier.arrive();
+    if (hart == 0) held = take_all(*cache, Effort::kReclaim);
+    barrier.arrive();
+    for (unsigned i = 0; i < kEach; ++i) {
+      EXPECT_EQ(cache->allocate_at(nullptr, 0, i % 2 == 0 ? Effort::kReclaim : Effort::kAtomic), nullptr);
+    }
+    barrier.arrive();
+  });
+  const ExhaustionStats stats = exhaustion_stats();
+  EXPECT_EQ(stats.failures, harts * kEach + 1);
+  EXPECT_LE(stats.rounds, 8U);  // those of the first, which had something to find
+  EXPECT_LE(stats.posts, harts * kEach / 4);
+  EXPECT_LE(reports.load(), 10U);
+  give_all(*cache, held);
+}
+
+TEST_F(Exhaustion, a_hart_that_does_not_answer_is_named_and_waited_for_once) {
+  const unsigned harts = test::harts();
+  if (harts < 2) return;
+  Cache* cache = make("withheld");
+  ASSERT_NE(cache, nullptr);
+  configure_exhaustion({.report = keep_report, .deadline_ms = 50});
+  test::Barrier barrier(2);
+  std::atomic<unsigned> step{0};
+  on_each_attached_hart(2, [&](unsigned hart) {
+    std::size_t count = 0;
+    if (hart == 0) count = take_all(*cache);
+    barrier.arrive();
+    if (hart == 1) {
+      cache->free(table()[0]);
+      const hal::InterruptGuard masked;
+      step = 1;
+      while (step != 2) hal::Port::relax();
+    } else {
+      while (step != 1) hal::Port::relax();
+      EXPECT_EQ(cache->allocate(), nullptr);
+      EXPECT_EQ(last_report.silent, 2U);
+      EXPECT_EQ(last_report.in_magazines[1], 256U);
+      EXPECT_EQ(exhaustion_stats().missed, 1U);
+      EXPECT_EQ(cache->allocate(), nullptr);
+      EXPECT_EQ(exhaustion_stats().missed, 1U);  // not waited for again
+      step = 2;
+      while ((cache->magazine_harts() & 2) != 0) hal::Port::relax();  // it answers the post
+      table()[0] = cache->allocate();
+      EXPECT_NE(table()[0], nullptr);
+      give_all(*cache, count);
+    }
+    barrier.arrive();
+  });
+}
+
+TEST_F(Exhaustion, two_harts_that_reclaim_at_once_serve_each_other) {
+  restart(kSmallRam, test::harts());
+  const unsigned harts = test::harts();
+  Cache* cache = make("contended", 1024);
+  ASSERT_NE(cache, nullptr);
+  std::atomic<std::size_t> got{0};
+  std::atomic<unsigned> corrupt{0};
+  on_each_attached_hart(harts, [&](unsigned hart) {
+    std::array<void*, 24> mine{};
+    for (unsigned turn = 0; turn < 200; ++turn) {
+      for (void*& object : mine) {
+        if ((object = cache->allocate()) == nullptr) break;
+        *static_cast<unsigned*>(object) = hart;
+      }
+      for (void*& object : mine) {
+        if (object == nullptr) break;
+        got.fetch_add(1);
+        if (*static_cast<unsigned*>(object) != hart) corrupt.fetch_add(1);
+        cache->free(object);
+        object = nullptr;
+      }
+    }
+  });
+  EXPECT_GT(got.load(), 0U);
+  EXPECT_EQ(corrupt.load(), 0U);
+  EXPECT_EQ(cache->stats().in_use, 0U);
+  EXPECT_TRUE(cache->validate());
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+}  // namespace
