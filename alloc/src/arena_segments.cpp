@@ -6,6 +6,12 @@
 #include "arena_request.hpp"
 
 namespace qm {
+namespace {
+
+/// A larger empty span, in quanta of the arena or of its source, is not kept.
+constexpr std::size_t kKeptUnits = 16;
+
+}  // namespace
 
 void Arena::unlink_locked(BoundaryTag* tag) noexcept {
   (tag->prev == nullptr ? first_ : tag->prev->next) = tag->next;
@@ -164,12 +170,15 @@ Arena::SpanRange Arena::remove_span_locked(BoundaryTag* span) noexcept {
   return range;
 }
 
-/// Keeps the span of @p segment for the next request if it has become empty. @returns the empty span kept until now, if it
-/// is another one: it may go.
+/// Keeps the span of @p segment for the next request if it has become empty and is no larger than imports mostly are: what a
+/// large request imported would lie idle for long, and to import it again costs little beside its use.
+/// @returns the span that may go: this one, or the one kept until now.
 BoundaryTag* Arena::retire_span_locked(BoundaryTag* segment) noexcept {
   BoundaryTag* span = segment->prev;
   if (span->kind != TagKind::kSpan || !span->imported) return nullptr;
   if (segment->next != nullptr && segment->next->kind != TagKind::kSpan) return nullptr;
+  const std::size_t unit = quantum_ > source_->quantum_ ? quantum_ : source_->quantum_;
+  if (segment->size > minimum_import_ && segment->size / kKeptUnits > unit) return span;
   BoundaryTag* former = empty_span_;
   empty_span_ = span;
   return former;

@@ -28,6 +28,7 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   slabs.alignment = config.alignment;
   slabs.no_touch = (config.flags & cache_flags::kNoTouch) != 0;
   slabs.quantum_cache = (config.flags & cache_flags::kQuantumCache) != 0;
+  slabs.mapped = (config.flags & cache_flags::kHeapClass) != 0;
   slabs.headers = internal::slab_headers();
   status = slabs_.initialize(slabs);
   if (status != Status::kOk) return status;

@@ -1,141 +1,130 @@
 #include <qm/heap.hpp>
 
-#include <array>
 #include <cstring>
 #include <new>
 
 #include <qm/arena.hpp>
+#include <qm/bits.hpp>
+#include <qm/misuse.hpp>
+#include <qm/page_map.hpp>
 #include <qm/system.hpp>
+
+#include "size_classes.hpp"
 
 namespace qm::heap {
 namespace {
 
-constexpr std::size_t kPage = SlabLayer::kPageBytes;
-constexpr std::size_t kLargeQuantum = 64;
+/// Spans that `kheap` imports have at least this many bytes.
 constexpr std::size_t kLargeImport = 64 * 1024;
-constexpr unsigned kClasses = 24;
 
-constexpr std::size_t class_bytes(unsigned number) {
-  return number < 16 ? (number + 1) * 16 : 256 + (number - 15) * 32;
-}
-static_assert(class_bytes(15) == 256 && class_bytes(16) == 288 && class_bytes(kClasses - 1) == kMaxClassBytes);
+std::atomic<Cache*> classes[kClasses];  // nullptr: not made yet
+constinit Arena large;                  // `kheap`
+std::atomic<std::uint32_t> refused_frees{0};
 
-/// The class of a size, indexed by the size in steps of 16, rounded up.
-constexpr std::array<std::uint8_t, kMaxClassBytes / 16 + 1> kClassOf = [] {
-  std::array<std::uint8_t, kMaxClassBytes / 16 + 1> table{};
-  for (unsigned step = 1; step < table.size(); ++step) {
-    while (class_bytes(table[step]) < step * 16) ++table[step];
-  }
-  return table;
-}();
-
-constexpr unsigned class_of(std::size_t size) { return kClassOf[(size + 15) / 16]; }
-
-std::array<std::atomic<Cache*>, kClasses> classes;
-constinit Arena large;  // `kheap`
-std::atomic<std::uint32_t>* large_pages = nullptr;  // a bit a page of [low, high): in a span of `kheap`
-std::uintptr_t memory_low = 0;
-std::uintptr_t memory_high = 0;
-
-void mark_pages(std::uintptr_t start, std::size_t size, bool is_large) noexcept {
-  for (std::uintptr_t page = (start - memory_low) / kPage; page < (start + size - memory_low) / kPage; ++page) {
-    const std::uint32_t bit = std::uint32_t{1} << (page % 32);
-    if (is_large) {
-      large_pages[page / 32].fetch_or(bit, std::memory_order_relaxed);
-    } else {
-      large_pages[page / 32].fetch_and(~bit, std::memory_order_relaxed);
-    }
-  }
+/// Counts and tells a free that is refused. @param[in] cache the class whose block it is, nullptr if it is none.
+void report_misuse(Misuse kind, void* block, Cache* cache) noexcept {
+  refused_frees.fetch_add(1, std::memory_order_relaxed);
+  MisuseReport report;
+  report.kind = kind;
+  report.cache = cache;
+  report.object = block;
+  internal::tell_misuse(report);
 }
 
-bool is_large(std::uintptr_t address) noexcept {
-  const std::uintptr_t page = (address - memory_low) / kPage;
-  return (large_pages[page / 32].load(std::memory_order_relaxed) >> (page % 32) & 1) != 0;
+/// The cache of a block in a slab of the heap: the header is at the page's end.
+[[gnu::always_inline]] inline Cache* cache_of(const void* block) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(block);
+  constexpr std::uintptr_t kInPage = SlabLayer::kPageBytes - 1;
+  return reinterpret_cast<const Slab*>((address | kInPage) + 1 - sizeof(Slab))->cache;
 }
 
-std::uintptr_t import_span(Arena& source, std::size_t size, Fit fit) noexcept {
-  const std::uintptr_t start = source.allocate(size, fit);
-  if (start != 0) mark_pages(start, size, true);
-  return start;
+[[gnu::always_inline]] inline bool in_slab(const void* block) noexcept {
+  return page_map.holds_slab(reinterpret_cast<std::uintptr_t>(block));
 }
 
-void release_span(Arena& source, std::uintptr_t start, std::size_t size) noexcept {
-  mark_pages(start, size, false);
-  source.free(start, size);
-}
-
-/// Creates the class's cache, or finds the one that another hart has just created.
+/// Makes the class's cache.
+/// @returns nullptr if it cannot be had now: no memory, another hart or an interrupted task is making it this moment, or the
+///          firmware has given its name to a cache of its own.
 Cache* create_class(unsigned number) noexcept {
   char name[16] = "kmalloc_";
   unsigned length = 8;
-  const std::size_t bytes = class_bytes(number);
-  for (std::size_t unit = bytes >= 100 ? 100 : 10; unit != 0; unit /= 10) {
-    name[length++] = static_cast<char>('0' + bytes / unit % 10);
+  bool leading = true;
+  for (unsigned unit = 10000; unit != 0; unit /= 10) {
+    const unsigned digit = kClassBytes[number] / unit % 10;
+    leading = leading && digit == 0;
+    if (!leading) name[length++] = static_cast<char>('0' + digit);
   }
   CacheConfig config;
   config.name = name;
-  config.object_size = bytes;
-  config.alignment = kAlignment;
-  Status why = Status::kOk;
-  Cache* cache = Cache::create(config, &why);
-  if (cache != nullptr) {
-    // release: pairs with the acquire in allocate_at(), so that the cache is seen whole.
-    classes[number].store(cache, std::memory_order_release);
-    return cache;
-  }
-  while (why == Status::kDuplicate && (cache = classes[number].load(std::memory_order_acquire)) == nullptr) hal::Port::relax();
-  return cache;
+  config.object_size = kClassBytes[number];
+  config.alignment = config.object_size & (~config.object_size + 1);  // what its multiples are aligned to
+  config.flags = cache_flags::kHeapClass;
+  Cache* cache = Cache::create(config);
+  // release: pairs with the acquire in allocate_at(), so that the cache is seen whole.
+  if (cache != nullptr) classes[number].store(cache, std::memory_order_release);
+  return classes[number].load(std::memory_order_acquire);
 }
 
-void* allocate_large(std::size_t alignment, std::size_t size, Effort effort) noexcept {
+void* allocate_large(const CallSite* site, std::size_t size, std::size_t alignment, Effort effort) noexcept {
   Constraint constraint;
   constraint.align = alignment;
   const bool plain = alignment <= kLargeQuantum;
+  if (size == 0) size = 1;
   const auto attempt = [&] {
-    return plain ? large.allocate(size) : large.allocate_constrained(size, constraint, Fit::kInstant);
+    return plain ? large.allocate(size, Fit::kInstant, site) : large.allocate_constrained(size, constraint, Fit::kInstant, site);
   };
   std::uintptr_t start = attempt();
-  if (start == 0 && effort != Effort::kAtomic && size < memory_high - memory_low && hal::may_wait()) {
+  if (start == 0 && effort != Effort::kAtomic && hal::may_wait() && size < base_arena().stats().total) {
     reclaim();
     start = attempt();
   }
   return reinterpret_cast<void*>(start);
 }
 
-/// The cache of a block that is in a slab.
-Cache* cache_of(const void* block) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(block);
-  return reinterpret_cast<const Slab*>((address | (kPage - 1)) + 1 - sizeof(Slab))->cache;
+/// An object of class @p number, or of kClasses: a large block. Where a class cannot be had, a large block serves.
+void* allocate_slow(unsigned number, const CallSite* site, std::size_t size, std::size_t alignment, Effort effort) noexcept {
+  if (large.name()[0] == 0) return nullptr;  // before initialize()
+  if (number < kClasses) {
+    Cache* cache = classes[number].load(std::memory_order_acquire);
+    if (cache == nullptr) cache = create_class(number);
+    if (cache != nullptr) return cache->allocate_at(site, size, effort);
+  }
+  return allocate_large(site, size, alignment, effort);
+}
+
+/// Frees what is in no slab. @param[in] size the size asked for; 0: not known.
+void free_slow(void* block, std::size_t size) noexcept {
+  if (block == nullptr) return;
+  const auto start = reinterpret_cast<std::uintptr_t>(block);
+  const Status status = size == 0 ? large.free(start) : large.free(start, size);
+  if (status != Status::kOk) report_misuse(status == Status::kMismatch ? Misuse::kWrongSize : Misuse::kForeign, block, nullptr);
 }
 
 }  // namespace
 
-Status initialize(std::uintptr_t low, std::uintptr_t high) noexcept {
-  memory_low = low & ~(kPage - 1);
-  memory_high = high;
-  const std::size_t words = ((high - memory_low) / kPage + 31) / 32;
-  const std::uintptr_t map = base_arena().allocate(words * sizeof *large_pages);
-  if (map == 0) return Status::kNoMemory;
-  large_pages = reinterpret_cast<std::atomic<std::uint32_t>*>(map);
-  for (std::size_t word = 0; word < words; ++word) new (&large_pages[word]) std::atomic<std::uint32_t>(0);
+Status initialize() noexcept {
   for (auto& one : classes) one.store(nullptr, std::memory_order_relaxed);
+  refused_frees.store(0, std::memory_order_relaxed);
   ArenaConfig config;
   config.name = "kheap";
   config.quantum = kLargeQuantum;
   config.source = &page_arena();
-  config.import = import_span;
-  config.release = release_span;
   config.minimum_import = kLargeImport;
   return (new (&large) Arena)->initialize(config);
 }
 
-void shutdown() noexcept { large_pages = nullptr; }
+void shutdown() noexcept {
+  for (auto& one : classes) one.store(nullptr, std::memory_order_relaxed);
+  new (&large) Arena;
+}
+
+std::size_t misuses() noexcept { return refused_frees.load(std::memory_order_relaxed); }
 
 void* allocate_at(const CallSite* site, std::size_t size, Effort effort) noexcept {
-  if (size > kMaxClassBytes) return allocate_large(kAlignment, size, effort);
-  const unsigned number = size == 0 ? 0 : class_of(size);
+  if (size > kMaxClassBytes) return allocate_slow(kClasses, site, size, kAlignment, effort);
+  const unsigned number = class_of(size);
   Cache* cache = classes[number].load(std::memory_order_acquire);
-  if (cache == nullptr && (cache = create_class(number)) == nullptr) return nullptr;
+  if (cache == nullptr) return allocate_slow(number, site, size, kAlignment, effort);
   return cache->allocate_at(site, size, effort);
 }
 
@@ -150,28 +139,26 @@ void* allocate_zeroed(std::size_t count, std::size_t size) noexcept {
 }
 
 void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept {
-  if (alignment == 0 || (alignment & (alignment - 1)) != 0 || size > SIZE_MAX / 2 || alignment > SIZE_MAX / 4) return nullptr;
+  if (!is_power_of_two(alignment)) return nullptr;
   if (alignment <= kAlignment) return allocate(size);
-  // A class whose objects lie at multiples of their size from a page's start is aligned to every divisor of that size.
-  const std::size_t rounded = size == 0 ? alignment : (size + alignment - 1) & ~(alignment - 1);
-  if (rounded <= kMaxClassBytes) return allocate(rounded);
-  return allocate_large(alignment, size == 0 ? 1 : size, Effort::kAuto);
+  return allocate_slow(class_of(size, alignment), nullptr, size, alignment, Effort::kAuto);
 }
 
 std::size_t usable_size(const void* block) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(block);
-  if (block == nullptr || address < memory_low || address >= memory_high) return 0;
-  return is_large(address) ? large.size_of(address) : cache_of(block)->object_size();
+  if (in_slab(block)) return cache_of(block)->object_size();
+  return large.size_of(reinterpret_cast<std::uintptr_t>(block));
 }
 
 void* reallocate(void* block, std::size_t size) noexcept {
   if (block == nullptr) return allocate(size);
   const std::size_t old = usable_size(block);
-  const auto address = reinterpret_cast<std::uintptr_t>(block);
-  if (is_large(address)) {
-    if (size > kMaxClassBytes && large.resize_in_place(address, old, size) == Status::kOk) return block;
-  } else if (size <= kMaxClassBytes && class_bytes(size == 0 ? 0 : class_of(size)) == old) {
-    return block;
+  if (in_slab(block)) {
+    if (size <= kMaxClassBytes && kClassBytes[class_of(size)] == old) return block;
+  } else if (old == 0) {
+    report_misuse(Misuse::kForeign, block, nullptr);
+    return nullptr;
+  } else if (size > kMaxClassBytes) {
+    if (large.resize_in_place(reinterpret_cast<std::uintptr_t>(block), old, size) == Status::kOk) return block;
   }
   void* moved = allocate(size);
   if (moved == nullptr) return nullptr;
@@ -181,18 +168,19 @@ void* reallocate(void* block, std::size_t size) noexcept {
 }
 
 void free(void* block) noexcept {
-  if (block == nullptr) return;
-  const auto address = reinterpret_cast<std::uintptr_t>(block);
-  if (address < memory_low || address >= memory_high) hal::Port::fatal("heap: free of an address that is not memory");
-  if (!is_large(address)) return cache_of(block)->free(block);
-  if (large.free(address) != Status::kOk) hal::Port::fatal("heap: free of an address that is not a block");
+  if (in_slab(block)) return cache_of(block)->free(block);
+  free_slow(block, 0);
 }
 
-void free_sized(void* block, std::size_t size) noexcept {
-  if (block == nullptr) return;
-  // allocate_aligned() may have taken a larger class than the size alone would: the slab knows.
-  (void)size;
-  free(block);
+void free_sized(void* block, std::size_t size, std::size_t alignment) noexcept {
+  if (!in_slab(block)) return free_slow(block, size == 0 ? 1 : size);
+  const unsigned number = class_of(size, alignment);
+  Cache* cache = cache_of(block);
+  // Only one cache has the size: no need to know its number in the cache.
+  if (number == kClasses || cache != classes[number].load(std::memory_order_relaxed)) {
+    return report_misuse(Misuse::kWrongSize, block, cache);
+  }
+  cache->free(block);
 }
 
 }  // namespace qm::heap

@@ -20,6 +20,7 @@ const char* describe(Misuse kind) noexcept {
     case Misuse::kWrongCache: return "is another cache's";
     case Misuse::kForeign: return "is none of its objects";
     case Misuse::kAfterDestroy: return "comes after the destroy";
+    case Misuse::kWrongSize: return "has another size";
     case Misuse::kOverflow: return "was written behind its end";
     case Misuse::kWriteAfterFree: return "was written while it was free";
     case Misuse::kLeak: return "is out at a destroy";
@@ -35,7 +36,9 @@ void tell_misuse(MisuseReport& report) noexcept {
     report.found_by = books->stack(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
     Cache* holder = report.owner != nullptr ? report.owner : report.cache;
     const bool known = report.kind != Misuse::kNull && report.kind != Misuse::kForeign && report.kind != Misuse::kAfterDestroy;
-    if (known && report.allocated_by == 0) report.allocated_by = books->allocating_stack(*holder, report.object);
+    if (known && holder != nullptr && report.allocated_by == 0) {
+      report.allocated_by = books->allocating_stack(*holder, report.object);
+    }
   }
   misuse_handler(report);
 }

@@ -6,6 +6,7 @@
 #include <qm/arena.hpp>
 #include <qm/bits.hpp>
 #include <qm/observer.hpp>
+#include <qm/page_map.hpp>
 
 namespace qm {
 namespace {
@@ -40,8 +41,10 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
   headers_ = config.headers;
   no_touch_ = config.no_touch;
   quantum_cache_ = config.quantum_cache;
+  mapped_ = config.mapped;
   stride_ = (config.object_size + alignment - 1) & ~(alignment - 1);
-  return choose_geometry(alignment) ? Status::kOk : Status::kInvalid;
+  if (!choose_geometry(alignment) || (mapped_ && slab_bytes_ != PageMap::kPageBytes)) return Status::kInvalid;
+  return Status::kOk;
 }
 
 /// Sets objects_ for a slab of @p slab_bytes. @returns whether at most an eighth is wasted.
@@ -105,6 +108,10 @@ Slab* SlabLayer::create(unsigned objects) noexcept {
     if (no_touch_) headers_->put(place);
     return nullptr;
   }
+  if (mapped_ && !page_map.mark(start, slab_bytes_)) {
+    give_to_source(start, slab_bytes_);
+    return nullptr;
+  }
   Slab* slab = nullptr;
   if (no_touch_) {
     auto* external = new (static_cast<std::byte*>(place) + kExternalObjects / 8) ExternalSlab;
@@ -147,6 +154,7 @@ void SlabLayer::release(Slab* slab) noexcept {
   std::uint32_t* handles = slab->handles.load(std::memory_order_relaxed);
   if (handles != nullptr && observer() != nullptr) observer()->release_handles(handles, objects_);
   if (no_touch_) headers_->put(reinterpret_cast<std::byte*>(slab) - kExternalObjects / 8);
+  if (mapped_) page_map.clear(start, bytes);
   give_to_source(start, bytes);
 }
 

@@ -7,6 +7,7 @@
 #include <qm/cache.hpp>
 #include <qm/exhaustion.hpp>
 #include <qm/heap.hpp>
+#include <qm/page_map.hpp>
 
 extern "C" {
 /// Where the running hart's cell lies in any cache. The sections read it through tp: it is among the first hart-locals.
@@ -81,6 +82,13 @@ InternalCaches caches;
 constinit Arena base;
 constinit Arena pages;
 
+/// Gives a range of `base` its bank of the page map; the bits lie in `base` themselves.
+Status enter_in_page_map(std::uintptr_t start, std::uintptr_t end) noexcept {
+  const std::uintptr_t bits = base.allocate(PageMap::bits_bytes(start, end));
+  if (bits == 0) return Status::kNoMemory;
+  return page_map.add_bank(start, end, reinterpret_cast<void*>(bits));
+}
+
 }  // namespace
 
 Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept {
@@ -90,21 +98,19 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept 
   // The first tags lie at the start of the first range: with them base can cut its own pages into tags.
   const std::uintptr_t first = (memory[0].start + kPage - 1) & ~(kPage - 1);
   if (memory[0].size < 16 * kPage || first - memory[0].start > memory[0].size - 16 * kPage) return Status::kInvalid;
+  page_map.reset();
   boundary_tags_initialize(reinterpret_cast<void*>(first), kPage);
   ArenaConfig config;
   config.name = "base";
   new (&base) Arena;  // anew: shutdown() has left it as it was
   new (&pages) Arena;
   Status status = base.initialize(config);
-  std::uintptr_t low = first;
-  std::uintptr_t high = 0;
   for (std::size_t i = 0; i < memory.size() && status == Status::kOk; ++i) {
     const std::uintptr_t start = i == 0 ? first + kPage : memory[i].start;
     const std::uintptr_t end = memory[i].start + memory[i].size;
     status = base.add(start, end - start);
     if (i == 0) boundary_tags_set_root(base);
-    if (start < low) low = start;
-    if (end > high) high = end;
+    if (status == Status::kOk) status = enter_in_page_map(start, end);
   }
   if (status == Status::kOk) status = caches.initialize(harts);
   if (status == Status::kOk) {
@@ -113,7 +119,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept 
     config.quantum_cache_max = kQuantumCacheMax;
     status = pages.initialize(config);
   }
-  if (status == Status::kOk) status = heap::initialize(low, high);
+  if (status == Status::kOk) status = heap::initialize();
   ready = status == Status::kOk;
   return status;
 }
@@ -124,6 +130,13 @@ void shutdown() noexcept {
   registry_reset();
   exhaustion::reset();
   set_observer(nullptr);
+}
+
+Status add_memory(const MemoryRange& range) noexcept {
+  const std::uintptr_t end = range.start + range.size;
+  if (!ready || end < range.start) return Status::kInvalid;
+  const Status status = base.add(range.start, range.size);
+  return status == Status::kOk ? enter_in_page_map(range.start, end) : status;
 }
 
 Arena& base_arena() noexcept { return base; }

@@ -6,7 +6,7 @@ namespace qm::console {
 namespace {
 
 void copy_name(char (&to)[kNameBytes], const Cache* cache) noexcept {
-  const char* from = cache != nullptr ? cache->name() : "";
+  const char* from = cache != nullptr ? cache->name() : "kheap";
   for (char& c : to) c = *from != 0 ? *from++ : '\0';
 }
 

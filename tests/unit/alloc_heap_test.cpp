@@ -3,14 +3,17 @@
 #include <array>
 #include <cstring>
 
+#include <qm/misuse.hpp>
+#include <qm/page_map.hpp>
+
 namespace {
 
 using namespace qm;
 
 class Heap : public qm::test::SystemTest {};
 
-TEST_F(Heap, wastes_at_most_15_bytes_or_an_eighth_in_a_class) {
-  for (std::size_t size = 1; size <= heap::kMaxClassBytes; ++size) {
+TEST_F(Heap, wastes_at_most_15_bytes_or_an_eighth_whatever_the_size) {
+  for (std::size_t size = 1; size <= 40000; size += size < 5000 ? 1 : 61) {
     void* block = heap::allocate(size);
     ASSERT_NE(block, nullptr);
     const std::size_t waste = heap::usable_size(block) - size;
@@ -25,7 +28,7 @@ TEST_F(Heap, large_blocks_are_not_rounded_to_pages) {
   for (std::size_t size = heap::kMaxClassBytes + 1; size < 200000; size = size * 5 / 4) {
     void* block = heap::allocate(size);
     ASSERT_NE(block, nullptr);
-    EXPECT_LT(heap::usable_size(block) - size, 64U);
+    EXPECT_LT(heap::usable_size(block) - size, heap::kLargeQuantum);
     std::memset(block, 0x5a, size);
     heap::free(block);
   }
@@ -93,6 +96,166 @@ TEST_F(Heap, reallocate_keeps_the_contents_and_grows_large_blocks_in_place) {
   EXPECT_EQ(heap::reallocate(large, 3000), large);
   EXPECT_EQ(heap::reallocate(large, 1500), large);
   heap::free(large);
+}
+
+TEST_F(Heap, reallocate_without_memory_leaves_the_block_as_it_was) {
+  for (std::size_t size : {100U, 5000U}) {
+    auto* block = static_cast<unsigned char*>(heap::allocate(size));
+    ASSERT_NE(block, nullptr);
+    std::memset(block, 0x77, size);
+    EXPECT_EQ(heap::reallocate(block, qm::test::kPoolBytes), nullptr);
+    EXPECT_GE(heap::usable_size(block), size);
+    for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(block[i], 0x77);
+    heap::free(block);
+  }
+}
+
+TEST_F(Heap, what_is_no_block_is_refused_and_nothing_happens) {
+  static unsigned char elsewhere[64];
+  auto* small = static_cast<unsigned char*>(heap::allocate(40));
+  auto* large = static_cast<unsigned char*>(heap::allocate(5000));
+  CacheConfig config;
+  config.name = "strangers";
+  config.object_size = 64;
+  Cache* cache = Cache::create(config);
+  void* stranger = cache->allocate();
+  static MisuseReport told;
+  set_misuse_handler([](const MisuseReport& report) noexcept { told = report; });
+  std::size_t refused = 0;
+  for (void* wrong : {static_cast<void*>(elsewhere), static_cast<void*>(large + 64), static_cast<void*>(large + 16), stranger,
+                      reinterpret_cast<void*>(UINTPTR_MAX), reinterpret_cast<void*>(std::uintptr_t{8})}) {
+    heap::free(wrong);
+    EXPECT_EQ(heap::misuses(), ++refused);
+    EXPECT_EQ(told.kind, Misuse::kForeign);
+    EXPECT_EQ(told.object, wrong);
+    EXPECT_EQ(heap::reallocate(wrong, 10), nullptr);
+    EXPECT_EQ(heap::misuses(), ++refused);
+    EXPECT_EQ(heap::usable_size(wrong), 0U);
+  }
+  heap::free(large);
+  heap::free(large);  // twice
+  EXPECT_EQ(heap::misuses(), ++refused);
+  heap::free_sized(small, 1000);
+  EXPECT_EQ(told.kind, Misuse::kWrongSize);
+  EXPECT_STREQ(told.cache->name(), "kmalloc_48");
+  set_misuse_handler(nullptr);
+  EXPECT_EQ(cache->stats().in_use, 1U);
+  cache->free(stranger);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+  heap::free(small);
+}
+
+TEST_F(Heap, free_with_a_size_checks_it) {
+  void* small = heap::allocate(40);
+  void* large = heap::allocate(5000);
+  void* aligned = heap::allocate_aligned(64, 100);
+  std::size_t refused = 0;
+  for (std::size_t wrong : {std::size_t{1}, std::size_t{32}, std::size_t{49}, std::size_t{5000}, SIZE_MAX}) {
+    heap::free_sized(small, wrong);
+    EXPECT_EQ(heap::misuses(), ++refused);
+  }
+  for (std::size_t wrong : {std::size_t{0}, std::size_t{40}, std::size_t{4900}, std::size_t{5100}, SIZE_MAX}) {
+    heap::free_sized(large, wrong);
+    EXPECT_EQ(heap::misuses(), ++refused);
+  }
+  heap::free_sized(aligned, 100);  // 112 bytes are not aligned to 64
+  EXPECT_EQ(heap::misuses(), ++refused);
+  heap::free_sized(small, 40);
+  heap::free_sized(large, 5000);
+  heap::free_sized(aligned, 100, 64);
+  heap::free_sized(nullptr, 40);
+  EXPECT_EQ(heap::misuses(), refused);
+  EXPECT_EQ(heap::usable_size(large), 0U);
+}
+
+TEST_F(Heap, free_with_a_size_knows_every_size_and_what_realloc_made_of_it) {
+  for (std::size_t size = 0; size <= 1200; ++size) {
+    heap::free_sized(heap::allocate(size), size);
+    heap::free_sized(heap::reallocate(heap::allocate(size * 7 % 1201), size), size);
+    for (std::size_t alignment = 16; alignment <= 1024; alignment *= 4) {
+      heap::free_sized(heap::allocate_aligned(alignment, size), size, alignment);
+    }
+  }
+  EXPECT_EQ(heap::misuses(), 0U);
+}
+
+TEST_F(Heap, a_class_whose_name_is_taken_is_served_by_large_blocks) {
+  CacheConfig config;
+  config.name = "kmalloc_48";
+  config.object_size = 8;
+  Cache* thief = Cache::create(config);
+  ASSERT_NE(thief, nullptr);
+  void* block = heap::allocate(40);
+  ASSERT_NE(block, nullptr);
+  std::memset(block, 1, 40);
+  EXPECT_EQ(thief->stats().in_use, 0U);
+  heap::free_sized(block, 40);
+  EXPECT_EQ(heap::misuses(), 0U);
+  EXPECT_EQ(Cache::destroy(thief), Status::kOk);
+  heap::free(heap::allocate(40));
+  RegistryCursor<Cache> caches;
+  EXPECT_NE(caches.find("kmalloc_48"), nullptr);
+}
+
+TEST(HeapBanks, memory_may_lie_in_ranges_with_anything_between) {
+  // The pool's second quarter is nobody's: the heap neither hands it out nor writes to it.
+  std::byte* pool = qm::test::pool();
+  constexpr std::size_t kQuarter = qm::test::kPoolBytes / 4;
+  std::memset(pool + kQuarter, 0x3c, kQuarter);
+  const MemoryRange ranges[] = {{reinterpret_cast<std::uintptr_t>(pool + 2 * kQuarter), kQuarter},
+                                {reinterpret_cast<std::uintptr_t>(pool), kQuarter}};
+  ASSERT_EQ(initialize(ranges, 1), Status::kOk);
+  attach_hart(0);
+  ASSERT_EQ(add_memory({reinterpret_cast<std::uintptr_t>(pool + 3 * kQuarter), kQuarter}), Status::kOk);
+  EXPECT_EQ(add_memory({reinterpret_cast<std::uintptr_t>(pool + 3 * kQuarter), 4096}), Status::kOverlap);
+  static std::array<unsigned char*, 20000> blocks;
+  std::size_t count = 0;
+  while (count < blocks.size() && (blocks[count] = static_cast<unsigned char*>(heap::allocate(count % 7 == 0 ? 900 : 120))) != nullptr) {
+    blocks[count][0] = static_cast<unsigned char>(count);
+    ++count;
+  }
+  std::size_t in_range[4] = {};
+  for (std::size_t i = 0; i < count; ++i) {
+    ASSERT_EQ(blocks[i][0], static_cast<unsigned char>(i));
+    ++in_range[static_cast<std::size_t>(reinterpret_cast<std::byte*>(blocks[i]) - pool) / kQuarter];
+    heap::free(blocks[i]);
+  }
+  EXPECT_GT(in_range[0], 1000U);
+  EXPECT_EQ(in_range[1], 0U);
+  EXPECT_GT(in_range[2], 1000U);
+  EXPECT_GT(in_range[3], 1000U);
+  EXPECT_EQ(heap::misuses(), 0U);
+  for (std::size_t i = 0; i < kQuarter; ++i) ASSERT_EQ(pool[kQuarter + i], std::byte{0x3c});
+  shutdown();
+}
+
+TEST(PageMap, banks_may_be_as_far_apart_as_addresses_go) {
+  static std::uint32_t bits[2][4];
+  PageMap map;
+  EXPECT_FALSE(map.holds_slab(0));
+  const std::uintptr_t far = UINTPTR_MAX - 128 * 4096 + 1;
+  ASSERT_LE(PageMap::bits_bytes(0x1800, 0x1000 + 128 * 4096), sizeof bits[0]);
+  ASSERT_EQ(map.add_bank(0x1800, 0x1000 + 128 * 4096, bits[0]), Status::kOk);
+  ASSERT_EQ(map.add_bank(far, far + 127 * 4096, bits[1]), Status::kOk);
+  EXPECT_TRUE(map.mark(0x2000, 4096));
+  EXPECT_TRUE(map.mark(far + 126 * 4096, 4096));
+  EXPECT_FALSE(map.mark(0x1000 + 128 * 4096, 4096));
+  EXPECT_FALSE(map.mark(far + 126 * 4096, 2 * 4096));
+  EXPECT_TRUE(map.holds_slab(0x2000));
+  EXPECT_TRUE(map.holds_slab(0x2fff));
+  EXPECT_TRUE(map.holds_slab(far + 126 * 4096 + 17));
+  for (const std::uintptr_t address : {std::uintptr_t{0}, std::uintptr_t{0x1fff}, std::uintptr_t{0x3000}, far, far + 127 * 4096, UINTPTR_MAX}) {
+    EXPECT_FALSE(map.holds_slab(address)) << address;
+  }
+  map.clear(0x2000, 4096);
+  EXPECT_FALSE(map.holds_slab(0x2000));
+}
+
+TEST(PageMap, has_a_fixed_number_of_banks) {
+  static std::uint32_t bits[1];
+  PageMap map;
+  for (unsigned i = 0; i < PageMap::kMaxBanks; ++i) ASSERT_EQ(map.add_bank(0x10000 * (i + 1), 0x10000 * (i + 1) + 4096, bits), Status::kOk);
+  EXPECT_EQ(map.add_bank(0x1000000, 0x1001000, bits), Status::kNoMemory);
 }
 
 TEST_F(Heap, random_blocks_keep_their_contents_and_everything_comes_back) {

@@ -52,7 +52,8 @@ inline constexpr std::uint32_t kNoTouch = 1;       ///< objects are not memory, 
 inline constexpr std::uint32_t kNoTrace = 2;       ///< cannot be traced: the allocator's own
 inline constexpr std::uint32_t kQuantumCache = 4;  ///< serves an arena; set by the arena
 inline constexpr std::uint32_t kDirect = 8;        ///< no magazines: what magazines are made of
-static_assert((kNoTouch | kNoTrace | kQuantumCache | kDirect) == 15, "the flags overlap");
+inline constexpr std::uint32_t kHeapClass = 16;    ///< a size class: heap::free() finds its slabs in the page map
+static_assert((kNoTouch | kNoTrace | kQuantumCache | kDirect | kHeapClass) == 31, "the flags overlap");
 }  // namespace cache_flags
 
 struct CacheConfig {

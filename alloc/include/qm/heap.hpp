@@ -1,17 +1,23 @@
 #pragma once
 /// The heap: the malloc face over size classes and an arena.
 ///
-///     1 .. 512 bytes    caches kmalloc_16, kmalloc_32, ... in steps of 16 to 256, of 32 to 512: at most 15 bytes or an
-///                       eighth is waste; each is created by its first allocation
-///     above             arena `kheap`, quantum 64, over spans of `kpages`
+///     1 .. kMaxClassBytes   caches kmalloc_16, kmalloc_32, ... : at most 15 bytes or an eighth is waste. Each cache is made by
+///                           its first allocation; its slabs are single pages, entered in the page map
+///     above                 arena `kheap`, quantum kLargeQuantum, over spans of `kpages`
 ///
-/// A free without a size has to tell the two apart by the address alone: a bitmap over all memory has a bit set for each page
-/// that is in a span of `kheap`; every other page in use by the heap is a slab with its header at the end.
+///     allocate()            table look-up, Cache::allocate()
+///       allocate_slow()       the class's cache is made; a large block; idle memory is reclaimed
+///     free()                page map, the slab's header, Cache::free()
+///       free_slow()           a large block; nullptr; what is no block
+///
+/// A block is in a slab iff the page map says so; everything else is asked of `kheap`, which knows its blocks by their starts.
+/// So an address that the heap never handed out is found out, wherever it points.
 ///
 /// All functions: O(1) but for what a refill, an import or a copy costs; any hart that attach_hart() has seen, any interrupt
-/// level.
+/// level. Before initialize() there is no memory: nullptr.
 
 #include <cstddef>
+#include <cstdint>
 
 #include <qm/cache.hpp>
 #include <qm/call_site.hpp>
@@ -21,6 +27,8 @@ namespace qm::heap {
 
 /// Largest size that is served by a size class, in bytes.
 inline constexpr std::size_t kMaxClassBytes = 512;
+/// Large blocks are rounded up to a multiple of this, in bytes.
+inline constexpr std::size_t kLargeQuantum = 64;
 /// Alignment of every block, in bytes.
 inline constexpr std::size_t kAlignment = 16;
 
@@ -33,19 +41,31 @@ inline constexpr std::size_t kAlignment = 16;
 [[nodiscard]] void* allocate_zeroed(std::size_t count, std::size_t size) noexcept;
 /// Takes @p size bytes at a multiple of @p alignment, a power of two. @returns nullptr also if it is none.
 [[nodiscard]] void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept;
-/// Makes the block @p size bytes long, in place where that is possible; the contents up to the smaller size are kept.
-/// nullptr as @p block allocates; size 0 counts as 1.
-/// @returns the block, perhaps elsewhere; nullptr if no memory is left: the old block is intact then.
+
+/// Makes the block @p size bytes long, in place where that is possible; the contents up to the smaller size are kept, an
+/// alignment beyond kAlignment is not. nullptr as @p block allocates; size 0 counts as 1.
+/// @returns the block, perhaps elsewhere; nullptr if no memory is left, or if @p block is no block: reported as free() does. The
+///          old block is intact then, with its contents.
+/// Complexity: O(1) in place, else a copy. Large blocks grow into free memory behind them and shrink in place; a block moves
+///             between size classes.
 [[nodiscard]] void* reallocate(void* block, std::size_t size) noexcept;
-/// Gives a block back; nullptr is ignored.
+
+/// Gives a block back; nullptr is ignored. What is no block - inside one, another cache's object, no memory at all - is
+/// reported where it is found, and otherwise ignored.
 void free(void* block) noexcept;
-/// As free(), for a caller that knows the size it asked for: saves the look at the slab.
-void free_sized(void* block, std::size_t size) noexcept;
-/// Bytes of @p block that may be used, at least what was asked for.
+/// As free(), for a caller that knows the size it asked for, in the last call of allocate() or reallocate(): a size that does
+/// not belong to this block is reported, and the block is not freed.
+/// @param[in] alignment what allocate_aligned() was given.
+void free_sized(void* block, std::size_t size, std::size_t alignment = kAlignment) noexcept;
+
+/// Bytes of @p block that may be used, at least what was asked for; 0 for nullptr and what is no block.
 [[nodiscard]] std::size_t usable_size(const void* block) noexcept;
 
-/// Sets the heap up over page_arena(). Called by qm::initialize() with the bounds of all memory.
-Status initialize(std::uintptr_t low, std::uintptr_t high) noexcept;
+/// Frees that were refused because the address was no block or the size another; the size classes count what they find.
+[[nodiscard]] std::size_t misuses() noexcept;
+
+/// Sets the heap up over page_arena(). Called by qm::initialize(), after the page map has its banks.
+Status initialize() noexcept;
 void shutdown() noexcept;
 
 }  // namespace qm::heap

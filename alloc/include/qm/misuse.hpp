@@ -27,6 +27,7 @@ enum class Misuse : std::uint8_t {
   kWrongCache,      ///< the address is in a slab of another cache, `owner`
   kForeign,         ///< the address is in no cache's slab
   kAfterDestroy,    ///< the cache was destroyed
+  kWrongSize,       ///< a block of the heap was freed with a size that is not its own
   kOverflow,        ///< something wrote behind the object's end
   kWriteAfterFree,  ///< something wrote to the object while it was free
   kLeak,            ///< a destroy was refused: the object is still out, one of `count`
@@ -37,7 +38,7 @@ enum class Misuse : std::uint8_t {
 
 struct MisuseReport {
   Misuse kind = Misuse::kNull;
-  Cache* cache = nullptr;           ///< to which the object was freed, or whose object it is; with kAfterDestroy its name alone is valid
+  Cache* cache = nullptr;           ///< nullptr: `kheap`, an address given to the heap. Else to which the object was freed, or whose object it is; with kAfterDestroy its name alone is valid
   Cache* owner = nullptr;           ///< kWrongCache: whose object it is; may be destroyed meanwhile
   void* object = nullptr;           ///< the object's start; where there is none, the address as it was given
   std::size_t offset = 0;           ///< of the address or the first damaged byte from the object's start

@@ -58,6 +58,7 @@ struct SlabConfig {
   std::size_t alignment = 0;         ///< power of two; 0: 16, or the object's size rounded down to a power of two if less
   bool no_touch = false;             ///< the addresses are not memory, or must not be written
   bool quantum_cache = false;        ///< slabs are segments of the source that its own quantum caches do not serve
+  bool mapped = false;               ///< slabs are entered in the page map, and a page each
   SlabLayer* headers = nullptr;      ///< no-touch: where headers come from
 };
 
@@ -155,6 +156,7 @@ class SlabLayer {
   std::uint16_t objects_ = 0;
   bool no_touch_ = false;
   bool quantum_cache_ = false;
+  bool mapped_ = false;
   bool aligned_source_ = false;   ///< the source's quantum aligns a slab by itself
 
   Lock lock_;

@@ -33,6 +33,12 @@ struct MemoryRange {
 /// Context: one hart, before any other call.
 Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept;
 
+/// Adds a range of memory, however far from the others.
+/// @returns kInvalid (before initialize(); less than a page; a range that wraps), kOverlap with memory it has, kNoMemory (tags).
+///          After PageMap::kMaxBanks ranges kNoMemory as well; slabs of the heap do not lie in such a range then.
+/// Context: one hart at a time.
+Status add_memory(const MemoryRange& range) noexcept;
+
 /// Forgets everything, for a test that sets up anew. Memory still in use stays where it is and must not be freed.
 /// Context: one hart, no other attached.
 void shutdown() noexcept;
