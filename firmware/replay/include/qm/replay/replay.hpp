@@ -1,0 +1,166 @@
+#pragma once
+/// Replays a recording on an allocator: every block is filled when it is taken, and verified before it is resized or freed.
+///
+///     Replay<Face> replay(header, operations, slots);
+///     on each worker:  replay.work(worker, workers);         // worker w does the operations of the threads t % workers == w
+///     one of them:     replay.result(), replay.free_rest();
+///
+/// Workers run at once. An operation waits until those before it on its slot are done: a free for its allocation, an
+/// allocation for the free that left it the slot. Waits follow the recorded order, so they cannot be circular.
+///
+/// A Face is what is replayed on: static functions allocate(size), reallocate(block, size), free(block); wait(ready), which
+/// returns when ready() says so or a wake() has come, or earlier; and wake(workers), for a mask of workers.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+
+#include <qm/replay/recording.hpp>
+
+namespace qm::replay {
+
+/// A block's place. One operation at a time touches it: the one whose turn it is.
+struct Slot {
+  std::atomic<std::uint32_t> turn{0};
+  std::atomic<std::uint32_t> waiting{0};  ///< workers that wait for a turn here, a bit each
+  std::uint32_t size = 0;
+  std::uint32_t worker = 0;  ///< who allocated it
+  std::uint32_t seed = 0;    ///< of its contents
+  unsigned char* block = nullptr;
+};
+
+struct Result {
+  std::uint32_t operations = 0;
+  std::uint32_t peak_bytes = 0;  ///< most bytes live at once, as asked for
+  std::uint32_t crossed = 0;     ///< frees by another worker than the allocation's
+  std::uint32_t left = 0;        ///< blocks still out
+  std::uint32_t failed = 0;      ///< allocations that returned nullptr
+  std::uint32_t broken = 0;      ///< blocks whose contents had changed
+  [[nodiscard]] std::uint32_t errors() const noexcept { return failed + broken; }
+};
+
+/// Fills and checks contents: words of a sequence that depends on the seed.
+void fill(unsigned char* block, std::uint32_t size, std::uint32_t seed) noexcept;
+[[nodiscard]] bool holds(const unsigned char* block, std::uint32_t size, std::uint32_t seed) noexcept;
+
+template <class Face>
+class Replay {
+ public:
+  /// @param[in] slots header.slots places; initialized here.
+  Replay(const Header& header, std::span<const Operation> operations, void* slots) noexcept
+      : operations_(operations), slots_(static_cast<Slot*>(slots)), slot_count_(header.slots) {
+    for (std::uint32_t i = 0; i < slot_count_; ++i) new (&slots_[i]) Slot;
+  }
+  [[nodiscard]] static std::size_t slots_bytes(const Header& header) noexcept { return header.slots * sizeof(Slot); }
+
+  void work(unsigned worker, unsigned workers) noexcept {
+    for (const Operation& operation : operations_) {
+      if (stopped_.load(std::memory_order_relaxed)) return;
+      if (operation.thread % workers != worker) continue;
+      Slot& slot = slots_[operation.slot];
+      await(slot, operation.turn, std::uint32_t{1} << worker);
+      if (stopped_.load(std::memory_order_relaxed)) return;
+      perform(operation, slot, worker);
+      // The turn before the look at who waits; they look the other way round. release: pairs with the acquire in await().
+      slot.turn.store(operation.turn + 1, std::memory_order_seq_cst);
+      const std::uint32_t waiting = slot.waiting.load(std::memory_order_seq_cst);
+      if (waiting != 0) Face::wake(waiting);
+    }
+  }
+
+  /// Makes every worker return, those that wait once they are woken.
+  void stop() noexcept { stopped_.store(true, std::memory_order_relaxed); }
+
+  /// Exact when no worker is at work.
+  [[nodiscard]] Result result() const noexcept {
+    Result result;
+    result.operations = done_.load(std::memory_order_relaxed);
+    result.peak_bytes = peak_.load(std::memory_order_relaxed);
+    result.crossed = crossed_.load(std::memory_order_relaxed);
+    result.failed = failed_.load(std::memory_order_relaxed);
+    result.broken = broken_.load(std::memory_order_relaxed);
+    for (std::uint32_t i = 0; i < slot_count_; ++i) result.left += slots_[i].block != nullptr;
+    return result;
+  }
+
+  /// Verifies and frees what the program left. @returns blocks whose contents had changed.
+  std::uint32_t free_rest() noexcept {
+    std::uint32_t broken = 0;
+    for (std::uint32_t i = 0; i < slot_count_; ++i) {
+      if (slots_[i].block == nullptr) continue;
+      broken += !holds(slots_[i].block, slots_[i].size, slots_[i].seed);
+      Face::free(slots_[i].block);
+      slots_[i].block = nullptr;
+    }
+    return broken;
+  }
+
+ private:
+  void await(Slot& slot, std::uint32_t turn, std::uint32_t bit) noexcept {
+    // acquire: so that the slot and its block's contents are seen.
+    if (slot.turn.load(std::memory_order_acquire) == turn) return;
+    slot.waiting.fetch_or(bit, std::memory_order_seq_cst);
+    const auto ready = [&] {
+      return slot.turn.load(std::memory_order_seq_cst) == turn || stopped_.load(std::memory_order_relaxed);
+    };
+    while (!ready()) Face::wait(ready);
+    slot.waiting.fetch_and(~bit, std::memory_order_relaxed);
+  }
+
+  void perform(const Operation& operation, Slot& slot, unsigned worker) noexcept {
+    done_.fetch_add(1, std::memory_order_relaxed);
+    const auto kind = static_cast<Kind>(operation.kind);
+    if (kind != Kind::kAllocate) check(slot, slot.size);
+    if (kind == Kind::kFree) {
+      if (slot.worker != worker) crossed_.fetch_add(1, std::memory_order_relaxed);
+      count(slot.size, 0);
+      Face::free(slot.block);
+      slot.block = nullptr;
+      return;
+    }
+    const bool fresh = kind == Kind::kAllocate;
+    if (!fresh && slot.block == nullptr) return;  // its allocation had failed
+    void* const block = fresh ? Face::allocate(operation.size) : Face::reallocate(slot.block, operation.size);
+    if (block == nullptr) {
+      failed_.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    slot.block = static_cast<unsigned char*>(block);
+    if (fresh) {
+      slot.worker = worker;
+      slot.size = 0;
+    } else {
+      check(slot, slot.size < operation.size ? slot.size : operation.size);
+    }
+    count(slot.size, operation.size);
+    slot.size = operation.size;
+    slot.seed = operation.slot * 0x9e3779b9U + operation.turn;
+    fill(slot.block, slot.size, slot.seed);
+  }
+
+  void check(const Slot& slot, std::uint32_t size) noexcept {
+    if (slot.block != nullptr && !holds(slot.block, size, slot.seed)) broken_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  void count(std::uint32_t less, std::uint32_t more) noexcept {
+    const std::uint32_t live = live_.fetch_add(more - less, std::memory_order_relaxed) + (more - less);
+    std::uint32_t peak = peak_.load(std::memory_order_relaxed);
+    while (live > peak && !peak_.compare_exchange_weak(peak, live, std::memory_order_relaxed)) {
+    }
+  }
+
+  std::span<const Operation> operations_;
+  Slot* slots_;
+  std::uint32_t slot_count_;
+  std::atomic<bool> stopped_{false};
+  std::atomic<std::uint32_t> done_{0};
+  std::atomic<std::uint32_t> live_{0};
+  std::atomic<std::uint32_t> peak_{0};
+  std::atomic<std::uint32_t> crossed_{0};
+  std::atomic<std::uint32_t> failed_{0};
+  std::atomic<std::uint32_t> broken_{0};
+};
+
+}  // namespace qm::replay
