@@ -24,7 +24,7 @@ class Selection {
   enum class Missing : std::uint8_t { kMake, kSkip };
 
   /// Finds the caches that @p pattern names. @param[in] missing whether a cache without books gets some or is passed by.
-  Selection(std::string_view pattern, Missing missing, CommandResult& result) noexcept : result_(result) {
+  Selection(std::string_view pattern, Missing missing, CommandResult& result) noexcept {
     RegistryCursor<Cache> caches;
     bool found = false;
     while (Cache* cache = caches.next()) {
@@ -62,7 +62,6 @@ class Selection {
     last_ = one;
   }
 
-  CommandResult& result_;
   CacheBooks* first_ = nullptr;
   CacheBooks* last_ = nullptr;
 };
