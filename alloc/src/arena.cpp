@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include <qm/fault.hpp>
 #include <qm/observer.hpp>
 
 #include "allocated_index.hpp"
@@ -147,6 +148,16 @@ std::uint32_t* Arena::handle(std::uintptr_t start) noexcept {
   return tag == nullptr ? nullptr : &tag->handle;
 }
 
+/// Whether there is an arena among this and its sources that is large enough. A size beyond all is no exhaustion.
+bool Arena::may_ever_have(std::size_t size) noexcept {
+  if (round_up(size, quantum_) == 0) return false;
+  for (Arena* arena = this; arena != nullptr; arena = arena->source()) {
+    const LockGuard guard(arena->lock_);
+    if (arena->source_ == arena || arena->counts_.total >= size) return true;
+  }
+  return false;
+}
+
 void Arena::count_failure() noexcept {
   const LockGuard guard(lock_);
   ++counts_.failures;
@@ -155,6 +166,7 @@ void Arena::count_failure() noexcept {
 // ---- tags ------------------------------------------------------------------------------------------------------------
 
 bool Arena::reserve_tags_locked(unsigned count) noexcept {
+  if (spare_count_ < count && !fault::may_acquire(fault::Resource::kTag)) return false;
   while (spare_count_ < count) {
     BoundaryTag* tag = boundary_tag_pool.take();
     if (tag == nullptr) {

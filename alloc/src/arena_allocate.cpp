@@ -2,19 +2,25 @@
 
 #include <qm/arena.hpp>
 
+#include <qm/fault.hpp>
 #include <qm/observer.hpp>
 
 #include "allocated_index.hpp"
+#include "arena_pursue.hpp"
 #include "arena_request.hpp"
 
 namespace qm {
 
-std::uintptr_t Arena::allocate(std::size_t size, Fit fit, const CallSite* site) noexcept {
+std::uintptr_t Arena::allocate(std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept {
+  const std::uintptr_t start = try_allocate(size, fit, site);
+  if (start != 0) return start;
+  return pursue(size, effort, [&]() noexcept { return try_allocate(size, fit, site); });
+}
+
+/// What the arena and its source have.
+std::uintptr_t Arena::try_allocate(std::size_t size, Fit fit, const CallSite* site) noexcept {
   const std::size_t rounded = round_up(size, quantum_);
-  if (rounded == 0) {
-    count_failure();
-    return 0;
-  }
+  if (rounded == 0) return 0;
   if (rounded <= quantum_cache_max_) return quantum_caches::allocate(*this, rounded, site);
   Request request;
   request.size = rounded;
@@ -27,14 +33,12 @@ std::uintptr_t Arena::allocate(std::size_t size, Fit fit, const CallSite* site) 
 }
 
 std::uintptr_t Arena::allocate_segment(const Request& request) noexcept {
+  if (!fault::may_acquire(fault::Resource::kSegment)) return 0;
   {
     const LockGuard guard(lock_);
     if (spare_count_ >= request.tags() || reserve_tags_locked(request.tags())) {
       if (const Place place = find_locked(request); place.segment != nullptr) return carve_locked(place, request).start;
-      if (source_ == nullptr) {
-        ++counts_.failures;
-        return 0;
-      }
+      if (source_ == nullptr) return 0;
     }
   }
   return allocate_slow(request);
@@ -54,7 +58,6 @@ std::uintptr_t Arena::allocate_slow(const Request& request) noexcept {
     if (has_tags) return import_and_carve(request).start;
     if (!boundary_tags_refill()) break;
   }
-  count_failure();
   return 0;
 }
 
@@ -108,10 +111,10 @@ Status Arena::free_segment(std::uintptr_t start, std::size_t size, SegmentOwner 
     slab_segments_ -= owner == SegmentOwner::kQuantumCache;
     counts_.allocated -= size;
     BoundaryTag* former = retire_span_locked(merge_locked(tag));
-    if (former == nullptr) return Status::kOk;
-    range = remove_span_locked(former);
+    if (former != nullptr) range = remove_span_locked(former);
   }
-  release_span(range);
+  if (range.size != 0) release_span(range);
+  if (exhaustion::scarce()) exhaustion::note_free();
   return Status::kOk;
 }
 

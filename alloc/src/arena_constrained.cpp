@@ -7,8 +7,10 @@
 // The same search serves an importer whose request its source is to find a place for: see Arena::Grain.
 
 #include <qm/arena.hpp>
+#include <qm/fault.hpp>
 
 #include "arena_defect.hpp"
+#include "arena_pursue.hpp"
 #include "arena_request.hpp"
 
 namespace qm {
@@ -84,7 +86,7 @@ bool Arena::Request::try_range(std::uintptr_t low, std::uintptr_t high, std::uin
 }
 
 std::uintptr_t Arena::allocate_constrained(std::size_t size, const Constraint& constraint, Fit fit,
-                                           const CallSite* site) noexcept {
+                                           const CallSite* site, Effort effort) noexcept {
   Request request;
   request.size = round_up(size, quantum_);
   request.fit = fit;
@@ -93,8 +95,13 @@ std::uintptr_t Arena::allocate_constrained(std::size_t size, const Constraint& c
     count_failure();
     return 0;
   }
+  const std::uintptr_t start = try_constrained(request, size);
+  return start != 0 ? start : pursue(size, effort, [&]() noexcept { return try_constrained(request, size); });
+}
+
+std::uintptr_t Arena::try_constrained(const Request& request, std::size_t requested) noexcept {
   const std::uintptr_t start = allocate_congruent(request).start;
-  if (start != 0 && traced()) record(start, size, site);
+  if (start != 0 && traced()) record(start, requested, request.site);
   return start;
 }
 
@@ -102,11 +109,8 @@ std::uintptr_t Arena::allocate_slab(std::size_t size, const Constraint& constrai
   Request request;
   request.size = round_up(size, quantum_);
   request.owner = SegmentOwner::kQuantumCache;
-  if (request.size == 0 || !request.constrain(constraint, quantum_)) {
-    count_failure();
-    return 0;
-  }
-  return allocate_congruent(request).start;
+  if (request.size == 0 || !request.constrain(constraint, quantum_)) return 0;
+  return allocate_congruent(request).start;  // a failure is the cache's
 }
 
 Status Arena::free_constrained(std::uintptr_t start, std::size_t size) noexcept {
@@ -115,6 +119,7 @@ Status Arena::free_constrained(std::uintptr_t start, std::size_t size) noexcept 
 
 /// @returns what was taken: the request's own segment or, for an importer's request, the whole quanta around it.
 Arena::SpanRange Arena::allocate_congruent(const Request& request) noexcept {
+  if (!fault::may_acquire(fault::Resource::kSegment)) return {};
   std::uintptr_t above = 0;  // where next fit goes on
   if (request.fit == Fit::kNext) {
     const LockGuard guard(lock_);
@@ -124,9 +129,7 @@ Arena::SpanRange Arena::allocate_congruent(const Request& request) noexcept {
   if (above > request.min) taken = search(request, above);
   if (taken.size == 0) taken = search(request, request.min);
   if (taken.size != 0) return taken;
-  if (source_ != nullptr) return import_and_carve(request);
-  count_failure();
-  return taken;
+  return source_ != nullptr ? import_and_carve(request) : taken;
 }
 
 /// Searches from address @p from upwards, and carves. @returns size 0 if nothing fits, or no tags are to be had.

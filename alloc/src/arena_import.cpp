@@ -53,7 +53,6 @@ Arena::SpanRange Arena::import_and_carve(const Request& request) noexcept {
   SpanRange taken = import_once(request);
   // The empty span that waits here may be what the source lacks.
   if (taken.size == 0 && reap() != 0) taken = import_once(request);
-  if (taken.size == 0) count_failure();
   return taken;
 }
 
@@ -86,7 +85,7 @@ Arena::SpanRange Arena::import_padded(const Request& request) noexcept {
 
 Arena::SpanRange Arena::import_span(Fit fit, std::size_t size) noexcept {
   SpanRange range{0, size, import_ == nullptr || release_ != nullptr, false};
-  range.start = import_ != nullptr ? import_(*source_, size, fit) : source_->allocate(size, fit);
+  range.start = import_ != nullptr ? import_(*source_, size, fit) : source_->allocate(size, fit, nullptr, Effort::kQuiet);
   return range;
 }
 
@@ -102,6 +101,7 @@ Arena::SpanRange Arena::import_around(const Request& request) noexcept {
   outer.grains = &grain;
   SpanRange range = source_->allocate_congruent(outer);
   if (range.size != 0 && source_->traced()) source_->record(range.start, range.size, nullptr);
+  if (range.size == 0) source_->count_failure();
   range.imported = range.around = true;
   return range;
 }

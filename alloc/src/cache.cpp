@@ -95,7 +95,7 @@ void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept
 
 void* Cache::refill_or_pursue(Effort effort) noexcept {
   if (void* object = refill(); object != nullptr) return object;
-  const exhaustion::Want want{*this, source(), false, object_size(), effort};
+  const exhaustion::Want want{*this, source(), false, true, object_size(), effort};
   return reinterpret_cast<void*>(
       exhaustion::pursue(want, [this]() noexcept { return reinterpret_cast<std::uintptr_t>(refill()); }));
 }

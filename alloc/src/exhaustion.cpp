@@ -80,6 +80,7 @@ class Pursuit {
   bool try_again() noexcept { return (result_ = attempt_(argument_)) != 0; }
 
   bool drain_and_try() noexcept {
+    if (!want_.drains) return try_again();
     for (unsigned i = 0; i < kDrains; ++i) {
       const Drained drained = drain();
       silent_ = drained.silent;
@@ -143,7 +144,8 @@ class Pursuit {
 /// An allocation that could not wait. While a drain is on its way another is not started: a storm of failures is not a storm
 /// of interrupts.
 void fail_atomically(const Want& want) noexcept {
-  note_failure(want, Effort::kAtomic, 0, config.drain_wanted != nullptr ? Deliver::kLater : Deliver::kNow, config);
+  note_failure(want, Effort::kAtomic, 0, config.drain_wanted != nullptr && want.drains ? Deliver::kLater : Deliver::kNow, config);
+  if (!want.drains) return;
   const auto now = static_cast<std::uint32_t>(hal::Port::ticks());
   const bool first = drain_is_wanted.exchange(1, std::memory_order_acq_rel) == 0;
   if (!first && now - last_post.load(std::memory_order_relaxed) < ticks_of(kPostIntervalMs)) return;

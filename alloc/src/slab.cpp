@@ -5,6 +5,7 @@
 
 #include <qm/arena.hpp>
 #include <qm/bits.hpp>
+#include <qm/fault.hpp>
 #include <qm/observer.hpp>
 #include <qm/page_map.hpp>
 
@@ -85,7 +86,8 @@ std::uintptr_t SlabLayer::take_from_source(std::size_t bytes) noexcept {
   Constraint constraint;
   if (!aligned_source_) constraint.align = no_touch_ ? stride_ & (~stride_ + 1) : slab_bytes_;
   if (quantum_cache_) return source_->allocate_slab(bytes, constraint);
-  return aligned_source_ ? source_->allocate(bytes) : source_->allocate_constrained(bytes, constraint);
+  return aligned_source_ ? source_->allocate(bytes, Fit::kInstant, nullptr, Effort::kQuiet)
+                         : source_->allocate_constrained(bytes, constraint, Fit::kInstant, nullptr, Effort::kQuiet);
 }
 
 void SlabLayer::give_to_source(std::uintptr_t start, std::size_t bytes) noexcept {
@@ -182,6 +184,7 @@ unsigned SlabLayer::carve(Slab& slab, void** objects, unsigned count) noexcept {
 }
 
 unsigned SlabLayer::take(void** objects, unsigned count) noexcept {
+  if (!fault::may_acquire(fault::Resource::kObjects)) return 0;
   if (count > kBatch) count = kBatch;
   for (int fresh = 0; fresh < 2; ++fresh) {
     Slab* created = fresh != 0 ? create() : nullptr;

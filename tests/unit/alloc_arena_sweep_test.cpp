@@ -205,7 +205,9 @@ TEST_F(ArenaSweep, through_two_importers_exactly_when_the_outermost_source_has_a
 }
 
 /// Foreign import functions know sizes only. Where the source is far larger than what is asked for, that is enough.
-std::uintptr_t import_foreign(Arena& source, std::size_t size, Fit fit) noexcept { return source.allocate(size, fit); }
+std::uintptr_t import_foreign(Arena& source, std::size_t size, Fit fit) noexcept {
+  return source.allocate(size, fit, nullptr, Effort::kQuiet);
+}
 void release_foreign(Arena& source, std::uintptr_t start, std::size_t size) noexcept { source.free(start, size); }
 
 TEST_F(ArenaSweep, an_import_function_of_ones_own_gets_enough_for_any_alignment_and_boundary) {

@@ -136,6 +136,77 @@ TEST_F(Exhaustion, a_failure_is_counted_and_reported_once_with_who_holds_the_mem
   give_all(*cache, count);
 }
 
+// ---- arenas -----------------------------------------------------------------------------------------------------------
+
+TEST_F(Exhaustion, numbers_idle_in_the_magazines_of_other_harts_are_had_before_an_arena_fails) {
+  static constexpr std::size_t kNumbers = 64;
+  Arena numbers;
+  ASSERT_EQ(numbers.initialize({.name = "numbers", .start = 1, .size = kNumbers, .quantum = 1, .quantum_cache_max = 1}),
+            Status::kOk);
+  const unsigned harts = test::harts();
+  test::Barrier barrier(harts);
+  on_each_attached_hart(harts, [&](unsigned hart) {
+    std::array<std::uintptr_t, kNumbers> mine{};
+    if (hart == harts - 1) {
+      for (std::uintptr_t& number : mine) number = numbers.allocate(1, Fit::kInstant, nullptr, Effort::kQuiet);
+      for (const std::uintptr_t number : mine) {
+        EXPECT_NE(number, 0U);
+        EXPECT_EQ(numbers.free(number, 1), Status::kOk);
+      }
+    }
+    barrier.arrive();
+    if (hart == 0) {
+      for (std::uintptr_t& number : mine) EXPECT_NE(number = numbers.allocate(1), 0U);
+      EXPECT_EQ(numbers.allocate(1), 0U);
+      for (const std::uintptr_t number : mine) EXPECT_EQ(numbers.free(number, 1), Status::kOk);
+    }
+    barrier.arrive();
+  });
+  EXPECT_EQ(numbers.stats().failures, 1U);
+  EXPECT_EQ(reports.load(), 1U);
+  EXPECT_TRUE(last_report.is_arena);
+  EXPECT_EQ(name(last_report.name), "numbers");
+  EXPECT_EQ(name(last_report.holders[0].name), "numbers");  // numbers, not memory: what draws from other roots is left out
+  EXPECT_EQ(last_report.holders[0].bytes, kNumbers);
+  EXPECT_EQ(last_report.holders[1].bytes, 0U);
+  EXPECT_EQ(numbers.destroy(), Status::kOk);
+}
+
+TEST_F(Exhaustion, pages_idle_in_a_cache_are_had_before_the_arena_below_fails) {
+  Cache* cache = make("idle");
+  ASSERT_NE(cache, nullptr);
+  give_all(*cache, take_all(*cache));
+  const std::size_t bytes = base_arena().stats().total / 4;
+  EXPECT_EQ(base_arena().allocate(bytes, Fit::kInstant, nullptr, Effort::kQuiet), 0U);
+  const std::uintptr_t start = base_arena().allocate(bytes);
+  EXPECT_NE(start, 0U);
+  EXPECT_EQ(base_arena().free(start, bytes), Status::kOk);
+  EXPECT_EQ(reports.load(), 0U);
+}
+
+TEST_F(Exhaustion, a_size_that_no_arena_could_ever_have_is_a_failure_but_no_exhaustion) {
+  EXPECT_EQ(page_arena().allocate(kSmallRam * 2), 0U);
+  EXPECT_EQ(page_arena().allocate(SIZE_MAX / 2), 0U);
+  EXPECT_EQ(page_arena().stats().failures, 2U);
+  EXPECT_EQ(reports.load(), 0U);
+  EXPECT_EQ(exhaustion_stats().drains, 0U);
+}
+
+TEST_F(Exhaustion, an_arena_from_which_nothing_draws_asks_the_reclaimers_and_no_hart) {
+  static Arena numbers;
+  ASSERT_EQ(numbers.initialize({.name = "numbers", .start = 1, .size = 2, .quantum = 1}), Status::kOk);
+  EXPECT_EQ(numbers.allocate(2), 1U);
+  Reclaimer release([](std::size_t, void*) noexcept -> std::size_t { return numbers.free(1, 2) == Status::kOk ? 2 : 0; });
+  EXPECT_EQ(add_reclaimer(release), Status::kOk);
+  EXPECT_EQ(numbers.allocate(1), 1U);
+  EXPECT_EQ(exhaustion_stats().drains, 0U);
+  EXPECT_EQ(numbers.allocate(2), 0U);
+  EXPECT_EQ(remove_reclaimer(release), Status::kOk);
+  EXPECT_EQ(reports.load(), 1U);
+  EXPECT_EQ(numbers.free(1, 1), Status::kOk);
+  EXPECT_EQ(numbers.destroy(), Status::kOk);
+}
+
 // ---- reclaimers -------------------------------------------------------------------------------------------------------
 
 struct Spare {

@@ -28,7 +28,7 @@ bool is_power_of_two_in(std::size_t value, std::size_t low, std::size_t high) no
 // ---- set up ---------------------------------------------------------------------------------------------------------
 
 void* Books::take(std::size_t bytes) noexcept {
-  const std::uintptr_t start = trace_arena().allocate(bytes);
+  const std::uintptr_t start = trace_arena().allocate(bytes, Fit::kInstant, nullptr, Effort::kQuiet);
   auto* words = reinterpret_cast<std::uint32_t*>(start);
   for (std::size_t i = 0; start != 0 && i < bytes / 4; ++i) words[i] = 0;
   return words;
@@ -212,7 +212,7 @@ void Books::add_records(unsigned hart, Prepared& prepared) noexcept {
     prepared.reason |= bit(Drop::kRecordsFull);
     return;
   }
-  void* chunk = trace_cache_->allocate();
+  void* chunk = trace_cache_->allocate_at(nullptr, 0, Effort::kQuiet);
   if (chunk == nullptr) {
     prepared.reason |= bit(Drop::kRecordMemory);
   } else if (!records.add_chunk(hart, chunk)) {

@@ -27,6 +27,7 @@
 
 #include <qm/arena_index.hpp>
 #include <qm/call_site.hpp>
+#include <qm/effort.hpp>
 #include <qm/lock.hpp>
 #include <qm/registry.hpp>
 #include <qm/status.hpp>
@@ -130,12 +131,15 @@ class Arena : public Registered {
   Status add(std::uintptr_t start, std::size_t size) noexcept;
 
   /// Takes @p size, rounded up to the quantum.
-  /// @param[in] site who asks; kept in the segment's tag.
-  /// @returns the start; 0 for a size of 0, one that cannot be rounded, and if neither the arena nor its source has it:
-  ///          counted in stats().failures.
+  /// @param[in] site   who asks; kept in the segment's tag.
+  /// @param[in] effort what it may do if neither the arena nor its source has it. Import functions pass Effort::kQuiet to
+  ///                   their source: the outermost allocation does what is to be done, for all.
+  /// @returns the start; 0 for a size of 0, one that cannot be rounded, and if there is none whatever @p effort allows: counted
+  ///          in stats().failures.
   /// Complexity: bounded by the word size for instant fit where the arena has it; O(log free segments) for next fit.
   /// Context: any, as far as the import function allows.
-  [[nodiscard]] std::uintptr_t allocate(std::size_t size, Fit fit = Fit::kInstant, const CallSite* site = nullptr) noexcept;
+  [[nodiscard]] std::uintptr_t allocate(std::size_t size, Fit fit = Fit::kInstant, const CallSite* site = nullptr,
+                                        Effort effort = Effort::kAuto) noexcept;
 
   /// Gives back what allocate() returned.
   /// @param[in] size the size asked for, or that rounded up to the quantum.
@@ -152,7 +156,8 @@ class Arena : public Registered {
   ///          malformed.
   /// Complexity: O(free segments large enough), in lock holds of 16 candidates each.
   [[nodiscard]] std::uintptr_t allocate_constrained(std::size_t size, const Constraint& constraint,
-                                                    Fit fit = Fit::kInstant, const CallSite* site = nullptr) noexcept;
+                                                    Fit fit = Fit::kInstant, const CallSite* site = nullptr,
+                                                    Effort effort = Effort::kAuto) noexcept;
   Status free_constrained(std::uintptr_t start, std::size_t size) noexcept;
 
   /// Grows or shrinks an allocated segment without moving it. Not for sizes that quantum caches serve.
@@ -209,6 +214,11 @@ class Arena : public Registered {
     bool around = false;  ///< the source's allocate_congruent() chose it around a place for a request
   };
 
+  std::uintptr_t try_allocate(std::size_t size, Fit fit, const CallSite* site) noexcept;
+  std::uintptr_t try_constrained(const Request& request, std::size_t requested) noexcept;
+  template <class Callable>
+  std::uintptr_t pursue(std::size_t size, Effort effort, Callable attempt) noexcept;
+  [[nodiscard]] bool may_ever_have(std::size_t size) noexcept;
   std::uintptr_t allocate_segment(const Request& request) noexcept;
   std::uintptr_t allocate_slow(const Request& request) noexcept;
   SpanRange allocate_congruent(const Request& request) noexcept;

@@ -23,6 +23,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <qm/effort.hpp>
 #include <qm/hal/hart.hpp>
@@ -131,6 +132,7 @@ struct Want {
   const Registered& who;  ///< the cache or arena
   const Arena& from;      ///< the arena, or the cache's source
   bool is_arena;
+  bool drains;            ///< whether a drain may give it anything
   std::size_t size;
   Effort effort;
 };
@@ -146,8 +148,9 @@ using Attempt = std::uintptr_t (*)(void* argument) noexcept;
 /// The same with a callable `std::uintptr_t()`.
 template <class Callable>
 [[nodiscard]] std::uintptr_t pursue(const Want& want, Callable&& attempt) noexcept {
+  using Plain = std::remove_reference_t<Callable>;
   return pursue(
-      want, [](void* callable) noexcept { return (*static_cast<Callable*>(callable))(); }, &attempt);
+      want, [](void* callable) noexcept { return (*static_cast<Plain*>(callable))(); }, &attempt);
 }
 
 namespace internal {
