@@ -68,16 +68,10 @@ Cache* create_class(unsigned number) noexcept {
 void* allocate_large(const CallSite* site, std::size_t size, std::size_t alignment, Effort effort) noexcept {
   Constraint constraint;
   constraint.align = alignment;
-  const bool plain = alignment <= kLargeQuantum;
   if (size == 0) size = 1;
-  const auto attempt = [&] {
-    return plain ? large.allocate(size, Fit::kInstant, site) : large.allocate_constrained(size, constraint, Fit::kInstant, site);
-  };
-  std::uintptr_t start = attempt();
-  if (start == 0 && effort != Effort::kAtomic && hal::may_wait() && size < base_arena().stats().total) {
-    reclaim();
-    start = attempt();
-  }
+  const std::uintptr_t start = alignment <= kLargeQuantum
+                                   ? large.allocate(size, Fit::kInstant, site, effort)
+                                   : large.allocate_constrained(size, constraint, Fit::kInstant, site, effort);
   return reinterpret_cast<void*>(start);
 }
 
