@@ -9,7 +9,7 @@
 namespace qm::demo {
 namespace {
 
-constinit const Workload* const kAll[] = {&kNeutral, &kLeak, &kPingpong, &kChurn, &kStacks, &kExhaust};
+constinit const Workload* const kAll[] = {&kNeutral, &kLeak, &kPingpong, &kChurn, &kStacks, &kExhaust, &kReplay};
 
 std::array<WorkloadRun, WorkloadRunner::kMaxRuns> runs;
 

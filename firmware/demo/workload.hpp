@@ -30,6 +30,7 @@ struct Workload {
   std::string_view summary;  ///< one line
   std::string_view task;     ///< name of its tasks
   bool counted = true;       ///< takes N
+  bool named = false;        ///< takes a NAME
   std::string_view option;   ///< a word it takes behind N; empty: none
   /// Before the tasks start. @returns nullptr, or what is wrong.
   const char* (*prepare)(WorkloadRun& run) noexcept;
@@ -48,6 +49,7 @@ class WorkloadRun {
   // Set before prepare().
   const Workload* workload = nullptr;
   std::uint32_t count = 0;
+  std::string_view text;     ///< the NAME; valid in prepare()
   std::uint32_t seed = 1;
   bool option = false;
   hal::HartMask harts = 0;

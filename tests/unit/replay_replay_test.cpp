@@ -70,7 +70,7 @@ class ReplayTest : public testing::Test {
     replay::Replay<HeapFace> replay(header_, operations_, slots());
     qm::test::on_each_hart(workers, [&](unsigned hart) {
       if (hart != 0) attach_hart(hart);
-      replay.work(hart, workers);
+      replay.work(hart, workers, [] { return true; });
       if (hart != 0) detach_hart(hart);
     });
     result_ = replay.result();
@@ -184,7 +184,7 @@ TEST_F(ReplayTest, a_replay_sees_a_spoiled_block) {
   read(*replay::find_recording("jq"));
   start(1);
   replay::Replay<SpoiledFace> replay(header_, operations_, slots());
-  replay.work(0, 1);
+  replay.work(0, 1, [] { return true; });
   EXPECT_NE(replay.result().broken + replay.free_rest(), 0U);
 }
 

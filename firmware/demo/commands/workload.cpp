@@ -27,7 +27,7 @@ CommandStatus wrong_arguments(Invocation& call, const Workload& workload) noexce
   return CommandStatus::kUsage;
 }
 
-/// Reads `N [option] [hart H] [seed S]` into @p run.
+/// Reads `N|NAME [option] [hart H] [seed S]` into @p run.
 CommandStatus parse(Invocation& call, const Workload& workload, WorkloadRun& run) noexcept {
   const console::Words& words = call.words();
   std::size_t at = 3;
@@ -39,6 +39,7 @@ CommandStatus parse(Invocation& call, const Workload& workload, WorkloadRun& run
     if (number != console::Number::kOk) return call.fail_number(text, number);
     run.count = static_cast<std::uint32_t>(value);
   }
+  if (workload.named && (run.text = words[at++]).empty()) return wrong_arguments(call, workload);
   for (; at < words.size(); ++at) {
     const std::string_view word = words[at];
     if (!workload.option.empty() && word == workload.option && !run.option) {

@@ -11,5 +11,6 @@ extern const Workload kPingpong;
 extern const Workload kChurn;
 extern const Workload kStacks;
 extern const Workload kExhaust;
+extern const Workload kReplay;
 
 }  // namespace qm::demo

@@ -2,14 +2,14 @@
 /// Replays a recording on an allocator: every block is filled when it is taken, and verified before it is resized or freed.
 ///
 ///     Replay<Face> replay(header, operations, slots);
-///     on each worker:  replay.work(worker, workers);         // worker w does the operations of the threads t % workers == w
+///     on each worker:  replay.work(worker, workers, go);     // worker w does the operations of the threads t % workers == w
 ///     one of them:     replay.result(), replay.free_rest();
 ///
 /// Workers run at once. An operation waits until those before it on its slot are done: a free for its allocation, an
 /// allocation for the free that left it the slot. Waits follow the recorded order, so they cannot be circular.
 ///
 /// A Face is what is replayed on: static functions allocate(size), reallocate(block, size), free(block); wait(ready), which
-/// returns when ready() says so or a wake() has come, or earlier; and wake(workers), for a mask of workers.
+/// returns when ready() says so, a wake() has come, or a while has passed; and wake(workers), for a mask of workers.
 
 #include <atomic>
 #include <cstddef>
@@ -55,13 +55,13 @@ class Replay {
   }
   [[nodiscard]] static std::size_t slots_bytes(const Header& header) noexcept { return header.slots * sizeof(Slot); }
 
-  void work(unsigned worker, unsigned workers) noexcept {
+  /// @param[in] go asked before each operation and in waits: whether to go on. One worker's no stops them all.
+  template <class Go>
+  void work(unsigned worker, unsigned workers, Go go) noexcept {
     for (const Operation& operation : operations_) {
-      if (stopped_.load(std::memory_order_relaxed)) return;
       if (operation.thread % workers != worker) continue;
       Slot& slot = slots_[operation.slot];
-      await(slot, operation.turn, std::uint32_t{1} << worker);
-      if (stopped_.load(std::memory_order_relaxed)) return;
+      if (!may_go(go) || !await(slot, operation.turn, std::uint32_t{1} << worker, go)) return;
       perform(operation, slot, worker);
       // The turn before the look at who waits; they look the other way round. release: pairs with the acquire in await().
       slot.turn.store(operation.turn + 1, std::memory_order_seq_cst);
@@ -69,9 +69,6 @@ class Replay {
       if (waiting != 0) Face::wake(waiting);
     }
   }
-
-  /// Makes every worker return, those that wait once they are woken.
-  void stop() noexcept { stopped_.store(true, std::memory_order_relaxed); }
 
   /// Exact when no worker is at work.
   [[nodiscard]] Result result() const noexcept {
@@ -98,15 +95,24 @@ class Replay {
   }
 
  private:
-  void await(Slot& slot, std::uint32_t turn, std::uint32_t bit) noexcept {
+  template <class Go>
+  bool may_go(Go& go) noexcept {
+    if (!stopped_.load(std::memory_order_relaxed) && go()) return true;
+    stopped_.store(true, std::memory_order_relaxed);
+    return false;
+  }
+
+  /// Waits for a turn on a slot. @returns false if the replay was stopped.
+  template <class Go>
+  bool await(Slot& slot, std::uint32_t turn, std::uint32_t bit, Go& go) noexcept {
     // acquire: so that the slot and its block's contents are seen.
-    if (slot.turn.load(std::memory_order_acquire) == turn) return;
+    if (slot.turn.load(std::memory_order_acquire) == turn) return true;
     slot.waiting.fetch_or(bit, std::memory_order_seq_cst);
-    const auto ready = [&] {
-      return slot.turn.load(std::memory_order_seq_cst) == turn || stopped_.load(std::memory_order_relaxed);
-    };
-    while (!ready()) Face::wait(ready);
+    const auto ready = [&] { return slot.turn.load(std::memory_order_seq_cst) == turn; };
+    bool goes = true;
+    while (!ready() && (goes = may_go(go))) Face::wait(ready);
     slot.waiting.fetch_and(~bit, std::memory_order_relaxed);
+    return goes;
   }
 
   void perform(const Operation& operation, Slot& slot, unsigned worker) noexcept {
