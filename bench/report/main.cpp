@@ -5,6 +5,9 @@
 ///     qm_bench_report compare OLD NEW    what differs; status 1 if something does
 ///     qm_bench_report document TEMPLATE FOLDER
 ///                                        the template with each line `{{NAME}}` replaced by the table of FOLDER/NAME.json
+///     qm_bench_report profile ELF TRANSCRIPT
+///                                        from what path_plugin wrote, on standard input: where the instructions of each
+///                                        path's longest operation went, by function
 ///
 /// Status: 0; 1 as said; 2 wrong usage or unreadable input.
 
@@ -18,6 +21,8 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "profile.hpp"
 
 namespace {
 
@@ -157,8 +162,12 @@ int main(int count, char** arguments) try {
     return compare(read_rows(words[1]), read_rows(words[2]));
   } else if (words.size() == 3 && words[0] == "document") {
     document(words[1], words[2]);
+  } else if (words.size() == 3 && words[0] == "profile") {
+    std::ifstream transcript = open(words[2]);
+    qm::bench::print_profile(std::cin, words[1], transcript);
   } else {
-    fmt::print(stderr, "usage: qm_bench_report json | table FILE | compare OLD NEW | document TEMPLATE FOLDER\n");
+    fmt::print(stderr, "usage: qm_bench_report json | table FILE | compare OLD NEW | document TEMPLATE FOLDER | "
+                       "profile ELF TRANSCRIPT\n");
     return 2;
   }
   return 0;

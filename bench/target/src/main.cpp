@@ -2,13 +2,17 @@
 
 #include <array>
 
-#include <qm/bench/bench.hpp>
+#include <qm/bench/path.hpp>
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/interrupt.hpp>
 #include <qm/firmware/console_io.hpp>
 #include <qm/firmware/task.hpp>
 #include <qm/hal/port.hpp>
 #include <qm/system.hpp>
+
+bool qm::bench::profiling() noexcept {
+  return firmware::boot_info().bootargs.find("profile") != std::string_view::npos;
+}
 
 namespace qm::firmware {
 namespace {
@@ -46,6 +50,7 @@ void main(const BootInfo& info) {
   silence(info.hart_count);
   if (!counter_is_exact()) panic("bench: not under icount with shift=0");
   bench::run();
+  bench::print_paths();
 }
 
 }  // namespace qm::firmware

@@ -21,6 +21,9 @@ namespace qm::bench {
 /// Defined by the bench.
 void run();
 
+/// Whether every instruction is logged (`bench/run --profile`): a bench leaves out its repetitions and its peers then.
+[[nodiscard]] bool profiling() noexcept;
+
 /// Retired instructions, of all harts together: a sleeping hart retires none. Exact under icount only.
 [[gnu::always_inline]] inline unsigned long instructions() noexcept {
   unsigned long count;

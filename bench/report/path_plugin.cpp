@@ -1,0 +1,102 @@
+/// A plugin for QEMU (TCG): keeps the instructions of each path's longest operation.
+///
+///     -plugin path_plugin.so,marks=0xADDRESS,out=FILE
+///
+/// At `marks` lie instructions of four bytes: an operation begins when the first runs and stops with the second; later one of
+/// the others says of which path it was, the next one of path 0 and so on (<qm/bench/path.hpp>). At the end FILE has, for each path, a line "path N" and a line for each instruction of its
+/// longest operation: the address, hexadecimal. One hart runs operations.
+///
+/// The header of QEMU's plugin interface is in no Debian package; these are the declarations used, of version 1.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+extern "C" {
+using qemu_plugin_id_t = std::uint64_t;
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+struct qemu_info_t;
+using TranslationCallback = void (*)(qemu_plugin_id_t, qemu_plugin_tb*);
+using ExecutionCallback = void (*)(unsigned vcpu, void* data);
+using ExitCallback = void (*)(qemu_plugin_id_t, void* data);
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, TranslationCallback callback);
+void qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_insn* instruction, ExecutionCallback callback, int flags, void* data);
+void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, ExitCallback callback, void* data);
+std::size_t qemu_plugin_tb_n_insns(const qemu_plugin_tb* block);
+qemu_plugin_insn* qemu_plugin_tb_get_insn(const qemu_plugin_tb* block, std::size_t index);
+std::uint64_t qemu_plugin_insn_vaddr(const qemu_plugin_insn* instruction);
+[[gnu::visibility("default")]] extern const int qemu_plugin_version;
+const int qemu_plugin_version = 1;
+[[gnu::visibility("default")]] int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t*, int count, char** arguments);
+}
+
+namespace {
+
+constexpr std::uint64_t kPaths = 64;
+using Trace = std::vector<std::uint64_t>;
+
+std::uint64_t marks;
+bool inside;
+/// Never destroyed: QEMU calls finished() after this library's static objects are gone.
+struct State {
+  std::string output;
+  Trace current;
+  Trace longest[kPaths];
+};
+State& state = *new State;
+
+void executed(unsigned, void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  const std::uint64_t mark = (address - marks) / 4;
+  if (mark == 0) {
+    state.current.clear();
+    inside = true;
+  } else if (mark == 1) {
+    inside = false;
+  } else if (mark < 2 + kPaths) {
+    Trace& path = state.longest[mark - 2];
+    if (state.current.size() > path.size()) path = state.current;
+  } else if (inside) {
+    state.current.push_back(address);
+  }
+}
+
+void translated(qemu_plugin_id_t, qemu_plugin_tb* block) {
+  for (std::size_t i = 0; i < qemu_plugin_tb_n_insns(block); ++i) {
+    qemu_plugin_insn* instruction = qemu_plugin_tb_get_insn(block, i);
+    const auto address = static_cast<std::uintptr_t>(qemu_plugin_insn_vaddr(instruction));
+    qemu_plugin_register_vcpu_insn_exec_cb(instruction, executed, 0, reinterpret_cast<void*>(address));
+  }
+}
+
+void finished(qemu_plugin_id_t, void*) {
+  std::FILE* out = std::fopen(state.output.c_str(), "w");
+  if (out == nullptr) return;
+  for (std::uint64_t path = 0; path < kPaths; ++path) {
+    if (state.longest[path].empty()) continue;
+    std::fprintf(out, "path %llu\n", static_cast<unsigned long long>(path));
+    for (const std::uint64_t address : state.longest[path]) std::fprintf(out, "%llx\n", static_cast<unsigned long long>(address));
+  }
+  std::fclose(out);
+}
+
+}  // namespace
+
+int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t*, int count, char** arguments) {
+  for (int i = 0; i < count; ++i) {
+    const char* value = std::strchr(arguments[i], '=');
+    if (value == nullptr) return -1;
+    const std::string name(arguments[i], static_cast<std::size_t>(value++ - arguments[i]));
+    if (name == "marks") marks = std::strtoull(value, nullptr, 0);
+    if (name == "out") state.output = value;
+  }
+  if (marks == 0 || state.output.empty()) return -1;
+  qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+  qemu_plugin_register_atexit_cb(id, finished, nullptr);
+  return 0;
+}

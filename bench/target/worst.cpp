@@ -1,0 +1,238 @@
+/// The worst single operation of each kind, over scripts that look for it: first use, magazines that run empty or full, slabs
+/// that come and go, arenas with thousands of isolated holes.
+
+#include <array>
+
+#include <qm/arena.hpp>
+#include <qm/bench/path.hpp>
+#include <qm/bench/subjects.hpp>
+#include <qm/firmware/boot.hpp>
+#include <qm/system.hpp>
+
+namespace qm::bench {
+namespace {
+
+constexpr std::size_t kHoles = 2000;
+constexpr std::size_t kMost = 2 * kHoles;
+std::array<void*, kMost> held;
+
+unsigned repetitions(unsigned full) noexcept { return profiling() ? full / 20 : full; }
+
+// ---- caches: what happened is read off the cache's own figures -----------------------------------------------------------
+
+constexpr std::string_view kCache = CacheSubject::kName;
+
+class CachePaths {
+ public:
+  explicit CachePaths(std::size_t size) noexcept : cache_(size), slots_(cache_.cache->stats()) {}
+
+  void* allocate() noexcept {
+    void* object = nullptr;
+    const unsigned long cost = measure([&] { object = cache_.allocate(0); });
+    const CacheStats before = slots_;
+    slots_ = cache_.cache->stats();
+    if (slots_.misses == before.misses) {
+      (cost <= kHit ? allocate_hit_ : allocate_previous_).add(cost);
+    } else if (slots_.slabs > before.slabs) {
+      (before.slabs == 0 ? allocate_first_ : allocate_slab_).add(cost);
+    } else {
+      (slots_.depot_full < before.depot_full ? allocate_depot_ : allocate_refill_).add(cost);
+    }
+    return object;
+  }
+
+  void free(void* object) noexcept {
+    const unsigned long cost = measure([&] { cache_.free(object); });
+    const CacheStats before = slots_;
+    slots_ = cache_.cache->stats();
+    if (slots_.misses == before.misses) {
+      (cost <= kHit ? free_hit_ : free_previous_).add(cost);
+    } else {
+      (slots_.depot_empty < before.depot_empty ? free_depot_ : free_new_magazine_).add(cost);
+    }
+  }
+
+ private:
+  static constexpr unsigned long kHit = 16;
+  CacheSubject cache_;
+  CacheStats slots_;
+  Path allocate_hit_{"allocate: magazine", kCache};
+  Path allocate_previous_{"allocate: previous magazine", kCache};
+  Path allocate_depot_{"allocate: magazine from the depot", kCache};
+  Path allocate_refill_{"allocate: refill from slabs", kCache};
+  Path allocate_slab_{"allocate: refill with a new slab", kCache};
+  Path allocate_first_{"allocate: first of all", kCache};
+  Path free_hit_{"free: magazine", kCache};
+  Path free_previous_{"free: previous magazine", kCache};
+  Path free_depot_{"free: magazine from the depot", kCache};
+  Path free_new_magazine_{"free: new magazine, or slab", kCache};
+};
+
+void cache_paths() {
+  CachePaths paths(64);
+  Random random;
+  std::size_t count = 0;
+  // To the top and to the bottom again, then up and down at random.
+  while (count < kMost) held[count++] = paths.allocate();
+  while (count != 0) paths.free(held[--count]);
+  for (unsigned walk = 0; walk < repetitions(200); ++walk) {
+    const std::size_t wanted = random.below(kMost / 4);
+    while (count < wanted) held[count++] = paths.allocate();
+    while (count > wanted) {
+      std::swap(held[random.below(count)], held[count - 1]);
+      paths.free(held[--count]);
+    }
+  }
+  while (count != 0) paths.free(held[--count]);
+}
+
+// ---- arenas --------------------------------------------------------------------------------------------------------------
+
+constexpr std::string_view kArena = "arena";
+constexpr std::uintptr_t kBase = 0x1000'0000;
+
+struct ArenaPaths {
+  Arena arena;
+  explicit ArenaPaths(std::size_t size) noexcept {
+    if (arena.initialize({.name = "bench", .start = kBase, .size = size, .quantum = 16}) != Status::kOk) {
+      firmware::panic("bench: no arena");
+    }
+  }
+  ~ArenaPaths() {
+    if (arena.destroy() != Status::kOk) firmware::panic("bench: the arena is in use");
+  }
+  ArenaPaths(const ArenaPaths&) = delete;
+  ArenaPaths& operator=(const ArenaPaths&) = delete;
+  std::uintptr_t allocate(Path& path, std::size_t size) noexcept {
+    std::uintptr_t start = 0;
+    path.add(measure([&] { start = arena.allocate(size); }));
+    return start;
+  }
+  void free(Path& path, std::uintptr_t start, std::size_t size) noexcept {
+    path.add(measure([&] { arena.free(start, size); }));
+  }
+};
+
+/// kHoles free segments of @p hole bytes, each between two allocated; @p rest bytes free behind them.
+void arena_with_holes(std::string_view allocating, std::string_view freeing, std::size_t hole, std::size_t wanted) {
+  ArenaPaths paths(std::size_t{16} << 20);
+  static std::array<std::uintptr_t, kMost> starts;
+  for (std::uintptr_t& start : starts) start = paths.arena.allocate(hole);
+  for (std::size_t i = 0; i < kMost; i += 2) paths.arena.free(starts[i], hole);
+  {
+    Path allocate(allocating, kArena), free(freeing, kArena);
+    std::array<std::uintptr_t, 16> large;
+    for (std::uintptr_t& start : large) start = paths.allocate(allocate, wanted);
+    for (const std::uintptr_t start : large) paths.free(free, start, wanted);
+  }
+  for (std::size_t i = 1; i < kMost; i += 2) paths.arena.free(starts[i], hole);
+}
+
+/// Sizes and order at random.
+void arena_at_random() {
+  ArenaPaths paths(std::size_t{16} << 20);
+  Path allocate("allocate: sizes at random", kArena), free("free: sizes at random", kArena);
+  Random random;
+  struct Segment {
+    std::uintptr_t start;
+    std::size_t size;
+  };
+  static std::array<Segment, 1000> segments;
+  for (Segment& segment : segments) {
+    segment.size = 16 + random.below(8192);
+    segment.start = paths.allocate(allocate, segment.size);
+  }
+  for (unsigned left = repetitions(20'000); left != 0; --left) {
+    Segment& segment = segments[random.below(segments.size())];
+    paths.free(free, segment.start, segment.size);
+    segment.size = 16 + random.below(8192);
+    segment.start = paths.allocate(allocate, segment.size);
+  }
+  for (const Segment& segment : segments) paths.free(free, segment.start, segment.size);
+}
+
+/// Pages: a quantum cache, and above what it serves the arena itself and its source.
+void pages() {
+  Path small("allocate: a page", "kpages"), small_free("free: a page", "kpages");
+  Path large("allocate: 64 KiB", "kpages"), large_free("free: 64 KiB", "kpages");
+  const auto script = [](Path& allocate, Path& free, std::size_t size) {
+    for (std::size_t i = 0; i < 64; ++i) {
+      std::uintptr_t start = 0;
+      allocate.add(measure([&] { start = page_arena().allocate(size); }));
+      held[i] = reinterpret_cast<void*>(start);
+    }
+    for (std::size_t i = 0; i < 64; ++i) {
+      const auto start = reinterpret_cast<std::uintptr_t>(held[i]);
+      free.add(measure([&] { page_arena().free(start, size); }));
+    }
+  };
+  for (int i = 0; i < 2; ++i) script(small, small_free, 4096);
+  for (int i = 0; i < 2; ++i) script(large, large_free, 65536);
+}
+
+// ---- malloc --------------------------------------------------------------------------------------------------------------
+
+template <class Subject>
+void* allocate(Path& path, Subject& subject, std::size_t size) noexcept {
+  void* block = nullptr;
+  path.add(measure([&] { block = subject.allocate(size); }));
+  return block;
+}
+
+template <class Subject>
+void free(Path& path, Subject& subject, void* block) noexcept {
+  path.add(measure([&] { subject.free(block); }));
+}
+
+template <class Subject>
+void heap_with_holes(std::string_view allocating, std::string_view freeing, std::size_t hole) {
+  Subject subject(0);
+  for (void*& block : held) block = subject.allocate(hole);
+  for (std::size_t i = 0; i < kMost; i += 2) subject.free(held[i]);
+  {
+    Path mallocs(allocating, Subject::kName), frees(freeing, Subject::kName);
+    for (unsigned i = 0; i < 16; ++i) {
+      std::array<void*, 4> blocks;
+      for (void*& block : blocks) block = allocate(mallocs, subject, 1000);
+      for (void* block : blocks) free(frees, subject, block);
+    }
+  }
+  for (std::size_t i = 1; i < kMost; i += 2) subject.free(held[i]);
+}
+
+template <class Subject>
+void heap_at_random(std::string_view allocating, std::string_view freeing, std::size_t largest) {
+  Subject subject(0);
+  Path mallocs(allocating, Subject::kName), frees(freeing, Subject::kName);
+  Random random;
+  for (std::size_t i = 0; i < 1000; ++i) held[i] = allocate(mallocs, subject, 1 + random.below(largest));
+  for (unsigned left = repetitions(20'000); left != 0; --left) {
+    void*& block = held[random.below(1000)];
+    free(frees, subject, block);
+    block = allocate(mallocs, subject, 1 + random.below(largest));
+  }
+  for (std::size_t i = 0; i < 1000; ++i) free(frees, subject, held[i]);
+}
+
+template <class Subject>
+void malloc_paths() {
+  heap_with_holes<Subject>("malloc(1000): 2000 holes of 48", "free of 1000: 2000 holes of 48", 48);
+  heap_with_holes<Subject>("malloc(1000): 2000 holes of 960", "free of 1000: 2000 holes of 960", 960);
+  heap_at_random<Subject>("malloc: 1 to 512 bytes", "free: 1 to 512 bytes", 512);
+  heap_at_random<Subject>("malloc: 1 to 4096 bytes", "free: 1 to 4096 bytes", 4096);
+}
+
+}  // namespace
+
+void run() {
+  cache_paths();
+  // Segments of 1072 bytes and requests of 1088 are in one power-of-two class, with 1024 to 2047.
+  arena_with_holes("allocate: 2000 holes, each 16 too small", "free: 2000 holes, each 16 too small", 1072, 1088);
+  arena_with_holes("allocate: 2000 holes of 48", "free: 2000 holes of 48", 48, 1008);
+  arena_at_random();
+  pages();
+  malloc_paths<HeapSubject>();
+  if (!profiling()) malloc_paths<PicolibcSubject>();
+}
+
+}  // namespace qm::bench
