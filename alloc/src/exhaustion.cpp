@@ -119,16 +119,17 @@ class Pursuit {
   /// Sleeps until @p until or the first note_free() after @p seen, or not that long.
   void pause(std::uint64_t until, std::uint32_t seen) noexcept {
     leave();
+    const hal::HartMask self = hal::HartMask{1} << hal::Port::hart_index();
+    // The bit before the look: a free in between finds it and ends the sleep. Masked from the look on, an interrupt that
+    // tells of it stays pending; a `pause` looks after itself.
+    sleepers.fetch_or(self, std::memory_order_seq_cst);
     if (config.pause != nullptr) {
-      config.pause(until);
+      if (frees.load(std::memory_order_seq_cst) == seen) config.pause(until);
     } else {
       const hal::InterruptGuard masked;
-      const hal::HartMask self = hal::HartMask{1} << hal::Port::hart_index();
-      // The bit before the look: a free in between finds it and ends the sleep.
-      sleepers.fetch_or(self, std::memory_order_seq_cst);
       if (frees.load(std::memory_order_seq_cst) == seen && hal::Port::ticks() < until) hal::Port::wait_for_interrupt();
-      sleepers.fetch_and(~self, std::memory_order_relaxed);
     }
+    sleepers.fetch_and(~self, std::memory_order_relaxed);
     enter();
   }
 
@@ -184,6 +185,10 @@ void note_free() noexcept {
   if (sleepers.load(std::memory_order_seq_cst) == 0) return;
   const hal::InterruptGuard masked;
   const hal::HartMask asleep = sleepers.exchange(0, std::memory_order_seq_cst);
+  if (config.pause != nullptr) {
+    if (asleep != 0 && config.wake != nullptr) config.wake();
+    return;
+  }
   for (unsigned hart = 0; hart < hal::Port::kMaxHarts; ++hart) {
     if ((asleep >> hart & 1) != 0 && hart != hal::Port::hart_index()) hal::Port::send_ipi(hart);
   }

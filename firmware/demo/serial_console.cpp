@@ -9,6 +9,7 @@
 #include <qm/firmware/symbols.hpp>
 #include <qm/firmware/task.hpp>
 
+#include "exhaustion.hpp"
 #include "version.hpp"
 #include "workload.hpp"
 
@@ -68,6 +69,11 @@ void report_misuse(const MisuseReport& report) noexcept {
   firmware::console_input().signal();  // the console task prints it
 }
 
+void report_exhaustion(std::string_view line) noexcept {
+  the_console->notify(line);
+  firmware::console_input().signal();  // the console task prints it
+}
+
 void warn_of_options(console::Console& console, std::string_view bootargs) noexcept {
   const console::BootOptions options = console::parse_boot_options(bootargs);
   for (std::size_t i = 0; i < std::min(options.rejected_count, console::BootOptions::kMaxRejected); ++i) {
@@ -100,6 +106,7 @@ void run_console(const firmware::BootInfo& info) noexcept {
   static console::Console console(terminal, config);
   the_console = &console;
   set_misuse_handler(report_misuse);
+  start_exhaustion(report_exhaustion);
   console.start();
   warn_of_options(console, info.bootargs);
   const std::uint64_t poll_ticks = hal::Port::tick_rate() / 10;

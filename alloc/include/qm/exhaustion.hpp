@@ -96,6 +96,8 @@ struct ExhaustionConfig {
   /// Lets a waiting allocation's hart do something else until hal::Port::ticks() is @p until, or less long. Default: `wfi`, which
   /// a free ends, and the hart's timer tick; without a tick, a wait is as long as the next interrupt makes it.
   void (*pause)(std::uint64_t until) noexcept = nullptr;
+  /// With a `pause` of one's own: somebody has freed while an allocation is in it, so it may end. Context: any.
+  void (*wake)() noexcept = nullptr;
   /// How long a drain waits for a hart to give its magazines. It is in every reclaiming allocation's worst case.
   std::uint32_t deadline_ms = hal::kRoundDeadlineMs;
   /// Least time between two reports.
