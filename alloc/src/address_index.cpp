@@ -3,19 +3,31 @@
 namespace qm {
 namespace {
 
-/// A node's priority is a hash of where its tag lies: nothing to store, and not related to the addresses indexed.
-std::size_t priority(const BoundaryTag* tag) noexcept {
-  const std::size_t mixed =
-      reinterpret_cast<std::uintptr_t>(tag) * static_cast<std::size_t>(kWordBits == 64 ? 0xd6e8feb86659fd93ULL : 0x85ebca6bULL);
-  return (mixed ^ (mixed >> (kWordBits / 2))) * static_cast<std::size_t>(kWordBits == 64 ? 0xd6e8feb86659fd93ULL : 0xc2b2ae35ULL);
-}
-
 std::size_t largest_below(const BoundaryTag* tag) noexcept {
   std::size_t largest = tag->size;
   for (const BoundaryTag* kid : tag->kid) {
     if (kid != nullptr && kid->largest > largest) largest = kid->largest;
   }
   return largest;
+}
+
+/// Corrects `largest` from @p tag upwards, below @p end.
+void correct(BoundaryTag* tag, const BoundaryTag* end) noexcept {
+  for (; tag != end; tag = tag->parent) tag->largest = largest_below(tag);
+}
+
+/// Corrects `largest` from @p tag upwards after a size @p gone has gone from the subtree of @p kid, which may be null: as far
+/// as that was the largest.
+void lose(BoundaryTag* tag, const BoundaryTag* kid, std::size_t gone) noexcept {
+  std::size_t below = kid == nullptr ? 0 : kid->largest;
+  for (; tag != nullptr && tag->largest == gone; tag = tag->parent) {
+    const BoundaryTag* other = tag->kid[tag->kid[0] == kid];
+    if (below < tag->size) below = tag->size;
+    if (other != nullptr && below < other->largest) below = other->largest;
+    if (below == gone) return;  // there is another one
+    tag->largest = below;
+    kid = tag;
+  }
 }
 
 /// The lowest of a subtree that fits; its `largest` says that one does.
@@ -33,54 +45,79 @@ BoundaryTag* lowest_fit(BoundaryTag* tag, std::size_t size) noexcept {
 
 }  // namespace
 
-BoundaryTag*& AddressIndex::link_to(BoundaryTag* tag) noexcept {
-  return tag->parent == nullptr ? root_ : tag->parent->kid[tag->parent->kid[1] == tag];
-}
-
-void AddressIndex::rotate_up(BoundaryTag* tag) noexcept {
-  BoundaryTag* parent = tag->parent;
-  const unsigned side = parent->kid[1] == tag;
-  link_to(parent) = tag;
-  tag->parent = parent->parent;
-  parent->kid[side] = tag->kid[1 - side];
-  if (parent->kid[side] != nullptr) parent->kid[side]->parent = parent;
-  tag->kid[1 - side] = parent;
-  parent->parent = tag;
-  tag->largest = parent->largest;
-  parent->largest = largest_below(parent);
+/// The next of a sequence of pseudo-random numbers (xorshift): what is indexed has no influence on it.
+std::uint32_t AddressIndex::draw() noexcept {
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 17;
+  random_ ^= random_ << 5;
+  return random_;
 }
 
 void AddressIndex::insert(BoundaryTag* tag) noexcept {
-  tag->kid[0] = tag->kid[1] = nullptr;
-  tag->largest = tag->size;
+  tag->priority = draw();
   BoundaryTag* parent = nullptr;
   BoundaryTag** link = &root_;
-  while (*link != nullptr) {
-    parent = *link;
-    if (parent->largest < tag->size) parent->largest = tag->size;
-    link = &parent->kid[tag->start > parent->start];
+  for (BoundaryTag* node = *link; node != nullptr && node->priority >= tag->priority; node = *link) {
+    if (node->largest < tag->size) node->largest = tag->size;
+    parent = node;
+    link = &node->kid[tag->start > node->start];
   }
+  BoundaryTag* rest = *link;
   *link = tag;
   tag->parent = parent;
-  while (tag->parent != nullptr && priority(tag) > priority(tag->parent)) rotate_up(tag);
+  split(rest, tag);
+}
+
+/// Makes the tree @p rest the kids of @p tag: all lower starts on one side, all higher ones on the other.
+void AddressIndex::split(BoundaryTag* rest, BoundaryTag* tag) noexcept {
+  BoundaryTag* ends[2] = {tag, tag};                       // the node on which the next of each side is hung
+  BoundaryTag** links[2] = {&tag->kid[0], &tag->kid[1]};   // and where
+  while (rest != nullptr) {
+    const unsigned side = rest->start > tag->start;
+    *links[side] = rest;
+    rest->parent = ends[side];
+    ends[side] = rest;
+    links[side] = &rest->kid[1 - side];
+    rest = *links[side];
+  }
+  *links[0] = *links[1] = nullptr;
+  correct(ends[0], tag);
+  correct(ends[1], tag);
+  tag->largest = largest_below(tag);
 }
 
 void AddressIndex::remove(BoundaryTag* tag) noexcept {
-  while (tag->kid[0] != nullptr && tag->kid[1] != nullptr) {
-    rotate_up(tag->kid[priority(tag->kid[1]) > priority(tag->kid[0])]);
+  // The kids become one tree in its place.
+  BoundaryTag* const above = tag->parent;
+  BoundaryTag** const place = above == nullptr ? &root_ : &above->kid[above->kid[1] == tag];
+  BoundaryTag* parent = above;
+  BoundaryTag** link = place;
+  BoundaryTag* low = tag->kid[0];
+  BoundaryTag* high = tag->kid[1];
+  while (low != nullptr && high != nullptr) {
+    const unsigned side = low->priority >= high->priority;  // on which the rest hangs
+    BoundaryTag*& top = side != 0 ? low : high;
+    *link = top;
+    top->parent = parent;
+    parent = top;
+    link = &top->kid[side];
+    top = *link;
   }
-  BoundaryTag* kid = tag->kid[tag->kid[0] == nullptr];
-  link_to(tag) = kid;
-  if (kid != nullptr) kid->parent = tag->parent;
-  if (tag->parent != nullptr) update(tag->parent);
+  BoundaryTag* rest = low != nullptr ? low : high;
+  *link = rest;
+  if (rest != nullptr) rest->parent = parent;
+  correct(parent, above);
+  lose(above, *place, tag->size);
 }
 
-void AddressIndex::update(BoundaryTag* tag) noexcept {
-  for (; tag != nullptr; tag = tag->parent) {
-    const std::size_t largest = largest_below(tag);
-    if (largest == tag->largest) return;
-    tag->largest = largest;
+void AddressIndex::resized(BoundaryTag* tag, std::size_t before) noexcept {
+  if (tag->size < before) {
+    if (tag->largest != before) return;
+    tag->largest = largest_below(tag);
+    if (tag->largest != before) lose(tag->parent, tag, before);
+    return;
   }
+  for (BoundaryTag* node = tag; node != nullptr && node->largest < tag->size; node = node->parent) node->largest = tag->size;
 }
 
 BoundaryTag* AddressIndex::floor(std::uintptr_t address) const noexcept {
@@ -124,7 +161,7 @@ bool AddressIndex::validate(std::size_t& count) const noexcept {
     if (tag->start < lowest || tag->largest != largest_below(tag)) return false;
     lowest = tag->start + 1;
     for (const BoundaryTag* kid : tag->kid) {
-      if (kid != nullptr && (kid->parent != tag || priority(kid) > priority(tag))) return false;
+      if (kid != nullptr && (kid->parent != tag || kid->priority > tag->priority)) return false;
     }
     if (tag->kid[1] != nullptr) {
       tag = tag->kid[1];

@@ -57,7 +57,7 @@ Status Arena::destroy() noexcept {
   {
     const LockGuard guard(lock_);
     if (root_ || importers_.load(std::memory_order_relaxed) != 0) return Status::kBusy;
-    if (counts_.segments_allocated != slab_segments_) return Status::kBusy;
+    if (segments_allocated() != slab_segments_) return Status::kBusy;
   }
   if (const Status status = registry_hide(*this); status != Status::kOk) return status;
   if (quantum_cache_max_ != 0) {
@@ -84,7 +84,7 @@ void Arena::clear() noexcept {
       if (first_ == nullptr) break;
       range = remove_span_locked(first_);
     }
-    if (range.imported) release_span(range);
+    if (range.imported()) release_span(range);
   }
   while (spares_ != nullptr) {
     BoundaryTag* tag = spares_;
@@ -107,7 +107,7 @@ Status Arena::add(std::uintptr_t start, std::size_t size) noexcept {
       const LockGuard guard(lock_);
       if (reserve_tags_locked(2)) {
         Status status = Status::kOk;
-        insert_span_locked({start, end - start, false, false}, status);
+        insert_span_locked({start, end - start, SpanOrigin::kAdded}, status);
         return status;
       }
     }
@@ -130,6 +130,7 @@ std::size_t Arena::reap() noexcept {
 ArenaStats Arena::stats() noexcept {
   const LockGuard guard(lock_);
   ArenaStats stats = counts_;
+  stats.segments_allocated = segments_allocated();
   stats.free = stats.total - stats.allocated;
   stats.idle = empty_span_ == nullptr ? 0 : empty_span_->next->size;
   stats.largest_free = free_.largest();
@@ -190,22 +191,20 @@ void Arena::give_spare_locked(BoundaryTag* tag) noexcept {
 
 bool Arena::refill_pool_locked() noexcept {
   static constexpr std::size_t kTagPageBytes = 4096;
-  Request request;
-  request.size = round_up(kTagPageBytes, quantum_);
-  request.owner = SegmentOwner::kTagPool;
-  const Place place = find_locked(request);
+  const std::size_t size = round_up(kTagPageBytes, quantum_);
+  const Place place = find_locked(size, Fit::kInstant);
   boundary_tag_pool.count_page(place.segment != nullptr);
   if (place.segment == nullptr) return false;
   // T1: the page's first tag describes the page, unless the free segment's tag can.
   auto* tags = reinterpret_cast<BoundaryTag*>(place.start);
-  const bool splits = place.segment->size != request.size;
+  const bool splits = place.segment->size != size;
   if (splits) {
     tags->next = spares_;
     spares_ = tags;
     ++spare_count_;
   }
-  carve_locked(place, request);
-  boundary_tag_pool.add(tags + splits, request.size - splits * sizeof(BoundaryTag));
+  carve_locked(place, SegmentOwner::kTagPool, nullptr);
+  boundary_tag_pool.add(tags + splits, size - splits * sizeof(BoundaryTag));
   return true;
 }
 

@@ -10,6 +10,12 @@
 #include "arena_request.hpp"
 
 namespace qm {
+namespace {
+
+/// Next fit may begin inside a free segment, the others take the beginning of one.
+constexpr unsigned split_tags(Fit fit) noexcept { return fit == Fit::kNext ? kSplitTags : 1; }
+
+}  // namespace
 
 std::uintptr_t Arena::allocate(std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept {
   const std::uintptr_t start = try_allocate(size, fit, site);
@@ -22,60 +28,70 @@ std::uintptr_t Arena::try_allocate(std::size_t size, Fit fit, const CallSite* si
   const std::size_t rounded = round_up(size, quantum_);
   if (rounded == 0) return 0;
   if (rounded <= quantum_cache_max_) return quantum_caches::allocate(*this, rounded, site);
-  Request request;
-  request.size = rounded;
-  request.fit = fit;
-  request.site = site;
-  request.step = quantum_;
-  const std::uintptr_t start = allocate_segment(request);
+  if (!fault::may_acquire(fault::Resource::kSegment)) return 0;
+  std::uintptr_t start = allocate_present(rounded, fit, site);
+  if (start == 0) start = allocate_slow(rounded, fit, site);
   if (start != 0 && traced()) record(start, size, site);
   return start;
 }
 
-std::uintptr_t Arena::allocate_segment(const Request& request) noexcept {
-  if (!fault::may_acquire(fault::Resource::kSegment)) return 0;
-  {
-    const LockGuard guard(lock_);
-    if (spare_count_ >= request.tags() || reserve_tags_locked(request.tags())) {
-      if (const Place place = find_locked(request); place.segment != nullptr) return carve_locked(place, request).start;
-      if (source_ == nullptr) return 0;
-    }
-  }
-  return allocate_slow(request);
+/// From what the arena has, with the tags at hand.
+std::uintptr_t Arena::allocate_present(std::size_t size, Fit fit, const CallSite* site) noexcept {
+  const LockGuard guard(lock_);
+  if (spare_count_ < split_tags(fit)) return 0;
+  const Place place = find_locked(size, fit);
+  if (place.segment == nullptr) return 0;
+  carve_locked(place, SegmentOwner::kUser, site);
+  return place.start;
 }
 
 /// What is left when the first look found no room or no tags.
-std::uintptr_t Arena::allocate_slow(const Request& request) noexcept {
-  for (unsigned attempt = 0; attempt < kTagAttempts; ++attempt) {
-    bool has_tags = false;
+std::uintptr_t Arena::allocate_slow(std::size_t size, Fit fit, const CallSite* site) noexcept {
+  bool has_tags = false;
+  for (unsigned attempt = 0; attempt < kTagAttempts && !has_tags; ++attempt) {
     {
       const LockGuard guard(lock_);
-      has_tags = reserve_tags_locked(request.tags());
+      has_tags = reserve_tags_locked(split_tags(fit));
       if (has_tags) {
-        if (const Place place = find_locked(request); place.segment != nullptr) return carve_locked(place, request).start;
+        const Place place = find_locked(size, fit);
+        if (place.segment != nullptr) {
+          carve_locked(place, SegmentOwner::kUser, site);
+          return place.start;
+        }
       }
     }
-    if (has_tags) return import_and_carve(request).start;
-    if (!boundary_tags_refill()) break;
+    if (!has_tags && !boundary_tags_refill()) break;
+  }
+  if (has_tags && source_ != nullptr) {
+    Request request;
+    request.size = size;
+    request.fit = fit;
+    request.site = site;
+    request.step = quantum_;
+    return import_and_carve(request).start;
   }
   return 0;
 }
 
-Arena::Place Arena::find_locked(const Request& request) noexcept {
-  if (request.fit == Fit::kNext) return find_next_locked(request);
-  BoundaryTag* segment = request.fit == Fit::kInstant ? sizes_.instant(request.size) : nullptr;
-  if (segment == nullptr) segment = sizes_.best(request.size);
-  return segment == nullptr ? Place{} : Place{segment, segment->start, request.size};
+Arena::Place Arena::find_locked(std::size_t size, Fit fit) noexcept {
+  if (fit == Fit::kNext) return find_next_locked(size);
+  BoundaryTag* segment = fit == Fit::kInstant ? sizes_.instant(size) : nullptr;
+  if (segment == nullptr) segment = sizes_.best(size);
+  return segment == nullptr ? Place{} : Place{segment, segment->start, size};
 }
 
-Arena::Place Arena::find_next_locked(const Request& request) noexcept {
-  BoundaryTag* below = free_.floor(next_fit_);
-  if (below != nullptr && below->end() > next_fit_ && below->end() - next_fit_ >= request.size) {
-    return {below, next_fit_, request.size};
+/// Moves the place where next fit goes on: what is found is carved.
+Arena::Place Arena::find_next_locked(std::size_t size) noexcept {
+  BoundaryTag* segment = free_.floor(next_fit_);
+  std::uintptr_t start = next_fit_;
+  if (segment == nullptr || segment->end() <= next_fit_ || segment->end() - next_fit_ < size) {
+    segment = free_.first_fit(next_fit_, size);
+    if (segment == nullptr) segment = free_.first_fit(0, size);
+    if (segment == nullptr) return {};
+    start = segment->start;
   }
-  BoundaryTag* segment = free_.first_fit(next_fit_, request.size);
-  if (segment == nullptr) segment = free_.first_fit(0, request.size);
-  return segment == nullptr ? Place{} : Place{segment, segment->start, request.size};
+  next_fit_ = start + size;
+  return {segment, start, size};
 }
 
 // ---- free ------------------------------------------------------------------------------------------------------------
@@ -106,7 +122,6 @@ Status Arena::free_segment(std::uintptr_t start, std::size_t size, SegmentOwner 
       return tag == nullptr || tag->owner != owner ? Status::kNotFound : Status::kMismatch;
     }
     allocated_.remove(tag);
-    --counts_.segments_allocated;
     ++counts_.frees_ever;
     slab_segments_ -= owner == SegmentOwner::kQuantumCache;
     counts_.allocated -= size;

@@ -138,12 +138,16 @@ Arena::SpanRange Arena::search(const Request& request, std::uintptr_t from) noex
   for (unsigned lacking = 0; lacking < kTagAttempts;) {
     {
       const LockGuard guard(lock_);
-      if (reserve_tags_locked(request.tags())) {
+      if (reserve_tags_locked(kSplitTags)) {
         Place place;
         const bool ended = scan_locked(request, from, place);
         if (!ended && first) place = find_roomy_locked(request);
         first = false;
-        if (place.segment != nullptr) return carve_locked(place, request);
+        if (place.segment != nullptr) {
+          if (request.fit == Fit::kNext) next_fit_ = place.start + place.size;
+          carve_locked(place, request.owner, request.site);
+          return {place.start, place.size};
+        }
         if (ended) return {};
         continue;
       }

@@ -84,7 +84,7 @@ Arena::SpanRange Arena::import_padded(const Request& request) noexcept {
 }
 
 Arena::SpanRange Arena::import_span(Fit fit, std::size_t size) noexcept {
-  SpanRange range{0, size, import_ == nullptr || release_ != nullptr, false};
+  SpanRange range{0, size, import_ == nullptr || release_ != nullptr ? SpanOrigin::kImported : SpanOrigin::kAdded};
   range.start = import_ != nullptr ? import_(*source_, size, fit) : source_->allocate(size, fit, nullptr, Effort::kQuiet);
   return range;
 }
@@ -102,7 +102,7 @@ Arena::SpanRange Arena::import_around(const Request& request) noexcept {
   SpanRange range = source_->allocate_congruent(outer);
   if (range.size != 0 && source_->traced()) source_->record(range.start, range.size, nullptr);
   if (range.size == 0) source_->count_failure();
-  range.imported = range.around = true;
+  range.origin = SpanOrigin::kImportedAround;
   return range;
 }
 
@@ -114,14 +114,13 @@ Arena::SpanRange Arena::carve_from_import(const Request& request, const SpanRang
   if (place_in_range(request, range, place)) {
     if (const SpanRange taken = enter_and_carve(request, range, place); taken.size != 0) return taken;
   }
-  if (range.imported) release_span(range);
+  if (range.imported()) release_span(range);
   return {};
 }
 
 /// The place for the request in a span that nobody else knows yet.
 bool Arena::place_in_range(const Request& request, const SpanRange& range, Place& place) const noexcept {
-  std::uintptr_t end = 0;
-  if (__builtin_add_overflow(range.start, range.size, &end)) return false;
+  const std::uintptr_t end = range.start + range.size;  // behind the last address: below the start, and nothing fits
   const std::uintptr_t low = round_up(range.start, quantum_);
   const std::uintptr_t high = round_down(end, quantum_);
   if (low == 0) return false;
@@ -141,7 +140,10 @@ Arena::SpanRange Arena::enter_and_carve(const Request& request, const SpanRange&
       if (reserve_tags_locked(kImportTags)) {
         Status status = Status::kOk;
         place.segment = insert_span_locked(range, status);
-        return place.segment != nullptr ? carve_locked(place, request) : SpanRange{};
+        if (place.segment == nullptr) return {};
+        if (request.fit == Fit::kNext) next_fit_ = place.start + place.size;
+        carve_locked(place, request.owner, request.site);
+        return {place.start, place.size};
       }
     }
     if (!boundary_tags_refill()) break;
@@ -152,7 +154,7 @@ Arena::SpanRange Arena::enter_and_carve(const Request& request, const SpanRange&
 void Arena::release_span(const SpanRange& range) noexcept {
   if (release_ != nullptr) {
     release_(*source_, range.start, range.size);
-  } else if (range.around) {
+  } else if (range.origin == SpanOrigin::kImportedAround) {
     source_->free_constrained(range.start, range.size);
   } else {
     source_->free(range.start, range.size);

@@ -63,8 +63,6 @@ struct Arena::Request {
   /// next may be, @p high if there is none.
   [[nodiscard]] bool try_range(std::uintptr_t low, std::uintptr_t high, std::uintptr_t& from,
                                std::uintptr_t& start) const noexcept;
-  /// Tags that splitting a segment may take.
-  [[nodiscard]] unsigned tags() const noexcept { return constrained || fit == Fit::kNext ? 2 : 1; }
 };
 
 /// Where an allocation goes: @p segment is free and contains [start, start + size). Null: nowhere.
@@ -76,6 +74,8 @@ struct Arena::Place {
 
 /// Candidates looked at in one hold of the lock.
 inline constexpr unsigned kConstrainedSteps = 16;
+/// Tags that splitting a segment may take: one where its beginning is taken, else two.
+inline constexpr unsigned kSplitTags = 2;
 /// Tags an import may take: the span, its free segment, and a split in three.
 inline constexpr unsigned kImportTags = 4;
 static_assert(kImportTags <= Arena::kSpares);

@@ -30,9 +30,10 @@ void Arena::insert_free_locked(BoundaryTag* tag) noexcept {
 
 /// Resizes a free segment where it stands: no neighbour is overtaken, so the address index only learns the new size.
 void Arena::set_size_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept {
+  const std::size_t before = tag->size;
   tag->start = start;
   sizes_.resize(tag, size);
-  free_.update(tag);
+  free_.resized(tag, before);
 }
 
 void Arena::remove_free_locked(BoundaryTag* tag) noexcept {
@@ -46,44 +47,48 @@ void Arena::count_allocated_locked(std::size_t size) noexcept {
   if (counts_.allocated > counts_.high_water) counts_.high_water = counts_.allocated;
 }
 
-Arena::SpanRange Arena::carve_locked(const Place& place, const Request& request) noexcept {
+/// Takes [place.start, place.start + place.size) out of its free segment, and makes it an allocated one.
+void Arena::carve_locked(const Place& place, SegmentOwner owner, const CallSite* site) noexcept {
   BoundaryTag* segment = place.segment;
-  const std::uintptr_t end = place.start + place.size;
-  const std::uintptr_t segment_end = segment->end();
+  const std::size_t rest = segment->size - place.size;
   if (segment->prev == empty_span_) empty_span_ = nullptr;  // a segment has a predecessor: its span at least
   BoundaryTag* tag = segment;
-  if (place.start == segment->start && end == segment_end) {
+  if (rest == 0) {
     remove_free_locked(segment);
   } else {
     tag = take_spare_locked();
     if (place.start == segment->start) {
-      set_size_locked(segment, end, segment_end - end);
       link_after_locked(tag, segment->prev);
+      set_size_locked(segment, place.start + place.size, rest);
     } else {
-      set_size_locked(segment, segment->start, place.start - segment->start);
-      link_after_locked(tag, segment);
-      if (end != segment_end) {
-        BoundaryTag* rest = take_spare_locked();
-        rest->start = end;
-        rest->size = segment_end - end;
-        link_after_locked(rest, tag);
-        insert_free_locked(rest);
-      }
+      carve_inside_locked(place, tag);
     }
   }
   tag->start = place.start;
   tag->size = place.size;
   tag->kind = TagKind::kAllocated;
-  tag->owner = request.owner;
+  tag->owner = owner;
   tag->handle = 0;
-  tag->site = request.site;
+  tag->site = site;
   allocated_.insert(tag);
-  ++counts_.segments_allocated;
   ++counts_.allocations_ever;
-  slab_segments_ += request.owner == SegmentOwner::kQuantumCache;
+  slab_segments_ += owner == SegmentOwner::kQuantumCache;
   count_allocated_locked(place.size);
-  if (request.fit == Fit::kNext) next_fit_ = end;
-  return {place.start, place.size};
+}
+
+/// Links @p tag behind what remains of its free segment below the place, and what remains above it behind the tag.
+void Arena::carve_inside_locked(const Place& place, BoundaryTag* tag) noexcept {
+  BoundaryTag* segment = place.segment;
+  const std::uintptr_t end = place.start + place.size;
+  const std::uintptr_t segment_end = segment->end();
+  set_size_locked(segment, segment->start, place.start - segment->start);
+  link_after_locked(tag, segment);
+  if (end == segment_end) return;
+  BoundaryTag* rest = take_spare_locked();
+  rest->start = end;
+  rest->size = segment_end - end;
+  link_after_locked(rest, tag);
+  insert_free_locked(rest);
 }
 
 BoundaryTag* Arena::merge_locked(BoundaryTag* tag) noexcept {
@@ -129,8 +134,7 @@ BoundaryTag* Arena::insert_span_locked(const SpanRange& range, Status& status) n
   span->start = range.start;
   span->size = range.size;
   span->kind = TagKind::kSpan;
-  span->imported = range.imported;
-  span->handle = range.around;
+  span->origin = range.origin;
   // Behind the last segment of the span below, which is before the span above.
   const BoundaryTag* above = spans_.first_fit(end, 0);
   link_after_locked(span, above == nullptr ? last_ : above->prev);
@@ -142,7 +146,7 @@ BoundaryTag* Arena::insert_span_locked(const SpanRange& range, Status& status) n
   insert_free_locked(segment);
   ++counts_.spans;
   counts_.total += segment->size;
-  if (range.imported) {
+  if (range.imported()) {
     counts_.imported += range.size;
     ++counts_.imports;
   }
@@ -152,12 +156,12 @@ BoundaryTag* Arena::insert_span_locked(const SpanRange& range, Status& status) n
 
 /// Takes out a span whose only segment is free.
 Arena::SpanRange Arena::remove_span_locked(BoundaryTag* span) noexcept {
-  const SpanRange range{span->start, span->size, span->imported, span->handle != 0};
+  const SpanRange range{span->start, span->size, span->origin};
   BoundaryTag* segment = span->next;
   if (span == empty_span_) empty_span_ = nullptr;
   counts_.total -= segment->size;
   --counts_.spans;
-  if (range.imported) {
+  if (range.imported()) {
     counts_.imported -= range.size;
     ++counts_.releases;
   }
@@ -175,7 +179,7 @@ Arena::SpanRange Arena::remove_span_locked(BoundaryTag* span) noexcept {
 /// @returns the span that may go: this one, or the one kept until now.
 BoundaryTag* Arena::retire_span_locked(BoundaryTag* segment) noexcept {
   BoundaryTag* span = segment->prev;
-  if (span->kind != TagKind::kSpan || !span->imported) return nullptr;
+  if (span->kind != TagKind::kSpan || span->origin == SpanOrigin::kAdded) return nullptr;
   if (segment->next != nullptr && segment->next->kind != TagKind::kSpan) return nullptr;
   const std::size_t unit = quantum_ > source_->quantum_ ? quantum_ : source_->quantum_;
   if (segment->size > minimum_import_ && segment->size / kKeptUnits > unit) return span;

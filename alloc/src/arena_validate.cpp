@@ -36,7 +36,7 @@ bool Arena::validate() noexcept {
       position = round_up(tag->start, quantum_);
       ++census.spans;
       if (spans_.floor(tag->start) != tag) return false;
-      if (!tag->imported) continue;
+      if (tag->origin == SpanOrigin::kAdded) continue;
       census.imported_bytes += tag->size;
       const BoundaryTag* only = tag->next;
       const bool empty = only != nullptr && only->kind == TagKind::kFree &&
@@ -70,7 +70,7 @@ bool Arena::validate() noexcept {
   if (!free_.validate(free) || free != census.free || free_.largest() != census.largest) return false;
   if (!spans_.validate(spans) || spans != census.spans) return false;
   return census.empty_imported == (empty_span_ != nullptr) && counts_.segments_free == census.free &&
-         counts_.segments_allocated == census.allocated && counts_.allocated == census.allocated_bytes &&
+         segments_allocated() == census.allocated && counts_.allocated == census.allocated_bytes &&
          counts_.total == census.allocated_bytes + census.free_bytes && counts_.spans == census.spans &&
          counts_.imported == census.imported_bytes && slab_segments_ == census.slabs && spare_count_ <= kSpares &&
          counts_.high_water >= counts_.allocated;

@@ -10,7 +10,7 @@ Segment describe(const BoundaryTag& tag) noexcept {
   segment.start = tag.start;
   segment.size = tag.size;
   segment.kind = tag.kind;
-  if (tag.kind == TagKind::kSpan) segment.imported = tag.imported;
+  if (tag.kind == TagKind::kSpan) segment.imported = tag.origin != SpanOrigin::kAdded;
   if (tag.kind == TagKind::kAllocated) {
     segment.owner = tag.owner;
     segment.handle = tag.handle;

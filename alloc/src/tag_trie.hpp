@@ -15,8 +15,8 @@ namespace qm::tag_trie {
 /// @param[in] path the bits that decide, from the top bit on. @param[in] key_of reads a tag's key.
 template <class KeyOf>
 BoundaryTag** find_place(BoundaryTag** place, std::size_t key, std::size_t path, KeyOf key_of) noexcept {
-  while (*place != nullptr && key_of(**place) != key) {
-    place = &(*place)->child[path >> (kWordBits - 1)];
+  for (BoundaryTag* node = *place; node != nullptr && key_of(*node) != key; node = *place) {
+    place = &node->child[path >> (kWordBits - 1)];
     path <<= 1;
   }
   return place;

@@ -216,13 +216,17 @@ TEST_F(ArenaSweep, an_import_function_of_ones_own_gets_enough_for_any_alignment_
     for (const std::size_t source : {1, 3, 4, 8}) {
       make(source, source, std::size_t{100'000} * source);
       const std::uintptr_t shift = arena_.allocate(source);  // so that spans do not begin at a multiple of much
-      Arena importer;
-      ASSERT_EQ(importer.initialize({.name = "importer",
-                                     .quantum = quantum,
-                                     .source = &arena_,
-                                     .import = import_foreign,
-                                     .release = release_foreign}),
+      Arena foreign;  // has the import function: the importer itself, or the arena below it
+      Arena above;
+      const bool is_below = source == 3 || source == 8;
+      ASSERT_EQ(foreign.initialize({.name = "foreign",
+                                    .quantum = is_below ? 5 : quantum,
+                                    .source = &arena_,
+                                    .import = import_foreign,
+                                    .release = release_foreign}),
                 Status::kOk);
+      ASSERT_EQ(above.initialize({.name = "above", .quantum = quantum, .source = &foreign}), Status::kOk);
+      Arena& importer = is_below ? above : foreign;
       for_every_wish(quantum, false, [&](const Wish& wish) {
         const Constraint& c = wish.constraint;
         const std::size_t size = (wish.size + quantum - 1) / quantum * quantum;
@@ -233,9 +237,11 @@ TEST_F(ArenaSweep, an_import_function_of_ones_own_gets_enough_for_any_alignment_
         const std::uintptr_t start = importer.allocate_constrained(wish.size, c);
         judge(wish, quantum, start, possible, true);
         if (start != 0) release(importer, start, wish.size);
-        importer.reap();
+        above.reap();
+        foreign.reap();
       });
-      EXPECT_EQ(importer.destroy(), Status::kOk);
+      EXPECT_EQ(above.destroy(), Status::kOk);
+      EXPECT_EQ(foreign.destroy(), Status::kOk);
       EXPECT_EQ(arena_.free(shift, source), Status::kOk);
       ASSERT_EQ(arena_.destroy(), Status::kOk);
     }

@@ -7,8 +7,8 @@
 ///       tag          tag          tag          tag      tag                        tag             plus one tag a span
 ///
 ///     allocate()                     a quantum cache, if the size has one
-///       allocate_segment()             one hold of the lock: find, split
-///         allocate_slow()                tags from the pool; a span from the source; split
+///       allocate_present()             one hold of the lock: find, split
+///       allocate_slow()                tags from the pool; a span from the source; split
 ///     free()                         a quantum cache, or: find by start, merge with both neighbours; an empty span may go
 ///
 /// Invariants
@@ -210,8 +210,8 @@ class Arena : public Registered {
   struct SpanRange {
     std::uintptr_t start = 0;
     std::size_t size = 0;
-    bool imported = false;
-    bool around = false;  ///< the source's allocate_congruent() chose it around a place for a request
+    SpanOrigin origin = SpanOrigin::kAdded;
+    [[nodiscard]] bool imported() const noexcept { return origin != SpanOrigin::kAdded; }
   };
 
   std::uintptr_t try_allocate(std::size_t size, Fit fit, const CallSite* site) noexcept;
@@ -219,8 +219,8 @@ class Arena : public Registered {
   template <class Callable>
   std::uintptr_t pursue(std::size_t size, Effort effort, Callable attempt) noexcept;
   [[nodiscard]] bool may_ever_have(std::size_t size) noexcept;
-  std::uintptr_t allocate_segment(const Request& request) noexcept;
-  std::uintptr_t allocate_slow(const Request& request) noexcept;
+  std::uintptr_t allocate_present(std::size_t size, Fit fit, const CallSite* site) noexcept;
+  std::uintptr_t allocate_slow(std::size_t size, Fit fit, const CallSite* site) noexcept;
   SpanRange allocate_congruent(const Request& request) noexcept;
   Status free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept;
   Status resize_segment(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
@@ -234,8 +234,8 @@ class Arena : public Registered {
   void give_spare_locked(BoundaryTag* tag) noexcept;
   bool refill_pool_locked() noexcept;
 
-  [[nodiscard]] Place find_locked(const Request& request) noexcept;
-  [[nodiscard]] Place find_next_locked(const Request& request) noexcept;
+  [[nodiscard]] Place find_locked(std::size_t size, Fit fit) noexcept;
+  [[nodiscard]] Place find_next_locked(std::size_t size) noexcept;
   [[nodiscard]] Place find_roomy_locked(const Request& request) noexcept;
   [[nodiscard]] SpanRange search(const Request& request, std::uintptr_t from) noexcept;
   [[nodiscard]] bool scan_locked(const Request& request, std::uintptr_t& from, Place& place) const noexcept;
@@ -254,7 +254,8 @@ class Arena : public Registered {
   [[nodiscard]] SpanRange enter_and_carve(const Request& request, const SpanRange& range, Place place) noexcept;
   void release_span(const SpanRange& range) noexcept;
 
-  SpanRange carve_locked(const Place& place, const Request& request) noexcept;
+  void carve_locked(const Place& place, SegmentOwner owner, const CallSite* site) noexcept;
+  [[gnu::noinline]] void carve_inside_locked(const Place& place, BoundaryTag* tag) noexcept;
   BoundaryTag* merge_locked(BoundaryTag* tag) noexcept;
   BoundaryTag* insert_span_locked(const SpanRange& range, Status& status) noexcept;
   SpanRange remove_span_locked(BoundaryTag* span) noexcept;
@@ -264,6 +265,9 @@ class Arena : public Registered {
   void insert_free_locked(BoundaryTag* tag) noexcept;
   void remove_free_locked(BoundaryTag* tag) noexcept;
   void set_size_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept;
+  [[nodiscard]] std::size_t segments_allocated() const noexcept {
+    return static_cast<std::size_t>(counts_.allocations_ever - counts_.frees_ever);
+  }
   void count_allocated_locked(std::size_t size) noexcept;
   void count_failure() noexcept;
   void clear() noexcept;

@@ -11,7 +11,7 @@
 /// Invariants
 /// - X1 Bit b of SizeIndex::non_empty_ is set iff bin b has a root; bin b holds sizes in [2^b, 2^(b+1)).
 /// - X2 Segments of one size are one ring; exactly one of them is the trie's node, the others have slot == nullptr.
-/// - X3 In a treap no kid's priority (a hash of the tag's own address) is above its parent's, and `largest` is exact.
+/// - X3 In a treap no kid's priority (drawn when its tag goes in) is above its parent's, and `largest` is exact.
 
 #include <cstddef>
 #include <cstdint>
@@ -63,8 +63,8 @@ class AddressIndex {
   /// Complexity of all but validate(): O(log n) expected.
   void insert(BoundaryTag* tag) noexcept;
   void remove(BoundaryTag* tag) noexcept;
-  /// The size of @p tag, or its start without overtaking a neighbour, has changed.
-  void update(BoundaryTag* tag) noexcept;
+  /// The size of @p tag has changed from @p before, and its start perhaps, without overtaking a neighbour.
+  void resized(BoundaryTag* tag, std::size_t before) noexcept;
   /// @returns the tag with the highest start that is at most @p address; nullptr if there is none.
   [[nodiscard]] BoundaryTag* floor(std::uintptr_t address) const noexcept;
   /// @returns the tag with the lowest start that is at least @p address and a size of at least @p size.
@@ -75,9 +75,10 @@ class AddressIndex {
   [[nodiscard]] bool validate(std::size_t& count) const noexcept;
 
  private:
-  void rotate_up(BoundaryTag* tag) noexcept;
-  [[nodiscard]] BoundaryTag*& link_to(BoundaryTag* tag) noexcept;
+  static void split(BoundaryTag* rest, BoundaryTag* tag) noexcept;
+  [[nodiscard]] std::uint32_t draw() noexcept;
   BoundaryTag* root_ = nullptr;
+  std::uint32_t random_ = 1;  ///< state of draw(), never 0
 };
 
 }  // namespace qm

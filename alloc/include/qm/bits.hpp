@@ -50,7 +50,12 @@ inline constexpr DeBruijnTable kDeBruijnTable;
   if constexpr (kHasBitScan) {
     return kWordBits - 1 - static_cast<unsigned>(std::countl_zero(word));
   } else {
-    for (unsigned shift = 1; shift < kWordBits; shift *= 2) word |= word >> shift;
+    word |= word >> 1;
+    word |= word >> 2;
+    word |= word >> 4;
+    word |= word >> 8;
+    word |= word >> 16;
+    if constexpr (kWordBits == 64) word |= word >> 32;
     return detail::kDeBruijnTable.index[((word - (word >> 1)) * detail::kDeBruijn) >> detail::kDeBruijnShift];
   }
 }

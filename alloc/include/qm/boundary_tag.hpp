@@ -9,9 +9,9 @@
 /// A tag's links (RV64, 112 bytes; RV32, 60):
 ///
 ///     start size | prev next (address order) | kind owner handle | slot child[2] (trie) | ring[2] parent kid[2] largest
-///                                                                  ^ allocated: by start    ^ free: sizes, addresses
-///                                                                    free: by size            span: addresses
-///                                                                                             allocated: site
+///                                                          ^       ^ allocated: by start    ^ free: sizes, addresses
+///                                           free, span: priority    free: by size            span: addresses
+///                                                                                            allocated: site
 /// Invariants
 /// - T1 A refill needs no tag: the segment that becomes a page of tags is described by the first tag on that very page.
 /// - T2 Pages stay with the pool; the number of tags never falls.
@@ -26,6 +26,13 @@ struct CallSite;
 
 enum class TagKind : std::uint8_t { kFree, kAllocated, kSpan };
 
+/// Where a span came from, and so how it goes back.
+enum class SpanOrigin : std::uint8_t {
+  kAdded,           ///< by add(), or from an import function without a release: it does not go back
+  kImported,        ///< as large as was asked for
+  kImportedAround,  ///< chosen by the source around a place for a request
+};
+
 /// Who asked for a segment; freeing as another owner is a mismatch.
 enum class SegmentOwner : std::uint8_t {
   kUser,          ///< allocate() and allocate_constrained()
@@ -39,10 +46,13 @@ struct BoundaryTag {
   BoundaryTag* prev;  ///< lower neighbour in address order, spans included; a span's tag stands before its first segment
   BoundaryTag* next;
   TagKind kind;
-  bool imported;             ///< span: it goes back to the source
+  SpanOrigin origin;         ///< span
   SegmentOwner owner;        ///< allocated
   std::uint8_t bin;          ///< free: the size index's bin, floor(log2(size))
-  std::uint32_t handle;      ///< allocated: trace handle, 0 = not recorded
+  union {
+    std::uint32_t handle;    ///< allocated: trace handle, 0 = not recorded
+    std::uint32_t priority;  ///< in an address tree: no kid's is higher
+  };
   BoundaryTag** slot;        ///< the word that points at this node of a trie; null: in a ring, behind a node of equal size
   BoundaryTag* child[2];     ///< trie
   union {

@@ -1,0 +1,202 @@
+/// What an arena's operations cost with thousands of free segments, to the instruction. Under icount the counter of retired
+/// instructions is exact; in the other modes only the results are looked at.
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+#include <utility>
+
+#include <qm/arena.hpp>
+#include <qm/boundary_tag.hpp>
+#include <qm/firmware/boot.hpp>
+#include <qm/firmware/console_io.hpp>
+#include <qm/firmware/interrupt.hpp>
+#include <qm/hal/port.hpp>
+#include <qm/test/seed.hpp>
+
+namespace {
+
+using qm::Arena;
+using qm::Fit;
+
+constexpr std::size_t kTags = 12000;
+constexpr std::size_t kHoles = 2000;
+
+bool counter_is_exact() {
+  const std::string_view mode = qm::firmware::boot_info().bootargs;
+  return mode.find("mode=icount") != std::string_view::npos;
+}
+
+unsigned long instructions() {
+  unsigned long count = 0;
+  asm volatile("rdinstret %0" : "=r"(count)::"memory");
+  return count;
+}
+
+/// Costs of one kind of operation.
+struct Cost {
+  unsigned long count = 0;
+  unsigned long sum = 0;
+  unsigned long worst = 0;
+
+  template <class Operation>
+  auto measure(Operation operation) {
+    const qm::hal::InterruptGuard masked;
+    const unsigned long before = instructions();
+    const auto result = operation();
+    const unsigned long cost = instructions() - before;
+    ++count;
+    sum += cost;
+    if (cost > worst) worst = cost;
+    return result;
+  }
+  [[nodiscard]] unsigned long mean() const { return count == 0 ? 0 : sum / count; }
+};
+
+void put(std::string_view text) { qm::firmware::console_write(text); }
+void put(unsigned long number) {
+  char digits[24];
+  char* at = digits + sizeof digits;
+  do *--at = static_cast<char>('0' + number % 10);
+  while ((number /= 10) != 0);
+  put(std::string_view(at, static_cast<std::size_t>(digits + sizeof digits - at)));
+}
+/// Prints a cost, and holds its worst case to @p most.
+void print(std::string_view name, const Cost& cost, unsigned long most) {
+  put(name);
+  put(": mean ");
+  put(cost.mean());
+  put(" worst ");
+  put(cost.worst);
+  put("\n");
+  if (counter_is_exact()) {
+    EXPECT_LE(cost.worst, most) << name;
+  }
+}
+
+class ArenaCost : public testing::Test {
+ protected:
+  void SetUp() override {
+    alignas(qm::BoundaryTag) static std::byte storage[kTags * sizeof(qm::BoundaryTag)];
+    qm::registry_reset();
+    qm::boundary_tags_initialize(storage, sizeof storage);
+    ASSERT_EQ(arena_.initialize({.name = "test", .quantum = 16}), qm::Status::kOk);
+  }
+  void TearDown() override { EXPECT_TRUE(arena_.validate()); }
+
+  /// kHoles free segments between allocated ones, of sizes from a function, and a large one above.
+  template <class SizeOf>
+  void make_holes(SizeOf size_of) {
+    ASSERT_EQ(arena_.add(1 << 20, std::size_t{1} << 28), qm::Status::kOk);
+    static std::uintptr_t holes[kHoles];
+    for (std::size_t i = 0; i < kHoles; ++i) {
+      holes[i] = arena_.allocate(size_of(i));
+      ASSERT_NE(arena_.allocate(16), 0U);
+    }
+    qm::test::Random random(7);
+    for (std::size_t i = kHoles; i-- > 1;) std::swap(holes[i], holes[random.below(i + 1)]);
+    for (const std::uintptr_t hole : holes) ASSERT_EQ(arena_.free(hole), qm::Status::kOk);
+    ASSERT_EQ(arena_.stats().segments_free, kHoles + 1);
+  }
+
+  Arena arena_;
+};
+
+/// Just below the power of two above all holes, so that a list of them would be scanned from end to end.
+TEST_F(ArenaCost, instant_fit_passes_by_two_thousand_segments_just_too_small) {
+  make_holes([](std::size_t i) { return 16 * (65 + i % 35); });
+  Cost allocate;
+  Cost free;
+  for (unsigned i = 0; i < 1000; ++i) {
+    const std::uintptr_t start = allocate.measure([&] { return arena_.allocate(1600); });
+    free.measure([&] { return arena_.free(start, 1600); });
+  }
+  print("just too small: allocate", allocate, 750);
+  print("just too small: free", free, 500);
+}
+
+TEST_F(ArenaCost, random_replacement_among_two_thousand_holes_is_bounded_with_every_fit) {
+  make_holes([](std::size_t i) { return 16 * (1 + i * 37 % 120); });
+  constexpr std::size_t kLive = 1000;
+  static std::uintptr_t starts[kLive];
+  static std::size_t sizes[kLive];
+  constexpr std::string_view kNames[] = {"instant", "best", "next"};
+  for (const Fit fit : {Fit::kInstant, Fit::kBest, Fit::kNext}) {
+    qm::test::Random random;
+    Cost allocate;
+    Cost free;
+    for (unsigned step = 0; step < 20000; ++step) {
+      const std::size_t i = random.below(kLive);
+      if (starts[i] == 0) {
+        sizes[i] = 16 * (1 + random.below(100));
+        starts[i] = allocate.measure([&] { return arena_.allocate(sizes[i], fit); });
+      } else {
+        free.measure([&] { return arena_.free(starts[i], sizes[i]); });
+        starts[i] = 0;
+      }
+    }
+    for (std::size_t i = 0; i < kLive; ++i) {
+      if (starts[i] != 0) arena_.free(starts[i], sizes[i]);
+      starts[i] = 0;
+    }
+    put(kNames[static_cast<unsigned>(fit)]);
+    print(" fit: allocate", allocate, 2000);
+    print("  free", free, 2000);
+  }
+}
+
+TEST_F(ArenaCost, bounds_end_a_search_where_they_are) {
+  make_holes([](std::size_t) { return 16 * 4; });
+  Cost below;
+  Cost above;
+  for (unsigned i = 0; i < 100; ++i) {
+    // Nothing that fits lies below the bound, and everything above it would: a search that went on would find it.
+    EXPECT_EQ(below.measure([&] { return arena_.allocate_constrained(16 * 5, {.max = (1 << 20) + 100'000}); }), 0U);
+    // 2000 segments lie below the lowest start.
+    const std::uintptr_t start =
+        above.measure([&] { return arena_.allocate_constrained(16 * 4, {.min = (1 << 20) + 150'000}); });
+    EXPECT_NE(start, 0U);
+    EXPECT_EQ(arena_.free_constrained(start, 16 * 4), qm::Status::kOk);
+  }
+  print("upper bound", below, 1500);
+  print("lower bound", above, 1500);
+}
+
+/// When ticks came, in instructions.
+unsigned long last_tick;
+unsigned long longest_gap;
+unsigned ticks;
+
+void tick(void*) {
+  const unsigned long now = instructions();
+  if (ticks++ != 0 && now - last_tick > longest_gap) longest_gap = now - last_tick;
+  last_tick = now;
+}
+
+TEST_F(ArenaCost, a_long_search_lets_interrupts_in_all_the_while) {
+  make_holes([](std::size_t) { return 16 * 7; });  // large enough, and none begins as it is asked for
+  const std::uintptr_t rest = arena_.allocate(arena_.stats().largest_free);
+  ASSERT_NE(rest, 0U);
+  constexpr std::uint32_t kPeriodUs = 5;
+  qm::firmware::set_tick_handler(tick, nullptr);
+  qm::firmware::set_tick_period(qm::hal::Port::hart_index(), kPeriodUs);
+  ticks = 0;
+  longest_gap = 0;
+  const unsigned long before = instructions();
+  EXPECT_EQ(arena_.allocate_constrained(16 * 7, {.align = 1 << 18, .phase = 16}), 0U);
+  const unsigned long cost = instructions() - before;
+  qm::firmware::set_tick_handler(nullptr, nullptr);
+  qm::firmware::set_tick_period(qm::hal::Port::hart_index(), 10000);
+  put("long search: ");
+  put(cost);
+  put(", longest time without a tick ");
+  put(longest_gap);
+  put("\n");
+  if (counter_is_exact()) {
+    EXPECT_GT(cost, 200'000U);
+    EXPECT_GT(ticks, 20U);
+    EXPECT_LT(longest_gap, 15'000U);
+  }
+}
+
+}  // namespace
