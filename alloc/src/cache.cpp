@@ -41,6 +41,7 @@ void Cache::expose(unsigned hart) noexcept {
   }
   const std::uint32_t word = state_.load(std::memory_order_acquire);
   if ((word & trace_state::kClosesPop) != 0) return;
+  if (cell_pointer_ != kNoCellPointer) internal::set_cell_pointer(cell_pointer_, &own);
   own.limit.store((word & trace_state::kWatch) != 0 ? nullptr : loaded->end(), std::memory_order_relaxed);
   own.top.store(own.saved_top.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }

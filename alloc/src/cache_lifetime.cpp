@@ -17,6 +17,7 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   constructor_ = config.constructor;
   destructor_ = config.destructor;
   context_ = config.context;
+  cell_pointer_ = config.cell_pointer;
   magazine_rounds_ = internal::magazine_rounds(config.magazine_rounds);
   do {
     number_ = (numbers.fetch_add(1, std::memory_order_relaxed) + 1) & 0xffff;

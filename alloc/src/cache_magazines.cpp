@@ -120,6 +120,7 @@ void Cache::put_in_slab(void* object) noexcept {
 void Cache::detach_magazines(unsigned hart) noexcept {
   Cell& own = cell(hart);
   own.close();
+  if (cell_pointer_ != kNoCellPointer) internal::set_cell_pointer(cell_pointer_, closed_cell());
   Magazine* previous = own.prev;
   own.set_prev(nullptr);
   Magazine* loaded = own.load(nullptr);

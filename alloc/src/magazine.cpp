@@ -3,6 +3,7 @@
 namespace qm {
 
 constinit void* const kClosed[2] = {nullptr, nullptr};
+constinit const Cell kClosedCell{};
 
 Magazine* Cell::load(Magazine* magazine) noexcept {
   Magazine* old = loaded.load(std::memory_order_relaxed);

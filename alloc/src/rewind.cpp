@@ -6,8 +6,29 @@
 
 #include "sections.hpp"
 
-extern "C" const char qm_sections_start[];
-extern "C" const char qm_sections_end[];
+namespace {
+
+/// An inlined section, as the callers' `asm goto` describes it (inline_sections.hpp).
+struct InlinedSection {
+  std::int32_t start_distance;  ///< from this word
+  std::uint16_t commit;         ///< bytes from the start
+  std::uint16_t end;            ///< behind the last store: 4 after the commit, 8 where a count follows it
+
+  [[nodiscard]] std::uintptr_t start() const noexcept {
+    return reinterpret_cast<std::uintptr_t>(&start_distance) + static_cast<std::uintptr_t>(std::intptr_t{start_distance});
+  }
+};
+static_assert(sizeof(InlinedSection) == 8);
+
+}  // namespace
+
+extern "C" {
+extern const char qm_sections_start[];
+extern const char qm_sections_end[];
+// The linker script's. Weak: an image without inlined sections need not have them.
+extern const InlinedSection __qm_sections_start[] __attribute__((weak));
+extern const InlinedSection __qm_sections_end[] __attribute__((weak));
+}
 
 namespace {
 
@@ -22,19 +43,51 @@ constexpr std::uintptr_t kPopBlocks = 2;  // the push, which counts nothing, is 
 constexpr unsigned kT0 = 5;               // register numbers
 constexpr unsigned kT3 = 28;
 
+/// Committed, but not counted: the handler may allocate from this cache, and its count must not be overwritten.
+void finish_count(const std::uintptr_t* registers) noexcept {
+  *reinterpret_cast<std::uintptr_t*>(registers[kT0] + QM_CELL_ALLOCS) = registers[kT3];
+}
+
+/// Where to resume @p inside bytes behind the start of a section that commits at @p commit and ends at @p end.
+std::uintptr_t resume(std::uintptr_t pc, std::uintptr_t inside, std::uintptr_t commit, std::uintptr_t end,
+                      const std::uintptr_t* registers) noexcept {
+  if (inside <= commit) return pc - inside;
+  if (inside >= end) return pc;
+  finish_count(registers);
+  return pc - inside + end;
+}
+
+std::size_t inlined_sections() noexcept { return static_cast<std::size_t>(__qm_sections_end - __qm_sections_start); }
+
+std::uintptr_t rewind_inlined(std::uintptr_t pc, const std::uintptr_t* registers) noexcept {
+  const InlinedSection* low = __qm_sections_start;  // the last section that starts at or before pc is in [low, low + count)
+  for (std::size_t count = inlined_sections(); count > 1;) {
+    const std::size_t half = count / 2;
+    if (low[half].start() <= pc) low += half;
+    count -= half;
+  }
+  return resume(pc, pc - low->start(), low->commit, low->end, registers);
+}
+
 }  // namespace
 
 std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noexcept {
   const std::uintptr_t offset = pc - reinterpret_cast<std::uintptr_t>(qm_sections_start);
-  if (offset >= static_cast<std::uintptr_t>(qm_sections_end - qm_sections_start)) return pc;
-  const std::uintptr_t inside = offset & (kBlock - 1);
-  if (inside <= kCommit) return pc - inside;
-  if constexpr (qm::kCounted) {
-    // Committed, but not counted: the handler may allocate from this cache, and its count must not be overwritten.
-    if (inside == kCommit + 4 && offset / kBlock < kPopBlocks) {
-      *reinterpret_cast<std::uintptr_t*>(registers[kT0] + QM_CELL_ALLOCS) = registers[kT3];
-      return pc + 4;
-    }
+  if (offset < static_cast<std::uintptr_t>(qm_sections_end - qm_sections_start)) {
+    const bool counts = qm::kCounted && offset / kBlock < kPopBlocks;
+    return resume(pc, offset & (kBlock - 1), kCommit, kCommit + (counts ? 8 : 4), registers);
   }
-  return pc;
+  return inlined_sections() != 0 ? rewind_inlined(pc, registers) : pc;
+}
+
+bool qm::inlined_sections_in_order() noexcept {
+  for (std::size_t i = 1; i < inlined_sections(); ++i) {
+    const InlinedSection& before = __qm_sections_start[i - 1];
+    if (__qm_sections_start[i].start() < before.start() + before.end) return false;
+  }
+  return true;
+}
+
+void qm::internal::set_cell_pointer(std::uint16_t offset, Cell* cell) noexcept {
+  *reinterpret_cast<Cell**>(static_cast<char*>(__builtin_thread_pointer()) + offset) = cell;
 }

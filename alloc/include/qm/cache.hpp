@@ -66,6 +66,7 @@ struct CacheConfig {
   Destructor destructor = nullptr;
   void* context = nullptr;           ///< handed to both
   std::uint32_t magazine_rounds = 0; ///< rounds a magazine should have; 0: the smallest magazine
+  std::uint16_t cell_pointer = kNoCellPointer;  ///< set by InlineCache: where a hart has its pointer to its cell, from tp on
 };
 
 /// Counts of objects. "Exact" holds while no operation on the cache is under way.
@@ -107,6 +108,11 @@ void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept;
 }
 
 namespace qm {
+
+namespace internal {
+/// Makes the running hart's pointer at @p offset from its tp point at @p cell. Masked; supplied with the fast path.
+void set_cell_pointer(std::uint16_t offset, Cell* cell) noexcept;
+}  // namespace internal
 
 class alignas(8 * sizeof(void*)) Cache : public Registered {
  public:
@@ -224,7 +230,8 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   std::uint32_t flags_ = 0;
   std::uint32_t number_ = 0;
   std::uint32_t magazine_rounds_ = 0;
-  bool importing_ = false;  ///< counted among the source's importers
+  std::uint16_t cell_pointer_ = kNoCellPointer;  ///< of an inlined cache
+  bool importing_ = false;                       ///< counted among the source's importers
   std::atomic<std::uint32_t> failures_{0};
   std::atomic<std::uint32_t> misuses_{0};
   Constructor constructor_ = nullptr;

@@ -47,7 +47,7 @@ struct Magazine {
 
 /// The closed address is &kClosed[1]: the word below it is null, so a pop finds the cell empty.
 extern void* const kClosed[2];
-inline void** closed_address() noexcept { return const_cast<void**>(&kClosed[1]); }
+inline constexpr void** closed_address() noexcept { return const_cast<void**>(&kClosed[1]); }
 
 /// Most rounds a magazine can have.
 inline constexpr std::uint32_t kMaxRounds = 61;
@@ -92,6 +92,14 @@ struct alignas(8 * sizeof(void*)) Cell {
   Magazine* load(Magazine* magazine) noexcept;
 };
 static_assert(sizeof(Cell) == 8 * sizeof(void*));
+
+/// A cell that is closed for ever: what a hart's pointer to a cell points at while the hart has none (inline_cache.hpp). Nobody
+/// writes it.
+extern const Cell kClosedCell;
+inline constexpr Cell* closed_cell() noexcept { return const_cast<Cell*>(&kClosedCell); }
+
+/// Offset from tp that no hart-local has.
+inline constexpr std::uint16_t kNoCellPointer = 0xffff;
 
 /// A cache's magazines that no hart owns. Every operation is O(1) under its lock.
 class Depot {

@@ -14,7 +14,14 @@ extern "C" {
 /// @param[in] registers x0 to x31 as the interrupt found them, x0 unused; not changed.
 /// @returns the pc at which to resume: the section's start, if @p pc is in a section at or before its commit; behind the
 ///          counter's store, done here, if it is at that store (QM_COUNT); @p pc elsewhere.
-/// Complexity: 5 instructions and the call when outside.
+/// Complexity: when outside, a range check; in images that inline sections (inline_sections.hpp) also a binary search in their
+///             table.
 /// Context:    the trap entry, interrupts masked.
 std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noexcept;
 }
+
+namespace qm {
+/// Whether the linker has sorted the table of inlined sections as the text, which qm_rewind() relies on; true if there is none.
+/// Asked when an inlined cache is created. Complexity: O(sections).
+[[nodiscard]] bool inlined_sections_in_order() noexcept;
+}  // namespace qm

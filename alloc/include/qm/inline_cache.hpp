@@ -1,0 +1,91 @@
+#pragma once
+/// Caches known at compile time: the fast path inlined into its C++ callers.
+///
+///     // packets.hpp                          // packets.cpp                  // at start
+///     QM_INLINE_CACHE(Packets);               QM_DEFINE_INLINE_CACHE(Packets);     Packets::create({.name = "packets", .object_size = 64});
+///
+///     void* packet = Packets::allocate();
+///     Packets::free(packet);
+///
+/// Behind it is a Cache as any other: traced, drained, counted, listed and named alike, and its objects may be allocated and
+/// freed out of line too, through Packets::cache(). What the inlined form saves is the call, and the arithmetic that finds a
+/// hart's cell in a cache: each hart has a pointer to its cell of each inlined cache among its first hart-locals
+/// (.tdata.qm_hot: 256 of them are within reach of one instruction).
+///
+///     pointer of hart h  = the cell of hart h      while the hart has magazines of the cache (Cache::expose() sets it)
+///                        = closed_cell()           before, and after Cache::detach_magazines()
+///
+/// A pair is 13 instructions (16 with QM_COUNT). With QM_FAST_PATH=masked there is no pointer: the same names mask interrupts
+/// around the same cell.
+
+#include <atomic>
+
+#include <qm/cache.hpp>
+
+#if defined(QM_FAST_PATH_SECTIONS)
+#include <qm/inline_sections.hpp>
+#else
+#include <qm/inline_masked.hpp>
+#endif
+
+namespace qm {
+
+namespace internal {
+Status create_inlined(std::atomic<Cache*>& cache, CacheConfig config, std::uintptr_t cell_pointer) noexcept;
+Status destroy_inlined(std::atomic<Cache*>& cache) noexcept;
+void* allocate_inlined_slow(const std::atomic<Cache*>& cache, const CallSite* site, Effort effort) noexcept;
+void free_inlined_slow(const std::atomic<Cache*>& cache, void* object) noexcept;
+}  // namespace internal
+
+/// A cache whose callers inline its fast path; made by QM_INLINE_CACHE.
+/// @tparam Name the class that the macro declares.
+template <class Name>
+class InlineCache {
+ public:
+  /// Makes the cache, as Cache::create(); `config.cell_pointer` is not looked at.
+  /// @returns as Cache::create(); kBusy if it is made already.
+  /// Context: as Cache::create(); one hart.
+  static Status create(const CacheConfig& config) noexcept {
+    return internal::create_inlined(cache_, config, internal::cell_pointer_offset<Name>());
+  }
+
+  /// As Cache::destroy(); kNotFound if there is no cache. Afterwards create() may make it anew.
+  static Status destroy() noexcept { return internal::destroy_inlined(cache_); }
+
+  /// The cache behind, for everything else that caches can do; nullptr before create().
+  [[nodiscard]] static Cache* cache() noexcept {
+    return cache_.load(std::memory_order_acquire);  // pairs with the release in create_inlined()
+  }
+
+  /// Takes one object, as Cache::allocate_at(); nullptr before create() as well.
+  /// Complexity: O(1); a magazine hit is 6 instructions, 9 with QM_COUNT.
+  /// Context:    as Cache::allocate(). Code that the scheduler may move to another hart between two instructions (threads that
+  ///             migrate) must use the out-of-line form, cache()->allocate(): the compiler may find the hart's pointer before
+  ///             the section begins.
+  [[nodiscard, gnu::always_inline]] static void* allocate(const CallSite* site = nullptr, Effort effort = Effort::kAuto) noexcept {
+    void* object;
+    if (internal::pop_inlined<Name>(object)) return object;
+    return internal::allocate_inlined_slow(cache_, site, effort);
+  }
+
+  /// Gives an object back, as Cache::free(), however it was allocated.
+  /// Complexity: O(1); a magazine hit is 7 instructions. Context: as allocate().
+  [[gnu::always_inline]] static void free(void* object) noexcept {
+    if (!internal::push_inlined<Name>(object)) internal::free_inlined_slow(cache_, object);
+  }
+
+ private:
+  inline static constinit std::atomic<Cache*> cache_{nullptr};
+};
+
+}  // namespace qm
+
+/// Declares class @p Name, an InlineCache, in the current namespace. One source file has QM_DEFINE_INLINE_CACHE beside it.
+#define QM_INLINE_CACHE(Name)                  \
+  QM_INLINE_CACHE_DECLARE_POINTER(Name);       \
+  struct Name : ::qm::InlineCache<Name> {      \
+    QM_INLINE_CACHE_POINTER(Name)              \
+  }
+
+/// Defines what QM_INLINE_CACHE has declared, in the same namespace.
+#define QM_DEFINE_INLINE_CACHE(Name) QM_INLINE_CACHE_DEFINE_POINTER(Name)

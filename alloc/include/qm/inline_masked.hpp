@@ -1,0 +1,60 @@
+#pragma once
+/// The pop and the push with interrupts masked around them, for a port without the trap-entry hook: the same cells, words and
+/// rounds. fast_path_masked.cpp makes the out-of-line functions of them; <qm/inline_cache.hpp> includes them in builds with
+/// QM_FAST_PATH=masked, where an inlined cache's cell is found as any other's, through the cache.
+
+#include <cstdint>
+
+#include <qm/cache.hpp>
+
+namespace qm::internal {
+
+/// @returns the youngest round of this hart's cell; nullptr for the slow half.
+[[gnu::always_inline]] inline void* pop_masked(Cache& cache) noexcept {
+  const hal::InterruptGuard masked;
+  Cell& cell = cache.cell(hal::Port::hart_index());
+  void** top = cell.top.load(std::memory_order_relaxed);
+  void* object = top[-1];
+  if (object == nullptr) return nullptr;
+  cell.top.store(top - 1, std::memory_order_relaxed);
+  if constexpr (kCounted) {
+    cell.allocs.store(cell.allocs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  return object;
+}
+
+/// @returns false for the slow half.
+[[gnu::always_inline]] inline bool push_masked(Cache& cache, void* object) noexcept {
+  const hal::InterruptGuard masked;
+  Cell& cell = cache.cell(hal::Port::hart_index());
+  void** top = cell.top.load(std::memory_order_relaxed);
+  if (top >= cell.limit.load(std::memory_order_relaxed)) return false;
+  *top = object;
+  cell.top.store(top + 1, std::memory_order_relaxed);
+  return true;
+}
+
+template <class Name>
+[[gnu::always_inline]] inline bool pop_inlined(void*& object) noexcept {
+  Cache* cache = Name::cache();
+  object = cache != nullptr ? pop_masked(*cache) : nullptr;
+  return object != nullptr;
+}
+
+template <class Name>
+[[gnu::always_inline]] inline bool push_inlined(void* object) noexcept {
+  Cache* cache = Name::cache();
+  return cache != nullptr && push_masked(*cache, object);
+}
+
+/// No hart has a pointer.
+template <class Name>
+std::uintptr_t cell_pointer_offset() noexcept {
+  return kNoCellPointer;
+}
+
+}  // namespace qm::internal
+
+#define QM_INLINE_CACHE_DECLARE_POINTER(Name) static_assert(true)
+#define QM_INLINE_CACHE_POINTER(Name)
+#define QM_INLINE_CACHE_DEFINE_POINTER(Name) static_assert(true)

@@ -1,0 +1,36 @@
+#include <qm/inline_cache.hpp>
+
+#include <qm/rewind.hpp>
+
+namespace qm::internal {
+
+Status create_inlined(std::atomic<Cache*>& cache, CacheConfig config, std::uintptr_t cell_pointer) noexcept {
+  if (cache.load(std::memory_order_relaxed) != nullptr) return Status::kBusy;
+  if (cell_pointer > kNoCellPointer) return Status::kInvalid;  // 64 KiB of hart-locals before it
+  if (!inlined_sections_in_order()) hal::Port::fatal("the linker has not sorted qm_sections as the text");
+  config.cell_pointer = static_cast<std::uint16_t>(cell_pointer);
+  Status status = Status::kOk;
+  cache.store(Cache::create(config, &status), std::memory_order_release);  // pairs with the acquire in cache()
+  return status;
+}
+
+Status destroy_inlined(std::atomic<Cache*>& cache) noexcept {
+  Cache* made = cache.load(std::memory_order_acquire);
+  if (made == nullptr) return Status::kNotFound;
+  const Status status = Cache::destroy(made);
+  if (status == Status::kOk) cache.store(nullptr, std::memory_order_relaxed);
+  return status;
+}
+
+void* allocate_inlined_slow(const std::atomic<Cache*>& cache, const CallSite* site, Effort effort) noexcept {
+  Cache* made = cache.load(std::memory_order_acquire);
+  return made != nullptr ? qm_cache_allocate_slow(made, site, 0, effort) : nullptr;
+}
+
+void free_inlined_slow(const std::atomic<Cache*>& cache, void* object) noexcept {
+  Cache* made = cache.load(std::memory_order_acquire);
+  if (made == nullptr) hal::Port::fatal("an object is freed to an inlined cache that does not exist");
+  qm_cache_free_slow(made, object);
+}
+
+}  // namespace qm::internal
