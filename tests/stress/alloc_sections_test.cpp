@@ -1,8 +1,8 @@
-/// The restartable sections under fire: a timer interrupt that allocates from and frees to the same cache on the same hart
-/// lands, at random, at every instruction of every section.
+/// The restartable sections under fire, out of line and inlined: a timer interrupt that allocates from and frees to the same
+/// cache on the same hart lands, at random, at every instruction of every section. With QM_FAST_PATH=masked the same is asked
+/// of the masked form.
 ///
-/// qm_rewind() is wrapped at link time (--wrap): the wrapper counts where interrupts fall, and can leave the rewind out, to
-/// see that the test would notice.
+/// sections_probe.hpp counts where interrupts fall, and can leave the rewind out, to see that the test would notice.
 ///
 /// Plain TCG takes interrupts at block starts only; the modes icount and singlestep reach every instruction.
 
@@ -15,28 +15,22 @@
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/interrupt.hpp>
 #include <qm/hal/port.hpp>
-#include <qm/rewind.hpp>
+#include <qm/inline_cache.hpp>
 #include <qm/system.hpp>
 #include <qm/test/seed.hpp>
 
-extern "C" {
-extern const char qm_sections_start[];
-extern const char qm_sections_end[];
-std::uintptr_t __real_qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noexcept;
-std::uintptr_t __wrap_qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noexcept;
-}
+#include "sections_probe.hpp"
 
 namespace {
 
+using probe::Form;
+
+QM_INLINE_CACHE(Contested);
+QM_DEFINE_INLINE_CACHE(Contested);
+
 constexpr std::uint32_t kInsideWanted = 100'000;
-constexpr unsigned kSlots = 64;  // instructions of all sections
 
-std::array<std::uint32_t, kSlots> hits;
-std::uint32_t inside;
 std::uint32_t interrupts;
-bool rewinding = true;
-
-qm::Cache* cache;
 std::uint32_t violations;
 qm::test::Random* handler_random;
 
@@ -47,6 +41,9 @@ struct Object {
 };
 
 alignas(4096) std::byte memory[1 << 20];
+
+/// Both forms take turns.
+std::uint32_t turn;
 
 /// Without the rewind anything may come out of the cache.
 bool is_plausible(const Object* object) {
@@ -69,15 +66,35 @@ void give(Object* object, std::uint32_t holder) {
   if (object == nullptr) return;
   if (object->holder != holder) ++violations;
   object->holder = 0;
-  cache->free(object);
+  (++turn & 1) != 0 ? Contested::free(object) : Contested::cache()->free(object);
+}
+
+Object* allocate() {
+  switch (++turn % 4) {
+    case 0: return static_cast<Object*>(Contested::cache()->allocate());
+    case 1: return static_cast<Object*>(Contested::cache()->allocate_at(nullptr, 64));
+    default: return static_cast<Object*>(Contested::allocate());
+  }
 }
 
 constexpr std::uint32_t kMain = 1;
 constexpr std::uint32_t kHandler = 2;
 
-/// Sets the next ticks at random: the interrupts must not march in step with the loop.
+bool boot_argument(const char* text) {
+  const std::string_view arguments = qm::firmware::boot_info().bootargs;
+  const std::size_t length = __builtin_strlen(text);
+  for (std::size_t at = 0; at + length <= arguments.size(); ++at) {
+    if (__builtin_memcmp(arguments.data() + at, text, length) == 0) return true;
+  }
+  return false;
+}
+
+/// Sets the next ticks at random: the interrupts must not march in step with the loop, and not fill all the time. One instruction
+/// a block is slow.
 void change_period() {
-  qm::firmware::set_tick_period(qm::hal::Port::hart_index(), static_cast<std::uint32_t>(handler_random->between(30, 90)));
+  const bool slow = boot_argument("mode=singlestep");
+  const std::uint64_t ticks = slow ? handler_random->between(2000, 8000) : handler_random->between(30, 90);
+  qm::firmware::set_tick_period(qm::hal::Port::hart_index(), static_cast<std::uint32_t>(ticks));
 }
 
 std::array<Object*, 3> kept;
@@ -94,33 +111,47 @@ void tick(void*) {
   if (violations != 0) return;  // without the rewind: the cache is not to be touched any more
   give_kept();
   const unsigned count = 1 + interrupts % kept.size();
-  for (unsigned i = 0; i < count; ++i) kept[i] = take(static_cast<Object*>(cache->allocate()), kHandler);
+  for (unsigned i = 0; i < count; ++i) kept[i] = take(allocate(), kHandler);
   if (++interrupts % 8 == 0) change_period();
 }
 
-/// Allocates and frees, one object or a few, until @p wanted interrupts fell into a section.
-void fight(std::uint32_t wanted) {
+/// Bare pairs: without the rewind each object is looked at.
+[[gnu::noinline]] void pairs_out_of_line(unsigned count) {
+  for (; count != 0 && violations == 0; --count) {
+    auto* object = static_cast<Object*>(Contested::cache()->allocate());
+    if (!probe::rewinding) object = take(object, kMain);
+    if (object == nullptr) continue;
+    if (!probe::rewinding) object->holder = 0;
+    Contested::cache()->free(object);
+  }
+}
+
+[[gnu::noinline]] void pairs_inlined(unsigned count) {
+  for (; count != 0 && violations == 0; --count) {
+    auto* object = static_cast<Object*>(Contested::allocate());
+    if (!probe::rewinding) object = take(object, kMain);
+    if (object == nullptr) continue;
+    if (!probe::rewinding) object->holder = 0;
+    Contested::free(object);
+  }
+}
+
+/// Allocates and frees, one object or a few, until @p wanted interrupts fell into sections of @p form. Most of the time goes to
+/// bare pairs, so that most interrupts fall into a section.
+void fight(Form form, std::uint32_t wanted) {
   qm::test::Random random;
   static qm::test::Random for_handler(qm::test::seed() + 1);
   handler_random = &for_handler;
-  hits = {};
-  inside = interrupts = violations = 0;
+  probe::reset();
+  interrupts = violations = 0;
   qm::firmware::set_tick_handler(tick, nullptr);
   change_period();
   std::array<Object*, 8> taken{};
-  while (inside < wanted && violations == 0) {
+  while (probe::inside(form) < wanted && violations == 0) {
     const unsigned count = 1 + static_cast<unsigned>(random.below(taken.size()));
-    for (unsigned i = 0; i < count; ++i) {
-      taken[i] = take(static_cast<Object*>(random.chance(50) ? cache->allocate() : cache->allocate_at(nullptr, 64)), kMain);
-    }
+    for (unsigned i = 0; i < count; ++i) taken[i] = take(allocate(), kMain);
     for (unsigned i = 0; i < count; ++i) give(taken[i], kMain);
-    // Most of the time goes to bare pairs, so that most interrupts fall into a section; without the rewind each is looked at.
-    for (int pairs = 0; pairs < 50 && violations == 0; ++pairs) {
-      auto* object = static_cast<Object*>(cache->allocate());
-      if (!rewinding) object = take(object, kMain);
-      if (!rewinding) give(object, kMain);
-      if (rewinding && object != nullptr) cache->free(object);
-    }
+    form == Form::kInlined ? pairs_inlined(50) : pairs_out_of_line(50);
   }
   qm::firmware::set_tick_handler(nullptr, nullptr);
   qm::firmware::set_tick_period(qm::hal::Port::hart_index(), 10000);
@@ -128,22 +159,14 @@ void fight(std::uint32_t wanted) {
   kept = {};
 }
 
-bool boot_argument(const char* text) {
-  const std::string_view arguments = qm::firmware::boot_info().bootargs;
-  const std::size_t length = __builtin_strlen(text);
-  for (std::size_t at = 0; at + length <= arguments.size(); ++at) {
-    if (__builtin_memcmp(arguments.data() + at, text, length) == 0) return true;
-  }
-  return false;
-}
-
 bool every_instruction_is_reached() { return !boot_argument("mode=plain"); }
 
 /// Interrupts inside a section that a run waits for. One instruction a block is slow: there it is fewer, unless `full` stands in
 /// the boot arguments.
 std::uint32_t inside_wanted() {
-  if (boot_argument("mode=plain")) return kInsideWanted / 20;
-  return boot_argument("mode=singlestep") && !boot_argument("full") ? kInsideWanted / 5 : kInsideWanted;
+  if (boot_argument("full")) return kInsideWanted;
+  if (boot_argument("mode=plain")) return kInsideWanted / 40;
+  return boot_argument("mode=singlestep") ? kInsideWanted / 20 : kInsideWanted;
 }
 
 class Sections : public testing::Test {
@@ -159,80 +182,86 @@ class Sections : public testing::Test {
       static_cast<Object*>(object)->holder = 0;
       return true;
     };
-    cache = qm::Cache::create(config);
-    ASSERT_NE(cache, nullptr);
+    ASSERT_EQ(Contested::create(config), qm::Status::kOk);
   }
-  void TearDown() override { qm::shutdown(); }
+  void TearDown() override {
+    qm::shutdown();
+    Contested::forget();
+  }
+
+  static void survive(Form form) {
+    fight(form, inside_wanted());
+    EXPECT_GE(probe::inside(form), inside_wanted());
+    EXPECT_EQ(violations, 0U);
+    EXPECT_EQ(Contested::cache()->stats().in_use, 0U);
+    EXPECT_TRUE(Contested::cache()->validate());
+    EXPECT_EQ(Contested::cache()->stats().misuses, 0U);
+    if (every_instruction_is_reached()) {
+      EXPECT_EQ(probe::missed(form, &pairs_inlined, 2), 0U);
+    }
+    EXPECT_EQ(Contested::destroy(), qm::Status::kOk);
+  }
+
+  /// Interrupts fall at the store of the count, and no allocation is lost from it.
+  static void count(Form form) {
+    probe::reset();
+    const std::size_t before = Contested::cache()->stats().allocations;
+    std::uint32_t mine = 0;
+    static std::uint32_t handlers;
+    handlers = 0;
+    qm::firmware::set_tick_handler(
+        [](void*) {
+          auto* object = allocate();
+          if (object != nullptr) {
+            ++handlers;
+            object->holder = kHandler;
+            give(object, kHandler);
+          }
+          if (handlers % 8 == 0) change_period();
+        },
+        nullptr);
+    change_period();
+    while (handlers < 2000) {
+      for (int i = 0; i < 50; ++i) {
+        void* object = form == Form::kInlined ? Contested::allocate() : Contested::cache()->allocate();
+        if (object == nullptr) continue;
+        ++mine;
+        form == Form::kInlined ? Contested::free(object) : Contested::cache()->free(object);
+      }
+    }
+    qm::firmware::set_tick_handler(nullptr, nullptr);
+    qm::firmware::set_tick_period(0, 10000);
+    EXPECT_EQ(Contested::cache()->stats().allocations - before, static_cast<std::size_t>(mine) + handlers);
+    if (every_instruction_is_reached()) {
+      EXPECT_GT(probe::at_count(form), 0U);
+    }
+    EXPECT_EQ(Contested::destroy(), qm::Status::kOk);
+  }
+
+  /// The same without the rewind hands objects out twice: survive() can fail.
+  static void lose_objects_without_the_rewind(Form form) {
+    probe::rewinding = false;
+    fight(form, inside_wanted());
+    probe::rewinding = true;
+    EXPECT_GT(violations, 0U);
+  }
 };
 
-TEST_F(Sections, survive_interrupts_that_allocate_at_every_instruction) {
-  rewinding = true;
-  fight(inside_wanted());
-  EXPECT_GE(inside, inside_wanted());
-  EXPECT_EQ(violations, 0U);
-  EXPECT_EQ(cache->stats().in_use, 0U);
-  EXPECT_TRUE(cache->validate());
-  EXPECT_EQ(cache->stats().misuses, 0U);
-  if (every_instruction_is_reached()) {
-    // From each section's first instruction to its committing store.
-    const auto from = [](auto* function) { return reinterpret_cast<const char*>(function) - qm_sections_start; };
-    for (const long start : {from(&qm_cache_allocate), from(&qm_cache_allocate_at), from(&qm_cache_free)}) {
-      const long block = start / 64 * 64;
-      const long commit = block + (qm::kCounted ? 36 : 28);
-      for (long at = start; at <= commit; at += 4) EXPECT_GT(hits[at / 4], 0U) << "offset " << at;
-    }
-  }
-  EXPECT_EQ(qm::Cache::destroy(cache), qm::Status::kOk);
+TEST_F(Sections, out_of_line_survive_interrupts_that_allocate_at_every_instruction) { survive(Form::kOutOfLine); }
+TEST_F(Sections, inlined_survive_interrupts_that_allocate_at_every_instruction) { survive(Form::kInlined); }
+
+TEST_F(Sections, out_of_line_count_every_allocation_under_interrupts) {
+  if (qm::kCounted) count(Form::kOutOfLine);
+}
+TEST_F(Sections, inlined_count_every_allocation_under_interrupts) {
+  if (qm::kCounted) count(Form::kInlined);
 }
 
-TEST_F(Sections, count_every_allocation_under_interrupts) {
-  if (!qm::kCounted) return;
-  rewinding = true;
-  const std::size_t before = cache->stats().allocations;
-  std::uint32_t mine = 0;
-  static std::uint32_t handlers;
-  handlers = 0;
-  qm::firmware::set_tick_handler(
-      [](void*) {
-        void* object = cache->allocate();
-        if (object != nullptr) {
-          ++handlers;
-          cache->free(object);
-        }
-        if (handlers % 8 == 0) change_period();
-      },
-      nullptr);
-  change_period();
-  while (handlers < 2000) {
-    for (int i = 0; i < 50; ++i) {
-      void* object = cache->allocate();
-      if (object == nullptr) continue;
-      ++mine;
-      cache->free(object);
-    }
-  }
-  qm::firmware::set_tick_handler(nullptr, nullptr);
-  qm::firmware::set_tick_period(0, 10000);
-  EXPECT_EQ(cache->stats().allocations - before, static_cast<std::size_t>(mine) + handlers);
+TEST_F(Sections, out_of_line_need_the_rewind) {
+  if (probe::kSections && every_instruction_is_reached()) lose_objects_without_the_rewind(Form::kOutOfLine);
 }
-
-/// The same without the rewind hands objects out twice: the first case can fail.
-TEST_F(Sections, need_the_rewind) {
-  if (!every_instruction_is_reached()) return;
-  rewinding = false;
-  fight(inside_wanted());
-  rewinding = true;
-  EXPECT_GT(violations, 0U);
+TEST_F(Sections, inlined_need_the_rewind) {
+  if (probe::kSections && every_instruction_is_reached()) lose_objects_without_the_rewind(Form::kInlined);
 }
 
 }  // namespace
-
-std::uintptr_t __wrap_qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noexcept {
-  const std::uintptr_t offset = pc - reinterpret_cast<std::uintptr_t>(qm_sections_start);
-  const std::uintptr_t resumed = __real_qm_rewind(pc, registers);
-  if (offset < static_cast<std::uintptr_t>(qm_sections_end - qm_sections_start)) {
-    ++hits[offset / 4];
-    if (resumed < pc) ++inside;
-  }
-  return rewinding || resumed > pc ? resumed : pc;
-}
