@@ -22,6 +22,12 @@ Status destroy_inlined(std::atomic<Cache*>& cache) noexcept {
   return status;
 }
 
+void forget_inlined(std::atomic<Cache*>& cache, std::uintptr_t cell_pointer) noexcept {
+  cache.store(nullptr, std::memory_order_relaxed);
+  const hal::InterruptGuard masked;
+  if (cell_pointer < kNoCellPointer) set_cell_pointer(static_cast<std::uint16_t>(cell_pointer), closed_cell());
+}
+
 void* allocate_inlined_slow(const std::atomic<Cache*>& cache, const CallSite* site, Effort effort) noexcept {
   Cache* made = cache.load(std::memory_order_acquire);
   return made != nullptr ? qm_cache_allocate_slow(made, site, 0, effort) : nullptr;

@@ -89,5 +89,5 @@ bool qm::inlined_sections_in_order() noexcept {
 }
 
 void qm::internal::set_cell_pointer(std::uint16_t offset, Cell* cell) noexcept {
-  *reinterpret_cast<Cell**>(static_cast<char*>(__builtin_thread_pointer()) + offset) = cell;
+  *reinterpret_cast<Cell**>(reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer()) + offset) = cell;
 }

@@ -33,6 +33,7 @@ namespace qm {
 namespace internal {
 Status create_inlined(std::atomic<Cache*>& cache, CacheConfig config, std::uintptr_t cell_pointer) noexcept;
 Status destroy_inlined(std::atomic<Cache*>& cache) noexcept;
+void forget_inlined(std::atomic<Cache*>& cache, std::uintptr_t cell_pointer) noexcept;
 void* allocate_inlined_slow(const std::atomic<Cache*>& cache, const CallSite* site, Effort effort) noexcept;
 void free_inlined_slow(const std::atomic<Cache*>& cache, void* object) noexcept;
 }  // namespace internal
@@ -51,6 +52,9 @@ class InlineCache {
 
   /// As Cache::destroy(); kNotFound if there is no cache. Afterwards create() may make it anew.
   static Status destroy() noexcept { return internal::destroy_inlined(cache_); }
+
+  /// After qm::shutdown(), for a test that sets up anew: the cache went with the allocator. On each hart that has used it.
+  static void forget() noexcept { internal::forget_inlined(cache_, internal::cell_pointer_offset<Name>()); }
 
   /// The cache behind, for everything else that caches can do; nullptr before create().
   [[nodiscard]] static Cache* cache() noexcept {
