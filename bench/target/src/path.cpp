@@ -34,15 +34,16 @@ struct Total {
   std::uint64_t operations = 0;
   std::uint64_t sum = 0;
   unsigned long max = 0;
+  bool has_row = true;
 };
 std::array<Total, kPaths> totals;
 unsigned paths = 0;
 
 }  // namespace
 
-Path::Path(std::string_view name, std::string_view allocator) noexcept : id_(paths++) {
+Path::Path(std::string_view name, std::string_view allocator, Rows rows) noexcept : id_(paths++) {
   if (id_ >= kPaths) firmware::panic("bench: too many paths");
-  totals[id_] = {.name = name, .allocator = allocator};
+  totals[id_] = {.name = name, .allocator = allocator, .has_row = rows == Rows::kOne};
 }
 
 void Path::add(unsigned long cost) noexcept {
@@ -61,7 +62,7 @@ void print_paths() noexcept {
     firmware::Text text(line);
     (text << "@path ").decimal(id) << " " << total.name << ", " << total.allocator << "\r\n";
     firmware::console_write(text.view());
-    if (total.operations == 0) continue;
+    if (total.operations == 0 || !total.has_row) continue;
     Row row(total.name);
     row.text("allocator", total.allocator).number("operations", total.operations);
     row.mean("mean", total.sum, total.operations).number("max", total.max);

@@ -29,8 +29,9 @@ template <class Call>
 
 class Path {
  public:
-  /// @p name and @p allocator are kept by reference. At most 64 in an image.
-  explicit Path(std::string_view name, std::string_view allocator) noexcept;
+  enum class Rows : std::uint8_t { kOne, kNone };
+  /// @p name and @p allocator are kept by reference. At most 64 in an image. Without a row it is for the profile only.
+  explicit Path(std::string_view name, std::string_view allocator, Rows rows = Rows::kOne) noexcept;
   /// @param[in] cost what measure() has just returned.
   void add(unsigned long cost) noexcept;
 

@@ -1,0 +1,142 @@
+/// What tracing costs: before the books are open, off, on, after a stop with records left, after they are gone, after a reset.
+/// Pairs come from 50 call stacks of depth 8 in rotation.
+
+#include <array>
+#include <utility>
+
+#include <qm/bench/harts.hpp>
+#include <qm/bench/path.hpp>
+#include <qm/bench/subjects.hpp>
+#include <qm/firmware/boot.hpp>
+#include <qm/trace/live_trace.hpp>
+#include <qm/trace/unwind.hpp>
+
+namespace qm::bench {
+namespace {
+
+constexpr unsigned kStacks = 50;
+constexpr unsigned kDepth = 8;
+constexpr unsigned kPairs = 1000;
+
+Cache* cache;
+Distribution mallocs, frees;
+unsigned depth_seen;
+Path* allocation;  ///< for the profile: what the next operations are
+Path* release;
+
+/// One of 50 functions that allocate.
+template <unsigned N>
+[[gnu::noinline]] void* allocate_here() {
+  void* object = nullptr;
+  Cache& own = *cache;
+  const unsigned long cost = measure([&] { object = own.allocate(); });
+  allocation->add(cost);
+  mallocs.add(cost);
+  return object;
+}
+
+using Site = void* (*)();
+template <unsigned... N>
+constexpr std::array<Site, sizeof...(N)> make_sites(std::integer_sequence<unsigned, N...>) {
+  return {&allocate_here<N>...};
+}
+constexpr std::array<Site, kStacks> sites = make_sites(std::make_integer_sequence<unsigned, kStacks>());
+
+/// Calls itself until @p frames more are on the stack.
+[[gnu::noinline]] void* descend(unsigned frames, unsigned site) {
+  if (frames != 0) {
+    void* object = descend(frames - 1, site);
+    asm volatile("" : "+r"(object));  // a call and no jump
+    return object;
+  }
+  trace::CallStack stack;
+  if (depth_seen == 0) {
+    trace::walk_here(stack);
+    depth_seen = stack.depth + 1;  // and the site
+  }
+  return sites[site]();
+}
+
+unsigned frames_below = 0;  ///< so that the whole stack has kDepth
+
+void* allocate_from(unsigned site) { return descend(frames_below, site % kStacks); }
+
+void free_measured(void* object) {
+  Cache& own = *cache;
+  const unsigned long cost = measure([&] { own.free(object); });
+  release->add(cost);
+  frees.add(cost);
+}
+
+void measure_pairs(unsigned pairs) {
+  mallocs = frees = {};
+  for (unsigned i = 0; i < pairs; ++i) {
+    void* object = allocate_from(i);
+    free_measured(object);
+  }
+}
+
+void row(std::string_view state) {
+  Row(state).number("harts", harts()).distribution("malloc", mallocs).distribution("free", frees);
+}
+
+void show(std::string_view state) {
+  measure_pairs(2 * kStacks);  // whatever is first, is over
+  measure_pairs(kPairs);
+  row(state);
+}
+
+void require(const trace::CommandResult& result) {
+  if (result.status != Status::kOk) firmware::panic("bench: a trace command failed");
+}
+
+void stopped_with_records(Path* rest, Path* recorded) {
+  std::array<void*, 100> traced;
+  for (unsigned i = 0; i < traced.size(); ++i) traced[i] = allocate_from(i);
+  require(trace::stop("bench"));
+  allocation = rest;
+  if (trace::cache_trace(*cache).live != traced.size()) firmware::panic("bench: records are missing");
+  show("stopped, records left");
+  frees = {};
+  release = recorded;
+  for (void* object : traced) free_measured(object);
+  release = rest;
+  Row("stopped, a recorded object").number("harts", harts()).distribution("free", frees);
+}
+
+}  // namespace
+
+void run() {
+  CacheSubject subject(64);
+  cache = subject.cache;
+  Path rest("no record", "cache", Path::Rows::kNone);
+  allocation = release = &rest;
+  cache->free(allocate_from(0));
+  frames_below = kDepth - depth_seen;
+  show("never");
+  const std::uintptr_t memory = firmware::boot_info().memory.front().low & ~std::uintptr_t{0xffffff};
+  if (trace::initialize({.object_base = memory}) != Status::kOk) firmware::panic("bench: no books");
+  show("off");
+  require(trace::start("bench"));
+  constexpr auto kNone = Path::Rows::kNone;
+  Path new_stack("allocate: on, new stack", "cache", kNone), known("allocate: on, known stack", "cache", kNone);
+  Path on("free: on", "cache", kNone), watched("free: stopped, no record of it", "cache", kNone);
+  Path recorded("free: stopped, recorded", "cache", kNone);
+  allocation = &new_stack;
+  release = &on;
+  measure_pairs(kStacks);
+  row("on, new stacks");
+  allocation = &known;
+  show("on, known stacks");
+  release = &watched;
+  stopped_with_records(&rest, &recorded);
+  show("stopped, no record left");
+  require(trace::start("bench"));
+  void* kept = allocate_from(0);
+  require(trace::stop("bench"));
+  require(trace::reset("bench"));
+  show("reset");
+  cache->free(kept);
+}
+
+}  // namespace qm::bench
