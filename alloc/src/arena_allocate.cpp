@@ -35,10 +35,10 @@ std::uintptr_t Arena::try_allocate(std::size_t size, Fit fit, const CallSite* si
   return start;
 }
 
-/// From what the arena has, with the tags at hand.
+/// From what the arena has, with the tags at hand or in the pool.
 std::uintptr_t Arena::allocate_present(std::size_t size, Fit fit, const CallSite* site) noexcept {
   const LockGuard guard(lock_);
-  if (spare_count_ < split_tags(fit)) return 0;
+  if (spare_count_ < split_tags(fit) && !reserve_tags_locked(split_tags(fit))) return 0;
   const Place place = find_locked(size, fit);
   if (place.segment == nullptr) return 0;
   carve_locked(place, SegmentOwner::kUser, site);
@@ -71,13 +71,6 @@ std::uintptr_t Arena::allocate_slow(std::size_t size, Fit fit, const CallSite* s
     return import_and_carve(request).start;
   }
   return 0;
-}
-
-Arena::Place Arena::find_locked(std::size_t size, Fit fit) noexcept {
-  if (fit == Fit::kNext) return find_next_locked(size);
-  BoundaryTag* segment = fit == Fit::kInstant ? sizes_.instant(size) : nullptr;
-  if (segment == nullptr) segment = sizes_.best(size);
-  return segment == nullptr ? Place{} : Place{segment, segment->start, size};
 }
 
 /// Moves the place where next fit goes on: what is found is carved.

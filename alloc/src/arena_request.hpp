@@ -91,6 +91,13 @@ inline BoundaryTag* Arena::take_spare_locked() noexcept {
   return tag;
 }
 
+inline Arena::Place Arena::find_locked(std::size_t size, Fit fit) noexcept {
+  if (fit == Fit::kNext) return find_next_locked(size);
+  BoundaryTag* segment = fit == Fit::kInstant ? sizes_.instant(size) : nullptr;
+  if (segment == nullptr) segment = sizes_.best(size);
+  return segment == nullptr ? Place{} : Place{segment, segment->start, size};
+}
+
 inline void Arena::link_after_locked(BoundaryTag* tag, BoundaryTag* before) noexcept {
   tag->prev = before;
   tag->next = before == nullptr ? first_ : before->next;

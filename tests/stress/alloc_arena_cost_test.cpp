@@ -111,8 +111,8 @@ TEST_F(ArenaCost, instant_fit_passes_by_two_thousand_segments_just_too_small) {
     const std::uintptr_t start = allocate.measure([&] { return arena_.allocate(1600); });
     free.measure([&] { return arena_.free(start, 1600); });
   }
-  print("just too small: allocate", allocate, 750);
-  print("just too small: free", free, 500);
+  print("just too small: allocate", allocate, 650);
+  print("just too small: free", free, 450);
 }
 
 TEST_F(ArenaCost, random_replacement_among_two_thousand_holes_is_bounded_with_every_fit) {
@@ -140,8 +140,8 @@ TEST_F(ArenaCost, random_replacement_among_two_thousand_holes_is_bounded_with_ev
       starts[i] = 0;
     }
     put(kNames[static_cast<unsigned>(fit)]);
-    print(" fit: allocate", allocate, 2000);
-    print("  free", free, 2000);
+    print(" fit: allocate", allocate, 1800);
+    print("  free", free, 1800);
   }
 }
 
