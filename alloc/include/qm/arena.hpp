@@ -310,6 +310,8 @@ class ArenaWalk {
   bool next(Segment& segment) noexcept;
   /// Goes on at the free segment or span at or below @p address. Complexity: O(log n).
   void seek(std::uintptr_t address) noexcept;
+  /// Whether what next() showed last, or what it has become, keeps A1 to A3. Complexity: O(log n), one short lock hold.
+  [[nodiscard]] bool is_sound() noexcept;
 
  private:
   friend class Arena;
