@@ -1,6 +1,7 @@
 /// The slow halves of allocate() and free(). Where their rounds come from and go to: cache_magazines.cpp.
 
 #include <qm/cache.hpp>
+#include <qm/checked.hpp>
 #include <qm/exhaustion.hpp>
 #include <qm/fault.hpp>
 #include <qm/system.hpp>
@@ -15,19 +16,6 @@ Observer* the_observer = nullptr;
 Observer* observer() noexcept { return the_observer; }
 void set_observer(Observer* observer) noexcept { the_observer = observer; }
 
-void Cache::report(MisuseReport& report) noexcept {
-  misuses_.fetch_add(1, std::memory_order_relaxed);
-  internal::tell_misuse(report);
-}
-
-void Cache::report(Misuse kind, void* object) noexcept {
-  MisuseReport told;
-  told.kind = kind;
-  told.cache = this;
-  told.object = object;
-  report(told);
-}
-
 // ---- exposure -------------------------------------------------------------------------------------------------------
 
 void Cache::expose(unsigned hart) noexcept {
@@ -40,7 +28,7 @@ void Cache::expose(unsigned hart) noexcept {
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
   const std::uint32_t word = state_.load(std::memory_order_acquire);
-  if ((word & trace_state::kClosesPop) != 0) return;
+  if (kChecked || (word & trace_state::kClosesPop) != 0) return;
   if (cell_pointer_ != kNoCellPointer) internal::set_cell_pointer(cell_pointer_, &own);
   own.limit.store((word & trace_state::kWatch) != 0 ? nullptr : loaded->end(), std::memory_order_relaxed);
   own.top.store(own.saved_top.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -63,6 +51,10 @@ void Cache::count_allocation() noexcept {
 }
 
 void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept {
+  if (is_dead()) {
+    refuse_dead(nullptr);
+    return nullptr;
+  }
   if ((state_.load(std::memory_order_relaxed) & trace_state::kFault) != 0 && fault::strikes(*this)) {
     failures_.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
@@ -91,6 +83,9 @@ void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept
   }
   if (prepared.ready) observer()->release(prepared);
   if (object == nullptr) failures_.fetch_add(1, std::memory_order_relaxed);
+  if constexpr (kChecked) {
+    if (object != nullptr) checked::hand_out(*this, object, allocation.requested);
+  }
   return object;
 }
 
@@ -110,8 +105,12 @@ bool Cache::may_fill_magazine() const noexcept {
 // ---- free -----------------------------------------------------------------------------------------------------------
 
 void Cache::free_slow(void* object) noexcept {
-  if (object == nullptr) return report(Misuse::kNull, object);
-  if (slabs_.find(object) == nullptr) return report(Misuse::kForeign, object);
+  if (is_dead()) return refuse_dead(object);
+  const SlabLayer::Standing standing = slabs_.judge(object);
+  if (standing != SlabLayer::Standing::kOut) return refuse(object, standing);
+  if constexpr (kChecked) {
+    if (!checked::take_back(*this, object)) return;
+  }
   bool placed = false;
   {
     const hal::InterruptGuard masked;

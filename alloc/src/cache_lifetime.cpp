@@ -4,6 +4,7 @@
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
+#include <qm/checked.hpp>
 #include <qm/fault.hpp>
 #include <qm/system.hpp>
 
@@ -62,14 +63,20 @@ Status Cache::destroy(Cache* cache) noexcept {
   Status status = registry_hide(*cache);
   if (status != Status::kOk) return status;
   status = cache->drain();
-  if (status == Status::kOk && cache->stats().in_use != 0) status = Status::kBusy;
+  if (status == Status::kOk) {
+    cache->flush();  // first: a round that was freed twice would hide an object that is out
+    const std::size_t out = cache->stats().in_use;
+    if (out != 0) status = Status::kBusy;
+    if constexpr (kChecked) {
+      if (out != 0) checked::report_holders(*cache, out);
+    }
+  }
   if (status != Status::kOk) {
     registry_show(*cache);
     return status;
   }
   if (observer() != nullptr) observer()->destroyed(*cache);
   fault::forget(*cache);
-  cache->flush();
   status = cache->slabs_.destroy();
   if (status != Status::kOk) hal::Port::fatal("cache: objects are out though none is in use");
   registry_remove(*cache);
@@ -77,10 +84,11 @@ Status Cache::destroy(Cache* cache) noexcept {
   return Status::kOk;
 }
 
-/// Gives the structure itself back.
+/// Gives the structure itself back. Its cells stay closed, and nothing in it needs a destructor: what is used after the end takes
+/// the slow path and is told, while nobody else has the place.
 void Cache::abandon() noexcept {
   if (importing_) source().remove_importer();
-  this->~Cache();
+  std::atomic_ref(number_).store(0, std::memory_order_relaxed);  // for a slow path that comes after the end: is_dead()
   internal::free_cache(this);
 }
 

@@ -1,6 +1,7 @@
 /// Magazines of a cache: filled from the slabs, exchanged with the depot, emptied into the slabs.
 
 #include <qm/cache.hpp>
+#include <qm/checked.hpp>
 #include <qm/hal/round.hpp>
 #include <qm/system.hpp>
 
@@ -14,7 +15,7 @@ void* Cache::take_from_cell(Cell& own) noexcept {
     void* object = nullptr;
     if (own.take(object)) {
       if (object != nullptr) return object;
-      report(Misuse::kNull, nullptr);  // I6: somebody freed nullptr
+      refuse(nullptr, SlabLayer::Standing::kOutside);  // I6: somebody freed nullptr
       continue;
     }
     own.misses.fetch_add(1, std::memory_order_relaxed);
@@ -50,8 +51,15 @@ unsigned Cache::take_constructed(void** objects, unsigned count) noexcept {
   if (constructor_ == nullptr) return taken;
   unsigned made = 0;
   // What makes one construction fail makes the next fail too: each may cost a pursuit of its own.
-  while (made < taken && constructor_(objects[made], context_)) ++made;
+  while (made < taken && construct(objects[made])) ++made;
   for (unsigned i = made; i < taken; ++i) slabs_.put(objects[i]);
+  return made;
+}
+
+bool Cache::construct(void* object) noexcept {
+  if constexpr (kChecked) checked::unseal(*this, object);
+  const bool made = constructor_(object, context_);
+  if constexpr (kChecked) checked::seal(*this, object);
   return made;
 }
 
@@ -86,6 +94,7 @@ bool Cache::put_in_cell(Cell& own, void* object) noexcept {
   own.misses.fetch_add(1, std::memory_order_relaxed);
   Magazine* empty = depot_.take_empty();
   if (empty == nullptr) return false;
+  inspect_previous(own);
   if (own.prev != nullptr) depot_.give(own.prev);
   own.set_prev(own.load(empty));
   return own.put(object);
@@ -100,6 +109,7 @@ bool Cache::install_empty_and_put(Magazine* magazine, void* object) noexcept {
   if (placed) {
     depot_.give(magazine);
   } else {
+    inspect_previous(own);
     if (own.prev != nullptr) depot_.give(own.prev);
     own.set_prev(own.load(magazine));
     placed = own.put(object);
@@ -109,10 +119,14 @@ bool Cache::install_empty_and_put(Magazine* magazine, void* object) noexcept {
 }
 
 void Cache::put_in_slab(void* object) noexcept {
-  if (object == nullptr) return report(Misuse::kNull, object);  // I6
-  if (destructor_ != nullptr && slabs_.is_out(object)) destructor_(object, context_);
-  const Status status = slabs_.put(object);
-  if (status != Status::kOk) report(status == Status::kNotFound ? Misuse::kDoubleFree : Misuse::kForeign, object);
+  const SlabLayer::Standing standing = slabs_.judge(object);
+  if (standing != SlabLayer::Standing::kOut) return refuse(object, standing);  // a freed nullptr, too (I6)
+  if (destructor_ != nullptr) {
+    if constexpr (kChecked) checked::unseal(*this, object);
+    destructor_(object, context_);
+    if constexpr (kChecked) checked::seal(*this, object);
+  }
+  if (slabs_.put(object) != Status::kOk) refuse(object, SlabLayer::Standing::kFree);
 }
 
 // ---- idle memory ----------------------------------------------------------------------------------------------------

@@ -67,6 +67,16 @@ Magazine* Depot::take(Shelf& shelf) noexcept {
   return magazine;
 }
 
+bool Depot::holds(const void* object) noexcept {
+  const LockGuard hold(lock_);
+  for (Magazine* full = full_.first; full != nullptr; full = full->next) {
+    for (unsigned i = 0; i < full->rounds; ++i) {
+      if (full->slots()[i] == object) return true;
+    }
+  }
+  return false;
+}
+
 Depot::Stats Depot::stats() noexcept {
   const LockGuard hold(lock_);
   return {full_.count, empty_.count, full_.rounds};

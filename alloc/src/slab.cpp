@@ -43,7 +43,8 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
   no_touch_ = config.no_touch;
   quantum_cache_ = config.quantum_cache;
   mapped_ = config.mapped;
-  stride_ = (config.object_size + alignment - 1) & ~(alignment - 1);
+  size_ = (config.object_size + alignment - 1) & ~(alignment - 1);
+  stride_ = no_touch_ ? size_ : (size_ + kRedzoneBytes + alignment - 1) & ~(alignment - 1);
   if (!choose_geometry(alignment) || (mapped_ && slab_bytes_ != PageMap::kPageBytes)) return Status::kInvalid;
   return Status::kOk;
 }
@@ -52,7 +53,7 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
 bool SlabLayer::fits(std::size_t slab_bytes) noexcept {
   std::size_t count = no_touch_ ? slab_bytes / stride_ : (slab_bytes - sizeof(Slab)) / stride_;
   if (!no_touch_) {
-    const auto overhead = [](std::size_t n) { return sizeof(Slab) + (n + kWordBits - 1) / kWordBits * sizeof(long); };
+    const auto overhead = [](std::size_t n) { return sizeof(Slab) + (n + kWordBits - 1) / kWordBits * sizeof(long) + n * kCheckBytes; };
     while (count != 0 && count * stride_ + overhead(count) > slab_bytes) --count;
   }
   objects_ = static_cast<std::uint16_t>(count);
@@ -116,7 +117,7 @@ Slab* SlabLayer::create(unsigned objects) noexcept {
   }
   Slab* slab = nullptr;
   if (no_touch_) {
-    auto* external = new (static_cast<std::byte*>(place) + kExternalObjects / 8) ExternalSlab;
+    auto* external = new (static_cast<std::byte*>(place) + kExternalHead) ExternalSlab;
     external->priority = priority_of(start);
     slab = external;
   } else {
@@ -130,6 +131,7 @@ Slab* SlabLayer::create(unsigned objects) noexcept {
     const unsigned left = objects > word * kWordBits ? objects - word * kWordBits : 0;
     free[word] = left >= kWordBits ? ~0UL : (1UL << left) - 1;
   }
+  if constexpr (kChecked) new (checks(*slab)) ObjectCheck[objects_];
   return slab;
 }
 
@@ -138,11 +140,13 @@ void SlabLayer::adopt(Slab* slab) noexcept {
   ++slabs_;
   objects_total_ += slab->objects;
   bytes_ += bytes_of(slab->objects);
-  if (no_touch_) insert_in_tree(static_cast<ExternalSlab*>(slab));
+  if (no_touch_) return insert_in_tree(static_cast<ExternalSlab*>(slab));
+  widen(slab->start, reinterpret_cast<std::uintptr_t>(slab + 1));
 }
 
 /// Counts a slab out that is on no list any more. Lock held.
 void SlabLayer::disown(Slab* slab) noexcept {
+  leave_pass(slab);
   --slabs_;
   objects_total_ -= slab->objects;
   bytes_ -= bytes_of(slab->objects);
@@ -155,7 +159,7 @@ void SlabLayer::release(Slab* slab) noexcept {
   const std::size_t bytes = bytes_of(slab->objects);
   std::uint32_t* handles = slab->handles.load(std::memory_order_relaxed);
   if (handles != nullptr && observer() != nullptr) observer()->release_handles(handles, objects_);
-  if (no_touch_) headers_->put(reinterpret_cast<std::byte*>(slab) - kExternalObjects / 8);
+  if (no_touch_) headers_->put(reinterpret_cast<std::byte*>(slab) - kExternalHead);
   if (mapped_) page_map.clear(start, bytes);
   give_to_source(start, bytes);
 }
@@ -170,9 +174,9 @@ unsigned SlabLayer::carve(Slab& slab, void** objects, unsigned count) noexcept {
     while (bits != 0 && taken < count) {
       const unsigned index = word * kWordBits + lowest_bit(bits);
       bits &= bits - 1;
-      objects[taken++] = reinterpret_cast<void*>(slab.start + index * stride_);
+      objects[taken++] = object(slab, index);
     }
-    free[word] = bits;
+    std::atomic_ref<unsigned long>(free[word]).store(bits, std::memory_order_relaxed);  // is_free() reads it without the lock
     if (bits == 0) ++word;
   }
   slab.first_word = static_cast<std::uint16_t>(word);
@@ -211,30 +215,11 @@ unsigned SlabLayer::take(void** objects, unsigned count) noexcept {
   return 0;
 }
 
-Slab* SlabLayer::find(const void* object) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(object);
-  if (no_touch_) {
-    const LockGuard hold(lock_);
-    return find_in_tree(address);
-  }
-  auto* slab = reinterpret_cast<Slab*>((address | (slab_bytes_ - 1)) + 1 - sizeof(Slab));
-  return slab->cache == cache_ ? slab : nullptr;
-}
-
 unsigned SlabLayer::index(const Slab& slab, const void* object) const noexcept {
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab.start;
   const std::size_t index =
       reciprocal_ != 0 ? static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32) : offset / stride_;
   return index < slab.objects && index * stride_ == offset ? static_cast<unsigned>(index) : kNoIndex;
-}
-
-bool SlabLayer::is_out(const void* object) noexcept {
-  Slab* slab = find(object);
-  if (slab == nullptr) return false;
-  const unsigned at = index(*slab, object);
-  if (at == kNoIndex) return false;
-  const LockGuard hold(lock_);
-  return (bitmap(*slab)[at / kWordBits] & (1UL << (at % kWordBits))) == 0;
 }
 
 Status SlabLayer::put(void* object) noexcept {
@@ -247,8 +232,9 @@ Status SlabLayer::put(void* object) noexcept {
     const LockGuard hold(lock_);
     const unsigned word = at / kWordBits;
     const unsigned long bit = 1UL << (at % kWordBits);
-    if ((bitmap(*slab)[word] & bit) != 0) return Status::kNotFound;
-    bitmap(*slab)[word] |= bit;
+    const unsigned long bits = bitmap(*slab)[word];
+    if ((bits & bit) != 0) return Status::kNotFound;
+    std::atomic_ref<unsigned long>(bitmap(*slab)[word]).store(bits | bit, std::memory_order_relaxed);
     if (word < slab->first_word) slab->first_word = static_cast<std::uint16_t>(word);
     --out_;
     if (slab->in_use-- == slab->objects) {

@@ -9,6 +9,7 @@ namespace {
 [[gnu::section("qm_commands"), gnu::used]] constinit const Command* const own_commands[] = {
     &commands::help,        &commands::version,    &commands::kmemstat,   &commands::free_memory,
     &commands::arena_stats, &commands::slab_stats, &commands::slab_trace, &commands::reap,
+    &commands::verify,      &commands::whatis,     &commands::fault_injection,
 };
 
 }  // namespace

@@ -245,37 +245,6 @@ TEST_F(Cache, a_no_touch_cache_serves_identifiers_that_are_no_memory) {
   EXPECT_EQ(ids.destroy(), Status::kOk);
 }
 
-struct Seen {
-  unsigned count = 0;
-  Misuse kind{};
-} seen;
-
-TEST_F(Cache, reports_misuse_that_the_slow_path_sees_and_changes_nothing) {
-  seen = {};
-  set_misuse_handler([](const MisuseReport& report) noexcept { seen = {seen.count + 1, report.kind}; });
-  qm::Cache* cache = make("victim", 64);
-  qm::Cache* other = make("other", 64);
-  void* object = cache->allocate();
-  void* foreign = other->allocate();
-  cache->free_slow(foreign);
-  EXPECT_EQ(seen.count, 1U);
-  EXPECT_EQ(seen.kind, Misuse::kForeign);
-  cache->free_slow(nullptr);
-  EXPECT_EQ(seen.count, 2U);
-  EXPECT_EQ(seen.kind, Misuse::kNull);
-  cache->free(nullptr);  // the fast path takes it; the next slow path finds it
-  cache->free(object);
-  cache->free(object);   // twice: found when the magazine is emptied
-  cache->reap();
-  EXPECT_EQ(seen.kind, Misuse::kDoubleFree);
-  EXPECT_GE(cache->stats().misuses, 3U);
-  EXPECT_EQ(cache->stats().in_use, 0U);
-  EXPECT_TRUE(cache->slabs().validate());
-  other->free(foreign);
-  EXPECT_EQ(qm::Cache::destroy(other), Status::kOk);
-  set_misuse_handler(nullptr);
-}
-
 /// An observer that counts what the seam tells it.
 class CountingObserver final : public Observer {
  public:

@@ -157,6 +157,23 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   [[nodiscard]] Arena& source() const noexcept { return slabs_.source(); }
   [[nodiscard]] CacheStats stats() noexcept;
   [[nodiscard]] SlabLayer& slabs() noexcept { return slabs_; }
+  /// Where an address lies among the slabs. @returns false if in none of them. Context: any.
+  bool locate(std::uintptr_t address, ObjectPlace& place) noexcept { return slabs_.locate(address, place); }
+  /// Who has an object of this cache.
+  enum class Place : std::uint8_t { kUser, kMagazine, kDepot, kSlab, kUnknown };
+  struct Whereabouts {
+    Place place = Place::kUser;
+    unsigned hart = 0;  ///< kMagazine: whose; kUnknown: who has not answered
+  };
+  /// Complexity: a round over the harts that have magazines, O(rounds in the depot) with its lock held. Context: hal::may_wait().
+  [[nodiscard]] Whereabouts look_for(void* object) noexcept;
+  /// Checks each hart's cell, on that hart, while others use the cache.
+  /// @returns kMismatch if one breaks I1 to I6 or C2; kTimedOut if a hart does not answer. Context: hal::may_wait().
+  [[nodiscard]] Status verify_cells() noexcept;
+  /// Whether free objects are what their users or a constructor left: a checking build does not poison them.
+  [[nodiscard]] bool keeps_contents() const noexcept {
+    return constructor_ != nullptr || destructor_ != nullptr || (flags_ & cache_flags::kDirect) != 0;
+  }
   /// Checks every invariant that can be checked from here; exact while no operation is under way.
   [[nodiscard]] bool validate() noexcept;
 
@@ -192,9 +209,8 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   /// What the observer keeps about this cache; its own, nullptr until it first traces the cache.
   std::atomic<void*> books{nullptr};
 
-  /// Counts a misuse and tells the handler. Context: any.
+  /// Counts a misuse, adds what is known of the object's stacks and tells the handler. Context: any.
   void report(MisuseReport& report) noexcept;
-  void report(Misuse kind, void* object) noexcept;
 
   /// The cell of a hart. The fast path finds it at sizeof(Cache) + hart * sizeof(Cell).
   [[nodiscard]] Cell& cell(unsigned hart) noexcept { return reinterpret_cast<Cell*>(this + 1)[hart]; }
@@ -219,7 +235,14 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   Magazine* empty_magazine() noexcept;
   void install(Magazine* magazine) noexcept;
   bool install_empty_and_put(Magazine* magazine, void* object) noexcept;
+  [[nodiscard]] bool construct(void* object) noexcept;
   void put_in_slab(void* object) noexcept;
+  void refuse(void* address, SlabLayer::Standing standing) noexcept;
+  void refuse_dead(void* address) noexcept;
+  void inspect_previous(Cell& own) noexcept;
+  /// Rounds looked at when a full magazine leaves its hart: all of one that no contention has made larger.
+  static constexpr unsigned kInspected = 16;
+  [[nodiscard]] bool is_dead() noexcept { return std::atomic_ref(number_).load(std::memory_order_relaxed) == 0; }
   void count_allocation() noexcept;
   Status drain() noexcept;
   std::size_t flush() noexcept;

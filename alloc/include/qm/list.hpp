@@ -27,6 +27,9 @@ class List {
     return item->next == &head_ ? nullptr : static_cast<T*>(item->next);
   }
 
+  /// Whether @p node, some item's `next`, is this list's end.
+  [[nodiscard]] bool is_end(const ListNode* node) const noexcept { return node == &head_; }
+
   void push_front(T* item) noexcept { insert(&head_, item, head_.next); }
   void push_back(T* item) noexcept { insert(head_.prev, item, &head_); }
   T* pop_front() noexcept {

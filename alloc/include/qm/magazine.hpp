@@ -111,6 +111,9 @@ class Depot {
   /// @returns an empty magazine, nullptr if there is none.
   [[nodiscard]] Magazine* take_empty() noexcept { return take(empty_); }
 
+  /// Whether one of the full magazines has @p object. Complexity: O(rounds), under the lock: for the console.
+  [[nodiscard]] bool holds(const void* object) noexcept;
+
   struct Stats {
     std::size_t full = 0;
     std::size_t empty = 0;

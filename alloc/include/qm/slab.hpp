@@ -26,6 +26,7 @@
 #include <qm/bits.hpp>
 #include <qm/list.hpp>
 #include <qm/lock.hpp>
+#include <qm/object_check.hpp>
 #include <qm/status.hpp>
 
 namespace qm {
@@ -42,12 +43,23 @@ struct Slab : ListNode {
   std::uint16_t objects = 0;                          ///< objects in this slab
   std::uint16_t in_use = 0;                           ///< objects out
   std::uint16_t first_word = 0;                       ///< no free object lies in a bitmap word below this one
+  std::uint16_t mark = 0;                             ///< of the SlabPass that has seen it
 };
 
 /// A no-touch slab's header, a node of the tree (a treap) of its layer.
 struct ExternalSlab : Slab {
   ExternalSlab* children[2] = {nullptr, nullptr};  ///< lower and higher starts
   std::uint32_t priority = 0;                      ///< heap order: no child's is higher
+};
+
+/// Where an address lies in a slab.
+struct ObjectPlace {
+  std::uintptr_t slab = 0;       ///< start of the slab's first object
+  void* object = nullptr;        ///< the object that has the address; nullptr: what belongs to no object
+  std::size_t offset = 0;        ///< of the address in the object
+  unsigned index = 0;            ///< of the object
+  unsigned objects = 0;          ///< of the slab
+  bool is_out = false;           ///< the layer has handed the object out
 };
 
 /// What a cache may ask of its slabs.
@@ -80,7 +92,8 @@ class SlabLayer {
   static constexpr unsigned kNoIndex = ~0U;
   static constexpr unsigned kExternalObjects = 64;   ///< most objects of a no-touch slab
   /// Size of an object of `kmem_slab`.
-  static constexpr std::size_t kExternalBytes = kExternalObjects / 8 + sizeof(ExternalSlab);
+  static constexpr std::size_t kExternalHead = kExternalObjects * kCheckBytes + kExternalObjects / 8;
+  static constexpr std::size_t kExternalBytes = kExternalHead + sizeof(ExternalSlab);
 
   /// @returns kInvalid for a size 0, a size that cannot be rounded, an alignment that is no power of two or, without memory
   ///          to touch, headers that are missing; kOk otherwise.
@@ -106,15 +119,34 @@ class SlabLayer {
   /// @returns kBusy, and nothing happens, if one is.
   Status destroy() noexcept;
 
-  /// Whether @p object is an object of this layer that is out.
-  [[nodiscard]] bool is_out(const void* object) noexcept;
+  /// How an address stands to this layer. Complexity: about 20 instructions; O(log slabs) for no-touch. Context: any.
+  enum class Standing : std::uint8_t {
+    kOut,      ///< an object that the layer has handed out
+    kFree,     ///< an object that the layer has
+    kInside,   ///< in one of the slabs, at no object's start
+    kOutside,  ///< in none of the slabs
+  };
+  [[nodiscard]] Standing judge(const void* address) noexcept;
+  /// Finds where @p address lies. @returns false if in none of this layer's slabs. Complexity, context: as judge().
+  [[nodiscard]] bool locate(std::uintptr_t address, ObjectPlace& place) noexcept;
 
-  /// The slab of an object; nullptr if none of this layer's is found there.
-  [[nodiscard]] Slab* find(const void* object) noexcept;
+  /// The slab of an address; nullptr if it is in none of this layer's.
+  [[nodiscard]] Slab* find(const void* address) noexcept;
   /// Index of @p object in @p slab; kNoIndex if it is no object's start.
   [[nodiscard]] unsigned index(const Slab& slab, const void* object) const noexcept;
 
-  [[nodiscard]] std::size_t object_size() const noexcept { return stride_; }
+  /// The start of object @p index.
+  [[nodiscard]] void* object(const Slab& slab, unsigned index) const noexcept {
+    return reinterpret_cast<void*>(slab.start + index * stride_);
+  }
+  /// What a checking build keeps of the objects of @p slab, in the order of their indexes.
+  [[nodiscard]] ObjectCheck* checks(Slab& slab) const noexcept { return reinterpret_cast<ObjectCheck*>(bitmap(slab)) - objects_; }
+  /// Whether the slab keeps S1 and knows its layer. Context: as a SlabPass shows it.
+  [[nodiscard]] bool is_sound(Slab& slab) noexcept;
+
+  /// Bytes of an object, alignment included, and from one object to the next.
+  [[nodiscard]] std::size_t object_size() const noexcept { return kChecked ? size_ : stride_; }
+  [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
   [[nodiscard]] std::size_t slab_bytes() const noexcept { return slab_bytes_; }
   [[nodiscard]] unsigned objects() const noexcept { return objects_; }
   [[nodiscard]] Arena& source() const noexcept { return *source_; }
@@ -126,6 +158,7 @@ class SlabLayer {
   [[nodiscard]] bool validate() noexcept;
 
  private:
+  friend class SlabPass;
   bool choose_geometry(std::size_t alignment) noexcept;
   bool fits(std::size_t slab_bytes) noexcept;
   Slab* create() noexcept;
@@ -141,7 +174,10 @@ class SlabLayer {
   [[nodiscard]] std::size_t bytes_of(unsigned objects) const noexcept { return objects == objects_ ? slab_bytes_ : stride_; }
   [[nodiscard]] std::uintptr_t take_from_source(std::size_t bytes) noexcept;
   void give_to_source(std::uintptr_t start, std::size_t bytes) noexcept;
-  [[nodiscard]] bool is_sound(Slab& slab) noexcept;
+  [[nodiscard]] bool is_free(Slab& slab, unsigned index) const noexcept;
+  [[nodiscard]] Slab* next_in_lists(Slab* slab) noexcept;
+  void leave_pass(Slab* slab) noexcept;
+  void widen(std::uintptr_t low, std::uintptr_t high) noexcept;
 
   void insert_in_tree(ExternalSlab* slab) noexcept;
   void remove_from_tree(ExternalSlab* slab) noexcept;
@@ -150,6 +186,7 @@ class SlabLayer {
   Cache* cache_ = nullptr;
   Arena* source_ = nullptr;
   SlabLayer* headers_ = nullptr;
+  std::size_t size_ = 0;          ///< of an object, where that is not the distance (kChecked)
   std::size_t stride_ = 0;
   std::size_t slab_bytes_ = 0;
   std::uint32_t reciprocal_ = 0;  ///< ceil(2^32 / stride), 0 where that is not exact over a slab
@@ -164,6 +201,8 @@ class SlabLayer {
   List<Slab> full_;
   List<Slab> empty_;
   ExternalSlab* root_ = nullptr;
+  std::atomic<std::uintptr_t> low_{UINTPTR_MAX};  ///< all slabs of memory that ever were lie in [low_, high_)
+  std::atomic<std::uintptr_t> high_{0};
   std::size_t slabs_ = 0;
   std::size_t empty_slabs_ = 0;
   std::size_t objects_total_ = 0;

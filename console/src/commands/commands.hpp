@@ -11,6 +11,8 @@ extern const Command version;
 // kmemstat.cpp
 extern const Command free_memory;
 extern const Command kmemstat;
+// fault.cpp
+extern const Command fault_injection;
 // in the files of their names
 extern const Command arena_stats;
 extern const Command reap;

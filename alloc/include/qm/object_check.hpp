@@ -1,0 +1,35 @@
+#pragma once
+/// What a checking build (QM_CHECKED) keeps of each object, beside its slab's free bitmap; nothing in other builds.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace qm {
+
+#if defined(QM_CHECKED)
+inline constexpr bool kChecked = true;
+#else
+inline constexpr bool kChecked = false;
+#endif
+
+struct ObjectCheck {
+  enum Life : std::uint32_t {
+    kFresh,     ///< never used
+    kUsed,
+    kIdle,
+    kChanging,  ///< an allocation or a free is at it
+    kLooking,   ///< a pass over the slab is at it, for a moment
+  };
+  std::size_t requested = 0;       ///< used: bytes the user asked for
+  std::atomic<std::uint32_t> life{kFresh};
+  std::uint32_t sum = 0;           ///< idle: of the contents
+  std::uint32_t allocated_by = 0;  ///< stack of the last allocation
+  std::uint32_t freed_by = 0;      ///< stack of the free before it; idle: after it
+};
+
+/// Bytes of checks an object has in this build, and the least number of bytes between two objects.
+inline constexpr std::size_t kCheckBytes = kChecked ? sizeof(ObjectCheck) : 0;
+inline constexpr std::size_t kRedzoneBytes = kChecked ? 8 : 0;
+
+}  // namespace qm

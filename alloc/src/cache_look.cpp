@@ -1,0 +1,165 @@
+/// Looks at a cache while others use it: where an object is, and whether the harts' cells are sound. And what becomes of a free
+/// that cannot be.
+
+#include <qm/cache.hpp>
+#include <qm/checked.hpp>
+#include <qm/hal/round.hpp>
+#include <qm/system.hpp>
+
+namespace qm {
+
+// ---- misuse ---------------------------------------------------------------------------------------------------------
+
+void Cache::report(MisuseReport& report) noexcept {
+  if (!is_dead()) {
+    misuses_.fetch_add(1, std::memory_order_relaxed);
+    if constexpr (kChecked) checked::add_stacks(report);
+  }
+  internal::tell_misuse(report);
+}
+
+/// Tells what is wrong with a free that was refused.
+void Cache::refuse(void* address, SlabLayer::Standing standing) noexcept {
+  MisuseReport told;
+  told.cache = this;
+  told.object = address;
+  told.kind = address == nullptr ? Misuse::kNull : Misuse::kForeign;
+  ObjectPlace place;
+  const auto start = reinterpret_cast<std::uintptr_t>(address);
+  if (standing == SlabLayer::Standing::kFree || standing == SlabLayer::Standing::kOut) {
+    told.kind = Misuse::kDoubleFree;
+  } else if (standing == SlabLayer::Standing::kInside && slabs_.locate(start, place) && place.object != nullptr) {
+    told.kind = Misuse::kInterior;
+  }
+  // A slab of another cache is an object of a quantum cache: that is the owner only if nobody else is.
+  for (const std::uint32_t kind : {std::uint32_t{0}, cache_flags::kQuantumCache}) {
+    RegistryCursor<Cache> caches;
+    while (Cache* other = told.kind == Misuse::kForeign ? caches.next() : nullptr) {
+      if (other == this || (other->flags() & cache_flags::kQuantumCache) != kind) continue;
+      if (!other->slabs_.locate(start, place) || place.object == nullptr || !place.is_out) continue;
+      told.kind = Misuse::kWrongCache;
+      told.owner = other;
+    }
+  }
+  if (told.kind == Misuse::kInterior || told.kind == Misuse::kWrongCache) {
+    told.object = place.object;
+    told.offset = place.offset;
+  }
+  report(told);
+}
+
+/// Tells of a use after the destroy. Nothing of a destroyed cache but its name can be relied on.
+void Cache::refuse_dead(void* address) noexcept {
+  MisuseReport told;
+  told.kind = Misuse::kAfterDestroy;
+  told.cache = this;
+  told.object = address;
+  report(told);
+}
+
+/// Looks at the first kInspected rounds of the previous magazine, full and about to leave the hart, before another hart may
+/// have them: each an object that is out of the slab layer, and none twice. Others are told and taken out. Masked, cell closed.
+void Cache::inspect_previous(Cell& own) noexcept {
+  // A checking build has looked at each object when it was freed.
+  if (kChecked || own.prev == nullptr) return;
+  Magazine& full = *own.prev;
+  const unsigned looked = full.rounds < kInspected ? full.rounds : kInspected;
+  std::size_t seen = 0;  // a bit for the upper bits of each hashed address: only where it is set already need they be compared
+  unsigned kept = 0;
+  for (unsigned i = 0; i < looked; ++i) {
+    void* object = full.slots()[i];
+    constexpr auto kFactor = static_cast<std::size_t>(kWordBits == 64 ? 0x9e3779b97f4a7c15ULL : 0x9e3779b9ULL);
+    const std::size_t bit = std::size_t{1} << (reinterpret_cast<std::uintptr_t>(object) * kFactor >> (kWordBits - 5));
+    bool twice = false;
+    if ((seen & bit) != 0) {
+      for (unsigned j = 0; j < kept; ++j) twice = twice || full.slots()[j] == object;
+    }
+    seen |= bit;
+    const SlabLayer::Standing standing = slabs_.judge(object);
+    if (standing == SlabLayer::Standing::kOut && !twice) {
+      full.slots()[kept++] = object;
+    } else {
+      refuse(object, standing);
+    }
+  }
+  if (kept == looked) return;
+  for (unsigned i = looked; i < full.rounds; ++i) full.slots()[kept++] = full.slots()[i];
+  full.rounds = static_cast<decltype(full.rounds)>(kept);
+  own.set_prev(&full);
+}
+
+// ---- for whatis and verify ------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Whether one of the running hart's magazines has @p object. Masked.
+bool holds(const Cell& own, const void* object) noexcept {
+  void** real = own.top.load(std::memory_order_relaxed);
+  if (real == closed_address()) real = own.saved_top.load(std::memory_order_relaxed);
+  Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
+  for (void** slot = loaded != nullptr ? loaded->slots() : real; slot != real; ++slot) {
+    if (*slot == object) return true;
+  }
+  for (unsigned i = 0; own.prev != nullptr && i < own.prev->rounds; ++i) {
+    if (own.prev->slots()[i] == object) return true;
+  }
+  return false;
+}
+
+/// The table of exposures (magazine.hpp) for the running hart's cell. Masked.
+bool is_sound(const Cell& own) noexcept {
+  void** top = own.top.load(std::memory_order_relaxed);
+  void** limit = own.limit.load(std::memory_order_relaxed);
+  Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
+  const bool open = top != closed_address();
+  if (loaded == nullptr) return !open && limit == nullptr;
+  void** real = open ? top : own.saved_top.load(std::memory_order_relaxed);
+  if (real < loaded->slots() || real > loaded->end() || loaded->bottom != nullptr) return false;
+  if (limit != nullptr && (!open || limit != loaded->end())) return false;
+  return own.prev_rounds.load(std::memory_order_relaxed) == (own.prev != nullptr ? own.prev->rounds : 0);
+}
+
+}  // namespace
+
+Cache::Whereabouts Cache::look_for(void* object) noexcept {
+  struct Search {
+    Cache* cache;
+    void* object;
+    std::atomic<bool> found{false};
+    unsigned hart = 0;
+  } search{this, object};
+  if (slabs_.judge(object) != SlabLayer::Standing::kOut) return {Place::kSlab, 0};
+  const hal::RoundResult round = hal::run_on_harts(
+      magazine_harts(),
+      [](unsigned hart, void* argument) noexcept {
+        auto& wanted = *static_cast<Search*>(argument);
+        if (!holds(wanted.cache->cell(hart), wanted.object)) return;
+        wanted.hart = hart;
+        wanted.found.store(true, std::memory_order_release);
+      },
+      &search);
+  if (search.found.load(std::memory_order_acquire)) return {Place::kMagazine, search.hart};
+  if (!round.ok()) return {Place::kUnknown, round.hart};
+  return {depot_.holds(object) ? Place::kDepot : Place::kUser, 0};
+}
+
+Status Cache::verify_cells() noexcept {
+  struct Check {
+    Cache* cache;
+    std::atomic<bool> sound{true};
+  } check{this};
+  const hal::RoundResult round = hal::run_on_harts(
+      hal::online_harts(),
+      [](unsigned hart, void* argument) noexcept {
+        auto& on = *static_cast<Check*>(argument);
+        Cell& own = on.cache->cell(hart);
+        const bool open = own.top.load(std::memory_order_relaxed) != closed_address();
+        const bool known = (on.cache->magazine_harts() & bit(hart)) != 0;  // C2
+        if (!is_sound(own) || (open && !known)) on.sound.store(false, std::memory_order_relaxed);
+      },
+      &check);
+  if (!check.sound.load(std::memory_order_relaxed)) return Status::kMismatch;
+  return round.ok() ? Status::kOk : Status::kTimedOut;
+}
+
+}  // namespace qm

@@ -1,0 +1,55 @@
+/// Where an address lies among the slabs of a layer, for any address.
+
+#include <qm/slab.hpp>
+
+namespace qm {
+
+/// Lets find() look where a new slab lies. Lock held.
+void SlabLayer::widen(std::uintptr_t low, std::uintptr_t high) noexcept {
+  if (low < low_.load(std::memory_order_relaxed)) low_.store(low, std::memory_order_relaxed);
+  if (high > high_.load(std::memory_order_relaxed)) high_.store(high, std::memory_order_relaxed);
+}
+
+/// The header that the mask finds is read only between the first and the last slab there ever were, so it is memory - of another
+/// cache, perhaps, whose header says so, or of anybody.
+Slab* SlabLayer::find(const void* object) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  if (no_touch_) {
+    const LockGuard hold(lock_);
+    return find_in_tree(address);
+  }
+  const std::uintptr_t low = low_.load(std::memory_order_relaxed);
+  if (address < low || address >= high_.load(std::memory_order_relaxed)) return nullptr;
+  auto* slab = reinterpret_cast<Slab*>((address | (slab_bytes_ - 1)) + 1 - sizeof(Slab));
+  return slab->cache == cache_ && address - slab->start < slab_bytes_ ? slab : nullptr;
+}
+
+/// The bit of an object that is out does not change, so the lock is not needed to read it; it may be old for one that is not.
+bool SlabLayer::is_free(Slab& slab, unsigned index) const noexcept {
+  const std::atomic_ref<unsigned long> word(bitmap(slab)[index / kWordBits]);
+  return (word.load(std::memory_order_relaxed) >> (index % kWordBits) & 1) != 0;
+}
+
+SlabLayer::Standing SlabLayer::judge(const void* address) noexcept {
+  Slab* slab = find(address);
+  if (slab == nullptr) return Standing::kOutside;
+  const unsigned at = index(*slab, address);
+  if (at == kNoIndex) return Standing::kInside;
+  return is_free(*slab, at) ? Standing::kFree : Standing::kOut;
+}
+
+bool SlabLayer::locate(std::uintptr_t address, ObjectPlace& place) noexcept {
+  Slab* slab = find(reinterpret_cast<const void*>(address));
+  if (slab == nullptr) return false;
+  place = {};
+  place.slab = slab->start;
+  place.objects = slab->objects;
+  place.index = static_cast<unsigned>((address - slab->start) / stride_);
+  if (place.index >= slab->objects) return true;
+  place.object = object(*slab, place.index);
+  place.offset = address - reinterpret_cast<std::uintptr_t>(place.object);
+  place.is_out = !is_free(*slab, place.index);
+  return true;
+}
+
+}  // namespace qm

@@ -1,0 +1,84 @@
+/// fault: allocations that fail on purpose.
+
+#include "commands.hpp"
+#include "names.hpp"
+
+#include <qm/fault.hpp>
+
+namespace qm::console::commands {
+namespace {
+
+CommandStatus end_all(Invocation& call) noexcept {
+  for (unsigned index = 0; index < fault::kMaxFaults; ++index) {
+    const fault::Fault one = fault::at(index);
+    if (one.cache == nullptr) continue;
+    call.print("fault {}: {} of {} allocations failed\n", one.cache->name(), one.failed, one.counted);
+  }
+  call.print("fault: {} ended\n", fault::clear());
+  return call.ok();
+}
+
+CommandStatus explain(Invocation& call, const Cache& cache, Status status) noexcept {
+  switch (status) {
+    case Status::kNoMemory: return call.fail("more than {} faults", fault::kMaxFaults);
+    case Status::kTimedOut: return call.fail("a hart has not answered: {} has no fault", cache.name());
+    case Status::kUnsafe: return call.fail("not in {}", hal::in_panic() ? "panic" : "this context");
+    default: return call.fail("{} cannot have a fault", cache.name());
+  }
+}
+
+CommandStatus set(Invocation& call, std::string_view pattern, fault::Mode mode, std::uint32_t n) noexcept {
+  unsigned no_trace = 0;
+  Matching<Cache> caches(pattern);
+  while (Cache* cache = caches.next()) {
+    if (!cache->traceable()) {
+      if (!is_glob(pattern)) return call.fail("Unable to fault slab {}", pattern);
+      ++no_trace;
+      continue;
+    }
+    const Status status = fault::set(*cache, mode, n);
+    if (status != Status::kOk) return explain(call, *cache, status);
+    if (mode == fault::Mode::kNth) {
+      call.print("fault {}: allocation {} from now fails\n", cache->name(), n);
+    } else {
+      call.print("fault {}: one allocation in {} fails\n", cache->name(), n);
+    }
+  }
+  if (is_glob(pattern)) call.print("note: skipped {} no-trace caches\n", no_trace);
+  return call.ok();
+}
+
+CommandStatus run_fault(Invocation& call) noexcept {
+  const Words& words = call.words();
+  if (call.arguments() == 1) return words[1] == "off" ? end_all(call) : call.usage();
+  const bool nth = words[2] == "nth";
+  if (call.arguments() != 3 || (!nth && words[2] != "every")) return call.usage();
+  if (!names_any<Cache>(words[1])) return call.fail("No such slab {}", words[1]);
+  std::uint64_t n = 0;
+  const Number parsed = parse_number(words[3], UINT32_MAX, n);
+  if (parsed != Number::kOk) return call.fail_number(words[3], parsed);
+  if (n == 0) return call.fail("N is at least 1");
+  return set(call, words[1], nth ? fault::Mode::kNth : fault::Mode::kEvery, static_cast<std::uint32_t>(n));
+}
+
+void complete_fault(Completion& completion) noexcept {
+  if (completion.index() == 1) {
+    completion.offer("off");
+    offer_traceable_caches(completion);
+  } else if (completion.index() == 2 && completion.words()[1] != "off") {
+    completion.offer("nth");
+    completion.offer("every");
+  }
+}
+
+}  // namespace
+
+constinit const Command fault_injection = {.name = "fault",
+                                           .usage = "fault SLAB_NAME nth N|SLAB_NAME every N|off",
+                                           .summary = "make allocations fail: the N-th from now, one in N, none",
+                                           .run = run_fault,
+                                           .min_arguments = 1,
+                                           .max_arguments = 3,
+                                           .complete = complete_fault};
+
+}  // namespace qm::console::commands

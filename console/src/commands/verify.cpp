@@ -1,0 +1,123 @@
+/// verify: every invariant of arenas and caches that can be checked while the system runs.
+
+#include "commands.hpp"
+#include "names.hpp"
+
+#include <qm/checked.hpp>
+#include <qm/slab_pass.hpp>
+
+namespace qm::console::commands {
+namespace {
+
+/// Segments or slabs looked at between two yields.
+constexpr unsigned kSteps = 16;
+
+/// What was looked at, and what was wrong.
+struct Census {
+  Invocation& call;
+  unsigned arenas = 0;
+  std::size_t spans = 0;
+  std::size_t segments = 0;
+  unsigned caches = 0;
+  std::size_t slabs = 0;
+  std::size_t objects = 0;
+  std::size_t faults = 0;
+  bool whole = true;
+
+  template <class... Arguments>
+  void fault(Format<std::type_identity_t<Arguments>...> format, const Arguments&... arguments) noexcept {
+    ++faults;
+    call.out().text("fault: ");
+    call.print<Arguments...>(format, arguments...);
+  }
+};
+
+/// @returns false when aborted.
+bool verify_arena(Census& census, Arena& arena) noexcept {
+  ++census.arenas;
+  ArenaWalk walk(arena);
+  Segment segment;
+  unsigned steps = 0;
+  while (walk.next(segment)) {
+    const bool span = segment.kind == TagKind::kSpan;
+    (span ? census.spans : census.segments) += 1;
+    if (!walk.is_sound()) {
+      census.fault("arena {}: {} {} breaks an invariant\n", arena.name(), span ? "span" : "segment", Address{segment.start});
+    }
+    if (++steps % kSteps == 0 && !census.call.yield()) return false;
+  }
+  return true;
+}
+
+/// One slab of a pass: looked at under its layer's lock, told outside.
+struct SlabLook {
+  Cache* cache = nullptr;
+  std::uintptr_t start = 0;
+  std::size_t objects = 0;
+  std::size_t damaged = 0;
+  bool sound = true;
+};
+
+void look_at_slab(SlabLayer& layer, Slab& slab, void* argument) noexcept {
+  auto& look = *static_cast<SlabLook*>(argument);
+  look.start = slab.start;
+  look.objects = slab.objects;
+  look.sound = layer.is_sound(slab);
+  if constexpr (kChecked) look.damaged = checked::inspect(*look.cache, slab);
+}
+
+/// @returns false when aborted.
+bool verify_cache(Census& census, Cache& cache) noexcept {
+  ++census.caches;
+  SlabPass pass(cache.slabs());
+  SlabLook look;
+  look.cache = &cache;
+  unsigned steps = 0;
+  while (pass.step(look_at_slab, &look)) {
+    ++census.slabs;
+    census.objects += look.objects;
+    if (!look.sound) census.fault("cache {}: slab {} breaks an invariant\n", cache.name(), Address{look.start});
+    if (look.damaged != 0) census.fault("cache {}: slab {} has {} damaged objects\n", cache.name(), Address{look.start}, look.damaged);
+    if (++steps % kSteps == 0 && !census.call.yield()) return false;
+  }
+  census.whole = census.whole && pass.complete();
+  switch (cache.verify_cells()) {
+    case Status::kOk: break;
+    case Status::kMismatch: census.fault("cache {}: a hart's magazines break an invariant\n", cache.name()); break;
+    default: census.whole = false; break;  // a hart has not answered
+  }
+  return census.call.yield();
+}
+
+CommandStatus run_verify(Invocation& call) noexcept {
+  const std::string_view name = call.words()[1];
+  if (!names_any<Cache>(name) && !names_any<Arena>(name)) return call.fail("No such arena or slab {}", name);
+  Census census{call};
+  bool aborted = false;
+  Matching<Arena> arenas(name);
+  while (Arena* arena = aborted ? nullptr : arenas.next()) aborted = !verify_arena(census, *arena);
+  Matching<Cache> caches(name);
+  while (Cache* cache = aborted ? nullptr : caches.next()) aborted = !verify_cache(census, *cache);
+  call.print("verify: arenas {}, spans {}, segments {}, caches {}, slabs {}, objects {}, faults {}: {}\n", census.arenas,
+             census.spans, census.segments, census.caches, census.slabs, census.objects, census.faults,
+             closing_word(aborted, census.whole));
+  if (census.faults != 0) return call.fail("{} faults", census.faults);
+  return closing_status(aborted);
+}
+
+void complete_verify(Completion& completion) noexcept {
+  if (completion.index() != 1) return;
+  offer_arenas(completion);
+  offer_caches(completion);
+}
+
+}  // namespace
+
+constinit const Command verify = {.name = "verify",
+                                  .usage = "verify [NAME]",
+                                  .summary = "check every invariant of an arena or a cache, or of all",
+                                  .run = run_verify,
+                                  .max_arguments = 1,
+                                  .complete = complete_verify};
+
+}  // namespace qm::console::commands
