@@ -84,7 +84,7 @@ void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept
   if (prepared.ready) observer()->release(prepared);
   if (object == nullptr) failures_.fetch_add(1, std::memory_order_relaxed);
   if constexpr (kChecked) {
-    if (object != nullptr) checked::hand_out(*this, object, allocation.requested);
+    if (object != nullptr) checked::hand_out(*this, object, allocation);
   }
   return object;
 }

@@ -46,10 +46,10 @@ ObjectCheck* check_of(Cache& cache, const void* object) noexcept {
   return at != SlabLayer::kNoIndex ? cache.slabs().checks(*slab) + at : nullptr;
 }
 
-/// The calling stack, for caches whose users are not the allocator itself.
-std::uint32_t stack_here(const Cache& cache) noexcept {
+/// The stack that begins at @p frame, for caches whose users are not the allocator itself.
+std::uint32_t stack_at(const Cache& cache, std::uintptr_t frame) noexcept {
   Observer* books = cache.traceable() ? observer() : nullptr;
-  return books != nullptr ? books->stack(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0))) : 0;
+  return books != nullptr ? books->stack(frame) : 0;
 }
 
 void tell(Misuse kind, Cache& cache, void* object, std::size_t offset) noexcept {
@@ -114,12 +114,12 @@ void seal(Cache& cache, void* object) noexcept {
   check->life.store(ObjectCheck::kIdle, std::memory_order_release);
 }
 
-void hand_out(Cache& cache, void* object, std::size_t requested) noexcept {
+void hand_out(Cache& cache, void* object, const Allocation& allocation) noexcept {
   ObjectCheck* check = check_of(cache, object);
   if (check == nullptr) return;
   open(cache, *check, object);
-  check->requested = requested < cache.object_size() ? requested : cache.object_size();
-  check->allocated_by = stack_here(cache);
+  check->requested = allocation.requested < cache.object_size() ? allocation.requested : cache.object_size();
+  check->allocated_by = stack_at(cache, allocation.frame);
   paint_redzone(cache, *check, object);
   check->life.store(ObjectCheck::kUsed, std::memory_order_release);
 }
@@ -133,7 +133,7 @@ bool take_back(Cache& cache, void* object) noexcept {
   }
   const std::size_t offset = redzone_damage(cache, *check, object);
   if (offset != kNone) tell(Misuse::kOverflow, cache, object, offset);
-  check->freed_by = stack_here(cache);
+  check->freed_by = stack_at(cache, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
   if (is_touched(cache) && !cache.keeps_contents()) std::memset(object, kPoison, cache.object_size());
   sum(cache, *check, object);
   check->life.store(ObjectCheck::kIdle, std::memory_order_release);

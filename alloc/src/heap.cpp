@@ -5,6 +5,7 @@
 
 #include <qm/arena.hpp>
 #include <qm/bits.hpp>
+#include <qm/checked.hpp>
 #include <qm/misuse.hpp>
 #include <qm/page_map.hpp>
 #include <qm/system.hpp>
@@ -139,7 +140,11 @@ void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept {
 }
 
 std::size_t usable_size(const void* block) noexcept {
-  if (in_slab(block)) return cache_of(block)->object_size();
+  if (in_slab(block)) {
+    Cache& cache = *cache_of(block);
+    if constexpr (kChecked) return checked::requested(cache, block);  // the redzone begins behind it
+    return cache.object_size();
+  }
   return large.size_of(reinterpret_cast<std::uintptr_t>(block));
 }
 
@@ -147,7 +152,10 @@ void* reallocate(void* block, std::size_t size) noexcept {
   if (block == nullptr) return allocate(size);
   const std::size_t old = usable_size(block);
   if (in_slab(block)) {
-    if (size <= kMaxClassBytes && kClassBytes[class_of(size)] == old) return block;
+    if (size <= kMaxClassBytes && kClassBytes[class_of(size)] == cache_of(block)->object_size()) {
+      if constexpr (kChecked) checked::resize(*cache_of(block), block, size);
+      return block;
+    }
   } else if (old == 0) {
     report_misuse(Misuse::kForeign, block, nullptr);
     return nullptr;

@@ -49,7 +49,8 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
   return Status::kOk;
 }
 
-/// Sets objects_ for a slab of @p slab_bytes. @returns whether at most an eighth is wasted.
+/// Sets objects_ for a slab of @p slab_bytes. @returns whether at most an eighth is wasted; in a checking build the heap's slabs
+/// stay a page whatever that wastes.
 bool SlabLayer::fits(std::size_t slab_bytes) noexcept {
   std::size_t count = no_touch_ ? slab_bytes / stride_ : (slab_bytes - sizeof(Slab)) / stride_;
   if (!no_touch_) {
@@ -57,7 +58,7 @@ bool SlabLayer::fits(std::size_t slab_bytes) noexcept {
     while (count != 0 && count * stride_ + overhead(count) > slab_bytes) --count;
   }
   objects_ = static_cast<std::uint16_t>(count);
-  return count != 0 && (slab_bytes - count * stride_) * 8 <= slab_bytes;
+  return count != 0 && ((kChecked && mapped_) || (slab_bytes - count * (stride_ + kCheckBytes)) * 8 <= slab_bytes);
 }
 
 bool SlabLayer::choose_geometry(std::size_t alignment) noexcept {

@@ -23,14 +23,14 @@
 
 namespace qm {
 
-class SlabLayer;
+struct Allocation;
 struct Slab;
 
 namespace checked {
 
-/// Looks at an idle or fresh object that is about to reach its user, who asked for @p requested bytes: it is used from here on.
+/// Looks at an idle or fresh object that is about to reach its user: it is used from here on, as long as was asked for.
 /// Complexity: O(size). Context: as allocate().
-void hand_out(Cache& cache, void* object, std::size_t requested) noexcept;
+void hand_out(Cache& cache, void* object, const Allocation& allocation) noexcept;
 
 /// Looks at an object that its user gives back, and poisons it.
 /// @returns false if it is free already: that was reported, and the free ends there.
