@@ -273,6 +273,7 @@ class CountingObserver final : public Observer {
 };
 
 TEST_F(Cache, the_state_word_closes_the_paths_and_reopens_them) {
+  if (kChecked) GTEST_SKIP() << "a checking build's cells stay closed";
   CountingObserver books;
   set_observer(&books);
   qm::Cache* cache = make("traced", 128);

@@ -40,6 +40,7 @@ class Faults : public qm::test::SystemTest {
 };
 
 TEST_F(Faults, exactly_the_nth_allocation_fails_once_though_each_would_be_a_fast_path) {
+  if (kChecked) GTEST_SKIP() << "a checking build's cells stay closed";
   Cache* cache = make("victim");
   ASSERT_NE(cache, nullptr);
   EXPECT_EQ(first_failure(*cache, 3), 0U);
@@ -57,6 +58,7 @@ TEST_F(Faults, exactly_the_nth_allocation_fails_once_though_each_would_be_a_fast
 }
 
 TEST_F(Faults, every_nth_allocation_fails_until_the_faults_are_cleared) {
+  if (kChecked) GTEST_SKIP() << "a checking build's cells stay closed";
   Cache* cache = make("victim");
   ASSERT_NE(cache, nullptr);
   EXPECT_EQ(fault::set(*cache, Mode::kEvery, 3), Status::kOk);

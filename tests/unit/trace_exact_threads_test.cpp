@@ -259,6 +259,7 @@ class Exact : public qm::test::TraceTest {
 };
 
 TEST_F(Exact, no_record_is_too_early_too_late_or_missing) {
+  if (kChecked) GTEST_SKIP() << "a checking build's cells stay closed";
   harts = qm::test::harts();
   if (harts < 2) GTEST_SKIP() << "one hart has nobody to race with";
   trace::Config config;

@@ -46,6 +46,7 @@ TEST_F(LiveTrace, records_what_is_allocated_between_start_and_stop) {
 }
 
 TEST_F(LiveTrace, stopped_without_records_it_is_off_at_once_and_the_fast_path_is_open) {
+  if (kChecked) GTEST_SKIP() << "a checking build's cells stay closed";
   Cache* cache = make("packet");
   trace::start("packet");
   cache->free(cache->allocate());
@@ -58,6 +59,7 @@ TEST_F(LiveTrace, stopped_without_records_it_is_off_at_once_and_the_fast_path_is
 }
 
 TEST_F(LiveTrace, draining_leaves_the_pop_open_and_the_push_shut) {
+  if (kChecked) GTEST_SKIP() << "a checking build's cells stay closed";
   Cache* cache = make("packet");
   trace::start("packet");
   void* held = cache->allocate();
@@ -287,6 +289,7 @@ TEST_F(LiveTrace, with_the_records_full_recorded_and_dropped_add_up) {
 }
 
 TEST_F(LiveTrace, with_the_memory_exhausted_recorded_and_dropped_add_up) {
+  if (kChecked) GTEST_SKIP() << "a checking build has other sizes and more stacks";
   begin_again({}, 1, std::size_t{1} << 20);
   Cache* cache = make("packet", 256);
   trace::start("packet");
@@ -411,6 +414,7 @@ TEST_F(LiveTrace, a_dump_of_a_cache_that_is_destroyed_ends_and_says_so) {
 }
 
 TEST_F(LiveTrace, creating_and_destroying_traced_caches_uses_nothing_up) {
+  if (kChecked) GTEST_SKIP() << "a checking build has other sizes and more stacks";
   trace::trace_from_creation("temp");
   for (unsigned i = 0; i < 3; ++i) {  // warm
     Cache* cache = make("temp");
