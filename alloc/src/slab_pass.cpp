@@ -5,7 +5,7 @@ namespace {
 
 /// The pass under way. `layer` is changed with that layer's lock held, and the rest belongs to whoever holds it.
 struct State {
-  std::atomic<bool> taken{false};
+  std::atomic<std::uint32_t> taken{0};
   std::atomic<SlabLayer*> layer{nullptr};
   Slab* at = nullptr;          // shown or skipped last; nullptr: before the first of a sweep
   std::size_t seen = 0;        // slabs of the layer with the mark
@@ -18,7 +18,7 @@ constinit State state;
 
 SlabPass::SlabPass(SlabLayer& layer) noexcept : layer_(layer) {
   // acquire: pairs with the release at the end of the pass before.
-  mine_ = !state.taken.exchange(true, std::memory_order_acquire);
+  mine_ = state.taken.exchange(1, std::memory_order_acquire) == 0;
   if (!mine_) return;
   const LockGuard hold(layer_.lock_);
   state.at = nullptr;
@@ -34,7 +34,7 @@ SlabPass::~SlabPass() {
     const LockGuard hold(layer_.lock_);
     state.layer.store(nullptr, std::memory_order_relaxed);
   }
-  state.taken.store(false, std::memory_order_release);
+  state.taken.store(0, std::memory_order_release);
 }
 
 bool SlabPass::step(Visit visit, void* argument) noexcept {
