@@ -8,7 +8,7 @@
 /// processor is not helped by spinning, and under a deterministic emulator it does not run at all before the others wait.
 ///
 /// Lock order (a hart that holds one may take only those further right):
-///     registry < arena < boundary tags;   registry < slab layer < depot;   trace pools are leaves.
+///     registry < arena < boundary tags;   registry < slab layer < depot;   trace pools, faults, reports are leaves.
 /// The arena's lock is never held while its source's is taken, nor the slab layer's while an arena's is.
 
 #include <atomic>
