@@ -3,6 +3,7 @@
 #include <array>
 
 #include <qm/hal/round.hpp>
+#include <qm/hal/turn.hpp>
 #include <qm/test/harts.hpp>
 
 namespace {
@@ -263,6 +264,69 @@ TEST(Interrupts, nest_and_come_back_to_what_they_were) {
     const InterruptGuard after;
     EXPECT_TRUE(after.were_enabled());
   });
+}
+
+Visits posted;
+
+TEST(Post, reaches_each_other_hart_while_nobody_waits_from_any_context) {
+  const unsigned count = qm::test::harts();
+  for (auto& hart : posted.count) hart.store(0);
+  qm::hal::set_post_function([](unsigned hart) noexcept { Visits::visit(hart, &posted); });
+  qm::test::Barrier barrier(count);
+  qm::test::on_each_hart(count, [&](unsigned hart) {
+    barrier.arrive();
+    if (hart == 0) {
+      const InterruptGuard masked;  // as in a handler
+      qm::hal::post(kAll);
+    }
+    if (hart == 0) {
+      while (posted.total() + 1 < count) Port::relax();
+    }
+    barrier.arrive();
+  });
+  qm::hal::set_post_function(nullptr);
+  for (unsigned hart = 0; hart < count; ++hart) EXPECT_EQ(posted.count[hart].load(), hart == 0 ? 0u : 1u) << "hart " << hart;
+  EXPECT_EQ(posted.unmasked.load(), 0u);
+  EXPECT_EQ(posted.strange.load(), 0u);
+}
+
+TEST(Post, waits_in_the_hart_s_box_and_is_served_once_however_often_it_was_made) {
+  if (qm::test::harts() < 2) return;
+  for (auto& hart : posted.count) hart.store(0);
+  qm::hal::set_post_function([](unsigned hart) noexcept { Visits::visit(hart, &posted); });
+  MaskedHart held;
+  qm::test::on_each_hart(2, [&](unsigned hart) {
+    if (hart == 1) {
+      held.hold();
+      while (posted.count[1].load() == 0) Port::relax();
+      EXPECT_TRUE(run_on_harts(kAll, [](unsigned, void*) noexcept {}, nullptr).ok());
+    } else {
+      held.wait_until_held();
+      for (int i = 0; i < 100; ++i) qm::hal::post(2);
+      EXPECT_EQ(posted.count[1].load(), 0u);
+      held.let_go();
+    }
+  });
+  qm::hal::set_post_function(nullptr);
+  EXPECT_EQ(posted.count[1].load(), 1u);
+}
+
+TEST(Turn, is_one_hart_s_at_a_time_and_whoever_waits_for_it_answers_rounds) {
+  const unsigned count = qm::test::harts();
+  qm::hal::Turn turn;
+  unsigned inside = 0;  // plain: the turn guards it
+  Visits visits;
+  qm::test::on_each_hart(count, [&](unsigned) {
+    for (unsigned i = 0; i < 10; ++i) {
+      while (!turn.take_or_wait()) {
+      }
+      const unsigned seen = ++inside;
+      EXPECT_TRUE(run_on_harts(kAll, &Visits::visit, &visits).ok());
+      EXPECT_EQ(inside, seen);
+      turn.give_back();
+    }
+  });
+  EXPECT_EQ(inside, count * 10);
 }
 
 TEST(Port, gives_each_hart_its_index_and_its_own_block) {
