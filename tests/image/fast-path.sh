@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# What the compiler and the linker made of the fast path.
+#
+#   fast-path.sh calls   IMAGE            the public functions are called, not inlined
+#   fast-path.sh costs   IMAGE            instructions of a pair, loop and calls included
+#   fast-path.sh same    IMAGE IMAGE      both forms have the same instructions in both images; one image knows of tracing
+#   fast-path.sh listing IMAGE DOCUMENT   the listings in the document are the image's
+#   fast-path.sh table   IMAGE OBJECT     the linker drops the entries of a function that it drops, and sorts the others
+#   fast-path.sh object  OBJECT LIBRARY   the forms where there is no image: words are loaded and stored
+#
+# Environment: QM_OBJDUMP, QM_NM, QM_READELF, QM_COUNTED (yes with QM_COUNT), QM_XLEN.
+set -u -o pipefail
+
+fail() { echo "fast-path.sh: $*" >&2; exit 1; }
+
+# The instructions of a function, a line each, without addresses: hart-locals and slow halves by name, `addi` spelled out.
+instructions() { # file function
+  "$QM_OBJDUMP" -d --no-show-raw-insn "$1" | awk -v function_name="$2" '
+    $0 ~ "^[0-9a-f]+ <" function_name ">:" { inside = 1; next }
+    /^$/ || /^[0-9a-f]+ <[^.].*>:/ { inside = 0 }
+    inside && /^ *[0-9a-f]+:/ {
+      sub(/^ *[0-9a-f]+:[ \t]*/, "")
+      if (match($0, /# [0-9a-f]+ <[^>]*>/)) {
+        name = substr($0, RSTART, RLENGTH)
+        sub(/^.*</, "", name); sub(/>.*$/, "", name)
+        sub(/[0-9]+\(tp\)/, name "(tp)")
+      }
+      sub(/ *#.*$/, "")
+      gsub(/[ \t]+/, " "); sub(/ $/, "")
+      if ($0 ~ /^add .*,-?[0-9]+$/) sub(/^add /, "addi ")
+      print
+    }'
+}
+
+# What a section is: up to `ret`, its way out called `slow`.
+section() { # file function
+  instructions "$1" "$2" | sed -E 's/^(b[a-z]+ .*,)[0-9a-f]+ <.*$/\1slow/; /^ret$/q'
+}
+
+# The body of a function's only loop: from the target of its last backward branch to that branch.
+loop() { # file function
+  "$QM_OBJDUMP" -d --no-show-raw-insn "$1" | awk -v function_name="$2" '
+    $0 ~ "^[0-9a-f]+ <" function_name ">:" { inside = 1; next }
+    /^$/ { inside = 0 }
+    inside && /^ *[0-9a-f]+:/ {
+      address = $1; sub(/:/, "", address)
+      line[++count] = $0; at[address] = count
+      if ($2 ~ /^b/) {
+        target = $3; sub(/^.*,/, "", target)
+        if (target in at) { first = at[target]; last = count; exit }
+      }
+    }
+    END { for (i = first; first && i <= last; ++i) print line[i] }'
+}
+
+# The loop of the inlined pair as the sections it is made of. Where the compiler has the object is called `object`.
+inlined() { # file
+  loop "$1" qm_image_pair_inlined | sed -E 's/^ *[0-9a-f]+:[ \t]*//; s/# [0-9a-f]+ <([^>]*)>.*$/ \1/' | awk '
+    { name = $NF; if (sub(/[0-9]+\(tp\)/, name "(tp)", $2)) $0 = $1 " " $2
+      if ($1 == "add" && $2 ~ /,-?[0-9]+$/) $1 = "addi"
+      if ($1 ~ /^b/) $0 = $1 " " $2
+      print $1 " " $2 }' | sed -E 's/^(b[a-z]+ .*,)[0-9a-f]+$/\1slow/' | awk '
+    { line[NR] = $0; if ($0 ~ /,-[0-9]+\(t1\)$/) { object = $2; sub(/,.*$/, "", object) } }
+    END { for (i = 1; i <= NR; ++i) { sub(" " object ",", " object,", line[i]); print line[i] } }'
+}
+
+# A listing of the document: the lines between "<!-- listing NAME -->" and the fence's end, without comments. Lines that begin
+# with + belong to builds with QM_COUNT.
+documented() { # document name
+  awk -v wanted="<!-- listing $2 -->" -v counted="$QM_COUNTED" '
+    $0 == wanted { found = 1; next }
+    found && /^```/ { if (fence) exit; fence = 1; next }
+    found && fence {
+      if (/^\+/ && counted != "yes") next
+      sub(/^\+/, " "); sub(/#.*$/, ""); sub(/^ +/, ""); sub(/ +$/, "")
+      operator = $1; $1 = ""; gsub(/ /, "")
+      print operator ($0 == "" ? "" : " " $0)
+    }' "$1"
+}
+
+compare() { # what expected found
+  [ -n "$2" ] || fail "$1: nothing to compare with"
+  [ "$2" = "$3" ] || { diff <(printf '%s\n' "$2") <(printf '%s\n' "$3") >&2; fail "$1 differs (<: expected, >: found)"; }
+}
+
+symbol() { # file name
+  "$QM_NM" "$1" | awk -v name="$2" '$3 == name { print $1 }'
+}
+
+count() { printf '%s\n' "$1" | grep -c .; }
+
+extra=0
+[ "${QM_COUNTED:?}" = yes ] && extra=3
+
+case ${1:-} in
+  calls)
+    body=$(loop "$2" qm_image_pair_called)
+    for callee in qm_cache_allocate qm_cache_free; do
+      printf '%s\n' "$body" | grep -qE "jalr?[[:space:]].*<$callee>" || fail "$callee is not called: $body"
+    done
+    ;;
+  costs)
+    around=$(count "$(loop "$2" qm_image_pair_called)")
+    pop=$(count "$(section "$2" qm_cache_allocate)")
+    push=$(count "$(section "$2" qm_cache_free)")
+    pair=$((around + pop + push))
+    inlined=$(count "$(inlined "$2")")
+    echo "out of line: loop and calls $around, pop $pop, push $push, pair $pair; inlined with its loop $inlined"
+    [ "$pair" -le $((26 + extra)) ] || fail "a pair is $pair instructions"
+    [ "$pair" -eq $((7 + 9 + 9 + extra)) ] || fail "a pair is $pair instructions: the documents say $((25 + extra))"
+    [ "$inlined" -eq $((2 + 13 + extra)) ] || fail "an inlined pair is $inlined instructions with its loop"
+    ;;
+  same)
+    for name in qm_cache_allocate qm_cache_allocate_at qm_cache_free; do
+      compare "$name" "$(section "$2" $name)" "$(section "$3" $name)"
+    done
+    compare "the inlined pair" "$(inlined "$2")" "$(inlined "$3")"
+    [ "$("$QM_NM" "$2" | grep -c _ZN2qm5trace)" -eq 0 ] || fail "$2 has tracing"
+    [ "$("$QM_NM" "$3" | grep -c _ZN2qm5trace)" -gt 0 ] || fail "$3 has no tracing"
+    ;;
+  listing)
+    for name in qm_cache_allocate qm_cache_allocate_at qm_cache_free; do
+      compare "$name" "$(documented "$3" $name)" "$(section "$2" $name)"
+    done
+    body=$(inlined "$2" | sed 's/qm_cell_pointer_[A-Za-z]*/qm_cell_pointer_NAME/')
+    compare "the inlined pair" "$(documented "$3" "inlined pop"; documented "$3" "inlined push")" \
+      "$(printf '%s\n' "$body" | head -n -2)"
+    ;;
+  table)
+    start=$(symbol "$2" __qm_sections_start) end=$(symbol "$2" __qm_sections_end)
+    entries=$(((0x$end - 0x$start) / 8))
+    made=$("$QM_READELF" -SW "$3" | grep -cE '[[:space:]]qm_sections[[:space:]]+PROGBITS')
+    [ -z "$(symbol "$2" qm_image_unused_inlined)" ] || fail "the unused function is in the image"
+    [ -n "$(symbol "$3" qm_image_unused_inlined)" ] || fail "the unused function is not in the object"
+    [ "$made" -eq 4 ] || fail "the object has $made sections, 4 are wanted"
+    [ "$entries" -eq 2 ] || fail "the image has $entries entries, 2 are wanted"
+    ;;
+  object)
+    word=$((QM_XLEN / 8))
+    load=lw store=sw
+    [ "$QM_XLEN" -eq 64 ] && load=ld store=sd
+    code=$(instructions "$2" qm_image_pair_inlined; instructions "$3" qm_cache_allocate; instructions "$3" qm_cache_free)
+    [ "$(printf '%s\n' "$code" | grep -cE "^$load t1,0\(t0\)")" -eq 4 ] || fail "not four loads of a top: $code"
+    [ "$(printf '%s\n' "$code" | grep -cE "^$load t2,$word\(t0\)")" -eq 2 ] || fail "not two loads of a limit: $code"
+    [ "$(printf '%s\n' "$code" | grep -cE "^$store t1,0\(t0\)")" -eq 4 ] || fail "not four commits: $code"
+    ;;
+  *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
