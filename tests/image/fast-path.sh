@@ -17,7 +17,7 @@ fail() { echo "fast-path.sh: $*" >&2; exit 1; }
 instructions() { # file function
   "$QM_OBJDUMP" -d --no-show-raw-insn "$1" | awk -v function_name="$2" '
     $0 ~ "^[0-9a-f]+ <" function_name ">:" { inside = 1; next }
-    /^$/ || /^[0-9a-f]+ <[^.].*>:/ { inside = 0 }
+    /^Disassembly/ || /^[0-9a-f]+ <[^.].*>:/ { inside = 0 }  # an object has local labels inside a function
     inside && /^ *[0-9a-f]+:/ {
       sub(/^ *[0-9a-f]+:[ \t]*/, "")
       if (match($0, /# [0-9a-f]+ <[^>]*>/)) {

@@ -165,7 +165,7 @@ bool every_instruction_is_reached() { return !boot_argument("mode=plain"); }
 /// the boot arguments.
 std::uint32_t inside_wanted() {
   if (boot_argument("full")) return kInsideWanted;
-  if (boot_argument("mode=plain")) return kInsideWanted / 40;
+  if (!probe::kSections || boot_argument("mode=plain")) return kInsideWanted / 40;
   return boot_argument("mode=singlestep") ? kInsideWanted / 20 : kInsideWanted;
 }
 
