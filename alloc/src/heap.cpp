@@ -87,6 +87,15 @@ void* allocate_slow(unsigned number, const CallSite* site, std::size_t size, std
   return allocate_large(site, size, alignment, effort);
 }
 
+/// Tells the books that a block in a slab stays where it is with another size.
+void note_resize(void* block, std::size_t size) noexcept {
+  Cache* cache = cache_of(block);
+  if ((cache->state().load(std::memory_order_relaxed) & trace_state::kWatch) == 0) return;
+  const hal::InterruptGuard masked;
+  // acquire: as for a free, the word is read in the section that changes the record (O2).
+  if ((cache->state().load(std::memory_order_acquire) & trace_state::kWatch) != 0) observer()->resized(*cache, block, size);
+}
+
 /// Frees what is in no slab. @param[in] size the size asked for; 0: not known.
 void free_slow(void* block, std::size_t size) noexcept {
   if (block == nullptr) return;
@@ -154,6 +163,7 @@ void* reallocate(void* block, std::size_t size) noexcept {
   if (in_slab(block)) {
     if (size <= kMaxClassBytes && kClassBytes[class_of(size)] == cache_of(block)->object_size()) {
       if constexpr (kChecked) checked::resize(*cache_of(block), block, size);
+      note_resize(block, size);
       return block;
     }
   } else if (old == 0) {

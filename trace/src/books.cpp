@@ -352,6 +352,16 @@ void Books::forget(Cache& cache, void* object) noexcept {
   if (found) count_out(cache, removed);
 }
 
+void Books::resized(Cache& cache, void* object, std::size_t requested) noexcept {
+  const auto* one = static_cast<const CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
+  if (handle == nullptr) return;
+  const SlotId slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
+  std::uint32_t code = 0;
+  if (slot == kNoSlot || (slot & kFormer) != 0 || !encode(*one, object, code)) return;
+  (void)records.resize(slot, code, one->number, static_cast<std::uint32_t>(requested));
+}
+
 // ---- for reports of misuse ------------------------------------------------------------------------------------------
 
 std::uint32_t Books::stack(std::uintptr_t frame) noexcept { return store_stack(kNoOwner, frame); }

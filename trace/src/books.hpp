@@ -89,6 +89,7 @@ class Books final : public Observer {
   std::uint32_t stack(std::uintptr_t frame) noexcept override;
   std::uint32_t allocating_stack(Cache& cache, void* object) noexcept override;
   void resized(Arena& arena, std::uintptr_t start, std::size_t requested) noexcept override;
+  void resized(Cache& cache, void* object, std::size_t requested) noexcept override;
   void release_handles(std::uint32_t* handles, std::size_t count) noexcept override;
   void created(Cache& cache) noexcept override;
   void destroyed(Cache& cache) noexcept override;

@@ -87,6 +87,16 @@ bool RecordTable::remove_numbered(SlotId slot, std::uint64_t sequence, Record& r
   return true;
 }
 
+bool RecordTable::resize(SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t size) noexcept {
+  Chunk* chunk = chunk_of(slot);
+  if (chunk == nullptr) return false;
+  const LockGuard hold(pools_[chunk->hart].lock);
+  Record& place = at(slot);
+  if (place.object != object || place.cache() != cache) return false;
+  place.size = size;
+  return true;
+}
+
 bool RecordTable::copy(SlotId slot, Record& record) noexcept {
   Chunk* chunk = chunk_of(slot);
   if (chunk == nullptr) return false;

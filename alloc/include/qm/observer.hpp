@@ -73,6 +73,14 @@ class Observer {
   /// The segment at @p start has grown or shrunk where it stands, to @p requested bytes: its record stays. Context: as forget().
   virtual void resized(Arena& arena, std::uintptr_t start, std::size_t requested) noexcept = 0;
 
+  /// The object stays with its user, who asked for another size of it: a reallocation in place. The record stays as well, with its
+  /// stack and its age. Context: interrupts masked.
+  virtual void resized(Cache& cache, void* object, std::size_t requested) noexcept {
+    (void)cache;
+    (void)object;
+    (void)requested;
+  }
+
   // For reports of misuse (misuse.hpp). An observer without stacks answers 0.
 
   /// Stores the call stack that begins at @p frame. @returns its handle. Context: any; takes no lock, allocates nothing.
