@@ -50,6 +50,12 @@ void picolibc_reset() noexcept {
   used = peak = 0;
 }
 
+void picolibc_give_up_memory() noexcept {
+  picolibc_reset();
+  if (pool != 0) base_arena().free(pool);
+  pool = 0;
+}
+
 std::size_t picolibc_peak_bytes() noexcept { return peak; }
 
 }  // namespace qm::bench

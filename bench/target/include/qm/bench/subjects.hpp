@@ -41,6 +41,8 @@ struct HeapSubject {
 
 /// Starts picolibc's malloc anew, with nothing taken from its sbrk. Nothing of it may be in use.
 void picolibc_reset() noexcept;
+/// The same, and gives what its sbrk hands out back to the base arena.
+void picolibc_give_up_memory() noexcept;
 /// Most bytes it had from sbrk since picolibc_reset().
 [[nodiscard]] std::size_t picolibc_peak_bytes() noexcept;
 
