@@ -116,7 +116,7 @@ class Dump {
   bool more_ = true;            ///< the last scan left records for another
   unsigned count_ = 0;
   unsigned at_ = 0;
-  std::uint64_t keys_[kBatch];  ///< sequence << 21 | slot: a max-heap while collecting, then sorted
+  std::uint64_t keys_[kBatch] = {};  ///< sequence << 21 | slot: a max-heap while collecting, then sorted
 };
 
 }  // namespace qm::trace
