@@ -9,7 +9,7 @@
 namespace qm::demo {
 namespace {
 
-constinit const Workload* const kAll[] = {&kNeutral, &kLeak, &kPingpong, &kChurn, &kStacks, &kExhaust, &kReplay};
+constinit const Workload* const kAll[] = {&kNeutral, &kLeak, &kPingpong, &kChurn, &kStacks, &kExhaust, &kReplay, &kMisuse};
 
 std::array<WorkloadRun, WorkloadRunner::kMaxRuns> runs;
 

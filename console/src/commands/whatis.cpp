@@ -63,10 +63,13 @@ CommandStatus run_whatis(Invocation& call) noexcept {
   unsigned found_caches = 0;
   unsigned found_arenas = 0;
   bool aborted = false;
-  Matching<Cache> caches({});
-  while (Cache* cache = aborted ? nullptr : caches.next()) {
-    found_caches += print_cache(call, *cache, address) ? 1 : 0;
-    aborted = !call.yield();
+  // A slab is an object of a quantum cache, which comes after the one whose objects it has.
+  for (const std::uint32_t kind : {std::uint32_t{0}, cache_flags::kQuantumCache}) {
+    Matching<Cache> caches({});
+    while (Cache* cache = aborted ? nullptr : caches.next()) {
+      if ((cache->flags() & cache_flags::kQuantumCache) == kind) found_caches += print_cache(call, *cache, address) ? 1 : 0;
+      aborted = !call.yield();
+    }
   }
   Matching<Arena> arenas({});
   while (Arena* arena = aborted ? nullptr : arenas.next()) {

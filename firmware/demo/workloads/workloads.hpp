@@ -12,5 +12,6 @@ extern const Workload kChurn;
 extern const Workload kStacks;
 extern const Workload kExhaust;
 extern const Workload kReplay;
+extern const Workload kMisuse;
 
 }  // namespace qm::demo

@@ -1,0 +1,94 @@
+/// misuse: does with packets and sessions what must not be done, one thing after the other, and gives everything back. The
+/// console tells each: in an ordinary build when the object passes a slow path, at the latest at this workload's end; in a
+/// checking build at once, and the last two there alone.
+///
+/// Plain C names for the functions that do it: this is how the console prints them.
+
+#include <qm/object_check.hpp>
+
+#include "../caches.hpp"
+#include "workloads.hpp"
+
+namespace {
+
+using qm::Cache;
+
+enum Number : unsigned { kCommitted };
+
+}  // namespace
+
+extern "C" {
+
+[[gnu::noinline]] static void free_twice(Cache* cache) {
+  void* object = cache->allocate();
+  cache->free(object);
+  cache->free(object);
+}
+
+[[gnu::noinline]] static void free_inside(Cache* cache) {
+  auto* object = static_cast<std::byte*>(cache->allocate());
+  cache->free(object + 16);
+  cache->free(object);
+}
+
+[[gnu::noinline]] static void free_to_another(Cache* cache, Cache* owner) {
+  void* object = owner->allocate();
+  cache->free(object);
+  owner->free(object);
+}
+
+[[gnu::noinline]] static void write_behind(Cache* cache) {
+  auto* object = static_cast<volatile char*>(cache->allocate());
+  object[cache->object_size()] = 1;
+  cache->free(const_cast<char*>(object));
+}
+
+[[gnu::noinline]] static void write_after_free(Cache* cache) {
+  auto* object = static_cast<volatile char*>(cache->allocate());
+  cache->free(const_cast<char*>(object));
+  object[40] = 1;
+  cache->free(cache->allocate());
+}
+
+[[gnu::noinline]] static void misuse_task(qm::demo::WorkloadRun& run, unsigned hart) noexcept {
+  if (run.place(hart) != 0) return;
+  const qm::demo::Caches& caches = qm::demo::caches();
+  std::uint32_t committed = 3;
+  free_inside(caches.packet);
+  free_to_another(caches.packet, caches.session);
+  free_twice(caches.packet);
+  // What lies behind an object without a redzone is the next one, and what is written to a free one nobody notices.
+  if constexpr (qm::kChecked) {
+    committed += 2;
+    write_behind(caches.packet);
+    write_after_free(caches.packet);
+  }
+  run.numbers[kCommitted].store(committed, std::memory_order_relaxed);
+}
+
+}  // extern "C"
+
+namespace qm::demo {
+namespace {
+
+void finish(WorkloadRun& run, console::Output& out) noexcept {
+  caches().packet->reap();
+  out.print("misuse: committed {} times\n", run.numbers[kCommitted].load(std::memory_order_relaxed));
+}
+
+}  // namespace
+
+constinit const Workload kMisuse = {
+    .name = "misuse",
+    .usage = "misuse",
+    .summary = "frees objects twice, to the wrong cache and worse, to be told",
+    .task = "misuse",
+    .counted = false,
+    .option = {},
+    .prepare = [](WorkloadRun&) noexcept -> const char* { return nullptr; },
+    .work = misuse_task,
+    .finish = finish,
+    .release = nullptr,
+};
+
+}  // namespace qm::demo
