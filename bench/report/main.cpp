@@ -3,6 +3,7 @@
 ///     qm_bench_report json               standard input's rows (lines "@bench {...}") as a JSON array, a row a line
 ///     qm_bench_report table FILE         a JSON array as a table in Markdown, which reads well on a terminal too
 ///     qm_bench_report compare OLD NEW    what differs; status 1 if something does
+///     qm_bench_report check OLD NEW      what is higher in NEW, or gone; status 1 if something is
 ///     qm_bench_report document TEMPLATE FOLDER
 ///                                        the template with each line `{{NAME}}` replaced by the table of FOLDER/NAME.json
 ///     qm_bench_report profile ELF TRANSCRIPT
@@ -114,6 +115,12 @@ std::string name_of(const Json& row) {
   return name;
 }
 
+/// The row of @p rows that has @p row's name; nullptr if there is none.
+const Json* find_row(const Json& rows, const Json& row) {
+  const auto same = std::find_if(rows.begin(), rows.end(), [&](const Json& other) { return name_of(other) == name_of(row); });
+  return same == rows.end() ? nullptr : &*same;
+}
+
 int compare(const Json& old_rows, const Json& new_rows) {
   int differences = 0;
   const auto differ = [&](const std::string& what) {
@@ -121,9 +128,8 @@ int compare(const Json& old_rows, const Json& new_rows) {
     differences = 1;
   };
   for (const Json& row : new_rows) {
-    const auto same = std::find_if(old_rows.begin(), old_rows.end(),
-                                   [&](const Json& other) { return name_of(other) == name_of(row); });
-    if (same == old_rows.end()) {
+    const Json* same = find_row(old_rows, row);
+    if (same == nullptr) {
       differ(name_of(row) + ": not recorded");
       continue;
     }
@@ -133,10 +139,31 @@ int compare(const Json& old_rows, const Json& new_rows) {
     }
   }
   for (const Json& row : old_rows) {
-    const auto is_same = [&](const Json& other) { return name_of(other) == name_of(row); };
-    if (std::none_of(new_rows.begin(), new_rows.end(), is_same)) differ(name_of(row) + ": recorded, but not measured");
+    if (find_row(new_rows, row) == nullptr) differ(name_of(row) + ": recorded, but not measured");
   }
   return differences;
+}
+
+/// Counts and sizes may fall; what is not a cost may change.
+int check(const Json& old_rows, const Json& new_rows) {
+  constexpr std::string_view kNoCosts[] = {"operations", "objects", "harts", "rounds"};
+  int failures = 0;
+  for (const Json& row : old_rows) {
+    const Json* now = find_row(new_rows, row);
+    if (now == nullptr) {
+      fmt::print("{}: recorded, but not measured\n", name_of(row));
+      failures = 1;
+      continue;
+    }
+    for (const auto& [key, value] : row.items()) {
+      if (!value.is_number() || std::find(std::begin(kNoCosts), std::end(kNoCosts), key) != std::end(kNoCosts)) continue;
+      if (now->contains(key) && (*now)[key] <= value) continue;
+      fmt::print("{}: {} {} -> {}\n", name_of(row), key, text_of(value), now->contains(key) ? text_of((*now)[key]) : "-");
+      failures = 1;
+    }
+  }
+  if (failures != 0) fmt::print("higher than recorded; if that is meant: bench/run --record\n");
+  return failures;
 }
 
 void document(const std::string& path, const std::string& folder) {
@@ -160,14 +187,16 @@ int main(int count, char** arguments) try {
     fmt::print("{}", table(read_rows(words[1])));
   } else if (words.size() == 3 && words[0] == "compare") {
     return compare(read_rows(words[1]), read_rows(words[2]));
+  } else if (words.size() == 3 && words[0] == "check") {
+    return check(read_rows(words[1]), read_rows(words[2]));
   } else if (words.size() == 3 && words[0] == "document") {
     document(words[1], words[2]);
   } else if (words.size() == 3 && words[0] == "profile") {
     std::ifstream transcript = open(words[2]);
     qm::bench::print_profile(std::cin, words[1], transcript);
   } else {
-    fmt::print(stderr, "usage: qm_bench_report json | table FILE | compare OLD NEW | document TEMPLATE FOLDER | "
-                       "profile ELF TRANSCRIPT\n");
+    fmt::print(stderr, "usage: qm_bench_report json | table FILE | compare OLD NEW | check OLD NEW | "
+                       "document TEMPLATE FOLDER | profile ELF TRANSCRIPT\n");
     return 2;
   }
   return 0;

@@ -1,0 +1,16 @@
+/// Set-up, and caches: create, allocate, free, destroy; memory in harts' magazines comes back when it is needed.
+
+#include <qm/cache.hpp>
+#include <qm/system.hpp>
+
+#include "entry.hpp"
+
+void qm::size::use_caches() {
+  const MemoryRange memory{number, number};
+  number = static_cast<unsigned long>(initialize({&memory, 1}, 8));
+  attach_hart(0);
+  Cache* cache = Cache::create(*some<CacheConfig>());
+  anything = cache->allocate();
+  cache->free(some<void>());
+  number = static_cast<unsigned long>(Cache::destroy(cache));
+}

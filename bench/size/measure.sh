@@ -1,0 +1,50 @@
+#!/bin/sh
+# measure.sh NM BUILD LAYOUT_OBJECT MAP...: the ledger's rows for size.json, from the linker's maps (size_<case>.map), and those
+# for layout.json, from the layout object.
+set -eu
+nm=$1 build=$2 layout=$3
+shift 3
+
+for map in "$@"; do
+  name=$(basename "$map" .map | sed 's/^size_//; s/_/ + /g; s/live + trace/live trace/')
+  awk -v name="$name" -v build="$build" '
+    /^Linker script and memory map/ { placed = 1 }
+    !placed { next }
+    # A long section name stands on a line of its own.
+    NF == 1 && $1 ~ /^[.a-zA-Z_]/ { section = $1; next }
+    NF >= 4 && $2 ~ /^0x/ && $3 ~ /^0x/ { section = $1; size = $3; file = $4 }
+    NF == 3 && $1 ~ /^0x/ && $2 ~ /^0x/ { size = $2; file = $3 }
+    {
+      if (file !~ /libqm_(alloc|trace|hal)\.a/ || section == "") { file = ""; next }
+      library = file
+      sub(/.*libqm_/, "", library)
+      sub(/\.a.*/, "", library)
+      kind = ""
+      if (section ~ /^\.text/) kind = "text"
+      if (section ~ /^\.s?rodata/ || section ~ /^qm_sections/) kind = "rodata"
+      if (section ~ /^\.(s?data|s?bss|tdata|tbss)/) kind = "ram"
+      if (kind != "") bytes[library, kind] += hex(size)
+      file = section = ""
+    }
+    function hex(text,   i, value) {
+      value = 0
+      text = tolower(text)
+      for (i = 3; i <= length(text); ++i) value = value * 16 + index("0123456789abcdef", substr(text, i, 1)) - 1
+      return value
+    }
+    END {
+      printf "@bench {\"case\":\"%s\",\"build\":\"%s\"", name, build
+      printf ",\"alloc text\":%d,\"alloc rodata\":%d,\"alloc RAM\":%d", bytes["alloc", "text"], bytes["alloc", "rodata"], bytes["alloc", "ram"]
+      printf ",\"trace text\":%d,\"trace rodata\":%d,\"trace RAM\":%d", bytes["trace", "text"], bytes["trace", "rodata"], bytes["trace", "ram"]
+      printf ",\"hal text\":%d}\n", bytes["hal", "text"]
+    }' "$map"
+done
+
+"$nm" -S "$layout" | awk -v build="$build" '
+  $4 ~ /^qm_size_/ {
+    name = substr($4, 9)
+    gsub("_", " ", name)
+    size = 0
+    for (i = 1; i <= length($2); ++i) size = size * 16 + index("0123456789abcdef", substr($2, i, 1)) - 1
+    printf "@layout {\"structure\":\"%s\",\"build\":\"%s\",\"bytes\":%d}\n", name, build, size
+  }' | sort
