@@ -30,8 +30,8 @@ constexpr unsigned kPasses = 8;
 
 constinit std::uint32_t deadline_ms = hal::kRoundDeadlineMs;
 constinit hal::Turn turn;
-// Drains that have begun and the last that has ended, by number: what ended with a number above the one begun when a hart
-// asked has seen all that was idle then (X3).
+// Drains that have begun and the last that has ended, by number: what ended with a number above the one begun when a
+// hart asked has seen all that was idle then (X3).
 constinit std::atomic<std::uint32_t> begun{0};
 constinit std::atomic<std::uint32_t> ended{0};
 constinit std::atomic<hal::HartMask> last_silent{0};
@@ -116,8 +116,8 @@ class Visits {
   unsigned count_ = 0;
 };
 
-/// One pass in the order in which idle memory falls: objects into slabs, slabs into arenas and so into quantum caches, their
-/// slabs into the arenas, empty spans into the sources.
+/// One pass in the order in which idle memory falls: objects into slabs, slabs into arenas and so into quantum caches,
+/// their slabs into the arenas, empty spans into the sources.
 void drain_pass(Drained& drained) noexcept {
   constexpr std::uint32_t kLate = cache_flags::kQuantumCache | cache_flags::kDirect;
   Visits visits(drained.silent);

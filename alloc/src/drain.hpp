@@ -15,12 +15,13 @@ struct Drained {
   [[nodiscard]] bool moved() const noexcept { return objects != 0 || bytes != 0; }
 };
 
-/// Drains, or waits for a drain that begins from now on (X3). Where the context does not allow waiting, what other harts have
-/// in magazines stays there.
+/// Drains, or waits for a drain that begins from now on (X3). Where the context does not allow waiting, what other
+/// harts have in magazines stays there.
 /// Complexity: O(idle memory), in bounded steps. Context: no lock held.
 Drained drain() noexcept;
 
-/// Starts a drain without waiting: every other hart gives its magazines to the depots, the running one at once. Context: any.
+/// Starts a drain without waiting: every other hart gives its magazines to the depots, the running one at once.
+/// Context: any.
 void post_drain() noexcept;
 
 /// How long a hart is waited for.

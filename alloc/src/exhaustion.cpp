@@ -11,7 +11,8 @@ namespace {
 
 /// Most drains before the reclaimers are asked: an allocation elsewhere may take what the first has found.
 constexpr unsigned kDrains = 3;
-/// How long a waiting allocation sleeps before it drains again: twice as long each time, from the first to the last of these.
+/// How long a waiting allocation sleeps before it drains again: twice as long each time, from the first to the last of
+/// these.
 constexpr std::uint32_t kFirstPollMs = 1;
 constexpr std::uint32_t kLastPollMs = 16;
 /// Least time between two posts while nobody finishes the drain.
@@ -120,8 +121,8 @@ class Pursuit {
   void pause(std::uint64_t until, std::uint32_t seen) noexcept {
     leave();
     const hal::HartMask self = hal::HartMask{1} << hal::Port::hart_index();
-    // The bit before the look: a free in between finds it and ends the sleep. Masked from the look on, an interrupt that
-    // tells of it stays pending; a `pause` looks after itself.
+    // The bit before the look: a free in between finds it and ends the sleep. Masked from the look on, an interrupt
+    // that tells of it stays pending; a `pause` looks after itself.
     sleepers.fetch_or(self, std::memory_order_seq_cst);
     if (config.pause != nullptr) {
       if (frees.load(std::memory_order_seq_cst) == seen) config.pause(until);
@@ -142,10 +143,11 @@ class Pursuit {
   hal::HartLocal* hart_ = nullptr;
 };
 
-/// An allocation that could not wait. While a drain is on its way another is not started: a storm of failures is not a storm
-/// of interrupts.
+/// An allocation that could not wait. While a drain is on its way another is not started: a storm of failures is not a
+/// storm of interrupts.
 void fail_atomically(const Want& want) noexcept {
-  note_failure(want, Effort::kAtomic, 0, config.drain_wanted != nullptr && want.drains ? Deliver::kLater : Deliver::kNow, config);
+  const bool later = config.drain_wanted != nullptr && want.drains;
+  note_failure(want, Effort::kAtomic, 0, later ? Deliver::kLater : Deliver::kNow, config);
   if (!want.drains) return;
   const auto now = static_cast<std::uint32_t>(hal::Port::ticks());
   const bool first = drain_is_wanted.exchange(1, std::memory_order_acq_rel) == 0;

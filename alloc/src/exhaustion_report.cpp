@@ -102,7 +102,8 @@ bool take_turn_locked(std::uint32_t interval_ms, std::uint32_t& since_last) noex
 
 }  // namespace
 
-void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver when, const ExhaustionConfig& config) noexcept {
+void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver when,
+                  const ExhaustionConfig& config) noexcept {
   Failure failure;
   std::memcpy(failure.name, want.who.name(), kNameBytes);
   failure.root = root_of(want.from);

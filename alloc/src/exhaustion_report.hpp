@@ -11,7 +11,8 @@ enum class Deliver : std::uint8_t {
 };
 
 /// Counts a failure, and reports it if a report is due.
-void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver when, const ExhaustionConfig& config) noexcept;
+void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver when,
+                  const ExhaustionConfig& config) noexcept;
 
 /// Delivers the report that a note_failure() has put off, if there is one.
 void deliver_noted(const ExhaustionConfig& config) noexcept;

@@ -39,8 +39,9 @@ const char* word(Effort effort) noexcept {
 void tell_idle(const ExhaustionReport& report) noexcept {
   std::size_t in_magazines = 0;
   for (const std::size_t bytes : report.in_magazines) in_magazines += bytes;
-  Line().out().print("  reap would recover {}: magazines {}, depots {}, slabs {}, spans {}; fragments {}\n", report.recoverable,
-                     in_magazines, report.in_depots, report.in_slabs, report.in_spans, report.in_fragments);
+  Line().out().print("  reap would recover {}: magazines {}, depots {}, slabs {}, spans {}; fragments {}\n",
+                     report.recoverable, in_magazines, report.in_depots, report.in_slabs, report.in_spans,
+                     report.in_fragments);
   if (in_magazines == 0) return;
   Line magazines;
   magazines.out().print("  magazines:");

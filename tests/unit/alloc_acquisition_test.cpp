@@ -1,6 +1,6 @@
-/// Every single thing that the allocator acquires - a segment, a tag, a batch of objects, a constructed object - is made to fail
-/// in turn, in a script that uses arenas, caches, the heap and the books. For all n: nothing is corrupt, nothing leaks, and an
-/// operation fails only if something of its own has failed, with the status that says so.
+/// Every single thing that the allocator acquires - a segment, a tag, a batch of objects, a constructed object - is
+/// made to fail in turn, in a script that uses arenas, caches, the heap and the books. For all n: nothing is corrupt,
+/// nothing leaks, and an operation fails only if something of its own has failed, with the status that says so.
 
 #include "trace_fixture.hpp"
 
@@ -88,7 +88,8 @@ class Script {
 
   void numbers() {
     Arena ids;
-    if (!succeeded(ids.initialize({.name = "ids", .start = 1, .size = 100, .quantum = 1, .quantum_cache_max = 2}), "ids")) return;
+    const ArenaConfig config{.name = "ids", .start = 1, .size = 100, .quantum = 1, .quantum_cache_max = 2};
+    if (!succeeded(ids.initialize(config), "ids")) return;
     succeeded(ids.add(200, 100), "add");
     std::array<std::uintptr_t, 24> taken{};
     for (std::size_t i = 0; i < taken.size(); ++i) {

@@ -1,5 +1,6 @@
-/// Exhaustion against everything else at once: every hart churns in a memory that is too small, with every effort, while
-/// tracing starts, stops and resets, faults come and go, reclaimers come and go, caches and arenas are made and destroyed.
+/// Exhaustion against everything else at once: every hart churns in a memory that is too small, with every effort,
+/// while tracing starts, stops and resets, faults come and go, reclaimers come and go, caches and arenas are made and
+/// destroyed.
 
 #include "trace_fixture.hpp"
 
@@ -42,7 +43,8 @@ class ExhaustionRaces : public qm::test::TraceTest {
 /// What one hart does.
 class Worker {
  public:
-  Worker(Cache& shared, Cache& large, unsigned hart) : shared_(shared), large_(large), hart_(hart), random_(test::seed() + hart) {
+  Worker(Cache& shared, Cache& large, unsigned hart)
+      : shared_(shared), large_(large), hart_(hart), random_(test::seed() + hart) {
     name_[4] = static_cast<char>('0' + hart);
   }
 
@@ -77,7 +79,8 @@ class Worker {
 
   void take(Cache& cache, Object*& object) {
     object = static_cast<Object*>(cache.allocate_at(nullptr, 0, effort()));
-    if (object != nullptr && object->holder.exchange(hart_ + 1, std::memory_order_relaxed) != 0) violations.fetch_add(1);
+    if (object == nullptr) return;
+    if (object->holder.exchange(hart_ + 1, std::memory_order_relaxed) != 0) violations.fetch_add(1);
   }
   void give(Cache& cache, Object*& object) {
     if (object == nullptr) return;
@@ -140,7 +143,8 @@ class Worker {
 
   void numbers() {
     Arena ids;
-    if (ids.initialize({.name = name_, .start = 1, .size = 64, .quantum = 1, .quantum_cache_max = 1}) != Status::kOk) return;
+    const ArenaConfig config{.name = name_, .start = 1, .size = 64, .quantum = 1, .quantum_cache_max = 1};
+    if (ids.initialize(config) != Status::kOk) return;
     const std::uintptr_t number = ids.allocate(1, Fit::kInstant, nullptr, effort());
     if (number != 0) {
       EXPECT_EQ(ids.free(number, 1), Status::kOk);

@@ -76,7 +76,7 @@ void on_each_attached_hart(unsigned count, Callable&& callable) {
   });
 }
 
-// ---- may wait ---------------------------------------------------------------------------------------------------------
+// ---- may wait ------------------------------------------------------------------------------------------------------
 
 TEST_F(Exhaustion, memory_idle_in_another_cache_on_other_harts_is_had_before_an_allocation_fails) {
   Cache* hoard = make("hoard");
@@ -136,7 +136,7 @@ TEST_F(Exhaustion, a_failure_is_counted_and_reported_once_with_who_holds_the_mem
   give_all(*cache, count);
 }
 
-// ---- arenas -----------------------------------------------------------------------------------------------------------
+// ---- arenas --------------------------------------------------------------------------------------------------------
 
 TEST_F(Exhaustion, numbers_idle_in_the_magazines_of_other_harts_are_had_before_an_arena_fails) {
   static constexpr std::size_t kNumbers = 64;
@@ -166,7 +166,7 @@ TEST_F(Exhaustion, numbers_idle_in_the_magazines_of_other_harts_are_had_before_a
   EXPECT_EQ(reports.load(), 1U);
   EXPECT_TRUE(last_report.is_arena);
   EXPECT_EQ(name(last_report.name), "numbers");
-  EXPECT_EQ(name(last_report.holders[0].name), "numbers");  // numbers, not memory: what draws from other roots is left out
+  EXPECT_EQ(name(last_report.holders[0].name), "numbers");  // not memory: what draws from other roots is left out
   EXPECT_EQ(last_report.holders[0].bytes, kNumbers);
   EXPECT_EQ(last_report.holders[1].bytes, 0U);
   EXPECT_EQ(numbers.destroy(), Status::kOk);
@@ -196,7 +196,8 @@ TEST_F(Exhaustion, an_arena_from_which_nothing_draws_asks_the_reclaimers_and_no_
   static Arena numbers;
   ASSERT_EQ(numbers.initialize({.name = "numbers", .start = 1, .size = 2, .quantum = 1}), Status::kOk);
   EXPECT_EQ(numbers.allocate(2), 1U);
-  Reclaimer release([](std::size_t, void*) noexcept -> std::size_t { return numbers.free(1, 2) == Status::kOk ? 2 : 0; });
+  Reclaimer release(
+      [](std::size_t, void*) noexcept -> std::size_t { return numbers.free(1, 2) == Status::kOk ? 2 : 0; });
   EXPECT_EQ(add_reclaimer(release), Status::kOk);
   EXPECT_EQ(numbers.allocate(1), 1U);
   EXPECT_EQ(exhaustion_stats().drains, 0U);
@@ -207,7 +208,7 @@ TEST_F(Exhaustion, an_arena_from_which_nothing_draws_asks_the_reclaimers_and_no_
   EXPECT_EQ(numbers.destroy(), Status::kOk);
 }
 
-// ---- reclaimers -------------------------------------------------------------------------------------------------------
+// ---- reclaimers ----------------------------------------------------------------------------------------------------
 
 struct Spare {
   Cache* cache = nullptr;
@@ -334,7 +335,7 @@ TEST_F(Exhaustion, no_memory_for_a_cache_leaves_no_trace_of_it) {
   EXPECT_EQ(free_bytes() + boundary_tags_stats().pages * 4096, before);
 }
 
-// ---- may not wait -----------------------------------------------------------------------------------------------------
+// ---- may not wait --------------------------------------------------------------------------------------------------
 
 TEST_F(Exhaustion, an_atomic_failure_starts_a_drain_so_that_the_next_one_succeeds) {
   Cache* hoard = make("hoard");
@@ -400,7 +401,7 @@ TEST_F(Exhaustion, what_other_harts_have_of_the_same_cache_comes_back_without_an
   });
 }
 
-// ---- waits ------------------------------------------------------------------------------------------------------------
+// ---- waits ---------------------------------------------------------------------------------------------------------
 
 std::uint64_t milliseconds_since(std::uint64_t then) {
   return (hal::Port::ticks() - then) * 1000 / hal::Port::tick_rate();
@@ -460,7 +461,7 @@ TEST_F(Exhaustion, the_hook_runs_other_tasks_of_the_hart_and_what_they_free_ends
   give_all(*cache, count);
 }
 
-// ---- storms, and harts that do not answer -----------------------------------------------------------------------------
+// ---- storms, and harts that do not answer --------------------------------------------------------------------------
 
 TEST_F(Exhaustion, a_storm_of_failures_is_no_storm_of_rounds) {
   Cache* cache = make("stormy");

@@ -1,4 +1,5 @@
-/// Failures on purpose: exactly the allocation that was named fails, on whichever hart, and afterwards nothing is left behind.
+/// Failures on purpose: exactly the allocation that was named fails, on whichever hart, and afterwards nothing is left
+/// behind.
 
 #include <support/system_fixture.hpp>
 

@@ -11,11 +11,10 @@ enum class Effort : std::uint32_t {
   kAuto = 0,     ///< as kReclaim where the context allows waiting (hal::may_wait()), else as kAtomic
   kAtomic = 1,   ///< any context: what the own hart, the depot, the slabs and the source have. A failure starts a drain
                  ///< behind the caller's back, so that the next one finds what lay idle elsewhere
-  kReclaim = 2,  ///< also drains the idle memory of all harts, asks the reclaimers and retries. Where the context does not
-                 ///< allow waiting: as kAtomic
+  kReclaim = 2,  ///< also drains the idle memory of all harts, asks the reclaimers, tries again. As kAtomic where the
+                 ///< context does not allow waiting
   kWait = 3,     ///< as kReclaim, then waits for frees: kDefaultWaitMs, or as long as wait_at_most() says
-  kQuiet = 4,    ///< as kAtomic, and nobody hears of a failure: for callers that are part of another allocation, such as import
-                 ///< functions, constructors that can do without, and tests
+  kQuiet = 4,    ///< as kAtomic, and nobody hears of a failure: for a part of another allocation, as import functions
 };
 
 /// How long Effort::kWait waits if it does not say.
@@ -29,7 +28,9 @@ inline constexpr std::uint32_t kMaxWaitMs = (std::uint32_t{1} << 29) - 1;
 }
 
 /// The effort without its bound.
-[[nodiscard]] constexpr Effort kind_of(Effort effort) noexcept { return Effort{static_cast<std::uint32_t>(effort) & 7}; }
+[[nodiscard]] constexpr Effort kind_of(Effort effort) noexcept {
+  return Effort{static_cast<std::uint32_t>(effort) & 7};
+}
 
 /// The bound of a wait, in milliseconds; 0 for every other kind.
 [[nodiscard]] constexpr std::uint32_t wait_bound_ms(Effort effort) noexcept {
@@ -37,5 +38,7 @@ inline constexpr std::uint32_t kMaxWaitMs = (std::uint32_t{1} << 29) - 1;
   const std::uint32_t ms = static_cast<std::uint32_t>(effort) >> 3;
   return ms != 0 ? ms : kDefaultWaitMs;
 }
+static_assert(wait_bound_ms(wait_at_most(5)) == 5 && wait_bound_ms(wait_at_most(~std::uint32_t{0})) == kMaxWaitMs &&
+              wait_bound_ms(Effort::kWait) == kDefaultWaitMs && kind_of(wait_at_most(5)) == Effort::kWait);
 
 }  // namespace qm

@@ -2,8 +2,8 @@
 /// Exhaustion: what an allocation does when its cache or arena, and what they draw from, have nothing left.
 ///
 ///     pursue()               the outermost level of a slow path, nothing held
-///       drain                  idle memory of all harts and caches falls back into the arenas; then the allocation again
-///       Reclaimer              what the firmware can spare, one after the other, each followed by a drain and the allocation
+///       drain                  idle memory of all harts and caches back into the arenas; then the allocation again
+///       Reclaimer              what the firmware can spare, one after the other, each followed by drain and allocation
 ///       wait                   Effort::kWait: the allocation again when somebody frees, a drain now and then
 ///       ExhaustionReport       to the firmware, not more often than it wants
 ///
@@ -11,11 +11,11 @@
 ///                            the firmware's background task, told by drain_wanted, calls finish_drain() for the rest
 ///
 /// Invariants
-/// - X1 pursue() holds nothing: no lock, no cell, interrupts enabled. The harts it asks can answer whatever they are doing, and
-///      two harts that ask at once serve each other.
-/// - X2 While scarce(), no magazine is filled: a free goes to the slabs, a refill takes one object. What a drain has found does
-///      not hide again before its finder has tried, and whoever waits hears of every free that is not a fast path; a drained
-///      cell is closed, so fast paths end with the drain.
+/// - X1 pursue() holds nothing: no lock, no cell, interrupts enabled. The harts it asks can answer whatever they are
+///      doing, and two harts that ask at once serve each other.
+/// - X2 While scarce(), no magazine is filled: a free goes to the slabs, a refill takes one object. What a drain has
+///      found does not hide again before its finder has tried, and whoever waits hears of every free that is not a fast
+///      path; a drained cell is closed, so fast paths end with the drain.
 /// - X3 A drain that began after a hart asked serves that hart, whoever did it: a storm of failures shares its drains.
 /// - X4 On a hart that is in pursue(), what a destructor or a reclaimer allocates fails quietly: no recursion.
 /// - X5 A hart that has missed a deadline is named, and not waited for again before it has answered a post.
@@ -35,13 +35,14 @@ namespace qm {
 
 class Arena;
 
-// ---- what the firmware can spare --------------------------------------------------------------------------------------
+// ---- what the firmware can spare -----------------------------------------------------------------------------------
 
-/// Something that holds memory it could do without: a cache of files, of decoded pictures. Asked when no idle memory is left.
+/// Something that holds memory it could do without: a cache of files, of decoded pictures. Asked when no idle memory is
+/// left.
 struct Reclaimer : ListNode {
-  /// Frees what it can, about @p wanted bytes or more, by the ordinary functions. Runs on the hart that lacks memory, in the
-  /// midst of an allocation: it must not wait for a lock that may be held while allocating (try it and return 0), nor yield.
-  /// What it allocates itself fails quietly. @returns the bytes it has freed; 0: nothing to spare.
+  /// Frees what it can, about @p wanted bytes or more, by the ordinary functions. Runs on the hart that lacks memory,
+  /// in the midst of an allocation: it must not wait for a lock that may be held while allocating (try it and return
+  /// 0), nor yield. What it allocates itself fails quietly. @returns the bytes it has freed; 0: nothing to spare.
   using Function = std::size_t (*)(std::size_t wanted, void* context) noexcept;
   constexpr explicit Reclaimer(Function what, void* whose = nullptr) noexcept : function(what), context(whose) {}
 
@@ -55,10 +56,11 @@ struct Reclaimer : ListNode {
 Status add_reclaimer(Reclaimer& reclaimer) noexcept;
 
 /// Takes @p reclaimer out, once no hart is in its function.
-/// @returns kNotFound if it was not added; kBusy, and it stays, if a hart is in its function and the caller may not wait.
+/// @returns kNotFound if it was not added; kBusy, and it stays, if a hart is in its function and the caller may not
+///          wait.
 Status remove_reclaimer(Reclaimer& reclaimer) noexcept;
 
-// ---- what the firmware hears ------------------------------------------------------------------------------------------
+// ---- what the firmware hears ---------------------------------------------------------------------------------------
 
 /// One allocation that failed, and where the memory is.
 struct ExhaustionReport {
@@ -81,20 +83,21 @@ struct ExhaustionReport {
   std::size_t in_fragments = 0;   ///< free objects of slabs in use: only their own cache can have them
   std::size_t recoverable = 0;    ///< what a drain could free at most: all but the fragments
 
-  Holder holders[kHolders];       ///< who holds the most: caches, and arenas that nobody imports from; the rest is empty
+  Holder holders[kHolders];       ///< who holds the most: caches, and arenas that nobody imports from
   hal::HartMask silent = 0;       ///< harts that did not answer: what they have idle is not had
   std::uint32_t failures = 0;     ///< allocations that failed since boot, this one included
   std::uint32_t unreported = 0;   ///< of these, since the last report: too soon after one to get their own
 };
 
 struct ExhaustionConfig {
-  /// Told of a failure. No lock is held; must not allocate with more than Effort::kQuiet. Context: of the allocation that
-  /// failed, or of finish_drain() for an atomic one; of the atomic one itself if there is no `drain_wanted`.
+  /// Told of a failure. No lock is held; must not allocate with more than Effort::kQuiet. Context: of the allocation
+  /// that failed, or of finish_drain() for an atomic one; of the atomic one itself if there is no `drain_wanted`.
   void (*report)(const ExhaustionReport& report) noexcept = nullptr;
   /// An atomic allocation has failed: wake whoever calls finish_drain(). Context: any, interrupt handlers included.
   void (*drain_wanted)() noexcept = nullptr;
-  /// Lets a waiting allocation's hart do something else until hal::Port::ticks() is @p until, or less long. Default: `wfi`, which
-  /// a free ends, and the hart's timer tick; without a tick, a wait is as long as the next interrupt makes it.
+  /// Lets a waiting allocation's hart do something else until hal::Port::ticks() is @p until, or less long. Default:
+  /// `wfi`, which a free ends, and the hart's timer tick; without a tick, a wait is as long as the next interrupt makes
+  /// it.
   void (*pause)(std::uint64_t until) noexcept = nullptr;
   /// With a `pause` of one's own: somebody has freed while an allocation is in it, so it may end. Context: any.
   void (*wake)() noexcept = nullptr;
@@ -122,10 +125,11 @@ struct ExhaustionStats {
 [[nodiscard]] ExhaustionStats exhaustion_stats() noexcept;
 
 /// Finishes the drain that an atomic failure has started, and reports that failure.
-/// @returns whether there was one. Complexity: as reclaim(). Context: hal::may_wait(): a background task, or the idle loop.
+/// @returns whether there was one. Complexity: as reclaim(). Context: hal::may_wait(): a background task, or the idle
+///          loop.
 bool finish_drain() noexcept;
 
-// ---- for the allocator ------------------------------------------------------------------------------------------------
+// ---- for the allocator ---------------------------------------------------------------------------------------------
 
 namespace exhaustion {
 

@@ -1,13 +1,14 @@
 #pragma once
-/// Failures on purpose: an allocation of a cache, exactly the n-th or every n-th from now; and, for tests, any single thing that
-/// the allocator acquires for itself.
+/// Failures on purpose: an allocation of a cache, exactly the n-th or every n-th from now; and, for tests, any single
+/// thing that the allocator acquires for itself.
 ///
-/// A cache with a fault has trace_state::kFault in its state word: its cells are closed, so every allocation is a slow path
-/// and is counted. Without one there is nothing to test on the fast path.
+/// A cache with a fault has trace_state::kFault in its state word: its cells are closed, so every allocation is a slow
+/// path and is counted. Without one there is nothing to test on the fast path.
 ///
 /// Invariants
 /// - F1 A cache's word has kFault iff the table has a fault for it.
-/// - F2 set() answers after every hart has closed its cell: from then on each allocation of the cache counts, on whichever hart.
+/// - F2 set() answers after every hart has closed its cell: from then on each allocation of the cache counts, on
+///      whichever hart.
 
 #include <atomic>
 #include <cstdint>
@@ -28,13 +29,14 @@ enum class Mode : std::uint8_t {
 /// Caches that may have a fault at a time.
 inline constexpr unsigned kMaxFaults = 8;
 
-/// Makes allocations of @p cache return nullptr, as if memory were exhausted: counted in the cache's failures, but nothing is
-/// reclaimed and nothing is reported. Replaces an earlier fault of the cache. What a reserve promised is not touched.
+/// Makes allocations of @p cache return nullptr, as if memory were exhausted: counted in the cache's failures, but
+/// nothing is reclaimed and nothing is reported. Replaces an earlier fault of the cache. What a reserve promised is not
+/// touched.
 /// @param[in] n 1 or more, counted from now over all harts.
-/// @returns kInvalid for n = 0; kNoMemory if kMaxFaults other caches have one; kUnsafe outside a context that may wait; kTimedOut
-///          if a hart does not answer. Unless kOk, the cache has no fault.
-/// Complexity: a round over the harts that have magazines of it. Context: hal::may_wait(), or a single hart; the cache is not
-/// destroyed meanwhile.
+/// @returns kInvalid for n = 0; kNoMemory if kMaxFaults other caches have one; kUnsafe outside a context that may wait;
+///          kTimedOut if a hart does not answer. Unless kOk, the cache has no fault.
+/// Complexity: a round over the harts that have magazines of it. Context: hal::may_wait(), or a single hart; the cache
+/// is not destroyed meanwhile.
 Status set(Cache& cache, Mode mode, std::uint32_t n) noexcept;
 
 /// Ends all faults. @returns how many there were. Cells open again at each hart's next slow path. Context: any.
@@ -51,7 +53,7 @@ struct Fault {
 /// The fault in place @p index, 0 to kMaxFaults - 1; its cache is nullptr if there is none.
 [[nodiscard]] Fault at(unsigned index) noexcept;
 
-// ---- for the allocator ------------------------------------------------------------------------------------------------
+// ---- for the allocator ---------------------------------------------------------------------------------------------
 
 /// Counts one allocation of a cache whose word has kFault. @returns whether it is to fail. Context: any.
 [[nodiscard]] bool strikes(Cache& cache) noexcept;
