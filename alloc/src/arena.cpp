@@ -106,9 +106,7 @@ Status Arena::add(std::uintptr_t start, std::size_t size) noexcept {
     {
       const LockGuard guard(lock_);
       if (reserve_tags_locked(2)) {
-        Status status = Status::kOk;
-        insert_span_locked({start, end - start, SpanOrigin::kAdded}, status);
-        return status;
+        return insert_span_locked({start, end - start, SpanOrigin::kAdded}) != nullptr ? Status::kOk : Status::kOverlap;
       }
     }
     if (!boundary_tags_refill()) break;

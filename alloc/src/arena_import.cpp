@@ -138,8 +138,7 @@ Arena::SpanRange Arena::enter_and_carve(const Request& request, const SpanRange&
     {
       const LockGuard guard(lock_);
       if (reserve_tags_locked(kImportTags)) {
-        Status status = Status::kOk;
-        place.segment = insert_span_locked(range, status);
+        place.segment = insert_span_locked(range);
         if (place.segment == nullptr) return {};
         if (request.fit == Fit::kNext) next_fit_ = place.start + place.size;
         carve_locked(place, request.owner, request.site);

@@ -117,19 +117,13 @@ BoundaryTag* Arena::merge_locked(BoundaryTag* tag) noexcept {
   return left;
 }
 
-BoundaryTag* Arena::insert_span_locked(const SpanRange& range, Status& status) noexcept {
+/// Enters a span that holds a quantum. @returns its free segment; nullptr if it overlaps one that is there.
+BoundaryTag* Arena::insert_span_locked(const SpanRange& range) noexcept {
   const std::uintptr_t end = range.start + range.size;
   const std::uintptr_t start = round_up(range.start, quantum_);
   const std::uintptr_t usable_end = round_down(end, quantum_);
-  if (start == 0 || start >= usable_end) {
-    status = Status::kInvalid;
-    return nullptr;
-  }
   const BoundaryTag* below = spans_.floor(end - 1);
-  if (below != nullptr && below->end() > range.start) {
-    status = Status::kOverlap;
-    return nullptr;
-  }
+  if (below != nullptr && below->end() > range.start) return nullptr;
   BoundaryTag* span = take_spare_locked();
   span->start = range.start;
   span->size = range.size;
@@ -150,7 +144,6 @@ BoundaryTag* Arena::insert_span_locked(const SpanRange& range, Status& status) n
     counts_.imported += range.size;
     ++counts_.imports;
   }
-  status = Status::kOk;
   return segment;
 }
 

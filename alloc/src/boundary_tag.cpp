@@ -41,10 +41,6 @@ void BoundaryTagPool::add(void* storage, std::size_t bytes) noexcept {
 }
 
 void BoundaryTagPool::add_locked(void* storage, std::size_t bytes) noexcept {
-  for (; fresh_ != fresh_end_; ++fresh_) {  // a page at most
-    fresh_->next = free_;
-    free_ = fresh_;
-  }
   const std::size_t tags = bytes / sizeof(BoundaryTag);
   fresh_ = static_cast<BoundaryTag*>(storage);
   fresh_end_ = fresh_ + tags;

@@ -14,7 +14,7 @@ class BoundaryTagPool {
   /// @returns a tag with indeterminate contents, nullptr if the pool is empty. Constant.
   [[nodiscard]] BoundaryTag* take() noexcept;
   void give(BoundaryTag* tag) noexcept;
-  /// Adds memory for tags. Constant: tags are cut from it one by one.
+  /// Adds memory for tags, when none is left of what was added before. Constant: tags are cut from it one by one.
   void add(void* storage, std::size_t bytes) noexcept;
   [[nodiscard]] bool empty() noexcept;
   void count_page(bool had) noexcept;

@@ -413,6 +413,49 @@ TEST_F(ArenaTags, the_root_supplies_the_pool_from_itself) {
   EXPECT_EQ(root_.destroy(), Status::kBusy);
 }
 
+TEST_F(ArenaTags, every_operation_refills_the_pool) {
+  Arena ids;
+  ASSERT_EQ(ids.initialize({.name = "ids", .quantum = 1}), Status::kOk);
+  const auto empty_the_pool = [&] {
+    // With one range each, until the next tag would come from a page.
+    static std::uintptr_t at = 1;
+    while (boundary_tags_stats().free != 0) ASSERT_EQ(ids.add(10 * at++, 5), Status::kOk);
+  };
+  ASSERT_EQ(ids.add(1'000'000, 1000), Status::kOk);
+  Arena importer;
+  ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 1, .source = &root_}), Status::kOk);
+  const auto pages = [] { return boundary_tags_stats().pages; };
+  std::uintptr_t held[4 * Arena::kSpares] = {};
+  std::size_t count = 0;
+  // Each kind often enough to use up what the arena has at hand.
+  empty_the_pool();
+  std::size_t before = pages();
+  for (unsigned i = 0; i < Arena::kSpares; ++i) {
+    held[count++] = ids.allocate_constrained(4, {.align = 8, .min = 1'000'000});
+    EXPECT_NE(held[count - 1], 0U);
+  }
+  EXPECT_GT(pages(), before);
+  empty_the_pool();
+  before = pages();
+  for (unsigned i = 0; i < Arena::kSpares; ++i) EXPECT_EQ(ids.resize_in_place(held[i], 4, 3), Status::kOk);
+  for (unsigned i = 0; i < Arena::kSpares; ++i) EXPECT_EQ(ids.resize_in_place(held[i], 3, 4), Status::kOk);
+  for (unsigned i = 0; i <= Arena::kSpares; ++i) {
+    held[count++] = ids.allocate(1, Fit::kNext);
+    EXPECT_NE(held[count - 1], 0U);
+  }
+  EXPECT_GT(pages(), before);
+  empty_the_pool();
+  before = pages();
+  const std::uintptr_t imported = importer.allocate(100);
+  EXPECT_NE(imported, 0U);
+  EXPECT_GT(pages(), before);
+  EXPECT_TRUE(ids.validate() && importer.validate() && root_.validate());
+  EXPECT_EQ(importer.free(imported, 100), Status::kOk);
+  EXPECT_EQ(importer.destroy(), Status::kOk);
+  for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(ids.free(held[i]), Status::kOk);
+  EXPECT_EQ(ids.destroy(), Status::kOk);
+}
+
 TEST_F(ArenaTags, running_out_of_tags_is_a_failure_and_passes) {
   // The root first gives away every page.
   std::uintptr_t pages[kPages];

@@ -315,6 +315,113 @@ TEST_F(Arenas, resize_in_place_uses_the_free_neighbour_and_gives_back_the_tail) 
   EXPECT_EQ(arena_.stats().largest_free, 256U);
 }
 
+// ---- constrained search over many segments ---------------------------------------------------------------------------
+
+TEST_F(Arenas, a_search_goes_on_behind_what_one_hold_of_the_lock_looks_at) {
+  make(1);
+  for (std::uintptr_t i = 0; i < 100; ++i) ASSERT_EQ(arena_.add(0x1000 + 0x100 * i + 1, 20), Status::kOk);
+  ASSERT_EQ(arena_.add(0x1000 + 0x100 * 100, 20), Status::kOk);
+  // Only the last begins at a multiple of 0x100; none is so large that it would do wherever it begins.
+  EXPECT_EQ(arena_.allocate_constrained(20, {.align = 0x100}), 0x7400U);
+  EXPECT_EQ(arena_.allocate_constrained(20, {.align = 0x100}), 0U);
+  EXPECT_EQ(arena_.free_constrained(0x7400, 20), Status::kOk);
+}
+
+TEST_F(Arenas, a_segment_that_does_wherever_it_begins_shortens_the_search) {
+  make(1);
+  for (std::uintptr_t i = 0; i < 100; ++i) ASSERT_EQ(arena_.add(0x1000 + 0x100 * i + 1, 20), Status::kOk);
+  ASSERT_EQ(arena_.add(0x7400, 20), Status::kOk);
+  ASSERT_EQ(arena_.add(0x10001, 0x200), Status::kOk);
+  EXPECT_EQ(arena_.allocate_constrained(20, {.align = 0x100}), 0x10100U);
+  // With a bound the lowest is found, however far it is.
+  EXPECT_EQ(arena_.allocate_constrained(20, {.align = 0x100, .min = 1}), 0x7400U);
+  EXPECT_EQ(arena_.free_constrained(0x10100, 20), Status::kOk);
+  EXPECT_EQ(arena_.free_constrained(0x7400, 20), Status::kOk);
+}
+
+// ---- damage ----------------------------------------------------------------------------------------------------------
+
+/// validate() is what the random tests rely on: whatever is wrong in a tag, it has to say so.
+TEST_F(Arenas, validate_sees_damage_in_every_tag) {
+  make(1, 1, 1000);
+  ASSERT_EQ(arena_.add(2000, 500), Status::kOk);
+  std::uintptr_t held[20];
+  for (std::size_t i = 0; i < 20; ++i) held[i] = arena_.allocate(5 + i % 7);
+  for (std::size_t i = 0; i < 20; i += 2) ASSERT_EQ(arena_.free(held[i]), Status::kOk);
+  ASSERT_TRUE(arena_.validate());
+  unsigned damages = 0;
+  for (BoundaryTag& tag : tags()) {
+    Segment segment;
+    const bool used = arena_.locate(tag.start, segment) == Status::kOk && tag.start != 0 &&
+                      (tag.kind == TagKind::kSpan || (segment.start == tag.start && segment.kind == tag.kind));
+    if (!used) continue;
+    const BoundaryTag sound = tag;
+    const auto expect_seen = [&](const char* what) {
+      EXPECT_FALSE(arena_.validate()) << what << " of tag at " << sound.start << '+' << sound.size;
+      tag = sound;
+      EXPECT_TRUE(arena_.validate());
+      ++damages;
+    };
+    tag.start += 1;
+    expect_seen("start");
+    tag.size += 1;
+    expect_seen("size");
+    tag.kind = tag.kind == TagKind::kFree ? TagKind::kAllocated : TagKind::kFree;
+    expect_seen("kind");
+    tag.prev = tag.prev == nullptr ? &tag : nullptr;
+    expect_seen("prev");
+    if (tag.next != nullptr) {
+      tag.next = nullptr;
+      expect_seen("next");
+    }
+    if (tag.kind == TagKind::kSpan) {
+      tag.origin = SpanOrigin::kImported;
+      expect_seen("origin");
+    }
+    if (tag.kind == TagKind::kAllocated) {
+      tag.owner = SegmentOwner::kQuantumCache;
+      expect_seen("owner");
+    }
+    if (tag.kind != TagKind::kSpan) {
+      tag.slot = tag.slot == nullptr ? &tag.child[0] : nullptr;
+      expect_seen("slot");
+    }
+    if (tag.kind == TagKind::kFree) {
+      tag.bin = static_cast<std::uint8_t>(tag.bin + 1);
+      expect_seen("bin");
+      if (sound.slot == nullptr) {
+        tag.ring[0] = tag.prev;
+        expect_seen("ring");
+      }
+    }
+    if (tag.kind != TagKind::kAllocated) {
+      tag.largest += 1;
+      expect_seen("largest");
+      for (BoundaryTag*& kid : tag.kid) {
+        if (kid == nullptr) continue;
+        kid = nullptr;
+        expect_seen("kid");
+      }
+      if (tag.parent != nullptr) {
+        tag.parent = nullptr;
+        expect_seen("parent");
+        if (sound.parent->priority != UINT32_MAX) {
+          tag.priority = UINT32_MAX;
+          expect_seen("priority");
+        }
+      }
+    }
+    for (BoundaryTag*& child : tag.child) {
+      const bool in_trie = tag.kind == TagKind::kAllocated || (tag.kind == TagKind::kFree && sound.slot != nullptr);
+      if (!in_trie || child == nullptr) continue;
+      child = nullptr;
+      expect_seen("child");
+    }
+  }
+  EXPECT_GT(damages, 200U);
+  for (std::size_t i = 1; i < 20; i += 2) ASSERT_EQ(arena_.free(held[i]), Status::kOk);
+}
+
 // ---- walk ------------------------------------------------------------------------------------------------------------
 
 TEST_F(Arenas, a_walk_shows_everything_in_address_order) {

@@ -257,7 +257,7 @@ class Arena : public Registered {
   void carve_locked(const Place& place, SegmentOwner owner, const CallSite* site) noexcept;
   [[gnu::noinline]] void carve_inside_locked(const Place& place, BoundaryTag* tag) noexcept;
   BoundaryTag* merge_locked(BoundaryTag* tag) noexcept;
-  BoundaryTag* insert_span_locked(const SpanRange& range, Status& status) noexcept;
+  BoundaryTag* insert_span_locked(const SpanRange& range) noexcept;
   SpanRange remove_span_locked(BoundaryTag* span) noexcept;
   [[nodiscard]] BoundaryTag* retire_span_locked(BoundaryTag* segment) noexcept;
   void link_after_locked(BoundaryTag* tag, BoundaryTag* before) noexcept;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <qm/arena.hpp>
 #include <qm/boundary_tag.hpp>
@@ -16,9 +17,8 @@ class ArenaTest : public testing::Test {
   static constexpr std::size_t kTags = 2048;
 
   void SetUp() override {
-    alignas(BoundaryTag) static std::byte storage[kTags * sizeof(BoundaryTag)];
     registry_reset();
-    boundary_tags_initialize(storage, sizeof storage);
+    boundary_tags_initialize(tags().data(), tags().size_bytes());
   }
   void TearDown() override {
     if (arena_.quantum() != 1 || arena_.stats().spans != 0) {
@@ -33,6 +33,11 @@ class ArenaTest : public testing::Test {
   /// Makes the test's arena.
   void make(std::size_t quantum, std::uintptr_t start = 0, std::size_t size = 0) {
     ASSERT_EQ(arena_.initialize({.name = "test", .start = start, .size = size, .quantum = quantum}), Status::kOk);
+  }
+  /// All tags there are, used or not.
+  [[nodiscard]] static std::span<BoundaryTag> tags() {
+    alignas(BoundaryTag) static std::byte storage[kTags * sizeof(BoundaryTag)];
+    return {static_cast<BoundaryTag*>(static_cast<void*>(storage)), kTags};
   }
   [[nodiscard]] static std::size_t tags_in_pool() { return boundary_tags_stats().free; }
 
