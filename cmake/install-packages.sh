@@ -25,6 +25,9 @@ libgtest-dev             unit tests on the host
 packages_bench='
 nlohmann-json3-dev            figures of benches
 picolibc-riscv64-unknown-elf  the malloc that benches on the target compare with
+libjemalloc2                  mallocs that the bench on the host compares with
+libmimalloc2.0                "
+libtcmalloc-minimal4          "
 '
 
 case ${1:-} in

@@ -1,0 +1,20 @@
+#pragma once
+/// What is timed. Each function returns nanoseconds for one operation pair, wall clock.
+
+#include "subjects.hpp"
+
+namespace qm::bench {
+
+/// A block taken and given back at once.
+double lifo(const Subject& subject, unsigned pairs);
+/// A random one of 1000 live blocks given back and taken anew.
+double replace_fixed(const Subject& subject, unsigned pairs);
+/// The same with sizes from 16 to 1024 bytes.
+double replace_mixed(const Subject& subject, unsigned pairs);
+/// Two threads at once.
+double lifo_two_threads(const Subject& subject, unsigned pairs);
+double replace_two_threads(const Subject& subject, unsigned pairs);
+/// One thread takes, another gives back; a ring of 1024 between them.
+double producer_consumer(const Subject& subject, unsigned pairs);
+
+}  // namespace qm::bench
