@@ -139,6 +139,7 @@ void drain_pass(Drained& drained) noexcept {
 }
 
 Drained drain_now() noexcept {
+  const Reclaiming reclaiming;  // destructors run
   Drained drained;
   internal::shortages.fetch_add(1, std::memory_order_seq_cst);
   add_one(drain_count);

@@ -15,6 +15,19 @@ struct Drained {
   [[nodiscard]] bool moved() const noexcept { return objects != 0 || bytes != 0; }
 };
 
+/// For its scope, what is allocated on this hart fails quietly (X4). Kept by reference: a thread may go on on another.
+class Reclaiming {
+ public:
+  Reclaiming() noexcept : hart_(hal::hart_local()), before_(hart_.reclaiming) { hart_.reclaiming = true; }
+  ~Reclaiming() { hart_.reclaiming = before_; }
+  Reclaiming(const Reclaiming&) = delete;
+  Reclaiming& operator=(const Reclaiming&) = delete;
+
+ private:
+  hal::HartLocal& hart_;
+  bool before_;
+};
+
 /// Drains, or waits for a drain that begins from now on (X3). Where the context does not allow waiting, what other
 /// harts have in magazines stays there.
 /// Complexity: O(idle memory), in bounded steps. Context: no lock held.

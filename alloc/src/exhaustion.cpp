@@ -26,7 +26,10 @@ constinit std::atomic<std::uint32_t> frees{0};               // note_free() so f
 constinit std::atomic<hal::HartMask> sleepers{0};            // harts that sleep until the next
 constinit std::atomic<std::uint32_t> rescued_count{0};
 constinit std::atomic<std::uint32_t> wait_count{0};
-constinit std::atomic<std::uint32_t> drain_is_wanted{0};
+
+/// What finish_drain() has to do, for failures that could not do it.
+enum Duty : std::uint32_t { kNone = 0, kTell = 1, kDrain = 2 };
+constinit std::atomic<std::uint32_t> duties{kNone};
 constinit std::atomic<std::uint32_t> last_post{0};  // ticks, their lower half
 
 std::uint64_t ticks_of(std::uint32_t ms) noexcept { return hal::Port::tick_rate() * ms / 1000; }
@@ -146,14 +149,13 @@ class Pursuit {
 /// An allocation that could not wait. While a drain is on its way another is not started: a storm of failures is not a
 /// storm of interrupts.
 void fail_atomically(const Want& want) noexcept {
-  const bool later = config.drain_wanted != nullptr && want.drains;
-  note_failure(want, Effort::kAtomic, 0, later ? Deliver::kLater : Deliver::kNow, config);
-  if (!want.drains) return;
+  note_failure(want, Effort::kAtomic, 0, config.drain_wanted != nullptr ? Deliver::kLater : Deliver::kNow, config);
+  const std::uint32_t more = want.drains ? kTell | kDrain : kTell;
   const auto now = static_cast<std::uint32_t>(hal::Port::ticks());
-  const bool first = drain_is_wanted.exchange(1, std::memory_order_acq_rel) == 0;
-  if (!first && now - last_post.load(std::memory_order_relaxed) < ticks_of(kPostIntervalMs)) return;
+  const bool known = (duties.fetch_or(more, std::memory_order_acq_rel) & more) == more;
+  if (known && now - last_post.load(std::memory_order_relaxed) < ticks_of(kPostIntervalMs)) return;
   last_post.store(now, std::memory_order_relaxed);
-  post_drain();
+  if (want.drains) post_drain();
   if (config.drain_wanted != nullptr) config.drain_wanted();
 }
 
@@ -202,7 +204,7 @@ void reset() noexcept {
   config = {};
   rescued_count.store(0, std::memory_order_relaxed);
   wait_count.store(0, std::memory_order_relaxed);
-  drain_is_wanted.store(0, std::memory_order_relaxed);
+  duties.store(kNone, std::memory_order_relaxed);
   reset_drains();
   reset_reports();
 }
@@ -240,9 +242,10 @@ void configure_exhaustion(const ExhaustionConfig& given) noexcept {
 }
 
 bool finish_drain() noexcept {
-  if (!hal::may_wait() || drain_is_wanted.exchange(0, std::memory_order_acq_rel) == 0) return false;
+  const std::uint32_t due = hal::may_wait() ? duties.exchange(kNone, std::memory_order_acq_rel) : std::uint32_t{kNone};
+  if (due == kNone) return false;
   deliver_noted(config);
-  drain();
+  if ((due & kDrain) != 0) drain();
   return true;
 }
 

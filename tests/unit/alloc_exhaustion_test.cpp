@@ -271,6 +271,29 @@ TEST_F(Exhaustion, reclaimers_are_asked_in_turn_until_the_allocation_succeeds_an
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
+TEST_F(Exhaustion, a_destructor_that_allocates_during_a_drain_fails_quietly_and_holds_up_nobody) {
+  static Cache* other;
+  static unsigned got;
+  other = make("other");
+  got = 0;
+  Cache* cache = Cache::create({.name = "destroyed", .object_size = 256, .destructor = [](void*, void*) noexcept {
+    if (void* object = other->allocate(); object != nullptr) {
+      ++got;
+      other->free(object);
+    }
+  }});
+  ASSERT_TRUE(cache != nullptr && other != nullptr);
+  void* kept = cache->allocate();
+  const std::size_t count = take_all(*other);
+  cache->free(kept);
+  reclaim();
+  EXPECT_EQ(got, 0U);
+  EXPECT_EQ(exhaustion_stats().drains, 1U);
+  EXPECT_EQ(reports.load(), 0U);
+  give_all(*other, count);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
 bool constructor_works;
 unsigned constructions;
 
@@ -370,6 +393,20 @@ TEST_F(Exhaustion, an_atomic_failure_starts_a_drain_so_that_the_next_one_succeed
   EXPECT_EQ(exhaustion_stats().atomic_failures, 2U);
   EXPECT_EQ(exhaustion_stats().posts, 1U);
   urgent->free(object);
+}
+
+TEST_F(Exhaustion, an_atomic_failure_of_numbers_is_told_later_and_drains_nothing) {
+  Arena numbers;
+  ASSERT_EQ(numbers.initialize({.name = "numbers", .start = 1, .size = 1, .quantum = 1}), Status::kOk);
+  EXPECT_EQ(numbers.allocate(1), 1U);
+  EXPECT_EQ(numbers.allocate(1, Fit::kInstant, nullptr, Effort::kAtomic), 0U);
+  EXPECT_EQ(drains_wanted.load(), 1U);
+  EXPECT_EQ(reports.load(), 0U);
+  EXPECT_TRUE(finish_drain());
+  EXPECT_EQ(reports.load(), 1U);
+  EXPECT_EQ(exhaustion_stats().drains + exhaustion_stats().posts, 0U);
+  EXPECT_EQ(numbers.free(1, 1), Status::kOk);
+  EXPECT_EQ(numbers.destroy(), Status::kOk);
 }
 
 TEST_F(Exhaustion, what_other_harts_have_of_the_same_cache_comes_back_without_any_task) {

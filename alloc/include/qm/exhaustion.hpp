@@ -17,7 +17,8 @@
 ///      found does not hide again before its finder has tried, and whoever waits hears of every free that is not a fast
 ///      path; a drained cell is closed, so fast paths end with the drain.
 /// - X3 A drain that began after a hart asked serves that hart, whoever did it: a storm of failures shares its drains.
-/// - X4 On a hart that is in pursue(), what a destructor or a reclaimer allocates fails quietly: no recursion.
+/// - X4 On a hart that drains or asks a reclaimer, what a destructor or the reclaimer allocates fails quietly: no
+///      recursion.
 /// - X5 A hart that has missed a deadline is named, and not waited for again before it has answered a post.
 
 #include <atomic>
