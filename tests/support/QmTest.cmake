@@ -1,5 +1,5 @@
 # qm_add_unit_test(NAME alloc_arena SOURCES alloc_arena_test.cpp LIBRARIES alloc
-#                  [THREADS] [HOST_ONLY | TARGET_ONLY] [HARTS 1 4] [MODES icount singlestep] [TIMEOUT 60])
+#                  [THREADS] [CHECKED] [HOST_ONLY | TARGET_ONLY] [HARTS 1 4] [MODES icount singlestep] [TIMEOUT 60])
 #
 # One source, two runs. NAME is <layer>_<unit>; the ctest name is unit.<layer>.<unit>, its labels are the kind, the layer
 # and "threads" for THREADS. LIBRARIES are layers (alloc) or targets. Configured for the host the test links GoogleTest;
@@ -13,6 +13,7 @@
 #          unit.<layer>.<unit>@icount. THREADS without HARTS adds slices: 4 harts in deterministic time, whose
 #          turns end at random instants from the seed, as unit.<layer>.<unit>@slices.
 # HOST_ONLY, TARGET_ONLY: left out of the other's build.
+# CHECKED: built in the checking build (QM_CHECKED) as well: what stands on class Cache, which alone is another there.
 # TIMEOUT: seconds for one run (default 60); three times that under a sanitizer and in MODES.
 
 set(QM_TEST_SUPPORT_DIR ${CMAKE_CURRENT_LIST_DIR})
@@ -37,7 +38,7 @@ function(qm_test_at_harts test harts result)
 endfunction()
 
 function(qm_add_unit_test)
-  cmake_parse_arguments(PARSE_ARGV 0 T "THREADS;HOST_ONLY;TARGET_ONLY" "NAME;TIMEOUT" "SOURCES;LIBRARIES;HARTS;MODES")
+  cmake_parse_arguments(PARSE_ARGV 0 T "THREADS;CHECKED;HOST_ONLY;TARGET_ONLY" "NAME;TIMEOUT" "SOURCES;LIBRARIES;HARTS;MODES")
   if(T_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "qm_add_unit_test(${T_NAME}): unknown ${T_UNPARSED_ARGUMENTS}")
   endif()
@@ -46,6 +47,9 @@ function(qm_add_unit_test)
   endif()
   set(layer ${CMAKE_MATCH_1})
   set(unit ${CMAKE_MATCH_2})
+  if(QM_CHECKED AND NOT T_CHECKED)
+    return()
+  endif()
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 60)
   endif()

@@ -579,8 +579,8 @@ TEST_F(Reports, slab_trace_print_says_what_was_dropped_and_why) {
 TEST_F(Reports, slab_trace_status_has_a_row_a_cache_and_the_totals) {
   const trace::Totals none = trace::totals();
   EXPECT_EQ(command("slab_trace status"),
-            format("traced 0 of %u caches, records 0 of %zu bytes, stacks 0 of %zu bytes, dropped 0: complete\r\n", none.caches,
-                   none.record_capacity, none.stack_capacity));
+            format("traced 0 of %u caches, records 0 of %zu bytes, stacks %zu of %zu bytes, dropped 0: complete\r\n", none.caches,
+                   none.record_capacity, none.stack_bytes, none.stack_capacity));
   EXPECT_EQ(command("slab_trace status packet").substr(0, 88),
             "packet                         : off      recorded 0, dropped 0, live 0, 28 bytes each\r\n");
   command("slab_trace start packet");
