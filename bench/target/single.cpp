@@ -107,6 +107,7 @@ void mixed_sizes() {
 
 void run() {
   fixed_size<CacheSubject>();
+  fixed_size<InlinedSubject>();
   fixed_size<HeapSubject>();
   fixed_size<PicolibcSubject>();
   fixed_size<FreeListSubject>();

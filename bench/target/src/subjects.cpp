@@ -5,6 +5,8 @@
 
 namespace qm::bench {
 
+QM_DEFINE_INLINE_CACHE(Inlined);
+
 CacheSubject::CacheSubject(std::size_t size) noexcept {
   CacheConfig config;
   config.name = "bench";
@@ -15,6 +17,15 @@ CacheSubject::CacheSubject(std::size_t size) noexcept {
 
 CacheSubject::~CacheSubject() {
   if (Cache::destroy(cache) != Status::kOk) firmware::panic("bench: the cache is in use");
+  reclaim();
+}
+
+InlinedSubject::InlinedSubject(std::size_t size) noexcept {
+  if (Inlined::create({.name = "inlined", .object_size = size}) != Status::kOk) firmware::panic("bench: no cache");
+}
+
+InlinedSubject::~InlinedSubject() {
+  if (Inlined::destroy() != Status::kOk) firmware::panic("bench: the cache is in use");
   reclaim();
 }
 

@@ -7,6 +7,7 @@
 
 #include <qm/cache.hpp>
 #include <qm/heap.hpp>
+#include <qm/inline_cache.hpp>
 
 /// picolibc's malloc (its nano malloc), renamed.
 extern "C" {
@@ -16,6 +17,8 @@ void* picolibc_realloc(void* block, std::size_t size);
 }
 
 namespace qm::bench {
+
+QM_INLINE_CACHE(Inlined);
 
 /// A cache through its out-of-line functions, with magazines of the default size.
 struct CacheSubject {
@@ -27,6 +30,17 @@ struct CacheSubject {
   [[gnu::always_inline]] void* allocate(std::size_t) noexcept { return cache->allocate(); }
   [[gnu::always_inline]] void free(void* object) noexcept { cache->free(object); }
   Cache* cache;
+};
+
+/// The same with its fast path inlined.
+struct InlinedSubject {
+  static constexpr std::string_view kName = "cache, inlined";
+  explicit InlinedSubject(std::size_t size) noexcept;
+  ~InlinedSubject();
+  InlinedSubject(const InlinedSubject&) = delete;
+  InlinedSubject& operator=(const InlinedSubject&) = delete;
+  [[gnu::always_inline]] void* allocate(std::size_t) noexcept { return Inlined::allocate(); }
+  [[gnu::always_inline]] void free(void* object) noexcept { Inlined::free(object); }
 };
 
 struct HeapSubject {
