@@ -83,7 +83,7 @@ class Pursuit {
 
   bool try_again() noexcept { return (result_ = attempt_(argument_)) != 0; }
 
-  bool drain_and_try() noexcept {
+  [[gnu::noinline]] bool drain_and_try() noexcept {
     if (!want_.drains) return try_again();
     for (unsigned i = 0; i < kDrains; ++i) {
       const Drained drained = drain();
@@ -94,14 +94,14 @@ class Pursuit {
     return false;
   }
 
-  bool ask_reclaimers() noexcept {
+  [[gnu::noinline]] bool ask_reclaimers() noexcept {
     for (Reclaimer* one = first_reclaimer(); one != nullptr; one = leave_reclaimer(one, result_ != 0)) {
       if (one->function(want_.size, one->context) != 0) drain_and_try();
     }
     return result_ != 0;
   }
 
-  void wait() noexcept {
+  [[gnu::noinline]] void wait() noexcept {
     wait_count.fetch_add(1, std::memory_order_relaxed);
     const std::uint64_t deadline = begun_ + ticks_of(wait_bound_ms(want_.effort));
     std::uint32_t poll_ms = kFirstPollMs;
@@ -238,6 +238,7 @@ Status remove_reclaimer(Reclaimer& reclaimer) noexcept {
 
 void configure_exhaustion(const ExhaustionConfig& given) noexcept {
   config = given;
+  enable_reports();
   set_drain_deadline(given.deadline_ms);
 }
 

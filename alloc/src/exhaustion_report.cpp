@@ -88,6 +88,9 @@ void deliver(const Failure& failure, std::uint32_t since_last, const ExhaustionC
   config.report(report);
 }
 
+using DeliverFunction = void (*)(const Failure&, std::uint32_t since_last, const ExhaustionConfig&) noexcept;
+constinit DeliverFunction deliver_enabled = nullptr;  // until somebody configures reports
+
 /// Whether a report may be made now; then it counts as made. Lock held.
 bool take_turn_locked(std::uint32_t interval_ms, std::uint32_t& since_last) noexcept {
   const std::uint64_t now = hal::Port::ticks();
@@ -101,6 +104,8 @@ bool take_turn_locked(std::uint32_t interval_ms, std::uint32_t& since_last) noex
 }
 
 }  // namespace
+
+void enable_reports() noexcept { deliver_enabled = deliver; }
 
 void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver when,
                   const ExhaustionConfig& config) noexcept {
@@ -116,7 +121,7 @@ void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver w
     const LockGuard guard(lock);
     ++counts.failures;
     counts.atomic_failures += done == Effort::kAtomic;
-    if (config.report == nullptr || (when == Deliver::kLater && is_noted) ||
+    if (deliver_enabled == nullptr || config.report == nullptr || (when == Deliver::kLater && is_noted) ||
         (when == Deliver::kNow && !take_turn_locked(config.interval_ms, since_last))) {
       ++unreported;
       return;
@@ -127,7 +132,7 @@ void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver w
       return;
     }
   }
-  deliver(failure, since_last, config);
+  deliver_enabled(failure, since_last, config);
 }
 
 void deliver_noted(const ExhaustionConfig& config) noexcept {
@@ -137,13 +142,13 @@ void deliver_noted(const ExhaustionConfig& config) noexcept {
     const LockGuard guard(lock);
     if (!is_noted) return;
     is_noted = false;
-    if (config.report == nullptr || !take_turn_locked(config.interval_ms, since_last)) {
+    if (deliver_enabled == nullptr || config.report == nullptr || !take_turn_locked(config.interval_ms, since_last)) {
       ++unreported;
       return;
     }
     failure = noted;
   }
-  deliver(failure, since_last, config);
+  deliver_enabled(failure, since_last, config);
 }
 
 ReportCounts report_counts() noexcept {

@@ -10,6 +10,9 @@ enum class Deliver : std::uint8_t {
   kLater,  ///< by deliver_noted(): the caller has no time for it
 };
 
+/// Makes reports possible. An image that does not call it does not link what they are made with.
+void enable_reports() noexcept;
+
 /// Counts a failure, and reports it if a report is due.
 void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver when,
                   const ExhaustionConfig& config) noexcept;

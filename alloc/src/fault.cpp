@@ -9,7 +9,8 @@
 namespace qm::fault {
 namespace internal {
 constinit std::atomic<AcquisitionTest> acquisition_test{nullptr};
-}
+constinit std::atomic<const Calls*> calls{nullptr};
+}  // namespace internal
 
 namespace {
 
@@ -54,6 +55,24 @@ Status close_everywhere(Cache& cache) noexcept {
   return Status::kUnsafe;
 }
 
+bool strike(Cache& cache) noexcept {
+  const LockGuard hold(lock);
+  Fault* one = find_locked(&cache);
+  if (one == nullptr || one->n == 0) return false;
+  ++one->counted;
+  if (one->counted % one->n != 0) return false;
+  ++one->failed;
+  if (one->mode == Mode::kNth) remove_locked(*one);
+  return true;
+}
+
+void drop(Cache& cache) noexcept {
+  const LockGuard hold(lock);
+  if (Fault* one = find_locked(&cache); one != nullptr) remove_locked(*one);
+}
+
+constexpr internal::Calls kCalls{strike, drop};
+
 }  // namespace
 
 void set_acquisition_test(AcquisitionTest test) noexcept {
@@ -62,6 +81,8 @@ void set_acquisition_test(AcquisitionTest test) noexcept {
 
 Status set(Cache& cache, Mode mode, std::uint32_t n) noexcept {
   if (n == 0) return Status::kInvalid;
+  // release: pairs with the acquire in strikes().
+  internal::calls.store(&kCalls, std::memory_order_release);
   {
     const LockGuard hold(lock);
     Fault* one = find_locked(&cache);
@@ -98,22 +119,6 @@ unsigned clear() noexcept {
 Fault at(unsigned index) noexcept {
   const LockGuard hold(lock);
   return index < kMaxFaults ? faults[index] : Fault{};
-}
-
-bool strikes(Cache& cache) noexcept {
-  const LockGuard hold(lock);
-  Fault* one = find_locked(&cache);
-  if (one == nullptr || one->n == 0) return false;
-  ++one->counted;
-  if (one->counted % one->n != 0) return false;
-  ++one->failed;
-  if (one->mode == Mode::kNth) remove_locked(*one);
-  return true;
-}
-
-void forget(Cache& cache) noexcept {
-  const LockGuard hold(lock);
-  if (Fault* one = find_locked(&cache); one != nullptr) remove_locked(*one);
 }
 
 }  // namespace qm::fault

@@ -55,10 +55,26 @@ struct Fault {
 
 // ---- for the allocator ---------------------------------------------------------------------------------------------
 
+namespace internal {
+/// What caches call once there has been a fault. An image that never calls set() does not link it.
+struct Calls {
+  bool (*strikes)(Cache& cache) noexcept;
+  void (*forget)(Cache& cache) noexcept;
+};
+extern constinit std::atomic<const Calls*> calls;
+}  // namespace internal
+
 /// Counts one allocation of a cache whose word has kFault. @returns whether it is to fail. Context: any.
-[[nodiscard]] bool strikes(Cache& cache) noexcept;
+[[nodiscard]] inline bool strikes(Cache& cache) noexcept {
+  // acquire: pairs with the release in set().
+  const internal::Calls* calls = internal::calls.load(std::memory_order_acquire);
+  return calls != nullptr && calls->strikes(cache);
+}
 /// The cache goes. Context: of Cache::destroy().
-void forget(Cache& cache) noexcept;
+inline void forget(Cache& cache) noexcept {
+  const internal::Calls* calls = internal::calls.load(std::memory_order_acquire);
+  if (calls != nullptr) calls->forget(cache);
+}
 
 /// What the allocator acquires for itself, or for a user on a slow path.
 enum class Resource : std::uint8_t {
