@@ -1,5 +1,6 @@
 /// Where an address lies among the slabs of a layer, for any address.
 
+#include <qm/page_map.hpp>
 #include <qm/slab.hpp>
 
 namespace qm {
@@ -8,6 +9,9 @@ namespace qm {
 void SlabLayer::widen(std::uintptr_t low, std::uintptr_t high) noexcept {
   if (low < low_.load(std::memory_order_relaxed)) low_.store(low, std::memory_order_relaxed);
   if (high > high_.load(std::memory_order_relaxed)) high_.store(high, std::memory_order_relaxed);
+  const unsigned bank = page_map.bank_of(low_.load(std::memory_order_relaxed));
+  const bool apart = bank != page_map.bank_of(high_.load(std::memory_order_relaxed) - 1);
+  if (apart) in_banks_.store(true, std::memory_order_relaxed);
 }
 
 /// The header that the mask finds is read only between the first and the last slab there ever were, so it is memory - of another
@@ -20,7 +24,10 @@ Slab* SlabLayer::find(const void* object) noexcept {
   }
   const std::uintptr_t low = low_.load(std::memory_order_relaxed);
   if (address < low || address >= high_.load(std::memory_order_relaxed)) return nullptr;
-  auto* slab = reinterpret_cast<Slab*>((address | (slab_bytes_ - 1)) + 1 - sizeof(Slab));
+  const std::uintptr_t header = (address | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
+  // Slabs in two banks: between those may be nothing at all.
+  if (in_banks_.load(std::memory_order_relaxed) && page_map.bank_of(header) == PageMap::kMaxBanks) return nullptr;
+  auto* slab = reinterpret_cast<Slab*>(header);
   return slab->cache == cache_ && address - slab->start < slab_bytes_ ? slab : nullptr;
 }
 

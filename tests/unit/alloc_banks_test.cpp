@@ -6,6 +6,10 @@
 #include <cstring>
 #include <span>
 
+#if !defined(QM_TARGET)
+#include <sys/mman.h>
+#endif
+
 namespace {
 
 using namespace qm;
@@ -87,5 +91,41 @@ TEST_F(Banks, refuses_what_overlaps_or_is_too_small_to_begin_with) {
   shutdown();
   EXPECT_EQ(initialize(std::array{piece(kBank, kBank), piece(0, 4096)}, 1), Status::kOk);
 }
+
+#if !defined(QM_TARGET)
+TEST_F(Banks, a_terabyte_may_lie_between_them) {
+  void* low = mmap(reinterpret_cast<void*>(std::uintptr_t{0x10'0000'0000}), kBank, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  void* high = mmap(reinterpret_cast<void*>(std::uintptr_t{0x110'0000'0000}), kBank, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_NE(low, MAP_FAILED);
+  ASSERT_NE(high, MAP_FAILED);
+  const std::array banks{MemoryRange{reinterpret_cast<std::uintptr_t>(low), kBank},
+                         MemoryRange{reinterpret_cast<std::uintptr_t>(high), kBank}};
+  ASSERT_EQ(initialize(banks, 1), Status::kOk) << "what it keeps per page must not grow with the hole";
+  attach_hart(0);
+  EXPECT_LT(base_arena().stats().allocated, 64U * 1024);
+  // A cache with slabs in both: an address in the hole is none of its objects, and nothing there is read.
+  CacheConfig config;
+  config.name = "packet";
+  config.object_size = 500;
+  Cache* cache = Cache::create(config);
+  ASSERT_NE(cache, nullptr);
+  static std::array<void*, 1500> objects;
+  for (void*& object : objects) ASSERT_NE(object = cache->allocate(), nullptr);
+  for (const std::uintptr_t hole : {std::uintptr_t{0x10'0000'0000} + kBank, std::uintptr_t{0x80'0000'0000}, banks[1].start - 1}) {
+    EXPECT_EQ(cache->slabs().judge(reinterpret_cast<void*>(hole)), SlabLayer::Standing::kOutside);
+    cache->free_slow(reinterpret_cast<void*>(hole));
+  }
+  EXPECT_EQ(cache->stats().misuses, 3U);
+  for (void* object : objects) cache->free(object);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+  reclaim();
+  EXPECT_GT(use_everything(banks), kBank);
+  shutdown();
+  munmap(low, kBank);
+  munmap(high, kBank);
+}
+#endif
 
 }  // namespace

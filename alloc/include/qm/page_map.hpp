@@ -47,6 +47,13 @@ class PageMap {
     return false;
   }
 
+  /// The number of the bank that has @p address; kMaxBanks if none has. Context: any.
+  [[nodiscard]] unsigned bank_of(std::uintptr_t address) const noexcept {
+    unsigned bank = 0;
+    while (bank < kMaxBanks && address - banks_[bank].low >= banks_[bank].bytes) ++bank;
+    return bank;
+  }
+
   /// Forgets all banks, for a test that sets up anew.
   void reset() noexcept;
 

@@ -203,6 +203,7 @@ class SlabLayer {
   ExternalSlab* root_ = nullptr;
   std::atomic<std::uintptr_t> low_{UINTPTR_MAX};  ///< all slabs of memory that ever were lie in [low_, high_)
   std::atomic<std::uintptr_t> high_{0};
+  std::atomic<bool> in_banks_{false};             ///< low_ and high_ are not in the same bank of memory
   std::size_t slabs_ = 0;
   std::size_t empty_slabs_ = 0;
   std::size_t objects_total_ = 0;
