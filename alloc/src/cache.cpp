@@ -30,7 +30,8 @@ void Cache::expose(unsigned hart) noexcept {
   const std::uint32_t word = state_.load(std::memory_order_acquire);
   if (kChecked || (word & trace_state::kClosesPop) != 0) return;
   if (cell_pointer_ != kNoCellPointer) internal::set_cell_pointer(cell_pointer_, &own);
-  own.limit.store((word & trace_state::kWatch) != 0 ? nullptr : loaded->end(), std::memory_order_relaxed);
+  const bool watching = (word & trace_state::kWatch) != 0 || reserve_.missing() != 0;
+  own.limit.store(watching ? nullptr : loaded->end(), std::memory_order_relaxed);
   own.top.store(own.saved_top.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
@@ -90,10 +91,17 @@ void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept
 }
 
 void* Cache::refill_or_pursue(Effort effort) noexcept {
-  if (void* object = refill(); object != nullptr) return object;
-  const exhaustion::Want want{*this, source(), false, true, object_size(), effort};
+  const Effort kind = kind_of(effort);
+  const bool may_wait =
+      kind != Effort::kAtomic && kind != Effort::kQuiet && hal::may_wait() && !hal::hart_local().reclaiming;
+  void* object = refill_within_limit(may_wait);
+  if (object == nullptr && limit_callback_helps()) object = refill_within_limit(may_wait);
+  if (object == nullptr && !may_wait && kind != Effort::kQuiet) object = reserve_.take();
+  if (object != nullptr) return object;
+  const bool drains = !slabs_.at_limit();
+  const exhaustion::Want want{*this, source(), false, drains, object_size(), effort};
   return reinterpret_cast<void*>(
-      exhaustion::pursue(want, [this]() noexcept { return reinterpret_cast<std::uintptr_t>(refill()); }));
+      exhaustion::pursue(want, [this]() noexcept { return reinterpret_cast<std::uintptr_t>(refill_within_limit(true)); }));
 }
 
 /// Whether a magazine may be had for objects to lie in idle. While memory is scarce none is: what is freed is to be seen, and
@@ -116,15 +124,15 @@ void Cache::free_slow(void* object) noexcept {
     const hal::InterruptGuard masked;
     // acquire: as in record(); the record goes before the object does (O1).
     if ((state_.load(std::memory_order_acquire) & trace_state::kWatch) != 0) observer()->forget(*this, object);
-    if ((flags_ & cache_flags::kDirect) == 0) {
+    if (!direct) {
       const unsigned hart = hal::Port::hart_index();
       cell(hart).close();
-      placed = put_in_cell(cell(hart), object);
+      placed = reserve_.put(object) || put_in_cell(cell(hart), object);
       expose(hart);
     }
   }
   if (placed) return;
-  Magazine* magazine = may_fill_magazine() ? internal::create_magazine(magazine_rounds_) : nullptr;
+  Magazine* magazine = may_fill_magazine() ? empty_magazine() : nullptr;
   if (magazine == nullptr || !install_empty_and_put(magazine, object)) put_in_slab(object);
   if (exhaustion::scarce()) exhaustion::note_free();
 }

@@ -14,14 +14,13 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   static std::atomic<std::uint32_t> numbers{0};
   Status status = set_name(*this, config.name);
   if (status != Status::kOk) return status;
-  flags_ = config.flags;
+  flags_ = static_cast<std::uint8_t>(config.flags);
   constructor_ = config.constructor;
   destructor_ = config.destructor;
   context_ = config.context;
   cell_pointer_ = config.cell_pointer;
-  magazine_rounds_ = internal::magazine_rounds(config.magazine_rounds);
   do {
-    number_ = (numbers.fetch_add(1, std::memory_order_relaxed) + 1) & 0xffff;
+    number_ = static_cast<std::uint16_t>(numbers.fetch_add(1, std::memory_order_relaxed) + 1);
   } while (number_ == 0);
   SlabConfig slabs;
   slabs.cache = this;
@@ -31,12 +30,12 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   slabs.no_touch = (config.flags & cache_flags::kNoTouch) != 0;
   slabs.quantum_cache = (config.flags & cache_flags::kQuantumCache) != 0;
   slabs.mapped = (config.flags & cache_flags::kHeapClass) != 0;
-  slabs.headers = internal::slab_headers();
   status = slabs_.initialize(slabs);
   if (status != Status::kOk) return status;
+  depot_.initialize(slabs_.object_size(), config.magazine_rounds);
+  set_limit(config.limit, config.limit_callback);
   for (unsigned hart = 0; hart < harts; ++hart) new (&cell(hart)) Cell;
-  importing_ = !slabs.quantum_cache;
-  if (importing_) slabs.source->add_importer();
+  if (!slabs.quantum_cache) slabs.source->add_importer();
   return Status::kOk;
 }
 
@@ -47,8 +46,15 @@ Cache* Cache::create(const CacheConfig& config, Status* why) noexcept {
   if (place != nullptr) {
     cache = new (place) Cache;
     status = cache->initialize(config, hart_count());
-    if (status == Status::kOk && observer() != nullptr) observer()->created(*cache);
-    if (status == Status::kOk) status = registry_add(kRegistryKind, *cache);
+    if (status != Status::kOk) {
+      cache->~Cache();
+      internal::free_cache(place);
+      cache = nullptr;
+    }
+  }
+  if (cache != nullptr) {
+    if (observer() != nullptr) observer()->created(*cache);
+    status = registry_add(kRegistryKind, *cache);
     if (status != Status::kOk) {
       cache->abandon();
       cache = nullptr;
@@ -77,6 +83,8 @@ Status Cache::destroy(Cache* cache) noexcept {
   }
   if (observer() != nullptr) observer()->destroyed(*cache);
   fault::forget(*cache);
+  cache->reserve_.promise(0);
+  cache->give_back_surplus();
   status = cache->slabs_.destroy();
   if (status != Status::kOk) hal::Port::fatal("cache: objects are out though none is in use");
   registry_remove(*cache);
@@ -87,7 +95,7 @@ Status Cache::destroy(Cache* cache) noexcept {
 /// Gives the structure itself back. Its cells stay closed, and nothing in it needs a destructor: what is used after the end takes
 /// the slow path and is told, while nobody else has the place.
 void Cache::abandon() noexcept {
-  if (importing_) source().remove_importer();
+  if ((flags_ & cache_flags::kQuantumCache) == 0) source().remove_importer();
   std::atomic_ref(number_).store(0, std::memory_order_relaxed);  // for a slow path that comes after the end: is_dead()
   internal::free_cache(this);
 }

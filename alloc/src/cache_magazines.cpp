@@ -19,41 +19,55 @@ void* Cache::take_from_cell(Cell& own) noexcept {
       continue;
     }
     own.misses.fetch_add(1, std::memory_order_relaxed);
-    Magazine* full = depot_.take_full();
+    Magazine* full = depot_.exchange_for_full(own.prev);
     if (full == nullptr) return nullptr;
-    if (own.prev != nullptr) depot_.give(own.prev);
     own.set_prev(own.load(full));
   }
 }
 
-/// A batch from the slabs: one round for the caller, the others as a magazine. Without a magazine, one object.
+/// A batch from the slabs: a full magazine, and one object for the caller.
 void* Cache::refill() noexcept {
-  void* objects[SlabLayer::kBatch];
   Magazine* magazine = may_fill_magazine() ? empty_magazine() : nullptr;
-  unsigned want = 1;
-  if (magazine != nullptr) want = magazine->capacity < SlabLayer::kBatch ? magazine->capacity : SlabLayer::kBatch;
-  unsigned count = take_constructed(objects, want);
-  if (magazine != nullptr) {
-    for (magazine->rounds = 0; magazine->rounds + 1 < count; ++magazine->rounds) {
-      magazine->slots()[magazine->rounds] = objects[magazine->rounds + 1];
-    }
-    if (count != 0) {
-      install(magazine);
-    } else {
-      depot_.give(magazine);
-    }
+  void* object = nullptr;
+  if (magazine == nullptr) return take_constructed(&object, 1, SlabLayer::Growth::kAllowed).count != 0 ? object : nullptr;
+  const SlabLayer::Taken taken = fill(*magazine);
+  if (taken.count == 0) {
+    depot_.give(magazine);
+    return nullptr;
   }
-  return count != 0 ? objects[0] : nullptr;
+  if (taken.created || take_constructed(&object, 1, SlabLayer::Growth::kForbidden).count == 0) {
+    object = magazine->slots()[--magazine->rounds];
+  }
+  install(magazine);
+  if (reserve_.missing() != 0) static_cast<void>(replenish());
+  return object;
 }
 
-unsigned Cache::take_constructed(void** objects, unsigned count) noexcept {
-  const unsigned taken = slabs_.take(objects, count);
+/// Fills an empty magazine as far as slabs that exist have objects; only if they have none, from a new one.
+SlabLayer::Taken Cache::fill(Magazine& magazine) noexcept {
+  SlabLayer::Taken all;
+  SlabLayer::Taken taken;
+  SlabLayer::Growth growth = SlabLayer::Growth::kAllowed;
+  do {
+    taken = take_constructed(magazine.slots() + all.count, magazine.capacity - all.count, growth);
+    all.count += taken.count;
+    all.created = all.created || taken.created;
+    growth = SlabLayer::Growth::kForbidden;
+  } while (taken.count != 0 && !taken.created && all.count != magazine.capacity);
+  magazine.rounds = static_cast<std::uint16_t>(all.count);
+  return all;
+}
+
+/// Objects from the slabs, constructed; those that cannot be go back.
+SlabLayer::Taken Cache::take_constructed(void** objects, unsigned count, SlabLayer::Growth growth) noexcept {
+  SlabLayer::Taken taken = slabs_.take(objects, count, growth);
   if (constructor_ == nullptr) return taken;
   unsigned made = 0;
   // What makes one construction fail makes the next fail too: each may cost a pursuit of its own.
-  while (made < taken && construct(objects[made])) ++made;
-  for (unsigned i = made; i < taken; ++i) slabs_.put(objects[i]);
-  return made;
+  while (made < taken.count && construct(objects[made])) ++made;
+  for (unsigned i = made; i < taken.count; ++i) slabs_.put(objects[i]);
+  taken.count = made;
+  return taken;
 }
 
 bool Cache::construct(void* object) noexcept {
@@ -63,10 +77,15 @@ bool Cache::construct(void* object) noexcept {
   return made;
 }
 
-/// An empty magazine that nobody else sees: the depot's or a new one.
+/// An empty magazine of the present size that nobody else sees, the depot's or a new one; of another size if there is no
+/// memory for that.
 Magazine* Cache::empty_magazine() noexcept {
-  Magazine* magazine = depot_.take_empty();
-  return magazine != nullptr ? magazine : internal::create_magazine(magazine_rounds_);
+  Magazine* old = depot_.take_empty();
+  if (old != nullptr && old->capacity == depot_.rounds()) return old;
+  Magazine* magazine = internal::create_magazine(depot_.rounds());
+  if (magazine == nullptr) return old;
+  if (old != nullptr) internal::free_magazine(old);
+  return magazine;
 }
 
 /// Puts a magazine, filled outside, into the running hart's cell; what becomes surplus goes to the depot.
@@ -92,10 +111,9 @@ void Cache::install(Magazine* magazine) noexcept {
 bool Cache::put_in_cell(Cell& own, void* object) noexcept {
   if (own.put(object)) return true;
   own.misses.fetch_add(1, std::memory_order_relaxed);
-  Magazine* empty = depot_.take_empty();
-  if (empty == nullptr) return false;
   inspect_previous(own);
-  if (own.prev != nullptr) depot_.give(own.prev);
+  Magazine* empty = depot_.exchange_for_empty(own.prev);
+  if (empty == nullptr) return false;
   own.set_prev(own.load(empty));
   return own.put(object);
 }
@@ -155,15 +173,19 @@ Status Cache::drain() noexcept {
   return Status::kUnsafe;
 }
 
+/// Gives a magazine back, its rounds to the slabs. @returns how many these were.
+std::size_t Cache::empty_into_slabs(Magazine* full) noexcept {
+  const std::size_t objects = full->rounds;
+  for (std::uint32_t i = 0; i < full->rounds; ++i) put_in_slab(full->slots()[i]);
+  full->rounds = 0;
+  internal::free_magazine(full);
+  return objects;
+}
+
 /// Empties the depot into the slabs.
 std::size_t Cache::flush() noexcept {
   std::size_t objects = 0;
-  while (Magazine* full = depot_.take_full()) {
-    for (std::uint32_t i = 0; i < full->rounds; ++i) put_in_slab(full->slots()[i]);
-    objects += full->rounds;
-    full->rounds = 0;
-    internal::free_magazine(full);
-  }
+  while (Magazine* full = depot_.take_full()) objects += empty_into_slabs(full);
   while (Magazine* empty = depot_.take_empty()) internal::free_magazine(empty);
   return objects;
 }
@@ -181,6 +203,23 @@ Cache::Returned Cache::give_back() noexcept {
 std::size_t Cache::reap() noexcept {
   if (magazine_harts() != 0 && hal::may_wait()) drain();
   return give_back().bytes;
+}
+
+std::size_t Cache::trim() noexcept {
+  const std::size_t before = slabs_.stats().bytes;
+  bool quiet = false;
+  Depot::Unused unused = depot_.end_interval(quiet);
+  for (; unused.full != 0; --unused.full) {
+    if (Magazine* full = depot_.take_full()) empty_into_slabs(full);
+  }
+  for (; unused.empty != 0; --unused.empty) {
+    if (Magazine* empty = depot_.take_empty()) internal::free_magazine(empty);
+  }
+  while (reserve_.missing() != 0 && replenish()) {
+  }
+  if (quiet) slabs_.reap();
+  const std::size_t after = slabs_.stats().bytes;
+  return before > after ? before - after : 0;
 }
 
 }  // namespace qm

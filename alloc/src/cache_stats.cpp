@@ -9,17 +9,24 @@ CacheStats Cache::stats() noexcept {
   CacheStats stats;
   const SlabStats slabs = slabs_.stats();
   const Depot::Stats depot = depot_.stats();
+  const Reserve::Stats reserve = reserve_.stats();
+  const bool direct = (flags_ & cache_flags::kDirect) != 0;
   for (unsigned hart = 0; hart < hart_count(); ++hart) {
     const Cell& one = cell(hart);
     stats.in_magazines += one.rounds();
     stats.misses += one.misses.load(std::memory_order_relaxed);
     stats.allocations += one.allocs.load(std::memory_order_relaxed);
   }
+  // Without magazines the slab layer sees every allocation, those of headers of no-touch slabs too.
+  if (direct) stats.allocations = slabs.taken_ever;
+  stats.counted = kCounted || direct;
   stats.object_size = slabs_.object_size();
   stats.objects = slabs.objects_total;
   stats.in_depot = depot.rounds;
   stats.in_slabs = slabs.objects_total - slabs.objects_out;
-  const std::size_t idle = stats.in_magazines + stats.in_depot;
+  stats.reserved = reserve.held;
+  stats.reserve = reserve.promised;
+  const std::size_t idle = stats.in_magazines + stats.in_depot + stats.reserved;
   stats.in_use = slabs.objects_out > idle ? slabs.objects_out - idle : 0;
   stats.high_water = slabs.objects_out_high;
   stats.failures = failures_.load(std::memory_order_relaxed);
@@ -28,7 +35,9 @@ CacheStats Cache::stats() noexcept {
   stats.slab_bytes = slabs_.slab_bytes();
   stats.depot_full = depot.full;
   stats.depot_empty = depot.empty;
-  stats.magazine_rounds = magazine_rounds_;
+  stats.magazine_rounds = depot_.rounds();
+  stats.magazine_changes = depot.changes;
+  stats.limit = slabs.limit;
   return stats;
 }
 
@@ -42,7 +51,7 @@ bool Cache::validate() noexcept {
   }
   const SlabStats slabs = slabs_.stats();
   const CacheStats all = stats();
-  return all.in_use + all.in_magazines + all.in_depot == slabs.objects_out;
+  return all.in_use + all.in_magazines + all.in_depot + all.reserved == slabs.objects_out;
 }
 
 std::uint32_t* Cache::handle(void* object) noexcept {

@@ -7,7 +7,7 @@ constinit const Cell kClosedCell{};
 
 Magazine* Cell::load(Magazine* magazine) noexcept {
   Magazine* old = loaded.load(std::memory_order_relaxed);
-  if (old != nullptr) old->rounds = static_cast<std::uint32_t>(saved_top.load(std::memory_order_relaxed) - old->slots());
+  if (old != nullptr) old->rounds = static_cast<std::uint16_t>(saved_top.load(std::memory_order_relaxed) - old->slots());
   loaded.store(magazine, std::memory_order_relaxed);
   saved_top.store(magazine != nullptr ? magazine->slots() + magazine->rounds : nullptr, std::memory_order_relaxed);
   return old;
@@ -46,40 +46,6 @@ std::size_t Cell::rounds() const noexcept {
   std::size_t count = magazine != nullptr && real != nullptr ? static_cast<std::size_t>(real - magazine->slots()) : 0;
   if (count > kMaxRounds) count = 0;  // the owner changed magazines between the two loads
   return count + prev_rounds.load(std::memory_order_relaxed);
-}
-
-void Depot::give(Magazine* magazine) noexcept {
-  const LockGuard hold(lock_);
-  Shelf& shelf = magazine->rounds != 0 ? full_ : empty_;
-  magazine->next = shelf.first;
-  shelf.first = magazine;
-  ++shelf.count;
-  shelf.rounds += magazine->rounds;
-}
-
-Magazine* Depot::take(Shelf& shelf) noexcept {
-  const LockGuard hold(lock_);
-  Magazine* magazine = shelf.first;
-  if (magazine == nullptr) return nullptr;
-  shelf.first = magazine->next;
-  --shelf.count;
-  shelf.rounds -= magazine->rounds;
-  return magazine;
-}
-
-bool Depot::holds(const void* object) noexcept {
-  const LockGuard hold(lock_);
-  for (Magazine* full = full_.first; full != nullptr; full = full->next) {
-    for (unsigned i = 0; i < full->rounds; ++i) {
-      if (full->slots()[i] == object) return true;
-    }
-  }
-  return false;
-}
-
-Depot::Stats Depot::stats() noexcept {
-  const LockGuard hold(lock_);
-  return {full_.count, empty_.count, full_.rounds};
 }
 
 }  // namespace qm

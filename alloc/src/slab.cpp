@@ -12,14 +12,15 @@
 namespace qm {
 namespace {
 
-/// Largest slab that is chosen to keep the waste low; a larger object gets the smallest slab that holds one.
+/// Largest slab that is chosen to keep the waste low; objects for which none is good enough lie alone.
 constexpr std::size_t kMaxSlabBytes = std::size_t{1} << 20;
 /// Empty slabs a layer keeps before it gives one back with each further one.
 constexpr std::size_t kEmptyKept = 2;
 
+/// What any type of this size can need, as a size is a multiple of its alignment; kept between the two bounds.
 std::size_t default_alignment(std::size_t size) noexcept {
-  std::size_t alignment = sizeof(void*);
-  while (alignment < 16 && alignment * 2 <= size) alignment *= 2;
+  std::size_t alignment = SlabLayer::kMinAlignment;
+  while (alignment < SlabLayer::kMaxAlignment && size % (alignment * 2) == 0) alignment *= 2;
   return alignment;
 }
 
@@ -35,47 +36,46 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
   const std::size_t alignment =
       config.alignment != 0 ? config.alignment : (config.no_touch ? 1 : default_alignment(config.object_size));
   if (config.source == nullptr || config.object_size == 0 || !is_power_of_two(alignment)) return Status::kInvalid;
-  if (config.no_touch && config.headers == nullptr) return Status::kInvalid;
   if (config.object_size > SIZE_MAX / 16 || alignment > SIZE_MAX / 16) return Status::kInvalid;
   cache_ = config.cache;
   source_ = config.source;
-  headers_ = config.headers;
   no_touch_ = config.no_touch;
   quantum_cache_ = config.quantum_cache;
   mapped_ = config.mapped;
-  size_ = (config.object_size + alignment - 1) & ~(alignment - 1);
-  stride_ = no_touch_ ? size_ : (size_ + kRedzoneBytes + alignment - 1) & ~(alignment - 1);
-  if (!choose_geometry(alignment) || (mapped_ && slab_bytes_ != PageMap::kPageBytes)) return Status::kInvalid;
+  alignment_log2_ = static_cast<std::uint8_t>(floor_log2(alignment));
+  stride_ = ((config.object_size + alignment - 1) & ~(alignment - 1)) + redzone();
+  if (!choose_geometry() || (mapped_ && slab_bytes_ != PageMap::kPageBytes)) return Status::kInvalid;
   return Status::kOk;
 }
 
-/// Sets objects_ for a slab of @p slab_bytes. @returns whether at most an eighth is wasted; in a checking build the heap's slabs
-/// stay a page whatever that wastes.
+/// Sets objects_ for a slab of @p slab_bytes. @returns whether at most an eighth of what the source gives for it is wasted; in a
+/// checking build the heap's slabs stay a page whatever that wastes.
 bool SlabLayer::fits(std::size_t slab_bytes) noexcept {
+  const std::size_t most = no_touch_ ? kExternalObjects : UINT16_MAX;
   std::size_t count = no_touch_ ? slab_bytes / stride_ : (slab_bytes - sizeof(Slab)) / stride_;
-  if (!no_touch_) {
-    const auto overhead = [](std::size_t n) { return sizeof(Slab) + (n + kWordBits - 1) / kWordBits * sizeof(long) + n * kCheckBytes; };
-    while (count != 0 && count * stride_ + overhead(count) > slab_bytes) --count;
-  }
+  if (count > most) count = most;
   objects_ = static_cast<std::uint16_t>(count);
-  return count != 0 && ((kChecked && mapped_) || (slab_bytes - count * (stride_ + kCheckBytes)) * 8 <= slab_bytes);
+  while (!no_touch_ && objects_ != 0 && objects_ * stride_ + overhead() > slab_bytes) --objects_;
+  const std::size_t drawn = round_up(slab_bytes, source_->quantum());
+  return objects_ != 0 && ((kChecked && mapped_) || (drawn - objects_ * (stride_ + kCheckBytes)) * 8 <= drawn);
 }
 
-bool SlabLayer::choose_geometry(std::size_t alignment) noexcept {
+bool SlabLayer::choose_geometry() noexcept {
   const std::size_t quantum = source_->quantum();
   if (no_touch_) {
     // A whole number of objects and of the source's quanta: with both powers of two nothing is wasted.
-    slab_bytes_ = 8 * stride_;
-    slab_bytes_ = (slab_bytes_ + quantum - 1) / quantum * quantum;
-    if (slab_bytes_ / stride_ > kExternalObjects) slab_bytes_ = (kExternalObjects * stride_ + quantum - 1) / quantum * quantum;
+    slab_bytes_ = (8 * stride_ + quantum - 1) / quantum * quantum;
     fits(slab_bytes_);
-    if (objects_ > kExternalObjects) objects_ = kExternalObjects;
-    aligned_source_ = quantum % alignment == 0;
+    aligned_source_ = quantum % alignment() == 0;
   } else {
-    slab_bytes_ = kPageBytes;
-    while (slab_bytes_ < alignment * 2) slab_bytes_ *= 2;
+    const std::size_t least = alignment() * 2 > kPageBytes ? alignment() * 2 : kPageBytes;
+    slab_bytes_ = least;
     while (!fits(slab_bytes_) && slab_bytes_ < kMaxSlabBytes) slab_bytes_ *= 2;
-    while (!fits(slab_bytes_) && objects_ == 0) slab_bytes_ *= 2;
+    if (!fits(slab_bytes_)) {
+      objects_ = 1;
+      slab_bytes_ = least;
+      while (slab_bytes_ < stride_ + overhead()) slab_bytes_ *= 2;
+    }
     aligned_source_ = quantum % slab_bytes_ == 0;
   }
   if (stride_ <= UINT32_MAX && static_cast<std::uint64_t>(slab_bytes_) * stride_ < (std::uint64_t{1} << 32) && stride_ > 1) {
@@ -84,9 +84,27 @@ bool SlabLayer::choose_geometry(std::size_t alignment) noexcept {
   return objects_ != 0;
 }
 
+/// Bytes of a slab of @p objects: of all that fit a whole one, or of a single one, with no more behind it than needed.
+std::size_t SlabLayer::bytes_of(unsigned objects) const noexcept {
+  if (objects != 1) return slab_bytes_;
+  if (no_touch_) return objects_ == 1 ? slab_bytes_ : stride_;
+  const std::size_t quantum = source_->quantum();
+  const std::size_t least = round_up(stride_ + overhead(), quantum % alignment() == 0 ? quantum : alignment());
+  return least < slab_bytes_ ? least : slab_bytes_;
+}
+
+/// The colour of a whole slab that begins at @p start.
+std::size_t SlabLayer::colour_of(std::uintptr_t start) const noexcept {
+  const std::size_t natural = stride_ & (~stride_ + 1);
+  const std::size_t step = natural > kColourBytes ? natural : kColourBytes;
+  const std::size_t colours = (slab_bytes_ - overhead() - objects_ * stride_) / step + 1;
+  return start / slab_bytes_ % colours * step;
+}
+
 std::uintptr_t SlabLayer::take_from_source(std::size_t bytes) noexcept {
   Constraint constraint;
   if (!aligned_source_) constraint.align = no_touch_ ? stride_ & (~stride_ + 1) : slab_bytes_;
+  if (!no_touch_) constraint.phase = slab_bytes_ - bytes;
   if (quantum_cache_) return source_->allocate_slab(bytes, constraint);
   return aligned_source_ ? source_->allocate(bytes, Fit::kInstant, nullptr, Effort::kQuiet)
                          : source_->allocate_constrained(bytes, constraint, Fit::kInstant, nullptr, Effort::kQuiet);
@@ -101,19 +119,22 @@ void SlabLayer::give_to_source(std::uintptr_t start, std::size_t bytes) noexcept
 
 Slab* SlabLayer::create() noexcept {
   Slab* slab = create(objects_);
-  return slab == nullptr && no_touch_ && stride_ % source_->quantum() == 0 ? create(1) : slab;
+  if (slab != nullptr || objects_ == 1) return slab;
+  const bool has_short = bytes_of(1) < slab_bytes_ && bytes_of(1) % source_->quantum() == 0;
+  return has_short ? create(1) : nullptr;
 }
 
 Slab* SlabLayer::create(unsigned objects) noexcept {
   void* place = nullptr;
-  if (no_touch_ && headers_->take(&place, 1) == 0) return nullptr;
-  const std::uintptr_t start = take_from_source(bytes_of(objects));
+  if (no_touch_ && headers_->take(&place, 1).count == 0) return nullptr;
+  const std::size_t bytes = bytes_of(objects);
+  const std::uintptr_t start = take_from_source(bytes);
   if (start == 0) {
     if (no_touch_) headers_->put(place);
     return nullptr;
   }
-  if (mapped_ && !page_map.mark(start, slab_bytes_)) {
-    give_to_source(start, slab_bytes_);
+  if (mapped_ && !page_map.mark(start, bytes)) {
+    give_to_source(start, bytes);
     return nullptr;
   }
   Slab* slab = nullptr;
@@ -122,10 +143,10 @@ Slab* SlabLayer::create(unsigned objects) noexcept {
     external->priority = priority_of(start);
     slab = external;
   } else {
-    slab = new (reinterpret_cast<void*>(start + slab_bytes_ - sizeof(Slab))) Slab;
+    slab = new (reinterpret_cast<void*>(start + bytes - sizeof(Slab))) Slab;
   }
   slab->cache = cache_;
-  slab->start = start;
+  slab->start = no_touch_ || bytes != slab_bytes_ ? start : start + colour_of(start);
   slab->objects = static_cast<std::uint16_t>(objects);
   unsigned long* free = bitmap(*slab);
   for (unsigned word = 0; word < words(); ++word) {
@@ -136,28 +157,31 @@ Slab* SlabLayer::create(unsigned objects) noexcept {
   return slab;
 }
 
-/// Counts a new slab. Lock held.
+/// Enters a new, empty slab. Lock held.
 void SlabLayer::adopt(Slab* slab) noexcept {
   ++slabs_;
-  objects_total_ += slab->objects;
-  bytes_ += bytes_of(slab->objects);
+  ++empty_slabs_;
+  short_slabs_ += slab->objects != objects_ ? 1 : 0;
+  usable_.push_back(slab);
   if (no_touch_) return insert_in_tree(static_cast<ExternalSlab*>(slab));
   widen(slab->start, reinterpret_cast<std::uintptr_t>(slab + 1));
 }
 
-/// Counts a slab out that is on no list any more. Lock held.
+/// Takes an empty slab out. Lock held.
 void SlabLayer::disown(Slab* slab) noexcept {
   leave_pass(slab);
   --slabs_;
-  objects_total_ -= slab->objects;
-  bytes_ -= bytes_of(slab->objects);
+  --empty_slabs_;
+  short_slabs_ -= slab->objects != objects_ ? 1 : 0;
+  usable_.remove(slab);
   if (no_touch_) remove_from_tree(static_cast<ExternalSlab*>(slab));
 }
 
 /// Gives the memory of a disowned slab back.
 void SlabLayer::release(Slab* slab) noexcept {
-  const std::uintptr_t start = slab->start;
   const std::size_t bytes = bytes_of(slab->objects);
+  const std::uintptr_t start =
+      no_touch_ ? slab->start : reinterpret_cast<std::uintptr_t>(slab) + sizeof(Slab) - bytes;
   std::uint32_t* handles = slab->handles.load(std::memory_order_relaxed);
   if (handles != nullptr && observer() != nullptr) observer()->release_handles(handles, objects_);
   if (no_touch_) headers_->put(reinterpret_cast<std::byte*>(slab) - kExternalHead);
@@ -188,32 +212,30 @@ unsigned SlabLayer::carve(Slab& slab, void** objects, unsigned count) noexcept {
   return taken;
 }
 
-unsigned SlabLayer::take(void** objects, unsigned count) noexcept {
-  if (!fault::may_acquire(fault::Resource::kObjects)) return 0;
+SlabLayer::Taken SlabLayer::take(void** objects, unsigned count, Growth growth) noexcept {
+  if (!fault::may_acquire(fault::Resource::kObjects)) return {};
   if (count > kBatch) count = kBatch;
-  for (int fresh = 0; fresh < 2; ++fresh) {
-    Slab* created = fresh != 0 ? create() : nullptr;
-    if (fresh != 0 && created == nullptr) return 0;
+  for (bool created = false;; created = true) {
+    Slab* fresh = created ? create() : nullptr;
+    if (created && fresh == nullptr) return {};
     const LockGuard hold(lock_);
-    if (created != nullptr) {
-      adopt(created);
-      partial_.push_front(created);
+    if (fresh != nullptr) {
+      adopt(fresh);
       if (count > kFreshBatch) count = kFreshBatch;
     }
-    Slab* slab = partial_.front();
-    if (slab == nullptr && (slab = empty_.pop_front()) != nullptr) {
-      --empty_slabs_;
-      partial_.push_front(slab);
-    }
-    if (slab == nullptr) continue;
-    const unsigned taken = carve(*slab, objects, count);
+    const std::size_t room = room_locked();
+    if (room == 0) return {};
+    Slab* slab = usable_.front();
+    if (slab == nullptr && !created && growth == Growth::kAllowed) continue;
+    if (slab == nullptr) return {};
+    if (slab->in_use == 0) --empty_slabs_;
+    const unsigned taken = carve(*slab, objects, room < count ? static_cast<unsigned>(room) : count);
     if (slab->in_use == slab->objects) {
-      partial_.remove(slab);
+      usable_.remove(slab);
       full_.push_front(slab);
     }
-    return taken;
+    return {taken, created};
   }
-  return 0;
 }
 
 unsigned SlabLayer::index(const Slab& slab, const void* object) const noexcept {
@@ -240,14 +262,12 @@ Status SlabLayer::put(void* object) noexcept {
     --out_;
     if (slab->in_use-- == slab->objects) {
       full_.remove(slab);
-      partial_.push_front(slab);
+      usable_.push_front(slab);
     }
     if (slab->in_use == 0) {
-      partial_.remove(slab);
-      if (empty_slabs_ < kEmptyKept) {
-        empty_.push_front(slab);
-        ++empty_slabs_;
-      } else {
+      usable_.remove(slab);
+      usable_.push_back(slab);
+      if (++empty_slabs_ > kEmptyKept) {
         surplus = slab;
         disown(slab);
       }
@@ -263,14 +283,23 @@ std::size_t SlabLayer::reap() noexcept {
     Slab* slab = nullptr;
     {
       const LockGuard hold(lock_);
-      slab = empty_.pop_front();
-      if (slab == nullptr) return bytes;
-      --empty_slabs_;
+      slab = usable_.back();
+      if (slab == nullptr || slab->in_use != 0) return bytes;
       disown(slab);
     }
     bytes += bytes_of(slab->objects);
     release(slab);
   }
+}
+
+void SlabLayer::set_limit(std::size_t objects) noexcept {
+  const LockGuard hold(lock_);
+  limit_ = objects == 0 || objects >= kNoLimit ? kNoLimit : static_cast<std::uint32_t>(objects);
+}
+
+bool SlabLayer::at_limit() noexcept {
+  const LockGuard hold(lock_);
+  return room_locked() == 0;
 }
 
 Status SlabLayer::destroy() noexcept {
@@ -284,7 +313,17 @@ Status SlabLayer::destroy() noexcept {
 
 SlabStats SlabLayer::stats() noexcept {
   const LockGuard hold(lock_);
-  return {slabs_, empty_slabs_, bytes_, out_, out_high_, objects_total_, taken_ever_};
+  const std::size_t whole = slabs_ - short_slabs_;
+  SlabStats stats;
+  stats.slabs = slabs_;
+  stats.empty_slabs = empty_slabs_;
+  stats.bytes = whole * slab_bytes() + short_slabs_ * bytes_of(1);
+  stats.objects_out = out_;
+  stats.objects_out_high = out_high_;
+  stats.objects_total = whole * objects_ + short_slabs_;
+  stats.limit = limit_ != kNoLimit ? limit_ : 0;
+  stats.taken_ever = taken_ever_;
+  return stats;
 }
 
 bool SlabLayer::is_sound(Slab& slab) noexcept {
@@ -298,21 +337,23 @@ bool SlabLayer::is_sound(Slab& slab) noexcept {
 
 bool SlabLayer::validate() noexcept {
   const LockGuard hold(lock_);
-  SlabStats seen;
-  const auto check = [&](const List<Slab>& list, auto belongs) {
+  std::uint32_t slabs = 0;
+  std::uint32_t empty = 0;
+  std::uint32_t single = 0;
+  std::uint32_t out = 0;
+  const auto check = [&](const List<Slab>& list, bool full) {
     for (Slab* slab = list.front(); slab != nullptr; slab = list.next(slab)) {
-      if (!is_sound(*slab) || !belongs(*slab)) return false;
-      ++seen.slabs;
-      seen.objects_out += slab->in_use;
-      seen.objects_total += slab->objects;
-      seen.empty_slabs += slab->in_use == 0 ? 1 : 0;
+      if (!is_sound(*slab) || (slab->in_use == slab->objects) != full) return false;
+      if (empty != 0 && slab->in_use != 0 && !full) return false;  // S2
+      ++slabs;
+      empty += slab->in_use == 0 ? 1 : 0;
+      single += slab->objects != objects_ ? 1 : 0;
+      out += slab->in_use;
     }
     return true;
   };
-  return check(partial_, [](const Slab& slab) { return slab.in_use != 0 && slab.in_use != slab.objects; }) &&
-         check(full_, [](const Slab& slab) { return slab.in_use == slab.objects; }) &&
-         check(empty_, [](const Slab& slab) { return slab.in_use == 0; }) && seen.slabs == slabs_ &&
-         seen.empty_slabs == empty_slabs_ && seen.objects_out == out_ && seen.objects_total == objects_total_;
+  return check(usable_, false) && check(full_, true) && slabs == slabs_ && empty == empty_slabs_ && single == short_slabs_ &&
+         out == out_;
 }
 
 }  // namespace qm

@@ -65,7 +65,7 @@ bool SlabPass::step(Visit visit, void* argument) noexcept {
 /// The slab after @p slab in its list, then in the next list; the first for nullptr. Lock held.
 Slab* SlabLayer::next_in_lists(Slab* slab) noexcept {
   bool found = slab == nullptr;  // the list that the slab is in
-  for (List<Slab>* list : {&partial_, &full_, &empty_}) {
+  for (List<Slab>* list : {&usable_, &full_}) {
     if (slab != nullptr && !found) {
       found = list->is_end(slab->next);
       if (!found) continue;

@@ -21,15 +21,16 @@ static thread_local std::uintptr_t qm_cell_offset = 0;
 namespace qm {
 namespace {
 
-/// Sizes of magazines in bytes; the first is `kmem_magazine`.
-constexpr std::size_t kMagazineBytes[] = {internal::kBlockWords * sizeof(void*), 256, 512};
-constexpr const char* kMagazineNames[] = {"kmem_magazine", "kmem_magazine_256", "kmem_magazine_512"};
-constexpr unsigned kMagazineSizes = 3;
-
-constexpr std::uint32_t rounds_of(std::size_t bytes) {
-  return static_cast<std::uint32_t>((bytes - sizeof(Magazine)) / sizeof(void*));
-}
-static_assert(rounds_of(kMagazineBytes[kMagazineSizes - 1]) <= kMaxRounds || sizeof(void*) == 4);
+/// The caches of magazines: one for each size of block.
+struct MagazineBlock {
+  const char* name;
+  std::size_t words;
+  std::uint32_t rounds() const { return static_cast<std::uint32_t>(words - sizeof(Magazine) / sizeof(void*)); }
+};
+constexpr unsigned kMagazineBlocks = 3;
+constexpr MagazineBlock kBlocks[kMagazineBlocks] = {
+    {"kmem_magazine", internal::kBlockWords}, {"kmem_magazine_29", 32}, {"kmem_magazine_61", 64}};
+static_assert(64 - sizeof(Magazine) / sizeof(void*) == kMaxRounds);
 
 constexpr std::size_t kQuantumCacheMax = 8192;
 constexpr std::size_t kPage = SlabLayer::kPageBytes;
@@ -39,7 +40,7 @@ constexpr std::size_t kPage = SlabLayer::kPageBytes;
 /// The caches that make caches. They lie in pages of `base` and have no magazines of their own.
 class InternalCaches {
  public:
-  static constexpr unsigned kCount = 2 + kMagazineSizes;
+  static constexpr unsigned kCount = 2 + kMagazineBlocks;
   enum Which : unsigned { kSlabHeaders, kCaches, kMagazines };
 
   Status initialize(unsigned harts) noexcept {
@@ -49,9 +50,10 @@ class InternalCaches {
     if (place == 0) return Status::kNoMemory;
     for (unsigned i = 0; i < kCount; ++i) caches_[i] = new (reinterpret_cast<void*>(place + i * each)) Cache;
     Status status = make(kSlabHeaders, "kmem_slab", SlabLayer::kExternalBytes, cache_flags::kNoTrace);
+    SlabLayer::set_headers(caches_[kSlabHeaders]->slabs());
     if (status == Status::kOk) status = make(kCaches, "kmem_cache", each, 0);
-    for (unsigned i = 0; i < kMagazineSizes && status == Status::kOk; ++i) {
-      status = make(kMagazines + i, kMagazineNames[i], kMagazineBytes[i], cache_flags::kNoTrace);
+    for (unsigned i = 0; i < kMagazineBlocks && status == Status::kOk; ++i) {
+      status = make(kMagazines + i, kBlocks[i].name, kBlocks[i].words * sizeof(void*), cache_flags::kNoTrace);
     }
     return status;
   }
@@ -157,6 +159,14 @@ void detach_hart(unsigned hart) noexcept {
   hal::hart_offline(hart);
 }
 
+std::size_t trim() noexcept {
+  const std::size_t before = base_arena().stats().free;
+  RegistryCursor<Cache> all;
+  while (Cache* cache = all.next()) cache->trim();
+  const std::size_t after = base_arena().stats().free;
+  return after > before ? after - before : 0;
+}
+
 namespace internal {
 
 void* allocate_cache() noexcept { return caches[InternalCaches::kCaches].allocate(); }
@@ -165,29 +175,28 @@ void* allocate_block() noexcept {
   return caches[InternalCaches::kMagazines].allocate_at(nullptr, 0, Effort::kQuiet);
 }
 void free_block(void* block) noexcept { caches[InternalCaches::kMagazines].free(block); }
-SlabLayer* slab_headers() noexcept { return &caches[InternalCaches::kSlabHeaders].slabs(); }
 
 namespace {
-unsigned magazine_size(std::uint32_t rounds) noexcept {
-  unsigned size = 0;
-  while (size + 1 < kMagazineSizes && rounds_of(kMagazineBytes[size]) < rounds) ++size;
-  return size;
+/// The block in which magazines of @p rounds rounds lie.
+unsigned block_of(std::uint32_t rounds) noexcept {
+  unsigned block = 0;
+  while (block + 1 < kMagazineBlocks && kBlocks[block].rounds() < rounds) ++block;
+  return block;
 }
 }  // namespace
 
-std::uint32_t magazine_rounds(std::uint32_t rounds) noexcept { return rounds_of(kMagazineBytes[magazine_size(rounds)]); }
-
 Magazine* create_magazine(std::uint32_t rounds) noexcept {
-  const unsigned size = magazine_size(rounds);
-  void* place = caches[InternalCaches::kMagazines + size].allocate_at(nullptr, 0, Effort::kQuiet);
+  unsigned step = 0;
+  while (step + 1 < kMagazineSteps && kMagazineRounds[step] < rounds) ++step;
+  void* place = caches[InternalCaches::kMagazines + block_of(kMagazineRounds[step])].allocate_at(nullptr, 0, Effort::kQuiet);
   if (place == nullptr) return nullptr;
   auto* magazine = new (place) Magazine;
-  magazine->capacity = rounds_of(kMagazineBytes[size]);
+  magazine->capacity = kMagazineRounds[step];
   return magazine;
 }
 
 void free_magazine(Magazine* magazine) noexcept {
-  caches[InternalCaches::kMagazines + magazine_size(magazine->capacity)].free(magazine);
+  caches[InternalCaches::kMagazines + block_of(magazine->capacity)].free(magazine);
 }
 
 }  // namespace internal

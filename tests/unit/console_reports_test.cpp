@@ -342,7 +342,7 @@ TEST_F(Reports, slab_stats_prints_akaros_lines_in_their_order) {
       "---------------------\r\n"
       "Source: kpages\r\n"
       "Objsize (incl align): 512\r\n"
-      "Align: 512\r\n"
+      "Align: 16\r\n"
       "Nr unallocated in slab layer: %zu\r\n"
       "Nr allocated from slab layer: %zu\r\n"
       "Depot magsize: %u\r\n"

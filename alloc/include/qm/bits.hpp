@@ -8,6 +8,9 @@
 
 namespace qm {
 
+/// A machine word as an integer: counters without an 8-byte atomic on RV32.
+using Word = unsigned long;
+
 /// Bits in a machine word; sizes and addresses have as many.
 inline constexpr unsigned kWordBits = std::numeric_limits<std::size_t>::digits;
 

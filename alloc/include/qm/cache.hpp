@@ -4,13 +4,16 @@
 ///     allocate()                         fast path: a restartable section, no lock, no mask, no atomic
 ///       allocate_slow()                  closed, or empty:
 ///         Cell::take()                     the previous magazine
-///         Depot::take_full()               another hart's surplus
-///         refill() -> SlabLayer::take()    a batch, constructed, installed as a magazine
+///         Depot::exchange_for_full()       another hart's surplus
+///         refill() -> SlabLayer::take()    a magazine's worth, constructed, installed
+///         refill_at_limit()                idle objects of this cache, if its limit is what stands in the way
 ///         reclaim()                        idle memory of every hart and cache, if the caller may wait
+///         Reserve::take()                  what was promised, if the caller may not wait
 ///         Observer::record()               if the state word says so
 ///     free()
 ///       free_slow()                      closed, watching, or full:
 ///         Observer::forget()               before the object is released
+///         Reserve::put()                   if the reserve was drawn upon
 ///         Cell::put(), Depot               the previous magazine; full against empty
 ///         SlabLayer::put()                 when no magazine is to be had
 ///
@@ -22,8 +25,9 @@
 ///      everything again. An interrupt in between finds a valid cell.
 /// - C2 A hart sets its bit in `magazine_harts_` before it exposes a magazine, then reads the state word again. Whoever
 ///      changes the word reads the bits afterwards. So a round over the bits misses no open cell.
-/// - C3 Objects in magazines and the depot are constructed; objects in slabs are raw.
-/// - C4 What users hold = objects out of the slab layer - rounds in magazines. Exact while no operation is under way.
+/// - C3 Objects in magazines, the depot and the reserve are constructed; objects in slabs are raw.
+/// - C4 What users hold = objects out of the slab layer - rounds in magazines and in the reserve. Exact while no operation is
+///      under way.
 
 #include <atomic>
 #include <cstddef>
@@ -46,6 +50,9 @@ class Cache;
 /// @returns false if the object could not be constructed: the allocation then follows the exhaustion path.
 using Constructor = bool (*)(void* object, void* context) noexcept;
 using Destructor = void (*)(void* object, void* context) noexcept;
+/// Called when a cache's limit stands in the way of an allocation, after its idle objects were used. May free objects.
+/// @returns true if the allocation should try once more. Context: as the allocation's.
+using LimitCallback = bool (*)(Cache& cache, void* context) noexcept;
 
 namespace cache_flags {
 inline constexpr std::uint32_t kNoTouch = 1;       ///< objects are not memory, or must not be written while free
@@ -59,14 +66,16 @@ static_assert((kNoTouch | kNoTrace | kQuantumCache | kDirect | kHeapClass) == 31
 struct CacheConfig {
   const char* name = nullptr;        ///< 1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; copied
   std::size_t object_size = 0;       ///< bytes (or units of the source)
-  std::size_t alignment = 0;         ///< power of two; 0: 16, or less for an object smaller than that
+  std::size_t alignment = 0;         ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
   std::uint32_t flags = 0;           ///< cache_flags
   Arena* source = nullptr;           ///< nullptr: page_arena()
   Constructor constructor = nullptr;
   Destructor destructor = nullptr;
-  void* context = nullptr;           ///< handed to both
-  std::uint32_t magazine_rounds = 0; ///< rounds a magazine should have; 0: the smallest magazine
+  void* context = nullptr;           ///< handed to the callbacks
+  std::uint32_t magazine_rounds = 0; ///< rounds a magazine should have to begin with; 0: as suits the size (magazine.hpp)
   std::uint16_t cell_pointer = kNoCellPointer;  ///< set by InlineCache: where a hart has its pointer to its cell, from tp on
+  std::size_t limit = 0;             ///< most objects out of the slab layer; 0: none. See set_limit()
+  LimitCallback limit_callback = nullptr;
 };
 
 /// Counts of objects. "Exact" holds while no operation on the cache is under way.
@@ -76,9 +85,11 @@ struct CacheStats {
   std::size_t in_use = 0;           ///< users hold them; exact
   std::size_t in_magazines = 0;     ///< idle in harts' magazines; exact
   std::size_t in_depot = 0;         ///< idle in the depot's full magazines; exact
+  std::size_t reserved = 0;         ///< held for allocations that must not fail; exact
   std::size_t in_slabs = 0;         ///< free in slabs; exact
   std::size_t high_water = 0;       ///< most objects ever out of the slab layer at once, idle ones included
-  std::uint64_t allocations = 0;    ///< allocations ever; meaningful only if kCounted
+  std::uint64_t allocations = 0;    ///< allocations ever, if `counted`
+  bool counted = false;             ///< in a build with QM_COUNT, and for a cache without magazines
   std::size_t failures = 0;         ///< allocations that returned nullptr
   std::size_t misses = 0;           ///< slow paths for want of a round or of room
   std::size_t misuses = 0;          ///< see misuse.hpp: bad frees, damage, refused destroys
@@ -86,7 +97,10 @@ struct CacheStats {
   std::size_t slab_bytes = 0;
   std::size_t depot_full = 0;       ///< magazines with rounds in the depot
   std::size_t depot_empty = 0;
-  std::uint32_t magazine_rounds = 0;
+  std::uint32_t magazine_rounds = 0;   ///< of magazines to come
+  std::uint32_t magazine_changes = 0;  ///< how often that has changed
+  std::size_t reserve = 0;          ///< objects the reserve should hold
+  std::size_t limit = 0;            ///< most objects out of the slab layer at once; 0: none
 };
 
 /// Whether this build counts every allocation.
@@ -145,11 +159,40 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
     return qm_cache_allocate_at(this, site, requested, effort);
   }
 
+  /// Takes up to @p count objects at once, for little more than a move each where magazines have them.
+  /// @param[out] objects room for @p count.
+  /// @returns how many; fewer than @p count iff the next single allocation failed, which is counted.
+  /// Complexity: O(count); interrupts are masked for kBulkChunk objects at a time. Context: as allocate().
+  [[nodiscard]] std::size_t allocate_bulk(void** objects, std::size_t count, Effort effort = Effort::kAuto) noexcept;
+
+  /// Gives @p count objects back, as free() does each.
+  /// Complexity, Context: as allocate_bulk().
+  void free_bulk(void* const* objects, std::size_t count) noexcept;
+  static constexpr std::size_t kBulkChunk = 16;
+
+  /// Keeps @p objects objects ready, constructed, for allocations that may not wait: in an interrupt handler, with interrupts
+  /// masked, with a lock held, or Effort::kAtomic. As many of those as it holds cannot fail, whatever happens to memory. It
+  /// fills up again from frees that take the slow path, from later refills and in trim(); until then stats().reserved is
+  /// below stats().reserve. Its objects count against the limit.
+  /// @returns kOk; kNoMemory (memory, the limit, a constructor that failed); kRefused for a cache without magazines. Unless
+  ///          kOk the reserve is as it was.
+  /// Complexity: O(objects). Context: any; may reclaim where hal::may_wait(). One call at a time for a cache.
+  Status reserve(std::size_t objects) noexcept;
+
+  /// Lets at most @p objects be out of the slab layer from now on: what users hold, magazines and the reserve. An allocation
+  /// that meets the limit first uses what is idle: the depot's magazines, and where it may wait those of all harts; then it
+  /// asks @p callback; then it fails. 0: no limit. A limit below what is out gives idle objects back, those of other harts where
+  /// hal::may_wait(); what users hold they keep, and it goes the usual way when they free it.
+  void set_limit(std::size_t objects, LimitCallback callback = nullptr) noexcept;
+
   /// Gives an object back. Never fails; misuse that the slow path can see is reported and otherwise ignored.
   /// Complexity: O(1). Context: as allocate().
   [[gnu::always_inline]] void free(void* object) noexcept { qm_cache_free(this, object); }
 
+  /// Bytes of an object, alignment included.
   [[nodiscard]] std::size_t object_size() const noexcept { return slabs_.object_size(); }
+  /// Every object lies at a multiple of it.
+  [[nodiscard]] std::size_t alignment() const noexcept { return slabs_.alignment(); }
   [[nodiscard]] std::uint32_t flags() const noexcept { return flags_; }
   [[nodiscard]] bool traceable() const noexcept { return (flags_ & cache_flags::kNoTrace) == 0; }
   /// Numbers of live caches are unique, 1 to 65535; a number is not used again soon.
@@ -188,6 +231,10 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   };
   /// As reap(), but asks no hart: empties the depot and gives back every empty slab. Context: any.
   Returned give_back() noexcept;
+  /// Ends an interval: gives back the magazines that lay unused in the depot for all of it, and the empty slabs of a cache
+  /// that was quiet; takes smaller magazines for one that had grown them and is quiet; fills the reserve.
+  /// @returns bytes given back. Complexity: O(objects given back), in steps of one object. Context: any.
+  std::size_t trim() noexcept;
 
   // ---- for the books ------------------------------------------------------------------------------------------------
 
@@ -204,6 +251,12 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   [[nodiscard]] std::uint32_t* handle(void* object) noexcept;
   /// Gives the object's slab @p handles (slabs().objects() zeroed words). @returns false if it has handles already.
   bool adopt_handles(void* object, std::uint32_t* handles) noexcept;
+ private:
+  // Before the next two members: these lie in the last word of the base, where it has padding.
+  std::uint8_t flags_ = 0;
+  std::uint16_t number_ = 0;
+
+ public:
   /// Records the observer counts per cache, as it sees fit; part of the last-record-gone test.
   std::atomic<std::uint32_t> live_records{0};
   /// What the observer keeps about this cache; its own, nullptr until it first traces the cache.
@@ -230,8 +283,11 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   void* take_from_cell(Cell& own) noexcept;
   bool put_in_cell(Cell& own, void* object) noexcept;
   void* refill() noexcept;
+  void* refill_within_limit(bool may_wait) noexcept;
   void* refill_or_pursue(Effort effort) noexcept;
-  unsigned take_constructed(void** objects, unsigned count) noexcept;
+  [[nodiscard]] bool limit_callback_helps() noexcept;
+  SlabLayer::Taken take_constructed(void** objects, unsigned count, SlabLayer::Growth growth) noexcept;
+  SlabLayer::Taken fill(Magazine& magazine) noexcept;
   Magazine* empty_magazine() noexcept;
   void install(Magazine* magazine) noexcept;
   bool install_empty_and_put(Magazine* magazine, void* object) noexcept;
@@ -244,23 +300,27 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   static constexpr unsigned kInspected = 16;
   [[nodiscard]] bool is_dead() noexcept { return std::atomic_ref(number_).load(std::memory_order_relaxed) == 0; }
   void count_allocation() noexcept;
+  unsigned take_chunk(void** objects, std::size_t count) noexcept;
+  unsigned put_chunk(void* const* objects, std::size_t count) noexcept;
+  [[nodiscard]] bool replenish() noexcept;
+  void give_back_surplus() noexcept;
   Status drain() noexcept;
+  std::size_t empty_into_slabs(Magazine* full) noexcept;
   std::size_t flush() noexcept;
   [[nodiscard]] bool may_fill_magazine() const noexcept;
 
+  // In an order without holes.
   std::atomic<std::uint32_t> state_{0};
   std::atomic<hal::HartMask> magazine_harts_{0};
-  std::uint32_t flags_ = 0;
-  std::uint32_t number_ = 0;
-  std::uint32_t magazine_rounds_ = 0;
-  std::uint16_t cell_pointer_ = kNoCellPointer;  ///< of an inlined cache
-  bool importing_ = false;                       ///< counted among the source's importers
   std::atomic<std::uint32_t> failures_{0};
   std::atomic<std::uint32_t> misuses_{0};
   Constructor constructor_ = nullptr;
   Destructor destructor_ = nullptr;
+  std::atomic<LimitCallback> limit_callback_{nullptr};
   void* context_ = nullptr;
-  Depot depot_;
+  [[no_unique_address]] Depot depot_;
+  std::uint16_t cell_pointer_ = kNoCellPointer;  ///< of an inlined cache; in the depot's padding
+  Reserve reserve_;
   SlabLayer slabs_;
 };
 

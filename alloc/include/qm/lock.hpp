@@ -41,8 +41,8 @@ class Lock {
 /// Holds a lock for a scope, with interrupts masked. In a panic the lock is passed by: no other hart runs.
 class LockGuard {
  public:
-  explicit LockGuard(Lock& lock) noexcept : lock_(lock) {
-    if (!lock_.try_lock()) lock_.lock_slow();
+  explicit LockGuard(Lock& lock) noexcept : lock_(lock), waited_(!lock.try_lock()) {
+    if (waited_) lock_.lock_slow();
     ++hal::hart_local().lock_depth;
   }
   ~LockGuard() {
@@ -51,10 +51,13 @@ class LockGuard {
   }
   LockGuard(const LockGuard&) = delete;
   LockGuard& operator=(const LockGuard&) = delete;
+  /// Whether somebody else held the lock.
+  [[nodiscard]] bool waited() const noexcept { return waited_; }
 
  private:
   hal::InterruptGuard masked_;  // first: interrupts stay masked until the lock is released
   Lock& lock_;
+  bool waited_;
 };
 
 }  // namespace qm

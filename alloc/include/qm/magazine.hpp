@@ -4,6 +4,10 @@
 ///     Magazine:  | next | capacity, rounds | null | slot 0 | slot 1 | ... | slot capacity-1 |
 ///                                             ^ bottom: the word below slot 0 is null
 ///
+/// Magazines have 1 to 61 rounds (kMagazineRounds). A cache begins with what suits its object's size; its depot takes the next
+/// size when harts wait for each other at its lock, and goes back when it is quiet. A magazine of another size serves on
+/// until it comes to the depot empty; who takes it from there, outside any masked section, replaces it.
+///
 /// A cell is one hart's share of one cache. Its `top` points one past the youngest round of the loaded magazine; `limit` one
 /// past the magazine's end. They are all that the fast path touches, and they say how far the cell is open:
 ///
@@ -26,31 +30,32 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/bits.hpp>
 #include <qm/lock.hpp>
 
 namespace qm {
 
-/// A machine word as an integer: counters that a hart alone writes, without an 8-byte atomic on RV32.
-using Word = unsigned long;
-
 struct Magazine {
-  Magazine* next = nullptr;    ///< in the depot
-  std::uint32_t capacity = 0;  ///< slots
-  std::uint32_t rounds = 0;    ///< valid while the magazine is not loaded
+  Magazine* next = nullptr;    ///< in the depot or the reserve
+  std::uint16_t capacity = 0;  ///< slots
+  std::uint16_t rounds = 0;    ///< valid while the magazine is not loaded
   void* bottom = nullptr;      ///< always null
 
   [[nodiscard]] void** slots() noexcept { return &bottom + 1; }
   [[nodiscard]] void** end() noexcept { return slots() + capacity; }
-  /// Bytes of a magazine of @p capacity rounds.
-  static constexpr std::size_t bytes(std::uint32_t capacity) noexcept { return sizeof(Magazine) + capacity * sizeof(void*); }
 };
+static_assert(sizeof(Magazine) == 3 * sizeof(void*));
+
+/// The sizes of magazines, in rounds. The largest of each block of 16, 32 and 64 words fill it.
+inline constexpr std::uint16_t kMagazineRounds[] = {1, 3, 7, 13, 29, 61};
+inline constexpr unsigned kMagazineSteps = 6;
 
 /// The closed address is &kClosed[1]: the word below it is null, so a pop finds the cell empty.
 extern void* const kClosed[2];
 inline constexpr void** closed_address() noexcept { return const_cast<void**>(&kClosed[1]); }
 
 /// Most rounds a magazine can have.
-inline constexpr std::uint32_t kMaxRounds = 61;
+inline constexpr std::uint32_t kMaxRounds = kMagazineRounds[kMagazineSteps - 1];
 
 struct alignas(8 * sizeof(void*)) Cell {
   std::atomic<void**> top{closed_address()};
@@ -101,15 +106,42 @@ inline constexpr Cell* closed_cell() noexcept { return const_cast<Cell*>(&kClose
 /// Offset from tp that no hart-local has.
 inline constexpr std::uint16_t kNoCellPointer = 0xffff;
 
-/// A cache's magazines that no hart owns. Every operation is O(1) under its lock.
+/// A cache's magazines that no hart owns, and the size of those to come. Every operation is O(1) under its lock.
 class Depot {
  public:
-  /// Gives a magazine: to the full list if it has rounds, else to the empty one.
+  /// Of the last kWindow exchanges this many had to wait for the lock: the next size is due.
+  static constexpr std::uint32_t kWindow = 64;
+  static constexpr std::uint32_t kWaits = 4;
+  /// An interval with fewer exchanges was quiet: the size before is due.
+  static constexpr std::uint32_t kQuietExchanges = 16;
+
+  /// Sets the size of magazines for objects of @p object_size bytes.
+  /// @param[in] rounds what to begin with; 0: as many as hold 4 KiB, at most 13. The depot grows them up to 16 KiB.
+  void initialize(std::size_t object_size, std::uint32_t rounds) noexcept;
+
+  /// Rounds of the magazines to come.
+  [[nodiscard]] std::uint32_t rounds() const noexcept { return kMagazineRounds[step_.load(std::memory_order_relaxed)]; }
+
+  /// Takes a magazine with rounds, and takes in @p surplus, empty or null, for it. @returns nullptr, and has not taken
+  /// @p surplus, if there is none.
+  [[nodiscard]] Magazine* exchange_for_full(Magazine* surplus) noexcept;
+  /// Takes an empty magazine of the present size, and takes in @p surplus, full or null, for it. @returns as above.
+  [[nodiscard]] Magazine* exchange_for_empty(Magazine* surplus) noexcept;
+
+  /// Takes a magazine in: to the full ones if it has rounds, else to the empty ones.
   void give(Magazine* magazine) noexcept;
   /// @returns a magazine with rounds, nullptr if there is none.
-  [[nodiscard]] Magazine* take_full() noexcept { return take(full_); }
-  /// @returns an empty magazine, nullptr if there is none.
-  [[nodiscard]] Magazine* take_empty() noexcept { return take(empty_); }
+  [[nodiscard]] Magazine* take_full() noexcept;
+  /// @returns an empty magazine of any size, nullptr if there is none.
+  [[nodiscard]] Magazine* take_empty() noexcept;
+
+  /// Magazines that lay here unused for a whole interval.
+  struct Unused {
+    std::uint32_t full = 0;
+    std::uint32_t empty = 0;
+  };
+  /// Ends an interval: tells what it did not use, and after a quiet one goes back to the size before.
+  [[nodiscard]] Unused end_interval(bool& quiet) noexcept;
 
   /// Whether one of the full magazines has @p object. Complexity: O(rounds), under the lock: for the console.
   [[nodiscard]] bool holds(const void* object) noexcept;
@@ -118,20 +150,86 @@ class Depot {
     std::size_t full = 0;
     std::size_t empty = 0;
     std::size_t rounds = 0;
+    std::uint32_t changes = 0;  ///< of the size of magazines
   };
   [[nodiscard]] Stats stats() noexcept;
+
+  /// Keeps others out for a scope: a test makes them wait.
+  class Hold {
+   public:
+    explicit Hold(Depot& depot) noexcept : hold_(depot.lock_) {}
+
+   private:
+    LockGuard hold_;
+  };
 
  private:
   struct Shelf {
     Magazine* first = nullptr;
-    std::size_t count = 0;
-    std::size_t rounds = 0;
+    std::uint32_t count = 0;
+    std::uint32_t least = 0;  ///< least `count` of this interval
   };
-  Magazine* take(Shelf& shelf) noexcept;
+  void push_locked(Magazine* magazine) noexcept;
+  Magazine* pop_locked(Shelf& shelf) noexcept;
+  void count_exchange_locked(bool waited) noexcept;
+  void change_step_locked(unsigned step) noexcept;
 
   Lock lock_;
+  std::atomic<std::uint32_t> step_{0};  ///< into kMagazineRounds; written under the lock
   Shelf full_;
   Shelf empty_;
+  std::uint32_t full_rounds_ = 0;
+  std::uint32_t exchanges_ = 0;         ///< of this interval
+  std::uint16_t changes_ = 0;
+  std::uint8_t waits_ = 0;              ///< exchanges of this window that had to wait
+  std::uint8_t least_step_ = 0;
+  std::uint8_t most_step_ = 0;
+};
+
+/// A number of objects that is kept ready: what no allocation but one that must not fail may have.
+///
+///     stocked_ -> | partly filled | full | full | ...        spare_ -> | empty | empty | ...
+///
+/// Every operation is O(1) under its lock.
+class Reserve {
+ public:
+  /// Objects it lacks. Any hart may look, without the lock.
+  [[nodiscard]] std::uint32_t missing() const noexcept {
+    const std::uint32_t promised = promised_.load(std::memory_order_relaxed);
+    const std::uint32_t held = held_.load(std::memory_order_relaxed);
+    return promised > held ? promised - held : 0;
+  }
+  /// Takes an object; nullptr if there is none.
+  [[nodiscard]] void* take() noexcept;
+  /// Takes an object in. @returns false if none is missing.
+  [[nodiscard]] bool put(void* object) noexcept;
+
+  /// Adds an empty magazine.
+  void add(Magazine* magazine) noexcept;
+  /// Promises @p objects. Precondition: room() for them.
+  void promise(std::uint32_t objects) noexcept;
+  /// Takes an object beyond what is promised; nullptr if there is none.
+  [[nodiscard]] void* take_surplus() noexcept;
+  /// Takes an empty magazine that is not needed; nullptr if there is none.
+  [[nodiscard]] Magazine* take_spare() noexcept;
+
+  struct Stats {
+    std::uint32_t promised = 0;
+    std::uint32_t held = 0;
+    std::uint32_t room = 0;  ///< slots of all magazines
+  };
+  [[nodiscard]] Stats stats() noexcept;
+
+ private:
+  void* take_locked() noexcept;
+  void set_held_locked(std::uint32_t held) noexcept { held_.store(held, std::memory_order_relaxed); }
+
+  Lock lock_;
+  std::atomic<std::uint32_t> promised_{0};  ///< written under the lock, as is the next
+  std::atomic<std::uint32_t> held_{0};
+  std::uint32_t room_ = 0;
+  Magazine* stocked_ = nullptr;
+  Magazine* spare_ = nullptr;
 };
 
 }  // namespace qm

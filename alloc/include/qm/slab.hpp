@@ -5,17 +5,25 @@
 /// A slab of memory is a power of two of bytes, aligned to its size, with its header at its end, so that an address mask
 /// finds the header from any object:
 ///
-///     | object 0 | object 1 | ... | object n-1 | slack | free bitmap | Slab |
-///     ^ slab start, aligned to slab_bytes                            end ^
+///     | colour | object 0 | object 1 | ... | object n-1 | slack | free bitmap | Slab |
+///     ^ aligned to slab_bytes                                                     end ^
+///
+/// The colour shifts the objects of neighbouring slabs against each other within the slack, so that objects of equal index
+/// do not all fall into the same cache sets. It comes from the slab's address and keeps every alignment that the distance
+/// between objects gives.
 ///
 /// A no-touch slab (ids, addresses that must not be written) keeps bitmap and header in an object of `kmem_slab`, found
-/// through a tree ordered by start. Where the source is too short for a whole one, it holds a single object.
+/// through a tree ordered by start.
+///
+/// Where the source is too short for a whole slab, it holds a single object. A short slab of memory ends where a whole one
+/// would, so that the same mask finds its header.
 ///
 /// Invariants
 /// - S1 A set bit of the bitmap is a free object: `in_use == objects - popcount(bitmap)`. Nothing is threaded through free
 ///      objects, so a write after free cannot damage the layer, and a new slab costs a few bitmap words, not n objects.
-/// - S2 A slab is on `full_` iff in_use == objects, on `empty_` iff in_use == 0, else on `partial_`.
+/// - S2 A slab is on `full_` iff in_use == objects, else on `usable_`, on which no empty slab is in front of one in use.
 /// - S3 The lock is held for one slab and at most kBatch objects; never while the source arena is asked.
+/// - S4 At most `limit_` objects are out.
 ///
 /// Source: Bonwick 1994, section 3; the bitmap in place of a free list is FreeBSD UMA's.
 
@@ -39,7 +47,7 @@ class SlabLayer;
 struct Slab : ListNode {
   Cache* cache = nullptr;                             ///< whose slab this is: the check against a free to the wrong cache
   std::atomic<std::uint32_t*> handles{nullptr};       ///< one trace handle an object, from the first record on
-  std::uintptr_t start = 0;                           ///< of object 0
+  std::uintptr_t start = 0;                           ///< of object 0, behind the colour
   std::uint16_t objects = 0;                          ///< objects in this slab
   std::uint16_t in_use = 0;                           ///< objects out
   std::uint16_t first_word = 0;                       ///< no free object lies in a bitmap word below this one
@@ -67,11 +75,10 @@ struct SlabConfig {
   Cache* cache = nullptr;            ///< written into each slab; never followed here
   Arena* source = nullptr;
   std::size_t object_size = 0;
-  std::size_t alignment = 0;         ///< power of two; 0: 16, or the object's size rounded down to a power of two if less
+  std::size_t alignment = 0;         ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
   bool no_touch = false;             ///< the addresses are not memory, or must not be written
   bool quantum_cache = false;        ///< slabs are segments of the source that its own quantum caches do not serve
   bool mapped = false;               ///< slabs are entered in the page map, and a page each
-  SlabLayer* headers = nullptr;      ///< no-touch: where headers come from
 };
 
 struct SlabStats {
@@ -81,7 +88,8 @@ struct SlabStats {
   std::size_t objects_out = 0;       ///< objects the layer has handed out
   std::size_t objects_out_high = 0;  ///< its high-water mark
   std::size_t objects_total = 0;
-  std::size_t taken_ever = 0;        ///< objects handed out so far
+  std::size_t limit = 0;             ///< most objects out at a time; 0: none
+  Word taken_ever = 0;               ///< objects handed out so far
 };
 
 class SlabLayer {
@@ -90,20 +98,31 @@ class SlabLayer {
   static constexpr unsigned kFreshBatch = 8;         ///< most objects taken by an operation that created a slab
   static constexpr std::size_t kPageBytes = 4096;
   static constexpr unsigned kNoIndex = ~0U;
-  static constexpr unsigned kExternalObjects = 64;   ///< most objects of a no-touch slab
+  static constexpr unsigned kExternalObjects = kChecked ? 64 : 256;  ///< most objects of a no-touch slab
+  static constexpr std::size_t kMinAlignment = 8;    ///< of objects of memory, unless asked for less
+  static constexpr std::size_t kMaxAlignment = 16;   ///< of objects of memory, unless asked for more
+  static constexpr std::size_t kColourBytes = 64;    ///< a line of the processor's cache: colours differ by at least one
   /// Size of an object of `kmem_slab`.
   static constexpr std::size_t kExternalHead = kExternalObjects * kCheckBytes + kExternalObjects / 8;
   static constexpr std::size_t kExternalBytes = kExternalHead + sizeof(ExternalSlab);
 
-  /// @returns kInvalid for a size 0, a size that cannot be rounded, an alignment that is no power of two or, without memory
-  ///          to touch, headers that are missing; kOk otherwise.
+  /// Sets where headers of no-touch slabs come from: a layer of objects of kExternalBytes. Before the first such layer.
+  static void set_headers(SlabLayer& headers) noexcept { headers_ = &headers; }
+
+  /// @returns kInvalid for a size 0, a size that cannot be rounded, and an alignment that is no power of two; kOk otherwise.
   Status initialize(const SlabConfig& config) noexcept;
 
+  enum class Growth : std::uint8_t { kAllowed, kForbidden };
+  struct Taken {
+    unsigned count = 0;
+    bool created = false;  ///< a slab was created: the operation has cost enough
+  };
   /// Takes up to @p count objects, all from one slab.
-  /// @returns how many; 0 iff the source arena could not supply a slab.
-  /// Complexity: O(count); creating a slab adds one allocation of the source.
+  /// @returns how many; 0 iff the limit is reached or no slab has a free object and, unless growth is forbidden, the source
+  ///          arena could not supply another.
+  /// Complexity: O(count), at most kBatch; creating a slab adds one allocation of the source, two where it is short.
   /// Context:    any; asks the source with no lock held.
-  unsigned take(void** objects, unsigned count) noexcept;
+  Taken take(void** objects, unsigned count, Growth growth = Growth::kAllowed) noexcept;
 
   /// Takes an object back.
   /// @returns kMismatch if the address is not an object's start in a slab of this layer; kNotFound if the object is free
@@ -118,6 +137,11 @@ class SlabLayer {
   /// Frees all slabs. Precondition: no object is out.
   /// @returns kBusy, and nothing happens, if one is.
   Status destroy() noexcept;
+
+  /// Lets at most @p objects be out from now on; 0: as many as there is memory for. What is out stays out.
+  void set_limit(std::size_t objects) noexcept;
+  /// Whether the limit is all that keeps an object from being taken.
+  [[nodiscard]] bool at_limit() noexcept;
 
   /// How an address stands to this layer. Complexity: about 20 instructions; O(log slabs) for no-touch. Context: any.
   enum class Standing : std::uint8_t {
@@ -145,9 +169,11 @@ class SlabLayer {
   [[nodiscard]] bool is_sound(Slab& slab) noexcept;
 
   /// Bytes of an object, alignment included, and from one object to the next.
-  [[nodiscard]] std::size_t object_size() const noexcept { return kChecked ? size_ : stride_; }
+  [[nodiscard]] std::size_t object_size() const noexcept { return stride_ - redzone(); }
   [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
-  [[nodiscard]] std::size_t slab_bytes() const noexcept { return slab_bytes_; }
+  [[nodiscard]] std::size_t alignment() const noexcept { return std::size_t{1} << alignment_log2_; }
+  /// What a slab takes of the source, unless that is short.
+  [[nodiscard]] std::size_t slab_bytes() const noexcept { return bytes_of(objects_); }
   [[nodiscard]] unsigned objects() const noexcept { return objects_; }
   [[nodiscard]] Arena& source() const noexcept { return *source_; }
   [[nodiscard]] bool no_touch() const noexcept { return no_touch_; }
@@ -159,7 +185,8 @@ class SlabLayer {
 
  private:
   friend class SlabPass;
-  bool choose_geometry(std::size_t alignment) noexcept;
+  static constexpr std::uint32_t kNoLimit = UINT32_MAX;
+  bool choose_geometry() noexcept;
   bool fits(std::size_t slab_bytes) noexcept;
   Slab* create() noexcept;
   Slab* create(unsigned objects) noexcept;
@@ -167,11 +194,20 @@ class SlabLayer {
   void disown(Slab* slab) noexcept;
   void release(Slab* slab) noexcept;
   unsigned carve(Slab& slab, void** objects, unsigned count) noexcept;
+  [[nodiscard]] std::size_t room_locked() const noexcept { return out_ < limit_ ? limit_ - out_ : 0; }
   [[nodiscard]] unsigned words() const noexcept { return (objects_ + kWordBits - 1) / kWordBits; }
   [[nodiscard]] unsigned long* bitmap(Slab& slab) const noexcept {
     return reinterpret_cast<unsigned long*>(&slab) - words();
   }
-  [[nodiscard]] std::size_t bytes_of(unsigned objects) const noexcept { return objects == objects_ ? slab_bytes_ : stride_; }
+  [[nodiscard]] std::size_t bytes_of(unsigned objects) const noexcept;
+  [[nodiscard]] std::size_t overhead() const noexcept {
+    return sizeof(Slab) + words() * sizeof(long) + objects_ * kCheckBytes;
+  }
+  /// What a checking build leaves behind each object, so that the next keeps its alignment.
+  [[nodiscard]] std::size_t redzone() const noexcept {
+    return no_touch_ ? 0 : (kRedzoneBytes + alignment() - 1) & ~(alignment() - 1);
+  }
+  [[nodiscard]] std::size_t colour_of(std::uintptr_t start) const noexcept;
   [[nodiscard]] std::uintptr_t take_from_source(std::size_t bytes) noexcept;
   void give_to_source(std::uintptr_t start, std::size_t bytes) noexcept;
   [[nodiscard]] bool is_free(Slab& slab, unsigned index) const noexcept;
@@ -183,34 +219,34 @@ class SlabLayer {
   void remove_from_tree(ExternalSlab* slab) noexcept;
   [[nodiscard]] Slab* find_in_tree(std::uintptr_t address) noexcept;
 
+  static inline constinit SlabLayer* headers_ = nullptr;
+
   Cache* cache_ = nullptr;
   Arena* source_ = nullptr;
-  SlabLayer* headers_ = nullptr;
-  std::size_t size_ = 0;          ///< of an object, where that is not the distance (kChecked)
+  ExternalSlab* root_ = nullptr;
   std::size_t stride_ = 0;
-  std::size_t slab_bytes_ = 0;
+  std::size_t slab_bytes_ = 0;    ///< of a whole slab; memory: a power of two, less one the mask
   std::uint32_t reciprocal_ = 0;  ///< ceil(2^32 / stride), 0 where that is not exact over a slab
   std::uint16_t objects_ = 0;
-  bool no_touch_ = false;
-  bool quantum_cache_ = false;
-  bool mapped_ = false;
-  bool aligned_source_ = false;   ///< the source's quantum aligns a slab by itself
+  std::uint8_t alignment_log2_ = 0;
+  bool no_touch_ : 1 = false;
+  bool quantum_cache_ : 1 = false;
+  bool mapped_ : 1 = false;
+  bool aligned_source_ : 1 = false;  ///< the source's quantum aligns a slab by itself
 
   Lock lock_;
-  List<Slab> partial_;
+  std::uint32_t limit_ = kNoLimit;
+  List<Slab> usable_;             ///< partial ones in front, empty ones behind
   List<Slab> full_;
-  List<Slab> empty_;
-  ExternalSlab* root_ = nullptr;
   std::atomic<std::uintptr_t> low_{UINTPTR_MAX};  ///< all slabs of memory that ever were lie in [low_, high_)
   std::atomic<std::uintptr_t> high_{0};
-  std::atomic<bool> in_banks_{false};             ///< low_ and high_ are not in the same bank of memory
-  std::size_t slabs_ = 0;
-  std::size_t empty_slabs_ = 0;
-  std::size_t objects_total_ = 0;
-  std::size_t bytes_ = 0;
-  std::size_t out_ = 0;
-  std::size_t out_high_ = 0;
-  std::size_t taken_ever_ = 0;
+  std::uint32_t slabs_ = 0;
+  std::uint32_t empty_slabs_ = 0;
+  std::uint32_t short_slabs_ = 0; ///< those of a single object
+  std::uint32_t out_ = 0;
+  std::uint32_t out_high_ = 0;
+  std::atomic<bool> in_banks_{false};  ///< low_ and high_ are not in the same bank of memory
+  Word taken_ever_ = 0;
 };
 
 }  // namespace qm

@@ -19,7 +19,6 @@ namespace qm {
 
 class Arena;
 class Cache;
-class SlabLayer;
 
 /// A range of memory, [start, start + size).
 struct MemoryRange {
@@ -65,6 +64,12 @@ void detach_hart(unsigned hart) noexcept;
 /// Complexity: O(idle memory), in bounded steps. Context: hal::may_wait() for the magazines of other harts; no destructor.
 std::size_t reclaim() noexcept;
 
+/// Lets go of what was not used lately: Cache::trim() for every cache. Meant to be called at a steady interval, a second or
+/// some, from a task; nothing depends on it but how soon idle memory is back and magazines are small again.
+/// @returns by how many bytes base_arena() has more free memory.
+/// Complexity: O(caches) and O(what is given back), in bounded steps. Context: any.
+std::size_t trim() noexcept;
+
 /// What caches are made of; class Cache uses it, nobody else.
 namespace internal {
 [[nodiscard]] void* allocate_cache() noexcept;
@@ -73,13 +78,9 @@ void free_cache(void* cache) noexcept;
 inline constexpr unsigned kBlockWords = 16;
 [[nodiscard]] void* allocate_block() noexcept;
 void free_block(void* block) noexcept;
-/// A magazine with room for at least one round, at most @p rounds if that is one of the sizes; nullptr if there is no memory.
+/// An empty magazine of the smallest size that has @p rounds rounds, or of the largest; nullptr if there is no memory.
 [[nodiscard]] Magazine* create_magazine(std::uint32_t rounds) noexcept;
 void free_magazine(Magazine* magazine) noexcept;
-/// Rounds of the magazine that serves a wish for @p rounds.
-[[nodiscard]] std::uint32_t magazine_rounds(std::uint32_t rounds) noexcept;
-/// Headers of no-touch slabs.
-[[nodiscard]] SlabLayer* slab_headers() noexcept;
 }  // namespace internal
 
 }  // namespace qm

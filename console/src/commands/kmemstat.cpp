@@ -39,9 +39,9 @@ struct Tree {
 
   void print(const CacheStats& stats) noexcept {
     const std::size_t size = stats.object_size;
-    const std::size_t idle = stats.in_magazines + stats.in_depot + stats.in_slabs;
+    const std::size_t idle = stats.objects - stats.in_use;
     call.print("{:8}:{:15}:{:15}:", size, stats.objects * size, stats.in_use * size);
-    if constexpr (kCounted) {
+    if (stats.counted) {
       call.print("{:12}", stats.allocations);
     } else {
       call.print("{:12}", "-");
@@ -132,7 +132,7 @@ CommandStatus run_free(Invocation& call) noexcept {
   while (Cache* cache = aborted ? nullptr : all_caches.next()) {
     if (!draws_from_base(&cache->source())) continue;
     const CacheStats stats = cache->stats();
-    idle += (stats.in_magazines + stats.in_depot + stats.in_slabs) * stats.object_size;
+    idle += (stats.objects - stats.in_use) * stats.object_size;
     ++caches;
     aborted = !call.yield();
   }

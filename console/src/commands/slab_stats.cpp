@@ -6,17 +6,14 @@
 namespace qm::console::commands {
 namespace {
 
-/// The alignment that every object has: slabs are aligned to their size, so it is that of the distance between objects.
-constexpr std::size_t alignment_of(std::size_t object_size) noexcept { return object_size & (0 - object_size); }
-
 void print_cache(Invocation& call, Cache& cache) noexcept {
   const CacheStats stats = cache.stats();
   call.print("\nKmem_cache: {}\n---------------------\n", cache.name());
   call.print("Source: {}\n", cache.source().name());
   call.print("Objsize (incl align): {}\n", stats.object_size);
-  call.print("Align: {}\n", alignment_of(stats.object_size));
+  call.print("Align: {}\n", cache.alignment());
   call.print("Nr unallocated in slab layer: {}\n", stats.in_slabs);
-  call.print("Nr allocated from slab layer: {}\n", stats.in_use + stats.in_magazines + stats.in_depot);
+  call.print("Nr allocated from slab layer: {}\n", stats.objects - stats.in_slabs);
   call.print("Depot magsize: {}\n", stats.magazine_rounds);
   call.print("Nr empty mags: {}\n", stats.depot_empty);
   call.print("Nr non-empty mags: {}\n", stats.depot_full);
@@ -28,8 +25,15 @@ void print_cache(Invocation& call, Cache& cache) noexcept {
   call.print("Nr idle in depot: {}\n", stats.in_depot);
   call.print("Nr idle in slabs: {}\n", stats.in_slabs);
   call.print("Magazine misses: {}\n", stats.misses);
-  // What this build's caches cannot have: a magazine size of their own choice, a limit, a reserve.
-  call.print("Magsize changes: 0\nLimit: none\nReserve: 0\n");
+  call.print("Magsize changes: {}\n", stats.magazine_changes);
+  if (stats.limit != 0) {
+    call.print("Limit: {}\n", stats.limit);
+  } else {
+    call.print("Limit: none\n");
+  }
+  call.print("Reserve: {}", stats.reserve);
+  if (stats.reserved != stats.reserve) call.print(", {} in it", stats.reserved);
+  call.print("\n");
 }
 
 CommandStatus run_slab_stats(Invocation& call) noexcept {
