@@ -124,7 +124,7 @@ void Cache::free_slow(void* object) noexcept {
     const hal::InterruptGuard masked;
     // acquire: as in record(); the record goes before the object does (O1).
     if ((state_.load(std::memory_order_acquire) & trace_state::kWatch) != 0) observer()->forget(*this, object);
-    if (!direct) {
+    if ((flags_ & cache_flags::kDirect) == 0) {
       const unsigned hart = hal::Port::hart_index();
       cell(hart).close();
       placed = reserve_.put(object) || put_in_cell(cell(hart), object);

@@ -162,6 +162,7 @@ void Cache::detach_magazines(unsigned hart) noexcept {
 }
 
 Status Cache::drain() noexcept {
+  if (magazine_harts() == 0) return Status::kOk;
   const hal::RoundResult result = hal::run_on_harts(
       magazine_harts(), [](unsigned hart, void* cache) noexcept { static_cast<Cache*>(cache)->detach_magazines(hart); }, this);
   switch (result.status) {

@@ -447,10 +447,49 @@ TEST_F(LiveTrace, refuses_a_configuration_that_cannot_be) {
   EXPECT_EQ(trace::initialize(config), Status::kInvalid);
   config = {};
   config.stack_bytes = std::size_t{16} << 20;  // more than there is
+  config.at_once = true;
   EXPECT_EQ(trace::initialize(config), Status::kNoMemory);
   EXPECT_EQ(trace::start("*").status, Status::kUnsafe);
   EXPECT_EQ(trace::initialize({}), Status::kOk);  // nothing is left of the failures
   EXPECT_EQ(trace::initialize({}), Status::kBusy);
+}
+
+TEST_F(LiveTrace, takes_no_memory_for_stacks_and_tables_before_the_first_cache_is_traced) {
+  trace::shutdown();
+  shutdown();
+  start(qm::test::kPoolBytes);
+  Cache* cache = make("packet");
+  ASSERT_NE(cache, nullptr);
+  const std::size_t before = base_arena().stats().allocated;
+  trace::Config config;
+  config.object_base = reinterpret_cast<std::uintptr_t>(qm::test::pool());
+  ASSERT_EQ(trace::initialize(config), Status::kOk);
+  EXPECT_EQ(trace::totals().stack_capacity, 262144U);  // what it may take
+  EXPECT_EQ(trace::stop("packet").status, Status::kOk);
+  EXPECT_EQ(trace::reset("*").status, Status::kOk);
+  EXPECT_TRUE(trace::validate());
+  EXPECT_EQ(base_arena().stats().allocated, before);
+  ASSERT_EQ(trace::start("packet").status, Status::kOk);
+  EXPECT_GT(base_arena().stats().allocated, before + 262144);
+  void* object = cache->allocate();
+  EXPECT_EQ(recorded(*cache), 1U);
+  cache->free(object);
+}
+
+TEST_F(LiveTrace, a_start_without_memory_for_the_books_changes_nothing) {
+  trace::shutdown();
+  shutdown();
+  start(qm::test::kPoolBytes);
+  trace::Config config;
+  config.stack_bytes = std::size_t{16} << 20;  // more than there is
+  ASSERT_EQ(trace::initialize(config), Status::kOk);
+  Cache* cache = make("packet");
+  ASSERT_NE(cache, nullptr);
+  EXPECT_EQ(trace::start("packet").status, Status::kNoMemory);
+  EXPECT_EQ(trace::trace_from_creation("*").status, Status::kNoMemory);
+  EXPECT_EQ(cache->state().load(), 0U);
+  cache->free(cache->allocate());
+  EXPECT_TRUE(trace::validate());
 }
 
 }  // namespace

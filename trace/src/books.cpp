@@ -49,47 +49,54 @@ Status Books::initialize(const Config& config) noexcept {
   arena.source = &base_arena();
   Status status = (new (arena_storage) Arena)->initialize(arena);
   if (status != Status::kOk) return status;
+  config_ = config;
+  harts_ = hart_count();
+  text_base_ = image_ranges().text.low;
+  // Ages are told in milliseconds: coarse ticks of 0.5 to 1 ms last for 24 days or more.
+  for (time_shift_ = 0; hal::Port::tick_rate() >> time_shift_ > 2000;) ++time_shift_;
+  CacheConfig cache;
+  cache.name = "kmem_trace";
+  cache.object_size = kChunkBytes;
+  cache.flags = cache_flags::kNoTrace | cache_flags::kDirect;
+  cache.source = &base_arena();
+  trace_cache_ = Cache::create(cache, &status);
+  if (status == Status::kOk && config.at_once) status = open();
+  if (status != Status::kOk) {
+    if (trace_cache_ != nullptr) Cache::destroy(trace_cache_);
+    trace_cache_ = nullptr;
+    trace_arena().destroy();
+    return status;
+  }
+  set_observer(this);
+  return Status::kOk;
+}
 
-  const auto record_count = static_cast<std::uint32_t>(most_records);
+/// Takes the memory of stacks and tables, if that has not been done. By whoever traces the first cache.
+Status Books::open() noexcept {
+  if (directory_ != nullptr) return Status::kOk;
+  const auto record_count = static_cast<std::uint32_t>(config_.record_bytes / kBytesPerRecord);
   const std::size_t chunks = RecordTable::chunk_count(record_count);
-  const std::size_t buckets = StackDepot::buckets_for(config.stack_bytes);
-  const std::size_t sizes[] = {config.stack_bytes, buckets * sizeof(std::uint32_t), config.contexts * sizeof(ContextSlot),
-                               chunks * sizeof(RecordTable::Chunk), (config.caches + 1) * sizeof(directory_[0])};
+  const std::size_t buckets = StackDepot::buckets_for(config_.stack_bytes);
+  const std::size_t sizes[] = {config_.stack_bytes, buckets * sizeof(std::uint32_t), config_.contexts * sizeof(ContextSlot),
+                               chunks * sizeof(RecordTable::Chunk), (config_.caches + 1) * sizeof(directory_[0])};
+  Status status = Status::kOk;
   void* pieces[5] = {};
   for (unsigned i = 0; i < 5 && status == Status::kOk; ++i) {
     pieces[i] = take(sizes[i]);
     if (pieces[i] == nullptr) status = Status::kNoMemory;
   }
-  Cache* records_cache = nullptr;
-  if (status == Status::kOk) {
-    CacheConfig cache;
-    cache.name = "kmem_trace";
-    cache.object_size = kChunkBytes;
-    cache.flags = cache_flags::kNoTrace | cache_flags::kDirect;
-    cache.source = &base_arena();
-    records_cache = Cache::create(cache, &status);
-  }
   if (status != Status::kOk) {
     for (unsigned i = 0; i < 5; ++i) {
       if (pieces[i] != nullptr) trace_arena().free(reinterpret_cast<std::uintptr_t>(pieces[i]), sizes[i]);
     }
-    trace_arena().destroy();
     return status;
   }
   stacks.initialize({static_cast<std::byte*>(pieces[0]), sizes[0]}, {static_cast<std::uint32_t*>(pieces[1]), buckets});
-  contexts.initialize({static_cast<ContextSlot*>(pieces[2]), config.contexts});
+  contexts.initialize({static_cast<ContextSlot*>(pieces[2]), config_.contexts});
   records.initialize({static_cast<RecordTable::Chunk*>(pieces[3]), chunks}, record_count);
-  record_bytes_ = config.record_bytes;
   directory_ = static_cast<std::atomic<CacheBooks*>*>(pieces[4]);
-  for (unsigned i = 0; i <= config.caches; ++i) new (&directory_[i]) std::atomic<CacheBooks*>(nullptr);
-  cache_limit_ = config.caches;
-  harts_ = hart_count();
-  object_base_ = config.object_base;
-  text_base_ = image_ranges().text.low;
-  // Ages are told in milliseconds: coarse ticks of 0.5 to 1 ms last for 24 days or more.
-  for (time_shift_ = 0; hal::Port::tick_rate() >> time_shift_ > 2000;) ++time_shift_;
-  trace_cache_ = records_cache;
-  set_observer(this);
+  for (unsigned i = 0; i <= config_.caches; ++i) new (&directory_[i]) std::atomic<CacheBooks*>(nullptr);
+  cache_limit_ = config_.caches;
   return Status::kOk;
 }
 
@@ -98,12 +105,16 @@ void Books::shutdown() noexcept {
   trace_cache_ = nullptr;
   directory_ = nullptr;
   cache_limit_ = 0;
+  records.initialize({}, 0);
+  stacks.forget();
+  contexts.forget();
   pattern_count_.store(0, std::memory_order_relaxed);
 }
 
 // ---- per cache ------------------------------------------------------------------------------------------------------
 
 CacheBooks* Books::books_of(Cache& cache) noexcept {
+  if (open() != Status::kOk) return nullptr;
   const std::size_t bytes = CacheBooks::bytes(harts_);
   void* fresh = nullptr;
   CacheBooks* one = nullptr;
@@ -248,13 +259,13 @@ void Books::prepare(const Allocation& allocation, void* object, Prepared& prepar
 
 bool Books::encode(const CacheBooks& one, const void* object, std::uint32_t& code) const noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(object);
-  const std::uintptr_t value = one.ids ? address : (address - object_base_) / 8;
+  const std::uintptr_t value = one.ids ? address : (address - config_.object_base) / 8;
   code = static_cast<std::uint32_t>(value);
-  return code == value && (one.ids || (address - object_base_) % 8 == 0);
+  return code == value && (one.ids || (address - config_.object_base) % 8 == 0);
 }
 
 std::uintptr_t Books::object_of(const CacheBooks& one, const Record& record) const noexcept {
-  return one.ids ? record.object : object_base_ + std::uintptr_t{record.object} * 8;
+  return one.ids ? record.object : config_.object_base + std::uintptr_t{record.object} * 8;
 }
 
 std::uint32_t Books::coarse_time() const noexcept { return static_cast<std::uint32_t>(hal::Port::ticks() >> time_shift_); }

@@ -80,6 +80,8 @@ class Books final : public Observer {
   Status initialize(const Config& config) noexcept;
   void shutdown() noexcept;
   [[nodiscard]] bool ready() const noexcept { return trace_cache_ != nullptr; }
+  /// @returns kNoMemory, and nothing is kept. Context: the holder of the token, or before there is a command.
+  Status open() noexcept;
 
   void prepare(const Allocation& allocation, void* object, Prepared& prepared) noexcept override;
   [[nodiscard]] bool record(const Allocation& allocation, void* object, Prepared& prepared) noexcept override;
@@ -96,6 +98,7 @@ class Books final : public Observer {
   void destroyed(Arena& arena) noexcept override;
 
   /// The cache's books, made if need be. @returns nullptr if there is no memory or no number left.
+  /// Context: the holder of the token; anybody once the books are open.
   CacheBooks* books_of(Cache& cache) noexcept;
   /// Ends the watch of a settled cache without records.
   static void end_watch_if_done(Cache& cache) noexcept;
@@ -113,7 +116,7 @@ class Books final : public Observer {
   }
   /// The cache's state word and live records, if it has not been destroyed.
   [[nodiscard]] bool look(const CacheBooks& one, std::uint32_t& word, std::uint32_t& live) noexcept;
-  [[nodiscard]] std::size_t record_bytes() const noexcept { return record_bytes_; }
+  [[nodiscard]] const Config& config() const noexcept { return config_; }
   [[nodiscard]] unsigned harts() const noexcept { return harts_; }
   [[nodiscard]] unsigned cache_limit() const noexcept { return cache_limit_; }
 
@@ -135,10 +138,9 @@ class Books final : public Observer {
   [[nodiscard]] std::uint32_t coarse_time() const noexcept;
   [[nodiscard]] bool joins(const char* name) const noexcept;
 
+  Config config_;
   Cache* trace_cache_ = nullptr;           ///< kmem_trace
-  std::atomic<CacheBooks*>* directory_ = nullptr;
-  std::size_t record_bytes_ = 0;
-  std::uintptr_t object_base_ = 0;
+  std::atomic<CacheBooks*>* directory_ = nullptr;  ///< nullptr until the first cache is traced
   std::uintptr_t text_base_ = 0;
   unsigned cache_limit_ = 0;
   unsigned harts_ = 0;

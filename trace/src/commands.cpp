@@ -332,8 +332,13 @@ CommandResult reset(std::string_view pattern, hal::AbortTest abort, std::uint32_
 
 CommandResult trace_from_creation(std::string_view pattern) noexcept {
   if (!books.ready()) return refused(Status::kUnsafe);
-  const Status status = books.add_pattern(pattern);
-  if (status != Status::kOk) return refused(status);
+  {
+    const CommandToken held(hal::kRoundDeadlineMs);
+    Status status = held.status();
+    if (status == Status::kOk) status = books.open();  // first: whoever creates a cache may look at the patterns
+    if (status == Status::kOk) status = books.add_pattern(pattern);
+    if (status != Status::kOk) return refused(status);
+  }
   CommandResult result = start(pattern);
   if (result.status == Status::kNotFound) result.status = Status::kOk;
   return result;

@@ -73,16 +73,16 @@ Totals totals() noexcept {
   }
   if (!books.ready()) return totals;
   totals.record_bytes = books.records.live() * kBytesPerRecord;
-  totals.record_capacity = books.record_bytes();
+  totals.record_capacity = books.config().record_bytes;
   totals.records_reserved = books.records.chunks() * kChunkBytes;
   const StackDepotStats stacks = books.stacks.stats();
   totals.stack_bytes = stacks.used_bytes;
-  totals.stack_capacity = stacks.capacity_bytes;
+  totals.stack_capacity = books.config().stack_bytes;
   totals.stack_table = stacks.table_bytes;
   totals.stacks = stacks.entries;
   totals.stack_collisions = stacks.collisions;
   totals.contexts = books.contexts.size();
-  totals.context_capacity = books.contexts.capacity();
+  totals.context_capacity = books.config().contexts - 1;
   return totals;
 }
 

@@ -139,7 +139,8 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   [[nodiscard]] static Cache* create(const CacheConfig& config, Status* why = nullptr) noexcept;
 
   /// Gives back everything the cache took, its magazines on every hart included.
-  /// @returns kOk; kBusy and nothing is freed while users hold objects or a report stands on the cache; kUnsafe outside a context that may wait; kTimedOut if
+  /// @returns kOk; kBusy and nothing is freed while users hold objects or a report stands on the cache; kUnsafe outside a context
+  ///          that may wait, unless no hart has magazines of it; kTimedOut if
   ///          a hart does not answer: the cache stays usable.
   /// Complexity: a round over the harts that have magazines of it, and O(slabs).
   static Status destroy(Cache* cache) noexcept;

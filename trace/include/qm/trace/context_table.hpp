@@ -33,6 +33,9 @@ class ContextTable {
   /// Starts empty over @p storage, a power of two of slots up to 1024, of which one stays unused.
   void initialize(std::span<ContextSlot> storage) noexcept;
 
+  /// Goes back to the time before initialize(). Context: nobody uses the table.
+  void forget() noexcept { slots_ = nullptr; }
+
   /// Finds or stores @p label.
   /// @returns its id; 0, counted, if it is new and the table is full.
   /// Complexity: O(label). Context: any; a new label takes a lock, briefly.

@@ -44,10 +44,11 @@ struct Config {
   std::uintptr_t object_base = 0;      ///< objects of memory lie in [object_base, object_base + kRecordedBytes)
   unsigned contexts = 128;             ///< distinct context labels, a power of two from 2 to 1024
   unsigned caches = 256;               ///< caches traced at once, up to 65535
+  bool at_once = false;                ///< take the memory for stacks and tables now, not when the first cache is traced
 };
 
-/// Sets the books up and installs them as qm::observer(). Stacks and tables are taken from the base arena here, records and
-/// handles when they are needed.
+/// Sets the books up and installs them as qm::observer(). Stacks and tables are taken from the base arena when the first cache
+/// is traced, unless `at_once`; records and handles when they are needed.
 /// @returns kOk; kInvalid (a number out of range); kBusy if that was done already; kNoMemory.
 /// Context: one hart, after qm::initialize() and qm::attach_hart().
 Status initialize(const Config& config) noexcept;

@@ -105,6 +105,9 @@ class BasicStackDepot {
     failures_.store(0, std::memory_order_relaxed);
   }
 
+  /// Goes back to the time before initialize(). Context: nobody uses the depot.
+  void forget() noexcept { buckets_ = nullptr; }
+
   /// Finds or stores a stack.
   /// @param[in] owner  whose counts the entry keeps.
   /// @param[in] frames link-time offsets, innermost first, at most 255.
