@@ -60,7 +60,8 @@ Status Books::initialize(const Config& config) noexcept {
   cache.flags = cache_flags::kNoTrace | cache_flags::kDirect;
   cache.source = &base_arena();
   trace_cache_ = Cache::create(cache, &status);
-  if (status == Status::kOk && config.at_once) status = open();
+  // A checking build stores the stack of every allocation.
+  if (status == Status::kOk && (config.at_once || kChecked)) status = open();
   if (status != Status::kOk) {
     if (trace_cache_ != nullptr) Cache::destroy(trace_cache_);
     trace_cache_ = nullptr;
@@ -73,7 +74,7 @@ Status Books::initialize(const Config& config) noexcept {
 
 /// Takes the memory of stacks and tables, if that has not been done. By whoever traces the first cache.
 Status Books::open() noexcept {
-  if (directory_ != nullptr) return Status::kOk;
+  if (open_.load(std::memory_order_relaxed) != 0) return Status::kOk;
   const auto record_count = static_cast<std::uint32_t>(config_.record_bytes / kBytesPerRecord);
   const std::size_t chunks = RecordTable::chunk_count(record_count);
   const std::size_t buckets = StackDepot::buckets_for(config_.stack_bytes);
@@ -97,12 +98,14 @@ Status Books::open() noexcept {
   directory_ = static_cast<std::atomic<CacheBooks*>*>(pieces[4]);
   for (unsigned i = 0; i <= config_.caches; ++i) new (&directory_[i]) std::atomic<CacheBooks*>(nullptr);
   cache_limit_ = config_.caches;
+  open_.store(1, std::memory_order_release);
   return Status::kOk;
 }
 
 void Books::shutdown() noexcept {
   set_observer(nullptr);
   trace_cache_ = nullptr;
+  open_.store(0, std::memory_order_relaxed);
   directory_ = nullptr;
   cache_limit_ = 0;
   records.initialize({}, 0);
@@ -375,7 +378,10 @@ void Books::resized(Cache& cache, void* object, std::size_t requested) noexcept 
 
 // ---- for reports of misuse ------------------------------------------------------------------------------------------
 
-std::uint32_t Books::stack(std::uintptr_t frame) noexcept { return store_stack(kNoOwner, frame); }
+std::uint32_t Books::stack(std::uintptr_t frame) noexcept {
+  // acquire: pairs with the release in open(). Nothing can be taken for stacks in the midst of a free.
+  return open_.load(std::memory_order_acquire) != 0 ? store_stack(kNoOwner, frame) : kNoStack;
+}
 
 std::uint32_t Books::allocating_stack(Cache& cache, void* object) noexcept {
   const auto* one = static_cast<const CacheBooks*>(cache.books.load(std::memory_order_acquire));

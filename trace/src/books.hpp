@@ -140,7 +140,8 @@ class Books final : public Observer {
 
   Config config_;
   Cache* trace_cache_ = nullptr;           ///< kmem_trace
-  std::atomic<CacheBooks*>* directory_ = nullptr;  ///< nullptr until the first cache is traced
+  std::atomic<std::uint32_t> open_{0};     ///< 1: stacks and tables have their memory
+  std::atomic<CacheBooks*>* directory_ = nullptr;
   std::uintptr_t text_base_ = 0;
   unsigned cache_limit_ = 0;
   unsigned harts_ = 0;

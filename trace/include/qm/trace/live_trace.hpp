@@ -44,7 +44,8 @@ struct Config {
   std::uintptr_t object_base = 0;      ///< objects of memory lie in [object_base, object_base + kRecordedBytes)
   unsigned contexts = 128;             ///< distinct context labels, a power of two from 2 to 1024
   unsigned caches = 256;               ///< caches traced at once, up to 65535
-  bool at_once = false;                ///< take the memory for stacks and tables now, not when the first cache is traced
+  bool at_once = false;                ///< take the memory for stacks and tables now, not when the first cache is traced. Until it
+                                       ///< is taken a report of misuse has no stack
 };
 
 /// Sets the books up and installs them as qm::observer(). Stacks and tables are taken from the base arena when the first cache
