@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string_view>
 
@@ -169,6 +170,9 @@ class ArenaSweep : public test::ArenaTest {
     constexpr std::uint64_t kRequests = 1'000'000;  // about what a test asks in full
     const std::uint64_t steps = test::steps(kRequests);
     stride_ = steps == 0 || steps > kRequests ? 1 : kRequests / steps;
+    // Coprime to the lengths of for_every_wish()'s loops, so that no value is left out for ever.
+    constexpr std::uint64_t kLengths = 2 * 3 * 5 * 17;
+    while (stride_ != 1 && std::gcd(stride_, kLengths) != 1) ++stride_;
   }
 
   ArenaMap map_;
