@@ -324,6 +324,20 @@ TEST_F(Reports, arena_stats_prints_akaros_lines_in_their_order) {
   EXPECT_EQ(ids.destroy(), Status::kOk);
 }
 
+TEST_F(Reports, arena_stats_shows_every_importer_however_many) {
+  std::vector<Cache*> caches;
+  for (int i = 0; i < 150; ++i) {
+    const std::string name = "importing_cache_with_a_name_" + std::to_string(i);
+    caches.push_back(make(name.c_str(), 64));
+  }
+  const std::string text = command("arena_stats kpages");
+  for (Cache* cache : caches) {
+    EXPECT_NE(text.find(std::string("\t\t") + cache->name() + "\r\n"), std::string::npos) << cache->name();
+    EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+  }
+  EXPECT_EQ(text.substr(text.size() - 20), "arenas 1: complete\r\n");
+}
+
 TEST_F(Reports, arena_stats_refuses_names_and_words) {
   EXPECT_EQ(command("arena_stats nowhere"), "error: No such arena nowhere\r\n");
   EXPECT_EQ(command("arena_stats x*"), "error: No such arena x*\r\n");
