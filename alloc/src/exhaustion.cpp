@@ -146,17 +146,21 @@ class Pursuit {
   hal::HartLocal* hart_ = nullptr;
 };
 
-/// An allocation that could not wait. While a drain is on its way another is not started: a storm of failures is not a
-/// storm of interrupts.
-void fail_atomically(const Want& want) noexcept {
-  note_failure(want, Effort::kAtomic, 0, config.drain_wanted != nullptr ? Deliver::kLater : Deliver::kNow, config);
-  const std::uint32_t more = want.drains ? kTell | kDrain : kTell;
+/// Leaves @p more to finish_drain(), and begins with what needs no waiting. While a drain is on its way another is not
+/// started: a storm of failures is not a storm of interrupts.
+void leave_to_finish(std::uint32_t more) noexcept {
   const auto now = static_cast<std::uint32_t>(hal::Port::ticks());
   const bool known = (duties.fetch_or(more, std::memory_order_acq_rel) & more) == more;
   if (known && now - last_post.load(std::memory_order_relaxed) < ticks_of(kPostIntervalMs)) return;
   last_post.store(now, std::memory_order_relaxed);
-  if (want.drains) post_drain();
+  if ((more & kDrain) != 0) post_drain();
   if (config.drain_wanted != nullptr) config.drain_wanted();
+}
+
+/// An allocation that could not wait.
+void fail_atomically(const Want& want) noexcept {
+  note_failure(want, Effort::kAtomic, 0, config.drain_wanted != nullptr ? Deliver::kLater : Deliver::kNow, config);
+  leave_to_finish(want.drains ? kTell | kDrain : kTell);
 }
 
 }  // namespace
@@ -183,6 +187,8 @@ std::uintptr_t pursue(const Want& want, Attempt attempt, void* argument) noexcep
   }
   return result;
 }
+
+void start_drain() noexcept { leave_to_finish(kDrain); }
 
 void note_free() noexcept {
   frees.fetch_add(1, std::memory_order_seq_cst);

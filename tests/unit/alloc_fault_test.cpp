@@ -105,6 +105,25 @@ TEST_F(Faults, refusals_leave_the_cache_without_a_fault) {
   EXPECT_EQ(fault::clear(), fault::kMaxFaults);
 }
 
+TEST_F(Faults, a_context_that_may_not_wait_for_other_harts_is_refused) {
+  if (test::harts() < 2) return;
+  Cache* cache = make("victim");
+  ASSERT_NE(cache, nullptr);
+  test::Barrier barrier(2);
+  test::on_each_hart(2, [&](unsigned hart) {
+    attach_hart(hart);
+    barrier.arrive();
+    if (hart == 0) {
+      const hal::InterruptGuard masked;
+      EXPECT_EQ(fault::set(*cache, Mode::kNth, 1), Status::kUnsafe);
+    }
+    barrier.arrive();
+    if (hart != 0) detach_hart(hart);
+  });
+  EXPECT_EQ(cache->state().load(), 0U);
+  EXPECT_EQ(first_failure(*cache, 5), 0U);
+}
+
 TEST_F(Faults, tracing_and_a_fault_do_not_end_each_other) {
   Cache* cache = make("victim");
   ASSERT_NE(cache, nullptr);

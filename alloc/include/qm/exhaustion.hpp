@@ -160,6 +160,9 @@ template <class Callable>
       want, [](void* callable) noexcept { return (*static_cast<Plain*>(callable))(); }, &attempt);
 }
 
+/// Starts a drain as an atomic failure does, without one: memory was short, and something else has helped. Context: any.
+void start_drain() noexcept;
+
 namespace internal {
 extern constinit std::atomic<std::uint32_t> shortages;
 }
