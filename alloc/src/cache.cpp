@@ -132,7 +132,7 @@ void Cache::free_slow(void* object) noexcept {
     }
   }
   if (placed) return;
-  Magazine* magazine = may_fill_magazine() ? empty_magazine() : nullptr;
+  Magazine* magazine = may_fill_magazine() && !depot_.has_enough() ? empty_magazine() : nullptr;
   if (magazine == nullptr || !install_empty_and_put(magazine, object)) put_in_slab(object);
   if (exhaustion::scarce()) exhaustion::note_free();
 }

@@ -57,10 +57,19 @@ void Depot::count_exchange_locked(bool waited) noexcept {
   if (step < most_step_) change_step_locked(step + 1);
 }
 
+/// An allocation finds nothing here: had more been kept, it would have.
+void Depot::count_miss_locked() noexcept {
+  if (passed_ == 0) return;
+  const std::uint32_t missed = rounds();
+  passed_ = static_cast<std::uint16_t>(passed_ > missed ? passed_ - missed : 0);
+  if (kept_ < kMostKept) ++kept_;
+}
+
 Magazine* Depot::exchange_for_full(Magazine* surplus) noexcept {
   const LockGuard hold(lock_);
   count_exchange_locked(hold.waited());
   Magazine* full = pop_locked(full_);
+  if (full == nullptr) count_miss_locked();
   if (full != nullptr && surplus != nullptr) push_locked(surplus);
   return full;
 }
@@ -68,10 +77,19 @@ Magazine* Depot::exchange_for_full(Magazine* surplus) noexcept {
 Magazine* Depot::exchange_for_empty(Magazine* surplus) noexcept {
   const LockGuard hold(lock_);
   count_exchange_locked(hold.waited());
+  if (full_.count >= kept_) {
+    if (passed_ != UINT16_MAX) ++passed_;
+    return nullptr;
+  }
   if (empty_.first == nullptr || empty_.first->capacity != rounds()) return nullptr;
   Magazine* empty = pop_locked(empty_);
   if (surplus != nullptr) push_locked(surplus);
   return empty;
+}
+
+bool Depot::has_enough() noexcept {
+  const LockGuard hold(lock_);
+  return full_.count >= kept_;
 }
 
 void Depot::give(Magazine* magazine) noexcept {
@@ -102,6 +120,8 @@ bool Depot::holds(const void* object) noexcept {
 Depot::Unused Depot::end_interval(bool& quiet) noexcept {
   const LockGuard hold(lock_);
   const Unused unused{full_.least, empty_.least};
+  kept_ = static_cast<std::uint8_t>(kept_ > kLeastKept + unused.full ? kept_ - unused.full : kLeastKept);
+  passed_ = 0;
   full_.least = full_.count;
   empty_.least = empty_.count;
   quiet = exchanges_ < kQuietExchanges;

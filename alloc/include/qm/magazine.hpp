@@ -114,6 +114,10 @@ class Depot {
   static constexpr std::uint32_t kWaits = 4;
   /// An interval with fewer exchanges was quiet: the size before is due.
   static constexpr std::uint32_t kQuietExchanges = 16;
+  /// Full magazines that frees may leave here: so many to begin with, one more with each allocation that misses what had to go
+  /// on to the slabs, and fewer again when they lie unused. What a program frees in bulk and takes no more is not kept from others.
+  static constexpr std::uint8_t kLeastKept = 4;
+  static constexpr std::uint8_t kMostKept = 32;
 
   /// Sets the size of magazines for objects of @p object_size bytes.
   /// @param[in] rounds what to begin with; 0: as many as hold 4 KiB, at most 13. The depot grows them up to 16 KiB.
@@ -125,8 +129,11 @@ class Depot {
   /// Takes a magazine with rounds, and takes in @p surplus, empty or null, for it. @returns nullptr, and has not taken
   /// @p surplus, if there is none.
   [[nodiscard]] Magazine* exchange_for_full(Magazine* surplus) noexcept;
-  /// Takes an empty magazine of the present size, and takes in @p surplus, full or null, for it. @returns as above.
+  /// Takes an empty magazine of the present size, and takes in @p surplus, full or null, for it. @returns as above; nullptr also
+  /// if has_enough().
   [[nodiscard]] Magazine* exchange_for_empty(Magazine* surplus) noexcept;
+  /// Whether another full magazine would only lie here: the object is for the slabs.
+  [[nodiscard]] bool has_enough() noexcept;
 
   /// Takes a magazine in: to the full ones if it has rounds, else to the empty ones.
   void give(Magazine* magazine) noexcept;
@@ -172,6 +179,7 @@ class Depot {
   void push_locked(Magazine* magazine) noexcept;
   Magazine* pop_locked(Shelf& shelf) noexcept;
   void count_exchange_locked(bool waited) noexcept;
+  void count_miss_locked() noexcept;
   void change_step_locked(unsigned step) noexcept;
 
   Lock lock_;
@@ -181,6 +189,8 @@ class Depot {
   std::uint32_t full_rounds_ = 0;
   std::uint32_t exchanges_ = 0;         ///< of this interval
   std::uint16_t changes_ = 0;
+  std::uint16_t passed_ = 0;            ///< objects that went on to the slabs and were not missed yet; stays at its maximum
+  std::uint8_t kept_ = kLeastKept;      ///< full magazines that are enough
   std::uint8_t waits_ = 0;              ///< exchanges of this window that had to wait
   std::uint8_t least_step_ = 0;
   std::uint8_t most_step_ = 0;
