@@ -1,0 +1,26 @@
+#include <gtest/gtest.h>
+
+#include <qm/system.hpp>
+#include <qm/trace/live_trace.hpp>
+#include <qm/trace/trace.h>
+
+extern "C" {
+int c_trace_in_c();
+int c_trace_in_cpp();
+}
+
+namespace {
+
+class TraceCInterface : public testing::Test {
+ protected:
+  void TearDown() override {
+    qm::trace::shutdown();
+    qm::shutdown();
+  }
+};
+
+// What a failure names is a line of trace_c_interface.c.
+TEST_F(TraceCInterface, says_who_holds_what_in_c) { EXPECT_EQ(c_trace_in_c(), 0); }
+TEST_F(TraceCInterface, says_who_holds_what_in_cpp) { EXPECT_EQ(c_trace_in_cpp(), 0); }
+
+}  // namespace

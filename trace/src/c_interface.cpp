@@ -1,0 +1,118 @@
+// <qm/trace/trace.h>: the live trace for C.
+
+#include <qm/trace/trace.h>
+
+#include <atomic>
+
+#include <qm/arena.hpp>
+#include <qm/cache.hpp>
+#include <qm/system.hpp>
+#include <qm/trace/context_table.hpp>
+#include <qm/trace/dump.hpp>
+#include <qm/trace/live_trace.hpp>
+
+namespace {
+
+using namespace qm;
+
+qm_status to_c(Status status) noexcept { return static_cast<qm_status>(-static_cast<int>(status)); }
+
+/// A C string's characters; the layer has no strlen().
+std::string_view view(const char* text) noexcept {
+  std::size_t length = 0;
+  while (text != nullptr && text[length] != 0) ++length;
+  return {text, length};
+}
+
+/// An iteration's dump and its entry: too large for a small stack, so there is one.
+constinit trace::Dump the_dump;
+constinit trace::DumpEntry the_entry{};
+constinit std::atomic<std::uint32_t> dumping{0};
+
+/// Where memory begins, rounded down as a record's addresses are.
+std::uintptr_t lowest_address() noexcept {
+  constexpr std::uintptr_t kRounding = 0xffffff;
+  Segment first;
+  ArenaWalk walk(base_arena());
+  return walk.next(first) ? first.start & ~kRounding : 0;
+}
+
+/// The right to use it.
+class DumpTurn {
+ public:
+  // acquire and release: the dump as its last user left it.
+  DumpTurn() noexcept : mine_(dumping.exchange(1, std::memory_order_acquire) == 0) {}
+  ~DumpTurn() {
+    if (mine_) dumping.store(0, std::memory_order_release);
+  }
+  DumpTurn(const DumpTurn&) = delete;
+  DumpTurn& operator=(const DumpTurn&) = delete;
+  [[nodiscard]] bool mine() const noexcept { return mine_; }
+
+ private:
+  bool mine_;
+};
+
+/// @returns what the visit says. Its strings and arrays live as long as the call.
+bool show(const trace::DumpEntry& entry, qm_trace_visit visit, void* priv) noexcept {
+  char context[sizeof(trace::ContextSlot::text) + 1] = {};
+  for (std::size_t i = 0; i < entry.context.size() && i + 1 < sizeof context; ++i) context[i] = entry.context[i];
+  qm_trace_record record{};
+  record.object = entry.object;
+  record.requested = entry.requested;
+  record.sequence = entry.sequence;
+  record.age_ticks = entry.age_ticks;
+  record.hart = entry.hart;
+  record.context = context;
+  record.stack_id = entry.stack_id;
+  record.truncated = entry.truncated;
+  record.depth = entry.depth;
+  record.stack = entry.pcs;
+  return visit(&record, priv);
+}
+
+}  // namespace
+
+extern "C" {
+
+qm_status qm_trace_init(const qm_trace_config* config) noexcept {
+  trace::Config all;
+  if (config != nullptr) {
+    if (config->stack_bytes != 0) all.stack_bytes = config->stack_bytes;
+    if (config->record_bytes != 0) all.record_bytes = config->record_bytes;
+    all.object_base = config->object_base;
+  }
+  if (all.object_base == 0) all.object_base = lowest_address();
+  return to_c(trace::initialize(all));
+}
+
+qm_status qm_trace_start(const char* caches) noexcept { return to_c(trace::start(view(caches)).status); }
+qm_status qm_trace_stop(const char* caches) noexcept { return to_c(trace::stop(view(caches)).status); }
+qm_status qm_trace_reset(const char* caches) noexcept { return to_c(trace::reset(view(caches)).status); }
+
+qm_status qm_trace_foreach(const char* cache, qm_trace_visit visit, void* priv, qm_trace_summary* summary) noexcept {
+  const DumpTurn turn;
+  if (!turn.mine()) return QM_BUSY;
+  if (cache == nullptr) {
+    the_dump.begin_all();
+  } else {
+    RegistryCursor<Cache> caches;
+    Cache* found = caches.find(cache);
+    if (found == nullptr) return QM_NOT_FOUND;
+    the_dump.begin(*found);
+  }
+  bool more = true;
+  while (more && the_dump.next(the_entry)) more = show(the_entry, visit, priv);
+  const trace::DumpSummary all = the_dump.finish();
+  if (summary != nullptr) {
+    *summary = {};
+    summary->shown = all.outstanding;
+    summary->recorded = all.figures.recorded;
+    summary->dropped = all.figures.all_dropped();
+    summary->from_before_start = all.from_before_start;
+    summary->complete = all.complete();
+  }
+  return more ? QM_OK : QM_ABORTED;
+}
+
+}  // extern "C"
