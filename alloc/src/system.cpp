@@ -84,11 +84,21 @@ InternalCaches caches;
 constinit Arena base;
 constinit Arena pages;
 
-/// Gives a range of `base` its bank of the page map; the bits lie in `base` themselves.
+/// What the bits of the banks have left of their last page.
+MemoryRange spare_bits;
+
+/// Gives a range of `base` its bank of the page map; the bits lie in `base` themselves, those of small banks in one page.
 Status enter_in_page_map(std::uintptr_t start, std::uintptr_t end) noexcept {
-  const std::uintptr_t bits = base.allocate(PageMap::bits_bytes(start, end));
-  if (bits == 0) return Status::kNoMemory;
-  return page_map.add_bank(start, end, reinterpret_cast<void*>(bits));
+  const std::size_t bytes = PageMap::bits_bytes(start, end);
+  if (bytes > spare_bits.size) {
+    const std::size_t whole = round_up(bytes, kPage);
+    const std::uintptr_t place = base.allocate(whole);
+    if (place == 0) return Status::kNoMemory;
+    spare_bits = {place, whole};
+  }
+  void* bits = reinterpret_cast<void*>(spare_bits.start);
+  spare_bits = {spare_bits.start + bytes, spare_bits.size - bytes};
+  return page_map.add_bank(start, end, bits);
 }
 
 }  // namespace
@@ -101,6 +111,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept 
   const std::uintptr_t first = (memory[0].start + kPage - 1) & ~(kPage - 1);
   if (memory[0].size < 16 * kPage || first - memory[0].start > memory[0].size - 16 * kPage) return Status::kInvalid;
   page_map.reset();
+  spare_bits = {};
   boundary_tags_initialize(reinterpret_cast<void*>(first), kPage);
   ArenaConfig config;
   config.name = "base";

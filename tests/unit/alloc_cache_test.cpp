@@ -3,6 +3,9 @@
 #include <array>
 #include <cstring>
 
+#include <qm/boundary_tag.hpp>
+#include <qm/test/seed.hpp>
+
 namespace {
 
 using namespace qm;
@@ -176,6 +179,38 @@ TEST_F(Cache, destroy_refuses_while_an_object_is_out_and_leaves_the_cache_usable
   cache->free(other);
   EXPECT_TRUE(cache->validate());
   EXPECT_EQ(qm::Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(Cache, a_cache_and_an_arena_created_used_and_destroyed_again_and_again_leave_no_byte_behind) {
+  const std::size_t before = free_bytes() + boundary_tags_stats().pages * 4096;
+  std::size_t free = 0;
+  const std::uint64_t steps = test::steps(100'000);
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    qm::Arena arena;
+    ArenaConfig config;
+    config.name = "shortlived";
+    config.source = &page_arena();
+    config.quantum = 64;
+    ASSERT_EQ(arena.initialize(config), Status::kOk);
+    const std::uintptr_t segment = arena.allocate(1000);
+    ASSERT_NE(segment, 0U);
+    CacheConfig of_arena;
+    of_arena.name = "ephemeral";
+    of_arena.object_size = 100;
+    of_arena.source = &arena;
+    qm::Cache* cache = qm::Cache::create(of_arena);
+    ASSERT_NE(cache, nullptr);
+    for (unsigned i = 0; i < 10; ++i) ASSERT_NE(objects[i] = cache->allocate(), nullptr);
+    for (unsigned i = 0; i < 10; ++i) cache->free(objects[i]);
+    ASSERT_EQ(qm::Cache::destroy(cache), Status::kOk);
+    ASSERT_EQ(arena.free(segment, 1000), Status::kOk);
+    ASSERT_EQ(arena.destroy(), Status::kOk);
+    if (step == 1) free = base_arena().stats().free;
+    if (step > 1) {
+      ASSERT_EQ(base_arena().stats().free, free) << "step " << step;
+    }
+  }
+  EXPECT_EQ(free_bytes() + boundary_tags_stats().pages * 4096, before);
 }
 
 TEST_F(Cache, create_use_destroy_leaves_no_byte_behind) {

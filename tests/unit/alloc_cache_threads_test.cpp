@@ -178,11 +178,12 @@ TEST_F(CacheThreads, destroy_succeeds_while_other_harts_reclaim) {
 
 TEST_F(CacheThreads, create_use_on_all_harts_and_destroy_leaves_no_byte_behind) {
   std::size_t before = 0;
+  const std::uint64_t rounds = std::max<std::uint64_t>(60, test::steps(1000));
   const unsigned harts = test::harts();
   std::atomic<Cache*> current{nullptr};
   test::Barrier barrier(harts);
   on_each_attached_hart(harts, [&](unsigned hart) {
-    for (unsigned round = 0; round < 60; ++round) {
+    for (std::uint64_t round = 0; round < rounds; ++round) {
       if (hart == 0) {
         if (round == 20) before = free_bytes() + tag_bytes();
         current = make("shortlived");

@@ -245,6 +245,24 @@ TEST_F(SlabTest, asks_its_source_with_no_lock_held_and_interrupts_enabled) {
   EXPECT_FALSE(Nosy::held);
 }
 
+TEST_F(SlabTest, a_thousand_objects_take_hardly_more_of_the_arena_than_their_bytes) {
+  struct Case {
+    std::size_t size;
+    std::size_t tenths;  // of a byte, an object
+  };
+  for (const Case& one : {Case{64, 656}, Case{24, 247}}) {
+    Arena arena;
+    make_arena(arena, 4096, 1 << 20);
+    Cache* cache = make(one.size, 0, &arena);
+    ASSERT_NE(cache, nullptr);
+    for (unsigned i = 0; i < 1000; ++i) ASSERT_NE(objects[i] = cache->allocate(), nullptr);
+    EXPECT_LE(arena.stats().allocated * 10, one.tenths * 1000) << one.size;
+    for (unsigned i = 0; i < 1000; ++i) cache->free(objects[i]);
+    ASSERT_EQ(Cache::destroy(cache), Status::kOk);
+    EXPECT_EQ(arena.destroy(), Status::kOk);
+  }
+}
+
 TEST_F(SlabTest, reap_leaves_lists_that_work) {
   Cache* cache = make(300);
   ASSERT_NE(cache, nullptr);

@@ -1,0 +1,71 @@
+/// What the allocator takes for itself, and what objects take of it.
+
+#include <array>
+
+#include <qm/arena.hpp>
+#include <qm/bench/bench.hpp>
+#include <qm/boundary_tag.hpp>
+#include <qm/cache.hpp>
+#include <qm/firmware/boot.hpp>
+#include <qm/heap.hpp>
+#include <qm/system.hpp>
+#include <qm/trace/live_trace.hpp>
+
+extern "C" {
+extern const char __qm_books_data_start[], __qm_books_data_end[], __qm_books_bss_start[], __qm_books_bss_end[];
+}
+
+namespace qm::bench {
+namespace {
+
+std::array<void*, 1000> live;
+
+/// Bytes of RAM in use: pages of `base`, the page that the first boundary tags lie in, `.data` and `.bss` of alloc and trace.
+void show_ram(const char* when) {
+  const std::size_t pages = base_arena().stats().allocated + SlabLayer::kPageBytes;
+  const auto data = static_cast<std::size_t>(__qm_books_data_end - __qm_books_data_start);
+  const auto bss = static_cast<std::size_t>(__qm_books_bss_end - __qm_books_bss_start);
+  Row(when)
+      .number("harts", firmware::boot_info().hart_count)
+      .number("pages", pages)
+      .number("data", data)
+      .number("bss", bss)
+      .number("RAM", pages + data + bss);
+}
+
+void show_objects(std::size_t size) {
+  CacheConfig config;
+  config.name = "objects";
+  config.object_size = size;
+  Cache* cache = Cache::create(config);
+  for (void*& object : live) object = cache->allocate();
+  const CacheStats stats = cache->stats();
+  Row("1000 live objects")
+      .number("harts", firmware::boot_info().hart_count)
+      .number("object", size)
+      .number("slabs", stats.slabs)
+      .mean("bytes an object", stats.slabs * stats.slab_bytes, live.size());
+  for (void* object : live) cache->free(object);
+  Cache::destroy(cache);
+}
+
+}  // namespace
+
+void run() {
+  show_ram("after bootstrap");
+  trace::Config config;
+  config.object_base = firmware::boot_info().memory.front().low;
+  if (trace::initialize(config) != Status::kOk) return;
+  show_ram("with the books");
+  for (const std::size_t size : {16, 24, 48, 64, 100, 256, 1000, 4096}) show_objects(size);
+  CacheConfig traced;
+  traced.name = "traced";
+  traced.object_size = 64;
+  Cache* cache = Cache::create(traced);
+  trace::start("traced");
+  show_ram("with one cache traced");
+  trace::stop("traced");
+  Cache::destroy(cache);
+}
+
+}  // namespace qm::bench

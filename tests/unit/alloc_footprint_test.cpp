@@ -1,0 +1,43 @@
+/// What RAM the allocator and its books use before anybody allocates: on the target, over all of the board's memory.
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include <qm/arena.hpp>
+#include <qm/cache.hpp>
+#include <qm/firmware/boot.hpp>
+#include <qm/system.hpp>
+#include <qm/trace/live_trace.hpp>
+
+extern "C" {
+extern const char __qm_books_data_start[], __qm_books_data_end[], __qm_books_bss_start[], __qm_books_bss_end[];
+}
+
+namespace {
+
+using namespace qm;
+
+TEST(Footprint, bootstrap_takes_at_most_32_KiB_of_RAM) {
+  const firmware::BootInfo& info = firmware::boot_info();
+  std::array<MemoryRange, 16> memory;
+  std::size_t count = 0;
+  for (const hal::MemoryRange& range : info.memory) {
+    if (count < memory.size()) memory[count++] = {range.low, range.bytes()};
+  }
+  ASSERT_EQ(initialize({memory.data(), count}, info.hart_count), Status::kOk);
+  attach_hart(0);
+  trace::Config config;
+  config.object_base = memory[0].start;
+  ASSERT_EQ(trace::initialize(config), Status::kOk);
+  // The page of the first boundary tags is not among those of base.
+  const std::size_t pages = base_arena().stats().allocated + SlabLayer::kPageBytes;
+  const auto own = static_cast<std::size_t>(__qm_books_data_end - __qm_books_data_start) +
+                   static_cast<std::size_t>(__qm_books_bss_end - __qm_books_bss_start);
+  EXPECT_GT(own, 1000U);
+  EXPECT_LE(pages + own, 32768U) << "pages " << pages << ", data and bss " << own;
+  trace::shutdown();
+  shutdown();
+}
+
+}  // namespace
