@@ -13,7 +13,7 @@ std::uintptr_t Arena::pursue(std::size_t size, Effort effort, Callable attempt) 
   if (kind_of(effort) != Effort::kQuiet && may_ever_have(size)) {
     // Idle memory lies in what draws from this arena, in its quantum caches, and in what else draws from its source.
     const bool drains = source_ != nullptr || quantum_cache_max_ != 0 || has_importers();
-    start = exhaustion::pursue({*this, *this, true, drains, size, effort}, attempt);
+    start = exhaustion::pursue({*this, *this, true, false, drains, size, effort}, attempt);
   }
   if (start == 0) count_failure();
   return start;

@@ -96,10 +96,13 @@ void* Cache::refill_or_pursue(Effort effort) noexcept {
       kind != Effort::kAtomic && kind != Effort::kQuiet && hal::may_wait() && !hal::hart_local().reclaiming;
   void* object = refill_within_limit(may_wait);
   if (object == nullptr && limit_callback_helps()) object = refill_within_limit(may_wait);
-  if (object == nullptr && !may_wait && kind != Effort::kQuiet) object = reserve_.take();
+  const bool at_limit = slabs_.at_limit();
+  if (object == nullptr && !may_wait && kind != Effort::kQuiet) {
+    object = reserve_.take();
+    if (object != nullptr && !at_limit) exhaustion::start_drain();  // before the reserve is used up
+  }
   if (object != nullptr) return object;
-  const bool drains = !slabs_.at_limit();
-  const exhaustion::Want want{*this, source(), false, drains, object_size(), effort};
+  const exhaustion::Want want{*this, source(), false, at_limit, !at_limit, object_size(), effort};
   return reinterpret_cast<void*>(
       exhaustion::pursue(want, [this]() noexcept { return reinterpret_cast<std::uintptr_t>(refill_within_limit(true)); }));
 }

@@ -5,13 +5,13 @@
 
 namespace qm {
 
-/// Takes what the own magazines and the depot's have. @returns how many, 0 if the cache records.
+/// Takes what the own magazines and the depot's have. @returns how many, 0 if the cache records or has a fault.
 unsigned Cache::take_chunk(void** objects, std::size_t count) noexcept {
   if ((flags_ & cache_flags::kDirect) != 0) return 0;
   if (count > kBulkChunk) count = kBulkChunk;
   const hal::InterruptGuard masked;
   // acquire: as in record().
-  if ((state_.load(std::memory_order_acquire) & trace_state::kRecord) != 0) return 0;
+  if ((state_.load(std::memory_order_acquire) & (trace_state::kRecord | trace_state::kFault)) != 0) return 0;
   const unsigned hart = hal::Port::hart_index();
   cell(hart).close();
   unsigned taken = 0;

@@ -17,6 +17,7 @@ struct Failure {
   std::size_t size = 0;
   Effort done = Effort::kAuto;
   bool is_arena = false;
+  bool at_limit = false;
   hal::HartMask silent = 0;
 };
 
@@ -70,6 +71,7 @@ void deliver(const Failure& failure, std::uint32_t since_last, const ExhaustionC
   ExhaustionReport report;
   std::memcpy(report.name, failure.name, kNameBytes);
   report.is_arena = failure.is_arena;
+  report.at_limit = failure.at_limit;
   report.effort = failure.done;
   report.size = failure.size;
   report.silent = failure.silent;
@@ -115,6 +117,7 @@ void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver w
   failure.size = want.size;
   failure.done = done;
   failure.is_arena = want.is_arena;
+  failure.at_limit = want.at_limit;
   failure.silent = silent;
   std::uint32_t since_last = 0;
   {

@@ -69,7 +69,8 @@ void tell_holders(const ExhaustionReport& report) noexcept {
 void tell(const ExhaustionReport& report) noexcept {
   {
     Line first;
-    first.out().print("warning: out of memory: {} {}, {} bytes ({}), failure {}", report.is_arena ? "arena" : "cache",
+    first.out().print("warning: {}: {} {}, {} bytes ({}), failure {}",
+                      report.at_limit ? "limit reached" : "out of memory", report.is_arena ? "arena" : "cache",
                       static_cast<const char*>(report.name), report.size, word(report.effort), report.failures);
     if (report.unreported != 0) first.out().print(", {} before it not told", report.unreported);
     first.out().print("\n");

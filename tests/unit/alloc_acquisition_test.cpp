@@ -55,6 +55,7 @@ class Script {
     objects("aligned", {.object_size = 300, .alignment = 256});
     objects("large", {.object_size = 5000});
     traced_objects();
+    promised_objects();
     blocks();
   }
 
@@ -177,6 +178,29 @@ class Script {
     if (started) must(trace::reset("traced").status, "trace reset");
     EXPECT_EQ(cache->live_records.load(), 0U);
     must(Cache::destroy(cache), "destroy of the traced cache");
+  }
+
+  void promised_objects() {
+    Status why = Status::kOk;
+    Cache* cache = Cache::create({.name = "promised", .object_size = 100, .limit = 60}, &why);
+    if (!succeeded(why, "promised")) return;
+    const bool promised = succeeded(cache->reserve(20), "reserve");
+    EXPECT_EQ(cache->stats().reserve, promised ? 20U : 0U);
+    std::array<void*, 30> bulk{};
+    const std::size_t got = cache->allocate_bulk(bulk.data(), bulk.size(), effort_);
+    succeeded(got == bulk.size(), "bulk");
+    if (promised) {  // what was promised is there, whatever fails
+      std::array<void*, 20> urgent{};
+      const hal::InterruptGuard masked;
+      for (void*& object : urgent) EXPECT_NE(object = cache->allocate(), nullptr);
+      for (void* object : urgent) cache->free(object);
+      excuse_();
+    }
+    cache->free_bulk(bulk.data(), got);
+    EXPECT_TRUE(cache->validate());
+    must(cache->reserve(0), "the end of a reserve");
+    EXPECT_EQ(cache->stats().in_use, 0U);
+    must(Cache::destroy(cache), "destroy of promised");
   }
 
   void blocks() {

@@ -357,6 +357,39 @@ TEST_F(Exhaustion, no_memory_for_a_cache_leaves_no_trace_of_it) {
   EXPECT_EQ(free_bytes() + boundary_tags_stats().pages * 4096, before);
 }
 
+TEST_F(Exhaustion, a_limit_is_told_as_one_and_drains_nobody_else) {
+  Cache* cache = Cache::create({.name = "limited", .object_size = 64, .limit = 5});
+  ASSERT_NE(cache, nullptr);
+  EXPECT_EQ(take_all(*cache, Effort::kReclaim), 5U);
+  EXPECT_EQ(reports.load(), 1U);
+  EXPECT_TRUE(last_report.at_limit);
+  EXPECT_EQ(exhaustion_stats().drains, 0U);
+  void* waited = cache->allocate_at(nullptr, 0, wait_at_most(5));
+  EXPECT_EQ(waited, nullptr);
+  give_all(*cache, 5);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(Exhaustion, a_handler_that_is_served_from_the_reserve_starts_a_drain) {
+  Cache* cache = make("reserved");
+  ASSERT_NE(cache, nullptr);
+  EXPECT_EQ(cache->reserve(2), Status::kOk);
+  const std::size_t count = take_all(*cache);
+  void* object = nullptr;
+  {
+    const hal::InterruptGuard masked;
+    object = cache->allocate();
+  }
+  EXPECT_NE(object, nullptr);
+  EXPECT_EQ(drains_wanted.load(), 1U);
+  EXPECT_TRUE(finish_drain());
+  EXPECT_EQ(reports.load(), 0U);  // nothing has failed
+  cache->free(object);
+  give_all(*cache, count);
+  EXPECT_EQ(cache->reserve(0), Status::kOk);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
 // ---- may not wait --------------------------------------------------------------------------------------------------
 
 TEST_F(Exhaustion, an_atomic_failure_starts_a_drain_so_that_the_next_one_succeeds) {

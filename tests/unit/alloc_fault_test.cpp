@@ -78,6 +78,18 @@ TEST_F(Faults, every_nth_allocation_fails_until_the_faults_are_cleared) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
+TEST_F(Faults, a_bulk_allocation_ends_at_the_failure) {
+  Cache* cache = make("victim");
+  ASSERT_NE(cache, nullptr);
+  std::array<void*, 20> objects{};
+  ASSERT_EQ(cache->allocate_bulk(objects.data(), objects.size()), objects.size());
+  cache->free_bulk(objects.data(), objects.size());
+  EXPECT_EQ(fault::set(*cache, Mode::kNth, 6), Status::kOk);
+  EXPECT_EQ(cache->allocate_bulk(objects.data(), objects.size()), 5U);
+  cache->free_bulk(objects.data(), 5);
+  EXPECT_EQ(cache->stats().in_use, 0U);
+}
+
 TEST_F(Faults, a_second_fault_of_a_cache_replaces_the_first_and_other_caches_are_untouched) {
   Cache* cache = make("victim");
   Cache* other = make("other");

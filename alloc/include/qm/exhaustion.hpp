@@ -73,6 +73,7 @@ struct ExhaustionReport {
 
   char name[kNameBytes] = {};    ///< the cache or arena
   bool is_arena = false;
+  bool at_limit = false;         ///< the cache's own limit was in the way, not want of memory
   Effort effort = Effort::kAuto; ///< what was done for it: kAtomic, kReclaim or kWait
   std::size_t size = 0;          ///< bytes (or units) asked for
 
@@ -139,6 +140,7 @@ struct Want {
   const Registered& who;  ///< the cache or arena
   const Arena& from;      ///< the arena, or the cache's source
   bool is_arena;
+  bool at_limit;          ///< the cache's own limit is in the way
   bool drains;            ///< whether a drain may give it anything
   std::size_t size;
   Effort effort;
