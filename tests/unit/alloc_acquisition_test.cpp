@@ -204,11 +204,13 @@ class Script {
   }
 
   void blocks() {
-    static constexpr std::size_t kSizes[] = {1, 40, 100, 500, 600, 5000, 70000};
+    static constexpr std::size_t kSizes[] = {1, 40, 100, 500, 600, 5000, 20000};
     std::array<unsigned char*, std::size(kSizes)> taken{};
     for (std::size_t i = 0; i < taken.size(); ++i) {
       taken[i] = static_cast<unsigned char*>(heap::allocate_at(nullptr, kSizes[i], effort_));
-      if (succeeded(taken[i] != nullptr, "a block")) std::memset(taken[i], static_cast<int>(i), kSizes[i]);
+      if (succeeded(taken[i] != nullptr, "a block")) {
+        taken[i][0] = taken[i][kSizes[i] - 1] = static_cast<unsigned char>(i);
+      }
     }
     for (std::size_t i = 0; i < taken.size(); ++i) {
       if (taken[i] == nullptr) continue;
