@@ -5,9 +5,9 @@
 
 namespace qm {
 
-/// Takes what the own magazines and the depot's have. @returns how many, 0 if the cache records or has a fault.
+/// Takes what the own magazines and the depot's have. @returns how many, 0 if the cache records, checks or has a fault.
 unsigned Cache::take_chunk(void** objects, std::size_t count) noexcept {
-  if ((flags_ & cache_flags::kDirect) != 0) return 0;
+  if (kChecked || is_dead() || (flags_ & cache_flags::kDirect) != 0) return 0;
   if (count > kBulkChunk) count = kBulkChunk;
   const hal::InterruptGuard masked;
   // acquire: as in record().
@@ -35,9 +35,9 @@ std::size_t Cache::allocate_bulk(void** objects, std::size_t count, Effort effor
   return have;
 }
 
-/// Puts what the own magazines and the depot's empty ones hold. @returns how many, 0 if frees are watched.
+/// Puts what the own magazines and the depot's empty ones hold. @returns how many, 0 if frees are watched or checked.
 unsigned Cache::put_chunk(void* const* objects, std::size_t count) noexcept {
-  if ((flags_ & cache_flags::kDirect) != 0) return 0;
+  if (kChecked || is_dead() || (flags_ & cache_flags::kDirect) != 0) return 0;
   if (count > kBulkChunk) count = kBulkChunk;
   const hal::InterruptGuard masked;
   // acquire: as in record().
@@ -45,8 +45,7 @@ unsigned Cache::put_chunk(void* const* objects, std::size_t count) noexcept {
   const unsigned hart = hal::Port::hart_index();
   cell(hart).close();
   unsigned placed = 0;
-  while (placed < count && objects[placed] != nullptr && slabs_.find(objects[placed]) != nullptr &&
-         put_in_cell(cell(hart), objects[placed])) {
+  while (placed < count && slabs_.judge(objects[placed]) == SlabLayer::Standing::kOut && put_in_cell(cell(hart), objects[placed])) {
     ++placed;
   }
   expose(hart);

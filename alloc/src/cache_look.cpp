@@ -140,7 +140,8 @@ Cache::Whereabouts Cache::look_for(void* object) noexcept {
       &search);
   if (search.found.load(std::memory_order_acquire)) return {Place::kMagazine, search.hart};
   if (!round.ok()) return {Place::kUnknown, round.hart};
-  return {depot_.holds(object) ? Place::kDepot : Place::kUser, 0};
+  if (depot_.holds(object)) return {Place::kDepot, 0};
+  return {reserve_.holds(object) ? Place::kReserve : Place::kUser, 0};
 }
 
 Status Cache::verify_cells() noexcept {

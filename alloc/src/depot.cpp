@@ -107,14 +107,27 @@ Magazine* Depot::take_empty() noexcept {
   return pop_locked(empty_);
 }
 
-bool Depot::holds(const void* object) noexcept {
-  const LockGuard hold(lock_);
-  for (Magazine* full = full_.first; full != nullptr; full = full->next) {
+namespace {
+
+bool holds_object(Magazine* first, const void* object) noexcept {
+  for (Magazine* full = first; full != nullptr; full = full->next) {
     for (unsigned i = 0; i < full->rounds; ++i) {
       if (full->slots()[i] == object) return true;
     }
   }
   return false;
+}
+
+}  // namespace
+
+bool Depot::holds(const void* object) noexcept {
+  const LockGuard hold(lock_);
+  return holds_object(full_.first, object);
+}
+
+bool Reserve::holds(const void* object) noexcept {
+  const LockGuard hold(lock_);
+  return holds_object(stocked_, object);
 }
 
 Depot::Unused Depot::end_interval(bool& quiet) noexcept {

@@ -152,6 +152,26 @@ TEST_F(MisuseTest, a_free_that_doubles_another_does_not_let_a_cache_go_whose_obj
   expect_whole(*cache);
 }
 
+TEST_F(MisuseTest, among_many_frees_at_once_is_told_and_the_others_are_done) {
+  Cache* cache = make("packet");
+  ASSERT_EQ(cache->allocate_bulk(objects.data(), 100), 100U);
+  auto* inside = static_cast<std::byte*>(objects[40]) + 8;
+  void* in_order[103];
+  std::memcpy(in_order, objects.data(), 40 * sizeof(void*));
+  in_order[40] = inside;
+  in_order[41] = foreign_word;
+  in_order[42] = nullptr;
+  std::memcpy(in_order + 43, objects.data() + 40, 60 * sizeof(void*));
+  cache->free_bulk(in_order, 103);
+  EXPECT_EQ(told.of(Misuse::kInterior), 1U);
+  EXPECT_EQ(told.of(Misuse::kForeign), 1U);
+  EXPECT_EQ(told.of(Misuse::kNull), 1U);
+  EXPECT_EQ(told.count, 3U);
+  EXPECT_EQ(cache->stats().in_use, 0U);
+  expect_whole(*cache);
+  EXPECT_EQ(told.count, 3U);
+}
+
 TEST_F(MisuseTest, null_does_no_harm) {
   Cache* cache = make("packet");
   cache->free(nullptr);

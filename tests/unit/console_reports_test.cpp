@@ -345,6 +345,16 @@ TEST_F(Reports, arena_stats_refuses_names_and_words) {
   EXPECT_EQ(command("arena_stats b*").substr(0, 12), "Arena: base ");
 }
 
+TEST_F(Reports, slab_stats_shows_limit_and_reserve) {
+  packet->set_limit(500);
+  ASSERT_EQ(packet->reserve(20), Status::kOk);
+  const std::string text = command("slab_stats packet");
+  EXPECT_NE(text.find("\r\nLimit: 500\r\nReserve: 20\r\n"), std::string::npos) << text;
+  ASSERT_EQ(packet->reserve(0), Status::kOk);
+  packet->set_limit(0);
+  EXPECT_NE(command("slab_stats packet").find("\r\nLimit: none\r\nReserve: 0\r\n"), std::string::npos);
+}
+
 TEST_F(Reports, slab_stats_prints_akaros_lines_in_their_order) {
   std::vector<void*> held;
   for (int i = 0; i < 5; ++i) held.push_back(packet->allocate());
@@ -382,6 +392,133 @@ TEST_F(Reports, slab_stats_prints_akaros_lines_in_their_order) {
   const std::string both = command("slab_stats packet*");
   EXPECT_NE(both.find("\r\nKmem_cache: packet_small\r\n"), std::string::npos);
   EXPECT_EQ(both.substr(both.size() - 20), "caches 2: complete\r\n");
+  for (void* object : held) packet->free(object);
+}
+
+// ---- whatis, verify, fault ------------------------------------------------------------------------------------------
+
+std::string hex(const void* address) { return format("0x%016" PRIxPTR, reinterpret_cast<std::uintptr_t>(address)); }
+
+TEST_F(Reports, whatis_says_who_has_an_object) {
+  std::vector<void*> held;
+  for (int i = 0; i < 40; ++i) held.push_back(packet->allocate());
+  auto* object = static_cast<std::byte*>(held[0]);
+  ObjectPlace place;
+  ASSERT_TRUE(packet->locate(reinterpret_cast<std::uintptr_t>(object), place));
+  const auto expected = [&](const char* whereabouts, std::size_t offset) {
+    return format("cache packet: object %s + %zu, %s, %u of %u in slab 0x%016" PRIxPTR "\r\n", hex(object).c_str(), offset, whereabouts,
+                  place.index + 1, place.objects, place.slab);
+  };
+  const auto first_line = [&](const void* address) {
+    const std::string text = command("whatis " + hex(address));
+    return text.substr(0, text.find("\r\n") + 2);
+  };
+  EXPECT_EQ(first_line(object + 100), expected("in use", 100));
+  EXPECT_EQ(first_line(object), expected("in use", 0));
+  for (int i = 1; i < 40; ++i) packet->free(held[static_cast<std::size_t>(i)]);
+  packet->free(object);  // the last: in the hart's magazine
+  EXPECT_EQ(first_line(object + 8), expected("idle in a magazine of hart 0", 8));
+  {
+    const hal::InterruptGuard masked;
+    packet->detach_magazines(0);
+  }
+  EXPECT_EQ(first_line(object + 8), expected("idle in the depot", 8));
+  held[0] = packet->allocate();
+  packet->free(held[0]);
+  const auto* header = reinterpret_cast<const std::byte*>(place.slab) + 4096 - 8;
+  EXPECT_EQ(first_line(header), format("cache packet: slab 0x%016" PRIxPTR " + 4088, no object\r\n", place.slab));
+  ASSERT_EQ(packet->reserve(2), Status::kOk);
+  packet->reap();
+}
+
+TEST_F(Reports, whatis_shows_the_record_and_the_segments) {
+  command("slab_trace start packet");
+  void* object = allocate_outermost(*packet);
+  resolve_all();
+  const std::string text = plain(command("whatis " + hex(object)));
+  const std::regex object_and_record("cache packet: object @ \\+ 0, in use, \\d of 7 in slab @\r\nObj @, from here: size 512, age \\d+\\.\\d+ s");
+  EXPECT_TRUE(std::regex_search(text, object_and_record, std::regex_constants::match_continuous)) << text;
+  EXPECT_NE(text.find(" s, seq 1\r\n----\r\n#01 [<@>] in rx_deliver\r\n"), std::string::npos) << text;
+  EXPECT_TRUE(std::regex_search(text, std::regex("\r\ncache kpages_4096: object @ \\+ \\d+, in use, \\d+ of \\d+ in slab @\r\n"))) << text;
+  EXPECT_NE(text.find("\r\narena base: segment @ + "), std::string::npos) << text;
+  EXPECT_NE(text.find("bytes, slab of a quantum cache\r\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("code rx_deliver+0x12/0x60\r\nwhatis @: caches 2, arenas 2: complete\r\n"), std::string::npos) << text;
+  packet->free(object);
+  bench.console.config().resolver = nullptr;
+  EXPECT_EQ(command("whatis 0x10"), "whatis 0x0000000000000010: caches 0, arenas 0: complete\r\n");
+  EXPECT_EQ(command("whatis 16K"), "error: 16K is not a number\r\n");
+  EXPECT_EQ(command("whatis"), "error: usage: whatis ADDR\r\n");
+}
+
+TEST_F(Reports, verify_counts_what_it_looked_at) {
+  std::vector<void*> held;
+  for (int i = 0; i < 20; ++i) held.push_back(packet->allocate());
+  const CacheStats s = packet->stats();
+  EXPECT_EQ(command("verify packet"),
+            format("verify: arenas 0, spans 0, segments 0, caches 1, slabs %zu, objects %zu, faults 0: complete\r\n", s.slabs, s.objects));
+  const ArenaStats base = base_arena().stats();
+  EXPECT_EQ(command("verify base"), format("verify: arenas 1, spans %zu, segments %zu, caches 0, slabs 0, objects 0, faults 0: complete\r\n",
+                                           base.spans, base.segments_allocated + base.segments_free));
+  const std::string all = command("verify");
+  EXPECT_TRUE(std::regex_match(all, std::regex("verify: arenas 4, spans \\d+, segments \\d+, caches \\d+, slabs \\d+, objects \\d+, "
+                                               "faults 0: complete\r\n")))
+      << all;
+  EXPECT_EQ(command("verify nothing"), "error: No such arena or slab nothing\r\n");
+  for (void* object : held) packet->free(object);
+}
+
+TEST_F(Reports, verify_finds_a_slab_whose_bitmap_was_damaged) {
+  void* object = packet->allocate();
+  Slab* slab = packet->slabs().find(object);
+  ++slab->in_use;
+  EXPECT_EQ(command("verify packet"),
+            format("fault: cache packet: slab 0x%016" PRIxPTR " breaks an invariant\r\n"
+                   "verify: arenas 0, spans 0, segments 0, caches 1, slabs 1, objects 7, faults 1: complete\r\nerror: 1 faults\r\n",
+                   slab->start));
+  EXPECT_EQ(bench.request("verify packet").status, 1u);
+  --slab->in_use;
+  packet->free(object);
+  EXPECT_EQ(bench.request("verify packet").status, 0u);
+}
+
+TEST_F(Reports, verify_finds_a_hart_whose_magazine_was_damaged) {
+  packet->free(packet->allocate());
+  Magazine* loaded = packet->cell(0).loaded.load();
+  loaded->bottom = loaded;
+  const std::string text = command("verify packet");
+  EXPECT_EQ(text.substr(0, text.find("\r\n")), "fault: cache packet: a hart's magazines break an invariant");
+  loaded->bottom = nullptr;
+}
+
+TEST_F(Reports, fault_sets_counts_and_ends) {
+  EXPECT_EQ(command("fault packet every 4"), "fault packet: one allocation in 4 fails\r\n");
+  EXPECT_EQ(command("fault packet_small nth 0x2"), "fault packet_small: allocation 2 from now fails\r\n");
+  std::vector<void*> held;
+  unsigned failed = 0;
+  for (int i = 0; i < 10; ++i) {
+    void* object = packet->allocate();
+    if (object == nullptr) ++failed;
+    else held.push_back(object);
+  }
+  EXPECT_EQ(failed, 2u);
+  packet_small->free(packet_small->allocate());
+  EXPECT_EQ(command("fault off"),
+            "fault packet: 2 of 10 allocations failed\r\n"
+            "fault packet_small: 0 of 1 allocations failed\r\n"
+            "fault: 2 ended\r\n");
+  EXPECT_EQ(command("fault off"), "fault: 0 ended\r\n");
+  for (const char* line : {"fault", "fault packet", "fault packet nth", "fault packet often 3", "fault off now", "fault nothing", "fault nothing sometimes 1"}) {
+    EXPECT_EQ(command(line), "error: usage: fault SLAB_NAME nth N|SLAB_NAME every N|off\r\n") << line;
+  }
+  EXPECT_EQ(command("fault nothing nth 1"), "error: No such slab nothing\r\n");
+  EXPECT_EQ(command("fault packet nth 0"), "error: N is at least 1\r\n");
+  EXPECT_EQ(command("fault packet nth x"), "error: x is not a number\r\n");
+  EXPECT_EQ(command("fault packet nth 4294967296"), "error: 4294967296 is too large\r\n");
+  EXPECT_EQ(command("fault kmem_slab nth 1"), "error: Unable to fault slab kmem_slab\r\n");
+  EXPECT_EQ(command("fault packet* nth 1000"),
+            "fault packet: allocation 1000 from now fails\r\nfault packet_small: allocation 1000 from now fails\r\n"
+            "note: skipped 0 no-trace caches\r\n");
+  command("fault off");
   for (void* object : held) packet->free(object);
 }
 

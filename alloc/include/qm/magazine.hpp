@@ -222,6 +222,8 @@ class Reserve {
   [[nodiscard]] void* take_surplus() noexcept;
   /// Takes an empty magazine that is not needed; nullptr if there is none.
   [[nodiscard]] Magazine* take_spare() noexcept;
+  /// Whether it has @p object. Complexity: O(objects), under the lock: for the console.
+  [[nodiscard]] bool holds(const void* object) noexcept;
 
   struct Stats {
     std::uint32_t promised = 0;

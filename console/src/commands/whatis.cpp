@@ -15,6 +15,7 @@ void print_whereabouts(Invocation& call, const Cache::Whereabouts& where) noexce
     case Place::kUser: call.print("in use"); break;
     case Place::kMagazine: call.print("idle in a magazine of hart {}", where.hart); break;
     case Place::kDepot: call.print("idle in the depot"); break;
+    case Place::kReserve: call.print("idle in the reserve"); break;
     case Place::kSlab: call.print("free in its slab"); break;
     case Place::kUnknown: call.print("in use or idle (hart {} has not answered)", where.hart); break;
   }
