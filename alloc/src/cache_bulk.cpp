@@ -45,7 +45,8 @@ unsigned Cache::put_chunk(void* const* objects, std::size_t count) noexcept {
   const unsigned hart = hal::Port::hart_index();
   cell(hart).close();
   unsigned placed = 0;
-  while (placed < count && slabs_.judge(objects[placed]) == SlabLayer::Standing::kOut && put_in_cell(cell(hart), objects[placed])) {
+  while (placed < count && slabs_.judge(objects[placed]) == SlabLayer::Standing::kOut &&
+         put_in_cell(cell(hart), objects[placed])) {
     ++placed;
   }
   expose(hart);

@@ -60,8 +60,8 @@ int foreign_word[4];
 
 TEST_F(MisuseTest, a_foreign_pointer_is_told_before_its_magazine_leaves_the_hart) {
   Cache* cache = make("packet");
-  void* const foreign[] = {foreign_word, &cache, reinterpret_cast<void*>(std::uintptr_t{16}), reinterpret_cast<void*>(~std::uintptr_t{15}),
-                           test::pool() + test::kPoolBytes - 64};
+  void* const foreign[] = {foreign_word, &cache, reinterpret_cast<void*>(std::uintptr_t{16}),
+                           reinterpret_cast<void*>(~std::uintptr_t{15}), test::pool() + test::kPoolBytes - 64};
   unsigned wanted = 0;
   for (void* bad : foreign) {
     free_among_others(*cache, bad);

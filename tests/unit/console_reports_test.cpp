@@ -406,8 +406,8 @@ TEST_F(Reports, whatis_says_who_has_an_object) {
   ObjectPlace place;
   ASSERT_TRUE(packet->locate(reinterpret_cast<std::uintptr_t>(object), place));
   const auto expected = [&](const char* whereabouts, std::size_t offset) {
-    return format("cache packet: object %s + %zu, %s, %u of %u in slab 0x%016" PRIxPTR "\r\n", hex(object).c_str(), offset, whereabouts,
-                  place.index + 1, place.objects, place.slab);
+    return format("cache packet: object %s + %zu, %s, %u of %u in slab 0x%016" PRIxPTR "\r\n", hex(object).c_str(), offset,
+                  whereabouts, place.index + 1, place.objects, place.slab);
   };
   const auto first_line = [&](const void* address) {
     const std::string text = command("whatis " + hex(address));
@@ -437,10 +437,12 @@ TEST_F(Reports, whatis_shows_the_record_and_the_segments) {
   void* object = allocate_outermost(*packet);
   resolve_all();
   const std::string text = plain(command("whatis " + hex(object)));
-  const std::regex object_and_record("cache packet: object @ \\+ 0, in use, \\d of 7 in slab @\r\nObj @, from here: size 512, age \\d+\\.\\d+ s");
+  const std::regex object_and_record("cache packet: object @ \\+ 0, in use, \\d of 7 in slab @\r\n"
+                                     "Obj @, from here: size 512, age \\d+\\.\\d+ s");
   EXPECT_TRUE(std::regex_search(text, object_and_record, std::regex_constants::match_continuous)) << text;
   EXPECT_NE(text.find(" s, seq 1\r\n----\r\n#01 [<@>] in rx_deliver\r\n"), std::string::npos) << text;
-  EXPECT_TRUE(std::regex_search(text, std::regex("\r\ncache kpages_4096: object @ \\+ \\d+, in use, \\d+ of \\d+ in slab @\r\n"))) << text;
+  const std::regex page("\r\ncache kpages_4096: object @ \\+ \\d+, in use, \\d+ of \\d+ in slab @\r\n");
+  EXPECT_TRUE(std::regex_search(text, page)) << text;
   EXPECT_NE(text.find("\r\narena base: segment @ + "), std::string::npos) << text;
   EXPECT_NE(text.find("bytes, slab of a quantum cache\r\n"), std::string::npos) << text;
   EXPECT_NE(text.find("code rx_deliver+0x12/0x60\r\nwhatis @: caches 2, arenas 2: complete\r\n"), std::string::npos) << text;
@@ -456,10 +458,12 @@ TEST_F(Reports, verify_counts_what_it_looked_at) {
   for (int i = 0; i < 20; ++i) held.push_back(packet->allocate());
   const CacheStats s = packet->stats();
   EXPECT_EQ(command("verify packet"),
-            format("verify: arenas 0, spans 0, segments 0, caches 1, slabs %zu, objects %zu, faults 0: complete\r\n", s.slabs, s.objects));
+            format("verify: arenas 0, spans 0, segments 0, caches 1, slabs %zu, objects %zu, faults 0: complete\r\n", s.slabs,
+                   s.objects));
   const ArenaStats base = base_arena().stats();
-  EXPECT_EQ(command("verify base"), format("verify: arenas 1, spans %zu, segments %zu, caches 0, slabs 0, objects 0, faults 0: complete\r\n",
-                                           base.spans, base.segments_allocated + base.segments_free));
+  EXPECT_EQ(command("verify base"),
+            format("verify: arenas 1, spans %zu, segments %zu, caches 0, slabs 0, objects 0, faults 0: complete\r\n", base.spans,
+                   base.segments_allocated + base.segments_free));
   const std::string all = command("verify");
   EXPECT_TRUE(std::regex_match(all, std::regex("verify: arenas 4, spans \\d+, segments \\d+, caches \\d+, slabs \\d+, objects \\d+, "
                                                "faults 0: complete\r\n")))
@@ -508,7 +512,8 @@ TEST_F(Reports, fault_sets_counts_and_ends) {
             "fault packet_small: 0 of 1 allocations failed\r\n"
             "fault: 2 ended\r\n");
   EXPECT_EQ(command("fault off"), "fault: 0 ended\r\n");
-  for (const char* line : {"fault", "fault packet", "fault packet nth", "fault packet often 3", "fault off now", "fault nothing", "fault nothing sometimes 1"}) {
+  for (const char* line : {"fault", "fault packet", "fault packet nth", "fault packet often 3", "fault off now", "fault nothing",
+                           "fault nothing sometimes 1"}) {
     EXPECT_EQ(command(line), "error: usage: fault SLAB_NAME nth N|SLAB_NAME every N|off\r\n") << line;
   }
   EXPECT_EQ(command("fault nothing nth 1"), "error: No such slab nothing\r\n");

@@ -209,7 +209,8 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
     Place place = Place::kUser;
     unsigned hart = 0;  ///< kMagazine: whose; kUnknown: who has not answered
   };
-  /// Complexity: a round over the harts that have magazines, O(rounds in depot and reserve) with their locks held. Context: hal::may_wait().
+  /// Complexity: a round over the harts that have magazines, O(rounds in depot and reserve) with their locks held.
+  /// Context:    hal::may_wait().
   [[nodiscard]] Whereabouts look_for(void* object) noexcept;
   /// Checks each hart's cell, on that hart, while others use the cache.
   /// @returns kMismatch if one breaks I1 to I6 or C2; kTimedOut if a hart does not answer. Context: hal::may_wait().

@@ -53,8 +53,9 @@ void add_stacks(MisuseReport& report) noexcept;
 /// Reports the first objects that keep @p cache from being destroyed. Context: of Cache::destroy().
 void report_holders(Cache& cache, std::size_t out) noexcept;
 
-/// Looks at every object of @p slab: damage is reported, and counted in what it returns. It is left as it is, so it is told again
-/// by the next look and when the object changes hands. An object whose life changes meanwhile is passed by. Complexity: O(bytes of the slab). Context: the slab stays.
+/// Looks at every object of @p slab. Damage is reported, counted in what it returns, and mended, so that it is told once.
+/// Complexity: O(bytes of the slab). Context: interrupts masked, and the slab stays: other harts that want an object wait while
+/// it is looked at.
 std::size_t inspect(Cache& cache, Slab& slab) noexcept;
 
 }  // namespace checked

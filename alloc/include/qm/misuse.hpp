@@ -38,7 +38,9 @@ enum class Misuse : std::uint8_t {
 
 struct MisuseReport {
   Misuse kind = Misuse::kNull;
-  Cache* cache = nullptr;           ///< nullptr: `kheap`, an address given to the heap. Else to which the object was freed, or whose object it is; with kAfterDestroy its name alone is valid
+  /// To which the object was freed, or whose object it is; nullptr: an address given to the heap that is in none of its caches.
+  /// With kAfterDestroy its name alone is valid.
+  Cache* cache = nullptr;
   Cache* owner = nullptr;           ///< kWrongCache: whose object it is; may be destroyed meanwhile
   void* object = nullptr;           ///< the object's start; where there is none, the address as it was given
   std::size_t offset = 0;           ///< of the address or the first damaged byte from the object's start

@@ -164,7 +164,9 @@ class SlabLayer {
     return reinterpret_cast<void*>(slab.start + index * stride_);
   }
   /// What a checking build keeps of the objects of @p slab, in the order of their indexes.
-  [[nodiscard]] ObjectCheck* checks(Slab& slab) const noexcept { return reinterpret_cast<ObjectCheck*>(bitmap(slab)) - objects_; }
+  [[nodiscard]] ObjectCheck* checks(Slab& slab) const noexcept {
+    return reinterpret_cast<ObjectCheck*>(bitmap(slab)) - objects_;
+  }
   /// Whether the slab keeps S1 and knows its layer. Context: as a SlabPass shows it.
   [[nodiscard]] bool is_sound(Slab& slab) noexcept;
 

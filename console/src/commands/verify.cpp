@@ -77,7 +77,9 @@ bool verify_cache(Census& census, Cache& cache) noexcept {
     ++census.slabs;
     census.objects += look.objects;
     if (!look.sound) census.fault("cache {}: slab {} breaks an invariant\n", cache.name(), Address{look.start});
-    if (look.damaged != 0) census.fault("cache {}: slab {} has {} damaged objects\n", cache.name(), Address{look.start}, look.damaged);
+    if (look.damaged != 0) {
+      census.fault("cache {}: slab {} has {} damaged objects\n", cache.name(), Address{look.start}, look.damaged);
+    }
     if (++steps % kSteps == 0 && !census.call.yield()) return false;
   }
   census.whole = census.whole && pass.complete();
