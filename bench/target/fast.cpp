@@ -4,28 +4,9 @@
 #include <qm/bench/bench.hpp>
 #include <qm/bench/harts.hpp>
 #include <qm/bench/subjects.hpp>
-#include <qm/firmware/boot.hpp>
-#include <qm/inline_cache.hpp>
 
 namespace qm::bench {
 namespace {
-
-QM_INLINE_CACHE(Inlined);
-QM_DEFINE_INLINE_CACHE(Inlined);
-
-struct InlinedSubject {
-  static constexpr std::string_view kName = "cache, inlined";
-  explicit InlinedSubject(std::size_t size) noexcept {
-    if (Inlined::create({.name = "inlined", .object_size = size}) != Status::kOk) firmware::panic("bench: no cache");
-  }
-  ~InlinedSubject() {
-    if (Inlined::destroy() != Status::kOk) firmware::panic("bench: the cache is in use");
-  }
-  InlinedSubject(const InlinedSubject&) = delete;
-  InlinedSubject& operator=(const InlinedSubject&) = delete;
-  [[gnu::always_inline]] void* allocate(std::size_t) noexcept { return Inlined::allocate(); }
-  [[gnu::always_inline]] void free(void* object) noexcept { Inlined::free(object); }
-};
 
 #if defined(QM_FAST_PATH_SECTIONS)
 constexpr std::string_view kBuild = kCounted ? "sections, counted" : "sections";
