@@ -135,6 +135,22 @@ TEST_F(Exhaustion, a_failure_is_counted_and_reported_once_with_who_holds_the_mem
   give_all(*cache, count);
 }
 
+TEST_F(Exhaustion, what_a_drain_has_pinned_cannot_be_destroyed_meanwhile) {
+  Cache* cache = make("pinned");
+  ASSERT_NE(cache, nullptr);
+  RegistryCursor<Cache> walk;
+  RegistryCursor<Cache> pin;
+  ASSERT_EQ(walk.find("pinned"), cache);
+  pin.stand_with(walk);
+  walk.leave();
+  {
+    const hal::InterruptGuard masked;  // so that the destroy does not wait
+    EXPECT_EQ(Cache::destroy(cache), Status::kBusy);
+  }
+  pin.leave();
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
 // ---- arenas --------------------------------------------------------------------------------------------------------
 
 TEST_F(Exhaustion, numbers_idle_in_the_magazines_of_other_harts_are_had_before_an_arena_fails) {
