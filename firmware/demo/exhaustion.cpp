@@ -91,10 +91,13 @@ void pause(std::uint64_t until) noexcept {
 
 // A plain C name: this is how the console prints it.
 extern "C" {
+/// Finishes drains; when there is none for a second, lets go of what was not used in it.
 static void drain_task(void*) {
   for (;;) {
     const std::uint32_t seen = qm::demo::drain_wanted.sequence();
-    if (!qm::finish_drain()) qm::firmware::wait_event(qm::demo::drain_wanted, seen);
+    if (qm::finish_drain()) continue;
+    const std::uint64_t second = qm::hal::Port::ticks() + qm::hal::Port::tick_rate();
+    if (!qm::firmware::wait_event(qm::demo::drain_wanted, seen, second)) qm::trim();
   }
 }
 }
