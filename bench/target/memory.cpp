@@ -57,7 +57,6 @@ void run() {
   config.object_base = firmware::boot_info().memory.front().low;
   if (trace::initialize(config) != Status::kOk) return;
   show_ram("with the books");
-  for (const std::size_t size : {16, 24, 48, 64, 100, 256, 1000, 4096}) show_objects(size);
   CacheConfig traced;
   traced.name = "traced";
   traced.object_size = 64;
@@ -66,6 +65,7 @@ void run() {
   show_ram("with one cache traced");
   trace::stop("traced");
   Cache::destroy(cache);
+  for (const std::size_t size : {16, 24, 48, 64, 100, 256, 1000, 4096}) show_objects(size);
 }
 
 }  // namespace qm::bench
