@@ -142,8 +142,8 @@ class CacheRandom : public qm::test::SystemTest {
     const CacheStats stats = one.cache->stats();
     if (constructions_.failing && kKinds[which].constructed) return;
     if (one.limit != 0 && stats.in_use + stats.reserved >= one.limit) return;
-    EXPECT_EQ(stats.in_magazines + stats.in_depot + stats.in_slabs, 0U) << kKinds[which].name;
-    EXPECT_TRUE(one.limit == 0 || stats.in_use + stats.reserved <= one.limit);
+    ASSERT_EQ(stats.in_magazines + stats.in_depot + stats.in_slabs, 0U) << kKinds[which].name;
+    ASSERT_TRUE(one.limit == 0 || stats.in_use + stats.reserved <= one.limit);
   }
 
   void allocate(unsigned which, test::Random& random) {
@@ -155,7 +155,7 @@ class CacheRandom : public qm::test::SystemTest {
     if (object != nullptr) return enter(which, object);
     ++one.failures;
     if (!atomic) return look_into_failure(which);
-    EXPECT_EQ(reserved, 0U) << "the reserve is for it";
+    ASSERT_EQ(reserved, 0U) << "the reserve is for it";
   }
 
   void allocate_bulk(unsigned which, test::Random& random) {
@@ -169,7 +169,7 @@ class CacheRandom : public qm::test::SystemTest {
       ++one.failures;
       look_into_failure(which);
     }
-    for (std::size_t i = 0; i < got; ++i) ASSERT_NO_FATAL_FAILURE(enter(which, objects[i]));
+    for (std::size_t i = 0; i < got && !HasFatalFailure(); ++i) enter(which, objects[i]);
   }
 
   void free_bulk(unsigned which, test::Random& random) {
@@ -186,19 +186,19 @@ class CacheRandom : public qm::test::SystemTest {
     const std::size_t wanted = random.chance(50) ? 0 : random.below(20);
     const Status status = one.cache->reserve(wanted);
     if (status == Status::kOk) one.reserve = wanted;
-    EXPECT_TRUE(status == Status::kOk || status == Status::kNoMemory);
+    ASSERT_TRUE(status == Status::kOk || status == Status::kNoMemory);
     if (status == Status::kOk) {
-      EXPECT_EQ(one.cache->stats().reserved, wanted);
+      ASSERT_EQ(one.cache->stats().reserved, wanted);
     }
   }
 
   void recreate(unsigned which) {
     Subject& one = subjects_[which];
     const Status expected = one.count == 0 ? Status::kOk : Status::kBusy;
-    EXPECT_EQ(Cache::destroy(one.cache), expected);
+    ASSERT_EQ(Cache::destroy(one.cache), expected);
     if (expected != Status::kOk) return;
     if (kKinds[which].constructed) {
-      EXPECT_EQ(constructions_.live, 0U);
+      ASSERT_EQ(constructions_.live, 0U);
     }
     make(which);
     while (one.cache == nullptr) {  // memory is exhausted: somebody gives way
@@ -277,7 +277,6 @@ TEST_F(CacheRandom, seven_caches_agree_with_a_table_of_what_is_out) {
     const auto which = static_cast<unsigned>(number % kCaches);
     if (!HasFatalFailure()) compare(which);
     ASSERT_FALSE(HasFatalFailure()) << "step " << number;
-    ASSERT_FALSE(HasNonfatalFailure()) << "step " << number;
     if (number % 4096 == 0) {
       ASSERT_TRUE(base_arena().validate() && page_arena().validate() && ids_.validate()) << "step " << number;
     }
