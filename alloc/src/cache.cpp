@@ -122,7 +122,7 @@ void Cache::free_slow(void* object) noexcept {
   if constexpr (kChecked) {
     if (!checked::take_back(*this, object)) return;
   }
-  bool placed = false;
+  Placed placed = Placed::kForSlab;
   {
     const hal::InterruptGuard masked;
     // acquire: as in record(); the record goes before the object does (O1).
@@ -130,12 +130,12 @@ void Cache::free_slow(void* object) noexcept {
     if ((flags_ & cache_flags::kDirect) == 0) {
       const unsigned hart = hal::Port::hart_index();
       cell(hart).close();
-      placed = reserve_.put(object) || put_in_cell(cell(hart), object);
+      placed = reserve_.put(object) ? Placed::kHere : put_in_cell(cell(hart), object);
       expose(hart);
     }
   }
-  if (placed) return;
-  Magazine* magazine = may_fill_magazine() && !depot_.has_enough() ? empty_magazine() : nullptr;
+  if (placed == Placed::kHere) return;
+  Magazine* magazine = placed == Placed::kForNewMagazine && may_fill_magazine() ? empty_magazine() : nullptr;
   if (magazine == nullptr || !install_empty_and_put(magazine, object)) put_in_slab(object);
   if (exhaustion::scarce()) exhaustion::note_free();
 }

@@ -46,7 +46,7 @@ unsigned Cache::put_chunk(void* const* objects, std::size_t count) noexcept {
   cell(hart).close();
   unsigned placed = 0;
   while (placed < count && slabs_.judge(objects[placed]) == SlabLayer::Standing::kOut &&
-         put_in_cell(cell(hart), objects[placed])) {
+         put_in_cell(cell(hart), objects[placed]) == Placed::kHere) {
     ++placed;
   }
   expose(hart);

@@ -108,14 +108,15 @@ void Cache::install(Magazine* magazine) noexcept {
 // ---- for a free -----------------------------------------------------------------------------------------------------
 
 /// A place in the own magazines, or in an empty one of the depot's, which comes in against the previous. Masked, cell closed.
-bool Cache::put_in_cell(Cell& own, void* object) noexcept {
-  if (own.put(object)) return true;
+Cache::Placed Cache::put_in_cell(Cell& own, void* object) noexcept {
+  if (own.put(object)) return Placed::kHere;
   own.misses.fetch_add(1, std::memory_order_relaxed);
+  if (depot_.turns_away()) return Placed::kForSlab;
   inspect_previous(own);
   Magazine* empty = depot_.exchange_for_empty(own.prev);
-  if (empty == nullptr) return false;
+  if (empty == nullptr) return Placed::kForNewMagazine;
   own.set_prev(own.load(empty));
-  return own.put(object);
+  return own.put(object) ? Placed::kHere : Placed::kForNewMagazine;
 }
 
 bool Cache::install_empty_and_put(Magazine* magazine, void* object) noexcept {

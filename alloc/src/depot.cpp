@@ -77,19 +77,17 @@ Magazine* Depot::exchange_for_full(Magazine* surplus) noexcept {
 Magazine* Depot::exchange_for_empty(Magazine* surplus) noexcept {
   const LockGuard hold(lock_);
   count_exchange_locked(hold.waited());
-  if (full_.count >= kept_) {
-    if (passed_ != UINT16_MAX) ++passed_;
-    return nullptr;
-  }
   if (empty_.first == nullptr || empty_.first->capacity != rounds()) return nullptr;
   Magazine* empty = pop_locked(empty_);
   if (surplus != nullptr) push_locked(surplus);
   return empty;
 }
 
-bool Depot::has_enough() noexcept {
+bool Depot::turns_away() noexcept {
   const LockGuard hold(lock_);
-  return full_.count >= kept_;
+  if (full_.count < kept_) return false;
+  if (passed_ != UINT16_MAX) ++passed_;
+  return true;
 }
 
 void Depot::give(Magazine* magazine) noexcept {

@@ -283,7 +283,9 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   [[nodiscard]] bool recording() const noexcept { return (state_.load(std::memory_order_relaxed) & trace_state::kRecord) != 0; }
   [[nodiscard]] bool record(const Allocation& allocation, void* object, Observer::Prepared& prepared) noexcept;
   void* take_from_cell(Cell& own) noexcept;
-  bool put_in_cell(Cell& own, void* object) noexcept;
+  /// Where a freed object has gone, or is to go.
+  enum class Placed : std::uint8_t { kHere, kForNewMagazine, kForSlab };
+  Placed put_in_cell(Cell& own, void* object) noexcept;
   void* refill() noexcept;
   void* refill_within_limit(bool may_wait) noexcept;
   void* refill_or_pursue(Effort effort) noexcept;

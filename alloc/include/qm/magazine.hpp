@@ -129,11 +129,10 @@ class Depot {
   /// Takes a magazine with rounds, and takes in @p surplus, empty or null, for it. @returns nullptr, and has not taken
   /// @p surplus, if there is none.
   [[nodiscard]] Magazine* exchange_for_full(Magazine* surplus) noexcept;
-  /// Takes an empty magazine of the present size, and takes in @p surplus, full or null, for it. @returns as above; nullptr also
-  /// if has_enough().
+  /// Takes an empty magazine of the present size, and takes in @p surplus, full or null, for it. @returns as above.
   [[nodiscard]] Magazine* exchange_for_empty(Magazine* surplus) noexcept;
-  /// Whether another full magazine would only lie here: the object is for the slabs.
-  [[nodiscard]] bool has_enough() noexcept;
+  /// Whether another full magazine would only lie here: the object that a full cell could not take is for the slabs.
+  [[nodiscard]] bool turns_away() noexcept;
 
   /// Takes a magazine in: to the full ones if it has rounds, else to the empty ones.
   void give(Magazine* magazine) noexcept;

@@ -1,0 +1,96 @@
+// The heap on several harts at once.
+
+#include <support/system_fixture.hpp>
+
+#include <array>
+#include <cstring>
+
+#include <qm/test/harts.hpp>
+#include <qm/test/seed.hpp>
+
+namespace {
+
+using namespace qm;
+
+class HeapThreads : public qm::test::SystemTest {
+ protected:
+  void SetUp() override { start(qm::test::kPoolBytes, qm::test::harts()); }
+};
+
+TEST_F(HeapThreads, the_first_blocks_of_a_class_may_be_asked_for_at_the_same_moment) {
+  const unsigned harts = qm::test::harts();
+  static std::array<std::array<void*, 8>, 40> blocks;
+  for (unsigned round = 0; round < 20; ++round) {
+    restart(qm::test::kPoolBytes, harts);
+    qm::test::Barrier barrier(harts);
+    qm::test::on_each_hart(harts, [&](unsigned hart) {
+      if (hart != 0) attach_hart(hart);
+      for (std::size_t i = 0; i < blocks.size(); ++i) {
+        if (i % 8 == 0) barrier.arrive();
+        blocks[i][hart] = heap::allocate(i * 13 + 1);
+        EXPECT_NE(blocks[i][hart], nullptr);
+        if (blocks[i][hart] != nullptr) std::memset(blocks[i][hart], static_cast<int>(hart), i * 13 + 1);
+      }
+      barrier.arrive();
+      const unsigned next = (hart + 1) % harts;
+      for (std::size_t i = 0; i < blocks.size(); ++i) {
+        const auto* bytes = static_cast<unsigned char*>(blocks[i][next]);
+        EXPECT_EQ(bytes[0], next);
+        EXPECT_EQ(bytes[i * 13], next);
+        heap::free_sized(blocks[i][next], i * 13 + 1);
+      }
+      barrier.arrive();
+      if (hart != 0) detach_hart(hart);
+    });
+    ASSERT_EQ(heap::misuses(), 0U);
+    reclaim();
+    ASSERT_EQ(page_arena().stats().allocated, 0U);
+  }
+}
+
+TEST_F(HeapThreads, blocks_of_all_sizes_cross_between_harts_and_keep_their_contents) {
+  constexpr std::size_t kSlots = 64;
+  struct Block {
+    std::atomic<unsigned char*> start{nullptr};
+  };
+  static std::array<Block, kSlots> slots;
+  const unsigned harts = qm::test::harts();
+  // A block says how long it is and what it is filled with. Whoever swaps it out of its slot owns it.
+  const auto make = [](qm::test::Random& random) {
+    const auto size = static_cast<std::uint32_t>(random.chance(20) ? random.between(600, 6000) : random.between(8, 500));
+    auto* block = static_cast<unsigned char*>(heap::allocate(size));
+    if (block == nullptr) return block;
+    const auto fill = static_cast<unsigned char>(random.next());
+    std::memset(block, fill, size);
+    std::memcpy(block, &size, sizeof size);
+    block[4] = fill;
+    return block;
+  };
+  const auto end = [](unsigned char* block, qm::test::Random& random) {
+    if (block == nullptr) return;
+    std::uint32_t size = 0;
+    std::memcpy(&size, block, sizeof size);
+    const unsigned char fill = block[4];
+    if (random.chance(10)) block = static_cast<unsigned char*>(heap::reallocate(block, size = size / 2 + 4));
+    for (std::size_t i = 5; i < size; ++i) {
+      if (block[i] != fill) ADD_FAILURE() << "a block was overwritten";
+    }
+    heap::free_sized(block, size);
+  };
+  qm::test::on_each_hart(harts, [&](unsigned hart) {
+    if (hart != 0) attach_hart(hart);
+    qm::test::Random random(qm::test::seed() * 8 + hart);
+    for (unsigned step = 0; step < 5000; ++step) {
+      end(slots[random.below(kSlots)].start.exchange(make(random), std::memory_order_acq_rel), random);
+    }
+    if (hart != 0) detach_hart(hart);
+  });
+  qm::test::Random random;
+  for (Block& slot : slots) end(slot.start.exchange(nullptr), random);
+  EXPECT_EQ(heap::misuses(), 0U);
+  EXPECT_TRUE(base_arena().validate());
+  reclaim();
+  EXPECT_EQ(page_arena().stats().allocated, 0U);
+}
+
+}  // namespace
