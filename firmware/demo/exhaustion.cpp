@@ -5,6 +5,7 @@
 #include <qm/console/output.hpp>
 #include <qm/exhaustion.hpp>
 #include <qm/firmware/task.hpp>
+#include <qm/system.hpp>
 
 namespace qm::demo {
 namespace {
