@@ -179,6 +179,24 @@ TEST_F(Heap, free_with_a_size_knows_every_size_and_what_realloc_made_of_it) {
   EXPECT_EQ(heap::misuses(), 0U);
 }
 
+TEST_F(Heap, pages_that_were_slabs_serve_as_large_blocks_and_back) {
+  static std::array<void*, 20000> small;
+  for (unsigned round = 0; round < 3; ++round) {
+    std::size_t count = 0;
+    while (count < small.size() && (small[count] = heap::allocate(100)) != nullptr) ++count;
+    ASSERT_GT(count * 100, qm::test::kPoolBytes / 4);
+    while (count != 0) heap::free(small[--count]);
+    reclaim();
+    constexpr std::size_t kLarge = qm::test::kPoolBytes / 64;
+    while (count < 40 && (small[count] = heap::allocate(kLarge)) != nullptr) std::memset(small[count++], 0xff, kLarge);
+    ASSERT_GT(count, 35U);
+    while (count != 0) heap::free(small[--count]);
+    EXPECT_EQ(heap::misuses(), 0U);
+    reclaim();
+    ASSERT_EQ(page_arena().stats().allocated, 0U);
+  }
+}
+
 TEST_F(Heap, a_class_whose_name_is_taken_is_served_by_large_blocks) {
   CacheConfig config;
   config.name = "kmalloc_48";
