@@ -122,6 +122,7 @@ void Cache::free_slow(void* object) noexcept {
   if constexpr (kChecked) {
     if (!checked::take_back(*this, object)) return;
   }
+  if (free_by_exchange(object)) return;
   Placed placed = Placed::kForSlab;
   {
     const hal::InterruptGuard masked;
@@ -143,6 +144,7 @@ void Cache::free_slow(void* object) noexcept {
 }  // namespace qm
 
 void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept {
+  if (void* object = cache->allocate_by_exchange(); object != nullptr) return object;
   qm::Allocation allocation;
   allocation.cache = cache;
   allocation.requested = requested != 0 ? requested : cache->object_size();

@@ -31,7 +31,7 @@ void Depot::push_locked(Magazine* magazine) noexcept {
   Shelf& shelf = magazine->rounds != 0 ? full_ : empty_;
   magazine->next = shelf.first;
   shelf.first = magazine;
-  ++shelf.count;
+  std::atomic_ref(shelf.count).store(shelf.count + 1, std::memory_order_relaxed);  // has_full() looks without the lock
   full_rounds_ += magazine->rounds;
 }
 
@@ -39,7 +39,8 @@ Magazine* Depot::pop_locked(Shelf& shelf) noexcept {
   Magazine* magazine = shelf.first;
   if (magazine == nullptr) return nullptr;
   shelf.first = magazine->next;
-  if (--shelf.count < shelf.least) shelf.least = shelf.count;
+  std::atomic_ref(shelf.count).store(shelf.count - 1, std::memory_order_relaxed);
+  if (shelf.count < shelf.least) shelf.least = shelf.count;
   full_rounds_ -= magazine->rounds;
   return magazine;
 }

@@ -73,6 +73,33 @@ TEST_F(LiveTrace, draining_leaves_the_pop_open_and_the_push_shut) {
   EXPECT_NE(cache->cell(0).limit.load(), nullptr);
 }
 
+TEST_F(LiveTrace, draining_outlasts_exchanges_of_magazines) {
+  if (kChecked) GTEST_SKIP() << "a checking build's cells stay closed";
+  Cache* cache = make("packet");
+  constexpr unsigned kObjects = 60;
+  for (unsigned i = 0; i < kObjects; ++i) objects[i] = cache->allocate();
+  trace::start("packet");
+  void* held = cache->allocate();
+  void* held_too = cache->allocate();
+  trace::stop("packet");
+  for (unsigned i = 0; i < kObjects; ++i) cache->free(objects[i]);
+  for (unsigned i = 0; i < kObjects; ++i) {
+    objects[i] = cache->allocate();
+    EXPECT_EQ(cache->cell(0).limit.load(), nullptr) << "after allocation " << i;
+  }
+  cache->free(held);
+  EXPECT_EQ(trace::cache_trace(*cache).live, 1U);
+  Cell& cell = cache->cell(0);
+  unsigned freed = 0;
+  while (freed < kObjects && cell.top.load() != cell.loaded.load()->end()) cache->free(objects[freed++]);
+  ASSERT_LT(freed, kObjects);
+  cache->free(held_too);  // into the previous magazine
+  EXPECT_EQ(trace::cache_trace(*cache).live, 0U);
+  while (freed < kObjects) cache->free(objects[freed++]);
+  EXPECT_EQ(state(*cache), State::kOff);
+  EXPECT_TRUE(trace::validate());
+}
+
 TEST_F(LiveTrace, a_dump_shows_the_object_its_size_its_stack_and_its_context) {
   Cache* cache = make("packet", 96);
   trace::start("packet");

@@ -2,6 +2,7 @@
 /// Caches: a supply of equal-sized objects, fast on every hart, with books that can be opened.
 ///
 ///     allocate()                         fast path: a restartable section, no lock, no mask, no atomic
+///       allocate_by_exchange()           empty, and nothing else to think of: the previous magazine, or the depot's
 ///       allocate_slow()                  closed, or empty:
 ///         Cell::take()                     the previous magazine
 ///         Depot::exchange_for_full()       another hart's surplus
@@ -12,6 +13,7 @@
 ///         Observer::record()               if the state word says so
 ///     free()
 ///       free_slow()                      closed, watching, or full:
+///         free_by_exchange()               full, and nothing else to think of: the previous magazine
 ///         Observer::forget()               before the object is released
 ///         Reserve::put()                   if the reserve was drawn upon
 ///         Cell::put(), Depot               the previous magazine; full against empty
@@ -270,6 +272,9 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   /// The cell of a hart. The fast path finds it at sizeof(Cache) + hart * sizeof(Cell).
   [[nodiscard]] Cell& cell(unsigned hart) noexcept { return reinterpret_cast<Cell*>(this + 1)[hart]; }
 
+  /// Takes a round of the previous magazine, or of the depot's, which becomes the loaded one. @returns nullptr for the slow half,
+  /// with nothing changed that matters to it.
+  void* allocate_by_exchange() noexcept;
   void* allocate_slow(const Allocation& allocation, Effort effort) noexcept;
   void free_slow(void* object) noexcept;
 
@@ -303,6 +308,8 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   /// Rounds looked at when a full magazine leaves its hart: all of one that no contention has made larger.
   static constexpr unsigned kInspected = 16;
   [[nodiscard]] bool is_dead() noexcept { return std::atomic_ref(number_).load(std::memory_order_relaxed) == 0; }
+  bool free_by_exchange(void* object) noexcept;
+  [[nodiscard]] bool is_plain() const noexcept;
   void count_allocation() noexcept;
   unsigned take_chunk(void** objects, std::size_t count) noexcept;
   unsigned put_chunk(void* const* objects, std::size_t count) noexcept;

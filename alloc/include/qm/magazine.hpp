@@ -17,10 +17,11 @@
 ///     closed     &kClosed[1]  0                  slow   slow      allocations are recorded; also: nothing loaded
 ///
 /// Invariants (mechanisms: "the cell")
-/// - I1 `top` and `limit` are written by the owning hart only: by a section, or with interrupts masked by close() and
+/// - I1 `top` and `limit` are written by the owning hart only: by a section, or with interrupts masked by close(), turn_to() and
 ///      Cache::expose(). Nobody else, ever; other harts only read `top` for statistics.
 /// - I2 `top` is the truth unless it equals the closed address; then `saved_top` is.
-/// - I3 Cache::expose() alone opens anything, and computes how far from the cache's state word each time.
+/// - I3 Cache::expose() alone opens anything, and computes how far from the cache's state word each time; turn_to() is for a
+///      cell that is open and a word that leaves it so.
 /// - I5 A magazine's capacity is in its header and `limit` derives from it: resizing touches no other hart.
 /// - I6 The word below slot 0 is null. A null among the rounds is a freed nullptr, found by the slow path.
 ///
@@ -85,6 +86,15 @@ struct alignas(8 * sizeof(void*)) Cell {
   /// Swaps loaded and previous. Precondition: close() was called.
   void swap() noexcept;
 
+  /// Makes @p magazine the loaded one of an open cell, with its top at @p new_top, and what was loaded, whose `rounds` is
+  /// valid, the previous one. Owner hart, masked.
+  void turn_to(Magazine* magazine, void** new_top) noexcept {
+    set_prev(loaded.load(std::memory_order_relaxed));
+    loaded.store(magazine, std::memory_order_relaxed);
+    limit.store(magazine->end(), std::memory_order_relaxed);
+    top.store(new_top, std::memory_order_relaxed);
+  }
+
   void set_prev(Magazine* magazine) noexcept {
     prev = magazine;
     prev_rounds.store(magazine != nullptr ? magazine->rounds : 0, std::memory_order_relaxed);
@@ -129,6 +139,8 @@ class Depot {
   /// Takes a magazine with rounds, and takes in @p surplus, empty or null, for it. @returns nullptr, and has not taken
   /// @p surplus, if there is none.
   [[nodiscard]] Magazine* exchange_for_full(Magazine* surplus) noexcept;
+  /// Whether there is a magazine with rounds. An estimate: looks without the lock.
+  [[nodiscard]] bool has_full() noexcept { return std::atomic_ref(full_.count).load(std::memory_order_relaxed) != 0; }
   /// Takes an empty magazine of the present size, and takes in @p surplus, full or null, for it. @returns as above.
   [[nodiscard]] Magazine* exchange_for_empty(Magazine* surplus) noexcept;
   /// Whether another full magazine would only lie here: the object that a full cell could not take is for the slabs.
