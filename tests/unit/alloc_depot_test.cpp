@@ -362,6 +362,21 @@ TEST_F(DepotTest, trim_fills_a_reserve_that_frees_on_the_fast_path_have_not) {
   ASSERT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
+TEST_F(DepotTest, the_next_refill_fills_the_reserve) {
+  restart(256 * 1024);
+  Cache* cache = make(96);
+  ASSERT_NE(cache, nullptr);
+  ASSERT_EQ(cache->reserve(5), Status::kOk);
+  Cache* other = hoard_memory();
+  std::size_t had = take(*cache, objects.size(), Effort::kAtomic);
+  EXPECT_EQ(cache->stats().reserved, 0U);
+  give_hoard(other);
+  ASSERT_NE(objects[had++] = cache->allocate(), nullptr);
+  EXPECT_EQ(cache->stats().reserved, 5U);
+  give(*cache, had);
+  ASSERT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
 TEST_F(DepotTest, reserved_objects_are_constructed) {
   CacheConfig config;
   config.name = "made";
