@@ -28,7 +28,7 @@ using qm::test::Machine;
 
 constexpr unsigned kRecords = 2000;
 constexpr int kLeastRounds = 2;
-constexpr int kMostRounds = 12;
+constexpr int kMostRounds = 8;
 
 std::string run(Machine& machine, const std::string& line) {
   const Machine::Answer answer = machine.request(line);
@@ -52,7 +52,7 @@ using Lateness = std::vector<std::uint64_t>;  // by hart
 /// A window without a dump, in which the line is used as much.
 Lateness without_dump(Machine& machine) {
   run(machine, "harts reset");
-  for (int i = 0; i < 60; ++i) run(machine, "kmemstat");
+  for (int i = 0; i < 100; ++i) run(machine, "kmemstat");
   return worst_lateness(machine);
 }
 
