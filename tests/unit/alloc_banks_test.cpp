@@ -92,6 +92,20 @@ TEST_F(Banks, refuses_what_overlaps_or_is_too_small_to_begin_with) {
   EXPECT_EQ(initialize(std::array{piece(kBank, kBank), piece(0, 4096)}, 1), Status::kOk);
 }
 
+TEST_F(Banks, refuses_harts_and_ranges_that_cannot_be) {
+  const std::array one{piece(0, kBank)};
+  EXPECT_EQ(add_memory(piece(kBank, kBank)), Status::kInvalid);  // before initialize()
+  EXPECT_EQ(initialize({}, 1), Status::kInvalid);
+  EXPECT_EQ(initialize(one, 0), Status::kInvalid);
+  EXPECT_EQ(initialize(one, hal::Port::kMaxHarts + 1), Status::kInvalid);
+  EXPECT_EQ(initialize(std::array{piece(1, 16 * 4096)}, 1), Status::kInvalid);  // 15 whole pages
+  ASSERT_EQ(initialize(one, 1), Status::kOk);
+  EXPECT_EQ(initialize(one, 1), Status::kBusy);
+  EXPECT_EQ(add_memory({UINTPTR_MAX - 4095, 8192}), Status::kInvalid);
+  EXPECT_EQ(add_memory(piece(0, kBank)), Status::kOverlap);
+  EXPECT_TRUE(base_arena().validate());
+}
+
 #if !defined(QM_TARGET)
 TEST_F(Banks, hundreds_of_gigabytes_may_lie_between_them) {
   constexpr std::size_t kHole = std::size_t{1} << 38;

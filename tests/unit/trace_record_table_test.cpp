@@ -115,6 +115,62 @@ TEST_F(RecordTable, removes_only_the_record_that_is_meant) {
   EXPECT_TRUE(table.validate());
 }
 
+TEST_F(RecordTable, resizes_and_copies_only_the_record_that_is_meant) {
+  grow();
+  const SlotId slot = table.insert(0, make(10, 1));
+  Record record;
+  EXPECT_FALSE(table.resize(kNoSlot, 10, 1, 5));
+  EXPECT_FALSE(table.resize(slot, 11, 1, 5));
+  EXPECT_FALSE(table.resize(slot, 10, 2, 5));
+  EXPECT_FALSE(table.copy(kNoSlot, record));
+  EXPECT_FALSE(table.remove_numbered(kNoSlot, 1, record));
+  ASSERT_TRUE(table.copy(slot, record));
+  EXPECT_EQ(record.size, 110U);
+  EXPECT_TRUE(table.resize(slot, 10, 1, 5));
+  ASSERT_TRUE(table.copy(slot, record));
+  EXPECT_EQ(record.size, 5U);
+}
+
+TEST_F(RecordTable, validate_sees_damage_in_counts_records_and_free_slots) {
+  grow();
+  const SlotId first = table.insert(0, make(10, 1));
+  const SlotId second = table.insert(0, make(11, 2));
+  Record removed;
+  ASSERT_TRUE(table.remove(second, 11, 1, removed));  // second is the first free slot
+  ASSERT_TRUE(table.validate());
+  auto* records = static_cast<Record*>(static_cast<void*>(chunks[0]));
+  Record& live = records[(first - 1) & 0xff];
+  Record& free = records[(second - 1) & 0xff];
+  ASSERT_EQ(live.object, 10U);
+  const auto expect_seen = [&](const char* what) {
+    EXPECT_FALSE(table.validate()) << what;
+  };
+  directory[0].used.fetch_add(1);
+  expect_seen("a record too many");
+  directory[0].used.fetch_sub(1);
+  directory[0].hart = 1;
+  expect_seen("another hart's chunk");
+  directory[0].hart = 0;
+  const Record sound_live = live;
+  live.set_place(0, 0, 1);
+  expect_seen("a record of no cache");
+  live = sound_live;
+  const Record sound_free = free;
+  free.set_place(1, 0, 1);
+  directory[0].used.fetch_add(1);
+  expect_seen("a free slot with a record");
+  directory[0].used.fetch_sub(1);
+  free = sound_free;
+  free.object = ~0U;
+  expect_seen("a slot that is none");
+  free.object = second;
+  expect_seen("a loop");
+  free.object = kNoSlot;
+  expect_seen("lost slots");
+  free = sound_free;
+  EXPECT_TRUE(table.validate());
+}
+
 TEST_F(RecordTable, pools_are_apart_and_slots_go_home) {
   grow(0);
   grow(1);

@@ -173,4 +173,20 @@ TEST(Unwind, sees_the_running_stack) {
   EXPECT_NE(again.pcs[1], found.pcs[1]);  // and outer from two places here
 }
 
+TEST(Unwind, of_a_stack_that_the_port_does_not_know_keeps_one_return_address_and_a_mark) {
+  // Frame records of either layout, in no stack.
+  alignas(16) static std::uintptr_t words[8] = {0x1234, 0x1234, 0x1234, 0x1234, 0x1234, 0x1234, 0x1234, 0x1234};
+  const auto frame = reinterpret_cast<std::uintptr_t>(&words[4]);
+  CallStack found;
+  walk(frame, found);
+  EXPECT_TRUE(found.truncated);
+  ASSERT_EQ(found.depth, 1U);
+  EXPECT_EQ(found.pcs[0], 0x1234U);
+  for (const std::uintptr_t bad : {std::uintptr_t{0}, frame + sizeof(std::uintptr_t)}) {
+    walk(bad, found);
+    EXPECT_TRUE(found.truncated);
+    EXPECT_EQ(found.depth, 0U);
+  }
+}
+
 }  // namespace

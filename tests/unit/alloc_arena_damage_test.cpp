@@ -1,0 +1,143 @@
+// What is_sound() says of one damaged tag, and validate() of damaged imports. validate() over all other tags is in
+// alloc_arena_test.cpp.
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/arena.hpp>
+
+#include "support/arena_fixture.hpp"
+
+namespace qm {
+namespace {
+
+class ArenaDamage : public test::ArenaTest {
+ protected:
+  /// The tag of the span or segment that a walk shows as @p segment.
+  static BoundaryTag* tag_of(const Segment& segment) {
+    for (BoundaryTag& tag : tags()) {
+      if (is_shown(tag, segment)) return &tag;
+    }
+    return nullptr;
+  }
+  /// Whether @p tag says what @p segment says, and is no tag that was used for the same before.
+  static bool is_shown(const BoundaryTag& tag, const Segment& segment) {
+    if (tag.start != segment.start || tag.size != segment.size || tag.kind != segment.kind) return false;
+    return tag.prev != nullptr ? tag.prev->next == &tag : tag.next != nullptr && tag.next->prev == &tag;
+  }
+};
+
+/// Damages the tag on which @p walk stands, @p field by @p field, and expects each to be seen.
+struct Damage {
+  ArenaWalk& walk;
+  BoundaryTag& tag;
+  unsigned count = 0;
+
+  template <class Field, class Value>
+  void set(const char* what, Field& field, Value value) {
+    const Field sound = field;
+    field = static_cast<Field>(value);
+    EXPECT_FALSE(walk.is_sound()) << what << " of the tag at " << tag.start << '+' << tag.size;
+    field = sound;
+    EXPECT_TRUE(walk.is_sound()) << what;
+    ++count;
+  }
+};
+
+TEST_F(ArenaDamage, a_walk_sees_it_in_the_tag_that_it_stands_on) {
+  make(8, 8, 8000);
+  ASSERT_EQ(arena_.add(16000, 4000), Status::kOk);
+  std::uintptr_t held[20];
+  for (std::size_t i = 0; i < 20; ++i) held[i] = arena_.allocate(40 + 8 * (i % 5));
+  for (std::size_t i = 0; i < 20; i += 2) ASSERT_EQ(arena_.free(held[i]), Status::kOk);
+  unsigned damages = 0;
+  ArenaWalk walk(arena_);
+  EXPECT_TRUE(walk.is_sound());  // on nothing yet
+  Segment segment;
+  while (walk.next(segment)) {
+    BoundaryTag* const found = tag_of(segment);
+    ASSERT_NE(found, nullptr);
+    BoundaryTag& tag = *found;
+    ASSERT_TRUE(walk.is_sound());
+    Damage damage{walk, tag};
+    damage.set("prev", tag.prev, tag.prev == nullptr ? &tag : nullptr);
+    damage.set("next", tag.next, tag.next == nullptr ? &tag : nullptr);
+    if (tag.prev != nullptr) damage.set("the predecessor's next", tag.prev->next, nullptr);
+    if (tag.next != nullptr) damage.set("the successor's prev", tag.next->prev, nullptr);
+    if (tag.kind == TagKind::kSpan) {
+      damage.set("the successor's kind", tag.next->kind, TagKind::kSpan);
+      if (tag.prev != nullptr) damage.set("start", tag.start, tag.prev->start);
+      if (tag.parent != nullptr) damage.set("parent's kid", tag.parent->kid[tag.parent->kid[1] == &tag], nullptr);
+    } else {
+      damage.set("start", tag.start, 0);
+      damage.set("start", tag.start, tag.start + 8);
+      damage.set("size", tag.size, 0);
+      damage.set("size", tag.size, tag.size + 1);
+      if (tag.prev->kind != TagKind::kSpan) damage.set("the predecessor's size", tag.prev->size, tag.prev->size + 8);
+    }
+    if (tag.kind == TagKind::kAllocated) damage.set("slot", *tag.slot, nullptr);
+    if (tag.kind == TagKind::kFree) {
+      damage.set("bin", tag.bin, tag.bin + 1);
+      damage.set("slot", tag.slot, tag.slot == nullptr ? &tag.child[0] : nullptr);
+      if (tag.prev->kind == TagKind::kAllocated) damage.set("the predecessor's kind", tag.prev->kind, TagKind::kFree);
+      if (tag.next != nullptr && tag.next->kind == TagKind::kAllocated) {
+        damage.set("the successor's kind", tag.next->kind, TagKind::kFree);
+      }
+      if (tag.parent != nullptr) damage.set("parent's kid", tag.parent->kid[tag.parent->kid[1] == &tag], nullptr);
+      if (tag.slot == nullptr) {
+        damage.set("ring", tag.ring[0], &tag);
+        damage.set("ring", tag.ring[1], &tag);
+        damage.set("size in the ring", tag.ring[0]->size, tag.size + 8);
+        damage.set("size in the ring", tag.ring[1]->size, tag.size + 8);
+        damage.set("the way back in the ring", tag.ring[0]->ring[1], nullptr);
+        damage.set("the way back in the ring", tag.ring[1]->ring[0], nullptr);
+      }
+    }
+    damages += damage.count;
+  }
+  EXPECT_GT(damages, 200U);
+  for (std::size_t i = 1; i < 20; i += 2) ASSERT_EQ(arena_.free(held[i]), Status::kOk);
+}
+
+TEST_F(ArenaDamage, validate_sees_it_in_spans_that_were_imported) {
+  make(1, 1, 1000);
+  Arena importer;
+  ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 1, .source = &arena_}), Status::kOk);
+  const std::uintptr_t kept = importer.allocate(10);
+  const std::uintptr_t freed = importer.allocate(20);
+  ASSERT_EQ(importer.free(freed, 20), Status::kOk);  // its span stays, empty
+  ASSERT_EQ(importer.stats().idle, 20U);
+  ASSERT_TRUE(importer.validate());
+  unsigned damages = 0;
+  {
+    ArenaWalk walk(importer);
+    Segment segment;
+    while (walk.next(segment)) {
+      BoundaryTag* tag = nullptr;  // the importer's, not its source's
+      for (BoundaryTag& one : tags()) {
+        const BoundaryTag* span = one.kind == TagKind::kSpan ? &one : one.prev;
+        const bool imported = span != nullptr && span->kind == TagKind::kSpan && span->origin != SpanOrigin::kAdded;
+        if (is_shown(one, segment) && imported) tag = &one;
+      }
+      ASSERT_NE(tag, nullptr);
+      const BoundaryTag sound = *tag;
+      if (tag->kind == TagKind::kSpan) {
+        tag->origin = SpanOrigin::kAdded;
+      } else {
+        tag->kind = tag->kind == TagKind::kFree ? TagKind::kAllocated : TagKind::kFree;
+      }
+      EXPECT_FALSE(importer.validate()) << segment.start << '+' << segment.size;
+      *tag = sound;
+      EXPECT_TRUE(importer.validate());
+      ++damages;
+    }
+  }
+  EXPECT_EQ(damages, 4U);
+  EXPECT_EQ(importer.free(kept, 10), Status::kOk);
+  EXPECT_EQ(importer.destroy(), Status::kOk);
+}
+
+}  // namespace
+}  // namespace qm

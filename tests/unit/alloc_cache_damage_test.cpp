@@ -1,0 +1,211 @@
+/// What validate() and verify_cells() say of a cache whose slabs or cells were written over, and what the slab layer says of
+/// addresses that are none of its objects.
+
+#include <support/system_fixture.hpp>
+
+#include <array>
+
+namespace {
+
+using namespace qm;
+
+class CacheDamage : public qm::test::SystemTest {
+ protected:
+  void SetUp() override { start(test::kPoolBytes, 2); }  // hart 1 never comes
+  static Cache* make(std::size_t size) {
+    CacheConfig config;
+    config.name = "packet";
+    config.object_size = size;
+    return Cache::create(config);
+  }
+  /// Writes @p value over @p word, expects @p looks_sound() to see it, and writes back what was there.
+  template <class Word, class Value, class Look>
+  static void expect_seen(const char* what, Word& word, Value value, Look looks_sound) {
+    const Word sound = word;
+    word = static_cast<Word>(value);
+    EXPECT_FALSE(looks_sound()) << what;
+    word = sound;
+    EXPECT_TRUE(looks_sound()) << what;
+  }
+  template <class Word, class Value, class Look>
+  static void expect_seen(const char* what, std::atomic<Word>& word, Value value, Look looks_sound) {
+    const Word sound = word.load();
+    word.store(value);
+    EXPECT_FALSE(looks_sound()) << what;
+    word.store(sound);
+    EXPECT_TRUE(looks_sound()) << what;
+  }
+
+  static inline std::array<void*, 100> objects;
+};
+
+TEST_F(CacheDamage, validate_sees_it_in_a_slab) {
+  Cache* cache = make(256);
+  ASSERT_NE(cache, nullptr);
+  for (void*& object : objects) object = cache->allocate();
+  for (unsigned i = 0; i < objects.size(); i += 2) cache->free(objects[i]);
+  cache->give_back();
+  Slab* partly = nullptr;
+  Slab* full = nullptr;
+  for (void* object : objects) {
+    Slab* slab = cache->slabs().find(object);
+    ASSERT_NE(slab, nullptr);
+    (slab->in_use == slab->objects ? full : partly) = slab;
+  }
+  const auto sound = [&] { return cache->validate(); };
+  ASSERT_TRUE(sound());
+  for (Slab* slab : {partly, full}) {
+    if (slab == nullptr) continue;
+    expect_seen("in_use", slab->in_use, slab->in_use - 1, sound);
+    expect_seen("in_use", slab->in_use, slab->in_use + 1, sound);
+    expect_seen("objects", slab->objects, slab->objects + 1, sound);
+    expect_seen("cache", slab->cache, nullptr, sound);
+  }
+  ASSERT_NE(partly, nullptr);
+  expect_seen("first_word", partly->first_word, 1, sound);
+  for (unsigned i = 1; i < objects.size(); i += 2) cache->free(objects[i]);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(CacheDamage, validate_sees_a_cell_of_a_hart_that_has_none) {
+  Cache* cache = make(256);
+  ASSERT_NE(cache, nullptr);
+  const auto sound = [&] { return cache->validate(); };
+  void* word = nullptr;
+  expect_seen("an open cell", cache->cell(1).top, &word, sound);
+  expect_seen("a limit of a closed cell", cache->cell(1).limit, &word, sound);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(CacheDamage, verify_cells_sees_it_in_every_word_of_a_cell) {
+  Cache* cache = make(256);
+  ASSERT_NE(cache, nullptr);
+  for (void*& object : objects) object = cache->allocate();
+  for (void* object : objects) cache->free(object);
+  Cell& own = cache->cell(0);
+  Magazine* loaded = own.loaded.load();
+  ASSERT_NE(loaded, nullptr);
+  ASSERT_NE(own.prev, nullptr);
+  const auto sound = [&] { return cache->verify_cells() == Status::kOk; };
+  ASSERT_TRUE(sound());
+  expect_seen("loaded", own.loaded, nullptr, sound);
+  expect_seen("top below the magazine", own.top, &loaded->bottom, sound);
+  expect_seen("top behind the magazine", own.top, loaded->end() + 1, sound);
+  expect_seen("limit", own.limit, loaded->end() - 1, sound);
+  expect_seen("what lies below the rounds", loaded->bottom, loaded, sound);
+  expect_seen("prev_rounds", own.prev_rounds, own.prev->rounds + 1U, sound);
+  expect_seen("prev", own.prev, own.prev_rounds.load() != 0 ? nullptr : loaded, sound);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(CacheDamage, verify_cells_sees_it_in_a_closed_cell) {
+  Cache* cache = make(256);
+  ASSERT_NE(cache, nullptr);
+  Cell& own = cache->cell(0);
+  const auto sound = [&] { return cache->verify_cells() == Status::kOk; };
+  ASSERT_TRUE(sound());
+  void* word = nullptr;
+  expect_seen("a limit without a magazine", own.limit, &word, sound);  // nothing was allocated yet
+  cache->free(cache->allocate());
+  {
+    const hal::InterruptGuard masked;
+    cache->close(0);
+  }
+  ASSERT_TRUE(sound());
+  Magazine* loaded = own.loaded.load();
+  ASSERT_NE(loaded, nullptr);
+  expect_seen("a limit", own.limit, loaded->end(), sound);
+  expect_seen("saved_top", own.saved_top, nullptr, sound);
+  expect_seen("saved_top", own.saved_top, loaded->end() + 1, sound);
+  cache->free(cache->allocate());
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(CacheDamage, look_for_finds_an_object_of_either_magazine_and_none_of_the_slabs) {
+  Cache* cache = make(256);
+  ASSERT_NE(cache, nullptr);
+  for (void*& object : objects) object = cache->allocate();
+  EXPECT_EQ(cache->look_for(objects[0]).place, Cache::Place::kUser);
+  for (void* object : objects) cache->free(object);
+  Cell& own = cache->cell(0);
+  ASSERT_NE(own.prev, nullptr);
+  ASSERT_NE(own.prev->rounds, 0U);
+  for (unsigned i = 0; i < own.prev->rounds; ++i) {
+    EXPECT_EQ(cache->look_for(own.prev->slots()[i]).place, Cache::Place::kMagazine);
+  }
+  cache->reap();
+  void* object = cache->allocate();
+  ObjectPlace place;
+  Slab* slab = cache->slabs().find(object);
+  for (unsigned i = 0; i < slab->objects; ++i) {
+    void* other = cache->slabs().object(*slab, i);
+    ASSERT_TRUE(cache->locate(reinterpret_cast<std::uintptr_t>(other), place));
+    if (place.is_out) continue;
+    EXPECT_EQ(cache->look_for(other).place, Cache::Place::kSlab);
+  }
+  cache->free(object);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(CacheDamage, an_address_that_is_no_object_has_no_trace_handle) {
+  Cache* cache = make(256);
+  ASSERT_NE(cache, nullptr);
+  void* object = cache->allocate();
+  EXPECT_EQ(cache->handle(object), nullptr);
+  static std::array<std::uint32_t, 64> handles;
+  static std::array<std::uint32_t, 64> others;
+  ASSERT_LE(cache->slabs().objects(), handles.size());
+  EXPECT_FALSE(cache->adopt_handles(&handles, handles.data()));
+  EXPECT_TRUE(cache->adopt_handles(object, handles.data()));
+  EXPECT_FALSE(cache->adopt_handles(object, others.data()));
+  EXPECT_GE(cache->handle(object), handles.data());
+  EXPECT_LT(cache->handle(object), handles.data() + handles.size());
+  EXPECT_EQ(cache->handle(static_cast<std::byte*>(object) + 1), nullptr);
+  EXPECT_EQ(cache->handle(&handles), nullptr);
+  cache->slabs().find(object)->handles.store(nullptr);
+  cache->free(object);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(CacheDamage, a_slab_layer_takes_back_only_what_is_out) {
+  SlabLayer slabs;
+  SlabConfig config;
+  config.source = &page_arena();
+  config.object_size = 200;
+  ASSERT_EQ(slabs.initialize(config), Status::kOk);
+  void* object = nullptr;
+  ASSERT_EQ(slabs.take(&object, 1).count, 1U);
+  EXPECT_EQ(slabs.put(&object), Status::kMismatch);
+  EXPECT_EQ(slabs.put(static_cast<std::byte*>(object) + 8), Status::kMismatch);
+  EXPECT_EQ(slabs.put(static_cast<std::byte*>(object) + 200 * slabs.objects()), Status::kMismatch);
+  EXPECT_EQ(slabs.destroy(), Status::kBusy);
+  EXPECT_TRUE(slabs.validate());
+  EXPECT_EQ(slabs.put(object), Status::kOk);
+  EXPECT_EQ(slabs.put(object), Status::kNotFound);
+  EXPECT_TRUE(slabs.validate());
+  EXPECT_EQ(slabs.destroy(), Status::kOk);
+  EXPECT_EQ(slabs.stats().slabs, 0U);
+}
+
+TEST_F(CacheDamage, a_slab_layer_refuses_sizes_and_alignments_that_cannot_be) {
+  const auto status_of = [](Arena* source, std::size_t size, std::size_t alignment, bool mapped = false) {
+    SlabLayer slabs;
+    SlabConfig config;
+    config.source = source;
+    config.object_size = size;
+    config.alignment = alignment;
+    config.mapped = mapped;
+    return slabs.initialize(config);
+  };
+  Arena* pages = &page_arena();
+  EXPECT_EQ(status_of(pages, 64, 8), Status::kOk);
+  EXPECT_EQ(status_of(nullptr, 64, 8), Status::kInvalid);
+  EXPECT_EQ(status_of(pages, 0, 8), Status::kInvalid);
+  EXPECT_EQ(status_of(pages, 64, 24), Status::kInvalid);
+  EXPECT_EQ(status_of(pages, SIZE_MAX / 16 + 1, 8), Status::kInvalid);
+  EXPECT_EQ(status_of(pages, 64, SIZE_MAX / 16 * 8 + 8), Status::kInvalid);
+  EXPECT_EQ(status_of(pages, 64, 8, true), Status::kOk);
+  EXPECT_EQ(status_of(pages, 20000, 8, true), Status::kInvalid);  // the heap's slabs are a page each
+}
+
+}  // namespace
