@@ -34,6 +34,7 @@ Status Arena::initialize(const ArenaConfig& config) noexcept {
   import_ = config.import;
   release_ = config.release;
   context_ = config.context;
+  no_trace_ = config.no_trace;
   Status status = Status::kOk;
   if (config.start != 0 || config.size != 0) status = add(config.start, config.size);
   if (status == Status::kOk && config.quantum_cache_max != 0) {
@@ -50,6 +51,7 @@ Status Arena::initialize(const ArenaConfig& config) noexcept {
     return status;
   }
   if (Arena* from = source(); from != nullptr) from->add_importer();
+  if (observer() != nullptr) observer()->created(*this);
   return Status::kOk;
 }
 
@@ -133,6 +135,11 @@ ArenaStats Arena::stats() noexcept {
   stats.idle = empty_span_ == nullptr ? 0 : empty_span_->next->size;
   stats.largest_free = free_.largest();
   return stats;
+}
+
+std::size_t Arena::segments_held() noexcept {
+  const LockGuard guard(lock_);
+  return segments_allocated() - slab_segments_;
 }
 
 std::size_t Arena::size_of(std::uintptr_t start) noexcept {

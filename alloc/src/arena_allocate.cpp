@@ -137,7 +137,7 @@ Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::s
   if (status == Status::kOk && traced()) {
     const hal::InterruptGuard masked;
     // acquire: as in record().
-    const std::uint32_t word = trace_state_.load(std::memory_order_acquire);
+    const std::uint32_t word = state_.load(std::memory_order_acquire);
     if ((word & trace_state::kWatch) != 0 && observer() != nullptr) observer()->resized(*this, start, new_size);
   }
   return status;
@@ -192,8 +192,8 @@ Status Arena::resize_locked(std::uintptr_t start, std::size_t old_size, std::siz
 
 /// Records a segment if the state word says so. The word is read again in the masked section that inserts the record.
 void Arena::record(std::uintptr_t start, std::size_t requested, const CallSite* site) noexcept {
-  Observer* const books = observer();
-  if (books == nullptr) return;
+  Observer* const told = observer();
+  if (told == nullptr) return;
   const Allocation allocation{nullptr, this, requested, site, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0))};
   auto* const object = reinterpret_cast<void*>(start);
   Observer::Prepared prepared;
@@ -201,12 +201,12 @@ void Arena::record(std::uintptr_t start, std::size_t requested, const CallSite* 
     {
       const hal::InterruptGuard masked;
       // acquire: pairs with the release of the command that changed the word.
-      const bool recording = (trace_state_.load(std::memory_order_acquire) & trace_state::kRecord) != 0;
-      done = !recording || (prepared.ready && books->record(allocation, object, prepared));
+      const bool recording = (state_.load(std::memory_order_acquire) & trace_state::kRecord) != 0;
+      done = !recording || (prepared.ready && told->record(allocation, object, prepared));
     }
-    if (!done) books->prepare(allocation, object, prepared);
+    if (!done) told->prepare(allocation, object, prepared);
   }
-  if (prepared.ready) books->release(prepared);
+  if (prepared.ready) told->release(prepared);
 }
 
 /// Removes the record of a segment that is about to be freed, unless the free will be refused.
@@ -218,7 +218,7 @@ void Arena::forget(std::uintptr_t start, std::size_t size) noexcept {
   }
   const hal::InterruptGuard masked;
   // acquire: as in record().
-  if ((trace_state_.load(std::memory_order_acquire) & trace_state::kWatch) != 0 && observer() != nullptr) {
+  if ((state_.load(std::memory_order_acquire) & trace_state::kWatch) != 0 && observer() != nullptr) {
     observer()->forget(*this, start);
   }
 }

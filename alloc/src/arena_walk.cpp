@@ -13,7 +13,7 @@ Segment describe(const BoundaryTag& tag) noexcept {
   if (tag.kind == TagKind::kSpan) segment.imported = tag.origin != SpanOrigin::kAdded;
   if (tag.kind == TagKind::kAllocated) {
     segment.owner = tag.owner;
-    segment.handle = tag.handle;
+    segment.handle = __atomic_load_n(&tag.handle, __ATOMIC_RELAXED);  // the books write it without the lock
     segment.site = tag.site;
   }
   return segment;

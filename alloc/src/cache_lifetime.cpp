@@ -15,6 +15,7 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   Status status = set_name(*this, config.name);
   if (status != Status::kOk) return status;
   flags_ = static_cast<std::uint8_t>(config.flags);
+  no_trace_ = (config.flags & cache_flags::kNoTrace) != 0;
   constructor_ = config.constructor;
   destructor_ = config.destructor;
   context_ = config.context;

@@ -115,6 +115,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept 
   boundary_tags_initialize(reinterpret_cast<void*>(first), kPage);
   ArenaConfig config;
   config.name = "base";
+  config.no_trace = true;  // where the books have their memory from
   new (&base) Arena;  // anew: shutdown() has left it as it was
   new (&pages) Arena;
   Status status = base.initialize(config);
@@ -128,6 +129,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept 
   if (status == Status::kOk) status = caches.initialize(harts);
   if (status == Status::kOk) {
     config.name = "kpages";
+    config.no_trace = false;
     config.source = &base;
     config.quantum_cache_max = kQuantumCacheMax;
     status = pages.initialize(config);

@@ -74,7 +74,7 @@ class ArenaObserver : public test::ArenaTest {
     EXPECT_EQ(page_.arenas_destroyed, 1U);
     set_observer(nullptr);
   }
-  void set_state(std::uint32_t state) { arena_.trace_state().store(state, std::memory_order_release); }
+  void set_state(std::uint32_t state) { arena_.state().store(state, std::memory_order_release); }
   Page page_;
 };
 

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <regex>
 
+#include <qm/heap.hpp>
 #include <qm/trace/live_trace.hpp>
 
 namespace {
@@ -597,6 +598,41 @@ TEST_F(Reports, slab_trace_print_is_akaros_report_and_a_closing_line) {
   packet->free(older);
 }
 
+/// A large block of the heap, as allocate_outermost().
+[[gnu::noinline]] void* allocate_block_outermost(std::size_t size) {
+  auto* frame = static_cast<void* volatile*>(__builtin_frame_address(0));
+  void* const saved = frame[0];
+  frame[0] = nullptr;
+  void* block = heap::allocate(size);
+  frame[0] = saved;
+  return block;
+}
+
+TEST_F(Reports, slab_trace_print_of_an_arena_shows_its_segments_as_a_caches_objects) {
+  resolve_all();
+  void* older = heap::allocate(5000);
+  EXPECT_EQ(command("slab_trace start kheap"), "");
+  void* block = allocate_block_outermost(5000);
+  heap::free(allocate_block_outermost(600));
+  const std::string text = command("slab_trace print kheap");
+  const std::string expected =
+      "^Dumping outstanding allocs from kheap\r\n"
+      "-------------------------\r\n"
+      "Obj " + format("0x%016" PRIxPTR, reinterpret_cast<std::uintptr_t>(block)) + ", from hart 0 [^:\r]+:\r\n"
+      "----\r\n"
+      "#01 \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n"
+      "(#\\d\\d \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n)*"
+      "\r\n"
+      "outstanding 1, recorded 2, dropped 0, truncated stacks 0, from before start 1: complete\r\n$";
+  EXPECT_TRUE(std::regex_match(text, std::regex(expected))) << text;
+  EXPECT_EQ(command("slab_trace status kheap").find("kheap                          : on       recorded 2, dropped 0, live 1, "),
+            0u);
+  EXPECT_EQ(command("slab_trace stop kheap"), "");
+  heap::free(block);
+  heap::free(older);
+  EXPECT_EQ(command("slab_trace start base"), "error: Unable to trace slab base\r\n");
+}
+
 TEST_F(Reports, slab_trace_print_looks_up_the_call_and_not_what_follows_it) {
   static std::vector<std::uintptr_t> asked;
   asked.clear();
@@ -656,12 +692,12 @@ TEST_F(Reports, slab_trace_print_of_a_cache_never_traced_says_so) {
 }
 
 TEST_F(Reports, slab_trace_with_a_glob_skips_no_trace_caches_and_says_how_many) {
-  RegistryCursor<Cache> all;
+  RegistryCursor<Traceable> all;
   unsigned no_trace = 0;
   unsigned caches = 0;
-  while (Cache* cache = all.next()) {
+  while (const Traceable* source = all.next()) {
     ++caches;
-    no_trace += cache->traceable() ? 0 : 1;
+    no_trace += source->traceable() ? 0 : 1;
   }
   EXPECT_EQ(command("slab_trace start packet*"), "2 caches, 0 no-trace caches skipped\r\n");
   EXPECT_EQ(command("slab_trace stop *"),

@@ -19,6 +19,21 @@ Arena& trace_arena() noexcept { return *std::launder(static_cast<Arena*>(static_
 constexpr std::uint32_t bit(Drop reason) { return 1U << static_cast<unsigned>(reason); }
 constexpr std::uint32_t kLacksRecords = bit(Drop::kRecordsFull) | bit(Drop::kRecordMemory);
 
+Traceable& source_of(const Allocation& allocation) noexcept {
+  if (allocation.cache != nullptr) return *allocation.cache;
+  return *allocation.arena;
+}
+
+std::uint32_t* handle_of(const Allocation& allocation, void* object) noexcept {
+  if (allocation.cache != nullptr) return allocation.cache->handle(object);
+  return allocation.arena->handle(reinterpret_cast<std::uintptr_t>(object));
+}
+
+/// A record has 32 bits for a size: a larger segment is told as the largest that they hold.
+std::uint32_t size_for_record(std::size_t size) noexcept {
+  return static_cast<std::uint32_t>(size < UINT32_MAX ? size : UINT32_MAX);
+}
+
 bool is_power_of_two_in(std::size_t value, std::size_t low, std::size_t high) noexcept {
   return value >= low && value <= high && (value & (value - 1)) == 0;
 }
@@ -47,6 +62,7 @@ Status Books::initialize(const Config& config) noexcept {
   arena.name = "ktrace";
   arena.quantum = 64;
   arena.source = &base_arena();
+  arena.no_trace = true;
   Status status = (new (arena_storage) Arena)->initialize(arena);
   if (status != Status::kOk) return status;
   config_ = config;
@@ -72,7 +88,7 @@ Status Books::initialize(const Config& config) noexcept {
   return Status::kOk;
 }
 
-/// Takes the memory of stacks and tables, if that has not been done. By whoever traces the first cache.
+/// Takes the memory of stacks and tables, if that has not been done. By whoever traces the first source.
 Status Books::open() noexcept {
   if (open_.load(std::memory_order_relaxed) != 0) return Status::kOk;
   const auto record_count = static_cast<std::uint32_t>(config_.record_bytes / kBytesPerRecord);
@@ -95,8 +111,8 @@ Status Books::open() noexcept {
   stacks.initialize({static_cast<std::byte*>(pieces[0]), sizes[0]}, {static_cast<std::uint32_t*>(pieces[1]), buckets});
   contexts.initialize({static_cast<ContextSlot*>(pieces[2]), config_.contexts});
   records.initialize({static_cast<RecordTable::Chunk*>(pieces[3]), chunks}, record_count);
-  directory_ = static_cast<std::atomic<CacheBooks*>*>(pieces[4]);
-  for (unsigned i = 0; i <= config_.caches; ++i) new (&directory_[i]) std::atomic<CacheBooks*>(nullptr);
+  directory_ = static_cast<std::atomic<SourceBooks*>*>(pieces[4]);
+  for (unsigned i = 0; i <= config_.caches; ++i) new (&directory_[i]) std::atomic<SourceBooks*>(nullptr);
   cache_limit_ = config_.caches;
   open_.store(1, std::memory_order_release);
   return Status::kOk;
@@ -114,18 +130,18 @@ void Books::shutdown() noexcept {
   pattern_count_.store(0, std::memory_order_relaxed);
 }
 
-// ---- per cache ------------------------------------------------------------------------------------------------------
+// ---- per source -----------------------------------------------------------------------------------------------------
 
-CacheBooks* Books::books_of(Cache& cache) noexcept {
+SourceBooks* Books::books_of(Traceable& source) noexcept {
   if (open() != Status::kOk) return nullptr;
-  const std::size_t bytes = CacheBooks::bytes(harts_);
+  const std::size_t bytes = SourceBooks::bytes(harts_);
   void* fresh = nullptr;
-  CacheBooks* one = nullptr;
+  SourceBooks* one = nullptr;
   for (bool asked = false;; asked = true) {
     {
       const LockGuard hold(directory_lock_);
-      one = static_cast<CacheBooks*>(cache.books.load(std::memory_order_relaxed));
-      if (one == nullptr) one = adopt_locked(cache, fresh);
+      one = static_cast<SourceBooks*>(source.books.load(std::memory_order_relaxed));
+      if (one == nullptr) one = adopt_locked(source, fresh);
     }
     if (one != nullptr || asked) break;
     fresh = take(bytes);
@@ -135,28 +151,46 @@ CacheBooks* Books::books_of(Cache& cache) noexcept {
   return one;
 }
 
-/// Finds a number for @p cache: one whose cache is gone, or a new one with the memory at @p fresh, which is then used up.
-CacheBooks* Books::adopt_locked(Cache& cache, void*& fresh) noexcept {
-  CacheBooks* one = nullptr;
+/// Decides how records name the objects of @p source: a word of 32 bits each. Numbers that are no memory count from 0.
+void Books::name_objects(SourceBooks& one, Traceable& source) const noexcept {
+  one.base = config_.object_base;
+  one.unit = 8;
+  if (source.kind() == RegistryKind::kCache) {
+    auto& cache = static_cast<Cache&>(source);
+    if (!cache.slabs().no_touch() || cache.source().quantum() % 8 == 0) return;
+    one.base = 0;
+    one.unit = 1;
+    return;
+  }
+  auto& arena = static_cast<Arena&>(source);
+  const Arena* root = &arena;
+  while (root->source() != nullptr) root = root->source();
+  one.unit = arena.quantum();
+  one.base = root == &base_arena() ? config_.object_base - config_.object_base % one.unit : 0;
+}
+
+/// Finds a number for @p source: one whose source is gone, or a new one with the memory at @p fresh, which is then used up.
+SourceBooks* Books::adopt_locked(Traceable& source, void*& fresh) noexcept {
+  SourceBooks* one = nullptr;
   for (unsigned number = 1; number <= cache_limit_ && one == nullptr; ++number) {
-    CacheBooks* known = directory_[number].load(std::memory_order_relaxed);
+    SourceBooks* known = directory_[number].load(std::memory_order_relaxed);
     if (known == nullptr) {
       if (fresh == nullptr) return nullptr;
-      one = new (fresh) CacheBooks;
+      one = new (fresh) SourceBooks;
       one->number = static_cast<std::uint16_t>(number);
       directory_[number].store(one, std::memory_order_release);
       fresh = nullptr;
-    } else if (known->cache.load(std::memory_order_relaxed) == nullptr) {
+    } else if (known->source.load(std::memory_order_relaxed) == nullptr) {
       one = known;
     }
   }
   if (one == nullptr) return nullptr;
   for (unsigned hart = 0; hart < harts_; ++hart) new (&one->harts()[hart]) HartBooks;
-  one->ids = cache.slabs().no_touch() && cache.source().quantum() % 8 != 0;
+  name_objects(*one, source);
   one->from_before_start.store(0, std::memory_order_relaxed);
-  one->cache.store(&cache, std::memory_order_relaxed);
+  one->source.store(&source, std::memory_order_relaxed);
   // release: pairs with the acquire in prepare() and record().
-  cache.books.store(one, std::memory_order_release);
+  source.books.store(one, std::memory_order_release);
   return one;
 }
 
@@ -177,27 +211,33 @@ Status Books::add_pattern(std::string_view pattern) noexcept {
   return Status::kOk;
 }
 
-void Books::created(Cache& cache) noexcept {
-  if (!cache.traceable() || !joins(cache.name()) || books_of(cache) == nullptr) return;
-  // Its cells start closed, so there is nothing to ask the harts.
-  cache.state().fetch_or(trace_state::kWatch | trace_state::kHold | trace_state::kRecord, std::memory_order_seq_cst);
+void Books::created(Cache& cache) noexcept { join(cache); }
+void Books::created(Arena& arena) noexcept { join(arena); }
+
+/// Traces a new source, if it was asked for before it was there.
+void Books::join(Traceable& source) noexcept {
+  if (!source.traceable() || !joins(source.name()) || books_of(source) == nullptr) return;
+  // The cells of a cache start closed, so there is nothing to ask the harts.
+  source.state().fetch_or(trace_state::kWatch | trace_state::kHold | trace_state::kRecord, std::memory_order_seq_cst);
 }
 
-void Books::destroyed(Cache& cache) noexcept {
-  auto* one = static_cast<CacheBooks*>(cache.books.load(std::memory_order_acquire));
+void Books::destroyed(Cache& cache) noexcept { close_books(cache); }
+void Books::destroyed(Arena& arena) noexcept { close_books(arena); }
+
+/// Drops what is left of a source's books.
+void Books::close_books(Traceable& source) noexcept {
+  auto* one = static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
   if (one == nullptr) return;
   const CommandToken token(0);
-  cache.state().store(0, std::memory_order_seq_cst);
+  source.state().store(0, std::memory_order_seq_cst);
   one->selected = true;
   sweep(Sweep::kAll);
   one->selected = false;
   const LockGuard hold(directory_lock_);
   one->incarnation.fetch_add(1, std::memory_order_release);
-  one->cache.store(nullptr, std::memory_order_relaxed);
-  cache.books.store(nullptr, std::memory_order_relaxed);
+  one->source.store(nullptr, std::memory_order_relaxed);
+  source.books.store(nullptr, std::memory_order_relaxed);
 }
-
-void Books::destroyed(Arena&) noexcept {}
 
 // ---- allocate -------------------------------------------------------------------------------------------------------
 
@@ -210,7 +250,7 @@ StackHandle Books::store_stack(std::uint16_t owner, std::uintptr_t frame) noexce
 }
 
 /// Walks and stores the stack and the context. @returns Record::stack_context.
-std::uint32_t Books::capture(const CacheBooks& one, std::uintptr_t frame) noexcept {
+std::uint32_t Books::capture(const SourceBooks& one, std::uintptr_t frame) noexcept {
   const StackHandle handle = store_stack(one.number, frame);
   char label[128];
   std::size_t length = 0;
@@ -248,27 +288,26 @@ void Books::add_handles(Cache& cache, void* object, Prepared& prepared) noexcept
 void Books::prepare(const Allocation& allocation, void* object, Prepared& prepared) noexcept {
   if (!prepared.ready) {
     prepared.ready = true;
-    if (allocation.cache == nullptr) return;
-    const auto* one = static_cast<const CacheBooks*>(allocation.cache->books.load(std::memory_order_acquire));
+    const auto* one = static_cast<const SourceBooks*>(source_of(allocation).books.load(std::memory_order_acquire));
     if (one != nullptr) prepared.stack = capture(*one, allocation.frame);
   }
-  if (allocation.cache == nullptr) return;
   prepared.reason = 0;
   const unsigned hart = hal::Port::hart_index();
   if (!records.has_free(hart)) add_records(hart, prepared);
-  if (object != nullptr && allocation.cache->handle(object) == nullptr) add_handles(*allocation.cache, object, prepared);
+  Cache* cache = allocation.cache;  // a segment has its handle in its tag
+  if (cache != nullptr && object != nullptr && cache->handle(object) == nullptr) add_handles(*cache, object, prepared);
   prepared.drop = prepared.reason != 0;
 }
 
-bool Books::encode(const CacheBooks& one, const void* object, std::uint32_t& code) const noexcept {
+bool Books::encode(const SourceBooks& one, const void* object, std::uint32_t& code) const noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(object);
-  const std::uintptr_t value = one.ids ? address : (address - config_.object_base) / 8;
+  const std::uintptr_t value = (address - one.base) / one.unit;
   code = static_cast<std::uint32_t>(value);
-  return code == value && (one.ids || (address - config_.object_base) % 8 == 0);
+  return code == value && (address - one.base) % one.unit == 0;
 }
 
-std::uintptr_t Books::object_of(const CacheBooks& one, const Record& record) const noexcept {
-  return one.ids ? record.object : config_.object_base + std::uintptr_t{record.object} * 8;
+std::uintptr_t Books::object_of(const SourceBooks& one, const Record& record) const noexcept {
+  return one.base + std::uintptr_t{record.object} * one.unit;
 }
 
 std::uint32_t Books::coarse_time() const noexcept { return static_cast<std::uint32_t>(hal::Port::ticks() >> time_shift_); }
@@ -284,9 +323,8 @@ SlotId Books::insert_anywhere(unsigned hart, const Record& record, bool steal) n
 }
 
 bool Books::record(const Allocation& allocation, void* object, Prepared& prepared) noexcept {
-  if (allocation.cache == nullptr) return true;
-  Cache& cache = *allocation.cache;
-  auto* one = static_cast<CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  Traceable& source = source_of(allocation);
+  auto* one = static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
   if (one == nullptr) return true;
   const unsigned hart = hal::Port::hart_index();
   Counts& counts = one->harts()[hart].now;
@@ -296,11 +334,12 @@ bool Books::record(const Allocation& allocation, void* object, Prepared& prepare
   };
   Record record;
   if (!encode(*one, object, record.object)) return drop(Drop::kOutOfRange);
-  std::uint32_t* handle = cache.handle(object);
+  std::uint32_t* handle = handle_of(allocation, object);
+  if (handle == nullptr && allocation.cache == nullptr) return true;  // somebody frees what is not theirs
   if (handle == nullptr) return (prepared.reason & bit(Drop::kHandleMemory)) != 0 && drop(Drop::kHandleMemory);
   record.stack_context = prepared.stack;
   record.time = coarse_time();
-  record.size = static_cast<std::uint32_t>(allocation.requested != 0 ? allocation.requested : cache.object_size());
+  record.size = size_for_record(allocation.requested != 0 ? allocation.requested : allocation.cache->object_size());
   record.set_place(one->number, hart, sequence.next());
   // The counts first: whoever finds the record may remove it at once.
   StackEntry* stack = stacks.entry(record.stack());
@@ -308,11 +347,11 @@ bool Books::record(const Allocation& allocation, void* object, Prepared& prepare
     stack->live_objects.fetch_add(1, std::memory_order_relaxed);
     stack->live_bytes.fetch_add(record.size, std::memory_order_relaxed);
   }
-  cache.live_records.fetch_add(1, std::memory_order_seq_cst);
+  source.live_records.fetch_add(1, std::memory_order_seq_cst);
   const bool cannot_grow = (prepared.reason & kLacksRecords) != 0;
   const SlotId slot = insert_anywhere(hart, record, cannot_grow);
   if (slot == kNoSlot) {
-    count_out(cache, record);
+    count_out(source, record);
     if (!cannot_grow) return false;
     return drop((prepared.reason & bit(Drop::kRecordsFull)) != 0 ? Drop::kRecordsFull : Drop::kRecordMemory);
   }
@@ -331,27 +370,27 @@ void Books::release(Prepared&) noexcept {}
 
 // ---- free -----------------------------------------------------------------------------------------------------------
 
-/// Takes a record out of the counts of live ones; with the last of a settled cache the watch ends.
-void Books::count_out(Cache& cache, const Record& record) noexcept {
+/// Takes a record out of the counts of live ones; with the last of a settled source the watch ends.
+void Books::count_out(Traceable& source, const Record& record) noexcept {
   if (StackEntry* stack = stacks.entry(record.stack())) {
     stack->live_objects.fetch_sub(1, std::memory_order_relaxed);
     stack->live_bytes.fetch_sub(record.size, std::memory_order_relaxed);
   }
   // seq_cst: against stop, which settles the word and then reads the count; one of the two sees the other.
-  if (cache.live_records.fetch_sub(1, std::memory_order_seq_cst) == 1) end_watch_if_done(cache);
+  if (source.live_records.fetch_sub(1, std::memory_order_seq_cst) == 1) end_watch_if_done(source);
 }
 
-void Books::end_watch_if_done(Cache& cache) noexcept {
+void Books::end_watch_if_done(Traceable& source) noexcept {
   constexpr std::uint32_t kDone = trace_state::kWatch | trace_state::kSettled;
-  std::uint32_t word = cache.state().load(std::memory_order_seq_cst);
-  while ((word & ~trace_state::kFault) == kDone && cache.live_records.load(std::memory_order_seq_cst) == 0) {
+  std::uint32_t word = source.state().load(std::memory_order_seq_cst);
+  while ((word & ~trace_state::kFault) == kDone && source.live_records.load(std::memory_order_seq_cst) == 0) {
     // Only a fault that comes or goes meanwhile makes it try again.
-    if (cache.state().compare_exchange_weak(word, word & trace_state::kFault, std::memory_order_seq_cst)) return;
+    if (source.state().compare_exchange_weak(word, word & trace_state::kFault, std::memory_order_seq_cst)) return;
   }
 }
 
 void Books::forget(Cache& cache, void* object) noexcept {
-  const auto* one = static_cast<const CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_acquire));
   std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
   if (handle == nullptr) return;
   const std::atomic_ref<std::uint32_t> word(*handle);
@@ -367,13 +406,37 @@ void Books::forget(Cache& cache, void* object) noexcept {
 }
 
 void Books::resized(Cache& cache, void* object, std::size_t requested) noexcept {
-  const auto* one = static_cast<const CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_acquire));
   std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
   if (handle == nullptr) return;
   const SlotId slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
   std::uint32_t code = 0;
   if (slot == kNoSlot || (slot & kFormer) != 0 || !encode(*one, object, code)) return;
-  (void)records.resize(slot, code, one->number, static_cast<std::uint32_t>(requested));
+  (void)records.resize(slot, code, one->number, size_for_record(requested));
+}
+
+/// Finds what may be the record of the segment at @p start. The handle is a hint, as an object's is; it goes with its tag.
+bool Books::find_segment(Arena& arena, std::uintptr_t start, RecordPlace& place) noexcept {
+  const auto* one = static_cast<const SourceBooks*>(arena.books.load(std::memory_order_acquire));
+  std::uint32_t* handle = one != nullptr ? arena.handle(start) : nullptr;
+  if (handle == nullptr) return false;
+  place.slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
+  place.number = one->number;
+  return place.slot != kNoSlot && encode(*one, reinterpret_cast<const void*>(start), place.code);
+}
+
+void Books::forget(Arena& arena, std::uintptr_t start) noexcept {
+  RecordPlace place;
+  Record removed;
+  if (find_segment(arena, start, place) && records.remove(place.slot, place.code, place.number, removed)) {
+    count_out(arena, removed);
+  }
+}
+
+void Books::resized(Arena& arena, std::uintptr_t start, std::size_t requested) noexcept {
+  RecordPlace place;
+  if (!find_segment(arena, start, place)) return;
+  (void)records.resize(place.slot, place.code, place.number, size_for_record(requested));
 }
 
 // ---- for reports of misuse ------------------------------------------------------------------------------------------
@@ -384,7 +447,7 @@ std::uint32_t Books::stack(std::uintptr_t frame) noexcept {
 }
 
 std::uint32_t Books::allocating_stack(Cache& cache, void* object) noexcept {
-  const auto* one = static_cast<const CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_acquire));
   std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
   if (handle == nullptr) return kNoStack;
   const std::uint32_t slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
@@ -405,9 +468,6 @@ bool stack_of(StackHandle handle, CallStack& stack, std::uint32_t& id) noexcept 
   return true;
 }
 
-void Books::forget(Arena&, std::uintptr_t) noexcept {}
-void Books::resized(Arena&, std::uintptr_t, std::size_t) noexcept {}
-
 void Books::release_handles(std::uint32_t* handles, std::size_t count) noexcept {
   trace_arena().free(reinterpret_cast<std::uintptr_t>(handles), count * sizeof(std::uint32_t));
 }
@@ -419,12 +479,12 @@ void Books::sweep(Sweep what) noexcept {
   unsigned count = 0;
   while (records.scan(cursor, slots, found, count)) {
     for (unsigned i = 0; i < count; ++i) {
-      CacheBooks* one = books_numbered(found[i].cache());
+      SourceBooks* one = books_numbered(found[i].cache());
       if (!one->selected) continue;
       if (what == Sweep::kDead && found[i].sequence() >= one->harts()[found[i].hart()].dead_before) continue;
       Record removed;
       if (records.remove_numbered(slots[i], found[i].sequence(), removed)) {
-        count_out(*one->cache.load(std::memory_order_relaxed), removed);
+        count_out(*one->source.load(std::memory_order_relaxed), removed);
       }
     }
   }

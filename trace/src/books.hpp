@@ -1,8 +1,9 @@
 #pragma once
-/// The books themselves: one object that sees allocations through qm::Observer, and what it keeps per traced cache.
+/// The books themselves: one object that sees allocations through qm::Observer, and what it keeps per traced source. A source
+/// is a cache with its objects or an arena with its segments.
 ///
-///     Cache::books -> CacheBooks | figures of hart 0 | figures of hart 1 | ...       in `ktrace`, reused, never given back
-///     Books::directory_[Record::cache()] -> the same CacheBooks
+///     Traceable::books -> SourceBooks | figures of hart 0 | figures of hart 1 | ...   in `ktrace`, reused, never given back
+///     Books::directory_[Record::cache()] -> the same SourceBooks
 ///
 /// Locks: directory_lock_ and the pools' locks are leaves. The command token is no lock: its holder may wait for harts.
 
@@ -22,7 +23,7 @@
 
 namespace qm::trace {
 
-/// What one hart has counted of one cache. Written by that hart, masked; read by others for reports.
+/// What one hart has counted of one source. Written by that hart, masked; read by others for reports.
 struct Counts {
   std::atomic<Word> recorded{0};
   std::atomic<Word> dropped[kDropReasons] = {};
@@ -40,7 +41,7 @@ struct Counts {
 };
 
 struct HartBooks {
-  Counts now;                         ///< since the cache's books were made; wraps
+  Counts now;                         ///< since the source's books were made; wraps
   Counts base;                        ///< `now` at the last reset
   Counts pending;                     ///< `now` at the hart's visit of a reset that is under way
   std::uint64_t dead_before = 0;      ///< records of this hart with a lower number are dead; token holder only
@@ -48,24 +49,25 @@ struct HartBooks {
   bool visited = false;               ///< the hart was visited by the reset under way
 };
 
-struct alignas(HartBooks) CacheBooks {
-  std::atomic<Cache*> cache{nullptr};           ///< nullptr: free for another cache
+struct alignas(HartBooks) SourceBooks {
+  std::atomic<Traceable*> source{nullptr};      ///< nullptr: free for another source
   std::uint16_t number = 0;                     ///< index in the directory; owner of stacks, cache of records
-  bool ids = false;                             ///< objects are numbers, kept as they are
-  std::atomic<std::uint32_t> incarnation{0};    ///< +1 when the cache is destroyed
+  std::uintptr_t base = 0;                      ///< a record names an object by (object - base) / unit
+  std::size_t unit = 1;
+  std::atomic<std::uint32_t> incarnation{0};    ///< +1 when the source is destroyed
   std::atomic<std::uint32_t> resets{0};
   std::atomic<Word> from_before_start{0};
 
   // Token holder only:
-  CacheBooks* next_selected = nullptr;
+  SourceBooks* next_selected = nullptr;
   bool selected = false;
   bool changing = false;                        ///< the command under way has changed the state word
   std::uint32_t previous = 0;                   ///< the state word before that
 
   [[nodiscard]] HartBooks* harts() noexcept { return reinterpret_cast<HartBooks*>(this + 1); }
-  static std::size_t bytes(unsigned harts) noexcept { return sizeof(CacheBooks) + harts * sizeof(HartBooks); }
+  static std::size_t bytes(unsigned harts) noexcept { return sizeof(SourceBooks) + harts * sizeof(HartBooks); }
 };
-static_assert(sizeof(CacheBooks) % alignof(HartBooks) == 0);
+static_assert(sizeof(SourceBooks) % alignof(HartBooks) == 0);
 
 class Books final : public Observer {
  public:
@@ -94,28 +96,29 @@ class Books final : public Observer {
   void resized(Cache& cache, void* object, std::size_t requested) noexcept override;
   void release_handles(std::uint32_t* handles, std::size_t count) noexcept override;
   void created(Cache& cache) noexcept override;
+  void created(Arena& arena) noexcept override;
   void destroyed(Cache& cache) noexcept override;
   void destroyed(Arena& arena) noexcept override;
 
-  /// The cache's books, made if need be. @returns nullptr if there is no memory or no number left.
+  /// The source's books, made if need be. @returns nullptr if there is no memory or no number left.
   /// Context: the holder of the token; anybody once the books are open.
-  CacheBooks* books_of(Cache& cache) noexcept;
-  /// Ends the watch of a settled cache without records.
-  static void end_watch_if_done(Cache& cache) noexcept;
-  /// Frees every dead record, or every one, of the selected caches. Token holder only.
+  SourceBooks* books_of(Traceable& source) noexcept;
+  /// Ends the watch of a settled source without records.
+  static void end_watch_if_done(Traceable& source) noexcept;
+  /// Frees every dead record, or every one, of the selected sources. Token holder only.
   enum class Sweep : std::uint8_t { kDead, kAll };
   void sweep(Sweep what) noexcept;
   Status add_pattern(std::string_view pattern) noexcept;
 
   /// The object that a record names.
-  [[nodiscard]] std::uintptr_t object_of(const CacheBooks& one, const Record& record) const noexcept;
+  [[nodiscard]] std::uintptr_t object_of(const SourceBooks& one, const Record& record) const noexcept;
   [[nodiscard]] std::uintptr_t pc_of(std::uint32_t offset) const noexcept { return text_base_ + offset; }
   [[nodiscard]] std::uint64_t age_ticks(const Record& record) const noexcept;
-  [[nodiscard]] CacheBooks* books_numbered(std::uint32_t number) const noexcept {
+  [[nodiscard]] SourceBooks* books_numbered(std::uint32_t number) const noexcept {
     return directory_[number].load(std::memory_order_acquire);
   }
-  /// The cache's state word and live records, if it has not been destroyed.
-  [[nodiscard]] bool look(const CacheBooks& one, std::uint32_t& word, std::uint32_t& live) noexcept;
+  /// The source's state word and live records, if it has not been destroyed.
+  [[nodiscard]] bool look(const SourceBooks& one, std::uint32_t& word, std::uint32_t& live) noexcept;
   [[nodiscard]] const Config& config() const noexcept { return config_; }
   [[nodiscard]] unsigned harts() const noexcept { return harts_; }
   [[nodiscard]] unsigned cache_limit() const noexcept { return cache_limit_; }
@@ -128,20 +131,30 @@ class Books final : public Observer {
  private:
   [[nodiscard]] void* take(std::size_t bytes) noexcept;
   [[nodiscard]] StackHandle store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept;
-  [[nodiscard]] std::uint32_t capture(const CacheBooks& one, std::uintptr_t frame) noexcept;
+  [[nodiscard]] std::uint32_t capture(const SourceBooks& one, std::uintptr_t frame) noexcept;
   void add_records(unsigned hart, Prepared& prepared) noexcept;
+  /// Where the record of a segment is to be looked for.
+  struct RecordPlace {
+    SlotId slot = kNoSlot;
+    std::uint32_t code = 0;
+    std::uint16_t number = 0;
+  };
+  [[nodiscard]] bool find_segment(Arena& arena, std::uintptr_t start, RecordPlace& place) noexcept;
   void add_handles(Cache& cache, void* object, Prepared& prepared) noexcept;
   [[nodiscard]] SlotId insert_anywhere(unsigned hart, const Record& record, bool steal) noexcept;
-  [[nodiscard]] bool encode(const CacheBooks& one, const void* object, std::uint32_t& code) const noexcept;
-  CacheBooks* adopt_locked(Cache& cache, void*& fresh) noexcept;
-  void count_out(Cache& cache, const Record& record) noexcept;
+  [[nodiscard]] bool encode(const SourceBooks& one, const void* object, std::uint32_t& code) const noexcept;
+  SourceBooks* adopt_locked(Traceable& source, void*& fresh) noexcept;
+  void name_objects(SourceBooks& one, Traceable& source) const noexcept;
+  void join(Traceable& source) noexcept;
+  void close_books(Traceable& source) noexcept;
+  void count_out(Traceable& source, const Record& record) noexcept;
   [[nodiscard]] std::uint32_t coarse_time() const noexcept;
   [[nodiscard]] bool joins(const char* name) const noexcept;
 
   Config config_;
   Cache* trace_cache_ = nullptr;           ///< kmem_trace
   std::atomic<std::uint32_t> open_{0};     ///< 1: stacks and tables have their memory
-  std::atomic<CacheBooks*>* directory_ = nullptr;
+  std::atomic<SourceBooks*>* directory_ = nullptr;
   std::uintptr_t text_base_ = 0;
   unsigned cache_limit_ = 0;
   unsigned harts_ = 0;

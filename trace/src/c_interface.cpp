@@ -96,8 +96,8 @@ qm_status qm_trace_foreach(const char* cache, qm_trace_visit visit, void* priv, 
   if (cache == nullptr) {
     the_dump.begin_all();
   } else {
-    RegistryCursor<Cache> caches;
-    Cache* found = caches.find(cache);
+    RegistryCursor<Traceable> sources;
+    Traceable* found = sources.find(cache);
     if (found == nullptr) return QM_NOT_FOUND;
     the_dump.begin(*found);
   }

@@ -11,33 +11,33 @@ namespace {
 
 using namespace trace_state;
 
-constexpr unsigned kBatch = 16;  // caches a visit
+constexpr unsigned kBatch = 16;  // sources a visit
 
 constinit hal::Turn token;
 constinit std::atomic<bool> stops_wait{false};  // a hart has not answered a stop
 
 constexpr hal::HartMask bit(unsigned hart) { return hal::HartMask{1} << hart; }
 
-/// Caches a command applies to, chained through their books.
+/// Sources a command applies to, chained through their books.
 class Selection {
  public:
   enum class Missing : std::uint8_t { kMake, kSkip };
 
-  /// Finds the caches that @p pattern names. @param[in] missing whether a cache without books gets some or is passed by.
+  /// Finds the sources that @p pattern names. @param[in] missing whether one without books gets some or is passed by.
   Selection(std::string_view pattern, Missing missing, CommandResult& result) noexcept {
-    RegistryCursor<Cache> caches;
+    RegistryCursor<Traceable> sources;
     bool found = false;
-    while (Cache* cache = caches.next()) {
-      if (!glob_matches(pattern, characters(cache->name()))) continue;
+    while (Traceable* source = sources.next()) {
+      if (!glob_matches(pattern, characters(source->name()))) continue;
       found = true;
-      if (!cache->traceable()) {
+      if (!source->traceable()) {
         ++result.skipped;
         if (!is_glob(pattern)) result.status = Status::kRefused;
         continue;
       }
       ++result.caches;
-      auto* one = static_cast<CacheBooks*>(cache->books.load(std::memory_order_acquire));
-      if (one == nullptr && missing == Missing::kMake && (one = books.books_of(*cache)) == nullptr) {
+      auto* one = static_cast<SourceBooks*>(source->books.load(std::memory_order_acquire));
+      if (one == nullptr && missing == Missing::kMake && (one = books.books_of(*source)) == nullptr) {
         result.status = Status::kNoMemory;
         return;
       }
@@ -46,15 +46,15 @@ class Selection {
     if (!found) result.status = Status::kNotFound;
   }
   ~Selection() {
-    for (CacheBooks* one = first_; one != nullptr; one = one->next_selected) one->selected = false;
+    for (SourceBooks* one = first_; one != nullptr; one = one->next_selected) one->selected = false;
   }
   Selection(const Selection&) = delete;
   Selection& operator=(const Selection&) = delete;
 
-  [[nodiscard]] CacheBooks* first() const noexcept { return first_; }
+  [[nodiscard]] SourceBooks* first() const noexcept { return first_; }
 
  private:
-  void add(CacheBooks* one) noexcept {
+  void add(SourceBooks* one) noexcept {
     one->next_selected = nullptr;
     one->selected = true;
     one->changing = false;
@@ -62,11 +62,17 @@ class Selection {
     last_ = one;
   }
 
-  CacheBooks* first_ = nullptr;
-  CacheBooks* last_ = nullptr;
+  SourceBooks* first_ = nullptr;
+  SourceBooks* last_ = nullptr;
 };
 
-Cache& cache_of(const CacheBooks& one) noexcept { return *one.cache.load(std::memory_order_relaxed); }
+Traceable& source_of(const SourceBooks& one) noexcept { return *one.source.load(std::memory_order_relaxed); }
+
+/// The cache, whose cells have to follow the word; nullptr for an arena: each of its operations reads the word.
+Cache* cells_of(const SourceBooks& one) noexcept {
+  Traceable& source = source_of(one);
+  return source.kind() == RegistryKind::kCache ? static_cast<Cache*>(&source) : nullptr;
+}
 
 /// What a round needs to know besides the harts.
 struct Patience {
@@ -97,67 +103,72 @@ bool ask(hal::HartMask harts, hal::RoundFunction function, void* argument, const
   return false;
 }
 
-/// Up to kBatch of the selected caches, for one visit of each hart.
+/// Up to kBatch of the selected sources, for one visit of each hart.
 struct Batch {
-  CacheBooks* caches[kBatch];
+  SourceBooks* sources[kBatch];
   unsigned count = 0;
 
   /// Takes the next ones from @p one on. @returns where to go on.
-  CacheBooks* fill(CacheBooks* one) noexcept {
+  SourceBooks* fill(SourceBooks* one) noexcept {
     for (count = 0; one != nullptr && count < kBatch; one = one->next_selected) {
-      if (one->changing) caches[count++] = one;
+      if (one->changing) sources[count++] = one;
     }
     return one;
   }
 };
 
 /// Changes the state word. @returns what it was.
-std::uint32_t change(Cache& cache, std::uint32_t set, std::uint32_t clear) noexcept {
-  std::uint32_t word = cache.state().load(std::memory_order_relaxed);
+std::uint32_t change(Traceable& source, std::uint32_t set, std::uint32_t clear) noexcept {
+  std::uint32_t word = source.state().load(std::memory_order_relaxed);
   // seq_cst: against expose(), which publishes its hart's bit and then reads the word again.
-  while (!cache.state().compare_exchange_weak(word, (word & ~clear) | set, std::memory_order_seq_cst)) {
+  while (!source.state().compare_exchange_weak(word, (word & ~clear) | set, std::memory_order_seq_cst)) {
   }
   return word;
 }
 
-/// Objects that users hold and that have no record.
-Word unrecorded(Cache& cache) noexcept {
-  const std::size_t held = cache.stats().in_use;
-  const std::size_t recorded = cache.live_records.load(std::memory_order_relaxed);
+/// Objects or segments that users hold and that have no record.
+Word unrecorded(const SourceBooks& one) noexcept {
+  Traceable& source = source_of(one);
+  Cache* cache = cells_of(one);
+  const std::size_t held = cache != nullptr ? cache->stats().in_use : static_cast<Arena&>(source).segments_held();
+  const std::size_t recorded = source.live_records.load(std::memory_order_relaxed);
   return held > recorded ? held - recorded : 0;
 }
 
 /// The end of a stop: only frees are watched from here on, and those only while records remain.
-void settle(Cache& cache) noexcept {
-  change(cache, kWatch | kSettled, kHold);
-  Books::end_watch_if_done(cache);
+void settle(Traceable& source) noexcept {
+  change(source, kWatch | kSettled, kHold);
+  Books::end_watch_if_done(source);
 }
 
 void shut_cells(unsigned hart, void* argument) noexcept {
   const Batch& batch = *static_cast<const Batch*>(argument);
   for (unsigned i = 0; i < batch.count; ++i) {
-    cache_of(*batch.caches[i]).close(hart);
-    cache_of(*batch.caches[i]).expose(hart);
+    Cache* cache = cells_of(*batch.sources[i]);
+    if (cache == nullptr) continue;
+    cache->close(hart);
+    cache->expose(hart);
   }
 }
 
 /// Phase 1 of start: every cell of the selected caches is closed on every hart.
 bool close_everywhere(const Selection& selection, const Patience& patience, CommandResult& result) noexcept {
-  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
-    Cache& cache = cache_of(*one);
-    if ((cache.state().load(std::memory_order_relaxed) & kRecord) != 0) continue;  // on already
-    one->previous = change(cache, kWatch | kHold | (kDefect == Defect::kOnePhaseStart ? kRecord : 0), kSettled);
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    Traceable& source = source_of(*one);
+    if ((source.state().load(std::memory_order_relaxed) & kRecord) != 0) continue;  // on already
+    one->previous = change(source, kWatch | kHold | (kDefect == Defect::kOnePhaseStart ? kRecord : 0), kSettled);
     one->changing = true;
   }
   Batch batch;
-  for (CacheBooks* one = selection.first(); one != nullptr;) {
+  for (SourceBooks* one = selection.first(); one != nullptr;) {
     one = batch.fill(one);
     if (batch.count == 0) break;
     hal::HartMask harts = 0;
     for (unsigned i = 0; i < batch.count; ++i) {
       // `stopping`: a hart may still be recording for the time before the stop.
-      const bool stopping = (batch.caches[i]->previous & (kWatch | kHold)) == (kWatch | kHold);
-      harts |= stopping ? hal::online_harts() : cache_of(*batch.caches[i]).magazine_harts();
+      const bool stopping = (batch.sources[i]->previous & (kWatch | kHold)) == (kWatch | kHold);
+      Cache* cache = cells_of(*batch.sources[i]);
+      harts |= stopping ? hal::online_harts() : cache != nullptr ? cache->magazine_harts() : 0;
     }
     if (!ask(harts, shut_cells, &batch, patience, result)) return false;
   }
@@ -165,9 +176,9 @@ bool close_everywhere(const Selection& selection, const Patience& patience, Comm
 }
 
 void undo_start(const Selection& selection) noexcept {
-  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     if (!one->changing || (one->previous & kHold) != 0) continue;
-    settle(cache_of(*one));
+    settle(source_of(*one));
   }
 }
 
@@ -176,18 +187,18 @@ void visit_for_stop(unsigned, void*) noexcept {}
 /// The second half of a stop: once every hart has answered, the selected caches that are `changing` settle.
 void settle_everywhere(const Selection& selection, const Patience& patience, CommandResult& result) noexcept {
   bool any = false;
-  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) any = any || one->changing;
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) any = any || one->changing;
   // All harts, whether they have an open cell or not: a slow path that read RECORD may be under way on any.
   const bool done = !any || ask(hal::online_harts(), visit_for_stop, nullptr, patience, result);
   if (!done) stops_wait.store(true, std::memory_order_relaxed);
   if (!any || !done) return;
-  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
-    if (one->changing) settle(cache_of(*one));
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    if (one->changing) settle(source_of(*one));
   }
 }
 
 /// Notes how far hart @p hart has counted, and up to which number its records are dead.
-void note_reset(CacheBooks& one, unsigned hart) noexcept {
+void note_reset(SourceBooks& one, unsigned hart) noexcept {
   HartBooks& mine = one.harts()[hart];
   mine.pending.copy_from(mine.now);
   mine.pending_dead = books.sequence.next();
@@ -196,12 +207,12 @@ void note_reset(CacheBooks& one, unsigned hart) noexcept {
 
 void visit_for_reset(unsigned hart, void* argument) noexcept {
   const Batch& batch = *static_cast<const Batch*>(argument);
-  for (unsigned i = 0; i < batch.count; ++i) note_reset(*batch.caches[i], hart);
+  for (unsigned i = 0; i < batch.count; ++i) note_reset(*batch.sources[i], hart);
 }
 
 /// Speaks for the harts that no round has visited: they are not online, so they count nothing meanwhile.
 void note_absent_harts(const Selection& selection, hal::HartMask online) noexcept {
-  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     for (unsigned hart = 0; hart < books.harts(); ++hart) {
       if ((online & bit(hart)) == 0 && !one->harts()[hart].visited) note_reset(*one, hart);
     }
@@ -209,13 +220,13 @@ void note_absent_harts(const Selection& selection, hal::HartMask online) noexcep
 }
 
 bool note_everywhere(const Selection& selection, const Patience& patience, CommandResult& result) noexcept {
-  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     one->changing = true;
     for (unsigned hart = 0; hart < books.harts(); ++hart) one->harts()[hart].visited = false;
   }
   note_absent_harts(selection, hal::online_harts());
   Batch batch;
-  for (CacheBooks* one = selection.first(); one != nullptr;) {
+  for (SourceBooks* one = selection.first(); one != nullptr;) {
     one = batch.fill(one);
     if (!ask(hal::online_harts(), visit_for_reset, &batch, patience, result)) return false;
   }
@@ -224,7 +235,7 @@ bool note_everywhere(const Selection& selection, const Patience& patience, Comma
 }
 
 void commit_reset(const Selection& selection) noexcept {
-  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     one->resets.fetch_add(1, std::memory_order_relaxed);
     for (unsigned hart = 0; hart < books.harts(); ++hart) {
       HartBooks& mine = one->harts()[hart];
@@ -233,9 +244,9 @@ void commit_reset(const Selection& selection) noexcept {
     }
   }
   books.sweep(Books::Sweep::kDead);
-  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
-    one->from_before_start.store(unrecorded(cache_of(*one)), std::memory_order_relaxed);
-    Books::end_watch_if_done(cache_of(*one));
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    one->from_before_start.store(unrecorded(*one), std::memory_order_relaxed);
+    Books::end_watch_if_done(source_of(*one));
   }
 }
 
@@ -278,10 +289,10 @@ CommandResult start(std::string_view pattern, hal::AbortTest abort, std::uint32_
     undo_start(selection);
     return result;
   }
-  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     if (!one->changing) continue;
-    one->from_before_start.store(unrecorded(cache_of(*one)), std::memory_order_relaxed);
-    change(cache_of(*one), kRecord, 0);
+    one->from_before_start.store(unrecorded(*one), std::memory_order_relaxed);
+    change(source_of(*one), kRecord, 0);
   }
   return result;
 }
@@ -293,9 +304,9 @@ CommandResult stop(std::string_view pattern, hal::AbortTest abort, std::uint32_t
   CommandResult result;
   const Selection selection(pattern, Selection::Missing::kSkip, result);
   if (result.status != Status::kOk) return result;
-  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
-    one->changing = (change(cache_of(*one), 0, kRecord) & kHold) != 0;
-    if constexpr (kDefect == Defect::kEarlyReopening) settle(cache_of(*one));
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    one->changing = (change(source_of(*one), 0, kRecord) & kHold) != 0;
+    if constexpr (kDefect == Defect::kEarlyReopening) settle(source_of(*one));
   }
   settle_everywhere(selection, {abort, deadline_ms}, result);
   return result;
@@ -310,8 +321,8 @@ CommandResult finish_stopping(std::uint32_t deadline_ms) noexcept {
   CommandResult result;
   const Selection selection("*", Selection::Missing::kSkip, result);
   result = {};
-  for (CacheBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
-    one->changing = (cache_of(*one).state().load(std::memory_order_relaxed) & (kRecord | kHold)) == kHold;
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    one->changing = (source_of(*one).state().load(std::memory_order_relaxed) & (kRecord | kHold)) == kHold;
     result.caches += one->changing ? 1 : 0;
   }
   stops_wait.store(false, std::memory_order_relaxed);

@@ -25,7 +25,7 @@ CacheTrace look_at_all(std::uint32_t& resets) noexcept {
   CacheTrace sum;
   resets = 0;
   for (unsigned number = 1; number <= books.cache_limit(); ++number) {
-    CacheBooks* one = books.books_numbered(number);
+    SourceBooks* one = books.books_numbered(number);
     if (one == nullptr) break;  // numbers are given in order
     CacheTrace trace;
     if (!look_at(*one, trace)) continue;
@@ -39,7 +39,7 @@ CacheTrace look_at_all(std::uint32_t& resets) noexcept {
   return sum;
 }
 
-void fill(const CacheBooks& one, const Record& record, SlotId slot, DumpEntry& entry) noexcept {
+void fill(const SourceBooks& one, const Record& record, SlotId slot, DumpEntry& entry) noexcept {
   entry.object = books.object_of(one, record);
   entry.requested = record.size;
   entry.age_ticks = books.age_ticks(record);
@@ -57,7 +57,7 @@ void fill(const CacheBooks& one, const Record& record, SlotId slot, DumpEntry& e
 }  // namespace
 
 bool find(Cache& cache, void* object, DumpEntry& entry) noexcept {
-  const auto* one = static_cast<const CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_acquire));
   std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
   if (handle == nullptr) return false;
   const SlotId slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
@@ -68,9 +68,9 @@ bool find(Cache& cache, void* object, DumpEntry& entry) noexcept {
   return true;
 }
 
-void Dump::begin(Cache& cache) noexcept {
+void Dump::begin(Traceable& source) noexcept {
   all_ = false;
-  one_ = static_cast<CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  one_ = static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
   begin_window();
 }
 

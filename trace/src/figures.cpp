@@ -26,12 +26,12 @@ void Counts::add_to(Figures& figures, const Counts& base) const noexcept {
   figures.lost_contexts += since(lost_contexts, base.lost_contexts);
 }
 
-bool Books::look(const CacheBooks& one, std::uint32_t& word, std::uint32_t& live) noexcept {
+bool Books::look(const SourceBooks& one, std::uint32_t& word, std::uint32_t& live) noexcept {
   const LockGuard hold(directory_lock_);
-  Cache* cache = one.cache.load(std::memory_order_relaxed);
-  if (cache == nullptr) return false;
-  word = cache->state().load(std::memory_order_relaxed);
-  live = cache->live_records.load(std::memory_order_relaxed);
+  Traceable* source = one.source.load(std::memory_order_relaxed);
+  if (source == nullptr) return false;
+  word = source->state().load(std::memory_order_relaxed);
+  live = source->live_records.load(std::memory_order_relaxed);
   return true;
 }
 
@@ -41,11 +41,11 @@ State state_of(std::uint32_t word) noexcept {
   return (word & trace_state::kWatch) != 0 ? State::kDraining : State::kOff;
 }
 
-void add_figures(CacheBooks& one, Figures& figures) noexcept {
+void add_figures(SourceBooks& one, Figures& figures) noexcept {
   for (unsigned hart = 0; hart < books.harts(); ++hart) one.harts()[hart].now.add_to(figures, one.harts()[hart].base);
 }
 
-bool look_at(CacheBooks& one, CacheTrace& trace) noexcept {
+bool look_at(SourceBooks& one, CacheTrace& trace) noexcept {
   std::uint32_t word = 0;
   if (!books.look(one, word, trace.live)) return false;
   trace.known = true;
@@ -55,19 +55,19 @@ bool look_at(CacheBooks& one, CacheTrace& trace) noexcept {
   return true;
 }
 
-CacheTrace cache_trace(Cache& cache) noexcept {
+CacheTrace cache_trace(Traceable& source) noexcept {
   CacheTrace trace;
-  auto* one = static_cast<CacheBooks*>(cache.books.load(std::memory_order_acquire));
+  auto* one = static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
   if (one != nullptr) look_at(*one, trace);
   return trace;
 }
 
 Totals totals() noexcept {
   Totals totals;
-  RegistryCursor<Cache> caches;
-  while (Cache* cache = caches.next()) {
+  RegistryCursor<Traceable> sources;
+  while (Traceable* source = sources.next()) {
     ++totals.caches;
-    const CacheTrace trace = cache_trace(*cache);
+    const CacheTrace trace = cache_trace(*source);
     if (trace.state != State::kOff) ++totals.traced;
     totals.dropped += trace.figures.all_dropped();
   }
@@ -90,10 +90,10 @@ bool validate() noexcept {
   if (!books.ready()) return true;
   if (!books.records.validate()) return false;
   std::uint32_t live = 0;
-  RegistryCursor<Cache> caches;
-  while (Cache* cache = caches.next()) {
-    const std::uint32_t records = cache->live_records.load(std::memory_order_relaxed);
-    const std::uint32_t word = cache->state().load(std::memory_order_relaxed);
+  RegistryCursor<Traceable> sources;
+  while (Traceable* source = sources.next()) {
+    const std::uint32_t records = source->live_records.load(std::memory_order_relaxed);
+    const std::uint32_t word = source->state().load(std::memory_order_relaxed);
     if (records != 0 && (word & trace_state::kWatch) == 0) return false;  // a free would miss its record
     if ((word & trace_state::kRecord) != 0 && (word & (trace_state::kWatch | trace_state::kHold)) !=
                                                   (trace_state::kWatch | trace_state::kHold)) {

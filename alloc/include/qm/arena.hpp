@@ -31,18 +31,19 @@
 #include <qm/lock.hpp>
 #include <qm/registry.hpp>
 #include <qm/status.hpp>
+#include <qm/traceable.hpp>
 
 namespace qm {
 
 class ArenaWalk;
 
-class Arena : public Registered {
+class Arena : public Traceable {
  public:
   static constexpr RegistryKind kRegistryKind = RegistryKind::kArena;
   /// Tags an arena keeps at hand, so that most operations do not go to the pool.
   static constexpr unsigned kSpares = 4;
 
-  constexpr Arena() noexcept = default;
+  constexpr Arena() noexcept : Traceable(kRegistryKind) {}
 
   /// Makes the arena, in the caller's storage.
   /// @returns kOk; kInvalid (name, quantum 0, a size without a whole quantum, a source and a range at once, import functions
@@ -54,7 +55,8 @@ class Arena : public Registered {
   /// Gives every span and tag back and leaves the storage to the caller.
   /// @returns kBusy, and nothing has changed, while a segment is allocated, somebody imports from it, or a RegistryCursor
   ///          stands on it.
-  /// Complexity: O(spans), in bounded steps. Context: nobody else uses the arena any more.
+  /// Complexity: O(spans), in bounded steps. Context: nobody else uses the arena any more; of one that was traced
+  /// hal::may_wait(), since a trace command may be under way.
   Status destroy() noexcept;
 
   /// Adds [start, start + size), less partial quanta at both ends and the value 0.
@@ -109,13 +111,13 @@ class Arena : public Registered {
   std::size_t reap() noexcept;
 
   [[nodiscard]] ArenaStats stats() noexcept;
+  /// Segments that users hold: all that are allocated but the slabs of the quantum caches.
+  [[nodiscard]] std::size_t segments_held() noexcept;
   [[nodiscard]] std::size_t quantum() const noexcept { return quantum_; }
   /// The source; nullptr without one and for an arena that is its own.
   [[nodiscard]] Arena* source() const noexcept { return source_ == this ? nullptr : source_; }
   [[nodiscard]] std::size_t quantum_cache_max() const noexcept { return quantum_cache_max_; }
   [[nodiscard]] void* context() const noexcept { return context_; }
-  /// The state word (namespace trace_state) of the segments; quantum caches have their own, as caches.
-  [[nodiscard]] std::atomic<std::uint32_t>& trace_state() noexcept { return trace_state_; }
   /// Checks A1 to A3, A6, the indexes and the counts. Context: tests and the console; holds the lock for O(segments).
   [[nodiscard]] bool validate() noexcept;
 
@@ -157,7 +159,7 @@ class Arena : public Registered {
   Status free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept;
   Status resize_segment(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
   Status resize_locked(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
-  [[nodiscard]] bool traced() const noexcept { return trace_state_.load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] bool traced() const noexcept { return state_.load(std::memory_order_relaxed) != 0; }
   void record(std::uintptr_t start, std::size_t requested, const CallSite* site) noexcept;
   void forget(std::uintptr_t start, std::size_t size) noexcept;
 
@@ -205,7 +207,6 @@ class Arena : public Registered {
   void clear() noexcept;
 
   Lock lock_;
-  std::atomic<std::uint32_t> trace_state_{0};
   std::atomic<std::uint32_t> importers_{0};
   bool root_ = false;  ///< refills the tag pool
   std::uint8_t spare_count_ = 0;

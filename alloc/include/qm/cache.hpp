@@ -43,6 +43,7 @@
 #include <qm/registry.hpp>
 #include <qm/slab.hpp>
 #include <qm/status.hpp>
+#include <qm/traceable.hpp>
 
 namespace qm {
 
@@ -130,7 +131,7 @@ namespace internal {
 void set_cell_pointer(std::uint16_t offset, Cell* cell) noexcept;
 }  // namespace internal
 
-class alignas(8 * sizeof(void*)) Cache : public Registered {
+class alignas(8 * sizeof(void*)) Cache : public Traceable {
  public:
   static constexpr RegistryKind kRegistryKind = RegistryKind::kCache;
 
@@ -197,7 +198,6 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   /// Every object lies at a multiple of it.
   [[nodiscard]] std::size_t alignment() const noexcept { return slabs_.alignment(); }
   [[nodiscard]] std::uint32_t flags() const noexcept { return flags_; }
-  [[nodiscard]] bool traceable() const noexcept { return (flags_ & cache_flags::kNoTrace) == 0; }
   /// Numbers of live caches are unique, 1 to 65535; a number is not used again soon.
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   [[nodiscard]] Arena& source() const noexcept { return slabs_.source(); }
@@ -242,8 +242,6 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
 
   // ---- for the books ------------------------------------------------------------------------------------------------
 
-  /// The state word (namespace trace_state). Changed by compare-and-swap, then made effective by a round.
-  [[nodiscard]] std::atomic<std::uint32_t>& state() noexcept { return state_; }
   /// Harts that may have an open cell.
   [[nodiscard]] hal::HartMask magazine_harts() const noexcept { return magazine_harts_.load(std::memory_order_seq_cst); }
   /// Shuts hart @p hart's cell and opens it as far as the state word allows. On that hart, masked.
@@ -255,16 +253,6 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   [[nodiscard]] std::uint32_t* handle(void* object) noexcept;
   /// Gives the object's slab @p handles (slabs().objects() zeroed words). @returns false if it has handles already.
   bool adopt_handles(void* object, std::uint32_t* handles) noexcept;
- private:
-  // Before the next two members: these lie in the last word of the base, where it has padding.
-  std::uint8_t flags_ = 0;
-  std::uint16_t number_ = 0;
-
- public:
-  /// Records the observer counts per cache, as it sees fit; part of the last-record-gone test.
-  std::atomic<std::uint32_t> live_records{0};
-  /// What the observer keeps about this cache; its own, nullptr until it first traces the cache.
-  std::atomic<void*> books{nullptr};
 
   /// Counts a misuse, adds what is known of the object's stacks and tells the handler. Context: any.
   void report(MisuseReport& report) noexcept;
@@ -281,7 +269,7 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
  private:
   friend class InternalCaches;
   static constexpr hal::HartMask bit(unsigned hart) noexcept { return hal::HartMask{1} << hart; }
-  Cache() noexcept = default;
+  Cache() noexcept : Traceable(kRegistryKind) {}
   Status initialize(const CacheConfig& config, unsigned harts) noexcept;
 
   void abandon() noexcept;
@@ -320,17 +308,18 @@ class alignas(8 * sizeof(void*)) Cache : public Registered {
   std::size_t flush() noexcept;
   [[nodiscard]] bool may_fill_magazine() const noexcept;
 
-  // In an order without holes.
-  std::atomic<std::uint32_t> state_{0};
+  // In an order without holes, from the padding of the base on.
+  std::uint16_t number_ = 0;
   std::atomic<hal::HartMask> magazine_harts_{0};
   std::atomic<std::uint32_t> failures_{0};
   std::atomic<std::uint32_t> misuses_{0};
+  std::uint16_t cell_pointer_ = kNoCellPointer;  ///< of an inlined cache
+  std::uint8_t flags_ = 0;
   Constructor constructor_ = nullptr;
   Destructor destructor_ = nullptr;
   std::atomic<LimitCallback> limit_callback_{nullptr};
   void* context_ = nullptr;
-  [[no_unique_address]] Depot depot_;
-  std::uint16_t cell_pointer_ = kNoCellPointer;  ///< of an inlined cache; in the depot's padding
+  Depot depot_;
   Reserve reserve_;
   SlabLayer slabs_;
 };

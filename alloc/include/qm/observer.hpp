@@ -21,7 +21,9 @@ namespace qm {
 class Arena;
 class Cache;
 
-/// The state word of a cache or an arena: what has to be slow and who is recorded. Changed by compare-and-swap only.
+/// The state word of a cache or an arena (traceable.hpp): what has to be slow and who is recorded. Changed by compare-and-swap
+/// only. An arena has nothing that could be slow: each of its operations reads the word, and its flags are a cache's so that the
+/// commands are the same.
 namespace trace_state {
 inline constexpr std::uint32_t kRecord = 1;   ///< allocations are recorded
 inline constexpr std::uint32_t kWatch = 2;    ///< frees look for a record: push is closed
@@ -66,7 +68,7 @@ class Observer {
   /// Gives back what prepare() got and record() did not use.
   virtual void release(Prepared& prepared) noexcept = 0;
 
-  /// Removes the object's record, if it has one; with the last record of a settled cache, ends the watch.
+  /// Removes the record of the object or the segment, if it has one; with the last record of a settled source, ends the watch.
   /// Context: interrupts masked.
   virtual void forget(Cache& cache, void* object) noexcept = 0;
   virtual void forget(Arena& arena, std::uintptr_t start) noexcept = 0;
@@ -100,6 +102,8 @@ class Observer {
 
   /// A cache was made, and nobody has used it yet: its state word may be set at once, since its cells start closed.
   virtual void created(Cache& cache) noexcept = 0;
+  /// An arena was made and has its name; whoever made it has not been told yet.
+  virtual void created(Arena& arena) noexcept { (void)arena; }
 
   /// The cache or arena is about to go, and none of its objects is out: drops what is left of its books. May wait for a
   /// command that is under way. Context: of destroy(), hal::may_wait().

@@ -14,6 +14,13 @@ void offer_traceable_caches(Completion& completion) noexcept {
   }
 }
 
+void offer_traceable(Completion& completion) noexcept {
+  Matching<Traceable> sources({});
+  while (const Traceable* source = sources.next()) {
+    if (source->traceable()) completion.offer(from_c(source->name()));
+  }
+}
+
 void offer_arenas(Completion& completion) noexcept {
   Matching<Arena> arenas({});
   while (const Arena* arena = arenas.next()) completion.offer(from_c(arena->name()));

@@ -1,4 +1,4 @@
-/// slab_trace: which objects of a cache are out, who drew them, from where.
+/// slab_trace: which objects of a cache, or segments of an arena, are out, who drew them, from where.
 
 #include "commands.hpp"
 #include "names.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kRule = 25;
 
-/// How many of the caches that a pattern names are what.
+/// How many of the caches and arenas that a pattern names are what.
 struct Census {
   unsigned all = 0;
   unsigned no_trace = 0;
@@ -21,15 +21,15 @@ struct Census {
 
 Census count(std::string_view pattern) noexcept {
   Census census;
-  Matching<Cache> caches(pattern);
-  while (const Cache* cache = caches.next()) {
+  Matching<Traceable> sources(pattern);
+  while (const Traceable* source = sources.next()) {
     ++census.all;
-    census.no_trace += cache->traceable() ? 0 : 1;
+    census.no_trace += source->traceable() ? 0 : 1;
   }
   return census;
 }
 
-/// Refuses a name that no cache has, and the plain name of a no-trace cache.
+/// Refuses a name that no cache or arena has, and the plain name of a no-trace one.
 /// @returns kOk, or what the command answers.
 CommandStatus check_name(Invocation& call, std::string_view pattern) noexcept {
   const Census census = count(pattern);
@@ -93,14 +93,14 @@ void print_notes(Invocation& call, const trace::DumpSummary& summary) noexcept {
   if (summary.destroyed) call.print("note: destroyed during the dump\n");
 }
 
-/// Dumps one cache. @returns false when aborted.
-bool print_cache(Invocation& call, Cache& cache, bool verbose) noexcept {
+/// Dumps one cache or arena. @returns false when aborted.
+bool print_source(Invocation& call, Traceable& source, bool verbose) noexcept {
   static trace::Dump dump;  // 2 KiB; one command runs at a time
   static trace::DumpEntry entry;
-  call.print("Dumping outstanding allocs from {}\n", cache.name());
+  call.print("Dumping outstanding allocs from {}\n", source.name());
   call.out().repeat('-', kRule);
   call.print("\n");
-  dump.begin(cache);
+  dump.begin(source);
   bool aborted = !call.yield();
   while (!aborted && dump.next(entry)) {
     print_record(call.console(), call.out(), entry, verbose ? Detail::kVerbose : Detail::kPlain);
@@ -121,18 +121,18 @@ CommandStatus print(Invocation& call, std::string_view pattern, bool verbose) no
   unsigned untraced = 0;
   unsigned shown = 0;
   if (is_glob(pattern)) {
-    Matching<Cache> caches(pattern);
-    while (Cache* cache = caches.next()) {
-      if (!cache->traceable()) ++no_trace;
-      else if (!trace::cache_trace(*cache).known) ++untraced;
+    Matching<Traceable> sources(pattern);
+    while (Traceable* source = sources.next()) {
+      if (!source->traceable()) ++no_trace;
+      else if (!trace::cache_trace(*source).known) ++untraced;
     }
     call.print("note: skipped {} no-trace caches, {} that were never traced\n", no_trace, untraced);
   }
-  Matching<Cache> caches(pattern);
-  while (Cache* cache = caches.next()) {
-    if (is_glob(pattern) && (!cache->traceable() || !trace::cache_trace(*cache).known)) continue;
+  Matching<Traceable> sources(pattern);
+  while (Traceable* source = sources.next()) {
+    if (is_glob(pattern) && (!source->traceable() || !trace::cache_trace(*source).known)) continue;
     ++shown;
-    if (!print_cache(call, *cache, verbose)) return call.aborted();
+    if (!print_source(call, *source, verbose)) return call.aborted();
   }
   if (shown == 0) call.print("traced 0 of {} caches: incomplete\n", no_trace + untraced);
   return call.ok();
@@ -140,8 +140,8 @@ CommandStatus print(Invocation& call, std::string_view pattern, bool verbose) no
 
 // ---- status ---------------------------------------------------------------------------------------------------------
 
-void print_status_row(Invocation& call, const Cache& cache, const trace::CacheTrace& of) noexcept {
-  call.print("{:<31}: {:<8} recorded {}, dropped {}, live {}, {} bytes each\n", cache.name(), trace::name(of.state),
+void print_status_row(Invocation& call, const Traceable& source, const trace::CacheTrace& of) noexcept {
+  call.print("{:<31}: {:<8} recorded {}, dropped {}, live {}, {} bytes each\n", source.name(), trace::name(of.state),
              of.figures.recorded, of.figures.all_dropped(), of.live, trace::kBytesPerRecord);
 }
 
@@ -153,11 +153,11 @@ CommandStatus status(Invocation& call, std::string_view pattern) noexcept {
   const bool one = !pattern.empty() && !is_glob(pattern);
   unsigned no_trace = 0;
   bool aborted = false;
-  Matching<Cache> caches(pattern);
-  while (Cache* cache = aborted ? nullptr : caches.next()) {
-    no_trace += cache->traceable() ? 0 : 1;
-    const trace::CacheTrace of = trace::cache_trace(*cache);
-    if (one || of.known) print_status_row(call, *cache, of);
+  Matching<Traceable> sources(pattern);
+  while (Traceable* source = aborted ? nullptr : sources.next()) {
+    no_trace += source->traceable() ? 0 : 1;
+    const trace::CacheTrace of = trace::cache_trace(*source);
+    if (one || of.known) print_status_row(call, *source, of);
     aborted = !call.yield();
   }
   if (is_glob(pattern)) call.print("note: skipped {} no-trace caches\n", no_trace);
@@ -191,7 +191,7 @@ void complete_slab_trace(Completion& completion) noexcept {
   if (completion.index() == 1) {
     for (const std::string_view verb : {"start", "stop", "print", "reset", "status"}) completion.offer(verb);
   } else if (completion.index() == 2 || (completion.index() == 3 && completion.words()[2] == "-v")) {
-    offer_traceable_caches(completion);
+    offer_traceable(completion);
   }
 }
 

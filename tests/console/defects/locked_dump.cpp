@@ -13,10 +13,10 @@ bool held = false;
 }  // namespace
 
 extern "C" {
-// qm::trace::Dump::begin(qm::Cache&) and finish(), qm::firmware::yield()
-void __real__ZN2qm5trace4Dump5beginERNS_5CacheE(qm::trace::Dump* dump, qm::Cache* cache) noexcept;
-void __wrap__ZN2qm5trace4Dump5beginERNS_5CacheE(qm::trace::Dump* dump, qm::Cache* cache) noexcept {
-  __real__ZN2qm5trace4Dump5beginERNS_5CacheE(dump, cache);
+// qm::trace::Dump::begin(qm::Traceable&) and finish(), qm::firmware::yield()
+void __real__ZN2qm5trace4Dump5beginERNS_9TraceableE(qm::trace::Dump* dump, qm::Traceable* source) noexcept;
+void __wrap__ZN2qm5trace4Dump5beginERNS_9TraceableE(qm::trace::Dump* dump, qm::Traceable* source) noexcept {
+  __real__ZN2qm5trace4Dump5beginERNS_9TraceableE(dump, source);
   before = Port::mask_interrupts();
   held = true;
 }

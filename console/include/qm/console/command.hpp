@@ -148,9 +148,10 @@ class Completion {
   char common_[kMaxCandidate];
 };
 
-/// Offers the names of all caches, or of those that can be traced; of all arenas.
+/// Offers the names of all caches, or of those that can be traced; of arenas and caches that can; of all arenas.
 void offer_caches(Completion& completion) noexcept;
 void offer_traceable_caches(Completion& completion) noexcept;
+void offer_traceable(Completion& completion) noexcept;
 void offer_arenas(Completion& completion) noexcept;
 
 }  // namespace qm::console

@@ -1,5 +1,5 @@
 #pragma once
-/// A dump: the records of one cache or of all, oldest first, while the system allocates.
+/// A dump: the records of one cache or arena or of all, oldest first, while the system allocates.
 ///
 ///     trace::Dump dump;                       // 2 KiB: static rather than on a small stack
 ///     trace::DumpEntry entry;
@@ -26,7 +26,7 @@
 
 namespace qm::trace {
 
-struct CacheBooks;
+struct SourceBooks;
 
 /// One live object.
 struct DumpEntry {
@@ -79,10 +79,10 @@ class Dump {
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;
 
-  /// Begins a dump of @p cache; the cache may be destroyed meanwhile. Two dumps may run at once.
+  /// Begins a dump of a cache or an arena, which may be destroyed meanwhile. Two dumps may run at once.
   /// Context: any outside interrupt handlers.
-  void begin(Cache& cache) noexcept;
-  /// Begins a dump of all caches together.
+  void begin(Traceable& source) noexcept;
+  /// Begins a dump of all caches and arenas together.
   void begin_all() noexcept;
   /// Leaves out records older than @p sequence ("since a mark"). After begin(), before next().
   void since(std::uint64_t sequence) noexcept { last_ = sequence == 0 ? 0 : sequence - 1; }
@@ -102,7 +102,7 @@ class Dump {
   void sort() noexcept;
   [[nodiscard]] bool alive() const noexcept;
 
-  CacheBooks* one_ = nullptr;   ///< nullptr: all caches, or one that was never traced
+  SourceBooks* one_ = nullptr;   ///< nullptr: all caches, or one that was never traced
   bool all_ = false;
   std::uint32_t incarnation_ = 0;
   std::uint32_t resets_ = 0;

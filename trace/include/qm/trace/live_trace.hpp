@@ -1,5 +1,7 @@
 #pragma once
-/// The live trace: which objects of traced caches are out, who drew them, from where, when.
+/// The live trace: which objects of traced caches, and which segments of traced arenas, are out, who drew them, from where,
+/// when. What follows says cache for both; an arena has no cells, since each of its operations passes its code and reads its
+/// state word. What an arena's quantum caches serve is traced by tracing those.
 ///
 ///     start    off, draining -> on         two phases: every hart's cell closed, then recording
 ///     stop     on -> draining -> off       no allocation is recorded any more; frees go on removing records; off with the last
@@ -28,6 +30,7 @@
 
 namespace qm {
 class Cache;
+class Traceable;
 }
 
 namespace qm::trace {
@@ -135,10 +138,10 @@ struct CacheTrace {
   std::size_t from_before_start = 0;  ///< objects users held at the last start or reset without a record; exact if nobody
                                       ///< allocated or freed at that moment
 };
-[[nodiscard]] CacheTrace cache_trace(Cache& cache) noexcept;
+[[nodiscard]] CacheTrace cache_trace(Traceable& source) noexcept;
 
 struct Totals {
-  unsigned caches = 0;                ///< all
+  unsigned caches = 0;                ///< all, and all arenas
   unsigned traced = 0;                ///< not off
   std::size_t record_bytes = 0;       ///< live records, kBytesPerRecord each
   std::size_t record_capacity = 0;    ///< Config::record_bytes

@@ -9,7 +9,7 @@
  *     qm_trace_foreach("packet", print, NULL);
  *
  * Caches are named by their names or by patterns with * and ?. A pattern leaves caches out that cannot be traced; the plain name
- * of such a cache is QM_REFUSED.
+ * of such a cache is QM_REFUSED. An arena is named and traced as a cache is: its segments are the objects.
  *
  * Context: where the caller may wait for other harts, qm_trace_foreach() anywhere outside handlers. */
 
