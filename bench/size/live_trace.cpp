@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include <qm/cache.hpp>
 #include <qm/trace/dump.hpp>
 #include <qm/trace/live_trace.hpp>
 
