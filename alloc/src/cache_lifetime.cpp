@@ -54,7 +54,6 @@ Cache* Cache::create(const CacheConfig& config, Status* why) noexcept {
     }
   }
   if (cache != nullptr) {
-    if (observer() != nullptr) observer()->created(*cache);
     status = registry_add(kRegistryKind, *cache);
     if (status != Status::kOk) {
       cache->abandon();
@@ -67,30 +66,35 @@ Cache* Cache::create(const CacheConfig& config, Status* why) noexcept {
 }
 
 Status Cache::destroy(Cache* cache) noexcept {
-  Status status = registry_hide(*cache);
+  const Status status = cache->retire();
+  if (status == Status::kOk) end(cache);
+  return status;
+}
+
+Status Cache::retire() noexcept {
+  Status status = registry_hide(*this);
   if (status != Status::kOk) return status;
-  status = cache->drain();
+  status = drain();
   if (status == Status::kOk) {
-    cache->flush();  // first: a round that was freed twice would hide an object that is out
-    const std::size_t out = cache->stats().in_use;
+    flush();  // first: a round that was freed twice would hide an object that is out
+    const std::size_t out = stats().in_use;
     if (out != 0) status = Status::kBusy;
     if constexpr (kChecked) {
-      if (out != 0) checked::report_holders(*cache, out);
+      if (out != 0) checked::report_holders(*this, out);
     }
   }
-  if (status != Status::kOk) {
-    registry_show(*cache);
-    return status;
-  }
+  if (status != Status::kOk) registry_show(*this);
+  return status;
+}
+
+void Cache::end(Cache* cache) noexcept {
   if (observer() != nullptr) observer()->destroyed(*cache);
   fault::forget(*cache);
   cache->reserve_.promise(0);
   cache->give_back_surplus();
-  status = cache->slabs_.destroy();
-  if (status != Status::kOk) hal::Port::fatal("cache: objects are out though none is in use");
+  if (cache->slabs_.destroy() != Status::kOk) hal::Port::fatal("cache: objects are out though none is in use");
   registry_remove(*cache);
   cache->abandon();
-  return Status::kOk;
 }
 
 /// Gives the structure itself back. Its cells stay closed, and nothing in it needs a destructor: what is used after the end takes

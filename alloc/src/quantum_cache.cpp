@@ -1,6 +1,7 @@
 /// Quantum caches: the caches through which an arena serves its small multiples of the quantum. Objects are ranges of the
 /// arena, so they are never touched; a slab is a segment of the arena that only its quantum caches see.
 
+#include <algorithm>
 #include <new>
 
 #include <qm/arena.hpp>
@@ -10,9 +11,13 @@
 namespace qm::quantum_caches {
 namespace {
 
-/// The caches of one arena: caches[i] serves (i + 1) quanta.
+/// The caches of one arena: caches[i] serves (i + 1) quanta, as far as they exist.
 struct Table {
   Cache* caches[internal::kBlockWords] = {};
+
+  Cache** begin() noexcept { return caches; }
+  /// Behind the last: create() fills them in their order.
+  Cache** end() noexcept { return std::find(caches, caches + internal::kBlockWords, nullptr); }
 };
 
 Table* table(Arena& arena) noexcept { return static_cast<Table*>(arena.quantum_cache_state); }
@@ -64,15 +69,14 @@ Status create(Arena& arena) noexcept {
 Status destroy(Arena& arena) noexcept {
   Table* all = table(arena);
   if (all == nullptr) return Status::kOk;
-  for (Cache* cache : all->caches) {
-    if (cache != nullptr && cache->stats().in_use != 0) return Status::kBusy;
+  // What is in nobody's sight is still: another hart that moves rounds to the slabs would make them look like objects out.
+  for (Cache** at = all->begin(); at != all->end(); ++at) {
+    const Status status = (*at)->retire();
+    if (status == Status::kOk) continue;
+    while (at != all->begin()) registry_show(**--at);
+    return status;
   }
-  for (Cache*& cache : all->caches) {
-    if (cache == nullptr) continue;
-    const Status status = Cache::destroy(cache);
-    if (status != Status::kOk) return status;
-    cache = nullptr;
-  }
+  for (Cache* cache : *all) Cache::end(cache);
   arena.quantum_cache_state = nullptr;
   internal::free_block(all);
   return Status::kOk;

@@ -148,6 +148,12 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   /// Complexity: a round over the harts that have magazines of it, and O(slabs).
   static Status destroy(Cache* cache) noexcept;
 
+  /// The half of destroy() that may refuse, for who destroys several at once: takes the cache out of everybody's sight and its idle
+  /// objects into the slabs. @returns as destroy(); if not kOk, the cache is as usable as before. registry_show() undoes it.
+  Status retire() noexcept;
+  /// The other half, of a cache that is retired: cannot fail.
+  static void end(Cache* cache) noexcept;
+
   /// Takes one object. Its contents are indeterminate unless the cache has a constructor.
   /// @returns the object, aligned as the cache was created with; nullptr iff the source cannot supply a slab even after idle
   ///          memory was reclaimed (where the context allows that), or construction failed; counted in stats().
