@@ -2,7 +2,8 @@
 
 #include "machine.hpp"
 
-#include <regex>
+#include <qm/test/pattern.hpp>
+
 #include <string>
 
 namespace {
@@ -22,22 +23,19 @@ TEST(Exhaustion, is_told_with_who_holds_the_memory_and_is_over_when_it_is_given_
   ASSERT_TRUE(machine.wait_for_text("\r\n  held: ")) << machine.text();
   machine.settle();
   const std::string& text = machine.text();
-  std::smatch match;
-  static const std::regex form(
+  const qm::test::Match match = qm::test::find(text,
       "warning: out of memory: (cache|arena) [a-z0-9_]+, [0-9]+ bytes \\((atomic|reclaim)\\), failure ([0-9]+)\r\n"
       "  reap would recover ([0-9]+): magazines [0-9]+, depots [0-9]+, slabs [0-9]+, spans [0-9]+; fragments [0-9]+\r\n"
       "(  magazines:[^\r]*\r\n)?"
       "  held: kheap ([0-9]+), ");
-  ASSERT_TRUE(std::regex_search(text, match, form)) << text;
+  ASSERT_FALSE(match.empty()) << text;
   EXPECT_GT(std::stoull(match[6]), 100U << 20) << "the workload's blocks";
   if (match[2] == "reclaim") {
     EXPECT_LT(std::stoull(match[4]), 64U << 10) << "what could be had was had";
   }
   EXPECT_EQ(text.find("has not answered"), std::string::npos) << text;
   // Once a second at most, whatever the number of failures.
-  const std::regex warning("warning: out of memory");
-  const auto warnings = std::distance(std::sregex_iterator(text.begin(), text.end(), warning), std::sregex_iterator());
-  EXPECT_LE(warnings, 30);
+  EXPECT_LE(qm::test::find_all(text, "warning: out of memory").size(), 30U);
   machine.clear();
   EXPECT_NE(run(machine, "workload run churn 1000").find("outstanding 0"), std::string::npos);
   machine.settle();

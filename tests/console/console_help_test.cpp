@@ -2,7 +2,8 @@
 
 #include "machine.hpp"
 
-#include <regex>
+#include <qm/test/pattern.hpp>
+
 #include <string>
 
 namespace {
@@ -15,8 +16,8 @@ class Help : public MachineTest {};
 
 TEST_F(Help, the_banner_is_what_version_says) {
   const std::string version = machine().type_line("version");
-  EXPECT_TRUE(std::regex_match(
-      version, std::regex("Quartermaster [0-9]+\\.[0-9]+\\.[0-9]+ build [0-9a-f]{40}, 2 harts, 128 MiB, formats 1\n")))
+  EXPECT_TRUE(qm::test::matches(
+      version, "Quartermaster [0-9]+\\.[0-9]+\\.[0-9]+ build [0-9a-f]{40}, 2 harts, 128 MiB, formats 1\n"))
       << version;
   Machine other;
   EXPECT_NE(other.text().find(version.substr(0, version.size() - 1) + "\r\nqm> "), std::string::npos) << other.text();

@@ -3,8 +3,9 @@
 
 #include "machine.hpp"
 
+#include <qm/test/pattern.hpp>
+
 #include <cstdint>
-#include <regex>
 #include <string>
 
 namespace {
@@ -19,9 +20,8 @@ struct Closing {
 };
 
 Closing closing_line(const std::string& report) {
-  static const std::regex form("outstanding ([0-9]+), recorded ([0-9]+), dropped ([0-9]+).*: ([a-z]+)\\n$");
-  std::smatch match;
-  EXPECT_TRUE(std::regex_search(report, match, form)) << report.substr(report.size() > 400 ? report.size() - 400 : 0);
+  const qm::test::Match match = qm::test::find(report, "outstanding ([0-9]+), recorded ([0-9]+), dropped ([0-9]+).*: ([a-z]+)\\n$");
+  EXPECT_FALSE(match.empty()) << report.substr(report.size() > 400 ? report.size() - 400 : 0);
   if (match.empty()) return {};
   return {std::stoull(match[1]), std::stoull(match[2]), std::stoull(match[3]), match[4]};
 }
@@ -68,9 +68,9 @@ TEST(Counts, out_of_memory_with_tracing_on_adds_up_and_the_system_goes_on) {
   const std::string before = run(machine, "free");
   run(machine, "slab_trace start exhaust");
   const std::string text = run(machine, "workload run exhaust");
-  std::smatch match;
-  static const std::regex form("exhaust: ([0-9]+) objects of exhaust\\nexhaust: survived, ([0-9]+) bytes recovered\\n$");
-  ASSERT_TRUE(std::regex_search(text, match, form)) << text;
+  const qm::test::Match match =
+      qm::test::find(text, "exhaust: ([0-9]+) objects of exhaust\\nexhaust: survived, ([0-9]+) bytes recovered\\n$");
+  ASSERT_FALSE(match.empty()) << text;
   EXPECT_GT(std::stoull(match[2]), 100U << 20);
   const Closing closing = closing_line(run(machine, "slab_trace print exhaust"));
   EXPECT_EQ(closing.recorded + closing.dropped, std::stoull(match[1]));

@@ -12,13 +12,13 @@
 #include "machine.hpp"
 
 #include <qm/test/harts.hpp>
+#include <qm/test/pattern.hpp>
 #include <qm/test/seed.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -39,10 +39,9 @@ std::string run(Machine& machine, const std::string& line) {
 /// Worst lateness of each hart's ticks since the last `harts reset`, in ticks of the timebase.
 std::vector<std::uint64_t> worst_lateness(Machine& machine) {
   const std::string text = run(machine, "harts");
-  static const std::regex form("worst lateness ([0-9]+) ticks");
   std::vector<std::uint64_t> lateness;
-  for (auto at = std::sregex_iterator(text.begin(), text.end(), form); at != std::sregex_iterator(); ++at) {
-    lateness.push_back(std::stoull((*at)[1]));
+  for (const qm::test::Match& match : qm::test::find_all(text, "worst lateness ([0-9]+) ticks")) {
+    lateness.push_back(std::stoull(match[1]));
   }
   return lateness;
 }

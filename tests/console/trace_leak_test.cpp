@@ -3,9 +3,10 @@
 
 #include "machine.hpp"
 
+#include <qm/test/pattern.hpp>
+
 #include <algorithm>
 #include <cstdint>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,7 @@ std::vector<std::uint64_t> sorted(std::vector<std::uint64_t> addresses) {
 }
 
 bool is_allocators_own(const std::string& name) {
-  static const std::regex own("qm_cache_.*|qm::(Cache|heap|trace|SlabLayer|Arena).*");
-  return std::regex_match(name, own);
+  return qm::test::matches(name, "qm_cache_.*|qm::(Cache|heap|trace|SlabLayer|Arena).*");
 }
 
 TEST_F(Leak, the_trace_shows_exactly_what_was_forgotten_for_any_seed) {

@@ -6,12 +6,17 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <regex>
 #include <string>
 
 #include <qm/console/command.hpp>
+#include <qm/test/pattern.hpp>
 
 namespace {
+
+using qm::test::Match;
+using qm::test::find;
+using qm::test::find_all;
+using qm::test::replace_all;
 
 struct Entry {
   std::string usage;
@@ -35,20 +40,17 @@ std::map<std::string, Entry> table(const std::string& heading) {
   EXPECT_NE(start, std::string::npos) << heading;
   const std::string section = text.substr(start + 1, text.find("\n## ", start + 1) - start - 1);
   std::map<std::string, Entry> rows;
-  static const std::regex row("\n\\| `([^`]+)` \\| ([^\n]*) \\|(?=\n)");
-  for (std::sregex_iterator at(section.begin(), section.end(), row), end; at != end; ++at) {
-    const std::string usage = std::regex_replace((*at)[1].str(), std::regex("\\\\\\|"), "|");
-    rows[usage.substr(0, usage.find(' '))] = {usage, (*at)[2]};
+  for (const Match& row : find_all(section, "\n\\| `([^`]+)` \\| ([^\n]*) \\|(?=\n)")) {
+    const std::string usage = replace_all(row[1], "\\\\\\|", "|");
+    rows[usage.substr(0, usage.find(' '))] = {usage, row[2]};
   }
   return rows;
 }
 
 /// What the string literals after `.@p field = ` in @p source are, joined.
 std::string literal(const std::string& source, const std::string& field) {
-  const std::regex one("\\." + field + " = ((?:\"(?:[^\"\\\\]|\\\\.)*\"\\s*)+)");
-  std::smatch match;
-  if (!std::regex_search(source, match, one)) return {};
-  return std::regex_replace(match[1].str(), std::regex("^\"|\"\\s*$|\"\\s*\""), "");
+  const Match match = find(source, "\\." + field + " = ((?:\"(?:[^\"\\\\]|\\\\.)*\"\\s*)+)");
+  return match.empty() ? std::string() : replace_all(match[1], "^\"|\"\\s*$|\"\\s*\"", "");
 }
 
 TEST(Document, has_the_consoles_commands_with_usage_and_summary) {
@@ -73,9 +75,9 @@ TEST(Document, has_the_firmwares_commands_with_usage_and_summary) {
   for (const auto& file : std::filesystem::recursive_directory_iterator(QM_FIRMWARE_COMMANDS)) {
     if (file.path().extension() != ".cpp") continue;
     const std::string source = read(file.path());
-    static const std::regex start("QM_CONSOLE_COMMAND\\(");
-    for (std::sregex_iterator at(source.begin(), source.end(), start), end; at != end; ++at) {
-      const std::string entry = source.substr(static_cast<std::size_t>(at->position()));
+    const std::string start = "QM_CONSOLE_COMMAND(";
+    for (std::size_t at = source.find(start); at != std::string::npos; at = source.find(start, at + 1)) {
+      const std::string entry = source.substr(at);
       found[literal(entry, "name")] = {literal(entry, "usage"), literal(entry, "summary")};
     }
   }
@@ -89,13 +91,12 @@ TEST(Document, has_every_error_text) {
   for (const auto& file : std::filesystem::recursive_directory_iterator(QM_CONSOLE_SOURCES)) {
     if (file.path().extension() != ".cpp") continue;
     const std::string source = read(file.path());
-    static const std::regex fail("fail\\(\"((?:[^\"\\\\]|\\\\.)*)\"|\"error: ((?:[^\"\\\\]|\\\\.)*)\\\\n\"");
-    for (std::sregex_iterator at(source.begin(), source.end(), fail), end; at != end; ++at) {
-      std::string error = (*at)[1].matched ? (*at)[1].str() : (*at)[2].str();
-      error = std::regex_replace(error, std::regex("\\\\\""), "\"");
-      const std::string escaped = std::regex_replace(error, std::regex("[().*?+]"), "\\$&");
-      const std::string pattern = "`error: " + std::regex_replace(escaped, std::regex("\\{\\}"), "[^`]+") + "`";
-      EXPECT_TRUE(std::regex_search(text, std::regex(pattern))) << file.path() << ": " << error;
+    for (const Match& fail : find_all(source, "fail\\(\"((?:[^\"\\\\]|\\\\.)*)\"|\"error: ((?:[^\"\\\\]|\\\\.)*)\\\\n\"")) {
+      std::string error = fail[1].empty() ? fail[2] : fail[1];
+      error = replace_all(error, "\\\\\"", "\"");
+      const std::string escaped = replace_all(error, "[().*?+]", "\\$&");
+      const std::string pattern = "`error: " + replace_all(escaped, "\\{\\}", "[^`]+") + "`";
+      EXPECT_FALSE(find(text, pattern).empty()) << file.path() << ": " << error;
       ++errors;
     }
   }

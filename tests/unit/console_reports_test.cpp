@@ -8,8 +8,8 @@
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
-#include <regex>
 
+#include <qm/test/pattern.hpp>
 #include <qm/heap.hpp>
 #include <qm/trace/live_trace.hpp>
 
@@ -44,8 +44,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 /// Replaces every address by @, and the hart's label of the host by `here`.
 std::string plain(const std::string& text) {
-  const std::string no_addresses = std::regex_replace(text, std::regex("0x[0-9a-f]{16}"), "@");
-  return std::regex_replace(no_addresses, std::regex("from hart 0 [^:]*:"), "from here:");
+  const std::string no_addresses = qm::test::replace_all(text, "0x[0-9a-f]{16}", "@");
+  return qm::test::replace_all(no_addresses, "from hart 0 [^:]*:", "from here:");
 }
 
 /// Allocates on a stack that ends with this function's frame: the frames above, the test framework's, keep no frame pointers.
@@ -178,8 +178,8 @@ TEST_F(Reports, kmemstat_counts_only_what_users_hold_as_allocated) {
     held.pop_back();
   }
   const std::string text = command("kmemstat");
-  std::smatch match;
-  ASSERT_TRUE(std::regex_search(text, match, std::regex(" packet +: S : +512: +(\\d+): +(\\d+): +([-\\d]+): +(\\d+): +(\\d+): 0\r\n")));
+  const qm::test::Match match = qm::test::find(text, " packet +: S : +512: +(\\d+): +(\\d+): +([-\\d]+): +(\\d+): +(\\d+): 0\r\n");
+  ASSERT_FALSE(match.empty()) << text;
   EXPECT_EQ(match[2], "3584");
   EXPECT_EQ(std::stoul(match[1]), std::stoul(match[2]) + std::stoul(match[4]));
   EXPECT_EQ(match[3], kCounted ? "37" : "-");
@@ -208,7 +208,7 @@ TEST_F(Reports, free_prints_akaros_lines_and_three_more) {
   EXPECT_EQ(lines[3].substr(0, 14), "Idle Memory  :");
   EXPECT_EQ(lines[4], format("Least Free   : %15zu", base.total - base.high_water));
   EXPECT_EQ(lines[5], format("Largest Free : %15zu", base.largest_free));
-  EXPECT_TRUE(std::regex_match(lines[6], std::regex("caches \\d+, arenas \\d+: complete"))) << lines[6];
+  EXPECT_TRUE(qm::test::matches(lines[6], "caches \\d+, arenas \\d+: complete")) << lines[6];
   packet->free(held);
 }
 
@@ -438,12 +438,12 @@ TEST_F(Reports, whatis_shows_the_record_and_the_segments) {
   void* object = allocate_outermost(*packet);
   resolve_all();
   const std::string text = plain(command("whatis " + hex(object)));
-  const std::regex object_and_record("cache packet: object @ \\+ 0, in use, \\d of 7 in slab @\r\n"
-                                     "Obj @, from here: size 512, age \\d+\\.\\d+ s");
-  EXPECT_TRUE(std::regex_search(text, object_and_record, std::regex_constants::match_continuous)) << text;
+  const char* const object_and_record = "^cache packet: object @ \\+ 0, in use, \\d of 7 in slab @\r\n"
+                                        "Obj @, from here: size 512, age \\d+\\.\\d+ s";
+  EXPECT_FALSE(qm::test::find(text, object_and_record).empty()) << text;
   EXPECT_NE(text.find(" s, seq 1\r\n----\r\n#01 [<@>] in rx_deliver\r\n"), std::string::npos) << text;
-  const std::regex page("\r\ncache kpages_4096: object @ \\+ \\d+, in use, \\d+ of \\d+ in slab @\r\n");
-  EXPECT_TRUE(std::regex_search(text, page)) << text;
+  const char* const page = "\r\ncache kpages_4096: object @ \\+ \\d+, in use, \\d+ of \\d+ in slab @\r\n";
+  EXPECT_FALSE(qm::test::find(text, page).empty()) << text;
   EXPECT_NE(text.find("\r\narena base: segment @ + "), std::string::npos) << text;
   EXPECT_NE(text.find("bytes, slab of a quantum cache\r\n"), std::string::npos) << text;
   EXPECT_NE(text.find("code rx_deliver+0x12/0x60\r\nwhatis @: caches 2, arenas 2: complete\r\n"), std::string::npos) << text;
@@ -466,8 +466,8 @@ TEST_F(Reports, verify_counts_what_it_looked_at) {
             format("verify: arenas 1, spans %zu, segments %zu, caches 0, slabs 0, objects 0, faults 0: complete\r\n", base.spans,
                    base.segments_allocated + base.segments_free));
   const std::string all = command("verify");
-  EXPECT_TRUE(std::regex_match(all, std::regex("verify: arenas 4, spans \\d+, segments \\d+, caches \\d+, slabs \\d+, objects \\d+, "
-                                               "faults 0: complete\r\n")))
+  EXPECT_TRUE(qm::test::matches(all, "verify: arenas 4, spans \\d+, segments \\d+, caches \\d+, slabs \\d+, objects \\d+, "
+                                     "faults 0: complete\r\n"))
       << all;
   EXPECT_EQ(command("verify nothing"), "error: No such arena or slab nothing\r\n");
   for (void* object : held) packet->free(object);
@@ -542,7 +542,7 @@ TEST_F(Reports, reap_says_how_much_came_back_from_how_many_caches) {
   EXPECT_EQ(command("reap packet"), "reap: 0 bytes from 0 caches: complete\r\n");
   packet_small->free(one);
   const std::string all = command("reap");
-  EXPECT_TRUE(std::regex_match(all, std::regex("reap: [1-9]\\d* bytes from [1-9]\\d* caches: complete\r\n"))) << all;
+  EXPECT_TRUE(qm::test::matches(all, "reap: [1-9]\\d* bytes from [1-9]\\d* caches: complete\r\n")) << all;
   EXPECT_EQ(packet_small->stats().slabs, 0u);
   EXPECT_EQ(command("reap nothing"), "error: No such slab nothing\r\n");
   EXPECT_EQ(command("reap packet now"), "error: usage: reap [SLAB_NAME]\r\n");
@@ -591,7 +591,7 @@ TEST_F(Reports, slab_trace_print_is_akaros_report_and_a_closing_line) {
       "(#\\d\\d \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n)*"
       "\r\n"
       "outstanding 1, recorded 2, dropped 0, truncated stacks 0, from before start 1: complete\r\n$";
-  EXPECT_TRUE(std::regex_match(text, std::regex(expected))) << text;
+  EXPECT_TRUE(qm::test::matches(text, expected)) << text;
   bench.console.config().resolver = nullptr;
   EXPECT_NE(command("slab_trace print packet").find(">] in (null)\r\n"), std::string::npos);
   packet->free(object);
@@ -624,7 +624,7 @@ TEST_F(Reports, slab_trace_print_of_an_arena_shows_its_segments_as_a_caches_obje
       "(#\\d\\d \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n)*"
       "\r\n"
       "outstanding 1, recorded 2, dropped 0, truncated stacks 0, from before start 1: complete\r\n$";
-  EXPECT_TRUE(std::regex_match(text, std::regex(expected))) << text;
+  EXPECT_TRUE(qm::test::matches(text, expected)) << text;
   EXPECT_EQ(command("slab_trace status kheap").find("kheap                          : on       recorded 2, dropped 0, live 1, "),
             0u);
   EXPECT_EQ(command("slab_trace stop kheap"), "");
@@ -653,10 +653,10 @@ TEST_F(Reports, slab_trace_print_looks_up_the_call_and_not_what_follows_it) {
 TEST_F(Reports, slab_trace_print_verbose_adds_size_age_and_number) {
   command("slab_trace start packet");
   void* object = allocate_outermost(*packet);
-  const std::regex verbose("Obj 0x[0-9a-f]{16}, from hart 0 [^:\r]+: size 512, age \\d+\\.\\d{3} s, seq \\d+\r\n----\r\n");
-  EXPECT_TRUE(std::regex_search(command("slab_trace print -v packet"), verbose));
-  EXPECT_TRUE(std::regex_search(command("slab_trace print packet -v"), verbose));
-  EXPECT_FALSE(std::regex_search(command("slab_trace print packet"), verbose));
+  const char* const verbose = "Obj 0x[0-9a-f]{16}, from hart 0 [^:\r]+: size 512, age \\d+\\.\\d{3} s, seq \\d+\r\n----\r\n";
+  EXPECT_FALSE(qm::test::find(command("slab_trace print -v packet"), verbose).empty());
+  EXPECT_FALSE(qm::test::find(command("slab_trace print packet -v"), verbose).empty());
+  EXPECT_TRUE(qm::test::find(command("slab_trace print packet"), verbose).empty());
   packet->free(object);
 }
 
@@ -744,7 +744,8 @@ TEST_F(Reports, slab_trace_print_marks_a_truncated_stack) {
   command("slab_trace start packet");
   void* object = allocate_below(*packet, 40);
   const std::string text = command("slab_trace print packet");
-  EXPECT_TRUE(std::regex_search(text, std::regex("\r\n#24 \\[<0x[0-9a-f]{16}>\\] in \\(null\\)\r\n#25 \\[<\\.\\.\\.>\\] in \\.\\.\\. \\(truncated\\)\r\n\r\n"))) << text;
+  EXPECT_FALSE(qm::test::find(text, "\r\n#24 \\[<0x[0-9a-f]{16}>\\] in \\(null\\)\r\n"
+                                    "#25 \\[<\\.\\.\\.>\\] in \\.\\.\\. \\(truncated\\)\r\n\r\n").empty()) << text;
   EXPECT_NE(text.find("outstanding 1, recorded 1, dropped 0, truncated stacks 1, from before start 0: incomplete\r\n"),
             std::string::npos) << text;
   packet->free(object);
@@ -795,7 +796,7 @@ TEST_F(Reports, come_the_same_in_frames) {
   void* object = packet->allocate();
   for (const char* line : {"kmemstat", "slab_trace print packet", "slab_stats packet", "arena_stats base", "slab_trace status"}) {
     std::string text = command(line);
-    text = std::regex_replace(text, std::regex("\r\n"), "\n");
+    text = qm::test::replace_all(text, "\r\n", "\n");
     const Bench::Answer answer = bench.request(line);
     EXPECT_EQ(answer.output, text) << line;
     EXPECT_EQ(answer.status, 0u);
