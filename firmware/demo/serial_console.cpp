@@ -5,6 +5,7 @@
 
 #include <qm/cache.hpp>
 #include <qm/console/console.hpp>
+#include <qm/console/notice.hpp>
 #include <qm/firmware/console_io.hpp>
 #include <qm/firmware/symbols.hpp>
 #include <qm/firmware/task.hpp>
@@ -44,40 +45,16 @@ bool resolve(std::uintptr_t address, console::Symbol& symbol) noexcept {
 
 console::Console* the_console = nullptr;
 
-/// Text for a notice, built where nothing may be printed directly.
-class NoticeText {
- public:
-  explicit NoticeText(console::Console& console) noexcept
-      : out_(buffer_, console::Output::Target::kFrames,
-             [](void* to, std::string_view text) noexcept { static_cast<console::Console*>(to)->notify(text); }, &console) {}
-  ~NoticeText() {
-    out_.flush();
-    firmware::console_input().signal();  // the console task prints it
-  }
-  NoticeText(const NoticeText&) = delete;
-  NoticeText& operator=(const NoticeText&) = delete;
-  [[nodiscard]] console::Output& out() noexcept { return out_; }
-
- private:
-  std::array<char, 160> buffer_;
-  console::Output out_;
-};
-
 void report_misuse(const MisuseReport& report) noexcept {
-  if (the_console == nullptr) return;
-  the_console->notify(report);
-  firmware::console_input().signal();  // the console task prints it
+  if (the_console != nullptr) the_console->notify(report);
 }
 
-void report_exhaustion(std::string_view line) noexcept {
-  the_console->notify(line);
-  firmware::console_input().signal();  // the console task prints it
-}
+void report_exhaustion(const ExhaustionReport& report) noexcept { the_console->notify(report); }
 
 void warn_of_options(console::Console& console, std::string_view bootargs) noexcept {
   const console::BootOptions options = console::parse_boot_options(bootargs);
   for (std::size_t i = 0; i < std::min(options.rejected_count, console::BootOptions::kMaxRejected); ++i) {
-    NoticeText notice(console);
+    console::Notice notice(console);
     notice.out().print("warning: boot option {} {}\n", options.rejected[i].option, console::describe(options.rejected[i].reason));
   }
 }
@@ -103,6 +80,7 @@ void run_console(const firmware::BootInfo& info) noexcept {
   config.harts = info.hart_count;
   config.ram_bytes = info.ram_bytes;
   config.resolver = resolve;
+  config.wake = []() noexcept { firmware::console_input().signal(); };
   static console::Console console(terminal, config);
   the_console = &console;
   set_misuse_handler(report_misuse);
@@ -113,7 +91,7 @@ void run_console(const firmware::BootInfo& info) noexcept {
   for (;;) {
     const std::uint32_t seen = firmware::console_input().sequence();
     while (WorkloadRun* run = WorkloadRunner::finished()) {
-      NoticeText notice(console);
+      console::Notice notice(console);
       WorkloadRunner::finish(*run, notice.out());
     }
     if (console.poll()) continue;

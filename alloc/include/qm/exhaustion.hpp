@@ -85,7 +85,7 @@ struct ExhaustionReport {
   std::size_t in_fragments = 0;   ///< free objects of slabs in use: only their own cache can have them
   std::size_t recoverable = 0;    ///< what a drain could free at most: all but the fragments
 
-  Holder holders[kHolders];       ///< who holds the most: caches, and arenas that nobody imports from
+  Holder holders[kHolders] = {};  ///< who holds the most: caches, and arenas that nobody imports from
   hal::HartMask silent = 0;       ///< harts that did not answer: what they have idle is not had
   std::uint32_t failures = 0;     ///< allocations that failed since boot, this one included
   std::uint32_t unreported = 0;   ///< of these, since the last report: too soon after one to get their own

@@ -31,6 +31,10 @@
 #include <qm/wire/demultiplexer.hpp>
 #include <qm/wire/frame.hpp>
 
+namespace qm {
+struct ExhaustionReport;
+}
+
 namespace qm::console {
 
 /// What the embedder supplies.
@@ -78,6 +82,7 @@ struct ConsoleConfig {
   unsigned harts = 1;
   std::uint64_t ram_bytes = 0;
   SymbolResolver resolver = nullptr;  ///< null: addresses have no names
+  void (*wake)() noexcept = nullptr;  ///< notify() has given poll() something to do. Context: notify()'s
 };
 
 /// Number of the contract of the text formats: console.md's, raised when a fixed part changes.
@@ -102,7 +107,7 @@ class Console {
   void feed(std::span<const char> bytes) noexcept;
 
   /// Does everything there is to do: reads the terminal, edits, runs the commands that are complete, prints notices.
-  /// @returns whether there was anything. To be called when bytes have come, after notify(), and at least every 200 ms while
+  /// @returns whether there was anything. To be called when bytes have come, after notify() (ConsoleConfig::wake), and at least every 200 ms while
   ///          needs_poll().
   bool poll() noexcept;
 
@@ -112,11 +117,14 @@ class Console {
   /// Has @p text printed on lines of its own as soon as that disturbs nothing; a final line end may be left out.
   /// @returns false, and the notice is counted as lost, if there is no room.
   /// Context: any hart, any interrupt level.
-  bool notify(std::string_view text) noexcept { return notices_.add(text); }
+  bool notify(std::string_view text) noexcept { return woken(notices_.add(text)); }
 
   /// Has a report of misuse printed likewise, with the names of the functions on its stacks.
   /// @returns as notify(). Context: any hart, any interrupt level.
-  bool notify(const MisuseReport& report) noexcept { return misuse_.add(report); }
+  bool notify(const MisuseReport& report) noexcept { return woken(misuse_.add(report)); }
+
+  /// Has a report of exhaustion printed likewise, a line a notice. Context: any hart, any interrupt level.
+  void notify(const ExhaustionReport& report) noexcept;
 
   [[nodiscard]] const ConsoleConfig& config() const noexcept { return config_; }
   [[nodiscard]] ConsoleConfig& config() noexcept { return config_; }
@@ -132,6 +140,10 @@ class Console {
   [[nodiscard]] static bool abort_requested() noexcept;
 
  private:
+  bool woken(bool kept) const noexcept {
+    if (config_.wake != nullptr) config_.wake();
+    return kept;
+  }
   friend class Invocation;
 
   // input
