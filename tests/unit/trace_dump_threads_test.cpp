@@ -13,7 +13,11 @@ namespace {
 using namespace qm;
 
 constexpr unsigned kPermanent = 1000;
+#if defined(QM_TARGET)
+constexpr unsigned kDumps = 12;  // the harts of an emulator share a core or two
+#else
 constexpr unsigned kDumps = 40;
+#endif
 constexpr unsigned kHeld = 100;
 
 void* permanent[kPermanent];
