@@ -96,12 +96,12 @@ void* Cache::refill_or_pursue(Effort effort) noexcept {
       kind != Effort::kAtomic && kind != Effort::kQuiet && hal::may_wait() && !hal::hart_local().reclaiming;
   void* object = refill_within_limit(may_wait);
   if (object == nullptr && limit_callback_helps()) object = refill_within_limit(may_wait);
-  const bool at_limit = slabs_.at_limit();
-  if (object == nullptr && !may_wait && kind != Effort::kQuiet) {
-    object = reserve_.take();
-    if (object != nullptr && !at_limit) exhaustion::start_drain();  // before the reserve is used up
-  }
   if (object != nullptr) return object;
+  const bool at_limit = slabs_.at_limit();
+  if (!may_wait && kind != Effort::kQuiet && (object = reserve_.take()) != nullptr) {
+    if (!at_limit) exhaustion::start_drain();  // before the reserve is used up
+    return object;
+  }
   const exhaustion::Want want{*this, source(), false, at_limit, !at_limit, object_size(), effort};
   return reinterpret_cast<void*>(
       exhaustion::pursue(want, [this]() noexcept { return reinterpret_cast<std::uintptr_t>(refill_within_limit(true)); }));
@@ -137,7 +137,7 @@ void Cache::free_slow(void* object) noexcept {
   }
   if (placed == Placed::kHere) return;
   Magazine* magazine = placed == Placed::kForNewMagazine && may_fill_magazine() ? empty_magazine() : nullptr;
-  if (magazine == nullptr || !install_empty_and_put(magazine, object)) put_in_slab(object);
+  if (magazine == nullptr || install_and_put(magazine, &object, 1) == 0) put_in_slab(object);
   if (exhaustion::scarce()) exhaustion::note_free();
 }
 

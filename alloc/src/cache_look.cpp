@@ -57,35 +57,21 @@ void Cache::refuse_dead(void* address) noexcept {
   report(told);
 }
 
-/// Looks at the first kInspected rounds of the previous magazine, full and about to leave the hart, before another hart may
-/// have them: each an object that is out of the slab layer, and none twice. Others are told and taken out. Masked, cell closed.
+/// Looks at kInspected rounds of the previous magazine, full and about to leave the hart: each an object that is out of the slab
+/// layer. Others are told and taken out. Masked.
 void Cache::inspect_previous(Cell& own) noexcept {
   // A checking build has looked at each object when it was freed.
   if (kChecked || own.prev == nullptr) return;
   Magazine& full = *own.prev;
-  const unsigned looked = full.rounds < kInspected ? full.rounds : kInspected;
-  std::size_t seen = 0;  // a bit for the upper bits of each hashed address: only where it is set already need they be compared
-  unsigned kept = 0;
-  for (unsigned i = 0; i < looked; ++i) {
-    void* object = full.slots()[i];
-    constexpr auto kFactor = static_cast<std::size_t>(kWordBits == 64 ? 0x9e3779b97f4a7c15ULL : 0x9e3779b9ULL);
-    const std::size_t bit = std::size_t{1} << (reinterpret_cast<std::uintptr_t>(object) * kFactor >> (kWordBits - 5));
-    bool twice = false;
-    if ((seen & bit) != 0) {
-      for (unsigned j = 0; j < kept; ++j) twice = twice || full.slots()[j] == object;
-    }
-    seen |= bit;
-    const SlabLayer::Standing standing = slabs_.judge(object);
-    if (standing == SlabLayer::Standing::kOut && !twice) {
-      full.slots()[kept++] = object;
-    } else {
-      refuse(object, standing);
-    }
+  for (unsigned looks = kInspected; looks != 0 && full.rounds != 0; --looks) {
+    if (own.inspected >= full.rounds) own.inspected = 0;
+    void*& round = full.slots()[own.inspected++];
+    const SlabLayer::Standing standing = slabs_.judge(round);
+    if (standing == SlabLayer::Standing::kOut) continue;
+    refuse(round, standing);
+    round = full.slots()[--full.rounds];
+    own.set_prev(&full);
   }
-  if (kept == looked) return;
-  for (unsigned i = looked; i < full.rounds; ++i) full.slots()[kept++] = full.slots()[i];
-  full.rounds = static_cast<decltype(full.rounds)>(kept);
-  own.set_prev(&full);
 }
 
 // ---- for whatis and verify ------------------------------------------------------------------------------------------

@@ -18,44 +18,42 @@ void* Cache::take_from_cell(Cell& own) noexcept {
       refuse(nullptr, SlabLayer::Standing::kOutside);  // I6: somebody freed nullptr
       continue;
     }
-    own.misses.fetch_add(1, std::memory_order_relaxed);
-    Magazine* full = depot_.exchange_for_full(own.prev);
+    own.count_miss();
+    Magazine* full = depot_.has_full() ? depot_.exchange_for_full(own.prev) : nullptr;
     if (full == nullptr) return nullptr;
     own.set_prev(own.load(full));
   }
 }
 
-/// A batch from the slabs: a full magazine, and one object for the caller.
+/// A batch from the slabs: one object for the caller, the others for the cell. An operation that makes a slab makes no magazine.
 void* Cache::refill() noexcept {
-  Magazine* magazine = may_fill_magazine() ? empty_magazine() : nullptr;
-  void* object = nullptr;
-  if (magazine == nullptr) return take_constructed(&object, 1, SlabLayer::Growth::kAllowed).count != 0 ? object : nullptr;
-  const SlabLayer::Taken taken = fill(*magazine);
-  if (taken.count == 0) {
-    depot_.give(magazine);
-    return nullptr;
+  void* objects[SlabLayer::kFreshBatch];
+  const bool idle = may_fill_magazine();
+  const std::uint32_t wanted = depot_.rounds() < SlabLayer::kFreshBatch ? depot_.rounds() + 1 : SlabLayer::kFreshBatch;
+  SlabLayer::Taken taken;
+  if (idle) {
+    const bool stocked = (magazine_harts_.load(std::memory_order_relaxed) & bit(hal::Port::hart_index())) != 0;
+    taken = take_constructed(objects, wanted, stocked ? SlabLayer::Growth::kAllowed : SlabLayer::Growth::kForbidden);
   }
-  if (taken.created || take_constructed(&object, 1, SlabLayer::Growth::kForbidden).count == 0) {
-    object = magazine->slots()[--magazine->rounds];
-  }
-  install(magazine);
+  if (taken.count == 0) taken = take_constructed(objects, 1, SlabLayer::Growth::kAllowed);
+  if (taken.count == 0) return nullptr;
+  if (idle) depot_.count_refill();
+  if (taken.count > 1) stock(objects + 1, taken.count - 1);
   if (reserve_.missing() != 0) static_cast<void>(replenish());
-  return object;
+  return objects[0];
 }
 
-/// Fills an empty magazine as far as slabs that exist have objects; only if they have none, from a new one.
-SlabLayer::Taken Cache::fill(Magazine& magazine) noexcept {
-  SlabLayer::Taken all;
-  SlabLayer::Taken taken;
-  SlabLayer::Growth growth = SlabLayer::Growth::kAllowed;
-  do {
-    taken = take_constructed(magazine.slots() + all.count, magazine.capacity - all.count, growth);
-    all.count += taken.count;
-    all.created = all.created || taken.created;
-    growth = SlabLayer::Growth::kForbidden;
-  } while (taken.count != 0 && !taken.created && all.count != magazine.capacity);
-  magazine.rounds = static_cast<std::uint16_t>(all.count);
-  return all;
+/// Puts constructed objects into the running hart's magazines, and what has no room there back into the slabs. A hart without a
+/// magazine, or with one that is smaller than those to come, gets another.
+void Cache::stock(void* const* objects, unsigned count) noexcept {
+  bool wants = false;
+  {
+    const hal::InterruptGuard masked;
+    const Magazine* loaded = cell(hal::Port::hart_index()).loaded.load(std::memory_order_relaxed);
+    wants = loaded == nullptr || loaded->capacity < depot_.rounds();
+  }
+  unsigned placed = install_and_put(wants ? empty_magazine() : nullptr, objects, count);
+  for (; placed < count; ++placed) put_in_slab(objects[placed]);
 }
 
 /// Objects from the slabs, constructed; those that cannot be go back.
@@ -88,30 +86,16 @@ Magazine* Cache::empty_magazine() noexcept {
   return magazine;
 }
 
-/// Puts a magazine, filled outside, into the running hart's cell; what becomes surplus goes to the depot.
-void Cache::install(Magazine* magazine) noexcept {
-  const hal::InterruptGuard masked;
-  const unsigned hart = hal::Port::hart_index();
-  Cell& own = cell(hart);
-  own.close();
-  Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
-  Magazine* surplus = own.prev;
-  if (loaded == nullptr || own.saved_top.load(std::memory_order_relaxed) == loaded->slots()) {
-    own.set_prev(own.load(magazine));
-  } else {
-    own.set_prev(magazine);  // an interrupt has refilled the cell meanwhile
-  }
-  if (surplus != nullptr) depot_.give(surplus);
-  expose(hart);
-}
-
 // ---- for a free -----------------------------------------------------------------------------------------------------
 
 /// A place in the own magazines, or in an empty one of the depot's, which comes in against the previous. Masked, cell closed.
 Cache::Placed Cache::put_in_cell(Cell& own, void* object) noexcept {
   if (own.put(object)) return Placed::kHere;
-  own.misses.fetch_add(1, std::memory_order_relaxed);
-  if (depot_.turns_away()) return Placed::kForSlab;
+  own.count_miss();
+  if (own.prev != nullptr && depot_.turns_away()) {
+    depot_.count_passed(1);
+    return Placed::kForSlab;
+  }
   inspect_previous(own);
   Magazine* empty = depot_.exchange_for_empty(own.prev);
   if (empty == nullptr) return Placed::kForNewMagazine;
@@ -119,33 +103,34 @@ Cache::Placed Cache::put_in_cell(Cell& own, void* object) noexcept {
   return own.put(object) ? Placed::kHere : Placed::kForNewMagazine;
 }
 
-bool Cache::install_empty_and_put(Magazine* magazine, void* object) noexcept {
+/// Makes @p magazine, an empty one that nobody else sees, the loaded one, unless it is null, and puts up to @p count rounds. What
+/// becomes surplus goes to the depot. @returns how many rounds there was room for.
+unsigned Cache::install_and_put(Magazine* magazine, void* const* objects, unsigned count) noexcept {
   const hal::InterruptGuard masked;
   const unsigned hart = hal::Port::hart_index();
   Cell& own = cell(hart);
   own.close();
-  bool placed = own.put(object);  // an interrupt may have made room meanwhile
-  if (placed) {
-    depot_.give(magazine);
-  } else {
+  if (magazine != nullptr) {
     inspect_previous(own);
     if (own.prev != nullptr) depot_.give(own.prev);
     own.set_prev(own.load(magazine));
-    placed = own.put(object);
   }
+  const unsigned placed = own.put(objects, count);
   expose(hart);
   return placed;
 }
 
 void Cache::put_in_slab(void* object) noexcept {
-  const SlabLayer::Standing standing = slabs_.judge(object);
-  if (standing != SlabLayer::Standing::kOut) return refuse(object, standing);  // a freed nullptr, too (I6)
   if (destructor_ != nullptr) {
+    const SlabLayer::Standing standing = slabs_.judge(object);
+    if (standing != SlabLayer::Standing::kOut) return refuse(object, standing);
     if constexpr (kChecked) checked::unseal(*this, object);
     destructor_(object, context_);
     if constexpr (kChecked) checked::seal(*this, object);
   }
-  if (slabs_.put(object) != Status::kOk) refuse(object, SlabLayer::Standing::kFree);
+  const SlabLayer::Put put = slabs_.put(&object, 1);
+  if (put.next != SlabLayer::Standing::kOut) refuse(object, put.next);  // a freed nullptr, too (I6)
+  if (put.surplus != nullptr) slabs_.release(put.surplus);
 }
 
 // ---- idle memory ----------------------------------------------------------------------------------------------------
@@ -164,22 +149,20 @@ void Cache::detach_magazines(unsigned hart) noexcept {
 
 Status Cache::drain() noexcept {
   if (magazine_harts() == 0) return Status::kOk;
-  const hal::RoundResult result = hal::run_on_harts(
-      magazine_harts(), [](unsigned hart, void* cache) noexcept { static_cast<Cache*>(cache)->detach_magazines(hart); }, this);
-  switch (result.status) {
-    case hal::RoundStatus::kDone: return Status::kOk;
-    case hal::RoundStatus::kTimedOut: return Status::kTimedOut;
-    case hal::RoundStatus::kAborted: return Status::kAborted;
-    case hal::RoundStatus::kUnsafe: break;
-  }
-  return Status::kUnsafe;
+  const auto detach = [](unsigned hart, void* cache) noexcept { static_cast<Cache*>(cache)->detach_magazines(hart); };
+  return status_of(hal::run_on_harts(magazine_harts(), detach, this).status);
 }
 
 /// Gives a magazine back, its rounds to the slabs. @returns how many these were.
 std::size_t Cache::empty_into_slabs(Magazine* full) noexcept {
   const std::size_t objects = full->rounds;
-  for (std::uint32_t i = 0; i < full->rounds; ++i) put_in_slab(full->slots()[i]);
-  full->rounds = 0;
+  while (full->rounds != 0) {
+    if (destructor_ != nullptr) {
+      put_in_slab(full->slots()[--full->rounds]);
+    } else if (Slab* surplus = spill(*full)) {
+      slabs_.release(surplus);
+    }
+  }
   internal::free_magazine(full);
   return objects;
 }

@@ -5,8 +5,9 @@
 namespace qm {
 namespace {
 
-constexpr std::size_t kStartBytes = 4096;
-constexpr std::size_t kMostBytes = 16384;
+/// A magazine holds at most so many bytes of objects, and where harts wait for each other.
+constexpr std::size_t kMostBytes = 4096;
+constexpr std::size_t kMostBytesContended = 16384;
 constexpr std::uint32_t kStartRounds = 13;
 
 }  // namespace
@@ -16,79 +17,78 @@ constexpr std::uint32_t kStartRounds = 13;
 void Depot::initialize(std::size_t object_size, std::uint32_t rounds) noexcept {
   unsigned start = 0;
   unsigned most = 0;
+  unsigned contended = 0;
   for (unsigned step = 1; step < kMagazineSteps; ++step) {
-    const bool wanted = rounds != 0 ? kMagazineRounds[step - 1] < rounds
-                                    : kMagazineRounds[step] <= kStartRounds && kMagazineRounds[step] <= kStartBytes / object_size;
-    if (wanted) start = step;
-    if (kMagazineRounds[step] <= kMostBytes / object_size) most = step;
+    const std::uint32_t size = kMagazineRounds[step];
+    if (size <= kMostBytes / object_size) most = step;
+    if (size <= kMostBytesContended / object_size) contended = step;
+    if (rounds != 0 ? kMagazineRounds[step - 1] < rounds : size <= kStartRounds && most == step) start = step;
   }
-  step_.store(start, std::memory_order_relaxed);
+  step_.store(static_cast<std::uint8_t>(start), std::memory_order_relaxed);
   least_step_ = static_cast<std::uint8_t>(start);
-  most_step_ = static_cast<std::uint8_t>(most > start ? most : start);
+  most_step_ = static_cast<std::uint8_t>(most);
+  contended_step_ = static_cast<std::uint8_t>(contended);
+  kept_.store(least_kept(), std::memory_order_relaxed);
 }
 
 void Depot::push_locked(Magazine* magazine) noexcept {
-  Shelf& shelf = magazine->rounds != 0 ? full_ : empty_;
+  const std::uint32_t rounds = magazine->rounds;
+  Shelf& shelf = rounds != 0 ? full_ : empty_;
   magazine->next = shelf.first;
   shelf.first = magazine;
-  std::atomic_ref(shelf.count).store(shelf.count + 1, std::memory_order_relaxed);  // has_full() looks without the lock
-  full_rounds_ += magazine->rounds;
+  ++shelf.count;
+  full_rounds_.store(full_rounds_.load(std::memory_order_relaxed) + rounds, std::memory_order_relaxed);
 }
 
 Magazine* Depot::pop_locked(Shelf& shelf) noexcept {
   Magazine* magazine = shelf.first;
   if (magazine == nullptr) return nullptr;
   shelf.first = magazine->next;
-  std::atomic_ref(shelf.count).store(shelf.count - 1, std::memory_order_relaxed);
-  if (shelf.count < shelf.least) shelf.least = shelf.count;
-  full_rounds_ -= magazine->rounds;
+  if (--shelf.count < shelf.least) shelf.least = shelf.count;
+  full_rounds_.store(full_rounds_.load(std::memory_order_relaxed) - magazine->rounds, std::memory_order_relaxed);
   return magazine;
 }
 
-void Depot::change_step_locked(unsigned step) noexcept {
-  step_.store(step, std::memory_order_relaxed);
-  ++changes_;
+void Depot::change_step(unsigned step) noexcept {
+  step_.store(static_cast<std::uint8_t>(step), std::memory_order_relaxed);
+  changes_.store(static_cast<std::uint16_t>(changes_.load(std::memory_order_relaxed) + 1), std::memory_order_relaxed);
 }
 
-void Depot::count_exchange_locked(bool waited) noexcept {
-  if (exchanges_++ % kWindow == 0) waits_ = 0;
-  if (!waited || ++waits_ < kWaits) return;
-  waits_ = 0;
+void Depot::count_exchange(bool waited) noexcept {
+  const std::uint32_t before = exchanges_.load(std::memory_order_relaxed);
+  const std::uint32_t after = before + (waited ? kWaitExchanges : 1);
+  exchanges_.store(after, std::memory_order_relaxed);
+  if (((before ^ after) & kBusyExchanges) == 0) return;
   const unsigned step = step_.load(std::memory_order_relaxed);
-  if (step < most_step_) change_step_locked(step + 1);
+  if (step < (waited ? contended_step_ : most_step_)) change_step(step + 1);
 }
 
-/// An allocation finds nothing here: had more been kept, it would have.
-void Depot::count_miss_locked() noexcept {
-  if (passed_ == 0) return;
+void Depot::count_refill() noexcept {
+  count_exchange(false);
+  const std::uint32_t passed = passed_.load(std::memory_order_relaxed);
+  if (passed == 0) return;
+  // Had more been kept, it would have been found.
   const std::uint32_t missed = rounds();
-  passed_ = static_cast<std::uint16_t>(passed_ > missed ? passed_ - missed : 0);
-  if (kept_ < kMostKept) ++kept_;
+  const std::uint32_t kept = kept_.load(std::memory_order_relaxed) + missed;
+  passed_.store(passed > missed ? passed - missed : 0, std::memory_order_relaxed);
+  kept_.store(kept < most_kept() ? kept : most_kept(), std::memory_order_relaxed);
 }
 
 Magazine* Depot::exchange_for_full(Magazine* surplus) noexcept {
   const LockGuard hold(lock_);
-  count_exchange_locked(hold.waited());
+  count_exchange(hold.waited());
   Magazine* full = pop_locked(full_);
-  if (full == nullptr) count_miss_locked();
   if (full != nullptr && surplus != nullptr) push_locked(surplus);
   return full;
 }
 
 Magazine* Depot::exchange_for_empty(Magazine* surplus) noexcept {
   const LockGuard hold(lock_);
-  count_exchange_locked(hold.waited());
+  count_exchange(hold.waited());
   if (empty_.first == nullptr || empty_.first->capacity != rounds()) return nullptr;
   Magazine* empty = pop_locked(empty_);
   if (surplus != nullptr) push_locked(surplus);
   return empty;
-}
-
-bool Depot::turns_away() noexcept {
-  const LockGuard hold(lock_);
-  if (full_.count < kept_) return false;
-  if (passed_ != UINT16_MAX) ++passed_;
-  return true;
 }
 
 void Depot::give(Magazine* magazine) noexcept {
@@ -132,20 +132,22 @@ bool Reserve::holds(const void* object) noexcept {
 Depot::Unused Depot::end_interval(bool& quiet) noexcept {
   const LockGuard hold(lock_);
   const Unused unused{full_.least, empty_.least};
-  kept_ = static_cast<std::uint8_t>(kept_ > kLeastKept + unused.full ? kept_ - unused.full : kLeastKept);
-  passed_ = 0;
+  const std::uint32_t kept = kept_.load(std::memory_order_relaxed);
+  const std::uint32_t idle = unused.full * rounds();
+  kept_.store(kept > least_kept() + idle ? kept - idle : least_kept(), std::memory_order_relaxed);
+  passed_.store(0, std::memory_order_relaxed);
   full_.least = full_.count;
   empty_.least = empty_.count;
-  quiet = exchanges_ < kQuietExchanges;
+  quiet = exchanges_.load(std::memory_order_relaxed) < kQuietExchanges;
   const unsigned step = step_.load(std::memory_order_relaxed);
-  if (quiet && step > least_step_) change_step_locked(step - 1);
-  exchanges_ = 0;
+  if (quiet && step > least_step_) change_step(step - 1);
+  exchanges_.store(0, std::memory_order_relaxed);
   return unused;
 }
 
 Depot::Stats Depot::stats() noexcept {
   const LockGuard hold(lock_);
-  return {full_.count, empty_.count, full_rounds_, changes_};
+  return {full_.count, empty_.count, full_rounds_.load(std::memory_order_relaxed), changes_.load(std::memory_order_relaxed)};
 }
 
 // ---- the reserve ----------------------------------------------------------------------------------------------------

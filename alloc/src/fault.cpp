@@ -46,13 +46,7 @@ Status close_everywhere(Cache& cache) noexcept {
       return Status::kOk;
     }
   }
-  switch (hal::run_on_harts(cache.magazine_harts(), close_cell, &cache).status) {
-    case hal::RoundStatus::kDone: return Status::kOk;
-    case hal::RoundStatus::kTimedOut: return Status::kTimedOut;
-    case hal::RoundStatus::kAborted: return Status::kAborted;
-    case hal::RoundStatus::kUnsafe: break;
-  }
-  return Status::kUnsafe;
+  return status_of(hal::run_on_harts(cache.magazine_harts(), close_cell, &cache).status);
 }
 
 bool strike(Cache& cache) noexcept {

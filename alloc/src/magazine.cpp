@@ -39,6 +39,12 @@ bool Cell::put(void* object) noexcept {
   return true;
 }
 
+unsigned Cell::put(void* const* objects, unsigned count) noexcept {
+  unsigned placed = 0;
+  while (placed < count && put(objects[placed])) ++placed;
+  return placed;
+}
+
 std::size_t Cell::rounds() const noexcept {
   void** real = top.load(std::memory_order_relaxed);
   if (real == closed_address()) real = saved_top.load(std::memory_order_relaxed);

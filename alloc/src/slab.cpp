@@ -191,19 +191,26 @@ void SlabLayer::release(Slab* slab) noexcept {
 
 /// Takes up to @p count objects out of @p slab. Precondition: lock held, a free object exists.
 unsigned SlabLayer::carve(Slab& slab, void** objects, unsigned count) noexcept {
-  unsigned taken = 0;
+  void** next = objects;
+  void** const end = objects + count;
   unsigned long* free = bitmap(slab);
   unsigned word = slab.first_word;
-  while (taken < count && word < words()) {
+  for (unsigned runs = kRuns; word < words(); ++word) {
     unsigned long bits = free[word];
-    while (bits != 0 && taken < count) {
-      const unsigned index = word * kWordBits + lowest_bit(bits);
-      bits &= bits - 1;
-      objects[taken++] = object(slab, index);
+    for (; bits != 0 && runs != 0 && next != end; --runs) {
+      std::uintptr_t object = slab.start + (word * kWordBits + lowest_bit(bits)) * stride_;
+      unsigned long bit = bits & (~bits + 1);
+      do {
+        *next++ = reinterpret_cast<void*>(object);
+        object += stride_;
+        bits ^= bit;
+        bit <<= 1;
+      } while ((bits & bit) != 0 && next != end);
     }
     std::atomic_ref<unsigned long>(free[word]).store(bits, std::memory_order_relaxed);  // is_free() reads it without the lock
-    if (bits == 0) ++word;
+    if (bits != 0) break;
   }
+  const auto taken = static_cast<unsigned>(next - objects);
   slab.first_word = static_cast<std::uint16_t>(word);
   slab.in_use = static_cast<std::uint16_t>(slab.in_use + taken);
   out_ += taken;
@@ -245,21 +252,29 @@ unsigned SlabLayer::index(const Slab& slab, const void* object) const noexcept {
   return index < slab.objects && index * stride_ == offset ? static_cast<unsigned>(index) : kNoIndex;
 }
 
-Status SlabLayer::put(void* object) noexcept {
-  Slab* slab = find(object);
-  if (slab == nullptr) return Status::kMismatch;
-  const unsigned at = index(*slab, object);
-  if (at == kNoIndex) return Status::kMismatch;
-  Slab* surplus = nullptr;
-  {
-    const LockGuard hold(lock_);
-    const unsigned word = at / kWordBits;
+SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
+  Put put;
+  Slab* slab = nullptr;
+  const LockGuard hold(lock_);
+  while (put.count != count && put.surplus == nullptr) {
+    void* const object = objects[count - 1 - put.count];
+    unsigned at = slab != nullptr ? index(*slab, object) : kNoIndex;  // mostly the last one's neighbour
+    if (at == kNoIndex) {
+      const auto address = reinterpret_cast<std::uintptr_t>(object);
+      slab = no_touch_ ? find_in_tree(address) : find_in_memory(address);
+      put.next = slab != nullptr ? Standing::kInside : Standing::kOutside;
+      if (slab == nullptr || (at = index(*slab, object)) == kNoIndex) break;
+      put.next = Standing::kOut;
+    }
+    unsigned long& word = bitmap(*slab)[at / kWordBits];
     const unsigned long bit = 1UL << (at % kWordBits);
-    const unsigned long bits = bitmap(*slab)[word];
-    if ((bits & bit) != 0) return Status::kNotFound;
-    std::atomic_ref<unsigned long>(bitmap(*slab)[word]).store(bits | bit, std::memory_order_relaxed);
-    if (word < slab->first_word) slab->first_word = static_cast<std::uint16_t>(word);
-    --out_;
+    if ((word & bit) != 0) {
+      put.next = Standing::kFree;
+      break;
+    }
+    std::atomic_ref<unsigned long>(word).store(word | bit, std::memory_order_relaxed);
+    if (at / kWordBits < slab->first_word) slab->first_word = static_cast<std::uint16_t>(at / kWordBits);
+    ++put.count;
     if (slab->in_use-- == slab->objects) {
       full_.remove(slab);
       usable_.push_front(slab);
@@ -268,13 +283,20 @@ Status SlabLayer::put(void* object) noexcept {
       usable_.remove(slab);
       usable_.push_back(slab);
       if (++empty_slabs_ > kEmptyKept) {
-        surplus = slab;
+        put.surplus = slab;
         disown(slab);
       }
     }
   }
-  if (surplus != nullptr) release(surplus);
-  return Status::kOk;
+  out_ -= put.count;
+  return put;
+}
+
+Status SlabLayer::put(void* object) noexcept {
+  const Put put = this->put(&object, 1);
+  if (put.surplus != nullptr) release(put.surplus);
+  if (put.count != 0) return Status::kOk;
+  return put.next == Standing::kFree ? Status::kNotFound : Status::kMismatch;
 }
 
 std::size_t SlabLayer::reap() noexcept {

@@ -16,12 +16,7 @@ void SlabLayer::widen(std::uintptr_t low, std::uintptr_t high) noexcept {
 
 /// The header that the mask finds is read only between the first and the last slab there ever were, so it is memory - of another
 /// cache, perhaps, whose header says so, or of anybody.
-Slab* SlabLayer::find(const void* object) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(object);
-  if (no_touch_) {
-    const LockGuard hold(lock_);
-    return find_in_tree(address);
-  }
+Slab* SlabLayer::find_in_memory(std::uintptr_t address) noexcept {
   const std::uintptr_t low = low_.load(std::memory_order_relaxed);
   if (address < low || address >= high_.load(std::memory_order_relaxed)) return nullptr;
   const std::uintptr_t header = (address | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
@@ -29,6 +24,13 @@ Slab* SlabLayer::find(const void* object) noexcept {
   if (in_banks_.load(std::memory_order_relaxed) && page_map.bank_of(header) == PageMap::kMaxBanks) return nullptr;
   auto* slab = reinterpret_cast<Slab*>(header);
   return slab->cache == cache_ && address - slab->start < slab_bytes_ ? slab : nullptr;
+}
+
+Slab* SlabLayer::find(const void* object) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  if (!no_touch_) return find_in_memory(address);
+  const LockGuard hold(lock_);
+  return find_in_tree(address);
 }
 
 /// The bit of an object that is out does not change, so the lock is not needed to read it; it may be old for one that is not.

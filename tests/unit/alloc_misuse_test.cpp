@@ -39,13 +39,14 @@ class MisuseTest : public test::TraceTest {
     TraceTest::TearDown();
   }
 
-  /// Frees @p bad among so many others that it leaves the hart with its magazine. What was told when is the caller's to judge.
+  /// Frees @p bad among so many others that its magazine leaves the hart, and all of them to their slabs.
   static void free_among_others(Cache& cache, void* bad) {
     for (void*& object : objects) object = cache.allocate();
     for (unsigned i = 0; i < objects.size(); ++i) {
       cache.free(objects[i]);
       if (i == 30) cache.free(bad);
     }
+    cache.reap();
   }
   /// Nothing is held, and the layer is whole.
   static void expect_whole(Cache& cache) {
@@ -58,7 +59,7 @@ class MisuseTest : public test::TraceTest {
 
 int foreign_word[4];
 
-TEST_F(MisuseTest, a_foreign_pointer_is_told_before_its_magazine_leaves_the_hart) {
+TEST_F(MisuseTest, a_foreign_pointer_is_told_when_it_comes_to_its_slab_at_the_latest) {
   Cache* cache = make("packet");
   void* const foreign[] = {foreign_word, &cache, reinterpret_cast<void*>(std::uintptr_t{16}),
                            reinterpret_cast<void*>(~std::uintptr_t{15}), test::pool() + test::kPoolBytes - 64};
@@ -103,7 +104,23 @@ TEST_F(MisuseTest, another_caches_object_is_told_with_its_owner) {
   expect_whole(*owner);
 }
 
-TEST_F(MisuseTest, an_object_freed_twice_in_a_row_is_told_and_not_handed_out_twice) {
+TEST_F(MisuseTest, of_each_full_magazine_that_leaves_the_hart_some_rounds_are_looked_at) {
+  Cache* cache = make("packet");
+  cache->free(cache->allocate());
+  cache->free(cache->allocate());
+  constexpr unsigned kBad = 60;
+  for (unsigned i = 0; i < kBad; ++i) cache->free(&foreign_word);
+  const unsigned before = told.count;
+  if (!kChecked) {
+    EXPECT_GE(before, 4U);
+  }
+  EXPECT_EQ(told.of(Misuse::kForeign), before < told.reports.size() ? before : told.reports.size());
+  cache->reap();
+  EXPECT_EQ(told.count, kBad) << "each is told once";
+  expect_whole(*cache);
+}
+
+TEST_F(MisuseTest, an_object_freed_twice_in_a_row_is_told_when_the_second_comes_to_its_slab) {
   Cache* cache = make("packet");
   void* held = cache->allocate();
   for (void*& object : objects) object = cache->allocate();
@@ -111,6 +128,7 @@ TEST_F(MisuseTest, an_object_freed_twice_in_a_row_is_told_and_not_handed_out_twi
     cache->free(objects[i]);
     if (i == 30) cache->free(objects[i]);
   }
+  cache->reap();
   EXPECT_EQ(told.count, 1U);
   EXPECT_EQ(told.last().kind, Misuse::kDoubleFree);
   EXPECT_EQ(told.last().object, objects[30]);

@@ -94,13 +94,8 @@ bool ask(hal::HartMask harts, hal::RoundFunction function, void* argument, const
   }
   const hal::RoundResult answer = hal::run_on_harts(harts, function, argument, patience.deadline_ms, patience.abort);
   result.hart = answer.hart;
-  switch (answer.status) {
-    case hal::RoundStatus::kDone: return true;
-    case hal::RoundStatus::kTimedOut: result.status = Status::kTimedOut; break;
-    case hal::RoundStatus::kAborted: result.status = Status::kAborted; break;
-    case hal::RoundStatus::kUnsafe: result.status = Status::kUnsafe; break;
-  }
-  return false;
+  if (!answer.ok()) result.status = status_of(answer.status);
+  return answer.ok();
 }
 
 /// Up to kBatch of the selected sources, for one visit of each hart.

@@ -2,18 +2,19 @@
 /// Caches: a supply of equal-sized objects, fast on every hart, with books that can be opened.
 ///
 ///     allocate()                         fast path: a restartable section, no lock, no mask, no atomic
-///       allocate_by_exchange()           empty, and nothing else to think of: the previous magazine, or the depot's
+///       allocate_by_exchange()           empty, and nothing else to think of: the previous magazine, the depot's, or from the slabs
 ///       allocate_slow()                  closed, or empty:
 ///         Cell::take()                     the previous magazine
 ///         Depot::exchange_for_full()       another hart's surplus
-///         refill() -> SlabLayer::take()    a magazine's worth, constructed, installed
+///         refill() -> SlabLayer::take()    a few objects, constructed; from a new slab if need be
 ///         refill_at_limit()                idle objects of this cache, if its limit is what stands in the way
 ///         reclaim()                        idle memory of every hart and cache, if the caller may wait
 ///         Reserve::take()                  what was promised, if the caller may not wait
 ///         Observer::record()               if the state word says so
 ///     free()
 ///       free_slow()                      closed, watching, or full:
-///         free_by_exchange()               full, and nothing else to think of: the previous magazine
+///         free_by_exchange()               full, and nothing else to think of: the previous magazine, or full against empty, or
+///                                          some of the rounds to their slabs
 ///         Observer::forget()               before the object is released
 ///         Reserve::put()                   if the reserve was drawn upon
 ///         Cell::put(), Depot               the previous magazine; full against empty
@@ -290,17 +291,19 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   void* refill_or_pursue(Effort effort) noexcept;
   [[nodiscard]] bool limit_callback_helps() noexcept;
   SlabLayer::Taken take_constructed(void** objects, unsigned count, SlabLayer::Growth growth) noexcept;
-  SlabLayer::Taken fill(Magazine& magazine) noexcept;
+  void* refill_in_place(Cell& own, Magazine& loaded) noexcept;
+  void stock(void* const* objects, unsigned count) noexcept;
   Magazine* empty_magazine() noexcept;
-  void install(Magazine* magazine) noexcept;
-  bool install_empty_and_put(Magazine* magazine, void* object) noexcept;
+  unsigned install_and_put(Magazine* magazine, void* const* objects, unsigned count) noexcept;
   [[nodiscard]] bool construct(void* object) noexcept;
   void put_in_slab(void* object) noexcept;
   void refuse(void* address, SlabLayer::Standing standing) noexcept;
   void refuse_dead(void* address) noexcept;
   void inspect_previous(Cell& own) noexcept;
-  /// Rounds looked at when a full magazine leaves its hart: all of one that no contention has made larger.
-  static constexpr unsigned kInspected = 16;
+  /// Rounds looked at when a full magazine leaves its hart, others each time.
+  static constexpr unsigned kInspected = 2;
+  [[nodiscard]] Slab* spill(Magazine& magazine) noexcept;
+  Magazine* make_room(Cell& own, Slab*& surplus) noexcept;
   [[nodiscard]] bool is_dead() noexcept { return std::atomic_ref(number_).load(std::memory_order_relaxed) == 0; }
   bool free_by_exchange(void* object) noexcept;
   [[nodiscard]] bool is_plain() const noexcept;

@@ -5,8 +5,9 @@
 ///                                             ^ bottom: the word below slot 0 is null
 ///
 /// Magazines have 1 to 61 rounds (kMagazineRounds). A cache begins with what suits its object's size; its depot takes the next
-/// size when harts wait for each other at its lock, and goes back when it is quiet. A magazine of another size serves on
-/// until it comes to the depot empty; who takes it from there, outside any masked section, replaces it.
+/// size when harts exchange or refill magazines often, sooner when they wait for each other, and goes back when it is quiet. A
+/// magazine of another size serves on until a hart refills it or it comes to the depot empty; who finds it there, outside any
+/// masked section, replaces it.
 ///
 /// A cell is one hart's share of one cache. Its `top` points one past the youngest round of the loaded magazine; `limit` one
 /// past the magazine's end. They are all that the fast path touches, and they say how far the cell is open:
@@ -66,7 +67,8 @@ struct alignas(8 * sizeof(void*)) Cell {
   std::atomic<void**> saved_top{nullptr};     ///< the real top while `top` is the closed address
   std::atomic<Word> allocs{0};                ///< allocations ever; a hart adds to its own only (QM_COUNT)
   std::atomic<std::uint32_t> misses{0};       ///< slow paths taken for want of a round or of room
-  std::atomic<std::uint32_t> prev_rounds{0};  ///< of `prev`, readable by others for statistics
+  std::atomic<std::uint16_t> prev_rounds{0};  ///< of `prev`, readable by others for statistics
+  std::uint16_t inspected = 0;                ///< owner hart, masked: the round of a full magazine to look at next
 
   /// Makes saved_top the truth and shuts both paths. Owner hart, masked.
   void close() noexcept {
@@ -82,6 +84,11 @@ struct alignas(8 * sizeof(void*)) Cell {
 
   /// Puts one round. Precondition: close() was called. @returns false if neither magazine has room.
   bool put(void* object) noexcept;
+  /// Puts up to @p count rounds. Precondition: close() was called. @returns how many there was room for.
+  unsigned put(void* const* objects, unsigned count) noexcept;
+
+  /// Counts a slow path taken for want of a round or of room. Owner hart, masked.
+  void count_miss() noexcept { misses.store(misses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
   /// Swaps loaded and previous. Precondition: close() was called.
   void swap() noexcept;
@@ -116,21 +123,25 @@ inline constexpr Cell* closed_cell() noexcept { return const_cast<Cell*>(&kClose
 /// Offset from tp that no hart-local has.
 inline constexpr std::uint16_t kNoCellPointer = 0xffff;
 
-/// A cache's magazines that no hart owns, and the size of those to come. Every operation is O(1) under its lock.
+/// A cache's magazines that no hart owns, and the size of those to come. Every operation is O(1); the lists are under its lock, the
+/// counters that only steer are not: a count that two harts add to at once may be lost.
 class Depot {
  public:
-  /// Of the last kWindow exchanges this many had to wait for the lock: the next size is due.
-  static constexpr std::uint32_t kWindow = 64;
-  static constexpr std::uint32_t kWaits = 4;
+  /// With each kBusyExchanges of an interval the next size is due. A magazine that is filled from the slabs counts as exchanged,
+  /// and an exchange that had to wait for the lock as kWaitExchanges.
+  static constexpr std::uint32_t kBusyExchanges = 32;
+  static constexpr std::uint32_t kWaitExchanges = 8;
   /// An interval with fewer exchanges was quiet: the size before is due.
   static constexpr std::uint32_t kQuietExchanges = 16;
-  /// Full magazines that frees may leave here: so many to begin with, one more with each allocation that misses what had to go
-  /// on to the slabs, and fewer again when they lie unused. What a program frees in bulk and takes no more is not kept from others.
-  static constexpr std::uint8_t kLeastKept = 4;
-  static constexpr std::uint8_t kMostKept = 32;
+  /// Rounds that frees may leave here, in full magazines of the first size: so many to begin with, one of the present size more with
+  /// each allocation that misses what had to go on to the slabs, up to so many, and fewer again when they lie unused. What a program
+  /// frees in bulk and takes no more is not kept from others.
+  static constexpr std::uint32_t kLeastKept = 4;
+  static constexpr std::uint32_t kMostKept = 32;
 
   /// Sets the size of magazines for objects of @p object_size bytes.
-  /// @param[in] rounds what to begin with; 0: as many as hold 4 KiB, at most 13. The depot grows them up to 16 KiB.
+  /// @param[in] rounds what to begin with; 0: as many as hold 4 KiB, at most 13. The depot grows them up to 4 KiB, and where harts
+  ///            wait for each other up to 16 KiB.
   void initialize(std::size_t object_size, std::uint32_t rounds) noexcept;
 
   /// Rounds of the magazines to come.
@@ -140,11 +151,18 @@ class Depot {
   /// @p surplus, if there is none.
   [[nodiscard]] Magazine* exchange_for_full(Magazine* surplus) noexcept;
   /// Whether there is a magazine with rounds. An estimate: looks without the lock.
-  [[nodiscard]] bool has_full() noexcept { return std::atomic_ref(full_.count).load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] bool has_full() const noexcept { return full_rounds_.load(std::memory_order_relaxed) != 0; }
   /// Takes an empty magazine of the present size, and takes in @p surplus, full or null, for it. @returns as above.
   [[nodiscard]] Magazine* exchange_for_empty(Magazine* surplus) noexcept;
-  /// Whether another full magazine would only lie here: the object that a full cell could not take is for the slabs.
-  [[nodiscard]] bool turns_away() noexcept;
+  /// Whether another full magazine would only lie here: what a full cell cannot take is for the slabs. An estimate: looks without
+  /// the lock.
+  [[nodiscard]] bool turns_away() const noexcept {
+    return full_rounds_.load(std::memory_order_relaxed) >= kept_.load(std::memory_order_relaxed);
+  }
+  /// @p objects went on to the slabs for that.
+  void count_passed(unsigned objects) noexcept { passed_.store(passed_.load(std::memory_order_relaxed) + objects, std::memory_order_relaxed); }
+  /// An allocation has found nothing here and takes from the slabs.
+  void count_refill() noexcept;
 
   /// Takes a magazine in: to the full ones if it has rounds, else to the empty ones.
   void give(Magazine* magazine) noexcept;
@@ -189,22 +207,23 @@ class Depot {
   };
   void push_locked(Magazine* magazine) noexcept;
   Magazine* pop_locked(Shelf& shelf) noexcept;
-  void count_exchange_locked(bool waited) noexcept;
-  void count_miss_locked() noexcept;
-  void change_step_locked(unsigned step) noexcept;
+  void count_exchange(bool waited) noexcept;
+  void change_step(unsigned step) noexcept;
+  [[nodiscard]] std::uint32_t least_kept() const noexcept { return kLeastKept * kMagazineRounds[least_step_]; }
+  [[nodiscard]] std::uint32_t most_kept() const noexcept { return kMostKept * kMagazineRounds[least_step_]; }
 
   Lock lock_;
-  std::atomic<std::uint32_t> step_{0};  ///< into kMagazineRounds; written under the lock
   Shelf full_;
   Shelf empty_;
-  std::uint32_t full_rounds_ = 0;
-  std::uint32_t exchanges_ = 0;         ///< of this interval
-  std::uint16_t changes_ = 0;
-  std::uint16_t passed_ = 0;            ///< objects that went on to the slabs and were not missed yet; stays at its maximum
-  std::uint8_t kept_ = kLeastKept;      ///< full magazines that are enough
-  std::uint8_t waits_ = 0;              ///< exchanges of this window that had to wait
+  std::atomic<std::uint32_t> full_rounds_{0};  ///< written under the lock
+  std::atomic<std::uint32_t> kept_{0};         ///< rounds that are enough
+  std::atomic<std::uint32_t> passed_{0};       ///< objects that went on to the slabs and were not missed yet
+  std::atomic<std::uint32_t> exchanges_{0};    ///< of this interval
+  std::atomic<std::uint16_t> changes_{0};
+  std::atomic<std::uint8_t> step_{0};          ///< into kMagazineRounds
   std::uint8_t least_step_ = 0;
   std::uint8_t most_step_ = 0;
+  std::uint8_t contended_step_ = 0;            ///< most_step_ where harts wait for each other
 };
 
 /// A number of objects that is kept ready: what no allocation but one that must not fail may have.

@@ -22,7 +22,8 @@
 /// - S1 A set bit of the bitmap is a free object: `in_use == objects - popcount(bitmap)`. Nothing is threaded through free
 ///      objects, so a write after free cannot damage the layer, and a new slab costs a few bitmap words, not n objects.
 /// - S2 A slab is on `full_` iff in_use == objects, else on `usable_`, on which no empty slab is in front of one in use.
-/// - S3 The lock is held for one slab and at most kBatch objects; never while the source arena is asked.
+/// - S3 The lock is held for one slab and at most kBatch objects, or for putting kPutBatch objects; never while the source arena
+///      is asked.
 /// - S4 At most `limit_` objects are out.
 ///
 /// Source: Bonwick 1994, section 3; the bitmap in place of a free list is FreeBSD UMA's.
@@ -94,7 +95,9 @@ struct SlabStats {
 
 class SlabLayer {
  public:
-  static constexpr unsigned kBatch = 16;             ///< most objects moved under one hold of the lock
+  static constexpr unsigned kBatch = 24;             ///< most objects taken under one hold of the lock
+  static constexpr unsigned kRuns = 10;              ///< and from most so many runs of neighbours, each a search
+  static constexpr unsigned kPutBatch = 8;           ///< most objects put under one hold of the lock
   static constexpr unsigned kFreshBatch = 8;         ///< most objects taken by an operation that created a slab
   static constexpr std::size_t kPageBytes = 4096;
   static constexpr unsigned kNoIndex = ~0U;
@@ -117,14 +120,34 @@ class SlabLayer {
     unsigned count = 0;
     bool created = false;  ///< a slab was created: the operation has cost enough
   };
-  /// Takes up to @p count objects, all from one slab.
+  /// Takes up to @p count objects, all from one slab, in the order of their addresses.
   /// @returns how many; 0 iff the limit is reached or no slab has a free object and, unless growth is forbidden, the source
   ///          arena could not supply another.
-  /// Complexity: O(count), at most kBatch; creating a slab adds one allocation of the source, two where it is short.
+  /// Complexity: O(count), at most kBatch objects or kRuns runs of them; creating a slab adds one allocation of the source, two where it is short.
   /// Context:    any; asks the source with no lock held.
   Taken take(void** objects, unsigned count, Growth growth = Growth::kAllowed) noexcept;
 
-  /// Takes an object back.
+  /// How an address stands to this layer.
+  enum class Standing : std::uint8_t {
+    kOut,      ///< an object that the layer has handed out
+    kFree,     ///< an object that the layer has
+    kInside,   ///< in one of the slabs, at no object's start
+    kOutside,  ///< in none of the slabs
+  };
+
+  struct Put {
+    unsigned count = 0;                 ///< objects taken back
+    Standing next = Standing::kOut;     ///< if not kOut, why the object after those was not
+    Slab* surplus = nullptr;            ///< a slab that is to be released
+  };
+  /// Takes objects back, the last first: until one is none that is out, or until a slab has become surplus.
+  /// @param[in] count at most kPutBatch.
+  /// Complexity: O(count). Context: any; the caller releases the surplus slab, with interrupts as it found them.
+  Put put(void* const* objects, unsigned count) noexcept;
+  /// Gives a surplus slab's memory back to the source. Context: any, no lock held.
+  void release(Slab* slab) noexcept;
+
+  /// Takes one object back.
   /// @returns kMismatch if the address is not an object's start in a slab of this layer; kNotFound if the object is free
   ///          already. Nothing is changed then.
   /// Context: any; may give a slab back to the source, with no lock held.
@@ -143,13 +166,7 @@ class SlabLayer {
   /// Whether the limit is all that keeps an object from being taken.
   [[nodiscard]] bool at_limit() noexcept;
 
-  /// How an address stands to this layer. Complexity: about 20 instructions; O(log slabs) for no-touch. Context: any.
-  enum class Standing : std::uint8_t {
-    kOut,      ///< an object that the layer has handed out
-    kFree,     ///< an object that the layer has
-    kInside,   ///< in one of the slabs, at no object's start
-    kOutside,  ///< in none of the slabs
-  };
+  /// Complexity: about 40 instructions; O(log slabs) for no-touch. Context: any.
   [[nodiscard]] Standing judge(const void* address) noexcept;
   /// Finds where @p address lies. @returns false if in none of this layer's slabs. Complexity, context: as judge().
   [[nodiscard]] bool locate(std::uintptr_t address, ObjectPlace& place) noexcept;
@@ -194,7 +211,6 @@ class SlabLayer {
   Slab* create(unsigned objects) noexcept;
   void adopt(Slab* slab) noexcept;
   void disown(Slab* slab) noexcept;
-  void release(Slab* slab) noexcept;
   unsigned carve(Slab& slab, void** objects, unsigned count) noexcept;
   [[nodiscard]] std::size_t room_locked() const noexcept { return out_ < limit_ ? limit_ - out_ : 0; }
   [[nodiscard]] unsigned words() const noexcept { return (objects_ + kWordBits - 1) / kWordBits; }
@@ -216,6 +232,7 @@ class SlabLayer {
   [[nodiscard]] Slab* next_in_lists(Slab* slab) noexcept;
   void leave_pass(Slab* slab) noexcept;
   void widen(std::uintptr_t low, std::uintptr_t high) noexcept;
+  [[nodiscard]] Slab* find_in_memory(std::uintptr_t address) noexcept;
 
   void insert_in_tree(ExternalSlab* slab) noexcept;
   void remove_from_tree(ExternalSlab* slab) noexcept;

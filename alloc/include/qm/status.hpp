@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include <qm/hal/round.hpp>
+
 namespace qm {
 
 enum class Status : std::uint8_t {
@@ -19,5 +21,16 @@ enum class Status : std::uint8_t {
   kRefused,    ///< the object's flags forbid it, as tracing a no-trace cache
   kAborted,    ///< the caller's abort test said so
 };
+
+/// What a round's answer is called here.
+constexpr Status status_of(hal::RoundStatus answer) noexcept {
+  switch (answer) {
+    case hal::RoundStatus::kDone: return Status::kOk;
+    case hal::RoundStatus::kTimedOut: return Status::kTimedOut;
+    case hal::RoundStatus::kAborted: return Status::kAborted;
+    case hal::RoundStatus::kUnsafe: break;
+  }
+  return Status::kUnsafe;
+}
 
 }  // namespace qm
