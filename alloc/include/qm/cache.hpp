@@ -35,6 +35,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <qm/call_site.hpp>
 #include <qm/effort.hpp>
@@ -266,6 +267,10 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
 
   /// The cell of a hart. The fast path finds it at sizeof(Cache) + hart * sizeof(Cell).
   [[nodiscard]] Cell& cell(unsigned hart) noexcept { return reinterpret_cast<Cell*>(this + 1)[hart]; }
+  /// The cell that a section may use: its hart's, or while another stands for that hart shut_cell_, one before the first.
+  [[nodiscard, gnu::always_inline]] Cell& cell_in(const hal::Section& section) noexcept {
+    return reinterpret_cast<Cell*>(this + 1)[section.hart()];
+  }
 
   /// Takes a round of the previous magazine, or of the depot's, which becomes the loaded one. @returns nullptr for the slow half,
   /// with nothing changed that matters to it.
@@ -331,6 +336,8 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   Depot depot_;
   Reserve reserve_;
   SlabLayer slabs_;
+  struct None {};
+  [[no_unique_address]] std::conditional_t<hal::Section::kShuts, Cell, None> shut_cell_;  ///< closed for ever; stays last
 };
 
 }  // namespace qm

@@ -1,7 +1,8 @@
 #pragma once
-/// The pop and the push with interrupts masked around them, for a port without the trap-entry hook: the same cells, words and
-/// rounds. fast_path_masked.cpp makes the out-of-line functions of them; <qm/inline_cache.hpp> includes them in builds with
-/// QM_FAST_PATH=masked, where an inlined cache's cell is found as any other's, through the cache.
+/// The pop and the push in a hal::Section, for a port without the trap-entry hook: with interrupts masked around them, or with
+/// what the port has that is cheaper. The same cells, words and rounds. fast_path_masked.cpp makes the out-of-line functions of
+/// them; <qm/inline_cache.hpp> includes them in builds without QM_FAST_PATH=sections, where an inlined cache's cell is found as
+/// any other's, through the cache.
 
 #include <cstdint>
 
@@ -11,8 +12,8 @@ namespace qm::internal {
 
 /// @returns the youngest round of this hart's cell; nullptr for the slow half.
 [[gnu::always_inline]] inline void* pop_masked(Cache& cache) noexcept {
-  const hal::InterruptGuard masked;
-  Cell& cell = cache.cell(hal::Port::hart_index());
+  const hal::Section section;
+  Cell& cell = cache.cell_in(section);
   void** top = cell.top.load(std::memory_order_relaxed);
   void* object = top[-1];
   if (object == nullptr) return nullptr;
@@ -25,8 +26,8 @@ namespace qm::internal {
 
 /// @returns false for the slow half.
 [[gnu::always_inline]] inline bool push_masked(Cache& cache, void* object) noexcept {
-  const hal::InterruptGuard masked;
-  Cell& cell = cache.cell(hal::Port::hart_index());
+  const hal::Section section;
+  Cell& cell = cache.cell_in(section);
   void** top = cell.top.load(std::memory_order_relaxed);
   if (top >= cell.limit.load(std::memory_order_relaxed)) return false;
   *top = object;

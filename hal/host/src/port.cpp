@@ -36,7 +36,9 @@ void deliver_ipis() noexcept {
       const unsigned self = hart;
       hart = target;
       masked = true;
+      shut_sections(target);
       on_ipi(target);
+      open_sections(target);
       masked = false;
       hart = self;
     }
@@ -51,12 +53,14 @@ Port::InterruptState Port::mask_interrupts() noexcept {
   if (masked) return InterruptState::kMasked;
   hart_mutex[hart].lock();
   masked = true;
+  if (!has_claimed(hart)) shut_sections(hart);
   return InterruptState::kEnabled;
 }
 
 void Port::restore_interrupts(InterruptState state) noexcept {
   if (state == InterruptState::kMasked) return;
   masked = false;
+  if (!has_claimed(hart)) open_sections(hart);
   hart_mutex[hart].unlock();
   deliver_ipis();
 }
@@ -107,7 +111,8 @@ void Port::wait_for_interrupt() noexcept { sched_yield(); }
 
 void Port::relax() noexcept { sched_yield(); }
 
-HostHart::HostHart(unsigned index) noexcept : previous_(hart), was_online_((online_harts() >> index & 1) != 0) {
+HostHart::HostHart(unsigned index) noexcept
+    : previous_(hart), was_online_((online_harts() >> index & 1) != 0), claim_(index) {
   hart = index;
   hart_online(index);
 }

@@ -1,5 +1,8 @@
 #pragma once
-/// The selected port, checked against the contract, and the guard that masks interrupts through it.
+/// The selected port, checked against the contract, and what keeps interrupts away through it: the guard that masks them, and the
+/// section of a fast path that is written in C++.
+
+#include <cstddef>
 
 #include <qm/hal/port_contract.hpp>
 #include <qm/hal/selected_port.hpp>
@@ -20,5 +23,32 @@ class InterruptGuard {
  private:
   Port::InterruptState state_;
 };
+
+/// Surrounds the two accesses of a fast path in C++: nobody else changes the hart's cells meanwhile. This one masks interrupts.
+class MaskedSection {
+ public:
+  /// Whether hart() may say kShut.
+  static constexpr bool kShuts = false;
+  /// Whose cells to use.
+  [[nodiscard]] std::ptrdiff_t hart() const noexcept { return static_cast<std::ptrdiff_t>(Port::hart_index()); }
+
+ private:
+  InterruptGuard masked_;
+};
+
+namespace internal {
+template <class P>
+struct SectionOf {
+  using Type = MaskedSection;
+};
+template <class P>
+requires requires { typename P::Section; }
+struct SectionOf<P> {
+  using Type = typename P::Section;
+};
+}  // namespace internal
+
+/// The port's own, where it has a cheaper one.
+using Section = internal::SectionOf<Port>::Type;
 
 }  // namespace qm::hal

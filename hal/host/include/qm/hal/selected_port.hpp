@@ -1,13 +1,29 @@
 #pragma once
 /// The host port: a thread stands for a hart, "interrupts masked" means holding the hart's own mutex, and an IPI takes the
 /// other hart's mutex and serves its box on its behalf; if that hart is masked, it is served when it unmasks.
-/// ThreadSanitizer understands all of it.
+/// With QM_FAST_PATH=masked ThreadSanitizer understands all of it. With QM_FAST_PATH=flagged the fast path does without the mutex.
 
 #include <qm/hal/port_contract.hpp>
+#if defined(QM_FAST_PATH_FLAGGED)
+#include <qm/hal/flagged_section.hpp>
+#endif
 
 namespace qm::hal {
 
+#if !defined(QM_FAST_PATH_FLAGGED)
+/// The mutex does it all.
+struct HartClaim {
+  explicit HartClaim(unsigned) noexcept {}
+};
+inline bool has_claimed(unsigned) noexcept { return true; }
+inline void shut_sections(unsigned) noexcept {}
+inline void open_sections(unsigned) noexcept {}
+#endif
+
 struct Port : PortDefaults {
+#if defined(QM_FAST_PATH_FLAGGED)
+  using Section = FlaggedSection;
+#endif
   enum class InterruptState : bool { kMasked, kEnabled };
 
   static unsigned hart_index() noexcept;
@@ -26,8 +42,7 @@ struct Port : PortDefaults {
 };
 
 /// Makes the calling thread stand for hart @p hart and brings that hart online; the destructor takes it offline,
-/// unless it was online before. The
-/// program's first thread is hart 0 without it.
+/// unless it was online before. The program's first thread is hart 0 without it.
 class HostHart {
  public:
   explicit HostHart(unsigned hart) noexcept;
@@ -38,6 +53,7 @@ class HostHart {
  private:
   unsigned previous_;
   bool was_online_;
+  [[no_unique_address]] HartClaim claim_;
 };
 
 /// Replaces what fatal() does: tests catch the report instead of ending the process. Must not return normally.

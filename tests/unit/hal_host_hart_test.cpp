@@ -1,0 +1,44 @@
+/// The host's own: several threads may stand for one hart.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <thread>
+
+#include <qm/hal/port.hpp>
+
+namespace {
+
+using namespace qm;
+
+TEST(HostHart, threads_that_stand_for_the_same_hart_exclude_each_other) {
+  const std::uint64_t end = hal::Port::ticks() + hal::Port::tick_rate() / 5;
+  std::atomic<std::uint32_t> sum{0};
+  std::atomic<std::uint32_t> additions{0};
+  const auto work = [&] {
+    const hal::HostHart stand_for(1);
+    std::uint32_t own = 0;
+    for (; hal::Port::ticks() < end; ++own) {
+      const auto add = [&] {
+        const std::uint32_t before = sum.load(std::memory_order_relaxed);
+        for (int i = 0; i < 100; ++i) static_cast<void>(sum.load(std::memory_order_relaxed));  // for others to come between
+        sum.store(before + 1, std::memory_order_relaxed);
+      };
+      {
+        const hal::Section section;
+        if (section.hart() >= 0) {
+          add();
+          continue;
+        }
+      }
+      const hal::InterruptGuard masked;
+      add();
+    }
+    additions.fetch_add(own);
+  };
+  std::array<std::thread, 2> threads{std::thread(work), std::thread(work)};
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sum.load(), additions.load());
+}
+
+}  // namespace
