@@ -1,103 +1,17 @@
 /// The reports, byte for byte: what is fixed stands here as in the contract, numbers come from the allocator itself and are
 /// set by printf with the contract's formats.
 
-#include "console_fixture.hpp"
+#include "console_reports_fixture.hpp"
 
-#include <support/system_fixture.hpp>
-
-#include <cinttypes>
-#include <cstdarg>
-#include <cstdio>
-
-#include <qm/test/pattern.hpp>
 #include <qm/heap.hpp>
-#include <qm/trace/live_trace.hpp>
 
 namespace {
 
 using namespace qm;
+using namespace qm::test;
 using console::Symbol;
-using test::Bench;
-using test::FakeTerminal;
 
-[[gnu::format(printf, 1, 2)]] std::string format(const char* text, ...) {
-  char buffer[512];
-  va_list arguments;
-  va_start(arguments, text);
-  std::vsnprintf(buffer, sizeof buffer, text, arguments);
-  va_end(arguments);
-  return buffer;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t end = text.find("\r\n", at);
-    EXPECT_NE(end, std::string::npos) << "a line without CR LF";
-    if (end == std::string::npos) break;
-    lines.push_back(text.substr(at, end - at));
-    at = end + 2;
-  }
-  return lines;
-}
-
-/// Replaces every address by @, and the hart's label of the host by `here`.
-std::string plain(const std::string& text) {
-  const std::string no_addresses = qm::test::replace_all(text, "0x[0-9a-f]{16}", "@");
-  return qm::test::replace_all(no_addresses, "from hart 0 [^:]*:", "from here:");
-}
-
-/// Allocates on a stack that ends with this function's frame: the frames above, the test framework's, keep no frame pointers.
-[[gnu::noinline]] void* allocate_outermost(Cache& cache) {
-  auto* frame = static_cast<void* volatile*>(__builtin_frame_address(0));
-  void* const saved = frame[0];
-  frame[0] = nullptr;
-  void* object = cache.allocate();
-  frame[0] = saved;
-  return object;
-}
-
-class Reports : public test::SystemTest {
- protected:
-  void SetUp() override { open({}); }
-  void TearDown() override {
-    trace::shutdown();
-    shutdown();
-  }
-  void open(trace::Config config) {
-    start(test::kPoolBytes, 2);
-    config.object_base = reinterpret_cast<std::uintptr_t>(test::pool());
-    ASSERT_EQ(trace::initialize(config), Status::kOk);
-    bench.console.config().resolver = nullptr;
-    packet = make("packet", 512);
-    packet_small = make("packet_small", 64);
-  }
-  void open_again(trace::Config config) {
-    TearDown();
-    open(config);
-  }
-  static Cache* make(const char* name, std::size_t size, std::uint32_t flags = 0) {
-    CacheConfig config;
-    config.name = name;
-    config.object_size = size;
-    config.flags = flags;
-    Cache* cache = Cache::create(config);
-    EXPECT_NE(cache, nullptr);
-    return cache;
-  }
-  void resolve_all() {
-    bench.console.config().resolver = [](std::uintptr_t, Symbol& symbol) noexcept {
-      symbol = {"rx_deliver", 0x12, 0x60};
-      return true;
-    };
-  }
-  std::string command(const std::string& line) { return bench.command(line); }
-
-  Bench bench;
-  Cache* packet = nullptr;
-  Cache* packet_small = nullptr;
-};
+class Reports : public ConsoleReports {};
 
 // ---- kmemstat and free ----------------------------------------------------------------------------------------------
 

@@ -119,14 +119,15 @@ TEST_F(RecordTable, resizes_and_copies_only_the_record_that_is_meant) {
   grow();
   const SlotId slot = table.insert(0, make(10, 1));
   Record record;
-  EXPECT_FALSE(table.resize(kNoSlot, 10, 1, 5));
-  EXPECT_FALSE(table.resize(slot, 11, 1, 5));
-  EXPECT_FALSE(table.resize(slot, 10, 2, 5));
+  EXPECT_FALSE(table.resize(kNoSlot, 10, 1, 5, record));
+  EXPECT_FALSE(table.resize(slot, 11, 1, 5, record));
+  EXPECT_FALSE(table.resize(slot, 10, 2, 5, record));
   EXPECT_FALSE(table.copy(kNoSlot, record));
   EXPECT_FALSE(table.remove_numbered(kNoSlot, 1, record));
   ASSERT_TRUE(table.copy(slot, record));
   EXPECT_EQ(record.size, 110U);
-  EXPECT_TRUE(table.resize(slot, 10, 1, 5));
+  EXPECT_TRUE(table.resize(slot, 10, 1, 5, record));
+  EXPECT_EQ(record.size, 110U) << "what it was";
   ASSERT_TRUE(table.copy(slot, record));
   EXPECT_EQ(record.size, 5U);
 }

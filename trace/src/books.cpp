@@ -412,7 +412,18 @@ void Books::resized(Cache& cache, void* object, std::size_t requested) noexcept 
   const SlotId slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
   std::uint32_t code = 0;
   if (slot == kNoSlot || (slot & kFormer) != 0 || !encode(*one, object, code)) return;
-  (void)records.resize(slot, code, one->number, size_for_record(requested));
+  resize_record({slot, code, one->number}, requested);
+}
+
+/// Gives a record, and its stack's bytes, another size.
+void Books::resize_record(const RecordPlace& place, std::size_t requested) noexcept {
+  const std::uint32_t size = size_for_record(requested);
+  Record before;
+  if (!records.resize(place.slot, place.code, place.number, size, before)) return;
+  // A reset may drop the record at once: then it has taken the new size out already, and the sum is right after both.
+  if (StackEntry* stack = stacks.entry(before.stack())) {
+    stack->live_bytes.fetch_add(size - before.size, std::memory_order_relaxed);
+  }
 }
 
 /// Finds what may be the record of the segment at @p start. The handle is a hint, as an object's is; it goes with its tag.
@@ -435,8 +446,7 @@ void Books::forget(Arena& arena, std::uintptr_t start) noexcept {
 
 void Books::resized(Arena& arena, std::uintptr_t start, std::size_t requested) noexcept {
   RecordPlace place;
-  if (!find_segment(arena, start, place)) return;
-  (void)records.resize(place.slot, place.code, place.number, size_for_record(requested));
+  if (find_segment(arena, start, place)) resize_record(place, requested);
 }
 
 // ---- for reports of misuse ------------------------------------------------------------------------------------------

@@ -58,6 +58,8 @@ struct alignas(HartBooks) SourceBooks {
   std::atomic<std::uint32_t> resets{0};
   std::atomic<Word> from_before_start{0};
 
+  bool reported = false;                        ///< part of the stack report under way; its holder only
+
   // Token holder only:
   SourceBooks* next_selected = nullptr;
   bool selected = false;
@@ -139,6 +141,7 @@ class Books final : public Observer {
     std::uint32_t code = 0;
     std::uint16_t number = 0;
   };
+  void resize_record(const RecordPlace& place, std::size_t requested) noexcept;
   [[nodiscard]] bool find_segment(Arena& arena, std::uintptr_t start, RecordPlace& place) noexcept;
   void add_handles(Cache& cache, void* object, Prepared& prepared) noexcept;
   [[nodiscard]] SlotId insert_anywhere(unsigned hart, const Record& record, bool steal) noexcept;

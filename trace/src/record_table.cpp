@@ -87,12 +87,14 @@ bool RecordTable::remove_numbered(SlotId slot, std::uint64_t sequence, Record& r
   return true;
 }
 
-bool RecordTable::resize(SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t size) noexcept {
+bool RecordTable::resize(SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t size,
+                         Record& before) noexcept {
   Chunk* chunk = chunk_of(slot);
   if (chunk == nullptr) return false;
   const LockGuard hold(pools_[chunk->hart].lock);
   Record& place = at(slot);
   if (place.object != object || place.cache() != cache) return false;
+  before = place;
   place.size = size;
   return true;
 }

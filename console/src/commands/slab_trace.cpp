@@ -13,31 +13,6 @@ namespace {
 
 constexpr std::size_t kRule = 25;
 
-/// How many of the caches and arenas that a pattern names are what.
-struct Census {
-  unsigned all = 0;
-  unsigned no_trace = 0;
-};
-
-Census count(std::string_view pattern) noexcept {
-  Census census;
-  Matching<Traceable> sources(pattern);
-  while (const Traceable* source = sources.next()) {
-    ++census.all;
-    census.no_trace += source->traceable() ? 0 : 1;
-  }
-  return census;
-}
-
-/// Refuses a name that no cache or arena has, and the plain name of a no-trace one.
-/// @returns kOk, or what the command answers.
-CommandStatus check_name(Invocation& call, std::string_view pattern) noexcept {
-  const Census census = count(pattern);
-  if (census.all == 0) return call.fail("No such slab {}", pattern);
-  if (!is_glob(pattern) && census.no_trace > 0) return call.fail("Unable to trace slab {}", pattern);
-  return call.ok();
-}
-
 // ---- start, stop, reset ---------------------------------------------------------------------------------------------
 
 CommandStatus explain(Invocation& call, std::string_view pattern, const trace::CommandResult& result, bool stopping) noexcept {
@@ -93,6 +68,13 @@ void print_notes(Invocation& call, const trace::DumpSummary& summary) noexcept {
   if (summary.destroyed) call.print("note: destroyed during the dump\n");
 }
 
+unsigned count(std::string_view pattern) noexcept {
+  unsigned count = 0;
+  Matching<Traceable> sources(pattern);
+  while (sources.next() != nullptr) ++count;
+  return count;
+}
+
 /// Dumps one cache or arena. @returns false when aborted.
 bool print_source(Invocation& call, Traceable& source, bool verbose) noexcept {
   static trace::Dump dump;  // 2 KiB; one command runs at a time
@@ -117,24 +99,15 @@ bool print_source(Invocation& call, Traceable& source, bool verbose) noexcept {
 CommandStatus print(Invocation& call, std::string_view pattern, bool verbose) noexcept {
   const CommandStatus named = check_name(call, pattern);
   if (named != CommandStatus::kOk) return named;
-  unsigned no_trace = 0;
-  unsigned untraced = 0;
   unsigned shown = 0;
-  if (is_glob(pattern)) {
-    Matching<Traceable> sources(pattern);
-    while (Traceable* source = sources.next()) {
-      if (!source->traceable()) ++no_trace;
-      else if (!trace::cache_trace(*source).known) ++untraced;
-    }
-    call.print("note: skipped {} no-trace caches, {} that were never traced\n", no_trace, untraced);
-  }
+  if (is_glob(pattern)) note_skipped(call, pattern);
   Matching<Traceable> sources(pattern);
   while (Traceable* source = sources.next()) {
     if (is_glob(pattern) && (!source->traceable() || !trace::cache_trace(*source).known)) continue;
     ++shown;
     if (!print_source(call, *source, verbose)) return call.aborted();
   }
-  if (shown == 0) call.print("traced 0 of {} caches: incomplete\n", no_trace + untraced);
+  if (shown == 0) call.print("traced 0 of {} caches: incomplete\n", count(pattern));
   return call.ok();
 }
 

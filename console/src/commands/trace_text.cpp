@@ -1,5 +1,6 @@
 #include "trace_text.hpp"
 
+#include "names.hpp"
 #include <qm/console/console.hpp>
 
 namespace qm::console {
@@ -15,7 +16,47 @@ void print_frame(Console& console, Output& out, unsigned number, std::uintptr_t 
   out.print("#{:02} [<{}>] in {}\n", number, Address{pc}, known ? symbol.name : std::string_view("(null)"));
 }
 
+enum class Size : std::uint8_t { kLeftOut, kShown };
+
+/// `rx_deliver+0x12`, or `rx_deliver+0x12/0x60` with the function's size, where the image says it.
+void print_symbol(Console& console, Output& out, std::uintptr_t pc, Size size = Size::kLeftOut) noexcept {
+  Symbol symbol;
+  if (!console.resolve(pc - 1, symbol)) {
+    out.print("{}", Address{pc});
+    return;
+  }
+  out.print("{}+0x{:x}", symbol.name, symbol.offset + 1);
+  if (size == Size::kShown && symbol.size != 0) out.print("/0x{:x}", symbol.size);
+}
+
 }  // namespace
+
+CommandStatus check_name(Invocation& call, std::string_view pattern) noexcept {
+  bool found = false;
+  bool no_trace = false;
+  Matching<Traceable> sources(pattern);
+  while (const Traceable* source = sources.next()) {
+    found = true;
+    no_trace = no_trace || !source->traceable();
+  }
+  if (!found) return call.fail("No such slab {}", pattern);
+  if (!is_glob(pattern) && no_trace) return call.fail("Unable to trace slab {}", pattern);
+  return call.ok();
+}
+
+unsigned note_skipped(Invocation& call, std::string_view pattern) noexcept {
+  unsigned no_trace = 0;
+  unsigned untraced = 0;
+  unsigned traced = 0;
+  Matching<Traceable> sources(pattern);
+  while (Traceable* source = sources.next()) {
+    if (!source->traceable()) ++no_trace;
+    else if (!trace::cache_trace(*source).known) ++untraced;
+    else ++traced;
+  }
+  call.print("note: skipped {} no-trace caches, {} that were never traced\n", no_trace, untraced);
+  return traced;
+}
 
 void print_record(Console& console, Output& out, const trace::DumpEntry& entry, Detail detail) noexcept {
   out.print("Obj {}, from hart {} {}:", Address{entry.object}, entry.hart, entry.context);
@@ -29,16 +70,30 @@ void print_record(Console& console, Output& out, const trace::DumpEntry& entry, 
   out.print("\n");
 }
 
+void print_stack(Console& console, Output& out, const trace::StackRow& row) noexcept {
+  for (unsigned at = 0; at < row.stack.depth; ++at) {
+    out.put(' ');
+    print_symbol(console, out, row.stack.pcs[at], Size::kShown);
+    out.put('\n');
+  }
+  if (row.stack.truncated) out.text(" ... (truncated)\n");
+  out.print("stack_count: {}\nstack_bytes: {}\nstack_id: 0x{:08x}{}\n\n", row.objects, row.bytes, row.id,
+            row.collided ? " (collided)" : "");
+}
+
+void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexcept {
+  if (totals.lost_objects != 0) {
+    call.print("note: {} objects, {} bytes without a stack: the stack depot is full\n", totals.lost_objects, totals.lost_bytes);
+  }
+  if (totals.truncated != 0) call.print("note: {} stacks are truncated\n", totals.truncated);
+  if (totals.collided != 0) call.print("note: {} stacks have another id, as theirs is another stack's\n", totals.collided);
+}
+
 void print_stack_line(Console& console, Output& out, const trace::CallStack& stack) noexcept {
   const unsigned shown = stack.depth < kLineFrames ? stack.depth : kLineFrames;
   for (unsigned at = 0; at < shown; ++at) {
-    Symbol symbol;
     if (at != 0) out.text(" < ");
-    if (console.resolve(stack.pcs[at] - 1, symbol)) {
-      out.print("{}+0x{:x}", symbol.name, symbol.offset + 1);
-    } else {
-      out.print("{}", Address{stack.pcs[at]});
-    }
+    print_symbol(console, out, stack.pcs[at]);
   }
   if (shown < stack.depth || stack.truncated) out.text(" < ...");
 }

@@ -3,14 +3,29 @@
 
 #include <qm/console/command.hpp>
 #include <qm/trace/dump.hpp>
+#include <qm/trace/stack_report.hpp>
 
 namespace qm::console {
+
+/// Refuses a name that no cache or arena has, and the plain name of a no-trace one.
+/// @returns kOk, or what the command answers.
+CommandStatus check_name(Invocation& call, std::string_view pattern) noexcept;
+
+/// Prints `note: skipped ...` for a pattern: what it passes over.
+/// @returns how many of the caches and arenas it names were traced at some time.
+unsigned note_skipped(Invocation& call, std::string_view pattern) noexcept;
 
 enum class Detail : std::uint8_t { kPlain, kVerbose };
 
 /// Prints a record as `slab_trace print` does: the line `Obj ...`, the frames, an empty line.
 /// @param[in] detail kVerbose: size, age and number on the first line.
 void print_record(Console& console, Output& out, const trace::DumpEntry& entry, Detail detail) noexcept;
+
+/// Prints a stack as `slab_stacks` does: frames, count, bytes, id, an empty line.
+void print_stack(Console& console, Output& out, const trace::StackRow& row) noexcept;
+
+/// Prints what the closing line of a report on stacks has no room for.
+void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexcept;
 
 /// Prints a stack on one line, innermost first: `packet_alloc+0x3a < rx_deliver+0x12 < ...`.
 void print_stack_line(Console& console, Output& out, const trace::CallStack& stack) noexcept;

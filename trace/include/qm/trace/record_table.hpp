@@ -110,8 +110,9 @@ class RecordTable {
   /// Frees @p slot if it holds the record numbered @p sequence; else as remove().
   bool remove_numbered(SlotId slot, std::uint64_t sequence, Record& removed) noexcept;
 
-  /// Gives the record in @p slot another size, if it holds @p object of @p cache. @returns whether it does.
-  bool resize(SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t size) noexcept;
+  /// Gives the record in @p slot another size, if it holds @p object of @p cache.
+  /// @param[out] before the record as it was. @returns false, and nothing has changed, if it holds something else.
+  bool resize(SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t size, Record& before) noexcept;
 
   /// Copies the record in @p slot. @returns false if it is free.
   bool copy(SlotId slot, Record& record) noexcept;

@@ -36,6 +36,8 @@ inline constexpr std::uint32_t kFirstId = 16;
 struct StackEntry {
   static constexpr std::uint8_t kTruncated = 1;
   static constexpr std::uint8_t kCollided = 2;
+  /// snapshot_objects of an entry that has no part in the last report.
+  static constexpr std::uint32_t kUnreported = 0x8000'0000;
 
   std::uint32_t id = 0;
   StackHandle next = kNoStack;
@@ -44,7 +46,7 @@ struct StackEntry {
   std::uint8_t flags = 0;
   std::atomic<std::uint32_t> live_objects{0};      ///< records that name this entry
   std::atomic<std::uint32_t> live_bytes{0};        ///< sum of what they asked for, modulo 2^32
-  std::atomic<std::uint32_t> snapshot_objects{0};  ///< for a report that sorts while counts move
+  std::atomic<std::uint32_t> snapshot_objects{kUnreported};  ///< for a report that sorts while counts move: stack_report.hpp
   std::atomic<std::uint32_t> snapshot_bytes{0};
 
   [[nodiscard]] std::uint32_t* frames() noexcept { return reinterpret_cast<std::uint32_t*>(this + 1); }

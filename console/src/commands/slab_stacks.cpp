@@ -1,0 +1,123 @@
+/// slab_stacks: which stacks hold what is out, each once, largest first.
+
+#include "commands.hpp"
+#include "names.hpp"
+#include "trace_text.hpp"
+#include <qm/trace/live_trace.hpp>
+#include <qm/trace/stack_report.hpp>
+
+namespace qm::console::commands {
+namespace {
+
+constexpr std::uint32_t kAll = ~std::uint32_t{0};
+
+/// Stacks with fewer objects are hidden.
+constinit std::uint32_t threshold = 1;
+
+CommandStatus set_threshold(Invocation& call) noexcept {
+  if (call.arguments() == 1) {
+    call.print("threshold {}\n", threshold);
+    return call.ok();
+  }
+  std::uint64_t number = 0;
+  const Number read = parse_number(call.words()[2], kAll, number);
+  if (read != Number::kOk) return call.fail_number(call.words()[2], read);
+  threshold = static_cast<std::uint32_t>(number);
+  return call.ok();
+}
+
+/// Selects what @p pattern names, or all. Prints what there is to say of it beforehand.
+void select(Invocation& call, std::string_view pattern, trace::StackReport& report) noexcept {
+  if (pattern.empty()) {
+    report.select_all();
+    return;
+  }
+  if (is_glob(pattern)) note_skipped(call, pattern);
+  Matching<Traceable> sources(pattern);
+  while (Traceable* source = sources.next()) {
+    report.select(*source);
+    const trace::CacheTrace books = trace::cache_trace(*source);
+    if (is_glob(pattern) || books.state == trace::State::kOn) continue;
+    if (books.known) {
+      call.print("note: {}, so later allocations are not recorded\n", trace::name(books.state));
+    } else {
+      call.print("note: never traced\n");
+    }
+  }
+}
+
+CommandStatus show(Invocation& call, std::string_view pattern, std::uint32_t top) noexcept {
+  if (!pattern.empty()) {
+    const CommandStatus named = check_name(call, pattern);
+    if (named != CommandStatus::kOk) return named;
+  }
+  trace::StackReport report;
+  if (report.begin() != Status::kOk) return call.fail("another report on stacks has not ended");
+  select(call, pattern, report);
+  report.count_live(threshold);
+  const trace::StackTotals& totals = report.totals();
+  std::uint32_t shown = 0;
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;
+  trace::StackRow row;
+  bool aborted = !call.yield();
+  while (!aborted && shown < top && report.next(row)) {
+    print_stack(call.console(), call.out(), row);
+    ++shown;
+    objects += row.objects;
+    bytes += row.bytes;
+    aborted = !call.yield();
+  }
+  print_stack_notes(call, totals);
+  if (totals.hidden_objects != 0) {
+    call.print("note: {} objects, {} bytes in hidden stacks\n", totals.hidden_objects, totals.hidden_bytes);
+  }
+  if (shown != totals.stacks) {
+    call.print("note: {} more stacks: {} objects, {} bytes\n", totals.stacks - shown,
+               totals.objects - totals.lost_objects - totals.hidden_objects - objects,
+               totals.bytes - totals.lost_bytes - totals.hidden_bytes - bytes);
+  }
+  const trace::Totals all = trace::totals();
+  call.print("stacks {}, hidden {} (threshold {}), objects {}, bytes {}, dropped {}, not traced {} caches: {}\n", shown,
+             totals.hidden, threshold, totals.objects, totals.bytes, totals.dropped, all.caches - all.traced,
+             closing_word(aborted, totals.complete()));
+  return closing_status(aborted);
+}
+
+CommandStatus run_slab_stacks(Invocation& call) noexcept {
+  const Words& words = call.words();
+  const std::size_t count = call.arguments();
+  if (words[1] == "threshold") return count <= 2 ? set_threshold(call) : call.usage();
+  const bool named = count == 1 || count == 3;
+  const std::string_view pattern = named ? words[1] : std::string_view();
+  if (count < 2) return words[1] == "top" ? call.usage() : show(call, pattern, kAll);
+  if (words[count - 1] != "top") return call.usage();
+  std::uint64_t top = 0;
+  const Number read = parse_number(words[count], kAll, top);
+  if (read != Number::kOk) return call.fail_number(words[count], read);
+  return show(call, pattern, static_cast<std::uint32_t>(top));
+}
+
+void complete_slab_stacks(Completion& completion) noexcept {
+  if (completion.index() == 1) {
+    for (const std::string_view word : {"threshold", "top"}) completion.offer(word);
+    offer_traceable(completion);
+  } else if (completion.index() == 2 && completion.words()[1] != "top" && completion.words()[1] != "threshold") {
+    completion.offer("top");
+  }
+}
+
+}  // namespace
+
+constinit const Command slab_stacks = {
+    .name = "slab_stacks",
+    .usage = "slab_stacks [SLAB_NAME] [top N]",
+    .summary = "which stacks hold what is out, largest first",
+    .run = run_slab_stacks,
+    .max_arguments = 3,
+    .complete = complete_slab_stacks,
+    .forms = "slab_stacks [SLAB_NAME] [top N]  each stack with objects out, by bytes; of all caches without a name\n"
+             "slab_stacks threshold [N]        hide stacks with fewer than N objects; without N: what it is\n"
+             "SLAB_NAME may have * and ?"};
+
+}  // namespace qm::console::commands

@@ -1,0 +1,158 @@
+// Stacks with what is out of them: the counts add up with the records, and the grouping is that of the printed objects by
+// their frames.
+
+#include "machine.hpp"
+
+#include <qm/test/pattern.hpp>
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <qm/host/trace_report.hpp>
+
+namespace {
+
+using qm::host::TraceReport;
+using qm::test::Machine;
+using qm::test::MachineTest;
+using qm::wire::CommandStatus;
+
+/// slab_stacks, read back.
+struct Stacks {
+  struct Row {
+    std::string names;  ///< of the frames, innermost first, one a line
+    std::uint64_t objects = 0;
+    std::uint64_t bytes = 0;
+    std::string id;
+  };
+  std::vector<Row> rows;
+  std::uint64_t shown = 0, hidden = 0, objects = 0, bytes = 0;
+  std::string verdict;
+
+  explicit Stacks(const std::string& text) {
+    Row row;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with(" ")) {
+        row.names += line.substr(1, line.find('+') - 1) + "\n";
+      } else if (line.starts_with("stack_count: ")) {
+        row.objects = std::stoull(line.substr(13));
+      } else if (line.starts_with("stack_bytes: ")) {
+        row.bytes = std::stoull(line.substr(13));
+      } else if (line.starts_with("stack_id: ")) {
+        row.id = line.substr(10);
+        rows.push_back(row);
+        row = {};
+      }
+    }
+    const qm::test::Match closing = qm::test::find(
+        text, "stacks ([0-9]+), hidden ([0-9]+) \\(threshold [0-9]+\\), objects ([0-9]+), bytes ([0-9]+), .*: ([a-z]+)\n$");
+    EXPECT_FALSE(closing.empty()) << text;
+    if (closing.empty()) return;
+    shown = std::stoull(closing[1]);
+    hidden = std::stoull(closing[2]);
+    objects = std::stoull(closing[3]);
+    bytes = std::stoull(closing[4]);
+    verdict = closing[5];
+  }
+};
+
+class StacksTest : public MachineTest {
+ protected:
+  static std::string run(const std::string& line) {
+    const Machine::Answer answer = machine().request(line);
+    EXPECT_EQ(answer.status, CommandStatus::kOk) << line << "\n" << answer.text;
+    return answer.text;
+  }
+  /// Compares `slab_stacks CACHE` with `slab_trace print -v CACHE`. @returns the stacks.
+  static Stacks expect_agreement(const std::string& cache) {
+    const Stacks stacks(run("slab_stacks " + cache));
+    const std::string text = run("slab_trace print -v " + cache);
+    const TraceReport report = qm::host::parse_trace_report(text);
+    EXPECT_EQ(stacks.objects, report.objects.size());
+    std::uint64_t bytes = 0;
+    for (std::size_t at = text.find(": size "); at != std::string::npos; at = text.find(": size ", at + 1)) {
+      bytes += std::stoull(text.substr(at + 7, 20));
+    }
+    EXPECT_EQ(stacks.bytes, bytes);
+    EXPECT_EQ(stacks.verdict == "complete", report.complete());
+    std::map<std::string, std::uint64_t> by_names;
+    std::set<std::vector<std::uint64_t>> distinct;
+    for (const TraceReport::Object& object : report.objects) {
+      std::string names;
+      std::vector<std::uint64_t> pcs;
+      for (const TraceReport::Frame& frame : object.frames) {
+        names += frame.name + "\n";
+        pcs.push_back(frame.pc);
+      }
+      if (object.truncated) names += "...\n";
+      ++by_names[names];
+      distinct.insert(pcs);
+    }
+    std::map<std::string, std::uint64_t> shown;
+    std::uint64_t sum = 0;
+    std::uint64_t least = UINT64_MAX;
+    for (Stacks::Row row : stacks.rows) {
+      const std::size_t end = row.names.find("... (truncated)");
+      if (end != std::string::npos) row.names = row.names.substr(0, end) + "...\n";
+      shown[row.names] += row.objects;
+      sum += row.objects;
+      EXPECT_LE(row.bytes, least) << "largest first";
+      least = row.bytes;
+    }
+    EXPECT_EQ(shown, by_names);
+    EXPECT_EQ(sum, stacks.objects);
+    EXPECT_EQ(stacks.rows.size(), distinct.size());
+    EXPECT_EQ(stacks.rows.size(), stacks.shown);
+    return stacks;
+  }
+};
+
+TEST_F(StacksTest, of_64_call_paths_add_up_with_the_records_and_group_as_their_frames_do) {
+  run("slab_trace start stacks");
+  run("workload run stacks 232");
+  const Stacks stacks = expect_agreement("stacks");
+  EXPECT_EQ(stacks.objects, 232U);
+  EXPECT_EQ(stacks.rows.size(), 64U);
+  // 232 objects from 64 paths: the first 40 paths have one more than the others.
+  run("slab_stacks threshold 4");
+  const Stacks large(run("slab_stacks stacks"));
+  run("slab_stacks threshold 1");
+  EXPECT_EQ(large.shown, 40U);
+  EXPECT_EQ(large.hidden, 24U);
+  EXPECT_EQ(large.rows.size(), 40U);
+  for (const Stacks::Row& row : large.rows) EXPECT_EQ(row.objects, 4U);
+  run("workload stop");
+  const Stacks empty(run("slab_stacks stacks"));
+  EXPECT_EQ(empty.objects, 0U);
+  EXPECT_EQ(empty.hidden, 64U) << "none is forgotten";
+}
+
+TEST_F(StacksTest, of_a_leak_add_up_with_the_records) {
+  run("slab_trace start packet");
+  run("workload run leak 300 seed 5");
+  const Stacks stacks = expect_agreement("packet");
+  EXPECT_GT(stacks.objects, 10U);
+  ASSERT_EQ(stacks.rows.size(), 1U);
+  EXPECT_TRUE(stacks.rows[0].names.starts_with("packet_alloc\nrx_checksum_error\n")) << stacks.rows[0].names;
+}
+
+TEST_F(StacksTest, are_told_while_all_harts_churn) {
+  run("slab_trace start *");
+  run("workload start churn 4000000000");
+  for (int i = 0; i < 5; ++i) {
+    const Stacks stacks(run("slab_stacks"));
+    std::set<std::string> ids;
+    for (const Stacks::Row& row : stacks.rows) {
+      EXPECT_TRUE(ids.insert(row.id).second) << row.id << " is there twice";
+    }
+    EXPECT_EQ(stacks.rows.size(), stacks.shown);
+  }
+  run("workload stop");
+}
+
+}  // namespace

@@ -1,0 +1,119 @@
+#pragma once
+/// A report on stacks: each distinct stack once with what is out of it, largest first, while the system allocates.
+///
+///     trace::StackReport report;
+///     trace::StackRow row;
+///     if (report.begin() != Status::kOk) return;      // another report is under way
+///     report.select(cache);                           // or several, or select_all()
+///     report.count_live(threshold);                   // or count_since(number)
+///     while (!interrupted() && report.next(row)) print(row);
+///
+/// The depot keeps an entry for each (cache, stack), with its counts: nothing is added up from records for one cache, a
+/// pattern or all. Entries of several caches for one stack have one id (D2), so they lie in one bucket (D3), and the
+/// oldest of them speaks for all.
+///
+/// Invariants
+/// - K1 A pass copies the counts into the snapshots of the entries that speak; rows are selected from the snapshots, in strict
+///      order of bytes, objects and handle. So a stack is shown at most once, and a count that moves meanwhile moves no row.
+/// - K2 An entry that has no part in the report has the snapshot kUnreported; so does one that is stored meanwhile.
+/// - K3 Snapshots belong to the one report under way.
+/// - K4 Nothing is allocated. No lock is held over the counts of stacks, and for records as U3 of a dump says.
+///
+/// Each row is found by a walk over the depot: n stacks take n walks of a few instructions an entry, between which the caller
+/// may let others run.
+
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/status.hpp>
+#include <qm/trace/live_trace.hpp>
+#include <qm/trace/stack_depot.hpp>
+#include <qm/trace/unwind.hpp>
+
+namespace qm::trace {
+
+struct SourceBooks;
+
+/// One stack.
+struct StackRow {
+  std::uint32_t id = 0;
+  bool collided = false;      ///< the id is not the hash of the stack alone, as another stack has that
+  std::uint32_t objects = 0;
+  std::uint32_t bytes = 0;    ///< asked for; modulo 2^32
+  CallStack stack;
+};
+
+/// What a count has found.
+struct StackTotals {
+  std::uint32_t stacks = 0;          ///< with a row
+  std::uint32_t hidden = 0;          ///< with fewer objects than the threshold
+  std::uint32_t truncated = 0;       ///< of both, with objects out
+  std::uint32_t collided = 0;        ///< of both
+  std::uint64_t objects = 0;         ///< of all stacks, and of none
+  std::uint64_t bytes = 0;
+  std::uint64_t hidden_objects = 0;
+  std::uint64_t hidden_bytes = 0;
+  std::uint64_t lost_objects = 0;    ///< recorded without a stack, as the depot was full
+  std::uint64_t lost_bytes = 0;
+  // Of the caches selected, when they were selected:
+  std::uint32_t known = 0;           ///< traced at some time
+  std::uint64_t dropped = 0;         ///< allocations without a record
+  /// Whether what is out is all told with its whole stacks.
+  [[nodiscard]] bool complete() const noexcept { return known != 0 && dropped == 0 && lost_objects == 0 && truncated == 0; }
+};
+
+class StackReport {
+ public:
+  StackReport() noexcept = default;
+  /// The next report may begin.
+  ~StackReport();
+  StackReport(const StackReport&) = delete;
+  StackReport& operator=(const StackReport&) = delete;
+
+  /// @returns kBusy while another report is under way. Context: any outside interrupt handlers.
+  [[nodiscard]] Status begin() noexcept;
+  /// Has what was drawn from @p source counted, which may be destroyed meanwhile.
+  void select(Traceable& source) noexcept;
+  /// Has everything counted, also what was drawn from what is destroyed by now: its stacks are kept with no object.
+  void select_all() noexcept;
+
+  /// Counts what is out. Stacks with fewer than @p threshold objects are hidden; 0 shows those without any, too.
+  /// Complexity: O(stacks); with a depot that was full also O(records).
+  void count_live(std::uint32_t threshold) noexcept;
+  /// Counts what is out of what was recorded from number @p sequence on, up to now.
+  /// Complexity: O(stacks) and O(records), in short lock holds.
+  void count_since(std::uint64_t sequence) noexcept;
+
+  [[nodiscard]] const StackTotals& totals() const noexcept { return totals_; }
+
+  /// @returns false when there is none left. Complexity: O(stacks).
+  bool next(StackRow& row) noexcept;
+
+ private:
+  /// A place in the order of the rows.
+  struct Rank {
+    std::uint64_t size = 0;  ///< bytes and, below them, objects
+    StackHandle handle = kNoStack;
+    [[nodiscard]] bool before(const Rank& other) const noexcept {
+      return size != other.size ? size > other.size : handle > other.handle;
+    }
+  };
+  enum class Counted : std::uint8_t { kAll, kLost };
+
+  void clear() noexcept;
+  void count_records(std::uint64_t sequence, Counted what) noexcept;
+  void sum_up(std::uint32_t threshold) noexcept;
+  void add(StackEntry& entry, std::uint32_t objects, std::uint32_t bytes) noexcept;
+  void note(SourceBooks& one) noexcept;
+  [[nodiscard]] bool includes(std::uint32_t owner) const noexcept;
+
+  bool holds_ = false;
+  bool all_ = false;
+  bool lost_stacks_ = false;   ///< one of those selected has records without a stack
+  std::uint32_t threshold_ = 0;
+  Rank last_;
+  bool started_ = false;
+  StackTotals totals_;
+};
+
+}  // namespace qm::trace

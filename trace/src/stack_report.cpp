@@ -1,0 +1,168 @@
+#include <qm/trace/stack_report.hpp>
+
+#include <qm/trace/dump.hpp>
+
+#include "books.hpp"
+#include "figures.hpp"
+
+namespace qm::trace {
+namespace {
+
+constinit std::atomic<std::uint32_t> under_way{0};  // K3
+
+/// The entry that speaks for the stack of @p entry: the oldest one with its id. Newer ones come in front of it.
+StackEntry& spokesman(StackEntry& entry) noexcept {
+  StackEntry* oldest = &entry;
+  for (StackEntry* at = books.stacks.entry(entry.next); at != nullptr; at = books.stacks.entry(at->next)) {
+    if (at->id == entry.id) oldest = at;
+  }
+  return *oldest;
+}
+
+std::uint32_t objects_in(const StackEntry& entry) noexcept { return entry.snapshot_objects.load(std::memory_order_relaxed); }
+std::uint32_t bytes_in(const StackEntry& entry) noexcept { return entry.snapshot_bytes.load(std::memory_order_relaxed); }
+
+}  // namespace
+
+StackReport::~StackReport() {
+  // release: pairs with the acquire in begin(): the next one finds the snapshots as they were left.
+  if (holds_) under_way.store(0, std::memory_order_release);
+}
+
+Status StackReport::begin() noexcept {
+  if (!holds_ && under_way.exchange(1, std::memory_order_acquire) != 0) return Status::kBusy;
+  holds_ = true;
+  all_ = lost_stacks_ = false;
+  totals_ = {};
+  for (unsigned number = 1; number <= books.cache_limit(); ++number) {
+    SourceBooks* one = books.books_numbered(number);
+    if (one == nullptr) break;  // numbers are given in order
+    one->reported = false;
+  }
+  return Status::kOk;
+}
+
+/// Adds what one of those selected has to say.
+void StackReport::note(SourceBooks& one) noexcept {
+  CacheTrace trace;
+  if (!look_at(one, trace)) return;
+  ++totals_.known;
+  totals_.dropped += trace.figures.all_dropped();
+  lost_stacks_ = lost_stacks_ || trace.figures.lost_stacks != 0;
+}
+
+void StackReport::select(Traceable& source) noexcept {
+  auto* one = static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
+  if (one == nullptr || one->reported) return;
+  one->reported = true;
+  note(*one);
+}
+
+void StackReport::select_all() noexcept {
+  all_ = true;
+  for (unsigned number = 1; number <= books.cache_limit(); ++number) {
+    SourceBooks* one = books.books_numbered(number);
+    if (one == nullptr) break;
+    note(*one);
+  }
+}
+
+bool StackReport::includes(std::uint32_t owner) const noexcept {
+  if (owner == Books::kNoOwner) return false;  // a stack of a report of misuse
+  return all_ || books.books_numbered(owner)->reported;
+}
+
+void StackReport::clear() noexcept {
+  StackDepot::Walk stacks(books.stacks);
+  while (StackEntry* entry = books.stacks.entry(stacks.next())) {
+    entry->snapshot_objects.store(StackEntry::kUnreported, std::memory_order_relaxed);
+  }
+  started_ = false;
+}
+
+void StackReport::add(StackEntry& entry, std::uint32_t objects, std::uint32_t bytes) noexcept {
+  StackEntry& one = spokesman(entry);
+  const bool fresh = objects_in(one) == StackEntry::kUnreported;
+  one.snapshot_objects.store((fresh ? 0 : objects_in(one)) + objects, std::memory_order_relaxed);
+  one.snapshot_bytes.store((fresh ? 0 : bytes_in(one)) + bytes, std::memory_order_relaxed);
+}
+
+void StackReport::count_live(std::uint32_t threshold) noexcept {
+  clear();
+  StackDepot::Walk stacks(books.stacks);
+  while (StackEntry* entry = books.stacks.entry(stacks.next())) {
+    if (!includes(entry->owner)) continue;
+    add(*entry, entry->live_objects.load(std::memory_order_relaxed), entry->live_bytes.load(std::memory_order_relaxed));
+  }
+  if (lost_stacks_) count_records(0, Counted::kLost);
+  sum_up(threshold);
+}
+
+void StackReport::count_since(std::uint64_t sequence) noexcept {
+  clear();
+  count_records(sequence, Counted::kAll);
+  sum_up(1);
+}
+
+void StackReport::count_records(std::uint64_t sequence, Counted what) noexcept {
+  const std::uint64_t window = books.sequence.next();
+  SlotId slots[RecordTable::kScanSlots];
+  Record found[RecordTable::kScanSlots];
+  RecordTable::Cursor cursor;
+  unsigned count = 0;
+  while (books.records.scan(cursor, slots, found, count)) {
+    for (unsigned i = 0; i < count; ++i) {
+      const std::uint64_t number = found[i].sequence();
+      if (number < sequence || number >= window || !includes(found[i].cache())) continue;
+      if (StackEntry* entry = books.stacks.entry(found[i].stack())) {
+        if (what == Counted::kAll) add(*entry, 1, found[i].size);
+      } else {
+        ++totals_.lost_objects;
+        totals_.lost_bytes += found[i].size;
+      }
+    }
+  }
+}
+
+void StackReport::sum_up(std::uint32_t threshold) noexcept {
+  threshold_ = threshold;
+  totals_.objects = totals_.lost_objects;
+  totals_.bytes = totals_.lost_bytes;
+  StackDepot::Walk stacks(books.stacks);
+  while (const StackEntry* entry = books.stacks.entry(stacks.next())) {
+    const std::uint32_t objects = objects_in(*entry);
+    if (objects == StackEntry::kUnreported) continue;
+    totals_.objects += objects;
+    totals_.bytes += bytes_in(*entry);
+    if (objects != 0 && entry->truncated()) ++totals_.truncated;
+    if ((entry->flags & StackEntry::kCollided) != 0) ++totals_.collided;
+    if (objects >= threshold) {
+      ++totals_.stacks;
+    } else {
+      ++totals_.hidden;
+      totals_.hidden_objects += objects;
+      totals_.hidden_bytes += bytes_in(*entry);
+    }
+  }
+}
+
+bool StackReport::next(StackRow& row) noexcept {
+  Rank best;
+  StackDepot::Walk stacks(books.stacks);
+  StackHandle handle = kNoStack;
+  while (const StackEntry* entry = books.stacks.entry(handle = stacks.next())) {
+    if (objects_in(*entry) == StackEntry::kUnreported || objects_in(*entry) < threshold_) continue;
+    const Rank rank{std::uint64_t{bytes_in(*entry)} << 32 | objects_in(*entry), handle};
+    if ((!started_ || last_.before(rank)) && (best.handle == kNoStack || rank.before(best))) best = rank;
+  }
+  const StackEntry* entry = books.stacks.entry(best.handle);
+  if (entry == nullptr) return false;
+  started_ = true;
+  last_ = best;
+  row.objects = objects_in(*entry);
+  row.bytes = bytes_in(*entry);
+  row.collided = (entry->flags & StackEntry::kCollided) != 0;
+  return stack_of(best.handle, row.stack, row.id);
+}
+
+}  // namespace qm::trace
