@@ -32,7 +32,7 @@ StackReport::~StackReport() {
 Status StackReport::begin() noexcept {
   if (!holds_ && under_way.exchange(1, std::memory_order_acquire) != 0) return Status::kBusy;
   holds_ = true;
-  all_ = lost_stacks_ = false;
+  all_ = false;
   totals_ = {};
   for (unsigned number = 1; number <= books.cache_limit(); ++number) {
     SourceBooks* one = books.books_numbered(number);
@@ -48,7 +48,6 @@ void StackReport::note(SourceBooks& one) noexcept {
   if (!look_at(one, trace)) return;
   ++totals_.known;
   totals_.dropped += trace.figures.all_dropped();
-  lost_stacks_ = lost_stacks_ || trace.figures.lost_stacks != 0;
 }
 
 void StackReport::select(Traceable& source) noexcept {
@@ -72,10 +71,15 @@ bool StackReport::includes(std::uint32_t owner) const noexcept {
   return all_ || books.books_numbered(owner)->reported;
 }
 
+/// Takes every stack out of the report, then those selected in, without objects.
 void StackReport::clear() noexcept {
-  StackDepot::Walk stacks(books.stacks);
-  while (StackEntry* entry = books.stacks.entry(stacks.next())) {
+  StackDepot::Walk all(books.stacks);
+  while (StackEntry* entry = books.stacks.entry(all.next())) {
     entry->snapshot_objects.store(StackEntry::kUnreported, std::memory_order_relaxed);
+  }
+  StackDepot::Walk selected(books.stacks);
+  while (StackEntry* entry = books.stacks.entry(selected.next())) {
+    if (includes(entry->owner)) add(*entry, 0, 0);
   }
   started_ = false;
 }
@@ -89,22 +93,17 @@ void StackReport::add(StackEntry& entry, std::uint32_t objects, std::uint32_t by
 
 void StackReport::count_live(std::uint32_t threshold) noexcept {
   clear();
-  StackDepot::Walk stacks(books.stacks);
-  while (StackEntry* entry = books.stacks.entry(stacks.next())) {
-    if (!includes(entry->owner)) continue;
-    add(*entry, entry->live_objects.load(std::memory_order_relaxed), entry->live_bytes.load(std::memory_order_relaxed));
-  }
-  if (lost_stacks_) count_records(0, Counted::kLost);
+  count_records(0);
   sum_up(threshold);
 }
 
 void StackReport::count_since(std::uint64_t sequence) noexcept {
   clear();
-  count_records(sequence, Counted::kAll);
+  count_records(sequence);
   sum_up(1);
 }
 
-void StackReport::count_records(std::uint64_t sequence, Counted what) noexcept {
+void StackReport::count_records(std::uint64_t sequence) noexcept {
   const std::uint64_t window = books.sequence.next();
   SlotId slots[RecordTable::kScanSlots];
   Record found[RecordTable::kScanSlots];
@@ -115,7 +114,7 @@ void StackReport::count_records(std::uint64_t sequence, Counted what) noexcept {
       const std::uint64_t number = found[i].sequence();
       if (number < sequence || number >= window || !includes(found[i].cache())) continue;
       if (StackEntry* entry = books.stacks.entry(found[i].stack())) {
-        if (what == Counted::kAll) add(*entry, 1, found[i].size);
+        add(*entry, 1, found[i].size);
       } else {
         ++totals_.lost_objects;
         totals_.lost_bytes += found[i].size;

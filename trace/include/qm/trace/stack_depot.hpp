@@ -46,7 +46,7 @@ struct StackEntry {
   std::uint8_t flags = 0;
   std::atomic<std::uint32_t> live_objects{0};      ///< records that name this entry
   std::atomic<std::uint32_t> live_bytes{0};        ///< sum of what they asked for, modulo 2^32
-  std::atomic<std::uint32_t> snapshot_objects{kUnreported};  ///< for a report that sorts while counts move: stack_report.hpp
+  std::atomic<std::uint32_t> snapshot_objects{kUnreported};  ///< of the report under way: stack_report.hpp; else not touched
   std::atomic<std::uint32_t> snapshot_bytes{0};
 
   [[nodiscard]] std::uint32_t* frames() noexcept { return reinterpret_cast<std::uint32_t*>(this + 1); }

@@ -8,16 +8,16 @@
 ///     report.count_live(threshold);                   // or count_since(number)
 ///     while (!interrupted() && report.next(row)) print(row);
 ///
-/// The depot keeps an entry for each (cache, stack), with its counts: nothing is added up from records for one cache, a
-/// pattern or all. Entries of several caches for one stack have one id (D2), so they lie in one bucket (D3), and the
-/// oldest of them speaks for all.
+/// The depot has an entry for each (cache, stack). Entries of several caches for one stack have one id (D2), so they lie in
+/// one bucket (D3), and the oldest of them speaks for all.
 ///
 /// Invariants
-/// - K1 A pass copies the counts into the snapshots of the entries that speak; rows are selected from the snapshots, in strict
-///      order of bytes, objects and handle. So a stack is shown at most once, and a count that moves meanwhile moves no row.
+/// - K1 One pass counts the records into the snapshots of the entries that speak; rows are selected from the snapshots, in
+///      strict order of bytes, objects and handle. So a stack is shown at most once, nothing that happens meanwhile moves a
+///      row, and the sum is that of the records.
 /// - K2 An entry that has no part in the report has the snapshot kUnreported; so does one that is stored meanwhile.
 /// - K3 Snapshots belong to the one report under way.
-/// - K4 Nothing is allocated. No lock is held over the counts of stacks, and for records as U3 of a dump says.
+/// - K4 Nothing is allocated, and a lock is held as U3 of a dump says.
 ///
 /// Each row is found by a walk over the depot: n stacks take n walks of a few instructions an entry, between which the caller
 /// may let others run.
@@ -78,10 +78,10 @@ class StackReport {
   void select_all() noexcept;
 
   /// Counts what is out. Stacks with fewer than @p threshold objects are hidden; 0 shows those without any, too.
-  /// Complexity: O(stacks); with a depot that was full also O(records).
+  /// Complexity: O(stacks) and O(records), in short lock holds.
   void count_live(std::uint32_t threshold) noexcept;
   /// Counts what is out of what was recorded from number @p sequence on, up to now.
-  /// Complexity: O(stacks) and O(records), in short lock holds.
+  /// Complexity: as count_live().
   void count_since(std::uint64_t sequence) noexcept;
 
   [[nodiscard]] const StackTotals& totals() const noexcept { return totals_; }
@@ -98,10 +98,9 @@ class StackReport {
       return size != other.size ? size > other.size : handle > other.handle;
     }
   };
-  enum class Counted : std::uint8_t { kAll, kLost };
 
   void clear() noexcept;
-  void count_records(std::uint64_t sequence, Counted what) noexcept;
+  void count_records(std::uint64_t sequence) noexcept;
   void sum_up(std::uint32_t threshold) noexcept;
   void add(StackEntry& entry, std::uint32_t objects, std::uint32_t bytes) noexcept;
   void note(SourceBooks& one) noexcept;
@@ -109,7 +108,6 @@ class StackReport {
 
   bool holds_ = false;
   bool all_ = false;
-  bool lost_stacks_ = false;   ///< one of those selected has records without a stack
   std::uint32_t threshold_ = 0;
   Rank last_;
   bool started_ = false;
