@@ -7,7 +7,6 @@
 #include <qm/fault.hpp>
 #include <qm/observer.hpp>
 
-#include "allocated_index.hpp"
 #include "arena_request.hpp"
 #include "boundary_tag_pool.hpp"
 
@@ -29,6 +28,7 @@ Status Arena::initialize(const ArenaConfig& config) noexcept {
   if (linked()) return Status::kBusy;
   if (!is_consistent(config) || set_name(*this, config.name) != Status::kOk) return Status::kInvalid;
   quantum_ = config.quantum;
+  sizes_.set_quantum(quantum_);
   minimum_import_ = config.minimum_import;
   source_ = config.self_source ? this : config.source;
   import_ = config.import;
@@ -88,11 +88,7 @@ void Arena::clear() noexcept {
     }
     if (range.imported()) release_span(range);
   }
-  while (spares_ != nullptr) {
-    BoundaryTag* tag = spares_;
-    spares_ = tag->next;
-    boundary_tag_pool.give(tag);
-  }
+  boundary_tag_pool.give(spares_, spare_count_);
   this->~Arena();
   new (this) Arena;
 }
@@ -108,7 +104,9 @@ Status Arena::add(std::uintptr_t start, std::size_t size) noexcept {
     {
       const LockGuard guard(lock_);
       if (reserve_tags_locked(2)) {
-        return insert_span_locked({start, end - start, SpanOrigin::kAdded}) != nullptr ? Status::kOk : Status::kOverlap;
+        BoundaryTag* segment = insert_span_locked({start, end - start, SpanOrigin::kAdded});
+        if (segment != nullptr) insert_free_locked(segment);
+        return segment != nullptr ? Status::kOk : Status::kOverlap;
       }
     }
     if (!boundary_tags_refill()) break;
@@ -133,7 +131,7 @@ ArenaStats Arena::stats() noexcept {
   stats.segments_allocated = segments_allocated();
   stats.free = stats.total - stats.allocated;
   stats.idle = empty_span_ == nullptr ? 0 : empty_span_->next->size;
-  stats.largest_free = free_.largest();
+  stats.largest_free = sizes_.largest();
   return stats;
 }
 
@@ -142,15 +140,18 @@ std::size_t Arena::segments_held() noexcept {
   return segments_allocated() - slab_segments_;
 }
 
+/// @returns the segment allocated at @p start; nullptr if there is none.
+BoundaryTag* Arena::find_allocated_locked(std::uintptr_t start) noexcept { return *allocated_.place_of(start); }
+
 std::size_t Arena::size_of(std::uintptr_t start) noexcept {
   const LockGuard guard(lock_);
-  const BoundaryTag* tag = allocated_.find(start);
+  const BoundaryTag* tag = find_allocated_locked(start);
   return tag == nullptr ? 0 : tag->size;
 }
 
 std::uint32_t* Arena::handle(std::uintptr_t start) noexcept {
   const LockGuard guard(lock_);
-  BoundaryTag* tag = allocated_.find(start);
+  BoundaryTag* tag = find_allocated_locked(start);
   return tag == nullptr ? nullptr : &tag->handle;
 }
 
@@ -174,42 +175,37 @@ void Arena::count_failure() noexcept {
 bool Arena::reserve_tags_locked(unsigned count) noexcept {
   if (spare_count_ < count && !fault::may_acquire(fault::Resource::kTag)) return false;
   while (spare_count_ < count) {
-    BoundaryTag* tag = boundary_tag_pool.take();
-    if (tag == nullptr) {
-      // Only the root may go on: its lock is the one that a refill takes.
-      if (!root_ || !refill_pool_locked()) return false;
-      continue;
-    }
-    tag->next = spares_;
-    spares_ = tag;
-    ++spare_count_;
+    const unsigned taken = boundary_tag_pool.take(spares_, kTagBatch);
+    spare_count_ = static_cast<std::uint8_t>(spare_count_ + taken);
+    // Only the root may go on: its lock is the one that a refill takes.
+    if (taken == 0 && !(root_ && refill_pool_locked())) return false;
   }
   return true;
 }
 
-void Arena::give_spare_locked(BoundaryTag* tag) noexcept {
-  if (spare_count_ >= kSpares) return boundary_tag_pool.give(tag);
-  tag->next = spares_;
-  spares_ = tag;
-  ++spare_count_;
+void Arena::give_spares_locked() noexcept {
+  boundary_tag_pool.give(spares_, kTagBatch);
+  spare_count_ -= kTagBatch;
 }
 
 bool Arena::refill_pool_locked() noexcept {
   static constexpr std::size_t kTagPageBytes = 4096;
   const std::size_t size = round_up(kTagPageBytes, quantum_);
-  const Place place = find_locked(size, Fit::kInstant);
-  boundary_tag_pool.count_page(place.segment != nullptr);
-  if (place.segment == nullptr) return false;
-  // T1: the page's first tag describes the page, unless the free segment's tag can.
-  auto* tags = reinterpret_cast<BoundaryTag*>(place.start);
-  const bool splits = place.segment->size != size;
+  BoundaryTag* const segment = find_locked(size, Fit::kInstant);
+  if (segment == nullptr) {
+    boundary_tag_pool.count_failure();
+    return false;
+  }
+  // T1: the page's first tag is the one that splitting takes.
+  auto* tags = reinterpret_cast<BoundaryTag*>(segment->start);
+  const bool splits = segment->size != size;
   if (splits) {
     tags->next = spares_;
     spares_ = tags;
     ++spare_count_;
   }
-  carve_locked(place, SegmentOwner::kTagPool, nullptr);
-  boundary_tag_pool.add(tags + splits, size - splits * sizeof(BoundaryTag));
+  carve_locked({segment, segment->start, size}, SegmentOwner::kTagPool, nullptr);
+  boundary_tag_pool.add_page(tags + splits, size - splits * sizeof(BoundaryTag));
   return true;
 }
 

@@ -5,72 +5,137 @@
 #include <qm/fault.hpp>
 #include <qm/observer.hpp>
 
-#include "allocated_index.hpp"
 #include "arena_pursue.hpp"
 #include "arena_request.hpp"
 
 namespace qm {
-namespace {
 
-/// Next fit may begin inside a free segment, the others take the beginning of one.
-constexpr unsigned split_tags(Fit fit) noexcept { return fit == Fit::kNext ? kSplitTags : 1; }
+// ---- what allocate() and free() do in one hold of the lock ----------------------------------------------------------------
 
-}  // namespace
+/// Takes the first @p size of a free segment. @returns its start.
+inline std::uintptr_t Arena::take_front_locked(BoundaryTag* segment, std::size_t size, const CallSite* site) noexcept {
+  const std::uintptr_t start = segment->start;
+  const std::size_t rest = segment->size - size;
+  BoundaryTag* const before = segment->prev;  // a segment has a predecessor: its span at least
+  if (before == empty_span_) empty_span_ = nullptr;
+  BoundaryTag* tag = segment;
+  if (rest == 0) {
+    remove_free_locked(segment);
+  } else {
+    tag = take_spare_locked();
+    tag->start = start;
+    tag->size = size;
+    tag->prev = before;
+    tag->next = segment;
+    before->next = tag;
+    segment->prev = tag;
+    set_size_locked(segment, start + size, rest);
+  }
+  enter_allocated_locked(tag, SegmentOwner::kUser, site);
+  return start;
+}
+
+/// Merges what was allocated with its free neighbours. @returns the free segment.
+inline BoundaryTag* Arena::merge_locked(BoundaryTag* tag) noexcept {
+  BoundaryTag* const left = tag->prev;
+  BoundaryTag* const right = tag->next != nullptr && tag->next->kind == TagKind::kFree ? tag->next : nullptr;
+  if (left->kind == TagKind::kFree) {
+    std::size_t size = left->size + tag->size;
+    if (right != nullptr) {
+      size += right->size;
+      remove_free_locked(right);
+      drop_locked(right);
+    }
+    drop_locked(tag);
+    set_size_locked(left, left->start, size);
+    return left;
+  }
+  if (right == nullptr) {
+    insert_free_locked(tag);
+    return tag;
+  }
+  const std::uintptr_t start = tag->start;
+  const std::size_t size = tag->size + right->size;
+  drop_locked(tag);
+  set_size_locked(right, start, size);
+  return right;
+}
+
+// ---- allocation ------------------------------------------------------------------------------------------------------
 
 std::uintptr_t Arena::allocate(std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept {
-  const std::uintptr_t start = try_allocate(size, fit, site);
-  if (start != 0) return start;
-  return pursue(size, effort, [&]() noexcept { return try_allocate(size, fit, site); });
+  const std::size_t rounded = round_up(size, quantum_);
+  std::uintptr_t start = 0;
+  if (rounded - 1 < quantum_cache_max_) {
+    start = quantum_caches::allocate(*this, rounded, site);
+    if (start != 0) [[likely]] return start;
+  } else if (rounded != 0 && fit != Fit::kNext && !fault::tested()) {
+    {
+      const LockGuard guard(lock_);
+      if (spares_ != nullptr || reserve_tags_locked(1)) {
+        BoundaryTag* const segment = find_locked(rounded, fit);
+        if (segment != nullptr) [[likely]] start = take_front_locked(segment, rounded, site);
+      }
+    }
+    if (start != 0) [[likely]] {
+      if (traced()) record(start, size, site);
+      return start;
+    }
+  }
+  return allocate_slow(size, fit, site, effort);
+}
+
+/// What is left when the first look found nothing.
+std::uintptr_t Arena::allocate_slow(std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept {
+  const auto attempt = [&]() noexcept { return try_allocate(size, fit, site); };
+  const bool cached = round_up(size, quantum_) - 1 < quantum_cache_max_;
+  const std::uintptr_t start = cached ? 0 : attempt();
+  return start != 0 ? start : pursue(size, effort, attempt);
 }
 
 /// What the arena and its source have.
 std::uintptr_t Arena::try_allocate(std::size_t size, Fit fit, const CallSite* site) noexcept {
   const std::size_t rounded = round_up(size, quantum_);
-  if (rounded == 0) return 0;
-  if (rounded <= quantum_cache_max_) return quantum_caches::allocate(*this, rounded, site);
-  if (!fault::may_acquire(fault::Resource::kSegment)) return 0;
-  std::uintptr_t start = allocate_present(rounded, fit, site);
-  if (start == 0) start = allocate_slow(rounded, fit, site);
+  if (rounded - 1 < quantum_cache_max_) return quantum_caches::allocate(*this, rounded, site);
+  const std::uintptr_t start = take(rounded, fit, SegmentOwner::kUser, site);
   if (start != 0 && traced()) record(start, size, site);
   return start;
 }
 
-/// From what the arena has, with the tags at hand or in the pool.
-std::uintptr_t Arena::allocate_present(std::size_t size, Fit fit, const CallSite* site) noexcept {
-  const LockGuard guard(lock_);
-  if (spare_count_ < split_tags(fit) && !reserve_tags_locked(split_tags(fit))) return 0;
-  const Place place = find_locked(size, fit);
-  if (place.segment == nullptr) return 0;
-  carve_locked(place, SegmentOwner::kUser, site);
-  return place.start;
+std::uintptr_t Arena::allocate_slab(std::size_t size) noexcept {
+  return take(round_up(size, quantum_), Fit::kInstant, SegmentOwner::kQuantumCache, nullptr);  // a failure is the cache's
 }
 
-/// What is left when the first look found no room or no tags.
-std::uintptr_t Arena::allocate_slow(std::size_t size, Fit fit, const CallSite* site) noexcept {
-  bool has_tags = false;
-  for (unsigned attempt = 0; attempt < kTagAttempts && !has_tags; ++attempt) {
+std::uintptr_t Arena::take(std::size_t size, Fit fit, SegmentOwner owner, const CallSite* site) noexcept {
+  if (size == 0 || !fault::may_acquire(fault::Resource::kSegment)) return 0;
+  // Next fit may begin inside a free segment, the others take the beginning of one.
+  const bool is_next = fit == Fit::kNext;
+  if (is_next) index_addresses();
+  for (unsigned attempt = 0; attempt < kTagAttempts; ++attempt) {
     {
       const LockGuard guard(lock_);
-      has_tags = reserve_tags_locked(split_tags(fit));
-      if (has_tags) {
-        const Place place = find_locked(size, fit);
-        if (place.segment != nullptr) {
-          carve_locked(place, SegmentOwner::kUser, site);
-          return place.start;
+      if (reserve_tags_locked(is_next ? kSplitTags : 1)) {
+        Place place{nullptr, 0, size};
+        if (is_next) {
+          place = find_next_locked(size);
+        } else if (BoundaryTag* segment = find_locked(size, fit); segment != nullptr) {
+          place = {segment, segment->start, size};
         }
+        if (place.segment == nullptr) break;
+        carve_locked(place, owner, site);
+        return place.start;
       }
     }
-    if (!has_tags && !boundary_tags_refill()) break;
+    if (!boundary_tags_refill()) return 0;
   }
-  if (has_tags && source_ != nullptr) {
-    Request request;
-    request.size = size;
-    request.fit = fit;
-    request.site = site;
-    request.step = quantum_;
-    return import_and_carve(request).start;
-  }
-  return 0;
+  if (source_ == nullptr) return 0;
+  Request request;
+  request.size = size;
+  request.fit = fit;
+  request.owner = owner;
+  request.site = site;
+  request.step = quantum_;
+  return import_and_carve(request).start;
 }
 
 /// Moves the place where next fit goes on: what is found is carved.
@@ -91,14 +156,11 @@ Arena::Place Arena::find_next_locked(std::size_t size) noexcept {
 
 Status Arena::free(std::uintptr_t start, std::size_t size) noexcept {
   const std::size_t rounded = round_up(size, quantum_);
-  if (rounded != 0 && rounded <= quantum_cache_max_) return quantum_caches::free(*this, start, rounded);
-  return free_segment(start, rounded, SegmentOwner::kUser);
+  if (rounded - 1 < quantum_cache_max_) return quantum_caches::free(*this, start, rounded);
+  return free_segment(start, rounded != kAnySize ? rounded : 0, SegmentOwner::kUser);
 }
 
-Status Arena::free(std::uintptr_t start) noexcept {
-  const std::size_t size = size_of(start);
-  return free_segment(start, size, SegmentOwner::kUser);
-}
+Status Arena::free(std::uintptr_t start) noexcept { return free_segment(start, kAnySize, SegmentOwner::kUser); }
 
 Status Arena::free_slab(std::uintptr_t start, std::size_t size) noexcept {
   return free_segment(start, round_up(size, quantum_), SegmentOwner::kQuantumCache);
@@ -109,15 +171,16 @@ Status Arena::free_segment(std::uintptr_t start, std::size_t size, SegmentOwner 
   SpanRange range;
   {
     const LockGuard guard(lock_);
-    BoundaryTag* tag = allocated_.find(start);
-    if (tag == nullptr || tag->owner != owner || tag->size != size) {
+    BoundaryTag** const place = allocated_.place_of(start);
+    BoundaryTag* const tag = *place;
+    if (tag == nullptr || tag->owner != owner || (tag->size != size && size != kAnySize)) {
       ++counts_.bad_frees;
       return tag == nullptr || tag->owner != owner ? Status::kNotFound : Status::kMismatch;
     }
-    allocated_.remove(tag);
+    AllocatedIndex::remove(place);
     ++counts_.frees_ever;
     slab_segments_ -= owner == SegmentOwner::kQuantumCache;
-    counts_.allocated -= size;
+    counts_.allocated -= tag->size;
     BoundaryTag* former = retire_span_locked(merge_locked(tag));
     if (former != nullptr) range = remove_span_locked(former);
   }
@@ -154,40 +217,6 @@ Status Arena::resize_segment(std::uintptr_t start, std::size_t old_size, std::si
   return Status::kNoMemory;
 }
 
-Status Arena::resize_locked(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept {
-  BoundaryTag* tag = allocated_.find(start);
-  if (tag == nullptr || tag->owner != SegmentOwner::kUser) return Status::kNotFound;
-  if (tag->size != old_size) return Status::kMismatch;
-  BoundaryTag* right = tag->next != nullptr && tag->next->kind == TagKind::kFree ? tag->next : nullptr;
-  if (size > old_size) {
-    const std::size_t more = size - old_size;
-    if (right == nullptr || right->size < more) return Status::kNoMemory;
-    if (right->size == more) {
-      remove_free_locked(right);
-      unlink_locked(right);
-      give_spare_locked(right);
-    } else {
-      set_size_locked(right, right->start + more, right->size - more);
-    }
-    tag->size = size;
-    count_allocated_locked(more);
-  } else if (size < old_size) {
-    const std::size_t less = old_size - size;
-    tag->size = size;
-    counts_.allocated -= less;
-    if (right != nullptr) {
-      set_size_locked(right, right->start - less, right->size + less);
-    } else {
-      BoundaryTag* rest = take_spare_locked();
-      rest->start = tag->end();
-      rest->size = less;
-      link_after_locked(rest, tag);
-      insert_free_locked(rest);
-    }
-  }
-  return Status::kOk;
-}
-
 // ---- the books -------------------------------------------------------------------------------------------------------
 
 /// Records a segment if the state word says so. The word is read again in the masked section that inserts the record.
@@ -213,8 +242,8 @@ void Arena::record(std::uintptr_t start, std::size_t requested, const CallSite* 
 void Arena::forget(std::uintptr_t start, std::size_t size) noexcept {
   {
     const LockGuard guard(lock_);
-    const BoundaryTag* tag = allocated_.find(start);
-    if (tag == nullptr || tag->owner != SegmentOwner::kUser || tag->size != size) return;
+    const BoundaryTag* tag = find_allocated_locked(start);
+    if (tag == nullptr || tag->owner != SegmentOwner::kUser || (tag->size != size && size != kAnySize)) return;
   }
   const hal::InterruptGuard masked;
   // acquire: as in record().

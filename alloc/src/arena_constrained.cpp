@@ -105,14 +105,6 @@ std::uintptr_t Arena::try_constrained(const Request& request, std::size_t reques
   return start;
 }
 
-std::uintptr_t Arena::allocate_slab(std::size_t size, const Constraint& constraint) noexcept {
-  Request request;
-  request.size = round_up(size, quantum_);
-  request.owner = SegmentOwner::kQuantumCache;
-  if (request.size == 0 || !request.constrain(constraint, quantum_)) return 0;
-  return allocate_congruent(request).start;  // a failure is the cache's
-}
-
 Status Arena::free_constrained(std::uintptr_t start, std::size_t size) noexcept {
   return free_segment(start, round_up(size, quantum_), SegmentOwner::kUser);
 }
@@ -125,6 +117,7 @@ Arena::SpanRange Arena::allocate_congruent(const Request& request) noexcept {
     const LockGuard guard(lock_);
     above = next_fit_;
   }
+  index_addresses();
   SpanRange taken;
   if (above > request.min) taken = search(request, above);
   if (taken.size == 0) taken = search(request, request.min);

@@ -141,6 +141,7 @@ Arena::SpanRange Arena::enter_and_carve(const Request& request, const SpanRange&
         place.segment = insert_span_locked(range);
         if (place.segment == nullptr) return {};
         if (request.fit == Fit::kNext) next_fit_ = place.start + place.size;
+        insert_free_locked(place.segment);
         carve_locked(place, request.owner, request.site);
         return {place.start, place.size};
       }

@@ -3,6 +3,8 @@
 
 #include <qm/arena.hpp>
 
+#include "allocated_index.hpp"
+
 namespace qm {
 
 /// The quantum of an arena through which a span passes on its way to who asks. Its segments are multiples of it, so of a range
@@ -72,6 +74,10 @@ struct Arena::Place {
   std::size_t size = 0;
 };
 
+/// A size that stands for whatever the segment has. No segment is as large, since none starts at 0.
+inline constexpr std::size_t kAnySize = SIZE_MAX;
+/// Tags that the arena and the pool pass on at a time.
+inline constexpr unsigned kTagBatch = Arena::kSpares / 2;
 /// Candidates looked at in one hold of the lock.
 inline constexpr unsigned kConstrainedSteps = 16;
 /// Tags that splitting a segment may take: one where its beginning is taken, else two.
@@ -91,11 +97,9 @@ inline BoundaryTag* Arena::take_spare_locked() noexcept {
   return tag;
 }
 
-inline Arena::Place Arena::find_locked(std::size_t size, Fit fit) noexcept {
-  if (fit == Fit::kNext) return find_next_locked(size);
+inline BoundaryTag* Arena::find_locked(std::size_t size, Fit fit) const noexcept {
   BoundaryTag* segment = fit == Fit::kInstant ? sizes_.instant(size) : nullptr;
-  if (segment == nullptr) segment = sizes_.best(size);
-  return segment == nullptr ? Place{} : Place{segment, segment->start, size};
+  return segment != nullptr ? segment : sizes_.best(size);
 }
 
 inline void Arena::link_after_locked(BoundaryTag* tag, BoundaryTag* before) noexcept {
@@ -103,6 +107,42 @@ inline void Arena::link_after_locked(BoundaryTag* tag, BoundaryTag* before) noex
   tag->next = before == nullptr ? first_ : before->next;
   (before == nullptr ? first_ : before->next) = tag;
   (tag->next == nullptr ? last_ : tag->next->prev) = tag;
+}
+
+/// Unlinks a tag that is in no index, and keeps it at hand.
+inline void Arena::drop_locked(BoundaryTag* tag) noexcept {
+  BoundaryTag* const before = tag->prev;
+  BoundaryTag* const after = tag->next;
+  (before == nullptr ? first_ : before->next) = after;
+  (after == nullptr ? last_ : after->prev) = before;
+  if (walks_ != nullptr) [[unlikely]] tell_walks_locked(tag);
+  tag->next = spares_;
+  spares_ = tag;
+  if (++spare_count_ > kSpares) [[unlikely]] give_spares_locked();
+}
+
+/// Resizes a free segment where it stands: no neighbour is overtaken.
+inline void Arena::set_size_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept {
+  if (indexed_below_.load(std::memory_order_relaxed) != 0) [[unlikely]] return set_size_indexed_locked(tag, start, size);
+  tag->start = start;
+  sizes_.resize(tag, size);
+}
+
+inline void Arena::count_allocated_locked(std::size_t size) noexcept {
+  counts_.allocated += size;
+  if (counts_.allocated > counts_.high_water) counts_.high_water = counts_.allocated;
+}
+
+/// Makes a linked tag with a range, in no index, an allocated segment.
+inline void Arena::enter_allocated_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept {
+  tag->kind = TagKind::kAllocated;
+  tag->owner = owner;
+  tag->handle = 0;
+  tag->site = site;
+  allocated_.insert(tag);
+  ++counts_.allocations_ever;
+  slab_segments_ += owner == SegmentOwner::kQuantumCache;
+  count_allocated_locked(tag->size);
 }
 
 }  // namespace qm

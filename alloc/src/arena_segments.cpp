@@ -2,7 +2,6 @@
 
 #include <qm/arena.hpp>
 
-#include "allocated_index.hpp"
 #include "arena_request.hpp"
 
 namespace qm {
@@ -13,9 +12,8 @@ constexpr std::size_t kKeptUnits = 16;
 
 }  // namespace
 
-void Arena::unlink_locked(BoundaryTag* tag) noexcept {
-  (tag->prev == nullptr ? first_ : tag->prev->next) = tag->next;
-  (tag->next == nullptr ? last_ : tag->next->prev) = tag->prev;
+/// A tag goes: a walk that stands on it goes back.
+void Arena::tell_walks_locked(const BoundaryTag* tag) noexcept {
   for (ArenaWalk* walk = walks_; walk != nullptr; walk = walk->next_walk_) {
     if (walk->current_ == tag) walk->current_ = tag->prev;
   }
@@ -24,100 +22,112 @@ void Arena::unlink_locked(BoundaryTag* tag) noexcept {
 void Arena::insert_free_locked(BoundaryTag* tag) noexcept {
   tag->kind = TagKind::kFree;
   sizes_.insert(tag);
-  free_.insert(tag);
+  if (tag->start < indexed_below_.load(std::memory_order_relaxed)) free_.insert(tag);
   ++counts_.segments_free;
 }
 
-/// Resizes a free segment where it stands: no neighbour is overtaken, so the address index only learns the new size.
-void Arena::set_size_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept {
+/// The address index only learns the new size, unless what it has been entered up to lies between.
+void Arena::set_size_indexed_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept {
+  const std::uintptr_t below = indexed_below_.load(std::memory_order_relaxed);
   const std::size_t before = tag->size;
+  const bool was = tag->start < below;
+  const bool is = start < below;
+  if (was && !is) free_.remove(tag);
   tag->start = start;
   sizes_.resize(tag, size);
-  free_.resized(tag, before);
+  if (was && is) free_.resized(tag, before);
+  if (!was && is) free_.insert(tag);
 }
 
 void Arena::remove_free_locked(BoundaryTag* tag) noexcept {
   sizes_.remove(tag);
-  free_.remove(tag);
+  if (tag->start < indexed_below_.load(std::memory_order_relaxed)) free_.remove(tag);
   --counts_.segments_free;
 }
 
-void Arena::count_allocated_locked(std::size_t size) noexcept {
-  counts_.allocated += size;
-  if (counts_.allocated > counts_.high_water) counts_.high_water = counts_.allocated;
+/// Makes the address index complete, if nobody has needed it before. What others free and take meanwhile, they enter and remove
+/// below where this has come to.
+void Arena::index_addresses() noexcept {
+  if (indexed_below_.load(std::memory_order_relaxed) == UINTPTR_MAX) return;
+  ArenaWalk walk(*this);
+  for (;;) {
+    const LockGuard guard(lock_);
+    for (unsigned step = 0; step < kConstrainedSteps; ++step) {
+      BoundaryTag* tag = walk.current_ == nullptr ? first_ : walk.current_->next;
+      if (tag == nullptr) return indexed_below_.store(UINTPTR_MAX, std::memory_order_relaxed);
+      walk.current_ = tag;
+      if (tag->kind == TagKind::kSpan || tag->start < indexed_below_.load(std::memory_order_relaxed)) continue;
+      indexed_below_.store(tag->start + 1, std::memory_order_relaxed);
+      if (tag->kind == TagKind::kFree) free_.insert(tag);
+    }
+  }
 }
 
-/// Takes [place.start, place.start + place.size) out of its free segment, and makes it an allocated one.
+/// Takes [place.start, place.start + place.size) out of its free segment, and makes it an allocated one. What remains below it
+/// keeps the segment's tag, else what remains above it.
 void Arena::carve_locked(const Place& place, SegmentOwner owner, const CallSite* site) noexcept {
-  BoundaryTag* segment = place.segment;
-  const std::size_t rest = segment->size - place.size;
-  if (segment->prev == empty_span_) empty_span_ = nullptr;  // a segment has a predecessor: its span at least
+  BoundaryTag* const segment = place.segment;
+  const std::uintptr_t end = place.start + place.size;
+  const std::size_t below = place.start - segment->start;
+  const std::size_t above = segment->end() - end;
+  if (segment->prev == empty_span_) empty_span_ = nullptr;
   BoundaryTag* tag = segment;
-  if (rest == 0) {
+  if (below == 0 && above == 0) {
     remove_free_locked(segment);
   } else {
     tag = take_spare_locked();
-    if (place.start == segment->start) {
-      link_after_locked(tag, segment->prev);
-      set_size_locked(segment, place.start + place.size, rest);
+    tag->start = place.start;
+    tag->size = place.size;
+    link_after_locked(tag, below != 0 ? segment : segment->prev);
+    if (below == 0) {
+      set_size_locked(segment, end, above);
     } else {
-      carve_inside_locked(place, tag);
+      set_size_locked(segment, segment->start, below);
+      if (above != 0) insert_rest_locked(tag, above);
     }
   }
-  tag->start = place.start;
-  tag->size = place.size;
-  tag->kind = TagKind::kAllocated;
-  tag->owner = owner;
-  tag->handle = 0;
-  tag->site = site;
-  allocated_.insert(tag);
-  ++counts_.allocations_ever;
-  slab_segments_ += owner == SegmentOwner::kQuantumCache;
-  count_allocated_locked(place.size);
+  enter_allocated_locked(tag, owner, site);
 }
 
-/// Links @p tag behind what remains of its free segment below the place, and what remains above it behind the tag.
-void Arena::carve_inside_locked(const Place& place, BoundaryTag* tag) noexcept {
-  BoundaryTag* segment = place.segment;
-  const std::uintptr_t end = place.start + place.size;
-  const std::uintptr_t segment_end = segment->end();
-  set_size_locked(segment, segment->start, place.start - segment->start);
-  link_after_locked(tag, segment);
-  if (end == segment_end) return;
+/// Makes the @p size behind @p tag a free segment.
+void Arena::insert_rest_locked(BoundaryTag* tag, std::size_t size) noexcept {
   BoundaryTag* rest = take_spare_locked();
-  rest->start = end;
-  rest->size = segment_end - end;
+  rest->start = tag->end();
+  rest->size = size;
   link_after_locked(rest, tag);
   insert_free_locked(rest);
 }
 
-BoundaryTag* Arena::merge_locked(BoundaryTag* tag) noexcept {
-  BoundaryTag* left = tag->prev->kind == TagKind::kFree ? tag->prev : nullptr;
+Status Arena::resize_locked(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept {
+  BoundaryTag* tag = find_allocated_locked(start);
+  if (tag == nullptr || tag->owner != SegmentOwner::kUser) return Status::kNotFound;
+  if (tag->size != old_size) return Status::kMismatch;
   BoundaryTag* right = tag->next != nullptr && tag->next->kind == TagKind::kFree ? tag->next : nullptr;
-  if (left == nullptr && right == nullptr) {
-    insert_free_locked(tag);
-    return tag;
+  if (size > old_size) {
+    const std::size_t more = size - old_size;
+    if (right == nullptr || right->size < more) return Status::kNoMemory;
+    if (right->size == more) {
+      remove_free_locked(right);
+      drop_locked(right);
+    } else {
+      set_size_locked(right, right->start + more, right->size - more);
+    }
+    tag->size = size;
+    count_allocated_locked(more);
+  } else if (size < old_size) {
+    const std::size_t less = old_size - size;
+    tag->size = size;
+    counts_.allocated -= less;
+    if (right != nullptr) {
+      set_size_locked(right, right->start - less, right->size + less);
+    } else {
+      insert_rest_locked(tag, less);
+    }
   }
-  if (left == nullptr) {
-    set_size_locked(right, tag->start, tag->size + right->size);
-    unlink_locked(tag);
-    give_spare_locked(tag);
-    return right;
-  }
-  std::size_t size = left->size + tag->size;
-  if (right != nullptr) {
-    size += right->size;
-    remove_free_locked(right);
-    unlink_locked(right);
-    give_spare_locked(right);
-  }
-  unlink_locked(tag);
-  give_spare_locked(tag);
-  set_size_locked(left, left->start, size);
-  return left;
+  return Status::kOk;
 }
 
-/// Enters a span that holds a quantum. @returns its free segment; nullptr if it overlaps one that is there.
+/// Enters a span that holds a quantum. @returns its segment, which is in no index yet; nullptr if it overlaps one that is there.
 BoundaryTag* Arena::insert_span_locked(const SpanRange& range) noexcept {
   const std::uintptr_t end = range.start + range.size;
   const std::uintptr_t start = round_up(range.start, quantum_);
@@ -137,7 +147,6 @@ BoundaryTag* Arena::insert_span_locked(const SpanRange& range) noexcept {
   segment->start = start;
   segment->size = usable_end - start;
   link_after_locked(segment, span);
-  insert_free_locked(segment);
   ++counts_.spans;
   counts_.total += segment->size;
   if (range.imported()) {
@@ -159,11 +168,9 @@ Arena::SpanRange Arena::remove_span_locked(BoundaryTag* span) noexcept {
     ++counts_.releases;
   }
   remove_free_locked(segment);
-  unlink_locked(segment);
+  drop_locked(segment);
   spans_.remove(span);
-  unlink_locked(span);
-  give_spare_locked(segment);
-  give_spare_locked(span);
+  drop_locked(span);
   return range;
 }
 

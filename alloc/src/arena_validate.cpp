@@ -10,6 +10,7 @@ namespace {
 /// Sums and counts over the address order.
 struct Census {
   std::size_t free = 0;
+  std::size_t indexed = 0;  ///< of the free: in the address index
   std::size_t free_bytes = 0;
   std::size_t allocated = 0;
   std::size_t allocated_bytes = 0;
@@ -17,6 +18,7 @@ struct Census {
   std::size_t spans = 0;
   std::size_t imported_bytes = 0;
   std::size_t empty_imported = 0;
+  std::size_t sizes = 0;  ///< of the free: those that are no mates
   std::size_t largest = 0;
 };
 
@@ -27,6 +29,7 @@ bool Arena::validate() noexcept {
   Census census;
   const BoundaryTag* before = nullptr;
   const BoundaryTag* span = nullptr;
+  const std::uintptr_t indexed_below = indexed_below_.load(std::memory_order_relaxed);
   std::uintptr_t position = 0;  // where the next segment of the span begins
   for (const BoundaryTag* tag = first_; tag != nullptr; before = tag, tag = tag->next) {
     if (tag->prev != before) return false;
@@ -49,12 +52,16 @@ bool Arena::validate() noexcept {
     if (tag->size % quantum_ != 0) return false;
     position = tag->end();
     if (tag->kind == TagKind::kFree) {
-      if (before->kind == TagKind::kFree || !sizes_.contains(tag) || free_.floor(tag->start) != tag) return false;
+      if (before->kind == TagKind::kFree || !sizes_.contains(tag)) return false;
+      const bool indexed = tag->start < indexed_below;
+      if (indexed && free_.floor(tag->start) != tag) return false;
+      census.indexed += indexed;
+      census.sizes += tag->bin != BoundaryTag::kMate;
       ++census.free;
       census.free_bytes += tag->size;
       if (tag->size > census.largest) census.largest = tag->size;
     } else {
-      if (allocated_.find(tag->start) != tag) return false;
+      if (find_allocated_locked(tag->start) != tag) return false;
       ++census.allocated;
       census.allocated_bytes += tag->size;
       census.slabs += tag->owner == SegmentOwner::kQuantumCache;
@@ -62,12 +69,11 @@ bool Arena::validate() noexcept {
   }
   if (before != last_ || (span != nullptr && position != round_down(span->end(), quantum_))) return false;
   std::size_t sizes = 0;
-  std::size_t allocated = 0;
   std::size_t free = 0;
   std::size_t spans = 0;
-  if (!sizes_.validate(sizes) || sizes > census.free) return false;
-  if (!allocated_.validate(allocated) || allocated != census.allocated) return false;
-  if (!free_.validate(free) || free != census.free || free_.largest() != census.largest) return false;
+  if (!sizes_.validate(sizes) || sizes != census.sizes) return false;
+  if (allocated_.count() != census.allocated) return false;
+  if (!free_.validate(free) || free != census.indexed || sizes_.largest() != census.largest) return false;
   if (!spans_.validate(spans) || spans != census.spans) return false;
   return census.empty_imported == (empty_span_ != nullptr) && counts_.segments_free == census.free &&
          segments_allocated() == census.allocated && counts_.allocated == census.allocated_bytes &&

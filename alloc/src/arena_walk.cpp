@@ -60,7 +60,8 @@ bool ArenaWalk::next(Segment& segment) noexcept {
 
 void ArenaWalk::seek(std::uintptr_t address) noexcept {
   const LockGuard guard(arena_.lock_);
-  BoundaryTag* tag = arena_.free_.floor(address);
+  const bool indexed = address < arena_.indexed_below_.load(std::memory_order_relaxed);
+  BoundaryTag* tag = indexed ? arena_.free_.floor(address) : nullptr;
   BoundaryTag* span = arena_.spans_.floor(address);
   if (tag == nullptr || (span != nullptr && span->start > tag->start)) tag = span;
   current_ = tag == nullptr ? nullptr : tag->prev;

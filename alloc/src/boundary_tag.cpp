@@ -14,30 +14,40 @@ void BoundaryTagPool::initialize(void* storage, std::size_t bytes) noexcept {
   add_locked(storage, bytes);
 }
 
-BoundaryTag* BoundaryTagPool::take() noexcept {
+unsigned BoundaryTagPool::take(BoundaryTag*& list, unsigned most) noexcept {
   const LockGuard guard(lock_);
-  BoundaryTag* tag = free_;
-  if (tag != nullptr) {
-    free_ = tag->next;
-  } else if (fresh_ != fresh_end_) {
-    tag = fresh_++;
-  } else {
-    return nullptr;
+  unsigned taken = 0;
+  for (; taken < most; ++taken) {
+    BoundaryTag* tag = free_;
+    if (tag != nullptr) {
+      free_ = tag->next;
+    } else if (fresh_ != fresh_end_) {
+      tag = fresh_++;
+    } else {
+      break;
+    }
+    tag->next = list;
+    list = tag;
   }
-  --counts_.free;
-  return tag;
+  counts_.free -= taken;
+  return taken;
 }
 
-void BoundaryTagPool::give(BoundaryTag* tag) noexcept {
+void BoundaryTagPool::give(BoundaryTag*& list, unsigned count) noexcept {
   const LockGuard guard(lock_);
-  tag->next = free_;
-  free_ = tag;
-  ++counts_.free;
+  counts_.free += count;
+  for (; count != 0; --count) {
+    BoundaryTag* tag = list;
+    list = tag->next;
+    tag->next = free_;
+    free_ = tag;
+  }
 }
 
-void BoundaryTagPool::add(void* storage, std::size_t bytes) noexcept {
+void BoundaryTagPool::add_page(void* storage, std::size_t bytes) noexcept {
   const LockGuard guard(lock_);
   add_locked(storage, bytes);
+  ++counts_.pages;
 }
 
 void BoundaryTagPool::add_locked(void* storage, std::size_t bytes) noexcept {
@@ -53,9 +63,9 @@ bool BoundaryTagPool::empty() noexcept {
   return counts_.free == 0;
 }
 
-void BoundaryTagPool::count_page(bool had) noexcept {
+void BoundaryTagPool::count_failure() noexcept {
   const LockGuard guard(lock_);
-  ++(had ? counts_.pages : counts_.failures);
+  ++counts_.failures;
 }
 
 BoundaryTagStats BoundaryTagPool::stats() noexcept {

@@ -11,13 +11,15 @@ namespace qm {
 class BoundaryTagPool {
  public:
   void initialize(void* storage, std::size_t bytes) noexcept;
-  /// @returns a tag with indeterminate contents, nullptr if the pool is empty. Constant.
-  [[nodiscard]] BoundaryTag* take() noexcept;
-  void give(BoundaryTag* tag) noexcept;
-  /// Adds memory for tags, when none is left of what was added before. Constant: tags are cut from it one by one.
-  void add(void* storage, std::size_t bytes) noexcept;
+  /// Puts up to @p most tags with indeterminate contents in front of @p list, linked through `next`. @returns how many there were.
+  [[nodiscard]] unsigned take(BoundaryTag*& list, unsigned most) noexcept;
+  /// Takes the first @p count of @p list back.
+  void give(BoundaryTag*& list, unsigned count) noexcept;
+  /// Adds a page for tags, when none is left of what was added before. Constant: tags are cut from it one by one.
+  void add_page(void* storage, std::size_t bytes) noexcept;
   [[nodiscard]] bool empty() noexcept;
-  void count_page(bool had) noexcept;
+  /// The root had no page.
+  void count_failure() noexcept;
   [[nodiscard]] BoundaryTagStats stats() noexcept;
 
   Arena* root = nullptr;

@@ -5,80 +5,96 @@
 namespace qm {
 namespace {
 
-std::size_t size_of_tag(const BoundaryTag& tag) noexcept { return tag.size; }
-
-/// The bits of a size below its highest one, which the bin stands for.
-std::size_t path_of(std::size_t size, unsigned bin) noexcept { return size << (kWordBits - 1 - bin) << 1; }
-
 /// The smallest size of a subtree, which is not empty: any node on the way to the lowest path may hold it.
 BoundaryTag* smallest(BoundaryTag* node) noexcept {
   BoundaryTag* best = node;
-  while (node != nullptr) {
+  while (BoundaryTag** below = tag_trie::some_child(node)) {
+    node = *below;
     if (node->size < best->size) best = node;
-    node = node->child[node->child[0] == nullptr];
   }
   return best;
 }
 
 /// A segment of the node's size that is cheap to remove: one behind the node if there is one.
-BoundaryTag* pick(BoundaryTag* node) noexcept { return node->ring[0]; }
+inline BoundaryTag* pick(BoundaryTag* node) noexcept { return node->mate != nullptr ? node->mate : node; }
 
 }  // namespace
 
+inline std::size_t SizeIndex::bin_of(std::size_t size) const noexcept {
+  const std::size_t units = size >> unit_log2_;
+  return units < kExact ? units : floor_log2(units) + (kExact - kExactLog2);
+}
+
+inline BoundaryTag** SizeIndex::place_of(std::size_t size, std::size_t bin) noexcept {
+  if (bin < kExact) return &bins_[bin];
+  return tag_trie::find_place<&BoundaryTag::size>(&bins_[bin], size, size << (kWordBits - 1 - log2_of(bin)) << 1);
+}
+
 void SizeIndex::insert(BoundaryTag* tag) noexcept {
-  const unsigned bin = floor_log2(tag->size);
-  tag->bin = static_cast<std::uint8_t>(bin);
-  BoundaryTag** place = tag_trie::find_place(&bins_[bin], tag->size, path_of(tag->size, bin), size_of_tag);
-  if (BoundaryTag* node = *place; node != nullptr) {
-    tag->slot = nullptr;
-    tag->ring[0] = node->ring[0];
-    tag->ring[1] = node;
-    tag->ring[0]->ring[1] = tag;
-    node->ring[0] = tag;
+  const std::size_t bin = bin_of(tag->size);
+  BoundaryTag** const place = place_of(tag->size, bin);
+  if (BoundaryTag* const node = *place; node != nullptr) {
+    BoundaryTag* const after = node->mate;
+    tag->bin = BoundaryTag::kMate;
+    tag->mate = after;
+    tag->child[0] = node;
+    if (after != nullptr) after->child[0] = tag;
+    node->mate = tag;
     return;
   }
+  tag->bin = static_cast<std::uint8_t>(bin);
+  tag->mate = nullptr;
   tag_trie::attach(place, tag);
-  tag->ring[0] = tag->ring[1] = tag;
-  non_empty_ |= std::size_t{1} << bin;
+  non_empty_[bin / kExact] |= std::size_t{1} << bin % kExact;
 }
 
 void SizeIndex::remove(BoundaryTag* tag) noexcept {
-  BoundaryTag* mate = tag->ring[0];
-  if (mate != tag) {
-    mate->ring[1] = tag->ring[1];
-    tag->ring[1]->ring[0] = mate;
-    if (tag->slot != nullptr) tag_trie::replace(tag, mate);
+  BoundaryTag* const mate = tag->mate;
+  const std::size_t bin = tag->bin;
+  if (bin == BoundaryTag::kMate) {
+    tag->child[0]->mate = mate;
+    if (mate != nullptr) mate->child[0] = tag->child[0];
     return;
   }
-  tag_trie::detach(tag);
-  if (bins_[tag->bin] == nullptr) non_empty_ &= ~(std::size_t{1} << tag->bin);
+  BoundaryTag** const place = place_of(tag->size, bin);
+  if (mate != nullptr) {
+    mate->bin = static_cast<std::uint8_t>(bin);
+    return tag_trie::replace(place, tag, mate);
+  }
+  tag_trie::detach(place);
+  if (bins_[bin] == nullptr) non_empty_[bin / kExact] &= ~(std::size_t{1} << bin % kExact);
 }
 
-void SizeIndex::resize(BoundaryTag* tag, std::size_t size) noexcept {
-  const bool alone = tag->slot == &bins_[tag->bin] && tag->ring[0] == tag && tag->child[0] == nullptr && tag->child[1] == nullptr;
-  if (alone && size >> tag->bin == 1) {
-    tag->size = size;
-    return;
-  }
+void SizeIndex::move(BoundaryTag* tag, std::size_t size) noexcept {
   remove(tag);
   tag->size = size;
   insert(tag);
 }
 
 BoundaryTag* SizeIndex::instant(std::size_t size) const noexcept {
-  const unsigned bin = ceil_log2(size);
-  const std::size_t bins = bin < kWordBits ? non_empty_ >> bin << bin : 0;
-  return bins == 0 ? nullptr : pick(bins_[lowest_bit(bins)]);
+  const std::size_t units = size >> unit_log2_;
+  std::size_t power = 0;
+  if (units < kExact) {
+    const std::size_t exact = non_empty_[0] >> units << units;
+    if (exact != 0) return pick(bins_[lowest_bit(exact)]);
+  } else {
+    power = ceil_log2(size) - unit_log2_ - kExactLog2;
+  }
+  const std::size_t bins = non_empty_[1] >> power << power;
+  return bins == 0 ? nullptr : pick(bins_[kExact + lowest_bit(bins)]);
 }
 
-BoundaryTag* SizeIndex::best_in_bin(unsigned bin, std::size_t size) const noexcept {
+/// A smallest segment of at least @p size in the bin of that size, a power of two; nullptr if there is none.
+BoundaryTag* SizeIndex::best_in_bin(std::size_t bin, std::size_t size) const noexcept {
   BoundaryTag* best = nullptr;
   BoundaryTag* larger = nullptr;  // the deepest subtree beside the path in which all sizes are above `size`
-  std::size_t path = path_of(size, bin);
-  for (BoundaryTag* node = bins_[bin]; node != nullptr; path <<= 1) {
+  std::size_t path = size << (kWordBits - 1 - log2_of(bin)) << 1;
+  for (BoundaryTag* node = bins_[bin]; node != nullptr; path <<= 2) {
     if (node->size >= size && (best == nullptr || node->size < best->size)) best = node;
-    const unsigned side = path >> (kWordBits - 1);
-    if (side == 0 && node->child[1] != nullptr) larger = node->child[1];
+    const std::size_t side = path >> (kWordBits - 2);
+    for (std::size_t above = 3; above > side; --above) {
+      if (node->child[above] != nullptr) larger = node->child[above];
+    }
     node = node->child[side];
   }
   if (larger != nullptr) {
@@ -89,29 +105,46 @@ BoundaryTag* SizeIndex::best_in_bin(unsigned bin, std::size_t size) const noexce
 }
 
 BoundaryTag* SizeIndex::best(std::size_t size) const noexcept {
-  const unsigned bin = floor_log2(size);
-  if (BoundaryTag* node = best_in_bin(bin, size); node != nullptr) return pick(node);
-  const std::size_t bins = non_empty_ & ~(((std::size_t{1} << bin) << 1) - 1);
-  return bins == 0 ? nullptr : pick(smallest(bins_[lowest_bit(bins)]));
+  const std::size_t bin = bin_of(size);
+  std::size_t power = 0;
+  if (bin < kExact) {
+    const std::size_t exact = non_empty_[0] >> bin << bin;
+    if (exact != 0) return pick(bins_[lowest_bit(exact)]);
+  } else {
+    BoundaryTag* node = best_in_bin(bin, size);
+    if (node != nullptr) return pick(node);
+    power = bin - kExact + 1;
+  }
+  const std::size_t bins = non_empty_[1] >> power << power;
+  return bins == 0 ? nullptr : pick(smallest(bins_[kExact + lowest_bit(bins)]));
+}
+
+std::size_t SizeIndex::largest() const noexcept {
+  if (non_empty_[1] == 0) return non_empty_[0] == 0 ? 0 : bins_[floor_log2(non_empty_[0])]->size;
+  std::size_t largest = 0;
+  for (const BoundaryTag* node = bins_[kExact + floor_log2(non_empty_[1])]; node != nullptr;) {
+    if (node->size > largest) largest = node->size;
+    const BoundaryTag* highest = nullptr;
+    for (const BoundaryTag* child : node->child) highest = child != nullptr ? child : highest;
+    node = highest;
+  }
+  return largest;
 }
 
 bool SizeIndex::contains(const BoundaryTag* tag) const noexcept {
-  const unsigned bin = floor_log2(tag->size);
-  if (bin != tag->bin) return false;
-  BoundaryTag* root = bins_[bin];
-  const BoundaryTag* node = *tag_trie::find_place(&root, tag->size, path_of(tag->size, bin), size_of_tag);
-  if (node == nullptr || (non_empty_ >> bin & 1) == 0) return false;
-  if (node == tag) return tag->slot != nullptr;
-  // In the ring behind the node: its neighbours must be of its size and point back.
-  return tag->slot == nullptr && tag->ring[0]->size == tag->size && tag->ring[0]->ring[1] == tag &&
-         tag->ring[1]->size == tag->size && tag->ring[1]->ring[0] == tag;
+  const std::size_t bin = bin_of(tag->size);
+  const BoundaryTag* node = *const_cast<SizeIndex*>(this)->place_of(tag->size, bin);
+  if (node == nullptr || (non_empty_[bin / kExact] >> bin % kExact & 1) == 0) return false;
+  if (tag->mate != nullptr && (tag->mate->child[0] != tag || tag->mate->size != tag->size)) return false;
+  if (node == tag) return tag->bin == bin;
+  return tag->bin == BoundaryTag::kMate && tag->child[0]->mate == tag && tag->child[0]->size == tag->size;
 }
 
-bool SizeIndex::validate(std::size_t& nodes) const noexcept {
-  nodes = 0;
-  for (unsigned bin = 0; bin < kWordBits; ++bin) {
-    if ((bins_[bin] != nullptr) != ((non_empty_ >> bin & 1) != 0)) return false;
-    if (!tag_trie::count(bins_[bin], nodes)) return false;
+bool SizeIndex::validate(std::size_t& segments) const noexcept {
+  segments = 0;
+  for (std::size_t bin = 0; bin < kBins; ++bin) {
+    if ((bins_[bin] != nullptr) != ((non_empty_[bin / kExact] >> bin % kExact & 1) != 0)) return false;
+    segments += tag_trie::count(bins_[bin]);
   }
   return true;
 }

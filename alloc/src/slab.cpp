@@ -102,10 +102,10 @@ std::size_t SlabLayer::colour_of(std::uintptr_t start) const noexcept {
 }
 
 std::uintptr_t SlabLayer::take_from_source(std::size_t bytes) noexcept {
+  if (quantum_cache_) return source_->allocate_slab(bytes);
   Constraint constraint;
   if (!aligned_source_) constraint.align = no_touch_ ? stride_ & (~stride_ + 1) : slab_bytes_;
   if (!no_touch_) constraint.phase = slab_bytes_ - bytes;
-  if (quantum_cache_) return source_->allocate_slab(bytes, constraint);
   return aligned_source_ ? source_->allocate(bytes, Fit::kInstant, nullptr, Effort::kQuiet)
                          : source_->allocate_constrained(bytes, constraint, Fit::kInstant, nullptr, Effort::kQuiet);
 }

@@ -1,8 +1,8 @@
 #pragma once
-/// A bitwise trie whose nodes are boundary tags: the piece that SizeIndex and AllocatedIndex share.
+/// A trie of two bits a level whose nodes are boundary tags: the piece that SizeIndex and AllocatedIndex share.
 ///
-/// Each level looks at one bit of the key's `path`, from the top. A node may stand at any level on the path of its key, so
-/// insertion appends at the first free place, and removal puts any leaf from below in the node's place.
+/// Each level looks at the next two bits of the key's `path`, from the top. A node may stand at any level on the path of its key,
+/// so insertion appends at the first free place, and removal puts any leaf from below in the node's place.
 
 #include <cstddef>
 
@@ -11,47 +11,52 @@
 
 namespace qm::tag_trie {
 
-/// Finds the node whose key equals @p key, or the empty place where it belongs.
-/// @param[in] path the bits that decide, from the top bit on. @param[in] key_of reads a tag's key.
-template <class KeyOf>
-BoundaryTag** find_place(BoundaryTag** place, std::size_t key, std::size_t path, KeyOf key_of) noexcept {
-  for (BoundaryTag* node = *place; node != nullptr && key_of(*node) != key; node = *place) {
-    place = &node->child[path >> (kWordBits - 1)];
-    path <<= 1;
+/// The word that points at the node whose member Key equals @p key, or the empty one where it belongs.
+template <std::size_t BoundaryTag::*Key>
+inline BoundaryTag** find_place(BoundaryTag** place, std::size_t key, std::size_t path) noexcept {
+  for (BoundaryTag* node = *place; node != nullptr && node->*Key != key; node = *place) {
+    place = &node->child[path >> (kWordBits - 2)];
+    path <<= 2;
   }
   return place;
 }
 
 /// Puts @p tag at an empty place.
 inline void attach(BoundaryTag** place, BoundaryTag* tag) noexcept {
-  tag->child[0] = tag->child[1] = nullptr;
-  tag->slot = place;
+  tag->child[0] = tag->child[1] = tag->child[2] = tag->child[3] = nullptr;
   *place = tag;
 }
 
 /// Puts @p heir where @p tag stands.
-inline void replace(BoundaryTag* tag, BoundaryTag* heir) noexcept {
-  heir->slot = tag->slot;
-  *heir->slot = heir;
-  for (unsigned side = 0; side < 2; ++side) {
-    heir->child[side] = tag->child[side];
-    if (heir->child[side] != nullptr) heir->child[side]->slot = &heir->child[side];
-  }
+inline void replace(BoundaryTag** place, const BoundaryTag* tag, BoundaryTag* heir) noexcept {
+  for (unsigned side = 0; side < 4; ++side) heir->child[side] = tag->child[side];
+  *place = heir;
 }
 
-/// Takes a node out. Complexity: the depth below it.
-inline void detach(BoundaryTag* tag) noexcept {
-  BoundaryTag* leaf = tag;
-  while (leaf->child[0] != nullptr || leaf->child[1] != nullptr) leaf = leaf->child[leaf->child[1] != nullptr];
-  *leaf->slot = nullptr;
-  if (leaf != tag) replace(tag, leaf);
+/// The word that points at some child, nullptr for a leaf.
+inline BoundaryTag** some_child(BoundaryTag* tag) noexcept {
+  if (tag->child[0] != nullptr) return &tag->child[0];
+  if (tag->child[1] != nullptr) return &tag->child[1];
+  if (tag->child[2] != nullptr) return &tag->child[2];
+  return tag->child[3] != nullptr ? &tag->child[3] : nullptr;
 }
 
-/// Counts the nodes of a subtree by recursion no deeper than the word size; false if a node's slot does not point at it.
-[[gnu::noinline]] inline bool count(BoundaryTag* const& place, std::size_t& nodes) noexcept {
-  if (place == nullptr) return true;
-  ++nodes;
-  return place->slot == &place && count(place->child[0], nodes) && count(place->child[1], nodes);
+/// Takes out the node at @p place. Complexity: the depth below it.
+inline void detach(BoundaryTag** place) noexcept {
+  BoundaryTag* const tag = *place;
+  BoundaryTag** at = place;
+  while (BoundaryTag** below = some_child(*at)) at = below;
+  BoundaryTag* const leaf = *at;
+  *at = nullptr;
+  if (leaf != tag) replace(place, tag, leaf);
+}
+
+/// Counts the nodes of a subtree, by recursion no deeper than half the bits of a word.
+[[gnu::noinline]] inline std::size_t count(const BoundaryTag* tag) noexcept {
+  if (tag == nullptr) return 0;
+  std::size_t nodes = 1;
+  for (const BoundaryTag* child : tag->child) nodes += count(child);
+  return nodes;
 }
 
 }  // namespace qm::tag_trie

@@ -52,6 +52,7 @@ TEST_F(ArenaDamage, a_walk_sees_it_in_the_tag_that_it_stands_on) {
   std::uintptr_t held[20];
   for (std::size_t i = 0; i < 20; ++i) held[i] = arena_.allocate(40 + 8 * (i % 5));
   for (std::size_t i = 0; i < 20; i += 2) ASSERT_EQ(arena_.free(held[i]), Status::kOk);
+  ASSERT_EQ(arena_.allocate(100000, Fit::kNext), 0U);  // from now on it has an address index
   unsigned damages = 0;
   ArenaWalk walk(arena_);
   EXPECT_TRUE(walk.is_sound());  // on nothing yet
@@ -77,22 +78,21 @@ TEST_F(ArenaDamage, a_walk_sees_it_in_the_tag_that_it_stands_on) {
       damage.set("size", tag.size, tag.size + 1);
       if (tag.prev->kind != TagKind::kSpan) damage.set("the predecessor's size", tag.prev->size, tag.prev->size + 8);
     }
-    if (tag.kind == TagKind::kAllocated) damage.set("slot", *tag.slot, nullptr);
     if (tag.kind == TagKind::kFree) {
-      damage.set("bin", tag.bin, tag.bin + 1);
-      damage.set("slot", tag.slot, tag.slot == nullptr ? &tag.child[0] : nullptr);
+      damage.set("bin", tag.bin, tag.bin - 1);
       if (tag.prev->kind == TagKind::kAllocated) damage.set("the predecessor's kind", tag.prev->kind, TagKind::kFree);
       if (tag.next != nullptr && tag.next->kind == TagKind::kAllocated) {
         damage.set("the successor's kind", tag.next->kind, TagKind::kFree);
       }
       if (tag.parent != nullptr) damage.set("parent's kid", tag.parent->kid[tag.parent->kid[1] == &tag], nullptr);
-      if (tag.slot == nullptr) {
-        damage.set("ring", tag.ring[0], &tag);
-        damage.set("ring", tag.ring[1], &tag);
-        damage.set("size in the ring", tag.ring[0]->size, tag.size + 8);
-        damage.set("size in the ring", tag.ring[1]->size, tag.size + 8);
-        damage.set("the way back in the ring", tag.ring[0]->ring[1], nullptr);
-        damage.set("the way back in the ring", tag.ring[1]->ring[0], nullptr);
+      if (tag.mate != nullptr) {
+        damage.set("the size of the mate", tag.mate->size, tag.size + 8);
+        damage.set("the way back of the mate", tag.mate->child[0], nullptr);
+      }
+      if (tag.bin == BoundaryTag::kMate) {
+        damage.set("the way back", tag.child[0], &tag);
+        damage.set("the size of the mate before", tag.child[0]->size, tag.size + 8);
+        damage.set("the way on of the mate before", tag.child[0]->mate, nullptr);
       }
     }
     damages += damage.count;

@@ -192,9 +192,11 @@ class ArenaRandom : public test::ArenaTest {
       return;
     }
     const std::size_t segment = side.map.segment_at(start);
-    // Instant fit: the smallest power of two that is all at least the size, and of which there is a segment.
+    // Instant fit: the smallest where sizes have bins of their own; above, the smallest power of two that is all at least the
+    // size, and of which there is a segment.
     const std::size_t sure = side.map.smallest(std::size_t{1} << ceil_log2(size));
-    if (fit == Fit::kBest || sure == 0) {
+    const bool exact = segment >> floor_log2(side.quantum) < kWordBits;
+    if (fit == Fit::kBest || sure == 0 || exact) {
       EXPECT_EQ(segment, smallest);
     } else {
       EXPECT_EQ(floor_log2(segment), floor_log2(sure));

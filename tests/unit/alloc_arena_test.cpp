@@ -348,6 +348,7 @@ TEST_F(Arenas, validate_sees_damage_in_every_tag) {
   std::uintptr_t held[20];
   for (std::size_t i = 0; i < 20; ++i) held[i] = arena_.allocate(5 + i % 7);
   for (std::size_t i = 0; i < 20; i += 2) ASSERT_EQ(arena_.free(held[i]), Status::kOk);
+  ASSERT_EQ(arena_.allocate(100000, Fit::kNext), 0U);  // from now on it has an address index
   ASSERT_TRUE(arena_.validate());
   unsigned damages = 0;
   for (BoundaryTag& tag : tags()) {
@@ -382,16 +383,16 @@ TEST_F(Arenas, validate_sees_damage_in_every_tag) {
       tag.owner = SegmentOwner::kQuantumCache;
       expect_seen("owner");
     }
-    if (tag.kind != TagKind::kSpan) {
-      tag.slot = tag.slot == nullptr ? &tag.child[0] : nullptr;
-      expect_seen("slot");
-    }
     if (tag.kind == TagKind::kFree) {
-      tag.bin = static_cast<std::uint8_t>(tag.bin + 1);
+      tag.bin = static_cast<std::uint8_t>(tag.bin - 1);
       expect_seen("bin");
-      if (sound.slot == nullptr) {
-        tag.ring[0] = tag.prev;
-        expect_seen("ring");
+      if (tag.mate != nullptr) {
+        tag.mate = nullptr;
+        expect_seen("mate");
+      }
+      if (tag.bin == BoundaryTag::kMate) {
+        tag.child[0] = tag.prev;
+        expect_seen("the mate before");
       }
     }
     if (tag.kind != TagKind::kAllocated) {
@@ -412,7 +413,7 @@ TEST_F(Arenas, validate_sees_damage_in_every_tag) {
       }
     }
     for (BoundaryTag*& child : tag.child) {
-      const bool in_trie = tag.kind == TagKind::kAllocated || (tag.kind == TagKind::kFree && sound.slot != nullptr);
+      const bool in_trie = tag.kind == TagKind::kAllocated || (tag.kind == TagKind::kFree && sound.bin != BoundaryTag::kMate);
       if (!in_trie || child == nullptr) continue;
       child = nullptr;
       expect_seen("child");

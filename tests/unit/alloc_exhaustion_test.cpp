@@ -15,7 +15,7 @@ class Exhaustion : public ExhaustionTest {};
 
 TEST_F(Exhaustion, memory_idle_in_another_cache_on_other_harts_is_had_before_an_allocation_fails) {
   Cache* hoard = make("hoard");
-  Cache* hungry = make("hungry", 1024);
+  Cache* hungry = make("hungry", 1000);  // in slabs of a page, so that it does not matter which pages are free
   ASSERT_TRUE(hoard != nullptr && hungry != nullptr);
   const unsigned harts = test::harts();
   const std::size_t expected = take_all(*hungry);

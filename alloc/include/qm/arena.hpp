@@ -6,16 +6,15 @@
 ///     [ allocated ][ free      ][ allocated ][ free ] [ free                    ][ allocated     ]
 ///       tag          tag          tag          tag      tag                        tag             plus one tag a span
 ///
-///     allocate()                     a quantum cache, if the size has one
-///       allocate_present()             one hold of the lock: find, split
-///       allocate_slow()                tags from the pool; a span from the source; split
+///     allocate()                     a quantum cache, if the size has one; one hold of the lock: find, split
+///       allocate_slow()                tags from the pool, a span from the source, reclaim
 ///     free()                         a quantum cache, or: find by start, merge with both neighbours; an empty span may go
 ///
 /// Invariants
 /// - A1 Segments of a span tile it; no two neighbours are both free; segments of two spans never merge.
 /// - A2 Every start and size of a segment is a multiple of the quantum; no segment starts at 0.
-/// - A3 A tag is in the address order, and: free - in the size index and the address index; allocated - in the allocated
-///      index; span - in the span index.
+/// - A3 A tag is in the address order, and: free - in the size index and, where it starts below `indexed_below_`, in the address
+///      index; allocated - in the allocated index; span - in the span index.
 /// - A4 An operation has the tags it may need before it changes anything, so it cannot fail in the middle.
 /// - A5 No lock is held while the source's functions run, the arena's own included.
 /// - A6 At most one imported span is empty; it waits in `empty_span_` for the next request. One far larger than an import
@@ -40,7 +39,7 @@ class ArenaWalk;
 class Arena : public Traceable {
  public:
   static constexpr RegistryKind kRegistryKind = RegistryKind::kArena;
-  /// Tags an arena keeps at hand, so that most operations do not go to the pool.
+  /// Most tags that an arena keeps at hand; they come from the pool and go back to it by halves.
   static constexpr unsigned kSpares = 4;
 
   constexpr Arena() noexcept : Traceable(kRegistryKind) {}
@@ -70,7 +69,8 @@ class Arena : public Traceable {
   ///                   their source: the outermost allocation does what is to be done, for all.
   /// @returns the start; 0 for a size of 0, one that cannot be rounded, and if there is none whatever @p effort allows: counted
   ///          in stats().failures.
-  /// Complexity: bounded by the word size for instant fit where the arena has it; O(log free segments) for next fit.
+  /// Complexity: bounded by the word size for instant fit where the arena has it; O(log free segments) for next fit, of which the
+  ///             first also enters all free segments into the address index, in bounded lock holds.
   /// Context: any, as far as the import function allows.
   [[nodiscard]] std::uintptr_t allocate(std::size_t size, Fit fit = Fit::kInstant, const CallSite* site = nullptr,
                                         Effort effort = Effort::kAuto) noexcept;
@@ -88,7 +88,7 @@ class Arena : public Traceable {
   /// @returns 0 only if no range in the arena would do, nor one that the source can supply, and its source, as far as they
   ///          have no import function of their own, which knows sizes only; and for a constraint that cannot be met or is
   ///          malformed.
-  /// Complexity: O(free segments large enough), in lock holds of 16 candidates each.
+  /// Complexity: O(free segments large enough), in lock holds of 16 candidates each; the first as that of next fit.
   [[nodiscard]] std::uintptr_t allocate_constrained(std::size_t size, const Constraint& constraint,
                                                     Fit fit = Fit::kInstant, const CallSite* site = nullptr,
                                                     Effort effort = Effort::kAuto) noexcept;
@@ -104,7 +104,8 @@ class Arena : public Traceable {
   /// @returns the trace handle of the segment allocated at @p start, nullptr if there is none; valid until it is freed.
   [[nodiscard]] std::uint32_t* handle(std::uintptr_t start) noexcept;
   /// Finds the segment that contains @p address. @returns kNotFound outside all spans.
-  /// Complexity: O(allocated segments between two free ones), in bounded lock holds.
+  /// Complexity: O(allocated segments between two free ones) once the arena has an address index, before O(segments of the
+  ///             span); in bounded lock holds.
   Status locate(std::uintptr_t address, Segment& segment) noexcept;
 
   /// Gives the empty span back to the source. @returns its size. Quantum caches are reaped by their own reap().
@@ -131,7 +132,7 @@ class Arena : public Traceable {
   /// What quantum_caches::create() keeps here.
   void* quantum_cache_state = nullptr;
   /// Slabs of the quantum caches; allocate() and free() do not see them.
-  [[nodiscard]] std::uintptr_t allocate_slab(std::size_t size, const Constraint& constraint) noexcept;
+  [[nodiscard]] std::uintptr_t allocate_slab(std::size_t size) noexcept;
   Status free_slab(std::uintptr_t start, std::size_t size) noexcept;
 
  private:
@@ -148,13 +149,13 @@ class Arena : public Traceable {
     [[nodiscard]] bool imported() const noexcept { return origin != SpanOrigin::kAdded; }
   };
 
+  std::uintptr_t allocate_slow(std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept;
   std::uintptr_t try_allocate(std::size_t size, Fit fit, const CallSite* site) noexcept;
+  std::uintptr_t take(std::size_t size, Fit fit, SegmentOwner owner, const CallSite* site) noexcept;
   std::uintptr_t try_constrained(const Request& request, std::size_t requested) noexcept;
   template <class Callable>
   std::uintptr_t pursue(std::size_t size, Effort effort, Callable attempt) noexcept;
   [[nodiscard]] bool may_ever_have(std::size_t size) noexcept;
-  std::uintptr_t allocate_present(std::size_t size, Fit fit, const CallSite* site) noexcept;
-  std::uintptr_t allocate_slow(std::size_t size, Fit fit, const CallSite* site) noexcept;
   SpanRange allocate_congruent(const Request& request) noexcept;
   Status free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept;
   Status resize_segment(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
@@ -165,10 +166,13 @@ class Arena : public Traceable {
 
   [[nodiscard]] bool reserve_tags_locked(unsigned count) noexcept;
   [[nodiscard]] BoundaryTag* take_spare_locked() noexcept;
-  void give_spare_locked(BoundaryTag* tag) noexcept;
+  void give_spares_locked() noexcept;
+  void drop_locked(BoundaryTag* tag) noexcept;
+  void tell_walks_locked(const BoundaryTag* tag) noexcept;
   bool refill_pool_locked() noexcept;
 
-  [[nodiscard]] Place find_locked(std::size_t size, Fit fit) noexcept;
+  [[nodiscard]] BoundaryTag* find_locked(std::size_t size, Fit fit) const noexcept;
+  [[nodiscard]] BoundaryTag* find_allocated_locked(std::uintptr_t start) noexcept;
   [[nodiscard]] Place find_next_locked(std::size_t size) noexcept;
   [[nodiscard]] Place find_roomy_locked(const Request& request) noexcept;
   [[nodiscard]] SpanRange search(const Request& request, std::uintptr_t from) noexcept;
@@ -188,20 +192,23 @@ class Arena : public Traceable {
   [[nodiscard]] SpanRange enter_and_carve(const Request& request, const SpanRange& range, Place place) noexcept;
   void release_span(const SpanRange& range) noexcept;
 
+  std::uintptr_t take_front_locked(BoundaryTag* segment, std::size_t size, const CallSite* site) noexcept;
   void carve_locked(const Place& place, SegmentOwner owner, const CallSite* site) noexcept;
-  [[gnu::noinline]] void carve_inside_locked(const Place& place, BoundaryTag* tag) noexcept;
+  void insert_rest_locked(BoundaryTag* tag, std::size_t size) noexcept;
   BoundaryTag* merge_locked(BoundaryTag* tag) noexcept;
   BoundaryTag* insert_span_locked(const SpanRange& range) noexcept;
   SpanRange remove_span_locked(BoundaryTag* span) noexcept;
   [[nodiscard]] BoundaryTag* retire_span_locked(BoundaryTag* segment) noexcept;
   void link_after_locked(BoundaryTag* tag, BoundaryTag* before) noexcept;
-  void unlink_locked(BoundaryTag* tag) noexcept;
   void insert_free_locked(BoundaryTag* tag) noexcept;
   void remove_free_locked(BoundaryTag* tag) noexcept;
   void set_size_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept;
+  void set_size_indexed_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept;
+  void index_addresses() noexcept;
   [[nodiscard]] std::size_t segments_allocated() const noexcept {
     return static_cast<std::size_t>(counts_.allocations_ever - counts_.frees_ever);
   }
+  void enter_allocated_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept;
   void count_allocated_locked(std::size_t size) noexcept;
   void count_failure() noexcept;
   void clear() noexcept;
@@ -223,6 +230,8 @@ class Arena : public Traceable {
   BoundaryTag* last_ = nullptr;
   BoundaryTag* empty_span_ = nullptr;
   std::uintptr_t next_fit_ = 0;       ///< end of the last next-fit allocation
+  /// What starts below is in the address index: nothing until the first request that is searched for by address.
+  std::atomic<std::uintptr_t> indexed_below_{0};
   std::size_t slab_segments_ = 0;     ///< allocated segments that quantum caches own
   ArenaStats counts_;
   AllocatedIndex allocated_;

@@ -1,16 +1,19 @@
 #pragma once
 /// The three indexes of an arena over its boundary tags. None of them allocates: the nodes are the tags.
 ///
-///     SizeIndex       free segments by size        a bitmap of power-of-two bins, each a bitwise trie of sizes
-///     AllocatedIndex  allocated segments by start  a few bins of hashed starts, each a bitwise trie
+///     SizeIndex       free segments by size        bins under a bitmap: one a size while sizes are small, then powers of two,
+///                                                  each a trie of sizes
+///     AllocatedIndex  allocated segments by start  a few bins of hashed starts, each a trie
 ///     AddressIndex    free segments by address     a treap with the largest size below each node; spans have one too
 ///
-/// A bitwise trie branches on one bit of the key a level, so an operation is bounded by the word size whatever the number
-/// of nodes; any node may stand anywhere on the path of its key, so none is made of branching points alone.
+/// A trie branches on the next two bits of the key at each level, so an operation is bounded by the word size whatever the
+/// number of nodes; any node may stand anywhere on the path of its key, so none is made of branching points alone.
 ///
 /// Invariants
-/// - X1 Bit b of SizeIndex::non_empty_ is set iff bin b has a root; bin b holds sizes in [2^b, 2^(b+1)).
-/// - X2 Segments of one size are one ring; exactly one of them is the trie's node, the others have slot == nullptr.
+/// - X1 A bin's bit in SizeIndex::non_empty_ is set iff it has a root. With units of the power of two below the quantum, bin
+///      b < kExact holds the size of b units and no other, bin kExact + n those of [kExact * 2^n, kExact * 2^(n+1)) units.
+/// - X2 Segments of one size are one chain of mates; the first is the trie's node, the others have bin == kMate and their
+///      predecessor in child[0].
 /// - X3 In a treap no kid's priority (drawn when its tag goes in) is above its parent's, and `largest` is exact.
 
 #include <cstddef>
@@ -23,35 +26,62 @@ namespace qm {
 
 class SizeIndex {
  public:
-  /// Complexity of all: bounded by the word size.
+  /// Says of what all sizes will be multiples. Before the first segment.
+  void set_quantum(std::size_t quantum) noexcept { unit_log2_ = static_cast<std::uint8_t>(floor_log2(quantum)); }
+  /// Complexity of all: bounded by the word size; constant for sizes below kExact units.
   void insert(BoundaryTag* tag) noexcept;
   void remove(BoundaryTag* tag) noexcept;
   /// Gives @p tag another size. Constant where it is alone in its bin before and after, as the rest of a large range is.
-  void resize(BoundaryTag* tag, std::size_t size) noexcept;
-  /// @returns a segment that fits, from the first bin in which every segment does; nullptr if that and those above are
-  ///          empty. Constant.
+  void resize(BoundaryTag* tag, std::size_t size) noexcept {
+    const std::size_t bin = tag->bin;
+    const bool stays = bin - kExact < kBins - kExact && size >> log2_of(bin) == 1;
+    if (!stays || bins_[bin] != tag || !is_alone(tag)) return move(tag, size);
+    tag->size = size;
+  }
+  /// @returns a segment that fits, from the first bin in which every segment does: a smallest one below kExact units;
+  ///          nullptr if that and those above are empty. Constant.
   [[nodiscard]] BoundaryTag* instant(std::size_t size) const noexcept;
   /// @returns a smallest segment of at least @p size; nullptr if there is none.
   [[nodiscard]] BoundaryTag* best(std::size_t size) const noexcept;
+  /// @returns the largest size, 0 if there is none.
+  [[nodiscard]] std::size_t largest() const noexcept;
   /// Whether @p tag is in the index where its size says.
   [[nodiscard]] bool contains(const BoundaryTag* tag) const noexcept;
-  /// Counts the distinct sizes and checks X1 and the links. @returns false if they do not hold. O(n).
+  /// Counts the distinct sizes and checks X1. @returns false if it does not hold. O(n).
   [[nodiscard]] bool validate(std::size_t& nodes) const noexcept;
 
  private:
-  [[nodiscard]] BoundaryTag* best_in_bin(unsigned bin, std::size_t size) const noexcept;
-  std::size_t non_empty_ = 0;
-  BoundaryTag* bins_[kWordBits] = {};
+  static constexpr std::size_t kExact = kWordBits;
+  static constexpr std::size_t kExactLog2 = floor_log2(kExact);
+  static constexpr std::size_t kBins = kExact + kWordBits - kExactLog2;
+
+  [[nodiscard]] std::size_t bin_of(std::size_t size) const noexcept;
+  /// The power of two of a bin, which the bits of its sizes begin with.
+  [[nodiscard]] std::size_t log2_of(std::size_t bin) const noexcept { return bin - (kExact - kExactLog2) + unit_log2_; }
+  /// Whether a node has neither mates nor children.
+  [[nodiscard]] static bool is_alone(const BoundaryTag* tag) noexcept {
+    return tag->mate == nullptr && tag->child[0] == nullptr && tag->child[1] == nullptr && tag->child[2] == nullptr &&
+           tag->child[3] == nullptr;
+  }
+  void move(BoundaryTag* tag, std::size_t size) noexcept;
+  [[nodiscard]] BoundaryTag** place_of(std::size_t size, std::size_t bin) noexcept;
+  [[nodiscard]] BoundaryTag* best_in_bin(std::size_t bin, std::size_t size) const noexcept;
+
+  std::uint8_t unit_log2_ = 0;
+  std::size_t non_empty_[2] = {};  ///< exact bins, powers of two
+  BoundaryTag* bins_[kBins] = {};
 };
 
 class AllocatedIndex {
  public:
+  /// The word that points at the segment that starts at @p start, or the empty one where that belongs. Complexity: bounded by
+  /// half the bits of a word.
+  [[nodiscard]] BoundaryTag** place_of(std::uintptr_t start) noexcept;
   void insert(BoundaryTag* tag) noexcept;
-  void remove(BoundaryTag* tag) noexcept;
-  /// @returns the segment that starts at @p start; nullptr if none does.
-  [[nodiscard]] BoundaryTag* find(std::uintptr_t start) const noexcept;
-  /// Counts the segments and checks the links. @returns false if they do not hold. O(n).
-  [[nodiscard]] bool validate(std::size_t& nodes) const noexcept;
+  /// @param[in] place of place_of(): of a segment that is there.
+  static void remove(BoundaryTag** place) noexcept;
+  /// O(n).
+  [[nodiscard]] std::size_t count() const noexcept;
 
  private:
   static constexpr unsigned kBinBits = 4;

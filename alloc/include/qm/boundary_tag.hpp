@@ -6,12 +6,14 @@
 ///
 ///     static storage --> pool --> tags of the root arena --> pages of the root arena --> pool --> tags of every arena
 ///
-/// A tag's links (RV64, 112 bytes; RV32, 60):
+/// A tag (RV64, 112 bytes; RV32, 60):
 ///
-///     start size | prev next (address order) | kind owner handle | slot child[2] (trie) | ring[2] parent kid[2] largest
-///                                                          ^       ^ allocated: by start    ^ free: sizes, addresses
-///                                           free, span: priority    free: by size            span: addresses
-///                                                                                            allocated: site
+///     start size | prev next | kind origin owner bin, priority | mate   child[4]            | parent kid[2] largest
+///                  ^ address order                  ^ handle  ^ site  ^ free: by size       ^ spans: by address;
+///                                                               allocated: by start   free: by address, if need be
+/// Invariants| prev next | kind origin owner bin, priority | slot    child[4]                   | parent kid[2] largest
+///                  ^ address order                  ^ handle  ^ site  ^ free: sizes, then the ring  ^ spans, and free segments
+///                                                               allocated: by start                  where kept: by address
 /// Invariants
 /// - T1 A refill needs no tag: the segment that becomes a page of tags is described by the first tag on that very page.
 /// - T2 Pages stay with the pool; the number of tags never falls.
@@ -41,6 +43,8 @@ enum class SegmentOwner : std::uint8_t {
 };
 
 struct BoundaryTag {
+  static constexpr std::uint8_t kMate = 0xff;
+
   std::uintptr_t start;
   std::size_t size;
   BoundaryTag* prev;  ///< lower neighbour in address order, spans included; a span's tag stands before its first segment
@@ -48,17 +52,16 @@ struct BoundaryTag {
   TagKind kind;
   SpanOrigin origin;         ///< span
   SegmentOwner owner;        ///< allocated
-  std::uint8_t bin;          ///< free: the size index's bin, floor(log2(size))
+  std::uint8_t bin;          ///< free: the size index's bin; kMate: behind one of equal size
   union {
     std::uint32_t handle;    ///< allocated: trace handle, 0 = not recorded
     std::uint32_t priority;  ///< in an address tree: no kid's is higher
   };
-  BoundaryTag** slot;        ///< the word that points at this node of a trie; null: in a ring, behind a node of equal size
-  BoundaryTag* child[2];     ///< trie
   union {
-    BoundaryTag* ring[2];    ///< free: segments of equal size, next and previous
+    BoundaryTag* mate;       ///< free: the next segment of equal size
     const CallSite* site;    ///< allocated: who asked, if known
   };
+  BoundaryTag* child[4];     ///< free: trie of sizes, of a mate: [0] the one before it; allocated: trie of starts
   BoundaryTag* parent;       ///< address tree (free segments; spans in a tree of their own)
   BoundaryTag* kid[2];
   std::size_t largest;       ///< largest size in this subtree
