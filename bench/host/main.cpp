@@ -54,6 +54,24 @@ void print_ratios(const std::vector<double>& mine, const std::vector<double>& th
   std::printf(",\"ratio\":%.2f,\"least\":%.2f,\"most\":%.2f", median(ratios), *least, *most);
 }
 
+/// The strictest comparison: with whoever is fastest in the turn, of the mallocs that are made to be fast.
+constexpr Subject kBest{.name = "best of the three"};
+
+void add_best(std::vector<const Subject*>& chosen, std::vector<std::vector<double>>& times) {
+  std::vector<double> best;
+  for (unsigned turn = 0; turn < kTurns; ++turn) {
+    double least = 0;
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      const std::string_view name = chosen[i]->name;
+      if (name != "jemalloc" && name != "mimalloc" && name != "tcmalloc") continue;
+      if (least == 0 || times[i][turn] < least) least = times[i][turn];
+    }
+    best.push_back(least);
+  }
+  chosen.push_back(&kBest);
+  times.push_back(std::move(best));
+}
+
 void run(const Workload& workload) {
   std::vector<const Subject*> chosen;
   for (const Subject& subject : subjects()) {
@@ -65,6 +83,7 @@ void run(const Workload& workload) {
     for (std::size_t i = 0; i < chosen.size(); ++i) times[i].push_back(sample(workload, *chosen[i]));
   }
   const std::size_t first_peer = workload.mixed_sizes ? 1 : 2;  // a cache has one size
+  add_best(chosen, times);
   for (std::size_t ours = 0; ours < first_peer; ++ours) {
     for (std::size_t i = first_peer; i < chosen.size(); ++i) {
       std::printf("@bench {\"case\":\"%s\",\"ours\":\"%s\",\"theirs\":\"%s\"", workload.name, chosen[ours]->name.data(),

@@ -11,7 +11,7 @@
 
 #include <qm/cache.hpp>
 #include <qm/hal/port.hpp>
-#include <qm/heap.hpp>
+#include <qm/qm.h>
 #include <qm/system.hpp>
 
 namespace qm::bench {
@@ -35,10 +35,11 @@ void set_up_ours() {
   if (cache == nullptr) throw std::runtime_error("no cache");
 }
 
-void* heap_allocate(std::size_t size) { return heap::allocate(size); }
-void heap_free(void* block, std::size_t) { heap::free(block); }
-void* cache_allocate(std::size_t) { return cache->allocate(); }
-void cache_free(void* block, std::size_t) { cache->free(block); }
+// The functions are called as those of a shared library are, like the others.
+void* (*volatile const cache_allocate_function)(Cache*) = qm_cache_allocate;
+void (*volatile const cache_free_function)(Cache*, void*) = qm_cache_free;
+void* cache_allocate(std::size_t) { return cache_allocate_function(cache); }
+void cache_free(void* block, std::size_t) { cache_free_function(cache, block); }
 
 // ---- mallocs -------------------------------------------------------------------------------------------------------------
 
@@ -49,14 +50,19 @@ void* glibc_malloc(std::size_t size) {
 }
 void glibc_free(void* block, std::size_t) { std::free(block); }
 
-/// A malloc of a shared library. The pointers are read at each call, as a call through a linkage table reads them.
+/// A malloc of a shared library, or ours. The pointers are read at each call, as a call through a linkage table reads them.
 template <unsigned Which>
-struct Loaded {
-  static inline void* (*malloc_function)(std::size_t) = nullptr;
-  static inline void (*free_function)(void*) = nullptr;
+struct Malloc {
+  static inline void* (*volatile malloc_function)(std::size_t) = nullptr;
+  static inline void (*volatile free_function)(void*) = nullptr;
   static void* allocate(std::size_t size) { return malloc_function(size); }
   static void free(void* block, std::size_t) { free_function(block); }
 
+  static Subject ours(std::string_view name) {
+    malloc_function = qm_malloc;
+    free_function = qm_free;
+    return {.name = name, .allocate = allocate, .free = free};
+  }
   static Subject load(std::string_view name, const char* library, const char* malloc_name, const char* free_name) {
     void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) throw std::runtime_error(dlerror());
@@ -101,12 +107,12 @@ std::vector<Subject> set_up() {
   set_up_ours();
   common_pool = new std::pmr::synchronized_pool_resource;
   return {
-      {.name = "heap", .allocate = heap_allocate, .free = heap_free},
+      Malloc<3>::ours("heap"),
       {.name = "cache", .allocate = cache_allocate, .free = cache_free, .mixed_sizes = false},
       {.name = "glibc", .allocate = glibc_malloc, .free = glibc_free},
-      Loaded<0>::load("jemalloc", "libjemalloc.so.2", "malloc", "free"),
-      Loaded<1>::load("mimalloc", "libmimalloc.so.2", "mi_malloc", "mi_free"),
-      Loaded<2>::load("tcmalloc", "libtcmalloc_minimal.so.4", "tc_malloc", "tc_free"),
+      Malloc<0>::load("jemalloc", "libjemalloc.so.2", "malloc", "free"),
+      Malloc<1>::load("mimalloc", "libmimalloc.so.2", "mi_malloc", "mi_free"),
+      Malloc<2>::load("tcmalloc", "libtcmalloc_minimal.so.4", "tc_malloc", "tc_free"),
       {.name = "pmr, own pool", .allocate = own_pool_allocate, .free = own_pool_free, .shared = false},
       {.name = "pmr, common pool", .allocate = common_pool_allocate, .free = common_pool_free},
       {.name = "free list", .allocate = list_allocate, .free = list_free, .mixed_sizes = false, .shared = false},
