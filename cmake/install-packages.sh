@@ -24,6 +24,7 @@ libgtest-dev             unit tests on the host
 '
 packages_bench='
 nlohmann-json3-dev            figures of benches
+gnuplot-nox                   draws how costs grow
 picolibc-riscv64-unknown-elf  the malloc that benches on the target compare with
 libjemalloc2                  mallocs that the bench on the host compares with
 libmimalloc2.0                "

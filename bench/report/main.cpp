@@ -6,6 +6,7 @@
 ///     qm_bench_report check OLD NEW      what is higher in NEW, or gone; status 1 if something is
 ///     qm_bench_report document TEMPLATE FOLDER
 ///                                        the template with each line `{{NAME}}` replaced by the table of FOLDER/NAME.json
+///     qm_bench_report series FILE CASE   the rows of a case for gnuplot: for each `cost` a block of `count mean max`, its name first
 ///     qm_bench_report profile ELF TRANSCRIPT
 ///                                        from what path_plugin wrote, on standard input: where the instructions of each
 ///                                        path's longest operation went, by function
@@ -177,6 +178,23 @@ void document(const std::string& path, const std::string& folder) {
   }
 }
 
+void series(const Json& rows, const std::string& wanted) {
+  std::vector<std::string> costs;
+  for (const Json& row : rows) {
+    if (row.at("case") != wanted) continue;
+    const auto cost = row.at("cost").get<std::string>();
+    if (std::find(costs.begin(), costs.end(), cost) == costs.end()) costs.push_back(cost);
+  }
+  if (costs.empty()) throw std::runtime_error("no case is called " + wanted);
+  for (const std::string& cost : costs) {
+    fmt::print("{}\"{}\"\n", cost == costs.front() ? "" : "\n\n", cost);  // two empty lines between blocks
+    for (const Json& row : rows) {
+      if (row.at("case") != wanted || row.at("cost") != cost) continue;
+      fmt::print("{} {} {}\n", row.at("count").dump(), row.at("mean").dump(), row.at("max").dump());
+    }
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) try {
@@ -191,12 +209,14 @@ int main(int count, char** arguments) try {
     return check(read_rows(words[1]), read_rows(words[2]));
   } else if (words.size() == 3 && words[0] == "document") {
     document(words[1], words[2]);
+  } else if (words.size() == 3 && words[0] == "series") {
+    series(read_rows(words[1]), words[2]);
   } else if (words.size() == 3 && words[0] == "profile") {
     std::ifstream transcript = open(words[2]);
     qm::bench::print_profile(std::cin, words[1], transcript);
   } else {
     fmt::print(stderr, "usage: qm_bench_report json | table FILE | compare OLD NEW | check OLD NEW | "
-                       "document TEMPLATE FOLDER | profile ELF TRANSCRIPT\n");
+                       "document TEMPLATE FOLDER | series FILE CASE | profile ELF TRANSCRIPT\n");
     return 2;
   }
   return 0;
