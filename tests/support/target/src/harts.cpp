@@ -7,42 +7,25 @@
 namespace qm::test {
 namespace {
 
-/// What the harts of one on_each_hart() share. Static: only one runs at a time.
-struct Work {
-  void (*function)(unsigned hart, void* argument) = nullptr;
-  void* argument = nullptr;
-  std::atomic<std::uint32_t> running{0};
-  firmware::Event finished;
+struct Call {
+  void (*function)(unsigned hart, void* argument);
+  void* argument;
 };
 
-constinit Work work;
 constinit firmware::Event barrier_opened;
-
-void run_on_this_hart(void*) {
-  work.function(hal::Port::hart_index(), work.argument);
-  hal::hart_online(hal::Port::hart_index());  // a test may have taken it offline; tasks start on harts that are online
-  // release: pairs with the acquire in on_each_hart().
-  work.running.fetch_sub(1, std::memory_order_release);
-  work.finished.signal();
-}
 
 }  // namespace
 
 unsigned harts() noexcept { return firmware::boot_info().hart_count; }
 
 void on_each_hart(unsigned count, void (*function)(unsigned hart, void* argument), void* argument) {
-  work.function = function;
-  work.argument = argument;
-  work.running.store(count - 1, std::memory_order_relaxed);
-  for (unsigned hart = 1; hart < count; ++hart) {
-    if (!firmware::spawn(hart, "test", &run_on_this_hart, nullptr)) firmware::panic("a hart takes no task of a test");
-  }
-  function(0, argument);
-  for (;;) {
-    const std::uint32_t seen = work.finished.sequence();
-    if (work.running.load(std::memory_order_acquire) == 0) return;
-    firmware::wait_event(work.finished, seen);
-  }
+  Call call{function, argument};
+  const auto run = [](unsigned hart, void* of) {
+    const Call& called = *static_cast<Call*>(of);
+    called.function(hart, called.argument);
+    hal::hart_online(hart);  // a test may have taken it offline; tasks start on harts that are online
+  };
+  firmware::on_harts(0, count - 1, "test", run, &call);
 }
 
 void Barrier::arrive() noexcept {

@@ -7,7 +7,7 @@ namespace qm::bench {
 
 [[nodiscard]] unsigned harts() noexcept;
 
-/// Runs @p function on harts @p first to @p last at once and returns when each has. Hart 0 takes part only if @p first is 0.
+/// Runs @p function on harts @p first to @p last at once and returns when each has.
 void on_harts(unsigned first, unsigned last, void (*function)(unsigned hart, void* argument), void* argument) noexcept;
 
 /// The same with a callable `void(unsigned hart)`.

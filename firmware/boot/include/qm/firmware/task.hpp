@@ -51,6 +51,12 @@ class Event {
 /// Context: any hart, in a task, during early_main() or hart_main(); not in a trap handler.
 bool spawn(unsigned hart, std::string_view name, void (*entry)(void*), void* argument, std::span<std::byte> stack = {}) noexcept;
 
+/// Runs @p function at the same time on harts @p first to @p last, as a task called @p name, and returns when every call has
+/// returned. On the calling hart, if it is one of them, it is called in place. A hart that takes no task is a panic.
+/// Context: a task, one call at a time.
+void on_harts(unsigned first, unsigned last, std::string_view name, void (*function)(unsigned hart, void* argument),
+              void* argument) noexcept;
+
 /// Lets this hart's other runnable tasks run. Returns at once if there is none. Outside a task: does nothing.
 void yield() noexcept;
 
