@@ -7,14 +7,21 @@
 #include <qm/system.hpp>
 
 namespace qm {
+
+constexpr TracedPath kNoTracedPath{&qm_cache_allocate_other, &qm_cache_free_other};
+
 namespace {
 
 Observer* the_observer = nullptr;
+constinit TracedPath traced_path = kNoTracedPath;
 
 }  // namespace
 
 Observer* observer() noexcept { return the_observer; }
-void set_observer(Observer* observer) noexcept { the_observer = observer; }
+void set_observer(Observer* observer, const TracedPath& path) noexcept {
+  the_observer = observer;
+  traced_path = path;
+}
 
 // ---- exposure -------------------------------------------------------------------------------------------------------
 
@@ -41,14 +48,6 @@ bool Cache::record(const Allocation& allocation, void* object, Observer::Prepare
   // acquire: pairs with the compare-and-swap of a start or a stop; read in the section that inserts (O2).
   if ((state_.load(std::memory_order_acquire) & trace_state::kRecord) == 0) return true;
   return prepared.ready && observer()->record(allocation, object, prepared);
-}
-
-/// Counts an allocation that no section counted. Masked.
-void Cache::count_allocation() noexcept {
-  if constexpr (kCounted) {
-    Cell& own = cell(hal::Port::hart_index());
-    own.allocs.store(own.allocs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
 }
 
 void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept {
@@ -143,7 +142,25 @@ void Cache::free_slow(void* object) noexcept {
 
 }  // namespace qm
 
-void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept {
+// These two jump: what they go on with returns to the user, and stacks begin there.
+
+QM_JUMPS void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                                      qm::Effort effort) noexcept {
+  using namespace qm::trace_state;
+  if ((cache->state().load(std::memory_order_relaxed) & (kRecord | kFault)) == kRecord) {
+    return qm::traced_path.allocate(cache, site, requested, effort);
+  }
+  return qm_cache_allocate_other(cache, site, requested, effort);
+}
+
+QM_JUMPS void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
+  if ((cache->state().load(std::memory_order_relaxed) & qm::trace_state::kWatch) != 0) {
+    return qm::traced_path.free(cache, object);
+  }
+  qm_cache_free_other(cache, object);
+}
+
+void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept {
   if (void* object = cache->allocate_by_exchange(); object != nullptr) return object;
   qm::Allocation allocation;
   allocation.cache = cache;
@@ -153,4 +170,4 @@ void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::si
   return cache->allocate_slow(allocation, effort);
 }
 
-void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept { cache->free_slow(object); }
+void qm_cache_free_other(qm::Cache* cache, void* object) noexcept { cache->free_slow(object); }

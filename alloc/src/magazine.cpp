@@ -9,7 +9,7 @@ Magazine* Cell::load(Magazine* magazine) noexcept {
   Magazine* old = loaded.load(std::memory_order_relaxed);
   if (old != nullptr) old->rounds = static_cast<std::uint16_t>(saved_top.load(std::memory_order_relaxed) - old->slots());
   loaded.store(magazine, std::memory_order_relaxed);
-  saved_top.store(magazine != nullptr ? magazine->slots() + magazine->rounds : nullptr, std::memory_order_relaxed);
+  saved_top.store(magazine != nullptr ? magazine->slots() + magazine->rounds : closed_address(), std::memory_order_relaxed);
   return old;
 }
 

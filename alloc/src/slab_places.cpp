@@ -11,7 +11,8 @@ void SlabLayer::widen(std::uintptr_t low, std::uintptr_t high) noexcept {
   if (high > high_.load(std::memory_order_relaxed)) high_.store(high, std::memory_order_relaxed);
   const unsigned bank = page_map.bank_of(low_.load(std::memory_order_relaxed));
   const bool apart = bank != page_map.bank_of(high_.load(std::memory_order_relaxed) - 1);
-  if (apart) in_banks_.store(true, std::memory_order_relaxed);
+  if (!apart) return;
+  odd_.store(odd_.load(std::memory_order_relaxed) | kInBanks, std::memory_order_relaxed);
 }
 
 /// The header that the mask finds is read only between the first and the last slab there ever were, so it is memory - of another
@@ -21,7 +22,7 @@ Slab* SlabLayer::find_in_memory(std::uintptr_t address) noexcept {
   if (address < low || address >= high_.load(std::memory_order_relaxed)) return nullptr;
   const std::uintptr_t header = (address | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
   // Slabs in two banks: between those may be nothing at all.
-  if (in_banks_.load(std::memory_order_relaxed) && page_map.bank_of(header) == PageMap::kMaxBanks) return nullptr;
+  if ((odd_.load(std::memory_order_relaxed) & kInBanks) != 0 && page_map.bank_of(header) == PageMap::kMaxBanks) return nullptr;
   auto* slab = reinterpret_cast<Slab*>(header);
   return slab->cache == cache_ && address - slab->start < slab_bytes_ ? slab : nullptr;
 }

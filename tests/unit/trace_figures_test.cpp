@@ -55,7 +55,7 @@ TEST_F(TraceFigures, refuse_each_number_of_a_configuration_that_is_out_of_range)
   };
   expect_refused([](trace::Config& config) { config.contexts = 0; });
   expect_refused([](trace::Config& config) { config.contexts = 1; });
-  expect_refused([](trace::Config& config) { config.contexts = 2048; });
+  expect_refused([](trace::Config& config) { config.contexts = 1024; });
   expect_refused([](trace::Config& config) { config.contexts = 3; });
   expect_refused([](trace::Config& config) { config.stack_bytes = 255; });
   expect_refused([](trace::Config& config) { config.stack_bytes = (std::size_t{32} << 20) + 1; });

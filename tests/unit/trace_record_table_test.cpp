@@ -19,7 +19,7 @@ constexpr unsigned kAll = kChunks * kChunkRecords;
 
 class RecordTable : public testing::Test {
  protected:
-  void SetUp() override { table.initialize(directory, kAll); }
+  void SetUp() override { table.initialize(directory, stashes, kAll); }
   static Record make(std::uint32_t object, std::uint64_t sequence, std::uint32_t cache = 1, unsigned hart = 0) {
     Record record;
     record.object = object;
@@ -28,26 +28,32 @@ class RecordTable : public testing::Test {
     record.size = 100 + object;
     return record;
   }
-  void grow(unsigned hart = 0) { ASSERT_TRUE(table.add_chunk(hart, chunks[table.chunks()])); }
+  void grow() { ASSERT_TRUE(table.add_chunk(chunks[table.chunks()])); }
+  /// Removes on hart 0, as nearly all tests do.
+  static bool remove(SlotId slot, std::uint32_t object, std::uint32_t cache = 1) {
+    return table.remove(0, slot, object, cache, former);
+  }
 
   static inline qm::trace::RecordTable table;
   static inline qm::trace::RecordTable::Chunk directory[kChunks];
   alignas(8) static inline std::byte chunks[kChunks][kChunkBytes];
+  static inline qm::trace::RecordTable::Stash stashes[2];
   static inline SlotId slots[kAll];
+  static inline std::uint32_t former;
 };
 
 TEST_F(RecordTable, a_record_keeps_all_its_fields) {
   Record record;
   record.set_place(65535, 31, Sequence::kMask);
-  EXPECT_EQ(record.cache(), 65535U);
+  EXPECT_EQ(record.cache, 65535U);
   EXPECT_EQ(record.hart(), 31U);
   EXPECT_EQ(record.sequence(), Sequence::kMask);
   record.set_place(1, 0, 0x1'2345'6789);
-  EXPECT_EQ(record.cache(), 1U);
+  EXPECT_EQ(record.cache, 1U);
   EXPECT_EQ(record.hart(), 0U);
   EXPECT_EQ(record.sequence(), 0x1'2345'6789U);
-  record.stack_context = 1023U << kStackHandleBits | ((1U << kStackHandleBits) - 1);
-  EXPECT_EQ(record.context(), 1023U);
+  record.stack_context = Record::pack((1U << kStackHandleBits) - 1, 511);
+  EXPECT_EQ(record.context(), 511U);
   EXPECT_EQ(record.stack(), (1U << kStackHandleBits) - 1);
 }
 
@@ -63,7 +69,7 @@ TEST_F(RecordTable, takes_as_many_as_it_has_room_for_and_not_one_more) {
   for (unsigned i = 0; i < kChunks; ++i) grow();
   EXPECT_FALSE(table.may_grow());
   alignas(8) static std::byte more[kChunkBytes];
-  EXPECT_FALSE(table.add_chunk(0, more));
+  EXPECT_FALSE(table.add_chunk(more));
   for (unsigned i = 0; i < kAll; ++i) {
     slots[i] = table.insert(0, make(i, i + 1));
     ASSERT_NE(slots[i], kNoSlot);
@@ -72,16 +78,15 @@ TEST_F(RecordTable, takes_as_many_as_it_has_room_for_and_not_one_more) {
   EXPECT_EQ(table.live(), kAll);
   EXPECT_EQ(table.capacity(), kAll);
   EXPECT_TRUE(table.validate());
-  Record removed;
-  EXPECT_TRUE(table.remove(slots[5], 5, 1, removed));
-  EXPECT_EQ(removed.size, 105U);
+  EXPECT_TRUE(remove(slots[5], 5));
+  EXPECT_EQ(former, 77U);
   EXPECT_NE(table.insert(0, make(9999, 9999)), kNoSlot);
 }
 
 TEST_F(RecordTable, uses_the_last_chunk_in_part_if_told_so) {
   constexpr std::uint32_t kMost = kChunkRecords + 5;
   EXPECT_EQ(qm::trace::RecordTable::chunk_count(kMost), 2U);
-  table.initialize({directory, 2}, kMost);
+  table.initialize({directory, 2}, stashes, kMost);
   grow();
   grow();
   for (unsigned i = 0; i < kMost; ++i) {
@@ -90,8 +95,7 @@ TEST_F(RecordTable, uses_the_last_chunk_in_part_if_told_so) {
   }
   EXPECT_EQ(table.insert(0, make(9, 9)), kNoSlot);
   EXPECT_TRUE(table.validate());
-  Record removed;
-  for (unsigned i = 0; i < kMost; ++i) EXPECT_TRUE(table.remove(slots[i], i, 1, removed));
+  for (unsigned i = 0; i < kMost; ++i) EXPECT_TRUE(remove(slots[i], i));
   EXPECT_TRUE(table.validate());
 }
 
@@ -99,17 +103,15 @@ TEST_F(RecordTable, removes_only_the_record_that_is_meant) {
   grow();
   const SlotId slot = table.insert(0, make(10, 1));
   Record removed;
-  EXPECT_FALSE(table.remove(slot, 11, 1, removed));
-  EXPECT_FALSE(table.remove(slot, 10, 2, removed));
-  EXPECT_FALSE(table.remove_numbered(slot, 2, removed));
-  EXPECT_FALSE(table.remove(slot + 1, 10, 1, removed));
-  EXPECT_FALSE(table.remove(kNoSlot, 10, 1, removed));
-  EXPECT_FALSE(table.remove(~0U, 10, 1, removed));
-  EXPECT_FALSE(table.remove(1U + 168, 10, 1, removed));  // behind a chunk's last record
+  EXPECT_FALSE(remove(slot, 11));
+  EXPECT_FALSE(remove(slot, 10, 2));
+  EXPECT_FALSE(table.remove_numbered(slot, 2));
+  EXPECT_FALSE(table.remove_numbered(slot, std::uint64_t{1} << 32 | 1));
+  EXPECT_FALSE(remove(slot + 3, 10));  // the next slot, which is free
   EXPECT_EQ(table.live(), 1U);
-  EXPECT_TRUE(table.remove_numbered(slot, 1, removed));
-  EXPECT_FALSE(table.remove_numbered(slot, 1, removed));
-  EXPECT_FALSE(table.remove(slot, 10, 1, removed));
+  EXPECT_TRUE(table.remove_numbered(slot, 1));
+  EXPECT_FALSE(table.remove_numbered(slot, 1));
+  EXPECT_FALSE(remove(slot, 10));
   EXPECT_FALSE(table.copy(slot, removed));
   EXPECT_EQ(table.live(), 0U);
   EXPECT_TRUE(table.validate());
@@ -119,89 +121,103 @@ TEST_F(RecordTable, resizes_and_copies_only_the_record_that_is_meant) {
   grow();
   const SlotId slot = table.insert(0, make(10, 1));
   Record record;
-  EXPECT_FALSE(table.resize(kNoSlot, 10, 1, 5, record));
-  EXPECT_FALSE(table.resize(slot, 11, 1, 5, record));
-  EXPECT_FALSE(table.resize(slot, 10, 2, 5, record));
+  EXPECT_FALSE(table.resize(slot, 11, 1, 5));
+  EXPECT_FALSE(table.resize(slot, 10, 2, 5));
   EXPECT_FALSE(table.copy(kNoSlot, record));
-  EXPECT_FALSE(table.remove_numbered(kNoSlot, 1, record));
   ASSERT_TRUE(table.copy(slot, record));
   EXPECT_EQ(record.size, 110U);
-  EXPECT_TRUE(table.resize(slot, 10, 1, 5, record));
-  EXPECT_EQ(record.size, 110U) << "what it was";
+  EXPECT_TRUE(table.resize(slot, 10, 1, 5));
   ASSERT_TRUE(table.copy(slot, record));
   EXPECT_EQ(record.size, 5U);
 }
 
-TEST_F(RecordTable, validate_sees_damage_in_counts_records_and_free_slots) {
+TEST_F(RecordTable, validate_sees_damage_in_records_and_free_slots) {
   grow();
   const SlotId first = table.insert(0, make(10, 1));
   const SlotId second = table.insert(0, make(11, 2));
-  Record removed;
-  ASSERT_TRUE(table.remove(second, 11, 1, removed));  // second is the first free slot
+  ASSERT_TRUE(remove(second, 11));  // second is on top of the stash
   ASSERT_TRUE(table.validate());
-  auto* records = static_cast<Record*>(static_cast<void*>(chunks[0]));
-  Record& live = records[(first - 1) & 0xff];
-  Record& free = records[(second - 1) & 0xff];
-  ASSERT_EQ(live.object, 10U);
-  const auto expect_seen = [&](const char* what) {
-    EXPECT_FALSE(table.validate()) << what;
-  };
-  directory[0].used.fetch_add(1);
-  expect_seen("a record too many");
-  directory[0].used.fetch_sub(1);
-  directory[0].hart = 1;
-  expect_seen("another hart's chunk");
-  directory[0].hart = 0;
-  const Record sound_live = live;
-  live.set_place(0, 0, 1);
-  expect_seen("a record of no cache");
-  live = sound_live;
-  const Record sound_free = free;
-  free.set_place(1, 0, 1);
-  directory[0].used.fetch_add(1);
+  RecordSlot** const top = stashes[0].top.load();
+  RecordSlot& free = *top[-1];
+  const auto expect_seen = [&](const char* what) { EXPECT_FALSE(table.validate()) << what; };
+  free.sequence_low = 5;
   expect_seen("a free slot with a record");
-  directory[0].used.fetch_sub(1);
-  free = sound_free;
-  free.object = ~0U;
+  free.sequence_low = 0;
+  stashes[0].top = top - 1;
+  expect_seen("a lost slot");
+  stashes[0].top = top + qm::trace::RecordTable::Stash::kSlots;
+  expect_seen("a top behind the stash");
+  stashes[0].top = top;
+  top[-1] = top[-2];
+  top[0] = top[-2];
+  stashes[0].top = top + 1;
+  expect_seen("a slot that is free more than once");
+  top[-1] = &free;
+  stashes[0].top = top;
+  RecordSlot& shelved = *static_cast<RecordSlot*>(static_cast<void*>(chunks[0]));
+  const std::uint32_t next = shelved.object;
+  shelved.object = ~0U;
   expect_seen("a slot that is none");
-  free.object = second;
-  expect_seen("a loop");
-  free.object = kNoSlot;
-  expect_seen("lost slots");
-  free = sound_free;
+  shelved.object = first;
+  expect_seen("a live one in a batch");
+  shelved.object = next;
   EXPECT_TRUE(table.validate());
 }
 
-TEST_F(RecordTable, pools_are_apart_and_slots_go_home) {
-  grow(0);
-  grow(1);
+TEST_F(RecordTable, slots_go_to_the_hart_that_frees_them_and_come_back) {
+  grow();
+  for (unsigned round = 0; round < 3; ++round) {  // hart 0 allocates, hart 1 frees
+    for (unsigned i = 0; i + 2 * qm::trace::RecordTable::kBatch < kChunkRecords; ++i) {
+      slots[i] = table.insert(0, make(i, i + 1));
+      ASSERT_NE(slots[i], kNoSlot) << "round " << round << ", record " << i;
+    }
+    EXPECT_TRUE(table.validate());
+    for (unsigned i = 0; i + 2 * qm::trace::RecordTable::kBatch < kChunkRecords; ++i) {
+      ASSERT_TRUE(table.remove(1, slots[i], i, 1, former));
+    }
+    EXPECT_TRUE(table.validate());
+  }
   EXPECT_TRUE(table.has_free(0));
   EXPECT_TRUE(table.has_free(1));
+}
+
+TEST_F(RecordTable, at_most_a_stash_of_each_other_hart_is_out_of_reach) {
+  grow();
   for (unsigned i = 0; i < kChunkRecords; ++i) slots[i] = table.insert(0, make(i, i + 1));
   EXPECT_FALSE(table.has_free(0));
   EXPECT_EQ(table.insert(0, make(9, 9)), kNoSlot);
-  EXPECT_TRUE(table.has_free(1));
-  Record removed;
-  EXPECT_TRUE(table.remove(slots[0], 0, 1, removed));
-  EXPECT_TRUE(table.has_free(0));
+  for (unsigned i = 0; i < kChunkRecords; ++i) ASSERT_TRUE(table.remove(1, slots[i], i, 1, former));
+  unsigned had = 0;
+  while (table.insert(0, make(had, had + 1)) != kNoSlot) ++had;
+  EXPECT_GE(had + qm::trace::RecordTable::Stash::kSlots, kChunkRecords);
+  EXPECT_TRUE(table.validate());
+}
+
+TEST_F(RecordTable, memory_out_of_reach_is_refused) {
+  if (qm::trace::RecordTable::kReach == 0) GTEST_SKIP() << "a slot id reaches everything";
+  grow();
+  auto* far = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(chunks[0]) + 2 * qm::trace::RecordTable::kReach);
+  EXPECT_FALSE(table.add_chunk(far));
   EXPECT_TRUE(table.validate());
 }
 
 TEST_F(RecordTable, records_stay_where_they_are_whatever_else_happens) {
-  for (unsigned i = 0; i < kChunks; ++i) grow(i % 2);
+  for (unsigned i = 0; i < kChunks; ++i) grow();
   qm::test::Random random;
   std::uint64_t sequence = 0;
   static std::uint64_t numbers[kAll];
   for (unsigned i = 0; i < kAll; ++i) slots[i] = kNoSlot;
   for (unsigned step = 0; step < 20000; ++step) {
-    const auto object = static_cast<std::uint32_t>(random.below(kAll));
+    // A stash of the other hart is out of reach.
+    const auto object = static_cast<std::uint32_t>(random.below(kAll - qm::trace::RecordTable::Stash::kSlots));
     Record record;
     if (slots[object] == kNoSlot) {
       const unsigned hart = static_cast<unsigned>(random.below(2));
       slots[object] = table.insert(hart, make(object, ++sequence));
+      ASSERT_NE(slots[object], kNoSlot);
       numbers[object] = sequence;
     } else if (random.chance(50)) {
-      ASSERT_TRUE(table.remove(slots[object], object, 1, record));
+      ASSERT_TRUE(table.remove(static_cast<unsigned>(random.below(2)), slots[object], object, 1, former));
       slots[object] = kNoSlot;
     } else {
       ASSERT_TRUE(table.copy(slots[object], record));
@@ -214,36 +230,39 @@ TEST_F(RecordTable, records_stay_where_they_are_whatever_else_happens) {
   }
 }
 
-TEST_F(RecordTable, a_scan_finds_each_record_once_in_small_steps) {
+TEST_F(RecordTable, a_scan_finds_each_record_once) {
   for (unsigned i = 0; i < kChunks; ++i) grow();
   for (unsigned i = 0; i < kAll; ++i) slots[i] = table.insert(0, make(i, i + 1));
-  Record removed;
-  for (unsigned i = 0; i < kAll; i += 3) ASSERT_TRUE(table.remove(slots[i], i, 1, removed));
+  for (unsigned i = 0; i < kAll; i += 3) ASSERT_TRUE(remove(slots[i], i));
   static bool seen[kAll];
-  qm::trace::RecordTable::Cursor cursor;
-  SlotId found[qm::trace::RecordTable::kScanSlots];
-  Record records[qm::trace::RecordTable::kScanSlots];
-  unsigned count = 0;
+  Record record;
   unsigned all = 0;
-  while (table.scan(cursor, found, records, count)) {
-    ASSERT_LE(count, qm::trace::RecordTable::kScanSlots);
-    for (unsigned i = 0; i < count; ++i) {
-      EXPECT_EQ(found[i], slots[records[i].object]);
-      EXPECT_FALSE(seen[records[i].object]);
-      seen[records[i].object] = true;
-    }
-    all += count;
+  for (qm::trace::RecordTable::Cursor cursor = 0; table.scan(cursor, record); ++all) {
+    EXPECT_EQ(table.slot_before(cursor), slots[record.object]);
+    EXPECT_FALSE(seen[record.object]);
+    seen[record.object] = true;
   }
-  EXPECT_EQ(count, 0U);
+  EXPECT_EQ(all, kAll - (kAll + 2) / 3);
   EXPECT_EQ(all, table.live());
 }
 
-TEST(Sequence, counts_over_the_turns_of_its_words) {
+template <class Counter>
+void counts_over_turns() {
   for (const std::uint64_t first : {std::uint64_t{0x7fff'fffe}, std::uint64_t{0xffff'fffe}, std::uint64_t{0x2'7fff'fffe},
                                     std::uint64_t{0x3'ffff'fffe}, std::uint64_t{1}}) {
-    Sequence sequence(first);
+    BasicSequence<Counter> sequence(first);
     for (unsigned i = 0; i < 5; ++i) EXPECT_EQ(sequence.next(), first + i);
   }
+}
+TEST(Sequence, counts_over_the_turns_of_its_words) { counts_over_turns<std::uint32_t>(); }
+#if !defined(__riscv) || __riscv_xlen == 64
+TEST(Sequence, counts_over_the_turns_of_its_word) { counts_over_turns<std::uint64_t>(); }
+#endif
+
+TEST(Sequence, a_records_number_has_a_low_word) {
+  BasicSequence<std::uint32_t> sequence(0xffff'ffff);
+  EXPECT_EQ(sequence.next_for_record(), 0xffff'ffffU);
+  EXPECT_EQ(sequence.next_for_record(), 0x1'0000'0001U);
 }
 
 class ContextTable : public testing::Test {

@@ -138,6 +138,36 @@ TEST(StackDepot, a_collided_stack_has_the_same_id_for_every_owner) {
   EXPECT_EQ(depot->stats().entries, 36U);
 }
 
+TEST(StackDepot, a_key_finds_the_stack_that_is_equal_in_every_part) {
+  static Depot<ContentHash, 4096> depot;
+  const std::uint32_t frames[] = {0x100, 0x200, 0x300, 0x400, 0xffff'fff0};  // the last lies before the text's begin
+  for (std::size_t depth = 0; depth <= 5; ++depth) {
+    const StackHandle stored = depot->intern(1, {frames, depth}, false);
+    StackKey key{};
+    std::uint64_t hash = ContentHash::begin(0);
+    key.owner = 1;
+    key.depth = static_cast<std::uint8_t>(depth);
+    for (std::size_t i = 0; i < depth; ++i) {
+      key.frames[i] = frames[i];
+      hash = ContentHash::add_distance(hash, static_cast<std::int32_t>(frames[i]));
+    }
+    const std::uint32_t id = ContentHash::end(hash, depth, false);
+    EXPECT_EQ(depot->find(id, key), stored);
+    EXPECT_EQ(depot->find(id + 16, key), kNoStack);
+    key.owner = 2;
+    EXPECT_EQ(depot->find(id, key), kNoStack);
+    key.owner = 1;
+    key.flags = StackEntry::kTruncated;
+    EXPECT_EQ(depot->find(id, key), kNoStack);
+    key.flags = 0;
+    for (std::size_t i = 0; i < depth; ++i) {
+      ++key.frames[i];
+      EXPECT_EQ(depot->find(id, key), kNoStack) << "frame " << i << " of " << depth;
+      --key.frames[i];
+    }
+  }
+}
+
 TEST(StackDepot, sentinels_are_no_ids) {
   struct LowHash {
     static std::uint32_t id(std::span<const std::uint32_t>, bool, std::uint32_t salt) { return salt; }
@@ -157,14 +187,14 @@ TEST(StackDepot, a_walk_shows_every_entry_once) {
   constexpr unsigned kStacks = 300;
   for (unsigned i = 0; i < kStacks; ++i) {
     const std::uint32_t frames[] = {i, static_cast<std::uint32_t>(random.next())};
-    depot->entry(depot->intern(1, frames, false))->live_objects = i + 1;
+    depot->intern(1, frames, false);
   }
-  static bool seen[kStacks + 1];
+  static bool seen[kStacks];
   unsigned count = 0;
   StackDepot::Walk walk(depot.depot);
   while (const StackHandle handle = walk.next()) {
-    const std::uint32_t mark = depot->entry(handle)->live_objects;
-    ASSERT_LE(mark, kStacks);
+    const std::uint32_t mark = depot->entry(handle)->frames()[0];
+    ASSERT_LT(mark, kStacks);
     EXPECT_FALSE(seen[mark]);
     seen[mark] = true;
     ++count;

@@ -139,15 +139,42 @@ void marks_a_bad_frame() {
 TEST(Unwind, marks_a_walk_that_ends_in_a_bad_frame_in_the_riscv_layout) { marks_a_bad_frame<RiscvFrames>(); }
 TEST(Unwind, marks_a_walk_that_ends_in_a_bad_frame_in_the_pair_layout) { marks_a_bad_frame<PairFrames>(); }
 
-TEST(Unwind, the_first_frame_must_lie_in_the_stack_with_its_whole_record) {
-  const hal::StackBounds stack{0x1000, 0x2000};
-  EXPECT_FALSE(is_sound_frame<RiscvFrames>(0x1000, stack, 0));
-  EXPECT_TRUE(is_sound_frame<RiscvFrames>(0x1010, stack, 0) == (sizeof(std::uintptr_t) == 8));
-  EXPECT_TRUE(is_sound_frame<RiscvFrames>(0x2000, stack, 0));
-  EXPECT_FALSE(is_sound_frame<RiscvFrames>(0x2010, stack, 0));
-  EXPECT_TRUE(is_sound_frame<PairFrames>(0x1000, stack, 0));
-  EXPECT_FALSE(is_sound_frame<PairFrames>(0x2000, stack, 0));
-  EXPECT_FALSE(is_sound_frame<PairFrames>(0x1100, stack, 0x1100));
+TEST(Unwind, a_frame_lies_wholly_in_its_stack) {
+  FakeStack<RiscvFrames> stack;
+  stack.chain(1);
+  const auto depth_with = [&](std::uintptr_t low, std::uintptr_t high) {
+    CallStack out;
+    walk_frames<RiscvFrames>(stack.frame(0), {low, high}, ranges(), out);
+    EXPECT_EQ(out.truncated, out.depth == 0);
+    return out.depth;
+  };
+  const std::uintptr_t frame = stack.frame(0);
+  EXPECT_EQ(depth_with(frame - 2 * sizeof(void*), frame), 1U);
+  EXPECT_EQ(depth_with(frame - 2 * sizeof(void*) + 1, frame), 0U);
+  EXPECT_EQ(depth_with(frame - 2 * sizeof(void*), frame - 1), 0U);
+}
+
+TEST(Unwind, plain_text_changes_nothing_but_the_cost) {
+  FakeStack<RiscvFrames> stack;
+  stack.chain(6);
+  stack.set(0, kText + 0x9010, stack.frame(1));  // the allocator's
+  WalkRanges known = ranges();
+  CallStack without, with;
+  walk_frames<RiscvFrames>(stack.frame(0), stack.bounds(), known, without);
+  known.plain = {kText, kText + 0x400};  // a part of the chain
+  walk_frames<RiscvFrames>(stack.frame(0), stack.bounds(), known, with);
+  ASSERT_EQ(with.depth, without.depth);
+  EXPECT_EQ(with.truncated, without.truncated);
+  for (unsigned i = 0; i < with.depth; ++i) EXPECT_EQ(with.pcs[i], without.pcs[i]);
+}
+
+TEST(Unwind, the_images_plain_text_has_no_traps_and_no_books) {
+  const WalkRanges ranges = image_ranges();
+  EXPECT_TRUE(ranges.text.contains(ranges.plain.low));
+  EXPECT_EQ(ranges.plain.high, ranges.text.high);
+  for (const TextRange& other : {ranges.traps, ranges.books}) {
+    EXPECT_TRUE(other.low == other.high || other.high <= ranges.plain.low);
+  }
 }
 
 [[gnu::noinline]] void inner(CallStack& out) {

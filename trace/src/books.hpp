@@ -27,6 +27,7 @@ namespace qm::trace {
 struct Counts {
   std::atomic<Word> recorded{0};
   std::atomic<Word> dropped[kDropReasons] = {};
+  std::atomic<Word> passed{0};
   std::atomic<Word> truncated_stacks{0};
   std::atomic<Word> lost_stacks{0};
   std::atomic<Word> lost_contexts{0};
@@ -47,6 +48,7 @@ struct HartBooks {
   std::uint64_t dead_before = 0;      ///< records of this hart with a lower number are dead; token holder only
   std::uint64_t pending_dead = 0;     ///< written at the visit
   bool visited = false;               ///< the hart was visited by the reset under way
+  std::uint32_t left = 0;             ///< sampling: allocations to go, the one to be recorded included; that hart, masked
 };
 
 struct alignas(HartBooks) SourceBooks {
@@ -57,6 +59,7 @@ struct alignas(HartBooks) SourceBooks {
   std::atomic<std::uint32_t> incarnation{0};    ///< +1 when the source is destroyed
   std::atomic<std::uint32_t> resets{0};
   std::atomic<Word> from_before_start{0};
+  std::atomic<std::uint32_t> every{1};          ///< sampling: each hart records one allocation out of so many
 
   bool reported = false;                        ///< part of the stack report under way; its holder only
 
@@ -71,12 +74,47 @@ struct alignas(HartBooks) SourceBooks {
 };
 static_assert(sizeof(SourceBooks) % alignof(HartBooks) == 0);
 
+/// What the books remember of the context that a hart last recorded in. A key names a context for ever, so what goes with it
+/// is right wherever it is found.
+struct KnownContext {
+  std::atomic<std::uint32_t> key{0};  ///< of the port; 0: none. Written last, and cleared first
+  std::uint32_t context = 0;          ///< id of the label
+  hal::StackBounds stack;
+};
+
+/// Makes a key of the depot of a walk, and hashes as it goes. The key lies apart, so that the rest lies in registers.
+struct KeyWalk {
+  std::uint32_t* const begin;
+  std::uint32_t* end;
+  std::uint64_t hash = ContentHash::begin(0);
+  std::uintptr_t base;
+  bool truncated = false;
+
+  KeyWalk(StackKey& key, std::uintptr_t text_base) noexcept : begin(key.frames), end(key.frames), base(text_base) {}
+  [[nodiscard]] bool full() const noexcept { return end == begin + kStackDepth; }
+  [[nodiscard]] bool empty() const noexcept { return end == begin; }
+  void push(std::uintptr_t pc) noexcept {
+    const std::uintptr_t distance = pc - base;
+    *end++ = static_cast<std::uint32_t>(distance);
+    hash = ContentHash::add_distance(hash, static_cast<std::intptr_t>(distance));
+  }
+  /// Makes @p key, which was walked into, whole. @returns the stack's id.
+  [[nodiscard]] std::uint32_t finish(StackKey& key, std::uint16_t owner) const noexcept {
+    const auto depth = static_cast<unsigned>(end - begin);
+    key.owner = owner;
+    key.depth = static_cast<std::uint8_t>(depth);
+    key.flags = truncated ? StackEntry::kTruncated : 0;
+    *end = 0;
+    return ContentHash::end(hash, depth, truncated);
+  }
+};
+static_assert(kStackDepth < StackKey::kMostFrames);
+
 class Books final : public Observer {
  public:
   static constexpr unsigned kMaxPatterns = 8;
-  /// In a handle: the object is free, and the lower bits are the stack that had allocated it.
-  static constexpr std::uint32_t kFormer = 0x8000'0000;
-  static_assert(RecordTable::kMaxChunks << 8 < kFormer && kStackHandleBits < 31);
+  /// In a handle: the object is free, and the rest is the stack_context of the record it had.
+  static constexpr std::uint32_t kFormer = Record::kMark;
   /// Owner of stacks that belong to no traced cache: those of reports of misuse.
   static constexpr std::uint16_t kNoOwner = 0;
 
@@ -89,6 +127,9 @@ class Books final : public Observer {
 
   void prepare(const Allocation& allocation, void* object, Prepared& prepared) noexcept override;
   [[nodiscard]] bool record(const Allocation& allocation, void* object, Prepared& prepared) noexcept override;
+  /// The TracedPath. @returns nullptr, false: nothing was done.
+  [[nodiscard]] void* allocate_traced(Cache& cache, std::size_t requested, std::uintptr_t frame) noexcept;
+  [[nodiscard]] bool free_traced(Cache& cache, void* object) noexcept;
   void release(Prepared& prepared) noexcept override;
   void forget(Cache& cache, void* object) noexcept override;
   void forget(Arena& arena, std::uintptr_t start) noexcept override;
@@ -114,7 +155,9 @@ class Books final : public Observer {
 
   /// The object that a record names.
   [[nodiscard]] std::uintptr_t object_of(const SourceBooks& one, const Record& record) const noexcept;
-  [[nodiscard]] std::uintptr_t pc_of(std::uint32_t offset) const noexcept { return text_base_ + offset; }
+  [[nodiscard]] std::uintptr_t pc_of(std::uint32_t offset) const noexcept {
+    return ranges_.plain.low + static_cast<std::uintptr_t>(std::intptr_t{static_cast<std::int32_t>(offset)});
+  }
   [[nodiscard]] std::uint64_t age_ticks(const Record& record) const noexcept;
   [[nodiscard]] SourceBooks* books_numbered(std::uint32_t number) const noexcept {
     return directory_[number].load(std::memory_order_acquire);
@@ -134,23 +177,30 @@ class Books final : public Observer {
   [[nodiscard]] void* take(std::size_t bytes) noexcept;
   [[nodiscard]] StackHandle store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept;
   [[nodiscard]] std::uint32_t capture(const SourceBooks& one, std::uintptr_t frame) noexcept;
-  void add_records(unsigned hart, Prepared& prepared) noexcept;
-  /// Where the record of a segment is to be looked for.
+  void add_records(Prepared& prepared) noexcept;
+  [[nodiscard]] void* pass_over(Cache& cache, SourceBooks& one) noexcept;
+  void enter(Traceable& source, SourceBooks& one, HartBooks& mine, unsigned hart, RecordSlot& slot, std::uint32_t& handle,
+             Record& record) noexcept;
+  /// The handle of an object of memory; nullptr also where finding it takes more than a mask.
+  [[nodiscard]] static std::uint32_t* plain_handle(const Cache& cache, const void* object) noexcept;
+  /// encode() for a cache of memory whose alignment nobody doubts. @returns false if a record cannot name it.
+  [[nodiscard]] bool plain_code(const void* object, std::uint32_t& code) const noexcept;
+  /// Where a record is to be looked for.
   struct RecordPlace {
     SlotId slot = kNoSlot;
     std::uint32_t code = 0;
     std::uint16_t number = 0;
   };
-  void resize_record(const RecordPlace& place, std::size_t requested) noexcept;
-  [[nodiscard]] bool find_segment(Arena& arena, std::uintptr_t start, RecordPlace& place) noexcept;
+  [[nodiscard]] bool find_record(Traceable& source, std::uint32_t* handle, const void* object, RecordPlace& place) const noexcept;
+  void forget_at(Traceable& source, std::uint32_t* handle, const void* object) noexcept;
+  void resize_at(Traceable& source, std::uint32_t* handle, const void* object, std::size_t requested) noexcept;
   void add_handles(Cache& cache, void* object, Prepared& prepared) noexcept;
-  [[nodiscard]] SlotId insert_anywhere(unsigned hart, const Record& record, bool steal) noexcept;
   [[nodiscard]] bool encode(const SourceBooks& one, const void* object, std::uint32_t& code) const noexcept;
   SourceBooks* adopt_locked(Traceable& source, void*& fresh) noexcept;
   void name_objects(SourceBooks& one, Traceable& source) const noexcept;
   void join(Traceable& source) noexcept;
   void close_books(Traceable& source) noexcept;
-  void count_out(Traceable& source, const Record& record) noexcept;
+  [[nodiscard]] static bool count_out(Traceable& source) noexcept;
   [[nodiscard]] std::uint32_t coarse_time() const noexcept;
   [[nodiscard]] bool joins(const char* name) const noexcept;
 
@@ -158,7 +208,8 @@ class Books final : public Observer {
   Cache* trace_cache_ = nullptr;           ///< kmem_trace
   std::atomic<std::uint32_t> open_{0};     ///< 1: stacks and tables have their memory
   std::atomic<SourceBooks*>* directory_ = nullptr;
-  std::uintptr_t text_base_ = 0;
+  WalkRanges ranges_;                      ///< frames are kept as distances from the plain text's begin
+  KnownContext known_[hal::Port::kMaxHarts];
   unsigned cache_limit_ = 0;
   unsigned harts_ = 0;
   unsigned time_shift_ = 0;
@@ -166,6 +217,9 @@ class Books final : public Observer {
   std::atomic<std::uint32_t> pattern_count_{0};
   char patterns_[kMaxPatterns][kNameBytes] = {};
 };
+
+/// What allocations and frees of traced caches go through.
+extern const TracedPath kTracedPath;
 
 /// The one instance.
 extern constinit Books books;

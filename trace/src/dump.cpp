@@ -6,12 +6,14 @@
 namespace qm::trace {
 namespace {
 
-constexpr unsigned kSlotBits = 64 - Sequence::kBits;
-static_assert((std::uint64_t{RecordTable::kMaxChunks} << 8) < (std::uint64_t{1} << kSlotBits));
+constexpr unsigned kCursorBits = 64 - Sequence::kBits;
+static_assert(RecordTable::kMaxChunks * kChunkRecords < (std::uint64_t{1} << kCursorBits));
 
-constexpr std::uint64_t key_of(std::uint64_t sequence, SlotId slot) { return sequence << kSlotBits | slot; }
-constexpr std::uint64_t sequence_of(std::uint64_t key) { return key >> kSlotBits; }
-constexpr SlotId slot_of(std::uint64_t key) { return static_cast<SlotId>(key & ((std::uint64_t{1} << kSlotBits) - 1)); }
+constexpr std::uint64_t key_of(std::uint64_t sequence, RecordTable::Cursor behind) { return sequence << kCursorBits | behind; }
+constexpr std::uint64_t sequence_of(std::uint64_t key) { return key >> kCursorBits; }
+constexpr RecordTable::Cursor behind(std::uint64_t key) {
+  return static_cast<RecordTable::Cursor>(key & ((std::uint64_t{1} << kCursorBits) - 1));
+}
 
 void copy(const CacheTrace& trace, DumpSummary& summary) noexcept {
   summary.figures = trace.figures;
@@ -39,7 +41,7 @@ CacheTrace look_at_all(std::uint32_t& resets) noexcept {
   return sum;
 }
 
-void fill(const SourceBooks& one, const Record& record, SlotId slot, DumpEntry& entry) noexcept {
+void fill(const SourceBooks& one, const Record& record, DumpEntry& entry) noexcept {
   entry.object = books.object_of(one, record);
   entry.requested = record.size;
   entry.age_ticks = books.age_ticks(record);
@@ -47,7 +49,6 @@ void fill(const SourceBooks& one, const Record& record, SlotId slot, DumpEntry& 
   entry.hart = record.hart();
   entry.context = books.contexts.text(record.context());
   entry.stack_id = books.stacks.id(record.stack());
-  entry.slot = slot;
   const StackEntry* stack = books.stacks.entry(record.stack());
   entry.depth = stack != nullptr ? stack->depth : 0;
   entry.truncated = stack == nullptr || stack->truncated();
@@ -62,9 +63,9 @@ bool find(Cache& cache, void* object, DumpEntry& entry) noexcept {
   if (handle == nullptr) return false;
   const SlotId slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
   Record record;
-  if (!books.records.copy(slot, record) || record.cache() != one->number) return false;
+  if ((slot & Books::kFormer) != 0 || !books.records.copy(slot, record) || record.cache != one->number) return false;
   if (books.object_of(*one, record) != reinterpret_cast<std::uintptr_t>(object)) return false;
-  fill(*one, record, slot, entry);
+  fill(*one, record, entry);
   return true;
 }
 
@@ -142,18 +143,13 @@ void Dump::sort() noexcept {
 }
 
 void Dump::collect() noexcept {
-  SlotId slots[RecordTable::kScanSlots];
-  Record found[RecordTable::kScanSlots];
-  RecordTable::Cursor cursor;
-  unsigned found_count = 0;
+  Record found;
   count_ = at_ = 0;
   more_ = false;
-  while (books.records.scan(cursor, slots, found, found_count)) {
-    for (unsigned i = 0; i < found_count; ++i) {
-      const std::uint64_t sequence = found[i].sequence();
-      if ((!all_ && found[i].cache() != one_->number) || sequence <= last_ || sequence >= window_) continue;
-      offer(key_of(sequence, slots[i]));
-    }
+  for (RecordTable::Cursor cursor = 0; books.records.scan(cursor, found);) {
+    const std::uint64_t sequence = found.sequence();
+    if ((!all_ && found.cache != one_->number) || sequence <= last_ || sequence >= window_) continue;
+    offer(key_of(sequence, cursor));
   }
   sort();
 }
@@ -173,8 +169,8 @@ bool Dump::next(DumpEntry& entry) noexcept {
     last_ = sequence_of(key);
     Record record;
     // Numbers are unique: the same number in the slot means that the record was never gone.
-    if (!books.records.copy(slot_of(key), record) || record.sequence() != last_) continue;
-    fill(all_ ? *books.books_numbered(record.cache()) : *one_, record, slot_of(key), entry);
+    if (!books.records.copy(books.records.slot_before(behind(key)), record) || record.sequence() != last_) continue;
+    fill(all_ ? *books.books_numbered(record.cache) : *one_, record, entry);
     ++shown_;
     if (entry.truncated) ++truncated_;
     return true;

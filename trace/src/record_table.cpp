@@ -4,154 +4,165 @@
 
 namespace qm::trace {
 
-void RecordTable::initialize(std::span<Chunk> directory, std::uint32_t records) noexcept {
-  for (Chunk& chunk : directory) new (&chunk) Chunk;
+void RecordTable::initialize(std::span<Chunk> directory, std::span<Stash> stashes, std::uint32_t records) noexcept {
+  for (Chunk& chunk : directory) new (&chunk) Chunk(nullptr);
+  for (Stash& stash : stashes) new (&stash) Stash;
   directory_ = directory.data();
+  stashes_ = stashes.data();
+  harts_ = static_cast<std::uint32_t>(stashes.size());
   limit_ = static_cast<std::uint32_t>(directory.size());
   capacity_ = records;
   chunks_.store(0, std::memory_order_relaxed);
-  for (Pool& pool : pools_) pool.free.store(kNoSlot, std::memory_order_relaxed);
+  base_.store(0, std::memory_order_relaxed);
+  shelf_.store(kNoSlot, std::memory_order_relaxed);
 }
 
-RecordTable::Chunk* RecordTable::chunk_of(SlotId slot) const noexcept {
-  const std::uint32_t number = (slot - 1) >> 8;
-  if (slot == kNoSlot || number >= limit_ || ((slot - 1) & 0xff) >= kChunkRecords) return nullptr;
-  Chunk& chunk = directory_[number];
-  // acquire: pairs with the release in add_chunk(), so that the chunk's hart is seen.
-  return chunk.records.load(std::memory_order_acquire) != nullptr ? &chunk : nullptr;
-}
+// ---- free slots -----------------------------------------------------------------------------------------------------
 
-bool RecordTable::add_chunk(unsigned hart, void* memory) noexcept {
+bool RecordTable::add_chunk(void* memory) noexcept {
+  const auto start = reinterpret_cast<std::uintptr_t>(memory);
+  std::uintptr_t base = 0;
+  if (!base_.compare_exchange_strong(base, start - kReach - 8, std::memory_order_relaxed)) {
+    if (kReach != 0 && start - base >= 2 * kReach - kChunkBytes) return false;
+  }
   std::uint32_t number = chunks_.load(std::memory_order_relaxed);
   do {
     if (number >= limit_) return false;
   } while (!chunks_.compare_exchange_weak(number, number + 1, std::memory_order_relaxed));
-  auto* records = static_cast<Record*>(memory);
-  for (unsigned index = 0; index < kChunkRecords; ++index) {
-    new (&records[index]) Record;
-    records[index].object = slot_id(number, index + 1);
+  auto* slots = static_cast<RecordSlot*>(memory);
+  const std::uint32_t count = slots_of(number);
+  for (std::uint32_t index = 0; index < kChunkRecords; ++index) {
+    new (&slots[index]) RecordSlot;
+    const bool last = index + 1 >= count || index % kBatch == kBatch - 1;
+    slots[index].object.store(last ? kNoSlot : id_of(slots[index + 1]), std::memory_order_relaxed);
   }
-  Record& last = records[slots_of(number) - 1];
-  Chunk& chunk = directory_[number];
-  chunk.hart = hart;
-  chunk.used.store(0, std::memory_order_relaxed);
-  chunk.records.store(records, std::memory_order_release);
-  Pool& pool = pools_[hart];
-  const LockGuard hold(pool.lock);
-  last.object = pool.free.load(std::memory_order_relaxed);
-  pool.free.store(slot_id(number, 0), std::memory_order_relaxed);
+  // release: pairs with the acquire in scan().
+  directory_[number].store(slots, std::memory_order_release);
+  for (std::uint32_t first = 0; first < count; first += kBatch) shelve(slots[first]);
   return true;
 }
 
-SlotId RecordTable::insert(unsigned hart, const Record& record) noexcept {
-  Pool& pool = pools_[hart];
-  const LockGuard hold(pool.lock);
-  const SlotId slot = pool.free.load(std::memory_order_relaxed);
-  if (slot == kNoSlot) return kNoSlot;
-  Record& place = at(slot);
-  pool.free.store(place.object, std::memory_order_relaxed);
-  place = record;
-  std::atomic<std::uint32_t>& used = directory_[(slot - 1) >> 8].used;
-  used.store(used.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return slot;
+/// Puts a batch on the shelf.
+void RecordTable::shelve(RecordSlot& batch) noexcept {
+  const LockGuard hold(lock_);
+  batch.time.store(shelf_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  shelf_.store(id_of(batch), std::memory_order_relaxed);
 }
 
-void RecordTable::free_locked(Pool& pool, Chunk& chunk, SlotId slot, Record& removed) noexcept {
-  Record& place = at(slot);
-  removed = place;
-  place = Record{};
-  place.object = pool.free.load(std::memory_order_relaxed);
-  pool.free.store(slot, std::memory_order_relaxed);
-  chunk.used.store(chunk.used.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-}
-
-bool RecordTable::remove(SlotId slot, std::uint32_t object, std::uint32_t cache, Record& removed) noexcept {
-  Chunk* chunk = chunk_of(slot);
-  if (chunk == nullptr) return false;
-  Pool& pool = pools_[chunk->hart];
-  const LockGuard hold(pool.lock);
-  const Record& place = at(slot);
-  if (place.object != object || place.cache() != cache) return false;
-  free_locked(pool, *chunk, slot, removed);
+/// Takes a batch from the shelf into an empty stash.
+bool RecordTable::refill(Stash& stash) noexcept {
+  SlotId slot = kNoSlot;
+  {
+    const LockGuard hold(lock_);
+    slot = shelf_.load(std::memory_order_relaxed);
+    if (slot == kNoSlot) return false;
+    shelf_.store(at(slot).time.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+  RecordSlot** top = stash.slots;
+  for (; slot != kNoSlot; slot = at(slot).object.load(std::memory_order_relaxed)) *top++ = &at(slot);
+  stash.top.store(top, std::memory_order_relaxed);
   return true;
 }
 
-bool RecordTable::remove_numbered(SlotId slot, std::uint64_t sequence, Record& removed) noexcept {
-  Chunk* chunk = chunk_of(slot);
-  if (chunk == nullptr) return false;
-  Pool& pool = pools_[chunk->hart];
-  const LockGuard hold(pool.lock);
-  const Record& place = at(slot);
-  if (place.cache() == 0 || place.sequence() != sequence) return false;
-  free_locked(pool, *chunk, slot, removed);
+/// Takes a batch of a full stash to the shelf.
+void RecordTable::spill(Stash& stash) noexcept {
+  RecordSlot** top = stash.top.load(std::memory_order_relaxed);
+  SlotId next = kNoSlot;
+  for (unsigned i = 0; i < kBatch; ++i) {
+    (*--top)->object.store(next, std::memory_order_relaxed);
+    next = id_of(**top);
+  }
+  stash.top.store(top, std::memory_order_relaxed);
+  shelve(**top);
+}
+
+// ---- records --------------------------------------------------------------------------------------------------------
+
+bool RecordTable::remove_numbered(SlotId slot, std::uint64_t sequence) noexcept {
+  const hal::InterruptGuard masked;
+  {
+    const LockGuard hold(lock_);
+    Record record;
+    auto number = static_cast<std::uint32_t>(sequence);
+    if (!copy(slot, record) || record.sequence() != sequence) return false;
+    if (!at(slot).sequence_low.compare_exchange_strong(number, 0, std::memory_order_relaxed)) return false;
+  }
+  give(hal::Port::hart_index(), at(slot));
   return true;
 }
 
-bool RecordTable::resize(SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t size,
-                         Record& before) noexcept {
-  Chunk* chunk = chunk_of(slot);
-  if (chunk == nullptr) return false;
-  const LockGuard hold(pools_[chunk->hart].lock);
-  Record& place = at(slot);
-  if (place.object != object || place.cache() != cache) return false;
-  before = place;
-  place.size = size;
+bool RecordTable::resize(SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t size) noexcept {
+  const LockGuard hold(lock_);
+  Record record;
+  if (!copy(slot, record) || record.object != object || record.cache != cache) return false;
+  at(slot).size.store(size, std::memory_order_relaxed);
   return true;
 }
 
-bool RecordTable::copy(SlotId slot, Record& record) noexcept {
-  Chunk* chunk = chunk_of(slot);
-  if (chunk == nullptr) return false;
-  const LockGuard hold(pools_[chunk->hart].lock);
-  record = at(slot);
-  return record.cache() != 0;
+bool RecordTable::read(const RecordSlot& slot, Record& record) noexcept {
+  for (;;) {
+    // acquire: pairs with the release in fill().
+    record.sequence_low = slot.sequence_low.load(std::memory_order_acquire);
+    if (record.sequence_low == 0) return false;
+    record.object = slot.object.load(std::memory_order_relaxed);
+    record.stack_context = slot.stack_context.load(std::memory_order_relaxed);
+    record.cache = slot.cache.load(std::memory_order_relaxed);
+    record.hart_sequence = slot.hart_sequence.load(std::memory_order_relaxed);
+    record.time = slot.time.load(std::memory_order_relaxed);
+    record.size = slot.size.load(std::memory_order_relaxed);
+    // acquire: pairs with the fence in fill(): a word of the next record is not seen without this one's number gone.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (slot.sequence_low.load(std::memory_order_relaxed) == record.sequence_low) return true;
+  }
 }
 
-bool RecordTable::scan(Cursor& cursor, SlotId* slots, Record* records, unsigned& count) noexcept {
-  count = 0;
-  const std::uint32_t end = chunks();
-  for (; cursor.chunk < end; ++cursor.chunk, cursor.index = 0) {
-    Chunk& chunk = directory_[cursor.chunk];
+bool RecordTable::copy(SlotId slot, Record& record) const noexcept { return slot != kNoSlot && read(at(slot), record); }
+
+bool RecordTable::scan(Cursor& cursor, Record& record) const noexcept {
+  const std::uint32_t end = chunks() * kChunkRecords;
+  while (cursor < end) {
     // acquire: pairs with add_chunk(); a chunk that is not published yet has no records.
-    const Record* place = chunk.records.load(std::memory_order_acquire);
-    if (place == nullptr || cursor.index >= kChunkRecords) continue;
-    const LockGuard hold(pools_[chunk.hart].lock);
-    if (cursor.index == 0 && chunk.used.load(std::memory_order_relaxed) == 0) continue;
-    for (unsigned step = 0; step < kScanSlots && cursor.index < kChunkRecords; ++step, ++cursor.index) {
-      if (place[cursor.index].cache() == 0) continue;
-      slots[count] = slot_id(cursor.chunk, cursor.index);
-      records[count++] = place[cursor.index];
-    }
-    return true;
+    const RecordSlot* slots = directory_[cursor / kChunkRecords].load(std::memory_order_acquire);
+    const std::uint32_t index = cursor++ % kChunkRecords;
+    if (slots != nullptr && read(slots[index], record)) return true;
   }
   return false;
 }
 
+SlotId RecordTable::slot_before(Cursor cursor) const noexcept {
+  --cursor;
+  return id_of(directory_[cursor / kChunkRecords].load(std::memory_order_acquire)[cursor % kChunkRecords]);
+}
+
 std::uint32_t RecordTable::live() const noexcept {
   std::uint32_t live = 0;
-  for (std::uint32_t chunk = 0; chunk < chunks(); ++chunk) live += directory_[chunk].used.load(std::memory_order_relaxed);
+  Record record;
+  for (Cursor cursor = 0; scan(cursor, record);) ++live;
   return live;
 }
 
-bool RecordTable::validate() noexcept {
-  std::uint32_t live_seen = 0;
+bool RecordTable::validate() const noexcept {
   std::uint32_t slots = 0;
-  for (std::uint32_t number = 0; number < chunks(); ++number) {
-    std::uint32_t used = 0;
-    slots += slots_of(number);
-    for (std::uint32_t index = 0; index < kChunkRecords; ++index) used += at(slot_id(number, index)).cache() != 0 ? 1 : 0;
-    if (used != directory_[number].used.load(std::memory_order_relaxed)) return false;
-    live_seen += used;
-  }
-  std::uint32_t free_seen = 0;
-  for (unsigned hart = 0; hart < hal::Port::kMaxHarts; ++hart) {
-    for (SlotId slot = pools_[hart].free.load(std::memory_order_relaxed); slot != kNoSlot; slot = at(slot).object) {
-      const Chunk* chunk = chunk_of(slot);
-      if (chunk == nullptr || chunk->hart != hart || at(slot).cache() != 0) return false;
-      if (++free_seen > slots) return false;  // a loop
+  for (std::uint32_t chunk = 0; chunk < chunks(); ++chunk) slots += slots_of(chunk);
+  const std::uint32_t records = live();
+  std::uint32_t free = 0;
+  const auto is_free = [&](SlotId slot) {
+    return slot < SlotId{1} << 31 && at(slot).sequence_low.load(std::memory_order_relaxed) == 0 && ++free <= slots;  // no loop
+  };
+  for (std::uint32_t hart = 0; hart < harts_; ++hart) {
+    const Stash& stash = stashes_[hart];
+    RecordSlot* const* const top = stash.top.load(std::memory_order_relaxed);
+    if (top < stash.slots || top > stash.slots + Stash::kSlots) return false;
+    for (RecordSlot* const* slot = stash.slots; slot != top; ++slot) {
+      if (!is_free(id_of(**slot))) return false;
     }
   }
-  return live_seen + free_seen == slots;
+  for (SlotId batch = shelf_.load(std::memory_order_relaxed); batch != kNoSlot; batch = at(batch).time.load(std::memory_order_relaxed)) {
+    for (SlotId slot = batch; slot != kNoSlot; slot = at(slot).object.load(std::memory_order_relaxed)) {
+      if (!is_free(slot)) return false;
+    }
+  }
+  return records + free == slots;
 }
 
 }  // namespace qm::trace

@@ -105,20 +105,15 @@ void StackReport::count_since(std::uint64_t sequence) noexcept {
 
 void StackReport::count_records(std::uint64_t sequence) noexcept {
   const std::uint64_t window = books.sequence.next();
-  SlotId slots[RecordTable::kScanSlots];
-  Record found[RecordTable::kScanSlots];
-  RecordTable::Cursor cursor;
-  unsigned count = 0;
-  while (books.records.scan(cursor, slots, found, count)) {
-    for (unsigned i = 0; i < count; ++i) {
-      const std::uint64_t number = found[i].sequence();
-      if (number < sequence || number >= window || !includes(found[i].cache())) continue;
-      if (StackEntry* entry = books.stacks.entry(found[i].stack())) {
-        add(*entry, 1, found[i].size);
-      } else {
-        ++totals_.lost_objects;
-        totals_.lost_bytes += found[i].size;
-      }
+  Record found;
+  for (RecordTable::Cursor cursor = 0; books.records.scan(cursor, found);) {
+    const std::uint64_t number = found.sequence();
+    if (number < sequence || number >= window || !includes(found.cache)) continue;
+    if (StackEntry* entry = books.stacks.entry(found.stack())) {
+      add(*entry, 1, found.size);
+    } else {
+      ++totals_.lost_objects;
+      totals_.lost_bytes += found.size;
     }
   }
 }

@@ -22,17 +22,24 @@ std::uintptr_t address(const char* symbol) noexcept { return reinterpret_cast<st
 WalkRanges image_ranges() noexcept {
   const TextRange own{address(__text_start), address(__text_end)};
   const TextRange hosted{address(__executable_start), address(etext) != 0 ? address(etext) : UINTPTR_MAX};
-  return {
+  WalkRanges ranges{
       own.high != 0 ? own : hosted,
       {address(__trap_text_start), address(__trap_text_end)},
       {address(__qm_books_text_start), address(__qm_books_text_end)},
+      {},
   };
+  ranges.plain = ranges.text;
+  for (const TextRange& range : {ranges.traps, ranges.books}) {
+    if (ranges.plain.contains(range.low)) ranges.plain.low = range.high;
+  }
+  return ranges;
 }
 
 void walk(std::uintptr_t frame, CallStack& out) noexcept {
   const hal::StackBounds stack = hal::Port::stack_bounds(frame);
-  if (stack.high != 0) return walk_frames<NativeFrames>(frame, stack, image_ranges(), out);
   out.depth = 0;
+  out.truncated = false;
+  if (stack.high != 0) return walk_frames<NativeFrames>(frame, stack, image_ranges(), out);
   out.truncated = true;
   if (frame != 0 && frame % 16 == 0) out.pcs[out.depth++] = NativeFrames::return_address(frame);
 }

@@ -3,6 +3,7 @@
 ///
 ///     allocate()                         fast path: a restartable section, no lock, no mask, no atomic
 ///       allocate_by_exchange()           empty, and nothing else to think of: the previous magazine, the depot's, or from the slabs
+///       TracedPath::allocate()           recording, and all is there that this takes
 ///       allocate_slow()                  closed, or empty:
 ///         Cell::take()                     the previous magazine
 ///         Depot::exchange_for_full()       another hart's surplus
@@ -12,6 +13,7 @@
 ///         Reserve::take()                  what was promised, if the caller may not wait
 ///         Observer::record()               if the state word says so
 ///     free()
+///       TracedPath::free()               watching, and all is there that this takes
 ///       free_slow()                      closed, watching, or full:
 ///         free_by_exchange()               full, and nothing else to think of: the previous magazine, or full against empty, or
 ///                                          some of the rounds to their slabs
@@ -124,6 +126,9 @@ void* qm_cache_allocate_at(qm::Cache* cache, const qm::CallSite* site, std::size
 void qm_cache_free(qm::Cache* cache, void* object) noexcept;
 void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept;
 void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept;
+/// The slow halves of what a TracedPath does not do.
+void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept;
+void qm_cache_free_other(qm::Cache* cache, void* object) noexcept;
 }
 
 namespace qm {
@@ -211,6 +216,7 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   [[nodiscard]] Arena& source() const noexcept { return slabs_.source(); }
   [[nodiscard]] CacheStats stats() noexcept;
   [[nodiscard]] SlabLayer& slabs() noexcept { return slabs_; }
+  [[nodiscard]] const SlabLayer& slabs() const noexcept { return slabs_; }
   /// Where an address lies among the slabs. @returns false if in none of them. Context: any.
   bool locate(std::uintptr_t address, ObjectPlace& place) noexcept { return slabs_.locate(address, place); }
   /// Who has an object of this cache.
@@ -271,6 +277,15 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   [[nodiscard, gnu::always_inline]] Cell& cell_in(const hal::Section& section) noexcept {
     return reinterpret_cast<Cell*>(this + 1)[section.hart()];
   }
+  /// Objects that the reserve lacks: what is freed is for it.
+  [[nodiscard]] std::uint32_t reserve_missing() const noexcept { return reserve_.missing(); }
+  /// Counts an allocation that no section counted. Masked.
+  void count_allocation() noexcept {
+    if constexpr (kCounted) {
+      Cell& own = cell(hal::Port::hart_index());
+      own.allocs.store(own.allocs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+  }
 
   /// Takes a round of the previous magazine, or of the depot's, which becomes the loaded one. @returns nullptr for the slow half,
   /// with nothing changed that matters to it.
@@ -312,7 +327,6 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   [[nodiscard]] bool is_dead() noexcept { return std::atomic_ref(number_).load(std::memory_order_relaxed) == 0; }
   bool free_by_exchange(void* object) noexcept;
   [[nodiscard]] bool is_plain() const noexcept;
-  void count_allocation() noexcept;
   unsigned take_chunk(void** objects, std::size_t count) noexcept;
   unsigned put_chunk(void* const* objects, std::size_t count) noexcept;
   [[nodiscard]] bool replenish() noexcept;

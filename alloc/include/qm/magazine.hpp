@@ -18,8 +18,8 @@
 ///     closed     &kClosed[1]  0                  slow   slow      allocations are recorded; also: nothing loaded
 ///
 /// Invariants (mechanisms: "the cell")
-/// - I1 `top` and `limit` are written by the owning hart only: by a section, or with interrupts masked by close(), turn_to() and
-///      Cache::expose(). Nobody else, ever; other harts only read `top` for statistics.
+/// - I1 `top` and `limit` are written by the owning hart only: by a section, or with interrupts masked by close(), turn_to(),
+///      put_watched() and Cache::expose(). Nobody else, ever; other harts only read `top` for statistics.
 /// - I2 `top` is the truth unless it equals the closed address; then `saved_top` is.
 /// - I3 Cache::expose() alone opens anything, and computes how far from the cache's state word each time; turn_to() is for a
 ///      cell that is open and a word that leaves it so.
@@ -64,7 +64,8 @@ struct alignas(8 * sizeof(void*)) Cell {
   std::atomic<void**> limit{nullptr};
   std::atomic<Magazine*> loaded{nullptr};     ///< owner hart, masked
   Magazine* prev = nullptr;                   ///< owner hart, masked; its `rounds` is valid
-  std::atomic<void**> saved_top{nullptr};     ///< the real top while `top` is the closed address
+  std::atomic<void**> saved_top{closed_address()};  ///< the real top while `top` is the closed address; which it is, too, with
+                                                    ///< nothing loaded
   std::atomic<Word> allocs{0};                ///< allocations ever; a hart adds to its own only (QM_COUNT)
   std::atomic<std::uint32_t> misses{0};       ///< slow paths taken for want of a round or of room
   std::atomic<std::uint16_t> prev_rounds{0};  ///< of `prev`, readable by others for statistics
@@ -89,6 +90,27 @@ struct alignas(8 * sizeof(void*)) Cell {
 
   /// Counts a slow path taken for want of a round or of room. Owner hart, masked.
   void count_miss() noexcept { misses.store(misses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+
+  /// Takes a round of the loaded magazine of a closed cell, which stays closed. Owner hart, masked.
+  /// @returns nullptr, and nothing has changed, if it has none or a freed null lies on top.
+  [[nodiscard]] void* take_closed() noexcept {
+    void** real = saved_top.load(std::memory_order_relaxed);
+    void* object = real[-1];  // below slot 0, and below the closed address, lies a null
+    if (object != nullptr) saved_top.store(real - 1, std::memory_order_relaxed);
+    return object;
+  }
+
+  /// Puts a round into the loaded magazine of a cell that is watching or closed, and stays so. Owner hart, masked.
+  /// @returns false, and nothing has changed, if there is no room.
+  [[nodiscard]] bool put_watched(void* object) noexcept {
+    std::atomic<void**>& place = top.load(std::memory_order_relaxed) == closed_address() ? saved_top : top;
+    void** real = place.load(std::memory_order_relaxed);
+    Magazine* to = loaded.load(std::memory_order_relaxed);
+    if (to == nullptr || real == to->end()) return false;
+    *real = object;
+    place.store(real + 1, std::memory_order_relaxed);
+    return true;
+  }
 
   /// Swaps loaded and previous. Precondition: close() was called.
   void swap() noexcept;

@@ -9,12 +9,14 @@
 /// - O2 The state word is read in the same masked section in which record() or forget() runs.
 /// - O3 Inside record() and forget() nothing is allocated: what they need was got by prepare(), with interrupts as the caller
 ///      had them and no lock held.
+/// - O4 What a TracedPath does not do itself it leaves as it was for the slow half, which goes by O1 to O3.
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include <qm/call_site.hpp>
+#include <qm/effort.hpp>
 
 namespace qm {
 
@@ -50,9 +52,7 @@ class Observer {
   struct Prepared {
     std::uint32_t stack = 0;   ///< handle of the stack, 0: none yet
     bool ready = false;        ///< prepare() has run
-    bool drop = false;         ///< something record() needs cannot be had: it counts a drop
-    std::uint32_t reason = 0;  ///< why, if `drop`
-    void* storage = nullptr;   ///< what record() may consume
+    std::uint32_t reason = 0;  ///< why something that record() needs cannot be had: it counts a drop
   };
 
   /// Walks and stores the stack, and gets what record() said it lacks.
@@ -114,8 +114,21 @@ class Observer {
   ~Observer() = default;
 };
 
+/// Of a function that ends in a jump to another: it has no frame, and is in no stack.
+#define QM_JUMPS [[gnu::optimize("optimize-sibling-calls", "omit-frame-pointer")]]
+
+/// The observer's way through an allocation of a cache that records and a free of one that watches: the whole operation in one
+/// function, if all it needs is there; else it goes on with qm_cache_allocate_other() and qm_cache_free_other(). Jumped to, so
+/// that its own frame's return address is the user's.
+struct TracedPath {
+  void* (*allocate)(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept;
+  void (*free)(Cache* cache, void* object) noexcept;
+};
+/// Does nothing itself.
+extern const TracedPath kNoTracedPath;
+
 /// The observer, or nullptr. Set once, before the first cache is traced.
 Observer* observer() noexcept;
-void set_observer(Observer* observer) noexcept;
+void set_observer(Observer* observer, const TracedPath& path = kNoTracedPath) noexcept;
 
 }  // namespace qm

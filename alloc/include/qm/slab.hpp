@@ -173,6 +173,19 @@ class SlabLayer {
 
   /// The slab of an address; nullptr if it is in none of this layer's.
   [[nodiscard]] Slab* find(const void* address) noexcept;
+  /// As find(), inlined, for what is most common: nullptr also where finding takes more than a mask.
+  [[nodiscard]] Slab* find_by_mask(const void* address) const noexcept {
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    if (at < low_.load(std::memory_order_relaxed) || at >= high_.load(std::memory_order_relaxed)) return nullptr;
+    auto* slab = reinterpret_cast<Slab*>((at | (slab_bytes_ - 1)) + 1 - sizeof(Slab));
+    return odd_.load(std::memory_order_relaxed) == 0 && slab->cache == cache_ ? slab : nullptr;
+  }
+  /// Index of what lies at @p object in a slab that find_by_mask() found; kNoIndex if it is no object's start.
+  [[nodiscard]] unsigned index_by_reciprocal(const Slab& slab, const void* object) const noexcept {
+    const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab.start;
+    const auto at = static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32);
+    return at < slab.objects && at * stride_ == offset ? static_cast<unsigned>(at) : kNoIndex;
+  }
   /// Index of @p object in @p slab; kNoIndex if it is no object's start.
   [[nodiscard]] unsigned index(const Slab& slab, const void* object) const noexcept;
 
@@ -223,7 +236,7 @@ class SlabLayer {
   }
   /// What a checking build leaves behind each object, so that the next keeps its alignment.
   [[nodiscard]] std::size_t redzone() const noexcept {
-    return no_touch_ ? 0 : (kRedzoneBytes + alignment() - 1) & ~(alignment() - 1);
+    return !kChecked || no_touch_ ? 0 : (kRedzoneBytes + alignment() - 1) & ~(alignment() - 1);
   }
   [[nodiscard]] std::size_t colour_of(std::uintptr_t start) const noexcept;
   [[nodiscard]] std::uintptr_t take_from_source(std::size_t bytes) noexcept;
@@ -264,7 +277,9 @@ class SlabLayer {
   std::uint32_t short_slabs_ = 0; ///< those of a single object
   std::uint32_t out_ = 0;
   std::uint32_t out_high_ = 0;
-  std::atomic<bool> in_banks_{false};  ///< low_ and high_ are not in the same bank of memory
+  static constexpr std::uint8_t kInBanks = 1;    ///< low_ and high_ are not in the same bank of memory
+  static constexpr std::uint8_t kNotPlain = 2;   ///< no reciprocal, or not every object lies at a multiple of 8
+  std::atomic<std::uint8_t> odd_{0};
   Word taken_ever_ = 0;
 };
 

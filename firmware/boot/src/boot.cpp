@@ -88,6 +88,7 @@ void set_up_hart(unsigned index) noexcept {
   hart.idle.stack = hart.boot_stack;
   std::copy_n("idle", 4, hart.idle.name.data());
   hart.current = &hart.idle;
+  hal::port_context_key = kBootKey;
   QM_CSR_WRITE(sscratch, hart.trap_stack.high);
   QM_CSR_WRITE(stvec, reinterpret_cast<std::uintptr_t>(&qm_trap_entry));
 }

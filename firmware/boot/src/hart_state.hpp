@@ -41,6 +41,9 @@ static_assert(offsetof(TrapFrame, cause) == QM_FRAME_CAUSE && offsetof(TrapFrame
 static_assert(offsetof(TrapFrame, status) == QM_FRAME_STATUS && offsetof(TrapFrame, scratch) == QM_FRAME_SCRATCH);
 static_assert(offsetof(TrapFrame, record_s0) == QM_FRAME_RECORD_S0 && offsetof(TrapFrame, record_pc) == QM_FRAME_RECORD_PC);
 
+/// Keys of contexts. Each hart has a boot code and an idle task; every other task has a key from kFirstTaskKey on.
+inline constexpr std::uint32_t kBootKey = 1, kIdleKey = 2, kFirstTaskKey = 3;
+
 class Task {
  public:
   enum class State : std::uint8_t { kFree, kReady, kWaiting, kEnded };
@@ -52,6 +55,7 @@ class Task {
   Event* event = nullptr;
   std::uint32_t seen = 0;
   unsigned hart = 0;
+  std::uint32_t key = 0;   // hal::Port::context_key()
   std::uint64_t deadline = kForever;
   hal::StackBounds stack;
   int pool_slot = -1;  // of the stack pool; -1: the stack was given

@@ -37,6 +37,16 @@ int take_slot(std::array<std::atomic<std::uint32_t>, N>& taken) noexcept {
   return -1;
 }
 
+/// A key that no task has; none comes again before 2^32 tasks were made.
+std::uint32_t new_key() noexcept {
+  static constinit std::atomic<std::uint32_t> made{0};
+  std::uint32_t key = 0;
+  do {
+    key = kFirstTaskKey + made.fetch_add(1, std::memory_order_relaxed);
+  } while (key < kFirstTaskKey);
+  return key;
+}
+
 void release_task(Task& task) noexcept {
   if (task.pool_slot >= 0) stack_taken[static_cast<std::size_t>(task.pool_slot)].store(0, std::memory_order_release);
   task.state = Task::State::kFree;
@@ -119,6 +129,7 @@ Task* next_ready(const HartState& hart) noexcept {
 void switch_to(HartState& hart, Task& next) noexcept {
   Task& self = *hart.current;
   __atomic_store_n(&hart.current, &next, __ATOMIC_RELAXED);
+  hal::port_context_key = next.key;
   qm_switch(&self.sp, next.sp);
 }
 
@@ -198,6 +209,7 @@ bool spawn(unsigned index, std::string_view name, void (*entry)(void*), void* ar
   task.entry = entry;
   task.argument = argument;
   task.hart = index;
+  task.key = new_key();
   task.state = Task::State::kReady;
   std::copy_n(name.data(), std::min(name.size(), kMaxTaskName), task.name.data());
   // What qm_switch takes from the stack: ra at 104, s0 at 96, s1 at 88, s2 at 80. s0 = 0 ends frame walks.
@@ -269,7 +281,12 @@ void sleep_until(std::uint64_t deadline) noexcept {
 
 void run_tasks() noexcept {
   HartState& hart = this_hart();
-  hart.scheduling = true;
+  hart.idle.key = kIdleKey;
+  {
+    const hal::InterruptGuard masked;
+    hart.scheduling = true;
+    hal::port_context_key = kIdleKey;
+  }
   for (;;) {
     {
       const hal::InterruptGuard masked;

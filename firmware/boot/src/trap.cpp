@@ -51,6 +51,8 @@ extern "C" void qm_trap(TrapFrame* frame) {
   frame->outer = hart.innermost;
   frame->line = 0;
   hart.innermost = frame;
+  const std::uint32_t interrupted = hal::port_context_key;
+  hal::port_context_key = 0;  // a handler's label and stack are asked for
   ++hal::hart_local().trap_depth;
   if (!frame->is_interrupt()) fatal_exception(*frame);
   check_interrupted_stack(hart, *frame);
@@ -59,6 +61,7 @@ extern "C" void qm_trap(TrapFrame* frame) {
   hart.recheck.store(1, std::memory_order_relaxed);  // read by this hart only, after the trap
   --hal::hart_local().trap_depth;
   hart.innermost = frame->outer;
+  hal::port_context_key = interrupted;
 }
 
 }  // namespace qm::firmware

@@ -107,6 +107,12 @@ std::size_t Port::context_label(std::span<char> label) noexcept {
   return length;
 }
 
+std::uint32_t Port::context_key() noexcept {
+  static std::atomic<std::uint32_t> threads{0};
+  static thread_local const std::uint32_t key = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+  return key;
+}
+
 void Port::wait_for_interrupt() noexcept { sched_yield(); }
 
 void Port::relax() noexcept { sched_yield(); }

@@ -6,5 +6,6 @@ constinit PortState port_state;
 
 // Behind the allocator's hot hart-locals, still within an instruction's reach of tp.
 [[gnu::section(".tdata.qm_port")]] constinit thread_local unsigned port_hart_index = 0;
+[[gnu::section(".tdata.qm_port")]] constinit thread_local std::uint32_t port_context_key = 0;
 
 }  // namespace qm::hal

@@ -46,6 +46,11 @@ struct PortDefaults {
     return 0;
   }
 
+  /// A number for the running context that no other context of this boot has had or will have, where there are no more than
+  /// one hart can remember: whoever knows it knows the label and the stack. 0: none; both are then asked for each time, as in
+  /// trap handlers. A port that has tasks numbers them as it makes them.
+  static std::uint32_t context_key() noexcept { return 0; }
+
   /// Waits until an interrupt is pending, also while interrupts are masked; may return at once. Every wait for another hart
   /// calls it, and that hart sends an IPI when there is something to see.
   static void wait_for_interrupt() noexcept {}

@@ -1,6 +1,6 @@
 #pragma once
 /// The context table: each distinct context label ("boot", "task net-rx", "irq 10 from task idle") once, append-only, so
-/// that a record names its context in ten bits and may outlive the task. Found without a lock, stored under one.
+/// that a record names its context in nine bits and may outlive the task. Found without a lock, stored under one.
 ///
 /// Invariants
 /// - X1 A slot's text never changes once its hash is set. Slot 0 stays empty: id 0 means that the table was full.
@@ -15,7 +15,7 @@
 
 namespace qm::trace {
 
-inline constexpr unsigned kContextIdBits = 10;
+inline constexpr unsigned kContextIdBits = 9;
 /// Characters of a label: with "hart NN " in front at most 60. A longer one is cut and ends with `~`.
 inline constexpr std::size_t kContextChars = 52;
 
@@ -30,7 +30,7 @@ class ContextTable {
  public:
   constexpr ContextTable() noexcept = default;
 
-  /// Starts empty over @p storage, a power of two of slots up to 1024, of which one stays unused.
+  /// Starts empty over @p storage, a power of two of slots up to 512, of which one stays unused.
   void initialize(std::span<ContextSlot> storage) noexcept;
 
   /// Goes back to the time before initialize(). Context: nobody uses the table.

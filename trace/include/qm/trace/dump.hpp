@@ -11,7 +11,7 @@
 /// - U1 What is shown was recorded before begin(): its sequence number is lower than the one begin() took.
 /// - U2 Numbers are shown in rising order. Each record that is live from begin() to finish() is shown exactly once, no
 ///      record twice; one freed meanwhile may be left out.
-/// - U3 Nothing is allocated, and a lock is held (interrupts masked) for at most RecordTable::kScanSlots records.
+/// - U3 Nothing is allocated, no lock is held and no interrupt masked.
 ///
 /// The next kBatch records in order are found by a scan of the whole table, so n records take n/kBatch scans: with 10^5
 /// records 391 scans, an instruction or two for each character printed.
@@ -40,7 +40,6 @@ struct DumpEntry {
   unsigned depth = 0;
   bool truncated = false;           ///< the walk did not reach the stack's end, or there is no stack
   std::uintptr_t pcs[kStackDepth];  ///< return addresses, innermost first
-  SlotId slot = kNoSlot;
 };
 
 /// The record of one object.
@@ -88,7 +87,7 @@ class Dump {
   void since(std::uint64_t sequence) noexcept { last_ = sequence == 0 ? 0 : sequence - 1; }
 
   /// @returns false when there is nothing left.
-  /// Complexity: one record; each kBatch records a scan over all, in short lock holds with interrupts as the caller has them.
+  /// Complexity: one record; each kBatch records a scan over all.
   bool next(DumpEntry& entry) noexcept;
 
   /// @returns what there is to say at the end; also after a dump that was cut short.
@@ -116,7 +115,7 @@ class Dump {
   bool more_ = true;            ///< the last scan left records for another
   unsigned count_ = 0;
   unsigned at_ = 0;
-  std::uint64_t keys_[kBatch] = {};  ///< sequence << 21 | slot: a max-heap while collecting, then sorted
+  std::uint64_t keys_[kBatch] = {};  ///< sequence << 21 | cursor behind it: a max-heap while collecting, then sorted
 };
 
 }  // namespace qm::trace

@@ -45,7 +45,7 @@ struct Config {
   std::size_t stack_bytes = 262144;    ///< for stacks; at most 32 MiB
   std::size_t record_bytes = 1048576;  ///< for records, kBytesPerRecord each; taken in chunks of 168 as they are needed
   std::uintptr_t object_base = 0;      ///< objects of memory lie in [object_base, object_base + kRecordedBytes)
-  unsigned contexts = 128;             ///< distinct context labels, a power of two from 2 to 1024
+  unsigned contexts = 128;             ///< distinct context labels, a power of two from 2 to 512
   unsigned caches = 256;               ///< caches traced at once, up to 65535
   bool at_once = false;                ///< take the memory for stacks and tables now, not when the first cache is traced. Until it
                                        ///< is taken a report of misuse has no stack
@@ -120,6 +120,7 @@ inline constexpr unsigned kDropReasons = 4;
 struct Figures {
   std::uint64_t recorded = 0;
   std::uint64_t dropped[kDropReasons] = {};
+  std::uint64_t passed = 0;            ///< left out by sampling
   std::uint64_t truncated_stacks = 0;  ///< records whose stack is truncated
   std::uint64_t lost_stacks = 0;       ///< records without a stack: the stack depot was full
   std::uint64_t lost_contexts = 0;     ///< records without a context: the context table was full

@@ -1,18 +1,22 @@
 #pragma once
 /// Trace records in slots that never move.
 ///
-///     slot id = (chunk << 8 | index) + 1; 0 = none
-///     directory: | chunk 0 -> | chunk 1 -> | ...        a chunk: 168 records, 4032 bytes, of one hart's pool
-///     pool of a hart: lock, list of free slots (through Record::object of free records)
+///     directory: | chunk 0 -> | chunk 1 -> | ...        a chunk: 168 records, 4032 bytes
+///     free slots:  | stash of hart 0 | stash of hart 1 | ...    pointers, each hart's own
+///                  shelf -> batch -> batch -> ...               a batch: kBatch slots chained through `object`
+///     slot id = (address of the slot - base) / 8; 0 = none
 ///
-///     record: | object / 8 | stack 22, context 10 | sequence low | cache 16, hart 5, sequence high 11 | time | size |
+///     record: | sequence low | object / 8 | stack 22, context 9, 1 | cache 16, hart 5, sequence high 11 | time | size |
 ///
 /// Invariants
-/// - T1 A slot is free iff its record's cache is 0; then `object` is the id of the next free slot of the same pool.
-/// - T2 Records of a chunk are read and written under the lock of the pool that owns the chunk; the lock is held for at most
-///      kScanSlots records.
-/// - T3 A published chunk stays where it is for ever, and with its pool.
-/// - T4 Sequence numbers of records are unique: a slot that holds the number it held before was not freed in between.
+/// - T1 A slot is free iff the low word of its sequence number is 0; no record's is.
+/// - T2 Whoever inserts writes the low word last, and whoever removes clears it first, by compare-and-swap: one of those who
+///      remove a record succeeds, and a copy with the same low word before and after is of one record.
+/// - T3 A published chunk stays where it is for ever.
+/// - T4 Sequence numbers of records are unique: a slot that holds the number it held before was not freed in between. For the low
+///      word this holds until 2^32 records later: a copy or a removal takes some instructions.
+/// - T5 A stash is touched by its hart alone, masked. A slot goes to the stash of the hart that frees it; what is too much
+///      there goes to the shelf, so that slots come back to whoever allocates.
 
 #include <atomic>
 #include <cstddef>
@@ -26,7 +30,7 @@
 
 namespace qm::trace {
 
-/// Where a record lies; what a slab's side array keeps for each object.
+/// Where a record lies; what a slab's side array keeps for each object. Below 2^31.
 using SlotId = std::uint32_t;
 inline constexpr SlotId kNoSlot = 0;
 
@@ -34,131 +38,209 @@ inline constexpr SlotId kNoSlot = 0;
 struct Record {
   static constexpr unsigned kCacheBits = 16;
   static constexpr unsigned kHartBits = 5;
+  /// Set in every record's stack_context, so that it can stand in a handle for what is no slot.
+  static constexpr std::uint32_t kMark = 0x8000'0000;
 
-  std::uint32_t object = 0;        ///< (address - base) / 8, or the id of a cache of ids
-  std::uint32_t stack_context = 0; ///< stack handle, and context id above it
   std::uint32_t sequence_low = 0;
-  std::uint32_t place = 0;         ///< cache, hart, upper bits of the sequence
+  std::uint32_t object = 0;        ///< (address - base) / 8, or the id of a cache of ids
+  std::uint32_t stack_context = 0; ///< stack handle, context id above it, kMark
+  std::uint16_t cache = 0;
+  std::uint16_t hart_sequence = 0; ///< hart, upper bits of the sequence
   std::uint32_t time = 0;          ///< coarse ticks
   std::uint32_t size = 0;          ///< bytes asked for
 
-  [[nodiscard]] std::uint32_t cache() const noexcept { return place & ((1U << kCacheBits) - 1); }
-  [[nodiscard]] unsigned hart() const noexcept { return place >> kCacheBits & ((1U << kHartBits) - 1); }
+  [[nodiscard]] unsigned hart() const noexcept { return hart_sequence & ((1U << kHartBits) - 1); }
   [[nodiscard]] std::uint64_t sequence() const noexcept {
-    return std::uint64_t{place >> (kCacheBits + kHartBits)} << 32 | sequence_low;
+    return static_cast<std::uint64_t>(hart_sequence >> kHartBits) << 32 | sequence_low;
   }
-  [[nodiscard]] StackHandle stack() const noexcept { return stack_context & ((1U << kStackHandleBits) - 1); }
-  [[nodiscard]] std::uint32_t context() const noexcept { return stack_context >> kStackHandleBits; }
-  void set_place(std::uint32_t cache, unsigned hart, std::uint64_t sequence) noexcept {
-    place = static_cast<std::uint32_t>(sequence >> 32) << (kCacheBits + kHartBits) | hart << kCacheBits | cache;
+  [[nodiscard]] StackHandle stack() const noexcept { return stack_in(stack_context); }
+  [[nodiscard]] std::uint32_t context() const noexcept { return (stack_context & ~kMark) >> kStackHandleBits; }
+  void set_place(std::uint32_t of, unsigned hart, std::uint64_t sequence) noexcept {
+    cache = static_cast<std::uint16_t>(of);
+    hart_sequence = static_cast<std::uint16_t>(sequence >> 32 << kHartBits | hart);
     sequence_low = static_cast<std::uint32_t>(sequence);
   }
+  static constexpr std::uint32_t pack(StackHandle stack, std::uint32_t context) noexcept {
+    return context << kStackHandleBits | stack | kMark;
+  }
+  static constexpr StackHandle stack_in(std::uint32_t packed) noexcept { return packed & ((1U << kStackHandleBits) - 1); }
 };
-static_assert(sizeof(Record) == 24);
 static_assert(Record::kCacheBits + Record::kHartBits + Sequence::kBits == 64);
-static_assert(kStackHandleBits + kContextIdBits == 32);
+static_assert(kStackHandleBits + kContextIdBits == 31);
 static_assert(hal::Port::kMaxHarts <= 1U << Record::kHartBits);
+
+/// A record where it lies (T2).
+struct RecordSlot {
+  std::atomic<std::uint32_t> sequence_low{0};
+  std::atomic<std::uint32_t> object{0};  ///< free, in a batch: the next slot
+  std::atomic<std::uint32_t> stack_context{0};
+  std::atomic<std::uint16_t> cache{0};
+  std::atomic<std::uint16_t> hart_sequence{0};
+  std::atomic<std::uint32_t> time{0};    ///< free, the first of a batch: the next batch
+  std::atomic<std::uint32_t> size{0};
+};
+static_assert(sizeof(RecordSlot) == 24);
 
 /// Records of a chunk; its bytes are the object size of `kmem_trace`.
 inline constexpr unsigned kChunkRecords = 168;
-inline constexpr std::size_t kChunkBytes = kChunkRecords * sizeof(Record);
+inline constexpr std::size_t kChunkBytes = kChunkRecords * sizeof(RecordSlot);
 static_assert(kChunkBytes == 4032);
 
 class RecordTable {
  public:
-  /// Most records looked at under one hold of a pool's lock.
-  static constexpr unsigned kScanSlots = 8;
   /// A chunk's number and a record's index must fit 21 bits beside a sequence number.
   static constexpr std::uint32_t kMaxChunks = 8191;
+  /// Slots that lie within reach of a slot id: so many bytes from the first chunk, up and down.
+  static constexpr std::uintptr_t kReach = sizeof(void*) > 4 ? std::uintptr_t{1} << (sizeof(void*) > 4 ? 33 : 0) : 0;
+  static constexpr unsigned kBatch = 16;
 
-  struct Chunk {
-    std::atomic<Record*> records{nullptr};
-    std::uint32_t hart = 0;
-    std::atomic<std::uint32_t> used{0};  ///< written under the pool's lock
+  using Chunk = std::atomic<RecordSlot*>;
+
+  /// A hart's free slots.
+  struct Stash {
+    static constexpr unsigned kSlots = 2 * kBatch;
+    std::atomic<RecordSlot**> top{slots};  ///< one past the youngest
+    RecordSlot* slots[kSlots] = {};
+    [[nodiscard]] bool empty() const noexcept { return top.load(std::memory_order_relaxed) == slots; }
   };
 
   constexpr RecordTable() noexcept = default;
 
   /// Starts empty.
   /// @param[in] directory  one entry for each chunk_count(records).
+  /// @param[in] stashes    one for each hart.
   /// @param[in] records    most records at a time, up to kMaxChunks * kChunkRecords; the last chunk may be used in part.
-  void initialize(std::span<Chunk> directory, std::uint32_t records) noexcept;
+  void initialize(std::span<Chunk> directory, std::span<Stash> stashes, std::uint32_t records) noexcept;
   static constexpr std::uint32_t chunk_count(std::uint32_t records) noexcept {
     return records / kChunkRecords + (records % kChunkRecords != 0 ? 1 : 0);
   }
 
-  /// Whether hart @p hart's pool has a free slot.
+  /// Whether hart @p hart finds a free slot. Context: on that hart.
   [[nodiscard]] bool has_free(unsigned hart) const noexcept {
-    return pools_[hart].free.load(std::memory_order_relaxed) != kNoSlot;
+    return !stashes_[hart].empty() || shelf_.load(std::memory_order_relaxed) != kNoSlot;
   }
   /// Whether another chunk may be added.
   [[nodiscard]] bool may_grow() const noexcept { return chunks_.load(std::memory_order_relaxed) < limit_; }
-  /// Adds the memory at @p chunk (kChunkBytes, aligned to 4) to @p hart's pool.
-  /// @returns false, and the memory stays the caller's, if the directory is full.
-  /// Complexity: O(kChunkRecords), one short hold of the pool's lock. Context: any.
-  bool add_chunk(unsigned hart, void* chunk) noexcept;
+  /// Adds the memory at @p chunk (kChunkBytes, aligned to 8).
+  /// @returns false, and the memory stays the caller's, if the directory is full, or the memory is out of reach.
+  /// Complexity: O(kChunkRecords), one short hold of a lock. Context: any.
+  bool add_chunk(void* chunk) noexcept;
 
-  /// Puts @p record, whose cache is not 0, into a slot of @p hart's pool.
-  /// @returns the slot; kNoSlot if the pool has none. Complexity: O(1). Context: any.
-  SlotId insert(unsigned hart, const Record& record) noexcept;
+  /// Takes a free slot. @returns nullptr if there is none but in other harts' stashes.
+  /// Complexity: O(1), at times O(kBatch). Context: hart @p hart, masked; as the next two.
+  [[nodiscard]] RecordSlot* take(unsigned hart) noexcept {
+    Stash& stash = stashes_[hart];
+    RecordSlot** top = stash.top.load(std::memory_order_relaxed);
+    if (top == stash.slots) {
+      if (!refill(stash)) return nullptr;
+      top = stash.top.load(std::memory_order_relaxed);
+    }
+    stash.top.store(top - 1, std::memory_order_relaxed);
+    return top[-1];
+  }
+  /// Fills a slot that was taken, and publishes it. @returns its id.
+  SlotId fill(RecordSlot& slot, const Record& record) noexcept {
+    // release: whoever sees a word of this record sees the last one's number gone (T2).
+    std::atomic_thread_fence(std::memory_order_release);
+    slot.object.store(record.object, std::memory_order_relaxed);
+    slot.stack_context.store(record.stack_context, std::memory_order_relaxed);
+    slot.cache.store(record.cache, std::memory_order_relaxed);
+    slot.hart_sequence.store(record.hart_sequence, std::memory_order_relaxed);
+    slot.time.store(record.time, std::memory_order_relaxed);
+    slot.size.store(record.size, std::memory_order_relaxed);
+    // release: pairs with the acquire in copy() and remove().
+    slot.sequence_low.store(record.sequence_low, std::memory_order_release);
+    return id_of(slot);
+  }
+  /// Gives a free slot back.
+  void give(unsigned hart, RecordSlot& slot) noexcept {
+    Stash& stash = stashes_[hart];
+    RecordSlot** top = stash.top.load(std::memory_order_relaxed);
+    if (top == stash.slots + Stash::kSlots) {
+      spill(stash);
+      top -= kBatch;
+    }
+    *top = &slot;
+    stash.top.store(top + 1, std::memory_order_relaxed);
+  }
 
-  /// Frees @p slot if it holds @p object of @p cache.
-  /// @param[out] removed what it held. @returns false, and nothing has changed, if it does not.
-  /// Complexity: O(1). Context: any.
-  bool remove(SlotId slot, std::uint32_t object, std::uint32_t cache, Record& removed) noexcept;
+  /// Puts @p record, whose sequence number has a low word, into a slot.
+  /// @returns the slot; kNoSlot as take(). Complexity, context: as take().
+  SlotId insert(unsigned hart, const Record& record) noexcept {
+    RecordSlot* slot = take(hart);
+    return slot != nullptr ? fill(*slot, record) : kNoSlot;
+  }
 
-  /// Frees @p slot if it holds the record numbered @p sequence; else as remove().
-  bool remove_numbered(SlotId slot, std::uint64_t sequence, Record& removed) noexcept;
+  /// Frees @p slot, an id that fill() returned, if it holds @p object of @p cache.
+  /// @param[out] stack_context what it held. @returns false, and nothing has changed, if it does not.
+  /// Complexity: O(1), at times O(kBatch). Context: hart @p hart, masked.
+  bool remove(unsigned hart, SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t& stack_context) noexcept {
+    RecordSlot& place = at(slot);
+    // acquire: pairs with the release in fill(): the other words are this record's or a later one's.
+    std::uint32_t number = place.sequence_low.load(std::memory_order_acquire);
+    if (number == 0 || place.object.load(std::memory_order_relaxed) != object ||
+        place.cache.load(std::memory_order_relaxed) != cache) {
+      return false;
+    }
+    stack_context = place.stack_context.load(std::memory_order_relaxed);
+    if (!place.sequence_low.compare_exchange_strong(number, 0, std::memory_order_relaxed)) return false;
+    give(hart, place);
+    return true;
+  }
 
-  /// Gives the record in @p slot another size, if it holds @p object of @p cache.
-  /// @param[out] before the record as it was. @returns false, and nothing has changed, if it holds something else.
-  bool resize(SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t size, Record& before) noexcept;
+  /// Frees @p slot if it holds the record numbered @p sequence; else as remove(). Not at the same time as resize().
+  bool remove_numbered(SlotId slot, std::uint64_t sequence) noexcept;
 
-  /// Copies the record in @p slot. @returns false if it is free.
-  bool copy(SlotId slot, Record& record) noexcept;
+  /// Gives the record in @p slot another size, if it holds @p object of @p cache. @returns whether it does.
+  /// Context: any; whoever calls holds the object, so that nobody frees it.
+  bool resize(SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t size) noexcept;
 
-  /// A place in the table, to scan it in steps.
-  struct Cursor {
-    std::uint32_t chunk = 0;
-    std::uint32_t index = 0;
-  };
-  /// Copies the live ones of the next kScanSlots records or fewer; leaves out chunks without records.
-  /// @param[out] slots,records room for kScanSlots each.
-  /// @param[out] count how many were copied, perhaps none.
-  /// @returns false, with count 0, at the end. A record that is live from the first step to the last is found once.
-  bool scan(Cursor& cursor, SlotId* slots, Record* records, unsigned& count) noexcept;
+  /// Copies the record in @p slot. @returns false if it is free. Context: any; takes no lock.
+  bool copy(SlotId slot, Record& record) const noexcept;
 
-  [[nodiscard]] std::uint32_t live() const noexcept;
+  /// A place in the table, to scan it in steps: the number of a slot, below 2^21.
+  using Cursor = std::uint32_t;
+  /// Copies the next record.
+  /// @returns false at the end. A record that is live from the first step to the last is found once.
+  bool scan(Cursor& cursor, Record& record) const noexcept;
+  /// The slot that a scan found last.
+  [[nodiscard]] SlotId slot_before(Cursor cursor) const noexcept;
+
   [[nodiscard]] std::uint32_t chunks() const noexcept { return chunks_.load(std::memory_order_relaxed); }
   /// Records it can hold with all chunks.
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
+  /// Records that live. Complexity: O(capacity).
+  [[nodiscard]] std::uint32_t live() const noexcept;
 
-  /// Checks T1 and the counts; exact while nobody else uses the table. Context: tests and the console.
-  [[nodiscard]] bool validate() noexcept;
+  /// Checks that every slot has a record or is free once; exact while nobody else uses the table. Context: tests and the console.
+  [[nodiscard]] bool validate() const noexcept;
 
  private:
-  struct Pool {
-    Lock lock;
-    std::atomic<SlotId> free{kNoSlot};  ///< written under the lock
-  };
-  static SlotId slot_id(std::uint32_t chunk, std::uint32_t index) noexcept { return (chunk << 8 | index) + 1; }
-  [[nodiscard]] Record& at(SlotId slot) const noexcept {
-    return directory_[(slot - 1) >> 8].records.load(std::memory_order_acquire)[(slot - 1) & 0xff];
+  [[nodiscard]] RecordSlot& at(SlotId slot) const noexcept {
+    return *reinterpret_cast<RecordSlot*>(base_.load(std::memory_order_relaxed) + std::uintptr_t{slot} * 8);
   }
-  /// @returns the slot's chunk; nullptr if there is no such slot.
-  [[nodiscard]] Chunk* chunk_of(SlotId slot) const noexcept;
+  [[nodiscard]] SlotId id_of(const RecordSlot& slot) const noexcept {
+    return static_cast<SlotId>((reinterpret_cast<std::uintptr_t>(&slot) - base_.load(std::memory_order_relaxed)) / 8);
+  }
   /// Slots of a chunk that are used; only the last chunk has fewer than kChunkRecords.
   [[nodiscard]] std::uint32_t slots_of(std::uint32_t chunk) const noexcept {
     const std::uint32_t rest = capacity_ - chunk * kChunkRecords;
     return rest < kChunkRecords ? rest : kChunkRecords;
   }
-  void free_locked(Pool& pool, Chunk& chunk, SlotId slot, Record& removed) noexcept;
+  bool refill(Stash& stash) noexcept;
+  void spill(Stash& stash) noexcept;
+  void shelve(RecordSlot& batch) noexcept;
+  static bool read(const RecordSlot& slot, Record& record) noexcept;
 
   Chunk* directory_ = nullptr;
+  Stash* stashes_ = nullptr;
+  std::uint32_t harts_ = 0;
   std::uint32_t limit_ = 0;  ///< chunks
   std::uint32_t capacity_ = 0;
   std::atomic<std::uint32_t> chunks_{0};
-  Pool pools_[hal::Port::kMaxHarts];
+  std::atomic<std::uintptr_t> base_{0};  ///< of slot ids; from the first chunk on
+  Lock lock_;                            ///< of the shelf, and of what resizes and sweeps
+  std::atomic<SlotId> shelf_{kNoSlot};   ///< written under the lock
 };
 
 }  // namespace qm::trace

@@ -2,31 +2,50 @@
 /// The sequence: a number for each recorded allocation, mark and dump, in the order in which they happened.
 ///
 /// It orders records ("oldest first"), bounds a dump ("none that is younger") and kills records at a reset ("older than").
-/// 43 bits last 100 days at a million a second; 32 would wrap within 72 minutes. Built from 4-byte atomics, since RV32 has
-/// no others: the low word counts, and a second word counts its half turns, so that a reader can tell on which side of a
-/// wrap it stands.
+/// 43 bits last 100 days at a million a second; 32 would wrap within 72 minutes. Where atomics of 8 bytes do not exist, as on
+/// RV32, it is built from two of 4: the low word counts, and a second one counts its half turns, so that a reader can tell on
+/// which side of a wrap it stands.
 
 #include <atomic>
 #include <cstdint>
+#include <type_traits>
 
 namespace qm::trace {
 
-class Sequence {
+template <class Counter>
+class BasicSequence {
  public:
   static constexpr unsigned kBits = 43;
   static constexpr std::uint64_t kMask = (std::uint64_t{1} << kBits) - 1;
 
-  constexpr Sequence() noexcept = default;
+  constexpr BasicSequence() noexcept = default;
   /// For tests: starts so that the next number is @p first.
-  explicit constexpr Sequence(std::uint64_t first) noexcept
-      : low_(static_cast<std::uint32_t>(first)), half_turns_(static_cast<std::uint32_t>(first >> 31)) {}
+  explicit constexpr BasicSequence(std::uint64_t first) noexcept
+      : low_(static_cast<Counter>(first)), half_turns_(static_cast<std::uint32_t>(first >> 31)) {}
 
   /// @returns the next number, never the same twice. If a hart sees another's effect and then takes a number, its number is
   ///          the higher one.
   /// Complexity: one atomic addition. Context: any.
   std::uint64_t next() noexcept {
     // acq_rel: a number taken after another hart's is seen to be later.
-    const std::uint32_t low = low_.fetch_add(1, std::memory_order_acq_rel);
+    const Counter low = low_.fetch_add(1, std::memory_order_acq_rel);
+    if constexpr (sizeof(Counter) == 8) {
+      return low & kMask;
+    } else {
+      return complete(low);
+    }
+  }
+  /// The next number whose low word is not 0: a record's.
+  std::uint64_t next_for_record() noexcept {
+    std::uint64_t number = next();
+    while (static_cast<std::uint32_t>(number) == 0) number = next();
+    return number;
+  }
+
+ private:
+  static constexpr std::uint32_t kHalf = std::uint32_t{1} << 31;
+
+  std::uint64_t complete(std::uint32_t low) noexcept {
     if ((low & (kHalf - 1)) == kHalf - 1) half_turns_.fetch_add(1, std::memory_order_acq_rel);
     std::uint32_t turns = half_turns_.load(std::memory_order_acquire);
     const std::uint32_t half = low >> 31;
@@ -37,11 +56,10 @@ class Sequence {
     return ((std::uint64_t{turns >> 1} << 32) | low) & kMask;
   }
 
- private:
-  static constexpr std::uint32_t kHalf = std::uint32_t{1} << 31;
-
-  std::atomic<std::uint32_t> low_{1};
+  std::atomic<Counter> low_{1};
   std::atomic<std::uint32_t> half_turns_{0};
 };
+
+using Sequence = BasicSequence<std::conditional_t<sizeof(void*) == 8, std::uint64_t, std::uint32_t>>;
 
 }  // namespace qm::trace

@@ -2,11 +2,11 @@
 /// The stack depot: each distinct (owner, call stack) once, append-only, found without a lock.
 ///
 ///     buckets: | head | head | ...            heads and `next` are handles: offsets into the pool in units of 8 bytes
-///     pool:    | - | entry: id next owner,depth,flags  live objects, bytes  snapshots | frame 0 | frame 1 | ... | entry ...
+///     pool:    | - | entry: snapshots id next owner,depth,flags | frame 0 | frame 1 | ... | 0 or 4 bytes | entry ...
 ///
-/// A record holds a handle, so a free reaches its stack with one load. What is printed and sent is the entry's id: a hash of
-/// the frames' link-time offsets, the depth and the truncation mark, so the same stack has the same id in every boot of an
-/// image. Entries of several owners (caches) for one stack share the id.
+/// A record holds a handle. What is printed and sent is the entry's id: a hash of the frames' link-time offsets, the depth and
+/// the truncation mark, so the same stack has the same id in every boot of an image. Entries of several owners (caches) for one
+/// stack share the id. How much of what is out comes from a stack is counted over the records when it is asked for.
 ///
 /// Invariants
 /// - D1 An entry's key (id, owner, depth, flags, frames) never changes once a bucket's head or a `next` names it.
@@ -30,6 +30,18 @@ inline constexpr StackHandle kStackNoMemory = 1;  ///< the depot was full
 inline constexpr StackHandle kFirstHandle = 2;
 inline constexpr unsigned kStackHandleBits = 22;
 
+/// A key: what makes two stacks the same, in words of 8 bytes. An entry has it from its owner on.
+struct alignas(8) StackKey {
+  static constexpr unsigned kMostFrames = 31;
+  std::uint16_t owner;
+  std::uint8_t depth;
+  std::uint8_t flags;
+  std::uint32_t frames[kMostFrames];  ///< the one behind the last is 0 if that makes the words whole
+  /// Words of a key of @p depth frames.
+  static constexpr unsigned words(unsigned depth) noexcept { return depth / 2 + 1; }
+};
+static_assert(sizeof(StackKey) == 8 * StackKey::words(StackKey::kMostFrames));
+
 /// Ids below this are sentinels; a sentinel handle's id is the handle.
 inline constexpr std::uint32_t kFirstId = 16;
 
@@ -39,15 +51,13 @@ struct StackEntry {
   /// snapshot_objects of an entry that has no part in the last report.
   static constexpr std::uint32_t kUnreported = 0x8000'0000;
 
+  std::atomic<std::uint32_t> snapshot_objects{kUnreported};  ///< for a report: stack_report.hpp
+  std::atomic<std::uint32_t> snapshot_bytes{0};
   std::uint32_t id = 0;
   StackHandle next = kNoStack;
   std::uint16_t owner = 0;
   std::uint8_t depth = 0;
   std::uint8_t flags = 0;
-  std::atomic<std::uint32_t> live_objects{0};      ///< records that name this entry
-  std::atomic<std::uint32_t> live_bytes{0};        ///< sum of what they asked for, modulo 2^32
-  std::atomic<std::uint32_t> snapshot_objects{kUnreported};  ///< of the report under way: stack_report.hpp; else not touched
-  std::atomic<std::uint32_t> snapshot_bytes{0};
 
   [[nodiscard]] std::uint32_t* frames() noexcept { return reinterpret_cast<std::uint32_t*>(this + 1); }
   [[nodiscard]] const std::uint32_t* frames() const noexcept { return reinterpret_cast<const std::uint32_t*>(this + 1); }
@@ -58,15 +68,26 @@ struct StackEntry {
     return (sizeof(StackEntry) + 4 * std::size_t{depth} + 7) & ~std::size_t{7};
   }
 };
-static_assert(sizeof(StackEntry) == 28 && std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(sizeof(StackEntry) == 20 && offsetof(StackEntry, owner) == 16);
 
-/// The hash of a stack's content: the upper half of a 64-bit multiplicative hash.
+/// The hash of a stack's content: the upper half of a 64-bit multiplicative hash, which a walk can keep as it goes.
 struct ContentHash {
+  static constexpr std::uint64_t kFactor = 0x9E37'79B9'7F4A'7C15;
+  static constexpr std::uint64_t begin(std::uint32_t salt) noexcept { return kFactor + (std::uint64_t{salt} << 32); }
+  /// @param[in] distance a frame's, below 2^31 either way.
+  static constexpr std::uint64_t add_distance(std::uint64_t hash, std::int64_t distance) noexcept {
+    return (hash ^ static_cast<std::uint64_t>(distance)) * kFactor;
+  }
+  static constexpr std::uint64_t add(std::uint64_t hash, std::uint32_t frame) noexcept {
+    return add_distance(hash, static_cast<std::int32_t>(frame));
+  }
+  static constexpr std::uint32_t end(std::uint64_t hash, std::size_t depth, bool truncated) noexcept {
+    return static_cast<std::uint32_t>(add(hash, static_cast<std::uint32_t>(depth << 1 | (truncated ? 1 : 0))) >> 32);
+  }
   static std::uint32_t id(std::span<const std::uint32_t> frames, bool truncated, std::uint32_t salt) noexcept {
-    constexpr std::uint64_t kFactor = 0x9E37'79B9'7F4A'7C15;
-    std::uint64_t hash = (std::uint64_t{salt} << 32 | frames.size() << 1 | (truncated ? 1 : 0)) * kFactor;
-    for (const std::uint32_t frame : frames) hash = (hash ^ (hash >> 32) ^ frame) * kFactor;
-    return static_cast<std::uint32_t>(hash >> 32);
+    std::uint64_t hash = begin(salt);
+    for (const std::uint32_t frame : frames) hash = add(hash, frame);
+    return end(hash, frames.size(), truncated);
   }
 };
 
@@ -149,10 +170,22 @@ class BasicStackDepot {
     }
   }
 
+  /// Finds a stack whose id is that of its content, as nearly all are.
+  /// @param[in] id what Hash gives it. @returns its handle; kNoStack if there is none, or none with that id.
+  /// Complexity: O(depth) and a short chain, to be inlined. Context: any.
+  [[nodiscard]] StackHandle find(std::uint32_t id, const StackKey& key) const noexcept {
+    // acquire: as in intern()
+    const unsigned words = StackKey::words(key.depth);
+    for (StackHandle at = head(id & mask_).load(std::memory_order_acquire); at != kNoStack; at = at_handle(at).next) {
+      const StackEntry& one = at_handle(at);
+      if (one.id == id && has_key(one, key, words)) return at;
+    }
+    return kNoStack;
+  }
+
   /// The entry of a handle that intern() returned; nullptr for a sentinel.
   [[nodiscard]] StackEntry* entry(StackHandle handle) const noexcept {
-    if (handle < kFirstHandle) return nullptr;
-    return std::launder(static_cast<StackEntry*>(static_cast<void*>(pool_ + std::size_t{handle} * 8)));
+    return handle < kFirstHandle ? nullptr : &at_handle(handle);
   }
 
   /// The id to print for a handle.
@@ -196,6 +229,25 @@ class BasicStackDepot {
     bool collision = false;  ///< another stack has the id
   };
 
+  [[nodiscard]] StackEntry& at_handle(StackHandle handle) const noexcept {
+    return *std::launder(static_cast<StackEntry*>(static_cast<void*>(pool_ + std::size_t{handle} * 8)));
+  }
+  static bool has_key(const StackEntry& one, const StackKey& key, unsigned words) noexcept {
+    const auto* ours = static_cast<const std::byte*>(__builtin_assume_aligned(&one.owner, 8));
+    const auto* theirs = static_cast<const std::byte*>(__builtin_assume_aligned(&key, 8));
+    const std::byte* const end = theirs + std::size_t{words} * 8;
+    do {
+      std::uint64_t our_word = 0;
+      std::uint64_t their_word = 0;
+      __builtin_memcpy(&our_word, __builtin_assume_aligned(ours, 8), 8);
+      __builtin_memcpy(&their_word, __builtin_assume_aligned(theirs, 8), 8);
+      if (our_word != their_word) return false;
+      ours += 8;
+      theirs += 8;
+    } while (theirs != end);
+    return true;
+  }
+
   [[nodiscard]] std::atomic<std::uint32_t>& head(std::uint32_t bucket) const noexcept {
     return *std::launder(reinterpret_cast<std::atomic<std::uint32_t>*>(buckets_ + bucket));
   }
@@ -214,8 +266,8 @@ class BasicStackDepot {
   /// Compares the entries from @p first up to @p last, which was compared before.
   Verdict search(StackHandle first, StackHandle last, std::uint32_t id, std::uint16_t owner,
                  std::span<const std::uint32_t> frames, bool truncated) const noexcept {
-    for (StackHandle at = first; at != last; at = entry(at)->next) {
-      const StackEntry& one = *entry(at);
+    for (StackHandle at = first; at != last; at = at_handle(at).next) {
+      const StackEntry& one = at_handle(at);
       if (one.id != id) continue;
       if (!same_stack(one, frames, truncated)) return {kNoStack, true};
       if (one.owner == owner) return {at, false};
@@ -247,6 +299,7 @@ class BasicStackDepot {
     fresh.depth = static_cast<std::uint8_t>(frames.size());
     fresh.flags = truncated ? StackEntry::kTruncated : 0;
     for (std::size_t i = 0; i < frames.size(); ++i) fresh.frames()[i] = frames[i];
+    if (frames.size() % 2 == 0) fresh.frames()[frames.size()] = 0;
   }
 
   std::byte* pool_ = nullptr;

@@ -17,7 +17,7 @@
 ///      row, and the sum is that of the records.
 /// - K2 An entry that has no part in the report has the snapshot kUnreported; so does one that is stored meanwhile.
 /// - K3 Snapshots belong to the one report under way.
-/// - K4 Nothing is allocated, and a lock is held as U3 of a dump says.
+/// - K4 Nothing is allocated, and no lock is held.
 ///
 /// Each row is found by a walk over the depot: n stacks take n walks of a few instructions an entry, between which the caller
 /// may let others run.
@@ -78,7 +78,7 @@ class StackReport {
   void select_all() noexcept;
 
   /// Counts what is out. Stacks with fewer than @p threshold objects are hidden; 0 shows those without any, too.
-  /// Complexity: O(stacks) and O(records), in short lock holds.
+  /// Complexity: O(stacks) and O(records).
   void count_live(std::uint32_t threshold) noexcept;
   /// Counts what is out of what was recorded from number @p sequence on, up to now.
   /// Complexity: as count_live().

@@ -31,7 +31,7 @@ inline constexpr unsigned kStackDepth = 24;
 struct TextRange {
   std::uintptr_t low = 0;
   std::uintptr_t high = 0;
-  [[nodiscard]] constexpr bool contains(std::uintptr_t pc) const noexcept { return pc >= low && pc < high; }
+  [[nodiscard]] constexpr bool contains(std::uintptr_t pc) const noexcept { return pc - low < high - low; }
 };
 
 /// Return addresses, innermost first. A return address lies behind its call: look up the one before it.
@@ -39,6 +39,10 @@ struct CallStack {
   unsigned depth = 0;
   bool truncated = false;
   std::uintptr_t pcs[kStackDepth];
+
+  [[nodiscard]] bool full() const noexcept { return depth == kStackDepth; }
+  [[nodiscard]] bool empty() const noexcept { return depth == 0; }
+  void push(std::uintptr_t pc) noexcept { pcs[depth++] = pc; }
 };
 
 /// The code ranges that a walk looks at. Ranges the image does not define are empty.
@@ -46,6 +50,7 @@ struct WalkRanges {
   TextRange text{0, UINTPTR_MAX};  ///< where return addresses may lie: __text_start, __text_end, or the host linker's names
   TextRange traps;                 ///< the trap entry: __trap_text_start, __trap_text_end
   TextRange books;                 ///< allocator and books, not shown in front: __qm_books_text_start, __qm_books_text_end
+  TextRange plain;                 ///< a part of the text without traps and books, which is looked at first; or empty
 };
 /// The image's ranges, from the linker's symbols.
 [[nodiscard]] WalkRanges image_ranges() noexcept;
@@ -75,40 +80,36 @@ using NativeFrames = RiscvFrames;
 using NativeFrames = PairFrames;
 #endif
 
-/// W1 for one frame pointer; @p above is the frame before, 0 for the first.
-template <class Frames>
-[[nodiscard]] constexpr bool is_sound_frame(std::uintptr_t frame, hal::StackBounds stack, std::uintptr_t above) noexcept {
-  return frame % 16 == 0 && frame > above && frame >= stack.low + Frames::kBelow && frame <= stack.high - Frames::kAbove;
-}
-
 /// Walks from @p frame, the frame pointer of an allocator function, to the outermost frame or the trap entry.
-/// Complexity: about 20 instructions a frame.
-template <class Frames>
-void walk_frames(std::uintptr_t frame, hal::StackBounds stack, const WalkRanges& ranges, CallStack& out) noexcept {
-  out.depth = 0;
-  out.truncated = false;
-  std::uintptr_t above = 0;
-  while (frame != 0) {
-    if (!is_sound_frame<Frames>(frame, stack, above)) {
-      out.truncated = true;
-      return;
-    }
+/// @param[in,out] out a CallStack, or what takes return addresses as it does; empty, and not truncated.
+/// Complexity: about 14 instructions a frame.
+template <class Frames, class Stack>
+[[gnu::always_inline]] inline void walk_frames(std::uintptr_t frame, hal::StackBounds stack, const WalkRanges& ranges,
+                                               Stack& out) noexcept {
+  if (frame == 0) return;
+  out.truncated = true;
+  if (frame % 16 != 0 || frame < stack.low + Frames::kBelow) return;
+  const std::uintptr_t highest = stack.high - Frames::kAbove;
+  if (frame > highest) return;
+  do {
     const std::uintptr_t pc = Frames::return_address(frame);
-    if (pc == 0 || ranges.traps.contains(pc)) return;
-    if (!ranges.text.contains(pc)) {
-      out.truncated = true;
+    const std::uintptr_t next = Frames::next(frame);
+    bool shown = true;
+    if (!ranges.plain.contains(pc)) [[unlikely]] {
+      out.truncated = pc != 0 && !ranges.traps.contains(pc);
+      if (!out.truncated || !ranges.text.contains(pc)) return;
+      shown = !out.empty() || !ranges.books.contains(pc);
+    }
+    if (shown) {
+      if (out.full()) return;
+      out.push(pc);
+    }
+    if (next <= frame || next % 16 != 0) {
+      out.truncated = next != 0;
       return;
     }
-    if (out.depth != 0 || !ranges.books.contains(pc)) {
-      if (out.depth == kStackDepth) {
-        out.truncated = true;
-        return;
-      }
-      out.pcs[out.depth++] = pc;
-    }
-    above = frame;
-    frame = Frames::next(frame);
-  }
+    frame = next;
+  } while (frame <= highest);
 }
 
 /// The frame pointer of the function this is inlined into.

@@ -37,6 +37,7 @@ struct Port : PortDefaults {
   static std::uint64_t tick_rate() noexcept { return 1'000'000'000; }
   static StackBounds stack_bounds(std::uintptr_t frame) noexcept;
   static std::size_t context_label(std::span<char> label) noexcept;
+  static std::uint32_t context_key() noexcept;
   static void wait_for_interrupt() noexcept;
   static void relax() noexcept;
 };

@@ -19,6 +19,9 @@ extern constinit PortState port_state;
 /// The running hart's index; written once by each hart's start code.
 extern constinit thread_local unsigned port_hart_index;
 
+/// The running context's key; the composition root changes it with the context, masked.
+extern constinit thread_local std::uint32_t port_context_key;
+
 /// Defined by the composition root.
 [[noreturn]] void platform_fatal(const char* reason) noexcept;
 StackBounds platform_stack_bounds(std::uintptr_t frame) noexcept;
@@ -62,6 +65,9 @@ struct Port : PortDefaults {
   [[noreturn]] static void fatal(const char* reason) noexcept { platform_fatal(reason); }
   static StackBounds stack_bounds(std::uintptr_t frame) noexcept { return platform_stack_bounds(frame); }
   static std::size_t context_label(std::span<char> label) noexcept { return platform_context_label(label); }
+
+  /// 1 instruction.
+  static std::uint32_t context_key() noexcept { return port_context_key; }
 
   static void wait_for_interrupt() noexcept { asm volatile("wfi" : : : "memory"); }
   static void relax() noexcept { asm volatile(".4byte 0x0100000f" : : : "memory"); }  // pause

@@ -1,0 +1,228 @@
+// How records come and go: the observer's part of each allocation and free of what is traced. The way most of them take is in
+// traced_path.cpp.
+
+#include <qm/system.hpp>
+#include <qm/trace/dump.hpp>
+
+#include "books.hpp"
+#include "enter.hpp"
+
+namespace qm::trace {
+namespace {
+
+constexpr std::uint32_t bit(Drop reason) { return 1U << static_cast<unsigned>(reason); }
+constexpr std::uint32_t kLacksRecords = bit(Drop::kRecordsFull) | bit(Drop::kRecordMemory);
+
+Traceable& source_of(const Allocation& allocation) noexcept {
+  if (allocation.cache != nullptr) return *allocation.cache;
+  return *allocation.arena;
+}
+
+std::uint32_t* handle_of(const Allocation& allocation, void* object) noexcept {
+  if (allocation.cache != nullptr) return allocation.cache->handle(object);
+  return allocation.arena->handle(reinterpret_cast<std::uintptr_t>(object));
+}
+
+}  // namespace
+
+// ---- allocate -------------------------------------------------------------------------------------------------------
+
+StackHandle Books::store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept {
+  CallStack stack;
+  walk(frame, stack);
+  std::uint32_t offsets[kStackDepth];
+  for (unsigned i = 0; i < stack.depth; ++i) offsets[i] = static_cast<std::uint32_t>(stack.pcs[i] - ranges_.plain.low);
+  return stacks.intern(owner, {offsets, stack.depth}, stack.truncated);
+}
+
+/// Walks and stores the stack and the context. @returns Record::stack_context.
+std::uint32_t Books::capture(const SourceBooks& one, std::uintptr_t frame) noexcept {
+  const StackHandle handle = store_stack(one.number, frame);
+  char label[128];
+  std::size_t length = 0;
+  {
+    const hal::InterruptGuard masked;
+    length = hal::Port::context_label(label);
+  }
+  const std::uint32_t context = contexts.intern({label, length});
+  const hal::StackBounds stack = hal::Port::stack_bounds(frame);
+  if (const std::uint32_t key = hal::Port::context_key(); key != 0 && context != 0 && stack.high != 0) {
+    const hal::InterruptGuard masked;
+    KnownContext& known = known_[hal::Port::hart_index()];
+    known.key.store(0, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // on this hart whoever is switched to reads all of it or no key
+    known.context = context;
+    known.stack = stack;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    known.key.store(key, std::memory_order_relaxed);
+  }
+  return Record::pack(handle, context);
+}
+
+void Books::add_records(Prepared& prepared) noexcept {
+  if (!records.may_grow()) {
+    prepared.reason |= bit(Drop::kRecordsFull);
+    return;
+  }
+  void* chunk = trace_cache_->allocate_at(nullptr, 0, Effort::kQuiet);
+  if (chunk == nullptr) {
+    prepared.reason |= bit(Drop::kRecordMemory);
+  } else if (!records.add_chunk(chunk)) {
+    prepared.reason |= bit(Drop::kRecordsFull);
+    trace_cache_->free(chunk);
+  }
+}
+
+void Books::add_handles(Cache& cache, void* object, Prepared& prepared) noexcept {
+  const std::size_t count = cache.slabs().objects();
+  auto* handles = static_cast<std::uint32_t*>(take(count * sizeof(std::uint32_t)));
+  if (handles == nullptr) {
+    prepared.reason |= bit(Drop::kHandleMemory);
+  } else if (!cache.adopt_handles(object, handles)) {
+    release_handles(handles, count);  // another hart recorded an object of the slab first
+  }
+}
+
+void Books::prepare(const Allocation& allocation, void* object, Prepared& prepared) noexcept {
+  auto* one = static_cast<SourceBooks*>(source_of(allocation).books.load(std::memory_order_acquire));
+  const unsigned hart = hal::Port::hart_index();
+  if (!prepared.ready) {
+    prepared.ready = true;
+    if (one == nullptr || passes(*one, one->harts()[hart])) return;
+    prepared.stack = capture(*one, allocation.frame);
+  } else if (one != nullptr && prepared.stack == 0) {
+    prepared.stack = capture(*one, allocation.frame);  // its turn has come meanwhile
+  }
+  prepared.reason = 0;
+  if (!records.has_free(hart)) add_records(prepared);
+  Cache* cache = allocation.cache;  // a segment has its handle in its tag
+  if (cache != nullptr && object != nullptr && cache->handle(object) == nullptr) add_handles(*cache, object, prepared);
+}
+
+bool Books::encode(const SourceBooks& one, const void* object, std::uint32_t& code) const noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  const std::uintptr_t value = (address - one.base) / one.unit;
+  code = static_cast<std::uint32_t>(value);
+  return code == value && (address - one.base) % one.unit == 0;
+}
+
+std::uintptr_t Books::object_of(const SourceBooks& one, const Record& record) const noexcept {
+  return one.base + std::uintptr_t{record.object} * one.unit;
+}
+
+std::uint64_t Books::age_ticks(const Record& record) const noexcept {
+  return std::uint64_t{coarse_time() - record.time} << time_shift_;
+}
+
+bool Books::record(const Allocation& allocation, void* object, Prepared& prepared) noexcept {
+  Traceable& source = source_of(allocation);
+  auto* one = static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
+  if (one == nullptr) return true;
+  const unsigned hart = hal::Port::hart_index();
+  HartBooks& mine = one->harts()[hart];
+  if (passes(*one, mine)) {
+    pass(mine);
+    return true;
+  }
+  if (prepared.stack == 0) return false;  // passed over when it was prepared
+  const auto drop = [&mine](Drop reason) {
+    Counts::add(mine.now.dropped[static_cast<unsigned>(reason)]);
+    return true;
+  };
+  Record record;
+  if (!encode(*one, object, record.object)) return drop(Drop::kOutOfRange);
+  std::uint32_t* handle = handle_of(allocation, object);
+  if (handle == nullptr && allocation.cache == nullptr) return true;  // somebody frees what is not theirs
+  if (handle == nullptr) return (prepared.reason & bit(Drop::kHandleMemory)) != 0 && drop(Drop::kHandleMemory);
+  RecordSlot* slot = records.take(hart);
+  if (slot == nullptr) {
+    if ((prepared.reason & kLacksRecords) == 0) return false;
+    return drop((prepared.reason & bit(Drop::kRecordsFull)) != 0 ? Drop::kRecordsFull : Drop::kRecordMemory);
+  }
+  record.stack_context = prepared.stack;
+  record.size = size_for_record(allocation.requested != 0 ? allocation.requested : allocation.cache->object_size());
+  enter(source, *one, mine, hart, *slot, *handle, record);
+  const StackEntry* stack = stacks.entry(record.stack());
+  if (stack == nullptr) {
+    Counts::add(mine.now.lost_stacks);
+  } else if (stack->truncated()) {
+    Counts::add(mine.now.truncated_stacks);
+  }
+  if (record.context() == 0) Counts::add(mine.now.lost_contexts);
+  return true;
+}
+
+void Books::release(Prepared&) noexcept {}
+
+// ---- free -----------------------------------------------------------------------------------------------------------
+
+void Books::end_watch_if_done(Traceable& source) noexcept {
+  constexpr std::uint32_t kDone = trace_state::kWatch | trace_state::kSettled;
+  std::uint32_t word = source.state().load(std::memory_order_seq_cst);
+  while ((word & ~trace_state::kFault) == kDone && source.live_records.load(std::memory_order_seq_cst) == 0) {
+    // Only a fault that comes or goes meanwhile makes it try again.
+    if (source.state().compare_exchange_weak(word, word & trace_state::kFault, std::memory_order_seq_cst)) return;
+  }
+}
+
+/// Finds what may be the record of @p object. The handle is a hint and the record the truth: after a reset another object's
+/// record may lie there.
+bool Books::find_record(Traceable& source, std::uint32_t* handle, const void* object, RecordPlace& place) const noexcept {
+  const auto* one = static_cast<const SourceBooks*>(source.books.load(std::memory_order_acquire));
+  if (one == nullptr || handle == nullptr) return false;
+  place.slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
+  place.number = one->number;
+  return place.slot != kNoSlot && (place.slot & kFormer) == 0 && encode(*one, object, place.code);
+}
+
+/// Removes the record of what @p handle belongs to, if it has one. Masked.
+void Books::forget_at(Traceable& source, std::uint32_t* handle, const void* object) noexcept {
+  RecordPlace place;
+  if (!find_record(source, handle, object, place)) return;
+  std::uint32_t former = kNoSlot;
+  // What stays is for a report of misuse: who had allocated the object that is free now.
+  const bool found = records.remove(hal::Port::hart_index(), place.slot, place.code, place.number, former);
+  std::atomic_ref<std::uint32_t>(*handle).store(former, std::memory_order_relaxed);
+  if (found && count_out(source)) end_watch_if_done(source);
+}
+
+void Books::resize_at(Traceable& source, std::uint32_t* handle, const void* object, std::size_t requested) noexcept {
+  RecordPlace place;
+  if (!find_record(source, handle, object, place)) return;
+  (void)records.resize(place.slot, place.code, place.number, size_for_record(requested));
+}
+
+void Books::forget(Cache& cache, void* object) noexcept { forget_at(cache, cache.handle(object), object); }
+
+void Books::resized(Cache& cache, void* object, std::size_t requested) noexcept {
+  resize_at(cache, cache.handle(object), object, requested);
+}
+
+void Books::forget(Arena& arena, std::uintptr_t start) noexcept {
+  forget_at(arena, arena.handle(start), reinterpret_cast<const void*>(start));
+}
+
+void Books::resized(Arena& arena, std::uintptr_t start, std::size_t requested) noexcept {
+  resize_at(arena, arena.handle(start), reinterpret_cast<const void*>(start), requested);
+}
+
+// ---- for reports of misuse ------------------------------------------------------------------------------------------
+
+std::uint32_t Books::stack(std::uintptr_t frame) noexcept {
+  // acquire: pairs with the release in open(). Nothing can be taken for stacks in the midst of a free.
+  return open_.load(std::memory_order_acquire) != 0 ? store_stack(kNoOwner, frame) : kNoStack;
+}
+
+std::uint32_t Books::allocating_stack(Cache& cache, void* object) noexcept {
+  const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_acquire));
+  std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
+  if (handle == nullptr) return kNoStack;
+  const std::uint32_t slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
+  if ((slot & kFormer) != 0) return Record::stack_in(slot);
+  Record record;
+  std::uint32_t code = 0;
+  if (!encode(*one, object, code) || !records.copy(slot, record)) return kNoStack;
+  return record.object == code && record.cache == one->number ? record.stack() : kNoStack;
+}
+
+}  // namespace qm::trace

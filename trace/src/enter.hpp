@@ -1,0 +1,61 @@
+#pragma once
+/// What the two ways of recording share (books_record.cpp, traced_path.cpp), inlined into both.
+
+#include "books.hpp"
+
+namespace qm::trace {
+
+/// A record has 32 bits for a size: a larger segment is told as the largest that they hold.
+inline std::uint32_t size_for_record(std::size_t size) noexcept {
+  return static_cast<std::uint32_t>(size < UINT32_MAX ? size : UINT32_MAX);
+}
+
+/// Whether sampling leaves the running hart's next allocation out.
+inline bool passes(const SourceBooks& one, const HartBooks& mine) noexcept {
+  return mine.left > 1 && mine.left <= one.every.load(std::memory_order_relaxed);
+}
+
+/// Leaves an allocation out. Masked.
+inline void pass(HartBooks& mine) noexcept {
+  --mine.left;
+  Counts::add(mine.now.passed);
+}
+
+/// Publishes @p record in @p slot, and counts it. Masked.
+[[gnu::always_inline]] inline void Books::enter(Traceable& source, SourceBooks& one, HartBooks& mine, unsigned hart, RecordSlot& slot,
+                         std::uint32_t& handle, Record& record) noexcept {
+  record.time = coarse_time();
+  record.set_place(one.number, hart, sequence.next_for_record());
+  // The count first: whoever finds the record may remove it at once.
+  source.live_records.fetch_add(1, std::memory_order_relaxed);
+  std::atomic_ref<std::uint32_t>(handle).store(records.fill(slot, record), std::memory_order_relaxed);
+  Counts::add(mine.now.recorded);
+  mine.left = one.every.load(std::memory_order_relaxed);
+}
+
+/// Takes a record out of the count of live ones. @returns whether it was the last one: the watch may end.
+inline bool Books::count_out(Traceable& source) noexcept {
+  // seq_cst: against stop, which settles the word and then reads the count; one of the two sees the other.
+  return source.live_records.fetch_sub(1, std::memory_order_seq_cst) == 1;
+}
+
+inline bool Books::plain_code(const void* object, std::uint32_t& code) const noexcept {
+  const std::uintptr_t value = (reinterpret_cast<std::uintptr_t>(object) - config_.object_base) / 8;
+  code = static_cast<std::uint32_t>(value);
+  return code == value;
+}
+
+inline std::uint32_t* Books::plain_handle(const Cache& cache, const void* object) noexcept {
+  const Slab* slab = cache.slabs().find_by_mask(object);
+  if (slab == nullptr) return nullptr;
+  // acquire: as in Cache::handle()
+  std::uint32_t* handles = slab->handles.load(std::memory_order_acquire);
+  const unsigned index = cache.slabs().index_by_reciprocal(*slab, object);
+  return handles != nullptr && index != SlabLayer::kNoIndex ? handles + index : nullptr;
+}
+
+inline std::uint32_t Books::coarse_time() const noexcept {
+  return static_cast<std::uint32_t>(hal::Port::ticks() >> time_shift_);
+}
+
+}  // namespace qm::trace
