@@ -172,13 +172,11 @@ void qm_cache_stats(qm_cache* cache, qm_cache_counts* counts) noexcept {
   counts->slab_bytes = stats.slab_bytes;
 }
 
-// ---- the heap -------------------------------------------------------------------------------------------------------
+// ---- the heap, but for qm_malloc() and qm_free(): its fast path ------------------------------------------------------
 
-void* qm_malloc(std::size_t size) noexcept { return heap::allocate(size); }
 void* qm_calloc(std::size_t count, std::size_t size) noexcept { return heap::allocate_zeroed(count, size); }
 void* qm_realloc(void* block, std::size_t size) noexcept { return heap::reallocate(block, size); }
 void* qm_aligned_alloc(std::size_t alignment, std::size_t size) noexcept { return heap::allocate_aligned(alignment, size); }
-void qm_free(void* block) noexcept { heap::free(block); }
 void qm_free_sized(void* block, std::size_t size) noexcept { heap::free_sized(block, size); }
 std::size_t qm_usable_size(const void* block) noexcept { return heap::usable_size(block); }
 

@@ -1,5 +1,6 @@
 /// The fast path for a port without the trap-entry hook: inline_masked.hpp out of line.
 
+#include <qm/heap.hpp>
 #include <qm/inline_masked.hpp>
 #include <qm/rewind.hpp>
 
@@ -17,6 +18,10 @@ void qm_cache_free(qm::Cache* cache, void* object) noexcept {
   if (!qm::internal::push_masked(*cache, object)) qm_cache_free_slow(cache, object);
 }
 
+void* qm_malloc(std::size_t size) noexcept { return qm::heap::allocate_at(nullptr, size); }
+void qm_free(void* block) noexcept { qm_heap_free_slow(block); }
+
 std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t*) noexcept { return pc; }
 bool qm::inlined_sections_in_order() noexcept { return true; }
 void qm::internal::set_cell_pointer(std::uint16_t, Cell*) noexcept {}
+std::uint16_t qm::internal::heap_cell_pointer(std::uint8_t) noexcept { return kNoCellPointer; }

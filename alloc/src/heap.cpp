@@ -18,7 +18,7 @@ namespace {
 /// Spans that `kheap` imports have at least this many bytes.
 constexpr std::size_t kLargeImport = 64 * 1024;
 
-std::atomic<Cache*> classes[kClasses];  // nullptr: not made yet
+std::atomic<Cache*> classes[kClasses];  // by number; nullptr: not made yet
 constinit Arena large;                  // `kheap`
 std::atomic<std::uint32_t> refused_frees{0};
 
@@ -32,15 +32,12 @@ void report_misuse(Misuse kind, void* block, Cache* cache) noexcept {
   internal::tell_misuse(report);
 }
 
-/// The cache of a block in a slab of the heap: the header is at the page's end.
-[[gnu::always_inline]] inline Cache* cache_of(const void* block) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(block);
-  constexpr std::uintptr_t kInPage = SlabLayer::kPageBytes - 1;
-  return reinterpret_cast<const Slab*>((address | kInPage) + 1 - sizeof(Slab))->cache;
-}
+/// The cache of a class; nullptr if it is not made yet. acquire: pairs with the release in create_class().
+[[gnu::always_inline]] inline Cache* cache_of(unsigned number) noexcept { return classes[number].load(std::memory_order_acquire); }
 
-[[gnu::always_inline]] inline bool in_slab(const void* block) noexcept {
-  return page_map.holds_slab(reinterpret_cast<std::uintptr_t>(block));
+/// The cache of the slab of the heap that @p block lies in; nullptr if in none.
+[[gnu::always_inline]] inline Cache* cache_of(const void* block) noexcept {
+  return cache_of(page_map.tag(reinterpret_cast<std::uintptr_t>(block)) / static_cast<unsigned>(sizeof(void*)));
 }
 
 /// Makes the class's cache.
@@ -59,9 +56,11 @@ Cache* create_class(unsigned number) noexcept {
   config.name = name;
   config.object_size = kClassBytes[number];
   config.alignment = config.object_size & (~config.object_size + 1);  // what its multiples are aligned to
-  config.flags = cache_flags::kHeapClass;
+  config.magazine_rounds = 13;
+  config.page_tag = tag_of(number);
+  config.cell_pointer = internal::heap_cell_pointer(config.page_tag);
   Cache* cache = Cache::create(config);
-  // release: pairs with the acquire in allocate_at(), so that the cache is seen whole.
+  // release: pairs with the acquire in cache_of(), so that the cache is seen whole.
   if (cache != nullptr) classes[number].store(cache, std::memory_order_release);
   return classes[number].load(std::memory_order_acquire);
 }
@@ -76,11 +75,12 @@ void* allocate_large(const CallSite* site, std::size_t size, std::size_t alignme
   return reinterpret_cast<void*>(start);
 }
 
-/// An object of class @p number, or of kClasses: a large block. Where a class cannot be had, a large block serves.
+/// An object of class @p number that is not made yet, or of class 0: a large block. Where a class cannot be had, a large block
+/// serves.
 void* allocate_slow(unsigned number, const CallSite* site, std::size_t size, std::size_t alignment, Effort effort) noexcept {
   if (large.name()[0] == 0) return nullptr;  // before initialize()
-  if (number < kClasses) {
-    Cache* cache = classes[number].load(std::memory_order_acquire);
+  if (number != 0) {
+    Cache* cache = cache_of(number);
     if (cache == nullptr) cache = create_class(number);
     if (cache != nullptr) return cache->allocate_at(site, size, effort);
   }
@@ -88,16 +88,15 @@ void* allocate_slow(unsigned number, const CallSite* site, std::size_t size, std
 }
 
 /// Tells the books that a block in a slab stays where it is with another size.
-void note_resize(void* block, std::size_t size) noexcept {
-  Cache* cache = cache_of(block);
-  if ((cache->state().load(std::memory_order_relaxed) & trace_state::kWatch) == 0) return;
+void note_resize(Cache& cache, void* block, std::size_t size) noexcept {
+  if ((cache.state().load(std::memory_order_relaxed) & trace_state::kWatch) == 0) return;
   const hal::InterruptGuard masked;
   // acquire: as for a free, the word is read in the section that changes the record (O2).
-  if ((cache->state().load(std::memory_order_acquire) & trace_state::kWatch) != 0) observer()->resized(*cache, block, size);
+  if ((cache.state().load(std::memory_order_acquire) & trace_state::kWatch) != 0) observer()->resized(cache, block, size);
 }
 
 /// Frees what is in no slab. @param[in] size the size asked for; 0: not known.
-void free_slow(void* block, std::size_t size) noexcept {
+void free_large(void* block, std::size_t size) noexcept {
   if (block == nullptr) return;
   const auto start = reinterpret_cast<std::uintptr_t>(block);
   const Status status = size == 0 ? large.free(start) : large.free(start, size);
@@ -117,7 +116,15 @@ Status initialize() noexcept {
   return (new (&large) Arena)->initialize(config);
 }
 
+void attach_hart() noexcept {
+  const hal::InterruptGuard masked;
+  for (unsigned number = 0; number < kClasses; ++number) {
+    internal::set_cell_pointer(internal::heap_cell_pointer(tag_of(number)), closed_cell());
+  }
+}
+
 void shutdown() noexcept {
+  attach_hart();
   for (auto& one : classes) one.store(nullptr, std::memory_order_relaxed);
   new (&large) Arena;
 }
@@ -125,74 +132,85 @@ void shutdown() noexcept {
 std::size_t misuses() noexcept { return refused_frees.load(std::memory_order_relaxed); }
 
 void* allocate_at(const CallSite* site, std::size_t size, Effort effort) noexcept {
-  if (size > kMaxClassBytes) return allocate_slow(kClasses, site, size, kAlignment, effort);
   const unsigned number = class_of(size);
-  Cache* cache = classes[number].load(std::memory_order_acquire);
+  Cache* cache = cache_of(number);
   if (cache == nullptr) return allocate_slow(number, site, size, kAlignment, effort);
   return cache->allocate_at(site, size, effort);
 }
 
-void* allocate(std::size_t size) noexcept { return allocate_at(nullptr, size); }
-
 void* allocate_zeroed(std::size_t count, std::size_t size) noexcept {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(count, size, &bytes)) return nullptr;
-  void* block = allocate(bytes);
+  void* block = allocate_at(nullptr, bytes);
   if (block != nullptr) std::memset(block, 0, bytes);
   return block;
 }
 
 void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept {
   if (!is_power_of_two(alignment)) return nullptr;
-  if (alignment <= kAlignment) return allocate(size);
+  if (alignment <= kAlignment) return allocate_at(nullptr, size);
   return allocate_slow(class_of(size, alignment), nullptr, size, alignment, Effort::kAuto);
 }
 
 std::size_t usable_size(const void* block) noexcept {
-  if (in_slab(block)) {
-    Cache& cache = *cache_of(block);
-    if constexpr (kChecked) return checked::requested(cache, block);  // the redzone begins behind it
-    return cache.object_size();
+  if (Cache* cache = cache_of(block); cache != nullptr) {
+    if constexpr (kChecked) return checked::requested(*cache, block);  // the redzone begins behind it
+    return cache->object_size();
   }
   return large.size_of(reinterpret_cast<std::uintptr_t>(block));
 }
 
 void* reallocate(void* block, std::size_t size) noexcept {
-  if (block == nullptr) return allocate(size);
+  if (block == nullptr) return allocate_at(nullptr, size);
   const std::size_t old = usable_size(block);
-  if (in_slab(block)) {
-    if (size <= kMaxClassBytes && kClassBytes[class_of(size)] == cache_of(block)->object_size()) {
-      if constexpr (kChecked) checked::resize(*cache_of(block), block, size);
-      note_resize(block, size);
+  const unsigned number = class_of(size);
+  if (Cache* cache = cache_of(block); cache != nullptr) {
+    if (number != 0 && cache == cache_of(number)) {
+      if constexpr (kChecked) checked::resize(*cache, block, size);
+      note_resize(*cache, block, size);
       return block;
     }
   } else if (old == 0) {
     report_misuse(Misuse::kForeign, block, nullptr);
     return nullptr;
-  } else if (size > kMaxClassBytes) {
+  } else if (number == 0) {
     if (large.resize_in_place(reinterpret_cast<std::uintptr_t>(block), old, size) == Status::kOk) return block;
   }
-  void* moved = allocate(size);
+  void* moved = allocate_at(nullptr, size);
   if (moved == nullptr) return nullptr;
   std::memcpy(moved, block, old < size ? old : size);
-  free(block);
+  qm_heap_free_slow(block);
   return moved;
 }
 
-void free(void* block) noexcept {
-  if (in_slab(block)) return cache_of(block)->free(block);
-  free_slow(block, 0);
-}
-
 void free_sized(void* block, std::size_t size, std::size_t alignment) noexcept {
-  if (!in_slab(block)) return free_slow(block, size == 0 ? 1 : size);
-  const unsigned number = class_of(size, alignment);
   Cache* cache = cache_of(block);
-  // Only one cache has the size: no need to know its number in the cache.
-  if (number == kClasses || cache != classes[number].load(std::memory_order_relaxed)) {
-    return report_misuse(Misuse::kWrongSize, block, cache);
-  }
+  if (cache == nullptr) return free_large(block, size == 0 ? 1 : size);
+  const unsigned number = alignment <= kAlignment ? class_of(size) : class_of(size, alignment);
+  if (number == 0 || cache != cache_of(number)) return report_misuse(Misuse::kWrongSize, block, cache);
   cache->free(block);
 }
 
 }  // namespace qm::heap
+
+constinit const std::array<std::uint8_t, QM_CLASS_STEPS> qm_heap_class_tags = [] {
+  std::array<std::uint8_t, QM_CLASS_STEPS> table{};
+  for (unsigned step = 0, number = 1; step < table.size(); ++step) {
+    while (qm::heap::kClassBytes[number] < (step + 1) * qm::heap::kClassStep) ++number;
+    table[step] = qm::heap::tag_of(number);
+  }
+  return table;
+}();
+
+void* qm_heap_allocate_slow(std::size_t size) noexcept {
+  const unsigned number = qm::heap::class_of(size);
+  qm::Cache* cache = qm::heap::cache_of(number);
+  if (cache == nullptr) return qm::heap::allocate_slow(number, nullptr, size, qm::heap::kAlignment, qm::Effort::kAuto);
+  return qm_cache_allocate_slow(cache, nullptr, size, qm::Effort::kAuto);
+}
+
+void qm_heap_free_slow(void* block) noexcept {
+  qm::Cache* cache = qm::heap::cache_of(block);
+  if (cache == nullptr) return qm::heap::free_large(block, 0);
+  cache->free(block);  // its fast path: the block may lie in another window than the first
+}

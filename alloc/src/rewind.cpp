@@ -1,5 +1,6 @@
 #include <qm/rewind.hpp>
 
+#include <array>
 #include <cstddef>
 
 #include <qm/cache.hpp>
@@ -28,6 +29,14 @@ extern const char qm_sections_end[];
 // The linker script's. Weak: an image without inlined sections need not have them.
 extern const InlinedSection __qm_sections_start[] __attribute__((weak));
 extern const InlinedSection __qm_sections_end[] __attribute__((weak));
+// The heap's two, in the order of the text. Weak: it may not be linked.
+extern const InlinedSection qm_heap_sections[] __attribute__((weak));
+/// This hart's pointers to its cells of the heap's classes, by tag; the first is of no class.
+[[gnu::section(".tdata.qm_hot")]] constinit thread_local std::array<qm::Cell*, QM_CLASSES> qm_heap_cells = [] {
+  std::array<qm::Cell*, QM_CLASSES> cells{};
+  cells.fill(qm::closed_cell());
+  return cells;
+}();
 }
 
 namespace {
@@ -77,6 +86,11 @@ std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noe
     const bool counts = qm::kCounted && offset / kBlock < kPopBlocks;
     return resume(pc, offset & (kBlock - 1), kCommit, kCommit + (counts ? 8 : 4), registers);
   }
+  if (qm_heap_sections != nullptr) {
+    const InlinedSection& section = qm_heap_sections[pc >= qm_heap_sections[1].start() ? 1 : 0];
+    const std::uintptr_t inside = pc - section.start();
+    if (inside < section.end) return resume(pc, inside, section.commit, section.end, registers);
+  }
   return inlined_sections() != 0 ? rewind_inlined(pc, registers) : pc;
 }
 
@@ -90,4 +104,9 @@ bool qm::inlined_sections_in_order() noexcept {
 
 void qm::internal::set_cell_pointer(std::uint16_t offset, Cell* cell) noexcept {
   *reinterpret_cast<Cell**>(reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer()) + offset) = cell;
+}
+
+std::uint16_t qm::internal::heap_cell_pointer(std::uint8_t tag) noexcept {
+  const auto offset = reinterpret_cast<std::uintptr_t>(&qm_heap_cells) - reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
+  return static_cast<std::uint16_t>(offset + tag);
 }

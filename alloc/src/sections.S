@@ -9,14 +9,6 @@
  */
 #include "sections.hpp"
 
-#if __riscv_xlen == 64
-#define LOAD ld
-#define STORE sd
-#else
-#define LOAD lw
-#define STORE sw
-#endif
-
   .option norvc
   .option norelax
   .section .text.qm_sections, "ax", @progbits

@@ -4,7 +4,7 @@
 
 #define QM_SECTION_BLOCK 64 /* each section lies in one aligned block, and restarts at the block's start */
 
-#if __riscv_xlen == 64
+#if __SIZEOF_POINTER__ == 8
 #define QM_CELL_TOP 0
 #define QM_CELL_LIMIT 8
 #define QM_CELL_ALLOCS 40
@@ -16,9 +16,28 @@
 #define QM_WORD_BYTES 4
 #endif
 
+/* The heap's: a window of the page map, and the sizes of the size classes. */
+#define QM_WINDOW_LOW 0
+#define QM_WINDOW_PAGES QM_WORD_BYTES
+#define QM_WINDOW_TAGS (2 * QM_WORD_BYTES)
+#define QM_PAGE_LOG2 12
+#define QM_CLASS_STEP_LOG2 4
+#define QM_CLASS_STEPS 68 /* the largest class has so many steps */
+#define QM_CLASSES 29 /* those of no size counted */
+
 /* Offset of the committing store in every block: at or before it, an interrupted section starts again. */
 #ifdef QM_COUNT
 #define QM_SECTION_COMMIT 36
 #else
 #define QM_SECTION_COMMIT 28
+#endif
+
+#if defined(__ASSEMBLER__)
+#if __SIZEOF_POINTER__ == 8
+#define LOAD ld
+#define STORE sd
+#else
+#define LOAD lw
+#define STORE sw
+#endif
 #endif

@@ -1,5 +1,12 @@
 #pragma once
 /// The heap's size classes: their sizes, and the table that finds the class of a size.
+///
+///     to 224         steps of 16
+///     to 1600        at most an eighth more than the size before, and such that at most a sixteenth of a slab, of 4 to 16 KiB,
+///                    is nobody's: what so many pages hold 15, 14, 12, ... of
+///
+/// Classes are numbered from 1; number 0 is of what no class serves. A class's tag, by which the sections know it, is its number
+/// in words: where a hart has its pointer to its cell of the class (heap_sections.S).
 
 #include <array>
 #include <cstddef>
@@ -7,34 +14,39 @@
 
 #include <qm/heap.hpp>
 
+#include "sections.hpp"
+
 namespace qm::heap {
 
-/// Sizes of the classes in bytes, rising: steps of 16 to 256; above, the largest sizes of which a page holds 14, 13, ... 8, and 512.
-inline constexpr std::uint16_t kClassBytes[] = {16,  32,  48,  64,  80,  96,  112, 128, 144, 160, 176, 192,
-                                                208, 224, 240, 256, 288, 304, 336, 352, 400, 448, 496, 512};
-inline constexpr unsigned kClasses = sizeof kClassBytes / sizeof kClassBytes[0];
-static_assert(kClassBytes[kClasses - 1] == kMaxClassBytes);
+/// Sizes of the classes in bytes, rising, by number.
+inline constexpr std::uint16_t kClassBytes[] = {0,   16,  32,  48,  64,  80,  96,  112, 128, 144,  160,  176,  192,  208,  224,  256,
+                                                288, 320, 352, 400, 448, 512, 576, 640, 720, 800, 896, 1024, 1088};
+inline constexpr unsigned kClasses = sizeof kClassBytes / sizeof kClassBytes[0];  ///< number 0 counted
+inline constexpr std::size_t kClassStep = std::size_t{1} << QM_CLASS_STEP_LOG2;
+static_assert(kClasses == QM_CLASSES && kClassBytes[kClasses - 1] == kMaxClassBytes);
+static_assert(kMaxClassBytes == QM_CLASS_STEPS * kClassStep);
 
-inline constexpr std::size_t kClassStep = 16;
+constexpr std::uint8_t tag_of(unsigned number) { return static_cast<std::uint8_t>(number * sizeof(void*)); }
+static_assert(tag_of(kClasses - 1) / sizeof(void*) == kClasses - 1, "a tag is a byte");
 
-/// The class of a size, by the size in steps of kClassStep, rounded up; entry 0 is for size 0.
-inline constexpr std::array<std::uint8_t, kMaxClassBytes / kClassStep + 1> kClassOf = [] {
-  std::array<std::uint8_t, kMaxClassBytes / kClassStep + 1> table{};
-  for (unsigned step = 1; step < table.size(); ++step) {
-    while (kClassBytes[table[step]] < step * kClassStep) ++table[step];
-  }
-  return table;
-}();
+}  // namespace qm::heap
 
-/// @param[in] size at most kMaxClassBytes.
-constexpr unsigned class_of(std::size_t size) { return kClassOf[(size + kClassStep - 1) / kClassStep]; }
+/// The tags of the classes by size, less one, in steps. The sections know it.
+extern "C" const std::array<std::uint8_t, QM_CLASS_STEPS> qm_heap_class_tags;
 
-/// The class whose objects hold @p size bytes at multiples of @p alignment, a power of two: slabs begin at pages, and objects
-/// lie at multiples of their size. @returns kClasses if there is none.
-constexpr unsigned class_of(std::size_t size, std::size_t alignment) {
-  if (size > kMaxClassBytes || alignment > kMaxClassBytes) return kClasses;
+namespace qm::heap {
+
+/// The number of the class that serves @p size bytes; 0 if none does. Size 0 counts as 1.
+[[gnu::always_inline]] inline unsigned class_of(std::size_t size) {
+  const std::size_t step = (size - (size != 0 ? 1 : 0)) >> QM_CLASS_STEP_LOG2;
+  return step < QM_CLASS_STEPS ? qm_heap_class_tags[step] / sizeof(void*) : 0;
+}
+
+/// The same for multiples of @p alignment, a power of two: slabs begin at pages, and objects lie at multiples of their size.
+inline unsigned class_of(std::size_t size, std::size_t alignment) {
+  if (alignment > kMaxClassBytes) return 0;
   unsigned number = class_of(size);
-  while (number < kClasses && kClassBytes[number] % alignment != 0) ++number;
+  while (number != 0 && kClassBytes[number] % alignment != 0) number = (number + 1) % kClasses;
   return number;
 }
 

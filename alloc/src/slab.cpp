@@ -14,6 +14,8 @@ namespace {
 
 /// Largest slab that is chosen to keep the waste low; objects for which none is good enough lie alone.
 constexpr std::size_t kMaxSlabBytes = std::size_t{1} << 20;
+/// Objects of the heap above so many bytes waste a sixteenth of a slab at most, others an eighth.
+constexpr std::size_t kTightBytes = 1024;
 /// Empty slabs a layer keeps before it gives one back with each further one.
 constexpr std::size_t kEmptyKept = 2;
 
@@ -41,15 +43,14 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
   source_ = config.source;
   no_touch_ = config.no_touch;
   quantum_cache_ = config.quantum_cache;
-  mapped_ = config.mapped;
+  page_tag_ = config.page_tag;
   alignment_log2_ = static_cast<std::uint8_t>(floor_log2(alignment));
   stride_ = ((config.object_size + alignment - 1) & ~(alignment - 1)) + redzone();
-  if (!choose_geometry() || (mapped_ && slab_bytes_ != PageMap::kPageBytes)) return Status::kInvalid;
-  return Status::kOk;
+  return choose_geometry() ? Status::kOk : Status::kInvalid;
 }
 
-/// Sets objects_ for a slab of @p slab_bytes. @returns whether at most an eighth of what the source gives for it is wasted; in a
-/// checking build the heap's slabs stay a page whatever that wastes.
+/// Sets objects_ for a slab of @p slab_bytes. @returns whether at most an eighth of what the source gives for it is wasted; of a
+/// heap's slab with objects above kTightBytes a sixteenth, but for a checking build.
 bool SlabLayer::fits(std::size_t slab_bytes) noexcept {
   const std::size_t most = no_touch_ ? kExternalObjects : UINT16_MAX;
   std::size_t count = no_touch_ ? slab_bytes / stride_ : (slab_bytes - sizeof(Slab)) / stride_;
@@ -57,7 +58,8 @@ bool SlabLayer::fits(std::size_t slab_bytes) noexcept {
   objects_ = static_cast<std::uint16_t>(count);
   while (!no_touch_ && objects_ != 0 && objects_ * stride_ + overhead() > slab_bytes) --objects_;
   const std::size_t drawn = round_up(slab_bytes, source_->quantum());
-  return objects_ != 0 && ((kChecked && mapped_) || (drawn - objects_ * (stride_ + kCheckBytes)) * 8 <= drawn);
+  const std::size_t part = page_tag_ != 0 && stride_ > kTightBytes && !kChecked ? 16 : 8;
+  return objects_ != 0 && (drawn - objects_ * (stride_ + kCheckBytes)) * part <= drawn;
 }
 
 bool SlabLayer::choose_geometry() noexcept {
@@ -134,7 +136,7 @@ Slab* SlabLayer::create(unsigned objects) noexcept {
     if (no_touch_) headers_->put(place);
     return nullptr;
   }
-  if (mapped_ && !page_map.mark(start, bytes)) {
+  if (page_tag_ != 0 && !page_map.mark(start, bytes, page_tag_)) {
     give_to_source(start, bytes);
     return nullptr;
   }
@@ -186,7 +188,7 @@ void SlabLayer::release(Slab* slab) noexcept {
   std::uint32_t* handles = slab->handles.load(std::memory_order_relaxed);
   if (handles != nullptr && observer() != nullptr) observer()->release_handles(handles, objects_);
   if (no_touch_) headers_->put(reinterpret_cast<std::byte*>(slab) - kExternalHead);
-  if (mapped_) page_map.clear(start, bytes);
+  if (page_tag_ != 0) page_map.clear(start, bytes);
   give_to_source(start, bytes);
 }
 

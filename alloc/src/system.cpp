@@ -84,23 +84,6 @@ InternalCaches caches;
 constinit Arena base;
 constinit Arena pages;
 
-/// What the bits of the banks have left of their last page.
-MemoryRange spare_bits;
-
-/// Gives a range of `base` its bank of the page map; the bits lie in `base` themselves, those of small banks in one page.
-Status enter_in_page_map(std::uintptr_t start, std::uintptr_t end) noexcept {
-  const std::size_t bytes = PageMap::bits_bytes(start, end);
-  if (bytes > spare_bits.size) {
-    const std::size_t whole = round_up(bytes, kPage);
-    const std::uintptr_t place = base.allocate(whole);
-    if (place == 0) return Status::kNoMemory;
-    spare_bits = {place, whole};
-  }
-  void* bits = reinterpret_cast<void*>(spare_bits.start);
-  spare_bits = {spare_bits.start + bytes, spare_bits.size - bytes};
-  return page_map.add_bank(start, end, bits);
-}
-
 }  // namespace
 
 Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept {
@@ -111,7 +94,6 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept 
   const std::uintptr_t first = (memory[0].start + kPage - 1) & ~(kPage - 1);
   if (memory[0].size < 16 * kPage || first - memory[0].start > memory[0].size - 16 * kPage) return Status::kInvalid;
   page_map.reset();
-  spare_bits = {};
   boundary_tags_initialize(reinterpret_cast<void*>(first), kPage);
   ArenaConfig config;
   config.name = "base";
@@ -124,7 +106,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept 
     const std::uintptr_t end = memory[i].start + memory[i].size;
     status = base.add(start, end - start);
     if (i == 0) boundary_tags_set_root(base);
-    if (status == Status::kOk) status = enter_in_page_map(start, end);
+    if (status == Status::kOk) status = page_map.add_bank(start, end);
   }
   if (status == Status::kOk) status = caches.initialize(harts);
   if (status == Status::kOk) {
@@ -151,7 +133,7 @@ Status add_memory(const MemoryRange& range) noexcept {
   const std::uintptr_t end = range.start + range.size;
   if (!ready || end < range.start) return Status::kInvalid;
   const Status status = base.add(range.start, range.size);
-  return status == Status::kOk ? enter_in_page_map(range.start, end) : status;
+  return status == Status::kOk ? page_map.add_bank(range.start, end) : status;
 }
 
 Arena& base_arena() noexcept { return base; }
@@ -160,6 +142,7 @@ unsigned hart_count() noexcept { return caches.harts(); }
 
 void attach_hart(unsigned hart) noexcept {
   qm_cell_offset = sizeof(Cache) + hart * sizeof(Cell);
+  heap::attach_hart();
   hal::hart_online(hart);
 }
 

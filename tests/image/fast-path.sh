@@ -13,7 +13,7 @@ set -u -o pipefail
 
 fail() { echo "fast-path.sh: $*" >&2; exit 1; }
 
-# The instructions of a function, a line each, without addresses: hart-locals and slow halves by name, `addi` spelled out.
+# The instructions of a function, a line each, without addresses: hart-locals, data and slow halves by name, `addi` spelled out.
 instructions() { # file function
   "$QM_OBJDUMP" -d --no-show-raw-insn "$1" | awk -v function_name="$2" '
     $0 ~ "^[0-9a-f]+ <" function_name ">:" { inside = 1; next }
@@ -23,11 +23,15 @@ instructions() { # file function
       if (match($0, /# [0-9a-f]+ <[^>]*>/)) {
         name = substr($0, RSTART, RLENGTH)
         sub(/^.*</, "", name); sub(/>.*$/, "", name)
-        sub(/[0-9]+\(tp\)/, name "(tp)")
+        if (!sub(/[0-9]+\(tp\)/, name "(tp)") && upper) sub(/-?[0-9]+\(/, name "(")
       }
       sub(/ *#.*$/, "")
       gsub(/[ \t]+/, " "); sub(/ $/, "")
       if ($0 ~ /^add .*,-?[0-9]+$/) sub(/^add /, "addi ")
+      if ($0 ~ /^srl .*,0x/) sub(/^srl /, "srli ")
+      if (/^auipc /) { upper = 1; sub(/0x[0-9a-f]+$/, "upper") }
+      if (before == "add t0,t4,tp") sub(/-?[0-9]+\(/, "qm_heap_cells(")
+      before = $0
       print
     }'
 }
@@ -95,7 +99,8 @@ extra=0
 case ${1:-} in
   calls)
     body=$(loop "$2" qm_image_pair_called)
-    for callee in qm_cache_allocate qm_cache_free; do
+    body="$body$(loop "$2" qm_image_pair_of_heap)"
+    for callee in qm_cache_allocate qm_cache_free qm_malloc qm_free; do
       printf '%s\n' "$body" | grep -qE "jalr?[[:space:]].*<$callee>" || fail "$callee is not called: $body"
     done
     ;;
@@ -105,13 +110,17 @@ case ${1:-} in
     push=$(count "$(section "$2" qm_cache_free)")
     pair=$((around + pop + push))
     inlined=$(count "$(inlined "$2")")
-    echo "out of line: loop and calls $around, pop $pop, push $push, pair $pair; inlined with its loop $inlined"
+    malloc=$(count "$(section "$2" qm_malloc)")
+    free=$(count "$(section "$2" qm_free)")
+    echo "out of line: loop and calls $around, pop $pop, push $push, pair $pair; inlined with its loop $inlined; heap $malloc, $free"
+    [ "$malloc" -eq $((16 + extra)) ] || fail "qm_malloc is $malloc instructions"
+    [ "$free" -eq 18 ] || fail "qm_free is $free instructions"
     [ "$pair" -le $((26 + extra)) ] || fail "a pair is $pair instructions"
     [ "$pair" -eq $((7 + 9 + 9 + extra)) ] || fail "a pair is $pair instructions: the documents say $((25 + extra))"
     [ "$inlined" -eq $((2 + 13 + extra)) ] || fail "an inlined pair is $inlined instructions with its loop"
     ;;
   same)
-    for name in qm_cache_allocate qm_cache_allocate_at qm_cache_free; do
+    for name in qm_cache_allocate qm_cache_allocate_at qm_cache_free qm_malloc qm_free; do
       compare "$name" "$(section "$2" $name)" "$(section "$3" $name)"
     done
     compare "the inlined pair" "$(inlined "$2")" "$(inlined "$3")"
@@ -119,7 +128,7 @@ case ${1:-} in
     [ "$("$QM_NM" "$3" | grep -c _ZN2qm5trace)" -gt 0 ] || fail "$3 has no tracing"
     ;;
   listing)
-    for name in qm_cache_allocate qm_cache_allocate_at qm_cache_free; do
+    for name in qm_cache_allocate qm_cache_allocate_at qm_cache_free qm_malloc qm_free; do
       compare "$name" "$(documented "$3" $name)" "$(section "$2" $name)"
     done
     body=$(inlined "$2" | sed 's/qm_cell_pointer_[A-Za-z]*/qm_cell_pointer_NAME/')

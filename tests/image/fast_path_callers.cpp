@@ -14,6 +14,12 @@ void qm_image_pair_inlined(unsigned long left) noexcept {
   } while (--left != 0);
 }
 
+void qm_image_pair_of_heap(unsigned long left) noexcept {
+  do {
+    qm::heap::free(qm::heap::allocate(50));
+  } while (--left != 0);
+}
+
 void qm_image_unused_inlined(unsigned long left) noexcept {
   do {
     Looked::free(Looked::allocate());

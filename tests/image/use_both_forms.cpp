@@ -11,5 +11,6 @@ void use_both_forms() noexcept {
   if (Looked::create({.name = "looked", .object_size = 64}) != qm::Status::kOk) qm::firmware::panic("no cache");
   qm_image_pair_called(Looked::cache(), 1000);
   qm_image_pair_inlined(1000);
+  qm_image_pair_of_heap(1000);
   if (Looked::cache()->stats().in_use != 0) qm::firmware::panic("objects are out");
 }

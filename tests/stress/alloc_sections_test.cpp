@@ -1,4 +1,4 @@
-/// The restartable sections under fire, out of line and inlined: a timer interrupt that allocates from and frees to the same
+/// The restartable sections under fire, out of line, inlined and the heap's: a timer interrupt that allocates from and frees to the same
 /// cache on the same hart lands, at random, at every instruction of every section. With QM_FAST_PATH=masked the same is asked
 /// of the masked form.
 ///
@@ -15,6 +15,7 @@
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/interrupt.hpp>
 #include <qm/hal/port.hpp>
+#include <qm/heap.hpp>
 #include <qm/inline_cache.hpp>
 #include <qm/system.hpp>
 #include <qm/test/seed.hpp>
@@ -42,8 +43,9 @@ struct Object {
 
 alignas(4096) std::byte memory[1 << 20];
 
-/// Both forms take turns.
+/// Both forms of the cache take turns; the heap's objects are a class's.
 std::uint32_t turn;
+bool from_heap;
 
 /// Without the rewind anything may come out of the cache.
 bool is_plausible(const Object* object) {
@@ -66,10 +68,12 @@ void give(Object* object, std::uint32_t holder) {
   if (object == nullptr) return;
   if (object->holder != holder) ++violations;
   object->holder = 0;
+  if (from_heap) return qm::heap::free(object);
   (++turn & 1) != 0 ? Contested::free(object) : Contested::cache()->free(object);
 }
 
 Object* allocate() {
+  if (from_heap) return static_cast<Object*>(qm::heap::allocate(sizeof(Object)));
   switch (++turn % 4) {
     case 0: return static_cast<Object*>(Contested::cache()->allocate());
     case 1: return static_cast<Object*>(Contested::cache()->allocate_at(nullptr, 64));
@@ -136,6 +140,31 @@ void tick(void*) {
   }
 }
 
+[[gnu::noinline]] void pairs_in_heap(unsigned count) {
+  for (; count != 0 && violations == 0; --count) {
+    auto* object = static_cast<Object*>(qm::heap::allocate(sizeof(Object)));
+    if (!probe::rewinding) object = take(object, kMain);
+    if (object == nullptr) continue;
+    if (!probe::rewinding) object->holder = 0;
+    qm::heap::free(object);
+  }
+}
+
+void pairs(Form form, unsigned count) {
+  switch (form) {
+    case Form::kOutOfLine: return pairs_out_of_line(count);
+    case Form::kInlined: return pairs_inlined(count);
+    case Form::kHeap: return pairs_in_heap(count);
+  }
+}
+
+/// A class has no constructor: more blocks than anybody will hold are written to, and nobody's from here on.
+void prepare_heap() {
+  std::array<void*, 200> blocks;
+  for (void*& block : blocks) __builtin_memset(block = qm::heap::allocate(sizeof(Object)), 0, sizeof(Object));
+  for (void* block : blocks) qm::heap::free(block);
+}
+
 /// Allocates and frees, one object or a few, until @p wanted interrupts fell into sections of @p form. Most of the time goes to
 /// bare pairs, so that most interrupts fall into a section.
 void fight(Form form, std::uint32_t wanted) {
@@ -144,6 +173,8 @@ void fight(Form form, std::uint32_t wanted) {
   handler_random = &for_handler;
   probe::reset();
   interrupts = violations = 0;
+  from_heap = form == Form::kHeap;
+  if (from_heap) prepare_heap();
   qm::firmware::set_tick_handler(tick, nullptr);
   change_period();
   std::array<Object*, 8> taken{};
@@ -151,12 +182,13 @@ void fight(Form form, std::uint32_t wanted) {
     const unsigned count = 1 + static_cast<unsigned>(random.below(taken.size()));
     for (unsigned i = 0; i < count; ++i) taken[i] = take(allocate(), kMain);
     for (unsigned i = 0; i < count; ++i) give(taken[i], kMain);
-    form == Form::kInlined ? pairs_inlined(50) : pairs_out_of_line(50);
+    pairs(form, 50);
   }
   qm::firmware::set_tick_handler(nullptr, nullptr);
   qm::firmware::set_tick_period(qm::hal::Port::hart_index(), 10000);
   if (violations == 0) give_kept();
   kept = {};
+  from_heap = false;
 }
 
 bool every_instruction_is_reached() { return !boot_argument("mode=plain"); }
@@ -193,19 +225,28 @@ class Sections : public testing::Test {
     fight(form, inside_wanted());
     EXPECT_GE(probe::inside(form), inside_wanted());
     EXPECT_EQ(violations, 0U);
-    EXPECT_EQ(Contested::cache()->stats().in_use, 0U);
-    EXPECT_TRUE(Contested::cache()->validate());
-    EXPECT_EQ(Contested::cache()->stats().misuses, 0U);
+    qm::Cache* cache = form == Form::kHeap ? heap_class() : Contested::cache();
+    EXPECT_EQ(cache->stats().in_use, 0U);
+    EXPECT_TRUE(cache->validate());
+    EXPECT_EQ(cache->stats().misuses, 0U);
     if (every_instruction_is_reached()) {
       EXPECT_EQ(probe::missed(form, &pairs_inlined, 2), 0U);
     }
     EXPECT_EQ(Contested::destroy(), qm::Status::kOk);
   }
 
+  static qm::Cache* heap_class() {
+    qm::RegistryCursor<qm::Cache> caches;
+    return caches.find("kmalloc_64");
+  }
+
   /// Interrupts fall at the store of the count, and no allocation is lost from it.
   static void count(Form form) {
     probe::reset();
-    const std::size_t before = Contested::cache()->stats().allocations;
+    from_heap = form == Form::kHeap;
+    if (from_heap) prepare_heap();
+    qm::Cache* cache = from_heap ? heap_class() : Contested::cache();
+    const std::size_t before = cache->stats().allocations;
     std::uint32_t mine = 0;
     static std::uint32_t handlers;
     handlers = 0;
@@ -223,15 +264,20 @@ class Sections : public testing::Test {
     change_period();
     while (handlers < 2000) {
       for (int i = 0; i < 50; ++i) {
-        void* object = form == Form::kInlined ? Contested::allocate() : Contested::cache()->allocate();
+        void* object = form == Form::kHeap      ? qm::heap::allocate(sizeof(Object))
+                       : form == Form::kInlined ? Contested::allocate()
+                                                : Contested::cache()->allocate();
         if (object == nullptr) continue;
         ++mine;
-        form == Form::kInlined ? Contested::free(object) : Contested::cache()->free(object);
+        form == Form::kHeap      ? qm::heap::free(object)
+        : form == Form::kInlined ? Contested::free(object)
+                                 : Contested::cache()->free(object);
       }
     }
     qm::firmware::set_tick_handler(nullptr, nullptr);
     qm::firmware::set_tick_period(0, 10000);
-    EXPECT_EQ(Contested::cache()->stats().allocations - before, static_cast<std::size_t>(mine) + handlers);
+    from_heap = false;
+    EXPECT_EQ(cache->stats().allocations - before, static_cast<std::size_t>(mine) + handlers);
     if (every_instruction_is_reached()) {
       EXPECT_GT(probe::at_count(form), 0U);
     }
@@ -250,6 +296,8 @@ class Sections : public testing::Test {
 TEST_F(Sections, out_of_line_survive_interrupts_that_allocate_at_every_instruction) { survive(Form::kOutOfLine); }
 TEST_F(Sections, inlined_survive_interrupts_that_allocate_at_every_instruction) { survive(Form::kInlined); }
 
+TEST_F(Sections, of_the_heap_survive_interrupts_that_allocate_at_every_instruction) { survive(Form::kHeap); }
+
 TEST_F(Sections, out_of_line_count_every_allocation_under_interrupts) {
   if (qm::kCounted) count(Form::kOutOfLine);
 }
@@ -257,11 +305,18 @@ TEST_F(Sections, inlined_count_every_allocation_under_interrupts) {
   if (qm::kCounted) count(Form::kInlined);
 }
 
+TEST_F(Sections, of_the_heap_count_every_allocation_under_interrupts) {
+  if (qm::kCounted) count(Form::kHeap);
+}
+
 TEST_F(Sections, out_of_line_need_the_rewind) {
   if (probe::kSections && every_instruction_is_reached()) lose_objects_without_the_rewind(Form::kOutOfLine);
 }
 TEST_F(Sections, inlined_need_the_rewind) {
   if (probe::kSections && every_instruction_is_reached()) lose_objects_without_the_rewind(Form::kInlined);
+}
+TEST_F(Sections, of_the_heap_need_the_rewind) {
+  if (probe::kSections && every_instruction_is_reached()) lose_objects_without_the_rewind(Form::kHeap);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct Section {  // as in inline_sections.hpp
 
 extern "C" {
 extern const char qm_sections_start[], qm_sections_end[];
-extern const Section __qm_sections_start[], __qm_sections_end[];
+extern const Section __qm_sections_start[], __qm_sections_end[], qm_heap_sections[];
 std::uintptr_t __real_qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noexcept;
 std::uintptr_t __wrap_qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noexcept;
 }
@@ -36,27 +36,37 @@ struct Hits {
   std::uint32_t inside;
   std::uint32_t at_count;
 };
-Hits out_of_line, inlined;
+Hits by_form[3];
+Hits& of(Form form) noexcept { return by_form[static_cast<unsigned>(form)]; }
+
+constexpr std::uintptr_t kHeapSections = 2;
 
 constexpr std::uintptr_t kBlock = 64;
 constexpr std::uintptr_t kCommit = qm::kCounted ? 36 : 28;
 
-void note(Hits& hits, std::uintptr_t section, std::uintptr_t offset, std::uintptr_t commit, std::uintptr_t end) noexcept {
+void note(Form form, std::uintptr_t section, std::uintptr_t offset, std::uintptr_t commit, std::uintptr_t end) noexcept {
   if (offset >= end) return;
-  ++(offset <= commit ? hits.inside : hits.at_count);
-  if (section < kMaxSections && offset / 4 < kMaxInstructions) ++hits.at[section][offset / 4];
+  Hits& found = of(form);
+  ++(offset <= commit ? found.inside : found.at_count);
+  if (section < kMaxSections && offset / 4 < kMaxInstructions) ++found.at[section][offset / 4];
+}
+
+/// Looks for @p pc in a table of sections.
+void note(Form form, const Section* first, const Section* end, std::uintptr_t pc) noexcept {
+  for (const Section* one = first; one != end; ++one) {
+    const std::uintptr_t offset = pc - one->start();
+    if (offset < one->end) note(form, static_cast<std::uintptr_t>(one - first), offset, one->commit, one->end);
+  }
 }
 
 void note(std::uintptr_t pc) noexcept {
   const std::uintptr_t offset = pc - reinterpret_cast<std::uintptr_t>(qm_sections_start);
   if (offset < static_cast<std::uintptr_t>(qm_sections_end - qm_sections_start)) {
     const bool counts = qm::kCounted && offset / kBlock < 2;  // the two pops
-    return note(out_of_line, offset / kBlock, offset % kBlock, kCommit, kCommit + (counts ? 8 : 4));
+    return note(Form::kOutOfLine, offset / kBlock, offset % kBlock, kCommit, kCommit + (counts ? 8 : 4));
   }
-  for (const Section* one = __qm_sections_start; one != __qm_sections_end; ++one) {
-    if (pc - one->start() >= one->end) continue;
-    return note(inlined, static_cast<std::uintptr_t>(one - __qm_sections_start), pc - one->start(), one->commit, one->end);
-  }
+  note(Form::kHeap, qm_heap_sections, qm_heap_sections + kHeapSections, pc);
+  note(Form::kInlined, __qm_sections_start, __qm_sections_end, pc);
 }
 
 unsigned missed_in(const Hits& hits, std::uintptr_t section, std::uintptr_t first, std::uintptr_t commit) noexcept {
@@ -67,10 +77,12 @@ unsigned missed_in(const Hits& hits, std::uintptr_t section, std::uintptr_t firs
 
 }  // namespace
 
-void reset() noexcept { out_of_line = inlined = Hits{}; }
+void reset() noexcept {
+  for (Hits& one : by_form) one = Hits{};
+}
 
-std::uint32_t inside(Form form) noexcept { return form == Form::kInlined ? inlined.inside : out_of_line.inside; }
-std::uint32_t at_count(Form form) noexcept { return form == Form::kInlined ? inlined.at_count : out_of_line.at_count; }
+std::uint32_t inside(Form form) noexcept { return of(form).inside; }
+std::uint32_t at_count(Form form) noexcept { return of(form).at_count; }
 
 unsigned missed(Form form, void (*function)(unsigned), unsigned sections) noexcept {
   unsigned missed = 0;
@@ -79,15 +91,19 @@ unsigned missed(Form form, void (*function)(unsigned), unsigned sections) noexce
       return reinterpret_cast<std::uintptr_t>(entry) - reinterpret_cast<std::uintptr_t>(qm_sections_start);
     };
     for (const std::uintptr_t at : {start(&qm_cache_allocate), start(&qm_cache_allocate_at), start(&qm_cache_free)}) {
-      missed += missed_in(out_of_line, at / kBlock, at % kBlock, kCommit);
+      missed += missed_in(of(form), at / kBlock, at % kBlock, kCommit);
     }
+    return missed;
+  }
+  if (form == Form::kHeap) {
+    for (std::uintptr_t i = 0; i < kHeapSections; ++i) missed += missed_in(of(form), i, 0, qm_heap_sections[i].commit);
     return missed;
   }
   const auto address = reinterpret_cast<std::uintptr_t>(function);
   const Section* one = __qm_sections_start;
   while (one != __qm_sections_end && one->start() < address) ++one;
   for (; sections != 0 && one != __qm_sections_end; --sections, ++one) {
-    missed += missed_in(inlined, static_cast<std::uintptr_t>(one - __qm_sections_start), 0, one->commit);
+    missed += missed_in(of(form), static_cast<std::uintptr_t>(one - __qm_sections_start), 0, one->commit);
   }
   return missed + sections * kMaxInstructions;
 }

@@ -6,7 +6,7 @@
 
 namespace probe {
 
-enum class Form : std::uint8_t { kOutOfLine, kInlined };
+enum class Form : std::uint8_t { kOutOfLine, kInlined, kHeap };
 
 /// Whether this build has sections.
 #if defined(QM_FAST_PATH_SECTIONS)
@@ -27,7 +27,7 @@ void reset() noexcept;
 [[nodiscard]] std::uint32_t at_count(Form form) noexcept;
 
 /// @returns how many instructions of the sections, from the first to the commit, no interrupt has hit since reset(). Of the
-///          inlined sections those of @p function are looked at: its first @p sections ones.
+///          inlined sections those of @p function are looked at: its first @p sections ones; otherwise it does not matter.
 [[nodiscard]] unsigned missed(Form form, void (*function)(unsigned), unsigned sections) noexcept;
 
 }  // namespace probe

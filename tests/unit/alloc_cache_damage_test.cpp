@@ -188,13 +188,12 @@ TEST_F(CacheDamage, a_slab_layer_takes_back_only_what_is_out) {
 }
 
 TEST_F(CacheDamage, a_slab_layer_refuses_sizes_and_alignments_that_cannot_be) {
-  const auto status_of = [](Arena* source, std::size_t size, std::size_t alignment, bool mapped = false) {
+  const auto status_of = [](Arena* source, std::size_t size, std::size_t alignment) {
     SlabLayer slabs;
     SlabConfig config;
     config.source = source;
     config.object_size = size;
     config.alignment = alignment;
-    config.mapped = mapped;
     return slabs.initialize(config);
   };
   Arena* pages = &page_arena();
@@ -204,8 +203,6 @@ TEST_F(CacheDamage, a_slab_layer_refuses_sizes_and_alignments_that_cannot_be) {
   EXPECT_EQ(status_of(pages, 64, 24), Status::kInvalid);
   EXPECT_EQ(status_of(pages, SIZE_MAX / 16 + 1, 8), Status::kInvalid);
   EXPECT_EQ(status_of(pages, 64, SIZE_MAX / 16 * 8 + 8), Status::kInvalid);
-  EXPECT_EQ(status_of(pages, 64, 8, true), Status::kOk);
-  EXPECT_EQ(status_of(pages, 20000, 8, true), Status::kInvalid);  // the heap's slabs are a page each
 }
 
 }  // namespace

@@ -66,7 +66,11 @@ TEST_F(HeapLessons, objects_of_gigabytes_are_imported_right) {
 TEST_F(HeapLessons, without_memory_there_is_a_null_whatever_the_effort) {
   static std::array<void*, 200000> blocks;
   std::size_t count = 0;
-  while (count < blocks.size() && (blocks[count] = heap::allocate_at(nullptr, 100 + count % 3 * 800, Effort::kAtomic)) != nullptr) ++count;
+  for (const Effort effort : {Effort::kAtomic, Effort::kReclaim}) {
+    for (const std::size_t size : {1700, 900, 100, 1700}) {
+      while (count < blocks.size() && (blocks[count] = heap::allocate_at(nullptr, size, effort)) != nullptr) ++count;
+    }
+  }
   ASSERT_LT(count, blocks.size());
   for (const Effort effort : {Effort::kAtomic, Effort::kAuto, Effort::kReclaim, Effort::kQuiet, wait_at_most(1)}) {
     EXPECT_EQ(heap::allocate_at(nullptr, 60000, effort), nullptr);

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include <qm/misuse.hpp>
-#include <qm/page_map.hpp>
 
 namespace {
 
@@ -32,6 +31,22 @@ TEST_F(Heap, large_blocks_are_not_rounded_to_pages) {
     std::memset(block, 0x5a, size);
     heap::free(block);
   }
+}
+
+TEST_F(Heap, every_block_of_a_slab_of_several_pages_comes_back_where_it_belongs) {
+  static std::array<void*, 40> blocks;
+  for (const std::size_t size : {900U, 1024U, 1088U}) {
+    for (void*& block : blocks) ASSERT_NE(block = heap::allocate(size), nullptr);
+    RegistryCursor<Cache> caches;
+    Cache* cache = nullptr;
+    do cache = caches.next(); while (cache != nullptr && (cache->object_size() < size || cache->stats().in_use != blocks.size()));
+    ASSERT_NE(cache, nullptr) << size;
+    EXPECT_TRUE(kChecked || cache->slabs().slab_bytes() > SlabLayer::kPageBytes);
+    for (void* block : blocks) heap::free(block);
+    EXPECT_EQ(cache->stats().in_use, 0U);
+    EXPECT_TRUE(cache->validate());
+  }
+  EXPECT_EQ(heap::misuses(), 0U);
 }
 
 TEST_F(Heap, size_zero_is_a_block_of_its_own) {
@@ -92,7 +107,7 @@ TEST_F(Heap, reallocate_keeps_the_contents_and_grows_large_blocks_in_place) {
     for (unsigned i = 0; i < 10; ++i) ASSERT_EQ(block[i], i) << size;
   }
   heap::free(block);
-  void* large = heap::allocate(1000);
+  void* large = heap::allocate(2000);
   EXPECT_EQ(heap::reallocate(large, 3000), large);
   EXPECT_EQ(heap::reallocate(large, 1500), large);
   heap::free(large);
@@ -245,35 +260,6 @@ TEST(HeapBanks, memory_may_lie_in_ranges_with_anything_between) {
   EXPECT_EQ(heap::misuses(), 0U);
   for (std::size_t i = 0; i < kQuarter; ++i) ASSERT_EQ(pool[kQuarter + i], std::byte{0x3c});
   shutdown();
-}
-
-TEST(PageMap, banks_may_be_as_far_apart_as_addresses_go) {
-  static std::uint32_t bits[2][4];
-  PageMap map;
-  EXPECT_FALSE(map.holds_slab(0));
-  const std::uintptr_t far = UINTPTR_MAX - 128 * 4096 + 1;
-  ASSERT_LE(PageMap::bits_bytes(0x1800, 0x1000 + 128 * 4096), sizeof bits[0]);
-  ASSERT_EQ(map.add_bank(0x1800, 0x1000 + 128 * 4096, bits[0]), Status::kOk);
-  ASSERT_EQ(map.add_bank(far, far + 127 * 4096, bits[1]), Status::kOk);
-  EXPECT_TRUE(map.mark(0x2000, 4096));
-  EXPECT_TRUE(map.mark(far + 126 * 4096, 4096));
-  EXPECT_FALSE(map.mark(0x1000 + 128 * 4096, 4096));
-  EXPECT_FALSE(map.mark(far + 126 * 4096, 2 * 4096));
-  EXPECT_TRUE(map.holds_slab(0x2000));
-  EXPECT_TRUE(map.holds_slab(0x2fff));
-  EXPECT_TRUE(map.holds_slab(far + 126 * 4096 + 17));
-  for (const std::uintptr_t address : {std::uintptr_t{0}, std::uintptr_t{0x1fff}, std::uintptr_t{0x3000}, far, far + 127 * 4096, UINTPTR_MAX}) {
-    EXPECT_FALSE(map.holds_slab(address)) << address;
-  }
-  map.clear(0x2000, 4096);
-  EXPECT_FALSE(map.holds_slab(0x2000));
-}
-
-TEST(PageMap, has_a_fixed_number_of_banks) {
-  static std::uint32_t bits[1];
-  PageMap map;
-  for (unsigned i = 0; i < PageMap::kMaxBanks; ++i) ASSERT_EQ(map.add_bank(0x10000 * (i + 1), 0x10000 * (i + 1) + 4096, bits), Status::kOk);
-  EXPECT_EQ(map.add_bank(0x1000000, 0x1001000, bits), Status::kNoMemory);
 }
 
 TEST_F(Heap, random_blocks_keep_their_contents_and_everything_comes_back) {

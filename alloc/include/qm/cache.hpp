@@ -66,8 +66,7 @@ inline constexpr std::uint32_t kNoTouch = 1;       ///< objects are not memory, 
 inline constexpr std::uint32_t kNoTrace = 2;       ///< cannot be traced: the allocator's own
 inline constexpr std::uint32_t kQuantumCache = 4;  ///< serves an arena; set by the arena
 inline constexpr std::uint32_t kDirect = 8;        ///< no magazines: what magazines are made of
-inline constexpr std::uint32_t kHeapClass = 16;    ///< a size class: heap::free() finds its slabs in the page map
-static_assert((kNoTouch | kNoTrace | kQuantumCache | kDirect | kHeapClass) == 31, "the flags overlap");
+static_assert((kNoTouch | kNoTrace | kQuantumCache | kDirect) == 15, "the flags overlap");
 }  // namespace cache_flags
 
 struct CacheConfig {
@@ -80,7 +79,8 @@ struct CacheConfig {
   Destructor destructor = nullptr;
   void* context = nullptr;           ///< handed to the callbacks
   std::uint32_t magazine_rounds = 0; ///< rounds a magazine should have to begin with; 0: as suits the size (magazine.hpp)
-  std::uint16_t cell_pointer = kNoCellPointer;  ///< set by InlineCache: where a hart has its pointer to its cell, from tp on
+  std::uint16_t cell_pointer = kNoCellPointer;  ///< set by InlineCache and the heap: where a hart has its pointer to its cell, from tp on
+  std::uint8_t page_tag = 0;         ///< set by the heap for its classes: of its slabs' pages in the page map
   std::size_t limit = 0;             ///< most objects out of the slab layer; 0: none. See set_limit()
   LimitCallback limit_callback = nullptr;
 };
@@ -136,6 +136,8 @@ namespace qm {
 namespace internal {
 /// Makes the running hart's pointer at @p offset from its tp point at @p cell. Masked; supplied with the fast path.
 void set_cell_pointer(std::uint16_t offset, Cell* cell) noexcept;
+/// Where a hart has its pointer to its cell of the heap's class with @p tag, from its tp on.
+[[nodiscard]] std::uint16_t heap_cell_pointer(std::uint8_t tag) noexcept;
 }  // namespace internal
 
 class alignas(8 * sizeof(void*)) Cache : public Traceable {

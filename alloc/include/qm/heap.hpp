@@ -2,15 +2,15 @@
 /// The heap: the malloc face over size classes and an arena.
 ///
 ///     1 .. kMaxClassBytes   caches kmalloc_16, kmalloc_32, ... : at most 15 bytes or an eighth is waste. Each cache is made by
-///                           its first allocation; its slabs are single pages, entered in the page map
+///                           its first allocation; the pages of its slabs are tagged in the page map
 ///     above                 arena `kheap`, quantum kLargeQuantum, over spans of `kpages`
 ///
-///     allocate()            table look-up, Cache::allocate()
-///       allocate_slow()       the class's cache is made; a large block; idle memory is reclaimed
-///     free()                page map, the slab's header, Cache::free()
-///       free_slow()           a large block; nullptr; what is no block
+///     allocate() = qm_malloc()      the class by a table, the hart's cell of it, its youngest round: heap_sections.S
+///       qm_heap_allocate_slow()       the cache's slow half; the class's cache is made; a large block
+///     free() = qm_free()            the class by the page's tag, the hart's cell of it: a round more
+///       qm_heap_free_slow()           the cache's slow half; a large block; nullptr; what is no block
 ///
-/// A block is in a slab iff the page map says so; everything else is asked of `kheap`, which knows its blocks by their starts.
+/// A block is in a slab iff its page has a tag; everything else is asked of `kheap`, which knows its blocks by their starts.
 /// So an address that the heap never handed out is found out, wherever it points.
 ///
 /// All functions: O(1) but for what a refill, an import or a copy costs; any hart that attach_hart() has seen, any interrupt
@@ -23,10 +23,18 @@
 #include <qm/call_site.hpp>
 #include <qm/status.hpp>
 
+extern "C" {
+/// The heap's face for C (<qm/qm.h>), and what both languages call: the fast path and its slow halves.
+void* qm_malloc(std::size_t size) noexcept;
+void qm_free(void* block) noexcept;
+void* qm_heap_allocate_slow(std::size_t size) noexcept;
+void qm_heap_free_slow(void* block) noexcept;
+}
+
 namespace qm::heap {
 
 /// Largest size that is served by a size class, in bytes.
-inline constexpr std::size_t kMaxClassBytes = 512;
+inline constexpr std::size_t kMaxClassBytes = 1088;
 /// Large blocks are rounded up to a multiple of this, in bytes.
 inline constexpr std::size_t kLargeQuantum = 64;
 /// Alignment of every block, in bytes.
@@ -34,7 +42,8 @@ inline constexpr std::size_t kAlignment = 16;
 
 /// Takes @p size bytes; 0 counts as 1. The contents are indeterminate.
 /// @returns the block, aligned to kAlignment; nullptr iff no memory is left or @p size cannot be rounded; counted.
-[[nodiscard]] void* allocate(std::size_t size) noexcept;
+/// Complexity: O(1); of a size class whose magazine has a round 16 instructions, 19 with QM_COUNT.
+[[nodiscard, gnu::always_inline]] inline void* allocate(std::size_t size) noexcept { return qm_malloc(size); }
 /// As allocate(), for a caller that knows its call site and what it may wait for.
 [[nodiscard]] void* allocate_at(const CallSite* site, std::size_t size, Effort effort = Effort::kAuto) noexcept;
 /// Takes @p count * @p size bytes of zeroes. @returns nullptr also if the product overflows.
@@ -52,7 +61,8 @@ inline constexpr std::size_t kAlignment = 16;
 
 /// Gives a block back; nullptr is ignored. What is no block - inside one, another cache's object, no memory at all - is
 /// reported where it is found, and otherwise ignored.
-void free(void* block) noexcept;
+/// Complexity: O(1); of a size class whose magazine has room 18 instructions.
+[[gnu::always_inline]] inline void free(void* block) noexcept { qm_free(block); }
 /// As free(), for a caller that knows the size it asked for, in the last call of allocate() or reallocate(): a size that does
 /// not belong to this block is reported, and the block is not freed.
 /// @param[in] alignment what allocate_aligned() was given.
@@ -67,5 +77,7 @@ void free_sized(void* block, std::size_t size, std::size_t alignment = kAlignmen
 /// Sets the heap up over page_arena(). Called by qm::initialize(), after the page map has its banks.
 Status initialize() noexcept;
 void shutdown() noexcept;
+/// The running hart has no cells of any class yet. Called by qm::attach_hart().
+void attach_hart() noexcept;
 
 }  // namespace qm::heap

@@ -1,0 +1,100 @@
+/* The heap's fast path: what finds this hart's cell of a size class, and in it the pop and the push of sections.S.
+ *
+ *     qm_malloc   size - 1 in steps of 16 -> the class's tag (a table)  \
+ *     qm_free     page of the address     -> the class's tag (a byte)    > qm_heap_cells + tag: this hart's pointer to its cell
+ *
+ * A tag is an offset into the hart's pointers; at offset 0, where no class is, and for a class that the hart has no magazines of
+ * lies a pointer to the closed cell. So what is no slab's, what was never used and what is traced goes to the slow half by the
+ * test that the pop and the push have anyway.
+ *
+ * What finds the tag reads nothing that changes under it, so it lies before the section: t4 is as it was after a restart. The
+ * sections are entered in a table of their own, of inline_sections.hpp's form, which rewind.cpp finds if it is linked.
+ *
+ * Instructions, call and return included: malloc 16 (19 with QM_COUNT), free 18. tests assert it.
+ */
+#include "sections.hpp"
+
+  .option norvc
+  .option norelax
+  .section .text.qm_heap_sections, "ax", @progbits
+  .balign 4
+
+/* a0 = size -> a0 = block */
+  .globl qm_malloc
+  .type qm_malloc, @function
+qm_malloc:
+  addi t5, a0, -1                        /* size 0 becomes the largest: for the slow half */
+  srli t5, t5, QM_CLASS_STEP_LOG2
+  li t4, QM_CLASS_STEPS - 1
+  bltu t4, t5, .Lmalloc_slow             /* larger than the largest class */
+.Ltags:
+  auipc t4, %pcrel_hi(qm_heap_class_tags)
+  add t4, t4, t5
+  lbu t4, %pcrel_lo(.Ltags)(t4)          /* the class's tag */
+.Lpop:
+  add t0, t4, tp
+  LOAD t0, %tprel_lo(qm_heap_cells)(t0)  /* this hart's cell */
+  LOAD t1, QM_CELL_TOP(t0)
+  LOAD t2, -QM_WORD_BYTES(t1)            /* the youngest round; null: empty or closed */
+  beqz t2, .Lmalloc_slow
+#ifdef QM_COUNT
+  LOAD t3, QM_CELL_ALLOCS(t0)
+  addi t1, t1, -QM_WORD_BYTES
+  addi t3, t3, 1
+.Lpop_commit:
+  STORE t1, QM_CELL_TOP(t0)              /* commit */
+  STORE t3, QM_CELL_ALLOCS(t0)           /* interrupted here, the trap entry does this store */
+#else
+  addi t1, t1, -QM_WORD_BYTES
+.Lpop_commit:
+  STORE t1, QM_CELL_TOP(t0)              /* commit */
+#endif
+.Lpop_end:
+  mv a0, t2                              /* only now: the slow half needs the size */
+  ret
+  .size qm_malloc, . - qm_malloc
+
+/* a0 = block */
+  .globl qm_free
+  .type qm_free, @function
+qm_free:
+  auipc t5, %pcrel_hi(qm_page_map)
+  LOAD t5, %pcrel_lo(qm_free)(t5)        /* the first window */
+  LOAD t4, QM_WINDOW_LOW(t5)
+  LOAD t3, QM_WINDOW_PAGES(t5)
+  sub t4, a0, t4
+  srli t4, t4, QM_PAGE_LOG2
+  bgeu t4, t3, .Lfree_slow               /* not in it; null is not */
+  add t5, t5, t4
+  lbu t4, QM_WINDOW_TAGS(t5)             /* the page's tag */
+.Lpush:
+  add t0, t4, tp
+  LOAD t0, %tprel_lo(qm_heap_cells)(t0)
+  LOAD t1, QM_CELL_TOP(t0)
+  LOAD t2, QM_CELL_LIMIT(t0)
+  bgeu t1, t2, .Lfree_slow               /* full; watching and closed cells have limit 0 */
+  STORE a0, 0(t1)                        /* above top: invisible until the commit */
+  addi t1, t1, QM_WORD_BYTES
+.Lpush_commit:
+  STORE t1, QM_CELL_TOP(t0)              /* commit */
+.Lpush_end:
+  ret
+  .size qm_free, . - qm_free
+
+.Lmalloc_slow:
+  tail qm_heap_allocate_slow             /* ra and s0 are still the caller's */
+.Lfree_slow:
+  tail qm_heap_free_slow
+
+  .section .rodata.qm_heap_sections, "a", @progbits
+  .balign 4
+  .globl qm_heap_sections
+  .type qm_heap_sections, @object
+qm_heap_sections:
+  .4byte .Lpop - .
+  .2byte .Lpop_commit - .Lpop
+  .2byte .Lpop_end - .Lpop
+  .4byte .Lpush - .
+  .2byte .Lpush_commit - .Lpush
+  .2byte .Lpush_end - .Lpush
+  .size qm_heap_sections, . - qm_heap_sections

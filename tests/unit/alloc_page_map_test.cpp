@@ -1,0 +1,85 @@
+// The page map: tags of pages, wherever they lie, in windows that grow.
+
+#include <support/system_fixture.hpp>
+
+#include <array>
+
+#include <qm/page_map.hpp>
+
+namespace {
+
+using namespace qm;
+
+constexpr std::size_t kPage = PageMap::kPageBytes;
+
+class PageMapTest : public qm::test::SystemTest {
+ protected:
+  PageMap map_;
+};
+
+TEST_F(PageMapTest, pages_may_be_as_far_apart_as_addresses_go) {
+  const std::uintptr_t last = UINTPTR_MAX - kPage + 1;
+  EXPECT_EQ(map_.tag(0), 0U);
+  ASSERT_TRUE(map_.mark(2 * kPage, kPage, 8));
+  ASSERT_TRUE(map_.mark(last - kPage, 2 * kPage, 16));
+  EXPECT_EQ(map_.tag(2 * kPage), 8U);
+  EXPECT_EQ(map_.tag(3 * kPage - 1), 8U);
+  EXPECT_EQ(map_.tag(last - kPage), 16U);
+  EXPECT_EQ(map_.tag(UINTPTR_MAX), 16U);
+  for (const std::uintptr_t address : {std::uintptr_t{0}, 2 * kPage - 1, 3 * kPage, UINTPTR_MAX / 2, last - kPage - 1}) {
+    EXPECT_EQ(map_.tag(address), 0U) << address;
+  }
+  map_.clear(2 * kPage, kPage);
+  EXPECT_EQ(map_.tag(2 * kPage), 0U);
+  EXPECT_EQ(map_.tag(UINTPTR_MAX), 16U);
+}
+
+TEST_F(PageMapTest, a_window_that_grows_up_or_down_keeps_its_tags) {
+  constexpr std::uintptr_t kMiddle = std::uintptr_t{1} << 30;
+  constexpr std::array<std::ptrdiff_t, 7> kPages = {0, 1, 3000, 9000, -2000, -9000, 12000};
+  for (std::size_t marked = 0; marked != kPages.size(); ++marked) {
+    const auto address = [&](std::size_t i) { return kMiddle + static_cast<std::uintptr_t>(kPages[i]) * kPage; };
+    ASSERT_TRUE(map_.mark(address(marked), kPage, static_cast<std::uint8_t>(marked + 1)));
+    for (std::size_t i = 0; i <= marked; ++i) EXPECT_EQ(map_.tag(address(i) + kPage / 2), i + 1) << i << " of " << marked;
+    EXPECT_EQ(map_.tag(kMiddle + 2 * kPage), 0U);
+    EXPECT_EQ(map_.tag(kMiddle - kPage), 0U);
+  }
+}
+
+TEST_F(PageMapTest, costs_what_the_tagged_memory_is_and_not_what_lies_between) {
+  const std::size_t before = base_arena().stats().free;
+  ASSERT_TRUE(map_.mark(std::uintptr_t{1} << 30, kPage, 8));
+  ASSERT_TRUE(map_.mark((std::uintptr_t{1} << 30) + 2000 * kPage, kPage, 8));
+  EXPECT_EQ(base_arena().stats().free, before - kPage);
+  ASSERT_TRUE(map_.mark(std::uintptr_t{3} << 30, kPage, 8));
+  EXPECT_EQ(base_arena().stats().free, before - 2 * kPage);
+}
+
+TEST_F(PageMapTest, has_a_fixed_number_of_windows) {
+  constexpr std::uintptr_t kApart = 2 * PageMap::kMostHole * kPage;
+  for (unsigned i = 1; i <= PageMap::kMaxBanks; ++i) ASSERT_TRUE(map_.mark(i * kApart, kPage, static_cast<std::uint8_t>(i)));
+  EXPECT_FALSE(map_.mark((PageMap::kMaxBanks + 1) * kApart, kPage, 8));
+  EXPECT_EQ(map_.tag((PageMap::kMaxBanks + 1) * kApart), 0U);
+  for (unsigned i = 1; i <= PageMap::kMaxBanks; ++i) EXPECT_EQ(map_.tag(i * kApart), i);
+}
+
+TEST_F(PageMapTest, without_memory_to_grow_into_nothing_is_tagged) {
+  while (base_arena().allocate(kPage, Fit::kInstant, nullptr, Effort::kQuiet) != 0) {
+  }
+  EXPECT_FALSE(map_.mark(kPage, kPage, 8));
+  EXPECT_EQ(map_.tag(kPage), 0U);
+}
+
+TEST_F(PageMapTest, knows_its_banks) {
+  PageMap map;
+  for (unsigned i = 0; i < PageMap::kMaxBanks; ++i) {
+    ASSERT_EQ(map.add_bank(0x10000 * (i + 1) + 0x800, 0x10000 * (i + 1) + 0x1800), Status::kOk);
+  }
+  EXPECT_EQ(map.add_bank(0x1000000, 0x1001000), Status::kNoMemory);
+  EXPECT_EQ(map.bank_of(0x10000), 0U);
+  EXPECT_EQ(map.bank_of(0x21700), 1U);
+  EXPECT_EQ(map.bank_of(0x21800), PageMap::kMaxBanks);
+  EXPECT_EQ(map.bank_of(0), PageMap::kMaxBanks);
+}
+
+}  // namespace
