@@ -30,7 +30,7 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   slabs.alignment = config.alignment;
   slabs.no_touch = (config.flags & cache_flags::kNoTouch) != 0;
   slabs.quantum_cache = (config.flags & cache_flags::kQuantumCache) != 0;
-  slabs.page_tag = config.page_tag;
+  slabs.heap_class = config.heap_class;
   status = slabs_.initialize(slabs);
   if (status != Status::kOk) return status;
   depot_.initialize(slabs_.object_size(), config.magazine_rounds);

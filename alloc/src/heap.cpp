@@ -57,8 +57,8 @@ Cache* create_class(unsigned number) noexcept {
   config.object_size = kClassBytes[number];
   config.alignment = config.object_size & (~config.object_size + 1);  // what its multiples are aligned to
   config.magazine_rounds = 13;
-  config.page_tag = tag_of(number);
-  config.cell_pointer = internal::heap_cell_pointer(config.page_tag);
+  config.heap_class = static_cast<std::uint8_t>(number);
+  config.cell_pointer = internal::heap_cell_pointer(PageMap::tag_of(number));
   Cache* cache = Cache::create(config);
   // release: pairs with the acquire in cache_of(), so that the cache is seen whole.
   if (cache != nullptr) classes[number].store(cache, std::memory_order_release);
@@ -119,7 +119,7 @@ Status initialize() noexcept {
 void attach_hart() noexcept {
   const hal::InterruptGuard masked;
   for (unsigned number = 0; number < kClasses; ++number) {
-    internal::set_cell_pointer(internal::heap_cell_pointer(tag_of(number)), closed_cell());
+    internal::set_cell_pointer(internal::heap_cell_pointer(PageMap::tag_of(number)), closed_cell());
   }
 }
 
@@ -197,7 +197,7 @@ constinit const std::array<std::uint8_t, QM_CLASS_STEPS> qm_heap_class_tags = []
   std::array<std::uint8_t, QM_CLASS_STEPS> table{};
   for (unsigned step = 0, number = 1; step < table.size(); ++step) {
     while (qm::heap::kClassBytes[number] < (step + 1) * qm::heap::kClassStep) ++number;
-    table[step] = qm::heap::tag_of(number);
+    table[step] = qm::PageMap::tag_of(number);
   }
   return table;
 }();

@@ -67,24 +67,18 @@ PageMap::WindowPointer* PageMap::nearest(std::uintptr_t start, std::size_t bytes
   return nullptr;
 }
 
-/// Makes a window that has these pages as well, if there is the memory twice as large as the one before.
-/// @returns false if there is no memory at all.
+/// Makes a window that has these pages as well, more than twice as large as the one before.
+/// @returns false if there is no memory for it.
 bool PageMap::grow(std::uintptr_t start, std::size_t bytes) noexcept {
   Window wanted;
-  std::size_t before = 0;
+  std::size_t room = 0;
   {
     const LockGuard hold(lock_);
     const WindowPointer* window = nearest(start, bytes, wanted);
     if (window == nullptr) return false;
-    before = window->at.load(std::memory_order_relaxed)->pages;
+    room = round_up(sizeof(Window) + wanted.pages + window->at.load(std::memory_order_relaxed)->pages, kPageBytes);
   }
-  std::size_t room = 0;
-  std::uintptr_t place = 0;
-  for (const std::size_t pages : {wanted.pages > 2 * before ? wanted.pages : 2 * before, wanted.pages}) {
-    if (place != 0) break;
-    room = round_up(sizeof(Window) + pages, kPageBytes);
-    place = base_arena().allocate(room, Fit::kInstant, nullptr, Effort::kQuiet);
-  }
+  const std::uintptr_t place = base_arena().allocate(room, Fit::kInstant, nullptr, Effort::kQuiet);
   if (place == 0) return false;
   auto* grown = new (reinterpret_cast<void*>(place)) Window{0, room - sizeof(Window)};
   std::memset(static_cast<void*>(grown->tags()), 0, grown->pages);

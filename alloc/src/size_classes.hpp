@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include <qm/heap.hpp>
+#include <qm/page_map.hpp>
 
 #include "sections.hpp"
 
@@ -26,8 +27,7 @@ inline constexpr std::size_t kClassStep = std::size_t{1} << QM_CLASS_STEP_LOG2;
 static_assert(kClasses == QM_CLASSES && kClassBytes[kClasses - 1] == kMaxClassBytes);
 static_assert(kMaxClassBytes == QM_CLASS_STEPS * kClassStep);
 
-constexpr std::uint8_t tag_of(unsigned number) { return static_cast<std::uint8_t>(number * sizeof(void*)); }
-static_assert(tag_of(kClasses - 1) / sizeof(void*) == kClasses - 1, "a tag is a byte");
+static_assert(PageMap::tag_of(kClasses - 1) / sizeof(void*) == kClasses - 1, "a tag is a byte");
 
 }  // namespace qm::heap
 

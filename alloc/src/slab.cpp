@@ -43,7 +43,7 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
   source_ = config.source;
   no_touch_ = config.no_touch;
   quantum_cache_ = config.quantum_cache;
-  page_tag_ = config.page_tag;
+  heap_class_ = config.heap_class & 31;
   alignment_log2_ = static_cast<std::uint8_t>(floor_log2(alignment));
   stride_ = ((config.object_size + alignment - 1) & ~(alignment - 1)) + redzone();
   return choose_geometry() ? Status::kOk : Status::kInvalid;
@@ -58,7 +58,7 @@ bool SlabLayer::fits(std::size_t slab_bytes) noexcept {
   objects_ = static_cast<std::uint16_t>(count);
   while (!no_touch_ && objects_ != 0 && objects_ * stride_ + overhead() > slab_bytes) --objects_;
   const std::size_t drawn = round_up(slab_bytes, source_->quantum());
-  const std::size_t part = page_tag_ != 0 && stride_ > kTightBytes && !kChecked ? 16 : 8;
+  const std::size_t part = heap_class_ != 0 && stride_ > kTightBytes && !kChecked ? 16 : 8;
   return objects_ != 0 && (drawn - objects_ * (stride_ + kCheckBytes)) * part <= drawn;
 }
 
@@ -136,7 +136,7 @@ Slab* SlabLayer::create(unsigned objects) noexcept {
     if (no_touch_) headers_->put(place);
     return nullptr;
   }
-  if (page_tag_ != 0 && !page_map.mark(start, bytes, page_tag_)) {
+  if (heap_class_ != 0 && !page_map.mark(start, bytes, PageMap::tag_of(heap_class_))) {
     give_to_source(start, bytes);
     return nullptr;
   }
@@ -188,7 +188,7 @@ void SlabLayer::release(Slab* slab) noexcept {
   std::uint32_t* handles = slab->handles.load(std::memory_order_relaxed);
   if (handles != nullptr && observer() != nullptr) observer()->release_handles(handles, objects_);
   if (no_touch_) headers_->put(reinterpret_cast<std::byte*>(slab) - kExternalHead);
-  if (page_tag_ != 0) page_map.clear(start, bytes);
+  if (heap_class_ != 0) page_map.clear(start, bytes);
   give_to_source(start, bytes);
 }
 

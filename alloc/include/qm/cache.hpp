@@ -80,7 +80,7 @@ struct CacheConfig {
   void* context = nullptr;           ///< handed to the callbacks
   std::uint32_t magazine_rounds = 0; ///< rounds a magazine should have to begin with; 0: as suits the size (magazine.hpp)
   std::uint16_t cell_pointer = kNoCellPointer;  ///< set by InlineCache and the heap: where a hart has its pointer to its cell, from tp on
-  std::uint8_t page_tag = 0;         ///< set by the heap for its classes: of its slabs' pages in the page map
+  std::uint8_t heap_class = 0;       ///< set by the heap for its classes: see SlabConfig
   std::size_t limit = 0;             ///< most objects out of the slab layer; 0: none. See set_limit()
   LimitCallback limit_callback = nullptr;
 };

@@ -32,6 +32,9 @@ class PageMap {
   /// A window grows over a hole of so many pages at most; further off another begins.
   static constexpr std::size_t kMostHole = 16384;
 
+  /// The tag of the heap's class @p number: its number in words. Tag 0 is no class's.
+  static constexpr std::uint8_t tag_of(unsigned number) { return static_cast<std::uint8_t>(number * sizeof(void*)); }
+
   /// Enters a bank. @returns kNoMemory after kMaxBanks. Context: one hart at a time.
   Status add_bank(std::uintptr_t start, std::uintptr_t end) noexcept;
 

@@ -79,7 +79,7 @@ struct SlabConfig {
   std::size_t alignment = 0;         ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
   bool no_touch = false;             ///< the addresses are not memory, or must not be written
   bool quantum_cache = false;        ///< slabs are segments of the source that its own quantum caches do not serve
-  std::uint8_t page_tag = 0;         ///< of the slabs' pages in the page map; 0: they are not entered there
+  std::uint8_t heap_class = 0;       ///< the heap's, 1 to 31: the slabs' pages are tagged in the page map; 0: they are not
 };
 
 struct SlabStats {
@@ -261,9 +261,9 @@ class SlabLayer {
   std::uint32_t reciprocal_ = 0;  ///< ceil(2^32 / stride), 0 where that is not exact over a slab
   std::uint16_t objects_ = 0;
   std::uint8_t alignment_log2_ = 0;
-  std::uint8_t page_tag_ = 0;
   bool no_touch_ : 1 = false;
   bool quantum_cache_ : 1 = false;
+  std::uint8_t heap_class_ : 5 = 0;
   bool aligned_source_ : 1 = false;  ///< the source's quantum aligns a slab by itself
 
   Lock lock_;
