@@ -175,7 +175,8 @@ void Arena::count_failure() noexcept {
 bool Arena::reserve_tags_locked(unsigned count) noexcept {
   if (spare_count_ < count && !fault::may_acquire(fault::Resource::kTag)) return false;
   while (spare_count_ < count) {
-    const unsigned taken = boundary_tag_pool.take(spares_, kTagBatch);
+    const unsigned lacking = count - spare_count_;
+    const unsigned taken = boundary_tag_pool.take(spares_, lacking > kTagBatch ? lacking : kTagBatch);
     spare_count_ = static_cast<std::uint8_t>(spare_count_ + taken);
     // Only the root may go on: its lock is the one that a refill takes.
     if (taken == 0 && !(root_ && refill_pool_locked())) return false;

@@ -2,10 +2,10 @@
 
 #include <qm/arena.hpp>
 
+#include <qm/exhaustion.hpp>
 #include <qm/fault.hpp>
 #include <qm/observer.hpp>
 
-#include "arena_pursue.hpp"
 #include "arena_request.hpp"
 
 namespace qm {
@@ -65,70 +65,87 @@ inline BoundaryTag* Arena::merge_locked(BoundaryTag* tag) noexcept {
 
 std::uintptr_t Arena::allocate(std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept {
   const std::size_t rounded = round_up(size, quantum_);
-  std::uintptr_t start = 0;
+  Lack lack = Lack::kUnknown;
   if (rounded - 1 < quantum_cache_max_) {
-    start = quantum_caches::allocate(*this, rounded, site);
+    const std::uintptr_t start = quantum_caches::allocate(*this, rounded, site);
     if (start != 0) [[likely]] return start;
+    lack = Lack::kAll;
   } else if (rounded != 0 && fit != Fit::kNext && !fault::tested()) {
+    std::uintptr_t start = 0;
     {
       const LockGuard guard(lock_);
+      lack = Lack::kTags;
       if (spares_ != nullptr || reserve_tags_locked(1)) {
+        lack = Lack::kSegment;
         BoundaryTag* const segment = find_locked(rounded, fit);
         if (segment != nullptr) [[likely]] start = take_front_locked(segment, rounded, site);
       }
     }
     if (start != 0) [[likely]] {
-      if (traced()) record(start, size, site);
+      if (traced()) observer()->taken(*this, start, size, site);
       return start;
     }
   }
-  return allocate_slow(size, fit, site, effort);
+  return allocate_slow(size, fit, site, effort, lack);
 }
 
 /// What is left when the first look found nothing.
-std::uintptr_t Arena::allocate_slow(std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept {
-  const auto attempt = [&]() noexcept { return try_allocate(size, fit, site); };
-  const bool cached = round_up(size, quantum_) - 1 < quantum_cache_max_;
-  const std::uintptr_t start = cached ? 0 : attempt();
-  return start != 0 ? start : pursue(size, effort, attempt);
+std::uintptr_t Arena::allocate_slow(std::size_t size, Fit fit, const CallSite* site, Effort effort, Lack lack) noexcept {
+  const std::uintptr_t start = lack != Lack::kAll ? try_allocate(size, fit, site, lack) : 0;
+  if (start != 0) return start;
+  auto attempt = [&]() noexcept { return try_allocate(size, fit, site, Lack::kUnknown); };
+  return pursue(size, effort, exhaustion::attempt_of(attempt), &attempt);
+}
+
+/// An allocation that has found nothing: what its effort allows. Counts the failure unless an attempt gets something.
+std::uintptr_t Arena::pursue(std::size_t size, Effort effort, Attempt attempt, void* argument) noexcept {
+  std::uintptr_t start = 0;
+  if (kind_of(effort) != Effort::kQuiet && may_ever_have(size)) {
+    // Idle memory lies in what draws from this arena, in its quantum caches, and in what else draws from its source.
+    const bool drains = source_ != nullptr || quantum_cache_max_ != 0 || has_importers();
+    start = exhaustion::pursue({*this, *this, true, false, drains, size, effort}, attempt, argument);
+  }
+  if (start == 0) count_failure();
+  return start;
 }
 
 /// What the arena and its source have.
-std::uintptr_t Arena::try_allocate(std::size_t size, Fit fit, const CallSite* site) noexcept {
+std::uintptr_t Arena::try_allocate(std::size_t size, Fit fit, const CallSite* site, Lack lack) noexcept {
   const std::size_t rounded = round_up(size, quantum_);
   if (rounded - 1 < quantum_cache_max_) return quantum_caches::allocate(*this, rounded, site);
-  const std::uintptr_t start = take(rounded, fit, SegmentOwner::kUser, site);
-  if (start != 0 && traced()) record(start, size, site);
+  const std::uintptr_t start = take(rounded, fit, SegmentOwner::kUser, site, lack);
+  if (start != 0 && traced()) observer()->taken(*this, start, size, site);
   return start;
 }
 
 std::uintptr_t Arena::allocate_slab(std::size_t size) noexcept {
-  return take(round_up(size, quantum_), Fit::kInstant, SegmentOwner::kQuantumCache, nullptr);  // a failure is the cache's
+  // A failure is the cache's.
+  return take(round_up(size, quantum_), Fit::kInstant, SegmentOwner::kQuantumCache, nullptr, Lack::kUnknown);
 }
 
-std::uintptr_t Arena::take(std::size_t size, Fit fit, SegmentOwner owner, const CallSite* site) noexcept {
+std::uintptr_t Arena::take(std::size_t size, Fit fit, SegmentOwner owner, const CallSite* site, Lack lack) noexcept {
   if (size == 0 || !fault::may_acquire(fault::Resource::kSegment)) return 0;
   // Next fit may begin inside a free segment, the others take the beginning of one.
   const bool is_next = fit == Fit::kNext;
   if (is_next) index_addresses();
-  for (unsigned attempt = 0; attempt < kTagAttempts; ++attempt) {
-    {
-      const LockGuard guard(lock_);
-      if (reserve_tags_locked(is_next ? kSplitTags : 1)) {
-        Place place{nullptr, 0, size};
-        if (is_next) {
-          place = find_next_locked(size);
-        } else if (BoundaryTag* segment = find_locked(size, fit); segment != nullptr) {
-          place = {segment, segment->start, size};
-        }
-        if (place.segment == nullptr) break;
-        carve_locked(place, owner, site);
-        return place.start;
-      }
+  for (unsigned attempt = 0; lack != Lack::kSegment && attempt < kTagAttempts; ++attempt) {
+    if (lack == Lack::kTags && !boundary_tags_refill()) return 0;
+    lack = Lack::kTags;
+    const LockGuard guard(lock_);
+    if (!reserve_tags_locked(is_next ? kSplitTags : 1)) continue;
+    Place place{nullptr, 0, size};
+    if (is_next) {
+      place = find_next_locked(size);
+    } else if (BoundaryTag* segment = find_locked(size, fit); segment != nullptr) {
+      place = {segment, segment->start, size};
     }
-    if (!boundary_tags_refill()) return 0;
+    if (place.segment != nullptr) {
+      carve_locked(place, owner, site);
+      return place.start;
+    }
+    lack = Lack::kSegment;
   }
-  if (source_ == nullptr) return 0;
+  if (source_ == nullptr || lack != Lack::kSegment) return 0;
   Request request;
   request.size = size;
   request.fit = fit;
@@ -167,7 +184,7 @@ Status Arena::free_slab(std::uintptr_t start, std::size_t size) noexcept {
 }
 
 Status Arena::free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept {
-  if (owner == SegmentOwner::kUser && traced()) forget(start, size);
+  if (owner == SegmentOwner::kUser && traced()) observer()->going(*this, start, size);
   SpanRange range;
   {
     const LockGuard guard(lock_);
@@ -215,41 +232,6 @@ Status Arena::resize_segment(std::uintptr_t start, std::size_t old_size, std::si
     if (!boundary_tags_refill()) break;
   }
   return Status::kNoMemory;
-}
-
-// ---- the books -------------------------------------------------------------------------------------------------------
-
-/// Records a segment if the state word says so. The word is read again in the masked section that inserts the record.
-void Arena::record(std::uintptr_t start, std::size_t requested, const CallSite* site) noexcept {
-  Observer* const told = observer();
-  if (told == nullptr) return;
-  const Allocation allocation{nullptr, this, requested, site, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0))};
-  auto* const object = reinterpret_cast<void*>(start);
-  Observer::Prepared prepared;
-  for (bool done = false; !done;) {
-    {
-      const hal::InterruptGuard masked;
-      // acquire: pairs with the release of the command that changed the word.
-      const bool recording = (state_.load(std::memory_order_acquire) & trace_state::kRecord) != 0;
-      done = !recording || (prepared.ready && told->record(allocation, object, prepared));
-    }
-    if (!done) told->prepare(allocation, object, prepared);
-  }
-  if (prepared.ready) told->release(prepared);
-}
-
-/// Removes the record of a segment that is about to be freed, unless the free will be refused.
-void Arena::forget(std::uintptr_t start, std::size_t size) noexcept {
-  {
-    const LockGuard guard(lock_);
-    const BoundaryTag* tag = find_allocated_locked(start);
-    if (tag == nullptr || tag->owner != SegmentOwner::kUser || (tag->size != size && size != kAnySize)) return;
-  }
-  const hal::InterruptGuard masked;
-  // acquire: as in record().
-  if ((state_.load(std::memory_order_acquire) & trace_state::kWatch) != 0 && observer() != nullptr) {
-    observer()->forget(*this, start);
-  }
 }
 
 }  // namespace qm

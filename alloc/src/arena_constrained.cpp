@@ -7,10 +7,11 @@
 // The same search serves an importer whose request its source is to find a place for: see Arena::Grain.
 
 #include <qm/arena.hpp>
+#include <qm/exhaustion.hpp>
 #include <qm/fault.hpp>
+#include <qm/observer.hpp>
 
 #include "arena_defect.hpp"
-#include "arena_pursue.hpp"
 #include "arena_request.hpp"
 
 namespace qm {
@@ -96,12 +97,14 @@ std::uintptr_t Arena::allocate_constrained(std::size_t size, const Constraint& c
     return 0;
   }
   const std::uintptr_t start = try_constrained(request, size);
-  return start != 0 ? start : pursue(size, effort, [&]() noexcept { return try_constrained(request, size); });
+  if (start != 0) return start;
+  auto attempt = [&]() noexcept { return try_constrained(request, size); };
+  return pursue(size, effort, exhaustion::attempt_of(attempt), &attempt);
 }
 
 std::uintptr_t Arena::try_constrained(const Request& request, std::size_t requested) noexcept {
   const std::uintptr_t start = allocate_congruent(request).start;
-  if (start != 0 && traced()) record(start, requested, request.site);
+  if (start != 0 && traced()) observer()->taken(*this, start, requested, request.site);
   return start;
 }
 

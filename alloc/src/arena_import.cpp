@@ -29,11 +29,17 @@ std::size_t greatest_common_divisor(std::size_t a, std::size_t b) noexcept {
 
 }  // namespace
 
+/// Whether the beginning of any span will do.
+inline bool Arena::fits_anywhere(const Request& request) const noexcept {
+  return !request.constrained && source_->quantum_ % quantum_ == 0;
+}
+
 /// How much to import so that the request fits wherever the span begins. 0: more than a word.
 /// @param[in] padding 0: at multiples of the source's quantum; 1: anywhere; 2: also between two boundaries that must not be
 ///                    crossed, if the quantum is a power of two; 3: whatever the quantum.
 std::size_t Arena::import_size(const Request& request, unsigned padding) const noexcept {
   if (request.step == 0) return 0;
+  if (padding == 0 && fits_anywhere(request)) return round_up(request.size, source_->quantum_);
   const std::size_t grain = padding == 0 ? greatest_common_divisor(request.step, source_->quantum_) : 1;
   std::size_t slack = request.step - grain;
   if (padding == 3) {
@@ -57,7 +63,6 @@ Arena::SpanRange Arena::import_and_carve(const Request& request) noexcept {
 }
 
 Arena::SpanRange Arena::import_once(const Request& request) noexcept {
-  const bool anywhere = !request.constrained && source_->quantum_ % quantum_ == 0;
   const Fit fit = request.fit == Fit::kNext ? Fit::kInstant : request.fit;  // the order is this arena's affair
   const std::size_t least = import_size(request, 0);
   const std::size_t wanted = round_up(minimum_import_, source_->quantum_);
@@ -65,7 +70,7 @@ Arena::SpanRange Arena::import_once(const Request& request) noexcept {
     if (const SpanRange taken = carve_from_import(request, import_span(fit, wanted)); taken.size != 0) return taken;
   }
   if (import_ != nullptr) return import_padded(request);
-  return carve_from_import(request, anywhere ? import_span(fit, least) : import_around(request));
+  return carve_from_import(request, fits_anywhere(request) ? import_span(fit, least) : import_around(request));
 }
 
 Arena::SpanRange Arena::import_padded(const Request& request) noexcept {
@@ -100,7 +105,7 @@ Arena::SpanRange Arena::import_around(const Request& request) noexcept {
   outer.constrained = true;
   outer.grains = &grain;
   SpanRange range = source_->allocate_congruent(outer);
-  if (range.size != 0 && source_->traced()) source_->record(range.start, range.size, nullptr);
+  if (range.size != 0 && source_->traced()) observer()->taken(*source_, range.start, range.size, nullptr);
   if (range.size == 0) source_->count_failure();
   range.origin = SpanOrigin::kImportedAround;
   return range;
@@ -110,8 +115,9 @@ Arena::SpanRange Arena::import_around(const Request& request) noexcept {
 /// span is back at its source, if it cannot be entered or the request does not fit in it.
 Arena::SpanRange Arena::carve_from_import(const Request& request, const SpanRange& range) noexcept {
   if (range.start == 0) return {};
-  Place place;
-  if (place_in_range(request, range, place)) {
+  Place place{nullptr, range.start, request.size};
+  const bool sound = range.start % source_->quantum_ == 0 && range.start < range.start + range.size;
+  if ((sound && fits_anywhere(request)) || place_in_range(request, range, place)) {
     if (const SpanRange taken = enter_and_carve(request, range, place); taken.size != 0) return taken;
   }
   if (range.imported()) release_span(range);
@@ -141,14 +147,27 @@ Arena::SpanRange Arena::enter_and_carve(const Request& request, const SpanRange&
         place.segment = insert_span_locked(range);
         if (place.segment == nullptr) return {};
         if (request.fit == Fit::kNext) next_fit_ = place.start + place.size;
-        insert_free_locked(place.segment);
-        carve_locked(place, request.owner, request.site);
+        carve_span_locked(place, request);
         return {place.start, place.size};
       }
     }
     if (!boundary_tags_refill()) break;
   }
   return {};
+}
+
+/// Takes the request's place out of a new span, whose segment is in no index yet.
+void Arena::carve_span_locked(const Place& place, const Request& request) noexcept {
+  BoundaryTag* const segment = place.segment;
+  if (place.start != segment->start) {
+    insert_free_locked(segment);
+    carve_locked(place, request.owner, request.site);
+    return;
+  }
+  const std::size_t rest = segment->size - place.size;
+  segment->size = place.size;
+  if (rest != 0) insert_rest_locked(segment, rest);
+  enter_carved_locked(segment, request.owner, request.site);
 }
 
 void Arena::release_span(const SpanRange& range) noexcept {

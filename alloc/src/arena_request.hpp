@@ -134,7 +134,7 @@ inline void Arena::count_allocated_locked(std::size_t size) noexcept {
 }
 
 /// Makes a linked tag with a range, in no index, an allocated segment.
-inline void Arena::enter_allocated_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept {
+[[gnu::always_inline]] inline void Arena::enter_allocated_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept {
   tag->kind = TagKind::kAllocated;
   tag->owner = owner;
   tag->handle = 0;

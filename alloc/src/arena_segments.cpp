@@ -10,6 +10,10 @@ namespace {
 /// A larger empty span, in quanta of the arena or of its source, is not kept.
 constexpr std::size_t kKeptUnits = 16;
 
+// Where a span's tag has the spans next to it.
+constexpr unsigned kSpanBelow = 0;
+constexpr unsigned kSpanAbove = 1;
+
 }  // namespace
 
 /// A tag goes: a walk that stands on it goes back.
@@ -86,6 +90,11 @@ void Arena::carve_locked(const Place& place, SegmentOwner owner, const CallSite*
       if (above != 0) insert_rest_locked(tag, above);
     }
   }
+  enter_carved_locked(tag, owner, site);
+}
+
+/// enter_allocated_locked(), for those who are in no hurry.
+void Arena::enter_carved_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept {
   enter_allocated_locked(tag, owner, site);
 }
 
@@ -132,7 +141,7 @@ BoundaryTag* Arena::insert_span_locked(const SpanRange& range) noexcept {
   const std::uintptr_t end = range.start + range.size;
   const std::uintptr_t start = round_up(range.start, quantum_);
   const std::uintptr_t usable_end = round_down(end, quantum_);
-  const BoundaryTag* below = spans_.floor(end - 1);
+  BoundaryTag* const below = spans_.floor(end - 1);
   if (below != nullptr && below->end() > range.start) return nullptr;
   BoundaryTag* span = take_spare_locked();
   span->start = range.start;
@@ -140,8 +149,12 @@ BoundaryTag* Arena::insert_span_locked(const SpanRange& range) noexcept {
   span->kind = TagKind::kSpan;
   span->origin = range.origin;
   // Behind the last segment of the span below, which is before the span above.
-  const BoundaryTag* above = spans_.first_fit(end, 0);
+  BoundaryTag* const above = below != nullptr ? below->child[kSpanAbove] : first_;
   link_after_locked(span, above == nullptr ? last_ : above->prev);
+  span->child[kSpanBelow] = below;
+  span->child[kSpanAbove] = above;
+  if (below != nullptr) below->child[kSpanAbove] = span;
+  if (above != nullptr) above->child[kSpanBelow] = span;
   spans_.insert(span);
   BoundaryTag* segment = take_spare_locked();
   segment->start = start;
@@ -170,6 +183,10 @@ Arena::SpanRange Arena::remove_span_locked(BoundaryTag* span) noexcept {
   remove_free_locked(segment);
   drop_locked(segment);
   spans_.remove(span);
+  BoundaryTag* const below = span->child[kSpanBelow];
+  BoundaryTag* const above = span->child[kSpanAbove];
+  if (below != nullptr) below->child[kSpanAbove] = above;
+  if (above != nullptr) above->child[kSpanBelow] = below;
   drop_locked(span);
   return range;
 }

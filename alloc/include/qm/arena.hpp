@@ -142,6 +142,8 @@ class Arena : public Traceable {
   struct Grain;
   struct Request;
   struct Place;
+  /// What a first look has found to be lacking.
+  enum class Lack : std::uint8_t { kUnknown, kTags, kSegment, kAll };
   struct SpanRange {
     std::uintptr_t start = 0;
     std::size_t size = 0;
@@ -149,20 +151,18 @@ class Arena : public Traceable {
     [[nodiscard]] bool imported() const noexcept { return origin != SpanOrigin::kAdded; }
   };
 
-  std::uintptr_t allocate_slow(std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept;
-  std::uintptr_t try_allocate(std::size_t size, Fit fit, const CallSite* site) noexcept;
-  std::uintptr_t take(std::size_t size, Fit fit, SegmentOwner owner, const CallSite* site) noexcept;
+  std::uintptr_t allocate_slow(std::size_t size, Fit fit, const CallSite* site, Effort effort, Lack lack) noexcept;
+  std::uintptr_t try_allocate(std::size_t size, Fit fit, const CallSite* site, Lack lack) noexcept;
+  std::uintptr_t take(std::size_t size, Fit fit, SegmentOwner owner, const CallSite* site, Lack lack) noexcept;
   std::uintptr_t try_constrained(const Request& request, std::size_t requested) noexcept;
-  template <class Callable>
-  std::uintptr_t pursue(std::size_t size, Effort effort, Callable attempt) noexcept;
+  using Attempt = std::uintptr_t (*)(void* argument) noexcept;
+  std::uintptr_t pursue(std::size_t size, Effort effort, Attempt attempt, void* argument) noexcept;
   [[nodiscard]] bool may_ever_have(std::size_t size) noexcept;
   SpanRange allocate_congruent(const Request& request) noexcept;
   Status free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept;
   Status resize_segment(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
   Status resize_locked(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
   [[nodiscard]] bool traced() const noexcept { return state_.load(std::memory_order_relaxed) != 0; }
-  void record(std::uintptr_t start, std::size_t requested, const CallSite* site) noexcept;
-  void forget(std::uintptr_t start, std::size_t size) noexcept;
 
   [[nodiscard]] bool reserve_tags_locked(unsigned count) noexcept;
   [[nodiscard]] BoundaryTag* take_spare_locked() noexcept;
@@ -181,6 +181,7 @@ class Arena : public Traceable {
                                  Place& place) const noexcept;
   void around(const Request& request, Place& place) const noexcept;
 
+  [[nodiscard]] bool fits_anywhere(const Request& request) const noexcept;
   [[nodiscard]] std::size_t import_size(const Request& request, unsigned padding) const noexcept;
   [[nodiscard]] SpanRange import_and_carve(const Request& request) noexcept;
   [[nodiscard]] SpanRange import_once(const Request& request) noexcept;
@@ -190,6 +191,7 @@ class Arena : public Traceable {
   [[nodiscard]] SpanRange carve_from_import(const Request& request, const SpanRange& range) noexcept;
   [[nodiscard]] bool place_in_range(const Request& request, const SpanRange& range, Place& place) const noexcept;
   [[nodiscard]] SpanRange enter_and_carve(const Request& request, const SpanRange& range, Place place) noexcept;
+  void carve_span_locked(const Place& place, const Request& request) noexcept;
   void release_span(const SpanRange& range) noexcept;
 
   std::uintptr_t take_front_locked(BoundaryTag* segment, std::size_t size, const CallSite* site) noexcept;
@@ -209,6 +211,7 @@ class Arena : public Traceable {
     return static_cast<std::size_t>(counts_.allocations_ever - counts_.frees_ever);
   }
   void enter_allocated_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept;
+  void enter_carved_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept;
   void count_allocated_locked(std::size_t size) noexcept;
   void count_failure() noexcept;
   void clear() noexcept;

@@ -61,7 +61,8 @@ struct BoundaryTag {
     BoundaryTag* mate;       ///< free: the next segment of equal size
     const CallSite* site;    ///< allocated: who asked, if known
   };
-  BoundaryTag* child[4];     ///< free: trie of sizes, of a mate: [0] the one before it; allocated: trie of starts
+  BoundaryTag* child[4];     ///< free: trie of sizes, of a mate: [0] the one before it; allocated: trie of starts;
+                             ///< span: the spans below and above
   BoundaryTag* parent;       ///< address tree (free segments; spans in a tree of their own)
   BoundaryTag* kid[2];
   std::size_t largest;       ///< largest size in this subtree

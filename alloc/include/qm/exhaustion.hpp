@@ -154,12 +154,16 @@ using Attempt = std::uintptr_t (*)(void* argument) noexcept;
 /// Context: any; with a lock held, masked or in a handler it is an atomic failure.
 [[nodiscard]] std::uintptr_t pursue(const Want& want, Attempt attempt, void* argument) noexcept;
 
-/// The same with a callable `std::uintptr_t()`.
+/// What calls a callable `std::uintptr_t()`, with that as its argument.
+template <class Callable>
+[[nodiscard]] constexpr Attempt attempt_of(Callable&) noexcept {
+  return [](void* callable) noexcept { return (*static_cast<Callable*>(callable))(); };
+}
+
+/// pursue() with a callable.
 template <class Callable>
 [[nodiscard]] std::uintptr_t pursue(const Want& want, Callable&& attempt) noexcept {
-  using Plain = std::remove_reference_t<Callable>;
-  return pursue(
-      want, [](void* callable) noexcept { return (*static_cast<Plain*>(callable))(); }, &attempt);
+  return pursue(want, attempt_of(attempt), &attempt);
 }
 
 /// Starts a drain as an atomic failure does, without one: memory was short, and something else has helped. Context: any.

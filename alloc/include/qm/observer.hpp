@@ -83,6 +83,14 @@ class Observer {
     (void)requested;
   }
 
+  // Segments of an arena whose state word is not 0. Defined here for all observers, so that an image without one has none of it.
+
+  /// Records a segment that was allocated, if the word says so.
+  virtual void taken(Arena& arena, std::uintptr_t start, std::size_t requested, const CallSite* site) noexcept;
+  /// Removes the record of a segment that is about to be freed, unless @p size says that the free will be refused.
+  /// @param[in] size the segment's size, or SIZE_MAX: whatever it is.
+  virtual void going(Arena& arena, std::uintptr_t start, std::size_t size) noexcept;
+
   // For reports of misuse (misuse.hpp). An observer without stacks answers 0.
 
   /// Stores the call stack that begins at @p frame. @returns its handle. Context: any; takes no lock, allocates nothing.
