@@ -10,7 +10,8 @@ namespace {
     &commands::help,        &commands::version,    &commands::kmemstat,   &commands::free_memory,
     &commands::arena_stats, &commands::slab_stats, &commands::slab_trace, &commands::reap,
     &commands::verify,      &commands::whatis,     &commands::fault_injection,
-    &commands::slab_stacks,
+    &commands::slab_stacks, &commands::mark,       &commands::marks,      &commands::leaks,
+    &commands::expect,      &commands::growth,
 };
 
 }  // namespace

@@ -32,6 +32,10 @@ void* Books::take(std::size_t bytes) noexcept {
   return words;
 }
 
+void Books::give(void* piece, std::size_t bytes) noexcept {
+  trace_arena().free(reinterpret_cast<std::uintptr_t>(piece), bytes);
+}
+
 Status Books::initialize(const Config& config) noexcept {
   if (ready()) return Status::kBusy;
   const std::size_t most_records = config.record_bytes / kBytesPerRecord;
@@ -90,7 +94,7 @@ Status Books::open() noexcept {
   }
   if (status != Status::kOk) {
     for (unsigned i = 0; i < kPieces; ++i) {
-      if (pieces[i] != nullptr) trace_arena().free(reinterpret_cast<std::uintptr_t>(pieces[i]), sizes[i]);
+      if (pieces[i] != nullptr) give(pieces[i], sizes[i]);
     }
     return status;
   }
@@ -135,7 +139,7 @@ SourceBooks* Books::books_of(Traceable& source) noexcept {
     fresh = take(bytes);
     if (fresh == nullptr) break;
   }
-  if (fresh != nullptr) trace_arena().free(reinterpret_cast<std::uintptr_t>(fresh), bytes);
+  if (fresh != nullptr) give(fresh, bytes);
   return one;
 }
 
@@ -177,6 +181,7 @@ SourceBooks* Books::adopt_locked(Traceable& source, void*& fresh) noexcept {
   name_objects(*one, source);
   one->from_before_start.store(0, std::memory_order_relaxed);
   one->every.store(1, std::memory_order_relaxed);
+  one->changes.fetch_add(1, std::memory_order_relaxed);
   one->source.store(&source, std::memory_order_relaxed);
   // release: pairs with the acquire in prepare() and record().
   source.books.store(one, std::memory_order_release);
@@ -205,7 +210,10 @@ void Books::created(Arena& arena) noexcept { join(arena); }
 
 /// Traces a new source, if it was asked for before it was there.
 void Books::join(Traceable& source) noexcept {
-  if (!source.traceable() || !joins(source.name()) || books_of(source) == nullptr) return;
+  SourceBooks* one = source.traceable() && joins(source.name()) ? books_of(source) : nullptr;
+  if (one == nullptr) return;
+  one->joined_at.store(one->changes.load(std::memory_order_relaxed) + one->resets.load(std::memory_order_relaxed),
+                       std::memory_order_relaxed);
   // The cells of a cache start closed, so there is nothing to ask the harts.
   source.state().fetch_or(trace_state::kWatch | trace_state::kHold | trace_state::kRecord, std::memory_order_seq_cst);
 }
@@ -241,7 +249,7 @@ bool stack_of(StackHandle handle, CallStack& stack, std::uint32_t& id) noexcept 
 }
 
 void Books::release_handles(std::uint32_t* handles, std::size_t count) noexcept {
-  trace_arena().free(reinterpret_cast<std::uintptr_t>(handles), count * sizeof(std::uint32_t));
+  give(handles, count * sizeof(std::uint32_t));
 }
 
 void Books::sweep(Sweep what) noexcept {

@@ -61,6 +61,8 @@ struct alignas(HartBooks) SourceBooks {
   std::atomic<Word> from_before_start{0};
   std::atomic<std::uint32_t> every{1};          ///< sampling: each hart records one allocation out of so many
 
+  std::atomic<std::uint32_t> changes{0};        ///< +1 when it is adopted, started, stopped
+  std::atomic<std::uint32_t> joined_at{~0U};    ///< changes and resets when it was recorded from its creation on
   bool reported = false;                        ///< part of the stack report under way; its holder only
 
   // Token holder only:
@@ -173,8 +175,11 @@ class Books final : public Observer {
   ContextTable contexts;
   Sequence sequence;
 
- private:
+  /// Memory of `ktrace`, zeroed; nullptr if there is none. And back.
   [[nodiscard]] void* take(std::size_t bytes) noexcept;
+  void give(void* piece, std::size_t bytes) noexcept;
+
+ private:
   [[nodiscard]] StackHandle store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept;
   [[nodiscard]] std::uint32_t capture(const SourceBooks& one, std::uintptr_t frame) noexcept;
   void add_records(Prepared& prepared) noexcept;

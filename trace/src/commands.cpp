@@ -288,6 +288,7 @@ CommandResult start(std::string_view pattern, hal::AbortTest abort, std::uint32_
     if (!one->changing) continue;
     one->from_before_start.store(unrecorded(*one), std::memory_order_relaxed);
     change(source_of(*one), kRecord, 0);
+    one->changes.fetch_add(1, std::memory_order_relaxed);
   }
   return result;
 }
@@ -300,7 +301,9 @@ CommandResult stop(std::string_view pattern, hal::AbortTest abort, std::uint32_t
   const Selection selection(pattern, Selection::Missing::kSkip, result);
   if (result.status != Status::kOk) return result;
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
-    one->changing = (change(source_of(*one), 0, kRecord) & kHold) != 0;
+    const std::uint32_t before = change(source_of(*one), 0, kRecord);
+    one->changing = (before & kHold) != 0;
+    if ((before & kRecord) != 0) one->changes.fetch_add(1, std::memory_order_relaxed);
     if constexpr (kDefect == Defect::kEarlyReopening) settle(source_of(*one));
   }
   settle_everywhere(selection, {abort, deadline_ms}, result);

@@ -2,6 +2,8 @@
 
 #include "figures.hpp"
 
+#include <qm/trace/marks.hpp>
+
 namespace qm::trace {
 
 void Counts::copy_from(const Counts& other) noexcept {
@@ -127,6 +129,9 @@ const char* name(Drop reason) noexcept {
 }
 
 Status initialize(const Config& config) noexcept { return books.initialize(config); }
-void shutdown() noexcept { books.shutdown(); }
+void shutdown() noexcept {
+  forget_marks();
+  books.shutdown();
+}
 
 }  // namespace qm::trace

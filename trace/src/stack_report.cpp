@@ -1,6 +1,7 @@
 #include <qm/trace/stack_report.hpp>
 
 #include <qm/trace/dump.hpp>
+#include <qm/trace/marks.hpp>
 
 #include "books.hpp"
 #include "figures.hpp"
@@ -59,6 +60,7 @@ void StackReport::select(Traceable& source) noexcept {
 
 void StackReport::select_all() noexcept {
   all_ = true;
+  totals_ = {};
   for (unsigned number = 1; number <= books.cache_limit(); ++number) {
     SourceBooks* one = books.books_numbered(number);
     if (one == nullptr) break;
@@ -82,6 +84,8 @@ void StackReport::clear() noexcept {
     if (includes(entry->owner)) add(*entry, 0, 0);
   }
   started_ = false;
+  const StackTotals of_sources{.known = totals_.known, .dropped = totals_.dropped};
+  totals_ = of_sources;
 }
 
 void StackReport::add(StackEntry& entry, std::uint32_t objects, std::uint32_t bytes) noexcept {
@@ -103,13 +107,46 @@ void StackReport::count_since(std::uint64_t sequence) noexcept {
   sum_up(1);
 }
 
+void StackReport::count_growth(const Mark* mark) noexcept {
+  clear();
+  count_records(0);
+  for (std::uint32_t i = 0; mark != nullptr && i < mark->stack_count; ++i) {
+    const StackThen& then = mark->stacks()[i];
+    add(*books.stacks.entry(then.handle), 0 - then.objects, 0 - then.bytes);
+  }
+  StackDepot::Walk stacks(books.stacks);
+  while (StackEntry* entry = books.stacks.entry(stacks.next())) {
+    const std::uint32_t objects = objects_in(*entry);
+    if (objects == StackEntry::kUnreported) continue;
+    const auto more_objects = static_cast<std::int32_t>(objects);
+    const auto more_bytes = static_cast<std::int32_t>(bytes_in(*entry));
+    const bool grown = more_bytes > 0 || (more_bytes == 0 && more_objects > 0);
+    if (!grown) entry->snapshot_objects.store(StackEntry::kUnreported, std::memory_order_relaxed);
+  }
+  sum_up(0);
+}
+
+std::uint32_t StackReport::copy(std::span<StackThen> rows) const noexcept {
+  std::uint32_t count = 0;
+  StackDepot::Walk stacks(books.stacks);
+  StackHandle handle = kNoStack;
+  while (const StackEntry* entry = books.stacks.entry(handle = stacks.next())) {
+    if (objects_in(*entry) == StackEntry::kUnreported || objects_in(*entry) < threshold_) continue;
+    if (count < rows.size()) rows[count++] = {handle, objects_in(*entry), bytes_in(*entry)};
+  }
+  return count;
+}
+
 void StackReport::count_records(std::uint64_t sequence) noexcept {
   const std::uint64_t window = books.sequence.next();
   Record found;
   for (RecordTable::Cursor cursor = 0; books.records.scan(cursor, found);) {
     const std::uint64_t number = found.sequence();
-    if (number < sequence || number >= window || !includes(found.cache)) continue;
-    if (StackEntry* entry = books.stacks.entry(found.stack())) {
+    if (number >= window || !includes(found.cache)) continue;
+    if (number < sequence) {
+      ++totals_.older_objects;
+      totals_.older_bytes += found.size;
+    } else if (StackEntry* entry = books.stacks.entry(found.stack())) {
       add(*entry, 1, found.size);
     } else {
       ++totals_.lost_objects;

@@ -70,15 +70,16 @@ void print_record(Console& console, Output& out, const trace::DumpEntry& entry, 
   out.print("\n");
 }
 
-void print_stack(Console& console, Output& out, const trace::StackRow& row) noexcept {
+void print_stack(Console& console, Output& out, const trace::StackRow& row, std::string_view sign) noexcept {
   for (unsigned at = 0; at < row.stack.depth; ++at) {
     out.put(' ');
     print_symbol(console, out, row.stack.pcs[at], Size::kShown);
     out.put('\n');
   }
   if (row.stack.truncated) out.text(" ... (truncated)\n");
-  out.print("stack_count: {}\nstack_bytes: {}\nstack_id: 0x{:08x}{}\n\n", row.objects, row.bytes, row.id,
-            row.collided ? " (collided)" : "");
+  const auto objects = static_cast<std::int32_t>(row.objects);
+  out.print("stack_count: {}{}\nstack_bytes: {}{}\nstack_id: 0x{:08x}{}\n\n", objects < 0 ? "" : sign, objects, sign, row.bytes,
+            row.id, row.collided ? " (collided)" : "");
 }
 
 void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexcept {

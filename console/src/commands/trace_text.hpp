@@ -22,7 +22,8 @@ enum class Detail : std::uint8_t { kPlain, kVerbose };
 void print_record(Console& console, Output& out, const trace::DumpEntry& entry, Detail detail) noexcept;
 
 /// Prints a stack as `slab_stacks` does: frames, count, bytes, id, an empty line.
-void print_stack(Console& console, Output& out, const trace::StackRow& row) noexcept;
+/// @param[in] sign before count and bytes: "+" for what has grown, whose count may be negative.
+void print_stack(Console& console, Output& out, const trace::StackRow& row, std::string_view sign = {}) noexcept;
 
 /// Prints what the closing line of a report on stacks has no room for.
 void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexcept;

@@ -24,6 +24,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <qm/status.hpp>
 #include <qm/trace/live_trace.hpp>
@@ -32,7 +33,9 @@
 
 namespace qm::trace {
 
+struct Mark;
 struct SourceBooks;
+struct StackThen;
 
 /// One stack.
 struct StackRow {
@@ -55,6 +58,8 @@ struct StackTotals {
   std::uint64_t hidden_bytes = 0;
   std::uint64_t lost_objects = 0;    ///< recorded without a stack, as the depot was full
   std::uint64_t lost_bytes = 0;
+  std::uint64_t older_objects = 0;   ///< recorded before the number of count_since()
+  std::uint64_t older_bytes = 0;
   // Of the caches selected, when they were selected:
   std::uint32_t known = 0;           ///< traced at some time
   std::uint64_t dropped = 0;         ///< allocations without a record
@@ -83,6 +88,13 @@ class StackReport {
   /// Counts what is out of what was recorded from number @p sequence on, up to now.
   /// Complexity: as count_live().
   void count_since(std::uint64_t sequence) noexcept;
+
+  /// Counts what is out, and shows only the stacks that have more bytes out than at @p mark, with what they have more; as
+  /// many bytes and more objects count as more. nullptr: more than nothing. The totals are those of what has grown.
+  /// Complexity: as count_live().
+  void count_growth(const Mark* mark) noexcept;
+  /// Copies what was counted. @returns how many rows it took.
+  std::uint32_t copy(std::span<StackThen> rows) const noexcept;
 
   [[nodiscard]] const StackTotals& totals() const noexcept { return totals_; }
 

@@ -1,0 +1,126 @@
+/// growth: which caches, arenas and stacks hold more than at a mark.
+
+#include "commands.hpp"
+#include "mark_text.hpp"
+#include "names.hpp"
+#include "trace_text.hpp"
+#include <qm/console/console.hpp>
+
+namespace qm::console::commands {
+namespace {
+
+/// Rows shown of caches and arenas, and of stacks.
+constexpr unsigned kTop = 10;
+
+struct Row {
+  char name[kNameBytes];
+  bool is_arena;
+  std::uint64_t now;
+  std::uint64_t more;
+  std::int64_t more_objects;
+  [[nodiscard]] bool before(const Row& other) const noexcept {
+    return more != other.more ? more > other.more : more_objects > other.more_objects;
+  }
+};
+
+/// The caches and arenas that have grown most.
+struct Growth {
+  Row rows[kTop];
+  unsigned count = 0;
+  unsigned caches = 0;
+  unsigned arenas = 0;
+  unsigned known = 0;       ///< of those at the mark
+  std::uint64_t more = 0;   ///< amount of those past the top
+
+  void look_at(Traceable& source, const trace::Mark* mark) noexcept {
+    const trace::SourceThen* then = mark != nullptr ? mark->find(source.name()) : nullptr;
+    known += then != nullptr ? 1 : 0;
+    const trace::Holding now = trace::holding_of(source);
+    const trace::Holding before = then != nullptr ? then->holding : trace::Holding{};
+    Row row{};
+    row.more_objects = static_cast<std::int64_t>(now.objects - before.objects);
+    if (now.amount < before.amount || (now.amount == before.amount && row.more_objects <= 0)) return;
+    row.is_arena = source.kind() == RegistryKind::kArena;
+    row.now = now.amount;
+    row.more = now.amount - before.amount;
+    for (std::size_t i = 0; i < kNameBytes; ++i) row.name[i] = source.name()[i];
+    ++(row.is_arena ? arenas : caches);
+    enter(row);
+  }
+
+ private:
+  void enter(const Row& row) noexcept {
+    unsigned place = count;
+    while (place != 0 && row.before(rows[place - 1])) --place;
+    if (count == kTop) more += (place == kTop ? row : rows[kTop - 1]).more;
+    if (place == kTop) return;
+    if (count < kTop) ++count;
+    for (unsigned i = count - 1; i > place; --i) rows[i] = rows[i - 1];
+    rows[place] = row;
+  }
+};
+
+void print_rows(Invocation& call, const Growth& growth) noexcept {
+  call.print("{:<30}:Typ:      Alloc Amt:         Growth:     Objects\n", "Arena/Slab Name");
+  call.out().repeat('-', 80);
+  call.print("\n");
+  for (unsigned i = 0; i < growth.count; ++i) {
+    const Row& row = growth.rows[i];
+    call.print("{:<30}: {} :{:15}:{:15}:{:12}\n", static_cast<const char*>(row.name), row.is_arena ? "A" : "S", row.now, row.more,
+               row.more_objects);
+  }
+  const unsigned grown = growth.caches + growth.arenas;
+  if (grown > growth.count) call.print("note: {} more grew by {} together\n", grown - growth.count, growth.more);
+  call.print("\n");
+}
+
+CommandStatus run_growth(Invocation& call) noexcept {
+  static Growth growth;  // 800 bytes; one command runs at a time
+  trace::StackReport report;
+  const trace::Mark* mark = nullptr;
+  if (call.arguments() != 0) {
+    const CommandStatus found = find_mark(call, report, mark);
+    if (found != CommandStatus::kOk) return found;
+  } else if (report.begin() != Status::kOk) {
+    return call.fail("another report on stacks has not ended");
+  }
+  growth = {};
+  bool aborted = false;
+  Matching<Traceable> sources({});
+  while (Traceable* source = aborted ? nullptr : sources.next()) {
+    growth.look_at(*source, mark);
+    aborted = !call.yield();
+  }
+  print_rows(call, growth);
+  if (mark != nullptr && !aborted && growth.known < mark->source_count) {
+    call.print("note: {} caches and arenas of then are gone\n", mark->source_count - growth.known);
+  }
+  report.select_all();
+  report.count_growth(mark);
+  const trace::StackTotals& totals = report.totals();
+  trace::StackRow row;
+  unsigned shown = 0;
+  for (; !aborted && shown < kTop && report.next(row); ++shown) {
+    print_stack(call.console(), call.out(), row, "+");
+    aborted = !call.yield();
+  }
+  print_stack_notes(call, totals);
+  if (totals.stacks > shown) call.print("note: {} more stacks grew\n", totals.stacks - shown);
+  const trace::Coverage coverage = trace::coverage_since(mark);
+  print_coverage(call, coverage);
+  call.print("growth {}: {} caches, {} arenas, {} stacks", mark != nullptr ? mark->name : "since boot", growth.caches,
+             growth.arenas, totals.stacks);
+  close_report(call, mark, coverage, aborted, totals.truncated == 0 && totals.lost_objects == 0);
+  return closing_status(aborted);
+}
+
+}  // namespace
+
+constinit const Command growth = {.name = "growth",
+                                  .usage = "growth [NAME]",
+                                  .summary = "what holds more than at mark NAME, or at boot: caches, arenas, stacks",
+                                  .run = run_growth,
+                                  .max_arguments = 1,
+                                  .complete = complete_mark};
+
+}  // namespace qm::console::commands

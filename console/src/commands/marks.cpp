@@ -1,0 +1,182 @@
+/// mark, marks, leaks, expect: what was allocated since a moment and is still out.
+
+#include "commands.hpp"
+#include "mark_text.hpp"
+#include "names.hpp"
+#include "trace_text.hpp"
+#include <qm/console/console.hpp>
+#include <qm/trace/dump.hpp>
+
+namespace qm::console::commands {
+namespace {
+
+// ---- mark, marks ----------------------------------------------------------------------------------------------------
+
+CommandStatus run_mark(Invocation& call) noexcept {
+  const std::string_view name = call.words()[1];
+  trace::StackReport report;
+  if (report.begin() != Status::kOk) return call.fail("another report on stacks has not ended");
+  switch (trace::set_mark(report, name)) {
+    case Status::kOk: break;
+    case Status::kInvalid: return call.fail("{} is not a name", name);
+    case Status::kNoMemory: return call.fail("no memory for mark {}, or there are {}", name, trace::kMaxMarks);
+    default: return call.fail("the books refuse {}", name);
+  }
+  const trace::Mark* mark = find_mark(report, name);
+  const trace::Coverage coverage = trace::coverage_since(mark);
+  call.print("mark {}: objects {}, bytes {}, traced {} of {} caches\n", name, mark->objects, mark->bytes, coverage.whole,
+             coverage.all);
+  return call.ok();
+}
+
+CommandStatus run_marks(Invocation& call) noexcept {
+  trace::StackReport turn;
+  if (turn.begin() != Status::kOk) return call.fail("another report on stacks has not ended");
+  if (call.arguments() != 0) {
+    if (call.words()[1] != "drop" || call.arguments() != 2) return call.usage();
+    if (drop_mark(turn, call.words()[2]) != Status::kOk) return call.fail("No such mark {}", call.words()[2]);
+    return call.ok();
+  }
+  unsigned count = 0;
+  for (const trace::Mark* mark = next_mark(turn, nullptr); mark != nullptr; mark = next_mark(turn, mark)) {
+    call.print("{:<31}: objects {}, bytes {}", static_cast<const char*>(mark->name), mark->objects, mark->bytes);
+    const trace::Coverage coverage = trace::coverage_since(mark);
+    close_report(call, mark, coverage, false, true);
+    ++count;
+  }
+  call.print("marks {} of {}: complete\n", count, trace::kMaxMarks);
+  return call.ok();
+}
+
+// ---- leaks ----------------------------------------------------------------------------------------------------------
+
+/// What a report since a mark has shown.
+struct Shown {
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;
+  bool truncated = false;
+  bool aborted = false;
+};
+
+/// Prints the records of one cache or arena.
+void print_since(Invocation& call, const trace::Mark& mark, Traceable& source, Shown& shown) noexcept {
+  static trace::Dump dump;  // 2 KiB; one command runs at a time
+  static trace::DumpEntry entry;
+  dump.begin(source);
+  dump.since(mark.sequence);
+  for (bool head = true; !shown.aborted && dump.next(entry); head = false) {
+    if (head) call.print("Dumping outstanding allocs from {} since {}\n-------------------------\n", source.name(), mark.name);
+    print_record(call.console(), call.out(), entry, Detail::kVerbose);
+    ++shown.objects;
+    shown.bytes += entry.requested;
+    shown.truncated = shown.truncated || entry.truncated;
+    shown.aborted = !call.yield();
+  }
+  shown.truncated = shown.truncated || dump.finish().reset;
+}
+
+Shown print_objects(Invocation& call, const trace::Mark& mark) noexcept {
+  Shown shown;
+  Matching<Traceable> sources({});
+  while (Traceable* source = shown.aborted ? nullptr : sources.next()) {
+    if (trace::cache_trace(*source).live == 0) continue;
+    print_since(call, mark, *source, shown);
+    shown.aborted = shown.aborted || !call.yield();
+  }
+  return shown;
+}
+
+/// Counts by stack, and prints them.
+Shown print_stacks(Invocation& call, const trace::Mark& mark, trace::StackReport& report) noexcept {
+  report.select_all();
+  report.count_since(mark.sequence);
+  const trace::StackTotals& totals = report.totals();
+  Shown shown{totals.objects, totals.bytes, totals.truncated != 0 || totals.lost_objects != 0, !call.yield()};
+  trace::StackRow row;
+  while (!shown.aborted && report.next(row)) {
+    print_stack(call.console(), call.out(), row);
+    shown.aborted = !call.yield();
+  }
+  print_stack_notes(call, totals);
+  return shown;
+}
+
+CommandStatus run_leaks(Invocation& call) noexcept {
+  const bool by_stack = call.arguments() == 3 && call.words()[2] == "by" && call.words()[3] == "stack";
+  if (call.arguments() != 1 && !by_stack) return call.usage();
+  trace::StackReport report;
+  const trace::Mark* mark = nullptr;
+  const CommandStatus found = find_mark(call, report, mark);
+  if (found != CommandStatus::kOk) return found;
+  const Shown shown = by_stack ? print_stacks(call, *mark, report) : print_objects(call, *mark);
+  const trace::Coverage coverage = trace::coverage_since(mark);
+  print_coverage(call, coverage);
+  call.print("leaks {}: objects {}, bytes {}", mark->name, shown.objects, shown.bytes);
+  close_report(call, mark, coverage, shown.aborted, !shown.truncated);
+  return closing_status(shown.aborted);
+}
+
+// ---- expect ---------------------------------------------------------------------------------------------------------
+
+CommandStatus run_expect(Invocation& call) noexcept {
+  trace::StackReport report;
+  const trace::Mark* mark = nullptr;
+  const CommandStatus found = find_mark(call, report, mark);
+  if (found != CommandStatus::kOk) return found;
+  const Shown shown = print_stacks(call, *mark, report);
+  const trace::StackTotals& totals = report.totals();
+  const trace::Coverage coverage = trace::coverage_since(mark);
+  const bool passes = shown.objects == 0 && coverage.complete() && !shown.aborted;
+  if (passes) call.print("PASS\n");
+  print_coverage(call, coverage);
+  if (coverage.partial == 0 && mark->objects > totals.older_objects) {
+    call.print("note: {} objects, {} bytes from before the mark came back\n", mark->objects - totals.older_objects,
+               mark->bytes - totals.older_bytes);
+  }
+  call.print("expect {}: objects {}, bytes {}", mark->name, shown.objects, shown.bytes);
+  close_report(call, mark, coverage, shown.aborted, !shown.truncated);
+  if (shown.aborted) return call.aborted();
+  if (shown.objects != 0) return call.fail("expect {}: {} objects, {} bytes more", mark->name, shown.objects, shown.bytes);
+  if (!passes) return call.fail("expect {}: cannot tell, as not all was recorded", mark->name);
+  return call.ok();
+}
+
+void complete_leaks(Completion& completion) noexcept {
+  complete_mark(completion);
+  if (completion.index() == 2) completion.offer("by");
+  if (completion.index() == 3) completion.offer("stack");
+}
+
+}  // namespace
+
+constinit const Command mark = {.name = "mark",
+                                .usage = "mark NAME",
+                                .summary = "remember this moment, for leaks, expect and growth",
+                                .run = run_mark,
+                                .min_arguments = 1,
+                                .max_arguments = 1,
+                                .complete = complete_mark};
+
+constinit const Command marks = {.name = "marks",
+                                 .usage = "marks [drop NAME]",
+                                 .summary = "the moments remembered; drop forgets one",
+                                 .run = run_marks,
+                                 .max_arguments = 2};
+
+constinit const Command leaks = {.name = "leaks",
+                                 .usage = "leaks NAME [by stack]",
+                                 .summary = "what was allocated since mark NAME and is still out",
+                                 .run = run_leaks,
+                                 .min_arguments = 1,
+                                 .max_arguments = 3,
+                                 .complete = complete_leaks};
+
+constinit const Command expect = {.name = "expect",
+                                  .usage = "expect NAME",
+                                  .summary = "PASS if nothing allocated since mark NAME is out, else what, and it fails",
+                                  .run = run_expect,
+                                  .min_arguments = 1,
+                                  .max_arguments = 1,
+                                  .complete = complete_mark};
+
+}  // namespace qm::console::commands

@@ -1,0 +1,189 @@
+/// mark, marks, leaks, expect and growth, byte for byte.
+
+#include "console_reports_fixture.hpp"
+
+#include <qm/trace/marks.hpp>
+
+namespace {
+
+using namespace qm;
+using namespace qm::test;
+
+/// Replaces ids, numbers and ages, and equal frames by one: an unoptimised build shows more of them.
+std::string stable(const std::string& text) {
+  std::string all = replace_all(plain(text), "( rx_deliver\\+[^\r]*\r\n)+", " rx_deliver+0x13/0x60\r\n");
+  all = replace_all(all, "(#[0-9]+ \\[<@>\\] in rx_deliver\r\n)+", "#01 [<@>] in rx_deliver\r\n");
+  all = replace_all(all, "stack_id: 0x[0-9a-f]{8}\r", "stack_id: #\r");
+  all = replace_all(all, "age [0-9]+\\.[0-9]{3} s", "age # s");
+  return replace_all(all, "seq [0-9]+", "seq #");
+}
+
+class MarkCommands : public ConsoleReports {
+ protected:
+  void SetUp() override {
+    ConsoleReports::SetUp();
+    resolve_all();
+  }
+  void TearDown() override {
+    for (const auto& [cache, object] : held) cache->free(object);
+    ConsoleReports::TearDown();
+  }
+  template <int kPath>
+  void take(Cache& cache, int count = 1) {
+    for (int i = 0; i < count; ++i) held.emplace_back(&cache, allocate_by<kPath>(cache));
+  }
+  void give_first() {
+    held.front().first->free(held.front().second);
+    held.erase(held.begin());
+  }
+  std::string answer(const std::string& line) { return stable(command(line)); }
+  static std::string row(const char* objects, const char* bytes) {
+    return format(" rx_deliver+0x13/0x60\r\nstack_count: %s\r\nstack_bytes: %s\r\nstack_id: #\r\n\r\n", objects, bytes);
+  }
+  static std::string tail(unsigned traced, unsigned dropped, const char* word) {
+    return format(", age # s, traced %u of %u caches, dropped %u: %s\r\n", traced, trace::totals().caches, dropped, word);
+  }
+
+  std::vector<std::pair<Cache*, void*>> held;
+};
+
+TEST_F(MarkCommands, mark_says_what_it_remembers_and_marks_lists_them) {
+  command("slab_trace start packet");
+  take<1>(*packet, 2);
+  const unsigned caches = trace::totals().caches;
+  EXPECT_EQ(command("mark one"), format("mark one: objects 2, bytes 1024, traced 1 of %u caches\r\n", caches));
+  take<1>(*packet);
+  EXPECT_EQ(command("mark two"), format("mark two: objects 3, bytes 1536, traced 1 of %u caches\r\n", caches));
+  EXPECT_EQ(answer("marks"), "one                            : objects 2, bytes 1024" + tail(1, 0, "complete") +
+                                 "two                            : objects 3, bytes 1536" + tail(1, 0, "complete") +
+                                 "marks 2 of 8: complete\r\n");
+  EXPECT_EQ(command("marks drop one"), "");
+  EXPECT_EQ(command("marks drop one"), "error: No such mark one\r\n");
+  EXPECT_EQ(command("marks forget two"), "error: usage: marks [drop NAME]\r\n");
+  EXPECT_EQ(command("mark a*"), "error: a* is not a name\r\n");
+  EXPECT_NE(command("marks").find("marks 1 of 8: complete\r\n"), std::string::npos);
+  for (char c = 'a'; c < 'h'; ++c) command(std::string("mark ") + c);
+  EXPECT_EQ(command("mark nine"), "error: no memory for mark nine, or there are 8\r\n");
+}
+
+TEST_F(MarkCommands, expect_passes_when_all_is_back) {
+  command("slab_trace start packet");
+  take<1>(*packet);
+  command("mark here");
+  take<2>(*packet, 3);
+  while (held.size() > 1) {
+    held.back().first->free(held.back().second);
+    held.pop_back();
+  }
+  EXPECT_EQ(answer("expect here"), "PASS\r\nexpect here: objects 0, bytes 0" + tail(1, 0, "complete"));
+  give_first();
+  EXPECT_EQ(answer("expect here"),
+            "PASS\r\nnote: 1 objects, 512 bytes from before the mark came back\r\nexpect here: objects 0, bytes 0" +
+                tail(1, 0, "complete"));
+  EXPECT_EQ(bench.request("expect here").status, 0u);
+}
+
+TEST_F(MarkCommands, expect_fails_with_the_difference_and_names_the_stacks) {
+  command("slab_trace start packet");
+  take<1>(*packet);
+  command("mark here");
+  take<2>(*packet);
+  take<3>(*packet, 2);
+  const std::string report = row("2", "1024") + row("1", "512") + "expect here: objects 3, bytes 1536" + tail(1, 0, "complete");
+  EXPECT_EQ(answer("expect here"), report + "error: expect here: 3 objects, 1536 bytes more\r\n");
+  EXPECT_EQ(bench.request("expect here").status, 1u);
+  EXPECT_EQ(answer("leaks here by stack"),
+            row("2", "1024") + row("1", "512") + "leaks here: objects 3, bytes 1536" + tail(1, 0, "complete"));
+}
+
+TEST_F(MarkCommands, expect_does_not_pass_where_not_all_was_recorded) {
+  command("mark here");
+  EXPECT_EQ(answer("expect here"), "note: nothing is traced\r\nexpect here: objects 0, bytes 0" + tail(0, 0, "incomplete") +
+                                       "error: expect here: cannot tell, as not all was recorded\r\n");
+  command("slab_trace start packet");
+  EXPECT_EQ(answer("expect here"),
+            "note: 1 caches were not traced all the time, or reset\r\nexpect here: objects 0, bytes 0" + tail(0, 0, "incomplete") +
+                "error: expect here: cannot tell, as not all was recorded\r\n");
+}
+
+TEST_F(MarkCommands, leaks_shows_each_object_with_its_cache) {
+  command("slab_trace start packet*");
+  take<1>(*packet);
+  command("mark here");
+  take<2>(*packet_small);
+  take<3>(*packet);
+  const auto object = [](int size) {
+    return format("Obj @, from here: size %d, age # s, seq #\r\n----\r\n#01 [<@>] in rx_deliver\r\n\r\n", size);
+  };
+  EXPECT_EQ(answer("leaks here"), "Dumping outstanding allocs from packet since here\r\n-------------------------\r\n" + object(512) +
+                              "Dumping outstanding allocs from packet_small since here\r\n-------------------------\r\n" + object(64) +
+                              "leaks here: objects 2, bytes 576" + tail(2, 0, "complete"));
+  bench.terminal.yields = 0;
+  bench.terminal.on_yield = [](FakeTerminal& terminal) {
+    if (terminal.yields == 1) terminal.send("\x03");
+  };
+  EXPECT_NE(answer("leaks here").find("leaks here: objects 1, bytes 512" + tail(2, 0, "aborted")), std::string::npos);
+  bench.terminal.on_yield = nullptr;
+}
+
+TEST_F(MarkCommands, refuse_what_they_do_not_understand) {
+  EXPECT_EQ(command("leaks here"), "error: No such mark here\r\n");
+  EXPECT_EQ(command("expect here"), "error: No such mark here\r\n");
+  EXPECT_EQ(command("growth here"), "error: No such mark here\r\n");
+  command("mark here");
+  EXPECT_EQ(command("leaks here by"), "error: usage: leaks NAME [by stack]\r\n");
+  EXPECT_EQ(command("leaks here by site"), "error: usage: leaks NAME [by stack]\r\n");
+  EXPECT_EQ(command("expect"), "error: usage: expect NAME\r\n");
+  trace::StackReport other;
+  ASSERT_EQ(other.begin(), Status::kOk);
+  for (const char* line : {"mark a", "marks", "leaks here", "expect here", "growth", "growth here"}) {
+    EXPECT_EQ(command(line), "error: another report on stacks has not ended\r\n") << line;
+  }
+}
+
+std::string growth_row(const char* name, char type, std::size_t now, std::size_t more, long objects) {
+  return format("%-30s: %c :%15zu:%15zu:%12ld\r\n", name, type, now, more, objects);
+}
+
+TEST_F(MarkCommands, growth_shows_what_holds_more_than_then) {
+  command("slab_trace start packet*");
+  take<1>(*packet);
+  take<2>(*packet_small, 2);
+  give_first();
+  take<1>(*packet);  // the slab, and the records' memory are there
+  command("mark here");
+  take<2>(*packet_small, 3);
+  const std::string head =
+      "Arena/Slab Name               :Typ:      Alloc Amt:         Growth:     Objects\r\n" + std::string(80, '-') + "\r\n";
+  EXPECT_EQ(answer("growth here"), head + growth_row("packet_small", 'S', 320, 192, 3) + "\r\n" + row("+3", "+192") +
+                                       "growth here: 1 caches, 0 arenas, 1 stacks" + tail(2, 0, "complete"));
+  const std::string since_boot = answer("growth");
+  EXPECT_NE(since_boot.find(growth_row("packet", 'S', 512, 512, 1)), std::string::npos) << since_boot;
+  EXPECT_NE(since_boot.find(row("+1", "+512") + row("+5", "+320")), std::string::npos) << since_boot;
+  EXPECT_NE(since_boot.find("arenas, 2 stacks, traced 2 of "), std::string::npos) << since_boot;
+  Cache* young = make("young", 100);
+  ASSERT_EQ(Cache::destroy(young), Status::kOk);
+}
+
+TEST_F(MarkCommands, growth_says_what_is_past_the_top_and_what_is_gone) {
+  std::vector<Cache*> caches;
+  for (int i = 0; i < 12; ++i) caches.push_back(make(format("c%02d", i).c_str(), 1024 * (i + 1)));
+  Cache* doomed = make("doomed", 64);
+  for (Cache* cache : caches) take<1>(*cache);
+  for (const auto& [cache, object] : held) cache->free(object);
+  held.clear();
+  command("mark here");
+  ASSERT_EQ(Cache::destroy(doomed), Status::kOk);
+  for (Cache* cache : caches) take<1>(*cache);
+  const std::string text = answer("growth here");
+  EXPECT_NE(text.find(growth_row("c11", 'S', 12288, 12288, 1) + growth_row("c10", 'S', 11264, 11264, 1)), std::string::npos) << text;
+  EXPECT_NE(text.find("note: 1 caches and arenas of then are gone\r\n"), std::string::npos) << text;
+  const auto more = test::find(text, "note: ([0-9]+) more grew by ([0-9]+) together\r\n");
+  ASSERT_FALSE(more.empty()) << text;
+  const auto grown = test::find(text, "growth here: ([0-9]+) caches, ([0-9]+) arenas, 0 stacks");
+  ASSERT_FALSE(grown.empty()) << text;
+  EXPECT_EQ(std::stoi(more[1]) + 10, std::stoi(grown[1]) + std::stoi(grown[2]));
+  EXPECT_GE(std::stoi(more[2]), 1024 + 2048);
+}
+
+}  // namespace

@@ -1,0 +1,167 @@
+#include <qm/trace/marks.hpp>
+
+#include <new>
+
+#include <qm/arena.hpp>
+#include <qm/cache.hpp>
+#include <qm/trace/glob.hpp>
+
+#include "books.hpp"
+#include "figures.hpp"
+
+namespace qm::trace {
+namespace {
+
+constinit Mark* first = nullptr;  // M2
+
+SourceBooks* books_at(Traceable& source) noexcept {
+  return static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
+}
+
+/// Another number after each start, stop and reset, and for each source that the books are of.
+std::uint32_t changes_of(const SourceBooks& one) noexcept {
+  return one.changes.load(std::memory_order_relaxed) + one.resets.load(std::memory_order_relaxed);
+}
+
+/// Allocations without a record: dropped, or left out by sampling.
+std::uint32_t dropped_of(SourceBooks& one) noexcept {
+  std::uint32_t sum = 0;
+  for (unsigned hart = 0; hart < books.harts(); ++hart) {
+    sum += static_cast<std::uint32_t>(one.harts()[hart].now.passed.load(std::memory_order_relaxed));
+    for (const std::atomic<Word>& count : one.harts()[hart].now.dropped) {
+      sum += static_cast<std::uint32_t>(count.load(std::memory_order_relaxed));
+    }
+  }
+  return sum;
+}
+
+bool is_recording(Traceable& source) noexcept {
+  return (source.state().load(std::memory_order_relaxed) & trace_state::kRecord) != 0;
+}
+
+void copy_name(char (&to)[kNameBytes], const char* from) noexcept {
+  for (std::size_t i = 0; i < kNameBytes; ++i) {
+    to[i] = *from;
+    if (*from != 0) ++from;
+  }
+}
+
+void fill(SourceThen& row, Traceable& source) noexcept {
+  copy_name(row.name, source.name());
+  row.holding = holding_of(source);
+  SourceBooks* one = books_at(source);
+  row.recording = one != nullptr && is_recording(source);
+  row.dropped = one != nullptr ? dropped_of(*one) : 0;
+  row.changes = one != nullptr ? changes_of(*one) : 0;
+}
+
+unsigned count_sources() noexcept {
+  unsigned count = 0;
+  RegistryCursor<Traceable> sources;
+  while (sources.next() != nullptr) ++count;
+  return count;
+}
+
+/// The link that points at the mark of that name, or the last one.
+Mark** link_of(std::string_view name) noexcept {
+  Mark** link = &first;
+  while (*link != nullptr && characters((*link)->name) != name) link = &(*link)->next;
+  return link;
+}
+
+}  // namespace
+
+Holding holding_of(Traceable& source) noexcept {
+  if (source.kind() == RegistryKind::kCache) {
+    const CacheStats stats = static_cast<Cache&>(source).stats();
+    return {stats.in_use, std::uint64_t{stats.in_use} * stats.object_size};
+  }
+  auto& arena = static_cast<Arena&>(source);
+  return {arena.segments_held(), arena.stats().allocated};
+}
+
+const SourceThen* Mark::find(const char* source) const noexcept {
+  for (std::uint32_t i = 0; i < source_count; ++i) {
+    if (characters(sources()[i].name) == characters(source)) return &sources()[i];
+  }
+  return nullptr;
+}
+
+Status set_mark(StackReport& report, std::string_view name) noexcept {
+  char text[kNameBytes] = {};
+  if (name.size() >= kNameBytes) return Status::kInvalid;
+  for (std::size_t i = 0; i < name.size(); ++i) text[i] = name[i];
+  if (!is_valid_name(text)) return Status::kInvalid;
+  if (!books.ready()) return Status::kUnsafe;
+  unsigned marks = 0;
+  for (const Mark* mark = first; mark != nullptr; mark = mark->next) ++marks;
+  Mark** const link = link_of(name);
+  if (*link == nullptr && marks == kMaxMarks) return Status::kNoMemory;
+
+  report.select_all();
+  report.count_live(1);
+  const unsigned sources = count_sources();
+  const std::uint32_t stacks = report.totals().stacks;
+  const std::size_t bytes = (sizeof(Mark) + sources * sizeof(SourceThen) + stacks * sizeof(StackThen) + 7) & ~std::size_t{7};
+  void* block = books.take(bytes);
+  if (block == nullptr) return Status::kNoMemory;
+  auto* mark = new (block) Mark;
+  copy_name(mark->name, text);
+  mark->taken = bytes;
+  // The instant. What is counted before and after it may differ by what others do meanwhile.
+  mark->ticks = hal::Port::ticks();
+  mark->sequence = books.sequence.next();
+  RegistryCursor<Traceable> cursor;
+  while (Traceable* source = mark->source_count < sources ? cursor.next() : nullptr) {
+    fill(mark->sources()[mark->source_count++], *source);
+  }
+  mark->objects = report.totals().objects;
+  mark->bytes = report.totals().bytes;
+  mark->stack_count = report.copy({mark->stacks(), stacks});
+  mark->next = *link != nullptr ? (*link)->next : nullptr;
+  if (*link != nullptr) books.give(*link, (*link)->taken);
+  *link = mark;
+  return Status::kOk;
+}
+
+Status drop_mark(const StackReport&, std::string_view name) noexcept {
+  Mark** const link = link_of(name);
+  Mark* const mark = *link;
+  if (mark == nullptr) return Status::kNotFound;
+  *link = mark->next;
+  books.give(mark, mark->taken);
+  return Status::kOk;
+}
+
+const Mark* find_mark(const StackReport&, std::string_view name) noexcept { return *link_of(name); }
+const Mark* next_mark(const StackReport&, const Mark* mark) noexcept { return mark != nullptr ? mark->next : first; }
+void forget_marks() noexcept { first = nullptr; }
+
+Coverage coverage_since(const Mark* mark) noexcept {
+  Coverage coverage;
+  RegistryCursor<Traceable> sources;
+  while (Traceable* source = sources.next()) {
+    ++coverage.all;
+    SourceBooks* one = books_at(*source);
+    if (one == nullptr) continue;
+    const bool recording = is_recording(*source);
+    if (mark == nullptr) {
+      coverage.whole += recording ? 1 : 0;
+      coverage.dropped += cache_trace(*source).figures.all_dropped();
+      continue;
+    }
+    const SourceThen* then = mark->find(source->name());
+    // A source that is younger than the mark was recorded from its creation on, or not.
+    const std::uint32_t expected = then != nullptr ? then->changes : one->joined_at.load(std::memory_order_relaxed);
+    const bool unchanged = changes_of(*one) == expected;
+    if (recording && unchanged) {
+      ++coverage.whole;
+    } else if (recording || !unchanged) {
+      ++coverage.partial;
+    }
+    if (recording || !unchanged) coverage.dropped += dropped_of(*one) - (then != nullptr ? then->dropped : 0);
+  }
+  return coverage;
+}
+
+}  // namespace qm::trace
