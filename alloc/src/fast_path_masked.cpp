@@ -1,25 +1,41 @@
 /// The fast path for a port without the trap-entry hook: inline_masked.hpp out of line.
 
-#include <qm/heap.hpp>
 #include <qm/inline_masked.hpp>
 #include <qm/rewind.hpp>
 
+#include "size_classes.hpp"
+
 void* qm_cache_allocate(qm::Cache* cache) noexcept {
   void* object = qm::internal::pop_masked(*cache);
-  return object != nullptr ? object : qm_cache_allocate_slow(cache, nullptr, 0, qm::Effort::kAuto);
+  if (object != nullptr) [[likely]] return object;
+  return qm_cache_allocate_slow(cache, nullptr, 0, qm::Effort::kAuto);
 }
 
 void* qm_cache_allocate_at(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept {
   void* object = qm::internal::pop_masked(*cache);
-  return object != nullptr ? object : qm_cache_allocate_slow(cache, site, requested, effort);
+  if (object != nullptr) [[likely]] return object;
+  return qm_cache_allocate_slow(cache, site, requested, effort);
 }
 
 void qm_cache_free(qm::Cache* cache, void* object) noexcept {
-  if (!qm::internal::push_masked(*cache, object)) qm_cache_free_slow(cache, object);
+  if (!qm::internal::push_masked(*cache, object)) [[unlikely]] qm_cache_free_slow(cache, object);
 }
 
-void* qm_malloc(std::size_t size) noexcept { return qm::heap::allocate_at(nullptr, size); }
-void qm_free(void* block) noexcept { qm_heap_free_slow(block); }
+void* qm_malloc(std::size_t size) noexcept {
+  const std::size_t step = (size - 1) >> QM_CLASS_STEP_LOG2;  // size 0 is left to the slow half
+  if (step < QM_CLASS_STEPS) [[likely]] {
+    qm::Cache* cache = qm::heap::cache_of_tag(qm_heap_class_tags[step]);
+    void* object = cache != nullptr ? qm::internal::pop_masked(*cache) : nullptr;
+    if (object != nullptr) [[likely]] return object;
+  }
+  return qm_heap_allocate_slow(size);
+}
+
+void qm_free(void* block) noexcept {
+  qm::Cache* cache = qm::heap::cache_of_tag(qm::page_map.tag_in_first(reinterpret_cast<std::uintptr_t>(block)));
+  if (cache != nullptr && qm::internal::push_masked(*cache, block)) [[likely]] return;
+  qm_heap_free_slow(block);
+}
 
 std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t*) noexcept { return pc; }
 bool qm::inlined_sections_in_order() noexcept { return true; }

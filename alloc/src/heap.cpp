@@ -13,13 +13,15 @@
 #include "size_classes.hpp"
 
 namespace qm::heap {
+
+std::atomic<Cache*> classes[kClasses];
+
 namespace {
 
 /// Spans that `kheap` imports have at least this many bytes.
 constexpr std::size_t kLargeImport = 64 * 1024;
 
-std::atomic<Cache*> classes[kClasses];  // by number; nullptr: not made yet
-constinit Arena large;                  // `kheap`
+constinit Arena large;  // `kheap`
 std::atomic<std::uint32_t> refused_frees{0};
 
 /// Counts and tells a free that is refused. @param[in] cache the class whose block it is, nullptr if it is none.
@@ -30,14 +32,6 @@ void report_misuse(Misuse kind, void* block, Cache* cache) noexcept {
   report.cache = cache;
   report.object = block;
   internal::tell_misuse(report);
-}
-
-/// The cache of a class; nullptr if it is not made yet. acquire: pairs with the release in create_class().
-[[gnu::always_inline]] inline Cache* cache_of(unsigned number) noexcept { return classes[number].load(std::memory_order_acquire); }
-
-/// The cache of the slab of the heap that @p block lies in; nullptr if in none.
-[[gnu::always_inline]] inline Cache* cache_of(const void* block) noexcept {
-  return cache_of(page_map.tag(reinterpret_cast<std::uintptr_t>(block)) / static_cast<unsigned>(sizeof(void*)));
 }
 
 /// Makes the class's cache.

@@ -9,6 +9,7 @@
 /// in words: where a hart has its pointer to its cell of the class (heap_sections.S).
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -48,6 +49,25 @@ inline unsigned class_of(std::size_t size, std::size_t alignment) {
   unsigned number = class_of(size);
   while (number != 0 && kClassBytes[number] % alignment != 0) number = (number + 1) % kClasses;
   return number;
+}
+
+/// The caches of the classes, by number; nullptr: not made yet. Number 0 has none.
+extern std::atomic<Cache*> classes[kClasses];
+
+/// The cache of a class; nullptr if it is not made yet.
+[[gnu::always_inline]] inline Cache* cache_of(unsigned number) noexcept {
+  return classes[number].load(std::memory_order_acquire);  // pairs with the release in create_class()
+}
+
+/// The same by the class's tag.
+[[gnu::always_inline]] inline Cache* cache_of_tag(std::uint8_t tag) noexcept {
+  const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(classes) + tag;
+  return reinterpret_cast<const std::atomic<Cache*>*>(place)->load(std::memory_order_acquire);
+}
+
+/// The cache of the slab of the heap that @p block lies in; nullptr if in none.
+[[gnu::always_inline]] inline Cache* cache_of(const void* block) noexcept {
+  return cache_of_tag(page_map.tag(reinterpret_cast<std::uintptr_t>(block)));
 }
 
 }  // namespace qm::heap

@@ -26,7 +26,7 @@ TEST(HostHart, threads_that_stand_for_the_same_hart_exclude_each_other) {
       };
       {
         const hal::Section section;
-        if (section.hart() >= 0) {
+        if (section.place() >= 0) {
           add();
           continue;
         }

@@ -39,7 +39,7 @@ void visit(unsigned hart, void*) noexcept {
 void add_on(unsigned hart) noexcept {
   {
     const hal::Section section;
-    if (section.hart() >= 0) {
+    if (section.place() >= 0) {
       words[hart].add(1, 10);
       ++words[hart].sections;
       return;

@@ -277,7 +277,9 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   [[nodiscard]] Cell& cell(unsigned hart) noexcept { return reinterpret_cast<Cell*>(this + 1)[hart]; }
   /// The cell that a section may use: its hart's, or while another stands for that hart shut_cell_, one before the first.
   [[nodiscard, gnu::always_inline]] Cell& cell_in(const hal::Section& section) noexcept {
-    return reinterpret_cast<Cell*>(this + 1)[section.hart()];
+    constexpr std::ptrdiff_t kBytes = sizeof(Cell) / hal::Section::kStep;
+    const auto place = static_cast<std::uintptr_t>(section.place() * kBytes);
+    return *reinterpret_cast<Cell*>(reinterpret_cast<std::uintptr_t>(this + 1) + place);
   }
   /// Objects that the reserve lacks: what is freed is for it.
   [[nodiscard]] std::uint32_t reserve_missing() const noexcept { return reserve_.missing(); }

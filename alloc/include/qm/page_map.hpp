@@ -56,6 +56,13 @@ class PageMap {
     return 0;
   }
 
+  /// The same, 0 also in another window than the first.
+  [[nodiscard, gnu::always_inline]] std::uint8_t tag_in_first(std::uintptr_t address) const noexcept {
+    const Window* at = windows_[0].at.load(std::memory_order_acquire);  // as in tag()
+    const std::size_t page = (address - at->low) / kPageBytes;
+    return page < at->pages ? at->tags()[page].load(std::memory_order_relaxed) : std::uint8_t{0};
+  }
+
   /// The number of the bank that has @p address; kMaxBanks if none has. Context: any.
   [[nodiscard]] unsigned bank_of(std::uintptr_t address) const noexcept {
     unsigned bank = 0;

@@ -58,7 +58,7 @@ void shut_sections(unsigned hart) noexcept {
 
 void open_sections(unsigned hart) noexcept {
   // release: F2
-  if (has_membarrier) harts[hart].cells.store(static_cast<std::ptrdiff_t>(hart), std::memory_order_release);
+  if (has_membarrier) harts[hart].cells.store(FlaggedHart::kStep * hart, std::memory_order_release);
 }
 
 }  // namespace qm::hal

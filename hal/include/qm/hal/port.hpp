@@ -27,10 +27,11 @@ class InterruptGuard {
 /// Surrounds the two accesses of a fast path in C++: nobody else changes the hart's cells meanwhile. This one masks interrupts.
 class MaskedSection {
  public:
-  /// Whether hart() may say kShut.
+  /// Whether place() may be -kStep: the section must find the hart's cells closed.
   static constexpr bool kShuts = false;
-  /// Whose cells to use.
-  [[nodiscard]] std::ptrdiff_t hart() const noexcept { return static_cast<std::ptrdiff_t>(Port::hart_index()); }
+  static constexpr std::ptrdiff_t kStep = 1;
+  /// The hart's index times kStep.
+  [[nodiscard]] std::ptrdiff_t place() const noexcept { return static_cast<std::ptrdiff_t>(Port::hart_index()); }
 
  private:
   InterruptGuard masked_;

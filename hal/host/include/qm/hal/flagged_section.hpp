@@ -5,7 +5,7 @@
 ///
 ///     flag = 1                                  cells = kShut                            shut_sections()
 ///     the compiler moves nothing across         membarrier(2): each running thread has passed a full barrier
-///     read `cells`: the hart,                   wait until flag == 0
+///     read `cells`: where the hart's are,       wait until flag == 0
 ///       whose cell is popped or pushed,         ... change the hart's cells ...
 ///       or kShut: the slow half                 cells = the hart (release)               open_sections()
 ///     flag = 0 (release)
@@ -24,21 +24,25 @@
 namespace qm::hal {
 
 struct alignas(64) FlaggedHart {
-  static constexpr std::ptrdiff_t kShut = -1;
+  /// `cells` is the hart's index times this, the bytes of a cell, so that the fast path has nothing to multiply.
+  static constexpr std::ptrdiff_t kStep = 8 * sizeof(void*);
+  static constexpr std::ptrdiff_t kShut = -kStep;
   std::atomic<std::uint32_t> flag{0};
   std::atomic<std::ptrdiff_t> cells{kShut};
   std::atomic<bool> claimed{false};
 };
 
 namespace internal {
-/// The running thread's. One access: the program's own thread-locals are at a fixed distance from the thread pointer.
-extern constinit thread_local FlaggedHart* own_flag [[gnu::tls_model("initial-exec")]];
+/// The running thread's. One access: a program's own thread-locals are at a fixed distance from the thread pointer. (A shared
+/// library's are not: it cannot be linked into one.)
+extern constinit thread_local FlaggedHart* own_flag [[gnu::tls_model("local-exec")]];
 }  // namespace internal
 
 /// Raises the flag for a scope. Context: the hart's thread; never within another section.
 class FlaggedSection {
  public:
   static constexpr bool kShuts = true;
+  static constexpr std::ptrdiff_t kStep = FlaggedHart::kStep;
   FlaggedSection() noexcept : own_(*internal::own_flag) {
     own_.flag.store(1, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the processor's half of this fence is the membarrier
@@ -46,7 +50,7 @@ class FlaggedSection {
   ~FlaggedSection() { own_.flag.store(0, std::memory_order_release); }  // pairs with the wait in shut_sections()
   FlaggedSection(const FlaggedSection&) = delete;
   FlaggedSection& operator=(const FlaggedSection&) = delete;
-  [[nodiscard]] std::ptrdiff_t hart() const noexcept { return own_.cells.load(std::memory_order_acquire); }
+  [[nodiscard]] std::ptrdiff_t place() const noexcept { return own_.cells.load(std::memory_order_acquire); }
 
  private:
   FlaggedHart& own_;
