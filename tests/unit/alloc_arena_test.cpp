@@ -339,6 +339,24 @@ TEST_F(Arenas, a_segment_that_does_wherever_it_begins_shortens_the_search) {
   EXPECT_EQ(arena_.free_constrained(0x7400, 20), Status::kOk);
 }
 
+TEST_F(Arenas, a_first_search_by_address_finds_what_was_free_long_before) {
+  make(1, 1, 2000);
+  constexpr std::uintptr_t kSegments = 200;
+  for (std::uintptr_t i = 0; i < kSegments; ++i) ASSERT_EQ(arena_.allocate(10), 10 * i + 1);
+  for (std::uintptr_t i = 0; i < kSegments; i += 2) ASSERT_EQ(arena_.free(10 * i + 1, 10), Status::kOk);
+  ASSERT_TRUE(arena_.validate());
+  // More tags than one hold of the lock enters.
+  EXPECT_EQ(arena_.allocate_constrained(10, {.min = 1001, .max = 1021}), 1001U);
+  EXPECT_TRUE(arena_.validate());
+  for (std::uintptr_t i = 0; i < kSegments; i += 2) {
+    if (i == 100) continue;
+    EXPECT_EQ(arena_.allocate(10, Fit::kNext), 10 * i + 1);
+  }
+  EXPECT_EQ(arena_.allocate(10, Fit::kNext), 0U);
+  for (std::uintptr_t i = 0; i < kSegments; ++i) EXPECT_EQ(arena_.free(10 * i + 1), Status::kOk);
+  EXPECT_EQ(arena_.stats().segments_free, 1U);
+}
+
 // ---- damage ----------------------------------------------------------------------------------------------------------
 
 /// validate() is what the random tests rely on: whatever is wrong in a tag, it has to say so.

@@ -79,6 +79,31 @@ TEST_F(ArenaHarts, no_segment_is_handed_out_twice_or_lost) {
   EXPECT_EQ(arena_.stats().segments_free, 1U);
 }
 
+TEST_F(ArenaHarts, segments_come_and_go_while_the_address_index_is_made) {
+  make(1, 1, 4000);
+  for (std::uintptr_t start = 1; start <= 4000; start += 5) ASSERT_EQ(arena_.allocate(5), start);
+  for (std::uintptr_t start = 1; start <= 4000; start += 20) ASSERT_EQ(arena_.free(start, 5), Status::kOk);
+  test::Barrier barrier(test::harts());
+  test::on_each_hart(test::harts(), [&](unsigned hart) {
+    barrier.arrive();
+    // The last hart, and the only one, searches by address; the others free what lies behind it and before it.
+    if (hart + 1 == test::harts()) {
+      EXPECT_EQ(arena_.allocate_constrained(6, {.max = 5}), 0U);
+      return;
+    }
+    for (std::uintptr_t start = 11 + 20 * hart; start <= 4000; start += 20 * (test::harts() - 1)) {
+      EXPECT_EQ(arena_.free(start, 5), Status::kOk);
+      const std::uintptr_t again = arena_.allocate(3);
+      EXPECT_EQ(arena_.free(again, 3), Status::kOk);
+    }
+  });
+  EXPECT_TRUE(arena_.validate());
+  for (std::uintptr_t start = 1; start <= 4000; start += 5) static_cast<void>(arena_.free(start, 5));
+  EXPECT_EQ(arena_.allocate_constrained(1, {.min = 2000}), 2000U);
+  EXPECT_EQ(arena_.free_constrained(2000, 1), Status::kOk);
+  EXPECT_EQ(arena_.stats().segments_free, 1U);
+}
+
 TEST_F(ArenaHarts, imports_and_releases_cross) {
   static Ownership ownership;
   make(32, 32, 2048);

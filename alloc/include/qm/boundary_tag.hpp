@@ -8,12 +8,10 @@
 ///
 /// A tag (RV64, 112 bytes; RV32, 60):
 ///
-///     start size | prev next | kind origin owner bin, priority | mate   child[4]            | parent kid[2] largest
-///                  ^ address order                  ^ handle  ^ site  ^ free: by size       ^ spans: by address;
-///                                                               allocated: by start   free: by address, if need be
-/// Invariants| prev next | kind origin owner bin, priority | slot    child[4]                   | parent kid[2] largest
-///                  ^ address order                  ^ handle  ^ site  ^ free: sizes, then the ring  ^ spans, and free segments
-///                                                               allocated: by start                  where kept: by address
+///     start size | prev next | kind origin owner bin, priority | mate    child[4]              | parent kid[2] largest
+///                  ^ address order                  ^ handle     ^ site  ^ free: by size         ^ spans by address, and
+///                                                                        allocated: by start     free ones where need be
+///                                                                        span: those next to it
 /// Invariants
 /// - T1 A refill needs no tag: the segment that becomes a page of tags is described by the first tag on that very page.
 /// - T2 Pages stay with the pool; the number of tags never falls.
