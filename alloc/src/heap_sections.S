@@ -10,7 +10,8 @@
  * What finds the tag reads nothing that changes under it, so it lies before the section: t4 is as it was after a restart. The
  * sections are entered in a table of their own, of inline_sections.hpp's form, which rewind.cpp finds if it is linked.
  *
- * Instructions, call and return included: malloc 16 (19 with QM_COUNT), free 18. tests assert it.
+ * Instructions, call and return included: malloc 16 (19 with QM_COUNT), free 18, of a block in the second
+ * window 28. tests assert it.
  */
 #include "sections.hpp"
 
@@ -64,7 +65,7 @@ qm_free:
   LOAD t3, QM_WINDOW_PAGES(t5)
   sub t4, a0, t4
   srli t4, t4, QM_PAGE_LOG2
-  bgeu t4, t3, .Lfree_slow               /* not in it; null is not */
+  bgeu t4, t3, .Lfree_second             /* not in it; null is not */
   add t5, t5, t4
   lbu t4, QM_WINDOW_TAGS(t5)             /* the page's tag */
 .Lpush:
@@ -80,6 +81,18 @@ qm_free:
 .Lpush_end:
   ret
   .size qm_free, . - qm_free
+
+.Lfree_second:                           /* the same with the second window: memory in two banks far apart */
+  auipc t5, %pcrel_hi(qm_page_map + QM_WORD_BYTES)
+  LOAD t5, %pcrel_lo(.Lfree_second)(t5)
+  LOAD t4, QM_WINDOW_LOW(t5)
+  LOAD t3, QM_WINDOW_PAGES(t5)
+  sub t4, a0, t4
+  srli t4, t4, QM_PAGE_LOG2
+  bgeu t4, t3, .Lfree_slow
+  add t5, t5, t4
+  lbu t4, QM_WINDOW_TAGS(t5)
+  j .Lpush
 
 .Lmalloc_slow:
   tail qm_heap_allocate_slow             /* ra and s0 are still the caller's */

@@ -20,7 +20,7 @@ constinit std::atomic<std::new_handler> the_handler{nullptr};
 
 void* allocate_or_null(std::size_t size, std::size_t alignment) noexcept {
   for (;;) {
-    void* block = qm::heap::allocate_aligned(alignment, size);
+    void* block = alignment <= qm::heap::kAlignment ? qm::heap::allocate(size) : qm::heap::allocate_aligned(alignment, size);
     if (block != nullptr) return block;
     const std::new_handler handler = std::get_new_handler();
     if (handler == nullptr) return nullptr;

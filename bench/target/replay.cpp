@@ -17,7 +17,7 @@
 namespace qm::bench {
 namespace {
 
-Distribution mallocs, frees;
+Distribution mallocs, frees, reallocs;
 
 /// What is common to both: counts, and no waits, since one worker does everything in order.
 template <class Allocator>
@@ -27,7 +27,11 @@ struct CountedFace {
     mallocs.add(count([&] { block = Allocator::allocate(size); }));
     return block;
   }
-  static void* reallocate(void* block, std::size_t size) noexcept { return Allocator::reallocate(block, size); }
+  static void* reallocate(void* block, std::size_t size) noexcept {
+    void* moved = nullptr;
+    reallocs.add(count([&] { moved = Allocator::reallocate(block, size); }));
+    return moved;
+  }
   static void free(void* block) noexcept {
     frees.add(count([&] { Allocator::free(block); }));
   }
@@ -78,6 +82,7 @@ void replay_on(const replay::Recording& recording) {
   Allocator::warm_up();
   mallocs = {};
   frees = {};
+  reallocs = {};
   replay::Header header;
   if (!replay::read_header(recording.file, header)) firmware::panic("bench: not a recording");
   const std::uintptr_t unpacked = base_arena().allocate(replay::unpack_bytes(header));
@@ -92,6 +97,7 @@ void replay_on(const replay::Recording& recording) {
   Row row(recording.name);
   row.text("allocator", Allocator::kName).number("operations", result.operations).number("peak live", result.peak_bytes);
   row.number("peak heap", peak).mean("heap / live", peak, result.peak_bytes);
+  row.mean("mean", mallocs.sum() + frees.sum() + reallocs.sum(), result.operations);
   row.mean("malloc mean", mallocs.sum(), mallocs.operations()).number("malloc max", mallocs.max());
   row.mean("free mean", frees.sum(), frees.operations()).number("free max", frees.max());
 }
