@@ -5,8 +5,9 @@
 ///     window 0 -> | low, pages | 0 0 3 3 0 8 8 8 8 ... |     tags of the pages from `low` on
 ///     window 1 -> none                                       another window where memory lies far from the first's
 ///
-/// The fast path reads the first two windows. A window is made where a slab of the heap lies for the first time, and grows by being copied: so it costs what is used of
-/// the memory, not what there is. The old one stays, for a reader that is at it; all of them together are smaller than the last.
+/// The fast path reads the first two windows. A window is made where a slab of the heap lies for the first time, and grows by
+/// being copied: so it costs what is used of the memory, not what there is. The old one stays, for a reader that is at it; all of
+/// them together are smaller than the last.
 ///
 /// Beside the tags the map knows the banks, the ranges of memory there are: what lies between two of them must not be read.
 ///
