@@ -154,7 +154,7 @@ TEST_F(RecordTable, validate_sees_damage_in_records_and_free_slots) {
   expect_seen("a slot that is free more than once");
   top[-1] = &free;
   stashes[0].top = top;
-  RecordSlot& shelved = *static_cast<RecordSlot*>(static_cast<void*>(chunks[0]));
+  RecordSlot& shelved = static_cast<RecordSlot*>(static_cast<void*>(chunks[0]))[kChunkRecords - 3];
   const std::uint32_t next = shelved.object;
   shelved.object = ~0U;
   expect_seen("a slot that is none");

@@ -82,10 +82,11 @@ Status Books::open() noexcept {
   const auto record_count = static_cast<std::uint32_t>(config_.record_bytes / kBytesPerRecord);
   const std::size_t chunks = RecordTable::chunk_count(record_count);
   const std::size_t buckets = StackDepot::buckets_for(config_.stack_bytes);
-  constexpr unsigned kPieces = 6;
+  constexpr unsigned kPieces = 7;
   const std::size_t sizes[kPieces] = {config_.stack_bytes, buckets * sizeof(std::uint32_t),
                                       config_.contexts * sizeof(ContextSlot), chunks * sizeof(RecordTable::Chunk),
-                                      (config_.caches + 1) * sizeof(directory_[0]), harts_ * sizeof(RecordTable::Stash)};
+                                      (config_.caches + 1) * sizeof(directory_[0]), harts_ * sizeof(RecordTable::Stash),
+                                      RecentStacks::kPlaces * sizeof(std::atomic<StackHandle>)};
   Status status = Status::kOk;
   void* pieces[kPieces] = {};
   for (unsigned i = 0; i < kPieces && status == Status::kOk; ++i) {
@@ -103,6 +104,7 @@ Status Books::open() noexcept {
   records.initialize({static_cast<RecordTable::Chunk*>(pieces[3]), chunks},
                      {static_cast<RecordTable::Stash*>(pieces[5]), harts_}, record_count);
   directory_ = static_cast<std::atomic<SourceBooks*>*>(pieces[4]);
+  recent_.initialize(new (pieces[6]) std::atomic<StackHandle>[RecentStacks::kPlaces]{});
   for (unsigned i = 0; i <= config_.caches; ++i) new (&directory_[i]) std::atomic<SourceBooks*>(nullptr);
   cache_limit_ = config_.caches;
   open_.store(1, std::memory_order_release);

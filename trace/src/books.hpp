@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
@@ -49,7 +50,9 @@ struct HartBooks {
   std::uint64_t pending_dead = 0;     ///< written at the visit
   bool visited = false;               ///< the hart was visited by the reset under way
   std::uint32_t left = 0;             ///< sampling: allocations to go, the one to be recorded included; that hart, masked
+  Word unused[2] = {};                ///< with 64-bit words a power of two of bytes: found by a shift
 };
+static_assert(sizeof(Word) == 4 || sizeof(HartBooks) == 256);
 
 struct alignas(HartBooks) SourceBooks {
   std::atomic<Traceable*> source{nullptr};      ///< nullptr: free for another source
@@ -78,10 +81,27 @@ static_assert(sizeof(SourceBooks) % alignof(HartBooks) == 0);
 
 /// What the books remember of the context that a hart last recorded in. A key names a context for ever, so what goes with it
 /// is right wherever it is found.
-struct KnownContext {
+struct alignas(4 * sizeof(void*)) KnownContext {
   std::atomic<std::uint32_t> key{0};  ///< of the port; 0: none. Written last, and cleared first
-  std::uint32_t context = 0;          ///< id of the label
+  std::uint32_t packed = 0;           ///< Record::pack() of the label's id without a stack
   hal::StackBounds stack;
+};
+
+/// Which stacks were found lately, by their first return address and frame: a place to look first. What is found there is
+/// compared with the stack frame by frame, so a wrong one costs time and nothing else.
+class RecentStacks {
+ public:
+  static constexpr unsigned kPlacesLog2 = 9;
+  static constexpr unsigned kPlaces = 1U << kPlacesLog2;
+  [[nodiscard]] std::atomic<StackHandle>& at(std::uintptr_t pc, std::uintptr_t frame) const noexcept {
+    constexpr auto kFactor = static_cast<std::uintptr_t>(0x9E37'79B9'7F4A'7C15);
+    constexpr unsigned kShift = std::numeric_limits<std::uintptr_t>::digits - kPlacesLog2;
+    return places_[(pc + frame) * kFactor >> kShift];
+  }
+  void initialize(std::atomic<StackHandle>* places) noexcept { places_ = places; }
+
+ private:
+  std::atomic<StackHandle>* places_ = nullptr;
 };
 
 /// Makes a key of the depot of a walk, and hashes as it goes. The key lies apart, so that the rest lies in registers.
@@ -130,8 +150,14 @@ class Books final : public Observer {
   void prepare(const Allocation& allocation, void* object, Prepared& prepared) noexcept override;
   [[nodiscard]] bool record(const Allocation& allocation, void* object, Prepared& prepared) noexcept override;
   /// The TracedPath. @returns nullptr, false: nothing was done.
-  [[nodiscard]] void* allocate_traced(Cache& cache, std::size_t requested, std::uintptr_t frame) noexcept;
-  [[nodiscard]] bool free_traced(Cache& cache, void* object) noexcept;
+  [[nodiscard]] void* insert_known(Cache& cache, std::size_t requested, std::uint32_t found, bool truncated) noexcept;
+  enum class Look : std::uint8_t { kLately, kInDepot };
+  /// @returns the Record::stack_context of the running context and the stack from @p frame on; 0 if one is not known.
+  template <Look kWhere>
+  [[nodiscard]] std::uint32_t find_known(Cache& cache, std::uintptr_t frame, bool& truncated) noexcept;
+  enum class Freed : std::uint8_t { kYes, kNo, kRecordOnly };  ///< kRecordOnly: the watch may end
+  [[nodiscard]] Freed free_traced(Cache& cache, void* object) noexcept;
+  [[nodiscard]] void* pass_over(Cache& cache) noexcept;
   void release(Prepared& prepared) noexcept override;
   void forget(Cache& cache, void* object) noexcept override;
   void forget(Arena& arena, std::uintptr_t start) noexcept override;
@@ -183,7 +209,7 @@ class Books final : public Observer {
   [[nodiscard]] StackHandle store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept;
   [[nodiscard]] std::uint32_t capture(const SourceBooks& one, std::uintptr_t frame) noexcept;
   void add_records(Prepared& prepared) noexcept;
-  [[nodiscard]] void* pass_over(Cache& cache, SourceBooks& one) noexcept;
+  [[nodiscard]] StackHandle find_recent(std::uint16_t owner, std::uintptr_t frame, hal::StackBounds stack, bool& truncated) const noexcept;
   void enter(Traceable& source, SourceBooks& one, HartBooks& mine, unsigned hart, RecordSlot& slot, std::uint32_t& handle,
              Record& record) noexcept;
   /// The handle of an object of memory; nullptr also where finding it takes more than a mask.
@@ -215,6 +241,7 @@ class Books final : public Observer {
   std::atomic<SourceBooks*>* directory_ = nullptr;
   WalkRanges ranges_;                      ///< frames are kept as distances from the plain text's begin
   KnownContext known_[hal::Port::kMaxHarts];
+  RecentStacks recent_;
   unsigned cache_limit_ = 0;
   unsigned harts_ = 0;
   unsigned time_shift_ = 0;

@@ -51,7 +51,7 @@ std::uint32_t Books::capture(const SourceBooks& one, std::uintptr_t frame) noexc
     KnownContext& known = known_[hal::Port::hart_index()];
     known.key.store(0, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // on this hart whoever is switched to reads all of it or no key
-    known.context = context;
+    known.packed = Record::pack(kNoStack, context);
     known.stack = stack;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     known.key.store(key, std::memory_order_relaxed);
@@ -142,6 +142,7 @@ bool Books::record(const Allocation& allocation, void* object, Prepared& prepare
   record.stack_context = prepared.stack;
   record.size = size_for_record(allocation.requested != 0 ? allocation.requested : allocation.cache->object_size());
   enter(source, *one, mine, hart, *slot, *handle, record);
+  mine.left = one->every.load(std::memory_order_relaxed);
   const StackEntry* stack = stacks.entry(record.stack());
   if (stack == nullptr) {
     Counts::add(mine.now.lost_stacks);

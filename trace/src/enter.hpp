@@ -28,9 +28,8 @@ inline void pass(HartBooks& mine) noexcept {
   record.set_place(one.number, hart, sequence.next_for_record());
   // The count first: whoever finds the record may remove it at once.
   source.live_records.fetch_add(1, std::memory_order_relaxed);
-  std::atomic_ref<std::uint32_t>(handle).store(records.fill(slot, record), std::memory_order_relaxed);
+  store_relaxed(handle, records.fill(slot, record));
   Counts::add(mine.now.recorded);
-  mine.left = one.every.load(std::memory_order_relaxed);
 }
 
 /// Takes a record out of the count of live ones. @returns whether it was the last one: the watch may end.
@@ -42,7 +41,7 @@ inline bool Books::count_out(Traceable& source) noexcept {
 inline bool Books::plain_code(const void* object, std::uint32_t& code) const noexcept {
   const std::uintptr_t value = (reinterpret_cast<std::uintptr_t>(object) - config_.object_base) / 8;
   code = static_cast<std::uint32_t>(value);
-  return code == value;
+  return sizeof(value) == 4 || value >> 16 >> 16 == 0;
 }
 
 inline std::uint32_t* Books::plain_handle(const Cache& cache, const void* object) noexcept {

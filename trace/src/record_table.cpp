@@ -31,21 +31,26 @@ bool RecordTable::add_chunk(void* memory) noexcept {
   } while (!chunks_.compare_exchange_weak(number, number + 1, std::memory_order_relaxed));
   auto* slots = static_cast<RecordSlot*>(memory);
   const std::uint32_t count = slots_of(number);
+  SlotId next_id = id_of(*slots);
   for (std::uint32_t index = 0; index < kChunkRecords; ++index) {
-    new (&slots[index]) RecordSlot;
-    const bool last = index + 1 >= count || index % kBatch == kBatch - 1;
-    slots[index].object.store(last ? kNoSlot : id_of(slots[index + 1]), std::memory_order_relaxed);
+    store_relaxed(slots[index].sequence_low, 0);
+    store_relaxed(slots[index].object, next_id += sizeof(RecordSlot) / 8);
+  }
+  for (std::uint32_t first = 0; first < count; first += kBatch) {
+    const std::uint32_t last = (count - first < kBatch ? count : first + kBatch) - 1;
+    store_relaxed(slots[last].object, kNoSlot);
+    store_relaxed(slots[first].time, last + 1 < count ? id_of(slots[last + 1]) : kNoSlot);
   }
   // release: pairs with the acquire in scan().
   directory_[number].store(slots, std::memory_order_release);
-  for (std::uint32_t first = 0; first < count; first += kBatch) shelve(slots[first]);
+  shelve(slots[0], slots[(count - 1) / kBatch * kBatch]);
   return true;
 }
 
-/// Puts a batch on the shelf.
-void RecordTable::shelve(RecordSlot& batch) noexcept {
+/// Puts batches on the shelf that are chained from @p batch to @p last.
+void RecordTable::shelve(RecordSlot& batch, RecordSlot& last) noexcept {
   const LockGuard hold(lock_);
-  batch.time.store(shelf_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  last.time.store(shelf_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   shelf_.store(id_of(batch), std::memory_order_relaxed);
 }
 
@@ -73,7 +78,7 @@ void RecordTable::spill(Stash& stash) noexcept {
     next = id_of(**top);
   }
   stash.top.store(top, std::memory_order_relaxed);
-  shelve(**top);
+  shelve(**top, **top);
 }
 
 // ---- records --------------------------------------------------------------------------------------------------------

@@ -16,36 +16,32 @@
 namespace qm::trace {
 namespace {
 
-constexpr std::uint32_t kRecordsOnly = trace_state::kRecord;
+using trace_state::kFault;
+using trace_state::kRecord;
 
-void* allocate(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
-  const std::uintptr_t frame = current_frame();
-  if (void* object = books.allocate_traced(*cache, requested, frame); object != nullptr) return object;
-  return qm_cache_allocate_other(cache, site, requested, effort);
-}
-
-void free(Cache* cache, void* object) noexcept {
-  if (!books.free_traced(*cache, object)) qm_cache_free_other(cache, object);
-}
+/// Of a function that ends in jumps, so that it keeps nothing for what it jumps to.
+#define QM_ENDS_IN_JUMPS [[gnu::optimize("optimize-sibling-calls")]]
 
 /// A defect of the commands leaves cells open that are recorded.
 [[nodiscard]] inline bool is_closed(const Cell& own) noexcept {
   return kDefect == Defect::kNone || own.top.load(std::memory_order_relaxed) == closed_address();
 }
 
+/// Whether the cache records and nothing else has to be thought of. acquire: as in Cache::record().
+[[nodiscard]] inline bool only_records(Cache& cache) noexcept {
+  return (cache.state().load(std::memory_order_acquire) & (kRecord | kFault)) == kRecord;
+}
+
 }  // namespace
 
-constinit const TracedPath kTracedPath{&allocate, &free};
-
 /// Sampling: hands out an object without a record, if it is not time for one.
-void* Books::pass_over(Cache& cache, SourceBooks& one) noexcept {
+void* Books::pass_over(Cache& cache) noexcept {
+  auto* one = static_cast<SourceBooks*>(cache.books.load(std::memory_order_acquire));
+  if (one == nullptr) return nullptr;
   const hal::InterruptGuard masked;
-  if ((cache.state().load(std::memory_order_acquire) & (trace_state::kRecord | trace_state::kFault)) != kRecordsOnly) {
-    return nullptr;
-  }
   const unsigned hart = hal::Port::hart_index();
-  HartBooks& mine = one.harts()[hart];
-  if (!passes(one, mine) || !is_closed(cache.cell(hart))) return nullptr;
+  HartBooks& mine = one->harts()[hart];
+  if (!only_records(cache) || !passes(*one, mine) || !is_closed(cache.cell(hart))) return nullptr;
   void* object = cache.cell(hart).take_closed();
   if (object == nullptr) return nullptr;
   pass(mine);
@@ -53,78 +49,183 @@ void* Books::pass_over(Cache& cache, SourceBooks& one) noexcept {
   return object;
 }
 
-[[gnu::always_inline]] inline void* Books::allocate_traced(Cache& cache, std::size_t requested, std::uintptr_t frame) noexcept {
-  auto* one = static_cast<SourceBooks*>(cache.books.load(std::memory_order_acquire));
-  if (one == nullptr) return nullptr;
-  if (one->every.load(std::memory_order_relaxed) > 1) [[unlikely]] {
-    if (void* object = pass_over(cache, *one); object != nullptr) return object;
+/// Looks whether the stack that begins at @p frame is the one found last from there, without storing or hashing it.
+[[gnu::always_inline]] inline StackHandle Books::find_recent(std::uint16_t owner, std::uintptr_t frame,
+                                                             hal::StackBounds stack, bool& truncated) const noexcept {
+  std::uintptr_t pc = NativeFrames::return_address(frame);
+  // acquire: pairs with the release below, so that the entry is seen.
+  const StackHandle handle = recent_.at(pc, frame).load(std::memory_order_acquire);
+  if (handle < kFirstHandle) return kNoStack;
+  const StackEntry& entry = *stacks.entry(handle);
+  if (entry.owner != owner || (entry.flags & StackEntry::kCollided) != 0 || entry.depth == 0) return kNoStack;
+  const std::uint32_t* frames = entry.frames();
+  const std::uint32_t* const last = frames + entry.depth - 1;
+  const std::uintptr_t base = ranges_.plain.low;
+  std::uintptr_t next = NativeFrames::next(frame);
+  // What the entry has was looked at when it was stored; where the frames lie is looked at now (W1).
+  const auto is_shown_by = [&](std::uint32_t kept) {
+    return static_cast<std::intptr_t>(pc - base) == std::intptr_t{static_cast<std::int32_t>(kept)};
+  };
+  const auto is_sound = [&]() { return next > frame && next <= stack.high - NativeFrames::kAbove && next % 16 == 0; };
+  while (frames != last) {
+    if (!is_shown_by(*frames++) || !is_sound()) return kNoStack;
+    frame = next;
+    pc = NativeFrames::return_address(frame);
+    next = NativeFrames::next(frame);
   }
+  if (!is_shown_by(*last)) return kNoStack;
+  // As walk_frames() ends.
+  bool was_truncated = next != 0;
+  if (is_sound()) {
+    pc = NativeFrames::return_address(next);
+    was_truncated = pc != 0 && !ranges_.traps.contains(pc);
+    if (was_truncated && ranges_.text.contains(pc) && entry.depth != kStackDepth) return kNoStack;  // it goes on
+  }
+  if (was_truncated != entry.truncated()) return kNoStack;
+  truncated = was_truncated;
+  return handle;
+}
+
+template <Books::Look kWhere>
+[[gnu::always_inline]] inline std::uint32_t Books::find_known(Cache& cache, std::uintptr_t frame, bool& truncated) noexcept {
+  const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_relaxed));  // acquired by allocate()
   const std::uint32_t key = hal::Port::context_key();
   const KnownContext& known = known_[hal::Port::hart_index()];
-  if (key == 0 || known.key.load(std::memory_order_relaxed) != key) return nullptr;
+  if (key == 0 || known.key.load(std::memory_order_relaxed) != key) return 0;
   const hal::StackBounds stack = known.stack;
-  const std::uint32_t context = known.context;
+  const std::uint32_t packed = known.packed;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // as in capture()
-  if (known.key.load(std::memory_order_relaxed) != key) return nullptr;
-
-  StackKey stack_key;
-  KeyWalk found(stack_key, ranges_.plain.low);
-  walk_frames<NativeFrames>(frame, stack, ranges_, found);
-  const StackHandle handle = stacks.find(found.finish(stack_key, one->number), stack_key);
-  if (handle == kNoStack) return nullptr;
-
-  const hal::InterruptGuard masked;
-  // acquire: as in Cache::record(); read in the section that inserts (O2).
-  if ((cache.state().load(std::memory_order_acquire) & (trace_state::kRecord | trace_state::kFault)) != kRecordsOnly) {
-    return nullptr;
+  if (known.key.load(std::memory_order_relaxed) != key) return 0;
+  if (frame == 0 || frame % 16 != 0) __builtin_unreachable();  // the running function's
+  if (frame < stack.low + NativeFrames::kBelow || frame > stack.high - NativeFrames::kAbove) return 0;
+  StackHandle handle = kNoStack;
+  if constexpr (kWhere == Look::kLately) {
+    handle = find_recent(one->number, frame, stack, truncated);
+  } else {
+    StackKey stack_key;
+    KeyWalk found(stack_key, ranges_.plain.low);
+    walk_frames<NativeFrames>(frame, stack, ranges_, found);
+    handle = stacks.find(found.finish(stack_key, one->number), stack_key);
+    truncated = found.truncated;
+    // release: pairs with the acquire in find_recent().
+    if (handle != kNoStack) recent_.at(NativeFrames::return_address(frame), frame).store(handle, std::memory_order_release);
   }
+  return handle != kNoStack ? packed | handle : 0;
+}
+
+[[gnu::always_inline]] inline void* Books::insert_known(Cache& cache, std::size_t requested, std::uint32_t found,
+                                                        bool truncated) noexcept {
+  auto* one = static_cast<SourceBooks*>(cache.books.load(std::memory_order_relaxed));  // acquired by allocate()
+  const hal::InterruptGuard masked;
+  if (!only_records(cache)) return nullptr;  // read in the section that inserts (O2)
   const unsigned hart = hal::Port::hart_index();
   Cell& own = cache.cell(hart);
-  if (!is_closed(own)) return nullptr;
-  void* object = own.take_closed();
+  RecordTable::Stash& stash = records.stash_of(hart);
+  if (!is_closed(own) || stash.empty()) return nullptr;
+  void* object = own.peek_closed();
   if (object == nullptr) return nullptr;
   Record record;
-  RecordSlot* slot = nullptr;
   std::uint32_t* word = plain_handle(cache, object);
-  if (word == nullptr || !plain_code(object, record.object) || (slot = records.take(hart)) == nullptr) {
-    (void)own.put_watched(object);  // where it was
-    return nullptr;
-  }
-  record.stack_context = Record::pack(handle, context);
-  record.size = size_for_record(requested != 0 ? requested : cache.object_size());
+  if (word == nullptr || !plain_code(object, record.object)) return nullptr;
+  own.drop_closed();
+  record.stack_context = found;
+  record.size = static_cast<std::uint32_t>(requested != 0 ? requested : cache.object_size());
   HartBooks& mine = one->harts()[hart];
-  enter(cache, *one, mine, hart, *slot, *word, record);
-  if (found.truncated) Counts::add(mine.now.truncated_stacks);
+  enter(cache, *one, mine, hart, *RecordTable::take_from(stash), *word, record);
+  if (truncated) Counts::add(mine.now.truncated_stacks);
   cache.count_allocation();
   return object;
 }
 
-[[gnu::always_inline]] inline bool Books::free_traced(Cache& cache, void* object) noexcept {
+[[gnu::always_inline]] inline Books::Freed Books::free_traced(Cache& cache, void* object) noexcept {
   Slab* slab = cache.slabs().find_by_mask(object);
-  if (slab == nullptr) return false;
+  if (slab == nullptr) return Freed::kNo;
   const unsigned index = cache.slabs().index_by_reciprocal(*slab, object);
-  if (index == SlabLayer::kNoIndex) return false;
+  if (index == SlabLayer::kNoIndex) return Freed::kNo;
   const hal::InterruptGuard masked;
   // acquire: as in Cache::free_slow(); the record goes before the object does (O1).
-  if ((cache.state().load(std::memory_order_acquire) & trace_state::kWatch) == 0 || cache.reserve_missing() != 0) return false;
+  if ((cache.state().load(std::memory_order_acquire) & trace_state::kWatch) == 0 || cache.reserve_missing() != 0) {
+    return Freed::kNo;
+  }
   const unsigned hart = hal::Port::hart_index();
   if (std::uint32_t* handles = slab->handles.load(std::memory_order_acquire); handles != nullptr) {
-    const std::atomic_ref<std::uint32_t> word(handles[index]);
-    const SlotId slot = word.load(std::memory_order_relaxed);
+    const SlotId slot = std::atomic_ref(handles[index]).load(std::memory_order_relaxed);
     if (static_cast<std::int32_t>(slot) > 0) {
       const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_relaxed));
+      RecordTable::Stash& stash = records.stash_of(hart);
       std::uint32_t former = kNoSlot;
       std::uint32_t code = 0;
-      const bool found = plain_code(object, code) && records.remove(hart, slot, code, one->number, former);
-      word.store(former, std::memory_order_relaxed);
-      // seq_cst: as in count_out()
-      if (found && count_out(cache) && (cache.state().load(std::memory_order_seq_cst) & trace_state::kSettled) != 0) {
-        end_watch_if_done(cache);
-        return false;
+      if (stash.full() || !plain_code(object, code)) return Freed::kNo;
+      RecordSlot* claimed = records.claim(slot, code, one->number, former);
+      store_relaxed(handles[index], former);
+      if (claimed != nullptr) {
+        RecordTable::give_to(stash, *claimed);
+        // seq_cst: as in count_out()
+        if (count_out(cache) && (cache.state().load(std::memory_order_seq_cst) & trace_state::kSettled) != 0) {
+          return Freed::kRecordOnly;
+        }
       }
     }
   }
-  return cache.cell(hart).put_watched(object);
+  return cache.cell(hart).put_watched(object) ? Freed::kYes : Freed::kNo;
 }
+
+namespace {
+
+/// The last part of an allocation whose stack and context are known. @param[in] found Record::stack_context.
+[[gnu::noinline]] QM_JUMPS void* allocate_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort, std::uint32_t found,
+                              bool truncated) noexcept {
+  if (void* object = books.insert_known(*cache, requested, found, truncated); object != nullptr) return object;
+  return qm_cache_allocate_other(cache, site, requested, effort);
+}
+
+/// A stack that was not the last one found from its place.
+[[gnu::noinline]] QM_ENDS_IN_JUMPS void* allocate_by_hash(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+  keep_return_address();
+  bool truncated = false;
+  const std::uint32_t found = books.find_known<Books::Look::kInDepot>(*cache, current_frame(), truncated);
+  if (found != 0) return allocate_known(cache, site, requested, effort, found, truncated);
+  return qm_cache_allocate_other(cache, site, requested, effort);
+}
+
+[[gnu::noinline]] QM_ENDS_IN_JUMPS void* allocate_unsampled(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+  keep_return_address();
+  bool truncated = false;
+  const std::uint32_t found = books.find_known<Books::Look::kLately>(*cache, current_frame(), truncated);
+  if (found != 0) return allocate_known(cache, site, requested, effort, found, truncated);
+  return allocate_by_hash(cache, site, requested, effort);
+}
+
+/// Of a cache that is sampled.
+[[gnu::noinline]] void* allocate_sampled(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+  if (void* object = books.pass_over(*cache); object != nullptr) return object;
+  return qm_cache_allocate_other(cache, site, requested, effort);
+}
+
+QM_JUMPS void* allocate(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+  // acquire: pairs with the release in Books::adopt_locked(). A cache that records has books.
+  const auto* one = static_cast<const SourceBooks*>(cache->books.load(std::memory_order_acquire));
+  if (one != nullptr && one->every.load(std::memory_order_relaxed) == 1) {
+    return allocate_unsampled(cache, site, requested, effort);
+  }
+  return allocate_sampled(cache, site, requested, effort);
+}
+
+/// The rest of a free whose record was the last one.
+[[gnu::noinline]] void free_last(Cache* cache, void* object) noexcept {
+  Books::end_watch_if_done(*cache);
+  qm_cache_free_other(cache, object);
+}
+
+QM_JUMPS void free(Cache* cache, void* object) noexcept {
+  const Books::Freed freed = books.free_traced(*cache, object);
+  if (freed == Books::Freed::kYes) return;
+  if (freed == Books::Freed::kRecordOnly) return free_last(cache, object);
+  qm_cache_free_other(cache, object);
+}
+
+}  // namespace
+
+constinit const TracedPath kTracedPath{&allocate, &free};
 
 }  // namespace qm::trace

@@ -1,10 +1,12 @@
 #pragma once
-/// Bit scans and rounding without libgcc: rv64gc has no bit-scan instruction, and libgcc's stand-in is a call and a loop.
+/// Bit scans and rounding without libgcc: rv64gc has no bit-scan instruction, and libgcc's stand-in is a call and a loop. Stores.
 
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace qm {
 
@@ -86,5 +88,29 @@ inline constexpr DeBruijnTable kDeBruijnTable;
 [[nodiscard]] constexpr std::size_t round_down(std::size_t value, std::size_t unit) noexcept {
   return value - value % unit;
 }
+
+#if defined(__riscv)
+/// A relaxed store in one instruction: GCC 12 makes an AMO of atomic::store().
+template <class T>
+[[gnu::always_inline]] inline void store_relaxed(T& to, T value) noexcept {
+  if constexpr (sizeof(T) == 8) asm volatile("sd %1, %0" : "=m"(to) : "r"(value));
+  if constexpr (sizeof(T) == 4) asm volatile("sw %1, %0" : "=m"(to) : "r"(value));
+  if constexpr (sizeof(T) == 2) asm volatile("sh %1, %0" : "=m"(to) : "r"(value));
+}
+template <class T>
+[[gnu::always_inline]] inline void store_relaxed(std::atomic<T>& to, std::type_identity_t<T> value) noexcept {
+  static_assert(sizeof(to) == sizeof(T));
+  store_relaxed(reinterpret_cast<T&>(to), value);
+}
+#else
+template <class T>
+inline void store_relaxed(T& to, T value) noexcept {
+  std::atomic_ref<T>(to).store(value, std::memory_order_relaxed);
+}
+template <class T>
+inline void store_relaxed(std::atomic<T>& to, std::type_identity_t<T> value) noexcept {
+  to.store(value, std::memory_order_relaxed);
+}
+#endif
 
 }  // namespace qm

@@ -91,12 +91,17 @@ struct alignas(8 * sizeof(void*)) Cell {
   /// Counts a slow path taken for want of a round or of room. Owner hart, masked.
   void count_miss() noexcept { misses.store(misses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
-  /// Takes a round of the loaded magazine of a closed cell, which stays closed. Owner hart, masked.
-  /// @returns nullptr, and nothing has changed, if it has none or a freed null lies on top.
+  /// The round that a closed cell would give. @returns nullptr if the loaded magazine has none or a freed null lies on top.
+  /// Owner hart, masked; as the next two.
+  [[nodiscard]] void* peek_closed() const noexcept {
+    return saved_top.load(std::memory_order_relaxed)[-1];  // below slot 0, and below the closed address, lies a null
+  }
+  /// Takes the round that peek_closed() has shown. The cell stays closed.
+  void drop_closed() noexcept { store_relaxed(saved_top, saved_top.load(std::memory_order_relaxed) - 1); }
+  /// Takes a round. @returns nullptr, and nothing has changed, where peek_closed() does.
   [[nodiscard]] void* take_closed() noexcept {
-    void** real = saved_top.load(std::memory_order_relaxed);
-    void* object = real[-1];  // below slot 0, and below the closed address, lies a null
-    if (object != nullptr) saved_top.store(real - 1, std::memory_order_relaxed);
+    void* object = peek_closed();
+    if (object != nullptr) drop_closed();
     return object;
   }
 
@@ -108,7 +113,7 @@ struct alignas(8 * sizeof(void*)) Cell {
     Magazine* to = loaded.load(std::memory_order_relaxed);
     if (to == nullptr || real == to->end()) return false;
     *real = object;
-    place.store(real + 1, std::memory_order_relaxed);
+    store_relaxed(place, real + 1);
     return true;
   }
 

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <span>
 
+#include <qm/bits.hpp>
 #include <qm/lock.hpp>
 #include <qm/trace/sequence.hpp>
 #include <qm/trace/stack_depot.hpp>
@@ -92,7 +93,7 @@ class RecordTable {
   static constexpr std::uint32_t kMaxChunks = 8191;
   /// Slots that lie within reach of a slot id: so many bytes from the first chunk, up and down.
   static constexpr std::uintptr_t kReach = sizeof(void*) > 4 ? std::uintptr_t{1} << (sizeof(void*) > 4 ? 33 : 0) : 0;
-  static constexpr unsigned kBatch = 16;
+  static constexpr unsigned kBatch = 15;
 
   using Chunk = std::atomic<RecordSlot*>;
 
@@ -100,8 +101,9 @@ class RecordTable {
   struct Stash {
     static constexpr unsigned kSlots = 2 * kBatch;
     std::atomic<RecordSlot**> top{slots};  ///< one past the youngest
-    RecordSlot* slots[kSlots] = {};
+    RecordSlot* slots[kSlots + 1] = {};  ///< one more than is used: stashes of 32 words are found by a shift
     [[nodiscard]] bool empty() const noexcept { return top.load(std::memory_order_relaxed) == slots; }
+    [[nodiscard]] bool full() const noexcept { return top.load(std::memory_order_relaxed) == slots + kSlots; }
   };
 
   constexpr RecordTable() noexcept = default;
@@ -130,24 +132,25 @@ class RecordTable {
   /// Complexity: O(1), at times O(kBatch). Context: hart @p hart, masked; as the next two.
   [[nodiscard]] RecordSlot* take(unsigned hart) noexcept {
     Stash& stash = stashes_[hart];
+    return stash.empty() && !refill(stash) ? nullptr : take_from(stash);
+  }
+  /// The stash of a hart, and a slot of one that is not empty: for who leaves the rest to take().
+  [[nodiscard]] Stash& stash_of(unsigned hart) const noexcept { return stashes_[hart]; }
+  static RecordSlot* take_from(Stash& stash) noexcept {
     RecordSlot** top = stash.top.load(std::memory_order_relaxed);
-    if (top == stash.slots) {
-      if (!refill(stash)) return nullptr;
-      top = stash.top.load(std::memory_order_relaxed);
-    }
-    stash.top.store(top - 1, std::memory_order_relaxed);
+    store_relaxed(stash.top, top - 1);
     return top[-1];
   }
   /// Fills a slot that was taken, and publishes it. @returns its id.
   SlotId fill(RecordSlot& slot, const Record& record) noexcept {
     // release: whoever sees a word of this record sees the last one's number gone (T2).
     std::atomic_thread_fence(std::memory_order_release);
-    slot.object.store(record.object, std::memory_order_relaxed);
-    slot.stack_context.store(record.stack_context, std::memory_order_relaxed);
-    slot.cache.store(record.cache, std::memory_order_relaxed);
-    slot.hart_sequence.store(record.hart_sequence, std::memory_order_relaxed);
-    slot.time.store(record.time, std::memory_order_relaxed);
-    slot.size.store(record.size, std::memory_order_relaxed);
+    store_relaxed(slot.object, record.object);
+    store_relaxed(slot.stack_context, record.stack_context);
+    store_relaxed(slot.cache, record.cache);
+    store_relaxed(slot.hart_sequence, record.hart_sequence);
+    store_relaxed(slot.time, record.time);
+    store_relaxed(slot.size, record.size);
     // release: pairs with the acquire in copy() and remove().
     slot.sequence_low.store(record.sequence_low, std::memory_order_release);
     return id_of(slot);
@@ -155,13 +158,14 @@ class RecordTable {
   /// Gives a free slot back.
   void give(unsigned hart, RecordSlot& slot) noexcept {
     Stash& stash = stashes_[hart];
+    if (stash.full()) spill(stash);
+    give_to(stash, slot);
+  }
+  /// The same for a stash that is not full.
+  static void give_to(Stash& stash, RecordSlot& slot) noexcept {
     RecordSlot** top = stash.top.load(std::memory_order_relaxed);
-    if (top == stash.slots + Stash::kSlots) {
-      spill(stash);
-      top -= kBatch;
-    }
     *top = &slot;
-    stash.top.store(top + 1, std::memory_order_relaxed);
+    store_relaxed(stash.top, top + 1);
   }
 
   /// Puts @p record, whose sequence number has a low word, into a slot.
@@ -175,17 +179,23 @@ class RecordTable {
   /// @param[out] stack_context what it held. @returns false, and nothing has changed, if it does not.
   /// Complexity: O(1), at times O(kBatch). Context: hart @p hart, masked.
   bool remove(unsigned hart, SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t& stack_context) noexcept {
+    RecordSlot* place = claim(slot, object, cache, stack_context);
+    if (place != nullptr) give(hart, *place);
+    return place != nullptr;
+  }
+  /// As remove(), but the slot is the caller's to give(). @returns the slot, nullptr if it does not hold that record.
+  RecordSlot* claim(SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t& stack_context) noexcept {
     RecordSlot& place = at(slot);
     // acquire: pairs with the release in fill(): the other words are this record's or a later one's.
     std::uint32_t number = place.sequence_low.load(std::memory_order_acquire);
     if (number == 0 || place.object.load(std::memory_order_relaxed) != object ||
         place.cache.load(std::memory_order_relaxed) != cache) {
-      return false;
+      return nullptr;
     }
-    stack_context = place.stack_context.load(std::memory_order_relaxed);
-    if (!place.sequence_low.compare_exchange_strong(number, 0, std::memory_order_relaxed)) return false;
-    give(hart, place);
-    return true;
+    const std::uint32_t held = place.stack_context.load(std::memory_order_relaxed);
+    if (!place.sequence_low.compare_exchange_strong(number, 0, std::memory_order_relaxed)) return nullptr;
+    stack_context = held;
+    return &place;
   }
 
   /// Frees @p slot if it holds the record numbered @p sequence; else as remove(). Not at the same time as resize().
@@ -229,7 +239,7 @@ class RecordTable {
   }
   bool refill(Stash& stash) noexcept;
   void spill(Stash& stash) noexcept;
-  void shelve(RecordSlot& batch) noexcept;
+  void shelve(RecordSlot& batch, RecordSlot& last) noexcept;
   static bool read(const RecordSlot& slot, Record& record) noexcept;
 
   Chunk* directory_ = nullptr;

@@ -27,23 +27,31 @@ class BasicSequence {
   ///          the higher one.
   /// Complexity: one atomic addition. Context: any.
   std::uint64_t next() noexcept {
-    // acq_rel: a number taken after another hart's is seen to be later.
-    const Counter low = low_.fetch_add(1, std::memory_order_acq_rel);
     if constexpr (sizeof(Counter) == 8) {
-      return low & kMask;
+      return raw_next() & kMask;
     } else {
-      return complete(low);
+      return raw_next();
     }
   }
-  /// The next number whose low word is not 0: a record's.
+  /// The next number whose low word is not 0: a record's, which keeps kBits of it.
   std::uint64_t next_for_record() noexcept {
-    std::uint64_t number = next();
-    while (static_cast<std::uint32_t>(number) == 0) number = next();
+    std::uint64_t number = raw_next();
+    while (static_cast<std::uint32_t>(number) == 0) number = raw_next();
     return number;
   }
 
  private:
   static constexpr std::uint32_t kHalf = std::uint32_t{1} << 31;
+
+  std::uint64_t raw_next() noexcept {
+    // One word has one order, whatever goes on beside it.
+    if constexpr (sizeof(Counter) == 8) {
+      return low_.fetch_add(1, std::memory_order_relaxed);
+    } else {
+      // acq_rel: a number taken after another hart's is seen to be later.
+      return complete(low_.fetch_add(1, std::memory_order_acq_rel));
+    }
+  }
 
   std::uint64_t complete(std::uint32_t low) noexcept {
     if ((low & (kHalf - 1)) == kHalf - 1) half_turns_.fetch_add(1, std::memory_order_acq_rel);

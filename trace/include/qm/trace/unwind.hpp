@@ -117,6 +117,14 @@ template <class Frames, class Stack>
   return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
 }
 
+/// Makes the function this is inlined into keep its return address in its frame even if it calls nobody: so that a walk may
+/// begin there.
+#if defined(__riscv)
+[[gnu::always_inline]] inline void keep_return_address() noexcept { asm volatile("" : : : "ra"); }
+#else
+inline void keep_return_address() noexcept {}
+#endif
+
 /// Walks the running context's stack from @p frame as an allocation's: the leading frames of the allocator are left out.
 /// Where the port does not know the stack, the result is the first return address, truncated.
 /// Context: any, on the context the frame belongs to.
