@@ -38,8 +38,8 @@ void Cache::expose(unsigned hart) noexcept {
   if (kChecked || (word & trace_state::kClosesPop) != 0) return;
   if (cell_pointer_ != kNoCellPointer) internal::set_cell_pointer(cell_pointer_, &own);
   const bool watching = (word & trace_state::kWatch) != 0 || reserve_.missing() != 0;
-  own.limit.store(watching ? nullptr : loaded->end(), std::memory_order_relaxed);
-  own.top.store(own.saved_top.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  store_relaxed(own.limit, watching ? nullptr : loaded->end());
+  store_relaxed(own.top, own.saved_top.load(std::memory_order_relaxed));
 }
 
 // ---- allocate -------------------------------------------------------------------------------------------------------
@@ -48,6 +48,14 @@ bool Cache::record(const Allocation& allocation, void* object, Observer::Prepare
   // acquire: pairs with the compare-and-swap of a start or a stop; read in the section that inserts (O2).
   if ((state_.load(std::memory_order_acquire) & trace_state::kRecord) == 0) return true;
   return prepared.ready && observer()->record(allocation, object, prepared);
+}
+
+/// Whether allocate_by_exchange() has just tried all that could be had with a cell.
+bool Cache::was_exchanged_in_vain() noexcept {
+  Cell& own = cell(hal::Port::hart_index());
+  Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
+  return loaded != nullptr && own.top.load(std::memory_order_relaxed) == loaded->slots() &&
+         state_.load(std::memory_order_relaxed) == 0 && reserve_.missing() == 0;
 }
 
 void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept {
@@ -63,7 +71,7 @@ void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept
   if (recording()) observer()->prepare(allocation, nullptr, prepared);
   void* object = nullptr;
   bool settled = false;
-  if ((flags_ & cache_flags::kDirect) == 0) {
+  if ((flags_ & cache_flags::kDirect) == 0 && !was_exchanged_in_vain()) {
     const hal::InterruptGuard masked;
     const unsigned hart = hal::Port::hart_index();
     cell(hart).close();
@@ -90,11 +98,16 @@ void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept
 }
 
 void* Cache::refill_or_pursue(Effort effort) noexcept {
+  void* object = refill();
+  if (object != nullptr) return object;
   const Effort kind = kind_of(effort);
   const bool may_wait =
       kind != Effort::kAtomic && kind != Effort::kQuiet && hal::may_wait() && !hal::hart_local().reclaiming;
-  void* object = refill_within_limit(may_wait);
-  if (object == nullptr && limit_callback_helps()) object = refill_within_limit(may_wait);
+  object = refill_at_limit(may_wait);
+  if (object == nullptr && limit_callback_helps()) {
+    object = refill();
+    if (object == nullptr) object = refill_at_limit(may_wait);
+  }
   if (object != nullptr) return object;
   const bool at_limit = slabs_.at_limit();
   if (!may_wait && kind != Effort::kQuiet && (object = reserve_.take()) != nullptr) {
@@ -102,8 +115,25 @@ void* Cache::refill_or_pursue(Effort effort) noexcept {
     return object;
   }
   const exhaustion::Want want{*this, source(), false, at_limit, !at_limit, object_size(), effort};
-  return reinterpret_cast<void*>(
-      exhaustion::pursue(want, [this]() noexcept { return reinterpret_cast<std::uintptr_t>(refill_within_limit(true)); }));
+  auto attempt = [this]() noexcept {
+    void* found = refill();
+    if (found == nullptr) found = refill_at_limit(true);
+    return reinterpret_cast<std::uintptr_t>(found);
+  };
+  return reinterpret_cast<void*>(exhaustion::pursue(want, attempt));
+}
+
+void* Cache::allocate_direct() noexcept {
+  void* object = nullptr;
+  const bool plain = !kChecked && state_.load(std::memory_order_relaxed) == 0;
+  if (plain && slabs_.take(&object, 1).count != 0) return object;
+  return allocate_at(nullptr, 0, Effort::kQuiet);
+}
+
+void Cache::free_direct(void* object) noexcept {
+  const bool plain = !kChecked && state_.load(std::memory_order_relaxed) == 0;
+  if (!plain || slabs_.put(object) != Status::kOk) return free(object);
+  if (exhaustion::scarce()) exhaustion::note_free();
 }
 
 /// Whether a magazine may be had for objects to lie in idle. While memory is scarce none is: what is freed is to be seen, and
@@ -114,16 +144,15 @@ bool Cache::may_fill_magazine() const noexcept {
 
 // ---- free -----------------------------------------------------------------------------------------------------------
 
-void Cache::free_slow(void* object) noexcept {
+void Cache::free_slow(void* object, Placed placed) noexcept {
   if (is_dead()) return refuse_dead(object);
   const SlabLayer::Standing standing = slabs_.judge(object);
   if (standing != SlabLayer::Standing::kOut) return refuse(object, standing);
   if constexpr (kChecked) {
     if (!checked::take_back(*this, object)) return;
   }
-  if (free_by_exchange(object)) return;
-  Placed placed = Placed::kForSlab;
-  {
+  if (placed == Placed::kNowhere) {
+    placed = Placed::kForSlab;
     const hal::InterruptGuard masked;
     // acquire: as in record(); the record goes before the object does (O1).
     if ((state_.load(std::memory_order_acquire) & trace_state::kWatch) != 0) observer()->forget(*this, object);
@@ -133,8 +162,8 @@ void Cache::free_slow(void* object) noexcept {
       placed = reserve_.put(object) ? Placed::kHere : put_in_cell(cell(hart), object);
       expose(hart);
     }
+    if (placed == Placed::kHere) return;
   }
-  if (placed == Placed::kHere) return;
   Magazine* magazine = placed == Placed::kForNewMagazine && may_fill_magazine() ? empty_magazine() : nullptr;
   if (magazine == nullptr || install_and_put(magazine, &object, 1) == 0) put_in_slab(object);
   if (exhaustion::scarce()) exhaustion::note_free();
@@ -170,4 +199,7 @@ void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::s
   return cache->allocate_slow(allocation, effort);
 }
 
-void qm_cache_free_other(qm::Cache* cache, void* object) noexcept { cache->free_slow(object); }
+void qm_cache_free_other(qm::Cache* cache, void* object) noexcept {
+  const qm::Cache::Placed placed = cache->free_by_exchange(object);
+  if (placed != qm::Cache::Placed::kHere) cache->free_slow(object, placed);
+}

@@ -23,9 +23,15 @@ void* Cache::allocate_by_exchange() noexcept {
   if (empty == nullptr || own.top.load(std::memory_order_relaxed) != empty->slots() || !is_plain()) return nullptr;
   Magazine* full = own.prev;
   if (full == nullptr || full->rounds == 0) {
-    full = depot_.has_full() ? depot_.exchange_for_full(full) : nullptr;
-    if (full == nullptr) return refill_in_place(own, *empty);
     own.count_miss();
+    full = depot_.has_full() ? depot_.exchange_for_full(full) : nullptr;
+    if (full == nullptr) {
+      const unsigned count = refill_in_place(*empty);
+      if (count == 0) return nullptr;
+      store_relaxed(own.top, empty->slots() + count - 1);
+      count_allocation();
+      return empty->slots()[count - 1];
+    }
   }
   empty->rounds = 0;
   void** top = full->slots() + full->rounds;
@@ -36,56 +42,46 @@ void* Cache::allocate_by_exchange() noexcept {
   return object;
 }
 
-/// Objects of slabs that there are into the empty loaded magazine of an open cell. One that finds nothing counts as a miss: the
-/// slow half's will. Masked.
-void* Cache::refill_in_place(Cell& own, Magazine& loaded) noexcept {
-  if (constructor_ != nullptr || loaded.capacity < depot_.rounds() || exhaustion::scarce()) return nullptr;
-  const unsigned count = slabs_.take(loaded.slots(), loaded.capacity, SlabLayer::Growth::kForbidden).count;
-  if (count == 0) return nullptr;
-  own.count_miss();
-  depot_.count_refill();
-  own.top.store(loaded.slots() + count - 1, std::memory_order_relaxed);
-  count_allocation();
-  return loaded.slots()[count - 1];
+/// Objects of slabs that there are into the empty loaded magazine. @returns how many: none where one has to be constructed, a
+/// larger magazine is due or memory is scarce. Masked.
+unsigned Cache::refill_in_place(Magazine& loaded) noexcept {
+  if (constructor_ != nullptr || loaded.capacity < depot_.rounds() || exhaustion::scarce()) return 0;
+  const unsigned count = slabs_.take_present(loaded.slots(), loaded.capacity);
+  if (count != 0) depot_.count_refill();
+  return count;
 }
 
 // ---- for a free -----------------------------------------------------------------------------------------------------
 
-bool Cache::free_by_exchange(void* object) noexcept {
+Cache::Placed Cache::free_by_exchange(void* object) noexcept {
   Slab* surplus = nullptr;
   {
     const hal::InterruptGuard masked;
     Cell& own = cell(hal::Port::hart_index());
     Magazine* full = own.loaded.load(std::memory_order_relaxed);
-    if (full == nullptr || own.top.load(std::memory_order_relaxed) != full->end() || !is_plain()) return false;
+    if (full == nullptr || own.top.load(std::memory_order_relaxed) != full->end() || !is_plain()) return Placed::kNowhere;
     full->rounds = full->capacity;
     Magazine* free = own.prev;
-    if (free == nullptr || free->rounds == free->capacity) free = make_room(own, surplus);
-    if (free == nullptr) return false;
+    if (free == nullptr || free->rounds == free->capacity) {
+      if (exhaustion::scarce()) return Placed::kNowhere;
+      own.count_miss();
+      if (free != nullptr && depot_.turns_away()) {
+        if (destructor_ != nullptr) return Placed::kNowhere;
+        surplus = spill(*free);
+        depot_.count_passed(free->capacity - free->rounds);
+      } else {
+        if (!depot_.has_empty()) return Placed::kForNewMagazine;
+        inspect_previous(own);
+        free = depot_.exchange_for_empty(free);
+        if (free == nullptr) return Placed::kForNewMagazine;
+      }
+    }
     void** top = free->slots() + free->rounds;
     *top = object;
     own.turn_to(free, top + 1);
   }
   if (surplus != nullptr) slabs_.release(surplus);
-  return true;
-}
-
-/// A magazine with room, to take the place of the full previous one: that itself, with some rounds gone to their slabs, or an empty
-/// one of the depot's for it. @returns nullptr if there is none without the slow half. Masked.
-Magazine* Cache::make_room(Cell& own, Slab*& surplus) noexcept {
-  if (exhaustion::scarce()) return nullptr;
-  Magazine* full = own.prev;
-  if (full != nullptr && depot_.turns_away()) {
-    if (destructor_ != nullptr) return nullptr;
-    surplus = spill(*full);
-    depot_.count_passed(full->capacity - full->rounds);
-    own.count_miss();
-    return full;
-  }
-  inspect_previous(own);
-  Magazine* empty = depot_.exchange_for_empty(full);
-  if (empty != nullptr) own.count_miss();
-  return empty;
+  return Placed::kHere;
 }
 
 /// Puts the youngest rounds into their slabs, kPutBatch of them, or fewer; a round that is no object out is told and dropped, and is

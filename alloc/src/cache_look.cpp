@@ -57,21 +57,19 @@ void Cache::refuse_dead(void* address) noexcept {
   report(told);
 }
 
-/// Looks at kInspected rounds of the previous magazine, full and about to leave the hart: each an object that is out of the slab
-/// layer. Others are told and taken out. Masked.
+/// Looks at a round of the previous magazine, full and about to leave the hart, another each time: whether it is an object that is
+/// out of the slab layer. If not it is told and taken out. Masked.
 void Cache::inspect_previous(Cell& own) noexcept {
   // A checking build has looked at each object when it was freed.
-  if (kChecked || own.prev == nullptr) return;
+  if (kChecked || own.prev == nullptr || own.prev->rounds == 0) return;
   Magazine& full = *own.prev;
-  for (unsigned looks = kInspected; looks != 0 && full.rounds != 0; --looks) {
-    if (own.inspected >= full.rounds) own.inspected = 0;
-    void*& round = full.slots()[own.inspected++];
-    const SlabLayer::Standing standing = slabs_.judge(round);
-    if (standing == SlabLayer::Standing::kOut) continue;
-    refuse(round, standing);
-    round = full.slots()[--full.rounds];
-    own.set_prev(&full);
-  }
+  if (own.inspected >= full.rounds) own.inspected = 0;
+  void*& round = full.slots()[own.inspected++];
+  const SlabLayer::Standing standing = slabs_.judge(round);
+  if (standing == SlabLayer::Standing::kOut) return;
+  refuse(round, standing);
+  round = full.slots()[--full.rounds];
+  own.set_prev(&full);
 }
 
 // ---- for whatis and verify ------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ namespace qm {
 
 // ---- for an allocation ----------------------------------------------------------------------------------------------
 
-/// A round of the own magazines or of the depot's, which goes in against the previous magazine. Masked, cell closed.
+/// A round of the own magazines, of the depot's, which goes in against the previous magazine, or of the slabs, with others. Masked,
+/// cell closed.
 void* Cache::take_from_cell(Cell& own) noexcept {
   for (;;) {
     void* object = nullptr;
@@ -19,26 +20,31 @@ void* Cache::take_from_cell(Cell& own) noexcept {
       continue;
     }
     own.count_miss();
-    Magazine* full = depot_.has_full() ? depot_.exchange_for_full(own.prev) : nullptr;
-    if (full == nullptr) return nullptr;
-    own.set_prev(own.load(full));
+    if (Magazine* full = depot_.has_full() ? depot_.exchange_for_full(own.prev) : nullptr) {
+      own.set_prev(own.load(full));
+    } else {
+      Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
+      const unsigned count = loaded != nullptr ? refill_in_place(*loaded) : 0;
+      if (count == 0) return nullptr;
+      store_relaxed(own.saved_top, loaded->slots() + count);
+    }
   }
 }
 
-/// A batch from the slabs: one object for the caller, the others for the cell. An operation that makes a slab makes no magazine.
+/// An object from the slabs, from a new one if need be, where no magazine could be filled from them. An operation that makes a slab
+/// makes no magazine: one that has made none sees to it that the next is served by a magazine.
 void* Cache::refill() noexcept {
   void* objects[SlabLayer::kFreshBatch];
   const bool idle = may_fill_magazine();
-  const std::uint32_t wanted = depot_.rounds() < SlabLayer::kFreshBatch ? depot_.rounds() + 1 : SlabLayer::kFreshBatch;
-  SlabLayer::Taken taken;
-  if (idle) {
-    const bool stocked = (magazine_harts_.load(std::memory_order_relaxed) & bit(hal::Port::hart_index())) != 0;
-    taken = take_constructed(objects, wanted, stocked ? SlabLayer::Growth::kAllowed : SlabLayer::Growth::kForbidden);
+  unsigned wanted = 1;
+  if (idle && constructor_ != nullptr) {  // these cannot be had in place
+    const std::uint32_t most = depot_.rounds() + 1;
+    wanted = most < SlabLayer::kFreshBatch ? most : SlabLayer::kFreshBatch;
   }
-  if (taken.count == 0) taken = take_constructed(objects, 1, SlabLayer::Growth::kAllowed);
+  const SlabLayer::Taken taken = take_constructed(objects, wanted, SlabLayer::Growth::kAllowed);
   if (taken.count == 0) return nullptr;
   if (idle) depot_.count_refill();
-  if (taken.count > 1) stock(objects + 1, taken.count - 1);
+  if (taken.count > 1 || (idle && !taken.created)) stock(objects + 1, taken.count - 1);
   if (reserve_.missing() != 0) static_cast<void>(replenish());
   return objects[0];
 }
@@ -52,6 +58,7 @@ void Cache::stock(void* const* objects, unsigned count) noexcept {
     const Magazine* loaded = cell(hal::Port::hart_index()).loaded.load(std::memory_order_relaxed);
     wants = loaded == nullptr || loaded->capacity < depot_.rounds();
   }
+  if (!wants && count == 0) return;
   unsigned placed = install_and_put(wants ? empty_magazine() : nullptr, objects, count);
   for (; placed < count; ++placed) put_in_slab(objects[placed]);
 }

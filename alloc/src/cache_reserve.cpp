@@ -60,12 +60,11 @@ void Cache::set_limit(std::size_t objects, LimitCallback callback) noexcept {
   flush();
 }
 
-/// refill(); if the limit refuses it, once more with what this cache has idle.
-void* Cache::refill_within_limit(bool may_wait) noexcept {
-  void* object = refill();
-  if (object != nullptr || !slabs_.at_limit()) return object;
+/// After a refill() that has found nothing: if the limit was in the way, once more with what this cache has idle.
+void* Cache::refill_at_limit(bool may_wait) noexcept {
+  if (!slabs_.at_limit()) return nullptr;
   flush();
-  object = refill();
+  void* object = refill();
   if (object != nullptr || !may_wait || drain() != Status::kOk) return object;
   flush();
   return refill();

@@ -24,54 +24,47 @@ void Depot::initialize(std::size_t object_size, std::uint32_t rounds) noexcept {
     if (size <= kMostBytesContended / object_size) contended = step;
     if (rounds != 0 ? kMagazineRounds[step - 1] < rounds : size <= kStartRounds && most == step) start = step;
   }
-  step_.store(static_cast<std::uint8_t>(start), std::memory_order_relaxed);
+  store_relaxed(step_, static_cast<std::uint8_t>(start));
   least_step_ = static_cast<std::uint8_t>(start);
   most_step_ = static_cast<std::uint8_t>(most);
   contended_step_ = static_cast<std::uint8_t>(contended);
-  kept_.store(least_kept(), std::memory_order_relaxed);
+  store_relaxed(kept_, least_kept());
 }
 
-void Depot::push_locked(Magazine* magazine) noexcept {
+inline void Depot::push_locked(Magazine* magazine) noexcept {
   const std::uint32_t rounds = magazine->rounds;
   Shelf& shelf = rounds != 0 ? full_ : empty_;
-  magazine->next = shelf.first;
-  shelf.first = magazine;
+  magazine->next = shelf.first.load(std::memory_order_relaxed);
+  store_relaxed(shelf.first, magazine);
   ++shelf.count;
-  full_rounds_.store(full_rounds_.load(std::memory_order_relaxed) + rounds, std::memory_order_relaxed);
+  store_relaxed(full_rounds_, full_rounds_.load(std::memory_order_relaxed) + rounds);
 }
 
-Magazine* Depot::pop_locked(Shelf& shelf) noexcept {
-  Magazine* magazine = shelf.first;
+inline Magazine* Depot::pop_locked(Shelf& shelf) noexcept {
+  Magazine* magazine = shelf.first.load(std::memory_order_relaxed);
   if (magazine == nullptr) return nullptr;
-  shelf.first = magazine->next;
+  store_relaxed(shelf.first, magazine->next);
   if (--shelf.count < shelf.least) shelf.least = shelf.count;
-  full_rounds_.store(full_rounds_.load(std::memory_order_relaxed) - magazine->rounds, std::memory_order_relaxed);
+  store_relaxed(full_rounds_, full_rounds_.load(std::memory_order_relaxed) - magazine->rounds);
   return magazine;
 }
 
 void Depot::change_step(unsigned step) noexcept {
-  step_.store(static_cast<std::uint8_t>(step), std::memory_order_relaxed);
-  changes_.store(static_cast<std::uint16_t>(changes_.load(std::memory_order_relaxed) + 1), std::memory_order_relaxed);
+  store_relaxed(step_, static_cast<std::uint8_t>(step));
+  store_relaxed(changes_, static_cast<std::uint16_t>(changes_.load(std::memory_order_relaxed) + 1));
 }
 
-void Depot::count_exchange(bool waited) noexcept {
-  const std::uint32_t before = exchanges_.load(std::memory_order_relaxed);
-  const std::uint32_t after = before + (waited ? kWaitExchanges : 1);
-  exchanges_.store(after, std::memory_order_relaxed);
-  if (((before ^ after) & kBusyExchanges) == 0) return;
+void Depot::grow(bool waited) noexcept {
   const unsigned step = step_.load(std::memory_order_relaxed);
   if (step < (waited ? contended_step_ : most_step_)) change_step(step + 1);
 }
 
-void Depot::count_refill() noexcept {
-  count_exchange(false);
-  const std::uint32_t passed = passed_.load(std::memory_order_relaxed);
-  if (passed == 0) return;
-  // Had more been kept, it would have been found.
+void Depot::keep_more() noexcept {
   const std::uint32_t missed = rounds();
+  const std::uint32_t passed = passed_.load(std::memory_order_relaxed);
   const std::uint32_t kept = kept_.load(std::memory_order_relaxed) + missed;
-  passed_.store(passed > missed ? passed - missed : 0, std::memory_order_relaxed);
-  kept_.store(kept < most_kept() ? kept : most_kept(), std::memory_order_relaxed);
+  store_relaxed(passed_, passed > missed ? passed - missed : 0);
+  store_relaxed(kept_, kept < most_kept() ? kept : most_kept());
 }
 
 Magazine* Depot::exchange_for_full(Magazine* surplus) noexcept {
@@ -85,7 +78,8 @@ Magazine* Depot::exchange_for_full(Magazine* surplus) noexcept {
 Magazine* Depot::exchange_for_empty(Magazine* surplus) noexcept {
   const LockGuard hold(lock_);
   count_exchange(hold.waited());
-  if (empty_.first == nullptr || empty_.first->capacity != rounds()) return nullptr;
+  const Magazine* first = empty_.first.load(std::memory_order_relaxed);
+  if (first == nullptr || first->capacity != rounds()) return nullptr;
   Magazine* empty = pop_locked(empty_);
   if (surplus != nullptr) push_locked(surplus);
   return empty;
@@ -121,7 +115,7 @@ bool holds_object(Magazine* first, const void* object) noexcept {
 
 bool Depot::holds(const void* object) noexcept {
   const LockGuard hold(lock_);
-  return holds_object(full_.first, object);
+  return holds_object(full_.first.load(std::memory_order_relaxed), object);
 }
 
 bool Reserve::holds(const void* object) noexcept {
@@ -134,14 +128,14 @@ Depot::Unused Depot::end_interval(bool& quiet) noexcept {
   const Unused unused{full_.least, empty_.least};
   const std::uint32_t kept = kept_.load(std::memory_order_relaxed);
   const std::uint32_t idle = unused.full * rounds();
-  kept_.store(kept > least_kept() + idle ? kept - idle : least_kept(), std::memory_order_relaxed);
-  passed_.store(0, std::memory_order_relaxed);
+  store_relaxed(kept_, kept > least_kept() + idle ? kept - idle : least_kept());
+  store_relaxed(passed_, 0);
   full_.least = full_.count;
   empty_.least = empty_.count;
   quiet = exchanges_.load(std::memory_order_relaxed) < kQuietExchanges;
   const unsigned step = step_.load(std::memory_order_relaxed);
   if (quiet && step > least_step_) change_step(step - 1);
-  exchanges_.store(0, std::memory_order_relaxed);
+  store_relaxed(exchanges_, 0);
   return unused;
 }
 
@@ -200,7 +194,7 @@ void Reserve::add(Magazine* magazine) noexcept {
 
 void Reserve::promise(std::uint32_t objects) noexcept {
   const LockGuard hold(lock_);
-  promised_.store(objects, std::memory_order_relaxed);
+  store_relaxed(promised_, objects);
 }
 
 Magazine* Reserve::take_spare() noexcept {

@@ -8,8 +8,8 @@ constinit const Cell kClosedCell{};
 Magazine* Cell::load(Magazine* magazine) noexcept {
   Magazine* old = loaded.load(std::memory_order_relaxed);
   if (old != nullptr) old->rounds = static_cast<std::uint16_t>(saved_top.load(std::memory_order_relaxed) - old->slots());
-  loaded.store(magazine, std::memory_order_relaxed);
-  saved_top.store(magazine != nullptr ? magazine->slots() + magazine->rounds : closed_address(), std::memory_order_relaxed);
+  store_relaxed(loaded, magazine);
+  store_relaxed(saved_top, magazine != nullptr ? magazine->slots() + magazine->rounds : closed_address());
   return old;
 }
 
@@ -22,7 +22,7 @@ bool Cell::take(void*& object) noexcept {
     swap();
   }
   void** top_slot = saved_top.load(std::memory_order_relaxed) - 1;
-  saved_top.store(top_slot, std::memory_order_relaxed);
+  store_relaxed(saved_top, top_slot);
   object = *top_slot;
   return true;
 }
@@ -35,7 +35,7 @@ bool Cell::put(void* object) noexcept {
   }
   void** slot = saved_top.load(std::memory_order_relaxed);
   *slot = object;
-  saved_top.store(slot + 1, std::memory_order_relaxed);
+  store_relaxed(saved_top, slot + 1);
   return true;
 }
 

@@ -89,8 +89,8 @@ bool SlabLayer::choose_geometry() noexcept {
 
 /// Bytes of a slab of @p objects: of all that fit a whole one, or of a single one, with no more behind it than needed.
 std::size_t SlabLayer::bytes_of(unsigned objects) const noexcept {
-  if (objects != 1) return slab_bytes_;
-  if (no_touch_) return objects_ == 1 ? slab_bytes_ : stride_;
+  if (objects == objects_ && (objects != 1 || no_touch_)) return slab_bytes_;
+  if (no_touch_) return stride_;
   const std::size_t quantum = source_->quantum();
   const std::size_t least = round_up(stride_ + overhead(), quantum % alignment() == 0 ? quantum : alignment());
   return least < slab_bytes_ ? least : slab_bytes_;
@@ -167,7 +167,8 @@ void SlabLayer::adopt(Slab* slab) noexcept {
   short_slabs_ += slab->objects != objects_ ? 1 : 0;
   usable_.push_back(slab);
   if (no_touch_) return insert_in_tree(static_cast<ExternalSlab*>(slab));
-  widen(slab->start, reinterpret_cast<std::uintptr_t>(slab + 1));
+  const auto end = reinterpret_cast<std::uintptr_t>(slab + 1);
+  if (slab->start < low_.load(std::memory_order_relaxed) || end > high_.load(std::memory_order_relaxed)) widen(slab->start, end);
 }
 
 /// Takes an empty slab out. Lock held.
@@ -192,67 +193,92 @@ void SlabLayer::release(Slab* slab) noexcept {
   give_to_source(start, bytes);
 }
 
-/// Takes up to @p count objects out of @p slab. Precondition: lock held, a free object exists.
-unsigned SlabLayer::carve(Slab& slab, void** objects, unsigned count) noexcept {
-  void** next = objects;
-  void** const end = objects + count;
-  unsigned long* free = bitmap(slab);
+/// What carve() costs, in objects moved: for each slab and for each run of neighbours among its free objects.
+constexpr unsigned kSlabWork = 12;
+constexpr unsigned kRunWork = 8;
+
+/// Takes objects out of @p slab, up to @p end, with what @p work allows. @returns behind the last. Precondition: lock held, a free
+/// object exists.
+inline void** SlabLayer::carve(Slab& slab, void** next, void** end, unsigned& work) noexcept {
+  void** const first = next;
+  const std::size_t stride = stride_;
+  unsigned long* const words = bitmap(slab);
   unsigned word = slab.first_word;
-  for (unsigned runs = kRuns; word < words(); ++word) {
-    unsigned long bits = free[word];
-    for (; bits != 0 && runs != 0 && next != end; --runs) {
-      std::uintptr_t object = slab.start + (word * kWordBits + lowest_bit(bits)) * stride_;
-      unsigned long bit = bits & (~bits + 1);
-      do {
-        *next++ = reinterpret_cast<void*>(object);
-        object += stride_;
-        bits ^= bit;
-        bit <<= 1;
-      } while ((bits & bit) != 0 && next != end);
+  unsigned long bits = 0;
+  for (;; ++word) {
+    if (&words[word] == reinterpret_cast<unsigned long*>(&slab)) break;
+    bits = words[word];
+    while (bits != 0 && next != end && work > kRunWork) {
+      const unsigned low = lowest_bit(bits);
+      const unsigned long behind = bits + (1UL << low);  // the bit behind the run, if the word has one, and what follows
+      unsigned count = (behind != 0 ? lowest_bit(behind) : kWordBits) - low;
+      work -= kRunWork;
+      if (count > work) count = work;
+      if (count > static_cast<std::size_t>(end - next)) count = static_cast<unsigned>(end - next);
+      work -= count;
+      bits &= count < kWordBits ? ~(((1UL << count) - 1) << low) : 0;
+      std::uintptr_t object = slab.start + (word * kWordBits + low) * stride;
+      for (void** const stop = next + count; next != stop; object += stride) *next++ = reinterpret_cast<void*>(object);
     }
-    std::atomic_ref<unsigned long>(free[word]).store(bits, std::memory_order_relaxed);  // is_free() reads it without the lock
+    store_relaxed(words[word], bits);  // is_free() reads it without the lock
     if (bits != 0) break;
   }
-  const auto taken = static_cast<unsigned>(next - objects);
   slab.first_word = static_cast<std::uint16_t>(word);
-  slab.in_use = static_cast<std::uint16_t>(slab.in_use + taken);
+  slab.in_use = static_cast<std::uint16_t>(slab.in_use + (next - first));
+  return next;
+}
+
+/// Takes from slabs that there are; from an empty one only if others have nothing. Lock held.
+unsigned SlabLayer::take_locked(void** objects, unsigned count) noexcept {
+  const std::size_t room = room_locked();
+  void** next = objects;
+  void** const end = objects + (room < count ? room : count);
+  for (unsigned work = kTakeWork; work > kSlabWork + kRunWork && next != end;) {
+    work -= kSlabWork;
+    Slab* slab = usable_.front();
+    if (slab == nullptr) break;
+    if (slab->in_use == 0) {
+      if (next != objects) break;
+      --empty_slabs_;
+    }
+    next = carve(*slab, next, end, work);
+    if (slab->in_use == slab->objects) {
+      usable_.remove(slab);
+      full_.push_front(slab);
+    }
+  }
+  const auto taken = static_cast<unsigned>(next - objects);
   out_ += taken;
   taken_ever_ += taken;
   if (out_ > out_high_) out_high_ = out_;
   return taken;
 }
 
-SlabLayer::Taken SlabLayer::take(void** objects, unsigned count, Growth growth) noexcept {
-  if (!fault::may_acquire(fault::Resource::kObjects)) return {};
-  if (count > kBatch) count = kBatch;
-  for (bool created = false;; created = true) {
-    Slab* fresh = created ? create() : nullptr;
-    if (created && fresh == nullptr) return {};
-    const LockGuard hold(lock_);
-    if (fresh != nullptr) {
-      adopt(fresh);
-      if (count > kFreshBatch) count = kFreshBatch;
-    }
-    const std::size_t room = room_locked();
-    if (room == 0) return {};
-    Slab* slab = usable_.front();
-    if (slab == nullptr && !created && growth == Growth::kAllowed) continue;
-    if (slab == nullptr) return {};
-    if (slab->in_use == 0) --empty_slabs_;
-    const unsigned taken = carve(*slab, objects, room < count ? static_cast<unsigned>(room) : count);
-    if (slab->in_use == slab->objects) {
-      usable_.remove(slab);
-      full_.push_front(slab);
-    }
-    return {taken, created};
-  }
+unsigned SlabLayer::take_present(void** objects, unsigned count) noexcept {
+  if (!fault::may_acquire(fault::Resource::kObjects)) return 0;
+  const LockGuard hold(lock_);
+  return take_locked(objects, count);
 }
 
-unsigned SlabLayer::index(const Slab& slab, const void* object) const noexcept {
-  const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab.start;
-  const std::size_t index =
-      reciprocal_ != 0 ? static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32) : offset / stride_;
-  return index < slab.objects && index * stride_ == offset ? static_cast<unsigned>(index) : kNoIndex;
+SlabLayer::Taken SlabLayer::take(void** objects, unsigned count, Growth growth) noexcept {
+  const unsigned taken = take_present(objects, count);
+  if (taken != 0 || growth == Growth::kForbidden || at_limit()) return {taken, false};
+  Slab* fresh = create();
+  if (fresh == nullptr) return {};
+  const LockGuard hold(lock_);
+  adopt(fresh);
+  return {take_locked(objects, count < kFreshBatch ? count : kFreshBatch), true};
+}
+
+/// The slab and the index of an object. @param[in,out] slab where to look first, or nullptr. Lock held.
+inline unsigned SlabLayer::find_object(const void* object, Slab*& slab) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  // Only an index says that it is that slab's: what is less than a slab's bytes behind a coloured start may be the next one's.
+  for (bool looked = false;; looked = true) {
+    const unsigned at = slab != nullptr ? index(*slab, object) : kNoIndex;
+    if (at != kNoIndex || looked) return at;
+    slab = no_touch_ ? find_in_tree(address) : find_in_memory(address);
+  }
 }
 
 SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
@@ -260,14 +286,10 @@ SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
   Slab* slab = nullptr;
   const LockGuard hold(lock_);
   while (put.count != count && put.surplus == nullptr) {
-    void* const object = objects[count - 1 - put.count];
-    unsigned at = slab != nullptr ? index(*slab, object) : kNoIndex;  // mostly the last one's neighbour
+    const unsigned at = find_object(objects[count - 1 - put.count], slab);
     if (at == kNoIndex) {
-      const auto address = reinterpret_cast<std::uintptr_t>(object);
-      slab = no_touch_ ? find_in_tree(address) : find_in_memory(address);
       put.next = slab != nullptr ? Standing::kInside : Standing::kOutside;
-      if (slab == nullptr || (at = index(*slab, object)) == kNoIndex) break;
-      put.next = Standing::kOut;
+      break;
     }
     unsigned long& word = bitmap(*slab)[at / kWordBits];
     const unsigned long bit = 1UL << (at % kWordBits);
@@ -275,14 +297,15 @@ SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
       put.next = Standing::kFree;
       break;
     }
-    std::atomic_ref<unsigned long>(word).store(word | bit, std::memory_order_relaxed);
+    store_relaxed(word, word | bit);
     if (at / kWordBits < slab->first_word) slab->first_word = static_cast<std::uint16_t>(at / kWordBits);
     ++put.count;
-    if (slab->in_use-- == slab->objects) {
+    const unsigned in_use = slab->in_use--;
+    if (in_use == slab->objects) {
       full_.remove(slab);
       usable_.push_front(slab);
     }
-    if (slab->in_use == 0) {
+    if (in_use == 1) {
       usable_.remove(slab);
       usable_.push_back(slab);
       if (++empty_slabs_ > kEmptyKept) {

@@ -7,25 +7,15 @@ namespace qm {
 
 /// Lets find() look where a new slab lies. Lock held.
 void SlabLayer::widen(std::uintptr_t low, std::uintptr_t high) noexcept {
-  if (low < low_.load(std::memory_order_relaxed)) low_.store(low, std::memory_order_relaxed);
-  if (high > high_.load(std::memory_order_relaxed)) high_.store(high, std::memory_order_relaxed);
+  if (low < low_.load(std::memory_order_relaxed)) store_relaxed(low_, low);
+  if (high > high_.load(std::memory_order_relaxed)) store_relaxed(high_, high);
   const unsigned bank = page_map.bank_of(low_.load(std::memory_order_relaxed));
   const bool apart = bank != page_map.bank_of(high_.load(std::memory_order_relaxed) - 1);
-  if (!apart) return;
-  odd_.store(odd_.load(std::memory_order_relaxed) | kInBanks, std::memory_order_relaxed);
+  if (apart) store_relaxed(odd_, static_cast<std::uint8_t>(odd_.load(std::memory_order_relaxed) | kInBanks));
 }
 
-/// The header that the mask finds is read only between the first and the last slab there ever were, so it is memory - of another
-/// cache, perhaps, whose header says so, or of anybody.
-Slab* SlabLayer::find_in_memory(std::uintptr_t address) noexcept {
-  const std::uintptr_t low = low_.load(std::memory_order_relaxed);
-  if (address < low || address >= high_.load(std::memory_order_relaxed)) return nullptr;
-  const std::uintptr_t header = (address | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
-  // Slabs in two banks: between those may be nothing at all.
-  if ((odd_.load(std::memory_order_relaxed) & kInBanks) != 0 && page_map.bank_of(header) == PageMap::kMaxBanks) return nullptr;
-  auto* slab = reinterpret_cast<Slab*>(header);
-  return slab->cache == cache_ && address - slab->start < slab_bytes_ ? slab : nullptr;
-}
+/// Slabs in two banks: between those may be nothing at all.
+bool SlabLayer::is_in_a_bank(std::uintptr_t address) noexcept { return page_map.bank_of(address) != PageMap::kMaxBanks; }
 
 Slab* SlabLayer::find(const void* object) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(object);
@@ -41,7 +31,7 @@ bool SlabLayer::is_free(Slab& slab, unsigned index) const noexcept {
 }
 
 SlabLayer::Standing SlabLayer::judge(const void* address) noexcept {
-  Slab* slab = find(address);
+  Slab* slab = no_touch_ ? find(address) : find_in_memory(reinterpret_cast<std::uintptr_t>(address));
   if (slab == nullptr) return Standing::kOutside;
   const unsigned at = index(*slab, address);
   if (at == kNoIndex) return Standing::kInside;

@@ -167,10 +167,8 @@ namespace internal {
 
 void* allocate_cache() noexcept { return caches[InternalCaches::kCaches].allocate(); }
 void free_cache(void* cache) noexcept { caches[InternalCaches::kCaches].free(cache); }
-void* allocate_block() noexcept {
-  return caches[InternalCaches::kMagazines].allocate_at(nullptr, 0, Effort::kQuiet);
-}
-void free_block(void* block) noexcept { caches[InternalCaches::kMagazines].free(block); }
+void* allocate_block() noexcept { return caches[InternalCaches::kMagazines].allocate_direct(); }
+void free_block(void* block) noexcept { caches[InternalCaches::kMagazines].free_direct(block); }
 
 namespace {
 /// The block in which magazines of @p rounds rounds lie.
@@ -184,7 +182,7 @@ unsigned block_of(std::uint32_t rounds) noexcept {
 Magazine* create_magazine(std::uint32_t rounds) noexcept {
   unsigned step = 0;
   while (step + 1 < kMagazineSteps && kMagazineRounds[step] < rounds) ++step;
-  void* place = caches[InternalCaches::kMagazines + block_of(kMagazineRounds[step])].allocate_at(nullptr, 0, Effort::kQuiet);
+  void* place = caches[InternalCaches::kMagazines + block_of(kMagazineRounds[step])].allocate_direct();
   if (place == nullptr) return nullptr;
   auto* magazine = new (place) Magazine;
   magazine->capacity = kMagazineRounds[step];
@@ -192,7 +190,7 @@ Magazine* create_magazine(std::uint32_t rounds) noexcept {
 }
 
 void free_magazine(Magazine* magazine) noexcept {
-  caches[InternalCaches::kMagazines + block_of(magazine->capacity)].free(magazine);
+  caches[InternalCaches::kMagazines + block_of(magazine->capacity)].free_direct(magazine);
 }
 
 }  // namespace internal

@@ -89,28 +89,24 @@ inline constexpr DeBruijnTable kDeBruijnTable;
   return value - value % unit;
 }
 
-#if defined(__riscv)
-/// A relaxed store in one instruction: GCC 12 makes an AMO of atomic::store().
+/// A relaxed store of at most a word in one instruction: GCC 12 makes an AMO of atomic::store() for RISC-V.
 template <class T>
-[[gnu::always_inline]] inline void store_relaxed(T& to, T value) noexcept {
-  if constexpr (sizeof(T) == 8) asm volatile("sd %1, %0" : "=m"(to) : "r"(value));
-  if constexpr (sizeof(T) == 4) asm volatile("sw %1, %0" : "=m"(to) : "r"(value));
-  if constexpr (sizeof(T) == 2) asm volatile("sh %1, %0" : "=m"(to) : "r"(value));
+[[gnu::always_inline]] inline void store_relaxed(T& to, std::type_identity_t<T> value) noexcept {
+  static_assert(sizeof(T) <= sizeof(void*));
+#if defined(__riscv)
+  *const_cast<T volatile*>(&to) = value;  // aligned, so atomic; volatile, so that it stays one store
+#else
+  std::atomic_ref<T>(to).store(value, std::memory_order_relaxed);
+#endif
 }
 template <class T>
 [[gnu::always_inline]] inline void store_relaxed(std::atomic<T>& to, std::type_identity_t<T> value) noexcept {
   static_assert(sizeof(to) == sizeof(T));
+#if defined(__riscv)
   store_relaxed(reinterpret_cast<T&>(to), value);
-}
 #else
-template <class T>
-inline void store_relaxed(T& to, T value) noexcept {
-  std::atomic_ref<T>(to).store(value, std::memory_order_relaxed);
-}
-template <class T>
-inline void store_relaxed(std::atomic<T>& to, std::type_identity_t<T> value) noexcept {
   to.store(value, std::memory_order_relaxed);
-}
 #endif
+}
 
 }  // namespace qm

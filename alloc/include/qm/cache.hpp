@@ -287,15 +287,25 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   void count_allocation() noexcept {
     if constexpr (kCounted) {
       Cell& own = cell(hal::Port::hart_index());
-      own.allocs.store(own.allocs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+      store_relaxed(own.allocs, own.allocs.load(std::memory_order_relaxed) + 1);
     }
   }
+
+  /// An object of a cache without magazines, by the shortest way; and back. @returns nullptr if there is no memory: nothing is
+  /// pursued. Context: as allocate().
+  [[nodiscard]] void* allocate_direct() noexcept;
+  void free_direct(void* object) noexcept;
 
   /// Takes a round of the previous magazine, or of the depot's, which becomes the loaded one. @returns nullptr for the slow half,
   /// with nothing changed that matters to it.
   void* allocate_by_exchange() noexcept;
   void* allocate_slow(const Allocation& allocation, Effort effort) noexcept;
-  void free_slow(void* object) noexcept;
+  /// Where a freed object has gone, or is to go.
+  enum class Placed : std::uint8_t { kHere, kForNewMagazine, kForSlab, kNowhere };
+  /// Puts a round into the previous magazine or one of the depot's, which becomes the loaded one, or makes room in the slabs.
+  /// @returns kHere; else what is left to the slow half, with nothing changed that matters to it.
+  Placed free_by_exchange(void* object) noexcept;
+  void free_slow(void* object, Placed placed = Placed::kNowhere) noexcept;
 
  private:
   friend class InternalCaches;
@@ -307,15 +317,13 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   [[nodiscard]] bool recording() const noexcept { return (state_.load(std::memory_order_relaxed) & trace_state::kRecord) != 0; }
   [[nodiscard]] bool record(const Allocation& allocation, void* object, Observer::Prepared& prepared) noexcept;
   void* take_from_cell(Cell& own) noexcept;
-  /// Where a freed object has gone, or is to go.
-  enum class Placed : std::uint8_t { kHere, kForNewMagazine, kForSlab };
   Placed put_in_cell(Cell& own, void* object) noexcept;
   void* refill() noexcept;
-  void* refill_within_limit(bool may_wait) noexcept;
+  void* refill_at_limit(bool may_wait) noexcept;
   void* refill_or_pursue(Effort effort) noexcept;
   [[nodiscard]] bool limit_callback_helps() noexcept;
   SlabLayer::Taken take_constructed(void** objects, unsigned count, SlabLayer::Growth growth) noexcept;
-  void* refill_in_place(Cell& own, Magazine& loaded) noexcept;
+  unsigned refill_in_place(Magazine& loaded) noexcept;
   void stock(void* const* objects, unsigned count) noexcept;
   Magazine* empty_magazine() noexcept;
   unsigned install_and_put(Magazine* magazine, void* const* objects, unsigned count) noexcept;
@@ -324,13 +332,10 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   void refuse(void* address, SlabLayer::Standing standing) noexcept;
   void refuse_dead(void* address) noexcept;
   void inspect_previous(Cell& own) noexcept;
-  /// Rounds looked at when a full magazine leaves its hart, others each time.
-  static constexpr unsigned kInspected = 2;
   [[nodiscard]] Slab* spill(Magazine& magazine) noexcept;
-  Magazine* make_room(Cell& own, Slab*& surplus) noexcept;
   [[nodiscard]] bool is_dead() noexcept { return std::atomic_ref(number_).load(std::memory_order_relaxed) == 0; }
-  bool free_by_exchange(void* object) noexcept;
   [[nodiscard]] bool is_plain() const noexcept;
+  [[nodiscard]] bool was_exchanged_in_vain() noexcept;
   unsigned take_chunk(void** objects, std::size_t count) noexcept;
   unsigned put_chunk(void* const* objects, std::size_t count) noexcept;
   [[nodiscard]] bool replenish() noexcept;

@@ -74,9 +74,9 @@ struct alignas(8 * sizeof(void*)) Cell {
   /// Makes saved_top the truth and shuts both paths. Owner hart, masked.
   void close() noexcept {
     void** real = top.load(std::memory_order_relaxed);
-    if (real != closed_address()) saved_top.store(real, std::memory_order_relaxed);
-    top.store(closed_address(), std::memory_order_relaxed);
-    limit.store(nullptr, std::memory_order_relaxed);
+    if (real != closed_address()) store_relaxed(saved_top, real);
+    store_relaxed(top, closed_address());
+    store_relaxed(limit, nullptr);
   }
 
   /// Takes one round. Precondition: close() was called.
@@ -89,7 +89,7 @@ struct alignas(8 * sizeof(void*)) Cell {
   unsigned put(void* const* objects, unsigned count) noexcept;
 
   /// Counts a slow path taken for want of a round or of room. Owner hart, masked.
-  void count_miss() noexcept { misses.store(misses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  void count_miss() noexcept { store_relaxed(misses, misses.load(std::memory_order_relaxed) + 1); }
 
   /// The round that a closed cell would give. @returns nullptr if the loaded magazine has none or a freed null lies on top.
   /// Owner hart, masked; as the next two.
@@ -124,14 +124,14 @@ struct alignas(8 * sizeof(void*)) Cell {
   /// valid, the previous one. Owner hart, masked.
   void turn_to(Magazine* magazine, void** new_top) noexcept {
     set_prev(loaded.load(std::memory_order_relaxed));
-    loaded.store(magazine, std::memory_order_relaxed);
-    limit.store(magazine->end(), std::memory_order_relaxed);
-    top.store(new_top, std::memory_order_relaxed);
+    store_relaxed(loaded, magazine);
+    store_relaxed(limit, magazine->end());
+    store_relaxed(top, new_top);
   }
 
   void set_prev(Magazine* magazine) noexcept {
     prev = magazine;
-    prev_rounds.store(magazine != nullptr ? magazine->rounds : 0, std::memory_order_relaxed);
+    store_relaxed(prev_rounds, magazine != nullptr ? magazine->rounds : 0);
   }
 
   /// Rounds in both magazines. Any hart may ask: an estimate while the owner runs, exact when it does not.
@@ -156,10 +156,10 @@ class Depot {
  public:
   /// With each kBusyExchanges of an interval the next size is due. A magazine that is filled from the slabs counts as exchanged,
   /// and an exchange that had to wait for the lock as kWaitExchanges.
-  static constexpr std::uint32_t kBusyExchanges = 32;
+  static constexpr std::uint32_t kBusyExchanges = 16;
   static constexpr std::uint32_t kWaitExchanges = 8;
   /// An interval with fewer exchanges was quiet: the size before is due.
-  static constexpr std::uint32_t kQuietExchanges = 16;
+  static constexpr std::uint32_t kQuietExchanges = 8;
   /// Rounds that frees may leave here, in full magazines of the first size: so many to begin with, one of the present size more with
   /// each allocation that misses what had to go on to the slabs, up to so many, and fewer again when they lie unused. What a program
   /// frees in bulk and takes no more is not kept from others.
@@ -179,6 +179,8 @@ class Depot {
   [[nodiscard]] Magazine* exchange_for_full(Magazine* surplus) noexcept;
   /// Whether there is a magazine with rounds. An estimate: looks without the lock.
   [[nodiscard]] bool has_full() const noexcept { return full_rounds_.load(std::memory_order_relaxed) != 0; }
+  /// Whether there is an empty magazine. An estimate, as has_full().
+  [[nodiscard]] bool has_empty() const noexcept { return empty_.first.load(std::memory_order_relaxed) != nullptr; }
   /// Takes an empty magazine of the present size, and takes in @p surplus, full or null, for it. @returns as above.
   [[nodiscard]] Magazine* exchange_for_empty(Magazine* surplus) noexcept;
   /// Whether another full magazine would only lie here: what a full cell cannot take is for the slabs. An estimate: looks without
@@ -187,9 +189,12 @@ class Depot {
     return full_rounds_.load(std::memory_order_relaxed) >= kept_.load(std::memory_order_relaxed);
   }
   /// @p objects went on to the slabs for that.
-  void count_passed(unsigned objects) noexcept { passed_.store(passed_.load(std::memory_order_relaxed) + objects, std::memory_order_relaxed); }
+  void count_passed(unsigned objects) noexcept { store_relaxed(passed_, passed_.load(std::memory_order_relaxed) + objects); }
   /// An allocation has found nothing here and takes from the slabs.
-  void count_refill() noexcept;
+  void count_refill() noexcept {
+    count_exchange(false);
+    if (passed_.load(std::memory_order_relaxed) != 0) keep_more();  // had more been kept, it would have been found
+  }
 
   /// Takes a magazine in: to the full ones if it has rounds, else to the empty ones.
   void give(Magazine* magazine) noexcept;
@@ -228,13 +233,20 @@ class Depot {
 
  private:
   struct Shelf {
-    Magazine* first = nullptr;
+    std::atomic<Magazine*> first{nullptr};  ///< written under the lock
     std::uint32_t count = 0;
     std::uint32_t least = 0;  ///< least `count` of this interval
   };
   void push_locked(Magazine* magazine) noexcept;
   Magazine* pop_locked(Shelf& shelf) noexcept;
-  void count_exchange(bool waited) noexcept;
+  void count_exchange(bool waited) noexcept {
+    const std::uint32_t before = exchanges_.load(std::memory_order_relaxed);
+    const std::uint32_t after = before + (waited ? kWaitExchanges : 1);
+    store_relaxed(exchanges_, after);
+    if (((before ^ after) & kBusyExchanges) != 0) grow(waited);
+  }
+  void grow(bool waited) noexcept;
+  void keep_more() noexcept;
   void change_step(unsigned step) noexcept;
   [[nodiscard]] std::uint32_t least_kept() const noexcept { return kLeastKept * kMagazineRounds[least_step_]; }
   [[nodiscard]] std::uint32_t most_kept() const noexcept { return kMostKept * kMagazineRounds[least_step_]; }
@@ -291,7 +303,7 @@ class Reserve {
 
  private:
   void* take_locked() noexcept;
-  void set_held_locked(std::uint32_t held) noexcept { held_.store(held, std::memory_order_relaxed); }
+  void set_held_locked(std::uint32_t held) noexcept { store_relaxed(held_, held); }
 
   Lock lock_;
   std::atomic<std::uint32_t> promised_{0};  ///< written under the lock, as is the next

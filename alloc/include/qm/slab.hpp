@@ -22,8 +22,8 @@
 /// - S1 A set bit of the bitmap is a free object: `in_use == objects - popcount(bitmap)`. Nothing is threaded through free
 ///      objects, so a write after free cannot damage the layer, and a new slab costs a few bitmap words, not n objects.
 /// - S2 A slab is on `full_` iff in_use == objects, else on `usable_`, on which no empty slab is in front of one in use.
-/// - S3 The lock is held for one slab and at most kBatch objects, or for putting kPutBatch objects; never while the source arena
-///      is asked.
+/// - S3 The lock is held for taking kTakeWork objects from one slab, fewer from several, or for putting kPutBatch objects; never
+///      while the source arena is asked.
 /// - S4 At most `limit_` objects are out.
 ///
 /// Source: Bonwick 1994, section 3; the bitmap in place of a free list is FreeBSD UMA's.
@@ -95,8 +95,8 @@ struct SlabStats {
 
 class SlabLayer {
  public:
-  static constexpr unsigned kBatch = 24;             ///< most objects taken under one hold of the lock
-  static constexpr unsigned kRuns = 10;              ///< and from most so many runs of neighbours, each a search
+  static constexpr unsigned kBatch = 16;             ///< objects that who moves many moves at a time
+  static constexpr unsigned kTakeWork = 81;          ///< most that is done under one hold of the lock: 61 neighbours taken
   static constexpr unsigned kPutBatch = 8;           ///< most objects put under one hold of the lock
   static constexpr unsigned kFreshBatch = 8;         ///< most objects taken by an operation that created a slab
   static constexpr std::size_t kPageBytes = 4096;
@@ -120,12 +120,15 @@ class SlabLayer {
     unsigned count = 0;
     bool created = false;  ///< a slab was created: the operation has cost enough
   };
-  /// Takes up to @p count objects, all from one slab, in the order of their addresses.
+  /// Takes up to @p count objects.
   /// @returns how many; 0 iff the limit is reached or no slab has a free object and, unless growth is forbidden, the source
   ///          arena could not supply another.
-  /// Complexity: O(count), at most kBatch objects or kRuns runs of them; creating a slab adds one allocation of the source, two where it is short.
+  /// Complexity: O(count), bounded by kTakeWork, so that it may take fewer where they lie scattered; creating a slab adds one
+  ///             allocation of the source, two where it is short.
   /// Context:    any; asks the source with no lock held.
   Taken take(void** objects, unsigned count, Growth growth = Growth::kAllowed) noexcept;
+  /// The same from slabs that there are, by the shortest way. @returns how many.
+  unsigned take_present(void** objects, unsigned count) noexcept;
 
   /// How an address stands to this layer.
   enum class Standing : std::uint8_t {
@@ -187,7 +190,12 @@ class SlabLayer {
     return at < slab.objects && at * stride_ == offset ? static_cast<unsigned>(at) : kNoIndex;
   }
   /// Index of @p object in @p slab; kNoIndex if it is no object's start.
-  [[nodiscard]] unsigned index(const Slab& slab, const void* object) const noexcept;
+  [[nodiscard]] unsigned index(const Slab& slab, const void* object) const noexcept {
+    const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab.start;
+    const std::size_t at =
+        reciprocal_ != 0 ? static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32) : offset / stride_;
+    return at < slab.objects && at * stride_ == offset ? static_cast<unsigned>(at) : kNoIndex;
+  }
 
   /// The start of object @p index.
   [[nodiscard]] void* object(const Slab& slab, unsigned index) const noexcept {
@@ -224,7 +232,8 @@ class SlabLayer {
   Slab* create(unsigned objects) noexcept;
   void adopt(Slab* slab) noexcept;
   void disown(Slab* slab) noexcept;
-  unsigned carve(Slab& slab, void** objects, unsigned count) noexcept;
+  void** carve(Slab& slab, void** next, void** end, unsigned& work) noexcept;
+  unsigned take_locked(void** objects, unsigned count) noexcept;
   [[nodiscard]] std::size_t room_locked() const noexcept { return out_ < limit_ ? limit_ - out_ : 0; }
   [[nodiscard]] unsigned words() const noexcept { return (objects_ + kWordBits - 1) / kWordBits; }
   [[nodiscard]] unsigned long* bitmap(Slab& slab) const noexcept {
@@ -245,7 +254,17 @@ class SlabLayer {
   [[nodiscard]] Slab* next_in_lists(Slab* slab) noexcept;
   void leave_pass(Slab* slab) noexcept;
   void widen(std::uintptr_t low, std::uintptr_t high) noexcept;
-  [[nodiscard]] Slab* find_in_memory(std::uintptr_t address) noexcept;
+  /// The header that the mask finds is read only between the first and the last slab there ever were, so it is memory - of
+  /// another cache, perhaps, whose header says so, or of anybody.
+  [[nodiscard]] Slab* find_in_memory(std::uintptr_t address) noexcept {
+    if (address < low_.load(std::memory_order_relaxed) || address >= high_.load(std::memory_order_relaxed)) return nullptr;
+    const std::uintptr_t header = (address | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
+    if ((odd_.load(std::memory_order_relaxed) & kInBanks) != 0 && !is_in_a_bank(header)) return nullptr;
+    auto* slab = reinterpret_cast<Slab*>(header);
+    return slab->cache == cache_ && address - slab->start < slab_bytes_ ? slab : nullptr;
+  }
+  [[nodiscard]] static bool is_in_a_bank(std::uintptr_t address) noexcept;
+  [[nodiscard]] unsigned find_object(const void* object, Slab*& slab) noexcept;
 
   void insert_in_tree(ExternalSlab* slab) noexcept;
   void remove_from_tree(ExternalSlab* slab) noexcept;
