@@ -36,7 +36,7 @@ unsigned long number_after(const std::string& text, const std::string& label) {
 TEST(Banks, serve_as_one_memory) {
   Machine machine(two_banks());
   const std::string text = run(machine, "arena_stats base");
-  EXPECT_GE(number_after(text, "Amt total segs: "), 125U << 20);
+  EXPECT_GE(number_after(text, "Amt total segs: "), 124U << 20);
   EXPECT_GT(number_after(text, "Largest free: "), 70U << 20) << "the larger bank";
   EXPECT_LT(number_after(text, "Largest free: "), 81U << 20) << "nothing crosses from one bank into the other";
   EXPECT_GE(number_after(text, ", spans "), 3U);

@@ -527,7 +527,7 @@ TEST_F(Reports, slab_trace_print_of_an_arena_shows_its_segments_as_a_caches_obje
   void* older = heap::allocate(5000);
   EXPECT_EQ(command("slab_trace start kheap"), "");
   void* block = allocate_block_outermost(5000);
-  heap::free(allocate_block_outermost(600));
+  heap::free(allocate_block_outermost(1500));
   const std::string text = command("slab_trace print kheap");
   const std::string expected =
       "^Dumping outstanding allocs from kheap\r\n"
