@@ -30,17 +30,21 @@ void Arena::insert_free_locked(BoundaryTag* tag) noexcept {
   ++counts_.segments_free;
 }
 
-/// The address index only learns the new size, unless what it has been entered up to lies between.
+/// What is in the address index stays there: up to its new start, nothing else is free. What comes below what has been entered is
+/// entered.
 void Arena::set_size_indexed_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept {
   const std::uintptr_t below = indexed_below_.load(std::memory_order_relaxed);
   const std::size_t before = tag->size;
   const bool was = tag->start < below;
-  const bool is = start < below;
-  if (was && !is) free_.remove(tag);
   tag->start = start;
   sizes_.resize(tag, size);
-  if (was && is) free_.resized(tag, before);
-  if (!was && is) free_.insert(tag);
+  if (was) {
+    // The walk of index_addresses() may stand on it, and does not come to it again.
+    if (start >= below) indexed_below_.store(start + 1, std::memory_order_relaxed);
+    free_.resized(tag, before);
+  } else if (start < below) {
+    free_.insert(tag);
+  }
 }
 
 void Arena::remove_free_locked(BoundaryTag* tag) noexcept {
@@ -50,7 +54,7 @@ void Arena::remove_free_locked(BoundaryTag* tag) noexcept {
 }
 
 /// Makes the address index complete, if nobody has needed it before. What others free and take meanwhile, they enter and remove
-/// below where this has come to.
+/// below where this has come to; what lies above it, and behind no tag that was passed, is still to come.
 void Arena::index_addresses() noexcept {
   if (indexed_below_.load(std::memory_order_relaxed) == UINTPTR_MAX) return;
   ArenaWalk walk(*this);
@@ -60,8 +64,9 @@ void Arena::index_addresses() noexcept {
       BoundaryTag* tag = walk.current_ == nullptr ? first_ : walk.current_->next;
       if (tag == nullptr) return indexed_below_.store(UINTPTR_MAX, std::memory_order_relaxed);
       walk.current_ = tag;
-      if (tag->kind == TagKind::kSpan || tag->start < indexed_below_.load(std::memory_order_relaxed)) continue;
-      indexed_below_.store(tag->start + 1, std::memory_order_relaxed);
+      if (tag->start < indexed_below_.load(std::memory_order_relaxed)) continue;
+      const bool is_span = tag->kind == TagKind::kSpan;  // another may come in front of it, and is not passed again
+      indexed_below_.store(is_span ? tag->start : tag->start + 1, std::memory_order_relaxed);
       if (tag->kind == TagKind::kFree) free_.insert(tag);
     }
   }

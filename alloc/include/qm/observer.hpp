@@ -122,8 +122,13 @@ class Observer {
   ~Observer() = default;
 };
 
-/// Of a function that ends in a jump to another: it has no frame, and is in no stack.
+/// Of a function that ends in a jump to another: it has no frame, and is in no stack. Without optimisation there are no such jumps,
+/// so it keeps its frame, and a walk passes it as any other of the allocator's.
+#if defined(__OPTIMIZE__)
 #define QM_JUMPS [[gnu::optimize("optimize-sibling-calls", "omit-frame-pointer")]]
+#else
+#define QM_JUMPS
+#endif
 
 /// The observer's way through an allocation of a cache that records and a free of one that watches: the whole operation in one
 /// function, if all it needs is there; else it goes on with qm_cache_allocate_other() and qm_cache_free_other(). Jumped to, so
