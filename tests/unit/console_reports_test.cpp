@@ -488,6 +488,18 @@ TEST_F(Reports, slab_trace_names_what_it_cannot_trace) {
             "error: No such slab this_name_is_longer_than_any_name_of_a_cache_can_be\r\n");
 }
 
+/// The report on one object that is out, of two recorded, and one from before the start.
+std::string report_of(const char* source, const void* object) {
+  return std::string("^Dumping outstanding allocs from ") + source + "\r\n"
+      "-------------------------\r\n"
+      "Obj " + format("0x%016" PRIxPTR, reinterpret_cast<std::uintptr_t>(object)) + ", from hart 0 [^:\r]+:\r\n"
+      "----\r\n"
+      "#01 \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n"
+      "(#\\d\\d \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n)*"
+      "\r\n"
+      "outstanding 1, recorded 2, dropped 0, truncated stacks 0, from before start 1: complete\r\n$";
+}
+
 TEST_F(Reports, slab_trace_print_is_akaros_report_and_a_closing_line) {
   resolve_all();
   void* older = packet->allocate();
@@ -496,16 +508,7 @@ TEST_F(Reports, slab_trace_print_is_akaros_report_and_a_closing_line) {
   void* gone = allocate_outermost(*packet);
   packet->free(gone);
   const std::string text = command("slab_trace print packet");
-  const std::string expected =
-      "^Dumping outstanding allocs from packet\r\n"
-      "-------------------------\r\n"
-      "Obj " + format("0x%016" PRIxPTR, reinterpret_cast<std::uintptr_t>(object)) + ", from hart 0 [^:\r]+:\r\n"
-      "----\r\n"
-      "#01 \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n"
-      "(#\\d\\d \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n)*"
-      "\r\n"
-      "outstanding 1, recorded 2, dropped 0, truncated stacks 0, from before start 1: complete\r\n$";
-  EXPECT_TRUE(qm::test::matches(text, expected)) << text;
+  EXPECT_TRUE(qm::test::matches(text, report_of("packet", object))) << text;
   bench.console.config().resolver = nullptr;
   EXPECT_NE(command("slab_trace print packet").find(">] in (null)\r\n"), std::string::npos);
   packet->free(object);
@@ -529,16 +532,7 @@ TEST_F(Reports, slab_trace_print_of_an_arena_shows_its_segments_as_a_caches_obje
   void* block = allocate_block_outermost(5000);
   heap::free(allocate_block_outermost(1500));
   const std::string text = command("slab_trace print kheap");
-  const std::string expected =
-      "^Dumping outstanding allocs from kheap\r\n"
-      "-------------------------\r\n"
-      "Obj " + format("0x%016" PRIxPTR, reinterpret_cast<std::uintptr_t>(block)) + ", from hart 0 [^:\r]+:\r\n"
-      "----\r\n"
-      "#01 \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n"
-      "(#\\d\\d \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n)*"
-      "\r\n"
-      "outstanding 1, recorded 2, dropped 0, truncated stacks 0, from before start 1: complete\r\n$";
-  EXPECT_TRUE(qm::test::matches(text, expected)) << text;
+  EXPECT_TRUE(qm::test::matches(text, report_of("kheap", block))) << text;
   EXPECT_EQ(command("slab_trace status kheap").find("kheap                          : on       recorded 2, dropped 0, live 1, "),
             0u);
   EXPECT_EQ(command("slab_trace stop kheap"), "");

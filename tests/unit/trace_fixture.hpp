@@ -8,6 +8,14 @@
 
 namespace qm::test {
 
+/// Another stack for each number.
+template <int kPath>
+[[gnu::noinline]] void* allocate_by(Cache& cache) {
+  void* object = cache.allocate();
+  asm volatile("" : "+r"(object) : "i"(kPath));
+  return object;
+}
+
 class TraceTest : public SystemTest {
  protected:
   void SetUp() override { begin({}); }

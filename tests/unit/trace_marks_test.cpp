@@ -7,17 +7,10 @@
 namespace {
 
 using namespace qm;
+using test::allocate_by;
 using trace::Mark;
 using trace::StackReport;
 using trace::StackRow;
-
-/// Another stack for each number.
-template <int kPath>
-[[gnu::noinline]] void* allocate_by(Cache& cache) {
-  void* object = cache.allocate();
-  asm volatile("" : "+r"(object) : "i"(kPath));
-  return object;
-}
 
 class Marks : public qm::test::TraceTest {
  protected:

@@ -8,16 +8,9 @@
 namespace {
 
 using namespace qm;
+using test::allocate_by;
 using trace::StackReport;
 using trace::StackRow;
-
-/// Another stack for each number.
-template <int kPath>
-[[gnu::noinline]] void* allocate_by(Cache& cache) {
-  void* object = cache.allocate();
-  asm volatile("" : "+r"(object) : "i"(kPath));
-  return object;
-}
 
 /// Not known to the compiler, which would unroll a loop and so make several call sites of one.
 volatile unsigned three = 3;
