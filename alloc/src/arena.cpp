@@ -58,7 +58,7 @@ Status Arena::initialize(const ArenaConfig& config) noexcept {
 Status Arena::destroy() noexcept {
   {
     const LockGuard guard(lock_);
-    if (root_ || importers_.load(std::memory_order_relaxed) != 0) return Status::kBusy;
+    if (refills_tags_ || importers_.load(std::memory_order_relaxed) != 0) return Status::kBusy;
     if (segments_allocated() != slab_segments_) return Status::kBusy;
   }
   if (const Status status = registry_hide(*this); status != Status::kOk) return status;
@@ -179,7 +179,7 @@ bool Arena::reserve_tags_locked(unsigned count) noexcept {
     const unsigned taken = boundary_tag_pool.take(spares_, lacking > kTagBatch ? lacking : kTagBatch);
     spare_count_ = static_cast<std::uint8_t>(spare_count_ + taken);
     // Only the root may go on: its lock is the one that a refill takes.
-    if (taken == 0 && !(root_ && refill_pool_locked())) return false;
+    if (taken == 0 && !(refills_tags_ && refill_pool_locked())) return false;
   }
   return true;
 }

@@ -76,7 +76,7 @@ BoundaryTagStats BoundaryTagPool::stats() noexcept {
 void boundary_tags_initialize(void* storage, std::size_t bytes) noexcept { boundary_tag_pool.initialize(storage, bytes); }
 
 void boundary_tags_set_root(Arena& root) noexcept {
-  root.root_ = true;
+  root.refills_tags_ = true;
   boundary_tag_pool.root = &root;
 }
 

@@ -104,10 +104,7 @@ void* Cache::refill_or_pursue(Effort effort) noexcept {
   const bool may_wait =
       kind != Effort::kAtomic && kind != Effort::kQuiet && hal::may_wait() && !hal::hart_local().reclaiming;
   object = refill_at_limit(may_wait);
-  if (object == nullptr && limit_callback_helps()) {
-    object = refill();
-    if (object == nullptr) object = refill_at_limit(may_wait);
-  }
+  if (object == nullptr && limit_callback_helps()) object = refill_within_limit(may_wait);
   if (object != nullptr) return object;
   const bool at_limit = slabs_.at_limit();
   if (!may_wait && kind != Effort::kQuiet && (object = reserve_.take()) != nullptr) {
@@ -115,11 +112,7 @@ void* Cache::refill_or_pursue(Effort effort) noexcept {
     return object;
   }
   const exhaustion::Want want{*this, source(), false, at_limit, !at_limit, object_size(), effort};
-  auto attempt = [this]() noexcept {
-    void* found = refill();
-    if (found == nullptr) found = refill_at_limit(true);
-    return reinterpret_cast<std::uintptr_t>(found);
-  };
+  auto attempt = [this]() noexcept { return reinterpret_cast<std::uintptr_t>(refill_within_limit(true)); };
   return reinterpret_cast<void*>(exhaustion::pursue(want, attempt));
 }
 

@@ -70,6 +70,11 @@ void* Cache::refill_at_limit(bool may_wait) noexcept {
   return refill();
 }
 
+void* Cache::refill_within_limit(bool may_wait) noexcept {
+  void* object = refill();
+  return object != nullptr ? object : refill_at_limit(may_wait);
+}
+
 /// Asks the callback if the limit stands in the way. @returns whether to try again: what it freed lies in a slab.
 bool Cache::limit_callback_helps() noexcept {
   const LimitCallback callback = limit_callback_.load(std::memory_order_relaxed);

@@ -29,12 +29,6 @@ constinit std::uint64_t last_report = 0;
 constinit ReportCounts counts{};
 constinit std::uint32_t unreported = 0;
 
-const Arena* root_of(const Arena& arena) noexcept {
-  const Arena* root = &arena;
-  while (root->source() != nullptr) root = root->source();
-  return root;
-}
-
 /// Enters a holder if it is among the greatest.
 void hold(ExhaustionReport& report, const char* name, std::size_t bytes) noexcept {
   unsigned place = ExhaustionReport::kHolders;
@@ -79,11 +73,11 @@ void deliver(const Failure& failure, std::uint32_t since_last, const ExhaustionC
   report.failures = report_counts().failures;
   RegistryCursor<Cache> caches;
   while (Cache* cache = caches.next()) {
-    if (root_of(cache->source()) == failure.root) look_at(*cache, report);
+    if (&cache->source().root() == failure.root) look_at(*cache, report);
   }
   RegistryCursor<Arena> arenas;
   while (Arena* arena = arenas.next()) {
-    if (root_of(*arena) == failure.root) look_at(*arena, report);
+    if (&arena->root() == failure.root) look_at(*arena, report);
   }
   report.recoverable = report.in_depots + report.in_slabs + report.in_spans;
   for (const std::size_t bytes : report.in_magazines) report.recoverable += bytes;
@@ -113,7 +107,7 @@ void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver w
                   const ExhaustionConfig& config) noexcept {
   Failure failure;
   std::memcpy(failure.name, want.who.name(), kNameBytes);
-  failure.root = root_of(want.from);
+  failure.root = &want.from.root();
   failure.size = want.size;
   failure.done = done;
   failure.is_arena = want.is_arena;

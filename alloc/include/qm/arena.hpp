@@ -117,6 +117,12 @@ class Arena : public Traceable {
   [[nodiscard]] std::size_t quantum() const noexcept { return quantum_; }
   /// The source; nullptr without one and for an arena that is its own.
   [[nodiscard]] Arena* source() const noexcept { return source_ == this ? nullptr : source_; }
+  /// What all of it comes from: the source without a source, or this. Complexity: O(sources).
+  [[nodiscard]] const Arena& root() const noexcept {
+    const Arena* arena = this;
+    while (arena->source() != nullptr) arena = arena->source();
+    return *arena;
+  }
   [[nodiscard]] std::size_t quantum_cache_max() const noexcept { return quantum_cache_max_; }
   [[nodiscard]] void* context() const noexcept { return context_; }
   /// Checks A1 to A3, A6, the indexes and the counts. Context: tests and the console; holds the lock for O(segments).
@@ -218,7 +224,7 @@ class Arena : public Traceable {
 
   Lock lock_;
   std::atomic<std::uint32_t> importers_{0};
-  bool root_ = false;  ///< refills the tag pool
+  bool refills_tags_ = false;  ///< refills the tag pool
   std::uint8_t spare_count_ = 0;
   std::size_t quantum_ = 1;
   std::size_t quantum_cache_max_ = 0;

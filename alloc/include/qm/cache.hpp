@@ -320,6 +320,7 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   Placed put_in_cell(Cell& own, void* object) noexcept;
   void* refill() noexcept;
   void* refill_at_limit(bool may_wait) noexcept;
+  void* refill_within_limit(bool may_wait) noexcept;
   void* refill_or_pursue(Effort effort) noexcept;
   [[nodiscard]] bool limit_callback_helps() noexcept;
   SlabLayer::Taken take_constructed(void** objects, unsigned count, SlabLayer::Growth growth) noexcept;
