@@ -157,10 +157,8 @@ void Books::name_objects(SourceBooks& one, Traceable& source) const noexcept {
     return;
   }
   auto& arena = static_cast<Arena&>(source);
-  const Arena* root = &arena;
-  while (root->source() != nullptr) root = root->source();
   one.unit = arena.quantum();
-  one.base = root == &base_arena() ? config_.object_base - config_.object_base % one.unit : 0;
+  one.base = &arena.root() == &base_arena() ? config_.object_base - config_.object_base % one.unit : 0;
 }
 
 /// Finds a number for @p source: one whose source is gone, or a new one with the memory at @p fresh, which is then used up.
@@ -182,10 +180,9 @@ SourceBooks* Books::adopt_locked(Traceable& source, void*& fresh) noexcept {
   for (unsigned hart = 0; hart < harts_; ++hart) new (&one->harts()[hart]) HartBooks;
   name_objects(*one, source);
   one->from_before_start.store(0, std::memory_order_relaxed);
-  one->every.store(1, std::memory_order_relaxed);
   one->changes.fetch_add(1, std::memory_order_relaxed);
   one->source.store(&source, std::memory_order_relaxed);
-  // release: pairs with the acquire in prepare() and record().
+  // release: pairs with the acquire in books_at().
   source.books.store(one, std::memory_order_release);
   return one;
 }
@@ -225,7 +222,7 @@ void Books::destroyed(Arena& arena) noexcept { close_books(arena); }
 
 /// Drops what is left of a source's books.
 void Books::close_books(Traceable& source) noexcept {
-  auto* one = static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
+  SourceBooks* one = books_at(source);
   if (one == nullptr) return;
   const CommandToken token(0);
   source.state().store(0, std::memory_order_seq_cst);

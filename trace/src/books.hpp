@@ -28,7 +28,6 @@ namespace qm::trace {
 struct Counts {
   std::atomic<Word> recorded{0};
   std::atomic<Word> dropped[kDropReasons] = {};
-  std::atomic<Word> passed{0};
   std::atomic<Word> truncated_stacks{0};
   std::atomic<Word> lost_stacks{0};
   std::atomic<Word> lost_contexts{0};
@@ -49,8 +48,7 @@ struct HartBooks {
   std::uint64_t dead_before = 0;      ///< records of this hart with a lower number are dead; token holder only
   std::uint64_t pending_dead = 0;     ///< written at the visit
   bool visited = false;               ///< the hart was visited by the reset under way
-  std::uint32_t left = 0;             ///< sampling: allocations to go, the one to be recorded included; that hart, masked
-  Word unused[2] = {};                ///< with 64-bit words a power of two of bytes: found by a shift
+  Word unused[5] = {};                ///< with 64-bit words a power of two of bytes: found by a shift
 };
 static_assert(sizeof(Word) == 4 || sizeof(HartBooks) == 256);
 
@@ -62,7 +60,6 @@ struct alignas(HartBooks) SourceBooks {
   std::atomic<std::uint32_t> incarnation{0};    ///< +1 when the source is destroyed
   std::atomic<std::uint32_t> resets{0};
   std::atomic<Word> from_before_start{0};
-  std::atomic<std::uint32_t> every{1};          ///< sampling: each hart records one allocation out of so many
 
   std::atomic<std::uint32_t> changes{0};        ///< +1 when it is adopted, started, stopped
   std::atomic<std::uint32_t> joined_at{~0U};    ///< changes and resets when it was recorded from its creation on
@@ -78,6 +75,12 @@ struct alignas(HartBooks) SourceBooks {
   static std::size_t bytes(unsigned harts) noexcept { return sizeof(SourceBooks) + harts * sizeof(HartBooks); }
 };
 static_assert(sizeof(SourceBooks) % alignof(HartBooks) == 0);
+
+/// The books of a source; nullptr: it has none.
+[[nodiscard]] inline SourceBooks* books_at(const Traceable& source) noexcept {
+  // acquire: pairs with the release in Books::adopt_locked().
+  return static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
+}
 
 /// What the books remember of the context that a hart last recorded in. A key names a context for ever, so what goes with it
 /// is right wherever it is found.
@@ -157,7 +160,6 @@ class Books final : public Observer {
   [[nodiscard]] std::uint32_t find_known(Cache& cache, std::uintptr_t frame, bool& truncated) noexcept;
   enum class Freed : std::uint8_t { kYes, kNo, kRecordOnly };  ///< kRecordOnly: the watch may end
   [[nodiscard]] Freed free_traced(Cache& cache, void* object) noexcept;
-  [[nodiscard]] void* pass_over(Cache& cache) noexcept;
   void release(Prepared& prepared) noexcept override;
   void forget(Cache& cache, void* object) noexcept override;
   void forget(Arena& arena, std::uintptr_t start) noexcept override;

@@ -84,15 +84,11 @@ void Books::add_handles(Cache& cache, void* object, Prepared& prepared) noexcept
 }
 
 void Books::prepare(const Allocation& allocation, void* object, Prepared& prepared) noexcept {
-  auto* one = static_cast<SourceBooks*>(source_of(allocation).books.load(std::memory_order_acquire));
+  SourceBooks* one = books_at(source_of(allocation));
   const unsigned hart = hal::Port::hart_index();
-  if (!prepared.ready) {
-    prepared.ready = true;
-    if (one == nullptr || passes(*one, one->harts()[hart])) return;
-    prepared.stack = capture(*one, allocation.frame);
-  } else if (one != nullptr && prepared.stack == 0) {
-    prepared.stack = capture(*one, allocation.frame);  // its turn has come meanwhile
-  }
+  prepared.ready = true;
+  if (one == nullptr) return;
+  if (prepared.stack == 0) prepared.stack = capture(*one, allocation.frame);
   prepared.reason = 0;
   if (!records.has_free(hart)) add_records(prepared);
   Cache* cache = allocation.cache;  // a segment has its handle in its tag
@@ -116,15 +112,11 @@ std::uint64_t Books::age_ticks(const Record& record) const noexcept {
 
 bool Books::record(const Allocation& allocation, void* object, Prepared& prepared) noexcept {
   Traceable& source = source_of(allocation);
-  auto* one = static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
+  SourceBooks* one = books_at(source);
   if (one == nullptr) return true;
   const unsigned hart = hal::Port::hart_index();
   HartBooks& mine = one->harts()[hart];
-  if (passes(*one, mine)) {
-    pass(mine);
-    return true;
-  }
-  if (prepared.stack == 0) return false;  // passed over when it was prepared
+  if (prepared.stack == 0) return false;  // the books came after it was prepared
   const auto drop = [&mine](Drop reason) {
     Counts::add(mine.now.dropped[static_cast<unsigned>(reason)]);
     return true;
@@ -142,7 +134,6 @@ bool Books::record(const Allocation& allocation, void* object, Prepared& prepare
   record.stack_context = prepared.stack;
   record.size = size_for_record(allocation.requested != 0 ? allocation.requested : allocation.cache->object_size());
   enter(source, *one, mine, hart, *slot, *handle, record);
-  mine.left = one->every.load(std::memory_order_relaxed);
   const StackEntry* stack = stacks.entry(record.stack());
   if (stack == nullptr) {
     Counts::add(mine.now.lost_stacks);
@@ -169,7 +160,7 @@ void Books::end_watch_if_done(Traceable& source) noexcept {
 /// Finds what may be the record of @p object. The handle is a hint and the record the truth: after a reset another object's
 /// record may lie there.
 bool Books::find_record(Traceable& source, std::uint32_t* handle, const void* object, RecordPlace& place) const noexcept {
-  const auto* one = static_cast<const SourceBooks*>(source.books.load(std::memory_order_acquire));
+  const SourceBooks* one = books_at(source);
   if (one == nullptr || handle == nullptr) return false;
   place.slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
   place.number = one->number;
@@ -215,7 +206,7 @@ std::uint32_t Books::stack(std::uintptr_t frame) noexcept {
 }
 
 std::uint32_t Books::allocating_stack(Cache& cache, void* object) noexcept {
-  const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_acquire));
+  const SourceBooks* one = books_at(cache);
   std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
   if (handle == nullptr) return kNoStack;
   const std::uint32_t slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);

@@ -36,7 +36,7 @@ class Selection {
         continue;
       }
       ++result.caches;
-      auto* one = static_cast<SourceBooks*>(source->books.load(std::memory_order_acquire));
+      SourceBooks* one = books_at(*source);
       if (one == nullptr && missing == Missing::kMake && (one = books.books_of(*source)) == nullptr) {
         result.status = Status::kNoMemory;
         return;

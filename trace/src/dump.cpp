@@ -58,7 +58,7 @@ void fill(const SourceBooks& one, const Record& record, DumpEntry& entry) noexce
 }  // namespace
 
 bool find(Cache& cache, void* object, DumpEntry& entry) noexcept {
-  const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_acquire));
+  const SourceBooks* one = books_at(cache);
   std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
   if (handle == nullptr) return false;
   const SlotId slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
@@ -71,7 +71,7 @@ bool find(Cache& cache, void* object, DumpEntry& entry) noexcept {
 
 void Dump::begin(Traceable& source) noexcept {
   all_ = false;
-  one_ = static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
+  one_ = books_at(source);
   begin_window();
 }
 

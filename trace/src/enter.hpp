@@ -10,17 +10,6 @@ inline std::uint32_t size_for_record(std::size_t size) noexcept {
   return static_cast<std::uint32_t>(size < UINT32_MAX ? size : UINT32_MAX);
 }
 
-/// Whether sampling leaves the running hart's next allocation out.
-inline bool passes(const SourceBooks& one, const HartBooks& mine) noexcept {
-  return mine.left > 1 && mine.left <= one.every.load(std::memory_order_relaxed);
-}
-
-/// Leaves an allocation out. Masked.
-inline void pass(HartBooks& mine) noexcept {
-  --mine.left;
-  Counts::add(mine.now.passed);
-}
-
 /// Publishes @p record in @p slot, and counts it. Masked.
 [[gnu::always_inline]] inline void Books::enter(Traceable& source, SourceBooks& one, HartBooks& mine, unsigned hart, RecordSlot& slot,
                          std::uint32_t& handle, Record& record) noexcept {

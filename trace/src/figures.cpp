@@ -12,7 +12,6 @@ void Counts::copy_from(const Counts& other) noexcept {
   };
   copy(recorded, other.recorded);
   for (unsigned i = 0; i < kDropReasons; ++i) copy(dropped[i], other.dropped[i]);
-  copy(passed, other.passed);
   copy(truncated_stacks, other.truncated_stacks);
   copy(lost_stacks, other.lost_stacks);
   copy(lost_contexts, other.lost_contexts);
@@ -24,7 +23,6 @@ void Counts::add_to(Figures& figures, const Counts& base) const noexcept {
   };
   figures.recorded += since(recorded, base.recorded);
   for (unsigned i = 0; i < kDropReasons; ++i) figures.dropped[i] += since(dropped[i], base.dropped[i]);
-  figures.passed += since(passed, base.passed);
   figures.truncated_stacks += since(truncated_stacks, base.truncated_stacks);
   figures.lost_stacks += since(lost_stacks, base.lost_stacks);
   figures.lost_contexts += since(lost_contexts, base.lost_contexts);
@@ -61,7 +59,7 @@ bool look_at(SourceBooks& one, CacheTrace& trace) noexcept {
 
 CacheTrace cache_trace(Traceable& source) noexcept {
   CacheTrace trace;
-  auto* one = static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
+  SourceBooks* one = books_at(source);
   if (one != nullptr) look_at(*one, trace);
   return trace;
 }

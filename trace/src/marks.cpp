@@ -1,5 +1,6 @@
 #include <qm/trace/marks.hpp>
 
+#include <cstring>
 #include <new>
 
 #include <qm/arena.hpp>
@@ -14,20 +15,15 @@ namespace {
 
 constinit Mark* first = nullptr;  // M2
 
-SourceBooks* books_at(Traceable& source) noexcept {
-  return static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
-}
-
 /// Another number after each start, stop and reset, and for each source that the books are of.
 std::uint32_t changes_of(const SourceBooks& one) noexcept {
   return one.changes.load(std::memory_order_relaxed) + one.resets.load(std::memory_order_relaxed);
 }
 
-/// Allocations without a record: dropped, or left out by sampling.
+/// Allocations without a record.
 std::uint32_t dropped_of(SourceBooks& one) noexcept {
   std::uint32_t sum = 0;
   for (unsigned hart = 0; hart < books.harts(); ++hart) {
-    sum += static_cast<std::uint32_t>(one.harts()[hart].now.passed.load(std::memory_order_relaxed));
     for (const std::atomic<Word>& count : one.harts()[hart].now.dropped) {
       sum += static_cast<std::uint32_t>(count.load(std::memory_order_relaxed));
     }
@@ -39,15 +35,8 @@ bool is_recording(Traceable& source) noexcept {
   return (source.state().load(std::memory_order_relaxed) & trace_state::kRecord) != 0;
 }
 
-void copy_name(char (&to)[kNameBytes], const char* from) noexcept {
-  for (std::size_t i = 0; i < kNameBytes; ++i) {
-    to[i] = *from;
-    if (*from != 0) ++from;
-  }
-}
-
 void fill(SourceThen& row, Traceable& source) noexcept {
-  copy_name(row.name, source.name());
+  std::memcpy(row.name, source.name(), kNameBytes);
   row.holding = holding_of(source);
   SourceBooks* one = books_at(source);
   row.recording = one != nullptr && is_recording(source);
@@ -106,7 +95,7 @@ Status set_mark(StackReport& report, std::string_view name) noexcept {
   void* block = books.take(bytes);
   if (block == nullptr) return Status::kNoMemory;
   auto* mark = new (block) Mark;
-  copy_name(mark->name, text);
+  std::memcpy(mark->name, text, kNameBytes);
   mark->taken = bytes;
   // The instant. What is counted before and after it may differ by what others do meanwhile.
   mark->ticks = hal::Port::ticks();

@@ -52,7 +52,7 @@ void StackReport::note(SourceBooks& one) noexcept {
 }
 
 void StackReport::select(Traceable& source) noexcept {
-  auto* one = static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
+  SourceBooks* one = books_at(source);
   if (one == nullptr || one->reported) return;
   one->reported = true;
   note(*one);

@@ -1,6 +1,6 @@
 /// The way that nearly every allocation and free of a traced cache takes: one function each, without a lock and without anything
 /// that can fail. What is not as plain as that - a stack or a context seen for the first time, a slab without handles, no free
-/// slot, an empty or a full magazine, the last record, a sampled allocation's walk, objects that are no memory - is left for the
+/// slot, an empty or a full magazine, the last record, objects that are no memory - is left for the
 /// slow halves, with nothing changed.
 ///
 ///     allocate   walk and hash -> find the stack -> | take from the closed cell -> fill a slot -> handle |
@@ -33,21 +33,6 @@ using trace_state::kRecord;
 }
 
 }  // namespace
-
-/// Sampling: hands out an object without a record, if it is not time for one.
-void* Books::pass_over(Cache& cache) noexcept {
-  auto* one = static_cast<SourceBooks*>(cache.books.load(std::memory_order_acquire));
-  if (one == nullptr) return nullptr;
-  const hal::InterruptGuard masked;
-  const unsigned hart = hal::Port::hart_index();
-  HartBooks& mine = one->harts()[hart];
-  if (!only_records(cache) || !passes(*one, mine) || !is_closed(cache.cell(hart))) return nullptr;
-  void* object = cache.cell(hart).take_closed();
-  if (object == nullptr) return nullptr;
-  pass(mine);
-  cache.count_allocation();
-  return object;
-}
 
 /// Looks whether the stack that begins at @p frame is the one found last from there, without storing or hashing it.
 [[gnu::always_inline]] inline StackHandle Books::find_recent(std::uint16_t owner, std::uintptr_t frame,
@@ -88,10 +73,10 @@ void* Books::pass_over(Cache& cache) noexcept {
 
 template <Books::Look kWhere>
 [[gnu::always_inline]] inline std::uint32_t Books::find_known(Cache& cache, std::uintptr_t frame, bool& truncated) noexcept {
-  const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_relaxed));  // acquired by allocate()
+  const SourceBooks* one = books_at(cache);
   const std::uint32_t key = hal::Port::context_key();
   const KnownContext& known = known_[hal::Port::hart_index()];
-  if (key == 0 || known.key.load(std::memory_order_relaxed) != key) return 0;
+  if (one == nullptr || key == 0 || known.key.load(std::memory_order_relaxed) != key) return 0;
   const hal::StackBounds stack = known.stack;
   const std::uint32_t packed = known.packed;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // as in capture()
@@ -115,7 +100,7 @@ template <Books::Look kWhere>
 
 [[gnu::always_inline]] inline void* Books::insert_known(Cache& cache, std::size_t requested, std::uint32_t found,
                                                         bool truncated) noexcept {
-  auto* one = static_cast<SourceBooks*>(cache.books.load(std::memory_order_relaxed));  // acquired by allocate()
+  auto* one = static_cast<SourceBooks*>(cache.books.load(std::memory_order_relaxed));  // acquired by find_known()
   const hal::InterruptGuard masked;
   if (!only_records(cache)) return nullptr;  // read in the section that inserts (O2)
   const unsigned hart = hal::Port::hart_index();
@@ -188,27 +173,12 @@ namespace {
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
-[[gnu::noinline]] QM_ENDS_IN_JUMPS void* allocate_unsampled(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+QM_ENDS_IN_JUMPS void* allocate(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
   keep_return_address();
   bool truncated = false;
   const std::uint32_t found = books.find_known<Books::Look::kLately>(*cache, current_frame(), truncated);
   if (found != 0) return allocate_known(cache, site, requested, effort, found, truncated);
   return allocate_by_hash(cache, site, requested, effort);
-}
-
-/// Of a cache that is sampled.
-[[gnu::noinline]] void* allocate_sampled(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
-  if (void* object = books.pass_over(*cache); object != nullptr) return object;
-  return qm_cache_allocate_other(cache, site, requested, effort);
-}
-
-QM_JUMPS void* allocate(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
-  // acquire: pairs with the release in Books::adopt_locked(). A cache that records has books.
-  const auto* one = static_cast<const SourceBooks*>(cache->books.load(std::memory_order_acquire));
-  if (one != nullptr && one->every.load(std::memory_order_relaxed) == 1) {
-    return allocate_unsampled(cache, site, requested, effort);
-  }
-  return allocate_sampled(cache, site, requested, effort);
 }
 
 /// The rest of a free whose record was the last one.

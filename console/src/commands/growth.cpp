@@ -4,6 +4,9 @@
 #include "mark_text.hpp"
 #include "names.hpp"
 #include "trace_text.hpp"
+
+#include <cstring>
+
 #include <qm/console/console.hpp>
 
 namespace qm::console::commands {
@@ -43,7 +46,7 @@ struct Growth {
     row.is_arena = source.kind() == RegistryKind::kArena;
     row.now = now.amount;
     row.more = now.amount - before.amount;
-    for (std::size_t i = 0; i < kNameBytes; ++i) row.name[i] = source.name()[i];
+    std::memcpy(row.name, source.name(), kNameBytes);
     ++(row.is_arena ? arenas : caches);
     enter(row);
   }

@@ -120,7 +120,6 @@ inline constexpr unsigned kDropReasons = 4;
 struct Figures {
   std::uint64_t recorded = 0;
   std::uint64_t dropped[kDropReasons] = {};
-  std::uint64_t passed = 0;            ///< left out by sampling
   std::uint64_t truncated_stacks = 0;  ///< records whose stack is truncated
   std::uint64_t lost_stacks = 0;       ///< records without a stack: the stack depot was full
   std::uint64_t lost_contexts = 0;     ///< records without a context: the context table was full

@@ -95,7 +95,7 @@ struct Coverage {
   unsigned all = 0;
   unsigned whole = 0;         ///< every allocation since was recorded or counted as dropped
   unsigned partial = 0;       ///< started, stopped or reset meanwhile
-  std::uint64_t dropped = 0;  ///< allocations without a record, those left out by sampling included
+  std::uint64_t dropped = 0;  ///< allocations without a record
   /// Whether what is out since, of what is traced, is all recorded.
   [[nodiscard]] bool complete() const noexcept { return whole != 0 && partial == 0 && dropped == 0; }
 };
