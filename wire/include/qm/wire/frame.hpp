@@ -28,7 +28,7 @@ namespace qm::wire {
 
 inline constexpr std::uint8_t kProtocolVersion = 1;
 
-/// What a frame is. Types below 16 belong to commands, 16 to 31 are kept for the event stream and its definitions and
+/// What a frame is. Types below 16 belong to commands, 16 to 31 to the event stream, its definitions and its
 /// heartbeat. A target answers a type it does not know with an error frame; a host ignores and counts it.
 enum class FrameType : std::uint8_t {
   kHello = 1,    ///< both ways: who is there; see HelloPayload
@@ -36,6 +36,16 @@ enum class FrameType : std::uint8_t {
   kOutput = 3,   ///< to the host: the next piece of the command's text, lines ended by LF
   kStatus = 4,   ///< to the host: the command has ended; see StatusPayload
   kError = 5,    ///< to the host: no command ran; see ErrorPayload
+
+  // The event stream. To the host, in stream.hpp and event.hpp:
+  kStreamHeader = 16,  ///< see StreamHeader
+  kDefinitions = 17,   ///< what numbers in events mean; see Definition
+  kEvents = 18,        ///< see EventDecoder
+  kStatistics = 19,    ///< the target's own counters; see Statistic
+  kStreamEnd = 20,     ///< see StreamEnd
+  // To the target:
+  kAsk = 24,        ///< for definitions again; see Ask
+  kHeartbeat = 25,  ///< a host reads the stream; see Heartbeat
 };
 
 inline constexpr std::size_t kHeaderBytes = 10;

@@ -1,0 +1,213 @@
+#pragma once
+/// One event, and the payload of an events frame. docs/protocol.md has every byte.
+///
+///     events payload                                     one event
+///     stream, number       (stream.hpp)                  u8      tag: operation, and which fields follow
+///     varint  hart                                       u8      which rare fields follow                 if any
+///     varint  the hart's number of the first event       varint  ticks since the event before
+///     varint  ticks at the first event                   varint  events of other harts in between         if any
+///     u32     global number of the first event           varint  context, source                          if they change
+///     u16     records that follow                        varint  distance of the address, see 4
+///     ..      events and notes                           ..      size, stack, and the rare fields
+///
+/// Invariants
+///  1. A frame has the events of one hart, in their order, and stands for itself: whatever was lost before it, it is read alike.
+///  2. A hart's events are numbered without a gap, those that it dropped included: a note in their place says how many.
+///  3. An event has one form only, but for what comes after it in a later minor version.
+///  4. An address is told as the distance from the one before it of the same source, in units of 16 bytes if it is a multiple.
+///     Both sides remember 64 sources of a frame; whichever comes to the place of another begins at the last address told.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <qm/wire/bytes.hpp>
+
+namespace qm::wire {
+
+/// What a decoder says of a payload or a part of one.
+enum class Decoded : std::uint8_t {
+  kOk,
+  kEnd,        ///< nothing follows
+  kMalformed,  ///< truncated, a number out of range, or not in its only form
+};
+
+enum class Operation : std::uint8_t {
+  kAllocate = 0,
+  kFree = 1,
+  kReallocate = 2,  ///< from `address` to `new_address`, which is the same if it stayed where it was
+  kLost = 3,        ///< no event: here the hart dropped `lost` of them, because its ring was full
+  kMode = 4,        ///< no event: from here on the hart records by `mode` and `sample_bytes`
+};
+
+/// How much of what happens becomes an event. Statistics are counted in all of them.
+enum class StreamMode : std::uint8_t {
+  kFull = 0,
+  kSampled = 1,   ///< see is_sampled()
+  kCounters = 2,  ///< none
+};
+
+/// A size that is not told, as it is what the source's definition says: of a cache's objects. Of an arena's segment `allocated`
+/// is then `requested` rounded up to the quantum.
+inline constexpr std::uint64_t kSourceSize = UINT64_MAX;
+
+/// One event or note. Fields without meaning for the operation are as they are here.
+struct Event {
+  Operation operation = Operation::kAllocate;
+  std::uint32_t hart = 0;
+  std::uint64_t hart_number = 0;    ///< of this event among the hart's, from 0; of a note: the next event's
+  std::uint32_t global_number = 0;  ///< order over all harts that agrees with cause and effect; modulo 2^32;
+                                    ///< of a note: the lowest that the next event can have
+  std::uint64_t ticks = 0;          ///< the target's clock
+  std::uint32_t context = 0;        ///< 0: not known
+  std::uint32_t source = 0;         ///< the cache or arena; of a reallocation the one it left
+  std::uint64_t address = 0;        ///< of a reallocation the one it left
+  std::uint64_t requested = kSourceSize;  ///< bytes asked for: kAllocate, kReallocate
+  std::uint64_t allocated = kSourceSize;  ///< bytes taken or given back
+  std::uint32_t stack = 0;          ///< number of its definition, 0: none
+  std::uint32_t call_site = 0;      ///< number of its definition, 0: none
+  std::uint32_t flags = 0;          ///< of the allocation, AllocationFlag
+  std::uint32_t new_source = 0;     ///< kReallocate
+  std::uint64_t new_address = 0;    ///< kReallocate
+  std::uint64_t lost = 0;           ///< kLost
+  StreamMode mode = StreamMode::kFull;  ///< kMode
+  std::uint64_t sample_bytes = 0;       ///< kMode
+
+  friend bool operator==(const Event&, const Event&) = default;
+};
+
+enum AllocationFlag : std::uint32_t {
+  kAtomic = 1,  ///< it may not wait
+  kWait = 2,    ///< it may wait for frees
+  kZeroed = 4,
+  kAligned = 8,  ///< to more than its size class
+};
+
+/// The addresses, sizes and stacks told last in a frame, on both sides.
+class EventMemory {
+ public:
+  struct Place {
+    std::uint32_t source = 0;
+    bool used = false;
+    std::uint32_t stack = 0;
+    std::uint64_t address = 0;
+  };
+  static constexpr std::size_t kPlaces = 64;
+
+  void clear() noexcept {
+    for (Place& place : places_) place = {};
+    last_ = 0;
+  }
+  Place& at(std::uint32_t source) noexcept {
+    Place& place = places_[source % kPlaces];
+    if (!place.used || place.source != source) place = {source, true, 0, last_};
+    return place;
+  }
+  void moved(Place& place, std::uint64_t address) noexcept { place.address = last_ = address; }
+
+ private:
+  Place places_[kPlaces];
+  std::uint64_t last_ = 0;
+};
+
+/// Puts events of one hart into the payload of one frame.
+class EventEncoder {
+ public:
+  /// More than any event or note takes. A payload with less room left is full.
+  static constexpr std::size_t kMaxEventBytes = 112;
+
+  /// Begins a payload in @p out, of kMaxPayloadBytes, whose first event is @p first.
+  void begin(std::span<std::uint8_t> out, std::uint16_t stream, std::uint32_t number, const Event& first) noexcept;
+
+  /// Adds an event or a note. Its hart and hart number are taken as those that follow. @returns false, with nothing changed,
+  /// iff the payload is full: finish() it and begin another with this event.
+  [[nodiscard]] bool add(const Event& event) noexcept;
+
+  /// @returns the payload; empty if it has no event.
+  [[nodiscard]] std::span<const std::uint8_t> finish() noexcept;
+
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+
+ private:
+  void add_note(const Event& event) noexcept;
+  void distance(EventMemory::Place& place, std::uint64_t address) noexcept;
+
+  ByteWriter out_{{}};
+  std::span<std::uint8_t> buffer_;
+  EventMemory memory_;
+  std::size_t count_at_ = 0;
+  std::uint32_t count_ = 0;
+  std::uint32_t global_number_ = 0;
+  std::uint64_t ticks_ = 0;
+  std::uint32_t context_ = 0;
+  std::uint32_t source_ = 0;
+};
+
+/// Takes the payload of one events frame apart.
+class EventDecoder {
+ public:
+  /// Begins with @p payload, which has to stay. @returns kMalformed iff its beginning is; next() then gives the same.
+  Decoded begin(std::span<const std::uint8_t> payload) noexcept;
+
+  /// Gives the next event or note in @p event.
+  /// @returns kOk; kEnd behind the last; kMalformed, for good, iff the bytes are no event. What came before it stands.
+  Decoded next(Event& event) noexcept;
+
+  [[nodiscard]] std::uint16_t stream() const noexcept { return stream_; }
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  [[nodiscard]] std::uint32_t hart() const noexcept { return hart_; }
+  /// The hart's number of the next event.
+  [[nodiscard]] std::uint64_t hart_number() const noexcept { return hart_number_; }
+  /// Fields, notes and trailing bytes of a later minor version, which were skipped.
+  [[nodiscard]] std::uint32_t skipped() const noexcept { return skipped_; }
+
+ private:
+  Decoded note(std::uint8_t tag, Event& event) noexcept;
+  void fields(std::uint8_t tag, Event& event) noexcept;
+  std::uint64_t distance(EventMemory::Place& place) noexcept;
+
+  ByteReader in_;
+  EventMemory memory_;
+  std::uint16_t stream_ = 0;
+  std::uint32_t number_ = 0;
+  std::uint32_t hart_ = 0;
+  std::uint64_t hart_number_ = 0;
+  bool at_start_ = true;  // no record yet
+  bool first_ = true;     // no event yet
+  std::uint32_t left_ = 0;
+  std::uint32_t global_number_ = 0;
+  std::uint64_t ticks_ = 0;
+  std::uint32_t context_ = 0;
+  std::uint32_t source_ = 0;
+  std::uint32_t skipped_ = 0;
+};
+
+/// @returns whether an event about @p size bytes at @p address is in the sample of one in @p sample_bytes: always if it has that
+///          many, else with a probability of size / sample_bytes over all seeds. The same for an object's allocation and its
+///          free, so nothing has to be remembered of it. Complexity: O(1), without a division.
+/// @param[in] threshold sample_threshold() of the size.
+[[nodiscard]] constexpr bool is_sampled(std::uint64_t address, std::uint32_t seed, std::uint32_t threshold) noexcept {
+  std::uint32_t hash = (static_cast<std::uint32_t>(address >> 3) ^ static_cast<std::uint32_t>(address >> 35) ^ seed) * 0x9e3779b1u;
+  hash = (hash ^ hash >> 15) * 0x85ebca77u;
+  return (hash ^ hash >> 13) <= threshold;
+}
+
+/// The probability of an event about @p size bytes, as the largest hash that is in the sample.
+[[nodiscard]] constexpr std::uint32_t sample_threshold(std::uint64_t size, std::uint64_t sample_bytes) noexcept {
+  if (size >= sample_bytes) return UINT32_MAX;
+  if (size == 0) size = 1;
+  // Both shrink alike until the product fits.
+  while (size >> 32 != 0) {
+    size >>= 1;
+    sample_bytes >>= 1;
+  }
+  const std::uint64_t quotient = (size << 32) / sample_bytes;
+  return quotient != 0 ? static_cast<std::uint32_t>(quotient - 1) : 0;
+}
+
+/// What an event of the sample stands for: the inverse of its probability.
+[[nodiscard]] constexpr double sample_weight(std::uint64_t size, std::uint64_t sample_bytes) noexcept {
+  return 4294967296.0 / (static_cast<double>(sample_threshold(size, sample_bytes)) + 1.0);
+}
+
+}  // namespace qm::wire
