@@ -18,6 +18,7 @@ qemu-system-misc         emulates the RISC-V board
 opensbi                  the firmware below ours: starts harts, timers, interrupts between harts
 libcli11-dev             command line of the host tool
 libfmt-dev               text output of the host tool
+zlib1g-dev               checksums and compression of captures
 '
 packages_test='
 libgtest-dev             unit tests on the host

@@ -116,6 +116,7 @@ void Synthetic::reallocate(Event& event) {
   event.kind = EventKind::kHeap;
   event.traceable = object.traceable;
   event.old_address = object.address;
+  event.old_traceable = object.traceable;
   host::Counters& counters = statistics_.traceables[object.traceable];
   ++counters.reallocations;
   counters.freed += object.allocated;

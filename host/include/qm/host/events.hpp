@@ -34,6 +34,8 @@ struct Event {
   std::uint64_t requested = 0;   ///< bytes asked for; 0 of a free
   std::uint64_t allocated = 0;   ///< bytes handed out; 0 of a free
   std::uint32_t traceable = 0;   ///< id of the cache or arena, a key of Definitions::traceables
+  std::uint32_t old_traceable = 0;  ///< of a reallocation the one that it left, else 0
+  std::uint32_t call_site = 0;   ///< a key of Definitions::call_sites; 0: none
   std::uint32_t stack = 0;       ///< stack id, a key of Definitions::stacks; 0: none
   std::uint32_t context = 0;     ///< a key of Definitions::contexts; 0: none
   std::uint32_t flags = 0;       ///< allocation flags, as docs/protocol.md
@@ -74,6 +76,7 @@ struct Definitions {
   StreamHeader header;
   std::map<std::uint32_t, Traceable> traceables;
   std::unordered_map<std::uint32_t, Stack> stacks;
+  std::unordered_map<std::uint32_t, std::string> call_sites;  ///< "firmware/demo/net.cpp:41 [demo] func:packet_alloc"
   std::unordered_map<std::uint32_t, std::string> contexts;  ///< "task net-rx", "irq 10"
 };
 
