@@ -13,17 +13,20 @@ Synthetic::Synthetic(const SyntheticOptions& options) : options_(options), rando
 void Synthetic::define() {
   host::StreamHeader& header = definitions_.header;
   header.schema_major = 1;
+  header.stream = 1;
+  header.pattern = "*";
   header.harts = options_.harts;
   header.ticks_per_second = 10'000'000;
   header.start_ticks = ticks_;
   header.build_id = "00112233445566778899aabbccddeeff00112233";
   header.from_boot = true;
+  const std::uint32_t heap = options_.caches + 1;
+  definitions_.traceables[heap] = {heap, EventKind::kHeap, "kheap", 16, 16, 0, host::Traceable::kNoParent};
+  definitions_.traceables[heap + 1] = {heap + 1, EventKind::kArena, "kpages", 4096, 4096, 0, host::Traceable::kNoParent};
   for (std::uint32_t id = 1; id <= options_.caches; ++id) {
     const std::uint64_t bytes = std::uint64_t{16} << (id - 1) % 10;
-    definitions_.traceables[id] = {id, EventKind::kCache, "cache_" + std::to_string(id), bytes, "kpages"};
+    definitions_.traceables[id] = {id, EventKind::kCache, "cache_" + std::to_string(id), bytes, bytes, 0, heap + 1};
   }
-  const std::uint32_t heap = options_.caches + 1;
-  definitions_.traceables[heap] = {heap, EventKind::kHeap, "kheap", 16, "base"};
   for (std::uint32_t number = 0; number < options_.stacks; ++number) {
     // Stacks share their outer frames, as they do in a program.
     host::Stack stack;
@@ -32,12 +35,11 @@ void Synthetic::define() {
       stack.frames.push_back(options_.base_pc + 4 * (level * 64 + number % (1 + inner * 4)));
     }
     stack.frames.front() = options_.base_pc + 4 * (std::uint64_t{4096} + number);
-    const std::uint32_t id = 0x9e3779b9U * (number + 1);
-    stack_ids_.push_back(id);
-    definitions_.stacks[id] = std::move(stack);
+    stack.id = 0x9e3779b9U * (number + 1);
+    definitions_.stacks[number + 1] = std::move(stack);
   }
   for (std::uint32_t hart = 0; hart < options_.harts; ++hart) definitions_.contexts[hart + 1] = "task worker-" + std::to_string(hart);
-  statistics_.harts.resize(options_.harts);
+  for (std::uint32_t hart = 0; hart < options_.harts; ++hart) statistics_.harts[hart] = {};
 }
 
 void Synthetic::deliver(host::EventHandler& handler) {
@@ -46,10 +48,9 @@ void Synthetic::deliver(host::EventHandler& handler) {
     handler.on_event(next_event());
     if (options_.statistics_every != 0 && (count + 1) % options_.statistics_every == 0) handler.on_statistics(statistics_);
   }
-  statistics_.number = number_;
-  statistics_.ticks = ticks_;
+  statistics_.final = true;
   handler.on_statistics(statistics_);
-  handler.on_mode({host::StreamMode::kStopped, ticks_, number_});
+  handler.on_stream_end();
   handler.on_end({});
 }
 
@@ -69,7 +70,6 @@ Event Synthetic::next_event() {
     free(event);
   }
   ++statistics_.harts[event.hart].events;
-  statistics_.number = number_;
   statistics_.ticks = ticks_;
   return event;
 }
@@ -88,7 +88,7 @@ void Synthetic::allocate(Event& event) {
   event.address = object.address;
   event.requested = object.requested;
   event.allocated = object.allocated;
-  event.stack = stack_ids_[random_.below(stack_ids_.size())];
+  event.stack = 1 + static_cast<std::uint32_t>(random_.below(options_.stacks));
   host::Counters& counters = statistics_.traceables[object.traceable];
   ++counters.allocations;
   counters.requested += object.requested;
@@ -105,6 +105,7 @@ void Synthetic::free(Event& event) {
   event.kind = definitions_.traceables[object.traceable].kind;
   event.traceable = object.traceable;
   event.address = object.address;
+  event.allocated = object.allocated;
   host::Counters& counters = statistics_.traceables[object.traceable];
   ++counters.frees;
   counters.freed += object.allocated;
@@ -119,17 +120,14 @@ void Synthetic::reallocate(Event& event) {
   event.old_traceable = object.traceable;
   host::Counters& counters = statistics_.traceables[object.traceable];
   ++counters.reallocations;
-  counters.freed += object.allocated;
   free_addresses_[object.allocated].push_back(object.address);
   object.requested = 1 + random_.below(4000);
   object.allocated = (object.requested + 15) / 16 * 16;
   object.address = take_address(object.allocated);
-  counters.requested += object.requested;
-  counters.allocated += object.allocated;
   event.address = object.address;
   event.requested = object.requested;
   event.allocated = object.allocated;
-  event.stack = stack_ids_[random_.below(stack_ids_.size())];
+  event.stack = 1 + static_cast<std::uint32_t>(random_.below(options_.stacks));
 }
 
 /// Addresses are used again, the one freed last first.

@@ -31,7 +31,7 @@ class Synthetic {
   void deliver(host::EventHandler& handler);
 
   [[nodiscard]] const host::Definitions& definitions() const noexcept { return definitions_; }
-  /// What the device would have counted after all events.
+  /// What the device would have counted so far.
   [[nodiscard]] const host::Statistics& statistics() const noexcept { return statistics_; }
 
  private:
@@ -51,7 +51,6 @@ class Synthetic {
   Random random_;
   host::Definitions definitions_;
   host::Statistics statistics_;
-  std::vector<std::uint32_t> stack_ids_;
   std::vector<Object> live_;
   std::map<std::uint64_t, std::vector<std::uint64_t>> free_addresses_;
   std::uint64_t next_address_ = 0x80400000;

@@ -7,10 +7,11 @@
 ///     on_event ...              in the order of their numbers; within a hart that is the order of the operations
 ///     on_gap                    between the events around the place where some are missing
 ///     on_statistics, on_mode    where the device sent them
+///     on_stream_end             after the last event of a stream that the device ended
 ///     on_end                    once, after everything: whether the capture was whole
 ///
-/// Definitions may arrive later than the events that use them (a repeated definition after a loss), so a handler looks them up
-/// at the end, or takes an unknown id for one that is not known yet.
+/// A capture has several streams if the device started and stopped several times, or booted again. Each stands for itself: between
+/// two of them anything may have been allocated and freed.
 
 #include <cstdint>
 #include <map>
@@ -25,20 +26,20 @@ enum class Operation : std::uint8_t { kAllocate, kFree, kReallocate };
 /// The face that an operation went through.
 enum class EventKind : std::uint8_t { kHeap, kCache, kArena };
 
-/// One operation. What the stream leaves out because it can be derived is filled in where it says so.
+/// One operation. What the stream leaves out because it can be derived is filled in.
 struct Event {
-  std::uint64_t number = 0;      ///< in the one order of all harts, which agrees with cause and effect; counts dropped events
+  std::uint64_t number = 0;      ///< in the one order of all harts, which agrees with cause and effect; dropped events count
   std::uint64_t ticks = 0;       ///< the device's clock, StreamHeader::ticks_per_second
   std::uint64_t address = 0;     ///< of the object; of a reallocation the new one
   std::uint64_t old_address = 0;  ///< of a reallocation, else 0
   std::uint64_t requested = 0;   ///< bytes asked for; 0 of a free
-  std::uint64_t allocated = 0;   ///< bytes handed out; 0 of a free
-  std::uint32_t traceable = 0;   ///< id of the cache or arena, a key of Definitions::traceables
+  std::uint64_t allocated = 0;   ///< bytes handed out; of a free those given back
+  std::uint32_t traceable = 0;   ///< number of the cache or arena, a key of Definitions::traceables
   std::uint32_t old_traceable = 0;  ///< of a reallocation the one that it left, else 0
+  std::uint32_t stack = 0;       ///< a key of Definitions::stacks; 0: none
   std::uint32_t call_site = 0;   ///< a key of Definitions::call_sites; 0: none
-  std::uint32_t stack = 0;       ///< stack id, a key of Definitions::stacks; 0: none
   std::uint32_t context = 0;     ///< a key of Definitions::contexts; 0: none
-  std::uint32_t flags = 0;       ///< allocation flags, as docs/protocol.md
+  std::uint32_t flags = 0;       ///< wire::AllocationFlag
   std::uint16_t hart = 0;        ///< hart index
   Operation operation = Operation::kAllocate;
   EventKind kind = EventKind::kCache;
@@ -47,96 +48,117 @@ struct Event {
 
 /// A cache or an arena.
 struct Traceable {
-  std::uint32_t id = 0;
-  EventKind kind = EventKind::kCache;
+  static constexpr std::uint32_t kNoParent = 0xffff'ffff;
+  std::uint32_t number = 0;
+  EventKind kind = EventKind::kCache;  ///< kHeap: a size class, or an arena, of the heap
   std::string name;
-  std::uint64_t object_bytes = 0;  ///< object size of a cache, quantum of an arena
-  std::string source;              ///< the arena that it draws from; empty: none or not known
+  std::uint64_t object_bytes = 0;     ///< of a cache what the user may use of an object; of an arena its quantum
+  std::uint64_t allocated_bytes = 0;  ///< of a cache what an object takes
+  std::uint64_t outstanding = 0;      ///< objects or segments that were out when the stream began
+  std::uint32_t parent = kNoParent;   ///< number of the arena that it draws from
 };
 
-/// A call stack. @see Definitions::stacks
 struct Stack {
+  std::uint32_t id = 0;               ///< the same in each boot of the same image
   std::vector<std::uint64_t> frames;  ///< return addresses, the innermost first
-  bool truncated = false;             ///< the walk ended before the stack did
+  bool truncated = false;             ///< there were more frames
+  bool collided = false;              ///< another stack of this boot has the same id
 };
+
+struct CallSite {
+  std::string file, module, function;
+  std::uint32_t line = 0;
+};
+
+/// How much of what happens becomes an event: the device changes it by itself when the line cannot keep up.
+enum class StreamMode : std::uint8_t { kFull, kSampled, kCounters };
 
 /// What a stream says of itself.
 struct StreamHeader {
-  std::uint16_t schema_major = 0, schema_minor = 0;
+  std::uint16_t schema_major = 1, schema_minor = 0;
+  std::uint16_t stream = 0;    ///< streams of a boot count from 1
+  std::uint64_t boot = 0;      ///< tells one boot from another, as far as the device can
   std::uint8_t pointer_bytes = 8;
   bool big_endian = false;
   std::uint16_t harts = 0;
   std::uint64_t ticks_per_second = 0;
   std::uint64_t start_ticks = 0;
-  std::string build_id;        ///< hexadecimal
   bool from_boot = false;      ///< it began before the first allocation: a free of an unknown object is an error
+  StreamMode mode = StreamMode::kFull;  ///< at the start
+  std::uint64_t sample_bytes = 0;
+  std::uint64_t minimum_bytes = 0;  ///< allocations of fewer bytes are left out
+  std::string pattern;              ///< names of what is recorded
+  std::uint32_t ring_bytes = 0;     ///< of each hart
+  std::string build_id;             ///< hexadecimal
+  std::vector<std::uint32_t> size_classes;
 };
 
 struct Definitions {
   StreamHeader header;
   std::map<std::uint32_t, Traceable> traceables;
   std::unordered_map<std::uint32_t, Stack> stacks;
-  std::unordered_map<std::uint32_t, std::string> call_sites;  ///< "firmware/demo/net.cpp:41 [demo] func:packet_alloc"
+  std::unordered_map<std::uint32_t, CallSite> call_sites;
   std::unordered_map<std::uint32_t, std::string> contexts;  ///< "task net-rx", "irq 10"
 };
 
 /// Why events are not there.
 enum class Missing : std::uint8_t {
-  kOverrun,   ///< the device had no room: its rings were too small, or the line too slow
-  kLine,      ///< frames were lost or damaged on the line
-  kCapture,   ///< the capture itself is damaged
+  kOverrun,  ///< the device had no room: its rings were too small, or the line too slow
+  kLine,     ///< frames did not arrive, or arrived damaged, or the capture has lost them
 };
 
 struct Gap {
   Missing why = Missing::kOverrun;
-  std::uint16_t hart = 0;       ///< whose events; kAnyHart where it is not known
-  std::uint64_t events = 0;     ///< how many; 0: not known
-  std::uint64_t before = 0;     ///< number of the next event that is there
-  static constexpr std::uint16_t kAnyHart = 0xffff;
+  std::uint16_t hart = 0;     ///< whose events
+  std::uint64_t events = 0;   ///< how many
+  std::uint64_t before = 0;   ///< number of an event behind the gap; for the last ones of a stream, of the last event
 };
 
 /// The device's own counters since the start of the stream, counted where events are written.
 struct Counters {
   std::uint64_t allocations = 0, frees = 0, reallocations = 0;
-  std::uint64_t requested = 0, allocated = 0, freed = 0;  ///< bytes
+  std::uint64_t requested = 0;  ///< bytes, by allocations
+  std::uint64_t allocated = 0;  ///< bytes, by allocations
+  std::uint64_t freed = 0;      ///< bytes, by frees
   friend bool operator==(const Counters&, const Counters&) = default;
 };
 struct HartCounters {
-  std::uint64_t events = 0;    ///< numbers taken: written or dropped
-  std::uint64_t overruns = 0;  ///< of these dropped
+  std::uint64_t events = 0;    ///< written
+  std::uint64_t overruns = 0;  ///< dropped, besides
   friend bool operator==(const HartCounters&, const HartCounters&) = default;
 };
 struct Statistics {
   std::uint64_t ticks = 0;
-  std::uint64_t number = 0;  ///< they count the events below this number
+  bool final = false;  ///< every hart had stopped: equal to the events, number for number
   std::map<std::uint32_t, Counters> traceables;
-  std::vector<HartCounters> harts;
+  std::map<std::uint32_t, HartCounters> harts;
 };
 
-/// How much the device sends: it changes by itself when the line cannot keep up.
-enum class StreamMode : std::uint8_t { kFull, kSampled, kCounters, kStopped };
 struct ModeChange {
   StreamMode mode = StreamMode::kFull;
+  std::uint64_t sample_bytes = 0;
+  std::uint16_t hart = 0;  ///< for which it changes here
   std::uint64_t ticks = 0;
   std::uint64_t number = 0;
 };
 
 /// What is known at the end of a capture.
 struct CaptureEnd {
-  bool complete = true;               ///< everything that was sent is there
+  bool complete = true;               ///< everything that was sent is there, and every stream was ended
   std::vector<std::string> problems;  ///< what is wrong, a line each
-  std::uint64_t unknown_frames = 0;   ///< of a later minor version, skipped
+  std::uint64_t unknown = 0;          ///< frames and fields of a later minor version, skipped
 };
 
 class EventHandler {
  public:
   virtual ~EventHandler() = default;
-  /// @p definitions grow while the capture is read, and stay where they are until on_end() has returned.
+  /// @p definitions grow while the stream is read, and stay where they are until on_end() has returned.
   virtual void on_header(const Definitions& definitions) { (void)definitions; }
   virtual void on_event(const Event& event) = 0;
   virtual void on_gap(const Gap& gap) { (void)gap; }
   virtual void on_statistics(const Statistics& statistics) { (void)statistics; }
   virtual void on_mode(const ModeChange& change) { (void)change; }
+  virtual void on_stream_end() {}
   virtual void on_end(const CaptureEnd& end) { (void)end; }
 };
 
