@@ -2,7 +2,8 @@
 # Installs the Debian or Ubuntu packages that building, running or testing needs and that are missing; says which and why.
 #
 #   cmake/install-packages.sh run    what ./run needs: the firmware, QEMU, the host tool
-#   cmake/install-packages.sh test   what ./test needs beyond that
+#   cmake/install-packages.sh analysis  what qm report, export, diff and symbolize need beyond that
+#   cmake/install-packages.sh test   what ./test needs beyond both
 #   cmake/install-packages.sh bench  what bench/run needs beyond the first
 #
 # Status: 0 when nothing is missing (any more), 1 when something is and could not be installed; then the list says what.
@@ -20,6 +21,13 @@ libcli11-dev             command line of the host tool
 libfmt-dev               text output of the host tool
 zlib1g-dev               checksums and compression of captures
 '
+packages_analysis='
+libdw-dev                reads names, files and lines from the image
+nlohmann-json3-dev       reports in JSON
+libprotozero-dev         exports to pprof
+libsqlite3-dev           exports to SQLite
+zlib1g-dev               compresses exports
+'
 packages_test='
 libgtest-dev             unit tests on the host
 '
@@ -34,9 +42,10 @@ libtcmalloc-minimal4          "
 
 case ${1:-} in
   run) wanted=$packages_run ;;
-  test) wanted=$packages_run$packages_test ;;
+  analysis) wanted=$packages_run$packages_analysis ;;
+  test) wanted=$packages_run$packages_analysis$packages_test ;;
   bench) wanted=$packages_run$packages_bench ;;
-  *) echo "usage: $0 run|test|bench" >&2; exit 1 ;;
+  *) echo "usage: $0 run|analysis|test|bench" >&2; exit 1 ;;
 esac
 
 names() { printf '%s\n' "$1" | awk 'NF { print $1 }'; }

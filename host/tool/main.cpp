@@ -1,10 +1,15 @@
 // qm: one tool, one subcommand for each thing it does. Here are the options; the rest is in commands.hpp.
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <filesystem>
+#include <string_view>
+#include <utility>
 
 #include "cleanup.hpp"
 #include "commands.hpp"
@@ -76,6 +81,23 @@ void add_exec(CLI::App& app, Options& options) {
       ->capture_default_str();
 }
 
+/// The subcommands of the program qm-analysis, which lies beside this one: booting and recording need neither its libraries nor
+/// the time it takes to build.
+constexpr std::array<std::pair<const char*, const char*>, 1> kAnalysis = {{
+    {"symbolize", "explain addresses in any text: function, file, line, inlined calls"},
+}};
+
+/// Becomes qm-analysis with the same arguments. @returns only if that cannot be.
+int analyse(char** argv) {
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe").replace_filename("qm-analysis");
+  execv(program.c_str(), argv);
+  fmt::print(stderr,
+             "qm: `qm {}` needs {}, which is not built: install what `sh cmake/install-packages.sh analysis` says, and\n"
+             "    cmake -B BUILD && cmake --build BUILD --target qm-analysis\n",
+             argv[1], program.string());
+  return tool::kTargetFailed;
+}
+
 /// @returns what is wrong with the combination of run's options; empty: nothing.
 std::string contradiction(const CLI::App& run, const Options& options) {
   if (!options.what.empty() && !options.run.commands.empty()) return "demo runs commands of its own: no -c with it";
@@ -93,10 +115,13 @@ host::Milliseconds milliseconds(double seconds) {
 /// Reads the options and does what they say.
 /// @returns the program's exit status.
 int start(int argc, char** argv) {
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  if (std::any_of(kAnalysis.begin(), kAnalysis.end(), [&](const auto& each) { return each.first == first; })) return analyse(argv);
   CLI::App app("Quartermaster's host tool", "qm");
   Options options;
   add_run(app, options);
   add_exec(app, options);
+  for (const auto& [name, help] : kAnalysis) app.add_subcommand(name, help);
   app.require_subcommand(1);
   try {
     app.parse(argc, argv);
