@@ -86,7 +86,7 @@ constinit Arena pages;
 
 }  // namespace
 
-Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept {
+Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*open_books)() noexcept) noexcept {
   if (ready) return Status::kBusy;
   if (memory.empty() || harts == 0 || harts > hal::Port::kMaxHarts) return Status::kInvalid;
   exhaustion::reset();
@@ -110,6 +110,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept 
   }
   if (status == Status::kOk) status = caches.initialize(harts);
   if (status == Status::kOk) {
+    if (open_books != nullptr) open_books();
     config.name = "kpages";
     config.no_trace = false;
     config.source = &base;

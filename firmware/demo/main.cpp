@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include <qm/console/words.hpp>
@@ -21,6 +22,39 @@
 namespace qm::firmware {
 namespace {
 
+/// Names @p list's patterns to the books. @returns what is wrong with it; empty: nothing.
+std::string_view trace_from_boot(std::string_view list) noexcept {
+  bool all = true;
+  while (!list.empty()) all = trace::trace_from_creation(console::next_item(list)).status == Status::kOk && all;
+  return all ? "" : "boot option trace has more or longer patterns than there is room for";
+}
+
+/// Opens the books, before there is a cache to trace. With boot options they are as large as those say, and what `trace` names
+/// is traced from its first allocation on, into memory that is taken here.
+void open_books() noexcept {
+  const BootInfo& info = boot_info();
+  const console::BootOptions options = console::parse_boot_options(info.bootargs);
+  trace::Config config;
+  // From 0 on, where that reaches all memory, so that objects in device windows have records too.
+  std::uintptr_t low = UINTPTR_MAX, high = 0;
+  for (const hal::MemoryRange& range : info.memory) {
+    low = std::min(low, range.low);
+    high = std::max(high, range.high);
+  }
+  config.object_base = high <= trace::kRecordedBytes ? 0 : low;
+  trace::Config asked = config;
+  if (options.records != 0) asked.record_bytes = options.records * trace::kBytesPerRecord;
+  if (options.stack_bytes != 0) asked.stack_bytes = options.stack_bytes;
+  asked.at_once = !options.trace.empty();
+  if (trace::initialize(asked) == Status::kOk) {
+    demo::boot_warning = trace_from_boot(options.trace);
+  } else if (trace::initialize(config) == Status::kOk) {
+    demo::boot_warning = "no books as large as the boot options say: nothing is traced";
+  } else {
+    panic("the books cannot be opened");
+  }
+}
+
 /// Sets the allocator up over all free memory, the largest piece first: its own first pages come from there.
 void start_allocator(const BootInfo& info) {
   std::array<MemoryRange, hal::MemoryMap::kMaxRanges> memory;
@@ -30,33 +64,14 @@ void start_allocator(const BootInfo& info) {
     if (memory[count].size > memory[0].size) std::swap(memory[count], memory[0]);
     ++count;
   }
-  if (initialize({memory.data(), count}, info.hart_count) != Status::kOk) panic("the allocator cannot start");
+  if (initialize({memory.data(), count}, info.hart_count, open_books) != Status::kOk) panic("the allocator cannot start");
   attach_hart(0);
-}
-
-/// Opens the books, as large as the boot options say; what they name is traced from its first allocation on.
-void open_books(const BootInfo& info, const console::BootOptions& options) {
-  trace::Config config;
-  if (options.records != 0) config.record_bytes = options.records * trace::kBytesPerRecord;
-  if (options.stack_bytes != 0) config.stack_bytes = options.stack_bytes;
-  // From 0 on, where that reaches all memory, so that objects in device windows have records too.
-  std::uintptr_t low = UINTPTR_MAX, high = 0;
-  for (const hal::MemoryRange& range : info.memory) {
-    low = std::min(low, range.low);
-    high = std::max(high, range.high);
-  }
-  config.object_base = high <= trace::kRecordedBytes ? 0 : low;
-  if (trace::initialize(config) != Status::kOk) panic("the books cannot be opened");
-  std::string_view list = options.trace;
-  while (!list.empty()) trace::trace_from_creation(console::next_item(list));
 }
 
 }  // namespace
 
 void early_main(const BootInfo& info) {
-  const console::BootOptions options = console::parse_boot_options(info.bootargs);
   start_allocator(info);
-  open_books(info, options);
   if (!demo::create_arenas() || !demo::create_caches()) panic("no memory for the demo's caches");
 }
 

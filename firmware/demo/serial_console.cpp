@@ -57,6 +57,7 @@ void warn_of_options(console::Console& console, std::string_view bootargs) noexc
     console::Notice notice(console);
     notice.out().print("warning: boot option {} {}\n", options.rejected[i].option, console::describe(options.rejected[i].reason));
   }
+  if (!boot_warning.empty()) console::Notice(console).out().print("warning: {}\n", boot_warning);
 }
 
 std::string_view build_id_text(std::span<const std::uint8_t> id) noexcept {
@@ -71,6 +72,8 @@ std::string_view build_id_text(std::span<const std::uint8_t> id) noexcept {
 }
 
 }  // namespace
+
+constinit std::string_view boot_warning;
 
 void run_console(const firmware::BootInfo& info) noexcept {
   static SerialTerminal terminal;

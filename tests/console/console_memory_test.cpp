@@ -47,6 +47,23 @@ TEST_F(Memory, whatis_shows_the_object_its_record_and_the_segments_it_lies_in) {
   EXPECT_TRUE(has(text, "\nwhatis 0x[0-9a-f]{16}: caches [12], arenas 2: complete\n$")) << text;
 }
 
+TEST_F(Memory, blocks_above_the_largest_class_are_in_every_view) {
+  run("slab_trace start kheap");
+  run("workload start exhaust");
+  std::string print;
+  qm::test::Match record;
+  // The workload takes its blocks while this looks.
+  for (int i = 0; i < 50 && record.empty(); ++i) {
+    print = run("slab_stacks kheap top 1");
+    record = qm::test::find(print, "^ take_blocks\\+0x[0-9a-f]+/0x[0-9a-f]+\n|qm::demo::take_blocks\\+0x[0-9a-f]+/0x[0-9a-f]+\n");
+  }
+  EXPECT_FALSE(record.empty()) << print;
+  run("workload stop");
+  const std::string after = run("slab_trace print kheap");
+  EXPECT_TRUE(has(after, "outstanding 0, recorded [1-9][0-9]*, dropped 0, truncated stacks [0-9]+, from before start ")) << after;
+  run("slab_trace stop kheap");
+}
+
 TEST_F(Memory, whatis_knows_what_is_no_memory) {
   EXPECT_TRUE(has(run("whatis 0x40000010"), "^arena dma: segment 0x0000000040000000 \\+ 16, 4096 bytes, allocated\n"
                                                 "whatis 0x0000000040000010: caches 0, arenas 1: complete\n$"));

@@ -88,4 +88,31 @@ TEST(Counts, tracing_from_boot_sees_the_first_allocation) {
   EXPECT_NE(report.find("in fs_task\n"), std::string::npos) << report;
 }
 
+TEST(Counts, tracing_all_from_boot_has_what_the_allocator_itself_drew_first) {
+  Machine machine(with("trace=* records=20000 stacks=128K"));
+  // What is from before is the cache of the books' own records; then come those that the pages are served from.
+  const std::string caches = run(machine, "slab_trace print -v kmem_cache");
+  EXPECT_FALSE(qm::test::find(caches, ", from hart 0 boot: size [0-9]+, age [0-9.]+ s, seq 1\n----\n"
+                                      "#01 [^\n]*start_allocator\n#02 [^\n]*early_main\n#03 [^\n]*qm_boot\n").empty()) << caches;
+  EXPECT_NE(caches.find("from before start 1: complete"), std::string::npos) << caches;
+  for (const char* name : {"kheap", "kpages", "kpages_4096", "dma", "packet"}) {
+    const std::string report = run(machine, std::string("slab_trace print ") + name);
+    EXPECT_NE(report.find("from before start 0: complete"), std::string::npos) << report;
+  }
+  // The rings are constrained: a segment each.
+  const std::string ring = run(machine, "whatis 0x40000010");
+  EXPECT_FALSE(qm::test::find(ring, "^arena dma: segment 0x0000000040000000 \\+ 16, 4096 bytes, allocated\n"
+                                    "Obj 0x0000000040000000, from hart 0 boot: size 4096, ").empty()) << ring;
+  EXPECT_NE(ring.find("in qm::demo::create_arenas\n"), std::string::npos) << ring;
+  const std::string status = run(machine, "slab_trace status");
+  EXPECT_FALSE(qm::test::find(status, ", records [0-9]+ of 5[0-9]{5} bytes, stacks [0-9]+ of 131072 bytes, dropped 0: complete\n$").empty())
+      << status;
+}
+
+TEST(Counts, books_that_memory_has_no_room_for_are_told_and_the_system_boots) {
+  Machine machine(with("trace=* records=4000000"));
+  EXPECT_TRUE(machine.wait_for_text("warning: no books as large as the boot options say: nothing is traced\r\n")) << machine.text();
+  EXPECT_NE(run(machine, "slab_trace status").find("traced 0 of "), std::string::npos);
+}
+
 }  // namespace

@@ -368,6 +368,20 @@ TEST_F(Reports, whatis_shows_the_record_and_the_segments) {
   EXPECT_EQ(command("whatis"), "error: usage: whatis ADDR\r\n");
 }
 
+TEST_F(Reports, an_arenas_segment_is_in_every_view) {
+  command("slab_trace start kheap");
+  void* block = heap::allocate(20000);
+  const std::string text = plain(command("whatis " + hex(block)));
+  const char* const segment_and_record = "arena kheap: segment @ \\+ 0, 2\\d+ bytes, allocated\r\n"
+                                         "Obj @, from here: size 20000, age \\d+\\.\\d+ s, seq \\d+\r\n----\r\n#01 ";
+  EXPECT_FALSE(qm::test::find(text, segment_and_record).empty()) << text;
+  const std::string stacks = command("slab_stacks kheap");
+  EXPECT_FALSE(qm::test::find(stacks, "stack_count: 1\r\nstack_bytes: 20000\r\n").empty()) << stacks;
+  EXPECT_FALSE(qm::test::find(stacks, "\r\nstacks 1, hidden 0 \\(threshold 1\\), objects 1, bytes 20000, dropped 0, ").empty()) << stacks;
+  heap::free(block);
+  EXPECT_EQ(plain(command("whatis " + hex(block))).find("Obj @"), std::string::npos);
+}
+
 TEST_F(Reports, verify_counts_what_it_looked_at) {
   std::vector<void*> held;
   for (int i = 0; i < 20; ++i) held.push_back(packet->allocate());

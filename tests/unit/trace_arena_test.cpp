@@ -118,6 +118,49 @@ TEST_F(TraceArena, a_reallocation_in_place_is_the_same_record_with_another_size)
   EXPECT_EQ(state(kheap()), State::kOff);
 }
 
+TEST_F(TraceArena, a_reallocation_that_moves_is_a_record_of_the_new_block_and_none_of_the_old) {
+  ASSERT_EQ(trace::start("kheap").status, Status::kOk);
+  void* block = heap::allocate(kLarge);
+  const trace::DumpEntry before = only_record(kheap());
+  void* barrier = heap::allocate(kLarge);  // so that the block cannot grow where it is
+  void* moved = heap::reallocate(block, 8 * kLarge);
+  ASSERT_NE(moved, block);
+  trace::DumpEntry after;
+  ASSERT_TRUE(trace::find(kheap(), reinterpret_cast<std::uintptr_t>(moved), after));
+  EXPECT_EQ(after.requested, 8 * kLarge);
+  EXPECT_GT(after.sequence, before.sequence);
+  EXPECT_FALSE(trace::find(kheap(), reinterpret_cast<std::uintptr_t>(block), after));
+  EXPECT_EQ(live(kheap()), 2U);
+  EXPECT_EQ(recorded(kheap()), 3U);
+  heap::free(moved);
+  heap::free(barrier);
+  EXPECT_EQ(live(kheap()), 0U);
+  EXPECT_TRUE(trace::validate());
+}
+
+TEST_F(TraceArena, a_segments_record_is_found_by_its_start_while_it_is_out) {
+  Arena numbers;
+  ASSERT_EQ(make_numbers(numbers, "numbers", 1, 100, 1), Status::kOk);
+  const std::uintptr_t before = numbers.allocate(1);
+  ASSERT_EQ(trace::start("numbers").status, Status::kOk);
+  const std::uintptr_t plain = numbers.allocate(3);
+  const std::uintptr_t constrained = numbers.allocate_constrained(5, {.align = 16, .phase = 3});
+  trace::DumpEntry entry;
+  ASSERT_TRUE(trace::find(numbers, plain, entry));
+  EXPECT_EQ(entry.object, plain);
+  EXPECT_EQ(entry.requested, 3U);
+  ASSERT_TRUE(trace::find(numbers, constrained, entry));
+  EXPECT_EQ(entry.object, constrained);
+  EXPECT_EQ(entry.requested, 5U);
+  EXPECT_FALSE(trace::find(numbers, before, entry));
+  EXPECT_FALSE(trace::find(numbers, plain + 1, entry));
+  EXPECT_EQ(numbers.free(plain, 3), Status::kOk);
+  EXPECT_FALSE(trace::find(numbers, plain, entry));
+  EXPECT_EQ(numbers.free_constrained(constrained, 5), Status::kOk);
+  EXPECT_EQ(numbers.free(before, 1), Status::kOk);
+  EXPECT_EQ(numbers.destroy(), Status::kOk);
+}
+
 TEST_F(TraceArena, reset_drops_the_records_and_keeps_the_state) {
   ASSERT_EQ(trace::start("kheap").status, Status::kOk);
   void* block = heap::allocate(kLarge);

@@ -46,6 +46,7 @@ Status Books::initialize(const Config& config) noexcept {
     return Status::kInvalid;
   }
   ArenaConfig arena;
+  if (config.at_once && config.record_bytes + config.stack_bytes > base_arena().stats().free / 2) return Status::kNoMemory;
   arena.name = "ktrace";
   arena.quantum = 64;
   arena.source = &base_arena();
@@ -66,6 +67,7 @@ Status Books::initialize(const Config& config) noexcept {
   trace_cache_ = Cache::create(cache, &status);
   // A checking build stores the stack of every allocation.
   if (status == Status::kOk && (config.at_once || kChecked)) status = open();
+  if (status == Status::kOk && config.at_once) reserve_records();
   if (status != Status::kOk) {
     if (trace_cache_ != nullptr) Cache::destroy(trace_cache_);
     trace_cache_ = nullptr;
@@ -74,6 +76,15 @@ Status Books::initialize(const Config& config) noexcept {
   }
   set_observer(this, kChecked ? kNoTracedPath : kTracedPath);
   return Status::kOk;
+}
+
+/// Takes the memory of all records. What there is none for is asked for again when it is needed.
+void Books::reserve_records() noexcept {
+  while (records.may_grow()) {
+    void* chunk = trace_cache_->allocate_at(nullptr, 0, Effort::kQuiet);
+    if (chunk == nullptr) return;
+    if (!records.add_chunk(chunk)) return trace_cache_->free(chunk);
+  }
 }
 
 /// Takes the memory of stacks and tables, if that has not been done. By whoever traces the first source.

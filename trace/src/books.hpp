@@ -211,6 +211,7 @@ class Books final : public Observer {
   [[nodiscard]] StackHandle store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept;
   [[nodiscard]] std::uint32_t capture(const SourceBooks& one, std::uintptr_t frame) noexcept;
   void add_records(Prepared& prepared) noexcept;
+  void reserve_records() noexcept;
   [[nodiscard]] StackHandle find_recent(std::uint16_t owner, std::uintptr_t frame, hal::StackBounds stack, bool& truncated) const noexcept;
   void enter(Traceable& source, SourceBooks& one, HartBooks& mine, unsigned hart, RecordSlot& slot, std::uint32_t& handle,
              Record& record) noexcept;

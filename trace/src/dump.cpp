@@ -55,18 +55,28 @@ void fill(const SourceBooks& one, const Record& record, DumpEntry& entry) noexce
   for (unsigned i = 0; i < entry.depth; ++i) entry.pcs[i] = books.pc_of(stack->frames()[i]);
 }
 
+/// The record of what begins at @p start, which @p handle belongs to.
+bool find_at(const SourceBooks& one, std::uint32_t* handle, std::uintptr_t start, DumpEntry& entry) noexcept {
+  if (handle == nullptr) return false;
+  const SlotId slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
+  Record record;
+  if ((slot & Books::kFormer) != 0 || !books.records.copy(slot, record) || record.cache != one.number) return false;
+  if (books.object_of(one, record) != start) return false;
+  fill(one, record, entry);
+  return true;
+}
+
 }  // namespace
 
 bool find(Cache& cache, void* object, DumpEntry& entry) noexcept {
   const SourceBooks* one = books_at(cache);
-  std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
-  if (handle == nullptr) return false;
-  const SlotId slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
-  Record record;
-  if ((slot & Books::kFormer) != 0 || !books.records.copy(slot, record) || record.cache != one->number) return false;
-  if (books.object_of(*one, record) != reinterpret_cast<std::uintptr_t>(object)) return false;
-  fill(*one, record, entry);
-  return true;
+  return one != nullptr && find_at(*one, cache.handle(object), reinterpret_cast<std::uintptr_t>(object), entry);
+}
+
+bool find(Arena& arena, std::uintptr_t start, DumpEntry& entry) noexcept {
+  const SourceBooks* one = books_at(arena);
+  // If the segment is freed meanwhile, its tag may have another's handle, whose record does not begin at `start`.
+  return one != nullptr && find_at(*one, arena.handle(start), start, entry);
 }
 
 void Dump::begin(Traceable& source) noexcept {

@@ -29,8 +29,10 @@ struct MemoryRange {
 /// Sets the allocator up over @p memory for harts 0 to @p harts - 1. Call attach_hart() on each before it allocates.
 /// @returns kInvalid for no range, a first range below 16 pages, overlapping ranges, harts 0 or above Port::kMaxHarts; kBusy
 ///          if it is set up already.
+/// @param[in] open_books called when caches can be made and none has been: whoever observes allocations from the first on is
+///                       set up there, as trace::initialize(). nullptr: nobody.
 /// Context: one hart, before any other call.
-Status initialize(std::span<const MemoryRange> memory, unsigned harts) noexcept;
+Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*open_books)() noexcept = nullptr) noexcept;
 
 /// Adds a range of memory, however far from the others.
 /// @returns kInvalid (before initialize(); less than a page; a range that wraps), kOverlap with memory it has, kNoMemory (tags).

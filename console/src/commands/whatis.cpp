@@ -53,6 +53,9 @@ bool print_arena(Invocation& call, Arena& arena, std::uintptr_t address) noexcep
   if (arena.locate(address, segment) != Status::kOk) return false;
   call.print("arena {}: segment {} + {}, {} bytes, {}\n", arena.name(), Address{segment.start}, address - segment.start,
              segment.size, name_of(segment));
+  static trace::DumpEntry entry;  // one command runs at a time
+  const bool held = segment.kind == TagKind::kAllocated && segment.owner == SegmentOwner::kUser;
+  if (held && trace::find(arena, segment.start, entry)) print_record(call.console(), call.out(), entry, Detail::kVerbose);
   return true;
 }
 

@@ -47,6 +47,10 @@ struct DumpEntry {
 /// Context: any; the object's slab stays where it is meanwhile (somebody holds an object of it).
 bool find(Cache& cache, void* object, DumpEntry& entry) noexcept;
 
+/// The record of the segment of @p arena that begins at @p start.
+/// @returns false if it has none. Complexity: O(1). Context: any.
+bool find(Arena& arena, std::uintptr_t start, DumpEntry& entry) noexcept;
+
 /// The stack that a handle in a MisuseReport names.
 /// @param[out] id the stack's id. @returns false if @p handle names none. Complexity: O(depth). Context: any.
 bool stack_of(StackHandle handle, CallStack& stack, std::uint32_t& id) noexcept;

@@ -29,6 +29,7 @@
 #include <qm/status.hpp>
 
 namespace qm {
+class Arena;
 class Cache;
 class Traceable;
 }
@@ -47,14 +48,15 @@ struct Config {
   std::uintptr_t object_base = 0;      ///< objects of memory lie in [object_base, object_base + kRecordedBytes)
   unsigned contexts = 128;             ///< distinct context labels, a power of two from 2 to 512
   unsigned caches = 256;               ///< caches traced at once, up to 65535
-  bool at_once = false;                ///< take the memory for stacks and tables now, not when the first cache is traced. Until it
-                                       ///< is taken a report of misuse has no stack
+  bool at_once = false;                ///< take the memory now, for stacks, tables and all records, not when it is needed. Until
+                                       ///< that for stacks is taken a report of misuse has no stack
 };
 
 /// Sets the books up and installs them as qm::observer(). Stacks and tables are taken from the base arena when the first cache
-/// is traced, unless `at_once`; records and handles when they are needed.
-/// @returns kOk; kInvalid (a number out of range); kBusy if that was done already; kNoMemory.
-/// Context: one hart, after qm::initialize() and qm::attach_hart().
+/// is traced, records when they are needed, both unless `at_once`; handles when they are needed.
+/// @returns kOk; kInvalid (a number out of range); kBusy if that was done already; kNoMemory, also if `at_once` would take
+///          more than half of the free memory.
+/// Context: one hart, called by qm::initialize() or after it.
 Status initialize(const Config& config) noexcept;
 
 /// Forgets everything, for a test that sets up anew; qm::shutdown() follows. Context: no cache in use.
