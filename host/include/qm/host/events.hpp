@@ -10,6 +10,9 @@
 ///     on_stream_end             after the last event of a stream that the device ended
 ///     on_end                    once, after everything: whether the capture was whole
 ///
+/// What a number in an event means is told before the event, unless that was lost on the line: then it may be told later, or
+/// never. So look up stacks, call sites and contexts at the end.
+///
 /// A capture has several streams if the device started and stopped several times, or booted again. Each stands for itself: between
 /// two of them anything may have been allocated and freed.
 
@@ -145,7 +148,8 @@ struct ModeChange {
 /// What is known at the end of a capture.
 struct CaptureEnd {
   bool complete = true;               ///< everything that was sent is there, and every stream was ended
-  std::vector<std::string> problems;  ///< what is wrong, a line each
+  std::vector<std::string> problems;  ///< why it is not, a line each
+  std::vector<std::string> notes;     ///< what else there is to say, a line each
   std::uint64_t unknown = 0;          ///< frames and fields of a later minor version, skipped
 };
 

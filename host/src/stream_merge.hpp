@@ -1,0 +1,74 @@
+#pragma once
+/// Puts the events of all harts into one order. See StreamReader, invariants 1 and 2.
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+
+#include <qm/host/events.hpp>
+#include <qm/wire/event.hpp>
+
+namespace qm::host {
+
+inline constexpr std::uint32_t kMostHarts = 256;
+
+class StreamMerge {
+ public:
+  explicit StreamMerge(EventHandler& handler) : handler_(handler) {}
+
+  void set_harts(std::uint32_t harts, std::uint32_t ring_bytes);
+  void set_mode(wire::StreamMode mode, std::uint64_t sample_bytes);
+
+  /// A frame of @p hart comes whose first event is the hart's number @p hart_number: what lies between is missing.
+  void begin_frame(std::uint32_t hart, std::uint64_t hart_number);
+  void put(const wire::Event& event, const Definitions& definitions);
+  /// Delivers what is certain to be next.
+  void deliver();
+  /// Delivers everything.
+  void flush();
+  /// After the last event: finds out, from the device's own counters, what is missing at the end of each hart.
+  void settle(const Statistics& final);
+
+  [[nodiscard]] std::uint64_t misplaced() const noexcept { return misplaced_; }
+  /// Hart to events that the device dropped; and that did not arrive.
+  [[nodiscard]] const std::map<std::uint32_t, std::uint64_t>& overruns() const noexcept { return overruns_; }
+  [[nodiscard]] const std::map<std::uint32_t, std::uint64_t>& missing() const noexcept { return missing_; }
+
+ private:
+  struct Item {
+    enum class What : std::uint8_t { kEvent, kOverrun, kMissing, kMode } what = What::kEvent;
+    Event event;  // of a note: hart, number, ticks; in `requested` how many, or what is sampled; in `flags` the mode
+  };
+  struct Hart {
+    std::deque<Item> queue;
+    std::uint64_t expected = 0;  // its next event's number
+    std::uint64_t arrived = 0;
+    std::uint64_t last_number = 0;
+    bool has_number = false;
+    wire::StreamMode mode = wire::StreamMode::kFull;
+    std::uint64_t sample_bytes = 0;
+  };
+
+  Hart& hart(std::uint32_t index);
+  [[nodiscard]] std::uint64_t unwrapped(std::uint32_t number) noexcept;
+  void put_note(Hart& hart, Item::What what, std::uint32_t index, std::uint64_t count, std::uint64_t number, std::uint64_t ticks);
+  void deliver_first_of(Hart& hart);
+  [[nodiscard]] Hart* least() noexcept;
+
+  EventHandler& handler_;
+  std::vector<Hart> harts_;
+  std::size_t waiting_ = 0;  // items in all queues
+  std::size_t window_ = 65536;
+  std::uint64_t highest_ = 0;
+  bool has_highest_ = false;
+  std::uint64_t next_ = 0;  // number after the one delivered last
+  bool has_next_ = false;
+  std::uint64_t last_delivered_ = 0;
+  std::uint64_t misplaced_ = 0;
+  wire::StreamMode mode_ = wire::StreamMode::kFull;
+  std::uint64_t sample_bytes_ = 0;
+  std::map<std::uint32_t, std::uint64_t> overruns_, missing_;
+};
+
+}  // namespace qm::host
