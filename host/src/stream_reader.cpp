@@ -18,6 +18,10 @@ EventKind kind_of(wire::SourceKind kind) noexcept {
   }
 }
 
+bool is_arena(wire::SourceKind kind) noexcept {
+  return kind == wire::SourceKind::kArena || kind == wire::SourceKind::kHeapArena;
+}
+
 std::string hexadecimal(std::span<const std::uint8_t> bytes) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string text;
@@ -52,8 +56,8 @@ void define(Definitions& definitions, const wire::Definition& from, bool replace
   switch (from.kind) {
     case wire::DefinitionKind::kSource: {
       if (!replace && definitions.traceables.contains(from.number)) return;
-      definitions.traceables[from.number] = {from.number, kind_of(from.source_kind), std::string(from.name), from.object_bytes,
-                                             from.allocated_bytes, from.outstanding, from.parent - 1};
+      definitions.traceables[from.number] = {from.number, kind_of(from.source_kind), is_arena(from.source_kind), std::string(from.name),
+                                             from.object_bytes, from.allocated_bytes, from.outstanding, from.parent - 1};
       return;
     }
     case wire::DefinitionKind::kStack: {

@@ -21,11 +21,11 @@ void Synthetic::define() {
   header.build_id = "00112233445566778899aabbccddeeff00112233";
   header.from_boot = true;
   const std::uint32_t heap = options_.caches + 1;
-  definitions_.traceables[heap] = {heap, EventKind::kHeap, "kheap", 16, 16, 0, host::Traceable::kNoParent};
-  definitions_.traceables[heap + 1] = {heap + 1, EventKind::kArena, "kpages", 4096, 4096, 0, host::Traceable::kNoParent};
+  definitions_.traceables[heap] = {heap, EventKind::kHeap, true, "kheap", 16, 16, 0, host::Traceable::kNoParent};
+  definitions_.traceables[heap + 1] = {heap + 1, EventKind::kArena, true, "kpages", 4096, 4096, 0, host::Traceable::kNoParent};
   for (std::uint32_t id = 1; id <= options_.caches; ++id) {
     const std::uint64_t bytes = std::uint64_t{16} << (id - 1) % 10;
-    definitions_.traceables[id] = {id, EventKind::kCache, "cache_" + std::to_string(id), bytes, bytes, 0, heap + 1};
+    definitions_.traceables[id] = {id, EventKind::kCache, false, "cache_" + std::to_string(id), bytes, bytes, 0, heap + 1};
   }
   for (std::uint32_t number = 0; number < options_.stacks; ++number) {
     // Stacks share their outer frames, as they do in a program.

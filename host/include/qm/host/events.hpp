@@ -54,6 +54,7 @@ struct Traceable {
   static constexpr std::uint32_t kNoParent = 0xffff'ffff;
   std::uint32_t number = 0;
   EventKind kind = EventKind::kCache;  ///< kHeap: a size class, or an arena, of the heap
+  bool arena = false;                  ///< it hands out segments, whose addresses are those of objects as well
   std::string name;
   std::uint64_t object_bytes = 0;     ///< of a cache what the user may use of an object; of an arena its quantum
   std::uint64_t allocated_bytes = 0;  ///< of a cache what an object takes
@@ -114,7 +115,7 @@ struct Gap {
   Missing why = Missing::kOverrun;
   std::uint16_t hart = 0;     ///< whose events
   std::uint64_t events = 0;   ///< how many
-  std::uint64_t before = 0;   ///< number of an event behind the gap; for the last ones of a stream, of the last event
+  std::uint64_t after = 0;    ///< number of the hart's last event before them; 0: none
 };
 
 /// The device's own counters since the start of the stream, counted where events are written.

@@ -1,0 +1,97 @@
+#pragma once
+/// What is out, replayed from events: the same objects, counts and bytes as the device has, if nothing is missing.
+///
+/// An object is known by its address; of an arena by address and arena, as its segments begin where objects do, and as
+/// arenas may hand out numbers. Memory grows with the objects that are out, and with those freed lately.
+
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+
+#include <qm/host/events.hpp>
+
+namespace qm::host {
+
+/// Why an event does not fit what was before it.
+enum class Misfit : std::uint8_t {
+  kNone,
+  kUnknown,      ///< a free of an object that the stream does not know: older than it, or its allocation is missing
+  kDoubleFree,   ///< a free of an object that was freed, and not allocated since
+  kWrongCache,   ///< a free to another cache than the one it came from
+  kWrongSize,    ///< a free of another number of bytes than were taken
+  kStillOut,     ///< an allocation at an address that is out
+};
+[[nodiscard]] const char* name(Misfit misfit) noexcept;
+inline constexpr std::size_t kMisfits = 6;
+
+/// An object that is out.
+struct LiveObject {
+  std::uint64_t address = 0;
+  std::uint64_t requested = 0, allocated = 0;
+  std::uint64_t ticks = 0, number = 0;  ///< of its allocation
+  std::uint32_t traceable = 0, stack = 0, call_site = 0, context = 0;
+  std::uint16_t hart = 0;
+  double weight = 1;
+};
+
+class Model {
+ public:
+  /// @param[in] definitions those of the stream; they must outlive this object.
+  explicit Model(const Definitions& definitions) : definitions_(definitions) {}
+
+  struct Step {
+    Misfit misfit = Misfit::kNone;
+    bool had_object = false;  ///< `before` is the object as it was
+    LiveObject before;        ///< of a free or a reallocation
+    bool crossed = false;     ///< freed on another hart than it was allocated on
+  };
+
+  /// Takes the next event in order. Complexity: O(1).
+  Step apply(const Event& event);
+
+  /// As the device counts. @see Statistics
+  [[nodiscard]] const std::map<std::uint32_t, Counters>& traceables() const noexcept { return traceables_; }
+  [[nodiscard]] const std::map<std::uint32_t, HartCounters>& harts() const noexcept { return harts_; }
+  [[nodiscard]] std::uint64_t events() const noexcept { return events_; }
+  [[nodiscard]] std::uint64_t crossed() const noexcept { return crossed_; }
+  [[nodiscard]] std::uint64_t live_objects() const noexcept { return live_.size(); }
+  [[nodiscard]] std::uint64_t live_bytes() const noexcept { return live_bytes_; }
+  /// Frees of objects that the stream does not know, by cache or arena.
+  [[nodiscard]] const std::map<std::uint32_t, std::uint64_t>& unknown_frees() const noexcept { return unknown_; }
+
+  template <class Each>
+  void for_each_live(Each&& each) const {
+    for (const auto& [key, object] : live_) each(object);
+  }
+
+ private:
+  struct Key {
+    std::uint64_t address = 0;
+    std::uint32_t space = 0;  // 0: objects of caches; else the arena's number + 1
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const noexcept {
+      std::uint64_t mixed = (key.address + key.space) * 0x9e37'79b9'7f4a'7c15;
+      mixed ^= mixed >> 32;
+      return static_cast<std::size_t>(mixed * 0xd6e8'feb8'6659'fd93);
+    }
+  };
+
+  [[nodiscard]] Key key_of(std::uint64_t address, std::uint32_t traceable) const noexcept;
+  void take(const Event& event, Step& step);
+  void give_back(const Event& event, std::uint64_t address, std::uint32_t traceable, std::uint64_t bytes, Step& step);
+  void forget_old() noexcept;
+
+  const Definitions& definitions_;
+  std::unordered_map<Key, LiveObject, Hash> live_;
+  std::unordered_map<Key, std::uint64_t, Hash> freed_;  // and not allocated since: the number of the free
+  std::map<std::uint32_t, Counters> traceables_;
+  std::map<std::uint32_t, HartCounters> harts_;
+  std::map<std::uint32_t, std::uint64_t> unknown_;
+  std::uint64_t events_ = 0;
+  std::uint64_t crossed_ = 0;
+  std::uint64_t live_bytes_ = 0;
+};
+
+}  // namespace qm::host
