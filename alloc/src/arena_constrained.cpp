@@ -116,16 +116,29 @@ Status Arena::free_constrained(std::uintptr_t start, std::size_t size) noexcept 
 Arena::SpanRange Arena::allocate_congruent(const Request& request) noexcept {
   if (!fault::may_acquire(fault::Resource::kSegment)) return {};
   std::uintptr_t above = 0;  // where next fit goes on
+  SpanRange taken;
   if (request.fit == Fit::kNext) {
     const LockGuard guard(lock_);
     above = next_fit_;
+  } else {
+    taken = take_roomy(request);
+    if (taken.size != 0) return taken;
   }
   index_addresses();
-  SpanRange taken;
   if (above > request.min) taken = search(request, above);
   if (taken.size == 0) taken = search(request, request.min);
   if (taken.size != 0) return taken;
   return source_ != nullptr ? import_and_carve(request) : taken;
+}
+
+/// Carves a segment that has room to spare: nothing is searched for, and the address index is not needed. @returns size 0 if there
+/// is none.
+Arena::SpanRange Arena::take_roomy(const Request& request) noexcept {
+  const LockGuard guard(lock_);
+  if (!reserve_tags_locked(kSplitTags)) return {};
+  const Place place = find_roomy_locked(request);
+  if (place.segment != nullptr) carve_locked(place, request.owner, request.site);
+  return {place.start, place.size};
 }
 
 /// Searches from address @p from upwards, and carves. @returns size 0 if nothing fits, or no tags are to be had.
@@ -192,7 +205,7 @@ Arena::Place Arena::find_roomy_locked(const Request& request) noexcept {
   if (__builtin_add_overflow(request.size, request.step - 1, &size)) return {};
   if (__builtin_add_overflow(size, Grain::slack(request.grains), &size)) return {};
   Place place;
-  if (BoundaryTag* segment = sizes_.best(size); segment != nullptr) {
+  if (BoundaryTag* segment = find_locked(size, Fit::kInstant); segment != nullptr) {
     std::uintptr_t from = segment->start;
     if (!try_segment(request, segment, from, place)) return {};
   }

@@ -25,7 +25,7 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   } while (number_ == 0);
   SlabConfig slabs;
   slabs.cache = this;
-  slabs.source = config.source != nullptr ? config.source : &page_arena();
+  slabs.source = config.source != nullptr ? config.source : &base_arena();
   slabs.object_size = config.object_size;
   slabs.alignment = config.alignment;
   slabs.no_touch = (config.flags & cache_flags::kNoTouch) != 0;

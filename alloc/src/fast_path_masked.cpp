@@ -32,7 +32,7 @@ void* qm_malloc(std::size_t size) noexcept {
 }
 
 void qm_free(void* block) noexcept {
-  qm::Cache* cache = qm::heap::cache_of_tag(qm::page_map.tag_in_first(reinterpret_cast<std::uintptr_t>(block)));
+  qm::Cache* cache = qm::heap::cache_of_tag(qm::page_map.tag_in_hot(reinterpret_cast<std::uintptr_t>(block)));
   if (cache != nullptr && qm::internal::push_masked(*cache, block)) [[likely]] return;
   qm_heap_free_slow(block);
 }

@@ -19,7 +19,7 @@ std::atomic<Cache*> classes[kClasses];
 namespace {
 
 /// Spans that `kheap` imports have at least this many bytes.
-constexpr std::size_t kLargeImport = 64 * 1024;
+constexpr std::size_t kLargeImport = 48 * 1024;
 
 constinit Arena large;  // `kheap`
 std::atomic<std::uint32_t> refused_frees{0};
@@ -105,7 +105,7 @@ Status initialize() noexcept {
   ArenaConfig config;
   config.name = "kheap";
   config.quantum = kLargeQuantum;
-  config.source = &page_arena();
+  config.source = &base_arena();
   config.minimum_import = kLargeImport;
   return (new (&large) Arena)->initialize(config);
 }
@@ -206,5 +206,5 @@ void* qm_heap_allocate_slow(std::size_t size) noexcept {
 void qm_heap_free_slow(void* block) noexcept {
   qm::Cache* cache = qm::heap::cache_of(block);
   if (cache == nullptr) return qm::heap::free_large(block, 0);
-  cache->free(block);  // its fast path: the block may lie in another window than the first
+  cache->free(block);  // its fast path: the block may lie in another leaf than the hot one
 }

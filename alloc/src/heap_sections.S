@@ -10,8 +10,8 @@
  * What finds the tag reads nothing that changes under it, so it lies before the section: t4 is as it was after a restart. The
  * sections are entered in a table of their own, of inline_sections.hpp's form, which rewind.cpp finds if it is linked.
  *
- * Instructions, call and return included: malloc 16 (19 with QM_COUNT), free 18, of a block in the second
- * window 28. tests assert it.
+ * Instructions, call and return included: malloc 16 (19 with QM_COUNT), free 18, of a block in
+ * another leaf than the hot one 25. tests assert it.
  */
 #include "sections.hpp"
 
@@ -60,14 +60,15 @@ qm_malloc:
   .type qm_free, @function
 qm_free:
   auipc t5, %pcrel_hi(qm_page_map)
-  LOAD t5, %pcrel_lo(qm_free)(t5)        /* the first window */
-  LOAD t4, QM_WINDOW_LOW(t5)
-  LOAD t3, QM_WINDOW_PAGES(t5)
-  sub t4, a0, t4
-  srli t4, t4, QM_PAGE_LOG2
-  bgeu t4, t3, .Lfree_second             /* not in it; null is not */
+  LOAD t5, %pcrel_lo(qm_free)(t5)        /* the hot leaf of the page map */
+  LOAD t4, QM_LEAF_NUMBER(t5)
+  srli t3, a0, QM_LEAF_LOG2
+  bne t3, t4, .Lfree_other               /* not in it; null is in none */
+.Lleaf:
+  LOAD t5, QM_LEAF_TAGS(t5)
+  srli t4, a0, QM_PAGE_LOG2
   add t5, t5, t4
-  lbu t4, QM_WINDOW_TAGS(t5)             /* the page's tag */
+  lbu t4, 0(t5)                          /* the page's tag */
 .Lpush:
   add t0, t4, tp
   LOAD t0, %tprel_lo(qm_heap_cells)(t0)
@@ -82,17 +83,15 @@ qm_free:
   ret
   .size qm_free, . - qm_free
 
-.Lfree_second:                           /* the same with the second window: memory in two banks far apart */
-  auipc t5, %pcrel_hi(qm_page_map + QM_WORD_BYTES)
-  LOAD t5, %pcrel_lo(.Lfree_second)(t5)
-  LOAD t4, QM_WINDOW_LOW(t5)
-  LOAD t3, QM_WINDOW_PAGES(t5)
-  sub t4, a0, t4
-  srli t4, t4, QM_PAGE_LOG2
-  bgeu t4, t3, .Lfree_slow
+.Lfree_other:                            /* t3 = the number of the leaf: the first in the list that has it? */
+  auipc t5, %pcrel_hi(qm_page_map + QM_PAGE_MAP_HEADS)
+  andi t4, t3, QM_PAGE_MAP_HEAD_COUNT - 1
+  slli t4, t4, QM_WORD_BYTES_LOG2
   add t5, t5, t4
-  lbu t4, QM_WINDOW_TAGS(t5)
-  j .Lpush
+  LOAD t5, %pcrel_lo(.Lfree_other)(t5)
+  LOAD t4, QM_LEAF_NUMBER(t5)
+  beq t3, t4, .Lleaf
+  j .Lfree_slow
 
 .Lmalloc_slow:
   tail qm_heap_allocate_slow             /* ra and s0 are still the caller's */

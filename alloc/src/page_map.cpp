@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstring>
-#include <new>
 
 #include <qm/arena.hpp>
 #include <qm/bits.hpp>
@@ -12,12 +11,21 @@
 
 namespace qm {
 
-constinit PageMap::Window PageMap::none_;
+constinit PageMap::Leaf PageMap::none_;
 constinit PageMap page_map;
 
+namespace {
+
+std::uintptr_t page_of_base() noexcept {
+  return base_arena().allocate(PageMap::kPageBytes, Fit::kInstant, nullptr, Effort::kQuiet);
+}
+
+}  // namespace
+
 Status PageMap::add_bank(std::uintptr_t start, std::uintptr_t end) noexcept {
-  static_assert(offsetof(PageMap, windows_) == 0 && offsetof(Window, low) == QM_WINDOW_LOW &&
-                offsetof(Window, pages) == QM_WINDOW_PAGES && sizeof(Window) == QM_WINDOW_TAGS);
+  static_assert(offsetof(PageMap, hot_) == 0 && offsetof(PageMap, heads_) == QM_PAGE_MAP_HEADS && kHeads == QM_PAGE_MAP_HEAD_COUNT &&
+                offsetof(Leaf, number) == QM_LEAF_NUMBER && offsetof(Leaf, tags) == QM_LEAF_TAGS && kLeafLog2 == QM_LEAF_LOG2);
+  static_assert(kLeafBytes / kPageBytes == kPageBytes, "the tags of a leaf are a page");
   for (Bank& bank : banks_) {
     if (bank.bytes != 0) continue;
     bank.low = start & ~(kPageBytes - 1);
@@ -29,86 +37,56 @@ Status PageMap::add_bank(std::uintptr_t start, std::uintptr_t end) noexcept {
 
 bool PageMap::write(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {
   const LockGuard hold(lock_);
-  for (WindowPointer& window : windows_) {
-    Window* at = window.at.load(std::memory_order_relaxed);
-    const std::size_t first = (start - at->low) / kPageBytes;
-    const std::size_t count = bytes / kPageBytes;
-    if (first >= at->pages || count > at->pages - first) continue;
-    for (std::size_t page = first; page != first + count; ++page) at->tags()[page].store(tag, std::memory_order_relaxed);
-    return true;
-  }
-  return false;
+  Leaf* const leaf = find(start >> kLeafLog2);
+  if (leaf == nullptr) return false;
+  const std::size_t pages = bytes / kPageBytes;
+  Tag* const first = leaf->place(start);
+  for (std::size_t page = 0; page != pages; ++page) first[page].store(tag, std::memory_order_relaxed);
+  leaf->tagged += tag != 0 ? pages : ~pages + 1;
+  // release: pairs with the acquire in tag_in_hot(), and with the section's dependent loads.
+  if (leaf->tagged > hot_.load(std::memory_order_relaxed)->tagged) hot_.store(leaf, std::memory_order_release);
+  return true;
 }
 
 bool PageMap::mark(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {
   while (!write(start, bytes, tag)) {
-    if (!grow(start, bytes)) return false;
+    if (!add_leaf(start >> kLeafLog2)) return false;
   }
   return true;
 }
 
 void PageMap::clear(std::uintptr_t start, std::size_t bytes) noexcept { static_cast<void>(write(start, bytes, 0)); }
 
-/// The window that is to grow over these pages, or the first that is none yet; nullptr if there are too many. Lock held.
-/// @param[out] wanted the least it has to have.
-PageMap::WindowPointer* PageMap::nearest(std::uintptr_t start, std::size_t bytes, Window& wanted) noexcept {
-  for (WindowPointer& window : windows_) {
-    const Window& at = *window.at.load(std::memory_order_relaxed);
-    wanted = {start, bytes / kPageBytes};
-    if (at.pages == 0) return &window;
-    if (start < at.low) {
-      wanted.pages = at.pages + (at.low - start) / kPageBytes;
-    } else {
-      wanted = {at.low, (start - at.low) / kPageBytes + bytes / kPageBytes};
-      if (wanted.pages < at.pages) wanted.pages = at.pages;
-    }
-    if (wanted.pages - at.pages <= kMostHole) return &window;
-  }
-  return nullptr;
-}
-
-/// Makes a window that has these pages as well, more than twice as large as the one before.
-/// @returns false if there is no memory for it.
-bool PageMap::grow(std::uintptr_t start, std::size_t bytes) noexcept {
-  Window wanted;
-  std::size_t room = 0;
+/// Enters a leaf without tags. @returns false if there is no memory for it.
+bool PageMap::add_leaf(std::uintptr_t number) noexcept {
+  const std::uintptr_t page = page_of_base();
+  if (page == 0) return false;
+  std::memset(reinterpret_cast<void*>(page), 0, kPageBytes);
   {
     const LockGuard hold(lock_);
-    const WindowPointer* window = nearest(start, bytes, wanted);
-    if (window == nullptr) return false;
-    room = round_up(sizeof(Window) + wanted.pages + window->at.load(std::memory_order_relaxed)->pages, kPageBytes);
+    if (find(number) == nullptr) {
+      if (fresh_ == fresh_end_) {  // the page serves for more of these, and the caller comes again
+        fresh_ = reinterpret_cast<Leaf*>(page);
+        fresh_end_ = fresh_ + kPageBytes / sizeof(Leaf);
+        return true;
+      }
+      Leaf* const leaf = fresh_++;
+      std::atomic<Leaf*>& head = heads_[number % kHeads].first;
+      *leaf = {number, page - (number << kLeafLog2) / kPageBytes, head.load(std::memory_order_relaxed), 0};
+      head.store(leaf, std::memory_order_release);  // pairs with the acquire in find(), and with the section's dependent loads
+      return true;
+    }
   }
-  const std::uintptr_t place = base_arena().allocate(room, Fit::kInstant, nullptr, Effort::kQuiet);
-  if (place == 0) return false;
-  auto* grown = new (reinterpret_cast<void*>(place)) Window{0, room - sizeof(Window)};
-  std::memset(static_cast<void*>(grown->tags()), 0, grown->pages);
-  if (!install(*grown, start, bytes)) static_cast<void>(base_arena().free(place, room));
-  return true;
-}
-
-/// Puts a window, whose tags are clear, in the place of the nearest one, with its tags. @returns false if it is too small:
-/// another hart was at it.
-bool PageMap::install(Window& grown, std::uintptr_t start, std::size_t bytes) noexcept {
-  const LockGuard hold(lock_);
-  Window wanted;
-  WindowPointer* window = nearest(start, bytes, wanted);
-  if (window == nullptr || wanted.pages > grown.pages) return false;
-  Window& old = *window->at.load(std::memory_order_relaxed);
-  // Spare pages are where it grows to; of the first window on both sides, but not beyond the first and the last address.
-  const std::size_t spare = grown.pages - wanted.pages;
-  const std::size_t above = (std::uintptr_t{0} - (wanted.low + wanted.pages * kPageBytes)) / kPageBytes;
-  std::size_t below = old.pages == 0 ? spare / 4 : wanted.low < old.low ? spare : 0;
-  if (spare - below > above) below = spare - above;
-  if (below > wanted.low / kPageBytes) below = wanted.low / kPageBytes;
-  grown.low = wanted.low - below * kPageBytes;
-  std::memcpy(static_cast<void*>(grown.tags() + (old.low - grown.low) / kPageBytes), static_cast<void*>(old.tags()), old.pages);
-  window->at.store(&grown, std::memory_order_release);  // pairs with the acquire in tag(), and with the sections' dependent loads
+  static_cast<void>(base_arena().free(page, kPageBytes));  // another hart was faster
   return true;
 }
 
 void PageMap::reset() noexcept {
   for (Bank& bank : banks_) bank = {};
-  for (WindowPointer& window : windows_) window.at.store(&none_, std::memory_order_relaxed);
+  for (Head& head : heads_) head.first.store(&none_, std::memory_order_relaxed);
+  hot_.store(&none_, std::memory_order_relaxed);
+  fresh_ = first_leaves_;
+  fresh_end_ = first_leaves_ + kFirstLeaves;
 }
 
 }  // namespace qm

@@ -9,17 +9,21 @@
 #define QM_CELL_LIMIT 8
 #define QM_CELL_ALLOCS 40
 #define QM_WORD_BYTES 8
+#define QM_WORD_BYTES_LOG2 3
 #else
 #define QM_CELL_TOP 0
 #define QM_CELL_LIMIT 4
 #define QM_CELL_ALLOCS 20
 #define QM_WORD_BYTES 4
+#define QM_WORD_BYTES_LOG2 2
 #endif
 
-/* The heap's: a window of the page map, and the sizes of the size classes. */
-#define QM_WINDOW_LOW 0
-#define QM_WINDOW_PAGES QM_WORD_BYTES
-#define QM_WINDOW_TAGS (2 * QM_WORD_BYTES)
+/* The heap's: the page map, a leaf of it, and the sizes of the size classes. */
+#define QM_PAGE_MAP_HEADS QM_WORD_BYTES
+#define QM_PAGE_MAP_HEAD_COUNT 32
+#define QM_LEAF_NUMBER 0
+#define QM_LEAF_TAGS QM_WORD_BYTES
+#define QM_LEAF_LOG2 24
 #define QM_PAGE_LOG2 12
 #define QM_CLASS_STEP_LOG2 4
 #define QM_CLASS_STEPS 68 /* the largest class has so many steps */

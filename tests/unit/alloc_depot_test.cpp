@@ -510,6 +510,8 @@ TEST_F(DepotTest, caches_without_magazines_count_what_their_slabs_have_handed_ou
   ASSERT_NE(cache, nullptr);
   ASSERT_EQ(take(*cache, 500), 500U);
   give(*cache, 500);
+  const std::uintptr_t page = page_arena().allocate(SlabLayer::kPageBytes);  // a header of a no-touch slab
+  ASSERT_EQ(page_arena().free(page, SlabLayer::kPageBytes), Status::kOk);
   RegistryCursor<Cache> caches;
   for (const char* name : {"kmem_slab", "kmem_magazine", "kmem_cache"}) {
     const CacheStats stats = caches.find(name)->stats();

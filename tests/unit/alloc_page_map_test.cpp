@@ -1,4 +1,4 @@
-// The page map: tags of pages, wherever they lie, in windows that grow.
+// The page map: tags of pages, wherever they lie, in leaves that are made as slabs come to lie there.
 
 #include <support/system_fixture.hpp>
 
@@ -34,7 +34,7 @@ TEST_F(PageMapTest, pages_may_be_as_far_apart_as_addresses_go) {
   EXPECT_EQ(map_.tag(UINTPTR_MAX), 16U);
 }
 
-TEST_F(PageMapTest, a_window_that_grows_up_or_down_keeps_its_tags) {
+TEST_F(PageMapTest, a_leaf_that_is_added_changes_no_other) {
   constexpr std::uintptr_t kMiddle = std::uintptr_t{1} << 30;
   constexpr std::array<std::ptrdiff_t, 7> kPages = {0, 1, 3000, 9000, -2000, -9000, 12000};
   for (std::size_t marked = 0; marked != kPages.size(); ++marked) {
@@ -46,21 +46,36 @@ TEST_F(PageMapTest, a_window_that_grows_up_or_down_keeps_its_tags) {
   }
 }
 
+TEST_F(PageMapTest, the_leaf_with_the_most_tags_is_the_hot_one) {
+  constexpr std::uintptr_t kFirst = PageMap::kLeafBytes;
+  constexpr std::uintptr_t kSecond = 5 * PageMap::kLeafBytes;
+  ASSERT_TRUE(map_.mark(kFirst, 2 * kPage, 8));
+  ASSERT_TRUE(map_.mark(kSecond, 2 * kPage, 16));
+  EXPECT_EQ(map_.tag_in_hot(kFirst + kPage), 8U);
+  EXPECT_EQ(map_.tag_in_hot(kSecond + kPage), 0U);
+  ASSERT_TRUE(map_.mark(kSecond + 2 * kPage, kPage, 24));
+  EXPECT_EQ(map_.tag_in_hot(kFirst + kPage), 0U);
+  EXPECT_EQ(map_.tag_in_hot(kSecond + kPage), 16U);
+  // What it loses counts: two are left here, and there come three.
+  map_.clear(kSecond, kPage);
+  ASSERT_TRUE(map_.mark(kFirst + 2 * kPage, kPage, 8));
+  EXPECT_EQ(map_.tag_in_hot(kFirst + kPage), 8U);
+}
+
 TEST_F(PageMapTest, costs_what_the_tagged_memory_is_and_not_what_lies_between) {
   const std::size_t before = base_arena().stats().free;
   ASSERT_TRUE(map_.mark(std::uintptr_t{1} << 30, kPage, 8));
-  ASSERT_TRUE(map_.mark((std::uintptr_t{1} << 30) + 2000 * kPage, kPage, 8));
+  ASSERT_TRUE(map_.mark((std::uintptr_t{1} << 30) + 4000 * kPage, kPage, 8));
   EXPECT_EQ(base_arena().stats().free, before - kPage);
   ASSERT_TRUE(map_.mark(std::uintptr_t{3} << 30, kPage, 8));
   EXPECT_EQ(base_arena().stats().free, before - 2 * kPage);
 }
 
-TEST_F(PageMapTest, has_a_fixed_number_of_windows) {
-  constexpr std::uintptr_t kApart = 2 * PageMap::kMostHole * kPage;
-  for (unsigned i = 1; i <= PageMap::kMaxBanks; ++i) ASSERT_TRUE(map_.mark(i * kApart, kPage, static_cast<std::uint8_t>(i)));
-  EXPECT_FALSE(map_.mark((PageMap::kMaxBanks + 1) * kApart, kPage, 8));
-  EXPECT_EQ(map_.tag((PageMap::kMaxBanks + 1) * kApart), 0U);
-  for (unsigned i = 1; i <= PageMap::kMaxBanks; ++i) EXPECT_EQ(map_.tag(i * kApart), i);
+TEST_F(PageMapTest, has_as_many_leaves_as_there_is_memory_for_them) {
+  constexpr unsigned kLeaves = 200;
+  const auto address = [](unsigned i) { return i * 7 * PageMap::kLeafBytes; };
+  for (unsigned i = 1; i <= kLeaves; ++i) ASSERT_TRUE(map_.mark(address(i), kPage, static_cast<std::uint8_t>(i)));
+  for (unsigned i = 1; i <= kLeaves; ++i) EXPECT_EQ(map_.tag(address(i)), i) << i;
 }
 
 TEST_F(PageMapTest, without_memory_to_grow_into_nothing_is_tagged) {

@@ -245,7 +245,7 @@ TEST_F(Reports, arena_stats_shows_every_importer_however_many) {
     const std::string name = "importing_cache_with_a_name_" + std::to_string(i);
     caches.push_back(make(name.c_str(), 64));
   }
-  const std::string text = command("arena_stats kpages");
+  const std::string text = command("arena_stats base");
   for (Cache* cache : caches) {
     EXPECT_NE(text.find(std::string("\t\t") + cache->name() + "\r\n"), std::string::npos) << cache->name();
     EXPECT_EQ(Cache::destroy(cache), Status::kOk);
@@ -279,7 +279,7 @@ TEST_F(Reports, slab_stats_prints_akaros_lines_in_their_order) {
   const std::string expected = format(
       "\r\nKmem_cache: packet\r\n"
       "---------------------\r\n"
-      "Source: kpages\r\n"
+      "Source: base\r\n"
       "Objsize (incl align): 512\r\n"
       "Align: 16\r\n"
       "Nr unallocated in slab layer: %zu\r\n"
@@ -356,12 +356,16 @@ TEST_F(Reports, whatis_shows_the_record_and_the_segments) {
                                         "Obj @, from here: size 512, age \\d+\\.\\d+ s";
   EXPECT_FALSE(qm::test::find(text, object_and_record).empty()) << text;
   EXPECT_NE(text.find(" s, seq 1\r\n----\r\n#01 [<@>] in rx_deliver\r\n"), std::string::npos) << text;
-  const char* const page = "\r\ncache kpages_4096: object @ \\+ \\d+, in use, \\d+ of \\d+ in slab @\r\n";
-  EXPECT_FALSE(qm::test::find(text, page).empty()) << text;
   EXPECT_NE(text.find("\r\narena base: segment @ + "), std::string::npos) << text;
-  EXPECT_NE(text.find("bytes, slab of a quantum cache\r\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("code rx_deliver+0x12/0x60\r\nwhatis @: caches 2, arenas 2: complete\r\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("code rx_deliver+0x12/0x60\r\nwhatis @: caches 1, arenas 1: complete\r\n"), std::string::npos) << text;
   packet->free(object);
+  const std::uintptr_t page = page_arena().allocate(4096);
+  const std::string of_page = plain(command("whatis " + hex(reinterpret_cast<void*>(page))));
+  const char* const page_object = "^cache kpages_4096: object @ \\+ 0, in use, \\d+ of \\d+ in slab @\r\n";
+  EXPECT_FALSE(qm::test::find(of_page, page_object).empty()) << of_page;
+  EXPECT_NE(of_page.find("bytes, slab of a quantum cache\r\n"), std::string::npos) << of_page;
+  EXPECT_NE(of_page.find("whatis @: caches 1, arenas 2: complete\r\n"), std::string::npos) << of_page;
+  EXPECT_EQ(page_arena().free(page, 4096), Status::kOk);
   bench.console.config().resolver = nullptr;
   EXPECT_EQ(command("whatis 0x10"), "whatis 0x0000000000000010: caches 0, arenas 0: complete\r\n");
   EXPECT_EQ(command("whatis 16K"), "error: 16K is not a number\r\n");

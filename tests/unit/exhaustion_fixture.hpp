@@ -45,6 +45,7 @@ class ExhaustionTest : public SystemTest {
     CacheConfig config;
     config.name = name;
     config.object_size = bytes;
+    config.source = &page_arena();  // its quantum caches hold idle pages too
     return Cache::create(config);
   }
 

@@ -192,16 +192,20 @@ TEST_F(TraceArena, what_the_books_draw_from_is_refused_and_passed_by) {
 TEST_F(TraceArena, with_everything_traced_an_import_is_a_record_of_the_source_too) {
   ASSERT_EQ(trace::start("*").status, Status::kOk);
   Arena& pages = arena("kpages");
+  Arena importer;
+  ASSERT_EQ(importer.initialize({.name = "importer", .source = &pages, .minimum_import = 65536}), Status::kOk);
+  ASSERT_EQ(trace::start("importer").status, Status::kOk);
   const std::uint32_t before = live(pages);
-  void* block = heap::allocate(kLarge);
-  EXPECT_EQ(live(kheap()), 1U);
+  const std::uintptr_t start = importer.allocate(kLarge);
+  EXPECT_EQ(live(importer), 1U);
   EXPECT_EQ(live(pages), before + 1);
   EXPECT_TRUE(trace::validate());
-  heap::free(block);
-  kheap().reap();
-  EXPECT_EQ(live(kheap()), 0U);
+  EXPECT_EQ(importer.free(start, kLarge), Status::kOk);
+  importer.reap();
+  EXPECT_EQ(live(importer), 0U);
   EXPECT_EQ(live(pages), before);
   EXPECT_TRUE(trace::validate());
+  EXPECT_EQ(importer.destroy(), Status::kOk);
 }
 
 TEST_F(TraceArena, numbers_are_recorded_as_they_are_whatever_the_quantum) {

@@ -83,12 +83,14 @@ class Arena : public Traceable {
   /// As free(), for a caller without the size. Segments served by a quantum cache are kNotFound here.
   Status free(std::uintptr_t start) noexcept;
 
-  /// Takes a segment that meets @p constraint: the lowest such (with kNext: the next above the last), or one of a segment with
-  /// room to spare where the first 16 candidates will not do. Passes the quantum caches by; free it with free_constrained().
+  /// Takes a segment that meets @p constraint: with nothing asked for but an alignment, and not kNext, one of a segment that has
+  /// room to spare, if there is one; else the lowest such (with kNext: the next above the last, or one of a segment with room
+  /// to spare where the first 16 candidates will not do). Passes the quantum caches by; free it with free_constrained().
   /// @returns 0 only if no range in the arena would do, nor one that the source can supply, and its source, as far as they
   ///          have no import function of their own, which knows sizes only; and for a constraint that cannot be met or is
   ///          malformed.
-  /// Complexity: O(free segments large enough), in lock holds of 16 candidates each; the first as that of next fit.
+  /// Complexity: that of instant fit where a segment has room to spare; else O(free segments large enough), in lock holds of 16
+  ///             candidates each, the first as that of next fit.
   [[nodiscard]] std::uintptr_t allocate_constrained(std::size_t size, const Constraint& constraint,
                                                     Fit fit = Fit::kInstant, const CallSite* site = nullptr,
                                                     Effort effort = Effort::kAuto) noexcept;
@@ -181,6 +183,7 @@ class Arena : public Traceable {
   [[nodiscard]] BoundaryTag* find_allocated_locked(std::uintptr_t start) noexcept;
   [[nodiscard]] Place find_next_locked(std::size_t size) noexcept;
   [[nodiscard]] Place find_roomy_locked(const Request& request) noexcept;
+  [[nodiscard]] SpanRange take_roomy(const Request& request) noexcept;
   [[nodiscard]] SpanRange search(const Request& request, std::uintptr_t from) noexcept;
   [[nodiscard]] bool scan_locked(const Request& request, std::uintptr_t& from, Place& place) const noexcept;
   [[nodiscard]] bool try_segment(const Request& request, BoundaryTag* segment, std::uintptr_t& from,

@@ -74,7 +74,7 @@ struct CacheConfig {
   std::size_t object_size = 0;       ///< bytes (or units of the source)
   std::size_t alignment = 0;         ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
   std::uint32_t flags = 0;           ///< cache_flags
-  Arena* source = nullptr;           ///< nullptr: page_arena()
+  Arena* source = nullptr;           ///< nullptr: base_arena()
   Constructor constructor = nullptr;
   Destructor destructor = nullptr;
   void* context = nullptr;           ///< handed to the callbacks

@@ -3,7 +3,7 @@
 ///
 ///     1 .. kMaxClassBytes   caches kmalloc_16, kmalloc_32, ... : at most 15 bytes or an eighth is waste. Each cache is made by
 ///                           its first allocation; the pages of its slabs are tagged in the page map
-///     above                 arena `kheap`, quantum kLargeQuantum, over spans of `kpages`
+///     above                 arena `kheap`, quantum kLargeQuantum, over spans of `base`
 ///
 ///     allocate() = qm_malloc()      the class by a table, the hart's cell of it, its youngest round: heap_sections.S
 ///       qm_heap_allocate_slow()       the cache's slow half; the class's cache is made; a large block
@@ -74,7 +74,7 @@ void free_sized(void* block, std::size_t size, std::size_t alignment = kAlignmen
 /// Frees that were refused because the address was no block or the size another; the size classes count what they find.
 [[nodiscard]] std::size_t misuses() noexcept;
 
-/// Sets the heap up over page_arena(). Called by qm::initialize(), after the page map has its banks.
+/// Sets the heap up over base_arena(). Called by qm::initialize(), after the page map has its banks.
 Status initialize() noexcept;
 void shutdown() noexcept;
 /// The running hart has no cells of any class yet. Called by qm::attach_hart().

@@ -41,7 +41,7 @@ class ObjectCache {
   /// What may differ from one cache to the next.
   struct Options {
     std::uint32_t flags = 0;  ///< kNoTrace; not kNoTouch
-    Arena* source = nullptr;  ///< nullptr: page_arena()
+    Arena* source = nullptr;  ///< nullptr: base_arena()
     std::size_t limit = 0;    ///< most objects out; 0: none
   };
 
