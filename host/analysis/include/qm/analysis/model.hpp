@@ -1,0 +1,159 @@
+#pragma once
+/// What a stream of events amounts to: figures by call stack, by cache or arena, by hart, and over time.
+///
+/// Fed event by event; memory grows with live objects and with stacks, not with events.
+///
+///     live_      address -> what, who, when       one entry a live object, 48 bytes
+///     rows_      (stack, call site) -> figures    one a distinct pair
+///     traceables_, harts_                         one each
+///     timeline_                                   256 buckets for each of these and for the whole
+///
+/// Invariants
+///  1. live of a row, a traceable, a hart = the sum over the entries of live_ that point to it.
+///  2. What an arena hands out becomes slabs and heap blocks, which events of their own tell of: unless a filter asks for it, an
+///     arena has figures of its own and is in no total, so that no byte is counted twice.
+///  3. A reallocation ends one object and begins another; its event counts as one hit of the new one's stack.
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <qm/analysis/live_table.hpp>
+#include <qm/analysis/timeline.hpp>
+#include <qm/host/events.hpp>
+
+namespace qm::analysis {
+
+/// Sums over operations. They are exact below 2^53 where the device recorded everything, and estimates where it sampled.
+struct Figures {
+  double allocations = 0, frees = 0;
+  double requested = 0, allocated = 0, freed = 0;  ///< bytes
+  double cross_hart_frees = 0;                     ///< by another hart than the one that allocated
+  double live_objects = 0, live_requested = 0, live_bytes = 0;
+  double peak_bytes = 0;                           ///< the highest live_bytes ever were
+
+  /// @returns the share of the allocated bytes that nobody asked for, in percent: 100 - 100 * requested / allocated.
+  [[nodiscard]] double waste_percent() const noexcept { return allocated > 0 ? 100 - 100 * requested / allocated : 0; }
+};
+
+/// How long objects lived, by powers of two of ticks: [0] below 1, [n] below 2^n.
+struct Lifetimes {
+  static constexpr std::size_t kBuckets = 48;
+  std::array<double, kBuckets> objects{};
+  double ticks = 0;           ///< the sum
+  std::uint64_t longest = 0;  ///< ticks
+};
+
+struct ModelOptions {
+  double since_seconds = 0;   ///< only what happened so long after the stream began, or later
+  std::string cache;          ///< only caches and arenas whose names match: `*` and `?`; empty: all, arenas apart
+  std::uint32_t stream = 0;   ///< of the capture, from 1 on; 0: the last
+};
+
+/// Objects that are out, and longer than their stack's objects used to be.
+struct Suspects {
+  double objects = 0, bytes = 0;
+  std::uint64_t oldest_ticks = 0;  ///< the age of the oldest
+};
+
+class Model final : public host::EventHandler {
+ public:
+  struct Row {
+    std::uint32_t stack = 0, call_site = 0;  ///< keys of Definitions; 0: none
+    Figures figures;
+    Lifetimes lifetimes;
+    Suspects suspects;  ///< see finish in model.cpp for who counts as one
+  };
+  struct TraceableRow {
+    std::uint32_t number = 0;
+    bool counted = true;   ///< in the totals and the rows
+    Figures figures;
+    Lifetimes lifetimes;
+    std::size_t series = 0;  ///< of the timeline: live bytes
+  };
+  struct HartRow {
+    Figures figures;        ///< live: what it allocated and nobody freed
+    double lost_on_target = 0, lost_on_line = 0;  ///< events
+    std::size_t series = 0;
+  };
+
+  explicit Model(ModelOptions options = {});
+
+  void on_header(const host::Definitions& definitions) override;
+  void on_event(const host::Event& event) override;
+  void on_gap(const host::Gap& gap) override;
+  void on_statistics(const host::Statistics& statistics) override;
+  void on_mode(const host::ModeChange& change) override;
+  void on_end(const host::CaptureEnd& end) override;
+
+  // After on_end().
+  [[nodiscard]] const ModelOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const host::Definitions& definitions() const noexcept { return definitions_; }
+  [[nodiscard]] const host::CaptureEnd& end() const noexcept { return end_; }
+  [[nodiscard]] std::uint32_t streams() const noexcept { return streams_; }
+  [[nodiscard]] std::uint32_t stream() const noexcept { return stream_; }  ///< which of them this is; 0: none
+  [[nodiscard]] const Figures& totals() const noexcept { return totals_; }
+  [[nodiscard]] const Lifetimes& lifetimes() const noexcept { return lifetimes_; }
+  [[nodiscard]] const std::vector<Row>& rows() const noexcept { return rows_; }
+  [[nodiscard]] const std::vector<TraceableRow>& traceables() const noexcept { return traceables_; }
+  [[nodiscard]] const std::vector<HartRow>& harts() const noexcept { return harts_; }
+  [[nodiscard]] const std::vector<host::ModeChange>& modes() const noexcept { return modes_; }
+  [[nodiscard]] const Timeline& timeline() const noexcept { return timeline_; }
+  [[nodiscard]] std::uint64_t events() const noexcept { return events_; }
+  [[nodiscard]] double reallocations() const noexcept { return reallocations_; }
+  [[nodiscard]] double unknown_frees() const noexcept { return unknown_frees_; }  ///< of objects from before the stream, or lost
+  [[nodiscard]] double replaced() const noexcept { return replaced_; }  ///< objects whose free is missing: another came there
+  [[nodiscard]] std::uint64_t last_ticks() const noexcept { return last_ticks_; }
+  [[nodiscard]] std::uint64_t peak_ticks() const noexcept { return peak_ticks_; }
+  [[nodiscard]] double lost() const noexcept;
+  [[nodiscard]] bool sampled() const noexcept { return sampled_; }        ///< figures are estimates
+  [[nodiscard]] bool counters_only() const noexcept { return counters_only_; }  ///< for a time nothing was recorded
+  /// Whether the figures say all that happened since the stream began.
+  [[nodiscard]] bool complete() const noexcept;
+  /// The time of @p ticks in seconds since the stream began.
+  [[nodiscard]] double seconds(std::uint64_t ticks) const noexcept;
+  [[nodiscard]] double seconds_long(double ticks) const noexcept;
+
+  static constexpr std::size_t kTotalSeries = 0, kPeakSeries = 1, kRateSeries = 2;  ///< of the timeline
+
+ private:
+  void begin_stream();
+  [[nodiscard]] std::uint32_t row_of(std::uint32_t stack, std::uint32_t call_site);
+  [[nodiscard]] std::uint32_t traceable_of(std::uint32_t number);
+  HartRow& hart(std::uint16_t index);
+  void allocated(const host::Event& event);
+  void freed(const host::Event& event, std::uint64_t address, std::uint32_t traceable, std::uint64_t bytes);
+  void take_off(const LiveObject& object);
+  void find_suspects();
+
+  ModelOptions options_;
+  bool ignoring_ = true;
+  const host::Definitions* source_ = nullptr;
+  host::Definitions definitions_;  // a copy, made at the end
+  host::CaptureEnd end_;
+  std::uint32_t streams_ = 0, stream_ = 0;
+  std::uint64_t since_ticks_ = 0, last_ticks_ = 0, peak_ticks_ = 0;
+  std::uint64_t events_ = 0;
+  bool in_window_ = true;
+  bool sampled_ = false, counters_only_ = false;
+  double reallocations_ = 0, unknown_frees_ = 0, replaced_ = 0;
+  Figures totals_;
+  Lifetimes lifetimes_;
+  LiveTable live_;
+  std::vector<Row> rows_;
+  std::unordered_map<std::uint64_t, std::uint32_t> row_numbers_;
+  std::vector<TraceableRow> traceables_;
+  std::unordered_map<std::uint32_t, std::uint32_t> traceable_numbers_;
+  std::vector<HartRow> harts_;
+  std::vector<host::ModeChange> modes_;
+  Timeline timeline_;
+};
+
+/// @returns whether @p name matches @p pattern with `*` and `?`.
+[[nodiscard]] bool matches(std::string_view pattern, std::string_view name) noexcept;
+
+}  // namespace qm::analysis
