@@ -83,7 +83,8 @@ void add_exec(CLI::App& app, Options& options) {
 
 /// The subcommands of the program qm-analysis, which lies beside this one: booting and recording need neither its libraries nor
 /// the time it takes to build.
-constexpr std::array<std::pair<const char*, const char*>, 1> kAnalysis = {{
+constexpr std::array<std::pair<const char*, const char*>, 2> kAnalysis = {{
+    {"report", "explain a capture: totals, hot call sites, caches, lifetimes, leaks; text, JSON, HTML"},
     {"symbolize", "explain addresses in any text: function, file, line, inlined calls"},
 }};
 

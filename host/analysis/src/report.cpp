@@ -69,7 +69,7 @@ std::string short_text(const StackFrame& frame) {
   return fmt::format("{} ({}:{})", frame.frame.function, file_name(frame.frame.file), frame.frame.line);
 }
 
-StackEntry name_row(const Model::Row& row, const host::Definitions& definitions, const Symbols* symbols) {
+StackEntry name_row(const Summary::Row& row, const host::Definitions& definitions, const Symbols* symbols) {
   StackEntry entry;
   entry.figures = row.figures;
   entry.lifetimes = row.lifetimes;
@@ -97,7 +97,7 @@ StackEntry name_row(const Model::Row& row, const host::Definitions& definitions,
   return entry;
 }
 
-TraceableEntry name_traceable(const Model::TraceableRow& row, const host::Definitions& definitions) {
+TraceableEntry name_traceable(const Summary::TraceableRow& row, const host::Definitions& definitions) {
   TraceableEntry entry;
   entry.figures = row.figures;
   entry.lifetimes = row.lifetimes;
@@ -113,35 +113,35 @@ TraceableEntry name_traceable(const Model::TraceableRow& row, const host::Defini
   return entry;
 }
 
-std::vector<std::string> problems_of(const Model& model) {
+std::vector<std::string> problems_of(const Summary& summary) {
   std::vector<std::string> problems;
-  if (model.stream() == 0) {
-    problems.emplace_back(model.options().stream != 0 ? fmt::format("there is no stream {}", model.options().stream)
+  if (summary.stream() == 0) {
+    problems.emplace_back(summary.options().stream != 0 ? fmt::format("there is no stream {}", summary.options().stream)
                                                       : "there is no event stream in it");
   }
-  for (std::size_t hart = 0; hart < model.harts().size(); ++hart) {
-    const Model::HartRow& row = model.harts()[hart];
+  for (std::size_t hart = 0; hart < summary.harts().size(); ++hart) {
+    const Summary::HartRow& row = summary.harts()[hart];
     if (row.lost_on_target > 0) {
       problems.push_back(fmt::format("hart {} dropped {:.0f} events: its ring was full", hart, row.lost_on_target));
     }
     if (row.lost_on_line > 0) problems.push_back(fmt::format("{:.0f} events of hart {} did not arrive", row.lost_on_line, hart));
   }
-  if (model.counters_only()) problems.emplace_back("for a time the target sent counters instead of events: nothing of it is here");
-  if (model.sampled()) problems.emplace_back("the target sent a sample of the events: figures are estimates");
-  for (const std::string& problem : model.end().problems) problems.push_back(problem);
-  if (problems.empty() && !model.end().complete) problems.emplace_back("the capture does not go to the end");
+  if (summary.counters_only()) problems.emplace_back("for a time the target sent counters instead of events: nothing of it is here");
+  if (summary.sampled()) problems.emplace_back("the target sent a sample of the events: figures are estimates");
+  for (const std::string& problem : summary.end().problems) problems.push_back(problem);
+  if (problems.empty() && !summary.end().complete) problems.emplace_back("the capture does not go to the end");
   return problems;
 }
 
 }  // namespace
 
-Report make_report(const Model& model, const Symbols* symbols, SortKey key, std::string file) {
+Report make_report(const Summary& summary, const Symbols* symbols, SortKey key, std::string file) {
   Report report;
-  report.model = &model;
+  report.summary = &summary;
   report.file = std::move(file);
   std::map<std::string, Entry> sites;
-  for (const Model::Row& row : model.rows()) {
-    report.stacks.push_back(name_row(row, model.definitions(), symbols));
+  for (const Summary::Row& row : summary.rows()) {
+    report.stacks.push_back(name_row(row, summary.definitions(), symbols));
     const StackEntry& stack = report.stacks.back();
     Entry& site = sites[stack.name];
     site.name = stack.name;
@@ -150,13 +150,13 @@ Report make_report(const Model& model, const Symbols* symbols, SortKey key, std:
     add(site.suspects, stack.suspects);
   }
   for (auto& [name, site] : sites) report.sites.push_back(std::move(site));
-  for (const Model::TraceableRow& row : model.traceables()) {
-    report.traceables.push_back(name_traceable(row, model.definitions()));
+  for (const Summary::TraceableRow& row : summary.traceables()) {
+    report.traceables.push_back(name_traceable(row, summary.definitions()));
   }
   sort(report.sites, key);
   sort(report.stacks, key);
   sort(report.traceables, key);
-  report.problems = problems_of(model);
+  report.problems = problems_of(summary);
   return report;
 }
 

@@ -32,30 +32,30 @@ Json figures_json(const Figures& of) {
           {"peak_bytes", number(of.peak_bytes)}};
 }
 
-Json lifetimes_json(const Model& model, const Lifetimes& of) {
+Json lifetimes_json(const Summary& summary, const Lifetimes& of) {
   Json buckets = Json::array();
   for (std::size_t bucket = 0; bucket < Lifetimes::kBuckets; ++bucket) {
     if (of.objects[bucket] == 0) continue;
-    buckets.push_back({{"below_seconds", model.seconds_long(static_cast<double>(std::uint64_t{1} << bucket))},
+    buckets.push_back({{"below_seconds", summary.seconds_long(static_cast<double>(std::uint64_t{1} << bucket))},
                        {"objects", number(of.objects[bucket])}});
   }
-  return {{"total_seconds", model.seconds_long(of.ticks)},
-          {"longest_seconds", model.seconds_long(static_cast<double>(of.longest))},
+  return {{"total_seconds", summary.seconds_long(of.ticks)},
+          {"longest_seconds", summary.seconds_long(static_cast<double>(of.longest))},
           {"buckets", buckets}};
 }
 
-Json entry_json(const Model& model, const Entry& entry) {
+Json entry_json(const Summary& summary, const Entry& entry) {
   Json json{{"name", entry.name}};
   json.update(figures_json(entry.figures));
   json["suspect_objects"] = number(entry.suspects.objects);
   json["suspect_bytes"] = number(entry.suspects.bytes);
-  json["oldest_suspect_seconds"] = model.seconds_long(static_cast<double>(entry.suspects.oldest_ticks));
-  json["longest_life_seconds"] = model.seconds_long(static_cast<double>(entry.lifetimes.longest));
+  json["oldest_suspect_seconds"] = summary.seconds_long(static_cast<double>(entry.suspects.oldest_ticks));
+  json["longest_life_seconds"] = summary.seconds_long(static_cast<double>(entry.lifetimes.longest));
   return json;
 }
 
-Json stack_json(const Model& model, const StackEntry& stack) {
-  Json json = entry_json(model, stack);
+Json stack_json(const Summary& summary, const StackEntry& stack) {
+  Json json = entry_json(summary, stack);
   json["id"] = fmt::format("{:#010x}", stack.id);
   if (!stack.call_site.empty()) json["call_site"] = stack.call_site;
   if (stack.truncated) json["truncated"] = true;
@@ -99,34 +99,34 @@ Json traceables_json(const Report& report) {
     Json json{{"name", entry.name}, {"kind", kind_name(entry.kind)}, {"object_bytes", entry.object_bytes},
               {"outstanding_before", entry.outstanding}, {"in_totals", entry.counted}};
     json.update(figures_json(entry.figures));
-    json["lifetimes"] = lifetimes_json(*report.model, entry.lifetimes);
+    json["lifetimes"] = lifetimes_json(*report.summary, entry.lifetimes);
     list.push_back(std::move(json));
   }
   return list;
 }
 
 Json timeline_json(const Report& report) {
-  const Model& model = *report.model;
-  const Timeline& timeline = model.timeline();
+  const Summary& summary = *report.summary;
+  const Timeline& timeline = summary.timeline();
   Json caches = Json::object(), harts = Json::array();
   for (const TraceableEntry& entry : report.traceables) caches[entry.name] = values_json(timeline.values(entry.series));
-  for (const Model::HartRow& hart : model.harts()) harts.push_back(values_json(timeline.values(hart.series)));
-  return {{"bucket_seconds", model.seconds_long(static_cast<double>(timeline.bucket_ticks()))},
-          {"live_bytes", values_json(timeline.values(Model::kTotalSeries))},
-          {"peak_bytes", values_json(timeline.values(Model::kPeakSeries))},
-          {"allocated", values_json(timeline.values(Model::kRateSeries))},
+  for (const Summary::HartRow& hart : summary.harts()) harts.push_back(values_json(timeline.values(hart.series)));
+  return {{"bucket_seconds", summary.seconds_long(static_cast<double>(timeline.bucket_ticks()))},
+          {"live_bytes", values_json(timeline.values(Summary::kTotalSeries))},
+          {"peak_bytes", values_json(timeline.values(Summary::kPeakSeries))},
+          {"allocated", values_json(timeline.values(Summary::kRateSeries))},
           {"caches", std::move(caches)},
           {"harts", std::move(harts)}};
 }
 
-Json totals_json(const Model& model) {
-  Json json = figures_json(model.totals());
-  json["net"] = number(model.totals().allocated - model.totals().freed);
-  json["waste"] = number(model.totals().allocated - model.totals().requested);
-  json["reallocations"] = number(model.reallocations());
-  json["peak_seconds"] = model.seconds(model.peak_ticks());
-  json["unknown_frees"] = number(model.unknown_frees());
-  json["missing_frees"] = number(model.replaced());
+Json totals_json(const Summary& summary) {
+  Json json = figures_json(summary.totals());
+  json["net"] = number(summary.totals().allocated - summary.totals().freed);
+  json["waste"] = number(summary.totals().allocated - summary.totals().requested);
+  json["reallocations"] = number(summary.reallocations());
+  json["peak_seconds"] = summary.seconds(summary.peak_ticks());
+  json["unknown_frees"] = number(summary.unknown_frees());
+  json["missing_frees"] = number(summary.replaced());
   return json;
 }
 
@@ -141,20 +141,20 @@ Json list_json(const Entries& entries, std::size_t top, Make make) {
 }  // namespace
 
 std::string report_json(const Report& report, std::size_t top) {
-  const Model& model = *report.model;
-  const host::StreamHeader& header = model.definitions().header;
+  const Summary& summary = *report.summary;
+  const host::StreamHeader& header = summary.definitions().header;
   Json json{{"format", "quartermaster report"}, {"version", 1}, {"file", report.file}};
   json["complete"] = report.problems.empty();
-  json["estimated"] = model.sampled();
+  json["estimated"] = summary.sampled();
   json["problems"] = report.problems;
-  json["stream"] = {{"number", model.stream()},   {"of", model.streams()},
+  json["stream"] = {{"number", summary.stream()},   {"of", summary.streams()},
                     {"build_id", header.build_id}, {"from_boot", header.from_boot},
-                    {"events", model.events()},    {"seconds", model.seconds(model.last_ticks())},
-                    {"since_seconds", model.options().since_seconds}, {"cache", model.options().cache}};
-  json["totals"] = totals_json(model);
-  json["lifetimes"] = lifetimes_json(model, model.lifetimes());
+                    {"events", summary.events()},    {"seconds", summary.seconds(summary.last_ticks())},
+                    {"since_seconds", summary.options().since_seconds}, {"cache", summary.options().cache}};
+  json["totals"] = totals_json(summary);
+  json["lifetimes"] = lifetimes_json(summary, summary.lifetimes());
   Json harts = Json::array();
-  for (const Model::HartRow& hart : model.harts()) {
+  for (const Summary::HartRow& hart : summary.harts()) {
     Json one = figures_json(hart.figures);
     one["lost_on_target"] = number(hart.lost_on_target);
     one["lost_on_line"] = number(hart.lost_on_line);
@@ -162,9 +162,9 @@ std::string report_json(const Report& report, std::size_t top) {
   }
   json["harts"] = std::move(harts);
   json["caches"] = traceables_json(report);
-  json["sites"] = list_json(report.sites, top, [&](const Entry& entry) { return entry_json(model, entry); });
-  json["stacks"] = list_json(report.stacks, top, [&](const StackEntry& entry) { return stack_json(model, entry); });
-  if (model.stream() != 0) json["timeline"] = timeline_json(report);
+  json["sites"] = list_json(report.sites, top, [&](const Entry& entry) { return entry_json(summary, entry); });
+  json["stacks"] = list_json(report.stacks, top, [&](const StackEntry& entry) { return stack_json(summary, entry); });
+  if (summary.stream() != 0) json["timeline"] = timeline_json(report);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -14,10 +14,10 @@ constexpr std::size_t kNameColumns = 44;
 /// Builds text; every figure that may be wrong carries the mark of why.
 class Writer {
  public:
-  explicit Writer(const Report& report) : report_(report), model_(*report.model) {
+  explicit Writer(const Report& report) : report_(report), summary_(*report.summary) {
     // A lower bound is a graver thing to say than an estimate.
-    if (model_.sampled()) mark_ = "~";
-    if (model_.lost() > 0 || model_.counters_only() || !model_.end().complete) mark_ = "*";
+    if (summary_.sampled()) mark_ = "~";
+    if (summary_.lost() > 0 || summary_.counters_only() || !summary_.end().complete) mark_ = "*";
   }
 
   template <class... Arguments>
@@ -49,7 +49,7 @@ class Writer {
   }
 
   const Report& report_;
-  const Model& model_;
+  const Summary& summary_;
   std::string text_;
   std::string mark_;
 };
@@ -59,12 +59,12 @@ std::string shortened(const std::string& name, std::size_t columns) {
 }
 
 void Writer::heading() {
-  const host::StreamHeader& header = model_.definitions().header;
-  line("{}: stream {} of {}, {} harts, {} events in {}{}", report_.file, model_.stream(), model_.streams(), header.harts,
-       model_.events(), seconds_text(model_.seconds(model_.last_ticks())), header.from_boot ? ", from the first allocation on" : "");
+  const host::StreamHeader& header = summary_.definitions().header;
+  line("{}: stream {} of {}, {} harts, {} events in {}{}", report_.file, summary_.stream(), summary_.streams(), header.harts,
+       summary_.events(), seconds_text(summary_.seconds(summary_.last_ticks())), header.from_boot ? ", from the first allocation on" : "");
   if (!header.build_id.empty()) line("image {}", header.build_id);
-  if (model_.options().since_seconds > 0) line("since {}", seconds_text(model_.options().since_seconds));
-  if (!model_.options().cache.empty()) line("only {}", model_.options().cache);
+  if (summary_.options().since_seconds > 0) line("since {}", seconds_text(summary_.options().since_seconds));
+  if (!summary_.options().cache.empty()) line("only {}", summary_.options().cache);
   for (const std::string& problem : report_.problems) line("INCOMPLETE: {}", problem);
   if (!mark_.empty()) {
     line("figures marked {} are {}", mark_, mark_ == "~" ? "estimates" : "of what is here: what is missing may make them larger or smaller");
@@ -72,7 +72,7 @@ void Writer::heading() {
 }
 
 void Writer::totals() {
-  const Figures& all = model_.totals();
+  const Figures& all = summary_.totals();
   const double waste = all.allocated - all.requested;
   line("");
   line("Total bytes requested:              {:>16}", number(all.requested));
@@ -83,13 +83,13 @@ void Writer::totals() {
   line("Internal fragmentation:             {:>16}", percent(all.waste_percent()));
   line("Allocations:                        {:>16}", number(all.allocations));
   line("Frees:                              {:>16}", number(all.frees));
-  line("Reallocations among both:           {:>16}", number(model_.reallocations()));
+  line("Reallocations among both:           {:>16}", number(summary_.reallocations()));
   line("Cross-hart frees:                   {:>16}", number(all.cross_hart_frees));
   line("Live at the end, bytes:             {:>16}", number(all.live_bytes));
   line("Live at the end, objects:           {:>16}", number(all.live_objects));
-  line("Peak of live bytes:                 {:>16}  after {}", number(all.peak_bytes), seconds_text(model_.seconds(model_.peak_ticks())));
-  if (model_.unknown_frees() > 0) line("Frees of objects from before:       {:>16}", number(model_.unknown_frees()));
-  if (model_.replaced() > 0) line("Objects whose free is missing:      {:>16}", number(model_.replaced()));
+  line("Peak of live bytes:                 {:>16}  after {}", number(all.peak_bytes), seconds_text(summary_.seconds(summary_.peak_ticks())));
+  if (summary_.unknown_frees() > 0) line("Frees of objects from before:       {:>16}", number(summary_.unknown_frees()));
+  if (summary_.replaced() > 0) line("Objects whose free is missing:      {:>16}", number(summary_.replaced()));
 }
 
 void Writer::columns() {
@@ -126,7 +126,8 @@ void Writer::stacks(std::size_t top) {
     row(fmt::format("stack {:#010x}", stack.id), stack.figures);
     if (!stack.call_site.empty()) line("     at {}", stack.call_site);
     for (const StackFrame& frame : stack.frames) {
-      line("     {:#x} {}{}", frame.pc, describe(frame.frame), frame.frame.inlined ? ", inlined by" : "");
+      line("     {:#x}{}{}", frame.pc, frame.frame.function.empty() ? "" : " " + describe(frame.frame),
+           frame.frame.inlined ? ", inlined by" : "");
     }
     if (stack.truncated) line("     (truncated)");
     if (stack.collided) line("     (another stack has the same id)");
@@ -157,8 +158,8 @@ void Writer::harts() {
   line(" {:<6} | {:>10} | {:>12} | {:>10} | {:>12} | {:>12} | {:>12} | {:>12}", "Hart", "Allocs", "Bytes", "Frees", "Ping-pong",
        "Live bytes", "Lost: ring", "Lost: line");
   line("{}", std::string(112, '-'));
-  for (std::size_t index = 0; index < model_.harts().size(); ++index) {
-    const Model::HartRow& hart = model_.harts()[index];
+  for (std::size_t index = 0; index < summary_.harts().size(); ++index) {
+    const Summary::HartRow& hart = summary_.harts()[index];
     const Figures& of = hart.figures;
     line(" {:<6} | {:>10} | {:>12} | {:>10} | {:>12} | {:>12} | {:>12.0f} | {:>12.0f}", index, number(of.allocations),
          bytes(of.allocated), number(of.frees), number(of.cross_hart_frees), bytes(of.live_bytes), hart.lost_on_target,
@@ -167,7 +168,7 @@ void Writer::harts() {
 }
 
 void Writer::lifetimes() {
-  const Lifetimes& all = model_.lifetimes();
+  const Lifetimes& all = summary_.lifetimes();
   double sum = 0, most = 0;
   std::size_t first = Lifetimes::kBuckets, last = 0;
   for (std::size_t bucket = 0; bucket < Lifetimes::kBuckets; ++bucket) {
@@ -179,11 +180,11 @@ void Writer::lifetimes() {
   }
   line("");
   line("Lifetimes of {} freed objects, {} on average, {} at most", number(sum),
-       seconds_text(sum > 0 ? model_.seconds_long(all.ticks / sum) : 0), seconds_text(model_.seconds_long(static_cast<double>(all.longest))));
+       seconds_text(sum > 0 ? summary_.seconds_long(all.ticks / sum) : 0), seconds_text(summary_.seconds_long(static_cast<double>(all.longest))));
   double so_far = 0;
   for (std::size_t bucket = first; bucket <= last && sum > 0; ++bucket) {
     so_far += all.objects[bucket];
-    line("  below {:>9} | {:>10} | {:>6.2f}% | {}", seconds_text(model_.seconds_long(static_cast<double>(std::uint64_t{1} << bucket))),
+    line("  below {:>9} | {:>10} | {:>6.2f}% | {}", seconds_text(summary_.seconds_long(static_cast<double>(std::uint64_t{1} << bucket))),
          number(all.objects[bucket]), 100 * so_far / sum,
          std::string(static_cast<std::size_t>(60 * all.objects[bucket] / most), '#'));
   }
@@ -197,16 +198,16 @@ void Writer::leaks(std::size_t top) {
   std::stable_sort(suspects.begin(), suspects.end(),
                    [](const StackEntry* a, const StackEntry* b) { return a->suspects.bytes > b->suspects.bytes; });
   line("");
-  line("Leak candidates: objects out longer than any of their stack that was freed, and than a tenth of the recording");
+  line("Leak candidates: out more than twice as long as any object of their stack that was freed, and than a tenth of the recording");
   if (suspects.empty()) line("  none");
   const std::size_t shown = std::min(top, suspects.size());
   for (std::size_t index = 0; index < shown; ++index) {
     const StackEntry& stack = *suspects[index];
     line("  {} in {} objects, the oldest {} old, of {} allocated; {}", bytes(stack.suspects.bytes), number(stack.suspects.objects),
-         seconds_text(model_.seconds_long(static_cast<double>(stack.suspects.oldest_ticks))), number(stack.figures.allocations),
+         seconds_text(summary_.seconds_long(static_cast<double>(stack.suspects.oldest_ticks))), number(stack.figures.allocations),
          stack.figures.frees == 0
              ? "none was ever freed"
-             : fmt::format("freed ones lived {} at most", seconds_text(model_.seconds_long(static_cast<double>(stack.lifetimes.longest)))));
+             : fmt::format("freed ones lived {} at most", seconds_text(summary_.seconds_long(static_cast<double>(stack.lifetimes.longest)))));
     line("    stack {:#010x} {}", stack.id, stack.name);
     for (std::size_t frame = 1; frame < std::min<std::size_t>(stack.frames.size(), 6); ++frame) {
       line("      {}", stack.frames[frame].frame.function.empty() ? fmt::format("{:#x}", stack.frames[frame].pc)
@@ -217,13 +218,13 @@ void Writer::leaks(std::size_t top) {
 }
 
 void Writer::timeline() {
-  const Timeline& timeline = model_.timeline();
-  const std::vector<double>& peaks = timeline.values(Model::kPeakSeries);
-  const std::vector<double>& ends = timeline.values(Model::kTotalSeries);
-  const std::vector<double>& rates = timeline.values(Model::kRateSeries);
+  const Timeline& timeline = summary_.timeline();
+  const std::vector<double>& peaks = timeline.values(Summary::kPeakSeries);
+  const std::vector<double>& ends = timeline.values(Summary::kTotalSeries);
+  const std::vector<double>& rates = timeline.values(Summary::kRateSeries);
   const double most = std::max(1.0, *std::max_element(peaks.begin(), peaks.end()));
   const std::size_t step = (peaks.size() + 31) / 32;
-  const double seconds = model_.seconds_long(static_cast<double>(timeline.bucket_ticks() * step));
+  const double seconds = summary_.seconds_long(static_cast<double>(timeline.bucket_ticks() * step));
   line("");
   line("Live bytes over time, a line each {}", seconds_text(seconds));
   line("  {:>9} | {:>12} | {:>12} | {:>14} |", "from", "at the end", "at most", "allocated / s");
@@ -243,7 +244,7 @@ void Writer::timeline() {
 void Writer::closing() {
   line("");
   line("sites {}, stacks {}, caches and arenas {}, events {}: {}", report_.sites.size(), report_.stacks.size(),
-       report_.traceables.size(), model_.events(), report_.problems.empty() ? "complete" : "incomplete");
+       report_.traceables.size(), summary_.events(), report_.problems.empty() ? "complete" : "incomplete");
 }
 
 }  // namespace
@@ -251,7 +252,7 @@ void Writer::closing() {
 std::string report_text(const Report& report, const TextOptions& options) {
   Writer writer(report);
   writer.heading();
-  if (report.model->stream() == 0) return writer.take();
+  if (report.summary->stream() == 0) return writer.take();
   writer.totals();
   writer.sites("Call sites", report.sites, options.top);
   if (options.stacks) writer.stacks(options.top);

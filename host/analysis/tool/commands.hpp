@@ -2,6 +2,8 @@
 /// The subcommands that explain, after their options have been read. Each returns the program's exit status, 0, and throws
 /// host::Error: kUsage for what cannot be meant (status 2), anything else for bad input (status 1).
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace qm::analysis {
@@ -18,5 +20,21 @@ struct SymbolizeOptions {
 
 /// `qm symbolize`: a filter.
 int symbolize(const SymbolizeOptions& options);
+
+struct ReportOptions {
+  ImageOptions image;
+  std::string file;
+  std::string sort = "bytes";
+  std::size_t top = 0;           ///< lines of each table; 0: 20 in text, all in JSON
+  double since_seconds = 0;
+  std::string cache;             ///< a pattern; empty: all
+  std::uint32_t stream = 0;      ///< 0: the last
+  bool stacks = false, lifetimes = false, leaks = false, timeline = false, all = false;
+  bool json = false;
+  std::string html;              ///< where to; empty: no page
+};
+
+/// `qm report`.
+int report(const ReportOptions& options);
 
 }  // namespace qm::analysis

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include <qm/host/error.hpp>
 
@@ -27,16 +28,58 @@ void add_symbolize(CLI::App& app, analysis::SymbolizeOptions& options) {
   symbolize->add_option("file", options.file, "the text; without it, standard input");
 }
 
+/// Seconds: a number, or one with s, ms or us behind it.
+CLI::Validator duration() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        char* unit = nullptr;
+        const double value = std::strtod(text.c_str(), &unit);
+        const std::string rest = unit;
+        const double scale = rest.empty() || rest == "s" ? 1 : rest == "ms" ? 1e-3 : rest == "us" ? 1e-6 : 0;
+        if (unit == text.c_str() || scale == 0 || !(value >= 0)) return "should be a time such as 1.5, 200ms or 30us";
+        text = fmt::format("{}", value * scale);
+        return "";
+      },
+      "TIME");
+}
+
+void add_report(CLI::App& app, analysis::ReportOptions& options) {
+  CLI::App* report = app.add_subcommand("report", "explain a capture: totals, hot call sites, caches, lifetimes, leaks");
+  report->add_option("file", options.file, "the capture")->required();
+  add_image(*report, options.image);
+  report->add_option("--sort", options.sort, "bytes, req, hit, pingpong, frag, live: most first; or callsite")
+      ->check(CLI::IsMember({"bytes", "req", "hit", "pingpong", "frag", "live", "callsite"}))
+      ->capture_default_str();
+  report->add_option("--top", options.top, "lines of each table (20; all in JSON)")->check(CLI::PositiveNumber);
+  report->add_option("--since", options.since_seconds, "only what happened so long after the stream began")->transform(duration());
+  report->add_option("--cache", options.cache, "only caches and arenas of this name; * and ? stand for others");
+  report->add_option("--stream", options.stream, "which stream of the capture, from 1 on; without it the last")
+      ->check(CLI::PositiveNumber);
+  report->add_flag("--stacks", options.stacks, "whole stacks, with inlined calls");
+  report->add_flag("--lifetimes", options.lifetimes, "how long objects lived");
+  report->add_flag("--leaks", options.leaks, "objects that are out longer than is usual for their stack");
+  report->add_flag("--timeline", options.timeline, "live bytes over time");
+  report->add_flag("--all", options.all, "all of these");
+  report->add_flag("--json", options.json, "as one JSON object");
+  report->add_option("--html", options.html, "write a page to this file: flame graphs, timelines, treemap");
+  report->footer(
+      "Names come from --elf, or from the image within the capture.\n"
+      "Status: 0 a report, also of an incomplete capture, which it says; 1 not a capture, another image; 2 wrong usage.");
+}
+
 int start(int argc, char** argv) {
   CLI::App app("Quartermaster's host tool", "qm");
   analysis::SymbolizeOptions symbolize;
   add_symbolize(app, symbolize);
+  analysis::ReportOptions report;
+  add_report(app, report);
   app.require_subcommand(1);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (app.got_subcommand("report")) return analysis::report(report);
   return analysis::symbolize(symbolize);
 }
 

@@ -1,11 +1,11 @@
 #pragma once
-/// A model with names: what `qm report` prints, as text, as JSON, and inside a page of HTML.
+/// A summary with names: what `qm report` prints, as text, as JSON, and inside a page of HTML.
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <qm/analysis/model.hpp>
+#include <qm/analysis/summary.hpp>
 #include <qm/analysis/symbols.hpp>
 
 namespace qm::analysis {
@@ -42,9 +42,9 @@ struct TraceableEntry : Entry {
   std::size_t series = 0;
 };
 
-/// Everything that is printed. Refers to the model, which has to outlive it.
+/// Everything that is printed. Refers to the summary, which has to outlive it.
 struct Report {
-  const Model* model = nullptr;
+  const Summary* summary = nullptr;
   std::string file;
   std::vector<Entry> sites;           ///< by innermost frame or tagged call site
   std::vector<StackEntry> stacks;
@@ -52,8 +52,8 @@ struct Report {
   std::vector<std::string> problems;  ///< why figures are not whole, a line each, the worst first; empty: they are
 };
 
-/// Gives the rows of @p model names, and sorts them. @param[in] symbols nullptr: addresses instead of names.
-[[nodiscard]] Report make_report(const Model& model, const Symbols* symbols, SortKey key, std::string file);
+/// Gives the rows of @p summary names, and sorts them. @param[in] symbols nullptr: addresses instead of names.
+[[nodiscard]] Report make_report(const Summary& summary, const Symbols* symbols, SortKey key, std::string file);
 
 struct TextOptions {
   std::size_t top = 20;  ///< lines of each table

@@ -48,7 +48,7 @@ struct Lifetimes {
   std::uint64_t longest = 0;  ///< ticks
 };
 
-struct ModelOptions {
+struct SummaryOptions {
   double since_seconds = 0;   ///< only what happened so long after the stream began, or later
   std::string cache;          ///< only caches and arenas whose names match: `*` and `?`; empty: all, arenas apart
   std::uint32_t stream = 0;   ///< of the capture, from 1 on; 0: the last
@@ -60,17 +60,18 @@ struct Suspects {
   std::uint64_t oldest_ticks = 0;  ///< the age of the oldest
 };
 
-class Model final : public host::EventHandler {
+class Summary final : public host::EventHandler {
  public:
   struct Row {
     std::uint32_t stack = 0, call_site = 0;  ///< keys of Definitions; 0: none
     Figures figures;
     Lifetimes lifetimes;
-    Suspects suspects;  ///< see finish in model.cpp for who counts as one
+    Suspects suspects;  ///< see finish in summary.cpp for who counts as one
   };
   struct TraceableRow {
     std::uint32_t number = 0;
     bool counted = true;   ///< in the totals and the rows
+    std::uint32_t space = 0;  ///< of its addresses, see LiveObject
     Figures figures;
     Lifetimes lifetimes;
     std::size_t series = 0;  ///< of the timeline: live bytes
@@ -81,7 +82,7 @@ class Model final : public host::EventHandler {
     std::size_t series = 0;
   };
 
-  explicit Model(ModelOptions options = {});
+  explicit Summary(SummaryOptions options = {});
 
   void on_header(const host::Definitions& definitions) override;
   void on_event(const host::Event& event) override;
@@ -91,7 +92,7 @@ class Model final : public host::EventHandler {
   void on_end(const host::CaptureEnd& end) override;
 
   // After on_end().
-  [[nodiscard]] const ModelOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const SummaryOptions& options() const noexcept { return options_; }
   [[nodiscard]] const host::Definitions& definitions() const noexcept { return definitions_; }
   [[nodiscard]] const host::CaptureEnd& end() const noexcept { return end_; }
   [[nodiscard]] std::uint32_t streams() const noexcept { return streams_; }
@@ -130,7 +131,7 @@ class Model final : public host::EventHandler {
   void take_off(const LiveObject& object);
   void find_suspects();
 
-  ModelOptions options_;
+  SummaryOptions options_;
   bool ignoring_ = true;
   const host::Definitions* source_ = nullptr;
   host::Definitions definitions_;  // a copy, made at the end

@@ -1,4 +1,4 @@
-#include <qm/analysis/model.hpp>
+#include <qm/analysis/summary.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -59,9 +59,9 @@ bool matches(std::string_view pattern, std::string_view name) noexcept {
   return p == pattern.size();
 }
 
-Model::Model(ModelOptions options) : options_(std::move(options)) {}
+Summary::Summary(SummaryOptions options) : options_(std::move(options)) {}
 
-void Model::on_header(const host::Definitions& definitions) {
+void Summary::on_header(const host::Definitions& definitions) {
   ++streams_;
   ignoring_ = options_.stream != 0 && options_.stream != streams_;
   if (ignoring_) return;
@@ -70,7 +70,7 @@ void Model::on_header(const host::Definitions& definitions) {
   begin_stream();
 }
 
-void Model::begin_stream() {
+void Summary::begin_stream() {
   const host::StreamHeader& header = source_->header;
   totals_ = {};
   lifetimes_ = {};
@@ -94,7 +94,7 @@ void Model::begin_stream() {
   for (std::uint16_t index = 0; index < header.harts; ++index) (void)hart(index);
 }
 
-Model::HartRow& Model::hart(std::uint16_t index) {
+Summary::HartRow& Summary::hart(std::uint16_t index) {
   while (harts_.size() <= index) {
     harts_.push_back({});
     harts_.back().series = timeline_.add_series(Timeline::Kind::kLevel);
@@ -102,26 +102,27 @@ Model::HartRow& Model::hart(std::uint16_t index) {
   return harts_[index];
 }
 
-std::uint32_t Model::row_of(std::uint32_t stack, std::uint32_t call_site) {
+std::uint32_t Summary::row_of(std::uint32_t stack, std::uint32_t call_site) {
   const auto [entry, is_new] =
       row_numbers_.try_emplace(std::uint64_t{stack} << 32 | call_site, static_cast<std::uint32_t>(rows_.size()));
   if (is_new) rows_.push_back({stack, call_site, {}, {}, {}});
   return entry->second;
 }
 
-std::uint32_t Model::traceable_of(std::uint32_t number) {
+std::uint32_t Summary::traceable_of(std::uint32_t number) {
   const auto [entry, is_new] = traceable_numbers_.try_emplace(number, static_cast<std::uint32_t>(traceables_.size()));
   if (is_new) {
     const auto definition = source_->traceables.find(number);
     const bool known = definition != source_->traceables.end();
     const bool arena = known && definition->second.kind == EventKind::kArena;
     const bool wanted = options_.cache.empty() ? !arena : known && matches(options_.cache, definition->second.name);
-    traceables_.push_back({number, wanted, {}, {}, timeline_.add_series(Timeline::Kind::kLevel)});
+    const std::uint32_t space = known && definition->second.arena ? number + 1 : 0;
+    traceables_.push_back({number, wanted, space, {}, {}, timeline_.add_series(Timeline::Kind::kLevel)});
   }
   return entry->second;
 }
 
-void Model::on_event(const Event& event) {
+void Summary::on_event(const Event& event) {
   if (ignoring_) return;
   ++events_;
   last_ticks_ = std::max(last_ticks_, event.ticks);
@@ -143,9 +144,9 @@ void Model::on_event(const Event& event) {
   }
 }
 
-void Model::allocated(const Event& event) {
+void Summary::allocated(const Event& event) {
   const std::uint32_t traceable = traceable_of(event.traceable);
-  const std::uint32_t space = event.kind == EventKind::kArena ? event.traceable + 1 : 0;
+  const std::uint32_t space = traceables_[traceable].space;
   if (LiveObject* const there = live_.find(space, event.address); there != nullptr) {
     replaced_ += there->weight;
     const LiveObject old = *there;
@@ -178,7 +179,7 @@ void Model::allocated(const Event& event) {
   timeline_.add(kRateSeries, bytes);
 }
 
-void Model::take_off(const LiveObject& object) {
+void Summary::take_off(const LiveObject& object) {
   const double bytes = object.weight * static_cast<double>(object.allocated);
   TraceableRow& of = traceables_[object.traceable];
   analysis::take_off(of.figures, object);
@@ -191,10 +192,10 @@ void Model::take_off(const LiveObject& object) {
   timeline_.add(kPeakSeries, -bytes);
 }
 
-void Model::freed(const Event& event, std::uint64_t address, std::uint32_t traceable, std::uint64_t bytes) {
-  const std::uint32_t space = event.kind == EventKind::kArena ? traceable + 1 : 0;
-  LiveObject* const found = live_.find(space, address);
-  TraceableRow& of = traceables_[found != nullptr ? found->traceable : traceable_of(traceable)];
+void Summary::freed(const Event& event, std::uint64_t address, std::uint32_t traceable, std::uint64_t bytes) {
+  const std::uint32_t from = traceable_of(traceable);
+  LiveObject* const found = live_.find(traceables_[from].space, address);
+  TraceableRow& of = traceables_[found != nullptr ? found->traceable : from];
   const double weight = found != nullptr ? found->weight : event.weight;
   const double given_back = weight * static_cast<double>(found != nullptr ? found->allocated : bytes);
   if (in_window_) {
@@ -230,39 +231,39 @@ void Model::freed(const Event& event, std::uint64_t address, std::uint32_t trace
   take_off(object);
 }
 
-void Model::on_gap(const host::Gap& gap) {
+void Summary::on_gap(const host::Gap& gap) {
   if (ignoring_) return;
   HartRow& of = hart(gap.hart);
   (gap.why == host::Missing::kOverrun ? of.lost_on_target : of.lost_on_line) += static_cast<double>(gap.events);
 }
 
-void Model::on_statistics(const host::Statistics& statistics) {
+void Summary::on_statistics(const host::Statistics& statistics) {
   if (!ignoring_) last_ticks_ = std::max(last_ticks_, statistics.ticks);
 }
 
-void Model::on_mode(const host::ModeChange& change) {
+void Summary::on_mode(const host::ModeChange& change) {
   if (ignoring_) return;
   modes_.push_back(change);
   sampled_ = sampled_ || change.mode == host::StreamMode::kSampled;
   counters_only_ = counters_only_ || change.mode == host::StreamMode::kCounters;
 }
 
-/// An object is suspect if it is out longer than any that its stack allocated and somebody freed, and longer than a tenth of the
-/// recording: the youngest are out because the recording ended.
-void Model::find_suspects() {
+/// An object is suspect if it is out more than twice as long as any that its stack allocated and somebody freed, and longer than a
+/// tenth of the recording: the youngest are out because the recording ended.
+void Summary::find_suspects() {
   const std::uint64_t least = (last_ticks_ - std::min(last_ticks_, std::max(since_ticks_, source_->header.start_ticks))) / 10;
   live_.for_each([&](const LiveObject& object) {
     if (!traceables_[object.traceable].counted) return;
     Row& row = rows_[object.row];
     const std::uint64_t age = last_ticks_ > object.ticks ? last_ticks_ - object.ticks : 0;
-    if (age <= row.lifetimes.longest || age < least) return;
+    if (age <= 2 * row.lifetimes.longest || age < least) return;
     row.suspects.objects += object.weight;
     row.suspects.bytes += object.weight * static_cast<double>(object.allocated);
     row.suspects.oldest_ticks = std::max(row.suspects.oldest_ticks, age);
   });
 }
 
-void Model::on_end(const host::CaptureEnd& end) {
+void Summary::on_end(const host::CaptureEnd& end) {
   end_ = end;
   if (source_ == nullptr) return;
   timeline_.advance(last_ticks_);
@@ -271,22 +272,22 @@ void Model::on_end(const host::CaptureEnd& end) {
   definitions_ = *source_;
 }
 
-double Model::lost() const noexcept {
+double Summary::lost() const noexcept {
   double sum = 0;
   for (const HartRow& row : harts_) sum += row.lost_on_target + row.lost_on_line;
   return sum;
 }
 
-bool Model::complete() const noexcept {
+bool Summary::complete() const noexcept {
   return stream_ != 0 && end_.complete && lost() == 0 && !sampled_ && !counters_only_;
 }
 
-double Model::seconds(std::uint64_t ticks) const noexcept {
+double Summary::seconds(std::uint64_t ticks) const noexcept {
   const std::uint64_t start = definitions_.header.start_ticks;
   return seconds_long(ticks >= start ? static_cast<double>(ticks - start) : -static_cast<double>(start - ticks));
 }
 
-double Model::seconds_long(double ticks) const noexcept {
+double Summary::seconds_long(double ticks) const noexcept {
   const auto rate = static_cast<double>(definitions_.header.ticks_per_second);
   return rate > 0 ? ticks / rate : 0;
 }

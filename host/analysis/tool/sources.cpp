@@ -1,0 +1,79 @@
+#include "sources.hpp"
+
+#include <fmt/core.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include <qm/host/capture.hpp>
+#include <qm/host/error.hpp>
+#include <qm/host/stream_reader.hpp>
+
+namespace qm::analysis {
+namespace {
+
+/// A file of our own that is gone with it.
+class TemporaryFile {
+ public:
+  TemporaryFile() {
+    std::string name = (std::filesystem::temp_directory_path() / "qm-image-XXXXXX").string();
+    const int descriptor = mkstemp(name.data());
+    if (descriptor < 0) throw host::Error(host::Fault::kOpen, "cannot make " + name + ": " + std::strerror(errno));
+    close(descriptor);
+    path_ = name;
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+void read_capture(const std::string& file, host::EventHandler& handler) {
+  host::ReadOptions options;
+  const bool shown = isatty(STDERR_FILENO) != 0;
+  if (shown) {
+    options.progress = [](std::uint64_t done, std::uint64_t of) {
+      if (of == 0) return;
+      const auto filled = static_cast<std::size_t>(40 * done / of);
+      fmt::print(stderr, "\r[{:<40}] {:3}%", std::string(filled, '#'), 100 * done / of);
+    };
+  }
+  host::read_events(file, handler, options);
+  if (shown) fmt::print(stderr, "\r{:48}\r", "");
+}
+
+std::optional<Symbols> symbols_of(const std::string& file, const ImageOptions& image, std::string_view build_id) {
+  std::optional<Symbols> symbols;
+  if (!image.elf.empty()) {
+    symbols.emplace(image.elf);
+  } else {
+    const TemporaryFile own;
+    if (!host::extract_image(file, own.path())) return std::nullopt;
+    symbols.emplace(own.path());
+  }
+  if (!image.force) require_same_image(*symbols, build_id);
+  return symbols;
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  std::FILE* const file = path.empty() ? stdout : std::fopen(path.c_str(), "wb");
+  if (file == nullptr) throw host::Error(host::Fault::kOpen, "cannot write " + path + ": " + std::strerror(errno));
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
+  const int why = errno;
+  if (!path.empty() && std::fclose(file) != 0 && written) throw host::Error(host::Fault::kOpen, "cannot write " + path);
+  if (!written) throw host::Error(host::Fault::kOpen, "cannot write " + (path.empty() ? "the output" : path) + ": " + std::strerror(why));
+}
+
+}  // namespace qm::analysis

@@ -1,0 +1,26 @@
+#pragma once
+/// Where the subcommands read from and write to.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <qm/analysis/symbols.hpp>
+#include <qm/host/events.hpp>
+
+#include "commands.hpp"
+
+namespace qm::analysis {
+
+/// Delivers the events of the capture @p file, with a progress bar on a terminal.
+/// @throws host::Error kInput if it is none.
+void read_capture(const std::string& file, host::EventHandler& handler);
+
+/// @returns the symbols of --elf, else those of the image within the capture @p file; nothing if there is neither.
+/// @throws host::Error kInput if the image is not the one of @p build_id, unless forced, or not usable.
+[[nodiscard]] std::optional<Symbols> symbols_of(const std::string& file, const ImageOptions& image, std::string_view build_id);
+
+/// Writes @p text to @p path, or to standard output if that is empty. @throws host::Error kOpen if that fails.
+void write_file(const std::string& path, std::string_view text);
+
+}  // namespace qm::analysis
