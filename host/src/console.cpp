@@ -102,6 +102,7 @@ std::string Console::type_command(std::string_view line, Milliseconds timeout) {
 
 void Console::type(std::string_view bytes) {
   transcript_.sent(bytes);
+  if (on_line_) on_line_(Direction::kSent, bytes);
   transport_.write(bytes, Clock::now() + kWriteTimeout);
 }
 
@@ -134,6 +135,7 @@ bool Console::pump(Clock::time_point deadline) {
   }
   last_byte_ = Clock::now();
   const std::string_view received(bytes, *count);
+  if (on_line_) on_line_(Direction::kReceived, received);
   transcript_.received(received);
   for (const char byte : received) take(demultiplexer_.push(static_cast<std::uint8_t>(byte)));
   flush_text();
@@ -158,6 +160,8 @@ void Console::take_frame(const wire::Frame& frame) {
     take_error(frame);
   } else if (pending_ != nullptr && frame.request == pending_->request) {
     answer(frame);
+  } else if (frame.type >= wire::FrameType::kStreamHeader && frame.type <= wire::FrameType::kStreamEnd) {
+    if (on_stream_) on_stream_(frame);
   } else {
     ++ignored_frames_;
     transcript_.note("ignored a frame of type " + std::to_string(static_cast<unsigned>(frame.type)) + ", request " +

@@ -22,9 +22,13 @@ const char* name(Misfit misfit) noexcept {
   return "unknown";
 }
 
-Model::Key Model::key_of(std::uint64_t address, std::uint32_t traceable) const noexcept {
+bool Model::is_arena(std::uint32_t traceable) const noexcept {
   const auto found = definitions_.traceables.find(traceable);
-  return {address, found != definitions_.traceables.end() && found->second.arena ? traceable + 1 : 0};
+  return found != definitions_.traceables.end() && found->second.arena;
+}
+
+Model::Key Model::key_of(std::uint64_t address, std::uint32_t traceable) const noexcept {
+  return {address, is_arena(traceable) ? traceable + 1 : 0};
 }
 
 Model::Step Model::apply(const Event& event) {
@@ -47,12 +51,17 @@ Model::Step Model::apply(const Event& event) {
       give_back(event, event.address, event.traceable, event.allocated, step);
       break;
     }
-    case Operation::kReallocate:
-      ++traceables_[event.old_traceable].reallocations;
-      // How many bytes it had is not told: the model knows.
+    case Operation::kReallocate: {
+      Counters& left = traceables_[event.old_traceable];
+      ++left.reallocations;
+      // How many bytes it had is not told: the model knows, if it knows the object.
       give_back(event, event.old_address, event.old_traceable, 0, step);
+      if (is_arena(event.old_traceable)) left.freed += step.before.allocated;
+      traceables_[event.traceable].requested += event.requested;
+      if (is_arena(event.traceable)) traceables_[event.traceable].allocated += event.allocated;
       take(event, step);
       break;
+    }
   }
   return step;
 }

@@ -6,7 +6,7 @@ namespace qm::host {
 namespace {
 
 // The least that an event takes in a ring of the device.
-constexpr std::size_t kLeastRingBytes = 16;
+constexpr std::size_t kLeastRingBytes = 32;
 constexpr std::size_t kLeastWindow = 4096;
 
 /// Sizes that the stream leaves out are those of the cache.
@@ -117,7 +117,10 @@ void StreamMerge::put(const wire::Event& from, const Definitions& definitions) {
   event.hart = static_cast<std::uint16_t>(from.hart);
   event.operation = static_cast<Operation>(from.operation);
   event.kind = known != nullptr ? known->kind : EventKind::kCache;
-  if (of.mode == wire::StreamMode::kSampled) event.weight = wire::sample_weight(event.allocated, of.sample_bytes);
+  if (of.mode == wire::StreamMode::kSampled) {
+    const bool of_cache = known != nullptr && !known->arena;
+    event.weight = wire::sample_weight(of_cache ? known->object_bytes : event.allocated, of.sample_bytes);
+  }
 }
 
 StreamMerge::Hart* StreamMerge::least() noexcept {

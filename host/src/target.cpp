@@ -43,28 +43,38 @@ Target Target::power_on(const QemuOptions& options, const TargetTimeouts& timeou
 
 Target Target::boot(const QemuOptions& options, const TargetTimeouts& timeouts) {
   Target target = power_on(options, timeouts);
+  target.greet();
+  return target;
+}
+
+Target Target::open(const std::string& place, unsigned baud, const TargetTimeouts& timeouts) {
+  Target target(timeouts);
   try {
-    target.console_->wait_for_prompt(timeouts.boot);
-    target.identity_ = target.console_->hello(timeouts.boot);
+    target.console_ = std::make_unique<Console>(Transport::open(place, baud), *target.transcript_);
   } catch (const Error& error) {
-    const bool hangs = error.fault() == Fault::kTimedOut || error.fault() == Fault::kNoAnswer;
-    const Error shown = target.explained(
-        hangs ? Error(Fault::kNoAnswer, std::string("the target hangs while it boots: ") + error.what()) : error);
-    target.qemu_->kill();  // a kept one too: nobody can use it
-    throw shown;
+    throw target.explained(error);
   }
   return target;
 }
 
 Target Target::attach(const std::string& place, unsigned baud, const TargetTimeouts& timeouts) {
-  Target target(timeouts);
-  try {
-    target.console_ = std::make_unique<Console>(Transport::open(place, baud), *target.transcript_);
-    target.identity_ = target.console_->hello(timeouts.hello);
-  } catch (const Error& error) {
-    throw target.explained(error);
-  }
+  Target target = open(place, baud, timeouts);
+  target.greet();
   return target;
+}
+
+void Target::greet() {
+  try {
+    if (qemu_ != nullptr) console_->wait_for_prompt(timeouts_.boot);
+    identity_ = console_->hello(qemu_ != nullptr ? timeouts_.boot : timeouts_.hello);
+  } catch (const Error& error) {
+    if (qemu_ == nullptr) throw explained(error);
+    const bool hangs = error.fault() == Fault::kTimedOut || error.fault() == Fault::kNoAnswer;
+    const Error shown =
+        explained(hangs ? Error(Fault::kNoAnswer, std::string("the target hangs while it boots: ") + error.what()) : error);
+    qemu_->kill();  // a kept one too: nobody can use it
+    throw shown;
+  }
 }
 
 CommandResult Target::execute(std::string_view line, const Console::Listener& on_output) {

@@ -16,12 +16,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 
 namespace qm::host {
 namespace {
+
+constexpr int kInterruptPollMs = 250;
+volatile std::sig_atomic_t interrupted = 0;
 
 /// A descriptor that is closed unless it is released.
 class Descriptor {
@@ -150,11 +155,12 @@ Transport::Transport(int descriptor, std::string place) : descriptor_(descriptor
 }
 
 Transport::Transport(Transport&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), place_(std::move(other.place_)) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)), place_(std::move(other.place_)), gather_(other.gather_) {}
 
 Transport& Transport::operator=(Transport&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(place_, other.place_);
+  std::swap(gather_, other.gather_);
   return *this;
 }
 
@@ -162,12 +168,20 @@ Transport::~Transport() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
+void Transport::interrupt() noexcept { interrupted = 1; }
+
 std::optional<std::size_t> Transport::read(std::span<char> into, Clock::time_point deadline) {
   for (;;) {
     pollfd watched{descriptor_, POLLIN, 0};
-    const int ready = poll(&watched, 1, poll_timeout(deadline));
+    // A signal between the look at the flag and poll() does not wake it.
+    const int ready = poll(&watched, 1, std::min(poll_timeout(deadline), kInterruptPollMs));
     if (ready < 0 && errno != EINTR) fail(Fault::kDied, place_, std::strerror(errno));
+    if (interrupted != 0) {
+      interrupted = 0;
+      fail(Fault::kInterrupted, place_, "interrupted");
+    }
     if (ready > 0) {
+      if (gather_.count() != 0) std::this_thread::sleep_for(gather_);
       const ssize_t count = ::read(descriptor_, into.data(), into.size());
       if (count > 0) return static_cast<std::size_t>(count);
       // A pty whose other side is closed gives EIO, a socket whose peer was killed ECONNRESET.

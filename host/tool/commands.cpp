@@ -137,23 +137,63 @@ void require_terminal() {
                     "standard input and output are not a terminal; without one, give commands with -c 'COMMAND'");
 }
 
+/// The recorder of a run, if it has one. A run that fails ends the file as well.
+class Recording {
+ public:
+  Recording(host::Target& target, const RunOptions& options, bool interactive) {
+    if (options.record.file.empty()) return;
+    // In the terminal Ctrl-C is a key for the target.
+    if (!interactive) interruptible_.emplace();
+    recorder_.emplace(target.console(), options.record);
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  ~Recording() {
+    try {
+      end("the run has failed");
+    } catch (const host::Error&) {  // the disk is full: the file is cut short, and a reader says so
+    }
+  }
+
+  void await_end_of_stream() {
+    if (recorder_) recorder_->await_end_of_stream(host::Milliseconds(3000));
+  }
+  void end(const std::string& why) {
+    if (recorder_) recorder_->end(why);
+  }
+
+ private:
+  std::optional<Interruptible> interruptible_;
+  std::optional<Recorder> recorder_;
+};
+
 int report(const host::Error& error) {
   std::fflush(stdout);
   fmt::print(stderr, "qm: {}\n", error.what());
-  return error.fault() == host::Fault::kUsage ? kWrongUsage : kTargetFailed;
+  return status_of(error);
 }
 
 }  // namespace
+
+int status_of(const host::Error& error) {
+  switch (error.fault()) {
+    case host::Fault::kUsage: return kWrongUsage;
+    case host::Fault::kInput: return kCommandFailed;
+    case host::Fault::kInterrupted: return kInterrupted;
+    default: return kTargetFailed;
+  }
+}
 
 int run(const RunOptions& options) {
   const bool interactive = options.commands.empty() && !options.demo;
   try {
     if (interactive) require_terminal();
-    host::Target target = !options.serial.empty() ? host::Target::attach(options.serial, options.baud, options.timeouts)
-                          : interactive           ? host::Target::power_on(options.qemu, options.timeouts)
-                                                  : host::Target::boot(options.qemu, options.timeouts);
+    host::Target target = options.serial.empty() ? host::Target::power_on(options.qemu, options.timeouts)
+                                                 : host::Target::open(options.serial, options.baud, options.timeouts);
     const bool owned = target.qemu() != nullptr && options.qemu.lifetime == host::Lifetime::kOwned;
     if (owned) remember_qemu(target.qemu());
+    Recording recording(target, options, interactive);
+    if (!interactive || target.qemu() == nullptr) target.greet();
     bool off = false;
     int status = kOk;
     if (interactive) {
@@ -162,6 +202,7 @@ int run(const RunOptions& options) {
       show_boot_warnings(target.console().text());
       target.console().clear_text();
       status = options.demo ? demo(target) : run_commands(target, options.commands, off);
+      if (!off) recording.await_end_of_stream();
       if (owned && !off) (void)target.power_off();
     }
     if (target.qemu() != nullptr && !owned && !target.qemu()->exit_status()) {
@@ -169,6 +210,7 @@ int run(const RunOptions& options) {
                  target.qemu()->socket().string());
     }
     remember_qemu(nullptr);
+    recording.end("done");
     return status;
   } catch (const host::Error& error) {
     remember_qemu(nullptr);

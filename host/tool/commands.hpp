@@ -7,12 +7,18 @@
 
 #include <qm/host/target.hpp>
 
+#include "recorder.hpp"
+
 namespace qm::tool {
 
 inline constexpr int kOk = 0;
-inline constexpr int kCommandFailed = 1;
+inline constexpr int kCommandFailed = 1;  // also: a file is not what it should be
 inline constexpr int kWrongUsage = 2;
 inline constexpr int kTargetFailed = 3;
+inline constexpr int kInterrupted = 130;
+
+/// @returns the status for a failure.
+int status_of(const host::Error& error);
 
 struct RunOptions {
   host::QemuOptions qemu;
@@ -20,6 +26,7 @@ struct RunOptions {
   unsigned baud = 115200;
   std::vector<std::string> commands;  ///< empty: the terminal
   bool demo = false;
+  RecordTo record;                    ///< while it runs; no file: nothing is recorded
   host::TargetTimeouts timeouts;
 };
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cleanup.hpp"
+#include "check.hpp"
 #include "commands.hpp"
 
 namespace {
@@ -41,6 +42,8 @@ struct Options {
   double silence_seconds = 300;
   double boot_seconds = 60;
   std::vector<std::string> exec_commands;
+  tool::RecordOptions record;
+  tool::CheckOptions check;
 };
 
 void add_run(CLI::App& app, Options& options) {
@@ -58,6 +61,7 @@ void add_run(CLI::App& app, Options& options) {
   run->add_option("--image", options.run.qemu.image, "the firmware, an ELF file");
   run->add_flag("--icount", options.run.qemu.icount, "count time in instructions: exact and repeatable");
   run->add_flag("--keep", options.keep, "leave the target running");
+  run->add_option("--record", options.run.record.file, "record all that goes over the line into this file")->type_name("FILE");
   add_line(*run, options.run.serial, options.run.baud);
   run->add_option("--timeout", options.silence_seconds, "seconds of silence after which a command counts as hung")
       ->check(CLI::PositiveNumber)
@@ -79,6 +83,45 @@ void add_exec(CLI::App& app, Options& options) {
   exec->add_option("--timeout", options.silence_seconds, "seconds of silence after which a command counts as hung")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+}
+
+/// Where the target is: an argument, or QM_SERIAL in the environment.
+void add_place(CLI::App& app, std::string& serial, unsigned& baud) {
+  app.add_option("serial", serial, "unix:PATH, tcp:HOST:PORT or a serial device; default: $QM_SERIAL")->envname("QM_SERIAL");
+  app.add_option("--baud", baud, "bits per second of a serial device")->capture_default_str();
+}
+
+void add_console(CLI::App& app, Options& options) {
+  CLI::App* console = app.add_subcommand("console", "attach the terminal to a target that runs already (Ctrl-A x leaves)");
+  add_place(*console, options.run.serial, options.run.baud);
+  console->add_option("--record", options.run.record.file, "record all that goes over the line into this file")->type_name("FILE");
+  console->footer("Text is shown as it comes, frames are not; what has scrolled by is in the terminal's own scroll-back.");
+}
+
+void add_record(CLI::App& app, Options& options) {
+  CLI::App* record = app.add_subcommand("record", "record a target's line into a capture, until Ctrl-C");
+  add_place(*record, options.record.serial, options.record.baud);
+  options.record.to.file = "capture.qm";
+  record->add_option("-o,--output", options.record.to.file, "the capture")->type_name("FILE")->capture_default_str();
+  record->add_option("--for", options.record.seconds, "end after this time: 90, 90s, 5m, 1h")
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
+                                        CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME"))
+      ->check(CLI::PositiveNumber);
+  record->add_option("--image", options.record.to.image, "the target's ELF file, to be put into the capture")->type_name("FILE");
+  record->add_option("--start", options.record.start, "the command that starts the event stream; '' starts none")
+      ->capture_default_str();
+  record->add_flag("--force", options.record.force, "record although the target runs another build than the image");
+  record->footer(
+      "A stream that record has started it stops at the end. What was recorded is in the file at once: a killed recorder\n"
+      "leaves a capture that can be read. Next: qm check FILE, qm report FILE.");
+}
+
+void add_check(CLI::App& app, Options& options) {
+  CLI::App* check = app.add_subcommand("check", "is a capture complete, and equal to what the target has counted?");
+  check->add_option("file", options.check.file, "the capture")->required();
+  check->add_option("--image", options.check.image, "the ELF file that it is to be of")->type_name("FILE");
+  check->add_flag("--force", options.check.force, "go on although the build differs");
+  check->footer("Status: 0 complete and equal, 1 not, or no capture, 2 wrong usage.");
 }
 
 /// The subcommands of the program qm-analysis, which lies beside this one: booting and recording need neither its libraries nor
@@ -109,6 +152,21 @@ std::string contradiction(const CLI::App& run, const Options& options) {
   return "";
 }
 
+int missing_place() {
+  fmt::print(stderr, "qm: where is the target? Give unix:PATH, tcp:HOST:PORT or a serial device, or set QM_SERIAL\n");
+  return tool::kWrongUsage;
+}
+
+std::string command_line(int argc, char** argv) {
+  std::string line = "qm";
+  for (int index = 1; index < argc; ++index) {
+    const std::string word = argv[index];
+    const bool plain = word.find_first_of(" '\"\\$*?;&|<>()") == std::string::npos && !word.empty();
+    line += plain ? " " + word : " '" + word + "'";
+  }
+  return line;
+}
+
 host::Milliseconds milliseconds(double seconds) {
   return host::Milliseconds(static_cast<long long>(std::min(seconds, 1e6) * 1000));
 }
@@ -122,6 +180,9 @@ int start(int argc, char** argv) {
   Options options;
   add_run(app, options);
   add_exec(app, options);
+  add_console(app, options);
+  add_record(app, options);
+  add_check(app, options);
   for (const auto& [name, help] : kAnalysis) app.add_subcommand(name, help);
   app.require_subcommand(1);
   try {
@@ -136,6 +197,24 @@ int start(int argc, char** argv) {
   if (app.got_subcommand("exec")) {
     return tool::execute(options.run.serial, options.run.baud, options.exec_commands, options.run.timeouts);
   }
+  if (app.got_subcommand("check")) return tool::check(options.check);
+  const std::string command = command_line(argc, argv);
+  if (app.got_subcommand("record")) {
+    if (options.record.serial.empty()) return missing_place();
+    options.record.timeouts = options.run.timeouts;
+    options.record.to.command = command;
+    options.record.to.line = options.record.serial;
+    options.record.to.baud = options.record.serial.starts_with('/') ? options.record.baud : 0;
+    return tool::record(options.record);
+  }
+  options.run.record.command = command;
+  options.run.record.line = options.run.serial.empty() ? "qemu" : options.run.serial;
+  options.run.record.baud = options.run.serial.starts_with('/') ? options.run.baud : 0;
+  if (app.got_subcommand("console")) {
+    if (options.run.serial.empty()) return missing_place();
+    return tool::run(options.run);
+  }
+  options.run.record.image = options.run.qemu.image;
   const CLI::App& run = *app.get_subcommand("run");
   if (const std::string wrong = contradiction(run, options); !wrong.empty()) {
     fmt::print(stderr, "qm: {}\n", wrong);
@@ -151,6 +230,10 @@ int start(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return start(argc, argv);
+  } catch (const host::Error& error) {
+    std::fflush(stdout);
+    fmt::print(stderr, "qm: {}\n", error.what());
+    return tool::status_of(error);
   } catch (const std::exception& error) {
     std::fputs("qm: ", stderr);
     std::fputs(error.what(), stderr);

@@ -120,10 +120,13 @@ void Synthetic::reallocate(Event& event) {
   event.old_traceable = object.traceable;
   host::Counters& counters = statistics_.traceables[object.traceable];
   ++counters.reallocations;
+  counters.freed += object.allocated;
   free_addresses_[object.allocated].push_back(object.address);
   object.requested = 1 + random_.below(4000);
   object.allocated = (object.requested + 15) / 16 * 16;
   object.address = take_address(object.allocated);
+  counters.requested += object.requested;
+  counters.allocated += object.allocated;
   event.address = object.address;
   event.requested = object.requested;
   event.allocated = object.allocated;

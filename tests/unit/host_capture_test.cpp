@@ -22,6 +22,9 @@ namespace {
 
 using namespace qm::host;
 
+/// All places of a sweep in an optimised build, some where each costs much more.
+const std::size_t kStride = qm::test::steps(20) == 20 ? 1 : 19;
+
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -138,7 +141,7 @@ TEST_F(Capture, every_changed_bit_of_ten_kilobytes_is_noticed) {
   const std::string intact = written(240);
   ASSERT_GT(intact.size(), 9'000u);
   ASSERT_TRUE(reading_of(intact).complete);
-  for (std::size_t place = 0; place < intact.size(); ++place) {
+  for (std::size_t place = 0; place < intact.size(); place += kStride) {
     for (unsigned bit = 0; bit < 8; ++bit) {
       put(place, static_cast<char>(intact[place] ^ 1 << bit));
       ASSERT_FALSE(read_capture(path()).complete) << "byte " << place << ", bit " << bit;
@@ -152,12 +155,13 @@ TEST_F(Capture, every_truncation_is_noticed_and_what_was_before_it_is_read) {
   const std::string received = reading_of(intact).received;
   std::size_t longest = received.size();
   for (std::size_t size = intact.size(); size-- > 0;) {
+    if (size % kStride != 0) continue;
     std::filesystem::resize_file(path(), size);
     const Reading reading = read_capture(path());
     ASSERT_FALSE(reading.complete) << size;
     ASSERT_TRUE(received.starts_with(reading.received)) << size;
     ASSERT_LE(reading.received.size(), longest) << size;
-    ASSERT_LE(longest - reading.received.size(), 40u) << size;
+    ASSERT_LE(longest - reading.received.size(), 40u * kStride) << size;
     longest = reading.received.size();
     ASSERT_TRUE(size < kCapturePreambleBytes ? !reading.refusal.empty() : reading.refusal.empty()) << size;
   }

@@ -118,7 +118,7 @@ bool FakeConsole::misbehave(std::string_view line, std::uint32_t request) {
   if (line == "garbage") {
     print("noise \x1b[31m \x1bPqforeign\x1b\\ more\r\n");
     print(some_output() + "and ");
-    print(encoded(static_cast<FrameType>(20), 0, "a type of tomorrow") + "text\r\n");
+    print(encoded(static_cast<FrameType>(40), 0, "a type of tomorrow") + "text\r\n");
     print("\x1b\\");
     end(request, CommandStatus::kOk);
     return true;

@@ -27,9 +27,13 @@ struct CommandResult {
   [[nodiscard]] bool ok() const noexcept { return status == wire::CommandStatus::kOk && !output_dropped; }
 };
 
+enum class Direction : std::uint8_t { kReceived, kSent };
+
 class Console {
  public:
   using Listener = std::function<void(std::string_view)>;
+  using LineListener = std::function<void(Direction, std::string_view)>;
+  using FrameListener = std::function<void(const wire::Frame&)>;
 
   /// @param[in] transcript must outlive this object.
   Console(Transport transport, Transcript& transcript);
@@ -87,6 +91,12 @@ class Console {
   /// The listener gets the text as it comes, without frames.
   void on_text(Listener listener) { on_text_ = std::move(listener); }
 
+  /// The listener gets every byte of the line as it passes, before anything is made of it.
+  void on_line(LineListener listener) { on_line_ = std::move(listener); }
+
+  /// The listener gets the frames of event streams.
+  void on_stream(FrameListener listener) { on_stream_ = std::move(listener); }
+
   /// What was wrong with frames so far.
   [[nodiscard]] std::uint32_t broken_frames() const noexcept { return demultiplexer_.broken(); }
   [[nodiscard]] std::uint32_t lost_frames() const noexcept { return lost_frames_; }
@@ -129,6 +139,8 @@ class Console {
   std::string text_;
   std::string fresh_;  // text that the listener has not had
   Listener on_text_;
+  LineListener on_line_;
+  FrameListener on_stream_;
   Pending* pending_ = nullptr;
   std::uint32_t next_request_;
   std::uint16_t next_sequence_ = 0;

@@ -121,9 +121,9 @@ struct Gap {
 /// The device's own counters since the start of the stream, counted where events are written.
 struct Counters {
   std::uint64_t allocations = 0, frees = 0, reallocations = 0;
-  std::uint64_t requested = 0;  ///< bytes, by allocations
-  std::uint64_t allocated = 0;  ///< bytes, by allocations
-  std::uint64_t freed = 0;      ///< bytes, by frees
+  std::uint64_t requested = 0;  ///< bytes, by allocations and reallocations
+  std::uint64_t allocated = 0;  ///< bytes, by allocations; of an arena also by reallocations, as if all were taken anew
+  std::uint64_t freed = 0;      ///< bytes, by frees; of an arena also by reallocations, as if all were given back
   friend bool operator==(const Counters&, const Counters&) = default;
 };
 struct HartCounters {

@@ -78,6 +78,7 @@ class Model {
     }
   };
 
+  [[nodiscard]] bool is_arena(std::uint32_t traceable) const noexcept;
   [[nodiscard]] Key key_of(std::uint64_t address, std::uint32_t traceable) const noexcept;
   void take(const Event& event, Step& step);
   void give_back(const Event& event, std::uint64_t address, std::uint32_t traceable, std::uint64_t bytes, Step& step);

@@ -32,6 +32,12 @@ class Target {
   /// As boot(), but returns as soon as QEMU has opened the line: nothing has been read yet.
   static Target power_on(const QemuOptions& options, const TargetTimeouts& timeouts = {});
 
+  /// As attach(), but returns as soon as the line is open: nothing has been read or sent yet.
+  static Target open(const std::string& place, unsigned baud = 115200, const TargetTimeouts& timeouts = {});
+
+  /// Does the rest of boot() or attach() after power_on() or open().
+  void greet();
+
   /// Attaches to a target that runs already, and waits for the answer to a hello.
   /// @throws Error as Transport::open and Console::hello.
   static Target attach(const std::string& place, unsigned baud = 115200, const TargetTimeouts& timeouts = {});

@@ -29,12 +29,19 @@ class Transport {
 
   /// Waits for bytes until @p deadline and reads what there is.
   /// @returns the number of bytes read; 0 when the deadline passed; nothing when the other side has closed the stream.
-  /// @throws Error kDied on any other failure of the stream.
+  /// @throws Error kDied on any other failure of the stream; kInterrupted once after interrupt().
   [[nodiscard]] std::optional<std::size_t> read(std::span<char> into, Clock::time_point deadline);
 
   /// Writes all of @p bytes.
   /// @throws Error kTimedOut if the other side has not taken them by @p deadline, kDied if it has gone.
   void write(std::string_view bytes, Clock::time_point deadline);
+
+  /// Makes the read() that waits, of whatever transport, or the next one, fail within a quarter of a second.
+  /// Context: a signal handler.
+  static void interrupt() noexcept;
+
+  /// From here on a read() waits for @p time after the first byte has come, so that it gets more of them in one piece.
+  void gather(std::chrono::microseconds time) noexcept { gather_ = time; }
 
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   [[nodiscard]] const std::string& place() const noexcept { return place_; }
@@ -42,6 +49,7 @@ class Transport {
  private:
   int descriptor_ = -1;
   std::string place_;
+  std::chrono::microseconds gather_{0};
 };
 
 }  // namespace qm::host

@@ -1,0 +1,16 @@
+#pragma once
+/// What is needed of an ELF file to know whether it is the image that a target runs. Who wants its symbols uses more.
+
+#include <filesystem>
+#include <string>
+
+namespace qm::host {
+
+/// @returns the build id of the RISC-V image @p elf, in lower-case hexadecimal; empty if it was linked without one.
+/// @throws Error kInput if it cannot be read, is no ELF file, is damaged, or is not for RISC-V; the message says which.
+[[nodiscard]] std::string build_id_of(const std::filesystem::path& elf);
+
+/// @returns the build id in what a target says of itself (`Quartermaster VERSION build BUILD-ID, ...`); empty: it says none.
+[[nodiscard]] std::string build_id_in(std::string_view identity);
+
+}  // namespace qm::host

@@ -1,0 +1,115 @@
+#include <qm/host/elf_image.hpp>
+
+#include <elf.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include <qm/host/error.hpp>
+
+namespace qm::host {
+namespace {
+
+constexpr std::uint64_t kMostNoteBytes = 1 << 16;
+
+/// The parts of a file that are asked for.
+class File {
+ public:
+  explicit File(const std::filesystem::path& path) : path_(path), file_(path, std::ios::binary) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) refuse("a directory, no ELF file");
+    if (!file_) refuse(std::strerror(errno));
+  }
+  [[noreturn]] void refuse(const std::string& why) const { throw Error(Fault::kInput, path_.string() + ": " + why); }
+
+  template <class Type>
+  [[nodiscard]] Type at(std::uint64_t offset) {
+    Type value{};
+    file_.clear();
+    file_.seekg(static_cast<std::streamoff>(offset));
+    file_.read(reinterpret_cast<char*>(&value), sizeof value);
+    if (!file_) refuse("a damaged ELF file: it ends within its tables");
+    return value;
+  }
+  [[nodiscard]] std::vector<unsigned char> bytes(std::uint64_t offset, std::uint64_t count) {
+    std::vector<unsigned char> value(count);
+    file_.clear();
+    file_.seekg(static_cast<std::streamoff>(offset));
+    file_.read(reinterpret_cast<char*>(value.data()), static_cast<std::streamsize>(count));
+    if (!file_) refuse("a damaged ELF file: it ends within its notes");
+    return value;
+  }
+  /// @returns the first bytes, as many as there are.
+  [[nodiscard]] std::string beginning(std::size_t count) {
+    std::string text(count, 0);
+    file_.read(text.data(), static_cast<std::streamsize>(count));
+    text.resize(static_cast<std::size_t>(file_.gcount()));
+    return text;
+  }
+
+ private:
+  std::filesystem::path path_;
+  std::ifstream file_;
+};
+
+std::string hexadecimal(const unsigned char* bytes, std::size_t count) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string text;
+  for (std::size_t at = 0; at < count; ++at) text += {kHex[bytes[at] >> 4], kHex[bytes[at] & 15]};
+  return text;
+}
+
+/// @returns the build id among @p notes; empty if it is not there.
+std::string build_id_among(const std::vector<unsigned char>& notes) {
+  std::size_t at = 0;
+  while (at + 12 <= notes.size()) {
+    std::uint32_t words[3];  // name bytes, description bytes, type
+    std::memcpy(words, notes.data() + at, sizeof words);
+    const std::uint64_t name = at + 12, description = name + (std::uint64_t{words[0]} + 3) / 4 * 4;
+    const std::uint64_t end = description + (std::uint64_t{words[1]} + 3) / 4 * 4;
+    if (description + words[1] > notes.size()) return "";
+    if (words[2] == NT_GNU_BUILD_ID && words[0] == 4 && std::memcmp(notes.data() + name, "GNU", 4) == 0) {
+      return hexadecimal(notes.data() + description, words[1]);
+    }
+    at = static_cast<std::size_t>(end);
+  }
+  return "";
+}
+
+template <class Header, class Section>
+std::string build_id_in_sections(File& file) {
+  const auto header = file.at<Header>(0);
+  if (header.e_machine != EM_RISCV) file.refuse("an ELF file, but not for RISC-V");
+  for (unsigned index = 0; index < header.e_shnum; ++index) {
+    const auto section = file.at<Section>(header.e_shoff + std::uint64_t{index} * header.e_shentsize);
+    if (section.sh_type != SHT_NOTE || section.sh_size > kMostNoteBytes) continue;
+    if (const std::string id = build_id_among(file.bytes(section.sh_offset, section.sh_size)); !id.empty()) return id;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string build_id_of(const std::filesystem::path& elf) {
+  File file(elf);
+  const std::string identity = file.beginning(EI_NIDENT);
+  if (identity.empty()) file.refuse("empty, no ELF file");
+  if (!identity.starts_with(ELFMAG)) file.refuse("no ELF file");
+  if (identity.size() < EI_NIDENT) file.refuse("a damaged ELF file: it ends within its header");
+  if (identity[EI_DATA] != ELFDATA2LSB) file.refuse("an ELF file, but not for RISC-V: big endian");
+  if (identity[EI_CLASS] == ELFCLASS64) return build_id_in_sections<Elf64_Ehdr, Elf64_Shdr>(file);
+  if (identity[EI_CLASS] == ELFCLASS32) return build_id_in_sections<Elf32_Ehdr, Elf32_Shdr>(file);
+  file.refuse("a damaged ELF file: neither of 32 nor of 64 bits");
+}
+
+std::string build_id_in(std::string_view identity) {
+  constexpr std::string_view kWord = " build ";
+  const std::size_t at = identity.find(kWord);
+  if (at == std::string_view::npos) return "";
+  const std::string_view rest = identity.substr(at + kWord.size());
+  return std::string(rest.substr(0, rest.find_first_not_of("0123456789abcdef")));
+}
+
+}  // namespace qm::host
