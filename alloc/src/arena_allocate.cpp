@@ -218,7 +218,7 @@ Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::s
     const hal::InterruptGuard masked;
     // acquire: as in record().
     const std::uint32_t word = state_.load(std::memory_order_acquire);
-    if ((word & trace_state::kWatch) != 0 && observer() != nullptr) observer()->resized(*this, start, new_size);
+    if ((word & trace_state::kHearsFree) != 0 && observer() != nullptr) observer()->resized(*this, start, new_size, old_rounded);
   }
   return status;
 }

@@ -16,7 +16,8 @@ void Observer::taken(Arena& arena, std::uintptr_t start, std::size_t requested, 
     {
       const hal::InterruptGuard masked;
       // acquire: pairs with the release of the command that changed the word.
-      const bool recording = (arena.state().load(std::memory_order_acquire) & trace_state::kRecord) != 0;
+      prepared.word = arena.state().load(std::memory_order_acquire);
+      const bool recording = (prepared.word & trace_state::kHearsAllocation) != 0;
       done = !recording || (prepared.ready && record(allocation, object, prepared));
     }
     if (!done) prepare(allocation, object, prepared);
@@ -29,7 +30,7 @@ void Observer::going(Arena& arena, std::uintptr_t start, std::size_t size) noexc
   if (is == 0 || (is != size && size != SIZE_MAX)) return;
   const hal::InterruptGuard masked;
   // acquire: as in taken().
-  if ((arena.state().load(std::memory_order_acquire) & trace_state::kWatch) != 0) forget(arena, start);
+  if ((arena.state().load(std::memory_order_acquire) & trace_state::kHearsFree) != 0) forget(arena, start);
 }
 
 }  // namespace qm

@@ -46,7 +46,8 @@ void Cache::expose(unsigned hart) noexcept {
 
 bool Cache::record(const Allocation& allocation, void* object, Observer::Prepared& prepared) noexcept {
   // acquire: pairs with the compare-and-swap of a start or a stop; read in the section that inserts (O2).
-  if ((state_.load(std::memory_order_acquire) & trace_state::kRecord) == 0) return true;
+  prepared.word = state_.load(std::memory_order_acquire);
+  if ((prepared.word & trace_state::kHearsAllocation) == 0) return true;
   return prepared.ready && observer()->record(allocation, object, prepared);
 }
 
@@ -148,7 +149,7 @@ void Cache::free_slow(void* object, Placed placed) noexcept {
     placed = Placed::kForSlab;
     const hal::InterruptGuard masked;
     // acquire: as in record(); the record goes before the object does (O1).
-    if ((state_.load(std::memory_order_acquire) & trace_state::kWatch) != 0) observer()->forget(*this, object);
+    if ((state_.load(std::memory_order_acquire) & trace_state::kHearsFree) != 0) observer()->forget(*this, object);
     if ((flags_ & cache_flags::kDirect) == 0) {
       const unsigned hart = hal::Port::hart_index();
       cell(hart).close();
@@ -169,7 +170,7 @@ void Cache::free_slow(void* object, Placed placed) noexcept {
 QM_JUMPS void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
                                       qm::Effort effort) noexcept {
   using namespace qm::trace_state;
-  if ((cache->state().load(std::memory_order_relaxed) & (kRecord | kFault)) == kRecord) {
+  if ((cache->state().load(std::memory_order_relaxed) & (kRecord | kFault | kStream)) == kRecord) {
     return qm::traced_path.allocate(cache, site, requested, effort);
   }
   return qm_cache_allocate_other(cache, site, requested, effort);

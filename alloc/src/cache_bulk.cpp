@@ -11,7 +11,7 @@ unsigned Cache::take_chunk(void** objects, std::size_t count) noexcept {
   if (count > kBulkChunk) count = kBulkChunk;
   const hal::InterruptGuard masked;
   // acquire: as in record().
-  if ((state_.load(std::memory_order_acquire) & (trace_state::kRecord | trace_state::kFault)) != 0) return 0;
+  if ((state_.load(std::memory_order_acquire) & (trace_state::kHearsAllocation | trace_state::kFault)) != 0) return 0;
   const unsigned hart = hal::Port::hart_index();
   cell(hart).close();
   unsigned taken = 0;
@@ -41,7 +41,7 @@ unsigned Cache::put_chunk(void* const* objects, std::size_t count) noexcept {
   if (count > kBulkChunk) count = kBulkChunk;
   const hal::InterruptGuard masked;
   // acquire: as in record().
-  if ((state_.load(std::memory_order_acquire) & trace_state::kWatch) != 0 || reserve_.missing() != 0) return 0;
+  if ((state_.load(std::memory_order_acquire) & trace_state::kHearsFree) != 0 || reserve_.missing() != 0) return 0;
   const unsigned hart = hal::Port::hart_index();
   cell(hart).close();
   unsigned placed = 0;

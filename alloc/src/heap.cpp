@@ -83,10 +83,10 @@ void* allocate_slow(unsigned number, const CallSite* site, std::size_t size, std
 
 /// Tells the books that a block in a slab stays where it is with another size.
 void note_resize(Cache& cache, void* block, std::size_t size) noexcept {
-  if ((cache.state().load(std::memory_order_relaxed) & trace_state::kWatch) == 0) return;
+  if ((cache.state().load(std::memory_order_relaxed) & trace_state::kHearsFree) == 0) return;
   const hal::InterruptGuard masked;
   // acquire: as for a free, the word is read in the section that changes the record (O2).
-  if ((cache.state().load(std::memory_order_acquire) & trace_state::kWatch) != 0) observer()->resized(cache, block, size);
+  if ((cache.state().load(std::memory_order_acquire) & trace_state::kHearsFree) != 0) observer()->resized(cache, block, size);
 }
 
 /// Frees what is in no slab. @param[in] size the size asked for; 0: not known.
@@ -145,6 +145,8 @@ void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept {
   if (alignment <= kAlignment) return allocate_at(nullptr, size);
   return allocate_slow(class_of(size, alignment), nullptr, size, alignment, Effort::kAuto);
 }
+
+std::size_t class_bytes(unsigned number) noexcept { return number < kClasses ? kClassBytes[number] : 0; }
 
 std::size_t usable_size(const void* block) noexcept {
   if (Cache* cache = cache_of(block); cache != nullptr) {

@@ -47,7 +47,19 @@ Verdict take(std::string_view key, std::string_view value, bool has_value, BootO
     options.stack_bytes = static_cast<std::size_t>(number);
     return Verdict::kTaken;
   }
-  const bool of_later_parts = key == "kmemtrace" || key == "ring" || key == "allocinfo";
+  if (key == "kmemtrace") {
+    if (value != "on") return Verdict::kMalformed;
+    options.stream = true;
+    return Verdict::kTaken;
+  }
+  if (key == "ring") {
+    if (parse_size(value, std::numeric_limits<std::uint32_t>::max(), number) != Number::kOk || number == 0) {
+      return Verdict::kMalformed;
+    }
+    options.ring_bytes = static_cast<std::size_t>(number);
+    return Verdict::kTaken;
+  }
+  const bool of_later_parts = key == "allocinfo";
   if (of_later_parts) return has_value ? Verdict::kNotInThisBuild : Verdict::kMalformed;
   return Verdict::kUnknown;
 }

@@ -23,7 +23,8 @@ Console::Console(Terminal& terminal, const ConsoleConfig& config) noexcept
       config_(config),
       demultiplexer_(frame_in_),
       text_(text_buffer_, Output::Target::kTerminal, &Console::write_text, this),
-      editor_(text_) {}
+      editor_(text_),
+      stream_(&Console::send_stream_frame, this, config.build_id) {}
 
 void Console::write_text(void* console, std::string_view bytes) noexcept {
   static_cast<Console*>(console)->terminal_.write(bytes);
@@ -37,6 +38,10 @@ void Console::write_output_frame(void* console, std::string_view bytes) noexcept
   auto& self = *static_cast<Console*>(console);
   if (!self.answering_) return;  // the status was the last that belongs to the request
   self.send_frame(wire::FrameType::kOutput, self.running_request_, wire::as_bytes(bytes));
+}
+
+void Console::send_stream_frame(void* console, wire::FrameType type, std::span<const std::uint8_t> payload) noexcept {
+  static_cast<Console*>(console)->send_frame(type, 0, payload);
 }
 
 void Console::print_banner(Output& out) const noexcept {
@@ -64,10 +69,10 @@ bool Console::poll() noexcept {
   report_lost();
   if (!worked) worked = finish_stopping();
   text_.flush();
-  return worked;
+  return stream_.pump(terminal_.milliseconds()) || worked;
 }
 
-bool Console::needs_poll() const noexcept { return demultiplexer_.waiting() || trace::is_stopping(); }
+bool Console::needs_poll() const noexcept { return demultiplexer_.waiting() || trace::is_stopping() || stream_.busy(); }
 
 /// In an idle moment: ends the stops that a hart had not answered. @returns whether that is done.
 bool Console::finish_stopping() noexcept {
@@ -174,6 +179,7 @@ bool Console::yield_for(Output& out) noexcept {
     output_since_ms_ = terminal_.milliseconds();
   }
   if (&out != &text_ || out.at_line_start()) print_notices();
+  (void)stream_.pump(terminal_.milliseconds());
   terminal_.yield();
   pump();
   return !abort_;

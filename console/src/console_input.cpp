@@ -98,6 +98,15 @@ void Console::take_frame(const wire::Frame& frame) noexcept {
     }
     case wire::FrameType::kRequest: take_request(frame); return;
     case wire::FrameType::kError: return;
+    case wire::FrameType::kAsk: {
+      wire::Ask ask;
+      if (wire::unpack(frame.payload, ask) != wire::Decoded::kOk) {
+        send_error(wire::ProtocolError::kMalformed, frame.request, name(wire::ProtocolError::kMalformed));
+      } else {
+        stream_.answer(ask);
+      }
+      return;
+    }
     default: send_error(wire::ProtocolError::kUnknownType, frame.request, name(wire::ProtocolError::kUnknownType)); return;
   }
 }

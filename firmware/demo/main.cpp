@@ -10,6 +10,7 @@
 #include <qm/firmware/task.hpp>
 #include <qm/hal/hart.hpp>
 #include <qm/system.hpp>
+#include <qm/trace/event_stream.hpp>
 #include <qm/trace/live_trace.hpp>
 
 #include "arenas.hpp"
@@ -29,6 +30,16 @@ std::string_view trace_from_boot(std::string_view list) noexcept {
   return all ? "" : "boot option trace has more or longer patterns than there is room for";
 }
 
+/// A ring that holds the events of a workload of 20,000 operations a hart while a slow line takes them.
+constexpr std::size_t kRingBytes = std::size_t{1} << 20;
+
+/// Starts the event stream, if the boot options say so. @returns whether it could.
+bool stream_from_boot(const console::BootOptions& options) noexcept {
+  const std::size_t bytes = options.ring_bytes != 0 ? options.ring_bytes : kRingBytes;
+  if (trace::set_ring_bytes(bytes) != Status::kOk) return false;
+  return !options.stream || trace::start_stream_at_boot({}).status == Status::kOk;
+}
+
 /// Opens the books, before there is a cache to trace. With boot options they are as large as those say, and what `trace` names
 /// is traced from its first allocation on, into memory that is taken here.
 void open_books() noexcept {
@@ -45,9 +56,10 @@ void open_books() noexcept {
   trace::Config asked = config;
   if (options.records != 0) asked.record_bytes = options.records * trace::kBytesPerRecord;
   if (options.stack_bytes != 0) asked.stack_bytes = options.stack_bytes;
-  asked.at_once = !options.trace.empty();
+  asked.at_once = !options.trace.empty() || options.stream;
   if (trace::initialize(asked) == Status::kOk) {
     demo::boot_warning = trace_from_boot(options.trace);
+    if (!stream_from_boot(options)) demo::boot_warning = "no memory for the event stream, or rings not as the boot options say";
   } else if (trace::initialize(config) == Status::kOk) {
     demo::boot_warning = "no books as large as the boot options say: nothing is traced";
   } else {

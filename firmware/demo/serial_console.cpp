@@ -90,7 +90,7 @@ void run_console(const firmware::BootInfo& info) noexcept {
   start_exhaustion(report_exhaustion);
   console.start();
   warn_of_options(console, info.bootargs);
-  const std::uint64_t poll_ticks = hal::Port::tick_rate() / 10;
+  const std::uint64_t millisecond = hal::Port::tick_rate() / 1000;
   for (;;) {
     const std::uint32_t seen = firmware::console_input().sequence();
     while (WorkloadRun* run = WorkloadRunner::finished()) {
@@ -99,7 +99,7 @@ void run_console(const firmware::BootInfo& info) noexcept {
     }
     if (console.poll()) continue;
     firmware::wait_event(firmware::console_input(), seen,
-                         console.needs_poll() ? hal::Port::ticks() + poll_ticks : firmware::kForever);
+                         console.needs_poll() ? hal::Port::ticks() + console.poll_ms() * millisecond : firmware::kForever);
   }
 }
 

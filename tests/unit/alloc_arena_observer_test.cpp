@@ -35,7 +35,7 @@ class Page final : public Observer {
     forgotten += handle != nullptr;
     last_forgotten = handle != nullptr ? *handle : 0;
   }
-  void resized(Arena& arena, std::uintptr_t start, std::size_t requested) noexcept override {
+  void resized(Arena& arena, std::uintptr_t start, std::size_t requested, std::size_t) noexcept override {
     const std::uint32_t* handle = arena.handle(start);
     ++resizes;
     last_resized = handle != nullptr ? *handle : 0;

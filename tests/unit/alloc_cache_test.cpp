@@ -300,7 +300,7 @@ class CountingObserver final : public Observer {
   void release(Prepared&) noexcept override { ++released; }
   void forget(qm::Cache&, void*) noexcept override { ++forgotten; }
   void forget(Arena&, std::uintptr_t) noexcept override {}
-  void resized(Arena&, std::uintptr_t, std::size_t) noexcept override {}
+  void resized(Arena&, std::uintptr_t, std::size_t, std::size_t) noexcept override {}
   void release_handles(std::uint32_t*, std::size_t) noexcept override {}
   void created(qm::Cache&) noexcept override {}
   void destroyed(qm::Cache&) noexcept override {}

@@ -172,11 +172,11 @@ TEST(BootOptions, are_read_and_the_last_of_two_counts) {
 
 TEST(BootOptions, that_are_unknown_or_malformed_are_named) {
   const BootOptions options = parse_boot_options(
-      "frobnicate trace= records=many stacks=1Q kmemtrace=on ring=4K allocinfo=off trace=a,,b records=0 stacks=99999999999999999999");
+      "frobnicate trace= records=many stacks=1Q kmemtrace=yes ring=4Q allocinfo=off trace=a,,b records=0 stacks=99999999999999999999");
   const std::pair<std::string_view, Rejection> expected[] = {
       {"frobnicate", Rejection::kUnknown},        {"trace=", Rejection::kMalformed},
       {"records=many", Rejection::kMalformed},    {"stacks=1Q", Rejection::kMalformed},
-      {"kmemtrace=on", Rejection::kNotInThisBuild}, {"ring=4K", Rejection::kNotInThisBuild},
+      {"kmemtrace=yes", Rejection::kMalformed},   {"ring=4Q", Rejection::kMalformed},
       {"allocinfo=off", Rejection::kNotInThisBuild}, {"trace=a,,b", Rejection::kMalformed}};
   EXPECT_EQ(options.rejected_count, 10u);
   for (std::size_t i = 0; i < BootOptions::kMaxRejected; ++i) {
@@ -185,6 +185,14 @@ TEST(BootOptions, that_are_unknown_or_malformed_are_named) {
   }
   EXPECT_EQ(options.trace, "");
   EXPECT_EQ(options.records, 0u);
+}
+
+TEST(BootOptions, start_the_event_stream_and_size_its_rings) {
+  const BootOptions options = parse_boot_options("kmemtrace=on ring=64K");
+  EXPECT_TRUE(options.stream);
+  EXPECT_EQ(options.ring_bytes, 65536u);
+  EXPECT_EQ(options.rejected_count, 0u);
+  EXPECT_FALSE(parse_boot_options("ring=1K").stream);
 }
 
 TEST(BootOptions, end_at_two_dashes) {

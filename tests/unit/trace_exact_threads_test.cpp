@@ -64,7 +64,9 @@ class SlowObserver final : public Observer {
   void release(Prepared& p) noexcept override { books_.release(p); }
   void forget(Cache& cache, void* object) noexcept override { books_.forget(cache, object); }
   void forget(Arena& arena, std::uintptr_t start) noexcept override { books_.forget(arena, start); }
-  void resized(Arena& arena, std::uintptr_t start, std::size_t size) noexcept override { books_.resized(arena, start, size); }
+  void resized(Arena& arena, std::uintptr_t start, std::size_t size, std::size_t former) noexcept override {
+    books_.resized(arena, start, size, former);
+  }
   void release_handles(std::uint32_t* handles, std::size_t count) noexcept override {
     books_.release_handles(handles, count);
   }

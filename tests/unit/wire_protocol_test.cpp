@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include <qm/wire/event.hpp>
 #include <qm/wire/frame.hpp>
 
 namespace {
@@ -47,6 +48,54 @@ TEST(Document, shows_the_error_that_is_sent) {
   std::uint8_t room[64];
   const ErrorPayload payload{ProtocolError::kVersion, 1, name(ProtocolError::kVersion)};
   EXPECT_EQ(dump_of("error"), sent({FrameType::kError, 42, 0x1234, pack(payload, room)}));
+}
+
+Event worked_event(Operation operation, std::uint64_t number, std::uint32_t global, std::uint64_t ticks) {
+  Event event;
+  event.operation = operation;
+  event.hart = 1;
+  event.hart_number = number;
+  event.global_number = global;
+  event.ticks = ticks;
+  event.context = 2;
+  event.source = 3;
+  event.address = 0x80401000;
+  return event;
+}
+
+TEST(Document, shows_the_events_that_are_sent_and_reads_them) {
+  Event taken = worked_event(Operation::kAllocate, 10, 300, 1'000'000);
+  taken.requested = 100;
+  taken.stack = 7;
+  const Event freed = worked_event(Operation::kFree, 11, 301, 1'000'012);
+  Event lost;
+  lost.operation = Operation::kLost;
+  lost.hart = 1;
+  lost.hart_number = 12;
+  lost.global_number = 302;
+  lost.ticks = 1'000'012;
+  lost.lost = 2;
+  Event other = worked_event(Operation::kFree, 14, 306, 1'000'017);
+  other.source = 5;
+  other.address = 0x80401110;
+  const Event all[] = {taken, freed, lost, other};
+
+  std::uint8_t room[kMaxPayloadBytes];
+  EventEncoder encoder;
+  encoder.begin(room, 1, 5, taken);
+  for (const Event& each : all) ASSERT_TRUE(encoder.add(each));
+  EXPECT_EQ(dump_of("events"), std::string(as_text(encoder.finish())));
+
+  const std::string bytes = dump_of("events");
+  EventDecoder decoder;
+  ASSERT_EQ(decoder.begin(as_bytes(bytes)), Decoded::kOk);
+  for (const Event& each : all) {
+    Event event;
+    ASSERT_EQ(decoder.next(event), Decoded::kOk);
+    EXPECT_TRUE(event == each);
+  }
+  Event event;
+  EXPECT_EQ(decoder.next(event), Decoded::kEnd);
 }
 
 }  // namespace

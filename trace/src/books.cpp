@@ -1,5 +1,6 @@
 #include "books.hpp"
 #include "enter.hpp"
+#include "stream.hpp"
 
 #include <new>
 
@@ -172,6 +173,11 @@ void Books::name_objects(SourceBooks& one, Traceable& source) const noexcept {
   one.base = &arena.root() == &base_arena() ? config_.object_base - config_.object_base % one.unit : 0;
 }
 
+/// Whether events in rings may have the number of @p one (S4).
+bool is_streamed(const SourceBooks& one) noexcept {
+  return stream_state() != StreamState::kOff && one.stream_number.load(std::memory_order_relaxed) == stream.number;
+}
+
 /// Finds a number for @p source: one whose source is gone, or a new one with the memory at @p fresh, which is then used up.
 SourceBooks* Books::adopt_locked(Traceable& source, void*& fresh) noexcept {
   SourceBooks* one = nullptr;
@@ -183,7 +189,7 @@ SourceBooks* Books::adopt_locked(Traceable& source, void*& fresh) noexcept {
       one->number = static_cast<std::uint16_t>(number);
       directory_[number].store(one, std::memory_order_release);
       fresh = nullptr;
-    } else if (known->source.load(std::memory_order_relaxed) == nullptr) {
+    } else if (known->source.load(std::memory_order_relaxed) == nullptr && !is_streamed(*known)) {
       one = known;
     }
   }
@@ -215,8 +221,14 @@ Status Books::add_pattern(std::string_view pattern) noexcept {
   return Status::kOk;
 }
 
-void Books::created(Cache& cache) noexcept { join(cache); }
-void Books::created(Arena& arena) noexcept { join(arena); }
+void Books::created(Cache& cache) noexcept {
+  join_stream(cache);
+  join(cache);
+}
+void Books::created(Arena& arena) noexcept {
+  join_stream(arena);
+  join(arena);
+}
 
 /// Traces a new source, if it was asked for before it was there.
 void Books::join(Traceable& source) noexcept {

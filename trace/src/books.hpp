@@ -52,6 +52,8 @@ struct HartBooks {
 };
 static_assert(sizeof(Word) == 4 || sizeof(HartBooks) == 256);
 
+struct SourceStream;
+
 struct alignas(HartBooks) SourceBooks {
   std::atomic<Traceable*> source{nullptr};      ///< nullptr: free for another source
   std::uint16_t number = 0;                     ///< index in the directory; owner of stacks, cache of records
@@ -64,6 +66,9 @@ struct alignas(HartBooks) SourceBooks {
   std::atomic<std::uint32_t> changes{0};        ///< +1 when it is adopted, started, stopped
   std::atomic<std::uint32_t> joined_at{~0U};    ///< changes and resets when it was recorded from its creation on
   bool reported = false;                        ///< part of the stack report under way; its holder only
+
+  std::atomic<SourceStream*> stream{nullptr};   ///< stream.hpp; never given back
+  std::atomic<std::uint32_t> stream_number{0};  ///< the last stream it was in
 
   // Token holder only:
   SourceBooks* next_selected = nullptr;
@@ -165,7 +170,7 @@ class Books final : public Observer {
   void forget(Arena& arena, std::uintptr_t start) noexcept override;
   std::uint32_t stack(std::uintptr_t frame) noexcept override;
   std::uint32_t allocating_stack(Cache& cache, void* object) noexcept override;
-  void resized(Arena& arena, std::uintptr_t start, std::size_t requested) noexcept override;
+  void resized(Arena& arena, std::uintptr_t start, std::size_t requested, std::size_t former) noexcept override;
   void resized(Cache& cache, void* object, std::size_t requested) noexcept override;
   void release_handles(std::uint32_t* handles, std::size_t count) noexcept override;
   void created(Cache& cache) noexcept override;
@@ -208,6 +213,7 @@ class Books final : public Observer {
   void give(void* piece, std::size_t bytes) noexcept;
 
  private:
+  [[nodiscard]] bool insert_record(const Allocation& allocation, SourceBooks& one, void* object, Prepared& prepared) noexcept;
   [[nodiscard]] StackHandle store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept;
   [[nodiscard]] std::uint32_t capture(const SourceBooks& one, std::uintptr_t frame) noexcept;
   void add_records(Prepared& prepared) noexcept;
@@ -235,6 +241,7 @@ class Books final : public Observer {
   void join(Traceable& source) noexcept;
   void close_books(Traceable& source) noexcept;
   [[nodiscard]] static bool count_out(Traceable& source) noexcept;
+  [[nodiscard]] std::uint32_t current_context() const noexcept;
   [[nodiscard]] std::uint32_t coarse_time() const noexcept;
   [[nodiscard]] bool joins(const char* name) const noexcept;
 

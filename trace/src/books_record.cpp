@@ -6,6 +6,7 @@
 
 #include "books.hpp"
 #include "enter.hpp"
+#include "stream.hpp"
 
 namespace qm::trace {
 namespace {
@@ -90,6 +91,7 @@ void Books::prepare(const Allocation& allocation, void* object, Prepared& prepar
   if (one == nullptr) return;
   if (prepared.stack == 0) prepared.stack = capture(*one, allocation.frame);
   prepared.reason = 0;
+  if ((source_of(allocation).state().load(std::memory_order_relaxed) & trace_state::kRecord) == 0) return;
   if (!records.has_free(hart)) add_records(prepared);
   Cache* cache = allocation.cache;  // a segment has its handle in its tag
   if (cache != nullptr && object != nullptr && cache->handle(object) == nullptr) add_handles(*cache, object, prepared);
@@ -114,9 +116,21 @@ bool Books::record(const Allocation& allocation, void* object, Prepared& prepare
   Traceable& source = source_of(allocation);
   SourceBooks* one = books_at(source);
   if (one == nullptr) return true;
+  if (prepared.stack == 0) return false;  // the books came after it was prepared
+  if ((prepared.word & trace_state::kRecord) != 0 && !insert_record(allocation, *one, object, prepared)) return false;
+  if ((prepared.word & trace_state::kStream) != 0) {
+    const auto start = reinterpret_cast<std::uintptr_t>(object);
+    const std::size_t is = allocation.arena != nullptr ? allocation.arena->size_of(start) : 0;
+    stream.allocated(*stream_of(*one), hal::Port::hart_index(), {one->number, start, prepared.stack, allocation.requested, is});
+  }
+  return true;
+}
+
+bool Books::insert_record(const Allocation& allocation, SourceBooks& books_of_source, void* object, Prepared& prepared) noexcept {
+  Traceable& source = source_of(allocation);
+  SourceBooks* one = &books_of_source;
   const unsigned hart = hal::Port::hart_index();
   HartBooks& mine = one->harts()[hart];
-  if (prepared.stack == 0) return false;  // the books came after it was prepared
   const auto drop = [&mine](Drop reason) {
     Counts::add(mine.now.dropped[static_cast<unsigned>(reason)]);
     return true;
@@ -148,12 +162,30 @@ void Books::release(Prepared&) noexcept {}
 
 // ---- free -----------------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// What the stream keeps of @p source if it is told now, else nullptr. Masked.
+SourceStream* streamed(Traceable& source) noexcept {
+  // acquire: as in record().
+  if ((source.state().load(std::memory_order_acquire) & trace_state::kStream) == 0) return nullptr;
+  return stream_of(*books_at(source));
+}
+
+}  // namespace
+
+/// The Record::stack_context of the running context without a stack; 0 if it is not known.
+std::uint32_t Books::current_context() const noexcept {
+  const std::uint32_t key = hal::Port::context_key();
+  const KnownContext& known = known_[hal::Port::hart_index()];
+  return key != 0 && known.key.load(std::memory_order_relaxed) == key ? known.packed : 0;
+}
+
 void Books::end_watch_if_done(Traceable& source) noexcept {
   constexpr std::uint32_t kDone = trace_state::kWatch | trace_state::kSettled;
   std::uint32_t word = source.state().load(std::memory_order_seq_cst);
-  while ((word & ~trace_state::kFault) == kDone && source.live_records.load(std::memory_order_seq_cst) == 0) {
-    // Only a fault that comes or goes meanwhile makes it try again.
-    if (source.state().compare_exchange_weak(word, word & trace_state::kFault, std::memory_order_seq_cst)) return;
+  while ((word & ~trace_state::kNotOfLiveTrace) == kDone && source.live_records.load(std::memory_order_seq_cst) == 0) {
+    // Only a fault or a stream that comes or goes meanwhile makes it try again.
+    if (source.state().compare_exchange_weak(word, word & trace_state::kNotOfLiveTrace, std::memory_order_seq_cst)) return;
   }
 }
 
@@ -184,17 +216,38 @@ void Books::resize_at(Traceable& source, std::uint32_t* handle, const void* obje
   (void)records.resize(place.slot, place.code, place.number, size_for_record(requested));
 }
 
-void Books::forget(Cache& cache, void* object) noexcept { forget_at(cache, cache.handle(object), object); }
+void Books::forget(Cache& cache, void* object) noexcept {
+  // acquire: as in record(), in the section of Cache::free_slow().
+  const std::uint32_t word = cache.state().load(std::memory_order_acquire);
+  if ((word & trace_state::kStream) != 0) {
+    const SourceBooks* one = books_at(cache);
+    stream.freed(*stream_of(*one), hal::Port::hart_index(), {one->number, reinterpret_cast<std::uintptr_t>(object), current_context(), 0, 0});
+  }
+  if ((word & trace_state::kWatch) != 0) forget_at(cache, cache.handle(object), object);
+}
 
 void Books::resized(Cache& cache, void* object, std::size_t requested) noexcept {
+  if (SourceStream* of = streamed(cache); of != nullptr) {
+    stream.resized(*of, hal::Port::hart_index(),
+                   {books_at(cache)->number, reinterpret_cast<std::uintptr_t>(object), current_context(), requested, 0}, 0);
+  }
   resize_at(cache, cache.handle(object), object, requested);
 }
 
 void Books::forget(Arena& arena, std::uintptr_t start) noexcept {
-  forget_at(arena, arena.handle(start), reinterpret_cast<const void*>(start));
+  const std::uint32_t word = arena.state().load(std::memory_order_acquire);  // as for a cache
+  if ((word & trace_state::kStream) != 0) {
+    const SourceBooks* one = books_at(arena);
+    stream.freed(*stream_of(*one), hal::Port::hart_index(), {one->number, start, current_context(), 0, arena.size_of(start)});
+  }
+  if ((word & trace_state::kWatch) != 0) forget_at(arena, arena.handle(start), reinterpret_cast<const void*>(start));
 }
 
-void Books::resized(Arena& arena, std::uintptr_t start, std::size_t requested) noexcept {
+void Books::resized(Arena& arena, std::uintptr_t start, std::size_t requested, std::size_t former) noexcept {
+  if (SourceStream* of = streamed(arena); of != nullptr) {
+    stream.resized(*of, hal::Port::hart_index(),
+                   {books_at(arena)->number, start, current_context(), requested, arena.size_of(start)}, former);
+  }
   resize_at(arena, arena.handle(start), reinterpret_cast<const void*>(start), requested);
 }
 

@@ -18,6 +18,7 @@ namespace {
 
 using trace_state::kFault;
 using trace_state::kRecord;
+using trace_state::kStream;
 
 /// Of a function that ends in jumps, so that it keeps nothing for what it jumps to.
 #define QM_ENDS_IN_JUMPS [[gnu::optimize("optimize-sibling-calls")]]
@@ -29,7 +30,7 @@ using trace_state::kRecord;
 
 /// Whether the cache records and nothing else has to be thought of. acquire: as in Cache::record().
 [[nodiscard]] inline bool only_records(Cache& cache) noexcept {
-  return (cache.state().load(std::memory_order_acquire) & (kRecord | kFault)) == kRecord;
+  return (cache.state().load(std::memory_order_acquire) & (kRecord | kFault | kStream)) == kRecord;
 }
 
 }  // namespace
@@ -129,7 +130,7 @@ template <Books::Look kWhere>
   if (index == SlabLayer::kNoIndex) return Freed::kNo;
   const hal::InterruptGuard masked;
   // acquire: as in Cache::free_slow(); the record goes before the object does (O1).
-  if ((cache.state().load(std::memory_order_acquire) & trace_state::kWatch) == 0 || cache.reserve_missing() != 0) {
+  if (!trace_state::only_watches(cache.state().load(std::memory_order_acquire)) || cache.reserve_missing() != 0) {
     return Freed::kNo;
   }
   const unsigned hart = hal::Port::hart_index();

@@ -138,6 +138,10 @@ bool EventEncoder::add(const Event& event) noexcept {
   return true;
 }
 
+void EventEncoder::set_number(std::uint32_t number) noexcept {
+  ByteWriter(buffer_.subspan(2)).fixed(number, 4);
+}
+
 std::span<const std::uint8_t> EventEncoder::finish() noexcept {
   if (count_ == 0) return {};
   buffer_[count_at_] = static_cast<std::uint8_t>(count_);

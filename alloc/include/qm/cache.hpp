@@ -314,7 +314,7 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   Status initialize(const CacheConfig& config, unsigned harts) noexcept;
 
   void abandon() noexcept;
-  [[nodiscard]] bool recording() const noexcept { return (state_.load(std::memory_order_relaxed) & trace_state::kRecord) != 0; }
+  [[nodiscard]] bool recording() const noexcept { return (state_.load(std::memory_order_relaxed) & trace_state::kHearsAllocation) != 0; }
   [[nodiscard]] bool record(const Allocation& allocation, void* object, Observer::Prepared& prepared) noexcept;
   void* take_from_cell(Cell& own) noexcept;
   Placed put_in_cell(Cell& own, void* object) noexcept;

@@ -68,6 +68,9 @@ inline constexpr std::size_t kAlignment = 16;
 /// @param[in] alignment what allocate_aligned() was given.
 void free_sized(void* block, std::size_t size, std::size_t alignment = kAlignment) noexcept;
 
+/// Bytes of the objects of size class @p number, from 1 on; 0: there is no such class. O(1), any context.
+[[nodiscard]] std::size_t class_bytes(unsigned number) noexcept;
+
 /// Bytes of @p block that may be used, at least what was asked for; 0 for nullptr and what is no block.
 [[nodiscard]] std::size_t usable_size(const void* block) noexcept;
 

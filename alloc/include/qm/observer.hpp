@@ -1,7 +1,7 @@
 #pragma once
 /// The narrow seam through which the books (layer trace/) see allocations. The allocator knows nothing else of tracing.
 ///
-/// It is called from slow paths only. A cache whose state word says kWatch or kRecord has its cells closed, so every
+/// It is called from slow paths only. A cache whose state word says kWatch, kRecord or kStream has its cells closed, so every
 /// allocation and free of it is a slow path; nothing on a fast path tests for an observer.
 ///
 /// Invariants
@@ -27,14 +27,28 @@ class Cache;
 /// only. An arena has nothing that could be slow: each of its operations reads the word, and its flags are a cache's so that the
 /// commands are the same.
 namespace trace_state {
-inline constexpr std::uint32_t kRecord = 1;   ///< allocations are recorded
-inline constexpr std::uint32_t kWatch = 2;    ///< frees look for a record: push is closed
-inline constexpr std::uint32_t kHold = 4;     ///< pop is closed as well
-inline constexpr std::uint32_t kSettled = 8;  ///< a stop has finished on every hart; with the last record the watch ends
-inline constexpr std::uint32_t kFault = 16;    ///< allocations are counted and some made to fail: pop is closed (fault.hpp)
-static_assert((kRecord | kWatch | kHold | kSettled | kFault) == 31, "the flags overlap");
+inline constexpr std::uint32_t kWatch = 1;    ///< frees look for a record: push is closed
+inline constexpr std::uint32_t kStream = 2;   ///< each allocation and free is told as an event, in the order in which they happen
+inline constexpr std::uint32_t kRecord = 4;   ///< allocations are recorded
+inline constexpr std::uint32_t kHold = 8;     ///< pop is closed as well
+inline constexpr std::uint32_t kSettled = 16;  ///< a stop has finished on every hart; with the last record the watch ends
+inline constexpr std::uint32_t kFault = 32;    ///< allocations are counted and some made to fail: pop is closed (fault.hpp)
+inline constexpr std::uint32_t kStreamHold = 64;  ///< pop and push are closed for the event stream, before its first event
+static_assert((kRecord | kWatch | kStream | kHold | kSettled | kFault | kStreamHold) == 127, "the flags overlap");
 /// Any of these closes the pop.
-inline constexpr std::uint32_t kClosesPop = kHold | kFault;
+inline constexpr std::uint32_t kClosesPop = kHold | kFault | kStreamHold;
+/// Any of these makes the observer hear of an allocation, or of a free.
+inline constexpr std::uint32_t kHearsAllocation = kRecord | kStream;
+inline constexpr std::uint32_t kHearsFree = kWatch | kStream;
+/// What belongs to others than the live trace (live_trace.hpp).
+inline constexpr std::uint32_t kNotOfLiveTrace = kFault | kStream | kStreamHold;
+
+/// Whether frees look for a record and nothing else: one shift and one branch.
+[[nodiscard]] constexpr bool only_watches(std::uint32_t word) noexcept {
+  static_assert(kWatch == 1 && kStream == 2);
+  return static_cast<std::int32_t>(word << 30) > 0;
+}
+static_assert(only_watches(kWatch | kHold) && !only_watches(kWatch | kStream) && !only_watches(kStream) && !only_watches(kHold | kRecord));
 }  // namespace trace_state
 
 /// One allocation, as the seam describes it.
@@ -53,6 +67,7 @@ class Observer {
     std::uint32_t stack = 0;   ///< handle of the stack, 0: none yet
     bool ready = false;        ///< prepare() has run
     std::uint32_t reason = 0;  ///< why something that record() needs cannot be had: it counts a drop
+    std::uint32_t word = 0;    ///< the state word, read in the masked section that calls record() (O2)
   };
 
   /// Walks and stores the stack, and gets what record() said it lacks.
@@ -60,7 +75,7 @@ class Observer {
   /// Context: any; interrupts as the caller has them, no lock held. May allocate from no-trace arenas.
   virtual void prepare(const Allocation& allocation, void* object, Prepared& prepared) noexcept = 0;
 
-  /// Inserts the record, or counts a drop.
+  /// Inserts the record, or counts a drop, and tells the event, as the state word says.
   /// @returns false when something is lacking: call prepare() with the object and then this again.
   /// Context: interrupts masked, on the hart that allocates.
   [[nodiscard]] virtual bool record(const Allocation& allocation, void* object, Prepared& prepared) noexcept = 0;
@@ -68,12 +83,13 @@ class Observer {
   /// Gives back what prepare() got and record() did not use.
   virtual void release(Prepared& prepared) noexcept = 0;
 
-  /// Removes the record of the object or the segment, if it has one; with the last record of a settled source, ends the watch.
+  /// Tells the event of a free, if the state word says so, and removes the record of the object or the segment, if it has one; with
+  /// the last record of a settled source, ends the watch.
   /// Context: interrupts masked.
   virtual void forget(Cache& cache, void* object) noexcept = 0;
   virtual void forget(Arena& arena, std::uintptr_t start) noexcept = 0;
-  /// The segment at @p start has grown or shrunk where it stands, to @p requested bytes: its record stays. Context: as forget().
-  virtual void resized(Arena& arena, std::uintptr_t start, std::size_t requested) noexcept = 0;
+  /// The segment at @p start has grown or shrunk where it stands, from @p former bytes to @p requested: its record stays. Context: as forget().
+  virtual void resized(Arena& arena, std::uintptr_t start, std::size_t requested, std::size_t former) noexcept = 0;
 
   /// The object stays with its user, who asked for another size of it: a reallocation in place. The record stays as well, with its
   /// stack and its age. Context: interrupts masked.

@@ -21,6 +21,7 @@ extern const Command marks;
 // in the files of their names
 extern const Command arena_stats;
 extern const Command growth;
+extern const Command kmemtrace;
 extern const Command reap;
 extern const Command slab_stacks;
 extern const Command slab_stats;

@@ -4,7 +4,9 @@
 ///     trace=GLOB[,GLOB]   trace these caches from their first allocation on
 ///     records=N           most trace records
 ///     stacks=BYTES        memory for call stacks
-///     kmemtrace=on  ring=BYTES  allocinfo=on|off     known, of parts that this build has not: rejected with that reason
+///     kmemtrace=on        the event stream from the boot on
+///     ring=BYTES          its ring, for each hart
+///     allocinfo=on|off    known, of a part that this build has not: rejected with that reason
 ///     -- ...              what follows `--` belongs to the firmware
 
 #include <cstddef>
@@ -26,6 +28,8 @@ struct BootOptions {
   std::string_view trace;     ///< name patterns separated by commas; empty: none
   std::uint32_t records = 0;  ///< 0: not given
   std::size_t stack_bytes = 0;  ///< 0: not given
+  bool stream = false;          ///< kmemtrace=on
+  std::size_t ring_bytes = 0;   ///< 0: not given
   Rejected rejected[kMaxRejected];
   std::size_t rejected_count = 0;  ///< may exceed kMaxRejected: the rest is not kept
 };

@@ -28,6 +28,7 @@
 #include <qm/console/misuse_log.hpp>
 #include <qm/console/notices.hpp>
 #include <qm/console/output.hpp>
+#include <qm/console/stream_server.hpp>
 #include <qm/wire/demultiplexer.hpp>
 #include <qm/wire/frame.hpp>
 
@@ -113,6 +114,8 @@ class Console {
 
   /// Whether time alone may give poll() something to do: the end of a frame, or of a stop that a hart has not answered.
   [[nodiscard]] bool needs_poll() const noexcept;
+  /// How long poll() may wait then: rings fill while a stream is on.
+  [[nodiscard]] unsigned poll_ms() const noexcept { return stream_.busy() ? 5 : 100; }
 
   /// Has @p text printed on lines of its own as soon as that disturbs nothing; a final line end may be left out.
   /// @returns false, and the notice is counted as lost, if there is no room.
@@ -179,6 +182,7 @@ class Console {
   void send_error(wire::ProtocolError error, std::uint32_t request, std::string_view text) noexcept;
   void send_hello(std::uint32_t request) noexcept;
   static void write_text(void* console, std::string_view bytes) noexcept;
+  static void send_stream_frame(void* console, wire::FrameType type, std::span<const std::uint8_t> payload) noexcept;
   static void write_notice(void* console, std::string_view bytes) noexcept;
   static void write_output_frame(void* console, std::string_view bytes) noexcept;
 
@@ -216,7 +220,8 @@ class Console {
   std::uint64_t output_since_ms_ = 0;
   std::uint64_t stop_tried_ms_ = 0;
   std::array<char, kOutputPayload> output_buffer_;
-  std::array<char, wire::armoured_size(kOutputPayload)> frame_out_;
+  std::array<char, wire::armoured_size(wire::kMaxPayloadBytes)> frame_out_;
+  StreamServer stream_;
   std::uint16_t sequence_ = 0;
 };
 

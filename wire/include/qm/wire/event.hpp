@@ -123,6 +123,9 @@ class EventEncoder {
   /// iff the payload is full: finish() it and begin another with this event.
   [[nodiscard]] bool add(const Event& event) noexcept;
 
+  /// Gives the payload another number, where it becomes known late.
+  void set_number(std::uint32_t number) noexcept;
+
   /// @returns the payload; empty if it has no event.
   [[nodiscard]] std::span<const std::uint8_t> finish() noexcept;
 

@@ -1,0 +1,128 @@
+#pragma once
+/// What the commands that change state words share: the sources they apply to, and the rounds that make a change effective.
+
+#include <qm/trace/glob.hpp>
+
+#include "books.hpp"
+#include "defect.hpp"
+
+namespace qm::trace {
+
+inline constexpr unsigned kBatch = 16;  // sources a visit
+
+constexpr hal::HartMask bit(unsigned hart) { return hal::HartMask{1} << hart; }
+
+/// Sources a command applies to, chained through their books.
+class Selection {
+ public:
+  enum class Missing : std::uint8_t { kMake, kSkip };
+
+  /// Finds the sources that @p pattern names. @param[in] missing whether one without books gets some or is passed by.
+  Selection(std::string_view pattern, Missing missing, CommandResult& result) noexcept {
+    RegistryCursor<Traceable> sources;
+    bool found = false;
+    while (Traceable* source = sources.next()) {
+      if (!glob_matches(pattern, characters(source->name()))) continue;
+      found = true;
+      if (!source->traceable()) {
+        ++result.skipped;
+        if (!is_glob(pattern)) result.status = Status::kRefused;
+        continue;
+      }
+      ++result.caches;
+      SourceBooks* one = books_at(*source);
+      if (one == nullptr && missing == Missing::kMake && (one = books.books_of(*source)) == nullptr) {
+        result.status = Status::kNoMemory;
+        return;
+      }
+      if (one != nullptr) add(one);
+    }
+    if (!found) result.status = Status::kNotFound;
+  }
+  ~Selection() {
+    for (SourceBooks* one = first_; one != nullptr; one = one->next_selected) one->selected = false;
+  }
+  Selection(const Selection&) = delete;
+  Selection& operator=(const Selection&) = delete;
+
+  [[nodiscard]] SourceBooks* first() const noexcept { return first_; }
+
+ private:
+  void add(SourceBooks* one) noexcept {
+    one->next_selected = nullptr;
+    one->selected = true;
+    one->changing = false;
+    (last_ != nullptr ? last_->next_selected : first_) = one;
+    last_ = one;
+  }
+
+  SourceBooks* first_ = nullptr;
+  SourceBooks* last_ = nullptr;
+};
+
+inline Traceable& source_of(const SourceBooks& one) noexcept { return *one.source.load(std::memory_order_relaxed); }
+
+/// The cache, whose cells have to follow the word; nullptr for an arena: each of its operations reads the word.
+inline Cache* cells_of(const SourceBooks& one) noexcept {
+  Traceable& source = source_of(one);
+  return source.kind() == RegistryKind::kCache ? static_cast<Cache*>(&source) : nullptr;
+}
+
+/// What a round needs to know besides the harts.
+struct Patience {
+  hal::AbortTest abort;
+  std::uint32_t deadline_ms;
+};
+
+/// Not one function for all files: in a test one of them has a defect. A round; while this hart is alone it only masks itself, which is possible at boot too.
+static inline bool ask(hal::HartMask harts, hal::RoundFunction function, void* argument, const Patience& patience,
+         CommandResult& result) noexcept {
+  if constexpr (kDefect == Defect::kNoAcknowledgement) return true;
+  if (!hal::in_panic()) {
+    const hal::InterruptGuard masked;
+    const unsigned self = hal::Port::hart_index();
+    if ((hal::online_harts() & ~bit(self)) == 0) {
+      function(self, argument);
+      return true;
+    }
+  }
+  const hal::RoundResult answer = hal::run_on_harts(harts, function, argument, patience.deadline_ms, patience.abort);
+  result.hart = answer.hart;
+  if (!answer.ok()) result.status = status_of(answer.status);
+  return answer.ok();
+}
+
+/// Up to kBatch of the selected sources, for one visit of each hart.
+struct Batch {
+  SourceBooks* sources[kBatch];
+  unsigned count = 0;
+
+  /// Takes the next ones from @p one on. @returns where to go on.
+  SourceBooks* fill(SourceBooks* one) noexcept {
+    for (count = 0; one != nullptr && count < kBatch; one = one->next_selected) {
+      if (one->changing) sources[count++] = one;
+    }
+    return one;
+  }
+};
+
+/// Changes the state word. @returns what it was.
+inline std::uint32_t change(Traceable& source, std::uint32_t set, std::uint32_t clear) noexcept {
+  std::uint32_t word = source.state().load(std::memory_order_relaxed);
+  // seq_cst: against expose(), which publishes its hart's bit and then reads the word again.
+  while (!source.state().compare_exchange_weak(word, (word & ~clear) | set, std::memory_order_seq_cst)) {
+  }
+  return word;
+}
+
+inline void shut_cells(unsigned hart, void* argument) noexcept {
+  const Batch& batch = *static_cast<const Batch*>(argument);
+  for (unsigned i = 0; i < batch.count; ++i) {
+    Cache* cache = cells_of(*batch.sources[i]);
+    if (cache == nullptr) continue;
+    cache->close(hart);
+    cache->expose(hart);
+  }
+}
+
+}  // namespace qm::trace

@@ -1,0 +1,301 @@
+// The event stream's start and stop, and what it tells of a source. What the reader sees of it: stream_reader.cpp.
+
+#include "stream.hpp"
+
+#include <new>
+
+#include <qm/system.hpp>
+
+#include "selection.hpp"
+
+namespace qm::trace {
+
+constinit EventStream stream;
+
+bool EventStream::is_left_out(const EventRing& ring, const SourceStream& of, const Telling& telling) const noexcept {
+  if (ring.mode() == wire::StreamMode::kCounters) return true;
+  const std::uint32_t threshold =
+      of.is_arena() ? wire::sample_threshold(telling.allocated, options.sample_bytes) : of.threshold;
+  return !wire::is_sampled(telling.address, seed, threshold);
+}
+
+namespace {
+
+using namespace trace_state;
+
+constexpr std::size_t kEntryBytes = sizeof(RingEntry);
+/// Bytes of a sample if the line cannot keep up and nobody has said anything.
+constexpr std::size_t kDefaultSampleBytes = 4096;
+
+bool starts_with(std::string_view text, std::string_view prefix) noexcept {
+  return text.size() >= prefix.size() && std::string_view(text.data(), prefix.size()) == prefix;
+}
+
+CommandResult refused(Status status) noexcept {
+  CommandResult result;
+  result.status = status;
+  return result;
+}
+
+std::size_t ring_entries(std::size_t bytes) noexcept {
+  std::size_t entries = 1;
+  while (entries * 2 * kEntryBytes <= bytes) entries *= 2;
+  return entries;
+}
+
+/// Whether @p source is of a size that the stream is about.
+bool is_large_enough(Traceable& source) noexcept {
+  return source.kind() != RegistryKind::kCache || static_cast<Cache&>(source).object_size() >= stream.options.minimum_bytes;
+}
+
+wire::SourceKind kind_of(Traceable& source) noexcept {
+  const std::string_view name = characters(source.name());
+  if (source.kind() == RegistryKind::kCache) {
+    return starts_with(name, "kmalloc_") ? wire::SourceKind::kHeapClass : wire::SourceKind::kCache;
+  }
+  return name == "kheap" ? wire::SourceKind::kHeapArena : wire::SourceKind::kArena;
+}
+
+void describe(SourceStream& of, Traceable& source) noexcept {
+  of.kind = kind_of(source);
+  of.defined = false;
+  of.parent = 0;
+  const char* name = source.name();
+  for (std::size_t i = 0; i < kNameBytes && (i == 0 || name[i - 1] != 0); ++i) of.name[i] = name[i];
+  if (source.kind() == RegistryKind::kCache) {
+    auto& cache = static_cast<Cache&>(source);
+    of.object_bytes = static_cast<std::uint32_t>(cache.object_size());
+    of.allocated_bytes = static_cast<std::uint32_t>(cache.slabs().stride());
+    of.outstanding = static_cast<std::uint32_t>(cache.stats().in_use);
+    if (const SourceBooks* parent = books_at(cache.source()); parent != nullptr) of.parent = parent->number + 1u;
+  } else {
+    auto& arena = static_cast<Arena&>(source);
+    of.object_bytes = of.allocated_bytes = static_cast<std::uint32_t>(arena.quantum());
+    of.outstanding = static_cast<std::uint32_t>(arena.segments_held());
+  }
+  of.threshold = wire::sample_threshold(of.object_bytes, stream.options.sample_bytes);
+}
+
+/// Makes the source part of the stream about to begin or under way, once. @returns false: no memory.
+bool enroll(SourceBooks& one, Traceable& source) noexcept {
+  SourceStream* of = stream_of(one);
+  SourceStream is;
+  describe(is, source);
+  void* fresh = of == nullptr ? books.take(SourceStream::bytes(books.harts())) : nullptr;
+  if (of == nullptr && fresh == nullptr) return false;
+  bool used = false;
+  {
+    const LockGuard hold(stream.lock);
+    of = one.stream.load(std::memory_order_relaxed);
+    if (of == nullptr) {
+      of = new (fresh) SourceStream;
+      used = true;
+    }
+    if (one.stream_number.load(std::memory_order_relaxed) != stream.number) {
+      *of = is;
+      for (unsigned hart = 0; hart < books.harts(); ++hart) new (&of->harts()[hart]) StreamCounts;
+    }
+    // release: pairs with the acquire in stream_of(), and this in the reader.
+    one.stream.store(of, std::memory_order_release);
+    one.stream_number.store(stream.number, std::memory_order_release);
+  }
+  if (fresh != nullptr && !used) books.give(fresh, SourceStream::bytes(books.harts()));
+  return true;
+}
+
+bool take_rings() noexcept {
+  const std::size_t each = ring_entries(stream.ring_bytes) * kEntryBytes;
+  const std::size_t bytes = each * books.harts();
+  if (stream.memory != nullptr && stream.taken_bytes != bytes) {
+    books.give(stream.memory, stream.taken_bytes);
+    stream.memory = nullptr;
+  }
+  if (stream.memory == nullptr) stream.memory = books.take(bytes);
+  stream.taken_bytes = stream.memory != nullptr ? bytes : 0;
+  const std::size_t words = books.config().stack_bytes / 8 / 32 + 1;
+  if (stream.defined_stacks == nullptr) stream.defined_stacks = static_cast<std::uint32_t*>(books.take(words * 4));
+  return stream.memory != nullptr && stream.defined_stacks != nullptr;
+}
+
+void begin(const StreamOptions& options) noexcept {
+  stream.options = options;
+  stream.pattern[options.pattern.copy(stream.pattern, kNameBytes - 1)] = 0;
+  stream.options.pattern = characters(stream.pattern);
+  stream.mode = options.sample_bytes != 0 ? wire::StreamMode::kSampled : wire::StreamMode::kFull;
+  if (options.sample_bytes == 0) stream.options.sample_bytes = kDefaultSampleBytes;
+  stream.first_mode = stream.mode;
+  ++stream.number;
+  stream.start_ticks = hal::Port::ticks();
+  if (stream.boot == 0) stream.boot = stream.start_ticks * 0x9E37'79B9'7F4A'7C15 | 1;
+  stream.seed = static_cast<std::uint32_t>(stream.start_ticks * 0x9e3779b1u) | 1;
+  stream.from_boot = false;
+  stream.unjoined.store(0, std::memory_order_relaxed);
+  stream.numbers.store(0, std::memory_order_relaxed);
+  const std::size_t entries = stream.taken_bytes / books.harts() / kEntryBytes;
+  for (unsigned hart = 0; hart < books.harts(); ++hart) {
+    auto* first = static_cast<RingEntry*>(stream.memory) + hart * entries;
+    stream.rings[hart].initialize({first, entries}, stream.mode);
+    stream.taken[hart] = {0, 0, stream.start_ticks, 0};
+  }
+  forget_defined();
+}
+
+/// Closes every cell of the selected sources that are of the stream. @returns whether every hart has answered.
+bool close_for_stream(const Selection& selection, const Patience& patience, CommandResult& result) noexcept {
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    Traceable& source = source_of(*one);
+    one->changing = is_large_enough(source) && (source.state().load(std::memory_order_relaxed) & kStream) == 0;
+    if (!one->changing) continue;
+    if (!enroll(*one, source)) {
+      result.status = Status::kNoMemory;
+      return false;
+    }
+    change(source, kStreamHold, 0);
+  }
+  Batch batch;
+  for (SourceBooks* one = selection.first(); one != nullptr;) {
+    one = batch.fill(one);
+    hal::HartMask harts = 0;
+    for (unsigned i = 0; i < batch.count; ++i) {
+      Cache* cache = cells_of(*batch.sources[i]);
+      harts |= cache != nullptr ? cache->magazine_harts() : 0;
+    }
+    if (batch.count != 0 && !ask(harts, shut_cells, &batch, patience, result)) return false;
+  }
+  return true;
+}
+
+/// Lets the cells of all sources open again.
+void release_sources() noexcept {
+  RegistryCursor<Traceable> sources;
+  while (Traceable* source = sources.next()) source->state().fetch_and(~(kStream | kStreamHold), std::memory_order_seq_cst);
+}
+
+void visit_nothing(unsigned, void*) noexcept {}
+
+/// Tells what an arena had given out before anything could be told.
+void tell_segments(Arena& arena, SourceBooks& one) noexcept {
+  ArenaWalk walk(arena);
+  Segment segment;
+  while (walk.next(segment)) {
+    if (segment.kind != TagKind::kAllocated || segment.owner != SegmentOwner::kUser) continue;
+    const hal::InterruptGuard masked;
+    stream.allocated(*stream_of(one), hal::Port::hart_index(), {one.number, segment.start, 0, segment.size, segment.size});
+  }
+}
+
+/// Tells the caches that were made before: each is an object of `kmem_cache`.
+void tell_caches(Cache& of, SourceBooks& one) noexcept {
+  RegistryCursor<Cache> caches;
+  while (Cache* cache = caches.next()) {
+    if (of.slabs().find(cache) == nullptr) continue;
+    const hal::InterruptGuard masked;
+    stream.allocated(*stream_of(one), hal::Port::hart_index(),
+                     {one.number, reinterpret_cast<std::uintptr_t>(cache), 0, of.object_size(), 0});
+  }
+}
+
+CommandResult start_locked(const StreamOptions& options, bool at_boot, const Patience& patience) noexcept {
+  if (stream.state.load(std::memory_order_acquire) != StreamState::kOff) return refused(Status::kBusy);
+  if (options.pattern.empty() || options.pattern.size() >= kNameBytes) return refused(Status::kInvalid);
+  if (books.open() != Status::kOk || !take_rings()) return refused(Status::kNoMemory);
+  CommandResult result;
+  begin(options);
+  const Selection selection(stream.options.pattern, Selection::Missing::kMake, result);
+  if (result.status != Status::kOk) return result;
+  stream.joining.store(1, std::memory_order_seq_cst);
+  if (!close_for_stream(selection, patience, result)) {
+    stream.joining.store(0, std::memory_order_seq_cst);
+    release_sources();
+    return result;
+  }
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    if (!one->changing) continue;
+    Traceable& source = source_of(*one);
+    if (at_boot) {
+      stream_of(*one)->outstanding = 0;
+      if (source.kind() == RegistryKind::kArena) tell_segments(static_cast<Arena&>(source), *one);
+      if (characters(source.name()) == "kmem_cache") tell_caches(static_cast<Cache&>(source), *one);
+    }
+    change(source, kStream, 0);
+  }
+  stream.from_boot = at_boot;
+  stream.state.store(StreamState::kOn, std::memory_order_release);
+  return result;
+}
+
+}  // namespace
+
+void join_stream(Traceable& source) noexcept {
+  if (stream.joining.load(std::memory_order_seq_cst) == 0 || !source.traceable() || !is_large_enough(source)) return;
+  if (!glob_matches(stream.options.pattern, characters(source.name()))) return;
+  SourceBooks* one = books.books_of(source);
+  if (one == nullptr || !enroll(*one, source)) {
+    stream.unjoined.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  source.state().fetch_or(kStream | kStreamHold, std::memory_order_seq_cst);
+  // A stop looks for sources after it has cleared this.
+  if (stream.joining.load(std::memory_order_seq_cst) == 0) {
+    source.state().fetch_and(~(kStream | kStreamHold), std::memory_order_seq_cst);
+  }
+}
+
+// ---- the commands ---------------------------------------------------------------------------------------------------
+
+Status set_ring_bytes(std::size_t bytes) noexcept {
+  if (bytes < EventRing::kMinEntries * kEntryBytes || bytes > kMaxRingBytes) return Status::kInvalid;
+  const CommandToken held(hal::kRoundDeadlineMs);
+  if (held.status() != Status::kOk) return held.status();
+  if (stream.state.load(std::memory_order_acquire) != StreamState::kOff) return Status::kBusy;
+  stream.ring_bytes = ring_entries(bytes) * kEntryBytes;
+  return Status::kOk;
+}
+
+CommandResult start_stream(const StreamOptions& options, hal::AbortTest abort, std::uint32_t deadline_ms) noexcept {
+  if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
+  const CommandToken held(deadline_ms, abort);
+  if (held.status() != Status::kOk) return refused(held.status());
+  return start_locked(options, false, {abort, deadline_ms});
+}
+
+CommandResult start_stream_at_boot(const StreamOptions& options) noexcept {
+  if (!books.ready()) return refused(Status::kUnsafe);
+  const CommandToken held(hal::kRoundDeadlineMs);
+  if (held.status() != Status::kOk) return refused(held.status());
+  return start_locked(options, true, {nullptr, hal::kRoundDeadlineMs});
+}
+
+CommandResult stop_stream(hal::AbortTest abort, std::uint32_t deadline_ms) noexcept {
+  if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
+  const CommandToken held(deadline_ms, abort);
+  if (held.status() != Status::kOk) return refused(held.status());
+  if (stream.state.load(std::memory_order_relaxed) != StreamState::kOn) return refused(Status::kNotFound);
+  stream.joining.store(0, std::memory_order_seq_cst);
+  CommandResult result;
+  RegistryCursor<Traceable> sources;
+  while (Traceable* source = sources.next()) {
+    if ((source->state().fetch_and(~kStream, std::memory_order_seq_cst) & kStreamHold) != 0) ++result.caches;
+  }
+  // All harts: an operation that read STREAM may be under way on any.
+  if (!ask(hal::online_harts(), visit_nothing, nullptr, {abort, deadline_ms}, result)) return result;
+  release_sources();
+  stream.state.store(StreamState::kEnding, std::memory_order_release);
+  return result;
+}
+
+CommandResult change_stream_mode(wire::StreamMode mode, hal::AbortTest abort, std::uint32_t deadline_ms) noexcept {
+  if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
+  const CommandToken held(deadline_ms, abort);
+  if (held.status() != Status::kOk) return refused(held.status());
+  if (stream.state.load(std::memory_order_relaxed) != StreamState::kOn) return refused(Status::kNotFound);
+  CommandResult result;
+  const auto turn = [](unsigned hart, void* to) noexcept {
+    stream.rings[hart].change_mode(*static_cast<const wire::StreamMode*>(to));
+  };
+  if (!ask(hal::online_harts(), turn, &mode, {abort, deadline_ms}, result)) return result;
+  stream.mode = mode;
+  return result;
+}
+
+}  // namespace qm::trace
