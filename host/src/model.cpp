@@ -1,6 +1,7 @@
 #include <qm/host/model.hpp>
 
 #include <algorithm>
+#include <string>
 
 namespace qm::host {
 namespace {
@@ -16,58 +17,61 @@ const char* name(Misfit misfit) noexcept {
     case Misfit::kUnknown: return "free of an unknown object";
     case Misfit::kDoubleFree: return "double free";
     case Misfit::kWrongCache: return "free to another cache";
-    case Misfit::kWrongSize: return "free of another size";
     case Misfit::kStillOut: return "allocation of an object that is out";
   }
   return "unknown";
 }
 
-bool Model::is_arena(std::uint32_t traceable) const noexcept {
+const Traceable* Model::find(std::uint32_t traceable) const noexcept {
   const auto found = definitions_.traceables.find(traceable);
-  return found != definitions_.traceables.end() && found->second.arena;
+  return found != definitions_.traceables.end() ? &found->second : nullptr;
 }
 
-Model::Key Model::key_of(std::uint64_t address, std::uint32_t traceable) const noexcept {
-  return {address, is_arena(traceable) ? traceable + 1 : 0};
+bool Model::is_arena(std::uint32_t traceable) const noexcept {
+  const Traceable* const of = find(traceable);
+  return of != nullptr && of->arena;
+}
+
+/// @returns the cache, other than a quantum cache, of which an object at @p address is out; 0: none.
+std::uint32_t Model::cache_that_has(std::uint64_t address) const noexcept {
+  for (const auto& [number, of] : definitions_.traceables) {
+    const Traceable* const parent = find(of.parent);
+    const bool quantum_cache = parent != nullptr && of.name == parent->name + "_" + std::to_string(of.object_bytes);
+    if (!of.arena && !quantum_cache && live_.contains({address, number})) return number;
+  }
+  return 0;
 }
 
 Model::Step Model::apply(const Event& event) {
   Step step;
   ++events_;
   ++harts_[event.hart].events;
+  Counters& counters = traceables_[event.traceable];
   switch (event.operation) {
-    case Operation::kAllocate: {
-      Counters& counters = traceables_[event.traceable];
+    case Operation::kAllocate:
       ++counters.allocations;
-      counters.requested += event.requested;
-      counters.allocated += event.allocated;
       take(event, step);
       break;
-    }
-    case Operation::kFree: {
-      Counters& counters = traceables_[event.traceable];
+    case Operation::kFree:
       ++counters.frees;
-      counters.freed += event.allocated;
-      give_back(event, event.address, event.traceable, event.allocated, step);
+      give_back(event, {event.address, event.traceable}, step);
+      counters.freed += is_arena(event.traceable) ? step.before.allocated : event.allocated;
       break;
-    }
-    case Operation::kReallocate: {
-      Counters& left = traceables_[event.old_traceable];
-      ++left.reallocations;
-      // How many bytes it had is not told: the model knows, if it knows the object.
-      give_back(event, event.old_address, event.old_traceable, 0, step);
-      if (is_arena(event.old_traceable)) left.freed += step.before.allocated;
-      traceables_[event.traceable].requested += event.requested;
-      if (is_arena(event.traceable)) traceables_[event.traceable].allocated += event.allocated;
+    case Operation::kReallocate:
+      ++counters.reallocations;
+      give_back(event, {event.old_address, event.old_traceable}, step);
+      counters.freed += is_arena(event.traceable) ? step.before.allocated : event.allocated;
       take(event, step);
       break;
-    }
   }
+  if (event.operation == Operation::kFree) return step;
+  counters.requested += event.requested;
+  counters.allocated += event.allocated;
   return step;
 }
 
 void Model::take(const Event& event, Step& step) {
-  const Key key = key_of(event.address, event.traceable);
+  const Key key{event.address, event.traceable};
   const auto [place, fresh] = live_.try_emplace(key);
   if (!fresh) {
     step.misfit = Misfit::kStillOut;
@@ -79,28 +83,23 @@ void Model::take(const Event& event, Step& step) {
   freed_.erase(key);
 }
 
-void Model::give_back(const Event& event, std::uint64_t address, std::uint32_t traceable, std::uint64_t bytes, Step& step) {
-  const Key key = key_of(address, traceable);
-  const auto found = live_.find(key);
+void Model::give_back(const Event& event, Key key, Step& step) {
+  auto found = live_.find(key);
   if (found == live_.end()) {
-    const bool twice = freed_.contains(key);
-    step.misfit = twice ? Misfit::kDoubleFree : Misfit::kUnknown;
-    if (!twice) ++unknown_[traceable];
+    const std::uint32_t other = is_arena(key.traceable) || freed_.contains(key) ? 0 : cache_that_has(key.address);
+    step.misfit = freed_.contains(key) ? Misfit::kDoubleFree : other != 0 ? Misfit::kWrongCache : Misfit::kUnknown;
+    if (step.misfit == Misfit::kUnknown) ++unknown_[key.traceable];
     freed_[key] = event.number;
-    return;
+    if (step.misfit != Misfit::kWrongCache) return;
+    found = live_.find({key.address, other});
   }
   step.had_object = true;
   step.before = found->second;
   step.crossed = found->second.hart != event.hart;
   if (event.operation == Operation::kFree) crossed_ += step.crossed ? 1 : 0;
-  if (found->second.traceable != traceable) {
-    step.misfit = Misfit::kWrongCache;
-  } else if (bytes != 0 && found->second.allocated != bytes) {
-    step.misfit = Misfit::kWrongSize;
-  }
   live_bytes_ -= found->second.allocated;
+  freed_[found->first] = event.number;
   live_.erase(found);
-  freed_[key] = event.number;
   if (freed_.size() > kFreedKept + 2 * live_.size()) forget_old();
 }
 

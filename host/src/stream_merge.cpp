@@ -9,10 +9,20 @@ namespace {
 constexpr std::size_t kLeastRingBytes = 32;
 constexpr std::size_t kLeastWindow = 4096;
 
-/// Sizes that the stream leaves out are those of the cache.
-std::uint64_t size_of(std::uint64_t told, const Traceable* traceable, std::uint64_t Traceable::*usual) noexcept {
-  if (told != wire::kSourceSize) return told;
-  return traceable != nullptr ? traceable->*usual : 0;
+/// Fills in the sizes that the stream leaves out: those of the cache's objects; of a segment what was asked for, rounded up.
+void fill_sizes(const wire::Event& from, const Traceable* of, Event& event) noexcept {
+  const bool is_free = from.operation == wire::Operation::kFree;
+  if (!is_free) event.requested = from.requested != wire::kSourceSize ? from.requested : of != nullptr ? of->object_bytes : 0;
+  if (from.allocated != wire::kSourceSize) {
+    event.allocated = from.allocated;
+  } else if (of == nullptr || (of->arena && is_free)) {
+    event.allocated = 0;
+  } else if (!of->arena) {
+    event.allocated = of->allocated_bytes;
+  } else {
+    const std::uint64_t quantum = std::max<std::uint64_t>(of->object_bytes, 1);
+    event.allocated = event.requested / quantum * quantum + (event.requested % quantum != 0 ? quantum : 0);
+  }
 }
 
 }  // namespace
@@ -106,8 +116,7 @@ void StreamMerge::put(const wire::Event& from, const Definitions& definitions) {
   event.ticks = from.ticks;
   event.address = moves ? from.new_address : from.address;
   event.old_address = moves ? from.address : 0;
-  event.allocated = size_of(from.allocated, known, &Traceable::allocated_bytes);
-  event.requested = from.operation == wire::Operation::kFree ? 0 : size_of(from.requested, known, &Traceable::object_bytes);
+  fill_sizes(from, known, event);
   event.traceable = traceable;
   event.old_traceable = moves ? from.source : 0;
   event.stack = from.stack;

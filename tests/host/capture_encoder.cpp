@@ -129,7 +129,9 @@ void CaptureEncoder::on_event(const host::Event& from) {
     event.new_address = from.address;
   }
   if (from.operation != host::Operation::kFree && from.requested != traceable.object_bytes) event.requested = from.requested;
-  if (from.allocated != traceable.allocated_bytes) event.allocated = from.allocated;
+  const std::uint64_t quantum = traceable.object_bytes;
+  const std::uint64_t usual = traceable.arena ? (from.requested + quantum - 1) / quantum * quantum : traceable.allocated_bytes;
+  if (from.operation != host::Operation::kFree && from.allocated != usual) event.allocated = from.allocated;
   if (hart.waiting.size() >= kEventsTogether) flush(hart);
 }
 

@@ -105,7 +105,7 @@ void Synthetic::free(Event& event) {
   event.kind = definitions_.traceables[object.traceable].kind;
   event.traceable = object.traceable;
   event.address = object.address;
-  event.allocated = object.allocated;
+  event.allocated = definitions_.traceables[object.traceable].arena ? 0 : object.allocated;
   host::Counters& counters = statistics_.traceables[object.traceable];
   ++counters.frees;
   counters.freed += object.allocated;

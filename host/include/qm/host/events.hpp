@@ -36,7 +36,7 @@ struct Event {
   std::uint64_t address = 0;     ///< of the object; of a reallocation the new one
   std::uint64_t old_address = 0;  ///< of a reallocation, else 0
   std::uint64_t requested = 0;   ///< bytes asked for; 0 of a free
-  std::uint64_t allocated = 0;   ///< bytes handed out; of a free those given back
+  std::uint64_t allocated = 0;   ///< bytes handed out; of a free of a cache's object those given back, of an arena's segment 0: not told
   std::uint32_t traceable = 0;   ///< number of the cache or arena, a key of Definitions::traceables
   std::uint32_t old_traceable = 0;  ///< of a reallocation the one that it left, else 0
   std::uint32_t stack = 0;       ///< a key of Definitions::stacks; 0: none
@@ -118,12 +118,12 @@ struct Gap {
   std::uint64_t after = 0;    ///< number of the hart's last event before them; 0: none
 };
 
-/// The device's own counters since the start of the stream, counted where events are written.
+/// The device's own counters since the start of the stream, counted where events are written. A reallocation takes all of the block
+/// anew and gives all of it back; it counts for where the block is then.
 struct Counters {
   std::uint64_t allocations = 0, frees = 0, reallocations = 0;
-  std::uint64_t requested = 0;  ///< bytes, by allocations and reallocations
-  std::uint64_t allocated = 0;  ///< bytes, by allocations; of an arena also by reallocations, as if all were taken anew
-  std::uint64_t freed = 0;      ///< bytes, by frees; of an arena also by reallocations, as if all were given back
+  std::uint64_t requested = 0, allocated = 0;  ///< bytes, by allocations and reallocations
+  std::uint64_t freed = 0;                     ///< bytes, by frees and reallocations
   friend bool operator==(const Counters&, const Counters&) = default;
 };
 struct HartCounters {

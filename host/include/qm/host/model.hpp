@@ -1,8 +1,9 @@
 #pragma once
 /// What is out, replayed from events: the same objects, counts and bytes as the device has, if nothing is missing.
 ///
-/// An object is known by its address; of an arena by address and arena, as its segments begin where objects do, and as
-/// arenas may hand out numbers. Memory grows with the objects that are out, and with those freed lately.
+/// An object is known by its address and where it came from: a slab begins where its first object does, the slab is an object of
+/// a quantum cache, that one's slab a segment, and arenas may hand out numbers. Memory grows with the objects that are out, and with
+/// those freed lately.
 
 #include <cstdint>
 #include <map>
@@ -18,11 +19,10 @@ enum class Misfit : std::uint8_t {
   kUnknown,      ///< a free of an object that the stream does not know: older than it, or its allocation is missing
   kDoubleFree,   ///< a free of an object that was freed, and not allocated since
   kWrongCache,   ///< a free to another cache than the one it came from
-  kWrongSize,    ///< a free of another number of bytes than were taken
   kStillOut,     ///< an allocation at an address that is out
 };
 [[nodiscard]] const char* name(Misfit misfit) noexcept;
-inline constexpr std::size_t kMisfits = 6;
+inline constexpr std::size_t kMisfits = 5;
 
 /// An object that is out.
 struct LiveObject {
@@ -67,21 +67,22 @@ class Model {
  private:
   struct Key {
     std::uint64_t address = 0;
-    std::uint32_t space = 0;  // 0: objects of caches; else the arena's number + 1
+    std::uint32_t traceable = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Hash {
     std::size_t operator()(const Key& key) const noexcept {
-      std::uint64_t mixed = (key.address + key.space) * 0x9e37'79b9'7f4a'7c15;
+      std::uint64_t mixed = (key.address + key.traceable) * 0x9e37'79b9'7f4a'7c15;
       mixed ^= mixed >> 32;
       return static_cast<std::size_t>(mixed * 0xd6e8'feb8'6659'fd93);
     }
   };
 
   [[nodiscard]] bool is_arena(std::uint32_t traceable) const noexcept;
-  [[nodiscard]] Key key_of(std::uint64_t address, std::uint32_t traceable) const noexcept;
+  [[nodiscard]] const Traceable* find(std::uint32_t traceable) const noexcept;
+  [[nodiscard]] std::uint32_t cache_that_has(std::uint64_t address) const noexcept;
   void take(const Event& event, Step& step);
-  void give_back(const Event& event, std::uint64_t address, std::uint32_t traceable, std::uint64_t bytes, Step& step);
+  void give_back(const Event& event, Key key, Step& step);
   void forget_old() noexcept;
 
   const Definitions& definitions_;
