@@ -1,0 +1,269 @@
+// qm check and qm record as a user starts them: what they accept, what they refuse, what they say.
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <qm/host/capture.hpp>
+
+#include "capture_encoder.hpp"
+#include "fake_console.hpp"
+#include "synthetic.hpp"
+
+namespace {
+
+using qm::host::CaptureAbout;
+using qm::host::CaptureReader;
+using qm::host::CaptureWriter;
+using qm::host::Chunk;
+using qm::host::ChunkType;
+using qm::test::Defects;
+
+struct Outcome {
+  int status = -1;  // 128 + signal if killed by one
+  std::string text;
+};
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Check : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "qm-test-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    setenv("QM_TRANSCRIPTS", (folder_ / "transcripts").c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("QM_TRANSCRIPTS");
+    std::filesystem::remove_all(folder_);
+  }
+
+  /// Starts `qm ARGUMENTS`; what it says goes into a file.
+  [[nodiscard]] pid_t start(const std::vector<std::string>& arguments) const {
+    const pid_t pid = fork();
+    if (pid != 0) return pid;
+    const int out = open((folder_ / "said").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(open("/dev/null", O_RDONLY), 0);
+    dup2(out, 1);
+    dup2(out, 2);
+    std::vector<char*> pointers{const_cast<char*>(QM_TOOL)};
+    for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
+    pointers.push_back(nullptr);
+    execv(pointers[0], pointers.data());
+    _exit(126);
+  }
+  [[nodiscard]] Outcome wait_for(pid_t pid) const {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), read_file(folder_ / "said")};
+  }
+  [[nodiscard]] Outcome qm(const std::vector<std::string>& arguments) const { return wait_for(start(arguments)); }
+
+  [[nodiscard]] std::string capture(const Defects& defects = {}, const CaptureAbout& about = {}) const {
+    const std::filesystem::path path = folder_ / "capture";
+    CaptureWriter writer(path, about);
+    qm::test::CaptureEncoder encoder(writer, defects);
+    qm::test::Synthetic({.events = 5000}).deliver(encoder);
+    writer.end("done");
+    return path.string();
+  }
+  [[nodiscard]] std::string file(const std::string& name, const std::string& bytes) const {
+    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+    return (folder_ / name).string();
+  }
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+
+  /// A line with a fake console at its end.
+  [[nodiscard]] std::string serve(std::thread& server) const {
+    const std::string path = (folder_ / "line").string();
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(listen(listener, 1), 0);
+    server = std::thread([listener] {
+      const int line = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+      qm::test::FakeConsole console(line);
+      (void)console.serve();
+      close(line);
+      close(listener);
+    });
+    return "unix:" + path;
+  }
+  /// Waits until the capture has @p needle in what was received.
+  [[nodiscard]] static bool holds(const std::filesystem::path& path, const std::string& needle) {
+    for (int tries = 0; tries < 1000; ++tries) {
+      if (std::filesystem::exists(path) && read_file(path).find(needle) != std::string::npos) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST_F(Check, of_a_whole_capture_ends_with_status_0) {
+  const Outcome outcome = qm({"check", capture()});
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_NE(outcome.text.find("stream 1: 5000 events of 4 harts"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("equal to the device's statistics"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("capture: complete\n"), std::string::npos) << outcome.text;
+  EXPECT_EQ(outcome.text.find('\x1b'), std::string::npos) << "colour in a file";
+}
+
+TEST_F(Check, finds_one_event_that_was_taken_out_however_well_the_rest_is_repaired) {
+  for (const std::uint64_t place : {0u, 1u, 2500u, 4998u, 4999u}) {
+    const Outcome outcome = qm({"check", capture({.omit = [&](std::uint64_t event) { return event == place; }})});
+    EXPECT_EQ(outcome.status, 1) << place << outcome.text;
+    EXPECT_EQ(outcome.text.find("equal to"), std::string::npos) << outcome.text;
+  }
+}
+
+TEST_F(Check, says_how_many_events_of_which_hart_were_dropped) {
+  const Outcome outcome = qm({"check", capture({.overrun = [](std::uint64_t event) { return event >= 1000 && event < 1100; }})});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.text.find("incomplete"), std::string::npos) << outcome.text;
+  std::uint64_t sum = 0;
+  for (std::size_t at = 0; (at = outcome.text.find("problem: stream 1: hart ", at)) != std::string::npos;) {
+    at = outcome.text.find(" lost ", at) + 6;
+    sum += std::stoull(outcome.text.substr(at));
+  }
+  EXPECT_EQ(sum, 100u) << outcome.text;
+}
+
+TEST_F(Check, tells_lost_frames_and_a_missing_end) {
+  const Outcome lost = qm({"check", capture({.lose = [](std::uint32_t frame) { return frame == 50; }})});
+  EXPECT_EQ(lost.status, 1);
+  EXPECT_NE(lost.text.find("did not arrive"), std::string::npos) << lost.text;
+  const Outcome unended = qm({"check", capture({.unended = true})});
+  EXPECT_EQ(unended.status, 1);
+  EXPECT_NE(unended.text.find("no end"), std::string::npos) << unended.text;
+}
+
+TEST_F(Check, refuses_what_is_no_capture_with_status_1_and_wrong_usage_with_2) {
+  const std::string good = read_file(capture());
+  EXPECT_EQ(qm({"check", file("none", "")}).status, 1);
+  EXPECT_EQ(qm({"check", file("text", "hello\n")}).status, 1);
+  EXPECT_EQ(qm({"check", (folder() / "nothing").string()}).status, 1);
+  EXPECT_EQ(qm({"check", folder().string()}).status, 1);
+  const Outcome cut = qm({"check", file("cut", good.substr(0, good.size() / 2))});
+  EXPECT_EQ(cut.status, 1);
+  EXPECT_NE(cut.text.find("the file was cut short"), std::string::npos) << cut.text;
+  const Outcome twice = qm({"check", file("twice", good + good)});
+  EXPECT_EQ(twice.status, 1);
+  EXPECT_NE(twice.text.find("captures cannot be concatenated"), std::string::npos) << twice.text;
+  EXPECT_EQ(qm({"check"}).status, 2);
+  EXPECT_EQ(qm({"check", "a", "b"}).status, 2);
+  EXPECT_EQ(qm({"record"}).status, 2);
+  EXPECT_EQ(qm({"console"}).status, 2);
+}
+
+/// An ELF file of 64 bits for @p machine with one note section: a build id of @p id.
+std::string elf(unsigned machine, const std::string& id) {
+  const auto number = [](std::uint64_t value, unsigned bytes) {
+    std::string text;
+    for (; bytes-- != 0; value >>= 8) text += static_cast<char>(value & 0xff);
+    return text;
+  };
+  const std::string note = number(4, 4) + number(id.size(), 4) + number(3, 4) + std::string("GNU\0", 4) + id;
+  std::string header("\x7f" "ELF\x02\x01\x01", 7);
+  header.resize(16, 0);
+  header += number(2, 2) + number(machine, 2) + number(1, 4) + number(0, 8) + number(0, 8) + number(64 + note.size(), 8) +
+            number(0, 4) + number(64, 2) + number(0, 2) + number(0, 2) + number(64, 2) + number(1, 2) + number(0, 2);
+  const std::string section = number(0, 4) + number(7, 4) + number(0, 8) + number(0, 8) + number(64, 8) + number(note.size(), 8) +
+                              number(0, 4) + number(0, 4) + number(4, 8) + number(0, 8);
+  return header + note + section;
+}
+
+TEST_F(Check, refuses_an_image_of_another_build_unless_forced) {
+  const std::string good = capture();
+  std::string id("\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff\x00\x11\x22\x33", 20);
+  EXPECT_EQ(qm({"check", "--image", file("same", elf(243, id)), good}).status, 0);
+  id[0] = 1;
+  const std::string other = file("other", elf(243, id));
+  const Outcome refused = qm({"check", "--image", other, good});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.text.find("of build 0111"), std::string::npos) << refused.text;
+  EXPECT_EQ(qm({"check", "--image", other, "--force", good}).status, 0);
+  for (const auto& [name, bytes, why] : std::vector<std::array<std::string, 3>>{
+           {"x86", elf(62, id), "not for RISC-V"},
+           {"text", "#!/bin/sh\n", "no ELF file"},
+           {"void", "", "empty"},
+           {"torn", elf(243, id).substr(0, 100), "damaged ELF file"},
+       }) {
+    const Outcome outcome = qm({"check", "--image", file(name, bytes), good});
+    EXPECT_EQ(outcome.status, 1) << name;
+    EXPECT_NE(outcome.text.find(why), std::string::npos) << name << ": " << outcome.text;
+  }
+}
+
+TEST_F(Check, record_ends_cleanly_at_ctrl_c) {
+  std::thread server;
+  const std::string line = serve(server);
+  const std::filesystem::path path = folder() / "recorded";
+  const pid_t pid = start({"record", "-o", path.string(), "--start", "echo recorded", line});
+  ASSERT_TRUE(holds(path, "target fake console"));
+  kill(pid, SIGINT);
+  const Outcome outcome = wait_for(pid);
+  server.join();
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_NE(outcome.text.find("recorded " + path.string()), std::string::npos) << outcome.text;
+  CaptureReader reader(path);
+  for (Chunk chunk; reader.next(chunk);) {
+  }
+  EXPECT_TRUE(reader.complete());
+  EXPECT_EQ(reader.about().at("line"), line);
+}
+
+TEST_F(Check, a_recorder_that_is_killed_leaves_what_it_got) {
+  std::thread server;
+  const std::string line = serve(server);
+  const std::filesystem::path path = folder() / "recorded";
+  const pid_t pid = start({"record", "-o", path.string(), "--start", "", line});
+  ASSERT_TRUE(holds(path, "target fake console"));
+  kill(pid, SIGKILL);
+  EXPECT_EQ(wait_for(pid).status, 128 + SIGKILL);
+  server.join();
+  CaptureReader reader(path);
+  std::string received;
+  for (Chunk chunk; reader.next(chunk);) {
+    if (chunk.type == ChunkType::kReceived) received += chunk.payload;
+  }
+  EXPECT_FALSE(reader.complete());
+  EXPECT_FALSE(received.empty());
+  ASSERT_EQ(reader.problems().size(), 1u);
+  EXPECT_NE(reader.problems()[0].find("the recorder was killed"), std::string::npos);
+}
+
+TEST_F(Check, record_stops_after_its_time) {
+  std::thread server;
+  const std::string line = serve(server);
+  const std::filesystem::path path = folder() / "recorded";
+  const Outcome outcome = qm({"record", "-o", path.string(), "--for", "0.2s", "--start", "", line});
+  server.join();
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  CaptureReader reader(path);
+  for (Chunk chunk; reader.next(chunk);) {
+  }
+  EXPECT_EQ(reader.end_reason(), "the time was over");
+}
+
+}  // namespace
