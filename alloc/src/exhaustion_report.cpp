@@ -43,7 +43,9 @@ void look_at(Cache& cache, ExhaustionReport& report) noexcept {
   const CacheStats stats = cache.stats();
   const SlabStats slabs = cache.slabs().stats();
   for (unsigned hart = 0; hart < hart_count(); ++hart) {
-    report.in_magazines[hart] += cache.cell(hart).rounds() * stats.object_size;
+    const Cell& cell = cache.cell(hart);
+    report.in_magazines[hart] += cell.rounds() * stats.object_size;
+    report.in_previous[hart] += cell.prev_rounds.load(std::memory_order_relaxed) * stats.object_size;
   }
   report.in_depots += stats.in_depot * stats.object_size;
   report.in_slabs += slabs.empty_slabs * stats.slab_bytes;

@@ -199,12 +199,13 @@ bool Console::abort_requested() noexcept {
 // ---- what arrives asynchronously ------------------------------------------------------------------------------------
 
 bool Console::print_notices() noexcept {
-  if (!notices_.pending() && !misuse_.pending()) return false;
+  if (!notices_.pending() && !misuse_.pending() && !exhaustion_.pending()) return false;
   if (prompt_shown_) text_.raw("\r\n");
   char line[Notices::kMaxLine];
   while (const std::size_t length = notices_.take(line)) text_.print("{}\n", std::string_view(line, length));
   if (const std::uint32_t lost = notices_.take_lost(); lost > 0) text_.print("{} notices lost\n", lost);
   print_misuse();
+  print_exhaustion();
   if (prompt_shown_) editor_.redraw();
   text_.flush();
   return true;

@@ -20,14 +20,15 @@ TEST(Exhaustion, is_told_with_who_holds_the_memory_and_is_over_when_it_is_given_
   Machine machine;
   const std::string report = run(machine, "workload run exhaust");
   EXPECT_NE(report.find("exhaust: survived, "), std::string::npos) << report;
-  ASSERT_TRUE(machine.wait_for_text("\r\n  held: ")) << machine.text();
+  ASSERT_TRUE(machine.wait_for_text("caches: incomplete\r\n")) << machine.text();
   machine.settle();
   const std::string& text = machine.text();
   const qm::test::Match match = qm::test::find(text,
       "warning: out of memory: (cache|arena) [a-z0-9_]+, [0-9]+ bytes \\((atomic|reclaim)\\), failure ([0-9]+)\r\n"
       "  reap would recover ([0-9]+): magazines [0-9]+, depots [0-9]+, slabs [0-9]+, spans [0-9]+; fragments [0-9]+\r\n"
-      "(  magazines:[^\r]*\r\n)?"
-      "  held: kheap ([0-9]+), ");
+      "(  hart [0-9] magazines: loaded [0-9]+, previous [0-9]+\r\n)*"
+      "  held: kheap ([0-9]+), [^\r]*\r\n"
+      "  stacks 0 of 0, objects 0, bytes 0, dropped 0, not traced ([0-9]+) of \\7 caches: incomplete\r\n");
   ASSERT_FALSE(match.empty()) << text;
   EXPECT_GT(std::stoull(match[6]), 100U << 20) << "the workload's blocks";
   if (match[2] == "reclaim") {
@@ -40,6 +41,44 @@ TEST(Exhaustion, is_told_with_who_holds_the_memory_and_is_over_when_it_is_given_
   EXPECT_NE(run(machine, "workload run churn 1000").find("outstanding 0"), std::string::npos);
   machine.settle();
   EXPECT_EQ(machine.text().find("out of memory"), std::string::npos) << machine.text();
+}
+
+/// The figures of a report's line, by the words before them.
+unsigned long number_after(const std::string& text, const std::string& label) {
+  const std::size_t at = text.find(label);
+  EXPECT_NE(at, std::string::npos) << label << " in\n" << text;
+  return at == std::string::npos ? 0 : std::stoul(text.substr(at + label.size()));
+}
+
+TEST(Exhaustion, with_all_views_on_the_report_is_complete_and_all_memory_is_back) {
+  auto options = qm::test::demo();
+  options.append = "trace=* records=40000";
+  Machine machine(options);
+  run(machine, "workload run churn 500");  // size classes and magazines are there
+  run(machine, "reap");
+  const unsigned long free_before = number_after(run(machine, "free"), "Free Memory  : ");
+  machine.clear();
+  EXPECT_NE(run(machine, "workload run exhaust").find("exhaust: survived, "), std::string::npos);
+  ASSERT_TRUE(machine.wait([&] { return !qm::test::find(machine.text(), "  stacks [^\r]*plete\r\n").empty(); })) << machine.text();
+  machine.settle();
+  const std::string& text = machine.text();
+  // The stack that took the large blocks comes first, each by its functions and with what it held then.
+  const qm::test::Match report = qm::test::find(text,
+      "warning: out of memory: [^\r]*\r\n  reap would recover [^\r]*\r\n(  hart [0-9] magazines: [^\r]*\r\n)*  held: [^\r]*\r\n"
+      "  stack 0x[0-9a-f]{8}: bytes ([0-9]+), objects [0-9]+: [^\r]*take_blocks[^\r]*\r\n"
+      "(  stack 0x[0-9a-f]{8}: bytes [0-9]+, objects [0-9]+: [^\r]*\r\n){9}"
+      "  stacks 10 of [0-9]+, objects ([0-9]+), bytes ([0-9]+), dropped 0, not traced ([0-9]+) of ([0-9]+) caches: complete\r\n");
+  ASSERT_FALSE(report.empty()) << text;
+  EXPECT_GT(std::stoull(report[2]), 64U << 20);
+  EXPECT_LT(std::stoull(report[2]), 128U << 20) << "once, and not for each arena that it went through";
+  EXPECT_GE(std::stoull(report[5]), std::stoull(report[2]));
+  EXPECT_EQ(report[6], "7");  // base and ktrace, and what the allocator makes caches, slabs and records of
+  // The system goes on, and all is back.
+  EXPECT_NE(run(machine, "workload run neutral 50").find("outstanding 0"), std::string::npos);
+  run(machine, "reap");
+  const unsigned long free_after = number_after(run(machine, "free"), "Free Memory  : ");
+  EXPECT_GT(free_after + (512U << 10), free_before) << "but for handles, slabs in use and magazines";
+  EXPECT_NE(run(machine, "verify").find("faults 0: complete"), std::string::npos);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <atomic>
 
 #include <qm/console/notices.hpp>
-#include <qm/exhaustion.hpp>
 #include <qm/test/harts.hpp>
 
 namespace {
@@ -59,34 +58,6 @@ TEST(Notices, of_several_lines_come_a_line_at_a_time_and_long_ones_are_cut) {
   EXPECT_EQ(notices.take(line), Notices::kMaxLine);
   EXPECT_EQ(notices.take(line), 0u);
   EXPECT_FALSE(notices.pending());
-}
-
-TEST(Notices, tell_of_exhaustion_in_full) {
-  Bench bench;
-  static unsigned woken;
-  woken = 0;
-  bench.console.config().wake = []() noexcept { ++woken; };
-  qm::ExhaustionReport report{.name = "packet", .effort = qm::Effort::kAtomic, .size = 512, .in_depots = 20, .in_slabs = 300};
-  report.in_magazines[0] = 1000;
-  report.in_magazines[2] = 24;
-  report.in_fragments = 7;
-  report.recoverable = 1344;
-  report.holders[0] = {"session", 65536};
-  report.holders[1] = {"kheap", 4096};
-  report.silent = qm::hal::HartMask{1} << 2;
-  report.failures = 9;
-  report.unreported = 8;
-  bench.console.notify(report);
-  EXPECT_EQ(woken, 5U);
-  EXPECT_EQ(bench.type(""), "\r\nwarning: out of memory: cache packet, 512 bytes (atomic), failure 9, 8 before it not told\r\n"
-                            "  reap would recover 1344: magazines 1024, depots 20, slabs 300, spans 0; fragments 7\r\n"
-                            "  magazines: hart 0 1000, hart 2 24\r\n"
-                            "  held: session 65536, kheap 4096\r\n"
-                            "  hart 2 has not answered\r\nqm> ");
-  bench.console.notify(qm::ExhaustionReport{.name = "ids", .is_arena = true, .at_limit = true, .size = 1, .failures = 10});
-  EXPECT_EQ(bench.type(""), "\r\nwarning: limit reached: arena ids, 1 bytes (reclaim), failure 10\r\n"
-                            "  reap would recover 0: magazines 0, depots 0, slabs 0, spans 0; fragments 0\r\n"
-                            "  held:\r\nqm> ");
 }
 
 TEST(Notices, that_do_not_fit_are_counted) {

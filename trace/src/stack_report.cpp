@@ -190,6 +190,7 @@ bool StackReport::next(StackRow& row) noexcept {
   if (entry == nullptr) return false;
   started_ = true;
   last_ = best;
+  row.handle = best.handle;
   row.objects = objects_in(*entry);
   row.bytes = bytes_in(*entry);
   row.collided = (entry->flags & StackEntry::kCollided) != 0;

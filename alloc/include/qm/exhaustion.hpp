@@ -69,7 +69,7 @@ struct ExhaustionReport {
     char name[kNameBytes] = {};
     std::size_t bytes = 0;
   };
-  static constexpr unsigned kHolders = 4;
+  static constexpr unsigned kHolders = 10;
 
   char name[kNameBytes] = {};    ///< the cache or arena
   bool is_arena = false;
@@ -79,6 +79,7 @@ struct ExhaustionReport {
 
   // Idle in what draws from the same root as the cache or arena.
   std::size_t in_magazines[hal::Port::kMaxHarts] = {};  ///< by hart, bytes
+  std::size_t in_previous[hal::Port::kMaxHarts] = {};   ///< of these, in the magazines that are not loaded
   std::size_t in_depots = 0;
   std::size_t in_slabs = 0;       ///< empty slabs
   std::size_t in_spans = 0;       ///< empty spans

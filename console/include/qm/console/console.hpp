@@ -24,6 +24,7 @@
 #include <string_view>
 
 #include <qm/console/command.hpp>
+#include <qm/console/exhaustion_log.hpp>
 #include <qm/console/line_editor.hpp>
 #include <qm/console/misuse_log.hpp>
 #include <qm/console/notices.hpp>
@@ -31,10 +32,6 @@
 #include <qm/console/stream_server.hpp>
 #include <qm/wire/demultiplexer.hpp>
 #include <qm/wire/frame.hpp>
-
-namespace qm {
-struct ExhaustionReport;
-}
 
 namespace qm::console {
 
@@ -126,8 +123,9 @@ class Console {
   /// @returns as notify(). Context: any hart, any interrupt level.
   bool notify(const MisuseReport& report) noexcept { return woken(misuse_.add(report)); }
 
-  /// Has a report of exhaustion printed likewise, a line a notice. Context: any hart, any interrupt level.
-  void notify(const ExhaustionReport& report) noexcept;
+  /// Has a report of exhaustion printed likewise, with the stacks that hold the most now.
+  /// @returns as notify(). Complexity and context: as ExhaustionLog::add().
+  bool notify(const ExhaustionReport& report) noexcept { return woken(exhaustion_.add(report)); }
 
   [[nodiscard]] const ConsoleConfig& config() const noexcept { return config_; }
   [[nodiscard]] ConsoleConfig& config() noexcept { return config_; }
@@ -173,6 +171,7 @@ class Console {
   void answer_for(CommandStatus status) noexcept;
   bool print_notices() noexcept;
   void print_misuse() noexcept;
+  void print_exhaustion() noexcept;
   bool finish_stopping() noexcept;
   void report_lost() noexcept;
 
@@ -211,6 +210,7 @@ class Console {
   LineEditor editor_;
   Notices notices_;
   MisuseLog misuse_;
+  ExhaustionLog exhaustion_;
   bool prompt_shown_ = false;
 
   bool running_ = false;

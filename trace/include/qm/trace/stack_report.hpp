@@ -39,6 +39,7 @@ struct StackThen;
 
 /// One stack.
 struct StackRow {
+  StackHandle handle = kNoStack;  ///< for stack_of()
   std::uint32_t id = 0;
   bool collided = false;      ///< the id is not the hash of the stack alone, as another stack has that
   std::uint32_t objects = 0;
