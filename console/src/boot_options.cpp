@@ -40,6 +40,11 @@ Verdict take(std::string_view key, std::string_view value, bool has_value, BootO
     options.records = static_cast<std::uint32_t>(number);
     return Verdict::kTaken;
   }
+  if (key == "panic") {
+    if (parse_number(value, std::numeric_limits<std::uint32_t>::max(), number) != Number::kOk) return Verdict::kMalformed;
+    options.panic_seconds = static_cast<std::uint32_t>(number);
+    return Verdict::kTaken;
+  }
   if (key == "stacks") {
     if (parse_size(value, std::numeric_limits<std::size_t>::max(), number) != Number::kOk || number == 0) {
       return Verdict::kMalformed;

@@ -3,7 +3,7 @@
 #include <qm/console/console.hpp>
 
 #include <qm/console/text.hpp>
-#include <qm/hal/port.hpp>
+#include <qm/hal/hart.hpp>
 #include <qm/trace/live_trace.hpp>
 
 namespace qm::console {
@@ -23,7 +23,7 @@ Console::Console(Terminal& terminal, const ConsoleConfig& config) noexcept
       config_(config),
       demultiplexer_(frame_in_),
       text_(text_buffer_, Output::Target::kTerminal, &Console::write_text, this),
-      editor_(text_),
+      editor_(text_, config.prompt),
       stream_(&Console::send_stream_frame, this, config.build_id) {}
 
 void Console::write_text(void* console, std::string_view bytes) noexcept {
@@ -51,6 +51,10 @@ void Console::print_banner(Output& out) const noexcept {
 
 void Console::start() noexcept {
   print_banner(text_);
+  take_over();
+}
+
+void Console::take_over() noexcept {
   editor_.next_line();
   text_.flush();
   prompt_shown_ = true;
@@ -164,6 +168,7 @@ CommandStatus Console::dispatch(std::string_view line, Output& out) noexcept {
     return CommandStatus::kUnknownCommand;
   }
   Invocation call(*this, *command, words, out);
+  if (hal::in_panic() && !command->in_panic) return call.fail("not in panic");
   const std::size_t arguments = words.size() - 1;
   if (arguments < command->min_arguments || arguments > command->max_arguments) return call.usage();
   return command->run(call);

@@ -160,7 +160,7 @@ void LineEditor::insert_character(char c) noexcept {
   line_[cursor_] = c;
   ++length_;
   ++cursor_;
-  if (cursor_ == length_ && column() <= kViewColumns) {
+  if (cursor_ == length_ && column() <= view_columns_) {
     show(c);
   } else {
     draw_from(old_column);
@@ -190,13 +190,13 @@ void LineEditor::erase_word() noexcept {
 
 void LineEditor::move_to(std::size_t cursor) noexcept {
   const std::size_t old_column = column();
-  const bool in_view = cursor >= view_ && cursor - view_ <= kViewColumns && (cursor > view_ || view_ == 0);
+  const bool in_view = cursor >= view_ && cursor - view_ <= view_columns_ && (cursor > view_ || view_ == 0);
   const bool one_right = cursor == cursor_ + 1;
   if (cursor == cursor_) return;
   cursor_ = cursor;
   if (!in_view) {
     draw_from(old_column);
-  } else if (one_right && column() <= kViewColumns) {
+  } else if (one_right && column() <= view_columns_) {
     show(line_[cursor - 1]);
   } else if (column() < old_column) {
     move_left(old_column - column());
@@ -228,7 +228,7 @@ void LineEditor::replace(std::string_view text) noexcept {
 // ---- the terminal ---------------------------------------------------------------------------------------------------
 
 void LineEditor::redraw() noexcept {
-  echo_.raw(kPrompt);
+  echo_.raw(prompt_);
   const std::size_t end = choose_view();
   for (std::size_t at = view_; at < end; ++at) show(line_[at]);
   move_left(end - view_ - column());
@@ -252,9 +252,9 @@ void LineEditor::move_left(std::size_t columns) noexcept {
 
 /// Moves the view so that the cursor is inside. @returns where it ends.
 std::size_t LineEditor::choose_view() noexcept {
-  if (cursor_ > view_ + kViewColumns) view_ = cursor_ - kViewColumns + kScrollStep;
+  if (cursor_ > view_ + view_columns_) view_ = cursor_ - view_columns_ + kScrollStep;
   if (cursor_ <= view_ && view_ > 0) view_ = cursor_ > kScrollStep ? cursor_ - kScrollStep : 0;
-  return length_ - view_ > kViewColumns ? view_ + kViewColumns : length_;
+  return length_ - view_ > view_columns_ ? view_ + view_columns_ : length_;
 }
 
 /// Draws the view anew; the terminal's cursor stands at @p old_column.

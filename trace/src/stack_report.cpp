@@ -31,7 +31,8 @@ StackReport::~StackReport() {
 }
 
 Status StackReport::begin() noexcept {
-  if (!holds_ && under_way.exchange(1, std::memory_order_acquire) != 0) return Status::kBusy;
+  // In a panic whoever has the turn does not run any more.
+  if (!holds_ && under_way.exchange(1, std::memory_order_acquire) != 0 && !hal::in_panic()) return Status::kBusy;
   holds_ = true;
   all_ = false;
   totals_ = {};

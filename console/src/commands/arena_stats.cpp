@@ -96,6 +96,7 @@ constinit const Command arena_stats = {.name = "arena_stats",
                                        .summary = "an arena, or all: free segments by size, amounts, who draws from it",
                                        .run = run_arena_stats,
                                        .max_arguments = 1,
-                                       .complete = complete_arena};
+                                       .complete = complete_arena,
+                                       .in_panic = true};
 
 }  // namespace qm::console::commands

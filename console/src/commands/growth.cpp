@@ -124,6 +124,7 @@ constinit const Command growth = {.name = "growth",
                                   .summary = "what holds more than at mark NAME, or at boot: caches, arenas, stacks",
                                   .run = run_growth,
                                   .max_arguments = 1,
-                                  .complete = complete_mark};
+                                  .complete = complete_mark,
+                                  .in_panic = true};
 
 }  // namespace qm::console::commands

@@ -2,6 +2,7 @@
 
 #include "commands.hpp"
 #include <qm/console/console.hpp>
+#include <qm/hal/hart.hpp>
 
 namespace qm::console::commands {
 namespace {
@@ -19,6 +20,7 @@ void print_entry(Invocation& call, const Command& command) noexcept {
 CommandStatus run_help(Invocation& call) noexcept {
   if (call.arguments() == 0) {
     for (const Command* c = CommandTable::after({}); c != nullptr; c = CommandTable::after(c->name)) {
+      if (hal::in_panic() && !c->in_panic) continue;
       print_entry(call, *c);
       if (!call.yield()) return call.aborted();
     }
@@ -54,11 +56,13 @@ constinit const Command help = {.name = "help",
                                 .summary = "this list, or one command in full",
                                 .run = run_help,
                                 .max_arguments = 1,
-                                .complete = complete_help};
+                                .complete = complete_help,
+                                .in_panic = true};
 
 constinit const Command version = {.name = "version",
                                    .usage = "version",
                                    .summary = "version, build, harts, memory, number of the formats",
-                                   .run = run_version};
+                                   .run = run_version,
+                                   .in_panic = true};
 
 }  // namespace qm::console::commands

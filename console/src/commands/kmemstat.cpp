@@ -154,11 +154,13 @@ CommandStatus run_free(Invocation& call) noexcept {
 constinit const Command kmemstat = {.name = "kmemstat",
                                     .usage = "kmemstat",
                                     .summary = "arenas and caches as a tree: what they hold, what users hold, what is idle",
-                                    .run = run_kmemstat};
+                                    .run = run_kmemstat,
+                                    .in_panic = true};
 
 constinit const Command free_memory = {.name = "free",
                                        .usage = "free",
                                        .summary = "memory in total: used, free, idle, least ever free, largest piece",
-                                       .run = run_free};
+                                       .run = run_free,
+                                       .in_panic = true};
 
 }  // namespace qm::console::commands

@@ -33,6 +33,7 @@ CommandStatus run_marks(Invocation& call) noexcept {
   trace::StackReport turn;
   if (turn.begin() != Status::kOk) return call.fail("another report on stacks has not ended");
   if (call.arguments() != 0) {
+    if (hal::in_panic()) return call.fail("not in panic");
     if (call.words()[1] != "drop" || call.arguments() != 2) return call.usage();
     if (drop_mark(turn, call.words()[2]) != Status::kOk) return call.fail("No such mark {}", call.words()[2]);
     return call.ok();
@@ -161,7 +162,8 @@ constinit const Command marks = {.name = "marks",
                                  .usage = "marks [drop NAME]",
                                  .summary = "the moments remembered; drop forgets one",
                                  .run = run_marks,
-                                 .max_arguments = 2};
+                                 .max_arguments = 2,
+                                 .in_panic = true};
 
 constinit const Command leaks = {.name = "leaks",
                                  .usage = "leaks NAME [by stack]",
@@ -169,7 +171,8 @@ constinit const Command leaks = {.name = "leaks",
                                  .run = run_leaks,
                                  .min_arguments = 1,
                                  .max_arguments = 3,
-                                 .complete = complete_leaks};
+                                 .complete = complete_leaks,
+                                 .in_panic = true};
 
 constinit const Command expect = {.name = "expect",
                                   .usage = "expect NAME",
@@ -177,6 +180,7 @@ constinit const Command expect = {.name = "expect",
                                   .run = run_expect,
                                   .min_arguments = 1,
                                   .max_arguments = 1,
-                                  .complete = complete_mark};
+                                  .complete = complete_mark,
+                                  .in_panic = true};
 
 }  // namespace qm::console::commands

@@ -118,6 +118,7 @@ constinit const Command slab_stacks = {
     .complete = complete_slab_stacks,
     .forms = "slab_stacks [SLAB_NAME] [top N]  each stack with objects out, by bytes; of all caches without a name\n"
              "slab_stacks threshold [N]        hide stacks with fewer than N objects; without N: what it is\n"
-             "SLAB_NAME may have * and ?"};
+             "SLAB_NAME may have * and ?",
+    .in_panic = true};
 
 }  // namespace qm::console::commands

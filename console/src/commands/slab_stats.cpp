@@ -62,6 +62,7 @@ constinit const Command slab_stats = {.name = "slab_stats",
                                       .summary = "a cache, or all: objects in use and idle, magazines, slabs, failures",
                                       .run = run_slab_stats,
                                       .max_arguments = 1,
-                                      .complete = complete_cache};
+                                      .complete = complete_cache,
+                                      .in_panic = true};
 
 }  // namespace qm::console::commands

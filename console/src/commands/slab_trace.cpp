@@ -182,6 +182,7 @@ constinit const Command slab_trace = {.name = "slab_trace",
                                                "slab_trace print [-v] SLAB_NAME  what is out, oldest first; -v: size, age, number\n"
                                                "slab_trace reset SLAB_NAME       drop the records and zero the figures\n"
                                                "slab_trace status [SLAB_NAME]    state, counts, memory of the books\n"
-                                               "SLAB_NAME may have * and ?"};
+                                               "SLAB_NAME may have * and ?",
+                                      .in_panic = true};
 
 }  // namespace qm::console::commands

@@ -17,7 +17,13 @@ void print_whereabouts(Invocation& call, const Cache::Whereabouts& where) noexce
     case Place::kDepot: call.print("idle in the depot"); break;
     case Place::kReserve: call.print("idle in the reserve"); break;
     case Place::kSlab: call.print("free in its slab"); break;
-    case Place::kUnknown: call.print("in use or idle (hart {} has not answered)", where.hart); break;
+    case Place::kUnknown:
+      if (hal::in_panic()) {
+        call.print("in use or idle (no hart is asked in panic)");
+      } else {
+        call.print("in use or idle (hart {} has not answered)", where.hart);
+      }
+      break;
   }
 }
 
@@ -95,6 +101,7 @@ constinit const Command whatis = {.name = "whatis",
                                   .summary = "what lies at an address: object, slab, segment, and who drew it",
                                   .run = run_whatis,
                                   .min_arguments = 1,
-                                  .max_arguments = 1};
+                                  .max_arguments = 1,
+                                  .in_panic = true};
 
 }  // namespace qm::console::commands

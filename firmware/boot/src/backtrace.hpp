@@ -25,6 +25,8 @@ inline hal::StackBounds stack_of(std::uintptr_t frame) noexcept {
   constexpr std::uintptr_t kOverflow = 4096;
   const hal::StackBounds& running = this_hart().current->stack;
   if (frame <= running.low && running.low - frame < kOverflow) return {running.low - kOverflow - 16, running.high};
+  const hal::StackBounds shell = panic_stack();
+  if (frame > shell.low && frame <= shell.high) return shell;
   return hal::Port::stack_bounds(frame);
 }
 

@@ -62,6 +62,10 @@ void console_put_raw(std::string_view text) noexcept {
   }
 }
 
+void console_receive_raw() noexcept {
+  chip.receive([](std::uint8_t byte) { received.push(byte, kCtrlC); });
+}
+
 void console_flush() noexcept {
   const std::uint64_t end = hal::Port::ticks() + hal::Port::tick_rate() / 1000 * kStuckMs;
   while (!chip.idle() && hal::Port::ticks() <= end) {

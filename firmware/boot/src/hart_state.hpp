@@ -129,12 +129,18 @@ void open_plic(std::uintptr_t base, unsigned context) noexcept;
 // console_io.cpp
 void start_console(std::uintptr_t base, unsigned shift, unsigned interrupt) noexcept;
 void console_put_raw(std::string_view text) noexcept;  // polled, no lock: for panics
+void console_receive_raw() noexcept;                   // polled: into the ring of console_read(), of which nobody is told
 void console_flush() noexcept;
 
 // panic.cpp
 [[noreturn]] void fatal_exception(TrapFrame& frame) noexcept;
 [[noreturn]] void halt_hart() noexcept;
 [[nodiscard]] bool halt_requested() noexcept;
+
+// panic_shell.cpp
+[[nodiscard]] hal::StackBounds panic_stack() noexcept;
+[[nodiscard]] bool panic_shell_wanted() noexcept;  // there is one, and it gets further than to fault at once
+[[noreturn]] void run_panic_shell() noexcept;      // from its beginning
 
 // boot.cpp
 void end_board(unsigned status) noexcept;  // finisher, then SBI; returns if neither works

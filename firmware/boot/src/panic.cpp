@@ -11,6 +11,7 @@ namespace qm::firmware {
 namespace {
 
 std::atomic<std::uint32_t> panic_hart{0};  // 1 + the hart that prints
+constinit bool reporting = false;          // of that hart: a report has begun and not ended
 constexpr unsigned kHaltMs = 200;
 
 class Line {
@@ -101,7 +102,8 @@ void halt_others() noexcept {
   }
 }
 
-/// Makes this hart the one that reports; does not return on any other, nor for a panic inside the report.
+/// Makes this hart the one that reports; does not return on any other, nor for a panic inside the report. The shell's are
+/// reported as well.
 void enter() noexcept {
   hal::Port::mask_interrupts();
   std::uint32_t expected = 0;
@@ -109,9 +111,14 @@ void enter() noexcept {
   if (panic_hart.compare_exchange_strong(expected, self, std::memory_order_seq_cst)) {
     hal::enter_panic();
     halt_others();
+    reporting = true;
     return;
   }
   if (expected != self) halt_hart();
+  if (!reporting) {
+    reporting = true;
+    return;
+  }
   console_put_raw("\r\n*** panic while reporting a panic\r\n");
   console_flush();
   end_board(kPanicStatus);
@@ -125,6 +132,8 @@ void enter() noexcept {
     Line line;
     (line.text << "hart ").decimal(hart) << " did not halt";
   }
+  reporting = false;
+  if (panic_shell_wanted()) run_panic_shell();
   console_put_raw("*** system halted\r\n");
   console_flush();
   end_board(kPanicStatus);

@@ -65,14 +65,17 @@ QM_CONSOLE_COMMAND(harts, {.name = "harts",
                            .summary = "the harts, what they run, how late their ticks came; reset forgets the lateness",
                            .run = harts,
                            .min_arguments = 0,
-                           .max_arguments = 1});
-QM_CONSOLE_COMMAND(reboot, {.name = "reboot", .usage = "reboot", .summary = "restart the board", .run = reboot});
+                           .max_arguments = 1,
+                           .in_panic = true});
+QM_CONSOLE_COMMAND(reboot, {.name = "reboot", .usage = "reboot", .summary = "restart the board", .run = reboot,
+                            .in_panic = true});
 QM_CONSOLE_COMMAND(poweroff, {.name = "poweroff",
                               .usage = "poweroff [STATUS]",
                               .summary = "end the emulator with exit status STATUS, 0 to 255",
                               .run = poweroff,
                               .min_arguments = 0,
-                              .max_arguments = 1});
+                              .max_arguments = 1,
+                              .in_panic = true});
 
 }  // namespace
 }  // namespace qm::demo

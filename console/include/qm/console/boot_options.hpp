@@ -7,6 +7,7 @@
 ///     kmemtrace=on        the event stream from the boot on
 ///     ring=BYTES          its ring, for each hart
 ///     allocinfo=on|off    known, of a part that this build has not: rejected with that reason
+///     panic=SECONDS       how long after a panic somebody may begin to type; 0: for ever
 ///     -- ...              what follows `--` belongs to the firmware
 
 #include <cstddef>
@@ -20,6 +21,7 @@ enum class Rejection : std::uint8_t { kUnknown, kMalformed, kNotInThisBuild };
 
 struct BootOptions {
   static constexpr std::size_t kMaxRejected = 8;
+  static constexpr std::uint32_t kPanicSeconds = 10;
   struct Rejected {
     std::string_view option;
     Rejection reason = Rejection::kUnknown;
@@ -30,6 +32,7 @@ struct BootOptions {
   std::size_t stack_bytes = 0;  ///< 0: not given
   bool stream = false;          ///< kmemtrace=on
   std::size_t ring_bytes = 0;   ///< 0: not given
+  std::uint32_t panic_seconds = kPanicSeconds;
   Rejected rejected[kMaxRejected];
   std::size_t rejected_count = 0;  ///< may exceed kMaxRejected: the rest is not kept
 };

@@ -45,6 +45,8 @@ struct Command {
   void (*complete)(Completion& completion) noexcept = nullptr;
   /// For `help NAME`: the forms in full, one a line, where usage does not say all. Lines end in LF.
   std::string_view forms = {};
+  /// Whether it only looks, at what every state of the system leaves readable, and asks no other hart: then it runs after a panic.
+  bool in_panic = false;
 };
 
 /// One run of a command.

@@ -80,6 +80,7 @@ struct ConsoleConfig {
   unsigned harts = 1;
   std::uint64_t ram_bytes = 0;
   SymbolResolver resolver = nullptr;  ///< null: addresses have no names
+  std::string_view prompt = kPrompt;
   void (*wake)() noexcept = nullptr;  ///< notify() has given poll() something to do. Context: notify()'s
 };
 
@@ -100,6 +101,8 @@ class Console {
 
   /// Prints the banner and the first prompt. Once, before poll().
   void start() noexcept;
+  /// start() without the banner, for a second console on the line.
+  void take_over() noexcept;
 
   /// Takes in what came over the line. May be called by Terminal::yield(), while a command runs.
   void feed(std::span<const char> bytes) noexcept;

@@ -1,7 +1,7 @@
 #pragma once
 /// The line editor: bytes of a terminal in, lines out, echo on the way.
 ///
-///     prompt | view: kViewColumns characters of the line from view_ on | rest of the terminal's row
+///     prompt | view: view_columns_ characters of the line from view_ on | rest of the terminal's row
 ///              ^ the cursor stands at cursor_ - view_
 ///
 /// Invariants
@@ -47,7 +47,6 @@ class History {
 
 class LineEditor {
  public:
-  static constexpr std::size_t kViewColumns = 79 - kPrompt.size();
 
   enum class Event : std::uint8_t {
     kNone,
@@ -58,8 +57,10 @@ class LineEditor {
     kList,       ///< Tab again, with nothing in between
   };
 
-  /// @param[in] echo where echo goes; flushed by the owner.
-  explicit LineEditor(Output& echo) noexcept : echo_(echo) {}
+  /// @param[in] echo   where echo goes; flushed by the owner.
+  /// @param[in] prompt what stands before the line; lives as long as the editor.
+  explicit LineEditor(Output& echo, std::string_view prompt = kPrompt) noexcept
+      : echo_(echo), prompt_(prompt), view_columns_(79 - prompt.size()) {}
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
@@ -105,6 +106,8 @@ class LineEditor {
   void draw_from(std::size_t old_column) noexcept;
 
   Output& echo_;
+  std::string_view prompt_;
+  std::size_t view_columns_;
   History history_;
   char line_[kMaxLine];
   char stash_[kMaxLine];  // what was being typed when recall began

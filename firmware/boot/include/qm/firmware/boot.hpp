@@ -45,9 +45,22 @@ void hart_main(unsigned hart);
 /// Restarts the board through the SBI.
 [[noreturn]] void reboot() noexcept;
 
-/// Stops the system: prints @p reason, where this hart is and a backtrace, halts the other harts, ends with kPanicStatus.
-/// Context: anywhere; takes no lock.
+/// Stops the system: prints @p reason, where this hart is and a backtrace, halts the other harts, ends with kPanicStatus, after
+/// the panic shell if there is one. So does an exception. Context: anywhere; takes no lock.
 [[noreturn]] void panic(const char* reason) noexcept;
+
+/// What follows the report of a panic, for whoever sits at the line. It has the processor to itself, with the other harts halted
+/// and interrupts masked for ever, on a stack of kPanicStackBytes. The system ends when it returns. If it faults, that is reported
+/// and it is called again; if it faults a second time before it has read a byte, the system ends.
+using PanicShell = void (*)() noexcept;
+inline constexpr unsigned kPanicStackBytes = 16384;
+void set_panic_shell(PanicShell shell) noexcept;
+
+/// The line, for a panic shell: polled, without a lock. panic_read() does not wait; panic_pause() does, for a byte or a
+/// millisecond. Bytes that came before the panic are dropped.
+std::size_t panic_read(std::span<char> bytes) noexcept;
+void panic_write(std::string_view bytes) noexcept;
+void panic_pause() noexcept;
 
 /// The emulator's exit status after a panic or an exception.
 inline constexpr unsigned kPanicStatus = 101;

@@ -1,0 +1,80 @@
+/// The shell after a panic: where it runs, how it begins again, and its line.
+
+#include <qm/firmware/boot.hpp>
+#include <qm/firmware/console_io.hpp>
+
+#include "hart_state.hpp"
+
+namespace qm::firmware {
+namespace {
+
+alignas(16) constinit std::byte stack[kPanicStackBytes]{};
+constinit PanicShell shell = nullptr;
+
+// Of the hart that has panicked, as they were before the shell first ran: its faults nest deeper, and are left by beginning again.
+constinit TrapFrame* innermost = nullptr;
+constinit std::uint32_t trap_depth = 0;
+constinit bool begun = false;
+constinit bool has_read = false;
+
+}  // namespace
+
+void set_panic_shell(PanicShell wanted) noexcept { shell = wanted; }
+
+hal::StackBounds panic_stack() noexcept {
+  const auto low = reinterpret_cast<std::uintptr_t>(stack);
+  return {low, low + sizeof stack};
+}
+
+bool panic_shell_wanted() noexcept { return shell != nullptr && (!begun || has_read); }
+
+/// On the panic stack, without a caller.
+extern "C" [[noreturn, gnu::used]] void qm_panic_shell() {
+  shell();
+  console_put_raw("*** system halted\r\n");
+  end_board(kPanicStatus);
+  for (;;) hal::Port::wait_for_interrupt();
+}
+
+void run_panic_shell() noexcept {
+  HartState& hart = this_hart();
+  if (!begun) {
+    innermost = hart.innermost;
+    trap_depth = hal::hart_local().trap_depth;
+    std::array<char, 64> bytes;
+    do console_receive_raw();
+    while (console_read(bytes) != 0);
+  }
+  begun = true;
+  has_read = false;
+  hart.innermost = innermost;
+  hal::hart_local().trap_depth = trap_depth;
+  // A frame pointer and a return address of 0 end a backtrace.
+  asm volatile("mv sp, %0\n li s0, 0\n li ra, 0\n j qm_panic_shell" : : "r"(stack + sizeof stack) : "memory");
+  __builtin_unreachable();
+}
+
+std::size_t panic_read(std::span<char> bytes) noexcept {
+  console_receive_raw();
+  const std::size_t count = console_read(bytes);
+  has_read = has_read || count != 0;
+  return count;
+}
+
+void panic_write(std::string_view bytes) noexcept {
+  constexpr std::size_t kPiece = 8;  // less than the chip keeps of what comes meanwhile
+  while (!bytes.empty()) {
+    console_put_raw(bytes.substr(0, kPiece));
+    bytes.remove_prefix(bytes.size() < kPiece ? bytes.size() : kPiece);
+    console_receive_raw();
+  }
+}
+
+void panic_pause() noexcept {
+  // The timer ends the `wfi`; neither it nor the line is served.
+  QM_CSR_SET(sie, hal::kInterruptTimer);
+  hal::sbi::set_timer(hal::Port::ticks() + hal::Port::tick_rate() / 1000);
+  hal::Port::wait_for_interrupt();
+}
+
+}  // namespace qm::firmware

@@ -1,0 +1,79 @@
+/// panic: the end on purpose, in several places.
+///
+/// Plain C names for the functions on the way: this is how a backtrace prints them.
+
+#include <qm/cache.hpp>
+#include <qm/console/command.hpp>
+#include <qm/firmware/boot.hpp>
+#include <qm/firmware/interrupt.hpp>
+#include <qm/firmware/task.hpp>
+#include <qm/hal/hart.hpp>
+#include <qm/slab_pass.hpp>
+
+#include "../caches.hpp"
+
+namespace {
+
+constexpr unsigned kLine = qm::firmware::kSoftwareLine + qm::firmware::kSoftwareLines - 1;
+
+constinit std::atomic<bool> held{false};
+
+}  // namespace
+
+extern "C" {
+
+/// Reads where nothing is.
+[[gnu::noinline]] static void read_nothing(void*) {
+  asm volatile("lb zero, 0(%0)" : : "r"(8));
+}
+
+/// Called with the lock of the slab layer held and interrupts masked; keeps it.
+[[gnu::noinline]] static void keep_lock(qm::SlabLayer&, qm::Slab&, void*) noexcept {
+  held.store(true, std::memory_order_release);  // pairs with the acquire in panic_beside_lock()
+  if (qm::hal::Port::hart_index() == 0) qm::firmware::panic("asked for, with a lock held");
+  for (;;) qm::hal::Port::relax();
+}
+
+[[gnu::noinline]] static void hold_lock(void*) {
+  qm::SlabPass pass(qm::demo::caches().packet->slabs());
+  pass.step(keep_lock, nullptr);
+}
+
+/// Panics while another hart, or if there is none this one, holds the lock of the slabs of `packet` for ever.
+[[gnu::noinline]] static void panic_beside_lock() {
+  (void)qm::demo::caches().packet->allocate();  // so that there is a slab
+  if (!qm::firmware::spawn(1, "holder", hold_lock, nullptr)) hold_lock(nullptr);
+  while (!held.load(std::memory_order_acquire)) qm::firmware::yield();
+  qm::firmware::panic("asked for, beside a held lock");
+}
+
+}  // extern "C"
+
+namespace qm::demo {
+namespace {
+
+console::CommandStatus run_panic(console::Invocation& call) noexcept {
+  const std::string_view how = call.words()[1];
+  if (how.empty()) firmware::panic("asked for");
+  if (how == "fault") read_nothing(nullptr);
+  if (hal::in_panic()) return call.fail("not in panic");
+  if (how == "interrupt") {
+    firmware::register_interrupt(kLine, read_nothing, nullptr);
+    firmware::raise_interrupt(hal::Port::hart_index(), kLine);
+    for (;;) hal::Port::relax();
+  } else if (how == "lock") {
+    panic_beside_lock();
+  }
+  return call.usage();
+}
+
+QM_CONSOLE_COMMAND(panic, {.name = "panic",
+                           .usage = "panic [fault|interrupt|lock]",
+                           .summary = "stop the system as a defect does: at once, by an exception, beside a held lock",
+                           .run = run_panic,
+                           .min_arguments = 0,
+                           .max_arguments = 1,
+                           .in_panic = true});
+
+}  // namespace
+}  // namespace qm::demo

@@ -1,0 +1,75 @@
+#include "panic_shell.hpp"
+
+#include <array>
+#include <new>
+
+#include <qm/firmware/boot.hpp>
+
+namespace qm::demo {
+namespace {
+
+class PanicTerminal final : public console::Terminal {
+ public:
+  void write(std::string_view bytes) noexcept override { firmware::panic_write(bytes); }
+  std::size_t read(std::span<char> bytes) noexcept override { return firmware::panic_read(bytes); }
+};
+
+constinit PanicTerminal terminal;
+constinit console::ConsoleConfig shell_config;
+constinit std::uint32_t patience_seconds = 0;
+constinit bool attended = false;  // somebody has typed
+
+// Made anew each time: the other console may be in the midst of anything, and so may this one after a fault.
+alignas(console::Console) constinit std::byte storage[sizeof(console::Console)]{};
+
+void greet() noexcept {
+  std::array<char, 96> buffer;
+  const auto write = [](void*, std::string_view bytes) noexcept { firmware::panic_write(bytes); };
+  console::Output out(buffer, console::Output::Target::kTerminal, write, nullptr);
+  out.text("*** panic shell: help lists the commands that work");
+  if (patience_seconds != 0) out.print("; without a key within {} s the system ends", patience_seconds);
+  out.put('\n');
+  out.flush();
+}
+
+/// Waits for somebody who types. @returns false if nobody does.
+bool wait_for_somebody(console::Console& shell) noexcept {
+  const std::uint64_t begun = hal::Port::ticks();
+  const std::uint64_t patience = hal::Port::tick_rate() * patience_seconds;
+  std::array<char, 64> bytes;
+  for (;;) {
+    if (const std::size_t count = firmware::panic_read(bytes); count != 0) {
+      shell.feed({bytes.data(), count});
+      return true;
+    }
+    if (patience != 0 && hal::Port::ticks() - begun > patience) return false;
+    firmware::panic_pause();
+  }
+}
+
+void run_panic_shell() noexcept {
+  auto& shell = *new (storage) console::Console(terminal, shell_config);
+  if (!attended) {
+    greet();
+    shell.take_over();
+    attended = wait_for_somebody(shell);
+    if (!attended) return firmware::panic_write("\r\n");
+  } else {
+    shell.take_over();
+  }
+  for (;;) {
+    if (!shell.poll()) firmware::panic_pause();
+  }
+}
+
+}  // namespace
+
+void enable_panic_shell(const console::ConsoleConfig& config, std::uint32_t seconds) noexcept {
+  shell_config = config;
+  shell_config.prompt = "panic> ";
+  shell_config.wake = nullptr;
+  patience_seconds = seconds;
+  firmware::set_panic_shell(run_panic_shell);
+}
+
+}  // namespace qm::demo
