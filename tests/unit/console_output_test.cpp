@@ -164,6 +164,9 @@ TEST(BootOptions, are_read_and_the_last_of_two_counts) {
   EXPECT_EQ(options.records, 16u);
   EXPECT_EQ(options.stack_bytes, 65536u);
   EXPECT_EQ(options.rejected_count, 0u);
+  EXPECT_EQ(options.panic_seconds, 10u) << "where nothing is said";
+  EXPECT_EQ(parse_boot_options("panic=3 panic=0").panic_seconds, 0u);
+  EXPECT_EQ(parse_boot_options("panic=never").rejected[0].reason, Rejection::kMalformed);
   std::string_view list = options.trace;
   EXPECT_EQ(next_item(list), "packet");
   EXPECT_EQ(next_item(list), "kmalloc_*");
