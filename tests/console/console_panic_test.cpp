@@ -51,7 +51,7 @@ TEST(Panic, beside_a_held_lock_everything_can_be_looked_at_and_nothing_changed) 
   EXPECT_TRUE(has(look(machine, "free"), "^Total Memory : +[0-9]+\r\n[^$]*caches [0-9]+, arenas [0-9]+: complete\r\n$"));
   EXPECT_TRUE(has(look(machine, "growth before"), "growth before: [^\r]*complete\r\n$"));
   EXPECT_TRUE(has(look(machine, "harts"), "harts [14] of [14] online: complete\r\n$"));
-  EXPECT_TRUE(has(look(machine, "kmemstat"), "        packet +: S :[^\r]*\r\n[^$]*caches [0-9]+, arenas [0-9]+: complete\r\n$"));
+  EXPECT_TRUE(has(look(machine, "kmemstat"), "    packet +: S :[^\r]*\r\n[^$]*caches [0-9]+, arenas [0-9]+: complete\r\n$"));
   EXPECT_TRUE(has(look(machine, "leaks before by stack"), "rx_checksum_error[^$]*leaks before: objects [0-9]+, [^\r]*complete\r\n$"));
   EXPECT_TRUE(has(look(machine, "marks"), "^before +: objects [^$]*marks 1 of 8: complete\r\n$"));
   EXPECT_TRUE(has(look(machine, "slab_stacks packet"), "stack_id: 0x[0-9a-f]{8}\r\n[^$]*complete\r\n$"));
