@@ -51,10 +51,11 @@ void Console::print_banner(Output& out) const noexcept {
 
 void Console::start() noexcept {
   print_banner(text_);
-  take_over();
+  take_over(*this);
 }
 
-void Console::take_over() noexcept {
+void Console::take_over(Console& former) noexcept {
+  print_reports_of(former);
   editor_.next_line();
   text_.flush();
   prompt_shown_ = true;
@@ -203,14 +204,18 @@ bool Console::abort_requested() noexcept {
 
 // ---- what arrives asynchronously ------------------------------------------------------------------------------------
 
+void Console::print_reports_of(Console& told) noexcept {
+  char line[Notices::kMaxLine];
+  while (const std::size_t length = told.notices_.take(line)) text_.print("{}\n", std::string_view(line, length));
+  if (const std::uint32_t lost = told.notices_.take_lost(); lost > 0) text_.print("{} notices lost\n", lost);
+  print_misuse(told.misuse_);
+  print_exhaustion(told.exhaustion_);
+}
+
 bool Console::print_notices() noexcept {
   if (!notices_.pending() && !misuse_.pending() && !exhaustion_.pending()) return false;
   if (prompt_shown_) text_.raw("\r\n");
-  char line[Notices::kMaxLine];
-  while (const std::size_t length = notices_.take(line)) text_.print("{}\n", std::string_view(line, length));
-  if (const std::uint32_t lost = notices_.take_lost(); lost > 0) text_.print("{} notices lost\n", lost);
-  print_misuse();
-  print_exhaustion();
+  print_reports_of(*this);
   if (prompt_shown_) editor_.redraw();
   text_.flush();
   return true;

@@ -78,16 +78,16 @@ void print_closing(Output& out, const ExhaustionLog::Entry& entry) noexcept {
 
 }  // namespace
 
-void Console::print_exhaustion() noexcept {
-  while (const ExhaustionLog::Entry* entry = exhaustion_.oldest()) {
+void Console::print_exhaustion(ExhaustionLog& log) noexcept {
+  while (const ExhaustionLog::Entry* entry = log.oldest()) {
     print_want(text_, entry->report);
     print_idle(text_, entry->report);
     print_holders(text_, entry->report);
     print_stacks(*this, text_, *entry);
     print_closing(text_, *entry);
-    exhaustion_.drop();
+    log.drop();
   }
-  if (const std::uint32_t lost = exhaustion_.take_lost(); lost > 0) text_.print("{} reports of exhaustion lost\n", lost);
+  if (const std::uint32_t lost = log.take_lost(); lost > 0) text_.print("{} reports of exhaustion lost\n", lost);
 }
 
 }  // namespace qm::console

@@ -35,10 +35,10 @@ void print_report(Console& console, Output& out, const MisuseLog::Entry& entry) 
 
 }  // namespace
 
-void Console::print_misuse() noexcept {
+void Console::print_misuse(MisuseLog& log) noexcept {
   MisuseLog::Entry entry;
-  while (misuse_.take(entry)) print_report(*this, text_, entry);
-  if (const std::uint32_t lost = misuse_.take_lost(); lost > 0) text_.print("misuse: {} more reports lost\n", lost);
+  while (log.take(entry)) print_report(*this, text_, entry);
+  if (const std::uint32_t lost = log.take_lost(); lost > 0) text_.print("misuse: {} more reports lost\n", lost);
 }
 
 }  // namespace qm::console

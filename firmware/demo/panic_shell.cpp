@@ -15,7 +15,7 @@ class PanicTerminal final : public console::Terminal {
 };
 
 constinit PanicTerminal terminal;
-constinit console::ConsoleConfig shell_config;
+constinit console::Console* former = nullptr;
 constinit std::uint32_t patience_seconds = 0;
 constinit bool attended = false;  // somebody has typed
 
@@ -48,15 +48,14 @@ bool wait_for_somebody(console::Console& shell) noexcept {
 }
 
 void run_panic_shell() noexcept {
-  auto& shell = *new (storage) console::Console(terminal, shell_config);
-  if (!attended) {
-    greet();
-    shell.take_over();
-    attended = wait_for_somebody(shell);
-    if (!attended) return firmware::panic_write("\r\n");
-  } else {
-    shell.take_over();
-  }
+  console::ConsoleConfig config = former->config();
+  config.prompt = "panic> ";
+  config.wake = nullptr;
+  auto& shell = *new (storage) console::Console(terminal, config);
+  if (!attended) greet();
+  shell.take_over(attended ? shell : *former);
+  attended = attended || wait_for_somebody(shell);
+  if (!attended) return firmware::panic_write("\r\n");
   for (;;) {
     if (!shell.poll()) firmware::panic_pause();
   }
@@ -64,10 +63,8 @@ void run_panic_shell() noexcept {
 
 }  // namespace
 
-void enable_panic_shell(const console::ConsoleConfig& config, std::uint32_t seconds) noexcept {
-  shell_config = config;
-  shell_config.prompt = "panic> ";
-  shell_config.wake = nullptr;
+void enable_panic_shell(console::Console& console, std::uint32_t seconds) noexcept {
+  former = &console;
   patience_seconds = seconds;
   firmware::set_panic_shell(run_panic_shell);
 }

@@ -87,7 +87,7 @@ void run_console(const firmware::BootInfo& info) noexcept {
   config.wake = []() noexcept { firmware::console_input().signal(); };
   static console::Console console(terminal, config);
   the_console = &console;
-  enable_panic_shell(config, console::parse_boot_options(info.bootargs).panic_seconds);
+  enable_panic_shell(console, console::parse_boot_options(info.bootargs).panic_seconds);
   set_misuse_handler(report_misuse);
   start_exhaustion(report_exhaustion);
   console.start();

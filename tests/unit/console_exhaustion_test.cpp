@@ -120,6 +120,19 @@ TEST_F(ConsoleExhaustion, that_finds_no_room_is_counted) {
   EXPECT_EQ(bench.type(""), "");
 }
 
+TEST_F(ConsoleExhaustion, that_is_not_printed_yet_is_for_the_console_that_takes_over) {
+  bench.console.notify("first");
+  EXPECT_TRUE(bench.console.notify(report("packet")));
+  qm::test::FakeTerminal terminal;
+  console::ConsoleConfig config = qm::test::test_config();
+  config.prompt = "panic> ";
+  console::Console second(terminal, config);
+  second.take_over(bench.console);
+  EXPECT_EQ(terminal.text.find("first\r\nwarning: out of memory: cache packet, "), 0U) << terminal.text;
+  EXPECT_NE(terminal.text.find(" caches: incomplete\r\npanic> "), std::string::npos) << terminal.text;
+  EXPECT_EQ(bench.type(""), "");
+}
+
 TEST_F(ConsoleExhaustion, of_two_harts_are_never_mixed) {
   constexpr unsigned kEach = 40;  // of each hart are printed
   command("slab_trace start packet");

@@ -101,8 +101,9 @@ class Console {
 
   /// Prints the banner and the first prompt. Once, before poll().
   void start() noexcept;
-  /// start() without the banner, for a second console on the line.
-  void take_over() noexcept;
+  /// Instead of start(), without the banner: this console is to have the line of @p former, which never polls again. Prints what
+  /// that was told and has not printed.
+  void take_over(Console& former) noexcept;
 
   /// Takes in what came over the line. May be called by Terminal::yield(), while a command runs.
   void feed(std::span<const char> bytes) noexcept;
@@ -173,8 +174,9 @@ class Console {
   bool yield_for(Output& out) noexcept;
   void answer_for(CommandStatus status) noexcept;
   bool print_notices() noexcept;
-  void print_misuse() noexcept;
-  void print_exhaustion() noexcept;
+  void print_reports_of(Console& told) noexcept;
+  void print_misuse(MisuseLog& log) noexcept;
+  void print_exhaustion(ExhaustionLog& log) noexcept;
   bool finish_stopping() noexcept;
   void report_lost() noexcept;
 
