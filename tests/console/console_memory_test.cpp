@@ -47,23 +47,15 @@ TEST_F(Memory, whatis_shows_the_object_its_record_and_the_segments_it_lies_in) {
   EXPECT_TRUE(has(text, "\nwhatis 0x[0-9a-f]{16}: caches [12], arenas [12]: complete\n$")) << text;
 }
 
-TEST_F(Memory, blocks_above_the_largest_class_are_in_every_view) {
+TEST_F(Memory, blocks_above_the_largest_class_are_recorded_with_their_stack) {
   run("slab_trace start kheap");
-  run("workload start exhaust");
-  std::string print;
-  qm::test::Match record;
-  // The workload takes its blocks while this looks.
-  for (int i = 0; i < 50 && record.empty(); ++i) {
-    print = run("slab_stacks kheap top 1");
-    record = qm::test::find(print, "^ take_blocks\\+0x[0-9a-f]+/0x[0-9a-f]+\n|qm::demo::take_blocks\\+0x[0-9a-f]+/0x[0-9a-f]+\n");
-  }
-  EXPECT_FALSE(record.empty()) << print;
-  run("workload stop");
-  // The run is told to stop, and gives back what it has.
-  std::string status;
-  for (int i = 0; i < 200 && !has(status, "recorded [1-9][0-9]*, dropped 0, live 0,"); ++i) status = run("slab_trace status kheap");
-  EXPECT_TRUE(has(status, "recorded [1-9][0-9]*, dropped 0, live 0,")) << status;
+  run("workload run exhaust");
+  EXPECT_TRUE(has(run("slab_trace print kheap"), "outstanding 0, recorded [1-9][0-9]*, dropped 0, truncated stacks 0, from before start 0: complete\n$"));
+  run("slab_stacks threshold 0");  // all have come back
+  const std::string stacks = run("slab_stacks kheap");
+  run("slab_stacks threshold 1");
   run("slab_trace stop kheap");
+  EXPECT_TRUE(has(stacks, " qm::demo::take_blocks\\+0x[0-9a-f]+/0x[0-9a-f]+\n qm::demo::exhaust_task[^\n]*\n[^$]*stack_count: 0\n")) << stacks;
 }
 
 TEST_F(Memory, whatis_knows_what_is_no_memory) {
