@@ -82,7 +82,7 @@ std::uintptr_t Arena::allocate(std::size_t size, Fit fit, const CallSite* site, 
       }
     }
     if (start != 0) [[likely]] {
-      if (traced()) observer()->taken(*this, start, size, site);
+      if (traced()) observer()->taken(*this, start, size, site, effort);
       return start;
     }
   }
@@ -91,9 +91,9 @@ std::uintptr_t Arena::allocate(std::size_t size, Fit fit, const CallSite* site, 
 
 /// What is left when the first look found nothing.
 std::uintptr_t Arena::allocate_slow(std::size_t size, Fit fit, const CallSite* site, Effort effort, Lack lack) noexcept {
-  const std::uintptr_t start = lack != Lack::kAll ? try_allocate(size, fit, site, lack) : 0;
+  const std::uintptr_t start = lack != Lack::kAll ? try_allocate(size, fit, site, lack, effort) : 0;
   if (start != 0) return start;
-  auto attempt = [&]() noexcept { return try_allocate(size, fit, site, Lack::kUnknown); };
+  auto attempt = [&]() noexcept { return try_allocate(size, fit, site, Lack::kUnknown, effort); };
   return pursue(size, effort, exhaustion::attempt_of(attempt), &attempt);
 }
 
@@ -110,11 +110,11 @@ std::uintptr_t Arena::pursue(std::size_t size, Effort effort, Attempt attempt, v
 }
 
 /// What the arena and its source have.
-std::uintptr_t Arena::try_allocate(std::size_t size, Fit fit, const CallSite* site, Lack lack) noexcept {
+std::uintptr_t Arena::try_allocate(std::size_t size, Fit fit, const CallSite* site, Lack lack, Effort effort) noexcept {
   const std::size_t rounded = round_up(size, quantum_);
   if (rounded - 1 < quantum_cache_max_) return quantum_caches::allocate(*this, rounded, site);
   const std::uintptr_t start = take(rounded, fit, SegmentOwner::kUser, site, lack);
-  if (start != 0 && traced()) observer()->taken(*this, start, size, site);
+  if (start != 0 && traced()) observer()->taken(*this, start, size, site, effort);
   return start;
 }
 

@@ -104,7 +104,7 @@ std::uintptr_t Arena::allocate_constrained(std::size_t size, const Constraint& c
 
 std::uintptr_t Arena::try_constrained(const Request& request, std::size_t requested) noexcept {
   const std::uintptr_t start = allocate_congruent(request).start;
-  if (start != 0 && traced()) observer()->taken(*this, start, requested, request.site);
+  if (start != 0 && traced()) observer()->taken(*this, start, requested, request.site, Effort::kAuto);
   return start;
 }
 

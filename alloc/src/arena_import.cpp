@@ -105,7 +105,7 @@ Arena::SpanRange Arena::import_around(const Request& request) noexcept {
   outer.constrained = true;
   outer.grains = &grain;
   SpanRange range = source_->allocate_congruent(outer);
-  if (range.size != 0 && source_->traced()) observer()->taken(*source_, range.start, range.size, nullptr);
+  if (range.size != 0 && source_->traced()) observer()->taken(*source_, range.start, range.size, nullptr, Effort::kQuiet);
   if (range.size == 0) source_->count_failure();
   range.origin = SpanOrigin::kImportedAround;
   return range;

@@ -189,6 +189,7 @@ void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::s
   allocation.cache = cache;
   allocation.requested = requested != 0 ? requested : cache->object_size();
   allocation.site = site;
+  allocation.effort = effort;
   allocation.frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   return cache->allocate_slow(allocation, effort);
 }

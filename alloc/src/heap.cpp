@@ -89,6 +89,18 @@ void note_resize(Cache& cache, void* block, std::size_t size) noexcept {
   if ((cache.state().load(std::memory_order_acquire) & trace_state::kHearsFree) != 0) observer()->resized(cache, block, size);
 }
 
+/// What a block of the heap belongs to.
+Traceable& source_of(void* block) noexcept {
+  Cache* cache = cache_of(block);
+  if (cache != nullptr) return *cache;
+  return large;
+}
+
+/// Whether a free would be told as an event.
+bool is_told(Traceable& source) noexcept {
+  return (source.state().load(std::memory_order_relaxed) & trace_state::kStream) != 0;
+}
+
 /// Frees what is in no slab. @param[in] size the size asked for; 0: not known.
 void free_large(void* block, std::size_t size) noexcept {
   if (block == nullptr) return;
@@ -172,9 +184,16 @@ void* reallocate(void* block, std::size_t size) noexcept {
   } else if (number == 0) {
     if (large.resize_in_place(reinterpret_cast<std::uintptr_t>(block), old, size) == Status::kOk) return block;
   }
-  void* moved = allocate_at(nullptr, size);
+  const bool as_one = is_told(source_of(block));
+  void* moved = allocate_at(nullptr, size, as_one ? Effort::kMoving : Effort::kAuto);
   if (moved == nullptr) return nullptr;
   std::memcpy(moved, block, old < size ? old : size);
+  if (as_one) {
+    const hal::InterruptGuard masked;
+    observer()->moved(source_of(block), block, source_of(moved), moved, size);
+    qm_heap_free_slow(block);
+    return moved;
+  }
   qm_heap_free_slow(block);
   return moved;
 }

@@ -134,6 +134,7 @@ void Books::shutdown() noexcept {
   stacks.forget();
   contexts.forget();
   pattern_count_.store(0, std::memory_order_relaxed);
+  stream.forget();
 }
 
 // ---- per source -----------------------------------------------------------------------------------------------------

@@ -165,6 +165,7 @@ class Books final : public Observer {
   [[nodiscard]] std::uint32_t find_known(Cache& cache, std::uintptr_t frame, bool& truncated) noexcept;
   enum class Freed : std::uint8_t { kYes, kNo, kRecordOnly };  ///< kRecordOnly: the watch may end
   [[nodiscard]] Freed free_traced(Cache& cache, void* object) noexcept;
+  void moved(Traceable& from, void* block, Traceable& to, void* new_block, std::size_t requested) noexcept override;
   void release(Prepared& prepared) noexcept override;
   void forget(Cache& cache, void* object) noexcept override;
   void forget(Arena& arena, std::uintptr_t start) noexcept override;

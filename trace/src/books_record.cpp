@@ -19,6 +19,12 @@ Traceable& source_of(const Allocation& allocation) noexcept {
   return *allocation.arena;
 }
 
+/// wire::AllocationFlag of what an allocation was allowed.
+std::uint32_t flags_of(Effort effort) noexcept {
+  const Effort kind = kind_of(effort);
+  return (kind == Effort::kAtomic ? wire::kAtomic : 0u) | (kind == Effort::kWait ? wire::kWait : 0u);
+}
+
 std::uint32_t* handle_of(const Allocation& allocation, void* object) noexcept {
   if (allocation.cache != nullptr) return allocation.cache->handle(object);
   return allocation.arena->handle(reinterpret_cast<std::uintptr_t>(object));
@@ -121,7 +127,12 @@ bool Books::record(const Allocation& allocation, void* object, Prepared& prepare
   if ((prepared.word & trace_state::kStream) != 0) {
     const auto start = reinterpret_cast<std::uintptr_t>(object);
     const std::size_t is = allocation.arena != nullptr ? allocation.arena->size_of(start) : 0;
-    stream.allocated(*stream_of(*one), hal::Port::hart_index(), {one->number, start, prepared.stack, allocation.requested, is});
+    const Telling telling{one->number, start, prepared.stack, allocation.requested, is, flags_of(allocation.effort)};
+    if (allocation.effort == Effort::kMoving) {
+      stream.keep(hal::Port::hart_index(), telling);
+    } else {
+      stream.allocated(*stream_of(*one), hal::Port::hart_index(), telling);
+    }
   }
   return true;
 }
@@ -216,10 +227,20 @@ void Books::resize_at(Traceable& source, std::uint32_t* handle, const void* obje
   (void)records.resize(place.slot, place.code, place.number, size_for_record(requested));
 }
 
+void Books::moved(Traceable& from, void* block, Traceable& to, void* new_block, std::size_t requested) noexcept {
+  const unsigned hart = hal::Port::hart_index();
+  const auto telling_of = [&](Traceable& source, void* at) {
+    const auto start = reinterpret_cast<std::uintptr_t>(at);
+    const std::size_t is = source.kind() == RegistryKind::kArena ? static_cast<Arena&>(source).size_of(start) : 0;
+    return Telling{books_at(source) != nullptr ? books_at(source)->number : 0u, start, current_context(), requested, is, 0};
+  };
+  stream.moved(streamed(from), telling_of(from, block), streamed(to), telling_of(to, new_block), hart);
+}
+
 void Books::forget(Cache& cache, void* object) noexcept {
   // acquire: as in record(), in the section of Cache::free_slow().
   const std::uint32_t word = cache.state().load(std::memory_order_acquire);
-  if ((word & trace_state::kStream) != 0) {
+  if ((word & trace_state::kStream) != 0 && !stream.was_moved(hal::Port::hart_index(), reinterpret_cast<std::uintptr_t>(object))) {
     const SourceBooks* one = books_at(cache);
     stream.freed(*stream_of(*one), hal::Port::hart_index(), {one->number, reinterpret_cast<std::uintptr_t>(object), current_context(), 0, 0});
   }
@@ -236,7 +257,7 @@ void Books::resized(Cache& cache, void* object, std::size_t requested) noexcept 
 
 void Books::forget(Arena& arena, std::uintptr_t start) noexcept {
   const std::uint32_t word = arena.state().load(std::memory_order_acquire);  // as for a cache
-  if ((word & trace_state::kStream) != 0) {
+  if ((word & trace_state::kStream) != 0 && !stream.was_moved(hal::Port::hart_index(), start)) {
     const SourceBooks* one = books_at(arena);
     stream.freed(*stream_of(*one), hal::Port::hart_index(), {one->number, start, current_context(), 0, arena.size_of(start)});
   }

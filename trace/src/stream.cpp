@@ -19,6 +19,52 @@ bool EventStream::is_left_out(const EventRing& ring, const SourceStream& of, con
   return !wire::is_sampled(telling.address, seed, threshold);
 }
 
+void EventStream::moved(SourceStream* from, const Telling& block, SourceStream* to, const Telling& new_block,
+                        unsigned hart) noexcept {
+  Move& move = moves[hart];
+  Telling there = new_block;
+  if (move.address == new_block.address) there.stack_context = move.stack_context;
+  move = {0, 0, from != nullptr ? block.address : 0};
+  const bool goes = from != nullptr && !is_small(*from, block.allocated);
+  const bool comes = to != nullptr && !is_small(*to, there.allocated);
+  EventRing& ring = rings[hart];
+  const bool whole = ring.mode() == wire::StreamMode::kFull;
+  if (!goes || !comes || !whole) {
+    if (comes) allocated(*to, hart, there);
+    if (goes) freed(*from, hart, block);
+    return;
+  }
+  StreamCounts& in = to->harts()[hart];
+  StreamCounts& out = from->harts()[hart];
+  StreamCounts::add(in.reallocations, 1);
+  StreamCounts::add(in.requested, there.requested);
+  StreamCounts::add(in.moved_in, 1);
+  StreamCounts::add(out.moved_out, 1);
+  if (to->is_arena()) StreamCounts::add(in.allocated, there.allocated);
+  if (from->is_arena()) StreamCounts::add(out.freed, block.allocated);
+  RingEntry old;
+  old.address = block.address;
+  old.stack_context = there.stack_context;
+  old.ticks = static_cast<std::uint32_t>(hal::Port::ticks());
+  old.what = RingEntry::pack(block.source, wire::Operation::kReallocate) | RingEntry::kMoved;
+  RingEntry entry;
+  entry.address = there.address;
+  entry.stack_context = there.stack_context;
+  entry.requested = narrow(there.requested);
+  entry.allocated = narrow(there.allocated);
+  entry.what = RingEntry::pack(there.source, wire::Operation::kReallocate);
+  ring.put_move(old, entry, numbers);
+}
+
+void EventStream::forget() noexcept {
+  state.store(StreamState::kOff, std::memory_order_relaxed);
+  joining.store(0, std::memory_order_relaxed);
+  memory = nullptr;
+  defined_stacks = nullptr;
+  number = 0;
+  ring_bytes = kRingBytes;
+}
+
 namespace {
 
 using namespace trace_state;
@@ -136,6 +182,7 @@ void begin(const StreamOptions& options) noexcept {
     auto* first = static_cast<RingEntry*>(stream.memory) + hart * entries;
     stream.rings[hart].initialize({first, entries}, stream.mode);
     stream.taken[hart] = {0, 0, stream.start_ticks, 0};
+    stream.moves[hart] = {};
   }
   forget_defined();
 }

@@ -18,7 +18,8 @@ struct StreamCounts {
   std::atomic<Word> requested{0};
   std::atomic<Word> allocated{0};  ///< of an arena
   std::atomic<Word> freed{0};      ///< of an arena
-  Word unused[2] = {};             ///< a power of two of bytes: found by a shift
+  std::atomic<Word> moved_in{0};   ///< reallocations that came from elsewhere
+  std::atomic<Word> moved_out{0};
 
   static void add(std::atomic<Word>& counter, Word value) noexcept {
     counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
@@ -51,6 +52,7 @@ struct Telling {
   std::uint32_t stack_context = 0;
   std::size_t requested = 0;
   std::size_t allocated = 0;        ///< of an arena's segment
+  std::uint32_t flags = 0;          ///< wire::AllocationFlag
 };
 
 class EventStream {
@@ -86,6 +88,21 @@ class EventStream {
     put(of, hart, wire::Operation::kReallocate, telling);
   }
 
+  /// A reallocation that moved, as one operation, or as what is left of it where one half is not told. @param[in] from, to what
+  /// the stream keeps of the two sources; nullptr: not told.
+  void moved(SourceStream* from, const Telling& block, SourceStream* to, const Telling& new_block, unsigned hart) noexcept;
+  /// Keeps the stack of an allocation that moved() will tell.
+  void keep(unsigned hart, const Telling& telling) noexcept { moves[hart] = {telling.address, telling.stack_context, 0}; }
+  /// Whether moved() has told the free of @p address that is under way; asked once.
+  [[nodiscard]] bool was_moved(unsigned hart, std::uint64_t address) noexcept {
+    if (moves[hart].freeing != address) return false;
+    moves[hart].freeing = 0;
+    return true;
+  }
+
+  /// As new, for a test that sets up again.
+  void forget() noexcept;
+
   // State: the token's holder writes it, and the reader.
   std::atomic<StreamState> state{StreamState::kOff};
   StreamOptions options;
@@ -116,17 +133,24 @@ class EventStream {
     std::uint32_t global_number = 0;
   };
   Taken taken[hal::Port::kMaxHarts];
+  /// The reallocation under way on a hart: its new block, and while the old one is freed that.
+  struct Move {
+    std::uint64_t address = 0;
+    std::uint32_t stack_context = 0;
+    std::uint64_t freeing = 0;
+  };
+  Move moves[hal::Port::kMaxHarts];
   std::atomic<std::uint32_t> numbers{0};
 
  private:
+  static std::uint32_t narrow(std::size_t size) noexcept { return static_cast<std::uint32_t>(size < UINT32_MAX ? size : UINT32_MAX); }
   [[nodiscard]] bool is_small(const SourceStream& of, std::size_t bytes) const noexcept {
     return of.is_arena() && bytes < options.minimum_bytes;
   }
   [[gnu::always_inline]] void put(SourceStream& of, unsigned hart, wire::Operation operation, const Telling& telling) noexcept {
     EventRing& ring = rings[hart];
     if (ring.mode() != wire::StreamMode::kFull && is_left_out(ring, of, telling)) [[unlikely]] return;
-    const auto narrow = [](std::size_t size) { return static_cast<std::uint32_t>(size < UINT32_MAX ? size : UINT32_MAX); };
-    ring.put(RingEntry::pack(telling.source, operation), telling.address, telling.stack_context, narrow(telling.requested),
+    ring.put(RingEntry::pack(telling.source, operation, telling.flags), telling.address, telling.stack_context, narrow(telling.requested),
              narrow(telling.allocated), numbers, static_cast<std::uint32_t>(hal::Port::ticks()));
   }
   [[nodiscard]] bool is_left_out(const EventRing& ring, const SourceStream& of, const Telling& telling) const noexcept;

@@ -121,6 +121,7 @@ bool next_event(unsigned hart, wire::Event& event) noexcept {
   }
   if (entry.operation() != wire::Operation::kFree) {
     event.stack = stack_number(sized->stack_context);
+    event.flags = entry.flags();
     fill_sizes(*sized, event);
   }
   ring.drop(entries);
@@ -220,6 +221,7 @@ bool source_statistic(std::uint32_t number, wire::Statistic& statistic) noexcept
   statistic = wire::Statistic{};
   statistic.number = number;
   const auto value = [](const std::atomic<Word>& counter) { return std::uint64_t{counter.load(std::memory_order_relaxed)}; };
+  std::uint64_t given_back = 0;  // objects
   for (unsigned hart = 0; hart < books.harts(); ++hart) {
     const StreamCounts& counts = of->harts()[hart];
     statistic.allocations += value(counts.allocations);
@@ -228,10 +230,11 @@ bool source_statistic(std::uint32_t number, wire::Statistic& statistic) noexcept
     statistic.requested_bytes += value(counts.requested);
     statistic.allocated_bytes += value(counts.allocated);
     statistic.freed_bytes += value(counts.freed);
+    given_back += value(counts.frees) + value(counts.reallocations) - value(counts.moved_in) + value(counts.moved_out);
   }
   if (!of->is_arena()) {
     statistic.allocated_bytes += (statistic.allocations + statistic.reallocations) * of->allocated_bytes;
-    statistic.freed_bytes += (statistic.frees + statistic.reallocations) * of->allocated_bytes;
+    statistic.freed_bytes += given_back * of->allocated_bytes;
   }
   return true;
 }

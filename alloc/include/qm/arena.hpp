@@ -160,7 +160,7 @@ class Arena : public Traceable {
   };
 
   std::uintptr_t allocate_slow(std::size_t size, Fit fit, const CallSite* site, Effort effort, Lack lack) noexcept;
-  std::uintptr_t try_allocate(std::size_t size, Fit fit, const CallSite* site, Lack lack) noexcept;
+  std::uintptr_t try_allocate(std::size_t size, Fit fit, const CallSite* site, Lack lack, Effort effort) noexcept;
   std::uintptr_t take(std::size_t size, Fit fit, SegmentOwner owner, const CallSite* site, Lack lack) noexcept;
   std::uintptr_t try_constrained(const Request& request, std::size_t requested) noexcept;
   using Attempt = std::uintptr_t (*)(void* argument) noexcept;

@@ -22,6 +22,7 @@ namespace qm {
 
 class Arena;
 class Cache;
+class Traceable;
 
 /// The state word of a cache or an arena (traceable.hpp): what has to be slow and who is recorded. Changed by compare-and-swap
 /// only. An arena has nothing that could be slow: each of its operations reads the word, and its flags are a cache's so that the
@@ -58,6 +59,7 @@ struct Allocation {
   std::size_t requested = 0;       ///< bytes the user asked for
   const CallSite* site = nullptr;  ///< where in the source, if known
   std::uintptr_t frame = 0;        ///< frame pointer of an allocator function: the walk starts there
+  Effort effort = Effort::kAuto;   ///< what the user allowed
 };
 
 class Observer {
@@ -99,10 +101,20 @@ class Observer {
     (void)requested;
   }
 
+  /// A reallocation has moved a block: the new one was allocated with Effort::kMoving, and the old one is freed by the caller at
+  /// once, which is told no more. Tells one event. Context: interrupts masked until the old block is free.
+  virtual void moved(Traceable& from, void* block, Traceable& to, void* new_block, std::size_t requested) noexcept {
+    (void)from;
+    (void)block;
+    (void)to;
+    (void)new_block;
+    (void)requested;
+  }
+
   // Segments of an arena whose state word is not 0. Defined here for all observers, so that an image without one has none of it.
 
   /// Records a segment that was allocated, if the word says so.
-  virtual void taken(Arena& arena, std::uintptr_t start, std::size_t requested, const CallSite* site) noexcept;
+  virtual void taken(Arena& arena, std::uintptr_t start, std::size_t requested, const CallSite* site, Effort effort) noexcept;
   /// Removes the record of a segment that is about to be freed, unless @p size says that the free will be refused.
   /// @param[in] size the segment's size, or SIZE_MAX: whatever it is.
   virtual void going(Arena& arena, std::uintptr_t start, std::size_t size) noexcept;

@@ -26,14 +26,16 @@ struct RingEntry {
   std::uint32_t requested = 0;
   std::uint32_t number = 0;         ///< the global one
   std::uint32_t ticks = 0;          ///< the low word
-  std::uint32_t what = 0;           ///< source, and the operation above it
+  std::uint32_t what = 0;           ///< source 16, operation 4, flags 4, kMoved
   std::uint32_t allocated = 0;      ///< of an arena's segment
 
-  static constexpr std::uint32_t pack(std::uint32_t source, wire::Operation operation) noexcept {
-    return source | static_cast<std::uint32_t>(operation) << 16;
+  static constexpr std::uint32_t pack(std::uint32_t source, wire::Operation operation, std::uint32_t flags = 0) noexcept {
+    return source | static_cast<std::uint32_t>(operation) << 16 | flags << 20;
   }
   [[nodiscard]] std::uint32_t source() const noexcept { return what & 0xffff; }
   [[nodiscard]] wire::Operation operation() const noexcept { return static_cast<wire::Operation>(what >> 16 & 15); }
+  /// wire::AllocationFlag
+  [[nodiscard]] std::uint32_t flags() const noexcept { return what >> 20 & 15; }
   /// Of a reallocation: a second entry follows.
   static constexpr std::uint32_t kMoved = 1U << 31;
   [[nodiscard]] bool is_moved() const noexcept { return (what & kMoved) != 0; }

@@ -1,0 +1,282 @@
+#include "trace_fixture.hpp"
+
+#include <qm/heap.hpp>
+#include <qm/trace/event_ring.hpp>
+#include <qm/trace/event_stream.hpp>
+
+namespace {
+
+using namespace qm;
+using namespace qm::trace;
+using wire::Operation;
+
+class StreamTest : public test::TraceTest {
+ protected:
+  static void start(StreamOptions options = {}) { ASSERT_EQ(start_stream(options).status, Status::kOk); }
+  static void stop() { ASSERT_EQ(stop_stream().status, Status::kOk); }
+  static wire::Event next() {
+    wire::Event event;
+    event.operation = Operation::kMode;
+    EXPECT_TRUE(next_event(0, event));
+    return event;
+  }
+  static std::string_view name_of(std::uint32_t number) {
+    static wire::Definition definition;
+    return define_source(number, definition) ? definition.name : std::string_view("?");
+  }
+};
+
+TEST_F(StreamTest, tells_each_operation_in_its_order_with_what_it_is_about) {
+  Cache* cache = make("packet", 96);
+  void* before = cache->allocate();
+  start({.pattern = "packet"});
+  void* object = test::allocate_by<1>(*cache);
+  cache->free(object);
+  cache->free(before);
+  stop();
+  const wire::Event taken = next();
+  EXPECT_TRUE(taken.operation == Operation::kAllocate);
+  EXPECT_EQ(taken.hart_number, 0u);
+  EXPECT_EQ(taken.global_number, 0u);
+  EXPECT_EQ(taken.address, reinterpret_cast<std::uintptr_t>(object));
+  EXPECT_TRUE(name_of(taken.source) == "packet");
+  EXPECT_EQ(taken.requested, wire::kSourceSize);
+  static wire::Definition definition;
+  ASSERT_TRUE(define_stack(taken.stack, definition));
+  EXPECT_TRUE(definition.depth > 0);
+  ASSERT_TRUE(define_source(taken.source, definition));
+  EXPECT_EQ(definition.object_bytes, 96u);
+  EXPECT_EQ(definition.outstanding, 1u);
+  const wire::Event freed = next();
+  EXPECT_TRUE(freed.operation == Operation::kFree && freed.address == taken.address);
+  EXPECT_EQ(freed.hart_number, 1u);
+  EXPECT_EQ(freed.global_number, 1u);
+  EXPECT_TRUE(freed.ticks >= taken.ticks);
+  EXPECT_EQ(next().address, reinterpret_cast<std::uintptr_t>(before));
+  wire::Event none;
+  EXPECT_FALSE(next_event(0, none));
+  end_stream();
+  EXPECT_TRUE(stream_state() == StreamState::kOff);
+}
+
+TEST_F(StreamTest, a_reallocation_is_one_event_whether_it_moves_or_not) {
+  start({});
+  void* block = heap::allocate_at(nullptr, 100);
+  void* same = heap::reallocate(block, 105);
+  EXPECT_EQ(same, block);
+  void* moved = heap::reallocate(block, 3000);
+  void* large = heap::reallocate(moved, 100000);
+  heap::free(large);
+  stop();
+  wire::Event event;
+  unsigned seen = 0;
+  std::uint64_t last = 0;
+  while (next_event(0, event)) {
+    if (event.operation == Operation::kAllocate && event.requested == 100) last = event.address;
+    if (event.operation != Operation::kReallocate) {
+      if (event.address == last && event.operation == Operation::kFree) ++seen;
+      continue;
+    }
+    EXPECT_EQ(event.address, last);
+    const void* const to[] = {same, moved, large};
+    EXPECT_EQ(event.new_address, reinterpret_cast<std::uintptr_t>(to[seen]));
+    const std::uint64_t sizes[] = {105, 3000, 100000};
+    EXPECT_EQ(event.requested, sizes[seen]);
+    EXPECT_TRUE(event.stack != 0 || seen == 0);
+    last = event.new_address;
+    ++seen;
+  }
+  EXPECT_EQ(seen, 4u);  // with the free at the end
+}
+
+TEST_F(StreamTest, counts_beside_the_events_what_they_say_number_for_number) {
+  Cache* cache = make("session", 200);
+  start({});
+  void* kept[40];
+  for (unsigned i = 0; i < 40; ++i) kept[i] = i % 2 != 0 ? cache->allocate() : heap::allocate_at(nullptr, 50 + i * 300);
+  for (unsigned i = 0; i < 20; i += 2) kept[i] = heap::reallocate(kept[i], 40 + i * 500);
+  for (unsigned i = 0; i < 30; ++i) {
+    if (i % 2 != 0) {
+      cache->free(kept[i]);
+    } else {
+      heap::free(kept[i]);
+    }
+  }
+  stop();
+  static wire::Statistic sums[300];
+  static wire::Definition definition, other;
+  for (wire::Statistic& sum : sums) sum = {};
+  const auto allocated_in = [](const wire::Event& event, const wire::Definition& of) {
+    if (event.allocated != wire::kSourceSize) return event.allocated;
+    if (of.source_kind == wire::SourceKind::kCache || of.source_kind == wire::SourceKind::kHeapClass) return of.allocated_bytes;
+    return (event.requested + of.object_bytes - 1) / of.object_bytes * of.object_bytes;
+  };
+  wire::Event event;
+  while (next_event(0, event)) {
+    ASSERT_TRUE(event.source < 300);
+    const std::uint32_t in = event.operation == Operation::kReallocate ? event.new_source : event.source;
+    ASSERT_TRUE(define_source(in, definition));
+    wire::Statistic& sum = sums[in];
+    if (event.operation == Operation::kFree) {
+      ++sum.frees;
+      continue;
+    }
+    ++(event.operation == Operation::kAllocate ? sum.allocations : sum.reallocations);
+    sum.requested_bytes += event.requested == wire::kSourceSize ? definition.object_bytes : event.requested;
+    sum.allocated_bytes += allocated_in(event, definition);
+  }
+  unsigned sources = 0;
+  for (std::uint32_t number = 1; number <= last_source() && number < 300; ++number) {
+    wire::Statistic counted;
+    if (!source_statistic(number, counted)) continue;
+    ++sources;
+    EXPECT_EQ(counted.allocations, sums[number].allocations) << number;
+    EXPECT_EQ(counted.frees, sums[number].frees) << number;
+    EXPECT_EQ(counted.reallocations, sums[number].reallocations) << number;
+    EXPECT_EQ(counted.requested_bytes, sums[number].requested_bytes) << number;
+    EXPECT_EQ(counted.allocated_bytes, sums[number].allocated_bytes) << number;
+  }
+  EXPECT_TRUE(sources > 3);
+}
+
+TEST_F(StreamTest, with_a_small_ring_each_lost_event_is_counted_in_its_place) {
+  Cache* cache = make("packet");
+  ASSERT_EQ(set_ring_bytes(8 * sizeof(RingEntry)), Status::kOk);
+  start({.pattern = "packet"});
+  EXPECT_EQ(set_ring_bytes(65536), Status::kBusy);
+  std::uint64_t told = 0, lost = 0, number = 0;
+  wire::Event event;
+  const auto read = [&] {
+    while (next_event(0, event)) {
+      EXPECT_EQ(event.hart_number, number);
+      if (event.operation == Operation::kLost) {
+        lost += event.lost;
+        number += event.lost;
+      } else {
+        ++told;
+        ++number;
+      }
+    }
+  };
+  for (unsigned i = 0; i < 1000; ++i) {
+    cache->free(cache->allocate());
+    if (i % 17 == 0) read();
+  }
+  stop();
+  read();
+  EXPECT_EQ(told + lost, 2000u);
+  EXPECT_TRUE(told > 300 && lost > 300);
+  EXPECT_EQ(hart_statistic(0).events, told);
+  EXPECT_EQ(hart_statistic(0).lost, lost);
+  wire::Statistic counted;
+  for (std::uint32_t source = 1; source <= last_source(); ++source) {
+    if (!source_statistic(source, counted)) continue;
+    EXPECT_EQ(counted.allocations + counted.frees, 2000u);
+  }
+}
+
+TEST_F(StreamTest, leaves_out_what_is_too_small_and_takes_in_what_is_made_later) {
+  Cache* small = make("small", 32);
+  start({.pattern = "*", .minimum_bytes = 100});
+  Cache* late = make("late", 128);
+  small->free(small->allocate());
+  late->free(late->allocate());
+  stop();
+  unsigned of_late = 0;
+  wire::Event event;
+  while (next_event(0, event)) {
+    EXPECT_FALSE(name_of(event.source) == "small");
+    of_late += name_of(event.source) == "late" ? 1 : 0;
+  }
+  EXPECT_EQ(of_late, 2u);
+}
+
+TEST_F(StreamTest, a_sample_has_both_events_of_an_object_or_none_and_its_weights_sum_up) {
+  Cache* cache = make("packet", 64);
+  start({.pattern = "packet", .sample_bytes = 512});
+  static void* objects[2000];
+  std::uint64_t taken = 0, freed = 0;
+  wire::Event event;
+  const auto read = [&] {
+    while (next_event(0, event)) ++(event.operation == Operation::kFree ? freed : taken);
+  };
+  for (void*& object : objects) {
+    object = cache->allocate();
+    read();
+  }
+  for (void* object : objects) {
+    cache->free(object);
+    read();
+  }
+  stop();
+  EXPECT_EQ(taken, freed);
+  EXPECT_TRUE(taken * 8 > 1400 && taken * 8 < 2600) << taken;  // one in eight, by a seed that differs
+}
+
+TEST_F(StreamTest, a_change_of_mode_is_told_in_its_place_and_then_counters_go_on_alone) {
+  Cache* cache = make("packet");
+  start({.pattern = "packet"});
+  cache->free(cache->allocate());
+  ASSERT_EQ(change_stream_mode(wire::StreamMode::kCounters).status, Status::kOk);
+  cache->free(cache->allocate());
+  stop();
+  (void)next();
+  (void)next();
+  const wire::Event note = next();
+  EXPECT_TRUE(note.operation == Operation::kMode && note.mode == wire::StreamMode::kCounters);
+  wire::Event none;
+  EXPECT_FALSE(next_event(0, none));
+  wire::Statistic counted;
+  for (std::uint32_t source = 1; source <= last_source(); ++source) {
+    if (!source_statistic(source, counted)) continue;
+    EXPECT_EQ(counted.allocations, 2u);
+  }
+}
+
+TEST_F(StreamTest, from_boot_it_has_what_was_allocated_before) {
+  Cache* cache = make("packet");
+  ASSERT_EQ(start_stream_at_boot({}).status, Status::kOk);
+  EXPECT_TRUE(stream_figures().from_boot);
+  bool has_cache = false;
+  unsigned count = 0;
+  wire::Event event;
+  while (next_event(0, event)) {
+    ++count;
+    has_cache = has_cache || event.address == reinterpret_cast<std::uintptr_t>(cache);
+  }
+  EXPECT_TRUE(has_cache);
+  EXPECT_TRUE(count > 2);
+}
+
+TEST_F(StreamTest, goes_beside_a_live_trace_of_the_same_cache) {
+  Cache* cache = make("packet");
+  ASSERT_EQ(trace::start("packet").status, Status::kOk);
+  void* object = cache->allocate();
+  start({.pattern = "packet"});
+  void* second = cache->allocate();
+  EXPECT_EQ(dump_of(*cache).outstanding, 2u);
+  cache->free(object);
+  EXPECT_EQ(dump_of(*cache).outstanding, 1u);
+  ASSERT_EQ(trace::stop("packet").status, Status::kOk);
+  cache->free(second);
+  stop();
+  EXPECT_TRUE(cache_trace(*cache).state == State::kOff);
+  EXPECT_TRUE(next().operation == Operation::kAllocate);
+  EXPECT_EQ(next().address, reinterpret_cast<std::uintptr_t>(object));
+  EXPECT_EQ(next().address, reinterpret_cast<std::uintptr_t>(second));
+  EXPECT_TRUE((cache->state().load() & (trace_state::kStream | trace_state::kStreamHold)) == 0);
+}
+
+TEST_F(StreamTest, is_refused_while_one_is_on_and_for_a_name_that_nothing_has) {
+  EXPECT_EQ(start_stream({.pattern = "nothing"}).status, Status::kNotFound);
+  EXPECT_EQ(stop_stream().status, Status::kNotFound);
+  EXPECT_EQ(set_ring_bytes(16), Status::kInvalid);
+  start({});
+  EXPECT_EQ(start_stream({}).status, Status::kBusy);
+  stop();
+  EXPECT_EQ(start_stream({}).status, Status::kBusy);
+  end_stream();
+  start({});
+}
+
+}  // namespace
