@@ -1,0 +1,70 @@
+#pragma once
+// What a fuzz target does without a fuzzer: inputs of the corpus, changed in a few places each, from a seed.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <qm/test/seed.hpp>
+
+namespace qm::test {
+
+inline std::vector<std::string> read_corpus(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> inputs;
+  for (const auto& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    inputs.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  return inputs;
+}
+
+inline void mutate(std::string& input, const std::vector<std::string>& corpus, Random& random) {
+  static constexpr unsigned char kLikely[] = {0, 1, 2, 3, 0x7f, 0x80, 0xff, 0xc7};
+  for (std::uint64_t n = random.between(0, 5); n > 0 && !input.empty(); --n) {
+    const std::size_t place = random.below(input.size());
+    switch (random.below(7)) {
+      case 0: input[place] = static_cast<char>(input[place] ^ 1 << random.below(8)); break;
+      case 1: input[place] = static_cast<char>(random.below(256)); break;
+      case 2: input[place] = static_cast<char>(kLikely[random.below(sizeof kLikely)]); break;
+      case 3: input.erase(place, 1 + random.below(8)); break;
+      case 4: input.insert(place, 1 + random.below(4), static_cast<char>(kLikely[random.below(sizeof kLikely)])); break;
+      case 5: input.resize(place); break;
+      default: {
+        const std::string& other = corpus[random.below(corpus.size())];
+        const std::size_t from = random.below(other.size() + 1);
+        input.insert(place, other.substr(from, random.below(64)));
+      }
+    }
+  }
+}
+
+/// The main() of a fuzz target: `PROGRAM [RUNS [CORPUS]]`.
+inline int fuzz(int count, char** arguments, const char* corpus_folder, std::uint64_t runs,
+                int (*one)(const std::uint8_t*, std::size_t)) {
+  if (count > 1) runs = std::strtoull(arguments[1], nullptr, 0);
+  const std::vector<std::string> corpus = read_corpus(count > 2 ? arguments[2] : corpus_folder);
+  const char* seed = std::getenv("QM_SEED");
+  Random random(seed == nullptr ? 1 : std::strtoull(seed, nullptr, 0));
+  if (corpus.empty()) {
+    std::fprintf(stderr, "no corpus\n");
+    return 1;
+  }
+  for (std::uint64_t run = 0; run < runs; ++run) {
+    std::string input = corpus[run % corpus.size()];
+    if (run >= corpus.size()) mutate(input, corpus, random);
+    one(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
+  }
+  std::printf("%llu runs\n", static_cast<unsigned long long>(runs));
+  return 0;
+}
+
+}  // namespace qm::test
