@@ -14,6 +14,7 @@
 #include "cleanup.hpp"
 #include "check.hpp"
 #include "commands.hpp"
+#include "top.hpp"
 
 namespace {
 
@@ -44,6 +45,7 @@ struct Options {
   std::vector<std::string> exec_commands;
   tool::RecordOptions record;
   tool::CheckOptions check;
+  tool::TopOptions top;
 };
 
 void add_run(CLI::App& app, Options& options) {
@@ -116,6 +118,17 @@ void add_record(CLI::App& app, Options& options) {
       "leaves a capture that can be read. Next: qm check FILE, qm report FILE.");
 }
 
+void add_top(CLI::App& app, Options& options) {
+  CLI::App* top = app.add_subcommand("top", "what the caches of a running target hold, and how fast they are used (q ends)");
+  add_place(*top, options.top.serial, options.top.baud);
+  top->add_option("--every", options.top.every_seconds, "seconds between two looks")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  top->add_option("--for", options.top.seconds, "end after so many seconds")->check(CLI::PositiveNumber);
+  top->add_option("--start", options.top.start, "the command that starts the event stream; '' starts none")->capture_default_str();
+  top->footer("What is shown counts from the start of the stream: + is more than was out then. On no terminal: a table each time.");
+}
+
 void add_check(CLI::App& app, Options& options) {
   CLI::App* check = app.add_subcommand("check", "is a capture complete, and equal to what the target has counted?");
   check->add_option("file", options.check.file, "the capture")->required();
@@ -183,6 +196,7 @@ int start(int argc, char** argv) {
   add_console(app, options);
   add_record(app, options);
   add_check(app, options);
+  add_top(app, options);
   for (const auto& [name, help] : kAnalysis) app.add_subcommand(name, help);
   app.require_subcommand(1);
   try {
@@ -206,6 +220,11 @@ int start(int argc, char** argv) {
     options.record.to.line = options.record.serial;
     options.record.to.baud = options.record.serial.starts_with('/') ? options.record.baud : 0;
     return tool::record(options.record);
+  }
+  if (app.got_subcommand("top")) {
+    if (options.top.serial.empty()) return missing_place();
+    options.top.timeouts = options.run.timeouts;
+    return tool::top(options.top);
   }
   options.run.record.command = command;
   options.run.record.line = options.run.serial.empty() ? "qemu" : options.run.serial;
