@@ -35,6 +35,7 @@ Status Arena::initialize(const ArenaConfig& config) noexcept {
   release_ = config.release;
   context_ = config.context;
   no_trace_ = config.no_trace;
+  if constexpr (kCallSites) charged_ = config.charged;
   Status status = Status::kOk;
   if (config.start != 0 || config.size != 0) status = add(config.start, config.size);
   if (status == Status::kOk && config.quantum_cache_max != 0) {

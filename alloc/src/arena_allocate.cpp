@@ -198,6 +198,9 @@ Status Arena::free_segment(std::uintptr_t start, std::size_t size, SegmentOwner 
     ++counts_.frees_ever;
     slab_segments_ -= owner == SegmentOwner::kQuantumCache;
     counts_.allocated -= tag->size;
+    if constexpr (kCallSites) {
+      if (charged_) call_sites::discharge(tag->site, tag->size);
+    }
     BoundaryTag* former = retire_span_locked(merge_locked(tag));
     if (former != nullptr) range = remove_span_locked(former);
   }

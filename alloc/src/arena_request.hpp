@@ -2,6 +2,7 @@
 /// What the parts of Arena share: the description of one allocation, and small pieces of code.
 
 #include <qm/arena.hpp>
+#include <qm/call_sites.hpp>
 
 #include "allocated_index.hpp"
 
@@ -139,6 +140,9 @@ inline void Arena::count_allocated_locked(std::size_t size) noexcept {
   tag->owner = owner;
   tag->handle = 0;
   tag->site = site;
+  if constexpr (kCallSites) {
+    if (charged_ && owner == SegmentOwner::kUser) tag->site = call_sites::charge(site, tag->size);
+  }
   allocated_.insert(tag);
   ++counts_.allocations_ever;
   slab_segments_ += owner == SegmentOwner::kQuantumCache;

@@ -127,10 +127,12 @@ Status Arena::resize_locked(std::uintptr_t start, std::size_t old_size, std::siz
       set_size_locked(right, right->start + more, right->size - more);
     }
     tag->size = size;
+    if constexpr (kCallSites) recharge_locked(tag, old_size);
     count_allocated_locked(more);
   } else if (size < old_size) {
     const std::size_t less = old_size - size;
     tag->size = size;
+    if constexpr (kCallSites) recharge_locked(tag, old_size);
     counts_.allocated -= less;
     if (right != nullptr) {
       set_size_locked(right, right->start - less, right->size + less);

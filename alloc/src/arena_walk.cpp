@@ -1,6 +1,7 @@
 // ArenaWalk, and what is found by walking.
 
 #include <qm/arena.hpp>
+#include <qm/call_sites.hpp>
 
 namespace qm {
 namespace {
@@ -14,7 +15,7 @@ Segment describe(const BoundaryTag& tag) noexcept {
   if (tag.kind == TagKind::kAllocated) {
     segment.owner = tag.owner;
     segment.handle = __atomic_load_n(&tag.handle, __ATOMIC_RELAXED);  // the books write it without the lock
-    segment.site = tag.site;
+    segment.site = kCallSites ? call_sites::plain(tag.site) : tag.site;
   }
   return segment;
 }

@@ -43,6 +43,12 @@ To callback(From function) noexcept {
   return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
 }
 
+/// The site of a C function's caller that has given none.
+[[gnu::always_inline]] inline const CallSite* no_site([[maybe_unused]] void* caller) noexcept {
+  if constexpr (kCallSites) return call_sites::untagged(caller);
+  return nullptr;
+}
+
 }  // namespace
 
 extern "C" {
@@ -68,7 +74,7 @@ qm_arena* qm_page_arena() noexcept { return &page_arena(); }
 
 qm_arena* qm_arena_create(const char* name, std::uintptr_t base, std::size_t size, std::size_t quantum, qm_import import,
                           qm_release release, qm_arena* source, std::size_t qcache_max) noexcept {
-  void* place = heap::allocate(sizeof(Arena));
+  void* place = QM_ALLOC(heap::allocate, sizeof(Arena));
   if (place == nullptr) return nullptr;
   auto* arena = new (place) Arena;
   ArenaConfig config;
@@ -144,10 +150,19 @@ qm_cache* qm_cache_create(const char* name, std::size_t size, std::size_t align,
   return Cache::create(config);
 }
 
-void* qm_cache_alloc(qm_cache* cache, qm_flags flags) noexcept { return cache->allocate_at(nullptr, 0, Effort{flags}); }
+void* qm_cache_alloc_at(const qm_call_site* site, qm_cache* cache, qm_flags flags) noexcept {
+  return cache->allocate_at(site, 0, Effort{flags});
+}
+void* qm_cache_alloc(qm_cache* cache, qm_flags flags) noexcept {
+  return cache->allocate_at(no_site(__builtin_return_address(0)), 0, Effort{flags});
+}
 
+std::size_t qm_cache_alloc_bulk_at(const qm_call_site* site, qm_cache* cache, void** objects, std::size_t count,
+                                   qm_flags flags) noexcept {
+  return cache->allocate_bulk_at(site, objects, count, Effort{flags});
+}
 std::size_t qm_cache_alloc_bulk(qm_cache* cache, void** objects, std::size_t count, qm_flags flags) noexcept {
-  return cache->allocate_bulk(objects, count, Effort{flags});
+  return cache->allocate_bulk_at(no_site(__builtin_return_address(0)), objects, count, Effort{flags});
 }
 
 void qm_cache_free_bulk(qm_cache* cache, void* const* objects, std::size_t count) noexcept { cache->free_bulk(objects, count); }
@@ -174,9 +189,25 @@ void qm_cache_stats(qm_cache* cache, qm_cache_counts* counts) noexcept {
 
 // ---- the heap, but for qm_malloc() and qm_free(): its fast path ------------------------------------------------------
 
-void* qm_calloc(std::size_t count, std::size_t size) noexcept { return heap::allocate_zeroed(count, size); }
-void* qm_realloc(void* block, std::size_t size) noexcept { return heap::reallocate(block, size); }
-void* qm_aligned_alloc(std::size_t alignment, std::size_t size) noexcept { return heap::allocate_aligned(alignment, size); }
+void* qm_malloc_at(const qm_call_site* site, std::size_t size) noexcept { return heap::allocate_at(site, size); }
+void* qm_calloc_at(const qm_call_site* site, std::size_t count, std::size_t size) noexcept {
+  return heap::allocate_zeroed_at(site, count, size);
+}
+void* qm_calloc(std::size_t count, std::size_t size) noexcept {
+  return heap::allocate_zeroed_at(no_site(__builtin_return_address(0)), count, size);
+}
+void* qm_realloc_at(const qm_call_site* site, void* block, std::size_t size) noexcept {
+  return heap::reallocate_at(site, block, size);
+}
+void* qm_realloc(void* block, std::size_t size) noexcept {
+  return block != nullptr ? heap::reallocate(block, size) : heap::allocate_at(no_site(__builtin_return_address(0)), size);
+}
+void* qm_aligned_alloc_at(const qm_call_site* site, std::size_t alignment, std::size_t size) noexcept {
+  return heap::allocate_aligned_at(site, alignment, size);
+}
+void* qm_aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+  return heap::allocate_aligned_at(no_site(__builtin_return_address(0)), alignment, size);
+}
 void qm_free_sized(void* block, std::size_t size) noexcept { heap::free_sized(block, size); }
 std::size_t qm_usable_size(const void* block) noexcept { return heap::usable_size(block); }
 

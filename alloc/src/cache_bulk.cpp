@@ -23,12 +23,16 @@ unsigned Cache::take_chunk(void** objects, std::size_t count) noexcept {
   return taken;
 }
 
-std::size_t Cache::allocate_bulk(void** objects, std::size_t count, Effort effort) noexcept {
+std::size_t Cache::allocate_bulk_at(const CallSite* site, void** objects, std::size_t count, Effort effort) noexcept {
   std::size_t have = 0;
   while (have < count) {
-    have += take_chunk(objects + have, count - have);
+    const unsigned taken = take_chunk(objects + have, count - have);
+    if constexpr (kCallSites) {
+      for (unsigned i = 0; i < taken; ++i) charge(objects[have + i], site);
+    }
+    have += taken;
     if (have == count) break;
-    objects[have] = allocate_at(nullptr, 0, effort);
+    objects[have] = allocate_at(site, 0, effort);
     if (objects[have] == nullptr) break;
     ++have;
   }
@@ -54,6 +58,9 @@ unsigned Cache::put_chunk(void* const* objects, std::size_t count) noexcept {
 }
 
 void Cache::free_bulk(void* const* objects, std::size_t count) noexcept {
+  if constexpr (kCallSites) {
+    for (std::size_t i = 0; i < count; ++i) discharge(objects[i]);
+  }
   std::size_t done = 0;
   while (done < count) {
     done += put_chunk(objects + done, count - done);

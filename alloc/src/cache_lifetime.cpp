@@ -30,9 +30,14 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   slabs.alignment = config.alignment;
   slabs.no_touch = (config.flags & cache_flags::kNoTouch) != 0;
   slabs.quantum_cache = (config.flags & cache_flags::kQuantumCache) != 0;
+  constexpr std::uint32_t kOwn = cache_flags::kDirect | cache_flags::kNoTrace;  // with both: nobody's but the allocator's
+  if constexpr (kCallSites) slabs.tagged = !slabs.no_touch && (config.flags & kOwn) != kOwn;
   slabs.heap_class = config.heap_class;
   status = slabs_.initialize(slabs);
   if (status != Status::kOk) return status;
+  if constexpr (kCallSites) {
+    if (slabs.tagged) charge_.set(slabs_.object_size(), slabs_.stride());
+  }
   depot_.initialize(slabs_.object_size(), config.magazine_rounds);
   set_limit(config.limit, config.limit_callback);
   for (unsigned hart = 0; hart < harts; ++hart) new (&cell(hart)) Cell;

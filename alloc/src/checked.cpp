@@ -72,11 +72,11 @@ std::size_t damage_of(Cache& cache, const ObjectCheck& check, void* object) noex
 
 std::size_t redzone_damage(Cache& cache, const ObjectCheck& check, void* object) noexcept {
   if (!is_touched(cache)) return kNone;
-  return first_other(bytes_of(object), check.requested, cache.slabs().stride(), kRedzone);
+  return first_other(bytes_of(object), check.requested, cache.slabs().redzone_end(), kRedzone);
 }
 
 void paint_redzone(Cache& cache, const ObjectCheck& check, void* object) noexcept {
-  if (is_touched(cache)) std::memset(bytes_of(object) + check.requested, kRedzone, cache.slabs().stride() - check.requested);
+  if (is_touched(cache)) std::memset(bytes_of(object) + check.requested, kRedzone, cache.slabs().redzone_end() - check.requested);
 }
 
 void sum(Cache& cache, ObjectCheck& check, void* object) noexcept {

@@ -3,8 +3,6 @@
 #include <qm/inline_masked.hpp>
 #include <qm/rewind.hpp>
 
-#include "size_classes.hpp"
-
 void* qm_cache_allocate(qm::Cache* cache) noexcept {
   void* object = qm::internal::pop_masked(*cache);
   if (object != nullptr) [[likely]] return object;
@@ -17,24 +15,8 @@ void* qm_cache_allocate_at(qm::Cache* cache, const qm::CallSite* site, std::size
   return qm_cache_allocate_slow(cache, site, requested, effort);
 }
 
-void qm_cache_free(qm::Cache* cache, void* object) noexcept {
+void QM_CACHE_PUSH(qm::Cache* cache, void* object) noexcept {
   if (!qm::internal::push_masked(*cache, object)) [[unlikely]] qm_cache_free_slow(cache, object);
-}
-
-void* qm_malloc(std::size_t size) noexcept {
-  const std::size_t step = (size - 1) >> QM_CLASS_STEP_LOG2;  // size 0 is left to the slow half
-  if (step < QM_CLASS_STEPS) [[likely]] {
-    qm::Cache* cache = qm::heap::cache_of_tag(qm_heap_class_tags[step]);
-    void* object = cache != nullptr ? qm::internal::pop_masked(*cache) : nullptr;
-    if (object != nullptr) [[likely]] return object;
-  }
-  return qm_heap_allocate_slow(size);
-}
-
-void qm_free(void* block) noexcept {
-  qm::Cache* cache = qm::heap::cache_of_tag(qm::page_map.tag_in_hot(reinterpret_cast<std::uintptr_t>(block)));
-  if (cache != nullptr && qm::internal::push_masked(*cache, block)) [[likely]] return;
-  qm_heap_free_slow(block);
 }
 
 std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t*) noexcept { return pc; }

@@ -101,6 +101,12 @@ bool is_told(Traceable& source) noexcept {
   return (source.state().load(std::memory_order_relaxed) & trace_state::kStream) != 0;
 }
 
+/// A block in a slab stays where it is, and is another site's.
+void recharge(Cache& cache, void* block, const CallSite* site) noexcept {
+  cache.discharge(block);
+  cache.charge(block, site);
+}
+
 /// Frees what is in no slab. @param[in] size the size asked for; 0: not known.
 void free_large(void* block, std::size_t size) noexcept {
   if (block == nullptr) return;
@@ -119,6 +125,7 @@ Status initialize() noexcept {
   config.quantum = kLargeQuantum;
   config.source = &base_arena();
   config.minimum_import = kLargeImport;
+  config.charged = true;
   return (new (&large) Arena)->initialize(config);
 }
 
@@ -144,18 +151,18 @@ void* allocate_at(const CallSite* site, std::size_t size, Effort effort) noexcep
   return cache->allocate_at(site, size, effort);
 }
 
-void* allocate_zeroed(std::size_t count, std::size_t size) noexcept {
+void* allocate_zeroed_at(const CallSite* site, std::size_t count, std::size_t size) noexcept {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(count, size, &bytes)) return nullptr;
-  void* block = allocate_at(nullptr, bytes);
+  void* block = allocate_at(site, bytes);
   if (block != nullptr) std::memset(block, 0, bytes);
   return block;
 }
 
-void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept {
+void* allocate_aligned_at(const CallSite* site, std::size_t alignment, std::size_t size) noexcept {
   if (!is_power_of_two(alignment)) return nullptr;
-  if (alignment <= kAlignment) return allocate_at(nullptr, size);
-  return allocate_slow(class_of(size, alignment), nullptr, size, alignment, Effort::kAuto);
+  if (alignment <= kAlignment) return allocate_at(site, size);
+  return allocate_slow(class_of(size, alignment), site, size, alignment, Effort::kAuto);
 }
 
 std::size_t class_bytes(unsigned number) noexcept { return number < kClasses ? kClassBytes[number] : 0; }
@@ -168,24 +175,29 @@ std::size_t usable_size(const void* block) noexcept {
   return large.size_of(reinterpret_cast<std::uintptr_t>(block));
 }
 
-void* reallocate(void* block, std::size_t size) noexcept {
-  if (block == nullptr) return allocate_at(nullptr, size);
+void* reallocate_at(const CallSite* site, void* block, std::size_t size) noexcept {
+  if (block == nullptr) return allocate_at(site, size);
   const std::size_t old = usable_size(block);
   const unsigned number = class_of(size);
   if (Cache* cache = cache_of(block); cache != nullptr) {
     if (number != 0 && cache == cache_of(number)) {
       if constexpr (kChecked) checked::resize(*cache, block, size);
       note_resize(*cache, block, size);
+      if constexpr (kCallSites) recharge(*cache, block, site);
       return block;
     }
   } else if (old == 0) {
     report_misuse(Misuse::kForeign, block, nullptr);
     return nullptr;
   } else if (number == 0) {
-    if (large.resize_in_place(reinterpret_cast<std::uintptr_t>(block), old, size) == Status::kOk) return block;
+    const auto start = reinterpret_cast<std::uintptr_t>(block);
+    if (large.resize_in_place(start, old, size) == Status::kOk) {
+      if constexpr (kCallSites) large.recharge(start, site);
+      return block;
+    }
   }
   const bool as_one = is_told(source_of(block));
-  void* moved = allocate_at(nullptr, size, as_one ? Effort::kMoving : Effort::kAuto);
+  void* moved = allocate_at(site, size, as_one ? Effort::kMoving : Effort::kAuto);
   if (moved == nullptr) return nullptr;
   std::memcpy(moved, block, old < size ? old : size);
   if (as_one) {
@@ -196,6 +208,17 @@ void* reallocate(void* block, std::size_t size) noexcept {
   }
   qm_heap_free_slow(block);
   return moved;
+}
+
+void* reallocate(void* block, std::size_t size) noexcept {
+  const CallSite* site = nullptr;
+  if constexpr (kCallSites) site = block != nullptr ? site_of(block) : call_sites::untagged();
+  return reallocate_at(site, block, size);
+}
+
+const CallSite* site_of(void* block) noexcept {
+  if (Cache* cache = cache_of(block); cache != nullptr) return cache->site_of(block);
+  return large.site_of(reinterpret_cast<std::uintptr_t>(block));
 }
 
 void free_sized(void* block, std::size_t size, std::size_t alignment) noexcept {

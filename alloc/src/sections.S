@@ -53,9 +53,9 @@ qm_sections_start:
   nop
   nop
 #endif
-  .globl qm_cache_free
-  .type qm_cache_free, @function
-qm_cache_free:
+  .globl QM_CACHE_PUSH
+  .type QM_CACHE_PUSH, @function
+QM_CACHE_PUSH:
   LOAD t0, %tprel_lo(qm_cell_offset)(tp)
   add t0, t0, a0
   LOAD t1, QM_CELL_TOP(t0)
@@ -65,7 +65,7 @@ qm_cache_free:
   addi t1, t1, QM_WORD_BYTES
   STORE t1, QM_CELL_TOP(t0)              /* commit */
   ret
-  .size qm_cache_free, . - qm_cache_free
+  .size QM_CACHE_PUSH, . - QM_CACHE_PUSH
   .balign QM_SECTION_BLOCK
 qm_sections_end:
 

@@ -37,6 +37,11 @@
 #endif
 
 #if defined(__ASSEMBLER__)
+#ifdef QM_CALL_SITES
+#define QM_CACHE_PUSH qm_cache_free_plain /* cache.hpp says why */
+#else
+#define QM_CACHE_PUSH qm_cache_free
+#endif
 #if __SIZEOF_POINTER__ == 8
 #define LOAD ld
 #define STORE sd

@@ -32,20 +32,28 @@ std::uint32_t priority_of(std::uintptr_t start) noexcept {
   return static_cast<std::uint32_t>(mixed >> 32);
 }
 
+/// Of a layer that may be tagged; the other kind never is.
+void set_tagging(auto& tagging, bool tagged) noexcept {
+  if constexpr (kCallSites) tagging.tagged = tagged;
+}
+
 }  // namespace
 
 Status SlabLayer::initialize(const SlabConfig& config) noexcept {
-  const std::size_t alignment =
+  const std::size_t wanted =
       config.alignment != 0 ? config.alignment : (config.no_touch ? 1 : default_alignment(config.object_size));
+  const bool tagged = kCallSites && config.tagged;
+  const std::size_t alignment = tagged && wanted < alignof(SiteTag) && wanted != 0 ? alignof(SiteTag) : wanted;
   if (config.source == nullptr || config.object_size == 0 || !is_power_of_two(alignment)) return Status::kInvalid;
   if (config.object_size > SIZE_MAX / 16 || alignment > SIZE_MAX / 16) return Status::kInvalid;
   cache_ = config.cache;
   source_ = config.source;
   no_touch_ = config.no_touch;
+  set_tagging(tagging_, tagged);
   quantum_cache_ = config.quantum_cache;
   heap_class_ = config.heap_class & 31;
   alignment_log2_ = static_cast<std::uint8_t>(floor_log2(alignment));
-  stride_ = ((config.object_size + alignment - 1) & ~(alignment - 1)) + redzone();
+  stride_ = ((config.object_size + alignment - 1) & ~(alignment - 1)) + trailer();
   return choose_geometry() ? Status::kOk : Status::kInvalid;
 }
 

@@ -108,6 +108,9 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*op
     if (i == 0) boundary_tags_set_root(base);
     if (status == Status::kOk) status = page_map.add_bank(start, end);
   }
+  if constexpr (kCallSites) {
+    if (status == Status::kOk) status = call_sites::initialize(harts);
+  }
   if (status == Status::kOk) status = caches.initialize(harts);
   if (status == Status::kOk) {
     if (open_books != nullptr) open_books();
@@ -125,6 +128,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*op
 void shutdown() noexcept {
   ready = false;
   heap::shutdown();
+  if constexpr (kCallSites) call_sites::shutdown();
   registry_reset();
   exhaustion::reset();
   set_observer(nullptr);
@@ -144,6 +148,7 @@ unsigned hart_count() noexcept { return caches.harts(); }
 void attach_hart(unsigned hart) noexcept {
   qm_cell_offset = sizeof(Cache) + hart * sizeof(Cell);
   heap::attach_hart();
+  if constexpr (kCallSites) call_sites::attach_hart(hart);
   hal::hart_online(hart);
 }
 
@@ -166,7 +171,7 @@ std::size_t trim() noexcept {
 
 namespace internal {
 
-void* allocate_cache() noexcept { return caches[InternalCaches::kCaches].allocate(); }
+void* allocate_cache() noexcept { return QM_ALLOC(caches[InternalCaches::kCaches].allocate); }
 void free_cache(void* cache) noexcept { caches[InternalCaches::kCaches].free(cache); }
 void* allocate_block() noexcept { return caches[InternalCaches::kMagazines].allocate_direct(); }
 void free_block(void* block) noexcept { caches[InternalCaches::kMagazines].free_direct(block); }

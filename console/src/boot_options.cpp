@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include <qm/call_site.hpp>
 #include <qm/console/words.hpp>
 
 namespace qm::console {
@@ -26,7 +27,7 @@ bool is_glob_list(std::string_view list) noexcept {
   return !item_empty;
 }
 
-Verdict take(std::string_view key, std::string_view value, bool has_value, BootOptions& options) noexcept {
+Verdict take(std::string_view key, std::string_view value, BootOptions& options) noexcept {
   std::uint64_t number = 0;
   if (key == "trace") {
     if (!is_glob_list(value)) return Verdict::kMalformed;
@@ -64,8 +65,11 @@ Verdict take(std::string_view key, std::string_view value, bool has_value, BootO
     options.ring_bytes = static_cast<std::size_t>(number);
     return Verdict::kTaken;
   }
-  const bool of_later_parts = key == "allocinfo";
-  if (of_later_parts) return has_value ? Verdict::kNotInThisBuild : Verdict::kMalformed;
+  if (key == "allocinfo") {
+    if (value != "on" && value != "off") return Verdict::kMalformed;
+    options.allocinfo_off = value == "off";
+    return kCallSites ? Verdict::kTaken : Verdict::kNotInThisBuild;
+  }
   return Verdict::kUnknown;
 }
 
@@ -81,9 +85,8 @@ BootOptions parse_boot_options(std::string_view bootargs) noexcept {
     const std::string_view option = part(bootargs, start, at - start);
     if (option.empty() || option == "--") return options;
     const std::size_t equals = find(option, '=');
-    const bool has_value = equals != kNowhere;
-    const std::string_view value = has_value ? part(option, equals + 1) : std::string_view();
-    const Verdict verdict = take(part(option, 0, equals), value, has_value, options);
+    const std::string_view value = equals != kNowhere ? part(option, equals + 1) : std::string_view();
+    const Verdict verdict = take(part(option, 0, equals), value, options);
     if (verdict == Verdict::kTaken) continue;
     if (options.rejected_count < BootOptions::kMaxRejected) {
       const Rejection reason = verdict == Verdict::kMalformed        ? Rejection::kMalformed

@@ -11,7 +11,7 @@ namespace {
     &commands::arena_stats, &commands::slab_stats, &commands::slab_trace, &commands::reap,
     &commands::verify,      &commands::whatis,     &commands::fault_injection,
     &commands::slab_stacks, &commands::mark,       &commands::marks,      &commands::leaks,
-    &commands::expect,      &commands::growth,
+    &commands::expect,      &commands::growth,     &commands::allocinfo,
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ bool give_rings() noexcept {
   constraint.nocross = 64 * 1024;
   constraint.max = kWindow + kWindowBytes / 2;
   for (unsigned ring = 0; ring < kRings; ++ring) {
-    if (all.dma.allocate_constrained(kRingBytes, constraint) == 0) return false;
+    if (QM_ALLOC(all.dma.allocate_constrained, kRingBytes, constraint) == 0) return false;
   }
   return true;
 }

@@ -33,7 +33,7 @@ static void tick_interrupt(void*) {
   void*& slot = qm::demo::tick_events[hart][turn[hart]++ % 4];
   qm::Cache* cache = qm::demo::caches().tick_event;
   if (slot != nullptr) cache->free(slot);
-  slot = cache->allocate_at(nullptr, 0, qm::Effort::kAtomic);
+  slot = QM_ALLOC(cache->allocate, 0, qm::Effort::kAtomic);
 }
 
 /// Sets and expires timers of random length.
@@ -43,7 +43,7 @@ static void timer_task(void*) {
   for (;;) {
     void*& slot = timers[random.below(timers.size())];
     if (slot != nullptr) qm::demo::caches().timer->free(slot);
-    slot = qm::demo::caches().timer->allocate();
+    slot = QM_ALLOC(qm::demo::caches().timer->allocate);
     qm::firmware::sleep_until(qm::hal::Port::ticks() + qm::demo::milliseconds(10));
   }
 }
@@ -61,9 +61,9 @@ static void fs_task(void*) {
     File& file = files[random.below(files.size())];
     if (file.inode != nullptr) qm::demo::caches().inode->free(file.inode);
     if (file.number != 0) numbers.free(file.number, 1);
-    file.inode = qm::demo::caches().inode->allocate();
-    file.number = numbers.allocate(1, qm::Fit::kNext);
-    void* buffer = qm::demo::caches().dma_buffer->allocate();
+    file.inode = QM_ALLOC(qm::demo::caches().inode->allocate);
+    file.number = QM_ALLOC(numbers.allocate, 1, qm::Fit::kNext);
+    void* buffer = QM_ALLOC(qm::demo::caches().dma_buffer->allocate);
     if (buffer != nullptr) qm::demo::caches().dma_buffer->free(buffer);
     qm::firmware::sleep_until(qm::hal::Port::ticks() + qm::demo::milliseconds(25));
   }

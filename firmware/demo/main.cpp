@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include <qm/call_sites.hpp>
 #include <qm/console/words.hpp>
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/task.hpp>
@@ -45,6 +46,7 @@ bool stream_from_boot(const console::BootOptions& options) noexcept {
 void open_books() noexcept {
   const BootInfo& info = boot_info();
   const console::BootOptions options = console::parse_boot_options(info.bootargs);
+  if constexpr (kCallSites) call_sites::set_on(!options.allocinfo_off);
   trace::Config config;
   // From 0 on, where that reaches all memory, so that objects in device windows have records too.
   std::uintptr_t low = UINTPTR_MAX, high = 0;

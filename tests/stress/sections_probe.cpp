@@ -20,7 +20,8 @@ struct Section {  // as in inline_sections.hpp
 
 extern "C" {
 extern const char qm_sections_start[], qm_sections_end[];
-extern const Section __qm_sections_start[], __qm_sections_end[], qm_heap_sections[];
+extern const Section __qm_sections_start[], __qm_sections_end[];
+extern const Section qm_heap_sections[] __attribute__((weak));  // not in a build with call sites
 std::uintptr_t __real_qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noexcept;
 std::uintptr_t __wrap_qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noexcept;
 }
@@ -65,7 +66,7 @@ void note(std::uintptr_t pc) noexcept {
     const bool counts = qm::kCounted && offset / kBlock < 2;  // the two pops
     return note(Form::kOutOfLine, offset / kBlock, offset % kBlock, kCommit, kCommit + (counts ? 8 : 4));
   }
-  note(Form::kHeap, qm_heap_sections, qm_heap_sections + kHeapSections, pc);
+  if (qm_heap_sections != nullptr) note(Form::kHeap, qm_heap_sections, qm_heap_sections + kHeapSections, pc);
   note(Form::kInlined, __qm_sections_start, __qm_sections_end, pc);
 }
 
@@ -90,7 +91,7 @@ unsigned missed(Form form, void (*function)(unsigned), unsigned sections) noexce
     const auto start = [](auto* entry) {
       return reinterpret_cast<std::uintptr_t>(entry) - reinterpret_cast<std::uintptr_t>(qm_sections_start);
     };
-    for (const std::uintptr_t at : {start(&qm_cache_allocate), start(&qm_cache_allocate_at), start(&qm_cache_free)}) {
+    for (const std::uintptr_t at : {start(&qm_cache_allocate), start(&qm_cache_allocate_at), start(&QM_CACHE_PUSH)}) {
       missed += missed_in(of(form), at / kBlock, at % kBlock, kCommit);
     }
     return missed;

@@ -232,7 +232,7 @@ TEST_F(Cache, wastes_at_most_an_eighth_of_a_slab) {
     qm::Cache* cache = make("sized", size);
     ASSERT_NE(cache, nullptr);
     SlabLayer& slabs = cache->slabs();
-    EXPECT_LE((slabs.slab_bytes() - slabs.objects() * size) * 8, slabs.slab_bytes()) << size;
+    EXPECT_LE((slabs.slab_bytes() - slabs.objects() * slabs.stride()) * 8, slabs.slab_bytes()) << size;
     ASSERT_EQ(qm::Cache::destroy(cache), Status::kOk);
   }
 }

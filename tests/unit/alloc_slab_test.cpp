@@ -101,7 +101,7 @@ TEST_F(SlabTest, finds_the_slab_of_every_object_by_its_address_and_of_no_other_a
       ASSERT_NE(slab, nullptr);
       const unsigned index = slabs.index(*slab, objects[i]);
       ASSERT_NE(index, SlabLayer::kNoIndex);
-      EXPECT_EQ(slab->start + index * cache->object_size(), reinterpret_cast<std::uintptr_t>(objects[i]));
+      EXPECT_EQ(slab->start + index * slabs.stride(), reinterpret_cast<std::uintptr_t>(objects[i]));
       EXPECT_EQ(slabs.find(static_cast<std::byte*>(objects[i]) + size - 1), slab);
       EXPECT_EQ(slabs.index(*slab, static_cast<std::byte*>(objects[i]) + 1), SlabLayer::kNoIndex);
     }

@@ -175,12 +175,12 @@ TEST(BootOptions, are_read_and_the_last_of_two_counts) {
 
 TEST(BootOptions, that_are_unknown_or_malformed_are_named) {
   const BootOptions options = parse_boot_options(
-      "frobnicate trace= records=many stacks=1Q kmemtrace=yes ring=4Q allocinfo=off trace=a,,b records=0 stacks=99999999999999999999");
+      "frobnicate trace= records=many stacks=1Q kmemtrace=yes ring=4Q allocinfo=maybe trace=a,,b records=0 stacks=99999999999999999999");
   const std::pair<std::string_view, Rejection> expected[] = {
       {"frobnicate", Rejection::kUnknown},        {"trace=", Rejection::kMalformed},
       {"records=many", Rejection::kMalformed},    {"stacks=1Q", Rejection::kMalformed},
       {"kmemtrace=yes", Rejection::kMalformed},   {"ring=4Q", Rejection::kMalformed},
-      {"allocinfo=off", Rejection::kNotInThisBuild}, {"trace=a,,b", Rejection::kMalformed}};
+      {"allocinfo=maybe", Rejection::kMalformed}, {"trace=a,,b", Rejection::kMalformed}};
   EXPECT_EQ(options.rejected_count, 10u);
   for (std::size_t i = 0; i < BootOptions::kMaxRejected; ++i) {
     EXPECT_EQ(options.rejected[i].option, expected[i].first);

@@ -71,7 +71,7 @@ void Books::add_records(Prepared& prepared) noexcept {
     prepared.reason |= bit(Drop::kRecordsFull);
     return;
   }
-  void* chunk = trace_cache_->allocate_at(nullptr, 0, Effort::kQuiet);
+  void* chunk = QM_ALLOC(trace_cache_->allocate, 0, Effort::kQuiet);
   if (chunk == nullptr) {
     prepared.reason |= bit(Drop::kRecordMemory);
   } else if (!records.add_chunk(chunk)) {

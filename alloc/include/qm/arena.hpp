@@ -74,6 +74,10 @@ class Arena : public Traceable {
   /// Context: any, as far as the import function allows.
   [[nodiscard]] std::uintptr_t allocate(std::size_t size, Fit fit = Fit::kInstant, const CallSite* site = nullptr,
                                         Effort effort = Effort::kAuto) noexcept;
+  /// The same, as QM_ALLOC(arena.allocate, size, fit) calls it.
+  [[nodiscard]] std::uintptr_t allocate_at(const CallSite* site, std::size_t size, Fit fit = Fit::kInstant) noexcept {
+    return allocate(size, fit, site);
+  }
 
   /// Gives back what allocate() returned.
   /// @param[in] size the size asked for, or that rounded up to the quantum.
@@ -94,12 +98,21 @@ class Arena : public Traceable {
   [[nodiscard]] std::uintptr_t allocate_constrained(std::size_t size, const Constraint& constraint,
                                                     Fit fit = Fit::kInstant, const CallSite* site = nullptr,
                                                     Effort effort = Effort::kAuto) noexcept;
+  [[nodiscard]] std::uintptr_t allocate_constrained_at(const CallSite* site, std::size_t size, const Constraint& constraint,
+                                                       Fit fit = Fit::kInstant) noexcept {
+    return allocate_constrained(size, constraint, fit, site);
+  }
   Status free_constrained(std::uintptr_t start, std::size_t size) noexcept;
 
   /// Grows or shrinks an allocated segment without moving it. Not for sizes that quantum caches serve.
   /// @returns kNotFound, kMismatch (@p old_size), kInvalid (@p new_size); kNoMemory if what follows is not free or too small, or
   ///          no tag is to be had. Unless kOk, nothing has changed.
   Status resize_in_place(std::uintptr_t start, std::size_t old_size, std::size_t new_size) noexcept;
+
+  /// The site that the segment at @p start is charged to, nullptr for none.
+  [[nodiscard]] const CallSite* site_of(std::uintptr_t start) noexcept;
+  /// Charges the segment at @p start, of a charged arena, to another site. Build with call sites.
+  void recharge(std::uintptr_t start, const CallSite* site) noexcept;
 
   /// @returns the size of the segment allocated at @p start; 0 if there is none.
   [[nodiscard]] std::size_t size_of(std::uintptr_t start) noexcept;
@@ -221,6 +234,7 @@ class Arena : public Traceable {
   }
   void enter_allocated_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept;
   void enter_carved_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept;
+  void recharge_locked(BoundaryTag* tag, std::size_t old_size) noexcept;
   void count_allocated_locked(std::size_t size) noexcept;
   void count_failure() noexcept;
   void clear() noexcept;
@@ -228,6 +242,7 @@ class Arena : public Traceable {
   Lock lock_;
   std::atomic<std::uint32_t> importers_{0};
   bool refills_tags_ = false;  ///< refills the tag pool
+  bool charged_ = false;       ///< a build with call sites: the sites in the tags are charged
   std::uint8_t spare_count_ = 0;
   std::size_t quantum_ = 1;
   std::size_t quantum_cache_max_ = 0;

@@ -36,6 +36,7 @@ struct ArenaConfig {
   ReleaseFunction release = nullptr;  ///< nullptr: source->free(); with an import of one's own: spans are kept for ever
   std::size_t minimum_import = 0;     ///< imports are at least this large
   std::size_t quantum_cache_max = 0;  ///< a multiple of the quantum; sizes up to it are served by caches; 0: none
+  bool charged = false;               ///< its segments are charged to call sites, in a build that has them: users hold them
   bool no_trace = false;              ///< its segments cannot be traced: the books draw from it
   void* context = nullptr;            ///< for whoever embeds the arena; see context()
 };

@@ -40,6 +40,7 @@
 #include <type_traits>
 
 #include <qm/call_site.hpp>
+#include <qm/call_sites.hpp>
 #include <qm/effort.hpp>
 #include <qm/magazine.hpp>
 #include <qm/misuse.hpp>
@@ -119,11 +120,18 @@ inline constexpr bool kCounted = false;
 
 }  // namespace qm
 
+/// The push's name. With call sites qm_cache_free() is C's (<qm/qm.h>), and takes an object's charge back first.
+#if defined(QM_CALL_SITES)
+#define QM_CACHE_PUSH qm_cache_free_plain
+#else
+#define QM_CACHE_PUSH qm_cache_free
+#endif
+
 extern "C" {
 /// The fast path and its slow halves. `_at` carries the call site, the bytes asked for (0: the object's size) and the effort.
 void* qm_cache_allocate(qm::Cache* cache) noexcept;
 void* qm_cache_allocate_at(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept;
-void qm_cache_free(qm::Cache* cache, void* object) noexcept;
+void QM_CACHE_PUSH(qm::Cache* cache, void* object) noexcept;
 void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept;
 void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept;
 /// The slow halves of what a TracedPath does not do.
@@ -168,21 +176,34 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   ///          memory was reclaimed (where the context allows that), or construction failed; counted in stats().
   /// Complexity: O(1); a magazine hit takes no lock and masks nothing.
   /// Context:    any hart that attach_hart() has seen, any interrupt level; never blocks in a handler.
-  [[nodiscard, gnu::always_inline]] void* allocate() noexcept { return qm_cache_allocate(this); }
+  [[nodiscard, gnu::always_inline]] void* allocate() noexcept {
+    if constexpr (kCallSites) return charge(qm_cache_allocate(this), nullptr);
+    return qm_cache_allocate(this);
+  }
 
   /// As allocate(), for a caller that knows more.
   /// @param[in] site      where in the source, or nullptr.
   /// @param[in] requested bytes the user asked for, for the books; 0: the object's size.
   [[nodiscard, gnu::always_inline]] void* allocate_at(const CallSite* site, std::size_t requested = 0,
                                                       Effort effort = Effort::kAuto) noexcept {
-    return qm_cache_allocate_at(this, site, requested, effort);
+    void* object = qm_cache_allocate_at(this, site, requested, effort);
+    if constexpr (kCallSites) charge(object, site);
+    return object;
+  }
+  /// The same without a site; the plain form of QM_ALLOC(cache->allocate, requested, effort).
+  [[nodiscard, gnu::always_inline]] void* allocate(std::size_t requested, Effort effort = Effort::kAuto) noexcept {
+    return allocate_at(nullptr, requested, effort);
   }
 
   /// Takes up to @p count objects at once, for little more than a move each where magazines have them.
   /// @param[out] objects room for @p count.
   /// @returns how many; fewer than @p count iff the next single allocation failed, which is counted.
   /// Complexity: O(count); interrupts are masked for kBulkChunk objects at a time. Context: as allocate().
-  [[nodiscard]] std::size_t allocate_bulk(void** objects, std::size_t count, Effort effort = Effort::kAuto) noexcept;
+  [[nodiscard]] std::size_t allocate_bulk(void** objects, std::size_t count, Effort effort = Effort::kAuto) noexcept {
+    return allocate_bulk_at(nullptr, objects, count, effort);
+  }
+  [[nodiscard]] std::size_t allocate_bulk_at(const CallSite* site, void** objects, std::size_t count,
+                                             Effort effort = Effort::kAuto) noexcept;
 
   /// Gives @p count objects back, as free() does each.
   /// Complexity, Context: as allocate_bulk().
@@ -206,7 +227,10 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
 
   /// Gives an object back. Never fails; misuse that the slow path can see is reported and otherwise ignored.
   /// Complexity: O(1). Context: as allocate().
-  [[gnu::always_inline]] void free(void* object) noexcept { qm_cache_free(this, object); }
+  [[gnu::always_inline]] void free(void* object) noexcept {
+    if constexpr (kCallSites) discharge(object);
+    QM_CACHE_PUSH(this, object);
+  }
 
   /// Bytes of an object, alignment included.
   [[nodiscard]] std::size_t object_size() const noexcept { return slabs_.object_size(); }
@@ -233,6 +257,20 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   /// Checks each hart's cell, on that hart, while others use the cache.
   /// @returns kMismatch if one breaks I1 to I6 or C2; kTimedOut if a hart does not answer. Context: hal::may_wait().
   [[nodiscard]] Status verify_cells() noexcept;
+  /// The site that @p object, which a user holds, is charged to; nullptr if it is charged to none. Build with call sites.
+  [[nodiscard]] const CallSite* site_of(void* object) noexcept {
+    return charge_.is_set() && slabs_.spans(object)
+               ? call_sites::site_of(charge_.tag(object).load(std::memory_order_relaxed)) : nullptr;
+  }
+  /// Charges an object that is about to reach its user, or that a user holds and that discharge() has been told of; nullptr passes
+  /// through. Build with call sites; the functions that allocate do it.
+  [[gnu::always_inline]] void* charge(void* object, const CallSite* site) const noexcept {
+    return charge_.charge(object, site != nullptr ? site : call_sites::untagged());
+  }
+  /// Takes the charge back from what may be no object at all: then there is none, or what is free has lost it.
+  [[gnu::always_inline]] void discharge(void* object) const noexcept {
+    if (charge_.is_set() && slabs_.spans(object)) charge_.discharge(object);
+  }
   /// Whether free objects are what their users or a constructor left: a checking build does not poison them.
   [[nodiscard]] bool keeps_contents() const noexcept {
     return constructor_ != nullptr || destructor_ != nullptr || (flags_ & cache_flags::kDirect) != 0;
@@ -361,6 +399,7 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   Reserve reserve_;
   SlabLayer slabs_;
   struct None {};
+  [[no_unique_address]] std::conditional_t<kCallSites, ObjectCharge, NoObjectCharge> charge_;
   [[no_unique_address]] std::conditional_t<hal::Section::kShuts, Cell, None> shut_cell_;  ///< closed for ever; stays last
 };
 

@@ -43,21 +43,40 @@ inline constexpr std::size_t kAlignment = 16;
 /// Takes @p size bytes; 0 counts as 1. The contents are indeterminate.
 /// @returns the block, aligned to kAlignment; nullptr iff no memory is left or @p size cannot be rounded; counted.
 /// Complexity: O(1); of a size class whose magazine has a round 16 instructions, 19 with QM_COUNT.
-[[nodiscard, gnu::always_inline]] inline void* allocate(std::size_t size) noexcept { return qm_malloc(size); }
-/// As allocate(), for a caller that knows its call site and what it may wait for.
+[[nodiscard]] void* allocate(std::size_t size) noexcept;
+/// As allocate(), for a caller that knows its call site and what it may wait for. So have all that follow.
 [[nodiscard]] void* allocate_at(const CallSite* site, std::size_t size, Effort effort = Effort::kAuto) noexcept;
 /// Takes @p count * @p size bytes of zeroes. @returns nullptr also if the product overflows.
-[[nodiscard]] void* allocate_zeroed(std::size_t count, std::size_t size) noexcept;
+[[nodiscard]] void* allocate_zeroed_at(const CallSite* site, std::size_t count, std::size_t size) noexcept;
 /// Takes @p size bytes at a multiple of @p alignment, a power of two. @returns nullptr also if it is none.
-[[nodiscard]] void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept;
+[[nodiscard]] void* allocate_aligned_at(const CallSite* site, std::size_t alignment, std::size_t size) noexcept;
+
+[[nodiscard, gnu::always_inline]] inline void* allocate(std::size_t size) noexcept {
+  if constexpr (kCallSites) return allocate_at(call_sites::untagged(), size);
+  return qm_malloc(size);
+}
+/// The same with a word on what it may do before it fails.
+[[nodiscard, gnu::always_inline]] inline void* allocate(std::size_t size, Effort effort) noexcept {
+  return allocate_at(kCallSites ? call_sites::untagged() : nullptr, size, effort);
+}
+[[nodiscard, gnu::always_inline]] inline void* allocate_zeroed(std::size_t count, std::size_t size) noexcept {
+  return allocate_zeroed_at(kCallSites ? call_sites::untagged() : nullptr, count, size);
+}
+[[nodiscard, gnu::always_inline]] inline void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept {
+  return allocate_aligned_at(kCallSites ? call_sites::untagged() : nullptr, alignment, size);
+}
 
 /// Makes the block @p size bytes long, in place where that is possible; the contents up to the smaller size are kept, an
 /// alignment beyond kAlignment is not. nullptr as @p block allocates; size 0 counts as 1.
 /// @returns the block, perhaps elsewhere; nullptr if no memory is left, or if @p block is no block: reported as free() does. The
 ///          old block is intact then, with its contents.
 /// Complexity: O(1) in place, else a copy. Large blocks grow into free memory behind them and shrink in place; a block moves
-///             between size classes.
+///             between size classes. In a build with call sites the block stays charged to whom it was charged to.
 [[nodiscard]] void* reallocate(void* block, std::size_t size) noexcept;
+/// The same, and the block is charged to @p site from here on.
+[[nodiscard]] void* reallocate_at(const CallSite* site, void* block, std::size_t size) noexcept;
+/// The site that a block is charged to; nullptr if to none. Build with call sites.
+[[nodiscard]] const CallSite* site_of(void* block) noexcept;
 
 /// Gives a block back; nullptr is ignored. What is no block - inside one, another cache's object, no memory at all - is
 /// reported where it is found, and otherwise ignored.

@@ -66,15 +66,25 @@ class InlineCache {
   /// Context:    as Cache::allocate(). Code that the scheduler may move to another hart between two instructions (threads that
   ///             migrate) must use the out-of-line form, cache()->allocate(): the compiler may find the hart's pointer before
   ///             the section begins.
-  [[nodiscard, gnu::always_inline]] static void* allocate(const CallSite* site = nullptr, Effort effort = Effort::kAuto) noexcept {
+  [[nodiscard, gnu::always_inline]] static void* allocate(Effort effort = Effort::kAuto) noexcept {
+    return allocate_at(nullptr, effort);
+  }
+  /// The same, for a caller that knows its call site.
+  [[nodiscard, gnu::always_inline]] static void* allocate_at(const CallSite* site, Effort effort = Effort::kAuto) noexcept {
     void* object;
-    if (internal::pop_inlined<Name>(object)) return object;
-    return internal::allocate_inlined_slow(cache_, site, effort);
+    if (!internal::pop_inlined<Name>(object)) object = internal::allocate_inlined_slow(cache_, site, effort);
+    if constexpr (kCallSites) {
+      if (object != nullptr) cache()->charge(object, site);
+    }
+    return object;
   }
 
   /// Gives an object back, as Cache::free(), however it was allocated.
   /// Complexity: O(1); a magazine hit is 7 instructions. Context: as allocate().
   [[gnu::always_inline]] static void free(void* object) noexcept {
+    if constexpr (kCallSites) {
+      if (Cache* made = cache(); made != nullptr) made->discharge(object);
+    }
     if (!internal::push_inlined<Name>(object)) internal::free_inlined_slow(cache_, object);
   }
 

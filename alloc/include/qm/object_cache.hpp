@@ -84,6 +84,11 @@ class ObjectCache {
   [[nodiscard]] T* make(Arguments&&... arguments) noexcept {
     return construct(cache_->allocate(), std::forward<Arguments>(arguments)...);
   }
+  /// The same, for a caller that knows its call site.
+  template <class... Arguments>
+  [[nodiscard]] T* make_at(const CallSite* site, Arguments&&... arguments) noexcept {
+    return construct(cache_->allocate_at(site, sizeof(T)), std::forward<Arguments>(arguments)...);
+  }
   /// The same, with a word on what it may do before it fails.
   template <class... Arguments>
   [[nodiscard]] T* make_with(Effort effort, Arguments&&... arguments) noexcept {
@@ -93,6 +98,10 @@ class ObjectCache {
   template <class... Arguments>
   [[nodiscard]] Pointer make_unique(Arguments&&... arguments) noexcept {
     return Pointer(make(std::forward<Arguments>(arguments)...), Deleter(cache_));
+  }
+  template <class... Arguments>
+  [[nodiscard]] Pointer make_unique_at(const CallSite* site, Arguments&&... arguments) noexcept {
+    return Pointer(make_at(site, std::forward<Arguments>(arguments)...), Deleter(cache_));
   }
 
   /// Destroys an object and gives it back; nullptr is ignored.

@@ -15,11 +15,16 @@
  * Context. Allocating and freeing: any hart that was attached, any interrupt level. Creating, destroying, reaping: where the
  * caller may wait for other harts - interrupts enabled, no allocator lock held, no handler - or on the only hart.
  *
+ * Call sites. What allocates has a second form, `..._at`, whose first argument says where in the source: QM_ALLOC() of
+ * <qm/call_site.h> calls it in a build with QM_CALL_SITES, and the first form in any other.
+ *
  * Tracing has its own header, <qm/trace/trace.h>. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <qm/call_site.h>
 
 #ifdef __cplusplus
 namespace qm {
@@ -165,11 +170,15 @@ qm_cache *qm_cache_create(const char *name, size_t size, size_t align, uint32_t 
 /* Takes an object. Returns NULL if after all that @flags allows none is to be had. */
 void *qm_cache_alloc(qm_cache *cache, qm_flags flags) QM_NOEXCEPT;
 
+void *qm_cache_alloc_at(const qm_call_site *site, qm_cache *cache, qm_flags flags) QM_NOEXCEPT;
+
 /* Gives an object back; NULL is ignored. Misuse is reported where it is found, and otherwise ignored. */
 void qm_cache_free(qm_cache *cache, void *object) QM_NOEXCEPT;
 
 /* Takes up to @count objects. Returns how many; fewer iff the next single allocation would have failed. */
 size_t qm_cache_alloc_bulk(qm_cache *cache, void **objects, size_t count, qm_flags flags) QM_NOEXCEPT;
+size_t qm_cache_alloc_bulk_at(const qm_call_site *site, qm_cache *cache, void **objects, size_t count,
+                              qm_flags flags) QM_NOEXCEPT;
 void qm_cache_free_bulk(qm_cache *cache, void *const *objects, size_t count) QM_NOEXCEPT;
 
 /* Keeps @count objects ready, so that as many QM_ATOMIC allocations cannot fail. Returns QM_NO_MEMORY or QM_REFUSED. */
@@ -208,6 +217,10 @@ void *qm_calloc(size_t count, size_t size) QM_NOEXCEPT;
 void *qm_realloc(void *block, size_t size) QM_NOEXCEPT;
 /* NULL also if @alignment is no power of two. @size need not be a multiple of it. */
 void *qm_aligned_alloc(size_t alignment, size_t size) QM_NOEXCEPT;
+void *qm_malloc_at(const qm_call_site *site, size_t size) QM_NOEXCEPT;
+void *qm_calloc_at(const qm_call_site *site, size_t count, size_t size) QM_NOEXCEPT;
+void *qm_realloc_at(const qm_call_site *site, void *block, size_t size) QM_NOEXCEPT;
+void *qm_aligned_alloc_at(const qm_call_site *site, size_t alignment, size_t size) QM_NOEXCEPT;
 /* NULL is ignored; what is no block is reported and ignored. */
 void qm_free(void *block) QM_NOEXCEPT;
 /* As qm_free(), and reports a size that is not the one asked for in the last qm_malloc(), qm_calloc() or qm_realloc(). */

@@ -31,8 +31,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <qm/bits.hpp>
+#include <qm/call_site.hpp>
 #include <qm/list.hpp>
 #include <qm/lock.hpp>
 #include <qm/object_check.hpp>
@@ -79,6 +81,7 @@ struct SlabConfig {
   std::size_t alignment = 0;         ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
   bool no_touch = false;             ///< the addresses are not memory, or must not be written
   bool quantum_cache = false;        ///< slabs are segments of the source that its own quantum caches do not serve
+  bool tagged = false;               ///< objects are charged to call sites: a tag stands behind each
   std::uint8_t heap_class = 0;       ///< the heap's, 1 to 31: the slabs' pages are tagged in the page map; 0: they are not
 };
 
@@ -209,8 +212,15 @@ class SlabLayer {
   [[nodiscard]] bool is_sound(Slab& slab) noexcept;
 
   /// Bytes of an object, alignment included, and from one object to the next.
-  [[nodiscard]] std::size_t object_size() const noexcept { return stride_ - redzone(); }
+  [[nodiscard]] std::size_t object_size() const noexcept { return stride_ - trailer(); }
   [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
+  /// Where in a stride the redzone of a checking build ends.
+  [[nodiscard]] std::size_t redzone_end() const noexcept { return stride_ - tag_bytes(); }
+  /// Whether @p address is between the first and the last slab of memory that there ever were.
+  [[nodiscard, gnu::always_inline]] bool spans(const void* address) const noexcept {
+    const std::uintptr_t low = low_.load(std::memory_order_relaxed);
+    return reinterpret_cast<std::uintptr_t>(address) - low < high_.load(std::memory_order_relaxed) - low;
+  }
   [[nodiscard]] std::size_t alignment() const noexcept { return std::size_t{1} << alignment_log2_; }
   /// What a slab takes of the source, unless that is short.
   [[nodiscard]] std::size_t slab_bytes() const noexcept { return bytes_of(objects_); }
@@ -243,9 +253,11 @@ class SlabLayer {
   [[nodiscard]] std::size_t overhead() const noexcept {
     return sizeof(Slab) + words() * sizeof(long) + objects_ * kCheckBytes;
   }
-  /// What a checking build leaves behind each object, so that the next keeps its alignment.
-  [[nodiscard]] std::size_t redzone() const noexcept {
-    return !kChecked || no_touch_ ? 0 : (kRedzoneBytes + alignment() - 1) & ~(alignment() - 1);
+  [[nodiscard]] std::size_t tag_bytes() const noexcept { return tagging_.is_tagged() ? kSiteTagBytes : 0; }
+  /// What a checking build and one with call sites leave behind each object, so that the next keeps its alignment.
+  [[nodiscard]] std::size_t trailer() const noexcept {
+    const std::size_t least = no_touch_ ? 0 : kRedzoneBytes + tag_bytes();
+    return least == 0 ? 0 : (least + alignment() - 1) & ~(alignment() - 1);
   }
   [[nodiscard]] std::size_t colour_of(std::uintptr_t start) const noexcept;
   [[nodiscard]] std::uintptr_t take_from_source(std::size_t bytes) noexcept;
@@ -284,6 +296,16 @@ class SlabLayer {
   bool quantum_cache_ : 1 = false;
   std::uint8_t heap_class_ : 5 = 0;
   bool aligned_source_ : 1 = false;  ///< the source's quantum aligns a slab by itself
+
+  struct Tagging {
+    bool tagged = false;
+    [[nodiscard]] bool is_tagged() const noexcept { return tagged; }
+  };
+  struct NoTagging {
+    static constexpr bool tagged = false;
+    [[nodiscard]] static constexpr bool is_tagged() noexcept { return false; }
+  };
+  [[no_unique_address]] std::conditional_t<kCallSites, Tagging, NoTagging> tagging_;
 
   Lock lock_;
   std::uint32_t limit_ = kNoLimit;

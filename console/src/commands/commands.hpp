@@ -19,6 +19,7 @@ extern const Command leaks;
 extern const Command mark;
 extern const Command marks;
 // in the files of their names
+extern const Command allocinfo;
 extern const Command arena_stats;
 extern const Command growth;
 extern const Command kmemtrace;

@@ -28,7 +28,7 @@ void push(Block*& list, void* place, std::size_t bytes) noexcept {
   Block* blocks = nullptr;
   for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{64} << 10}) {
     while (!run.stopping()) {
-      void* place = heap::allocate(bytes);
+      void* place = QM_ALLOC(heap::allocate, bytes);
       if (place == nullptr) break;
       push(blocks, place, bytes);
       firmware::yield();
@@ -40,7 +40,7 @@ void push(Block*& list, void* place, std::size_t bytes) noexcept {
 [[gnu::noinline]] Block* take_objects(WorkloadRun& run) noexcept {
   Block* objects = nullptr;
   while (!run.stopping()) {
-    void* place = caches().exhaust->allocate();
+    void* place = QM_ALLOC(caches().exhaust->allocate);
     if (place == nullptr) break;
     push(objects, place, caches().exhaust->object_size());
     run.numbers[kObjects].fetch_add(1, std::memory_order_relaxed);

@@ -20,34 +20,34 @@ enum Number : unsigned { kCommitted };
 extern "C" {
 
 [[gnu::noinline]] static void free_twice(Cache* cache) {
-  void* object = cache->allocate();
+  void* object = QM_ALLOC(cache->allocate);
   cache->free(object);
   cache->free(object);
 }
 
 [[gnu::noinline]] static void free_inside(Cache* cache) {
-  auto* object = static_cast<std::byte*>(cache->allocate());
+  auto* object = static_cast<std::byte*>(QM_ALLOC(cache->allocate));
   cache->free(object + 16);
   cache->free(object);
 }
 
 [[gnu::noinline]] static void free_to_another(Cache* cache, Cache* owner) {
-  void* object = owner->allocate();
+  void* object = QM_ALLOC(owner->allocate);
   cache->free(object);
   owner->free(object);
 }
 
 [[gnu::noinline]] static void write_behind(Cache* cache) {
-  auto* object = static_cast<volatile char*>(cache->allocate());
+  auto* object = static_cast<volatile char*>(QM_ALLOC(cache->allocate));
   object[cache->object_size()] = 1;
   cache->free(const_cast<char*>(object));
 }
 
 [[gnu::noinline]] static void write_after_free(Cache* cache) {
-  auto* object = static_cast<volatile char*>(cache->allocate());
+  auto* object = static_cast<volatile char*>(QM_ALLOC(cache->allocate));
   cache->free(const_cast<char*>(object));
   object[40] = 1;
-  cache->free(cache->allocate());
+  cache->free(QM_ALLOC(cache->allocate));
 }
 
 [[gnu::noinline]] static void misuse_task(qm::demo::WorkloadRun& run, unsigned hart) noexcept {

@@ -27,8 +27,9 @@ class Ledger {
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  void* take(Cache& cache) noexcept { return note(cache.allocate()); }
-  void* take(std::size_t bytes) noexcept { return note(heap::allocate(bytes)); }
+  // Converted: what is taken is charged to who takes it.
+  void* take_at(const CallSite* site, Cache& cache) noexcept { return note(cache.allocate_at(site)); }
+  void* take_at(const CallSite* site, std::size_t bytes) noexcept { return note(heap::allocate_at(site, bytes)); }
   void give(Cache& cache, void* object) noexcept {
     if (object == nullptr) return;
     cache.free(object);
@@ -56,10 +57,10 @@ void empty_mailbox(unsigned hart, Ledger& ledger) noexcept {
 }
 
 [[gnu::noinline]] void neutral_round(WorkloadRun& run, unsigned hart, Random& random, Ledger& ledger) noexcept {
-  void* packet = ledger.take(*caches().packet);
-  void* session = ledger.take(*caches().session);
-  void* small = ledger.take(1 + random.below(300));
-  void* large = ledger.take(600 + random.below(3000));
+  void* packet = QM_AT(ledger.take_at, *caches().packet);
+  void* session = QM_AT(ledger.take_at, *caches().session);
+  void* small = QM_AT(ledger.take_at, 1 + random.below(300));
+  void* large = QM_AT(ledger.take_at, 600 + random.below(3000));
   empty_mailbox(hart, ledger);
   const unsigned next = run.hart_at((run.place(hart) + 1) % run.participants());
   if (packet == nullptr || random.below(4) != 0 || !mailboxes[next].put(packet)) ledger.give(*caches().packet, packet);

@@ -13,7 +13,7 @@ Mailbox table;
 
 void serve(WorkloadRun& run) noexcept {
   for (std::uint32_t i = 0; i < run.count && !run.stopping(); ++i) {
-    void* packet = caches().packet->allocate();
+    void* packet = QM_ALLOC(caches().packet->allocate);
     if (packet == nullptr) break;
     while (!table.put(packet)) firmware::sleep_until(hal::Port::ticks() + hal::Port::tick_rate() / 20000);
     run.numbers[kServed].fetch_add(1, std::memory_order_release);
@@ -41,7 +41,7 @@ void take_back(WorkloadRun& run, bool other_hart) noexcept {
 void pingpong_task(WorkloadRun& run, unsigned hart) noexcept {
   if (run.participants() == 1) {
     for (std::uint32_t i = 0; i < run.count && !run.stopping(); ++i) {
-      void* packet = caches().packet->allocate();
+      void* packet = QM_ALLOC(caches().packet->allocate);
       if (packet != nullptr) caches().packet->free(packet);
       if (i % 16 == 0) firmware::yield();
     }

@@ -18,8 +18,8 @@ constinit firmware::Event turn_over;
 
 /// The heap, as a replay sees it.
 struct HeapFace {
-  static void* allocate(std::size_t size) noexcept { return heap::allocate(size); }
-  static void* reallocate(void* block, std::size_t size) noexcept { return heap::reallocate(block, size); }
+  static void* allocate(std::size_t size) noexcept { return QM_ALLOC(heap::allocate, size); }
+  static void* reallocate(void* block, std::size_t size) noexcept { return QM_ALLOC(heap::reallocate, block, size); }
   static void free(void* block) noexcept { heap::free(block); }
   template <class Ready>
   static void wait(const Ready& ready) noexcept {

@@ -38,7 +38,7 @@ extern "C" {
 static void* stack_left(unsigned path, unsigned depth);
 static void* stack_right(unsigned path, unsigned depth);
 
-[[gnu::noinline]] static void* stack_end() { return qm::demo::caches().stacks->allocate(); }
+[[gnu::noinline]] static void* stack_end() { return QM_ALLOC(qm::demo::caches().stacks->allocate); }
 
 /// One level further down; the empty asm keeps the call from becoming a jump or a loop.
 static inline void* stack_step(unsigned path, unsigned depth) {

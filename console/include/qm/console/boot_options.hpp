@@ -6,7 +6,7 @@
 ///     stacks=BYTES        memory for call stacks
 ///     kmemtrace=on        the event stream from the boot on
 ///     ring=BYTES          its ring, for each hart
-///     allocinfo=on|off    known, of a part that this build has not: rejected with that reason
+///     allocinfo=on|off    count allocations by call site, or do not; rejected in a build without call sites
 ///     panic=SECONDS       how long after a panic somebody may begin to type; 0: for ever
 ///     -- ...              what follows `--` belongs to the firmware
 
@@ -33,6 +33,7 @@ struct BootOptions {
   bool stream = false;          ///< kmemtrace=on
   std::size_t ring_bytes = 0;   ///< 0: not given
   std::uint32_t panic_seconds = kPanicSeconds;
+  bool allocinfo_off = false;
   Rejected rejected[kMaxRejected];
   std::size_t rejected_count = 0;  ///< may exceed kMaxRejected: the rest is not kept
 };

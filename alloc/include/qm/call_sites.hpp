@@ -1,0 +1,240 @@
+#pragma once
+/// Who holds memory, by call site: live bytes and live calls of each place in the source that allocates. In builds with
+/// QM_CALL_SITES; in others nothing here is linked.
+///
+///     section qm_call_sites    | CallSite 0 | CallSite 1 | ... |     static, a hook leaves one each; one is for no site: untagged
+///     hart h                   | on 0, off 0 | on 1, off 1 | ... |   SiteWords of that hart: its calls and bytes less its frees
+///     object                   | payload | slack | tag |             the tag: the number of the word, on or off
+///
+/// An allocation adds one call and the object's bytes to its hart's word, a free takes them from the freeing hart's: with one
+/// atomic instruction each, so interrupts may come where they like. A word alone means nothing, and may have wrapped; the sum over
+/// all harts is exact as soon as nobody allocates.
+///
+/// What is charged: objects of caches of memory, by their object size, and segments of arenas with ArenaConfig::charged, by their
+/// size - the heap's large blocks. Not charged are numbers (no-touch caches), and the allocator's magazines and slab headers.
+///
+/// While accounting is off, allocations are counted in the second word of their site: their frees find it there, so the first
+/// stays right for what was allocated while it was on, and the second says what the row has missed. No path tests for it: each
+/// hart counts sites from an address that is two words lower while it is off.
+///
+/// Invariants
+/// - W1 An object's tag is written before its user has it, and made kNoSiteTag when it is freed: it is discharged once at most.
+/// - W2 A tag is looked at before it is used: what a stray write has left there changes no memory but the words.
+///
+/// Source: Linux's memory allocation profiling (6.10); the on and off words are ours.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <qm/call_site.hpp>
+#include <qm/object_check.hpp>
+#include <qm/status.hpp>
+
+extern "C" {
+/// The row of what has no site.
+extern const qm::CallSite qm_untagged_site;
+}
+
+namespace qm {
+
+/// One site's live calls and bytes on one hart, modulo what they are kept in.
+class WideSiteWord {
+ public:
+  using Amount = std::uint64_t;
+  static constexpr unsigned kCallShift = 40;
+  static constexpr Amount amount_of(std::size_t bytes) noexcept { return (Amount{1} << kCallShift) + bytes; }
+  void add(Amount amount) noexcept { both_.fetch_add(amount, std::memory_order_relaxed); }
+  void subtract(Amount amount) noexcept { both_.fetch_add(0 - amount, std::memory_order_relaxed); }
+  /// Adds this word to a sum.
+  void add_to(std::uint64_t& calls, std::uint64_t& bytes) const noexcept {
+    calls = 0;
+    bytes += both_.load(std::memory_order_relaxed);
+  }
+  /// Takes a sum of words apart.
+  static void settle(std::uint64_t& calls, std::uint64_t& bytes) noexcept {
+    calls = bytes >> kCallShift;
+    bytes &= (Amount{1} << kCallShift) - 1;
+  }
+
+ private:
+  std::atomic<std::uint64_t> both_{0};
+};
+
+class NarrowSiteWord {
+ public:
+  using Amount = std::uint32_t;
+  static constexpr Amount amount_of(std::size_t bytes) noexcept { return static_cast<Amount>(bytes); }
+  void add(Amount amount) noexcept {
+    calls_.fetch_add(1, std::memory_order_relaxed);
+    bytes_.fetch_add(amount, std::memory_order_relaxed);
+  }
+  void subtract(Amount amount) noexcept {
+    calls_.fetch_sub(1, std::memory_order_relaxed);
+    bytes_.fetch_sub(amount, std::memory_order_relaxed);
+  }
+  void add_to(std::uint64_t& calls, std::uint64_t& bytes) const noexcept {
+    calls += calls_.load(std::memory_order_relaxed);
+    bytes += bytes_.load(std::memory_order_relaxed);
+  }
+  static void settle(std::uint64_t& calls, std::uint64_t& bytes) noexcept {
+    calls &= UINT32_MAX;
+    bytes &= UINT32_MAX;
+  }
+
+ private:
+  std::atomic<std::uint32_t> calls_{0};
+  std::atomic<std::uint32_t> bytes_{0};
+};
+
+using SiteWord = std::conditional_t<sizeof(void*) == 8, WideSiteWord, NarrowSiteWord>;
+static_assert(sizeof(SiteWord) == 8);
+
+/// What a hart charges with. Before initialize(): nothing is charged.
+struct SiteView {
+  std::atomic<std::uintptr_t> base{0};  ///< of the table of sites, two words lower while accounting is off; the console writes it
+  SiteWord* words = nullptr;
+  SiteTag limit = 0;                    ///< number of words
+
+  /// The number of the word that @p site is counted in.
+  [[nodiscard]] SiteTag tag_of(const CallSite* site) const noexcept {
+    constexpr std::uintptr_t kWordOfTable = sizeof(CallSite) / 2;
+    return static_cast<SiteTag>((reinterpret_cast<std::uintptr_t>(site) - base.load(std::memory_order_relaxed)) / kWordOfTable);
+  }
+};
+static_assert((sizeof(CallSite) & (sizeof(CallSite) - 1)) == 0, "a tag is found by a shift");
+
+#if defined(QM_TARGET)
+extern constinit thread_local SiteView qm_site_view;
+#endif
+
+namespace call_sites {
+
+/// @returns the running hart's. Context: any.
+#if defined(QM_TARGET)
+[[nodiscard]] inline SiteView& view() noexcept { return qm_site_view; }
+#else
+[[nodiscard]] SiteView& view() noexcept;
+#endif
+
+namespace internal {
+/// Keeps @p caller, an address in a function that allocates without a site, for untagged_callers(). Checking build.
+void note_untagged(std::uintptr_t caller) noexcept;
+/// The same for who calls it.
+void note_caller() noexcept;
+}  // namespace internal
+
+/// The site of an allocation that gives none. A checking build notes who it is: the function into which this is inlined, or the
+/// one that has @p caller.
+[[nodiscard, gnu::always_inline]] inline const CallSite* untagged() noexcept {
+  if constexpr (kChecked) internal::note_caller();
+  return &qm_untagged_site;
+}
+[[nodiscard, gnu::always_inline]] inline const CallSite* untagged(void* caller) noexcept {
+  if constexpr (kChecked) internal::note_untagged(reinterpret_cast<std::uintptr_t>(caller));
+  return &qm_untagged_site;
+}
+
+/// Charges a segment of @p bytes to @p site. @returns what to keep for discharge(): the site, marked while accounting is off.
+[[nodiscard]] const CallSite* charge(const CallSite* site, std::size_t bytes) noexcept;
+void discharge(const CallSite* kept, std::size_t bytes) noexcept;
+/// The site in what charge() has returned.
+[[nodiscard]] inline const CallSite* plain(const CallSite* kept) noexcept {
+  return reinterpret_cast<const CallSite*>(reinterpret_cast<std::uintptr_t>(kept) & ~std::uintptr_t{1});
+}
+/// @returns the site that @p tag stands for, nullptr for none.
+[[nodiscard]] const CallSite* site_of(SiteTag tag) noexcept;
+
+// ---- for reports ------------------------------------------------------------------------------------------------------
+
+struct Row {
+  const CallSite* site = nullptr;
+  std::uint64_t bytes = 0;        ///< live
+  std::uint64_t calls = 0;        ///< live
+  bool is_accurate = true;        ///< false while something is out that was allocated while accounting was off
+  [[nodiscard]] bool is_untagged() const noexcept { return site == &qm_untagged_site; }
+};
+
+/// Sites in the image, the untagged one included.
+[[nodiscard]] std::size_t count() noexcept;
+/// The row of site @p number, below count(). Complexity: O(harts). Context: any; exact while nobody allocates.
+[[nodiscard]] Row row(std::size_t number) noexcept;
+
+/// Keeps a copy of all rows, for a report that goes through them more than once; and what it has kept.
+/// Context: one report at a time.
+void note_rows() noexcept;
+[[nodiscard]] Row noted_row(std::size_t number) noexcept;
+
+/// Whether allocations are counted; they are from the start unless this is called first.
+[[nodiscard]] bool is_on() noexcept;
+/// Context: any; an allocation under way on another hart may count either way.
+void set_on(bool on) noexcept;
+
+/// Functions that have allocated without a site, in a checking build.
+struct UntaggedCaller {
+  std::uintptr_t address = 0;  ///< in the function, behind the call
+  std::uint32_t calls = 0;
+};
+inline constexpr unsigned kUntaggedCallers = kChecked ? 64 : 0;
+/// @returns the caller with that number, the first @p number that was met; address 0: no more. Context: any.
+[[nodiscard]] UntaggedCaller untagged_caller(unsigned number) noexcept;
+
+// ---- for qm::initialize() ---------------------------------------------------------------------------------------------
+
+/// Takes the harts' words from base_arena(). @returns kNoMemory.
+Status initialize(unsigned harts) noexcept;
+void attach_hart(unsigned hart) noexcept;
+void shutdown() noexcept;
+
+}  // namespace call_sites
+
+/// How the objects of one cache are charged; nothing is, before set().
+class ObjectCharge {
+ public:
+  void set(std::size_t object_size, std::size_t stride) noexcept {
+    amount_ = SiteWord::amount_of(object_size);
+    tag_at_ = static_cast<std::uint32_t>(stride - kSiteTagBytes);
+  }
+  [[nodiscard]] bool is_set() const noexcept { return tag_at_ != 0; }
+  /// The tag of an object. Precondition: is_set().
+  [[nodiscard]] std::atomic_ref<SiteTag> tag(void* object) const noexcept {
+    return std::atomic_ref(*reinterpret_cast<SiteTag*>(reinterpret_cast<std::uintptr_t>(object) + tag_at_));
+  }
+
+  /// Charges an object that is about to reach its user; nullptr passes through.
+  [[gnu::always_inline]] void* charge(void* object, const CallSite* site) const noexcept {
+    if (object == nullptr || !is_set()) return object;
+    SiteView& view = call_sites::view();
+    const SiteTag at = view.tag_of(site);
+    tag(object).store(at, std::memory_order_relaxed);
+    if (at < view.limit) [[likely]] view.words[at].add(amount_);
+    return object;
+  }
+
+  /// Takes the charge back from an object that its user gives back. Precondition: is_set(), and the tag's place is memory.
+  [[gnu::always_inline]] void discharge(void* object) const noexcept {
+    SiteView& view = call_sites::view();
+    const SiteTag at = tag(object).load(std::memory_order_relaxed);
+    if (at >= view.limit) return;
+    tag(object).store(kNoSiteTag, std::memory_order_relaxed);
+    view.words[at].subtract(amount_);
+  }
+
+ private:
+  SiteWord::Amount amount_ = 0;
+  std::uint32_t tag_at_ = 0;
+};
+
+/// The same in a build without call sites.
+struct NoObjectCharge {
+  static void set(std::size_t, std::size_t) noexcept {}
+  [[nodiscard]] static constexpr bool is_set() noexcept { return false; }
+  [[nodiscard]] static std::atomic_ref<SiteTag> tag(void* object) noexcept {
+    return std::atomic_ref(*static_cast<SiteTag*>(object));
+  }
+  static void* charge(void* object, const CallSite*) noexcept { return object; }
+  static void discharge(void*) noexcept {}
+};
+
+}  // namespace qm

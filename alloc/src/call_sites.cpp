@@ -1,0 +1,219 @@
+// The table of call sites and the harts' words; see call_sites.hpp. Linked only where QM_CALL_SITES is set.
+
+#include <qm/call_sites.hpp>
+
+#include <new>
+
+#include <qm/arena.hpp>
+#include <qm/cache.hpp>
+#include <qm/hal/port.hpp>
+#include <qm/qm.h>
+#include <qm/system.hpp>
+
+#include "arena_request.hpp"
+
+extern "C" {
+[[gnu::section("qm_call_sites"), gnu::used]] constinit const qm::CallSite qm_untagged_site = QM_SITE_VALUE("", "", 0, 0);
+// Names that the linker gives to the start and the end of the section.
+extern const qm::CallSite __start_qm_call_sites[];  // NOLINT
+extern const qm::CallSite __stop_qm_call_sites[];   // NOLINT
+}
+
+namespace qm {
+
+#if defined(QM_TARGET)
+[[gnu::section(".tdata.qm_hot")]] constinit thread_local SiteView qm_site_view;
+#endif
+
+namespace call_sites {
+namespace {
+
+constexpr std::uintptr_t kOff = sizeof(CallSite) / 2;  // how much lower the base is while accounting is off
+
+SiteWord* all_words = nullptr;  // count() pairs of each hart
+unsigned word_harts = 0;
+Row* noted = nullptr;            // count() of them, behind the words
+constinit std::atomic<bool> on{true};
+#if defined(QM_TARGET)
+SiteView* views[hal::Port::kMaxHarts];  // of the harts that have been attached
+#else
+SiteView views[hal::Port::kMaxHarts];   // a thread stands for different harts at different times
+#endif
+
+std::uintptr_t base() noexcept {
+  return reinterpret_cast<std::uintptr_t>(__start_qm_call_sites) - (on.load(std::memory_order_relaxed) ? 0 : kOff);
+}
+
+SiteTag words_of_a_hart() noexcept { return static_cast<SiteTag>(2 * count()); }
+
+/// A whole number of lines of the processor's cache, so that no two harts write to one.
+std::size_t hart_bytes() noexcept { return (words_of_a_hart() * sizeof(SiteWord) + 63) / 64 * 64; }
+
+SiteWord* words_of(unsigned hart) noexcept {
+  return reinterpret_cast<SiteWord*>(reinterpret_cast<std::uintptr_t>(all_words) + hart * hart_bytes());
+}
+
+void open(SiteView& view, unsigned hart) noexcept {
+  view.words = words_of(hart);
+  view.base.store(base(), std::memory_order_relaxed);
+  view.limit = words_of_a_hart();
+}
+
+#if defined(QM_TARGET)
+void open_views() noexcept { attach_hart(hal::Port::hart_index()); }
+#else
+void open_views() noexcept {
+  for (unsigned hart = 0; hart < word_harts; ++hart) open(views[hart], hart);
+}
+#endif
+
+struct Sum {
+  std::uint64_t calls = 0;
+  std::uint64_t bytes = 0;
+};
+
+Sum sum_of(SiteTag tag) noexcept {
+  Sum sum;
+  for (unsigned hart = 0; hart < word_harts; ++hart) words_of(hart)[tag].add_to(sum.calls, sum.bytes);
+  SiteWord::settle(sum.calls, sum.bytes);
+  return sum;
+}
+
+struct Caller {
+  std::atomic<std::uintptr_t> address{0};
+  std::atomic<std::uint32_t> calls{0};
+};
+constinit Caller callers[kUntaggedCallers + 1];
+
+}  // namespace
+
+#if !defined(QM_TARGET)
+SiteView& view() noexcept { return views[hal::Port::hart_index()]; }
+#endif
+
+Status initialize(unsigned harts) noexcept {
+  const std::size_t bytes = harts * hart_bytes();
+  const std::uintptr_t place = base_arena().allocate(bytes + count() * sizeof(Row));
+  if (place == 0) return Status::kNoMemory;
+  all_words = reinterpret_cast<SiteWord*>(place);
+  for (std::size_t i = 0; i < bytes / sizeof(SiteWord); ++i) new (all_words + i) SiteWord;
+  noted = reinterpret_cast<Row*>(place + bytes);
+  for (std::size_t i = 0; i < count(); ++i) new (noted + i) Row;
+  word_harts = harts;
+  open_views();
+  return Status::kOk;
+}
+
+#if defined(QM_TARGET)
+void attach_hart(unsigned hart) noexcept {
+  open(qm_site_view, hart);
+  views[hart] = &qm_site_view;
+}
+#else
+void attach_hart(unsigned) noexcept {}
+#endif
+
+void shutdown() noexcept {
+  word_harts = 0;
+  on.store(true, std::memory_order_relaxed);
+  for (Caller& caller : callers) caller.address.store(0, std::memory_order_relaxed);
+}
+
+std::size_t count() noexcept { return static_cast<std::size_t>(__stop_qm_call_sites - __start_qm_call_sites); }
+
+Row row(std::size_t number) noexcept {
+  const auto tag = static_cast<SiteTag>(2 * number);
+  const Sum live = sum_of(tag);
+  const Sum missed = sum_of(tag + 1);
+  return {__start_qm_call_sites + number, live.bytes, live.calls, missed.calls == 0 && missed.bytes == 0};
+}
+
+void note_rows() noexcept {
+  for (std::size_t i = 0; i < count(); ++i) noted[i] = row(i);
+}
+
+Row noted_row(std::size_t number) noexcept { return noted[number]; }
+
+bool is_on() noexcept { return on.load(std::memory_order_relaxed); }
+
+#if defined(QM_TARGET)
+void set_on(bool now) noexcept {
+  on.store(now, std::memory_order_relaxed);
+  for (SiteView* view : views) {
+    if (view != nullptr) view->base.store(base(), std::memory_order_relaxed);
+  }
+}
+#else
+void set_on(bool now) noexcept {
+  on.store(now, std::memory_order_relaxed);
+  for (SiteView& view : views) view.base.store(base(), std::memory_order_relaxed);
+}
+#endif
+
+const CallSite* charge(const CallSite* site, std::size_t bytes) noexcept {
+  if (site == nullptr) site = &qm_untagged_site;
+  SiteView& own = view();
+  const SiteTag tag = own.tag_of(site);
+  if (tag >= own.limit) return nullptr;
+  own.words[tag].add(SiteWord::amount_of(bytes));
+  return reinterpret_cast<const CallSite*>(reinterpret_cast<std::uintptr_t>(site) | (tag & 1));
+}
+
+void discharge(const CallSite* kept, std::size_t bytes) noexcept {
+  if (kept == nullptr) return;
+  const auto number = static_cast<SiteTag>(plain(kept) - __start_qm_call_sites);
+  const SiteTag tag = 2 * number + (kept != plain(kept) ? 1 : 0);
+  view().words[tag].subtract(SiteWord::amount_of(bytes));
+}
+
+const CallSite* site_of(SiteTag tag) noexcept { return tag / 2 < count() ? __start_qm_call_sites + tag / 2 : nullptr; }
+
+void internal::note_untagged(std::uintptr_t address) noexcept {
+  for (unsigned i = 0; i < kUntaggedCallers; ++i) {
+    std::uintptr_t there = 0;
+    if (callers[i].address.compare_exchange_strong(there, address, std::memory_order_relaxed) || there == address) {
+      callers[i].calls.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+  }
+}
+
+[[gnu::noinline]] void internal::note_caller() noexcept {
+  note_untagged(reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)));
+}
+
+UntaggedCaller untagged_caller(unsigned number) noexcept {
+  if (number >= kUntaggedCallers) return {};
+  return {callers[number].address.load(std::memory_order_relaxed), callers[number].calls.load(std::memory_order_relaxed)};
+}
+
+}  // namespace call_sites
+
+// ---- segments ---------------------------------------------------------------------------------------------------------
+
+const CallSite* Arena::site_of(std::uintptr_t start) noexcept {
+  const LockGuard guard(lock_);
+  const BoundaryTag* tag = find_allocated_locked(start);
+  return tag != nullptr ? call_sites::plain(tag->site) : nullptr;
+}
+
+void Arena::recharge(std::uintptr_t start, const CallSite* site) noexcept {
+  const LockGuard guard(lock_);
+  BoundaryTag* tag = charged_ ? find_allocated_locked(start) : nullptr;
+  if (tag == nullptr || tag->owner != SegmentOwner::kUser) return;
+  call_sites::discharge(tag->site, tag->size);
+  tag->site = call_sites::charge(site, tag->size);
+}
+
+/// The segment has been resized where it stands: its site keeps it.
+void Arena::recharge_locked(BoundaryTag* tag, std::size_t old_size) noexcept {
+  if (!charged_) return;
+  call_sites::discharge(tag->site, old_size);
+  tag->site = call_sites::charge(call_sites::plain(tag->site), tag->size);
+}
+
+}  // namespace qm
+
+// ---- for C, where an object has a charge to lose: the fast path has another name -----------------------------------------
+
+void qm_cache_free(qm::Cache* cache, void* object) noexcept { cache->free(object); }

@@ -1,0 +1,21 @@
+/// The heap's fast path for a port without the trap-entry hook.
+
+#include <qm/inline_masked.hpp>
+
+#include "size_classes.hpp"
+
+void* qm_malloc(std::size_t size) noexcept {
+  const std::size_t step = (size - 1) >> QM_CLASS_STEP_LOG2;  // size 0 is left to the slow half
+  if (step < QM_CLASS_STEPS) [[likely]] {
+    qm::Cache* cache = qm::heap::cache_of_tag(qm_heap_class_tags[step]);
+    void* object = cache != nullptr ? qm::internal::pop_masked(*cache) : nullptr;
+    if (object != nullptr) [[likely]] return object;
+  }
+  return qm_heap_allocate_slow(size);
+}
+
+void qm_free(void* block) noexcept {
+  qm::Cache* cache = qm::heap::cache_of_tag(qm::page_map.tag_in_hot(reinterpret_cast<std::uintptr_t>(block)));
+  if (cache != nullptr && qm::internal::push_masked(*cache, block)) [[likely]] return;
+  qm_heap_free_slow(block);
+}
