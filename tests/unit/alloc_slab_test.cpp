@@ -111,6 +111,7 @@ TEST_F(SlabTest, finds_the_slab_of_every_object_by_its_address_and_of_no_other_a
 }
 
 TEST_F(SlabTest, colours_neighbouring_slabs_differently_and_keeps_every_alignment) {
+  if (qm::kCallSites) GTEST_SKIP() << "another distance between objects: their tags";
   // 12 objects of 320 bytes leave 200: steps of 64 keep the 64 to which 320 aligns.
   Cache* cache = make(320, 32);
   ASSERT_NE(cache, nullptr);
