@@ -153,8 +153,7 @@ void set_on(bool now) noexcept {
 const CallSite* charge(const CallSite* site, std::size_t bytes) noexcept {
   if (site == nullptr) site = &qm_untagged_site;
   SiteView& own = view();
-  const SiteTag tag = own.tag_of(site);
-  if (tag >= own.limit) return nullptr;
+  const std::uintptr_t tag = own.tag_of(site);
   own.words[tag].add(SiteWord::amount_of(bytes));
   return reinterpret_cast<const CallSite*>(reinterpret_cast<std::uintptr_t>(site) | (tag & 1));
 }

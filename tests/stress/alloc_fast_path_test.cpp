@@ -114,6 +114,24 @@ unsigned long inlined_pair_cost() {
   });
 }
 
+/// A pair of a cache through a hook, as the compiler has it.
+unsigned long hooked_pair_cost(qm::Cache* cache) {
+  return cost([cache](unsigned long left) {
+    do {
+      cache->free(QM_ALLOC(cache->allocate));
+    } while (--left != 0);
+  });
+}
+
+/// A pair of the heap, likewise.
+unsigned long hooked_heap_pair_cost() {
+  return cost([](unsigned long left) {
+    do {
+      qm::heap::free(QM_ALLOC(qm::heap::allocate, 50));
+    } while (--left != 0);
+  });
+}
+
 /// Instructions of an interrupted hart's way through qm_rewind(), the call included.
 unsigned long rewind_cost(std::uintptr_t pc) {
   static constexpr std::uintptr_t kRegisters[32] = {};
@@ -132,6 +150,9 @@ constexpr unsigned long kPair = 7 + 9 + 9 + kCount;
 constexpr unsigned long kInlinedPair = 2 + 6 + 7 + kCount + kJumps;
 /// Five of the loop and its calls, 16 of the allocation, 18 of the free.
 constexpr unsigned long kHeapPair = 5 + 16 + 18 + kCount;
+/// What charging adds to them, as the compiler has it: docs/call-sites.md.
+constexpr unsigned long kCharge = 37;
+constexpr unsigned long kHeapCharge = 109;
 /// What the compiler has made of the masked form: 39 and 37 with the count.
 constexpr unsigned long kMaskedPair = 40;
 
@@ -200,6 +221,24 @@ TEST_F(FastPath, a_pair_costs_what_its_listing_says) {
   expect_full_speed();
   EXPECT_EQ(cache_->stats().in_use, 0U);
   EXPECT_EQ(Inlined::cache()->stats().in_use, 0U);
+}
+
+TEST_F(FastPath, through_a_hook_costs_what_the_document_says_and_off_the_same) {
+  const unsigned long pair = hooked_pair_cost(cache_);
+  const unsigned long of_heap = hooked_heap_pair_cost();
+  if constexpr (qm::kCallSites) {
+    qm::call_sites::set_on(false);
+    const unsigned long pair_off = hooked_pair_cost(cache_);
+    const unsigned long of_heap_off = hooked_heap_pair_cost();
+    qm::call_sites::set_on(true);
+    if (counter_is_exact()) {
+      EXPECT_EQ(pair, pair_off);
+      EXPECT_EQ(of_heap, of_heap_off);
+    }
+  }
+  if (!exact() || !kOptimised) return;
+  expect_cost(pair, qm::kCallSites ? kPair + kCharge : kPair);
+  expect_cost(of_heap, qm::kCallSites ? kHeapPair + kHeapCharge : kHeapPair);
 }
 
 TEST_F(FastPath, costs_the_same_after_tracing_was_on_and_its_records_are_gone) {

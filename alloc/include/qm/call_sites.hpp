@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <qm/bits.hpp>
 #include <qm/call_site.hpp>
 #include <qm/object_check.hpp>
 #include <qm/status.hpp>
@@ -91,16 +92,16 @@ class NarrowSiteWord {
 using SiteWord = std::conditional_t<sizeof(void*) == 8, WideSiteWord, NarrowSiteWord>;
 static_assert(sizeof(SiteWord) == 8);
 
-/// What a hart charges with. Before initialize(): nothing is charged.
+/// What a hart charges with: from initialize() on, on other harts than that one from attach_hart() on.
 struct SiteView {
   std::atomic<std::uintptr_t> base{0};  ///< of the table of sites, two words lower while accounting is off; the console writes it
   SiteWord* words = nullptr;
-  SiteTag limit = 0;                    ///< number of words
+  std::uintptr_t limit = 0;             ///< number of words
 
   /// The number of the word that @p site is counted in.
-  [[nodiscard]] SiteTag tag_of(const CallSite* site) const noexcept {
+  [[nodiscard]] std::uintptr_t tag_of(const CallSite* site) const noexcept {
     constexpr std::uintptr_t kWordOfTable = sizeof(CallSite) / 2;
-    return static_cast<SiteTag>((reinterpret_cast<std::uintptr_t>(site) - base.load(std::memory_order_relaxed)) / kWordOfTable);
+    return (reinterpret_cast<std::uintptr_t>(site) - base.load(std::memory_order_relaxed)) / kWordOfTable;
   }
 };
 static_assert((sizeof(CallSite) & (sizeof(CallSite) - 1)) == 0, "a tag is found by a shift");
@@ -194,45 +195,44 @@ class ObjectCharge {
  public:
   void set(std::size_t object_size, std::size_t stride) noexcept {
     amount_ = SiteWord::amount_of(object_size);
-    tag_at_ = static_cast<std::uint32_t>(stride - kSiteTagBytes);
+    tag_at_ = stride - kSiteTagBytes;
   }
   [[nodiscard]] bool is_set() const noexcept { return tag_at_ != 0; }
   /// The tag of an object. Precondition: is_set().
-  [[nodiscard]] std::atomic_ref<SiteTag> tag(void* object) const noexcept {
-    return std::atomic_ref(*reinterpret_cast<SiteTag*>(reinterpret_cast<std::uintptr_t>(object) + tag_at_));
+  [[nodiscard]] std::atomic<SiteTag>& tag(void* object) const noexcept {
+    return *reinterpret_cast<std::atomic<SiteTag>*>(reinterpret_cast<std::uintptr_t>(object) + tag_at_);
   }
 
   /// Charges an object that is about to reach its user; nullptr passes through.
   [[gnu::always_inline]] void* charge(void* object, const CallSite* site) const noexcept {
     if (object == nullptr || !is_set()) return object;
     SiteView& view = call_sites::view();
-    const SiteTag at = view.tag_of(site);
-    tag(object).store(at, std::memory_order_relaxed);
-    if (at < view.limit) [[likely]] view.words[at].add(amount_);
+    const std::uintptr_t at = view.tag_of(site);
+    store_relaxed(tag(object), static_cast<SiteTag>(at));
+    view.words[at].add(amount_);
     return object;
   }
 
   /// Takes the charge back from an object that its user gives back. Precondition: is_set(), and the tag's place is memory.
   [[gnu::always_inline]] void discharge(void* object) const noexcept {
     SiteView& view = call_sites::view();
-    const SiteTag at = tag(object).load(std::memory_order_relaxed);
+    const std::uintptr_t at = tag(object).load(std::memory_order_relaxed);
     if (at >= view.limit) return;
-    tag(object).store(kNoSiteTag, std::memory_order_relaxed);
+    store_relaxed(tag(object), kNoSiteTag);
     view.words[at].subtract(amount_);
   }
 
  private:
   SiteWord::Amount amount_ = 0;
-  std::uint32_t tag_at_ = 0;
+  std::uintptr_t tag_at_ = 0;
 };
+static_assert(sizeof(std::atomic<SiteTag>) == sizeof(SiteTag) && std::atomic<SiteTag>::is_always_lock_free);
 
 /// The same in a build without call sites.
 struct NoObjectCharge {
   static void set(std::size_t, std::size_t) noexcept {}
   [[nodiscard]] static constexpr bool is_set() noexcept { return false; }
-  [[nodiscard]] static std::atomic_ref<SiteTag> tag(void* object) noexcept {
-    return std::atomic_ref(*static_cast<SiteTag*>(object));
-  }
+  [[nodiscard]] static std::atomic<SiteTag>& tag(void* object) noexcept { return *static_cast<std::atomic<SiteTag>*>(object); }
   static void* charge(void* object, const CallSite*) noexcept { return object; }
   static void discharge(void*) noexcept {}
 };
