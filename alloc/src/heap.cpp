@@ -216,9 +216,13 @@ void* reallocate(void* block, std::size_t size) noexcept {
   return reallocate_at(site, block, size);
 }
 
-const CallSite* site_of(void* block) noexcept {
-  if (Cache* cache = cache_of(block); cache != nullptr) return cache->site_of(block);
-  return large.site_of(reinterpret_cast<std::uintptr_t>(block));
+const CallSite* site_of([[maybe_unused]] void* block) noexcept {
+  if constexpr (kCallSites) {
+    if (Cache* cache = cache_of(block); cache != nullptr) return cache->site_of(block);
+    return large.site_of(reinterpret_cast<std::uintptr_t>(block));
+  } else {
+    return nullptr;
+  }
 }
 
 void free_sized(void* block, std::size_t size, std::size_t alignment) noexcept {
