@@ -304,7 +304,7 @@ void StreamReader::end_stream() {
   }
   for (const auto& [hart, lost] : stream.merge.overruns()) {
     problem(name + ": hart " + std::to_string(hart) + " lost " + std::to_string(lost) +
-            " events for want of room (overruns): see docs/tracing.md");
+            " events for want of room (overruns): see docs/recording.md");
   }
   for (const auto& [hart, lost] : stream.merge.missing()) {
     problem(name + ": " + std::to_string(lost) + " events of hart " + std::to_string(hart) + " did not arrive");
