@@ -8,6 +8,8 @@
 #include <qm/bench/path.hpp>
 #include <qm/bench/subjects.hpp>
 #include <qm/firmware/boot.hpp>
+#include <qm/trace/event_ring.hpp>
+#include <qm/trace/event_stream.hpp>
 #include <qm/trace/live_trace.hpp>
 #include <qm/trace/unwind.hpp>
 
@@ -107,6 +109,34 @@ void stopped_with_records(Path* rest, Path* recorded) {
   Row("stopped, a recorded object").number("harts", harts()).distribution("free", frees);
 }
 
+/// With the event stream on, and no reader: the rings have room for all of it.
+void streamed(Path* allocations, Path* releases) {
+  if (trace::set_ring_bytes(std::size_t{1} << 20) != Status::kOk) firmware::panic("bench: no rings");
+  require(trace::start_stream({.pattern = "bench"}));
+  allocation = allocations;
+  release = releases;
+  show("events, known stacks");
+  require(trace::stop_stream());
+  if (trace::stream_figures().lost != 0) firmware::panic("bench: events were lost");
+  trace::end_stream();
+}
+
+trace::EventRing ring;
+std::array<trace::RingEntry, 2048> entries;
+std::atomic<std::uint32_t> numbers{0};
+
+/// What writing an event adds to an operation: its words, number and time into the ring.
+void written() {
+  ring.initialize(entries, wire::StreamMode::kFull);
+  Distribution writes;
+  for (unsigned i = 0; i < kPairs; ++i) {
+    writes.add(measure([&] {
+      ring.put(i, reinterpret_cast<std::uintptr_t>(&ring), i, i, i, numbers, static_cast<std::uint32_t>(hal::Port::ticks()));
+    }));
+  }
+  Row("an event").number("harts", harts()).distribution("write", writes);
+}
+
 }  // namespace
 
 void run() {
@@ -140,6 +170,9 @@ void run() {
   require(trace::reset("bench"));
   show("reset");
   cache->free(kept);
+  Path told("allocate: events", "cache", kNone), untold("free: events", "cache", kNone);
+  streamed(&told, &untold);
+  written();
 }
 
 }  // namespace qm::bench

@@ -244,13 +244,6 @@ TEST(StreamEnd, and_what_a_host_sends_come_out_as_they_went_in) {
   ASSERT_EQ(read.count, Ask::kMaxNumbers);
   EXPECT_EQ(read.numbers[63], 63'000u);
   EXPECT_TRUE(unpack(out.written().first(40), read) == Decoded::kMalformed);
-
-  out.rewind(0);
-  ASSERT_TRUE(pack(out, Heartbeat{true}));
-  Heartbeat heartbeat;
-  ASSERT_TRUE(unpack(out.written(), heartbeat) == Decoded::kOk);
-  EXPECT_TRUE(heartbeat.raw);
-  EXPECT_TRUE(unpack({}, heartbeat) == Decoded::kMalformed);
 }
 
 TEST(Varint, has_one_form_and_ends_at_64_bits) {

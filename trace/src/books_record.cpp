@@ -240,9 +240,11 @@ void Books::moved(Traceable& from, void* block, Traceable& to, void* new_block, 
 void Books::forget(Cache& cache, void* object) noexcept {
   // acquire: as in record(), in the section of Cache::free_slow().
   const std::uint32_t word = cache.state().load(std::memory_order_acquire);
-  if ((word & trace_state::kStream) != 0 && !stream.was_moved(hal::Port::hart_index(), reinterpret_cast<std::uintptr_t>(object))) {
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  const unsigned hart = hal::Port::hart_index();
+  if ((word & trace_state::kStream) != 0 && !stream.was_moved(hart, address)) {
     const SourceBooks* one = books_at(cache);
-    stream.freed(*stream_of(*one), hal::Port::hart_index(), {one->number, reinterpret_cast<std::uintptr_t>(object), current_context(), 0, 0});
+    stream.freed(*stream_of(*one), hart, {one->number, address, current_context(), 0, 0, 0});
   }
   if ((word & trace_state::kWatch) != 0) forget_at(cache, cache.handle(object), object);
 }

@@ -74,7 +74,8 @@ struct Patience {
   std::uint32_t deadline_ms;
 };
 
-/// Not one function for all files: in a test one of them has a defect. A round; while this hart is alone it only masks itself, which is possible at boot too.
+/// A round; while this hart is alone it only masks itself, which is possible at boot too. Not one function for all files: in a test
+/// one of them has a defect.
 static inline bool ask(hal::HartMask harts, hal::RoundFunction function, void* argument, const Patience& patience,
          CommandResult& result) noexcept {
   if constexpr (kDefect == Defect::kNoAcknowledgement) return true;

@@ -143,11 +143,14 @@ class EventStream {
   std::atomic<std::uint32_t> numbers{0};
 
  private:
-  static std::uint32_t narrow(std::size_t size) noexcept { return static_cast<std::uint32_t>(size < UINT32_MAX ? size : UINT32_MAX); }
+  static std::uint32_t narrow(std::size_t size) noexcept {
+    return static_cast<std::uint32_t>(size < UINT32_MAX ? size : UINT32_MAX);
+  }
   [[nodiscard]] bool is_small(const SourceStream& of, std::size_t bytes) const noexcept {
     return of.is_arena() && bytes < options.minimum_bytes;
   }
-  [[gnu::always_inline]] void put(SourceStream& of, unsigned hart, wire::Operation operation, const Telling& telling) noexcept {
+  [[gnu::always_inline]] void put(SourceStream& of, unsigned hart, wire::Operation operation,
+                                  const Telling& telling) noexcept {
     EventRing& ring = rings[hart];
     if (ring.mode() != wire::StreamMode::kFull && is_left_out(ring, of, telling)) [[unlikely]] return;
     ring.put(RingEntry::pack(telling.source, operation, telling.flags), telling.address, telling.stack_context, narrow(telling.requested),

@@ -261,7 +261,9 @@ StreamFigures stream_figures() noexcept {
     figures.waiting += stream.rings[hart].waiting();
   }
   SourceBooks* one = nullptr;
-  for (std::uint32_t number = 1; number <= books.cache_limit(); ++number) figures.sources += source_numbered(number, one) != nullptr;
+  for (std::uint32_t number = 1; number <= books.cache_limit(); ++number) {
+    figures.sources += source_numbered(number, one) != nullptr ? 1 : 0;
+  }
   return figures;
 }
 

@@ -338,15 +338,4 @@ Decoded unpack(std::span<const std::uint8_t> payload, Ask& ask) noexcept {
   return in.good() ? Decoded::kOk : Decoded::kMalformed;
 }
 
-bool pack(ByteWriter& out, const Heartbeat& heartbeat) noexcept {
-  out.byte(heartbeat.raw ? 1 : 0);
-  return out.fits();
-}
-
-Decoded unpack(std::span<const std::uint8_t> payload, Heartbeat& heartbeat) noexcept {
-  ByteReader in(payload);
-  heartbeat.raw = (in.byte() & 1) != 0;
-  return in.good() ? Decoded::kOk : Decoded::kMalformed;
-}
-
 }  // namespace qm::wire

@@ -28,8 +28,8 @@ namespace qm::wire {
 
 inline constexpr std::uint8_t kProtocolVersion = 1;
 
-/// What a frame is. Types below 16 belong to commands, 16 to 31 to the event stream, its definitions and its
-/// heartbeat. A target answers a type it does not know with an error frame; a host ignores and counts it.
+/// What a frame is. Types below 16 belong to commands, 16 to 31 to the event stream. A target answers a type it does not know with
+/// an error frame; a host ignores and counts it.
 enum class FrameType : std::uint8_t {
   kHello = 1,    ///< both ways: who is there; see HelloPayload
   kRequest = 2,  ///< to the target: a command line, without line end
@@ -44,8 +44,7 @@ enum class FrameType : std::uint8_t {
   kStatistics = 19,    ///< the target's own counters; see Statistic
   kStreamEnd = 20,     ///< see StreamEnd
   // To the target:
-  kAsk = 24,        ///< for definitions again; see Ask
-  kHeartbeat = 25,  ///< a host reads the stream; see Heartbeat
+  kAsk = 24,  ///< for definitions again; see Ask
 };
 
 inline constexpr std::size_t kHeaderBytes = 10;

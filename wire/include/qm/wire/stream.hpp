@@ -208,13 +208,4 @@ struct Ask {
 [[nodiscard]] bool pack(ByteWriter& out, const Ask& ask) noexcept;
 [[nodiscard]] Decoded unpack(std::span<const std::uint8_t> payload, Ask& ask) noexcept;
 
-/// The host is there, and wants the stream in this form until it has been silent for kHeartbeatMs.
-struct Heartbeat {
-  bool raw = false;  ///< raw frames (raw_frame.hpp) instead of armoured ones
-};
-/// The target goes back to armour when no heartbeat has come for so long; a host sends one three times as often.
-inline constexpr unsigned kHeartbeatMs = 3000;
-[[nodiscard]] bool pack(ByteWriter& out, const Heartbeat& heartbeat) noexcept;
-[[nodiscard]] Decoded unpack(std::span<const std::uint8_t> payload, Heartbeat& heartbeat) noexcept;
-
 }  // namespace qm::wire
