@@ -74,6 +74,7 @@ StackEntry name_row(const Summary::Row& row, const host::Definitions& definition
   entry.figures = row.figures;
   entry.lifetimes = row.lifetimes;
   entry.suspects = row.suspects;
+  entry.number = row.stack;
   if (const auto site = definitions.call_sites.find(row.call_site); site != definitions.call_sites.end()) {
     entry.call_site = fmt::format("{}:{} {}", file_name(site->second.file), site->second.line, site->second.function);
   }

@@ -37,4 +37,16 @@ struct ReportOptions {
 /// `qm report`.
 int report(const ReportOptions& options);
 
+struct ExportOptions {
+  ImageOptions image;
+  std::string file, output;      ///< output empty: standard output
+  std::string format;
+  std::string value = "live";    ///< of folded stacks: live or allocated
+  std::string cache;
+  std::uint32_t stream = 0;
+};
+
+/// `qm export`.
+int export_capture(const ExportOptions& options);
+
 }  // namespace qm::analysis

@@ -67,12 +67,30 @@ void add_report(CLI::App& app, analysis::ReportOptions& options) {
       "Status: 0 a report, also of an incomplete capture, which it says; 1 not a capture, another image; 2 wrong usage.");
 }
 
+void add_export(CLI::App& app, analysis::ExportOptions& options) {
+  CLI::App* out = app.add_subcommand("export", "turn a capture into a file of another program's");
+  out->add_option("file", options.file, "the capture")->required();
+  out->add_option("--format", options.format, "pprof, perfetto (Chrome's trace events), folded, speedscope, csv, sqlite")
+      ->check(CLI::IsMember({"pprof", "perfetto", "folded", "speedscope", "csv", "sqlite"}))
+      ->required();
+  out->add_option("-o,--output", options.output, "the file; without it standard output, where the format is text");
+  out->add_option("--value", options.value, "what folded stacks weigh: live or allocated bytes")
+      ->check(CLI::IsMember({"live", "allocated"}))
+      ->capture_default_str();
+  out->add_option("--cache", options.cache, "stacks only of caches and arenas of this name; * and ? stand for others");
+  out->add_option("--stream", options.stream, "which stream of the capture, from 1 on; without it the last")
+      ->check(CLI::PositiveNumber);
+  add_image(*out, options.image);
+}
+
 int start(int argc, char** argv) {
   CLI::App app("Quartermaster's host tool", "qm");
   analysis::SymbolizeOptions symbolize;
   add_symbolize(app, symbolize);
   analysis::ReportOptions report;
   add_report(app, report);
+  analysis::ExportOptions exported;
+  add_export(app, exported);
   app.require_subcommand(1);
   try {
     app.parse(argc, argv);
@@ -80,6 +98,7 @@ int start(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (app.got_subcommand("report")) return analysis::report(report);
+  if (app.got_subcommand("export")) return analysis::export_capture(exported);
   return analysis::symbolize(symbolize);
 }
 

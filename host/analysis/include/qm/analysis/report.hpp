@@ -28,6 +28,7 @@ struct Entry {
 };
 
 struct StackEntry : Entry {
+  std::uint32_t number = 0;         ///< a key of Definitions::stacks
   std::uint32_t id = 0;             ///< the same in each boot of the same image; 0: no stack
   bool truncated = false, collided = false;
   std::vector<StackFrame> frames;   ///< innermost first, inlined calls spelled out
