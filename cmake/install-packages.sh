@@ -4,6 +4,7 @@
 #   cmake/install-packages.sh run    what ./run needs: the firmware, QEMU, the host tool
 #   cmake/install-packages.sh analysis  what qm report, export, diff and symbolize need beyond that
 #   cmake/install-packages.sh test   what ./test needs beyond both
+#   cmake/install-packages.sh formats  the programs that open what qm exports, in the tests named formats
 #   cmake/install-packages.sh bench  what bench/run needs beyond the first
 #
 # Status: 0 when nothing is missing (any more), 1 when something is and could not be installed; then the list says what.
@@ -26,10 +27,15 @@ libdw-dev                reads names, files and lines from the image
 nlohmann-json3-dev       reports in JSON
 libprotozero-dev         exports to pprof
 libsqlite3-dev           exports to SQLite
-zlib1g-dev               compresses exports
 '
 packages_test='
 libgtest-dev             unit tests on the host
+'
+packages_formats='
+chromium                 shows the page of qm report --html
+golang-go                go tool pprof, which opens the export to pprof
+python3-jsonschema       validates exports that are JSON
+sqlite3                  opens the export to SQLite
 '
 packages_bench='
 nlohmann-json3-dev            figures of benches
@@ -44,8 +50,9 @@ case ${1:-} in
   run) wanted=$packages_run ;;
   analysis) wanted=$packages_run$packages_analysis ;;
   test) wanted=$packages_run$packages_analysis$packages_test ;;
+  formats) wanted=$packages_formats ;;
   bench) wanted=$packages_run$packages_bench ;;
-  *) echo "usage: $0 run|analysis|test|bench" >&2; exit 1 ;;
+  *) echo "usage: $0 run|analysis|test|formats|bench" >&2; exit 1 ;;
 esac
 
 names() { printf '%s\n' "$1" | awk 'NF { print $1 }'; }
