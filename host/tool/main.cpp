@@ -139,7 +139,8 @@ void add_check(CLI::App& app, Options& options) {
 
 /// The subcommands of the program qm-analysis, which lies beside this one: booting and recording need neither its libraries nor
 /// the time it takes to build.
-constexpr std::array<std::pair<const char*, const char*>, 3> kAnalysis = {{
+constexpr std::array<std::pair<const char*, const char*>, 4> kAnalysis = {{
+    {"diff", "compare what two captures, or two dumps of the console, have out, stack by stack"},
     {"export", "turn a capture into a file for pprof, Perfetto, flame graphs, speedscope, csv, SQLite"},
     {"report", "explain a capture: totals, hot call sites, caches, lifetimes, leaks; text, JSON, HTML"},
     {"symbolize", "explain addresses in any text: function, file, line, inlined calls"},

@@ -69,6 +69,11 @@ std::string short_text(const StackFrame& frame) {
   return fmt::format("{} ({}:{})", frame.frame.function, file_name(frame.frame.file), frame.frame.line);
 }
 
+/// Whether @p frame is a face of the allocator, inlined into who called it.
+bool is_face(const StackFrame& frame) {
+  return frame.frame.inlined && frame.frame.file.find("include/qm/") != std::string::npos;
+}
+
 StackEntry name_row(const Summary::Row& row, const host::Definitions& definitions, const Symbols* symbols) {
   StackEntry entry;
   entry.figures = row.figures;
@@ -87,11 +92,12 @@ StackEntry name_row(const Summary::Row& row, const host::Definitions& definition
       for (const Frame& frame : frames) entry.frames.push_back({pc, frame});
       if (frames.empty()) entry.frames.push_back({pc, {}});
     }
+    while (entry.site < entry.frames.size() && is_face(entry.frames[entry.site])) ++entry.site;
   }
   if (!entry.call_site.empty()) {
     entry.name = entry.call_site;
   } else if (!entry.frames.empty()) {
-    entry.name = short_text(entry.frames.front());
+    entry.name = short_text(entry.frames[entry.site]);
   } else {
     entry.name = row.stack != 0 ? fmt::format("(stack {} was not defined)", row.stack) : "(no stack)";
   }

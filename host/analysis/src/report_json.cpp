@@ -1,10 +1,11 @@
-// The one file that compiles nlohmann-json for reports.
+// Everything that is written as JSON: the one file that compiles nlohmann-json.
 
 #include <fmt/core.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include <qm/analysis/diff.hpp>
 #include <qm/analysis/report.hpp>
 
 namespace qm::analysis {
@@ -71,6 +72,7 @@ Json stack_json(const Summary& summary, const StackEntry& stack) {
     if (frame.frame.inlined) one["inlined"] = true;
     frames.push_back(std::move(one));
   }
+  json["site_frame"] = stack.site;
   json["frames"] = std::move(frames);
   return json;
 }
@@ -165,6 +167,30 @@ std::string report_json(const Report& report, std::size_t top) {
   json["sites"] = list_json(report.sites, top, [&](const Entry& entry) { return entry_json(summary, entry); });
   json["stacks"] = list_json(report.stacks, top, [&](const StackEntry& entry) { return stack_json(summary, entry); });
   if (summary.stream() != 0) json["timeline"] = timeline_json(report);
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string difference_json(const Difference& of) {
+  const auto side = [&](const Holdings& holdings) {
+    Json json{{"file", holdings.source}, {"complete", holdings.complete}, {"stacks", holdings.stacks.size()}};
+    double objects = 0, bytes = 0;
+    for (const auto& [key, holding] : holdings.stacks) objects += holding.objects, bytes += holding.bytes;
+    json["objects"] = number(objects);
+    if (holdings.has_bytes) json["bytes"] = number(bytes);
+    return json;
+  };
+  Json json{{"format", "quartermaster diff"}, {"version", 1}, {"before", side(of.before)}, {"after", side(of.after)}};
+  Json changes = Json::array();
+  for (const Change& change : of.changes) {
+    const Holding& known = change.after.frames.empty() ? change.before : change.after;
+    Json one{{"stack", change.key}, {"name", known.name}, {"objects", number(change.objects())}};
+    if (of.after.has_bytes) one["bytes"] = number(change.bytes());
+    one["objects_before"] = number(change.before.objects);
+    one["objects_after"] = number(change.after.objects);
+    one["frames"] = known.frames;
+    changes.push_back(std::move(one));
+  }
+  json["changes"] = std::move(changes);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -209,7 +209,7 @@ void Writer::leaks(std::size_t top) {
              ? "none was ever freed"
              : fmt::format("freed ones lived {} at most", seconds_text(summary_.seconds_long(static_cast<double>(stack.lifetimes.longest)))));
     line("    stack {:#010x} {}", stack.id, stack.name);
-    for (std::size_t frame = 1; frame < std::min<std::size_t>(stack.frames.size(), 6); ++frame) {
+    for (std::size_t frame = stack.site + 1; frame < std::min(stack.frames.size(), stack.site + 6); ++frame) {
       line("      {}", stack.frames[frame].frame.function.empty() ? fmt::format("{:#x}", stack.frames[frame].pc)
                                                                   : describe(stack.frames[frame].frame));
     }

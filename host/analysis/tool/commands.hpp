@@ -49,4 +49,15 @@ struct ExportOptions {
 /// `qm export`.
 int export_capture(const ExportOptions& options);
 
+struct DiffOptions {
+  ImageOptions image;
+  std::string before, after;     ///< captures, or the console's output
+  std::string cache;
+  std::size_t top = 20;          ///< of those that grew, and of those that shrank
+  bool json = false;
+};
+
+/// `qm diff`.
+int diff(const DiffOptions& options);
+
 }  // namespace qm::analysis

@@ -83,6 +83,18 @@ void add_export(CLI::App& app, analysis::ExportOptions& options) {
   add_image(*out, options.image);
 }
 
+void add_diff(CLI::App& app, analysis::DiffOptions& options) {
+  CLI::App* diff = app.add_subcommand("diff", "compare what two captures, or two dumps of the console, have out, stack by stack");
+  diff->add_option("before", options.before, "a capture, or the output of slab_stacks or slab_trace print")->required();
+  diff->add_option("after", options.after, "another of the same kind")->required();
+  diff->add_option("--top", options.top, "of those that grew, and of those that shrank, so many")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  diff->add_option("--cache", options.cache, "of captures: only caches and arenas of this name; * and ? stand for others");
+  diff->add_flag("--json", options.json, "as one JSON object, with all that changed");
+  add_image(*diff, options.image);
+}
+
 int start(int argc, char** argv) {
   CLI::App app("Quartermaster's host tool", "qm");
   analysis::SymbolizeOptions symbolize;
@@ -91,6 +103,8 @@ int start(int argc, char** argv) {
   add_report(app, report);
   analysis::ExportOptions exported;
   add_export(app, exported);
+  analysis::DiffOptions compared;
+  add_diff(app, compared);
   app.require_subcommand(1);
   try {
     app.parse(argc, argv);
@@ -99,6 +113,7 @@ int start(int argc, char** argv) {
   }
   if (app.got_subcommand("report")) return analysis::report(report);
   if (app.got_subcommand("export")) return analysis::export_capture(exported);
+  if (app.got_subcommand("diff")) return analysis::diff(compared);
   return analysis::symbolize(symbolize);
 }
 

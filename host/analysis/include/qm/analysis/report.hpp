@@ -32,6 +32,7 @@ struct StackEntry : Entry {
   std::uint32_t id = 0;             ///< the same in each boot of the same image; 0: no stack
   bool truncated = false, collided = false;
   std::vector<StackFrame> frames;   ///< innermost first, inlined calls spelled out
+  std::size_t site = 0;             ///< the frame that names it: the first that is not an inlined one of the allocator's headers
   std::string call_site;            ///< `net.cpp:41 rx_deliver`, if it allocated at a tagged one
 };
 

@@ -1,0 +1,60 @@
+#pragma once
+/// Two states of the same firmware, compared stack by stack: captures, or dumps of the console.
+///
+/// A stack is known by its id, which is the same in each boot of the same image. `slab_trace print` prints no ids: its stacks are
+/// known by their addresses, so both sides have to be of that kind then.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <qm/analysis/report.hpp>
+
+namespace qm::analysis {
+
+/// What one side knows of one stack.
+struct Holding {
+  double objects = 0, bytes = 0;
+  std::string name;                 ///< the innermost frame
+  std::vector<std::string> frames;  ///< as text, innermost first
+};
+
+/// What is out, by stack.
+struct Holdings {
+  std::string source;                     ///< the file
+  bool has_bytes = true;                  ///< false: dumps by object do not tell sizes
+  bool complete = true;
+  std::map<std::string, Holding> stacks;  ///< by id, as 0x5a31c2e7, or by addresses
+};
+
+/// @returns what is live at the end of a capture.
+[[nodiscard]] Holdings holdings_of(const Report& report);
+
+/// Reads the console's output: reports of `slab_stacks` or `slab_trace print`, other lines around them.
+/// @param[in] symbols for names of stacks that a dump gives as addresses; nullptr: as they are there.
+/// @throws host::Error kInput if there is neither.
+[[nodiscard]] Holdings holdings_of(std::string_view text, const Symbols* symbols, std::string source);
+
+/// One stack that holds more or less than before.
+struct Change {
+  std::string key;
+  Holding before, after;
+  [[nodiscard]] double objects() const noexcept { return after.objects - before.objects; }
+  [[nodiscard]] double bytes() const noexcept { return after.bytes - before.bytes; }
+};
+
+struct Difference {
+  Holdings before, after;
+  std::vector<Change> changes;  ///< what grew most first, what shrank most last; what is the same is left out
+};
+
+/// @throws host::Error kInput if the two cannot be compared: the stacks of one have ids, those of the other addresses.
+[[nodiscard]] Difference difference(Holdings before, Holdings after);
+
+/// @param[in] top so many of those that grew, and of those that shrank; 0: all.
+[[nodiscard]] std::string difference_text(const Difference& of, std::size_t top);
+[[nodiscard]] std::string difference_json(const Difference& of);
+
+}  // namespace qm::analysis

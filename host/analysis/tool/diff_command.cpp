@@ -1,0 +1,56 @@
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include <qm/analysis/diff.hpp>
+#include <qm/host/error.hpp>
+
+#include "commands.hpp"
+#include "sources.hpp"
+
+namespace qm::analysis {
+namespace {
+
+/// Whether @p file begins as captures do (docs/capture-format.md), and as no text of the console does.
+bool is_capture(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw host::Error(host::Fault::kInput, "cannot open " + file);
+  char first = 0;
+  in.get(first);
+  return (static_cast<unsigned char>(first) & 0x80) != 0;
+}
+
+Holdings read(const std::string& file, const DiffOptions& options, std::string& build_id) {
+  const std::string name = std::filesystem::path(file).filename().string();
+  if (is_capture(file)) {
+    Summary summary({0, options.cache, 0});
+    read_capture(file, summary);
+    build_id = summary.definitions().header.build_id;
+    const std::optional<Symbols> symbols = symbols_of(file, options.image, build_id);
+    const Report report = make_report(summary, symbols ? &*symbols : nullptr, SortKey::kLive, name);
+    if (summary.stream() == 0) throw host::Error(host::Fault::kInput, file + ": " + report.problems.front());
+    return holdings_of(report);
+  }
+  std::optional<Symbols> symbols;
+  if (!options.image.elf.empty()) symbols.emplace(options.image.elf);
+  std::ifstream in(file, std::ios::binary);
+  return holdings_of(std::string(std::istreambuf_iterator<char>(in), {}), symbols ? &*symbols : nullptr, name);
+}
+
+}  // namespace
+
+int diff(const DiffOptions& options) {
+  std::string image_before, image_after;
+  Holdings before = read(options.before, options, image_before);
+  Holdings after = read(options.after, options, image_after);
+  if (image_before != image_after && !image_before.empty() && !image_after.empty() && !options.image.force) {
+    throw host::Error(host::Fault::kInput, "the captures are of two images, " + image_before + " and " + image_after +
+                                               ", whose stacks have other ids; --force compares them nevertheless");
+  }
+  const Difference made = difference(std::move(before), std::move(after));
+  write_file("", options.json ? difference_json(made) : difference_text(made, options.top));
+  return 0;
+}
+
+}  // namespace qm::analysis
