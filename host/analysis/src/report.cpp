@@ -126,17 +126,11 @@ std::vector<std::string> problems_of(const Summary& summary) {
     problems.emplace_back(summary.options().stream != 0 ? fmt::format("there is no stream {}", summary.options().stream)
                                                       : "there is no event stream in it");
   }
-  for (std::size_t hart = 0; hart < summary.harts().size(); ++hart) {
-    const Summary::HartRow& row = summary.harts()[hart];
-    if (row.lost_on_target > 0) {
-      problems.push_back(fmt::format("hart {} dropped {:.0f} events: its ring was full", hart, row.lost_on_target));
-    }
-    if (row.lost_on_line > 0) problems.push_back(fmt::format("{:.0f} events of hart {} did not arrive", row.lost_on_line, hart));
-  }
   if (summary.counters_only()) problems.emplace_back("for a time the target sent counters instead of events: nothing of it is here");
   if (summary.sampled()) problems.emplace_back("the target sent a sample of the events: figures are estimates");
   for (const std::string& problem : summary.end().problems) problems.push_back(problem);
-  if (problems.empty() && !summary.end().complete) problems.emplace_back("the capture does not go to the end");
+  // Who reads the capture says what is missing; this is for a stream that comes without one.
+  if (problems.empty() && !summary.complete()) problems.push_back(fmt::format("{:.0f} events are missing", summary.lost()));
   return problems;
 }
 

@@ -1,0 +1,14 @@
+# Sourced by check.sh and record.sh: what there is. A name, then the arguments of qm_make_capture around the file's name:
+# EVENTS, STACKS, LIVE, LOST.
+golden_captures='
+complete   400 12 40 0
+overrun    400 12 40 25
+'
+
+# make NAME EVENTS STACKS LIVE LOST, into the folder $to
+make_capture() { "$maker" "$2" "$to/$1.qm" "$3" "$4" "$5"; }
+
+# The reports on the capture $1/$2.qm, into the folder $to. In the folder of the capture, so that no path is in them.
+make_reports() {
+  (cd "$1" && "$qm" report --all --top 5 "$2.qm") >"$to/$2.txt" && (cd "$1" && "$qm" report --json --top 1 "$2.qm") >"$to/$2.json"
+}
