@@ -8,21 +8,6 @@
 
 namespace qm {
 
-constexpr TracedPath kNoTracedPath{&qm_cache_allocate_other, &qm_cache_free_other};
-
-namespace {
-
-Observer* the_observer = nullptr;
-constinit TracedPath traced_path = kNoTracedPath;
-
-}  // namespace
-
-Observer* observer() noexcept { return the_observer; }
-void set_observer(Observer* observer, const TracedPath& path) noexcept {
-  the_observer = observer;
-  traced_path = path;
-}
-
 // ---- exposure -------------------------------------------------------------------------------------------------------
 
 void Cache::expose(unsigned hart) noexcept {
@@ -164,24 +149,6 @@ void Cache::free_slow(void* object, Placed placed) noexcept {
 }
 
 }  // namespace qm
-
-// These two jump: what they go on with returns to the user, and stacks begin there.
-
-QM_JUMPS void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
-                                      qm::Effort effort) noexcept {
-  using namespace qm::trace_state;
-  if ((cache->state().load(std::memory_order_relaxed) & (kRecord | kFault | kStream)) == kRecord) {
-    return qm::traced_path.allocate(cache, site, requested, effort);
-  }
-  return qm_cache_allocate_other(cache, site, requested, effort);
-}
-
-QM_JUMPS void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
-  if ((cache->state().load(std::memory_order_relaxed) & qm::trace_state::kWatch) != 0) {
-    return qm::traced_path.free(cache, object);
-  }
-  qm_cache_free_other(cache, object);
-}
 
 void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept {
   if (void* object = cache->allocate_by_exchange(); object != nullptr) return object;

@@ -1,11 +1,27 @@
-/// The middle path: the previous magazine becomes the loaded one, or one of the depot's does, or rounds move between a magazine
-/// and their slabs, a few at a time; and the fast path goes on. What is not as plain as that - a closed cell, a state word, a freed
-/// null, a reserve that lacks objects, a constructor, a slab or a magazine that has to be made - is left as it is, for the slow halves.
+/// Where the slow halves begin, and the middle path: the previous magazine becomes the loaded one, or one of the depot's does, or
+/// rounds move between a magazine and their slabs, a few at a time; and the fast path goes on. What is not as plain as that - a closed
+/// cell, a state word, a freed null, a reserve that lacks objects, a constructor, a slab or a magazine that has to be made - is left
+/// as it is, for the slow halves.
 
 #include <qm/cache.hpp>
 #include <qm/exhaustion.hpp>
 
 namespace qm {
+
+constexpr TracedPath kNoTracedPath{&qm_cache_allocate_other, &qm_cache_free_other};
+
+namespace {
+
+Observer* the_observer = nullptr;
+constinit TracedPath traced_path = kNoTracedPath;
+
+}  // namespace
+
+Observer* observer() noexcept { return the_observer; }
+void set_observer(Observer* observer, const TracedPath& path) noexcept {
+  the_observer = observer;
+  traced_path = path;
+}
 
 /// Whether nothing but the magazines decides how far a cell may be open. Masked, as in expose().
 inline bool Cache::is_plain() const noexcept {
@@ -15,31 +31,44 @@ inline bool Cache::is_plain() const noexcept {
 
 // ---- for an allocation ----------------------------------------------------------------------------------------------
 
+/// Makes @p full the loaded magazine of an open cell and the empty one that is loaded the previous. @returns the youngest round;
+/// nullptr for a freed null, which stays where it is: the slow half finds it below a top that is not at the bottom.
+[[gnu::always_inline]] inline void* Cache::turn_to_full(Cell& own, Magazine& full) noexcept {
+  own.loaded.load(std::memory_order_relaxed)->rounds = 0;
+  void** top = full.slots() + full.rounds;
+  void* object = top[-1];
+  own.turn_to(&full, object != nullptr ? top - 1 : top);
+  if (object != nullptr) count_allocation();
+  return object;
+}
+
+/// Whether the running hart has an open cell whose loaded magazine is empty. A closed cell's top is the closed address. Masked.
+inline bool Cache::has_run_empty(const Cell& own) const noexcept {
+  Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
+  return loaded != nullptr && own.top.load(std::memory_order_relaxed) == loaded->slots() && is_plain();
+}
+
+/// What most slow paths are, by the shortest way. @returns nullptr, and nothing has changed, if the previous magazine is empty too.
+[[gnu::always_inline]] inline void* Cache::allocate_from_previous() noexcept {
+  const hal::InterruptGuard masked;
+  Cell& own = cell(hal::Port::hart_index());
+  Magazine* full = own.prev;
+  if (full == nullptr || full->rounds == 0 || !has_run_empty(own)) return nullptr;
+  return turn_to_full(own, *full);
+}
+
 void* Cache::allocate_by_exchange() noexcept {
   const hal::InterruptGuard masked;
   Cell& own = cell(hal::Port::hart_index());
+  if (!has_run_empty(own)) return nullptr;
+  own.count_miss();
+  if (Magazine* full = depot_.has_full() ? depot_.exchange_for_full(own.prev) : nullptr) return turn_to_full(own, *full);
   Magazine* empty = own.loaded.load(std::memory_order_relaxed);
-  // A closed cell's top is the closed address.
-  if (empty == nullptr || own.top.load(std::memory_order_relaxed) != empty->slots() || !is_plain()) return nullptr;
-  Magazine* full = own.prev;
-  if (full == nullptr || full->rounds == 0) {
-    own.count_miss();
-    full = depot_.has_full() ? depot_.exchange_for_full(full) : nullptr;
-    if (full == nullptr) {
-      const unsigned count = refill_in_place(*empty);
-      if (count == 0) return nullptr;
-      store_relaxed(own.top, empty->slots() + count - 1);
-      count_allocation();
-      return empty->slots()[count - 1];
-    }
-  }
-  empty->rounds = 0;
-  void** top = full->slots() + full->rounds;
-  void* object = top[-1];
-  // A freed null stays where it is: the slow half finds it below a top that is not at the bottom.
-  own.turn_to(full, object != nullptr ? top - 1 : top);
-  if (object != nullptr) count_allocation();
-  return object;
+  const unsigned count = refill_in_place(*empty);
+  if (count == 0) return nullptr;
+  store_relaxed(own.top, empty->slots() + count - 1);
+  count_allocation();
+  return empty->slots()[count - 1];
 }
 
 /// Objects of slabs that there are into the empty loaded magazine. @returns how many: none where one has to be constructed, a
@@ -53,32 +82,53 @@ unsigned Cache::refill_in_place(Magazine& loaded) noexcept {
 
 // ---- for a free -----------------------------------------------------------------------------------------------------
 
+/// Makes @p free, which has room, the loaded magazine of an open cell, puts a round into it, and makes the full one that is
+/// loaded the previous.
+[[gnu::always_inline]] inline void Cache::turn_to_free(Cell& own, Magazine& free, void* object) noexcept {
+  Magazine* full = own.loaded.load(std::memory_order_relaxed);
+  full->rounds = full->capacity;
+  void** top = free.slots() + free.rounds;
+  *top = object;
+  own.turn_to(&free, top + 1);
+}
+
+/// Whether the running hart has an open cell whose loaded magazine is full. Masked.
+inline bool Cache::has_run_full(const Cell& own) const noexcept {
+  Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
+  return loaded != nullptr && own.top.load(std::memory_order_relaxed) == loaded->end() && is_plain();
+}
+
+/// As allocate_from_previous(). @returns false, and nothing has changed, if the previous magazine is full too.
+[[gnu::always_inline]] inline bool Cache::free_to_previous(void* object) noexcept {
+  const hal::InterruptGuard masked;
+  Cell& own = cell(hal::Port::hart_index());
+  Magazine* free = own.prev;
+  if (free == nullptr || free->rounds == free->capacity || !has_run_full(own)) return false;
+  turn_to_free(own, *free, object);
+  return true;
+}
+
 Cache::Placed Cache::free_by_exchange(void* object) noexcept {
   Slab* surplus = nullptr;
   {
     const hal::InterruptGuard masked;
     Cell& own = cell(hal::Port::hart_index());
-    Magazine* full = own.loaded.load(std::memory_order_relaxed);
-    if (full == nullptr || own.top.load(std::memory_order_relaxed) != full->end() || !is_plain()) return Placed::kNowhere;
-    full->rounds = full->capacity;
+    if (!has_run_full(own) || exhaustion::scarce()) return Placed::kNowhere;
+    own.count_miss();
     Magazine* free = own.prev;
-    if (free == nullptr || free->rounds == free->capacity) {
-      if (exhaustion::scarce()) return Placed::kNowhere;
-      own.count_miss();
-      if (free != nullptr && depot_.turns_away()) {
+    if (free != nullptr && (free->rounds != free->capacity || depot_.turns_away())) {
+      if (free->rounds == free->capacity) {
         if (destructor_ != nullptr) return Placed::kNowhere;
         surplus = spill(*free);
         depot_.count_passed(free->capacity - free->rounds);
-      } else {
-        if (!depot_.has_empty()) return Placed::kForNewMagazine;
-        inspect_previous(own);
-        free = depot_.exchange_for_empty(free);
-        if (free == nullptr) return Placed::kForNewMagazine;
       }
+    } else {
+      if (!depot_.has_empty()) return Placed::kForNewMagazine;
+      inspect_previous(own);
+      free = depot_.exchange_for_empty(free);
+      if (free == nullptr) return Placed::kForNewMagazine;
     }
-    void** top = free->slots() + free->rounds;
-    *top = object;
-    own.turn_to(free, top + 1);
+    turn_to_free(own, *free, object);
   }
   if (surplus != nullptr) slabs_.release(surplus);
   return Placed::kHere;
@@ -95,3 +145,22 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
 }
 
 }  // namespace qm
+
+// These two jump: what they go on with returns to the user, and stacks begin there.
+
+QM_JUMPS void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                                      qm::Effort effort) noexcept {
+  using namespace qm::trace_state;
+  if ((cache->state().load(std::memory_order_relaxed) & (kRecord | kFault | kStream)) == kRecord) {
+    return qm::traced_path.allocate(cache, site, requested, effort);
+  }
+  if (void* object = cache->allocate_from_previous(); object != nullptr) return object;
+  return qm_cache_allocate_other(cache, site, requested, effort);
+}
+
+QM_JUMPS void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
+  if ((cache->state().load(std::memory_order_relaxed) & qm::trace_state::kWatch) != 0) {
+    return qm::traced_path.free(cache, object);
+  }
+  if (!cache->free_to_previous(object)) qm_cache_free_other(cache, object);
+}

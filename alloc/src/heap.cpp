@@ -244,14 +244,16 @@ constinit const std::array<std::uint8_t, QM_CLASS_STEPS> qm_heap_class_tags = []
   return table;
 }();
 
-void* qm_heap_allocate_slow(std::size_t size) noexcept {
+// These jump, as the slow halves of a cache do.
+
+QM_JUMPS void* qm_heap_allocate_slow(std::size_t size) noexcept {
   const unsigned number = qm::heap::class_of(size);
   qm::Cache* cache = qm::heap::cache_of(number);
   if (cache == nullptr) return qm::heap::allocate_slow(number, nullptr, size, qm::heap::kAlignment, qm::Effort::kAuto);
   return qm_cache_allocate_slow(cache, nullptr, size, qm::Effort::kAuto);
 }
 
-void qm_heap_free_slow(void* block) noexcept {
+QM_JUMPS void qm_heap_free_slow(void* block) noexcept {
   qm::Cache* cache = qm::heap::cache_of(block);
   if (cache == nullptr) return qm::heap::free_large(block, 0);
   cache->free(block);  // its fast path: the block may lie in another leaf than the hot one

@@ -56,6 +56,11 @@ void SizeIndex::remove(BoundaryTag* tag) noexcept {
     if (mate != nullptr) mate->child[0] = tag->child[0];
     return;
   }
+  if (bin < kExact && mate == nullptr) {  // its only node
+    bins_[bin] = nullptr;
+    non_empty_[0] &= ~(std::size_t{1} << bin);
+    return;
+  }
   BoundaryTag** const place = place_of(tag->size, bin);
   if (mate != nullptr) {
     mate->bin = static_cast<std::uint8_t>(bin);

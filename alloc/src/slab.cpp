@@ -114,11 +114,11 @@ std::size_t SlabLayer::colour_of(std::uintptr_t start) const noexcept {
 
 std::uintptr_t SlabLayer::take_from_source(std::size_t bytes) noexcept {
   if (quantum_cache_) return source_->allocate_slab(bytes);
+  if (aligned_source_) return source_->allocate(bytes, Fit::kInstant, nullptr, Effort::kQuiet);
   Constraint constraint;
-  if (!aligned_source_) constraint.align = no_touch_ ? stride_ & (~stride_ + 1) : slab_bytes_;
+  constraint.align = no_touch_ ? stride_ & (~stride_ + 1) : slab_bytes_;
   if (!no_touch_) constraint.phase = slab_bytes_ - bytes;
-  return aligned_source_ ? source_->allocate(bytes, Fit::kInstant, nullptr, Effort::kQuiet)
-                         : source_->allocate_constrained(bytes, constraint, Fit::kInstant, nullptr, Effort::kQuiet);
+  return source_->allocate_constrained(bytes, constraint, Fit::kInstant, nullptr, Effort::kQuiet);
 }
 
 void SlabLayer::give_to_source(std::uintptr_t start, std::size_t bytes) noexcept {
@@ -256,72 +256,100 @@ unsigned SlabLayer::take_locked(void** objects, unsigned count) noexcept {
     }
   }
   const auto taken = static_cast<unsigned>(next - objects);
-  out_ += taken;
-  taken_ever_ += taken;
-  if (out_ > out_high_) out_high_ = out_;
+  count_taken_locked(taken);
   return taken;
 }
 
 unsigned SlabLayer::take_present(void** objects, unsigned count) noexcept {
   if (!fault::may_acquire(fault::Resource::kObjects)) return 0;
   const LockGuard hold(lock_);
-  return take_locked(objects, count);
+  return usable_.empty() ? 0 : take_locked(objects, count);
 }
 
 SlabLayer::Taken SlabLayer::take(void** objects, unsigned count, Growth growth) noexcept {
-  const unsigned taken = take_present(objects, count);
-  if (taken != 0 || growth == Growth::kForbidden || at_limit()) return {taken, false};
+  if (!fault::may_acquire(fault::Resource::kObjects)) return {};
+  {
+    const LockGuard hold(lock_);
+    const unsigned taken = usable_.empty() ? 0 : take_locked(objects, count);
+    if (taken != 0 || growth == Growth::kForbidden || room_locked() == 0) return {taken, false};
+  }
   Slab* fresh = create();
   if (fresh == nullptr) return {};
   const LockGuard hold(lock_);
   adopt(fresh);
-  return {take_locked(objects, count < kFreshBatch ? count : kFreshBatch), true};
+  return {take_first_locked(*fresh, objects, count < kFreshBatch ? count : kFreshBatch), true};
 }
 
-/// The slab and the index of an object. @param[in,out] slab where to look first, or nullptr. Lock held.
-inline unsigned SlabLayer::find_object(const void* object, Slab*& slab) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(object);
-  // Only an index says that it is that slab's: what is less than a slab's bytes behind a coloured start may be the next one's.
-  for (bool looked = false;; looked = true) {
-    const unsigned at = slab != nullptr ? index(*slab, object) : kNoIndex;
-    if (at != kNoIndex || looked) return at;
-    slab = no_touch_ ? find_in_tree(address) : find_in_memory(address);
+/// Takes the first @p count objects of an empty slab, or as many as it has and the limit allows. @returns how many. Lock held.
+inline unsigned SlabLayer::take_first_locked(Slab& slab, void** objects, unsigned count) noexcept {
+  static_assert(kFreshBatch < kWordBits);
+  const std::size_t room = room_locked();
+  if (count > room) count = static_cast<unsigned>(room);
+  if (count > slab.objects) count = slab.objects;
+  if (count == 0) return 0;
+  unsigned long& word = bitmap(slab)[0];
+  store_relaxed(word, word & ~((1UL << count) - 1));  // is_free() reads it without the lock
+  for (unsigned i = 0; i != count; ++i) objects[i] = object(slab, i);
+  slab.in_use = static_cast<std::uint16_t>(count);
+  --empty_slabs_;
+  usable_.remove(&slab);
+  (count == slab.objects ? full_ : usable_).push_front(&slab);
+  count_taken_locked(count);
+  return count;
+}
+
+/// Takes back the youngest of @p objects, as many as lie in one slab, one behind the other. @returns behind the last that is left;
+/// @p put says of a slab that has become surplus, and if that is one that cannot be taken back. Lock held.
+[[gnu::always_inline]] inline void* const* SlabLayer::put_run(void* const* objects, void* const* end, Put& put) noexcept {
+  Slab* const slab = find_locked(end[-1]);
+  unsigned at = slab != nullptr ? index(*slab, end[-1]) : kNoIndex;
+  if (at == kNoIndex) {
+    put.next = slab != nullptr ? Standing::kInside : Standing::kOutside;
+    return end;
   }
+  Slab& here = *slab;
+  unsigned long* const words = bitmap(here);
+  const unsigned before = here.in_use;
+  unsigned in_use = before;
+  unsigned first_word = here.first_word;
+  do {
+    const unsigned word = at / kWordBits;
+    const unsigned long bits = words[word];
+    const unsigned long bit = 1UL << (at % kWordBits);
+    if ((bits & bit) != 0) {
+      put.next = Standing::kFree;
+      break;
+    }
+    store_relaxed(words[word], bits | bit);
+    if (word < first_word) first_word = word;
+    --in_use;
+    if (--end == objects) break;
+    at = index(here, end[-1]);
+  } while (at != kNoIndex);
+  here.first_word = static_cast<std::uint16_t>(first_word);
+  here.in_use = static_cast<std::uint16_t>(in_use);
+  if (before == here.objects && in_use != before) {
+    full_.remove(&here);
+    usable_.push_front(&here);
+  }
+  if (in_use == 0 && before != 0) {
+    usable_.remove(&here);
+    usable_.push_back(&here);
+    if (++empty_slabs_ > kEmptyKept) {
+      put.surplus = &here;
+      disown(&here);
+    }
+  }
+  return end;
 }
 
 SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
   Put put;
-  Slab* slab = nullptr;
+  void* const* const last = objects + count;
+  void* const* end = last;
   const LockGuard hold(lock_);
-  while (put.count != count && put.surplus == nullptr) {
-    const unsigned at = find_object(objects[count - 1 - put.count], slab);
-    if (at == kNoIndex) {
-      put.next = slab != nullptr ? Standing::kInside : Standing::kOutside;
-      break;
-    }
-    unsigned long& word = bitmap(*slab)[at / kWordBits];
-    const unsigned long bit = 1UL << (at % kWordBits);
-    if ((word & bit) != 0) {
-      put.next = Standing::kFree;
-      break;
-    }
-    store_relaxed(word, word | bit);
-    if (at / kWordBits < slab->first_word) slab->first_word = static_cast<std::uint16_t>(at / kWordBits);
-    ++put.count;
-    const unsigned in_use = slab->in_use--;
-    if (in_use == slab->objects) {
-      full_.remove(slab);
-      usable_.push_front(slab);
-    }
-    if (in_use == 1) {
-      usable_.remove(slab);
-      usable_.push_back(slab);
-      if (++empty_slabs_ > kEmptyKept) {
-        put.surplus = slab;
-        disown(slab);
-      }
-    }
-  }
+  while (end != objects && put.surplus == nullptr && put.next == Standing::kOut) end = put_run(objects, end, put);
+  put.count = static_cast<unsigned>(last - end);
   out_ -= put.count;
   return put;
 }

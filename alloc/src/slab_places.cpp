@@ -9,19 +9,20 @@ namespace qm {
 void SlabLayer::widen(std::uintptr_t low, std::uintptr_t high) noexcept {
   if (low < low_.load(std::memory_order_relaxed)) store_relaxed(low_, low);
   if (high > high_.load(std::memory_order_relaxed)) store_relaxed(high_, high);
+  const std::uint8_t odd = odd_.load(std::memory_order_relaxed);
+  if ((odd & kInBanks) != 0) return;
   const unsigned bank = page_map.bank_of(low_.load(std::memory_order_relaxed));
   const bool apart = bank != page_map.bank_of(high_.load(std::memory_order_relaxed) - 1);
-  if (apart) store_relaxed(odd_, static_cast<std::uint8_t>(odd_.load(std::memory_order_relaxed) | kInBanks));
+  if (apart) store_relaxed(odd_, static_cast<std::uint8_t>(odd | kInBanks));
 }
 
 /// Slabs in two banks: between those may be nothing at all.
 bool SlabLayer::is_in_a_bank(std::uintptr_t address) noexcept { return page_map.bank_of(address) != PageMap::kMaxBanks; }
 
 Slab* SlabLayer::find(const void* object) noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(object);
-  if (!no_touch_) return find_in_memory(address);
+  if (!no_touch_) return find_in_memory(reinterpret_cast<std::uintptr_t>(object));
   const LockGuard hold(lock_);
-  return find_in_tree(address);
+  return find_locked(object);
 }
 
 /// The bit of an object that is out does not change, so the lock is not needed to read it; it may be old for one that is not.

@@ -40,7 +40,7 @@ class Arena : public Traceable {
  public:
   static constexpr RegistryKind kRegistryKind = RegistryKind::kArena;
   /// Most tags that an arena keeps at hand; they come from the pool and go back to it by halves.
-  static constexpr unsigned kSpares = 4;
+  static constexpr unsigned kSpares = 8;
 
   constexpr Arena() noexcept : Traceable(kRegistryKind) {}
 

@@ -2,7 +2,8 @@
 /// Caches: a supply of equal-sized objects, fast on every hart, with books that can be opened.
 ///
 ///     allocate()                         fast path: a restartable section, no lock, no mask, no atomic
-///       allocate_by_exchange()           empty, and nothing else to think of: the previous magazine, the depot's, or from the slabs
+///       allocate_from_previous()         empty, and nothing else to think of: the previous magazine,
+///       allocate_by_exchange()           the depot's, or from the slabs
 ///       TracedPath::allocate()           recording, and all is there that this takes
 ///       allocate_slow()                  closed, or empty:
 ///         Cell::take()                     the previous magazine
@@ -15,8 +16,8 @@
 ///     free()
 ///       TracedPath::free()               watching, and all is there that this takes
 ///       free_slow()                      closed, watching, or full:
-///         free_by_exchange()               full, and nothing else to think of: the previous magazine, or full against empty, or
-///                                          some of the rounds to their slabs
+///         free_to_previous()               full, and nothing else to think of: the previous magazine,
+///         free_by_exchange()               full against empty, or some of the rounds to their slabs
 ///         Observer::forget()               before the object is released
 ///         Reserve::put()                   if the reserve was drawn upon
 ///         Cell::put(), Depot               the previous magazine; full against empty
@@ -334,13 +335,19 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   [[nodiscard]] void* allocate_direct() noexcept;
   void free_direct(void* object) noexcept;
 
-  /// Takes a round of the previous magazine, or of the depot's, which becomes the loaded one. @returns nullptr for the slow half,
-  /// with nothing changed that matters to it.
+  /// Takes a round of the previous magazine, which becomes the loaded one. @returns nullptr where that is empty, too, with nothing
+  /// changed.
+  void* allocate_from_previous() noexcept;
+  /// Takes a round of a magazine of the depot's, which becomes the loaded one, or fills that from the slabs. @returns nullptr for
+  /// the slow half, with nothing changed that matters to it.
   void* allocate_by_exchange() noexcept;
   void* allocate_slow(const Allocation& allocation, Effort effort) noexcept;
   /// Where a freed object has gone, or is to go.
   enum class Placed : std::uint8_t { kHere, kForNewMagazine, kForSlab, kNowhere };
-  /// Puts a round into the previous magazine or one of the depot's, which becomes the loaded one, or makes room in the slabs.
+  /// Puts a round into the previous magazine, which becomes the loaded one. @returns false where that is full, too, with nothing
+  /// changed.
+  bool free_to_previous(void* object) noexcept;
+  /// Puts a round into a magazine of the depot's, which becomes the loaded one, or makes room in the slabs.
   /// @returns kHere; else what is left to the slow half, with nothing changed that matters to it.
   Placed free_by_exchange(void* object) noexcept;
   void free_slow(void* object, Placed placed = Placed::kNowhere) noexcept;
@@ -374,6 +381,10 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   [[nodiscard]] Slab* spill(Magazine& magazine) noexcept;
   [[nodiscard]] bool is_dead() noexcept { return std::atomic_ref(number_).load(std::memory_order_relaxed) == 0; }
   [[nodiscard]] bool is_plain() const noexcept;
+  [[nodiscard]] bool has_run_empty(const Cell& own) const noexcept;
+  [[nodiscard]] bool has_run_full(const Cell& own) const noexcept;
+  void* turn_to_full(Cell& own, Magazine& full) noexcept;
+  void turn_to_free(Cell& own, Magazine& free, void* object) noexcept;
   [[nodiscard]] bool was_exchanged_in_vain() noexcept;
   unsigned take_chunk(void** objects, std::size_t count) noexcept;
   unsigned put_chunk(void* const* objects, std::size_t count) noexcept;

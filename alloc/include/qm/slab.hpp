@@ -100,7 +100,7 @@ class SlabLayer {
  public:
   static constexpr unsigned kBatch = 16;             ///< objects that who moves many moves at a time
   static constexpr unsigned kTakeWork = 81;          ///< most that is done under one hold of the lock: 61 neighbours taken
-  static constexpr unsigned kPutBatch = 8;           ///< most objects put under one hold of the lock
+  static constexpr unsigned kPutBatch = 13;          ///< most objects put under one hold of the lock
   static constexpr unsigned kFreshBatch = 8;         ///< most objects taken by an operation that created a slab
   static constexpr std::size_t kPageBytes = 4096;
   static constexpr unsigned kNoIndex = ~0U;
@@ -244,6 +244,12 @@ class SlabLayer {
   void disown(Slab* slab) noexcept;
   void** carve(Slab& slab, void** next, void** end, unsigned& work) noexcept;
   unsigned take_locked(void** objects, unsigned count) noexcept;
+  unsigned take_first_locked(Slab& slab, void** objects, unsigned count) noexcept;
+  void count_taken_locked(unsigned count) noexcept {
+    out_ += count;
+    taken_ever_ += count;
+    if (out_ > out_high_) out_high_ = out_;
+  }
   [[nodiscard]] std::size_t room_locked() const noexcept { return out_ < limit_ ? limit_ - out_ : 0; }
   [[nodiscard]] unsigned words() const noexcept { return (objects_ + kWordBits - 1) / kWordBits; }
   [[nodiscard]] unsigned long* bitmap(Slab& slab) const noexcept {
@@ -276,7 +282,11 @@ class SlabLayer {
     return slab->cache == cache_ && address - slab->start < slab_bytes_ ? slab : nullptr;
   }
   [[nodiscard]] static bool is_in_a_bank(std::uintptr_t address) noexcept;
-  [[nodiscard]] unsigned find_object(const void* object, Slab*& slab) noexcept;
+  void* const* put_run(void* const* objects, void* const* end, Put& put) noexcept;
+  [[nodiscard]] Slab* find_locked(const void* object) noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(object);
+    return no_touch_ ? find_in_tree(address) : find_in_memory(address);
+  }
 
   void insert_in_tree(ExternalSlab* slab) noexcept;
   void remove_from_tree(ExternalSlab* slab) noexcept;
