@@ -348,7 +348,9 @@ SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
   void* const* const last = objects + count;
   void* const* end = last;
   const LockGuard hold(lock_);
-  while (end != objects && put.surplus == nullptr && put.next == Standing::kOut) end = put_run(objects, end, put);
+  for (unsigned runs = 0; runs != kPutRuns && end != objects && put.surplus == nullptr && put.next == Standing::kOut; ++runs) {
+    end = put_run(objects, end, put);
+  }
   put.count = static_cast<unsigned>(last - end);
   out_ -= put.count;
   return put;

@@ -22,8 +22,8 @@
 /// - S1 A set bit of the bitmap is a free object: `in_use == objects - popcount(bitmap)`. Nothing is threaded through free
 ///      objects, so a write after free cannot damage the layer, and a new slab costs a few bitmap words, not n objects.
 /// - S2 A slab is on `full_` iff in_use == objects, else on `usable_`, on which no empty slab is in front of one in use.
-/// - S3 The lock is held for taking kTakeWork objects from one slab, fewer from several, or for putting kPutBatch objects; never
-///      while the source arena is asked.
+/// - S3 The lock is held for taking kTakeWork objects from one slab, fewer from several, or for putting kPutBatch objects into
+///      kPutRuns slabs; never while the source arena is asked.
 /// - S4 At most `limit_` objects are out.
 ///
 /// Source: Bonwick 1994, section 3; the bitmap in place of a free list is FreeBSD UMA's.
@@ -100,7 +100,8 @@ class SlabLayer {
  public:
   static constexpr unsigned kBatch = 16;             ///< objects that who moves many moves at a time
   static constexpr unsigned kTakeWork = 81;          ///< most that is done under one hold of the lock: 61 neighbours taken
-  static constexpr unsigned kPutBatch = 13;          ///< most objects put under one hold of the lock
+  static constexpr unsigned kPutBatch = 13;          ///< most objects put under one hold of the lock ...
+  static constexpr unsigned kPutRuns = 4;            ///< ... and most changes from slab to slab meanwhile
   static constexpr unsigned kFreshBatch = 8;         ///< most objects taken by an operation that created a slab
   static constexpr std::size_t kPageBytes = 4096;
   static constexpr unsigned kNoIndex = ~0U;
@@ -146,7 +147,7 @@ class SlabLayer {
     Standing next = Standing::kOut;     ///< if not kOut, why the object after those was not
     Slab* surplus = nullptr;            ///< a slab that is to be released
   };
-  /// Takes objects back, the last first: until one is none that is out, or until a slab has become surplus.
+  /// Takes objects back, the last first: until one is none that is out, until a slab has become surplus, or until enough was done.
   /// @param[in] count at most kPutBatch.
   /// Complexity: O(count). Context: any; the caller releases the surplus slab, with interrupts as it found them.
   Put put(void* const* objects, unsigned count) noexcept;
