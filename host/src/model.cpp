@@ -60,7 +60,9 @@ Model::Step Model::apply(const Event& event) {
     case Operation::kReallocate:
       ++counters.reallocations;
       give_back(event, {event.old_address, event.old_traceable}, step);
-      counters.freed += is_arena(event.traceable) ? step.before.allocated : event.allocated;
+      if (const Traceable* left = find(event.old_traceable); left != nullptr) {
+        traceables_[event.old_traceable].freed += left->arena ? step.before.allocated : left->allocated_bytes;
+      }
       take(event, step);
       break;
   }

@@ -189,6 +189,34 @@ TEST(Model, agrees_with_what_the_device_counts) {
   EXPECT_GT(applied.model->crossed(), 1000u);
 }
 
+TEST(Model, a_block_that_moves_is_given_back_where_it_was) {
+  Definitions definitions;
+  definitions.traceables[1] = {1, EventKind::kHeap, false, "kmalloc_64", 64, 64, 0, Traceable::kNoParent};
+  definitions.traceables[2] = {2, EventKind::kHeap, true, "kheap", 1024, 1024, 0, Traceable::kNoParent};
+  Model model(definitions);
+  Event event;
+  event.traceable = 1;
+  event.address = 0x1000;
+  event.requested = 60;
+  event.allocated = 64;
+  (void)model.apply(event);
+  event.operation = Operation::kReallocate;
+  event.old_traceable = 1;
+  event.old_address = 0x1000;
+  event.traceable = 2;
+  event.address = 0x8000;
+  event.requested = 1500;
+  event.allocated = 2048;
+  EXPECT_EQ(model.apply(event).misfit, Misfit::kNone);
+  EXPECT_EQ(model.traceables().at(1), (Counters{.allocations = 1, .requested = 60, .allocated = 64, .freed = 64}));
+  EXPECT_EQ(model.traceables().at(2), (Counters{.reallocations = 1, .requested = 1500, .allocated = 2048}));
+  event.operation = Operation::kFree;
+  event.allocated = 0;
+  EXPECT_EQ(model.apply(event).misfit, Misfit::kNone);
+  EXPECT_EQ(model.traceables().at(2).freed, 2048u);
+  EXPECT_EQ(model.live_objects(), 0u);
+}
+
 TEST(Model, finds_each_misfit) {
   Definitions definitions;
   definitions.traceables[1] = {1, EventKind::kCache, false, "one", 64, 64, 0, Traceable::kNoParent};

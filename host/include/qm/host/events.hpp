@@ -118,8 +118,8 @@ struct Gap {
   std::uint64_t after = 0;    ///< number of the hart's last event before them; 0: none
 };
 
-/// The device's own counters since the start of the stream, counted where events are written. A reallocation takes all of the block
-/// anew and gives all of it back; it counts for where the block is then.
+/// The device's own counters since the start of the stream, counted where events are written. A reallocation counts for
+/// where the block is then; it takes all of it anew there, and gives all of it back where it was.
 struct Counters {
   std::uint64_t allocations = 0, frees = 0, reallocations = 0;
   std::uint64_t requested = 0, allocated = 0;  ///< bytes, by allocations and reallocations
