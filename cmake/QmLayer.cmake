@@ -11,9 +11,6 @@ target_compile_features(qm_flags INTERFACE cxx_std_20)
 target_compile_options(qm_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Wextra-semi -Werror>
   $<$<COMPILE_LANGUAGE:C>:-std=c99 -Wall -Wextra -Wpedantic -pedantic-errors -Wshadow -Werror>)
-# The names of files in call sites, however the compiler is told them: from the project's root on.
-file(RELATIVE_PATH qm_to_root ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
-target_compile_options(qm_flags INTERFACE -fmacro-prefix-map=${qm_to_root}/=)
 if(CMAKE_CROSSCOMPILING)
   target_compile_options(qm_flags INTERFACE
     ${QM_ARCH_FLAGS} -mcmodel=medany -fno-pie
