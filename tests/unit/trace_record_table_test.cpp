@@ -138,21 +138,21 @@ TEST_F(RecordTable, validate_sees_damage_in_records_and_free_slots) {
   ASSERT_TRUE(remove(second, 11));  // second is on top of the stash
   ASSERT_TRUE(table.validate());
   RecordSlot** const top = stashes[0].top.load();
-  RecordSlot& free = *top[-1];
+  RecordSlot& free = *top[0];
   const auto expect_seen = [&](const char* what) { EXPECT_FALSE(table.validate()) << what; };
   free.sequence_low = 5;
   expect_seen("a free slot with a record");
   free.sequence_low = 0;
-  stashes[0].top = top - 1;
+  stashes[0].top = top + 1;
   expect_seen("a lost slot");
   stashes[0].top = top + qm::trace::RecordTable::Stash::kSlots;
   expect_seen("a top behind the stash");
   stashes[0].top = top;
-  top[-1] = top[-2];
-  top[0] = top[-2];
-  stashes[0].top = top + 1;
+  top[0] = top[1];
+  top[-1] = top[1];
+  stashes[0].top = top - 1;
   expect_seen("a slot that is free more than once");
-  top[-1] = &free;
+  top[0] = &free;
   stashes[0].top = top;
   RecordSlot& shelved = static_cast<RecordSlot*>(static_cast<void*>(chunks[0]))[kChunkRecords - 3];
   const std::uint32_t next = shelved.object;

@@ -1,5 +1,6 @@
 #include "books.hpp"
 #include "enter.hpp"
+#include "selection.hpp"
 #include "stream.hpp"
 
 #include <new>
@@ -130,7 +131,7 @@ void Books::shutdown() noexcept {
   directory_ = nullptr;
   cache_limit_ = 0;
   records.initialize({}, {}, 0);
-  for (KnownContext& known : known_) known.key.store(0, std::memory_order_relaxed);
+  for (KnownContext& known : known_) known.key.store(KnownContext::kNone, std::memory_order_relaxed);
   stacks.forget();
   contexts.forget();
   pattern_count_.store(0, std::memory_order_relaxed);
@@ -238,7 +239,8 @@ void Books::join(Traceable& source) noexcept {
   one->joined_at.store(one->changes.load(std::memory_order_relaxed) + one->resets.load(std::memory_order_relaxed),
                        std::memory_order_relaxed);
   // The cells of a cache start closed, so there is nothing to ask the harts.
-  source.state().fetch_or(trace_state::kWatch | trace_state::kHold | trace_state::kRecord, std::memory_order_seq_cst);
+  using namespace trace_state;
+  change(source, kWatch | kHold | kRecord | kOwned, 0);
 }
 
 void Books::destroyed(Cache& cache) noexcept { close_books(cache); }

@@ -57,8 +57,8 @@ struct SourceStream;
 struct alignas(HartBooks) SourceBooks {
   std::atomic<Traceable*> source{nullptr};      ///< nullptr: free for another source
   std::uint16_t number = 0;                     ///< index in the directory; owner of stacks, cache of records
-  std::uintptr_t base = 0;                      ///< a record names an object by (object - base) / unit
-  std::size_t unit = 1;
+  std::uintptr_t base = 0;                      ///< a multiple of the unit, from which on objects lie
+  std::size_t unit = 1;                         ///< a record names an object by object / unit, modulo 2^32
   std::atomic<std::uint32_t> incarnation{0};    ///< +1 when the source is destroyed
   std::atomic<std::uint32_t> resets{0};
   std::atomic<Word> from_before_start{0};
@@ -90,21 +90,30 @@ static_assert(sizeof(SourceBooks) % alignof(HartBooks) == 0);
 /// What the books remember of the context that a hart last recorded in. A key names a context for ever, so what goes with it
 /// is right wherever it is found.
 struct alignas(4 * sizeof(void*)) KnownContext {
-  std::atomic<std::uint32_t> key{0};  ///< of the port; 0: none. Written last, and cleared first
-  std::uint32_t packed = 0;           ///< Record::pack() of the label's id without a stack
-  hal::StackBounds stack;
+  /// Not a key: the port has none for what it does not know, and that is not kept here.
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  std::atomic<std::uint32_t> key{kNone};  ///< of the port. Written last, and cleared first
+  std::uint32_t packed = 0;               ///< Record::pack() of the label's id without a stack
+  std::uintptr_t lowest = 0;              ///< frames that lie wholly in its stack
+  std::uintptr_t highest = 0;
 };
 
-/// Which stacks were found lately, by their first return address and frame: a place to look first. What is found there is
+/// A stack that is known in a context that is known.
+struct KnownStack {
+  const StackEntry* entry = nullptr;  ///< nullptr: nothing is known
+  std::uint32_t packed = 0;           ///< Record::stack_context
+};
+
+/// Which stacks were found lately, by their first return address and the frame it leads to: a place to look first. What is found there is
 /// compared with the stack frame by frame, so a wrong one costs time and nothing else.
 class RecentStacks {
  public:
   static constexpr unsigned kPlacesLog2 = 9;
   static constexpr unsigned kPlaces = 1U << kPlacesLog2;
-  [[nodiscard]] std::atomic<StackHandle>& at(std::uintptr_t pc, std::uintptr_t frame) const noexcept {
+  [[nodiscard]] std::atomic<StackHandle>& at(Link from) const noexcept {
     constexpr auto kFactor = static_cast<std::uintptr_t>(0x9E37'79B9'7F4A'7C15);
     constexpr unsigned kShift = std::numeric_limits<std::uintptr_t>::digits - kPlacesLog2;
-    return places_[(pc + frame) * kFactor >> kShift];
+    return places_[(from.pc + from.frame) * kFactor >> kShift];
   }
   void initialize(std::atomic<StackHandle>* places) noexcept { places_ = places; }
 
@@ -158,13 +167,13 @@ class Books final : public Observer {
   void prepare(const Allocation& allocation, void* object, Prepared& prepared) noexcept override;
   [[nodiscard]] bool record(const Allocation& allocation, void* object, Prepared& prepared) noexcept override;
   /// The TracedPath. @returns nullptr, false: nothing was done.
-  [[nodiscard]] void* insert_known(Cache& cache, std::size_t requested, std::uint32_t found, bool truncated) noexcept;
-  enum class Look : std::uint8_t { kLately, kInDepot };
-  /// @returns the Record::stack_context of the running context and the stack from @p frame on; 0 if one is not known.
-  template <Look kWhere>
-  [[nodiscard]] std::uint32_t find_known(Cache& cache, std::uintptr_t frame, bool& truncated) noexcept;
-  enum class Freed : std::uint8_t { kYes, kNo, kRecordOnly };  ///< kRecordOnly: the watch may end
-  [[nodiscard]] Freed free_traced(Cache& cache, void* object) noexcept;
+  [[nodiscard]] void* insert_known(Cache& cache, SourceBooks& one, std::size_t requested,
+                                   KnownStack found) noexcept;
+  /// Finds the running context and the stack that begins with @p from. @returns nothing if one of the two is not known.
+  [[nodiscard]] KnownStack find_lately(Link from) const noexcept;
+  [[nodiscard]] KnownStack find_in_depot(Cache& cache, std::uintptr_t frame) noexcept;
+  [[nodiscard]] bool free_traced(Cache& cache, void* object) noexcept;
+  [[nodiscard]] bool free_shared(Cache& cache, void* object) noexcept;
   void moved(Traceable& from, void* block, Traceable& to, void* new_block, std::size_t requested) noexcept override;
   void release(Prepared& prepared) noexcept override;
   void forget(Cache& cache, void* object) noexcept override;
@@ -219,12 +228,14 @@ class Books final : public Observer {
   [[nodiscard]] std::uint32_t capture(const SourceBooks& one, std::uintptr_t frame) noexcept;
   void add_records(Prepared& prepared) noexcept;
   void reserve_records() noexcept;
-  [[nodiscard]] StackHandle find_recent(std::uint16_t owner, std::uintptr_t frame, hal::StackBounds stack, bool& truncated) const noexcept;
+  [[nodiscard]] bool is_stack_of(const StackEntry& entry, Link from, const KnownContext& known) const noexcept;
   void enter(Traceable& source, SourceBooks& one, HartBooks& mine, unsigned hart, RecordSlot& slot, std::uint32_t& handle,
              Record& record) noexcept;
   /// The handle of an object of memory; nullptr also where finding it takes more than a mask.
   [[nodiscard]] static std::uint32_t* plain_handle(const Cache& cache, const void* object) noexcept;
-  /// encode() for a cache of memory whose alignment nobody doubts. @returns false if a record cannot name it.
+  /// The code of an object of memory, whose alignment nobody doubts.
+  static std::uint32_t plain_code(const void* object) noexcept;
+  /// encode() for such an object. @returns false if a record cannot name it.
   [[nodiscard]] bool plain_code(const void* object, std::uint32_t& code) const noexcept;
   /// Where a record is to be looked for.
   struct RecordPlace {
@@ -233,7 +244,7 @@ class Books final : public Observer {
     std::uint16_t number = 0;
   };
   [[nodiscard]] bool find_record(Traceable& source, std::uint32_t* handle, const void* object, RecordPlace& place) const noexcept;
-  void forget_at(Traceable& source, std::uint32_t* handle, const void* object) noexcept;
+  bool forget_at(Traceable& source, std::uint32_t* handle, const void* object) noexcept;
   void resize_at(Traceable& source, std::uint32_t* handle, const void* object, std::size_t requested) noexcept;
   void add_handles(Cache& cache, void* object, Prepared& prepared) noexcept;
   [[nodiscard]] bool encode(const SourceBooks& one, const void* object, std::uint32_t& code) const noexcept;

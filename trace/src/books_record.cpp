@@ -56,10 +56,11 @@ std::uint32_t Books::capture(const SourceBooks& one, std::uintptr_t frame) noexc
   if (const std::uint32_t key = hal::Port::context_key(); key != 0 && context != 0 && stack.high != 0) {
     const hal::InterruptGuard masked;
     KnownContext& known = known_[hal::Port::hart_index()];
-    known.key.store(0, std::memory_order_relaxed);
+    known.key.store(KnownContext::kNone, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // on this hart whoever is switched to reads all of it or no key
     known.packed = Record::pack(kNoStack, context);
-    known.stack = stack;
+    known.lowest = stack.low + NativeFrames::kBelow;
+    known.highest = stack.high - NativeFrames::kAbove;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     known.key.store(key, std::memory_order_relaxed);
   }
@@ -105,13 +106,14 @@ void Books::prepare(const Allocation& allocation, void* object, Prepared& prepar
 
 bool Books::encode(const SourceBooks& one, const void* object, std::uint32_t& code) const noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(object);
-  const std::uintptr_t value = (address - one.base) / one.unit;
-  code = static_cast<std::uint32_t>(value);
-  return code == value && (address - one.base) % one.unit == 0;
+  const std::uintptr_t distance = (address - one.base) / one.unit;
+  code = static_cast<std::uint32_t>(address / one.unit);
+  return distance == static_cast<std::uint32_t>(distance) && address % one.unit == 0;
 }
 
 std::uintptr_t Books::object_of(const SourceBooks& one, const Record& record) const noexcept {
-  return one.base + std::uintptr_t{record.object} * one.unit;
+  const auto first = static_cast<std::uint32_t>(one.base / one.unit);
+  return one.base + std::uintptr_t{record.object - first} * one.unit;
 }
 
 std::uint64_t Books::age_ticks(const Record& record) const noexcept {
@@ -188,7 +190,7 @@ SourceStream* streamed(Traceable& source) noexcept {
 std::uint32_t Books::current_context() const noexcept {
   const std::uint32_t key = hal::Port::context_key();
   const KnownContext& known = known_[hal::Port::hart_index()];
-  return key != 0 && known.key.load(std::memory_order_relaxed) == key ? known.packed : 0;
+  return known.key.load(std::memory_order_relaxed) == key ? known.packed : 0;
 }
 
 void Books::end_watch_if_done(Traceable& source) noexcept {
@@ -210,15 +212,27 @@ bool Books::find_record(Traceable& source, std::uint32_t* handle, const void* ob
   return place.slot != kNoSlot && (place.slot & kFormer) == 0 && encode(*one, object, place.code);
 }
 
-/// Removes the record of what @p handle belongs to, if it has one. Masked.
-void Books::forget_at(Traceable& source, std::uint32_t* handle, const void* object) noexcept {
+/// Removes the record of what @p handle belongs to. @returns false if it has none. Masked.
+bool Books::forget_at(Traceable& source, std::uint32_t* handle, const void* object) noexcept {
   RecordPlace place;
-  if (!find_record(source, handle, object, place)) return;
+  if (!find_record(source, handle, object, place)) return false;
   std::uint32_t former = kNoSlot;
   // What stays is for a report of misuse: who had allocated the object that is free now.
   const bool found = records.remove(hal::Port::hart_index(), place.slot, place.code, place.number, former);
   std::atomic_ref<std::uint32_t>(*handle).store(former, std::memory_order_relaxed);
   if (found && count_out(source)) end_watch_if_done(source);
+  return found;
+}
+
+/// A free with a record, by a cell with room. @returns false, and perhaps the record is gone, for the slow half.
+bool Books::free_shared(Cache& cache, void* object) noexcept {
+  const hal::InterruptGuard masked;
+  // acquire: as in Cache::free_slow()
+  const std::uint32_t word = cache.state().load(std::memory_order_acquire);
+  if (!trace_state::only_watches(word) || cache.has_reserve() || !forget_at(cache, cache.handle(object), object)) return false;
+  // With the last record the watch is over, and the slow half opens the cell.
+  return (cache.state().load(std::memory_order_relaxed) & trace_state::kWatch) != 0 &&
+         cache.cell(hal::Port::hart_index()).put_watched(object);
 }
 
 void Books::resize_at(Traceable& source, std::uint32_t* handle, const void* object, std::size_t requested) noexcept {
@@ -246,7 +260,7 @@ void Books::forget(Cache& cache, void* object) noexcept {
     const SourceBooks* one = books_at(cache);
     stream.freed(*stream_of(*one), hart, {one->number, address, current_context(), 0, 0, 0});
   }
-  if ((word & trace_state::kWatch) != 0) forget_at(cache, cache.handle(object), object);
+  if ((word & trace_state::kWatch) != 0) (void)forget_at(cache, cache.handle(object), object);
 }
 
 void Books::resized(Cache& cache, void* object, std::size_t requested) noexcept {
@@ -263,7 +277,7 @@ void Books::forget(Arena& arena, std::uintptr_t start) noexcept {
     const SourceBooks* one = books_at(arena);
     stream.freed(*stream_of(*one), hal::Port::hart_index(), {one->number, start, current_context(), 0, arena.size_of(start)});
   }
-  if ((word & trace_state::kWatch) != 0) forget_at(arena, arena.handle(start), reinterpret_cast<const void*>(start));
+  if ((word & trace_state::kWatch) != 0) (void)forget_at(arena, arena.handle(start), reinterpret_cast<const void*>(start));
 }
 
 void Books::resized(Arena& arena, std::uintptr_t start, std::size_t requested, std::size_t former) noexcept {

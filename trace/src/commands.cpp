@@ -58,14 +58,15 @@ void undo_start(const Selection& selection) noexcept {
   }
 }
 
-void visit_for_stop(unsigned, void*) noexcept {}
+/// Of a round that each hart answers between two sections.
+void visit(unsigned, void*) noexcept {}
 
 /// The second half of a stop: once every hart has answered, the selected caches that are `changing` settle.
 void settle_everywhere(const Selection& selection, const Patience& patience, CommandResult& result) noexcept {
   bool any = false;
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) any = any || one->changing;
   // All harts, whether they have an open cell or not: a slow path that read RECORD may be under way on any.
-  const bool done = !any || ask(hal::online_harts(), visit_for_stop, nullptr, patience, result);
+  const bool done = !any || ask(hal::online_harts(), visit, nullptr, patience, result);
   if (!done) stops_wait.store(true, std::memory_order_relaxed);
   if (!any || !done) return;
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
@@ -98,6 +99,7 @@ void note_absent_harts(const Selection& selection, hal::HartMask online) noexcep
 bool note_everywhere(const Selection& selection, const Patience& patience, CommandResult& result) noexcept {
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     one->changing = true;
+    change(source_of(*one), 0, kOwned);  // frees share with the sweep from the round on
     for (unsigned hart = 0; hart < books.harts(); ++hart) one->harts()[hart].visited = false;
   }
   note_absent_harts(selection, hal::online_harts());
@@ -123,6 +125,15 @@ void commit_reset(const Selection& selection) noexcept {
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     one->from_before_start.store(unrecorded(*one), std::memory_order_relaxed);
     Books::end_watch_if_done(source_of(*one));
+  }
+}
+
+/// The sweep is over, or does not come. A hart may take the short way again once it has seen what the sweep has left.
+void give_back_records(const Selection& selection, const Patience& patience) noexcept {
+  CommandResult unused;
+  if (!ask(hal::online_harts(), visit, nullptr, patience, unused)) return;  // the longer way is right as well
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    if ((source_of(*one).state().load(std::memory_order_relaxed) & kRecord) != 0) change(source_of(*one), kOwned, 0);
   }
 }
 
@@ -168,7 +179,7 @@ CommandResult start(std::string_view pattern, hal::AbortTest abort, std::uint32_
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     if (!one->changing) continue;
     one->from_before_start.store(unrecorded(*one), std::memory_order_relaxed);
-    change(source_of(*one), kRecord, 0);
+    change(source_of(*one), kRecord | kOwned, 0);
     one->changes.fetch_add(1, std::memory_order_relaxed);
   }
   return result;
@@ -182,7 +193,7 @@ CommandResult stop(std::string_view pattern, hal::AbortTest abort, std::uint32_t
   const Selection selection(pattern, Selection::Missing::kSkip, result);
   if (result.status != Status::kOk) return result;
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
-    const std::uint32_t before = change(source_of(*one), 0, kRecord);
+    const std::uint32_t before = change(source_of(*one), 0, kRecord | kOwned);
     one->changing = (before & kHold) != 0;
     if ((before & kRecord) != 0) one->changes.fetch_add(1, std::memory_order_relaxed);
     if constexpr (kDefect == Defect::kEarlyReopening) settle(source_of(*one));
@@ -217,6 +228,7 @@ CommandResult reset(std::string_view pattern, hal::AbortTest abort, std::uint32_
   const Selection selection(pattern, Selection::Missing::kSkip, result);
   if (result.status != Status::kOk || selection.first() == nullptr) return result;
   if (note_everywhere(selection, {abort, deadline_ms}, result)) commit_reset(selection);
+  give_back_records(selection, {abort, deadline_ms});
   return result;
 }
 

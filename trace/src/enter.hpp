@@ -27,17 +27,19 @@ inline bool Books::count_out(Traceable& source) noexcept {
   return source.live_records.fetch_sub(1, std::memory_order_seq_cst) == 1;
 }
 
+inline std::uint32_t Books::plain_code(const void* object) noexcept {
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(object) / 8);
+}
+
 inline bool Books::plain_code(const void* object, std::uint32_t& code) const noexcept {
-  const std::uintptr_t value = (reinterpret_cast<std::uintptr_t>(object) - config_.object_base) / 8;
-  code = static_cast<std::uint32_t>(value);
-  return sizeof(value) == 4 || value >> 16 >> 16 == 0;
+  code = plain_code(object);
+  return sizeof(object) == 4 || reinterpret_cast<std::uintptr_t>(object) - config_.object_base < kRecordedBytes;
 }
 
 inline std::uint32_t* Books::plain_handle(const Cache& cache, const void* object) noexcept {
   const Slab* slab = cache.slabs().find_by_mask(object);
   if (slab == nullptr) return nullptr;
-  // acquire: as in Cache::handle()
-  std::uint32_t* handles = slab->handles.load(std::memory_order_acquire);
+  std::uint32_t* handles = slab->handles.load(kFollowed);
   const unsigned index = cache.slabs().index_by_reciprocal(*slab, object);
   return handles != nullptr && index != SlabLayer::kNoIndex ? handles + index : nullptr;
 }

@@ -33,7 +33,7 @@ bool RecordTable::add_chunk(void* memory) noexcept {
   const std::uint32_t count = slots_of(number);
   SlotId next_id = id_of(*slots);
   for (std::uint32_t index = 0; index < kChunkRecords; ++index) {
-    store_relaxed(slots[index].sequence_low, 0);
+    slots[index].clear();
     store_relaxed(slots[index].object, next_id += sizeof(RecordSlot) / 8);
   }
   for (std::uint32_t first = 0; first < count; first += kBatch) {
@@ -63,8 +63,8 @@ bool RecordTable::refill(Stash& stash) noexcept {
     if (slot == kNoSlot) return false;
     shelf_.store(at(slot).time.load(std::memory_order_relaxed), std::memory_order_relaxed);
   }
-  RecordSlot** top = stash.slots;
-  for (; slot != kNoSlot; slot = at(slot).object.load(std::memory_order_relaxed)) *top++ = &at(slot);
+  RecordSlot** top = stash.end();
+  for (; slot != kNoSlot; slot = at(slot).object.load(std::memory_order_relaxed)) *--top = &at(slot);
   stash.top.store(top, std::memory_order_relaxed);
   return true;
 }
@@ -74,11 +74,11 @@ void RecordTable::spill(Stash& stash) noexcept {
   RecordSlot** top = stash.top.load(std::memory_order_relaxed);
   SlotId next = kNoSlot;
   for (unsigned i = 0; i < kBatch; ++i) {
-    (*--top)->object.store(next, std::memory_order_relaxed);
-    next = id_of(**top);
+    (*top)->object.store(next, std::memory_order_relaxed);
+    next = id_of(**top++);
   }
   stash.top.store(top, std::memory_order_relaxed);
-  shelve(**top, **top);
+  shelve(*top[-1], *top[-1]);
 }
 
 // ---- records --------------------------------------------------------------------------------------------------------
@@ -91,6 +91,7 @@ bool RecordTable::remove_numbered(SlotId slot, std::uint64_t sequence) noexcept 
     auto number = static_cast<std::uint32_t>(sequence);
     if (!copy(slot, record) || record.sequence() != sequence) return false;
     if (!at(slot).sequence_low.compare_exchange_strong(number, 0, std::memory_order_relaxed)) return false;
+    store_relaxed(at(slot).cache, 0);
   }
   give(hal::Port::hart_index(), at(slot));
   return true;
@@ -117,7 +118,8 @@ bool RecordTable::read(const RecordSlot& slot, Record& record) noexcept {
     record.size = slot.size.load(std::memory_order_relaxed);
     // acquire: pairs with the fence in fill(): a word of the next record is not seen without this one's number gone.
     std::atomic_thread_fence(std::memory_order_acquire);
-    if (slot.sequence_low.load(std::memory_order_relaxed) == record.sequence_low) return true;
+    // A record that goes may have lost its cache before its number.
+    if (slot.sequence_low.load(std::memory_order_relaxed) == record.sequence_low) return record.cache != 0;
   }
 }
 
@@ -157,8 +159,8 @@ bool RecordTable::validate() const noexcept {
   for (std::uint32_t hart = 0; hart < harts_; ++hart) {
     const Stash& stash = stashes_[hart];
     RecordSlot* const* const top = stash.top.load(std::memory_order_relaxed);
-    if (top < stash.slots || top > stash.slots + Stash::kSlots) return false;
-    for (RecordSlot* const* slot = stash.slots; slot != top; ++slot) {
+    if (top < stash.slots || top > stash.end()) return false;
+    for (RecordSlot* const* slot = top; slot != stash.end(); ++slot) {
       if (!is_free(id_of(**slot))) return false;
     }
   }

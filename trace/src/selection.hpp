@@ -107,11 +107,15 @@ struct Batch {
   }
 };
 
-/// Changes the state word. @returns what it was.
+/// Changes the state word, in which kOwned stays only as far as it may. @returns what it was.
 inline std::uint32_t change(Traceable& source, std::uint32_t set, std::uint32_t clear) noexcept {
   std::uint32_t word = source.state().load(std::memory_order_relaxed);
   // seq_cst: against expose(), which publishes its hart's bit and then reads the word again.
-  while (!source.state().compare_exchange_weak(word, (word & ~clear) | set, std::memory_order_seq_cst)) {
+  for (std::uint32_t next = 0;;) {
+    using namespace trace_state;
+    next = (word & ~clear) | set;
+    if ((next & (kStream | kStreamHold | kRecord)) != kRecord) next &= ~kOwned;
+    if (source.state().compare_exchange_weak(word, next, std::memory_order_seq_cst)) break;
   }
   return word;
 }

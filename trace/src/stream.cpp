@@ -327,6 +327,7 @@ CommandResult stop_stream(hal::AbortTest abort, std::uint32_t deadline_ms) noexc
   // All harts: an operation that read STREAM may be under way on any.
   if (!ask(hal::online_harts(), visit_nothing, nullptr, {abort, deadline_ms}, result)) return result;
   release_sources();
+  for (RegistryCursor<Traceable> all; Traceable* source = all.next();) change(*source, trace_state::kOwned, 0);
   stream.state.store(StreamState::kEnding, std::memory_order_release);
   return result;
 }

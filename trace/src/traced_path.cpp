@@ -1,6 +1,6 @@
 /// The way that nearly every allocation and free of a traced cache takes: one function each, without a lock and without anything
 /// that can fail. What is not as plain as that - a stack or a context seen for the first time, a slab without handles, no free
-/// slot, an empty or a full magazine, the last record, objects that are no memory - is left for the
+/// slot, an empty or a full magazine, a record that a sweep may take as well, objects that are no memory - is left for the
 /// slow halves, with nothing changed.
 ///
 ///     allocate   walk and hash -> find the stack -> | take from the closed cell -> fill a slot -> handle |
@@ -17,6 +17,7 @@ namespace qm::trace {
 namespace {
 
 using trace_state::kFault;
+using trace_state::kOwned;
 using trace_state::kRecord;
 using trace_state::kStream;
 
@@ -28,80 +29,96 @@ using trace_state::kStream;
   return kDefect == Defect::kNone || own.top.load(std::memory_order_relaxed) == closed_address();
 }
 
-/// Whether the cache records and nothing else has to be thought of. acquire: as in Cache::record().
+/// Whether the cache records and nothing else has to be thought of. relaxed: what the word goes with was published before
+/// this hart answered the round of the start, and a stop waits until this section is over.
 [[nodiscard]] inline bool only_records(Cache& cache) noexcept {
-  return (cache.state().load(std::memory_order_acquire) & (kRecord | kFault | kStream)) == kRecord;
+  return (cache.state().load(std::memory_order_relaxed) & (kRecord | kFault | kStream)) == kRecord;
 }
 
 }  // namespace
 
-/// Looks whether the stack that begins at @p frame is the one found last from there, without storing or hashing it.
-[[gnu::always_inline]] inline StackHandle Books::find_recent(std::uint16_t owner, std::uintptr_t frame,
-                                                             hal::StackBounds stack, bool& truncated) const noexcept {
-  std::uintptr_t pc = NativeFrames::return_address(frame);
-  // acquire: pairs with the release below, so that the entry is seen.
-  const StackHandle handle = recent_.at(pc, frame).load(std::memory_order_acquire);
-  if (handle < kFirstHandle) return kNoStack;
-  const StackEntry& entry = *stacks.entry(handle);
-  if (entry.owner != owner || (entry.flags & StackEntry::kCollided) != 0 || entry.depth == 0) return kNoStack;
+/// Whether @p entry is the stack that begins with @p from. What the entry has was looked at when it was stored; where the frames
+/// lie is looked at now (W1).
+[[gnu::always_inline]] inline bool Books::is_stack_of(const StackEntry& entry, Link from,
+                                                      const KnownContext& known) const noexcept {
+  const std::uintptr_t base = ranges_.plain.low;
+  const std::uintptr_t highest = known.highest;
+  const auto is_sound = [highest](std::uintptr_t frame, std::uintptr_t below) {
+    return frame > below && frame <= highest && frame % 16 == 0;
+  };
+  const auto shows = [base](std::uint32_t kept, const Link& link) {
+    return static_cast<std::intptr_t>(link.pc - base) == std::intptr_t{static_cast<std::int32_t>(kept)};
+  };
+  const auto above = [](const Link& link) {
+    return Link{NativeFrames::return_address(link.frame), NativeFrames::next(link.frame)};
+  };
   const std::uint32_t* frames = entry.frames();
   const std::uint32_t* const last = frames + entry.depth - 1;
-  const std::uintptr_t base = ranges_.plain.low;
-  std::uintptr_t next = NativeFrames::next(frame);
-  // What the entry has was looked at when it was stored; where the frames lie is looked at now (W1).
-  const auto is_shown_by = [&](std::uint32_t kept) {
-    return static_cast<std::intptr_t>(pc - base) == std::intptr_t{static_cast<std::int32_t>(kept)};
-  };
-  const auto is_sound = [&]() { return next > frame && next <= stack.high - NativeFrames::kAbove && next % 16 == 0; };
-  while (frames != last) {
-    if (!is_shown_by(*frames++) || !is_sound()) return kNoStack;
-    frame = next;
-    pc = NativeFrames::return_address(frame);
-    next = NativeFrames::next(frame);
+  std::uintptr_t below = known.lowest - 1;
+  Link at = from;
+  if (entry.depth % 2 == 0) {
+    if (!shows(*frames++, at) || !is_sound(at.frame, below)) return false;
+    below = at.frame;
+    at = above(at);
   }
-  if (!is_shown_by(*last)) return kNoStack;
+  // Two at a time: nothing has to be moved.
+  for (; frames != last; frames += 2) {
+    if (!shows(frames[0], at) || !is_sound(at.frame, below)) return false;
+    const Link between = above(at);
+    if (!shows(frames[1], between) || !is_sound(between.frame, at.frame)) return false;
+    below = between.frame;
+    at = above(between);
+  }
+  if (!shows(*last, at)) return false;
   // As walk_frames() ends.
-  bool was_truncated = next != 0;
-  if (is_sound()) {
-    pc = NativeFrames::return_address(next);
-    was_truncated = pc != 0 && !ranges_.traps.contains(pc);
-    if (was_truncated && ranges_.text.contains(pc) && entry.depth != kStackDepth) return kNoStack;  // it goes on
+  bool truncated = at.frame != 0;
+  if (is_sound(at.frame, below)) {
+    const std::uintptr_t pc = NativeFrames::return_address(at.frame);
+    truncated = pc != 0 && !ranges_.traps.contains(pc);
+    if (truncated && ranges_.text.contains(pc) && entry.depth != kStackDepth) return false;  // it goes on
   }
-  if (was_truncated != entry.truncated()) return kNoStack;
-  truncated = was_truncated;
-  return handle;
+  return truncated == entry.truncated();
 }
 
-template <Books::Look kWhere>
-[[gnu::always_inline]] inline std::uint32_t Books::find_known(Cache& cache, std::uintptr_t frame, bool& truncated) noexcept {
+/// Looks whether the stack is the one found last from there, without storing or hashing it.
+[[gnu::always_inline]] inline KnownStack Books::find_lately(Link from) const noexcept {
+  const std::uint32_t key = hal::Port::context_key();
+  const KnownContext& known = known_[hal::Port::hart_index()];
+  if (known.key.load(std::memory_order_relaxed) != key) return {};
+  const KnownContext context{key, known.packed, known.lowest, known.highest};
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // as in capture()
+  if (known.key.load(std::memory_order_relaxed) != key) return {};
+  // Pairs with the release below, so that the entry is seen.
+  const StackHandle handle = recent_.at(from).load(kFollowed);
+  if (handle < kFirstHandle) return {};
+  const StackEntry& entry = *stacks.entry(handle);
+  if (!is_stack_of(entry, from, context)) return {};
+  return {&entry, context.packed | handle};
+}
+
+[[gnu::always_inline]] inline KnownStack Books::find_in_depot(Cache& cache, std::uintptr_t frame) noexcept {
   const SourceBooks* one = books_at(cache);
   const std::uint32_t key = hal::Port::context_key();
   const KnownContext& known = known_[hal::Port::hart_index()];
-  if (one == nullptr || key == 0 || known.key.load(std::memory_order_relaxed) != key) return 0;
-  const hal::StackBounds stack = known.stack;
-  const std::uint32_t packed = known.packed;
+  if (one == nullptr || known.key.load(std::memory_order_relaxed) != key) return {};
+  const KnownContext context{key, known.packed, known.lowest, known.highest};
   std::atomic_signal_fence(std::memory_order_seq_cst);  // as in capture()
-  if (known.key.load(std::memory_order_relaxed) != key) return 0;
-  if (frame == 0 || frame % 16 != 0) __builtin_unreachable();  // the running function's
-  if (frame < stack.low + NativeFrames::kBelow || frame > stack.high - NativeFrames::kAbove) return 0;
-  StackHandle handle = kNoStack;
-  if constexpr (kWhere == Look::kLately) {
-    handle = find_recent(one->number, frame, stack, truncated);
-  } else {
-    StackKey stack_key;
-    KeyWalk found(stack_key, ranges_.plain.low);
-    walk_frames<NativeFrames>(frame, stack, ranges_, found);
-    handle = stacks.find(found.finish(stack_key, one->number), stack_key);
-    truncated = found.truncated;
-    // release: pairs with the acquire in find_recent().
-    if (handle != kNoStack) recent_.at(NativeFrames::return_address(frame), frame).store(handle, std::memory_order_release);
-  }
-  return handle != kNoStack ? packed | handle : 0;
+  if (known.key.load(std::memory_order_relaxed) != key) return {};
+  if (frame < context.lowest || frame > context.highest) return {};
+  StackKey stack_key;
+  KeyWalk found(stack_key, ranges_.plain.low);
+  const hal::StackBounds stack{context.lowest - NativeFrames::kBelow, context.highest + NativeFrames::kAbove};
+  walk_frames<NativeFrames>(frame, stack, ranges_, found);
+  if (found.empty()) return {};
+  const StackHandle handle = stacks.find(found.finish(stack_key, one->number), stack_key);
+  if (handle == kNoStack) return {};
+  // release: pairs with find_lately(). Only stacks with frames come there, and whose id is that of their content.
+  recent_.at({NativeFrames::return_address(frame), NativeFrames::next(frame)}).store(handle, std::memory_order_release);
+  return {stacks.entry(handle), context.packed | handle};
 }
 
-[[gnu::always_inline]] inline void* Books::insert_known(Cache& cache, std::size_t requested, std::uint32_t found,
-                                                        bool truncated) noexcept {
-  auto* one = static_cast<SourceBooks*>(cache.books.load(std::memory_order_relaxed));  // acquired by find_known()
+[[gnu::always_inline]] inline void* Books::insert_known(Cache& cache, SourceBooks& one, std::size_t requested,
+                                                        KnownStack found) noexcept {
   const hal::InterruptGuard masked;
   if (!only_records(cache)) return nullptr;  // read in the section that inserts (O2)
   const unsigned hart = hal::Port::hart_index();
@@ -114,85 +131,80 @@ template <Books::Look kWhere>
   std::uint32_t* word = plain_handle(cache, object);
   if (word == nullptr || !plain_code(object, record.object)) return nullptr;
   own.drop_closed();
-  record.stack_context = found;
+  record.stack_context = found.packed;
   record.size = static_cast<std::uint32_t>(requested != 0 ? requested : cache.object_size());
-  HartBooks& mine = one->harts()[hart];
-  enter(cache, *one, mine, hart, *RecordTable::take_from(stash), *word, record);
-  if (truncated) Counts::add(mine.now.truncated_stacks);
+  HartBooks& mine = one.harts()[hart];
+  enter(cache, one, mine, hart, *RecordTable::take_from(stash), *word, record);
+  if (found.entry->truncated()) Counts::add(mine.now.truncated_stacks);
   cache.count_allocation();
   return object;
 }
 
-[[gnu::always_inline]] inline Books::Freed Books::free_traced(Cache& cache, void* object) noexcept {
-  Slab* slab = cache.slabs().find_by_mask(object);
-  if (slab == nullptr) return Freed::kNo;
-  const unsigned index = cache.slabs().index_by_reciprocal(*slab, object);
-  if (index == SlabLayer::kNoIndex) return Freed::kNo;
+[[gnu::always_inline]] inline bool Books::free_traced(Cache& cache, void* object) noexcept {
+  const SlabLayer& slabs = cache.slabs();
+  Slab* slab = slabs.find_by_mask(object, &cache);
+  if (slab == nullptr) return false;
+  const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab->start;
+  const std::size_t index = slabs.index_around(offset);
+  if (index >= slab->objects) return false;
   const hal::InterruptGuard masked;
-  // acquire: as in Cache::free_slow(); the record goes before the object does (O1).
-  if (!trace_state::only_watches(cache.state().load(std::memory_order_acquire)) || cache.reserve_missing() != 0) {
-    return Freed::kNo;
-  }
-  const unsigned hart = hal::Port::hart_index();
-  if (std::uint32_t* handles = slab->handles.load(std::memory_order_acquire); handles != nullptr) {
-    const SlotId slot = std::atomic_ref(handles[index]).load(std::memory_order_relaxed);
-    if (static_cast<std::int32_t>(slot) > 0) {
-      const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_relaxed));
-      RecordTable::Stash& stash = records.stash_of(hart);
-      std::uint32_t former = kNoSlot;
-      std::uint32_t code = 0;
-      if (stash.full() || !plain_code(object, code)) return Freed::kNo;
-      RecordSlot* claimed = records.claim(slot, code, one->number, former);
-      store_relaxed(handles[index], former);
-      if (claimed != nullptr) {
-        RecordTable::give_to(stash, *claimed);
-        // seq_cst: as in count_out()
-        if (count_out(cache) && (cache.state().load(std::memory_order_seq_cst) & trace_state::kSettled) != 0) {
-          return Freed::kRecordOnly;
-        }
-      }
-    }
-  }
-  return cache.cell(hart).put_watched(object) ? Freed::kYes : Freed::kNo;
+  // relaxed: as in only_records(); the record goes before the object does (O1).
+  const std::intptr_t word = load_relaxed(cache.state());
+  if (cache.has_reserve()) return false;
+  const std::size_t hart = hal::Port::hart_index();
+  Cell& own = cache.cell(hart);
+  std::uint32_t* handles = slab->handles.load(kFollowed);
+  const std::intptr_t slot =
+      handles != nullptr ? load_relaxed(*reinterpret_cast<std::atomic<std::uint32_t>*>(handles + index)) : 0;
+  if (slot <= 0) return trace_state::only_watches(static_cast<std::uint32_t>(word)) && slabs.starts_at(index, offset) && own.put_watched(object);
+  if ((word & kOwned) == 0) return false;
+  RecordTable::Stash& stash = records.stash_of(hart);
+  RecordSlot** const top = stash.top.load(std::memory_order_relaxed);
+  if (top == stash.slots) return false;  // full
+  const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_relaxed));
+  RecordSlot* claimed = records.claim_own(slot, plain_code(object), one->number, handles[index]);
+  if (claimed == nullptr) return false;
+  RecordTable::give_to(stash, top, *claimed);
+  // Not the end of the watch: a stop that settles comes after this section and sees the count.
+  cache.live_records.fetch_sub(1, std::memory_order_relaxed);
+  return own.put_closed(object);
 }
 
 namespace {
 
-/// The last part of an allocation whose stack and context are known. @param[in] found Record::stack_context.
-[[gnu::noinline]] QM_JUMPS void* allocate_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort, std::uint32_t found,
-                              bool truncated) noexcept {
-  if (void* object = books.insert_known(*cache, requested, found, truncated); object != nullptr) return object;
+void* allocate_by_hash(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept;
+
+/// The last part of an allocation whose stack and context are known, if the stack is not another cache's.
+[[gnu::noinline]] QM_JUMPS void* allocate_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+                                                const StackEntry* entry, std::uint32_t packed) noexcept {
+  auto* one = static_cast<SourceBooks*>(cache->books.load(kFollowed));
+  if (one == nullptr || entry->owner != one->number) return allocate_by_hash(cache, site, requested, effort);
+  if (void* object = books.insert_known(*cache, *one, requested, {entry, packed}); object != nullptr) return object;
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
 /// A stack that was not the last one found from its place.
-[[gnu::noinline]] QM_ENDS_IN_JUMPS void* allocate_by_hash(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+[[gnu::noinline]] QM_ENDS_IN_JUMPS void* allocate_by_hash(Cache* cache, const CallSite* site, std::size_t requested,
+                                                          Effort effort) noexcept {
   keep_return_address();
-  bool truncated = false;
-  const std::uint32_t found = books.find_known<Books::Look::kInDepot>(*cache, current_frame(), truncated);
-  if (found != 0) return allocate_known(cache, site, requested, effort, found, truncated);
+  const KnownStack found = books.find_in_depot(*cache, current_frame());
+  if (found.entry != nullptr) return allocate_known(cache, site, requested, effort, found.entry, found.packed);
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
-QM_ENDS_IN_JUMPS void* allocate(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
-  keep_return_address();
-  bool truncated = false;
-  const std::uint32_t found = books.find_known<Books::Look::kLately>(*cache, current_frame(), truncated);
-  if (found != 0) return allocate_known(cache, site, requested, effort, found, truncated);
+QM_WALKS_FROM_CALLER void* allocate(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+  const KnownStack found = books.find_lately(called_from());
+  if (found.entry != nullptr) return allocate_known(cache, site, requested, effort, found.entry, found.packed);
   return allocate_by_hash(cache, site, requested, effort);
 }
 
-/// The rest of a free whose record was the last one.
-[[gnu::noinline]] void free_last(Cache* cache, void* object) noexcept {
-  Books::end_watch_if_done(*cache);
-  qm_cache_free_other(cache, object);
+/// A free that others may take the record of, or that fills a stash.
+[[gnu::noinline]] QM_ENDS_IN_JUMPS void free_shared(Cache* cache, void* object) noexcept {
+  if (!books.free_shared(*cache, object)) qm_cache_free_other(cache, object);
 }
 
 QM_JUMPS void free(Cache* cache, void* object) noexcept {
-  const Books::Freed freed = books.free_traced(*cache, object);
-  if (freed == Books::Freed::kYes) return;
-  if (freed == Books::Freed::kRecordOnly) return free_last(cache, object);
-  qm_cache_free_other(cache, object);
+  if (!books.free_traced(*cache, object)) free_shared(cache, object);
 }
 
 }  // namespace

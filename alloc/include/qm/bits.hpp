@@ -109,4 +109,33 @@ template <class T>
 #endif
 }
 
+/// A relaxed load of 32 bits, with their sign: GCC 12 extends once more what an atomic load has extended.
+[[nodiscard, gnu::always_inline]] inline std::intptr_t load_relaxed(const std::atomic<std::uint32_t>& from) noexcept {
+#if defined(__riscv)
+  std::intptr_t value = 0;
+  asm volatile("lw %0, %1" : "=r"(value) : "m"(from));
+  return value;
+#else
+  return static_cast<std::int32_t>(from.load(std::memory_order_relaxed));
+#endif
+}
+
+/// A relaxed load and a relaxed store of 32 bits, likewise.
+[[gnu::always_inline]] inline void copy_relaxed(std::uint32_t& to, const std::atomic<std::uint32_t>& from) noexcept {
+#if defined(__riscv)
+  std::intptr_t value = 0;
+  asm volatile("lw %0, %2\n\tsw %0, %1" : "=&r"(value), "=m"(to) : "m"(from));
+#else
+  std::atomic_ref(to).store(from.load(std::memory_order_relaxed), std::memory_order_relaxed);
+#endif
+}
+
+/// The order of a load whose value is only followed, as a pointer or as an index: what it leads to is seen as whoever published
+/// it left it. RISC-V keeps a load behind the one that its address comes from (RVWMO, rule 9), without a fence.
+#if defined(__riscv)
+inline constexpr std::memory_order kFollowed = std::memory_order_relaxed;
+#else
+inline constexpr std::memory_order kFollowed = std::memory_order_acquire;
+#endif
+
 }  // namespace qm

@@ -322,6 +322,7 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   }
   /// Objects that the reserve lacks: what is freed is for it.
   [[nodiscard]] std::uint32_t reserve_missing() const noexcept { return reserve_.missing(); }
+  [[nodiscard]] bool has_reserve() const noexcept { return reserve_.has_promised(); }
   /// Counts an allocation that no section counted. Masked.
   void count_allocation() noexcept {
     if constexpr (kCounted) {

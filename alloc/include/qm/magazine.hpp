@@ -108,8 +108,15 @@ struct alignas(8 * sizeof(void*)) Cell {
   /// Puts a round into the loaded magazine of a cell that is watching or closed, and stays so. Owner hart, masked.
   /// @returns false, and nothing has changed, if there is no room.
   [[nodiscard]] bool put_watched(void* object) noexcept {
-    std::atomic<void**>& place = top.load(std::memory_order_relaxed) == closed_address() ? saved_top : top;
-    void** real = place.load(std::memory_order_relaxed);
+    void** const real = top.load(std::memory_order_relaxed);
+    return real == closed_address() ? put_closed(object) : put_at(top, real, object);
+  }
+  /// The same for a cell that is closed.
+  [[nodiscard]] bool put_closed(void* object) noexcept {
+    return put_at(saved_top, saved_top.load(std::memory_order_relaxed), object);
+  }
+  /// The same with the top at @p real, which is kept at @p place.
+  [[nodiscard, gnu::always_inline]] bool put_at(std::atomic<void**>& place, void** real, void* object) noexcept {
     Magazine* to = loaded.load(std::memory_order_relaxed);
     if (to == nullptr || real == to->end()) return false;
     *real = object;
@@ -278,6 +285,7 @@ class Reserve {
     const std::uint32_t held = held_.load(std::memory_order_relaxed);
     return promised > held ? promised - held : 0;
   }
+  [[nodiscard]] bool has_promised() const noexcept { return promised_.load(std::memory_order_relaxed) != 0; }
   /// Takes an object; nullptr if there is none.
   [[nodiscard]] void* take() noexcept;
   /// Takes an object in. @returns false if none is missing.

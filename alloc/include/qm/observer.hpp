@@ -35,7 +35,9 @@ inline constexpr std::uint32_t kHold = 8;     ///< pop is closed as well
 inline constexpr std::uint32_t kSettled = 16;  ///< a stop has finished on every hart; with the last record the watch ends
 inline constexpr std::uint32_t kFault = 32;    ///< allocations are counted and some made to fail: pop is closed (fault.hpp)
 inline constexpr std::uint32_t kStreamHold = 64;  ///< pop and push are closed for the event stream, before its first event
-static_assert((kRecord | kWatch | kStream | kHold | kSettled | kFault | kStreamHold) == 127, "the flags overlap");
+/// Recorded, not told, and a record goes with its object only: no sweep takes any. Frees look at this alone.
+inline constexpr std::uint32_t kOwned = 128;
+static_assert((kRecord | kWatch | kStream | kHold | kSettled | kFault | kStreamHold | kOwned) == 255, "the flags overlap");
 /// Any of these closes the pop.
 inline constexpr std::uint32_t kClosesPop = kHold | kFault | kStreamHold;
 /// Any of these makes the observer hear of an allocation, or of a free.

@@ -181,11 +181,13 @@ class SlabLayer {
   /// The slab of an address; nullptr if it is in none of this layer's.
   [[nodiscard]] Slab* find(const void* address) noexcept;
   /// As find(), inlined, for what is most common: nullptr also where finding takes more than a mask.
-  [[nodiscard]] Slab* find_by_mask(const void* address) const noexcept {
+  [[nodiscard]] Slab* find_by_mask(const void* address) const noexcept { return find_by_mask(address, cache_); }
+  /// For who knows whose layer this is.
+  [[nodiscard]] Slab* find_by_mask(const void* address, const Cache* own) const noexcept {
     const auto at = reinterpret_cast<std::uintptr_t>(address);
     if (at < low_.load(std::memory_order_relaxed) || at >= high_.load(std::memory_order_relaxed)) return nullptr;
     auto* slab = reinterpret_cast<Slab*>((at | (slab_bytes_ - 1)) + 1 - sizeof(Slab));
-    return odd_.load(std::memory_order_relaxed) == 0 && slab->cache == cache_ ? slab : nullptr;
+    return odd_.load(std::memory_order_relaxed) == 0 && slab->cache == own ? slab : nullptr;
   }
   /// Index of what lies at @p object in a slab that find_by_mask() found; kNoIndex if it is no object's start.
   [[nodiscard]] unsigned index_by_reciprocal(const Slab& slab, const void* object) const noexcept {
@@ -193,6 +195,12 @@ class SlabLayer {
     const auto at = static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32);
     return at < slab.objects && at * stride_ == offset ? static_cast<unsigned>(at) : kNoIndex;
   }
+  /// The same in two steps: the index of what lies at @p offset from object 0 of such a slab, which may have fewer objects; and
+  /// whether an object starts there.
+  [[nodiscard]] std::size_t index_around(std::size_t offset) const noexcept {
+    return static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32);
+  }
+  [[nodiscard]] bool starts_at(std::size_t index, std::size_t offset) const noexcept { return index * stride_ == offset; }
   /// Index of @p object in @p slab; kNoIndex if it is no object's start.
   [[nodiscard]] unsigned index(const Slab& slab, const void* object) const noexcept {
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab.start;

@@ -6,12 +6,13 @@
 ///                  shelf -> batch -> batch -> ...               a batch: kBatch slots chained through `object`
 ///     slot id = (address of the slot - base) / 8; 0 = none
 ///
-///     record: | sequence low | object / 8 | stack 22, context 9, 1 | cache 16, hart 5, sequence high 11 | time | size |
+///     record: | sequence low | cache 16, hart 5, sequence high 11 | object / 8 | stack 22, context 9, 1 | time | size |
 ///
 /// Invariants
-/// - T1 A slot is free iff the low word of its sequence number is 0; no record's is.
+/// - T1 A slot is free iff the low word of its sequence number is 0, or its cache is: no record's are. Free slots soon have both.
 /// - T2 Whoever inserts writes the low word last, and whoever removes clears it first, by compare-and-swap: one of those who
-///      remove a record succeeds, and a copy with the same low word before and after is of one record.
+///      remove a record succeeds, and a copy with the same low word before and after is of one record. Who is alone in removing
+///      records of a cache (claim_own()) needs no compare-and-swap.
 /// - T3 A published chunk stays where it is for ever.
 /// - T4 Sequence numbers of records are unique: a slot that holds the number it held before was not freed in between. For the low
 ///      word this holds until 2^32 records later: a copy or a removal takes some instructions.
@@ -43,7 +44,7 @@ struct Record {
   static constexpr std::uint32_t kMark = 0x8000'0000;
 
   std::uint32_t sequence_low = 0;
-  std::uint32_t object = 0;        ///< (address - base) / 8, or the id of a cache of ids
+  std::uint32_t object = 0;        ///< address / 8, or the id of a cache of ids
   std::uint32_t stack_context = 0; ///< stack handle, context id above it, kMark
   std::uint16_t cache = 0;
   std::uint16_t hart_sequence = 0; ///< hart, upper bits of the sequence
@@ -71,16 +72,26 @@ static_assert(kStackHandleBits + kContextIdBits == 31);
 static_assert(hal::Port::kMaxHarts <= 1U << Record::kHartBits);
 
 /// A record where it lies (T2).
-struct RecordSlot {
+struct alignas(8) RecordSlot {
   std::atomic<std::uint32_t> sequence_low{0};
-  std::atomic<std::uint32_t> object{0};  ///< free, in a batch: the next slot
-  std::atomic<std::uint32_t> stack_context{0};
   std::atomic<std::uint16_t> cache{0};
   std::atomic<std::uint16_t> hart_sequence{0};
+  std::atomic<std::uint32_t> object{0};  ///< free, in a batch: the next slot
+  std::atomic<std::uint32_t> stack_context{0};
   std::atomic<std::uint32_t> time{0};    ///< free, the first of a batch: the next batch
   std::atomic<std::uint32_t> size{0};
+
+  /// Makes the slot free by T1, in one store where a word is as long.
+  void clear() noexcept {
+    if constexpr (sizeof(void*) == 8) {
+      store_relaxed(*reinterpret_cast<std::uint64_t*>(this), 0);
+    } else {
+      store_relaxed(sequence_low, 0);
+      store_relaxed(cache, 0);
+    }
+  }
 };
-static_assert(sizeof(RecordSlot) == 24);
+static_assert(sizeof(RecordSlot) == 24 && offsetof(RecordSlot, object) == 8);
 
 /// Records of a chunk; its bytes are the object size of `kmem_trace`.
 inline constexpr unsigned kChunkRecords = 168;
@@ -97,13 +108,15 @@ class RecordTable {
 
   using Chunk = std::atomic<RecordSlot*>;
 
-  /// A hart's free slots.
+  /// A hart's free slots, from the end of the array down.
   struct Stash {
     static constexpr unsigned kSlots = 2 * kBatch;
-    std::atomic<RecordSlot**> top{slots};  ///< one past the youngest
     RecordSlot* slots[kSlots + 1] = {};  ///< one more than is used: stashes of 32 words are found by a shift
-    [[nodiscard]] bool empty() const noexcept { return top.load(std::memory_order_relaxed) == slots; }
-    [[nodiscard]] bool full() const noexcept { return top.load(std::memory_order_relaxed) == slots + kSlots; }
+    std::atomic<RecordSlot**> top{end()};  ///< the youngest
+    [[nodiscard]] RecordSlot** end() noexcept { return slots + kSlots; }
+    [[nodiscard]] const RecordSlot* const* end() const noexcept { return slots + kSlots; }
+    [[nodiscard]] bool empty() const noexcept { return top.load(std::memory_order_relaxed) == end(); }
+    [[nodiscard]] bool full() const noexcept { return top.load(std::memory_order_relaxed) == slots; }
   };
 
   constexpr RecordTable() noexcept = default;
@@ -135,11 +148,11 @@ class RecordTable {
     return stash.empty() && !refill(stash) ? nullptr : take_from(stash);
   }
   /// The stash of a hart, and a slot of one that is not empty: for who leaves the rest to take().
-  [[nodiscard]] Stash& stash_of(unsigned hart) const noexcept { return stashes_[hart]; }
+  [[nodiscard]] Stash& stash_of(std::size_t hart) const noexcept { return stashes_[hart]; }
   static RecordSlot* take_from(Stash& stash) noexcept {
     RecordSlot** top = stash.top.load(std::memory_order_relaxed);
-    store_relaxed(stash.top, top - 1);
-    return top[-1];
+    store_relaxed(stash.top, top + 1);
+    return *top;
   }
   /// Fills a slot that was taken, and publishes it. @returns its id.
   SlotId fill(RecordSlot& slot, const Record& record) noexcept {
@@ -163,9 +176,12 @@ class RecordTable {
   }
   /// The same for a stash that is not full.
   static void give_to(Stash& stash, RecordSlot& slot) noexcept {
-    RecordSlot** top = stash.top.load(std::memory_order_relaxed);
-    *top = &slot;
-    store_relaxed(stash.top, top + 1);
+    give_to(stash, stash.top.load(std::memory_order_relaxed), slot);
+  }
+  /// For who has its top in hand.
+  static void give_to(Stash& stash, RecordSlot** top, RecordSlot& slot) noexcept {
+    *--top = &slot;
+    store_relaxed(stash.top, top);
   }
 
   /// Puts @p record, whose sequence number has a low word, into a slot.
@@ -194,7 +210,19 @@ class RecordTable {
     }
     const std::uint32_t held = place.stack_context.load(std::memory_order_relaxed);
     if (!place.sequence_low.compare_exchange_strong(number, 0, std::memory_order_relaxed)) return nullptr;
+    store_relaxed(place.cache, 0);
     stack_context = held;
+    return &place;
+  }
+  /// As claim(), where nobody but who has the object removes records of that cache.
+  /// @param[in] slot of @p handle, which gets the record's stack_context. What object and cache say is the caller's record or
+  ///                 nobody's: who removed the record before has cleared its cache, and this hart has answered a round since.
+  RecordSlot* claim_own(std::intptr_t slot, std::uint32_t object, std::uint32_t cache, std::uint32_t& handle) noexcept {
+    auto& place = *reinterpret_cast<RecordSlot*>(base_.load(std::memory_order_relaxed) + static_cast<std::uintptr_t>(slot) * 8);
+    if (place.cache.load(std::memory_order_relaxed) != cache) return nullptr;
+    if (load_relaxed(place.object) != static_cast<std::int32_t>(object)) return nullptr;
+    copy_relaxed(handle, place.stack_context);
+    place.clear();
     return &place;
   }
 

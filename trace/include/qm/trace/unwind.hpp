@@ -125,6 +125,30 @@ template <class Frames, class Stack>
 inline void keep_return_address() noexcept {}
 #endif
 
+/// One step of a walk: a return address, and the frame of the function that it leads into.
+struct Link {
+  std::uintptr_t pc = 0;
+  std::uintptr_t frame = 0;
+};
+
+/// A function that begins a walk with called_from(). Optimised code for RISC-V has both in registers when the function begins, and
+/// keeps no frame of its own for that; elsewhere the function has one.
+#if defined(__riscv) && defined(__OPTIMIZE__)
+#define QM_WALKS_FROM_CALLER [[gnu::optimize("optimize-sibling-calls", "omit-frame-pointer")]]
+[[nodiscard, gnu::always_inline]] inline Link called_from() noexcept {
+  Link link{reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)), 0};
+  asm volatile("mv %0, s0" : "=r"(link.frame));  // the caller's frame pointer: nothing has run yet that changes it
+  return link;
+}
+#else
+#define QM_WALKS_FROM_CALLER [[gnu::optimize("optimize-sibling-calls")]]
+[[nodiscard, gnu::always_inline]] inline Link called_from() noexcept {
+  keep_return_address();
+  const std::uintptr_t own = current_frame();
+  return {NativeFrames::return_address(own), NativeFrames::next(own)};
+}
+#endif
+
 /// Walks the running context's stack from @p frame as an allocation's: the leading frames of the allocator are left out.
 /// Where the port does not know the stack, the result is the first return address, truncated.
 /// Context: any, on the context the frame belongs to.
