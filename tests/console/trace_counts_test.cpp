@@ -63,6 +63,34 @@ TEST(Counts, a_full_stack_depot_keeps_the_records_and_says_that_stacks_are_missi
   EXPECT_EQ(closing.verdict, "incomplete");
 }
 
+TEST(Counts, with_a_tiny_depot_and_pool_every_report_says_what_is_missing_and_the_system_goes_on) {
+  Machine machine(with("stacks=1024 records=200"));
+  run(machine, "slab_trace start stacks");
+  run(machine, "mark tiny");
+  EXPECT_EQ(run(machine, "workload run stacks 400"), "stacks: 400 objects from 64 paths\n");
+  const std::string dropped = "dropped 200";
+  const std::string lost = "without a stack: the stack depot is full\n";
+  for (const char* report : {"slab_trace print stacks", "slab_trace status", "slab_stacks stacks", "leaks tiny by stack",
+                             "growth tiny"}) {
+    const std::string text = run(machine, report);
+    EXPECT_NE(text.find(dropped), std::string::npos) << report << "\n" << text;
+    EXPECT_NE(text.find(lost), std::string::npos) << report << "\n" << text;
+    EXPECT_TRUE(text.ends_with(": incomplete\n")) << report << "\n" << text;
+  }
+  for (const char* report : {"leaks tiny", "marks"}) {
+    const std::string text = run(machine, report);
+    EXPECT_NE(text.find(dropped + ": incomplete\n"), std::string::npos) << report << "\n" << text;
+  }
+  const Machine::Answer failed = machine.request("expect tiny");
+  EXPECT_EQ(failed.status, qm::wire::CommandStatus::kFailed);
+  EXPECT_NE(failed.text.find(dropped + ": incomplete\nerror: expect tiny: 200 objects"), std::string::npos) << failed.text;
+  run(machine, "workload stop");
+  const Machine::Answer unknown = machine.request("expect tiny");
+  EXPECT_EQ(unknown.status, qm::wire::CommandStatus::kFailed) << "what was dropped may be out still";
+  EXPECT_NE(run(machine, "workload run neutral 20").find("outstanding 0\n"), std::string::npos);
+  EXPECT_TRUE(run(machine, "verify").ends_with("faults 0: complete\n"));
+}
+
 TEST(Counts, out_of_memory_with_tracing_on_adds_up_and_the_system_goes_on) {
   Machine machine;
   const std::string before = run(machine, "free");

@@ -165,6 +165,26 @@ TEST_F(StacksTest, a_mark_passes_around_what_gives_all_back_and_names_the_stack_
   EXPECT_TRUE(growth.ends_with(": complete\n")) << growth;
 }
 
+/// The stacks of a boot by their ids.
+std::map<std::string, std::string> stacks_of_a_boot(unsigned harts, const char* ram) {
+  qm::host::QemuOptions options = qm::test::demo();
+  options.harts = harts;
+  options.ram = ram;
+  Machine machine(options);
+  for (const char* line : {"slab_trace start stacks", "slab_trace start packet", "workload run leak 50 seed 5", "workload run stacks 64"}) {
+    EXPECT_EQ(machine.request(line).status, CommandStatus::kOk) << line;
+  }
+  std::map<std::string, std::string> names;
+  for (const Stacks::Row& row : Stacks(machine.request("slab_stacks").text).rows) names[row.id] = row.names;
+  return names;
+}
+
+TEST(StackIds, are_the_same_in_two_boots_with_other_harts_and_another_memory) {
+  const auto one = stacks_of_a_boot(1, "64M");
+  EXPECT_GE(one.size(), 65U);
+  EXPECT_EQ(stacks_of_a_boot(3, "256M"), one);
+}
+
 TEST_F(StacksTest, are_told_while_all_harts_churn) {
   run("slab_trace start *");
   run("workload start churn 4000000000");

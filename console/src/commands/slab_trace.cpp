@@ -125,19 +125,22 @@ CommandStatus status(Invocation& call, std::string_view pattern) noexcept {
   }
   const bool one = !pattern.empty() && !is_glob(pattern);
   unsigned no_trace = 0;
+  std::uint64_t lost_stacks = 0;
   bool aborted = false;
   Matching<Traceable> sources(pattern);
   while (Traceable* source = aborted ? nullptr : sources.next()) {
     no_trace += source->traceable() ? 0 : 1;
     const trace::CacheTrace of = trace::cache_trace(*source);
     if (one || of.known) print_status_row(call, *source, of);
+    lost_stacks += of.figures.lost_stacks;
     aborted = !call.yield();
   }
   if (is_glob(pattern)) call.print("note: skipped {} no-trace caches\n", no_trace);
+  if (lost_stacks != 0) call.print("note: {} records without a stack: the stack depot is full\n", lost_stacks);
   const trace::Totals totals = trace::totals();
   call.print("traced {} of {} caches, records {} of {} bytes, stacks {} of {} bytes, dropped {}: {}\n", totals.traced,
              totals.caches, totals.record_bytes, totals.record_capacity, totals.stack_bytes, totals.stack_capacity,
-             totals.dropped, closing_word(aborted, totals.dropped == 0));
+             totals.dropped, closing_word(aborted, totals.dropped == 0 && lost_stacks == 0));
   return closing_status(aborted);
 }
 
