@@ -68,7 +68,10 @@ TEST(Counts, with_a_tiny_depot_and_pool_every_report_says_what_is_missing_and_th
   run(machine, "slab_trace start stacks");
   run(machine, "mark tiny");
   EXPECT_EQ(run(machine, "workload run stacks 400"), "stacks: 400 objects from 64 paths\n");
-  const std::string dropped = "dropped 200";
+  // Fewer than 200 records: what the harts keep at hand of the pool is out of the others' reach.
+  const Closing closing = closing_line(run(machine, "slab_trace print stacks"));
+  EXPECT_EQ(closing.recorded + closing.dropped, 400U);
+  const std::string dropped = "dropped " + std::to_string(closing.dropped);
   const std::string lost = "without a stack: the stack depot is full\n";
   for (const char* report : {"slab_trace print stacks", "slab_trace status", "slab_stacks stacks", "leaks tiny by stack",
                              "growth tiny"}) {
@@ -83,7 +86,7 @@ TEST(Counts, with_a_tiny_depot_and_pool_every_report_says_what_is_missing_and_th
   }
   const Machine::Answer failed = machine.request("expect tiny");
   EXPECT_EQ(failed.status, qm::wire::CommandStatus::kFailed);
-  EXPECT_NE(failed.text.find(dropped + ": incomplete\nerror: expect tiny: 200 objects"), std::string::npos) << failed.text;
+  EXPECT_NE(failed.text.find(dropped + ": incomplete\nerror: expect tiny: " + std::to_string(closing.recorded) + " objects"), std::string::npos) << failed.text;
   run(machine, "workload stop");
   const Machine::Answer unknown = machine.request("expect tiny");
   EXPECT_EQ(unknown.status, qm::wire::CommandStatus::kFailed) << "what was dropped may be out still";
