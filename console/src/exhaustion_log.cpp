@@ -31,6 +31,20 @@ void count_stacks(ExhaustionLog::Entry& entry) noexcept {
   }
 }
 
+/// Finds the call sites that hold the most.
+void rank_sites(ExhaustionLog::Entry& entry) noexcept {
+  entry.site_count = 0;
+  for (std::size_t number = 0; number < call_sites::count(); ++number) {
+    const call_sites::Row row = call_sites::row(number);
+    unsigned place = entry.site_count;
+    while (place != 0 && entry.sites[place - 1].bytes < row.bytes) --place;
+    if (row.bytes == 0 || place == ExhaustionLog::kSites) continue;
+    if (entry.site_count < ExhaustionLog::kSites) ++entry.site_count;
+    for (unsigned at = entry.site_count - 1; at > place; --at) entry.sites[at] = entry.sites[at - 1];
+    entry.sites[place] = row;
+  }
+}
+
 }  // namespace
 
 ExhaustionLog::Entry* ExhaustionLog::claim() noexcept {
@@ -47,6 +61,7 @@ bool ExhaustionLog::add(const ExhaustionReport& report) noexcept {
   if (entry == nullptr) return false;
   entry->report = report;
   count_stacks(*entry);
+  if constexpr (kCallSites) rank_sites(*entry);
   entry->whole.store(true, std::memory_order_release);  // pairs with the acquire in oldest()
   return true;
 }

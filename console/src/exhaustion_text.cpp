@@ -65,6 +65,18 @@ void print_stacks(Console& console, Output& out, const ExhaustionLog::Entry& ent
   }
 }
 
+void print_sites(Output& out, const ExhaustionLog::Entry& entry) noexcept {
+  for (unsigned at = 0; at < entry.site_count; ++at) {
+    const call_sites::Row& row = entry.sites[at];
+    if (row.is_untagged()) {
+      out.text("  site <untagged>");
+    } else {
+      out.print("  site {}:{} func:{}", row.site->file, row.site->line, row.site->function);
+    }
+    out.print(": bytes {}, calls {}{}\n", row.bytes, row.calls, row.is_accurate ? "" : " accurate:no");
+  }
+}
+
 /// The last line: what was counted, and whether it is all.
 void print_closing(Output& out, const ExhaustionLog::Entry& entry) noexcept {
   if (entry.stacks_status == Status::kBusy) out.text("  note: no stacks, as another report on stacks had not ended\n");
@@ -84,6 +96,7 @@ void Console::print_exhaustion(ExhaustionLog& log) noexcept {
     print_idle(text_, entry->report);
     print_holders(text_, entry->report);
     print_stacks(*this, text_, *entry);
+    if constexpr (kCallSites) print_sites(text_, *entry);
     print_closing(text_, *entry);
     log.drop();
   }

@@ -19,6 +19,8 @@ class ConsoleExhaustion : public qm::test::ConsoleReports {
     name.copy(report.name, kNameBytes - 1);
     return report;
   }
+  /// What is printed now, but for the lines of a build with call sites.
+  std::string told() { return qm::test::replace_all(bench.type(""), "  site [^\r]*\r\n", ""); }
   static unsigned count(const std::string& text, const std::string& what) {
     unsigned count = 0;
     for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
@@ -44,7 +46,7 @@ TEST_F(ConsoleExhaustion, is_told_in_full) {
   EXPECT_TRUE(bench.console.notify(full));
   EXPECT_EQ(woken, 1U);
   const std::string all = std::to_string(trace::totals().caches);
-  EXPECT_EQ(bench.type(""), "\r\nwarning: out of memory: cache packet, 512 bytes (atomic), failure 9, 8 before it not told\r\n"
+  EXPECT_EQ(told(), "\r\nwarning: out of memory: cache packet, 512 bytes (atomic), failure 9, 8 before it not told\r\n"
                             "  reap would recover 1344: magazines 1024, depots 20, slabs 300, spans 0; fragments 7\r\n"
                             "  hart 0 magazines: loaded 600, previous 400\r\n"
                             "  hart 2 magazines: loaded 24, previous 0\r\n"
@@ -68,7 +70,7 @@ TEST_F(ConsoleExhaustion, shows_the_ten_stacks_that_held_the_most_when_it_happen
   // What is freed before it is printed was out when it happened.
   for (void* object : large) packet->free(object);
   for (void* object : small) packet_small->free(object);
-  const std::string text = bench.type("");
+  const std::string text = told();
   const char* const stacks = "\r\n  stack 0x[0-9a-f]{8}: bytes 1536, objects 3: rx_deliver\\+0x13[^\r]*\r\n"
                              "  stack 0x[0-9a-f]{8}: bytes 320, objects 5: rx_deliver\\+0x13[^\r]*\r\n"
                              "  stacks 2 of 2, objects 8, bytes 1856, dropped 0, not traced \\d+ of \\d+ caches: complete\r\nqm> $";
@@ -89,6 +91,19 @@ TEST_F(ConsoleExhaustion, leaves_out_stacks_past_ten_and_says_of_how_many) {
   EXPECT_EQ(count(text, "\r\n  stack 0x"), 10U) << text;
   EXPECT_NE(text.find("\r\n  stacks 10 of 14, objects 14, bytes 896, "), std::string::npos) << text;
   for (void* object : objects) packet_small->free(object);
+}
+
+TEST_F(ConsoleExhaustion, shows_the_call_sites_that_held_the_most) {
+  if (!kCallSites) GTEST_SKIP() << "a build without call sites";
+  void* large = QM_ALLOC(heap::allocate, 100000);
+  void* small = QM_ALLOC(heap::allocate, 5000);
+  EXPECT_TRUE(bench.console.notify(report("packet")));
+  heap::free(large);
+  heap::free(small);
+  const std::string text = bench.type("");
+  EXPECT_FALSE(qm::test::find(text, "\r\n  site [^\r]*console_exhaustion_test.cpp:\\d+ func:TestBody: bytes 10\\d{4}, calls 1\r\n"
+                                    "(  site [^\r]*\r\n)*  site [^\r]*console_exhaustion_test.cpp:\\d+ func:TestBody: bytes 5\\d{3}, calls 1\r\n").empty())
+      << text;
 }
 
 TEST_F(ConsoleExhaustion, says_that_there_are_no_stacks_while_another_report_counts_them) {
@@ -140,7 +155,7 @@ TEST_F(ConsoleExhaustion, of_two_harts_are_never_mixed) {
   for (int i = 0; i < 4; ++i) objects.push_back(qm::test::allocate_by<0>(*packet));
   std::atomic<unsigned> done{0};
   std::atomic<unsigned> tried{0};
-  unsigned told = 0;
+  unsigned shown = 0;
   unsigned lost = 0;
   std::string all;
   qm::test::on_each_hart(3, [&](unsigned hart) {
@@ -157,7 +172,7 @@ TEST_F(ConsoleExhaustion, of_two_harts_are_never_mixed) {
     }
     for (bool last = false; !last;) {
       last = done.load() == 2;
-      all += bench.type("");
+      all += told();
     }
   });
   const auto whole = [&](const char* name, unsigned hart) {
@@ -168,13 +183,13 @@ TEST_F(ConsoleExhaustion, of_two_harts_are_never_mixed) {
                                                 "|  note: no stacks, as another report on stacks had not ended\r\n)"
                                                 "  stacks [01] of [01], [^\r]*\r\n", name, hart, hart, hart, hart, hart)).size();
   };
-  told = static_cast<unsigned>(whole("first", 1) + whole("second", 2));
-  EXPECT_EQ(told, count(all, "warning: out of memory"));
+  shown = static_cast<unsigned>(whole("first", 1) + whole("second", 2));
+  EXPECT_EQ(shown, count(all, "warning: out of memory"));
   for (const qm::test::Match& match : qm::test::find_all(all, "(\\d+) reports of exhaustion lost\r\n")) {
     lost += static_cast<unsigned>(std::stoul(match[1]));
   }
-  EXPECT_EQ(told, 2 * kEach);
-  EXPECT_EQ(told + lost, tried.load());
+  EXPECT_EQ(shown, 2 * kEach);
+  EXPECT_EQ(shown + lost, tried.load());
   for (void* object : objects) packet->free(object);
 }
 

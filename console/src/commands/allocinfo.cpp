@@ -110,6 +110,7 @@ CommandStatus run(Invocation& call) noexcept {
   const std::size_t count = call.arguments();
   Report report;
   if (count == 1 && (words[1] == "on" || words[1] == "off")) {
+    if (hal::in_panic()) return call.fail("not in panic");
     call_sites::set_on(words[1] == "on");
     return call.ok();
   }
@@ -156,6 +157,7 @@ constinit const Command allocinfo = {
     .max_arguments = 4,
     .complete = complete_allocinfo,
     .forms = "allocinfo [top N] [sort size|calls]  each place in the source that holds memory, by bytes or by calls\n"
-             "allocinfo on|off                     count allocations from now on, or do not"};
+             "allocinfo on|off                     count allocations from now on, or do not",
+    .in_panic = true};
 
 }  // namespace qm::console::commands
