@@ -32,7 +32,7 @@ void count_stacks(ExhaustionLog::Entry& entry) noexcept {
 }
 
 /// Finds the call sites that hold the most.
-void rank_sites(ExhaustionLog::Entry& entry) noexcept {
+inline void rank_sites(ExhaustionLog::Entry& entry) noexcept {
   entry.site_count = 0;
   for (std::size_t number = 0; number < call_sites::count(); ++number) {
     const call_sites::Row row = call_sites::row(number);

@@ -65,7 +65,7 @@ void print_stacks(Console& console, Output& out, const ExhaustionLog::Entry& ent
   }
 }
 
-void print_sites(Output& out, const ExhaustionLog::Entry& entry) noexcept {
+inline void print_sites(Output& out, const ExhaustionLog::Entry& entry) noexcept {
   for (unsigned at = 0; at < entry.site_count; ++at) {
     const call_sites::Row& row = entry.sites[at];
     if (row.is_untagged()) {

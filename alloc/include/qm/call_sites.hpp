@@ -129,12 +129,14 @@ void note_caller() noexcept;
 /// The site of an allocation that gives none. A checking build notes who it is: the function into which this is inlined, or the
 /// one that has @p caller.
 [[nodiscard, gnu::always_inline]] inline const CallSite* untagged() noexcept {
-  if constexpr (kChecked) internal::note_caller();
-  return &qm_untagged_site;
+  if constexpr (kChecked && kCallSites) internal::note_caller();
+  if constexpr (kCallSites) return &qm_untagged_site;
+  return nullptr;
 }
 [[nodiscard, gnu::always_inline]] inline const CallSite* untagged(void* caller) noexcept {
-  if constexpr (kChecked) internal::note_untagged(reinterpret_cast<std::uintptr_t>(caller));
-  return &qm_untagged_site;
+  if constexpr (kChecked && kCallSites) internal::note_untagged(reinterpret_cast<std::uintptr_t>(caller));
+  if constexpr (kCallSites) return &qm_untagged_site;
+  return nullptr;
 }
 
 /// Charges a segment of @p bytes to @p site. @returns what to keep for discharge(): the site, marked while accounting is off.

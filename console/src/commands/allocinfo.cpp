@@ -22,7 +22,7 @@ struct Report {
 };
 
 /// What a row says of its site; `<untagged>` in the place of a file and of a function.
-void print_row(Invocation& call, const Row& row) noexcept {
+inline void print_row(Invocation& call, const Row& row) noexcept {
   const std::string_view none = "<untagged>";
   const CallSite& site = *row.site;
   call.print("{:12} {:8} {}:{} ", row.bytes, row.calls, row.is_untagged() ? none : from_c(site.file), site.line);
@@ -68,7 +68,7 @@ class Selection {
 };
 
 /// Who has allocated without a site, in a checking build.
-void print_untagged_callers(Invocation& call) noexcept {
+inline void print_untagged_callers(Invocation& call) noexcept {
   for (unsigned i = 0; i < call_sites::kUntaggedCallers; ++i) {
     const call_sites::UntaggedCaller caller = call_sites::untagged_caller(i);
     if (caller.address == 0) return;
@@ -79,7 +79,7 @@ void print_untagged_callers(Invocation& call) noexcept {
   }
 }
 
-CommandStatus show(Invocation& call, const Report& report) noexcept {
+inline CommandStatus show(Invocation& call, const Report& report) noexcept {
   call_sites::note_rows();
   std::uint64_t bytes = 0;
   std::uint64_t untagged = 0;
@@ -105,7 +105,7 @@ CommandStatus show(Invocation& call, const Report& report) noexcept {
   return closing_status(aborted);
 }
 
-CommandStatus run(Invocation& call) noexcept {
+inline CommandStatus run(Invocation& call) noexcept {
   const Words& words = call.words();
   const std::size_t count = call.arguments();
   Report report;
