@@ -22,7 +22,7 @@ void Cache::expose(unsigned hart) noexcept {
   const std::uint32_t word = state_.load(std::memory_order_acquire);
   if (kChecked || (word & trace_state::kClosesPop) != 0) return;
   if (cell_pointer_ != kNoCellPointer) internal::set_cell_pointer(cell_pointer_, &own);
-  const bool watching = (word & trace_state::kWatch) != 0 || reserve_.missing() != 0;
+  const bool watching = (word & trace_state::kWatch) != 0 || reserve_missing() != 0;
   store_relaxed(own.limit, watching ? nullptr : loaded->end());
   store_relaxed(own.top, own.saved_top.load(std::memory_order_relaxed));
 }
@@ -41,7 +41,12 @@ bool Cache::was_exchanged_in_vain() noexcept {
   Cell& own = cell(hal::Port::hart_index());
   Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
   return loaded != nullptr && own.top.load(std::memory_order_relaxed) == loaded->slots() &&
-         state_.load(std::memory_order_relaxed) == 0 && reserve_.missing() == 0;
+         state_.load(std::memory_order_relaxed) == 0 && reserve_missing() == 0;
+}
+
+void Cache::count_failure() noexcept {
+  const hal::InterruptGuard masked;
+  Cell::add_one(cell(hal::Port::hart_index()).failures);
 }
 
 void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept {
@@ -50,7 +55,7 @@ void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept
     return nullptr;
   }
   if ((state_.load(std::memory_order_relaxed) & trace_state::kFault) != 0 && fault::strikes(*this)) {
-    failures_.fetch_add(1, std::memory_order_relaxed);
+    count_failure();
     return nullptr;
   }
   Observer::Prepared prepared;
@@ -76,7 +81,7 @@ void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept
     if (settled) count_allocation();
   }
   if (prepared.ready) observer()->release(prepared);
-  if (object == nullptr) failures_.fetch_add(1, std::memory_order_relaxed);
+  if (object == nullptr) count_failure();
   if constexpr (kChecked) {
     if (object != nullptr) checked::hand_out(*this, object, allocation);
   }
@@ -93,7 +98,7 @@ void* Cache::refill_or_pursue(Effort effort) noexcept {
   if (object == nullptr && limit_callback_helps()) object = refill_within_limit(may_wait);
   if (object != nullptr) return object;
   const bool at_limit = slabs_.at_limit();
-  if (!may_wait && kind != Effort::kQuiet && (object = reserve_.take()) != nullptr) {
+  if (!may_wait && kind != Effort::kQuiet && (object = take_from_reserve()) != nullptr) {
     if (!at_limit) exhaustion::start_drain();  // before the reserve is used up
     return object;
   }
@@ -138,7 +143,7 @@ void Cache::free_slow(void* object, Placed placed) noexcept {
     if ((flags_ & cache_flags::kDirect) == 0) {
       const unsigned hart = hal::Port::hart_index();
       cell(hart).close();
-      placed = reserve_.put(object) ? Placed::kHere : put_in_cell(cell(hart), object);
+      placed = put_in_reserve(object) ? Placed::kHere : put_in_cell(cell(hart), object);
       expose(hart);
     }
     if (placed == Placed::kHere) return;

@@ -45,7 +45,7 @@ unsigned Cache::put_chunk(void* const* objects, std::size_t count) noexcept {
   if (count > kBulkChunk) count = kBulkChunk;
   const hal::InterruptGuard masked;
   // acquire: as in record().
-  if ((state_.load(std::memory_order_acquire) & trace_state::kHearsFree) != 0 || reserve_.missing() != 0) return 0;
+  if ((state_.load(std::memory_order_acquire) & trace_state::kHearsFree) != 0 || reserve_missing() != 0) return 0;
   const unsigned hart = hal::Port::hart_index();
   cell(hart).close();
   unsigned placed = 0;

@@ -26,7 +26,7 @@ void set_observer(Observer* observer, const TracedPath& path) noexcept {
 /// Whether nothing but the magazines decides how far a cell may be open. Masked, as in expose().
 inline bool Cache::is_plain() const noexcept {
   // acquire: as in expose()
-  return (state_.load(std::memory_order_acquire) & ~trace_state::kSettled) == 0 && reserve_.missing() == 0;
+  return (state_.load(std::memory_order_acquire) & ~trace_state::kSettled) == 0 && reserve_missing() == 0;
 }
 
 // ---- for an allocation ----------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ void* Cache::allocate_by_exchange() noexcept {
 /// Objects of slabs that there are into the empty loaded magazine. @returns how many: none where one has to be constructed, a
 /// larger magazine is due or memory is scarce. Masked.
 unsigned Cache::refill_in_place(Magazine& loaded) noexcept {
-  if (constructor_ != nullptr || loaded.capacity < depot_.rounds() || exhaustion::scarce()) return 0;
+  if (has_constructor() || loaded.capacity < depot_.rounds() || exhaustion::scarce()) return 0;
   const unsigned count = slabs_.take_present(loaded.slots(), loaded.capacity);
   if (count != 0) depot_.count_refill();
   return count;
@@ -118,7 +118,7 @@ Cache::Placed Cache::free_by_exchange(void* object) noexcept {
     Magazine* free = own.prev;
     if (free != nullptr && (free->rounds != free->capacity || depot_.turns_away())) {
       if (free->rounds == free->capacity) {
-        if (destructor_ != nullptr) return Placed::kNowhere;
+        if (has_destructor()) return Placed::kNowhere;
         surplus = spill(*free);
         depot_.count_passed(free->capacity - free->rounds);
       }

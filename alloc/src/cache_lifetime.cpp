@@ -16,9 +16,6 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   if (status != Status::kOk) return status;
   flags_ = static_cast<std::uint8_t>(config.flags);
   no_trace_ = (config.flags & cache_flags::kNoTrace) != 0;
-  constructor_ = config.constructor;
-  destructor_ = config.destructor;
-  context_ = config.context;
   cell_pointer_ = config.cell_pointer;
   do {
     number_ = static_cast<std::uint16_t>(numbers.fetch_add(1, std::memory_order_relaxed) + 1);
@@ -39,7 +36,15 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
     if (slabs.tagged) charge_.set(slabs_.object_size(), slabs_.stride());
   }
   depot_.initialize(slabs_.object_size(), config.magazine_rounds);
-  set_limit(config.limit, config.limit_callback);
+  if (config.constructor != nullptr || config.destructor != nullptr || config.context != nullptr) {
+    CacheExtra* extra = need_extra();
+    if (extra == nullptr) return Status::kNoMemory;
+    extra->constructor = config.constructor;
+    extra->destructor = config.destructor;
+    extra->context = config.context;
+  }
+  status = set_limit(config.limit, config.limit_callback);
+  if (status != Status::kOk) return status;
   for (unsigned hart = 0; hart < harts; ++hart) new (&cell(hart)) Cell;
   if (!slabs.quantum_cache) slabs.source->add_importer();
   return Status::kOk;
@@ -53,7 +58,7 @@ Cache* Cache::create(const CacheConfig& config, Status* why) noexcept {
     cache = new (place) Cache;
     status = cache->initialize(config, hart_count());
     if (status != Status::kOk) {
-      cache->~Cache();
+      cache->free_extra();
       internal::free_cache(place);
       cache = nullptr;
     }
@@ -95,8 +100,7 @@ Status Cache::retire() noexcept {
 void Cache::end(Cache* cache) noexcept {
   if (observer() != nullptr) observer()->destroyed(*cache);
   fault::forget(*cache);
-  cache->reserve_.promise(0);
-  cache->give_back_surplus();
+  cache->end_reserve();
   if (cache->slabs_.destroy() != Status::kOk) hal::Port::fatal("cache: objects are out though none is in use");
   registry_remove(*cache);
   cache->abandon();
@@ -107,6 +111,7 @@ void Cache::end(Cache* cache) noexcept {
 void Cache::abandon() noexcept {
   if ((flags_ & cache_flags::kQuantumCache) == 0) source().remove_importer();
   std::atomic_ref(number_).store(0, std::memory_order_relaxed);  // for a slow path that comes after the end: is_dead()
+  free_extra();
   internal::free_cache(this);
 }
 

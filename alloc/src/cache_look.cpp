@@ -12,7 +12,10 @@ namespace qm {
 
 void Cache::report(MisuseReport& report) noexcept {
   if (!is_dead()) {
-    misuses_.fetch_add(1, std::memory_order_relaxed);
+    {
+      const hal::InterruptGuard masked;
+      Cell::add_one(cell(hal::Port::hart_index()).misuses);
+    }
     if constexpr (kChecked) checked::add_stacks(report);
   }
   internal::tell_misuse(report);
@@ -125,7 +128,8 @@ Cache::Whereabouts Cache::look_for(void* object) noexcept {
   if (search.found.load(std::memory_order_acquire)) return {Place::kMagazine, search.hart};
   if (!round.ok()) return {Place::kUnknown, round.hart};
   if (depot_.holds(object)) return {Place::kDepot, 0};
-  return {reserve_.holds(object) ? Place::kReserve : Place::kUser, 0};
+  CacheExtra* extra = this->extra();
+  return {extra != nullptr && extra->reserve.holds(object) ? Place::kReserve : Place::kUser, 0};
 }
 
 Status Cache::verify_cells() noexcept {

@@ -37,7 +37,7 @@ void* Cache::refill() noexcept {
   void* objects[SlabLayer::kFreshBatch];
   const bool idle = may_fill_magazine();
   unsigned wanted = 1;
-  if (idle && constructor_ != nullptr) {  // these cannot be had in place
+  if (idle && has_constructor()) {  // these cannot be had in place
     const std::uint32_t most = depot_.rounds() + 1;
     wanted = most < SlabLayer::kFreshBatch ? most : SlabLayer::kFreshBatch;
   }
@@ -45,7 +45,7 @@ void* Cache::refill() noexcept {
   if (taken.count == 0) return nullptr;
   if (idle) depot_.count_refill();
   if (taken.count > 1 || (idle && !taken.created)) stock(objects + 1, taken.count - 1);
-  if (reserve_.missing() != 0) static_cast<void>(replenish());
+  if (reserve_missing() != 0) static_cast<void>(replenish());
   return objects[0];
 }
 
@@ -66,7 +66,7 @@ void Cache::stock(void* const* objects, unsigned count) noexcept {
 /// Objects from the slabs, constructed; those that cannot be go back.
 SlabLayer::Taken Cache::take_constructed(void** objects, unsigned count, SlabLayer::Growth growth) noexcept {
   SlabLayer::Taken taken = slabs_.take(objects, count, growth);
-  if (constructor_ == nullptr) return taken;
+  if (!has_constructor()) return taken;
   unsigned made = 0;
   // What makes one construction fail makes the next fail too: each may cost a pursuit of its own.
   while (made < taken.count && construct(objects[made])) ++made;
@@ -77,7 +77,7 @@ SlabLayer::Taken Cache::take_constructed(void** objects, unsigned count, SlabLay
 
 bool Cache::construct(void* object) noexcept {
   if constexpr (kChecked) checked::unseal(*this, object);
-  const bool made = constructor_(object, context_);
+  const bool made = extra()->constructor(object, extra()->context);
   if constexpr (kChecked) checked::seal(*this, object);
   return made;
 }
@@ -128,11 +128,11 @@ unsigned Cache::install_and_put(Magazine* magazine, void* const* objects, unsign
 }
 
 void Cache::put_in_slab(void* object) noexcept {
-  if (destructor_ != nullptr) {
+  if (has_destructor()) {
     const SlabLayer::Standing standing = slabs_.judge(object);
     if (standing != SlabLayer::Standing::kOut) return refuse(object, standing);
     if constexpr (kChecked) checked::unseal(*this, object);
-    destructor_(object, context_);
+    extra()->destructor(object, extra()->context);
     if constexpr (kChecked) checked::seal(*this, object);
   }
   const SlabLayer::Put put = slabs_.put(&object, 1);
@@ -164,7 +164,7 @@ Status Cache::drain() noexcept {
 std::size_t Cache::empty_into_slabs(Magazine* full) noexcept {
   const std::size_t objects = full->rounds;
   while (full->rounds != 0) {
-    if (destructor_ != nullptr) {
+    if (has_destructor()) {
       put_in_slab(full->slots()[--full->rounds]);
     } else if (Slab* surplus = spill(*full)) {
       slabs_.release(surplus);
@@ -207,7 +207,7 @@ std::size_t Cache::trim() noexcept {
   for (; unused.empty != 0; --unused.empty) {
     if (Magazine* empty = depot_.take_empty()) internal::free_magazine(empty);
   }
-  while (reserve_.missing() != 0 && replenish()) {
+  while (reserve_missing() != 0 && replenish()) {
   }
   if (quiet) slabs_.reap();
   const std::size_t after = slabs_.stats().bytes;

@@ -9,12 +9,15 @@ CacheStats Cache::stats() noexcept {
   CacheStats stats;
   const SlabStats slabs = slabs_.stats();
   const Depot::Stats depot = depot_.stats();
-  const Reserve::Stats reserve = reserve_.stats();
+  CacheExtra* extra = this->extra();
+  const Reserve::Stats reserve = extra != nullptr ? extra->reserve.stats() : Reserve::Stats{};
   const bool direct = (flags_ & cache_flags::kDirect) != 0;
   for (unsigned hart = 0; hart < hart_count(); ++hart) {
     const Cell& one = cell(hart);
     stats.in_magazines += one.rounds();
     stats.misses += one.misses.load(std::memory_order_relaxed);
+    stats.failures += one.failures.load(std::memory_order_relaxed);
+    stats.misuses += one.misuses.load(std::memory_order_relaxed);
     stats.allocations += one.allocs.load(std::memory_order_relaxed);
   }
   // Without magazines the slab layer sees every allocation, those of headers of no-touch slabs too.
@@ -29,8 +32,6 @@ CacheStats Cache::stats() noexcept {
   const std::size_t idle = stats.in_magazines + stats.in_depot + stats.reserved;
   stats.in_use = slabs.objects_out > idle ? slabs.objects_out - idle : 0;
   stats.high_water = slabs.objects_out_high;
-  stats.failures = failures_.load(std::memory_order_relaxed);
-  stats.misuses = misuses_.load(std::memory_order_relaxed);
   stats.slabs = slabs.slabs;
   stats.slab_bytes = slabs_.slab_bytes();
   stats.depot_full = depot.full;

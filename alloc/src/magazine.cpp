@@ -5,6 +5,15 @@ namespace qm {
 constinit void* const kClosed[2] = {nullptr, nullptr};
 constinit const Cell kClosedCell{};
 
+bool Magazine::is_in(const void* object, Magazine* first) noexcept {
+  for (Magazine* full = first; full != nullptr; full = full->next) {
+    for (unsigned i = 0; i < full->rounds; ++i) {
+      if (full->slots()[i] == object) return true;
+    }
+  }
+  return false;
+}
+
 Magazine* Cell::load(Magazine* magazine) noexcept {
   Magazine* old = loaded.load(std::memory_order_relaxed);
   if (old != nullptr) old->rounds = static_cast<std::uint16_t>(saved_top.load(std::memory_order_relaxed) - old->slots());

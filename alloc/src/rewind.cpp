@@ -43,7 +43,7 @@ namespace {
 
 static_assert(offsetof(qm::Cell, top) == QM_CELL_TOP);
 static_assert(offsetof(qm::Cell, limit) == QM_CELL_LIMIT);
-static_assert(offsetof(qm::Cell, allocs) == QM_CELL_ALLOCS);
+static_assert(!qm::kCounted || offsetof(qm::Cell, allocs) == QM_CELL_ALLOCS);
 static_assert(sizeof(void*) == QM_WORD_BYTES);
 
 constexpr std::uintptr_t kBlock = QM_SECTION_BLOCK;

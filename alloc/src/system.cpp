@@ -66,7 +66,8 @@ class InternalCaches {
     CacheConfig config;
     config.name = name;
     config.object_size = bytes;
-    config.alignment = which == kSlabHeaders ? alignof(ExternalSlab) : alignof(Cell);
+    // Magazines of different harts lie in no common line of the processor's cache.
+    config.alignment = which == kSlabHeaders ? alignof(ExternalSlab) : which == kCaches ? alignof(Cell) : SlabLayer::kColourBytes;
     config.flags = flags | cache_flags::kDirect;
     config.source = &base_arena();
     const Status status = caches_[which]->initialize(config, harts_);

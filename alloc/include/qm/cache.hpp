@@ -40,6 +40,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <qm/cache_extra.hpp>
 #include <qm/call_site.hpp>
 #include <qm/call_sites.hpp>
 #include <qm/effort.hpp>
@@ -55,13 +56,6 @@ namespace qm {
 
 class Arena;
 class Cache;
-
-/// @returns false if the object could not be constructed: the allocation then follows the exhaustion path.
-using Constructor = bool (*)(void* object, void* context) noexcept;
-using Destructor = void (*)(void* object, void* context) noexcept;
-/// Called when a cache's limit stands in the way of an allocation, after its idle objects were used. May free objects.
-/// @returns true if the allocation should try once more. Context: as the allocation's.
-using LimitCallback = bool (*)(Cache& cache, void* context) noexcept;
 
 namespace cache_flags {
 inline constexpr std::uint32_t kNoTouch = 1;       ///< objects are not memory, or must not be written while free
@@ -112,13 +106,6 @@ struct CacheStats {
   std::size_t limit = 0;            ///< most objects out of the slab layer at once; 0: none
 };
 
-/// Whether this build counts every allocation.
-#if defined(QM_COUNT)
-inline constexpr bool kCounted = true;
-#else
-inline constexpr bool kCounted = false;
-#endif
-
 }  // namespace qm
 
 /// The push's name. With call sites qm_cache_free() is C's (<qm/qm.h>), and takes an object's charge back first.
@@ -149,7 +136,7 @@ void set_cell_pointer(std::uint16_t offset, Cell* cell) noexcept;
 [[nodiscard]] std::uint16_t heap_cell_pointer(std::uint8_t tag) noexcept;
 }  // namespace internal
 
-class alignas(8 * sizeof(void*)) Cache : public Traceable {
+class alignas(Cell) Cache : public Traceable {
  public:
   static constexpr RegistryKind kRegistryKind = RegistryKind::kCache;
 
@@ -224,7 +211,8 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   /// that meets the limit first uses what is idle: the depot's magazines, and where it may wait those of all harts; then it
   /// asks @p callback; then it fails. 0: no limit. A limit below what is out gives idle objects back, those of other harts where
   /// hal::may_wait(); what users hold they keep, and it goes the usual way when they free it.
-  void set_limit(std::size_t objects, LimitCallback callback = nullptr) noexcept;
+  /// @returns kOk; kNoMemory if there is none to keep a callback in: nothing has changed then.
+  Status set_limit(std::size_t objects, LimitCallback callback = nullptr) noexcept;
 
   /// Gives an object back. Never fails; misuse that the slow path can see is reported and otherwise ignored.
   /// Complexity: O(1). Context: as allocate().
@@ -274,7 +262,7 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   }
   /// Whether free objects are what their users or a constructor left: a checking build does not poison them.
   [[nodiscard]] bool keeps_contents() const noexcept {
-    return constructor_ != nullptr || destructor_ != nullptr || (flags_ & cache_flags::kDirect) != 0;
+    return has_constructor() || has_destructor() || (flags_ & cache_flags::kDirect) != 0;
   }
   /// Checks every invariant that can be checked from here; exact while no operation is under way.
   [[nodiscard]] bool validate() noexcept;
@@ -321,14 +309,17 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
     return *reinterpret_cast<Cell*>(reinterpret_cast<std::uintptr_t>(this + 1) + place);
   }
   /// Objects that the reserve lacks: what is freed is for it.
-  [[nodiscard]] std::uint32_t reserve_missing() const noexcept { return reserve_.missing(); }
-  [[nodiscard]] bool has_reserve() const noexcept { return reserve_.has_promised(); }
+  [[nodiscard]] std::uint32_t reserve_missing() const noexcept {
+    const CacheExtra* extra = this->extra();
+    return extra != nullptr ? extra->reserve.missing() : 0;
+  }
+  [[nodiscard]] bool has_reserve() const noexcept {
+    const CacheExtra* extra = this->extra();
+    return extra != nullptr && extra->reserve.promised() != 0;
+  }
   /// Counts an allocation that no section counted. Masked.
   void count_allocation() noexcept {
-    if constexpr (kCounted) {
-      Cell& own = cell(hal::Port::hart_index());
-      store_relaxed(own.allocs, own.allocs.load(std::memory_order_relaxed) + 1);
-    }
+    if constexpr (kCounted) cell(hal::Port::hart_index()).count_allocation();
   }
 
   /// An object of a cache without magazines, by the shortest way; and back. @returns nullptr if there is no memory: nothing is
@@ -390,7 +381,23 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   unsigned take_chunk(void** objects, std::size_t count) noexcept;
   unsigned put_chunk(void* const* objects, std::size_t count) noexcept;
   [[nodiscard]] bool replenish() noexcept;
-  void give_back_surplus() noexcept;
+  void give_back_surplus(Reserve& reserve) noexcept;
+  void end_reserve() noexcept;
+  [[nodiscard]] bool put_in_reserve(void* object) noexcept;
+  [[nodiscard]] void* take_from_reserve() noexcept;
+  [[nodiscard]] CacheExtra* need_extra() noexcept;
+  void free_extra() noexcept;
+  /// Null for most caches. Pairs with the release in need_extra().
+  [[nodiscard]] CacheExtra* extra() const noexcept { return extra_.load(kFollowed); }
+  [[nodiscard]] bool has_constructor() const noexcept {
+    const CacheExtra* extra = this->extra();
+    return extra != nullptr && extra->constructor != nullptr;
+  }
+  [[nodiscard]] bool has_destructor() const noexcept {
+    const CacheExtra* extra = this->extra();
+    return extra != nullptr && extra->destructor != nullptr;
+  }
+  void count_failure() noexcept;
   Status drain() noexcept;
   std::size_t empty_into_slabs(Magazine* full) noexcept;
   std::size_t flush() noexcept;
@@ -399,16 +406,10 @@ class alignas(8 * sizeof(void*)) Cache : public Traceable {
   // In an order without holes, from the padding of the base on.
   std::uint16_t number_ = 0;
   std::atomic<hal::HartMask> magazine_harts_{0};
-  std::atomic<std::uint32_t> failures_{0};
-  std::atomic<std::uint32_t> misuses_{0};
   std::uint16_t cell_pointer_ = kNoCellPointer;  ///< of an inlined cache
   std::uint8_t flags_ = 0;
-  Constructor constructor_ = nullptr;
-  Destructor destructor_ = nullptr;
-  std::atomic<LimitCallback> limit_callback_{nullptr};
-  void* context_ = nullptr;
+  std::atomic<CacheExtra*> extra_{nullptr};
   Depot depot_;
-  Reserve reserve_;
   SlabLayer slabs_;
   struct None {};
   [[no_unique_address]] std::conditional_t<kCallSites, ObjectCharge, NoObjectCharge> charge_;

@@ -18,9 +18,7 @@ namespace qm::internal {
   void* object = top[-1];
   if (object == nullptr) return nullptr;
   cell.top.store(top - 1, std::memory_order_relaxed);
-  if constexpr (kCounted) {
-    cell.allocs.store(cell.allocs.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
+  if constexpr (kCounted) cell.count_allocation();
   return object;
 }
 

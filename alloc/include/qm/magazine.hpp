@@ -31,6 +31,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <qm/bits.hpp>
 #include <qm/lock.hpp>
@@ -45,12 +46,21 @@ struct Magazine {
 
   [[nodiscard]] void** slots() noexcept { return &bottom + 1; }
   [[nodiscard]] void** end() noexcept { return slots() + capacity; }
+  /// Whether a magazine of the list that begins with @p first has @p object.
+  [[nodiscard]] static bool is_in(const void* object, Magazine* first) noexcept;
 };
 static_assert(sizeof(Magazine) == 3 * sizeof(void*));
 
 /// The sizes of magazines, in rounds. The largest of each block of 16, 32 and 64 words fill it.
 inline constexpr std::uint16_t kMagazineRounds[] = {1, 3, 7, 13, 29, 61};
 inline constexpr unsigned kMagazineSteps = 6;
+
+/// Whether this build counts every allocation.
+#if defined(QM_COUNT)
+inline constexpr bool kCounted = true;
+#else
+inline constexpr bool kCounted = false;
+#endif
 
 /// The closed address is &kClosed[1]: the word below it is null, so a pop finds the cell empty.
 extern void* const kClosed[2];
@@ -59,17 +69,28 @@ inline constexpr void** closed_address() noexcept { return const_cast<void**>(&k
 /// Most rounds a magazine can have.
 inline constexpr std::uint32_t kMaxRounds = kMagazineRounds[kMagazineSteps - 1];
 
-struct alignas(8 * sizeof(void*)) Cell {
+/// What stands for a count in a build without it.
+struct NoCount {
+  [[nodiscard]] Word load(std::memory_order) const noexcept { return 0; }
+};
+inline void store_relaxed(NoCount&, Word) noexcept {}
+
+/// With more than two words of alignment, each cache would be padded for it; what harts touch on their fast paths, the first two
+/// words, lies a cell apart all the same.
+struct alignas(2 * sizeof(void*)) Cell {
   std::atomic<void**> top{closed_address()};
   std::atomic<void**> limit{nullptr};
   std::atomic<Magazine*> loaded{nullptr};     ///< owner hart, masked
   Magazine* prev = nullptr;                   ///< owner hart, masked; its `rounds` is valid
   std::atomic<void**> saved_top{closed_address()};  ///< the real top while `top` is the closed address; which it is, too, with
                                                     ///< nothing loaded
-  std::atomic<Word> allocs{0};                ///< allocations ever; a hart adds to its own only (QM_COUNT)
+  // Each hart counts its own; others read.
+  [[no_unique_address]] std::conditional_t<kCounted, std::atomic<Word>, NoCount> allocs{};  ///< allocations ever
   std::atomic<std::uint32_t> misses{0};       ///< slow paths taken for want of a round or of room
-  std::atomic<std::uint16_t> prev_rounds{0};  ///< of `prev`, readable by others for statistics
-  std::uint16_t inspected = 0;                ///< owner hart, masked: the round of a full magazine to look at next
+  std::atomic<std::uint32_t> failures{0};     ///< allocations that returned nullptr
+  std::atomic<std::uint16_t> misuses{0};      ///< bad frees, damage, refused destroys; stays at the most it can be
+  std::atomic<std::uint8_t> prev_rounds{0};   ///< of `prev`, readable by others for statistics
+  std::uint8_t inspected = 0;                 ///< owner hart, masked: the round of a full magazine to look at next
 
   /// Makes saved_top the truth and shuts both paths. Owner hart, masked.
   void close() noexcept {
@@ -88,8 +109,16 @@ struct alignas(8 * sizeof(void*)) Cell {
   /// Puts up to @p count rounds. Precondition: close() was called. @returns how many there was room for.
   unsigned put(void* const* objects, unsigned count) noexcept;
 
+  /// Counts an allocation that no section counted. Owner hart, masked.
+  void count_allocation() noexcept { store_relaxed(allocs, allocs.load(std::memory_order_relaxed) + 1); }
   /// Counts a slow path taken for want of a round or of room. Owner hart, masked.
-  void count_miss() noexcept { store_relaxed(misses, misses.load(std::memory_order_relaxed) + 1); }
+  void count_miss() noexcept { add_one(misses); }
+  /// Adds one to a count of this cell, unless it is at its most already. Owner hart, masked.
+  template <class T>
+  static void add_one(std::atomic<T>& count) noexcept {
+    const auto more = static_cast<T>(count.load(std::memory_order_relaxed) + 1);
+    if (sizeof(T) == sizeof(std::uint32_t) || more != 0) store_relaxed(count, more);
+  }
 
   /// The round that a closed cell would give. @returns nullptr if the loaded magazine has none or a freed null lies on top.
   /// Owner hart, masked; as the next two.
@@ -138,7 +167,7 @@ struct alignas(8 * sizeof(void*)) Cell {
 
   void set_prev(Magazine* magazine) noexcept {
     prev = magazine;
-    store_relaxed(prev_rounds, magazine != nullptr ? magazine->rounds : 0);
+    store_relaxed(prev_rounds, static_cast<std::uint8_t>(magazine != nullptr ? magazine->rounds : 0));
   }
 
   /// Rounds in both magazines. Any hart may ask: an estimate while the owner runs, exact when it does not.
@@ -147,7 +176,7 @@ struct alignas(8 * sizeof(void*)) Cell {
   /// Loads @p magazine, whose `rounds` is valid, and returns what was loaded, its `rounds` set. Precondition: close().
   Magazine* load(Magazine* magazine) noexcept;
 };
-static_assert(sizeof(Cell) == 8 * sizeof(void*));
+static_assert(sizeof(Cell) == (kCounted && sizeof(void*) == 4 ? 10 : 8) * sizeof(void*));
 
 /// A cell that is closed for ever: what a hart's pointer to a cell points at while the hart has none (inline_cache.hpp). Nobody
 /// writes it.
@@ -187,7 +216,7 @@ class Depot {
   /// Whether there is a magazine with rounds. An estimate: looks without the lock.
   [[nodiscard]] bool has_full() const noexcept { return full_rounds_.load(std::memory_order_relaxed) != 0; }
   /// Whether there is an empty magazine. An estimate, as has_full().
-  [[nodiscard]] bool has_empty() const noexcept { return empty_.first.load(std::memory_order_relaxed) != nullptr; }
+  [[nodiscard]] bool has_empty() const noexcept { return first_[kEmpty].load(std::memory_order_relaxed) != nullptr; }
   /// Takes an empty magazine of the present size, and takes in @p surplus, full or null, for it. @returns as above.
   [[nodiscard]] Magazine* exchange_for_empty(Magazine* surplus) noexcept;
   /// Whether another full magazine would only lie here: what a full cell cannot take is for the slabs. An estimate: looks without
@@ -196,7 +225,10 @@ class Depot {
     return full_rounds_.load(std::memory_order_relaxed) >= kept_.load(std::memory_order_relaxed);
   }
   /// @p objects went on to the slabs for that.
-  void count_passed(unsigned objects) noexcept { store_relaxed(passed_, passed_.load(std::memory_order_relaxed) + objects); }
+  void count_passed(unsigned objects) noexcept {
+    const std::uint32_t passed = passed_.load(std::memory_order_relaxed) + objects;
+    store_relaxed(passed_, static_cast<std::uint16_t>(passed < UINT16_MAX ? passed : UINT16_MAX));
+  }
   /// An allocation has found nothing here and takes from the slabs.
   void count_refill() noexcept {
     count_exchange(false);
@@ -239,17 +271,17 @@ class Depot {
   };
 
  private:
-  struct Shelf {
-    std::atomic<Magazine*> first{nullptr};  ///< written under the lock
-    std::uint32_t count = 0;
-    std::uint32_t least = 0;  ///< least `count` of this interval
+  enum Shelf : unsigned { kFull, kEmpty };
+  struct Count {
+    std::uint16_t now = 0;
+    std::uint16_t least = 0;  ///< of this interval
   };
   void push_locked(Magazine* magazine) noexcept;
-  Magazine* pop_locked(Shelf& shelf) noexcept;
+  Magazine* pop_locked(Shelf shelf) noexcept;
   void count_exchange(bool waited) noexcept {
     const std::uint32_t before = exchanges_.load(std::memory_order_relaxed);
     const std::uint32_t after = before + (waited ? kWaitExchanges : 1);
-    store_relaxed(exchanges_, after);
+    store_relaxed(exchanges_, static_cast<std::uint16_t>(after));
     if (((before ^ after) & kBusyExchanges) != 0) grow(waited);
   }
   void grow(bool waited) noexcept;
@@ -259,66 +291,18 @@ class Depot {
   [[nodiscard]] std::uint32_t most_kept() const noexcept { return kMostKept * kMagazineRounds[least_step_]; }
 
   Lock lock_;
-  Shelf full_;
-  Shelf empty_;
-  std::atomic<std::uint32_t> full_rounds_{0};  ///< written under the lock
-  std::atomic<std::uint32_t> kept_{0};         ///< rounds that are enough
-  std::atomic<std::uint32_t> passed_{0};       ///< objects that went on to the slabs and were not missed yet
-  std::atomic<std::uint32_t> exchanges_{0};    ///< of this interval
+  // What harts and kept_ bound to a few thousand.
+  std::atomic<std::uint16_t> full_rounds_{0};  ///< written under the lock
+  std::atomic<std::uint16_t> kept_{0};         ///< rounds that are enough
+  std::atomic<Magazine*> first_[2]{};          ///< of each shelf; written under the lock
+  Count count_[2];
+  std::atomic<std::uint16_t> passed_{0};       ///< objects that went on to the slabs and were not missed yet, or so many
+  std::atomic<std::uint16_t> exchanges_{0};    ///< of this interval
   std::atomic<std::uint16_t> changes_{0};
   std::atomic<std::uint8_t> step_{0};          ///< into kMagazineRounds
-  std::uint8_t least_step_ = 0;
-  std::uint8_t most_step_ = 0;
-  std::uint8_t contended_step_ = 0;            ///< most_step_ where harts wait for each other
-};
-
-/// A number of objects that is kept ready: what no allocation but one that must not fail may have.
-///
-///     stocked_ -> | partly filled | full | full | ...        spare_ -> | empty | empty | ...
-///
-/// Every operation is O(1) under its lock.
-class Reserve {
- public:
-  /// Objects it lacks. Any hart may look, without the lock.
-  [[nodiscard]] std::uint32_t missing() const noexcept {
-    const std::uint32_t promised = promised_.load(std::memory_order_relaxed);
-    const std::uint32_t held = held_.load(std::memory_order_relaxed);
-    return promised > held ? promised - held : 0;
-  }
-  [[nodiscard]] bool has_promised() const noexcept { return promised_.load(std::memory_order_relaxed) != 0; }
-  /// Takes an object; nullptr if there is none.
-  [[nodiscard]] void* take() noexcept;
-  /// Takes an object in. @returns false if none is missing.
-  [[nodiscard]] bool put(void* object) noexcept;
-
-  /// Adds an empty magazine.
-  void add(Magazine* magazine) noexcept;
-  /// Promises @p objects. Precondition: room() for them.
-  void promise(std::uint32_t objects) noexcept;
-  /// Takes an object beyond what is promised; nullptr if there is none.
-  [[nodiscard]] void* take_surplus() noexcept;
-  /// Takes an empty magazine that is not needed; nullptr if there is none.
-  [[nodiscard]] Magazine* take_spare() noexcept;
-  /// Whether it has @p object. Complexity: O(objects), under the lock: for the console.
-  [[nodiscard]] bool holds(const void* object) noexcept;
-
-  struct Stats {
-    std::uint32_t promised = 0;
-    std::uint32_t held = 0;
-    std::uint32_t room = 0;  ///< slots of all magazines
-  };
-  [[nodiscard]] Stats stats() noexcept;
-
- private:
-  void* take_locked() noexcept;
-  void set_held_locked(std::uint32_t held) noexcept { store_relaxed(held_, held); }
-
-  Lock lock_;
-  std::atomic<std::uint32_t> promised_{0};  ///< written under the lock, as is the next
-  std::atomic<std::uint32_t> held_{0};
-  std::uint32_t room_ = 0;
-  Magazine* stocked_ = nullptr;
-  Magazine* spare_ = nullptr;
+  std::uint8_t least_step_ : 3 = 0;
+  std::uint8_t most_step_ : 3 = 0;
+  std::uint8_t more_contended_ : 2 = 0;        ///< steps beyond most_step_ where harts wait for each other
 };
 
 }  // namespace qm
