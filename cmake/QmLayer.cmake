@@ -11,13 +11,17 @@ target_compile_features(qm_flags INTERFACE cxx_std_20)
 target_compile_options(qm_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Wextra-semi -Werror>
   $<$<COMPILE_LANGUAGE:C>:-std=c99 -Wall -Wextra -Wpedantic -pedantic-errors -Wshadow -Werror>)
+if(QM_FRAME_POINTERS)
+  set(walkable -fno-omit-frame-pointer -fno-optimize-sibling-calls)
+else()
+  set(walkable "")
+endif()
 if(CMAKE_CROSSCOMPILING)
   target_compile_options(qm_flags INTERFACE
-    ${QM_ARCH_FLAGS} -mcmodel=medany -fno-pie
-    $<$<COMPILE_LANGUAGE:CXX>:-ffreestanding -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-omit-frame-pointer
-      -fno-optimize-sibling-calls -ftls-model=local-exec -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+    ${walkable} ${QM_ARCH_FLAGS} -mcmodel=medany -fno-pie
+    $<$<COMPILE_LANGUAGE:CXX>:-ffreestanding -fno-exceptions -fno-rtti -fno-threadsafe-statics -ftls-model=local-exec -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
       -fno-stack-protector -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>
-    $<$<COMPILE_LANGUAGE:C>:-ffreestanding -fno-omit-frame-pointer -fno-optimize-sibling-calls -ffunction-sections
+    $<$<COMPILE_LANGUAGE:C>:-ffreestanding -ffunction-sections
       -fdata-sections -fno-asynchronous-unwind-tables -fno-stack-protector -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
 else()
   target_compile_options(qm_flags INTERFACE -fno-omit-frame-pointer -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)

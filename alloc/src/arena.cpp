@@ -25,7 +25,7 @@ bool is_consistent(const ArenaConfig& config) noexcept {
 }  // namespace
 
 Status Arena::initialize(const ArenaConfig& config) noexcept {
-  if (linked()) return Status::kBusy;
+  if (listed()) return Status::kBusy;
   if (!is_consistent(config) || set_name(*this, config.name) != Status::kOk) return Status::kInvalid;
   quantum_ = config.quantum;
   sizes_.set_quantum(quantum_);
@@ -71,7 +71,7 @@ Status Arena::destroy() noexcept {
     quantum_cache_max_ = 0;
   }
   if (observer() != nullptr) observer()->destroyed(*this);
-  registry_remove(*this);
+  registry_remove(kRegistryKind, *this);
   Arena* from = source();
   clear();
   if (from != nullptr) from->remove_importer();

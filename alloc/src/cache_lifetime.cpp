@@ -1,5 +1,6 @@
 /// How a cache comes and goes.
 
+#include <algorithm>
 #include <new>
 
 #include <qm/arena.hpp>
@@ -12,7 +13,14 @@ namespace qm {
 
 Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   static std::atomic<std::uint32_t> numbers{0};
-  Status status = set_name(*this, config.name);
+  const char* name = config.name;
+  if ((config.flags & cache_flags::kQuantumCache) != 0) {
+    CacheExtra* extra = need_extra();
+    if (extra == nullptr) return Status::kNoMemory;
+    std::copy_n(name, kNameBytes, extra->name);
+    name = extra->name;
+  }
+  Status status = set_name(*this, name);
   if (status != Status::kOk) return status;
   flags_ = static_cast<std::uint8_t>(config.flags);
   no_trace_ = (config.flags & cache_flags::kNoTrace) != 0;
@@ -102,7 +110,7 @@ void Cache::end(Cache* cache) noexcept {
   fault::forget(*cache);
   cache->end_reserve();
   if (cache->slabs_.destroy() != Status::kOk) hal::Port::fatal("cache: objects are out though none is in use");
-  registry_remove(*cache);
+  registry_remove(kRegistryKind, *cache);
   cache->abandon();
 }
 

@@ -45,7 +45,7 @@ void* Cache::refill() noexcept {
   if (taken.count == 0) return nullptr;
   if (idle) depot_.count_refill();
   if (taken.count > 1 || (idle && !taken.created)) stock(objects + 1, taken.count - 1);
-  if (reserve_missing() != 0) static_cast<void>(replenish());
+  fill_reserve();
   return objects[0];
 }
 
@@ -207,7 +207,7 @@ std::size_t Cache::trim() noexcept {
   for (; unused.empty != 0; --unused.empty) {
     if (Magazine* empty = depot_.take_empty()) internal::free_magazine(empty);
   }
-  while (reserve_missing() != 0 && replenish()) {
+  while (fill_reserve()) {
   }
   if (quiet) slabs_.reap();
   const std::size_t after = slabs_.stats().bytes;

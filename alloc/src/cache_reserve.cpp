@@ -1,32 +1,9 @@
-/// What a cache holds back and what it holds off: the reserve and the limit, and where it keeps them.
-
-#include <new>
+/// What a cache holds back for allocations that must not fail.
 
 #include <qm/cache.hpp>
 #include <qm/system.hpp>
 
 namespace qm {
-
-/// The cache's extra, which is made if there is none yet. @returns nullptr if there is no memory.
-CacheExtra* Cache::need_extra() noexcept {
-  static_assert(sizeof(CacheExtra) <= internal::kBlockWords * sizeof(void*));
-  CacheExtra* extra = this->extra();
-  if (extra != nullptr) return extra;
-  void* place = internal::allocate_block();
-  if (place == nullptr) return nullptr;
-  auto* fresh = new (place) CacheExtra;
-  // release: pairs with the acquire in extra().
-  if (extra_.compare_exchange_strong(extra, fresh, std::memory_order_acq_rel, std::memory_order_acquire)) return fresh;
-  internal::free_block(place);
-  return extra;
-}
-
-/// Gives the extra back. Nobody uses the cache.
-void Cache::free_extra() noexcept {
-  if (CacheExtra* extra = extra_.exchange(nullptr, std::memory_order_acquire); extra != nullptr) internal::free_block(extra);
-}
-
-// ---- the reserve ----------------------------------------------------------------------------------------------------
 
 /// Moves a batch from the slabs to the reserve, as far as objects are missing. @returns whether there was one to move.
 bool Cache::replenish() noexcept {
@@ -35,7 +12,7 @@ bool Cache::replenish() noexcept {
   const unsigned wanted = missing < SlabLayer::kBatch ? missing : SlabLayer::kBatch;
   const SlabLayer::Taken taken = take_constructed(objects, wanted, SlabLayer::Growth::kAllowed);
   for (unsigned i = 0; i < taken.count; ++i) {
-    if (!put_in_reserve(objects[i])) put_in_slab(objects[i]);  // a free has filled it meanwhile
+    if (!extra()->reserve.put(objects[i])) put_in_slab(objects[i]);  // a free has filled it meanwhile
   }
   return taken.count != 0;
 }
@@ -46,29 +23,20 @@ void Cache::give_back_surplus(Reserve& reserve) noexcept {
   while (Magazine* magazine = reserve.take_spare()) internal::free_magazine(magazine);
 }
 
-/// Ends the promise, and gives back what was kept for it.
-void Cache::end_reserve() noexcept {
-  CacheExtra* extra = this->extra();
-  if (extra == nullptr) return;
-  extra->reserve.promise(0);
-  give_back_surplus(extra->reserve);
-}
-
-bool Cache::put_in_reserve(void* object) noexcept {
-  CacheExtra* extra = this->extra();
-  return extra != nullptr && extra->reserve.put(object);
-}
-
-/// What an allocation gets that may not wait. @returns nullptr if nothing is held for it.
-void* Cache::take_from_reserve() noexcept {
-  CacheExtra* extra = this->extra();
-  return extra != nullptr ? extra->reserve.take() : nullptr;
-}
-
 Status Cache::reserve(std::size_t objects) noexcept {
   if ((flags_ & cache_flags::kDirect) != 0) return Status::kRefused;
   CacheExtra* extra = objects == 0 ? this->extra() : need_extra();
   if (extra == nullptr || objects > UINT32_MAX / 2) return objects == 0 ? Status::kOk : Status::kNoMemory;
+  static constexpr internal::ReserveCalls kCalls{
+      [](Reserve& reserve, void* object) noexcept { return reserve.put(object); },
+      [](Reserve& reserve) noexcept { return reserve.take(); },
+      [](Cache& cache) noexcept { return cache.replenish(); },
+      [](Cache& cache) noexcept {
+        cache.extra()->reserve.promise(0);
+        cache.give_back_surplus(cache.extra()->reserve);
+      }};
+  // release: pairs with the acquire in calls().
+  internal::reserve_calls.store(&kCalls, std::memory_order_release);
   Reserve& reserve = extra->reserve;
   const Reserve::Stats before = reserve.stats();
   const auto wanted = static_cast<std::uint32_t>(objects);
@@ -90,47 +58,6 @@ Status Cache::reserve(std::size_t objects) noexcept {
   if (!enough) reserve.promise(before.promised);
   give_back_surplus(reserve);
   return enough ? Status::kOk : Status::kNoMemory;
-}
-
-// ---- the limit ------------------------------------------------------------------------------------------------------
-
-Status Cache::set_limit(std::size_t objects, LimitCallback callback) noexcept {
-  CacheExtra* extra = callback != nullptr ? need_extra() : this->extra();
-  if (extra != nullptr) {
-    extra->limit_callback.store(callback, std::memory_order_relaxed);
-  } else if (callback != nullptr) {
-    return Status::kNoMemory;
-  }
-  slabs_.set_limit(objects);
-  if (!slabs_.at_limit()) return Status::kOk;
-  if (hal::may_wait()) drain();
-  flush();
-  return Status::kOk;
-}
-
-/// After a refill() that has found nothing: if the limit was in the way, once more with what this cache has idle.
-void* Cache::refill_at_limit(bool may_wait) noexcept {
-  if (!slabs_.at_limit()) return nullptr;
-  flush();
-  void* object = refill();
-  if (object != nullptr || !may_wait || drain() != Status::kOk) return object;
-  flush();
-  return refill();
-}
-
-void* Cache::refill_within_limit(bool may_wait) noexcept {
-  void* object = refill();
-  return object != nullptr ? object : refill_at_limit(may_wait);
-}
-
-/// Asks the callback if the limit stands in the way. @returns whether to try again: what it freed lies in a slab.
-bool Cache::limit_callback_helps() noexcept {
-  const CacheExtra* extra = this->extra();
-  const LimitCallback callback = extra != nullptr ? extra->limit_callback.load(std::memory_order_relaxed) : nullptr;
-  if (callback == nullptr || !slabs_.at_limit() || !callback(*this, extra->context)) return false;
-  const hal::InterruptGuard masked;
-  detach_magazines(hal::Port::hart_index());
-  return true;
 }
 
 // ---- class Reserve --------------------------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ CacheStats Cache::stats() noexcept {
   CacheStats stats;
   const SlabStats slabs = slabs_.stats();
   const Depot::Stats depot = depot_.stats();
-  CacheExtra* extra = this->extra();
-  const Reserve::Stats reserve = extra != nullptr ? extra->reserve.stats() : Reserve::Stats{};
+  const CacheExtra* extra = this->extra();
   const bool direct = (flags_ & cache_flags::kDirect) != 0;
   for (unsigned hart = 0; hart < hart_count(); ++hart) {
     const Cell& one = cell(hart);
@@ -27,8 +26,8 @@ CacheStats Cache::stats() noexcept {
   stats.objects = slabs.objects_total;
   stats.in_depot = depot.rounds;
   stats.in_slabs = slabs.objects_total - slabs.objects_out;
-  stats.reserved = reserve.held;
-  stats.reserve = reserve.promised;
+  stats.reserved = extra != nullptr ? extra->reserve.held() : 0;
+  stats.reserve = extra != nullptr ? extra->reserve.promised() : 0;
   const std::size_t idle = stats.in_magazines + stats.in_depot + stats.reserved;
   stats.in_use = slabs.objects_out > idle ? slabs.objects_out - idle : 0;
   stats.high_water = slabs.objects_out_high;

@@ -30,12 +30,12 @@ constinit ReportCounts counts{};
 constinit std::uint32_t unreported = 0;
 
 /// Enters a holder if it is among the greatest.
-void hold(ExhaustionReport& report, const char* name, std::size_t bytes) noexcept {
+void hold(ExhaustionReport& report, const Registered& who, std::size_t bytes) noexcept {
   unsigned place = ExhaustionReport::kHolders;
   while (place != 0 && report.holders[place - 1].bytes < bytes) --place;
   if (place == ExhaustionReport::kHolders) return;
   for (unsigned i = ExhaustionReport::kHolders - 1; i > place; --i) report.holders[i] = report.holders[i - 1];
-  std::memcpy(report.holders[place].name, name, kNameBytes);
+  who.copy_name(report.holders[place].name);
   report.holders[place].bytes = bytes;
 }
 
@@ -53,13 +53,13 @@ void look_at(Cache& cache, ExhaustionReport& report) noexcept {
   const std::size_t in_empty = slabs.empty_slabs * cache.slabs().objects();
   if (free_objects > in_empty) report.in_fragments += (free_objects - in_empty) * stats.object_size;
   // What a quantum cache has out is held by the arena's user, who is counted as such.
-  if ((cache.flags() & cache_flags::kQuantumCache) == 0) hold(report, cache.name(), stats.in_use * stats.object_size);
+  if ((cache.flags() & cache_flags::kQuantumCache) == 0) hold(report, cache, stats.in_use * stats.object_size);
 }
 
 void look_at(Arena& arena, ExhaustionReport& report) noexcept {
   const ArenaStats stats = arena.stats();
   report.in_spans += stats.idle;
-  if (!arena.has_importers()) hold(report, arena.name(), stats.allocated);
+  if (!arena.has_importers()) hold(report, arena, stats.allocated);
 }
 
 /// Looks up where the memory is and tells the firmware. No lock is held.
@@ -108,7 +108,7 @@ void enable_reports() noexcept { deliver_enabled = deliver; }
 void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver when,
                   const ExhaustionConfig& config) noexcept {
   Failure failure;
-  std::memcpy(failure.name, want.who.name(), kNameBytes);
+  want.who.copy_name(failure.name);
   failure.root = &want.from.root();
   failure.size = want.size;
   failure.done = done;

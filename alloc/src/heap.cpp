@@ -34,20 +34,26 @@ void report_misuse(Misuse kind, void* block, Cache* cache) noexcept {
   internal::tell_misuse(report);
 }
 
+using ClassName = std::array<char, 14>;
+constexpr std::array<ClassName, kClasses> kClassNames = [] {
+  std::array<ClassName, kClasses> names{};
+  for (unsigned number = 0; number < kClasses; ++number) {
+    ClassName& name = names[number];
+    unsigned length = 0;
+    for (const char c : {'k', 'm', 'a', 'l', 'l', 'o', 'c', '_'}) name[length++] = c;
+    for (unsigned unit = 10000; unit != 0; unit /= 10) {
+      if (kClassBytes[number] >= unit) name[length++] = static_cast<char>('0' + kClassBytes[number] / unit % 10);
+    }
+  }
+  return names;
+}();
+
 /// Makes the class's cache.
 /// @returns nullptr if it cannot be had now: no memory, another hart or an interrupted task is making it this moment, or the
 ///          firmware has given its name to a cache of its own.
 Cache* create_class(unsigned number) noexcept {
-  char name[16] = "kmalloc_";
-  unsigned length = 8;
-  bool leading = true;
-  for (unsigned unit = 10000; unit != 0; unit /= 10) {
-    const unsigned digit = kClassBytes[number] / unit % 10;
-    leading = leading && digit == 0;
-    if (!leading) name[length++] = static_cast<char>('0' + digit);
-  }
   CacheConfig config;
-  config.name = name;
+  config.name = kClassNames[number].data();
   config.object_size = kClassBytes[number];
   config.alignment = config.object_size & (~config.object_size + 1);  // what its multiples are aligned to
   config.magazine_rounds = 13;

@@ -48,12 +48,12 @@ bool make_name(char (&name)[kNameBytes], const char* arena, std::size_t size) no
 Status create(Arena& arena) noexcept {
   const unsigned wanted = count(arena);
   if (wanted == 0 || wanted > internal::kBlockWords) return Status::kInvalid;
-  void* block = internal::allocate_block();
+  void* block = internal::allocate_block(internal::kBlockWords);
   if (block == nullptr) return Status::kNoMemory;
   arena.quantum_cache_state = new (block) Table;
   Status status = Status::kOk;
   for (unsigned i = 0; i < wanted && status == Status::kOk; ++i) {
-    char name[kNameBytes];
+    char name[kNameBytes] = {};
     CacheConfig config;
     config.name = name;
     config.object_size = (i + 1) * arena.quantum();
@@ -78,7 +78,7 @@ Status destroy(Arena& arena) noexcept {
   }
   for (Cache* cache : *all) Cache::end(cache);
   arena.quantum_cache_state = nullptr;
-  internal::free_block(all);
+  internal::free_block(all, internal::kBlockWords);
   return Status::kOk;
 }
 

@@ -1,36 +1,35 @@
 #include <qm/registry.hpp>
 
-#include <cstring>
-
 #include <qm/lock.hpp>
 
 namespace qm {
 namespace {
 
 constinit Lock registry_lock;
-// Two objects and no array: GCC 12 loses the addresses in a constinit array of lists.
-constinit List<Registered> arenas;
-constinit List<Registered> caches;
+struct Roll {
+  Registered* first = nullptr;
+  Registered* last = nullptr;
+};
+constinit Roll rolls[2];
 
 // Heads of the walks under way; a walk is few and short-lived, so a singly linked list does.
 constinit RegistryWalk* walks = nullptr;
 
-bool same_name(const char* a, const char* b) noexcept { return std::memcmp(a, b, kNameBytes) == 0; }
+Roll& roll_of(RegistryKind kind) noexcept { return rolls[static_cast<unsigned>(kind)]; }
 
-List<Registered>& list_of(RegistryKind kind) noexcept { return kind == RegistryKind::kArena ? arenas : caches; }
+bool same_name(const char* a, const char* b) noexcept {
+  while (*a != 0 && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+
+std::uint8_t hash_of(const char* name) noexcept {
+  std::uint32_t hash = 0;
+  while (*name != 0) hash = hash * 31 + static_cast<unsigned char>(*name++);
+  return static_cast<std::uint8_t>(hash ^ hash >> 8);
+}
 
 bool is_name_character(char c) noexcept {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
-}
-
-bool pad_name(char (&padded)[kNameBytes], const char* name) noexcept {
-  if (!is_valid_name(name)) return false;
-  bool ended = false;
-  for (char& c : padded) {
-    ended = ended || *name == 0;
-    c = ended ? '\0' : *name++;
-  }
-  return true;
 }
 
 }  // namespace
@@ -45,19 +44,31 @@ bool is_valid_name(const char* name) noexcept {
   return length != 0;
 }
 
+void Registered::copy_name(char (&to)[kNameBytes]) const noexcept {
+  const char* from = name_;
+  for (char& c : to) c = *from != 0 ? *from++ : '\0';
+}
+
 Status set_name(Registered& entry, const char* name) noexcept {
-  return pad_name(entry.name_, name) ? Status::kOk : Status::kInvalid;
+  if (!is_valid_name(name)) return Status::kInvalid;
+  entry.name_ = name;
+  entry.name_hash_ = hash_of(name);
+  return Status::kOk;
 }
 
 Status registry_add(RegistryKind kind, Registered& entry) noexcept {
   const LockGuard guard(registry_lock);
-  for (const List<Registered>* list : {&arenas, &caches}) {
-    for (Registered* other = list->front(); other != nullptr; other = list->next(other)) {
-      if (same_name(other->name(), entry.name())) return Status::kDuplicate;
+  for (const Roll& roll : rolls) {
+    for (Registered* other = roll.first; other != nullptr; other = other->next_) {
+      if (other->name_hash_ == entry.name_hash_ && same_name(other->name_, entry.name_)) return Status::kDuplicate;
     }
   }
+  Roll& roll = roll_of(kind);
+  entry.listed_ = true;
   entry.hidden_ = false;
-  list_of(kind).push_back(&entry);
+  entry.next_ = nullptr;
+  (roll.last != nullptr ? roll.last->next_ : roll.first) = &entry;
+  roll.last = &entry;
   return Status::kOk;
 }
 
@@ -88,15 +99,19 @@ void registry_show(Registered& entry) noexcept {
   entry.hidden_ = false;
 }
 
-void registry_remove(Registered& entry) noexcept {
+void registry_remove(RegistryKind kind, Registered& entry) noexcept {
   const LockGuard guard(registry_lock);
-  List<Registered>::remove(&entry);
+  Roll& roll = roll_of(kind);
+  Registered* before = nullptr;
+  for (Registered* one = roll.first; one != &entry; one = one->next_) before = one;
+  (before != nullptr ? before->next_ : roll.first) = entry.next_;
+  if (roll.last == &entry) roll.last = before;
+  entry.listed_ = false;
 }
 
 void registry_reset() noexcept {
   const LockGuard guard(registry_lock);
-  arenas.reset();
-  caches.reset();
+  for (Roll& roll : rolls) roll = {};
 }
 
 RegistryWalk::RegistryWalk(RegistryKind kind) noexcept : kind_(kind) {
@@ -124,21 +139,17 @@ void RegistryWalk::leave() noexcept {
 
 Registered* RegistryWalk::advance() noexcept {
   const LockGuard guard(registry_lock);
-  List<Registered>& list = list_of(kind_);
   do {
-    current_ = current_ == nullptr ? list.front() : list.next(current_);
+    current_ = current_ == nullptr ? roll_of(kind_).first : current_->next_;
   } while (current_ != nullptr && current_->hidden_);
   return current_;
 }
 
 Registered* RegistryWalk::look_up(const char* name) noexcept {
-  alignas(std::uint64_t) char padded[kNameBytes];
-  const bool valid = pad_name(padded, name);
   const LockGuard guard(registry_lock);
   current_ = nullptr;
-  List<Registered>& list = list_of(kind_);
-  for (Registered* entry = list.front(); entry != nullptr; entry = list.next(entry)) {
-    if (valid && !entry->hidden_ && same_name(entry->name(), padded)) current_ = entry;
+  for (Registered* entry = roll_of(kind_).first; entry != nullptr; entry = entry->next_) {
+    if (!entry->hidden_ && same_name(entry->name_, name)) current_ = entry;
   }
   return current_;
 }

@@ -24,13 +24,12 @@ namespace {
 /// The caches of magazines: one for each size of block.
 struct MagazineBlock {
   const char* name;
-  std::size_t words;
-  std::uint32_t rounds() const { return static_cast<std::uint32_t>(words - sizeof(Magazine) / sizeof(void*)); }
+  unsigned words;
 };
 constexpr unsigned kMagazineBlocks = 3;
 constexpr MagazineBlock kBlocks[kMagazineBlocks] = {
-    {"kmem_magazine", internal::kBlockWords}, {"kmem_magazine_29", 32}, {"kmem_magazine_61", 64}};
-static_assert(64 - sizeof(Magazine) / sizeof(void*) == kMaxRounds);
+    {"kmem_magazine", internal::kBlockWords}, {"kmem_magazine_29", 32}, {"kmem_magazine_61", internal::kMostBlockWords}};
+static_assert(internal::kMostBlockWords - sizeof(Magazine) / sizeof(void*) == kMaxRounds);
 
 constexpr std::size_t kQuantumCacheMax = 8192;
 constexpr std::size_t kPage = SlabLayer::kPageBytes;
@@ -174,31 +173,30 @@ namespace internal {
 
 void* allocate_cache() noexcept { return QM_ALLOC(caches[InternalCaches::kCaches].allocate); }
 void free_cache(void* cache) noexcept { caches[InternalCaches::kCaches].free(cache); }
-void* allocate_block() noexcept { return caches[InternalCaches::kMagazines].allocate_direct(); }
-void free_block(void* block) noexcept { caches[InternalCaches::kMagazines].free_direct(block); }
-
 namespace {
-/// The block in which magazines of @p rounds rounds lie.
-unsigned block_of(std::uint32_t rounds) noexcept {
+/// The cache of blocks of @p words words.
+Cache& blocks_of(unsigned words) noexcept {
   unsigned block = 0;
-  while (block + 1 < kMagazineBlocks && kBlocks[block].rounds() < rounds) ++block;
-  return block;
+  while (kBlocks[block].words < words) ++block;
+  return caches[InternalCaches::kMagazines + block];
 }
+constexpr unsigned kHeadWords = sizeof(Magazine) / sizeof(void*);
 }  // namespace
+
+void* allocate_block(unsigned words) noexcept { return blocks_of(words).allocate_direct(); }
+void free_block(void* block, unsigned words) noexcept { blocks_of(words).free_direct(block); }
 
 Magazine* create_magazine(std::uint32_t rounds) noexcept {
   unsigned step = 0;
   while (step + 1 < kMagazineSteps && kMagazineRounds[step] < rounds) ++step;
-  void* place = caches[InternalCaches::kMagazines + block_of(kMagazineRounds[step])].allocate_direct();
+  void* place = allocate_block(kHeadWords + kMagazineRounds[step]);
   if (place == nullptr) return nullptr;
   auto* magazine = new (place) Magazine;
   magazine->capacity = kMagazineRounds[step];
   return magazine;
 }
 
-void free_magazine(Magazine* magazine) noexcept {
-  caches[InternalCaches::kMagazines + block_of(magazine->capacity)].free_direct(magazine);
-}
+void free_magazine(Magazine* magazine) noexcept { free_block(magazine, kHeadWords + magazine->capacity); }
 
 }  // namespace internal
 }  // namespace qm

@@ -15,10 +15,16 @@ for map in "$@"; do
     NF >= 4 && $2 ~ /^0x/ && $3 ~ /^0x/ { section = $1; size = $3; file = $4 }
     NF == 3 && $1 ~ /^0x/ && $2 ~ /^0x/ { size = $2; file = $3 }
     {
-      if (file !~ /libqm_(alloc|trace|hal)\.a/ || section == "") { file = ""; next }
-      library = file
-      sub(/.*libqm_/, "", library)
-      sub(/\.a.*/, "", library)
+      library = ""
+      if (file ~ /libqm_(alloc|trace|hal)\.a/) {
+        library = file
+        sub(/.*libqm_/, "", library)
+        sub(/\.a.*/, "", library)
+      }
+      if (file ~ /libgcc\.a\(save-restore\.o\)/) library = "alloc"
+      # Link-time optimisation leaves one object, in which names say where a function comes from.
+      if (file ~ /ltrans/) library = section ~ /_ZNK?2qm3hal/ ? "hal" : section ~ /_ZNK?2qm5trace/ ? "trace" : section ~ /_ZN2qm4size|qm_size_/ ? "" : "alloc"
+      if (library == "" || section == "") { file = ""; next }
       kind = ""
       if (section ~ /^\.text/) kind = "text"
       if (section ~ /^\.s?rodata/ || section ~ /^qm_sections/) kind = "rodata"
@@ -40,6 +46,7 @@ for map in "$@"; do
     }' "$map"
 done
 
+[ -n "$layout" ] || exit 0
 "$nm" -S "$layout" | awk -v build="$build" '
   $4 ~ /^qm_size_/ {
     name = substr($4, 9)

@@ -104,8 +104,13 @@ void live_objects(std::string_view grows, std::size_t live) {
 
 // ---- caches --------------------------------------------------------------------------------------------------------------
 
+constexpr unsigned kMostCaches = 10'000 + 20;  // and probes
+
 Cache* make_cache(unsigned number) {
-  char name[] = "scale_00000";
+  static char names[kMostCaches][12];
+  char (&name)[12] = names[number % kMostCaches];
+  static constexpr char kPattern[] = "scale_00000";
+  for (unsigned i = 0; i < sizeof name; ++i) name[i] = kPattern[i];
   for (char* digit = name + sizeof name - 2; number != 0; number /= 10) *digit-- = static_cast<char>('0' + number % 10);
   return Cache::create({.name = name, .object_size = kSize});
 }
@@ -126,7 +131,7 @@ void caches(std::size_t count_of_caches) {
   Cost create, destroy, pair, mallocs, frees, trims;
   for (unsigned probe = 0; probe < kProbes; ++probe) {
     Cache* one = nullptr;
-    create.measure([&] { one = make_cache(99'000 + probe); });
+    create.measure([&] { one = make_cache(10'000 + probe); });
     one->free(one->allocate());
     destroy.measure([&] { Cache::destroy(one); });
   }

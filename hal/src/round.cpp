@@ -104,6 +104,11 @@ void set_ipi_pause(void (*pause)() noexcept) noexcept { ipi_pause.store(pause, s
 RoundResult run_on_harts(HartMask harts, RoundFunction function, void* argument, std::uint32_t deadline_ms,
                          AbortTest abort) noexcept {
   if (!may_wait()) return {RoundStatus::kUnsafe, Port::hart_index()};
+  if constexpr (!kManyHarts) {
+    const InterruptGuard masked;
+    if ((harts & online_harts()) != 0) function(0, argument);
+    return {};
+  }
   const Deadline deadline(deadline_ms);
   while (!round_turn.take_or_wait()) {
     const RoundStatus why = interruption(deadline, abort);
@@ -166,6 +171,7 @@ void serve_box(unsigned hart) noexcept {
 void set_post_function(PostFunction function) noexcept { post_function.store(function, std::memory_order_release); }
 
 void post(HartMask harts) noexcept {
+  if constexpr (!kManyHarts) return;
   const InterruptGuard masked;
   harts &= online_harts() & ~bit(Port::hart_index());
   for (unsigned hart = 0; hart < Port::kMaxHarts; ++hart) {

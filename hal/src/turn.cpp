@@ -17,6 +17,7 @@ bool Turn::take_or_wait() noexcept {
 
 void Turn::give_back() noexcept {
   taken_.store(0, std::memory_order_seq_cst);
+  if constexpr (!kManyHarts) return;
   const HartMask waiting = waiting_.exchange(0, std::memory_order_seq_cst);
   for (unsigned hart = 0; hart < Port::kMaxHarts; ++hart) {
     if ((waiting >> hart & 1) != 0 && hart != Port::hart_index()) Port::send_ipi(hart);

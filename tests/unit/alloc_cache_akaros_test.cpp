@@ -111,8 +111,11 @@ TEST_F(AkarosCache, caches_share_pages) {
   std::array<Cache*, 60> caches;
   const std::size_t before = base_arena().stats().allocated;
   for (unsigned i = 0; i < caches.size(); ++i) {
-    const char name[] = {'c', static_cast<char>('0' + i / 10), static_cast<char>('0' + i % 10), 0};
-    ASSERT_NE(caches[i] = make(name, 64), nullptr);
+    static char names[60][4];
+    names[i][0] = 'c';
+    names[i][1] = static_cast<char>('0' + i / 10);
+    names[i][2] = static_cast<char>('0' + i % 10);
+    ASSERT_NE(caches[i] = make(names[i], 64), nullptr);
   }
   const std::size_t each = sizeof(Cache) + 4 * sizeof(Cell);
   EXPECT_LE(base_arena().stats().allocated - before, caches.size() * each * 8 / 7 + 2 * 4096);

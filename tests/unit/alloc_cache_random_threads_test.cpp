@@ -32,7 +32,10 @@ class CacheRandomThreads : public qm::test::SystemTest {
   void SetUp() override {
     start(1 << 20, test::harts());
     for (unsigned i = 0; i < kCaches; ++i) {
-      const char name[] = {'r', static_cast<char>('0' + i), 0};
+      static char names[kCaches][3];
+      char (&name)[3] = names[i];
+      name[0] = 'r';
+      name[1] = static_cast<char>('0' + i);
       CacheConfig config;
       config.name = name;
       config.object_size = kSizes[i];

@@ -288,11 +288,11 @@ TEST_F(Exhaustion, no_memory_for_a_cache_leaves_no_trace_of_it) {
   CacheConfig config;
   config.object_size = 64;
   static constexpr char kDigits[] = "0123456789abcdef";
-  char text[] = "extra00";
+  static char names[64][3];
   for (; made < 64; ++made) {
-    text[5] = kDigits[made / 16];
-    text[6] = kDigits[made % 16];
-    config.name = text;
+    names[made][0] = kDigits[made / 16];
+    names[made][1] = kDigits[made % 16];
+    config.name = names[made];
     if ((extra[made] = Cache::create(config, &why)) == nullptr) break;
   }
   ASSERT_LT(made, 64U);

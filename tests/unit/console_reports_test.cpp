@@ -67,9 +67,10 @@ TEST_F(Reports, kmemstat_prints_akaros_columns_and_three_more) {
 }
 
 TEST_F(Reports, kmemstat_shows_twelve_levels_and_says_when_there_are_more) {
+  std::string names[13];  // arenas keep them
   Arena chain[13];
   for (std::size_t i = 0; i < 13; ++i) {
-    const std::string name = "level_" + std::to_string(i);
+    const std::string& name = names[i] = "level_" + std::to_string(i);
     ArenaConfig config;
     config.name = name.c_str();
     config.quantum = 1;
@@ -241,9 +242,10 @@ TEST_F(Reports, arena_stats_prints_akaros_lines_in_their_order) {
 
 TEST_F(Reports, arena_stats_shows_every_importer_however_many) {
   std::vector<Cache*> caches;
+  std::string names[150];
   for (int i = 0; i < 150; ++i) {
-    const std::string name = "importing_cache_with_a_name_" + std::to_string(i);
-    caches.push_back(make(name.c_str(), 64));
+    names[i] = "importing_cache_with_a_name_" + std::to_string(i);
+    caches.push_back(make(names[i].c_str(), 64));
   }
   const std::string text = command("arena_stats base");
   for (Cache* cache : caches) {

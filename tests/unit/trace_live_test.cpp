@@ -2,6 +2,8 @@
 
 #include "trace_fixture.hpp"
 
+#include <cstring>
+
 #include <qm/trace/unwind.hpp>
 
 namespace {
@@ -202,12 +204,13 @@ TEST_F(LiveTrace, names_and_globs_choose_the_caches) {
 }
 
 TEST_F(LiveTrace, more_caches_than_a_visit_takes_are_all_started) {
-  char name[] = "many_00";
+  static char names[40][8];
   Cache* caches[40];
   for (unsigned i = 0; i < 40; ++i) {
-    name[5] = static_cast<char>('0' + i / 10);
-    name[6] = static_cast<char>('0' + i % 10);
-    caches[i] = make(name);
+    std::memcpy(names[i], "many_00", 8);
+    names[i][5] = static_cast<char>('0' + i / 10);
+    names[i][6] = static_cast<char>('0' + i % 10);
+    caches[i] = make(names[i]);
     ASSERT_NE(caches[i], nullptr);
     caches[i]->free(caches[i]->allocate());  // opens its cell
   }

@@ -36,7 +36,7 @@ bool is_recording(Traceable& source) noexcept {
 }
 
 void fill(SourceThen& row, Traceable& source) noexcept {
-  std::memcpy(row.name, source.name(), kNameBytes);
+  source.copy_name(row.name);
   row.holding = holding_of(source);
   SourceBooks* one = books_at(source);
   row.recording = one != nullptr && is_recording(source);

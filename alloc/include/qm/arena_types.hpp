@@ -26,7 +26,7 @@ using ImportFunction = std::uintptr_t (*)(Arena& source, std::size_t size, Fit f
 using ReleaseFunction = void (*)(Arena& source, std::uintptr_t start, std::size_t size) noexcept;
 
 struct ArenaConfig {
-  const char* name = nullptr;         ///< 1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; copied
+  const char* name = nullptr;         ///< 1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; kept, not copied: lives as long as the arena
   std::uintptr_t start = 0;           ///< first range, as add() takes it
   std::size_t size = 0;               ///< 0: none yet
   std::size_t quantum = 4096;         ///< unit of all sizes and starts: any integer above 0

@@ -66,7 +66,7 @@ static_assert((kNoTouch | kNoTrace | kQuantumCache | kDirect) == 15, "the flags 
 }  // namespace cache_flags
 
 struct CacheConfig {
-  const char* name = nullptr;        ///< 1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; copied
+  const char* name = nullptr;        ///< 1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; kept, not copied: lives as long as the cache
   std::size_t object_size = 0;       ///< bytes (or units of the source)
   std::size_t alignment = 0;         ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
   std::uint32_t flags = 0;           ///< cache_flags
@@ -381,6 +381,7 @@ class alignas(Cell) Cache : public Traceable {
   unsigned take_chunk(void** objects, std::size_t count) noexcept;
   unsigned put_chunk(void* const* objects, std::size_t count) noexcept;
   [[nodiscard]] bool replenish() noexcept;
+  bool fill_reserve() noexcept;
   void give_back_surplus(Reserve& reserve) noexcept;
   void end_reserve() noexcept;
   [[nodiscard]] bool put_in_reserve(void* object) noexcept;

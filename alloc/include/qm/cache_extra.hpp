@@ -6,6 +6,7 @@
 
 #include <qm/lock.hpp>
 #include <qm/magazine.hpp>
+#include <qm/registry.hpp>
 
 namespace qm {
 
@@ -27,11 +28,13 @@ class Reserve {
  public:
   /// Objects it lacks. Any hart may look, without the lock.
   [[nodiscard]] std::uint32_t missing() const noexcept {
-    const std::uint32_t promised = promised_.load(std::memory_order_relaxed);
-    const std::uint32_t held = held_.load(std::memory_order_relaxed);
+    const std::uint32_t promised = this->promised();
+    const std::uint32_t held = this->held();
     return promised > held ? promised - held : 0;
   }
+  /// Objects it should hold, and holds. Any hart may look, without the lock.
   [[nodiscard]] std::uint32_t promised() const noexcept { return promised_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint32_t held() const noexcept { return held_.load(std::memory_order_relaxed); }
   /// Takes an object; nullptr if there is none.
   [[nodiscard]] void* take() noexcept;
   /// Takes an object in. @returns false if none is missing.
@@ -67,6 +70,17 @@ class Reserve {
   Magazine* spare_ = nullptr;
 };
 
+namespace internal {
+/// What caches call once one has a reserve. An image that never calls Cache::reserve() does not link it.
+struct ReserveCalls {
+  bool (*put)(Reserve& reserve, void* object) noexcept;
+  void* (*take)(Reserve& reserve) noexcept;
+  bool (*replenish)(Cache& cache) noexcept;
+  void (*end)(Cache& cache) noexcept;
+};
+extern constinit std::atomic<const ReserveCalls*> reserve_calls;
+}  // namespace internal
+
 /// Lies in a block of internal::allocate_block(), from the first that a cache needs of it to the cache's end.
 struct CacheExtra {
   Constructor constructor = nullptr;  ///< these three from the cache's creation on
@@ -74,6 +88,7 @@ struct CacheExtra {
   void* context = nullptr;
   std::atomic<LimitCallback> limit_callback{nullptr};
   Reserve reserve;
+  char name[kNameBytes] = {};  ///< a quantum cache's, which nobody else keeps
 };
 
 }  // namespace qm

@@ -38,16 +38,19 @@ class Lock {
   std::atomic<std::uint32_t> state_{kFree};
 };
 
-/// Holds a lock for a scope, with interrupts masked. In a panic the lock is passed by: no other hart runs.
+/// Holds a lock for a scope, with interrupts masked, which on a port for one hart is all there is to it. In a panic the lock is passed
+/// by: no other hart runs.
 class LockGuard {
  public:
-  explicit LockGuard(Lock& lock) noexcept : lock_(lock), waited_(!lock.try_lock()) {
+  explicit LockGuard(Lock& lock) noexcept : lock_(lock), waited_(hal::kManyHarts && !lock.try_lock()) {
     if (waited_) lock_.lock_slow();
     ++hal::hart_local().lock_depth;
   }
   ~LockGuard() {
     --hal::hart_local().lock_depth;
-    if (lock_.state_.exchange(Lock::kFree, std::memory_order_release) == Lock::kSleptOn) lock_.wake_sleepers();
+    if constexpr (hal::kManyHarts) {
+      if (lock_.state_.exchange(Lock::kFree, std::memory_order_release) == Lock::kSleptOn) lock_.wake_sleepers();
+    }
   }
   LockGuard(const LockGuard&) = delete;
   LockGuard& operator=(const LockGuard&) = delete;

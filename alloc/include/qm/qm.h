@@ -96,7 +96,7 @@ typedef uintptr_t (*qm_import)(qm_arena *source, size_t size, qm_policy policy);
 typedef void (*qm_release)(qm_arena *source, uintptr_t address, size_t size);
 
 /* Makes an arena.
- *   name        1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; copied
+ *   name        1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; kept, not copied: lives as long as what it names
  *   base, size  its first range, as qm_arena_add() takes it; size 0: none yet. Not with a source
  *   quantum     unit of all sizes and addresses: any number above 0
  *   import      NULL: qm_arena_alloc() of the source. Without a source: called with the arena itself

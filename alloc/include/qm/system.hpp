@@ -76,10 +76,11 @@ std::size_t trim() noexcept;
 namespace internal {
 [[nodiscard]] void* allocate_cache() noexcept;
 void free_cache(void* cache) noexcept;
-/// A block of kBlockWords words, for tables of caches; lies in kmem_magazine.
-inline constexpr unsigned kBlockWords = 16;
-[[nodiscard]] void* allocate_block() noexcept;
-void free_block(void* block) noexcept;
+/// A block of @p words words or more, at most kMostBlockWords, for what caches have besides magazines; lies in kmem_magazine*.
+inline constexpr unsigned kBlockWords = 16;  ///< of the smallest
+inline constexpr unsigned kMostBlockWords = 64;
+[[nodiscard]] void* allocate_block(unsigned words) noexcept;
+void free_block(void* block, unsigned words) noexcept;
 /// An empty magazine of the smallest size that has @p rounds rounds, or of the largest; nullptr if there is no memory.
 [[nodiscard]] Magazine* create_magazine(std::uint32_t rounds) noexcept;
 void free_magazine(Magazine* magazine) noexcept;

@@ -18,7 +18,7 @@ class Traceable : public Registered {
   [[nodiscard]] std::atomic<std::uint32_t>& state() noexcept { return state_; }
 
   /// Records the observer counts, as it sees fit; part of the last-record-gone test.
-  std::atomic<std::uint32_t> live_records{0};  // in the padding of Registered
+  std::atomic<std::uint32_t> live_records{0};
   /// What the observer keeps about this source; its own, nullptr until it first traces it.
   std::atomic<void*> books{nullptr};
 

@@ -46,7 +46,7 @@ struct Growth {
     row.is_arena = source.kind() == RegistryKind::kArena;
     row.now = now.amount;
     row.more = now.amount - before.amount;
-    std::memcpy(row.name, source.name(), kNameBytes);
+    source.copy_name(row.name);
     ++(row.is_arena ? arenas : caches);
     enter(row);
   }

@@ -8,6 +8,9 @@
 #include <qm/hal/selected_port.hpp>
 
 namespace qm::hal {
+
+/// Whether there is another hart to look out for: what is only for that is not in an image for one.
+inline constexpr bool kManyHarts = Port::kMaxHarts > 1;
 static_assert(PortContract<Port>, "the selected port does not meet qm::hal::PortContract: see hal/template");
 
 /// Masks interrupts for a scope.

@@ -1,0 +1,94 @@
+/// What few caches have: where it lies, the limit, and the way to the reserve.
+
+#include <new>
+
+#include <qm/cache.hpp>
+#include <qm/system.hpp>
+
+namespace qm {
+
+constinit std::atomic<const internal::ReserveCalls*> internal::reserve_calls{nullptr};
+
+/// The cache's extra, which is made if there is none yet. @returns nullptr if there is no memory.
+CacheExtra* Cache::need_extra() noexcept {
+  CacheExtra* extra = this->extra();
+  if (extra != nullptr) return extra;
+  void* place = internal::allocate_block(sizeof(CacheExtra) / sizeof(void*));
+  if (place == nullptr) return nullptr;
+  auto* fresh = new (place) CacheExtra;
+  // release: pairs with the acquire in extra().
+  if (extra_.compare_exchange_strong(extra, fresh, std::memory_order_acq_rel, std::memory_order_acquire)) return fresh;
+  internal::free_block(place, sizeof(CacheExtra) / sizeof(void*));
+  return extra;
+}
+
+/// Gives the extra back. Nobody uses the cache.
+void Cache::free_extra() noexcept {
+  if (CacheExtra* extra = extra_.exchange(nullptr, std::memory_order_acquire); extra != nullptr) internal::free_block(extra, sizeof(CacheExtra) / sizeof(void*));
+}
+
+// ---- the reserve ----------------------------------------------------------------------------------------------------
+
+namespace {
+// acquire: pairs with the release in Cache::reserve(), which was before there was anything in a reserve.
+const internal::ReserveCalls& calls() noexcept { return *internal::reserve_calls.load(std::memory_order_acquire); }
+}  // namespace
+
+bool Cache::put_in_reserve(void* object) noexcept { return reserve_missing() != 0 && calls().put(extra()->reserve, object); }
+
+/// What an allocation gets that may not wait. @returns nullptr if nothing is held for it.
+void* Cache::take_from_reserve() noexcept {
+  CacheExtra* extra = this->extra();
+  return extra != nullptr && extra->reserve.held() != 0 ? calls().take(extra->reserve) : nullptr;
+}
+
+/// Moves objects from the slabs to the reserve if some are missing there. @returns whether there was one to move.
+bool Cache::fill_reserve() noexcept { return reserve_missing() != 0 && calls().replenish(*this); }
+
+/// Ends the promise, and gives back what was kept for it.
+void Cache::end_reserve() noexcept {
+  if (extra() != nullptr && internal::reserve_calls.load(std::memory_order_acquire) != nullptr) calls().end(*this);
+}
+
+// ---- the limit ------------------------------------------------------------------------------------------------------
+
+Status Cache::set_limit(std::size_t objects, LimitCallback callback) noexcept {
+  CacheExtra* extra = callback != nullptr ? need_extra() : this->extra();
+  if (extra != nullptr) {
+    extra->limit_callback.store(callback, std::memory_order_relaxed);
+  } else if (callback != nullptr) {
+    return Status::kNoMemory;
+  }
+  slabs_.set_limit(objects);
+  if (!slabs_.at_limit()) return Status::kOk;
+  if (hal::may_wait()) drain();
+  flush();
+  return Status::kOk;
+}
+
+/// After a refill() that has found nothing: if the limit was in the way, once more with what this cache has idle.
+void* Cache::refill_at_limit(bool may_wait) noexcept {
+  if (!slabs_.at_limit()) return nullptr;
+  flush();
+  void* object = refill();
+  if (object != nullptr || !may_wait || drain() != Status::kOk) return object;
+  flush();
+  return refill();
+}
+
+void* Cache::refill_within_limit(bool may_wait) noexcept {
+  void* object = refill();
+  return object != nullptr ? object : refill_at_limit(may_wait);
+}
+
+/// Asks the callback if the limit stands in the way. @returns whether to try again: what it freed lies in a slab.
+bool Cache::limit_callback_helps() noexcept {
+  const CacheExtra* extra = this->extra();
+  const LimitCallback callback = extra != nullptr ? extra->limit_callback.load(std::memory_order_relaxed) : nullptr;
+  if (callback == nullptr || !slabs_.at_limit() || !callback(*this, extra->context)) return false;
+  const hal::InterruptGuard masked;
+  detach_magazines(hal::Port::hart_index());
+  return true;
+}
+
+}  // namespace qm
