@@ -51,7 +51,7 @@ void Cache::count_failure() noexcept {
 
 void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept {
   if (is_dead()) {
-    refuse_dead(nullptr);
+    refuse(nullptr, SlabLayer::Standing::kOutside);
     return nullptr;
   }
   if ((state_.load(std::memory_order_relaxed) & trace_state::kFault) != 0 && fault::strikes(*this)) {
@@ -129,7 +129,7 @@ bool Cache::may_fill_magazine() const noexcept {
 // ---- free -----------------------------------------------------------------------------------------------------------
 
 void Cache::free_slow(void* object, Placed placed) noexcept {
-  if (is_dead()) return refuse_dead(object);
+  if (is_dead()) return refuse(object, SlabLayer::Standing::kOutside);
   const SlabLayer::Standing standing = slabs_.judge(object);
   if (standing != SlabLayer::Standing::kOut) return refuse(object, standing);
   if constexpr (kChecked) {

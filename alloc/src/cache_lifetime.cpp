@@ -29,7 +29,6 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
     number_ = static_cast<std::uint16_t>(numbers.fetch_add(1, std::memory_order_relaxed) + 1);
   } while (number_ == 0);
   SlabConfig slabs;
-  slabs.cache = this;
   slabs.source = config.source != nullptr ? config.source : &base_arena();
   slabs.object_size = config.object_size;
   slabs.alignment = config.alignment;
@@ -95,7 +94,8 @@ Status Cache::retire() noexcept {
   status = drain();
   if (status == Status::kOk) {
     flush();  // first: a round that was freed twice would hide an object that is out
-    const std::size_t out = stats().in_use;
+    const CacheExtra* extra = this->extra();
+    const std::size_t out = slabs_.objects_out() - (extra != nullptr ? extra->reserve.held() : 0);  // magazines are empty
     if (out != 0) status = Status::kBusy;
     if constexpr (kChecked) {
       if (out != 0) checked::report_holders(*this, out);

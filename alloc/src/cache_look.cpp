@@ -10,35 +10,51 @@ namespace qm {
 
 // ---- misuse ---------------------------------------------------------------------------------------------------------
 
+void Cache::count_misuse() noexcept {
+  if (is_dead()) return;
+  const hal::InterruptGuard masked;
+  Cell::add_one(cell(hal::Port::hart_index()).misuses);
+}
+
 void Cache::report(MisuseReport& report) noexcept {
-  if (!is_dead()) {
-    {
-      const hal::InterruptGuard masked;
-      Cell::add_one(cell(hal::Port::hart_index()).misuses);
-    }
-    if constexpr (kChecked) checked::add_stacks(report);
+  count_misuse();
+  if constexpr (kChecked) {
+    if (!is_dead()) checked::add_stacks(report);
   }
   internal::tell_misuse(report);
 }
 
-/// Tells what is wrong with a free that was refused.
+/// Counts a free that cannot be, or a use after the destroy, and tells it if anybody wants to know.
 void Cache::refuse(void* address, SlabLayer::Standing standing) noexcept {
+  // acquire: pairs with the release in set_misuse_handler().
+  const internal::MisuseCalls* calls = internal::misuse_calls.load(std::memory_order_acquire);
+  if (calls == nullptr) return count_misuse();
+  calls->refused(*this, address, standing);
+}
+
+/// Finds out what is wrong with such a free, and tells it.
+void Cache::tell_refused(Cache& cache, void* address, SlabLayer::Standing standing) noexcept {
   MisuseReport told;
-  told.cache = this;
+  told.cache = &cache;
   told.object = address;
   told.kind = address == nullptr ? Misuse::kNull : Misuse::kForeign;
+  // Nothing of a destroyed cache but its name can be relied on.
+  if (cache.is_dead()) {
+    told.kind = Misuse::kAfterDestroy;
+    return cache.report(told);
+  }
   ObjectPlace place;
   const auto start = reinterpret_cast<std::uintptr_t>(address);
   if (standing == SlabLayer::Standing::kFree || standing == SlabLayer::Standing::kOut) {
     told.kind = Misuse::kDoubleFree;
-  } else if (standing == SlabLayer::Standing::kInside && slabs_.locate(start, place) && place.object != nullptr) {
+  } else if (standing == SlabLayer::Standing::kInside && cache.slabs_.locate(start, place) && place.object != nullptr) {
     told.kind = Misuse::kInterior;
   }
   // A slab of another cache is an object of a quantum cache: that is the owner only if nobody else is.
   for (const std::uint32_t kind : {std::uint32_t{0}, cache_flags::kQuantumCache}) {
     RegistryCursor<Cache> caches;
     while (Cache* other = told.kind == Misuse::kForeign ? caches.next() : nullptr) {
-      if (other == this || (other->flags() & cache_flags::kQuantumCache) != kind) continue;
+      if (other == &cache || (other->flags() & cache_flags::kQuantumCache) != kind) continue;
       if (!other->slabs_.locate(start, place) || place.object == nullptr || !place.is_out) continue;
       told.kind = Misuse::kWrongCache;
       told.owner = other;
@@ -48,16 +64,7 @@ void Cache::refuse(void* address, SlabLayer::Standing standing) noexcept {
     told.object = place.object;
     told.offset = place.offset;
   }
-  report(told);
-}
-
-/// Tells of a use after the destroy. Nothing of a destroyed cache but its name can be relied on.
-void Cache::refuse_dead(void* address) noexcept {
-  MisuseReport told;
-  told.kind = Misuse::kAfterDestroy;
-  told.cache = this;
-  told.object = address;
-  report(told);
+  cache.report(told);
 }
 
 /// Looks at a round of the previous magazine, full and about to leave the hart, another each time: whether it is an object that is

@@ -183,11 +183,11 @@ std::size_t Cache::flush() noexcept {
 }
 
 Cache::Returned Cache::give_back() noexcept {
-  const std::size_t before = slabs_.stats().bytes;
+  const std::size_t before = slabs_.bytes();
   Returned returned;
   returned.objects = flush();
   slabs_.reap();
-  const std::size_t after = slabs_.stats().bytes;
+  const std::size_t after = slabs_.bytes();
   returned.bytes = before > after ? before - after : 0;
   return returned;
 }
@@ -198,7 +198,7 @@ std::size_t Cache::reap() noexcept {
 }
 
 std::size_t Cache::trim() noexcept {
-  const std::size_t before = slabs_.stats().bytes;
+  const std::size_t before = slabs_.bytes();
   bool quiet = false;
   Depot::Unused unused = depot_.end_interval(quiet);
   for (; unused.full != 0; --unused.full) {
@@ -210,7 +210,7 @@ std::size_t Cache::trim() noexcept {
   while (fill_reserve()) {
   }
   if (quiet) slabs_.reap();
-  const std::size_t after = slabs_.stats().bytes;
+  const std::size_t after = slabs_.bytes();
   return before > after ? before - after : 0;
 }
 

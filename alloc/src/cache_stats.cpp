@@ -21,7 +21,7 @@ CacheStats Cache::stats() noexcept {
   }
   // Without magazines the slab layer sees every allocation, those of headers of no-touch slabs too.
   if (direct) stats.allocations = slabs.taken_ever;
-  stats.counted = kCounted || direct;
+  stats.counted = kCounted;
   stats.object_size = slabs_.object_size();
   stats.objects = slabs.objects_total;
   stats.in_depot = depot.rounds;

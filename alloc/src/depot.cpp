@@ -43,7 +43,9 @@ inline Magazine* Depot::pop_locked(Shelf shelf) noexcept {
   if (magazine == nullptr) return nullptr;
   store_relaxed(first_[shelf], magazine->next);
   Count& count = count_[shelf];
-  if (--count.now < count.least) count.least = count.now;
+  const unsigned left = count.now - 1U;
+  count.now = static_cast<std::uint16_t>(left);
+  if (left < count.least) count.least = count.now;
   store_relaxed(full_rounds_, static_cast<std::uint16_t>(full_rounds_.load(std::memory_order_relaxed) - magazine->rounds));
   return magazine;
 }

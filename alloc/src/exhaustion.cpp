@@ -22,6 +22,9 @@ constinit Lock lock;  // guards what follows; a leaf
 constinit List<Reclaimer> reclaimers;
 
 constinit ExhaustionConfig config;
+constinit std::atomic<const ReportCalls*> reporting{nullptr};  // until somebody configures reports
+constinit std::atomic<std::uint32_t> failure_count{0};
+constinit std::atomic<std::uint32_t> atomic_count{0};
 constinit std::atomic<std::uint32_t> frees{0};               // note_free() so far, while somebody waits
 constinit std::atomic<hal::HartMask> sleepers{0};            // harts that sleep until the next
 constinit std::atomic<std::uint32_t> rescued_count{0};
@@ -33,6 +36,15 @@ constinit std::atomic<std::uint32_t> duties{kNone};
 constinit std::atomic<std::uint32_t> last_post{0};  // ticks, their lower half
 
 std::uint64_t ticks_of(std::uint32_t ms) noexcept { return hal::Port::tick_rate() * ms / 1000; }
+
+/// Counts a failure, and reports it if anybody wants to know.
+void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver when) noexcept {
+  const std::uint32_t failures = failure_count.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (done == Effort::kAtomic) atomic_count.fetch_add(1, std::memory_order_relaxed);
+  // acquire: pairs with the release in configure_exhaustion().
+  const ReportCalls* calls = reporting.load(std::memory_order_acquire);
+  if (calls != nullptr) calls->note(want, done, silent, when, failures, config);
+}
 
 /// Enters the first reclaimer: until it is left, it cannot be removed.
 Reclaimer* first_reclaimer() noexcept {
@@ -51,6 +63,11 @@ Reclaimer* leave_reclaimer(Reclaimer* one, bool enough) noexcept {
   return next;
 }
 
+class Pursuit;
+/// Asks them all, one after the other, each followed by drain and allocation. Null until there is one: an image that adds none does
+/// not link it.
+constinit std::atomic<bool (*)(Pursuit&) noexcept> ask_reclaimers{nullptr};
+
 /// One allocation on its way to memory. While it lives, memory is scarce().
 class Pursuit {
  public:
@@ -67,11 +84,21 @@ class Pursuit {
   Pursuit& operator=(const Pursuit&) = delete;
 
   std::uintptr_t run() noexcept {
-    if (drain_and_try() || ask_reclaimers()) return result_;
+    if (drain_and_try()) return result_;
+    // acquire: pairs with the release in add_reclaimer().
+    auto* const ask = ask_reclaimers.load(std::memory_order_acquire);
+    if (ask != nullptr && ask(*this)) return result_;
     if (kind_of(want_.effort) == Effort::kWait) wait();
     return result_;
   }
   [[nodiscard]] hal::HartMask silent() const noexcept { return silent_; }
+
+  static bool ask_all(Pursuit& self) noexcept {
+    for (Reclaimer* one = first_reclaimer(); one != nullptr; one = leave_reclaimer(one, self.result_ != 0)) {
+      if (one->function(self.want_.size, one->context) != 0) self.drain_and_try();
+    }
+    return self.result_ != 0;
+  }
 
  private:
   // X4. Kept by reference: the caller may go on on another hart.
@@ -92,13 +119,6 @@ class Pursuit {
       if (!drained.shared && !drained.moved()) return false;
     }
     return false;
-  }
-
-  [[gnu::noinline]] bool ask_reclaimers() noexcept {
-    for (Reclaimer* one = first_reclaimer(); one != nullptr; one = leave_reclaimer(one, result_ != 0)) {
-      if (one->function(want_.size, one->context) != 0) drain_and_try();
-    }
-    return result_ != 0;
   }
 
   [[gnu::noinline]] void wait() noexcept {
@@ -159,7 +179,7 @@ void leave_to_finish(std::uint32_t more) noexcept {
 
 /// An allocation that could not wait.
 void fail_atomically(const Want& want) noexcept {
-  note_failure(want, Effort::kAtomic, 0, config.drain_wanted != nullptr ? Deliver::kLater : Deliver::kNow, config);
+  note_failure(want, Effort::kAtomic, 0, config.drain_wanted != nullptr ? Deliver::kLater : Deliver::kNow);
   leave_to_finish(want.drains ? kTell | kDrain : kTell);
 }
 
@@ -183,7 +203,7 @@ std::uintptr_t pursue(const Want& want, Attempt attempt, void* argument) noexcep
   if (result != 0) {
     rescued_count.fetch_add(1, std::memory_order_relaxed);
   } else {
-    note_failure(want, kind == Effort::kWait ? kind : Effort::kReclaim, silent, Deliver::kNow, config);
+    note_failure(want, kind == Effort::kWait ? kind : Effort::kReclaim, silent, Deliver::kNow);
   }
   return result;
 }
@@ -212,7 +232,9 @@ void reset() noexcept {
   wait_count.store(0, std::memory_order_relaxed);
   duties.store(kNone, std::memory_order_relaxed);
   reset_drains();
-  reset_reports();
+  failure_count.store(0, std::memory_order_relaxed);
+  atomic_count.store(0, std::memory_order_relaxed);
+  if (const ReportCalls* calls = reporting.load(std::memory_order_acquire); calls != nullptr) calls->reset();
 }
 
 }  // namespace exhaustion
@@ -224,6 +246,7 @@ Status add_reclaimer(Reclaimer& reclaimer) noexcept {
   const LockGuard hold(lock);
   if (reclaimer.linked()) return Status::kBusy;
   reclaimers.push_back(&reclaimer);
+  ask_reclaimers.store(&Pursuit::ask_all, std::memory_order_release);
   return Status::kOk;
 }
 
@@ -244,14 +267,17 @@ Status remove_reclaimer(Reclaimer& reclaimer) noexcept {
 
 void configure_exhaustion(const ExhaustionConfig& given) noexcept {
   config = given;
-  enable_reports();
+  if (reporting.load(std::memory_order_relaxed) == nullptr) {
+    reporting.store(report_calls(failure_count.load(std::memory_order_relaxed)), std::memory_order_release);
+  }
   set_drain_deadline(given.deadline_ms);
 }
 
 bool finish_drain() noexcept {
   const std::uint32_t due = hal::may_wait() ? duties.exchange(kNone, std::memory_order_acq_rel) : std::uint32_t{kNone};
   if (due == kNone) return false;
-  deliver_noted(config);
+  const ReportCalls* calls = reporting.load(std::memory_order_acquire);
+  if (calls != nullptr) calls->deliver_noted(failure_count.load(std::memory_order_relaxed), config);
   if ((due & kDrain) != 0) drain();
   return true;
 }
@@ -259,9 +285,9 @@ bool finish_drain() noexcept {
 ExhaustionStats exhaustion_stats() noexcept {
   ExhaustionStats stats;
   const DrainCounts drains = drain_counts();
-  const ReportCounts reports = report_counts();
-  stats.failures = reports.failures;
-  stats.atomic_failures = reports.atomic_failures;
+  const ReportCalls* calls = reporting.load(std::memory_order_acquire);
+  stats.failures = failure_count.load(std::memory_order_relaxed);
+  stats.atomic_failures = atomic_count.load(std::memory_order_relaxed);
   stats.rescued = rescued_count.load(std::memory_order_relaxed);
   stats.drains = drains.drains;
   stats.shared = drains.shared;
@@ -269,7 +295,7 @@ ExhaustionStats exhaustion_stats() noexcept {
   stats.posts = drains.posts;
   stats.missed = drains.missed;
   stats.waits = wait_count.load(std::memory_order_relaxed);
-  stats.reports = reports.reports;
+  stats.reports = calls != nullptr ? calls->reports() : 0;
   return stats;
 }
 

@@ -26,7 +26,7 @@ constinit Failure noted;
 constinit bool is_noted = false;
 constinit bool has_reported = false;
 constinit std::uint64_t last_report = 0;
-constinit ReportCounts counts{};
+constinit std::uint32_t reports = 0;
 constinit std::uint32_t unreported = 0;
 
 /// Enters a holder if it is among the greatest.
@@ -63,7 +63,7 @@ void look_at(Arena& arena, ExhaustionReport& report) noexcept {
 }
 
 /// Looks up where the memory is and tells the firmware. No lock is held.
-void deliver(const Failure& failure, std::uint32_t since_last, const ExhaustionConfig& config) noexcept {
+void deliver(const Failure& failure, std::uint32_t failures, std::uint32_t since_last, const ExhaustionConfig& config) noexcept {
   ExhaustionReport report;
   std::memcpy(report.name, failure.name, kNameBytes);
   report.is_arena = failure.is_arena;
@@ -72,7 +72,7 @@ void deliver(const Failure& failure, std::uint32_t since_last, const ExhaustionC
   report.size = failure.size;
   report.silent = failure.silent;
   report.unreported = since_last;
-  report.failures = report_counts().failures;
+  report.failures = failures;
   RegistryCursor<Cache> caches;
   while (Cache* cache = caches.next()) {
     if (&cache->source().root() == failure.root) look_at(*cache, report);
@@ -86,9 +86,6 @@ void deliver(const Failure& failure, std::uint32_t since_last, const ExhaustionC
   config.report(report);
 }
 
-using DeliverFunction = void (*)(const Failure&, std::uint32_t since_last, const ExhaustionConfig&) noexcept;
-constinit DeliverFunction deliver_enabled = nullptr;  // until somebody configures reports
-
 /// Whether a report may be made now; then it counts as made. Lock held.
 bool take_turn_locked(std::uint32_t interval_ms, std::uint32_t& since_last) noexcept {
   const std::uint64_t now = hal::Port::ticks();
@@ -97,16 +94,12 @@ bool take_turn_locked(std::uint32_t interval_ms, std::uint32_t& since_last) noex
   last_report = now;
   since_last = unreported;
   unreported = 0;
-  ++counts.reports;
+  ++reports;
   return true;
 }
 
-}  // namespace
-
-void enable_reports() noexcept { deliver_enabled = deliver; }
-
-void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver when,
-                  const ExhaustionConfig& config) noexcept {
+void note(const Want& want, Effort done, hal::HartMask silent, Deliver when, std::uint32_t failures,
+          const ExhaustionConfig& config) noexcept {
   Failure failure;
   want.who.copy_name(failure.name);
   failure.root = &want.from.root();
@@ -118,9 +111,7 @@ void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver w
   std::uint32_t since_last = 0;
   {
     const LockGuard guard(lock);
-    ++counts.failures;
-    counts.atomic_failures += done == Effort::kAtomic;
-    if (deliver_enabled == nullptr || config.report == nullptr || (when == Deliver::kLater && is_noted) ||
+    if (config.report == nullptr || (when == Deliver::kLater && is_noted) ||
         (when == Deliver::kNow && !take_turn_locked(config.interval_ms, since_last))) {
       ++unreported;
       return;
@@ -131,35 +122,44 @@ void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver w
       return;
     }
   }
-  deliver_enabled(failure, since_last, config);
+  deliver(failure, failures, since_last, config);
 }
 
-void deliver_noted(const ExhaustionConfig& config) noexcept {
+void deliver_noted(std::uint32_t failures, const ExhaustionConfig& config) noexcept {
   Failure failure;
   std::uint32_t since_last = 0;
   {
     const LockGuard guard(lock);
     if (!is_noted) return;
     is_noted = false;
-    if (deliver_enabled == nullptr || config.report == nullptr || !take_turn_locked(config.interval_ms, since_last)) {
+    if (config.report == nullptr || !take_turn_locked(config.interval_ms, since_last)) {
       ++unreported;
       return;
     }
     failure = noted;
   }
-  deliver_enabled(failure, since_last, config);
+  deliver(failure, failures, since_last, config);
 }
 
-ReportCounts report_counts() noexcept {
+std::uint32_t report_count() noexcept {
   const LockGuard guard(lock);
-  return counts;
+  return reports;
 }
 
-void reset_reports() noexcept {
+void reset() noexcept {
   const LockGuard guard(lock);
-  counts = {};
-  unreported = 0;
+  reports = unreported = 0;
   is_noted = has_reported = false;
+}
+
+constexpr ReportCalls kCalls{note, deliver_noted, report_count, reset};
+
+}  // namespace
+
+const ReportCalls* report_calls(std::uint32_t failures) noexcept {
+  const LockGuard guard(lock);
+  unreported = failures;
+  return &kCalls;
 }
 
 }  // namespace qm::exhaustion

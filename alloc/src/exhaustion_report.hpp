@@ -10,20 +10,18 @@ enum class Deliver : std::uint8_t {
   kLater,  ///< by deliver_noted(): the caller has no time for it
 };
 
-/// Makes reports possible. An image that does not call it does not link what they are made with.
-void enable_reports() noexcept;
-
-/// Counts a failure, and reports it if a report is due.
-void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver when,
-                  const ExhaustionConfig& config) noexcept;
-
-/// Delivers the report that a note_failure() has put off, if there is one.
-void deliver_noted(const ExhaustionConfig& config) noexcept;
-
-struct ReportCounts {
-  std::uint32_t failures, atomic_failures, reports;
+/// What reports are made with. An image that does not call configure_exhaustion() does not link it.
+struct ReportCalls {
+  /// Reports a failure, the last of @p failures, if a report is due.
+  void (*note)(const Want& want, Effort done, hal::HartMask silent, Deliver when, std::uint32_t failures,
+               const ExhaustionConfig& config) noexcept;
+  /// Delivers the report that note() has put off, if there is one.
+  void (*deliver_noted)(std::uint32_t failures, const ExhaustionConfig& config) noexcept;
+  std::uint32_t (*reports)() noexcept;
+  void (*reset)() noexcept;
 };
-[[nodiscard]] ReportCounts report_counts() noexcept;
-void reset_reports() noexcept;
+
+/// @param[in] failures so far, none of them reported.
+[[nodiscard]] const ReportCalls* report_calls(std::uint32_t failures) noexcept;
 
 }  // namespace qm::exhaustion

@@ -4,13 +4,32 @@
 #include <qm/observer.hpp>
 
 namespace qm {
+constinit std::atomic<const internal::MisuseCalls*> internal::misuse_calls{nullptr};
+
 namespace {
 
 MisuseHandler misuse_handler = nullptr;
 
+void tell(MisuseReport& report) noexcept {
+  if (misuse_handler == nullptr) return;
+  if (Observer* books = observer(); books != nullptr) {
+    report.found_by = books->stack(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
+    Cache* holder = report.owner != nullptr ? report.owner : report.cache;
+    const bool known = report.kind != Misuse::kNull && report.kind != Misuse::kForeign && report.kind != Misuse::kAfterDestroy;
+    if (known && holder != nullptr && report.allocated_by == 0) {
+      report.allocated_by = books->allocating_stack(*holder, report.object);
+    }
+  }
+  misuse_handler(report);
+}
+
 }  // namespace
 
-void set_misuse_handler(MisuseHandler handler) noexcept { misuse_handler = handler; }
+void set_misuse_handler(MisuseHandler handler) noexcept {
+  static constexpr internal::MisuseCalls kCalls{tell, &Cache::tell_refused};
+  misuse_handler = handler;
+  internal::misuse_calls.store(handler != nullptr ? &kCalls : nullptr, std::memory_order_release);
+}
 
 const char* describe(Misuse kind) noexcept {
   switch (kind) {
@@ -28,20 +47,4 @@ const char* describe(Misuse kind) noexcept {
   return "";
 }
 
-namespace internal {
-
-void tell_misuse(MisuseReport& report) noexcept {
-  if (misuse_handler == nullptr) return;
-  if (Observer* books = observer(); books != nullptr) {
-    report.found_by = books->stack(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
-    Cache* holder = report.owner != nullptr ? report.owner : report.cache;
-    const bool known = report.kind != Misuse::kNull && report.kind != Misuse::kForeign && report.kind != Misuse::kAfterDestroy;
-    if (known && holder != nullptr && report.allocated_by == 0) {
-      report.allocated_by = books->allocating_stack(*holder, report.object);
-    }
-  }
-  misuse_handler(report);
-}
-
-}  // namespace internal
 }  // namespace qm

@@ -46,10 +46,10 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
   const std::size_t alignment = tagged && wanted < alignof(SiteTag) && wanted != 0 ? alignof(SiteTag) : wanted;
   if (config.source == nullptr || config.object_size == 0 || !is_power_of_two(alignment)) return Status::kInvalid;
   if (config.object_size > SIZE_MAX / 16 || alignment > SIZE_MAX / 16) return Status::kInvalid;
-  cache_ = config.cache;
   source_ = config.source;
   no_touch_ = config.no_touch;
   set_tagging(tagging_, tagged);
+  if (no_touch_) root_ = nullptr;
   quantum_cache_ = config.quantum_cache;
   heap_class_ = config.heap_class & 31;
   alignment_log2_ = static_cast<std::uint8_t>(floor_log2(alignment));
@@ -156,7 +156,7 @@ Slab* SlabLayer::create(unsigned objects) noexcept {
   } else {
     slab = new (reinterpret_cast<void*>(start + bytes - sizeof(Slab))) Slab;
   }
-  slab->cache = cache_;
+  slab->layer = this;
   slab->start = no_touch_ || bytes != slab_bytes_ ? start : start + colour_of(start);
   slab->objects = static_cast<std::uint16_t>(objects);
   unsigned long* free = bitmap(*slab);
@@ -397,13 +397,27 @@ Status SlabLayer::destroy() noexcept {
   return Status::kOk;
 }
 
+std::size_t SlabLayer::objects_out() noexcept {
+  const LockGuard hold(lock_);
+  return out_;
+}
+
+std::size_t SlabLayer::bytes_locked() const noexcept {
+  return (slabs_ - short_slabs_) * slab_bytes() + short_slabs_ * bytes_of(1);
+}
+
+std::size_t SlabLayer::bytes() noexcept {
+  const LockGuard hold(lock_);
+  return bytes_locked();
+}
+
 SlabStats SlabLayer::stats() noexcept {
   const LockGuard hold(lock_);
   const std::size_t whole = slabs_ - short_slabs_;
   SlabStats stats;
   stats.slabs = slabs_;
   stats.empty_slabs = empty_slabs_;
-  stats.bytes = whole * slab_bytes() + short_slabs_ * bytes_of(1);
+  stats.bytes = bytes_locked();
   stats.objects_out = out_;
   stats.objects_out_high = out_high_;
   stats.objects_total = whole * objects_ + short_slabs_;
@@ -418,7 +432,7 @@ bool SlabLayer::is_sound(Slab& slab) noexcept {
     if (word < slab.first_word && bitmap(slab)[word] != 0) return false;
     for (unsigned long bits = bitmap(slab)[word]; bits != 0; bits &= bits - 1) ++free;
   }
-  return slab.cache == cache_ && slab.in_use + free == slab.objects && (!no_touch_ || find_in_tree(slab.start) == &slab);
+  return slab.layer == this && slab.in_use + free == slab.objects && (!no_touch_ || find_in_tree(slab.start) == &slab);
 }
 
 bool SlabLayer::validate() noexcept {
@@ -427,7 +441,7 @@ bool SlabLayer::validate() noexcept {
   std::uint32_t empty = 0;
   std::uint32_t single = 0;
   std::uint32_t out = 0;
-  const auto check = [&](const List<Slab>& list, bool full) {
+  const auto check = [&](const Ring<Slab>& list, bool full) {
     for (Slab* slab = list.front(); slab != nullptr; slab = list.next(slab)) {
       if (!is_sound(*slab) || (slab->in_use == slab->objects) != full) return false;
       if (empty != 0 && slab->in_use != 0 && !full) return false;  // S2

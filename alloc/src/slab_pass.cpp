@@ -64,16 +64,9 @@ bool SlabPass::step(Visit visit, void* argument) noexcept {
 
 /// The slab after @p slab in its list, then in the next list; the first for nullptr. Lock held.
 Slab* SlabLayer::next_in_lists(Slab* slab) noexcept {
-  bool found = slab == nullptr;  // the list that the slab is in
-  for (List<Slab>* list : {&usable_, &full_}) {
-    if (slab != nullptr && !found) {
-      found = list->is_end(slab->next);
-      if (!found) continue;
-    } else if (!list->empty()) {
-      return list->front();
-    }
-  }
-  return found ? nullptr : static_cast<Slab*>(slab->next);
+  if (slab != nullptr && slab->in_use == slab->objects) return full_.next(slab);  // S2
+  Slab* next = slab != nullptr ? usable_.next(slab) : usable_.front();
+  return next != nullptr ? next : full_.front();
 }
 
 /// Tells the pass that @p slab goes. Lock held.

@@ -59,7 +59,7 @@ TEST_F(CacheDamage, validate_sees_it_in_a_slab) {
     expect_seen("in_use", slab->in_use, slab->in_use - 1, sound);
     expect_seen("in_use", slab->in_use, slab->in_use + 1, sound);
     expect_seen("objects", slab->objects, slab->objects + 1, sound);
-    expect_seen("cache", slab->cache, nullptr, sound);
+    expect_seen("layer", slab->layer, nullptr, sound);
   }
   ASSERT_NE(partly, nullptr);
   expect_seen("first_word", partly->first_word, 1, sound);

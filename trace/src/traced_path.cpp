@@ -142,7 +142,7 @@ using trace_state::kStream;
 
 [[gnu::always_inline]] inline bool Books::free_traced(Cache& cache, void* object) noexcept {
   const SlabLayer& slabs = cache.slabs();
-  Slab* slab = slabs.find_by_mask(object, &cache);
+  Slab* slab = slabs.find_by_mask(object);
   if (slab == nullptr) return false;
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab->start;
   const std::size_t index = slabs.index_around(offset);

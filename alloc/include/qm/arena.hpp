@@ -42,7 +42,7 @@ class Arena : public Traceable {
   /// Most tags that an arena keeps at hand; they come from the pool and go back to it by halves.
   static constexpr unsigned kSpares = 8;
 
-  constexpr Arena() noexcept : Traceable(kRegistryKind) {}
+  [[gnu::noinline]] constexpr Arena() noexcept : Traceable(kRegistryKind) {}
 
   /// Makes the arena, in the caller's storage.
   /// @returns kOk; kInvalid (name, quantum 0, a size without a whole quantum, a source and a range at once, import functions

@@ -138,4 +138,19 @@ inline constexpr std::memory_order kFollowed = std::memory_order_relaxed;
 inline constexpr std::memory_order kFollowed = std::memory_order_acquire;
 #endif
 
+/// Whether this build counts every allocation.
+#if defined(QM_COUNT)
+inline constexpr bool kCounted = true;
+#else
+inline constexpr bool kCounted = false;
+#endif
+
+/// What stands for a count in a build without it.
+struct NoCount {
+  [[nodiscard]] Word load(std::memory_order) const noexcept { return 0; }
+  [[nodiscard]] operator Word() const noexcept { return 0; }
+};
+inline void store_relaxed(NoCount&, Word) noexcept {}
+inline NoCount& operator+=(NoCount& count, Word) noexcept { return count; }
+
 }  // namespace qm

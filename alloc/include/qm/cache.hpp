@@ -92,7 +92,7 @@ struct CacheStats {
   std::size_t in_slabs = 0;         ///< free in slabs; exact
   std::size_t high_water = 0;       ///< most objects ever out of the slab layer at once, idle ones included
   std::uint64_t allocations = 0;    ///< allocations ever, if `counted`
-  bool counted = false;             ///< in a build with QM_COUNT, and for a cache without magazines
+  bool counted = false;             ///< in a build with QM_COUNT
   std::size_t failures = 0;         ///< allocations that returned nullptr
   std::size_t misses = 0;           ///< slow paths for want of a round or of room
   std::size_t misuses = 0;          ///< see misuse.hpp: bad frees, damage, refused destroys
@@ -346,6 +346,7 @@ class alignas(Cell) Cache : public Traceable {
 
  private:
   friend class InternalCaches;
+  friend void set_misuse_handler(MisuseHandler) noexcept;
   static constexpr hal::HartMask bit(unsigned hart) noexcept { return hal::HartMask{1} << hart; }
   Cache() noexcept : Traceable(kRegistryKind) {}
   Status initialize(const CacheConfig& config, unsigned harts) noexcept;
@@ -368,7 +369,8 @@ class alignas(Cell) Cache : public Traceable {
   [[nodiscard]] bool construct(void* object) noexcept;
   void put_in_slab(void* object) noexcept;
   void refuse(void* address, SlabLayer::Standing standing) noexcept;
-  void refuse_dead(void* address) noexcept;
+  static void tell_refused(Cache& cache, void* address, SlabLayer::Standing standing) noexcept;
+  void count_misuse() noexcept;
   void inspect_previous(Cell& own) noexcept;
   [[nodiscard]] Slab* spill(Magazine& magazine) noexcept;
   [[nodiscard]] bool is_dead() noexcept { return std::atomic_ref(number_).load(std::memory_order_relaxed) == 0; }

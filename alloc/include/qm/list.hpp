@@ -27,9 +27,6 @@ class List {
     return item->next == &head_ ? nullptr : static_cast<T*>(item->next);
   }
 
-  /// Whether @p node, some item's `next`, is this list's end.
-  [[nodiscard]] bool is_end(const ListNode* node) const noexcept { return node == &head_; }
-
   void push_front(T* item) noexcept { insert(&head_, item, head_.next); }
   void push_back(T* item) noexcept { insert(head_.prev, item, &head_); }
   T* pop_front() noexcept {
@@ -51,6 +48,46 @@ class List {
     after->prev = item;
   }
   ListNode head_;
+};
+
+/// The same with a single pointer for a head, for what there are many lists of.
+template <class T>
+class Ring {
+ public:
+  constexpr Ring() noexcept = default;
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+  [[nodiscard]] T* front() const noexcept { return first_; }
+  [[nodiscard]] T* back() const noexcept { return first_ != nullptr ? static_cast<T*>(first_->prev) : nullptr; }
+  /// @returns what follows @p item, nullptr at the end.
+  [[nodiscard]] T* next(const T* item) const noexcept {
+    T* after = static_cast<T*>(item->next);
+    return after == first_ ? nullptr : after;
+  }
+  void push_front(T* item) noexcept {
+    push_back(item);
+    first_ = item;
+  }
+  void push_back(T* item) noexcept {
+    if (first_ == nullptr) {
+      item->next = item->prev = first_ = item;
+      return;
+    }
+    item->next = first_;
+    item->prev = first_->prev;
+    first_->prev->next = item;
+    first_->prev = item;
+  }
+  void remove(T* item) noexcept {
+    if (first_ == item) first_ = next(item);
+    item->prev->next = item->next;
+    item->next->prev = item->prev;
+    item->next = item->prev = nullptr;
+  }
+
+ private:
+  T* first_ = nullptr;
 };
 
 }  // namespace qm

@@ -55,25 +55,12 @@ static_assert(sizeof(Magazine) == 3 * sizeof(void*));
 inline constexpr std::uint16_t kMagazineRounds[] = {1, 3, 7, 13, 29, 61};
 inline constexpr unsigned kMagazineSteps = 6;
 
-/// Whether this build counts every allocation.
-#if defined(QM_COUNT)
-inline constexpr bool kCounted = true;
-#else
-inline constexpr bool kCounted = false;
-#endif
-
 /// The closed address is &kClosed[1]: the word below it is null, so a pop finds the cell empty.
 extern void* const kClosed[2];
 inline constexpr void** closed_address() noexcept { return const_cast<void**>(&kClosed[1]); }
 
 /// Most rounds a magazine can have.
 inline constexpr std::uint32_t kMaxRounds = kMagazineRounds[kMagazineSteps - 1];
-
-/// What stands for a count in a build without it.
-struct NoCount {
-  [[nodiscard]] Word load(std::memory_order) const noexcept { return 0; }
-};
-inline void store_relaxed(NoCount&, Word) noexcept {}
 
 /// With more than two words of alignment, each cache would be padded for it; what harts touch on their fast paths, the first two
 /// words, lies a cell apart all the same.

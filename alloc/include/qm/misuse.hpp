@@ -13,12 +13,21 @@
 /// What is found is counted in CacheStats::misuses, told once to the handler, and otherwise without effect: the bad free is
 /// ignored, a damaged redzone or poison is mended.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 namespace qm {
 
 class Cache;
+
+/// How an address stands to a slab layer.
+enum class Standing : std::uint8_t {
+  kOut,      ///< an object that the layer has handed out
+  kFree,     ///< an object that the layer has
+  kInside,   ///< in one of the slabs, at no object's start
+  kOutside,  ///< in none of the slabs
+};
 
 enum class Misuse : std::uint8_t {
   kNull,            ///< free(nullptr) on a cache: harmless
@@ -56,8 +65,16 @@ using MisuseHandler = void (*)(const MisuseReport& report) noexcept;
 void set_misuse_handler(MisuseHandler handler) noexcept;
 
 namespace internal {
-/// Fills in what is known of the object's stacks, and tells the handler.
-void tell_misuse(MisuseReport& report) noexcept;
+/// What finds out more about a misuse and tells it. An image without a handler does not link it.
+struct MisuseCalls {
+  void (*tell)(MisuseReport& report) noexcept;                          ///< fills in what is known of the object's stacks
+  void (*refused)(Cache& cache, void* address, Standing standing) noexcept;  ///< counts it, too
+};
+extern constinit std::atomic<const MisuseCalls*> misuse_calls;
+inline void tell_misuse(MisuseReport& report) noexcept {
+  // acquire: pairs with the release in set_misuse_handler().
+  if (const MisuseCalls* calls = misuse_calls.load(std::memory_order_acquire); calls != nullptr) calls->tell(report);
+}
 }  // namespace internal
 
 }  // namespace qm

@@ -37,6 +37,7 @@
 #include <qm/call_site.hpp>
 #include <qm/list.hpp>
 #include <qm/lock.hpp>
+#include <qm/misuse.hpp>
 #include <qm/object_check.hpp>
 #include <qm/status.hpp>
 
@@ -48,7 +49,7 @@ class SlabLayer;
 
 /// A slab's header.
 struct Slab : ListNode {
-  Cache* cache = nullptr;                             ///< whose slab this is: the check against a free to the wrong cache
+  const SlabLayer* layer = nullptr;                   ///< whose slab this is: the check against a free to the wrong cache
   std::atomic<std::uint32_t*> handles{nullptr};       ///< one trace handle an object, from the first record on
   std::uintptr_t start = 0;                           ///< of object 0, behind the colour
   std::uint16_t objects = 0;                          ///< objects in this slab
@@ -75,7 +76,6 @@ struct ObjectPlace {
 
 /// What a cache may ask of its slabs.
 struct SlabConfig {
-  Cache* cache = nullptr;            ///< written into each slab; never followed here
   Arena* source = nullptr;
   std::size_t object_size = 0;
   std::size_t alignment = 0;         ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
@@ -93,7 +93,7 @@ struct SlabStats {
   std::size_t objects_out_high = 0;  ///< its high-water mark
   std::size_t objects_total = 0;
   std::size_t limit = 0;             ///< most objects out at a time; 0: none
-  Word taken_ever = 0;               ///< objects handed out so far
+  Word taken_ever = 0;               ///< objects handed out so far; QM_COUNT
 };
 
 class SlabLayer {
@@ -134,13 +134,7 @@ class SlabLayer {
   /// The same from slabs that there are, by the shortest way. @returns how many.
   unsigned take_present(void** objects, unsigned count) noexcept;
 
-  /// How an address stands to this layer.
-  enum class Standing : std::uint8_t {
-    kOut,      ///< an object that the layer has handed out
-    kFree,     ///< an object that the layer has
-    kInside,   ///< in one of the slabs, at no object's start
-    kOutside,  ///< in none of the slabs
-  };
+  using Standing = qm::Standing;
 
   struct Put {
     unsigned count = 0;                 ///< objects taken back
@@ -181,13 +175,11 @@ class SlabLayer {
   /// The slab of an address; nullptr if it is in none of this layer's.
   [[nodiscard]] Slab* find(const void* address) noexcept;
   /// As find(), inlined, for what is most common: nullptr also where finding takes more than a mask.
-  [[nodiscard]] Slab* find_by_mask(const void* address) const noexcept { return find_by_mask(address, cache_); }
-  /// For who knows whose layer this is.
-  [[nodiscard]] Slab* find_by_mask(const void* address, const Cache* own) const noexcept {
+  [[nodiscard]] Slab* find_by_mask(const void* address) const noexcept {
     const auto at = reinterpret_cast<std::uintptr_t>(address);
     if (at < low_.load(std::memory_order_relaxed) || at >= high_.load(std::memory_order_relaxed)) return nullptr;
     auto* slab = reinterpret_cast<Slab*>((at | (slab_bytes_ - 1)) + 1 - sizeof(Slab));
-    return odd_.load(std::memory_order_relaxed) == 0 && slab->cache == own ? slab : nullptr;
+    return odd_.load(std::memory_order_relaxed) == 0 && slab->layer == this ? slab : nullptr;
   }
   /// Index of what lies at @p object in a slab that find_by_mask() found; kNoIndex if it is no object's start.
   [[nodiscard]] unsigned index_by_reciprocal(const Slab& slab, const void* object) const noexcept {
@@ -237,6 +229,9 @@ class SlabLayer {
   [[nodiscard]] Arena& source() const noexcept { return *source_; }
   [[nodiscard]] bool no_touch() const noexcept { return no_touch_; }
   [[nodiscard]] SlabStats stats() noexcept;
+  /// Of these, what more than the console asks for.
+  [[nodiscard]] std::size_t objects_out() noexcept;
+  [[nodiscard]] std::size_t bytes() noexcept;
 
   /// Checks S1 and S2 over all slabs, and the counters against them.
   /// Context: tests and the console; holds the lock for O(slabs).
@@ -260,6 +255,7 @@ class SlabLayer {
     if (out_ > out_high_) out_high_ = out_;
   }
   [[nodiscard]] std::size_t room_locked() const noexcept { return out_ < limit_ ? limit_ - out_ : 0; }
+  [[nodiscard]] std::size_t bytes_locked() const noexcept;
   [[nodiscard]] unsigned words() const noexcept { return (objects_ + kWordBits - 1) / kWordBits; }
   [[nodiscard]] unsigned long* bitmap(Slab& slab) const noexcept {
     return reinterpret_cast<unsigned long*>(&slab) - words();
@@ -288,7 +284,7 @@ class SlabLayer {
     const std::uintptr_t header = (address | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
     if ((odd_.load(std::memory_order_relaxed) & kInBanks) != 0 && !is_in_a_bank(header)) return nullptr;
     auto* slab = reinterpret_cast<Slab*>(header);
-    return slab->cache == cache_ && address - slab->start < slab_bytes_ ? slab : nullptr;
+    return slab->layer == this && address - slab->start < slab_bytes_ ? slab : nullptr;
   }
   [[nodiscard]] static bool is_in_a_bank(std::uintptr_t address) noexcept;
   void* const* put_run(void* const* objects, void* const* end, Put& put) noexcept;
@@ -303,9 +299,7 @@ class SlabLayer {
 
   static inline constinit SlabLayer* headers_ = nullptr;
 
-  Cache* cache_ = nullptr;
   Arena* source_ = nullptr;
-  ExternalSlab* root_ = nullptr;
   std::size_t stride_ = 0;
   std::size_t slab_bytes_ = 0;    ///< of a whole slab; memory: a power of two, less one the mask
   std::uint32_t reciprocal_ = 0;  ///< ceil(2^32 / stride), 0 where that is not exact over a slab
@@ -328,19 +322,22 @@ class SlabLayer {
 
   Lock lock_;
   std::uint32_t limit_ = kNoLimit;
-  List<Slab> usable_;             ///< partial ones in front, empty ones behind
-  List<Slab> full_;
-  std::atomic<std::uintptr_t> low_{UINTPTR_MAX};  ///< all slabs of memory that ever were lie in [low_, high_)
+  Ring<Slab> usable_;             ///< partial ones in front, empty ones behind
+  Ring<Slab> full_;
+  union {
+    std::atomic<std::uintptr_t> low_{UINTPTR_MAX};  ///< all slabs of memory that ever were lie in [low_, high_)
+    ExternalSlab* root_;                            ///< no-touch: of the tree
+  };
   std::atomic<std::uintptr_t> high_{0};
   std::uint32_t slabs_ = 0;
-  std::uint32_t empty_slabs_ = 0;
-  std::uint32_t short_slabs_ = 0; ///< those of a single object
+  std::uint32_t short_slabs_ : 24 = 0;  ///< those of a single object, which is a page at least
+  std::uint32_t empty_slabs_ : 8 = 0;   ///< kEmptyKept, and one for each hart at most
   std::uint32_t out_ = 0;
   std::uint32_t out_high_ = 0;
   static constexpr std::uint8_t kInBanks = 1;    ///< low_ and high_ are not in the same bank of memory
   static constexpr std::uint8_t kNotPlain = 2;   ///< no reciprocal, or not every object lies at a multiple of 8
   std::atomic<std::uint8_t> odd_{0};
-  Word taken_ever_ = 0;
+  [[no_unique_address]] std::conditional_t<kCounted, Word, NoCount> taken_ever_{};
 };
 
 }  // namespace qm
