@@ -58,6 +58,7 @@ class Ring {
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
+  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
   [[nodiscard]] T* front() const noexcept { return first_; }
   [[nodiscard]] T* back() const noexcept { return first_ != nullptr ? static_cast<T*>(first_->prev) : nullptr; }
   /// @returns what follows @p item, nullptr at the end.
