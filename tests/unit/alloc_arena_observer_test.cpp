@@ -88,8 +88,8 @@ TEST_F(ArenaObserver, sees_nothing_while_off) {
 TEST_F(ArenaObserver, sees_each_segment_once_with_the_size_asked_for) {
   make(16, 16, 1024);
   set_state(trace_state::kRecord | trace_state::kWatch);
-  static const int place = 0;
-  const auto* site = reinterpret_cast<const CallSite*>(&place);
+  static const CallSite kSite = QM_SITE_VALUE("here.cpp", "here", nullptr, 1);
+  const CallSite* const site = &kSite;
   const std::uintptr_t plain = arena_.allocate(20, Fit::kInstant, site);
   EXPECT_EQ(page_.recorded, 1U);
   EXPECT_EQ(page_.last.arena, &arena_);

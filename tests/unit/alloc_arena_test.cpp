@@ -446,8 +446,8 @@ TEST_F(Arenas, validate_sees_damage_in_every_tag) {
 TEST_F(Arenas, a_walk_shows_everything_in_address_order) {
   make(1, 1, 100);
   EXPECT_EQ(arena_.add(200, 10), Status::kOk);
-  static const int site_storage = 0;
-  const auto* site = reinterpret_cast<const CallSite*>(&site_storage);
+  static const CallSite kSite = QM_SITE_VALUE("here.cpp", "here", nullptr, 1);
+  const CallSite* const site = &kSite;
   EXPECT_EQ(arena_.allocate_constrained(10, {.min = 50}, Fit::kInstant, site), 50U);
   *arena_.handle(50) = 77;
   EXPECT_EQ(arena_.handle(51), nullptr);
