@@ -100,8 +100,8 @@ void run_console(const firmware::BootInfo& info) noexcept {
       WorkloadRunner::finish(*run, notice.out());
     }
     if (console.poll()) continue;
-    firmware::wait_event(firmware::console_input(), seen,
-                         console.needs_poll() ? hal::Port::ticks() + console.poll_ms() * millisecond : firmware::kForever);
+    const std::uint64_t end = console.needs_poll() ? hal::Port::ticks() + console.poll_ms() * millisecond : firmware::kForever;
+    firmware::wait_event(firmware::console_input(), seen, firmware::console_wait_end(end));
   }
 }
 

@@ -39,7 +39,8 @@ class PageMap {
   /// The tag of the heap's class @p number: its number in words. Tag 0 is no class's.
   static constexpr std::uint8_t tag_of(unsigned number) { return static_cast<std::uint8_t>(number * sizeof(void*)); }
 
-  /// Enters a bank. @returns kNoMemory after kMaxBanks. Context: one hart at a time.
+  /// Enters a bank; the first should be the one with the most slabs. @returns kNoMemory after kMaxBanks. Context: one hart at a
+  /// time.
   Status add_bank(std::uintptr_t start, std::uintptr_t end) noexcept;
 
   /// Tags [start, start + bytes), whole pages, as those of a slab: they cross no multiple of kLeafBytes. @param[in] tag not 0.
@@ -66,6 +67,11 @@ class PageMap {
     unsigned bank = 0;
     while (bank < kMaxBanks && address - banks_[bank].low >= banks_[bank].bytes) ++bank;
     return bank;
+  }
+
+  /// Whether the first bank has @p address. Context: any.
+  [[nodiscard, gnu::always_inline]] bool is_in_first_bank(std::uintptr_t address) const noexcept {
+    return address - banks_[0].low < banks_[0].bytes;
   }
 
   /// Forgets all, for a test that sets up anew.

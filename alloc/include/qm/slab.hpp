@@ -39,6 +39,7 @@
 #include <qm/lock.hpp>
 #include <qm/misuse.hpp>
 #include <qm/object_check.hpp>
+#include <qm/page_map.hpp>
 #include <qm/status.hpp>
 
 namespace qm {
@@ -178,8 +179,11 @@ class SlabLayer {
   [[nodiscard]] Slab* find_by_mask(const void* address) const noexcept {
     const auto at = reinterpret_cast<std::uintptr_t>(address);
     if (at < low_.load(std::memory_order_relaxed) || at >= high_.load(std::memory_order_relaxed)) return nullptr;
-    auto* slab = reinterpret_cast<Slab*>((at | (slab_bytes_ - 1)) + 1 - sizeof(Slab));
-    return odd_.load(std::memory_order_relaxed) == 0 && slab->layer == this ? slab : nullptr;
+    const std::uintptr_t header = (at | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
+    const std::uint8_t odd = odd_.load(std::memory_order_relaxed);
+    if (odd != 0 && (odd != kInBanks || !page_map.is_in_first_bank(header))) return nullptr;
+    auto* slab = reinterpret_cast<Slab*>(header);
+    return slab->layer == this ? slab : nullptr;
   }
   /// Index of what lies at @p object in a slab that find_by_mask() found; kNoIndex if it is no object's start.
   [[nodiscard]] unsigned index_by_reciprocal(const Slab& slab, const void* object) const noexcept {

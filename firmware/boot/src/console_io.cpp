@@ -23,13 +23,19 @@ constinit Chip chip{hal::Mmio<std::uint8_t>(kUsualUart)};
 constinit hal::ByteRing<kConsoleRingBytes> received;
 constinit std::atomic<std::uint32_t> overruns{0};
 constinit Event input;
+constinit bool has_interrupt = false;  // or the receiver is looked at by who reads
+constexpr std::uint32_t kPollMs = 10;
 
 constinit std::atomic<std::uint32_t> owner{0};  // 0 free, else 1 + the owner's hart index
 constinit Event released;
 
-void receive(void*) {
+void look() noexcept {
   const unsigned lost = chip.receive([](std::uint8_t byte) { received.push(byte, kCtrlC); });
   if (lost != 0) overruns.store(overruns.load(std::memory_order_relaxed) + lost, std::memory_order_relaxed);
+}
+
+void receive(void*) {
+  look();
   input.signal();
 }
 
@@ -50,7 +56,8 @@ bool may_wait_for_owner() noexcept {
 
 void start_console(std::uintptr_t base, unsigned shift, unsigned interrupt) noexcept {
   chip = Chip(hal::Mmio<std::uint8_t>(base != 0 ? base : kUsualUart, shift));
-  chip.initialise(interrupt != 0 && register_interrupt(interrupt, receive, nullptr));
+  has_interrupt = interrupt != 0 && register_interrupt(interrupt, receive, nullptr);
+  chip.initialise(has_interrupt);
 }
 
 void console_put_raw(std::string_view text) noexcept {
@@ -111,16 +118,25 @@ std::size_t console_write_frame(std::span<const char> frame) noexcept {
   return own ? frame.size() : 0;
 }
 
-std::size_t console_read(std::span<char> out) noexcept { return received.pop(out); }
+std::size_t console_read(std::span<char> out) noexcept {
+  if (!has_interrupt) look();
+  return received.pop(out);
+}
+
+std::uint64_t console_wait_end(std::uint64_t deadline) noexcept {
+  if (has_interrupt) return deadline;
+  const std::uint64_t look = hal::Port::ticks() + hal::Port::tick_rate() / 1000 * kPollMs;
+  return look < deadline ? look : deadline;
+}
 
 Event& console_input() noexcept { return input; }
 
 std::size_t console_read_wait(std::span<char> out, std::uint64_t deadline) noexcept {
   for (;;) {
     const std::uint32_t seen = input.sequence();
-    const std::size_t count = received.pop(out);
+    const std::size_t count = console_read(out);
     if (count != 0) return count;
-    if (!wait_event(input, seen, deadline)) return received.pop(out);
+    if (!wait_event(input, seen, console_wait_end(deadline)) && hal::Port::ticks() >= deadline) return console_read(out);
   }
 }
 

@@ -40,8 +40,12 @@ std::size_t console_write_frame(std::span<const char> frame) noexcept;
 /// Takes up to out.size() received bytes. Does not wait. One consumer.
 std::size_t console_read(std::span<char> out) noexcept;
 
-/// Signalled when bytes have arrived.
+/// Signalled when bytes have arrived, if there is an interrupt for them.
 [[nodiscard]] Event& console_input() noexcept;
+
+/// How long to wait for console_input(): until @p deadline (ticks), or until somebody has to look with console_read() because the
+/// boot hart gets no interrupt of the line - it has none, or hangs on another socket's controller.
+[[nodiscard]] std::uint64_t console_wait_end(std::uint64_t deadline) noexcept;
 
 /// Waits for input, then reads. @returns 0 if none came before @p deadline.
 std::size_t console_read_wait(std::span<char> out, std::uint64_t deadline = kForever) noexcept;
