@@ -2,6 +2,8 @@
 /// A place in the source that allocates. The public allocation functions have a form that takes one (`..._at`); the hooks of
 /// <qm/call_site.h> make them. nullptr means "not known".
 
+#include <cstdint>
+
 #include <qm/call_site.h>
 
 namespace qm {
