@@ -102,7 +102,9 @@ TEST(Symbols, agree_with_addr2line_on_every_frame_of_the_demo) {
       same = same && frame.inlined == (at + 1 < frames.size());
       // Several labels of the assembler's may stand at one place.
       same = same && (same_name(frame.function, wanted, at) || frame.file.ends_with(".S"));
-      misplaced += !wanted.places[at].ends_with(":?") && frame.file + line != wanted.places[at];
+      // addr2line leaves the build's folder before a name that was mapped to the root of the tree.
+      const bool there = ("/" + wanted.places[at]).ends_with("/" + frame.file + line);
+      misplaced += !wanted.places[at].ends_with(":?") && !there;
     }
     if (same || ++failures > 10) continue;
     std::string ours, theirs;

@@ -1,5 +1,7 @@
 /// mark, marks, leaks, expect and growth, byte for byte.
 
+#include <array>
+
 #include "console_reports_fixture.hpp"
 
 #include <qm/trace/marks.hpp>
@@ -167,7 +169,11 @@ TEST_F(MarkCommands, growth_shows_what_holds_more_than_then) {
 
 TEST_F(MarkCommands, growth_says_what_is_past_the_top_and_what_is_gone) {
   std::vector<Cache*> caches;
-  for (int i = 0; i < 12; ++i) caches.push_back(make(format("c%02d", i).c_str(), 1024 * (i + 1)));
+  std::array<std::string, 12> names;
+  for (unsigned i = 0; i < names.size(); ++i) {
+    names[i] = format("c%02u", i);
+    caches.push_back(make(names[i].c_str(), 1024 * (i + 1)));
+  }
   Cache* doomed = make("doomed", 64);
   for (Cache* cache : caches) take<1>(*cache);
   for (const auto& [cache, object] : held) cache->free(object);

@@ -156,11 +156,12 @@ std::uint32_t DwarfIndex::file_number(const char* path, const std::string& folde
   if (path == nullptr) return 0;
   const auto [entry, is_new] = file_numbers_.try_emplace(path, static_cast<std::uint32_t>(files_.size()));
   if (is_new) {
-    // The folder is part of a relative name, which it makes a name in the tree: build/release/../../alloc/src/cache.cpp.
-    const std::filesystem::path whole = std::filesystem::path(path).is_relative() && !folder.empty() &&
-                                                !std::string_view(path).starts_with(folder)
-                                            ? std::filesystem::path(folder) / path
-                                            : std::filesystem::path(path);
+    std::string_view name = path;
+    if (!folder.empty() && name.starts_with(folder + "/")) name.remove_prefix(folder.size() + 1);  // libdw has put it in front
+    // A relative folder was mapped to the root of the tree (-ffile-prefix-map), and so was a name, unless the compiler was given it
+    // from that folder on: ../../alloc/src/cache.cpp.
+    const bool stands_alone = name.starts_with('/') || (!folder.starts_with('/') && !name.starts_with(".."));
+    const std::filesystem::path whole = stands_alone ? std::filesystem::path(name) : std::filesystem::path(folder) / name;
     files_.push_back(whole.lexically_normal().string());
   }
   return entry->second;
