@@ -16,9 +16,6 @@ void SlabLayer::widen(std::uintptr_t low, std::uintptr_t high) noexcept {
   if (apart) store_relaxed(odd_, static_cast<std::uint8_t>(odd | kInBanks));
 }
 
-/// Slabs in two banks: between those may be nothing at all.
-bool SlabLayer::is_in_a_bank(std::uintptr_t address) noexcept { return page_map.bank_of(address) != PageMap::kMaxBanks; }
-
 Slab* SlabLayer::find(const void* object) noexcept {
   if (!no_touch_) return find_in_memory(reinterpret_cast<std::uintptr_t>(object));
   const LockGuard hold(lock_);

@@ -1,6 +1,5 @@
 #include <qm/system.hpp>
 
-#include <algorithm>
 #include <new>
 
 #include <qm/arena.hpp>
@@ -85,17 +84,6 @@ InternalCaches caches;
 constinit Arena base;
 constinit Arena pages;
 
-/// Enters the banks, the largest first.
-Status add_banks(std::span<const MemoryRange> memory) noexcept {
-  const auto by_size = [](const MemoryRange& a, const MemoryRange& b) { return a.size < b.size; };
-  const MemoryRange& largest = *std::max_element(memory.begin(), memory.end(), by_size);
-  Status status = page_map.add_bank(largest.start, largest.start + largest.size);
-  for (const MemoryRange& range : memory) {
-    if (&range != &largest && status == Status::kOk) status = page_map.add_bank(range.start, range.start + range.size);
-  }
-  return status;
-}
-
 }  // namespace
 
 Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*open_books)() noexcept) noexcept {
@@ -118,8 +106,8 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*op
     const std::uintptr_t end = memory[i].start + memory[i].size;
     status = base.add(start, end - start);
     if (i == 0) boundary_tags_set_root(base);
+    if (status == Status::kOk) status = page_map.add_bank(start, end);
   }
-  if (status == Status::kOk) status = add_banks(memory);
   if constexpr (kCallSites) {
     if (status == Status::kOk) status = call_sites::initialize(harts);
   }

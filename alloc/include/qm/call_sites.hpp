@@ -120,7 +120,7 @@ namespace call_sites {
 #endif
 
 namespace internal {
-/// Keeps @p caller, an address in a function that allocates without a site, for untagged_callers(). Checking build.
+/// Keeps @p caller, an address in a function that allocates without a site, for untagged_caller(). Checking build.
 void note_untagged(std::uintptr_t caller) noexcept;
 /// The same for who calls it.
 void note_caller() noexcept;

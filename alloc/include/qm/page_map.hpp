@@ -39,8 +39,7 @@ class PageMap {
   /// The tag of the heap's class @p number: its number in words. Tag 0 is no class's.
   static constexpr std::uint8_t tag_of(unsigned number) { return static_cast<std::uint8_t>(number * sizeof(void*)); }
 
-  /// Enters a bank; the first should be the one with the most slabs. @returns kNoMemory after kMaxBanks. Context: one hart at a
-  /// time.
+  /// Enters a bank. @returns kNoMemory after kMaxBanks. Context: one hart at a time.
   Status add_bank(std::uintptr_t start, std::uintptr_t end) noexcept;
 
   /// Tags [start, start + bytes), whole pages, as those of a slab: they cross no multiple of kLeafBytes. @param[in] tag not 0.
@@ -69,10 +68,8 @@ class PageMap {
     return bank;
   }
 
-  /// Whether the first bank has @p address. Context: any.
-  [[nodiscard, gnu::always_inline]] bool is_in_first_bank(std::uintptr_t address) const noexcept {
-    return address - banks_[0].low < banks_[0].bytes;
-  }
+  /// Whether one has it: between two banks may be nothing at all. Context: any.
+  [[nodiscard]] bool is_in_a_bank(std::uintptr_t address) const noexcept { return bank_of(address) != kMaxBanks; }
 
   /// Forgets all, for a test that sets up anew.
   void reset() noexcept;

@@ -181,7 +181,7 @@ class SlabLayer {
     if (at < low_.load(std::memory_order_relaxed) || at >= high_.load(std::memory_order_relaxed)) return nullptr;
     const std::uintptr_t header = (at | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
     const std::uint8_t odd = odd_.load(std::memory_order_relaxed);
-    if (odd != 0 && (odd != kInBanks || !page_map.is_in_first_bank(header))) return nullptr;
+    if (odd != 0 && ((odd & kNotPlain) != 0 || !page_map.is_in_a_bank(header))) return nullptr;
     auto* slab = reinterpret_cast<Slab*>(header);
     return slab->layer == this ? slab : nullptr;
   }
@@ -286,11 +286,10 @@ class SlabLayer {
   [[nodiscard]] Slab* find_in_memory(std::uintptr_t address) noexcept {
     if (address < low_.load(std::memory_order_relaxed) || address >= high_.load(std::memory_order_relaxed)) return nullptr;
     const std::uintptr_t header = (address | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
-    if ((odd_.load(std::memory_order_relaxed) & kInBanks) != 0 && !is_in_a_bank(header)) return nullptr;
+    if ((odd_.load(std::memory_order_relaxed) & kInBanks) != 0 && !page_map.is_in_a_bank(header)) return nullptr;
     auto* slab = reinterpret_cast<Slab*>(header);
     return slab->layer == this && address - slab->start < slab_bytes_ ? slab : nullptr;
   }
-  [[nodiscard]] static bool is_in_a_bank(std::uintptr_t address) noexcept;
   void* const* put_run(void* const* objects, void* const* end, Put& put) noexcept;
   [[nodiscard]] Slab* find_locked(const void* object) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(object);
