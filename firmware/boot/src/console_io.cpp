@@ -29,13 +29,8 @@ constexpr std::uint32_t kPollMs = 10;
 constinit std::atomic<std::uint32_t> owner{0};  // 0 free, else 1 + the owner's hart index
 constinit Event released;
 
-void look() noexcept {
-  const unsigned lost = chip.receive([](std::uint8_t byte) { received.push(byte, kCtrlC); });
-  if (lost != 0) overruns.store(overruns.load(std::memory_order_relaxed) + lost, std::memory_order_relaxed);
-}
-
 void receive(void*) {
-  look();
+  console_receive_raw();
   input.signal();
 }
 
@@ -70,7 +65,8 @@ void console_put_raw(std::string_view text) noexcept {
 }
 
 void console_receive_raw() noexcept {
-  chip.receive([](std::uint8_t byte) { received.push(byte, kCtrlC); });
+  const unsigned lost = chip.receive([](std::uint8_t byte) { received.push(byte, kCtrlC); });
+  if (lost != 0) overruns.store(overruns.load(std::memory_order_relaxed) + lost, std::memory_order_relaxed);
 }
 
 void console_flush() noexcept {
@@ -119,7 +115,7 @@ std::size_t console_write_frame(std::span<const char> frame) noexcept {
 }
 
 std::size_t console_read(std::span<char> out) noexcept {
-  if (!has_interrupt) look();
+  if (!has_interrupt) console_receive_raw();
   return received.pop(out);
 }
 
