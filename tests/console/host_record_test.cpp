@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <qm/test/folder.hpp>
+
 namespace {
 
 struct Outcome {
@@ -30,13 +32,6 @@ Outcome qm(const std::string& arguments) {
 
 class Record : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "qm-record-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   [[nodiscard]] std::string capture() const { return (folder_ / "capture").string(); }
   /// Boots, records @p commands, and powers off.
   [[nodiscard]] Outcome record(unsigned harts, const std::vector<std::string>& commands, const std::string& append = "") const {
@@ -47,7 +42,7 @@ class Record : public testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  qm::test::TemporaryFolder folder_;
 };
 
 std::uint64_t number_behind(const std::string& text, const std::string& before) {

@@ -11,11 +11,13 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 
 #include <nlohmann/json.hpp>
 #include <qm/host/capture.hpp>
+#include <qm/test/folder.hpp>
 
 #include "capture_encoder.hpp"
 #include "synthetic.hpp"
@@ -46,22 +48,20 @@ class FormatsTest : public testing::Test {
   static constexpr std::uint64_t kEvents = 5000;
 
   static void SetUpTestSuite() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "qm-formats-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
+    folder_.emplace();
     SyntheticOptions options;
     options.events = kEvents;
     options.stacks = 60;
     options.depth = 8;
     options.live = 200;
     options.base_pc = 0x80204000;
-    host::CaptureWriter writer(folder_ / "run.qm", {{"recorder", "test"}}, 1);
+    host::CaptureWriter writer(*folder_ / "run.qm", {{"recorder", "test"}}, 1);
     CaptureEncoder encoder(writer);
     Synthetic(options).deliver(encoder);
     writer.end("made");
     json_ = nlohmann::json::parse(qm("report --json"));
   }
-  static void TearDownTestSuite() { std::filesystem::remove_all(folder_); }
+  static void TearDownTestSuite() { folder_.reset(); }
 
   /// Runs the tool on the capture: @p words are a subcommand and its options.
   static std::string qm(const std::string& words) {
@@ -70,10 +70,10 @@ class FormatsTest : public testing::Test {
     EXPECT_EQ(status, 0) << words;
     return text;
   }
-  static std::string path(const std::string& name) { return (folder_ / name).string(); }
+  static std::string path(const std::string& name) { return (*folder_ / name).string(); }
   static std::string total(const char* key) { return json_["totals"][key].dump(); }
 
-  static inline std::filesystem::path folder_;
+  static inline std::optional<TemporaryFolder> folder_;
   static inline nlohmann::json json_;  // the report
 };
 

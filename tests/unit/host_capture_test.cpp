@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <qm/host/capture.hpp>
+#include <qm/test/folder.hpp>
 #include <qm/test/seed.hpp>
 
 namespace {
@@ -69,12 +70,6 @@ Reading read_capture(const std::filesystem::path& path) {
 
 class Capture : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "qm-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   /// A capture of @p pieces pieces from the line, about 10 KB for 200 of them.
   [[nodiscard]] std::string written(unsigned pieces, std::uint64_t id = 0x0807060504030201) const {
@@ -96,7 +91,7 @@ class Capture : public testing::Test {
     return read_capture(folder_ / "changed");
   }
   [[nodiscard]] std::filesystem::path path() const { return folder_ / "capture"; }
-  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_.path(); }
 
   /// Changes one byte of the capture.
   void put(std::size_t place, char byte) const {
@@ -116,7 +111,7 @@ class Capture : public testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  qm::test::TemporaryFolder folder_;
 };
 
 TEST_F(Capture, what_was_written_is_read) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <qm/host/capture.hpp>
+#include <qm/test/folder.hpp>
 
 #include "capture_encoder.hpp"
 #include "fake_console.hpp"
@@ -44,14 +45,10 @@ std::string read_file(const std::filesystem::path& path) {
 class Check : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "qm-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     setenv("QM_TRANSCRIPTS", (folder_ / "transcripts").c_str(), 1);
   }
   void TearDown() override {
     unsetenv("QM_TRANSCRIPTS");
-    std::filesystem::remove_all(folder_);
   }
 
   /// Starts `qm ARGUMENTS`; what it says goes into a file.
@@ -87,7 +84,7 @@ class Check : public testing::Test {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return (folder_ / name).string();
   }
-  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_.path(); }
 
   /// A line with a fake console at its end.
   [[nodiscard]] std::string serve(std::thread& server) const {
@@ -117,7 +114,7 @@ class Check : public testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  qm::test::TemporaryFolder folder_;
 };
 
 TEST_F(Check, of_a_whole_capture_ends_with_status_0) {

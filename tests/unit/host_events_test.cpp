@@ -10,6 +10,7 @@
 
 #include <qm/host/model.hpp>
 #include <qm/host/stream_reader.hpp>
+#include <qm/test/folder.hpp>
 
 #include "capture_encoder.hpp"
 #include "synthetic.hpp"
@@ -59,12 +60,6 @@ class Kept : public EventHandler {
 
 class Events : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "qm-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   /// Sends a run through a capture.
   [[nodiscard]] Kept through_a_capture(const qm::test::SyntheticOptions& options, const Defects& defects = {}) const {
@@ -85,7 +80,7 @@ class Events : public testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  qm::test::TemporaryFolder folder_;
 };
 
 bool same(const Event& a, const Event& b) {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include <qm/host/target.hpp>
+#include <qm/test/folder.hpp>
 
 namespace {
 
@@ -20,10 +21,7 @@ using namespace qm::host;
 class QemuTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "qemu-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    setenv("TMPDIR", pattern.c_str(), 1);
+    setenv("TMPDIR", folder_.path().c_str(), 1);
     setenv("QM_TRANSCRIPTS", (folder_ / "transcripts").c_str(), 1);
     unsetenv("QM_FAKE");
     options_.program = QM_FAKE_QEMU;
@@ -34,7 +32,6 @@ class QemuTest : public testing::Test {
     unsetenv("TMPDIR");
     unsetenv("QM_TRANSCRIPTS");
     unsetenv("QM_FAKE");
-    std::filesystem::remove_all(folder_);
   }
   /// @returns the fault and the message of booting while the fake misbehaves as @p mode says.
   std::pair<std::optional<Fault>, std::string> boot_fault(const char* mode) {
@@ -50,12 +47,12 @@ class QemuTest : public testing::Test {
   }
   /// Everything that a QEMU left behind in the folder for temporary files.
   [[nodiscard]] long leftovers() const {
-    const std::filesystem::directory_iterator entries(folder_);
+    const std::filesystem::directory_iterator entries(folder_.path());
     return std::count_if(begin(entries), end(entries),
                          [](const auto& entry) { return entry.path().filename().string().starts_with("qm-"); });
   }
 
-  std::filesystem::path folder_;
+  qm::test::TemporaryFolder folder_;
   QemuOptions options_;
   TargetTimeouts timeouts_;
 };

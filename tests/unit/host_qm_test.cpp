@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <qm/host/qemu.hpp>
+#include <qm/test/folder.hpp>
 
 namespace {
 
@@ -45,17 +46,13 @@ int status_of(pid_t pid) {
 class QmTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "qm-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    setenv("TMPDIR", pattern.c_str(), 1);
+    setenv("TMPDIR", folder_.path().c_str(), 1);
     setenv("QM_TRANSCRIPTS", (folder_ / "transcripts").c_str(), 1);
     setenv("QM_QEMU", QM_FAKE_QEMU, 1);
     unsetenv("QM_FAKE");
   }
   void TearDown() override {
     for (const char* name : {"TMPDIR", "QM_TRANSCRIPTS", "QM_QEMU", "QM_FAKE"}) unsetenv(name);
-    std::filesystem::remove_all(folder_);
   }
 
   /// Runs `qm ARGUMENTS` without a terminal and waits for its end.
@@ -99,7 +96,7 @@ class QmTest : public testing::Test {
     EXPECT_NE(outcome.error.find("transcript: " + (folder_ / "transcripts").string()), std::string::npos) << outcome.error;
   }
 
-  std::filesystem::path folder_;
+  qm::test::TemporaryFolder folder_;
 };
 
 TEST_F(QmTest, run_prints_the_text_of_commands_and_ends_with_0) {
@@ -317,7 +314,7 @@ TEST_F(QmTerminalTest, restores_the_terminal_when_a_signal_ends_it) {
     close(slave_);
   }
   long left = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
     left += entry.path().filename().string().starts_with("qm-") ? 1 : 0;
   }
   EXPECT_EQ(left, 0);

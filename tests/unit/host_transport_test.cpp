@@ -16,6 +16,7 @@
 #include <string>
 
 #include <qm/host/transport.hpp>
+#include <qm/test/folder.hpp>
 
 namespace {
 
@@ -35,12 +36,6 @@ std::pair<std::optional<Fault>, std::string> open_fault(const std::string& place
 
 class TransportTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "transport-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   int listen_at(const std::string& where, int backlog) {
@@ -72,7 +67,7 @@ class TransportTest : public testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  qm::test::TemporaryFolder folder_;
 };
 
 TEST_F(TransportTest, passes_bytes_over_a_unix_socket_and_notices_its_end) {
