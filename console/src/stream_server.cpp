@@ -30,7 +30,6 @@ StreamServer::StreamServer(Send sender, void* context, std::string_view build_id
 
 void StreamServer::send(FrameType type, std::span<const std::uint8_t> payload) noexcept {
   ++frames_;
-  bytes_ += payload.size();
   send_(context_, type, payload);
 }
 
@@ -63,7 +62,7 @@ void StreamServer::begin(std::uint64_t now_ms) noexcept {
   const trace::StreamFigures figures = trace::stream_figures();
   stream_ = figures.number;
   frames_ = snapshots_ = 0;
-  bytes_ = judged_events_ = judged_lost_ = 0;
+  judged_events_ = judged_lost_ = 0;
   statistics_ms_ = now_ms;
   const auto half = static_cast<std::uint32_t>(figures.ring_bytes / sizeof(trace::RingEntry) / 2);
   batch_ = half < kBatch ? half : kBatch;

@@ -54,13 +54,6 @@ class File {
   std::ifstream file_;
 };
 
-std::string hexadecimal(const unsigned char* bytes, std::size_t count) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string text;
-  for (std::size_t at = 0; at < count; ++at) text += {kHex[bytes[at] >> 4], kHex[bytes[at] & 15]};
-  return text;
-}
-
 /// @returns the build id among @p notes; empty if it is not there.
 std::string build_id_among(const std::vector<unsigned char>& notes) {
   std::size_t at = 0;
@@ -71,7 +64,7 @@ std::string build_id_among(const std::vector<unsigned char>& notes) {
     const std::uint64_t end = description + (std::uint64_t{words[1]} + 3) / 4 * 4;
     if (description + words[1] > notes.size()) return "";
     if (words[2] == NT_GNU_BUILD_ID && words[0] == 4 && std::memcmp(notes.data() + name, "GNU", 4) == 0) {
-      return hexadecimal(notes.data() + description, words[1]);
+      return build_id_text({notes.data() + description, words[1]});
     }
     at = static_cast<std::size_t>(end);
   }
@@ -91,6 +84,13 @@ std::string build_id_in_sections(File& file) {
 }
 
 }  // namespace
+
+std::string build_id_text(std::span<const std::uint8_t> build_id) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string text;
+  for (const std::uint8_t byte : build_id) text += {kHex[byte >> 4], kHex[byte & 15]};
+  return text;
+}
 
 std::string build_id_of(const std::filesystem::path& elf) {
   File file(elf);

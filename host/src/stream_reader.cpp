@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <qm/host/elf_image.hpp>
+
 #include "stream_merge.hpp"
 
 namespace qm::host {
@@ -22,13 +24,6 @@ bool is_arena(wire::SourceKind kind) noexcept {
   return kind == wire::SourceKind::kArena || kind == wire::SourceKind::kHeapArena;
 }
 
-std::string hexadecimal(std::span<const std::uint8_t> bytes) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : bytes) text += {kHex[byte >> 4], kHex[byte & 15]};
-  return text;
-}
-
 StreamHeader header_of(const wire::StreamPrefix& prefix, const wire::StreamHeader& from) {
   StreamHeader header;
   header.schema_major = from.major;
@@ -46,7 +41,7 @@ StreamHeader header_of(const wire::StreamPrefix& prefix, const wire::StreamHeade
   header.minimum_bytes = from.minimum_bytes;
   header.pattern = from.pattern;
   header.ring_bytes = from.ring_bytes;
-  header.build_id = hexadecimal(from.build_id);
+  header.build_id = build_id_text(from.build_id);
   header.size_classes.assign(from.size_classes.begin(), from.size_classes.end());
   return header;
 }

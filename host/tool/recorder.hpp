@@ -41,7 +41,6 @@ class Recorder {
   /// Ends the file and says on standard error what is in it.
   void end(const std::string& why);
 
-  [[nodiscard]] bool stream_is_running() const noexcept { return streams_.running(); }
   /// One line: how long, how much, what was lost.
   [[nodiscard]] std::string figures() const;
 

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <qm/host/elf_image.hpp>
 #include <qm/host/error.hpp>
 
 #include "dwarf_index.hpp"
@@ -91,10 +92,7 @@ Symbols::State::State(const std::filesystem::path& path) : file(path) {
   if (header.e_type != ET_EXEC) throw Error(Fault::kInput, name + " is not a linked image");
   const void* id = nullptr;
   if (const ssize_t size = dwelf_elf_gnu_build_id(elf.get(), &id); size > 0) {
-    for (ssize_t at = 0; at < size; ++at) {
-      const unsigned byte = static_cast<const std::uint8_t*>(id)[at];
-      for (const unsigned digit : {byte >> 4, byte & 15}) build_id += "0123456789abcdef"[digit];
-    }
+    build_id = host::build_id_text({static_cast<const std::uint8_t*>(id), static_cast<std::size_t>(size)});
   }
   read_sections(path);
   if (functions.empty()) throw Error(Fault::kInput, name + " has no symbols: it was stripped; use the file the linker wrote");

@@ -49,8 +49,6 @@ class StreamServer {
   /// Sends again what a host asks for. Without a stream there is nothing.
   void answer(const wire::Ask& ask) noexcept;
 
-  [[nodiscard]] std::uint64_t bytes_sent() const noexcept { return bytes_; }
-
  private:
   void begin(std::uint64_t now_ms) noexcept;
   void send_header() noexcept;
@@ -77,7 +75,6 @@ class StreamServer {
   std::uint32_t frames_ = 0;          // sent of this stream
   std::uint32_t snapshots_ = 0;
   std::uint32_t batch_ = kBatch;
-  std::uint64_t bytes_ = 0;
   std::uint64_t statistics_ms_ = 0;
   std::uint64_t judged_events_ = 0;
   std::uint64_t judged_lost_ = 0;

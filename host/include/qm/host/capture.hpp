@@ -59,7 +59,6 @@ class CaptureWriter {
   void set_clock(std::uint64_t microseconds) noexcept { fixed_clock_ = microseconds; }
 
   [[nodiscard]] std::uint64_t received_bytes() const noexcept { return received_bytes_; }
-  [[nodiscard]] std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
  private:

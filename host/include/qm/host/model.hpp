@@ -59,11 +59,6 @@ class Model {
   /// Frees of objects that the stream does not know, by cache or arena.
   [[nodiscard]] const std::map<std::uint32_t, std::uint64_t>& unknown_frees() const noexcept { return unknown_; }
 
-  template <class Each>
-  void for_each_live(Each&& each) const {
-    for (const auto& [key, object] : live_) each(object);
-  }
-
  private:
   struct Key {
     std::uint64_t address = 0;
