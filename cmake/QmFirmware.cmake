@@ -1,13 +1,18 @@
 # Images for the target.
 #
-#   qm_add_firmware(NAME smoke SOURCES src/main.cpp LIBRARIES qm_alloc qm_console)
+#   qm_add_firmware(NAME smoke SOURCES src/main.cpp LIBRARIES quartermaster::console quartermaster::alloc)
 #
 # makes <NAME>.elf beside <NAME>.map. The image is linked twice: the first link (<NAME>_nameless.elf) fixes every address;
 # the symbol table made from it goes to the image's end in the second. A check after the link compares the two byte for byte
 # (but for table and build id) and reports the table's size. With QM_SYMBOLS=OFF both links are without names.
 #
 # SOURCES define qm::firmware::main() (<qm/firmware/boot.hpp>). LIBRARIES come before boot and runtime on the link line.
+#
+# Part of the installed package too: the folders linker/ and firmware/boot/src/ lie beside this one's as they do in the tree.
 
+if(NOT DEFINED QM_SYMBOLS)
+  set(QM_SYMBOLS ON)
+endif()
 if(NOT CMAKE_NM)
   find_program(CMAKE_NM ${QM_CROSS_PREFIX}nm REQUIRED)
 endif()
@@ -23,12 +28,16 @@ endfunction()
 
 function(qm_add_firmware)
   cmake_parse_arguments(PARSE_ARGV 0 F "" "NAME" "SOURCES;LIBRARIES")
-  set(script ${PROJECT_SOURCE_DIR}/linker/qemu_virt.ld)
-  set(none ${PROJECT_SOURCE_DIR}/firmware/boot/src/symbols_none.S)
-  set(libraries ${F_LIBRARIES} qm_boot qm_hal qm_runtime)
+  set(script ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../linker/qemu_virt.ld)
+  set(none ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../firmware/boot/src/symbols_none.S)
+  set(libraries ${F_LIBRARIES} quartermaster::boot quartermaster::hal quartermaster::runtime)
 
   add_library(${F_NAME}_objects OBJECT ${F_SOURCES})
-  target_link_libraries(${F_NAME}_objects PUBLIC qm_flags ${libraries})
+  target_link_libraries(${F_NAME}_objects PUBLIC quartermaster::codegen ${libraries})
+  target_compile_options(${F_NAME}_objects PUBLIC ${QM_ARCH_FLAGS})
+  if(PROJECT_NAME STREQUAL quartermaster)
+    target_link_libraries(${F_NAME}_objects PRIVATE qm_flags)
+  endif()
 
   if(QM_SYMBOLS)
     set(nameless ${F_NAME}_nameless)

@@ -6,26 +6,35 @@
 # refuses at configure time to let it use a layer of the same or a higher rank. Include paths come from USES alone - the
 # repository root is never one - so an upward #include does not compile either.
 
+# How code for the target is generated. Exported as quartermaster::codegen for firmware that wants the same; forced on nobody.
+add_library(qm_codegen INTERFACE)
+add_library(quartermaster::codegen ALIAS qm_codegen)
+set_target_properties(qm_codegen PROPERTIES EXPORT_NAME codegen)
+if(CMAKE_CROSSCOMPILING)
+  if(QM_FRAME_POINTERS)
+    target_compile_options(qm_codegen INTERFACE -fno-omit-frame-pointer -fno-optimize-sibling-calls)
+  endif()
+  target_compile_options(qm_codegen INTERFACE -mcmodel=medany -fno-pie
+    $<$<COMPILE_LANGUAGE:CXX>:-ffreestanding -fno-exceptions -fno-rtti -fno-threadsafe-statics -ftls-model=local-exec -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+      -fno-stack-protector>
+    $<$<COMPILE_LANGUAGE:C>:-ffreestanding -ffunction-sections
+      -fdata-sections -fno-asynchronous-unwind-tables -fno-stack-protector>)
+else()
+  target_compile_options(qm_codegen INTERFACE -fno-omit-frame-pointer)
+endif()
+
+# Code of this project: warnings too, errors where it is not part of another.
 add_library(qm_flags INTERFACE)
 target_compile_features(qm_flags INTERFACE cxx_std_20)
 target_compile_options(qm_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Wextra-semi -Werror>
-  $<$<COMPILE_LANGUAGE:C>:-std=c99 -Wall -Wextra -Wpedantic -pedantic-errors -Wshadow -Werror>)
-if(QM_FRAME_POINTERS)
-  set(walkable -fno-omit-frame-pointer -fno-optimize-sibling-calls)
-else()
-  set(walkable "")
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wcast-align -Wextra-semi>
+  $<$<COMPILE_LANGUAGE:C>:-std=c99 -Wall -Wextra -Wpedantic -pedantic-errors -Wshadow>
+  $<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
+if(PROJECT_IS_TOP_LEVEL)
+  target_compile_options(qm_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()
-if(CMAKE_CROSSCOMPILING)
-  target_compile_options(qm_flags INTERFACE
-    ${walkable} ${QM_ARCH_FLAGS} -mcmodel=medany -fno-pie
-    $<$<COMPILE_LANGUAGE:CXX>:-ffreestanding -fno-exceptions -fno-rtti -fno-threadsafe-statics -ftls-model=local-exec -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
-      -fno-stack-protector -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>
-    $<$<COMPILE_LANGUAGE:C>:-ffreestanding -ffunction-sections
-      -fdata-sections -fno-asynchronous-unwind-tables -fno-stack-protector -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
-else()
-  target_compile_options(qm_flags INTERFACE -fno-omit-frame-pointer -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
-endif()
+target_compile_options(qm_flags INTERFACE ${QM_ARCH_FLAGS})
+target_link_libraries(qm_flags INTERFACE qm_codegen)
 if(QM_SANITIZE)
   # Lines and names are all that a report shows, and the rest of the debug information a tenth of the time to compile.
   target_compile_options(qm_flags INTERFACE -fsanitize=${QM_SANITIZE} -fno-sanitize-recover=all -g1)
@@ -42,12 +51,13 @@ function(qm_add_layer)
   if(L_SOURCES)
     add_library(${target} STATIC ${L_SOURCES})
     set(scope PUBLIC)
-    target_link_libraries(${target} PRIVATE qm_flags)
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:qm_flags>)
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
   endif()
   add_library(quartermaster::${L_NAME} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${L_NAME})
   target_compile_features(${target} ${scope} cxx_std_20)
   target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS include FILES ${L_HEADERS})
   set_target_properties(${target} PROPERTIES QM_RANK ${L_RANK} VERIFY_INTERFACE_HEADER_SETS ON)

@@ -5,32 +5,17 @@
 
 #include <qm/cache.hpp>
 
+#include "inlined_section.hpp"
 #include "sections.hpp"
-
-namespace {
-
-/// An inlined section, as the callers' `asm goto` describes it (inline_sections.hpp).
-struct InlinedSection {
-  std::int32_t start_distance;  ///< from this word
-  std::uint16_t commit;         ///< bytes from the start
-  std::uint16_t end;            ///< behind the last store: 4 after the commit, 8 where a count follows it
-
-  [[nodiscard]] std::uintptr_t start() const noexcept {
-    return reinterpret_cast<std::uintptr_t>(&start_distance) + static_cast<std::uintptr_t>(std::intptr_t{start_distance});
-  }
-};
-static_assert(sizeof(InlinedSection) == 8);
-
-}  // namespace
 
 extern "C" {
 extern const char qm_sections_start[];
 extern const char qm_sections_end[];
-// The linker script's. Weak: an image without inlined sections need not have them.
-extern const InlinedSection __qm_sections_start[] __attribute__((weak));
-extern const InlinedSection __qm_sections_end[] __attribute__((weak));
+// The linker script's. Weak: an image without inlined sections need not have them (one with them must: inlined_sections.cpp).
+extern const qm::InlinedSection __qm_sections_start[] __attribute__((weak));
+extern const qm::InlinedSection __qm_sections_end[] __attribute__((weak));
 // The heap's two, in the order of the text. Weak: it may not be linked.
-extern const InlinedSection qm_heap_sections[] __attribute__((weak));
+extern const qm::InlinedSection qm_heap_sections[] __attribute__((weak));
 /// This hart's pointers to its cells of the heap's classes, by tag; the first is of no class.
 [[gnu::section(".tdata.qm_hot")]] constinit thread_local std::array<qm::Cell*, QM_CLASSES> qm_heap_cells = [] {
   std::array<qm::Cell*, QM_CLASSES> cells{};
@@ -41,6 +26,7 @@ extern const InlinedSection qm_heap_sections[] __attribute__((weak));
 
 namespace {
 
+using qm::InlinedSection;
 static_assert(offsetof(qm::Cell, top) == QM_CELL_TOP);
 static_assert(offsetof(qm::Cell, limit) == QM_CELL_LIMIT);
 static_assert(!qm::kCounted || offsetof(qm::Cell, allocs) == QM_CELL_ALLOCS);
@@ -92,14 +78,6 @@ std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noe
     if (inside < section.end) return resume(pc, inside, section.commit, section.end, registers);
   }
   return inlined_sections() != 0 ? rewind_inlined(pc, registers) : pc;
-}
-
-bool qm::inlined_sections_in_order() noexcept {
-  for (std::size_t i = 1; i < inlined_sections(); ++i) {
-    const InlinedSection& before = __qm_sections_start[i - 1];
-    if (__qm_sections_start[i].start() < before.start() + before.end) return false;
-  }
-  return true;
 }
 
 void qm::internal::set_cell_pointer(std::uint16_t offset, Cell* cell) noexcept {

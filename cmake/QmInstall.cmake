@@ -1,0 +1,43 @@
+# The package: `cmake --install` puts headers, libraries and find_package(quartermaster) below one prefix. A prefix holds one
+# port, as a build does.
+#
+#   include/qm/...  lib/libqm_*.a  lib/cmake/quartermaster/  share/quartermaster/{cmake,linker,firmware}
+#
+# What share/ has lies there as it does in the tree, so that cmake/QmFirmware.cmake is one file for both.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(targets codegen)
+foreach(library wire hal alloc new pmr trace console chips boot runtime host)
+  if(TARGET qm_${library})
+    list(APPEND targets ${library})
+  endif()
+endforeach()
+list(TRANSFORM targets PREPEND qm_)
+install(TARGETS ${targets} EXPORT quartermaster ARCHIVE FILE_SET HEADERS FILE_SET port)
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/quartermaster)
+install(EXPORT quartermaster NAMESPACE quartermaster:: FILE quartermaster-targets.cmake DESTINATION ${package})
+configure_package_config_file(cmake/package/quartermaster-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/quartermaster-config.cmake
+  INSTALL_DESTINATION ${package} PATH_VARS CMAKE_INSTALL_DATADIR)
+# While the version is 0.x, its minor number is what may break.
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/quartermaster-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/quartermaster-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/quartermaster-config-version.cmake
+  DESTINATION ${package})
+
+set(share ${CMAKE_INSTALL_DATADIR}/quartermaster)
+if(CMAKE_CROSSCOMPILING)
+  install(DIRECTORY cmake/toolchains DESTINATION ${share}/cmake)
+endif()
+if(TARGET qm_boot)
+  install(FILES cmake/QmFirmware.cmake cmake/VerifyImage.cmake cmake/symbol_table.awk DESTINATION ${share}/cmake)
+  install(FILES linker/qemu_virt.ld DESTINATION ${share}/linker)
+  install(FILES firmware/boot/src/symbols_none.S DESTINATION ${share}/firmware/boot/src)
+endif()
+if(TARGET qm)
+  install(TARGETS qm)
+endif()
+if(TARGET qm-analysis)
+  install(TARGETS qm-analysis)
+endif()
+install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
