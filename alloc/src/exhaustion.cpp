@@ -239,9 +239,8 @@ void reset() noexcept {
 
 }  // namespace exhaustion
 
-using namespace exhaustion;
-
 Status add_reclaimer(Reclaimer& reclaimer) noexcept {
+  using namespace exhaustion;
   if (reclaimer.function == nullptr) return Status::kInvalid;
   const LockGuard hold(lock);
   if (reclaimer.linked()) return Status::kBusy;
@@ -251,6 +250,7 @@ Status add_reclaimer(Reclaimer& reclaimer) noexcept {
 }
 
 Status remove_reclaimer(Reclaimer& reclaimer) noexcept {
+  using namespace exhaustion;
   for (;;) {
     {
       const LockGuard hold(lock);
@@ -266,6 +266,7 @@ Status remove_reclaimer(Reclaimer& reclaimer) noexcept {
 }
 
 void configure_exhaustion(const ExhaustionConfig& given) noexcept {
+  using namespace exhaustion;
   config = given;
   if (reporting.load(std::memory_order_relaxed) == nullptr) {
     reporting.store(report_calls(failure_count.load(std::memory_order_relaxed)), std::memory_order_release);
@@ -274,6 +275,7 @@ void configure_exhaustion(const ExhaustionConfig& given) noexcept {
 }
 
 bool finish_drain() noexcept {
+  using namespace exhaustion;
   const std::uint32_t due = hal::may_wait() ? duties.exchange(kNone, std::memory_order_acq_rel) : std::uint32_t{kNone};
   if (due == kNone) return false;
   const ReportCalls* calls = reporting.load(std::memory_order_acquire);
@@ -283,6 +285,7 @@ bool finish_drain() noexcept {
 }
 
 ExhaustionStats exhaustion_stats() noexcept {
+  using namespace exhaustion;
   ExhaustionStats stats;
   const DrainCounts drains = drain_counts();
   const ReportCalls* calls = reporting.load(std::memory_order_acquire);

@@ -3,12 +3,12 @@
 #
 #   walk.sh BUILD SOURCE DOCUMENT HEADING
 #
-# Of the section "## HEADING" of DOCUMENT, in order: a block after a line that ends in "`NAME`:" becomes the file NAME, a block `sh`
-# is run, a block `console` is typed to the QEMU that the last block `sh` has started: `qm> LINE` is typed, all other lines
+# Of the section "## HEADING" of DOCUMENT, in order: a block after a paragraph that begins with `NAME` becomes the file NAME, a block
+# `sh` is run, a block `console` is typed to the QEMU that the last block `sh` has started: `qm> LINE` is typed, all other lines
 # are expected in this order, where an address stands for any address, and a line `...` for nothing.
 #
-# "In the checkout" stands before what configures, builds and installs there. ./test has done the first two; the install
-# is run, and then checkout and build tree go out of sight: something empty is mounted over them, in a mount namespace of this
+# A block after a paragraph that has "In the checkout" is run there, but for `cmake --preset` and `cmake --build`, which ./test has done.
+# Then checkout and build tree go out of sight: something empty is mounted over them, in a mount namespace of this
 # test. Where no namespace can be had that much is not shown; that no installed file and no file of the project names them, is.
 set -eu -o pipefail
 
@@ -23,9 +23,26 @@ if [ $# -eq 4 ]; then
   export HOME=$scratch/home
   mkdir "$HOME"
   unset CMAKE_CXX_COMPILER_LAUNCHER CMAKE_C_COMPILER_LAUNCHER
-  grep -o '^cmake --install .*' "$scratch/section" | sed "s|build/target-release|'$build'|" >"$scratch/install.sh"
-  [ -s "$scratch/install.sh" ] || { echo "the section installs nothing"; exit 1; }
-  sh -eu "$scratch/install.sh" >"$scratch/install.log" || { cat "$scratch/install.log"; exit 1; }
+  # Steps of the section, one file each: NNN.checkout, NNN.file (the name is its first line), NNN.sh, NNN.console.
+  mkdir "$scratch/steps" "$scratch/project"
+  awk -v steps="$scratch/steps" '
+    /^```/ && !inside {
+      inside = 1
+      kind = paragraph ~ /^`[^`]*`/ ? "file" : paragraph ~ /[Ii]n the checkout/ ? "checkout" : substr($0, 4)
+      out = sprintf("%s/%03d.%s", steps, ++count, kind)
+      if (kind == "file") { split(paragraph, parts, "`"); print parts[2] > out }
+      paragraph = ""
+      next
+    }
+    /^```$/ { inside = 0; close(out); next }
+    inside { print > out; next }
+    NF { paragraph = blank ? $0 : paragraph " " $0 }
+    { blank = !NF }' "$scratch/section"
+  for step in "$scratch"/steps/*.checkout; do
+    sed -E "/^cmake --(preset|build)/d; s|build/target-release|'$build'|" "$step" >"$scratch/checkout.sh"
+    (cd "$source" && sh -eu "$scratch/checkout.sh") >"$scratch/checkout.log" || { cat "$scratch/checkout.log"; exit 1; }
+    rm "$step"
+  done
   if unshare -m true 2>/dev/null; then
     unshare -m bash "$scratch/walk.sh" "$scratch" "$build" "$source"
   elif unshare -rm true 2>/dev/null; then
@@ -51,19 +68,7 @@ if [ "$(readlink /proc/self/ns/mnt)" != "$(readlink /proc/$PPID/ns/mnt 2>/dev/nu
   echo "checkout and build tree are out of sight"
 fi
 
-mkdir "$scratch/project" "$scratch/steps"
 cd "$scratch/project"
-# Steps of the section, one file each: NNN.file (the name is its first line), NNN.sh, NNN.console.
-awk -v steps="$scratch/steps" '
-  /^```/ && !inside { inside = 1; kind = substr($0, 4); ++count
-    if (name != "") { out = sprintf("%s/%03d.file", steps, count); print name > out }
-    else out = sprintf("%s/%03d.%s", steps, count, kind)
-    next }
-  /^```$/ && inside { inside = 0; close(out); name = ""; next }
-  inside { print > out; next }
-  /`[^`]*`:$/ { name = $0; sub(/`:$/, "", name); sub(/.*`/, "", name); next }
-  NF { name = "" }' "$scratch/section"
-
 transcript=$scratch/transcript input=$scratch/input qemu=''
 mkfifo "$input"
 leave() {
@@ -124,7 +129,7 @@ blocks=0
 for step in "$scratch"/steps/*; do
   case $step in
     *.file) sed 1d "$step" >"$(head -n 1 "$step")" ;;
-    *.sh) grep -q '^cmake --install' "$step" || run_shell "$step" ;;
+    *.sh) run_shell "$step" ;;
     *.console) run_console "$step"; blocks=$((blocks + 1)) ;;
   esac
 done
