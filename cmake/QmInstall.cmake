@@ -1,7 +1,7 @@
 # The package: `cmake --install` puts headers, libraries and find_package(quartermaster) below one prefix. A prefix holds one
 # port, as a build does.
 #
-#   include/qm/...  lib/libqm_*.a  lib/cmake/quartermaster/  share/quartermaster/{cmake,linker,firmware}
+#   include/qm/...  lib/libqm_*.a  lib/cmake/quartermaster/  share/quartermaster/{cmake,linker,firmware,gdb}
 #
 # What share/ has lies there as it does in the tree, so that cmake/QmFirmware.cmake is one file for both.
 include(GNUInstallDirs)
@@ -26,6 +26,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/quartermaster-config.cmake ${CMAKE_CUR
   DESTINATION ${package})
 
 set(share ${CMAKE_INSTALL_DATADIR}/quartermaster)
+install(FILES host/gdb/quartermaster.py DESTINATION ${share}/gdb)
 if(CMAKE_CROSSCOMPILING)
   install(DIRECTORY cmake/toolchains DESTINATION ${share}/cmake)
 endif()

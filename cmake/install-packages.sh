@@ -30,6 +30,7 @@ libsqlite3-dev           exports to SQLite
 '
 packages_test='
 libgtest-dev             unit tests on the host
+gdb-multiarch            reads the books of the target in the test of the GDB commands
 '
 packages_formats='
 chromium                 shows the page of qm report --html

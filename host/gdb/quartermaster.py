@@ -1,0 +1,757 @@
+"""GDB commands that read Quartermaster's books: (gdb) source quartermaster.py
+
+    qm caches [NAME]     what the console's slab_stats prints       qm traces NAME   what slab_trace print does
+    qm whatis ADDRESS    what whatis does                           qm stacks [NAME] what slab_stacks does
+    qm image FILE BASE   looks at raw memory saved by QEMU's `pmemsave BASE SIZE FILE` instead of a running target
+
+They read memory and run nothing on the target, so they work at any stop, after a panic, on a core (QEMU's `dump-guest-memory`) and on a
+memory image. They need the image with its debug information. NAME may have * and ?. The target was stopped anywhere: what
+a hart was about to change may be half changed; each list says what it saw. Also: pretty-printers for caches, arenas and atomics.
+"""
+
+import bisect
+import fnmatch
+import os
+import re
+import struct
+import tempfile
+
+import gdb
+import gdb.printing
+
+QUANTUM_CACHE = 4
+WATCH, RECORD, HOLD = 1, 4, 8  # of a state word: alloc/include/qm/observer.hpp
+RECORD_BYTES = 24  # of a slot: trace/include/qm/trace/record_table.hpp
+
+
+def plain(value):
+    """What an atomic holds, a number of a number, an address of a pointer."""
+    while True:
+        kind = value.type.strip_typedefs()
+        if kind.code != gdb.TYPE_CODE_STRUCT:
+            break
+        names = [field.name for field in kind.fields()]
+        for name in ("_M_i", "_M_b", "_M_p"):
+            if name in names:
+                value = value[name]
+                break
+        else:
+            bases = [field for field in kind.fields() if field.is_base_class]
+            if not bases:
+                break
+            value = value.cast(bases[0].type)
+    return value
+
+
+def number(value):
+    return int(plain(value))
+
+
+def static(name, member=None, namespace="qm"):
+    """A variable of an unnamed namespace; the one that has @p member, if several have the name."""
+    for symbol in gdb.lookup_static_symbols("%s::(anonymous namespace)::%s" % (namespace, name)):
+        kind = symbol.type.strip_typedefs()
+        if member and (kind.code != gdb.TYPE_CODE_STRUCT or member not in [field.name for field in kind.fields()]):
+            continue
+        return symbol.value()
+    raise gdb.GdbError("the image has no %s::%s: is its debug information there, and is it Quartermaster's?" % (namespace, name))
+
+
+def variable(name):
+    symbol = gdb.lookup_global_symbol(name)
+    return symbol.value() if symbol is not None else None
+
+
+def address_text(address):
+    return "0x%0*x" % (2 * gdb.lookup_type("char").pointer().sizeof, address)
+
+
+def memory(address, size):
+    return bytes(gdb.selected_inferior().read_memory(address, size))
+
+
+def is_glob(pattern):
+    return "*" in pattern or "?" in pattern
+
+
+def matches(pattern, name):
+    return not pattern or (fnmatch.fnmatchcase(name, pattern.replace("[", "[[]")) if is_glob(pattern) else pattern == name)
+
+
+# ---- names of functions, as the image's own table has them -----------------------------------------------------------
+
+
+def strip_templates(text):
+    out, depth, parens, i = "", 0, 0, 0
+    while i < len(text):
+        operator = re.match(r"operator(<=>|<<=|>>=|<<|>>|<=|>=|->\*|->|<|>)", text[i:]) if depth == 0 else None
+        if operator:
+            out += operator.group(0)
+            i += len(operator.group(0))
+            continue
+        c = text[i]
+        if depth > 0 and c in "()":
+            parens += 1 if c == "(" else -1
+        elif c == "<" and parens == 0:
+            depth += 1
+        elif c == ">" and parens == 0:
+            depth -= 1
+        elif depth == 0:
+            out += c
+        i += 1
+    return out
+
+
+def short_name(text):
+    text = text.replace("(anonymous namespace)::", "")
+    text = re.sub(r" \[clone [^\]]*\]", "", text)
+    text = re.sub(r"\{lambda\([^{}]*\)#[0-9]+\}", "lambda", text)
+    text = re.sub(r"\[abi:[^\]]*\]", "", text)
+    text = text.replace("operator()", "operator@call")
+    text = strip_templates(text)
+    while re.search(r"\([^()]*\)", text):
+        text = re.sub(r"\([^()]*\)", "", text)
+    text = re.sub(r"( const| volatile| &| &&)+$", "", text)
+    at = re.search(r"operator [a-zA-Z]", text)
+    head = text[: at.start()] if at else text
+    text = re.sub(r"^.* ", "", head.rstrip(" ")) + (text[at.start() :] if at else "")
+    text = text.replace("operator@call", "operator()")
+    text = re.sub(r"lambda::(_FUN|operator\(\))$", "lambda", text)
+    return re.sub(r"\.(constprop|isra|part|cold|lto_priv).*$", "", text)
+
+
+def demangled(name):
+    """GDB knows no suffixes such as .part.0, which are not shown either."""
+    if not name.startswith("_Z"):
+        return name
+    return gdb.execute("demangle -l c++ -- " + name.partition(".")[0], to_string=True).strip()
+
+
+class Names:
+    """The function around an address, by the image's symbol table and with the same choice among names of one address as
+    cmake/symbol_table.awk makes for the console."""
+
+    def __init__(self):
+        self.known = {}
+        best = {}
+        for start, size, name, is_global in self.read():
+            rank = 0 if re.match(r"__|_[A-Y]", name) else 1 + 2 * (size > 0) + is_global
+            if start not in best or (rank, best[start][2]) > (best[start][0], name):
+                best[start] = (rank, size, name)
+        self.starts, self.sizes, self.names = [], [], []
+        for start in sorted(best):
+            _, size, name = best[start]
+            if size == 0 and self.starts and start < self.starts[-1] + self.sizes[-1]:
+                continue  # a label inside a function
+            self.starts.append(start)
+            self.sizes.append(size)
+            self.names.append(name)
+
+    @staticmethod
+    def read():
+        """Start, size, name, whether it is global, of each symbol in an executable section."""
+        path = gdb.current_progspace().filename
+        with open(path, "rb") as file:
+            image = file.read()
+        wide = image[4] == 2
+        at, each, count = struct.unpack_from("<Q", image, 40) + struct.unpack_from("<HH", image, 58) if wide else \
+            struct.unpack_from("<I", image, 32) + struct.unpack_from("<HH", image, 46)
+        sections = [struct.unpack_from("<IIQQQQIIQQ" if wide else "<IIIIIIIIII", image, at + i * each) for i in range(count)]
+        for section in sections:
+            if section[1] != 2:  # SHT_SYMTAB
+                continue
+            strings = sections[section[6]][4]
+            for symbol in range(section[4], section[4] + section[5], 24 if wide else 16):
+                if wide:
+                    name, info, _, index, value, size = struct.unpack_from("<IBBHQQ", image, symbol)
+                else:
+                    name, value, size, info, _, index = struct.unpack_from("<IIIBBH", image, symbol)
+                if index == 0 or index >= count or not sections[index][2] & 4 or info & 15 > 2:
+                    continue
+                text = image[strings + name : image.index(b"\0", strings + name)].decode()
+                if text and not text.startswith((".L", "$")):
+                    yield value, size, text, info >> 4 == 1
+
+    def find(self, pc):
+        """Name, offset and size; None where no function is."""
+        if pc not in self.known:
+            self.known[pc] = None
+            place = bisect.bisect_right(self.starts, pc) - 1
+            if place >= 0:
+                start, size, name = self.starts[place], self.sizes[place], self.names[place]
+                following = self.starts[place + 1] if place + 1 < len(self.starts) else start + size
+                if size == 0 or start + size > following:
+                    size = following - start
+                if pc < start + size:
+                    self.known[pc] = (short_name(demangled(name)), pc - start, size)
+        return self.known[pc]
+
+
+# ---- what there is ---------------------------------------------------------------------------------------------------
+
+
+def entries(kind):
+    """Arenas (0) or caches (1), in the order of their creation."""
+    entry = static("rolls")[kind]["first"]
+    while int(entry) != 0:
+        if not entry["hidden_"]:
+            yield entry
+        entry = entry["next_"]
+
+
+def arenas():
+    kind = gdb.lookup_type("qm::Arena").pointer()
+    return [entry.cast(gdb.lookup_type("qm::Traceable").pointer()).cast(kind).dereference() for entry in entries(0)]
+
+
+def caches():
+    kind = gdb.lookup_type("qm::Cache").pointer()
+    return [entry.cast(gdb.lookup_type("qm::Traceable").pointer()).cast(kind).dereference() for entry in entries(1)]
+
+
+def name_of(source):
+    return source["name_"].string()
+
+
+def harts():
+    return int(static("caches", member="harts_")["harts_"])
+
+
+class CacheView:
+    """A cache, and where its objects are."""
+
+    def __init__(self, cache):
+        self.cache = cache
+        self.slabs = cache["slabs_"]
+        self.depot = cache["depot_"]
+        kind = gdb.lookup_type("qm::Cell").pointer()
+        first = int(cache.address) + cache.type.sizeof
+        self.cells = [gdb.Value(first + hart * kind.target().sizeof).cast(kind).dereference() for hart in range(harts())]
+        extra = int(plain(cache["extra_"]))
+        self.extra = gdb.Value(extra).cast(gdb.lookup_type("qm::CacheExtra").pointer()).dereference() if extra else None
+        self.word = gdb.lookup_type("char").pointer().sizeof
+
+    def trailer(self):
+        """Bytes behind an object, of a call site's tag; a checking build has more, which its debug information does not say."""
+        tagging = [field.name for field in self.slabs["tagging_"].type.fields() if not field.is_base_class and hasattr(field, "bitpos")]
+        if bool(self.slabs["no_touch_"]) or "tagged" not in tagging or not bool(self.slabs["tagging_"]["tagged"]):
+            return 0
+        align = 1 << int(self.slabs["alignment_log2_"])
+        return (4 + align - 1) & ~(align - 1)
+
+    def object_size(self):
+        return int(self.slabs["stride_"]) - self.trailer()
+
+    # -- magazines
+
+    def closed(self):
+        return int(gdb.lookup_global_symbol("qm::kClosed").value()[1].address)
+
+    def loaded_rounds(self, cell):
+        """Addresses of the slots in use of a cell's loaded magazine."""
+        top = number(cell["top"])
+        if top == self.closed():
+            top = number(cell["saved_top"])
+        loaded = number(cell["loaded"])
+        if loaded == 0:
+            return []
+        slots = loaded + 3 * self.word
+        count = (top - slots) // self.word
+        return [slots + i * self.word for i in range(count)] if 0 <= count <= 61 else []
+
+    def rounds(self, cell):
+        return len(self.loaded_rounds(cell)) + number(cell["prev_rounds"])
+
+    def pointer(self, address):
+        return int.from_bytes(memory(address, self.word), "little")
+
+    def magazine_objects(self, magazine):
+        while magazine != 0:
+            capacity_rounds = memory(magazine + self.word, 4)
+            rounds = int.from_bytes(capacity_rounds[2:4], "little")
+            for i in range(rounds):
+                yield self.pointer(magazine + (3 + i) * self.word)
+            magazine = self.pointer(magazine)
+
+    def slab_bytes(self):
+        return int(self.slabs["slab_bytes_"])
+
+    # -- slabs
+
+    def all_slabs(self):
+        for ring in ("usable_", "full_"):
+            first = self.slabs[ring]["first_"]
+            slab = first
+            while int(slab) != 0:
+                yield slab.dereference()
+                slab = slab["next"].cast(first.type)
+                if slab == first:
+                    break
+
+    def slab_of(self, address):
+        for slab in self.all_slabs():
+            start = int(slab["start"])
+            if bool(self.slabs["no_touch_"]):
+                if 0 <= address - start < int(slab["objects"]) * int(self.slabs["stride_"]):
+                    return slab
+            else:
+                size = self.slab_bytes()
+                header = (address | (size - 1)) + 1 - slab.type.sizeof
+                if header == int(slab.address) and 0 <= address - start < size:
+                    return slab
+        return None
+
+    def is_free(self, slab, index):
+        bits = 8 * gdb.lookup_type("long").sizeof
+        words = (int(self.slabs["objects_"]) + bits - 1) // bits
+        word = memory(int(slab.address) - (words - index // bits) * (bits // 8), bits // 8)
+        return int.from_bytes(word, "little") >> (index % bits) & 1 != 0
+
+    def whereabouts(self, slab, index, address):
+        if self.is_free(slab, index):
+            return "free in its slab"
+        for hart, cell in enumerate(self.cells):
+            if address in [self.pointer(slot) for slot in self.loaded_rounds(cell)]:
+                return "idle in a magazine of hart %d" % hart
+            previous = int(cell["prev"])
+            if previous != 0:
+                rounds = int.from_bytes(memory(previous + self.word + 2, 2), "little")
+                if address in [self.pointer(previous + (3 + i) * self.word) for i in range(rounds)]:
+                    return "idle in a magazine of hart %d" % hart
+        if address in self.magazine_objects(number(self.depot["first_"][0])):
+            return "idle in the depot"
+        if self.extra is not None and address in self.magazine_objects(int(self.extra["reserve"]["stocked_"])):
+            return "idle in the reserve"
+        return "in use"
+
+    def stats(self):
+        slabs, depot = self.slabs, self.depot
+        whole = int(slabs["slabs_"]) - int(slabs["short_slabs_"])
+        total = whole * int(slabs["objects_"]) + int(slabs["short_slabs_"])
+        out = int(slabs["out_"])
+        in_magazines = sum(self.rounds(cell) for cell in self.cells)
+        in_depot = number(depot["full_rounds_"])
+        reserved = number(self.extra["reserve"]["held_"]) if self.extra is not None else 0
+        idle = in_magazines + in_depot + reserved
+        limit = int(slabs["limit_"])
+        return {
+            "in_slabs": total - out, "out": out, "in_magazines": in_magazines, "in_depot": in_depot, "reserved": reserved,
+            "reserve": number(self.extra["reserve"]["promised_"]) if self.extra is not None else 0,
+            "in_use": max(out - idle, 0), "limit": 0 if limit == 0xFFFFFFFF else limit,
+            "failures": sum(number(cell["failures"]) for cell in self.cells),
+            "misuses": sum(number(cell["misuses"]) for cell in self.cells),
+            "misses": sum(number(cell["misses"]) for cell in self.cells),
+        }
+
+
+# ---- the books -------------------------------------------------------------------------------------------------------
+
+
+class Record:
+    """A record in its slot: see trace/include/qm/trace/record_table.hpp."""
+
+    def __init__(self, words):
+        self.sequence_low, self.cache, hart_sequence, self.object, stack_context, self.time, self.size = words
+        self.hart = hart_sequence & 31
+        self.sequence = hart_sequence >> 5 << 32 | self.sequence_low
+        self.stack = stack_context & (1 << 22) - 1
+        self.context = (stack_context & 0x7FFFFFFF) >> 22
+
+
+class Books:
+    REASONS = ("records full", "no memory for records", "no memory for handles", "address out of range")
+
+    def __init__(self):
+        self.books = variable("qm::trace::books")
+        self.ready = self.books is not None and int(self.books["trace_cache_"]) != 0
+        self.names = Names()
+        self.word = gdb.lookup_type("char").pointer().sizeof
+        if self.ready:
+            self.opened = number(self.books["open_"]) != 0
+
+    def of(self, source):
+        """The books of a source; None: it was never traced."""
+        at = number(source["books"])
+        if at == 0:
+            return None
+        return gdb.Value(at).cast(gdb.lookup_type("qm::trace::SourceBooks").pointer()).dereference()
+
+    def numbered(self):
+        if not self.ready or not self.opened:
+            return
+        for index in range(1, int(self.books["cache_limit_"]) + 1):
+            at = number(self.books["directory_"][index])
+            if at == 0:
+                return
+            yield gdb.Value(at).cast(gdb.lookup_type("qm::trace::SourceBooks").pointer()).dereference()
+
+    def figures(self, one):
+        kind = gdb.lookup_type("qm::trace::HartBooks").pointer()
+        first = gdb.Value(int(one.address) + one.type.sizeof).cast(kind)
+        mask = (1 << 8 * gdb.lookup_type("long").sizeof) - 1
+        sums = {"recorded": 0, "lost_stacks": 0, "lost_contexts": 0, "dropped": [0] * len(self.REASONS)}
+        for hart in range(int(self.books["harts_"])):
+            now, base = first[hart]["now"], first[hart]["base"]
+            for name in ("recorded", "lost_stacks", "lost_contexts"):
+                sums[name] += (number(now[name]) - number(base[name])) & mask
+            for reason in range(len(self.REASONS)):
+                sums["dropped"][reason] += (number(now["dropped"][reason]) - number(base["dropped"][reason])) & mask
+        return sums
+
+    @staticmethod
+    def state(source):
+        word = number(source["state_"])
+        if word & RECORD:
+            return "on"
+        if word & HOLD:
+            return "stopping"
+        return "draining" if word & WATCH else "off"
+
+    def records(self):
+        if not self.ready or not self.opened:
+            return
+        table = self.books["records"]
+        per_chunk = int(self.books["trace_cache_"]["slabs_"]["stride_"]) // RECORD_BYTES
+        for chunk in range(number(table["chunks_"])):
+            slots = number(table["directory_"][chunk])
+            if slots == 0:
+                continue
+            for words in struct.iter_unpack("<IHHIIII", memory(slots, per_chunk * RECORD_BYTES)):
+                if words[0] != 0 and words[1] != 0:
+                    yield Record(words)
+
+    def object_of(self, one, record):
+        base, unit = int(one["base"]), int(one["unit"])
+        return base + ((record.object - base // unit) & 0xFFFFFFFF) * unit
+
+    def entry(self, handle):
+        """(handle, id, owner, depth, flags, pcs, next) of a stack."""
+        if handle < 2:
+            return None
+        pool = int(self.books["stacks"]["pool_"])
+        _, _, ident, after, owner, depth, flags = struct.unpack("<IIIIHBB", memory(pool + handle * 8, 20))
+        low = int(self.books["ranges_"]["plain"]["low"])
+        frames = struct.unpack("<%di" % depth, memory(pool + handle * 8 + 20, 4 * depth))
+        wide = (1 << 8 * self.word) - 1
+        return {"handle": handle, "id": ident, "owner": owner, "flags": flags, "next": after,
+                "pcs": [(low + frame) & wide for frame in frames]}
+
+    def stacks(self):
+        depot = self.books["stacks"]
+        buckets = int(depot["buckets_"])
+        if buckets == 0:
+            return
+        for head in struct.iter_unpack("<I", memory(buckets, 4 * (int(depot["mask_"]) + 1))):
+            handle = head[0]
+            while handle != 0:
+                entry = self.entry(handle)
+                yield entry
+                handle = entry["next"]
+
+    def context(self, ident):
+        if ident == 0:
+            return "?"
+        slot = self.books["contexts"]["slots_"][ident]
+        return memory(int(slot["text"].address), int(slot["length"])).decode()
+
+    def print_record(self, one, record):
+        print("Obj %s, from hart %d %s:\n----" % (address_text(self.object_of(one, record)), record.hart, self.context(record.context)))
+        stack = self.entry(record.stack)
+        pcs = stack["pcs"] if stack else []
+        for at, pc in enumerate(pcs):
+            found = self.names.find(pc - 1)
+            print("#%02d [<%s>] in %s" % (at + 1, address_text(pc), found[0] if found else "(null)"))
+        truncated = stack is None or stack["flags"] & 1 != 0
+        if truncated:
+            print("#%02d [<...>] in ... (truncated)" % (len(pcs) + 1))
+        print("")
+        return truncated
+
+    def record_of(self, source, address):
+        one = self.of(source) if self.ready else None
+        if one is None:
+            return None, None
+        for record in self.records():
+            if record.cache == int(one["number"]) and self.object_of(one, record) == address:
+                return one, record
+        return one, None
+
+
+# ---- commands --------------------------------------------------------------------------------------------------------
+
+
+def named(sources, pattern):
+    found = [source for source in sources if matches(pattern, name_of(source))]
+    if not found:
+        raise gdb.GdbError("No such slab %s" % pattern)
+    return found
+
+
+def print_caches(pattern):
+    shown = named(caches(), pattern)
+    for cache in shown:
+        view = CacheView(cache)
+        stats = view.stats()
+        depot = view.depot
+        magazine_rounds = int(gdb.parse_and_eval("qm::kMagazineRounds")[number(depot["step_"])])
+        print("\nKmem_cache: %s\n---------------------" % name_of(cache))
+        print("Source: %s" % name_of(view.slabs["source_"].dereference()))
+        print("Objsize (incl align): %d" % view.object_size())
+        print("Align: %d" % (1 << int(view.slabs["alignment_log2_"])))
+        print("Nr unallocated in slab layer: %d" % stats["in_slabs"])
+        print("Nr allocated from slab layer: %d" % stats["out"])
+        print("Depot magsize: %d" % magazine_rounds)
+        print("Nr empty mags: %d" % int(depot["count_"][1]["now"]))
+        print("Nr non-empty mags: %d" % int(depot["count_"][0]["now"]))
+        print("High water: %d" % int(view.slabs["out_high_"]))
+        print("Failures: %d, refused frees %d" % (stats["failures"], stats["misuses"]))
+        print("Nr slabs: %d, %d bytes each" % (int(view.slabs["slabs_"]), print_slab_bytes(view)))
+        print("Nr in use: %d" % stats["in_use"])
+        print("Nr idle in magazines: %d" % stats["in_magazines"])
+        print("Nr idle in depot: %d" % stats["in_depot"])
+        print("Nr idle in slabs: %d" % stats["in_slabs"])
+        print("Magazine misses: %d" % stats["misses"])
+        print("Magsize changes: %d" % number(depot["changes_"]))
+        print("Limit: %s" % (stats["limit"] or "none"))
+        held = ", %d in it" % stats["reserved"] if stats["reserved"] != stats["reserve"] else ""
+        print("Reserve: %d%s" % (stats["reserve"], held))
+    print("caches %d: complete" % len(shown))
+
+
+def print_slab_bytes(view):
+    """SlabLayer::bytes_of() for a whole slab."""
+    return view.slab_bytes() if not bool(view.slabs["no_touch_"]) else int(view.slabs["objects_"]) * int(view.slabs["stride_"])
+
+
+def print_traces(pattern):
+    books = Books()
+    if not pattern:
+        raise gdb.GdbError("usage: qm traces NAME")
+    sources = named(caches() + arenas(), pattern)
+    if not is_glob(pattern) and bool(sources[0]["no_trace_"]):
+        raise gdb.GdbError("Unable to trace slab %s" % pattern)
+    for source in sources:
+        one = books.of(source) if books.ready else None
+        if is_glob(pattern) and (bool(source["no_trace_"]) or one is None):
+            continue
+        print("Dumping outstanding allocs from %s\n-------------------------" % name_of(source))
+        mine = [] if one is None else sorted((r for r in books.records() if r.cache == int(one["number"])), key=lambda r: r.sequence)
+        truncated = sum(1 for record in mine if books.print_record(one, record))
+        state = books.state(source)
+        if one is None:
+            print("note: never traced")
+        elif state != "on":
+            print("note: %s, so later allocations are not recorded" % state)
+        sums = books.figures(one) if one is not None else {"recorded": 0, "dropped": [], "lost_stacks": 0, "lost_contexts": 0}
+        for reason, dropped in enumerate(sums["dropped"]):
+            if dropped:
+                print("note: dropped %d: %s" % (dropped, Books.REASONS[reason]))
+        if sums["lost_stacks"]:
+            print("note: %d records without a stack: the stack depot is full" % sums["lost_stacks"])
+        if sums["lost_contexts"]:
+            print("note: %d records without a context" % sums["lost_contexts"])
+        whole = one is not None and not sum(sums["dropped"]) and not truncated and not sums["lost_stacks"]
+        print("outstanding %d, recorded %d, dropped %d, truncated stacks %d, from before start %d: %s" % (
+            len(mine), sums["recorded"], sum(sums["dropped"]), truncated,
+            number(one["from_before_start"]) if one is not None else 0, "complete" if whole else "incomplete"))
+
+
+def print_stacks(pattern):
+    books = Books()
+    every = caches() + arenas()
+    picked = named(every, pattern)
+    ones = [books.of(source) for source in picked]
+    ones = [one for one in ones if one is not None]
+    owners = {int(one["number"]) for one in ones}
+    dropped = sum(sum(books.figures(one)["dropped"]) for one in ones)
+    if pattern and not is_glob(pattern):
+        state = books.state(picked[0])
+        if not ones:
+            print("note: never traced")
+        elif state != "on":
+            print("note: %s, so later allocations are not recorded" % state)
+    # Entries of one id are one stack, whose oldest entry speaks for all.
+    rows, speaks, by_id = {}, {}, {}
+    for entry in books.stacks() if books.ready else []:
+        speaks[entry["handle"]] = entry
+        by_id.setdefault(entry["id"], []).append(entry)
+        if entry["owner"] != 0 and (not pattern or entry["owner"] in owners):
+            rows.setdefault(entry["id"], [0, 0])
+    lost_objects = lost_bytes = 0
+    for record in books.records():
+        if record.cache not in owners:
+            continue
+        if record.stack < 2:
+            lost_objects += 1
+            lost_bytes += record.size
+            continue
+        row = rows.setdefault(speaks[record.stack]["id"], [0, 0])
+        row[0] += 1
+        row[1] += record.size
+    try:
+        threshold = int(static("threshold", namespace="qm::console::commands"))
+    except gdb.GdbError:
+        threshold = 1  # an image without the console
+    order = sorted(rows, key=lambda ident: (-rows[ident][1], -rows[ident][0], -by_id[ident][-1]["handle"]))
+    hidden = [ident for ident in rows if rows[ident][0] < threshold]
+    truncated = sum(1 for ident in rows if rows[ident][0] and by_id[ident][-1]["flags"] & 1)
+    shown = 0
+    for ident in order:
+        objects, size = rows[ident]
+        if objects < threshold:
+            continue
+        shown += 1
+        entry = by_id[ident][-1]
+        for pc in entry["pcs"]:
+            found = books.names.find(pc - 1)
+            print(" %s+0x%x%s" % (found[0], found[1] + 1, "/0x%x" % found[2] if found[2] else "") if found else " " + address_text(pc))
+        if entry["flags"] & 1:
+            print(" ... (truncated)")
+        print("stack_count: %d\nstack_bytes: %d\nstack_id: 0x%08x%s\n" % (objects, size, ident, " (collided)" if entry["flags"] & 2 else ""))
+    if lost_objects:
+        print("note: %d objects, %d bytes without a stack: the stack depot is full" % (lost_objects, lost_bytes))
+    if truncated:
+        print("note: %d stacks are truncated" % truncated)
+    hidden_objects = sum(rows[ident][0] for ident in hidden)
+    if hidden_objects:
+        print("note: %d objects, %d bytes in hidden stacks" % (hidden_objects, sum(rows[ident][1] for ident in hidden)))
+    traced = sum(1 for source in every if books.state(source) != "off")
+    complete = ones and not dropped and not lost_objects and not truncated
+    print("stacks %d, hidden %d (threshold %d), objects %d, bytes %d, dropped %d, not traced %d caches: %s" % (
+        shown, len(hidden), threshold, sum(row[0] for row in rows.values()) + lost_objects,
+        sum(row[1] for row in rows.values()) + lost_bytes, dropped, len(every) - traced, "complete" if complete else "incomplete"))
+
+
+def print_whatis(text):
+    books = Books()
+    address = int(gdb.parse_and_eval(text))
+    found_caches = found_arenas = 0
+    every = caches()
+    for kind in (0, QUANTUM_CACHE):
+        for cache in every:
+            if int(cache["flags_"]) & QUANTUM_CACHE != kind:
+                continue
+            view = CacheView(cache)
+            slab = view.slab_of(address)
+            if slab is None:
+                continue
+            found_caches += 1
+            start, stride, objects = int(slab["start"]), int(view.slabs["stride_"]), int(slab["objects"])
+            index = (address - start) // stride
+            if index >= objects:
+                print("cache %s: slab %s + %d, no object" % (name_of(cache), address_text(start), address - start))
+                continue
+            where = start + index * stride
+            print("cache %s: object %s + %d, %s, %d of %d in slab %s" % (
+                name_of(cache), address_text(where), address - where, view.whereabouts(slab, index, where), index + 1, objects,
+                address_text(start)))
+            one, record = books.record_of(cache, where)
+            if record is not None:
+                books.print_record(one, record)
+    for arena in arenas():
+        tag = arena["first_"]
+        while int(tag) != 0:
+            start, size = int(tag["start"]), int(tag["size"])
+            kind = int(tag["kind"])
+            if kind != 2 and start <= address < start + size:
+                found_arenas += 1
+                what = "free" if kind == 0 else ("allocated", "slab of a quantum cache", "boundary tags")[int(tag["owner"])]
+                print("arena %s: segment %s + %d, %d bytes, %s" % (name_of(arena), address_text(start), address - start, size, what))
+                if kind == 1 and int(tag["owner"]) == 0:
+                    one, record = books.record_of(arena, start)
+                    if record is not None:
+                        books.print_record(one, record)
+                break
+            tag = tag["next"]
+    symbol = books.names.find(address)
+    if symbol and symbol[2]:
+        print("code %s+0x%x/0x%x" % symbol)
+    print("whatis %s: caches %d, arenas %d: complete" % (address_text(address), found_caches, found_arenas))
+
+
+def load_image(arguments):
+    """A core file made of raw memory: one segment, no registers."""
+    words = gdb.string_to_argv(arguments)
+    if len(words) != 2:
+        raise gdb.GdbError("usage: qm image FILE BASE")
+    base = int(gdb.parse_and_eval(words[1]))
+    with open(words[0], "rb") as file:
+        data = file.read()
+    wide = gdb.lookup_type("char").pointer().sizeof == 8
+    head, segment = (64, 56) if wide else (52, 32)
+    ident = b"\x7fELF" + bytes([2 if wide else 1, 1, 1, 0]) + bytes(8)
+    layout = "<HHIQQQIHHHHHH" if wide else "<HHIIIIIHHHHHH"
+    header = ident + struct.pack(layout, 4, 243, 1, 0, head, 0, 5 if wide else 1, head, segment, 1, 0, 0, 0)
+    if wide:
+        program = struct.pack("<IIQQQQQQ", 1, 7, head + segment, base, base, len(data), len(data), 1)
+    else:
+        program = struct.pack("<IIIIIIII", 1, head + segment, base, base, len(data), len(data), 7, 1)
+    core = tempfile.NamedTemporaryFile(suffix=".core", delete=False)
+    with core:
+        core.write(header + program + data)
+    try:
+        gdb.execute("target core %s" % core.name)
+    finally:
+        os.unlink(core.name)  # GDB has it open
+
+
+class Quartermaster(gdb.Command):
+    """Quartermaster's books: qm caches [NAME] | traces NAME | stacks [NAME] | whatis ADDRESS | image FILE BASE."""
+
+    VERBS = {"caches": print_caches, "traces": print_traces, "stacks": print_stacks, "whatis": print_whatis, "image": load_image}
+
+    def __init__(self):
+        super().__init__("qm", gdb.COMMAND_DATA)
+
+    def invoke(self, argument, from_tty):
+        verb, _, rest = argument.strip().partition(" ")
+        if verb not in self.VERBS:
+            raise gdb.GdbError(self.__doc__)
+        self.VERBS[verb](rest.strip())
+
+    def complete(self, text, word):
+        return [verb for verb in self.VERBS if verb.startswith(word)] if " " not in text else gdb.COMPLETE_SYMBOL
+
+
+Quartermaster()
+
+
+# ---- pretty-printers -------------------------------------------------------------------------------------------------
+
+
+class CachePrinter:
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        stats = CacheView(self.value).stats()
+        return "cache %s: %d in use, %d idle, %d bytes each" % (
+            name_of(self.value), stats["in_use"], stats["in_magazines"] + stats["in_depot"] + stats["in_slabs"] + stats["reserved"],
+            CacheView(self.value).object_size())
+
+
+class ArenaPrinter:
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        return "arena %s" % name_of(self.value)
+
+
+class AtomicPrinter:
+    def __init__(self, value):
+        self.value = value
+
+    def to_string(self):
+        return plain(self.value)
+
+
+def printers():
+    collection = gdb.printing.RegexpCollectionPrettyPrinter("quartermaster")
+    collection.add_printer("cache", "^qm::Cache$", CachePrinter)
+    collection.add_printer("arena", "^qm::Arena$", ArenaPrinter)
+    collection.add_printer("atomic", "^std::atomic<.*>$", AtomicPrinter)
+    return collection
+
+
+gdb.printing.register_pretty_printer(None, printers(), replace=True)

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# The GDB commands say what the console says of the same state: gdb.sh IMAGE COMMANDS, where COMMANDS is host/gdb/quartermaster.py.
+#
+# The demo runs in QEMU, a leak is traced, the console's reports are kept. Then GDB stops the target and must print the same, byte for
+# byte: on the live target, and on a memory image that QEMU has saved. If the system was not quiet - the console
+# says something else after GDB than before - it is done again, three times at most.
+set -u -o pipefail
+image=$1 commands=$2
+command -v gdb-multiarch >/dev/null || { echo "no gdb-multiarch"; exit 77; }
+scratch=$(mktemp -d)
+qemu=''
+trap '[ -z "$qemu" ] || kill "$qemu" 2>/dev/null; rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+mkfifo input
+exec 3<>input
+timeout 120 "${QM_QEMU:-qemu-system-riscv64}" -machine virt -smp 2 -m 64M -display none -serial stdio -monitor none \
+  -gdb unix:gdb,server=on,wait=off -kernel "$image" <&3 >transcript 2>&1 &
+qemu=$!
+
+prompts() { grep -o 'qm> ' transcript 2>/dev/null | wc -l; }
+typed=1
+say() { # LINE FILE: types it, keeps what it prints
+  local i
+  printf '%s\n' "$1" >&3
+  typed=$((typed + 1))
+  for ((i = 0; i < 300; ++i)); do
+    [ "$(prompts)" -ge "$typed" ] && break
+    kill -0 "$qemu" 2>/dev/null || fail "QEMU ended"
+    sleep 0.1
+  done
+  tr -d '\r' <transcript | awk -v typed="$typed" '{ while (sub(/^.*qm> /, "")) { ++count } } 0; { line[NR] = $0; at[NR] = count }
+    END { for (i = 1; i <= NR; ++i) if (at[i] == typed - 1) print line[i] }' | sed 1d >"$2"
+}
+for ((i = 0; i < 300 && $(prompts) == 0; ++i)); do sleep 0.1; done
+[ "$(prompts)" -gt 0 ] || fail "no prompt"
+# What the demo's background uses is left out: it never rests.
+say 'slab_trace start packet' started
+say 'slab_trace start stacks' started
+say 'workload run leak 200' ran
+say 'workload run stacks 100' ran
+sleep 1
+say 'slab_trace print packet' said
+object=$(sed -n 's/^Obj \(0x[0-9a-f]*\),.*/\1/p' said | head -n 1)
+[ -n "$object" ] || fail "nothing is out"
+
+reports() { # SUFFIX: the four reports of the console
+  say 'slab_stats stacks' "caches.$1"
+  say 'slab_trace print packet' "traces.$1"
+  say 'slab_stacks' "stacks.$1"
+  say "whatis $object" "whatis.$1"
+}
+look() { # COMMAND SUFFIX [GDB ARGUMENT...]: what GDB says
+  local suffix=$1 verb
+  shift
+  # Ages tell the time of the look, and are not compared.
+  local -a arguments=()
+  for verb in 'caches stacks' 'traces packet' stacks "whatis $object"; do
+    arguments+=(-ex "echo @@${verb%% *}\\n" -ex "qm $verb")
+  done
+  gdb-multiarch -q -nx -batch -ex "set width 0" -ex "set height 0" -ex "source $commands" "$@" "${arguments[@]}" "$image" >"gdb.$suffix" 2>&1
+  for verb in caches traces stacks whatis; do
+    awk -v verb="@@$verb" '/^@@/ { on = $0 == verb; next } on' "gdb.$suffix" | sed '/^\[Inferior .* detached\]$/d' >"$verb.$suffix"
+  done
+}
+plain() { sed -E 's/ size [0-9]+, age [0-9.]+ s, seq [0-9]+$//' "$1"; }
+same() { # SUFFIX SUFFIX
+  local verb
+  for verb in caches traces stacks whatis; do
+    diff <(plain "$verb.$1") <(plain "$verb.$2") >"diff.$verb" || { cat "diff.$verb"; return 1; }
+  done
+}
+
+for try in 1 2 3; do
+  reports before
+  look live -ex "target remote gdb" -ex "monitor pmemsave 0x80000000 0x4000000 \"$scratch/memory\""
+  reports after
+  same before after >/dev/null && break
+done
+same before after || fail "the system is not quiet"
+[ -s traces.live ] || fail "$(cat gdb.live)"
+same before live || fail "live: $(grep -iE "(Python|gdb).*(Exception|error)" gdb.live | head -n 3)"
+echo "the same on the live target: $(wc -l <traces.live) lines of traces, $(wc -l <stacks.live) of stacks"
+look image -ex "qm image $scratch/memory 0x80000000"
+same before image || fail "image: $(grep -iE "(Python|gdb).*(Exception|error)" gdb.image | head -n 3)"
+echo "the same on the memory image"
