@@ -31,6 +31,8 @@ libsqlite3-dev           exports to SQLite
 packages_test='
 libgtest-dev             unit tests on the host
 gdb-multiarch            reads the books of the target in the test of the GDB commands
+curl                     fetches the program of examples/sqlite
+picolibc-riscv64-unknown-elf  its C library
 '
 packages_formats='
 chromium                 shows the page of qm report --html

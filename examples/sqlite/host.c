@@ -1,0 +1,12 @@
+/* The workload on the host: what the target has to print. */
+
+#include <stdio.h>
+
+#include "workload.h"
+
+static void print_line(void *context, const char *line) {
+  (void)context;
+  puts(line);
+}
+
+int main(void) { return workload_run(0, print_line, NULL); }
