@@ -13,7 +13,7 @@ struct Packet {
   std::uint32_t sequence;
   std::uint32_t checksum;
   Packet* next;
-  unsigned char payload[496];
+  unsigned char payload[504 - sizeof(Packet*)];
 };
 static_assert(sizeof(Packet) == 512);
 

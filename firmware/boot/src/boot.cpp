@@ -33,7 +33,7 @@ hal::MemoryRange read_tree(const void* blob) noexcept {
   const std::size_t bytes = hal::Fdt::declared_bytes(blob);
   if (bytes == 0 || bytes > kMaxTreeBytes) panic("no device tree");
   const auto tree = hal::Fdt::open({static_cast<const std::byte*>(blob), bytes});
-  if (!tree || !hal::discover(*tree, board)) panic("broken device tree");
+  if (!tree || !hal::discover(*tree, board, QM_EXTERNAL_INTERRUPT)) panic("broken device tree");
   if (board.memory.ranges().empty() || board.timebase_hz == 0) panic("device tree without memory or timebase");
   const auto start = reinterpret_cast<std::uintptr_t>(blob);
   return {start, start + bytes};
@@ -89,13 +89,13 @@ void set_up_hart(unsigned index) noexcept {
   std::copy_n("idle", 4, hart.idle.name.data());
   hart.current = &hart.idle;
   hal::port_context_key = kBootKey;
-  QM_CSR_WRITE(sscratch, hart.trap_stack.high);
-  QM_CSR_WRITE(stvec, reinterpret_cast<std::uintptr_t>(&qm_trap_entry));
+  QM_CSR_WRITE(QM_XSCRATCH, hart.trap_stack.high);
+  QM_CSR_WRITE(QM_XTVEC, reinterpret_cast<std::uintptr_t>(&qm_trap_entry));
 }
 
 void let_interrupts_in() noexcept {
-  QM_CSR_WRITE(sie, hal::kInterruptSoftware | hal::kInterruptTimer | hal::kInterruptExternal);
-  QM_CSR_SET(sstatus, hal::kSstatusSie);
+  QM_CSR_WRITE(QM_XIE, 1u << QM_SOFTWARE_INTERRUPT | 1u << QM_TIMER_INTERRUPT | 1u << QM_EXTERNAL_INTERRUPT);
+  QM_CSR_SET(QM_XSTATUS, QM_XSTATUS_IE);
 }
 
 /// Starts the other harts and waits until each is online, or has not come for kStartMs.
@@ -104,7 +104,7 @@ void start_harts() noexcept {
   for (unsigned index = 0; index < info.hart_count; ++index) qm_start_ids[index] = hal::port_state.hart_ids[index];
   __atomic_store_n(&qm_start_ids_ready, 1, __ATOMIC_RELEASE);  // pairs with the fence in start.S
   for (unsigned index = 1; index < info.hart_count; ++index) {
-    hal::sbi::hart_start(hal::port_state.hart_ids[index], reinterpret_cast<std::uintptr_t>(&_start), 0);
+    hal::privilege::start_hart(hal::port_state.hart_ids[index], reinterpret_cast<std::uintptr_t>(&_start));
   }
   const std::uint64_t end = hal::Port::ticks() + hal::Port::tick_rate() / 1000 * kStartMs;
   for (;;) {
@@ -163,7 +163,7 @@ void end_board(unsigned status) noexcept {
   if (board.finisher.base != 0) {
     hal::Finisher(hal::Mmio<std::uint32_t>(board.finisher.base)).exit(status);
   }
-  hal::sbi::system_reset(hal::sbi::ResetType::kShutdown);
+  hal::privilege::shut_down();
 }
 
 void exit(unsigned status) noexcept {
@@ -173,7 +173,7 @@ void exit(unsigned status) noexcept {
 
 void reboot() noexcept {
   console_flush();
-  hal::sbi::system_reset(hal::sbi::ResetType::kColdReboot);
+  hal::privilege::restart();
   panic("this board cannot be restarted");
 }
 

@@ -11,9 +11,9 @@ void add_trap(Text& text, const TrapFrame& frame) noexcept {
     (text << "exception ").decimal(frame.code());
   } else if (frame.line != 0) {
     (text << "irq ").decimal(frame.line);
-  } else if (frame.code() == 5) {
+  } else if (frame.code() == QM_TIMER_INTERRUPT) {
     text << "timer";
-  } else if (frame.code() == 1) {
+  } else if (frame.code() == QM_SOFTWARE_INTERRUPT) {
     text << "ipi";
   } else {
     text << "irq";

@@ -30,6 +30,7 @@ struct TrapFrame {
   std::uintptr_t scratch;      ///< what sscratch goes back to
   TrapFrame* outer;            ///< the trap that this one interrupted
   std::uintptr_t line;         ///< the interrupt line being served, 0: none yet
+  std::array<std::uintptr_t, 2> padding;
   std::uintptr_t record_s0, record_pc;
 
   [[nodiscard]] bool is_interrupt() const noexcept { return static_cast<std::intptr_t>(cause) < 0; }

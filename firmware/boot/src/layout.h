@@ -8,17 +8,35 @@
 #define QM_TASK_STACK_BYTES 32768
 #define QM_HART_STACKS_BYTES (QM_BOOT_STACK_BYTES + QM_TRAP_STACK_BYTES)
 
-#define QM_FRAME_X(n) (8 * (n))
-#define QM_FRAME_ORIGINAL_PC 256
-#define QM_FRAME_PC 264
-#define QM_FRAME_CAUSE 272
-#define QM_FRAME_VALUE 280
-#define QM_FRAME_STATUS 288
-#define QM_FRAME_SCRATCH 296
-#define QM_FRAME_RECORD_S0 320
-#define QM_FRAME_RECORD_PC 328
-#define QM_FRAME_BYTES 336
+#if __riscv_xlen == 64
+#define QM_WORD_BYTES 8
+#else
+#define QM_WORD_BYTES 4
+#endif
 
-#define QM_SWITCH_BYTES 112 /* ra, s0 to s11, padding */
+#define QM_FRAME_X(n) (QM_WORD_BYTES * (n))
+#define QM_FRAME_ORIGINAL_PC QM_FRAME_X(32)
+#define QM_FRAME_PC QM_FRAME_X(33)
+#define QM_FRAME_CAUSE QM_FRAME_X(34)
+#define QM_FRAME_VALUE QM_FRAME_X(35)
+#define QM_FRAME_STATUS QM_FRAME_X(36)
+#define QM_FRAME_SCRATCH QM_FRAME_X(37)
+#define QM_FRAME_RECORD_S0 QM_FRAME_X(42)
+#define QM_FRAME_RECORD_PC QM_FRAME_X(43)
+#define QM_FRAME_BYTES QM_FRAME_X(44)
+
+/* What qm_switch keeps on a stack: word 13 ra, 12 to 1 s0 to s11, the rest padding. */
+#define QM_SWITCH_AT(n) (QM_WORD_BYTES * (n))
+#define QM_SWITCH_BYTES QM_SWITCH_AT(16)
+
+#ifdef __ASSEMBLER__
+#if __riscv_xlen == 64
+#define LOAD ld
+#define STORE sd
+#else
+#define LOAD lw
+#define STORE sw
+#endif
+#endif
 
 #endif

@@ -13,6 +13,7 @@ namespace {
 std::atomic<std::uint32_t> panic_hart{0};  // 1 + the hart that prints
 constinit bool reporting = false;          // of that hart: a report has begun and not ended
 constexpr unsigned kHaltMs = 200;
+constexpr unsigned kDigits = 2 * sizeof(std::uintptr_t);
 
 class Line {
  public:
@@ -45,15 +46,15 @@ std::string_view exception_name(unsigned code) noexcept {
 void print_registers(const TrapFrame& frame) noexcept {
   {
     Line line;
-    (line.text << "pc   ").hex(frame.original_pc, 16);
-    (line.text << "  stval ").hex(frame.value, 16);
-    (line.text << "  sstatus ").hex(frame.status, 16);
+    (line.text << "pc   ").hex(frame.original_pc, kDigits);
+    (line.text << "  " QM_CSR_TEXT(QM_XTVAL) " ").hex(frame.value, kDigits);
+    (line.text << "  " QM_CSR_TEXT(QM_XSTATUS) " ").hex(frame.status, kDigits);
   }
   for (unsigned i = 0; i < 32; i += 4) {
     Line line;
     for (unsigned n = i; n < i + 4; ++n) {
       line.text << kRegisters[n] << std::string_view("     ", 5 - kRegisters[n].size());
-      line.text.hex(frame.x[n], 16) << "  ";
+      line.text.hex(frame.x[n], kDigits) << "  ";
     }
   }
 }
@@ -69,7 +70,7 @@ void print_frame(unsigned number, const BacktraceFrame& frame) noexcept {
   }
   line.text << "#" << (number < 10 ? "0" : "");
   line.text.decimal(number) << " [<";
-  line.text.hex(frame.pc, 16) << ">] in ";
+  line.text.hex(frame.pc, kDigits) << ">] in ";
   SymbolName name;
   if (symbol(frame.exact ? frame.pc : frame.pc - 1, name)) line.text << name.name();
   else line.text << "(null)";
@@ -95,8 +96,8 @@ void halt_others() noexcept {
     // acquire: pairs with the release in halt_hart().
     while ((others >> hart & 1) != 0 && hart_states[hart].halted.load(std::memory_order_acquire) == 0 &&
            hal::Port::ticks() < end) {
-      QM_CSR_CLEAR(sip, hal::kInterruptSoftware);
-      hal::sbi::set_timer(hal::Port::ticks() + ms);
+      hal::privilege::clear_ipi();
+      hal::privilege::set_timer(hal::Port::ticks() + ms);
       hal::Port::wait_for_interrupt();
     }
   }
@@ -158,7 +159,7 @@ bool halt_requested() noexcept { return panic_hart.load(std::memory_order_seq_cs
 
 void halt_hart() noexcept {
   hal::Port::mask_interrupts();
-  QM_CSR_WRITE(sie, 0);  // nothing ends the wait any more
+  QM_CSR_WRITE(QM_XIE, 0);  // nothing ends the wait any more
   this_hart().halted.store(1, std::memory_order_release);  // pairs with the acquire in halt_others()
   const std::uint32_t reporter = panic_hart.load(std::memory_order_relaxed);
   if (reporter != 0) hal::Port::send_ipi(reporter - 1);

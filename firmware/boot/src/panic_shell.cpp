@@ -72,8 +72,8 @@ void panic_write(std::string_view bytes) noexcept {
 
 void panic_pause() noexcept {
   // The timer ends the `wfi`; neither it nor the line is served.
-  QM_CSR_SET(sie, hal::kInterruptTimer);
-  hal::sbi::set_timer(hal::Port::ticks() + hal::Port::tick_rate() / 1000);
+  QM_CSR_SET(QM_XIE, 1u << QM_TIMER_INTERRUPT);
+  hal::privilege::set_timer(hal::Port::ticks() + hal::Port::tick_rate() / 1000);
   hal::Port::wait_for_interrupt();
 }
 

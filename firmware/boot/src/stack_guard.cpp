@@ -4,7 +4,7 @@
 
 namespace qm::firmware {
 namespace {
-constexpr std::uintptr_t kGuardWord = 0x51'6d'67'75'61'72'64'21;  // "Qmguard!"
+constexpr auto kGuardWord = static_cast<std::uintptr_t>(0x51'6d'67'75'61'72'64'21);  // "Qmguard!"
 constexpr std::size_t kGuardWords = kStackGuardBytes / sizeof(std::uintptr_t);
 }  // namespace
 

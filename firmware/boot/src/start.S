@@ -1,17 +1,20 @@
-# Entry of every hart: stack, hart-local block, then C++.
+# Entry of every hart: stack, hart-local block, then C++. In M-mode all harts come here at reset, and all but the first wait
+# for an IPI; in S-mode the SBI starts them.
 #
 # a0 = hart id, a1 = device tree. The first hart to come is the boot hart, hart index 0 whichever hart id it has. It starts
 # the others at this same address, and they find their index by hart id; what they have in a1 is not looked at. For OpenSBI
 # announces a start before it stores the new address and argument: a hart that looks between the two arrives at the image's
 # entry, with an argument of either kind. (The order is read from its source; two harts at the entry were seen once, in 160
 # boots with 1.1.)
+#include <qm/hal/privilege.h>
+
 #include "layout.h"
 
   .section .data.qm_start, "aw", @progbits
   .balign 8
   .globl qm_start_ids, qm_start_ids_ready
 qm_start_ids:                 # hart id of each hart index; -1: none. Written by the boot hart before qm_start_ids_ready.
-  .fill QM_MAX_HARTS, 8, -1
+  .fill QM_MAX_HARTS, QM_WORD_BYTES, -1
 qm_start_ids_ready:
   .4byte 0
 claimed:                      # not in .bss, which the boot hart clears
@@ -20,22 +23,22 @@ claimed:                      # not in .bss, which the boot hart clears
   .section .text..start, "ax", @progbits
   .globl _start
 _start:
-  csrw  sie, zero             # no interrupt source enabled
-  csrci sstatus, 2            # and none taken
+  csrw  QM_XIE, zero          # no interrupt source enabled
+  csrci QM_XSTATUS, QM_XSTATUS_IE # and none taken
   lla   t0, park              # until there is a trap handler a trap ends here, and not at this entry again
-  csrw  stvec, t0
+  csrw  QM_XTVEC, t0
   lla   t0, claimed
   li    t1, 1
   amoswap.w.aq t1, t1, (t0)
   bnez  t1, other_hart
   mv    s1, a0                # hart id
   mv    s2, a1                # device tree
-  lla   t0, __bss_start       # clear .bss, 8 bytes at a time
+  lla   t0, __bss_start       # clear .bss, a word at a time
   lla   t1, __bss_end
 1:
   bgeu  t0, t1, 2f
-  sd    zero, 0(t0)
-  addi  t0, t0, 8
+  STORE zero, 0(t0)
+  addi  t0, t0, QM_WORD_BYTES
   j     1b
 2:
   li    a1, 0                 # hart index 0
@@ -47,20 +50,25 @@ _start:
   jr    t0
 
 other_hart:
+  li    t1, 1 << QM_SOFTWARE_INTERRUPT
+  csrw  QM_XIE, t1            # an IPI ends the wait below, and is served when the hart is set up
   lla   t0, qm_start_ids_ready
+  j     2f
 1:
+  wfi
+2:
   lw    t1, 0(t0)
   beqz  t1, 1b
   fence r, rw                 # pairs with the boot hart's release of the flag
   lla   t0, qm_start_ids
   li    a1, 0
   li    t2, QM_MAX_HARTS
-2:
-  ld    t1, 0(t0)
+1:
+  LOAD t1, 0(t0)
   beq   t1, a0, 3f
-  addi  t0, t0, 8
+  addi  t0, t0, QM_WORD_BYTES
   addi  a1, a1, 1
-  bne   a1, t2, 2b
+  bne   a1, t2, 1b
   .balign 4
 park:                         # a hart that is not wanted, or a trap too early
   wfi
@@ -80,7 +88,7 @@ prepare_hart:
   lla   gp, __global_pointer$
   .option pop
   li    t0, 3 << 13
-  csrc  sstatus, t0           # FS = off: a floating point instruction traps
+  csrc  QM_XSTATUS, t0        # FS = off: a floating point instruction traps
   li    t0, QM_HART_STACKS_BYTES
   mul   t0, t0, a1
   lla   t1, __hart_stacks
@@ -101,10 +109,10 @@ prepare_hart:
   lla   t3, __tdata_end
 3:
   bgeu  t1, t3, 4f
-  ld    t4, 0(t1)
-  sd    t4, 0(t0)
-  addi  t1, t1, 8
-  addi  t0, t0, 8
+  LOAD t4, 0(t1)
+  STORE t4, 0(t0)
+  addi  t1, t1, QM_WORD_BYTES
+  addi  t0, t0, QM_WORD_BYTES
   j     3b
 4:
   .option push
@@ -115,8 +123,8 @@ prepare_hart:
   add   t5, tp, t5
 5:
   bgeu  t0, t5, 6f            # the rest is zero
-  sd    zero, 0(t0)
-  addi  t0, t0, 8
+  STORE zero, 0(t0)
+  addi  t0, t0, QM_WORD_BYTES
   j     5b
 6:
   jr    t2

@@ -23,7 +23,7 @@ struct Header {
 
 constexpr std::uint32_t kBlock = 16;
 
-const Header& header() noexcept { return *static_cast<const Header*>(static_cast<const void*>(__qm_symbols_start + 1)); }
+const Header& header() noexcept { return *static_cast<const Header*>(static_cast<const void*>(__qm_symbols_start + 8 / sizeof(std::uintptr_t))); }
 const Block* blocks() noexcept { return static_cast<const Block*>(static_cast<const void*>(&header() + 1)); }
 const char* table() noexcept { return reinterpret_cast<const char*>(&header()); }
 

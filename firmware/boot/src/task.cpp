@@ -212,7 +212,7 @@ bool spawn(unsigned index, std::string_view name, void (*entry)(void*), void* ar
   task.key = new_key();
   task.state = Task::State::kReady;
   std::copy_n(name.data(), std::min(name.size(), kMaxTaskName), task.name.data());
-  // What qm_switch takes from the stack: ra at 104, s0 at 96, s1 at 88, s2 at 80. s0 = 0 ends frame walks.
+  // What qm_switch takes from the stack: ra at word 13, s0, s1, s2 below. s0 = 0 ends frame walks.
   auto* const saved = reinterpret_cast<std::uintptr_t*>(task.stack.high - QM_SWITCH_BYTES);
   std::fill_n(saved, QM_SWITCH_BYTES / sizeof *saved, 0);
   saved[13] = reinterpret_cast<std::uintptr_t>(&qm_task_start);

@@ -1,7 +1,5 @@
 /// Each hart's timer: a periodic tick that does not drift, and the wake-ups of its tasks.
 
-#include <qm/hal/sbi.hpp>
-
 #include <algorithm>
 
 #include <qm/firmware/boot.hpp>
@@ -46,7 +44,7 @@ void serve_ticks(HartState& hart, std::uint64_t now) noexcept {
 }  // namespace
 
 void arm_timer(HartState& hart) noexcept {
-  hal::sbi::set_timer(std::min({hart.next_tick, hart.next_wake, hart.next_cut}));
+  hal::privilege::set_timer(std::min({hart.next_tick, hart.next_wake, hart.next_cut}));
 }
 
 void start_ticks() noexcept {

@@ -5,6 +5,8 @@
 #
 # sscratch: the top of this hart's trap stack while no trap is handled, 0 while one is. A trap from outside switches to the
 # trap stack; a nested one goes on where it is. Frame layout: TrapFrame in hart_state.hpp.
+#include <qm/hal/privilege.h>
+
 #include "layout.h"
 
   .macro for_saved action     # x1, x3, x4, x6 to x31: all but sp and t0
@@ -19,56 +21,56 @@
 __trap_text_start:
   .type qm_trap_entry, @function
 qm_trap_entry:
-  csrrw sp, sscratch, sp      # sp = trap stack or 0, sscratch = interrupted sp
+  csrrw sp, QM_XSCRATCH, sp   # sp = trap stack or 0, the register = interrupted sp
   beqz  sp, 1f
   addi  sp, sp, -QM_FRAME_BYTES
-  sd    t0, QM_FRAME_X(5)(sp)
+  STORE t0, QM_FRAME_X(5)(sp)
   addi  t0, sp, QM_FRAME_BYTES
-  sd    t0, QM_FRAME_SCRATCH(sp)    # sscratch goes back to the stack's top
+  STORE t0, QM_FRAME_SCRATCH(sp) # sscratch goes back to the stack's top
   j     2f
 1:
-  csrr  sp, sscratch          # nested: stay on the interrupted stack
+  csrr  sp, QM_XSCRATCH       # nested: stay on the interrupted stack
   addi  sp, sp, -QM_FRAME_BYTES
-  sd    t0, QM_FRAME_X(5)(sp)
-  sd    zero, QM_FRAME_SCRATCH(sp)  # sscratch stays 0
+  STORE t0, QM_FRAME_X(5)(sp)
+  STORE zero, QM_FRAME_SCRATCH(sp) # sscratch stays 0
 2:
-  csrrw t0, sscratch, zero    # inside a trap from here on
-  sd    t0, QM_FRAME_X(2)(sp)
-  for_saved sd
-  sd    zero, QM_FRAME_X(0)(sp)
-  csrr  t0, sepc
-  sd    t0, QM_FRAME_ORIGINAL_PC(sp)
-  sd    t0, QM_FRAME_PC(sp)
-  sd    t0, QM_FRAME_RECORD_PC(sp)  # a frame record: (pc, s0) of the interrupted code
-  sd    s0, QM_FRAME_RECORD_S0(sp)
-  csrr  t0, scause
-  sd    t0, QM_FRAME_CAUSE(sp)
-  csrr  t0, stval
-  sd    t0, QM_FRAME_VALUE(sp)
-  csrr  t0, sstatus
-  sd    t0, QM_FRAME_STATUS(sp)
+  csrrw t0, QM_XSCRATCH, zero # inside a trap from here on
+  STORE t0, QM_FRAME_X(2)(sp)
+  for_saved STORE
+  STORE zero, QM_FRAME_X(0)(sp)
+  csrr  t0, QM_XEPC
+  STORE t0, QM_FRAME_ORIGINAL_PC(sp)
+  STORE t0, QM_FRAME_PC(sp)
+  STORE t0, QM_FRAME_RECORD_PC(sp) # a frame record: (pc, s0) of the interrupted code
+  STORE s0, QM_FRAME_RECORD_S0(sp)
+  csrr  t0, QM_XCAUSE
+  STORE t0, QM_FRAME_CAUSE(sp)
+  csrr  t0, QM_XTVAL
+  STORE t0, QM_FRAME_VALUE(sp)
+  csrr  t0, QM_XSTATUS
+  STORE t0, QM_FRAME_STATUS(sp)
   addi  s0, sp, QM_FRAME_BYTES
   mv    a0, sp
   call  qm_trap
 __trap_return:
-  csrci sstatus, 2            # the handler may have let interrupts in
-  ld    t0, QM_FRAME_PC(sp)
-  csrw  sepc, t0
-  ld    t0, QM_FRAME_STATUS(sp)     # SIE is 0 in it, SPIE and SPP are as at entry
-  csrw  sstatus, t0
-  ld    t0, QM_FRAME_SCRATCH(sp)
-  csrw  sscratch, t0
-  for_saved ld
-  ld    t0, QM_FRAME_X(5)(sp)
-  ld    sp, QM_FRAME_X(2)(sp)
-  sret
+  csrci QM_XSTATUS, QM_XSTATUS_IE # the handler may have let interrupts in
+  LOAD t0, QM_FRAME_PC(sp)
+  csrw  QM_XEPC, t0
+  LOAD t0, QM_FRAME_STATUS(sp) # what enables is 0 in it, what was before are as at entry
+  csrw  QM_XSTATUS, t0
+  LOAD t0, QM_FRAME_SCRATCH(sp)
+  csrw  QM_XSCRATCH, t0
+  for_saved LOAD
+  LOAD t0, QM_FRAME_X(5)(sp)
+  LOAD sp, QM_FRAME_X(2)(sp)
+  QM_XRET
   .size qm_trap_entry, . - qm_trap_entry
 
 # A new task's first instruction: s1 = entry, s2 = argument, interrupts masked, s0 = 0.
   .globl qm_task_start, __task_return
   .type qm_task_start, @function
 qm_task_start:
-  csrsi sstatus, 2            # interrupts on
+  csrsi QM_XSTATUS, QM_XSTATUS_IE # interrupts on
   mv    a0, s2
   jalr  s1
 __task_return:
@@ -82,34 +84,34 @@ __trap_text_end:
   .type qm_switch, @function
 qm_switch:
   addi  sp, sp, -QM_SWITCH_BYTES
-  sd    ra, 104(sp)
-  sd    s0, 96(sp)
-  sd    s1, 88(sp)
-  sd    s2, 80(sp)
-  sd    s3, 72(sp)
-  sd    s4, 64(sp)
-  sd    s5, 56(sp)
-  sd    s6, 48(sp)
-  sd    s7, 40(sp)
-  sd    s8, 32(sp)
-  sd    s9, 24(sp)
-  sd    s10, 16(sp)
-  sd    s11, 8(sp)
-  sd    sp, 0(a0)
+  STORE ra, QM_SWITCH_AT(13)(sp)
+  STORE s0, QM_SWITCH_AT(12)(sp)
+  STORE s1, QM_SWITCH_AT(11)(sp)
+  STORE s2, QM_SWITCH_AT(10)(sp)
+  STORE s3, QM_SWITCH_AT(9)(sp)
+  STORE s4, QM_SWITCH_AT(8)(sp)
+  STORE s5, QM_SWITCH_AT(7)(sp)
+  STORE s6, QM_SWITCH_AT(6)(sp)
+  STORE s7, QM_SWITCH_AT(5)(sp)
+  STORE s8, QM_SWITCH_AT(4)(sp)
+  STORE s9, QM_SWITCH_AT(3)(sp)
+  STORE s10, QM_SWITCH_AT(2)(sp)
+  STORE s11, QM_SWITCH_AT(1)(sp)
+  STORE sp, 0(a0)
   mv    sp, a1
-  ld    ra, 104(sp)
-  ld    s0, 96(sp)
-  ld    s1, 88(sp)
-  ld    s2, 80(sp)
-  ld    s3, 72(sp)
-  ld    s4, 64(sp)
-  ld    s5, 56(sp)
-  ld    s6, 48(sp)
-  ld    s7, 40(sp)
-  ld    s8, 32(sp)
-  ld    s9, 24(sp)
-  ld    s10, 16(sp)
-  ld    s11, 8(sp)
+  LOAD ra, QM_SWITCH_AT(13)(sp)
+  LOAD s0, QM_SWITCH_AT(12)(sp)
+  LOAD s1, QM_SWITCH_AT(11)(sp)
+  LOAD s2, QM_SWITCH_AT(10)(sp)
+  LOAD s3, QM_SWITCH_AT(9)(sp)
+  LOAD s4, QM_SWITCH_AT(8)(sp)
+  LOAD s5, QM_SWITCH_AT(7)(sp)
+  LOAD s6, QM_SWITCH_AT(6)(sp)
+  LOAD s7, QM_SWITCH_AT(5)(sp)
+  LOAD s8, QM_SWITCH_AT(4)(sp)
+  LOAD s9, QM_SWITCH_AT(3)(sp)
+  LOAD s10, QM_SWITCH_AT(2)(sp)
+  LOAD s11, QM_SWITCH_AT(1)(sp)
   addi  sp, sp, QM_SWITCH_BYTES
   ret
   .size qm_switch, . - qm_switch

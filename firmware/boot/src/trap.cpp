@@ -10,11 +10,9 @@
 namespace qm::firmware {
 namespace {
 
-constexpr unsigned kSoftwareInterrupt = 1, kTimerInterrupt = 5, kExternalInterrupt = 9;
-
 void serve_ipi(HartState& hart, TrapFrame& frame) noexcept {
   // Clear before looking: a request posted after the look then raises the bit again.
-  QM_CSR_CLEAR(sip, hal::kInterruptSoftware);
+  hal::privilege::clear_ipi();
   std::atomic_thread_fence(std::memory_order_seq_cst);
   count(hart.ipi_count);
   if (halt_requested()) halt_hart();
@@ -25,9 +23,9 @@ void serve_ipi(HartState& hart, TrapFrame& frame) noexcept {
 
 void serve_interrupt(HartState& hart, TrapFrame& frame) noexcept {
   switch (frame.code()) {
-    case kSoftwareInterrupt: return serve_ipi(hart, frame);
-    case kTimerInterrupt: return serve_timer(hart);
-    case kExternalInterrupt: return serve_external(hart, frame);
+    case QM_SOFTWARE_INTERRUPT: return serve_ipi(hart, frame);
+    case QM_TIMER_INTERRUPT: return serve_timer(hart);
+    case QM_EXTERNAL_INTERRUPT: return serve_external(hart, frame);
     default: panic("interrupt of unknown cause");
   }
 }

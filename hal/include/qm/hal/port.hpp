@@ -9,9 +9,10 @@
 
 namespace qm::hal {
 
+static_assert(PortContract<Port>, "the selected port does not meet qm::hal::PortContract, as the lines below say: see docs/porting.md");
+
 /// Whether there is another hart to look out for: what is only for that is not in an image for one.
 inline constexpr bool kManyHarts = Port::kMaxHarts > 1;
-static_assert(PortContract<Port>, "the selected port does not meet qm::hal::PortContract: see hal/template");
 
 /// Masks interrupts for a scope.
 class InterruptGuard {
@@ -21,7 +22,7 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
   /// Whether interrupts were enabled before this guard.
-  [[nodiscard]] bool were_enabled() const noexcept { return Port::were_enabled(state_); }
+  [[nodiscard]] bool were_enabled() const noexcept { return state_ == Port::InterruptState::kEnabled; }
 
  private:
   Port::InterruptState state_;

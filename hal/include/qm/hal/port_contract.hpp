@@ -59,10 +59,12 @@ struct PortDefaults {
   static void relax() noexcept {}
 };
 
-/// The contract. `InterruptState` is whatever mask_interrupts() needs to undo itself.
+/// The contract. `InterruptState` is an enumeration, of what mask_interrupts() needs to undo itself; its value kEnabled says that
+/// interrupts were enabled.
 template <class P>
 concept PortContract = std::derived_from<P, PortDefaults> &&
     requires(unsigned hart, typename P::InterruptState state, const char* reason) {
+  P::InterruptState::kEnabled;
   /// Index of the running hart, dense from 0; below kMaxHarts. At most a few instructions: slow paths call it freely.
   { P::hart_index() } noexcept -> std::same_as<unsigned>;
   /// Masks interrupts on this hart. Nests: the returned state says whether they were masked already.
@@ -75,8 +77,6 @@ concept PortContract = std::derived_from<P, PortDefaults> &&
   { P::send_ipi(hart) } noexcept;
   /// Stops the system: the allocator found its own state corrupt. Must not return and must not allocate.
   { P::fatal(reason) } noexcept;
-  /// Whether @p state means that interrupts were enabled.
-  { P::were_enabled(state) } noexcept -> std::same_as<bool>;
 };
 
 }  // namespace qm::hal

@@ -15,7 +15,7 @@ struct Node {
 
 class Discovery {
  public:
-  explicit Discovery(Board& board) noexcept : board_(board) {}
+  Discovery(Board& board, std::uint32_t external) noexcept : board_(board), external_(external) {}
 
   bool run(const Fdt& tree) noexcept {
     Fdt::Cursor cursor(tree);
@@ -124,9 +124,8 @@ class Discovery {
 
   /// A PLIC context's number is its place in the PLIC's list of (hart's interrupt controller, cause).
   void assign_contexts() noexcept {
-    constexpr std::uint32_t kSupervisorExternal = 9;
     for (std::size_t at = 0; at + 8 <= plic_lines_.size(); at += 8) {
-      if (fdt_u32(plic_lines_, at + 4) != kSupervisorExternal) continue;
+      if (fdt_u32(plic_lines_, at + 4) != external_) continue;
       for (std::size_t i = 0; i < board_.hart_count; ++i) {
         Board::Hart& hart = board_.harts[i];
         if (hart.interrupt_handle == fdt_u32(plic_lines_, at)) hart.plic_context = static_cast<unsigned>(at / 8);
@@ -145,6 +144,7 @@ class Discovery {
   }
 
   Board& board_;
+  std::uint32_t external_;
   std::array<Node, kMaxDepth> open_{};
   std::size_t depth_ = 0;
   std::uint32_t handle_of_hart_ = 0;  // of the cpu whose children were just seen
@@ -153,6 +153,6 @@ class Discovery {
 
 }  // namespace
 
-bool discover(const Fdt& tree, Board& board) noexcept { return Discovery(board).run(tree); }
+bool discover(const Fdt& tree, Board& board, std::uint32_t external) noexcept { return Discovery(board, external).run(tree); }
 
 }  // namespace qm::hal

@@ -29,7 +29,6 @@ struct Port : PortDefaults {
   static unsigned hart_index() noexcept;
   static InterruptState mask_interrupts() noexcept;
   static void restore_interrupts(InterruptState state) noexcept;
-  static bool were_enabled(InterruptState state) noexcept { return state == InterruptState::kEnabled; }
   static std::uint64_t ticks() noexcept;
   static void send_ipi(unsigned hart) noexcept;
   [[noreturn]] static void fatal(const char* reason) noexcept;

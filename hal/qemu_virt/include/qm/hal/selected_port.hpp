@@ -1,18 +1,19 @@
 #pragma once
-/// The port for QEMU's virt board: S-mode over OpenSBI, hart-locals through `tp`, interrupts masked in sstatus.SIE.
+/// The ports for QEMU's virt board, S-mode over OpenSBI (QM_PORT=qemu_virt) and M-mode bare (qemu_virt_machine), RV64 and RV32:
+/// hart-locals through `tp`, interrupts masked in sstatus.SIE or mstatus.MIE. <qm/hal/privilege.hpp> is what differs.
 ///
 /// What needs to know of stacks and tasks is declared here and defined by the image's composition root (firmware/boot).
 
 #include <qm/hal/csr.hpp>
 #include <qm/hal/port_contract.hpp>
-#include <qm/hal/sbi.hpp>
+#include <qm/hal/privilege.hpp>
 
 namespace qm::hal {
 
 /// What the boot code tells the port before the first hart goes online.
 struct PortState {
   std::uint64_t tick_rate = 10'000'000;                     ///< Hz, from the device tree
-  std::uintptr_t hart_ids[PortDefaults::kMaxHarts] = {};  ///< the SBI's hart id of each hart index
+  std::uintptr_t hart_ids[PortDefaults::kMaxHarts] = {};  ///< hart id of each hart index
 };
 extern constinit PortState port_state;
 
@@ -28,40 +29,25 @@ StackBounds platform_stack_bounds(std::uintptr_t frame) noexcept;
 std::size_t platform_context_label(std::span<char> label) noexcept;
 
 struct Port : PortDefaults {
-  /// sstatus.SIE as it was, in place.
-  enum class InterruptState : std::uintptr_t { kMasked = 0, kEnabled = kSstatusSie };
+  /// The status register's enabling bit as it was, in place.
+  enum class InterruptState : std::uintptr_t { kMasked = 0, kEnabled = QM_XSTATUS_IE };
 
   /// 1 instruction.
   static unsigned hart_index() noexcept { return port_hart_index; }
 
   static InterruptState mask_interrupts() noexcept {
     std::uintptr_t before;
-    asm volatile("csrrci %0, sstatus, 2" : "=r"(before) : : "memory");  // clears SIE
-    return static_cast<InterruptState>(before & kSstatusSie);
+    asm volatile("csrrci %0, " QM_CSR_TEXT(QM_XSTATUS) ", %1" : "=r"(before) : "K"(QM_XSTATUS_IE) : "memory");
+    return static_cast<InterruptState>(before & QM_XSTATUS_IE);
   }
   static void restore_interrupts(InterruptState state) noexcept {
-    asm volatile("csrs sstatus, %0" : : "r"(static_cast<std::uintptr_t>(state)) : "memory");
+    QM_CSR_SET(QM_XSTATUS, state);
   }
-  static constexpr bool were_enabled(InterruptState state) noexcept { return state == InterruptState::kEnabled; }
 
-#if __riscv_xlen == 64
-  static std::uint64_t ticks() noexcept {
-    std::uint64_t now;
-    asm volatile("rdtime %0" : "=r"(now));
-    return now;
-  }
-#else
-  static std::uint64_t ticks() noexcept {
-    std::uint32_t low, high, again;
-    do {  // RV32: the halves belong together if the upper one has not moved
-      asm volatile("rdtimeh %0\n\trdtime %1\n\trdtimeh %2" : "=&r"(high), "=&r"(low), "=r"(again));
-    } while (high != again);
-    return static_cast<std::uint64_t>(high) << 32 | low;
-  }
-#endif
+  static std::uint64_t ticks() noexcept { return privilege::ticks(); }
   static std::uint64_t tick_rate() noexcept { return port_state.tick_rate; }
 
-  static void send_ipi(unsigned hart) noexcept { sbi::send_ipi(port_state.hart_ids[hart]); }
+  static void send_ipi(unsigned hart) noexcept { privilege::send_ipi(port_state.hart_ids[hart]); }
   [[noreturn]] static void fatal(const char* reason) noexcept { platform_fatal(reason); }
   static StackBounds stack_bounds(std::uintptr_t frame) noexcept { return platform_stack_bounds(frame); }
   static std::size_t context_label(std::span<char> label) noexcept { return platform_context_label(label); }

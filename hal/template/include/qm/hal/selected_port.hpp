@@ -1,8 +1,8 @@
 #pragma once
 /// A port to copy: hal/template -> hal/<yours>, then -DQM_PORT=<yours>.
 ///
-/// As it stands it is right for one hart whose interrupt handlers never allocate: one hart, nothing to mask, no other hart to
-/// call. Go through the six functions below in order; each says what to put there for more. PortDefaults
+/// As it stands it is right for one hart whose interrupt handlers never allocate: nothing is masked, a variable remembers that
+/// it should be. Go through the six functions below in order; each says what to put there for more. PortDefaults
 /// (<qm/hal/port_contract.hpp>) says what else a port may supply: bounds of stacks, so that call stacks are recorded whole;
 /// labels of contexts; a wait for interrupts.
 ///
@@ -31,17 +31,19 @@ struct Port : PortDefaults {
 
   /// 2. Mask interrupts and say how they were. RISC-V: csrrci of sstatus or mstatus, and keep the SIE or MIE bit.
   enum class InterruptState : std::uintptr_t { kMasked = 0, kEnabled = 1 };
+  static inline constinit InterruptState template_state = InterruptState::kEnabled;
   static InterruptState mask_interrupts() noexcept {
+    const InterruptState before = template_state;
+    template_state = InterruptState::kMasked;
     asm volatile("" : : : "memory");  // nothing may move across, also when there is nothing to mask
-    return InterruptState::kEnabled;
+    return before;
   }
 
   /// 3. Go back to that state: csrs with the bit that was kept.
   static void restore_interrupts(InterruptState state) noexcept {
-    static_cast<void>(state);
     asm volatile("" : : : "memory");
+    template_state = state;
   }
-  static constexpr bool were_enabled(InterruptState state) noexcept { return state == InterruptState::kEnabled; }
 
   /// 4. A monotonic time, the same on all harts; its rate is tick_rate(). rdtime, mtime, or a counter of yours.
   static std::uint64_t ticks() noexcept { return template_ticks(); }

@@ -17,9 +17,9 @@ struct Board {
   static constexpr unsigned kNoContext = ~0u;
 
   struct Hart {
-    std::uint64_t id = 0;                ///< the SBI's hart id
+    std::uint64_t id = 0;                ///< the hart id
     std::uint32_t interrupt_handle = 0;  ///< phandle of the hart's own interrupt controller
-    unsigned plic_context = kNoContext;  ///< the PLIC's context for this hart's S-mode external interrupt
+    unsigned plic_context = kNoContext;  ///< the PLIC's context for this hart's external interrupt
   };
   struct Device {
     std::uintptr_t base = 0;
@@ -38,8 +38,9 @@ struct Board {
 };
 
 /// Reads @p tree into @p board.
+/// @param[in] external the cause of external interrupts in the mode that asks: 9 in S-mode, 11 in M-mode.
 /// @returns whether the walk reached the tree's end; if not, @p board has what came before the break.
 /// Complexity: O(blob), no allocation.
-bool discover(const Fdt& tree, Board& board) noexcept;
+bool discover(const Fdt& tree, Board& board, std::uint32_t external = 9) noexcept;
 
 }  // namespace qm::hal

@@ -1,0 +1,28 @@
+// The port of this build, and what the check prints of it.
+
+#include <gtest/gtest.h>
+
+#include <qm/conformance/port_check.hpp>
+#include <qm/test/harts.hpp>
+
+#include "conformance_fixture.hpp"
+
+namespace {
+
+using qm::test::checked_text;
+using qm::test::run_check;
+
+TEST(PortCheck, passes_on_the_port_of_this_build) {
+  const unsigned harts = qm::test::harts();
+  EXPECT_TRUE(run_check(harts)) << checked_text();
+  EXPECT_NE(checked_text().find("port: attendance: ok\nport: ticks: ok\nport: masking: ok\nport: hart_index: ok\n"), std::string_view::npos) << checked_text();
+  EXPECT_NE(checked_text().find("port: conforms: "), std::string_view::npos) << checked_text();
+}
+
+TEST(PortCheck, says_how_many_harts_have_not_come) {
+  EXPECT_FALSE(run_check(qm::test::harts(), 1));
+  EXPECT_NE(checked_text().find("other harts have come to attend_port_check()"), std::string_view::npos) << checked_text();
+  EXPECT_NE(checked_text().find("port: does not conform: 1 of 1 checks failed\n"), std::string_view::npos) << checked_text();
+}
+
+}  // namespace
