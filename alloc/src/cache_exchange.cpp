@@ -31,21 +31,21 @@ inline bool Cache::is_plain() const noexcept {
 
 // ---- for an allocation ----------------------------------------------------------------------------------------------
 
-/// Makes @p full the loaded magazine of an open cell and the empty one that is loaded the previous. @returns the youngest round;
+/// Makes @p full the loaded magazine of an open cell and @p empty, which is loaded, the previous. @returns the youngest round;
 /// nullptr for a freed null, which stays where it is: the slow half finds it below a top that is not at the bottom.
-[[gnu::always_inline]] inline void* Cache::turn_to_full(Cell& own, Magazine& full) noexcept {
-  own.loaded.load(std::memory_order_relaxed)->rounds = 0;
+[[gnu::always_inline]] inline void* Cache::turn_to_full(Cell& own, Magazine& empty, Magazine& full) noexcept {
   void** top = full.slots() + full.rounds;
   void* object = top[-1];
-  own.turn_to(&full, object != nullptr ? top - 1 : top);
+  own.turn_to(empty, 0, full, object != nullptr ? top - 1 : top);
   if (object != nullptr) count_allocation();
   return object;
 }
 
-/// Whether the running hart has an open cell whose loaded magazine is empty. A closed cell's top is the closed address. Masked.
-inline bool Cache::has_run_empty(const Cell& own) const noexcept {
+/// The loaded magazine, if the running hart has an open cell and it is empty; or nullptr. A closed cell's top is the closed
+/// address. Masked.
+inline Magazine* Cache::run_empty(const Cell& own) const noexcept {
   Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
-  return loaded != nullptr && own.top.load(std::memory_order_relaxed) == loaded->slots() && is_plain();
+  return loaded != nullptr && own.top.load(std::memory_order_relaxed) == loaded->slots() && is_plain() ? loaded : nullptr;
 }
 
 /// What most slow paths are, by the shortest way. @returns nullptr, and nothing has changed, if the previous magazine is empty too.
@@ -53,17 +53,18 @@ inline bool Cache::has_run_empty(const Cell& own) const noexcept {
   const hal::InterruptGuard masked;
   Cell& own = cell(hal::Port::hart_index());
   Magazine* full = own.prev;
-  if (full == nullptr || full->rounds == 0 || !has_run_empty(own)) return nullptr;
-  return turn_to_full(own, *full);
+  if (full == nullptr || full->rounds == 0) return nullptr;
+  Magazine* empty = run_empty(own);
+  return empty != nullptr ? turn_to_full(own, *empty, *full) : nullptr;
 }
 
 void* Cache::allocate_by_exchange() noexcept {
   const hal::InterruptGuard masked;
   Cell& own = cell(hal::Port::hart_index());
-  if (!has_run_empty(own)) return nullptr;
+  Magazine* empty = run_empty(own);
+  if (empty == nullptr) return nullptr;
   own.count_miss();
-  if (Magazine* full = depot_.has_full() ? depot_.exchange_for_full(own.prev) : nullptr) return turn_to_full(own, *full);
-  Magazine* empty = own.loaded.load(std::memory_order_relaxed);
+  if (Magazine* full = depot_.has_full() ? depot_.exchange_for_full(own.prev) : nullptr) return turn_to_full(own, *empty, *full);
   const unsigned count = refill_in_place(*empty);
   if (count == 0) return nullptr;
   store_relaxed(own.top, empty->slots() + count - 1);
@@ -82,20 +83,18 @@ unsigned Cache::refill_in_place(Magazine& loaded) noexcept {
 
 // ---- for a free -----------------------------------------------------------------------------------------------------
 
-/// Makes @p free, which has room, the loaded magazine of an open cell, puts a round into it, and makes the full one that is
-/// loaded the previous.
-[[gnu::always_inline]] inline void Cache::turn_to_free(Cell& own, Magazine& free, void* object) noexcept {
-  Magazine* full = own.loaded.load(std::memory_order_relaxed);
-  full->rounds = full->capacity;
+/// Makes @p free, which has room, the loaded magazine of an open cell, puts a round into it, and makes @p full, which is loaded,
+/// the previous.
+[[gnu::always_inline]] inline void Cache::turn_to_free(Cell& own, Magazine& full, Magazine& free, void* object) noexcept {
   void** top = free.slots() + free.rounds;
   *top = object;
-  own.turn_to(&free, top + 1);
+  own.turn_to(full, full.capacity, free, top + 1);
 }
 
-/// Whether the running hart has an open cell whose loaded magazine is full. Masked.
-inline bool Cache::has_run_full(const Cell& own) const noexcept {
+/// As run_empty(), if it is full.
+inline Magazine* Cache::run_full(const Cell& own) const noexcept {
   Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
-  return loaded != nullptr && own.top.load(std::memory_order_relaxed) == loaded->end() && is_plain();
+  return loaded != nullptr && own.top.load(std::memory_order_relaxed) == loaded->end() && is_plain() ? loaded : nullptr;
 }
 
 /// As allocate_from_previous(). @returns false, and nothing has changed, if the previous magazine is full too.
@@ -103,8 +102,10 @@ inline bool Cache::has_run_full(const Cell& own) const noexcept {
   const hal::InterruptGuard masked;
   Cell& own = cell(hal::Port::hart_index());
   Magazine* free = own.prev;
-  if (free == nullptr || free->rounds == free->capacity || !has_run_full(own)) return false;
-  turn_to_free(own, *free, object);
+  if (free == nullptr || free->rounds == free->capacity) return false;
+  Magazine* full = run_full(own);
+  if (full == nullptr) return false;
+  turn_to_free(own, *full, *free, object);
   return true;
 }
 
@@ -113,7 +114,8 @@ Cache::Placed Cache::free_by_exchange(void* object) noexcept {
   {
     const hal::InterruptGuard masked;
     Cell& own = cell(hal::Port::hart_index());
-    if (!has_run_full(own) || exhaustion::scarce()) return Placed::kNowhere;
+    Magazine* full = run_full(own);
+    if (full == nullptr || exhaustion::scarce()) return Placed::kNowhere;
     own.count_miss();
     Magazine* free = own.prev;
     if (free != nullptr && (free->rounds != free->capacity || depot_.turns_away())) {
@@ -128,7 +130,7 @@ Cache::Placed Cache::free_by_exchange(void* object) noexcept {
       free = depot_.exchange_for_empty(free);
       if (free == nullptr) return Placed::kForNewMagazine;
     }
-    turn_to_free(own, *free, object);
+    turn_to_free(own, *full, *free, object);
   }
   if (surplus != nullptr) slabs_.release(surplus);
   return Placed::kHere;

@@ -375,10 +375,10 @@ class alignas(Cell) Cache : public Traceable {
   [[nodiscard]] Slab* spill(Magazine& magazine) noexcept;
   [[nodiscard]] bool is_dead() noexcept { return std::atomic_ref(number_).load(std::memory_order_relaxed) == 0; }
   [[nodiscard]] bool is_plain() const noexcept;
-  [[nodiscard]] bool has_run_empty(const Cell& own) const noexcept;
-  [[nodiscard]] bool has_run_full(const Cell& own) const noexcept;
-  void* turn_to_full(Cell& own, Magazine& full) noexcept;
-  void turn_to_free(Cell& own, Magazine& free, void* object) noexcept;
+  [[nodiscard]] Magazine* run_empty(const Cell& own) const noexcept;
+  [[nodiscard]] Magazine* run_full(const Cell& own) const noexcept;
+  void* turn_to_full(Cell& own, Magazine& empty, Magazine& full) noexcept;
+  void turn_to_free(Cell& own, Magazine& full, Magazine& free, void* object) noexcept;
   [[nodiscard]] bool was_exchanged_in_vain() noexcept;
   unsigned take_chunk(void** objects, std::size_t count) noexcept;
   unsigned put_chunk(void* const* objects, std::size_t count) noexcept;

@@ -143,12 +143,14 @@ struct alignas(2 * sizeof(void*)) Cell {
   /// Swaps loaded and previous. Precondition: close() was called.
   void swap() noexcept;
 
-  /// Makes @p magazine the loaded one of an open cell, with its top at @p new_top, and what was loaded, whose `rounds` is
-  /// valid, the previous one. Owner hart, masked.
-  void turn_to(Magazine* magazine, void** new_top) noexcept {
-    set_prev(loaded.load(std::memory_order_relaxed));
-    store_relaxed(loaded, magazine);
-    store_relaxed(limit, magazine->end());
+  /// Makes @p magazine the loaded one of an open cell, with its top at @p new_top, and @p former, which is loaded and has
+  /// @p rounds, the previous one. Owner hart, masked.
+  void turn_to(Magazine& former, unsigned rounds, Magazine& magazine, void** new_top) noexcept {
+    former.rounds = static_cast<std::uint16_t>(rounds);
+    prev = &former;
+    store_relaxed(prev_rounds, static_cast<std::uint8_t>(rounds));
+    store_relaxed(loaded, &magazine);
+    store_relaxed(limit, magazine.end());
     store_relaxed(top, new_top);
   }
 
