@@ -11,7 +11,7 @@ add_library(qm_codegen INTERFACE)
 add_library(quartermaster::codegen ALIAS qm_codegen)
 set_target_properties(qm_codegen PROPERTIES EXPORT_NAME codegen)
 if(CMAKE_CROSSCOMPILING)
-  if(QM_FRAME_POINTERS)
+  if(QM_TRACE)
     target_compile_options(qm_codegen INTERFACE -fno-omit-frame-pointer -fno-optimize-sibling-calls)
   endif()
   target_compile_options(qm_codegen INTERFACE -mcmodel=medany -fno-pie

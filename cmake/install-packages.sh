@@ -30,6 +30,7 @@ libsqlite3-dev           exports to SQLite
 '
 packages_test='
 libgtest-dev             unit tests on the host
+doxygen                  makes the API reference, in the test that it makes no warning
 gdb-multiarch            reads the books of the target in the test of the GDB commands
 curl                     fetches the program of examples/sqlite
 picolibc-riscv64-unknown-elf  its C library

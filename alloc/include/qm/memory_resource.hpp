@@ -1,7 +1,7 @@
 #pragma once
 /// The heap as a std::pmr::memory_resource: `std::pmr::vector<int> numbers(&qm::heap_resource());`
 ///
-/// In the library qm_pmr, for whoever asks for it; libstdc++'s <memory_resource> is enough, its libraries are not needed.
+/// In the library qm_pmr, for whoever asks for it; libstdc++'s `<memory_resource>` is enough, its libraries are not needed.
 
 #include <memory_resource>
 

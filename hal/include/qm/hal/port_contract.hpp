@@ -23,10 +23,16 @@ struct StackBounds {
   std::uintptr_t high = 0;
 };
 
+/// The build's option of this name, the same for the library and for who uses it.
+#if !defined(QM_MAX_HARTS)
+#define QM_MAX_HARTS 8
+#endif
+
 /// What a port may leave out.
 struct PortDefaults {
   /// Most harts this image can use, 1 to 32. A compile-time maximum: the arrays of the round and the masks have this size.
-  static constexpr unsigned kMaxHarts = 8;
+  static constexpr unsigned kMaxHarts = QM_MAX_HARTS;
+  static_assert(kMaxHarts >= 1 && kMaxHarts <= 32);
 
   /// Rate of ticks(), in Hz.
   static std::uint64_t tick_rate() noexcept { return 10'000'000; }
