@@ -5,6 +5,7 @@
 
 #include <qm/test/pattern.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -132,11 +133,60 @@ TEST_F(StacksTest, of_64_call_paths_add_up_with_the_records_and_group_as_their_f
   EXPECT_EQ(empty.hidden, 64U) << "none is forgotten";
 }
 
+/// A number of the row of @p name in what kmemstat says. @param[in] column counted from the object size on.
+std::uint64_t kmemstat_of(Machine& machine, const std::string& name, unsigned column) {
+  const std::string text = machine.request("kmemstat").text;
+  const qm::test::Match row = qm::test::find(text, "\n *" + name + " *: [AS] : *([0-9]+): *([0-9]+): *([0-9]+):");
+  EXPECT_FALSE(row.empty()) << text;
+  return row.empty() ? 0 : std::stoull(row[1 + column]);
+}
+
+TEST(TracedMemory, of_10000_objects_from_64_paths_is_what_is_promised_for_each_object_and_each_stack) {
+  constexpr std::uint64_t kObjects = 10000;
+  constexpr unsigned kTotal = 1, kHeld = 2;
+  Machine machine;
+  ASSERT_EQ(machine.request("slab_trace start stacks").status, CommandStatus::kOk);
+  const std::uint64_t books = kmemstat_of(machine, "ktrace", kHeld);
+  ASSERT_EQ(kmemstat_of(machine, "kmem_trace", kTotal), 0U);
+  ASSERT_EQ(machine.request("workload start stacks 10000").status, CommandStatus::kOk);
+  std::string status;
+  do {
+    status = machine.request("slab_trace status stacks").text;
+  } while (status.find("recorded 10000, dropped 0, live 10000,") == std::string::npos && status.find("complete") != std::string::npos);
+  // The pool of records and, in `ktrace`, the handles.
+  const std::uint64_t bytes = kmemstat_of(machine, "kmem_trace", kTotal) + kmemstat_of(machine, "ktrace", kHeld) - books;
+  EXPECT_LE(2 * bytes, 57 * kObjects) << "28.5 each";
+
+  const Stacks stacks(machine.request("slab_stacks stacks").text);
+  EXPECT_EQ(stacks.rows.size(), 64U);
+  EXPECT_EQ(stacks.objects, kObjects);
+  EXPECT_EQ(stacks.bytes, 64 * kObjects);
+  std::uint64_t objects = 0, most = 0;
+  for (const Stacks::Row& row : stacks.rows) {
+    objects += row.objects;
+    const auto depth = static_cast<std::uint64_t>(std::count(row.names.begin(), row.names.end(), '\n')) -
+                       (row.names.ends_with("(truncated)\n") ? 1 : 0);
+    most += std::max<std::uint64_t>(8 + 8 * depth, 56);
+  }
+  EXPECT_EQ(objects, kObjects);
+  const qm::test::Match used = qm::test::find(status, ", stacks ([0-9]+) of ");
+  ASSERT_FALSE(used.empty()) << status;
+  EXPECT_LE(std::stoull(used[1]), most);
+
+  // 10000 objects from 64 paths: the first 16 paths have one more than the others.
+  EXPECT_EQ(machine.request("slab_stacks threshold 157").status, CommandStatus::kOk);
+  const Stacks large(machine.request("slab_stacks stacks").text);
+  EXPECT_EQ(large.rows.size(), 16U);
+  EXPECT_EQ(large.hidden, 48U);
+  for (const Stacks::Row& row : large.rows) EXPECT_EQ(row.objects, 157U);
+  EXPECT_EQ(large.objects, kObjects) << "hidden ones count";
+}
+
 TEST_F(StacksTest, of_a_leak_add_up_with_the_records) {
   run("slab_trace start packet");
-  run("workload run leak 300 seed 5");
+  run("workload run leak 5000 seed 5");
   const Stacks stacks = expect_agreement("packet");
-  EXPECT_GT(stacks.objects, 10U);
+  EXPECT_GT(stacks.objects, 400U);
   ASSERT_EQ(stacks.rows.size(), 1U);
   EXPECT_TRUE(stacks.rows[0].names.starts_with("packet_alloc\nrx_checksum_error\n")) << stacks.rows[0].names;
 }
