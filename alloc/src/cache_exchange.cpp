@@ -8,7 +8,7 @@
 
 namespace qm {
 
-constexpr TracedPath kNoTracedPath{&qm_cache_allocate_other, &qm_cache_free_other};
+constexpr TracedPath kNoTracedPath{&qm_cache_allocate_other, &qm_cache_allocate_other, &qm_cache_free_other};
 
 namespace {
 
@@ -148,15 +148,23 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
 
 }  // namespace qm
 
-// These two jump: what they go on with returns to the user, and stacks begin there.
+// These jump: what they go on with returns to the user, and stacks begin there.
+
+/// A function of its own, so that who jumps past it to the observer saves no arguments for it.
+[[gnu::noinline]] QM_JUMPS static void* allocate_plain(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                                                       qm::Effort effort) noexcept {
+  if (void* object = cache->allocate_from_previous(); object != nullptr) return object;
+  return qm_cache_allocate_other(cache, site, requested, effort);
+}
 
 QM_JUMPS void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
                                       qm::Effort effort) noexcept {
   using namespace qm::trace_state;
-  if ((cache->state().load(std::memory_order_relaxed) & (kRecord | kFault | kStream)) == kRecord) {
-    return qm::traced_path.allocate(cache, site, requested, effort);
-  }
-  if (void* object = cache->allocate_from_previous(); object != nullptr) return object;
+  const std::intptr_t word = qm::load_relaxed(cache->state());
+  if (word == 0) return allocate_plain(cache, site, requested, effort);
+  const std::intptr_t recorded = word & (kRecord | kFault | kStream | kThin);
+  if (recorded == kRecord) return qm::traced_path.allocate(cache, site, requested, effort);
+  if ((recorded & ~std::intptr_t{kThin}) == kRecord) return qm::traced_path.allocate_thin(cache, site, requested, effort);
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 

@@ -109,6 +109,15 @@ void stopped_with_records(Path* rest, Path* recorded) {
   Row("stopped, a recorded object").number("harts", harts()).distribution("free", frees);
 }
 
+/// What is kept of the cache is less than a record of each object.
+void kept_less(std::string_view state, const trace::Keeping& keeping, Path* allocations, Path* releases) {
+  require(trace::start("bench", nullptr, hal::kRoundDeadlineMs, keeping));
+  allocation = allocations;
+  release = releases;
+  show(state);
+  require(trace::stop("bench"));
+}
+
 /// With the event stream on, and no reader: the rings have room for all of it.
 void streamed(Path* allocations, Path* releases) {
   if (trace::set_ring_bytes(std::size_t{1} << 20) != Status::kOk) firmware::panic("bench: no rings");
@@ -170,6 +179,10 @@ void run() {
   require(trace::reset("bench"));
   show("reset");
   cache->free(kept);
+  Path counted("allocate: counts", "cache", kNone), uncounted("free: counts", "cache", kNone);
+  kept_less("counts, known stacks", {.every = 1, .counts = true}, &counted, &uncounted);
+  Path sampled("allocate: sampled", "cache", kNone), unsampled("free: sampled", "cache", kNone);
+  kept_less("sampled, 1 in 100", {.every = 100, .counts = false}, &sampled, &unsampled);
   Path told("allocate: events", "cache", kNone), untold("free: events", "cache", kNone);
   streamed(&told, &untold);
   written();

@@ -182,6 +182,48 @@ TEST(TracedMemory, of_10000_objects_from_64_paths_is_what_is_promised_for_each_o
   EXPECT_EQ(large.objects, kObjects) << "hidden ones count";
 }
 
+TEST(TracedMemory, is_four_bytes_an_object_where_counts_are_kept_and_the_stacks_are_the_same) {
+  constexpr std::uint64_t kObjects = 10000;
+  Machine machine;
+  std::map<std::string, std::uint64_t> by_records;
+  std::uint64_t bytes = 0;
+  for (const char* way : {"slab_trace start stacks", "slab_trace start stacks counts"}) {
+    ASSERT_EQ(machine.request(way).status, CommandStatus::kOk);
+    const std::uint64_t books = kmemstat_of(machine, "ktrace", 2);
+    ASSERT_EQ(machine.request("workload run stacks 10000").status, CommandStatus::kOk);
+    bytes = kmemstat_of(machine, "ktrace", 2) - books;
+    const Stacks stacks(machine.request("slab_stacks stacks").text);
+    EXPECT_EQ(stacks.objects, kObjects);
+    EXPECT_EQ(stacks.bytes, 64 * kObjects);
+    std::map<std::string, std::uint64_t> objects;
+    for (const Stacks::Row& row : stacks.rows) objects[row.id] = row.objects;
+    if (by_records.empty()) by_records = objects;
+    EXPECT_EQ(objects, by_records);
+    EXPECT_EQ(machine.request("slab_trace stop stacks").status, CommandStatus::kOk);
+    EXPECT_EQ(machine.request("slab_trace reset stacks").status, CommandStatus::kOk);
+    EXPECT_EQ(machine.request("workload stop").status, CommandStatus::kOk);
+    EXPECT_EQ(machine.request("reap stacks").status, CommandStatus::kOk);
+  }
+  EXPECT_LE(10 * bytes, 42 * kObjects) << "handles alone";
+}
+
+TEST_F(StacksTest, a_sample_stands_for_what_is_out) {
+  run("slab_trace stop stacks");
+  run("slab_trace reset stacks");
+  run("slab_trace start stacks every 10");
+  run("workload run stacks 10000");
+  const Stacks stacks(run("slab_stacks stacks"));
+  EXPECT_GT(stacks.objects, 8800U);
+  EXPECT_LT(stacks.objects, 11200U);
+  EXPECT_EQ(stacks.verdict, "incomplete");
+  const std::string status = run("slab_trace status stacks");
+  EXPECT_NE(status.find(", 28 bytes each, sampled 1 in 10, left out "), std::string::npos) << status;
+  run("workload stop");
+  EXPECT_EQ(Stacks(run("slab_stacks stacks")).objects, 0U);
+  run("slab_trace stop stacks");
+  run("slab_trace reset stacks");
+}
+
 TEST_F(StacksTest, of_a_leak_add_up_with_the_records) {
   run("slab_trace start packet");
   run("workload run leak 5000 seed 5");

@@ -259,6 +259,26 @@ TEST_F(FastPath, costs_the_same_after_tracing_was_on_and_its_records_are_gone) {
   expect_full_speed();
 }
 
+TEST_F(FastPath, a_traced_object_costs_the_same_beside_10000_as_beside_100) {
+  ASSERT_EQ(qm::trace::start("hot").status, qm::Status::kOk);
+  constexpr unsigned kMost = 10000;
+  static void* objects[kMost];
+  unsigned held = 0;
+  const auto hold = [&](unsigned count) {
+    while (held < count) ASSERT_NE(objects[held++] = cache_->allocate(), nullptr);
+    (void)pair_cost(cache_);  // a round, a free slot and the stack are at hand
+  };
+  hold(100);
+  const unsigned long beside_100 = pair_cost(cache_);
+  hold(kMost);
+  EXPECT_EQ(qm::trace::cache_trace(*cache_).live, kMost);
+  const unsigned long beside_10000 = pair_cost(cache_);
+  while (held != 0) cache_->free(objects[--held]);
+  ASSERT_EQ(qm::trace::stop("hot").status, qm::Status::kOk);
+  if (!counter_is_exact() || qm::test::harts() != 1) return;
+  EXPECT_EQ(beside_10000, beside_100);
+}
+
 TEST_F(FastPath, of_the_heap_costs_the_same_after_its_class_was_traced) {
   ASSERT_EQ(qm::trace::start("kmalloc_64").status, qm::Status::kOk);
   void* leaked = qm::heap::allocate(50);

@@ -490,10 +490,36 @@ TEST_F(Reports, slab_trace_has_akaros_usage_line_whatever_is_wrong) {
   for (const char* line :
        {"slab_trace", "slab_trace start", "slab_trace packet", "slab_trace frob packet", "slab_trace frob nothing",
         "slab_trace start packet more", "slab_trace print -v", "slab_trace print packet packet", "slab_trace -v print",
-        "slab_trace status a b", "slab_trace start packet counts", "slab_trace print -v -v", "slab_trace stop a b c d"}) {
+        "slab_trace status a b", "slab_trace start packet often", "slab_trace print -v -v", "slab_trace stop a b c d"}) {
     EXPECT_EQ(command(line), kUsage) << line;
     EXPECT_EQ(bench.request(line).status, 2u) << line;
   }
+}
+
+TEST_F(Reports, slab_trace_says_what_is_kept_where_that_is_not_a_record_of_each_object) {
+  EXPECT_EQ(command("slab_trace start packet counts"), "");
+  void* object = allocate_outermost(*packet);
+  EXPECT_NE(command("slab_trace status packet").find(": on       recorded 1, dropped 0, live 1, 4 bytes each, counts only\r\n"),
+            std::string::npos);
+  EXPECT_EQ(command("slab_trace print packet"),
+            "Dumping outstanding allocs from packet\r\n-------------------------\r\n"
+            "note: only counts are kept: 1 objects are out, by slab_stacks\r\n"
+            "outstanding 1, recorded 1, dropped 0, truncated stacks 0, from before start 0: incomplete\r\n");
+  EXPECT_NE(command("slab_stacks packet").find("note: 1 caches keep counts only: bytes are of whole objects\r\n"), std::string::npos);
+  EXPECT_EQ(command("slab_trace start packet"),
+            "error: what is out of packet was traced in another way: stop and reset it first\r\n");
+  EXPECT_EQ(command("slab_trace start packet every 5"),
+            "error: what is out of packet was traced in another way: stop and reset it first\r\n");
+  packet->free(object);
+  command("slab_trace stop packet");
+  command("slab_trace reset packet");
+  EXPECT_EQ(command("slab_trace start packet every 0"), kUsage);
+  EXPECT_EQ(command("slab_trace start packet every 65535"), "");
+  EXPECT_NE(command("slab_trace status packet").find(", 28 bytes each, sampled 1 in 65535, left out 0\r\n"), std::string::npos);
+  EXPECT_EQ(command("slab_trace start kheap counts"), "error: Unable to trace slab kheap\r\n");
+  EXPECT_NE(command("slab_trace start * counts").find("error: what is out of * was traced in another way"), std::string::npos);
+  command("slab_trace stop packet");
+  EXPECT_NE(command("slab_trace start * counts").find(" no-trace caches and arenas skipped\r\n"), std::string::npos);
 }
 
 TEST_F(Reports, slab_trace_names_what_it_cannot_trace) {

@@ -6,6 +6,7 @@
 
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
+#include <qm/trace/stack_report.hpp>
 
 namespace {
 
@@ -186,6 +187,48 @@ TEST_F(Commands, all_harts_may_give_them_at_once) {
   });
   EXPECT_TRUE(trace::validate());
   EXPECT_EQ(trace::totals().traced, 0U);
+}
+
+TEST_F(Commands, each_way_of_keeping_adds_up_while_all_harts_allocate) {
+  const unsigned harts = qm::test::harts();
+  begin_again({}, harts);
+  Cache* cache = make("packet");
+  constexpr trace::Keeping kWays[] = {{.every = 1, .counts = true}, {.every = 3, .counts = false}, {}};
+  std::atomic<std::uint32_t> done{0};
+  std::atomic<void*> shared{nullptr};
+  qm::test::on_each_hart(harts, [&](unsigned hart) {
+    attach_hart(hart);
+    if (hart == 0) {
+      for (unsigned i = 0; i < 30; ++i) {
+        EXPECT_EQ(trace::start("packet", nullptr, hal::kRoundDeadlineMs, kWays[i % 3]).status, Status::kOk);
+        EXPECT_TRUE(trace::cache_trace(*cache).keeping == kWays[i % 3]);
+        EXPECT_EQ(trace::reset("packet").status, Status::kOk);
+        void* object = cache->allocate();
+        EXPECT_EQ(trace::stop("packet").status, Status::kOk);
+        cache->free(object);
+        EXPECT_EQ(trace::reset("packet").status, Status::kOk);
+        EXPECT_EQ(trace::cache_trace(*cache).live, 0U);
+        EXPECT_EQ(state(*cache), State::kOff);
+      }
+      done = 1;
+      return;
+    }
+    while (done.load() == 0) {
+      void* objects[20];
+      for (void*& object : objects) object = cache->allocate();
+      objects[0] = shared.exchange(objects[0]);  // another hart frees some
+      for (void* object : objects) {
+        if (object != nullptr) cache->free(object);
+      }
+    }
+  });
+  if (void* object = shared.load(); object != nullptr) cache->free(object);
+  EXPECT_TRUE(trace::validate());
+  trace::StackReport report;
+  ASSERT_EQ(report.begin(), Status::kOk);
+  report.select_all();
+  report.count_live(1);
+  EXPECT_EQ(report.totals().objects, 0U);
 }
 
 TEST_F(Commands, caches_may_come_and_go_meanwhile) {

@@ -5,6 +5,7 @@
 
 #include <new>
 
+#include <qm/slab_pass.hpp>
 #include <qm/system.hpp>
 #include <qm/trace/dump.hpp>
 #include <qm/trace/glob.hpp>
@@ -165,6 +166,7 @@ void Books::name_objects(SourceBooks& one, Traceable& source) const noexcept {
   one.unit = 8;
   if (source.kind() == RegistryKind::kCache) {
     auto& cache = static_cast<Cache&>(source);
+    one.object_size = cache.object_size();
     if (!cache.slabs().no_touch() || cache.source().quantum() % 8 == 0) return;
     one.base = 0;
     one.unit = 1;
@@ -199,6 +201,7 @@ SourceBooks* Books::adopt_locked(Traceable& source, void*& fresh) noexcept {
   for (unsigned hart = 0; hart < harts_; ++hart) new (&one->harts()[hart]) HartBooks;
   name_objects(*one, source);
   one->from_before_start.store(0, std::memory_order_relaxed);
+  one->every.store(1, std::memory_order_relaxed);
   one->changes.fetch_add(1, std::memory_order_relaxed);
   one->source.store(&source, std::memory_order_relaxed);
   // release: pairs with the acquire in books_at().
@@ -287,6 +290,27 @@ void Books::sweep(Sweep what) noexcept {
     Traceable& source = *one->source.load(std::memory_order_relaxed);
     if (count_out(source)) end_watch_if_done(source);
   }
+}
+
+bool Books::drop_counts(Cache& cache) noexcept {
+  struct Dropped {
+    SourceBooks& one;
+    std::uint32_t objects;
+  };
+  const auto drop = [](SlabLayer&, Slab& slab, void* argument) noexcept {
+    auto& dropped = *static_cast<Dropped*>(argument);
+    std::uint32_t* handles = slab.handles.load(std::memory_order_acquire);  // pairs with Cache::adopt_handles()
+    for (unsigned i = 0; handles != nullptr && i < slab.objects; ++i) {
+      dropped.objects += books.count_off(dropped.one, handles[i]) ? 1 : 0;
+    }
+  };
+  Dropped dropped{*books_at(cache), 0};
+  SlabPass pass(cache.slabs());
+  while (pass.step(drop, &dropped)) {
+  }
+  // seq_cst: as in count_out()
+  cache.live_records.fetch_sub(dropped.objects, std::memory_order_seq_cst);
+  return pass.complete();
 }
 
 }  // namespace qm::trace

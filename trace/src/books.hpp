@@ -27,6 +27,7 @@ namespace qm::trace {
 /// What one hart has counted of one source. Written by that hart, masked; read by others for reports.
 struct Counts {
   std::atomic<Word> recorded{0};
+  std::atomic<Word> left_out{0};
   std::atomic<Word> dropped[kDropReasons] = {};
   std::atomic<Word> truncated_stacks{0};
   std::atomic<Word> lost_stacks{0};
@@ -48,7 +49,9 @@ struct HartBooks {
   std::uint64_t dead_before = 0;      ///< records of this hart with a lower number are dead; token holder only
   std::uint64_t pending_dead = 0;     ///< written at the visit
   bool visited = false;               ///< the hart was visited by the reset under way
-  Word unused[5] = {};                ///< with 64-bit words a power of two of bytes: found by a shift
+  std::uint32_t to_leave_out = 0;     ///< allocations before the next one of the sample; that hart, masked
+  std::uint32_t random = 1;           ///< xorshift, for the one after; as above
+  Word unused[1] = {};                ///< with 64-bit words a power of two of bytes: found by a shift
 };
 static_assert(sizeof(Word) == 4 || sizeof(HartBooks) == 256);
 
@@ -66,6 +69,14 @@ struct alignas(HartBooks) SourceBooks {
   std::atomic<std::uint32_t> changes{0};        ///< +1 when it is adopted, started, stopped
   std::atomic<std::uint32_t> joined_at{~0U};    ///< changes and resets when it was recorded from its creation on
   bool reported = false;                        ///< part of the stack report under way; its holder only
+
+  std::atomic<std::uint32_t> every{1};          ///< of Keeping; 0: counts. Changed by the token holder while nothing is out
+  std::atomic<std::uint32_t> counted_bare{0};   ///< objects that are counted and have no stack: the depot was full
+  std::size_t object_size = 0;                  ///< of a cache
+  [[nodiscard]] Keeping keeping() const noexcept {
+    const std::uint32_t one_of = every.load(std::memory_order_relaxed);
+    return one_of != 0 ? Keeping{one_of, false} : Keeping{1, true};
+  }
 
   std::atomic<SourceStream*> stream{nullptr};   ///< stream.hpp; never given back
   std::atomic<std::uint32_t> stream_number{0};  ///< the last stream it was in
@@ -173,6 +184,9 @@ class Books final : public Observer {
   [[nodiscard]] KnownStack find_lately(Link from) const noexcept;
   [[nodiscard]] KnownStack find_in_depot(Cache& cache, std::uintptr_t frame) noexcept;
   [[nodiscard]] bool free_traced(Cache& cache, void* object) noexcept;
+  /// The same for an object that the sample leaves out, and for one of a cache that keeps counts.
+  [[nodiscard]] void* leave_out(Cache& cache) noexcept;
+  [[nodiscard]] void* count_known(Cache& cache, KnownStack found) noexcept;
   [[nodiscard]] bool free_shared(Cache& cache, void* object) noexcept;
   void moved(Traceable& from, void* block, Traceable& to, void* new_block, std::size_t requested) noexcept override;
   void release(Prepared& prepared) noexcept override;
@@ -196,6 +210,9 @@ class Books final : public Observer {
   /// Frees every dead record, or every one, of the selected sources. Token holder only.
   enum class Sweep : std::uint8_t { kDead, kAll };
   void sweep(Sweep what) noexcept;
+  /// Counts every object of a cache off that its handle says is counted. No hart counts any meanwhile. Token holder only.
+  /// @returns false if the pass over the slabs has not come to its end. Complexity: O(slabs), in short lock holds.
+  [[nodiscard]] bool drop_counts(Cache& cache) noexcept;
   Status add_pattern(std::string_view pattern) noexcept;
 
   /// The object that a record names.
@@ -224,6 +241,10 @@ class Books final : public Observer {
 
  private:
   [[nodiscard]] bool insert_record(const Allocation& allocation, SourceBooks& one, void* object, Prepared& prepared) noexcept;
+  [[nodiscard]] bool count_object(const Allocation& allocation, SourceBooks& one, void* object, Prepared& prepared) noexcept;
+  void count_in(Traceable& source, SourceBooks& one, HartBooks& mine, std::uint32_t& handle, StackHandle stack) noexcept;
+  [[nodiscard]] bool count_off(SourceBooks& one, std::uint32_t& handle) noexcept;
+  static void note_losses(HartBooks& mine, const StackEntry* stack, std::uint32_t context) noexcept;
   [[nodiscard]] StackHandle store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept;
   [[nodiscard]] std::uint32_t capture(const SourceBooks& one, std::uintptr_t frame) noexcept;
   void add_records(Prepared& prepared) noexcept;

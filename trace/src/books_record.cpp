@@ -12,6 +12,11 @@ namespace qm::trace {
 namespace {
 
 constexpr std::uint32_t bit(Drop reason) { return 1U << static_cast<unsigned>(reason); }
+/// Whether the next allocation of hart @p hart is not of the sample.
+bool leaves_out(SourceBooks& one, std::uint32_t word, unsigned hart) noexcept {
+  return (word & trace_state::kSampled) != 0 && one.harts()[hart].to_leave_out != 0;
+}
+
 constexpr std::uint32_t kLacksRecords = bit(Drop::kRecordsFull) | bit(Drop::kRecordMemory);
 
 Traceable& source_of(const Allocation& allocation) noexcept {
@@ -96,10 +101,12 @@ void Books::prepare(const Allocation& allocation, void* object, Prepared& prepar
   const unsigned hart = hal::Port::hart_index();
   prepared.ready = true;
   if (one == nullptr) return;
+  const std::uint32_t word = source_of(allocation).state().load(std::memory_order_relaxed);
+  if (leaves_out(*one, word, hart) && (word & trace_state::kStream) == 0) return;  // record() comes back if it sees otherwise
   if (prepared.stack == 0) prepared.stack = capture(*one, allocation.frame);
   prepared.reason = 0;
-  if ((source_of(allocation).state().load(std::memory_order_relaxed) & trace_state::kRecord) == 0) return;
-  if (!records.has_free(hart)) add_records(prepared);
+  if ((word & trace_state::kRecord) == 0) return;
+  if ((word & trace_state::kCounts) == 0 && !records.has_free(hart)) add_records(prepared);
   Cache* cache = allocation.cache;  // a segment has its handle in its tag
   if (cache != nullptr && object != nullptr && cache->handle(object) == nullptr) add_handles(*cache, object, prepared);
 }
@@ -124,8 +131,16 @@ bool Books::record(const Allocation& allocation, void* object, Prepared& prepare
   Traceable& source = source_of(allocation);
   SourceBooks* one = books_at(source);
   if (one == nullptr) return true;
-  if (prepared.stack == 0) return false;  // the books came after it was prepared
-  if ((prepared.word & trace_state::kRecord) != 0 && !insert_record(allocation, *one, object, prepared)) return false;
+  const bool left_out = leaves_out(*one, prepared.word, hal::Port::hart_index());
+  // Without a stack: the books came after it was prepared, or the sample left it out then.
+  if (prepared.stack == 0 && (!left_out || (prepared.word & trace_state::kStream) != 0)) return false;
+  if (left_out) {
+    leave_one_out(one->harts()[hal::Port::hart_index()]);
+  } else if ((prepared.word & trace_state::kRecord) != 0) {
+    const bool counts = (prepared.word & trace_state::kCounts) != 0;
+    const bool settled = counts ? count_object(allocation, *one, object, prepared) : insert_record(allocation, *one, object, prepared);
+    if (!settled) return false;
+  }
   if ((prepared.word & trace_state::kStream) != 0) {
     const auto start = reinterpret_cast<std::uintptr_t>(object);
     const std::size_t is = allocation.arena != nullptr ? allocation.arena->size_of(start) : 0;
@@ -161,13 +176,32 @@ bool Books::insert_record(const Allocation& allocation, SourceBooks& books_of_so
   record.stack_context = prepared.stack;
   record.size = size_for_record(allocation.requested != 0 ? allocation.requested : allocation.cache->object_size());
   enter(source, *one, mine, hart, *slot, *handle, record);
-  const StackEntry* stack = stacks.entry(record.stack());
+  if ((prepared.word & trace_state::kSampled) != 0) mine.to_leave_out = draw(mine, 2 * one->every.load(std::memory_order_relaxed) - 1);
+  note_losses(mine, stacks.entry(record.stack()), record.context());
+  return true;
+}
+
+void Books::note_losses(HartBooks& mine, const StackEntry* stack, std::uint32_t context) noexcept {
   if (stack == nullptr) {
     Counts::add(mine.now.lost_stacks);
   } else if (stack->truncated()) {
     Counts::add(mine.now.truncated_stacks);
   }
-  if (record.context() == 0) Counts::add(mine.now.lost_contexts);
+  if (context == 0) Counts::add(mine.now.lost_contexts);
+}
+
+/// Counts an object. @returns as record().
+bool Books::count_object(const Allocation& allocation, SourceBooks& one, void* object, Prepared& prepared) noexcept {
+  HartBooks& mine = one.harts()[hal::Port::hart_index()];
+  std::uint32_t* handle = allocation.cache->handle(object);
+  if (handle == nullptr) {
+    if ((prepared.reason & bit(Drop::kHandleMemory)) == 0) return false;
+    Counts::add(mine.now.dropped[static_cast<unsigned>(Drop::kHandleMemory)]);
+    return true;
+  }
+  const StackHandle stack = Record::stack_in(prepared.stack);
+  count_in(*allocation.cache, one, mine, *handle, stack);
+  note_losses(mine, stacks.entry(stack), (prepared.stack & ~Record::kMark) >> kStackHandleBits);
   return true;
 }
 
@@ -209,11 +243,28 @@ bool Books::find_record(Traceable& source, std::uint32_t* handle, const void* ob
   if (one == nullptr || handle == nullptr) return false;
   place.slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
   place.number = one->number;
-  return place.slot != kNoSlot && (place.slot & kFormer) == 0 && encode(*one, object, place.code);
+  return place.slot != kNoSlot && (place.slot & (kFormer | CountWord::kMark)) == 0 && encode(*one, object, place.code);
+}
+
+/// Takes an object off the count of its stack. @returns false if its handle does not say that it is counted.
+bool Books::count_off(SourceBooks& one, std::uint32_t& handle) noexcept {
+  const std::atomic_ref<std::uint32_t> word(handle);
+  std::uint32_t held = word.load(std::memory_order_relaxed);
+  // Whoever frees the object and the sweep of a reset: one of the two succeeds.
+  if (!CountWord::is(held) || !word.compare_exchange_strong(held, kFormer | Record::stack_in(held), std::memory_order_relaxed)) {
+    return false;
+  }
+  StackEntry* entry = stacks.entry(Record::stack_in(held));
+  (entry != nullptr ? entry->counted : one.counted_bare).fetch_sub(1, std::memory_order_relaxed);
+  return true;
 }
 
 /// Removes the record of what @p handle belongs to. @returns false if it has none. Masked.
 bool Books::forget_at(Traceable& source, std::uint32_t* handle, const void* object) noexcept {
+  if (SourceBooks* one = books_at(source); one != nullptr && handle != nullptr && count_off(*one, *handle)) {
+    if (count_out(source)) end_watch_if_done(source);
+    return true;
+  }
   RecordPlace place;
   if (!find_record(source, handle, object, place)) return false;
   std::uint32_t former = kNoSlot;
@@ -300,7 +351,7 @@ std::uint32_t Books::allocating_stack(Cache& cache, void* object) noexcept {
   std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
   if (handle == nullptr) return kNoStack;
   const std::uint32_t slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
-  if ((slot & kFormer) != 0) return Record::stack_in(slot);
+  if ((slot & (kFormer | CountWord::kMark)) != 0) return Record::stack_in(slot);
   Record record;
   std::uint32_t code = 0;
   if (!encode(*one, object, code) || !records.copy(slot, record)) return kNoStack;

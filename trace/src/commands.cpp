@@ -2,6 +2,7 @@
 
 #include <qm/hal/turn.hpp>
 
+#include "enter.hpp"
 #include "selection.hpp"
 
 namespace qm::trace {
@@ -25,6 +26,37 @@ Word unrecorded(const SourceBooks& one) noexcept {
 void settle(Traceable& source) noexcept {
   change(source, kWatch | kSettled, kHold);
   Books::end_watch_if_done(source);
+}
+
+/// Whether nothing of what is selected is out that is kept in another way.
+bool may_keep(const Selection& selection, const Keeping& keeping) noexcept {
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    if ((source_of(*one).state().load(std::memory_order_relaxed) & kWatch) != 0 && !(one->keeping() == keeping)) return false;
+  }
+  return true;
+}
+
+/// Says what is kept of those that are off, and where the samples begin. Nobody counts or records anything of them.
+void set_keeping(const Selection& selection, const Keeping& keeping) noexcept {
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    if ((source_of(*one).state().load(std::memory_order_relaxed) & kRecord) != 0) continue;
+    one->every.store(keeping.counts ? 0 : keeping.every, std::memory_order_relaxed);
+    for (unsigned hart = 0; hart < books.harts(); ++hart) {
+      HartBooks& mine = one->harts()[hart];
+      mine.random = ((one->changes.load(std::memory_order_relaxed) * 31 + one->number) * 31 + hart) * 0x9E37'79B9 | 1;
+      // What is left out between two of a sample is as likely any number below 2N - 1. Met at an arbitrary moment, what is left of
+      // such a gap is the smaller one of two: so the first allocation is as likely recorded as any.
+      const std::uint32_t a = draw(mine, 2 * keeping.every - 1);
+      const std::uint32_t b = draw(mine, 2 * keeping.every);
+      mine.to_leave_out = a < b ? a : b;
+    }
+  }
+}
+
+/// The flag of the way in which allocations are kept.
+std::uint32_t way_of(const Keeping& keeping) noexcept {
+  if (keeping.counts) return kCounts;
+  return keeping.every != 1 ? kSampled : 0;
 }
 
 /// Phase 1 of start: every cell of the selected caches is closed on every hart.
@@ -83,6 +115,7 @@ void note_reset(SourceBooks& one, unsigned hart) noexcept {
 }
 
 void visit_for_reset(unsigned hart, void* argument) noexcept {
+  if (hart >= books.harts()) return;  // online, and not attached: it has no figures
   const Batch& batch = *static_cast<const Batch*>(argument);
   for (unsigned i = 0; i < batch.count; ++i) note_reset(*batch.sources[i], hart);
 }
@@ -99,7 +132,8 @@ void note_absent_harts(const Selection& selection, hal::HartMask online) noexcep
 bool note_everywhere(const Selection& selection, const Patience& patience, CommandResult& result) noexcept {
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     one->changing = true;
-    change(source_of(*one), 0, kOwned);  // frees share with the sweep from the round on
+    // Frees share with the sweep from the round on, and nothing is counted until it is over.
+    one->previous = change(source_of(*one), 0, kOwned | (one->keeping().counts ? kRecord : 0));
     for (unsigned hart = 0; hart < books.harts(); ++hart) one->harts()[hart].visited = false;
   }
   note_absent_harts(selection, hal::online_harts());
@@ -112,7 +146,18 @@ bool note_everywhere(const Selection& selection, const Patience& patience, Comma
   return true;
 }
 
-void commit_reset(const Selection& selection) noexcept {
+/// Drops what is counted of a cache. Slabs that change lists may make a pass give up.
+void drop_counts(const SourceBooks& one, const Patience& patience, CommandResult& result) noexcept {
+  const std::uint64_t begin = hal::Port::ticks();
+  const std::uint64_t limit = hal::Port::tick_rate() / 1000 * patience.deadline_ms;
+  while (!books.drop_counts(*cells_of(one))) {
+    if (patience.abort != nullptr && patience.abort()) result.status = Status::kAborted;
+    if (hal::Port::ticks() - begin > limit) result.status = Status::kTimedOut;
+    if (result.status != Status::kOk) return;
+  }
+}
+
+void commit_reset(const Selection& selection, const Patience& patience, CommandResult& result) noexcept {
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     one->resets.fetch_add(1, std::memory_order_relaxed);
     for (unsigned hart = 0; hart < books.harts(); ++hart) {
@@ -123,13 +168,19 @@ void commit_reset(const Selection& selection) noexcept {
   }
   books.sweep(Books::Sweep::kDead);
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    if (one->keeping().counts) drop_counts(*one, patience, result);
+  }
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     one->from_before_start.store(unrecorded(*one), std::memory_order_relaxed);
     Books::end_watch_if_done(source_of(*one));
   }
 }
 
-/// The sweep is over, or does not come. A hart may take the short way again once it has seen what the sweep has left.
+/// The sweep is over, or does not come: what is counted is counted again. A hart may take the short way again once it has seen what the sweep has left.
 void give_back_records(const Selection& selection, const Patience& patience) noexcept {
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    if (one->changing) change(source_of(*one), one->previous & kRecord, 0);
+  }
   CommandResult unused;
   if (!ask(hal::online_harts(), visit, nullptr, patience, unused)) return;  // the longer way is right as well
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
@@ -165,21 +216,30 @@ CommandToken::~CommandToken() {
 
 // ---- the commands ---------------------------------------------------------------------------------------------------
 
-CommandResult start(std::string_view pattern, hal::AbortTest abort, std::uint32_t deadline_ms) noexcept {
+CommandResult start(std::string_view pattern, hal::AbortTest abort, std::uint32_t deadline_ms, const Keeping& keeping) noexcept {
   if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
+  if (keeping.every == 0 || keeping.every > Keeping::kMostEvery || (keeping.counts && keeping.every != 1)) {
+    return refused(Status::kInvalid);
+  }
   const CommandToken held(deadline_ms, abort);
   if (held.status() != Status::kOk) return refused(held.status());
   CommandResult result;
-  const Selection selection(pattern, Selection::Missing::kMake, result);
+  const Selection selection(pattern, Selection::Missing::kMake, result,
+                            keeping.counts ? Selection::Kind::kCaches : Selection::Kind::kAll);
   if (result.status != Status::kOk) return result;
+  if (!may_keep(selection, keeping)) {
+    result.status = Status::kMismatch;
+    return result;
+  }
   if (!close_everywhere(selection, {abort, deadline_ms}, result)) {
     undo_start(selection);
     return result;
   }
+  set_keeping(selection, keeping);
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     if (!one->changing) continue;
     one->from_before_start.store(unrecorded(*one), std::memory_order_relaxed);
-    change(source_of(*one), kRecord | kOwned, 0);
+    change(source_of(*one), kRecord | kOwned | way_of(keeping), 0);
     one->changes.fetch_add(1, std::memory_order_relaxed);
   }
   return result;
@@ -193,7 +253,7 @@ CommandResult stop(std::string_view pattern, hal::AbortTest abort, std::uint32_t
   const Selection selection(pattern, Selection::Missing::kSkip, result);
   if (result.status != Status::kOk) return result;
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
-    const std::uint32_t before = change(source_of(*one), 0, kRecord | kOwned);
+    const std::uint32_t before = change(source_of(*one), 0, kRecord | kOwned | kThin);
     one->changing = (before & kHold) != 0;
     if ((before & kRecord) != 0) one->changes.fetch_add(1, std::memory_order_relaxed);
     if constexpr (kDefect == Defect::kEarlyReopening) settle(source_of(*one));
@@ -227,8 +287,9 @@ CommandResult reset(std::string_view pattern, hal::AbortTest abort, std::uint32_
   CommandResult result;
   const Selection selection(pattern, Selection::Missing::kSkip, result);
   if (result.status != Status::kOk || selection.first() == nullptr) return result;
-  if (note_everywhere(selection, {abort, deadline_ms}, result)) commit_reset(selection);
-  give_back_records(selection, {abort, deadline_ms});
+  const Patience patience{abort, deadline_ms};
+  if (note_everywhere(selection, patience, result)) commit_reset(selection, patience, result);
+  give_back_records(selection, patience);
   return result;
 }
 

@@ -19,6 +19,8 @@ void copy(const CacheTrace& trace, DumpSummary& summary) noexcept {
   summary.figures = trace.figures;
   summary.from_before_start = trace.from_before_start;
   summary.state = trace.state;
+  summary.keeping = trace.keeping;
+  summary.counted = trace.keeping.counts ? trace.live : 0;
   summary.known = trace.known;
 }
 
@@ -34,7 +36,7 @@ CacheTrace look_at_all(std::uint32_t& resets) noexcept {
     sum.known = true;
     if (trace.state != State::kOff) sum.state = trace.state;
     add_figures(*one, sum.figures);
-    sum.live += trace.live;
+    sum.live += trace.keeping.counts ? 0 : trace.live;
     sum.from_before_start += trace.from_before_start;
     resets += one->resets.load(std::memory_order_relaxed);
   }
@@ -60,7 +62,7 @@ bool find_at(const SourceBooks& one, std::uint32_t* handle, std::uintptr_t start
   if (handle == nullptr) return false;
   const SlotId slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
   Record record;
-  if ((slot & Books::kFormer) != 0 || !books.records.copy(slot, record) || record.cache != one.number) return false;
+  if ((slot & (Books::kFormer | CountWord::kMark)) != 0 || !books.records.copy(slot, record) || record.cache != one.number) return false;
   if (books.object_of(one, record) != start) return false;
   fill(one, record, entry);
   return true;
@@ -108,7 +110,7 @@ void Dump::begin_window() noexcept {
   }
   at_begin_ = {};
   copy(trace, at_begin_);
-  live_at_begin_ = trace.live;
+  live_at_begin_ = trace.keeping.counts ? 0 : trace.live;
 }
 
 bool Dump::alive() const noexcept {

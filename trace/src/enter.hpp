@@ -10,6 +10,22 @@ inline std::uint32_t size_for_record(std::size_t size) noexcept {
   return static_cast<std::uint32_t>(size < UINT32_MAX ? size : UINT32_MAX);
 }
 
+/// An allocation that the sample leaves out. Masked.
+inline void leave_one_out(HartBooks& mine) noexcept {
+  --mine.to_leave_out;
+  Counts::add(mine.now.left_out);
+}
+
+/// @returns a number below @p bound, each as likely, by chance.
+inline std::uint32_t draw(HartBooks& mine, std::uint32_t bound) noexcept {
+  std::uint32_t random = mine.random;
+  random ^= random << 13;
+  random ^= random >> 17;
+  random ^= random << 5;
+  mine.random = random;
+  return static_cast<std::uint32_t>(std::uint64_t{random} * bound >> 32);
+}
+
 /// Publishes @p record in @p slot, and counts it. Masked.
 [[gnu::always_inline]] inline void Books::enter(Traceable& source, SourceBooks& one, HartBooks& mine, unsigned hart, RecordSlot& slot,
                          std::uint32_t& handle, Record& record) noexcept {
@@ -18,6 +34,15 @@ inline std::uint32_t size_for_record(std::size_t size) noexcept {
   // The count first: whoever finds the record may remove it at once.
   source.live_records.fetch_add(1, std::memory_order_relaxed);
   store_relaxed(handle, records.fill(slot, record));
+  Counts::add(mine.now.recorded);
+}
+
+/// Counts an object at its stack, without a record. Masked.
+inline void Books::count_in(Traceable& source, SourceBooks& one, HartBooks& mine, std::uint32_t& handle, StackHandle stack) noexcept {
+  StackEntry* entry = stacks.entry(stack);
+  source.live_records.fetch_add(1, std::memory_order_relaxed);
+  (entry != nullptr ? entry->counted : one.counted_bare).fetch_add(1, std::memory_order_relaxed);
+  store_relaxed(handle, CountWord::of(stack));
   Counts::add(mine.now.recorded);
 }
 

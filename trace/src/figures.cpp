@@ -11,6 +11,7 @@ void Counts::copy_from(const Counts& other) noexcept {
     to.store(from.load(std::memory_order_relaxed), std::memory_order_relaxed);
   };
   copy(recorded, other.recorded);
+  copy(left_out, other.left_out);
   for (unsigned i = 0; i < kDropReasons; ++i) copy(dropped[i], other.dropped[i]);
   copy(truncated_stacks, other.truncated_stacks);
   copy(lost_stacks, other.lost_stacks);
@@ -22,6 +23,7 @@ void Counts::add_to(Figures& figures, const Counts& base) const noexcept {
     return static_cast<Word>(now.load(std::memory_order_relaxed) - then.load(std::memory_order_relaxed));
   };
   figures.recorded += since(recorded, base.recorded);
+  figures.left_out += since(left_out, base.left_out);
   for (unsigned i = 0; i < kDropReasons; ++i) figures.dropped[i] += since(dropped[i], base.dropped[i]);
   figures.truncated_stacks += since(truncated_stacks, base.truncated_stacks);
   figures.lost_stacks += since(lost_stacks, base.lost_stacks);
@@ -53,6 +55,7 @@ bool look_at(SourceBooks& one, CacheTrace& trace) noexcept {
   trace.known = true;
   trace.state = state_of(word);
   add_figures(one, trace.figures);
+  trace.keeping = one.keeping();
   trace.from_before_start = one.from_before_start.load(std::memory_order_relaxed);
   return true;
 }
@@ -101,7 +104,7 @@ bool validate() noexcept {
                                                   (trace_state::kWatch | trace_state::kHold)) {
       return false;
     }
-    live += records;
+    live += cache_trace(*source).keeping.counts ? 0 : records;
   }
   return live == books.records.live();
 }

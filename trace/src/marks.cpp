@@ -31,8 +31,9 @@ std::uint32_t dropped_of(SourceBooks& one) noexcept {
   return sum;
 }
 
+/// Whether each allocation has a record, or counts as dropped.
 bool is_recording(Traceable& source) noexcept {
-  return (source.state().load(std::memory_order_relaxed) & trace_state::kRecord) != 0;
+  return (source.state().load(std::memory_order_relaxed) & (trace_state::kRecord | trace_state::kThin)) == trace_state::kRecord;
 }
 
 void fill(SourceThen& row, Traceable& source) noexcept {
@@ -134,6 +135,8 @@ Coverage coverage_since(const Mark* mark) noexcept {
     SourceBooks* one = books_at(*source);
     if (one == nullptr) continue;
     const bool recording = is_recording(*source);
+    const bool thin = (source->state().load(std::memory_order_relaxed) & trace_state::kThin) != 0;
+    coverage.thin += thin ? 1 : 0;
     if (mark == nullptr) {
       coverage.whole += recording ? 1 : 0;
       coverage.dropped += cache_trace(*source).figures.all_dropped();
@@ -148,7 +151,7 @@ Coverage coverage_since(const Mark* mark) noexcept {
     } else if (recording || !unchanged) {
       ++coverage.partial;
     }
-    if (recording || !unchanged) coverage.dropped += dropped_of(*one) - (then != nullptr ? then->dropped : 0);
+    if (recording || thin || !unchanged) coverage.dropped += dropped_of(*one) - (then != nullptr ? then->dropped : 0);
   }
   return coverage;
 }

@@ -154,7 +154,7 @@ bool RecordTable::validate() const noexcept {
   const std::uint32_t records = live();
   std::uint32_t free = 0;
   const auto is_free = [&](SlotId slot) {
-    return slot < SlotId{1} << 31 && at(slot).sequence_low.load(std::memory_order_relaxed) == 0 && ++free <= slots;  // no loop
+    return slot < SlotId{1} << 30 && at(slot).sequence_low.load(std::memory_order_relaxed) == 0 && ++free <= slots;  // no loop
   };
   for (std::uint32_t hart = 0; hart < harts_; ++hart) {
     const Stash& stash = stashes_[hart];

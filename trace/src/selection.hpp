@@ -16,15 +16,17 @@ constexpr hal::HartMask bit(unsigned hart) { return hal::HartMask{1} << hart; }
 class Selection {
  public:
   enum class Missing : std::uint8_t { kMake, kSkip };
+  enum class Kind : std::uint8_t { kAll, kCaches };
 
   /// Finds the sources that @p pattern names. @param[in] missing whether one without books gets some or is passed by.
-  Selection(std::string_view pattern, Missing missing, CommandResult& result) noexcept {
+  /// @param[in] kind  all, or caches only: what else there is, is as if it could not be traced.
+  Selection(std::string_view pattern, Missing missing, CommandResult& result, Kind kind = Kind::kAll) noexcept {
     RegistryCursor<Traceable> sources;
     bool found = false;
     while (Traceable* source = sources.next()) {
       if (!glob_matches(pattern, characters(source->name()))) continue;
       found = true;
-      if (!source->traceable()) {
+      if (!source->traceable() || (kind == Kind::kCaches && source->kind() != RegistryKind::kCache)) {
         ++result.skipped;
         if (!is_glob(pattern)) result.status = Status::kRefused;
         continue;
@@ -114,7 +116,7 @@ inline std::uint32_t change(Traceable& source, std::uint32_t set, std::uint32_t 
   for (std::uint32_t next = 0;;) {
     using namespace trace_state;
     next = (word & ~clear) | set;
-    if ((next & (kStream | kStreamHold | kRecord)) != kRecord) next &= ~kOwned;
+    if ((next & (kStream | kStreamHold | kRecord | kCounts)) != kRecord) next &= ~kOwned;
     if (source.state().compare_exchange_weak(word, next, std::memory_order_seq_cst)) break;
   }
   return word;

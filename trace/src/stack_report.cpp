@@ -50,6 +50,9 @@ void StackReport::note(SourceBooks& one) noexcept {
   if (!look_at(one, trace)) return;
   ++totals_.known;
   totals_.dropped += trace.figures.all_dropped();
+  if (trace.state == State::kOff) return;  // and has nothing out
+  totals_.sampled += trace.keeping.every != 1 ? 1 : 0;
+  totals_.counting += trace.keeping.counts ? 1 : 0;
 }
 
 void StackReport::select(Traceable& source) noexcept {
@@ -85,7 +88,8 @@ void StackReport::clear() noexcept {
     if (includes(entry->owner)) add(*entry, 0, 0);
   }
   started_ = false;
-  const StackTotals of_sources{.known = totals_.known, .dropped = totals_.dropped};
+  const StackTotals of_sources{
+      .known = totals_.known, .sampled = totals_.sampled, .counting = totals_.counting, .dropped = totals_.dropped};
   totals_ = of_sources;
 }
 
@@ -99,6 +103,7 @@ void StackReport::add(StackEntry& entry, std::uint32_t objects, std::uint32_t by
 void StackReport::count_live(std::uint32_t threshold) noexcept {
   clear();
   count_records(0);
+  count_counted();
   sum_up(threshold);
 }
 
@@ -111,6 +116,7 @@ void StackReport::count_since(std::uint64_t sequence) noexcept {
 void StackReport::count_growth(const Mark* mark) noexcept {
   clear();
   count_records(0);
+  count_counted();
   for (std::uint32_t i = 0; mark != nullptr && i < mark->stack_count; ++i) {
     const StackThen& then = mark->stacks()[i];
     add(*books.stacks.entry(then.handle), 0 - then.objects, 0 - then.bytes);
@@ -144,15 +150,33 @@ void StackReport::count_records(std::uint64_t sequence) noexcept {
   for (RecordTable::Cursor cursor = 0; books.records.scan(cursor, found);) {
     const std::uint64_t number = found.sequence();
     if (number >= window || !includes(found.cache)) continue;
+    const std::uint32_t weight = books.books_numbered(found.cache)->keeping().every;
     if (number < sequence) {
-      ++totals_.older_objects;
-      totals_.older_bytes += found.size;
+      totals_.older_objects += weight;
+      totals_.older_bytes += std::uint64_t{weight} * found.size;
     } else if (StackEntry* entry = books.stacks.entry(found.stack())) {
-      add(*entry, 1, found.size);
+      add(*entry, weight, weight * found.size);
     } else {
-      ++totals_.lost_objects;
-      totals_.lost_bytes += found.size;
+      totals_.lost_objects += weight;
+      totals_.lost_bytes += std::uint64_t{weight} * found.size;
     }
+  }
+}
+
+/// Adds what is counted where there are no records.
+void StackReport::count_counted() noexcept {
+  StackDepot::Walk stacks(books.stacks);
+  while (StackEntry* entry = books.stacks.entry(stacks.next())) {
+    const std::uint32_t objects = entry->counted.load(std::memory_order_relaxed);
+    if (objects == 0 || !includes(entry->owner)) continue;
+    add(*entry, objects, static_cast<std::uint32_t>(objects * books.books_numbered(entry->owner)->object_size));
+  }
+  for (unsigned number = 1; number <= books.cache_limit(); ++number) {
+    const SourceBooks* one = books.books_numbered(number);
+    if (one == nullptr) break;
+    const std::uint32_t objects = includes(number) ? one->counted_bare.load(std::memory_order_relaxed) : 0;
+    totals_.lost_objects += objects;
+    totals_.lost_bytes += std::uint64_t{objects} * one->object_size;
   }
 }
 

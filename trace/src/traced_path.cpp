@@ -16,9 +16,11 @@
 namespace qm::trace {
 namespace {
 
+using trace_state::kCounts;
 using trace_state::kFault;
 using trace_state::kOwned;
 using trace_state::kRecord;
+using trace_state::kSampled;
 using trace_state::kStream;
 
 /// Of a function that ends in jumps, so that it keeps nothing for what it jumps to.
@@ -32,7 +34,11 @@ using trace_state::kStream;
 /// Whether the cache records and nothing else has to be thought of. relaxed: what the word goes with was published before
 /// this hart answered the round of the start, and a stop waits until this section is over.
 [[nodiscard]] inline bool only_records(Cache& cache) noexcept {
-  return (cache.state().load(std::memory_order_relaxed) & (kRecord | kFault | kStream)) == kRecord;
+  return (cache.state().load(std::memory_order_relaxed) & (kRecord | kFault | kStream | trace_state::kThin)) == kRecord;
+}
+/// The same of a cache that records one in some, or counts.
+[[nodiscard]] inline bool only_keeps(Cache& cache, std::uint32_t way) noexcept {
+  return (cache.state().load(std::memory_order_relaxed) & (kRecord | kFault | kStream | trace_state::kThin)) == (kRecord | way);
 }
 
 }  // namespace
@@ -140,6 +146,38 @@ using trace_state::kStream;
   return object;
 }
 
+inline void* Books::leave_out(Cache& cache) noexcept {
+  auto* one = static_cast<SourceBooks*>(cache.books.load(kFollowed));
+  const hal::InterruptGuard masked;
+  if (one == nullptr || !only_keeps(cache, kSampled)) return nullptr;
+  const unsigned hart = hal::Port::hart_index();
+  HartBooks& mine = one->harts()[hart];
+  Cell& own = cache.cell(hart);
+  if (mine.to_leave_out == 0 || !is_closed(own)) return nullptr;
+  void* object = own.take_closed();
+  if (object == nullptr) return nullptr;
+  leave_one_out(mine);
+  cache.count_allocation();
+  return object;
+}
+
+inline void* Books::count_known(Cache& cache, KnownStack found) noexcept {
+  auto* one = static_cast<SourceBooks*>(cache.books.load(kFollowed));
+  const hal::InterruptGuard masked;
+  if (one == nullptr || !only_keeps(cache, kCounts)) return nullptr;
+  const unsigned hart = hal::Port::hart_index();
+  Cell& own = cache.cell(hart);
+  void* object = is_closed(own) ? own.peek_closed() : nullptr;
+  std::uint32_t* handle = object != nullptr ? plain_handle(cache, object) : nullptr;
+  if (handle == nullptr) return nullptr;
+  own.drop_closed();
+  HartBooks& mine = one->harts()[hart];
+  count_in(cache, *one, mine, *handle, Record::stack_in(found.packed));
+  if (found.entry->truncated()) Counts::add(mine.now.truncated_stacks);
+  cache.count_allocation();
+  return object;
+}
+
 [[gnu::always_inline]] inline bool Books::free_traced(Cache& cache, void* object) noexcept {
   const SlabLayer& slabs = cache.slabs();
   Slab* slab = slabs.find_by_mask(object);
@@ -198,6 +236,38 @@ QM_WALKS_FROM_CALLER void* allocate(Cache* cache, const CallSite* site, std::siz
   return allocate_by_hash(cache, site, requested, effort);
 }
 
+/// An allocation of a cache that is sampled. What is of the sample goes the slow way.
+[[gnu::noinline]] QM_JUMPS void* allocate_sampled(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+  if (void* object = books.leave_out(*cache); object != nullptr) return object;
+  return qm_cache_allocate_other(cache, site, requested, effort);
+}
+
+/// The last part of an allocation of a cache that keeps counts, whose stack and context are known.
+[[gnu::noinline]] QM_JUMPS void* count_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+                                             const StackEntry* entry, std::uint32_t packed) noexcept {
+  if (void* object = books.count_known(*cache, {entry, packed}); object != nullptr) return object;
+  return qm_cache_allocate_other(cache, site, requested, effort);
+}
+
+/// As allocate_by_hash().
+[[gnu::noinline]] QM_ENDS_IN_JUMPS void* count_by_hash(Cache* cache, const CallSite* site, std::size_t requested,
+                                                       Effort effort) noexcept {
+  keep_return_address();
+  const KnownStack found = books.find_in_depot(*cache, current_frame());
+  if (found.entry != nullptr) return count_known(cache, site, requested, effort, found.entry, found.packed);
+  return qm_cache_allocate_other(cache, site, requested, effort);
+}
+
+QM_WALKS_FROM_CALLER void* allocate_thin(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+  if ((cache->state().load(std::memory_order_relaxed) & kCounts) == 0) return allocate_sampled(cache, site, requested, effort);
+  const KnownStack found = books.find_lately(called_from());
+  const auto* one = static_cast<const SourceBooks*>(cache->books.load(kFollowed));
+  if (found.entry == nullptr || one == nullptr || found.entry->owner != one->number) {
+    return count_by_hash(cache, site, requested, effort);
+  }
+  return count_known(cache, site, requested, effort, found.entry, found.packed);
+}
+
 /// A free that others may take the record of, or that fills a stash.
 [[gnu::noinline]] QM_ENDS_IN_JUMPS void free_shared(Cache* cache, void* object) noexcept {
   if (!books.free_shared(*cache, object)) qm_cache_free_other(cache, object);
@@ -209,6 +279,6 @@ QM_JUMPS void free(Cache* cache, void* object) noexcept {
 
 }  // namespace
 
-constinit const TracedPath kTracedPath{&allocate, &free};
+constinit const TracedPath kTracedPath{&allocate, &allocate_thin, &free};
 
 }  // namespace qm::trace

@@ -37,7 +37,11 @@ inline constexpr std::uint32_t kFault = 32;    ///< allocations are counted and 
 inline constexpr std::uint32_t kStreamHold = 64;  ///< pop and push are closed for the event stream, before its first event
 /// Recorded, not told, and a record goes with its object only: no sweep takes any. Frees look at this alone.
 inline constexpr std::uint32_t kOwned = 128;
-static_assert((kRecord | kWatch | kStream | kHold | kSettled | kFault | kStreamHold | kOwned) == 255, "the flags overlap");
+inline constexpr std::uint32_t kSampled = 256;  ///< with kRecord: not each allocation has a record
+inline constexpr std::uint32_t kCounts = 512;   ///< with kRecord: no allocation has one, only counts are kept
+static_assert((kRecord | kWatch | kStream | kHold | kSettled | kFault | kStreamHold | kOwned | kSampled | kCounts) == 1023,
+              "the flags overlap");
+inline constexpr std::uint32_t kThin = kSampled | kCounts;
 /// Any of these closes the pop.
 inline constexpr std::uint32_t kClosesPop = kHold | kFault | kStreamHold;
 /// Any of these makes the observer hear of an allocation, or of a free.
@@ -165,6 +169,7 @@ class Observer {
 /// that its own frame's return address is the user's.
 struct TracedPath {
   void* (*allocate)(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept;
+  void* (*allocate_thin)(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept;  ///< kThin
   void (*free)(Cache* cache, void* object) noexcept;
 };
 /// Does nothing itself.

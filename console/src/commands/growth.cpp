@@ -113,7 +113,7 @@ CommandStatus run_growth(Invocation& call) noexcept {
   print_coverage(call, coverage);
   call.print("growth {}: {} caches, {} arenas, {} stacks", mark != nullptr ? mark->name : "since boot", growth.caches,
              growth.arenas, totals.stacks);
-  close_report(call, mark, coverage, aborted, totals.truncated == 0 && totals.lost_objects == 0);
+  close_report(call, mark, coverage, aborted, totals.truncated == 0 && totals.lost_objects == 0 && totals.sampled == 0);
   return closing_status(aborted);
 }
 

@@ -14,7 +14,8 @@ CommandStatus find_mark(Invocation& call, trace::StackReport& report, const trac
 }
 
 void print_coverage(Invocation& call, const trace::Coverage& coverage) noexcept {
-  if (coverage.whole + coverage.partial == 0) call.print("note: nothing is traced\n");
+  if (coverage.whole + coverage.partial + coverage.thin == 0) call.print("note: nothing is traced\n");
+  if (coverage.thin != 0) call.print("note: {} caches are sampled or only counted\n", coverage.thin);
   if (coverage.partial != 0) call.print("note: {} caches were not traced all the time, or reset\n", coverage.partial);
 }
 

@@ -15,11 +15,13 @@ constexpr std::size_t kRule = 25;
 
 // ---- start, stop, reset ---------------------------------------------------------------------------------------------
 
-CommandStatus explain(Invocation& call, std::string_view pattern, const trace::CommandResult& result, bool stopping) noexcept {
+CommandStatus explain(Invocation& call, std::string_view pattern, const trace::CommandResult& result, bool stopping = false,
+                      bool counts = false) noexcept {
   switch (result.status) {
     case Status::kOk: break;
     case Status::kNotFound: return call.fail("No such slab {}", pattern);
     case Status::kRefused: return call.fail("Unable to trace slab {}", pattern);
+    case Status::kMismatch: return call.fail("what is out of {} was traced in another way: stop and reset it first", pattern);
     case Status::kTimedOut:
       return call.fail("hart {} has not answered for {} s", result.hart, hal::kRoundDeadlineMs / 1000);
     case Status::kAborted:
@@ -32,7 +34,9 @@ CommandStatus explain(Invocation& call, std::string_view pattern, const trace::C
     case Status::kUnsafe: return call.fail("not in {}", hal::in_panic() ? "panic" : "this context");
     default: return call.fail("the books refuse {}", pattern);
   }
-  if (is_glob(pattern)) call.print("{} caches, {} no-trace caches skipped\n", result.caches, result.skipped);
+  if (is_glob(pattern)) {
+    call.print("{} caches, {} no-trace caches{} skipped\n", result.caches, result.skipped, counts ? " and arenas" : "");
+  }
   return call.ok();
 }
 
@@ -45,6 +49,27 @@ CommandStatus change(Invocation& call, Verb verb, std::string_view pattern) noex
   return explain(call, pattern, result, verb == &trace::stop);
 }
 
+/// start NAME [counts | every N]
+CommandStatus start(Invocation& call) noexcept {
+  const Words& words = call.words();
+  const std::string_view pattern = words[2];
+  trace::Keeping keeping;
+  keeping.counts = call.arguments() == 3 && words[3] == "counts";
+  const bool sampled = call.arguments() == 4 && words[3] == "every";
+  if (call.arguments() != 2 && !keeping.counts && !sampled) return call.usage();
+  const CommandStatus named = check_name(call, pattern);
+  if (named != CommandStatus::kOk) return named;
+  std::uint64_t every = 1;
+  if (sampled) {
+    const Number read = parse_number(words[4], trace::Keeping::kMostEvery, every);
+    if (read != Number::kOk) return call.fail_number(words[4], read);
+    if (every == 0) return call.usage();
+  }
+  keeping.every = static_cast<std::uint32_t>(every);
+  const trace::CommandResult result = trace::start(pattern, &Console::abort_requested, hal::kRoundDeadlineMs, keeping);
+  return explain(call, pattern, result, false, keeping.counts);
+}
+
 // ---- print ----------------------------------------------------------------------------------------------------------
 
 /// What the closing line has no room for, a line each, where there is something to say.
@@ -55,6 +80,11 @@ void print_notes(Invocation& call, const trace::DumpSummary& summary) noexcept {
     call.print("note: {}, so later allocations are not recorded\n", trace::name(summary.state));
   }
   const trace::Figures& figures = summary.figures;
+  if (summary.keeping.counts) {
+    call.print("note: only counts are kept: {} objects are out, by slab_stacks\n", summary.counted);
+  } else if (figures.left_out != 0) {
+    call.print("note: sampled: 1 of {} allocations has a record, {} were left out\n", summary.keeping.every, figures.left_out);
+  }
   for (unsigned reason = 0; reason < trace::kDropReasons; ++reason) {
     if (figures.dropped[reason] == 0) continue;
     call.print("note: dropped {}: {}\n", figures.dropped[reason], trace::name(static_cast<trace::Drop>(reason)));
@@ -90,7 +120,7 @@ bool print_source(Invocation& call, Traceable& source, bool verbose) noexcept {
   }
   const trace::DumpSummary summary = dump.finish();
   print_notes(call, summary);
-  call.print("outstanding {}, recorded {}, dropped {}, truncated stacks {}, from before start {}: {}\n", summary.outstanding,
+  call.print("outstanding {}, recorded {}, dropped {}, truncated stacks {}, from before start {}: {}\n", summary.outstanding + summary.counted,
              summary.figures.recorded, summary.figures.all_dropped(), summary.truncated_shown, summary.from_before_start,
              closing_word(aborted, summary.known && summary.complete()));
   return !aborted;
@@ -114,8 +144,12 @@ CommandStatus print(Invocation& call, std::string_view pattern, bool verbose) no
 // ---- status ---------------------------------------------------------------------------------------------------------
 
 void print_status_row(Invocation& call, const Traceable& source, const trace::CacheTrace& of) noexcept {
-  call.print("{:<31}: {:<8} recorded {}, dropped {}, live {}, {} bytes each\n", source.name(), trace::name(of.state),
-             of.figures.recorded, of.figures.all_dropped(), of.live, trace::kBytesPerRecord);
+  call.print("{:<31}: {:<8} recorded {}, dropped {}, live {}, {} bytes each", source.name(), trace::name(of.state),
+             of.figures.recorded, of.figures.all_dropped(), of.live,
+             of.keeping.counts ? trace::kBytesPerCount : trace::kBytesPerRecord);
+  if (of.keeping.counts) call.print(", counts only");
+  if (of.keeping.every != 1) call.print(", sampled 1 in {}, left out {}", of.keeping.every, of.figures.left_out);
+  call.print("\n");
 }
 
 CommandStatus status(Invocation& call, std::string_view pattern) noexcept {
@@ -156,8 +190,8 @@ CommandStatus run_slab_trace(Invocation& call) noexcept {
     if (name.empty() || name == "-v" || call.arguments() != (verbose ? 3u : 2u)) return call.usage();
     return print(call, name, verbose);
   }
+  if (verb == "start") return call.arguments() >= 2 ? start(call) : call.usage();
   if (call.arguments() != 2) return call.usage();
-  if (verb == "start") return change(call, &trace::start, words[2]);
   if (verb == "stop") return change(call, &trace::stop, words[2]);
   if (verb == "reset") return change(call, &trace::reset, words[2]);
   return call.usage();
@@ -168,6 +202,8 @@ void complete_slab_trace(Completion& completion) noexcept {
     for (const std::string_view verb : {"start", "stop", "print", "reset", "status"}) completion.offer(verb);
   } else if (completion.index() == 2 || (completion.index() == 3 && completion.words()[2] == "-v")) {
     offer_traceable(completion);
+  } else if (completion.index() == 3 && completion.words()[1] == "start") {
+    for (const std::string_view word : {"counts", "every"}) completion.offer(word);
   }
 }
 
@@ -178,9 +214,11 @@ constinit const Command slab_trace = {.name = "slab_trace",
                                       .summary = "which objects of a cache are out, and who drew them",
                                       .run = run_slab_trace,
                                       .min_arguments = 1,
-                                      .max_arguments = 3,
+                                      .max_arguments = 4,
                                       .complete = complete_slab_trace,
                                       .forms = "slab_trace start SLAB_NAME       record every later allocation; older records stay\n"
+                                               "slab_trace start SLAB_NAME counts   keep how many objects each stack has out, no records\n"
+                                               "slab_trace start SLAB_NAME every N  record one of N allocations, by chance\n"
                                                "slab_trace stop SLAB_NAME        record no more; frees go on removing records\n"
                                                "slab_trace print [-v] SLAB_NAME  what is out, oldest first; -v: size, age, number\n"
                                                "slab_trace reset SLAB_NAME       drop the records and zero the figures\n"

@@ -86,6 +86,8 @@ void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexc
   if (totals.lost_objects != 0) {
     call.print("note: {} objects, {} bytes without a stack: the stack depot is full\n", totals.lost_objects, totals.lost_bytes);
   }
+  if (totals.sampled != 0) call.print("note: {} caches are sampled: theirs are estimates\n", totals.sampled);
+  if (totals.counting != 0) call.print("note: {} caches keep counts only: bytes are of whole objects\n", totals.counting);
   if (totals.truncated != 0) call.print("note: {} stacks are truncated\n", totals.truncated);
   if (totals.collided != 0) call.print("note: {} stacks have another id, as theirs is another stack's\n", totals.collided);
 }

@@ -64,13 +64,16 @@ struct DumpSummary {
   std::size_t freed_meanwhile = 0;    ///< recorded at begin(), gone before they were shown; an estimate while others run
   std::size_t allocated_meanwhile = 0;///< recorded since begin(), not shown
   State state = State::kOff;
+  Keeping keeping;
+  std::size_t counted = 0;            ///< objects that are out and have no record, as only counts are kept
   bool known = false;                 ///< the cache was traced at some time
   bool reset = false;                 ///< a reset fell into the dump
   bool destroyed = false;             ///< the cache was destroyed during the dump; the figures are those at begin()
   bool ended = false;                 ///< next() had nothing left; else the dump was cut short
   /// Whether everything that was out and recorded has been shown, with its whole stack, and nothing was dropped.
   [[nodiscard]] bool complete() const noexcept {
-    return ended && !reset && !destroyed && truncated_shown == 0 && figures.all_dropped() == 0;
+    return ended && !reset && !destroyed && truncated_shown == 0 && figures.all_dropped() == 0 && figures.left_out == 0 &&
+           !keeping.counts;
   }
 };
 

@@ -7,6 +7,10 @@
 ///     stop     on -> draining -> off       no allocation is recorded any more; frees go on removing records; off with the last
 ///     reset                                records and figures so far are gone, the state stays
 ///
+/// What is kept of a cache that is on is a record of each object, or of some (`sampled`), or no records at all but how many objects
+/// of each stack are out (`counts`): then the handle beside an object is all there is of it. A cache goes on in one way until it is
+/// off.
+///
 ///     state word   RECORD WATCH HOLD       on
 ///                         WATCH HOLD       stopping: a hart has not answered the stop (for a moment also: starting)
 ///                         WATCH   SETTLED  draining
@@ -38,6 +42,17 @@ namespace qm::trace {
 
 /// Bytes the books keep for each live record: the record and the handle beside the object.
 inline constexpr std::size_t kBytesPerRecord = 28;
+/// And for each object of a cache that keeps counts only: the handle.
+inline constexpr std::size_t kBytesPerCount = 4;
+
+/// What is kept of the allocations of a cache that is on.
+struct Keeping {
+  static constexpr std::uint32_t kMostEvery = 65535;
+  std::uint32_t every = 1;  ///< above 1: sampled. One of so many allocations has a record, which ones is left to chance
+  bool counts = false;      ///< no records, only how many objects of each stack are out. Of caches only: what is out of an arena
+                            ///< is of many sizes
+  friend bool operator==(const Keeping&, const Keeping&) = default;
+};
 
 /// Range of the addresses that records can keep, where that is more than an address.
 inline constexpr std::uint64_t kRecordedBytes = std::uint64_t{1} << 35;
@@ -67,17 +82,18 @@ struct CommandResult {
   Status status = Status::kOk;
   unsigned hart = 0;     ///< kTimedOut, kAborted: the first hart that had not answered
   unsigned caches = 0;   ///< caches the command applied to
-  unsigned skipped = 0;  ///< no-trace caches that the glob matched
+  unsigned skipped = 0;  ///< no-trace caches that the glob matched, and arenas, for counts
 };
 
 /// Records every later allocation of the caches that @p pattern (a name or a glob) names. Older records are kept.
-/// @returns kNotFound: no such cache; kRefused: the plain name of a no-trace cache; kTimedOut with the hart that did not
-///          answer, kAborted, kNoMemory, kUnsafe: nothing has changed; kBusy: another command has not ended before the
-///          deadline.
+/// @returns kNotFound: no such cache; kRefused: the plain name of a no-trace cache, or of an arena for counts; kMismatch: a cache
+///          is not off, and keeps in another way; kInvalid: @p keeping; kTimedOut with the hart that did not
+///          answer, kAborted, kNoMemory, kUnsafe. In all these nothing has changed; kBusy: another command has not ended before
+///          the deadline.
 /// Complexity: a round over the harts that use the caches, 16 caches a visit.
 /// Context: hal::may_wait(), or no other hart online.
 CommandResult start(std::string_view pattern, hal::AbortTest abort = nullptr,
-                    std::uint32_t deadline_ms = hal::kRoundDeadlineMs) noexcept;
+                    std::uint32_t deadline_ms = hal::kRoundDeadlineMs, const Keeping& keeping = {}) noexcept;
 
 /// Ends recording. When it answers kOk, no allocation is being recorded any more.
 /// @returns as start(); after kTimedOut and kAborted no new allocation is recorded, but the caches are `stopping`.
@@ -93,8 +109,9 @@ CommandResult stop(std::string_view pattern, hal::AbortTest abort = nullptr,
 CommandResult finish_stopping(std::uint32_t deadline_ms) noexcept;
 
 /// Drops the records and zeroes the figures; what users hold now counts as from before the start.
-/// @returns as start().
-/// Complexity: a round over all harts for 16 caches each, then a sweep over all records in short lock holds.
+/// @returns as start(). kTimedOut, kAborted of a cache that keeps counts: perhaps not all are dropped, until the next reset.
+/// Complexity: a round over all harts for 16 caches each, then a sweep over all records, or over the slabs of caches that keep
+///             counts, in short lock holds.
 CommandResult reset(std::string_view pattern, hal::AbortTest abort = nullptr,
                     std::uint32_t deadline_ms = hal::kRoundDeadlineMs) noexcept;
 
@@ -118,9 +135,10 @@ enum class Drop : std::uint8_t {
 inline constexpr unsigned kDropReasons = 4;
 [[nodiscard]] const char* name(Drop reason) noexcept;
 
-/// Counts since the first start or the last reset. recorded + dropped = allocations while recording.
+/// Counts since the first start or the last reset. recorded + dropped + left_out = allocations while recording.
 struct Figures {
-  std::uint64_t recorded = 0;
+  std::uint64_t recorded = 0;          ///< or counted, where counts are kept
+  std::uint64_t left_out = 0;          ///< of a sample
   std::uint64_t dropped[kDropReasons] = {};
   std::uint64_t truncated_stacks = 0;  ///< records whose stack is truncated
   std::uint64_t lost_stacks = 0;       ///< records without a stack: the stack depot was full
@@ -136,7 +154,8 @@ struct CacheTrace {
   State state = State::kOff;
   bool known = false;                 ///< it was traced at some time; else all figures are 0
   Figures figures;
-  std::uint32_t live = 0;             ///< records
+  std::uint32_t live = 0;             ///< records; objects, where counts are kept
+  Keeping keeping;
   std::size_t from_before_start = 0;  ///< objects users held at the last start or reset without a record; exact if nobody
                                       ///< allocated or freed at that moment
 };

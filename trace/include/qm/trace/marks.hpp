@@ -95,9 +95,10 @@ struct Coverage {
   unsigned all = 0;
   unsigned whole = 0;         ///< every allocation since was recorded or counted as dropped
   unsigned partial = 0;       ///< started, stopped or reset meanwhile
+  unsigned thin = 0;          ///< sampled, or only counted
   std::uint64_t dropped = 0;  ///< allocations without a record
   /// Whether what is out since, of what is traced, is all recorded.
-  [[nodiscard]] bool complete() const noexcept { return whole != 0 && partial == 0 && dropped == 0; }
+  [[nodiscard]] bool complete() const noexcept { return whole != 0 && partial == 0 && thin == 0 && dropped == 0; }
 };
 /// @param[in] mark nullptr: since boot, or the last reset; then `partial` stays 0.
 [[nodiscard]] Coverage coverage_since(const Mark* mark) noexcept;

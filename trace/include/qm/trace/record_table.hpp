@@ -32,7 +32,7 @@
 
 namespace qm::trace {
 
-/// Where a record lies; what a slab's side array keeps for each object. Below 2^31.
+/// Where a record lies; what a slab's side array keeps for each object. Below 2^30.
 using SlotId = std::uint32_t;
 inline constexpr SlotId kNoSlot = 0;
 
@@ -71,6 +71,13 @@ static_assert(Record::kCacheBits + Record::kHartBits + Sequence::kBits == 64);
 static_assert(kStackHandleBits + kContextIdBits == 31);
 static_assert(hal::Port::kMaxHarts <= 1U << Record::kHartBits);
 
+/// What stands in the handle of an object that is counted and has no record: no slot id, and not negative.
+struct CountWord {
+  static constexpr std::uint32_t kMark = 0x4000'0000;
+  static constexpr std::uint32_t of(StackHandle stack) noexcept { return kMark | stack; }
+  static constexpr bool is(std::uint32_t word) noexcept { return (word & (Record::kMark | kMark)) == kMark; }
+};
+
 /// A record where it lies (T2).
 struct alignas(8) RecordSlot {
   std::atomic<std::uint32_t> sequence_low{0};
@@ -103,7 +110,7 @@ class RecordTable {
   /// A chunk's number and a record's index must fit 21 bits beside a sequence number.
   static constexpr std::uint32_t kMaxChunks = 8191;
   /// Slots that lie within reach of a slot id: so many bytes from the first chunk, up and down.
-  static constexpr std::uintptr_t kReach = sizeof(void*) > 4 ? std::uintptr_t{1} << (sizeof(void*) > 4 ? 33 : 0) : 0;
+  static constexpr std::uintptr_t kReach = sizeof(void*) > 4 ? std::uintptr_t{1} << (sizeof(void*) > 4 ? 32 : 0) : 0;
   static constexpr unsigned kBatch = 15;
 
   using Chunk = std::atomic<RecordSlot*>;

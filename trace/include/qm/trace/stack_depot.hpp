@@ -2,11 +2,12 @@
 /// The stack depot: each distinct (owner, call stack) once, append-only, found without a lock.
 ///
 ///     buckets: | head | head | ...            heads and `next` are handles: offsets into the pool in units of 8 bytes
-///     pool:    | - | entry: snapshots id next owner,depth,flags | frame 0 | frame 1 | ... | 0 or 4 bytes | entry ...
+///     pool:    | - | entry: snapshots count id next - owner,depth,flags | frame 0 | frame 1 | ... | 0 or 4 bytes | entry ...
 ///
 /// A record holds a handle. What is printed and sent is the entry's id: a hash of the frames' link-time offsets, the depth and
 /// the truncation mark, so the same stack has the same id in every boot of an image. Entries of several owners (caches) for one
-/// stack share the id. How much of what is out comes from a stack is counted over the records when it is asked for.
+/// stack share the id. How much of what is out comes from a stack is counted over the records when it is asked for, and kept in
+/// the entry where there are no records.
 ///
 /// Invariants
 /// - D1 An entry's key (id, owner, depth, flags, frames) never changes once a bucket's head or a `next` names it.
@@ -53,8 +54,10 @@ struct StackEntry {
 
   std::atomic<std::uint32_t> snapshot_objects{kUnreported};  ///< for a report: stack_report.hpp
   std::atomic<std::uint32_t> snapshot_bytes{0};
+  std::atomic<std::uint32_t> counted{0};  ///< objects that are out and have no record, as their cache keeps counts only
   std::uint32_t id = 0;
   StackHandle next = kNoStack;
+  std::uint32_t unused = 0;  ///< the key begins at a multiple of 8
   std::uint16_t owner = 0;
   std::uint8_t depth = 0;
   std::uint8_t flags = 0;
@@ -68,7 +71,7 @@ struct StackEntry {
     return (sizeof(StackEntry) + 4 * std::size_t{depth} + 7) & ~std::size_t{7};
   }
 };
-static_assert(sizeof(StackEntry) == 20 && offsetof(StackEntry, owner) == 16);
+static_assert(sizeof(StackEntry) == 28 && offsetof(StackEntry, owner) == 24);
 
 /// The hash of a stack's content: the upper half of a 64-bit multiplicative hash, which a walk can keep as it goes.
 struct ContentHash {

@@ -12,8 +12,8 @@
 /// one bucket (D3), and the oldest of them speaks for all.
 ///
 /// Invariants
-/// - K1 One pass counts the records into the snapshots of the entries that speak; rows are selected from the snapshots, in
-///      strict order of bytes, objects and handle. So a stack is shown at most once, nothing that happens meanwhile moves a
+/// - K1 One pass counts the records into the snapshots of the entries that speak, and one over the entries adds what caches that
+///      keep counts have out; rows are selected from the snapshots, in strict order of bytes, objects and handle. So a stack is shown at most once, nothing that happens meanwhile moves a
 ///      row, and the sum is that of the records.
 /// - K2 An entry that has no part in the report has the snapshot kUnreported; so does one that is stored meanwhile.
 /// - K3 Snapshots belong to the one report under way.
@@ -63,9 +63,13 @@ struct StackTotals {
   std::uint64_t older_bytes = 0;
   // Of the caches selected, when they were selected:
   std::uint32_t known = 0;           ///< traced at some time
+  std::uint32_t sampled = 0;         ///< of these: what they have out is an estimate, each record weighed with Keeping::every
+  std::uint32_t counting = 0;        ///< of these: their objects count with their whole size
   std::uint64_t dropped = 0;         ///< allocations without a record
   /// Whether what is out is all told with its whole stacks.
-  [[nodiscard]] bool complete() const noexcept { return known != 0 && dropped == 0 && lost_objects == 0 && truncated == 0; }
+  [[nodiscard]] bool complete() const noexcept {
+    return known != 0 && dropped == 0 && lost_objects == 0 && truncated == 0 && sampled == 0;
+  }
 };
 
 class StackReport {
@@ -114,6 +118,7 @@ class StackReport {
 
   void clear() noexcept;
   void count_records(std::uint64_t sequence) noexcept;
+  void count_counted() noexcept;
   void sum_up(std::uint32_t threshold) noexcept;
   void add(StackEntry& entry, std::uint32_t objects, std::uint32_t bytes) noexcept;
   void note(SourceBooks& one) noexcept;
