@@ -55,6 +55,20 @@ TEST_F(Stacks, have_the_layout_of_page_owner_stacks_largest_first) {
             "note: skipped 0 no-trace caches, 0 that were never traced\r\n" + row(3, 1536) + row(1, 512) + row(5, 320) + closing);
 }
 
+TEST_F(Stacks, are_told_closely_with_bytes_held_ages_harts_and_contexts) {
+  command("slab_trace start packet*");
+  take<1>(*packet, 2);
+  held.emplace_back(packet, packet->allocate_at(nullptr, 100));
+  const std::string text = without_ids(command("slab_stacks -v packet top 1"));
+  EXPECT_NE(text.find("stack_count: 2\r\nstack_bytes: 1024\r\nstack_id: #\r\nstack_held: 1024\r\nstack_age: oldest 0."), std::string::npos)
+      << text;
+  EXPECT_NE(text.find(" s, mean 0."), std::string::npos) << text;
+  EXPECT_NE(text.find("\r\nstack_harts: 0\r\nstack_contexts: "), std::string::npos) << text;
+  EXPECT_NE(command("slab_stacks -v packet").find("\r\nstack_bytes: 100\r\n"), std::string::npos);
+  EXPECT_NE(command("slab_stacks -v").find("\r\nstack_held: 512\r\n"), std::string::npos);
+  EXPECT_EQ(command("slab_stacks packet").find("stack_held"), std::string::npos);
+}
+
 TEST_F(Stacks, have_names_only_where_they_are_known_and_no_size_where_it_is_not) {
   command("slab_trace start packet");
   take<1>(*packet, 1);
@@ -168,7 +182,7 @@ TEST_F(Stacks, end_within_a_stack_at_ctrl_c) {
 }
 
 TEST_F(Stacks, refuse_what_they_do_not_understand) {
-  const std::string usage = "error: usage: slab_stacks [SLAB_NAME] [top N]\r\n";
+  const std::string usage = "error: usage: slab_stacks [-v] [SLAB_NAME] [top N]\r\n";
   for (const char* line : {"slab_stacks top", "slab_stacks packet 3", "slab_stacks packet top", "slab_stacks a b 3",
                            "slab_stacks threshold 1 2", "slab_stacks a top 1 2"}) {
     EXPECT_EQ(command(line), usage) << line;

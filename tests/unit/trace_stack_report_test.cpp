@@ -70,6 +70,42 @@ TEST_F(StackReports, show_each_stack_once_largest_first) {
   for (void* object : held) cache->free(object);
 }
 
+TEST_F(StackReports, tell_closely_who_drew_what_is_out_and_how_long_ago) {
+  Cache* cache = make("packet", 64);
+  trace::start("packet");
+  const auto take = [&](unsigned size) { return cache->allocate_at(nullptr, size); };
+  void* held[3];
+  for (unsigned i = 0; i < 3; ++i) {
+    held[i] = take(20 + i);
+    const std::uint64_t begin = hal::Port::ticks();
+    while (hal::Port::ticks() - begin < hal::Port::tick_rate() / 200) hal::Port::relax();  // 5 ms, which coarse ticks show
+  }
+  void* other = allocate_by<1>(*cache);
+  trace::StackReport report;
+  ASSERT_EQ(report.begin(), Status::kOk);
+  report.select(*cache);
+  report.count_live(1);
+  trace::StackRow row;
+  unsigned shown = 0;
+  while (report.next(row)) {
+    const trace::StackDetails details = report.details(row);
+    EXPECT_EQ(details.records, row.objects);
+    EXPECT_EQ(details.held_bytes, 64U * row.objects);
+    EXPECT_EQ(details.harts, 1U);
+    EXPECT_LE(details.mean_ticks, details.oldest_ticks);
+    unsigned contexts = 0;
+    for (std::uint32_t id = 0; id < 1U << trace::kContextIdBits; ++id) contexts += details.has_context(id) ? 1 : 0;
+    EXPECT_EQ(contexts, 1U);
+    ++shown;
+    if (row.objects != 3) continue;
+    EXPECT_GE(details.oldest_ticks, hal::Port::tick_rate() / 100);
+    EXPECT_LT(details.mean_ticks, details.oldest_ticks);
+  }
+  EXPECT_EQ(shown, 2U);
+  for (void* object : held) cache->free(object);
+  cache->free(other);
+}
+
 TEST_F(StackReports, keep_a_stack_whose_objects_came_back_and_that_of_a_destroyed_cache) {
   Cache* cache = make("packet");
   trace::start("packet");

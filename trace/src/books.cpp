@@ -173,6 +173,7 @@ void Books::name_objects(SourceBooks& one, Traceable& source) const noexcept {
     return;
   }
   auto& arena = static_cast<Arena&>(source);
+  one.object_size = 0;
   one.unit = arena.quantum();
   one.base = &arena.root() == &base_arena() ? config_.object_base - config_.object_base % one.unit : 0;
 }

@@ -72,7 +72,10 @@ struct alignas(HartBooks) SourceBooks {
 
   std::atomic<std::uint32_t> every{1};          ///< of Keeping; 0: counts. Changed by the token holder while nothing is out
   std::atomic<std::uint32_t> counted_bare{0};   ///< objects that are counted and have no stack: the depot was full
-  std::size_t object_size = 0;                  ///< of a cache
+  std::size_t object_size = 0;                  ///< of a cache; 0: an arena's segments are whole units
+  [[nodiscard]] std::uint64_t held_bytes(std::size_t requested) const noexcept {
+    return object_size != 0 ? object_size : (std::uint64_t{requested} + unit - 1) / unit * unit;
+  }
   [[nodiscard]] Keeping keeping() const noexcept {
     const std::uint32_t one_of = every.load(std::memory_order_relaxed);
     return one_of != 0 ? Keeping{one_of, false} : Keeping{1, true};

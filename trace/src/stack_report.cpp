@@ -145,11 +145,12 @@ std::uint32_t StackReport::copy(std::span<StackThen> rows) const noexcept {
 }
 
 void StackReport::count_records(std::uint64_t sequence) noexcept {
-  const std::uint64_t window = books.sequence.next();
+  since_ = sequence;
+  window_ = books.sequence.next();
   Record found;
   for (RecordTable::Cursor cursor = 0; books.records.scan(cursor, found);) {
     const std::uint64_t number = found.sequence();
-    if (number >= window || !includes(found.cache)) continue;
+    if (number >= window_ || !includes(found.cache)) continue;
     const std::uint32_t weight = books.books_numbered(found.cache)->keeping().every;
     if (number < sequence) {
       totals_.older_objects += weight;
@@ -220,6 +221,29 @@ bool StackReport::next(StackRow& row) noexcept {
   row.bytes = bytes_in(*entry);
   row.collided = (entry->flags & StackEntry::kCollided) != 0;
   return stack_of(best.handle, row.stack, row.id);
+}
+
+std::string_view context_label(std::uint32_t id) noexcept { return books.contexts.text(id); }
+
+StackDetails StackReport::details(const StackRow& row) const noexcept {
+  StackDetails details;
+  std::uint64_t ages = 0;
+  Record found;
+  for (RecordTable::Cursor cursor = 0; books.records.scan(cursor, found);) {
+    // An id is one stack's (D2).
+    if (books.stacks.id(found.stack()) != row.id || !includes(found.cache)) continue;
+    if (found.sequence() < since_ || found.sequence() >= window_) continue;
+    const SourceBooks& one = *books.books_numbered(found.cache);
+    const std::uint64_t age = books.age_ticks(found);
+    ++details.records;
+    details.held_bytes += one.held_bytes(found.size);
+    ages += age;
+    if (age > details.oldest_ticks) details.oldest_ticks = age;
+    details.harts |= hal::HartMask{1} << found.hart();
+    details.contexts[found.context() / 32] |= 1U << found.context() % 32;
+  }
+  if (details.records != 0) details.mean_ticks = ages / details.records;
+  return details;
 }
 
 }  // namespace qm::trace

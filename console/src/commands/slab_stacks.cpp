@@ -46,7 +46,7 @@ void select(Invocation& call, std::string_view pattern, trace::StackReport& repo
   }
 }
 
-CommandStatus show(Invocation& call, std::string_view pattern, std::uint32_t top) noexcept {
+CommandStatus show(Invocation& call, std::string_view pattern, std::uint32_t top, Detail detail) noexcept {
   if (!pattern.empty()) {
     const CommandStatus named = check_name(call, pattern);
     if (named != CommandStatus::kOk) return named;
@@ -62,7 +62,11 @@ CommandStatus show(Invocation& call, std::string_view pattern, std::uint32_t top
   trace::StackRow row;
   bool aborted = !call.yield();
   while (!aborted && shown < top && report.next(row)) {
-    print_stack(call.console(), call.out(), row);
+    if (detail == Detail::kVerbose) {
+      print_stack_closely(call.console(), call.out(), row, report.details(row));
+    } else {
+      print_stack(call.console(), call.out(), row);
+    }
     ++shown;
     objects += row.objects;
     bytes += row.bytes;
@@ -88,19 +92,26 @@ CommandStatus run_slab_stacks(Invocation& call) noexcept {
   const Words& words = call.words();
   const std::size_t count = call.arguments();
   if (words[1] == "threshold") return count <= 2 ? set_threshold(call) : call.usage();
-  const bool named = count == 1 || count == 3;
-  const std::string_view pattern = named ? words[1] : std::string_view();
-  if (count < 2) return words[1] == "top" ? call.usage() : show(call, pattern, kAll);
-  if (words[count - 1] != "top") return call.usage();
+  std::size_t at = 1;
+  const Detail detail = words[at] == "-v" ? Detail::kVerbose : Detail::kPlain;
+  if (detail == Detail::kVerbose) ++at;
+  const std::size_t left = count + 1 - at;
+  const bool named = left == 1 || left == 3;
+  const std::string_view pattern = named ? words[at] : std::string_view();
+  if (left < 2) return words[at] == "top" || words[at] == "-v" ? call.usage() : show(call, pattern, kAll, detail);
+  if (left > 3 || words[count - 1] != "top") return call.usage();
   std::uint64_t top = 0;
   const Number read = parse_number(words[count], kAll, top);
   if (read != Number::kOk) return call.fail_number(words[count], read);
-  return show(call, pattern, static_cast<std::uint32_t>(top));
+  return show(call, pattern, static_cast<std::uint32_t>(top), detail);
 }
 
 void complete_slab_stacks(Completion& completion) noexcept {
-  if (completion.index() == 1) {
-    for (const std::string_view word : {"threshold", "top"}) completion.offer(word);
+  const bool verbose = completion.index() == 2 && completion.words()[1] == "-v";
+  if (completion.index() == 1 || verbose) {
+    for (const std::string_view word : {"-v", "threshold", "top"}) {
+      if (!verbose || word == "top") completion.offer(word);
+    }
     offer_traceable(completion);
   } else if (completion.index() == 2 && completion.words()[1] != "top" && completion.words()[1] != "threshold") {
     completion.offer("top");
@@ -111,13 +122,14 @@ void complete_slab_stacks(Completion& completion) noexcept {
 
 constinit const Command slab_stacks = {
     .name = "slab_stacks",
-    .usage = "slab_stacks [SLAB_NAME] [top N]",
+    .usage = "slab_stacks [-v] [SLAB_NAME] [top N]",
     .summary = "which stacks hold what is out, largest first",
     .run = run_slab_stacks,
-    .max_arguments = 3,
+    .max_arguments = 4,
     .complete = complete_slab_stacks,
-    .forms = "slab_stacks [SLAB_NAME] [top N]  each stack with objects out, by bytes; of all caches without a name\n"
-             "slab_stacks threshold [N]        hide stacks with fewer than N objects; without N: what it is\n"
+    .forms = "slab_stacks [-v] [SLAB_NAME] [top N]  each stack with objects out, by bytes; of all caches without a name;\n"
+             "                                      -v: bytes held, ages, harts, contexts\n"
+             "slab_stacks threshold [N]             hide stacks with fewer than N objects; without N: what it is\n"
              "SLAB_NAME may have * and ?",
     .in_panic = true};
 

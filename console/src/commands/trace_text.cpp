@@ -29,6 +29,16 @@ void print_symbol(Console& console, Output& out, std::uintptr_t pc, Size size = 
   if (size == Size::kShown && symbol.size != 0) out.print("/0x{:x}", symbol.size);
 }
 
+struct Seconds {
+  std::uint64_t whole;
+  std::uint64_t thousandths;
+  explicit Seconds(std::uint64_t ticks) noexcept {
+    const std::uint64_t milliseconds = ticks / (hal::Port::tick_rate() / 1000);
+    whole = milliseconds / 1000;
+    thousandths = milliseconds % 1000;
+  }
+};
+
 }  // namespace
 
 CommandStatus check_name(Invocation& call, std::string_view pattern) noexcept {
@@ -61,8 +71,8 @@ unsigned note_skipped(Invocation& call, std::string_view pattern) noexcept {
 void print_record(Console& console, Output& out, const trace::DumpEntry& entry, Detail detail) noexcept {
   out.print("Obj {}, from hart {} {}:", Address{entry.object}, entry.hart, entry.context);
   if (detail == Detail::kVerbose) {
-    const std::uint64_t milliseconds = entry.age_ticks / (hal::Port::tick_rate() / 1000);
-    out.print(" size {}, age {}.{:03} s, seq {}", entry.requested, milliseconds / 1000, milliseconds % 1000, entry.sequence);
+    const Seconds age(entry.age_ticks);
+    out.print(" size {}, age {}.{:03} s, seq {}", entry.requested, age.whole, age.thousandths, entry.sequence);
   }
   out.print("\n----\n");
   for (unsigned at = 0; at < entry.depth; ++at) print_frame(console, out, at + 1, entry.pcs[at]);
@@ -70,7 +80,9 @@ void print_record(Console& console, Output& out, const trace::DumpEntry& entry, 
   out.print("\n");
 }
 
-void print_stack(Console& console, Output& out, const trace::StackRow& row, std::string_view sign) noexcept {
+namespace {
+
+void print_stack_rows(Console& console, Output& out, const trace::StackRow& row, std::string_view sign) noexcept {
   for (unsigned at = 0; at < row.stack.depth; ++at) {
     out.put(' ');
     print_symbol(console, out, row.stack.pcs[at], Size::kShown);
@@ -78,8 +90,56 @@ void print_stack(Console& console, Output& out, const trace::StackRow& row, std:
   }
   if (row.stack.truncated) out.text(" ... (truncated)\n");
   const auto objects = static_cast<std::int32_t>(row.objects);
-  out.print("stack_count: {}{}\nstack_bytes: {}{}\nstack_id: 0x{:08x}{}\n\n", objects < 0 ? "" : sign, objects, sign, row.bytes,
-            row.id, row.collided ? " (collided)" : "");
+  out.print("stack_count: {}{}\nstack_bytes: {}{}\nstack_id: 0x{:08x}{}\n", objects < 0 ? "" : sign, objects, sign, row.bytes, row.id,
+            row.collided ? " (collided)" : "");
+}
+
+/// `0-2, 5`
+void print_harts(Output& out, hal::HartMask harts) noexcept {
+  const char* separator = "";
+  for (unsigned first = 0; harts >> first != 0; ++first) {
+    if ((harts >> first & 1) == 0) continue;
+    unsigned last = first;
+    while (last + 1 < hal::Port::kMaxHarts && (harts >> (last + 1) & 1) != 0) ++last;
+    out.print("{}{}", separator, first);
+    if (last != first) out.print("-{}", last);
+    separator = ", ";
+    if (last + 1 == hal::Port::kMaxHarts) break;
+    first = last;
+  }
+}
+
+/// The first ones, and how many more.
+void print_contexts(Output& out, const trace::StackDetails& details) noexcept {
+  constexpr unsigned kShown = 8;
+  unsigned count = 0;
+  for (std::uint32_t id = 0; id < 1U << trace::kContextIdBits; ++id) {
+    if (!details.has_context(id) || ++count > kShown) continue;
+    out.print("{}{}", count == 1 ? "" : ", ", id != 0 ? trace::context_label(id) : "not known");
+  }
+  if (count > kShown) out.print(", {} more", count - kShown);
+}
+
+}  // namespace
+
+void print_stack(Console& console, Output& out, const trace::StackRow& row, std::string_view sign) noexcept {
+  print_stack_rows(console, out, row, sign);
+  out.text("\n");
+}
+
+void print_stack_closely(Console& console, Output& out, const trace::StackRow& row, const trace::StackDetails& details) noexcept {
+  print_stack_rows(console, out, row, {});
+  if (details.records != 0) {
+    const Seconds oldest(details.oldest_ticks);
+    const Seconds mean(details.mean_ticks);
+    out.print("stack_held: {}\nstack_age: oldest {}.{:03} s, mean {}.{:03} s\nstack_harts: ", details.held_bytes, oldest.whole,
+              oldest.thousandths, mean.whole, mean.thousandths);
+    print_harts(out, details.harts);
+    out.text("\nstack_contexts: ");
+    print_contexts(out, details);
+    out.text("\n");
+  }
+  out.text("\n");
 }
 
 void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexcept {

@@ -25,8 +25,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include <qm/status.hpp>
+#include <qm/trace/context_table.hpp>
 #include <qm/trace/live_trace.hpp>
 #include <qm/trace/stack_depot.hpp>
 #include <qm/trace/unwind.hpp>
@@ -46,6 +48,20 @@ struct StackRow {
   std::uint32_t bytes = 0;    ///< asked for; modulo 2^32
   CallStack stack;
 };
+
+/// What the records of one stack say besides. What is only counted has none of it.
+struct StackDetails {
+  std::uint32_t records = 0;
+  std::uint64_t held_bytes = 0;    ///< that the objects take, slack included, where StackRow::bytes is what was asked for
+  std::uint64_t oldest_ticks = 0;  ///< ages, as DumpEntry::age_ticks
+  std::uint64_t mean_ticks = 0;
+  hal::HartMask harts = 0;
+  std::uint32_t contexts[1U << (kContextIdBits - 5)] = {};  ///< a bit for each context id
+
+  [[nodiscard]] bool has_context(std::uint32_t id) const noexcept { return (contexts[id / 32] >> id % 32 & 1) != 0; }
+};
+/// The label of a context, without the hart; empty for one that could not be kept. Context: any.
+[[nodiscard]] std::string_view context_label(std::uint32_t id) noexcept;
 
 /// What a count has found.
 struct StackTotals {
@@ -106,6 +122,10 @@ class StackReport {
   /// @returns false when there is none left. Complexity: O(stacks).
   bool next(StackRow& row) noexcept;
 
+  /// @returns what the records that count in @p row say: of those that are out now.
+  /// Complexity: O(records).
+  [[nodiscard]] StackDetails details(const StackRow& row) const noexcept;
+
  private:
   /// A place in the order of the rows.
   struct Rank {
@@ -127,6 +147,8 @@ class StackReport {
   bool holds_ = false;
   bool all_ = false;
   std::uint32_t threshold_ = 0;
+  std::uint64_t since_ = 0;   ///< records from this number on count
+  std::uint64_t window_ = 0;  ///< up to this one
   Rank last_;
   bool started_ = false;
   StackTotals totals_;
