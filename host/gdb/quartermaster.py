@@ -389,10 +389,10 @@ class Books:
         kind = gdb.lookup_type("qm::trace::HartBooks").pointer()
         first = gdb.Value(int(one.address) + one.type.sizeof).cast(kind)
         mask = (1 << 8 * gdb.lookup_type("long").sizeof) - 1
-        sums = {"recorded": 0, "lost_stacks": 0, "lost_contexts": 0, "dropped": [0] * len(self.REASONS)}
+        sums = {"recorded": 0, "left_out": 0, "lost_stacks": 0, "lost_contexts": 0, "dropped": [0] * len(self.REASONS)}
         for hart in range(int(self.books["harts_"])):
             now, base = first[hart]["now"], first[hart]["base"]
-            for name in ("recorded", "lost_stacks", "lost_contexts"):
+            for name in ("recorded", "left_out", "lost_stacks", "lost_contexts"):
                 sums[name] += (number(now[name]) - number(base[name])) & mask
             for reason in range(len(self.REASONS)):
                 sums["dropped"][reason] += (number(now["dropped"][reason]) - number(base["dropped"][reason])) & mask
@@ -429,11 +429,11 @@ class Books:
         if handle < 2:
             return None
         pool = int(self.books["stacks"]["pool_"])
-        _, _, ident, after, owner, depth, flags = struct.unpack("<IIIIHBB", memory(pool + handle * 8, 20))
+        _, _, counted, ident, after, _, owner, depth, flags = struct.unpack("<IIIIIIHBB", memory(pool + handle * 8, 28))
         low = int(self.books["ranges_"]["plain"]["low"])
-        frames = struct.unpack("<%di" % depth, memory(pool + handle * 8 + 20, 4 * depth))
+        frames = struct.unpack("<%di" % depth, memory(pool + handle * 8 + 28, 4 * depth))
         wide = (1 << 8 * self.word) - 1
-        return {"handle": handle, "id": ident, "owner": owner, "flags": flags, "next": after,
+        return {"handle": handle, "id": ident, "owner": owner, "flags": flags, "next": after, "counted": counted,
                 "pcs": [(low + frame) & wide for frame in frames]}
 
     def stacks(self):
@@ -542,7 +542,14 @@ def print_traces(pattern):
             print("note: never traced")
         elif state != "on":
             print("note: %s, so later allocations are not recorded" % state)
-        sums = books.figures(one) if one is not None else {"recorded": 0, "dropped": [], "lost_stacks": 0, "lost_contexts": 0}
+        none = {"recorded": 0, "left_out": 0, "dropped": [], "lost_stacks": 0, "lost_contexts": 0}
+        sums = books.figures(one) if one is not None else none
+        every = number(one["every"]) if one is not None else 1
+        counted = number(source["live_records"]) if every == 0 else 0
+        if every == 0:
+            print("note: only counts are kept: %d objects are out, by slab_stacks" % counted)
+        elif sums["left_out"]:
+            print("note: sampled: 1 of %d allocations has a record, %d were left out" % (every, sums["left_out"]))
         for reason, dropped in enumerate(sums["dropped"]):
             if dropped:
                 print("note: dropped %d: %s" % (dropped, Books.REASONS[reason]))
@@ -550,9 +557,9 @@ def print_traces(pattern):
             print("note: %d records without a stack: the stack depot is full" % sums["lost_stacks"])
         if sums["lost_contexts"]:
             print("note: %d records without a context" % sums["lost_contexts"])
-        whole = one is not None and not sum(sums["dropped"]) and not truncated and not sums["lost_stacks"]
+        whole = one is not None and every != 0 and not (sum(sums["dropped"]) or truncated or sums["lost_stacks"] or sums["left_out"])
         print("outstanding %d, recorded %d, dropped %d, truncated stacks %d, from before start %d: %s" % (
-            len(mine), sums["recorded"], sum(sums["dropped"]), truncated,
+            len(mine) + counted, sums["recorded"], sum(sums["dropped"]), truncated,
             number(one["from_before_start"]) if one is not None else 0, "complete" if whole else "incomplete"))
 
 
@@ -572,22 +579,30 @@ def print_stacks(pattern):
             print("note: %s, so later allocations are not recorded" % state)
     # Entries of one id are one stack, whose oldest entry speaks for all.
     rows, speaks, by_id = {}, {}, {}
+    every_of = {int(one["number"]): number(one["every"]) for one in ones}
+    size_of = {int(one["number"]): number(one["object_size"]) for one in ones}
+    on = {int(one["number"]) for one, source in ((books.of(source), source) for source in picked)
+          if one is not None and books.state(source) != "off"}
     for entry in books.stacks() if books.ready else []:
         speaks[entry["handle"]] = entry
         by_id.setdefault(entry["id"], []).append(entry)
         if entry["owner"] != 0 and (not pattern or entry["owner"] in owners):
-            rows.setdefault(entry["id"], [0, 0])
-    lost_objects = lost_bytes = 0
+            row = rows.setdefault(entry["id"], [0, 0])
+            row[0] += entry["counted"]
+            row[1] += entry["counted"] * size_of.get(entry["owner"], 0)
+    lost_objects = sum(number(one["counted_bare"]) for one in ones)
+    lost_bytes = sum(number(one["counted_bare"]) * number(one["object_size"]) for one in ones)
     for record in books.records():
         if record.cache not in owners:
             continue
+        weight = max(1, every_of[record.cache])
         if record.stack < 2:
-            lost_objects += 1
-            lost_bytes += record.size
+            lost_objects += weight
+            lost_bytes += weight * record.size
             continue
         row = rows.setdefault(speaks[record.stack]["id"], [0, 0])
-        row[0] += 1
-        row[1] += record.size
+        row[0] += weight
+        row[1] += weight * record.size
     try:
         threshold = int(static("threshold", namespace="qm::console::commands"))
     except gdb.GdbError:
@@ -610,13 +625,19 @@ def print_stacks(pattern):
         print("stack_count: %d\nstack_bytes: %d\nstack_id: 0x%08x%s\n" % (objects, size, ident, " (collided)" if entry["flags"] & 2 else ""))
     if lost_objects:
         print("note: %d objects, %d bytes without a stack: the stack depot is full" % (lost_objects, lost_bytes))
+    sampled = sum(1 for owner in on if every_of[owner] > 1)
+    counting = sum(1 for owner in on if every_of[owner] == 0)
+    if sampled:
+        print("note: %d caches are sampled: theirs are estimates" % sampled)
+    if counting:
+        print("note: %d caches keep counts only: bytes are of whole objects" % counting)
     if truncated:
         print("note: %d stacks are truncated" % truncated)
     hidden_objects = sum(rows[ident][0] for ident in hidden)
     if hidden_objects:
         print("note: %d objects, %d bytes in hidden stacks" % (hidden_objects, sum(rows[ident][1] for ident in hidden)))
     traced = sum(1 for source in every if books.state(source) != "off")
-    complete = ones and not dropped and not lost_objects and not truncated
+    complete = ones and not dropped and not lost_objects and not truncated and not sampled
     print("stacks %d, hidden %d (threshold %d), objects %d, bytes %d, dropped %d, not traced %d caches: %s" % (
         shown, len(hidden), threshold, sum(row[0] for row in rows.values()) + lost_objects,
         sum(row[1] for row in rows.values()) + lost_bytes, dropped, len(every) - traced, "complete" if complete else "incomplete"))

@@ -39,7 +39,7 @@ for ((i = 0; i < 300 && $(prompts) == 0; ++i)); do sleep 0.1; done
 [ "$(prompts)" -gt 0 ] || fail "no prompt"
 # What the demo's background uses is left out: it never rests.
 say 'slab_trace start packet' started
-say 'slab_trace start stacks' started
+say 'slab_trace start stacks counts' started
 say 'workload run leak 200' ran
 say 'workload run stacks 100' ran
 sleep 1
