@@ -11,7 +11,7 @@ scratch=$(mktemp -d)
 qemu=''
 leave() {
   [ -z "$qemu" ] || kill "$qemu" 2>/dev/null || true
-  [ -n "${KEEP:-}" ] || rm -rf "$scratch"
+  rm -rf "$scratch"
 }
 trap leave EXIT
 fail() {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include <qm/object_cache.hpp>
 #include <qm/trace/unwind.hpp>
 
 namespace {
@@ -45,6 +46,20 @@ TEST_F(LiveTrace, records_what_is_allocated_between_start_and_stop) {
   EXPECT_EQ(trace::cache_trace(*cache).live, 0U);
   EXPECT_TRUE(trace::validate());
   EXPECT_TRUE(cache->validate());
+}
+
+// A type may ask for an alignment of 4: every other object would lie where no record can name it.
+TEST_F(LiveTrace, records_every_object_of_a_type_that_asks_for_little) {
+  struct Odd {
+    std::uint32_t words[51];
+  };
+  auto odd = ObjectCache<Odd>::create("odd");
+  ASSERT_EQ(trace::start("odd").status, Status::kOk);
+  for (unsigned i = 0; i < 40; ++i) objects[i] = odd.make();
+  EXPECT_EQ(recorded(odd.cache()), 40U);
+  EXPECT_EQ(dropped(odd.cache()), 0U);
+  for (unsigned i = 0; i < 40; ++i) odd.destroy(static_cast<Odd*>(objects[i]));
+  EXPECT_EQ(trace::cache_trace(odd.cache()).live, 0U);
 }
 
 TEST_F(LiveTrace, stopped_without_records_it_is_off_at_once_and_the_fast_path_is_open) {
