@@ -116,6 +116,8 @@ public() { find "$1" -name '*.hpp' ! -name 'selected_port.hpp' ! -name memory_re
   # shellcheck disable=SC2046
   amalgamate $(LC_ALL=C ls wire/src/*.cpp hal/src/*.cpp alloc/src/*.cpp trace/src/*.cpp console/src/*.cpp console/src/commands/*.cpp |
     grep -vE '^alloc/src/(rewind|inlined_sections|call_sites|heap_charged|checked|operator_new|memory_resource(_key)?)[.]cpp$')
+  # What is checked and cannot fail, but not seen to be so where size is optimised for. A C++ library's own comes first.
+  echo 'namespace std { [[gnu::weak]] void __throw_out_of_range_fmt(const char* what, ...) { qm::hal::Port::fatal(what); } }'
 } >"$target/quartermaster.cpp"
 rm -f "$target/.seen"
 if [ ! -e "$target/qm_port.hpp" ]; then

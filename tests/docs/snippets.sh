@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# snippets.sh SOURCE CXX CC: every block of C or C++ in README.md and docs/ compiles, with and without call sites. Here stands what each
+# takes for granted; a block that has no such frame fails. What docs/embedding.md and docs/porting.md show is built by the tests named package and
+# examples.
+set -eu -o pipefail
+source=$(cd "$1" && pwd) cxx=$2 cc=$3
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+includes=()
+for layer in wire hal hal/host alloc trace console; do includes+=(-I "$source/$layer/include"); done
+
+frame() { # what stands before the block; `body` if it is statements
+  case $1 in
+    README.md.1.cpp) echo '#include <span>'; echo 'void body(std::span<const qm::MemoryRange> memory, unsigned harts) {' ;;
+    call-sites.md.1.cpp) printf '%s\n' '#include <qm/object_cache.hpp>' '#include <qm/cache.hpp>' 'struct Session { Session(int, int) {} };' \
+      'void body(qm::Cache* cache, qm::ObjectCache<Session>& sessions, int address, int port) {' ;;
+    call-sites.md.2.c) echo 'void body(qm_cache *packets) {' ;;
+    call-sites.md.3.c) printf '%s\n' '#include <qm/qm.h>' '#define HEAD 16' 'struct packet;' ;;
+    console.md.1.cpp) echo 'void set_led(bool on) noexcept;' ;;
+    *) echo "no frame for $1" >&2; exit 1 ;;
+  esac
+}
+
+cd "$scratch"
+count=0
+for document in "$source"/README.md "$source"/docs/*.md; do
+  name=${document##*/}
+  case $name in embedding.md | porting.md) continue ;; esac
+  awk -v name="$name" '/^```(cpp|c)$/ { out = name "." ++count "." substr($0, 4); printf "" > out; next } /^```$/ { out = ""; next } out { print > out }' "$document"
+done
+for block in *.md.*; do
+  prelude=$(frame "$block")
+  { # preprocessor lines first
+    grep '^#' "$block" || true
+    printf '%s\n' "$prelude"
+    grep -v '^#' "$block"
+    case $prelude in *'{') echo '}' ;; esac
+  } >"test.${block##*.}"
+  for sites in '' -DQM_CALL_SITES=1; do
+    case $block in
+      *.cpp) "$cxx" -std=c++20 -Wall -Wno-unused-variable -Wno-unused-but-set-variable -Werror -fsyntax-only $sites "${includes[@]}" test.cpp ;;
+      *.c) "$cc" -std=c99 -Wall -Wno-unused-variable -Werror -fsyntax-only $sites "${includes[@]}" test.c ;;
+    esac || { echo "FAILED: $block $sites"; cat "test.${block##*.}"; exit 1; }
+  done
+  count=$((count + 1))
+done
+[ "$count" -ge 5 ] || { echo "FAILED: only $count blocks found"; exit 1; }
+echo "$count blocks compile"
