@@ -92,10 +92,13 @@ void Console::take_frame(const wire::Frame& frame) noexcept {
       if (!wire::unpack(frame.payload, hello)) {
         send_error(wire::ProtocolError::kMalformed, frame.request, name(wire::ProtocolError::kMalformed));
       } else if (!starts_with(hello.text, "Quartermaster ")) {
+        raw_ = false;  // whoever asks who is here knows nothing of what another has agreed upon
         send_hello(frame.request);
       }
       return;
     }
+    case wire::FrameType::kAskForm: take_form(frame); return;
+    case wire::FrameType::kForm: return;  // our own, looped back
     case wire::FrameType::kRequest: take_request(frame); return;
     case wire::FrameType::kError: return;
     case wire::FrameType::kAsk: {
@@ -141,9 +144,28 @@ void Console::take_broken(wire::Broken reason) noexcept {
   send_error(wire::ProtocolError::kDamaged, 0, name(reason));
 }
 
+void Console::take_form(const wire::Frame& frame) noexcept {
+  wire::LineForm form;
+  if (!wire::unpack(frame.payload, form)) {
+    return send_error(wire::ProtocolError::kMalformed, frame.request, name(wire::ProtocolError::kMalformed));
+  }
+  raw_ = form.raw;
+  asked_ms_ = terminal_.milliseconds();
+  send_form(frame.request);
+}
+
+void Console::send_form(std::uint32_t request) noexcept {
+  send_frame(wire::FrameType::kForm, request, wire::pack(wire::LineForm{raw_}));
+}
+
 void Console::send_frame(wire::FrameType type, std::uint32_t request, std::span<const std::uint8_t> payload) noexcept {
+  if (raw_ && terminal_.milliseconds() - asked_ms_ > wire::kHeartbeatLostMs) {
+    raw_ = false;
+    send_form(0);
+  }
   const wire::Frame frame{.type = type, .sequence = sequence_++, .request = request, .payload = payload};
-  const std::size_t length = wire::encode(frame, frame_out_);
+  const bool armoured = !raw_ || type == wire::FrameType::kForm;
+  const std::size_t length = armoured ? wire::encode(frame, frame_out_) : wire::encode_raw(frame, frame_out_);
   terminal_.write({frame_out_.data(), length});
 }
 

@@ -63,6 +63,8 @@ void StreamServer::begin(std::uint64_t now_ms) noexcept {
   stream_ = figures.number;
   frames_ = snapshots_ = 0;
   judged_events_ = judged_lost_ = 0;
+  quiet_ = 0;
+  patience_ = kPatience / 2;  // doubled by the first step
   statistics_ms_ = now_ms;
   const auto half = static_cast<std::uint32_t>(figures.ring_bytes / sizeof(trace::RingEntry) / 2);
   batch_ = half < kBatch ? half : kBatch;
@@ -149,10 +151,17 @@ void StreamServer::judge_losses() noexcept {
   const std::uint64_t lost = figures.lost - judged_lost_;
   judged_events_ = figures.events;
   judged_lost_ = figures.lost;
-  if (lost <= events || figures.mode == wire::StreamMode::kCounters) return;
-  constexpr std::uint32_t kPatienceMs = 10;
-  const auto next = static_cast<wire::StreamMode>(static_cast<unsigned>(figures.mode) + 1);
-  (void)trace::change_stream_mode(next, nullptr, kPatienceMs);  // if a hart does not answer, in a second again
+  quiet_ = lost == 0 ? quiet_ + 1 : 0;
+  const auto mode = static_cast<unsigned>(figures.mode);
+  const bool less = lost > events && figures.mode != wire::StreamMode::kCounters;
+  const bool more = quiet_ >= patience_ && figures.mode > figures.first_mode;
+  if (!less && !more) return;
+  quiet_ = 0;
+  constexpr std::uint32_t kAnswerMs = 10;
+  const auto next = static_cast<wire::StreamMode>(less ? mode + 1 : mode - 1);
+  // If a hart does not answer, another snapshot tries again.
+  const bool changed = trace::change_stream_mode(next, nullptr, kAnswerMs).status == Status::kOk;
+  if (less && changed && patience_ < kMostPatience) patience_ *= 2;
 }
 
 // ---- definitions --------------------------------------------------------------------------------------------------

@@ -72,6 +72,23 @@ std::string Console::hello(Milliseconds timeout) {
                                     "; is the firmware running, and does no other program hold the line?");
 }
 
+bool Console::use_raw_frames(Milliseconds timeout) {
+  Pending pending;
+  pending.request = new_request();
+  pending_ = &pending;
+  said_ = Clock::now();
+  send(wire::FrameType::kAskForm, pending.request, wire::as_text(wire::pack(wire::LineForm{true})));
+  await(pending, timeout, "raw frames");
+  raw_ = demultiplexer_.raw();
+  return raw_;
+}
+
+void Console::say_that_somebody_is_here() {
+  if (!raw_ || Clock::now() < said_ + Milliseconds(wire::kHeartbeatMs)) return;
+  said_ = Clock::now();
+  send(wire::FrameType::kAskForm, 0, wire::as_text(wire::pack(wire::LineForm{true})));
+}
+
 void Console::wait_for_prompt(Milliseconds timeout) {
   while (!at_prompt()) {
     if (!pump(Clock::now() + timeout)) throw Error(Fault::kTimedOut, "no prompt, and nothing else for " + seconds(timeout));
@@ -119,27 +136,35 @@ void Console::send(wire::FrameType type, std::uint32_t request, std::string_view
 }
 
 bool Console::pump(Clock::time_point deadline) {
-  char bytes[4096];
-  const bool held = demultiplexer_.waiting();
-  const auto count = transport_.read(bytes, held ? std::min(deadline, last_byte_ + kSilence) : deadline);
-  if (!count) {
-    transcript_.note("the line was closed");
-    flush_text();
-    throw Error(Fault::kDied, "the line was closed");
-  }
-  if (*count == 0) {
+  for (;;) {
+    say_that_somebody_is_here();
+    const bool held = demultiplexer_.waiting();
+    auto until = held ? std::min(deadline, last_byte_ + kSilence) : deadline;
+    if (raw_) until = std::min(until, said_ + Milliseconds(wire::kHeartbeatMs));
+    char bytes[4096];
+    const auto count = transport_.read(bytes, until);
+    if (!count) {
+      transcript_.note("the line was closed");
+      flush_text();
+      throw Error(Fault::kDied, "the line was closed");
+    }
+    if (*count != 0) {
+      take_in({bytes, *count});
+      return true;
+    }
     if (held && Clock::now() >= last_byte_ + kSilence) take(demultiplexer_.timeout());
     flush_text();
-    // Only the held bytes have timed out: the caller has time left.
-    return held && Clock::now() < deadline ? pump(deadline) : false;
+    // Perhaps only the held bytes have timed out, or it was time to say something: the caller has time left.
+    if (Clock::now() >= deadline) return false;
   }
+}
+
+void Console::take_in(std::string_view received) {
   last_byte_ = Clock::now();
-  const std::string_view received(bytes, *count);
   if (on_line_) on_line_(Direction::kReceived, received);
   transcript_.received(received);
   for (const char byte : received) take(demultiplexer_.push(static_cast<std::uint8_t>(byte)));
   flush_text();
-  return true;
 }
 
 void Console::take(const wire::Demultiplexer::Step& step) {
@@ -162,6 +187,8 @@ void Console::take_frame(const wire::Frame& frame) {
     answer(frame);
   } else if (frame.type >= wire::FrameType::kStreamHeader && frame.type <= wire::FrameType::kStreamEnd) {
     if (on_stream_) on_stream_(frame);
+  } else if (frame.type == wire::FrameType::kForm) {
+    transcript_.note(demultiplexer_.raw() ? "frames come raw" : "frames come in armour");
   } else {
     ++ignored_frames_;
     transcript_.note("ignored a frame of type " + std::to_string(static_cast<unsigned>(frame.type)) + ", request " +
@@ -179,6 +206,7 @@ void Console::answer(const wire::Frame& frame) {
       pending_->answered = true;
       return;
     }
+    case wire::FrameType::kForm: pending_->answered = true; return;  // the demultiplexer goes by it
     case wire::FrameType::kOutput: {
       std::string text(wire::as_text(frame.payload));
       std::erase(text, '\r');

@@ -155,12 +155,18 @@ Transport::Transport(int descriptor, std::string place) : descriptor_(descriptor
 }
 
 Transport::Transport(Transport&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), place_(std::move(other.place_)), gather_(other.gather_) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      place_(std::move(other.place_)),
+      gather_(other.gather_),
+      byte_time_(other.byte_time_),
+      next_byte_(other.next_byte_) {}
 
 Transport& Transport::operator=(Transport&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(place_, other.place_);
   std::swap(gather_, other.gather_);
+  std::swap(byte_time_, other.byte_time_);
+  std::swap(next_byte_, other.next_byte_);
   return *this;
 }
 
@@ -169,6 +175,21 @@ Transport::~Transport() {
 }
 
 void Transport::interrupt() noexcept { interrupted = 1; }
+
+void Transport::pace(unsigned baud) noexcept {
+  byte_time_ = std::chrono::nanoseconds(baud != 0 ? 10'000'000'000 / baud : 0);
+  next_byte_ = Clock::now();
+}
+
+/// Waits until the line may have brought a byte. @returns how many it may have brought, at most @p room; 0: not before @p deadline.
+std::size_t Transport::await_pace(std::size_t room, Clock::time_point deadline) {
+  // A few at once: a receiver is not woken for each byte.
+  const auto step = std::max<Clock::duration>(std::chrono::milliseconds(2), byte_time_);
+  next_byte_ = std::max(next_byte_, Clock::now() - std::max<Clock::duration>(kPaceSlack, byte_time_));
+  if (next_byte_ + step > Clock::now()) std::this_thread::sleep_until(std::min(next_byte_ + step, deadline));
+  const auto since = Clock::now() - next_byte_;
+  return since < byte_time_ ? 0 : std::min(room, static_cast<std::size_t>(since / byte_time_));
+}
 
 std::optional<std::size_t> Transport::read(std::span<char> into, Clock::time_point deadline) {
   for (;;) {
@@ -182,8 +203,14 @@ std::optional<std::size_t> Transport::read(std::span<char> into, Clock::time_poi
     }
     if (ready > 0) {
       if (gather_.count() != 0) std::this_thread::sleep_for(gather_);
-      const ssize_t count = ::read(descriptor_, into.data(), into.size());
-      if (count > 0) return static_cast<std::size_t>(count);
+      const std::size_t room = byte_time_.count() != 0 ? await_pace(into.size(), deadline) : into.size();
+      if (room == 0 && Clock::now() >= deadline) return 0;
+      if (room == 0) continue;
+      const ssize_t count = ::read(descriptor_, into.data(), room);
+      if (count > 0) {
+        next_byte_ += count * byte_time_;
+        return static_cast<std::size_t>(count);
+      }
       // A pty whose other side is closed gives EIO, a socket whose peer was killed ECONNRESET.
       if (count == 0 || errno == EIO || errno == ECONNRESET) return std::nullopt;
       if (errno != EAGAIN && errno != EINTR) fail(Fault::kDied, place_, std::strerror(errno));

@@ -184,6 +184,10 @@ int status_of(const host::Error& error) {
   }
 }
 
+void use_raw_frames(host::Target& target, const host::TargetTimeouts& timeouts) {
+  if (!target.console().use_raw_frames(timeouts.command)) fmt::print(stderr, "qm: the target has no raw frames: they come in armour\n");
+}
+
 int run(const RunOptions& options) {
   const bool interactive = options.commands.empty() && !options.demo;
   try {
@@ -193,6 +197,7 @@ int run(const RunOptions& options) {
     const bool owned = target.qemu() != nullptr && options.qemu.lifetime == host::Lifetime::kOwned;
     if (owned) remember_qemu(target.qemu());
     Recording recording(target, options, interactive);
+    target.console().transport().pace(options.pace);
     if (!interactive || target.qemu() == nullptr) target.greet();
     bool off = false;
     int status = kOk;
@@ -201,6 +206,7 @@ int run(const RunOptions& options) {
     } else {
       show_boot_warnings(target.console().text());
       target.console().clear_text();
+      if (options.raw) use_raw_frames(target, options.timeouts);
       status = options.demo ? demo(target) : run_commands(target, options.commands, off);
       if (!off) recording.await_end_of_stream();
       if (owned && !off) (void)target.power_off();

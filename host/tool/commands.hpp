@@ -26,9 +26,14 @@ struct RunOptions {
   unsigned baud = 115200;
   std::vector<std::string> commands;  ///< empty: the terminal
   bool demo = false;
+  unsigned pace = 0;                  ///< read no faster than a line of so many bits per second; 0: as fast as it goes
+  bool raw = false;                   ///< ask for raw frames
   RecordTo record;                    ///< while it runs; no file: nothing is recorded
   host::TargetTimeouts timeouts;
 };
+
+/// Asks the target for raw frames; says so on standard error if it has none.
+void use_raw_frames(host::Target& target, const host::TargetTimeouts& timeouts);
 
 /// `qm run`: boots or attaches, then runs the commands, the demonstration, or the terminal.
 int run(const RunOptions& options);

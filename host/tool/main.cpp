@@ -25,6 +25,10 @@ void add_line(CLI::App& app, std::string& serial, unsigned& baud) {
   app.add_option("--baud", baud, "bits per second of a serial device")->capture_default_str();
 }
 
+void add_raw(CLI::App& app, bool& raw) {
+  app.add_flag("--raw", raw, "frames without the armour that hides them from terminals: a third more events over the same line");
+}
+
 CLI::Validator ram_size() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
@@ -64,6 +68,8 @@ void add_run(CLI::App& app, Options& options) {
   run->add_flag("--icount", options.run.qemu.icount, "count time in instructions: exact and repeatable");
   run->add_flag("--keep", options.keep, "leave the target running");
   run->add_option("--record", options.run.record.file, "record all that goes over the line into this file")->type_name("FILE");
+  add_raw(*run, options.run.raw);
+  run->add_option("--pace", options.run.pace, "read no faster than a line of so many bits per second carries")->type_name("BAUD");
   add_line(*run, options.run.serial, options.run.baud);
   run->add_option("--timeout", options.silence_seconds, "seconds of silence after which a command counts as hung")
       ->check(CLI::PositiveNumber)
@@ -112,6 +118,7 @@ void add_record(CLI::App& app, Options& options) {
   record->add_option("--image", options.record.to.image, "the target's ELF file, to be put into the capture")->type_name("FILE");
   record->add_option("--start", options.record.start, "the command that starts the event stream; '' starts none")
       ->capture_default_str();
+  add_raw(*record, options.record.raw);
   record->add_flag("--force", options.record.force, "record although the target runs another build than the image");
   record->footer(
       "A stream that record has started it stops at the end. What was recorded is in the file at once: a killed recorder\n"

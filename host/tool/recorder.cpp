@@ -160,6 +160,7 @@ int record(const RecordOptions& options) {
   try {
     target.greet();
     recorder.identify(target.identity(), options.force);
+    if (options.raw) use_raw_frames(target, options.timeouts);
     bool started = false;
     if (!options.start.empty()) {
       const host::CommandResult result = target.execute(options.start);

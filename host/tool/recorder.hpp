@@ -83,6 +83,7 @@ struct RecordOptions {
   double seconds = 0;                   ///< 0: until Ctrl-C
   std::string start = "kmemtrace start";  ///< the command that starts the stream; empty: none
   bool force = false;
+  bool raw = false;                     ///< ask for raw frames
   host::TargetTimeouts timeouts;
 };
 int record(const RecordOptions& options);

@@ -9,9 +9,15 @@
 #include <string>
 #include <vector>
 
+#include <qm/host/stream_reader.hpp>
+#include <qm/host/target.hpp>
 #include <qm/test/folder.hpp>
 
+#include "capture_encoder.hpp"
+
 namespace {
+
+namespace host = qm::host;
 
 struct Outcome {
   int status = -1;
@@ -33,16 +39,42 @@ Outcome qm(const std::string& arguments) {
 class Record : public testing::Test {
  protected:
   [[nodiscard]] std::string capture() const { return (folder_ / "capture").string(); }
-  /// Boots, records @p commands, and powers off.
-  [[nodiscard]] Outcome record(unsigned harts, const std::vector<std::string>& commands, const std::string& append = "") const {
+  /// Boots, records @p commands, and powers off. @param[in] options of `qm run`.
+  [[nodiscard]] Outcome record(unsigned harts, const std::vector<std::string>& commands, const std::string& append = "",
+                               const std::string& options = "") const {
     std::string arguments = "run --image " + qm::test::demo().image.string() + " --harts " + std::to_string(harts) + " --record " +
-                            capture() + (append.empty() ? "" : " --append '" + append + "'");
+                            capture() + " " + options + (append.empty() ? "" : " --append '" + append + "'");
     for (const std::string& command : commands) arguments += " -c '" + command + "'";
     return qm(arguments);
   }
 
  private:
   qm::test::TemporaryFolder folder_;
+};
+
+/// Keeps a capture's only stream, and writes it anew without the event numbered @p without.
+class Rewritten : public host::EventHandler {
+ public:
+  Rewritten(const std::string& path, std::uint64_t without)
+      : writer_(path, {{"recorder", "host_record_test"}}), encoder_(writer_, {.omit = [=](std::uint64_t at) { return at == without; }}) {}
+  void on_header(const host::Definitions& definitions) override { definitions_ = &definitions; }
+  void on_event(const host::Event& event) override { events_.push_back(event); }
+  void on_statistics(const host::Statistics& statistics) override { last_ = statistics; }
+  void on_end(const host::CaptureEnd&) override {
+    encoder_.on_header(*definitions_);
+    for (const host::Event& event : events_) encoder_.on_event(event);
+    encoder_.on_statistics(last_);
+    encoder_.on_stream_end();
+    writer_.end("rewritten");
+  }
+  [[nodiscard]] std::size_t events() const { return events_.size(); }
+
+ private:
+  host::CaptureWriter writer_;
+  qm::test::CaptureEncoder encoder_;
+  const host::Definitions* definitions_ = nullptr;
+  std::vector<host::Event> events_;
+  host::Statistics last_;
 };
 
 std::uint64_t number_behind(const std::string& text, const std::string& before) {
@@ -57,6 +89,60 @@ TEST_F(Record, a_workload_replays_to_the_devices_own_statistics) {
   EXPECT_EQ(check.status, 0) << check.text;
   EXPECT_NE(check.text.find("equal to the device's statistics"), std::string::npos) << check.text;
   EXPECT_EQ(number_behind(run.text, "stream 1: events "), number_behind(check.text, "stream 1: ")) << run.text << check.text;
+}
+
+TEST_F(Record, without_one_of_its_events_is_not_equal_to_the_devices_statistics) {
+  const Outcome run = record(4, {"kmemtrace start", "workload run churn 200", "kmemtrace stop"});
+  ASSERT_EQ(run.status, 0) << run.text;
+  const std::string copy = capture() + ".copy";
+  std::uint64_t events = ~std::uint64_t{0};
+  for (const std::uint64_t without : {events, std::uint64_t{0}, events / 2, events - 1}) {
+    std::filesystem::remove(copy);
+    {
+      Rewritten rewritten(copy, without);
+      host::read_events(capture(), rewritten);
+      events = rewritten.events();
+    }
+    const Outcome check = qm("check " + copy);
+    const bool whole = without > events;
+    EXPECT_EQ(check.status, whole ? 0 : 1) << without << check.text;
+    EXPECT_EQ(check.text.find("  equal to the device's statistics") != std::string::npos, whole) << check.text;
+  }
+}
+
+TEST_F(Record, in_raw_frames_is_as_good_and_shorter) {
+  const Outcome run = record(4, {"kmemtrace start", "workload run churn 500", "kmemtrace stop"}, "", "--raw");
+  ASSERT_EQ(run.status, 0) << run.text;
+  const Outcome check = qm("check " + capture());
+  EXPECT_EQ(check.status, 0) << check.text;
+  const std::uint64_t events = number_behind(run.text, "stream 1: events ");
+  const std::uint64_t bytes = number_behind(run.text, " s, ");
+  EXPECT_EQ(events, number_behind(check.text, "stream 1: "));
+  EXPECT_LT(bytes, events * 9) << run.text;  // boot, definitions and statistics included
+}
+
+TEST(Pace, a_host_that_takes_115200_baud_gets_it_while_events_wait) {
+  host::QemuOptions options = qm::test::demo();
+  options.harts = 4;
+  host::Target target = host::Target::boot(options);
+  ASSERT_TRUE(target.execute("kmemtrace start").ok());
+  ASSERT_TRUE(target.execute("workload run churn 20").ok());
+  // From here on events wait: what the workload left, until stop has sent the last of them.
+  constexpr unsigned kBaud = 115200;
+  std::uint64_t bytes = 0;
+  target.console().on_line([&](host::Direction direction, std::string_view part) {
+    if (direction == host::Direction::kReceived) bytes += part.size();
+  });
+  target.console().transport().pace(kBaud);
+  const auto begun = host::Clock::now();
+  ASSERT_TRUE(target.execute("kmemtrace stop").ok());
+  const std::chrono::duration<double> passed = host::Clock::now() - begun;
+  const double could = passed.count() * kBaud / 10;
+  std::printf("%.0f of %.0f bytes in %.2f s\n", static_cast<double>(bytes), could, passed.count());
+  EXPECT_GT(could, 3000) << "too few events waited for it to be a measurement";
+  EXPECT_GE(static_cast<double>(bytes), 0.9 * could);
+  target.console().on_line({});
+  (void)target.power_off();
 }
 
 TEST_F(Record, frees_on_another_hart_are_those_of_the_workload) {

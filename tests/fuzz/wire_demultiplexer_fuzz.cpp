@@ -1,6 +1,6 @@
-// The demultiplexer under damaged streams: text and frames in a random mixture, then bytes changed, lost, doubled and put in.
-// Whatever happens, the text that comes out was in the stream, in that order; a frame that comes out is one that was sent; and
-// the next line and the next frame get through.
+// The demultiplexer under damaged streams: text and frames, armoured or raw, in a random mixture, then bytes changed, lost,
+// doubled and put in. Whatever happens, the text that comes out was in the stream, in that order; a frame that comes out is one that
+// was sent; and the next line and the next frame get through, where frames are raw behind one that may be lost.
 //
 // Compiled with -fsanitize=fuzzer (clang) it is a libFuzzer target; else it runs a fixed number of seeded streams.
 
@@ -27,16 +27,29 @@ constexpr std::size_t kPayloadRoom = 64;
   std::abort();
 }
 
-std::string frame(const std::string& payload) {
+std::string frame(const std::string& payload, bool raw = false) {
+  const Frame sent{FrameType::kRequest, 1, 5, as_bytes(payload)};
   std::string line(armoured_size(payload.size()), ' ');
-  line.resize(encode({FrameType::kRequest, 1, 5, as_bytes(payload)}, line));
+  line.resize(raw ? encode_raw(sent, line) : encode(sent, line));
+  return line;
+}
+
+/// The frame that says that raw frames come.
+std::string announcement() {
+  const auto payload = pack(LineForm{true});
+  std::string line(armoured_size(payload.size()), ' ');
+  line.resize(encode({FrameType::kForm, 0, 0, payload}, line));
   return line;
 }
 
 /// Pushes @p stream and checks what comes out. @p sent holds the payloads of all frames in it; nullptr: nothing is known.
-void check(const std::string& stream, const std::vector<std::string>* sent) {
+/// @param[in] raw raw frames have been announced.
+void check(const std::string& stream, const std::vector<std::string>* sent, bool raw) {
   std::vector<std::uint8_t> buffer(Demultiplexer::buffer_bytes(kPayloadRoom));
   Demultiplexer demultiplexer(buffer);
+  if (raw) {
+    for (const char byte : announcement()) (void)demultiplexer.push(static_cast<std::uint8_t>(byte));
+  }
   std::size_t place = 0;  // everything before it has been accounted for as text, or passed over
   std::string text;
   bool last_was_frame = false;
@@ -55,7 +68,7 @@ void check(const std::string& stream, const std::vector<std::string>* sent) {
   };
   for (const char byte : stream) take(demultiplexer.push(static_cast<std::uint8_t>(byte)));
   place = 0;
-  const std::string end = "\rnext\r" + frame("last");
+  const std::string end = (demultiplexer.raw() ? frame("x", true) : "") + "\rnext\r" + frame("last", demultiplexer.raw());
   const auto take_end = [&](const Demultiplexer::Step& step) {
     last_was_frame = step.frame;
     text.append(reinterpret_cast<const char*>(step.text), step.text_count);
@@ -66,10 +79,10 @@ void check(const std::string& stream, const std::vector<std::string>* sent) {
 }
 
 void damage(std::string& stream, qm::test::Random& random) {
-  static constexpr char kLikely[] = "\x1b\\Pm=\r\n\x03";
+  static constexpr char kLikely[] = "\x1b\\Pm=\r\n\x03\xff";  // and its 00
   for (std::uint64_t n = random.below(4); n > 0 && !stream.empty(); --n) {
     const std::size_t place = random.below(stream.size());
-    const char byte = random.chance(50) ? kLikely[random.below(sizeof kLikely - 1)] : static_cast<char>(random.below(256));
+    const char byte = random.chance(50) ? kLikely[random.below(sizeof kLikely)] : static_cast<char>(random.below(256));
     switch (random.below(5)) {
       case 0: stream[place] = byte; break;
       case 1: stream.erase(place, 1 + random.below(3)); break;
@@ -83,7 +96,7 @@ void damage(std::string& stream, qm::test::Random& random) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  check(std::string(reinterpret_cast<const char*>(data), size), nullptr);
+  for (const bool raw : {false, true}) check(std::string(reinterpret_cast<const char*>(data), size), nullptr, raw);
   return 0;
 }
 
@@ -95,18 +108,19 @@ int main(int count, char** arguments) {
   for (std::uint64_t i = 0; i < streams; ++i) {
     std::string stream;
     std::vector<std::string> sent;
+    const bool raw = random.chance(50);
     for (std::uint64_t parts = random.between(1, 6); parts > 0; --parts) {
       std::string bytes;
       for (std::uint64_t n = random.below(20); n > 0; --n) bytes += static_cast<char>(random.below(256));
       if (random.chance(60)) {
         sent.push_back(bytes);
-        stream += frame(bytes);
+        stream += frame(bytes, raw && random.chance(80));
       } else {
         stream += bytes;
       }
     }
     damage(stream, random);
-    check(stream, &sent);
+    check(stream, &sent, raw);
   }
   std::printf("%llu streams\n", static_cast<unsigned long long>(streams));
   return 0;

@@ -516,4 +516,72 @@ TEST(Console, any_bytes_yield_an_error_or_nothing_and_the_next_command_works) {
   EXPECT_EQ(bench.terminal.broken, 0u) << "what the console sends is never broken";
 }
 
+// ---- raw frames -------------------------------------------------------------------------------------------------------
+
+/// Asks for a form, and looks at the answer. @returns whether the next answer of the console is a raw frame.
+bool answers_raw(Bench& bench) {
+  bench.terminal.raw.clear();
+  EXPECT_EQ(bench.request("echo x").output, "x|\n");
+  return static_cast<std::uint8_t>(bench.terminal.raw[0]) == wire::kRawBegin;
+}
+
+bool ask_form(Bench& bench, bool raw, std::uint32_t request = 9) {
+  bench.terminal.frames.clear();
+  bench.type(bench.frame(wire::FrameType::kAskForm, request, raw ? std::string(1, '\x01') : std::string(1, '\0')));
+  EXPECT_EQ(bench.terminal.frames.size(), 1u);
+  EXPECT_EQ(bench.terminal.frames[0].type, wire::FrameType::kForm);
+  EXPECT_EQ(bench.terminal.frames[0].request, request);
+  wire::LineForm form;
+  EXPECT_TRUE(wire::unpack(wire::as_bytes(bench.terminal.frames[0].payload), form));
+  return form.raw;
+}
+
+TEST(Console, sends_raw_frames_to_who_asks_and_text_as_before) {
+  Bench bench;
+  EXPECT_FALSE(answers_raw(bench));
+  EXPECT_TRUE(ask_form(bench, true));
+  EXPECT_TRUE(answers_raw(bench));
+  EXPECT_EQ(bench.command("echo typed"), "typed|\r\n");
+  EXPECT_FALSE(ask_form(bench, false));
+  EXPECT_FALSE(answers_raw(bench));
+  EXPECT_EQ(bench.terminal.broken, 0u);
+}
+
+TEST(Console, goes_back_to_armour_when_nobody_says_that_he_is_there) {
+  Bench bench;
+  ASSERT_TRUE(ask_form(bench, true));
+  for (int beat = 0; beat < 5; ++beat) {
+    bench.terminal.now_ms += wire::kHeartbeatLostMs;
+    EXPECT_TRUE(answers_raw(bench));
+    EXPECT_TRUE(ask_form(bench, true, 0));
+  }
+  bench.terminal.now_ms += wire::kHeartbeatLostMs + 1;
+  bench.terminal.frames.clear();
+  bench.terminal.raw.clear();
+  bench.type(bench.frame(wire::FrameType::kRequest, 7, "echo x"));
+  EXPECT_EQ(bench.terminal.raw[0], '\x1b');
+  EXPECT_EQ(bench.terminal.frames.size(), 3u);
+  // It says so first.
+  EXPECT_EQ(bench.terminal.frames[0].type, wire::FrameType::kForm);
+  EXPECT_EQ(bench.terminal.frames[0].payload[0], '\0');
+  EXPECT_TRUE(ask_form(bench, true));
+  EXPECT_TRUE(answers_raw(bench));
+}
+
+TEST(Console, forgets_the_form_that_another_host_has_asked_for) {
+  Bench bench;
+  ASSERT_TRUE(ask_form(bench, true));
+  bench.terminal.raw.clear();
+  bench.type(bench.frame(wire::FrameType::kHello, 3, std::string("\x01\x00\x00\x04qm", 6)));
+  EXPECT_EQ(bench.terminal.raw[0], '\x1b');
+  EXPECT_FALSE(answers_raw(bench));
+}
+
+TEST(Console, refuses_a_form_that_it_does_not_know) {
+  Bench bench;
+  const Refusal refusal = refusal_of(bench, bench.frame(wire::FrameType::kAskForm, 8, "\x02"));
+  EXPECT_EQ(refusal.error, 5u);
+  EXPECT_FALSE(answers_raw(bench));
+}
+
 }  // namespace

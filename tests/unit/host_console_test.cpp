@@ -75,6 +75,18 @@ class ConsoleTest : public testing::Test {
   std::optional<Console> console_;
 };
 
+TEST_F(ConsoleTest, gets_raw_frames_and_goes_on_saying_that_it_is_there) {
+  EXPECT_TRUE(console().use_raw_frames(kLong));
+  const CommandResult echo = console().execute("echo raw", kLong);
+  EXPECT_EQ(echo.text, "raw\n");
+  const auto end = Clock::now() + Milliseconds(qm::wire::kHeartbeatMs * 5 / 2);
+  while (Clock::now() < end) (void)console().pump(end);
+  // The request, and as often as the time asks for.
+  EXPECT_GE(std::stoi(console().execute("forms", kLong).text), 3);
+  EXPECT_EQ(console().broken_frames(), 0u);
+  EXPECT_EQ(console().ignored_frames(), 0u);
+}
+
 TEST_F(ConsoleTest, hello_says_who_is_there) {
   console().wait_for_prompt(kLong);
   EXPECT_EQ(console().hello(kLong), "fake console");

@@ -148,4 +148,40 @@ TEST_F(TransportTest, a_write_that_nobody_takes_times_out_and_one_to_a_dead_peer
   }
 }
 
+TEST_F(TransportTest, takes_no_more_than_its_pace_allows) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  Transport transport(ends[0], "pair");
+  constexpr std::size_t kBytes = 2304;  // 200 ms
+  const std::string sent(kBytes, 'x');
+  ASSERT_EQ(write(ends[1], sent.data(), kBytes), static_cast<ssize_t>(kBytes));
+  transport.pace(115200);
+  const auto begun = Clock::now();
+  char room[kBytes];
+  std::size_t got = 0;
+  while (got < kBytes) {
+    const auto count = transport.read(room, in(5000));
+    ASSERT_TRUE(count.has_value());
+    got += *count;
+    const auto passed = Clock::now() - begun + Transport::kPaceSlack;
+    ASSERT_LE(got, static_cast<std::size_t>(std::chrono::duration<double>(passed).count() * 11520) + 1);
+  }
+  close(ends[1]);
+}
+
+TEST_F(TransportTest, with_a_pace_still_sees_the_deadline_and_the_end) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  Transport transport(ends[0], "pair");
+  transport.pace(300);  // 33 ms a byte
+  char room[16];
+  EXPECT_EQ(transport.read(room, in(1)), 0u);
+  ASSERT_EQ(write(ends[1], "x", 1), 1);
+  std::size_t got = 0;
+  while (got == 0) got = transport.read(room, in(5)).value_or(9);
+  EXPECT_EQ(got, 1u);
+  close(ends[1]);
+  EXPECT_FALSE(transport.read(room, in(5000)).has_value());
+}
+
 }  // namespace

@@ -267,4 +267,107 @@ TEST(Demultiplexer, survives_any_bytes_and_takes_the_next_line_and_frame) {
   }
 }
 
+// ---- raw frames -------------------------------------------------------------------------------------------------------
+
+std::string raw(std::string_view payload, std::uint32_t request = 5) {
+  std::string line(raw_size(payload.size()), ' ');
+  line.resize(encode_raw({FrameType::kRequest, 1, request, as_bytes(payload)}, line));
+  return line;
+}
+
+/// The frame that announces raw frames, or takes that back.
+std::string form(bool is_raw) {
+  const auto payload = pack(LineForm{is_raw});
+  std::string line(armoured_size(payload.size()), ' ');
+  EXPECT_EQ(encode({FrameType::kForm, 0, 1, payload}, line), line.size());
+  return line;
+}
+
+/// What a receiver makes of @p bytes after raw frames have been announced.
+Received receive_raw(std::string_view bytes) {
+  Received received = receive(form(true) + std::string(bytes));
+  EXPECT_FALSE(received.frames.empty());
+  received.frames.erase(received.frames.begin());
+  return received;
+}
+
+TEST(RawFrame, comes_out_as_it_went_in_for_every_payload) {
+  qm::test::Random random;
+  std::vector<std::uint8_t> buffer(Demultiplexer::buffer_bytes(kMaxPayloadBytes));
+  Demultiplexer demultiplexer(buffer);
+  for (const char byte : form(true)) (void)demultiplexer.push(static_cast<std::uint8_t>(byte));
+  ASSERT_TRUE(demultiplexer.raw());
+  for (std::size_t size = 0; size <= kMaxPayloadBytes; ++size) {
+    // None, few or many zeroes: runs of every length, of 254 bytes too.
+    const unsigned zeroes = static_cast<unsigned>(size % 3) * 30;
+    std::string payload(size, 'x');
+    for (char& byte : payload) byte = random.chance(zeroes) ? '\0' : static_cast<char>(random.between(1, 255));
+    const std::string line = raw(payload);
+    EXPECT_EQ(line.find('\0'), line.size() - 1);
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const auto step = demultiplexer.push(static_cast<std::uint8_t>(line[i]));
+      ASSERT_EQ(step.text_count, 0u);
+      ASSERT_TRUE(step.broken == Broken::kNone) << size;
+      ASSERT_EQ(step.frame, i + 1 == line.size()) << size;
+    }
+    ASSERT_EQ(as_text(demultiplexer.frame().payload), payload);
+  }
+}
+
+TEST(RawFrame, is_text_until_it_is_announced_and_after_that_is_taken_back) {
+  const std::string line = raw("payload");
+  EXPECT_EQ(receive(line).text, line);
+  const Received between = receive_raw(std::string(1, 'a').append(line).append("b"));
+  EXPECT_EQ(between.frames, std::vector<std::string>{"payload"});
+  EXPECT_EQ(between.text, "ab");
+  const Received after = receive_raw(form(false) + line);
+  EXPECT_EQ(after.text, line);
+  EXPECT_EQ(after.frames.size(), 1u);  // the form's
+}
+
+TEST(RawFrame, stands_beside_armoured_ones_and_text) {
+  const Received received = receive_raw("one\r\n" + raw("a") + frame("b") + "two\r\n" + raw("c") + raw("") + frame(""));
+  EXPECT_EQ(received.text, "one\r\ntwo\r\n");
+  EXPECT_EQ(received.frames, (std::vector<std::string>{"a", "b", "c", "", ""}));
+  EXPECT_EQ(received.counted, 0u);
+}
+
+TEST(RawFrame, never_comes_out_with_a_byte_changed) {
+  std::string payload("\x00\x01\xff payload \x00\x1bPm", 17);
+  payload += std::string(260, 'y');
+  const std::string good = raw(payload);
+  for (std::size_t place = 0; place < good.size(); ++place) {
+    for (int change = 1; change < 256; ++change) {
+      std::string bad = good;
+      bad[place] = static_cast<char>(bad[place] ^ change);
+      const Received received = receive_raw(bad + "\r\n" + raw("x") + raw("last"));
+      for (const std::string& each : received.frames) ASSERT_TRUE(each == "x" || each == "last") << place << " " << change;
+      ASSERT_FALSE(received.frames.empty()) << place << " " << change;
+      ASSERT_EQ(received.frames.back(), "last") << place << " " << change;
+      ASSERT_GE(received.counted, 1u) << place << " " << change;
+    }
+  }
+}
+
+TEST(RawFrame, that_is_cut_short_costs_at_most_the_next_one) {
+  const std::string good = raw(std::string("\x00 one \x1bPm two \x1b\\", 17));
+  for (std::size_t from = 0; from < good.size(); ++from) {
+    for (std::size_t to = from + 1; to <= good.size(); ++to) {
+      std::string bad = good;
+      bad.erase(from, to - from);
+      const Received received = receive_raw(bad + raw("x") + "text\r\n" + raw("last"));
+      ASSERT_EQ(received.frames.back(), "last") << from << " " << to;
+      ASSERT_TRUE(received.text.ends_with("text\r\n")) << from << " " << to;
+    }
+  }
+}
+
+TEST(RawFrame, without_its_end_is_given_up_after_as_much_as_a_frame_can_have) {
+  std::string line(1, static_cast<char>(kRawBegin));
+  line.append(kMaxFrameBytes + 8, '\x02').append("\r\ntext\r\n").append(raw("last"));
+  const Received received = receive_raw(line);
+  EXPECT_TRUE(received.text.ends_with("text\r\n"));
+  EXPECT_EQ(received.frames, std::vector<std::string>{"last"});
+}
+
 }  // namespace

@@ -40,6 +40,13 @@ TEST(Document, shows_the_output_that_is_sent) {
   EXPECT_EQ(dump_of("output"), sent({FrameType::kOutput, 40, 0x1234, as_bytes("ok\n")}));
 }
 
+TEST(Document, shows_the_output_that_is_sent_raw_and_what_announces_it) {
+  EXPECT_EQ(dump_of("form"), sent({FrameType::kForm, 39, 5, pack(LineForm{true})}));
+  std::string line(raw_size(3), ' ');
+  line.resize(encode_raw({FrameType::kOutput, 40, 0x1234, as_bytes("ok\n")}, line));
+  EXPECT_EQ(dump_of("raw"), line);
+}
+
 TEST(Document, shows_the_status_that_is_sent) {
   EXPECT_EQ(dump_of("status"), sent({FrameType::kStatus, 41, 0x1234, pack(StatusPayload{CommandStatus::kOk, 0})}));
 }

@@ -13,26 +13,29 @@ void EventRing::put_note(wire::Operation operation, std::uint32_t value) noexcep
   head_.store(head + 1, std::memory_order_release);  // as in put()
 }
 
-/// Looks how much room there is, and says what has to be said first. @returns false, and the event counts as dropped, if not all of
-/// that and @p entries have room.
-bool EventRing::make_room(std::uint32_t entries, std::atomic<std::uint32_t>& numbers) noexcept {
+/// Says what has to be said before the next event, if there is room for all of it and @p entries. @returns false if there is not.
+bool EventRing::say(std::uint32_t entries) noexcept {
   // acquire: pairs with the release in drop().
   const std::uint32_t tail = tail_.load(std::memory_order_acquire);
   const std::uint32_t room = mask_ + 1 - (head_.load(std::memory_order_relaxed) - tail);
   const std::uint32_t notes = (lost_unsaid_ != 0 ? 1u : 0u) + (mode_unsaid_ ? 1u : 0u);
-  if (room < entries + notes) {
-    ++lost_unsaid_;
-    store_relaxed(lost_, lost_.load(std::memory_order_relaxed) + 1);
-    numbers.fetch_add(1, std::memory_order_relaxed);
-    limit_ = head_.load(std::memory_order_relaxed);
-    return false;
-  }
+  if (room < entries + notes) return false;
   if (lost_unsaid_ != 0) put_note(wire::Operation::kLost, lost_unsaid_);
   if (mode_unsaid_) put_note(wire::Operation::kMode, static_cast<std::uint32_t>(mode_));
   lost_unsaid_ = 0;
   mode_unsaid_ = false;
   limit_ = tail + mask_ + 1;
   return true;
+}
+
+/// As say(), and where there is no room the event counts as dropped.
+bool EventRing::make_room(std::uint32_t entries, std::atomic<std::uint32_t>& numbers) noexcept {
+  if (say(entries)) return true;
+  ++lost_unsaid_;
+  store_relaxed(lost_, lost_.load(std::memory_order_relaxed) + 1);
+  numbers.fetch_add(1, std::memory_order_relaxed);
+  limit_ = head_.load(std::memory_order_relaxed);
+  return false;
 }
 
 void EventRing::put_slow(std::uint32_t what, std::uint64_t address, std::uint32_t stack_context, std::uint32_t requested,
@@ -54,7 +57,8 @@ void EventRing::put_move(const RingEntry& from, const RingEntry& to, std::atomic
 void EventRing::change_mode(wire::StreamMode mode) noexcept {
   mode_ = mode;
   mode_unsaid_ = true;
-  // The next event says it first, or if there is none, whoever empties the ring at the end.
+  if (say(0)) return;
+  // The next event that finds room says it first, or if there is none, whoever empties the ring at the end.
   limit_ = head_.load(std::memory_order_relaxed);
 }
 

@@ -37,9 +37,7 @@ Demultiplexer::Step Demultiplexer::push(std::uint8_t byte) noexcept {
       {
         Step step;
         add_text(step, kEsc);
-        const Step rest = text(byte);
-        if (rest.text_count != 0) add_text(step, rest.text[0]);
-        return step;
+        return then_text(step, byte);
       }
     case State::kIntroducer:
       state_ = State::kBody;
@@ -47,6 +45,8 @@ Demultiplexer::Step Demultiplexer::push(std::uint8_t byte) noexcept {
       return foreign_ ? in_body(byte) : Step{};
     case State::kBody:
     case State::kBodyEscape: return in_body(byte);
+    case State::kRawBody:
+    case State::kRawDone: return in_raw(byte);
     default: return in_end(byte);
   }
 }
@@ -58,8 +58,10 @@ Demultiplexer::Step Demultiplexer::timeout() noexcept {
     case State::kEscape: add_text(step, kEsc); break;
     case State::kIntroducer:
     case State::kBody:
-    case State::kBodyEscape: step = give_up(Broken::kTimedOut); break;
+    case State::kBodyEscape:
+    case State::kRawBody: step = give_up(Broken::kTimedOut); break;
     case State::kEndIntroducer: break;  // reported already
+    case State::kRawDone:
     case State::kEnd:
     case State::kEndEscape: step = give_up(Broken::kUnterminated); break;
     case State::kEndOther:
@@ -72,10 +74,24 @@ Demultiplexer::Step Demultiplexer::timeout() noexcept {
 }
 
 Demultiplexer::Step Demultiplexer::text(std::uint8_t byte) noexcept {
+  if (raw_ && byte == kRawEnd) return give_up(Broken::kTail);
+  if (raw_ && byte == kRawBegin) {
+    begin(false);
+    state_ = State::kRawBody;
+    return {};
+  }
   state_ = byte == kEsc ? State::kEscape : State::kText;
   if (ends_a_line(byte)) tail_counted_ = false;
   Step step;
   if (state_ == State::kText) add_text(step, byte);
+  return step;
+}
+
+/// @p step, and what @p byte is as text.
+Demultiplexer::Step Demultiplexer::then_text(Step step, std::uint8_t byte) noexcept {
+  const Step rest = text(byte);
+  if (rest.text_count != 0) add_text(step, rest.text[0]);
+  if (step.broken == Broken::kNone) step.broken = rest.broken;
   return step;
 }
 
@@ -88,10 +104,9 @@ Demultiplexer::Step Demultiplexer::in_body(std::uint8_t byte) noexcept {
       return step;
     }
     if (begins_a_sequence(byte)) add_text(step, kEsc);
-    const Step rest = text(byte);
-    if (rest.text_count != 0) add_text(step, rest.text[0]);
-    return step;
+    return then_text(step, byte);
   }
+  if (raw_ && byte == kRawEnd) return give_up(Broken::kInterrupted);
   if (byte == kEsc) {
     state_ = State::kBodyEscape;
     return {};
@@ -135,9 +150,23 @@ Demultiplexer::Step Demultiplexer::in_end(std::uint8_t byte) noexcept {
       add_text(step, held_);
       break;
   }
-  const Step rest = text(byte);
-  if (rest.text_count != 0) add_text(step, rest.text[0]);
-  return step;
+  return then_text(step, byte);
+}
+
+/// In a raw frame: a byte of its COBS, or 00.
+Demultiplexer::Step Demultiplexer::in_raw(std::uint8_t byte) noexcept {
+  if (byte == kRawEnd) return finish();
+  if (state_ == State::kRawDone) return then_text(give_up(Broken::kUnterminated), byte);
+  if (run_ != 0) {
+    store(byte);
+    --run_;
+  } else {
+    if (zero_due_) store(0);
+    zero_due_ = byte != 0xff;
+    run_ = static_cast<std::uint8_t>(byte - 1);
+  }
+  if (run_ == 0 && intact()) state_ = State::kRawDone;
+  return count_ > kMaxFrameBytes ? give_up(Broken::kLength) : Step{};
 }
 
 /// Reports a broken frame and goes back to text. Counts it unless it is a further piece of one that has been counted.
@@ -162,6 +191,7 @@ Demultiplexer::Step Demultiplexer::finish() noexcept {
   }
   frame_ = {static_cast<FrameType>(header_.type), header_.sequence, header_.request,
             buffer_.subspan(kHeaderBytes, announced_ - kHeaderBytes - kCrcBytes)};
+  if (LineForm form; frame_.type == FrameType::kForm && unpack(frame_.payload, form)) raw_ = form.raw;
   state_ = State::kText;
   tail_counted_ = false;
   ++frames_;
@@ -174,8 +204,8 @@ void Demultiplexer::begin(bool inside_another) noexcept {
   state_ = State::kIntroducer;
   crc_ = {};
   count_ = announced_ = group_ = 0;
-  group_count_ = held_ = 0;
-  bad_character_ = padded_ = foreign_ = false;
+  group_count_ = held_ = run_ = 0;
+  bad_character_ = padded_ = foreign_ = zero_due_ = false;
   inside_another_ = inside_another;
 }
 
@@ -225,7 +255,7 @@ bool Demultiplexer::intact() const noexcept {
 Broken Demultiplexer::judge() const noexcept {
   if (foreign_) return Broken::kForeign;
   if (bad_character_) return Broken::kCharacter;
-  if (group_count_ != 0 || count_ < kHeaderBytes + kCrcBytes || count_ != announced_) return Broken::kLength;
+  if (group_count_ != 0 || run_ != 0 || count_ < kHeaderBytes + kCrcBytes || count_ != announced_) return Broken::kLength;
   if (crc_.value() != Crc32::kResidue) return Broken::kChecksum;
   if (buffer_[0] != kProtocolVersion) return Broken::kVersion;
   if (count_ > buffer_.size()) return Broken::kTooLong;

@@ -51,6 +51,37 @@ class Armour {
   unsigned count_ = 0;
 };
 
+/// COBS: runs of bytes that are not 0, each behind its length + 1; a 0 follows each run that is not of 254 bytes, but the last.
+class Stuffing {
+ public:
+  explicit Stuffing(std::span<char> out) noexcept : out_(out) {}
+
+  void put(std::uint8_t byte) noexcept {
+    // A run of 254 bytes ends by itself, and another begins only if something follows.
+    if (used_ - code_at_ == 255) end_run();
+    if (byte != 0) {
+      out_[used_++] = static_cast<char>(byte);
+    } else {
+      end_run();
+    }
+  }
+  /// @returns how many bytes were written.
+  [[nodiscard]] std::size_t finish() noexcept {
+    out_[code_at_] = static_cast<char>(used_ - code_at_);
+    return used_;
+  }
+
+ private:
+  void end_run() noexcept {
+    out_[code_at_] = static_cast<char>(used_ - code_at_);
+    code_at_ = used_++;
+  }
+
+  std::span<char> out_;
+  std::size_t code_at_ = 0;
+  std::size_t used_ = 1;
+};
+
 void store16(std::uint8_t* at, std::uint32_t value) noexcept {
   at[0] = static_cast<std::uint8_t>(value);
   at[1] = static_cast<std::uint8_t>(value >> 8);
@@ -71,10 +102,9 @@ std::span<const std::uint8_t> pack_text(std::span<std::uint8_t> out, std::size_t
   return out.first(fixed + length);
 }
 
-}  // namespace
-
-bool emit(const Frame& frame, PieceSink sink, void* context) noexcept {
-  if (frame.payload.size() > kMaxPayloadBytes) return false;
+/// Puts the bytes of the inner frame into @p out.
+template <class Out>
+void put_inner(const Frame& frame, Out& out) noexcept {
   std::uint8_t header[kHeaderBytes];
   header[0] = kProtocolVersion;
   header[1] = static_cast<std::uint8_t>(frame.type);
@@ -86,13 +116,19 @@ bool emit(const Frame& frame, PieceSink sink, void* context) noexcept {
   crc.add(frame.payload);
   std::uint8_t trailer[kCrcBytes];
   store32(trailer, crc.value());
+  for (const std::uint8_t byte : header) out.put(byte);
+  for (const std::uint8_t byte : frame.payload) out.put(byte);
+  for (const std::uint8_t byte : trailer) out.put(byte);
+}
 
+}  // namespace
+
+bool emit(const Frame& frame, PieceSink sink, void* context) noexcept {
+  if (frame.payload.size() > kMaxPayloadBytes) return false;
   Pieces out(sink, context);
   for (const char character : std::string_view("\x1bPm")) out.put(character);
   Armour armour(out);
-  for (const std::uint8_t byte : header) armour.put(byte);
-  for (const std::uint8_t byte : frame.payload) armour.put(byte);
-  for (const std::uint8_t byte : trailer) armour.put(byte);
+  put_inner(frame, armour);
   armour.finish();
   for (const char character : std::string_view("\x1b\\")) out.put(character);
   out.flush();
@@ -106,6 +142,20 @@ std::size_t encode(const Frame& frame, std::span<char> out) noexcept {
     for (const char character : piece) out[used++] = character;
   });
   return sent ? used : 0;
+}
+
+std::size_t encode_raw(const Frame& frame, std::span<char> out) noexcept {
+  if (frame.payload.size() > kMaxPayloadBytes || out.size() < raw_size(frame.payload.size())) return 0;
+  out[0] = static_cast<char>(kRawBegin);
+  Stuffing stuffing(out.subspan(1));
+  put_inner(frame, stuffing);
+  const std::size_t used = 1 + stuffing.finish();
+  out[used] = static_cast<char>(kRawEnd);
+  return used + 1;
+}
+
+std::array<std::uint8_t, LineForm::kFixedBytes> pack(const LineForm& payload) noexcept {
+  return {static_cast<std::uint8_t>(payload.raw ? 1 : 0)};
 }
 
 std::array<std::uint8_t, StatusPayload::kFixedBytes> pack(const StatusPayload& payload) noexcept {
@@ -151,6 +201,12 @@ bool unpack(std::span<const std::uint8_t> bytes, ErrorPayload& payload) noexcept
   payload.error = static_cast<ProtocolError>(load16(bytes.data()));
   payload.version = bytes[2];
   payload.text = as_text(bytes.subspan(ErrorPayload::kFixedBytes));
+  return true;
+}
+
+bool unpack(std::span<const std::uint8_t> bytes, LineForm& payload) noexcept {
+  if (bytes.size() < LineForm::kFixedBytes || bytes[0] > 1) return false;
+  payload.raw = bytes[0] == 1;
   return true;
 }
 

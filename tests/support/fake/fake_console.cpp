@@ -66,6 +66,13 @@ void FakeConsole::take_frame(const wire::Frame& frame) {
       std::uint8_t room[64];
       return send(FrameType::kHello, frame.request, as_text(pack(wire::HelloPayload{1, 255, "fake console"}, room)));
     }
+    case FrameType::kAskForm: {
+      wire::LineForm form;
+      if (!unpack(frame.payload, form)) return refuse(frame.request, ProtocolError::kMalformed, name(ProtocolError::kMalformed));
+      ++forms_;
+      raw_ = form.raw;
+      return send(FrameType::kForm, frame.request, as_text(wire::pack(form)));
+    }
     case FrameType::kRequest:
       if (!wire::is_command(line)) return refuse(frame.request, ProtocolError::kMalformed, name(ProtocolError::kMalformed));
       return run(line, frame.request);
@@ -88,6 +95,10 @@ void FakeConsole::run(std::string_view line, std::uint32_t request) {
   if (line.starts_with("poweroff")) {
     end(request, CommandStatus::kOk);
     throw Ended{line.size() > 9 ? std::atoi(std::string(line.substr(9)).c_str()) : 0};
+  }
+  if (line == "forms") {
+    say(std::to_string(forms_) + "\n");
+    return end(request, CommandStatus::kOk);
   }
   if (line == "fail") {
     say("error: it was to fail\n");
@@ -191,7 +202,8 @@ void FakeConsole::refuse(std::uint32_t request, ProtocolError error, std::string
 
 std::string FakeConsole::encoded(FrameType type, std::uint32_t request, std::string_view payload) {
   std::string line(wire::armoured_size(payload.size()), ' ');
-  line.resize(wire::encode({type, sequence_++, request, wire::as_bytes(payload)}, line));
+  const wire::Frame frame{type, sequence_++, request, wire::as_bytes(payload)};
+  line.resize(raw_ && type != FrameType::kForm ? wire::encode_raw(frame, line) : wire::encode(frame, line));
   return line;
 }
 

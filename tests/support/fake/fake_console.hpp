@@ -10,7 +10,7 @@
 
 namespace qm::test {
 
-/// The commands of a fake console: `echo TEXT`, `fail`, `poweroff [STATUS]`, and the misbehaviours below.
+/// The commands of a fake console: `echo TEXT`, `fail`, `poweroff [STATUS]`, `forms` (how often a form was asked for), and the misbehaviours below.
 ///   die          closes the line in the middle of an output
 ///   hang         answers nothing
 ///   slow         stops for 100 ms in the middle of a frame
@@ -53,6 +53,8 @@ class FakeConsole {
   wire::Demultiplexer demultiplexer_;
   std::string line_;
   std::uint16_t sequence_ = 65530;
+  bool raw_ = false;
+  int forms_ = 0;
 };
 
 }  // namespace qm::test

@@ -13,6 +13,7 @@
 ///  3. Ctrl-C aborts the running command and drops the text typed before it, as a terminal's driver does; never a request.
 ///  4. A line of which a byte was lost is not run: what came of it is erased.
 ///  5. Nothing is allocated; no lock is held while a command runs.
+///  6. Frames go out raw only while a host asks for it, again and again; else, and after a hello, in armour.
 ///
 /// Context: all functions but notify() belong to one task. The task yields through Terminal::yield(), which must not call the
 /// console but feed() and notify().
@@ -185,6 +186,8 @@ class Console {
   void send_status(CommandStatus status) noexcept;
   void send_error(wire::ProtocolError error, std::uint32_t request, std::string_view text) noexcept;
   void send_hello(std::uint32_t request) noexcept;
+  void take_form(const wire::Frame& frame) noexcept;
+  void send_form(std::uint32_t request) noexcept;
   static void write_text(void* console, std::string_view bytes) noexcept;
   static void send_stream_frame(void* console, wire::FrameType type, std::span<const std::uint8_t> payload) noexcept;
   static void write_notice(void* console, std::string_view bytes) noexcept;
@@ -228,6 +231,8 @@ class Console {
   std::array<char, wire::armoured_size(wire::kMaxPayloadBytes)> frame_out_;
   StreamServer stream_;
   std::uint16_t sequence_ = 0;
+  bool raw_ = false;             // frames go out raw: invariant 6
+  std::uint64_t asked_ms_ = 0;   // when a host has last asked for that
 };
 
 }  // namespace qm::console

@@ -7,7 +7,8 @@
 /// Invariants
 ///  1. What a number means is sent before the first event that has it.
 ///  2. An operation never waits for the line: what finds no room in its ring is dropped there. If in a second more was dropped than
-///     sent, the stream goes over from all events to a sample of them, then to counters only; each change is a note in the stream.
+///     sent, the stream goes over from all events to a sample of them, then to counters only. After some seconds without a drop it goes
+///     back a step, after twice as many each time that this was too soon. Each change is a note in the stream.
 ///  3. One call sends a few frames at most, so that input is seen in between.
 
 #include <cstddef>
@@ -27,6 +28,9 @@ namespace qm::console {
 class StreamServer {
  public:
   static constexpr std::uint64_t kStatisticsMs = 1000;
+  /// Snapshots without a drop after which the stream goes back a step: at first, and at most.
+  static constexpr unsigned kPatience = 4;
+  static constexpr unsigned kMostPatience = 64;
   /// Events of a hart wait for more so long.
   static constexpr std::uint64_t kDelayMs = 50;
   static constexpr std::uint32_t kBatch = 64;
@@ -78,6 +82,8 @@ class StreamServer {
   std::uint64_t statistics_ms_ = 0;
   std::uint64_t judged_events_ = 0;
   std::uint64_t judged_lost_ = 0;
+  unsigned quiet_ = 0;     // snapshots without a drop
+  unsigned patience_ = 0;  // how many of them the next step back takes
   std::uint64_t sent_ms_[hal::Port::kMaxHarts] = {};
 
   wire::EventEncoder events_;

@@ -54,6 +54,12 @@ class Console {
   /// @throws Error kNoAnswer if none has come within @p timeout; kDied, kProtocol.
   std::string hello(Milliseconds timeout);
 
+  /// Asks the target for raw frames, which take three quarters of the line, and says every second that somebody is here to read
+  /// them, for as long as pump() is called.
+  /// @returns false if the target knows no other form than the armour.
+  /// @throws Error kTimedOut, kDied, kProtocol.
+  bool use_raw_frames(Milliseconds timeout);
+
   /// Waits until the text ends with the prompt.
   /// @param[in] timeout longest silence.
   /// @throws Error kTimedOut, kDied.
@@ -81,8 +87,9 @@ class Console {
   /// @throws Error kDied, kProtocol.
   bool pump(Clock::time_point deadline);
 
-  /// Whether pump() has something to do within 2 s even if nothing comes: a byte is held that may begin a frame.
-  [[nodiscard]] bool holds_bytes() const noexcept { return demultiplexer_.waiting(); }
+  /// Whether pump() has something to do within 2 s even if nothing comes: a byte is held that may begin a frame, or a target that
+  /// sends raw frames wants to hear of us.
+  [[nodiscard]] bool holds_bytes() const noexcept { return demultiplexer_.waiting() || raw_; }
 
   /// The text received since the last clear_text().
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
@@ -118,6 +125,7 @@ class Console {
     Clock::time_point doubted_since{};  // when it said so
   };
 
+  void take_in(std::string_view received);
   void take(const wire::Demultiplexer::Step& step);
   void take_frame(const wire::Frame& frame);
   void take_error(const wire::Frame& frame);
@@ -126,6 +134,7 @@ class Console {
   std::uint32_t new_request() noexcept;
   void take_broken(wire::Broken reason);
   void flush_text();
+  void say_that_somebody_is_here();
   [[nodiscard]] bool given_up(const Pending& pending) const;
   void await(Pending& pending, Milliseconds silence, const std::string& what);
   [[nodiscard]] bool at_prompt() const noexcept;
@@ -146,6 +155,8 @@ class Console {
   std::uint16_t next_sequence_ = 0;
   std::uint32_t lost_frames_ = 0;
   std::uint32_t ignored_frames_ = 0;
+  bool raw_ = false;  // raw frames have been asked for, and granted
+  Clock::time_point said_{};
 };
 
 }  // namespace qm::host

@@ -43,13 +43,23 @@ class Transport {
   /// From here on a read() waits for @p time after the first byte has come, so that it gets more of them in one piece.
   void gather(std::chrono::microseconds time) noexcept { gather_ = time; }
 
+  /// From here on read() takes no more than a line of @p baud carries, ten bits a byte, whatever this is: an emulator's line then
+  /// costs what a real one does. Time in which nothing came is lost, but for kPaceSlack. 0: as fast as it goes.
+  void pace(unsigned baud) noexcept;
+  /// What a receiver that naps may catch up on, as the FIFO of its device holds it.
+  static constexpr std::chrono::milliseconds kPaceSlack{20};
+
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   [[nodiscard]] const std::string& place() const noexcept { return place_; }
 
  private:
   int descriptor_ = -1;
   std::string place_;
+  [[nodiscard]] std::size_t await_pace(std::size_t room, Clock::time_point deadline);
+
   std::chrono::microseconds gather_{0};
+  std::chrono::nanoseconds byte_time_{0};  // 0: no pace
+  Clock::time_point next_byte_{};          // when the line may bring one
 };
 
 }  // namespace qm::host

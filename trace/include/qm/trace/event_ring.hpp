@@ -74,7 +74,7 @@ class alignas(64) EventRing {
   /// Puts a reallocation that moved, as two entries. Context: as put().
   void put_move(const RingEntry& from, const RingEntry& to, std::atomic<std::uint32_t>& numbers) noexcept;
 
-  /// From here on the hart goes by @p mode. Context: the owner, masked.
+  /// From here on the hart goes by @p mode, and says so here if there is room. Context: the owner, masked.
   void change_mode(wire::StreamMode mode) noexcept;
   [[nodiscard]] wire::StreamMode mode() const noexcept { return mode_; }
 
@@ -126,6 +126,7 @@ class alignas(64) EventRing {
   }
   void put_slow(std::uint32_t what, std::uint64_t address, std::uint32_t stack_context, std::uint32_t requested,
                 std::uint32_t allocated, std::atomic<std::uint32_t>& numbers, std::uint32_t ticks) noexcept;
+  bool say(std::uint32_t entries) noexcept;
   bool make_room(std::uint32_t entries, std::atomic<std::uint32_t>& numbers) noexcept;
   void put_note(wire::Operation operation, std::uint32_t value) noexcept;
 

@@ -4,6 +4,8 @@
 ///     text ──ESC──▶ escape ──P──▶ introducer ──m──▶ body ──ESC──▶ body escape ──\──▶ frame, or broken
 ///                                                    │ announced length reached, CRC right
 ///                                                    └──▶ end ──ESC──▶ end escape ──\──▶ frame
+///          ──FF──▶ raw ──00──▶ frame, or broken      only where the sender has said that it sends raw frames
+///                   └──▶ raw end ──00──▶ frame       announced length reached, CRC right
 ///
 /// Invariants
 ///  1. A byte outside `ESC P ... ESC \` comes out as text, in order, none twice and none lost; other escape sequences (arrow
@@ -15,6 +17,8 @@
 ///     text. A complete frame whose terminator is damaged ends where its length says: text after it is kept. So what can be lost
 ///     is at most the rest of the line in which a frame was cut short, and what can be added is what was left of a frame.
 ///  5. Memory is the caller's buffer; a longer frame is read to its end and reported as too long.
+///  6. Raw frames are looked for from an intact kForm frame that announces them until one that takes it back. Meanwhile 00 ends
+///     every frame, armoured ones too, and is no text; so of what follows a damage at most one frame is lost with it.
 
 #include <cstddef>
 #include <cstdint>
@@ -97,6 +101,9 @@ class Demultiplexer {
   /// The frame of the last step. Its payload is in the buffer.
   [[nodiscard]] const Frame& frame() const noexcept { return frame_; }
 
+  /// Whether raw frames are looked for.
+  [[nodiscard]] bool raw() const noexcept { return raw_; }
+
   /// The header of the last step's frame; of a broken one see Header.
   [[nodiscard]] const Header& header() const noexcept { return header_; }
 
@@ -115,11 +122,15 @@ class Demultiplexer {
     kEndEscape,      // and ESC
     kEndIntroducer,  // and ESC P: a new frame, or a damaged terminator
     kEndOther,       // and another byte, held back
+    kRawBody,        // FF seen
+    kRawDone,        // an intact raw frame's last byte seen
   };
 
   Step text(std::uint8_t byte) noexcept;
   Step in_body(std::uint8_t byte) noexcept;
   Step in_end(std::uint8_t byte) noexcept;
+  Step in_raw(std::uint8_t byte) noexcept;
+  Step then_text(Step step, std::uint8_t byte) noexcept;
   Step give_up(Broken reason) noexcept;
   Step finish() noexcept;
   void begin(bool inside_another) noexcept;
@@ -140,6 +151,9 @@ class Demultiplexer {
   std::uint32_t broken_ = 0;
   std::uint8_t group_count_ = 0;
   std::uint8_t held_ = 0;
+  std::uint8_t run_ = 0;         // of a raw frame: bytes of the run still to come
+  bool zero_due_ = false;        // and whether a 0 stands before the next run
+  bool raw_ = false;
   State state_ = State::kText;
   bool bad_character_ = false;
   bool padded_ = false;

@@ -1,9 +1,9 @@
 #pragma once
-/// The frame and its armour. docs/protocol.md has every byte, with a worked example.
+/// The frame and its forms on the line. docs/protocol.md has every byte, with worked examples.
 ///
 ///     inner frame, little endian                          on the line
-///      0  u8   version (1)                                ESC P m <base64 of the inner frame> ESC \ .
-///      1  u8   type
+///      0  u8   version (1)                                armoured: ESC P m <base64 of the inner frame> ESC \ .
+///      1  u8   type                                       raw, if asked for: FF <COBS of the inner frame> 00
 ///      2  u16  sequence: +1 with each frame of a sender
 ///      4  u32  request: chosen by the host, repeated in each answer; 0: belongs to none
 ///      8  u16  payload bytes
@@ -11,9 +11,11 @@
 ///     ..  u32  CRC-32 of all bytes before it
 ///
 /// Invariants
-///  1. The header, the CRC and the armour are the same in every version; a version changes types and payloads only.
+///  1. The header, the CRC and both forms are the same in every version; a version changes types and payloads only.
 ///  2. An armoured frame is one DCS string, which terminals swallow; no byte of it is a control character but its two ESC.
-///  3. The base64 is padded and canonical (unused bits are zero), so that an inner frame has exactly one armoured form.
+///  3. The base64 is padded and canonical (unused bits are zero), so that an inner frame has exactly one armoured form, and one
+///     raw form: COBS as short as it can be.
+///  4. Only a target sends raw frames, and only to a host that has asked for them and goes on saying so: see LineForm.
 
 #include <array>
 #include <cstddef>
@@ -36,6 +38,8 @@ enum class FrameType : std::uint8_t {
   kOutput = 3,   ///< to the host: the next piece of the command's text, lines ended by LF
   kStatus = 4,   ///< to the host: the command has ended; see StatusPayload
   kError = 5,    ///< to the host: no command ran; see ErrorPayload
+  kAskForm = 6,  ///< to the target: send frames in this form from now on, and I am still here; see LineForm
+  kForm = 7,     ///< to the host, always armoured: frames come in this form from now on; see LineForm
 
   // The event stream. To the host, in stream.hpp and event.hpp:
   kStreamHeader = 16,  ///< see StreamHeader
@@ -72,6 +76,20 @@ constexpr std::size_t armoured_size(std::size_t payload_bytes) noexcept {
   return 3 + (kHeaderBytes + payload_bytes + kCrcBytes + 2) / 3 * 4 + 2;
 }
 
+/// What a raw frame begins and ends with. FF is in no UTF-8 text, 00 in no COBS.
+inline constexpr std::uint8_t kRawBegin = 0xff;
+inline constexpr std::uint8_t kRawEnd = 0x00;
+
+/// @returns the most that a raw frame with @p payload_bytes takes on the line.
+constexpr std::size_t raw_size(std::size_t payload_bytes) noexcept {
+  const std::size_t inner = kHeaderBytes + payload_bytes + kCrcBytes;
+  return 1 + inner + inner / 254 + 1 + 1;
+}
+
+/// How often a host that gets raw frames says that it is there, and after how long a silence its target takes it for gone.
+inline constexpr unsigned kHeartbeatMs = 1000;
+inline constexpr unsigned kHeartbeatLostMs = 3000;
+
 /// Receives the armoured frame in pieces, in order: @p context is what the caller gave to emit().
 using PieceSink = void (*)(void* context, std::string_view piece);
 
@@ -92,6 +110,15 @@ template <class Sink>
 /// @returns the characters written; 0, with @p out untouched, iff @p out is shorter than armoured_size() or the payload is
 ///          longer than kMaxPayloadBytes.
 [[nodiscard]] std::size_t encode(const Frame& frame, std::span<char> out) noexcept;
+
+/// Writes @p frame, raw, into @p out. @returns as encode(), with raw_size().
+[[nodiscard]] std::size_t encode_raw(const Frame& frame, std::span<char> out) noexcept;
+
+/// Payload of kAskForm and kForm: u8 0 armoured, 1 raw.
+struct LineForm {
+  static constexpr std::size_t kFixedBytes = 1;
+  bool raw = false;
+};
 
 /// Payload of a hello: u8 highest version spoken, u8 0, u16 longest payload taken, then text (name, version, build).
 struct HelloPayload {
@@ -119,6 +146,8 @@ struct ErrorPayload {
 /// The encoded form of a payload whose length is fixed.
 [[nodiscard]] std::array<std::uint8_t, StatusPayload::kFixedBytes> pack(const StatusPayload& payload) noexcept;
 
+[[nodiscard]] std::array<std::uint8_t, LineForm::kFixedBytes> pack(const LineForm& payload) noexcept;
+
 /// Writes the payload into @p out, its text cut where @p out ends.
 /// @returns the part of @p out that was written; empty iff @p out is shorter than the fixed part.
 [[nodiscard]] std::span<const std::uint8_t> pack(const HelloPayload& payload, std::span<std::uint8_t> out) noexcept;
@@ -129,6 +158,8 @@ struct ErrorPayload {
 [[nodiscard]] bool unpack(std::span<const std::uint8_t> bytes, HelloPayload& payload) noexcept;
 [[nodiscard]] bool unpack(std::span<const std::uint8_t> bytes, StatusPayload& payload) noexcept;
 [[nodiscard]] bool unpack(std::span<const std::uint8_t> bytes, ErrorPayload& payload) noexcept;
+/// @returns false also for a form that is not known here.
+[[nodiscard]] bool unpack(std::span<const std::uint8_t> bytes, LineForm& payload) noexcept;
 
 /// The same bytes as text, and text as bytes.
 inline std::string_view as_text(std::span<const std::uint8_t> bytes) noexcept {

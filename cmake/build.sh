@@ -1,0 +1,42 @@
+# Sourced by ./run and ./qm, with $root set: builds what they start.
+#
+#   prepare PACKAGES PRESET/TARGET...   installs the packages of that group that are missing, and builds the targets; in a shell of
+#                                       its own, so that its lock ends with it. Status 3, with the reason shown, if it cannot.
+# Sets $build: where. QM_BUILD_DIR names another place.
+build=${QM_BUILD_DIR:-$root/build}
+case $build in /*) ;; *) build=$root/$build ;; esac
+
+prepare() (
+  sh "$root/cmake/install-packages.sh" "$1" || exit 3
+  shift
+  mkdir -p "$build" || exit 3
+  # Several may be started at once; one at a time builds.
+  if command -v flock >/dev/null 2>&1; then
+    exec 9>"$build/.run-lock"
+    flock 9
+  fi
+  for wanted in "$@"; do build_target "${wanted%%/*}" "${wanted#*/}"; done
+)
+
+# One target of one preset; its output is shown if it fails.
+build_target() { # preset target
+  log=$build/$1-run.log
+  if [ ! -f "$build/$1/build.ninja" ]; then
+    # Without the tests, which need a package more; ./test configures them in.
+    (cd "$root" && cmake --preset "$1" -B "$build/$1" -D QM_TESTS=OFF) >"$log" 2>&1 </dev/null || failed "$1" "$log"
+  elif ! ninja -C "$build/$1" -t query "$2" >/dev/null 2>&1; then
+    # What it needs may have been installed since.
+    cmake "$build/$1" >"$log" 2>&1 </dev/null || failed "$1" "$log"
+  fi
+  case $(ninja -C "$build/$1" -n "$2" 2>&1) in
+    *'no work to do'*) return ;;
+  esac
+  echo "building $2 ($1)" >&2
+  ninja -C "$build/$1" "$2" >"$log" 2>&1 </dev/null || failed "$1" "$log"
+}
+
+failed() { # preset log
+  tail -n 40 "$2" >&2
+  echo "error: $1 cannot be built; the whole log is $2" >&2
+  exit 3
+}

@@ -1,0 +1,101 @@
+// What the sender of the event stream does when the line cannot keep up, and when it can again.
+
+#include "trace_fixture.hpp"
+
+#include <utility>
+#include <vector>
+
+#include <qm/console/stream_server.hpp>
+
+namespace {
+
+using namespace qm;
+using console::StreamServer;
+using wire::StreamMode;
+
+class StreamServerTest : public test::TraceTest {
+ protected:
+  void SetUp() override {
+    test::TraceTest::SetUp();
+    cache_ = make("packet");
+    ASSERT_EQ(trace::set_ring_bytes(64 * sizeof(trace::RingEntry)), Status::kOk);
+  }
+
+  void start(std::size_t sample_bytes = 0) {
+    ASSERT_EQ(trace::start_stream({.pattern = "packet", .sample_bytes = sample_bytes}).status, Status::kOk);
+    second(1);
+  }
+  /// A second in which @p pairs allocations and frees come at once, so that most of many find no room.
+  void second(unsigned pairs) {
+    for (unsigned i = 0; i < pairs; ++i) cache_->free(cache_->allocate());
+    now_ms_ += StreamServer::kStatisticsMs;
+    (void)server_.pump(now_ms_);
+  }
+  static StreamMode mode() { return trace::stream_figures().mode; }
+  /// @returns after how many quiet seconds the mode is @p wanted; 0: not within a hundred.
+  unsigned quiet_until(StreamMode wanted) {
+    for (unsigned seconds = 1; seconds <= 100; ++seconds) {
+      second(1);
+      if (mode() == wanted) return seconds;
+    }
+    return 0;
+  }
+  void finish() {
+    ASSERT_EQ(trace::stop_stream().status, Status::kOk);
+    while (server_.busy()) (void)server_.pump(now_ms_);
+  }
+
+  std::vector<StreamMode> told_;  // notes that were sent
+
+ private:
+  static void take(void* context, wire::FrameType type, std::span<const std::uint8_t> payload) noexcept {
+    if (type != wire::FrameType::kEvents) return;
+    wire::EventDecoder decoder;
+    wire::Event event;
+    EXPECT_EQ(decoder.begin(payload), wire::Decoded::kOk);
+    while (decoder.next(event) == wire::Decoded::kOk) {
+      if (event.operation == wire::Operation::kMode) static_cast<StreamServerTest*>(context)->told_.push_back(event.mode);
+    }
+  }
+
+  Cache* cache_ = nullptr;
+  std::uint64_t now_ms_ = 0;
+  StreamServer server_{take, this, "cafe"};
+};
+
+TEST_F(StreamServerTest, goes_over_to_less_while_most_is_dropped_and_back_when_nothing_is) {
+  start();
+  EXPECT_TRUE(mode() == StreamMode::kFull);
+  second(1000);
+  EXPECT_TRUE(mode() == StreamMode::kSampled);
+  // In the sample are so few that none is dropped.
+  EXPECT_EQ(quiet_until(StreamMode::kFull), StreamServer::kPatience);
+  second(10);
+  EXPECT_TRUE(mode() == StreamMode::kFull);
+  finish();
+  EXPECT_EQ(told_, (std::vector{StreamMode::kSampled, StreamMode::kFull}));
+}
+
+TEST_F(StreamServerTest, waits_longer_each_time_that_the_way_back_was_too_soon) {
+  start();
+  for (unsigned patience = StreamServer::kPatience; patience <= StreamServer::kMostPatience; patience *= 2) {
+    second(1000);
+    ASSERT_TRUE(mode() == StreamMode::kSampled);
+    EXPECT_EQ(quiet_until(StreamMode::kFull), patience);
+  }
+  second(1000);
+  EXPECT_EQ(quiet_until(StreamMode::kFull), StreamServer::kMostPatience);
+  finish();
+}
+
+TEST_F(StreamServerTest, never_tells_more_than_was_asked_for) {
+  start(64);  // its objects are all in it
+  second(10'000);
+  EXPECT_TRUE(mode() == StreamMode::kCounters);
+  EXPECT_TRUE(quiet_until(StreamMode::kSampled) != 0);
+  for (unsigned seconds = 0; seconds < 200; ++seconds) second(1);
+  EXPECT_TRUE(mode() == StreamMode::kSampled);
+  finish();
+}
+
+}  // namespace
