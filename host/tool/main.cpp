@@ -144,23 +144,29 @@ void add_check(CLI::App& app, Options& options) {
   check->footer("Status: 0 complete and equal, 1 not, or no capture, 2 wrong usage.");
 }
 
-/// The subcommands of the program qm-analysis, which lies beside this one: booting and recording need neither its libraries nor
-/// the time it takes to build.
-constexpr std::array<std::pair<const char*, const char*>, 4> kAnalysis = {{
-    {"diff", "compare what two captures, or two dumps of the console, have out, stack by stack"},
-    {"export", "turn a capture into a file for pprof, Perfetto, flame graphs, speedscope, csv, SQLite"},
-    {"report", "explain a capture: totals, hot call sites, caches, lifetimes, leaks; text, JSON, HTML"},
-    {"symbolize", "explain addresses in any text: function, file, line, inlined calls"},
+/// A subcommand of another program, which lies beside this one: booting and recording need neither its libraries nor the time it
+/// takes to build.
+struct Elsewhere {
+  std::string_view name;
+  const char* program;
+  const char* help;
+};
+constexpr std::array<Elsewhere, 5> kElsewhere = {{
+    {"diff", "qm-analysis", "compare what two captures, or two dumps of the console, have out, stack by stack"},
+    {"export", "qm-analysis", "turn a capture into a file for pprof, Perfetto, flame graphs, speedscope, csv, SQLite"},
+    {"replay", "qm-replay", "what other magazines, slabs and quantum caches would have cost what was recorded"},
+    {"report", "qm-analysis", "explain a capture: totals, hot call sites, caches, lifetimes, leaks; text, JSON, HTML"},
+    {"symbolize", "qm-analysis", "explain addresses in any text: function, file, line, inlined calls"},
 }};
 
-/// Becomes qm-analysis with the same arguments. @returns only if that cannot be.
-int analyse(char** argv) {
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe").replace_filename("qm-analysis");
+/// Becomes the other program with the same arguments. @returns only if that cannot be.
+int start_other(const Elsewhere& other, char** argv) {
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe").replace_filename(other.program);
   execv(program.c_str(), argv);
   fmt::print(stderr,
-             "qm: `qm {}` needs {}, which is not built: install what `sh cmake/install-packages.sh analysis` says, and\n"
-             "    cmake -B BUILD && cmake --build BUILD --target qm-analysis\n",
-             argv[1], program.string());
+             "qm: `qm {}` needs {}, which is not built: `./qm {}` builds it, or by hand\n"
+             "    sh cmake/install-packages.sh analysis; cmake -B BUILD && cmake --build BUILD --target {}\n",
+             other.name, program.string(), other.name, other.program);
   return tool::kTargetFailed;
 }
 
@@ -197,7 +203,8 @@ host::Milliseconds milliseconds(double seconds) {
 /// @returns the program's exit status.
 int start(int argc, char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
-  if (std::any_of(kAnalysis.begin(), kAnalysis.end(), [&](const auto& each) { return each.first == first; })) return analyse(argv);
+  const auto other = std::find_if(kElsewhere.begin(), kElsewhere.end(), [&](const auto& each) { return each.name == first; });
+  if (other != kElsewhere.end()) return start_other(*other, argv);
   CLI::App app("Quartermaster's host tool", "qm");
   Options options;
   add_run(app, options);
@@ -206,7 +213,7 @@ int start(int argc, char** argv) {
   add_record(app, options);
   add_check(app, options);
   add_top(app, options);
-  for (const auto& [name, help] : kAnalysis) app.add_subcommand(name, help);
+  for (const Elsewhere& each : kElsewhere) app.add_subcommand(std::string(each.name), each.help);
   app.require_subcommand(1);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,154 @@
+#include "trial.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <optional>
+
+#include <qm/arena.hpp>
+#include <qm/cache.hpp>
+#include <qm/hal/port.hpp>
+#include <qm/host/error.hpp>
+#include <qm/system.hpp>
+
+namespace qm::replay {
+namespace {
+
+constexpr std::size_t kLargeQuantum = 64;         // as the heap's
+constexpr std::size_t kLargeImport = 48 * 1024;
+
+/// Memory for an allocator, taken from the machine as it is touched.
+class Memory {
+ public:
+  explicit Memory(std::size_t bytes) : bytes_(bytes) {
+    start_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start_ == MAP_FAILED) throw std::bad_alloc();
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { munmap(start_, bytes_); }
+  [[nodiscard]] MemoryRange range() const { return {reinterpret_cast<std::uintptr_t>(start_), bytes_}; }
+
+ private:
+  void* start_;
+  std::size_t bytes_;
+};
+
+/// An allocator with the caches of a workload.
+class Stage {
+ public:
+  Stage(const Workload& workload, const Settings& settings)
+      : memory_(std::max(std::size_t{64} << 20, static_cast<std::size_t>(workload.peak_bytes) * 16)) {
+    const MemoryRange range = memory_.range();
+    require(initialize({&range, 1}, workload.harts));
+    turn_to(0);
+    ArenaConfig slabs;
+    slabs.name = "slabs";
+    slabs.quantum = settings.slab_bytes;
+    slabs.source = &base_arena();
+    slabs.quantum_cache_max = settings.quantum_caches;
+    require(slabs_.initialize(slabs));
+    ArenaConfig large;
+    large.name = "large";
+    large.quantum = kLargeQuantum;
+    large.source = &base_arena();
+    large.minimum_import = kLargeImport;
+    require(large_.initialize(large));
+    // Names are kept where they are.
+    names_.reserve(workload.supplies.size());
+    for (const Supply& supply : workload.supplies) add(supply, settings);
+  }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+  ~Stage() {
+    hart_.reset();
+    shutdown();
+  }
+
+  void turn_to(unsigned hart) {
+    if (hart_ && hal::Port::hart_index() == hart) return;
+    hart_.reset();
+    hart_.emplace(hart);
+    attach_hart(hart);
+  }
+  [[nodiscard]] void* allocate(std::uint32_t supply, std::uint32_t size) {
+    if (Cache* cache = caches_[supply]; cache != nullptr) return cache->allocate();
+    return reinterpret_cast<void*>(large_.allocate(std::max(size, 1u)));
+  }
+  void free(std::uint32_t supply, void* object) {
+    if (Cache* cache = caches_[supply]; cache != nullptr) return cache->free(object);
+    (void)large_.free(reinterpret_cast<std::uintptr_t>(object));
+  }
+  [[nodiscard]] Cost cost() {
+    Cost cost;
+    cost.peak_bytes = base_arena().stats().high_water;
+    cost.arena_trips = slabs_.stats().allocations_ever + large_.stats().allocations_ever;
+    for (Cache* cache : caches_) cost.misses += cache != nullptr ? cache->stats().misses : 0;
+    return cost;
+  }
+
+ private:
+  static void require(Status status) {
+    if (status != Status::kOk) throw host::Error(host::Fault::kInput, "these settings, or so many caches, are not possible");
+  }
+  void add(const Supply& supply, const Settings& settings) {
+    names_.push_back("replay_" + std::to_string(caches_.size()));
+    CacheConfig config;
+    config.name = names_.back().c_str();
+    config.object_size = supply.object_bytes;
+    config.source = &slabs_;
+    config.magazine_rounds = settings.magazine_rounds;
+    Status status = Status::kOk;
+    caches_.push_back(supply.object_bytes != 0 ? Cache::create(config, &status) : nullptr);
+    require(status);
+  }
+
+  Memory memory_;
+  std::optional<hal::HostHart> hart_;
+  Arena slabs_, large_;
+  std::vector<std::string> names_;
+  std::vector<Cache*> caches_;
+};
+
+/// What is out.
+struct Object {
+  void* place = nullptr;
+  std::uint32_t supply = 0;
+};
+
+std::uint64_t perform(Stage& stage, const Workload& workload, std::vector<Object>& objects) {
+  std::uint64_t failures = 0;
+  for (const Operation& operation : workload.operations) {
+    stage.turn_to(operation.hart);
+    Object& object = objects[operation.slot];
+    void* const fresh = operation.kind != Kind::kFree ? stage.allocate(operation.supply, operation.size) : nullptr;
+    if (object.place != nullptr) stage.free(object.supply, object.place);
+    object = {fresh, operation.supply};
+    failures += operation.kind != Kind::kFree && fresh == nullptr ? 1 : 0;
+  }
+  return failures;
+}
+
+}  // namespace
+
+Cost try_out(const Workload& workload, const Settings& settings) {
+  constexpr int kTimes = 3;  // the shortest time counts: others were disturbed
+  Cost cost;
+  for (int time = 0; time < kTimes; ++time) {
+    Stage stage(workload, settings);
+    std::vector<Object> objects(workload.slots);
+    const auto begun = std::chrono::steady_clock::now();
+    const std::uint64_t failures = perform(stage, workload, objects);
+    const std::chrono::duration<double, std::nano> passed = std::chrono::steady_clock::now() - begun;
+    const double each = passed.count() / static_cast<double>(workload.operations.size());
+    const double least = time == 0 ? each : std::min(each, cost.nanoseconds);
+    cost = stage.cost();
+    cost.failures = failures;
+    cost.nanoseconds = least;
+  }
+  return cost;
+}
+
+}  // namespace qm::replay

@@ -1,0 +1,137 @@
+// `qm replay`: what is in a trace or a capture goes through the allocator, and what settings cost comes out.
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include <qm/test/folder.hpp>
+
+#include "capture_encoder.hpp"
+#include "synthetic.hpp"
+
+namespace {
+
+/// A line of the table.
+struct Row {
+  std::uint64_t peak = 0;
+  double misses = 0, arenas = 0;
+};
+
+struct Outcome {
+  int status = -1;
+  std::string text;
+  std::map<std::string, Row> rows;
+};
+
+class Replay : public testing::Test {
+ protected:
+  [[nodiscard]] std::string path() const { return (folder_ / "input").string(); }
+  void write(const std::string& text) const { std::ofstream(path()) << text; }
+
+  [[nodiscard]] Outcome replay() const {
+    std::FILE* const out = popen((std::string(QM_TOOL) + " replay " + path() + " 2>&1").c_str(), "r");
+    Outcome outcome;
+    if (out == nullptr) return outcome;
+    char bytes[4096];
+    for (std::size_t count; (count = std::fread(bytes, 1, sizeof bytes, out)) != 0;) outcome.text.append(bytes, count);
+    const int status = pclose(out);
+    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    std::istringstream lines(outcome.text);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.size() < 28) continue;
+      const std::string name = line.substr(0, line.find_last_not_of(' ', 27) + 1);
+      std::istringstream words(line.substr(28));
+      Row row;
+      std::string over, percent;
+      if (words >> row.peak >> over >> percent >> row.misses >> row.arenas) outcome.rows[name] = row;
+    }
+    return outcome;
+  }
+  /// The least that can be: what must be refused is said, and where.
+  void expect_refused(const std::string& text, const std::string& why) const {
+    write(text);
+    const Outcome outcome = replay();
+    EXPECT_EQ(outcome.status, 1) << outcome.text;
+    EXPECT_NE(outcome.text.find(why), std::string::npos) << outcome.text;
+  }
+
+ private:
+  qm::test::TemporaryFolder folder_;
+};
+
+TEST_F(Replay, of_a_trace_says_what_settings_cost) {
+  std::string trace = "# pairs, then blocks that stay\n";
+  for (int i = 0; i < 1000; ++i) trace += "a 0 100\nf 0\n";
+  for (int slot = 0; slot < 1000; ++slot) trace += "a " + std::to_string(slot) + " 500\n";
+  trace += "a 1000 5000\nr 1000 9000\nr 0 600\n";
+  write(trace);
+  const Outcome outcome = replay();
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_NE(outcome.text.find("3003 operations on 1 harts, at most 509100 bytes"), std::string::npos) << outcome.text;
+  ASSERT_EQ(outcome.rows.size(), 14u) << outcome.text;
+  const Row& now = outcome.rows.at("as they are");
+  EXPECT_GT(now.peak, 509'100u);
+  EXPECT_LT(now.peak, 800'000u);
+  // A thousand blocks come in magazines of 1 or of 61 at a time.
+  EXPECT_GT(outcome.rows.at("magazines of 1 at first").misses, outcome.rows.at("magazines of 61 at first").misses);
+  EXPECT_GT(now.arenas, 2 * outcome.rows.at("slabs of 32 KiB").arenas);
+  EXPECT_LT(now.peak, outcome.rows.at("slabs of 32 KiB").peak);
+  EXPECT_GE(outcome.rows.at("no quantum caches").arenas, now.arenas);
+  EXPECT_EQ(outcome.text.find("failed"), std::string::npos) << outcome.text;
+}
+
+TEST_F(Replay, of_threads_stands_for_so_many_harts) {
+  std::string trace;
+  for (int i = 0; i < 500; ++i) {
+    const std::string slot = std::to_string(i);
+    trace += "t 0\na " + slot + " 64\nt 3\nf " + slot + "\n";
+  }
+  write(trace);
+  const Outcome outcome = replay();
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_NE(outcome.text.find("1000 operations on 4 harts"), std::string::npos) << outcome.text;
+  // Every object crosses: magazines of one round are exchanged each time.
+  EXPECT_GT(outcome.rows.at("magazines of 1 at first").misses, outcome.rows.at("magazines of 61 at first").misses);
+}
+
+TEST_F(Replay, of_a_capture_has_its_caches_and_says_if_events_are_missing) {
+  for (const bool whole : {true, false}) {
+    std::filesystem::remove(path());
+    {
+      qm::host::CaptureWriter writer(path(), {{"recorder", "host_replay_test"}}, 1);
+      qm::test::Defects defects;
+      if (!whole) defects.overrun = [](std::uint64_t event) { return event == 100; };
+      qm::test::CaptureEncoder encoder(writer, defects);
+      qm::test::SyntheticOptions options;
+      options.events = 5000;
+      qm::test::Synthetic(options).deliver(encoder);
+      writer.end("made");
+    }
+    const Outcome outcome = replay();
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_EQ(outcome.text.find("INCOMPLETE") == std::string::npos, whole) << outcome.text;
+    EXPECT_EQ(outcome.rows.size(), 14u) << outcome.text;
+  }
+}
+
+TEST_F(Replay, refuses_what_it_cannot_read_and_says_where) {
+  expect_refused("", "nothing in it can be replayed");
+  expect_refused("hello\n", "line 1 is no operation: neither a capture nor a trace");
+  expect_refused("a 0 8\na 0 8\n", "line 2 allocates a slot that is taken");
+  expect_refused("a 0 8\nf 1\n", "line 2 is about a slot that is free");
+  expect_refused("a 0\n", "line 1 is no operation");
+  expect_refused("a 0 8 9\n", "line 1 is no operation");
+  expect_refused("a 99999999 8\n", "line 1 has a slot above");
+  expect_refused("a -1 8\n", "line 1 is no operation");
+  expect_refused("\x89QMC no capture", "capture");
+  std::filesystem::remove(path());
+  EXPECT_EQ(replay().status, 1);
+}
+
+}  // namespace
