@@ -170,6 +170,7 @@ void StreamServer::define(DefinitionKind kind, std::uint32_t number) noexcept {
   bool known = false;
   if (kind == DefinitionKind::kSource) known = trace::define_source(number, definition_);
   if (kind == DefinitionKind::kStack) known = trace::define_stack(number, definition_);
+  if (kind == DefinitionKind::kCallSite) known = trace::define_call_site(number, definition_);
   if (kind == DefinitionKind::kContext) known = trace::define_context(number, definition_);
   if (!known) return;
   if (!definitions_begun_) definitions_.begin(other_bytes_, next_prefix());
@@ -184,6 +185,7 @@ void StreamServer::define_for(const wire::Event& event) noexcept {
   if (!trace::mark_defined(DefinitionKind::kSource, event.source)) define(DefinitionKind::kSource, event.source);
   if (!trace::mark_defined(DefinitionKind::kSource, event.new_source)) define(DefinitionKind::kSource, event.new_source);
   if (!trace::mark_defined(DefinitionKind::kContext, event.context)) define(DefinitionKind::kContext, event.context);
+  if (!trace::mark_defined(DefinitionKind::kCallSite, event.call_site)) define(DefinitionKind::kCallSite, event.call_site);
   if (!trace::mark_defined(DefinitionKind::kStack, event.stack)) define(DefinitionKind::kStack, event.stack);
 }
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -121,6 +122,33 @@ TEST_F(Record, in_raw_frames_is_as_good_and_shorter) {
   EXPECT_LT(bytes, events * 9) << run.text;  // boot, definitions and statistics included
 }
 
+/// Files of call sites that allocated objects of caches.
+class Sites : public host::EventHandler {
+ public:
+  void on_header(const host::Definitions& definitions) override { definitions_ = &definitions; }
+  void on_event(const host::Event& event) override { numbers_.insert(event.call_site); }
+  void on_end(const host::CaptureEnd&) override {
+    for (const std::uint32_t number : numbers_) {
+      const auto found = definitions_->call_sites.find(number);
+      if (found != definitions_->call_sites.end()) files += found->second.file + " ";
+    }
+  }
+  std::string files;
+
+ private:
+  const host::Definitions* definitions_ = nullptr;
+  std::set<std::uint32_t> numbers_;
+};
+
+TEST_F(Record, has_the_call_sites_of_an_image_that_has_them) {
+  if (record(1, {"help allocinfo"}).status != 0) GTEST_SKIP() << "an image without call sites";
+  const Outcome run = record(2, {"kmemtrace start", "workload run churn 100", "kmemtrace stop"});
+  ASSERT_EQ(run.status, 0) << run.text;
+  Sites sites;
+  host::read_events(capture(), sites);
+  EXPECT_NE(sites.files.find("churn.cpp"), std::string::npos) << sites.files;
+}
+
 TEST(Pace, a_host_that_takes_115200_baud_gets_it_while_events_wait) {
   host::QemuOptions options = qm::test::demo();
   options.harts = 4;
@@ -175,6 +203,27 @@ TEST_F(Record, rings_that_are_too_small_make_it_incomplete_by_so_many_events) {
   for (std::sregex_iterator at(check.text.begin(), check.text.end(), kLost), end; at != end; ++at) lost += std::stoull((*at)[1]);
   EXPECT_GT(lost, 0u);
   EXPECT_EQ(lost, number_behind(run.text, ", lost ")) << run.text << check.text;
+}
+
+TEST(Top, shows_what_caches_hold_and_how_fast_they_are_used) {
+  host::Qemu qemu(qm::test::demo());
+  {
+    host::Transcript transcript;
+    host::Console console(qemu.connect(host::Clock::now() + host::Milliseconds(20'000)), transcript);
+    console.wait_for_prompt(host::Milliseconds(60'000));
+  }
+  const std::string place = "unix:" + qemu.socket().string();
+  const Outcome top = qm("top " + place + " --every 0.5 --for 2");
+  EXPECT_EQ(top.status, 0) << top.text;
+  // On no terminal a table each time, of what the background tasks do: with a rate, and nothing lost.
+  static const std::regex kRow("\n[a-z0-9_]+ +[+-][0-9]+ +[+-][0-9]+ +[1-9][0-9]* +[0-9]+\n");
+  EXPECT_TRUE(std::regex_search(top.text, kRow)) << top.text;
+  EXPECT_NE(top.text.find("lost 0: complete"), std::string::npos) << top.text;
+  EXPECT_NE(top.text.find("since the stream began", top.text.find("since the stream began") + 1), std::string::npos) << top.text;
+  // It has stopped what it had started.
+  const Outcome status = qm("exec --serial " + place + " 'kmemtrace status'");
+  EXPECT_NE(status.text.find("state off"), std::string::npos) << status.text;
+  (void)qm("exec --serial " + place + " poweroff");
 }
 
 }  // namespace

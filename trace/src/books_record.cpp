@@ -1,6 +1,7 @@
 // How records come and go: the observer's part of each allocation and free of what is traced. The way most of them take is in
 // traced_path.cpp.
 
+#include <qm/call_sites.hpp>
 #include <qm/system.hpp>
 #include <qm/trace/dump.hpp>
 
@@ -30,6 +31,16 @@ std::uint32_t flags_of(Effort effort) noexcept {
   return (kind == Effort::kAtomic ? wire::kAtomic : 0u) | (kind == Effort::kWait ? wire::kWait : 0u);
 }
 
+/// RingEntry::allocated of an allocation.
+std::size_t told_beside(const Allocation& allocation, std::uintptr_t start) noexcept {
+  if (allocation.arena != nullptr) return allocation.arena->size_of(start);
+  if constexpr (kCallSites) {
+    const bool known = allocation.site != nullptr && allocation.site != &qm_untagged_site;
+    return known ? call_sites::number_of(allocation.site) + 1 : 0;
+  }
+  return 0;
+}
+
 std::uint32_t* handle_of(const Allocation& allocation, void* object) noexcept {
   if (allocation.cache != nullptr) return allocation.cache->handle(object);
   return allocation.arena->handle(reinterpret_cast<std::uintptr_t>(object));
@@ -54,6 +65,8 @@ std::uint32_t Books::capture(const SourceBooks& one, std::uintptr_t frame) noexc
   std::size_t length = 0;
   {
     const hal::InterruptGuard masked;
+    // A context that was met last has its number already.
+    if (const std::uint32_t known = current_context(); known != 0) return known | handle;
     length = hal::Port::context_label(label);
   }
   const std::uint32_t context = contexts.intern({label, length});
@@ -143,8 +156,8 @@ bool Books::record(const Allocation& allocation, void* object, Prepared& prepare
   }
   if ((prepared.word & trace_state::kStream) != 0) {
     const auto start = reinterpret_cast<std::uintptr_t>(object);
-    const std::size_t is = allocation.arena != nullptr ? allocation.arena->size_of(start) : 0;
-    const Telling telling{one->number, start, prepared.stack, allocation.requested, is, flags_of(allocation.effort)};
+    const Telling telling{one->number,          start, prepared.stack, allocation.requested, told_beside(allocation, start),
+                          flags_of(allocation.effort)};
     if (allocation.effort == Effort::kMoving) {
       stream.keep(hal::Port::hart_index(), telling);
     } else {

@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include <qm/call_sites.hpp>
 #include <qm/system.hpp>
 
 #include "selection.hpp"
@@ -23,8 +24,11 @@ void EventStream::moved(SourceStream* from, const Telling& block, SourceStream* 
                         unsigned hart) noexcept {
   Move& move = moves[hart];
   Telling there = new_block;
-  if (move.address == new_block.address) there.stack_context = move.stack_context;
-  move = {0, 0, from != nullptr ? block.address : 0};
+  if (move.address == new_block.address) {
+    there.stack_context = move.stack_context;
+    if (to != nullptr && !to->is_arena()) there.allocated = move.call_site;
+  }
+  move = {0, 0, 0, from != nullptr ? block.address : 0};
   const bool goes = from != nullptr && !is_small(*from, block.allocated);
   const bool comes = to != nullptr && !is_small(*to, there.allocated);
   EventRing& ring = rings[hart];
@@ -60,7 +64,7 @@ void EventStream::forget() noexcept {
   state.store(StreamState::kOff, std::memory_order_relaxed);
   joining.store(0, std::memory_order_relaxed);
   memory = nullptr;
-  defined_stacks = nullptr;
+  defined_stacks = defined_sites = nullptr;
   number = 0;
   ring_bytes = kRingBytes;
 }
@@ -160,6 +164,11 @@ bool take_rings() noexcept {
   stream.taken_bytes = stream.memory != nullptr ? bytes : 0;
   const std::size_t words = books.config().stack_bytes / 8 / 32 + 1;
   if (stream.defined_stacks == nullptr) stream.defined_stacks = static_cast<std::uint32_t*>(books.take(words * 4));
+  if constexpr (kCallSites) {
+    const std::size_t site_words = call_sites::count() / 32 + 1;
+    if (stream.defined_sites == nullptr) stream.defined_sites = static_cast<std::uint32_t*>(books.take(site_words * 4));
+    if (stream.defined_sites == nullptr) return false;
+  }
   return stream.memory != nullptr && stream.defined_stacks != nullptr;
 }
 

@@ -51,7 +51,7 @@ struct Telling {
   std::uint64_t address = 0;
   std::uint32_t stack_context = 0;
   std::size_t requested = 0;
-  std::size_t allocated = 0;        ///< of an arena's segment
+  std::size_t allocated = 0;        ///< RingEntry::allocated
   std::uint32_t flags = 0;          ///< wire::AllocationFlag
 };
 
@@ -92,7 +92,9 @@ class EventStream {
   /// the stream keeps of the two sources; nullptr: not told.
   void moved(SourceStream* from, const Telling& block, SourceStream* to, const Telling& new_block, unsigned hart) noexcept;
   /// Keeps the stack of an allocation that moved() will tell.
-  void keep(unsigned hart, const Telling& telling) noexcept { moves[hart] = {telling.address, telling.stack_context, 0}; }
+  void keep(unsigned hart, const Telling& telling) noexcept {
+    moves[hart] = {telling.address, telling.stack_context, static_cast<std::uint32_t>(telling.allocated), 0};
+  }
   /// Whether moved() has told the free of @p address that is under way; asked once.
   [[nodiscard]] bool was_moved(unsigned hart, std::uint64_t address) noexcept {
     if (moves[hart].freeing != address) return false;
@@ -122,6 +124,7 @@ class EventStream {
   std::uint32_t taken_harts = 0;
   void* memory = nullptr;
   std::uint32_t* defined_stacks = nullptr;
+  std::uint32_t* defined_sites = nullptr;  ///< in a build with call sites
   std::uint32_t defined_contexts[(1U << kContextIdBits) / 32] = {};
 
   EventRing rings[hal::Port::kMaxHarts];
@@ -137,6 +140,7 @@ class EventStream {
   struct Move {
     std::uint64_t address = 0;
     std::uint32_t stack_context = 0;
+    std::uint32_t call_site = 0;  ///< of an object in a cache
     std::uint64_t freeing = 0;
   };
   Move moves[hal::Port::kMaxHarts];

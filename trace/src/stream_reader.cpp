@@ -1,5 +1,7 @@
 // What the reader of the event stream is given: events out of the rings, what their numbers mean, and the counters.
 
+#include <qm/call_sites.hpp>
+
 #include "selection.hpp"
 #include "stream.hpp"
 
@@ -38,6 +40,7 @@ void fill_sizes(const RingEntry& entry, wire::Event& event) noexcept {
     return;
   }
   if (!of->is_arena()) {
+    event.call_site = entry.allocated;
     if (entry.requested != of->object_bytes) event.requested = entry.requested;
     return;
   }
@@ -172,6 +175,22 @@ bool define_context(std::uint32_t number, wire::Definition& definition) noexcept
   return !definition.name.empty();
 }
 
+bool define_call_site(std::uint32_t number, wire::Definition& definition) noexcept {
+  if constexpr (kCallSites) {
+    const CallSite* site = number != 0 && number <= call_sites::count() ? call_sites::site_of(2 * (number - 1)) : nullptr;
+    if (site == nullptr) return false;
+    definition = wire::Definition{};
+    definition.kind = wire::DefinitionKind::kCallSite;
+    definition.number = number;
+    definition.line = site->line;
+    definition.name = characters(site->file);
+    if (site->module != nullptr) definition.module = characters(site->module);
+    definition.function = characters(site->function);
+    return true;
+  }
+  return false;
+}
+
 bool mark_defined(wire::DefinitionKind kind, std::uint32_t number) noexcept {
   if (number == 0) return true;
   std::uint32_t* word = nullptr;
@@ -183,6 +202,7 @@ bool mark_defined(wire::DefinitionKind kind, std::uint32_t number) noexcept {
     of->defined = true;
     return was;
   }
+  if (kind == wire::DefinitionKind::kCallSite && stream.defined_sites != nullptr) word = &stream.defined_sites[number / 32];
   if (kind == wire::DefinitionKind::kStack) word = &stream.defined_stacks[number / 32];
   if (kind == wire::DefinitionKind::kContext) word = &stream.defined_contexts[number / 32];
   if (word == nullptr) return true;
@@ -194,6 +214,9 @@ bool mark_defined(wire::DefinitionKind kind, std::uint32_t number) noexcept {
 void forget_defined() noexcept {
   for (std::size_t i = 0; i <= books.config().stack_bytes / 8 / 32; ++i) stream.defined_stacks[i] = 0;
   for (std::uint32_t& word : stream.defined_contexts) word = 0;
+  if constexpr (kCallSites) {
+    for (std::size_t i = 0; i <= call_sites::count() / 32; ++i) stream.defined_sites[i] = 0;
+  }
   for (std::uint32_t number = 1; number <= books.cache_limit(); ++number) {
     SourceBooks* one = nullptr;
     if (SourceStream* of = source_numbered(number, one); of != nullptr) of->defined = false;

@@ -159,6 +159,9 @@ struct Row {
   [[nodiscard]] bool is_untagged() const noexcept { return site == &qm_untagged_site; }
 };
 
+/// The number of @p site, below count().
+[[nodiscard]] inline std::size_t number_of(const CallSite* site) noexcept { return view().tag_of(site) / 2; }
+
 /// Sites in the image, the untagged one included.
 [[nodiscard]] std::size_t count() noexcept;
 /// The row of site @p number, below count(). Complexity: O(harts). Context: any; exact while nobody allocates.

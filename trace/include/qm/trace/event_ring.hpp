@@ -27,7 +27,7 @@ struct RingEntry {
   std::uint32_t number = 0;         ///< the global one
   std::uint32_t ticks = 0;          ///< the low word
   std::uint32_t what = 0;           ///< source 16, operation 4, flags 4, kMoved
-  std::uint32_t allocated = 0;      ///< of an arena's segment
+  std::uint32_t allocated = 0;      ///< of an arena's segment its bytes; of an object in a cache the number of its call site, 0: none
 
   static constexpr std::uint32_t pack(std::uint32_t source, wire::Operation operation, std::uint32_t flags = 0) noexcept {
     return source | static_cast<std::uint32_t>(operation) << 16 | flags << 20;

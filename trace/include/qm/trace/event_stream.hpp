@@ -91,6 +91,7 @@ CommandResult start_stream_at_boot(const StreamOptions& options) noexcept;
 /// Fills in what a number means. Texts stay until the stream is ended. @returns false if nothing has that number.
 [[nodiscard]] bool define_source(std::uint32_t number, wire::Definition& definition) noexcept;
 [[nodiscard]] bool define_stack(std::uint32_t number, wire::Definition& definition) noexcept;
+[[nodiscard]] bool define_call_site(std::uint32_t number, wire::Definition& definition) noexcept;
 [[nodiscard]] bool define_context(std::uint32_t number, wire::Definition& definition) noexcept;
 /// Notes that a definition is sent. @returns whether it was sent already in this stream; all numbers without a meaning were.
 [[nodiscard]] bool mark_defined(wire::DefinitionKind kind, std::uint32_t number) noexcept;
