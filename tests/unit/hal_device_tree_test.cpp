@@ -173,6 +173,16 @@ TEST(DeviceTree, lists_usable_harts_with_their_plic_context) {
   EXPECT_EQ(board.harts[1].plic_context, 5u);
 }
 
+TEST(DeviceTree, lists_the_context_of_the_mode_that_asks) {
+  TreeBuilder tree;
+  Board board;
+  constexpr std::uint32_t kMachineExternal = 11;
+  ASSERT_TRUE(discover(*Fdt::open(virt(tree)), board, kMachineExternal));
+  ASSERT_EQ(board.hart_count, 2u);
+  EXPECT_EQ(board.harts[0].plic_context, 0u);
+  EXPECT_EQ(board.harts[1].plic_context, 4u);
+}
+
 TEST(DeviceTree, leaves_out_and_counts_harts_beyond_the_most) {
   TreeBuilder tree;
   tree.begin("").begin("cpus").cells("#address-cells", {1});
