@@ -1,6 +1,6 @@
 /// How a cache comes and goes.
 
-#include <algorithm>
+#include <cstring>
 #include <new>
 
 #include <qm/arena.hpp>
@@ -17,8 +17,7 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   if ((config.flags & cache_flags::kQuantumCache) != 0) {
     CacheExtra* extra = need_extra();
     if (extra == nullptr) return Status::kNoMemory;
-    std::copy_n(name, kNameBytes, extra->name);
-    name = extra->name;
+    name = static_cast<const char*>(std::memcpy(extra->name, name, kNameBytes));
   }
   Status status = set_name(*this, name);
   if (status != Status::kOk) return status;
