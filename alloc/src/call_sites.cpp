@@ -121,6 +121,10 @@ void shutdown() noexcept {
 
 std::size_t count() noexcept { return static_cast<std::size_t>(__stop_qm_call_sites - __start_qm_call_sites); }
 
+std::size_t number_of(const CallSite* site) noexcept {
+  return static_cast<std::size_t>((site != nullptr ? site : &qm_untagged_site) - __start_qm_call_sites);
+}
+
 Row row(std::size_t number) noexcept {
   const auto tag = static_cast<SiteTag>(2 * number);
   const Sum live = sum_of(tag);

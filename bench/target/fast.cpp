@@ -9,15 +9,21 @@ namespace qm::bench {
 namespace {
 
 #if defined(QM_FAST_PATH_SECTIONS)
-constexpr std::string_view kBuild = kCounted ? "sections, counted" : "sections";
+#define QM_BENCH_PATH "sections"
 #else
-constexpr std::string_view kBuild = kCounted ? "masked, counted" : "masked";
+#define QM_BENCH_PATH "masked"
 #endif
+#if defined(QM_CALL_SITES)
+#define QM_BENCH_SITES ", call sites"
+#else
+#define QM_BENCH_SITES ""
+#endif
+constexpr std::string_view kBuild = kCounted ? QM_BENCH_PATH ", counted" QM_BENCH_SITES : QM_BENCH_PATH QM_BENCH_SITES;
+constexpr std::size_t kSize = 64;
+constexpr unsigned kPairs = 1000;
 
 template <class Subject>
 void pair() {
-  constexpr std::size_t kSize = 64;
-  constexpr unsigned kPairs = 1000;
   Subject subject(kSize);
   for (int i = 0; i < 2; ++i) subject.free(subject.allocate(kSize));
   const unsigned long cost = count([&] {
@@ -26,12 +32,44 @@ void pair() {
   Row("pair, hot").text("allocator", Subject::kName).text("build", kBuild).number("harts", harts()).mean("mean", cost, kPairs);
 }
 
+/// Through a hook, which is what call sites cost: in a build without them the pairs above.
+void show_hooked(std::string_view allocator, std::string_view state, unsigned long cost) {
+  Row("pair, hooked").text("allocator", allocator).text("build", kBuild).text("accounting", state).number("harts", harts()).mean("mean", cost, kPairs);
+}
+
+void hooked(std::string_view state) {
+  {
+    CacheSubject subject(kSize);
+    for (int i = 0; i < 2; ++i) subject.free(subject.allocate(kSize));
+    show_hooked(subject.kName, state, count([&] {
+      for (unsigned left = kPairs; left != 0; --left) subject.free(QM_ALLOC(subject.cache->allocate));
+    }));
+  }
+  {
+    InlinedSubject subject(kSize);
+    for (int i = 0; i < 2; ++i) subject.free(subject.allocate(kSize));
+    show_hooked(subject.kName, state, count([&] {
+      for (unsigned left = kPairs; left != 0; --left) subject.free(QM_ALLOC(Inlined::allocate));
+    }));
+  }
+  HeapSubject subject;
+  for (int i = 0; i < 2; ++i) subject.free(subject.allocate(kSize));
+  show_hooked(subject.kName, state, count([&] {
+    for (unsigned left = kPairs; left != 0; --left) subject.free(QM_ALLOC(heap::allocate, kSize));
+  }));
+}
+
 }  // namespace
 
 void run() {
   pair<CacheSubject>();
   pair<InlinedSubject>();
   pair<HeapSubject>();
+  if constexpr (!kCallSites) return hooked("none");
+  hooked("on");
+  if constexpr (kCallSites) call_sites::set_on(false);
+  hooked("off");
+  if constexpr (kCallSites) call_sites::set_on(true);
 }
 
 }  // namespace qm::bench

@@ -9,7 +9,8 @@
 namespace qm::demo {
 namespace {
 
-constinit const Workload* const kAll[] = {&kNeutral, &kLeak, &kPingpong, &kChurn, &kStacks, &kExhaust, &kReplay, &kMisuse};
+constinit const Workload* const kAll[] = {&kNeutral, &kLeak,    &kPingpong, &kChurn, &kStacks,
+                                         &kSites,   &kExhaust, &kReplay,   &kMisuse};
 
 std::array<WorkloadRun, WorkloadRunner::kMaxRuns> runs;
 

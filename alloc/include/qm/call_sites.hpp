@@ -164,6 +164,8 @@ struct Row {
 
 /// Sites in the image, the untagged one included.
 [[nodiscard]] std::size_t count() noexcept;
+/// The number of @p site, below count(); of nullptr that of the untagged one.
+[[nodiscard]] std::size_t number_of(const CallSite* site) noexcept;
 /// The row of site @p number, below count(). Complexity: O(harts). Context: any; exact while nobody allocates.
 [[nodiscard]] Row row(std::size_t number) noexcept;
 

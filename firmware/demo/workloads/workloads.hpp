@@ -10,6 +10,7 @@ extern const Workload kLeak;
 extern const Workload kPingpong;
 extern const Workload kChurn;
 extern const Workload kStacks;
+extern const Workload kSites;
 extern const Workload kExhaust;
 extern const Workload kReplay;
 extern const Workload kMisuse;
