@@ -189,7 +189,9 @@ void qm_cache_stats(qm_cache* cache, qm_cache_counts* counts) noexcept {
 
 // ---- the heap, but for qm_malloc() and qm_free(): its fast path ------------------------------------------------------
 
+#if !defined(QM_CALL_SITES)  // where it is the fast path
 void* qm_malloc_at(const qm_call_site* site, std::size_t size) noexcept { return heap::allocate_at(site, size); }
+#endif
 void* qm_calloc_at(const qm_call_site* site, std::size_t count, std::size_t size) noexcept {
   return heap::allocate_zeroed_at(site, count, size);
 }

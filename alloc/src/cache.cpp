@@ -116,7 +116,7 @@ void* Cache::allocate_direct() noexcept {
 
 void Cache::free_direct(void* object) noexcept {
   const bool plain = !kChecked && state_.load(std::memory_order_relaxed) == 0;
-  if (!plain || slabs_.put(object) != Status::kOk) return free(object);
+  if (!plain || slabs_.put(object) != Status::kOk) return qm_cache_free_slow(this, object);
   if (exhaustion::scarce()) exhaustion::note_free();
 }
 
@@ -156,14 +156,19 @@ void Cache::free_slow(void* object, Placed placed) noexcept {
 }  // namespace qm
 
 void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept {
-  if (void* object = cache->allocate_by_exchange(); object != nullptr) return object;
+  if (void* object = cache->allocate_by_exchange(); object != nullptr) {
+    if constexpr (qm::kCallSites) cache->charge(object, site, requested);
+    return object;
+  }
   qm::Allocation allocation;
   allocation.cache = cache;
   allocation.requested = requested != 0 ? requested : cache->object_size();
   allocation.site = site;
   allocation.effort = effort;
   allocation.frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  return cache->allocate_slow(allocation, effort);
+  void* object = cache->allocate_slow(allocation, effort);
+  if constexpr (qm::kCallSites) cache->charge(object, site, requested);
+  return object;
 }
 
 void qm_cache_free_other(qm::Cache* cache, void* object) noexcept {

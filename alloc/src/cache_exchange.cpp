@@ -153,7 +153,10 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
 /// A function of its own, so that who jumps past it to the observer saves no arguments for it.
 [[gnu::noinline]] QM_JUMPS static void* allocate_plain(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
                                                        qm::Effort effort) noexcept {
-  if (void* object = cache->allocate_from_previous(); object != nullptr) return object;
+  if (void* object = cache->allocate_from_previous(); object != nullptr) {
+    if constexpr (qm::kCallSites) cache->charge(object, site, requested);
+    return object;
+  }
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 

@@ -39,7 +39,7 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   status = slabs_.initialize(slabs);
   if (status != Status::kOk) return status;
   if constexpr (kCallSites) {
-    if (slabs.tagged) charge_.set(slabs_.object_size(), slabs_.stride());
+    if (slabs.tagged) charge_.set(slabs_.object_size(), config.heap_class != 0);
   }
   depot_.initialize(slabs_.object_size(), config.magazine_rounds);
   if (config.constructor != nullptr || config.destructor != nullptr || config.context != nullptr) {

@@ -28,9 +28,7 @@ namespace qm {
 namespace call_sites {
 namespace {
 
-constexpr std::uintptr_t kOff = sizeof(CallSite) / 2;  // how much lower the base is while accounting is off
-
-SiteWord* all_words = nullptr;  // count() pairs of each hart
+std::uintptr_t all_words = 0;    // a table for each hart
 unsigned word_harts = 0;
 Row* noted = nullptr;            // count() of them, behind the words
 constinit std::atomic<bool> on{true};
@@ -40,23 +38,25 @@ SiteView* views[hal::Port::kMaxHarts];  // of the harts that have been attached
 SiteView views[hal::Port::kMaxHarts];   // a thread stands for different harts at different times
 #endif
 
+/// The first row is of what has no site: site 0 is counted in the second.
 std::uintptr_t base() noexcept {
-  return reinterpret_cast<std::uintptr_t>(__start_qm_call_sites) - (on.load(std::memory_order_relaxed) ? 0 : kOff);
+  const std::uintptr_t lower = kRowBytes + (on.load(std::memory_order_relaxed) ? 0 : sizeof(SiteWord));
+  return reinterpret_cast<std::uintptr_t>(__start_qm_call_sites) - lower;
 }
 
-SiteTag words_of_a_hart() noexcept { return static_cast<SiteTag>(2 * count()); }
+constexpr SiteTag tag_of_row(std::size_t number) noexcept { return static_cast<SiteTag>((number + 1) * kRowBytes); }
+
+std::size_t table_bytes() noexcept { return (count() + 1) * kRowBytes; }
 
 /// A whole number of lines of the processor's cache, so that no two harts write to one.
-std::size_t hart_bytes() noexcept { return (words_of_a_hart() * sizeof(SiteWord) + 63) / 64 * 64; }
+std::size_t hart_bytes() noexcept { return (table_bytes() + 63) / 64 * 64; }
 
-SiteWord* words_of(unsigned hart) noexcept {
-  return reinterpret_cast<SiteWord*>(reinterpret_cast<std::uintptr_t>(all_words) + hart * hart_bytes());
-}
+std::uintptr_t words_of(unsigned hart) noexcept { return all_words + hart * hart_bytes(); }
 
 void open(SiteView& view, unsigned hart) noexcept {
   view.words = words_of(hart);
   view.base.store(base(), std::memory_order_relaxed);
-  view.limit = words_of_a_hart();
+  view.limit = table_bytes() - sizeof(SiteCounts::wastes);  // from a word that a stray write names there is a waste, too
 }
 
 #if defined(QM_TARGET)
@@ -70,12 +70,20 @@ void open_views() noexcept {
 struct Sum {
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t waste = 0;
 };
 
 Sum sum_of(SiteTag tag) noexcept {
   Sum sum;
-  for (unsigned hart = 0; hart < word_harts; ++hart) words_of(hart)[tag].add_to(sum.calls, sum.bytes);
+  std::uintptr_t waste = 0;
+  for (unsigned hart = 0; hart < word_harts; ++hart) {
+    SiteView view;
+    view.words = words_of(hart);
+    view.word(tag).add_to(sum.calls, sum.bytes);
+    waste += view.waste(tag).load(std::memory_order_relaxed);
+  }
   SiteWord::settle(sum.calls, sum.bytes);
+  sum.waste = waste;
   return sum;
 }
 
@@ -95,8 +103,8 @@ Status initialize(unsigned harts) noexcept {
   const std::size_t bytes = harts * hart_bytes();
   const std::uintptr_t place = base_arena().allocate(bytes + count() * sizeof(Row));
   if (place == 0) return Status::kNoMemory;
-  all_words = reinterpret_cast<SiteWord*>(place);
-  for (std::size_t i = 0; i < bytes / sizeof(SiteWord); ++i) new (all_words + i) SiteWord;
+  all_words = place;
+  for (std::size_t at = 0; at < bytes; at += kRowBytes) new (reinterpret_cast<void*>(place + at)) SiteCounts{};
   noted = reinterpret_cast<Row*>(place + bytes);
   for (std::size_t i = 0; i < count(); ++i) new (noted + i) Row;
   word_harts = harts;
@@ -126,10 +134,10 @@ std::size_t number_of(const CallSite* site) noexcept {
 }
 
 Row row(std::size_t number) noexcept {
-  const auto tag = static_cast<SiteTag>(2 * number);
+  const SiteTag tag = tag_of_row(number);
   const Sum live = sum_of(tag);
-  const Sum missed = sum_of(tag + 1);
-  return {__start_qm_call_sites + number, live.bytes, live.calls, missed.calls == 0 && missed.bytes == 0};
+  const Sum missed = sum_of(tag + sizeof(SiteWord));
+  return {__start_qm_call_sites + number, live.bytes, live.calls, live.waste, missed.calls == 0 && missed.bytes == 0};
 }
 
 void note_rows() noexcept {
@@ -157,19 +165,20 @@ void set_on(bool now) noexcept {
 const CallSite* charge(const CallSite* site, std::size_t bytes) noexcept {
   if (site == nullptr) site = &qm_untagged_site;
   SiteView& own = view();
-  const std::uintptr_t tag = own.tag_of(site);
-  own.words[tag].add(SiteWord::amount_of(bytes));
-  return reinterpret_cast<const CallSite*>(reinterpret_cast<std::uintptr_t>(site) | (tag & 1));
+  const SiteTag tag = own.tag_of(site);
+  own.word(tag).add(SiteWord::amount_of(bytes));
+  return reinterpret_cast<const CallSite*>(reinterpret_cast<std::uintptr_t>(site) | (tag / sizeof(SiteWord) & 1));
 }
 
 void discharge(const CallSite* kept, std::size_t bytes) noexcept {
   if (kept == nullptr) return;
-  const auto number = static_cast<SiteTag>(plain(kept) - __start_qm_call_sites);
-  const SiteTag tag = 2 * number + (kept != plain(kept) ? 1 : 0);
-  view().words[tag].subtract(SiteWord::amount_of(bytes));
+  const SiteTag off = kept != plain(kept) ? sizeof(SiteWord) : 0;
+  view().word(tag_of_row(number_of(plain(kept))) + off).subtract(SiteWord::amount_of(bytes));
 }
 
-const CallSite* site_of(SiteTag tag) noexcept { return tag / 2 < count() ? __start_qm_call_sites + tag / 2 : nullptr; }
+const CallSite* site_of(SiteTag tag) noexcept {
+  return tag >= kRowBytes && tag < table_bytes() ? __start_qm_call_sites + (tag / kRowBytes - 1) : nullptr;
+}
 
 void internal::note_untagged(std::uintptr_t address) noexcept {
   for (unsigned i = 0; i < kUntaggedCallers; ++i) {
@@ -216,7 +225,3 @@ void Arena::recharge_locked(BoundaryTag* tag, std::size_t old_size) noexcept {
 }
 
 }  // namespace qm
-
-// ---- for C, where an object has a charge to lose: the fast path has another name -----------------------------------------
-
-void qm_cache_free(qm::Cache* cache, void* object) noexcept { cache->free(object); }

@@ -3,19 +3,26 @@
 #include <qm/inline_masked.hpp>
 #include <qm/rewind.hpp>
 
+#if defined(QM_CALL_SITES)
+void* qm_cache_allocate(qm::Cache* cache, const qm::CallSite* site) noexcept {
+  return qm_cache_allocate_at(cache, site, 0, qm::Effort::kAuto);
+}
+#else
 void* qm_cache_allocate(qm::Cache* cache) noexcept {
   void* object = qm::internal::pop_masked(*cache);
   if (object != nullptr) [[likely]] return object;
   return qm_cache_allocate_slow(cache, nullptr, 0, qm::Effort::kAuto);
 }
+#endif
 
 void* qm_cache_allocate_at(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept {
   void* object = qm::internal::pop_masked(*cache);
-  if (object != nullptr) [[likely]] return object;
+  if (object != nullptr) [[likely]] return qm::kCallSites ? cache->charge(object, site, requested) : object;
   return qm_cache_allocate_slow(cache, site, requested, effort);
 }
 
-void QM_CACHE_PUSH(qm::Cache* cache, void* object) noexcept {
+void qm_cache_free(qm::Cache* cache, void* object) noexcept {
+  if constexpr (qm::kCallSites) cache->discharge(object);
   if (!qm::internal::push_masked(*cache, object)) [[unlikely]] qm_cache_free_slow(cache, object);
 }
 

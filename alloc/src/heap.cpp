@@ -55,7 +55,7 @@ Cache* create_class(unsigned number) noexcept {
   CacheConfig config;
   config.name = kClassNames[number].data();
   config.object_size = kClassBytes[number];
-  config.alignment = config.object_size & (~config.object_size + 1);  // what its multiples are aligned to
+  config.alignment = kCallSites ? kAlignment : config.object_size & (~config.object_size + 1);  // what its multiples are aligned to
   config.magazine_rounds = 13;
   config.heap_class = static_cast<std::uint8_t>(number);
   config.cell_pointer = internal::heap_cell_pointer(PageMap::tag_of(number));
@@ -77,12 +77,24 @@ void* allocate_large(const CallSite* site, std::size_t size, std::size_t alignme
 
 /// An object of class @p number that is not made yet, or of class 0: a large block. Where a class cannot be had, a large block
 /// serves.
+/// An object of a class's cache. With call sites by the slow half: the cache's section charges without the bytes asked for.
+void* take(Cache& cache, const CallSite* site, std::size_t size, Effort effort) noexcept {
+  if constexpr (kCallSites) return qm_cache_allocate_slow(&cache, site, size, effort);
+  return cache.allocate_at(site, size, effort);
+}
+
+/// The other way: what is charged for the block is taken back whole.
+void give(Cache& cache, void* block) noexcept {
+  if constexpr (kCallSites) cache.discharge(block);
+  cache.free(block);
+}
+
 void* allocate_slow(unsigned number, const CallSite* site, std::size_t size, std::size_t alignment, Effort effort) noexcept {
   if (large.name()[0] == 0) return nullptr;  // before initialize()
   if (number != 0) {
     Cache* cache = cache_of(number);
     if (cache == nullptr) cache = create_class(number);
-    if (cache != nullptr) return cache->allocate_at(site, size, effort);
+    if (cache != nullptr) return take(*cache, site, size, effort);
   }
   return allocate_large(site, size, alignment, effort);
 }
@@ -108,9 +120,9 @@ bool is_told(Traceable& source) noexcept {
 }
 
 /// A block in a slab stays where it is, and is another site's.
-void recharge(Cache& cache, void* block, const CallSite* site) noexcept {
+void recharge(Cache& cache, void* block, const CallSite* site, std::size_t size) noexcept {
   cache.discharge(block);
-  cache.charge(block, site);
+  cache.charge(block, site, size);
 }
 
 /// Frees what is in no slab. @param[in] size the size asked for; 0: not known.
@@ -154,7 +166,7 @@ void* allocate_at(const CallSite* site, std::size_t size, Effort effort) noexcep
   const unsigned number = class_of(size);
   Cache* cache = cache_of(number);
   if (cache == nullptr) return allocate_slow(number, site, size, kAlignment, effort);
-  return cache->allocate_at(site, size, effort);
+  return take(*cache, site, size, effort);
 }
 
 void* allocate_zeroed_at(const CallSite* site, std::size_t count, std::size_t size) noexcept {
@@ -189,7 +201,7 @@ void* reallocate_at(const CallSite* site, void* block, std::size_t size) noexcep
     if (number != 0 && cache == cache_of(number)) {
       if constexpr (kChecked) checked::resize(*cache, block, size);
       note_resize(*cache, block, size);
-      if constexpr (kCallSites) recharge(*cache, block, site);
+      if constexpr (kCallSites) recharge(*cache, block, site, size);
       return block;
     }
   } else if (old == 0) {
@@ -236,7 +248,7 @@ void free_sized(void* block, std::size_t size, std::size_t alignment) noexcept {
   if (cache == nullptr) return free_large(block, size == 0 ? 1 : size);
   const unsigned number = alignment <= kAlignment ? class_of(size) : class_of(size, alignment);
   if (number == 0 || cache != cache_of(number)) return report_misuse(Misuse::kWrongSize, block, cache);
-  cache->free(block);
+  give(*cache, block);
 }
 
 }  // namespace qm::heap
@@ -252,15 +264,26 @@ constinit const std::array<std::uint8_t, QM_CLASS_STEPS> qm_heap_class_tags = []
 
 // These jump, as the slow halves of a cache do.
 
+#if defined(QM_CALL_SITES)
+constinit const std::array<std::uintptr_t, QM_CLASSES> qm_heap_class_amounts = [] {
+  std::array<std::uintptr_t, QM_CLASSES> amounts{};
+  for (unsigned number = 0; number < amounts.size(); ++number) amounts[number] = qm::SiteWord::amount_of(qm::heap::kClassBytes[number]);
+  return amounts;
+}();
+
+QM_JUMPS void* qm_heap_allocate_slow_at(const qm::CallSite* site, std::size_t size) noexcept {
+#else
 QM_JUMPS void* qm_heap_allocate_slow(std::size_t size) noexcept {
+  constexpr const qm::CallSite* site = nullptr;
+#endif
   const unsigned number = qm::heap::class_of(size);
   qm::Cache* cache = qm::heap::cache_of(number);
-  if (cache == nullptr) return qm::heap::allocate_slow(number, nullptr, size, qm::heap::kAlignment, qm::Effort::kAuto);
-  return qm_cache_allocate_slow(cache, nullptr, size, qm::Effort::kAuto);
+  if (cache == nullptr) return qm::heap::allocate_slow(number, site, size, qm::heap::kAlignment, qm::Effort::kAuto);
+  return qm_cache_allocate_slow(cache, site, size, qm::Effort::kAuto);
 }
 
 QM_JUMPS void qm_heap_free_slow(void* block) noexcept {
   qm::Cache* cache = qm::heap::cache_of(block);
   if (cache == nullptr) return qm::heap::free_large(block, 0);
-  cache->free(block);  // its fast path: the block may lie in another leaf than the hot one
+  qm::heap::give(*cache, block);  // its fast path: the block may lie in another leaf than the hot one
 }

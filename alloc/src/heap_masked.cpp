@@ -4,6 +4,17 @@
 
 #include "size_classes.hpp"
 
+#if defined(QM_CALL_SITES)
+void* qm_malloc_at(const qm::CallSite* site, std::size_t size) noexcept {
+  const std::size_t step = (size - 1) >> QM_CLASS_STEP_LOG2;  // size 0 is left to the slow half
+  if (step < QM_CLASS_STEPS) [[likely]] {
+    qm::Cache* cache = qm::heap::cache_of_tag(qm_heap_class_tags[step]);
+    void* block = cache != nullptr ? qm::internal::pop_masked(*cache) : nullptr;
+    if (block != nullptr) [[likely]] return cache->charge(block, site, size);
+  }
+  return qm_heap_allocate_slow_at(site, size);
+}
+#else
 void* qm_malloc(std::size_t size) noexcept {
   const std::size_t step = (size - 1) >> QM_CLASS_STEP_LOG2;  // size 0 is left to the slow half
   if (step < QM_CLASS_STEPS) [[likely]] {
@@ -13,9 +24,13 @@ void* qm_malloc(std::size_t size) noexcept {
   }
   return qm_heap_allocate_slow(size);
 }
+#endif
 
 void qm_free(void* block) noexcept {
   qm::Cache* cache = qm::heap::cache_of_tag(qm::page_map.tag_in_hot(reinterpret_cast<std::uintptr_t>(block)));
-  if (cache != nullptr && qm::internal::push_masked(*cache, block)) [[likely]] return;
+  if (cache != nullptr) [[likely]] {
+    if constexpr (qm::kCallSites) cache->discharge(block);
+    if (qm::internal::push_masked(*cache, block)) [[likely]] return;
+  }
   qm_heap_free_slow(block);
 }

@@ -32,6 +32,29 @@ static_assert(offsetof(qm::Cell, limit) == QM_CELL_LIMIT);
 static_assert(!qm::kCounted || offsetof(qm::Cell, allocs) == QM_CELL_ALLOCS);
 static_assert(sizeof(void*) == QM_WORD_BYTES);
 
+}  // namespace
+
+#if defined(QM_CALL_SITES)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"  // GCC knows them all the same
+/// What the sections read of a cache.
+namespace qm {
+struct CacheLayout {
+  static constexpr std::size_t kSlabs = offsetof(Cache, slabs_);
+  static_assert(kSlabs + offsetof(SlabLayer, low_) == QM_CACHE_LOW);
+  static_assert(kSlabs + offsetof(SlabLayer, high_) == QM_CACHE_HIGH);
+  static_assert(offsetof(Cache, charge_) == QM_CACHE_AMOUNT, "an ObjectCharge begins with its amount");
+  static_assert(offsetof(SiteView, words) == QM_VIEW_WORDS && offsetof(SiteView, limit) == QM_VIEW_LIMIT);
+  static_assert(int{offsetof(ChargeHead, waste)} - int{sizeof(ChargeHead)} == QM_HEAD_WASTE);
+  static_assert(int{offsetof(ChargeHead, tag)} - int{sizeof(ChargeHead)} == QM_HEAD_TAG);
+  static_assert(offsetof(SiteCounts, wastes) == QM_WASTE_BEHIND_WORD && sizeof(SiteCounts::Waste) == sizeof(SiteWord));
+};
+}  // namespace qm
+#pragma GCC diagnostic pop
+#endif
+
+namespace {
+
 constexpr std::uintptr_t kBlock = QM_SECTION_BLOCK;
 constexpr std::uintptr_t kCommit = QM_SECTION_COMMIT;
 constexpr std::uintptr_t kPopBlocks = 2;  // the push, which counts nothing, is the block after them

@@ -6,6 +6,10 @@
  * offset in all of them; they run only after a restart.
  *
  * Instructions, call and return not counted: pop 9 (12 with QM_COUNT), push 9. tests assert it.
+ *
+ * In a build with call sites the object is charged behind the pop, and the charge taken back before the push: both lie outside of
+ * the section, so each happens once. What the two read of the object's head and of the hart's table is in call_sites.hpp. They add
+ * 8 and 15 instructions.
  */
 #include "sections.hpp"
 
@@ -17,7 +21,7 @@
   .globl qm_sections_end
 qm_sections_start:
 
-/* a0 = cache -> a0 = object. Everything a caller passed in a1 to a3 is kept for the slow half. */
+/* a0 = cache [, a1 = site] -> a0 = object. Everything a caller passed in a1 to a3 is kept for the slow half. */
 .macro pop name, slow
   .balign QM_SECTION_BLOCK
   nop
@@ -39,7 +43,20 @@ qm_sections_start:
   addi t1, t1, -QM_WORD_BYTES
   STORE t1, QM_CELL_TOP(t0)              /* commit */
 #endif
+#ifdef QM_CALL_SITES
+  LOAD t5, QM_CACHE_AMOUNT(a0)
+  mv a0, t2
+  beqz t5, 1f                            /* numbers are not charged */
+  LOAD t3, %tprel_lo(qm_site_view)(tp)
+  LOAD t4, %tprel_lo(qm_site_view + QM_VIEW_WORDS)(tp)
+  sub t3, a1, t3                         /* the tag */
+  sw t3, QM_HEAD_TAG(a0)
+  add t4, t4, t3
+  add_to_word t5, t4, 1
+1:
+#else
   mv a0, t2                              /* only now: a restart needs a0 */
+#endif
   ret
   .size \name, . - \name
 .endm
@@ -53,9 +70,14 @@ qm_sections_start:
   nop
   nop
 #endif
-  .globl QM_CACHE_PUSH
-  .type QM_CACHE_PUSH, @function
-QM_CACHE_PUSH:
+#ifdef QM_CALL_SITES
+#define PUSH qm_cache_push               /* entered below */
+#else
+#define PUSH qm_cache_free
+#endif
+  .globl PUSH
+  .type PUSH, @function
+PUSH:
   LOAD t0, %tprel_lo(qm_cell_offset)(tp)
   add t0, t0, a0
   LOAD t1, QM_CELL_TOP(t0)
@@ -65,12 +87,37 @@ QM_CACHE_PUSH:
   addi t1, t1, QM_WORD_BYTES
   STORE t1, QM_CELL_TOP(t0)              /* commit */
   ret
-  .size QM_CACHE_PUSH, . - QM_CACHE_PUSH
+  .size PUSH, . - PUSH
   .balign QM_SECTION_BLOCK
 qm_sections_end:
 
+#ifdef QM_CALL_SITES
+/* a0 = cache, a1 = object */
+  .globl qm_cache_free
+  .type qm_cache_free, @function
+qm_cache_free:
+  LOAD t3, QM_CACHE_LOW(a0)
+  LOAD t4, QM_CACHE_HIGH(a0)
+  bltu a1, t3, PUSH                      /* no object: there may be no memory; a number */
+  bgeu a1, t4, PUSH
+  LOAD_TAG t3, QM_HEAD_TAG(a1)
+  LOAD t4, %tprel_lo(qm_site_view + QM_VIEW_LIMIT)(tp)
+  andi t3, t3, -8
+  bgeu t3, t4, PUSH                      /* no tag */
+  LOAD t4, %tprel_lo(qm_site_view + QM_VIEW_WORDS)(tp)
+  LOAD t5, QM_CACHE_AMOUNT(a0)
+  sw zero, QM_HEAD_TAG(a1)
+  add t4, t4, t3
+  neg t5, t5
+  add_to_word t5, t4, -1
+  j PUSH
+  .size qm_cache_free, . - qm_cache_free
+#endif
+
 .Lallocate_slow:
+#ifndef QM_CALL_SITES
   li a1, 0                               /* no site */
+#endif
   li a2, 0                               /* the object's size */
   li a3, 0                               /* Effort::kAuto */
 .Lallocate_at_slow:

@@ -2,7 +2,12 @@
 /// Layout of the restartable sections, shared by sections.S, rewind.cpp and the structures they read. Plain #defines: the
 /// assembler reads this file too.
 
-#define QM_SECTION_BLOCK 64 /* each section lies in one aligned block, and restarts at the block's start */
+/* Each section lies in one aligned block, and restarts at the block's start. With call sites the pop's charge follows it there. */
+#ifdef QM_CALL_SITES
+#define QM_SECTION_BLOCK 128
+#else
+#define QM_SECTION_BLOCK 64
+#endif
 
 #if __SIZEOF_POINTER__ == 8
 #define QM_CELL_TOP 0
@@ -36,17 +41,51 @@
 #define QM_SECTION_COMMIT 28
 #endif
 
-#if defined(__ASSEMBLER__)
-#ifdef QM_CALL_SITES
-#define QM_CACHE_PUSH qm_cache_free_plain /* cache.hpp says why */
+/* Of a build with call sites: what a cache is charged with, where its slabs lie, what stands before an object, a hart's view. */
+#if __SIZEOF_POINTER__ == 8
+#define QM_CACHE_AMOUNT 56
+#define QM_CACHE_LOW 136
+#define QM_CACHE_HIGH 144
 #else
-#define QM_CACHE_PUSH qm_cache_free
+#define QM_CACHE_AMOUNT 40
+#define QM_CACHE_LOW 88
+#define QM_CACHE_HIGH 92
 #endif
+#define QM_HEAD_WASTE (-8)
+#define QM_HEAD_TAG (-4)
+#define QM_VIEW_WORDS QM_WORD_BYTES
+#define QM_VIEW_LIMIT (2 * QM_WORD_BYTES)
+#define QM_WASTE_BEHIND_WORD 16
+
+#if defined(__ASSEMBLER__)
 #if __SIZEOF_POINTER__ == 8
 #define LOAD ld
+#define LOAD_TAG lwu
 #define STORE sd
 #else
 #define LOAD lw
+#define LOAD_TAG lw
 #define STORE sw
 #endif
+
+/* Adds \amount to the word at \word, and to its calls \calls, 1 or -1 as \amount has it. Keeps both; RV32: t6 is lost. */
+.macro add_to_word amount, word, calls
+#if __SIZEOF_POINTER__ == 8
+  amoadd.d zero, \amount, (\word)
+#else
+  li t6, \calls
+  amoadd.w zero, t6, (\word)
+  addi t6, \word, 4
+  amoadd.w zero, \amount, (t6)
+#endif
+.endm
+
+.macro add_to_waste amount, word /* \word is lost */
+  addi \word, \word, QM_WASTE_BEHIND_WORD
+#if __SIZEOF_POINTER__ == 8
+  amoadd.d zero, \amount, (\word)
+#else
+  amoadd.w zero, \amount, (\word)
+#endif
+.endm
 #endif

@@ -34,6 +34,8 @@ static_assert(PageMap::tag_of(kClasses - 1) / sizeof(void*) == kClasses - 1, "a 
 
 /// The tags of the classes by size, less one, in steps. The sections know it.
 extern "C" const std::array<std::uint8_t, QM_CLASS_STEPS> qm_heap_class_tags;
+/// What a block is charged with, by the class's tag. With call sites; the sections know it.
+extern "C" const std::array<std::uintptr_t, QM_CLASSES> qm_heap_class_amounts;
 
 namespace qm::heap {
 
@@ -44,8 +46,9 @@ namespace qm::heap {
 }
 
 /// The same for multiples of @p alignment, a power of two: slabs begin at pages, and objects lie at multiples of their size.
+/// With call sites no class serves more than kAlignment: a ChargeHead lies between its objects.
 inline unsigned class_of(std::size_t size, std::size_t alignment) {
-  if (alignment > kMaxClassBytes) return 0;
+  if (alignment > (kCallSites ? kAlignment : kMaxClassBytes)) return 0;
   unsigned number = class_of(size);
   while (number != 0 && kClassBytes[number] % alignment != 0) number = (number + 1) % kClasses;
   return number;

@@ -43,7 +43,7 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
   const std::size_t wanted =
       config.alignment != 0 ? config.alignment : (config.no_touch ? 1 : default_alignment(config.object_size));
   const bool tagged = kCallSites && config.tagged;
-  const std::size_t alignment = tagged && wanted < alignof(SiteTag) && wanted != 0 ? alignof(SiteTag) : wanted;
+  const std::size_t alignment = tagged && wanted < kChargeHeadBytes && wanted != 0 ? kChargeHeadBytes : wanted;
   if (config.source == nullptr || config.object_size == 0 || !is_power_of_two(alignment)) return Status::kInvalid;
   if (config.object_size > SIZE_MAX / 16 || alignment > SIZE_MAX / 16) return Status::kInvalid;
   source_ = config.source;
@@ -157,7 +157,7 @@ Slab* SlabLayer::create(unsigned objects) noexcept {
     slab = new (reinterpret_cast<void*>(start + bytes - sizeof(Slab))) Slab;
   }
   slab->layer = this;
-  slab->start = no_touch_ || bytes != slab_bytes_ ? start : start + colour_of(start);
+  slab->start = lead() + (no_touch_ || bytes != slab_bytes_ ? start : start + colour_of(start));
   slab->objects = static_cast<std::uint16_t>(objects);
   unsigned long* free = bitmap(*slab);
   for (unsigned word = 0; word < words(); ++word) {

@@ -102,6 +102,8 @@ TEST_F(CallSites, charge_each_way_to_allocate_as_the_document_says) {
   EXPECT_EQ(sums["sites_hooked"].second, static_cast<std::int64_t>(half * (192 + 512)));  // its realloc took the charge over
   EXPECT_EQ(sums["sites_converted"].first, half);
   EXPECT_EQ(sums["sites_converted"].second, static_cast<std::int64_t>(half * 112));
+  ASSERT_NE(info.of("sites_converted"), nullptr);
+  EXPECT_EQ(info.of("sites_converted")->others.at("requested"), std::to_string(half * 100));
   EXPECT_EQ(sums["record_alloc"].first, half);
   EXPECT_EQ(sums["record_alloc"].second, static_cast<std::int64_t>(half * 48));
   EXPECT_EQ(sums["<untagged>"].first, half);

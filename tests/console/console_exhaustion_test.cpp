@@ -28,6 +28,7 @@ TEST(Exhaustion, is_told_with_who_holds_the_memory_and_is_over_when_it_is_given_
       "  reap would recover ([0-9]+): magazines [0-9]+, depots [0-9]+, slabs [0-9]+, spans [0-9]+; fragments [0-9]+\r\n"
       "(  hart [0-9] magazines: loaded [0-9]+, previous [0-9]+\r\n)*"
       "  held: kheap ([0-9]+), [^\r]*\r\n"
+      "  site [^\r ]*exhaust\\.cpp:[0-9]+ func:take_blocks: bytes [0-9]+, calls [0-9]+\r\n(?:  site [^\r]*\r\n){0,9}"
       "  stacks 0 of 0, objects 0, bytes 0, dropped 0, not traced ([0-9]+) of \\7 caches: incomplete\r\n");
   ASSERT_FALSE(match.empty()) << text;
   EXPECT_GT(std::stoull(match[6]), 100U << 20) << "the workload's blocks";
@@ -67,6 +68,7 @@ TEST(Exhaustion, with_all_views_on_the_report_is_complete_and_all_memory_is_back
       "warning: out of memory: [^\r]*\r\n  reap would recover [^\r]*\r\n(  hart [0-9] magazines: [^\r]*\r\n)*  held: [^\r]*\r\n"
       "  stack 0x[0-9a-f]{8}: bytes ([0-9]+), objects [0-9]+: [^\r]*take_blocks[^\r]*\r\n"
       "(  stack 0x[0-9a-f]{8}: bytes [0-9]+, objects [0-9]+: [^\r]*\r\n){9}"
+      "  site [^\r ]*exhaust\\.cpp:[0-9]+ func:take_blocks: bytes [0-9]+, calls [0-9]+\r\n(?:  site [^\r]*\r\n){0,9}"
       "  stacks 10 of [0-9]+, objects ([0-9]+), bytes ([0-9]+), dropped 0, not traced ([0-9]+) of ([0-9]+) caches: complete\r\n");
   ASSERT_FALSE(report.empty()) << text;
   EXPECT_GT(std::stoull(report[2]), 64U << 20);

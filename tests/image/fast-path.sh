@@ -8,10 +8,7 @@
 #   fast-path.sh table   IMAGE OBJECT     the linker drops the entries of a function that it drops, and sorts the others
 #   fast-path.sh object  OBJECT LIBRARY   the forms where there is no image: words are loaded and stored
 #
-# In a build with call sites blocks and inlined objects are charged by the compiler's code around the sections: there the sections
-# that are left, those of a cache out of line, are looked at.
-#
-# Environment: QM_OBJDUMP, QM_NM, QM_READELF, QM_COUNTED (yes with QM_COUNT), QM_CHARGED (yes with QM_CALL_SITES), QM_XLEN.
+# Environment: QM_OBJDUMP, QM_NM, QM_READELF, QM_COUNTED (yes with QM_COUNT), QM_XLEN.
 set -u -o pipefail
 
 fail() { echo "fast-path.sh: $*" >&2; exit 1; }
@@ -96,9 +93,6 @@ symbol() { # file name
 
 count() { printf '%s\n' "$1" | grep -c .; }
 
-push_name=qm_cache_free
-[ "${QM_CHARGED:?}" = yes ] && push_name=qm_cache_free_plain
-
 extra=0
 [ "${QM_COUNTED:?}" = yes ] && extra=3
 
@@ -136,8 +130,7 @@ case ${1:-} in
   listing)
     compare qm_cache_allocate "$(documented "$3" qm_cache_allocate)" "$(section "$2" qm_cache_allocate)"
     compare qm_cache_allocate_at "$(documented "$3" qm_cache_allocate_at)" "$(section "$2" qm_cache_allocate_at)"
-    compare qm_cache_free "$(documented "$3" qm_cache_free)" "$(section "$2" $push_name)"
-    [ "$QM_CHARGED" = no ] || exit 0
+    compare qm_cache_free "$(documented "$3" qm_cache_free)" "$(section "$2" qm_cache_free)"
     for name in qm_malloc qm_free; do
       compare "$name" "$(documented "$3" $name)" "$(section "$2" $name)"
     done
@@ -158,7 +151,7 @@ case ${1:-} in
     word=$((QM_XLEN / 8))
     load=lw store=sw
     [ "$QM_XLEN" -eq 64 ] && load=ld store=sd
-    code=$(instructions "$2" qm_image_pair_inlined; instructions "$3" qm_cache_allocate; instructions "$3" $push_name)
+    code=$(instructions "$2" qm_image_pair_inlined; instructions "$3" qm_cache_allocate; instructions "$3" qm_cache_free)
     [ "$(printf '%s\n' "$code" | grep -cE "^$load t1,0\(t0\)")" -eq 4 ] || fail "not four loads of a top: $code"
     [ "$(printf '%s\n' "$code" | grep -cE "^$load t2,$word\(t0\)")" -eq 2 ] || fail "not two loads of a limit: $code"
     [ "$(printf '%s\n' "$code" | grep -cE "^$store t1,0\(t0\)")" -eq 4 ] || fail "not four commits: $code"

@@ -72,13 +72,25 @@ void give(Object* object, std::uint32_t holder) {
   (++turn & 1) != 0 ? Contested::free(object) : Contested::cache()->free(object);
 }
 
-Object* allocate() {
-  if (from_heap) return static_cast<Object*>(qm::heap::allocate(sizeof(Object)));
+Object* allocate(const qm::CallSite* site) {
+  if (from_heap) return static_cast<Object*>(qm::heap::allocate_at(site, sizeof(Object)));
   switch (++turn % 4) {
-    case 0: return static_cast<Object*>(Contested::cache()->allocate());
-    case 1: return static_cast<Object*>(Contested::cache()->allocate_at(nullptr, 64));
-    default: return static_cast<Object*>(Contested::allocate());
+    case 0: return static_cast<Object*>(Contested::cache()->allocate_at(site));
+    case 1: return static_cast<Object*>(Contested::cache()->allocate_at(site, 64));
+    default: return static_cast<Object*>(Contested::allocate_at(site));
   }
+}
+
+[[gnu::noinline]] const qm::CallSite* site_of_main() { return QM_SITE; }
+[[gnu::noinline]] const qm::CallSite* site_of_handler() { return QM_SITE; }
+
+/// Whether a build with call sites has charged @p site with so many objects.
+bool is_charged([[maybe_unused]] const qm::CallSite* site, [[maybe_unused]] std::size_t objects) {
+  if constexpr (qm::kCallSites) {
+    const qm::call_sites::Row row = qm::call_sites::row(qm::call_sites::number_of(site));
+    return row.calls == objects && row.bytes == objects * sizeof(Object);
+  }
+  return true;
 }
 
 constexpr std::uint32_t kMain = 1;
@@ -115,14 +127,16 @@ void tick(void*) {
   if (violations != 0) return;  // without the rewind: the cache is not to be touched any more
   give_kept();
   const unsigned count = 1 + interrupts % kept.size();
-  for (unsigned i = 0; i < count; ++i) kept[i] = take(allocate(), kHandler);
+  for (unsigned i = 0; i < count; ++i) kept[i] = take(allocate(site_of_handler()), kHandler);
+  // Whatever was interrupted, and wherever in its charge.
+  if (probe::rewinding && !is_charged(site_of_handler(), count)) ++violations;
   if (++interrupts % 8 == 0) change_period();
 }
 
 /// Bare pairs: without the rewind each object is looked at.
 [[gnu::noinline]] void pairs_out_of_line(unsigned count) {
   for (; count != 0 && violations == 0; --count) {
-    auto* object = static_cast<Object*>(Contested::cache()->allocate());
+    auto* object = static_cast<Object*>(QM_ALLOC(Contested::cache()->allocate));
     if (!probe::rewinding) object = take(object, kMain);
     if (object == nullptr) continue;
     if (!probe::rewinding) object->holder = 0;
@@ -132,7 +146,7 @@ void tick(void*) {
 
 [[gnu::noinline]] void pairs_inlined(unsigned count) {
   for (; count != 0 && violations == 0; --count) {
-    auto* object = static_cast<Object*>(Contested::allocate());
+    auto* object = static_cast<Object*>(QM_ALLOC(Contested::allocate));
     if (!probe::rewinding) object = take(object, kMain);
     if (object == nullptr) continue;
     if (!probe::rewinding) object->holder = 0;
@@ -142,7 +156,7 @@ void tick(void*) {
 
 [[gnu::noinline]] void pairs_in_heap(unsigned count) {
   for (; count != 0 && violations == 0; --count) {
-    auto* object = static_cast<Object*>(qm::heap::allocate(sizeof(Object)));
+    auto* object = static_cast<Object*>(QM_ALLOC(qm::heap::allocate, sizeof(Object)));
     if (!probe::rewinding) object = take(object, kMain);
     if (object == nullptr) continue;
     if (!probe::rewinding) object->holder = 0;
@@ -180,7 +194,7 @@ void fight(Form form, std::uint32_t wanted) {
   std::array<Object*, 8> taken{};
   while (probe::inside(form) < wanted && violations == 0) {
     const unsigned count = 1 + static_cast<unsigned>(random.below(taken.size()));
-    for (unsigned i = 0; i < count; ++i) taken[i] = take(allocate(), kMain);
+    for (unsigned i = 0; i < count; ++i) taken[i] = take(allocate(site_of_main()), kMain);
     for (unsigned i = 0; i < count; ++i) give(taken[i], kMain);
     pairs(form, 50);
   }
@@ -229,6 +243,8 @@ class Sections : public testing::Test {
     EXPECT_EQ(cache->stats().in_use, 0U);
     EXPECT_TRUE(cache->validate());
     EXPECT_EQ(cache->stats().misuses, 0U);
+    EXPECT_TRUE(is_charged(site_of_main(), 0));
+    EXPECT_TRUE(is_charged(site_of_handler(), 0));
     if (every_instruction_is_reached()) {
       EXPECT_EQ(probe::missed(form, &pairs_inlined, 2), 0U);
     }
@@ -252,7 +268,7 @@ class Sections : public testing::Test {
     handlers = 0;
     qm::firmware::set_tick_handler(
         [](void*) {
-          auto* object = allocate();
+          auto* object = allocate(site_of_handler());
           if (object != nullptr) {
             ++handlers;
             object->holder = kHandler;
@@ -296,10 +312,7 @@ class Sections : public testing::Test {
 TEST_F(Sections, out_of_line_survive_interrupts_that_allocate_at_every_instruction) { survive(Form::kOutOfLine); }
 TEST_F(Sections, inlined_survive_interrupts_that_allocate_at_every_instruction) { survive(Form::kInlined); }
 
-// In a build with call sites the heap has no sections of its own: its blocks go through the caches'.
-TEST_F(Sections, of_the_heap_survive_interrupts_that_allocate_at_every_instruction) {
-  if (!qm::kCallSites) survive(Form::kHeap);
-}
+TEST_F(Sections, of_the_heap_survive_interrupts_that_allocate_at_every_instruction) { survive(Form::kHeap); }
 
 TEST_F(Sections, out_of_line_count_every_allocation_under_interrupts) {
   if (qm::kCounted) count(Form::kOutOfLine);
@@ -309,7 +322,7 @@ TEST_F(Sections, inlined_count_every_allocation_under_interrupts) {
 }
 
 TEST_F(Sections, of_the_heap_count_every_allocation_under_interrupts) {
-  if (qm::kCounted && !qm::kCallSites) count(Form::kHeap);
+  if (qm::kCounted) count(Form::kHeap);
 }
 
 TEST_F(Sections, out_of_line_need_the_rewind) {
@@ -319,7 +332,7 @@ TEST_F(Sections, inlined_need_the_rewind) {
   if (probe::kSections && every_instruction_is_reached()) lose_objects_without_the_rewind(Form::kInlined);
 }
 TEST_F(Sections, of_the_heap_need_the_rewind) {
-  if (probe::kSections && !qm::kCallSites && every_instruction_is_reached()) lose_objects_without_the_rewind(Form::kHeap);
+  if (probe::kSections && every_instruction_is_reached()) lose_objects_without_the_rewind(Form::kHeap);
 }
 
 }  // namespace

@@ -21,7 +21,12 @@ struct Section {  // as in inline_sections.hpp
 extern "C" {
 extern const char qm_sections_start[], qm_sections_end[];
 extern const Section __qm_sections_start[], __qm_sections_end[];
-extern const Section qm_heap_sections[] __attribute__((weak));  // not in a build with call sites
+extern const Section qm_heap_sections[] __attribute__((weak));  // it may not be linked
+#if defined(QM_CALL_SITES)
+void qm_cache_push(qm::Cache* cache, void* object) noexcept;  // the section; qm_cache_free() takes the charge back before it
+#else
+constexpr auto* qm_cache_push = &qm_cache_free;
+#endif
 std::uintptr_t __real_qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noexcept;
 std::uintptr_t __wrap_qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noexcept;
 }
@@ -42,7 +47,7 @@ Hits& of(Form form) noexcept { return by_form[static_cast<unsigned>(form)]; }
 
 constexpr std::uintptr_t kHeapSections = 2;
 
-constexpr std::uintptr_t kBlock = 64;
+constexpr std::uintptr_t kBlock = qm::kCallSites ? 128 : 64;
 constexpr std::uintptr_t kCommit = qm::kCounted ? 36 : 28;
 
 void note(Form form, std::uintptr_t section, std::uintptr_t offset, std::uintptr_t commit, std::uintptr_t end) noexcept {
@@ -91,7 +96,7 @@ unsigned missed(Form form, void (*function)(unsigned), unsigned sections) noexce
     const auto start = [](auto* entry) {
       return reinterpret_cast<std::uintptr_t>(entry) - reinterpret_cast<std::uintptr_t>(qm_sections_start);
     };
-    for (const std::uintptr_t at : {start(&qm_cache_allocate), start(&qm_cache_allocate_at), start(&QM_CACHE_PUSH)}) {
+    for (const std::uintptr_t at : {start(&qm_cache_allocate), start(&qm_cache_allocate_at), start(qm_cache_push)}) {
       missed += missed_in(of(form), at / kBlock, at % kBlock, kCommit);
     }
     return missed;

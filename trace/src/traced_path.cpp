@@ -217,7 +217,10 @@ void* allocate_by_hash(Cache* cache, const CallSite* site, std::size_t requested
                                                 const StackEntry* entry, std::uint32_t packed) noexcept {
   auto* one = static_cast<SourceBooks*>(cache->books.load(kFollowed));
   if (one == nullptr || entry->owner != one->number) return allocate_by_hash(cache, site, requested, effort);
-  if (void* object = books.insert_known(*cache, *one, requested, {entry, packed}); object != nullptr) return object;
+  if (void* object = books.insert_known(*cache, *one, requested, {entry, packed}); object != nullptr) {
+    if constexpr (kCallSites) cache->charge(object, site, requested);
+    return object;
+  }
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 

@@ -108,18 +108,16 @@ struct CacheStats {
 
 }  // namespace qm
 
-/// The push's name. With call sites qm_cache_free() is C's (<qm/qm.h>), and takes an object's charge back first.
-#if defined(QM_CALL_SITES)
-#define QM_CACHE_PUSH qm_cache_free_plain
-#else
-#define QM_CACHE_PUSH qm_cache_free
-#endif
-
 extern "C" {
-/// The fast path and its slow halves. `_at` carries the call site, the bytes asked for (0: the object's size) and the effort.
+/// The fast path and its slow halves. `_at` carries the call site, the bytes asked for (0: the object's size) and the effort. In a
+/// build with call sites all of them charge, and their site is not null.
+#if defined(QM_CALL_SITES)
+void* qm_cache_allocate(qm::Cache* cache, const qm::CallSite* site) noexcept;
+#else
 void* qm_cache_allocate(qm::Cache* cache) noexcept;
+#endif
 void* qm_cache_allocate_at(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept;
-void QM_CACHE_PUSH(qm::Cache* cache, void* object) noexcept;
+void qm_cache_free(qm::Cache* cache, void* object) noexcept;
 void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept;
 void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept;
 /// The slow halves of what a TracedPath does not do.
@@ -165,18 +163,26 @@ class alignas(Cell) Cache : public Traceable {
   /// Complexity: O(1); a magazine hit takes no lock and masks nothing.
   /// Context:    any hart that attach_hart() has seen, any interrupt level; never blocks in a handler.
   [[nodiscard, gnu::always_inline]] void* allocate() noexcept {
-    if constexpr (kCallSites) return charge(qm_cache_allocate(this), nullptr);
+#if defined(QM_CALL_SITES)
+    return qm_cache_allocate(this, call_sites::untagged());
+#else
     return qm_cache_allocate(this);
+#endif
   }
 
   /// As allocate(), for a caller that knows more.
   /// @param[in] site      where in the source, or nullptr.
   /// @param[in] requested bytes the user asked for, for the books; 0: the object's size.
-  [[nodiscard, gnu::always_inline]] void* allocate_at(const CallSite* site, std::size_t requested = 0,
+  [[nodiscard, gnu::always_inline]] void* allocate_at(const CallSite* site, std::size_t requested,
                                                       Effort effort = Effort::kAuto) noexcept {
-    void* object = qm_cache_allocate_at(this, site, requested, effort);
-    if constexpr (kCallSites) charge(object, site);
-    return object;
+    return qm_cache_allocate_at(this, site_or_untagged(site), requested, effort);
+  }
+  [[nodiscard, gnu::always_inline]] void* allocate_at(const CallSite* site) noexcept {
+#if defined(QM_CALL_SITES)
+    return qm_cache_allocate(this, site_or_untagged(site));
+#else
+    return allocate_at(site, 0);
+#endif
   }
   /// The same without a site; the plain form of QM_ALLOC(cache->allocate, requested, effort).
   [[nodiscard, gnu::always_inline]] void* allocate(std::size_t requested, Effort effort = Effort::kAuto) noexcept {
@@ -217,8 +223,7 @@ class alignas(Cell) Cache : public Traceable {
   /// Gives an object back. Never fails; misuse that the slow path can see is reported and otherwise ignored.
   /// Complexity: O(1). Context: as allocate().
   [[gnu::always_inline]] void free(void* object) noexcept {
-    if constexpr (kCallSites) discharge(object);
-    QM_CACHE_PUSH(this, object);
+    qm_cache_free(this, object);
   }
 
   /// Bytes of an object, alignment included.
@@ -249,12 +254,13 @@ class alignas(Cell) Cache : public Traceable {
   /// The site that @p object, which a user holds, is charged to; nullptr if it is charged to none. Build with call sites.
   [[nodiscard]] const CallSite* site_of(void* object) noexcept {
     return charge_.is_set() && slabs_.spans(object)
-               ? call_sites::site_of(charge_.tag(object).load(std::memory_order_relaxed)) : nullptr;
+               ? call_sites::site_of(charge_.head(object).tag.load(std::memory_order_relaxed)) : nullptr;
   }
   /// Charges an object that is about to reach its user, or that a user holds and that discharge() has been told of; nullptr passes
   /// through. Build with call sites; the functions that allocate do it.
-  [[gnu::always_inline]] void* charge(void* object, const CallSite* site) const noexcept {
-    return charge_.charge(object, site != nullptr ? site : call_sites::untagged());
+  /// @param[in] requested bytes asked for; 0: the object's size.
+  [[gnu::always_inline]] void* charge(void* object, const CallSite* site, std::size_t requested = 0) const noexcept {
+    return charge_.charge(object, site_or_untagged(site), requested);
   }
   /// Takes the charge back from what may be no object at all: then there is none, or what is free has lost it.
   [[gnu::always_inline]] void discharge(void* object) const noexcept {
@@ -346,8 +352,13 @@ class alignas(Cell) Cache : public Traceable {
 
  private:
   friend class InternalCaches;
+  friend struct CacheLayout;
   friend void set_misuse_handler(MisuseHandler) noexcept;
   static constexpr hal::HartMask bit(unsigned hart) noexcept { return hal::HartMask{1} << hart; }
+  [[nodiscard, gnu::always_inline]] static const CallSite* site_or_untagged(const CallSite* site) noexcept {
+    if constexpr (kCallSites) return site != nullptr ? site : call_sites::untagged();
+    return site;
+  }
   Cache() noexcept : Traceable(kRegistryKind) {}
   Status initialize(const CacheConfig& config, unsigned harts) noexcept;
 
@@ -412,10 +423,10 @@ class alignas(Cell) Cache : public Traceable {
   std::uint16_t cell_pointer_ = kNoCellPointer;  ///< of an inlined cache
   std::uint8_t flags_ = 0;
   std::atomic<CacheExtra*> extra_{nullptr};
-  Depot depot_;
-  SlabLayer slabs_;
-  struct None {};
   [[no_unique_address]] std::conditional_t<kCallSites, ObjectCharge, NoObjectCharge> charge_;
+  SlabLayer slabs_;
+  Depot depot_;
+  struct None {};
   [[no_unique_address]] std::conditional_t<hal::Section::kShuts, Cell, None> shut_cell_;  ///< closed for ever; stays last
 };
 

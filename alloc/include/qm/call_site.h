@@ -33,14 +33,16 @@ struct qm_call_site {
   const char *module; /* what QM_MODULE names; null: nothing */
   uint32_t line;
 #if UINTPTR_MAX > 0xffffffff
-  uint32_t unused; /* the table of sites has no holes */
+  uint32_t unused; /* a site has 32 bytes, as what a hart counts of it */
+#else
+  uint32_t unused[4];
 #endif
 };
 
 #if UINTPTR_MAX > 0xffffffff
 #define QM_SITE_VALUE(file, function, module, line) {file, function, module, line, 0}
 #else
-#define QM_SITE_VALUE(file, function, module, line) {file, function, module, line}
+#define QM_SITE_VALUE(file, function, module, line) {file, function, module, line, {0}}
 #endif
 
 /* What the rows of a source file say in brackets: a string, defined for the file, or nothing. */

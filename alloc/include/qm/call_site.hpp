@@ -2,6 +2,7 @@
 /// A place in the source that allocates. The public allocation functions have a form that takes one (`..._at`); the hooks of
 /// <qm/call_site.h> make them. nullptr means "not known".
 
+#include <cstddef>
 #include <cstdint>
 
 #include <qm/call_site.h>
@@ -14,9 +15,11 @@ inline constexpr bool kCallSites = true;
 inline constexpr bool kCallSites = false;
 #endif
 
-/// What stands beside each object that is charged to a site: which of a hart's words it is counted in.
+/// What stands before each object that is charged to a site: where in a hart's table it is counted, in bytes.
 using SiteTag = std::uint32_t;
-inline constexpr SiteTag kNoSiteTag = UINT32_MAX;
-inline constexpr unsigned kSiteTagBytes = kCallSites ? sizeof(SiteTag) : 0;
+/// Of an object that is free: there nothing is counted that a report shows.
+inline constexpr SiteTag kNoSiteTag = 0;
+/// Of what stands before such an object.
+inline constexpr std::size_t kChargeHeadBytes = 8;
 
 }  // namespace qm

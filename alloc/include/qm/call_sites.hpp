@@ -2,24 +2,26 @@
 /// Who holds memory, by call site: live bytes and live calls of each place in the source that allocates. In builds with
 /// QM_CALL_SITES; in others nothing here is linked.
 ///
-///     section qm_call_sites    | CallSite 0 | CallSite 1 | ... |     static, a hook leaves one each; one is for no site: untagged
-///     hart h                   | on 0, off 0 | on 1, off 1 | ... |   SiteWords of that hart: its calls and bytes less its frees
-///     object                   | payload | slack | tag |             the tag: the number of the word, on or off
+///     section qm_call_sites        | CallSite 0 | CallSite 1 | ...        static, a hook leaves one each; one is for no site: untagged
+///     hart h           | nothing's | SiteCounts 0 | SiteCounts 1 | ...    both tables have rows of kRowBytes
+///     object           | requested, tag | payload | ...                   the tag: where it is counted, in bytes from the hart's table
 ///
 /// An allocation adds one call and the object's bytes to its hart's word, a free takes them from the freeing hart's: with one
 /// atomic instruction each, so interrupts may come where they like. A word alone means nothing, and may have wrapped; the sum over
 /// all harts is exact as soon as nobody allocates.
 ///
 /// What is charged: objects of caches of memory, by their object size, and segments of arenas with ArenaConfig::charged, by their
-/// size - the heap's large blocks. Not charged are numbers (no-touch caches), and the allocator's magazines and slab headers.
+/// size - the heap's large blocks. Not charged are numbers (no-touch caches), and the allocator's magazines and slab headers. Of the
+/// heap's blocks in slabs it is also counted how much of them nobody asked for: `waste`.
 ///
 /// While accounting is off, allocations are counted in the second word of their site: their frees find it there, so the first
 /// stays right for what was allocated while it was on, and the second says what the row has missed. No path tests for it: each
-/// hart counts sites from an address that is two words lower while it is off.
+/// hart counts sites from an address that is a word lower while it is off.
 ///
 /// Invariants
 /// - W1 An object's tag is written before its user has it, and made kNoSiteTag when it is freed: it is discharged once at most.
 /// - W2 A tag is looked at before it is used: what a stray write has left there changes no memory but the words.
+/// - W3 Tables, views and what stands before an object are laid out as sections.S and heap_sections.S read them.
 ///
 /// Source: Linux's memory allocation profiling (6.10); the on and off words are ours.
 
@@ -92,22 +94,36 @@ class NarrowSiteWord {
 using SiteWord = std::conditional_t<sizeof(void*) == 8, WideSiteWord, NarrowSiteWord>;
 static_assert(sizeof(SiteWord) == 8);
 
+/// What a hart counts of one site.
+struct SiteCounts {
+  SiteWord words[2];  ///< while accounting is on, and off
+  struct alignas(8) Waste {
+    std::atomic<std::uintptr_t> bytes{0};
+  } wastes[2];        ///< of the heap's blocks in these
+};
+inline constexpr std::size_t kRowBytes = sizeof(SiteCounts);
+static_assert(sizeof(CallSite) == kRowBytes, "a tag is a difference of addresses");
+
 /// What a hart charges with: from initialize() on, on other harts than that one from attach_hart() on.
 struct SiteView {
-  std::atomic<std::uintptr_t> base{0};  ///< of the table of sites, two words lower while accounting is off; the console writes it
-  SiteWord* words = nullptr;
-  std::uintptr_t limit = 0;             ///< number of words
+  std::atomic<std::uintptr_t> base{0};  ///< a tag is a site's distance from here; the console writes it
+  std::uintptr_t words = 0;             ///< the hart's table
+  std::uintptr_t limit = 0;             ///< its bytes
 
-  /// The number of the word that @p site is counted in.
-  [[nodiscard]] std::uintptr_t tag_of(const CallSite* site) const noexcept {
-    constexpr std::uintptr_t kWordOfTable = sizeof(CallSite) / 2;
-    return (reinterpret_cast<std::uintptr_t>(site) - base.load(std::memory_order_relaxed)) / kWordOfTable;
+  /// Where @p site is counted.
+  [[nodiscard]] SiteTag tag_of(const CallSite* site) const noexcept {
+    return static_cast<SiteTag>(reinterpret_cast<std::uintptr_t>(site) - base.load(std::memory_order_relaxed));
+  }
+  /// Precondition: the tag is below `limit` and a multiple of 8.
+  [[nodiscard]] SiteWord& word(SiteTag tag) const noexcept { return *reinterpret_cast<SiteWord*>(words + tag); }
+  [[nodiscard]] std::atomic<std::uintptr_t>& waste(SiteTag tag) const noexcept {
+    return reinterpret_cast<SiteCounts::Waste*>(words + offsetof(SiteCounts, wastes) + tag)->bytes;
   }
 };
-static_assert((sizeof(CallSite) & (sizeof(CallSite) - 1)) == 0, "a tag is found by a shift");
 
 #if defined(QM_TARGET)
-extern constinit thread_local SiteView qm_site_view;
+/// Under a name that the sections know.
+extern constinit thread_local SiteView qm_site_view asm("qm_site_view");
 #endif
 
 namespace call_sites {
@@ -155,6 +171,7 @@ struct Row {
   const CallSite* site = nullptr;
   std::uint64_t bytes = 0;        ///< live
   std::uint64_t calls = 0;        ///< live
+  std::uint64_t waste = 0;        ///< of the bytes, what nobody asked for: known of the heap's blocks in slabs
   bool is_accurate = true;        ///< false while something is out that was allocated while accounting was off
   [[nodiscard]] bool is_untagged() const noexcept { return site == &qm_untagged_site; }
 };
@@ -197,50 +214,64 @@ void shutdown() noexcept;
 
 }  // namespace call_sites
 
+/// What stands before each object that is charged. The requested size is the heap's.
+struct ChargeHead {
+  std::atomic<std::uint32_t> waste;
+  std::atomic<SiteTag> tag;
+};
+static_assert(sizeof(ChargeHead) == kChargeHeadBytes && std::atomic<SiteTag>::is_always_lock_free);
+
 /// How the objects of one cache are charged; nothing is, before set().
 class ObjectCharge {
  public:
-  void set(std::size_t object_size, std::size_t stride) noexcept {
+  /// @param[in] is_block of the heap, whose users may have asked for less.
+  void set(std::size_t object_size, bool is_block) noexcept {
     amount_ = SiteWord::amount_of(object_size);
-    tag_at_ = stride - kSiteTagBytes;
+    is_block_ = is_block;
   }
-  [[nodiscard]] bool is_set() const noexcept { return tag_at_ != 0; }
-  /// The tag of an object. Precondition: is_set().
-  [[nodiscard]] std::atomic<SiteTag>& tag(void* object) const noexcept {
-    return *reinterpret_cast<std::atomic<SiteTag>*>(reinterpret_cast<std::uintptr_t>(object) + tag_at_);
-  }
+  [[nodiscard]] bool is_set() const noexcept { return amount_ != 0; }
+  /// What stands before an object. Precondition: is_set().
+  [[nodiscard]] static ChargeHead& head(void* object) noexcept { return static_cast<ChargeHead*>(object)[-1]; }
 
   /// Charges an object that is about to reach its user; nullptr passes through.
-  [[gnu::always_inline]] void* charge(void* object, const CallSite* site) const noexcept {
+  /// @param[in] requested bytes asked for; 0: the object's size.
+  [[gnu::always_inline]] void* charge(void* object, const CallSite* site, std::size_t requested) const noexcept {
     if (object == nullptr || !is_set()) return object;
     SiteView& view = call_sites::view();
-    const std::uintptr_t at = view.tag_of(site);
-    store_relaxed(tag(object), static_cast<SiteTag>(at));
-    view.words[at].add(amount_);
+    const SiteTag tag = view.tag_of(site);
+    ChargeHead& before = head(object);
+    store_relaxed(before.tag, tag);
+    view.word(tag).add(amount_);
+    if (is_block_) {
+      const auto waste = static_cast<std::uint32_t>(requested != 0 ? static_cast<std::uint32_t>(amount_) - requested : 0);
+      store_relaxed(before.waste, waste);
+      view.waste(tag).fetch_add(waste, std::memory_order_relaxed);
+    }
     return object;
   }
 
-  /// Takes the charge back from an object that its user gives back. Precondition: is_set(), and the tag's place is memory.
+  /// Takes the charge back from an object that its user gives back. Precondition: is_set(), and there is memory before it.
   [[gnu::always_inline]] void discharge(void* object) const noexcept {
     SiteView& view = call_sites::view();
-    const std::uintptr_t at = tag(object).load(std::memory_order_relaxed);
-    if (at >= view.limit) return;
-    store_relaxed(tag(object), kNoSiteTag);
-    view.words[at].subtract(amount_);
+    ChargeHead& before = head(object);
+    const SiteTag tag = before.tag.load(std::memory_order_relaxed) & ~SiteTag{7};
+    if (tag >= view.limit) return;
+    store_relaxed(before.tag, kNoSiteTag);
+    view.word(tag).subtract(amount_);
+    if (is_block_) view.waste(tag).fetch_sub(before.waste.load(std::memory_order_relaxed), std::memory_order_relaxed);
   }
 
  private:
-  SiteWord::Amount amount_ = 0;
-  std::uintptr_t tag_at_ = 0;
+  SiteWord::Amount amount_ = 0;  ///< sections.S reads it
+  bool is_block_ = false;
 };
-static_assert(sizeof(std::atomic<SiteTag>) == sizeof(SiteTag) && std::atomic<SiteTag>::is_always_lock_free);
 
 /// The same in a build without call sites.
 struct NoObjectCharge {
-  static void set(std::size_t, std::size_t) noexcept {}
+  static void set(std::size_t, bool) noexcept {}
   [[nodiscard]] static constexpr bool is_set() noexcept { return false; }
-  [[nodiscard]] static std::atomic<SiteTag>& tag(void* object) noexcept { return *static_cast<std::atomic<SiteTag>*>(object); }
-  static void* charge(void* object, const CallSite*) noexcept { return object; }
+  [[nodiscard]] static ChargeHead& head(void* object) noexcept { return static_cast<ChargeHead*>(object)[-1]; }
+  static void* charge(void* object, const CallSite*, std::size_t) noexcept { return object; }
   static void discharge(void*) noexcept {}
 };
 

@@ -27,7 +27,13 @@ extern "C" {
 /// The heap's face for C (<qm/qm.h>), and what both languages call: the fast path and its slow halves.
 void* qm_malloc(std::size_t size) noexcept;
 void qm_free(void* block) noexcept;
+#if defined(QM_CALL_SITES)
+/// Also <qm/qm.h>'s. A null for the site is no site.
+void* qm_malloc_at(const qm::CallSite* site, std::size_t size) noexcept;
+void* qm_heap_allocate_slow_at(const qm::CallSite* site, std::size_t size) noexcept;
+#else
 void* qm_heap_allocate_slow(std::size_t size) noexcept;
+#endif
 void qm_heap_free_slow(void* block) noexcept;
 }
 
@@ -45,7 +51,14 @@ inline constexpr std::size_t kAlignment = 16;
 /// Complexity: O(1); of a size class whose magazine has a round 16 instructions, 19 with QM_COUNT.
 [[nodiscard]] void* allocate(std::size_t size) noexcept;
 /// As allocate(), for a caller that knows its call site and what it may wait for. So have all that follow.
-[[nodiscard]] void* allocate_at(const CallSite* site, std::size_t size, Effort effort = Effort::kAuto) noexcept;
+[[nodiscard]] void* allocate_at(const CallSite* site, std::size_t size, Effort effort) noexcept;
+[[nodiscard, gnu::always_inline]] inline void* allocate_at(const CallSite* site, std::size_t size) noexcept {
+#if defined(QM_CALL_SITES)
+  return qm_malloc_at(site, size);
+#else
+  return allocate_at(site, size, Effort::kAuto);
+#endif
+}
 /// Takes @p count * @p size bytes of zeroes. @returns nullptr also if the product overflows.
 [[nodiscard]] void* allocate_zeroed_at(const CallSite* site, std::size_t count, std::size_t size) noexcept;
 /// Takes @p size bytes at a multiple of @p alignment, a power of two. @returns nullptr also if it is none.

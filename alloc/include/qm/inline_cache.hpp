@@ -71,11 +71,12 @@ class InlineCache {
   }
   /// The same, for a caller that knows its call site.
   [[nodiscard, gnu::always_inline]] static void* allocate_at(const CallSite* site, Effort effort = Effort::kAuto) noexcept {
-    void* object;
-    if (!internal::pop_inlined<Name>(object)) object = internal::allocate_inlined_slow(cache_, site, effort);
     if constexpr (kCallSites) {
-      if (object != nullptr) cache()->charge(object, site);
+      if (site == nullptr) site = call_sites::untagged();
     }
+    void* object;
+    if (!internal::pop_inlined<Name>(object)) return internal::allocate_inlined_slow(cache_, site, effort);
+    if constexpr (kCallSites) cache()->charge(object, site);
     return object;
   }
 

@@ -82,7 +82,7 @@ struct SlabConfig {
   std::size_t alignment = 0;         ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
   bool no_touch = false;             ///< the addresses are not memory, or must not be written
   bool quantum_cache = false;        ///< slabs are segments of the source that its own quantum caches do not serve
-  bool tagged = false;               ///< objects are charged to call sites: a tag stands behind each
+  bool tagged = false;               ///< objects are charged to call sites: a ChargeHead stands before each
   std::uint8_t heap_class = 0;       ///< the heap's, 1 to 31: the slabs' pages are tagged in the page map; 0: they are not
 };
 
@@ -220,7 +220,7 @@ class SlabLayer {
   [[nodiscard]] std::size_t object_size() const noexcept { return stride_ - trailer(); }
   [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
   /// Where in a stride the redzone of a checking build ends.
-  [[nodiscard]] std::size_t redzone_end() const noexcept { return stride_ - tag_bytes(); }
+  [[nodiscard]] std::size_t redzone_end() const noexcept { return stride_ - lead(); }
   /// Whether @p address is between the first and the last slab of memory that there ever were.
   [[nodiscard, gnu::always_inline]] bool spans(const void* address) const noexcept {
     const std::uintptr_t low = low_.load(std::memory_order_relaxed);
@@ -243,6 +243,7 @@ class SlabLayer {
 
  private:
   friend class SlabPass;
+  friend struct CacheLayout;
   static constexpr std::uint32_t kNoLimit = UINT32_MAX;
   bool choose_geometry() noexcept;
   bool fits(std::size_t slab_bytes) noexcept;
@@ -268,11 +269,12 @@ class SlabLayer {
   [[nodiscard]] std::size_t overhead() const noexcept {
     return sizeof(Slab) + words() * sizeof(long) + objects_ * kCheckBytes;
   }
-  [[nodiscard]] std::size_t tag_bytes() const noexcept { return tagging_.is_tagged() ? kSiteTagBytes : 0; }
-  /// What a checking build and one with call sites leave behind each object, so that the next keeps its alignment.
+  /// What a build with call sites leaves before each object, for a ChargeHead.
+  [[nodiscard]] std::size_t lead() const noexcept { return tagging_.is_tagged() ? alignment() : 0; }
+  /// With what a checking build leaves behind it, so that the next keeps its alignment.
   [[nodiscard]] std::size_t trailer() const noexcept {
-    const std::size_t least = no_touch_ ? 0 : kRedzoneBytes + tag_bytes();
-    return least == 0 ? 0 : (least + alignment() - 1) & ~(alignment() - 1);
+    const std::size_t redzone = no_touch_ ? 0 : kRedzoneBytes;
+    return lead() + ((redzone + alignment() - 1) & ~(alignment() - 1));
   }
   [[nodiscard]] std::size_t colour_of(std::uintptr_t start) const noexcept;
   [[nodiscard]] std::uintptr_t take_from_source(std::size_t bytes) noexcept;

@@ -27,7 +27,9 @@ inline void print_row(Invocation& call, const Row& row) noexcept {
   const CallSite& site = *row.site;
   call.print("{:12} {:8} {}:{} ", row.bytes, row.calls, row.is_untagged() ? none : from_c(site.file), site.line);
   if (site.module != nullptr) call.print("[{}] ", site.module);
-  call.print("func:{}{}\n", row.is_untagged() ? none : from_c(site.function), row.is_accurate ? "" : " accurate:no");
+  call.print("func:{}", row.is_untagged() ? none : from_c(site.function));
+  if (row.waste != 0) call.print(" requested:{}", row.bytes - row.waste);
+  call.print("{}\n", row.is_accurate ? "" : " accurate:no");
 }
 
 /// Goes through the rows in the order of the report.

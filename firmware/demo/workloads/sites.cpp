@@ -25,7 +25,7 @@ struct Held {
 
 /// What each hart has taken; one run at a time.
 std::array<Held*, hal::Port::kMaxHarts> held;
-std::atomic<bool> is_held{false};
+std::atomic<std::uint32_t> is_held{0};
 
 }  // namespace
 
@@ -95,7 +95,7 @@ void release(WorkloadRun&) noexcept {
   for (Held*& list : held) {
     while (list != nullptr) give(std::exchange(list, list->next));
   }
-  is_held.store(false, std::memory_order_release);
+  is_held.store(0, std::memory_order_release);
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ constinit const Workload kSites = {
     .counted = true,
     .option = {},
     .prepare = [](WorkloadRun&) noexcept -> const char* {
-      return is_held.exchange(true, std::memory_order_acquire) ? "sites holds what it took: workload stop" : nullptr;
+      return is_held.exchange(1, std::memory_order_acquire) != 0 ? "sites holds what it took: workload stop" : nullptr;
     },
     .work = sites_task,
     .finish = finish,
