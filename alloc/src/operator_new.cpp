@@ -13,14 +13,16 @@
 
 #include <qm/hal/port.hpp>
 #include <qm/heap.hpp>
+#include <qm/new.hpp>
 
 namespace {
 
 constinit std::atomic<std::new_handler> the_handler{nullptr};
 
-void* allocate_or_null(std::size_t size, std::size_t alignment) noexcept {
+void* allocate_or_null(std::size_t size, std::size_t alignment, const qm::CallSite* site = qm::call_sites::untagged()) noexcept {
   for (;;) {
-    void* block = alignment <= qm::heap::kAlignment ? qm::heap::allocate(size) : qm::heap::allocate_aligned(alignment, size);
+    void* block = alignment <= qm::heap::kAlignment ? qm::heap::allocate_at(site, size)
+                                                    : qm::heap::allocate_aligned_at(site, alignment, size);
     if (block != nullptr) return block;
     const std::new_handler handler = std::get_new_handler();
     if (handler == nullptr) return nullptr;
@@ -28,8 +30,8 @@ void* allocate_or_null(std::size_t size, std::size_t alignment) noexcept {
   }
 }
 
-void* allocate(std::size_t size, std::size_t alignment) noexcept {
-  void* block = allocate_or_null(size, alignment);
+void* allocate(std::size_t size, std::size_t alignment, const qm::CallSite* site = qm::call_sites::untagged()) noexcept {
+  void* block = allocate_or_null(size, alignment, site);
   if (block == nullptr) qm::hal::Port::fatal("operator new: no memory");
   return block;
 }
@@ -57,6 +59,19 @@ void* operator new(std::size_t size, std::align_val_t alignment, const std::noth
 void* operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return allocate_or_null(size, bytes(alignment));
 }
+
+void* operator new(std::size_t size, const qm::CallSite* site) { return allocate(size, qm::heap::kAlignment, site); }
+void* operator new[](std::size_t size, const qm::CallSite* site) { return allocate(size, qm::heap::kAlignment, site); }
+void* operator new(std::size_t size, std::align_val_t alignment, const qm::CallSite* site) {
+  return allocate(size, bytes(alignment), site);
+}
+void* operator new[](std::size_t size, std::align_val_t alignment, const qm::CallSite* site) {
+  return allocate(size, bytes(alignment), site);
+}
+void operator delete(void* block, const qm::CallSite*) noexcept { qm::heap::free(block); }
+void operator delete[](void* block, const qm::CallSite*) noexcept { qm::heap::free(block); }
+void operator delete(void* block, std::align_val_t, const qm::CallSite*) noexcept { qm::heap::free(block); }
+void operator delete[](void* block, std::align_val_t, const qm::CallSite*) noexcept { qm::heap::free(block); }
 
 void operator delete(void* block) noexcept { qm::heap::free(block); }
 void operator delete[](void* block) noexcept { qm::heap::free(block); }

@@ -191,6 +191,49 @@ TEST_F(CallSites, a_hooked_realloc_moves_the_charge_and_a_plain_one_leaves_it) {
   }
 }
 
+TEST_F(CallSites, a_row_says_how_much_of_the_heaps_blocks_nobody_asked_for) {
+  void* blocks[40];  // the first by the slow half, which makes the class's cache
+  for (void*& block : blocks) block = QM_ALLOC(qm::heap::allocate, 50);
+  const CallSite* site = qm::heap::site_of(blocks[0]);
+  EXPECT_EQ(row_of(site).bytes, 40 * 64U);
+  EXPECT_EQ(row_of(site).waste, 40 * 14U);
+  EXPECT_EQ(qm::heap::reallocate(blocks[0], 60), blocks[0]);
+  EXPECT_EQ(row_of(site).waste, 39 * 14U + 4U);
+  blocks[1] = qm::heap::reallocate(blocks[1], 100);
+  EXPECT_EQ(row_of(site).bytes, 39 * 64U + 112U);
+  EXPECT_EQ(row_of(site).waste, 38 * 14U + 4U + 12U);
+  qm::heap::free_sized(blocks[2], 50);
+  EXPECT_EQ(row_of(site).waste, 37 * 14U + 4U + 12U);
+  blocks[2] = nullptr;
+  qm::call_sites::set_on(false);
+  void* missed = QM_ALLOC(qm::heap::allocate, 1);
+  EXPECT_EQ(row_of(qm::heap::site_of(missed)).waste, 0U);
+  qm::heap::free(missed);
+  qm::call_sites::set_on(true);
+  for (void* block : blocks) qm::heap::free(block);
+  EXPECT_EQ(row_of(site).waste, 0U);
+  EXPECT_EQ(users().bytes, 0U);
+  Cache* cache = make("packets", 100);
+  void* object = QM_ALLOC(cache->allocate, 70);
+  EXPECT_EQ(row_of(cache, object).waste, 0U);  // of caches it is not known
+  cache->free(object);
+}
+
+TEST_F(CallSites, a_destroyed_tag_changes_nothing_but_rows) {
+  Cache* cache = make("packets", 64);
+  for (const std::uint32_t tag : {0xffffffffU, 0x80000000U, 7U, 1U, static_cast<std::uint32_t>(qm::call_sites::count() * qm::kRowBytes + 31)}) {
+    auto* object = static_cast<std::uint32_t*>(QM_ALLOC(cache->allocate));
+    void* block = QM_ALLOC(qm::heap::allocate, 50);
+    object[-1] = tag;
+    static_cast<std::uint32_t*>(block)[-1] = tag;
+    cache->free(object);
+    qm::heap::free(block);
+  }
+  EXPECT_EQ(cache->stats().in_use, 0U);
+  EXPECT_EQ(cache->stats().misuses, 0U);
+  EXPECT_TRUE(cache->validate());
+}
+
 TEST_F(CallSites, a_row_misses_exactly_what_was_allocated_while_off_and_says_so) {
   Cache* cache = make("packets", 64);
   const auto take = [cache] { return QM_ALLOC(cache->allocate); };

@@ -5,6 +5,8 @@
 #include <new>
 #include <vector>
 
+#include <qm/new.hpp>
+
 namespace {
 
 using namespace qm;
@@ -43,6 +45,28 @@ template <class T>
 T* opaque(T* pointer) {
   asm volatile("" : "+r"(pointer));  // else the compiler may leave out a pair of new and delete
   return pointer;
+}
+
+TEST_F(OperatorNew, charges_a_block_to_the_site_that_it_is_given) {
+  auto* plain = opaque(new (QM_SITE) Plain);
+  const unsigned line = __LINE__ - 1;
+  auto* plains = opaque(new (QM_SITE) Plain[10]);
+  auto* wide = opaque(new (QM_SITE) Wide);
+  EXPECT_EQ(plain->value, 7);
+  EXPECT_EQ(plains[9].value, 7);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(wide) % 256, 0U);
+  if constexpr (kCallSites) {
+    ASSERT_NE(heap::site_of(plain), nullptr);
+    EXPECT_EQ(heap::site_of(plain)->line, line);
+    EXPECT_EQ(heap::site_of(plains)->line, line + 2);
+    EXPECT_EQ(heap::site_of(wide)->line, line + 3);
+    Plain* untagged = opaque(new Plain);
+    EXPECT_EQ(heap::site_of(untagged), &qm_untagged_site);
+    delete untagged;
+  }
+  delete plain;
+  delete[] plains;
+  delete wide;
 }
 
 TEST_F(OperatorNew, gives_and_takes_objects_and_arrays_of_every_alignment) {

@@ -155,7 +155,8 @@ TEST_F(ReplayTest, redis_gets_what_it_asks_for_with_its_threads_as_harts) {
   if (qm::test::harts() < header_.threads) GTEST_SKIP();
   replay_on(header_.threads);
   EXPECT_EQ(result_.crossed, header_.crossed);
-  EXPECT_LE(peak_, header_.peak_bytes * 13 / 10);  // what idles on four harts included
+  // What idles on four harts included; with call sites 16 bytes more a block.
+  EXPECT_LE(peak_, header_.peak_bytes * (kCallSites ? 15 : 13) / 10);
 }
 
 /// A heap that spoils a byte of every thousandth block, and loses every thousandth reallocation.

@@ -52,31 +52,30 @@ inline constexpr std::size_t kAlignment = 16;
 [[nodiscard]] void* allocate(std::size_t size) noexcept;
 /// As allocate(), for a caller that knows its call site and what it may wait for. So have all that follow.
 [[nodiscard]] void* allocate_at(const CallSite* site, std::size_t size, Effort effort) noexcept;
-[[nodiscard, gnu::always_inline]] inline void* allocate_at(const CallSite* site, std::size_t size) noexcept {
 #if defined(QM_CALL_SITES)
+[[nodiscard, gnu::always_inline]] inline void* allocate_at(const CallSite* site, std::size_t size) noexcept {
   return qm_malloc_at(site, size);
-#else
-  return allocate_at(site, size, Effort::kAuto);
-#endif
 }
+#else
+[[nodiscard, gnu::always_inline]] inline void* allocate_at(const CallSite*, std::size_t size) noexcept { return qm_malloc(size); }
+#endif
 /// Takes @p count * @p size bytes of zeroes. @returns nullptr also if the product overflows.
 [[nodiscard]] void* allocate_zeroed_at(const CallSite* site, std::size_t count, std::size_t size) noexcept;
 /// Takes @p size bytes at a multiple of @p alignment, a power of two. @returns nullptr also if it is none.
 [[nodiscard]] void* allocate_aligned_at(const CallSite* site, std::size_t alignment, std::size_t size) noexcept;
 
 [[nodiscard, gnu::always_inline]] inline void* allocate(std::size_t size) noexcept {
-  if constexpr (kCallSites) return allocate_at(call_sites::untagged(), size);
-  return qm_malloc(size);
+  return allocate_at(call_sites::untagged(), size);
 }
 /// The same with a word on what it may do before it fails.
 [[nodiscard, gnu::always_inline]] inline void* allocate(std::size_t size, Effort effort) noexcept {
-  return allocate_at(kCallSites ? call_sites::untagged() : nullptr, size, effort);
+  return allocate_at(call_sites::untagged(), size, effort);
 }
 [[nodiscard, gnu::always_inline]] inline void* allocate_zeroed(std::size_t count, std::size_t size) noexcept {
-  return allocate_zeroed_at(kCallSites ? call_sites::untagged() : nullptr, count, size);
+  return allocate_zeroed_at(call_sites::untagged(), count, size);
 }
 [[nodiscard, gnu::always_inline]] inline void* allocate_aligned(std::size_t alignment, std::size_t size) noexcept {
-  return allocate_aligned_at(kCallSites ? call_sites::untagged() : nullptr, alignment, size);
+  return allocate_aligned_at(call_sites::untagged(), alignment, size);
 }
 
 /// Makes the block @p size bytes long, in place where that is possible; the contents up to the smaller size are kept, an
