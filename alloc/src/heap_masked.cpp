@@ -28,9 +28,9 @@ void* qm_malloc(std::size_t size) noexcept {
 
 void qm_free(void* block) noexcept {
   qm::Cache* cache = qm::heap::cache_of_tag(qm::page_map.tag_in_hot(reinterpret_cast<std::uintptr_t>(block)));
-  if (cache != nullptr) [[likely]] {
-    if constexpr (qm::kCallSites) cache->discharge(block);
-    if (qm::internal::push_masked(*cache, block)) [[likely]] return;
+  if constexpr (qm::kCallSites) {
+    if (cache != nullptr) cache->discharge(block);
   }
+  if (cache != nullptr && qm::internal::push_masked(*cache, block)) [[likely]] return;
   qm_heap_free_slow(block);
 }
