@@ -89,6 +89,12 @@ void give(Cache& cache, void* block) noexcept {
   cache.free(block);
 }
 
+/// Without call sites not by the fast path: it is linked where it is called.
+void* allocate_any(const CallSite* site, std::size_t size) noexcept {
+  if constexpr (kCallSites) return allocate_at(site, size);
+  return allocate_at(site, size, Effort::kAuto);
+}
+
 void* allocate_slow(unsigned number, const CallSite* site, std::size_t size, std::size_t alignment, Effort effort) noexcept {
   if (large.name()[0] == 0) return nullptr;  // before initialize()
   if (number != 0) {
@@ -172,14 +178,14 @@ void* allocate_at(const CallSite* site, std::size_t size, Effort effort) noexcep
 void* allocate_zeroed_at(const CallSite* site, std::size_t count, std::size_t size) noexcept {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(count, size, &bytes)) return nullptr;
-  void* block = allocate_at(site, bytes);
+  void* block = allocate_any(site, bytes);
   if (block != nullptr) std::memset(block, 0, bytes);
   return block;
 }
 
 void* allocate_aligned_at(const CallSite* site, std::size_t alignment, std::size_t size) noexcept {
   if (!is_power_of_two(alignment)) return nullptr;
-  if (alignment <= kAlignment) return allocate_at(site, size);
+  if (alignment <= kAlignment) return allocate_any(site, size);
   return allocate_slow(class_of(size, alignment), site, size, alignment, Effort::kAuto);
 }
 
@@ -194,7 +200,7 @@ std::size_t usable_size(const void* block) noexcept {
 }
 
 void* reallocate_at(const CallSite* site, void* block, std::size_t size) noexcept {
-  if (block == nullptr) return allocate_at(site, size);
+  if (block == nullptr) return allocate_any(site, size);
   const std::size_t old = usable_size(block);
   const unsigned number = class_of(size);
   if (Cache* cache = cache_of(block); cache != nullptr) {
