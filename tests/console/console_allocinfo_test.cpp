@@ -79,6 +79,18 @@ TEST_F(CallSites, add_up_to_what_users_hold_after_churn_on_all_harts) {
   });
 }
 
+TEST_F(CallSites, add_up_whatever_is_traced) {
+  for (const char* how : {"", " counts", " every 3"}) {
+    run(std::string("slab_trace start *") + how);
+    run("workload run neutral 100");
+    run("workload run leak 200");
+    run("slab_trace stop *");
+    run("workload run churn 200");  // frees look for records
+    once_quiet(equal);
+    run("slab_trace reset *");
+  }
+}
+
 TEST_F(CallSites, charge_each_way_to_allocate_as_the_document_says) {
   constexpr unsigned kRounds = 40;
   run("workload start sites " + std::to_string(kRounds));

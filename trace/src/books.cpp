@@ -28,8 +28,10 @@ bool is_power_of_two_in(std::size_t value, std::size_t low, std::size_t high) no
 
 // ---- set up ---------------------------------------------------------------------------------------------------------
 
-void* Books::take(std::size_t bytes) noexcept {
-  const std::uintptr_t start = trace_arena().allocate(bytes, Fit::kInstant, nullptr, Effort::kQuiet);
+void* Books::take(std::size_t bytes, std::size_t alignment) noexcept {
+  Constraint constraint;
+  constraint.align = alignment;
+  const std::uintptr_t start = trace_arena().allocate_constrained(bytes, constraint, Fit::kInstant, nullptr, Effort::kQuiet);
   auto* words = reinterpret_cast<std::uint32_t*>(start);
   for (std::size_t i = 0; start != 0 && i < bytes / 4; ++i) words[i] = 0;
   return words;
@@ -51,7 +53,7 @@ Status Books::initialize(const Config& config) noexcept {
   ArenaConfig arena;
   if (config.at_once && config.record_bytes + config.stack_bytes > base_arena().stats().free / 2) return Status::kNoMemory;
   arena.name = "ktrace";
-  arena.quantum = 64;
+  arena.quantum = 8;  // two handles
   arena.source = &base_arena();
   arena.no_trace = true;
   Status status = (new (arena_storage) Arena)->initialize(arena);

@@ -239,7 +239,7 @@ class Books final : public Observer {
   Sequence sequence;
 
   /// Memory of `ktrace`, zeroed; nullptr if there is none. And back.
-  [[nodiscard]] void* take(std::size_t bytes) noexcept;
+  [[nodiscard]] void* take(std::size_t bytes, std::size_t alignment = 64) noexcept;
   void give(void* piece, std::size_t bytes) noexcept;
 
  private:

@@ -101,7 +101,7 @@ void Books::add_records(Prepared& prepared) noexcept {
 
 void Books::add_handles(Cache& cache, void* object, Prepared& prepared) noexcept {
   const std::size_t count = cache.slabs().objects();
-  auto* handles = static_cast<std::uint32_t*>(take(count * sizeof(std::uint32_t)));
+  auto* handles = static_cast<std::uint32_t*>(take(count * sizeof(std::uint32_t), 8));
   if (handles == nullptr) {
     prepared.reason |= bit(Drop::kHandleMemory);
   } else if (!cache.adopt_handles(object, handles)) {

@@ -212,14 +212,20 @@ namespace {
 
 void* allocate_by_hash(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept;
 
+/// What reaches the user from here, in a build with call sites.
+[[gnu::always_inline]] inline void* charged([[maybe_unused]] Cache& cache, void* object, [[maybe_unused]] const CallSite* site,
+                                            [[maybe_unused]] std::size_t requested) noexcept {
+  if constexpr (kCallSites) cache.charge(object, site, requested);
+  return object;
+}
+
 /// The last part of an allocation whose stack and context are known, if the stack is not another cache's.
 [[gnu::noinline]] QM_JUMPS void* allocate_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
                                                 const StackEntry* entry, std::uint32_t packed) noexcept {
   auto* one = static_cast<SourceBooks*>(cache->books.load(kFollowed));
   if (one == nullptr || entry->owner != one->number) return allocate_by_hash(cache, site, requested, effort);
   if (void* object = books.insert_known(*cache, *one, requested, {entry, packed}); object != nullptr) {
-    if constexpr (kCallSites) cache->charge(object, site, requested);
-    return object;
+    return charged(*cache, object, site, requested);
   }
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
@@ -241,14 +247,14 @@ QM_WALKS_FROM_CALLER void* allocate(Cache* cache, const CallSite* site, std::siz
 
 /// An allocation of a cache that is sampled. What is of the sample goes the slow way.
 [[gnu::noinline]] QM_JUMPS void* allocate_sampled(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
-  if (void* object = books.leave_out(*cache); object != nullptr) return object;
+  if (void* object = books.leave_out(*cache); object != nullptr) return charged(*cache, object, site, requested);
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
 /// The last part of an allocation of a cache that keeps counts, whose stack and context are known.
 [[gnu::noinline]] QM_JUMPS void* count_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
                                              const StackEntry* entry, std::uint32_t packed) noexcept {
-  if (void* object = books.count_known(*cache, {entry, packed}); object != nullptr) return object;
+  if (void* object = books.count_known(*cache, {entry, packed}); object != nullptr) return charged(*cache, object, site, requested);
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
