@@ -176,9 +176,6 @@ struct Row {
   [[nodiscard]] bool is_untagged() const noexcept { return site == &qm_untagged_site; }
 };
 
-/// The number of @p site, below count().
-[[nodiscard]] inline std::size_t number_of(const CallSite* site) noexcept { return view().tag_of(site) / 2; }
-
 /// Sites in the image, the untagged one included.
 [[nodiscard]] std::size_t count() noexcept;
 /// The number of @p site, below count(); of nullptr that of the untagged one.
