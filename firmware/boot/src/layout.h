@@ -2,7 +2,9 @@
 #ifndef QM_FIRMWARE_LAYOUT_H
 #define QM_FIRMWARE_LAYOUT_H
 
+#if !defined(QM_MAX_HARTS) /* the build's option */
 #define QM_MAX_HARTS 8
+#endif
 #define QM_BOOT_STACK_BYTES 16384 /* boot, then the idle loop */
 #define QM_TRAP_STACK_BYTES 16384 /* trap handlers, nested ones included */
 #define QM_TASK_STACK_BYTES 32768

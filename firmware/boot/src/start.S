@@ -10,6 +10,9 @@
 
 #include "layout.h"
 
+  .globl qm_max_harts           # the linker script compares it with the room it leaves
+  .set qm_max_harts, QM_MAX_HARTS
+
   .section .data.qm_start, "aw", @progbits
   .balign 8
   .globl qm_start_ids, qm_start_ids_ready
