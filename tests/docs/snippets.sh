@@ -12,7 +12,7 @@ for layer in wire hal hal/host alloc trace console; do includes+=(-I "$source/$l
 frame() { # what stands before the block; `body` if it is statements
   case $1 in
     README.md.1.cpp) echo '#include <span>'; echo 'void body(std::span<const qm::MemoryRange> memory, unsigned harts) {' ;;
-    call-sites.md.1.cpp) printf '%s\n' '#include <qm/object_cache.hpp>' '#include <qm/cache.hpp>' 'struct Session { Session(int, int) {} };' \
+    call-sites.md.1.cpp) printf '%s\n' '#include <qm/object_cache.hpp>' '#include <qm/cache.hpp>' '#include <qm/new.hpp>' 'struct Session { Session(int, int) {} };' 'struct State { explicit State(int) {} };' \
       'void body(qm::Cache* cache, qm::ObjectCache<Session>& sessions, int address, int port) {' ;;
     call-sites.md.2.c) echo 'void body(qm_cache *packets) {' ;;
     call-sites.md.3.c) printf '%s\n' '#include <qm/qm.h>' '#define HEAD 16' 'struct packet;' ;;
