@@ -8,15 +8,6 @@
 namespace qm::console {
 namespace {
 
-void print_stack(Console& console, Output& out, std::string_view what, std::uint32_t handle) noexcept {
-  trace::CallStack stack;
-  std::uint32_t id = 0;
-  if (!trace::stack_of(handle, stack, id)) return;
-  out.print("  {} ", what);
-  print_stack_line(console, out, stack);
-  out.print(", stack 0x{:08x}\n", id);
-}
-
 void print_report(Console& console, Output& out, const MisuseLog::Entry& entry) noexcept {
   const MisuseReport& report = entry.report;
   out.print("misuse: {}: {}", entry.cache, Address{reinterpret_cast<std::uintptr_t>(report.object)});
@@ -28,9 +19,9 @@ void print_report(Console& console, Output& out, const MisuseLog::Entry& entry) 
   if (report.kind == Misuse::kOverflow || report.kind == Misuse::kWriteAfterFree) out.print(", at byte {}", report.offset);
   if (report.kind == Misuse::kLeak) out.print(", one of {}", report.count);
   out.put('\n');
-  print_stack(console, out, "allocated by", report.allocated_by);
-  print_stack(console, out, "freed by", report.freed_by);
-  print_stack(console, out, "found by", report.found_by);
+  print_deed(console, out, "allocated by", report.allocated_by);
+  print_deed(console, out, "freed by", report.freed_by);
+  print_deed(console, out, "found by", report.found_by);
 }
 
 }  // namespace

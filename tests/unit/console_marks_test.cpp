@@ -133,8 +133,13 @@ TEST_F(MarkCommands, refuse_what_they_do_not_understand) {
   EXPECT_EQ(command("expect here"), "error: No such mark here\r\n");
   EXPECT_EQ(command("growth here"), "error: No such mark here\r\n");
   command("mark here");
-  EXPECT_EQ(command("leaks here by"), "error: usage: leaks NAME [by stack]\r\n");
-  EXPECT_EQ(command("leaks here by site"), "error: usage: leaks NAME [by stack]\r\n");
+  EXPECT_EQ(command("leaks here by"), "error: usage: leaks NAME [by stack|site]\r\n");
+  if (kCallSites) {
+    EXPECT_NE(command("leaks here by site").find("leaks here: objects "), std::string::npos);
+  } else {
+    EXPECT_EQ(command("leaks here by site"), "error: built without call sites\r\n");
+  }
+  EXPECT_EQ(command("leaks here by hart"), "error: usage: leaks NAME [by stack|site]\r\n");
   EXPECT_EQ(command("expect"), "error: usage: expect NAME\r\n");
   trace::StackReport other;
   ASSERT_EQ(other.begin(), Status::kOk);
@@ -157,7 +162,9 @@ TEST_F(MarkCommands, growth_shows_what_holds_more_than_then) {
   take<2>(*packet_small, 3);
   const std::string head =
       "Arena/Slab Name               :Typ:      Alloc Amt:         Growth:     Objects\r\n" + std::string(80, '-') + "\r\n";
-  EXPECT_EQ(answer("growth here"), head + growth_row("packet_small", 'S', 320, 192, 3) + "\r\n" + row("+3", "+192") +
+  const std::string sites =
+      kCallSites ? "#     <size>  <calls> <tag info>\r\n+192 +3 <untagged>:0 func:<untagged>\r\n\r\n" : "";
+  EXPECT_EQ(answer("growth here"), head + growth_row("packet_small", 'S', 320, 192, 3) + "\r\n" + sites + row("+3", "+192") +
                                        "growth here: 1 caches, 0 arenas, 1 stacks" + tail(2, 0, "complete"));
   const std::string since_boot = answer("growth");
   EXPECT_NE(since_boot.find(growth_row("packet", 'S', 512, 512, 1)), std::string::npos) << since_boot;

@@ -5,6 +5,7 @@
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
+#include <qm/call_sites.hpp>
 #include <qm/trace/glob.hpp>
 
 #include "books.hpp"
@@ -43,6 +44,20 @@ void fill(SourceThen& row, Traceable& source) noexcept {
   row.recording = one != nullptr && is_recording(source);
   row.dropped = one != nullptr ? dropped_of(*one) : 0;
   row.changes = one != nullptr ? changes_of(*one) : 0;
+}
+
+std::size_t count_sites() noexcept {
+  if constexpr (kCallSites) return call_sites::count();
+  return 0;
+}
+
+void fill_sites(Mark& mark) noexcept {
+  if constexpr (kCallSites) {
+    for (std::uint32_t i = 0; i < mark.site_count; ++i) {
+      const call_sites::Row row = call_sites::row(i);
+      mark.sites()[i] = {row.bytes, row.calls};
+    }
+  }
 }
 
 unsigned count_sources() noexcept {
@@ -92,15 +107,18 @@ Status set_mark(StackReport& report, std::string_view name) noexcept {
   report.count_live(1);
   const unsigned sources = count_sources();
   const std::uint32_t stacks = report.totals().stacks;
-  const std::size_t bytes = (sizeof(Mark) + sources * sizeof(SourceThen) + stacks * sizeof(StackThen) + 7) & ~std::size_t{7};
+  const auto sites = static_cast<std::uint32_t>(count_sites());
+  const std::size_t bytes = (sizeof(Mark) + sites * sizeof(SiteThen) + sources * sizeof(SourceThen) + stacks * sizeof(StackThen) + 7) & ~std::size_t{7};
   void* block = books.take(bytes);
   if (block == nullptr) return Status::kNoMemory;
   auto* mark = new (block) Mark;
   std::memcpy(mark->name, text, kNameBytes);
   mark->taken = bytes;
+  mark->site_count = sites;
   // The instant. What is counted before and after it may differ by what others do meanwhile.
   mark->ticks = hal::Port::ticks();
   mark->sequence = books.sequence.next();
+  fill_sites(*mark);
   RegistryCursor<Traceable> cursor;
   while (Traceable* source = mark->source_count < sources ? cursor.next() : nullptr) {
     fill(mark->sources()[mark->source_count++], *source);

@@ -2,6 +2,7 @@
 
 #include "commands.hpp"
 #include "names.hpp"
+#include "site_text.hpp"
 
 #include <qm/call_sites.hpp>
 #include <qm/console/console.hpp>
@@ -21,13 +22,9 @@ struct Report {
   [[nodiscard]] std::uint64_t second_key(const Row& row) const noexcept { return order == Order::kSize ? row.calls : row.bytes; }
 };
 
-/// What a row says of its site; `<untagged>` in the place of a file and of a function.
 inline void print_row(Invocation& call, const Row& row) noexcept {
-  const std::string_view none = "<untagged>";
-  const CallSite& site = *row.site;
-  call.print("{:12} {:8} {}:{} ", row.bytes, row.calls, row.is_untagged() ? none : from_c(site.file), site.line);
-  if (site.module != nullptr) call.print("[{}] ", site.module);
-  call.print("func:{}", row.is_untagged() ? none : from_c(site.function));
+  call.print("{:12} {:8} ", row.bytes, row.calls);
+  print_site(call, *row.site);
   if (row.waste != 0) call.print(" requested:{}", row.bytes - row.waste);
   call.print("{}\n", row.is_accurate ? "" : " accurate:no");
 }

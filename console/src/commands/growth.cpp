@@ -1,8 +1,9 @@
-/// growth: which caches, arenas and stacks hold more than at a mark.
+/// growth: which caches, arenas, call sites and stacks hold more than at a mark.
 
 #include "commands.hpp"
 #include "mark_text.hpp"
 #include "names.hpp"
+#include "site_text.hpp"
 #include "trace_text.hpp"
 
 #include <cstring>
@@ -77,6 +78,21 @@ void print_rows(Invocation& call, const Growth& growth) noexcept {
   call.print("\n");
 }
 
+/// The sites that have more bytes than at the mark, or as many and more calls.
+inline void print_sites(Invocation& call, const trace::Mark* mark) noexcept {
+  static TopSites top;
+  top.clear();
+  for (std::size_t i = 0; i < call_sites::count(); ++i) {
+    const call_sites::Row now = call_sites::row(i);
+    const trace::SiteThen then = mark != nullptr && i < mark->site_count ? mark->sites()[i] : trace::SiteThen{};
+    const auto more_bytes = static_cast<std::int64_t>(now.bytes - then.bytes);
+    const auto more_calls = static_cast<std::int64_t>(now.calls - then.calls);
+    if (more_bytes < 0 || (more_bytes == 0 && more_calls <= 0)) continue;
+    top.enter({now.site, more_calls, static_cast<std::uint64_t>(more_bytes)});
+  }
+  top.print(call, "+");
+}
+
 CommandStatus run_growth(Invocation& call) noexcept {
   static Growth growth;  // 800 bytes; one command runs at a time
   trace::StackReport report;
@@ -98,6 +114,7 @@ CommandStatus run_growth(Invocation& call) noexcept {
   if (mark != nullptr && !aborted && growth.known < mark->source_count) {
     call.print("note: {} caches and arenas of then are gone\n", mark->source_count - growth.known);
   }
+  if constexpr (kCallSites) print_sites(call, mark);
   report.select_all();
   report.count_growth(mark);
   const trace::StackTotals& totals = report.totals();
@@ -121,7 +138,7 @@ CommandStatus run_growth(Invocation& call) noexcept {
 
 constinit const Command growth = {.name = "growth",
                                   .usage = "growth [NAME]",
-                                  .summary = "what holds more than at mark NAME, or at boot: caches, arenas, stacks",
+                                  .summary = "what holds more than at mark NAME, or at boot: caches, arenas, sites, stacks",
                                   .run = run_growth,
                                   .max_arguments = 1,
                                   .complete = complete_mark,

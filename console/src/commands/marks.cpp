@@ -3,6 +3,7 @@
 #include "commands.hpp"
 #include "mark_text.hpp"
 #include "names.hpp"
+#include "site_text.hpp"
 #include "trace_text.hpp"
 #include <qm/console/console.hpp>
 #include <qm/trace/dump.hpp>
@@ -87,6 +88,69 @@ Shown print_objects(Invocation& call, const trace::Mark& mark) noexcept {
   return shown;
 }
 
+/// Counts by call site, and prints those with most bytes. The site of an object is beside it; one that is freed meanwhile has none.
+class SiteCount {
+ public:
+  void add(const trace::Mark& mark, Traceable& source, Shown& shown, Invocation& call) noexcept {
+    static trace::Dump dump;  // 2 KiB; one command runs at a time
+    static trace::DumpEntry entry;
+    dump.begin(source);
+    dump.since(mark.sequence);
+    while (!shown.aborted && dump.next(entry)) {
+      ++shown.objects;
+      shown.bytes += entry.requested;
+      shown.truncated = shown.truncated || entry.truncated;
+      enter(site_of(source, entry.object), entry.requested);
+      shown.aborted = !call.yield();
+    }
+    shown.truncated = shown.truncated || dump.finish().reset;
+  }
+  void print(Invocation& call) noexcept {
+    static TopSites top;
+    top.clear();
+    for (unsigned i = 0; i < count_; ++i) top.enter(rows_[i]);
+    top.print(call);
+    if (others_ != 0) call.print("note: {} objects of other sites than the first {}\n", others_, kSites);
+  }
+
+ private:
+  static constexpr unsigned kSites = 64;
+
+  static const CallSite* site_of(Traceable& source, std::uintptr_t object) noexcept {
+    const CallSite* site = source.kind() == RegistryKind::kCache ? static_cast<Cache&>(source).site_of(reinterpret_cast<void*>(object))
+                                                                 : static_cast<Arena&>(source).site_of(object);
+    return site != nullptr ? site : &qm_untagged_site;
+  }
+  void enter(const CallSite* site, std::size_t bytes) noexcept {
+    unsigned at = 0;
+    while (at < count_ && rows_[at].site != site) ++at;
+    if (at == kSites) {
+      ++others_;
+      return;
+    }
+    if (at == count_) rows_[count_++] = {site, 0, 0};
+    ++rows_[at].objects;
+    rows_[at].bytes += bytes;
+  }
+
+  TopSites::Row rows_[kSites];
+  unsigned count_ = 0;
+  std::uint64_t others_ = 0;
+};
+
+inline Shown print_sites(Invocation& call, const trace::Mark& mark) noexcept {
+  static SiteCount sites;
+  sites = {};
+  Shown shown;
+  Matching<Traceable> sources({});
+  while (Traceable* source = shown.aborted ? nullptr : sources.next()) {
+    if (trace::cache_trace(*source).live != 0) sites.add(mark, *source, shown, call);
+    shown.aborted = shown.aborted || !call.yield();
+  }
+  sites.print(call);
+  return shown;
+}
+
 /// Counts by stack, and prints them.
 Shown print_stacks(Invocation& call, const trace::Mark& mark, trace::StackReport& report) noexcept {
   report.select_all();
@@ -103,13 +167,21 @@ Shown print_stacks(Invocation& call, const trace::Mark& mark, trace::StackReport
 }
 
 CommandStatus run_leaks(Invocation& call) noexcept {
-  const bool by_stack = call.arguments() == 3 && call.words()[2] == "by" && call.words()[3] == "stack";
-  if (call.arguments() != 1 && !by_stack) return call.usage();
+  const bool by = call.arguments() == 3 && call.words()[2] == "by";
+  const bool by_stack = by && call.words()[3] == "stack";
+  const bool by_site = by && call.words()[3] == "site";
+  if (call.arguments() != 1 && !by_stack && !by_site) return call.usage();
+  if (by_site && !kCallSites) return call.fail("built without call sites");
   trace::StackReport report;
   const trace::Mark* mark = nullptr;
   const CommandStatus found = find_mark(call, report, mark);
   if (found != CommandStatus::kOk) return found;
-  const Shown shown = by_stack ? print_stacks(call, *mark, report) : print_objects(call, *mark);
+  Shown shown;
+  if (by_stack) shown = print_stacks(call, *mark, report);
+  if constexpr (kCallSites) {
+    if (by_site) shown = print_sites(call, *mark);
+  }
+  if (!by) shown = print_objects(call, *mark);
   const trace::Coverage coverage = trace::coverage_since(mark);
   print_coverage(call, coverage);
   call.print("leaks {}: objects {}, bytes {}", mark->name, shown.objects, shown.bytes);
@@ -145,7 +217,9 @@ CommandStatus run_expect(Invocation& call) noexcept {
 void complete_leaks(Completion& completion) noexcept {
   complete_mark(completion);
   if (completion.index() == 2) completion.offer("by");
-  if (completion.index() == 3) completion.offer("stack");
+  if (completion.index() != 3) return;
+  completion.offer("stack");
+  if (kCallSites) completion.offer("site");
 }
 
 }  // namespace
@@ -166,7 +240,7 @@ constinit const Command marks = {.name = "marks",
                                  .in_panic = true};
 
 constinit const Command leaks = {.name = "leaks",
-                                 .usage = "leaks NAME [by stack]",
+                                 .usage = "leaks NAME [by stack|site]",
                                  .summary = "what was allocated since mark NAME and is still out",
                                  .run = run_leaks,
                                  .min_arguments = 1,

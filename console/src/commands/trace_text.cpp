@@ -161,4 +161,13 @@ void print_stack_line(Console& console, Output& out, const trace::CallStack& sta
   if (shown < stack.depth || stack.truncated) out.text(" < ...");
 }
 
+void print_deed(Console& console, Output& out, std::string_view what, std::uint32_t handle) noexcept {
+  trace::CallStack stack;
+  std::uint32_t id = 0;
+  if (!trace::stack_of(handle, stack, id)) return;
+  out.print("  {} ", what);
+  print_stack_line(console, out, stack);
+  out.print(", stack 0x{:08x}\n", id);
+}
+
 }  // namespace qm::console

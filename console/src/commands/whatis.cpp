@@ -4,6 +4,7 @@
 #include "names.hpp"
 #include "trace_text.hpp"
 
+#include <qm/checked.hpp>
 #include <qm/console/console.hpp>
 
 namespace qm::console::commands {
@@ -39,6 +40,14 @@ bool print_cache(Invocation& call, Cache& cache, std::uintptr_t address) noexcep
   call.print("object {} + {}, ", Address{reinterpret_cast<std::uintptr_t>(place.object)}, place.offset);
   print_whereabouts(call, cache.look_for(place.object));
   call.print(", {} of {} in slab {}\n", place.index + 1, place.objects, Address{place.slab});
+  if constexpr (kChecked) {
+    MisuseReport life;
+    life.cache = &cache;
+    life.object = place.object;
+    checked::add_stacks(life);
+    print_deed(call.console(), call.out(), "allocated by", life.allocated_by);
+    print_deed(call.console(), call.out(), "freed by", life.freed_by);
+  }
   static trace::DumpEntry entry;  // one command runs at a time
   if (trace::find(cache, place.object, entry)) print_record(call.console(), call.out(), entry, Detail::kVerbose);
   return true;

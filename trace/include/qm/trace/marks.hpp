@@ -9,7 +9,7 @@
 ///     report.select_all();
 ///     report.count_since(trace::find_mark(report, "before")->sequence);
 ///
-///     a mark, in `ktrace`:  | Mark | SourceThen of each cache and arena | StackThen of each stack with objects out |
+///     a mark, in `ktrace`:  | Mark | SiteThen of each call site | SourceThen of each cache and arena | StackThen of each stack with objects |
 ///
 /// The mark itself is its number. What lies behind it is for growth, which cannot be told from records: a stack whose oldest
 /// objects come back as fast as young ones go out does not grow. It is copied when the mark is set, so setting one costs a
@@ -38,6 +38,12 @@ struct Holding {
 };
 [[nodiscard]] Holding holding_of(Traceable& source) noexcept;
 
+/// A call site when a mark was set. In builds with call sites; in others there are none.
+struct SiteThen {
+  std::uint64_t bytes;
+  std::uint64_t calls;
+};
+
 /// A cache or an arena when a mark was set.
 struct SourceThen {
   char name[kNameBytes];
@@ -64,9 +70,12 @@ struct Mark {
   std::size_t taken = 0;      ///< bytes in `ktrace`
   std::uint32_t source_count = 0;
   std::uint32_t stack_count = 0;
+  std::uint32_t site_count = 0;  ///< all of the image, in their order
 
-  [[nodiscard]] SourceThen* sources() noexcept { return reinterpret_cast<SourceThen*>(this + 1); }
-  [[nodiscard]] const SourceThen* sources() const noexcept { return reinterpret_cast<const SourceThen*>(this + 1); }
+  [[nodiscard]] SiteThen* sites() noexcept { return reinterpret_cast<SiteThen*>(this + 1); }
+  [[nodiscard]] const SiteThen* sites() const noexcept { return reinterpret_cast<const SiteThen*>(this + 1); }
+  [[nodiscard]] SourceThen* sources() noexcept { return reinterpret_cast<SourceThen*>(sites() + site_count); }
+  [[nodiscard]] const SourceThen* sources() const noexcept { return reinterpret_cast<const SourceThen*>(sites() + site_count); }
   /// The cache or arena of that name; nullptr: there was none.
   [[nodiscard]] const SourceThen* find(const char* source) const noexcept;
   [[nodiscard]] StackThen* stacks() noexcept { return reinterpret_cast<StackThen*>(sources() + source_count); }
@@ -74,12 +83,12 @@ struct Mark {
     return reinterpret_cast<const StackThen*>(sources() + source_count);
   }
 };
-static_assert(sizeof(Mark) % alignof(SourceThen) == 0 && alignof(StackThen) == 4);
+static_assert(sizeof(Mark) % alignof(SiteThen) == 0 && alignof(SourceThen) <= alignof(SiteThen) && alignof(StackThen) == 4);
 
 /// Sets a mark, or sets the one of that name anew.
 /// @returns kInvalid for what is no name (see is_valid_name()); kNoMemory: there are kMaxMarks, or no memory for it, and
 ///          nothing has changed; kUnsafe before initialize().
-/// Complexity: O(caches and arenas), O(stacks), O(records), in short lock holds. Context: as StackReport; counts with @p report.
+/// Complexity: O(caches and arenas), O(call sites), O(stacks), O(records), in short lock holds. Context: as StackReport; counts with @p report.
 Status set_mark(StackReport& report, std::string_view name) noexcept;
 /// Forgets a mark. @returns kNotFound if there is none of that name.
 Status drop_mark(const StackReport& turn, std::string_view name) noexcept;
