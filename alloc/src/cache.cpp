@@ -111,7 +111,7 @@ void* Cache::allocate_direct() noexcept {
   void* object = nullptr;
   const bool plain = !kChecked && state_.load(std::memory_order_relaxed) == 0;
   if (plain && slabs_.take(&object, 1).count != 0) return object;
-  return allocate_at(nullptr, 0, Effort::kQuiet);
+  return qm_cache_allocate_slow(this, nullptr, 0, Effort::kQuiet);
 }
 
 void Cache::free_direct(void* object) noexcept {

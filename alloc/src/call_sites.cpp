@@ -124,7 +124,10 @@ void attach_hart(unsigned) noexcept {}
 void shutdown() noexcept {
   word_harts = 0;
   on.store(true, std::memory_order_relaxed);
-  for (Caller& caller : callers) caller.address.store(0, std::memory_order_relaxed);
+  for (Caller& caller : callers) {
+    caller.address.store(0, std::memory_order_relaxed);
+    caller.calls.store(0, std::memory_order_relaxed);
+  }
 }
 
 std::size_t count() noexcept { return static_cast<std::size_t>(__stop_qm_call_sites - __start_qm_call_sites); }

@@ -86,7 +86,7 @@ Status Books::initialize(const Config& config) noexcept {
 /// Takes the memory of all records. What there is none for is asked for again when it is needed.
 void Books::reserve_records() noexcept {
   while (records.may_grow()) {
-    void* chunk = trace_cache_->allocate_at(nullptr, 0, Effort::kQuiet);
+    void* chunk = QM_ALLOC(trace_cache_->allocate, 0, Effort::kQuiet);
     if (chunk == nullptr) return;
     if (!records.add_chunk(chunk)) return trace_cache_->free(chunk);
   }
