@@ -2,6 +2,7 @@
 
 #include "trace_fixture.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include <qm/object_cache.hpp>
@@ -48,7 +49,6 @@ TEST_F(LiveTrace, records_what_is_allocated_between_start_and_stop) {
   EXPECT_TRUE(cache->validate());
 }
 
-// A type may ask for an alignment of 4: every other object would lie where no record can name it.
 TEST_F(LiveTrace, records_every_object_of_a_type_that_asks_for_little) {
   struct Odd {
     std::uint32_t words[51];
@@ -60,6 +60,54 @@ TEST_F(LiveTrace, records_every_object_of_a_type_that_asks_for_little) {
   EXPECT_EQ(dropped(odd.cache()), 0U);
   for (unsigned i = 0; i < 40; ++i) odd.destroy(static_cast<Odd*>(objects[i]));
   EXPECT_EQ(trace::cache_trace(odd.cache()).live, 0U);
+}
+
+// Neighbours lie closer together than 8 bytes, or not at multiples of 8.
+TEST_F(LiveTrace, names_each_object_of_caches_whose_alignment_is_below_8) {
+  constexpr int kObjects = 100;
+  struct Shape {
+    const char* name;
+    std::size_t size;
+    std::size_t alignment;
+    std::uint32_t flags = 0;
+  };
+  constexpr Shape kShapes[] = {{"byte", 1, 1},   {"six", 6, 2},     {"one", 1, 4},
+                               {"four", 4, 4},   {"twelve", 12, 4}, {"twenty", 20, 4},
+                               {"untouched", 12, 4, cache_flags::kNoTouch}};
+  for (const Shape& shape : kShapes) {
+    CacheConfig config;
+    config.name = shape.name;
+    config.object_size = shape.size;
+    config.alignment = shape.alignment;
+    config.flags = shape.flags;
+    Cache* cache = Cache::create(config);
+    ASSERT_NE(cache, nullptr);
+    ASSERT_EQ(trace::start(shape.name).status, Status::kOk);
+    for (int i = 0; i < kObjects; ++i) objects[i] = cache->allocate();
+    EXPECT_EQ(recorded(*cache), std::uint64_t{kObjects}) << shape.name;
+    EXPECT_EQ(dropped(*cache), 0U) << shape.name;
+    static trace::Dump dump;
+    trace::DumpEntry entry;
+    dump.begin(*cache);
+    bool shown[kObjects] = {};
+    while (dump.next(entry)) {
+      const auto at = std::find(objects, objects + kObjects, reinterpret_cast<void*>(entry.object)) - objects;
+      ASSERT_LT(at, kObjects) << shape.name;
+      EXPECT_FALSE(shown[at]) << shape.name;
+      shown[at] = true;
+    }
+    EXPECT_EQ(std::count(shown, shown + kObjects, true), kObjects) << shape.name;
+    for (int i = 0; i < kObjects; ++i) {
+      ASSERT_TRUE(trace::find(*cache, objects[i], entry)) << shape.name;
+      EXPECT_EQ(entry.object, reinterpret_cast<std::uintptr_t>(objects[i])) << shape.name;
+    }
+    for (int i = 0; i < kObjects; ++i) {
+      cache->free(objects[i]);
+      EXPECT_EQ(trace::cache_trace(*cache).live, static_cast<unsigned>(kObjects - 1 - i)) << shape.name;
+    }
+    EXPECT_TRUE(trace::validate());
+    EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+  }
 }
 
 TEST_F(LiveTrace, stopped_without_records_it_is_off_at_once_and_the_fast_path_is_open) {

@@ -162,16 +162,18 @@ SourceBooks* Books::books_of(Traceable& source) noexcept {
   return one;
 }
 
-/// Decides how records name the objects of @p source: a word of 32 bits each. Numbers that are no memory count from 0.
+/// Decides how records name the objects of @p source: a word of 32 bits each. Numbers that are no memory count from 0. All
+/// objects of a cache are multiples of its unit, which is 8 at most, and is 8 wherever plain_code() is asked.
 void Books::name_objects(SourceBooks& one, Traceable& source) const noexcept {
   one.base = config_.object_base;
-  one.unit = 8;
   if (source.kind() == RegistryKind::kCache) {
     auto& cache = static_cast<Cache&>(source);
+    const SlabLayer& slabs = cache.slabs();
+    const std::size_t quantum = slabs.no_touch() ? slabs.source().quantum() : 8;
+    const std::size_t multiple = slabs.stride() | quantum | 8;
     one.object_size = cache.object_size();
-    if (!cache.slabs().no_touch() || cache.source().quantum() % 8 == 0) return;
-    one.base = 0;
-    one.unit = 1;
+    one.unit = multiple & (~multiple + 1);
+    if (quantum % 8 != 0) one.base = 0;
     return;
   }
   auto& arena = static_cast<Arena&>(source);

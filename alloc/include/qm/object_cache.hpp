@@ -51,7 +51,7 @@ class ObjectCache {
     CacheConfig config;
     config.name = name;
     config.object_size = sizeof(T);
-    config.alignment = alignof(T) < kTraceable ? 0 : alignof(T);  // records name objects by multiples of 8: at least that
+    config.alignment = alignof(T) < kTraceable ? 0 : alignof(T);  // what traces multiples of 8 takes no slow path
     config.flags = options.flags;
     config.source = options.source;
     config.limit = options.limit;

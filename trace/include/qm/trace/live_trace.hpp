@@ -54,7 +54,8 @@ struct Keeping {
   friend bool operator==(const Keeping&, const Keeping&) = default;
 };
 
-/// Range of the addresses that records can keep, where that is more than an address.
+/// Range of the addresses that records can keep, where that is more than an address. Of a cache whose objects lie at
+/// multiples of 4, 2 or 1 it is a half, a quarter or an eighth of that.
 inline constexpr std::uint64_t kRecordedBytes = std::uint64_t{1} << 35;
 
 struct Config {
