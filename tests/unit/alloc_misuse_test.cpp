@@ -386,6 +386,33 @@ TEST_F(CheckedTest, the_redzone_begins_where_the_request_ends) {
   expect_whole(*cache);
 }
 
+TEST_F(CheckedTest, an_object_in_use_keeps_the_stack_that_freed_it_in_its_life_before) {
+  Cache* cache = make("packet", 64);
+  MisuseReport life;
+  life.cache = cache;
+  life.object = cache->allocate();
+  checked::add_stacks(life);
+  EXPECT_TRUE(has_stack(life.allocated_by));
+  EXPECT_FALSE(has_stack(life.freed_by));
+  cache->free(life.object);
+  const std::uint32_t first_user = life.allocated_by;
+  checked::add_stacks(life);
+  const std::uint32_t first_end = life.freed_by;
+  EXPECT_TRUE(has_stack(first_end));
+  EXPECT_EQ(life.allocated_by, first_user);
+  ASSERT_EQ(test::allocate_by<1>(*cache), life.object);
+  checked::add_stacks(life);
+  EXPECT_TRUE(has_stack(life.allocated_by));
+  EXPECT_NE(life.allocated_by, first_user);
+  EXPECT_EQ(life.freed_by, first_end);
+  const std::uint32_t second_user = life.allocated_by;
+  cache->free(life.object);
+  checked::add_stacks(life);
+  EXPECT_EQ(life.allocated_by, second_user);
+  EXPECT_NE(life.freed_by, first_end);
+  expect_whole(*cache);
+}
+
 TEST_F(CheckedTest, a_write_after_the_free_is_told_by_a_look_and_at_the_next_allocation) {
   Cache* cache = make("packet", 64);
   auto* object = static_cast<unsigned char*>(cache->allocate());

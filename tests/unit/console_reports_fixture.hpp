@@ -42,15 +42,25 @@ inline std::string plain(const std::string& text) {
   return replace_all(no_addresses, "from hart 0 [^:]*:", "from here:");
 }
 
-/// Allocates on a stack that ends with this function's frame: the frames above, the test framework's, keep no frame pointers.
+/// Lets stacks end with the frame at @p frame: those above, the test framework's, keep no frame pointers.
+class StackEnd {
+ public:
+  explicit StackEnd(void* frame) : frame_(static_cast<void* volatile*>(frame)), saved_(*frame_) { *frame_ = nullptr; }
+  StackEnd(const StackEnd&) = delete;
+  StackEnd& operator=(const StackEnd&) = delete;
+  ~StackEnd() { *frame_ = saved_; }
+
+ private:
+  void* volatile* frame_;
+  void* saved_;
+};
+
+/// Allocates on a stack that ends with this function's frame.
 /// @tparam kPath another stack for each number.
 template <int kPath>
 [[gnu::noinline]] void* allocate_by(Cache& cache) {
-  auto* frame = static_cast<void* volatile*>(__builtin_frame_address(0));
-  void* const saved = frame[0];
-  frame[0] = nullptr;
+  const StackEnd end(__builtin_frame_address(0));
   void* object = cache.allocate();
-  frame[0] = saved;
   asm volatile("" : "+r"(object) : "i"(kPath));
   return object;
 }
