@@ -1,9 +1,12 @@
 /// mark, marks, leaks, expect and growth, byte for byte.
 
+#define QM_MODULE "test"
+
 #include <array>
 
 #include "console_reports_fixture.hpp"
 
+#include <qm/call_site.hpp>
 #include <qm/trace/marks.hpp>
 
 namespace {
@@ -126,6 +129,45 @@ TEST_F(MarkCommands, leaks_shows_each_object_with_its_cache) {
   };
   EXPECT_NE(answer("leaks here").find("leaks here: objects 1, bytes 512" + tail(2, 0, "aborted")), std::string::npos);
   bench.terminal.on_yield = nullptr;
+}
+
+constexpr unsigned kParseLine = __LINE__ + 3;
+[[gnu::noinline]] void* parse(Cache& cache) {
+  const StackEnd end(__builtin_frame_address(0));
+  return QM_ALLOC(cache.allocate);
+}
+constexpr unsigned kQueueLine = __LINE__ + 3;
+[[gnu::noinline]] void* queue(Cache& cache) {
+  const StackEnd end(__builtin_frame_address(0));
+  return QM_ALLOC(cache.allocate);
+}
+
+TEST_F(MarkCommands, leaks_by_site_shows_the_line_the_objects_and_the_bytes_of_each_site) {
+  if (!kCallSites) GTEST_SKIP() << "built without call sites";
+  command("slab_trace start packet*");
+  held.emplace_back(packet, parse(*packet));
+  command("mark here");
+  take<1>(*packet_small);
+  for (int i = 0; i < 3; ++i) held.emplace_back(packet, parse(*packet));
+  for (int i = 0; i < 5; ++i) held.emplace_back(packet_small, queue(*packet_small));
+  const auto row_of = [](int bytes, int objects, unsigned line, const char* function) {
+    return format("%d %d %s:%u [test] func:%s\r\n", bytes, objects, __FILE__, line, function);
+  };
+  const std::string head = "#     <size>  <calls> <tag info>\r\n";
+  const std::string untagged = "64 1 <untagged>:0 func:<untagged>\r\n";
+  const auto closing = [](int objects, int bytes) {
+    return format("\r\nleaks here: objects %d, bytes %d", objects, bytes) + tail(2, 0, "complete");
+  };
+  EXPECT_EQ(answer("leaks here by site"), head + row_of(1536, 3, kParseLine, "parse") + row_of(320, 5, kQueueLine, "queue") +
+                                              untagged + closing(9, 1920));
+  give_first();  // from before the mark
+  packet->free(held[1].second);
+  packet->free(held[2].second);
+  packet->free(held[3].second);
+  held.erase(held.begin() + 1, held.begin() + 4);
+  packet_small->free(held.back().second);
+  held.pop_back();
+  EXPECT_EQ(answer("leaks here by site"), head + row_of(256, 4, kQueueLine, "queue") + untagged + closing(5, 320));
 }
 
 TEST_F(MarkCommands, refuse_what_they_do_not_understand) {
