@@ -49,7 +49,9 @@ struct HartBooks {
   std::uint64_t dead_before = 0;      ///< records of this hart with a lower number are dead; token holder only
   std::uint64_t pending_dead = 0;     ///< written at the visit
   bool visited = false;               ///< the hart was visited by the reset under way
-  std::uint32_t to_leave_out = 0;     ///< allocations before the next one of the sample; that hart, masked
+  /// Allocations before the next one of the sample; written by that hart, masked, and while the cache is off. prepare(), where a
+  /// start may come in between, looks without.
+  std::atomic<std::uint32_t> to_leave_out{0};
   std::uint32_t random = 1;           ///< xorshift, for the one after; as above
   Word unused[1] = {};                ///< with 64-bit words a power of two of bytes: found by a shift
 };

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint32_t bit(Drop reason) { return 1U << static_cast<unsigned>(reason); }
 /// Whether the next allocation of hart @p hart is not of the sample.
 bool leaves_out(SourceBooks& one, std::uint32_t word, unsigned hart) noexcept {
-  return (word & trace_state::kSampled) != 0 && one.harts()[hart].to_leave_out != 0;
+  return (word & trace_state::kSampled) != 0 && one.harts()[hart].to_leave_out.load(std::memory_order_relaxed) != 0;
 }
 
 constexpr std::uint32_t kLacksRecords = bit(Drop::kRecordsFull) | bit(Drop::kRecordMemory);
@@ -189,7 +189,9 @@ bool Books::insert_record(const Allocation& allocation, SourceBooks& books_of_so
   record.stack_context = prepared.stack;
   record.size = size_for_record(allocation.requested != 0 ? allocation.requested : allocation.cache->object_size());
   enter(source, *one, mine, hart, *slot, *handle, record);
-  if ((prepared.word & trace_state::kSampled) != 0) mine.to_leave_out = draw(mine, 2 * one->every.load(std::memory_order_relaxed) - 1);
+  if ((prepared.word & trace_state::kSampled) != 0) {
+    store_relaxed(mine.to_leave_out, draw(mine, 2 * one->every.load(std::memory_order_relaxed) - 1));
+  }
   note_losses(mine, stacks.entry(record.stack()), record.context());
   return true;
 }

@@ -48,7 +48,7 @@ void set_keeping(const Selection& selection, const Keeping& keeping) noexcept {
       // such a gap is the smaller one of two: so the first allocation is as likely recorded as any.
       const std::uint32_t a = draw(mine, 2 * keeping.every - 1);
       const std::uint32_t b = draw(mine, 2 * keeping.every);
-      mine.to_leave_out = a < b ? a : b;
+      store_relaxed(mine.to_leave_out, a < b ? a : b);
     }
   }
 }

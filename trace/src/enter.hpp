@@ -12,7 +12,7 @@ inline std::uint32_t size_for_record(std::size_t size) noexcept {
 
 /// An allocation that the sample leaves out. Masked.
 inline void leave_one_out(HartBooks& mine) noexcept {
-  --mine.to_leave_out;
+  store_relaxed(mine.to_leave_out, mine.to_leave_out.load(std::memory_order_relaxed) - 1);
   Counts::add(mine.now.left_out);
 }
 

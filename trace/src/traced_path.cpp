@@ -36,9 +36,10 @@ using trace_state::kStream;
 [[nodiscard]] inline bool only_records(Cache& cache) noexcept {
   return (cache.state().load(std::memory_order_relaxed) & (kRecord | kFault | kStream | trace_state::kThin)) == kRecord;
 }
-/// The same of a cache that records one in some, or counts.
+/// The same of a cache that records one in some, or counts. acquire: pairs with change(), since a hart that had no cell open
+/// answers no round, and where its samples begin was written before.
 [[nodiscard]] inline bool only_keeps(Cache& cache, std::uint32_t way) noexcept {
-  return (cache.state().load(std::memory_order_relaxed) & (kRecord | kFault | kStream | trace_state::kThin)) == (kRecord | way);
+  return (cache.state().load(std::memory_order_acquire) & (kRecord | kFault | kStream | trace_state::kThin)) == (kRecord | way);
 }
 
 }  // namespace
@@ -153,7 +154,7 @@ inline void* Books::leave_out(Cache& cache) noexcept {
   const unsigned hart = hal::Port::hart_index();
   HartBooks& mine = one->harts()[hart];
   Cell& own = cache.cell(hart);
-  if (mine.to_leave_out == 0 || !is_closed(own)) return nullptr;
+  if (mine.to_leave_out.load(std::memory_order_relaxed) == 0 || !is_closed(own)) return nullptr;
   void* object = own.take_closed();
   if (object == nullptr) return nullptr;
   leave_one_out(mine);

@@ -157,8 +157,8 @@ class Observer {
 };
 
 /// Of a function that ends in a jump to another: it has no frame, and is in no stack. Without optimisation there are no such jumps,
-/// so it keeps its frame, and a walk passes it as any other of the allocator's.
-#if defined(__OPTIMIZE__)
+/// nor under ThreadSanitizer, so it keeps its frame, and a walk passes it as any other of the allocator's.
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_THREAD__)
 #define QM_JUMPS [[gnu::optimize("optimize-sibling-calls", "omit-frame-pointer")]]
 #else
 #define QM_JUMPS
