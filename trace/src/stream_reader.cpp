@@ -177,7 +177,7 @@ bool define_context(std::uint32_t number, wire::Definition& definition) noexcept
 
 bool define_call_site(std::uint32_t number, wire::Definition& definition) noexcept {
   if constexpr (kCallSites) {
-    const CallSite* site = number != 0 && number <= call_sites::count() ? call_sites::site_of(2 * (number - 1)) : nullptr;
+    const CallSite* site = number != 0 && number <= call_sites::count() ? call_sites::row(number - 1).site : nullptr;
     if (site == nullptr) return false;
     definition = wire::Definition{};
     definition.kind = wire::DefinitionKind::kCallSite;
