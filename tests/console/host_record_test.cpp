@@ -112,7 +112,7 @@ TEST_F(Record, without_one_of_its_events_is_not_equal_to_the_devices_statistics)
 }
 
 TEST_F(Record, in_raw_frames_is_as_good_and_shorter) {
-  const Outcome run = record(4, {"kmemtrace start", "workload run churn 500", "kmemtrace stop"}, "", "--raw");
+  const Outcome run = record(4, {"kmemtrace start", "workload run churn 2000", "kmemtrace stop"}, "", "--raw");
   ASSERT_EQ(run.status, 0) << run.text;
   const Outcome check = qm("check " + capture());
   EXPECT_EQ(check.status, 0) << check.text;
