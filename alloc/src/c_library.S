@@ -2,15 +2,7 @@
  * forms. Each is a jump: a stack that is recorded begins at its caller. Nothing sets errno.
  *
  * All in one object, so that whoever takes one of them from here takes none from a C library behind. */
-#if __riscv_xlen == 64
-#define LOAD ld
-#define STORE sd
-#define WORD 8
-#else
-#define LOAD lw
-#define STORE sw
-#define WORD 4
-#endif
+#include "sections.hpp"
 
 /* name(arguments) is function(arguments). */
   .macro same name, function
@@ -59,21 +51,21 @@
 posix_memalign:
   addi t0, a1, -1
   and t0, t0, a1
-  sltiu t1, a1, WORD
+  sltiu t1, a1, QM_WORD_BYTES
   or t0, t0, t1                /* no power of two, or less than a word */
   bnez t0, 1f
-  addi sp, sp, -4 * WORD
-  STORE ra, 3 * WORD(sp)
-  STORE s0, 2 * WORD(sp)
-  STORE a0, 1 * WORD(sp)
-  addi s0, sp, 4 * WORD        /* a frame, for the walk */
+  addi sp, sp, -4 * QM_WORD_BYTES
+  STORE ra, 3 * QM_WORD_BYTES(sp)
+  STORE s0, 2 * QM_WORD_BYTES(sp)
+  STORE a0, 1 * QM_WORD_BYTES(sp)
+  addi s0, sp, 4 * QM_WORD_BYTES        /* a frame, for the walk */
   mv a0, a1
   mv a1, a2
   call qm_aligned_alloc
-  LOAD t0, 1 * WORD(sp)
-  LOAD ra, 3 * WORD(sp)
-  LOAD s0, 2 * WORD(sp)
-  addi sp, sp, 4 * WORD
+  LOAD t0, 1 * QM_WORD_BYTES(sp)
+  LOAD ra, 3 * QM_WORD_BYTES(sp)
+  LOAD s0, 2 * QM_WORD_BYTES(sp)
+  addi sp, sp, 4 * QM_WORD_BYTES
   beqz a0, 2f
   STORE a0, 0(t0)
   li a0, 0

@@ -75,8 +75,6 @@ void* allocate_large(const CallSite* site, std::size_t size, std::size_t alignme
   return reinterpret_cast<void*>(start);
 }
 
-/// An object of class @p number that is not made yet, or of class 0: a large block. Where a class cannot be had, a large block
-/// serves.
 /// An object of a class's cache. With call sites by the slow half: the cache's section charges without the bytes asked for.
 void* take(Cache& cache, const CallSite* site, std::size_t size, Effort effort) noexcept {
   if constexpr (kCallSites) return qm_cache_allocate_slow(&cache, site, size, effort);
@@ -95,6 +93,8 @@ void* allocate_any(const CallSite* site, std::size_t size) noexcept {
   return allocate_at(site, size, Effort::kAuto);
 }
 
+/// An object of class @p number that is not made yet, or of class 0: a large block. Where a class cannot be had, a large block
+/// serves.
 void* allocate_slow(unsigned number, const CallSite* site, std::size_t size, std::size_t alignment, Effort effort) noexcept {
   if (large.name()[0] == 0) return nullptr;  // before initialize()
   if (number != 0) {

@@ -68,12 +68,7 @@ MALLOC:
   auipc t5, %pcrel_hi(qm_heap_class_amounts)
   add t5, t5, t4
   LOAD t5, %pcrel_lo(.Lcharge)(t5)
-  LOAD t3, %tprel_lo(qm_site_view)(tp)
-  LOAD t4, %tprel_lo(qm_site_view + QM_VIEW_WORDS)(tp)
-  sub t3, a0, t3                         /* the tag */
-  sw t3, QM_HEAD_TAG(t2)
-  add t4, t4, t3
-  add_to_word t5, t4, 1
+  charge t2, a0, t5
 #if __SIZEOF_POINTER__ == 8
   subw t5, t5, a1                        /* the lower half is the class's bytes */
 #else

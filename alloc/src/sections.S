@@ -47,12 +47,7 @@ qm_sections_start:
   LOAD t5, QM_CACHE_AMOUNT(a0)
   mv a0, t2
   beqz t5, 1f                            /* numbers are not charged */
-  LOAD t3, %tprel_lo(qm_site_view)(tp)
-  LOAD t4, %tprel_lo(qm_site_view + QM_VIEW_WORDS)(tp)
-  sub t3, a1, t3                         /* the tag */
-  sw t3, QM_HEAD_TAG(a0)
-  add t4, t4, t3
-  add_to_word t5, t4, 1
+  charge a0, a1, t5
 1:
 #else
   mv a0, t2                              /* only now: a restart needs a0 */

@@ -80,6 +80,16 @@
 #endif
 .endm
 
+/* Charges \object to \site: tags it, adds \amount to the site's word, whose address is in t4 then. t3 is lost. */
+.macro charge object, site, amount
+  LOAD t3, %tprel_lo(qm_site_view)(tp)
+  LOAD t4, %tprel_lo(qm_site_view + QM_VIEW_WORDS)(tp)
+  sub t3, \site, t3
+  sw t3, QM_HEAD_TAG(\object)
+  add t4, t4, t3
+  add_to_word \amount, t4, 1
+.endm
+
 .macro add_to_waste amount, word /* \word is lost */
   addi \word, \word, QM_WASTE_BEHIND_WORD
 #if __SIZEOF_POINTER__ == 8

@@ -51,7 +51,7 @@ class ObjectCache {
     CacheConfig config;
     config.name = name;
     config.object_size = sizeof(T);
-    config.alignment = alignof(T) < kTraceable ? 0 : alignof(T);  // what traces multiples of 8 takes no slow path
+    config.alignment = alignof(T);
     config.flags = options.flags;
     config.source = options.source;
     config.limit = options.limit;
@@ -110,7 +110,6 @@ class ObjectCache {
   }
 
  private:
-  static constexpr std::size_t kTraceable = 8;
   explicit ObjectCache(Cache* cache) noexcept : cache_(cache) {}
   template <class... Arguments>
   static T* construct(void* place, Arguments&&... arguments) noexcept {
