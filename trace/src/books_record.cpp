@@ -13,12 +13,12 @@ namespace qm::trace {
 namespace {
 
 constexpr std::uint32_t bit(Drop reason) { return 1U << static_cast<unsigned>(reason); }
+constexpr std::uint32_t kLacksRecords = bit(Drop::kRecordsFull) | bit(Drop::kRecordMemory);
+
 /// Whether the next allocation of hart @p hart is not of the sample.
 bool leaves_out(SourceBooks& one, std::uint32_t word, unsigned hart) noexcept {
   return (word & trace_state::kSampled) != 0 && one.harts()[hart].to_leave_out.load(std::memory_order_relaxed) != 0;
 }
-
-constexpr std::uint32_t kLacksRecords = bit(Drop::kRecordsFull) | bit(Drop::kRecordMemory);
 
 Traceable& source_of(const Allocation& allocation) noexcept {
   if (allocation.cache != nullptr) return *allocation.cache;
@@ -216,7 +216,7 @@ bool Books::count_object(const Allocation& allocation, SourceBooks& one, void* o
   }
   const StackHandle stack = Record::stack_in(prepared.stack);
   count_in(*allocation.cache, one, mine, *handle, stack);
-  note_losses(mine, stacks.entry(stack), (prepared.stack & ~Record::kMark) >> kStackHandleBits);
+  note_losses(mine, stacks.entry(stack), Record::context_in(prepared.stack));
   return true;
 }
 

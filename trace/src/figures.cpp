@@ -104,7 +104,8 @@ bool validate() noexcept {
                                                   (trace_state::kWatch | trace_state::kHold)) {
       return false;
     }
-    live += cache_trace(*source).keeping.counts ? 0 : records;
+    const SourceBooks* one = books_at(*source);
+    live += one != nullptr && one->keeping().counts ? 0 : records;
   }
   return live == books.records.live();
 }

@@ -211,7 +211,18 @@ inline void* Books::count_known(Cache& cache, KnownStack found) noexcept {
 
 namespace {
 
-void* allocate_by_hash(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept;
+/// The last part of an allocation, once its stack and context are known.
+using LastPart = void* (*)(Cache* cache, const CallSite* site, std::size_t requested, Effort effort, const StackEntry* entry,
+                           std::uint32_t packed) noexcept;
+
+/// A stack that was not the last one found from its place.
+template <LastPart kLast>
+[[gnu::noinline]] QM_ENDS_IN_JUMPS void* by_hash(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+  keep_return_address();
+  const KnownStack found = books.find_in_depot(*cache, current_frame());
+  if (found.entry != nullptr) return kLast(cache, site, requested, effort, found.entry, found.packed);
+  return qm_cache_allocate_other(cache, site, requested, effort);
+}
 
 /// What reaches the user from here, in a build with call sites.
 [[gnu::always_inline]] inline void* charged([[maybe_unused]] Cache& cache, void* object, [[maybe_unused]] const CallSite* site,
@@ -224,26 +235,17 @@ void* allocate_by_hash(Cache* cache, const CallSite* site, std::size_t requested
 [[gnu::noinline]] QM_JUMPS void* allocate_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
                                                 const StackEntry* entry, std::uint32_t packed) noexcept {
   auto* one = static_cast<SourceBooks*>(cache->books.load(kFollowed));
-  if (one == nullptr || entry->owner != one->number) return allocate_by_hash(cache, site, requested, effort);
+  if (one == nullptr || entry->owner != one->number) return by_hash<&allocate_known>(cache, site, requested, effort);
   if (void* object = books.insert_known(*cache, *one, requested, {entry, packed}); object != nullptr) {
     return charged(*cache, object, site, requested);
   }
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
-/// A stack that was not the last one found from its place.
-[[gnu::noinline]] QM_ENDS_IN_JUMPS void* allocate_by_hash(Cache* cache, const CallSite* site, std::size_t requested,
-                                                          Effort effort) noexcept {
-  keep_return_address();
-  const KnownStack found = books.find_in_depot(*cache, current_frame());
-  if (found.entry != nullptr) return allocate_known(cache, site, requested, effort, found.entry, found.packed);
-  return qm_cache_allocate_other(cache, site, requested, effort);
-}
-
 QM_WALKS_FROM_CALLER void* allocate(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
   const KnownStack found = books.find_lately(called_from());
   if (found.entry != nullptr) return allocate_known(cache, site, requested, effort, found.entry, found.packed);
-  return allocate_by_hash(cache, site, requested, effort);
+  return by_hash<&allocate_known>(cache, site, requested, effort);
 }
 
 /// An allocation of a cache that is sampled. What is of the sample goes the slow way.
@@ -259,21 +261,12 @@ QM_WALKS_FROM_CALLER void* allocate(Cache* cache, const CallSite* site, std::siz
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
-/// As allocate_by_hash().
-[[gnu::noinline]] QM_ENDS_IN_JUMPS void* count_by_hash(Cache* cache, const CallSite* site, std::size_t requested,
-                                                       Effort effort) noexcept {
-  keep_return_address();
-  const KnownStack found = books.find_in_depot(*cache, current_frame());
-  if (found.entry != nullptr) return count_known(cache, site, requested, effort, found.entry, found.packed);
-  return qm_cache_allocate_other(cache, site, requested, effort);
-}
-
 QM_WALKS_FROM_CALLER void* allocate_thin(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
   if ((cache->state().load(std::memory_order_relaxed) & kCounts) == 0) return allocate_sampled(cache, site, requested, effort);
   const KnownStack found = books.find_lately(called_from());
   const auto* one = static_cast<const SourceBooks*>(cache->books.load(kFollowed));
   if (found.entry == nullptr || one == nullptr || found.entry->owner != one->number) {
-    return count_by_hash(cache, site, requested, effort);
+    return by_hash<&count_known>(cache, site, requested, effort);
   }
   return count_known(cache, site, requested, effort, found.entry, found.packed);
 }

@@ -56,7 +56,7 @@ struct Record {
     return static_cast<std::uint64_t>(hart_sequence >> kHartBits) << 32 | sequence_low;
   }
   [[nodiscard]] StackHandle stack() const noexcept { return stack_in(stack_context); }
-  [[nodiscard]] std::uint32_t context() const noexcept { return (stack_context & ~kMark) >> kStackHandleBits; }
+  [[nodiscard]] std::uint32_t context() const noexcept { return context_in(stack_context); }
   void set_place(std::uint32_t of, unsigned hart, std::uint64_t sequence) noexcept {
     cache = static_cast<std::uint16_t>(of);
     hart_sequence = static_cast<std::uint16_t>(sequence >> 32 << kHartBits | hart);
@@ -66,6 +66,7 @@ struct Record {
     return context << kStackHandleBits | stack | kMark;
   }
   static constexpr StackHandle stack_in(std::uint32_t packed) noexcept { return packed & ((1U << kStackHandleBits) - 1); }
+  static constexpr std::uint32_t context_in(std::uint32_t packed) noexcept { return (packed & ~kMark) >> kStackHandleBits; }
 };
 static_assert(Record::kCacheBits + Record::kHartBits + Sequence::kBits == 64);
 static_assert(kStackHandleBits + kContextIdBits == 31);
