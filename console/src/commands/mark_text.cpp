@@ -1,6 +1,7 @@
 #include "mark_text.hpp"
 
 #include "names.hpp"
+#include "trace_text.hpp"
 
 #include <qm/hal/port.hpp>
 
@@ -21,8 +22,8 @@ void print_coverage(Invocation& call, const trace::Coverage& coverage) noexcept 
 
 void close_report(Invocation& call, const trace::Mark* mark, const trace::Coverage& coverage, bool aborted, bool whole) noexcept {
   if (mark != nullptr) {
-    const std::uint64_t milliseconds = (hal::Port::ticks() - mark->ticks) / (hal::Port::tick_rate() / 1000);
-    call.print(", age {}.{:03} s", milliseconds / 1000, milliseconds % 1000);
+    call.print(", age ");
+    print_seconds(call.out(), hal::Port::ticks() - mark->ticks);
   }
   call.print(", traced {} of {} caches, dropped {}: {}\n", coverage.whole, coverage.all, coverage.dropped,
              closing_word(aborted, whole && coverage.complete()));

@@ -60,15 +60,17 @@ struct Shown {
   bool aborted = false;
 };
 
-/// Prints the records of one cache or arena.
-void print_since(Invocation& call, const trace::Mark& mark, Traceable& source, Shown& shown) noexcept {
+/// Told of an object; @p first of its source.
+using Visit = void (*)(void* context, Traceable& source, const trace::DumpEntry& entry, bool first);
+
+/// Calls @p visit for every object of @p source that was recorded since and is out.
+void visit_source(Invocation& call, const trace::Mark& mark, Traceable& source, Shown& shown, Visit visit, void* context) noexcept {
   static trace::Dump dump;  // 2 KiB; one command runs at a time
   static trace::DumpEntry entry;
   dump.begin(source);
   dump.since(mark.sequence);
-  for (bool head = true; !shown.aborted && dump.next(entry); head = false) {
-    if (head) call.print("Dumping outstanding allocs from {} since {}\n-------------------------\n", source.name(), mark.name);
-    print_record(call.console(), call.out(), entry, Detail::kVerbose);
+  for (bool first = true; !shown.aborted && dump.next(entry); first = false) {
+    visit(context, source, entry, first);
     ++shown.objects;
     shown.bytes += entry.requested;
     shown.truncated = shown.truncated || entry.truncated;
@@ -77,33 +79,45 @@ void print_since(Invocation& call, const trace::Mark& mark, Traceable& source, S
   shown.truncated = shown.truncated || dump.finish().reset;
 }
 
-Shown print_objects(Invocation& call, const trace::Mark& mark) noexcept {
+/// The same for all caches and arenas.
+Shown visit_since(Invocation& call, const trace::Mark& mark, Visit visit, void* context) noexcept {
   Shown shown;
   Matching<Traceable> sources({});
   while (Traceable* source = shown.aborted ? nullptr : sources.next()) {
     if (trace::cache_trace(*source).live == 0) continue;
-    print_since(call, mark, *source, shown);
+    visit_source(call, mark, *source, shown, visit, context);
     shown.aborted = shown.aborted || !call.yield();
   }
   return shown;
 }
 
+Shown print_objects(Invocation& call, const trace::Mark& mark) noexcept {
+  struct Context {
+    Invocation& call;
+    const trace::Mark& mark;
+  } context{call, mark};
+  const auto print = [](void* of, Traceable& source, const trace::DumpEntry& entry, bool first) {
+    auto& [out, since] = *static_cast<Context*>(of);
+    if (first) out.print("Dumping outstanding allocs from {} since {}\n-------------------------\n", source.name(), since.name);
+    print_record(out.console(), out.out(), entry, Detail::kVerbose);
+  };
+  return visit_since(call, mark, print, &context);
+}
+
 /// Counts by call site, and prints those with most bytes. The site of an object is beside it; one that is freed meanwhile has none.
 class SiteCount {
  public:
-  void add(const trace::Mark& mark, Traceable& source, Shown& shown, Invocation& call) noexcept {
-    static trace::Dump dump;  // 2 KiB; one command runs at a time
-    static trace::DumpEntry entry;
-    dump.begin(source);
-    dump.since(mark.sequence);
-    while (!shown.aborted && dump.next(entry)) {
-      ++shown.objects;
-      shown.bytes += entry.requested;
-      shown.truncated = shown.truncated || entry.truncated;
-      enter(site_of(source, entry.object), entry.requested);
-      shown.aborted = !call.yield();
+  void add(Traceable& source, const trace::DumpEntry& entry) noexcept {
+    const CallSite* site = site_of(source, entry.object);
+    unsigned at = 0;
+    while (at < count_ && rows_[at].site != site) ++at;
+    if (at == kSites) {
+      ++others_;
+      return;
     }
-    shown.truncated = shown.truncated || dump.finish().reset;
+    if (at == count_) rows_[count_++] = {site, 0, 0};
+    ++rows_[at].objects;
+    rows_[at].bytes += entry.requested;
   }
   void print(Invocation& call) noexcept {
     static TopSites top;
@@ -121,17 +135,6 @@ class SiteCount {
                                                                  : static_cast<Arena&>(source).site_of(object);
     return site != nullptr ? site : &qm_untagged_site;
   }
-  void enter(const CallSite* site, std::size_t bytes) noexcept {
-    unsigned at = 0;
-    while (at < count_ && rows_[at].site != site) ++at;
-    if (at == kSites) {
-      ++others_;
-      return;
-    }
-    if (at == count_) rows_[count_++] = {site, 0, 0};
-    ++rows_[at].objects;
-    rows_[at].bytes += bytes;
-  }
 
   TopSites::Row rows_[kSites];
   unsigned count_ = 0;
@@ -141,12 +144,8 @@ class SiteCount {
 inline Shown print_sites(Invocation& call, const trace::Mark& mark) noexcept {
   static SiteCount sites;
   sites = {};
-  Shown shown;
-  Matching<Traceable> sources({});
-  while (Traceable* source = shown.aborted ? nullptr : sources.next()) {
-    if (trace::cache_trace(*source).live != 0) sites.add(mark, *source, shown, call);
-    shown.aborted = shown.aborted || !call.yield();
-  }
+  const auto add = [](void*, Traceable& source, const trace::DumpEntry& entry, bool) { sites.add(source, entry); };
+  const Shown shown = visit_since(call, mark, add, nullptr);
   sites.print(call);
   return shown;
 }

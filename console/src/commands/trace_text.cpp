@@ -29,16 +29,6 @@ void print_symbol(Console& console, Output& out, std::uintptr_t pc, Size size = 
   if (size == Size::kShown && symbol.size != 0) out.print("/0x{:x}", symbol.size);
 }
 
-struct Seconds {
-  std::uint64_t whole;
-  std::uint64_t thousandths;
-  explicit Seconds(std::uint64_t ticks) noexcept {
-    const std::uint64_t milliseconds = ticks / (hal::Port::tick_rate() / 1000);
-    whole = milliseconds / 1000;
-    thousandths = milliseconds % 1000;
-  }
-};
-
 }  // namespace
 
 CommandStatus check_name(Invocation& call, std::string_view pattern) noexcept {
@@ -68,11 +58,17 @@ unsigned note_skipped(Invocation& call, std::string_view pattern) noexcept {
   return traced;
 }
 
+void print_seconds(Output& out, std::uint64_t ticks) noexcept {
+  const std::uint64_t milliseconds = ticks / (hal::Port::tick_rate() / 1000);
+  out.print("{}.{:03} s", milliseconds / 1000, milliseconds % 1000);
+}
+
 void print_record(Console& console, Output& out, const trace::DumpEntry& entry, Detail detail) noexcept {
   out.print("Obj {}, from hart {} {}:", Address{entry.object}, entry.hart, entry.context);
   if (detail == Detail::kVerbose) {
-    const Seconds age(entry.age_ticks);
-    out.print(" size {}, age {}.{:03} s, seq {}", entry.requested, age.whole, age.thousandths, entry.sequence);
+    out.print(" size {}, age ", entry.requested);
+    print_seconds(out, entry.age_ticks);
+    out.print(", seq {}", entry.sequence);
   }
   out.print("\n----\n");
   for (unsigned at = 0; at < entry.depth; ++at) print_frame(console, out, at + 1, entry.pcs[at]);
@@ -130,10 +126,11 @@ void print_stack(Console& console, Output& out, const trace::StackRow& row, std:
 void print_stack_closely(Console& console, Output& out, const trace::StackRow& row, const trace::StackDetails& details) noexcept {
   print_stack_rows(console, out, row, {});
   if (details.records != 0) {
-    const Seconds oldest(details.oldest_ticks);
-    const Seconds mean(details.mean_ticks);
-    out.print("stack_held: {}\nstack_age: oldest {}.{:03} s, mean {}.{:03} s\nstack_harts: ", details.held_bytes, oldest.whole,
-              oldest.thousandths, mean.whole, mean.thousandths);
+    out.print("stack_held: {}\nstack_age: oldest ", details.held_bytes);
+    print_seconds(out, details.oldest_ticks);
+    out.text(", mean ");
+    print_seconds(out, details.mean_ticks);
+    out.text("\nstack_harts: ");
     print_harts(out, details.harts);
     out.text("\nstack_contexts: ");
     print_contexts(out, details);

@@ -15,6 +15,9 @@ CommandStatus check_name(Invocation& call, std::string_view pattern) noexcept;
 /// @returns how many of the caches and arenas it names were traced at some time.
 unsigned note_skipped(Invocation& call, std::string_view pattern) noexcept;
 
+/// Prints how long so many ticks are, to the millisecond: `12.045 s`.
+void print_seconds(Output& out, std::uint64_t ticks) noexcept;
+
 enum class Detail : std::uint8_t { kPlain, kVerbose };
 
 /// Prints a record as `slab_trace print` does: the line `Obj ...`, the frames, an empty line.
