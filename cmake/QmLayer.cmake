@@ -35,6 +35,11 @@ if(PROJECT_IS_TOP_LEVEL)
 endif()
 target_compile_options(qm_flags INTERFACE ${QM_ARCH_FLAGS})
 target_link_libraries(qm_flags INTERFACE qm_codegen)
+# GCC 12 sees an overlap in `"literal" + std::string` where there is none (GCC bug 105651): for those who build strings.
+add_library(qm_no_restrict INTERFACE)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(qm_no_restrict INTERFACE -Wno-restrict)
+endif()
 if(QM_SANITIZE)
   # Lines and names are all that a report shows, and the rest of the debug information a tenth of the time to compile.
   target_compile_options(qm_flags INTERFACE -fsanitize=${QM_SANITIZE} -fno-sanitize-recover=all -g1)
