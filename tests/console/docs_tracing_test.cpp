@@ -6,10 +6,9 @@
 
 #include "machine.hpp"
 
+#include <qm/test/command.hpp>
 #include <qm/test/pattern.hpp>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -73,13 +72,9 @@ std::string replaced(std::string command, const Addresses& addresses) {
 }
 
 std::string shell(const std::string& command) {
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return "cannot run " + command;
-  std::string text;
-  std::array<char, 256> piece;
-  while (const std::size_t count = std::fread(piece.data(), 1, piece.size(), pipe)) text.append(piece.data(), count);
-  EXPECT_EQ(pclose(pipe), 0) << command;
-  return text;
+  const qm::test::Outcome outcome = qm::test::run_command(command);
+  EXPECT_EQ(outcome.status, 0) << command;
+  return outcome.text;
 }
 
 class Tracing : public ::testing::Test {

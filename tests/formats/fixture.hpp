@@ -5,8 +5,6 @@
 
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,25 +15,13 @@
 
 #include <nlohmann/json.hpp>
 #include <qm/host/capture.hpp>
+#include <qm/test/command.hpp>
 #include <qm/test/folder.hpp>
 
 #include "capture_encoder.hpp"
 #include "synthetic.hpp"
 
 namespace qm::test {
-
-/// Runs @p command. @returns what it wrote to standard output; @p status is its exit status.
-inline std::string output_of(const std::string& command, int* status = nullptr) {
-  FILE* const pipe = popen(command.c_str(), "r");
-  std::string text;
-  std::array<char, 65536> bytes;
-  for (std::size_t count = 0; pipe != nullptr && (count = std::fread(bytes.data(), 1, bytes.size(), pipe)) > 0;) {
-    text.append(bytes.data(), count);
-  }
-  const int ended = pclose(pipe);
-  if (status != nullptr) *status = WEXITSTATUS(ended);
-  return text;
-}
 
 /// Whether @p program can be started; the tests that need it are skipped if not.
 inline bool is_there(const std::string& program) {
@@ -65,10 +51,9 @@ class FormatsTest : public testing::Test {
 
   /// Runs the tool on the capture: @p words are a subcommand and its options.
   static std::string qm(const std::string& words) {
-    int status = -1;
-    std::string text = output_of(std::string(QM_TOOL) + " " + words + " --elf " + QM_DEMO_IMAGE + " --force " + path("run.qm"), &status);
-    EXPECT_EQ(status, 0) << words;
-    return text;
+    Outcome outcome = run_command(std::string(QM_TOOL) + " " + words + " --elf " + QM_DEMO_IMAGE + " --force " + path("run.qm"));
+    EXPECT_EQ(outcome.status, 0) << words;
+    return std::move(outcome.text);
   }
   static std::string path(const std::string& name) { return (*folder_ / name).string(); }
   static std::string total(const char* key) { return json_["totals"][key].dump(); }

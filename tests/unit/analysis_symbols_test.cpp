@@ -5,38 +5,28 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include <qm/analysis/symbolize.hpp>
 #include <qm/host/error.hpp>
+#include <qm/test/command.hpp>
 
 namespace {
 
 using qm::analysis::Address;
 using qm::analysis::Frame;
 using qm::analysis::Symbols;
+using qm::test::output_of;
 
 std::filesystem::path image() {
   const char* const other = std::getenv("QM_IMAGE");
   return other != nullptr ? other : QM_DEMO_IMAGE;
-}
-
-std::string output_of(const std::string& command) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
-  std::string text;
-  std::array<char, 65536> bytes;
-  for (std::size_t count = 0; pipe && (count = std::fread(bytes.data(), 1, bytes.size(), pipe.get())) > 0;) {
-    text.append(bytes.data(), count);
-  }
-  return text;
 }
 
 const Symbols& symbols() {

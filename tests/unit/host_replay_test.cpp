@@ -2,14 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
 
+#include <qm/test/command.hpp>
 #include <qm/test/folder.hpp>
 
 #include "capture_encoder.hpp"
@@ -23,9 +22,7 @@ struct Row {
   double misses = 0, arenas = 0;
 };
 
-struct Outcome {
-  int status = -1;
-  std::string text;
+struct Outcome : qm::test::Outcome {
   std::map<std::string, Row> rows;
 };
 
@@ -35,13 +32,7 @@ class Replay : public testing::Test {
   void write(const std::string& text) const { std::ofstream(path()) << text; }
 
   [[nodiscard]] Outcome replay() const {
-    std::FILE* const out = popen((std::string(QM_TOOL) + " replay " + path() + " 2>&1").c_str(), "r");
-    Outcome outcome;
-    if (out == nullptr) return outcome;
-    char bytes[4096];
-    for (std::size_t count; (count = std::fread(bytes, 1, sizeof bytes, out)) != 0;) outcome.text.append(bytes, count);
-    const int status = pclose(out);
-    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    Outcome outcome{qm::test::run_command(std::string(QM_TOOL) + " replay " + path() + " 2>&1"), {}};
     std::istringstream lines(outcome.text);
     for (std::string line; std::getline(lines, line);) {
       if (line.size() < 28) continue;
