@@ -260,6 +260,7 @@ class alignas(Cell) Cache : public Traceable {
   /// through. Build with call sites; the functions that allocate do it.
   /// @param[in] requested bytes asked for; 0: the object's size.
   [[gnu::always_inline]] void* charge(void* object, const CallSite* site, std::size_t requested = 0) const noexcept {
+    if (!charge_.is_set()) return object;  // the allocator's own: whoever causes it is no caller without a site
     return charge_.charge(object, site_or_untagged(site), requested);
   }
   /// Takes the charge back from what may be no object at all: then there is none, or what is free has lost it.
