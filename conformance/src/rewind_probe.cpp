@@ -15,6 +15,7 @@ bool can_probe_rewind() noexcept { return &__qm_sections_start[0] != &__qm_secti
 /// Counts how often it is begun, and stays in it until it is let go: whoever is interrupted in it begins again.
 [[gnu::noinline]] void stay_in_section(Desk& desk) noexcept {
   std::uint32_t left;
+  // clang-format off
   asm volatile(".option push\n.option norvc\n"
                ".Lqm_start%=:\n"             //
                "  lw t0, 0(%[begun])\n"       //
@@ -35,6 +36,7 @@ bool can_probe_rewind() noexcept { return &__qm_sections_start[0] != &__qm_secti
                :
                : [begun] "r"(&desk.begun), [go] "r"(&desk.go), [left] "r"(&left)
                : "t0", "memory");
+  // clang-format on
 }
 
 }  // namespace qm::conformance

@@ -101,6 +101,7 @@ unsigned long pair_cost(qm::Cache* cache) {
 /// A block of the heap, likewise.
 unsigned long heap_pair_cost() {
   return cost([](unsigned long left) {
+    // clang-format off
     asm volatile(
         "1:\n" QM_MALLOC
         "  call qm_free\n"
@@ -109,6 +110,7 @@ unsigned long heap_pair_cost() {
         : [left] "+r"(left)
         :
         : "ra", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "t0", "t1", "t2", "t3", "t4", "t5", "t6", "memory");
+    // clang-format on
   });
 }
 

@@ -56,6 +56,7 @@ namespace qm::internal {
 template <class Name>
 [[gnu::always_inline]] inline bool pop_inlined(void*& object) noexcept {
   void* taken;
+  // clang-format off
   asm goto volatile(
       QM_SECTION_BEGIN                                  //
       QM_SECTION_LOAD "t0, %[pointer]\n"                // this hart's cell
@@ -74,6 +75,7 @@ template <class Name>
         [word] "i"(sizeof(void*))
       : "t0", "t1", "t3", "memory"
       : slow);
+  // clang-format on
   object = taken;
   return true;
 slow:
@@ -83,6 +85,7 @@ slow:
 /// Puts @p object on top of this hart's cell of @p Name. @returns false for the slow half. 7 instructions.
 template <class Name>
 [[gnu::always_inline]] inline bool push_inlined(void* object) noexcept {
+  // clang-format off
   asm goto volatile(
       QM_SECTION_BEGIN                                  //
       QM_SECTION_LOAD "t0, %[pointer]\n"                //
@@ -99,6 +102,7 @@ template <class Name>
         [limit] "i"(offsetof(Cell, limit)), [word] "i"(sizeof(void*))
       : "t0", "t1", "t2", "memory"
       : slow);
+  // clang-format on
   return true;
 slow:
   return false;

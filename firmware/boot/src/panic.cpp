@@ -29,11 +29,13 @@ class Line {
   Text text{buffer_};
 };
 
+// clang-format off
 constexpr std::string_view kExceptions[] = {
     "instruction address misaligned", "instruction access fault", "illegal instruction", "breakpoint",
     "load address misaligned", "load access fault", "store address misaligned", "store access fault",
     "environment call from U-mode", "environment call from S-mode", "exception 10", "environment call from M-mode",
     "instruction page fault", "load page fault", "exception 14", "store page fault"};
+// clang-format on
 
 constexpr std::string_view kRegisters[] = {"zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0",
                                            "a1", "a2", "a3", "a4", "a5", "a6", "a7", "s2", "s3", "s4", "s5",
