@@ -28,7 +28,7 @@ amalgamate() { # source...
     BEGIN {
       while ((getline line < seen) > 0) done[line] = 1
       close(seen)
-      split("wire hal alloc trace console", layers, " ")
+      split("wire hal alloc trace console console/trace", layers, " ")
       for (i = 1; i < ARGC; ++i) gather(ARGV[i], i)
       for (i = 1; i < ARGC; ++i) { unit = ARGV[i] ~ /[.]cpp$/ ? i : 0; put(ARGV[i]) }
       for (file in done) print file > seen
@@ -107,14 +107,14 @@ public() { find "$1" -name '*.hpp' ! -name 'selected_port.hpp' ! -name memory_re
   echo '#define QM_TARGET 1'
   echo '#include "quartermaster.h"'
   # shellcheck disable=SC2046 # names without blanks
-  amalgamate $(public hal/include) $(public alloc/include) $(public wire/include) $(public trace/include) $(public console/include)
+  amalgamate $(public hal/include) $(public alloc/include) $(public wire/include) $(public trace/include) $(public console/include) $(public console/trace/include)
 } >"$target/quartermaster.hpp"
 {
   banner 'definitions. C++20, freestanding.'
   echo '#define QM_MODULE "qm"'
   echo '#include "quartermaster.hpp"'
   # shellcheck disable=SC2046
-  amalgamate $(LC_ALL=C ls wire/src/*.cpp hal/src/*.cpp alloc/src/*.cpp trace/src/*.cpp console/src/*.cpp console/src/commands/*.cpp |
+  amalgamate $(LC_ALL=C ls wire/src/*.cpp hal/src/*.cpp alloc/src/*.cpp trace/src/*.cpp console/src/*.cpp console/src/commands/*.cpp console/trace/src/*.cpp |
     grep -vE '^alloc/src/(rewind|inlined_sections|call_sites|heap_charged|checked|operator_new|memory_resource(_key)?)[.]cpp$')
   # What is checked and cannot fail, but not seen to be so where size is optimised for. A C++ library's own comes first.
   echo 'namespace std { [[gnu::weak]] void __throw_out_of_range_fmt(const char* what, ...) { qm::hal::Port::fatal(what); } }'

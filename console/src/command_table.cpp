@@ -7,11 +7,8 @@ namespace {
 
 /// The console's own commands. Being in the section they are found like those of the firmware, and the section always exists.
 [[gnu::section("qm_commands"), gnu::used]] constinit const Command* const own_commands[] = {
-    &commands::help,        &commands::version,    &commands::kmemstat,   &commands::kmemtrace,   &commands::free_memory,
-    &commands::arena_stats, &commands::slab_stats, &commands::slab_trace, &commands::reap,
-    &commands::verify,      &commands::whatis,     &commands::fault_injection,
-    &commands::slab_stacks, &commands::mark,       &commands::marks,      &commands::leaks,
-    &commands::expect,      &commands::growth,     &commands::allocinfo,
+    &commands::help,  &commands::version, &commands::kmemstat, &commands::free_memory, &commands::arena_stats, &commands::slab_stats,
+    &commands::reap,  &commands::verify,  &commands::whatis,   &commands::allocinfo,   &commands::fault_injection,
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <qm/console/text.hpp>
 #include <qm/hal/hart.hpp>
-#include <qm/trace/live_trace.hpp>
 
 namespace qm::console {
 namespace {
@@ -23,25 +22,16 @@ Console::Console(Terminal& terminal, const ConsoleConfig& config) noexcept
       config_(config),
       demultiplexer_(frame_in_),
       text_(text_buffer_, Output::Target::kTerminal, &Console::write_text, this),
-      editor_(text_, config.prompt),
-      stream_(&Console::send_stream_frame, this, config.build_id) {}
+      editor_(text_, config.prompt) {}
 
 void Console::write_text(void* console, std::string_view bytes) noexcept {
   static_cast<Console*>(console)->terminal_.write(bytes);
-}
-
-void Console::write_notice(void* console, std::string_view bytes) noexcept {
-  static_cast<Console*>(console)->notify(bytes);
 }
 
 void Console::write_output_frame(void* console, std::string_view bytes) noexcept {
   auto& self = *static_cast<Console*>(console);
   if (!self.answering_) return;  // the status was the last that belongs to the request
   self.send_frame(wire::FrameType::kOutput, self.running_request_, wire::as_bytes(bytes));
-}
-
-void Console::send_stream_frame(void* console, wire::FrameType type, std::span<const std::uint8_t> payload) noexcept {
-  static_cast<Console*>(console)->send_frame(type, 0, payload);
 }
 
 void Console::print_banner(Output& out) const noexcept {
@@ -72,27 +62,12 @@ bool Console::poll() noexcept {
     pump();
   }
   report_lost();
-  if (!worked) worked = finish_stopping();
+  if (!worked && books_->finish(terminal_.milliseconds())) worked = print_notices();
   text_.flush();
-  return stream_.pump(terminal_.milliseconds()) || worked;
+  return books_->send(terminal_.milliseconds()) || worked;
 }
 
-bool Console::needs_poll() const noexcept { return demultiplexer_.waiting() || trace::is_stopping() || stream_.busy(); }
-
-/// In an idle moment: ends the stops that a hart had not answered. @returns whether that is done.
-bool Console::finish_stopping() noexcept {
-  if (!trace::is_stopping()) return false;
-  const std::uint64_t now = terminal_.milliseconds();
-  if (now - stop_tried_ms_ < kStopRetryMs) return false;
-  const trace::CommandResult result = trace::finish_stopping(kStopPatienceMs);
-  stop_tried_ms_ = terminal_.milliseconds();
-  if (result.status != Status::kOk || result.caches == 0) return false;
-  char buffer[64];
-  Output notice(buffer, Output::Target::kFrames, &Console::write_notice, this);
-  notice.print("slab_trace: the stop of {} caches is done\n", result.caches);
-  notice.flush();
-  return print_notices();
-}
+bool Console::needs_poll() const noexcept { return demultiplexer_.waiting() || books_->waiting(); }
 
 /// Takes the next byte or the waiting request, whichever came first. @returns false if there is neither.
 bool Console::step() noexcept {
@@ -185,7 +160,7 @@ bool Console::yield_for(Output& out) noexcept {
     output_since_ms_ = terminal_.milliseconds();
   }
   if (&out != &text_ || out.at_line_start()) print_notices();
-  (void)stream_.pump(terminal_.milliseconds());
+  (void)books_->send(terminal_.milliseconds());
   terminal_.yield();
   pump();
   return !abort_;

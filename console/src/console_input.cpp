@@ -106,7 +106,7 @@ void Console::take_frame(const wire::Frame& frame) noexcept {
       if (wire::unpack(frame.payload, ask) != wire::Decoded::kOk) {
         send_error(wire::ProtocolError::kMalformed, frame.request, name(wire::ProtocolError::kMalformed));
       } else {
-        stream_.answer(ask);
+        books_->answer(ask);
       }
       return;
     }

@@ -1,35 +1,7 @@
 #include <qm/console/exhaustion_log.hpp>
 
-#include <qm/arena.hpp>
-#include <qm/cache.hpp>
-
 namespace qm::console {
 namespace {
-
-/// Whether users hold what is drawn from @p source: what caches and arenas hold is counted at those.
-bool has_users(Traceable& source) noexcept {
-  if (source.kind() == RegistryKind::kArena) return !static_cast<Arena&>(source).has_importers();
-  return (static_cast<Cache&>(source).flags() & cache_flags::kQuantumCache) == 0;
-}
-
-/// Counts what is out by stack.
-void count_stacks(ExhaustionLog::Entry& entry) noexcept {
-  entry.stack_count = 0;
-  entry.totals = {};
-  trace::StackReport stacks;
-  entry.stacks_status = hal::may_wait() ? stacks.begin() : Status::kUnsafe;
-  if (entry.stacks_status != Status::kOk) return;
-  RegistryCursor<Traceable> sources;
-  while (Traceable* source = sources.next()) {
-    if (has_users(*source)) stacks.select(*source);
-  }
-  stacks.count_live(1);
-  entry.totals = stacks.totals();
-  trace::StackRow row;
-  while (entry.stack_count < ExhaustionLog::kStacks && stacks.next(row)) {
-    entry.stacks[entry.stack_count++] = {row.handle, row.objects, row.bytes};
-  }
-}
 
 /// Finds the call sites that hold the most.
 inline void rank_sites(ExhaustionLog::Entry& entry) noexcept {
@@ -56,11 +28,12 @@ ExhaustionLog::Entry* ExhaustionLog::claim() noexcept {
   return &ring_[head_++ % kReports];
 }
 
-bool ExhaustionLog::add(const ExhaustionReport& report) noexcept {
+bool ExhaustionLog::add(const ExhaustionReport& report, Books& books) noexcept {
   Entry* entry = claim();
   if (entry == nullptr) return false;
   entry->report = report;
-  count_stacks(*entry);
+  entry->holders = {};
+  books.find_holders(entry->holders);
   if constexpr (kCallSites) rank_sites(*entry);
   entry->whole.store(true, std::memory_order_release);  // pairs with the acquire in oldest()
   return true;

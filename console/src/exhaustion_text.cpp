@@ -1,10 +1,6 @@
 /// Reports of exhaustion as text, between what commands print: who lacked what, where idle memory is, who holds the rest.
 
 #include <qm/console/console.hpp>
-#include <qm/trace/dump.hpp>
-
-#include "commands/names.hpp"
-#include "commands/trace_text.hpp"
 
 namespace qm::console {
 namespace {
@@ -53,18 +49,6 @@ void print_holders(Output& out, const ExhaustionReport& report) noexcept {
   out.put('\n');
 }
 
-void print_stacks(Console& console, Output& out, const ExhaustionLog::Entry& entry) noexcept {
-  trace::CallStack stack;
-  std::uint32_t id = 0;
-  for (unsigned at = 0; at < entry.stack_count; ++at) {
-    const trace::StackThen& then = entry.stacks[at];
-    if (!trace::stack_of(then.handle, stack, id)) continue;
-    out.print("  stack 0x{:08x}: bytes {}, objects {}: ", id, then.bytes, then.objects);
-    print_stack_line(console, out, stack);
-    out.put('\n');
-  }
-}
-
 inline void print_sites(Output& out, const ExhaustionLog::Entry& entry) noexcept {
   for (unsigned at = 0; at < entry.site_count; ++at) {
     const call_sites::Row& row = entry.sites[at];
@@ -77,17 +61,6 @@ inline void print_sites(Output& out, const ExhaustionLog::Entry& entry) noexcept
   }
 }
 
-/// The last line: what was counted, and whether it is all.
-void print_closing(Output& out, const ExhaustionLog::Entry& entry) noexcept {
-  if (entry.stacks_status == Status::kBusy) out.text("  note: no stacks, as another report on stacks had not ended\n");
-  if (entry.stacks_status == Status::kUnsafe) out.text("  note: no stacks, as there was no time to count them\n");
-  const trace::StackTotals& totals = entry.totals;
-  const trace::Totals all = trace::totals();
-  const bool whole = entry.stacks_status == Status::kOk && totals.complete() && entry.report.silent == 0;
-  out.print("  stacks {} of {}, objects {}, bytes {}, dropped {}, not traced {} of {} caches: {}\n", entry.stack_count, totals.stacks,
-            totals.objects, totals.bytes, totals.dropped, all.caches - all.traced, all.caches, closing_word(false, whole));
-}
-
 }  // namespace
 
 void Console::print_exhaustion(ExhaustionLog& log) noexcept {
@@ -95,9 +68,9 @@ void Console::print_exhaustion(ExhaustionLog& log) noexcept {
     print_want(text_, entry->report);
     print_idle(text_, entry->report);
     print_holders(text_, entry->report);
-    print_stacks(*this, text_, *entry);
+    books_->print_stacks(text_, entry->holders);
     if constexpr (kCallSites) print_sites(text_, *entry);
-    print_closing(text_, *entry);
+    books_->print_totals(text_, entry->holders, entry->report.silent == 0);
     log.drop();
   }
   if (const std::uint32_t lost = log.take_lost(); lost > 0) text_.print("{} reports of exhaustion lost\n", lost);

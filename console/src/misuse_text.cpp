@@ -1,14 +1,11 @@
 /// Reports of misuse as text, between what commands print.
 
 #include <qm/console/console.hpp>
-#include <qm/trace/dump.hpp>
-
-#include "commands/trace_text.hpp"
 
 namespace qm::console {
 namespace {
 
-void print_report(Console& console, Output& out, const MisuseLog::Entry& entry) noexcept {
+void print_report(Books& books, Output& out, const MisuseLog::Entry& entry) noexcept {
   const MisuseReport& report = entry.report;
   out.print("misuse: {}: {}", entry.cache, Address{reinterpret_cast<std::uintptr_t>(report.object)});
   if (report.kind == Misuse::kInterior || (report.kind == Misuse::kWrongCache && report.offset != 0)) {
@@ -19,16 +16,16 @@ void print_report(Console& console, Output& out, const MisuseLog::Entry& entry) 
   if (report.kind == Misuse::kOverflow || report.kind == Misuse::kWriteAfterFree) out.print(", at byte {}", report.offset);
   if (report.kind == Misuse::kLeak) out.print(", one of {}", report.count);
   out.put('\n');
-  print_deed(console, out, "allocated by", report.allocated_by);
-  print_deed(console, out, "freed by", report.freed_by);
-  print_deed(console, out, "found by", report.found_by);
+  books.print_deed(out, "allocated by", report.allocated_by);
+  books.print_deed(out, "freed by", report.freed_by);
+  books.print_deed(out, "found by", report.found_by);
 }
 
 }  // namespace
 
 void Console::print_misuse(MisuseLog& log) noexcept {
   MisuseLog::Entry entry;
-  while (log.take(entry)) print_report(*this, text_, entry);
+  while (log.take(entry)) print_report(*books_, text_, entry);
   if (const std::uint32_t lost = log.take_lost(); lost > 0) text_.print("misuse: {} more reports lost\n", lost);
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <qm/console/console.hpp>
+#include <qm/console/trace_books.hpp>
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/console_io.hpp>
 #include <qm/firmware/symbols.hpp>
@@ -49,6 +49,7 @@ void main(const BootInfo& info) {
   c_main();
   static Line line;
   static console::Console console(line, {.version = "1.0", .harts = info.hart_count, .ram_bytes = info.ram_bytes, .resolver = name_of});
+  static console::TraceBooks books(console);
   console.start();
   for (;;) {
     const std::uint32_t seen = console_input().sequence();

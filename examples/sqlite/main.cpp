@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <qm/console/console.hpp>
+#include <qm/console/trace_books.hpp>
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/console_io.hpp>
 #include <qm/firmware/symbols.hpp>
@@ -49,6 +49,7 @@ void enable_floating_point() noexcept { asm volatile("csrs sstatus, %0" ::"r"(1u
 void talk(const qm::firmware::BootInfo& info) {
   static Line line;
   static qm::console::Console console(line, {.version = "1.0", .harts = info.hart_count, .ram_bytes = info.ram_bytes, .resolver = name_of});
+  static qm::console::TraceBooks books(console);
   enable_floating_point();
   console.start();
   for (;;) {

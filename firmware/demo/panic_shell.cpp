@@ -3,6 +3,7 @@
 #include <array>
 #include <new>
 
+#include <qm/console/trace_books.hpp>
 #include <qm/firmware/boot.hpp>
 
 namespace qm::demo {
@@ -20,7 +21,8 @@ constinit std::uint32_t patience_seconds = 0;
 constinit bool attended = false;  // somebody has typed
 
 // Made anew each time: the other console may be in the midst of anything, and so may this one after a fault.
-alignas(console::Console) constinit std::byte storage[sizeof(console::Console)]{};
+alignas(console::Console) constinit std::byte shell_storage[sizeof(console::Console)]{};
+alignas(console::TraceBooks) constinit std::byte books_storage[sizeof(console::TraceBooks)]{};
 
 void greet() noexcept {
   std::array<char, 96> buffer;
@@ -51,7 +53,8 @@ void run_panic_shell() noexcept {
   console::ConsoleConfig config = former->config();
   config.prompt = "panic> ";
   config.wake = nullptr;
-  auto& shell = *new (storage) console::Console(terminal, config);
+  auto& shell = *new (shell_storage) console::Console(terminal, config);
+  new (books_storage) console::TraceBooks(shell);
   if (!attended) greet();
   shell.take_over(attended ? shell : *former);
   attended = attended || wait_for_somebody(shell);

@@ -4,8 +4,8 @@
 #include <array>
 
 #include <qm/cache.hpp>
-#include <qm/console/console.hpp>
 #include <qm/console/notice.hpp>
+#include <qm/console/trace_books.hpp>
 #include <qm/firmware/console_io.hpp>
 #include <qm/firmware/symbols.hpp>
 #include <qm/firmware/task.hpp>
@@ -86,6 +86,7 @@ void run_console(const firmware::BootInfo& info) noexcept {
   config.resolver = resolve;
   config.wake = []() noexcept { firmware::console_input().signal(); };
   static console::Console console(terminal, config);
+  static console::TraceBooks books(console);
   the_console = &console;
   enable_panic_shell(console, console::parse_boot_options(info.bootargs).panic_seconds);
   set_misuse_handler(report_misuse);

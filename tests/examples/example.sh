@@ -46,3 +46,14 @@ boot() { # options of QEMU; what is written to descriptor 3 is typed
 }
 
 printed() { tr -d '\r' <"$transcript"; }
+
+# Waits until the console has printed $prompts prompts in all.
+await_prompt() {
+  local i
+  for ((i = 0; i < 900; ++i)); do
+    if [ "$(printed | grep -c '^qm> ')" -ge "$prompts" ]; then return; fi
+    kill -0 "$qemu" 2>/dev/null || break
+    sleep 0.1
+  done
+  fail "prompt $prompts never came"
+}

@@ -21,15 +21,6 @@ build_for_target sqlite -D "SQLITE_PACKAGE=file://$kept"
 
 boot -smp 1 -m 64M
 prompts=1
-await_prompt() {
-  local i
-  for ((i = 0; i < 900; ++i)); do
-    if [ "$(printed | grep -c '^qm> ')" -ge "$prompts" ]; then return; fi
-    kill -0 "$qemu" 2>/dev/null || break
-    sleep 0.1
-  done
-  fail "prompt $prompts never came"
-}
 type_line() { # LINE: what it prints is in $scratch/answer
   await_prompt
   printf '%s\n' "$1" >&3

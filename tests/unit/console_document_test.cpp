@@ -1,6 +1,6 @@
 /// docs/console.md against the code: the same commands, usages and summaries, and every error text.
 
-#include <gtest/gtest.h>
+#include "console_fixture.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -8,7 +8,6 @@
 #include <map>
 #include <string>
 
-#include <qm/console/command.hpp>
 #include <qm/test/pattern.hpp>
 
 namespace {
@@ -54,6 +53,7 @@ std::string literal(const std::string& source, const std::string& field) {
 }
 
 TEST(Document, has_the_consoles_commands_with_usage_and_summary) {
+  const qm::test::Bench whole;  // with the trace, whose commands come with its books
   const std::map<std::string, Entry> rows = table("Commands of the console");
   std::size_t commands = 0;
   using qm::console::CommandTable;

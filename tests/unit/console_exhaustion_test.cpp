@@ -142,6 +142,7 @@ TEST_F(ConsoleExhaustion, that_is_not_printed_yet_is_for_the_console_that_takes_
   console::ConsoleConfig config = qm::test::test_config();
   config.prompt = "panic> ";
   console::Console second(terminal, config);
+  console::TraceBooks books(second);
   second.take_over(bench.console);
   EXPECT_EQ(terminal.text.find("first\r\nwarning: out of memory: cache packet, "), 0U) << terminal.text;
   EXPECT_NE(terminal.text.find(" caches: incomplete\r\npanic> "), std::string::npos) << terminal.text;

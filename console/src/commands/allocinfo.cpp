@@ -1,11 +1,11 @@
 /// allocinfo: live bytes and calls of each call site, in the format of Linux's /proc/allocinfo.
 
 #include "commands.hpp"
-#include "names.hpp"
-#include "site_text.hpp"
 
 #include <qm/call_sites.hpp>
 #include <qm/console/console.hpp>
+#include <qm/console/names.hpp>
+#include <qm/console/site_text.hpp>
 
 namespace qm::console::commands {
 namespace {

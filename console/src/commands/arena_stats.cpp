@@ -1,9 +1,9 @@
 /// arena_stats: everything about an arena.
 
 #include "commands.hpp"
-#include "names.hpp"
 
 #include <qm/bits.hpp>
+#include <qm/console/names.hpp>
 
 namespace qm::console::commands {
 namespace {

@@ -13,20 +13,11 @@ extern const Command free_memory;
 extern const Command kmemstat;
 // fault.cpp
 extern const Command fault_injection;
-// marks.cpp
-extern const Command expect;
-extern const Command leaks;
-extern const Command mark;
-extern const Command marks;
 // in the files of their names
 extern const Command allocinfo;
 extern const Command arena_stats;
-extern const Command growth;
-extern const Command kmemtrace;
 extern const Command reap;
-extern const Command slab_stacks;
 extern const Command slab_stats;
-extern const Command slab_trace;
 extern const Command verify;
 extern const Command whatis;
 

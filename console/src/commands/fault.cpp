@@ -1,8 +1,8 @@
 /// fault: allocations that fail on purpose.
 
 #include "commands.hpp"
-#include "names.hpp"
 
+#include <qm/console/names.hpp>
 #include <qm/fault.hpp>
 
 namespace qm::console::commands {

@@ -1,6 +1,7 @@
 /// help and version.
 
 #include "commands.hpp"
+
 #include <qm/console/console.hpp>
 #include <qm/hal/hart.hpp>
 

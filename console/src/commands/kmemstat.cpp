@@ -1,7 +1,8 @@
 /// kmemstat and free: all memory at a glance.
 
 #include "commands.hpp"
-#include "names.hpp"
+
+#include <qm/console/names.hpp>
 #include <qm/system.hpp>
 
 namespace qm::console::commands {

@@ -1,4 +1,4 @@
-#include "names.hpp"
+#include <qm/console/names.hpp>
 
 namespace qm::console {
 

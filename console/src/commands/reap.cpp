@@ -1,7 +1,8 @@
 /// reap: idle memory back to the arenas.
 
 #include "commands.hpp"
-#include "names.hpp"
+
+#include <qm/console/names.hpp>
 
 namespace qm::console::commands {
 namespace {

@@ -1,7 +1,8 @@
 /// slab_stats: everything about a cache.
 
 #include "commands.hpp"
-#include "names.hpp"
+
+#include <qm/console/names.hpp>
 
 namespace qm::console::commands {
 namespace {

@@ -1,9 +1,9 @@
 /// verify: every invariant of arenas and caches that can be checked while the system runs.
 
 #include "commands.hpp"
-#include "names.hpp"
 
 #include <qm/checked.hpp>
+#include <qm/console/names.hpp>
 #include <qm/slab_pass.hpp>
 
 namespace qm::console::commands {

@@ -1,11 +1,10 @@
 /// whatis: what lies at an address.
 
 #include "commands.hpp"
-#include "names.hpp"
-#include "trace_text.hpp"
 
 #include <qm/checked.hpp>
 #include <qm/console/console.hpp>
+#include <qm/console/names.hpp>
 
 namespace qm::console::commands {
 namespace {
@@ -45,11 +44,10 @@ bool print_cache(Invocation& call, Cache& cache, std::uintptr_t address) noexcep
     life.cache = &cache;
     life.object = place.object;
     checked::add_stacks(life);
-    print_deed(call.console(), call.out(), "allocated by", life.allocated_by);
-    print_deed(call.console(), call.out(), "freed by", life.freed_by);
+    call.console().books().print_deed(call.out(), "allocated by", life.allocated_by);
+    call.console().books().print_deed(call.out(), "freed by", life.freed_by);
   }
-  static trace::DumpEntry entry;  // one command runs at a time
-  if (trace::find(cache, place.object, entry)) print_record(call.console(), call.out(), entry, Detail::kVerbose);
+  call.console().books().print_record(call.out(), cache, place.object);
   return true;
 }
 
@@ -68,9 +66,8 @@ bool print_arena(Invocation& call, Arena& arena, std::uintptr_t address) noexcep
   if (arena.locate(address, segment) != Status::kOk) return false;
   call.print("arena {}: segment {} + {}, {} bytes, {}\n", arena.name(), Address{segment.start}, address - segment.start,
              segment.size, name_of(segment));
-  static trace::DumpEntry entry;  // one command runs at a time
   const bool held = segment.kind == TagKind::kAllocated && segment.owner == SegmentOwner::kUser;
-  if (held && trace::find(arena, segment.start, entry)) print_record(call.console(), call.out(), entry, Detail::kVerbose);
+  if (held) call.console().books().print_record(call.out(), arena, segment.start);
   return true;
 }
 

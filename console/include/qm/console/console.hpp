@@ -24,13 +24,13 @@
 #include <span>
 #include <string_view>
 
+#include <qm/console/books.hpp>
 #include <qm/console/command.hpp>
 #include <qm/console/exhaustion_log.hpp>
 #include <qm/console/line_editor.hpp>
 #include <qm/console/misuse_log.hpp>
 #include <qm/console/notices.hpp>
 #include <qm/console/output.hpp>
-#include <qm/console/stream_server.hpp>
 #include <qm/wire/demultiplexer.hpp>
 #include <qm/wire/frame.hpp>
 
@@ -93,12 +93,14 @@ class Console {
   static constexpr std::size_t kReceiveBytes = 1024;
   static constexpr std::size_t kOutputPayload = 512;       ///< of an output frame
   static constexpr std::uint64_t kOutputDelayMs = 100;     ///< how long output for a program may wait for more
-  static constexpr std::uint64_t kStopRetryMs = 200;       ///< between two tries to end a stop that a hart has not answered
-  static constexpr std::uint32_t kStopPatienceMs = 10;     ///< how long such a try holds the console up
 
   explicit Console(Terminal& terminal, const ConsoleConfig& config) noexcept;
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
+
+  /// Has @p books asked from here on. For TraceBooks; before start().
+  void use(Books& books) noexcept { books_ = &books; }
+  [[nodiscard]] Books& books() noexcept { return *books_; }
 
   /// Prints the banner and the first prompt. Once, before poll().
   void start() noexcept;
@@ -116,8 +118,8 @@ class Console {
 
   /// Whether time alone may give poll() something to do: the end of a frame, or of a stop that a hart has not answered.
   [[nodiscard]] bool needs_poll() const noexcept;
-  /// How long poll() may wait then: rings fill while a stream is on.
-  [[nodiscard]] unsigned poll_ms() const noexcept { return stream_.busy() ? 5 : 100; }
+  /// How long poll() may wait then.
+  [[nodiscard]] unsigned poll_ms() const noexcept { return books_->poll_ms(); }
 
   /// Has @p text printed on lines of its own as soon as that disturbs nothing; a final line end may be left out.
   /// @returns false, and the notice is counted as lost, if there is no room.
@@ -130,7 +132,7 @@ class Console {
 
   /// Has a report of exhaustion printed likewise, with the stacks that hold the most now.
   /// @returns as notify(). Complexity and context: as ExhaustionLog::add().
-  bool notify(const ExhaustionReport& report) noexcept { return woken(exhaustion_.add(report)); }
+  bool notify(const ExhaustionReport& report) noexcept { return woken(exhaustion_.add(report, *books_)); }
 
   [[nodiscard]] const ConsoleConfig& config() const noexcept { return config_; }
   [[nodiscard]] ConsoleConfig& config() noexcept { return config_; }
@@ -138,6 +140,8 @@ class Console {
   [[nodiscard]] bool resolve(std::uintptr_t address, Symbol& symbol) const noexcept {
     return config_.resolver != nullptr && config_.resolver(address, symbol);
   }
+  /// Sends a frame, in the form that the host asked for. Context: the console's task.
+  void send_frame(wire::FrameType type, std::uint32_t request, std::span<const std::uint8_t> payload) noexcept;
   /// Prints the banner line: name, version, build, harts, memory, formats.
   void print_banner(Output& out) const noexcept;
 
@@ -178,23 +182,20 @@ class Console {
   void print_reports_of(Console& told) noexcept;
   void print_misuse(MisuseLog& log) noexcept;
   void print_exhaustion(ExhaustionLog& log) noexcept;
-  bool finish_stopping() noexcept;
   void report_lost() noexcept;
 
   // output
-  void send_frame(wire::FrameType type, std::uint32_t request, std::span<const std::uint8_t> payload) noexcept;
   void send_status(CommandStatus status) noexcept;
   void send_error(wire::ProtocolError error, std::uint32_t request, std::string_view text) noexcept;
   void send_hello(std::uint32_t request) noexcept;
   void take_form(const wire::Frame& frame) noexcept;
   void send_form(std::uint32_t request) noexcept;
   static void write_text(void* console, std::string_view bytes) noexcept;
-  static void send_stream_frame(void* console, wire::FrameType type, std::span<const std::uint8_t> payload) noexcept;
-  static void write_notice(void* console, std::string_view bytes) noexcept;
   static void write_output_frame(void* console, std::string_view bytes) noexcept;
 
   Terminal& terminal_;
   ConsoleConfig config_;
+  Books* books_ = &Books::none;
 
   std::array<std::uint8_t, wire::Demultiplexer::buffer_bytes(kMaxLine)> frame_in_{};
   wire::Demultiplexer demultiplexer_;
@@ -226,10 +227,8 @@ class Console {
   bool answering_ = false;  // the running command is a request that has no status yet
   std::uint32_t running_request_ = 0;
   std::uint64_t output_since_ms_ = 0;
-  std::uint64_t stop_tried_ms_ = 0;
   std::array<char, kOutputPayload> output_buffer_;
   std::array<char, wire::armoured_size(wire::kMaxPayloadBytes)> frame_out_;
-  StreamServer stream_;
   std::uint16_t sequence_ = 0;
   bool raw_ = false;             // frames go out raw: invariant 6
   std::uint64_t asked_ms_ = 0;   // when a host has last asked for that

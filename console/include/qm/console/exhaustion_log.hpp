@@ -7,26 +7,21 @@
 #include <cstdint>
 
 #include <qm/call_sites.hpp>
+#include <qm/console/books.hpp>
 #include <qm/exhaustion.hpp>
 #include <qm/lock.hpp>
-#include <qm/trace/marks.hpp>
-#include <qm/trace/stack_report.hpp>
 
 namespace qm::console {
 
 class ExhaustionLog {
  public:
   static constexpr unsigned kReports = 2;
-  static constexpr unsigned kStacks = 10;  ///< most stacks of one report
-  static constexpr unsigned kSites = 10;   ///< most call sites of one report
+  static constexpr unsigned kSites = 10;  ///< most call sites of one report
 
   /// A report, and the stacks that held the most then, of caches and of arenas that nothing else draws from.
   struct Entry {
     ExhaustionReport report;
-    Status stacks_status = Status::kOk;  ///< kBusy: the stacks were being counted for somebody else; kUnsafe: no time for it
-    trace::StackTotals totals;
-    std::array<trace::StackThen, kStacks> stacks{};
-    unsigned stack_count = 0;
+    Books::Holders holders;
     std::array<call_sites::Row, kSites> sites{};  ///< those that hold the most, in a build with call sites
     unsigned site_count = 0;
     std::atomic<bool> whole{false};      ///< all of it is filled in
@@ -34,9 +29,9 @@ class ExhaustionLog {
 
   /// Keeps @p report and looks up what goes with it.
   /// @returns false if there is no room: it is counted as lost.
-  /// Complexity: O(call sites), O(stacks) and O(records); without the latter two where nobody may wait, as in an interrupt handler: no stacks then. A lock for O(1).
+  /// Complexity: O(call sites), and Books::find_holders(). A lock for O(1).
   /// Context: of ExhaustionConfig::report. Allocates nothing.
-  bool add(const ExhaustionReport& report) noexcept;
+  bool add(const ExhaustionReport& report, Books& books) noexcept;
 
   /// @returns the oldest report, until drop(); nullptr if there is none. Context: the console's task.
   [[nodiscard]] const Entry* oldest() const noexcept;

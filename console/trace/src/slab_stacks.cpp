@@ -1,8 +1,9 @@
 /// slab_stacks: which stacks hold what is out, each once, largest first.
 
-#include "commands.hpp"
-#include "names.hpp"
+#include "trace_commands.hpp"
 #include "trace_text.hpp"
+
+#include <qm/console/names.hpp>
 #include <qm/trace/live_trace.hpp>
 #include <qm/trace/stack_report.hpp>
 

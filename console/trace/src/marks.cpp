@@ -1,11 +1,12 @@
 /// mark, marks, leaks, expect: what was allocated since a moment and is still out.
 
-#include "commands.hpp"
 #include "mark_text.hpp"
-#include "names.hpp"
-#include "site_text.hpp"
+#include "trace_commands.hpp"
 #include "trace_text.hpp"
+
 #include <qm/console/console.hpp>
+#include <qm/console/names.hpp>
+#include <qm/console/site_text.hpp>
 #include <qm/trace/dump.hpp>
 
 namespace qm::console::commands {

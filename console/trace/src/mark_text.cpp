@@ -1,8 +1,8 @@
 #include "mark_text.hpp"
 
-#include "names.hpp"
 #include "trace_text.hpp"
 
+#include <qm/console/names.hpp>
 #include <qm/hal/port.hpp>
 
 namespace qm::console {

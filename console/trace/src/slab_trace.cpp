@@ -1,9 +1,10 @@
 /// slab_trace: which objects of a cache, or segments of an arena, are out, who drew them, from where.
 
-#include "commands.hpp"
-#include "names.hpp"
+#include "trace_commands.hpp"
 #include "trace_text.hpp"
+
 #include <qm/console/console.hpp>
+#include <qm/console/names.hpp>
 #include <qm/hal/round.hpp>
 #include <qm/trace/dump.hpp>
 #include <qm/trace/live_trace.hpp>

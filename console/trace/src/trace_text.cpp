@@ -1,7 +1,7 @@
 #include "trace_text.hpp"
 
-#include "names.hpp"
 #include <qm/console/console.hpp>
+#include <qm/console/names.hpp>
 
 namespace qm::console {
 namespace {
@@ -156,15 +156,6 @@ void print_stack_line(Console& console, Output& out, const trace::CallStack& sta
     print_symbol(console, out, stack.pcs[at]);
   }
   if (shown < stack.depth || stack.truncated) out.text(" < ...");
-}
-
-void print_deed(Console& console, Output& out, std::string_view what, std::uint32_t handle) noexcept {
-  trace::CallStack stack;
-  std::uint32_t id = 0;
-  if (!trace::stack_of(handle, stack, id)) return;
-  out.print("  {} ", what);
-  print_stack_line(console, out, stack);
-  out.print(", stack 0x{:08x}\n", id);
 }
 
 }  // namespace qm::console

@@ -1,7 +1,6 @@
-#include <qm/console/stream_server.hpp>
-
 #include <bit>
 
+#include <qm/console/stream_server.hpp>
 #include <qm/heap.hpp>
 #include <qm/system.hpp>
 

@@ -1,14 +1,14 @@
 /// growth: which caches, arenas, call sites and stacks hold more than at a mark.
 
-#include "commands.hpp"
 #include "mark_text.hpp"
-#include "names.hpp"
-#include "site_text.hpp"
+#include "trace_commands.hpp"
 #include "trace_text.hpp"
 
 #include <cstring>
 
 #include <qm/console/console.hpp>
+#include <qm/console/names.hpp>
+#include <qm/console/site_text.hpp>
 
 namespace qm::console::commands {
 namespace {

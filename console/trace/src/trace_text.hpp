@@ -1,5 +1,5 @@
 #pragma once
-/// Trace records and call stacks as text: what slab_trace, whatis and reports of misuse share.
+/// Trace records and call stacks as text: what the commands of the trace share with reports.
 
 #include <qm/console/command.hpp>
 #include <qm/trace/dump.hpp>
@@ -36,9 +36,5 @@ void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexc
 
 /// Prints a stack on one line, innermost first: `packet_alloc+0x3a < rx_deliver+0x12 < ...`.
 void print_stack_line(Console& console, Output& out, const trace::CallStack& stack) noexcept;
-
-/// Prints what was done by the stack with that handle, as a report of misuse does; nothing if there is none:
-/// `  freed by packet_free+0x3a < rx_deliver+0x12, stack 0x5a31c2e7`.
-void print_deed(Console& console, Output& out, std::string_view what, std::uint32_t handle) noexcept;
 
 }  // namespace qm::console

@@ -1,10 +1,9 @@
 #pragma once
 /// Call sites as text: what allocinfo, leaks and growth share.
 
-#include "names.hpp"
-
 #include <qm/call_sites.hpp>
 #include <qm/console/command.hpp>
+#include <qm/console/names.hpp>
 
 namespace qm::console {
 

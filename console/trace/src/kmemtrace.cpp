@@ -1,11 +1,11 @@
 /// kmemtrace: the event stream, started and stopped. What it sends goes over the line in frames; see stream_server.hpp.
 
-#include "commands.hpp"
-#include "names.hpp"
+#include "trace_commands.hpp"
 
 #include <limits>
 
 #include <qm/console/console.hpp>
+#include <qm/console/names.hpp>
 #include <qm/hal/round.hpp>
 #include <qm/trace/event_ring.hpp>
 #include <qm/trace/event_stream.hpp>

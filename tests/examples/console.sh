@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# The example examples/console: its session is that of its README, and nothing of trace/ is in the image.
+#
+#   console.sh BUILD SOURCE
+. "$(dirname "$0")/example.sh"
+build_for_target console
+nm -C "$image" >"$scratch/symbols"
+grep -q 'qm::console::Console::poll()' "$scratch/symbols" || fail "the image has no console: the check itself is broken"
+if grep 'qm::trace::' "$scratch/symbols"; then fail "a part of trace/ is in the image"; fi
+
+# Indented in the README, whose last block is the session.
+sed -n '/^A session/,$s/^    //p' "$source/examples/console/README.md" >"$scratch/expected"
+lines=$(grep -c '^qm> ' "$scratch/expected")
+boot -smp 2 -m 32M
+prompts=1
+sed -n 's/^qm> //p' "$scratch/expected" >"$scratch/typed"
+while IFS= read -r line; do
+  await_prompt
+  printf '%s\n' "$line" >&3
+  prompts=$((prompts + 1))
+done <"$scratch/typed"
+await_prompt
+printed | sed -n '/^qm> /,$p' | sed '$d' | sed -E 's/0x[0-9a-f]{16}/@/g' >"$scratch/printed"
+sed -E 's/0x[0-9a-f]{16}/@/g' "$scratch/expected" >"$scratch/wanted"
+diff "$scratch/wanted" "$scratch/printed" || fail "this is not what the README says"
+echo "$lines commands answer as the README says, without trace/ ($bios)"
