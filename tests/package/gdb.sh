@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The GDB commands say what the console says of the same state: gdb.sh IMAGE COMMANDS, where COMMANDS is host/gdb/quartermaster.py.
+# The GDB commands say what the console says of the same state: gdb.sh IMAGE COMMANDS QEMU BIOS, where COMMANDS is host/gdb/quartermaster.py
+# and BIOS default or none.
 #
 # The demo runs in QEMU, a leak is traced, the console's reports are kept. Then GDB stops the target and must print the same, byte for
-# byte: on the live target, and on a memory image that QEMU has saved. If the system was not quiet - the console
-# says something else after GDB than before - it is done again, three times at most.
+# byte: on the live target, and when that is gone on what QEMU has saved of it, a core and raw memory. If the system was not quiet -
+# the console says something else after GDB than before - it is done again, three times at most.
 set -u -o pipefail
-image=$1 commands=$2
+image=$1 commands=$2 emulator=${QM_QEMU:-$3} bios=$4
 command -v gdb-multiarch >/dev/null || { echo "no gdb-multiarch"; exit 77; }
 scratch=$(mktemp -d)
 qemu=''
@@ -17,7 +18,7 @@ fail() {
 }
 mkfifo input
 exec 3<>input
-timeout 120 "${QM_QEMU:-qemu-system-riscv64}" -machine virt -smp 2 -m 64M -display none -serial stdio -monitor none \
+timeout 120 "$emulator" -machine virt -bios "$bios" -smp 2 -m 64M -display none -serial stdio -monitor none \
   -gdb unix:gdb,server=on,wait=off -kernel "$image" <&3 >transcript 2>&1 &
 qemu=$!
 
@@ -76,7 +77,8 @@ same() { # SUFFIX SUFFIX
 
 for try in 1 2 3; do
   reports before
-  look live -ex "target remote gdb" -ex "monitor pmemsave 0x80000000 0x4000000 \"$scratch/memory\""
+  look live -ex "target remote gdb" -ex "monitor pmemsave 0x80000000 0x4000000 \"$scratch/memory\"" \
+    -ex "monitor dump-guest-memory $scratch/core"
   reports after
   same before after >/dev/null && break
 done
@@ -84,6 +86,12 @@ same before after || fail "the system is not quiet"
 [ -s traces.live ] || fail "$(cat gdb.live)"
 same before live || fail "live: $(grep -iE "(Python|gdb).*(Exception|error)" gdb.live | head -n 3)"
 echo "the same on the live target: $(wc -l <traces.live) lines of traces, $(wc -l <stacks.live) of stacks"
+kill "$qemu"
+qemu=''
+look core -ex "target core core" -ex "echo @@harts\n" -ex "info threads"
+same before core || fail "core: $(grep -iE "(Python|gdb).*(Exception|error)" gdb.core | head -n 3)"
+[ "$(sed -n '/^@@harts/,/^@@caches/p' gdb.core | grep -c ' LWP [12] ')" -eq 2 ] || fail "the core has not the registers of two harts"
+echo "the same on the core"
 look image -ex "qm image $scratch/memory 0x80000000"
 same before image || fail "image: $(grep -iE "(Python|gdb).*(Exception|error)" gdb.image | head -n 3)"
 echo "the same on the memory image"
