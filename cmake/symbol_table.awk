@@ -32,7 +32,7 @@ function strip_parameters(s,    out, i, c, depth) {
   return out
 }
 
-# A template function's name comes with its return type in front: cut up to the last blank, but keep "operator new" etc.
+# A template function's name comes with its return type in front, a thunk's with what it is: cut up to the last blank, but keep "operator new" etc.
 function strip_return_type(s,    at, head) {
   at = match(s, /operator [a-zA-Z]/)
   head = at > 0 ? substr(s, 1, at - 1) : s
@@ -46,7 +46,6 @@ function shorten(s) {
   gsub(/ \[clone [^\]]*\]/, "", s)
   gsub(/\{lambda\([^{}]*\)#[0-9]+\}/, "lambda", s)
   gsub(/\[abi:[^\]]*\]/, "", s)
-  sub(/^(non-)?virtual thunk to /, "", s)
   gsub(/operator\(\)/, "operator@call", s)
   s = strip_parameters(strip_templates(s))
   sub(/( const| volatile| &| &&)+$/, "", s)

@@ -4,9 +4,10 @@
     qm whatis ADDRESS    what whatis does                           qm stacks [NAME] what slab_stacks does
     qm image FILE BASE   looks at raw memory saved by QEMU's `pmemsave BASE SIZE FILE` instead of a running target
 
-They read memory and run nothing on the target, so they work at any stop, after a panic, on a core (QEMU's `dump-guest-memory`) and on a
-memory image. They need the image with its debug information. NAME may have * and ?. The target was stopped anywhere: what
-a hart was about to change may be half changed; each list says what it saw. Also: pretty-printers for caches, arenas and atomics.
+They read memory and run nothing on the target, so they work at any stop, after a panic, on a core (QEMU's
+`dump-guest-memory`) and on a memory image. They need the image with its debug information. NAME may have * and ?. The
+target was stopped anywhere: what a hart was about to change may be half changed; each list says what it saw. Also:
+pretty-printers for caches, arenas and atomics.
 """
 
 import bisect
@@ -54,7 +55,8 @@ def static(name, member=None, namespace="qm"):
         if member and (kind.code != gdb.TYPE_CODE_STRUCT or member not in [field.name for field in kind.fields()]):
             continue
         return symbol.value()
-    raise gdb.GdbError("the image has no %s::%s: is its debug information there, and is it Quartermaster's?" % (namespace, name))
+    raise gdb.GdbError("the image has no %s::%s: is its debug information there, and is it Quartermaster's?" %
+                       (namespace, name))
 
 
 def variable(name):
@@ -75,116 +77,70 @@ def is_glob(pattern):
 
 
 def matches(pattern, name):
-    return not pattern or (fnmatch.fnmatchcase(name, pattern.replace("[", "[[]")) if is_glob(pattern) else pattern == name)
+    if is_glob(pattern):
+        return fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))
+    return not pattern or pattern == name
 
 
-# ---- names of functions, as the image's own table has them -----------------------------------------------------------
+# ---- names of functions ----------------------------------------------------------------------------------------------
 
 
-def strip_templates(text):
-    out, depth, parens, i = "", 0, 0, 0
-    while i < len(text):
-        operator = re.match(r"operator(<=>|<<=|>>=|<<|>>|<=|>=|->\*|->|<|>)", text[i:]) if depth == 0 else None
-        if operator:
-            out += operator.group(0)
-            i += len(operator.group(0))
-            continue
-        c = text[i]
-        if depth > 0 and c in "()":
-            parens += 1 if c == "(" else -1
-        elif c == "<" and parens == 0:
-            depth += 1
-        elif c == ">" and parens == 0:
-            depth -= 1
-        elif depth == 0:
-            out += c
-        i += 1
-    return out
-
-
-def short_name(text):
-    text = text.replace("(anonymous namespace)::", "")
-    text = re.sub(r" \[clone [^\]]*\]", "", text)
-    text = re.sub(r"\{lambda\([^{}]*\)#[0-9]+\}", "lambda", text)
-    text = re.sub(r"\[abi:[^\]]*\]", "", text)
-    text = text.replace("operator()", "operator@call")
-    text = strip_templates(text)
-    while re.search(r"\([^()]*\)", text):
-        text = re.sub(r"\([^()]*\)", "", text)
-    text = re.sub(r"( const| volatile| &| &&)+$", "", text)
-    at = re.search(r"operator [a-zA-Z]", text)
-    head = text[: at.start()] if at else text
-    text = re.sub(r"^.* ", "", head.rstrip(" ")) + (text[at.start() :] if at else "")
-    text = text.replace("operator@call", "operator()")
-    text = re.sub(r"lambda::(_FUN|operator\(\))$", "lambda", text)
-    return re.sub(r"\.(constprop|isra|part|cold|lto_priv).*$", "", text)
-
-
-def demangled(name):
-    """GDB knows no suffixes such as .part.0, which are not shown either."""
-    if not name.startswith("_Z"):
-        return name
-    return gdb.execute("demangle -l c++ -- " + name.partition(".")[0], to_string=True).strip()
+def uleb128(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 0x80:
+            return value, at
 
 
 class Names:
-    """The function around an address, by the image's symbol table and with the same choice among names of one address as
-    cmake/symbol_table.awk makes for the console."""
+    """The function around an address: by the table in the image that the console looks into (its layout is in
+    firmware/boot/src/symbols.cpp), and of an image without one as GDB knows it."""
+
+    BLOCK = 16
 
     def __init__(self):
-        self.known = {}
-        best = {}
-        for start, size, name, is_global in self.read():
-            rank = 0 if re.match(r"__|_[A-Y]", name) else 1 + 2 * (size > 0) + is_global
-            if start not in best or (rank, best[start][2]) > (best[start][0], name):
-                best[start] = (rank, size, name)
         self.starts, self.sizes, self.names = [], [], []
-        for start in sorted(best):
-            _, size, name = best[start]
-            if size == 0 and self.starts and start < self.starts[-1] + self.sizes[-1]:
-                continue  # a label inside a function
-            self.starts.append(start)
-            self.sizes.append(size)
-            self.names.append(name)
-
-    @staticmethod
-    def read():
-        """Start, size, name, whether it is global, of each symbol in an executable section."""
-        path = gdb.current_progspace().filename
-        with open(path, "rb") as file:
-            image = file.read()
-        wide = image[4] == 2
-        at, each, count = struct.unpack_from("<Q", image, 40) + struct.unpack_from("<HH", image, 58) if wide else \
-            struct.unpack_from("<I", image, 32) + struct.unpack_from("<HH", image, 46)
-        sections = [struct.unpack_from("<IIQQQQIIQQ" if wide else "<IIIIIIIIII", image, at + i * each) for i in range(count)]
-        for section in sections:
-            if section[1] != 2:  # SHT_SYMTAB
-                continue
-            strings = sections[section[6]][4]
-            for symbol in range(section[4], section[4] + section[5], 24 if wide else 16):
-                if wide:
-                    name, info, _, index, value, size = struct.unpack_from("<IBBHQQ", image, symbol)
-                else:
-                    name, value, size, info, _, index = struct.unpack_from("<IIIBBH", image, symbol)
-                if index == 0 or index >= count or not sections[index][2] & 4 or info & 15 > 2:
-                    continue
-                text = image[strings + name : image.index(b"\0", strings + name)].decode()
-                if text and not text.startswith((".L", "$")):
-                    yield value, size, text, info >> 4 == 1
+        try:
+            text = int(gdb.parse_and_eval("(unsigned long)&__text_start"))
+            at = int(gdb.parse_and_eval("(unsigned long)&__qm_symbols_start")) + 8
+            blocks, records, length, qualifiers, text_bytes, _ = struct.unpack("<6I", memory(at, 24))
+        except gdb.error:
+            return
+        table = memory(at, length)
+        scopes = table[qualifiers:].decode().split("\0")
+        for i in range(records):
+            if i % self.BLOCK == 0:
+                start, at = struct.unpack_from("<II", table, 24 + 8 * (i // self.BLOCK))
+            distance, at = uleb128(table, at)
+            padding, at = uleb128(table, at)
+            end = table.index(0, at + 1)
+            start += 2 * distance
+            if self.starts:
+                self.sizes.append(text + start - self.starts[-1] - gap)
+            gap = 2 * padding
+            self.starts.append(text + start)
+            self.names.append(scopes[table[at]] + table[at + 1 : end].decode())
+            at = end + 1
+        if self.starts:
+            self.sizes.append(text + text_bytes - self.starts[-1] - gap)
 
     def find(self, pc):
-        """Name, offset and size; None where no function is."""
-        if pc not in self.known:
-            self.known[pc] = None
-            place = bisect.bisect_right(self.starts, pc) - 1
-            if place >= 0:
-                start, size, name = self.starts[place], self.sizes[place], self.names[place]
-                following = self.starts[place + 1] if place + 1 < len(self.starts) else start + size
-                if size == 0 or start + size > following:
-                    size = following - start
-                if pc < start + size:
-                    self.known[pc] = (short_name(demangled(name)), pc - start, size)
-        return self.known[pc]
+        """Name, offset, and size (0: not known); None where no function is."""
+        if not self.starts:
+            text = gdb.execute("info symbol 0x%x" % pc, to_string=True)
+            told = re.match(r"(.*?)(?: \+ (\d+))? in section \.text", text)
+            return (told.group(1), int(told.group(2) or 0), 0) if told else None
+        place = bisect.bisect_right(self.starts, pc) - 1
+        if place < 0 or not self.names[place] or pc >= self.starts[place] + self.sizes[place]:
+            return None
+        return self.names[place], pc - self.starts[place], self.sizes[place]
+
+
+def name_text(name, offset, size):
+    return "%s+0x%x" % (name, offset) + ("/0x%x" % size if size else "")
 
 
 # ---- what there is ---------------------------------------------------------------------------------------------------
@@ -225,15 +181,17 @@ class CacheView:
         self.slabs = cache["slabs_"]
         self.depot = cache["depot_"]
         kind = gdb.lookup_type("qm::Cell").pointer()
-        first = int(cache.address) + cache.type.sizeof
-        self.cells = [gdb.Value(first + hart * kind.target().sizeof).cast(kind).dereference() for hart in range(harts())]
+        first = gdb.Value(int(cache.address) + cache.type.sizeof).cast(kind)
+        self.cells = [first[hart] for hart in range(harts())]
         extra = int(plain(cache["extra_"]))
         self.extra = gdb.Value(extra).cast(gdb.lookup_type("qm::CacheExtra").pointer()).dereference() if extra else None
         self.word = gdb.lookup_type("char").pointer().sizeof
 
     def trailer(self):
-        """Bytes behind an object, of a call site's tag; a checking build has more, which its debug information does not say."""
-        tagging = [field.name for field in self.slabs["tagging_"].type.fields() if not field.is_base_class and hasattr(field, "bitpos")]
+        """Bytes behind an object, of a call site's tag; a checking build has more, which its debug information does not
+        say."""
+        fields = self.slabs["tagging_"].type.fields()
+        tagging = [field.name for field in fields if not field.is_base_class and hasattr(field, "bitpos")]
         if bool(self.slabs["no_touch_"]) or "tagged" not in tagging or not bool(self.slabs["tagging_"]["tagged"]):
             return 0
         align = 1 << int(self.slabs["alignment_log2_"])
@@ -335,7 +293,8 @@ class CacheView:
         idle = in_magazines + in_depot + reserved
         limit = int(slabs["limit_"])
         return {
-            "in_slabs": total - out, "out": out, "in_magazines": in_magazines, "in_depot": in_depot, "reserved": reserved,
+            "in_slabs": total - out, "out": out,
+            "in_magazines": in_magazines, "in_depot": in_depot, "reserved": reserved,
             "reserve": number(self.extra["reserve"]["promised_"]) if self.extra is not None else 0,
             "in_use": max(out - idle, 0), "limit": 0 if limit == 0xFFFFFFFF else limit,
             "failures": sum(number(cell["failures"]) for cell in self.cells),
@@ -455,7 +414,8 @@ class Books:
         return memory(int(slot["text"].address), int(slot["length"])).decode()
 
     def print_record(self, one, record):
-        print("Obj %s, from hart %d %s:\n----" % (address_text(self.object_of(one, record)), record.hart, self.context(record.context)))
+        where = address_text(self.object_of(one, record))
+        print("Obj %s, from hart %d %s:\n----" % (where, record.hart, self.context(record.context)))
         stack = self.entry(record.stack)
         pcs = stack["pcs"] if stack else []
         for at, pc in enumerate(pcs):
@@ -520,7 +480,9 @@ def print_caches(pattern):
 
 def print_slab_bytes(view):
     """SlabLayer::bytes_of() for a whole slab."""
-    return view.slab_bytes() if not bool(view.slabs["no_touch_"]) else int(view.slabs["objects_"]) * int(view.slabs["stride_"])
+    if bool(view.slabs["no_touch_"]):
+        return int(view.slabs["objects_"]) * int(view.slabs["stride_"])
+    return view.slab_bytes()
 
 
 def print_traces(pattern):
@@ -535,7 +497,8 @@ def print_traces(pattern):
         if is_glob(pattern) and (bool(source["no_trace_"]) or one is None):
             continue
         print("Dumping outstanding allocs from %s\n-------------------------" % name_of(source))
-        mine = [] if one is None else sorted((r for r in books.records() if r.cache == int(one["number"])), key=lambda r: r.sequence)
+        number_of = 0 if one is None else int(one["number"])  # no record's is 0
+        mine = sorted((r for r in books.records() if r.cache == number_of), key=lambda r: r.sequence)
         truncated = sum(1 for record in mine if books.print_record(one, record))
         state = books.state(source)
         if one is None:
@@ -557,7 +520,8 @@ def print_traces(pattern):
             print("note: %d records without a stack: the stack depot is full" % sums["lost_stacks"])
         if sums["lost_contexts"]:
             print("note: %d records without a context" % sums["lost_contexts"])
-        whole = one is not None and every != 0 and not (sum(sums["dropped"]) or truncated or sums["lost_stacks"] or sums["left_out"])
+        lacking = sum(sums["dropped"]) or truncated or sums["lost_stacks"] or sums["left_out"]
+        whole = one is not None and every != 0 and not lacking
         print("outstanding %d, recorded %d, dropped %d, truncated stacks %d, from before start %d: %s" % (
             len(mine) + counted, sums["recorded"], sum(sums["dropped"]), truncated,
             number(one["from_before_start"]) if one is not None else 0, "complete" if whole else "incomplete"))
@@ -619,10 +583,11 @@ def print_stacks(pattern):
         entry = by_id[ident][-1]
         for pc in entry["pcs"]:
             found = books.names.find(pc - 1)
-            print(" %s+0x%x%s" % (found[0], found[1] + 1, "/0x%x" % found[2] if found[2] else "") if found else " " + address_text(pc))
+            print(" " + (name_text(found[0], found[1] + 1, found[2]) if found else address_text(pc)))
         if entry["flags"] & 1:
             print(" ... (truncated)")
-        print("stack_count: %d\nstack_bytes: %d\nstack_id: 0x%08x%s\n" % (objects, size, ident, " (collided)" if entry["flags"] & 2 else ""))
+        collided = " (collided)" if entry["flags"] & 2 else ""
+        print("stack_count: %d\nstack_bytes: %d\nstack_id: 0x%08x%s\n" % (objects, size, ident, collided))
     if lost_objects:
         print("note: %d objects, %d bytes without a stack: the stack depot is full" % (lost_objects, lost_bytes))
     sampled = sum(1 for owner in on if every_of[owner] > 1)
@@ -640,7 +605,8 @@ def print_stacks(pattern):
     complete = ones and not dropped and not lost_objects and not truncated and not sampled
     print("stacks %d, hidden %d (threshold %d), objects %d, bytes %d, dropped %d, not traced %d caches: %s" % (
         shown, len(hidden), threshold, sum(row[0] for row in rows.values()) + lost_objects,
-        sum(row[1] for row in rows.values()) + lost_bytes, dropped, len(every) - traced, "complete" if complete else "incomplete"))
+        sum(row[1] for row in rows.values()) + lost_bytes, dropped, len(every) - traced,
+        "complete" if complete else "incomplete"))
 
 
 def print_whatis(text):
@@ -664,8 +630,8 @@ def print_whatis(text):
                 continue
             where = start + index * stride
             print("cache %s: object %s + %d, %s, %d of %d in slab %s" % (
-                name_of(cache), address_text(where), address - where, view.whereabouts(slab, index, where), index + 1, objects,
-                address_text(start)))
+                name_of(cache), address_text(where), address - where, view.whereabouts(slab, index, where),
+                index + 1, objects, address_text(start)))
             one, record = books.record_of(cache, where)
             if record is not None:
                 books.print_record(one, record)
@@ -676,8 +642,10 @@ def print_whatis(text):
             kind = int(tag["kind"])
             if kind != 2 and start <= address < start + size:
                 found_arenas += 1
-                what = "free" if kind == 0 else ("allocated", "slab of a quantum cache", "boundary tags")[int(tag["owner"])]
-                print("arena %s: segment %s + %d, %d bytes, %s" % (name_of(arena), address_text(start), address - start, size, what))
+                owners = ("allocated", "slab of a quantum cache", "boundary tags")
+                what = "free" if kind == 0 else owners[int(tag["owner"])]
+                print("arena %s: segment %s + %d, %d bytes, %s" % (
+                    name_of(arena), address_text(start), address - start, size, what))
                 if kind == 1 and int(tag["owner"]) == 0:
                     one, record = books.record_of(arena, start)
                     if record is not None:
@@ -685,8 +653,8 @@ def print_whatis(text):
                 break
             tag = tag["next"]
     symbol = books.names.find(address)
-    if symbol and symbol[2]:
-        print("code %s+0x%x/0x%x" % symbol)
+    if symbol:
+        print("code " + name_text(*symbol))
     print("whatis %s: caches %d, arenas %d: complete" % (address_text(address), found_caches, found_arenas))
 
 
@@ -719,7 +687,8 @@ def load_image(arguments):
 class Quartermaster(gdb.Command):
     """Quartermaster's books: qm caches [NAME] | traces NAME | stacks [NAME] | whatis ADDRESS | image FILE BASE."""
 
-    VERBS = {"caches": print_caches, "traces": print_traces, "stacks": print_stacks, "whatis": print_whatis, "image": load_image}
+    VERBS = {"caches": print_caches, "traces": print_traces, "stacks": print_stacks, "whatis": print_whatis,
+             "image": load_image}
 
     def __init__(self):
         super().__init__("qm", gdb.COMMAND_DATA)
@@ -746,9 +715,9 @@ class CachePrinter:
 
     def to_string(self):
         stats = CacheView(self.value).stats()
+        idle = stats["in_magazines"] + stats["in_depot"] + stats["in_slabs"] + stats["reserved"]
         return "cache %s: %d in use, %d idle, %d bytes each" % (
-            name_of(self.value), stats["in_use"], stats["in_magazines"] + stats["in_depot"] + stats["in_slabs"] + stats["reserved"],
-            CacheView(self.value).object_size())
+            name_of(self.value), stats["in_use"], idle, CacheView(self.value).object_size())
 
 
 class ArenaPrinter:

@@ -68,7 +68,7 @@ std::string without_brackets(std::string_view text) {
   return kept;
 }
 
-/// A template function's name comes with its return type in front.
+/// A template function's name comes with its return type in front, a thunk's with what it is.
 void drop_return_type(std::string& text) {
   const std::size_t word = text.find("operator ");  // as in `operator new`
   const std::size_t blank = text.rfind(' ', word == std::string::npos ? word : (word == 0 ? 0 : word - 1));
@@ -97,9 +97,6 @@ std::string short_name(const std::string& name) {
   drop_spans(text, " [clone ", ']');
   drop_spans(text, "[abi:", ']');
   replace_lambdas(text);
-  for (const std::string_view front : {"non-virtual thunk to ", "virtual thunk to "}) {
-    if (text.starts_with(front)) text.erase(0, front.size());
-  }
   text = without_brackets(text);
   for (bool more = true; more;) {
     more = false;
