@@ -24,7 +24,7 @@ bool is_consistent(const ArenaConfig& config) noexcept {
 
 }  // namespace
 
-Status Arena::initialize(const ArenaConfig& config) noexcept {
+Status Arena::initialize(const ArenaConfig& config, const quantum_caches::Calls* caches) noexcept {
   if (listed()) return Status::kBusy;
   if (!is_consistent(config) || set_name(*this, config.name) != Status::kOk) return Status::kInvalid;
   quantum_ = config.quantum;
@@ -38,14 +38,14 @@ Status Arena::initialize(const ArenaConfig& config) noexcept {
   if constexpr (kCallSites) charged_ = config.charged;
   Status status = Status::kOk;
   if (config.start != 0 || config.size != 0) status = add(config.start, config.size);
-  if (status == Status::kOk && config.quantum_cache_max != 0) {
+  if (status == Status::kOk && caches != nullptr) {
     quantum_cache_max_ = config.quantum_cache_max;
-    status = quantum_caches::create(*this);
-    if (status != Status::kOk) quantum_cache_max_ = 0;
+    status = caches->create(*this);
+    if (status == Status::kOk) quantum_caches_ = caches;
   }
   if (status == Status::kOk) {
     status = registry_add(kRegistryKind, *this);
-    if (status != Status::kOk && quantum_cache_max_ != 0) quantum_caches::destroy(*this);
+    if (status != Status::kOk && caches != nullptr) caches->destroy(*this);
   }
   if (status != Status::kOk) {
     clear();
@@ -63,8 +63,8 @@ Status Arena::destroy() noexcept {
     if (segments_allocated() != slab_segments_) return Status::kBusy;
   }
   if (const Status status = registry_hide(*this); status != Status::kOk) return status;
-  if (quantum_cache_max_ != 0) {
-    if (const Status status = quantum_caches::destroy(*this); status != Status::kOk) {
+  if (quantum_caches_ != nullptr) {
+    if (const Status status = quantum_caches_->destroy(*this); status != Status::kOk) {
       registry_show(*this);
       return status;
     }
@@ -101,18 +101,12 @@ Status Arena::add(std::uintptr_t start, std::size_t size) noexcept {
   start = round_up(start, quantum_);
   end = round_down(end, quantum_);
   if (start == 0 || start >= end) return Status::kInvalid;
-  for (unsigned attempt = 0; attempt < kTagAttempts; ++attempt) {
-    {
-      const LockGuard guard(lock_);
-      if (reserve_tags_locked(2)) {
-        BoundaryTag* segment = insert_span_locked({start, end - start, SpanOrigin::kAdded});
-        if (segment != nullptr) insert_free_locked(segment);
-        return segment != nullptr ? Status::kOk : Status::kOverlap;
-      }
-    }
-    if (!boundary_tags_refill()) break;
-  }
-  return Status::kNoMemory;
+  const LockGuard guard(lock_);
+  if (!reserve_tags_locked(2)) return Status::kNoMemory;
+  BoundaryTag* const segment = insert_span_locked({start, end - start, SpanOrigin::kAdded});
+  if (segment == nullptr) return Status::kOverlap;
+  insert_free_locked(segment);
+  return Status::kOk;
 }
 
 std::size_t Arena::reap() noexcept {
@@ -173,15 +167,32 @@ void Arena::count_failure() noexcept {
 
 // ---- tags ------------------------------------------------------------------------------------------------------------
 
-bool Arena::reserve_tags_locked(unsigned count) noexcept {
-  if (spare_count_ < count && !fault::may_acquire(fault::Resource::kTag)) return false;
-  while (spare_count_ < count) {
-    const unsigned lacking = count - spare_count_;
-    const unsigned taken = boundary_tag_pool.take(spares_, lacking > kTagBatch ? lacking : kTagBatch);
-    spare_count_ = static_cast<std::uint8_t>(spare_count_ + taken);
-    // Only the root may go on: its lock is the one that a refill takes.
-    if (taken == 0 && !(refills_tags_ && refill_pool_locked())) return false;
+/// Has @p count tags at hand, from the pool or from a new page of the root.
+bool Arena::take_tags_locked(unsigned count) noexcept {
+  if (!fault::may_acquire(fault::Resource::kTag)) return false;
+  const unsigned lacking = count - spare_count_;
+  const unsigned taken = boundary_tag_pool.take(spares_, lacking > kTagBatch ? lacking : kTagBatch);
+  spare_count_ = static_cast<std::uint8_t>(spare_count_ + taken);
+  return spare_count_ >= count || take_new_tags_locked();
+}
+
+/// The root's lock is the one that may be taken while another arena's is held: the root waits for none.
+bool Arena::take_new_tags_locked() noexcept {
+  Arena* const root = boundary_tag_pool.root;
+  if (root == nullptr) return false;
+  SpanRange page;
+  if (root == this) {
+    page = take_tag_page_locked();
+  } else {
+    const LockGuard guard(root->lock_);
+    page = root->take_tag_page_locked();
   }
+  if (page.size == 0) {
+    boundary_tag_pool.count_failure();
+    return false;
+  }
+  spare_count_ = static_cast<std::uint8_t>(
+      spare_count_ + boundary_tag_pool.add_page(reinterpret_cast<void*>(page.start), page.size, spares_, kTagBatch));
   return true;
 }
 
@@ -190,25 +201,33 @@ void Arena::give_spares_locked() noexcept {
   spare_count_ -= kTagBatch;
 }
 
-bool Arena::refill_pool_locked() noexcept {
+/// Of the root: takes a page for tags from the end of what lies below those it has taken, which stay for ever and so lie together at the
+/// end of memory; where that is in use, of any free segment. @returns what tags may lie in; size 0 if there is no page.
+Arena::SpanRange Arena::take_tag_page_locked() noexcept {
   static constexpr std::size_t kTagPageBytes = 4096;
   const std::size_t size = round_up(kTagPageBytes, quantum_);
-  BoundaryTag* const segment = find_locked(size, Fit::kInstant);
-  if (segment == nullptr) {
-    boundary_tag_pool.count_failure();
-    return false;
+  BoundaryTag* segment = tag_pages_ != nullptr ? tag_pages_->prev : last_;
+  const bool is_below = segment != nullptr && segment->kind == TagKind::kFree && segment->size > size;
+  if (is_below && tag_pages_ != nullptr) {
+    set_size_locked(segment, segment->start, segment->size - size);
+    tag_pages_->start -= size;
+    tag_pages_->size += size;
+    count_allocated_locked(size);
+    return {tag_pages_->start, size};
   }
-  // T1: the page's first tag is the one that splitting takes.
-  auto* tags = reinterpret_cast<BoundaryTag*>(segment->start);
-  const bool splits = segment->size != size;
-  if (splits) {
-    tags->next = spares_;
-    spares_ = tags;
+  if (!is_below) segment = find_locked(size, Fit::kInstant);
+  if (segment == nullptr) return {};
+  const std::uintptr_t start = segment->end() - size;
+  std::size_t own = 0;
+  if (segment->size != size) {  // T1
+    auto* const tag = reinterpret_cast<BoundaryTag*>(start);
+    tag->next = spares_;
+    spares_ = tag;
     ++spare_count_;
+    own = sizeof(BoundaryTag);
   }
-  carve_locked({segment, segment->start, size}, SegmentOwner::kTagPool, nullptr);
-  boundary_tag_pool.add_page(tags + splits, size - splits * sizeof(BoundaryTag));
-  return true;
+  tag_pages_ = carve_locked({segment, start, size}, SegmentOwner::kTagPool, nullptr);
+  return {start + own, size - own};
 }
 
 }  // namespace qm

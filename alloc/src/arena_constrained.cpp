@@ -28,7 +28,7 @@ std::size_t lowest_one(std::size_t word) noexcept { return word & (~word + 1); }
 
 }  // namespace
 
-bool Arena::Request::constrain(const Constraint& constraint, std::size_t quantum) noexcept {
+bool Arena::Congruence::constrain(const Constraint& constraint, std::size_t quantum) noexcept {
   const std::size_t align = constraint.align == 0 ? 1 : constraint.align;
   if (!is_power_of_two(align) || constraint.phase >= align) return false;
   if (constraint.nocross != 0 && (!is_power_of_two(constraint.nocross) || size > constraint.nocross)) return false;
@@ -51,7 +51,7 @@ bool Arena::Request::constrain(const Constraint& constraint, std::size_t quantum
   return lowest <= nocross - size;
 }
 
-bool Arena::Request::start_from(std::uintptr_t address, std::uintptr_t& start) const noexcept {
+bool Arena::Congruence::start_from(std::uintptr_t address, std::uintptr_t& start) const noexcept {
   if (address <= residue) {
     start = residue;
     return true;
@@ -61,7 +61,7 @@ bool Arena::Request::start_from(std::uintptr_t address, std::uintptr_t& start) c
   return distance != 0 && !__builtin_add_overflow(residue, distance, &start);
 }
 
-bool Arena::Request::crosses(std::uintptr_t start) const noexcept {
+bool Arena::Congruence::crosses(std::uintptr_t start) const noexcept {
   if (nocross == 0) return false;
   std::uintptr_t last = start + size - 1;
   if constexpr (kArenaDefect == ArenaDefect::kNocrossTooStrict) ++last;
@@ -70,7 +70,7 @@ bool Arena::Request::crosses(std::uintptr_t start) const noexcept {
   return ((start ^ last) & ~(nocross - 1)) != 0;
 }
 
-bool Arena::Request::try_range(std::uintptr_t low, std::uintptr_t high, std::uintptr_t& from,
+bool Arena::Congruence::try_range(std::uintptr_t low, std::uintptr_t high, std::uintptr_t& from,
                                std::uintptr_t& start) const noexcept {
   const std::uintptr_t end = high;
   Grain::narrow(grains, low, high);
@@ -88,24 +88,18 @@ bool Arena::Request::try_range(std::uintptr_t low, std::uintptr_t high, std::uin
 
 std::uintptr_t Arena::allocate_constrained(std::size_t size, const Constraint& constraint, Fit fit,
                                            const CallSite* site, Effort effort) noexcept {
-  Request request;
-  request.size = round_up(size, quantum_);
-  request.fit = fit;
-  request.site = site;
+  Congruence request{{round_up(size, quantum_), fit, SegmentOwner::kUser, site}};
   if (request.size == 0 || !request.constrain(constraint, quantum_)) {
     count_failure();
     return 0;
   }
-  const std::uintptr_t start = try_constrained(request, size);
-  if (start != 0) return start;
-  auto attempt = [&]() noexcept { return try_constrained(request, size); };
-  return pursue(size, effort, exhaustion::attempt_of(attempt), &attempt);
-}
-
-std::uintptr_t Arena::try_constrained(const Request& request, std::size_t requested) noexcept {
-  const std::uintptr_t start = allocate_congruent(request).start;
-  if (start != 0 && traced()) observer()->taken(*this, start, requested, request.site, Effort::kAuto);
-  return start;
+  auto attempt = [&]() noexcept {
+    const std::uintptr_t start = allocate_congruent(request).start;
+    if (start != 0 && traced()) observer()->taken(*this, start, size, site, Effort::kAuto);
+    return start;
+  };
+  const std::uintptr_t start = attempt();
+  return start != 0 ? start : pursue(size, effort, exhaustion::attempt_of(attempt), &attempt);
 }
 
 Status Arena::free_constrained(std::uintptr_t start, std::size_t size) noexcept {
@@ -113,7 +107,7 @@ Status Arena::free_constrained(std::uintptr_t start, std::size_t size) noexcept 
 }
 
 /// @returns what was taken: the request's own segment or, for an importer's request, the whole quanta around it.
-Arena::SpanRange Arena::allocate_congruent(const Request& request) noexcept {
+Arena::SpanRange Arena::allocate_congruent(const Congruence& request) noexcept {
   if (!fault::may_acquire(fault::Resource::kSegment)) return {};
   std::uintptr_t above = 0;  // where next fit goes on
   SpanRange taken;
@@ -133,7 +127,7 @@ Arena::SpanRange Arena::allocate_congruent(const Request& request) noexcept {
 
 /// Carves a segment that has room to spare: nothing is searched for, and the address index is not needed. @returns size 0 if there
 /// is none.
-Arena::SpanRange Arena::take_roomy(const Request& request) noexcept {
+Arena::SpanRange Arena::take_roomy(const Congruence& request) noexcept {
   const LockGuard guard(lock_);
   if (!reserve_tags_locked(kSplitTags)) return {};
   const Place place = find_roomy_locked(request);
@@ -142,34 +136,24 @@ Arena::SpanRange Arena::take_roomy(const Request& request) noexcept {
 }
 
 /// Searches from address @p from upwards, and carves. @returns size 0 if nothing fits, or no tags are to be had.
-Arena::SpanRange Arena::search(const Request& request, std::uintptr_t from) noexcept {
-  bool first = true;
-  for (unsigned lacking = 0; lacking < kTagAttempts;) {
-    {
-      const LockGuard guard(lock_);
-      if (reserve_tags_locked(kSplitTags)) {
-        Place place;
-        const bool ended = scan_locked(request, from, place);
-        if (!ended && first) place = find_roomy_locked(request);
-        first = false;
-        if (place.segment != nullptr) {
-          if (request.fit == Fit::kNext) next_fit_ = place.start + place.size;
-          carve_locked(place, request.owner, request.site);
-          return {place.start, place.size};
-        }
-        if (ended) return {};
-        continue;
-      }
-    }
-    if (!boundary_tags_refill()) return {};
-    ++lacking;
+Arena::SpanRange Arena::search(const Congruence& request, std::uintptr_t from) noexcept {
+  for (bool first = true, ended = false; !ended; first = false) {
+    const LockGuard guard(lock_);
+    if (!reserve_tags_locked(kSplitTags)) break;
+    Place place;
+    ended = scan_locked(request, from, place);
+    if (!ended && first) place = find_roomy_locked(request);
+    if (place.segment == nullptr) continue;
+    if (request.fit == Fit::kNext) next_fit_ = place.start + place.size;
+    carve_locked(place, request.owner, request.site);
+    return {place.start, place.size};
   }
   return {};
 }
 
 /// Looks at kConstrainedSteps candidates from @p from on, which moves up. @returns true when the search is over: @p place is
 /// set, or there is nothing more.
-bool Arena::scan_locked(const Request& request, std::uintptr_t& from, Place& place) const noexcept {
+bool Arena::scan_locked(const Congruence& request, std::uintptr_t& from, Place& place) const noexcept {
   for (unsigned step = 0; step < kConstrainedSteps; ++step) {
     BoundaryTag* segment = free_.floor(from);
     if (segment == nullptr || segment->end() <= from || segment->size < request.size) {
@@ -182,7 +166,7 @@ bool Arena::scan_locked(const Request& request, std::uintptr_t& from, Place& pla
 }
 
 /// Tries the lowest start in @p segment at or above @p from; if it will not do, moves @p from to where the next may be.
-bool Arena::try_segment(const Request& request, BoundaryTag* segment, std::uintptr_t& from, Place& place) const noexcept {
+bool Arena::try_segment(const Congruence& request, BoundaryTag* segment, std::uintptr_t& from, Place& place) const noexcept {
   std::uintptr_t start = 0;
   if (!request.try_range(segment->start, segment->end(), from, start)) return false;
   place = {segment, start, request.size};
@@ -191,7 +175,7 @@ bool Arena::try_segment(const Request& request, BoundaryTag* segment, std::uintp
 }
 
 /// Widens a place for the request itself to the quanta that have to be taken for it.
-void Arena::around(const Request& request, Place& place) const noexcept {
+void Arena::around(const Congruence& request, Place& place) const noexcept {
   std::uintptr_t end = place.start + place.size;
   Grain::widen(request.grains, place.start, end);
   place.start = round_down(place.start, quantum_);
@@ -199,7 +183,7 @@ void Arena::around(const Request& request, Place& place) const noexcept {
 }
 
 /// A segment so large that the request fits wherever it begins. Nothing but alignment may be asked for.
-Arena::Place Arena::find_roomy_locked(const Request& request) noexcept {
+Arena::Place Arena::find_roomy_locked(const Congruence& request) noexcept {
   std::size_t size = 0;
   if (request.bounded() || request.nocross != 0 || request.step == 0) return {};
   if (__builtin_add_overflow(request.size, request.step - 1, &size)) return {};

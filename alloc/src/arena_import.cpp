@@ -30,14 +30,14 @@ std::size_t greatest_common_divisor(std::size_t a, std::size_t b) noexcept {
 }  // namespace
 
 /// Whether the beginning of any span will do.
-inline bool Arena::fits_anywhere(const Request& request) const noexcept {
+inline bool Arena::fits_anywhere(const Congruence& request) const noexcept {
   return !request.constrained && source_->quantum_ % quantum_ == 0;
 }
 
 /// How much to import so that the request fits wherever the span begins. 0: more than a word.
 /// @param[in] padding 0: at multiples of the source's quantum; 1: anywhere; 2: also between two boundaries that must not be
 ///                    crossed, if the quantum is a power of two; 3: whatever the quantum.
-std::size_t Arena::import_size(const Request& request, unsigned padding) const noexcept {
+std::size_t Arena::import_size(const Congruence& request, unsigned padding) const noexcept {
   if (request.step == 0) return 0;
   if (padding == 0 && fits_anywhere(request)) return round_up(request.size, source_->quantum_);
   const std::size_t grain = padding == 0 ? greatest_common_divisor(request.step, source_->quantum_) : 1;
@@ -55,14 +55,21 @@ std::size_t Arena::import_size(const Request& request, unsigned padding) const n
   return round_up(size, source_->quantum_);
 }
 
-Arena::SpanRange Arena::import_and_carve(const Request& request) noexcept {
+/// A request without constraints: any multiple of the quantum will do.
+std::uintptr_t Arena::import(const Request& request) noexcept {
+  Congruence anywhere{request};
+  anywhere.step = quantum_;
+  return import_and_carve(anywhere).start;
+}
+
+Arena::SpanRange Arena::import_and_carve(const Congruence& request) noexcept {
   SpanRange taken = import_once(request);
   // The empty span that waits here may be what the source lacks.
   if (taken.size == 0 && reap() != 0) taken = import_once(request);
   return taken;
 }
 
-Arena::SpanRange Arena::import_once(const Request& request) noexcept {
+Arena::SpanRange Arena::import_once(const Congruence& request) noexcept {
   const Fit fit = request.fit == Fit::kNext ? Fit::kInstant : request.fit;  // the order is this arena's affair
   const std::size_t least = import_size(request, 0);
   const std::size_t wanted = round_up(minimum_import_, source_->quantum_);
@@ -73,7 +80,7 @@ Arena::SpanRange Arena::import_once(const Request& request) noexcept {
   return carve_from_import(request, fits_anywhere(request) ? import_span(fit, least) : import_around(request));
 }
 
-Arena::SpanRange Arena::import_padded(const Request& request) noexcept {
+Arena::SpanRange Arena::import_padded(const Congruence& request) noexcept {
   const Fit fit = request.fit == Fit::kNext ? Fit::kInstant : request.fit;
   const unsigned paddings = request.nocross != 0 ? 4 : 2;
   std::size_t tried = 0;
@@ -90,15 +97,15 @@ Arena::SpanRange Arena::import_padded(const Request& request) noexcept {
 
 Arena::SpanRange Arena::import_span(Fit fit, std::size_t size) noexcept {
   SpanRange range{0, size, import_ == nullptr || release_ != nullptr ? SpanOrigin::kImported : SpanOrigin::kAdded};
-  range.start = import_ != nullptr ? import_(*source_, size, fit) : source_->allocate(size, fit, nullptr, Effort::kQuiet);
+  range.start = import_ != nullptr ? import_(*source_, size, fit) : source_->allocate_as(Asker::kUser, size, fit, nullptr, Effort::kQuiet);
   return range;
 }
 
 /// Asks the source for what lies around a place for the request: nothing is imported in excess, and no place that there is
 /// goes unseen.
-Arena::SpanRange Arena::import_around(const Request& request) noexcept {
+Arena::SpanRange Arena::import_around(const Congruence& request) noexcept {
   const Grain grain{quantum_, request.grains};
-  Request outer = request;
+  Congruence outer = request;
   outer.fit = Fit::kInstant;
   outer.owner = SegmentOwner::kUser;
   outer.site = nullptr;
@@ -113,7 +120,7 @@ Arena::SpanRange Arena::import_around(const Request& request) noexcept {
 
 /// Enters the span and takes the request from it in one hold of the lock, so that nobody else can. @returns size 0, and the
 /// span is back at its source, if it cannot be entered or the request does not fit in it.
-Arena::SpanRange Arena::carve_from_import(const Request& request, const SpanRange& range) noexcept {
+Arena::SpanRange Arena::carve_from_import(const Congruence& request, const SpanRange& range) noexcept {
   if (range.start == 0) return {};
   Place place{nullptr, range.start, request.size};
   const bool sound = range.start % source_->quantum_ == 0 && range.start < range.start + range.size;
@@ -125,7 +132,7 @@ Arena::SpanRange Arena::carve_from_import(const Request& request, const SpanRang
 }
 
 /// The place for the request in a span that nobody else knows yet.
-bool Arena::place_in_range(const Request& request, const SpanRange& range, Place& place) const noexcept {
+bool Arena::place_in_range(const Congruence& request, const SpanRange& range, Place& place) const noexcept {
   const std::uintptr_t end = range.start + range.size;  // behind the last address: below the start, and nothing fits
   const std::uintptr_t low = round_up(range.start, quantum_);
   const std::uintptr_t high = round_down(end, quantum_);
@@ -139,25 +146,18 @@ bool Arena::place_in_range(const Request& request, const SpanRange& range, Place
   return false;
 }
 
-Arena::SpanRange Arena::enter_and_carve(const Request& request, const SpanRange& range, Place place) noexcept {
-  for (unsigned attempt = 0; attempt < kTagAttempts; ++attempt) {
-    {
-      const LockGuard guard(lock_);
-      if (reserve_tags_locked(kImportTags)) {
-        place.segment = insert_span_locked(range);
-        if (place.segment == nullptr) return {};
-        if (request.fit == Fit::kNext) next_fit_ = place.start + place.size;
-        carve_span_locked(place, request);
-        return {place.start, place.size};
-      }
-    }
-    if (!boundary_tags_refill()) break;
-  }
-  return {};
+Arena::SpanRange Arena::enter_and_carve(const Congruence& request, const SpanRange& range, Place place) noexcept {
+  const LockGuard guard(lock_);
+  if (!reserve_tags_locked(kImportTags)) return {};
+  place.segment = insert_span_locked(range);
+  if (place.segment == nullptr) return {};
+  if (request.fit == Fit::kNext) next_fit_ = place.start + place.size;
+  carve_span_locked(place, request);
+  return {place.start, place.size};
 }
 
 /// Takes the request's place out of a new span, whose segment is in no index yet.
-void Arena::carve_span_locked(const Place& place, const Request& request) noexcept {
+void Arena::carve_span_locked(const Place& place, const Congruence& request) noexcept {
   BoundaryTag* const segment = place.segment;
   if (place.start != segment->start) {
     insert_free_locked(segment);
@@ -167,7 +167,7 @@ void Arena::carve_span_locked(const Place& place, const Request& request) noexce
   const std::size_t rest = segment->size - place.size;
   segment->size = place.size;
   if (rest != 0) insert_rest_locked(segment, rest);
-  enter_carved_locked(segment, request.owner, request.site);
+  enter_allocated_locked(segment, request.owner, request.site);
 }
 
 void Arena::release_span(const SpanRange& range) noexcept {

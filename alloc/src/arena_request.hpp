@@ -41,13 +41,17 @@ struct Arena::Grain {
   }
 };
 
-/// One allocation: any start = residue + k * step with the size free behind it, inside the bounds. An importer's request goes
-/// to its source as it is, with the grains on the way: the source looks for a place for it and hands out a span around that.
+/// One allocation.
 struct Arena::Request {
   std::size_t size = 0;             ///< multiple of the quantum
   Fit fit = Fit::kInstant;
   SegmentOwner owner = SegmentOwner::kUser;
   const CallSite* site = nullptr;
+};
+
+/// One at any start = residue + k * step with the size free behind it, inside the bounds. An importer's request goes
+/// to its source as it is, with the grains on the way: the source looks for a place for it and hands out a span around that.
+struct Arena::Congruence : Request {
   bool constrained = false;         ///< more than a multiple of the quantum is asked for
   std::size_t step = 0;             ///< 0: the residue is the only start that fits a word
   std::uintptr_t residue = 0;
@@ -86,10 +90,10 @@ inline constexpr unsigned kSplitTags = 2;
 /// Tags an import may take: the span, its free segment, and a split in three.
 inline constexpr unsigned kImportTags = 4;
 static_assert(kImportTags <= Arena::kSpares);
-/// How often an operation goes back for tags that others snatched away.
-inline constexpr unsigned kTagAttempts = 64;
-
 // Small pieces that every operation uses.
+
+/// Has @p count tags at hand, so that what follows cannot fail (A4).
+inline bool Arena::reserve_tags_locked(unsigned count) noexcept { return spare_count_ >= count || take_tags_locked(count); }
 
 inline BoundaryTag* Arena::take_spare_locked() noexcept {
   BoundaryTag* tag = spares_;
@@ -135,7 +139,7 @@ inline void Arena::count_allocated_locked(std::size_t size) noexcept {
 }
 
 /// Makes a linked tag with a range, in no index, an allocated segment.
-[[gnu::always_inline]] inline void Arena::enter_allocated_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept {
+inline void Arena::enter_allocated_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept {
   tag->kind = TagKind::kAllocated;
   tag->owner = owner;
   tag->handle = 0;
@@ -143,7 +147,7 @@ inline void Arena::count_allocated_locked(std::size_t size) noexcept {
   if constexpr (kCallSites) {
     if (charged_ && owner == SegmentOwner::kUser) tag->site = call_sites::charge(site, tag->size);
   }
-  allocated_.insert(tag);
+  if (owner != SegmentOwner::kTagPool) allocated_.insert(tag);
   ++counts_.allocations_ever;
   slab_segments_ += owner == SegmentOwner::kQuantumCache;
   count_allocated_locked(tag->size);

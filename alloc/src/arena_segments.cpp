@@ -73,8 +73,8 @@ void Arena::index_addresses() noexcept {
 }
 
 /// Takes [place.start, place.start + place.size) out of its free segment, and makes it an allocated one. What remains below it
-/// keeps the segment's tag, else what remains above it.
-void Arena::carve_locked(const Place& place, SegmentOwner owner, const CallSite* site) noexcept {
+/// keeps the segment's tag, else what remains above it. @returns the allocated one.
+BoundaryTag* Arena::carve_locked(const Place& place, SegmentOwner owner, const CallSite* site) noexcept {
   BoundaryTag* const segment = place.segment;
   const std::uintptr_t end = place.start + place.size;
   const std::size_t below = place.start - segment->start;
@@ -95,12 +95,8 @@ void Arena::carve_locked(const Place& place, SegmentOwner owner, const CallSite*
       if (above != 0) insert_rest_locked(tag, above);
     }
   }
-  enter_carved_locked(tag, owner, site);
-}
-
-/// enter_allocated_locked(), for those who are in no hurry.
-void Arena::enter_carved_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept {
   enter_allocated_locked(tag, owner, site);
+  return tag;
 }
 
 /// Makes the @p size behind @p tag a free segment.

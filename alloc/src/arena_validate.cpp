@@ -13,6 +13,7 @@ struct Census {
   std::size_t indexed = 0;  ///< of the free: in the address index
   std::size_t free_bytes = 0;
   std::size_t allocated = 0;
+  std::size_t found = 0;    ///< of these: in the allocated index
   std::size_t allocated_bytes = 0;
   std::size_t slabs = 0;
   std::size_t spans = 0;
@@ -61,7 +62,9 @@ bool Arena::validate() noexcept {
       census.free_bytes += tag->size;
       if (tag->size > census.largest) census.largest = tag->size;
     } else {
-      if (find_allocated_locked(tag->start) != tag) return false;
+      const bool is_found = tag->owner != SegmentOwner::kTagPool;
+      if (find_allocated_locked(tag->start) != (is_found ? tag : nullptr)) return false;
+      census.found += is_found;
       ++census.allocated;
       census.allocated_bytes += tag->size;
       census.slabs += tag->owner == SegmentOwner::kQuantumCache;
@@ -72,7 +75,7 @@ bool Arena::validate() noexcept {
   std::size_t free = 0;
   std::size_t spans = 0;
   if (!sizes_.validate(sizes) || sizes != census.sizes) return false;
-  if (allocated_.count() != census.allocated) return false;
+  if (allocated_.count() != census.found) return false;
   if (!free_.validate(free) || free != census.indexed || sizes_.largest() != census.largest) return false;
   if (!spans_.validate(spans) || spans != census.spans) return false;
   return census.empty_imported == (empty_span_ != nullptr) && counts_.segments_free == census.free &&

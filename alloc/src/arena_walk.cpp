@@ -49,7 +49,8 @@ bool ArenaWalk::next(Segment& segment) noexcept {
     if (tag->end() <= position_) continue;  // others have merged or split what was shown
     const std::uintptr_t from = position_;
     position_ = tag->end();
-    if (tag->start < from && tag->kind == TagKind::kAllocated) continue;  // younger than what was shown there
+    // Younger than what was shown there; boundary tags alone grow downwards.
+    if (tag->start < from && tag->kind == TagKind::kAllocated && tag->owner != SegmentOwner::kTagPool) continue;
     segment = describe(*tag);
     if (segment.start < from) {
       segment.size -= from - segment.start;

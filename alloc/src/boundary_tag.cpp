@@ -16,38 +16,47 @@ void BoundaryTagPool::initialize(void* storage, std::size_t bytes) noexcept {
 
 unsigned BoundaryTagPool::take(BoundaryTag*& list, unsigned most) noexcept {
   const LockGuard guard(lock_);
+  return take_locked(list, most);
+}
+
+inline unsigned BoundaryTagPool::take_locked(BoundaryTag*& list, unsigned most) noexcept {
   unsigned taken = 0;
-  for (; taken < most; ++taken) {
-    BoundaryTag* tag = free_;
-    if (tag != nullptr) {
-      free_ = tag->next;
-    } else if (fresh_ != fresh_end_) {
-      tag = fresh_++;
-    } else {
-      break;
-    }
-    tag->next = list;
-    list = tag;
+  if (BoundaryTag* const first = free_; first != nullptr) {
+    BoundaryTag* last = first;
+    for (taken = 1; taken != most && last->next != nullptr; ++taken) last = last->next;
+    free_ = last->next;
+    last->next = list;
+    list = first;
+  }
+  for (; taken != most && fresh_ != fresh_end_; ++taken) {
+    fresh_->next = list;
+    list = fresh_++;
   }
   counts_.free -= taken;
   return taken;
 }
 
 void BoundaryTagPool::give(BoundaryTag*& list, unsigned count) noexcept {
+  BoundaryTag* const first = list;
+  if (count == 0) return;
+  BoundaryTag* last = first;
+  for (unsigned left = count - 1; left != 0; --left) last = last->next;
+  list = last->next;
   const LockGuard guard(lock_);
+  last->next = free_;
+  free_ = first;
   counts_.free += count;
-  for (; count != 0; --count) {
-    BoundaryTag* tag = list;
-    list = tag->next;
-    tag->next = free_;
-    free_ = tag;
-  }
 }
 
-void BoundaryTagPool::add_page(void* storage, std::size_t bytes) noexcept {
+unsigned BoundaryTagPool::add_page(void* storage, std::size_t bytes, BoundaryTag*& list, unsigned most) noexcept {
   const LockGuard guard(lock_);
+  for (; fresh_ != fresh_end_; ++fresh_) {  // another hart has found the pool empty as well
+    fresh_->next = free_;
+    free_ = fresh_;
+  }
   add_locked(storage, bytes);
   ++counts_.pages;
+  return take_locked(list, most);
 }
 
 void BoundaryTagPool::add_locked(void* storage, std::size_t bytes) noexcept {
@@ -56,11 +65,6 @@ void BoundaryTagPool::add_locked(void* storage, std::size_t bytes) noexcept {
   fresh_end_ = fresh_ + tags;
   counts_.total += tags;
   counts_.free += tags;
-}
-
-bool BoundaryTagPool::empty() noexcept {
-  const LockGuard guard(lock_);
-  return counts_.free == 0;
 }
 
 void BoundaryTagPool::count_failure() noexcept {
@@ -81,13 +85,5 @@ void boundary_tags_set_root(Arena& root) noexcept {
 }
 
 BoundaryTagStats boundary_tags_stats() noexcept { return boundary_tag_pool.stats(); }
-
-bool boundary_tags_refill() noexcept {
-  Arena* root = boundary_tag_pool.root;
-  if (root == nullptr) return !boundary_tag_pool.empty();
-  const LockGuard guard(root->lock_);
-  // Whoever held the root's lock before may have refilled the pool already.
-  return !boundary_tag_pool.empty() || root->refill_pool_locked();
-}
 
 }  // namespace qm

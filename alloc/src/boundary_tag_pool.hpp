@@ -15,9 +15,8 @@ class BoundaryTagPool {
   [[nodiscard]] unsigned take(BoundaryTag*& list, unsigned most) noexcept;
   /// Takes the first @p count of @p list back.
   void give(BoundaryTag*& list, unsigned count) noexcept;
-  /// Adds a page for tags, when none is left of what was added before. Constant: tags are cut from it one by one.
-  void add_page(void* storage, std::size_t bytes) noexcept;
-  [[nodiscard]] bool empty() noexcept;
+  /// Adds a page for tags, which are cut from it one by one, and takes as take() does. Constant, unless another hart has added one as well.
+  [[nodiscard]] unsigned add_page(void* storage, std::size_t bytes, BoundaryTag*& list, unsigned most) noexcept;
   /// The root had no page.
   void count_failure() noexcept;
   [[nodiscard]] BoundaryTagStats stats() noexcept;
@@ -25,6 +24,7 @@ class BoundaryTagPool {
   Arena* root = nullptr;
 
  private:
+  unsigned take_locked(BoundaryTag*& list, unsigned most) noexcept;
   void add_locked(void* storage, std::size_t bytes) noexcept;
   Lock lock_;
   BoundaryTag* free_ = nullptr;        // through `next`

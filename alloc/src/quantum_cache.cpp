@@ -6,6 +6,7 @@
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
+#include <qm/exhaustion.hpp>
 #include <qm/system.hpp>
 
 namespace qm::quantum_caches {
@@ -43,7 +44,7 @@ bool make_name(char (&name)[kNameBytes], const char* arena, std::size_t size) no
   return true;
 }
 
-}  // namespace
+Status destroy(Arena& arena) noexcept;
 
 Status create(Arena& arena) noexcept {
   const unsigned wanted = count(arena);
@@ -82,14 +83,19 @@ Status destroy(Arena& arena) noexcept {
   return Status::kOk;
 }
 
-std::uintptr_t allocate(Arena& arena, std::size_t size, const CallSite* site) noexcept {
-  Cache* cache = table(arena)->caches[size / arena.quantum() - 1];
-  return reinterpret_cast<std::uintptr_t>(cache->allocate_at(site, size, Effort::kQuiet));
+std::uintptr_t allocate(Arena& arena, std::size_t size, const CallSite* site, Effort effort) noexcept {
+  Cache* const cache = table(arena)->caches[size / arena.quantum() - 1];
+  auto attempt = [=]() noexcept { return reinterpret_cast<std::uintptr_t>(cache->allocate_at(site, size, Effort::kQuiet)); };
+  const std::uintptr_t start = attempt();
+  return start != 0 ? start : arena.pursue(size, effort, exhaustion::attempt_of(attempt), &attempt);
 }
 
-Status free(Arena& arena, std::uintptr_t start, std::size_t size) noexcept {
+void free(Arena& arena, std::uintptr_t start, std::size_t size) noexcept {
   table(arena)->caches[size / arena.quantum() - 1]->free(reinterpret_cast<void*>(start));
-  return Status::kOk;
 }
+
+}  // namespace
+
+constinit const Calls calls{create, destroy, allocate, free};
 
 }  // namespace qm::quantum_caches

@@ -25,7 +25,7 @@ inline std::size_t SizeIndex::bin_of(std::size_t size) const noexcept {
   return units < kExact ? units : floor_log2(units) + (kExact - kExactLog2);
 }
 
-inline BoundaryTag** SizeIndex::place_of(std::size_t size, std::size_t bin) noexcept {
+BoundaryTag** SizeIndex::place_of(std::size_t size, std::size_t bin) noexcept {
   if (bin < kExact) return &bins_[bin];
   return tag_trie::find_place<&BoundaryTag::size>(&bins_[bin], size, size << (kWordBits - 1 - log2_of(bin)) << 1);
 }

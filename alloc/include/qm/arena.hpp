@@ -14,7 +14,7 @@
 /// - A1 Segments of a span tile it; no two neighbours are both free; segments of two spans never merge.
 /// - A2 Every start and size of a segment is a multiple of the quantum; no segment starts at 0.
 /// - A3 A tag is in the address order, and: free - in the size index and, where it starts below `indexed_below_`, in the address
-///      index; allocated - in the allocated index; span - in the span index.
+///      index; allocated - in the allocated index, unless boundary tags lie there; span - in the span index.
 /// - A4 An operation has the tags it may need before it changes anything, so it cannot fail in the middle.
 /// - A5 No lock is held while the source's functions run, the arena's own included.
 /// - A6 At most one imported span is empty; it waits in `empty_span_` for the next request. One far larger than an import
@@ -36,6 +36,23 @@ namespace qm {
 
 class ArenaWalk;
 
+/// Caches that serve an arena's small multiples of the quantum, named `<arena>_<size>`: implemented over class Cache, which is built
+/// on arenas, and linked with the first arena that is configured to have them.
+namespace quantum_caches {
+struct Calls {
+  /// Makes the caches for sizes quantum, 2 * quantum, ... quantum_cache_max(). The arena has its name and range.
+  /// @returns kOk, or a reason; then none exists.
+  Status (*create)(Arena& arena) noexcept;
+  /// @returns kBusy, and nothing has changed, if an object of any of them is out; else destroys all.
+  Status (*destroy)(Arena& arena) noexcept;
+  /// Arena::allocate() of a size that they serve.
+  std::uintptr_t (*allocate)(Arena& arena, std::size_t size, const CallSite* site, Effort effort) noexcept;
+  /// @param[in] size a multiple of the quantum, at most quantum_cache_max().
+  void (*free)(Arena& arena, std::uintptr_t start, std::size_t size) noexcept;
+};
+extern const Calls calls;
+}  // namespace quantum_caches
+
 class Arena : public Traceable {
  public:
   static constexpr RegistryKind kRegistryKind = RegistryKind::kArena;
@@ -49,7 +66,9 @@ class Arena : public Traceable {
   ///          without a source, a quantum-cache size that is no multiple of the quantum); kDuplicate; kBusy if it is one
   ///          already; kNoMemory (tags, caches). Unless kOk, nothing is kept.
   /// Context: the source and the storage outlive the arena.
-  Status initialize(const ArenaConfig& config) noexcept;
+  [[gnu::always_inline]] Status initialize(const ArenaConfig& config) noexcept {
+    return initialize(config, config.quantum_cache_max != 0 ? &quantum_caches::calls : nullptr);
+  }
 
   /// Gives every span and tag back and leaves the storage to the caller.
   /// @returns kBusy, and nothing has changed, while a segment is allocated, somebody imports from it, or a RegistryCursor
@@ -72,8 +91,11 @@ class Arena : public Traceable {
   /// Complexity: bounded by the word size for instant fit where the arena has it; O(log free segments) for next fit, of which the
   ///             first also enters all free segments into the address index, in bounded lock holds.
   /// Context: any, as far as the import function allows.
-  [[nodiscard]] std::uintptr_t allocate(std::size_t size, Fit fit = Fit::kInstant, const CallSite* site = nullptr,
-                                        Effort effort = Effort::kAuto) noexcept;
+  /// What a fit needs is linked with the first call that names it.
+  [[nodiscard, gnu::always_inline]] std::uintptr_t allocate(std::size_t size, Fit fit = Fit::kInstant, const CallSite* site = nullptr,
+                                                            Effort effort = Effort::kAuto) noexcept {
+    return fit == Fit::kNext ? allocate_next(size, site, effort) : allocate_as(Asker::kUser, size, fit, site, effort);
+  }
   /// The same, as QM_ALLOC(arena.allocate, size, fit) calls it.
   [[nodiscard]] std::uintptr_t allocate_at(const CallSite* site, std::size_t size, Fit fit = Fit::kInstant) noexcept {
     return allocate(size, fit, site);
@@ -150,21 +172,24 @@ class Arena : public Traceable {
 
   // ---- for the quantum caches ---------------------------------------------------------------------------------------
 
-  /// What quantum_caches::create() keeps here.
+  /// What quantum_caches::calls.create() keeps here.
   void* quantum_cache_state = nullptr;
   /// Slabs of the quantum caches; allocate() and free() do not see them.
   [[nodiscard]] std::uintptr_t allocate_slab(std::size_t size) noexcept;
   Status free_slab(std::uintptr_t start, std::size_t size) noexcept;
+  /// What an allocation that has found nothing does, as far as its effort goes.
+  /// @param[in] attempt allocates again. @returns what it returned last; 0 is counted as a failure.
+  using Attempt = std::uintptr_t (*)(void* argument) noexcept;
+  [[nodiscard]] std::uintptr_t pursue(std::size_t size, Effort effort, Attempt attempt, void* argument) noexcept;
 
  private:
+  Status initialize(const ArenaConfig& config, const quantum_caches::Calls* caches) noexcept;
   friend class ArenaWalk;
   friend void boundary_tags_set_root(Arena&) noexcept;
-  friend bool boundary_tags_refill() noexcept;
   struct Grain;
   struct Request;
+  struct Congruence;
   struct Place;
-  /// What a first look has found to be lacking.
-  enum class Lack : std::uint8_t { kUnknown, kTags, kSegment, kAll };
   struct SpanRange {
     std::uintptr_t start = 0;
     std::size_t size = 0;
@@ -172,52 +197,53 @@ class Arena : public Traceable {
     [[nodiscard]] bool imported() const noexcept { return origin != SpanOrigin::kAdded; }
   };
 
-  std::uintptr_t allocate_slow(std::size_t size, Fit fit, const CallSite* site, Effort effort, Lack lack) noexcept;
-  std::uintptr_t try_allocate(std::size_t size, Fit fit, const CallSite* site, Lack lack, Effort effort) noexcept;
-  std::uintptr_t take(std::size_t size, Fit fit, SegmentOwner owner, const CallSite* site, Lack lack) noexcept;
-  std::uintptr_t try_constrained(const Request& request, std::size_t requested) noexcept;
-  using Attempt = std::uintptr_t (*)(void* argument) noexcept;
-  std::uintptr_t pursue(std::size_t size, Effort effort, Attempt attempt, void* argument) noexcept;
+  enum class Asker : std::uint8_t { kUser, kPursuit, kQuantumCache };
+  std::uintptr_t allocate_as(Asker asker, std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept;
+  std::uintptr_t allocate_slow(std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept;
+  std::uintptr_t allocate_next(std::size_t size, const CallSite* site, Effort effort) noexcept;
+  std::uintptr_t take_next(std::size_t size, const CallSite* site) noexcept;
+  std::uintptr_t import(const Request& request) noexcept;
   [[nodiscard]] bool may_ever_have(std::size_t size) noexcept;
-  SpanRange allocate_congruent(const Request& request) noexcept;
+  SpanRange allocate_congruent(const Congruence& request) noexcept;
   Status free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept;
-  Status resize_segment(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
   Status resize_locked(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
   [[nodiscard]] bool traced() const noexcept { return state_.load(std::memory_order_relaxed) != 0; }
 
   [[nodiscard]] bool reserve_tags_locked(unsigned count) noexcept;
+  [[nodiscard]] bool take_tags_locked(unsigned count) noexcept;
+  [[nodiscard]] bool take_new_tags_locked() noexcept;
+  [[nodiscard]] SpanRange take_tag_page_locked() noexcept;
   [[nodiscard]] BoundaryTag* take_spare_locked() noexcept;
   void give_spares_locked() noexcept;
   void drop_locked(BoundaryTag* tag) noexcept;
   void tell_walks_locked(const BoundaryTag* tag) noexcept;
-  bool refill_pool_locked() noexcept;
 
   [[nodiscard]] BoundaryTag* find_locked(std::size_t size, Fit fit) const noexcept;
   [[nodiscard]] BoundaryTag* find_allocated_locked(std::uintptr_t start) noexcept;
   [[nodiscard]] Place find_next_locked(std::size_t size) noexcept;
-  [[nodiscard]] Place find_roomy_locked(const Request& request) noexcept;
-  [[nodiscard]] SpanRange take_roomy(const Request& request) noexcept;
-  [[nodiscard]] SpanRange search(const Request& request, std::uintptr_t from) noexcept;
-  [[nodiscard]] bool scan_locked(const Request& request, std::uintptr_t& from, Place& place) const noexcept;
-  [[nodiscard]] bool try_segment(const Request& request, BoundaryTag* segment, std::uintptr_t& from,
+  [[nodiscard]] Place find_roomy_locked(const Congruence& request) noexcept;
+  [[nodiscard]] SpanRange take_roomy(const Congruence& request) noexcept;
+  [[nodiscard]] SpanRange search(const Congruence& request, std::uintptr_t from) noexcept;
+  [[nodiscard]] bool scan_locked(const Congruence& request, std::uintptr_t& from, Place& place) const noexcept;
+  [[nodiscard]] bool try_segment(const Congruence& request, BoundaryTag* segment, std::uintptr_t& from,
                                  Place& place) const noexcept;
-  void around(const Request& request, Place& place) const noexcept;
+  void around(const Congruence& request, Place& place) const noexcept;
 
-  [[nodiscard]] bool fits_anywhere(const Request& request) const noexcept;
-  [[nodiscard]] std::size_t import_size(const Request& request, unsigned padding) const noexcept;
-  [[nodiscard]] SpanRange import_and_carve(const Request& request) noexcept;
-  [[nodiscard]] SpanRange import_once(const Request& request) noexcept;
-  [[nodiscard]] SpanRange import_padded(const Request& request) noexcept;
+  [[nodiscard]] bool fits_anywhere(const Congruence& request) const noexcept;
+  [[nodiscard]] std::size_t import_size(const Congruence& request, unsigned padding) const noexcept;
+  [[nodiscard]] SpanRange import_and_carve(const Congruence& request) noexcept;
+  [[nodiscard]] SpanRange import_once(const Congruence& request) noexcept;
+  [[nodiscard]] SpanRange import_padded(const Congruence& request) noexcept;
   [[nodiscard]] SpanRange import_span(Fit fit, std::size_t size) noexcept;
-  [[nodiscard]] SpanRange import_around(const Request& request) noexcept;
-  [[nodiscard]] SpanRange carve_from_import(const Request& request, const SpanRange& range) noexcept;
-  [[nodiscard]] bool place_in_range(const Request& request, const SpanRange& range, Place& place) const noexcept;
-  [[nodiscard]] SpanRange enter_and_carve(const Request& request, const SpanRange& range, Place place) noexcept;
-  void carve_span_locked(const Place& place, const Request& request) noexcept;
+  [[nodiscard]] SpanRange import_around(const Congruence& request) noexcept;
+  [[nodiscard]] SpanRange carve_from_import(const Congruence& request, const SpanRange& range) noexcept;
+  [[nodiscard]] bool place_in_range(const Congruence& request, const SpanRange& range, Place& place) const noexcept;
+  [[nodiscard]] SpanRange enter_and_carve(const Congruence& request, const SpanRange& range, Place place) noexcept;
+  void carve_span_locked(const Place& place, const Congruence& request) noexcept;
   void release_span(const SpanRange& range) noexcept;
 
-  std::uintptr_t take_front_locked(BoundaryTag* segment, std::size_t size, const CallSite* site) noexcept;
-  void carve_locked(const Place& place, SegmentOwner owner, const CallSite* site) noexcept;
+  std::uintptr_t take_front_locked(BoundaryTag* segment, std::size_t size, SegmentOwner owner, const CallSite* site) noexcept;
+  BoundaryTag* carve_locked(const Place& place, SegmentOwner owner, const CallSite* site) noexcept;
   void insert_rest_locked(BoundaryTag* tag, std::size_t size) noexcept;
   BoundaryTag* merge_locked(BoundaryTag* tag) noexcept;
   BoundaryTag* insert_span_locked(const SpanRange& range) noexcept;
@@ -233,7 +259,6 @@ class Arena : public Traceable {
     return static_cast<std::size_t>(counts_.allocations_ever - counts_.frees_ever);
   }
   void enter_allocated_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept;
-  void enter_carved_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept;
   void recharge_locked(BoundaryTag* tag, std::size_t old_size) noexcept;
   void count_allocated_locked(std::size_t size) noexcept;
   void count_failure() noexcept;
@@ -241,7 +266,7 @@ class Arena : public Traceable {
 
   Lock lock_;
   std::atomic<std::uint32_t> importers_{0};
-  bool refills_tags_ = false;  ///< refills the tag pool
+  bool refills_tags_ = false;  ///< the root: refills the tag pool
   bool charged_ = false;       ///< a build with call sites: the sites in the tags are charged
   std::uint8_t spare_count_ = 0;
   std::size_t quantum_ = 1;
@@ -251,11 +276,13 @@ class Arena : public Traceable {
   ImportFunction import_ = nullptr;
   ReleaseFunction release_ = nullptr;
   void* context_ = nullptr;
+  const quantum_caches::Calls* quantum_caches_ = nullptr;  ///< nullptr: it has none
   ArenaWalk* walks_ = nullptr;        ///< walks under way: told when a tag goes
   BoundaryTag* spares_ = nullptr;     ///< through `next`
   BoundaryTag* first_ = nullptr;      ///< address order
   BoundaryTag* last_ = nullptr;
   BoundaryTag* empty_span_ = nullptr;
+  BoundaryTag* tag_pages_ = nullptr;  ///< of the root: the segment of tags taken last; it grows downwards
   std::uintptr_t next_fit_ = 0;       ///< end of the last next-fit allocation
   /// What starts below is in the address index: nothing until the first request that is searched for by address.
   std::atomic<std::uintptr_t> indexed_below_{0};
@@ -289,18 +316,5 @@ class ArenaWalk {
   BoundaryTag* current_ = nullptr;    ///< shown last; nullptr: before the first
   std::uintptr_t position_ = 0;       ///< end of what was shown
 };
-
-/// Caches that serve an arena's small multiples of the quantum, named `<arena>_<size>`. Declared here because allocate()
-/// goes through them, and implemented over class Cache, which is built on arenas.
-namespace quantum_caches {
-/// Makes the caches for sizes quantum, 2 * quantum, ... quantum_cache_max(). The arena has its name and range.
-/// @returns kOk, or a reason; then none exists.
-Status create(Arena& arena) noexcept;
-/// @returns kBusy, and nothing has changed, if an object of any of them is out; else destroys all.
-Status destroy(Arena& arena) noexcept;
-/// @param[in] size a multiple of the quantum, at most quantum_cache_max().
-[[nodiscard]] std::uintptr_t allocate(Arena& arena, std::size_t size, const CallSite* site) noexcept;
-Status free(Arena& arena, std::uintptr_t start, std::size_t size) noexcept;
-}  // namespace quantum_caches
 
 }  // namespace qm

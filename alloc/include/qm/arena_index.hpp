@@ -31,11 +31,12 @@ class SizeIndex {
   /// Complexity of all: bounded by the word size; constant for sizes below kExact units.
   void insert(BoundaryTag* tag) noexcept;
   void remove(BoundaryTag* tag) noexcept;
-  /// Gives @p tag another size. Constant where it is alone in its bin before and after, as the rest of a large range is.
+  /// Gives @p tag another size. Where it stands, if that is the top of a bin, with which the path of all of the bin's sizes begins: a large
+  /// range mostly stands there. Constant if nothing stands below it.
   void resize(BoundaryTag* tag, std::size_t size) noexcept {
     const std::size_t bin = tag->bin;
-    const bool stays = bin - kExact < kBins - kExact && size >> log2_of(bin) == 1;
-    if (!stays || bins_[bin] != tag || !is_alone(tag)) return move(tag, size);
+    const bool stays = bin - kExact < kBins - kExact && bins_[bin] == tag && tag->mate == nullptr && size >> log2_of(bin) == 1;
+    if (!stays || !(is_leaf(tag) || *place_of(size, bin) == nullptr)) return move(tag, size);
     tag->size = size;
   }
   /// @returns a segment that fits, from the first bin in which every segment does: a smallest one below kExact units;
@@ -58,10 +59,8 @@ class SizeIndex {
   [[nodiscard]] std::size_t bin_of(std::size_t size) const noexcept;
   /// The power of two of a bin, which the bits of its sizes begin with.
   [[nodiscard]] std::size_t log2_of(std::size_t bin) const noexcept { return bin - (kExact - kExactLog2) + unit_log2_; }
-  /// Whether a node has neither mates nor children.
-  [[nodiscard]] static bool is_alone(const BoundaryTag* tag) noexcept {
-    return tag->mate == nullptr && tag->child[0] == nullptr && tag->child[1] == nullptr && tag->child[2] == nullptr &&
-           tag->child[3] == nullptr;
+  [[nodiscard]] static bool is_leaf(const BoundaryTag* tag) noexcept {
+    return tag->child[0] == nullptr && tag->child[1] == nullptr && tag->child[2] == nullptr && tag->child[3] == nullptr;
   }
   void move(BoundaryTag* tag, std::size_t size) noexcept;
   [[nodiscard]] BoundaryTag** place_of(std::size_t size, std::size_t bin) noexcept;

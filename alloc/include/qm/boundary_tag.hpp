@@ -13,7 +13,8 @@
 ///                                                                        allocated: by start     free ones where need be
 ///                                                                        span: those next to it
 /// Invariants
-/// - T1 A refill needs no tag: the segment that becomes a page of tags is described by the first tag on that very page.
+/// - T1 A refill needs no tag: its page becomes part of the segment of tags above it, or a segment that the first tag on that very page
+///      describes.
 /// - T2 Pages stay with the pool; the number of tags never falls.
 
 #include <cstddef>
@@ -77,7 +78,7 @@ inline constexpr std::size_t kFirstTags = 6;
 /// @param[in] bytes   at least kFirstTags * sizeof(BoundaryTag).
 void boundary_tags_initialize(void* storage, std::size_t bytes) noexcept;
 
-/// Names the arena whose pages refill the pool. It must hand out memory that may be written, and it is never destroyed.
+/// Names the arena whose pages refill the pool. It must hand out memory that may be written, has no source, and is never destroyed.
 void boundary_tags_set_root(Arena& root) noexcept;
 
 struct BoundaryTagStats {
@@ -87,9 +88,5 @@ struct BoundaryTagStats {
   std::size_t failures; ///< times the root arena could not supply a page
 };
 [[nodiscard]] BoundaryTagStats boundary_tags_stats() noexcept;
-
-/// Takes a page of the root arena for the pool if that is empty.
-/// @returns false if it stays empty: no root yet, or none of its pages is free. Context: no lock held.
-bool boundary_tags_refill() noexcept;
 
 }  // namespace qm
