@@ -93,7 +93,7 @@ void* Cache::refill_or_pursue(Effort effort) noexcept {
   if (object != nullptr) return object;
   const Effort kind = kind_of(effort);
   const bool may_wait =
-      kind != Effort::kAtomic && kind != Effort::kQuiet && hal::may_wait() && !hal::hart_local().reclaiming;
+      kind != Effort::kAtomic && kind != Effort::kQuiet && hal::may_wait() && !hal::thread_state().reclaiming;
   object = refill_at_limit(may_wait);
   if (object == nullptr && limit_callback_helps()) object = refill_within_limit(may_wait);
   if (object != nullptr) return object;

@@ -15,16 +15,16 @@ struct Drained {
   [[nodiscard]] bool moved() const noexcept { return objects != 0 || bytes != 0; }
 };
 
-/// For its scope, what is allocated on this hart fails quietly (X4). Kept by reference: a thread may go on on another.
+/// For its scope, what is allocated by this thread, or where the port has none on this hart, fails quietly (X4).
 class Reclaiming {
  public:
-  Reclaiming() noexcept : hart_(hal::hart_local()), before_(hart_.reclaiming) { hart_.reclaiming = true; }
-  ~Reclaiming() { hart_.reclaiming = before_; }
+  Reclaiming() noexcept : thread_(hal::thread_state()), before_(thread_.reclaiming) { thread_.reclaiming = true; }
+  ~Reclaiming() { thread_.reclaiming = before_; }
   Reclaiming(const Reclaiming&) = delete;
   Reclaiming& operator=(const Reclaiming&) = delete;
 
  private:
-  hal::HartLocal& hart_;
+  hal::ThreadState& thread_;
   bool before_;
 };
 

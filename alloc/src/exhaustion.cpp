@@ -26,7 +26,7 @@ constinit std::atomic<const ReportCalls*> reporting{nullptr};  // until somebody
 constinit std::atomic<std::uint32_t> failure_count{0};
 constinit std::atomic<std::uint32_t> atomic_count{0};
 constinit std::atomic<std::uint32_t> frees{0};               // note_free() so far, while somebody waits
-constinit std::atomic<hal::HartMask> sleepers{0};            // harts that sleep until the next
+constinit std::atomic<hal::HartMask> sleepers{0};            // harts that sleep until the next, which clears it
 constinit std::atomic<std::uint32_t> rescued_count{0};
 constinit std::atomic<std::uint32_t> wait_count{0};
 
@@ -101,12 +101,9 @@ class Pursuit {
   }
 
  private:
-  // X4. Kept by reference: the caller may go on on another hart.
-  void enter() noexcept {
-    hart_ = &hal::hart_local();
-    hart_->reclaiming = true;
-  }
-  void leave() noexcept { hart_->reclaiming = false; }
+  // X4
+  void enter() noexcept { thread_.reclaiming = true; }
+  void leave() noexcept { thread_.reclaiming = false; }
 
   bool try_again() noexcept { return (result_ = attempt_(argument_)) != 0; }
 
@@ -143,17 +140,16 @@ class Pursuit {
   /// Sleeps until @p until or the first note_free() after @p seen, or not that long.
   void pause(std::uint64_t until, std::uint32_t seen) noexcept {
     leave();
-    const hal::HartMask self = hal::HartMask{1} << hal::Port::hart_index();
-    // The bit before the look: a free in between finds it and ends the sleep. Masked from the look on, an interrupt
-    // that tells of it stays pending; a `pause` looks after itself.
-    sleepers.fetch_or(self, std::memory_order_seq_cst);
+    // The bit before the look: a free in between finds it and ends the sleep. Masked from the bit on, an interrupt that tells of
+    // it stays pending, and this is still the hart of the bit; a `pause` looks after itself.
     if (config.pause != nullptr) {
+      sleepers.fetch_or(1, std::memory_order_seq_cst);
       if (frees.load(std::memory_order_seq_cst) == seen) config.pause(until);
     } else {
       const hal::InterruptGuard masked;
+      sleepers.fetch_or(hal::HartMask{1} << hal::Port::hart_index(), std::memory_order_seq_cst);
       if (frees.load(std::memory_order_seq_cst) == seen && hal::Port::ticks() < until) hal::Port::wait_for_interrupt();
     }
-    sleepers.fetch_and(~self, std::memory_order_relaxed);
     enter();
   }
 
@@ -163,7 +159,7 @@ class Pursuit {
   std::uint64_t begun_;
   std::uintptr_t result_ = 0;
   hal::HartMask silent_ = 0;
-  hal::HartLocal* hart_ = nullptr;
+  hal::ThreadState& thread_ = hal::thread_state();
 };
 
 /// Leaves @p more to finish_drain(), and begins with what needs no waiting. While a drain is on its way another is not
@@ -192,7 +188,7 @@ std::uintptr_t pursue(const Want& want, Attempt attempt, void* argument) noexcep
     fail_atomically(want);
     return 0;
   }
-  if (hal::hart_local().reclaiming) return 0;  // X4
+  if (hal::thread_state().reclaiming) return 0;  // X4
   std::uintptr_t result = 0;
   hal::HartMask silent = 0;
   {
@@ -260,7 +256,7 @@ Status remove_reclaimer(Reclaimer& reclaimer) noexcept {
         return Status::kOk;
       }
     }
-    if (!hal::may_wait() || hal::hart_local().reclaiming) return Status::kBusy;
+    if (!hal::may_wait() || hal::thread_state().reclaiming) return Status::kBusy;
     hal::Port::relax();
   }
 }

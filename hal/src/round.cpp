@@ -19,7 +19,7 @@ constinit Turn round_turn;
 // Written by the initiator whose turn it is, before it publishes PENDING (release); read after the hart's CAS (acquire).
 RoundFunction round_function = nullptr;
 void* round_argument = nullptr;
-std::atomic<std::uint32_t> round_initiator{0};
+std::atomic<std::uint32_t> round_initiator{0};  // the hart that waits for the answers
 std::atomic<PostFunction> post_function{nullptr};
 
 std::atomic<void (*)() noexcept> ipi_pause{nullptr};
@@ -51,8 +51,11 @@ RoundStatus interruption(const Deadline& deadline, AbortTest abort) noexcept {
 /// wait stays pending and ends it.
 bool answered(unsigned hart) noexcept {
   InterruptGuard masked;
-  // acquire: pairs with the release in on_ipi, so that what the function did there is visible here.
-  if (slots[hart].box.load(std::memory_order_acquire) == kNone) return true;
+  // The hart that waits before the look, since a thread may have come from another: pairs with serve_box(), where the box comes
+  // before the hart. Either the box is found empty, or the interrupt comes here.
+  round_initiator.store(Port::hart_index(), std::memory_order_seq_cst);
+  // acquire: pairs with the release in serve_box(), so that what the function did there is visible here.
+  if (slots[hart].box.load(std::memory_order_seq_cst) == kNone) return true;
   Port::wait_for_interrupt();
   return false;
 }
@@ -70,7 +73,8 @@ void withdraw(HartMask asked) noexcept {
 }  // namespace
 
 #if defined(QM_TARGET)
-constinit thread_local HartLocal hart_local_block;
+// used: hart_local() names it where link-time optimisation does not look.
+[[gnu::used]] constinit thread_local HartLocal hart_local_block;
 #else
 HartLocal& hart_local() noexcept {
   static thread_local HartLocal block;
@@ -93,10 +97,9 @@ void enter_panic() noexcept { panic.store(1, std::memory_order_seq_cst); }
 bool in_panic() noexcept { return panic.load(std::memory_order_relaxed) != 0; }
 
 bool may_wait() noexcept {
+  const InterruptGuard masked;  // what is looked at is of one hart
   const HartLocal& local = hart_local();
-  if (local.lock_depth != 0 || local.trap_depth != 0 || in_panic()) return false;
-  const InterruptGuard masked;
-  return masked.were_enabled();
+  return masked.were_enabled() && local.lock_depth == 0 && local.trap_depth == 0 && !in_panic();
 }
 
 void set_ipi_pause(void (*pause)() noexcept) noexcept { ipi_pause.store(pause, std::memory_order_relaxed); }
@@ -161,8 +164,8 @@ void serve_box(unsigned hart) noexcept {
   // acquire: pairs with the initiator's release of PENDING; release: a withdrawal that fails must see RUNNING in order.
   if (!slots[hart].box.compare_exchange_strong(expected, kRunning, std::memory_order_acq_rel)) return;
   round_function(hart, round_argument);
-  slots[hart].box.store(kNone, std::memory_order_release);
-  const unsigned initiator = round_initiator.load(std::memory_order_relaxed);
+  slots[hart].box.store(kNone, std::memory_order_seq_cst);
+  const unsigned initiator = round_initiator.load(std::memory_order_seq_cst);
   if (initiator != hart) Port::send_ipi(initiator);  // ends the initiator's wait
 }
 

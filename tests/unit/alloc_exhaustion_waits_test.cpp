@@ -139,7 +139,7 @@ TEST_F(ExhaustionWaits, the_hook_runs_other_tasks_of_the_hart_and_what_they_free
   freed_by_the_hook = cache;
   pauses = 0;
   configure_exhaustion({.report = keep_report, .pause = [](std::uint64_t) noexcept {
-    EXPECT_FALSE(hal::hart_local().reclaiming);
+    EXPECT_FALSE(hal::thread_state().reclaiming);
     if (++pauses == 3) freed_by_the_hook->free(table()[0]);
   }});
   const std::size_t count = take_all(*cache);

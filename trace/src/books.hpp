@@ -255,6 +255,7 @@ class Books final : public Observer {
   void add_records(Prepared& prepared) noexcept;
   void reserve_records() noexcept;
   [[nodiscard]] bool is_stack_of(const StackEntry& entry, Link from, const KnownContext& known) const noexcept;
+  [[nodiscard]] bool is_still(const KnownContext& known, std::uint32_t key) const noexcept;
   void enter(Traceable& source, SourceBooks& one, HartBooks& mine, unsigned hart, RecordSlot& slot, std::uint32_t& handle,
              Record& record) noexcept;
   /// The handle of an object of memory; nullptr also where finding it takes more than a mask.

@@ -87,6 +87,16 @@ using trace_state::kStream;
   return truncated == entry.truncated();
 }
 
+/// Whether what was just read of @p known is the running context's. Where threads move, first whether this is still the hart: what it
+/// knows was read while it changed, if another context came between, and is seen to have changed from here on.
+[[gnu::always_inline]] inline bool Books::is_still(const KnownContext& known, std::uint32_t key) const noexcept {
+  if constexpr (hal::kThreads) {
+    if (&known != &known_[hal::Port::hart_index()]) return false;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  return known.key.load(std::memory_order_relaxed) == key;
+}
+
 /// Looks whether the stack is the one found last from there, without storing or hashing it.
 [[gnu::always_inline]] inline KnownStack Books::find_lately(Link from) const noexcept {
   const std::uint32_t key = hal::Port::context_key();
@@ -94,7 +104,7 @@ using trace_state::kStream;
   if (known.key.load(std::memory_order_relaxed) != key) return {};
   const KnownContext context{key, known.packed, known.lowest, known.highest};
   std::atomic_signal_fence(std::memory_order_seq_cst);  // as in capture()
-  if (known.key.load(std::memory_order_relaxed) != key) return {};
+  if (!is_still(known, key)) return {};
   // Pairs with the release below, so that the entry is seen.
   const StackHandle handle = recent_.at(from).load(kFollowed);
   if (handle < kFirstHandle) return {};
@@ -110,7 +120,7 @@ using trace_state::kStream;
   if (one == nullptr || known.key.load(std::memory_order_relaxed) != key) return {};
   const KnownContext context{key, known.packed, known.lowest, known.highest};
   std::atomic_signal_fence(std::memory_order_seq_cst);  // as in capture()
-  if (known.key.load(std::memory_order_relaxed) != key) return {};
+  if (!is_still(known, key)) return {};
   if (frame < context.lowest || frame > context.highest) return {};
   StackKey stack_key;
   KeyWalk found(stack_key, ranges_.plain.low);

@@ -63,9 +63,8 @@ class InlineCache {
 
   /// Takes one object, as Cache::allocate_at(); nullptr before create() as well.
   /// Complexity: O(1); a magazine hit is 6 instructions, 9 with QM_COUNT.
-  /// Context:    as Cache::allocate(). Code that the scheduler may move to another hart between two instructions (threads that
-  ///             migrate) must use the out-of-line form, cache()->allocate(): the compiler may find the hart's pointer before
-  ///             the section begins.
+  /// Context:    as Cache::allocate(). Not for code that the scheduler may move to another hart between two instructions: the
+  ///             compiler may find the hart's pointer before the section begins. Where the port has threads it does not compile.
   [[nodiscard, gnu::always_inline]] static void* allocate(Effort effort = Effort::kAuto) noexcept {
     return allocate_at(nullptr, effort);
   }

@@ -111,6 +111,8 @@ slow:
 /// Where each hart's pointer lies, from its tp on.
 template <class Name>
 std::uintptr_t cell_pointer_offset() noexcept {
+  static_assert(sizeof(Name) != 0 && !hal::kThreads,
+                "the port has threads that migrate: a cache is made by Cache::create(), and its fast path called out of line");
   return reinterpret_cast<std::uintptr_t>(&Name::cell_pointer()) -
          reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
 }

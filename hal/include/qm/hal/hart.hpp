@@ -1,7 +1,8 @@
 #pragma once
 /// What Quartermaster keeps per hart outside any cache: a hart-local block, and the set of harts that are online.
 ///
-/// On the target `thread_local` is hart-local (`tp` points at the hart's own copy); on the host a thread stands for a hart.
+/// On the target `thread_local` is hart-local (`tp` points at the hart's own copy); on the host a thread stands for a hart. Code that a
+/// scheduler may move to another hart looks at either with interrupts masked, or takes what it finds for a hint.
 
 #include <atomic>
 #include <cstdint>
@@ -14,15 +15,35 @@ namespace qm::hal {
 struct HartLocal {
   std::uint32_t lock_depth = 0;  ///< allocator locks held; a round must not start above 0
   std::uint32_t trap_depth = 0;  ///< trap handlers entered and not left; the port's trap entry counts
-  bool reclaiming = false;       ///< a reclaim is under way on this hart, so that it does not recurse
+  ThreadState thread;            ///< of a port without threads
 };
 
 #if defined(QM_TARGET)
-extern constinit thread_local HartLocal hart_local_block;
-inline HartLocal& hart_local() noexcept { return hart_local_block; }
+extern constinit thread_local HartLocal hart_local_block asm("qm_hart_local");
+/// Finds the block where it is called, in one instruction when linked. A compiler is free to find it earlier, before interrupts were
+/// masked: it would be the block of a hart that the thread has left since.
+inline HartLocal& hart_local() noexcept {
+  HartLocal* block;
+  asm volatile("lui %0, %%tprel_hi(qm_hart_local)\n"
+               "add %0, %0, tp, %%tprel_add(qm_hart_local)\n"
+               "addi %0, %0, %%tprel_lo(qm_hart_local)"
+               : "=r"(block));
+  return *block;
+}
 #else
 HartLocal& hart_local() noexcept;
 #endif
+
+namespace internal {
+template <class P>
+ThreadState& thread_state() noexcept {
+  if constexpr (HasThreads<P>) return P::thread_state();
+  else return hart_local().thread;
+}
+}  // namespace internal
+
+/// What is kept of the running thread, or where the port has none of the hart.
+inline ThreadState& thread_state() noexcept { return internal::thread_state<Port>(); }
 
 /// Brings hart @p hart into rounds. Called on that hart, before it first allocates, after the port can tell its index.
 /// Pairs with the round's look at the set: a hart that comes up during a round is either visited, or sees what the round's

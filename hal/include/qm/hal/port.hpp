@@ -14,6 +14,17 @@ static_assert(PortContract<Port>, "the selected port does not meet qm::hal::Port
 /// Whether there is another hart to look out for: what is only for that is not in an image for one.
 inline constexpr bool kManyHarts = Port::kMaxHarts > 1;
 
+namespace internal {
+template <class P>
+concept HasThreads = requires { { P::thread_state() } noexcept -> std::same_as<ThreadState&>; };
+template <class P>
+concept NamesThreads = requires { P::thread_state; };
+}  // namespace internal
+
+/// Whether code may go on on another hart after any instruction, unless it masks interrupts: the port has threads.
+inline constexpr bool kThreads = internal::HasThreads<Port>;
+static_assert(kThreads || !internal::NamesThreads<Port>, "thread_state() of the selected port is to be: static ThreadState& thread_state() noexcept");
+
 /// Masks interrupts for a scope.
 class InterruptGuard {
  public:

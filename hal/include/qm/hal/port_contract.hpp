@@ -23,6 +23,16 @@ struct StackBounds {
   std::uintptr_t high = 0;
 };
 
+/// What the allocator keeps of a thread. A port whose scheduler takes the hart from a thread between any two instructions has one in
+/// each thread, and one for what runs on each hart outside of threads, and supplies
+///
+///     static ThreadState& thread_state() noexcept;  // the running thread's, whichever hart it is on
+///
+/// kThreads (<qm/hal/port.hpp>) is true then. See "Threads that migrate" in docs/porting.md.
+struct ThreadState {
+  bool reclaiming = false;  ///< a reclaim of this thread is under way, so that it does not recurse
+};
+
 /// The build's option of this name, the same for the library and for who uses it.
 #if !defined(QM_MAX_HARTS)
 #define QM_MAX_HARTS 8
