@@ -12,6 +12,8 @@
 /// - ++ and -- of qm::hal::hart_local().trap_depth round every interrupt handler; and with QM_FAST_PATH=sections,
 ///   pc = qm_rewind(pc, registers) at the entry of every interrupt (<qm/rewind.hpp>). A port that cannot change its trap
 ///   entry selects QM_FAST_PATH=masked.
+/// A port whose scheduler takes the hart from a thread between any two instructions supplies thread_state() besides: "Threads that
+/// migrate" in docs/porting.md.
 /// Hart-locals are `thread_local`: tp points at a block for each hart, a copy of the image's TLS segment.
 
 #include <qm/hal/port_contract.hpp>
