@@ -36,20 +36,12 @@ bool Cache::record(const Allocation& allocation, void* object, Observer::Prepare
   return prepared.ready && observer()->record(allocation, object, prepared);
 }
 
-/// Whether allocate_by_exchange() has just tried all that could be had with a cell.
-bool Cache::was_exchanged_in_vain() noexcept {
-  Cell& own = cell(hal::Port::hart_index());
-  Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
-  return loaded != nullptr && own.top.load(std::memory_order_relaxed) == loaded->slots() &&
-         state_.load(std::memory_order_relaxed) == 0 && reserve_missing() == 0;
-}
-
 void Cache::count_failure() noexcept {
   const hal::InterruptGuard masked;
   Cell::add_one(cell(hal::Port::hart_index()).failures);
 }
 
-void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept {
+void* Cache::allocate_slow(const CallSite* site, std::size_t requested, Effort effort, bool exchanged) noexcept {
   if (is_dead()) {
     refuse(nullptr, SlabLayer::Standing::kOutside);
     return nullptr;
@@ -58,11 +50,17 @@ void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept
     count_failure();
     return nullptr;
   }
+  Allocation allocation;
+  allocation.cache = this;
+  allocation.requested = requested != 0 ? requested : object_size();
+  allocation.site = site;
+  allocation.effort = effort;
+  allocation.frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   Observer::Prepared prepared;
   if (recording()) observer()->prepare(allocation, nullptr, prepared);
   void* object = nullptr;
   bool settled = false;
-  if ((flags_ & cache_flags::kDirect) == 0 && !was_exchanged_in_vain()) {
+  if ((flags_ & cache_flags::kDirect) == 0 && !exchanged) {
     const hal::InterruptGuard masked;
     const unsigned hart = hal::Port::hart_index();
     cell(hart).close();
@@ -85,6 +83,7 @@ void* Cache::allocate_slow(const Allocation& allocation, Effort effort) noexcept
   if constexpr (kChecked) {
     if (object != nullptr) checked::hand_out(*this, object, allocation);
   }
+  if constexpr (kCallSites) charge(object, site, requested);
   return object;
 }
 
@@ -154,24 +153,3 @@ void Cache::free_slow(void* object, Placed placed) noexcept {
 }
 
 }  // namespace qm
-
-void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept {
-  if (void* object = cache->allocate_by_exchange(); object != nullptr) {
-    if constexpr (qm::kCallSites) cache->charge(object, site, requested);
-    return object;
-  }
-  qm::Allocation allocation;
-  allocation.cache = cache;
-  allocation.requested = requested != 0 ? requested : cache->object_size();
-  allocation.site = site;
-  allocation.effort = effort;
-  allocation.frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  void* object = cache->allocate_slow(allocation, effort);
-  if constexpr (qm::kCallSites) cache->charge(object, site, requested);
-  return object;
-}
-
-void qm_cache_free_other(qm::Cache* cache, void* object) noexcept {
-  const qm::Cache::Placed placed = cache->free_by_exchange(object);
-  if (placed != qm::Cache::Placed::kHere) cache->free_slow(object, placed);
-}

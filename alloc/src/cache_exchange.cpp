@@ -1,7 +1,7 @@
 /// Where the slow halves begin, and the middle path: the previous magazine becomes the loaded one, or one of the depot's does, or
 /// rounds move between a magazine and their slabs, a few at a time; and the fast path goes on. What is not as plain as that - a closed
-/// cell, a state word, a freed null, a reserve that lacks objects, a constructor, a slab or a magazine that has to be made - is left
-/// as it is, for the slow halves.
+/// cell, a state word, a freed null, a reserve that lacks objects, a constructor, a magazine that has to be made - is left as it is,
+/// for the slow halves.
 
 #include <qm/cache.hpp>
 #include <qm/exhaustion.hpp>
@@ -58,27 +58,64 @@ inline Magazine* Cache::run_empty(const Cell& own) const noexcept {
   return empty != nullptr ? turn_to_full(own, *empty, *full) : nullptr;
 }
 
-void* Cache::allocate_by_exchange() noexcept {
+/// Whether @p loaded may be filled from the slabs as it is: no object has to be constructed, no larger magazine is due, and memory
+/// is not scarce.
+inline bool Cache::may_fill(const Magazine& loaded) const noexcept {
+  return !has_constructor() && loaded.capacity >= depot_.rounds() && !exhaustion::scarce();
+}
+
+/// Objects of slabs that there are into the empty loaded magazine, which may_fill(). @returns how many. Masked.
+inline unsigned Cache::fill(Magazine& loaded) noexcept {
+  const unsigned count = slabs_.take_present(loaded.slots(), loaded.capacity);
+  if (count != 0) depot_.count_refill();
+  return count;
+}
+
+/// Whether allocate_by_exchange() will find nothing for want of a slab. An estimate.
+inline bool Cache::wants_slab() noexcept {
+  return slabs_.is_spent() && !depot_.has_full() && state_.load(std::memory_order_relaxed) == 0 && !exhaustion::scarce() &&
+         cell(hal::Port::hart_index()).loaded.load(std::memory_order_relaxed) != nullptr;
+}
+
+/// A round of a magazine of the depot's, which becomes the loaded one; or the loaded one is filled from the slabs, from a new one if
+/// need be. @param[out] exchanged set if all this was tried. @returns nullptr for the slow half, with nothing changed that matters to it.
+[[gnu::always_inline]] inline void* Cache::allocate_by_exchange(bool& exchanged) noexcept {
+  if (wants_slab()) slabs_.grow();  // C1; what it has brought is seen below
   const hal::InterruptGuard masked;
   Cell& own = cell(hal::Port::hart_index());
   Magazine* empty = run_empty(own);
   if (empty == nullptr) return nullptr;
   own.count_miss();
   if (Magazine* full = depot_.has_full() ? depot_.exchange_for_full(own.prev) : nullptr) return turn_to_full(own, *empty, *full);
-  const unsigned count = refill_in_place(*empty);
+  exchanged = true;
+  const unsigned count = may_fill(*empty) ? fill(*empty) : 0;
   if (count == 0) return nullptr;
-  store_relaxed(own.top, empty->slots() + count - 1);
+  void** const top = empty->slots() + count - 1;
+  store_relaxed(own.top, top);
   count_allocation();
-  return empty->slots()[count - 1];
+  return *top;
 }
 
-/// Objects of slabs that there are into the empty loaded magazine. @returns how many: none where one has to be constructed, a
-/// larger magazine is due or memory is scarce. Masked.
-unsigned Cache::refill_in_place(Magazine& loaded) noexcept {
-  if (has_constructor() || loaded.capacity < depot_.rounds() || exhaustion::scarce()) return 0;
-  const unsigned count = slabs_.take_present(loaded.slots(), loaded.capacity);
-  if (count != 0) depot_.count_refill();
-  return count;
+/// A round of the own magazines, of the depot's, which goes in against the previous magazine, or of the slabs, with others. Masked,
+/// cell closed.
+void* Cache::take_from_cell(Cell& own) noexcept {
+  for (;;) {
+    void* object = nullptr;
+    if (own.take(object)) {
+      if (object != nullptr) return object;
+      refuse(nullptr, SlabLayer::Standing::kOutside);  // I6: somebody freed nullptr
+      continue;
+    }
+    own.count_miss();
+    if (Magazine* full = depot_.has_full() ? depot_.exchange_for_full(own.prev) : nullptr) {
+      own.set_prev(own.load(full));
+    } else {
+      Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
+      const unsigned count = loaded != nullptr && may_fill(*loaded) ? fill(*loaded) : 0;
+      if (count == 0) return nullptr;
+      store_relaxed(own.saved_top, loaded->slots() + count);
+    }
+  }
 }
 
 // ---- for a free -----------------------------------------------------------------------------------------------------
@@ -109,7 +146,20 @@ inline Magazine* Cache::run_full(const Cell& own) const noexcept {
   return true;
 }
 
-Cache::Placed Cache::free_by_exchange(void* object) noexcept {
+/// Looks at a round of the previous magazine, full and about to leave the hart, another each time: whether it is an object that is
+/// out of the slab layer. If not it is told and taken out. Masked.
+inline void Cache::inspect_previous(Cell& own) noexcept {
+  // A checking build has looked at each object when it was freed.
+  if (kChecked || own.prev == nullptr || own.prev->rounds == 0) return;
+  if (own.inspected >= own.prev->rounds) own.inspected = 0;
+  void*& round = own.prev->slots()[own.inspected++];
+  const SlabLayer::Standing standing = slabs_.judge(round);
+  if (standing != SlabLayer::Standing::kOut) expel(own, round, standing);
+}
+
+/// Puts a round into a magazine of the depot's, which becomes the loaded one, or makes room in the slabs.
+/// @returns kHere; else what is left to the slow half, with nothing changed that matters to it.
+[[gnu::always_inline]] inline Cache::Placed Cache::free_by_exchange(void* object) noexcept {
   Slab* surplus = nullptr;
   {
     const hal::InterruptGuard masked;
@@ -136,6 +186,38 @@ Cache::Placed Cache::free_by_exchange(void* object) noexcept {
   return Placed::kHere;
 }
 
+/// A place in the own magazines, or in an empty one of the depot's, which comes in against the previous. Masked, cell closed.
+Cache::Placed Cache::put_in_cell(Cell& own, void* object) noexcept {
+  if (own.put(object)) return Placed::kHere;
+  own.count_miss();
+  if (own.prev != nullptr && depot_.turns_away()) {
+    depot_.count_passed(1);
+    return Placed::kForSlab;
+  }
+  inspect_previous(own);
+  Magazine* empty = depot_.exchange_for_empty(own.prev);
+  if (empty == nullptr) return Placed::kForNewMagazine;
+  own.set_prev(own.load(empty));
+  return own.put(object) ? Placed::kHere : Placed::kForNewMagazine;
+}
+
+/// Makes @p magazine, an empty one that nobody else sees, the loaded one, unless it is null, and puts up to @p count rounds. What
+/// becomes surplus goes to the depot. @returns how many rounds there was room for.
+unsigned Cache::install_and_put(Magazine* magazine, void* const* objects, unsigned count) noexcept {
+  const hal::InterruptGuard masked;
+  const unsigned hart = hal::Port::hart_index();
+  Cell& own = cell(hart);
+  own.close();
+  if (magazine != nullptr) {
+    inspect_previous(own);
+    if (own.prev != nullptr) depot_.give(own.prev);
+    own.set_prev(own.load(magazine));
+  }
+  const unsigned placed = own.put(objects, count);
+  expose(hart);
+  return placed;
+}
+
 /// Puts the youngest rounds into their slabs, kPutBatch of them, or fewer; a round that is no object out is told and dropped, and is
 /// the last. There is room then. @returns a slab to release, or nullptr.
 Slab* Cache::spill(Magazine& magazine) noexcept {
@@ -160,6 +242,16 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
+QM_JUMPS void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                                       qm::Effort effort) noexcept {
+  bool exchanged = false;
+  if (void* object = cache->allocate_by_exchange(exchanged); object != nullptr) {
+    if constexpr (qm::kCallSites) cache->charge(object, site, requested);
+    return object;
+  }
+  return cache->allocate_slow(site, requested, effort, exchanged);
+}
+
 QM_JUMPS void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
                                       qm::Effort effort) noexcept {
   using namespace qm::trace_state;
@@ -176,4 +268,9 @@ QM_JUMPS void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
     return qm::traced_path.free(cache, object);
   }
   if (!cache->free_to_previous(object)) qm_cache_free_other(cache, object);
+}
+
+QM_JUMPS void qm_cache_free_other(qm::Cache* cache, void* object) noexcept {
+  const qm::Cache::Placed placed = cache->free_by_exchange(object);
+  if (placed != qm::Cache::Placed::kHere) cache->free_slow(object, placed);
 }

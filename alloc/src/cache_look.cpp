@@ -67,19 +67,11 @@ void Cache::tell_refused(Cache& cache, void* address, SlabLayer::Standing standi
   cache.report(told);
 }
 
-/// Looks at a round of the previous magazine, full and about to leave the hart, another each time: whether it is an object that is
-/// out of the slab layer. If not it is told and taken out. Masked.
-void Cache::inspect_previous(Cell& own) noexcept {
-  // A checking build has looked at each object when it was freed.
-  if (kChecked || own.prev == nullptr || own.prev->rounds == 0) return;
-  Magazine& full = *own.prev;
-  if (own.inspected >= full.rounds) own.inspected = 0;
-  void*& round = full.slots()[own.inspected++];
-  const SlabLayer::Standing standing = slabs_.judge(round);
-  if (standing == SlabLayer::Standing::kOut) return;
+/// Tells a round of the previous magazine that is no object out, and takes it out. Masked.
+void Cache::expel(Cell& own, void*& round, SlabLayer::Standing standing) noexcept {
   refuse(round, standing);
-  round = full.slots()[--full.rounds];
-  own.set_prev(&full);
+  round = own.prev->slots()[--own.prev->rounds];
+  own.set_prev(own.prev);
 }
 
 // ---- for whatis and verify ------------------------------------------------------------------------------------------

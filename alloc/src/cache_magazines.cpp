@@ -9,39 +9,18 @@ namespace qm {
 
 // ---- for an allocation ----------------------------------------------------------------------------------------------
 
-/// A round of the own magazines, of the depot's, which goes in against the previous magazine, or of the slabs, with others. Masked,
-/// cell closed.
-void* Cache::take_from_cell(Cell& own) noexcept {
-  for (;;) {
-    void* object = nullptr;
-    if (own.take(object)) {
-      if (object != nullptr) return object;
-      refuse(nullptr, SlabLayer::Standing::kOutside);  // I6: somebody freed nullptr
-      continue;
-    }
-    own.count_miss();
-    if (Magazine* full = depot_.has_full() ? depot_.exchange_for_full(own.prev) : nullptr) {
-      own.set_prev(own.load(full));
-    } else {
-      Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
-      const unsigned count = loaded != nullptr ? refill_in_place(*loaded) : 0;
-      if (count == 0) return nullptr;
-      store_relaxed(own.saved_top, loaded->slots() + count);
-    }
-  }
-}
-
 /// An object from the slabs, from a new one if need be, where no magazine could be filled from them. An operation that makes a slab
 /// makes no magazine: one that has made none sees to it that the next is served by a magazine.
 void* Cache::refill() noexcept {
-  void* objects[SlabLayer::kFreshBatch];
+  constexpr unsigned kMost = 8;
+  void* objects[kMost];
   const bool idle = may_fill_magazine();
   unsigned wanted = 1;
   if (idle && has_constructor()) {  // these cannot be had in place
     const std::uint32_t most = depot_.rounds() + 1;
-    wanted = most < SlabLayer::kFreshBatch ? most : SlabLayer::kFreshBatch;
+    wanted = most < kMost ? most : kMost;
   }
-  const SlabLayer::Taken taken = take_constructed(objects, wanted, SlabLayer::Growth::kAllowed);
+  const SlabLayer::Taken taken = take_constructed(objects, wanted);
   if (taken.count == 0) return nullptr;
   if (idle) depot_.count_refill();
   if (taken.count > 1 || (idle && !taken.created)) stock(objects + 1, taken.count - 1);
@@ -64,8 +43,8 @@ void Cache::stock(void* const* objects, unsigned count) noexcept {
 }
 
 /// Objects from the slabs, constructed; those that cannot be go back.
-SlabLayer::Taken Cache::take_constructed(void** objects, unsigned count, SlabLayer::Growth growth) noexcept {
-  SlabLayer::Taken taken = slabs_.take(objects, count, growth);
+SlabLayer::Taken Cache::take_constructed(void** objects, unsigned count) noexcept {
+  SlabLayer::Taken taken = slabs_.take(objects, count);
   if (!has_constructor()) return taken;
   unsigned made = 0;
   // What makes one construction fail makes the next fail too: each may cost a pursuit of its own.
@@ -94,38 +73,6 @@ Magazine* Cache::empty_magazine() noexcept {
 }
 
 // ---- for a free -----------------------------------------------------------------------------------------------------
-
-/// A place in the own magazines, or in an empty one of the depot's, which comes in against the previous. Masked, cell closed.
-Cache::Placed Cache::put_in_cell(Cell& own, void* object) noexcept {
-  if (own.put(object)) return Placed::kHere;
-  own.count_miss();
-  if (own.prev != nullptr && depot_.turns_away()) {
-    depot_.count_passed(1);
-    return Placed::kForSlab;
-  }
-  inspect_previous(own);
-  Magazine* empty = depot_.exchange_for_empty(own.prev);
-  if (empty == nullptr) return Placed::kForNewMagazine;
-  own.set_prev(own.load(empty));
-  return own.put(object) ? Placed::kHere : Placed::kForNewMagazine;
-}
-
-/// Makes @p magazine, an empty one that nobody else sees, the loaded one, unless it is null, and puts up to @p count rounds. What
-/// becomes surplus goes to the depot. @returns how many rounds there was room for.
-unsigned Cache::install_and_put(Magazine* magazine, void* const* objects, unsigned count) noexcept {
-  const hal::InterruptGuard masked;
-  const unsigned hart = hal::Port::hart_index();
-  Cell& own = cell(hart);
-  own.close();
-  if (magazine != nullptr) {
-    inspect_previous(own);
-    if (own.prev != nullptr) depot_.give(own.prev);
-    own.set_prev(own.load(magazine));
-  }
-  const unsigned placed = own.put(objects, count);
-  expose(hart);
-  return placed;
-}
 
 void Cache::put_in_slab(void* object) noexcept {
   if (has_destructor()) {

@@ -10,7 +10,7 @@ bool Cache::replenish() noexcept {
   void* objects[SlabLayer::kBatch];
   const std::uint32_t missing = reserve_missing();
   const unsigned wanted = missing < SlabLayer::kBatch ? missing : SlabLayer::kBatch;
-  const SlabLayer::Taken taken = take_constructed(objects, wanted, SlabLayer::Growth::kAllowed);
+  const SlabLayer::Taken taken = take_constructed(objects, wanted);
   for (unsigned i = 0; i < taken.count; ++i) {
     if (!extra()->reserve.put(objects[i])) put_in_slab(objects[i]);  // a free has filled it meanwhile
   }

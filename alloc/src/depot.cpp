@@ -30,24 +30,28 @@ void Depot::initialize(std::size_t object_size, std::uint32_t rounds) noexcept {
 }
 
 inline void Depot::push_locked(Magazine* magazine) noexcept {
-  const std::uint16_t rounds = magazine->rounds;
-  const Shelf shelf = rounds != 0 ? kFull : kEmpty;
+  const unsigned rounds = magazine->rounds;
+  const std::size_t shelf = rounds != 0 ? kFull : kEmpty;
   magazine->next = first_[shelf].load(std::memory_order_relaxed);
   store_relaxed(first_[shelf], magazine);
   ++count_[shelf].now;
-  store_relaxed(full_rounds_, static_cast<std::uint16_t>(full_rounds_.load(std::memory_order_relaxed) + rounds));
+  if (rounds != 0) store_relaxed(full_rounds_, static_cast<std::uint16_t>(full_rounds_.load(std::memory_order_relaxed) + rounds));
 }
 
-inline Magazine* Depot::pop_locked(Shelf shelf) noexcept {
-  Magazine* magazine = first_[shelf].load(std::memory_order_relaxed);
-  if (magazine == nullptr) return nullptr;
-  store_relaxed(first_[shelf], magazine->next);
+/// @param[in] magazine the first of @p shelf.
+inline void Depot::pop_locked(Shelf shelf, Magazine& magazine) noexcept {
+  store_relaxed(first_[shelf], magazine.next);
   Count& count = count_[shelf];
-  const unsigned left = count.now - 1U;
-  count.now = static_cast<std::uint16_t>(left);
-  if (left < count.least) count.least = count.now;
-  store_relaxed(full_rounds_, static_cast<std::uint16_t>(full_rounds_.load(std::memory_order_relaxed) - magazine->rounds));
-  return magazine;
+  --count.now;
+  if (count.now < count.least) count.least = count.now;
+  store_relaxed(full_rounds_, static_cast<std::uint16_t>(full_rounds_.load(std::memory_order_relaxed) - magazine.rounds));
+}
+
+Magazine* Depot::take(Shelf shelf) noexcept {
+  const LockGuard hold(lock_);
+  Magazine* first = first_[shelf].load(std::memory_order_relaxed);
+  if (first != nullptr) pop_locked(shelf, *first);
+  return first;
 }
 
 void Depot::change_step(unsigned step) noexcept {
@@ -69,37 +73,19 @@ void Depot::keep_more() noexcept {
   store_relaxed(kept_, static_cast<std::uint16_t>(kept < most_kept() ? kept : most_kept()));
 }
 
-Magazine* Depot::exchange_for_full(Magazine* surplus) noexcept {
+Magazine* Depot::exchange(Shelf shelf, Magazine* surplus) noexcept {
   const LockGuard hold(lock_);
   count_exchange(hold.waited());
-  Magazine* full = pop_locked(kFull);
-  if (full != nullptr && surplus != nullptr) push_locked(surplus);
-  return full;
-}
-
-Magazine* Depot::exchange_for_empty(Magazine* surplus) noexcept {
-  const LockGuard hold(lock_);
-  count_exchange(hold.waited());
-  const Magazine* first = first_[kEmpty].load(std::memory_order_relaxed);
-  if (first == nullptr || first->capacity != rounds()) return nullptr;
-  Magazine* empty = pop_locked(kEmpty);
+  Magazine* first = first_[shelf].load(std::memory_order_relaxed);
+  if (first == nullptr || (shelf == kEmpty && first->capacity != rounds())) return nullptr;
+  pop_locked(shelf, *first);
   if (surplus != nullptr) push_locked(surplus);
-  return empty;
+  return first;
 }
 
 void Depot::give(Magazine* magazine) noexcept {
   const LockGuard hold(lock_);
   push_locked(magazine);
-}
-
-Magazine* Depot::take_full() noexcept {
-  const LockGuard hold(lock_);
-  return pop_locked(kFull);
-}
-
-Magazine* Depot::take_empty() noexcept {
-  const LockGuard hold(lock_);
-  return pop_locked(kEmpty);
 }
 
 bool Depot::holds(const void* object) noexcept {

@@ -104,6 +104,10 @@ std::size_t SlabLayer::bytes_of(unsigned objects) const noexcept {
   return least < slab_bytes_ ? least : slab_bytes_;
 }
 
+bool SlabLayer::has_short() const noexcept {
+  return objects_ != 1 && bytes_of(1) < slab_bytes_ && bytes_of(1) % source_->quantum() == 0;
+}
+
 /// The colour of a whole slab that begins at @p start.
 std::size_t SlabLayer::colour_of(std::uintptr_t start) const noexcept {
   const std::size_t natural = stride_ & (~stride_ + 1);
@@ -129,23 +133,22 @@ void SlabLayer::give_to_source(std::uintptr_t start, std::size_t bytes) noexcept
 }
 
 Slab* SlabLayer::create() noexcept {
-  Slab* slab = create(objects_);
-  if (slab != nullptr || objects_ == 1) return slab;
-  const bool has_short = bytes_of(1) < slab_bytes_ && bytes_of(1) % source_->quantum() == 0;
-  return has_short ? create(1) : nullptr;
-}
-
-Slab* SlabLayer::create(unsigned objects) noexcept {
   void* place = nullptr;
   if (no_touch_ && headers_->take(&place, 1).count == 0) return nullptr;
-  const std::size_t bytes = bytes_of(objects);
-  const std::uintptr_t start = take_from_source(bytes);
+  unsigned objects = objects_;
+  std::size_t bytes = slab_bytes();
+  std::uintptr_t start = take_from_source(bytes);
+  if (start == 0 && has_short()) {
+    objects = 1;
+    bytes = bytes_of(1);
+    start = take_from_source(bytes);
+  }
+  if (start != 0 && heap_class_ != 0 && !page_map.mark(start, bytes, PageMap::tag_of(heap_class_))) {
+    give_to_source(start, bytes);
+    start = 0;
+  }
   if (start == 0) {
     if (no_touch_) headers_->put(place);
-    return nullptr;
-  }
-  if (heap_class_ != 0 && !page_map.mark(start, bytes, PageMap::tag_of(heap_class_))) {
-    give_to_source(start, bytes);
     return nullptr;
   }
   Slab* slab = nullptr;
@@ -159,10 +162,9 @@ Slab* SlabLayer::create(unsigned objects) noexcept {
   slab->layer = this;
   slab->start = lead() + (no_touch_ || bytes != slab_bytes_ ? start : start + colour_of(start));
   slab->objects = static_cast<std::uint16_t>(objects);
-  unsigned long* free = bitmap(*slab);
   for (unsigned word = 0; word < words(); ++word) {
     const unsigned left = objects > word * kWordBits ? objects - word * kWordBits : 0;
-    free[word] = left >= kWordBits ? ~0UL : (1UL << left) - 1;
+    bits(*slab, word) = left >= kWordBits ? ~0UL : (1UL << left) - 1;
   }
   if constexpr (kChecked) new (checks(*slab)) ObjectCheck[objects_];
   return slab;
@@ -201,55 +203,45 @@ void SlabLayer::release(Slab* slab) noexcept {
   give_to_source(start, bytes);
 }
 
-/// What carve() costs, in objects moved: for each slab and for each run of neighbours among its free objects.
-constexpr unsigned kSlabWork = 12;
-constexpr unsigned kRunWork = 8;
-
-/// Takes objects out of @p slab, up to @p end, with what @p work allows. @returns behind the last. Precondition: lock held, a free
-/// object exists.
-inline void** SlabLayer::carve(Slab& slab, void** next, void** end, unsigned& work) noexcept {
+/// Takes objects out of @p slab, up to @p end, of one word of its bitmap, at most @p steps runs. @returns behind the last.
+/// Precondition: lock held, a free object exists.
+inline void** SlabLayer::carve(Slab& slab, void** next, void** end, unsigned& steps) noexcept {
   void** const first = next;
   const std::size_t stride = stride_;
-  unsigned long* const words = bitmap(slab);
-  unsigned word = slab.first_word;
-  unsigned long bits = 0;
-  for (;; ++word) {
-    if (&words[word] == reinterpret_cast<unsigned long*>(&slab)) break;
-    bits = words[word];
-    while (bits != 0 && next != end && work > kRunWork) {
-      const unsigned low = lowest_bit(bits);
-      const unsigned long behind = bits + (1UL << low);  // the bit behind the run, if the word has one, and what follows
-      unsigned count = (behind != 0 ? lowest_bit(behind) : kWordBits) - low;
-      work -= kRunWork;
-      if (count > work) count = work;
-      if (count > static_cast<std::size_t>(end - next)) count = static_cast<unsigned>(end - next);
-      work -= count;
-      bits &= count < kWordBits ? ~(((1UL << count) - 1) << low) : 0;
-      std::uintptr_t object = slab.start + (word * kWordBits + low) * stride;
-      for (void** const stop = next + count; next != stop; object += stride) *next++ = reinterpret_cast<void*>(object);
-    }
-    store_relaxed(words[word], bits);  // is_free() reads it without the lock
-    if (bits != 0) break;
-  }
+  std::size_t word = slab.first_word;
+  while (bits(slab, word) == 0) ++word;
   slab.first_word = static_cast<std::uint16_t>(word);
+  unsigned long left = bits(slab, word);
+  do {
+    const std::size_t low = lowest_bit(left);
+    const unsigned long behind = left + (1UL << low);  // the bit behind the run, if the word has one, and what follows
+    std::size_t count = (behind != 0 ? lowest_bit(behind) : kWordBits) - low;
+    const auto room = static_cast<std::size_t>(end - next);
+    left &= count <= room ? behind : ~0UL << (low + room);
+    if (count > room) count = room;
+    std::uintptr_t object = slab.start + (word * kWordBits + low) * stride;
+    for (void** const stop = next + count; next != stop; object += stride) *next++ = reinterpret_cast<void*>(object);
+  } while (left != 0 && next != end && --steps != 0);
+  store_relaxed(bits(slab, word), left);  // is_free() reads it without the lock
   slab.in_use = static_cast<std::uint16_t>(slab.in_use + (next - first));
   return next;
 }
 
-/// Takes from slabs that there are; from an empty one only if others have nothing. Lock held.
-unsigned SlabLayer::take_locked(void** objects, unsigned count) noexcept {
-  const std::size_t room = room_locked();
+/// take_present() without the test for a fault; from an empty slab only if others have nothing.
+unsigned SlabLayer::take_some(void** objects, unsigned count) noexcept {
+  const LockGuard hold(lock_);
+  const std::uint32_t room = room_locked();
   void** next = objects;
   void** const end = objects + (room < count ? room : count);
-  for (unsigned work = kTakeWork; work > kSlabWork + kRunWork && next != end;) {
-    work -= kSlabWork;
+  for (unsigned steps = kTakeSteps; steps > 1 && next != end;) {
     Slab* slab = usable_.front();
     if (slab == nullptr) break;
     if (slab->in_use == 0) {
       if (next != objects) break;
       --empty_slabs_;
     }
-    next = carve(*slab, next, end, work);
+    --steps;
+    next = carve(*slab, next, end, steps);
     if (slab->in_use == slab->objects) {
       usable_.remove(slab);
       full_.push_front(slab);
@@ -260,42 +252,21 @@ unsigned SlabLayer::take_locked(void** objects, unsigned count) noexcept {
   return taken;
 }
 
-unsigned SlabLayer::take_present(void** objects, unsigned count) noexcept {
-  if (!fault::may_acquire(fault::Resource::kObjects)) return 0;
-  const LockGuard hold(lock_);
-  return usable_.empty() ? 0 : take_locked(objects, count);
-}
-
-SlabLayer::Taken SlabLayer::take(void** objects, unsigned count, Growth growth) noexcept {
-  if (!fault::may_acquire(fault::Resource::kObjects)) return {};
-  {
-    const LockGuard hold(lock_);
-    const unsigned taken = usable_.empty() ? 0 : take_locked(objects, count);
-    if (taken != 0 || growth == Growth::kForbidden || room_locked() == 0) return {taken, false};
-  }
+bool SlabLayer::grow() noexcept {
+  if (limit_.load(std::memory_order_relaxed) != kNoLimit && at_limit()) return false;
   Slab* fresh = create();
-  if (fresh == nullptr) return {};
+  if (fresh == nullptr) return false;
   const LockGuard hold(lock_);
   adopt(fresh);
-  return {take_first_locked(*fresh, objects, count < kFreshBatch ? count : kFreshBatch), true};
+  return true;
 }
 
-/// Takes the first @p count objects of an empty slab, or as many as it has and the limit allows. @returns how many. Lock held.
-inline unsigned SlabLayer::take_first_locked(Slab& slab, void** objects, unsigned count) noexcept {
-  static_assert(kFreshBatch < kWordBits);
-  const std::size_t room = room_locked();
-  if (count > room) count = static_cast<unsigned>(room);
-  if (count > slab.objects) count = slab.objects;
-  if (count == 0) return 0;
-  unsigned long& word = bitmap(slab)[0];
-  store_relaxed(word, word & ~((1UL << count) - 1));  // is_free() reads it without the lock
-  for (unsigned i = 0; i != count; ++i) objects[i] = object(slab, i);
-  slab.in_use = static_cast<std::uint16_t>(count);
-  --empty_slabs_;
-  usable_.remove(&slab);
-  (count == slab.objects ? full_ : usable_).push_front(&slab);
-  count_taken_locked(count);
-  return count;
+SlabLayer::Taken SlabLayer::take(void** objects, unsigned count) noexcept {
+  if (!fault::may_acquire(fault::Resource::kObjects)) return {};
+  for (bool created = false;; created = true) {  // again only where others have taken all of the new slab
+    const unsigned taken = take_some(objects, count);
+    if (taken != 0 || !grow()) return {taken, created};
+  }
 }
 
 /// Takes back the youngest of @p objects, as many as lie in one slab, one behind the other. @returns behind the last that is left;
@@ -308,19 +279,18 @@ inline unsigned SlabLayer::take_first_locked(Slab& slab, void** objects, unsigne
     return end;
   }
   Slab& here = *slab;
-  unsigned long* const words = bitmap(here);
   const unsigned before = here.in_use;
   unsigned in_use = before;
   unsigned first_word = here.first_word;
   do {
     const unsigned word = at / kWordBits;
-    const unsigned long bits = words[word];
+    unsigned long& free = bits(here, word);
     const unsigned long bit = 1UL << (at % kWordBits);
-    if ((bits & bit) != 0) {
+    if ((free & bit) != 0) {
       put.next = Standing::kFree;
       break;
     }
-    store_relaxed(words[word], bits | bit);
+    store_relaxed(free, free | bit);
     if (word < first_word) first_word = word;
     --in_use;
     if (--end == objects) break;
@@ -380,7 +350,7 @@ std::size_t SlabLayer::reap() noexcept {
 
 void SlabLayer::set_limit(std::size_t objects) noexcept {
   const LockGuard hold(lock_);
-  limit_ = objects == 0 || objects >= kNoLimit ? kNoLimit : static_cast<std::uint32_t>(objects);
+  store_relaxed(limit_, objects == 0 || objects >= kNoLimit ? kNoLimit : static_cast<std::uint32_t>(objects));
 }
 
 bool SlabLayer::at_limit() noexcept {
@@ -421,7 +391,8 @@ SlabStats SlabLayer::stats() noexcept {
   stats.objects_out = out_;
   stats.objects_out_high = out_high_;
   stats.objects_total = whole * objects_ + short_slabs_;
-  stats.limit = limit_ != kNoLimit ? limit_ : 0;
+  const std::uint32_t limit = limit_.load(std::memory_order_relaxed);
+  stats.limit = limit != kNoLimit ? limit : 0;
   stats.taken_ever = taken_ever_;
   return stats;
 }
@@ -429,8 +400,8 @@ SlabStats SlabLayer::stats() noexcept {
 bool SlabLayer::is_sound(Slab& slab) noexcept {
   unsigned free = 0;
   for (unsigned word = 0; word < words(); ++word) {
-    if (word < slab.first_word && bitmap(slab)[word] != 0) return false;
-    for (unsigned long bits = bitmap(slab)[word]; bits != 0; bits &= bits - 1) ++free;
+    if (word < slab.first_word && bits(slab, word) != 0) return false;
+    for (unsigned long left = bits(slab, word); left != 0; left &= left - 1) ++free;
   }
   return slab.layer == this && slab.in_use + free == slab.objects && (!no_touch_ || find_in_tree(slab.start) == &slab);
 }

@@ -24,16 +24,23 @@ Slab* SlabLayer::find(const void* object) noexcept {
 
 /// The bit of an object that is out does not change, so the lock is not needed to read it; it may be old for one that is not.
 bool SlabLayer::is_free(Slab& slab, unsigned index) const noexcept {
-  const std::atomic_ref<unsigned long> word(bitmap(slab)[index / kWordBits]);
+  const std::atomic_ref<unsigned long> word(bits(slab, index / kWordBits));
   return (word.load(std::memory_order_relaxed) >> (index % kWordBits) & 1) != 0;
 }
 
-SlabLayer::Standing SlabLayer::judge(const void* address) noexcept {
-  Slab* slab = no_touch_ ? find(address) : find_in_memory(reinterpret_cast<std::uintptr_t>(address));
+/// Of an address that lies in @p slab, or in none.
+inline SlabLayer::Standing SlabLayer::standing(Slab* slab, const void* address) const noexcept {
   if (slab == nullptr) return Standing::kOutside;
   const unsigned at = index(*slab, address);
   if (at == kNoIndex) return Standing::kInside;
   return is_free(*slab, at) ? Standing::kFree : Standing::kOut;
+}
+
+SlabLayer::Standing SlabLayer::judge_untouched(const void* address) noexcept { return standing(find(address), address); }
+
+SlabLayer::Standing SlabLayer::judge(const void* address) noexcept {
+  if (no_touch_) return judge_untouched(address);  // a function of its own, so that others save no registers
+  return standing(find_in_memory(reinterpret_cast<std::uintptr_t>(address)), address);
 }
 
 bool SlabLayer::locate(std::uintptr_t address, ObjectPlace& place) noexcept {

@@ -100,7 +100,11 @@ void fixed_size() {
 
 template <class Subject>
 void mixed_sizes() {
-  replace<Subject>("1000 live, 16 to 1024 bytes", [](Random& random) { return 16 + random.below(1009); });
+  replace<Subject>("1000 live, 16 to 1024 bytes", [](Random& random) {
+    std::size_t size = 16 + random.below(1009);
+    settle(size);
+    return size;
+  });
 }
 
 }  // namespace

@@ -103,10 +103,10 @@ template <class T>
 [[gnu::always_inline]] inline void store_relaxed(std::atomic<T>& to, std::type_identity_t<T> value) noexcept {
   static_assert(sizeof(to) == sizeof(T));
 #if defined(__riscv)
-  store_relaxed(reinterpret_cast<T&>(to), value);
-#else
-  to.store(value, std::memory_order_relaxed);
+  // Parts of a word GCC stores as it should, and a volatile one it would first cut to its size.
+  if constexpr (sizeof(T) >= sizeof(std::uint32_t)) return store_relaxed(reinterpret_cast<T&>(to), value);
 #endif
+  to.store(value, std::memory_order_relaxed);
 }
 
 /// A relaxed load of 32 bits, with their sign: GCC 12 extends once more what an atomic load has extended.

@@ -3,7 +3,7 @@
 ///
 ///     allocate()                         fast path: a restartable section, no lock, no mask, no atomic
 ///       allocate_from_previous()         empty, and nothing else to think of: the previous magazine,
-///       allocate_by_exchange()           the depot's, or from the slabs
+///       allocate_by_exchange()           the depot's, or from the slabs, a new one if they are spent
 ///       TracedPath::allocate()           recording, and all is there that this takes
 ///       allocate_slow()                  closed, or empty:
 ///         Cell::take()                     the previous magazine
@@ -337,17 +337,13 @@ class alignas(Cell) Cache : public Traceable {
   /// Takes a round of the previous magazine, which becomes the loaded one. @returns nullptr where that is empty, too, with nothing
   /// changed.
   void* allocate_from_previous() noexcept;
-  /// Takes a round of a magazine of the depot's, which becomes the loaded one, or fills that from the slabs. @returns nullptr for
-  /// the slow half, with nothing changed that matters to it.
-  void* allocate_by_exchange() noexcept;
-  void* allocate_slow(const Allocation& allocation, Effort effort) noexcept;
+  void* allocate_by_exchange(bool& exchanged) noexcept;
+  void* allocate_slow(const CallSite* site, std::size_t requested, Effort effort, bool exchanged) noexcept;
   /// Where a freed object has gone, or is to go.
   enum class Placed : std::uint8_t { kHere, kForNewMagazine, kForSlab, kNowhere };
   /// Puts a round into the previous magazine, which becomes the loaded one. @returns false where that is full, too, with nothing
   /// changed.
   bool free_to_previous(void* object) noexcept;
-  /// Puts a round into a magazine of the depot's, which becomes the loaded one, or makes room in the slabs.
-  /// @returns kHere; else what is left to the slow half, with nothing changed that matters to it.
   Placed free_by_exchange(void* object) noexcept;
   void free_slow(void* object, Placed placed = Placed::kNowhere) noexcept;
 
@@ -373,8 +369,10 @@ class alignas(Cell) Cache : public Traceable {
   void* refill_within_limit(bool may_wait) noexcept;
   void* refill_or_pursue(Effort effort) noexcept;
   [[nodiscard]] bool limit_callback_helps() noexcept;
-  SlabLayer::Taken take_constructed(void** objects, unsigned count, SlabLayer::Growth growth) noexcept;
-  unsigned refill_in_place(Magazine& loaded) noexcept;
+  SlabLayer::Taken take_constructed(void** objects, unsigned count) noexcept;
+  [[nodiscard]] bool wants_slab() noexcept;
+  [[nodiscard]] bool may_fill(const Magazine& loaded) const noexcept;
+  unsigned fill(Magazine& loaded) noexcept;
   void stock(void* const* objects, unsigned count) noexcept;
   Magazine* empty_magazine() noexcept;
   unsigned install_and_put(Magazine* magazine, void* const* objects, unsigned count) noexcept;
@@ -384,6 +382,7 @@ class alignas(Cell) Cache : public Traceable {
   static void tell_refused(Cache& cache, void* address, SlabLayer::Standing standing) noexcept;
   void count_misuse() noexcept;
   void inspect_previous(Cell& own) noexcept;
+  void expel(Cell& own, void*& round, SlabLayer::Standing standing) noexcept;
   [[nodiscard]] Slab* spill(Magazine& magazine) noexcept;
   [[nodiscard]] bool is_dead() noexcept { return std::atomic_ref(number_).load(std::memory_order_relaxed) == 0; }
   [[nodiscard]] bool is_plain() const noexcept;
@@ -391,7 +390,6 @@ class alignas(Cell) Cache : public Traceable {
   [[nodiscard]] Magazine* run_full(const Cell& own) const noexcept;
   void* turn_to_full(Cell& own, Magazine& empty, Magazine& full) noexcept;
   void turn_to_free(Cell& own, Magazine& full, Magazine& free, void* object) noexcept;
-  [[nodiscard]] bool was_exchanged_in_vain() noexcept;
   unsigned take_chunk(void** objects, std::size_t count) noexcept;
   unsigned put_chunk(void* const* objects, std::size_t count) noexcept;
   [[nodiscard]] bool replenish() noexcept;

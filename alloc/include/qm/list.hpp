@@ -1,6 +1,8 @@
 #pragma once
 /// An intrusive, circular, doubly linked list. The node is a base or a member of what is listed.
 
+#include <qm/bits.hpp>
+
 namespace qm {
 
 struct ListNode {
@@ -50,7 +52,7 @@ class List {
   ListNode head_;
 };
 
-/// The same with a single pointer for a head, for what there are many lists of.
+/// The same with a single pointer for a head, for what there are many lists of. What is in no list keeps its links.
 template <class T>
 class Ring {
  public:
@@ -58,37 +60,45 @@ class Ring {
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
-  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
-  [[nodiscard]] T* front() const noexcept { return first_; }
-  [[nodiscard]] T* back() const noexcept { return first_ != nullptr ? static_cast<T*>(first_->prev) : nullptr; }
+  /// An estimate for who does not hold what guards the list.
+  [[nodiscard]] bool empty() const noexcept { return front() == nullptr; }
+  [[nodiscard]] T* front() const noexcept { return first_.load(std::memory_order_relaxed); }
+  [[nodiscard]] T* back() const noexcept {
+    T* first = front();
+    return first != nullptr ? static_cast<T*>(first->prev) : nullptr;
+  }
   /// @returns what follows @p item, nullptr at the end.
   [[nodiscard]] T* next(const T* item) const noexcept {
     T* after = static_cast<T*>(item->next);
-    return after == first_ ? nullptr : after;
+    return after == front() ? nullptr : after;
   }
   void push_front(T* item) noexcept {
     push_back(item);
-    first_ = item;
+    store_relaxed(first_, item);
   }
   void push_back(T* item) noexcept {
-    if (first_ == nullptr) {
-      item->next = item->prev = first_ = item;
+    T* first = front();
+    if (first == nullptr) {
+      item->next = item->prev = item;
+      store_relaxed(first_, item);
       return;
     }
-    item->next = first_;
-    item->prev = first_->prev;
-    first_->prev->next = item;
-    first_->prev = item;
+    ListNode* last = first->prev;
+    item->next = first;
+    item->prev = last;
+    last->next = item;
+    first->prev = item;
   }
   void remove(T* item) noexcept {
-    if (first_ == item) first_ = next(item);
-    item->prev->next = item->next;
-    item->next->prev = item->prev;
-    item->next = item->prev = nullptr;
+    ListNode* after = item->next;
+    ListNode* before = item->prev;
+    if (front() == item) store_relaxed(first_, after != item ? static_cast<T*>(after) : nullptr);
+    before->next = after;
+    after->prev = before;
   }
 
  private:
-  T* first_ = nullptr;
+  std::atomic<T*> first_{nullptr};
 };
 
 }  // namespace qm

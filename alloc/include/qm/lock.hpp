@@ -34,8 +34,8 @@ class Lock {
     // acquire: pairs with the release in ~LockGuard().
     return state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
   }
-  void lock_slow() noexcept;
-  void wake_sleepers() noexcept;
+  [[gnu::cold]] void lock_slow() noexcept;
+  [[gnu::cold]] void wake_sleepers() noexcept;
   std::atomic<std::uint32_t> state_{kFree};
 };
 

@@ -201,13 +201,13 @@ class Depot {
 
   /// Takes a magazine with rounds, and takes in @p surplus, empty or null, for it. @returns nullptr, and has not taken
   /// @p surplus, if there is none.
-  [[nodiscard]] Magazine* exchange_for_full(Magazine* surplus) noexcept;
+  [[nodiscard]] Magazine* exchange_for_full(Magazine* surplus) noexcept { return exchange(kFull, surplus); }
   /// Whether there is a magazine with rounds. An estimate: looks without the lock.
   [[nodiscard]] bool has_full() const noexcept { return full_rounds_.load(std::memory_order_relaxed) != 0; }
   /// Whether there is an empty magazine. An estimate, as has_full().
   [[nodiscard]] bool has_empty() const noexcept { return first_[kEmpty].load(std::memory_order_relaxed) != nullptr; }
   /// Takes an empty magazine of the present size, and takes in @p surplus, full or null, for it. @returns as above.
-  [[nodiscard]] Magazine* exchange_for_empty(Magazine* surplus) noexcept;
+  [[nodiscard]] Magazine* exchange_for_empty(Magazine* surplus) noexcept { return exchange(kEmpty, surplus); }
   /// Whether another full magazine would only lie here: what a full cell cannot take is for the slabs. An estimate: looks without
   /// the lock.
   [[nodiscard]] bool turns_away() const noexcept {
@@ -227,9 +227,9 @@ class Depot {
   /// Takes a magazine in: to the full ones if it has rounds, else to the empty ones.
   void give(Magazine* magazine) noexcept;
   /// @returns a magazine with rounds, nullptr if there is none.
-  [[nodiscard]] Magazine* take_full() noexcept;
+  [[nodiscard]] Magazine* take_full() noexcept { return take(kFull); }
   /// @returns an empty magazine of any size, nullptr if there is none.
-  [[nodiscard]] Magazine* take_empty() noexcept;
+  [[nodiscard]] Magazine* take_empty() noexcept { return take(kEmpty); }
 
   /// Magazines that lay here unused for a whole interval.
   struct Unused {
@@ -260,21 +260,23 @@ class Depot {
   };
 
  private:
-  enum Shelf : unsigned { kFull, kEmpty };
+  enum Shelf : std::size_t { kFull, kEmpty };
   struct Count {
     std::uint16_t now = 0;
     std::uint16_t least = 0;  ///< of this interval
   };
+  [[nodiscard]] Magazine* exchange(Shelf shelf, Magazine* surplus) noexcept;
   void push_locked(Magazine* magazine) noexcept;
-  Magazine* pop_locked(Shelf shelf) noexcept;
+  void pop_locked(Shelf shelf, Magazine& magazine) noexcept;
+  [[nodiscard]] Magazine* take(Shelf shelf) noexcept;
   void count_exchange(bool waited) noexcept {
     const std::uint32_t before = exchanges_.load(std::memory_order_relaxed);
     const std::uint32_t after = before + (waited ? kWaitExchanges : 1);
     store_relaxed(exchanges_, static_cast<std::uint16_t>(after));
     if (((before ^ after) & kBusyExchanges) != 0) grow(waited);
   }
-  void grow(bool waited) noexcept;
-  void keep_more() noexcept;
+  [[gnu::cold]] void grow(bool waited) noexcept;
+  [[gnu::cold]] void keep_more() noexcept;
   void change_step(unsigned step) noexcept;
   [[nodiscard]] std::uint32_t least_kept() const noexcept { return kLeastKept * kMagazineRounds[least_step_]; }
   [[nodiscard]] std::uint32_t most_kept() const noexcept { return kMostKept * kMagazineRounds[least_step_]; }

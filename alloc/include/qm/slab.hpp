@@ -5,7 +5,7 @@
 /// A slab of memory is a power of two of bytes, aligned to its size, with its header at its end, so that an address mask
 /// finds the header from any object:
 ///
-///     | colour | object 0 | object 1 | ... | object n-1 | slack | free bitmap | Slab |
+///     | colour | object 0 | object 1 | ... | object n-1 | slack | free bitmap | Slab |      the bitmap's word 0 is its last
 ///     ^ aligned to slab_bytes                                                     end ^
 ///
 /// The colour shifts the objects of neighbouring slabs against each other within the slack, so that objects of equal index
@@ -22,8 +22,8 @@
 /// - S1 A set bit of the bitmap is a free object: `in_use == objects - popcount(bitmap)`. Nothing is threaded through free
 ///      objects, so a write after free cannot damage the layer, and a new slab costs a few bitmap words, not n objects.
 /// - S2 A slab is on `full_` iff in_use == objects, else on `usable_`, on which no empty slab is in front of one in use.
-/// - S3 The lock is held for taking kTakeWork objects from one slab, fewer from several, or for putting kPutBatch objects into
-///      kPutRuns slabs; never while the source arena is asked.
+/// - S3 The lock is held for kTakeSteps, each the way to a slab or a run of neighbours in it, or for putting kPutBatch objects
+///      into kPutRuns slabs; never while the source arena is asked.
 /// - S4 At most `limit_` objects are out.
 ///
 /// Source: Bonwick 1994, section 3; the bitmap in place of a free list is FreeBSD UMA's.
@@ -35,6 +35,7 @@
 
 #include <qm/bits.hpp>
 #include <qm/call_site.hpp>
+#include <qm/fault.hpp>
 #include <qm/list.hpp>
 #include <qm/lock.hpp>
 #include <qm/misuse.hpp>
@@ -100,10 +101,9 @@ struct SlabStats {
 class SlabLayer {
  public:
   static constexpr unsigned kBatch = 16;             ///< objects that who moves many moves at a time
-  static constexpr unsigned kTakeWork = 81;          ///< most that is done under one hold of the lock: 61 neighbours taken
+  static constexpr unsigned kTakeSteps = 9;          ///< most slabs and runs of neighbours taken under one hold of the lock
   static constexpr unsigned kPutBatch = 13;          ///< most objects put under one hold of the lock ...
   static constexpr unsigned kPutRuns = 4;            ///< ... and most changes from slab to slab meanwhile
-  static constexpr unsigned kFreshBatch = 8;         ///< most objects taken by an operation that created a slab
   static constexpr std::size_t kPageBytes = 4096;
   static constexpr unsigned kNoIndex = ~0U;
   static constexpr unsigned kExternalObjects = kChecked ? 64 : 256;  ///< most objects of a no-touch slab
@@ -120,20 +120,25 @@ class SlabLayer {
   /// @returns kInvalid for a size 0, a size that cannot be rounded, and an alignment that is no power of two; kOk otherwise.
   Status initialize(const SlabConfig& config) noexcept;
 
-  enum class Growth : std::uint8_t { kAllowed, kForbidden };
+  /// Takes up to @p count objects of slabs that there are.
+  /// @returns how many; 0 iff the limit is reached or no slab has a free object.
+  /// Complexity: O(count), bounded by kTakeSteps, so that it may take fewer where they lie scattered. Context: any.
+  unsigned take_present(void** objects, unsigned count) noexcept {
+    return fault::may_acquire(fault::Resource::kObjects) ? take_some(objects, count) : 0;
+  }
+  /// Whether no slab has a free object. An estimate: looks without the lock.
+  [[nodiscard]] bool is_spent() const noexcept { return usable_.empty(); }
+  /// Adds an empty slab.
+  /// @returns false iff the limit is reached or the source arena cannot supply one.
+  /// Complexity: one allocation of the source, two where it is short. Context: any; asks the source with no lock held.
+  bool grow() noexcept;
+
   struct Taken {
     unsigned count = 0;
     bool created = false;  ///< a slab was created: the operation has cost enough
   };
-  /// Takes up to @p count objects.
-  /// @returns how many; 0 iff the limit is reached or no slab has a free object and, unless growth is forbidden, the source
-  ///          arena could not supply another.
-  /// Complexity: O(count), bounded by kTakeWork, so that it may take fewer where they lie scattered; creating a slab adds one
-  ///             allocation of the source, two where it is short.
-  /// Context:    any; asks the source with no lock held.
-  Taken take(void** objects, unsigned count, Growth growth = Growth::kAllowed) noexcept;
-  /// The same from slabs that there are, by the shortest way. @returns how many.
-  unsigned take_present(void** objects, unsigned count) noexcept;
+  /// Takes up to @p count objects, of a new slab if others have none. @returns how many; 0 iff grow() has failed.
+  Taken take(void** objects, unsigned count) noexcept;
 
   using Standing = qm::Standing;
 
@@ -211,7 +216,7 @@ class SlabLayer {
   }
   /// What a checking build keeps of the objects of @p slab, in the order of their indexes.
   [[nodiscard]] ObjectCheck* checks(Slab& slab) const noexcept {
-    return reinterpret_cast<ObjectCheck*>(bitmap(slab)) - objects_;
+    return reinterpret_cast<ObjectCheck*>(&bits(slab, words() - 1)) - objects_;
   }
   /// Whether the slab keeps S1 and knows its layer. Context: as a SlabPass shows it.
   [[nodiscard]] bool is_sound(Slab& slab) noexcept;
@@ -248,24 +253,28 @@ class SlabLayer {
   bool choose_geometry() noexcept;
   bool fits(std::size_t slab_bytes) noexcept;
   Slab* create() noexcept;
-  Slab* create(unsigned objects) noexcept;
   void adopt(Slab* slab) noexcept;
   void disown(Slab* slab) noexcept;
-  void** carve(Slab& slab, void** next, void** end, unsigned& work) noexcept;
-  unsigned take_locked(void** objects, unsigned count) noexcept;
-  unsigned take_first_locked(Slab& slab, void** objects, unsigned count) noexcept;
+  void** carve(Slab& slab, void** next, void** end, unsigned& steps) noexcept;
+  unsigned take_some(void** objects, unsigned count) noexcept;
   void count_taken_locked(unsigned count) noexcept {
     out_ += count;
     taken_ever_ += count;
     if (out_ > out_high_) out_high_ = out_;
   }
-  [[nodiscard]] std::size_t room_locked() const noexcept { return out_ < limit_ ? limit_ - out_ : 0; }
+  [[nodiscard]] std::uint32_t room_locked() const noexcept {
+    const std::uint32_t limit = limit_.load(std::memory_order_relaxed);
+    return out_ < limit ? limit - out_ : 0;
+  }
   [[nodiscard]] std::size_t bytes_locked() const noexcept;
   [[nodiscard]] unsigned words() const noexcept { return (objects_ + kWordBits - 1) / kWordBits; }
-  [[nodiscard]] unsigned long* bitmap(Slab& slab) const noexcept {
-    return reinterpret_cast<unsigned long*>(&slab) - words();
+  /// A word of the slab's free bitmap.
+  [[nodiscard]] static unsigned long& bits(Slab& slab, std::size_t word) noexcept {
+    return *(reinterpret_cast<unsigned long*>(&slab) - 1 - word);
   }
   [[nodiscard]] std::size_t bytes_of(unsigned objects) const noexcept;
+  /// Whether a slab of a single object takes less of the source.
+  [[nodiscard]] bool has_short() const noexcept;
   [[nodiscard]] std::size_t overhead() const noexcept {
     return sizeof(Slab) + words() * sizeof(long) + objects_ * kCheckBytes;
   }
@@ -280,6 +289,8 @@ class SlabLayer {
   [[nodiscard]] std::uintptr_t take_from_source(std::size_t bytes) noexcept;
   void give_to_source(std::uintptr_t start, std::size_t bytes) noexcept;
   [[nodiscard]] bool is_free(Slab& slab, unsigned index) const noexcept;
+  [[nodiscard]] Standing standing(Slab* slab, const void* address) const noexcept;
+  [[nodiscard, gnu::noinline]] Standing judge_untouched(const void* address) noexcept;
   [[nodiscard]] Slab* next_in_lists(Slab* slab) noexcept;
   void leave_pass(Slab* slab) noexcept;
   void widen(std::uintptr_t low, std::uintptr_t high) noexcept;
@@ -326,7 +337,7 @@ class SlabLayer {
   [[no_unique_address]] std::conditional_t<kCallSites, Tagging, NoTagging> tagging_;
 
   Lock lock_;
-  std::uint32_t limit_ = kNoLimit;
+  std::atomic<std::uint32_t> limit_{kNoLimit};  ///< written under the lock
   Ring<Slab> usable_;             ///< partial ones in front, empty ones behind
   Ring<Slab> full_;
   union {

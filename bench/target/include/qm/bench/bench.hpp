@@ -42,6 +42,12 @@ template <class Call>
   return instructions() - before - kReadCost;
 }
 
+/// Has @p value computed here: the compiler may move what a counted call is given behind the first read of the counter.
+template <class T>
+[[gnu::always_inline]] inline void settle(T& value) noexcept {
+  asm volatile("" : "+r"(value));
+}
+
 /// Counts of many single operations.
 class Distribution {
  public:
