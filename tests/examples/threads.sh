@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # The example examples/threads, on a package made for its own port: it prints what its README says with threads preempted at instants
-# from a seed, all harts taking turns, so that sections are interrupted for certain; and holds with real parallelism.
+# from a seed, all harts taking turns, so that sections are interrupted for certain; and holds with real parallelism. Its port conforms, and
+# so do its threads.
 #
 #   threads.sh BUILD SOURCE
 . "$(dirname "$0")/example.sh"
 build=$scratch/package
 quietly cmake -G Ninja -S "$source" -B "$build" -D QM_PORT="$source/examples/threads/port" -D QM_TESTS=OFF -D CMAKE_BUILD_TYPE=Release \
   -D CMAKE_CXX_FLAGS_RELEASE=-O1 --toolchain "$source/cmake/toolchains/riscv64.cmake"
-quietly cmake --build "$build" --target qm_trace qm_runtime
+quietly cmake --build "$build" --target qm_trace qm_conformance qm_runtime
 # What the example does without is not compiled for it: an empty library is in its place.
 for library in $(ninja -C "$build" -t targets all | sed -n 's/^\([^:]*\.a\): CXX_STATIC_LIBRARY.*/\1/p'); do
   [ -e "$build/$library" ] || ar cr "$build/$library"
@@ -42,5 +43,10 @@ pc=$(sed -n 's/.*, drawn at \(0x[0-9a-f]*\)$/\1/p' "$scratch/first" | head -n 1)
 riscv64-linux-gnu-addr2line -fie "$image" "$pc" >"$scratch/function"
 grep -q write_note "$scratch/function" || fail "$pc is not in write_note()"
 run
-printed | grep -qx 'the trace is complete, the books are sound' || fail "not with real parallelism"
+printed >"$scratch/parallel"
+grep -qx 'the trace is complete, the books are sound' "$scratch/parallel" || fail "not with real parallelism"
+image=$scratch/target/check.elf
+run
+printed >"$scratch/checked"
+grep -qx 'port: threads conform: 6 threads, 4 harts' "$scratch/checked" || fail "the port does not conform"
 sed -n 's/^(\(.*\))$/\1/p' "$scratch/first"

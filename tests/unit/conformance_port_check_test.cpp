@@ -3,13 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <qm/conformance/port_check.hpp>
+#include <qm/conformance/thread_check.hpp>
 #include <qm/test/harts.hpp>
 
 #include "conformance_fixture.hpp"
 
 namespace {
 
+using qm::test::checked;
 using qm::test::checked_text;
+using qm::test::keep_text;
 using qm::test::run_check;
 
 TEST(PortCheck, passes_on_the_port_of_this_build) {
@@ -17,6 +20,12 @@ TEST(PortCheck, passes_on_the_port_of_this_build) {
   EXPECT_TRUE(run_check(harts)) << checked_text();
   EXPECT_NE(checked_text().find("port: attendance: ok\nport: ticks: ok\nport: masking: ok\nport: hart_index: ok\n"), std::string_view::npos) << checked_text();
   EXPECT_NE(checked_text().find("port: conforms: "), std::string_view::npos) << checked_text();
+}
+
+TEST(PortCheck, finds_nothing_to_check_where_the_port_has_no_threads) {
+  checked.length = 0;
+  EXPECT_TRUE(qm::conformance::check_threads({.write = &keep_text}));
+  EXPECT_EQ(checked_text(), "port: has no threads\n");
 }
 
 TEST(PortCheck, says_how_many_harts_have_not_come) {
