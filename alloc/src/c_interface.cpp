@@ -68,7 +68,6 @@ void qm_attach_hart() noexcept { attach_hart(hal::Port::hart_index()); }
 void qm_detach_hart() noexcept { detach_hart(hal::Port::hart_index()); }
 std::size_t qm_reclaim() noexcept { return reclaim(); }
 qm_arena* qm_base_arena() noexcept { return &base_arena(); }
-qm_arena* qm_page_arena() noexcept { return &page_arena(); }
 
 // ---- arenas ---------------------------------------------------------------------------------------------------------
 

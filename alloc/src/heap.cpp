@@ -144,13 +144,11 @@ void free_large(void* block, std::size_t size) noexcept {
 Status initialize() noexcept {
   for (auto& one : classes) one.store(nullptr, std::memory_order_relaxed);
   refused_frees.store(0, std::memory_order_relaxed);
-  ArenaConfig config;
-  config.name = "kheap";
-  config.quantum = kLargeQuantum;
-  config.source = &base_arena();
-  config.minimum_import = kLargeImport;
-  config.charged = true;
-  return (new (&large) Arena)->initialize(config);
+  return (new (&large) Arena)->initialize({.name = "kheap",
+                                          .quantum = kLargeQuantum,
+                                          .source = &base_arena(),
+                                          .minimum_import = kLargeImport,
+                                          .charged = true});
 }
 
 void attach_hart() noexcept {

@@ -19,6 +19,10 @@ static thread_local std::uintptr_t qm_cell_offset = 0;
 }
 
 namespace qm {
+
+/// Of page_arena.cpp, which is linked with the first call of page_arena().
+[[gnu::weak]] Status internal::initialize_page_arena() noexcept;
+
 namespace {
 
 /// The caches of magazines: one for each size of block.
@@ -31,7 +35,6 @@ constexpr MagazineBlock kBlocks[kMagazineBlocks] = {
     {"kmem_magazine", internal::kBlockWords}, {"kmem_magazine_29", 32}, {"kmem_magazine_61", internal::kMostBlockWords}};
 static_assert(internal::kMostBlockWords - sizeof(Magazine) / sizeof(void*) == kMaxRounds);
 
-constexpr std::size_t kQuantumCacheMax = 8192;
 constexpr std::size_t kPage = SlabLayer::kPageBytes;
 
 }  // namespace
@@ -82,7 +85,6 @@ namespace {
 bool ready = false;
 InternalCaches caches;
 constinit Arena base;
-constinit Arena pages;
 
 }  // namespace
 
@@ -95,12 +97,8 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*op
   if (memory[0].size < 16 * kPage || first - memory[0].start > memory[0].size - 16 * kPage) return Status::kInvalid;
   page_map.reset();
   boundary_tags_initialize(reinterpret_cast<void*>(first), kPage);
-  ArenaConfig config;
-  config.name = "base";
-  config.no_trace = true;  // where the books have their memory from
-  new (&base) Arena;  // anew: shutdown() has left it as it was
-  new (&pages) Arena;
-  Status status = base.initialize(config);
+  // Anew: shutdown() has left it as it was. The books have their memory from there, so they do not trace it.
+  Status status = (new (&base) Arena)->initialize({.name = "base", .no_trace = true});
   for (std::size_t i = 0; i < memory.size() && status == Status::kOk; ++i) {
     const std::uintptr_t start = i == 0 ? first + kPage : memory[i].start;
     const std::uintptr_t end = memory[i].start + memory[i].size;
@@ -114,11 +112,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*op
   if (status == Status::kOk) status = caches.initialize(harts);
   if (status == Status::kOk) {
     if (open_books != nullptr) open_books();
-    config.name = "kpages";
-    config.no_trace = false;
-    config.source = &base;
-    config.quantum_cache_max = kQuantumCacheMax;
-    status = pages.initialize(config);
+    if (internal::initialize_page_arena != nullptr) status = internal::initialize_page_arena();
   }
   if (status == Status::kOk) status = heap::initialize();
   ready = status == Status::kOk;
@@ -142,7 +136,6 @@ Status add_memory(const MemoryRange& range) noexcept {
 }
 
 Arena& base_arena() noexcept { return base; }
-Arena& page_arena() noexcept { return pages; }
 unsigned hart_count() noexcept { return caches.harts(); }
 
 void attach_hart(unsigned hart) noexcept {

@@ -80,6 +80,7 @@ void start_allocator(const BootInfo& info) {
   }
   if (initialize({memory.data(), count}, info.hart_count, open_books) != Status::kOk) panic("the allocator cannot start");
   attach_hart(0);
+  static_cast<void>(page_arena());  // an image that does not call it has no `kpages`
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ class TraceBoot : public testing::Test {
   static void boot() {
     const MemoryRange range{reinterpret_cast<std::uintptr_t>(qm::test::pool()), qm::test::kPoolBytes};
     ASSERT_EQ(initialize({&range, 1}, 1, open_books), Status::kOk);
+    ASSERT_STREQ(page_arena().name(), "kpages");  // linked because it is called
     attach_hart(0);
   }
   template <class T>

@@ -2,8 +2,9 @@
 /// The allocator as a whole: what is set up once, and what everything else draws from.
 ///
 ///     base             all memory given to initialize(), by pages
-///       kpages         pages for slabs, with quantum caches kpages_4096, kpages_8192
-///         ...          the slabs of all caches that name no source
+///       kheap          large blocks of the heap
+///       kpages         pages for who wants them, with quantum caches kpages_4096, kpages_8192: in a program that calls page_arena()
+///       ...            the slabs of all caches that name no source
 ///       kmem_slab, kmem_magazine*, kmem_cache      what caches are made of; no magazines of their own
 ///
 /// One allocator a program: the fast path finds a hart's cells through hart-locals.
@@ -58,7 +59,7 @@ void detach_hart(unsigned hart) noexcept;
 
 /// The root: all memory. Its segments are pages.
 [[nodiscard]] Arena& base_arena() noexcept;
-/// Where caches draw their slabs unless they name another source.
+/// Pages, of which small numbers come out of caches. A program that never calls this has neither.
 [[nodiscard]] Arena& page_arena() noexcept;
 
 /// Gives back all idle memory: magazines of every hart that answers, depots, empty slabs, empty spans.
@@ -74,6 +75,8 @@ std::size_t trim() noexcept;
 
 /// What caches are made of; class Cache uses it, nobody else.
 namespace internal {
+/// Part of initialize().
+Status initialize_page_arena() noexcept;
 [[nodiscard]] void* allocate_cache() noexcept;
 void free_cache(void* cache) noexcept;
 /// A block of @p words words or more, at most kMostBlockWords, for what caches have besides magazines; lies in kmem_magazine*.

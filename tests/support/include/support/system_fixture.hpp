@@ -27,6 +27,7 @@ class SystemTest : public testing::Test {
   void start(std::size_t bytes, unsigned harts = 1) {
     const MemoryRange range{reinterpret_cast<std::uintptr_t>(pool()), bytes};
     ASSERT_EQ(initialize({&range, 1}, harts), Status::kOk);
+    ASSERT_EQ(page_arena().quantum(), SlabLayer::kPageBytes);  // and so every test has it
     attach_hart(0);
   }
   void restart(std::size_t bytes, unsigned harts = 1) {
