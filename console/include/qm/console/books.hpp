@@ -58,11 +58,12 @@ class Books {
 
   /// Looks up who holds the most now. Context: of ExhaustionConfig::report. Allocates nothing.
   virtual void find_holders(Holders& holders) noexcept { (void)holders; }
-  /// Prints their stacks, and then the report's last line. @param[in] whole whether the rest of the report is.
+  /// Prints their stacks.
   virtual void print_stacks(Output& out, const Holders& holders) noexcept {
     (void)out;
     (void)holders;
   }
+  /// Prints the report's last line. @param[in] whole whether the rest of the report is.
   virtual void print_totals(Output& out, const Holders& holders, bool whole) noexcept;
 
   // ---- what is recorded of an object
