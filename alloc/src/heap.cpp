@@ -105,6 +105,13 @@ void* allocate_slow(unsigned number, const CallSite* site, std::size_t size, std
   return allocate_large(site, size, alignment, effort);
 }
 
+/// An object of class @p number, or a large block.
+[[gnu::always_inline]] inline void* allocate_in(unsigned number, const CallSite* site, std::size_t size, Effort effort) noexcept {
+  Cache* cache = cache_of(number);
+  if (cache == nullptr) return allocate_slow(number, site, size, kAlignment, effort);
+  return take(*cache, site, size, effort);
+}
+
 /// Tells the books that a block in a slab stays where it is with another size.
 void note_resize(Cache& cache, void* block, std::size_t size) noexcept {
   if ((cache.state().load(std::memory_order_relaxed) & trace_state::kHearsFree) == 0) return;
@@ -113,11 +120,17 @@ void note_resize(Cache& cache, void* block, std::size_t size) noexcept {
   if ((cache.state().load(std::memory_order_acquire) & trace_state::kHearsFree) != 0) observer()->resized(cache, block, size);
 }
 
-/// What a block of the heap belongs to.
-Traceable& source_of(void* block) noexcept {
-  Cache* cache = cache_of(block);
+/// What a block of the heap belongs to, which lies in a slab of @p cache, or is large where that is null.
+Traceable& source_of(Cache* cache) noexcept {
   if (cache != nullptr) return *cache;
   return large;
+}
+
+/// As usable_size(), of such a block.
+std::size_t usable_in(Cache* cache, const void* block) noexcept {
+  if (cache == nullptr) return large.size_of(reinterpret_cast<std::uintptr_t>(block));
+  if constexpr (kChecked) return checked::requested(*cache, block);  // the redzone begins behind it
+  return cache->object_size();
 }
 
 /// Whether a free would be told as an event.
@@ -137,6 +150,12 @@ void free_large(void* block, std::size_t size) noexcept {
   const auto start = reinterpret_cast<std::uintptr_t>(block);
   const Status status = size == 0 ? large.free(start) : large.free(start, size);
   if (status != Status::kOk) report_misuse(status == Status::kMismatch ? Misuse::kWrongSize : Misuse::kForeign, block, nullptr);
+}
+
+/// Frees a block in a slab of @p cache, or what is in none. By the cache's fast path: the heap's may not know the block's leaf.
+[[gnu::always_inline]] inline void free_in(Cache* cache, void* block) noexcept {
+  if (cache == nullptr) return free_large(block, 0);
+  give(*cache, block);
 }
 
 }  // namespace
@@ -167,10 +186,7 @@ void shutdown() noexcept {
 std::size_t misuses() noexcept { return refused_frees.load(std::memory_order_relaxed); }
 
 void* allocate_at(const CallSite* site, std::size_t size, Effort effort) noexcept {
-  const unsigned number = class_of(size);
-  Cache* cache = cache_of(number);
-  if (cache == nullptr) return allocate_slow(number, site, size, kAlignment, effort);
-  return take(*cache, site, size, effort);
+  return allocate_in(class_of(size), site, size, effort);
 }
 
 void* allocate_zeroed_at(const CallSite* site, std::size_t count, std::size_t size) noexcept {
@@ -190,18 +206,15 @@ void* allocate_aligned_at(const CallSite* site, std::size_t alignment, std::size
 std::size_t class_bytes(unsigned number) noexcept { return number < kClasses ? kClassBytes[number] : 0; }
 
 std::size_t usable_size(const void* block) noexcept {
-  if (Cache* cache = cache_of(block); cache != nullptr) {
-    if constexpr (kChecked) return checked::requested(*cache, block);  // the redzone begins behind it
-    return cache->object_size();
-  }
-  return large.size_of(reinterpret_cast<std::uintptr_t>(block));
+  return usable_in(cache_of(block), block);
 }
 
 void* reallocate_at(const CallSite* site, void* block, std::size_t size) noexcept {
   if (block == nullptr) return allocate_any(site, size);
-  const std::size_t old = usable_size(block);
+  Cache* const cache = cache_of(block);
+  const std::size_t old = usable_in(cache, block);
   const unsigned number = class_of(size);
-  if (Cache* cache = cache_of(block); cache != nullptr) {
+  if (cache != nullptr) {
     if (number != 0 && cache == cache_of(number)) {
       if constexpr (kChecked) checked::resize(*cache, block, size);
       note_resize(*cache, block, size);
@@ -218,21 +231,21 @@ void* reallocate_at(const CallSite* site, void* block, std::size_t size) noexcep
       return block;
     }
   }
-  const bool as_one = is_told(source_of(block));
-  void* moved = allocate_at(site, size, as_one ? Effort::kMoving : Effort::kAuto);
+  const bool as_one = is_told(source_of(cache));
+  void* moved = allocate_in(number, site, size, as_one ? Effort::kMoving : Effort::kAuto);
   if (moved == nullptr) return nullptr;
   std::memcpy(moved, block, old < size ? old : size);
   if (as_one) {
     const hal::InterruptGuard masked;
-    observer()->moved(source_of(block), block, source_of(moved), moved, size);
-    qm_heap_free_slow(block);
+    observer()->moved(source_of(cache), block, source_of(cache_of(moved)), moved, size);
+    free_in(cache, block);
     return moved;
   }
-  qm_heap_free_slow(block);
+  free_in(cache, block);
   return moved;
 }
 
-void* reallocate(void* block, std::size_t size) noexcept {
+QM_JUMPS void* reallocate(void* block, std::size_t size) noexcept {
   const CallSite* site = nullptr;
   if constexpr (kCallSites) site = block != nullptr ? site_of(block) : call_sites::untagged();
   return reallocate_at(site, block, size);
@@ -286,8 +299,4 @@ QM_JUMPS void* qm_heap_allocate_slow(std::size_t size) noexcept {
   return qm_cache_allocate_slow(cache, site, size, qm::Effort::kAuto);
 }
 
-QM_JUMPS void qm_heap_free_slow(void* block) noexcept {
-  qm::Cache* cache = qm::heap::cache_of(block);
-  if (cache == nullptr) return qm::heap::free_large(block, 0);
-  qm::heap::give(*cache, block);  // its fast path: the block may lie in another leaf than the hot one
-}
+QM_JUMPS void qm_heap_free_slow(void* block) noexcept { qm::heap::free_in(qm::heap::cache_of(block), block); }

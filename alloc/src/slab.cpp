@@ -264,7 +264,7 @@ bool SlabLayer::grow() noexcept {
 SlabLayer::Taken SlabLayer::take(void** objects, unsigned count) noexcept {
   if (!fault::may_acquire(fault::Resource::kObjects)) return {};
   for (bool created = false;; created = true) {  // again only where others have taken all of the new slab
-    const unsigned taken = take_some(objects, count);
+    const unsigned taken = is_spent() ? 0 : take_some(objects, count);
     if (taken != 0 || !grow()) return {taken, created};
   }
 }
@@ -273,36 +273,43 @@ SlabLayer::Taken SlabLayer::take(void** objects, unsigned count) noexcept {
 /// @p put says of a slab that has become surplus, and if that is one that cannot be taken back. Lock held.
 [[gnu::always_inline]] inline void* const* SlabLayer::put_run(void* const* objects, void* const* end, Put& put) noexcept {
   Slab* const slab = find_locked(end[-1]);
-  unsigned at = slab != nullptr ? index(*slab, end[-1]) : kNoIndex;
-  if (at == kNoIndex) {
-    put.next = slab != nullptr ? Standing::kInside : Standing::kOutside;
+  if (slab == nullptr) {
+    put.next = Standing::kOutside;
     return end;
   }
   Slab& here = *slab;
+  void* const* const from = end;
   const unsigned before = here.in_use;
-  unsigned in_use = before;
-  unsigned first_word = here.first_word;
+  // In locals: what is stored could be these.
+  const std::uintptr_t start = here.start;
+  const std::size_t stride = stride_;
+  const std::uint64_t reciprocal = reciprocal_;
+  const std::size_t among = here.objects;
+  std::size_t lowest = among;
   do {
-    const unsigned word = at / kWordBits;
-    unsigned long& free = bits(here, word);
+    const std::size_t offset = reinterpret_cast<std::uintptr_t>(end[-1]) - start;
+    const std::size_t at = reciprocal != 0 ? static_cast<std::size_t>(offset * reciprocal >> 32) : offset / stride;
+    if (at >= among || at * stride != offset) {
+      if (end == from) put.next = Standing::kInside;
+      break;
+    }
+    unsigned long& free = bits(here, at / kWordBits);
     const unsigned long bit = 1UL << (at % kWordBits);
     if ((free & bit) != 0) {
       put.next = Standing::kFree;
       break;
     }
     store_relaxed(free, free | bit);
-    if (word < first_word) first_word = word;
-    --in_use;
-    if (--end == objects) break;
-    at = index(here, end[-1]);
-  } while (at != kNoIndex);
-  here.first_word = static_cast<std::uint16_t>(first_word);
-  here.in_use = static_cast<std::uint16_t>(in_use);
-  if (before == here.objects && in_use != before) {
+    if (at < lowest) lowest = at;
+  } while (--end != objects);
+  if (end == from) return end;
+  if (lowest / kWordBits < here.first_word) here.first_word = static_cast<std::uint16_t>(lowest / kWordBits);
+  here.in_use = static_cast<std::uint16_t>(before - (from - end));
+  if (before == among) {
     full_.remove(&here);
     usable_.push_front(&here);
   }
-  if (in_use == 0 && before != 0) {
+  if (here.in_use == 0) {
     usable_.remove(&here);
     usable_.push_back(&here);
     if (++empty_slabs_ > kEmptyKept) {

@@ -55,6 +55,25 @@ TEST_F(Cache, hands_out_distinct_aligned_objects_and_counts_them) {
   EXPECT_EQ(qm::Cache::destroy(cache), Status::kOk);
 }
 
+TEST_F(Cache, an_allocation_that_finds_its_slabs_spent_makes_one_and_fills_the_magazine_from_it) {
+  qm::Cache* cache = make("spent", 64);
+  ASSERT_NE(cache, nullptr);
+  std::size_t taken = 0;
+  CacheStats before;
+  do {
+    ASSERT_LT(taken, 100U);
+    objects[taken] = cache->allocate();
+    ASSERT_NE(objects[taken++], nullptr);
+    before = cache->stats();
+  } while (before.in_slabs + before.in_magazines != 0);
+  objects[taken++] = cache->allocate();
+  EXPECT_EQ(cache->stats().slabs, before.slabs + 1);
+  EXPECT_GT(cache->stats().in_magazines, 0U);
+  EXPECT_TRUE(cache->validate());
+  while (taken != 0) cache->free(objects[--taken]);
+  EXPECT_EQ(qm::Cache::destroy(cache), Status::kOk);
+}
+
 TEST_F(Cache, refuses_what_can_never_be_right) {
   Status why = Status::kOk;
   CacheConfig config;
