@@ -130,6 +130,7 @@ void call(Semaphore* semaphore) noexcept {
 // The trap entry has saved what ran, and goes on with what this returns.
 extern "C" Context* kernel_trap(Context* ran, std::uintptr_t cause) noexcept {
   if (ran == &trap_context) Port::fatal("an exception in the kernel");
+  if (ran->x[2] <= ran->stack.low) Port::fatal("stack overflow");
   const unsigned hart = Port::hart_index();
   auto& from = static_cast<Thread&>(*ran);
   ++qm::hal::hart_local().trap_depth;
@@ -190,8 +191,7 @@ Thread* start(const char* label, void (*entry)(void*), void* argument) noexcept 
   return thread;
 }
 
-void join(Thread* thread) noexcept {
-  thread->ended.wait();
+void release(Thread* thread) noexcept {
   qm::heap::free(reinterpret_cast<void*>(thread->stack.low));
   qm::heap::free(thread);
 }

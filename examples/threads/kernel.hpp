@@ -49,8 +49,8 @@ class Thread : public qm::hal::Context {
 /// @param[in] label "thread NAME", kept and not copied: it is the context of what the thread allocates.
 Thread* start(const char* label, void (*entry)(void*), void* argument) noexcept;
 
-/// Waits until @p thread has ended, and gives its memory back. In a thread.
-void join(Thread* thread) noexcept;
+/// Gives the memory of a thread that has ended back.
+void release(Thread* thread) noexcept;
 
 /// What all harts have done.
 struct Counts {

@@ -28,7 +28,8 @@ constexpr qm::hal::HartMask kAllHarts = (1u << Port::kMaxHarts) - 1;
 
 void print(std::string_view text) {
   std::array<char, 128> line{};
-  kernel::print((line[text.copy(line.data(), line.size() - 1)] = 0, line.data()));
+  line[text.copy(line.data(), line.size() - 1)] = 0;
+  kernel::print(line.data());
 }
 void print(std::uint64_t number, int base = 10) {
   std::array<char, 20> digits;
@@ -146,7 +147,6 @@ bool books_are_sound() {
 
 void report() {
   const kernel::Counts counts = kernel::counts();
-  if (sent != received || sent < kSenders * kMessages || !have_been_everywhere()) fail("messages are missing");
   print("every thread has run on each of "), print(Port::kMaxHarts), print(" harts\n");
   print(counts.rewinds != 0 ? "sections were interrupted, and began again\n" : "no section was interrupted\n");
   print(from_elsewhere != 0 ? "messages were given back on other harts than they were drawn on\n" : "no thread has moved\n");
@@ -163,15 +163,17 @@ void report() {
 void run_all(void*) {
   if (qm_trace_start("note") != QM_OK) fail("no trace");
   constexpr const char* kLabels[] = {"thread sensor", "thread motor", "thread radio", "thread log", "thread store", "thread uplink"};
+  static constinit bool forgets = true;
   for (unsigned i = 0; i < threads.size(); ++i) {
-    const bool sends = i < kSenders;
-    threads[i] = kernel::start(kLabels[i], sends ? send_messages : receive_messages, i == kForgetful ? &threads : nullptr);
+    threads[i] = kernel::start(kLabels[i], i < kSenders ? send_messages : receive_messages, i == kForgetful ? &forgets : nullptr);
     if (threads[i] == nullptr) fail("no thread");
   }
   all_started.store(true, std::memory_order_release);
   for (unsigned i = 0; i < kSenders; ++i) threads[i]->ended.wait();
   for (unsigned i = 0; i < kReceivers; ++i) put(nullptr);
   for (unsigned i = kSenders; i < threads.size(); ++i) threads[i]->ended.wait();
+  if (sent != received || sent < kSenders * kMessages || !have_been_everywhere()) fail("messages are missing");
+  for (Thread* thread : threads) kernel::release(thread);
   report();
   kernel::finish(0);
 }
