@@ -3,6 +3,7 @@
 #include <qm/arena.hpp>
 #include <qm/boundary_tag.hpp>
 #include <qm/cache.hpp>
+#include <qm/console/trace_books.hpp>
 #include <qm/slab.hpp>
 #include <qm/trace/live_trace.hpp>
 
@@ -12,9 +13,11 @@ extern const char qm_size_cache[sizeof(qm::Cache)], qm_size_cell_of_a_hart[sizeo
 extern const char qm_size_magazine_header[sizeof(qm::Magazine)], qm_size_slab_header[sizeof(qm::Slab)];
 extern const char qm_size_boundary_tag[sizeof(qm::BoundaryTag)], qm_size_arena[sizeof(qm::Arena)];
 extern const char qm_size_trace_record[qm::trace::kBytesPerRecord];
+extern const char qm_size_console[sizeof(qm::console::Console)], qm_size_its_trace_books[sizeof(qm::console::TraceBooks)];
 }
 
 const char qm_size_cache[sizeof(qm::Cache)] = {}, qm_size_cell_of_a_hart[sizeof(qm::Cell)] = {};
 const char qm_size_magazine_header[sizeof(qm::Magazine)] = {}, qm_size_slab_header[sizeof(qm::Slab)] = {};
 const char qm_size_boundary_tag[sizeof(qm::BoundaryTag)] = {}, qm_size_arena[sizeof(qm::Arena)] = {};
 const char qm_size_trace_record[qm::trace::kBytesPerRecord] = {};
+const char qm_size_console[sizeof(qm::console::Console)] = {}, qm_size_its_trace_books[sizeof(qm::console::TraceBooks)] = {};

@@ -1,6 +1,6 @@
 #!/bin/sh
-# measure.sh NM BUILD LAYOUT_OBJECT MAP...: the ledger's rows for size.json, from the linker's maps (size_<case>.map), and those
-# for layout.json, from the layout object.
+# measure.sh NM BUILD LAYOUT_OBJECT MAP...: the ledger's rows for size.json and, of the cases console*, console.json, from the linker's
+# maps (size_<case>.map), and those for layout.json, from the layout object.
 set -eu
 nm=$1 build=$2 layout=$3
 shift 3
@@ -16,10 +16,11 @@ for map in "$@"; do
     NF == 3 && $1 ~ /^0x/ && $2 ~ /^0x/ { size = $2; file = $3 }
     {
       library = ""
-      if (file ~ /libqm_(alloc|trace|hal)\.a/) {
+      if (file ~ /libqm_(alloc|trace|hal|wire|console|console_trace)\.a/) {
         library = file
         sub(/.*libqm_/, "", library)
         sub(/\.a.*/, "", library)
+        if (library == "wire" || library == "console_trace") library = "console"
       }
       if (file ~ /libgcc\.a\(save-restore\.o\)/) library = "alloc"
       # Link-time optimisation leaves one object: what is used of the port counts as the allocator.
@@ -27,7 +28,7 @@ for map in "$@"; do
       if (library == "" || section == "") { file = ""; next }
       kind = ""
       if (section ~ /^\.text/) kind = "text"
-      if (section ~ /^\.s?rodata/ || section ~ /^qm_sections/) kind = "rodata"
+      if (section ~ /^\.s?rodata/ || section ~ /^qm_(sections|commands)/) kind = "rodata"
       if (section ~ /^\.(s?data|s?bss|tdata|tbss)/) kind = "ram"
       if (kind != "") bytes[library, kind] += hex(size)
       file = section = ""
@@ -39,6 +40,12 @@ for map in "$@"; do
       return value
     }
     END {
+      if (name ~ /^console/) {
+        printf "@console {\"case\":\"%s\",\"build\":\"%s\"", name, build
+        printf ",\"console text\":%d,\"console rodata\":%d,\"console RAM\":%d", bytes["console", "text"], bytes["console", "rodata"], bytes["console", "ram"]
+        printf ",\"alloc text\":%d,\"trace text\":%d}\n", bytes["alloc", "text"], bytes["trace", "text"]
+        exit
+      }
       printf "@bench {\"case\":\"%s\",\"build\":\"%s\"", name, build
       printf ",\"alloc text\":%d,\"alloc rodata\":%d,\"alloc RAM\":%d", bytes["alloc", "text"], bytes["alloc", "rodata"], bytes["alloc", "ram"]
       printf ",\"trace text\":%d,\"trace rodata\":%d,\"trace RAM\":%d", bytes["trace", "text"], bytes["trace", "rodata"], bytes["trace", "ram"]
