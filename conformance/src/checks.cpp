@@ -54,6 +54,9 @@ bool masking(const PortCheck&, const Line& line) {
   return found == nullptr;
 }
 
+/// How many harts there are to look at: on a port for one a constant, so that what is asked of others is not compiled.
+unsigned harts_of(const PortCheck& check) noexcept { return hal::kManyHarts ? check.harts : 1; }
+
 bool attendance(const PortCheck& check, const Line& line) {
   if (check.harts == 0 || check.harts > Port::kMaxHarts) {
     line << "FAILED: " << std::uint64_t{check.harts} << " harts are to take part, kMaxHarts is " << std::uint64_t{Port::kMaxHarts};
@@ -73,7 +76,7 @@ bool hart_index(const PortCheck& check, const Line& line) {
     return false;
   }
   board.desks[0].locals = &hal::hart_local();
-  for (unsigned hart = 0; hart < check.harts; ++hart) {
+  for (unsigned hart = 0; hart < harts_of(check); ++hart) {
     const std::uint32_t claims = board.desks[hart].claims.load(std::memory_order_acquire) + (hart == 0 ? 1 : 0);
     if (claims == 1) continue;
     line << "FAILED: " << std::uint64_t{claims} << " harts say that they are hart " << std::uint64_t{hart} << " of "
@@ -84,7 +87,7 @@ bool hart_index(const PortCheck& check, const Line& line) {
 }
 
 bool hart_locals(const PortCheck& check, const Line& line) {
-  for (unsigned a = 0; a < check.harts; ++a) {
+  for (unsigned a = 0; a < harts_of(check); ++a) {
     for (unsigned b = 0; b < a; ++b) {
       if (board.desks[a].locals != board.desks[b].locals) continue;
       line << "FAILED: harts " << std::uint64_t{b} << " and " << std::uint64_t{a}
@@ -97,7 +100,7 @@ bool hart_locals(const PortCheck& check, const Line& line) {
 
 bool ticks_agree(const PortCheck& check, const Line& line) {
   const std::uint64_t slack = Port::tick_rate() / 100'000 + 10;
-  for (unsigned hart = 1; hart < check.harts; ++hart) {
+  for (unsigned hart = 1; hart < harts_of(check); ++hart) {
     const std::uint64_t before = Port::ticks();
     if (!carry_out(hart, Order::kReadTicks)) {
       line << "FAILED: hart " << std::uint64_t{hart} << " does nothing any more";
@@ -118,7 +121,7 @@ bool allocator(const PortCheck& check, const Line& line) {
     return false;
   }
   attach_hart(0);
-  for (unsigned hart = 1; hart < check.harts; ++hart) {
+  for (unsigned hart = 1; hart < harts_of(check); ++hart) {
     if (carry_out(hart, Order::kAttach)) continue;
     line << "FAILED: attach_hart() does not return on hart " << std::uint64_t{hart};
     return false;
@@ -164,7 +167,7 @@ bool visit_is_right(unsigned hart, const Visit& visit, const Line& line) {
 }
 
 bool ipi(const PortCheck& check, const Line& line) {
-  for (unsigned hart = 1; hart < check.harts; ++hart) {
+  for (unsigned hart = 1; hart < harts_of(check); ++hart) {
     Visit visit;
     if (!hal::run_on_harts(hal::HartMask{1} << hart, &Visit::here, &visit, 1000).ok()) {
       line << "FAILED: hart " << std::uint64_t{hart} << " does not call on_ipi() within a second of send_ipi()";
@@ -180,7 +183,7 @@ bool ipi(const PortCheck& check, const Line& line) {
 }
 
 bool ipi_to_hart_0(const PortCheck& check, const Line& line) {
-  for (unsigned hart = 1; hart < check.harts; ++hart) {
+  for (unsigned hart = 1; hart < harts_of(check); ++hart) {
     if (carry_out(hart, Order::kCallHart0) && board.desks[hart].answered) continue;
     line << "FAILED: hart 0 does not answer hart " << std::uint64_t{hart};
     return false;
@@ -189,7 +192,7 @@ bool ipi_to_hart_0(const PortCheck& check, const Line& line) {
 }
 
 bool masked_hart(const PortCheck& check, const Line& line) {
-  for (unsigned hart = 1; hart < check.harts; ++hart) {
+  for (unsigned hart = 1; hart < harts_of(check); ++hart) {
     Desk& desk = board.desks[hart];
     Visit visit;
     desk.held.store(0, std::memory_order_relaxed);
@@ -212,7 +215,7 @@ bool masked_hart(const PortCheck& check, const Line& line) {
 
 bool rewind(const PortCheck& check, const Line& line) {
   const auto nothing = [](unsigned, void*) noexcept {};
-  for (unsigned hart = 1; hart < check.harts; ++hart) {
+  for (unsigned hart = 1; hart < harts_of(check); ++hart) {
     Desk& desk = board.desks[hart];
     desk.begun.store(0, std::memory_order_relaxed);
     desk.go.store(0, std::memory_order_relaxed);
@@ -246,7 +249,7 @@ void take_or_give(unsigned hart, void* argument) noexcept {
 }
 
 bool interrupted_allocations(const PortCheck& check, const Line& line) {
-  for (unsigned hart = 1; hart < check.harts; ++hart) {
+  for (unsigned hart = 1; hart < harts_of(check); ++hart) {
     Desk& desk = board.desks[hart];
     desk.churning.store(0, std::memory_order_relaxed);
     begin_order(hart, Order::kChurn);
@@ -292,7 +295,7 @@ bool shutdown(const PortCheck& check, const Line& line) {
     object = nullptr;
   }
   Cache::destroy(board.cache);
-  for (unsigned hart = 1; hart < check.harts; ++hart) {
+  for (unsigned hart = 1; hart < harts_of(check); ++hart) {
     if (carry_out(hart, Order::kDetach)) continue;
     line << "FAILED: detach_hart() does not return on hart " << std::uint64_t{hart};
     return false;
