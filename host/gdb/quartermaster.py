@@ -238,11 +238,11 @@ class CacheView:
 
     def all_slabs(self):
         for ring in ("usable_", "full_"):
-            first = self.slabs[ring]["first_"]
+            first = plain(self.slabs[ring]["first_"])
             slab = first
             while int(slab) != 0:
                 yield slab.dereference()
-                slab = slab["next"].cast(first.type)
+                slab = plain(slab["next"]).cast(first.type)
                 if slab == first:
                     break
 
@@ -291,7 +291,7 @@ class CacheView:
         in_depot = number(depot["full_rounds_"])
         reserved = number(self.extra["reserve"]["held_"]) if self.extra is not None else 0
         idle = in_magazines + in_depot + reserved
-        limit = int(slabs["limit_"])
+        limit = number(slabs["limit_"])
         return {
             "in_slabs": total - out, "out": out,
             "in_magazines": in_magazines, "in_depot": in_depot, "reserved": reserved,
