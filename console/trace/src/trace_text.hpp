@@ -29,7 +29,8 @@ void print_record(Console& console, Output& out, const trace::DumpEntry& entry, 
 void print_stack(Console& console, Output& out, const trace::StackRow& row, std::string_view sign = {}) noexcept;
 
 /// Prints a stack with what its records say besides, in four lines before the empty one: bytes held, ages, harts, contexts.
-void print_stack_closely(Console& console, Output& out, const trace::StackRow& row, const trace::StackDetails& details) noexcept;
+void print_stack_closely(Console& console, Output& out, const trace::StackRow& row,
+                         const trace::StackDetails& details) noexcept;
 
 /// Prints what the closing line of a report on stacks has no room for.
 void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexcept;

@@ -1,6 +1,7 @@
 #pragma once
-/// What a console asks of the books beside its commands. This class is what an image without the trace has: it knows nothing and does
-/// nothing. An image with it makes a TraceBooks (trace_books.hpp), which brings the commands of the trace along.
+/// What a console asks of the books beside its commands. This class is what an image without the trace has: it knows
+/// nothing and does nothing. An image with it makes a TraceBooks (trace_books.hpp), which brings the commands of the trace
+/// along.
 
 #include <array>
 #include <cstdint>

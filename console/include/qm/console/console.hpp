@@ -112,8 +112,8 @@ class Console {
   void feed(std::span<const char> bytes) noexcept;
 
   /// Does everything there is to do: reads the terminal, edits, runs the commands that are complete, prints notices.
-  /// @returns whether there was anything. To be called when bytes have come, after notify() (ConsoleConfig::wake), and at least every 200 ms while
-  ///          needs_poll().
+  /// @returns whether there was anything. To be called when bytes have come, after notify() (ConsoleConfig::wake), and at
+  ///          least every 200 ms while needs_poll().
   bool poll() noexcept;
 
   /// Whether time alone may give poll() something to do: the end of a frame, or of a stop that a hart has not answered.

@@ -1,6 +1,6 @@
 #pragma once
-/// Reports of exhaustion on their way to the console: what holds the memory is looked up on the hart that had none left, when it had
-/// none left; the console's task prints each report in one piece.
+/// Reports of exhaustion on their way to the console: what holds the memory is looked up on the hart that had none left,
+/// when it had none left; the console's task prints each report in one piece.
 
 #include <array>
 #include <atomic>

@@ -7,8 +7,8 @@
 
 namespace qm::console {
 
-/// Prints a site as a row of allocinfo names it, without the end of the line: `net.cpp:41 [demo] func:packet_alloc`. `<untagged>` stands in the
-/// place of a file and of a function for what has no site.
+/// Prints a site as a row of allocinfo names it, without the end of the line: `net.cpp:41 [demo] func:packet_alloc`.
+/// `<untagged>` stands in the place of a file and of a function for what has no site.
 inline void print_site(Invocation& call, const CallSite& site) noexcept {
   const bool is_untagged = &site == &qm_untagged_site;
   const std::string_view none = "<untagged>";

@@ -1,14 +1,15 @@
 #pragma once
-/// Sends the event stream over the line: empties the rings of trace/event_stream.hpp into frames, with what the events refer to in
-/// front of them.
+/// Sends the event stream over the line: empties the rings of trace/event_stream.hpp into frames, with what the events
+/// refer to in front of them.
 ///
 ///     header ─▶ sources ─▶ [definitions] events ... statistics ... ─▶ final statistics ─▶ end
 ///
 /// Invariants
 ///  1. What a number means is sent before the first event that has it.
-///  2. An operation never waits for the line: what finds no room in its ring is dropped there. If in a second more was dropped than
-///     sent, the stream goes over from all events to a sample of them, then to counters only. After some seconds without a drop it goes
-///     back a step, after twice as many each time that this was too soon. Each change is a note in the stream.
+///  2. An operation never waits for the line: what finds no room in its ring is dropped there. If in a second more was
+///     dropped than sent, the stream goes over from all events to a sample of them, then to counters only. After some
+///     seconds without a drop it goes back a step, after twice as many each time that this was too soon. Each change is a
+///     note in the stream.
 ///  3. One call sends a few frames at most, so that input is seen in between.
 
 #include <cstddef>
@@ -43,8 +44,8 @@ class StreamServer {
   StreamServer(const StreamServer&) = delete;
   StreamServer& operator=(const StreamServer&) = delete;
 
-  /// Sends what there is to send, a few frames at most. @returns whether there was anything. Context: the console's task, no lock
-  /// held, no command token.
+  /// Sends what there is to send, a few frames at most. @returns whether there was anything. Context: the console's task,
+  /// no lock held, no command token.
   bool pump(std::uint64_t now_ms) noexcept;
 
   /// Whether a stream is on or has to be sent to its end. O(1).
