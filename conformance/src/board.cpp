@@ -43,6 +43,14 @@ bool carry_out(unsigned hart, Order order, std::uint32_t ms) noexcept {
   return wait_until(ms, &order_done, hart);
 }
 
+Cache* create_cache(const char* name) noexcept {
+  const auto unheld = [](void* object, void*) noexcept {
+    *static_cast<std::uint32_t*>(object) = 0;
+    return true;
+  };
+  return Cache::create({.name = name, .object_size = 32, .constructor = unheld});
+}
+
 std::uint32_t churn(unsigned rounds) noexcept {
   std::uint32_t twice = 0;
   for (unsigned i = 0; i < rounds; ++i) {

@@ -62,6 +62,10 @@ bool order_done(unsigned hart) noexcept;
 bool can_probe_rewind() noexcept;
 void stay_in_section(Desk& desk) noexcept;
 
+/// A cache for churn(): what nobody has is 0 in its first word, whatever was in the memory, in a checking build too.
+/// @returns nullptr if there is no memory.
+[[nodiscard]] Cache* create_cache(const char* name) noexcept;
+
 /// Takes and frees objects of board.cache, in tasks and in handlers alike, and looks whether somebody else has them.
 /// @returns how many somebody had.
 std::uint32_t churn(unsigned rounds) noexcept;

@@ -126,13 +126,12 @@ bool allocator(const PortCheck& check, const Line& line) {
     line << "FAILED: attach_hart() does not return on hart " << std::uint64_t{hart};
     return false;
   }
-  board.cache = Cache::create({.name = "port_check", .object_size = 32});
+  board.cache = create_cache("port_check");
   void* const object = board.cache != nullptr ? board.cache->allocate() : nullptr;
   if (object == nullptr) {
     line << "FAILED: no cache, or no object of it";
     return false;
   }
-  *static_cast<std::uint32_t*>(object) = 0;
   board.cache->free(object);
   return true;
 }

@@ -150,10 +150,7 @@ constexpr Named kChecks[] = {
 };
 
 bool begin(const ThreadCheck& check, const Line& line) {
-  room.cache = Cache::create({.name = "thread_check", .object_size = 32, .constructor = [](void* object, void*) noexcept {
-    *static_cast<std::uint32_t*>(object) = 0;
-    return true;
-  }});
+  room.cache = create_cache("thread_check");
   if (room.cache == nullptr) line << "port: threads: FAILED: no cache\n";
   else if (check.threads > kMostThreads || !wait_until(check.wait_ms, &all_came, check.threads - 1)) {
     line << "port: threads: FAILED: " << std::uint64_t{room.came.load()} << " of " << std::uint64_t{check.threads - 1}
