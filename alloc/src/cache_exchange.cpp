@@ -73,8 +73,7 @@ inline unsigned Cache::fill(Magazine& loaded) noexcept {
 
 /// Whether allocate_by_exchange() will find nothing for want of a slab. An estimate.
 inline bool Cache::wants_slab() noexcept {
-  return slabs_.is_spent() && !depot_.has_full() && state_.load(std::memory_order_relaxed) == 0 && !exhaustion::scarce() &&
-         cell(hal::Port::hart_index()).loaded.load(std::memory_order_relaxed) != nullptr;
+  return slabs_.is_spent() && !depot_.has_full() && !exhaustion::scarce() && run_empty(cell(hal::Port::hart_index())) != nullptr;
 }
 
 /// A round of a magazine of the depot's, which becomes the loaded one; or the loaded one is filled from the slabs, from a new one if
