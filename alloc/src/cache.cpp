@@ -38,7 +38,7 @@ bool Cache::record(const Allocation& allocation, void* object, Observer::Prepare
 
 void Cache::count_failure() noexcept {
   const hal::InterruptGuard masked;
-  Cell::add_one(cell(hal::Port::hart_index()).failures);
+  Cell::add_one(own_cell().failures);
 }
 
 void* Cache::allocate_slow(const CallSite* site, std::size_t requested, Effort effort, bool exchanged) noexcept {

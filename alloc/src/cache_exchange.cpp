@@ -8,7 +8,8 @@
 
 namespace qm {
 
-constexpr TracedPath kNoTracedPath{&qm_cache_allocate_other, &qm_cache_allocate_other, &qm_cache_free_other};
+constexpr TracedPath kNoTracedPath{&qm_cache_allocate_other, &qm_cache_allocate_other, &qm_cache_free_other,
+                                  &qm_cache_free_other};
 
 namespace {
 
@@ -51,7 +52,7 @@ inline Magazine* Cache::run_empty(const Cell& own) const noexcept {
 /// What most slow paths are, by the shortest way. @returns nullptr, and nothing has changed, if the previous magazine is empty too.
 [[gnu::always_inline]] inline void* Cache::allocate_from_previous() noexcept {
   const hal::InterruptGuard masked;
-  Cell& own = cell(hal::Port::hart_index());
+  Cell& own = own_cell();
   Magazine* full = own.prev;
   if (full == nullptr || full->rounds == 0) return nullptr;
   Magazine* empty = run_empty(own);
@@ -81,7 +82,7 @@ inline bool Cache::wants_slab() noexcept {
 [[gnu::always_inline]] inline void* Cache::allocate_by_exchange(bool& exchanged) noexcept {
   if (wants_slab()) slabs_.grow();  // C1; what it has brought is seen below
   const hal::InterruptGuard masked;
-  Cell& own = cell(hal::Port::hart_index());
+  Cell& own = own_cell();
   Magazine* empty = run_empty(own);
   if (empty == nullptr) return nullptr;
   own.count_miss();
@@ -136,7 +137,7 @@ inline Magazine* Cache::run_full(const Cell& own) const noexcept {
 /// As allocate_from_previous(). @returns false, and nothing has changed, if the previous magazine is full too.
 [[gnu::always_inline]] inline bool Cache::free_to_previous(void* object) noexcept {
   const hal::InterruptGuard masked;
-  Cell& own = cell(hal::Port::hart_index());
+  Cell& own = own_cell();
   Magazine* free = own.prev;
   if (free == nullptr || free->rounds == free->capacity) return false;
   Magazine* full = run_full(own);
@@ -162,7 +163,7 @@ inline void Cache::inspect_previous(Cell& own) noexcept {
   Slab* surplus = nullptr;
   {
     const hal::InterruptGuard masked;
-    Cell& own = cell(hal::Port::hart_index());
+    Cell& own = own_cell();
     Magazine* full = run_full(own);
     if (full == nullptr || exhaustion::scarce()) return Placed::kNowhere;
     own.count_miss();
@@ -256,17 +257,25 @@ QM_JUMPS void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site
   using namespace qm::trace_state;
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return allocate_plain(cache, site, requested, effort);
-  const std::intptr_t recorded = word & (kRecord | kFault | kStream | kThin);
-  if (recorded == kRecord) return qm::traced_path.allocate(cache, site, requested, effort);
-  if ((recorded & ~std::intptr_t{kThin}) == kRecord) return qm::traced_path.allocate_thin(cache, site, requested, effort);
+  if ((word & (kRecord | kFault | kStream | kThin)) == kRecord) {
+    return qm::traced_path.allocate(cache, site, requested, effort);
+  }
+  if ((word & kHearsAllocation) != 0) return qm::traced_path.allocate_mixed(cache, site, requested, effort);
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
-QM_JUMPS void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
-  if ((cache->state().load(std::memory_order_relaxed) & qm::trace_state::kWatch) != 0) {
-    return qm::traced_path.free(cache, object);
-  }
+/// As allocate_plain().
+[[gnu::noinline]] QM_JUMPS static void free_plain(qm::Cache* cache, void* object) noexcept {
   if (!cache->free_to_previous(object)) qm_cache_free_other(cache, object);
+}
+
+QM_JUMPS void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
+  using namespace qm::trace_state;
+  const std::intptr_t word = qm::load_relaxed(cache->state());
+  if (word == 0) return free_plain(cache, object);
+  if (word < 0) return qm::traced_path.free(cache, object);  // kWatch
+  if ((word & kStream) != 0) return qm::traced_path.free_told(cache, object);
+  return qm_cache_free_other(cache, object);
 }
 
 QM_JUMPS void qm_cache_free_other(qm::Cache* cache, void* object) noexcept {

@@ -13,7 +13,7 @@ namespace qm {
 void Cache::count_misuse() noexcept {
   if (is_dead()) return;
   const hal::InterruptGuard masked;
-  Cell::add_one(cell(hal::Port::hart_index()).misuses);
+  Cell::add_one(own_cell().misuses);
 }
 
 void Cache::report(MisuseReport& report) noexcept {

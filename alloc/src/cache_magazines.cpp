@@ -34,7 +34,7 @@ void Cache::stock(void* const* objects, unsigned count) noexcept {
   bool wants = false;
   {
     const hal::InterruptGuard masked;
-    const Magazine* loaded = cell(hal::Port::hart_index()).loaded.load(std::memory_order_relaxed);
+    const Magazine* loaded = own_cell().loaded.load(std::memory_order_relaxed);
     wants = loaded == nullptr || loaded->capacity < depot_.rounds();
   }
   if (!wants && count == 0) return;

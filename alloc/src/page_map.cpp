@@ -26,13 +26,12 @@ Status PageMap::add_bank(std::uintptr_t start, std::uintptr_t end) noexcept {
   static_assert(offsetof(PageMap, hot_) == 0 && offsetof(PageMap, heads_) == QM_PAGE_MAP_HEADS && kHeads == QM_PAGE_MAP_HEAD_COUNT &&
                 offsetof(Leaf, number) == QM_LEAF_NUMBER && offsetof(Leaf, tags) == QM_LEAF_TAGS && kLeafLog2 == QM_LEAF_LOG2);
   static_assert(kLeafBytes / kPageBytes == kPageBytes, "the tags of a leaf are a page");
-  for (Bank& bank : banks_) {
-    if (bank.bytes != 0) continue;
-    bank.low = start & ~(kPageBytes - 1);
-    bank.bytes = end - bank.low;
-    return Status::kOk;
-  }
-  return Status::kNoMemory;
+  Bank* bank = banks_;
+  while (bank->bytes != 0) ++bank;
+  if (bank == banks_ + kMaxBanks) return Status::kNoMemory;
+  bank->low = start & ~(kPageBytes - 1);
+  bank->bytes = end - bank->low;
+  return Status::kOk;
 }
 
 bool PageMap::write(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {

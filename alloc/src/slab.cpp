@@ -91,7 +91,6 @@ bool SlabLayer::choose_geometry() noexcept {
   if (stride_ <= UINT32_MAX && static_cast<std::uint64_t>(slab_bytes_) * stride_ < (std::uint64_t{1} << 32) && stride_ > 1) {
     reciprocal_ = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + stride_ - 1) / stride_);
   }
-  odd_.store(reciprocal_ == 0 || stride_ % 8 != 0 ? kNotPlain : 0, std::memory_order_relaxed);
   return objects_ != 0;
 }
 

@@ -7,13 +7,11 @@ namespace qm {
 
 /// Lets find() look where a new slab lies. Lock held.
 void SlabLayer::widen(std::uintptr_t low, std::uintptr_t high) noexcept {
-  if (low < low_.load(std::memory_order_relaxed)) store_relaxed(low_, low);
-  if (high > high_.load(std::memory_order_relaxed)) store_relaxed(high_, high);
-  const std::uint8_t odd = odd_.load(std::memory_order_relaxed);
-  if ((odd & kInBanks) != 0) return;
-  const unsigned bank = page_map.bank_of(low_.load(std::memory_order_relaxed));
-  const bool apart = bank != page_map.bank_of(high_.load(std::memory_order_relaxed) - 1);
-  if (apart) store_relaxed(odd_, static_cast<std::uint8_t>(odd | kInBanks));
+  if (low > low_.load(std::memory_order_relaxed)) low = low_.load(std::memory_order_relaxed);
+  if (high < high_.load(std::memory_order_relaxed)) high = high_.load(std::memory_order_relaxed);
+  if (page_map.bank_of(low) != page_map.bank_of(high - 1)) store_relaxed(in_banks_, true);
+  store_relaxed(low_, low);
+  store_relaxed(high_, high);
 }
 
 Slab* SlabLayer::find(const void* object) noexcept {

@@ -9,19 +9,14 @@
 #include <qm/heap.hpp>
 #include <qm/page_map.hpp>
 
-extern "C" {
-/// Where the running hart's cell lies in any cache. The sections read it through tp: it is among the first hart-locals.
-#if defined(QM_TARGET)
-[[gnu::section(".tdata.qm_hot")]] constinit thread_local std::uintptr_t qm_cell_offset = sizeof(qm::Cache);
-#else
-static thread_local std::uintptr_t qm_cell_offset = 0;
-#endif
-}
-
 namespace qm {
 
 /// Of page_arena.cpp, which is linked with the first call of page_arena().
 [[gnu::weak]] Status internal::initialize_page_arena() noexcept;
+
+#if defined(QM_TARGET)
+[[gnu::section(".tdata.qm_hot")]] constinit thread_local std::uintptr_t qm_cell_offset = sizeof(Cache);
+#endif
 
 namespace {
 
@@ -139,7 +134,7 @@ Arena& base_arena() noexcept { return base; }
 unsigned hart_count() noexcept { return caches.harts(); }
 
 void attach_hart(unsigned hart) noexcept {
-  qm_cell_offset = sizeof(Cache) + hart * sizeof(Cell);
+  internal::attach_cells(hart);
   heap::attach_hart();
   if constexpr (kCallSites) call_sites::attach_hart(hart);
   hal::hart_online(hart);

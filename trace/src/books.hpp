@@ -35,7 +35,7 @@ struct Counts {
 
   /// Adds one to a counter of the running hart.
   static void add(std::atomic<Word>& counter) noexcept {
-    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    store_relaxed(counter, counter.load(std::memory_order_relaxed) + 1);
   }
   void copy_from(const Counts& other) noexcept;
   /// Adds what was counted since @p base.
@@ -112,12 +112,16 @@ struct alignas(4 * sizeof(void*)) KnownContext {
   std::uint32_t packed = 0;               ///< Record::pack() of the label's id without a stack
   std::uintptr_t lowest = 0;              ///< frames that lie wholly in its stack
   std::uintptr_t highest = 0;
+
+  [[nodiscard]] bool is(std::uint32_t wanted) const noexcept {
+    return load_relaxed(key) == std::intptr_t{static_cast<std::int32_t>(wanted)};
+  }
 };
 
 /// A stack that is known in a context that is known.
 struct KnownStack {
   const StackEntry* entry = nullptr;  ///< nullptr: nothing is known
-  std::uint32_t packed = 0;           ///< Record::stack_context
+  std::uintptr_t packed = 0;          ///< Record::stack_context in its lower 32 bits
 };
 
 /// Which stacks were found lately, by their first return address and the frame it leads to: a place to look first. What is found there is
@@ -153,7 +157,7 @@ struct KeyWalk {
     *end++ = static_cast<std::uint32_t>(distance);
     hash = ContentHash::add_distance(hash, static_cast<std::intptr_t>(distance));
   }
-  /// Makes @p key, which was walked into, whole. @returns the stack's id.
+  /// Makes @p key, which was walked into, whole. @returns what its content's hash gives it as an id.
   [[nodiscard]] std::uint32_t finish(StackKey& key, std::uint16_t owner) const noexcept {
     const auto depth = static_cast<unsigned>(end - begin);
     key.owner = owner;
@@ -189,10 +193,13 @@ class Books final : public Observer {
   [[nodiscard]] KnownStack find_lately(Link from) const noexcept;
   [[nodiscard]] KnownStack find_in_depot(Cache& cache, std::uintptr_t frame) noexcept;
   [[nodiscard]] bool free_traced(Cache& cache, void* object) noexcept;
-  /// The same for an object that the sample leaves out, and for one of a cache that keeps counts.
+  [[nodiscard]] bool free_bare(Cache& cache, void* object) noexcept;
+  /// The same for an object that the sample leaves out, for one of a cache that keeps counts, and for one that is told.
   [[nodiscard]] void* leave_out(Cache& cache) noexcept;
-  [[nodiscard]] void* count_known(Cache& cache, KnownStack found) noexcept;
+  [[nodiscard]] void* count_known(Cache& cache, SourceBooks& one, KnownStack found) noexcept;
+  [[nodiscard]] void* tell_known(const Allocation& allocation, const SourceBooks& one, KnownStack found) noexcept;
   [[nodiscard]] bool free_shared(Cache& cache, void* object) noexcept;
+  [[nodiscard]] bool free_told(Cache& cache, void* object) noexcept;
   void moved(Traceable& from, void* block, Traceable& to, void* new_block, std::size_t requested) noexcept override;
   void release(Prepared& prepared) noexcept override;
   void forget(Cache& cache, void* object) noexcept override;
@@ -256,22 +263,17 @@ class Books final : public Observer {
   void reserve_records() noexcept;
   [[nodiscard]] bool is_stack_of(const StackEntry& entry, Link from, const KnownContext& known) const noexcept;
   [[nodiscard]] bool is_still(const KnownContext& known, std::uint32_t key) const noexcept;
-  void enter(Traceable& source, SourceBooks& one, HartBooks& mine, unsigned hart, RecordSlot& slot, std::uint32_t& handle,
-             Record& record) noexcept;
+  void enter(Traceable& source, SourceBooks& one, HartBooks& mine, std::size_t hart, RecordSlot& slot, std::uint32_t& handle,
+             RecordInRegisters& record) noexcept;
   /// The handle of an object of memory; nullptr also where finding it takes more than a mask.
   [[nodiscard]] static std::uint32_t* plain_handle(const Cache& cache, const void* object) noexcept;
-  /// The code of an object of memory, whose alignment nobody doubts.
-  static std::uint32_t plain_code(const void* object) noexcept;
+  /// The code of an object of memory, whose alignment nobody doubts, in the lower 32 bits; so is coarse_time().
+  static std::uintptr_t plain_code(const void* object) noexcept;
   /// encode() for such an object. @returns false if a record cannot name it.
-  [[nodiscard]] bool plain_code(const void* object, std::uint32_t& code) const noexcept;
-  /// Where a record is to be looked for.
-  struct RecordPlace {
-    SlotId slot = kNoSlot;
-    std::uint32_t code = 0;
-    std::uint16_t number = 0;
-  };
-  [[nodiscard]] bool find_record(Traceable& source, std::uint32_t* handle, const void* object, RecordPlace& place) const noexcept;
+  [[nodiscard]] bool plain_code(const void* object, std::uintptr_t& code) const noexcept;
   bool forget_at(Traceable& source, std::uint32_t* handle, const void* object) noexcept;
+  bool forget_named(Traceable& source, SourceBooks& one, std::uint32_t& handle, std::uint32_t code) noexcept;
+  void tell_free(Cache& cache, unsigned hart, const void* object) noexcept;
   void resize_at(Traceable& source, std::uint32_t* handle, const void* object, std::size_t requested) noexcept;
   void add_handles(Cache& cache, void* object, Prepared& prepared) noexcept;
   [[nodiscard]] bool encode(const SourceBooks& one, const void* object, std::uint32_t& code) const noexcept;
@@ -281,7 +283,7 @@ class Books final : public Observer {
   void close_books(Traceable& source) noexcept;
   [[nodiscard]] static bool count_out(Traceable& source) noexcept;
   [[nodiscard]] std::uint32_t current_context() const noexcept;
-  [[nodiscard]] std::uint32_t coarse_time() const noexcept;
+  [[nodiscard]] std::uintptr_t coarse_time() const noexcept;
   [[nodiscard]] bool joins(const char* name) const noexcept;
 
   Config config_;

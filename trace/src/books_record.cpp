@@ -1,7 +1,6 @@
 // How records come and go: the observer's part of each allocation and free of what is traced. The way most of them take is in
 // traced_path.cpp.
 
-#include <qm/call_sites.hpp>
 #include <qm/system.hpp>
 #include <qm/trace/dump.hpp>
 
@@ -25,22 +24,6 @@ Traceable& source_of(const Allocation& allocation) noexcept {
   return *allocation.arena;
 }
 
-/// wire::AllocationFlag of what an allocation was allowed.
-std::uint32_t flags_of(Effort effort) noexcept {
-  const Effort kind = kind_of(effort);
-  return (kind == Effort::kAtomic ? wire::kAtomic : 0u) | (kind == Effort::kWait ? wire::kWait : 0u);
-}
-
-/// RingEntry::allocated of an allocation.
-std::size_t told_beside(const Allocation& allocation, std::uintptr_t start) noexcept {
-  if (allocation.arena != nullptr) return allocation.arena->size_of(start);
-  if constexpr (kCallSites) {
-    const bool known = allocation.site != nullptr && allocation.site != &qm_untagged_site;
-    return known ? call_sites::number_of(allocation.site) + 1 : 0;
-  }
-  return 0;
-}
-
 std::uint32_t* handle_of(const Allocation& allocation, void* object) noexcept {
   if (allocation.cache != nullptr) return allocation.cache->handle(object);
   return allocation.arena->handle(reinterpret_cast<std::uintptr_t>(object));
@@ -51,11 +34,11 @@ std::uint32_t* handle_of(const Allocation& allocation, void* object) noexcept {
 // ---- allocate -------------------------------------------------------------------------------------------------------
 
 StackHandle Books::store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept {
-  CallStack stack;
-  walk(frame, stack);
-  std::uint32_t offsets[kStackDepth];
-  for (unsigned i = 0; i < stack.depth; ++i) offsets[i] = static_cast<std::uint32_t>(stack.pcs[i] - ranges_.plain.low);
-  return stacks.intern(owner, {offsets, stack.depth}, stack.truncated);
+  StackKey key;
+  KeyWalk walked(key, ranges_.plain.low);
+  walk(frame, ranges_, walked);
+  const std::uint32_t id = walked.finish(key, owner);
+  return stacks.intern(id, key);
 }
 
 /// Walks and stores the stack and the context. @returns Record::stack_context.
@@ -137,7 +120,7 @@ std::uintptr_t Books::object_of(const SourceBooks& one, const Record& record) co
 }
 
 std::uint64_t Books::age_ticks(const Record& record) const noexcept {
-  return std::uint64_t{coarse_time() - record.time} << time_shift_;
+  return std::uint64_t{static_cast<std::uint32_t>(coarse_time()) - record.time} << time_shift_;
 }
 
 bool Books::record(const Allocation& allocation, void* object, Prepared& prepared) noexcept {
@@ -155,9 +138,7 @@ bool Books::record(const Allocation& allocation, void* object, Prepared& prepare
     if (!settled) return false;
   }
   if ((prepared.word & trace_state::kStream) != 0) {
-    const auto start = reinterpret_cast<std::uintptr_t>(object);
-    const Telling telling{one->number,          start, prepared.stack, allocation.requested, told_beside(allocation, start),
-                          flags_of(allocation.effort)};
+    const Telling telling = telling_of(allocation, one->number, object, prepared.stack);
     if (allocation.effort == Effort::kMoving) {
       stream.keep(hal::Port::hart_index(), telling);
     } else {
@@ -176,8 +157,10 @@ bool Books::insert_record(const Allocation& allocation, SourceBooks& books_of_so
     Counts::add(mine.now.dropped[static_cast<unsigned>(reason)]);
     return true;
   };
-  Record record;
-  if (!encode(*one, object, record.object)) return drop(Drop::kOutOfRange);
+  RecordInRegisters record;
+  std::uint32_t code = 0;
+  if (!encode(*one, object, code)) return drop(Drop::kOutOfRange);
+  record.object = code;
   std::uint32_t* handle = handle_of(allocation, object);
   if (handle == nullptr && allocation.cache == nullptr) return true;  // somebody frees what is not theirs
   if (handle == nullptr) return (prepared.reason & bit(Drop::kHandleMemory)) != 0 && drop(Drop::kHandleMemory);
@@ -192,7 +175,7 @@ bool Books::insert_record(const Allocation& allocation, SourceBooks& books_of_so
   if ((prepared.word & trace_state::kSampled) != 0) {
     store_relaxed(mine.to_leave_out, draw(mine, 2 * one->every.load(std::memory_order_relaxed) - 1));
   }
-  note_losses(mine, stacks.entry(record.stack()), record.context());
+  note_losses(mine, stacks.entry(Record::stack_in(prepared.stack)), Record::context_in(prepared.stack));
   return true;
 }
 
@@ -233,14 +216,19 @@ SourceStream* streamed(Traceable& source) noexcept {
   return stream_of(*books_at(source));
 }
 
-}  // namespace
-
-/// The Record::stack_context of the running context without a stack; 0 if it is not known.
-std::uint32_t Books::current_context() const noexcept {
-  const std::uint32_t key = hal::Port::context_key();
-  const KnownContext& known = known_[hal::Port::hart_index()];
-  return known.key.load(std::memory_order_relaxed) == key ? known.packed : 0;
+/// The slot that @p handle names; kNoSlot if it names none. The handle is a hint and the record the truth: after a reset another
+/// object's record may lie there.
+SlotId slot_in(std::uint32_t& handle) noexcept {
+  const std::uint32_t held = std::atomic_ref(handle).load(std::memory_order_relaxed);
+  return (held & (Books::kFormer | CountWord::kMark)) == 0 ? held : kNoSlot;
 }
+
+/// How a record names an object that it can name.
+std::uint32_t code_of(const SourceBooks& one, const void* object) noexcept {
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(object) / one.unit);
+}
+
+}  // namespace
 
 void Books::end_watch_if_done(Traceable& source) noexcept {
   constexpr std::uint32_t kDone = trace_state::kWatch | trace_state::kSettled;
@@ -249,16 +237,6 @@ void Books::end_watch_if_done(Traceable& source) noexcept {
     // Only a fault or a stream that comes or goes meanwhile makes it try again.
     if (source.state().compare_exchange_weak(word, word & trace_state::kNotOfLiveTrace, std::memory_order_seq_cst)) return;
   }
-}
-
-/// Finds what may be the record of @p object. The handle is a hint and the record the truth: after a reset another object's
-/// record may lie there.
-bool Books::find_record(Traceable& source, std::uint32_t* handle, const void* object, RecordPlace& place) const noexcept {
-  const SourceBooks* one = books_at(source);
-  if (one == nullptr || handle == nullptr) return false;
-  place.slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
-  place.number = one->number;
-  return place.slot != kNoSlot && (place.slot & (kFormer | CountWord::kMark)) == 0 && encode(*one, object, place.code);
 }
 
 /// Takes an object off the count of its stack. @returns false if its handle does not say that it is counted.
@@ -276,35 +254,44 @@ bool Books::count_off(SourceBooks& one, std::uint32_t& handle) noexcept {
 
 /// Removes the record of what @p handle belongs to. @returns false if it has none. Masked.
 bool Books::forget_at(Traceable& source, std::uint32_t* handle, const void* object) noexcept {
-  if (SourceBooks* one = books_at(source); one != nullptr && handle != nullptr && count_off(*one, *handle)) {
-    if (count_out(source)) end_watch_if_done(source);
-    return true;
+  SourceBooks* one = books_at(source);
+  return one != nullptr && handle != nullptr && forget_named(source, *one, *handle, code_of(*one, object));
+}
+
+/// The same, of what records name @p code.
+bool Books::forget_named(Traceable& source, SourceBooks& one, std::uint32_t& handle, std::uint32_t code) noexcept {
+  const SlotId slot = slot_in(handle);
+  bool found = false;
+  if (slot != kNoSlot) {
+    // What stays is for a report of misuse: who had allocated the object that is free now.
+    std::uint32_t former = kNoSlot;
+    found = records.remove(hal::Port::hart_index(), slot, code, one.number, former);
+    store_relaxed(handle, former);
+  } else {
+    found = count_off(one, handle);
   }
-  RecordPlace place;
-  if (!find_record(source, handle, object, place)) return false;
-  std::uint32_t former = kNoSlot;
-  // What stays is for a report of misuse: who had allocated the object that is free now.
-  const bool found = records.remove(hal::Port::hart_index(), place.slot, place.code, place.number, former);
-  std::atomic_ref<std::uint32_t>(*handle).store(former, std::memory_order_relaxed);
   if (found && count_out(source)) end_watch_if_done(source);
   return found;
 }
 
-/// A free with a record, by a cell with room. @returns false, and perhaps the record is gone, for the slow half.
+/// A free with a record or a count, by a cell with room. @returns false, and perhaps the record is gone, for the slow half.
 bool Books::free_shared(Cache& cache, void* object) noexcept {
   const hal::InterruptGuard masked;
   // acquire: as in Cache::free_slow()
   const std::uint32_t word = cache.state().load(std::memory_order_acquire);
-  if (!trace_state::only_watches(word) || cache.has_reserve() || !forget_at(cache, cache.handle(object), object)) return false;
+  SourceBooks* one = books_at(cache);
+  std::uint32_t* handle = plain_handle(cache, object);
+  if ((word & trace_state::kStream) != 0 || cache.has_reserve() || one == nullptr || handle == nullptr) return false;
+  if (!forget_named(cache, *one, *handle, code_of(*one, object))) return false;
   // With the last record the watch is over, and the slow half opens the cell.
   return (cache.state().load(std::memory_order_relaxed) & trace_state::kWatch) != 0 &&
-         cache.cell(hal::Port::hart_index()).put_watched(object);
+         cache.own_cell().put_watched(object);
 }
 
 void Books::resize_at(Traceable& source, std::uint32_t* handle, const void* object, std::size_t requested) noexcept {
-  RecordPlace place;
-  if (!find_record(source, handle, object, place)) return;
-  (void)records.resize(place.slot, place.code, place.number, size_for_record(requested));
+  const SourceBooks* one = books_at(source);
+  const SlotId slot = one != nullptr && handle != nullptr ? slot_in(*handle) : kNoSlot;
+  if (slot != kNoSlot) (void)records.resize(slot, code_of(*one, object), one->number, size_for_record(requested));
 }
 
 void Books::moved(Traceable& from, void* block, Traceable& to, void* new_block, std::size_t requested) noexcept {
@@ -320,12 +307,7 @@ void Books::moved(Traceable& from, void* block, Traceable& to, void* new_block, 
 void Books::forget(Cache& cache, void* object) noexcept {
   // acquire: as in record(), in the section of Cache::free_slow().
   const std::uint32_t word = cache.state().load(std::memory_order_acquire);
-  const auto address = reinterpret_cast<std::uintptr_t>(object);
-  const unsigned hart = hal::Port::hart_index();
-  if ((word & trace_state::kStream) != 0 && !stream.was_moved(hart, address)) {
-    const SourceBooks* one = books_at(cache);
-    stream.freed(*stream_of(*one), hart, {one->number, address, current_context(), 0, 0, 0});
-  }
+  if ((word & trace_state::kStream) != 0) tell_free(cache, hal::Port::hart_index(), object);
   if ((word & trace_state::kWatch) != 0) (void)forget_at(cache, cache.handle(object), object);
 }
 

@@ -2,6 +2,7 @@
 /// What the two ways of recording share (books_record.cpp, traced_path.cpp), inlined into both.
 
 #include "books.hpp"
+#include "stream.hpp"
 
 namespace qm::trace {
 
@@ -27,8 +28,9 @@ inline std::uint32_t draw(HartBooks& mine, std::uint32_t bound) noexcept {
 }
 
 /// Publishes @p record in @p slot, and counts it. Masked.
-[[gnu::always_inline]] inline void Books::enter(Traceable& source, SourceBooks& one, HartBooks& mine, unsigned hart, RecordSlot& slot,
-                         std::uint32_t& handle, Record& record) noexcept {
+[[gnu::always_inline]] inline void Books::enter(Traceable& source, SourceBooks& one, HartBooks& mine, std::size_t hart,
+                                                 RecordSlot& slot, std::uint32_t& handle,
+                                                 RecordInRegisters& record) noexcept {
   record.time = coarse_time();
   record.set_place(one.number, hart, sequence.next_for_record());
   // The count first: whoever finds the record may remove it at once.
@@ -52,11 +54,9 @@ inline bool Books::count_out(Traceable& source) noexcept {
   return source.live_records.fetch_sub(1, std::memory_order_seq_cst) == 1;
 }
 
-inline std::uint32_t Books::plain_code(const void* object) noexcept {
-  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(object) / 8);
-}
+inline std::uintptr_t Books::plain_code(const void* object) noexcept { return reinterpret_cast<std::uintptr_t>(object) / 8; }
 
-inline bool Books::plain_code(const void* object, std::uint32_t& code) const noexcept {
+inline bool Books::plain_code(const void* object, std::uintptr_t& code) const noexcept {
   code = plain_code(object);
   return sizeof(object) == 4 || reinterpret_cast<std::uintptr_t>(object) - config_.object_base < kRecordedBytes;
 }
@@ -69,8 +69,22 @@ inline std::uint32_t* Books::plain_handle(const Cache& cache, const void* object
   return handles != nullptr && index != SlabLayer::kNoIndex ? handles + index : nullptr;
 }
 
-inline std::uint32_t Books::coarse_time() const noexcept {
-  return static_cast<std::uint32_t>(hal::Port::ticks() >> time_shift_);
+/// The Record::stack_context of the running context without a stack; 0 if it is not known.
+inline std::uint32_t Books::current_context() const noexcept {
+  const KnownContext& known = known_[hal::Port::hart_index()];
+  return known.is(hal::Port::context_key()) ? known.packed : 0;
+}
+
+/// Tells that an object is freed. Masked.
+inline void Books::tell_free(Cache& cache, unsigned hart, const void* object) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  if (stream.was_moved(hart, address)) return;
+  const SourceBooks* one = books_at(cache);
+  stream.freed(*stream_of(*one), hart, {one->number, address, current_context(), 0, 0, 0});
+}
+
+inline std::uintptr_t Books::coarse_time() const noexcept {
+  return static_cast<std::uintptr_t>(hal::Port::ticks() >> time_shift_);
 }
 
 }  // namespace qm::trace

@@ -111,12 +111,14 @@ struct Batch {
 
 /// Changes the state word, in which kOwned stays only as far as it may. @returns what it was.
 inline std::uint32_t change(Traceable& source, std::uint32_t set, std::uint32_t clear) noexcept {
+  const SourceBooks* one = books_at(source);
+  const bool is_plain = one != nullptr && one->unit == 8;  // as plain_code() has it
   std::uint32_t word = source.state().load(std::memory_order_relaxed);
   // seq_cst: against expose(), which publishes its hart's bit and then reads the word again.
   for (std::uint32_t next = 0;;) {
     using namespace trace_state;
     next = (word & ~clear) | set;
-    if ((next & (kStream | kStreamHold | kRecord | kCounts)) != kRecord) next &= ~kOwned;
+    if (!is_plain || (next & (kStream | kStreamHold | kRecord | kCounts)) != kRecord) next &= ~kOwned;
     if (source.state().compare_exchange_weak(word, next, std::memory_order_seq_cst)) break;
   }
   return word;

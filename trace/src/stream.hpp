@@ -1,9 +1,10 @@
 #pragma once
-/// The event stream's insides: what is told (inlined into books_record.cpp) and the state of the stream.
+/// The event stream's insides: what is told (inlined into books_record.cpp and traced_path.cpp) and the state of the stream.
 
 #include <qm/trace/event_ring.hpp>
 #include <qm/trace/event_stream.hpp>
 
+#include <qm/call_sites.hpp>
 #include <qm/lock.hpp>
 
 #include "books.hpp"
@@ -22,7 +23,7 @@ struct StreamCounts {
   std::atomic<Word> moved_out{0};
 
   static void add(std::atomic<Word>& counter, Word value) noexcept {
-    counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+    store_relaxed(counter, counter.load(std::memory_order_relaxed) + value);
   }
 };
 
@@ -54,6 +55,21 @@ struct Telling {
   std::size_t allocated = 0;        ///< RingEntry::allocated
   std::uint32_t flags = 0;          ///< wire::AllocationFlag
 };
+
+/// What there is to tell of an allocation. @param[in] stack_context of its record.
+inline Telling telling_of(const Allocation& allocation, std::uint32_t source, const void* object, std::uint32_t stack_context) noexcept {
+  Telling telling{source, reinterpret_cast<std::uintptr_t>(object), stack_context, allocation.requested, 0, 0};
+  if (allocation.arena != nullptr) {
+    telling.allocated = allocation.arena->size_of(reinterpret_cast<std::uintptr_t>(object));
+  } else if constexpr (kCallSites) {
+    const bool known = allocation.site != nullptr && allocation.site != &qm_untagged_site;
+    telling.allocated = known ? call_sites::number_of(allocation.site) + 1 : 0;
+  }
+  const Effort kind = kind_of(allocation.effort);
+  if (kind == Effort::kAtomic) telling.flags = wire::kAtomic;
+  if (kind == Effort::kWait) telling.flags = wire::kWait;
+  return telling;
+}
 
 class EventStream {
  public:

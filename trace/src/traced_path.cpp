@@ -1,7 +1,7 @@
 /// The way that nearly every allocation and free of a traced cache takes: one function each, without a lock and without anything
-/// that can fail. What is not as plain as that - a stack or a context seen for the first time, a slab without handles, no free
-/// slot, an empty or a full magazine, a record that a sweep may take as well, objects that are no memory - is left for the
-/// slow halves, with nothing changed.
+/// that can fail. What is not as plain as that - a context seen for the first time, a slab without handles, no free slot, an empty
+/// or a full magazine, a record that a sweep may take as well, objects that are no memory, a reallocation that moves - is left for
+/// the slow halves, with nothing changed.
 ///
 ///     allocate   walk and hash -> find the stack -> | take from the closed cell -> fill a slot -> handle |
 ///     free                                          | handle -> clear the slot -> put into the cell      |
@@ -22,6 +22,11 @@ using trace_state::kOwned;
 using trace_state::kRecord;
 using trace_state::kSampled;
 using trace_state::kStream;
+using trace_state::kThin;
+using trace_state::kWatch;
+
+/// Of the state word: how an allocation is kept or told.
+constexpr std::uint32_t kWays = kRecord | kFault | kStream | kThin;
 
 /// Of a function that ends in jumps, so that it keeps nothing for what it jumps to.
 #define QM_ENDS_IN_JUMPS [[gnu::optimize("optimize-sibling-calls")]]
@@ -31,15 +36,15 @@ using trace_state::kStream;
   return kDefect == Defect::kNone || own.top.load(std::memory_order_relaxed) == closed_address();
 }
 
-/// Whether the cache records and nothing else has to be thought of. relaxed: what the word goes with was published before
+/// Whether the cache records, and its records are plain, and nothing else has to be thought of. relaxed: what the word goes with was published before
 /// this hart answered the round of the start, and a stop waits until this section is over.
 [[nodiscard]] inline bool only_records(Cache& cache) noexcept {
-  return (cache.state().load(std::memory_order_relaxed) & (kRecord | kFault | kStream | trace_state::kThin)) == kRecord;
+  return (cache.state().load(std::memory_order_relaxed) & (kWays | kOwned)) == (kRecord | kOwned);
 }
-/// The same of a cache that records one in some, or counts. acquire: pairs with change(), since a hart that had no cell open
-/// answers no round, and where its samples begin was written before.
-[[nodiscard]] inline bool only_keeps(Cache& cache, std::uint32_t way) noexcept {
-  return (cache.state().load(std::memory_order_acquire) & (kRecord | kFault | kStream | trace_state::kThin)) == (kRecord | way);
+/// Whether it goes another way, @p way, and nothing else. acquire: pairs with change(), since a hart that had no cell open
+/// answers no round, and where its samples or its events begin was written before.
+[[nodiscard]] inline bool only_goes(Cache& cache, std::uint32_t way) noexcept {
+  return (cache.state().load(std::memory_order_acquire) & kWays) == way;
 }
 
 }  // namespace
@@ -94,30 +99,30 @@ using trace_state::kStream;
     if (&known != &known_[hal::Port::hart_index()]) return false;
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
-  return known.key.load(std::memory_order_relaxed) == key;
+  return known.is(key);
 }
 
 /// Looks whether the stack is the one found last from there, without storing or hashing it.
 [[gnu::always_inline]] inline KnownStack Books::find_lately(Link from) const noexcept {
   const std::uint32_t key = hal::Port::context_key();
   const KnownContext& known = known_[hal::Port::hart_index()];
-  if (known.key.load(std::memory_order_relaxed) != key) return {};
+  if (!known.is(key)) return {};
   const KnownContext context{key, known.packed, known.lowest, known.highest};
   std::atomic_signal_fence(std::memory_order_seq_cst);  // as in capture()
   if (!is_still(known, key)) return {};
   // Pairs with the release below, so that the entry is seen.
-  const StackHandle handle = recent_.at(from).load(kFollowed);
-  if (handle < kFirstHandle) return {};
-  const StackEntry& entry = *stacks.entry(handle);
+  const std::intptr_t handle = load_followed(recent_.at(from));
+  if (handle == kNoStack) return {};
+  const StackEntry& entry = stacks.at_handle(static_cast<std::size_t>(handle));
   if (!is_stack_of(entry, from, context)) return {};
-  return {&entry, context.packed | handle};
+  return {&entry, context.packed | static_cast<std::uintptr_t>(handle)};
 }
 
 [[gnu::always_inline]] inline KnownStack Books::find_in_depot(Cache& cache, std::uintptr_t frame) noexcept {
   const SourceBooks* one = books_at(cache);
   const std::uint32_t key = hal::Port::context_key();
   const KnownContext& known = known_[hal::Port::hart_index()];
-  if (one == nullptr || known.key.load(std::memory_order_relaxed) != key) return {};
+  if (one == nullptr || !known.is(key)) return {};
   const KnownContext context{key, known.packed, known.lowest, known.highest};
   std::atomic_signal_fence(std::memory_order_seq_cst);  // as in capture()
   if (!is_still(known, key)) return {};
@@ -127,9 +132,12 @@ using trace_state::kStream;
   const hal::StackBounds stack{context.lowest - NativeFrames::kBelow, context.highest + NativeFrames::kAbove};
   walk_frames<NativeFrames>(frame, stack, ranges_, found);
   if (found.empty()) return {};
-  const StackHandle handle = stacks.find(found.finish(stack_key, one->number), stack_key);
-  if (handle == kNoStack) return {};
-  // release: pairs with find_lately(). Only stacks with frames come there, and whose id is that of their content.
+  const std::uint32_t id = found.finish(stack_key, one->number);
+  StackHandle handle = stacks.find(id, stack_key);
+  // Where an image does not say which frames are the allocator's, they are shown, and the slow half has others.
+  if (handle == kNoStack && ranges_.books.high != ranges_.books.low) handle = stacks.intern(id, stack_key);
+  if (handle < kFirstHandle) return {};
+  // release: pairs with find_lately(). Only stacks that are stored, with frames, come there.
   recent_.at({NativeFrames::return_address(frame), NativeFrames::next(frame)}).store(handle, std::memory_order_release);
   return {stacks.entry(handle), context.packed | handle};
 }
@@ -138,18 +146,18 @@ using trace_state::kStream;
                                                         KnownStack found) noexcept {
   const hal::InterruptGuard masked;
   if (!only_records(cache)) return nullptr;  // read in the section that inserts (O2)
-  const unsigned hart = hal::Port::hart_index();
-  Cell& own = cache.cell(hart);
+  const std::size_t hart = hal::Port::hart_index();
+  Cell& own = cache.own_cell();
   RecordTable::Stash& stash = records.stash_of(hart);
   if (!is_closed(own) || stash.empty()) return nullptr;
   void* object = own.peek_closed();
   if (object == nullptr) return nullptr;
-  Record record;
+  RecordInRegisters record;
   std::uint32_t* word = plain_handle(cache, object);
   if (word == nullptr || !plain_code(object, record.object)) return nullptr;
   own.drop_closed();
   record.stack_context = found.packed;
-  record.size = static_cast<std::uint32_t>(requested != 0 ? requested : cache.object_size());
+  record.size = requested != 0 ? requested : cache.object_size();
   HartBooks& mine = one.harts()[hart];
   enter(cache, one, mine, hart, *RecordTable::take_from(stash), *word, record);
   if (found.entry->truncated()) Counts::add(mine.now.truncated_stacks);
@@ -160,10 +168,10 @@ using trace_state::kStream;
 inline void* Books::leave_out(Cache& cache) noexcept {
   auto* one = static_cast<SourceBooks*>(cache.books.load(kFollowed));
   const hal::InterruptGuard masked;
-  if (one == nullptr || !only_keeps(cache, kSampled)) return nullptr;
+  if (one == nullptr || !only_goes(cache, kRecord | kSampled)) return nullptr;
   const unsigned hart = hal::Port::hart_index();
   HartBooks& mine = one->harts()[hart];
-  Cell& own = cache.cell(hart);
+  Cell& own = cache.own_cell();
   if (mine.to_leave_out.load(std::memory_order_relaxed) == 0 || !is_closed(own)) return nullptr;
   void* object = own.take_closed();
   if (object == nullptr) return nullptr;
@@ -172,21 +180,54 @@ inline void* Books::leave_out(Cache& cache) noexcept {
   return object;
 }
 
-inline void* Books::count_known(Cache& cache, KnownStack found) noexcept {
-  auto* one = static_cast<SourceBooks*>(cache.books.load(kFollowed));
+inline void* Books::count_known(Cache& cache, SourceBooks& one, KnownStack found) noexcept {
   const hal::InterruptGuard masked;
-  if (one == nullptr || !only_keeps(cache, kCounts)) return nullptr;
+  if (!only_goes(cache, kRecord | kCounts)) return nullptr;
   const unsigned hart = hal::Port::hart_index();
-  Cell& own = cache.cell(hart);
+  Cell& own = cache.own_cell();
   void* object = is_closed(own) ? own.peek_closed() : nullptr;
   std::uint32_t* handle = object != nullptr ? plain_handle(cache, object) : nullptr;
   if (handle == nullptr) return nullptr;
   own.drop_closed();
-  HartBooks& mine = one->harts()[hart];
-  count_in(cache, *one, mine, *handle, Record::stack_in(found.packed));
+  HartBooks& mine = one.harts()[hart];
+  count_in(cache, one, mine, *handle, Record::stack_in(static_cast<std::uint32_t>(found.packed)));
   if (found.entry->truncated()) Counts::add(mine.now.truncated_stacks);
   cache.count_allocation();
   return object;
+}
+
+inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& one, KnownStack found) noexcept {
+  Cache& cache = *allocation.cache;
+  const hal::InterruptGuard masked;
+  if (!only_goes(cache, kStream) || allocation.effort == Effort::kMoving) return nullptr;
+  const unsigned hart = hal::Port::hart_index();
+  Cell& own = cache.own_cell();
+  void* object = is_closed(own) ? own.take_closed() : nullptr;
+  if (object == nullptr) return nullptr;
+  stream.allocated(*stream_of(one), hart, telling_of(allocation, one.number, object, static_cast<std::uint32_t>(found.packed)));
+  cache.count_allocation();
+  return object;
+}
+
+/// A free that is told, and has no record.
+inline bool Books::free_told(Cache& cache, void* object) noexcept {
+  const SlabLayer& slabs = cache.slabs();
+  const Slab* slab = slabs.find_by_mask(object);
+  const hal::InterruptGuard masked;
+  // acquire: as in only_goes(); the event goes before the object does (O1).
+  const std::uint32_t word = cache.state().load(std::memory_order_acquire);
+  const unsigned hart = hal::Port::hart_index();
+  Cell& own = cache.own_cell();
+  if (slab == nullptr || slabs.index_by_reciprocal(*slab, object) == SlabLayer::kNoIndex) return false;
+  if ((word & (kStream | kWatch)) != kStream || cache.has_reserve() || !is_closed(own) || !own.has_room_closed()) return false;
+  tell_free(cache, hart, object);
+  return own.put_closed(object);
+}
+
+/// A free that has no record.
+[[gnu::always_inline]] inline bool Books::free_bare(Cache& cache, void* object) noexcept {
+  const hal::InterruptGuard masked;
+  return (load_relaxed(cache.state()) & kStream) == 0 && !cache.has_reserve() && cache.own_cell().put_watched(object);
 }
 
 [[gnu::always_inline]] inline bool Books::free_traced(Cache& cache, void* object) noexcept {
@@ -196,36 +237,33 @@ inline void* Books::count_known(Cache& cache, KnownStack found) noexcept {
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab->start;
   const std::size_t index = slabs.index_around(offset);
   if (index >= slab->objects) return false;
-  const hal::InterruptGuard masked;
-  // relaxed: as in only_records(); the record goes before the object does (O1).
-  const std::intptr_t word = load_relaxed(cache.state());
-  if (cache.has_reserve()) return false;
-  const std::size_t hart = hal::Port::hart_index();
-  Cell& own = cache.cell(hart);
   std::uint32_t* handles = slab->handles.load(kFollowed);
+  // Whose object it is does not change until this free is over; what its handle says is checked below.
   const std::intptr_t slot =
       handles != nullptr ? load_relaxed(*reinterpret_cast<std::atomic<std::uint32_t>*>(handles + index)) : 0;
-  if (slot <= 0) return trace_state::only_watches(static_cast<std::uint32_t>(word)) && slabs.starts_at(index, offset) && own.put_watched(object);
-  if ((word & kOwned) == 0) return false;
-  RecordTable::Stash& stash = records.stash_of(hart);
+  if (slot <= 0) return slabs.starts_at(index, offset) && free_bare(cache, object);
+  const hal::InterruptGuard masked;
+  // relaxed: as in only_records(); the record goes before the object does (O1).
+  if ((load_relaxed(cache.state()) & kOwned) == 0 || cache.has_reserve()) return false;
+  RecordTable::Stash& stash = records.stash_of(hal::Port::hart_index());
   RecordSlot** const top = stash.top.load(std::memory_order_relaxed);
   if (top == stash.slots) return false;  // full
   const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_relaxed));
-  RecordSlot* claimed = records.claim_own(slot, plain_code(object), one->number, handles[index]);
+  RecordSlot* claimed = records.claim_own(slot, static_cast<std::uint32_t>(plain_code(object)), one->number, handles[index]);
   if (claimed == nullptr) return false;
   RecordTable::give_to(stash, top, *claimed);
   // Not the end of the watch: a stop that settles comes after this section and sees the count.
   cache.live_records.fetch_sub(1, std::memory_order_relaxed);
-  return own.put_closed(object);
+  return cache.own_cell().put_closed(object);
 }
 
 namespace {
 
 /// The last part of an allocation, once its stack and context are known.
 using LastPart = void* (*)(Cache* cache, const CallSite* site, std::size_t requested, Effort effort, const StackEntry* entry,
-                           std::uint32_t packed) noexcept;
+                           std::uintptr_t packed) noexcept;
 
-/// A stack that was not the last one found from its place.
+/// A stack that was not the last one found from its place, or is new.
 template <LastPart kLast>
 [[gnu::noinline]] QM_ENDS_IN_JUMPS void* by_hash(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
   keep_return_address();
@@ -241,21 +279,57 @@ template <LastPart kLast>
   return object;
 }
 
-/// The last part of an allocation whose stack and context are known, if the stack is not another cache's.
-[[gnu::noinline]] QM_JUMPS void* allocate_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
-                                                const StackEntry* entry, std::uint32_t packed) noexcept {
-  auto* one = static_cast<SourceBooks*>(cache->books.load(kFollowed));
-  if (one == nullptr || entry->owner != one->number) return by_hash<&allocate_known>(cache, site, requested, effort);
+/// The books of the cache, if @p entry is of its stacks.
+[[gnu::always_inline]] inline SourceBooks* owner_of(Cache& cache, const StackEntry& entry) noexcept {
+  auto* one = static_cast<SourceBooks*>(cache.books.load(kFollowed));
+  return one != nullptr && entry.owner == one->number ? one : nullptr;
+}
+
+/// The last parts: of an allocation that is recorded, ...
+[[gnu::noinline]] QM_JUMPS void* record_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+                                              const StackEntry* entry, std::uintptr_t packed) noexcept {
+  SourceBooks* one = owner_of(*cache, *entry);
+  if (one == nullptr) return by_hash<&record_known>(cache, site, requested, effort);
   if (void* object = books.insert_known(*cache, *one, requested, {entry, packed}); object != nullptr) {
     return charged(*cache, object, site, requested);
   }
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
-QM_WALKS_FROM_CALLER void* allocate(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+/// ... of one that is counted, ...
+[[gnu::noinline]] QM_JUMPS void* count_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+                                             const StackEntry* entry, std::uintptr_t packed) noexcept {
+  SourceBooks* one = owner_of(*cache, *entry);
+  if (one == nullptr) return by_hash<&count_known>(cache, site, requested, effort);
+  if (void* object = books.count_known(*cache, *one, {entry, packed}); object != nullptr) {
+    return charged(*cache, object, site, requested);
+  }
+  return qm_cache_allocate_other(cache, site, requested, effort);
+}
+
+/// ... and of one that is told.
+[[gnu::noinline]] QM_JUMPS void* tell_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+                                            const StackEntry* entry, std::uintptr_t packed) noexcept {
+  const SourceBooks* one = owner_of(*cache, *entry);
+  if (one == nullptr) return by_hash<&tell_known>(cache, site, requested, effort);
+  Allocation allocation;
+  allocation.cache = cache;
+  allocation.requested = requested != 0 ? requested : cache->object_size();
+  allocation.site = site;
+  allocation.effort = effort;
+  if (void* object = books.tell_known(allocation, *one, {entry, packed}); object != nullptr) {
+    return charged(*cache, object, site, requested);
+  }
+  return qm_cache_allocate_other(cache, site, requested, effort);
+}
+
+/// An allocation whose stack matters. A function of its own, as it begins with its caller's registers.
+template <LastPart kLast>
+[[gnu::noinline]] QM_WALKS_FROM_CALLER void* by_stack(Cache* cache, const CallSite* site, std::size_t requested,
+                                                      Effort effort) noexcept {
   const KnownStack found = books.find_lately(called_from());
-  if (found.entry != nullptr) return allocate_known(cache, site, requested, effort, found.entry, found.packed);
-  return by_hash<&allocate_known>(cache, site, requested, effort);
+  if (found.entry != nullptr) return kLast(cache, site, requested, effort, found.entry, found.packed);
+  return by_hash<kLast>(cache, site, requested, effort);
 }
 
 /// An allocation of a cache that is sampled. What is of the sample goes the slow way.
@@ -264,26 +338,21 @@ QM_WALKS_FROM_CALLER void* allocate(Cache* cache, const CallSite* site, std::siz
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
-/// The last part of an allocation of a cache that keeps counts, whose stack and context are known.
-[[gnu::noinline]] QM_JUMPS void* count_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
-                                             const StackEntry* entry, std::uint32_t packed) noexcept {
-  if (void* object = books.count_known(*cache, {entry, packed}); object != nullptr) return charged(*cache, object, site, requested);
-  return qm_cache_allocate_other(cache, site, requested, effort);
-}
-
-QM_WALKS_FROM_CALLER void* allocate_thin(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
-  if ((cache->state().load(std::memory_order_relaxed) & kCounts) == 0) return allocate_sampled(cache, site, requested, effort);
-  const KnownStack found = books.find_lately(called_from());
-  const auto* one = static_cast<const SourceBooks*>(cache->books.load(kFollowed));
-  if (found.entry == nullptr || one == nullptr || found.entry->owner != one->number) {
-    return by_hash<&count_known>(cache, site, requested, effort);
-  }
-  return count_known(cache, site, requested, effort, found.entry, found.packed);
+QM_JUMPS void* allocate_mixed(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+  const std::intptr_t word = load_relaxed(cache->state());  // a hint: they read it again
+  if ((word & kRecord) == 0) return by_stack<&tell_known>(cache, site, requested, effort);
+  if ((word & kStream) != 0) return qm_cache_allocate_other(cache, site, requested, effort);
+  if ((word & kSampled) != 0) return allocate_sampled(cache, site, requested, effort);
+  return by_stack<&count_known>(cache, site, requested, effort);
 }
 
 /// A free that others may take the record of, or that fills a stash.
 [[gnu::noinline]] QM_ENDS_IN_JUMPS void free_shared(Cache* cache, void* object) noexcept {
   if (!books.free_shared(*cache, object)) qm_cache_free_other(cache, object);
+}
+
+[[gnu::noinline]] QM_ENDS_IN_JUMPS void free_told(Cache* cache, void* object) noexcept {
+  if (!books.free_told(*cache, object)) qm_cache_free_other(cache, object);
 }
 
 QM_JUMPS void free(Cache* cache, void* object) noexcept {
@@ -292,6 +361,6 @@ QM_JUMPS void free(Cache* cache, void* object) noexcept {
 
 }  // namespace
 
-constinit const TracedPath kTracedPath{&allocate, &allocate_thin, &free};
+constinit const TracedPath kTracedPath{&by_stack<&record_known>, &allocate_mixed, &free, &free_told};
 
 }  // namespace qm::trace

@@ -36,12 +36,9 @@ WalkRanges image_ranges() noexcept {
 }
 
 void walk(std::uintptr_t frame, CallStack& out) noexcept {
-  const hal::StackBounds stack = hal::Port::stack_bounds(frame);
   out.depth = 0;
   out.truncated = false;
-  if (stack.high != 0) return walk_frames<NativeFrames>(frame, stack, image_ranges(), out);
-  out.truncated = true;
-  if (frame != 0 && frame % 16 == 0) out.pcs[out.depth++] = NativeFrames::return_address(frame);
+  walk(frame, image_ranges(), out);
 }
 
 }  // namespace qm::trace

@@ -138,6 +138,15 @@ inline constexpr std::memory_order kFollowed = std::memory_order_relaxed;
 inline constexpr std::memory_order kFollowed = std::memory_order_acquire;
 #endif
 
+/// As load_relaxed(), of what is only followed.
+[[nodiscard, gnu::always_inline]] inline std::intptr_t load_followed(const std::atomic<std::uint32_t>& from) noexcept {
+#if defined(__riscv)
+  return load_relaxed(from);
+#else
+  return static_cast<std::int32_t>(from.load(kFollowed));
+#endif
+}
+
 /// Whether this build counts every allocation.
 #if defined(QM_COUNT)
 inline constexpr bool kCounted = true;

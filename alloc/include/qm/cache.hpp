@@ -309,6 +309,8 @@ class alignas(Cell) Cache : public Traceable {
 
   /// The cell of a hart. The fast path finds it at sizeof(Cache) + hart * sizeof(Cell).
   [[nodiscard]] Cell& cell(unsigned hart) noexcept { return reinterpret_cast<Cell*>(this + 1)[hart]; }
+  /// The running hart's. Masked.
+  [[nodiscard]] Cell& own_cell() noexcept;
   /// The cell that a section may use: its hart's, or while another stands for that hart shut_cell_, one before the first.
   [[nodiscard, gnu::always_inline]] Cell& cell_in(const hal::Section& section) noexcept {
     constexpr std::ptrdiff_t kBytes = sizeof(Cell) / hal::Section::kStep;
@@ -326,7 +328,7 @@ class alignas(Cell) Cache : public Traceable {
   }
   /// Counts an allocation that no section counted. Masked.
   void count_allocation() noexcept {
-    if constexpr (kCounted) cell(hal::Port::hart_index()).count_allocation();
+    if constexpr (kCounted) own_cell().count_allocation();
   }
 
   /// An object of a cache without magazines, by the shortest way; and back. @returns nullptr if there is no memory: nothing is
@@ -428,5 +430,22 @@ class alignas(Cell) Cache : public Traceable {
   struct None {};
   [[no_unique_address]] std::conditional_t<hal::Section::kShuts, Cell, None> shut_cell_;  ///< closed for ever; stays last
 };
+
+#if defined(QM_TARGET)
+/// Where the running hart's cell lies in any cache, under a name that the sections know. They read it through tp: it is among the
+/// first hart-locals.
+extern constinit thread_local std::uintptr_t qm_cell_offset asm("qm_cell_offset");
+inline Cell& Cache::own_cell() noexcept {
+  return *reinterpret_cast<Cell*>(reinterpret_cast<std::uintptr_t>(this) + qm_cell_offset);
+}
+namespace internal {
+inline void attach_cells(unsigned hart) noexcept { qm_cell_offset = sizeof(Cache) + hart * sizeof(Cell); }
+}  // namespace internal
+#else
+inline Cell& Cache::own_cell() noexcept { return cell(hal::Port::hart_index()); }
+namespace internal {
+inline void attach_cells(unsigned) noexcept {}
+}  // namespace internal
+#endif
 
 }  // namespace qm

@@ -125,16 +125,23 @@ struct alignas(2 * sizeof(void*)) Cell {
   /// @returns false, and nothing has changed, if there is no room.
   [[nodiscard]] bool put_watched(void* object) noexcept {
     void** const real = top.load(std::memory_order_relaxed);
-    return real == closed_address() ? put_closed(object) : put_at(top, real, object);
+    if (real == closed_address()) return put_closed(object);
+    return put_at(top, real, *loaded.load(std::memory_order_relaxed), object);  // without a magazine it were closed
   }
-  /// The same for a cell that is closed.
-  [[nodiscard]] bool put_closed(void* object) noexcept {
-    return put_at(saved_top, saved_top.load(std::memory_order_relaxed), object);
-  }
-  /// The same with the top at @p real, which is kept at @p place.
-  [[nodiscard, gnu::always_inline]] bool put_at(std::atomic<void**>& place, void** real, void* object) noexcept {
+  /// The same for a cell that is closed; and whether it has room.
+  [[nodiscard, gnu::always_inline]] bool put_closed(void* object) noexcept {
+    void** const real = saved_top.load(std::memory_order_relaxed);
     Magazine* to = loaded.load(std::memory_order_relaxed);
-    if (to == nullptr || real == to->end()) return false;
+    return to != nullptr && put_at(saved_top, real, *to, object);
+  }
+  [[nodiscard, gnu::always_inline]] bool has_room_closed() const noexcept {
+    Magazine* to = loaded.load(std::memory_order_relaxed);
+    return to != nullptr && saved_top.load(std::memory_order_relaxed) != to->end();
+  }
+
+  /// Puts a round on the top at @p real, which is kept at @p place, if @p to has room.
+  [[nodiscard, gnu::always_inline]] static bool put_at(std::atomic<void**>& place, void** real, Magazine& to, void* object) noexcept {
+    if (real == to.end()) return false;
     *real = object;
     store_relaxed(place, real + 1);
     return true;

@@ -28,18 +28,20 @@ class Traceable;
 /// only. An arena has nothing that could be slow: each of its operations reads the word, and its flags are a cache's so that the
 /// commands are the same.
 namespace trace_state {
-inline constexpr std::uint32_t kWatch = 1;    ///< frees look for a record: push is closed
+/// Frees look for a record: push is closed. The sign, so that a free finds out by one branch.
+inline constexpr std::uint32_t kWatch = std::uint32_t{1} << 31;
 inline constexpr std::uint32_t kStream = 2;   ///< each allocation and free is told as an event, in the order in which they happen
 inline constexpr std::uint32_t kRecord = 4;   ///< allocations are recorded
 inline constexpr std::uint32_t kHold = 8;     ///< pop is closed as well
 inline constexpr std::uint32_t kSettled = 16;  ///< a stop has finished on every hart; with the last record the watch ends
 inline constexpr std::uint32_t kFault = 32;    ///< allocations are counted and some made to fail: pop is closed (fault.hpp)
 inline constexpr std::uint32_t kStreamHold = 64;  ///< pop and push are closed for the event stream, before its first event
-/// Recorded, not told, and a record goes with its object only: no sweep takes any. Frees look at this alone.
+/// Recorded, not told, and a record, which has the object's address / 8, goes with its object only: no sweep takes any. Frees look at
+/// this alone.
 inline constexpr std::uint32_t kOwned = 128;
 inline constexpr std::uint32_t kSampled = 256;  ///< with kRecord: not each allocation has a record
 inline constexpr std::uint32_t kCounts = 512;   ///< with kRecord: no allocation has one, only counts are kept
-static_assert((kRecord | kWatch | kStream | kHold | kSettled | kFault | kStreamHold | kOwned | kSampled | kCounts) == 1023,
+static_assert((kRecord | kStream | kHold | kSettled | kFault | kStreamHold | kOwned | kSampled | kCounts) == 1022,
               "the flags overlap");
 inline constexpr std::uint32_t kThin = kSampled | kCounts;
 /// Any of these closes the pop.
@@ -49,13 +51,6 @@ inline constexpr std::uint32_t kHearsAllocation = kRecord | kStream;
 inline constexpr std::uint32_t kHearsFree = kWatch | kStream;
 /// What belongs to others than the live trace (live_trace.hpp).
 inline constexpr std::uint32_t kNotOfLiveTrace = kFault | kStream | kStreamHold;
-
-/// Whether frees look for a record and nothing else: one shift and one branch.
-[[nodiscard]] constexpr bool only_watches(std::uint32_t word) noexcept {
-  static_assert(kWatch == 1 && kStream == 2);
-  return static_cast<std::int32_t>(word << 30) > 0;
-}
-static_assert(only_watches(kWatch | kHold) && !only_watches(kWatch | kStream) && !only_watches(kStream) && !only_watches(kHold | kRecord));
 }  // namespace trace_state
 
 /// One allocation, as the seam describes it.
@@ -164,13 +159,15 @@ class Observer {
 #define QM_JUMPS
 #endif
 
-/// The observer's way through an allocation of a cache that records and a free of one that watches: the whole operation in one
-/// function, if all it needs is there; else it goes on with qm_cache_allocate_other() and qm_cache_free_other(). Jumped to, so
-/// that its own frame's return address is the user's.
+/// The observer's way through an allocation or a free that it hears of: the whole operation in one function, if all it needs is
+/// there; else it goes on with qm_cache_allocate_other() and qm_cache_free_other(). Jumped to, so that its own frame's return
+/// address is the user's.
 struct TracedPath {
-  void* (*allocate)(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept;
-  void* (*allocate_thin)(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept;  ///< kThin
-  void (*free)(Cache* cache, void* object) noexcept;
+  using Allocate = void* (*)(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept;
+  Allocate allocate;        ///< of a cache that records, and nothing else
+  Allocate allocate_mixed;  ///< of one that is sampled or counted, or told as a stream
+  void (*free)(Cache* cache, void* object) noexcept;       ///< to one that watches
+  void (*free_told)(Cache* cache, void* object) noexcept;  ///< to one that is told as a stream, and does not watch
 };
 /// Does nothing itself.
 extern const TracedPath kNoTracedPath;

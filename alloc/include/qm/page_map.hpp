@@ -69,7 +69,13 @@ class PageMap {
   }
 
   /// Whether one has it: between two banks may be nothing at all. Context: any.
-  [[nodiscard]] bool is_in_a_bank(std::uintptr_t address) const noexcept { return bank_of(address) != kMaxBanks; }
+  [[nodiscard]] bool is_in_a_bank(std::uintptr_t address) const noexcept {
+    const Bank* bank = banks_;
+    do {
+      if (address - bank->low < bank->bytes) return true;
+    } while ((++bank)->bytes != 0);
+    return false;
+  }
 
   /// Forgets all, for a test that sets up anew.
   void reset() noexcept;
@@ -91,7 +97,7 @@ class PageMap {
   };
   struct Bank {
     std::uintptr_t low = 0;
-    std::size_t bytes = 0;  ///< 0: no bank yet
+    std::size_t bytes = 0;  ///< 0: no bank
   };
   struct Head {
     std::atomic<Leaf*> first{&none_};
@@ -111,7 +117,7 @@ class PageMap {
   Leaf first_leaves_[kFirstLeaves];
   Leaf* fresh_ = first_leaves_;               ///< never used yet: [fresh_, fresh_end_)
   Leaf* fresh_end_ = first_leaves_ + kFirstLeaves;
-  Bank banks_[kMaxBanks];
+  Bank banks_[kMaxBanks + 1];                 ///< one that is none ends every search
   Lock lock_;  ///< held for a write of tags and for the entry of a leaf
 };
 

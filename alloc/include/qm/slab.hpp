@@ -180,24 +180,21 @@ class SlabLayer {
 
   /// The slab of an address; nullptr if it is in none of this layer's.
   [[nodiscard]] Slab* find(const void* address) noexcept;
-  /// As find(), inlined, for what is most common: nullptr also where finding takes more than a mask.
+  /// As find(), inlined, for slabs of memory: nullptr for others, and a slab also for what lies beside its objects.
   [[nodiscard]] Slab* find_by_mask(const void* address) const noexcept {
-    const auto at = reinterpret_cast<std::uintptr_t>(address);
-    if (at < low_.load(std::memory_order_relaxed) || at >= high_.load(std::memory_order_relaxed)) return nullptr;
-    const std::uintptr_t header = (at | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
-    const std::uint8_t odd = odd_.load(std::memory_order_relaxed);
-    if (odd != 0 && ((odd & kNotPlain) != 0 || !page_map.is_in_a_bank(header))) return nullptr;
+    const std::uintptr_t header = (reinterpret_cast<std::uintptr_t>(address) | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
     auto* slab = reinterpret_cast<Slab*>(header);
-    return slab->layer == this ? slab : nullptr;
+    return is_memory(address, header) && slab->layer == this ? slab : nullptr;
   }
-  /// Index of what lies at @p object in a slab that find_by_mask() found; kNoIndex if it is no object's start.
+  /// Index of what lies at @p object in a slab that find_by_mask() found; kNoIndex if it is no object's start, or, where there is
+  /// no reciprocal, perhaps.
   [[nodiscard]] unsigned index_by_reciprocal(const Slab& slab, const void* object) const noexcept {
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab.start;
-    const auto at = static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32);
-    return at < slab.objects && at * stride_ == offset ? static_cast<unsigned>(at) : kNoIndex;
+    const std::size_t at = index_around(offset);
+    return at < slab.objects && starts_at(at, offset) ? static_cast<unsigned>(at) : kNoIndex;
   }
-  /// The same in two steps: the index of what lies at @p offset from object 0 of such a slab, which may have fewer objects; and
-  /// whether an object starts there.
+  /// The same in two steps: the index of what lies at @p offset from object 0 of such a slab, which may have fewer objects, or 0 where
+  /// there is no reciprocal; and whether an object starts there.
   [[nodiscard]] std::size_t index_around(std::size_t offset) const noexcept {
     return static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32);
   }
@@ -282,6 +279,7 @@ class SlabLayer {
   [[nodiscard]] std::size_t lead() const noexcept { return tagging_.is_tagged() ? alignment() : 0; }
   /// With what a checking build leaves behind it, so that the next keeps its alignment.
   [[nodiscard]] std::size_t trailer() const noexcept {
+    if constexpr (kRedzoneBytes == 0) return lead();
     const std::size_t redzone = no_touch_ ? 0 : kRedzoneBytes;
     return lead() + ((redzone + alignment() - 1) & ~(alignment() - 1));
   }
@@ -294,14 +292,17 @@ class SlabLayer {
   [[nodiscard]] Slab* next_in_lists(Slab* slab) noexcept;
   void leave_pass(Slab* slab) noexcept;
   void widen(std::uintptr_t low, std::uintptr_t high) noexcept;
-  /// The header that the mask finds is read only between the first and the last slab there ever were, so it is memory - of
-  /// another cache, perhaps, whose header says so, or of anybody.
-  [[nodiscard]] Slab* find_in_memory(std::uintptr_t address) noexcept {
-    if (address < low_.load(std::memory_order_relaxed) || address >= high_.load(std::memory_order_relaxed)) return nullptr;
-    const std::uintptr_t header = (address | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
-    if ((odd_.load(std::memory_order_relaxed) & kInBanks) != 0 && !page_map.is_in_a_bank(header)) return nullptr;
-    auto* slab = reinterpret_cast<Slab*>(header);
-    return slab->layer == this && address - slab->start < slab_bytes_ ? slab : nullptr;
+  /// Whether @p header, which the mask finds for @p address, may be read: it lies between the first and the last slab of memory
+  /// there ever were, or in a bank where these are apart. Then it is memory - of another cache, perhaps, whose header says so, or
+  /// of anybody.
+  [[nodiscard, gnu::always_inline]] bool is_memory(const void* address, std::uintptr_t header) const noexcept {
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    if (in_banks_.load(std::memory_order_relaxed)) return page_map.is_in_a_bank(header);
+    return at >= low_.load(std::memory_order_relaxed) && at < high_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] Slab* find_in_memory(std::uintptr_t address) const noexcept {
+    Slab* slab = find_by_mask(reinterpret_cast<const void*>(address));
+    return slab != nullptr && address - slab->start < slab_bytes_ ? slab : nullptr;
   }
   void* const* put_run(void* const* objects, void* const* end, Put& put) noexcept;
   [[nodiscard]] Slab* find_locked(const void* object) noexcept {
@@ -350,9 +351,7 @@ class SlabLayer {
   std::uint32_t empty_slabs_ : 8 = 0;   ///< kEmptyKept, and one for each hart at most
   std::uint32_t out_ = 0;
   std::uint32_t out_high_ = 0;
-  static constexpr std::uint8_t kInBanks = 1;    ///< low_ and high_ are not in the same bank of memory
-  static constexpr std::uint8_t kNotPlain = 2;   ///< no reciprocal, or not every object lies at a multiple of 8
-  std::atomic<std::uint8_t> odd_{0};
+  std::atomic<bool> in_banks_{false};  ///< low_ and high_ are not in the same bank of memory
   [[no_unique_address]] std::conditional_t<kCounted, Word, NoCount> taken_ever_{};
 };
 

@@ -36,20 +36,21 @@ namespace qm::trace {
 using SlotId = std::uint32_t;
 inline constexpr SlotId kNoSlot = 0;
 
-/// One live object of a traced cache.
-struct Record {
+/// One live object of a traced cache. @tparam Whole, Half what 32 and 16 bits are kept in.
+template <class Whole, class Half>
+struct BasicRecord {
   static constexpr unsigned kCacheBits = 16;
   static constexpr unsigned kHartBits = 5;
   /// Set in every record's stack_context, so that it can stand in a handle for what is no slot.
   static constexpr std::uint32_t kMark = 0x8000'0000;
 
   std::uint32_t sequence_low = 0;
-  std::uint32_t object = 0;        ///< address / 8, or the id of a cache of ids
-  std::uint32_t stack_context = 0; ///< stack handle, context id above it, kMark
-  std::uint16_t cache = 0;
-  std::uint16_t hart_sequence = 0; ///< hart, upper bits of the sequence
-  std::uint32_t time = 0;          ///< coarse ticks
-  std::uint32_t size = 0;          ///< bytes asked for
+  Whole object = 0;        ///< address / 8, or the id of a cache of ids
+  Whole stack_context = 0; ///< stack handle, context id above it, kMark
+  Half cache = 0;
+  Half hart_sequence = 0;  ///< hart, upper bits of the sequence
+  Whole time = 0;          ///< coarse ticks
+  Whole size = 0;          ///< bytes asked for
 
   [[nodiscard]] unsigned hart() const noexcept { return hart_sequence & ((1U << kHartBits) - 1); }
   [[nodiscard]] std::uint64_t sequence() const noexcept {
@@ -57,9 +58,9 @@ struct Record {
   }
   [[nodiscard]] StackHandle stack() const noexcept { return stack_in(stack_context); }
   [[nodiscard]] std::uint32_t context() const noexcept { return context_in(stack_context); }
-  void set_place(std::uint32_t of, unsigned hart, std::uint64_t sequence) noexcept {
-    cache = static_cast<std::uint16_t>(of);
-    hart_sequence = static_cast<std::uint16_t>(sequence >> 32 << kHartBits | hart);
+  void set_place(std::uint32_t of, std::size_t hart, std::uint64_t sequence) noexcept {
+    cache = static_cast<Half>(of);
+    hart_sequence = static_cast<Half>(sequence >> 32 << kHartBits | hart);
     sequence_low = static_cast<std::uint32_t>(sequence);
   }
   static constexpr std::uint32_t pack(StackHandle stack, std::uint32_t context) noexcept {
@@ -68,6 +69,9 @@ struct Record {
   static constexpr StackHandle stack_in(std::uint32_t packed) noexcept { return packed & ((1U << kStackHandleBits) - 1); }
   static constexpr std::uint32_t context_in(std::uint32_t packed) noexcept { return (packed & ~kMark) >> kStackHandleBits; }
 };
+using Record = BasicRecord<std::uint32_t, std::uint16_t>;
+/// A record as it is put together: of each word what fits is stored, and nothing has to be cut to size before.
+using RecordInRegisters = BasicRecord<std::uintptr_t, std::uintptr_t>;
 static_assert(Record::kCacheBits + Record::kHartBits + Sequence::kBits == 64);
 static_assert(kStackHandleBits + kContextIdBits == 31);
 static_assert(hal::Port::kMaxHarts <= 1U << Record::kHartBits);
@@ -163,15 +167,16 @@ class RecordTable {
     return *top;
   }
   /// Fills a slot that was taken, and publishes it. @returns its id.
-  SlotId fill(RecordSlot& slot, const Record& record) noexcept {
+  template <class Whole, class Half>
+  SlotId fill(RecordSlot& slot, const BasicRecord<Whole, Half>& record) noexcept {
     // release: whoever sees a word of this record sees the last one's number gone (T2).
     std::atomic_thread_fence(std::memory_order_release);
-    store_relaxed(slot.object, record.object);
-    store_relaxed(slot.stack_context, record.stack_context);
-    store_relaxed(slot.cache, record.cache);
-    store_relaxed(slot.hart_sequence, record.hart_sequence);
-    store_relaxed(slot.time, record.time);
-    store_relaxed(slot.size, record.size);
+    store_relaxed(slot.object, static_cast<std::uint32_t>(record.object));
+    store_relaxed(slot.stack_context, static_cast<std::uint32_t>(record.stack_context));
+    store_relaxed(slot.cache, static_cast<std::uint16_t>(record.cache));
+    store_relaxed(slot.hart_sequence, static_cast<std::uint16_t>(record.hart_sequence));
+    store_relaxed(slot.time, static_cast<std::uint32_t>(record.time));
+    store_relaxed(slot.size, static_cast<std::uint32_t>(record.size));
     // release: pairs with the acquire in copy() and remove().
     slot.sequence_low.store(record.sequence_low, std::memory_order_release);
     return id_of(slot);

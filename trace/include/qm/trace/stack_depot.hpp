@@ -47,8 +47,8 @@ static_assert(sizeof(StackKey) == 8 * StackKey::words(StackKey::kMostFrames));
 inline constexpr std::uint32_t kFirstId = 16;
 
 struct StackEntry {
-  static constexpr std::uint8_t kTruncated = 1;
-  static constexpr std::uint8_t kCollided = 2;
+  static constexpr std::uint8_t kTruncated = 0x80;  ///< the sign: one branch
+  static constexpr std::uint8_t kCollided = 1;
   /// snapshot_objects of an entry that has no part in the last report.
   static constexpr std::uint32_t kUnreported = 0x8000'0000;
 
@@ -64,7 +64,7 @@ struct StackEntry {
 
   [[nodiscard]] std::uint32_t* frames() noexcept { return reinterpret_cast<std::uint32_t*>(this + 1); }
   [[nodiscard]] const std::uint32_t* frames() const noexcept { return reinterpret_cast<const std::uint32_t*>(this + 1); }
-  [[nodiscard]] bool truncated() const noexcept { return (flags & kTruncated) != 0; }
+  [[nodiscard]] bool truncated() const noexcept { return static_cast<std::int8_t>(flags) < 0; }
 
   /// Bytes of an entry of @p depth frames.
   static constexpr std::size_t bytes(unsigned depth) noexcept {
@@ -140,37 +140,11 @@ class BasicStackDepot {
   /// @returns its handle; kStackNoMemory, counted, if it is new and the pool is full.
   /// Complexity: O(depth) and a short chain. Context: any, any interrupt level; no lock.
   StackHandle intern(std::uint16_t owner, std::span<const std::uint32_t> frames, bool truncated) noexcept {
-    StackEntry* fresh = nullptr;
-    for (std::uint32_t salt = 0;; ++salt) {
-      const std::uint32_t id = Hash::id(frames, truncated, salt);
-      if (id < kFirstId) continue;
-      std::atomic<std::uint32_t>& bucket = head(id & mask_);
-      StackHandle seen = kNoStack;  // entries from here on were compared already
-      for (;;) {
-        // acquire: pairs with the release below, so that an entry's key is seen.
-        StackHandle first = bucket.load(std::memory_order_acquire);
-        const Verdict verdict = search(first, seen, id, owner, frames, truncated);
-        if (verdict.found != kNoStack) {
-          if (fresh != nullptr) give_back(fresh);
-          return verdict.found;
-        }
-        if (verdict.collision) break;  // the next salt
-        if (fresh == nullptr && (fresh = reserve(frames.size())) == nullptr) {
-          failures_.fetch_add(1, std::memory_order_relaxed);
-          return kStackNoMemory;
-        }
-        fill(*fresh, id, first, owner, frames, truncated);
-        if (salt != 0 && Hash::id(frames, truncated, 0) >= kFirstId) fresh->flags |= StackEntry::kCollided;
-        const StackHandle handle = handle_of(*fresh);
-        // release: pairs with the acquire above and in Walk.
-        if (bucket.compare_exchange_strong(first, handle, std::memory_order_release, std::memory_order_relaxed)) {
-          entries_.fetch_add(1, std::memory_order_relaxed);
-          if ((fresh->flags & StackEntry::kCollided) != 0) collisions_.fetch_add(1, std::memory_order_relaxed);
-          return handle;
-        }
-        seen = fresh->next;
-      }
-    }
+    return intern(Hash::id(frames, truncated, 0), owner, frames, truncated);
+  }
+  /// The same of a key to whose frames Hash gives @p content_id.
+  StackHandle intern(std::uint32_t content_id, const StackKey& key) noexcept {
+    return intern(content_id, key.owner, {key.frames, key.depth}, (key.flags & StackEntry::kTruncated) != 0);
   }
 
   /// Finds a stack whose id is that of its content, as nearly all are.
@@ -186,6 +160,10 @@ class BasicStackDepot {
     return kNoStack;
   }
 
+  /// The entry of a handle that is no sentinel.
+  [[nodiscard]] StackEntry& at_handle(std::size_t handle) const noexcept {
+    return *std::launder(static_cast<StackEntry*>(static_cast<void*>(pool_ + handle * 8)));
+  }
   /// The entry of a handle that intern() returned; nullptr for a sentinel.
   [[nodiscard]] StackEntry* entry(StackHandle handle) const noexcept {
     return handle < kFirstHandle ? nullptr : &at_handle(handle);
@@ -232,9 +210,41 @@ class BasicStackDepot {
     bool collision = false;  ///< another stack has the id
   };
 
-  [[nodiscard]] StackEntry& at_handle(StackHandle handle) const noexcept {
-    return *std::launder(static_cast<StackEntry*>(static_cast<void*>(pool_ + std::size_t{handle} * 8)));
+  StackHandle intern(std::uint32_t content_id, std::uint16_t owner, std::span<const std::uint32_t> frames,
+                     bool truncated) noexcept {
+    StackEntry* fresh = nullptr;
+    std::uint32_t id = content_id;
+    for (std::uint32_t salt = 0;; id = Hash::id(frames, truncated, ++salt)) {
+      if (id < kFirstId) continue;
+      std::atomic<std::uint32_t>& bucket = head(id & mask_);
+      StackHandle seen = kNoStack;  // entries from here on were compared already
+      for (;;) {
+        // acquire: pairs with the release below, so that an entry's key is seen.
+        StackHandle first = bucket.load(std::memory_order_acquire);
+        const Verdict verdict = search(first, seen, id, owner, frames, truncated);
+        if (verdict.found != kNoStack) {
+          if (fresh != nullptr) give_back(fresh);
+          return verdict.found;
+        }
+        if (verdict.collision) break;  // the next salt
+        if (fresh == nullptr && (fresh = reserve(frames.size())) == nullptr) {
+          failures_.fetch_add(1, std::memory_order_relaxed);
+          return kStackNoMemory;
+        }
+        fill(*fresh, id, first, owner, frames, truncated);
+        if (salt != 0 && content_id >= kFirstId) fresh->flags |= StackEntry::kCollided;
+        const StackHandle handle = handle_of(*fresh);
+        // release: pairs with the acquire above and in Walk.
+        if (bucket.compare_exchange_strong(first, handle, std::memory_order_release, std::memory_order_relaxed)) {
+          entries_.fetch_add(1, std::memory_order_relaxed);
+          if ((fresh->flags & StackEntry::kCollided) != 0) collisions_.fetch_add(1, std::memory_order_relaxed);
+          return handle;
+        }
+        seen = fresh->next;
+      }
+    }
   }
+
   static bool has_key(const StackEntry& one, const StackKey& key, unsigned words) noexcept {
     const auto* ours = static_cast<const std::byte*>(__builtin_assume_aligned(&one.owner, 8));
     const auto* theirs = static_cast<const std::byte*>(__builtin_assume_aligned(&key, 8));

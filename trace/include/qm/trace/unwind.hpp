@@ -151,7 +151,15 @@ struct Link {
 
 /// Walks the running context's stack from @p frame as an allocation's: the leading frames of the allocator are left out.
 /// Where the port does not know the stack, the result is the first return address, truncated.
-/// Context: any, on the context the frame belongs to.
+/// @param[in,out] out as of walk_frames(). Context: any, on the context the frame belongs to.
+template <class Stack>
+void walk(std::uintptr_t frame, const WalkRanges& ranges, Stack& out) noexcept {
+  const hal::StackBounds stack = hal::Port::stack_bounds(frame);
+  if (stack.high != 0) return walk_frames<NativeFrames>(frame, stack, ranges, out);
+  out.truncated = true;
+  if (frame != 0 && frame % 16 == 0) out.push(NativeFrames::return_address(frame));
+}
+/// The same with the image's ranges.
 void walk(std::uintptr_t frame, CallStack& out) noexcept;
 
 /// The stack of the function this is inlined into, its caller first.
