@@ -210,7 +210,7 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
 }
 
 /// A free that is told, and has no record.
-inline bool Books::free_told(Cache& cache, void* object) noexcept {
+[[gnu::always_inline]] inline bool Books::free_told(Cache& cache, void* object) noexcept {
   const SlabLayer& slabs = cache.slabs();
   const Slab* slab = slabs.find_by_mask(object);
   const hal::InterruptGuard masked;
@@ -351,7 +351,7 @@ QM_JUMPS void* allocate_mixed(Cache* cache, const CallSite* site, std::size_t re
   if (!books.free_shared(*cache, object)) qm_cache_free_other(cache, object);
 }
 
-[[gnu::noinline]] QM_ENDS_IN_JUMPS void free_told(Cache* cache, void* object) noexcept {
+QM_JUMPS void free_told(Cache* cache, void* object) noexcept {
   if (!books.free_told(*cache, object)) qm_cache_free_other(cache, object);
 }
 
