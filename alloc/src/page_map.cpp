@@ -11,6 +11,7 @@
 
 namespace qm {
 
+constinit const PageMap::Bank PageMap::kNoBank;
 constinit PageMap::Leaf PageMap::none_;
 constinit PageMap page_map;
 
@@ -26,12 +27,13 @@ Status PageMap::add_bank(std::uintptr_t start, std::uintptr_t end) noexcept {
   static_assert(offsetof(PageMap, hot_) == 0 && offsetof(PageMap, heads_) == QM_PAGE_MAP_HEADS && kHeads == QM_PAGE_MAP_HEAD_COUNT &&
                 offsetof(Leaf, number) == QM_LEAF_NUMBER && offsetof(Leaf, tags) == QM_LEAF_TAGS && kLeafLog2 == QM_LEAF_LOG2);
   static_assert(kLeafBytes / kPageBytes == kPageBytes, "the tags of a leaf are a page");
-  Bank* bank = banks_;
-  while (bank->bytes != 0) ++bank;
-  if (bank == banks_ + kMaxBanks) return Status::kNoMemory;
-  bank->low = start & ~(kPageBytes - 1);
-  bank->bytes = end - bank->low;
-  return Status::kOk;
+  for (Bank& bank : banks_) {
+    if (bank.bytes != 0) continue;
+    bank.low = start & ~(kPageBytes - 1);
+    bank.bytes = end - bank.low;
+    return Status::kOk;
+  }
+  return Status::kNoMemory;
 }
 
 bool PageMap::write(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {

@@ -177,7 +177,8 @@ void SlabLayer::adopt(Slab* slab) noexcept {
   usable_.push_back(slab);
   if (no_touch_) return insert_in_tree(static_cast<ExternalSlab*>(slab));
   const auto end = reinterpret_cast<std::uintptr_t>(slab + 1);
-  if (slab->start < low_.load(std::memory_order_relaxed) || end > high_.load(std::memory_order_relaxed)) widen(slab->start, end);
+  const bool known = bank_.load(std::memory_order_relaxed)->has(end - sizeof(Slab)) && slab->start >= low_.load(std::memory_order_relaxed);
+  if (!known || end > high_.load(std::memory_order_relaxed)) widen(slab->start, end);
 }
 
 /// Takes an empty slab out. Lock held.

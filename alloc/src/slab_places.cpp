@@ -7,11 +7,10 @@ namespace qm {
 
 /// Lets find() look where a new slab lies. Lock held.
 void SlabLayer::widen(std::uintptr_t low, std::uintptr_t high) noexcept {
-  if (low > low_.load(std::memory_order_relaxed)) low = low_.load(std::memory_order_relaxed);
-  if (high < high_.load(std::memory_order_relaxed)) high = high_.load(std::memory_order_relaxed);
-  if (page_map.bank_of(low) != page_map.bank_of(high - 1)) store_relaxed(in_banks_, true);
-  store_relaxed(low_, low);
-  store_relaxed(high_, high);
+  if (low < low_.load(std::memory_order_relaxed)) store_relaxed(low_, low);
+  if (high > high_.load(std::memory_order_relaxed)) store_relaxed(high_, high);
+  // release: pairs with the load in is_memory()
+  if (const PageMap::Bank& bank = page_map.bank_of(low); bank.bytes != 0) bank_.store(&bank, std::memory_order_release);
 }
 
 Slab* SlabLayer::find(const void* object) noexcept {

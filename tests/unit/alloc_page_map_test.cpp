@@ -91,10 +91,10 @@ TEST_F(PageMapTest, knows_its_banks) {
     ASSERT_EQ(map.add_bank(0x10000 * (i + 1) + 0x800, 0x10000 * (i + 1) + 0x1800), Status::kOk);
   }
   EXPECT_EQ(map.add_bank(0x1000000, 0x1001000), Status::kNoMemory);
-  EXPECT_EQ(map.bank_of(0x10000), 0U);
-  EXPECT_EQ(map.bank_of(0x21700), 1U);
-  EXPECT_EQ(map.bank_of(0x21800), PageMap::kMaxBanks);
-  EXPECT_EQ(map.bank_of(0), PageMap::kMaxBanks);
+  EXPECT_EQ(map.bank_of(0x10000).low, 0x10000U);
+  EXPECT_EQ(map.bank_of(0x21700).low, 0x20000U);
+  EXPECT_EQ(&map.bank_of(0x21800), &PageMap::kNoBank);
+  EXPECT_EQ(&map.bank_of(0), &PageMap::kNoBank);
 }
 
 }  // namespace

@@ -61,20 +61,21 @@ class PageMap {
     return leaf->number == address >> kLeafLog2 ? leaf->tag(address) : std::uint8_t{0};
   }
 
-  /// The number of the bank that has @p address; kMaxBanks if none has. Context: any.
-  [[nodiscard]] unsigned bank_of(std::uintptr_t address) const noexcept {
-    unsigned bank = 0;
-    while (bank < kMaxBanks && address - banks_[bank].low >= banks_[bank].bytes) ++bank;
-    return bank;
-  }
+  /// A range of memory. Does not change, so whoever has found it may keep it.
+  struct Bank {
+    std::uintptr_t low = 0;
+    std::size_t bytes = 0;
+    [[nodiscard]] bool has(std::uintptr_t address) const noexcept { return address - low < bytes; }
+  };
+  /// Has nothing.
+  static const Bank kNoBank;
 
-  /// Whether one has it: between two banks may be nothing at all. Context: any.
-  [[nodiscard]] bool is_in_a_bank(std::uintptr_t address) const noexcept {
-    const Bank* bank = banks_;
-    do {
-      if (address - bank->low < bank->bytes) return true;
-    } while ((++bank)->bytes != 0);
-    return false;
+  /// The bank that has @p address, or kNoBank. Context: any.
+  [[nodiscard]] const Bank& bank_of(std::uintptr_t address) const noexcept {
+    for (const Bank& bank : banks_) {
+      if (bank.has(address)) return bank;
+    }
+    return kNoBank;
   }
 
   /// Forgets all, for a test that sets up anew.
@@ -95,10 +96,6 @@ class PageMap {
       return place(address)->load(std::memory_order_relaxed);
     }
   };
-  struct Bank {
-    std::uintptr_t low = 0;
-    std::size_t bytes = 0;  ///< 0: no bank
-  };
   struct Head {
     std::atomic<Leaf*> first{&none_};
   };
@@ -117,7 +114,7 @@ class PageMap {
   Leaf first_leaves_[kFirstLeaves];
   Leaf* fresh_ = first_leaves_;               ///< never used yet: [fresh_, fresh_end_)
   Leaf* fresh_end_ = first_leaves_ + kFirstLeaves;
-  Bank banks_[kMaxBanks + 1];                 ///< one that is none ends every search
+  Bank banks_[kMaxBanks];
   Lock lock_;  ///< held for a write of tags and for the entry of a leaf
 };
 

@@ -184,7 +184,7 @@ class SlabLayer {
   [[nodiscard]] Slab* find_by_mask(const void* address) const noexcept {
     const std::uintptr_t header = (reinterpret_cast<std::uintptr_t>(address) | (slab_bytes_ - 1)) + 1 - sizeof(Slab);
     auto* slab = reinterpret_cast<Slab*>(header);
-    return is_memory(address, header) && slab->layer == this ? slab : nullptr;
+    return is_memory(header) && slab->layer == this ? slab : nullptr;
   }
   /// Index of what lies at @p object in a slab that find_by_mask() found; kNoIndex if it is no object's start, or, where there is
   /// no reciprocal, perhaps.
@@ -292,13 +292,14 @@ class SlabLayer {
   [[nodiscard]] Slab* next_in_lists(Slab* slab) noexcept;
   void leave_pass(Slab* slab) noexcept;
   void widen(std::uintptr_t low, std::uintptr_t high) noexcept;
-  /// Whether @p header, which the mask finds for @p address, may be read: it lies between the first and the last slab of memory
-  /// there ever were, or in a bank where these are apart. Then it is memory - of another cache, perhaps, whose header says so, or
-  /// of anybody.
-  [[nodiscard, gnu::always_inline]] bool is_memory(const void* address, std::uintptr_t header) const noexcept {
-    const auto at = reinterpret_cast<std::uintptr_t>(address);
-    if (in_banks_.load(std::memory_order_relaxed)) return page_map.is_in_a_bank(header);
-    return at >= low_.load(std::memory_order_relaxed) && at < high_.load(std::memory_order_relaxed);
+  /// Whether @p header, which a mask has found, may be read: it lies in a bank, or, in an arena of none, between the first and the last
+  /// slab there ever were. Then it is memory - of another cache, perhaps, whose header says so, or of anybody. Inlined, as what calls
+  /// nobody needs no frame.
+  [[nodiscard, gnu::always_inline]] bool is_memory(std::uintptr_t header) const noexcept {
+    const PageMap::Bank* latest = bank_.load(kFollowed);
+    if (latest->has(header)) [[likely]] return true;
+    if (latest != &PageMap::kNoBank) return page_map.bank_of(header).bytes != 0;
+    return !no_touch_ && spans(reinterpret_cast<const void*>(header));
   }
   [[nodiscard]] Slab* find_in_memory(std::uintptr_t address) const noexcept {
     Slab* slab = find_by_mask(reinterpret_cast<const void*>(address));
@@ -351,7 +352,7 @@ class SlabLayer {
   std::uint32_t empty_slabs_ : 8 = 0;   ///< kEmptyKept, and one for each hart at most
   std::uint32_t out_ = 0;
   std::uint32_t out_high_ = 0;
-  std::atomic<bool> in_banks_{false};  ///< low_ and high_ are not in the same bank of memory
+  std::atomic<const PageMap::Bank*> bank_{&PageMap::kNoBank};  ///< of the latest slab of memory; mostly of all
   [[no_unique_address]] std::conditional_t<kCounted, Word, NoCount> taken_ever_{};
 };
 
