@@ -21,7 +21,8 @@ import gdb
 import gdb.printing
 
 QUANTUM_CACHE = 4
-WATCH, RECORD, HOLD = 1, 4, 8  # of a state word: alloc/include/qm/observer.hpp
+WATCH, RECORD, HOLD = 1 << 31, 4, 8  # of a state word: alloc/include/qm/observer.hpp
+TRUNCATED, COLLIDED = 0x80, 1  # of a stack's entry: trace/include/qm/trace/stack_depot.hpp
 RECORD_BYTES = 24  # of a slot: trace/include/qm/trace/record_table.hpp
 
 
@@ -421,7 +422,7 @@ class Books:
         for at, pc in enumerate(pcs):
             found = self.names.find(pc - 1)
             print("#%02d [<%s>] in %s" % (at + 1, address_text(pc), found[0] if found else "(null)"))
-        truncated = stack is None or stack["flags"] & 1 != 0
+        truncated = stack is None or stack["flags"] & TRUNCATED != 0
         if truncated:
             print("#%02d [<...>] in ... (truncated)" % (len(pcs) + 1))
         print("")
@@ -573,7 +574,7 @@ def print_stacks(pattern):
         threshold = 1  # an image without the console
     order = sorted(rows, key=lambda ident: (-rows[ident][1], -rows[ident][0], -by_id[ident][-1]["handle"]))
     hidden = [ident for ident in rows if rows[ident][0] < threshold]
-    truncated = sum(1 for ident in rows if rows[ident][0] and by_id[ident][-1]["flags"] & 1)
+    truncated = sum(1 for ident in rows if rows[ident][0] and by_id[ident][-1]["flags"] & TRUNCATED)
     shown = 0
     for ident in order:
         objects, size = rows[ident]
@@ -584,9 +585,9 @@ def print_stacks(pattern):
         for pc in entry["pcs"]:
             found = books.names.find(pc - 1)
             print(" " + (name_text(found[0], found[1] + 1, found[2]) if found else address_text(pc)))
-        if entry["flags"] & 1:
+        if entry["flags"] & TRUNCATED:
             print(" ... (truncated)")
-        collided = " (collided)" if entry["flags"] & 2 else ""
+        collided = " (collided)" if entry["flags"] & COLLIDED else ""
         print("stack_count: %d\nstack_bytes: %d\nstack_id: 0x%08x%s\n" % (objects, size, ident, collided))
     if lost_objects:
         print("note: %d objects, %d bytes without a stack: the stack depot is full" % (lost_objects, lost_bytes))
