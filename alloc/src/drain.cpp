@@ -173,7 +173,7 @@ Drained drain() noexcept {
   const std::uint32_t asked = begun.load(std::memory_order_seq_cst);
   const std::uint64_t since = hal::Port::ticks();
   // Longer than a hart may take to answer; then a drain of one's own beside the other, which a destructor may hold up.
-  const std::uint64_t patience = hal::Port::tick_rate() / 1000 * deadline_ms * 2;
+  const std::uint64_t patience = 2 * hal::ticks_of(deadline_ms);
   while (!turn.take_or_wait()) {
     if (is_served(asked)) return share();
     if (hal::in_panic() || hal::Port::ticks() - since > patience) return drain_now();

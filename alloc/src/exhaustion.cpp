@@ -35,8 +35,6 @@ enum Duty : std::uint32_t { kNone = 0, kTell = 1, kDrain = 2 };
 constinit std::atomic<std::uint32_t> duties{kNone};
 constinit std::atomic<std::uint32_t> last_post{0};  // ticks, their lower half
 
-std::uint64_t ticks_of(std::uint32_t ms) noexcept { return hal::Port::tick_rate() * ms / 1000; }
-
 /// Counts a failure, and reports it if anybody wants to know.
 void note_failure(const Want& want, Effort done, hal::HartMask silent, Deliver when) noexcept {
   const std::uint32_t failures = failure_count.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -120,9 +118,9 @@ class Pursuit {
 
   [[gnu::noinline]] void wait() noexcept {
     wait_count.fetch_add(1, std::memory_order_relaxed);
-    const std::uint64_t deadline = begun_ + ticks_of(wait_bound_ms(want_.effort));
+    const std::uint64_t deadline = begun_ + hal::ticks_of(wait_bound_ms(want_.effort));
     std::uint32_t poll_ms = kFirstPollMs;
-    std::uint64_t next_drain = hal::Port::ticks() + ticks_of(poll_ms);
+    std::uint64_t next_drain = hal::Port::ticks() + hal::ticks_of(poll_ms);
     for (std::uint64_t now = hal::Port::ticks(); now < deadline && !hal::in_panic(); now = hal::Port::ticks()) {
       const std::uint32_t seen = frees.load(std::memory_order_acquire);
       if (now < next_drain) {
@@ -132,7 +130,7 @@ class Pursuit {
       }
       if (drain_and_try()) return;
       if (poll_ms < kLastPollMs) poll_ms *= 2;
-      next_drain = hal::Port::ticks() + ticks_of(poll_ms);
+      next_drain = hal::Port::ticks() + hal::ticks_of(poll_ms);
     }
     drain_and_try();
   }
@@ -167,7 +165,7 @@ class Pursuit {
 void leave_to_finish(std::uint32_t more) noexcept {
   const auto now = static_cast<std::uint32_t>(hal::Port::ticks());
   const bool known = (duties.fetch_or(more, std::memory_order_acq_rel) & more) == more;
-  if (known && now - last_post.load(std::memory_order_relaxed) < ticks_of(kPostIntervalMs)) return;
+  if (known && now - last_post.load(std::memory_order_relaxed) < hal::ticks_of(kPostIntervalMs)) return;
   last_post.store(now, std::memory_order_relaxed);
   if ((more & kDrain) != 0) post_drain();
   if (config.drain_wanted != nullptr) config.drain_wanted();

@@ -89,7 +89,7 @@ void deliver(const Failure& failure, std::uint32_t failures, std::uint32_t since
 /// Whether a report may be made now; then it counts as made. Lock held.
 bool take_turn_locked(std::uint32_t interval_ms, std::uint32_t& since_last) noexcept {
   const std::uint64_t now = hal::Port::ticks();
-  if (has_reported && now - last_report < hal::Port::tick_rate() * interval_ms / 1000) return false;
+  if (has_reported && now - last_report < hal::ticks_of(interval_ms)) return false;
   has_reported = true;
   last_report = now;
   since_last = unreported;

@@ -83,7 +83,7 @@ bool registry_hide_step(Registered& entry) noexcept {
 
 Status registry_hide(Registered& entry) noexcept {
   const std::uint64_t begun = hal::Port::ticks();
-  const std::uint64_t patience = hal::Port::tick_rate() / 1000 * kCursorPatienceMs;
+  const std::uint64_t patience = hal::ticks_of(kCursorPatienceMs);
   while (!registry_hide_step(entry)) {
     if (!hal::may_wait() || hal::Port::ticks() - begun > patience) {
       registry_show(entry);

@@ -89,7 +89,7 @@ bool SlabLayer::choose_geometry() noexcept {
     aligned_source_ = quantum % slab_bytes_ == 0;
   }
   if (stride_ <= UINT32_MAX && static_cast<std::uint64_t>(slab_bytes_) * stride_ < (std::uint64_t{1} << 32) && stride_ > 1) {
-    reciprocal_ = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + stride_ - 1) / stride_);
+    reciprocal_ = UINT32_MAX / static_cast<std::uint32_t>(stride_) + 1;  // 2^32 / stride, rounded up
   }
   return objects_ != 0;
 }

@@ -19,7 +19,7 @@ constexpr std::uint32_t kLooksWithoutTicks = 5'000'000;  // ticks may be what is
 }  // namespace
 
 bool wait_until(std::uint32_t ms, bool (*done)(unsigned hart), unsigned hart) noexcept {
-  const std::uint64_t start = hal::Port::ticks(), limit = hal::Port::tick_rate() / 1000 * ms;
+  const std::uint64_t start = hal::Port::ticks(), limit = hal::ticks_of(ms);
   for (std::uint32_t looks = 0; !done(hart); ++looks) {
     const std::uint64_t now = hal::Port::ticks();
     if (now > start ? now - start > limit : looks > kLooksWithoutTicks) return done(hart);

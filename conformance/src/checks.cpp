@@ -254,7 +254,7 @@ bool interrupted_allocations(const PortCheck& check, const Line& line) {
     begin_order(hart, Order::kChurn);
     wait_until(1000, [](unsigned of) { return board.desks[of].churning.load(std::memory_order_acquire) == 1; }, hart);
     std::uint32_t twice = 0;
-    const std::uint64_t start = Port::ticks(), enough = Port::tick_rate() / 1000 * 300;
+    const std::uint64_t start = Port::ticks(), enough = hal::ticks_of(300);
     bool answered = true;
     for (unsigned i = 0; answered && i < 2000 && (i < 500 || Port::ticks() - start < enough); ++i) {
       answered = hal::run_on_harts(hal::HartMask{1} << hart, &take_or_give, &twice, 1000).ok();

@@ -167,7 +167,7 @@ void watch(const ThreadCheck& check) noexcept {
   own.state = &hal::thread_state();
   own.key = Port::context_key();
   room.began.store(1, std::memory_order_release);  // pairs with attend_thread_check()
-  const std::uint64_t start = Port::ticks(), limit = Port::tick_rate() / 1000 * check.wait_ms;
+  const std::uint64_t start = Port::ticks(), limit = hal::ticks_of(check.wait_ms);
   for (bool everywhere = false; !everywhere && Port::ticks() - start < limit;) {
     look(own);
     look_at_itself(own);

@@ -7,6 +7,7 @@
 #include <qm/firmware/interrupt.hpp>
 #include <qm/firmware/task.hpp>
 #include <qm/hal/hart.hpp>
+#include <qm/hal/port.hpp>
 
 #include "arenas.hpp"
 #include "caches.hpp"
@@ -17,8 +18,6 @@ namespace {
 
 /// What the tick of a hart left for its next tick. Only that hart's timer interrupt touches it.
 std::array<std::array<void*, 4>, hal::Port::kMaxHarts> tick_events;
-
-std::uint64_t milliseconds(std::uint64_t count) { return hal::Port::tick_rate() / 1000 * count; }
 
 }  // namespace
 }  // namespace qm::demo
@@ -44,7 +43,7 @@ static void timer_task(void*) {
     void*& slot = timers[random.below(timers.size())];
     if (slot != nullptr) qm::demo::caches().timer->free(slot);
     slot = QM_ALLOC(qm::demo::caches().timer->allocate);
-    qm::firmware::sleep_until(qm::hal::Port::ticks() + qm::demo::milliseconds(10));
+    qm::firmware::sleep_until(qm::hal::Port::ticks() + qm::hal::ticks_of(10));
   }
 }
 
@@ -65,7 +64,7 @@ static void fs_task(void*) {
     file.number = QM_ALLOC(numbers.allocate, 1, qm::Fit::kNext);
     void* buffer = QM_ALLOC(qm::demo::caches().dma_buffer->allocate);
     if (buffer != nullptr) qm::demo::caches().dma_buffer->free(buffer);
-    qm::firmware::sleep_until(qm::hal::Port::ticks() + qm::demo::milliseconds(25));
+    qm::firmware::sleep_until(qm::hal::Port::ticks() + qm::hal::ticks_of(25));
   }
 }
 

@@ -31,7 +31,7 @@ constexpr HartMask bit(unsigned hart) { return HartMask{1} << hart; }
 
 class Deadline {
  public:
-  explicit Deadline(std::uint32_t ms) noexcept : start_(Port::ticks()), ticks_(Port::tick_rate() / 1000 * ms) {}
+  explicit Deadline(std::uint32_t ms) noexcept : start_(Port::ticks()), ticks_(ticks_of(ms)) {}
   [[nodiscard]] bool passed() const noexcept { return Port::ticks() - start_ > ticks_; }
 
  private:

@@ -1,14 +1,16 @@
 # cmake -DNM= -DLAYER=alloc -DARCHIVE=libqm_alloc.a -DLOWER=lib,lib -P symbols.cmake
-# What ARCHIVE leaves undefined, but for weak references, which may stay so, is: defined in LOWER, the compiler's mem* functions (alloc: without memmove), libgcc's integer helpers, or of the
-# port (qm::hal and the C hooks qm_*), or of the linker (the tables of inlined sections and of call sites). Anything else an embedder would have to supply.
+# What ARCHIVE leaves undefined, but for weak references, which may stay so, is: defined in LOWER, the compiler's mem* functions
+# (alloc: without memmove), libgcc's integer helpers (alloc: without them), or of the port (qm::hal and the C hooks qm_*), or of the
+# linker (the tables of inlined sections and of call sites). Anything else an embedder would have to supply.
 cmake_minimum_required(VERSION 3.25)
 string(REPLACE "," ";" LOWER "${LOWER}")
 set(memory memcpy memset memcmp)
+set(libgcc "")
 if(NOT LAYER STREQUAL alloc)
   list(APPEND memory memmove)
+  set(libgcc __udivdi3 __umoddi3 __divdi3 __moddi3 __muldi3 __udivsi3 __umodsi3 __ashldi3 __lshrdi3 __ashrdi3
+    __clzsi2 __clzdi2 __ctzsi2 __ctzdi2 __popcountsi2 __popcountdi2 __bswapsi2 __bswapdi2)
 endif()
-set(libgcc __udivdi3 __umoddi3 __divdi3 __moddi3 __muldi3 __udivsi3 __umodsi3 __ashldi3 __lshrdi3 __ashrdi3
-  __clzsi2 __clzdi2 __ctzsi2 __ctzdi2 __popcountsi2 __popcountdi2 __bswapsi2 __bswapdi2)
 if(NOT LAYER STREQUAL wire)
   set(port "^_ZNK?2qm3hal|^qm_|^__qm_sections_(start|end)$|^__(start|stop)_qm_call_sites$")
 endif()

@@ -149,7 +149,7 @@ bool note_everywhere(const Selection& selection, const Patience& patience, Comma
 /// Drops what is counted of a cache. Slabs that change lists may make a pass give up.
 void drop_counts(const SourceBooks& one, const Patience& patience, CommandResult& result) noexcept {
   const std::uint64_t begin = hal::Port::ticks();
-  const std::uint64_t limit = hal::Port::tick_rate() / 1000 * patience.deadline_ms;
+  const std::uint64_t limit = hal::ticks_of(patience.deadline_ms);
   while (!books.drop_counts(*cells_of(one))) {
     if (patience.abort != nullptr && patience.abort()) result.status = Status::kAborted;
     if (hal::Port::ticks() - begin > limit) result.status = Status::kTimedOut;
@@ -200,7 +200,7 @@ CommandResult refused(Status status) noexcept {
 
 CommandToken::CommandToken(std::uint32_t deadline_ms, hal::AbortTest abort) noexcept {
   const std::uint64_t start_ticks = hal::Port::ticks();
-  const std::uint64_t patience = hal::Port::tick_rate() / 1000 * deadline_ms;
+  const std::uint64_t patience = hal::ticks_of(deadline_ms);
   while (!token.take_or_wait()) {
     if (hal::in_panic()) status_ = Status::kUnsafe;
     if (deadline_ms != 0 && hal::Port::ticks() - start_ticks > patience) status_ = Status::kBusy;

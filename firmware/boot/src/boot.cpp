@@ -106,7 +106,7 @@ void start_harts() noexcept {
   for (unsigned index = 1; index < info.hart_count; ++index) {
     hal::privilege::start_hart(hal::port_state.hart_ids[index], reinterpret_cast<std::uintptr_t>(&_start));
   }
-  const std::uint64_t end = hal::Port::ticks() + hal::Port::tick_rate() / 1000 * kStartMs;
+  const std::uint64_t end = hal::Port::ticks() + hal::ticks_of(kStartMs);
   for (;;) {
     const hal::InterruptGuard masked;
     if ((hal::online_harts() & wanted) == wanted || hal::Port::ticks() > end) return;

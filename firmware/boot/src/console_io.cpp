@@ -57,7 +57,7 @@ void start_console(std::uintptr_t base, unsigned shift, unsigned interrupt) noex
 
 void console_put_raw(std::string_view text) noexcept {
   for (const char byte : text) {
-    const std::uint64_t end = hal::Port::ticks() + hal::Port::tick_rate() / 1000 * kStuckMs;
+    const std::uint64_t end = hal::Port::ticks() + hal::ticks_of(kStuckMs);
     while (!chip.try_put(static_cast<std::uint8_t>(byte))) {
       if (hal::Port::ticks() > end) return;
     }
@@ -70,7 +70,7 @@ void console_receive_raw() noexcept {
 }
 
 void console_flush() noexcept {
-  const std::uint64_t end = hal::Port::ticks() + hal::Port::tick_rate() / 1000 * kStuckMs;
+  const std::uint64_t end = hal::Port::ticks() + hal::ticks_of(kStuckMs);
   while (!chip.idle() && hal::Port::ticks() <= end) {
   }
 }
@@ -121,7 +121,7 @@ std::size_t console_read(std::span<char> out) noexcept {
 
 std::uint64_t console_wait_end(std::uint64_t deadline) noexcept {
   if (has_interrupt) return deadline;
-  const std::uint64_t look = hal::Port::ticks() + hal::Port::tick_rate() / 1000 * kPollMs;
+  const std::uint64_t look = hal::Port::ticks() + hal::ticks_of(kPollMs);
   return look < deadline ? look : deadline;
 }
 

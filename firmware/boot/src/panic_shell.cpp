@@ -73,7 +73,7 @@ void panic_write(std::string_view bytes) noexcept {
 void panic_pause() noexcept {
   // The timer ends the `wfi`; neither it nor the line is served.
   QM_CSR_SET(QM_XIE, 1u << QM_TIMER_INTERRUPT);
-  hal::privilege::set_timer(hal::Port::ticks() + hal::Port::tick_rate() / 1000);
+  hal::privilege::set_timer(hal::Port::ticks() + hal::ticks_of(1));
   hal::Port::wait_for_interrupt();
 }
 

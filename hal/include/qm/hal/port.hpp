@@ -3,6 +3,7 @@
 /// section of a fast path that is written in C++.
 
 #include <cstddef>
+#include <cstdint>
 
 #include <qm/hal/port_contract.hpp>
 #include <qm/hal/selected_port.hpp>
@@ -24,6 +25,11 @@ concept NamesThreads = requires { P::thread_state; };
 /// Whether code may go on on another hart after any instruction, unless it masks interrupts: the port has threads.
 inline constexpr bool kThreads = internal::HasThreads<Port>;
 static_assert(kThreads || !internal::NamesThreads<Port>, "thread_state() of the selected port is to be: static ThreadState& thread_state() noexcept");
+
+/// Ticks in @p milliseconds; the tick rate is below 2^32. Without a 64-bit division, which RV32 has to call libgcc for.
+[[nodiscard]] inline std::uint64_t ticks_of(std::uint32_t milliseconds) noexcept {
+  return std::uint64_t{static_cast<std::uint32_t>(Port::tick_rate()) / 1000} * milliseconds;
+}
 
 /// Masks interrupts for a scope.
 class InterruptGuard {
