@@ -16,8 +16,8 @@ void correct(BoundaryTag* tag, const BoundaryTag* end) noexcept {
   for (; tag != end; tag = tag->parent) tag->largest = largest_below(tag);
 }
 
-/// Corrects `largest` from @p tag upwards after a size @p gone has gone from the subtree of @p kid, which may be null: as far
-/// as that was the largest.
+/// Corrects `largest` from @p tag upwards after a size @p gone has gone from the subtree of @p kid, which may be null:
+/// as far as that was the largest.
 void lose(BoundaryTag* tag, const BoundaryTag* kid, std::size_t gone) noexcept {
   std::size_t below = kid == nullptr ? 0 : kid->largest;
   for (; tag != nullptr && tag->largest == gone; tag = tag->parent) {
@@ -54,8 +54,8 @@ std::uint32_t AddressIndex::draw() noexcept {
 }
 
 void AddressIndex::insert(BoundaryTag* tag) noexcept {
-  // What is the largest will be carved from most: it stands in the upper half, so that few `largest` depend on it. Within a half
-  // priorities are random, so depths are at most twice what they would be.
+  // What is the largest will be carved from most: it stands in the upper half, so that few `largest` depend on it.
+  // Within a half priorities are random, so depths are at most twice what they would be.
   tag->priority = draw() >> 1 | static_cast<std::uint32_t>(tag->size >= largest()) << 31;
   BoundaryTag* parent = nullptr;
   BoundaryTag** link = &root_;
@@ -72,8 +72,8 @@ void AddressIndex::insert(BoundaryTag* tag) noexcept {
 
 /// Makes the tree @p rest the kids of @p tag: all lower starts on one side, all higher ones on the other.
 void AddressIndex::split(BoundaryTag* rest, BoundaryTag* tag) noexcept {
-  BoundaryTag* ends[2] = {tag, tag};                       // the node on which the next of each side is hung
-  BoundaryTag** links[2] = {&tag->kid[0], &tag->kid[1]};   // and where
+  BoundaryTag* ends[2] = {tag, tag};                      // the node on which the next of each side is hung
+  BoundaryTag** links[2] = {&tag->kid[0], &tag->kid[1]};  // and where
   while (rest != nullptr) {
     const unsigned side = rest->start > tag->start;
     *links[side] = rest;
@@ -119,7 +119,8 @@ void AddressIndex::resized(BoundaryTag* tag, std::size_t before) noexcept {
     if (tag->largest != before) lose(tag->parent, tag, before);
     return;
   }
-  for (BoundaryTag* node = tag; node != nullptr && node->largest < tag->size; node = node->parent) node->largest = tag->size;
+  for (BoundaryTag* node = tag; node != nullptr && node->largest < tag->size; node = node->parent)
+    node->largest = tag->size;
 }
 
 BoundaryTag* AddressIndex::floor(std::uintptr_t address) const noexcept {

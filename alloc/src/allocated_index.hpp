@@ -8,8 +8,8 @@
 namespace qm {
 
 inline BoundaryTag** AllocatedIndex::place_of(std::uintptr_t start) noexcept {
-  // Starts are multiples of something and close together; multiplied by the golden ratio they differ in their upper bits.
-  // The factor is odd, so no two starts have the same hash, and two nodes part within a word's bits.
+  // Starts are multiples of something and close together; multiplied by the golden ratio they differ in their upper
+  // bits. The factor is odd, so no two starts have the same hash, and two nodes part within a word's bits.
   const std::size_t path = start * static_cast<std::size_t>(kWordBits == 64 ? 0x9e3779b97f4a7c15ULL : 0x9e3779b9ULL);
   return tag_trie::find_place<&BoundaryTag::start>(&bins_[path >> (kWordBits - kBinBits)], start, path << kBinBits);
 }

@@ -165,7 +165,8 @@ void Arena::count_failure() noexcept {
   ++counts_.failures;
 }
 
-// ---- tags ------------------------------------------------------------------------------------------------------------
+// ---- tags
+// ------------------------------------------------------------------------------------------------------------
 
 /// Has @p count tags at hand, from the pool or from a new page of the root.
 bool Arena::take_tags_locked(unsigned count) noexcept {
@@ -201,8 +202,9 @@ void Arena::give_spares_locked() noexcept {
   spare_count_ -= kTagBatch;
 }
 
-/// Of the root: takes a page for tags from the end of what lies below those it has taken, which stay for ever and so lie together at the
-/// end of memory; where that is in use, of any free segment. @returns what tags may lie in; size 0 if there is no page.
+/// Of the root: takes a page for tags from the end of what lies below those it has taken, which stay for ever and so
+/// lie together at the end of memory; where that is in use, of any free segment. @returns what tags may lie in; size 0
+/// if there is no page.
 Arena::SpanRange Arena::take_tag_page_locked() noexcept {
   static constexpr std::size_t kTagPageBytes = 4096;
   const std::size_t size = round_up(kTagPageBytes, quantum_);

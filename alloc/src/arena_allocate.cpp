@@ -11,7 +11,8 @@
 namespace qm {
 
 /// carve_locked() of the first @p size, for allocate_as() alone: most allocations are this. @returns the start.
-inline std::uintptr_t Arena::take_front_locked(BoundaryTag* segment, std::size_t size, SegmentOwner owner, const CallSite* site) noexcept {
+inline std::uintptr_t Arena::take_front_locked(BoundaryTag* segment, std::size_t size, SegmentOwner owner,
+                                               const CallSite* site) noexcept {
   const std::uintptr_t start = segment->start;
   const std::size_t rest = segment->size - size;
   BoundaryTag* const before = segment->prev;  // a segment has a predecessor: its span at least
@@ -59,11 +60,14 @@ inline BoundaryTag* Arena::merge_locked(BoundaryTag* tag) noexcept {
   return right;
 }
 
-// ---- allocation ------------------------------------------------------------------------------------------------------
+// ---- allocation
+// ------------------------------------------------------------------------------------------------------
 
-std::uintptr_t Arena::allocate_as(Asker asker, std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept {
+std::uintptr_t Arena::allocate_as(Asker asker, std::size_t size, Fit fit, const CallSite* site,
+                                  Effort effort) noexcept {
   const std::size_t rounded = round_up(size, quantum_);
-  if (rounded - 1 < quantum_cache_max_ && asker != Asker::kQuantumCache) return quantum_caches_->allocate(*this, rounded, site, effort);
+  if (rounded - 1 < quantum_cache_max_ && asker != Asker::kQuantumCache)
+    return quantum_caches_->allocate(*this, rounded, site, effort);
   const SegmentOwner owner = asker == Asker::kQuantumCache ? SegmentOwner::kQuantumCache : SegmentOwner::kUser;
   std::uintptr_t start = 0;
   if (rounded != 0 && fault::may_acquire(fault::Resource::kSegment)) {
@@ -107,7 +111,8 @@ std::uintptr_t Arena::allocate_slab(std::size_t size) noexcept {
   return allocate_as(Asker::kQuantumCache, size, Fit::kInstant, nullptr, Effort::kQuiet);
 }
 
-// ---- free ------------------------------------------------------------------------------------------------------------
+// ---- free
+// ------------------------------------------------------------------------------------------------------------
 
 Status Arena::free(std::uintptr_t start, std::size_t size) noexcept {
   const std::size_t rounded = round_up(size, quantum_);
@@ -166,7 +171,8 @@ Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::s
     const hal::InterruptGuard masked;
     // acquire: as in record().
     const std::uint32_t word = state_.load(std::memory_order_acquire);
-    if ((word & trace_state::kHearsFree) != 0 && observer() != nullptr) observer()->resized(*this, start, new_size, old_rounded);
+    if ((word & trace_state::kHearsFree) != 0 && observer() != nullptr)
+      observer()->resized(*this, start, new_size, old_rounded);
   }
   return status;
 }

@@ -10,8 +10,8 @@ namespace qm {
 /// The state word is read again in the masked section that inserts the record.
 void Observer::taken(Arena& arena, std::uintptr_t start, std::size_t requested, const CallSite* site,
                      Effort effort) noexcept {
-  const Allocation allocation{nullptr, &arena, requested, site, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)),
-                              effort};
+  const Allocation allocation{
+      nullptr, &arena, requested, site, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)), effort};
   auto* const object = reinterpret_cast<void*>(start);
   Prepared prepared;
   for (bool done = false; !done;) {

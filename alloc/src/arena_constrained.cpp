@@ -71,7 +71,7 @@ bool Arena::Congruence::crosses(std::uintptr_t start) const noexcept {
 }
 
 bool Arena::Congruence::try_range(std::uintptr_t low, std::uintptr_t high, std::uintptr_t& from,
-                               std::uintptr_t& start) const noexcept {
+                                  std::uintptr_t& start) const noexcept {
   const std::uintptr_t end = high;
   Grain::narrow(grains, low, high);
   std::uintptr_t limit = high < max ? high : max;
@@ -125,8 +125,8 @@ Arena::SpanRange Arena::allocate_congruent(const Congruence& request) noexcept {
   return source_ != nullptr ? import_and_carve(request) : taken;
 }
 
-/// Carves a segment that has room to spare: nothing is searched for, and the address index is not needed. @returns size 0 if there
-/// is none.
+/// Carves a segment that has room to spare: nothing is searched for, and the address index is not needed. @returns size
+/// 0 if there is none.
 Arena::SpanRange Arena::take_roomy(const Congruence& request) noexcept {
   const LockGuard guard(lock_);
   if (!reserve_tags_locked(kSplitTags)) return {};
@@ -151,8 +151,8 @@ Arena::SpanRange Arena::search(const Congruence& request, std::uintptr_t from) n
   return {};
 }
 
-/// Looks at kConstrainedSteps candidates from @p from on, which moves up. @returns true when the search is over: @p place is
-/// set, or there is nothing more.
+/// Looks at kConstrainedSteps candidates from @p from on, which moves up. @returns true when the search is over: @p
+/// place is set, or there is nothing more.
 bool Arena::scan_locked(const Congruence& request, std::uintptr_t& from, Place& place) const noexcept {
   for (unsigned step = 0; step < kConstrainedSteps; ++step) {
     BoundaryTag* segment = free_.floor(from);
@@ -166,7 +166,8 @@ bool Arena::scan_locked(const Congruence& request, std::uintptr_t& from, Place& 
 }
 
 /// Tries the lowest start in @p segment at or above @p from; if it will not do, moves @p from to where the next may be.
-bool Arena::try_segment(const Congruence& request, BoundaryTag* segment, std::uintptr_t& from, Place& place) const noexcept {
+bool Arena::try_segment(const Congruence& request, BoundaryTag* segment, std::uintptr_t& from,
+                        Place& place) const noexcept {
   std::uintptr_t start = 0;
   if (!request.try_range(segment->start, segment->end(), from, start)) return false;
   place = {segment, start, request.size};

@@ -1,6 +1,6 @@
 #pragma once
-/// Defects put into the search for constrained places on purpose, so that the sweep over all requests can show that it sees
-/// them. Only that test compiles anything but kNone, and only arena_constrained.cpp looks.
+/// Defects put into the search for constrained places on purpose, so that the sweep over all requests can show that it
+/// sees them. Only that test compiles anything but kNone, and only arena_constrained.cpp looks.
 
 namespace qm {
 

@@ -35,8 +35,8 @@ inline bool Arena::fits_anywhere(const Congruence& request) const noexcept {
 }
 
 /// How much to import so that the request fits wherever the span begins. 0: more than a word.
-/// @param[in] padding 0: at multiples of the source's quantum; 1: anywhere; 2: also between two boundaries that must not be
-///                    crossed, if the quantum is a power of two; 3: whatever the quantum.
+/// @param[in] padding 0: at multiples of the source's quantum; 1: anywhere; 2: also between two boundaries that must
+///                    not be crossed, if the quantum is a power of two; 3: whatever the quantum.
 std::size_t Arena::import_size(const Congruence& request, unsigned padding) const noexcept {
   if (request.step == 0) return 0;
   if (padding == 0 && fits_anywhere(request)) return round_up(request.size, source_->quantum_);
@@ -97,12 +97,13 @@ Arena::SpanRange Arena::import_padded(const Congruence& request) noexcept {
 
 Arena::SpanRange Arena::import_span(Fit fit, std::size_t size) noexcept {
   SpanRange range{0, size, import_ == nullptr || release_ != nullptr ? SpanOrigin::kImported : SpanOrigin::kAdded};
-  range.start = import_ != nullptr ? import_(*source_, size, fit) : source_->allocate_as(Asker::kUser, size, fit, nullptr, Effort::kQuiet);
+  range.start = import_ != nullptr ? import_(*source_, size, fit)
+                                   : source_->allocate_as(Asker::kUser, size, fit, nullptr, Effort::kQuiet);
   return range;
 }
 
-/// Asks the source for what lies around a place for the request: nothing is imported in excess, and no place that there is
-/// goes unseen.
+/// Asks the source for what lies around a place for the request: nothing is imported in excess, and no place that there
+/// is goes unseen.
 Arena::SpanRange Arena::import_around(const Congruence& request) noexcept {
   const Grain grain{quantum_, request.grains};
   Congruence outer = request;
@@ -112,14 +113,15 @@ Arena::SpanRange Arena::import_around(const Congruence& request) noexcept {
   outer.constrained = true;
   outer.grains = &grain;
   SpanRange range = source_->allocate_congruent(outer);
-  if (range.size != 0 && source_->traced()) observer()->taken(*source_, range.start, range.size, nullptr, Effort::kQuiet);
+  if (range.size != 0 && source_->traced())
+    observer()->taken(*source_, range.start, range.size, nullptr, Effort::kQuiet);
   if (range.size == 0) source_->count_failure();
   range.origin = SpanOrigin::kImportedAround;
   return range;
 }
 
-/// Enters the span and takes the request from it in one hold of the lock, so that nobody else can. @returns size 0, and the
-/// span is back at its source, if it cannot be entered or the request does not fit in it.
+/// Enters the span and takes the request from it in one hold of the lock, so that nobody else can. @returns size 0, and
+/// the span is back at its source, if it cannot be entered or the request does not fit in it.
 Arena::SpanRange Arena::carve_from_import(const Congruence& request, const SpanRange& range) noexcept {
   if (range.start == 0) return {};
   Place place{nullptr, range.start, request.size};

@@ -8,8 +8,8 @@
 
 namespace qm {
 
-/// The quantum of an arena through which a span passes on its way to who asks. Its segments are multiples of it, so of a range
-/// of the source it can use what is left when both ends are rounded inwards.
+/// The quantum of an arena through which a span passes on its way to who asks. Its segments are multiples of it, so of
+/// a range of the source it can use what is left when both ends are rounded inwards.
 struct Arena::Grain {
   std::size_t quantum = 1;
   const Grain* inner = nullptr;  ///< the next arena on the way
@@ -26,7 +26,8 @@ struct Arena::Grain {
   [[nodiscard]] static std::size_t slack(const Grain* grain) noexcept {
     std::size_t sum = 0;
     for (; grain != nullptr; grain = grain->inner) {
-      if (__builtin_add_overflow(sum, grain->quantum - 1, &sum) || __builtin_add_overflow(sum, grain->quantum - 1, &sum)) {
+      if (__builtin_add_overflow(sum, grain->quantum - 1, &sum) ||
+          __builtin_add_overflow(sum, grain->quantum - 1, &sum)) {
         return SIZE_MAX;
       }
     }
@@ -43,22 +44,23 @@ struct Arena::Grain {
 
 /// One allocation.
 struct Arena::Request {
-  std::size_t size = 0;             ///< multiple of the quantum
+  std::size_t size = 0;  ///< multiple of the quantum
   Fit fit = Fit::kInstant;
   SegmentOwner owner = SegmentOwner::kUser;
   const CallSite* site = nullptr;
 };
 
 /// One at any start = residue + k * step with the size free behind it, inside the bounds. An importer's request goes
-/// to its source as it is, with the grains on the way: the source looks for a place for it and hands out a span around that.
+/// to its source as it is, with the grains on the way: the source looks for a place for it and hands out a span around
+/// that.
 struct Arena::Congruence : Request {
-  bool constrained = false;         ///< more than a multiple of the quantum is asked for
-  std::size_t step = 0;             ///< 0: the residue is the only start that fits a word
+  bool constrained = false;  ///< more than a multiple of the quantum is asked for
+  std::size_t step = 0;      ///< 0: the residue is the only start that fits a word
   std::uintptr_t residue = 0;
   std::size_t nocross = 0;
   std::uintptr_t min = 0;
   std::uintptr_t max = UINTPTR_MAX;
-  const Grain* grains = nullptr;    ///< of the importers, if this is a source's part of it
+  const Grain* grains = nullptr;  ///< of the importers, if this is a source's part of it
 
   /// @returns false for constraints that are malformed or that no start could meet.
   [[nodiscard]] bool constrain(const Constraint& constraint, std::size_t quantum) noexcept;
@@ -66,8 +68,8 @@ struct Arena::Congruence : Request {
   [[nodiscard]] bool start_from(std::uintptr_t address, std::uintptr_t& start) const noexcept;
   [[nodiscard]] bool crosses(std::uintptr_t start) const noexcept;
   [[nodiscard]] bool bounded() const noexcept { return min != 0 || max != UINTPTR_MAX; }
-  /// Tries the lowest start at or above @p from in [low, high). @returns false if it will not do: @p from is then where the
-  /// next may be, @p high if there is none.
+  /// Tries the lowest start at or above @p from in [low, high). @returns false if it will not do: @p from is then where
+  /// the next may be, @p high if there is none.
   [[nodiscard]] bool try_range(std::uintptr_t low, std::uintptr_t high, std::uintptr_t& from,
                                std::uintptr_t& start) const noexcept;
 };
@@ -93,7 +95,9 @@ static_assert(kImportTags <= Arena::kSpares);
 // Small pieces that every operation uses.
 
 /// Has @p count tags at hand, so that what follows cannot fail (A4).
-inline bool Arena::reserve_tags_locked(unsigned count) noexcept { return spare_count_ >= count || take_tags_locked(count); }
+inline bool Arena::reserve_tags_locked(unsigned count) noexcept {
+  return spare_count_ >= count || take_tags_locked(count);
+}
 
 inline BoundaryTag* Arena::take_spare_locked() noexcept {
   BoundaryTag* tag = spares_;
@@ -120,15 +124,18 @@ inline void Arena::drop_locked(BoundaryTag* tag) noexcept {
   BoundaryTag* const after = tag->next;
   (before == nullptr ? first_ : before->next) = after;
   (after == nullptr ? last_ : after->prev) = before;
-  if (walks_ != nullptr) [[unlikely]] tell_walks_locked(tag);
+  if (walks_ != nullptr) [[unlikely]]
+    tell_walks_locked(tag);
   tag->next = spares_;
   spares_ = tag;
-  if (++spare_count_ > kSpares) [[unlikely]] give_spares_locked();
+  if (++spare_count_ > kSpares) [[unlikely]]
+    give_spares_locked();
 }
 
 /// Resizes a free segment where it stands: no neighbour is overtaken.
 inline void Arena::set_size_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept {
-  if (indexed_below_.load(std::memory_order_relaxed) != 0) [[unlikely]] return set_size_indexed_locked(tag, start, size);
+  if (indexed_below_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    return set_size_indexed_locked(tag, start, size);
   tag->start = start;
   sizes_.resize(tag, size);
 }

@@ -30,8 +30,8 @@ void Arena::insert_free_locked(BoundaryTag* tag) noexcept {
   ++counts_.segments_free;
 }
 
-/// What is in the address index stays there: up to its new start, nothing else is free. What comes below what has been entered is
-/// entered.
+/// What is in the address index stays there: up to its new start, nothing else is free. What comes below what has been
+/// entered is entered.
 void Arena::set_size_indexed_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept {
   const std::uintptr_t below = indexed_below_.load(std::memory_order_relaxed);
   const std::size_t before = tag->size;
@@ -53,8 +53,8 @@ void Arena::remove_free_locked(BoundaryTag* tag) noexcept {
   --counts_.segments_free;
 }
 
-/// Makes the address index complete, if nobody has needed it before. What others free and take meanwhile, they enter and remove
-/// below where this has come to; what lies above it, and behind no tag that was passed, is still to come.
+/// Makes the address index complete, if nobody has needed it before. What others free and take meanwhile, they enter
+/// and remove below where this has come to; what lies above it, and behind no tag that was passed, is still to come.
 void Arena::index_addresses() noexcept {
   if (indexed_below_.load(std::memory_order_relaxed) == UINTPTR_MAX) return;
   ArenaWalk walk(*this);
@@ -72,8 +72,8 @@ void Arena::index_addresses() noexcept {
   }
 }
 
-/// Takes [place.start, place.start + place.size) out of its free segment, and makes it an allocated one. What remains below it
-/// keeps the segment's tag, else what remains above it. @returns the allocated one.
+/// Takes [place.start, place.start + place.size) out of its free segment, and makes it an allocated one. What remains
+/// below it keeps the segment's tag, else what remains above it. @returns the allocated one.
 BoundaryTag* Arena::carve_locked(const Place& place, SegmentOwner owner, const CallSite* site) noexcept {
   BoundaryTag* const segment = place.segment;
   const std::uintptr_t end = place.start + place.size;
@@ -139,7 +139,8 @@ Status Arena::resize_locked(std::uintptr_t start, std::size_t old_size, std::siz
   return Status::kOk;
 }
 
-/// Enters a span that holds a quantum. @returns its segment, which is in no index yet; nullptr if it overlaps one that is there.
+/// Enters a span that holds a quantum. @returns its segment, which is in no index yet; nullptr if it overlaps one that
+/// is there.
 BoundaryTag* Arena::insert_span_locked(const SpanRange& range) noexcept {
   const std::uintptr_t end = range.start + range.size;
   const std::uintptr_t start = round_up(range.start, quantum_);
@@ -194,8 +195,8 @@ Arena::SpanRange Arena::remove_span_locked(BoundaryTag* span) noexcept {
   return range;
 }
 
-/// Keeps the span of @p segment for the next request if it has become empty and is no larger than imports mostly are: what a
-/// large request imported would lie idle for long, and to import it again costs little beside its use.
+/// Keeps the span of @p segment for the next request if it has become empty and is no larger than imports mostly are:
+/// what a large request imported would lie idle for long, and to import it again costs little beside its use.
 /// @returns the span that may go: this one, or the one kept until now.
 BoundaryTag* Arena::retire_span_locked(BoundaryTag* segment) noexcept {
   BoundaryTag* span = segment->prev;

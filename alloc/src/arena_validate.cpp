@@ -13,7 +13,7 @@ struct Census {
   std::size_t indexed = 0;  ///< of the free: in the address index
   std::size_t free_bytes = 0;
   std::size_t allocated = 0;
-  std::size_t found = 0;    ///< of these: in the allocated index
+  std::size_t found = 0;  ///< of these: in the allocated index
   std::size_t allocated_bytes = 0;
   std::size_t slabs = 0;
   std::size_t spans = 0;

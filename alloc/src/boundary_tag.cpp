@@ -77,7 +77,9 @@ BoundaryTagStats BoundaryTagPool::stats() noexcept {
   return counts_;
 }
 
-void boundary_tags_initialize(void* storage, std::size_t bytes) noexcept { boundary_tag_pool.initialize(storage, bytes); }
+void boundary_tags_initialize(void* storage, std::size_t bytes) noexcept {
+  boundary_tag_pool.initialize(storage, bytes);
+}
 
 void boundary_tags_set_root(Arena& root) noexcept {
   root.refills_tags_ = true;

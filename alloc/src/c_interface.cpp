@@ -13,16 +13,21 @@ namespace {
 
 using namespace qm;
 
-static_assert(QM_INVALID == -static_cast<int>(Status::kInvalid) && QM_DUPLICATE == -static_cast<int>(Status::kDuplicate));
-static_assert(QM_OVERLAP == -static_cast<int>(Status::kOverlap) && QM_NO_MEMORY == -static_cast<int>(Status::kNoMemory));
+static_assert(QM_INVALID == -static_cast<int>(Status::kInvalid) &&
+              QM_DUPLICATE == -static_cast<int>(Status::kDuplicate));
+static_assert(QM_OVERLAP == -static_cast<int>(Status::kOverlap) &&
+              QM_NO_MEMORY == -static_cast<int>(Status::kNoMemory));
 static_assert(QM_BUSY == -static_cast<int>(Status::kBusy) && QM_NOT_FOUND == -static_cast<int>(Status::kNotFound));
-static_assert(QM_MISMATCH == -static_cast<int>(Status::kMismatch) && QM_TIMED_OUT == -static_cast<int>(Status::kTimedOut));
+static_assert(QM_MISMATCH == -static_cast<int>(Status::kMismatch) &&
+              QM_TIMED_OUT == -static_cast<int>(Status::kTimedOut));
 static_assert(QM_UNSAFE == -static_cast<int>(Status::kUnsafe) && QM_REFUSED == -static_cast<int>(Status::kRefused));
 static_assert(QM_ABORTED == -static_cast<int>(Status::kAborted));
 static_assert(QM_INSTANT_FIT == static_cast<int>(Fit::kInstant) && QM_BEST_FIT == static_cast<int>(Fit::kBest));
 static_assert(QM_NEXT_FIT == static_cast<int>(Fit::kNext));
-static_assert(QM_ATOMIC == static_cast<qm_flags>(Effort::kAtomic) && QM_RECLAIM == static_cast<qm_flags>(Effort::kReclaim));
-static_assert(QM_WAIT == static_cast<qm_flags>(Effort::kWait) && QM_WAIT_MS(70) == static_cast<qm_flags>(wait_at_most(70)));
+static_assert(QM_ATOMIC == static_cast<qm_flags>(Effort::kAtomic) &&
+              QM_RECLAIM == static_cast<qm_flags>(Effort::kReclaim));
+static_assert(QM_WAIT == static_cast<qm_flags>(Effort::kWait) &&
+              QM_WAIT_MS(70) == static_cast<qm_flags>(wait_at_most(70)));
 static_assert(QM_QUIET == static_cast<qm_flags>(Effort::kQuiet));
 static_assert(QM_NO_TOUCH == cache_flags::kNoTouch && QM_NO_TRACE == cache_flags::kNoTrace);
 
@@ -35,8 +40,8 @@ Fit fit_of(qm_policy policy) noexcept { return policy <= QM_NEXT_FIT ? Fit{polic
 constexpr char kMadeHere = 0;
 static_assert(alignof(Arena) <= heap::kAlignment);
 
-// A C callback takes the source by pointer where an ImportFunction has a reference, and the policy as the byte that a Fit is: in
-// every ABI the same registers. The way over void (*)() is GCC's for a cast that is meant.
+// A C callback takes the source by pointer where an ImportFunction has a reference, and the policy as the byte that a
+// Fit is: in every ABI the same registers. The way over void (*)() is GCC's for a cast that is meant.
 static_assert(sizeof(Fit) == sizeof(qm_policy));
 template <class To, class From>
 To callback(From function) noexcept {
@@ -71,8 +76,8 @@ qm_arena* qm_base_arena() noexcept { return &base_arena(); }
 
 // ---- arenas ---------------------------------------------------------------------------------------------------------
 
-qm_arena* qm_arena_create(const char* name, std::uintptr_t base, std::size_t size, std::size_t quantum, qm_import import,
-                          qm_release release, qm_arena* source, std::size_t qcache_max) noexcept {
+qm_arena* qm_arena_create(const char* name, std::uintptr_t base, std::size_t size, std::size_t quantum,
+                          qm_import import, qm_release release, qm_arena* source, std::size_t qcache_max) noexcept {
   void* place = QM_ALLOC(heap::allocate, sizeof(Arena));
   if (place == nullptr) return nullptr;
   auto* arena = new (place) Arena;
@@ -93,7 +98,9 @@ qm_arena* qm_arena_create(const char* name, std::uintptr_t base, std::size_t siz
   return nullptr;
 }
 
-qm_status qm_arena_add(qm_arena* arena, std::uintptr_t base, std::size_t size) noexcept { return to_c(arena->add(base, size)); }
+qm_status qm_arena_add(qm_arena* arena, std::uintptr_t base, std::size_t size) noexcept {
+  return to_c(arena->add(base, size));
+}
 
 std::uintptr_t qm_arena_alloc(qm_arena* arena, std::size_t size, qm_policy policy) noexcept {
   return arena->allocate(size, fit_of(policy));
@@ -103,8 +110,8 @@ qm_status qm_arena_free(qm_arena* arena, std::uintptr_t address, std::size_t siz
   return address == 0 ? QM_OK : to_c(arena->free(address, size));
 }
 
-std::uintptr_t qm_arena_xalloc(qm_arena* arena, std::size_t size, std::size_t align, std::size_t phase, std::size_t nocross,
-                               std::uintptr_t min, std::uintptr_t max, qm_policy policy) noexcept {
+std::uintptr_t qm_arena_xalloc(qm_arena* arena, std::size_t size, std::size_t align, std::size_t phase,
+                               std::size_t nocross, std::uintptr_t min, std::uintptr_t max, qm_policy policy) noexcept {
   Constraint constraint;
   constraint.align = align;
   constraint.phase = phase;
@@ -164,7 +171,9 @@ std::size_t qm_cache_alloc_bulk(qm_cache* cache, void** objects, std::size_t cou
   return cache->allocate_bulk_at(no_site(__builtin_return_address(0)), objects, count, Effort{flags});
 }
 
-void qm_cache_free_bulk(qm_cache* cache, void* const* objects, std::size_t count) noexcept { cache->free_bulk(objects, count); }
+void qm_cache_free_bulk(qm_cache* cache, void* const* objects, std::size_t count) noexcept {
+  cache->free_bulk(objects, count);
+}
 qm_status qm_cache_reserve(qm_cache* cache, std::size_t count) noexcept { return to_c(cache->reserve(count)); }
 std::size_t qm_cache_reap(qm_cache* cache) noexcept { return cache->reap(); }
 qm_status qm_cache_destroy(qm_cache* cache) noexcept { return cache == nullptr ? QM_OK : to_c(Cache::destroy(cache)); }
@@ -186,7 +195,8 @@ void qm_cache_stats(qm_cache* cache, qm_cache_counts* counts) noexcept {
   counts->slab_bytes = stats.slab_bytes;
 }
 
-// ---- the heap, but for qm_malloc() and qm_free(): its fast path ------------------------------------------------------
+// ---- the heap, but for qm_malloc() and qm_free(): its fast path
+// ------------------------------------------------------
 
 #if !defined(QM_CALL_SITES)  // where it is the fast path
 void* qm_malloc_at(const qm_call_site* site, std::size_t size) noexcept { return heap::allocate_at(site, size); }
@@ -201,7 +211,8 @@ void* qm_realloc_at(const qm_call_site* site, void* block, std::size_t size) noe
   return heap::reallocate_at(site, block, size);
 }
 void* qm_realloc(void* block, std::size_t size) noexcept {
-  return block != nullptr ? heap::reallocate(block, size) : heap::allocate_at(no_site(__builtin_return_address(0)), size);
+  return block != nullptr ? heap::reallocate(block, size)
+                          : heap::allocate_at(no_site(__builtin_return_address(0)), size);
 }
 void* qm_aligned_alloc_at(const qm_call_site* site, std::size_t alignment, std::size_t size) noexcept {
   return heap::allocate_aligned_at(site, alignment, size);

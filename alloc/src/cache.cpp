@@ -119,11 +119,9 @@ void Cache::free_direct(void* object) noexcept {
   if (exhaustion::scarce()) exhaustion::note_free();
 }
 
-/// Whether a magazine may be had for objects to lie in idle. While memory is scarce none is: what is freed is to be seen, and
-/// what is taken is to be used.
-bool Cache::may_fill_magazine() const noexcept {
-  return (flags_ & cache_flags::kDirect) == 0 && !exhaustion::scarce();
-}
+/// Whether a magazine may be had for objects to lie in idle. While memory is scarce none is: what is freed is to be
+/// seen, and what is taken is to be used.
+bool Cache::may_fill_magazine() const noexcept { return (flags_ & cache_flags::kDirect) == 0 && !exhaustion::scarce(); }
 
 // ---- free -----------------------------------------------------------------------------------------------------------
 

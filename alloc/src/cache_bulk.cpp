@@ -1,5 +1,5 @@
-/// Many objects at once. Never a section: a masked loop over what the magazines have, kBulkChunk objects at a time; the rest,
-/// and every object of a traced cache, one by one.
+/// Many objects at once. Never a section: a masked loop over what the magazines have, kBulkChunk objects at a time; the
+/// rest, and every object of a traced cache, one by one.
 
 #include <qm/cache.hpp>
 

@@ -1,7 +1,7 @@
-/// Where the slow halves begin, and the middle path: the previous magazine becomes the loaded one, or one of the depot's does, or
-/// rounds move between a magazine and their slabs, a few at a time; and the fast path goes on. What is not as plain as that - a closed
-/// cell, a state word, a freed null, a reserve that lacks objects, a constructor, a magazine that has to be made - is left as it is,
-/// for the slow halves.
+/// Where the slow halves begin, and the middle path: the previous magazine becomes the loaded one, or one of the
+/// depot's does, or rounds move between a magazine and their slabs, a few at a time; and the fast path goes on. What is
+/// not as plain as that - a closed cell, a state word, a freed null, a reserve that lacks objects, a constructor, a
+/// magazine that has to be made - is left as it is, for the slow halves.
 
 #include <qm/cache.hpp>
 #include <qm/exhaustion.hpp>
@@ -9,7 +9,7 @@
 namespace qm {
 
 constexpr TracedPath kNoTracedPath{&qm_cache_allocate_other, &qm_cache_allocate_other, &qm_cache_free_other,
-                                  &qm_cache_free_other};
+                                   &qm_cache_free_other};
 
 namespace {
 
@@ -32,8 +32,9 @@ inline bool Cache::is_plain() const noexcept {
 
 // ---- for an allocation ----------------------------------------------------------------------------------------------
 
-/// Makes @p full the loaded magazine of an open cell and @p empty, which is loaded, the previous. @returns the youngest round;
-/// nullptr for a freed null, which stays where it is: the slow half finds it below a top that is not at the bottom.
+/// Makes @p full the loaded magazine of an open cell and @p empty, which is loaded, the previous. @returns the youngest
+/// round; nullptr for a freed null, which stays where it is: the slow half finds it below a top that is not at the
+/// bottom.
 [[gnu::always_inline]] inline void* Cache::turn_to_full(Cell& own, Magazine& empty, Magazine& full) noexcept {
   void** top = full.slots() + full.rounds;
   void* object = top[-1];
@@ -42,14 +43,16 @@ inline bool Cache::is_plain() const noexcept {
   return object;
 }
 
-/// The loaded magazine, if the running hart has an open cell and it is empty; or nullptr. A closed cell's top is the closed
-/// address. Masked.
+/// The loaded magazine, if the running hart has an open cell and it is empty; or nullptr. A closed cell's top is the
+/// closed address. Masked.
 inline Magazine* Cache::run_empty(const Cell& own) const noexcept {
   Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
-  return loaded != nullptr && own.top.load(std::memory_order_relaxed) == loaded->slots() && is_plain() ? loaded : nullptr;
+  return loaded != nullptr && own.top.load(std::memory_order_relaxed) == loaded->slots() && is_plain() ? loaded
+                                                                                                       : nullptr;
 }
 
-/// What most slow paths are, by the shortest way. @returns nullptr, and nothing has changed, if the previous magazine is empty too.
+/// What most slow paths are, by the shortest way. @returns nullptr, and nothing has changed, if the previous magazine
+/// is empty too.
 [[gnu::always_inline]] inline void* Cache::allocate_from_previous() noexcept {
   const hal::InterruptGuard masked;
   Cell& own = own_cell();
@@ -59,8 +62,8 @@ inline Magazine* Cache::run_empty(const Cell& own) const noexcept {
   return empty != nullptr ? turn_to_full(own, *empty, *full) : nullptr;
 }
 
-/// Whether @p loaded may be filled from the slabs as it is: no object has to be constructed, no larger magazine is due, and memory
-/// is not scarce.
+/// Whether @p loaded may be filled from the slabs as it is: no object has to be constructed, no larger magazine is due,
+/// and memory is not scarce.
 inline bool Cache::may_fill(const Magazine& loaded) const noexcept {
   return !has_constructor() && loaded.capacity >= depot_.rounds() && !exhaustion::scarce();
 }
@@ -74,11 +77,13 @@ inline unsigned Cache::fill(Magazine& loaded) noexcept {
 
 /// Whether allocate_by_exchange() will find nothing for want of a slab. An estimate.
 inline bool Cache::wants_slab() noexcept {
-  return slabs_.is_spent() && !depot_.has_full() && !exhaustion::scarce() && run_empty(cell(hal::Port::hart_index())) != nullptr;
+  return slabs_.is_spent() && !depot_.has_full() && !exhaustion::scarce() &&
+         run_empty(cell(hal::Port::hart_index())) != nullptr;
 }
 
-/// A round of a magazine of the depot's, which becomes the loaded one; or the loaded one is filled from the slabs, from a new one if
-/// need be. @param[out] exchanged set if all this was tried. @returns nullptr for the slow half, with nothing changed that matters to it.
+/// A round of a magazine of the depot's, which becomes the loaded one; or the loaded one is filled from the slabs, from
+/// a new one if need be. @param[out] exchanged set if all this was tried. @returns nullptr for the slow half, with
+/// nothing changed that matters to it.
 [[gnu::always_inline]] inline void* Cache::allocate_by_exchange(bool& exchanged) noexcept {
   if (wants_slab()) slabs_.grow();  // C1; what it has brought is seen below
   const hal::InterruptGuard masked;
@@ -86,7 +91,8 @@ inline bool Cache::wants_slab() noexcept {
   Magazine* empty = run_empty(own);
   if (empty == nullptr) return nullptr;
   own.count_miss();
-  if (Magazine* full = depot_.has_full() ? depot_.exchange_for_full(own.prev) : nullptr) return turn_to_full(own, *empty, *full);
+  if (Magazine* full = depot_.has_full() ? depot_.exchange_for_full(own.prev) : nullptr)
+    return turn_to_full(own, *empty, *full);
   exchanged = true;
   const unsigned count = may_fill(*empty) ? fill(*empty) : 0;
   if (count == 0) return nullptr;
@@ -96,8 +102,8 @@ inline bool Cache::wants_slab() noexcept {
   return *top;
 }
 
-/// A round of the own magazines, of the depot's, which goes in against the previous magazine, or of the slabs, with others. Masked,
-/// cell closed.
+/// A round of the own magazines, of the depot's, which goes in against the previous magazine, or of the slabs, with
+/// others. Masked, cell closed.
 void* Cache::take_from_cell(Cell& own) noexcept {
   for (;;) {
     void* object = nullptr;
@@ -120,9 +126,10 @@ void* Cache::take_from_cell(Cell& own) noexcept {
 
 // ---- for a free -----------------------------------------------------------------------------------------------------
 
-/// Makes @p free, which has room, the loaded magazine of an open cell, puts a round into it, and makes @p full, which is loaded,
-/// the previous.
-[[gnu::always_inline]] inline void Cache::turn_to_free(Cell& own, Magazine& full, Magazine& free, void* object) noexcept {
+/// Makes @p free, which has room, the loaded magazine of an open cell, puts a round into it, and makes @p full, which
+/// is loaded, the previous.
+[[gnu::always_inline]] inline void Cache::turn_to_free(Cell& own, Magazine& full, Magazine& free,
+                                                       void* object) noexcept {
   void** top = free.slots() + free.rounds;
   *top = object;
   own.turn_to(full, full.capacity, free, top + 1);
@@ -146,8 +153,8 @@ inline Magazine* Cache::run_full(const Cell& own) const noexcept {
   return true;
 }
 
-/// Looks at a round of the previous magazine, full and about to leave the hart, another each time: whether it is an object that is
-/// out of the slab layer. If not it is told and taken out. Masked.
+/// Looks at a round of the previous magazine, full and about to leave the hart, another each time: whether it is an
+/// object that is out of the slab layer. If not it is told and taken out. Masked.
 inline void Cache::inspect_previous(Cell& own) noexcept {
   // A checking build has looked at each object when it was freed.
   if (kChecked || own.prev == nullptr || own.prev->rounds == 0) return;
@@ -186,7 +193,8 @@ inline void Cache::inspect_previous(Cell& own) noexcept {
   return Placed::kHere;
 }
 
-/// A place in the own magazines, or in an empty one of the depot's, which comes in against the previous. Masked, cell closed.
+/// A place in the own magazines, or in an empty one of the depot's, which comes in against the previous. Masked, cell
+/// closed.
 Cache::Placed Cache::put_in_cell(Cell& own, void* object) noexcept {
   if (own.put(object)) return Placed::kHere;
   own.count_miss();
@@ -201,8 +209,8 @@ Cache::Placed Cache::put_in_cell(Cell& own, void* object) noexcept {
   return own.put(object) ? Placed::kHere : Placed::kForNewMagazine;
 }
 
-/// Makes @p magazine, an empty one that nobody else sees, the loaded one, unless it is null, and puts up to @p count rounds. What
-/// becomes surplus goes to the depot. @returns how many rounds there was room for.
+/// Makes @p magazine, an empty one that nobody else sees, the loaded one, unless it is null, and puts up to @p count
+/// rounds. What becomes surplus goes to the depot. @returns how many rounds there was room for.
 unsigned Cache::install_and_put(Magazine* magazine, void* const* objects, unsigned count) noexcept {
   const hal::InterruptGuard masked;
   const unsigned hart = hal::Port::hart_index();
@@ -218,8 +226,8 @@ unsigned Cache::install_and_put(Magazine* magazine, void* const* objects, unsign
   return placed;
 }
 
-/// Puts the youngest rounds into their slabs, kPutBatch of them, or fewer; a round that is no object out is told and dropped, and is
-/// the last. There is room then. @returns a slab to release, or nullptr.
+/// Puts the youngest rounds into their slabs, kPutBatch of them, or fewer; a round that is no object out is told and
+/// dropped, and is the last. There is room then. @returns a slab to release, or nullptr.
 Slab* Cache::spill(Magazine& magazine) noexcept {
   const unsigned count = magazine.rounds < SlabLayer::kPutBatch ? magazine.rounds : SlabLayer::kPutBatch;
   const SlabLayer::Put put = slabs_.put(magazine.slots() + (magazine.rounds - count), count);
@@ -233,8 +241,8 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
 // These jump: what they go on with returns to the user, and stacks begin there.
 
 /// A function of its own, so that who jumps past it to the observer saves no arguments for it.
-[[gnu::noinline]] QM_JUMPS static void* allocate_plain(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
-                                                       qm::Effort effort) noexcept {
+[[gnu::noinline]] QM_JUMPS static void* allocate_plain(qm::Cache* cache, const qm::CallSite* site,
+                                                       std::size_t requested, qm::Effort effort) noexcept {
   if (void* object = cache->allocate_from_previous(); object != nullptr) {
     if constexpr (qm::kCallSites) cache->charge(object, site, requested);
     return object;

@@ -24,7 +24,8 @@ CacheExtra* Cache::need_extra() noexcept {
 
 /// Gives the extra back. Nobody uses the cache.
 void Cache::free_extra() noexcept {
-  if (CacheExtra* extra = extra_.exchange(nullptr, std::memory_order_acquire); extra != nullptr) internal::free_block(extra, sizeof(CacheExtra) / sizeof(void*));
+  if (CacheExtra* extra = extra_.exchange(nullptr, std::memory_order_acquire); extra != nullptr)
+    internal::free_block(extra, sizeof(CacheExtra) / sizeof(void*));
 }
 
 // ---- the reserve ----------------------------------------------------------------------------------------------------
@@ -34,7 +35,9 @@ namespace {
 const internal::ReserveCalls& calls() noexcept { return *internal::reserve_calls.load(std::memory_order_acquire); }
 }  // namespace
 
-bool Cache::put_in_reserve(void* object) noexcept { return reserve_missing() != 0 && calls().put(extra()->reserve, object); }
+bool Cache::put_in_reserve(void* object) noexcept {
+  return reserve_missing() != 0 && calls().put(extra()->reserve, object);
+}
 
 /// What an allocation gets that may not wait. @returns nullptr if nothing is held for it.
 void* Cache::take_from_reserve() noexcept {

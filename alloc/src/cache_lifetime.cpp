@@ -33,7 +33,8 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   slabs.alignment = config.alignment;
   slabs.no_touch = (config.flags & cache_flags::kNoTouch) != 0;
   slabs.quantum_cache = (config.flags & cache_flags::kQuantumCache) != 0;
-  constexpr std::uint32_t kOwn = cache_flags::kDirect | cache_flags::kNoTrace;  // with both: nobody's but the allocator's
+  constexpr std::uint32_t kOwn =
+      cache_flags::kDirect | cache_flags::kNoTrace;  // with both: nobody's but the allocator's
   if constexpr (kCallSites) slabs.tagged = !slabs.no_touch && (config.flags & kOwn) != kOwn;
   slabs.heap_class = config.heap_class;
   status = slabs_.initialize(slabs);
@@ -94,7 +95,8 @@ Status Cache::retire() noexcept {
   if (status == Status::kOk) {
     flush();  // first: a round that was freed twice would hide an object that is out
     const CacheExtra* extra = this->extra();
-    const std::size_t out = slabs_.objects_out() - (extra != nullptr ? extra->reserve.held() : 0);  // magazines are empty
+    const std::size_t out =
+        slabs_.objects_out() - (extra != nullptr ? extra->reserve.held() : 0);  // magazines are empty
     if (out != 0) status = Status::kBusy;
     if constexpr (kChecked) {
       if (out != 0) checked::report_holders(*this, out);
@@ -113,8 +115,8 @@ void Cache::end(Cache* cache) noexcept {
   cache->abandon();
 }
 
-/// Gives the structure itself back. Its cells stay closed, and nothing in it needs a destructor: what is used after the end takes
-/// the slow path and is told, while nobody else has the place.
+/// Gives the structure itself back. Its cells stay closed, and nothing in it needs a destructor: what is used after the
+/// end takes the slow path and is told, while nobody else has the place.
 void Cache::abandon() noexcept {
   if ((flags_ & cache_flags::kQuantumCache) == 0) source().remove_importer();
   std::atomic_ref(number_).store(0, std::memory_order_relaxed);  // for a slow path that comes after the end: is_dead()

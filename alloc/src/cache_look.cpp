@@ -1,5 +1,5 @@
-/// Looks at a cache while others use it: where an object is, and whether the harts' cells are sound. And what becomes of a free
-/// that cannot be.
+/// Looks at a cache while others use it: where an object is, and whether the harts' cells are sound. And what becomes
+/// of a free that cannot be.
 
 #include <qm/cache.hpp>
 #include <qm/checked.hpp>

@@ -9,8 +9,8 @@ namespace qm {
 
 // ---- for an allocation ----------------------------------------------------------------------------------------------
 
-/// An object from the slabs, from a new one if need be, where no magazine could be filled from them. An operation that makes a slab
-/// makes no magazine: one that has made none sees to it that the next is served by a magazine.
+/// An object from the slabs, from a new one if need be, where no magazine could be filled from them. An operation that
+/// makes a slab makes no magazine: one that has made none sees to it that the next is served by a magazine.
 void* Cache::refill() noexcept {
   constexpr unsigned kMost = 8;
   void* objects[kMost];
@@ -28,8 +28,8 @@ void* Cache::refill() noexcept {
   return objects[0];
 }
 
-/// Puts constructed objects into the running hart's magazines, and what has no room there back into the slabs. A hart without a
-/// magazine, or with one that is smaller than those to come, gets another.
+/// Puts constructed objects into the running hart's magazines, and what has no room there back into the slabs. A hart
+/// without a magazine, or with one that is smaller than those to come, gets another.
 void Cache::stock(void* const* objects, unsigned count) noexcept {
   bool wants = false;
   {
@@ -61,8 +61,8 @@ bool Cache::construct(void* object) noexcept {
   return made;
 }
 
-/// An empty magazine of the present size that nobody else sees, the depot's or a new one; of another size if there is no
-/// memory for that.
+/// An empty magazine of the present size that nobody else sees, the depot's or a new one; of another size if there is
+/// no memory for that.
 Magazine* Cache::empty_magazine() noexcept {
   Magazine* old = depot_.take_empty();
   if (old != nullptr && old->capacity == depot_.rounds()) return old;

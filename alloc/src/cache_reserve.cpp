@@ -29,8 +29,7 @@ Status Cache::reserve(std::size_t objects) noexcept {
   if (extra == nullptr || objects > UINT32_MAX / 2) return objects == 0 ? Status::kOk : Status::kNoMemory;
   static constexpr internal::ReserveCalls kCalls{
       [](Reserve& reserve, void* object) noexcept { return reserve.put(object); },
-      [](Reserve& reserve) noexcept { return reserve.take(); },
-      [](Cache& cache) noexcept { return cache.replenish(); },
+      [](Reserve& reserve) noexcept { return reserve.take(); }, [](Cache& cache) noexcept { return cache.replenish(); },
       [](Cache& cache) noexcept {
         cache.extra()->reserve.promise(0);
         cache.give_back_surplus(cache.extra()->reserve);

@@ -13,7 +13,8 @@
 #include "arena_request.hpp"
 
 extern "C" {
-[[gnu::section("qm_call_sites"), gnu::used]] constinit const qm::CallSite qm_untagged_site = QM_SITE_VALUE("", "", 0, 0);
+[[gnu::section("qm_call_sites"), gnu::used]] constinit const qm::CallSite qm_untagged_site =
+    QM_SITE_VALUE("", "", 0, 0);
 // Names that the linker gives to the start and the end of the section.
 extern const qm::CallSite __start_qm_call_sites[];  // NOLINT
 extern const qm::CallSite __stop_qm_call_sites[];   // NOLINT
@@ -28,14 +29,14 @@ namespace qm {
 namespace call_sites {
 namespace {
 
-std::uintptr_t all_words = 0;    // a table for each hart
+std::uintptr_t all_words = 0;  // a table for each hart
 unsigned word_harts = 0;
-Row* noted = nullptr;            // count() of them, behind the words
+Row* noted = nullptr;  // count() of them, behind the words
 constinit std::atomic<bool> on{true};
 #if defined(QM_TARGET)
 SiteView* views[hal::Port::kMaxHarts];  // of the harts that have been attached
 #else
-SiteView views[hal::Port::kMaxHarts];   // a thread stands for different harts at different times
+SiteView views[hal::Port::kMaxHarts];  // a thread stands for different harts at different times
 #endif
 
 /// The first row is of what has no site: site 0 is counted in the second.
@@ -56,7 +57,8 @@ std::uintptr_t words_of(unsigned hart) noexcept { return all_words + hart * hart
 void open(SiteView& view, unsigned hart) noexcept {
   view.words = words_of(hart);
   view.base.store(base(), std::memory_order_relaxed);
-  view.limit = table_bytes() - sizeof(SiteCounts::wastes);  // from a word that a stray write names there is a waste, too
+  view.limit =
+      table_bytes() - sizeof(SiteCounts::wastes);  // from a word that a stray write names there is a waste, too
 }
 
 #if defined(QM_TARGET)
@@ -199,12 +201,14 @@ void internal::note_untagged(std::uintptr_t address) noexcept {
 
 UntaggedCaller untagged_caller(unsigned number) noexcept {
   if (number >= kUntaggedCallers) return {};
-  return {callers[number].address.load(std::memory_order_relaxed), callers[number].calls.load(std::memory_order_relaxed)};
+  return {callers[number].address.load(std::memory_order_relaxed),
+          callers[number].calls.load(std::memory_order_relaxed)};
 }
 
 }  // namespace call_sites
 
-// ---- segments ---------------------------------------------------------------------------------------------------------
+// ---- segments
+// ---------------------------------------------------------------------------------------------------------
 
 const CallSite* Arena::site_of(std::uintptr_t start) noexcept {
   const LockGuard guard(lock_);

@@ -76,7 +76,8 @@ std::size_t redzone_damage(Cache& cache, const ObjectCheck& check, void* object)
 }
 
 void paint_redzone(Cache& cache, const ObjectCheck& check, void* object) noexcept {
-  if (is_touched(cache)) std::memset(bytes_of(object) + check.requested, kRedzone, cache.slabs().redzone_end() - check.requested);
+  if (is_touched(cache))
+    std::memset(bytes_of(object) + check.requested, kRedzone, cache.slabs().redzone_end() - check.requested);
 }
 
 void sum(Cache& cache, ObjectCheck& check, void* object) noexcept {

@@ -35,7 +35,8 @@ inline void Depot::push_locked(Magazine* magazine) noexcept {
   magazine->next = first_[shelf].load(std::memory_order_relaxed);
   store_relaxed(first_[shelf], magazine);
   ++count_[shelf].now;
-  if (rounds != 0) store_relaxed(full_rounds_, static_cast<std::uint16_t>(full_rounds_.load(std::memory_order_relaxed) + rounds));
+  if (rounds != 0)
+    store_relaxed(full_rounds_, static_cast<std::uint16_t>(full_rounds_.load(std::memory_order_relaxed) + rounds));
 }
 
 /// @param[in] magazine the first of @p shelf.
@@ -44,7 +45,8 @@ inline void Depot::pop_locked(Shelf shelf, Magazine& magazine) noexcept {
   Count& count = count_[shelf];
   --count.now;
   if (count.now < count.least) count.least = count.now;
-  store_relaxed(full_rounds_, static_cast<std::uint16_t>(full_rounds_.load(std::memory_order_relaxed) - magazine.rounds));
+  store_relaxed(full_rounds_,
+                static_cast<std::uint16_t>(full_rounds_.load(std::memory_order_relaxed) - magazine.rounds));
 }
 
 Magazine* Depot::take(Shelf shelf) noexcept {
@@ -110,7 +112,8 @@ Depot::Unused Depot::end_interval(bool& quiet) noexcept {
 
 Depot::Stats Depot::stats() noexcept {
   const LockGuard hold(lock_);
-  return {count_[kFull].now, count_[kEmpty].now, full_rounds_.load(std::memory_order_relaxed), changes_.load(std::memory_order_relaxed)};
+  return {count_[kFull].now, count_[kEmpty].now, full_rounds_.load(std::memory_order_relaxed),
+          changes_.load(std::memory_order_relaxed)};
 }
 
 }  // namespace qm

@@ -25,8 +25,8 @@ constinit ExhaustionConfig config;
 constinit std::atomic<const ReportCalls*> reporting{nullptr};  // until somebody configures reports
 constinit std::atomic<std::uint32_t> failure_count{0};
 constinit std::atomic<std::uint32_t> atomic_count{0};
-constinit std::atomic<std::uint32_t> frees{0};               // note_free() so far, while somebody waits
-constinit std::atomic<hal::HartMask> sleepers{0};            // harts that sleep until the next, which clears it
+constinit std::atomic<std::uint32_t> frees{0};     // note_free() so far, while somebody waits
+constinit std::atomic<hal::HartMask> sleepers{0};  // harts that sleep until the next, which clears it
 constinit std::atomic<std::uint32_t> rescued_count{0};
 constinit std::atomic<std::uint32_t> wait_count{0};
 
@@ -62,8 +62,8 @@ Reclaimer* leave_reclaimer(Reclaimer* one, bool enough) noexcept {
 }
 
 class Pursuit;
-/// Asks them all, one after the other, each followed by drain and allocation. Null until there is one: an image that adds none does
-/// not link it.
+/// Asks them all, one after the other, each followed by drain and allocation. Null until there is one: an image that
+/// adds none does not link it.
 constinit std::atomic<bool (*)(Pursuit&) noexcept> ask_reclaimers{nullptr};
 
 /// One allocation on its way to memory. While it lives, memory is scarce().
@@ -138,8 +138,8 @@ class Pursuit {
   /// Sleeps until @p until or the first note_free() after @p seen, or not that long.
   void pause(std::uint64_t until, std::uint32_t seen) noexcept {
     leave();
-    // The bit before the look: a free in between finds it and ends the sleep. Masked from the bit on, an interrupt that tells of
-    // it stays pending, and this is still the hart of the bit; a `pause` looks after itself.
+    // The bit before the look: a free in between finds it and ends the sleep. Masked from the bit on, an interrupt that
+    // tells of it stays pending, and this is still the hart of the bit; a `pause` looks after itself.
     if (config.pause != nullptr) {
       sleepers.fetch_or(1, std::memory_order_seq_cst);
       if (frees.load(std::memory_order_seq_cst) == seen) config.pause(until);

@@ -63,7 +63,8 @@ void look_at(Arena& arena, ExhaustionReport& report) noexcept {
 }
 
 /// Looks up where the memory is and tells the firmware. No lock is held.
-void deliver(const Failure& failure, std::uint32_t failures, std::uint32_t since_last, const ExhaustionConfig& config) noexcept {
+void deliver(const Failure& failure, std::uint32_t failures, std::uint32_t since_last,
+             const ExhaustionConfig& config) noexcept {
   ExhaustionReport report;
   std::memcpy(report.name, failure.name, kNameBytes);
   report.is_arena = failure.is_arena;

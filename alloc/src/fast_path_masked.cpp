@@ -10,20 +10,24 @@ void* qm_cache_allocate(qm::Cache* cache, const qm::CallSite* site) noexcept {
 #else
 void* qm_cache_allocate(qm::Cache* cache) noexcept {
   void* object = qm::internal::pop_masked(*cache);
-  if (object != nullptr) [[likely]] return object;
+  if (object != nullptr) [[likely]]
+    return object;
   return qm_cache_allocate_slow(cache, nullptr, 0, qm::Effort::kAuto);
 }
 #endif
 
-void* qm_cache_allocate_at(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept {
+void* qm_cache_allocate_at(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                           qm::Effort effort) noexcept {
   void* object = qm::internal::pop_masked(*cache);
-  if (object != nullptr) [[likely]] return qm::kCallSites ? cache->charge(object, site, requested) : object;
+  if (object != nullptr) [[likely]]
+    return qm::kCallSites ? cache->charge(object, site, requested) : object;
   return qm_cache_allocate_slow(cache, site, requested, effort);
 }
 
 void qm_cache_free(qm::Cache* cache, void* object) noexcept {
   if constexpr (qm::kCallSites) cache->discharge(object);
-  if (!qm::internal::push_masked(*cache, object)) [[unlikely]] qm_cache_free_slow(cache, object);
+  if (!qm::internal::push_masked(*cache, object)) [[unlikely]]
+    qm_cache_free_slow(cache, object);
 }
 
 std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t*) noexcept { return pc; }

@@ -49,13 +49,14 @@ constexpr std::array<ClassName, kClasses> kClassNames = [] {
 }();
 
 /// Makes the class's cache.
-/// @returns nullptr if it cannot be had now: no memory, another hart or an interrupted task is making it this moment, or the
-///          firmware has given its name to a cache of its own.
+/// @returns nullptr if it cannot be had now: no memory, another hart or an interrupted task is making it this moment,
+///          or the firmware has given its name to a cache of its own.
 Cache* create_class(unsigned number) noexcept {
   CacheConfig config;
   config.name = kClassNames[number].data();
   config.object_size = kClassBytes[number];
-  config.alignment = kCallSites ? kAlignment : config.object_size & (~config.object_size + 1);  // what its multiples are aligned to
+  config.alignment =
+      kCallSites ? kAlignment : config.object_size & (~config.object_size + 1);  // what its multiples are aligned to
   config.magazine_rounds = 13;
   config.heap_class = static_cast<std::uint8_t>(number);
   config.cell_pointer = internal::heap_cell_pointer(PageMap::tag_of(number));
@@ -75,7 +76,8 @@ void* allocate_large(const CallSite* site, std::size_t size, std::size_t alignme
   return reinterpret_cast<void*>(start);
 }
 
-/// An object of a class's cache. With call sites by the slow half: the cache's section charges without the bytes asked for.
+/// An object of a class's cache. With call sites by the slow half: the cache's section charges without the bytes asked
+/// for.
 void* take(Cache& cache, const CallSite* site, std::size_t size, Effort effort) noexcept {
   if constexpr (kCallSites) return qm_cache_allocate_slow(&cache, site, size, effort);
   return cache.allocate_at(site, size, effort);
@@ -93,9 +95,10 @@ void* allocate_any(const CallSite* site, std::size_t size) noexcept {
   return allocate_at(site, size, Effort::kAuto);
 }
 
-/// An object of class @p number that is not made yet, or of class 0: a large block. Where a class cannot be had, a large block
-/// serves.
-void* allocate_slow(unsigned number, const CallSite* site, std::size_t size, std::size_t alignment, Effort effort) noexcept {
+/// An object of class @p number that is not made yet, or of class 0: a large block. Where a class cannot be had, a
+/// large block serves.
+void* allocate_slow(unsigned number, const CallSite* site, std::size_t size, std::size_t alignment,
+                    Effort effort) noexcept {
   if (large.name()[0] == 0) return nullptr;  // before initialize()
   if (number != 0) {
     Cache* cache = cache_of(number);
@@ -106,7 +109,8 @@ void* allocate_slow(unsigned number, const CallSite* site, std::size_t size, std
 }
 
 /// An object of class @p number, or a large block.
-[[gnu::always_inline]] inline void* allocate_in(unsigned number, const CallSite* site, std::size_t size, Effort effort) noexcept {
+[[gnu::always_inline]] inline void* allocate_in(unsigned number, const CallSite* site, std::size_t size,
+                                                Effort effort) noexcept {
   Cache* cache = cache_of(number);
   if (cache == nullptr) return allocate_slow(number, site, size, kAlignment, effort);
   return take(*cache, site, size, effort);
@@ -117,7 +121,8 @@ void note_resize(Cache& cache, void* block, std::size_t size) noexcept {
   if ((cache.state().load(std::memory_order_relaxed) & trace_state::kHearsFree) == 0) return;
   const hal::InterruptGuard masked;
   // acquire: as for a free, the word is read in the section that changes the record (O2).
-  if ((cache.state().load(std::memory_order_acquire) & trace_state::kHearsFree) != 0) observer()->resized(cache, block, size);
+  if ((cache.state().load(std::memory_order_acquire) & trace_state::kHearsFree) != 0)
+    observer()->resized(cache, block, size);
 }
 
 /// What a block of the heap belongs to, which lies in a slab of @p cache, or is large where that is null.
@@ -149,10 +154,12 @@ void free_large(void* block, std::size_t size) noexcept {
   if (block == nullptr) return;
   const auto start = reinterpret_cast<std::uintptr_t>(block);
   const Status status = size == 0 ? large.free(start) : large.free(start, size);
-  if (status != Status::kOk) report_misuse(status == Status::kMismatch ? Misuse::kWrongSize : Misuse::kForeign, block, nullptr);
+  if (status != Status::kOk)
+    report_misuse(status == Status::kMismatch ? Misuse::kWrongSize : Misuse::kForeign, block, nullptr);
 }
 
-/// Frees a block in a slab of @p cache, or what is in none. By the cache's fast path: the heap's may not know the block's leaf.
+/// Frees a block in a slab of @p cache, or what is in none. By the cache's fast path: the heap's may not know the
+/// block's leaf.
 [[gnu::always_inline]] inline void free_in(Cache* cache, void* block) noexcept {
   if (cache == nullptr) return free_large(block, 0);
   give(*cache, block);
@@ -163,11 +170,12 @@ void free_large(void* block, std::size_t size) noexcept {
 Status initialize() noexcept {
   for (auto& one : classes) one.store(nullptr, std::memory_order_relaxed);
   refused_frees.store(0, std::memory_order_relaxed);
-  return (new (&large) Arena)->initialize({.name = "kheap",
-                                          .quantum = kLargeQuantum,
-                                          .source = &base_arena(),
-                                          .minimum_import = kLargeImport,
-                                          .charged = true});
+  return (new (&large) Arena)
+      ->initialize({.name = "kheap",
+                    .quantum = kLargeQuantum,
+                    .source = &base_arena(),
+                    .minimum_import = kLargeImport,
+                    .charged = true});
 }
 
 void attach_hart() noexcept {
@@ -205,9 +213,7 @@ void* allocate_aligned_at(const CallSite* site, std::size_t alignment, std::size
 
 std::size_t class_bytes(unsigned number) noexcept { return number < kClasses ? kClassBytes[number] : 0; }
 
-std::size_t usable_size(const void* block) noexcept {
-  return usable_in(cache_of(block), block);
-}
+std::size_t usable_size(const void* block) noexcept { return usable_in(cache_of(block), block); }
 
 void* reallocate_at(const CallSite* site, void* block, std::size_t size) noexcept {
   if (block == nullptr) return allocate_any(site, size);
@@ -284,7 +290,8 @@ constinit const std::array<std::uint8_t, QM_CLASS_STEPS> qm_heap_class_tags = []
 #if defined(QM_CALL_SITES)
 constinit const std::array<std::uintptr_t, QM_CLASSES> qm_heap_class_amounts = [] {
   std::array<std::uintptr_t, QM_CLASSES> amounts{};
-  for (unsigned number = 0; number < amounts.size(); ++number) amounts[number] = qm::SiteWord::amount_of(qm::heap::kClassBytes[number]);
+  for (unsigned number = 0; number < amounts.size(); ++number)
+    amounts[number] = qm::SiteWord::amount_of(qm::heap::kClassBytes[number]);
   return amounts;
 }();
 

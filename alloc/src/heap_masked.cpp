@@ -10,7 +10,8 @@ void* qm_malloc_at(const qm::CallSite* site, std::size_t size) noexcept {
   if (step < QM_CLASS_STEPS) [[likely]] {
     qm::Cache* cache = qm::heap::cache_of_tag(qm_heap_class_tags[step]);
     void* block = cache != nullptr ? qm::internal::pop_masked(*cache) : nullptr;
-    if (block != nullptr) [[likely]] return cache->charge(block, site, size);
+    if (block != nullptr) [[likely]]
+      return cache->charge(block, site, size);
   }
   return qm_heap_allocate_slow_at(site, size);
 }
@@ -20,7 +21,8 @@ void* qm_malloc(std::size_t size) noexcept {
   if (step < QM_CLASS_STEPS) [[likely]] {
     qm::Cache* cache = qm::heap::cache_of_tag(qm_heap_class_tags[step]);
     void* object = cache != nullptr ? qm::internal::pop_masked(*cache) : nullptr;
-    if (object != nullptr) [[likely]] return object;
+    if (object != nullptr) [[likely]]
+      return object;
   }
   return qm_heap_allocate_slow(size);
 }
@@ -31,6 +33,7 @@ void qm_free(void* block) noexcept {
   if constexpr (qm::kCallSites) {
     if (cache != nullptr) cache->discharge(block);
   }
-  if (cache != nullptr && qm::internal::push_masked(*cache, block)) [[likely]] return;
+  if (cache != nullptr && qm::internal::push_masked(*cache, block)) [[likely]]
+    return;
   qm_heap_free_slow(block);
 }

@@ -11,7 +11,8 @@ struct InlinedSection {
   std::uint16_t end;            ///< behind the last store: 4 after the commit, 8 where a count follows it
 
   [[nodiscard]] std::uintptr_t start() const noexcept {
-    return reinterpret_cast<std::uintptr_t>(&start_distance) + static_cast<std::uintptr_t>(std::intptr_t{start_distance});
+    return reinterpret_cast<std::uintptr_t>(&start_distance) +
+           static_cast<std::uintptr_t>(std::intptr_t{start_distance});
   }
 };
 static_assert(sizeof(InlinedSection) == 8);

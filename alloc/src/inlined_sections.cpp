@@ -3,8 +3,8 @@
 #include "inlined_section.hpp"
 
 extern "C" {
-// The linker script's, and not weak: without them no interrupt would rewind a section, silently. An image that creates an inlined
-// cache does not link until its script has
+// The linker script's, and not weak: without them no interrupt would rewind a section, silently. An image that creates
+// an inlined cache does not link until its script has
 //   qm_sections : { __qm_sections_start = .; *(qm_sections) __qm_sections_end = .; }
 extern const qm::InlinedSection __qm_sections_start[];
 extern const qm::InlinedSection __qm_sections_end[];

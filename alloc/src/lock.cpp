@@ -6,7 +6,8 @@ namespace {
 /// Looks at a held lock before a hart goes to sleep: some times what the longest hold takes.
 constexpr unsigned kSpins = 200;
 
-/// Harts that sleep for any lock. One set for all: sleeping is rare, and a hart woken for another's lock looks and sleeps on.
+/// Harts that sleep for any lock. One set for all: sleeping is rare, and a hart woken for another's lock looks and
+/// sleeps on.
 constinit std::atomic<hal::HartMask> sleepers{0};
 
 }  // namespace
@@ -18,9 +19,10 @@ void Lock::lock_slow() noexcept {
     hal::Port::relax();
   }
   sleepers.fetch_or(self, std::memory_order_seq_cst);
-  // The bit before the state: the holder whose release finds kSleptOn finds the bit, and its IPI ends the wait. A hart that
-  // took the lock from here on leaves kSleptOn behind, so others that sleep are not forgotten.
-  while (state_.exchange(kSleptOn, std::memory_order_seq_cst) != kFree && !hal::in_panic()) hal::Port::wait_for_interrupt();
+  // The bit before the state: the holder whose release finds kSleptOn finds the bit, and its IPI ends the wait. A hart
+  // that took the lock from here on leaves kSleptOn behind, so others that sleep are not forgotten.
+  while (state_.exchange(kSleptOn, std::memory_order_seq_cst) != kFree && !hal::in_panic())
+    hal::Port::wait_for_interrupt();
   sleepers.fetch_and(~self, std::memory_order_relaxed);
 }
 

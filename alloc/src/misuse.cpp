@@ -15,7 +15,8 @@ void tell(MisuseReport& report) noexcept {
   if (Observer* books = observer(); books != nullptr) {
     report.found_by = books->stack(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
     Cache* holder = report.owner != nullptr ? report.owner : report.cache;
-    const bool known = report.kind != Misuse::kNull && report.kind != Misuse::kForeign && report.kind != Misuse::kAfterDestroy;
+    const bool known =
+        report.kind != Misuse::kNull && report.kind != Misuse::kForeign && report.kind != Misuse::kAfterDestroy;
     if (known && holder != nullptr && report.allocated_by == 0) {
       report.allocated_by = books->allocating_stack(*holder, report.object);
     }

@@ -1,9 +1,9 @@
-// operator new and delete over the heap, all forms, for programs that link the library qm_new. Before qm::initialize() there is
-// no memory: a static object's constructor must not use them.
+// operator new and delete over the heap, all forms, for programs that link the library qm_new. Before qm::initialize()
+// there is no memory: a static object's constructor must not use them.
 //
-// An allocation that finds no memory calls the new-handler, which frees some and returns, or does not return; then it tries
-// again. Without a handler the forms that may return nullptr do, and the others end in Port::fatal(): without exceptions nobody
-// could be told, and the compiler takes their result for memory.
+// An allocation that finds no memory calls the new-handler, which frees some and returns, or does not return; then it
+// tries again. Without a handler the forms that may return nullptr do, and the others end in Port::fatal(): without
+// exceptions nobody could be told, and the compiler takes their result for memory.
 //
 // A delete that knows its size has it checked, as heap::free_sized() does.
 
@@ -19,7 +19,8 @@ namespace {
 
 constinit std::atomic<std::new_handler> the_handler{nullptr};
 
-void* allocate_or_null(std::size_t size, std::size_t alignment, const qm::CallSite* site = qm::call_sites::untagged()) noexcept {
+void* allocate_or_null(std::size_t size, std::size_t alignment,
+                       const qm::CallSite* site = qm::call_sites::untagged()) noexcept {
   for (;;) {
     void* block = alignment <= qm::heap::kAlignment ? qm::heap::allocate_at(site, size)
                                                     : qm::heap::allocate_aligned_at(site, alignment, size);
@@ -30,7 +31,8 @@ void* allocate_or_null(std::size_t size, std::size_t alignment, const qm::CallSi
   }
 }
 
-void* allocate(std::size_t size, std::size_t alignment, const qm::CallSite* site = qm::call_sites::untagged()) noexcept {
+void* allocate(std::size_t size, std::size_t alignment,
+               const qm::CallSite* site = qm::call_sites::untagged()) noexcept {
   void* block = allocate_or_null(size, alignment, site);
   if (block == nullptr) qm::hal::Port::fatal("operator new: no memory");
   return block;
@@ -51,8 +53,12 @@ void* operator new(std::size_t size) { return allocate(size, qm::heap::kAlignmen
 void* operator new[](std::size_t size) { return allocate(size, qm::heap::kAlignment); }
 void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size, bytes(alignment)); }
 void* operator new[](std::size_t size, std::align_val_t alignment) { return allocate(size, bytes(alignment)); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate_or_null(size, qm::heap::kAlignment); }
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return allocate_or_null(size, qm::heap::kAlignment); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return allocate_or_null(size, qm::heap::kAlignment);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return allocate_or_null(size, qm::heap::kAlignment);
+}
 void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return allocate_or_null(size, bytes(alignment));
 }

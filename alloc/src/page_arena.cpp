@@ -17,7 +17,8 @@ constinit Arena pages;
 
 Status internal::initialize_page_arena() noexcept {
   // Anew: shutdown() has left it as it was.
-  return (new (&pages) Arena)->initialize({.name = "kpages", .source = &base_arena(), .quantum_cache_max = kQuantumCacheMax});
+  return (new (&pages) Arena)
+      ->initialize({.name = "kpages", .source = &base_arena(), .quantum_cache_max = kQuantumCacheMax});
 }
 
 Arena& page_arena() noexcept { return pages; }

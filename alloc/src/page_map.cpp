@@ -24,8 +24,9 @@ std::uintptr_t page_of_base() noexcept {
 }  // namespace
 
 Status PageMap::add_bank(std::uintptr_t start, std::uintptr_t end) noexcept {
-  static_assert(offsetof(PageMap, hot_) == 0 && offsetof(PageMap, heads_) == QM_PAGE_MAP_HEADS && kHeads == QM_PAGE_MAP_HEAD_COUNT &&
-                offsetof(Leaf, number) == QM_LEAF_NUMBER && offsetof(Leaf, tags) == QM_LEAF_TAGS && kLeafLog2 == QM_LEAF_LOG2);
+  static_assert(offsetof(PageMap, hot_) == 0 && offsetof(PageMap, heads_) == QM_PAGE_MAP_HEADS &&
+                kHeads == QM_PAGE_MAP_HEAD_COUNT && offsetof(Leaf, number) == QM_LEAF_NUMBER &&
+                offsetof(Leaf, tags) == QM_LEAF_TAGS && kLeafLog2 == QM_LEAF_LOG2);
   static_assert(kLeafBytes / kPageBytes == kPageBytes, "the tags of a leaf are a page");
   for (Bank& bank : banks_) {
     if (bank.bytes != 0) continue;
@@ -74,7 +75,8 @@ bool PageMap::add_leaf(std::uintptr_t number) noexcept {
       Leaf* const leaf = fresh_++;
       std::atomic<Leaf*>& head = heads_[number % kHeads].first;
       *leaf = {number, page - (number << kLeafLog2) / kPageBytes, head.load(std::memory_order_relaxed), 0};
-      head.store(leaf, std::memory_order_release);  // pairs with the acquire in find(), and with the section's dependent loads
+      head.store(
+          leaf, std::memory_order_release);  // pairs with the acquire in find(), and with the section's dependent loads
       return true;
     }
   }

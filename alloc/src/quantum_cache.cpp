@@ -1,5 +1,5 @@
-/// Quantum caches: the caches through which an arena serves its small multiples of the quantum. Objects are ranges of the
-/// arena, so they are never touched; a slab is a segment of the arena that only its quantum caches see.
+/// Quantum caches: the caches through which an arena serves its small multiples of the quantum. Objects are ranges of
+/// the arena, so they are never touched; a slab is a segment of the arena that only its quantum caches see.
 
 #include <algorithm>
 #include <new>
@@ -22,7 +22,9 @@ struct Table {
 };
 
 Table* table(Arena& arena) noexcept { return static_cast<Table*>(arena.quantum_cache_state); }
-unsigned count(const Arena& arena) noexcept { return static_cast<unsigned>(arena.quantum_cache_max() / arena.quantum()); }
+unsigned count(const Arena& arena) noexcept {
+  return static_cast<unsigned>(arena.quantum_cache_max() / arena.quantum());
+}
 
 /// `<arena>_<size>`. @returns false if that is longer than a name may be.
 bool make_name(char (&name)[kNameBytes], const char* arena, std::size_t size) noexcept {
@@ -70,7 +72,8 @@ Status create(Arena& arena) noexcept {
 Status destroy(Arena& arena) noexcept {
   Table* all = table(arena);
   if (all == nullptr) return Status::kOk;
-  // What is in nobody's sight is still: another hart that moves rounds to the slabs would make them look like objects out.
+  // What is in nobody's sight is still: another hart that moves rounds to the slabs would make them look like objects
+  // out.
   for (Cache** at = all->begin(); at != all->end(); ++at) {
     const Status status = (*at)->retire();
     if (status == Status::kOk) continue;
@@ -85,7 +88,9 @@ Status destroy(Arena& arena) noexcept {
 
 std::uintptr_t allocate(Arena& arena, std::size_t size, const CallSite* site, Effort effort) noexcept {
   Cache* const cache = table(arena)->caches[size / arena.quantum() - 1];
-  auto attempt = [=]() noexcept { return reinterpret_cast<std::uintptr_t>(cache->allocate_at(site, size, Effort::kQuiet)); };
+  auto attempt = [=]() noexcept {
+    return reinterpret_cast<std::uintptr_t>(cache->allocate_at(site, size, Effort::kQuiet));
+  };
   const std::uintptr_t start = attempt();
   return start != 0 ? start : arena.pursue(size, effort, exhaustion::attempt_of(attempt), &attempt);
 }

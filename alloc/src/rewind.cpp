@@ -11,7 +11,8 @@
 extern "C" {
 extern const char qm_sections_start[];
 extern const char qm_sections_end[];
-// The linker script's. Weak: an image without inlined sections need not have them (one with them must: inlined_sections.cpp).
+// The linker script's. Weak: an image without inlined sections need not have them (one with them must:
+// inlined_sections.cpp).
 extern const qm::InlinedSection __qm_sections_start[] __attribute__((weak));
 extern const qm::InlinedSection __qm_sections_end[] __attribute__((weak));
 // The heap's two, in the order of the text. Weak: it may not be linked.
@@ -78,7 +79,8 @@ std::uintptr_t resume(std::uintptr_t pc, std::uintptr_t inside, std::uintptr_t c
 std::size_t inlined_sections() noexcept { return static_cast<std::size_t>(__qm_sections_end - __qm_sections_start); }
 
 std::uintptr_t rewind_inlined(std::uintptr_t pc, const std::uintptr_t* registers) noexcept {
-  const InlinedSection* low = __qm_sections_start;  // the last section that starts at or before pc is in [low, low + count)
+  const InlinedSection* low =
+      __qm_sections_start;  // the last section that starts at or before pc is in [low, low + count)
   for (std::size_t count = inlined_sections(); count > 1;) {
     const std::size_t half = count / 2;
     if (low[half].start() <= pc) low += half;
@@ -108,6 +110,7 @@ void qm::internal::set_cell_pointer(std::uint16_t offset, Cell* cell) noexcept {
 }
 
 std::uint16_t qm::internal::heap_cell_pointer(std::uint8_t tag) noexcept {
-  const auto offset = reinterpret_cast<std::uintptr_t>(&qm_heap_cells) - reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
+  const auto offset =
+      reinterpret_cast<std::uintptr_t>(&qm_heap_cells) - reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
   return static_cast<std::uint16_t>(offset + tag);
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// Layout of the restartable sections, shared by sections.S, rewind.cpp and the structures they read. Plain #defines: the
-/// assembler reads this file too.
+/// Layout of the restartable sections, shared by sections.S, rewind.cpp and the structures they read. Plain #defines:
+/// the assembler reads this file too.
 
 /* Each section lies in one aligned block, and restarts at the block's start. With call sites the pop's charge follows it there. */
 #ifdef QM_CALL_SITES
@@ -32,7 +32,7 @@
 #define QM_PAGE_LOG2 12
 #define QM_CLASS_STEP_LOG2 4
 #define QM_CLASS_STEPS 68 /* the largest class has so many steps */
-#define QM_CLASSES 29 /* those of no size counted */
+#define QM_CLASSES 29     /* those of no size counted */
 
 /* Offset of the committing store in every block: at or before it, an interrupted section starts again. */
 #ifdef QM_COUNT

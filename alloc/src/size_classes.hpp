@@ -5,8 +5,8 @@
 ///     to 1600        at most an eighth more than the size before, and such that at most a sixteenth of a slab, of 4 to 16 KiB,
 ///                    is nobody's: what so many pages hold 15, 14, 12, ... of
 ///
-/// Classes are numbered from 1; number 0 is of what no class serves. A class's tag, by which the sections know it, is its number
-/// in words: where a hart has its pointer to its cell of the class (heap_sections.S).
+/// Classes are numbered from 1; number 0 is of what no class serves. A class's tag, by which the sections know it, is
+/// its number in words: where a hart has its pointer to its cell of the class (heap_sections.S).
 
 #include <array>
 #include <atomic>
@@ -21,8 +21,9 @@
 namespace qm::heap {
 
 /// Sizes of the classes in bytes, rising, by number.
-inline constexpr std::uint16_t kClassBytes[] = {0,   16,  32,  48,  64,  80,  96,  112, 128, 144,  160,  176,  192,  208,  224,  256,
-                                                288, 320, 352, 400, 448, 512, 576, 640, 720, 800, 896, 1024, 1088};
+inline constexpr std::uint16_t kClassBytes[] = {0,   16,  32,  48,  64,  80,  96,  112,  128, 144,
+                                                160, 176, 192, 208, 224, 256, 288, 320,  352, 400,
+                                                448, 512, 576, 640, 720, 800, 896, 1024, 1088};
 inline constexpr unsigned kClasses = sizeof kClassBytes / sizeof kClassBytes[0];  ///< number 0 counted
 inline constexpr std::size_t kClassStep = std::size_t{1} << QM_CLASS_STEP_LOG2;
 static_assert(kClasses == QM_CLASSES && kClassBytes[kClasses - 1] == kMaxClassBytes);
@@ -45,8 +46,8 @@ namespace qm::heap {
   return step < QM_CLASS_STEPS ? qm_heap_class_tags[step] / sizeof(void*) : 0;
 }
 
-/// The same for multiples of @p alignment, a power of two: slabs begin at pages, and objects lie at multiples of their size.
-/// With call sites no class serves more than kAlignment: a ChargeHead lies between its objects.
+/// The same for multiples of @p alignment, a power of two: slabs begin at pages, and objects lie at multiples of their
+/// size. With call sites no class serves more than kAlignment: a ChargeHead lies between its objects.
 inline unsigned class_of(std::size_t size, std::size_t alignment) {
   if (alignment > (kCallSites ? kAlignment : kMaxClassBytes)) return 0;
   unsigned number = class_of(size);

@@ -28,7 +28,8 @@ std::size_t default_alignment(std::size_t size) noexcept {
 
 /// A priority for the treap: the start's bits, mixed, so that it needs no random numbers.
 std::uint32_t priority_of(std::uintptr_t start) noexcept {
-  const std::uint64_t mixed = (static_cast<std::uint64_t>(start) ^ (static_cast<std::uint64_t>(start) >> 17)) * 0x9e3779b97f4a7c15U;
+  const std::uint64_t mixed =
+      (static_cast<std::uint64_t>(start) ^ (static_cast<std::uint64_t>(start) >> 17)) * 0x9e3779b97f4a7c15U;
   return static_cast<std::uint32_t>(mixed >> 32);
 }
 
@@ -57,8 +58,8 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
   return choose_geometry() ? Status::kOk : Status::kInvalid;
 }
 
-/// Sets objects_ for a slab of @p slab_bytes. @returns whether at most an eighth of what the source gives for it is wasted; of a
-/// heap's slab with objects above kTightBytes a sixteenth, but for a checking build.
+/// Sets objects_ for a slab of @p slab_bytes. @returns whether at most an eighth of what the source gives for it is
+/// wasted; of a heap's slab with objects above kTightBytes a sixteenth, but for a checking build.
 bool SlabLayer::fits(std::size_t slab_bytes) noexcept {
   const std::size_t most = no_touch_ ? kExternalObjects : UINT16_MAX;
   std::size_t count = no_touch_ ? slab_bytes / stride_ : (slab_bytes - sizeof(Slab)) / stride_;
@@ -88,7 +89,8 @@ bool SlabLayer::choose_geometry() noexcept {
     }
     aligned_source_ = quantum % slab_bytes_ == 0;
   }
-  if (stride_ <= UINT32_MAX && static_cast<std::uint64_t>(slab_bytes_) * stride_ < (std::uint64_t{1} << 32) && stride_ > 1) {
+  if (stride_ <= UINT32_MAX && static_cast<std::uint64_t>(slab_bytes_) * stride_ < (std::uint64_t{1} << 32) &&
+      stride_ > 1) {
     reciprocal_ = UINT32_MAX / static_cast<std::uint32_t>(stride_) + 1;  // 2^32 / stride, rounded up
   }
   return objects_ != 0;
@@ -177,7 +179,8 @@ void SlabLayer::adopt(Slab* slab) noexcept {
   usable_.push_back(slab);
   if (no_touch_) return insert_in_tree(static_cast<ExternalSlab*>(slab));
   const auto end = reinterpret_cast<std::uintptr_t>(slab + 1);
-  const bool known = bank_.load(std::memory_order_relaxed)->has(end - sizeof(Slab)) && slab->start >= low_.load(std::memory_order_relaxed);
+  const bool known = bank_.load(std::memory_order_relaxed)->has(end - sizeof(Slab)) &&
+                     slab->start >= low_.load(std::memory_order_relaxed);
   if (!known || end > high_.load(std::memory_order_relaxed)) widen(slab->start, end);
 }
 
@@ -194,8 +197,7 @@ void SlabLayer::disown(Slab* slab) noexcept {
 /// Gives the memory of a disowned slab back.
 void SlabLayer::release(Slab* slab) noexcept {
   const std::size_t bytes = bytes_of(slab->objects);
-  const std::uintptr_t start =
-      no_touch_ ? slab->start : reinterpret_cast<std::uintptr_t>(slab) + sizeof(Slab) - bytes;
+  const std::uintptr_t start = no_touch_ ? slab->start : reinterpret_cast<std::uintptr_t>(slab) + sizeof(Slab) - bytes;
   std::uint32_t* handles = slab->handles.load(std::memory_order_relaxed);
   if (handles != nullptr && observer() != nullptr) observer()->release_handles(handles, objects_);
   if (no_touch_) headers_->put(reinterpret_cast<std::byte*>(slab) - kExternalHead);
@@ -203,7 +205,8 @@ void SlabLayer::release(Slab* slab) noexcept {
   give_to_source(start, bytes);
 }
 
-/// Takes objects out of @p slab, up to @p end, of one word of its bitmap, at most @p steps runs. @returns behind the last.
+/// Takes objects out of @p slab, up to @p end, of one word of its bitmap, at most @p steps runs. @returns behind the
+/// last.
 /// Precondition: lock held, a free object exists.
 inline void** SlabLayer::carve(Slab& slab, void** next, void** end, unsigned& steps) noexcept {
   void** const first = next;
@@ -269,9 +272,11 @@ SlabLayer::Taken SlabLayer::take(void** objects, unsigned count) noexcept {
   }
 }
 
-/// Takes back the youngest of @p objects, as many as lie in one slab, one behind the other. @returns behind the last that is left;
+/// Takes back the youngest of @p objects, as many as lie in one slab, one behind the other. @returns behind the last
+/// that is left;
 /// @p put says of a slab that has become surplus, and if that is one that cannot be taken back. Lock held.
-[[gnu::always_inline]] inline void* const* SlabLayer::put_run(void* const* objects, void* const* end, Put& put) noexcept {
+[[gnu::always_inline]] inline void* const* SlabLayer::put_run(void* const* objects, void* const* end,
+                                                              Put& put) noexcept {
   Slab* const slab = find_locked(end[-1]);
   if (slab == nullptr) {
     put.next = Standing::kOutside;
@@ -325,7 +330,8 @@ SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
   void* const* const last = objects + count;
   void* const* end = last;
   const LockGuard hold(lock_);
-  for (unsigned runs = 0; runs != kPutRuns && end != objects && put.surplus == nullptr && put.next == Standing::kOut; ++runs) {
+  for (unsigned runs = 0; runs != kPutRuns && end != objects && put.surplus == nullptr && put.next == Standing::kOut;
+       ++runs) {
     end = put_run(objects, end, put);
   }
   put.count = static_cast<unsigned>(last - end);
@@ -430,8 +436,8 @@ bool SlabLayer::validate() noexcept {
     }
     return true;
   };
-  return check(usable_, false) && check(full_, true) && slabs == slabs_ && empty == empty_slabs_ && single == short_slabs_ &&
-         out == out_;
+  return check(usable_, false) && check(full_, true) && slabs == slabs_ && empty == empty_slabs_ &&
+         single == short_slabs_ && out == out_;
 }
 
 }  // namespace qm

@@ -7,8 +7,8 @@ namespace {
 struct State {
   std::atomic<std::uint32_t> taken{0};
   std::atomic<SlabLayer*> layer{nullptr};
-  Slab* at = nullptr;          // shown or skipped last; nullptr: before the first of a sweep
-  std::size_t seen = 0;        // slabs of the layer with the mark
+  Slab* at = nullptr;    // shown or skipped last; nullptr: before the first of a sweep
+  std::size_t seen = 0;  // slabs of the layer with the mark
   unsigned sweeps = 0;
   std::uint16_t mark = 0;
 };

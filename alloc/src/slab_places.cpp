@@ -19,7 +19,8 @@ Slab* SlabLayer::find(const void* object) noexcept {
   return find_locked(object);
 }
 
-/// The bit of an object that is out does not change, so the lock is not needed to read it; it may be old for one that is not.
+/// The bit of an object that is out does not change, so the lock is not needed to read it; it may be old for one that
+/// is not.
 bool SlabLayer::is_free(Slab& slab, unsigned index) const noexcept {
   const std::atomic_ref<unsigned long> word(bits(slab, index / kWordBits));
   return (word.load(std::memory_order_relaxed) >> (index % kWordBits) & 1) != 0;
@@ -33,7 +34,9 @@ inline SlabLayer::Standing SlabLayer::standing(Slab* slab, const void* address) 
   return is_free(*slab, at) ? Standing::kFree : Standing::kOut;
 }
 
-SlabLayer::Standing SlabLayer::judge_untouched(const void* address) noexcept { return standing(find(address), address); }
+SlabLayer::Standing SlabLayer::judge_untouched(const void* address) noexcept {
+  return standing(find(address), address);
+}
 
 SlabLayer::Standing SlabLayer::judge(const void* address) noexcept {
   if (no_touch_) return judge_untouched(address);  // a function of its own, so that others save no registers

@@ -6,7 +6,8 @@ namespace qm {
 
 void SlabLayer::insert_in_tree(ExternalSlab* slab) noexcept {
   ExternalSlab** link = &root_;
-  while (*link != nullptr && (*link)->priority >= slab->priority) link = &(*link)->children[slab->start > (*link)->start];
+  while (*link != nullptr && (*link)->priority >= slab->priority)
+    link = &(*link)->children[slab->start > (*link)->start];
   // Splits what hangs here by the new start: all lower go left, all higher right.
   ExternalSlab* rest = *link;
   *link = slab;

@@ -26,8 +26,9 @@ struct MagazineBlock {
   unsigned words;
 };
 constexpr unsigned kMagazineBlocks = 3;
-constexpr MagazineBlock kBlocks[kMagazineBlocks] = {
-    {"kmem_magazine", internal::kBlockWords}, {"kmem_magazine_29", 32}, {"kmem_magazine_61", internal::kMostBlockWords}};
+constexpr MagazineBlock kBlocks[kMagazineBlocks] = {{"kmem_magazine", internal::kBlockWords},
+                                                    {"kmem_magazine_29", 32},
+                                                    {"kmem_magazine_61", internal::kMostBlockWords}};
 static_assert(internal::kMostBlockWords - sizeof(Magazine) / sizeof(void*) == kMaxRounds);
 
 constexpr std::size_t kPage = SlabLayer::kPageBytes;
@@ -64,7 +65,9 @@ class InternalCaches {
     config.name = name;
     config.object_size = bytes;
     // Magazines of different harts lie in no common line of the processor's cache.
-    config.alignment = which == kSlabHeaders ? alignof(ExternalSlab) : which == kCaches ? alignof(Cell) : SlabLayer::kColourBytes;
+    config.alignment = which == kSlabHeaders ? alignof(ExternalSlab)
+                       : which == kCaches    ? alignof(Cell)
+                                             : SlabLayer::kColourBytes;
     config.flags = flags | cache_flags::kDirect;
     config.source = &base_arena();
     const Status status = caches_[which]->initialize(config, harts_);

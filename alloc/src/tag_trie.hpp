@@ -1,8 +1,8 @@
 #pragma once
 /// A trie of two bits a level whose nodes are boundary tags: the piece that SizeIndex and AllocatedIndex share.
 ///
-/// Each level looks at the next two bits of the key's `path`, from the top. A node may stand at any level on the path of its key,
-/// so insertion appends at the first free place, and removal puts any leaf from below in the node's place.
+/// Each level looks at the next two bits of the key's `path`, from the top. A node may stand at any level on the path
+/// of its key, so insertion appends at the first free place, and removal puts any leaf from below in the node's place.
 
 #include <cstddef>
 

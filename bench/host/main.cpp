@@ -1,8 +1,8 @@
 /// Benches on the host: wall clock of Quartermaster and of other allocators, taking turns in one process.
 ///
-/// The machine may be busy with other things. So a sample is the least of a few short slices; samples of all subjects are
-/// interleaved; and what is reported is the ratio of ours to theirs within one turn: its median over the turns, and its
-/// spread. Nanoseconds are the medians, for orientation.
+/// The machine may be busy with other things. So a sample is the least of a few short slices; samples of all subjects
+/// are interleaved; and what is reported is the ratio of ours to theirs within one turn: its median over the turns, and
+/// its spread. Nanoseconds are the medians, for orientation.
 
 #include <algorithm>
 #include <cstdio>
@@ -75,7 +75,8 @@ void add_best(std::vector<const Subject*>& chosen, std::vector<std::vector<doubl
 void run(const Workload& workload) {
   std::vector<const Subject*> chosen;
   for (const Subject& subject : subjects()) {
-    if ((subject.mixed_sizes || !workload.mixed_sizes) && (subject.shared || !workload.shared)) chosen.push_back(&subject);
+    if ((subject.mixed_sizes || !workload.mixed_sizes) && (subject.shared || !workload.shared))
+      chosen.push_back(&subject);
   }
   std::vector<std::vector<double>> times(chosen.size());
   for (const Subject* subject : chosen) workload.run(*subject, workload.pairs);  // warm

@@ -17,7 +17,8 @@
 namespace qm::bench {
 namespace {
 
-// ---- ours ----------------------------------------------------------------------------------------------------------------
+// ---- ours
+// ----------------------------------------------------------------------------------------------------------------
 
 Cache* cache = nullptr;
 
@@ -41,7 +42,8 @@ void (*volatile const cache_free_function)(Cache*, void*) = qm_cache_free;
 void* cache_allocate(std::size_t) { return cache_allocate_function(cache); }
 void cache_free(void* block, std::size_t) { cache_free_function(cache, block); }
 
-// ---- mallocs -------------------------------------------------------------------------------------------------------------
+// ---- mallocs
+// -------------------------------------------------------------------------------------------------------------
 
 void* glibc_malloc(std::size_t size) {
   void* block = std::malloc(size);
@@ -50,7 +52,8 @@ void* glibc_malloc(std::size_t size) {
 }
 void glibc_free(void* block, std::size_t) { std::free(block); }
 
-/// A malloc of a shared library, or ours. The pointers are read at each call, as a call through a linkage table reads them.
+/// A malloc of a shared library, or ours. The pointers are read at each call, as a call through a linkage table reads
+/// them.
 template <unsigned Which>
 struct Malloc {
   static inline void* (*volatile malloc_function)(std::size_t) = nullptr;
@@ -75,7 +78,8 @@ struct Malloc {
   }
 };
 
-// ---- pools ---------------------------------------------------------------------------------------------------------------
+// ---- pools
+// ---------------------------------------------------------------------------------------------------------------
 
 thread_local std::pmr::unsynchronized_pool_resource* own_pool = nullptr;
 std::pmr::synchronized_pool_resource* common_pool = nullptr;

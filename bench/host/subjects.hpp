@@ -1,8 +1,8 @@
 #pragma once
 /// The allocators that are compared on the host, each behind the same two function pointers.
 ///
-/// jemalloc, mimalloc and tcmalloc are loaded by dlopen() with RTLD_LOCAL: the program's own malloc stays glibc's, so all are in
-/// one process and can take turns within milliseconds.
+/// jemalloc, mimalloc and tcmalloc are loaded by dlopen() with RTLD_LOCAL: the program's own malloc stays glibc's, so
+/// all are in one process and can take turns within milliseconds.
 
 #include <cstddef>
 #include <string_view>
@@ -25,8 +25,8 @@ inline constexpr unsigned kThreads = 2;
 /// Sets all up. The first two are ours: the heap and a cache of kFixedSize. Throws if a library cannot be loaded.
 [[nodiscard]] const std::vector<Subject>& subjects();
 
-/// Makes the calling thread ready: a hart of ours, with pools of its own where a subject is not shared. @p thread is below
-/// kThreads, and one thread at a time has it.
+/// Makes the calling thread ready: a hart of ours, with pools of its own where a subject is not shared. @p thread is
+/// below kThreads, and one thread at a time has it.
 class ThreadScope {
  public:
   explicit ThreadScope(unsigned thread);

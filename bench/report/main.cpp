@@ -118,7 +118,8 @@ std::string name_of(const Json& row) {
 
 /// The row of @p rows that has @p row's name; nullptr if there is none.
 const Json* find_row(const Json& rows, const Json& row) {
-  const auto same = std::find_if(rows.begin(), rows.end(), [&](const Json& other) { return name_of(other) == name_of(row); });
+  const auto same =
+      std::find_if(rows.begin(), rows.end(), [&](const Json& other) { return name_of(other) == name_of(row); });
   return same == rows.end() ? nullptr : &*same;
 }
 
@@ -157,9 +158,11 @@ int check(const Json& old_rows, const Json& new_rows) {
       continue;
     }
     for (const auto& [key, value] : row.items()) {
-      if (!value.is_number() || std::find(std::begin(kNoCosts), std::end(kNoCosts), key) != std::end(kNoCosts)) continue;
+      if (!value.is_number() || std::find(std::begin(kNoCosts), std::end(kNoCosts), key) != std::end(kNoCosts))
+        continue;
       if (now->contains(key) && (*now)[key] <= value) continue;
-      fmt::print("{}: {} {} -> {}\n", name_of(row), key, text_of(value), now->contains(key) ? text_of((*now)[key]) : "-");
+      fmt::print("{}: {} {} -> {}\n", name_of(row), key, text_of(value),
+                 now->contains(key) ? text_of((*now)[key]) : "-");
       failures = 1;
     }
   }
@@ -215,8 +218,9 @@ int main(int count, char** arguments) try {
     std::ifstream transcript = open(words[2]);
     qm::bench::print_profile(std::cin, words[1], transcript);
   } else {
-    fmt::print(stderr, "usage: qm_bench_report json | table FILE | compare OLD NEW | check OLD NEW | "
-                       "document TEMPLATE FOLDER | series FILE CASE | profile ELF TRANSCRIPT\n");
+    fmt::print(stderr,
+               "usage: qm_bench_report json | table FILE | compare OLD NEW | check OLD NEW | "
+               "document TEMPLATE FOLDER | series FILE CASE | profile ELF TRANSCRIPT\n");
     return 2;
   }
   return 0;

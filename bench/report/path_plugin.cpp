@@ -2,9 +2,10 @@
 ///
 ///     -plugin path_plugin.so,marks=0xADDRESS,out=FILE
 ///
-/// At `marks` lie instructions of four bytes: an operation begins when the first runs and stops with the second; later one of
-/// the others says of which path it was, the next one of path 0 and so on (<qm/bench/path.hpp>). At the end FILE has, for each path, a line "path N" and a line for each instruction of its
-/// longest operation: the address, hexadecimal. One hart runs operations.
+/// At `marks` lie instructions of four bytes: an operation begins when the first runs and stops with the second; later
+/// one of the others says of which path it was, the next one of path 0 and so on (<qm/bench/path.hpp>). At the end FILE
+/// has, for each path, a line "path N" and a line for each instruction of its longest operation: the address,
+/// hexadecimal. One hart runs operations.
 ///
 /// The header of QEMU's plugin interface is in no Debian package; these are the declarations used, of version 1.
 
@@ -25,14 +26,16 @@ using TranslationCallback = void (*)(qemu_plugin_id_t, qemu_plugin_tb*);
 using ExecutionCallback = void (*)(unsigned vcpu, void* data);
 using ExitCallback = void (*)(qemu_plugin_id_t, void* data);
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, TranslationCallback callback);
-void qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_insn* instruction, ExecutionCallback callback, int flags, void* data);
+void qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_insn* instruction, ExecutionCallback callback, int flags,
+                                            void* data);
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, ExitCallback callback, void* data);
 std::size_t qemu_plugin_tb_n_insns(const qemu_plugin_tb* block);
 qemu_plugin_insn* qemu_plugin_tb_get_insn(const qemu_plugin_tb* block, std::size_t index);
 std::uint64_t qemu_plugin_insn_vaddr(const qemu_plugin_insn* instruction);
 [[gnu::visibility("default")]] extern const int qemu_plugin_version;
 const int qemu_plugin_version = 1;
-[[gnu::visibility("default")]] int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t*, int count, char** arguments);
+[[gnu::visibility("default")]] int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t*, int count,
+                                                       char** arguments);
 }
 
 namespace {
@@ -80,7 +83,8 @@ void finished(qemu_plugin_id_t, void*) {
   for (std::uint64_t path = 0; path < kPaths; ++path) {
     if (state.longest[path].empty()) continue;
     std::fprintf(out, "path %llu\n", static_cast<unsigned long long>(path));
-    for (const std::uint64_t address : state.longest[path]) std::fprintf(out, "%llx\n", static_cast<unsigned long long>(address));
+    for (const std::uint64_t address : state.longest[path])
+      std::fprintf(out, "%llx\n", static_cast<unsigned long long>(address));
   }
   std::fclose(out);
 }

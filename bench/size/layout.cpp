@@ -13,11 +13,13 @@ extern const char qm_size_cache[sizeof(qm::Cache)], qm_size_cell_of_a_hart[sizeo
 extern const char qm_size_magazine_header[sizeof(qm::Magazine)], qm_size_slab_header[sizeof(qm::Slab)];
 extern const char qm_size_boundary_tag[sizeof(qm::BoundaryTag)], qm_size_arena[sizeof(qm::Arena)];
 extern const char qm_size_trace_record[qm::trace::kBytesPerRecord];
-extern const char qm_size_console[sizeof(qm::console::Console)], qm_size_its_trace_books[sizeof(qm::console::TraceBooks)];
+extern const char qm_size_console[sizeof(qm::console::Console)],
+    qm_size_its_trace_books[sizeof(qm::console::TraceBooks)];
 }
 
 const char qm_size_cache[sizeof(qm::Cache)] = {}, qm_size_cell_of_a_hart[sizeof(qm::Cell)] = {};
 const char qm_size_magazine_header[sizeof(qm::Magazine)] = {}, qm_size_slab_header[sizeof(qm::Slab)] = {};
 const char qm_size_boundary_tag[sizeof(qm::BoundaryTag)] = {}, qm_size_arena[sizeof(qm::Arena)] = {};
 const char qm_size_trace_record[qm::trace::kBytesPerRecord] = {};
-const char qm_size_console[sizeof(qm::console::Console)] = {}, qm_size_its_trace_books[sizeof(qm::console::TraceBooks)] = {};
+const char qm_size_console[sizeof(qm::console::Console)] = {},
+           qm_size_its_trace_books[sizeof(qm::console::TraceBooks)] = {};

@@ -1,5 +1,5 @@
-/// The fast paths of this build, with whatever its options add: hot pairs of 64-byte objects, loop and calls included. A test
-/// holds these against the recorded figures.
+/// The fast paths of this build, with whatever its options add: hot pairs of 64-byte objects, loop and calls included.
+/// A test holds these against the recorded figures.
 
 #include <qm/bench/bench.hpp>
 #include <qm/bench/harts.hpp>
@@ -29,12 +29,21 @@ void pair() {
   const unsigned long cost = count([&] {
     for (unsigned left = kPairs; left != 0; --left) subject.free(subject.allocate(kSize));
   });
-  Row("pair, hot").text("allocator", Subject::kName).text("build", kBuild).number("harts", harts()).mean("mean", cost, kPairs);
+  Row("pair, hot")
+      .text("allocator", Subject::kName)
+      .text("build", kBuild)
+      .number("harts", harts())
+      .mean("mean", cost, kPairs);
 }
 
 /// Through a hook, which is what call sites cost: in a build without them the pairs above.
 void show_hooked(std::string_view allocator, std::string_view state, unsigned long cost) {
-  Row("pair, hooked").text("allocator", allocator).text("build", kBuild).text("accounting", state).number("harts", harts()).mean("mean", cost, kPairs);
+  Row("pair, hooked")
+      .text("allocator", allocator)
+      .text("build", kBuild)
+      .text("accounting", state)
+      .number("harts", harts())
+      .mean("mean", cost, kPairs);
 }
 
 void hooked(std::string_view state) {
@@ -42,21 +51,21 @@ void hooked(std::string_view state) {
     CacheSubject subject(kSize);
     for (int i = 0; i < 2; ++i) subject.free(subject.allocate(kSize));
     show_hooked(subject.kName, state, count([&] {
-      for (unsigned left = kPairs; left != 0; --left) subject.free(QM_ALLOC(subject.cache->allocate));
-    }));
+                  for (unsigned left = kPairs; left != 0; --left) subject.free(QM_ALLOC(subject.cache->allocate));
+                }));
   }
   {
     InlinedSubject subject(kSize);
     for (int i = 0; i < 2; ++i) subject.free(subject.allocate(kSize));
     show_hooked(subject.kName, state, count([&] {
-      for (unsigned left = kPairs; left != 0; --left) subject.free(QM_ALLOC(Inlined::allocate));
-    }));
+                  for (unsigned left = kPairs; left != 0; --left) subject.free(QM_ALLOC(Inlined::allocate));
+                }));
   }
   HeapSubject subject;
   for (int i = 0; i < 2; ++i) subject.free(subject.allocate(kSize));
   show_hooked(subject.kName, state, count([&] {
-    for (unsigned left = kPairs; left != 0; --left) subject.free(QM_ALLOC(heap::allocate, kSize));
-  }));
+                for (unsigned left = kPairs; left != 0; --left) subject.free(QM_ALLOC(heap::allocate, kSize));
+              }));
 }
 
 }  // namespace

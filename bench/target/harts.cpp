@@ -1,5 +1,5 @@
-/// What several harts cost each other: hot pairs on each hart and on all, and objects that one hart allocates and the next
-/// frees.
+/// What several harts cost each other: hot pairs on each hart and on all, and objects that one hart allocates and the
+/// next frees.
 
 #include <array>
 

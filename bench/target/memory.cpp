@@ -20,7 +20,8 @@ namespace {
 
 std::array<void*, 1000> live;
 
-/// Bytes of RAM in use: pages of `base`, the page that the first boundary tags lie in, `.data` and `.bss` of alloc and trace.
+/// Bytes of RAM in use: pages of `base`, the page that the first boundary tags lie in, `.data` and `.bss` of alloc and
+/// trace.
 void show_ram(const char* when) {
   const std::size_t pages = base_arena().stats().allocated + SlabLayer::kPageBytes;
   const auto data = static_cast<std::size_t>(__qm_books_data_end - __qm_books_data_start);

@@ -1,5 +1,5 @@
-/// Real programs' allocations, beside picolibc's malloc: how much memory each takes at its peak for what the program has live,
-/// and what an operation costs. One hart, the recorded order, all contents checked.
+/// Real programs' allocations, beside picolibc's malloc: how much memory each takes at its peak for what the program
+/// has live, and what an operation costs. One hart, the recorded order, all contents checked.
 ///
 /// The heap's peak is everything the base arena had handed out: the allocator's own structures, boundary tags, slabs,
 /// magazines and idle memory; it starts anew for each recording. picolibc's is what it had from sbrk.
@@ -71,7 +71,8 @@ void start_anew() {
   for (const hal::MemoryRange& range : firmware::boot_info().memory) memory[ranges++] = {range.low, range.bytes()};
   picolibc_give_up_memory();
   shutdown();
-  if (initialize({memory.data(), ranges}, firmware::boot_info().hart_count) != Status::kOk) firmware::panic("bench: no memory");
+  if (initialize({memory.data(), ranges}, firmware::boot_info().hart_count) != Status::kOk)
+    firmware::panic("bench: no memory");
   attach_hart(0);
 }
 
@@ -93,9 +94,12 @@ void replay_on(const replay::Recording& recording) {
   replay.work(0, 1, [] { return true; });
   const std::size_t peak = Allocator::peak_bytes(tables);
   const replay::Result result = replay.result();
-  if (result.operations != header.operations || result.errors() + replay.free_rest() != 0) firmware::panic("bench: replay broke");
+  if (result.operations != header.operations || result.errors() + replay.free_rest() != 0)
+    firmware::panic("bench: replay broke");
   Row row(recording.name);
-  row.text("allocator", Allocator::kName).number("operations", result.operations).number("peak live", result.peak_bytes);
+  row.text("allocator", Allocator::kName)
+      .number("operations", result.operations)
+      .number("peak live", result.peak_bytes);
   row.number("peak heap", peak).mean("heap / live", peak, result.peak_bytes);
   row.mean("mean", mallocs.sum() + frees.sum() + reallocs.sum(), result.operations);
   row.mean("malloc mean", mallocs.sum(), mallocs.operations()).number("malloc max", mallocs.max());

@@ -1,5 +1,6 @@
-/// How costs grow: with live objects, caches, free fragments of an arena, and harts. Each row is one point of one curve of one
-/// picture in docs/performance.md: instructions of one operation, mean and worst, at `count` of what the case names.
+/// How costs grow: with live objects, caches, free fragments of an arena, and harts. Each row is one point of one curve
+/// of one picture in docs/performance.md: instructions of one operation, mean and worst, at `count` of what the case
+/// names.
 
 #include <array>
 
@@ -69,7 +70,8 @@ Cost hot_pair(Subject& subject) {
   return pair;
 }
 
-// ---- live objects --------------------------------------------------------------------------------------------------------
+// ---- live objects
+// --------------------------------------------------------------------------------------------------------
 
 /// @p live objects; then batches of them, chosen at random, freed and allocated anew.
 template <class Subject>
@@ -102,13 +104,14 @@ void live_objects(std::string_view grows, std::size_t live) {
   for (std::size_t i = 0; i < live; ++i) subject.free(objects[i]);
 }
 
-// ---- caches --------------------------------------------------------------------------------------------------------------
+// ---- caches
+// --------------------------------------------------------------------------------------------------------------
 
 constexpr unsigned kMostCaches = 10'000 + 20;  // and probes
 
 Cache* make_cache(unsigned number) {
   static char names[kMostCaches][12];
-  char (&name)[12] = names[number % kMostCaches];
+  char(&name)[12] = names[number % kMostCaches];
   static constexpr char kPattern[] = "scale_00000";
   for (unsigned i = 0; i < sizeof name; ++i) name[i] = kPattern[i];
   for (char* digit = name + sizeof name - 2; number != 0; number /= 10) *digit-- = static_cast<char>('0' + number % 10);
@@ -154,7 +157,8 @@ void caches(std::size_t count_of_caches) {
   reclaim();
 }
 
-// ---- fragments of an arena -----------------------------------------------------------------------------------------------
+// ---- fragments of an arena
+// -----------------------------------------------------------------------------------------------
 
 constexpr std::uintptr_t kBase = 0x1000'0000;
 constexpr std::size_t kMostBytes = 8192;
@@ -163,7 +167,8 @@ constexpr std::size_t kMostBytes = 8192;
 class Fragmented {
  public:
   explicit Fragmented(std::size_t holes) noexcept : walls_(holes) {
-    if (arena_.initialize({.name = "bench", .start = kBase, .size = std::size_t{1} << 40, .quantum = 16}) != Status::kOk) {
+    if (arena_.initialize({.name = "bench", .start = kBase, .size = std::size_t{1} << 40, .quantum = 16}) !=
+        Status::kOk) {
       firmware::panic("bench: no arena");
     }
     for (std::size_t i = 0; i < holes; ++i) {
@@ -188,7 +193,8 @@ class Fragmented {
   void measure_constrained() {
     Constraint constraint;
     constraint.align = 4096;
-    run("allocate, aligned to 4096", {}, [&](std::size_t size) { return arena_.allocate_constrained(size, constraint); });
+    run("allocate, aligned to 4096", {},
+        [&](std::size_t size) { return arena_.allocate_constrained(size, constraint); });
   }
 
  private:
@@ -227,7 +233,8 @@ void fragments(std::size_t holes) {
   fragmented.measure_constrained();
 }
 
-// ---- harts ---------------------------------------------------------------------------------------------------------------
+// ---- harts
+// ---------------------------------------------------------------------------------------------------------------
 
 /// Instructions of all harts together.
 void harts_at_work() {
@@ -237,7 +244,10 @@ void harts_at_work() {
   hot_pair(subject).print(kGrows, "pair, hot", harts());
   Cost round, create, destroy, mallocs, frees;
   for (unsigned probe = 0; probe < kProbes; ++probe) {
-    round.measure([] { static_cast<void>(hal::run_on_harts(~hal::HartMask{0}, [](unsigned, void*) noexcept {}, nullptr)); });
+    round.measure([] {
+      static_cast<void>(hal::run_on_harts(
+          ~hal::HartMask{0}, [](unsigned, void*) noexcept {}, nullptr));
+    });
     Cache* one = nullptr;
     create.measure([&] { one = make_cache(probe); });
     on_harts(0, harts() - 1, [&](unsigned) { one->free(one->allocate()); });

@@ -1,5 +1,5 @@
-/// The costs of single threads of work, beside picolibc's malloc and the floor: a hot pair, pairs in batches of 256, random
-/// replacement of 1000 live objects, mixed sizes with 1000 live, and the first 1000 objects of all.
+/// The costs of single threads of work, beside picolibc's malloc and the floor: a hot pair, pairs in batches of 256,
+/// random replacement of 1000 live objects, mixed sizes with 1000 live, and the first 1000 objects of all.
 
 #include <array>
 

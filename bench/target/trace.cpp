@@ -1,5 +1,5 @@
-/// What tracing costs: before the books are open, off, on, after a stop with records left, after they are gone, after a reset.
-/// Pairs come from 50 call stacks of depth 8 in rotation.
+/// What tracing costs: before the books are open, off, on, after a stop with records left, after they are gone, after a
+/// reset. Pairs come from 50 call stacks of depth 8 in rotation.
 
 #include <array>
 #include <utility>
@@ -140,7 +140,8 @@ void written() {
   Distribution writes;
   for (unsigned i = 0; i < kPairs; ++i) {
     writes.add(measure([&] {
-      ring.put(i, reinterpret_cast<std::uintptr_t>(&ring), i, i, i, numbers, static_cast<std::uint32_t>(hal::Port::ticks()));
+      ring.put(i, reinterpret_cast<std::uintptr_t>(&ring), i, i, i, numbers,
+               static_cast<std::uint32_t>(hal::Port::ticks()));
     }));
   }
   Row("an event").number("harts", harts()).distribution("write", writes);

@@ -12,7 +12,16 @@
 namespace qm::conformance {
 
 /// What hart 0 asks of another hart.
-enum class Order : std::uint32_t { kNone, kAttach, kReadTicks, kHoldMasked, kCallHart0, kStayInSection, kChurn, kDetach };
+enum class Order : std::uint32_t {
+  kNone,
+  kAttach,
+  kReadTicks,
+  kHoldMasked,
+  kCallHart0,
+  kStayInSection,
+  kChurn,
+  kDetach
+};
 
 /// One hart's box. Hart 0 stores an order and waits until it is kNone again; what was found is then in the rest.
 struct Desk {
@@ -20,12 +29,12 @@ struct Desk {
   std::atomic<std::uint32_t> claims{0};  // harts that say they have this index
   std::atomic<std::uint32_t> held{0};    // kHoldMasked: 1 masked, 2 let go
   std::atomic<std::uint32_t> churning{0};
-  const void* locals = nullptr;          // the hart's hart-locals
+  const void* locals = nullptr;  // the hart's hart-locals
   std::uint64_t ticks = 0;
-  bool answered = false;                 // kCallHart0
-  std::atomic<std::uint32_t> begun{0};   // kStayInSection: how often the section was begun
-  std::atomic<std::uint32_t> go{0};      // and that it may end
-  std::uint32_t twice = 0;               // kChurn: objects that somebody else had as well
+  bool answered = false;                // kCallHart0
+  std::atomic<std::uint32_t> begun{0};  // kStayInSection: how often the section was begun
+  std::atomic<std::uint32_t> go{0};     // and that it may end
+  std::uint32_t twice = 0;              // kChurn: objects that somebody else had as well
 };
 
 struct Board {

@@ -46,8 +46,10 @@ bool masking(const PortCheck&, const Line& line) {
   Port::restore_interrupts(after);
   const auto enabled = [](Port::InterruptState state) { return state == Port::InterruptState::kEnabled; };
   const char* found = nullptr;
-  if (!enabled(outer)) found = "FAILED: mask_interrupts() says that they were masked; the check begins with interrupts enabled";
-  else if (enabled(inner)) found = "FAILED: after mask_interrupts() interrupts are still enabled, or it does not say how they were";
+  if (!enabled(outer))
+    found = "FAILED: mask_interrupts() says that they were masked; the check begins with interrupts enabled";
+  else if (enabled(inner))
+    found = "FAILED: after mask_interrupts() interrupts are still enabled, or it does not say how they were";
   else if (enabled(still)) found = "FAILED: restore_interrupts() of a masked state enables them: masking does not nest";
   else if (!enabled(after)) found = "FAILED: restore_interrupts() does not restore: interrupts stay masked";
   if (found != nullptr) line << found;
@@ -59,7 +61,8 @@ unsigned harts_of(const PortCheck& check) noexcept { return hal::kManyHarts ? ch
 
 bool attendance(const PortCheck& check, const Line& line) {
   if (check.harts == 0 || check.harts > Port::kMaxHarts) {
-    line << "FAILED: " << std::uint64_t{check.harts} << " harts are to take part, kMaxHarts is " << std::uint64_t{Port::kMaxHarts};
+    line << "FAILED: " << std::uint64_t{check.harts} << " harts are to take part, kMaxHarts is "
+         << std::uint64_t{Port::kMaxHarts};
     return false;
   }
   const auto all_came = [](unsigned others) { return board.arrived.load(std::memory_order_acquire) >= others; };
@@ -108,7 +111,8 @@ bool ticks_agree(const PortCheck& check, const Line& line) {
     }
     const std::uint64_t there = board.desks[hart].ticks, after = Port::ticks();
     if (there + slack >= before && there <= after + slack) continue;
-    line << "FAILED: hart " << std::uint64_t{hart} << " has " << there << " where hart 0 has " << before << " to " << after;
+    line << "FAILED: hart " << std::uint64_t{hart} << " has " << there << " where hart 0 has " << before << " to "
+         << after;
     return false;
   }
   return true;
@@ -117,7 +121,8 @@ bool ticks_agree(const PortCheck& check, const Line& line) {
 bool allocator(const PortCheck& check, const Line& line) {
   const MemoryRange range{reinterpret_cast<std::uintptr_t>(check.memory.data()), check.memory.size()};
   if (check.memory.size() < kCheckBytes || initialize({&range, 1}, check.harts) != Status::kOk) {
-    line << "FAILED: initialize() refuses the memory, " << std::uint64_t{check.memory.size()} << " bytes, or is done already";
+    line << "FAILED: initialize() refuses the memory, " << std::uint64_t{check.memory.size()}
+         << " bytes, or is done already";
     return false;
   }
   attach_hart(0);
@@ -174,7 +179,8 @@ bool ipi(const PortCheck& check, const Line& line) {
     }
     if (!visit_is_right(hart, visit, line)) return false;
     if (!carry_out(hart, Order::kReadTicks)) {
-      line << "FAILED: hart " << std::uint64_t{hart} << " does nothing after an IPI: its pending bit is not cleared before on_ipi()";
+      line << "FAILED: hart " << std::uint64_t{hart}
+           << " does nothing after an IPI: its pending bit is not cleared before on_ipi()";
       return false;
     }
   }
@@ -196,7 +202,8 @@ bool masked_hart(const PortCheck& check, const Line& line) {
     Visit visit;
     desk.held.store(0, std::memory_order_relaxed);
     begin_order(hart, Order::kHoldMasked);
-    wait_until(1000, [](unsigned of) { return board.desks[of].held.load(std::memory_order_acquire) == 1; }, hart);
+    wait_until(
+        1000, [](unsigned of) { return board.desks[of].held.load(std::memory_order_acquire) == 1; }, hart);
     const bool served = hal::run_on_harts(hal::HartMask{1} << hart, &Visit::here, &visit, 20).ok();
     desk.held.store(2, std::memory_order_release);
     wait_until(1000, &order_done, hart);
@@ -219,14 +226,15 @@ bool rewind(const PortCheck& check, const Line& line) {
     desk.begun.store(0, std::memory_order_relaxed);
     desk.go.store(0, std::memory_order_relaxed);
     begin_order(hart, Order::kStayInSection);
-    wait_until(1000, [](unsigned of) { return board.desks[of].begun.load(std::memory_order_acquire) != 0; }, hart);
+    wait_until(
+        1000, [](unsigned of) { return board.desks[of].begun.load(std::memory_order_acquire) != 0; }, hart);
     const bool answered = hal::run_on_harts(hal::HartMask{1} << hart, nothing, nullptr, 1000).ok();
     desk.go.store(1, std::memory_order_release);
     wait_until(1000, &order_done, hart);
     if (answered && desk.begun.load(std::memory_order_relaxed) > 1) continue;
-    line << "FAILED: hart " << std::uint64_t{hart} << (answered
-        ? " goes on in the middle of a section: the trap entry is to resume at what qm_rewind() returns"
-        : " does not answer from within a section");
+    line << "FAILED: hart " << std::uint64_t{hart}
+         << (answered ? " goes on in the middle of a section: the trap entry is to resume at what qm_rewind() returns"
+                      : " does not answer from within a section");
     return false;
   }
   return true;
@@ -252,7 +260,8 @@ bool interrupted_allocations(const PortCheck& check, const Line& line) {
     Desk& desk = board.desks[hart];
     desk.churning.store(0, std::memory_order_relaxed);
     begin_order(hart, Order::kChurn);
-    wait_until(1000, [](unsigned of) { return board.desks[of].churning.load(std::memory_order_acquire) == 1; }, hart);
+    wait_until(
+        1000, [](unsigned of) { return board.desks[of].churning.load(std::memory_order_acquire) == 1; }, hart);
     std::uint32_t twice = 0;
     const std::uint64_t start = Port::ticks(), enough = hal::ticks_of(300);
     bool answered = true;
@@ -262,9 +271,10 @@ bool interrupted_allocations(const PortCheck& check, const Line& line) {
     desk.churning.store(2, std::memory_order_release);
     wait_until(1000, &order_done, hart);
     if (answered && twice + desk.twice == 0) continue;
-    line << "FAILED: hart " << std::uint64_t{hart} << (answered
-        ? " was handed objects that its handler had: the trap entry does not call qm_rewind(), or too late"
-        : " was asked during an allocation and does not answer");
+    line << "FAILED: hart " << std::uint64_t{hart}
+         << (answered
+                 ? " was handed objects that its handler had: the trap entry does not call qm_rewind(), or too late"
+                 : " was asked during an allocation and does not answer");
     return false;
   }
   return true;

@@ -11,7 +11,8 @@ namespace {
 void hold_masked(Desk& desk) noexcept {
   const hal::InterruptGuard masked;
   desk.held.store(1, std::memory_order_release);
-  while (desk.held.load(std::memory_order_acquire) != 2 && board.over.load(std::memory_order_relaxed) == 0) hal::Port::relax();
+  while (desk.held.load(std::memory_order_acquire) != 2 && board.over.load(std::memory_order_relaxed) == 0)
+    hal::Port::relax();
 }
 
 void call_hart0(Desk& desk) noexcept {

@@ -1,4 +1,5 @@
-/// A restartable section that is long enough to be interrupted for certain; its entry in the table has inline_sections.hpp's form.
+/// A restartable section that is long enough to be interrupted for certain; its entry in the table has
+/// inline_sections.hpp's form.
 
 #include "board.hpp"
 

@@ -14,19 +14,19 @@ using hal::Port;
 
 /// What one thread finds. It alone writes it, until it has left.
 struct Seat {
-  std::atomic<HartMask> harts{0};              // it was on
-  const hal::ThreadState* state = nullptr;     // where thread_state() was first
-  std::uint32_t key = 0;                       // what context_key() was first
+  std::atomic<HartMask> harts{0};           // it was on
+  const hal::ThreadState* state = nullptr;  // where thread_state() was first
+  std::uint32_t key = 0;                    // what context_key() was first
   bool state_changed = false, key_changed = false, outside_its_stack = false;
-  std::uint32_t twice = 0;                     // objects that somebody else had as well
+  std::uint32_t twice = 0;  // objects that somebody else had as well
 };
 
 struct Room {
   std::array<Seat, kMostThreads> seats;
   std::array<std::atomic<const hal::HartLocal*>, Port::kMaxHarts> locals;  // that were first seen on each hart
-  std::atomic<HartMask> mixed_up{0};           // harts that others were seen on
+  std::atomic<HartMask> mixed_up{0};                                       // harts that others were seen on
   std::atomic<std::uint32_t> came{0}, left{0}, over{0};
-  Cache* cache = nullptr;                      // under test; release with `began`
+  Cache* cache = nullptr;  // under test; release with `began`
   std::atomic<std::uint32_t> began{0};
 };
 constinit Room room;
@@ -37,7 +37,8 @@ void look(Seat& seat) noexcept {
   const unsigned hart = Port::hart_index() % Port::kMaxHarts;
   const hal::HartLocal* const locals = &hal::hart_local();
   const hal::HartLocal* first = nullptr;
-  if (!room.locals[hart].compare_exchange_strong(first, locals) && first != locals) room.mixed_up.fetch_or(HartMask{1} << hart);
+  if (!room.locals[hart].compare_exchange_strong(first, locals) && first != locals)
+    room.mixed_up.fetch_or(HartMask{1} << hart);
   seat.harts.fetch_or(HartMask{1} << hart, std::memory_order_relaxed);
 }
 
@@ -75,8 +76,8 @@ bool moves(const ThreadCheck& check, const Line& line) {
   for (unsigned i = 0; i < check.threads; ++i) {
     const unsigned hart = missed_hart(room.seats[i], check.harts);
     if (hart == check.harts) continue;
-    line << "FAILED: thread " << std::uint64_t{i} << " was not on hart " << std::uint64_t{hart} << " in " << std::uint64_t{check.wait_ms}
-         << " ms";
+    line << "FAILED: thread " << std::uint64_t{i} << " was not on hart " << std::uint64_t{hart} << " in "
+         << std::uint64_t{check.wait_ms} << " ms";
     return false;
   }
   return true;
@@ -89,7 +90,8 @@ bool hart_locals(const ThreadCheck& check, const Line& line) {
       brought = brought || (room.locals[hart] != nullptr && room.locals[hart] == room.locals[other].load());
     }
     if (!brought) continue;
-    line << "FAILED: a thread has brought other hart-locals to hart " << std::uint64_t{hart} << ": a switch is to leave tp alone";
+    line << "FAILED: a thread has brought other hart-locals to hart " << std::uint64_t{hart}
+         << ": a switch is to leave tp alone";
     return false;
   }
   return true;
@@ -133,7 +135,8 @@ bool contexts(const ThreadCheck& check, const Line& line) {
 bool allocations(const ThreadCheck& check, const Line& line) {
   for (unsigned i = 0; i < check.threads; ++i) {
     if (room.seats[i].twice == 0) continue;
-    line << "FAILED: thread " << std::uint64_t{i} << " was handed objects that another had: qm_rewind() is to come before the switch";
+    line << "FAILED: thread " << std::uint64_t{i}
+         << " was handed objects that another had: qm_rewind() is to come before the switch";
     return false;
   }
   return true;
@@ -144,8 +147,10 @@ struct Named {
   bool (*run)(const ThreadCheck& check, const Line& line);
 };
 constexpr Named kChecks[] = {
-    {"hart-locals of threads", &hart_locals}, {"threads move", &moves},
-    {"thread_state", &states},                {"contexts of threads", &contexts},
+    {"hart-locals of threads", &hart_locals},
+    {"threads move", &moves},
+    {"thread_state", &states},
+    {"contexts of threads", &contexts},
     {"preempted allocations", &allocations},
 };
 
@@ -173,7 +178,8 @@ void watch(const ThreadCheck& check) noexcept {
     look_at_itself(own);
     own.twice += churn(4);
     everywhere = true;
-    for (unsigned i = 0; i < check.threads; ++i) everywhere = everywhere && missed_hart(room.seats[i], check.harts) == check.harts;
+    for (unsigned i = 0; i < check.threads; ++i)
+      everywhere = everywhere && missed_hart(room.seats[i], check.harts) == check.harts;
   }
 }
 
@@ -204,7 +210,8 @@ bool check_threads(const ThreadCheck& check) noexcept {
   board.cache = room.cache;
   watch(check);
   room.over.store(1, std::memory_order_release);
-  if (!wait_until(check.wait_ms, &all_left, check.threads - 1)) line << "port: threads: FAILED: not all end what they do\n", ++failed;
+  if (!wait_until(check.wait_ms, &all_left, check.threads - 1))
+    line << "port: threads: FAILED: not all end what they do\n", ++failed;
   for (const Named& one : kChecks) {
     line << "port: " << one.name << ": ";
     if (one.run(check, line)) line << "ok\n";
@@ -212,7 +219,8 @@ bool check_threads(const ThreadCheck& check) noexcept {
   }
   if (failed == 0) {
     Cache::destroy(room.cache);
-    line << "port: threads conform: " << std::uint64_t{check.threads} << " threads, " << std::uint64_t{check.harts} << " harts\n";
+    line << "port: threads conform: " << std::uint64_t{check.threads} << " threads, " << std::uint64_t{check.harts}
+         << " harts\n";
   } else {
     line << "port: threads do not conform\n";
   }

@@ -42,7 +42,8 @@ Verdict take(std::string_view key, std::string_view value, BootOptions& options)
     return Verdict::kTaken;
   }
   if (key == "panic") {
-    if (parse_number(value, std::numeric_limits<std::uint32_t>::max(), number) != Number::kOk) return Verdict::kMalformed;
+    if (parse_number(value, std::numeric_limits<std::uint32_t>::max(), number) != Number::kOk)
+      return Verdict::kMalformed;
     options.panic_seconds = static_cast<std::uint32_t>(number);
     return Verdict::kTaken;
   }

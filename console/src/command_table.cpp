@@ -5,10 +5,13 @@
 namespace qm::console {
 namespace {
 
-/// The console's own commands. Being in the section they are found like those of the firmware, and the section always exists.
+/// The console's own commands. Being in the section they are found like those of the firmware, and the section always
+/// exists.
 [[gnu::section("qm_commands"), gnu::used]] constinit const Command* const own_commands[] = {
-    &commands::help,  &commands::version, &commands::kmemstat, &commands::free_memory, &commands::arena_stats, &commands::slab_stats,
-    &commands::reap,  &commands::verify,  &commands::whatis,   &commands::allocinfo,   &commands::fault_injection,
+    &commands::help,        &commands::version,         &commands::kmemstat,
+    &commands::free_memory, &commands::arena_stats,     &commands::slab_stats,
+    &commands::reap,        &commands::verify,          &commands::whatis,
+    &commands::allocinfo,   &commands::fault_injection,
 };
 
 }  // namespace

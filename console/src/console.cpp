@@ -35,8 +35,8 @@ void Console::write_output_frame(void* console, std::string_view bytes) noexcept
 }
 
 void Console::print_banner(Output& out) const noexcept {
-  out.print("Quartermaster {} build {}, {} harts, {} MiB, formats {}\n", config_.version, config_.build_id, config_.harts,
-            config_.ram_bytes >> 20, kFormats);
+  out.print("Quartermaster {} build {}, {} harts, {} MiB, formats {}\n", config_.version, config_.build_id,
+            config_.harts, config_.ram_bytes >> 20, kFormats);
 }
 
 void Console::start() noexcept {
@@ -210,7 +210,8 @@ void Console::report_lost() noexcept {
 
 void Console::offer_candidates(Completion& completion) noexcept {
   if (completion.index() == 0) {
-    for (const Command* c = CommandTable::after({}); c != nullptr; c = CommandTable::after(c->name)) completion.offer(c->name);
+    for (const Command* c = CommandTable::after({}); c != nullptr; c = CommandTable::after(c->name))
+      completion.offer(c->name);
     return;
   }
   const Command* command = CommandTable::find(completion.words()[0]);

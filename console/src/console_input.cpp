@@ -30,7 +30,8 @@ void Console::pump() noexcept {
     feed({bytes, count});
   }
   if (const std::size_t lost = terminal_.take_lost(); lost > 0) lose(lost);
-  if (demultiplexer_.waiting() && terminal_.milliseconds() - last_byte_ms_ >= wire::kSilenceMs) take(demultiplexer_.timeout());
+  if (demultiplexer_.waiting() && terminal_.milliseconds() - last_byte_ms_ >= wire::kSilenceMs)
+    take(demultiplexer_.timeout());
 }
 
 void Console::take(const wire::Demultiplexer::Step& step) noexcept {
@@ -110,7 +111,9 @@ void Console::take_frame(const wire::Frame& frame) noexcept {
       }
       return;
     }
-    default: send_error(wire::ProtocolError::kUnknownType, frame.request, name(wire::ProtocolError::kUnknownType)); return;
+    default:
+      send_error(wire::ProtocolError::kUnknownType, frame.request, name(wire::ProtocolError::kUnknownType));
+      return;
   }
 }
 

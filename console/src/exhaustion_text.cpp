@@ -1,4 +1,5 @@
-/// Reports of exhaustion as text, between what commands print: who lacked what, where idle memory is, who holds the rest.
+/// Reports of exhaustion as text, between what commands print: who lacked what, where idle memory is, who holds the
+/// rest.
 
 #include <qm/console/console.hpp>
 
@@ -15,8 +16,8 @@ const char* word(Effort effort) noexcept {
 
 void print_want(Output& out, const ExhaustionReport& report) noexcept {
   out.print("warning: {}: {} {}, {} bytes ({}), failure {}", report.at_limit ? "limit reached" : "out of memory",
-            report.is_arena ? "arena" : "cache", static_cast<const char*>(report.name), report.size, word(report.effort),
-            report.failures);
+            report.is_arena ? "arena" : "cache", static_cast<const char*>(report.name), report.size,
+            word(report.effort), report.failures);
   if (report.unreported != 0) out.print(", {} before it not told", report.unreported);
   out.put('\n');
 }
@@ -24,8 +25,8 @@ void print_want(Output& out, const ExhaustionReport& report) noexcept {
 void print_idle(Output& out, const ExhaustionReport& report) noexcept {
   std::size_t in_magazines = 0;
   for (const std::size_t bytes : report.in_magazines) in_magazines += bytes;
-  out.print("  reap would recover {}: magazines {}, depots {}, slabs {}, spans {}; fragments {}\n", report.recoverable, in_magazines,
-            report.in_depots, report.in_slabs, report.in_spans, report.in_fragments);
+  out.print("  reap would recover {}: magazines {}, depots {}, slabs {}, spans {}; fragments {}\n", report.recoverable,
+            in_magazines, report.in_depots, report.in_slabs, report.in_spans, report.in_fragments);
   for (unsigned hart = 0; hart < std::size(report.in_magazines); ++hart) {
     if (report.in_magazines[hart] == 0) continue;
     // Each is read while its hart goes on.

@@ -13,7 +13,8 @@ void print_report(Books& books, Output& out, const MisuseLog::Entry& entry) noex
   }
   out.print(" {}", describe(report.kind));
   if (report.kind == Misuse::kWrongCache) out.print(": {}", entry.owner);
-  if (report.kind == Misuse::kOverflow || report.kind == Misuse::kWriteAfterFree) out.print(", at byte {}", report.offset);
+  if (report.kind == Misuse::kOverflow || report.kind == Misuse::kWriteAfterFree)
+    out.print(", at byte {}", report.offset);
   if (report.kind == Misuse::kLeak) out.print(", one of {}", report.count);
   out.put('\n');
   books.print_deed(out, "allocated by", report.allocated_by);

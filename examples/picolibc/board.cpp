@@ -38,7 +38,8 @@ void early_main(const BootInfo& info) {
   const auto smaller = [](const hal::MemoryRange& a, const hal::MemoryRange& b) { return a.bytes() < b.bytes(); };
   const hal::MemoryRange ram = *std::max_element(info.memory.begin(), info.memory.end(), smaller);
   const MemoryRange memory[] = {{ram.low, ram.bytes()}};
-  if (initialize(memory, info.hart_count, []() noexcept { trace::initialize({}); }) != Status::kOk) panic("no allocator");
+  if (initialize(memory, info.hart_count, []() noexcept { trace::initialize({}); }) != Status::kOk)
+    panic("no allocator");
   attach_hart(0);
 }
 
@@ -48,7 +49,8 @@ void main(const BootInfo& info) {
   QM_CSR_SET(QM_XSTATUS, 1u << 13);  // one task computes with floating point: nobody has to keep its registers for it
   c_main();
   static Line line;
-  static console::Console console(line, {.version = "1.0", .harts = info.hart_count, .ram_bytes = info.ram_bytes, .resolver = name_of});
+  static console::Console console(
+      line, {.version = "1.0", .harts = info.hart_count, .ram_bytes = info.ram_bytes, .resolver = name_of});
   static console::TraceBooks books(console);
   console.start();
   for (;;) {

@@ -5,9 +5,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-void board_put(const char *text, size_t length);
+void board_put(const char* text, size_t length);
 int c_main(void);
-int count_vowels(char *const *words, int count); /* words.cpp */
+int count_vowels(char* const* words, int count); /* words.cpp */
 #ifdef __cplusplus
 }
 #endif

@@ -48,14 +48,16 @@ void enable_floating_point() noexcept { asm volatile("csrs sstatus, %0" ::"r"(1u
 
 void talk(const qm::firmware::BootInfo& info) {
   static Line line;
-  static qm::console::Console console(line, {.version = "1.0", .harts = info.hart_count, .ram_bytes = info.ram_bytes, .resolver = name_of});
+  static qm::console::Console console(
+      line, {.version = "1.0", .harts = info.hart_count, .ram_bytes = info.ram_bytes, .resolver = name_of});
   static qm::console::TraceBooks books(console);
   enable_floating_point();
   console.start();
   for (;;) {
     const std::uint32_t seen = qm::firmware::console_input().sequence();
     if (!console.poll()) {
-      qm::firmware::wait_event(qm::firmware::console_input(), seen, qm::hal::Port::ticks() + qm::hal::Port::tick_rate() / 10);
+      qm::firmware::wait_event(qm::firmware::console_input(), seen,
+                               qm::hal::Port::ticks() + qm::hal::Port::tick_rate() / 10);
     }
   }
 }

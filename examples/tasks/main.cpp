@@ -40,7 +40,8 @@ constinit std::atomic<bool> counted{false};
 void print(std::string_view text) { firmware::console_write(text); }
 void print(std::uint64_t number) {
   std::array<char, 20> digits;
-  print({digits.data(), static_cast<std::size_t>(std::to_chars(digits.begin(), digits.end(), number).ptr - digits.begin())});
+  print({digits.data(),
+         static_cast<std::size_t>(std::to_chars(digits.begin(), digits.end(), number).ptr - digits.begin())});
 }
 
 template <class Condition>
@@ -75,7 +76,8 @@ void counter(void*) {
   const auto [least, most] = std::minmax_element(lengths.begin(), lengths.end());
   unsigned all = 0;
   for (const unsigned length : lengths) all += length;
-  print(lengths.size()), print(" packets, lengths of "), print(*least), print(" to "), print(*most), print(" bytes, "), print(all);
+  print(lengths.size()), print(" packets, lengths of "), print(*least), print(" to "), print(*most), print(" bytes, "),
+      print(all);
   print(" in all\n");
   counted.store(true, std::memory_order_release);
   changed.signal();
@@ -97,7 +99,8 @@ void early_main(const BootInfo& info) {
   const auto smaller = [](const hal::MemoryRange& a, const hal::MemoryRange& b) { return a.bytes() < b.bytes(); };
   const hal::MemoryRange ram = *std::max_element(info.memory.begin(), info.memory.end(), smaller);
   const MemoryRange memory[] = {{ram.low, ram.bytes()}};
-  if (initialize(memory, info.hart_count, []() noexcept { qm_trace_init(nullptr); }) != Status::kOk) panic("no allocator");
+  if (initialize(memory, info.hart_count, []() noexcept { qm_trace_init(nullptr); }) != Status::kOk)
+    panic("no allocator");
   attach_hart(0);
 }
 

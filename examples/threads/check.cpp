@@ -25,7 +25,8 @@ void print(std::string_view text) {
 }
 
 const qm::MemoryRange& memory() {
-  static const qm::MemoryRange range{reinterpret_cast<std::uintptr_t>(__heap_start), static_cast<std::size_t>(__heap_end - __heap_start)};
+  static const qm::MemoryRange range{reinterpret_cast<std::uintptr_t>(__heap_start),
+                                     static_cast<std::size_t>(__heap_end - __heap_start)};
   return range;
 }
 
@@ -38,7 +39,8 @@ void start_threads() {
   if (qm::initialize({&memory(), 1}, Port::kMaxHarts) != qm::Status::kOk) Port::fatal("no allocator");
   qm::attach_hart(0);
   for (unsigned i = 1; i < kThreads; ++i) {
-    kernel::start("thread", [](void*) { qm::conformance::attend_thread_check(); }, nullptr);
+    kernel::start(
+        "thread", [](void*) { qm::conformance::attend_thread_check(); }, nullptr);
   }
   kernel::start("thread check", check_threads, nullptr);
 }
@@ -47,7 +49,9 @@ void start_threads() {
 void check_port(unsigned hart) {
   Port::restore_interrupts(Port::InterruptState::kEnabled);
   if (hart != 0) qm::conformance::attend_port_check();
-  else if (!qm::conformance::check_port({print, {reinterpret_cast<std::byte*>(memory().start), memory().size}, Port::kMaxHarts})) kernel::finish(1);
+  else if (!qm::conformance::check_port(
+               {print, {reinterpret_cast<std::byte*>(memory().start), memory().size}, Port::kMaxHarts}))
+    kernel::finish(1);
   Port::mask_interrupts();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// A small preemptive kernel: threads in one ready queue for all harts, slices of random length, semaphores. Who waits is in no queue
-/// but the semaphore's; a hart without a thread is in `wfi`.
+/// A small preemptive kernel: threads in one ready queue for all harts, slices of random length, semaphores. Who waits
+/// is in no queue but the semaphore's; a hart without a thread is in `wfi`.
 
 #include <atomic>
 #include <cstdint>
@@ -40,8 +40,8 @@ class Thread : public qm::hal::Context {
  public:
   std::atomic<qm::hal::HartMask> harts{0};  // that it has run on
   unsigned last_hart = 0;
-  Thread* next = nullptr;                   // in a queue
-  bool idles = false;                       // a hart's, for want of others
+  Thread* next = nullptr;  // in a queue
+  bool idles = false;      // a hart's, for want of others
   Semaphore ended;
 };
 

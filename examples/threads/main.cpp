@@ -1,5 +1,5 @@
-/// Three threads draw messages and three give them back, on whichever hart they are at the moment; one forgets notes, and the books
-/// say whose they are.
+/// Three threads draw messages and three give them back, on whichever hart they are at the moment; one forgets notes,
+/// and the books say whose they are.
 
 #include <array>
 #include <atomic>
@@ -19,9 +19,9 @@ extern "C" char __heap_start[], __heap_end[];
 
 namespace {
 
-using qm::hal::Port;
 using kernel::Semaphore;
 using kernel::Thread;
+using qm::hal::Port;
 
 constexpr unsigned kSenders = 3, kReceivers = 3, kMessages = 1000, kForgetful = 2, kForgottenEvery = 100;
 constexpr qm::hal::HartMask kAllHarts = (1u << Port::kMaxHarts) - 1;
@@ -33,7 +33,8 @@ void print(std::string_view text) {
 }
 void print(std::uint64_t number, int base = 10) {
   std::array<char, 20> digits;
-  print({digits.data(), static_cast<std::size_t>(std::to_chars(digits.begin(), digits.end(), number, base).ptr - digits.begin())});
+  print({digits.data(),
+         static_cast<std::size_t>(std::to_chars(digits.begin(), digits.end(), number, base).ptr - digits.begin())});
 }
 [[noreturn]] void fail(const char* what) { Port::fatal(what); }
 
@@ -110,7 +111,8 @@ void send_messages(void* forgets) {
     message->note = write_note();
     if (message->payload == nullptr || message->note == nullptr) fail("no memory");
     for (unsigned i = 0; i < message->bytes; ++i) message->payload[i] = static_cast<unsigned char>(number + i);
-    if (forgets != nullptr && number <= kMessages && number % kForgottenEvery == 0) message->note = nullptr;  // and the note?
+    if (forgets != nullptr && number <= kMessages && number % kForgottenEvery == 0)
+      message->note = nullptr;  // and the note?
     sent.fetch_add(1, std::memory_order_relaxed);
     put(message);
   }
@@ -139,7 +141,8 @@ bool print_note(const qm_trace_record* record, void* harts) {
 bool books_are_sound() {
   bool sound = true;
   qm::RegistryCursor<qm::Cache> caches;
-  while (qm::Cache* cache = caches.next()) sound = sound && cache->verify_cells() == qm::Status::kOk && cache->validate();
+  while (qm::Cache* cache = caches.next())
+    sound = sound && cache->verify_cells() == qm::Status::kOk && cache->validate();
   qm::RegistryCursor<qm::Arena> arenas;
   while (qm::Arena* arena = arenas.next()) sound = sound && arena->validate();
   return sound;
@@ -149,23 +152,28 @@ void report() {
   const kernel::Counts counts = kernel::counts();
   print("every thread has run on each of "), print(Port::kMaxHarts), print(" harts\n");
   print(counts.rewinds != 0 ? "sections were interrupted, and began again\n" : "no section was interrupted\n");
-  print(from_elsewhere != 0 ? "messages were given back on other harts than they were drawn on\n" : "no thread has moved\n");
+  print(from_elsewhere != 0 ? "messages were given back on other harts than they were drawn on\n"
+                            : "no thread has moved\n");
   print("notes that are out:\n");
   qm_trace_summary summary;
   qm::hal::HartMask harts = 0;
   qm_trace_foreach("note", print_note, &harts, &summary);
   print(summary.complete ? "the trace is complete, " : "the trace is not complete, ");
   print(books_are_sound() && messages->stats().in_use == 0 ? "the books are sound\n" : "the books are not sound\n");
-  print("("), print(counts.switches), print(" switches, "), print(counts.moves), print(" moves, "), print(counts.rewinds);
-  print(" sections begun again, "), print(sent), print(" messages, "), print(from_elsewhere), print(" given back elsewhere)\n");
+  print("("), print(counts.switches), print(" switches, "), print(counts.moves), print(" moves, "),
+      print(counts.rewinds);
+  print(" sections begun again, "), print(sent), print(" messages, "), print(from_elsewhere),
+      print(" given back elsewhere)\n");
 }
 
 void run_all(void*) {
   if (qm_trace_start("note") != QM_OK) fail("no trace");
-  constexpr const char* kLabels[] = {"thread sensor", "thread motor", "thread radio", "thread log", "thread store", "thread uplink"};
+  constexpr const char* kLabels[] = {"thread sensor", "thread motor", "thread radio",
+                                     "thread log",    "thread store", "thread uplink"};
   static constinit bool forgets = true;
   for (unsigned i = 0; i < threads.size(); ++i) {
-    threads[i] = kernel::start(kLabels[i], i < kSenders ? send_messages : receive_messages, i == kForgetful ? &forgets : nullptr);
+    threads[i] = kernel::start(kLabels[i], i < kSenders ? send_messages : receive_messages,
+                               i == kForgetful ? &forgets : nullptr);
     if (threads[i] == nullptr) fail("no thread");
   }
   all_started.store(true, std::memory_order_release);
@@ -184,7 +192,8 @@ constinit std::atomic<bool> allocator_is_up{false};
 std::uint32_t seed() { return *reinterpret_cast<volatile std::uint32_t*>(__heap_end); }
 
 void start_allocator() {
-  const qm::MemoryRange memory[] = {{reinterpret_cast<std::uintptr_t>(__heap_start), static_cast<std::size_t>(__heap_end - __heap_start)}};
+  const qm::MemoryRange memory[] = {
+      {reinterpret_cast<std::uintptr_t>(__heap_start), static_cast<std::size_t>(__heap_end - __heap_start)}};
   const auto open_books = []() noexcept { qm_trace_init(nullptr); };
   if (qm::initialize(memory, Port::kMaxHarts, open_books) != qm::Status::kOk) fail("no allocator");
   qm::attach_hart(0);
@@ -194,7 +203,8 @@ void start_allocator() {
   };
   messages = qm::Cache::create({.name = "message", .object_size = sizeof(Message), .constructor = unheld});
   notes = qm::Cache::create({.name = "note", .object_size = 48});
-  if (messages == nullptr || notes == nullptr || kernel::start("thread main", run_all, nullptr) == nullptr) fail("no memory");
+  if (messages == nullptr || notes == nullptr || kernel::start("thread main", run_all, nullptr) == nullptr)
+    fail("no memory");
 }
 
 }  // namespace

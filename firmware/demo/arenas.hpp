@@ -10,7 +10,8 @@ struct Arenas {
   Arena inode_ids;  ///< 1 to 65535, put off from being used again
 };
 
-/// Creates them, and gives four devices their rings: a page each, aligned to 4 KiB, none across 64 KiB, in the lower half.
+/// Creates them, and gives four devices their rings: a page each, aligned to 4 KiB, none across 64 KiB, in the lower
+/// half.
 /// @returns false if there is no memory for one.
 bool create_arenas() noexcept;
 [[nodiscard]] Arenas& arenas() noexcept;

@@ -1,6 +1,6 @@
 #pragma once
-/// The demo's caches. The workloads' are used by workloads alone, so that what is out of them is what a workload took; the
-/// system's own tasks and interrupt handlers use the others.
+/// The demo's caches. The workloads' are used by workloads alone, so that what is out of them is what a workload took;
+/// the system's own tasks and interrupt handlers use the others.
 
 #include <cstdint>
 

@@ -10,9 +10,7 @@ namespace {
 constinit firmware::Event drain_wanted;
 constinit firmware::Event memory_freed;
 
-void pause(std::uint64_t until) noexcept {
-  firmware::wait_event(memory_freed, memory_freed.sequence(), until);
-}
+void pause(std::uint64_t until) noexcept { firmware::wait_event(memory_freed, memory_freed.sequence(), until); }
 
 }  // namespace
 }  // namespace qm::demo

@@ -1,6 +1,6 @@
 #pragma once
-/// What the demo does when memory is exhausted: tells the console, and finishes in a task what an interrupt handler's failure
-/// has started.
+/// What the demo does when memory is exhausted: tells the console, and finishes in a task what an interrupt handler's
+/// failure has started.
 
 #include <qm/exhaustion.hpp>
 

@@ -41,8 +41,8 @@ bool stream_from_boot(const console::BootOptions& options) noexcept {
   return !options.stream || trace::start_stream_at_boot({}).status == Status::kOk;
 }
 
-/// Opens the books, before there is a cache to trace. With boot options they are as large as those say, and what `trace` names
-/// is traced from its first allocation on, into memory that is taken here.
+/// Opens the books, before there is a cache to trace. With boot options they are as large as those say, and what
+/// `trace` names is traced from its first allocation on, into memory that is taken here.
 void open_books() noexcept {
   const BootInfo& info = boot_info();
   const console::BootOptions options = console::parse_boot_options(info.bootargs);
@@ -61,7 +61,8 @@ void open_books() noexcept {
   asked.at_once = !options.trace.empty() || options.stream;
   if (trace::initialize(asked) == Status::kOk) {
     demo::boot_warning = trace_from_boot(options.trace);
-    if (!stream_from_boot(options)) demo::boot_warning = "no memory for the event stream, or rings not as the boot options say";
+    if (!stream_from_boot(options))
+      demo::boot_warning = "no memory for the event stream, or rings not as the boot options say";
   } else if (trace::initialize(config) == Status::kOk) {
     demo::boot_warning = "no books as large as the boot options say: nothing is traced";
   } else {
@@ -78,7 +79,8 @@ void start_allocator(const BootInfo& info) {
     if (memory[count].size > memory[0].size) std::swap(memory[count], memory[0]);
     ++count;
   }
-  if (initialize({memory.data(), count}, info.hart_count, open_books) != Status::kOk) panic("the allocator cannot start");
+  if (initialize({memory.data(), count}, info.hart_count, open_books) != Status::kOk)
+    panic("the allocator cannot start");
   attach_hart(0);
   static_cast<void>(page_arena());  // an image that does not call it has no `kpages`
 }

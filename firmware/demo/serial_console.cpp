@@ -56,7 +56,8 @@ void warn_of_options(console::Console& console, std::string_view bootargs) noexc
   const console::BootOptions options = console::parse_boot_options(bootargs);
   for (std::size_t i = 0; i < std::min(options.rejected_count, console::BootOptions::kMaxRejected); ++i) {
     console::Notice notice(console);
-    notice.out().print("warning: boot option {} {}\n", options.rejected[i].option, console::describe(options.rejected[i].reason));
+    notice.out().print("warning: boot option {} {}\n", options.rejected[i].option,
+                       console::describe(options.rejected[i].reason));
   }
   if (!boot_warning.empty()) console::Notice(console).out().print("warning: {}\n", boot_warning);
 }
@@ -101,7 +102,8 @@ void run_console(const firmware::BootInfo& info) noexcept {
       WorkloadRunner::finish(*run, notice.out());
     }
     if (console.poll()) continue;
-    const std::uint64_t end = console.needs_poll() ? hal::Port::ticks() + console.poll_ms() * millisecond : firmware::kForever;
+    const std::uint64_t end =
+        console.needs_poll() ? hal::Port::ticks() + console.poll_ms() * millisecond : firmware::kForever;
     firmware::wait_event(firmware::console_input(), seen, firmware::console_wait_end(end));
   }
 }

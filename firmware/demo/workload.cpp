@@ -10,7 +10,7 @@ namespace qm::demo {
 namespace {
 
 constinit const Workload* const kAll[] = {&kNeutral, &kLeak,    &kPingpong, &kChurn, &kStacks,
-                                         &kSites,   &kExhaust, &kReplay,   &kMisuse};
+                                          &kSites,   &kExhaust, &kReplay,   &kMisuse};
 
 std::array<WorkloadRun, WorkloadRunner::kMaxRuns> runs;
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Workloads: something to trace. A workload runs as one task on each hart that takes part; the console task starts it, waits
-/// for it or goes on, and prints what it says at the end.
+/// Workloads: something to trace. A workload runs as one task on each hart that takes part; the console task starts it,
+/// waits for it or goes on, and prints what it says at the end.
 ///
 ///     workload run leak 500 list        WorkloadRun: slot, arguments, seed, harts
 ///       hart 0: task net-rx  -> Workload::work(run, 0)
@@ -49,7 +49,7 @@ class WorkloadRun {
   // Set before prepare().
   const Workload* workload = nullptr;
   std::uint32_t count = 0;
-  std::string_view text;     ///< the NAME; valid in prepare()
+  std::string_view text;  ///< the NAME; valid in prepare()
   std::uint32_t seed = 1;
   bool option = false;
   hal::HartMask harts = 0;

@@ -16,7 +16,8 @@ struct alignas(64) Slot {
 
 std::array<Slot, Port::kMaxHarts> slots;
 constinit Turn round_turn;
-// Written by the initiator whose turn it is, before it publishes PENDING (release); read after the hart's CAS (acquire).
+// Written by the initiator whose turn it is, before it publishes PENDING (release); read after the hart's CAS
+// (acquire).
 RoundFunction round_function = nullptr;
 void* round_argument = nullptr;
 std::atomic<std::uint32_t> round_initiator{0};  // the hart that waits for the answers
@@ -47,12 +48,12 @@ RoundStatus interruption(const Deadline& deadline, AbortTest abort) noexcept {
   return RoundStatus::kDone;
 }
 
-/// Looks at hart's box with interrupts masked and waits if it is not empty: an IPI that arrives between the look and the
-/// wait stays pending and ends it.
+/// Looks at hart's box with interrupts masked and waits if it is not empty: an IPI that arrives between the look and
+/// the wait stays pending and ends it.
 bool answered(unsigned hart) noexcept {
   InterruptGuard masked;
-  // The hart that waits before the look, since a thread may have come from another: pairs with serve_box(), where the box comes
-  // before the hart. Either the box is found empty, or the interrupt comes here.
+  // The hart that waits before the look, since a thread may have come from another: pairs with serve_box(), where the
+  // box comes before the hart. Either the box is found empty, or the interrupt comes here.
   round_initiator.store(Port::hart_index(), std::memory_order_seq_cst);
   // acquire: pairs with the release in serve_box(), so that what the function did there is visible here.
   if (slots[hart].box.load(std::memory_order_seq_cst) == kNone) return true;
@@ -125,7 +126,8 @@ RoundResult run_on_harts(HartMask harts, RoundFunction function, void* argument,
     const InterruptGuard masked;
     const unsigned self = Port::hart_index();
     round_initiator.store(self, std::memory_order_relaxed);
-    // The initiator has published its state word; this fence and the one in hart_online() order it against the set of harts.
+    // The initiator has published its state word; this fence and the one in hart_online() order it against the set of
+    // harts.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     harts &= online_harts();
     asked = harts & ~bit(self);
@@ -179,7 +181,8 @@ void post(HartMask harts) noexcept {
   harts &= online_harts() & ~bit(Port::hart_index());
   for (unsigned hart = 0; hart < Port::kMaxHarts; ++hart) {
     // release: pairs with the acquire in on_ipi(). A post that has not been served yet has its interrupt on the way.
-    if ((harts & bit(hart)) != 0 && slots[hart].posted.exchange(1, std::memory_order_acq_rel) == 0) Port::send_ipi(hart);
+    if ((harts & bit(hart)) != 0 && slots[hart].posted.exchange(1, std::memory_order_acq_rel) == 0)
+      Port::send_ipi(hart);
   }
 }
 

@@ -43,10 +43,11 @@ std::string percent_more(std::size_t bytes, std::uint64_t peak) {
 int run(const std::string& file) {
   const replay::Workload workload = replay::read_workload(file);
   const auto operations = static_cast<double>(workload.operations.size());
-  fmt::print("{}: {} operations on {} harts, at most {} bytes asked for at once\n", workload.name, workload.operations.size(),
-             workload.harts, workload.peak_bytes);
+  fmt::print("{}: {} operations on {} harts, at most {} bytes asked for at once\n", workload.name,
+             workload.operations.size(), workload.harts, workload.peak_bytes);
   if (workload.left_out != 0) {
-    fmt::print("left out: {} events of arenas, of what caches are made of, and of objects from before\n", workload.left_out);
+    fmt::print("left out: {} events of arenas, of what caches are made of, and of objects from before\n",
+               workload.left_out);
   }
   if (!workload.complete) fmt::print("INCOMPLETE: events are missing, and what they did is not replayed\n");
   fmt::print("\n{:<27} {:>13} {:>11} {:>15} {:>17} {:>7}\n", "settings", "peak, bytes", "over asked", "misses per 1000",
@@ -67,12 +68,17 @@ int main(int argc, char** argv) {
   CLI::App app("Quartermaster's host tool", "qm");
   std::string file;
   CLI::App* replay = app.add_subcommand("replay", "what other magazines, slabs and quantum caches would have cost");
-  replay->add_option("file", file, "a capture, or a trace in text: lines `t THREAD`, `a SLOT SIZE`, `r SLOT SIZE`, `f SLOT`")
+  replay
+      ->add_option("file", file,
+                   "a capture, or a trace in text: lines `t THREAD`, `a SLOT SIZE`, `r SLOT SIZE`, `f SLOT`")
       ->required();
   replay->footer(
-      "The allocator, built for this machine, does what was recorded, on one thread that stands for one hart after the other: all\n"
-      "but the time is the same each time. `As they are`: magazines as suits the objects, slabs from 4 KiB, quantum caches to 8 KiB.\n"
-      "Misses: operations that found no round or no room in their hart's magazines. Arenas: segments that no quantum cache had.\n"
+      "The allocator, built for this machine, does what was recorded, on one thread that stands for one hart after the "
+      "other: all\n"
+      "but the time is the same each time. `As they are`: magazines as suits the objects, slabs from 4 KiB, quantum "
+      "caches to 8 KiB.\n"
+      "Misses: operations that found no round or no room in their hart's magazines. Arenas: segments that no quantum "
+      "cache had.\n"
       "Status: 0 done, 1 no such input, 2 wrong usage.");
   app.require_subcommand(1);
   try {

@@ -16,7 +16,7 @@
 namespace qm::replay {
 namespace {
 
-constexpr std::size_t kLargeQuantum = 64;         // as the heap's
+constexpr std::size_t kLargeQuantum = 64;  // as the heap's
 constexpr std::size_t kLargeImport = 48 * 1024;
 
 /// Memory for an allocator, taken from the machine as it is touched.
@@ -91,7 +91,8 @@ class Stage {
 
  private:
   static void require(Status status) {
-    if (status != Status::kOk) throw host::Error(host::Fault::kInput, "these settings, or so many caches, are not possible");
+    if (status != Status::kOk)
+      throw host::Error(host::Fault::kInput, "these settings, or so many caches, are not possible");
   }
   void add(const Supply& supply, const Settings& settings) {
     names_.push_back("replay_" + std::to_string(caches_.size()));

@@ -168,7 +168,8 @@ class FromEvents : public host::EventHandler {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 31;
 
-  /// @returns kNone for what is no memory of objects: arenas but the heap's, what serves them, what caches are made of, numbers.
+  /// @returns kNone for what is no memory of objects: arenas but the heap's, what serves them, what caches are made of,
+  ///          numbers.
   std::uint32_t supply_of(std::uint32_t number) {
     const auto [place, fresh] = supplies_.try_emplace(number, kNone);
     const auto found = definitions_->traceables.find(number);
@@ -179,8 +180,8 @@ class FromEvents : public host::EventHandler {
     const host::Traceable& of = found->second;
     if (!fresh) return place->second;
     const auto parent = definitions_->traceables.find(of.parent);
-    const bool serves_arena =
-        parent != definitions_->traceables.end() && of.name == parent->second.name + "_" + std::to_string(of.object_bytes);
+    const bool serves_arena = parent != definitions_->traceables.end() &&
+                              of.name == parent->second.name + "_" + std::to_string(of.object_bytes);
     const bool is_heap = of.kind == host::EventKind::kHeap;
     const bool is_own = of.name.starts_with("kmem_");
     if (of.arena ? !is_heap : serves_arena || is_own || of.object_bytes < sizeof(void*)) return kNone;

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-
 namespace qm::host {
 
 inline constexpr std::string_view kCaptureSignature{"\x89QMC\r\n\x1a\n", 8};

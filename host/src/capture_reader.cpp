@@ -44,19 +44,20 @@ CaptureReader::CaptureReader(const std::filesystem::path& path) : path_(path), f
   if (!fill(kCapturePreambleBytes)) {
     if (window().empty()) refuse("empty, no capture");
     if (!kCaptureSignature.starts_with(window().substr(0, kCaptureSignature.size()))) refuse("no capture");
-    refuse("cut short: " + count_of(window().size(), "byte") + " of a capture's " + std::to_string(kCapturePreambleBytes) +
-           " first");
+    refuse("cut short: " + count_of(window().size(), "byte") + " of a capture's " +
+           std::to_string(kCapturePreambleBytes) + " first");
   }
   const std::string_view preamble = window().substr(0, kCapturePreambleBytes);
   if (!preamble.starts_with(kCaptureSignature)) refuse("no capture");
   if (!preamble_at_front()) refuse("a damaged capture: its first 24 bytes are not intact");
   if (static_cast<std::uint8_t>(preamble[8]) != kCaptureMajor) {
-    refuse("a capture of format version " + std::to_string(static_cast<std::uint8_t>(preamble[8])) + ", this program reads " +
-           std::to_string(kCaptureMajor));
+    refuse("a capture of format version " + std::to_string(static_cast<std::uint8_t>(preamble[8])) +
+           ", this program reads " + std::to_string(kCaptureMajor));
   }
   id_ = number_at(preamble, 12, 8);
   consume(kCapturePreambleBytes);
-  if (const std::size_t bytes = chunk_at_front(); bytes != 0 && static_cast<ChunkType>(window()[1]) == ChunkType::kAbout) {
+  if (const std::size_t bytes = chunk_at_front();
+      bytes != 0 && static_cast<ChunkType>(window()[1]) == ChunkType::kAbout) {
     about_ = parse_about(window().substr(kChunkHeaderBytes, bytes - kChunkHeaderBytes - kChunkCrcBytes));
     Chunk first;
     first.sequence = static_cast<std::uint32_t>(number_at(window(), 4, 4));
@@ -91,7 +92,8 @@ bool CaptureReader::next(Chunk& chunk) {
       consume(bytes);
       continue;
     }
-    if (chunk.microseconds < last_time_) problem("chunk " + std::to_string(chunk.sequence) + " is older than the one before it");
+    if (chunk.microseconds < last_time_)
+      problem("chunk " + std::to_string(chunk.sequence) + " is older than the one before it");
     last_time_ = chunk.microseconds;
     switch (chunk.type) {
       case ChunkType::kReceived: received_bytes_ += chunk.payload.size(); break;
@@ -140,7 +142,8 @@ std::size_t CaptureReader::chunk_at_front() {
   const std::size_t bytes = kChunkHeaderBytes + number_at(window(), 2, 2) + kChunkCrcBytes;
   if (!fill(bytes)) return 0;
   const std::string_view chunk = window().substr(0, bytes);
-  return chunk_crc(id_, chunk.substr(0, bytes - kChunkCrcBytes)) == number_at(chunk, bytes - kChunkCrcBytes, 4) ? bytes : 0;
+  return chunk_crc(id_, chunk.substr(0, bytes - kChunkCrcBytes)) == number_at(chunk, bytes - kChunkCrcBytes, 4) ? bytes
+                                                                                                                : 0;
 }
 
 /// Passes over bytes that belong to no chunk, and says so. @returns false if no chunk follows.
@@ -157,8 +160,9 @@ bool CaptureReader::skip_to_chunk() {
   }
   if (offset_ == from) return false;
   problem(count_of(offset_ - from, "byte") + " from byte " + std::to_string(from) + " on are " +
-          (window().empty() ? "no whole chunk: the recorder was killed while it wrote, the file was cut short, or they are damaged"
-                            : "damaged"));
+          (window().empty()
+               ? "no whole chunk: the recorder was killed while it wrote, the file was cut short, or they are damaged"
+               : "damaged"));
   return !window().empty();
 }
 
@@ -238,7 +242,8 @@ bool extract_image(const std::filesystem::path& capture, const std::filesystem::
       out.write(room.data(), static_cast<std::streamsize>(room.size() - stream.avail_out));
     }
   }
-  if (out.is_open() && !out.flush()) throw Error(Fault::kOpen, "cannot write " + to.string() + ": " + std::strerror(errno));
+  if (out.is_open() && !out.flush())
+    throw Error(Fault::kOpen, "cannot write " + to.string() + ": " + std::strerror(errno));
   return status == Z_STREAM_END;
 }
 

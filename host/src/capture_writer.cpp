@@ -41,7 +41,8 @@ CaptureWriter::CaptureWriter(const std::filesystem::path& path, const CaptureAbo
 
 CaptureWriter::CaptureWriter(const std::filesystem::path& path, const CaptureAbout& about, std::uint64_t id)
     : path_(path), descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)), id_(id) {
-  if (descriptor_ < 0) throw Error(Fault::kOpen, "cannot create the capture " + path_.string() + ": " + std::strerror(errno));
+  if (descriptor_ < 0)
+    throw Error(Fault::kOpen, "cannot create the capture " + path_.string() + ": " + std::strerror(errno));
   std::string preamble(kCaptureSignature);
   preamble += {static_cast<char>(kCaptureMajor), static_cast<char>(kCaptureMinor), 0, 0};
   append(preamble, id_, 8);
@@ -134,7 +135,8 @@ void CaptureWriter::write_all(std::string_view bytes) {
 
 std::uint64_t CaptureWriter::now() const noexcept {
   if (fixed_clock_ != kRunning) return fixed_clock_;
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start_).count());
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start_).count());
 }
 
 }  // namespace qm::host

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::string_view kPrompt = "qm> ";
 constexpr std::size_t kTextKept = std::size_t{16} << 20;
-/// Longer than the target's own: an emulator that shares its processor may pause in the middle of a frame, and nobody types
-/// half a frame to a program.
+/// Longer than the target's own: an emulator that shares its processor may pause in the middle of a frame, and nobody
+/// types half a frame to a program.
 constexpr Milliseconds kSilence{10 * wire::kSilenceMs};
 constexpr Milliseconds kWriteTimeout{10'000};
 // How long an answer may take after the target has complained of a broken frame without saying which.
@@ -91,7 +91,8 @@ void Console::say_that_somebody_is_here() {
 
 void Console::wait_for_prompt(Milliseconds timeout) {
   while (!at_prompt()) {
-    if (!pump(Clock::now() + timeout)) throw Error(Fault::kTimedOut, "no prompt, and nothing else for " + seconds(timeout));
+    if (!pump(Clock::now() + timeout))
+      throw Error(Fault::kTimedOut, "no prompt, and nothing else for " + seconds(timeout));
   }
 }
 
@@ -254,8 +255,8 @@ void Console::take_error(const wire::Frame& frame) {
 void Console::take_broken(wire::Broken reason) {
   transcript_.note("broken frame: " + std::string(name(reason)));
   if (reason == wire::Broken::kVersion) {
-    fail_pending("the target speaks protocol version " + std::to_string(demultiplexer_.header().version) + ", this program " +
-                 std::to_string(wire::kProtocolVersion));
+    fail_pending("the target speaks protocol version " + std::to_string(demultiplexer_.header().version) +
+                 ", this program " + std::to_string(wire::kProtocolVersion));
   } else if (reason != wire::Broken::kTail && reason != wire::Broken::kForeign) {
     fail_pending("a frame of the target arrived broken (" + std::string(name(reason)) + ")");
   }
@@ -293,7 +294,8 @@ void Console::await(Pending& pending, Milliseconds silence, const std::string& w
       throw Error(error.fault(), what + ": " + error.what());
     }
     if (given_up(pending)) fail_pending("the request arrived broken at the target: " + pending.damage);
-    if (!came && !pending.failure) throw Error(Fault::kTimedOut, what + ": no answer, and nothing else for " + seconds(silence));
+    if (!came && !pending.failure)
+      throw Error(Fault::kTimedOut, what + ": no answer, and nothing else for " + seconds(silence));
   }
   if (pending.failure) throw Error(pending.failure->fault(), what + ": " + pending.failure->what());
 }

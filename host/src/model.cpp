@@ -79,8 +79,8 @@ void Model::take(const Event& event, Step& step) {
     step.misfit = Misfit::kStillOut;
     live_bytes_ -= place->second.allocated;
   }
-  place->second = {event.address, event.requested, event.allocated, event.ticks,   event.number, event.traceable,
-                   event.stack,   event.call_site, event.context,   event.hart, event.weight};
+  place->second = {event.address, event.requested, event.allocated, event.ticks, event.number, event.traceable,
+                   event.stack,   event.call_site, event.context,   event.hart,  event.weight};
   live_bytes_ += event.allocated;
   freed_.erase(key);
 }

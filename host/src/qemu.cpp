@@ -66,10 +66,25 @@ std::string describe(ExitStatus status) {
 }
 
 std::vector<std::string> Qemu::arguments(const QemuOptions& options, const std::filesystem::path& socket) {
-  std::vector<std::string> list{program_of(options), "-machine", "virt", "-bios", "default", "-m", options.ram,
-                                "-smp", std::to_string(options.harts), "-display", "none", "-monitor", "none",
-                                "-chardev", "socket,id=line,path=" + socket.string() + ",server=on,wait=on",
-                                "-serial", "chardev:line", "-kernel", options.image.string()};
+  std::vector<std::string> list{program_of(options),
+                                "-machine",
+                                "virt",
+                                "-bios",
+                                "default",
+                                "-m",
+                                options.ram,
+                                "-smp",
+                                std::to_string(options.harts),
+                                "-display",
+                                "none",
+                                "-monitor",
+                                "none",
+                                "-chardev",
+                                "socket,id=line,path=" + socket.string() + ",server=on,wait=on",
+                                "-serial",
+                                "chardev:line",
+                                "-kernel",
+                                options.image.string()};
   if (!options.append.empty()) list.insert(list.end(), {"-append", options.append});
   if (options.icount) list.insert(list.end(), {"-icount", "shift=0,sleep=off"});
   if (options.single_step) list.emplace_back("-singlestep");
@@ -78,8 +93,10 @@ std::vector<std::string> Qemu::arguments(const QemuOptions& options, const std::
 }
 
 Qemu::Qemu(const QemuOptions& options) : program_(program_of(options)), lifetime_(options.lifetime) {
-  if (options.harts < 1 || options.harts > 8) throw Error(Fault::kUsage, "harts: 1 to 8, not " + std::to_string(options.harts));
-  if (options.ram.empty() || options.ram.find(',') != std::string::npos) throw Error(Fault::kUsage, "ram: a size such as 128M");
+  if (options.harts < 1 || options.harts > 8)
+    throw Error(Fault::kUsage, "harts: 1 to 8, not " + std::to_string(options.harts));
+  if (options.ram.empty() || options.ram.find(',') != std::string::npos)
+    throw Error(Fault::kUsage, "ram: a size such as 128M");
   if (access(options.image.c_str(), R_OK) != 0) {
     throw Error(Fault::kOpen, "no firmware image " + options.image.string() + ": " + std::strerror(errno));
   }

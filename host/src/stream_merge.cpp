@@ -9,10 +9,12 @@ namespace {
 constexpr std::size_t kLeastRingBytes = 32;
 constexpr std::size_t kLeastWindow = 4096;
 
-/// Fills in the sizes that the stream leaves out: those of the cache's objects; of a segment what was asked for, rounded up.
+/// Fills in the sizes that the stream leaves out: those of the cache's objects; of a segment what was asked for,
+/// rounded up.
 void fill_sizes(const wire::Event& from, const Traceable* of, Event& event) noexcept {
   const bool is_free = from.operation == wire::Operation::kFree;
-  if (!is_free) event.requested = from.requested != wire::kSourceSize ? from.requested : of != nullptr ? of->object_bytes : 0;
+  if (!is_free)
+    event.requested = from.requested != wire::kSourceSize ? from.requested : of != nullptr ? of->object_bytes : 0;
   if (from.allocated != wire::kSourceSize) {
     event.allocated = from.allocated;
   } else if (of == nullptr || (of->arena && is_free)) {
@@ -173,7 +175,8 @@ void StreamMerge::deliver_first_of(Hart& of) {
       return;
     case Item::What::kOverrun:
     case Item::What::kMissing:
-      handler_.on_gap({item.what == Item::What::kOverrun ? Missing::kOverrun : Missing::kLine, event.hart, event.requested, event.number});
+      handler_.on_gap({item.what == Item::What::kOverrun ? Missing::kOverrun : Missing::kLine, event.hart,
+                       event.requested, event.number});
       return;
     case Item::What::kMode:
       handler_.on_mode({static_cast<StreamMode>(event.flags), event.requested, event.hart, event.ticks, event.number});
@@ -190,7 +193,8 @@ void StreamMerge::settle(const Statistics& final) {
     if (counters.overruns > noted) {
       overruns_[index] = counters.overruns;
       of.expected += counters.overruns - noted;
-      handler_.on_gap({Missing::kOverrun, static_cast<std::uint16_t>(index), counters.overruns - noted, of.last_number});
+      handler_.on_gap(
+          {Missing::kOverrun, static_cast<std::uint16_t>(index), counters.overruns - noted, of.last_number});
     }
     const std::uint64_t all = counters.events + counters.overruns;
     if (all > of.expected) {

@@ -52,7 +52,8 @@ class StreamMerge {
 
   Hart& hart(std::uint32_t index);
   [[nodiscard]] std::uint64_t unwrapped(std::uint32_t number) noexcept;
-  void put_note(Hart& hart, Item::What what, std::uint32_t index, std::uint64_t count, std::uint64_t number, std::uint64_t ticks);
+  void put_note(Hart& hart, Item::What what, std::uint32_t index, std::uint64_t count, std::uint64_t number,
+                std::uint64_t ticks);
   void deliver_first_of(Hart& hart);
   [[nodiscard]] Hart* least() noexcept;
 

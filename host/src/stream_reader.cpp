@@ -51,8 +51,9 @@ void define(Definitions& definitions, const wire::Definition& from, bool replace
   switch (from.kind) {
     case wire::DefinitionKind::kSource: {
       if (!replace && definitions.traceables.contains(from.number)) return;
-      definitions.traceables[from.number] = {from.number, kind_of(from.source_kind), is_arena(from.source_kind), std::string(from.name),
-                                             from.object_bytes, from.allocated_bytes, from.outstanding, from.parent - 1};
+      definitions.traceables[from.number] = {
+          from.number,       kind_of(from.source_kind), is_arena(from.source_kind), std::string(from.name),
+          from.object_bytes, from.allocated_bytes,      from.outstanding,           from.parent - 1};
       return;
     }
     case wire::DefinitionKind::kStack: {
@@ -66,7 +67,8 @@ void define(Definitions& definitions, const wire::Definition& from, bool replace
     }
     case wire::DefinitionKind::kCallSite: {
       if (!replace && definitions.call_sites.contains(from.number)) return;
-      definitions.call_sites[from.number] = {std::string(from.name), std::string(from.module), std::string(from.function), from.line};
+      definitions.call_sites[from.number] = {std::string(from.name), std::string(from.module),
+                                             std::string(from.function), from.line};
       return;
     }
     case wire::DefinitionKind::kContext:
@@ -90,7 +92,7 @@ struct StreamReader::Stream {
   bool looked_ahead = false;
   std::uint64_t undefined_events = 0;
   std::uint32_t sample_seed = 0;
-  Statistics statistics;    // of the snapshot that is arriving
+  Statistics statistics;  // of the snapshot that is arriving
   std::uint32_t snapshot = 0;
   bool snapshot_whole = false;
   bool final_seen = false;
@@ -197,8 +199,10 @@ void StreamReader::adopt(const wire::Frame& frame) {
   wire::DefinitionDecoder decoder;
   if (streams_.empty() || frame.type != wire::FrameType::kDefinitions) return;
   Stream& stream = *streams_.back();
-  if (decoder.begin(frame.payload, prefix) != wire::Decoded::kOk || prefix.stream != stream.definitions.header.stream) return;
-  for (wire::Definition definition; decoder.next(definition) == wire::Decoded::kOk;) define(stream.definitions, definition, false);
+  if (decoder.begin(frame.payload, prefix) != wire::Decoded::kOk || prefix.stream != stream.definitions.header.stream)
+    return;
+  for (wire::Definition definition; decoder.next(definition) == wire::Decoded::kOk;)
+    define(stream.definitions, definition, false);
 }
 
 void StreamReader::take_events(const wire::Frame& frame) {
@@ -218,7 +222,8 @@ void StreamReader::take_events(const wire::Frame& frame) {
   wire::Decoded result;
   while ((result = decoder.next(event)) == wire::Decoded::kOk) {
     const bool is_note = event.operation == wire::Operation::kLost || event.operation == wire::Operation::kMode;
-    if (!is_note && (!defined(event.source) || (event.operation == wire::Operation::kReallocate && !defined(event.new_source)))) {
+    if (!is_note &&
+        (!defined(event.source) || (event.operation == wire::Operation::kReallocate && !defined(event.new_source)))) {
       ++stream.undefined_events;
       wants_definitions_ = true;
     }
@@ -295,7 +300,8 @@ void StreamReader::end_stream() {
             " events of caches or arenas whose definition is missing: their sizes are not known");
   }
   if (stream.merge.misplaced() != 0) {
-    problem(name + ": " + std::to_string(stream.merge.misplaced()) + " events whose number does not follow those of their hart");
+    problem(name + ": " + std::to_string(stream.merge.misplaced()) +
+            " events whose number does not follow those of their hart");
   }
   for (const auto& [hart, lost] : stream.merge.overruns()) {
     problem(name + ": hart " + std::to_string(hart) + " lost " + std::to_string(lost) +
@@ -320,7 +326,9 @@ void StreamReader::finish(CaptureEnd end) {
   handler_.on_end(end);
 }
 
-void StreamReader::malformed(const char* what) { problem(std::string("a frame of ") + what + " is intact, but malformed"); }
+void StreamReader::malformed(const char* what) {
+  problem(std::string("a frame of ") + what + " is intact, but malformed");
+}
 
 void StreamReader::problem(std::string text) {
   if (end_.problems.size() < kMostProblems) {

@@ -32,7 +32,8 @@ Target Target::power_on(const QemuOptions& options, const TargetTimeouts& timeou
     std::string command;
     for (const std::string& argument : Qemu::arguments(options, target.qemu_->socket())) command += argument + " ";
     target.transcript_->note("process " + std::to_string(target.qemu_->pid()) + ": " + command);
-    target.console_ = std::make_unique<Console>(target.qemu_->connect(Clock::now() + timeouts.start), *target.transcript_);
+    target.console_ =
+        std::make_unique<Console>(target.qemu_->connect(Clock::now() + timeouts.start), *target.transcript_);
   } catch (const Error& error) {
     const Error shown = target.explained(error);
     if (target.qemu_ != nullptr) target.qemu_->kill();  // a kept one too: nobody can use it
@@ -70,8 +71,8 @@ void Target::greet() {
   } catch (const Error& error) {
     if (qemu_ == nullptr) throw explained(error);
     const bool hangs = error.fault() == Fault::kTimedOut || error.fault() == Fault::kNoAnswer;
-    const Error shown =
-        explained(hangs ? Error(Fault::kNoAnswer, std::string("the target hangs while it boots: ") + error.what()) : error);
+    const Error shown = explained(
+        hangs ? Error(Fault::kNoAnswer, std::string("the target hangs while it boots: ") + error.what()) : error);
     qemu_->kill();  // a kept one too: nobody can use it
     throw shown;
   }
@@ -118,7 +119,8 @@ Error Target::explained(const Error& error) {
   std::string message = error.what();
   if (qemu_ != nullptr) {
     // After the line has closed, QEMU needs a moment to end.
-    const auto ended = error.fault() == Fault::kDied ? qemu_->wait(Clock::now() + Milliseconds(2000)) : qemu_->exit_status();
+    const auto ended =
+        error.fault() == Fault::kDied ? qemu_->wait(Clock::now() + Milliseconds(2000)) : qemu_->exit_status();
     const std::string fate = "QEMU (" + qemu_->program() + ") ";
     if (ended && message.find(describe(*ended)) == std::string::npos) message += "; " + fate + describe(*ended);
     if (const std::string said = qemu_->messages(); !said.empty()) {

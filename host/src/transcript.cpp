@@ -39,7 +39,8 @@ std::filesystem::path new_file() {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
-    throw Error(Fault::kOpen, "cannot create the folder of the transcripts, " + folder.string() + ": " + error.message());
+    throw Error(Fault::kOpen,
+                "cannot create the folder of the transcripts, " + folder.string() + ": " + error.message());
   }
   remove_oldest(folder);
   static unsigned serial = 0;
@@ -47,8 +48,9 @@ std::filesystem::path new_file() {
   std::tm local{};
   localtime_r(&now, &local);
   char name[80];
-  std::snprintf(name, sizeof name, "%04d%02d%02d-%02d%02d%02d-%ld-%u.transcript", local.tm_year + 1900, local.tm_mon + 1,
-                local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, static_cast<long>(getpid()), ++serial);
+  std::snprintf(name, sizeof name, "%04d%02d%02d-%02d%02d%02d-%ld-%u.transcript", local.tm_year + 1900,
+                local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, static_cast<long>(getpid()),
+                ++serial);
   return folder / name;
 }
 

@@ -58,7 +58,8 @@ int open_unix(const std::string& place, const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path) {
-    fail(Fault::kUsage, place, "a socket's path has 1 to " + std::to_string(sizeof address.sun_path - 1) + " characters");
+    fail(Fault::kUsage, place,
+         "a socket's path has 1 to " + std::to_string(sizeof address.sun_path - 1) + " characters");
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   Descriptor socket_descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -103,18 +104,18 @@ int open_tcp(const std::string& place, const std::string& address) {
 
 speed_t speed_of(const std::string& place, unsigned baud) {
   static constexpr std::array<std::pair<unsigned, speed_t>, 13> kSpeeds{{{9600, B9600},
-                                                                       {19200, B19200},
-                                                                       {38400, B38400},
-                                                                       {57600, B57600},
-                                                                       {115200, B115200},
-                                                                       {230400, B230400},
-                                                                       {460800, B460800},
-                                                                       {500000, B500000},
-                                                                       {921600, B921600},
-                                                                       {1000000, B1000000},
-                                                                       {1500000, B1500000},
-                                                                       {2000000, B2000000},
-                                                                       {3000000, B3000000}}};
+                                                                         {19200, B19200},
+                                                                         {38400, B38400},
+                                                                         {57600, B57600},
+                                                                         {115200, B115200},
+                                                                         {230400, B230400},
+                                                                         {460800, B460800},
+                                                                         {500000, B500000},
+                                                                         {921600, B921600},
+                                                                         {1000000, B1000000},
+                                                                         {1500000, B1500000},
+                                                                         {2000000, B2000000},
+                                                                         {3000000, B3000000}}};
   for (const auto& [rate, speed] : kSpeeds) {
     if (rate == baud) return speed;
   }
@@ -181,7 +182,8 @@ void Transport::pace(unsigned baud) noexcept {
   next_byte_ = Clock::now();
 }
 
-/// Waits until the line may have brought a byte. @returns how many it may have brought, at most @p room; 0: not before @p deadline.
+/// Waits until the line may have brought a byte. @returns how many it may have brought, at most @p room; 0: not before
+/// @p deadline.
 std::size_t Transport::await_pace(std::size_t room, Clock::time_point deadline) {
   // A few at once: a receiver is not woken for each byte.
   const auto step = std::max<Clock::duration>(std::chrono::milliseconds(2), byte_time_);

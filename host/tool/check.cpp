@@ -36,7 +36,9 @@ class StreamCheck {
   void take(const host::ModeChange& change) {
     if (change.mode != host::StreamMode::kFull) sampled_ = true;
   }
-  void take(const host::Gap& gap) { (gap.why == host::Missing::kOverrun ? overruns_ : missing_)[gap.hart] += gap.events; }
+  void take(const host::Gap& gap) {
+    (gap.why == host::Missing::kOverrun ? overruns_ : missing_)[gap.hart] += gap.events;
+  }
 
   /// Prints the verdict. @returns whether all is well.
   [[nodiscard]] bool report();
@@ -46,7 +48,8 @@ class StreamCheck {
   [[nodiscard]] bool report_harts() const;
   [[nodiscard]] bool report_pairing() const;
   [[nodiscard]] bool report_equality() const;
-  [[nodiscard]] unsigned compare(const char* what, const std::string& of, std::uint64_t device, std::uint64_t model) const;
+  [[nodiscard]] unsigned compare(const char* what, const std::string& of, std::uint64_t device,
+                                 std::uint64_t model) const;
   [[nodiscard]] bool nothing_missing() const { return overruns_.empty() && missing_.empty(); }
 
   const host::Definitions& definitions_;
@@ -105,8 +108,8 @@ bool StreamCheck::report_pairing() const {
   }
   for (const auto& [number, count] : model_.unknown_frees()) before += count;
   for (const std::uint64_t each : misfits_) found += each;
-  fmt::print("  {} allocations, {} frees, {} reallocations; freed on another hart: {}\n", allocations, frees, reallocations,
-             model_.crossed());
+  fmt::print("  {} allocations, {} frees, {} reallocations; freed on another hart: {}\n", allocations, frees,
+             reallocations, model_.crossed());
   if (!definitions_.header.from_boot) fmt::print("  {} frees of objects that are older than the stream\n", before);
   if (found != 0 && (!final_ || !nothing_missing())) {
     fmt::print("  {} events do not fit those before them, as some are missing\n", found);
@@ -121,7 +124,8 @@ bool StreamCheck::report_pairing() const {
   return found == 0;
 }
 
-unsigned StreamCheck::compare(const char* what, const std::string& of, std::uint64_t device, std::uint64_t model) const {
+unsigned StreamCheck::compare(const char* what, const std::string& of, std::uint64_t device,
+                              std::uint64_t model) const {
   if (device == model) return 0;
   if (nothing_missing()) fmt::print("  {}: {} {} by the device's count, {} by its events\n", of, device, what, model);
   return 1;
@@ -155,7 +159,8 @@ bool StreamCheck::report_equality() const {
     const auto known = definitions_.traceables.find(number);
     const bool arena = known != definitions_.traceables.end() && known->second.arena;
     const bool older = arena && model_.unknown_frees().contains(number) && device.freed > model.freed;
-    if (older && nothing_missing()) fmt::print("  {}: {} bytes freed that are older than the stream\n", of, device.freed - model.freed);
+    if (older && nothing_missing())
+      fmt::print("  {}: {} bytes freed that are older than the stream\n", of, device.freed - model.freed);
     unequal += older ? 0 : compare("bytes freed", of, device.freed, model.freed);
   }
   for (const auto& [hart, counters] : final_->harts) {
@@ -164,8 +169,8 @@ bool StreamCheck::report_equality() const {
     ++numbers;
   }
   if (unequal == 0) {
-    fmt::print("  equal to the device's statistics: {} numbers of {} caches and arenas and {} harts\n", numbers, all.size(),
-               final_->harts.size());
+    fmt::print("  equal to the device's statistics: {} numbers of {} caches and arenas and {} harts\n", numbers,
+               all.size(), final_->harts.size());
   } else if (!nothing_missing()) {
     fmt::print("  {} of {} numbers differ from the device's, as events are missing\n", unequal, numbers);
   } else {
@@ -176,11 +181,12 @@ bool StreamCheck::report_equality() const {
 
 bool StreamCheck::report() {
   const host::StreamHeader& header = definitions_.header;
-  const double seconds = header.ticks_per_second != 0 && end_ticks_ > header.start_ticks
-                             ? static_cast<double>(end_ticks_ - header.start_ticks) / static_cast<double>(header.ticks_per_second)
-                             : 0;
-  fmt::print("stream {}: {} events of {} harts in {:.3f} s, of `{}`{}{}\n", header.stream, model_.events(), header.harts, seconds,
-             header.pattern, header.from_boot ? ", from boot" : "",
+  const double seconds =
+      header.ticks_per_second != 0 && end_ticks_ > header.start_ticks
+          ? static_cast<double>(end_ticks_ - header.start_ticks) / static_cast<double>(header.ticks_per_second)
+          : 0;
+  fmt::print("stream {}: {} events of {} harts in {:.3f} s, of `{}`{}{}\n", header.stream, model_.events(),
+             header.harts, seconds, header.pattern, header.from_boot ? ", from boot" : "",
              header.minimum_bytes != 0 ? fmt::format(", {} bytes or more", header.minimum_bytes) : "");
   const bool ordered = report_harts();
   const bool paired = report_pairing();
@@ -224,7 +230,8 @@ class Checker : public host::EventHandler {
 /// @returns whether the capture is one of @p wanted. An empty id is not known, and no reason to refuse.
 bool check_build(const std::string& wanted, const std::string& found, const char* whose, bool force) {
   if (wanted.empty() || found.empty() || wanted == found) return true;
-  fmt::print(stderr, "{}: the capture is of build {}, {} of build {}\n", force ? "qm: warning" : "qm", found, whose, wanted);
+  fmt::print(stderr, "{}: the capture is of build {}, {} of build {}\n", force ? "qm: warning" : "qm", found, whose,
+             wanted);
   return force;
 }
 
@@ -249,10 +256,13 @@ int check(const CheckOptions& options) {
     good = check_build(with, build, "the file recorded with it is", options.force) && good;
   }
   for (const std::string& note : checker.end().notes) fmt::print("note: {}\n", note);
-  if (checker.end().unknown != 0) fmt::print("note: {} parts of a later minor version were skipped\n", checker.end().unknown);
+  if (checker.end().unknown != 0)
+    fmt::print("note: {} parts of a later minor version were skipped\n", checker.end().unknown);
   for (const std::string& problem : checker.end().problems) fmt::print("problem: {}\n", problem);
   fmt::print("{}: {}\n", options.file.string(),
-             good ? "complete" : checker.end().complete ? "complete, but not right" : "incomplete");
+             good                     ? "complete"
+             : checker.end().complete ? "complete, but not right"
+                                      : "incomplete");
   return good ? kOk : kCommandFailed;
 }
 

@@ -11,8 +11,8 @@ struct CheckOptions {
   bool force = false;           ///< of another build id say so and go on
 };
 
-/// Prints what it finds. @returns kOk iff the capture is complete, and equal to the device's statistics number for number;
-/// else kCommandFailed.
+/// Prints what it finds. @returns kOk iff the capture is complete, and equal to the device's statistics number for
+/// number; else kCommandFailed.
 /// @throws host::Error kInput for files that cannot be read.
 int check(const CheckOptions& options);
 

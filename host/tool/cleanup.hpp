@@ -1,6 +1,6 @@
 #pragma once
-/// What has to be undone even when a signal ends the program: the terminal's mode, a QEMU, its directory. Destructors do it on
-/// every other path; a signal handler cannot run destructors, so it works on the copies kept here.
+/// What has to be undone even when a signal ends the program: the terminal's mode, a QEMU, its directory. Destructors
+/// do it on every other path; a signal handler cannot run destructors, so it works on the copies kept here.
 
 #include <termios.h>
 

@@ -19,7 +19,8 @@ void show(std::string_view text) {
   std::fflush(stdout);
 }
 
-/// Text that comes by itself while commands run as requests, a warning or a panic: to standard error, without the prompts.
+/// Text that comes by itself while commands run as requests, a warning or a panic: to standard error, without the
+/// prompts.
 class Asides {
  public:
   explicit Asides(host::Console& console) : console_(console) {
@@ -65,7 +66,8 @@ std::optional<int> poweroff_status(const std::string& command) {
   int status = 0;
   const char* const end = number.data() + number.size();
   const auto result = std::from_chars(number.data() + (hex ? 2 : 0), end, status, hex ? 16 : 10);
-  if (result.ec != std::errc{} || result.ptr != end || status < 0 || status > 255 || (words >> rest)) return std::nullopt;
+  if (result.ec != std::errc{} || result.ptr != end || status < 0 || status > 255 || (words >> rest))
+    return std::nullopt;
   return status;
 }
 
@@ -88,7 +90,8 @@ int run_commands(host::Target& target, const std::vector<std::string>& commands,
     try {
       const host::CommandResult result = target.execute(command, show);
       if (!result.ok()) status = kCommandFailed;
-      if (result.output_dropped) fmt::print(stderr, "qm: part of the output of \"{}\" was lost on the target\n", command);
+      if (result.output_dropped)
+        fmt::print(stderr, "qm: part of the output of \"{}\" was lost on the target\n", command);
       if (!end || !result.ok()) continue;
     } catch (const host::Error& error) {
       if (error.fault() == host::Fault::kUsage) {
@@ -124,7 +127,8 @@ int run_terminal(host::Target& target, const RunOptions& options) {
   fmt::print(stderr, "\n");
   if (left == Left::kByKey) return kOk;
   const host::Error closed(host::Fault::kDied, "the line was closed");
-  const auto ended = target.qemu() != nullptr ? target.qemu()->wait(host::Clock::now() + options.timeouts.end) : std::nullopt;
+  const auto ended =
+      target.qemu() != nullptr ? target.qemu()->wait(host::Clock::now() + options.timeouts.end) : std::nullopt;
   if (!powered_off_by_hand(target.console().text())) throw target.explained(closed);
   if (target.qemu() == nullptr) return kOk;
   if (!ended || ended->by_signal) throw target.explained(closed);
@@ -185,7 +189,8 @@ int status_of(const host::Error& error) {
 }
 
 void use_raw_frames(host::Target& target, const host::TargetTimeouts& timeouts) {
-  if (!target.console().use_raw_frames(timeouts.command)) fmt::print(stderr, "qm: the target has no raw frames: they come in armour\n");
+  if (!target.console().use_raw_frames(timeouts.command))
+    fmt::print(stderr, "qm: the target has no raw frames: they come in armour\n");
 }
 
 int run(const RunOptions& options) {

@@ -1,6 +1,7 @@
 #pragma once
 /// The subcommands of qm, after their options have been read. Each returns the program's exit status:
-/// 0 nothing failed, 1 a command failed, 2 wrong usage, 3 the target died, hung or never answered; after `poweroff S`, S.
+/// 0 nothing failed, 1 a command failed, 2 wrong usage, 3 the target died, hung or never answered; after `poweroff S`,
+/// S.
 
 #include <string>
 #include <vector>
@@ -22,13 +23,13 @@ int status_of(const host::Error& error);
 
 struct RunOptions {
   host::QemuOptions qemu;
-  std::string serial;                 ///< attach there instead of booting
+  std::string serial;  ///< attach there instead of booting
   unsigned baud = 115200;
   std::vector<std::string> commands;  ///< empty: the terminal
   bool demo = false;
-  unsigned pace = 0;                  ///< read no faster than a line of so many bits per second; 0: as fast as it goes
-  bool raw = false;                   ///< ask for raw frames
-  RecordTo record;                    ///< while it runs; no file: nothing is recorded
+  unsigned pace = 0;  ///< read no faster than a line of so many bits per second; 0: as fast as it goes
+  bool raw = false;   ///< ask for raw frames
+  RecordTo record;    ///< while it runs; no file: nothing is recorded
   host::TargetTimeouts timeouts;
 };
 

@@ -83,7 +83,8 @@ void show_largest_stack(const TraceReport& report) {
   const auto [frames, count] = largest_stack(report);
   fmt::print("\n{} of the {} objects were taken from one stack:\n", count, report.objects.size());
   for (const TraceReport::Frame& frame : frames) {
-    fmt::print("  {}{}\n", frame.name, frame.name.find(kCulprit) != std::string::npos ? "    <- forgets its packet" : "");
+    fmt::print("  {}{}\n", frame.name,
+               frame.name.find(kCulprit) != std::string::npos ? "    <- forgets its packet" : "");
   }
 }
 
@@ -99,7 +100,8 @@ void check_findings(Checks& checks, const std::string& workload, const TraceRepo
   checks.check(!leaked.empty(), fmt::format("the workload says which packets it forgot: {}", leaked.size()));
   const std::string closing = fmt::format("leak: forgot {} objects of packet in {}\n", leaked.size(), kCulprit);
   checks.check(workload.find(closing) != std::string::npos, "and counts as many");
-  checks.check(found.size() == report.objects.size(), fmt::format("the trace shows {} objects, none twice", found.size()));
+  checks.check(found.size() == report.objects.size(),
+               fmt::format("the trace shows {} objects, none twice", found.size()));
   checks.check(found == leaked, "they are exactly the forgotten ones, address by address");
   for (const std::uint64_t address : leaked) {
     if (!found.contains(address)) fmt::print("       forgotten, not found: {}\n", pretty(address));
@@ -107,7 +109,8 @@ void check_findings(Checks& checks, const std::string& workload, const TraceRepo
   for (const std::uint64_t address : found) {
     if (!leaked.contains(address)) fmt::print("       found, not forgotten: {}\n", pretty(address));
   }
-  checks.check(named == report.objects.size(), fmt::format("each has {} among its first {} frames", kCulprit, kFirstFrames));
+  checks.check(named == report.objects.size(),
+               fmt::format("each has {} among its first {} frames", kCulprit, kFirstFrames));
   checks.check(report.closing_lines.size() == 1 &&
                    report.closing_lines[0].starts_with(fmt::format("outstanding {},", report.objects.size())),
                "the closing line counts the same number");

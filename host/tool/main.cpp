@@ -26,14 +26,16 @@ void add_line(CLI::App& app, std::string& serial, unsigned& baud) {
 }
 
 void add_raw(CLI::App& app, bool& raw) {
-  app.add_flag("--raw", raw, "frames without the armour that hides them from terminals: a third more events over the same line");
+  app.add_flag("--raw", raw,
+               "frames without the armour that hides them from terminals: a third more events over the same line");
 }
 
 CLI::Validator ram_size() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
         const std::size_t digits = text.find_first_not_of("0123456789");
-        const bool unit = digits + 1 == text.size() && std::string_view("KMGkmg").find(text[digits]) != std::string_view::npos;
+        const bool unit =
+            digits + 1 == text.size() && std::string_view("KMGkmg").find(text[digits]) != std::string_view::npos;
         const bool good = !text.empty() && digits != 0 && (digits == std::string::npos || unit);
         return good ? "" : "should be a size such as 128M";
       },
@@ -67,9 +69,11 @@ void add_run(CLI::App& app, Options& options) {
   run->add_option("--image", options.run.qemu.image, "the firmware, an ELF file");
   run->add_flag("--icount", options.run.qemu.icount, "count time in instructions: exact and repeatable");
   run->add_flag("--keep", options.keep, "leave the target running");
-  run->add_option("--record", options.run.record.file, "record all that goes over the line into this file")->type_name("FILE");
+  run->add_option("--record", options.run.record.file, "record all that goes over the line into this file")
+      ->type_name("FILE");
   add_raw(*run, options.run.raw);
-  run->add_option("--pace", options.run.pace, "read no faster than a line of so many bits per second carries")->type_name("BAUD");
+  run->add_option("--pace", options.run.pace, "read no faster than a line of so many bits per second carries")
+      ->type_name("BAUD");
   add_line(*run, options.run.serial, options.run.baud);
   run->add_option("--timeout", options.silence_seconds, "seconds of silence after which a command counts as hung")
       ->check(CLI::PositiveNumber)
@@ -95,15 +99,19 @@ void add_exec(CLI::App& app, Options& options) {
 
 /// Where the target is: an argument, or QM_SERIAL in the environment.
 void add_place(CLI::App& app, std::string& serial, unsigned& baud) {
-  app.add_option("serial", serial, "unix:PATH, tcp:HOST:PORT or a serial device; default: $QM_SERIAL")->envname("QM_SERIAL");
+  app.add_option("serial", serial, "unix:PATH, tcp:HOST:PORT or a serial device; default: $QM_SERIAL")
+      ->envname("QM_SERIAL");
   app.add_option("--baud", baud, "bits per second of a serial device")->capture_default_str();
 }
 
 void add_console(CLI::App& app, Options& options) {
-  CLI::App* console = app.add_subcommand("console", "attach the terminal to a target that runs already (Ctrl-A x leaves)");
+  CLI::App* console =
+      app.add_subcommand("console", "attach the terminal to a target that runs already (Ctrl-A x leaves)");
   add_place(*console, options.run.serial, options.run.baud);
-  console->add_option("--record", options.run.record.file, "record all that goes over the line into this file")->type_name("FILE");
-  console->footer("Text is shown as it comes, frames are not; what has scrolled by is in the terminal's own scroll-back.");
+  console->add_option("--record", options.run.record.file, "record all that goes over the line into this file")
+      ->type_name("FILE");
+  console->footer(
+      "Text is shown as it comes, frames are not; what has scrolled by is in the terminal's own scroll-back.");
 }
 
 void add_record(CLI::App& app, Options& options) {
@@ -115,25 +123,31 @@ void add_record(CLI::App& app, Options& options) {
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
                                         CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME"))
       ->check(CLI::PositiveNumber);
-  record->add_option("--image", options.record.to.image, "the target's ELF file, to be put into the capture")->type_name("FILE");
+  record->add_option("--image", options.record.to.image, "the target's ELF file, to be put into the capture")
+      ->type_name("FILE");
   record->add_option("--start", options.record.start, "the command that starts the event stream; '' starts none")
       ->capture_default_str();
   add_raw(*record, options.record.raw);
   record->add_flag("--force", options.record.force, "record although the target runs another build than the image");
   record->footer(
-      "A stream that record has started it stops at the end. What was recorded is in the file at once: a killed recorder\n"
+      "A stream that record has started it stops at the end. What was recorded is in the file at once: a killed "
+      "recorder\n"
       "leaves a capture that can be read. Next: qm check FILE, qm report FILE.");
 }
 
 void add_top(CLI::App& app, Options& options) {
-  CLI::App* top = app.add_subcommand("top", "what the caches of a running target hold, and how fast they are used (q ends)");
+  CLI::App* top =
+      app.add_subcommand("top", "what the caches of a running target hold, and how fast they are used (q ends)");
   add_place(*top, options.top.serial, options.top.baud);
   top->add_option("--every", options.top.every_seconds, "seconds between two looks")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   top->add_option("--for", options.top.seconds, "end after so many seconds")->check(CLI::PositiveNumber);
-  top->add_option("--start", options.top.start, "the command that starts the event stream; '' starts none")->capture_default_str();
-  top->footer("What is shown counts from the start of the stream: + is more than was out then. On no terminal: a table each time.");
+  top->add_option("--start", options.top.start, "the command that starts the event stream; '' starts none")
+      ->capture_default_str();
+  top->footer(
+      "What is shown counts from the start of the stream: + is more than was out then. On no terminal: a table each "
+      "time.");
 }
 
 void add_check(CLI::App& app, Options& options) {
@@ -144,8 +158,8 @@ void add_check(CLI::App& app, Options& options) {
   check->footer("Status: 0 complete and equal, 1 not, or no capture, 2 wrong usage.");
 }
 
-/// A subcommand of another program, which lies beside this one: booting and recording need neither its libraries nor the time it
-/// takes to build.
+/// A subcommand of another program, which lies beside this one: booting and recording need neither its libraries nor
+/// the time it takes to build.
 struct Elsewhere {
   std::string_view name;
   const char* program;
@@ -175,7 +189,8 @@ std::string contradiction(const CLI::App& run, const Options& options) {
   if (!options.what.empty() && !options.run.commands.empty()) return "demo runs commands of its own: no -c with it";
   if (options.run.serial.empty()) return options.run.qemu.image.empty() ? "--image or --serial is required" : "";
   for (const char* name : {"--harts", "--ram", "--append", "--icount", "--keep"}) {
-    if (run.count(name) != 0) return std::string(name) + " is for a target that is booted, and --serial names one that runs";
+    if (run.count(name) != 0)
+      return std::string(name) + " is for a target that is booted, and --serial names one that runs";
   }
   return "";
 }
@@ -203,7 +218,8 @@ host::Milliseconds milliseconds(double seconds) {
 /// @returns the program's exit status.
 int start(int argc, char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
-  const auto other = std::find_if(kElsewhere.begin(), kElsewhere.end(), [&](const auto& each) { return each.name == first; });
+  const auto other =
+      std::find_if(kElsewhere.begin(), kElsewhere.end(), [&](const auto& each) { return each.name == first; });
   if (other != kElsewhere.end()) return start_other(*other, argv);
   CLI::App app("Quartermaster's host tool", "qm");
   Options options;

@@ -14,7 +14,8 @@
 namespace qm::tool {
 namespace {
 
-// A line that is read in pieces of some bytes costs a chunk for each; QEMU also writes faster to a reader that does not hurry.
+// A line that is read in pieces of some bytes costs a chunk for each; QEMU also writes faster to a reader that does not
+// hurry.
 constexpr std::chrono::microseconds kGather{200};
 constexpr host::Milliseconds kAskAgain{1000};
 constexpr host::Milliseconds kShown{500};
@@ -32,7 +33,8 @@ std::string now_text() {
 }
 
 host::CaptureAbout about(const RecordTo& to, const std::string& build_id) {
-  host::CaptureAbout facts{{"started", now_text()}, {"command", to.command}, {"tool", "qm " QM_VERSION}, {"line", to.line}};
+  host::CaptureAbout facts{
+      {"started", now_text()}, {"command", to.command}, {"tool", "qm " QM_VERSION}, {"line", to.line}};
   utsname system{};
   if (uname(&system) == 0) facts["host"] = fmt::format("{} {} {}", system.nodename, system.sysname, system.release);
   if (to.baud != 0) facts["baud"] = std::to_string(to.baud);
@@ -74,8 +76,8 @@ void Recorder::identify(const std::string& identity, bool force) {
   const std::string build_id = host::build_id_in(identity);
   if (image_build_id_.empty() || build_id.empty() || image_build_id_ == build_id) return;
   if (!force) {
-    throw host::Error(host::Fault::kInput, "the target runs another image: its build id is " + build_id + ", the file's " +
-                                               image_build_id_ + " (--force records nevertheless)");
+    throw host::Error(host::Fault::kInput, "the target runs another image: its build id is " + build_id +
+                                               ", the file's " + image_build_id_ + " (--force records nevertheless)");
   }
   writer_.note("recorded by force with the image of another build");
 }
@@ -99,7 +101,8 @@ void Recorder::ask_for_what_is_missing() {
 
 std::string Recorder::figures() const {
   const std::chrono::duration<double> since = host::Clock::now() - start_;
-  std::string text = fmt::format("{:.1f} s, {} bytes, {} events", since.count(), writer_.received_bytes(), passing_.events);
+  std::string text =
+      fmt::format("{:.1f} s, {} bytes, {} events", since.count(), writer_.received_bytes(), passing_.events);
   if (passing_.overruns != 0) text += fmt::format(", {} dropped by the target", passing_.overruns);
   if (streams_.lost_frames() != 0) text += fmt::format(", {} frames lost on the line", streams_.lost_frames());
   return text;
@@ -129,13 +132,15 @@ namespace {
 /// Takes in what comes until the time is over. @returns why it ended.
 std::string listen(host::Target& target, Recorder& recorder, double seconds) {
   const bool for_ever = seconds <= 0;
-  const auto end = host::Clock::now() + std::chrono::duration_cast<host::Clock::duration>(std::chrono::duration<double>(seconds));
+  const auto end =
+      host::Clock::now() + std::chrono::duration_cast<host::Clock::duration>(std::chrono::duration<double>(seconds));
   const bool shown = isatty(STDERR_FILENO) != 0;
   auto next = host::Clock::now();
   std::string why = "the time was over";
   try {
     while (for_ever || host::Clock::now() < end) {
-      (void)target.console().pump(std::min(for_ever ? host::Clock::time_point::max() : end, host::Clock::now() + kShown));
+      (void)target.console().pump(
+          std::min(for_ever ? host::Clock::time_point::max() : end, host::Clock::now() + kShown));
       recorder.ask_for_what_is_missing();
       if (shown && host::Clock::now() >= next) {
         next = host::Clock::now() + kShown;

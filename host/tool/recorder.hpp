@@ -29,7 +29,8 @@ class Recorder {
   Recorder& operator=(const Recorder&) = delete;
   ~Recorder();
 
-  /// Notes who the target is. @throws host::Error kInput if it runs another image than the one that is recorded with it.
+  /// Notes who the target is. @throws host::Error kInput if it runs another image than the one that is recorded with
+  /// it.
   void identify(const std::string& identity, bool force);
 
   /// Waits until the stream that is running has ended, at most until nothing has come for @p silence.
@@ -49,7 +50,9 @@ class Recorder {
   class Passing : public host::EventHandler {
    public:
     void on_event(const host::Event&) override { ++events; }
-    void on_gap(const host::Gap& gap) override { (gap.why == host::Missing::kOverrun ? overruns : missing) += gap.events; }
+    void on_gap(const host::Gap& gap) override {
+      (gap.why == host::Missing::kOverrun ? overruns : missing) += gap.events;
+    }
     std::uint64_t events = 0, overruns = 0, missing = 0;
   };
 
@@ -72,7 +75,7 @@ class Interruptible {
   ~Interruptible();
 
  private:
-  struct sigaction before_[2] {};
+  struct sigaction before_[2]{};
 };
 
 /// `qm record`.
@@ -80,10 +83,10 @@ struct RecordOptions {
   RecordTo to;
   std::string serial;
   unsigned baud = 115200;
-  double seconds = 0;                   ///< 0: until Ctrl-C
+  double seconds = 0;                     ///< 0: until Ctrl-C
   std::string start = "kmemtrace start";  ///< the command that starts the stream; empty: none
   bool force = false;
-  bool raw = false;                     ///< ask for raw frames
+  bool raw = false;  ///< ask for raw frames
   host::TargetTimeouts timeouts;
 };
 int record(const RecordOptions& options);

@@ -12,7 +12,8 @@ namespace qm::tool {
 namespace {
 
 constexpr char kControlA = 0x01;
-constexpr std::string_view kHelp = "\r\nCtrl-A x leaves, Ctrl-A Ctrl-A sends Ctrl-A, any other key after Ctrl-A shows this\r\n";
+constexpr std::string_view kHelp =
+    "\r\nCtrl-A x leaves, Ctrl-A Ctrl-A sends Ctrl-A, any other key after Ctrl-A shows this\r\n";
 
 void write_all(std::string_view text) {
   while (!text.empty()) {

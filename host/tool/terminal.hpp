@@ -21,8 +21,8 @@ class RawTerminal {
 };
 
 enum class Left {
-  kByKey,      ///< Ctrl-A x, or the terminal's end
-  kByTarget,   ///< the line was closed
+  kByKey,     ///< Ctrl-A x, or the terminal's end
+  kByTarget,  ///< the line was closed
 };
 
 /// Passes keys and text until the user leaves or the line closes.

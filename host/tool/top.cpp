@@ -41,7 +41,9 @@ class Live : public host::EventHandler {
     overruns_ = missing_ = 0;
   }
   void on_event(const host::Event& event) override { (void)model_->apply(event); }
-  void on_gap(const host::Gap& gap) override { (gap.why == host::Missing::kOverrun ? overruns_ : missing_) += gap.events; }
+  void on_gap(const host::Gap& gap) override {
+    (gap.why == host::Missing::kOverrun ? overruns_ : missing_) += gap.events;
+  }
   void on_mode(const host::ModeChange& change) override { mode_ = change.mode; }
 
   /// @param[in] rows at most so many, those that hold most first. @returns a line each, without line ends.
@@ -82,15 +84,17 @@ std::vector<Live::Row> Live::rows(double seconds) {
 std::vector<std::string> Live::table(double seconds, std::size_t rows_at_most) {
   if (model_ == nullptr) return {"no event stream yet (kmemtrace start)"};
   std::vector<std::string> lines;
-  std::string state = fmt::format("{} events, freed on another hart {}, lost {}: {}", model_->events(), model_->crossed(),
-                                  overruns_ + missing_, overruns_ + missing_ == 0 ? "complete" : "incomplete");
+  std::string state =
+      fmt::format("{} events, freed on another hart {}, lost {}: {}", model_->events(), model_->crossed(),
+                  overruns_ + missing_, overruns_ + missing_ == 0 ? "complete" : "incomplete");
   if (mode_ != host::StreamMode::kFull) state += mode_ == host::StreamMode::kSampled ? ", a sample" : ", counters only";
   lines.push_back(std::move(state));
-  lines.push_back(fmt::format("{:<24} {:>12} {:>14} {:>12} {:>12}", "since the stream began", "objects", "bytes", "allocs/s", "frees/s"));
+  lines.push_back(fmt::format("{:<24} {:>12} {:>14} {:>12} {:>12}", "since the stream began", "objects", "bytes",
+                              "allocs/s", "frees/s"));
   for (const Row& row : rows(seconds)) {
     if (lines.size() >= rows_at_most + 2) break;
-    lines.push_back(fmt::format("{:<24.24} {:>+12} {:>+14} {:>12.0f} {:>12.0f}", row.name, row.objects, row.bytes, row.allocations,
-                                row.frees));
+    lines.push_back(fmt::format("{:<24.24} {:>+12} {:>+14} {:>12.0f} {:>12.0f}", row.name, row.objects, row.bytes,
+                                row.allocations, row.frees));
   }
   return lines;
 }
@@ -105,7 +109,8 @@ class Screen {
 
   [[nodiscard]] static winsize size() {
     winsize window{};
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_row < 4 || window.ws_col < 20) return {24, 80, 0, 0};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_row < 4 || window.ws_col < 20)
+      return {24, 80, 0, 0};
     return window;
   }
   static void show(const std::vector<std::string>& lines) {

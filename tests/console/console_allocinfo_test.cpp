@@ -1,5 +1,6 @@
-// Who holds the memory, on the running demo: the rows of allocinfo, read as a program for Linux's /proc/allocinfo reads them, against
-// what kmemstat says that users hold; and who is charged for what a helper takes, and for what an interrupt takes.
+// Who holds the memory, on the running demo: the rows of allocinfo, read as a program for Linux's /proc/allocinfo reads
+// them, against what kmemstat says that users hold; and who is charged for what a helper takes, and for what an
+// interrupt takes.
 
 #include "machine.hpp"
 
@@ -31,8 +32,8 @@ class CallSites : public MachineTest {
     return info;
   }
 
-  /// Bytes that users hold of each cache and of the heap's large blocks, as kmemstat's columns Alloc Amt say. Left out is what no
-  /// site is charged for: numbers, and the allocator's own.
+  /// Bytes that users hold of each cache and of the heap's large blocks, as kmemstat's columns Alloc Amt say. Left out
+  /// is what no site is charged for: numbers, and the allocator's own.
   static std::map<std::string, std::int64_t> held() {
     std::map<std::string, std::int64_t> bytes;
     for (const auto& row : qm::test::find_all(run("kmemstat"), R"((\S+) +: ([AS]) : +\d+: +\d+: +(\d+):)")) {
@@ -43,8 +44,8 @@ class CallSites : public MachineTest {
     return bytes;
   }
 
-  /// Looks until nobody allocated between two reports of what users hold, and calls @p compare with what allocinfo said meanwhile.
-  /// The demo's tasks replace an object now and then: only then can the two be compared.
+  /// Looks until nobody allocated between two reports of what users hold, and calls @p compare with what allocinfo said
+  /// meanwhile. The demo's tasks replace an object now and then: only then can the two be compared.
   template <class Compare>
   static void once_quiet(Compare compare) {
     std::string last;
@@ -111,7 +112,8 @@ TEST_F(CallSites, charge_each_way_to_allocate_as_the_document_says) {
   const std::uint64_t half = kRounds * qm::test::harts() / 2;
   EXPECT_EQ(all, of_a_hart * qm::test::harts() / 2);
   EXPECT_EQ(sums["sites_hooked"].first, 2 * half);
-  EXPECT_EQ(sums["sites_hooked"].second, static_cast<std::int64_t>(half * (192 + 512)));  // its realloc took the charge over
+  EXPECT_EQ(sums["sites_hooked"].second,
+            static_cast<std::int64_t>(half * (192 + 512)));  // its realloc took the charge over
   EXPECT_EQ(sums["sites_converted"].first, half);
   EXPECT_EQ(sums["sites_converted"].second, static_cast<std::int64_t>(half * 112));
   ASSERT_NE(info.of("sites_converted"), nullptr);

@@ -14,8 +14,8 @@ using qm::test::Machine;
 qm::host::QemuOptions two_banks() {
   qm::host::QemuOptions options = qm::test::demo();
   options.ram = "128M";
-  for (const char* word : {"-object", "memory-backend-ram,id=m0,size=48M", "-object", "memory-backend-ram,id=m1,size=80M", "-numa",
-                           "node,memdev=m0", "-numa", "node,memdev=m1"}) {
+  for (const char* word : {"-object", "memory-backend-ram,id=m0,size=48M", "-object",
+                           "memory-backend-ram,id=m1,size=80M", "-numa", "node,memdev=m0", "-numa", "node,memdev=m1"}) {
     options.extra.emplace_back(word);
   }
   return options;
@@ -56,7 +56,8 @@ TEST(Banks, addresses_of_devices_and_numbers_are_handed_out_untouched) {
   const std::string ids = run(machine, "arena_stats inode_ids");
   EXPECT_EQ(number_after(ids, "Amt total segs: "), 65535U);
   const std::string all = run(machine, "kmemstat");
-  const char* const arena = "\ndma +: A : +64: +16777216: +[0-9]+: +[0-9]+: +0: +[0-9]+: 0\n    dma_buffer +: S : +2048: ";
+  const char* const arena =
+      "\ndma +: A : +64: +16777216: +[0-9]+: +[0-9]+: +0: +[0-9]+: 0\n    dma_buffer +: S : +2048: ";
   EXPECT_FALSE(qm::test::find(all, arena).empty()) << all;
   EXPECT_FALSE(qm::test::find(all, "\ninode_ids +: A : +1: +65535: ").empty()) << all;
   // Memory and no-memory are told apart: the window is not in the sum.

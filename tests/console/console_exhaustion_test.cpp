@@ -23,7 +23,8 @@ TEST(Exhaustion, is_told_with_who_holds_the_memory_and_is_over_when_it_is_given_
   ASSERT_TRUE(machine.wait_for_text("caches: incomplete\r\n")) << machine.text();
   machine.settle();
   const std::string& text = machine.text();
-  const qm::test::Match match = qm::test::find(text,
+  const qm::test::Match match = qm::test::find(
+      text,
       "warning: out of memory: (cache|arena) [a-z0-9_]+, [0-9]+ bytes \\((atomic|reclaim)\\), failure ([0-9]+)\r\n"
       "  reap would recover ([0-9]+): magazines [0-9]+, depots [0-9]+, slabs [0-9]+, spans [0-9]+; fragments [0-9]+\r\n"
       "(  hart [0-9] magazines: loaded [0-9]+, previous [0-9]+\r\n)*"
@@ -60,16 +61,20 @@ TEST(Exhaustion, with_all_views_on_the_report_is_complete_and_all_memory_is_back
   const unsigned long free_before = number_after(run(machine, "free"), "Free Memory  : ");
   machine.clear();
   EXPECT_NE(run(machine, "workload run exhaust").find("exhaust: survived, "), std::string::npos);
-  ASSERT_TRUE(machine.wait([&] { return !qm::test::find(machine.text(), "  stacks [^\r]*plete\r\n").empty(); })) << machine.text();
+  ASSERT_TRUE(machine.wait([&] { return !qm::test::find(machine.text(), "  stacks [^\r]*plete\r\n").empty(); }))
+      << machine.text();
   machine.settle();
   const std::string& text = machine.text();
   // The stack that took the large blocks comes first, each by its functions and with what it held then.
-  const qm::test::Match report = qm::test::find(text,
-      "warning: out of memory: [^\r]*\r\n  reap would recover [^\r]*\r\n(  hart [0-9] magazines: [^\r]*\r\n)*  held: [^\r]*\r\n"
+  const qm::test::Match report = qm::test::find(
+      text,
+      "warning: out of memory: [^\r]*\r\n  reap would recover [^\r]*\r\n(  hart [0-9] magazines: [^\r]*\r\n)*  held: "
+      "[^\r]*\r\n"
       "  stack 0x[0-9a-f]{8}: bytes ([0-9]+), objects [0-9]+: [^\r]*take_blocks[^\r]*\r\n"
       "(  stack 0x[0-9a-f]{8}: bytes [0-9]+, objects [0-9]+: [^\r]*\r\n){9}"
       "  site [^\r ]*exhaust\\.cpp:[0-9]+ func:take_blocks: bytes [0-9]+, calls [0-9]+\r\n(?:  site [^\r]*\r\n){0,9}"
-      "  stacks 10 of [0-9]+, objects ([0-9]+), bytes ([0-9]+), dropped 0, not traced ([0-9]+) of ([0-9]+) caches: complete\r\n");
+      "  stacks 10 of [0-9]+, objects ([0-9]+), bytes ([0-9]+), dropped 0, not traced ([0-9]+) of ([0-9]+) caches: "
+      "complete\r\n");
   ASSERT_FALSE(report.empty()) << text;
   EXPECT_GT(std::stoull(report[2]), 64U << 20);
   EXPECT_LT(std::stoull(report[2]), 128U << 20) << "once, and not for each arena that it went through";

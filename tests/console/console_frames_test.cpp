@@ -92,7 +92,8 @@ TEST_F(Frames, a_frame_of_a_later_version_is_refused_by_number) {
 }
 
 TEST_F(Frames, an_unknown_type_is_refused) {
-  for (const std::uint8_t type : {0, 8, 15, 16, 255}) expect_error(raw_frame(1, type, 5, "x"), ProtocolError::kUnknownType, 5);
+  for (const std::uint8_t type : {0, 8, 15, 16, 255})
+    expect_error(raw_frame(1, type, 5, "x"), ProtocolError::kUnknownType, 5);
   expect_it_still_works();
 }
 

@@ -1,4 +1,5 @@
-// What a person can type wrong, and what noise does to the line: one clear error or nothing, and the next command works.
+// What a person can type wrong, and what noise does to the line: one clear error or nothing, and the next command
+// works.
 
 #include "machine.hpp"
 
@@ -24,7 +25,8 @@ TEST_F(Input, an_empty_line_says_nothing) {
 }
 
 TEST_F(Input, the_longest_line_is_taken_and_one_more_character_refused) {
-  EXPECT_EQ(machine().type_line("x" + std::string(254, 'y')), "error: unknown command \"x" + std::string(254, 'y') + "\" (try help)\n");
+  EXPECT_EQ(machine().type_line("x" + std::string(254, 'y')),
+            "error: unknown command \"x" + std::string(254, 'y') + "\" (try help)\n");
   EXPECT_EQ(machine().type_line(std::string(256, 'y')), "error: line longer than 255 characters\n");
   EXPECT_EQ(machine().type_line("version " + std::string(700, 'y')), "error: line longer than 255 characters\n");
   expect_it_still_works();
@@ -77,7 +79,8 @@ TEST_F(Input, noise_of_any_kind_leaves_a_console_that_works) {
     const bool framing = random.chance(50);  // half of the bursts are rich in what begins and ends frames
     for (std::uint64_t at = 0; at < length; ++at) {
       static constexpr char kFraming[] = {'\x1b', 'P', 'm', '\\', 'A', '=', '\r', '\x03'};
-      noise += framing && random.chance(40) ? kFraming[random.below(sizeof kFraming)] : static_cast<char>(random.below(256));
+      noise +=
+          framing && random.chance(40) ? kFraming[random.below(sizeof kFraming)] : static_cast<char>(random.below(256));
     }
     machine().send(noise);
     machine().settle(std::chrono::milliseconds(250));

@@ -1,5 +1,5 @@
-// The commands that look at memory and hand it back, on the running demo: whatis, verify, reap, fault; and misuse, which is
-// told by itself.
+// The commands that look at memory and hand it back, on the running demo: whatis, verify, reap, fault; and misuse,
+// which is told by itself.
 
 #include "machine.hpp"
 
@@ -21,7 +21,8 @@ class Memory : public MachineTest {
   static std::string a_function() {
     run("slab_trace start session");
     run("workload start sites 1");
-    const qm::test::Match frame = qm::test::find(run("slab_trace print session"), "\\[<(0x[0-9a-f]+)>\\] in sites_hooked");
+    const qm::test::Match frame =
+        qm::test::find(run("slab_trace print session"), "\\[<(0x[0-9a-f]+)>\\] in sites_hooked");
     run("workload stop");
     run("slab_trace stop session");
     EXPECT_FALSE(frame.empty());
@@ -37,7 +38,9 @@ class Memory : public MachineTest {
     EXPECT_NE(at, std::string::npos) << label << " in\n" << text;
     return at == std::string::npos ? 0 : std::stoul(text.substr(at + label.size()));
   }
-  static bool has(const std::string& text, const std::string& pattern) { return !qm::test::find(text, pattern).empty(); }
+  static bool has(const std::string& text, const std::string& pattern) {
+    return !qm::test::find(text, pattern).empty();
+  }
 };
 
 TEST_F(Memory, whatis_shows_the_object_its_record_and_the_segments_it_lies_in) {
@@ -49,9 +52,10 @@ TEST_F(Memory, whatis_shows_the_object_its_record_and_the_segments_it_lies_in) {
   char address[24];
   std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(leaked[0] + 100));
   const std::string text = run(std::string("whatis ") + address);
-  EXPECT_TRUE(has(text, "^cache packet: object 0x[0-9a-f]{16} \\+ 100, in use, [0-9]+ of [0-9]+ in slab 0x[0-9a-f]{16}\n"
-                            "Obj 0x[0-9a-f]{16}, from hart [0-9] task net-rx: size 512, age [0-9.]+ s, seq [0-9]+\n----\n"
-                            "#01 \\[<0x[0-9a-f]{16}>\\] in packet_alloc\n#02 \\[<0x[0-9a-f]{16}>\\] in rx_checksum_error\n"))
+  EXPECT_TRUE(has(text,
+                  "^cache packet: object 0x[0-9a-f]{16} \\+ 100, in use, [0-9]+ of [0-9]+ in slab 0x[0-9a-f]{16}\n"
+                  "Obj 0x[0-9a-f]{16}, from hart [0-9] task net-rx: size 512, age [0-9.]+ s, seq [0-9]+\n----\n"
+                  "#01 \\[<0x[0-9a-f]{16}>\\] in packet_alloc\n#02 \\[<0x[0-9a-f]{16}>\\] in rx_checksum_error\n"))
       << text;
   EXPECT_TRUE(has(text, "\narena base: segment 0x[0-9a-f]{16} \\+ [0-9]+, [0-9]+ bytes, allocated\n")) << text;
   EXPECT_TRUE(has(text, "\nwhatis 0x[0-9a-f]{16}: caches [12], arenas [12]: complete\n$")) << text;
@@ -60,18 +64,24 @@ TEST_F(Memory, whatis_shows_the_object_its_record_and_the_segments_it_lies_in) {
 TEST_F(Memory, blocks_above_the_largest_class_are_recorded_with_their_stack) {
   run("slab_trace start kheap");
   run("workload run exhaust");
-  EXPECT_TRUE(has(run("slab_trace print kheap"), "outstanding 0, recorded [1-9][0-9]*, dropped 0, truncated stacks 0, from before start 0: complete\n$"));
+  EXPECT_TRUE(
+      has(run("slab_trace print kheap"),
+          "outstanding 0, recorded [1-9][0-9]*, dropped 0, truncated stacks 0, from before start 0: complete\n$"));
   run("slab_stacks threshold 0");  // all have come back
   const std::string stacks = run("slab_stacks kheap");
   run("slab_stacks threshold 1");
   run("slab_trace stop kheap");
-  EXPECT_TRUE(has(stacks, " qm::demo::take_blocks\\+0x[0-9a-f]+/0x[0-9a-f]+\n qm::demo::exhaust_task[^\n]*\n[^$]*stack_count: 0\n")) << stacks;
+  EXPECT_TRUE(has(
+      stacks, " qm::demo::take_blocks\\+0x[0-9a-f]+/0x[0-9a-f]+\n qm::demo::exhaust_task[^\n]*\n[^$]*stack_count: 0\n"))
+      << stacks;
 }
 
 TEST_F(Memory, whatis_knows_what_is_no_memory) {
-  EXPECT_TRUE(has(run("whatis 0x40000010"), "^arena dma: segment 0x0000000040000000 \\+ 16, 4096 bytes, allocated\n"
-                                                "whatis 0x0000000040000010: caches 0, arenas 1: complete\n$"));
-  EXPECT_TRUE(has(run("whatis " + std::string(a_function())), "^code [A-Za-z_0-9:~() ]+\\+0x[0-9a-f]+/0x[0-9a-f]+\nwhatis .* caches 0, arenas 0: complete\n"));
+  EXPECT_TRUE(has(run("whatis 0x40000010"),
+                  "^arena dma: segment 0x0000000040000000 \\+ 16, 4096 bytes, allocated\n"
+                  "whatis 0x0000000040000010: caches 0, arenas 1: complete\n$"));
+  EXPECT_TRUE(has(run("whatis " + std::string(a_function())),
+                  "^code [A-Za-z_0-9:~() ]+\\+0x[0-9a-f]+/0x[0-9a-f]+\nwhatis .* caches 0, arenas 0: complete\n"));
   EXPECT_EQ(run("whatis 0xffffffffffffffff"), "whatis 0xffffffffffffffff: caches 0, arenas 0: complete\n");
   EXPECT_EQ(machine().request("whatis x").status, CommandStatus::kFailed);
 }
@@ -80,8 +90,10 @@ TEST_F(Memory, verify_finds_everything_sound_while_the_system_runs) {
   run("workload start churn 20000");
   for (int i = 0; i < 5; ++i) {
     const std::string text = run("verify");
-    EXPECT_TRUE(has(text, "^verify: arenas [0-9]+, spans [0-9]+, segments [0-9]+, caches [0-9]+, slabs [0-9]+, objects [0-9]+, "
-                              "faults 0: (in)?complete\n$"))
+    EXPECT_TRUE(
+        has(text,
+            "^verify: arenas [0-9]+, spans [0-9]+, segments [0-9]+, caches [0-9]+, slabs [0-9]+, objects [0-9]+, "
+            "faults 0: (in)?complete\n$"))
         << text;
   }
   run("workload stop");
@@ -126,7 +138,9 @@ TEST_F(Memory, misuse_is_told_by_itself_with_the_functions_names) {
   std::erase(text, '\r');
   EXPECT_TRUE(has(text, "\nmisuse: packet: 0x[0-9a-f]{16} is free already\n  allocated by free_twice\\+0x")) << text;
   EXPECT_TRUE(has(text, "\nmisuse: packet: 0x[0-9a-f]{16} \\+ 16 is inside an object\n")) << text;
-  EXPECT_TRUE(has(text, "\nmisuse: packet: 0x[0-9a-f]{16} is another cache's: session\n  allocated by free_to_another\\+0x")) << text;
+  EXPECT_TRUE(
+      has(text, "\nmisuse: packet: 0x[0-9a-f]{16} is another cache's: session\n  allocated by free_to_another\\+0x"))
+      << text;
   EXPECT_TRUE(text.ends_with("qm> ")) << "the prompt is there again";
   run("slab_trace stop *");
   EXPECT_NE(run("verify").find("faults 0: "), std::string::npos) << "nothing was damaged";

@@ -48,24 +48,30 @@ TEST(Panic, beside_a_held_lock_everything_can_be_looked_at_and_nothing_changed) 
   EXPECT_TRUE(has(machine.text(), "backtrace:\r\n#01 [^\r]* in (panic_beside_lock|keep_lock)\r\n")) << machine.text();
   // In the order of the help; each is whole.
   EXPECT_TRUE(has(look(machine, "arena_stats base"), "arenas 1: complete\r\n$"));
-  EXPECT_TRUE(has(look(machine, "free"), "^Total Memory : +[0-9]+\r\n[^$]*caches [0-9]+, arenas [0-9]+: complete\r\n$"));
+  EXPECT_TRUE(
+      has(look(machine, "free"), "^Total Memory : +[0-9]+\r\n[^$]*caches [0-9]+, arenas [0-9]+: complete\r\n$"));
   EXPECT_TRUE(has(look(machine, "growth before"), "growth before: [^\r]*complete\r\n$"));
   EXPECT_TRUE(has(look(machine, "harts"), "harts [14] of [14] online: complete\r\n$"));
-  EXPECT_TRUE(has(look(machine, "kmemstat"), "    packet +: S :[^\r]*\r\n[^$]*caches [0-9]+, arenas [0-9]+: complete\r\n$"));
-  EXPECT_TRUE(has(look(machine, "leaks before by stack"), "rx_checksum_error[^$]*leaks before: objects [0-9]+, [^\r]*complete\r\n$"));
+  EXPECT_TRUE(
+      has(look(machine, "kmemstat"), "    packet +: S :[^\r]*\r\n[^$]*caches [0-9]+, arenas [0-9]+: complete\r\n$"));
+  EXPECT_TRUE(has(look(machine, "leaks before by stack"),
+                  "rx_checksum_error[^$]*leaks before: objects [0-9]+, [^\r]*complete\r\n$"));
   EXPECT_TRUE(has(look(machine, "marks"), "^before +: objects [^$]*marks 1 of 8: complete\r\n$"));
   EXPECT_TRUE(has(look(machine, "slab_stacks packet"), "stack_id: 0x[0-9a-f]{8}\r\n[^$]*complete\r\n$"));
   EXPECT_TRUE(has(look(machine, "slab_stats packet"), "Nr in use: [1-9][0-9]*\r\n[^$]*caches 1: complete\r\n$"));
   EXPECT_TRUE(has(look(machine, "slab_trace status"), "packet +: on [^$]*dropped 0: complete\r\n$"));
   EXPECT_TRUE(has(look(machine, "version"), "^Quartermaster "));
   const std::string records = look(machine, "slab_trace print packet");
-  const qm::test::Match object = qm::test::find(records, "Obj (0x[0-9a-f]{16}), from hart [0-9] task net-rx:\r\n----\r\n#01 [^\r]* in packet_alloc\r\n");
+  const qm::test::Match object = qm::test::find(
+      records, "Obj (0x[0-9a-f]{16}), from hart [0-9] task net-rx:\r\n----\r\n#01 [^\r]* in packet_alloc\r\n");
   ASSERT_FALSE(object.empty()) << records;
   EXPECT_TRUE(has(records, "dropped 0, truncated stacks 0, from before start 0: complete\r\n$")) << records;
-  EXPECT_TRUE(has(look(machine, "whatis " + object[1]), "^cache packet: object [^\r]*\r\nObj [^\r]*task net-rx: size 512")) << object[1];
+  EXPECT_TRUE(
+      has(look(machine, "whatis " + object[1]), "^cache packet: object [^\r]*\r\nObj [^\r]*task net-rx: size 512"))
+      << object[1];
   const std::string help = look(machine, "help");
-  for (const char* line : {"reap", "verify", "workload stop", "mark later", "fault off", "slab_trace start packet", "slab_trace stop packet",
-                           "slab_trace reset packet", "marks drop before", "panic lock"}) {
+  for (const char* line : {"reap", "verify", "workload stop", "mark later", "fault off", "slab_trace start packet",
+                           "slab_trace stop packet", "slab_trace reset packet", "marks drop before", "panic lock"}) {
     EXPECT_EQ(look(machine, line), "error: not in panic\r\n") << line;
   }
   EXPECT_FALSE(has(help, "\nreap |\nworkload |^fault "));
@@ -85,10 +91,13 @@ TEST(Panic, in_an_interrupt_is_shown_down_to_what_was_interrupted_and_ends_unatt
   machine.send("panic interrupt\r");
   EXPECT_TRUE(machine.wait_for_text("panic> \r\n*** system halted\r\n")) << machine.text();
   EXPECT_EQ(machine.wait_for_end(), 101);
-  EXPECT_TRUE(has(machine.text(), "\\*\\*\\* exception: load access fault \\(cause 5\\) on hart 0 [^\r]*, exception 5 from irq 159 from task main\r\n"))
+  EXPECT_TRUE(has(machine.text(),
+                  "\\*\\*\\* exception: load access fault \\(cause 5\\) on hart 0 [^\r]*, exception 5 from irq 159 "
+                  "from task main\r\n"))
       << machine.text();
-  EXPECT_TRUE(has(machine.text(), "#01 [^\r]* in read_nothing\r\n(#[^\r]*\r\n)*--- interrupt 1 taken here\r\n(#[^\r]*\r\n)*"
-                                  "#[^\r]* in qm::demo::run_panic\r\n(#[^\r]*\r\n)*#[^\r]* in qm::firmware::main\r\n"))
+  EXPECT_TRUE(has(machine.text(),
+                  "#01 [^\r]* in read_nothing\r\n(#[^\r]*\r\n)*--- interrupt 1 taken here\r\n(#[^\r]*\r\n)*"
+                  "#[^\r]* in qm::demo::run_panic\r\n(#[^\r]*\r\n)*#[^\r]* in qm::firmware::main\r\n"))
       << machine.text();
   EXPECT_TRUE(has(machine.text(), "without a key within 1 s the system ends\r\npanic> ")) << machine.text();
 }
@@ -99,7 +108,8 @@ TEST(Panic, in_the_shell_is_told_and_the_shell_goes_on) {
   EXPECT_TRUE(has(machine.text(), "in read_nothing\r\n[^$]*in qm::firmware::main\r\n")) << machine.text();
   for (int i = 0; i < 3; ++i) {
     const std::string text = look(machine, "panic fault");
-    EXPECT_TRUE(has(text, "\\*\\*\\* exception: load access fault [^$]*in read_nothing\r\n[^$]*in qm_panic_shell\r\n")) << text;
+    EXPECT_TRUE(has(text, "\\*\\*\\* exception: load access fault [^$]*in read_nothing\r\n[^$]*in qm_panic_shell\r\n"))
+        << text;
   }
   EXPECT_TRUE(has(look(machine, "free"), "^Total Memory : [^$]*complete\r\n$"));
   machine.send("poweroff 3\r");

@@ -1,8 +1,9 @@
-// docs/tracing.md is true: its commands are typed in order on the running demo, and what they print has the shape that it shows.
+// docs/tracing.md is true: its commands are typed in order on the running demo, and what they print has the shape that
+// it shows.
 //
-// In a block of the document `qm> LINE` is typed, `$ LINE` is run by the shell, and what follows is expected. A number stands for
-// any number, an address for any address, blanks for any blanks, a line `...` for any lines. An address in a command is replaced by
-// the one that was printed where the document has it.
+// In a block of the document `qm> LINE` is typed, `$ LINE` is run by the shell, and what follows is expected. A number
+// stands for any number, an address for any address, blanks for any blanks, a line `...` for any lines. An address in a
+// command is replaced by the one that was printed where the document has it.
 
 #include "machine.hpp"
 
@@ -41,7 +42,8 @@ std::string masked(const std::string& line) {
 }
 
 /// Which line of @p printed each of @p expected stands for; empty: they do not match.
-bool align(const Lines& expected, const Lines& printed, std::size_t at, std::size_t from, std::vector<std::size_t>& places) {
+bool align(const Lines& expected, const Lines& printed, std::size_t at, std::size_t from,
+           std::vector<std::size_t>& places) {
   if (at == expected.size()) return from == printed.size();
   if (expected[at] == "...") {
     for (std::size_t next = from; next <= printed.size(); ++next) {
@@ -63,7 +65,8 @@ void remember(const std::string& expected, const std::string& printed, Addresses
 
 std::string replaced(std::string command, const Addresses& addresses) {
   for (const auto& [in_document, printed] : addresses) {
-    if (const std::size_t at = command.find(in_document); at != std::string::npos) command.replace(at, in_document.size(), printed);
+    if (const std::size_t at = command.find(in_document); at != std::string::npos)
+      command.replace(at, in_document.size(), printed);
   }
   if (const std::size_t at = command.find(kImageInDocument); at != std::string::npos) {
     command.replace(at, std::string(kImageInDocument).size(), qm::test::demo().image);
@@ -87,7 +90,9 @@ class Tracing : public ::testing::Test {
     std::vector<std::size_t> places(expected.size(), printed.size());
     std::string text;
     for (const std::string& each : printed) text += each + "\n";
-    EXPECT_TRUE(align(expected, printed, 0, 0, places)) << "docs/tracing.md: " << command << "\nprinted, by " << line << ":\n" << text;
+    EXPECT_TRUE(align(expected, printed, 0, 0, places))
+        << "docs/tracing.md: " << command << "\nprinted, by " << line << ":\n"
+        << text;
     for (std::size_t i = 0; i < expected.size(); ++i) {
       if (places[i] < printed.size()) remember(expected[i], printed[places[i]], addresses_);
     }
@@ -108,7 +113,8 @@ TEST_F(Tracing, the_document_shows_what_is_printed) {
     if (line == "```") in_block = !in_block;
     if (!in_block || !(line.starts_with("qm> ") || line.starts_with("$ "))) continue;
     Lines expected;
-    for (std::size_t next = at + 1; document[next] != "```" && !document[next].starts_with("qm> ") && !document[next].starts_with("$ "); ++next) {
+    for (std::size_t next = at + 1;
+         document[next] != "```" && !document[next].starts_with("qm> ") && !document[next].starts_with("$ "); ++next) {
       expected.push_back(document[next]);
     }
     ++commands;

@@ -24,7 +24,9 @@ namespace host = qm::host;
 using qm::test::Outcome;
 
 /// Runs `qm ARGUMENTS`, which need no quotes but those given.
-Outcome qm(const std::string& arguments) { return qm::test::run_command(std::string(QM_TOOL) + " " + arguments + " 2>&1"); }
+Outcome qm(const std::string& arguments) {
+  return qm::test::run_command(std::string(QM_TOOL) + " " + arguments + " 2>&1");
+}
 
 class Record : public testing::Test {
  protected:
@@ -32,8 +34,9 @@ class Record : public testing::Test {
   /// Boots, records @p commands, and powers off. @param[in] options of `qm run`.
   [[nodiscard]] Outcome record(unsigned harts, const std::vector<std::string>& commands, const std::string& append = "",
                                const std::string& options = "") const {
-    std::string arguments = "run --image " + qm::test::demo().image.string() + " --harts " + std::to_string(harts) + " --record " +
-                            capture() + " " + options + (append.empty() ? "" : " --append '" + append + "'");
+    std::string arguments = "run --image " + qm::test::demo().image.string() + " --harts " + std::to_string(harts) +
+                            " --record " + capture() + " " + options +
+                            (append.empty() ? "" : " --append '" + append + "'");
     for (const std::string& command : commands) arguments += " -c '" + command + "'";
     return qm(arguments);
   }
@@ -46,7 +49,8 @@ class Record : public testing::Test {
 class Rewritten : public host::EventHandler {
  public:
   Rewritten(const std::string& path, std::uint64_t without)
-      : writer_(path, {{"recorder", "host_record_test"}}), encoder_(writer_, {.omit = [=](std::uint64_t at) { return at == without; }}) {}
+      : writer_(path, {{"recorder", "host_record_test"}}),
+        encoder_(writer_, {.omit = [=](std::uint64_t at) { return at == without; }}) {}
   void on_header(const host::Definitions& definitions) override { definitions_ = &definitions; }
   void on_event(const host::Event& event) override { events_.push_back(event); }
   void on_statistics(const host::Statistics& statistics) override { last_ = statistics; }
@@ -78,7 +82,8 @@ TEST_F(Record, a_workload_replays_to_the_devices_own_statistics) {
   const Outcome check = qm("check " + capture());
   EXPECT_EQ(check.status, 0) << check.text;
   EXPECT_NE(check.text.find("equal to the device's statistics"), std::string::npos) << check.text;
-  EXPECT_EQ(number_behind(run.text, "stream 1: events "), number_behind(check.text, "stream 1: ")) << run.text << check.text;
+  EXPECT_EQ(number_behind(run.text, "stream 1: events "), number_behind(check.text, "stream 1: "))
+      << run.text << check.text;
 }
 
 TEST_F(Record, without_one_of_its_events_is_not_equal_to_the_devices_statistics) {
@@ -142,8 +147,8 @@ TEST(Pace, a_host_that_takes_115200_baud_gets_it_while_events_wait) {
   options.harts = 4;
   host::Target target = host::Target::boot(options);
   ASSERT_TRUE(target.execute("kmemtrace start").ok());
-  // More events come than such a line takes. They wait when the workload is over. An emulator that gets no processor for a while
-  // sends nothing then, so the best second of five counts; after it the rest may come at once.
+  // More events come than such a line takes. They wait when the workload is over. An emulator that gets no processor
+  // for a while sends nothing then, so the best second of five counts; after it the rest may come at once.
   constexpr unsigned kBaud = 115200;
   constexpr double kCould = kBaud / 10.0;
   std::uint64_t bytes = 0;
@@ -189,12 +194,14 @@ TEST_F(Record, the_first_allocation_after_boot_is_there) {
 }
 
 TEST_F(Record, rings_that_are_too_small_make_it_incomplete_by_so_many_events) {
-  const Outcome run = record(4, {"kmemtrace ring 1024", "kmemtrace start", "workload run churn 1000", "kmemtrace stop"});
+  const Outcome run =
+      record(4, {"kmemtrace ring 1024", "kmemtrace start", "workload run churn 1000", "kmemtrace stop"});
   const Outcome check = qm("check " + capture());
   EXPECT_EQ(check.status, 1) << check.text;
   std::uint64_t lost = 0;
   static const std::regex kLost("problem: stream 1: hart [0-9]+ lost ([0-9]+) events");
-  for (std::sregex_iterator at(check.text.begin(), check.text.end(), kLost), end; at != end; ++at) lost += std::stoull((*at)[1]);
+  for (std::sregex_iterator at(check.text.begin(), check.text.end(), kLost), end; at != end; ++at)
+    lost += std::stoull((*at)[1]);
   EXPECT_GT(lost, 0u);
   EXPECT_EQ(lost, number_behind(run.text, ", lost ")) << run.text << check.text;
 }
@@ -213,7 +220,8 @@ TEST(Top, shows_what_caches_hold_and_how_fast_they_are_used) {
   static const std::regex kRow("\n[a-z0-9_]+ +[+-][0-9]+ +[+-][0-9]+ +[1-9][0-9]* +[0-9]+\n");
   EXPECT_TRUE(std::regex_search(top.text, kRow)) << top.text;
   EXPECT_NE(top.text.find("lost 0: complete"), std::string::npos) << top.text;
-  EXPECT_NE(top.text.find("since the stream began", top.text.find("since the stream began") + 1), std::string::npos) << top.text;
+  EXPECT_NE(top.text.find("since the stream began", top.text.find("since the stream began") + 1), std::string::npos)
+      << top.text;
   // It has stopped what it had started.
   const Outcome status = qm("exec --serial " + place + " 'kmemtrace status'");
   EXPECT_NE(status.text.find("state off"), std::string::npos) << status.text;

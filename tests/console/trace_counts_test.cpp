@@ -1,5 +1,5 @@
-// Full record pools, full stack depots, no memory at all: what was recorded and what was dropped add up to what the workload
-// itself counted, and each report says that it is not complete.
+// Full record pools, full stack depots, no memory at all: what was recorded and what was dropped add up to what the
+// workload itself counted, and each report says that it is not complete.
 
 #include "machine.hpp"
 
@@ -20,7 +20,8 @@ struct Closing {
 };
 
 Closing closing_line(const std::string& report) {
-  const qm::test::Match match = qm::test::find(report, "outstanding ([0-9]+), recorded ([0-9]+), dropped ([0-9]+).*: ([a-z]+)\\n$");
+  const qm::test::Match match =
+      qm::test::find(report, "outstanding ([0-9]+), recorded ([0-9]+), dropped ([0-9]+).*: ([a-z]+)\\n$");
   EXPECT_FALSE(match.empty()) << report.substr(report.size() > 400 ? report.size() - 400 : 0);
   if (match.empty()) return {};
   return {std::stoull(match[1]), std::stoull(match[2]), std::stoull(match[3]), match[4]};
@@ -73,8 +74,8 @@ TEST(Counts, with_a_tiny_depot_and_pool_every_report_says_what_is_missing_and_th
   EXPECT_EQ(closing.recorded + closing.dropped, 400U);
   const std::string dropped = "dropped " + std::to_string(closing.dropped);
   const std::string lost = "without a stack: the stack depot is full\n";
-  for (const char* report : {"slab_trace print stacks", "slab_trace status", "slab_stacks stacks", "leaks tiny by stack",
-                             "growth tiny"}) {
+  for (const char* report :
+       {"slab_trace print stacks", "slab_trace status", "slab_stacks stacks", "leaks tiny by stack", "growth tiny"}) {
     const std::string text = run(machine, report);
     EXPECT_NE(text.find(dropped), std::string::npos) << report << "\n" << text;
     EXPECT_NE(text.find(lost), std::string::npos) << report << "\n" << text;
@@ -86,7 +87,10 @@ TEST(Counts, with_a_tiny_depot_and_pool_every_report_says_what_is_missing_and_th
   }
   const Machine::Answer failed = machine.request("expect tiny");
   EXPECT_EQ(failed.status, qm::wire::CommandStatus::kFailed);
-  EXPECT_NE(failed.text.find(dropped + ": incomplete\nerror: expect tiny: " + std::to_string(closing.recorded) + " objects"), std::string::npos) << failed.text;
+  EXPECT_NE(
+      failed.text.find(dropped + ": incomplete\nerror: expect tiny: " + std::to_string(closing.recorded) + " objects"),
+      std::string::npos)
+      << failed.text;
   run(machine, "workload stop");
   const Machine::Answer unknown = machine.request("expect tiny");
   EXPECT_EQ(unknown.status, qm::wire::CommandStatus::kFailed) << "what was dropped may be out still";
@@ -123,8 +127,11 @@ TEST(Counts, tracing_all_from_boot_has_what_the_allocator_itself_drew_first) {
   Machine machine(with("trace=* records=20000 stacks=128K"));
   // What is from before is the cache of the books' own records; then come those that the pages are served from.
   const std::string caches = run(machine, "slab_trace print -v kmem_cache");
-  EXPECT_FALSE(qm::test::find(caches, ", from hart 0 boot: size [0-9]+, age [0-9.]+ s, seq 1\n----\n"
-                                      "#01 [^\n]*start_allocator\n#02 [^\n]*early_main\n#03 [^\n]*qm_boot\n").empty()) << caches;
+  EXPECT_FALSE(qm::test::find(caches,
+                              ", from hart 0 boot: size [0-9]+, age [0-9.]+ s, seq 1\n----\n"
+                              "#01 [^\n]*start_allocator\n#02 [^\n]*early_main\n#03 [^\n]*qm_boot\n")
+                   .empty())
+      << caches;
   EXPECT_NE(caches.find("from before start 1: complete"), std::string::npos) << caches;
   for (const char* name : {"kheap", "kpages", "kpages_4096", "dma", "packet"}) {
     const std::string report = run(machine, std::string("slab_trace print ") + name);
@@ -132,17 +139,23 @@ TEST(Counts, tracing_all_from_boot_has_what_the_allocator_itself_drew_first) {
   }
   // The rings are constrained: a segment each.
   const std::string ring = run(machine, "whatis 0x40000010");
-  EXPECT_FALSE(qm::test::find(ring, "^arena dma: segment 0x0000000040000000 \\+ 16, 4096 bytes, allocated\n"
-                                    "Obj 0x0000000040000000, from hart 0 boot: size 4096, ").empty()) << ring;
+  EXPECT_FALSE(qm::test::find(ring,
+                              "^arena dma: segment 0x0000000040000000 \\+ 16, 4096 bytes, allocated\n"
+                              "Obj 0x0000000040000000, from hart 0 boot: size 4096, ")
+                   .empty())
+      << ring;
   EXPECT_NE(ring.find("in qm::demo::create_arenas\n"), std::string::npos) << ring;
   const std::string status = run(machine, "slab_trace status");
-  EXPECT_FALSE(qm::test::find(status, ", records [0-9]+ of 5[0-9]{5} bytes, stacks [0-9]+ of 131072 bytes, dropped 0: complete\n$").empty())
+  EXPECT_FALSE(qm::test::find(
+                   status, ", records [0-9]+ of 5[0-9]{5} bytes, stacks [0-9]+ of 131072 bytes, dropped 0: complete\n$")
+                   .empty())
       << status;
 }
 
 TEST(Counts, books_that_memory_has_no_room_for_are_told_and_the_system_boots) {
   Machine machine(with("trace=* records=4000000"));
-  EXPECT_TRUE(machine.wait_for_text("warning: no books as large as the boot options say: nothing is traced\r\n")) << machine.text();
+  EXPECT_TRUE(machine.wait_for_text("warning: no books as large as the boot options say: nothing is traced\r\n"))
+      << machine.text();
   EXPECT_NE(run(machine, "slab_trace status").find("traced 0 of "), std::string::npos);
 }
 

@@ -1,13 +1,14 @@
-// A system keeps its deadlines while it answers: under deterministic time the worst lateness of the 1 ms ticks during a dump of
-// 2000 records is that without a dump. And Ctrl-C ends a dump within a record.
+// A system keeps its deadlines while it answers: under deterministic time the worst lateness of the 1 ms ticks during a
+// dump of 2000 records is that without a dump. And Ctrl-C ends a dump within a record.
 //
-// One hart alone: a tick is late by a few hundred instructions. Several harts take turns in the emulator, which end when some
-// hart's timer is due; with ticks alone a turn is a millisecond, far more than any section of the firmware, so the image cuts
-// slices of 5 us (see firmware/boot/src/slices.cpp). A tick then waits for its hart's next turn, 10 to 50 us, at random: the
-// worst of a window is an extreme value. So the median of the dumps is held against the worst of the windows without, and
-// where they are still too close to tell, more of both are taken.
+// One hart alone: a tick is late by a few hundred instructions. Several harts take turns in the emulator, which end
+// when some hart's timer is due; with ticks alone a turn is a millisecond, far more than any section of the firmware,
+// so the image cuts slices of 5 us (see firmware/boot/src/slices.cpp). A tick then waits for its hart's next turn, 10
+// to 50 us, at random: the worst of a window is an extreme value. So the median of the dumps is held against the worst
+// of the windows without, and where they are still too close to tell, more of both are taken.
 //
-// That the first can fail is seen with an image whose dump holds a lock, and so masks interrupts, from its first record to its last.
+// That the first can fail is seen with an image whose dump holds a lock, and so masks interrupts, from its first record
+// to its last.
 
 #include "machine.hpp"
 

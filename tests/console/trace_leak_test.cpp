@@ -1,5 +1,5 @@
-// The main job: what a workload forgot is what the trace shows, object for object, with the function that forgot it; and a
-// workload that forgets nothing leaves nothing.
+// The main job: what a workload forgot is what the trace shows, object for object, with the function that forgot it;
+// and a workload that forgets nothing leaves nothing.
 
 #include "machine.hpp"
 

@@ -1,5 +1,5 @@
-// Stacks with what is out of them: the counts add up with the records, and the grouping is that of the printed objects by
-// their frames.
+// Stacks with what is out of them: the counts add up with the records, and the grouping is that of the printed objects
+// by their frames.
 
 #include "machine.hpp"
 
@@ -51,7 +51,8 @@ struct Stacks {
       }
     }
     const qm::test::Match closing = qm::test::find(
-        text, "stacks ([0-9]+), hidden ([0-9]+) \\(threshold [0-9]+\\), objects ([0-9]+), bytes ([0-9]+), .*: ([a-z]+)\n$");
+        text,
+        "stacks ([0-9]+), hidden ([0-9]+) \\(threshold [0-9]+\\), objects ([0-9]+), bytes ([0-9]+), .*: ([a-z]+)\n$");
     EXPECT_FALSE(closing.empty()) << text;
     if (closing.empty()) return;
     shown = std::stoull(closing[1]);
@@ -152,9 +153,11 @@ TEST(TracedMemory, of_10000_objects_from_64_paths_is_what_is_promised_for_each_o
   std::string status;
   do {
     status = machine.request("slab_trace status stacks").text;
-  } while (status.find("recorded 10000, dropped 0, live 10000,") == std::string::npos && status.find("complete") != std::string::npos);
+  } while (status.find("recorded 10000, dropped 0, live 10000,") == std::string::npos &&
+           status.find("complete") != std::string::npos);
   // The pool of records and, in `ktrace`, the handles.
-  const std::uint64_t bytes = kmemstat_of(machine, "kmem_trace", kTotal) + kmemstat_of(machine, "ktrace", kHeld) - books;
+  const std::uint64_t bytes =
+      kmemstat_of(machine, "kmem_trace", kTotal) + kmemstat_of(machine, "ktrace", kHeld) - books;
   EXPECT_LE(2 * bytes, 57 * kObjects) << "28.5 each";
 
   const Stacks stacks(machine.request("slab_stacks stacks").text);
@@ -263,7 +266,8 @@ std::map<std::string, std::string> stacks_of_a_boot(unsigned harts, const char* 
   options.harts = harts;
   options.ram = ram;
   Machine machine(options);
-  for (const char* line : {"slab_trace start stacks", "slab_trace start packet", "workload run leak 50 seed 5", "workload run stacks 64"}) {
+  for (const char* line : {"slab_trace start stacks", "slab_trace start packet", "workload run leak 50 seed 5",
+                           "workload run stacks 64"}) {
     EXPECT_EQ(machine.request(line).status, CommandStatus::kOk) << line;
   }
   std::map<std::string, std::string> names;

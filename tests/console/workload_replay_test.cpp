@@ -22,7 +22,8 @@ class Replay : public MachineTest {
 };
 
 TEST_F(Replay, one_thread_replays_the_recorded_order) {
-  EXPECT_EQ(run("workload run replay sqlite"), "replay: 88402 operations, peak 1623803 bytes, crossed 0, outstanding 16\n");
+  EXPECT_EQ(run("workload run replay sqlite"),
+            "replay: 88402 operations, peak 1623803 bytes, crossed 0, outstanding 16\n");
   EXPECT_EQ(run("workload run replay jq"), "replay: 69406 operations, peak 2642283 bytes, crossed 0, outstanding 2\n");
   EXPECT_EQ(run("workload run replay redis-threads hart 0"),
             "replay: 160000 operations, peak 1595149 bytes, crossed 0, outstanding 19681\n");

@@ -12,8 +12,8 @@ TEST_F(ExportsTest, pprof_opens_the_profile_and_sums_it_as_the_report_does) {
   if (!is_there("go")) GTEST_SKIP() << "go is not installed";
   qm("export --format pprof -o " + path("run.pb.gz"));
   const auto top = [](const std::string& index, const std::string& unit) {
-    return output_of("go tool pprof -top -nodecount=100000 -nodefraction=0 -unit=" + unit + " -sample_index=" + index + " '" +
-                     path("run.pb.gz") + "' 2>&1");
+    return output_of("go tool pprof -top -nodecount=100000 -nodefraction=0 -unit=" + unit + " -sample_index=" + index +
+                     " '" + path("run.pb.gz") + "' 2>&1");
   };
   const std::string live = top("inuse_space", "B");
   EXPECT_NE(live.find("of " + total("live_bytes") + "B total"), std::string::npos) << live.substr(0, 600);
@@ -29,15 +29,19 @@ TEST_F(ExportsTest, pprof_opens_the_profile_and_sums_it_as_the_report_does) {
 TEST_F(ExportsTest, sqlite3_reads_the_database) {
   if (!is_there("sqlite3")) GTEST_SKIP() << "sqlite3 is not installed";
   qm("export --format sqlite -o " + path("run.db"));
-  const auto ask = [](const std::string& question) { return output_of("sqlite3 '" + path("run.db") + "' \"" + question + "\" 2>&1"); };
+  const auto ask = [](const std::string& question) {
+    return output_of("sqlite3 '" + path("run.db") + "' \"" + question + "\" 2>&1");
+  };
   EXPECT_EQ(ask("PRAGMA integrity_check"), "ok\n");
   EXPECT_EQ(ask("SELECT count(*) FROM events"), std::to_string(kEvents) + "\n");
   EXPECT_EQ(ask("SELECT sum(requested) FROM events WHERE operation != 'free'"), total("requested") + "\n");
   EXPECT_EQ(ask("SELECT sum(allocated) FROM events WHERE operation != 'free'"), total("allocated") + "\n");
   EXPECT_EQ(ask("SELECT count(*) FROM events WHERE operation = 'realloc'"), total("reallocations") + "\n");
-  EXPECT_EQ(ask("SELECT count(*) FROM events JOIN traceables ON traceables.number = traceable"), std::to_string(kEvents) + "\n");
+  EXPECT_EQ(ask("SELECT count(*) FROM events JOIN traceables ON traceables.number = traceable"),
+            std::to_string(kEvents) + "\n");
   const std::string name = json_["stacks"][0]["frames"][0]["function"], id = json_["stacks"][0]["id"];
-  EXPECT_EQ(ask("SELECT function FROM frames JOIN stacks ON number = stack WHERE depth = 0 AND id = '" + id + "'"), name + "\n");
+  EXPECT_EQ(ask("SELECT function FROM frames JOIN stacks ON number = stack WHERE depth = 0 AND id = '" + id + "'"),
+            name + "\n");
 }
 
 TEST_F(ExportsTest, sqlite3_imports_the_csv) {
@@ -58,7 +62,8 @@ TEST_F(ExportsTest, speedscope_files_are_valid_by_its_published_schema) {
   if (!can_validate()) GTEST_SKIP() << "python3-jsonschema is not installed";
   qm("export --format speedscope -o " + path("run.speedscope.json"));
   EXPECT_EQ(validity(path("run.speedscope.json"), "speedscope-1.25.0.schema.json"), "");
-  std::ofstream(path("bad.json")) << R"({"$schema": "https://www.speedscope.app/file-format-schema.json", "shared": {}})";
+  std::ofstream(path("bad.json"))
+      << R"({"$schema": "https://www.speedscope.app/file-format-schema.json", "shared": {}})";
   EXPECT_NE(validity(path("bad.json"), "speedscope-1.25.0.schema.json"), "") << "the validator accepts anything";
   std::ifstream file(path("run.speedscope.json"));
   const auto json = nlohmann::json::parse(file);

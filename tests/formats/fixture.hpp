@@ -51,7 +51,8 @@ class FormatsTest : public testing::Test {
 
   /// Runs the tool on the capture: @p words are a subcommand and its options.
   static std::string qm(const std::string& words) {
-    Outcome outcome = run_command(std::string(QM_TOOL) + " " + words + " --elf " + QM_DEMO_IMAGE + " --force " + path("run.qm"));
+    Outcome outcome =
+        run_command(std::string(QM_TOOL) + " " + words + " --elf " + QM_DEMO_IMAGE + " --force " + path("run.qm"));
     EXPECT_EQ(outcome.status, 0) << words;
     return std::move(outcome.text);
   }

@@ -1,5 +1,5 @@
-// Capture files of any bytes, and of chunks whose checksums are right and whose contents are not: the reader ends, and is
-// complete only where an end says so.
+// Capture files of any bytes, and of chunks whose checksums are right and whose contents are not: the reader ends, and
+// is complete only where an end says so.
 //
 //     input   u8: even: a file as it is; odd: chunks follow, each: u8 type, u8 step of the sequence, u8 bytes, payload
 
@@ -30,7 +30,8 @@ void append(std::string& out, std::uint64_t value, unsigned bytes) {
 }
 
 std::uint32_t crc_of(const std::string& bytes) {
-  return static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
+  return static_cast<std::uint32_t>(
+      crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
 }
 
 std::string chunks_of(const std::uint8_t* data, std::size_t size) {
@@ -67,7 +68,8 @@ class Handler : public host::EventHandler {
 class MemoryFile {
  public:
   void put(const std::string& bytes) const {
-    if (ftruncate(descriptor_, 0) != 0 || pwrite(descriptor_, bytes.data(), bytes.size(), 0) < 0) fail("no memory file");
+    if (ftruncate(descriptor_, 0) != 0 || pwrite(descriptor_, bytes.data(), bytes.size(), 0) < 0)
+      fail("no memory file");
   }
   [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
 
@@ -80,7 +82,8 @@ class MemoryFile {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const MemoryFile file;
   if (size == 0) return 0;
-  file.put(data[0] % 2 == 0 ? std::string(reinterpret_cast<const char*>(data + 1), size - 1) : chunks_of(data + 1, size - 1));
+  file.put(data[0] % 2 == 0 ? std::string(reinterpret_cast<const char*>(data + 1), size - 1)
+                            : chunks_of(data + 1, size - 1));
   try {
     host::CaptureReader reader(file.path());
     std::uint64_t received = 0;

@@ -1,6 +1,7 @@
-// The demultiplexer under damaged streams: text and frames, armoured or raw, in a random mixture, then bytes changed, lost,
-// doubled and put in. Whatever happens, the text that comes out was in the stream, in that order; a frame that comes out is one that
-// was sent; and the next line and the next frame get through, where frames are raw behind one that may be lost.
+// The demultiplexer under damaged streams: text and frames, armoured or raw, in a random mixture, then bytes changed,
+// lost, doubled and put in. Whatever happens, the text that comes out was in the stream, in that order; a frame that
+// comes out is one that was sent; and the next line and the next frame get through, where frames are raw behind one
+// that may be lost.
 //
 // Compiled with -fsanitize=fuzzer (clang) it is a libFuzzer target; else it runs a fixed number of seeded streams.
 
@@ -42,7 +43,8 @@ std::string announcement() {
   return line;
 }
 
-/// Pushes @p stream and checks what comes out. @p sent holds the payloads of all frames in it; nullptr: nothing is known.
+/// Pushes @p stream and checks what comes out. @p sent holds the payloads of all frames in it; nullptr: nothing is
+/// known.
 /// @param[in] raw raw frames have been announced.
 void check(const std::string& stream, const std::vector<std::string>* sent, bool raw) {
   std::vector<std::uint8_t> buffer(Demultiplexer::buffer_bytes(kPayloadRoom));
@@ -55,7 +57,8 @@ void check(const std::string& stream, const std::vector<std::string>* sent, bool
   bool last_was_frame = false;
   const auto take = [&](const Demultiplexer::Step& step) {
     last_was_frame = step.frame;
-    if (step.frame && (step.broken != Broken::kNone || step.text_count != 0)) fail("a frame and more in one step", stream);
+    if (step.frame && (step.broken != Broken::kNone || step.text_count != 0))
+      fail("a frame and more in one step", stream);
     if (step.frame && sent != nullptr) {
       const std::string payload(as_text(demultiplexer.frame().payload));
       if (std::find(sent->begin(), sent->end(), payload) == sent->end()) fail("a frame that nobody sent", stream);
@@ -68,7 +71,8 @@ void check(const std::string& stream, const std::vector<std::string>* sent, bool
   };
   for (const char byte : stream) take(demultiplexer.push(static_cast<std::uint8_t>(byte)));
   place = 0;
-  const std::string end = (demultiplexer.raw() ? frame("x", true) : "") + "\rnext\r" + frame("last", demultiplexer.raw());
+  const std::string end =
+      (demultiplexer.raw() ? frame("x", true) : "") + "\rnext\r" + frame("last", demultiplexer.raw());
   const auto take_end = [&](const Demultiplexer::Step& step) {
     last_was_frame = step.frame;
     text.append(reinterpret_cast<const char*>(step.text), step.text_count);

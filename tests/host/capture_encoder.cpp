@@ -128,9 +128,11 @@ void CaptureEncoder::on_event(const host::Event& from) {
     event.new_source = from.traceable;
     event.new_address = from.address;
   }
-  if (from.operation != host::Operation::kFree && from.requested != traceable.object_bytes) event.requested = from.requested;
+  if (from.operation != host::Operation::kFree && from.requested != traceable.object_bytes)
+    event.requested = from.requested;
   const std::uint64_t quantum = traceable.object_bytes;
-  const std::uint64_t usual = traceable.arena ? (from.requested + quantum - 1) / quantum * quantum : traceable.allocated_bytes;
+  const std::uint64_t usual =
+      traceable.arena ? (from.requested + quantum - 1) / quantum * quantum : traceable.allocated_bytes;
   if (from.operation != host::Operation::kFree && from.allocated != usual) event.allocated = from.allocated;
   if (hart.waiting.size() >= kEventsTogether) flush(hart);
 }

@@ -17,10 +17,11 @@ namespace qm::test {
 
 /// What goes wrong. Events are counted over all harts from 0, frames as they are numbered in the stream.
 struct Defects {
-  std::function<bool(std::uint64_t)> omit = {};     ///< events that are left out, everything else repaired as if they had never been
+  /// Events that are left out, everything else repaired as if they had never been.
+  std::function<bool(std::uint64_t)> omit = {};
   std::function<bool(std::uint64_t)> overrun = {};  ///< events that the device drops
   std::function<bool(std::uint32_t)> lose = {};     ///< frames that the line loses
-  bool unended = false;                        ///< no end of the stream
+  bool unended = false;                             ///< no end of the stream
 };
 
 class CaptureEncoder : public host::EventHandler {
@@ -35,7 +36,7 @@ class CaptureEncoder : public host::EventHandler {
  private:
   struct Hart {
     std::vector<wire::Event> waiting;
-    std::uint64_t number = 0;  // of its next event
+    std::uint64_t number = 0;    // of its next event
     std::uint64_t overruns = 0;  // not told yet
     std::uint64_t all_overruns = 0;
   };

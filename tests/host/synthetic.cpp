@@ -22,10 +22,12 @@ void Synthetic::define() {
   header.from_boot = true;
   const std::uint32_t heap = options_.caches + 1;
   definitions_.traceables[heap] = {heap, EventKind::kHeap, true, "kheap", 16, 16, 0, host::Traceable::kNoParent};
-  definitions_.traceables[heap + 1] = {heap + 1, EventKind::kArena, true, "kpages", 4096, 4096, 0, host::Traceable::kNoParent};
+  definitions_.traceables[heap + 1] = {heap + 1, EventKind::kArena,         true, "kpages", 4096, 4096,
+                                       0,        host::Traceable::kNoParent};
   for (std::uint32_t id = 1; id <= options_.caches; ++id) {
     const std::uint64_t bytes = std::uint64_t{16} << (id - 1) % 10;
-    definitions_.traceables[id] = {id, EventKind::kCache, false, "cache_" + std::to_string(id), bytes, bytes, 0, heap + 1};
+    definitions_.traceables[id] = {id, EventKind::kCache, false, "cache_" + std::to_string(id), bytes, bytes,
+                                   0,  heap + 1};
   }
   for (std::uint32_t number = 0; number < options_.stacks; ++number) {
     // Stacks share their outer frames, as they do in a program.
@@ -38,7 +40,8 @@ void Synthetic::define() {
     stack.id = 0x9e3779b9U * (number + 1);
     definitions_.stacks[number + 1] = std::move(stack);
   }
-  for (std::uint32_t hart = 0; hart < options_.harts; ++hart) definitions_.contexts[hart + 1] = "task worker-" + std::to_string(hart);
+  for (std::uint32_t hart = 0; hart < options_.harts; ++hart)
+    definitions_.contexts[hart + 1] = "task worker-" + std::to_string(hart);
   for (std::uint32_t hart = 0; hart < options_.harts; ++hart) statistics_.harts[hart] = {};
 }
 
@@ -46,7 +49,8 @@ void Synthetic::deliver(host::EventHandler& handler) {
   handler.on_header(definitions_);
   for (std::uint64_t count = 0; count < options_.events; ++count) {
     handler.on_event(next_event());
-    if (options_.statistics_every != 0 && (count + 1) % options_.statistics_every == 0) handler.on_statistics(statistics_);
+    if (options_.statistics_every != 0 && (count + 1) % options_.statistics_every == 0)
+      handler.on_statistics(statistics_);
   }
   statistics_.final = true;
   handler.on_statistics(statistics_);

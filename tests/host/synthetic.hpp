@@ -1,6 +1,6 @@
 #pragma once
-/// A run of an allocator that never was, the same for the same seed: events as a device would send them, with definitions and
-/// statistics that agree with them. For the tests of everything that reads captures.
+/// A run of an allocator that never was, the same for the same seed: events as a device would send them, with
+/// definitions and statistics that agree with them. For the tests of everything that reads captures.
 
 #include <cstdint>
 #include <map>
@@ -16,8 +16,8 @@ struct SyntheticOptions {
   std::uint16_t harts = 4;
   std::uint32_t caches = 12;
   std::uint32_t stacks = 300;
-  std::uint32_t depth = 16;          ///< frames of a stack
-  std::uint32_t live = 1000;         ///< about so many objects are out at once
+  std::uint32_t depth = 16;   ///< frames of a stack
+  std::uint32_t live = 1000;  ///< about so many objects are out at once
   std::uint64_t seed = 1;
   std::uint64_t base_pc = 0x80200000;  ///< frames lie from here on, 4 bytes apart
   std::uint64_t statistics_every = 100'000;

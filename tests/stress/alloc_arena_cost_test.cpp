@@ -1,5 +1,5 @@
-/// What an arena's operations cost with thousands of free segments, to the instruction. Under icount the counter of retired
-/// instructions is exact; in the other modes only the results are looked at.
+/// What an arena's operations cost with thousands of free segments, to the instruction. Under icount the counter of
+/// retired instructions is exact; in the other modes only the results are looked at.
 
 #include <gtest/gtest.h>
 
@@ -99,7 +99,8 @@ class ArenaCost : public testing::Test {
     ASSERT_EQ(arena_.stats().segments_free, kHoles + 1);
   }
 
-  /// The first request that is searched for by address enters all free segments into an index, in short holds of the lock.
+  /// The first request that is searched for by address enters all free segments into an index, in short holds of the
+  /// lock.
   void index_addresses() {
     Cost first;
     EXPECT_EQ(first.measure([&] { return arena_.allocate(std::size_t{1} << 40, Fit::kNext); }), 0U);
@@ -188,7 +189,8 @@ TEST_F(ArenaCost, a_long_search_lets_interrupts_in_all_the_while) {
   const std::uintptr_t rest = arena_.allocate(arena_.stats().largest_free);
   ASSERT_NE(rest, 0U);
   constexpr std::uint32_t kNormalPeriod = 10000;
-  const std::uint32_t period = counter_is_exact() ? 50 : kNormalPeriod;  // 5000 instructions; in real time it would be a storm
+  const std::uint32_t period =
+      counter_is_exact() ? 50 : kNormalPeriod;  // 5000 instructions; in real time it would be a storm
   qm::firmware::set_tick_handler(tick, nullptr);
   qm::firmware::set_tick_period(qm::hal::Port::hart_index(), period);
   ticks = 0;

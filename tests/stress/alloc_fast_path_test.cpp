@@ -1,5 +1,5 @@
-/// What the fast path costs, to the instruction. Under icount the counter of retired instructions is exact; in the other modes
-/// it counts something else, and only the results are looked at.
+/// What the fast path costs, to the instruction. Under icount the counter of retired instructions is exact; in the
+/// other modes it counts something else, and only the results are looked at.
 
 #include <gtest/gtest.h>
 
@@ -53,8 +53,8 @@ constexpr unsigned long kJumps = 0;
 
 constexpr unsigned long kPairs = 200;
 
-/// Instructions of kPairs rounds of a loop: the least of a few runs, for on several harts a tick of another hart may be counted
-/// too.
+/// Instructions of kPairs rounds of a loop: the least of a few runs, for on several harts a tick of another hart may be
+/// counted too.
 template <class Loop>
 unsigned long cost(Loop loop) {
   unsigned long least = ~0UL;
@@ -68,8 +68,8 @@ unsigned long cost(Loop loop) {
   return least;
 }
 
-/// An allocation and a free with the loop around them, as a call site that does nothing else has them. A build with call sites has
-/// a hook there.
+/// An allocation and a free with the loop around them, as a call site that does nothing else has them. A build with
+/// call sites has a hook there.
 unsigned long pair_cost(qm::Cache* cache) {
 #if defined(QM_CALL_SITES)
 #define QM_PASS_SITE "  la a1, qm_untagged_site\n"
@@ -153,7 +153,8 @@ unsigned long rewind_cost(std::uintptr_t pc) {
 }
 
 constexpr unsigned long kCount = qm::kCounted ? 3 : 0;
-/// What call sites add to them: two that say which, 8 and 15 of a cache, 14 and 17 of the heap. docs/call-sites.md has the sums.
+/// What call sites add to them: two that say which, 8 and 15 of a cache, 14 and 17 of the heap. docs/call-sites.md has
+/// the sums.
 constexpr unsigned long kCharge = qm::kCallSites ? 2 + 8 + 15 : 0;
 constexpr unsigned long kHeapCharge = qm::kCallSites ? 2 + 14 + 17 : 0;
 /// Seven of the loop and its calls, nine of the pop, nine of the push.
@@ -342,7 +343,8 @@ TEST_F(FastPath, an_interrupt_outside_of_all_sections_pays_little) {
   if (!exact_inlined()) return;
   const auto here = reinterpret_cast<std::uintptr_t>(&instructions);
   const auto inside = reinterpret_cast<std::uintptr_t>(&qm_cache_allocate);
-  EXPECT_LE(rewind_cost(here), kPairs * 100);  // the heap's sections and the search in a table of a few dozen inlined ones included
+  EXPECT_LE(rewind_cost(here),
+            kPairs * 100);  // the heap's sections and the search in a table of a few dozen inlined ones included
   EXPECT_LE(rewind_cost(inside), kPairs * 30);
 }
 

@@ -1,6 +1,6 @@
-/// The restartable sections under fire, out of line, inlined and the heap's: a timer interrupt that allocates from and frees to the same
-/// cache on the same hart lands, at random, at every instruction of every section. With QM_FAST_PATH=masked the same is asked
-/// of the masked form.
+/// The restartable sections under fire, out of line, inlined and the heap's: a timer interrupt that allocates from and
+/// frees to the same cache on the same hart lands, at random, at every instruction of every section. With
+/// QM_FAST_PATH=masked the same is asked of the masked form.
 ///
 /// sections_probe.hpp counts where interrupts fall, and can leave the rewind out, to see that the test would notice.
 ///
@@ -105,8 +105,8 @@ bool boot_argument(const char* text) {
   return false;
 }
 
-/// Sets the next ticks at random: the interrupts must not march in step with the loop, and not fill all the time. One instruction
-/// a block is slow.
+/// Sets the next ticks at random: the interrupts must not march in step with the loop, and not fill all the time. One
+/// instruction a block is slow.
 void change_period() {
   const bool slow = boot_argument("mode=singlestep");
   const std::uint64_t ticks = slow ? handler_random->between(2000, 8000) : handler_random->between(30, 90);
@@ -122,7 +122,8 @@ void give_kept() {
   }
 }
 
-/// Gives back what the last tick took, oldest first, and takes up to three others: the magazine is never left as it was found.
+/// Gives back what the last tick took, oldest first, and takes up to three others: the magazine is never left as it was
+/// found.
 void tick(void*) {
   if (violations != 0) return;  // without the rewind: the cache is not to be touched any more
   give_kept();
@@ -179,8 +180,8 @@ void prepare_heap() {
   for (void* block : blocks) qm::heap::free(block);
 }
 
-/// Allocates and frees, one object or a few, until @p wanted interrupts fell into sections of @p form. Most of the time goes to
-/// bare pairs, so that most interrupts fall into a section.
+/// Allocates and frees, one object or a few, until @p wanted interrupts fell into sections of @p form. Most of the time
+/// goes to bare pairs, so that most interrupts fall into a section.
 void fight(Form form, std::uint32_t wanted) {
   qm::test::Random random;
   static qm::test::Random for_handler(qm::test::seed() + 1);
@@ -207,8 +208,8 @@ void fight(Form form, std::uint32_t wanted) {
 
 bool every_instruction_is_reached() { return !boot_argument("mode=plain"); }
 
-/// Interrupts inside a section that a run waits for. One instruction a block is slow: there it is fewer, unless `full` stands in
-/// the boot arguments.
+/// Interrupts inside a section that a run waits for. One instruction a block is slow: there it is fewer, unless `full`
+/// stands in the boot arguments.
 std::uint32_t inside_wanted() {
   if (boot_argument("full")) return kInsideWanted;
   if (!probe::kSections || boot_argument("mode=plain")) return kInsideWanted / 40;
@@ -327,14 +328,8 @@ TEST_F(Sections, of_the_heap_count_every_allocation_under_interrupts) {
   if (qm::kCounted) count(Form::kHeap);
 }
 
-TEST_F(Sections, out_of_line_need_the_rewind) {
-  lose_objects_without_the_rewind(Form::kOutOfLine);
-}
-TEST_F(Sections, inlined_need_the_rewind) {
-  lose_objects_without_the_rewind(Form::kInlined);
-}
-TEST_F(Sections, of_the_heap_need_the_rewind) {
-  lose_objects_without_the_rewind(Form::kHeap);
-}
+TEST_F(Sections, out_of_line_need_the_rewind) { lose_objects_without_the_rewind(Form::kOutOfLine); }
+TEST_F(Sections, inlined_need_the_rewind) { lose_objects_without_the_rewind(Form::kInlined); }
+TEST_F(Sections, of_the_heap_need_the_rewind) { lose_objects_without_the_rewind(Form::kHeap); }
 
 }  // namespace

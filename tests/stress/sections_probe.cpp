@@ -23,7 +23,8 @@ extern const char qm_sections_start[], qm_sections_end[];
 extern const Section __qm_sections_start[], __qm_sections_end[];
 extern const Section qm_heap_sections[] __attribute__((weak));  // it may not be linked
 #if defined(QM_CALL_SITES)
-void qm_cache_push(qm::Cache* cache, void* object) noexcept;  // the section; qm_cache_free() takes the charge back before it
+void qm_cache_push(qm::Cache* cache,
+                   void* object) noexcept;  // the section; qm_cache_free() takes the charge back before it
 #else
 constexpr auto* qm_cache_push = &qm_cache_free;
 #endif
@@ -50,7 +51,8 @@ constexpr std::uintptr_t kHeapSections = 2;
 constexpr std::uintptr_t kBlock = qm::kCallSites ? 128 : 64;
 constexpr std::uintptr_t kCommit = qm::kCounted ? 36 : 28;
 
-void note(Form form, std::uintptr_t section, std::uintptr_t offset, std::uintptr_t commit, std::uintptr_t end) noexcept {
+void note(Form form, std::uintptr_t section, std::uintptr_t offset, std::uintptr_t commit,
+          std::uintptr_t end) noexcept {
   if (offset >= end) return;
   Hits& found = of(form);
   ++(offset <= commit ? found.inside : found.at_count);

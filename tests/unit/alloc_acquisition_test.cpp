@@ -83,9 +83,7 @@ class Script {
   bool succeeded(bool got, const char* what) { return succeeded(got ? Status::kOk : Status::kNoMemory, what); }
 
   /// Judges what cannot fail.
-  static void must(Status status, const char* what) {
-    EXPECT_EQ(status, Status::kOk) << what;
-  }
+  static void must(Status status, const char* what) { EXPECT_EQ(status, Status::kOk) << what; }
 
   void numbers() {
     Arena ids;

@@ -1,6 +1,6 @@
-// The portable checks of arenas: what any arena in the manner of vmem must do, each written from the fact that it asserts.
-// Akaros's kernel tests assert the same facts; number 8 is one that Akaros itself fails.
-// Values are integers that nothing stands behind, except where a test says "memory".
+// The portable checks of arenas: what any arena in the manner of vmem must do, each written from the fact that it
+// asserts. Akaros's kernel tests assert the same facts; number 8 is one that Akaros itself fails. Values are integers
+// that nothing stands behind, except where a test says "memory".
 
 #include <gtest/gtest.h>
 
@@ -27,12 +27,10 @@ class ArenaChecks : public test::SystemTest {
     SystemTest::TearDown();
   }
   void make(std::size_t quantum, std::uintptr_t start, std::size_t size, std::size_t quantum_cache_max = 0) {
-    ASSERT_EQ(arena_.initialize({.name = "test",
-                                 .start = start,
-                                 .size = size,
-                                 .quantum = quantum,
-                                 .quantum_cache_max = quantum_cache_max}),
-              Status::kOk);
+    ASSERT_EQ(
+        arena_.initialize(
+            {.name = "test", .start = start, .size = size, .quantum = quantum, .quantum_cache_max = quantum_cache_max}),
+        Status::kOk);
   }
   void add(std::uintptr_t start, std::size_t size) { ASSERT_EQ(arena_.add(start, size), Status::kOk); }
   void free(std::uintptr_t start, std::size_t size) { EXPECT_EQ(arena_.free(start, size), Status::kOk); }

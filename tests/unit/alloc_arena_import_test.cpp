@@ -23,9 +23,9 @@ class ArenaImport : public test::ArenaTest {
     ArenaTest::TearDown();
   }
   void make_importer(std::size_t quantum, std::size_t minimum = 0) {
-    ASSERT_EQ(importer_.initialize(
-                  {.name = "importer", .quantum = quantum, .source = &arena_, .minimum_import = minimum}),
-              Status::kOk);
+    ASSERT_EQ(
+        importer_.initialize({.name = "importer", .quantum = quantum, .source = &arena_, .minimum_import = minimum}),
+        Status::kOk);
   }
   void expect_allocation(std::size_t size, std::size_t quantum) {
     const std::uintptr_t start = importer_.allocate(size);
@@ -52,7 +52,8 @@ TEST_F(ArenaImport, every_pair_of_quanta) {
     for (std::size_t quantum = 1; quantum <= 24; ++quantum) {
       Arena from;
       Arena to;
-      ASSERT_EQ(from.initialize({.name = "from", .start = source, .size = 100 * source, .quantum = source}), Status::kOk);
+      ASSERT_EQ(from.initialize({.name = "from", .start = source, .size = 100 * source, .quantum = source}),
+                Status::kOk);
       ASSERT_EQ(to.initialize({.name = "to", .quantum = quantum, .source = &from}), Status::kOk);
       const std::uintptr_t hold = from.allocate(1);
       const std::uintptr_t start = to.allocate(1);
@@ -237,7 +238,8 @@ TEST_F(ArenaImport, sizes_above_two_gigabytes) {
   EXPECT_EQ(importer_.free(large, kTera / 2 + 16), Status::kOk);
 }
 
-// ---- functions of ones own -------------------------------------------------------------------------------------------
+// ---- functions of ones own
+// -------------------------------------------------------------------------------------------
 
 /// What import functions that look around have seen.
 struct Watched {
@@ -263,12 +265,10 @@ void release_watched(Arena& source, std::uintptr_t start, std::size_t size) noex
 
 TEST_F(ArenaImport, no_lock_is_held_while_the_source_is_asked) {
   make(64, 64, 640);
-  ASSERT_EQ(importer_.initialize({.name = "importer",
-                                  .quantum = 16,
-                                  .source = &arena_,
-                                  .import = import_watched,
-                                  .release = release_watched}),
-            Status::kOk);
+  ASSERT_EQ(
+      importer_.initialize(
+          {.name = "importer", .quantum = 16, .source = &arena_, .import = import_watched, .release = release_watched}),
+      Status::kOk);
   watched = {&importer_, 0, 0};
   const std::uintptr_t plain = importer_.allocate(64);
   const std::uintptr_t constrained = importer_.allocate_constrained(64, {.align = 32, .nocross = 64});
@@ -285,9 +285,8 @@ TEST_F(ArenaImport, without_a_release_of_ones_own_spans_are_kept_for_ever) {
   ASSERT_EQ(importer_.initialize({.name = "importer",
                                   .quantum = 16,
                                   .source = &arena_,
-                                  .import = [](Arena& source, std::size_t size, Fit fit) noexcept {
-                                    return source.allocate(size, fit);
-                                  }}),
+                                  .import = [](Arena& source, std::size_t size,
+                                               Fit fit) noexcept { return source.allocate(size, fit); }}),
             Status::kOk);
   const std::uintptr_t one = importer_.allocate(64);
   const std::uintptr_t other = importer_.allocate(64);
@@ -317,7 +316,8 @@ TEST_F(ArenaImport, a_span_that_ends_behind_the_last_address_is_refused) {
   EXPECT_EQ(arena.destroy(), Status::kOk);
 }
 
-// ---- self-source -----------------------------------------------------------------------------------------------------
+// ---- self-source
+// -----------------------------------------------------------------------------------------------------
 
 /// An arena whose spans come out of nothing, one after the other.
 struct Fountain {
@@ -368,9 +368,10 @@ void release_again(Arena&, std::uintptr_t, std::size_t) noexcept {}
 
 TEST_F(ArenaImport, a_source_that_hands_out_a_range_twice_is_refused) {
   Arena arena;
-  ASSERT_EQ(arena.initialize(
-                {.name = "again", .quantum = 16, .self_source = true, .import = import_again, .release = release_again}),
-            Status::kOk);
+  ASSERT_EQ(
+      arena.initialize(
+          {.name = "again", .quantum = 16, .self_source = true, .import = import_again, .release = release_again}),
+      Status::kOk);
   const std::uintptr_t first = arena.allocate(16);
   EXPECT_EQ(first, 0x1000U);
   EXPECT_EQ(arena.allocate(16), 0U);

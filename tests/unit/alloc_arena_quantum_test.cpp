@@ -40,7 +40,8 @@ class ArenaQuantum : public test::SystemTest {
 
 TEST_F(ArenaQuantum, small_multiples_come_from_caches) {
   Arena ids;
-  ASSERT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 10000, .quantum = 1, .quantum_cache_max = 3}), Status::kOk);
+  ASSERT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 10000, .quantum = 1, .quantum_cache_max = 3}),
+            Status::kOk);
   const std::size_t sizes[] = {1, 2, 3, 4};
   use(ids, sizes, 4, 1);
   RegistryCursor<Cache> caches;
@@ -60,7 +61,8 @@ TEST_F(ArenaQuantum, small_multiples_come_from_caches) {
 
 TEST_F(ArenaQuantum, a_segment_behind_a_cache_is_not_freed_by_its_start) {
   Arena ids;
-  ASSERT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 10000, .quantum = 1, .quantum_cache_max = 3}), Status::kOk);
+  ASSERT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 10000, .quantum = 1, .quantum_cache_max = 3}),
+            Status::kOk);
   std::uintptr_t held[64];
   for (std::uintptr_t& start : held) start = ids.allocate(1);
   // One of these starts a slab, which is a segment of the arena's own.
@@ -76,7 +78,8 @@ void count_misuse(const MisuseReport&) noexcept { ++misuses; }
 
 TEST_F(ArenaQuantum, a_constrained_segment_given_to_a_quantum_cache_is_reported_and_stays_allocated) {
   Arena ids;
-  ASSERT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 10000, .quantum = 1, .quantum_cache_max = 3}), Status::kOk);
+  ASSERT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 10000, .quantum = 1, .quantum_cache_max = 3}),
+            Status::kOk);
   misuses = 0;
   set_misuse_handler(count_misuse);
   const std::uintptr_t start = ids.allocate_constrained(2, {.min = 5000});

@@ -1,6 +1,6 @@
-// Arenas against a slow, obviously correct model: one cell an integer. An arena with several spans, and above it one of another
-// quantum that imports from it, do random things; every answer is compared with what the cells say, and after every step both
-// arenas validate themselves.
+// Arenas against a slow, obviously correct model: one cell an integer. An arena with several spans, and above it one of
+// another quantum that imports from it, do random things; every answer is compared with what the cells say, and after
+// every step both arenas validate themselves.
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,8 @@ struct Span {
 
 class ArenaRandom : public test::ArenaTest {
  protected:
-  // ---- the model -----------------------------------------------------------------------------------------------------
+  // ---- the model
+  // -----------------------------------------------------------------------------------------------------
 
   void begin(test::Random& random, std::size_t source_quantum) {
     source_.arena = &arena_;
@@ -82,7 +83,8 @@ class ArenaRandom : public test::ArenaTest {
   /// Makes both maps from what is held and which spans there are.
   void settle() {
     source_.map.clear();
-    for (std::size_t i = 0; i < range_count_; ++i) source_.map.add_span(ranges_[i].start, ranges_[i].start + ranges_[i].size);
+    for (std::size_t i = 0; i < range_count_; ++i)
+      source_.map.add_span(ranges_[i].start, ranges_[i].start + ranges_[i].size);
     upper_.map.clear();
     for (std::size_t i = 0; i < span_count_; ++i) {
       source_.map.set(spans_[i].start, spans_[i].size, false);
@@ -137,7 +139,8 @@ class ArenaRandom : public test::ArenaTest {
     return test::possible_through(after, quanta, 2, size, c);
   }
 
-  // ---- steps ---------------------------------------------------------------------------------------------------------
+  // ---- steps
+  // ---------------------------------------------------------------------------------------------------------
 
   void add(test::Random& random) {
     const std::uintptr_t start = random.below(ArenaMap::kUnits);
@@ -192,8 +195,8 @@ class ArenaRandom : public test::ArenaTest {
       return;
     }
     const std::size_t segment = side.map.segment_at(start);
-    // Instant fit: the smallest where sizes have bins of their own; above, the smallest power of two that is all at least the
-    // size, and of which there is a segment.
+    // Instant fit: the smallest where sizes have bins of their own; above, the smallest power of two that is all at
+    // least the size, and of which there is a segment.
     const std::size_t sure = side.map.smallest(std::size_t{1} << ceil_log2(size));
     const bool exact = segment >> floor_log2(side.quantum) < kWordBits;
     if (fit == Fit::kBest || sure == 0 || exact) {
@@ -236,7 +239,7 @@ class ArenaRandom : public test::ArenaTest {
   void release(Side& side, std::size_t index) {
     const Held held = side.held[index];
     Arena& arena = *side.arena;
-    ASSERT_EQ(held.constrained   ? arena.free_constrained(held.start, held.size)
+    ASSERT_EQ(held.constrained ? arena.free_constrained(held.start, held.size)
               : index % 2 == 0 ? arena.free(held.start, held.size)
                                : arena.free(held.start),
               Status::kOk);
@@ -277,8 +280,8 @@ class ArenaRandom : public test::ArenaTest {
     ASSERT_EQ(importer_.stats().idle, 0U);
   }
 
-  /// Destroys the importer if nothing is out, and makes another; else it is refused and nothing has changed. The source is
-  /// always refused.
+  /// Destroys the importer if nothing is out, and makes another; else it is refused and nothing has changed. The source
+  /// is always refused.
   void destroy(test::Random& random) {
     ASSERT_EQ(arena_.destroy(), Status::kBusy);
     if (upper_.count != 0) {
@@ -305,7 +308,8 @@ class ArenaRandom : public test::ArenaTest {
     release(side, random.below(side.count));
   }
 
-  // ---- the comparison ------------------------------------------------------------------------------------------------
+  // ---- the comparison
+  // ------------------------------------------------------------------------------------------------
 
   /// The arena's allocated segments are exactly what is held and, below the importer, its spans.
   void expect_segments(const Side& side) {
@@ -360,7 +364,7 @@ class ArenaRandom : public test::ArenaTest {
   Side upper_;
   Span ranges_[kMostSpans] = {};  // of the source
   std::size_t range_count_ = 0;
-  Span spans_[kMostSpans] = {};   // of the importer
+  Span spans_[kMostSpans] = {};  // of the importer
   std::size_t span_count_ = 0;
   std::uint64_t span_changes_ = 0;
   bool growing_ = true;

@@ -1,5 +1,5 @@
-// An arena never touches what its values name. Here they are addresses that fault when read or written: memory of the host
-// that is mapped without access.
+// An arena never touches what its values name. Here they are addresses that fault when read or written: memory of the
+// host that is mapped without access.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -26,9 +26,10 @@ class ArenaReserved : public test::SystemTest {
     void* range = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ASSERT_NE(range, MAP_FAILED);
     range_ = reinterpret_cast<std::uintptr_t>(range);
-    ASSERT_EQ(device_.initialize({.name = "device", .start = range_, .size = kBytes, .quantum = kPage,
-                                  .quantum_cache_max = 4 * kPage}),
-              Status::kOk);
+    ASSERT_EQ(
+        device_.initialize(
+            {.name = "device", .start = range_, .size = kBytes, .quantum = kPage, .quantum_cache_max = 4 * kPage}),
+        Status::kOk);
   }
   void TearDown() override {
     EXPECT_TRUE(device_.validate());
@@ -48,21 +49,23 @@ class ArenaReserved : public test::SystemTest {
     for (unsigned step = 0; step < 5000; ++step) {
       Held& one = held[random.below(32)];
       if (one.start != 0) {
-        EXPECT_EQ(one.constrained ? arena.free_constrained(one.start, one.size) : arena.free(one.start, one.size), Status::kOk);
+        EXPECT_EQ(one.constrained ? arena.free_constrained(one.start, one.size) : arena.free(one.start, one.size),
+                  Status::kOk);
         one.start = 0;
         continue;
       }
       one.size = random.between(1, 16) * unit;
       one.constrained = random.chance(30);
-      one.start = one.constrained
-                      ? arena.allocate_constrained(one.size, {.align = 4 * unit, .nocross = 64 * unit})
-                      : arena.allocate(one.size, static_cast<Fit>(random.below(3)));
+      one.start = one.constrained ? arena.allocate_constrained(one.size, {.align = 4 * unit, .nocross = 64 * unit})
+                                  : arena.allocate(one.size, static_cast<Fit>(random.below(3)));
       ASSERT_NE(one.start, 0U);
-      if (one.constrained && arena.resize_in_place(one.start, one.size, one.size + unit) == Status::kOk) one.size += unit;
+      if (one.constrained && arena.resize_in_place(one.start, one.size, one.size + unit) == Status::kOk)
+        one.size += unit;
     }
     for (const Held& one : held) {
       if (one.start == 0) continue;
-      EXPECT_EQ(one.constrained ? arena.free_constrained(one.start, one.size) : arena.free(one.start, one.size), Status::kOk);
+      EXPECT_EQ(one.constrained ? arena.free_constrained(one.start, one.size) : arena.free(one.start, one.size),
+                Status::kOk);
     }
     EXPECT_TRUE(arena.validate());
   }
@@ -75,7 +78,8 @@ TEST_F(ArenaReserved, segments_and_quantum_caches_of_a_range_that_faults) { chur
 
 TEST_F(ArenaReserved, an_importer_over_a_range_that_faults) {
   Arena importer;
-  ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 64, .source = &device_, .quantum_cache_max = 256}), Status::kOk);
+  ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 64, .source = &device_, .quantum_cache_max = 256}),
+            Status::kOk);
   churn(importer, 64);
   EXPECT_EQ(importer.destroy(), Status::kOk);
 }

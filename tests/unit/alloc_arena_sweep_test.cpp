@@ -1,5 +1,6 @@
-// Every constrained request of a range over small arenas: it succeeds exactly when trying every start finds a place for it,
-// and what comes back is such a place. In arenas of every quantum, with several spans and holes, and through importers.
+// Every constrained request of a range over small arenas: it succeeds exactly when trying every start finds a place for
+// it, and what comes back is such a place. In arenas of every quantum, with several spans and holes, and through
+// importers.
 //
 // Built again with defects in the search (alloc/src/arena_defect.hpp), to show that the sweep sees them.
 
@@ -28,9 +29,9 @@ constexpr bool kHasDefect = true;
 constexpr bool kHasDefect = false;
 #endif
 
-/// Pictures of arenas, a character a quantum from the first one on: '.' free, '#' allocated, '|' where one span ends and the
-/// next begins, ' ' in no span.
-/// The last one has more free segments than one hold of the lock looks at, and is for quanta up to kManyQuantum.
+/// Pictures of arenas, a character a quantum from the first one on: '.' free, '#' allocated, '|' where one span ends
+/// and the next begins, ' ' in no span. The last one has more free segments than one hold of the lock looks at, and is
+/// for quanta up to kManyQuantum.
 constexpr std::string_view kLayouts[] = {
     "..........................",
     "#.##..#...##.....#.......#",
@@ -99,9 +100,9 @@ class ArenaSweep : public test::ArenaTest {
   /// Calls @p ask with every wish, or every so many where a step costs much.
   template <class Ask>
   void for_every_wish(std::size_t quantum, bool bounded, Ask ask) {
-    static constexpr std::uintptr_t kBounds[][2] = {{0, 0},   {0, 16},  {0, 33},  {0, 64},  {0, 65},  {9, 0},   {9, 16},
-                                                    {9, 33},  {9, 64},  {9, 65},  {17, 0},  {17, 33}, {17, 64}, {17, 65},
-                                                    {40, 0},  {40, 64}, {40, 65}, {41, 80}, {64, 96}, {65, 0}};
+    static constexpr std::uintptr_t kBounds[][2] = {{0, 0},  {0, 16},  {0, 33},  {0, 64},  {0, 65},  {9, 0},   {9, 16},
+                                                    {9, 33}, {9, 64},  {9, 65},  {17, 0},  {17, 33}, {17, 64}, {17, 65},
+                                                    {40, 0}, {40, 64}, {40, 65}, {41, 80}, {64, 96}, {65, 0}};
     for (const std::size_t size : {std::size_t{1}, quantum + 1, 3 * quantum, 5 * quantum}) {
       for (std::size_t align = 1; align <= 64; align *= 2) {
         for (std::size_t phase = 0; phase < align; phase += align <= 16 ? 1 : 5) {
@@ -121,7 +122,8 @@ class ArenaSweep : public test::ArenaTest {
     const std::size_t size = (wish.size + quantum - 1) / quantum * quantum;
     possible_ += possible;
     impossible_ += !possible;
-    const bool good = start == 0 ? !possible : start % quantum == 0 && is_free && test::meets(start, size, wish.constraint);
+    const bool good =
+        start == 0 ? !possible : start % quantum == 0 && is_free && test::meets(start, size, wish.constraint);
     if (good) return;
     if (mismatches_++ == 0 && !kHasDefect) {
       const Constraint& c = wish.constraint;

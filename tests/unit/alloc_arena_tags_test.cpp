@@ -89,7 +89,8 @@ TEST_F(ArenaTags, running_out_of_tags_is_a_failure_and_passes) {
   // The root first gives away every page.
   std::uintptr_t pages[kPages];
   std::size_t taken = 0;
-  for (std::uintptr_t page = root_.allocate(kPageBytes); page != 0; page = root_.allocate(kPageBytes)) pages[taken++] = page;
+  for (std::uintptr_t page = root_.allocate(kPageBytes); page != 0; page = root_.allocate(kPageBytes))
+    pages[taken++] = page;
   EXPECT_GE(taken, kPages - 3);
   Arena ids;
   ASSERT_EQ(ids.initialize({.name = "ids", .quantum = 2}), Status::kOk);

@@ -1,4 +1,5 @@
-/// Memory in several banks: all of it serves, nothing crosses from one into the next, and what lies between is never touched.
+/// Memory in several banks: all of it serves, nothing crosses from one into the next, and what lies between is never
+/// touched.
 
 #include <support/system_fixture.hpp>
 

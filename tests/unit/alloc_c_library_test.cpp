@@ -82,9 +82,9 @@ TEST_F(CLibrary, aligns) {
 
 TEST_F(CLibrary, says_why_posix_memalign_fails) {
   void* block = &block;
-  EXPECT_EQ(posix_memalign(&block, 48, 10), 22);                    // EINVAL
+  EXPECT_EQ(posix_memalign(&block, 48, 10), 22);  // EINVAL
   EXPECT_EQ(posix_memalign(&block, sizeof(void*) / 2, 10), 22);
-  EXPECT_EQ(posix_memalign(&block, 64, half), 12);          // ENOMEM
+  EXPECT_EQ(posix_memalign(&block, 64, half), 12);  // ENOMEM
   EXPECT_EQ(block, &block);
 }
 

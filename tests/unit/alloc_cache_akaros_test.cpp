@@ -28,8 +28,8 @@ class AkarosCache : public qm::test::SystemTest {
   static inline std::array<void*, 2000> objects;
 };
 
-/// B7: a destroy that was refused has freed the cache's structure all the same: importers dangle, the structure is used again
-/// while objects live.
+/// B7: a destroy that was refused has freed the cache's structure all the same: importers dangle, the structure is used
+/// again while objects live.
 TEST_F(AkarosCache, B7_a_refused_destroy_frees_nothing) {
   Arena arena;
   ArenaConfig config;
@@ -44,10 +44,10 @@ TEST_F(AkarosCache, B7_a_refused_destroy_frees_nothing) {
   EXPECT_EQ(stats_of("kmem_cache").in_use, caches);
   Cache* next = make("next", 100);
   EXPECT_NE(next, cache);
-  EXPECT_EQ(make("kept", 100), nullptr);         // it still has its name,
-  EXPECT_EQ(arena.destroy(), Status::kBusy);     // its source
+  EXPECT_EQ(make("kept", 100), nullptr);      // it still has its name,
+  EXPECT_EQ(arena.destroy(), Status::kBusy);  // its source
   RegistryCursor<Cache> walk;
-  EXPECT_EQ(walk.find("kept"), cache);           // and its place in every report
+  EXPECT_EQ(walk.find("kept"), cache);  // and its place in every report
   while (walk.next() != nullptr) {
   }
   void* other = cache->allocate();

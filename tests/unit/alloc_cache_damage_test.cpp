@@ -1,5 +1,5 @@
-/// What validate() and verify_cells() say of a cache whose slabs or cells were written over, and what the slab layer says of
-/// addresses that are none of its objects.
+/// What validate() and verify_cells() say of a cache whose slabs or cells were written over, and what the slab layer
+/// says of addresses that are none of its objects.
 
 #include <support/system_fixture.hpp>
 

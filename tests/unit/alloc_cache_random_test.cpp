@@ -1,5 +1,5 @@
-/// Caches against a slow, obviously correct model: a table of what is out. Six caches of all kinds share a small memory, so that
-/// allocations fail all the time; each failure is looked into.
+/// Caches against a slow, obviously correct model: a table of what is out. Six caches of all kinds share a small
+/// memory, so that allocations fail all the time; each failure is looked into.
 
 #include <support/system_fixture.hpp>
 
@@ -13,7 +13,7 @@ namespace {
 using namespace qm;
 
 constexpr std::size_t kRam = 1 << 20;
-constexpr std::size_t kMostOut = 160;   // objects of a cache at a time, unless memory ends first
+constexpr std::size_t kMostOut = 160;  // objects of a cache at a time, unless memory ends first
 constexpr std::size_t kMostBulk = 40;
 constexpr std::uint32_t kMade = 0x600d0b1e;
 
@@ -56,9 +56,9 @@ constexpr unsigned kCaches = sizeof kKinds / sizeof kKinds[0];
 struct Subject {
   Cache* cache = nullptr;
   std::array<void*, kMostOut + kMostBulk> out{};
-  std::size_t count = 0;     ///< objects out
+  std::size_t count = 0;  ///< objects out
   std::size_t limit = 0;
-  std::size_t reserve = 0;   ///< promised
+  std::size_t reserve = 0;  ///< promised
   std::uint64_t allocations = 0;
   std::size_t failures = 0;
 };
@@ -105,7 +105,8 @@ class CacheRandom : public qm::test::SystemTest {
       if (is_memory(other) != is_memory(which)) continue;
       for (std::size_t i = 0; i < subjects_[other].count; ++i) {
         const auto theirs = reinterpret_cast<std::uintptr_t>(subjects_[other].out[i]);
-        ASSERT_TRUE(address + size <= theirs || theirs + kKinds[other].size <= address) << "overlaps an object of " << kKinds[other].name;
+        ASSERT_TRUE(address + size <= theirs || theirs + kKinds[other].size <= address)
+            << "overlaps an object of " << kKinds[other].name;
       }
     }
     if (kKinds[which].constructed) {
@@ -118,7 +119,9 @@ class CacheRandom : public qm::test::SystemTest {
     ++one.allocations;
   }
 
-  static int fill_of(const void* object) { return static_cast<int>(reinterpret_cast<std::uintptr_t>(object) >> 3 & 0xff); }
+  static int fill_of(const void* object) {
+    return static_cast<int>(reinterpret_cast<std::uintptr_t>(object) >> 3 & 0xff);
+  }
 
   /// Takes object @p index out of the model.
   void* leave(unsigned which, std::size_t index) {

@@ -1,5 +1,5 @@
-/// Caches under all harts at once, against a model that each hart keeps of what it holds. Between phases nobody runs, and the
-/// caches' own counts must agree with all models together.
+/// Caches under all harts at once, against a model that each hart keeps of what it holds. Between phases nobody runs,
+/// and the caches' own counts must agree with all models together.
 
 #include <support/system_fixture.hpp>
 
@@ -16,7 +16,7 @@ using namespace qm;
 
 constexpr unsigned kCaches = 3;
 constexpr std::size_t kSizes[kCaches] = {48, 700, 3000};
-constexpr std::size_t kHeld = 60;      // of a cache by a hart
+constexpr std::size_t kHeld = 60;  // of a cache by a hart
 constexpr std::size_t kPhases = 8;
 
 /// The first word of an object is the hart that holds it, from 1; 0: nobody.
@@ -33,7 +33,7 @@ class CacheRandomThreads : public qm::test::SystemTest {
     start(1 << 20, test::harts());
     for (unsigned i = 0; i < kCaches; ++i) {
       static char names[kCaches][3];
-      char (&name)[3] = names[i];
+      char(&name)[3] = names[i];
       name[0] = 'r';
       name[1] = static_cast<char>('0' + i);
       CacheConfig config;

@@ -197,8 +197,9 @@ TEST_F(CacheThreads, create_use_on_all_harts_and_destroy_leaves_no_byte_behind) 
       if (hart == 0) {
         const Status status = Cache::destroy(cache);
         const CacheStats stats = status == Status::kOk ? CacheStats{} : cache->stats();
-        EXPECT_EQ(status, Status::kOk) << "in use " << stats.in_use << ", in magazines " << stats.in_magazines << ", in depot "
-                                       << stats.in_depot << ", in slabs " << stats.in_slabs << " of " << stats.objects;
+        EXPECT_EQ(status, Status::kOk) << "in use " << stats.in_use << ", in magazines " << stats.in_magazines
+                                       << ", in depot " << stats.in_depot << ", in slabs " << stats.in_slabs << " of "
+                                       << stats.objects;
       }
     }
     barrier.arrive();

@@ -225,7 +225,8 @@ TEST_F(CallSites, a_row_says_how_much_of_the_heaps_blocks_nobody_asked_for) {
 
 TEST_F(CallSites, a_destroyed_tag_changes_nothing_but_rows) {
   Cache* cache = make("packets", 64);
-  for (const std::uint32_t tag : {0xffffffffU, 0x80000000U, 7U, 1U, static_cast<std::uint32_t>(qm::call_sites::count() * qm::kRowBytes + 31)}) {
+  for (const std::uint32_t tag :
+       {0xffffffffU, 0x80000000U, 7U, 1U, static_cast<std::uint32_t>(qm::call_sites::count() * qm::kRowBytes + 31)}) {
     auto* object = static_cast<std::uint32_t*>(QM_ALLOC(cache->allocate));
     void* block = QM_ALLOC(qm::heap::allocate, 50);
     object[-1] = tag;

@@ -39,7 +39,8 @@ class CallSitesThreads : public qm::test::SystemTest {
     std::size_t bytes = 0;
     qm::RegistryCursor<Cache> caches;
     while (Cache* cache = caches.next()) {
-      const bool own = (cache->flags() & (qm::cache_flags::kNoTouch | qm::cache_flags::kNoTrace | qm::cache_flags::kDirect)) != 0;
+      const bool own =
+          (cache->flags() & (qm::cache_flags::kNoTouch | qm::cache_flags::kNoTrace | qm::cache_flags::kDirect)) != 0;
       if (!own) bytes += cache->stats().in_use * cache->object_size();
     }
     qm::RegistryCursor<qm::Arena> arenas;

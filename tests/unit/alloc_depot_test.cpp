@@ -1,4 +1,5 @@
-/// What stands between the cells and the slabs: magazines that grow and shrink, working sets, bulk, the reserve, the limit.
+/// What stands between the cells and the slabs: magazines that grow and shrink, working sets, bulk, the reserve, the
+/// limit.
 
 #include <support/system_fixture.hpp>
 
@@ -230,7 +231,8 @@ TEST_F(DepotTest, trim_gives_back_what_an_interval_did_not_use_and_nothing_else)
   EXPECT_GT(cache->trim(), 0U);
   const CacheStats after = cache->stats();
   EXPECT_LE(after.in_depot + after.in_magazines, 300U + 2 * 61);
-  EXPECT_GE(after.in_depot + after.in_magazines, 300U - 61);  // its working set is still there, but for what one refill takes
+  EXPECT_GE(after.in_depot + after.in_magazines,
+            300U - 61);  // its working set is still there, but for what one refill takes
   EXPECT_TRUE(cache->validate());
   for (unsigned i = 0; i < 3; ++i) cache->trim();
   EXPECT_EQ(cache->stats().depot_full, 0U);
@@ -238,7 +240,8 @@ TEST_F(DepotTest, trim_gives_back_what_an_interval_did_not_use_and_nothing_else)
   EXPECT_LE(cache->stats().slabs, 4U);  // under what lies in this hart's magazines
   ASSERT_EQ(take(*cache, 2000), 2000U);
   give(*cache, 2000);
-  EXPECT_LT(cache->stats().in_depot, Depot::kLeastKept * kFirst + cache->stats().magazine_rounds);  // what it had learned is forgotten
+  EXPECT_LT(cache->stats().in_depot,
+            Depot::kLeastKept * kFirst + cache->stats().magazine_rounds);  // what it had learned is forgotten
   ASSERT_EQ(Cache::destroy(cache), Status::kOk);
 }
 

@@ -227,11 +227,11 @@ TEST_F(Exhaustion, a_destructor_that_allocates_during_a_drain_fails_quietly_and_
   other = make("other");
   got = 0;
   Cache* cache = Cache::create({.name = "destroyed", .object_size = 256, .destructor = [](void*, void*) noexcept {
-    if (void* object = other->allocate(); object != nullptr) {
-      ++got;
-      other->free(object);
-    }
-  }});
+                                  if (void* object = other->allocate(); object != nullptr) {
+                                    ++got;
+                                    other->free(object);
+                                  }
+                                }});
   ASSERT_TRUE(cache != nullptr && other != nullptr);
   void* kept = cache->allocate();
   const std::size_t count = take_all(*other);

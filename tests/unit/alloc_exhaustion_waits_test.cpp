@@ -1,4 +1,5 @@
-/// Exhaustion: who may not wait starts what others finish, who waits is woken, and storms and silent harts hold nobody up.
+/// Exhaustion: who may not wait starts what others finish, who waits is woken, and storms and silent harts hold nobody
+/// up.
 
 #include "exhaustion_fixture.hpp"
 
@@ -139,9 +140,9 @@ TEST_F(ExhaustionWaits, the_hook_runs_other_tasks_of_the_hart_and_what_they_free
   freed_by_the_hook = cache;
   pauses = 0;
   configure_exhaustion({.report = keep_report, .pause = [](std::uint64_t) noexcept {
-    EXPECT_FALSE(hal::thread_state().reclaiming);
-    if (++pauses == 3) freed_by_the_hook->free(table()[0]);
-  }});
+                          EXPECT_FALSE(hal::thread_state().reclaiming);
+                          if (++pauses == 3) freed_by_the_hook->free(table()[0]);
+                        }});
   const std::size_t count = take_all(*cache);
   void* object = cache->allocate_at(nullptr, 0, wait_at_most(20000));
   EXPECT_NE(object, nullptr);

@@ -12,7 +12,8 @@ using namespace qm;
 class HeapLessons : public qm::test::SystemTest {
  protected:
   static void fill(void* block, std::size_t size) {
-    for (std::size_t i = 0; i < size; ++i) static_cast<unsigned char*>(block)[i] = static_cast<unsigned char>(i * 7 + 3);
+    for (std::size_t i = 0; i < size; ++i)
+      static_cast<unsigned char*>(block)[i] = static_cast<unsigned char>(i * 7 + 3);
   }
   [[nodiscard]] static bool holds(const void* block, std::size_t size) {
     for (std::size_t i = 0; i < size; ++i) {
@@ -93,7 +94,8 @@ TEST_F(HeapLessons, powers_of_two_take_what_they_are) {
 // 782b10e9, 6a0d3c17: realloc lost contents, or forgot that its tag takes room.
 TEST_F(HeapLessons, realloc_keeps_all_contents_over_every_boundary) {
   for (std::size_t size = 1; size < 1400; size += 13) {
-    for (const std::size_t step : {std::size_t{1}, std::size_t{15}, std::size_t{100}, std::size_t{700}, std::size_t{5000}}) {
+    for (const std::size_t step :
+         {std::size_t{1}, std::size_t{15}, std::size_t{100}, std::size_t{700}, std::size_t{5000}}) {
       void* block = heap::allocate(size);
       fill(block, size);
       block = heap::reallocate(block, size + step);

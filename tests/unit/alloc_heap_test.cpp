@@ -39,7 +39,8 @@ TEST_F(Heap, every_block_of_a_slab_of_several_pages_comes_back_where_it_belongs)
     for (void*& block : blocks) ASSERT_NE(block = heap::allocate(size), nullptr);
     RegistryCursor<Cache> caches;
     Cache* cache = nullptr;
-    do cache = caches.next(); while (cache != nullptr && (cache->object_size() < size || cache->stats().in_use != blocks.size()));
+    do cache = caches.next();
+    while (cache != nullptr && (cache->object_size() < size || cache->stats().in_use != blocks.size()));
     ASSERT_NE(cache, nullptr) << size;
     EXPECT_TRUE(kChecked || cache->slabs().slab_bytes() > SlabLayer::kPageBytes);
     for (void* block : blocks) heap::free(block);
@@ -137,8 +138,8 @@ TEST_F(Heap, what_is_no_block_is_refused_and_nothing_happens) {
   static MisuseReport told;
   set_misuse_handler([](const MisuseReport& report) noexcept { told = report; });
   std::size_t refused = 0;
-  for (void* wrong : {static_cast<void*>(elsewhere), static_cast<void*>(large + 64), static_cast<void*>(large + 16), stranger,
-                      reinterpret_cast<void*>(UINTPTR_MAX), reinterpret_cast<void*>(std::uintptr_t{8})}) {
+  for (void* wrong : {static_cast<void*>(elsewhere), static_cast<void*>(large + 64), static_cast<void*>(large + 16),
+                      stranger, reinterpret_cast<void*>(UINTPTR_MAX), reinterpret_cast<void*>(std::uintptr_t{8})}) {
     heap::free(wrong);
     EXPECT_EQ(heap::misuses(), ++refused);
     EXPECT_EQ(told.kind, Misuse::kForeign);
@@ -173,7 +174,8 @@ TEST_F(Heap, free_with_a_size_checks_it) {
     heap::free_sized(large, wrong);
     EXPECT_EQ(heap::misuses(), ++refused);
   }
-  heap::free_sized(aligned, kCallSites ? 200 : 100);  // 112 bytes are not aligned to 64; with call sites it is a large block
+  heap::free_sized(aligned,
+                   kCallSites ? 200 : 100);  // 112 bytes are not aligned to 64; with call sites it is a large block
   EXPECT_EQ(heap::misuses(), ++refused);
   heap::free_sized(small, 40);
   heap::free_sized(large, 5000);
@@ -243,7 +245,8 @@ TEST(HeapBanks, memory_may_lie_in_ranges_with_anything_between) {
   EXPECT_EQ(add_memory({reinterpret_cast<std::uintptr_t>(pool + 3 * kQuarter), 4096}), Status::kOverlap);
   static std::array<unsigned char*, 20000> blocks;
   std::size_t count = 0;
-  while (count < blocks.size() && (blocks[count] = static_cast<unsigned char*>(heap::allocate(count % 7 == 0 ? 900 : 120))) != nullptr) {
+  while (count < blocks.size() &&
+         (blocks[count] = static_cast<unsigned char*>(heap::allocate(count % 7 == 0 ? 900 : 120))) != nullptr) {
     blocks[count][0] = static_cast<unsigned char>(count);
     ++count;
   }

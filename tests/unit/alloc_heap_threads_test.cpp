@@ -57,7 +57,8 @@ TEST_F(HeapThreads, blocks_of_all_sizes_cross_between_harts_and_keep_their_conte
   const unsigned harts = qm::test::harts();
   // A block says how long it is and what it is filled with. Whoever swaps it out of its slot owns it.
   const auto make = [](qm::test::Random& random) {
-    const auto size = static_cast<std::uint32_t>(random.chance(20) ? random.between(600, 6000) : random.between(8, 500));
+    const auto size =
+        static_cast<std::uint32_t>(random.chance(20) ? random.between(600, 6000) : random.between(8, 500));
     auto* block = static_cast<unsigned char*>(heap::allocate(size));
     if (block == nullptr) return block;
     const auto fill = static_cast<unsigned char>(random.next());

@@ -78,9 +78,7 @@ void use(unsigned hart, int steps, std::atomic<std::uint32_t>& violations) {
 
 TEST_F(InlineCacheThreads, hand_each_object_to_one_holder) {
   std::atomic<std::uint32_t> violations{0};
-  on_each_attached_hart([&](unsigned hart) {
-    use(hart, 2000, violations);
-  });
+  on_each_attached_hart([&](unsigned hart) { use(hart, 2000, violations); });
   EXPECT_EQ(violations.load(), 0U);
   EXPECT_EQ(Shared::cache()->stats().in_use, 0U);
   EXPECT_TRUE(Shared::cache()->validate());

@@ -1,4 +1,5 @@
-/// Misuse of a cache: what every build finds where the object passes a slow path, and what a checking build finds at once.
+/// Misuse of a cache: what every build finds where the object passes a slow path, and what a checking build finds at
+/// once.
 
 #include "trace_fixture.hpp"
 
@@ -32,7 +33,8 @@ class MisuseTest : public test::TraceTest {
   void SetUp() override {
     TraceTest::SetUp();
     told = {};
-    set_misuse_handler([](const MisuseReport& report) noexcept { told.reports[told.count++ % told.reports.size()] = report; });
+    set_misuse_handler(
+        [](const MisuseReport& report) noexcept { told.reports[told.count++ % told.reports.size()] = report; });
   }
   void TearDown() override {
     set_misuse_handler(nullptr);
@@ -345,7 +347,8 @@ TEST_F(CheckedTest, a_bad_address_is_told_at_once) {
 }
 
 TEST_F(CheckedTest, a_write_behind_the_object_is_told_at_its_free) {
-  for (const std::size_t size : {std::size_t{1}, std::size_t{24}, std::size_t{64}, std::size_t{500}, std::size_t{5000}}) {
+  for (const std::size_t size :
+       {std::size_t{1}, std::size_t{24}, std::size_t{64}, std::size_t{500}, std::size_t{5000}}) {
     Cache* cache = make("packet", size);
     auto* object = static_cast<unsigned char*>(cache->allocate());
     std::memset(object, 0xff, cache->object_size());
@@ -447,7 +450,9 @@ TEST_F(CheckedTest, constructed_objects_keep_their_contents_and_are_looked_at_al
     std::memset(object, 0x77, 64);
     return true;
   };
-  config.destructor = [](void* object, void*) noexcept { unmade += static_cast<unsigned char*>(object)[60] == 0x77 ? 1 : 100; };
+  config.destructor = [](void* object, void*) noexcept {
+    unmade += static_cast<unsigned char*>(object)[60] == 0x77 ? 1 : 100;
+  };
   Cache* cache = Cache::create(config);
   ASSERT_NE(cache, nullptr);
   auto* object = static_cast<unsigned char*>(cache->allocate());

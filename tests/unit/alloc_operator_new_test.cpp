@@ -116,7 +116,7 @@ TEST_F(OperatorNew, serves_the_standard_containers) {
 TEST_F(OperatorNew, without_memory_the_nothrow_forms_return_null) {
   EXPECT_EQ(operator new(qm::test::kPoolBytes, std::nothrow), nullptr);
   EXPECT_EQ(operator new[](qm::test::kPoolBytes, std::nothrow), nullptr);
-  EXPECT_EQ(operator new(SIZE_MAX, std::align_val_t{64}, std::nothrow), nullptr);
+  EXPECT_EQ(operator new (SIZE_MAX, std::align_val_t{64}, std::nothrow), nullptr);
   EXPECT_EQ(operator new[](SIZE_MAX, std::align_val_t{64}, std::nothrow), nullptr);
 }
 
@@ -126,10 +126,11 @@ TEST_F(OperatorNew, a_handler_frees_something_and_the_allocation_goes_on) {
   constexpr std::size_t kHalf = qm::test::kPoolBytes / 2;
   hoard = operator new(kHalf);
   EXPECT_EQ(std::set_new_handler([] {
-    operator delete(hoard);
-    hoard = nullptr;
-    std::set_new_handler(nullptr);
-  }), nullptr);
+              operator delete(hoard);
+              hoard = nullptr;
+              std::set_new_handler(nullptr);
+            }),
+            nullptr);
   void* block = operator new(kHalf + 4096);
   EXPECT_NE(block, nullptr);
   EXPECT_EQ(hoard, nullptr);

@@ -26,7 +26,8 @@ TEST_F(PageMapTest, pages_may_be_as_far_apart_as_addresses_go) {
   EXPECT_EQ(map_.tag(3 * kPage - 1), 8U);
   EXPECT_EQ(map_.tag(last - kPage), 16U);
   EXPECT_EQ(map_.tag(UINTPTR_MAX), 16U);
-  for (const std::uintptr_t address : {std::uintptr_t{0}, 2 * kPage - 1, 3 * kPage, UINTPTR_MAX / 2, last - kPage - 1}) {
+  for (const std::uintptr_t address :
+       {std::uintptr_t{0}, 2 * kPage - 1, 3 * kPage, UINTPTR_MAX / 2, last - kPage - 1}) {
     EXPECT_EQ(map_.tag(address), 0U) << address;
   }
   map_.clear(2 * kPage, kPage);
@@ -40,7 +41,8 @@ TEST_F(PageMapTest, a_leaf_that_is_added_changes_no_other) {
   for (std::size_t marked = 0; marked != kPages.size(); ++marked) {
     const auto address = [&](std::size_t i) { return kMiddle + static_cast<std::uintptr_t>(kPages[i]) * kPage; };
     ASSERT_TRUE(map_.mark(address(marked), kPage, static_cast<std::uint8_t>(marked + 1)));
-    for (std::size_t i = 0; i <= marked; ++i) EXPECT_EQ(map_.tag(address(i) + kPage / 2), i + 1) << i << " of " << marked;
+    for (std::size_t i = 0; i <= marked; ++i)
+      EXPECT_EQ(map_.tag(address(i) + kPage / 2), i + 1) << i << " of " << marked;
     EXPECT_EQ(map_.tag(kMiddle + 2 * kPage), 0U);
     EXPECT_EQ(map_.tag(kMiddle - kPage), 0U);
   }

@@ -1,5 +1,5 @@
-/// A table of inlined sections that is not in the order of the text is noticed: here are two entries without the flag that makes
-/// the linker sort them, the later section's first.
+/// A table of inlined sections that is not in the order of the text is noticed: here are two entries without the flag
+/// that makes the linker sort them, the later section's first.
 
 #include <gtest/gtest.h>
 

@@ -34,7 +34,8 @@ struct Look {
 
 void look_at(SlabLayer& layer, Slab& slab, void* argument) noexcept {
   auto& look = *static_cast<Look*>(argument);
-  for (std::size_t i = 0; i < look.slabs && i < look.starts.size(); ++i) look.sound = look.sound && look.starts[i] != slab.start;
+  for (std::size_t i = 0; i < look.slabs && i < look.starts.size(); ++i)
+    look.sound = look.sound && look.starts[i] != slab.start;
   if (look.slabs < look.starts.size()) look.starts[look.slabs] = slab.start;
   ++look.slabs;
   look.in_use += slab.in_use;
@@ -83,7 +84,8 @@ TEST_F(SlabPassTest, goes_on_where_the_slab_it_stood_on_has_gone_or_changed_list
   for (unsigned i = freed; i < 700; ++i) {
     const auto start = reinterpret_cast<std::uintptr_t>(objects[i]);
     bool shown = false;
-    for (std::size_t j = 0; j < look.slabs; ++j) shown = shown || (start >= look.starts[j] && start - look.starts[j] < 4096);
+    for (std::size_t j = 0; j < look.slabs; ++j)
+      shown = shown || (start >= look.starts[j] && start - look.starts[j] < 4096);
     EXPECT_TRUE(shown) << "an object that was there all the time";
     cache->free(objects[i]);
   }

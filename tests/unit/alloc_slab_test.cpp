@@ -22,8 +22,10 @@ class SlabTest : public qm::test::SystemTest {
   }
   /// An arena of memory from @p before bytes below a multiple of 128 KiB on.
   static void make_arena(Arena& arena, std::size_t quantum, std::size_t size, std::size_t before = 0) {
-    arena_memory = round_up(reinterpret_cast<std::uintptr_t>(test::pool()) + test::kPoolBytes / 2 + before, 131072) - before;
-    ASSERT_EQ(arena.initialize({.name = "pages", .start = arena_memory, .size = size, .quantum = quantum}), Status::kOk);
+    arena_memory =
+        round_up(reinterpret_cast<std::uintptr_t>(test::pool()) + test::kPoolBytes / 2 + before, 131072) - before;
+    ASSERT_EQ(arena.initialize({.name = "pages", .start = arena_memory, .size = size, .quantum = quantum}),
+              Status::kOk);
   }
   void SetUp() override { start(test::kPoolBytes / 2); }  // the other half is for arenas of a test's own
 
@@ -44,7 +46,8 @@ TEST_F(SlabTest, wastes_at_most_an_eighth_for_every_size_up_to_64_KiB) {
     SlabLayer slabs;
     ASSERT_EQ(slabs.initialize(config), Status::kOk);
     if (waste(slabs, config.object_size) * 8 > slabs.slab_bytes() && ++over < 10) {
-      ADD_FAILURE() << config.object_size << " bytes: " << waste(slabs, config.object_size) << " of " << slabs.slab_bytes();
+      ADD_FAILURE() << config.object_size << " bytes: " << waste(slabs, config.object_size) << " of "
+                    << slabs.slab_bytes();
     }
   }
 }
@@ -79,8 +82,8 @@ TEST_F(SlabTest, aligns_without_being_asked_as_any_type_of_the_size_may_need) {
   struct Case {
     std::size_t size, alignment;
   };
-  for (const Case& one : {Case{1, 8}, Case{8, 8}, Case{16, 16}, Case{17, 8}, Case{24, 8}, Case{32, 16}, Case{40, 8}, Case{48, 16},
-                          Case{100, 8}, Case{4096, 16}}) {
+  for (const Case& one : {Case{1, 8}, Case{8, 8}, Case{16, 16}, Case{17, 8}, Case{24, 8}, Case{32, 16}, Case{40, 8},
+                          Case{48, 16}, Case{100, 8}, Case{4096, 16}}) {
     Cache* cache = make(one.size);
     ASSERT_NE(cache, nullptr);
     EXPECT_EQ(cache->alignment(), one.alignment) << one.size;
@@ -152,7 +155,8 @@ TEST_F(SlabTest, a_new_slab_touches_none_of_its_objects) {
 
 TEST_F(SlabTest, a_source_too_short_for_a_whole_slab_supplies_single_objects) {
   Arena arena;
-  // A whole slab of 40 KiB objects has 128 KiB and three of them; a short one has 44 KiB and ends where a whole one would.
+  // A whole slab of 40 KiB objects has 128 KiB and three of them; a short one has 44 KiB and ends where a whole one
+  // would.
   constexpr std::size_t kShort = 44 * 1024;
   make_arena(arena, 4096, kShort + 131072, kShort);
   Cache* cache = make(40 * 1024, 0, &arena);

@@ -46,8 +46,8 @@ TEST_F(StatsThreads, add_up_at_every_moment) {
         ASSERT_LE(stats.idle, stats.free);
       }
       const CacheStats stats = cache->stats();
-      // Each hart's magazines are read one after the other, so an object may be seen in two of them or in none; what the slab
-      // layer knows is one reading.
+      // Each hart's magazines are read one after the other, so an object may be seen in two of them or in none; what
+      // the slab layer knows is one reading.
       ASSERT_LE(stats.in_use, stats.objects);
       ASSERT_LE(stats.in_slabs, stats.objects);
       ASSERT_LE(stats.objects - stats.in_slabs, stats.high_water);

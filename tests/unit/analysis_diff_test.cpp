@@ -12,8 +12,9 @@ namespace {
 using namespace qm::analysis;
 
 std::string stacks(int objects, const std::string& more = "") {
-  return "qm> slab_stacks packet\r\n packet_alloc+0x3a/0x9c\r\n rx_deliver+0x12/0x60\r\nstack_count: " + std::to_string(objects) +
-         "\r\nstack_bytes: " + std::to_string(objects * 512) + "\r\nstack_id: 0x5a31c2e7\r\n\r\n" + more +
+  return "qm> slab_stacks packet\r\n packet_alloc+0x3a/0x9c\r\n rx_deliver+0x12/0x60\r\nstack_count: " +
+         std::to_string(objects) + "\r\nstack_bytes: " + std::to_string(objects * 512) +
+         "\r\nstack_id: 0x5a31c2e7\r\n\r\n" + more +
          "stacks 1, hidden 0 (threshold 1), objects 1, bytes 1, dropped 0, not traced 30 caches: complete\r\nqm> \r\n";
 }
 
@@ -23,7 +24,8 @@ std::string objects(int count) {
     text += "Obj 0x0000000080a4128" + std::to_string(index) + ", from hart 2 task net-rx:\n----\n" +
             "#01 [<0x000000008020c1f2>] in packet_alloc\n#02 [<0x000000008020c8aa>] in rx_deliver\n\n";
   }
-  return text + "outstanding " + std::to_string(count) + ", recorded 9, dropped 0, truncated stacks 0, from before start 0: complete\n";
+  return text + "outstanding " + std::to_string(count) +
+         ", recorded 9, dropped 0, truncated stacks 0, from before start 0: complete\n";
 }
 
 TEST(Diff, knows_stacks_of_slab_stacks_by_their_ids) {
@@ -61,7 +63,8 @@ TEST(Diff, refuses_what_cannot_be_compared) {
   EXPECT_THROW((void)holdings_of("qm> help\n", nullptr, "a"), qm::host::Error);
   EXPECT_THROW((void)holdings_of("", nullptr, "a"), qm::host::Error);
   EXPECT_THROW((void)holdings_of(stacks(1) + objects(1), nullptr, "a"), qm::host::Error);
-  EXPECT_THROW((void)difference(holdings_of(stacks(1), nullptr, "a"), holdings_of(objects(1), nullptr, "b")), qm::host::Error);
+  EXPECT_THROW((void)difference(holdings_of(stacks(1), nullptr, "a"), holdings_of(objects(1), nullptr, "b")),
+               qm::host::Error);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// What a function is called in reports: the host tool makes the name from the image's symbols (host/analysis), the build of the image by
-// cmake/symbol_table.awk for its own table, from which the console and the GDB commands have it. Both say the same.
+// What a function is called in reports: the host tool makes the name from the image's symbols (host/analysis), the
+// build of the image by cmake/symbol_table.awk for its own table, from which the console and the GDB commands have it.
+// Both say the same.
 
 #include <gtest/gtest.h>
 
@@ -107,7 +108,8 @@ TEST(ShortNames, are_the_same_for_every_function_of_the_demo) {
   std::istringstream list(qm::test::output_of("riscv64-linux-gnu-nm '" QM_DEMO_IMAGE "'"));
   std::vector<std::string> symbols;
   for (std::string address, type, name; list >> address >> type >> name;) {
-    if (std::string("tTwW").find(type) != std::string::npos && !name.starts_with("__") && !name.starts_with("$") && !name.starts_with(".L")) {
+    if (std::string("tTwW").find(type) != std::string::npos && !name.starts_with("__") && !name.starts_with("$") &&
+        !name.starts_with(".L")) {
       symbols.push_back(name);
     }
   }

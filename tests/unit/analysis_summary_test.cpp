@@ -64,8 +64,9 @@ class SummaryTest : public testing::Test {
   Event free(std::uint32_t traceable, std::uint64_t address) { return event(Operation::kFree, traceable, address); }
 
   /// The summary of @p events, and of what @p more tells before the end.
-  Summary summary(const std::vector<Event>& events, SummaryOptions options = {},
-                  const std::function<void(Summary&)>& more = [](Summary&) {}) {
+  Summary summary(
+      const std::vector<Event>& events, SummaryOptions options = {},
+      const std::function<void(Summary&)>& more = [](Summary&) {}) {
     Summary made(std::move(options));
     made.on_header(definitions_);
     for (const Event& each : events) made.on_event(each);
@@ -143,8 +144,8 @@ TEST_F(SummaryTest, keeps_arenas_apart_unless_asked_for) {
 }
 
 TEST_F(SummaryTest, keeps_to_the_caches_and_the_time_that_are_asked_for) {
-  const std::vector<Event> events{allocation(kPacket, 0x1000, 64), allocation(kInode, 0x2000, 256), free(kPacket, 0x1000),
-                                  allocation(kPacket, 0x3000, 64)};
+  const std::vector<Event> events{allocation(kPacket, 0x1000, 64), allocation(kInode, 0x2000, 256),
+                                  free(kPacket, 0x1000), allocation(kPacket, 0x3000, 64)};
   const auto packets = summary(events, {0, "pack?t", 0});
   EXPECT_EQ(packets.totals().allocated, 128);
   EXPECT_EQ(packets.totals().live_bytes, 64);
@@ -170,14 +171,17 @@ TEST_F(SummaryTest, is_of_the_last_stream_unless_another_is_asked_for) {
 }
 
 TEST_F(SummaryTest, is_incomplete_when_events_are_missing) {
-  const std::vector<Event> events{allocation(kPacket, 0x1000, 64), allocation(kPacket, 0x1000, 64), free(kPacket, 0x5000)};
+  const std::vector<Event> events{allocation(kPacket, 0x1000, 64), allocation(kPacket, 0x1000, 64),
+                                  free(kPacket, 0x5000)};
   const auto lost = summary(events, {}, [](Summary& of) { of.on_gap({host::Missing::kOverrun, 1, 12, 2}); });
   EXPECT_FALSE(lost.complete());
   EXPECT_EQ(lost.harts()[1].lost_on_target, 12);
   EXPECT_EQ(lost.replaced(), 1);
   EXPECT_EQ(lost.unknown_frees(), 1);
   EXPECT_EQ(lost.totals().live_objects, 1);
-  const auto sampled = summary(events, {}, [](Summary& of) { of.on_mode({host::StreamMode::kSampled, 4096, 0, 0, 0}); });
+  const auto sampled = summary(events, {}, [](Summary& of) {
+    of.on_mode({host::StreamMode::kSampled, 4096, 0, 0, 0});
+  });
   EXPECT_FALSE(sampled.complete());
   EXPECT_TRUE(sampled.sampled());
   const auto counted = summary(events, {}, [](Summary& of) { of.on_mode({host::StreamMode::kCounters, 0, 0, 0, 0}); });
@@ -248,7 +252,8 @@ TEST(Timeline, keeps_what_was_added_in_a_bounded_number_of_buckets) {
   test::Random random(test::seed());
   for (const std::uint64_t stride : {1u, 7u, 1000u, 1u << 30}) {
     Timeline timeline(100);
-    const std::size_t level = timeline.add_series(Timeline::Kind::kLevel), sum = timeline.add_series(Timeline::Kind::kSum);
+    const std::size_t level = timeline.add_series(Timeline::Kind::kLevel),
+                      sum = timeline.add_series(Timeline::Kind::kSum);
     const std::size_t peak = timeline.add_series(Timeline::Kind::kPeak);
     double now = 0, added = 0, highest = 0;
     std::uint64_t ticks = 100;

@@ -50,7 +50,8 @@ std::vector<Expected> ask_addr2line(const std::vector<std::uint64_t>& addresses)
     std::ofstream file(list);
     for (const std::uint64_t address : addresses) file << std::hex << address << '\n';
   }
-  std::istringstream text(output_of(std::string(QM_ADDR2LINE) + " -a -i -f -C -e '" + image().string() + "' <'" + list + "'"));
+  std::istringstream text(
+      output_of(std::string(QM_ADDR2LINE) + " -a -i -f -C -e '" + image().string() + "' <'" + list + "'"));
   std::filesystem::remove(list);
   std::vector<Expected> all;
   for (std::string line; std::getline(text, line);) {
@@ -67,11 +68,12 @@ std::vector<Expected> ask_addr2line(const std::vector<std::uint64_t>& addresses)
   return all;
 }
 
-/// Whether our name is the one that addr2line means: it knows only the last part of the name of a function without a linkage
-/// name, takes the enclosing function's for some, and has no word for a lambda's conversion.
+/// Whether our name is the one that addr2line means: it knows only the last part of the name of a function without a
+/// linkage name, takes the enclosing function's for some, and has no word for a lambda's conversion.
 bool same_name(const std::string& ours, const Expected& wanted, std::size_t at) {
   const std::string theirs = qm::analysis::short_name(wanted.functions[at]);
-  return ours.ends_with(theirs) || ours.ends_with("lambda") || theirs.ends_with(qm::analysis::short_name(wanted.functions.back()));
+  return ours.ends_with(theirs) || ours.ends_with("lambda") ||
+         theirs.ends_with(qm::analysis::short_name(wanted.functions.back()));
 }
 
 TEST(Symbols, agree_with_addr2line_on_every_frame_of_the_demo) {
@@ -100,7 +102,8 @@ TEST(Symbols, agree_with_addr2line_on_every_frame_of_the_demo) {
     if (same || ++failures > 10) continue;
     std::string ours, theirs;
     for (const Frame& frame : frames) ours += "\n    " + describe(frame);
-    for (std::size_t at = 0; at < wanted.places.size(); ++at) theirs += "\n    " + wanted.functions[at] + " " + wanted.places[at];
+    for (std::size_t at = 0; at < wanted.places.size(); ++at)
+      theirs += "\n    " + wanted.functions[at] + " " + wanted.places[at];
     ADD_FAILURE() << std::hex << wanted.address << "\n  ours" << ours << "\n  addr2line" << theirs;
   }
   EXPECT_EQ(failures, 0u) << "of " << expected.size();
@@ -195,14 +198,16 @@ TEST(TextSymbolizer, explains_addresses_and_names_with_an_offset) {
   fields >> std::hex >> address >> size;
   ASSERT_GT(size, 8u) << nm;
   const std::string bare = filtered("#01 [<" + hex(address) + ">] in x\n");
-  EXPECT_NE(bare.find("    " + hex(address) + " qm::firmware::qm_boot (firmware/boot/src/boot.cpp:"), std::string::npos) << bare;
+  EXPECT_NE(bare.find("    " + hex(address) + " qm::firmware::qm_boot (firmware/boot/src/boot.cpp:"), std::string::npos)
+      << bare;
   const std::string named = filtered(" qm_boot+" + hex(4) + "/" + hex(size) + "\n");
   EXPECT_NE(named.find("qm_boot (firmware/boot/src/boot.cpp:"), std::string::npos) << named;
   EXPECT_EQ(filtered(" nobody+0x4/0x10\n"), " nobody+0x4/0x10\n");
 }
 
 TEST(TextSymbolizer, refuses_text_of_another_image_unless_forced) {
-  const std::string banner = "Quartermaster 0.1.0 build 00112233445566778899aabbccddeeff00112233, 4 harts, 128 MiB, formats 1\n";
+  const std::string banner =
+      "Quartermaster 0.1.0 build 00112233445566778899aabbccddeeff00112233, 4 harts, 128 MiB, formats 1\n";
   EXPECT_THROW(filtered(banner), qm::host::Error);
   EXPECT_EQ(filtered(banner, qm::analysis::Match::kForced), banner);
   const std::string own = "Quartermaster 0.1.0 build " + symbols().build_id() + ", 4 harts\n";

@@ -79,7 +79,8 @@ inline bool meets(std::uintptr_t start, std::size_t size, const Constraint& c) {
   return start >= c.min && (c.max == 0 || start + size <= c.max);
 }
 
-/// Tries every start of an arena of @p quantum. @returns the lowest one at or above @p from that keeps to @p c and is free in
+/// Tries every start of an arena of @p quantum. @returns the lowest one at or above @p from that keeps to @p c and is
+/// free in
 /// @p map; 0 if there is none.
 inline std::uintptr_t lowest_start(const ArenaMap& map, std::size_t quantum, std::size_t size, const Constraint& c,
                                    std::uintptr_t from = 0) {
@@ -89,8 +90,8 @@ inline std::uintptr_t lowest_start(const ArenaMap& map, std::size_t quantum, std
   return 0;
 }
 
-/// The same through importers: what has to be free is what remains after rounding outwards to the quantum of each arena from
-/// the innermost to the source, whose map is @p map.
+/// The same through importers: what has to be free is what remains after rounding outwards to the quantum of each arena
+/// from the innermost to the source, whose map is @p map.
 inline bool possible_through(const ArenaMap& map, const std::size_t* quanta, std::size_t arenas, std::size_t size,
                              const Constraint& c) {
   for (std::uintptr_t start = quanta[0]; start < ArenaMap::kUnits; start += quanta[0]) {

@@ -32,7 +32,9 @@ void expect_found(Broken what, std::string_view message) {
   EXPECT_NE(checked_text().find("port: does not conform: 1 of "), std::string_view::npos) << checked_text();
 }
 
-TEST(BrokenPort, is_not_broken_by_the_test_itself) { EXPECT_TRUE(qm::test::run_check(qm::test::harts())) << checked_text(); }
+TEST(BrokenPort, is_not_broken_by_the_test_itself) {
+  EXPECT_TRUE(qm::test::run_check(qm::test::harts())) << checked_text();
+}
 
 TEST(BrokenPort, is_told_that_ticks_stand_still) {
   expect_found(Broken::kTicks, "port: ticks: FAILED: they stand still: 1000000 readings are all 12345\n");
@@ -43,7 +45,8 @@ TEST(BrokenPort, is_told_that_ticks_run_backwards) {
 }
 
 TEST(BrokenPort, is_told_that_restore_does_not_restore) {
-  expect_found(Broken::kRestore, "port: masking: FAILED: restore_interrupts() does not restore: interrupts stay masked\n");
+  expect_found(Broken::kRestore,
+               "port: masking: FAILED: restore_interrupts() does not restore: interrupts stay masked\n");
 }
 
 TEST(BrokenPort, is_told_that_masking_does_not_nest) {
@@ -64,7 +67,9 @@ TEST(BrokenPort, is_told_that_no_IPI_arrives) {
 
 #if defined(QM_FAST_PATH_SECTIONS)
 TEST(BrokenPort, is_told_that_sections_are_not_rewound) {
-  expect_found(Broken::kRewind, "port: rewind: FAILED: hart 1 goes on in the middle of a section: the trap entry is to resume at what qm_rewind() returns\n");
+  expect_found(Broken::kRewind,
+               "port: rewind: FAILED: hart 1 goes on in the middle of a section: the trap entry is to resume at what "
+               "qm_rewind() returns\n");
 }
 #endif
 

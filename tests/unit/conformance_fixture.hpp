@@ -31,7 +31,8 @@ inline bool run_check(unsigned harts, unsigned missing = 0) {
   checked.length = 0;
   bool right = false;
   on_each_hart(harts, [&](unsigned hart) {
-    if (hart == 0) right = conformance::check_port({&keep_text, check_memory, harts + missing, missing != 0 ? 100U : 5000U});
+    if (hart == 0)
+      right = conformance::check_port({&keep_text, check_memory, harts + missing, missing != 0 ? 100U : 5000U});
     else conformance::attend_port_check();
   });
   return right;

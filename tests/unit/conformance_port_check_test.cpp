@@ -18,7 +18,9 @@ using qm::test::run_check;
 TEST(PortCheck, passes_on_the_port_of_this_build) {
   const unsigned harts = qm::test::harts();
   EXPECT_TRUE(run_check(harts)) << checked_text();
-  EXPECT_NE(checked_text().find("port: attendance: ok\nport: ticks: ok\nport: masking: ok\nport: hart_index: ok\n"), std::string_view::npos) << checked_text();
+  EXPECT_NE(checked_text().find("port: attendance: ok\nport: ticks: ok\nport: masking: ok\nport: hart_index: ok\n"),
+            std::string_view::npos)
+      << checked_text();
   EXPECT_NE(checked_text().find("port: conforms: "), std::string_view::npos) << checked_text();
 }
 
@@ -30,8 +32,10 @@ TEST(PortCheck, finds_nothing_to_check_where_the_port_has_no_threads) {
 
 TEST(PortCheck, says_how_many_harts_have_not_come) {
   EXPECT_FALSE(run_check(qm::test::harts(), 1));
-  EXPECT_NE(checked_text().find("other harts have come to attend_port_check()"), std::string_view::npos) << checked_text();
-  EXPECT_NE(checked_text().find("port: does not conform: 1 of 1 checks failed\n"), std::string_view::npos) << checked_text();
+  EXPECT_NE(checked_text().find("other harts have come to attend_port_check()"), std::string_view::npos)
+      << checked_text();
+  EXPECT_NE(checked_text().find("port: does not conform: 1 of 1 checks failed\n"), std::string_view::npos)
+      << checked_text();
 }
 
 }  // namespace

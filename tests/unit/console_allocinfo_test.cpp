@@ -79,7 +79,8 @@ TEST_F(Allocinfo, says_which_rows_have_missed_something_while_off) {
 }
 
 TEST_F(Allocinfo, refuses_what_it_does_not_understand) {
-  for (const char* line : {"allocinfo top", "allocinfo sort", "allocinfo sort age", "allocinfo maybe", "allocinfo on off x"}) {
+  for (const char* line :
+       {"allocinfo top", "allocinfo sort", "allocinfo sort age", "allocinfo maybe", "allocinfo on off x"}) {
     EXPECT_EQ(command(line), "error: usage: allocinfo [top N] [sort size|calls]\r\n") << line;
   }
   EXPECT_EQ(command("allocinfo top many"), "error: many is not a number\r\n");

@@ -40,8 +40,8 @@ class ConsoleAlone : public test::SystemTest {
 
 TEST_F(ConsoleAlone, has_the_commands_that_need_no_books) {
   const std::string listed = type("help\r");
-  for (const std::string name : {"allocinfo", "arena_stats", "fault", "free", "help", "kmemstat", "reap", "slab_stats", "verify",
-                                 "version", "whatis"}) {
+  for (const std::string name : {"allocinfo", "arena_stats", "fault", "free", "help", "kmemstat", "reap", "slab_stats",
+                                 "verify", "version", "whatis"}) {
     EXPECT_NE(listed.find("\r\n" + name), std::string::npos) << name << '\n' << listed;
   }
   for (const std::string name : {"slab_trace", "slab_stacks", "mark", "leaks", "expect", "growth", "kmemtrace"}) {
@@ -55,14 +55,17 @@ TEST_F(ConsoleAlone, says_of_an_object_what_its_cache_knows) {
   void* object = packet_->allocate();
   char line[64];
   std::snprintf(line, sizeof line, "whatis %p\r", object);
-  EXPECT_FALSE(test::find(type(line), "cache packet: object 0x[0-9a-f]+ \\+ 0, in use, 1 of \\d+ in slab 0x[0-9a-f]+\r\n"
-                                      "(arena [^\r]*\r\n)*whatis 0x[0-9a-f]+: caches \\d, arenas \\d: complete\r\nqm> $").empty())
+  EXPECT_FALSE(test::find(type(line),
+                          "cache packet: object 0x[0-9a-f]+ \\+ 0, in use, 1 of \\d+ in slab 0x[0-9a-f]+\r\n"
+                          "(arena [^\r]*\r\n)*whatis 0x[0-9a-f]+: caches \\d, arenas \\d: complete\r\nqm> $")
+                   .empty())
       << terminal_.text;
   packet_->free(object);
 }
 
 TEST_F(ConsoleAlone, tells_of_exhaustion_without_stacks) {
-  EXPECT_TRUE(console_.notify(ExhaustionReport{.name = "packet", .effort = Effort::kAtomic, .size = 512, .failures = 1}));
+  EXPECT_TRUE(
+      console_.notify(ExhaustionReport{.name = "packet", .effort = Effort::kAtomic, .size = 512, .failures = 1}));
   EXPECT_EQ(test::replace_all(type(""), "  site [^\r]*\r\n", ""),
             "\r\nwarning: out of memory: cache packet, 512 bytes (atomic), failure 1\r\n"
             "  reap would recover 0: magazines 0, depots 0, slabs 0, spans 0; fragments 0\r\n"

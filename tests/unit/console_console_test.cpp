@@ -62,12 +62,25 @@ void complete_echo(Completion& completion) noexcept {
   for (const char* name : {"packet", "packet_small", "inode"}) completion.offer(name);
 }
 
-QM_CONSOLE_COMMAND(echo, {.name = "echo", .usage = "echo WORD...", .summary = "says it", .run = run_echo,
-                          .min_arguments = 1, .max_arguments = 5, .complete = complete_echo});
-QM_CONSOLE_COMMAND(lines, {.name = "lines", .usage = "lines N", .summary = "N lines", .run = run_lines,
-                           .min_arguments = 1, .max_arguments = 1});
-QM_CONSOLE_COMMAND(late, {.name = "late", .usage = "late WORD", .summary = "says it later", .run = run_late,
-                          .min_arguments = 1, .max_arguments = 1});
+QM_CONSOLE_COMMAND(echo, {.name = "echo",
+                          .usage = "echo WORD...",
+                          .summary = "says it",
+                          .run = run_echo,
+                          .min_arguments = 1,
+                          .max_arguments = 5,
+                          .complete = complete_echo});
+QM_CONSOLE_COMMAND(lines, {.name = "lines",
+                           .usage = "lines N",
+                           .summary = "N lines",
+                           .run = run_lines,
+                           .min_arguments = 1,
+                           .max_arguments = 1});
+QM_CONSOLE_COMMAND(late, {.name = "late",
+                          .usage = "late WORD",
+                          .summary = "says it later",
+                          .run = run_late,
+                          .min_arguments = 1,
+                          .max_arguments = 1});
 QM_CONSOLE_COMMAND(depart, {.name = "depart", .usage = "depart", .summary = "answers first", .run = run_depart});
 
 // ---- text -----------------------------------------------------------------------------------------------------------
@@ -133,7 +146,9 @@ TEST(Console, completes_commands_and_arguments) {
   EXPECT_EQ(bench.type("_\t"), "_small ");
   EXPECT_EQ(bench.type("zzz\t"), "zzz");
   EXPECT_EQ(bench.type("\t"), "\r\nqm> echo packet_small zzz");
-  EXPECT_EQ(bench.type("\x15" "frob x\t\t\x15"), std::string("\x1b[21D\x1b[Kfrob x\r\nqm> frob x\x1b[06D\x1b[K"));
+  EXPECT_EQ(bench.type("\x15"
+                       "frob x\t\t\x15"),
+            std::string("\x1b[21D\x1b[Kfrob x\r\nqm> frob x\x1b[06D\x1b[K"));
 }
 
 // ---- while a command runs -------------------------------------------------------------------------------------------
@@ -151,7 +166,10 @@ TEST(Console, ctrl_c_drops_what_was_typed_before_it) {
   Bench bench;
   runs = 0;
   bench.terminal.on_yield = [](FakeTerminal& terminal) {
-    if (terminal.yields == 3) terminal.send("echo one\recho tw\x03" "echo three\r");
+    if (terminal.yields == 3)
+      terminal.send(
+          "echo one\recho tw\x03"
+          "echo three\r");
   };
   const std::string text = bench.type("lines 1000\r");
   EXPECT_EQ(text.substr(text.find("lines 3")), "lines 3: aborted\r\nqm> echo three\r\nthree|\r\nqm> ");
@@ -184,8 +202,9 @@ TEST(Console, keeps_type_ahead) {
   bench.terminal.on_yield = [](FakeTerminal& terminal) {
     if (terminal.yields == 1) terminal.send("echo typed ahead\recho part");
   };
-  EXPECT_EQ(bench.type("lines 2\r"),
-            "lines 2\r\nline 0\r\nline 1\r\nlines 2: complete\r\nqm> echo typed ahead\r\ntyped|ahead|\r\nqm> echo part");
+  EXPECT_EQ(
+      bench.type("lines 2\r"),
+      "lines 2\r\nline 0\r\nline 1\r\nlines 2: complete\r\nqm> echo typed ahead\r\ntyped|ahead|\r\nqm> echo part");
   EXPECT_EQ(bench.type("\r"), "\r\npart|\r\nqm> ");
 }
 
@@ -516,7 +535,8 @@ TEST(Console, any_bytes_yield_an_error_or_nothing_and_the_next_command_works) {
   EXPECT_EQ(bench.terminal.broken, 0u) << "what the console sends is never broken";
 }
 
-// ---- raw frames -------------------------------------------------------------------------------------------------------
+// ---- raw frames
+// -------------------------------------------------------------------------------------------------------
 
 /// Asks for a form, and looks at the answer. @returns whether the next answer of the console is a raw frame.
 bool answers_raw(Bench& bench) {

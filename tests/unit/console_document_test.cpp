@@ -12,9 +12,9 @@
 
 namespace {
 
-using qm::test::Match;
 using qm::test::find;
 using qm::test::find_all;
+using qm::test::Match;
 using qm::test::replace_all;
 
 struct Entry {
@@ -91,7 +91,8 @@ TEST(Document, has_every_error_text) {
   for (const auto& file : std::filesystem::recursive_directory_iterator(QM_CONSOLE_SOURCES)) {
     if (file.path().extension() != ".cpp") continue;
     const std::string source = read(file.path());
-    for (const Match& fail : find_all(source, "fail\\(\"((?:[^\"\\\\]|\\\\.)*)\"|\"error: ((?:[^\"\\\\]|\\\\.)*)\\\\n\"")) {
+    for (const Match& fail :
+         find_all(source, "fail\\(\"((?:[^\"\\\\]|\\\\.)*)\"|\"error: ((?:[^\"\\\\]|\\\\.)*)\\\\n\"")) {
       std::string error = fail[1].empty() ? fail[2] : fail[1];
       error = replace_all(error, "\\\\\"", "\"");
       const std::string escaped = replace_all(error, "[().*?+]", "\\$&");

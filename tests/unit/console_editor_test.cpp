@@ -189,8 +189,12 @@ TEST(LineEditor, ignores_control_characters_and_keeps_a_place_for_other_bytes) {
   EXPECT_EQ(desk.line, "x");
   desk.type("\x1b[1;5Cy\x1bqz\x1b\r");
   EXPECT_EQ(desk.line, "yz");
-  desk.type("pack\xff" "et\r");
-  EXPECT_EQ(desk.line, "pack\x7f" "et");
+  desk.type(
+      "pack\xff"
+      "et\r");
+  EXPECT_EQ(desk.line,
+            "pack\x7f"
+            "et");
 }
 
 TEST(LineEditor, tells_the_first_tab_from_the_second) {

@@ -46,18 +46,22 @@ TEST_F(ConsoleExhaustion, is_told_in_full) {
   EXPECT_TRUE(bench.console.notify(full));
   EXPECT_EQ(woken, 1U);
   const std::string all = std::to_string(trace::totals().caches);
-  EXPECT_EQ(told(), "\r\nwarning: out of memory: cache packet, 512 bytes (atomic), failure 9, 8 before it not told\r\n"
-                            "  reap would recover 1344: magazines 1024, depots 20, slabs 300, spans 0; fragments 7\r\n"
-                            "  hart 0 magazines: loaded 600, previous 400\r\n"
-                            "  hart 2 magazines: loaded 24, previous 0\r\n"
-                            "  hart 2 has not answered\r\n"
-                            "  held: session 65536, kheap 4096\r\n"
-                            "  stacks 0 of 0, objects 0, bytes 0, dropped 0, not traced " + all + " of " + all +
-                                " caches: incomplete\r\nqm> ");
-  EXPECT_TRUE(bench.console.notify(ExhaustionReport{.name = "ids", .is_arena = true, .at_limit = true, .size = 1, .failures = 10}));
+  EXPECT_EQ(told(),
+            "\r\nwarning: out of memory: cache packet, 512 bytes (atomic), failure 9, 8 before it not told\r\n"
+            "  reap would recover 1344: magazines 1024, depots 20, slabs 300, spans 0; fragments 7\r\n"
+            "  hart 0 magazines: loaded 600, previous 400\r\n"
+            "  hart 2 magazines: loaded 24, previous 0\r\n"
+            "  hart 2 has not answered\r\n"
+            "  held: session 65536, kheap 4096\r\n"
+            "  stacks 0 of 0, objects 0, bytes 0, dropped 0, not traced " +
+                all + " of " + all + " caches: incomplete\r\nqm> ");
+  EXPECT_TRUE(bench.console.notify(
+      ExhaustionReport{.name = "ids", .is_arena = true, .at_limit = true, .size = 1, .failures = 10}));
   const std::string text = bench.type("");
   EXPECT_EQ(text.find("\r\nwarning: limit reached: arena ids, 1 bytes (reclaim), failure 10\r\n"
-                      "  reap would recover 0: magazines 0, depots 0, slabs 0, spans 0; fragments 0\r\n  held:\r\n"), 0U) << text;
+                      "  reap would recover 0: magazines 0, depots 0, slabs 0, spans 0; fragments 0\r\n  held:\r\n"),
+            0U)
+      << text;
 }
 
 TEST_F(ConsoleExhaustion, shows_the_ten_stacks_that_held_the_most_when_it_happened) {
@@ -71,9 +75,10 @@ TEST_F(ConsoleExhaustion, shows_the_ten_stacks_that_held_the_most_when_it_happen
   for (void* object : large) packet->free(object);
   for (void* object : small) packet_small->free(object);
   const std::string text = told();
-  const char* const stacks = "\r\n  stack 0x[0-9a-f]{8}: bytes 1536, objects 3: rx_deliver\\+0x13[^\r]*\r\n"
-                             "  stack 0x[0-9a-f]{8}: bytes 320, objects 5: rx_deliver\\+0x13[^\r]*\r\n"
-                             "  stacks 2 of 2, objects 8, bytes 1856, dropped 0, not traced \\d+ of \\d+ caches: complete\r\nqm> $";
+  const char* const stacks =
+      "\r\n  stack 0x[0-9a-f]{8}: bytes 1536, objects 3: rx_deliver\\+0x13[^\r]*\r\n"
+      "  stack 0x[0-9a-f]{8}: bytes 320, objects 5: rx_deliver\\+0x13[^\r]*\r\n"
+      "  stacks 2 of 2, objects 8, bytes 1856, dropped 0, not traced \\d+ of \\d+ caches: complete\r\nqm> $";
   EXPECT_FALSE(qm::test::find(text, stacks).empty()) << text;
 }
 
@@ -101,8 +106,12 @@ TEST_F(ConsoleExhaustion, shows_the_call_sites_that_held_the_most) {
   heap::free(large);
   heap::free(small);
   const std::string text = bench.type("");
-  EXPECT_FALSE(qm::test::find(text, "\r\n  site [^\r]*console_exhaustion_test.cpp:\\d+ func:TestBody: bytes 10\\d{4}, calls 1\r\n"
-                                    "(  site [^\r]*\r\n)*  site [^\r]*console_exhaustion_test.cpp:\\d+ func:TestBody: bytes 5\\d{3}, calls 1\r\n").empty())
+  EXPECT_FALSE(
+      qm::test::find(
+          text,
+          "\r\n  site [^\r]*console_exhaustion_test.cpp:\\d+ func:TestBody: bytes 10\\d{4}, calls 1\r\n"
+          "(  site [^\r]*\r\n)*  site [^\r]*console_exhaustion_test.cpp:\\d+ func:TestBody: bytes 5\\d{3}, calls 1\r\n")
+          .empty())
       << text;
 }
 
@@ -114,7 +123,8 @@ TEST_F(ConsoleExhaustion, says_that_there_are_no_stacks_while_another_report_cou
     EXPECT_TRUE(bench.console.notify(report("packet")));
   }
   const std::string text = bench.type("");
-  EXPECT_NE(text.find("\r\n  note: no stacks, as another report on stacks had not ended\r\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\r\n  note: no stacks, as another report on stacks had not ended\r\n"), std::string::npos)
+      << text;
   EXPECT_NE(text.find(" caches: incomplete\r\n"), std::string::npos) << text;
 }
 
@@ -177,12 +187,15 @@ TEST_F(ConsoleExhaustion, of_two_harts_are_never_mixed) {
     }
   });
   const auto whole = [&](const char* name, unsigned hart) {
-    return qm::test::find_all(all, test::format("warning: out of memory: cache %s, %u bytes \\(reclaim\\), failure 0\r\n"
-                                                "  reap would recover %u: magazines 0, depots %u, slabs 0, spans 0; fragments 0\r\n"
-                                                "  held: %u %u\r\n"
-                                                "(  stack 0x[0-9a-f]{8}: bytes 2048, objects 4: [^\r]*\r\n"
-                                                "|  note: no stacks, as another report on stacks had not ended\r\n)"
-                                                "  stacks [01] of [01], [^\r]*\r\n", name, hart, hart, hart, hart, hart)).size();
+    return qm::test::find_all(
+               all, test::format("warning: out of memory: cache %s, %u bytes \\(reclaim\\), failure 0\r\n"
+                                 "  reap would recover %u: magazines 0, depots %u, slabs 0, spans 0; fragments 0\r\n"
+                                 "  held: %u %u\r\n"
+                                 "(  stack 0x[0-9a-f]{8}: bytes 2048, objects 4: [^\r]*\r\n"
+                                 "|  note: no stacks, as another report on stacks had not ended\r\n)"
+                                 "  stacks [01] of [01], [^\r]*\r\n",
+                                 name, hart, hart, hart, hart, hart))
+        .size();
   };
   shown = static_cast<unsigned>(whole("first", 1) + whole("second", 2));
   EXPECT_EQ(shown, count(all, "warning: out of memory"));

@@ -41,8 +41,8 @@ struct Bench {
 
   std::string frame(wire::FrameType type, std::uint32_t request, std::string_view payload) {
     char out[wire::armoured_size(wire::kMaxPayloadBytes)];
-    const std::size_t length =
-        wire::encode({.type = type, .sequence = sequence++, .request = request, .payload = wire::as_bytes(payload)}, out);
+    const std::size_t length = wire::encode(
+        {.type = type, .sequence = sequence++, .request = request, .payload = wire::as_bytes(payload)}, out);
     return {out, length};
   }
 

@@ -46,7 +46,8 @@ class MarkCommands : public ConsoleReports {
     return format(" rx_deliver+0x13/0x60\r\nstack_count: %s\r\nstack_bytes: %s\r\nstack_id: #\r\n\r\n", objects, bytes);
   }
   static std::string tail(unsigned traced, unsigned dropped, const char* word) {
-    return format(", age # s, traced %u of %u caches, dropped %u: %s\r\n", traced, trace::totals().caches, dropped, word);
+    return format(", age # s, traced %u of %u caches, dropped %u: %s\r\n", traced, trace::totals().caches, dropped,
+                  word);
   }
 
   std::vector<std::pair<Cache*, void*>> held;
@@ -94,7 +95,8 @@ TEST_F(MarkCommands, expect_fails_with_the_difference_and_names_the_stacks) {
   command("mark here");
   take<2>(*packet);
   take<3>(*packet, 2);
-  const std::string report = row("2", "1024") + row("1", "512") + "expect here: objects 3, bytes 1536" + tail(1, 0, "complete");
+  const std::string report =
+      row("2", "1024") + row("1", "512") + "expect here: objects 3, bytes 1536" + tail(1, 0, "complete");
   EXPECT_EQ(answer("expect here"), report + "error: expect here: 3 objects, 1536 bytes more\r\n");
   EXPECT_EQ(bench.request("expect here").status, 1u);
   EXPECT_EQ(answer("leaks here by stack"),
@@ -103,12 +105,13 @@ TEST_F(MarkCommands, expect_fails_with_the_difference_and_names_the_stacks) {
 
 TEST_F(MarkCommands, expect_does_not_pass_where_not_all_was_recorded) {
   command("mark here");
-  EXPECT_EQ(answer("expect here"), "note: nothing is traced\r\nexpect here: objects 0, bytes 0" + tail(0, 0, "incomplete") +
+  EXPECT_EQ(answer("expect here"), "note: nothing is traced\r\nexpect here: objects 0, bytes 0" +
+                                       tail(0, 0, "incomplete") +
                                        "error: expect here: cannot tell, as not all was recorded\r\n");
   command("slab_trace start packet");
   EXPECT_EQ(answer("expect here"),
-            "note: 1 caches were not traced all the time, or reset\r\nexpect here: objects 0, bytes 0" + tail(0, 0, "incomplete") +
-                "error: expect here: cannot tell, as not all was recorded\r\n");
+            "note: 1 caches were not traced all the time, or reset\r\nexpect here: objects 0, bytes 0" +
+                tail(0, 0, "incomplete") + "error: expect here: cannot tell, as not all was recorded\r\n");
 }
 
 TEST_F(MarkCommands, leaks_shows_each_object_with_its_cache) {
@@ -120,9 +123,10 @@ TEST_F(MarkCommands, leaks_shows_each_object_with_its_cache) {
   const auto object = [](int size) {
     return format("Obj @, from here: size %d, age # s, seq #\r\n----\r\n#01 [<@>] in rx_deliver\r\n\r\n", size);
   };
-  EXPECT_EQ(answer("leaks here"), "Dumping outstanding allocs from packet since here\r\n-------------------------\r\n" + object(512) +
-                              "Dumping outstanding allocs from packet_small since here\r\n-------------------------\r\n" + object(64) +
-                              "leaks here: objects 2, bytes 576" + tail(2, 0, "complete"));
+  EXPECT_EQ(answer("leaks here"),
+            "Dumping outstanding allocs from packet since here\r\n-------------------------\r\n" + object(512) +
+                "Dumping outstanding allocs from packet_small since here\r\n-------------------------\r\n" +
+                object(64) + "leaks here: objects 2, bytes 576" + tail(2, 0, "complete"));
   bench.terminal.yields = 0;
   bench.terminal.on_yield = [](FakeTerminal& terminal) {
     if (terminal.yields == 1) terminal.send("\x03");
@@ -158,8 +162,8 @@ TEST_F(MarkCommands, leaks_by_site_shows_the_line_the_objects_and_the_bytes_of_e
   const auto closing = [](int objects, int bytes) {
     return format("\r\nleaks here: objects %d, bytes %d", objects, bytes) + tail(2, 0, "complete");
   };
-  EXPECT_EQ(answer("leaks here by site"), head + row_of(1536, 3, kParseLine, "parse") + row_of(320, 5, kQueueLine, "queue") +
-                                              untagged + closing(9, 1920));
+  EXPECT_EQ(answer("leaks here by site"), head + row_of(1536, 3, kParseLine, "parse") +
+                                              row_of(320, 5, kQueueLine, "queue") + untagged + closing(9, 1920));
   give_first();  // from before the mark
   packet->free(held[1].second);
   packet->free(held[2].second);
@@ -202,12 +206,13 @@ TEST_F(MarkCommands, growth_shows_what_holds_more_than_then) {
   take<1>(*packet);  // the slab, and the records' memory are there
   command("mark here");
   take<2>(*packet_small, 3);
-  const std::string head =
-      "Arena/Slab Name               :Typ:      Alloc Amt:         Growth:     Objects\r\n" + std::string(80, '-') + "\r\n";
+  const std::string head = "Arena/Slab Name               :Typ:      Alloc Amt:         Growth:     Objects\r\n" +
+                           std::string(80, '-') + "\r\n";
   const std::string sites =
       kCallSites ? "#     <size>  <calls> <tag info>\r\n+192 +3 <untagged>:0 func:<untagged>\r\n\r\n" : "";
-  EXPECT_EQ(answer("growth here"), head + growth_row("packet_small", 'S', 320, 192, 3) + "\r\n" + sites + row("+3", "+192") +
-                                       "growth here: 1 caches, 0 arenas, 1 stacks" + tail(2, 0, "complete"));
+  EXPECT_EQ(answer("growth here"), head + growth_row("packet_small", 'S', 320, 192, 3) + "\r\n" + sites +
+                                       row("+3", "+192") + "growth here: 1 caches, 0 arenas, 1 stacks" +
+                                       tail(2, 0, "complete"));
   const std::string since_boot = answer("growth");
   EXPECT_NE(since_boot.find(growth_row("packet", 'S', 512, 512, 1)), std::string::npos) << since_boot;
   EXPECT_NE(since_boot.find(row("+1", "+512") + row("+5", "+320")), std::string::npos) << since_boot;
@@ -231,7 +236,9 @@ TEST_F(MarkCommands, growth_says_what_is_past_the_top_and_what_is_gone) {
   ASSERT_EQ(Cache::destroy(doomed), Status::kOk);
   for (Cache* cache : caches) take<1>(*cache);
   const std::string text = answer("growth here");
-  EXPECT_NE(text.find(growth_row("c11", 'S', 12288, 12288, 1) + growth_row("c10", 'S', 11264, 11264, 1)), std::string::npos) << text;
+  EXPECT_NE(text.find(growth_row("c11", 'S', 12288, 12288, 1) + growth_row("c10", 'S', 11264, 11264, 1)),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("note: 1 caches and arenas of then are gone\r\n"), std::string::npos) << text;
   const auto more = test::find(text, "note: ([0-9]+) more grew by ([0-9]+) together\r\n");
   ASSERT_FALSE(more.empty()) << text;

@@ -4,7 +4,6 @@
 
 #include <support/system_fixture.hpp>
 
-
 #include <qm/test/pattern.hpp>
 #include <qm/object_check.hpp>
 #include <qm/trace/dump.hpp>
@@ -87,9 +86,10 @@ TEST_F(MisuseText, shows_the_stack_that_allocated_and_the_one_that_found) {
   packet->free_slow(object);
   packet->reap();
   const std::string stack = "rx_deliver\\+0x12( < rx_deliver\\+0x12)*( < \\.\\.\\.)?, stack 0x[0-9a-f]{8}\r\n";
-  EXPECT_TRUE(qm::test::matches(printed(), "\r\nmisuse: packet: 0x[0-9a-f]{16} is free already\r\n"
-                                               "  allocated by " + stack + (kChecked ? "  freed by " + stack : "") +
-                                               "  found by " + stack + "qm> "))
+  EXPECT_TRUE(qm::test::matches(printed(),
+                                "\r\nmisuse: packet: 0x[0-9a-f]{16} is free already\r\n"
+                                "  allocated by " +
+                                    stack + (kChecked ? "  freed by " + stack : "") + "  found by " + stack + "qm> "))
       << bench.terminal.text;
 }
 

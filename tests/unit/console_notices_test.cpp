@@ -20,7 +20,8 @@ TEST(Notices, from_all_harts_arrive_whole_or_are_counted_as_lost) {
   unsigned lost = 0;
   qm::test::on_each_hart(count, [&](unsigned hart) {
     if (hart != 0) {
-      const std::string text = "warning from hart " + std::to_string(hart) + std::string(20, static_cast<char>('a' + hart));
+      const std::string text =
+          "warning from hart " + std::to_string(hart) + std::string(20, static_cast<char>('a' + hart));
       for (unsigned i = 0; i < kEach; ++i) (void)notices.add(text);
       done.fetch_add(1);
       return;

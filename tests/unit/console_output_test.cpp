@@ -175,7 +175,8 @@ TEST(BootOptions, are_read_and_the_last_of_two_counts) {
 
 TEST(BootOptions, that_are_unknown_or_malformed_are_named) {
   const BootOptions options = parse_boot_options(
-      "frobnicate trace= records=many stacks=1Q kmemtrace=yes ring=4Q allocinfo=maybe trace=a,,b records=0 stacks=99999999999999999999");
+      "frobnicate trace= records=many stacks=1Q kmemtrace=yes ring=4Q allocinfo=maybe trace=a,,b records=0 "
+      "stacks=99999999999999999999");
   const std::pair<std::string_view, Rejection> expected[] = {
       {"frobnicate", Rejection::kUnknown},        {"trace=", Rejection::kMalformed},
       {"records=many", Rejection::kMalformed},    {"stacks=1Q", Rejection::kMalformed},

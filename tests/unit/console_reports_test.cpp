@@ -1,5 +1,5 @@
-/// The reports, byte for byte: what is fixed stands here as in the contract, numbers come from the allocator itself and are
-/// set by printf with the contract's formats.
+/// The reports, byte for byte: what is fixed stands here as in the contract, numbers come from the allocator itself and
+/// are set by printf with the contract's formats.
 
 #include "console_reports_fixture.hpp"
 
@@ -78,7 +78,8 @@ TEST_F(Reports, kmemstat_shows_twelve_levels_and_says_when_there_are_more) {
     ASSERT_EQ(chain[i].initialize(config), Status::kOk);
     const std::string text = command("kmemstat");
     const bool shown = i < 12;
-    EXPECT_EQ(text.find("\r\n" + std::string(4 * i, ' ') + name + (i < 6 ? " " : ":")) != std::string::npos, shown) << text;
+    EXPECT_EQ(text.find("\r\n" + std::string(4 * i, ' ') + name + (i < 6 ? " " : ":")) != std::string::npos, shown)
+        << text;
     EXPECT_EQ(text.find(": complete\r\n") != std::string::npos, shown);
     EXPECT_EQ(text.find(": incomplete\r\n") != std::string::npos, !shown);
   }
@@ -93,7 +94,8 @@ TEST_F(Reports, kmemstat_counts_only_what_users_hold_as_allocated) {
     held.pop_back();
   }
   const std::string text = command("kmemstat");
-  const qm::test::Match match = qm::test::find(text, " packet +: S : +512: +(\\d+): +(\\d+): +([-\\d]+): +(\\d+): +(\\d+): 0\r\n");
+  const qm::test::Match match =
+      qm::test::find(text, " packet +: S : +512: +(\\d+): +(\\d+): +([-\\d]+): +(\\d+): +(\\d+): 0\r\n");
   ASSERT_FALSE(match.empty()) << text;
   EXPECT_EQ(match[2], "3584");
   EXPECT_EQ(std::stoul(match[1]), std::stoul(match[2]) + std::stoul(match[4]));
@@ -177,7 +179,8 @@ TEST_F(Reports, free_leaves_out_what_is_no_memory) {
   RegistryCursor<Cache> caches;
   unsigned all_caches = 0;
   while (caches.next() != nullptr) ++all_caches;
-  EXPECT_EQ(lines_of(command("free")).back(), format("caches %u, arenas %u: complete", all_caches - 1, with_memory - 1));
+  EXPECT_EQ(lines_of(command("free")).back(),
+            format("caches %u, arenas %u: complete", all_caches - 1, with_memory - 1));
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
   EXPECT_EQ(ids.destroy(), Status::kOk);
 }
@@ -301,8 +304,8 @@ TEST_F(Reports, slab_stats_prints_akaros_lines_in_their_order) {
       "Limit: none\r\n"
       "Reserve: 0\r\n"
       "caches 1: complete\r\n",
-      s.in_slabs, s.objects - s.in_slabs, s.magazine_rounds, s.depot_empty, s.depot_full, s.high_water, s.slabs, s.slab_bytes,
-      s.in_magazines, s.in_depot, s.in_slabs, s.misses);
+      s.in_slabs, s.objects - s.in_slabs, s.magazine_rounds, s.depot_empty, s.depot_full, s.high_water, s.slabs,
+      s.slab_bytes, s.in_magazines, s.in_depot, s.in_slabs, s.misses);
   EXPECT_EQ(command("slab_stats packet"), expected);
   EXPECT_EQ(command("slab_stats nothing"), "error: No such slab nothing\r\n");
   EXPECT_EQ(command("slab_stats a b"), "error: usage: slab_stats [SLAB_NAME]\r\n");
@@ -323,8 +326,8 @@ TEST_F(Reports, whatis_says_who_has_an_object) {
   ObjectPlace place;
   ASSERT_TRUE(packet->locate(reinterpret_cast<std::uintptr_t>(object), place));
   const auto expected = [&](const char* whereabouts, std::size_t offset) {
-    return format("cache packet: object %s + %zu, %s, %u of %u in slab 0x%016" PRIxPTR "\r\n", hex(object).c_str(), offset,
-                  whereabouts, place.index + 1, place.objects, place.slab);
+    return format("cache packet: object %s + %zu, %s, %u of %u in slab 0x%016" PRIxPTR "\r\n", hex(object).c_str(),
+                  offset, whereabouts, place.index + 1, place.objects, place.slab);
   };
   const auto first_line = [&](const void* address) {
     const std::string text = command("whatis " + hex(address));
@@ -360,7 +363,8 @@ TEST_F(Reports, whatis_shows_the_record_and_the_segments) {
   EXPECT_FALSE(qm::test::find(text, object_and_record).empty()) << text;
   EXPECT_NE(text.find(" s, seq 1\r\n----\r\n#01 [<@>] in rx_deliver\r\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\r\narena base: segment @ + "), std::string::npos) << text;
-  EXPECT_NE(text.find("code rx_deliver+0x12/0x60\r\nwhatis @: caches 1, arenas 1: complete\r\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("code rx_deliver+0x12/0x60\r\nwhatis @: caches 1, arenas 1: complete\r\n"), std::string::npos)
+      << text;
   packet->free(object);
   const std::uintptr_t page = page_arena().allocate(4096);
   const std::string of_page = plain(command("whatis " + hex(reinterpret_cast<void*>(page))));
@@ -410,7 +414,8 @@ TEST_F(Reports, whatis_of_a_checking_build_shows_who_allocated_and_who_freed_in_
       // An unoptimised build shows some of the allocator's own frames before; behind it is the place in the test.
       return format("  %s (@ < )*%s\\+0x[0-9a-f]+ < @, stack 0x[0-9a-f]{8}\r\n", what, function);
     };
-    const std::string expected = "^cache packet: object @ \\+ 0, [^\r]* in slab @\r\n" + deed("allocated by", allocated_by) +
+    const std::string expected = "^cache packet: object @ \\+ 0, [^\r]* in slab @\r\n" +
+                                 deed("allocated by", allocated_by) +
                                  (freed_by != nullptr ? deed("freed by", freed_by) : "") + "(Obj @|arena)";
     const std::string text = plain(command("whatis " + hex(object)));
     EXPECT_FALSE(qm::test::find(text, expected).empty()) << text << "\nexpected " << expected;
@@ -428,12 +433,15 @@ TEST_F(Reports, an_arenas_segment_is_in_every_view) {
   command("slab_trace start kheap");
   void* block = heap::allocate(20000);
   const std::string text = plain(command("whatis " + hex(block)));
-  const char* const segment_and_record = "arena kheap: segment @ \\+ 0, 2\\d+ bytes, allocated\r\n"
-                                         "Obj @, from here: size 20000, age \\d+\\.\\d+ s, seq \\d+\r\n----\r\n#01 ";
+  const char* const segment_and_record =
+      "arena kheap: segment @ \\+ 0, 2\\d+ bytes, allocated\r\n"
+      "Obj @, from here: size 20000, age \\d+\\.\\d+ s, seq \\d+\r\n----\r\n#01 ";
   EXPECT_FALSE(qm::test::find(text, segment_and_record).empty()) << text;
   const std::string stacks = command("slab_stacks kheap");
   EXPECT_FALSE(qm::test::find(stacks, "stack_count: 1\r\nstack_bytes: 20000\r\n").empty()) << stacks;
-  EXPECT_FALSE(qm::test::find(stacks, "\r\nstacks 1, hidden 0 \\(threshold 1\\), objects 1, bytes 20000, dropped 0, ").empty()) << stacks;
+  EXPECT_FALSE(
+      qm::test::find(stacks, "\r\nstacks 1, hidden 0 \\(threshold 1\\), objects 1, bytes 20000, dropped 0, ").empty())
+      << stacks;
   heap::free(block);
   EXPECT_EQ(plain(command("whatis " + hex(block))).find("Obj @"), std::string::npos);
 }
@@ -443,15 +451,16 @@ TEST_F(Reports, verify_counts_what_it_looked_at) {
   for (int i = 0; i < 20; ++i) held.push_back(packet->allocate());
   const CacheStats s = packet->stats();
   EXPECT_EQ(command("verify packet"),
-            format("verify: arenas 0, spans 0, segments 0, caches 1, slabs %zu, objects %zu, faults 0: complete\r\n", s.slabs,
-                   s.objects));
+            format("verify: arenas 0, spans 0, segments 0, caches 1, slabs %zu, objects %zu, faults 0: complete\r\n",
+                   s.slabs, s.objects));
   const ArenaStats base = base_arena().stats();
   EXPECT_EQ(command("verify base"),
-            format("verify: arenas 1, spans %zu, segments %zu, caches 0, slabs 0, objects 0, faults 0: complete\r\n", base.spans,
-                   base.segments_allocated + base.segments_free));
+            format("verify: arenas 1, spans %zu, segments %zu, caches 0, slabs 0, objects 0, faults 0: complete\r\n",
+                   base.spans, base.segments_allocated + base.segments_free));
   const std::string all = command("verify");
-  EXPECT_TRUE(qm::test::matches(all, "verify: arenas 4, spans \\d+, segments \\d+, caches \\d+, slabs \\d+, objects \\d+, "
-                                     "faults 0: complete\r\n"))
+  EXPECT_TRUE(qm::test::matches(all,
+                                "verify: arenas 4, spans \\d+, segments \\d+, caches \\d+, slabs \\d+, objects \\d+, "
+                                "faults 0: complete\r\n"))
       << all;
   EXPECT_EQ(command("verify nothing"), "error: No such arena or slab nothing\r\n");
   for (void* object : held) packet->free(object);
@@ -461,10 +470,10 @@ TEST_F(Reports, verify_finds_a_slab_whose_bitmap_was_damaged) {
   void* object = packet->allocate();
   Slab* slab = packet->slabs().find(object);
   ++slab->in_use;
-  EXPECT_EQ(command("verify packet"),
-            format("fault: cache packet: slab 0x%016" PRIxPTR " breaks an invariant\r\n"
-                   "verify: arenas 0, spans 0, segments 0, caches 1, slabs 1, objects 7, faults 1: complete\r\nerror: 1 faults\r\n",
-                   slab->start));
+  EXPECT_EQ(command("verify packet"), format("fault: cache packet: slab 0x%016" PRIxPTR " breaks an invariant\r\n"
+                                             "verify: arenas 0, spans 0, segments 0, caches 1, slabs 1, objects 7, "
+                                             "faults 1: complete\r\nerror: 1 faults\r\n",
+                                             slab->start));
   EXPECT_EQ(bench.request("verify packet").status, 1u);
   --slab->in_use;
   packet->free(object);
@@ -497,8 +506,8 @@ TEST_F(Reports, fault_sets_counts_and_ends) {
             "fault packet_small: 0 of 1 allocations failed\r\n"
             "fault: 2 ended\r\n");
   EXPECT_EQ(command("fault off"), "fault: 0 ended\r\n");
-  for (const char* line : {"fault", "fault packet", "fault packet nth", "fault packet often 3", "fault off now", "fault nothing",
-                           "fault nothing sometimes 1"}) {
+  for (const char* line : {"fault", "fault packet", "fault packet nth", "fault packet often 3", "fault off now",
+                           "fault nothing", "fault nothing sometimes 1"}) {
     EXPECT_EQ(command(line), "error: usage: fault SLAB_NAME nth N|SLAB_NAME every N|off\r\n") << line;
   }
   EXPECT_EQ(command("fault nothing nth 1"), "error: No such slab nothing\r\n");
@@ -537,7 +546,8 @@ TEST_F(Reports, reap_says_how_much_came_back_from_how_many_caches) {
 TEST_F(Reports, come_the_same_in_frames) {
   command("slab_trace start packet");
   void* object = packet->allocate();
-  for (const char* line : {"kmemstat", "slab_trace print packet", "slab_stats packet", "arena_stats base", "slab_trace status"}) {
+  for (const char* line :
+       {"kmemstat", "slab_trace print packet", "slab_stats packet", "arena_stats base", "slab_trace status"}) {
     std::string text = command(line);
     text = qm::test::replace_all(text, "\r\n", "\n");
     const Bench::Answer answer = bench.request(line);
@@ -550,7 +560,8 @@ TEST_F(Reports, come_the_same_in_frames) {
 TEST_F(Reports, complete_the_names_of_caches_and_arenas) {
   EXPECT_EQ(bench.type("slab_trace pr\tpacket_\t"), "slab_trace print packet_small ");
   EXPECT_EQ(bench.type("\x15slab_trace start kmem_s\t\t"),
-            "\x1b[30D\x1b[Kslab_trace start kmem_s\r\nqm> slab_trace start kmem_s") << "a no-trace cache is not offered";
+            "\x1b[30D\x1b[Kslab_trace start kmem_s\r\nqm> slab_trace start kmem_s")
+      << "a no-trace cache is not offered";
   EXPECT_EQ(bench.type("\x15"), "\x1b[23D\x1b[K");
   EXPECT_EQ(bench.type("slab_stats kmem_s\t\x15"), "slab_stats kmem_slab \x1b[21D\x1b[K");
   EXPECT_EQ(bench.type("arena_stats kp\t\x15"), "arena_stats kpages \x1b[19D\x1b[K");

@@ -15,10 +15,10 @@ class SlabTrace : public ConsoleReports {};
 constexpr const char* kUsage = "error: usage: slab_trace start|stop|print|reset SLAB_NAME\r\n";
 
 TEST_F(SlabTrace, has_akaros_usage_line_whatever_is_wrong) {
-  for (const char* line :
-       {"slab_trace", "slab_trace start", "slab_trace packet", "slab_trace frob packet", "slab_trace frob nothing",
-        "slab_trace start packet more", "slab_trace print -v", "slab_trace print packet packet", "slab_trace -v print",
-        "slab_trace status a b", "slab_trace start packet often", "slab_trace print -v -v", "slab_trace stop a b c d"}) {
+  for (const char* line : {"slab_trace", "slab_trace start", "slab_trace packet", "slab_trace frob packet",
+                           "slab_trace frob nothing", "slab_trace start packet more", "slab_trace print -v",
+                           "slab_trace print packet packet", "slab_trace -v print", "slab_trace status a b",
+                           "slab_trace start packet often", "slab_trace print -v -v", "slab_trace stop a b c d"}) {
     EXPECT_EQ(command(line), kUsage) << line;
     EXPECT_EQ(bench.request(line).status, 2u) << line;
   }
@@ -27,13 +27,15 @@ TEST_F(SlabTrace, has_akaros_usage_line_whatever_is_wrong) {
 TEST_F(SlabTrace, says_what_is_kept_where_that_is_not_a_record_of_each_object) {
   EXPECT_EQ(command("slab_trace start packet counts"), "");
   void* object = allocate_outermost(*packet);
-  EXPECT_NE(command("slab_trace status packet").find(": on       recorded 1, dropped 0, live 1, 4 bytes each, counts only\r\n"),
+  EXPECT_NE(command("slab_trace status packet")
+                .find(": on       recorded 1, dropped 0, live 1, 4 bytes each, counts only\r\n"),
             std::string::npos);
   EXPECT_EQ(command("slab_trace print packet"),
             "Dumping outstanding allocs from packet\r\n-------------------------\r\n"
             "note: only counts are kept: 1 objects are out, by slab_stacks\r\n"
             "outstanding 1, recorded 1, dropped 0, truncated stacks 0, from before start 0: incomplete\r\n");
-  EXPECT_NE(command("slab_stacks packet").find("note: 1 caches keep counts only: bytes are of whole objects\r\n"), std::string::npos);
+  EXPECT_NE(command("slab_stacks packet").find("note: 1 caches keep counts only: bytes are of whole objects\r\n"),
+            std::string::npos);
   EXPECT_EQ(command("slab_trace start packet"),
             "error: what is out of packet was traced in another way: stop and reset it first\r\n");
   EXPECT_EQ(command("slab_trace start packet every 5"),
@@ -43,9 +45,11 @@ TEST_F(SlabTrace, says_what_is_kept_where_that_is_not_a_record_of_each_object) {
   command("slab_trace reset packet");
   EXPECT_EQ(command("slab_trace start packet every 0"), kUsage);
   EXPECT_EQ(command("slab_trace start packet every 65535"), "");
-  EXPECT_NE(command("slab_trace status packet").find(", 28 bytes each, sampled 1 in 65535, left out 0\r\n"), std::string::npos);
+  EXPECT_NE(command("slab_trace status packet").find(", 28 bytes each, sampled 1 in 65535, left out 0\r\n"),
+            std::string::npos);
   EXPECT_EQ(command("slab_trace start kheap counts"), "error: Unable to trace slab kheap\r\n");
-  EXPECT_NE(command("slab_trace start * counts").find("error: what is out of * was traced in another way"), std::string::npos);
+  EXPECT_NE(command("slab_trace start * counts").find("error: what is out of * was traced in another way"),
+            std::string::npos);
   command("slab_trace stop packet");
   EXPECT_NE(command("slab_trace start * counts").find(" no-trace caches and arenas skipped\r\n"), std::string::npos);
 }
@@ -64,14 +68,17 @@ TEST_F(SlabTrace, names_what_it_cannot_trace) {
 
 /// The report on one object that is out, of two recorded, and one from before the start.
 std::string report_of(const char* source, const void* object) {
-  return std::string("^Dumping outstanding allocs from ") + source + "\r\n"
-      "-------------------------\r\n"
-      "Obj " + format("0x%016" PRIxPTR, reinterpret_cast<std::uintptr_t>(object)) + ", from hart 0 [^:\r]+:\r\n"
-      "----\r\n"
-      "#01 \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n"
-      "(#\\d\\d \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n)*"
-      "\r\n"
-      "outstanding 1, recorded 2, dropped 0, truncated stacks 0, from before start 1: complete\r\n$";
+  return std::string("^Dumping outstanding allocs from ") + source +
+         "\r\n"
+         "-------------------------\r\n"
+         "Obj " +
+         format("0x%016" PRIxPTR, reinterpret_cast<std::uintptr_t>(object)) +
+         ", from hart 0 [^:\r]+:\r\n"
+         "----\r\n"
+         "#01 \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n"
+         "(#\\d\\d \\[<0x[0-9a-f]{16}>\\] in rx_deliver\r\n)*"
+         "\r\n"
+         "outstanding 1, recorded 2, dropped 0, truncated stacks 0, from before start 1: complete\r\n$";
 }
 
 TEST_F(SlabTrace, print_is_akaros_report_and_a_closing_line) {
@@ -107,7 +114,8 @@ TEST_F(SlabTrace, print_of_an_arena_shows_its_segments_as_a_caches_objects) {
   heap::free(allocate_block_outermost(1500));
   const std::string text = command("slab_trace print kheap");
   EXPECT_TRUE(qm::test::matches(text, report_of("kheap", block))) << text;
-  EXPECT_EQ(command("slab_trace status kheap").find("kheap                          : on       recorded 2, dropped 0, live 1, "),
+  EXPECT_EQ(command("slab_trace status kheap")
+                .find("kheap                          : on       recorded 2, dropped 0, live 1, "),
             0u);
   EXPECT_EQ(command("slab_trace stop kheap"), "");
   heap::free(block);
@@ -127,7 +135,8 @@ TEST_F(SlabTrace, print_looks_up_the_call_and_not_what_follows_it) {
   const std::string text = command("slab_trace print packet");
   ASSERT_FALSE(asked.empty());
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    EXPECT_NE(text.find(format("#%02zu [<0x%016" PRIxPTR ">] in (null)\r\n", i + 1, asked[i] + 1)), std::string::npos) << text;
+    EXPECT_NE(text.find(format("#%02zu [<0x%016" PRIxPTR ">] in (null)\r\n", i + 1, asked[i] + 1)), std::string::npos)
+        << text;
   }
   packet->free(object);
 }
@@ -135,7 +144,8 @@ TEST_F(SlabTrace, print_looks_up_the_call_and_not_what_follows_it) {
 TEST_F(SlabTrace, print_verbose_adds_size_age_and_number) {
   command("slab_trace start packet");
   void* object = allocate_outermost(*packet);
-  const char* const verbose = "Obj 0x[0-9a-f]{16}, from hart 0 [^:\r]+: size 512, age \\d+\\.\\d{3} s, seq \\d+\r\n----\r\n";
+  const char* const verbose =
+      "Obj 0x[0-9a-f]{16}, from hart 0 [^:\r]+: size 512, age \\d+\\.\\d{3} s, seq \\d+\r\n----\r\n";
   EXPECT_FALSE(qm::test::find(command("slab_trace print -v packet"), verbose).empty());
   EXPECT_FALSE(qm::test::find(command("slab_trace print packet -v"), verbose).empty());
   EXPECT_TRUE(qm::test::find(command("slab_trace print packet"), verbose).empty());
@@ -157,7 +167,8 @@ TEST_F(SlabTrace, print_is_oldest_first_and_follows_the_state) {
   }
   EXPECT_NE(text.find("\r\nnote: draining, so later allocations are not recorded\r\n"
                       "outstanding 3, recorded 3, dropped 0, truncated stacks 0, from before start 0: complete\r\n"),
-            std::string::npos) << text;
+            std::string::npos)
+      << text;
   for (void* object : objects) packet->free(object);
   EXPECT_EQ(command("slab_trace print packet"),
             "Dumping outstanding allocs from packet\r\n-------------------------\r\n"
@@ -209,7 +220,8 @@ TEST_F(SlabTrace, print_ends_within_a_record_at_ctrl_c) {
     if (terminal.yields == 4) terminal.send("\x03");
   };
   const std::string text = command("slab_trace print packet");
-  const std::string closing = "outstanding 3, recorded 50, dropped 0, truncated stacks 0, from before start 0: aborted\r\n";
+  const std::string closing =
+      "outstanding 3, recorded 50, dropped 0, truncated stacks 0, from before start 0: aborted\r\n";
   ASSERT_GE(text.size(), closing.size());
   EXPECT_EQ(text.substr(text.size() - closing.size()), closing);
   for (void* object : held) packet->free(object);
@@ -226,10 +238,14 @@ TEST_F(SlabTrace, print_marks_a_truncated_stack) {
   command("slab_trace start packet");
   void* object = allocate_below(*packet, 40);
   const std::string text = command("slab_trace print packet");
-  EXPECT_FALSE(qm::test::find(text, "\r\n#24 \\[<0x[0-9a-f]{16}>\\] in \\(null\\)\r\n"
-                                    "#25 \\[<\\.\\.\\.>\\] in \\.\\.\\. \\(truncated\\)\r\n\r\n").empty()) << text;
+  EXPECT_FALSE(qm::test::find(text,
+                              "\r\n#24 \\[<0x[0-9a-f]{16}>\\] in \\(null\\)\r\n"
+                              "#25 \\[<\\.\\.\\.>\\] in \\.\\.\\. \\(truncated\\)\r\n\r\n")
+                   .empty())
+      << text;
   EXPECT_NE(text.find("outstanding 1, recorded 1, dropped 0, truncated stacks 1, from before start 0: incomplete\r\n"),
-            std::string::npos) << text;
+            std::string::npos)
+      << text;
   packet->free(object);
 }
 
@@ -241,22 +257,24 @@ TEST_F(SlabTrace, print_says_what_was_dropped_and_why) {
   const trace::CacheTrace books = trace::cache_trace(*packet_small);
   ASSERT_GT(books.figures.all_dropped(), 0u);
   const std::string text = command("slab_trace print packet_small");
-  EXPECT_NE(text.find(format("note: dropped %" PRIu64 ": ", books.figures.all_dropped())), std::string::npos) << text.substr(text.size() - 300);
+  EXPECT_NE(text.find(format("note: dropped %" PRIu64 ": ", books.figures.all_dropped())), std::string::npos)
+      << text.substr(text.size() - 300);
   EXPECT_NE(text.find(format("outstanding %u, recorded %" PRIu64 ", dropped %" PRIu64 ", truncated stacks ", books.live,
                              books.figures.recorded, books.figures.all_dropped())),
             std::string::npos);
   EXPECT_EQ(text.substr(text.size() - 14), ": incomplete\r\n");
   EXPECT_EQ(books.figures.recorded + books.figures.all_dropped(), 1000u);
   const std::string status = command("slab_trace status");
-  EXPECT_NE(status.find(format("dropped %" PRIu64 ": incomplete\r\n", books.figures.all_dropped())), std::string::npos) << status;
+  EXPECT_NE(status.find(format("dropped %" PRIu64 ": incomplete\r\n", books.figures.all_dropped())), std::string::npos)
+      << status;
   for (void* object : held) packet_small->free(object);
 }
 
 TEST_F(SlabTrace, status_has_a_row_a_cache_and_the_totals) {
   const trace::Totals none = trace::totals();
   EXPECT_EQ(command("slab_trace status"),
-            format("traced 0 of %u caches, records 0 of %zu bytes, stacks %zu of %zu bytes, dropped 0: complete\r\n", none.caches,
-                   none.record_capacity, none.stack_bytes, none.stack_capacity));
+            format("traced 0 of %u caches, records 0 of %zu bytes, stacks %zu of %zu bytes, dropped 0: complete\r\n",
+                   none.caches, none.record_capacity, none.stack_bytes, none.stack_capacity));
   EXPECT_EQ(command("slab_trace status packet").substr(0, 88),
             "packet                         : off      recorded 0, dropped 0, live 0, 28 bytes each\r\n");
   command("slab_trace start packet");

@@ -44,15 +44,19 @@ TEST_F(Stacks, have_the_layout_of_page_owner_stacks_largest_first) {
   take<1>(*packet_small, 5);
   take<2>(*packet, 3);
   take<3>(*packet, 1);
-  EXPECT_EQ(without_ids(command("slab_stacks packet")),
-            row(3, 1536) + row(1, 512) +
-                format("stacks 2, hidden 0 (threshold 1), objects 4, bytes 2048, dropped 0, not traced %u caches: complete\r\n",
-                       untraced()));
+  EXPECT_EQ(
+      without_ids(command("slab_stacks packet")),
+      row(3, 1536) + row(1, 512) +
+          format(
+              "stacks 2, hidden 0 (threshold 1), objects 4, bytes 2048, dropped 0, not traced %u caches: complete\r\n",
+              untraced()));
   const std::string closing =
-      format("stacks 3, hidden 0 (threshold 1), objects 9, bytes 2368, dropped 0, not traced %u caches: complete\r\n", untraced());
+      format("stacks 3, hidden 0 (threshold 1), objects 9, bytes 2368, dropped 0, not traced %u caches: complete\r\n",
+             untraced());
   EXPECT_EQ(without_ids(command("slab_stacks")), row(3, 1536) + row(1, 512) + row(5, 320) + closing);
   EXPECT_EQ(without_ids(command("slab_stacks packet*")),
-            "note: skipped 0 no-trace caches, 0 that were never traced\r\n" + row(3, 1536) + row(1, 512) + row(5, 320) + closing);
+            "note: skipped 0 no-trace caches, 0 that were never traced\r\n" + row(3, 1536) + row(1, 512) + row(5, 320) +
+                closing);
 }
 
 TEST_F(Stacks, are_told_closely_with_bytes_held_ages_harts_and_contexts) {
@@ -60,7 +64,8 @@ TEST_F(Stacks, are_told_closely_with_bytes_held_ages_harts_and_contexts) {
   take<1>(*packet, 2);
   held.emplace_back(packet, packet->allocate_at(nullptr, 100));
   const std::string text = without_ids(command("slab_stacks -v packet top 1"));
-  EXPECT_NE(text.find("stack_count: 2\r\nstack_bytes: 1024\r\nstack_id: #\r\nstack_held: 1024\r\nstack_age: oldest 0."), std::string::npos)
+  EXPECT_NE(text.find("stack_count: 2\r\nstack_bytes: 1024\r\nstack_id: #\r\nstack_held: 1024\r\nstack_age: oldest 0."),
+            std::string::npos)
       << text;
   EXPECT_NE(text.find(" s, mean 0."), std::string::npos) << text;
   EXPECT_NE(text.find("\r\nstack_harts: 0\r\nstack_contexts: "), std::string::npos) << text;
@@ -99,9 +104,11 @@ TEST_F(Stacks, below_the_threshold_are_hidden_counted_and_still_in_the_sum) {
   EXPECT_EQ(command("slab_stacks threshold"), "threshold 1\r\n");
   EXPECT_EQ(command("slab_stacks threshold 2"), "");
   EXPECT_EQ(command("slab_stacks threshold"), "threshold 2\r\n");
-  const char* const closing = "stacks %d, hidden %d (threshold %d), objects 6, bytes 3072, dropped 0, not traced %u caches: complete\r\n";
-  EXPECT_EQ(without_ids(command("slab_stacks packet")),
-            row(3, 1536) + row(2, 1024) + "note: 1 objects, 512 bytes in hidden stacks\r\n" + format(closing, 2, 1, 2, untraced()));
+  const char* const closing =
+      "stacks %d, hidden %d (threshold %d), objects 6, bytes 3072, dropped 0, not traced %u caches: complete\r\n";
+  EXPECT_EQ(without_ids(command("slab_stacks packet")), row(3, 1536) + row(2, 1024) +
+                                                            "note: 1 objects, 512 bytes in hidden stacks\r\n" +
+                                                            format(closing, 2, 1, 2, untraced()));
   command("slab_stacks threshold 4");
   EXPECT_EQ(without_ids(command("slab_stacks packet")),
             "note: 6 objects, 3072 bytes in hidden stacks\r\n" + format(closing, 0, 3, 4, untraced()));
@@ -112,7 +119,8 @@ TEST_F(Stacks, whose_objects_came_back_are_hidden_and_not_forgotten) {
   take<1>(*packet, 1);
   packet->free(held[0].second);
   held.clear();
-  const char* const closing = "stacks %d, hidden %d (threshold %d), objects 0, bytes 0, dropped 0, not traced %u caches: complete\r\n";
+  const char* const closing =
+      "stacks %d, hidden %d (threshold %d), objects 0, bytes 0, dropped 0, not traced %u caches: complete\r\n";
   EXPECT_EQ(without_ids(command("slab_stacks packet")), format(closing, 0, 1, 1, untraced()));
   command("slab_stacks threshold 0");
   EXPECT_EQ(without_ids(command("slab_stacks packet")), row(0, 0) + format(closing, 1, 0, 0, untraced()));
@@ -123,22 +131,27 @@ TEST_F(Stacks, past_the_top_are_told_in_sum) {
   take<1>(*packet, 3);
   take<2>(*packet, 2);
   take<3>(*packet, 1);
-  const std::string expected = row(3, 1536) + "note: 2 more stacks: 3 objects, 1536 bytes\r\n" +
-      format("stacks 1, hidden 0 (threshold 1), objects 6, bytes 3072, dropped 0, not traced %u caches: complete\r\n", untraced());
+  const std::string expected =
+      row(3, 1536) + "note: 2 more stacks: 3 objects, 1536 bytes\r\n" +
+      format("stacks 1, hidden 0 (threshold 1), objects 6, bytes 3072, dropped 0, not traced %u caches: complete\r\n",
+             untraced());
   EXPECT_EQ(without_ids(command("slab_stacks packet top 1")), expected);
   EXPECT_EQ(without_ids(command("slab_stacks top 1")), expected);
 }
 
 TEST_F(Stacks, say_what_was_not_recorded) {
-  EXPECT_EQ(command("slab_stacks packet"),
-            format("note: never traced\r\n"
-                   "stacks 0, hidden 0 (threshold 1), objects 0, bytes 0, dropped 0, not traced %u caches: incomplete\r\n", untraced()));
+  EXPECT_EQ(
+      command("slab_stacks packet"),
+      format("note: never traced\r\n"
+             "stacks 0, hidden 0 (threshold 1), objects 0, bytes 0, dropped 0, not traced %u caches: incomplete\r\n",
+             untraced()));
   open_again({.record_bytes = 28});
   command("slab_trace start packet_small");
   void* object = allocate_outermost(*packet_small);
   EXPECT_EQ(allocate_outermost(*packet_small) != nullptr, true);
   const std::string text = command("slab_stacks packet_small");
-  EXPECT_NE(text.find(format("objects 1, bytes 64, dropped 1, not traced %u caches: incomplete\r\n", untraced())), std::string::npos)
+  EXPECT_NE(text.find(format("objects 1, bytes 64, dropped 1, not traced %u caches: incomplete\r\n", untraced())),
+            std::string::npos)
       << text;
   command("slab_trace stop packet_small");
   EXPECT_EQ(command("slab_stacks packet_small").find("note: draining, so later allocations are not recorded\r\n"), 0u);
@@ -158,7 +171,8 @@ TEST_F(Stacks, say_that_objects_have_none_where_the_depot_was_full) {
   take<8>(*packet, 1);
   take<9>(*packet, 2);
   const std::string text = command("slab_stacks packet top 0");
-  const auto match = test::find(text, "note: ([0-9]+) objects, ([0-9]+) bytes without a stack: the stack depot is full\r\n");
+  const auto match =
+      test::find(text, "note: ([0-9]+) objects, ([0-9]+) bytes without a stack: the stack depot is full\r\n");
   ASSERT_FALSE(match.empty()) << text;
   EXPECT_EQ(std::stoi(match[2]), 512 * std::stoi(match[1]));
   EXPECT_NE(text.find("objects 10, bytes 5120, dropped 0, "), std::string::npos) << text;
@@ -174,10 +188,12 @@ TEST_F(Stacks, end_within_a_stack_at_ctrl_c) {
   bench.terminal.on_yield = [](FakeTerminal& terminal) {
     if (terminal.yields == 2) terminal.send("\x03");
   };
-  EXPECT_EQ(without_ids(command("slab_stacks packet")),
-            row(3, 1536) + "note: 2 more stacks: 3 objects, 1536 bytes\r\n" +
-                format("stacks 1, hidden 0 (threshold 1), objects 6, bytes 3072, dropped 0, not traced %u caches: aborted\r\n",
-                       untraced()));
+  EXPECT_EQ(
+      without_ids(command("slab_stacks packet")),
+      row(3, 1536) + "note: 2 more stacks: 3 objects, 1536 bytes\r\n" +
+          format(
+              "stacks 1, hidden 0 (threshold 1), objects 6, bytes 3072, dropped 0, not traced %u caches: aborted\r\n",
+              untraced()));
   bench.terminal.on_yield = nullptr;
 }
 

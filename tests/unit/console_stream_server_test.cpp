@@ -54,7 +54,8 @@ class StreamServerTest : public test::TraceTest {
     wire::Event event;
     EXPECT_EQ(decoder.begin(payload), wire::Decoded::kOk);
     while (decoder.next(event) == wire::Decoded::kOk) {
-      if (event.operation == wire::Operation::kMode) static_cast<StreamServerTest*>(context)->told_.push_back(event.mode);
+      if (event.operation == wire::Operation::kMode)
+        static_cast<StreamServerTest*>(context)->told_.push_back(event.mode);
     }
   }
 

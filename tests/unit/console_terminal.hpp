@@ -67,7 +67,8 @@ class FakeTerminal final : public console::Terminal {
 
  private:
   bool paused_ = false;
-  std::vector<std::uint8_t> buffer_ = std::vector<std::uint8_t>(wire::Demultiplexer::buffer_bytes(wire::kMaxPayloadBytes));
+  std::vector<std::uint8_t> buffer_ =
+      std::vector<std::uint8_t>(wire::Demultiplexer::buffer_bytes(wire::kMaxPayloadBytes));
   wire::Demultiplexer demultiplexer_{buffer_};
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-/// A small machine whose exhaustion is told to the test: the last report, how many there were, how often a drain was wanted.
+/// A small machine whose exhaustion is told to the test: the last report, how many there were, how often a drain was
+/// wanted.
 
 #include <support/system_fixture.hpp>
 

@@ -19,7 +19,7 @@ struct FakeUart {
   char sent[16] = {};
   std::size_t sent_count = 0;
   std::string_view incoming;
-  unsigned busy_polls = 0;   // LSR reads until THRE comes up after each byte
+  unsigned busy_polls = 0;  // LSR reads until THRE comes up after each byte
   unsigned busy = 0, lost = 0;
   bool overrun = false;
 };

@@ -44,8 +44,9 @@ class TreeBuilder {
     u32(9);
     constexpr std::size_t kReservations = 40, kStructure = kReservations + 32;
     const std::size_t total = kStructure + structure_size_ + strings_size_;
-    const std::size_t header[] = {0xd00dfeed, total, kStructure, kStructure + structure_size_, kReservations, 17, 16, 0,
-                                  strings_size_, structure_size_};
+    const std::size_t header[] = {
+        0xd00dfeed, total,         kStructure,     kStructure + structure_size_, kReservations, 17, 16,
+        0,          strings_size_, structure_size_};
     for (std::size_t i = 0; i < 10; ++i) put(4 * i, static_cast<std::uint32_t>(header[i]));
     put(kReservations + 4, 0x8800'0000);
     put(kReservations + 12, 0x1000);
@@ -81,6 +82,7 @@ class TreeBuilder {
   std::size_t structure_size_ = 0, strings_size_ = 0;
 };
 
+// clang-format off
 TreeBuilder& cpu(TreeBuilder& tree, std::uint32_t id, std::uint32_t handle, std::string_view status) {
   return tree.begin("cpu@N").text("device_type", "cpu").cells("reg", {id}).text("status", status)
       .begin("interrupt-controller").text("compatible", "riscv,cpu-intc").cells("phandle", {handle}).end().end();
@@ -108,6 +110,7 @@ Fdt::Bytes virt(TreeBuilder& tree) {
   tree.end().end();
   return tree.finish();
 }
+// clang-format on
 
 TEST(DeviceTree, gives_the_board) {
   TreeBuilder tree;
@@ -132,6 +135,7 @@ TEST(DeviceTree, gives_the_board) {
 TEST(DeviceTree, gathers_the_memory_of_several_nodes_and_entries) {
   TreeBuilder tree;
   tree.begin("").cells("#address-cells", {2}).cells("#size-cells", {2});
+  // clang-format off
   tree.begin("memory@80000000").text("device_type", "memory").cells("numa-node-id", {0})
       .cells("reg", {0, 0x8000'0000, 0, 0x0400'0000}).end();
   tree.begin("memory@1080000000").text("device_type", "memory").cells("numa-node-id", {1})
@@ -143,6 +147,7 @@ TEST(DeviceTree, gathers_the_memory_of_several_nodes_and_entries) {
       .begin("firmware@80000000").cells("reg", {0, 0x8000'0000, 0, 0x8'0000}).end()
       .begin("window@c0800000").cells("reg", {0, 0xc080'0000, 0, 0x1000, 0, 0xd000'0000, 0, 0x1000}).end().end();
   tree.end();
+  // clang-format on
   const auto fdt = Fdt::open(tree.finish());
   ASSERT_TRUE(fdt.has_value());
   Board board;
@@ -151,10 +156,8 @@ TEST(DeviceTree, gathers_the_memory_of_several_nodes_and_entries) {
   EXPECT_EQ(board.memory.bytes(), 0x0520'0000u);
   MemoryMap free = board.memory;
   for (const MemoryRange& range : board.reserved.ranges()) EXPECT_TRUE(free.remove(range));
-  const MemoryRange expected[] = {{0x8008'0000, 0x8400'0000},
-                                  {0xc000'0000, 0xc080'0000},
-                                  {0xd000'1000, 0xd020'0000},
-                                  {0xc080'1000, 0xc100'0000}};
+  const MemoryRange expected[] = {
+      {0x8008'0000, 0x8400'0000}, {0xc000'0000, 0xc080'0000}, {0xd000'1000, 0xd020'0000}, {0xc080'1000, 0xc100'0000}};
   ASSERT_EQ(free.ranges().size(), 4u);
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(free.ranges()[i].low, expected[i].low);

@@ -21,7 +21,8 @@ TEST(HostHart, threads_that_stand_for_the_same_hart_exclude_each_other) {
     for (; hal::Port::ticks() < end; ++own) {
       const auto add = [&] {
         const std::uint32_t before = sum.load(std::memory_order_relaxed);
-        for (int i = 0; i < 100; ++i) static_cast<void>(sum.load(std::memory_order_relaxed));  // for others to come between
+        for (int i = 0; i < 100; ++i)
+          static_cast<void>(sum.load(std::memory_order_relaxed));  // for others to come between
         sum.store(before + 1, std::memory_order_relaxed);
       };
       {

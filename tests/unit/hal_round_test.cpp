@@ -63,7 +63,8 @@ TEST(Round, visits_every_online_hart_once_and_returns_after_the_last) {
     barrier.arrive();
     if (hart == 0) {
       EXPECT_TRUE(run_on_harts(kAll, &Visits::visit, &visits).ok());
-      for (unsigned target = 0; target < count; ++target) EXPECT_EQ(visits.count[target].load(), 1u) << "hart " << target;
+      for (unsigned target = 0; target < count; ++target)
+        EXPECT_EQ(visits.count[target].load(), 1u) << "hart " << target;
     }
     barrier.arrive();
   });
@@ -84,7 +85,8 @@ TEST(Round, visits_only_the_harts_of_its_mask) {
       }
       barrier.arrive();
     });
-    for (unsigned hart = 0; hart < count; ++hart) EXPECT_EQ(visits.count[hart].load(), mask >> hart & 1u) << "mask " << mask;
+    for (unsigned hart = 0; hart < count; ++hart)
+      EXPECT_EQ(visits.count[hart].load(), mask >> hart & 1u) << "mask " << mask;
     if (mask >= 16) mask += 32;  // a sample of the many masks of eight harts
   }
 }
@@ -285,7 +287,8 @@ TEST(Post, reaches_each_other_hart_while_nobody_waits_from_any_context) {
     barrier.arrive();
   });
   qm::hal::set_post_function(nullptr);
-  for (unsigned hart = 0; hart < count; ++hart) EXPECT_EQ(posted.count[hart].load(), hart == 0 ? 0u : 1u) << "hart " << hart;
+  for (unsigned hart = 0; hart < count; ++hart)
+    EXPECT_EQ(posted.count[hart].load(), hart == 0 ? 0u : 1u) << "hart " << hart;
   EXPECT_EQ(posted.unmasked.load(), 0u);
   EXPECT_EQ(posted.strange.load(), 0u);
 }
@@ -299,7 +302,9 @@ TEST(Post, waits_in_the_hart_s_box_and_is_served_once_however_often_it_was_made)
     if (hart == 1) {
       held.hold();
       while (posted.count[1].load() == 0) Port::relax();
-      EXPECT_TRUE(run_on_harts(kAll, [](unsigned, void*) noexcept {}, nullptr).ok());
+      EXPECT_TRUE(run_on_harts(
+                      kAll, [](unsigned, void*) noexcept {}, nullptr)
+                      .ok());
     } else {
       held.wait_until_held();
       for (int i = 0; i < 100; ++i) qm::hal::post(2);

@@ -1,5 +1,5 @@
-/// Sections of a fast path in C++ against what a round does on the same hart, with plain words that lose an addition when two
-/// add at once.
+/// Sections of a fast path in C++ against what a round does on the same hart, with plain words that lose an addition
+/// when two add at once.
 
 #include <gtest/gtest.h>
 

@@ -70,7 +70,6 @@ Reading read_capture(const std::filesystem::path& path) {
 
 class Capture : public testing::Test {
  protected:
-
   /// A capture of @p pieces pieces from the line, about 10 KB for 200 of them.
   [[nodiscard]] std::string written(unsigned pieces, std::uint64_t id = 0x0807060504030201) const {
     qm::test::Random random;
@@ -105,7 +104,8 @@ class Capture : public testing::Test {
     std::size_t at = kCapturePreambleBytes;
     while (at < bytes.size()) {
       places.push_back(at);
-      at += kChunkHeaderBytes + static_cast<unsigned char>(bytes[at + 2]) + 256u * static_cast<unsigned char>(bytes[at + 3]) + 4;
+      at += kChunkHeaderBytes + static_cast<unsigned char>(bytes[at + 2]) +
+            256u * static_cast<unsigned char>(bytes[at + 3]) + 4;
     }
     return places;
   }
@@ -170,8 +170,8 @@ TEST_F(Capture, damage_in_the_middle_costs_one_chunk_and_names_the_place) {
   const Reading reading = reading_of(changed);
   EXPECT_EQ(reading.missing, 1u);
   ASSERT_FALSE(reading.problems.empty());
-  EXPECT_EQ(reading.problems.front(), std::to_string(places[6] - places[5]) + " bytes from byte " + std::to_string(places[5]) +
-                                          " on are damaged");
+  EXPECT_EQ(reading.problems.front(), std::to_string(places[6] - places[5]) + " bytes from byte " +
+                                          std::to_string(places[5]) + " on are damaged");
   EXPECT_EQ(reading_of(intact).received.size() + reading_of(intact).sent.size() - (places[6] - places[5] - 20),
             reading.received.size() + reading.sent.size());
 }
@@ -183,7 +183,8 @@ TEST_F(Capture, a_chunk_taken_out_moved_or_doubled_is_named) {
   const Reading without = reading_of(intact.substr(0, at[4]) + intact.substr(at[5]));
   EXPECT_EQ(without.missing, 1u);
   EXPECT_NE(without.all_problems().find("1 chunk missing before byte " + std::to_string(at[4])), std::string::npos);
-  const Reading moved = reading_of(intact.substr(0, at[4]) + intact.substr(at[5], at[7] - at[5]) + fourth + intact.substr(at[7]));
+  const Reading moved =
+      reading_of(intact.substr(0, at[4]) + intact.substr(at[5], at[7] - at[5]) + fourth + intact.substr(at[7]));
   EXPECT_NE(moved.all_problems().find("chunk 4 at byte"), std::string::npos) << moved.all_problems();
   EXPECT_FALSE(moved.complete);
   const Reading doubled = reading_of(intact.substr(0, at[5]) + fourth + intact.substr(at[5]));
@@ -196,11 +197,13 @@ TEST_F(Capture, two_captures_are_not_one) {
   const std::string first = written(20), second = written(30, 99);
   const Reading both = reading_of(first + second);
   EXPECT_FALSE(both.complete);
-  EXPECT_NE(both.all_problems().find("a second capture begins at byte " + std::to_string(first.size())), std::string::npos);
+  EXPECT_NE(both.all_problems().find("a second capture begins at byte " + std::to_string(first.size())),
+            std::string::npos);
   EXPECT_EQ(both.received, reading_of(first).received);
   // A chunk of another capture is no chunk of this one.
   const std::vector<std::size_t> at = chunks_of(first), other = chunks_of(second);
-  EXPECT_FALSE(reading_of(first.substr(0, at[4]) + second.substr(other[4], other[5] - other[4]) + first.substr(at[5])).complete);
+  EXPECT_FALSE(
+      reading_of(first.substr(0, at[4]) + second.substr(other[4], other[5] - other[4]) + first.substr(at[5])).complete);
 }
 
 TEST_F(Capture, what_is_no_capture_is_refused_by_name) {
@@ -228,7 +231,8 @@ TEST_F(Capture, four_gigabytes_of_nothing_are_told_in_bounded_memory) {
   std::filesystem::resize_file(path(), std::uint64_t{1} << 32);  // sparse
   const Reading reading = read_capture(path());
   EXPECT_EQ(reading.received, reading_of(intact).received);
-  EXPECT_NE(reading.all_problems().find("more after the end of the capture"), std::string::npos) << reading.all_problems();
+  EXPECT_NE(reading.all_problems().find("more after the end of the capture"), std::string::npos)
+      << reading.all_problems();
 }
 
 TEST_F(Capture, a_writer_that_is_killed_leaves_all_that_it_got) {
@@ -248,7 +252,8 @@ TEST_F(Capture, a_writer_that_is_killed_leaves_all_that_it_got) {
   waitpid(child, nullptr, 0);
   const Reading reading = read_capture(path());
   EXPECT_NE(reading.received.find("piece 500\n"), std::string::npos);
-  EXPECT_NE(reading.all_problems().find("no end: the recorder was killed"), std::string::npos) << reading.all_problems();
+  EXPECT_NE(reading.all_problems().find("no end: the recorder was killed"), std::string::npos)
+      << reading.all_problems();
 }
 
 TEST_F(Capture, a_full_disk_is_an_error_that_names_the_file) {

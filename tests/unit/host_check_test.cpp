@@ -44,12 +44,8 @@ std::string read_file(const std::filesystem::path& path) {
 
 class Check : public testing::Test {
  protected:
-  void SetUp() override {
-    setenv("QM_TRANSCRIPTS", (folder_ / "transcripts").c_str(), 1);
-  }
-  void TearDown() override {
-    unsetenv("QM_TRANSCRIPTS");
-  }
+  void SetUp() override { setenv("QM_TRANSCRIPTS", (folder_ / "transcripts").c_str(), 1); }
+  void TearDown() override { unsetenv("QM_TRANSCRIPTS"); }
 
   /// Starts `qm ARGUMENTS`; what it says goes into a file.
   [[nodiscard]] pid_t start(const std::vector<std::string>& arguments) const {
@@ -135,7 +131,8 @@ TEST_F(Check, finds_one_event_that_was_taken_out_however_well_the_rest_is_repair
 }
 
 TEST_F(Check, says_how_many_events_of_which_hart_were_dropped) {
-  const Outcome outcome = qm({"check", capture({.overrun = [](std::uint64_t event) { return event >= 1000 && event < 1100; }})});
+  const Outcome outcome =
+      qm({"check", capture({.overrun = [](std::uint64_t event) { return event >= 1000 && event < 1100; }})});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_NE(outcome.text.find("incomplete"), std::string::npos) << outcome.text;
   std::uint64_t sum = 0;
@@ -181,12 +178,16 @@ std::string elf(unsigned machine, const std::string& id) {
     return text;
   };
   const std::string note = number(4, 4) + number(id.size(), 4) + number(3, 4) + std::string("GNU\0", 4) + id;
-  std::string header("\x7f" "ELF\x02\x01\x01", 7);
+  std::string header(
+      "\x7f"
+      "ELF\x02\x01\x01",
+      7);
   header.resize(16, 0);
-  header += number(2, 2) + number(machine, 2) + number(1, 4) + number(0, 8) + number(0, 8) + number(64 + note.size(), 8) +
-            number(0, 4) + number(64, 2) + number(0, 2) + number(0, 2) + number(64, 2) + number(1, 2) + number(0, 2);
-  const std::string section = number(0, 4) + number(7, 4) + number(0, 8) + number(0, 8) + number(64, 8) + number(note.size(), 8) +
-                              number(0, 4) + number(0, 4) + number(4, 8) + number(0, 8);
+  header += number(2, 2) + number(machine, 2) + number(1, 4) + number(0, 8) + number(0, 8) +
+            number(64 + note.size(), 8) + number(0, 4) + number(64, 2) + number(0, 2) + number(0, 2) + number(64, 2) +
+            number(1, 2) + number(0, 2);
+  const std::string section = number(0, 4) + number(7, 4) + number(0, 8) + number(0, 8) + number(64, 8) +
+                              number(note.size(), 8) + number(0, 4) + number(0, 4) + number(4, 8) + number(0, 8);
   return header + note + section;
 }
 

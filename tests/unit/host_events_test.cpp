@@ -60,7 +60,6 @@ class Kept : public EventHandler {
 
 class Events : public testing::Test {
  protected:
-
   /// Sends a run through a capture.
   [[nodiscard]] Kept through_a_capture(const qm::test::SyntheticOptions& options, const Defects& defects = {}) const {
     {
@@ -86,8 +85,8 @@ class Events : public testing::Test {
 bool same(const Event& a, const Event& b) {
   return a.number == b.number && a.ticks == b.ticks && a.address == b.address && a.old_address == b.old_address &&
          a.requested == b.requested && a.allocated == b.allocated && a.traceable == b.traceable && a.stack == b.stack &&
-         a.old_traceable == b.old_traceable && a.context == b.context && a.hart == b.hart && a.operation == b.operation &&
-         a.kind == b.kind && a.weight == b.weight;
+         a.old_traceable == b.old_traceable && a.context == b.context && a.hart == b.hart &&
+         a.operation == b.operation && a.kind == b.kind && a.weight == b.weight;
 }
 
 TEST_F(Events, come_out_as_they_went_in) {
@@ -95,7 +94,8 @@ TEST_F(Events, come_out_as_they_went_in) {
   const Kept in = directly(options), out = through_a_capture(options);
   EXPECT_TRUE(out.end.complete) << out.problems();
   ASSERT_EQ(in.events.size(), out.events.size());
-  for (std::size_t at = 0; at < in.events.size(); ++at) ASSERT_TRUE(same(in.events[at], out.events[at])) << "event " << at;
+  for (std::size_t at = 0; at < in.events.size(); ++at)
+    ASSERT_TRUE(same(in.events[at], out.events[at])) << "event " << at;
   EXPECT_EQ(in.statistics.traceables, out.statistics.traceables);
   EXPECT_EQ(in.statistics.harts, out.statistics.harts);
   EXPECT_TRUE(out.statistics.final);
@@ -117,7 +117,8 @@ TEST_F(Events, of_one_hart_and_of_many_are_in_order) {
 }
 
 TEST_F(Events, that_the_device_dropped_are_counted_by_hart_and_stay_in_order) {
-  const Kept out = through_a_capture({.events = 20'000}, {.overrun = [](std::uint64_t n) { return n > 5000 && n < 6000; }});
+  const Kept out =
+      through_a_capture({.events = 20'000}, {.overrun = [](std::uint64_t n) { return n > 5000 && n < 6000; }});
   EXPECT_FALSE(out.end.complete);
   EXPECT_EQ(out.missing(Missing::kOverrun), 999u);
   EXPECT_EQ(out.missing(Missing::kLine), 0u);
@@ -136,7 +137,8 @@ TEST_F(Events, that_were_dropped_at_the_very_end_are_counted_by_the_statistics) 
 TEST_F(Events, of_a_lost_frame_are_counted_by_hart) {
   const Kept whole = directly({.events = 10'000});
   for (const std::uint32_t lost : {40u, 60u, 80u}) {
-    const Kept out = through_a_capture({.events = 10'000}, {.lose = [&](std::uint32_t frame) { return frame == lost; }});
+    const Kept out =
+        through_a_capture({.events = 10'000}, {.lose = [&](std::uint32_t frame) { return frame == lost; }});
     EXPECT_FALSE(out.end.complete);
     EXPECT_EQ(out.events.size() + out.missing(Missing::kLine), whole.events.size()) << lost;
     EXPECT_GT(out.missing(Missing::kLine), 0u);
@@ -219,7 +221,8 @@ TEST(Model, finds_each_misfit) {
   definitions.traceables[4] = {4, EventKind::kCache, false, "pages_4096", 4096, 4096, 0, 3};
   definitions.traceables[3] = {3, EventKind::kArena, true, "pages", 4096, 4096, 0, Traceable::kNoParent};
   Model model(definitions);
-  const auto apply = [&](Operation operation, std::uint64_t address, std::uint32_t traceable, std::uint64_t bytes = 64) {
+  const auto apply = [&](Operation operation, std::uint64_t address, std::uint32_t traceable,
+                         std::uint64_t bytes = 64) {
     Event event;
     event.operation = operation;
     event.address = address;

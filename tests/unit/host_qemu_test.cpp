@@ -200,8 +200,9 @@ TEST_F(QemuTest, arguments_say_what_the_options_ask_for) {
   options_.extra = {"-d", "int"};
   std::string line;
   for (const std::string& argument : Qemu::arguments(options_, "/x/line")) line += argument + "|";
-  for (const std::string part : {"|-smp|8|", "|-m|128M|", "|-append|trace=* ring=64K|", "|-icount|shift=0,sleep=off|", "|-singlestep|",
-                                 "|-chardev|socket,id=line,path=/x/line,server=on,wait=on|", "|-d|int|"}) {
+  for (const std::string part :
+       {"|-smp|8|", "|-m|128M|", "|-append|trace=* ring=64K|", "|-icount|shift=0,sleep=off|", "|-singlestep|",
+        "|-chardev|socket,id=line,path=/x/line,server=on,wait=on|", "|-d|int|"}) {
     EXPECT_NE(line.find(part), std::string::npos) << part << " in " << line;
   }
 }

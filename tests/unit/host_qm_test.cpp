@@ -93,7 +93,8 @@ class QmTest : public testing::Test {
     return qm(arguments);
   }
   void expect_transcript_named(const Outcome& outcome) {
-    EXPECT_NE(outcome.error.find("transcript: " + (folder_ / "transcripts").string()), std::string::npos) << outcome.error;
+    EXPECT_NE(outcome.error.find("transcript: " + (folder_ / "transcripts").string()), std::string::npos)
+        << outcome.error;
   }
 
   qm::test::TemporaryFolder folder_;
@@ -122,9 +123,19 @@ TEST_F(QmTest, run_ends_with_the_status_of_a_typed_poweroff) {
 }
 
 TEST_F(QmTest, run_ends_with_2_for_wrong_usage) {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"--harts", "0"}, {"--harts", "9"}, {"--harts", "x"}, {"--ram", "much"}, {"--ram", ""}, {"--nonsense"}, {"nonsense"},
-           {"demo", "-c", "help"}, {"--serial", "unix:x", "--harts", "2"}, {"--serial", "tcp:x", "-c", "help"}, {"-c"}, {"--timeout", "0"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--harts", "0"},
+                                             {"--harts", "9"},
+                                             {"--harts", "x"},
+                                             {"--ram", "much"},
+                                             {"--ram", ""},
+                                             {"--nonsense"},
+                                             {"nonsense"},
+                                             {"demo", "-c", "help"},
+                                             {"--serial", "unix:x", "--harts", "2"},
+                                             {"--serial", "tcp:x", "-c", "help"},
+                                             {"-c"},
+                                             {"--timeout", "0"}}) {
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.status, 2) << arguments[0] << "\n" << outcome.error;
     EXPECT_NE(outcome.error, "") << arguments[0];
@@ -215,7 +226,9 @@ class QmTerminalTest : public QmTest {
       become_qm(all);
     }
   }
-  void type(const std::string& keys) { ASSERT_EQ(write(master_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size())); }
+  void type(const std::string& keys) {
+    ASSERT_EQ(write(master_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+  }
   /// Reads what the terminal shows until it contains @p needle.
   bool shows(const std::string& needle) {
     const auto deadline = Clock::now() + std::chrono::seconds(20);

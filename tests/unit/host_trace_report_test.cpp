@@ -47,7 +47,8 @@ TEST(TraceReport, without_a_closing_line_or_with_an_incomplete_one_is_not_comple
 }
 
 TEST(TraceReport, keeps_lines_that_are_no_part_of_it) {
-  const std::vector<std::string> odd{"Obj 80a41280, from hart 2:", "#01 [<0x1>] at x", "hello", "outstanding 2, complete"};
+  const std::vector<std::string> odd{"Obj 80a41280, from hart 2:", "#01 [<0x1>] at x", "hello",
+                                     "outstanding 2, complete"};
   std::string text;
   for (const std::string& line : odd) text += line + "\n";
   EXPECT_EQ(parse_trace_report(text).unknown_lines, odd);

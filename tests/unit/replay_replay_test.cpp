@@ -97,8 +97,8 @@ struct Known {
   std::uint32_t picolibc_bytes;  ///< what picolibc's malloc takes for it: bench/recorded/replay.json
 };
 constexpr Known kKnown[] = {{"sqlite", 88402, 1623803, 1172, 0, 1915520},
-                              {"jq", 69406, 2642283, 25191, 0, 2976680},
-                              {"redis-threads", 160000, 1595149, 19727, 29543, 1780128}};
+                            {"jq", 69406, 2642283, 25191, 0, 2976680},
+                            {"redis-threads", 160000, 1595149, 19727, 29543, 1780128}};
 
 TEST_F(ReplayTest, recordings_are_the_programs_they_say) {
   ASSERT_EQ(replay::recordings().size(), std::size(kKnown));

@@ -1,5 +1,5 @@
-/// Defects that Akaros's tracing and statistics have, each as a test that fails if ours had it. The numbers are those of
-/// docs/design.md.
+/// Defects that Akaros's tracing and statistics have, each as a test that fails if ours had it. The numbers are those
+/// of docs/design.md.
 
 #include "trace_fixture.hpp"
 

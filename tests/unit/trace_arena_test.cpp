@@ -48,7 +48,8 @@ class TraceArena : public qm::test::TraceTest {
   }
 
   /// An arena of numbers, which no memory lies at.
-  static Status make_numbers(Arena& arena, const char* name, std::uintptr_t start, std::size_t size, std::size_t quantum) {
+  static Status make_numbers(Arena& arena, const char* name, std::uintptr_t start, std::size_t size,
+                             std::size_t quantum) {
     ArenaConfig config;
     config.name = name;
     config.start = start;

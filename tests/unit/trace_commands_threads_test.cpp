@@ -20,8 +20,8 @@ class Commands : public qm::test::TraceTest {
   static State state(Cache& cache) { return trace::cache_trace(cache).state; }
 };
 
-/// Runs @p before on hart 0 once hart 1 has used @p cache, @p body while hart 1 masks its interrupts, and @p after when it
-/// answers again.
+/// Runs @p before on hart 0 once hart 1 has used @p cache, @p body while hart 1 masks its interrupts, and @p after when
+/// it answers again.
 template <class Before, class Body, class After>
 void with_a_deaf_hart(Cache& cache, Before&& before, Body&& body, After&& after) {
   std::atomic<std::uint32_t> used{0};

@@ -1,5 +1,5 @@
-// Dumps while every other hart allocates and frees from the dumped cache: each record that is live all the time is shown
-// exactly once, in order, and none that is younger than the dump.
+// Dumps while every other hart allocates and frees from the dumped cache: each record that is live all the time is
+// shown exactly once, in order, and none that is younger than the dump.
 
 #include "trace_fixture.hpp"
 

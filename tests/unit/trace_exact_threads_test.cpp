@@ -1,15 +1,16 @@
 // start, stop and reset are exact while every other hart allocates and frees without a pause.
 //
 // What it takes to see a defect (each was found by leaving it out):
-// - Requests go out staggered by up to 400 us each, so some harts are closed long before others; and the observer dawdles
-//   inside its masked section, so that a section that has read the state word goes on long after the word has changed.
+// - Requests go out staggered by up to 400 us each, so some harts are closed long before others; and the observer
+//   dawdles inside its masked section, so that a section that has read the state word goes on long after the word has
+//   changed.
 // - When a stop is near, harts hold next to nothing, so that the last record is soon gone.
 // - Large magazines, so that an open hart stays on its fast path for long.
 // - The cache is fully open again in each cycle.
 // - Objects change hands all the time: one hart allocates, another frees.
 //
-// An allocation is judged only if the published phase was the same before and after it; then that very object's record is
-// looked at. With QM_TRACE_DEFECT the commands have a defect, and the test passes iff it sees a violation.
+// An allocation is judged only if the published phase was the same before and after it; then that very object's record
+// is looked at. With QM_TRACE_DEFECT the commands have a defect, and the test passes iff it sees a violation.
 
 #include "trace_fixture.hpp"
 
@@ -78,7 +79,18 @@ class SlowObserver final : public Observer {
   Observer& books_;
 };
 
-enum Phase : std::uint32_t { kOpen, kDrain, kStarting, kOn, kResetting, kAfterReset, kStopping, kStopped, kEnd, kPhases };
+enum Phase : std::uint32_t {
+  kOpen,
+  kDrain,
+  kStarting,
+  kOn,
+  kResetting,
+  kAfterReset,
+  kStopping,
+  kStopped,
+  kEnd,
+  kPhases
+};
 
 #if defined(QM_EXACT_CYCLES)
 constexpr std::uint32_t kCycles = QM_EXACT_CYCLES;
@@ -95,17 +107,17 @@ struct alignas(64) Worker {
   std::atomic<std::uint32_t> operations{0};
   std::atomic<std::uint32_t> inside_on{0};           ///< allocations that lay wholly in this cycle's kOn
   std::atomic<std::uint32_t> inside_after_reset{0};  ///< and wholly in its kAfterReset
-  std::atomic<std::uint32_t> drained{0};  ///< the phase word in which nothing was held
+  std::atomic<std::uint32_t> drained{0};             ///< the phase word in which nothing was held
 };
 
 struct Violations {
-  std::atomic<std::uint32_t> unrecorded{0};   ///< allocated while on, without a record
-  std::atomic<std::uint32_t> recorded{0};     ///< allocated while stopped or open, with a record
-  std::atomic<std::uint32_t> stale{0};        ///< allocated, whenever, with a record that another hart had made before
-  std::atomic<std::uint32_t> survived{0};     ///< a record from before a reset
-  std::atomic<std::uint32_t> stragglers{0};   ///< recorded after stop had answered
-  std::atomic<std::uint32_t> orphans{0};      ///< records without an object
-  std::atomic<std::uint32_t> miscounted{0};   ///< the figures miss an allocation
+  std::atomic<std::uint32_t> unrecorded{0};  ///< allocated while on, without a record
+  std::atomic<std::uint32_t> recorded{0};    ///< allocated while stopped or open, with a record
+  std::atomic<std::uint32_t> stale{0};       ///< allocated, whenever, with a record that another hart had made before
+  std::atomic<std::uint32_t> survived{0};    ///< a record from before a reset
+  std::atomic<std::uint32_t> stragglers{0};  ///< recorded after stop had answered
+  std::atomic<std::uint32_t> orphans{0};     ///< records without an object
+  std::atomic<std::uint32_t> miscounted{0};  ///< the figures miss an allocation
   [[nodiscard]] std::uint32_t all() const {
     return unrecorded + recorded + stale + survived + stragglers + orphans + miscounted;
   }
@@ -231,7 +243,8 @@ class Exact : public qm::test::TraceTest {
       while (workers[hart].drained.load(std::memory_order_acquire) != word) hal::Port::relax();
     }
     for (std::atomic<void*>& box : mailbox) EXPECT_EQ(box.load(), nullptr);
-    if (cache->live_records.load() != 0 || cache->state().load() != 0 || dump_of(*cache).outstanding != 0) ++seen.orphans;
+    if (cache->live_records.load() != 0 || cache->state().load() != 0 || dump_of(*cache).outstanding != 0)
+      ++seen.orphans;
   }
   [[nodiscard]] std::uint64_t sum(std::atomic<std::uint32_t> Worker::*counter) const {
     std::uint64_t all = 0;

@@ -11,7 +11,8 @@ using namespace qm;
 class TraceFigures : public qm::test::TraceTest {};
 
 TEST_F(TraceFigures, every_state_and_every_reason_has_a_name_of_its_own) {
-  const trace::State states[] = {trace::State::kOff, trace::State::kOn, trace::State::kDraining, trace::State::kStopping};
+  const trace::State states[] = {trace::State::kOff, trace::State::kOn, trace::State::kDraining,
+                                 trace::State::kStopping};
   const char* const state_names[] = {"off", "on", "draining", "stopping"};
   for (unsigned i = 0; i < 4; ++i) EXPECT_STREQ(trace::name(states[i]), state_names[i]);
   const char* reasons[trace::kDropReasons];
@@ -72,7 +73,8 @@ TEST_F(TraceFigures, refuse_patterns_that_cannot_be_and_the_ninth) {
   EXPECT_EQ(trace::trace_from_creation("").status, Status::kInvalid);
   EXPECT_EQ(trace::trace_from_creation("a_pattern_of_thirty-two_letters_").status, Status::kInvalid);
   char pattern[] = "none_0*";
-  for (pattern[5] = '0'; pattern[5] < '8'; ++pattern[5]) EXPECT_EQ(trace::trace_from_creation(pattern).status, Status::kOk);
+  for (pattern[5] = '0'; pattern[5] < '8'; ++pattern[5])
+    EXPECT_EQ(trace::trace_from_creation(pattern).status, Status::kOk);
   EXPECT_EQ(trace::trace_from_creation(pattern).status, Status::kNoMemory);
 }
 

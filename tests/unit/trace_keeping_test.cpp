@@ -318,7 +318,8 @@ TEST_F(KeepingTest, a_sample_is_fair_to_what_comes_in_turns_and_to_what_comes_fi
     trace::stop("packet");
     trace::reset("packet");
   }
-  // Each of the 10 is recorded once in four: 100 times of 400 for the first, 500 of 2000 for those at odd and at even places.
+  // Each of the 10 is recorded once in four: 100 times of 400 for the first, 500 of 2000 for those at odd and at even
+  // places.
   EXPECT_GT(first, 55U);
   EXPECT_LT(first, 145U);
   EXPECT_GT(odd, 400U);

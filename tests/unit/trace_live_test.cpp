@@ -1,4 +1,5 @@
-// The live trace on one hart: what is recorded, what the states are, and that the counts add up when something runs out.
+// The live trace on one hart: what is recorded, what the states are, and that the counts add up when something runs
+// out.
 
 #include "trace_fixture.hpp"
 
@@ -71,8 +72,12 @@ TEST_F(LiveTrace, names_each_object_of_caches_whose_alignment_is_below_8) {
     std::size_t alignment;
     std::uint32_t flags = 0;
   };
-  constexpr Shape kShapes[] = {{"byte", 1, 1},   {"six", 6, 2},     {"one", 1, 4},
-                               {"four", 4, 4},   {"twelve", 12, 4}, {"twenty", 20, 4},
+  constexpr Shape kShapes[] = {{"byte", 1, 1},
+                               {"six", 6, 2},
+                               {"one", 1, 4},
+                               {"four", 4, 4},
+                               {"twelve", 12, 4},
+                               {"twenty", 20, 4},
                                {"untouched", 12, 4, cache_flags::kNoTouch}};
   for (const Shape& shape : kShapes) {
     CacheConfig config;
@@ -356,7 +361,8 @@ TEST_F(LiveTrace, ids_are_recorded_as_they_are) {
   EXPECT_EQ(dropped(*cache), 0U);
 }
 
-// ---- something runs out -----------------------------------------------------------------------------------------------
+// ---- something runs out
+// -----------------------------------------------------------------------------------------------
 
 TEST_F(LiveTrace, with_the_records_full_recorded_and_dropped_add_up) {
   trace::Config config;
@@ -477,7 +483,8 @@ TEST_F(LiveTrace, what_lies_outside_the_range_of_records_is_dropped_and_counted)
   cache->free(object);
 }
 
-// ---- destroy ----------------------------------------------------------------------------------------------------------
+// ---- destroy
+// ----------------------------------------------------------------------------------------------------------
 
 TEST_F(LiveTrace, destroying_a_traced_cache_is_refused_while_objects_are_out_and_then_drops_its_books) {
   Cache* cache = make("packet");

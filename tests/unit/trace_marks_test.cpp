@@ -101,7 +101,8 @@ TEST_F(Marks, are_set_anew_by_their_name_and_eight_at_most) {
     EXPECT_EQ(trace::find_mark(turn, "a"), nullptr);
   }
   EXPECT_EQ(set("more"), Status::kOk);
-  for (const char* bad : {"", "two words", "star*", "a-name-of-thirty-two-characters.."}) EXPECT_EQ(set(bad), Status::kInvalid);
+  for (const char* bad : {"", "two words", "star*", "a-name-of-thirty-two-characters.."})
+    EXPECT_EQ(set(bad), Status::kInvalid);
 }
 
 TEST_F(Marks, give_their_memory_back) {
@@ -190,7 +191,8 @@ TEST_F(Marks, count_what_is_dropped_since) {
 }
 
 TEST_F(Marks, tell_which_stacks_have_grown) {
-  void* (*const by[])(Cache&) = {nullptr, allocate_by<1>, allocate_by<2>, allocate_by<3>, allocate_by<4>, allocate_by<5>};
+  void* (*const by[])(Cache&) = {nullptr,        allocate_by<1>, allocate_by<2>,
+                                 allocate_by<3>, allocate_by<4>, allocate_by<5>};
   constexpr unsigned kMark = 0;
   const unsigned steps[] = {1, 2, 3, kMark, 2, 3, 4, 5};
   Cache* cache = make("packet");

@@ -248,8 +248,8 @@ TEST_F(RecordTable, a_scan_finds_each_record_once) {
 
 template <class Counter>
 void counts_over_turns() {
-  for (const std::uint64_t first : {std::uint64_t{0x7fff'fffe}, std::uint64_t{0xffff'fffe}, std::uint64_t{0x2'7fff'fffe},
-                                    std::uint64_t{0x3'ffff'fffe}, std::uint64_t{1}}) {
+  for (const std::uint64_t first : {std::uint64_t{0x7fff'fffe}, std::uint64_t{0xffff'fffe},
+                                    std::uint64_t{0x2'7fff'fffe}, std::uint64_t{0x3'ffff'fffe}, std::uint64_t{1}}) {
     BasicSequence<Counter> sequence(first);
     for (unsigned i = 0; i < 5; ++i) EXPECT_EQ(sequence.next(), first + i);
   }

@@ -60,8 +60,11 @@ TEST(StackDepot, depth_frames_and_truncation_make_a_different_stack) {
   const std::uint32_t frames[] = {0x100, 0x200, 0x300};
   const std::uint32_t swapped[] = {0x200, 0x100, 0x300};
   const StackHandle handles[] = {
-      depot->intern(1, frames, false), depot->intern(1, frames, true), depot->intern(1, {frames, 2}, false),
-      depot->intern(1, swapped, false), depot->intern(1, {frames, std::size_t{0}}, false),
+      depot->intern(1, frames, false),
+      depot->intern(1, frames, true),
+      depot->intern(1, {frames, 2}, false),
+      depot->intern(1, swapped, false),
+      depot->intern(1, {frames, std::size_t{0}}, false),
   };
   for (const StackHandle& one : handles) {
     for (const StackHandle& other : handles) {

@@ -78,7 +78,8 @@ TEST_F(StackReports, tell_closely_who_drew_what_is_out_and_how_long_ago) {
   for (unsigned i = 0; i < 3; ++i) {
     held[i] = take(20 + i);
     const std::uint64_t begin = hal::Port::ticks();
-    while (hal::Port::ticks() - begin < hal::Port::tick_rate() / 200) hal::Port::relax();  // 5 ms, which coarse ticks show
+    while (hal::Port::ticks() - begin < hal::Port::tick_rate() / 200)
+      hal::Port::relax();  // 5 ms, which coarse ticks show
   }
   void* other = allocate_by<1>(*cache);
   trace::StackReport report;

@@ -108,7 +108,8 @@ TEST_F(StreamTest, counts_beside_the_events_what_they_say_number_for_number) {
   for (wire::Statistic& sum : sums) sum = {};
   const auto allocated_in = [](const wire::Event& event, const wire::Definition& of) {
     if (event.allocated != wire::kSourceSize) return event.allocated;
-    if (of.source_kind == wire::SourceKind::kCache || of.source_kind == wire::SourceKind::kHeapClass) return of.allocated_bytes;
+    if (of.source_kind == wire::SourceKind::kCache || of.source_kind == wire::SourceKind::kHeapClass)
+      return of.allocated_bytes;
     return (event.requested + of.object_bytes - 1) / of.object_bytes * of.object_bytes;
   };
   wire::Event event;

@@ -1,5 +1,6 @@
-// Harts allocate and free, and hand objects to each other, while one reads the rings: each hart's events come in its order without a
-// gap but for those that are told as lost, and by the global number every free comes after its allocation.
+// Harts allocate and free, and hand objects to each other, while one reads the rings: each hart's events come in its
+// order without a gap but for those that are told as lost, and by the global number every free comes after its
+// allocation.
 
 #include <algorithm>
 #include <array>
@@ -79,7 +80,8 @@ TEST_F(StreamThreads, events_have_one_order_in_which_cause_comes_before_effect) 
   run(std::size_t{1} << 18);
   EXPECT_EQ(lost_, 0u);
   EXPECT_EQ(events_.size(), std::size_t{2} * kRounds * test::harts());
-  std::sort(events_.begin(), events_.end(), [](const Told& left, const Told& right) { return left.number < right.number; });
+  std::sort(events_.begin(), events_.end(),
+            [](const Told& left, const Told& right) { return left.number < right.number; });
   std::vector<std::uint64_t> out;
   for (std::size_t i = 0; i < events_.size(); ++i) {
     EXPECT_EQ(events_[i].number, i);

@@ -31,7 +31,9 @@ struct FakeStack {
     const auto low = reinterpret_cast<std::uintptr_t>(words);
     return {low, low + sizeof words};
   }
-  [[nodiscard]] std::uintptr_t frame(unsigned i) const { return reinterpret_cast<std::uintptr_t>(&words[kWords * i + 4]); }
+  [[nodiscard]] std::uintptr_t frame(unsigned i) const {
+    return reinterpret_cast<std::uintptr_t>(&words[kWords * i + 4]);
+  }
   void set(unsigned i, std::uintptr_t pc, std::uintptr_t next) {
     const std::uintptr_t ra_at = frame(i) + (Frames::kAbove != 0 ? sizeof(std::uintptr_t) : 0 - sizeof(std::uintptr_t));
     const std::uintptr_t fp_at = frame(i) - (Frames::kAbove != 0 ? 0 : 2 * sizeof(std::uintptr_t));

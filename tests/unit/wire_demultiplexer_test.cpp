@@ -68,7 +68,8 @@ std::string base64(std::string_view bytes) {
   std::string out;
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
     std::uint32_t group = 0;
-    for (std::size_t k = 0; k < 3; ++k) group = group << 8 | (i + k < bytes.size() ? static_cast<std::uint8_t>(bytes[i + k]) : 0);
+    for (std::size_t k = 0; k < 3; ++k)
+      group = group << 8 | (i + k < bytes.size() ? static_cast<std::uint8_t>(bytes[i + k]) : 0);
     for (std::size_t k = 0; k < 4; ++k) out += i + k <= bytes.size() ? kAlphabet[group >> (18 - 6 * k) & 63] : '=';
   }
   return out;
@@ -143,7 +144,8 @@ TEST(Demultiplexer, notices_every_change_of_one_byte_and_keeps_the_text_around) 
         const Received got = receive(before + bad + after);
         ASSERT_EQ(got.frames.size(), 0u) << "place " << place << " value " << value;
         ASSERT_EQ(got.counted, 1u) << "place " << place << " value " << value;
-        ASSERT_TRUE(got.text.starts_with(before) && got.text.ends_with(after)) << "place " << place << " value " << value;
+        ASSERT_TRUE(got.text.starts_with(before) && got.text.ends_with(after))
+            << "place " << place << " value " << value;
       }
     }
   }
@@ -217,7 +219,10 @@ TEST(Demultiplexer, names_the_reason) {
 }
 
 TEST(Demultiplexer, knows_the_request_of_a_frame_of_a_later_version) {
-  const Received got = receive(raw_frame(std::string("\x02\x02\x01\x00\x34\x12\x00\x00\x02\x00" "hi", 12)) + "after");
+  const Received got = receive(raw_frame(std::string("\x02\x02\x01\x00\x34\x12\x00\x00\x02\x00"
+                                                     "hi",
+                                                     12)) +
+                               "after");
   EXPECT_EQ(got.broken, std::vector{Broken::kVersion});
   EXPECT_EQ(got.broken_requests, std::vector<std::uint32_t>{0x1234});
   EXPECT_EQ(got.text, "after");
@@ -234,7 +239,10 @@ TEST(Demultiplexer, reads_an_overlong_frame_to_its_end_and_knows_its_request) {
 
 TEST(Demultiplexer, refuses_a_length_that_is_not_the_frames) {
   for (const char announced : {'\x01', '\x03', '\x7f'}) {
-    std::string inner("\x01\x02\x01\x00\x34\x12\x00\x00\x02\x00" "hi", 12);
+    std::string inner(
+        "\x01\x02\x01\x00\x34\x12\x00\x00\x02\x00"
+        "hi",
+        12);
     inner[8] = announced;
     const Received got = receive(raw_frame(inner) + "after");
     EXPECT_EQ(got.frames.size(), 0u);
@@ -267,7 +275,8 @@ TEST(Demultiplexer, survives_any_bytes_and_takes_the_next_line_and_frame) {
   }
 }
 
-// ---- raw frames -------------------------------------------------------------------------------------------------------
+// ---- raw frames
+// -------------------------------------------------------------------------------------------------------
 
 std::string raw(std::string_view payload, std::uint32_t request = 5) {
   std::string line(raw_size(payload.size()), ' ');
@@ -341,7 +350,8 @@ TEST(RawFrame, never_comes_out_with_a_byte_changed) {
       std::string bad = good;
       bad[place] = static_cast<char>(bad[place] ^ change);
       const Received received = receive_raw(bad + "\r\n" + raw("x") + raw("last"));
-      for (const std::string& each : received.frames) ASSERT_TRUE(each == "x" || each == "last") << place << " " << change;
+      for (const std::string& each : received.frames)
+        ASSERT_TRUE(each == "x" || each == "last") << place << " " << change;
       ASSERT_FALSE(received.frames.empty()) << place << " " << change;
       ASSERT_EQ(received.frames.back(), "last") << place << " " << change;
       ASSERT_GE(received.counted, 1u) << place << " " << change;

@@ -39,7 +39,8 @@ Event following(const Event& before, Random& random, bool wild) {
   event.hart = before.hart;
   event.hart_number = before.hart_number + 1;
   event.operation = static_cast<Operation>(random.below(20) == 0 ? 2 : random.below(2));
-  event.global_number = before.global_number + 1 + static_cast<std::uint32_t>(random.below(8) == 0 ? random.wide() % 1000 : 0);
+  event.global_number =
+      before.global_number + 1 + static_cast<std::uint32_t>(random.below(8) == 0 ? random.wide() % 1000 : 0);
   event.ticks = before.ticks + (wild ? random.wide() : random.below(100));
   event.context = random.below(10) == 0 ? static_cast<std::uint32_t>(random.below(500)) : before.context;
   event.source = wild ? static_cast<std::uint32_t>(random.wide()) : static_cast<std::uint32_t>(random.below(90));
@@ -204,18 +205,18 @@ TEST(Events, skip_and_count_what_a_later_minor_version_adds) {
   static std::uint8_t bytes[64];
   ByteWriter out(bytes);
   put_prefix(out, {1, 2});
-  out.varint(0);     // hart
-  out.varint(5);     // hart number
-  out.varint(1000);  // ticks
-  out.fixed(77, 4);  // global number
-  out.fixed(3, 2);   // records
+  out.varint(0);         // hart
+  out.varint(5);         // hart number
+  out.varint(1000);      // ticks
+  out.fixed(77, 4);      // global number
+  out.fixed(3, 2);       // records
   out.byte(3 | 9 << 2);  // a note of kind 9
   out.varint(2);
   out.fixed(0xabcd, 2);
   out.byte(0x20);  // an allocation with rare fields
   out.byte(0x80);  // of a later version
   out.varint(0);
-  out.varint(3);           // source
+  out.varint(3);                 // source
   out.varint(0x1000 / 16 << 2);  // distance
   out.varint(4);
   out.fixed(0, 4);

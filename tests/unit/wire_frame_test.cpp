@@ -36,8 +36,8 @@ TEST(Frame, comes_out_as_it_went_in_for_every_payload_length) {
   static std::uint8_t buffer[kMaxFrameBytes];
   for (std::size_t i = 0; i < sizeof payload; ++i) payload[i] = static_cast<std::uint8_t>(i * 37 + (i >> 8));
   for (std::size_t size = 0; size <= kMaxPayloadBytes; ++size) {
-    const Frame sent{FrameType::kOutput, static_cast<std::uint16_t>(size * 257), static_cast<std::uint32_t>(size * 0x10001 + 1),
-                     std::span(payload).first(size)};
+    const Frame sent{FrameType::kOutput, static_cast<std::uint16_t>(size * 257),
+                     static_cast<std::uint32_t>(size * 0x10001 + 1), std::span(payload).first(size)};
     const std::size_t length = encode(sent, line);
     ASSERT_EQ(length, armoured_size(size));
     Demultiplexer demultiplexer(buffer);

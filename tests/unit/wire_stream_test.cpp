@@ -247,7 +247,8 @@ TEST(StreamEnd, and_what_a_host_sends_come_out_as_they_went_in) {
 }
 
 TEST(Varint, has_one_form_and_ends_at_64_bits) {
-  for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{127}, std::uint64_t{128}, std::uint64_t{UINT32_MAX}, UINT64_MAX}) {
+  for (const std::uint64_t value :
+       {std::uint64_t{0}, std::uint64_t{127}, std::uint64_t{128}, std::uint64_t{UINT32_MAX}, UINT64_MAX}) {
     std::uint8_t bytes[kMaxVarintBytes];
     ByteWriter out(bytes);
     out.varint(value);

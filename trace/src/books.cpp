@@ -31,7 +31,8 @@ bool is_power_of_two_in(std::size_t value, std::size_t low, std::size_t high) no
 void* Books::take(std::size_t bytes, std::size_t alignment) noexcept {
   Constraint constraint;
   constraint.align = alignment;
-  const std::uintptr_t start = trace_arena().allocate_constrained(bytes, constraint, Fit::kInstant, nullptr, Effort::kQuiet);
+  const std::uintptr_t start =
+      trace_arena().allocate_constrained(bytes, constraint, Fit::kInstant, nullptr, Effort::kQuiet);
   auto* words = reinterpret_cast<std::uint32_t*>(start);
   for (std::size_t i = 0; start != 0 && i < bytes / 4; ++i) words[i] = 0;
   return words;
@@ -45,13 +46,13 @@ Status Books::initialize(const Config& config) noexcept {
   if (ready()) return Status::kBusy;
   const std::size_t most_records = config.record_bytes / kBytesPerRecord;
   if (!is_power_of_two_in(config.contexts, 2, 1U << kContextIdBits) || most_records == 0 ||
-      most_records > RecordTable::kMaxChunks * kChunkRecords ||
-      config.stack_bytes < 256 || config.stack_bytes > std::size_t{8} << kStackHandleBits || config.caches == 0 ||
-      config.caches > 65535) {
+      most_records > RecordTable::kMaxChunks * kChunkRecords || config.stack_bytes < 256 ||
+      config.stack_bytes > std::size_t{8} << kStackHandleBits || config.caches == 0 || config.caches > 65535) {
     return Status::kInvalid;
   }
   ArenaConfig arena;
-  if (config.at_once && config.record_bytes + config.stack_bytes > base_arena().stats().free / 2) return Status::kNoMemory;
+  if (config.at_once && config.record_bytes + config.stack_bytes > base_arena().stats().free / 2)
+    return Status::kNoMemory;
   arena.name = "ktrace";
   arena.quantum = 8;  // two handles
   arena.source = &base_arena();
@@ -99,9 +100,12 @@ Status Books::open() noexcept {
   const std::size_t chunks = RecordTable::chunk_count(record_count);
   const std::size_t buckets = StackDepot::buckets_for(config_.stack_bytes);
   constexpr unsigned kPieces = 7;
-  const std::size_t sizes[kPieces] = {config_.stack_bytes, buckets * sizeof(std::uint32_t),
-                                      config_.contexts * sizeof(ContextSlot), chunks * sizeof(RecordTable::Chunk),
-                                      (config_.caches + 1) * sizeof(directory_[0]), harts_ * sizeof(RecordTable::Stash),
+  const std::size_t sizes[kPieces] = {config_.stack_bytes,
+                                      buckets * sizeof(std::uint32_t),
+                                      config_.contexts * sizeof(ContextSlot),
+                                      chunks * sizeof(RecordTable::Chunk),
+                                      (config_.caches + 1) * sizeof(directory_[0]),
+                                      harts_ * sizeof(RecordTable::Stash),
                                       RecentStacks::kPlaces * sizeof(std::atomic<StackHandle>)};
   Status status = Status::kOk;
   void* pieces[kPieces] = {};
@@ -120,7 +124,7 @@ Status Books::open() noexcept {
   records.initialize({static_cast<RecordTable::Chunk*>(pieces[3]), chunks},
                      {static_cast<RecordTable::Stash*>(pieces[5]), harts_}, record_count);
   directory_ = static_cast<std::atomic<SourceBooks*>*>(pieces[4]);
-  recent_.initialize(new (pieces[6]) std::atomic<StackHandle>[RecentStacks::kPlaces]{});
+  recent_.initialize(new (pieces[6]) std::atomic<StackHandle>[RecentStacks::kPlaces] {});
   for (unsigned i = 0; i <= config_.caches; ++i) new (&directory_[i]) std::atomic<SourceBooks*>(nullptr);
   cache_limit_ = config_.caches;
   open_.store(1, std::memory_order_release);
@@ -162,8 +166,8 @@ SourceBooks* Books::books_of(Traceable& source) noexcept {
   return one;
 }
 
-/// Decides how records name the objects of @p source: a word of 32 bits each. Numbers that are no memory count from 0. All
-/// objects of a cache are multiples of its unit, which is 8 at most, and is 8 wherever plain_code() is asked.
+/// Decides how records name the objects of @p source: a word of 32 bits each. Numbers that are no memory count from 0.
+/// All objects of a cache are multiples of its unit, which is 8 at most, and is 8 wherever plain_code() is asked.
 void Books::name_objects(SourceBooks& one, Traceable& source) const noexcept {
   one.base = config_.object_base;
   if (source.kind() == RegistryKind::kCache) {
@@ -187,7 +191,8 @@ bool is_streamed(const SourceBooks& one) noexcept {
   return stream_state() != StreamState::kOff && one.stream_number.load(std::memory_order_relaxed) == stream.number;
 }
 
-/// Finds a number for @p source: one whose source is gone, or a new one with the memory at @p fresh, which is then used up.
+/// Finds a number for @p source: one whose source is gone, or a new one with the memory at @p fresh, which is then used
+/// up.
 SourceBooks* Books::adopt_locked(Traceable& source, void*& fresh) noexcept {
   SourceBooks* one = nullptr;
   for (unsigned number = 1; number <= cache_limit_ && one == nullptr; ++number) {

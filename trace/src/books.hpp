@@ -1,6 +1,6 @@
 #pragma once
-/// The books themselves: one object that sees allocations through qm::Observer, and what it keeps per traced source. A source
-/// is a cache with its objects or an arena with its segments.
+/// The books themselves: one object that sees allocations through qm::Observer, and what it keeps per traced source. A
+/// source is a cache with its objects or an arena with its segments.
 ///
 ///     Traceable::books -> SourceBooks | figures of hart 0 | figures of hart 1 | ...   in `ktrace`, reused, never given back
 ///     Books::directory_[Record::cache()] -> the same SourceBooks
@@ -43,38 +43,39 @@ struct Counts {
 };
 
 struct HartBooks {
-  Counts now;                         ///< since the source's books were made; wraps
-  Counts base;                        ///< `now` at the last reset
-  Counts pending;                     ///< `now` at the hart's visit of a reset that is under way
-  std::uint64_t dead_before = 0;      ///< records of this hart with a lower number are dead; token holder only
-  std::uint64_t pending_dead = 0;     ///< written at the visit
-  bool visited = false;               ///< the hart was visited by the reset under way
-  /// Allocations before the next one of the sample; written by that hart, masked, and while the cache is off. prepare(), where a
-  /// start may come in between, looks without.
+  Counts now;                      ///< since the source's books were made; wraps
+  Counts base;                     ///< `now` at the last reset
+  Counts pending;                  ///< `now` at the hart's visit of a reset that is under way
+  std::uint64_t dead_before = 0;   ///< records of this hart with a lower number are dead; token holder only
+  std::uint64_t pending_dead = 0;  ///< written at the visit
+  bool visited = false;            ///< the hart was visited by the reset under way
+  /// Allocations before the next one of the sample; written by that hart, masked, and while the cache is off.
+  /// prepare(), where a start may come in between, looks without.
   std::atomic<std::uint32_t> to_leave_out{0};
-  std::uint32_t random = 1;           ///< xorshift, for the one after; as above
-  Word unused[1] = {};                ///< with 64-bit words a power of two of bytes: found by a shift
+  std::uint32_t random = 1;  ///< xorshift, for the one after; as above
+  Word unused[1] = {};       ///< with 64-bit words a power of two of bytes: found by a shift
 };
 static_assert(sizeof(Word) == 4 || sizeof(HartBooks) == 256);
 
 struct SourceStream;
 
 struct alignas(HartBooks) SourceBooks {
-  std::atomic<Traceable*> source{nullptr};      ///< nullptr: free for another source
-  std::uint16_t number = 0;                     ///< index in the directory; owner of stacks, cache of records
-  std::uintptr_t base = 0;                      ///< a multiple of the unit, from which on objects lie
-  std::size_t unit = 1;                         ///< a record names an object by object / unit, modulo 2^32
-  std::atomic<std::uint32_t> incarnation{0};    ///< +1 when the source is destroyed
+  std::atomic<Traceable*> source{nullptr};    ///< nullptr: free for another source
+  std::uint16_t number = 0;                   ///< index in the directory; owner of stacks, cache of records
+  std::uintptr_t base = 0;                    ///< a multiple of the unit, from which on objects lie
+  std::size_t unit = 1;                       ///< a record names an object by object / unit, modulo 2^32
+  std::atomic<std::uint32_t> incarnation{0};  ///< +1 when the source is destroyed
   std::atomic<std::uint32_t> resets{0};
   std::atomic<Word> from_before_start{0};
 
-  std::atomic<std::uint32_t> changes{0};        ///< +1 when it is adopted, started, stopped
-  std::atomic<std::uint32_t> joined_at{~0U};    ///< changes and resets when it was recorded from its creation on
-  bool reported = false;                        ///< part of the stack report under way; its holder only
+  std::atomic<std::uint32_t> changes{0};      ///< +1 when it is adopted, started, stopped
+  std::atomic<std::uint32_t> joined_at{~0U};  ///< changes and resets when it was recorded from its creation on
+  bool reported = false;                      ///< part of the stack report under way; its holder only
 
-  std::atomic<std::uint32_t> every{1};          ///< of Keeping; 0: counts. Changed by the token holder while nothing is out
-  std::atomic<std::uint32_t> counted_bare{0};   ///< objects that are counted and have no stack: the depot was full
-  std::size_t object_size = 0;                  ///< of a cache; 0: an arena's segments are whole units
+  /// Of Keeping; 0: counts. Changed by the token holder while nothing is out.
+  std::atomic<std::uint32_t> every{1};
+  std::atomic<std::uint32_t> counted_bare{0};  ///< objects that are counted and have no stack: the depot was full
+  std::size_t object_size = 0;                 ///< of a cache; 0: an arena's segments are whole units
   [[nodiscard]] std::uint64_t held_bytes(std::size_t requested) const noexcept {
     return object_size != 0 ? object_size : (std::uint64_t{requested} + unit - 1) / unit * unit;
   }
@@ -89,8 +90,8 @@ struct alignas(HartBooks) SourceBooks {
   // Token holder only:
   SourceBooks* next_selected = nullptr;
   bool selected = false;
-  bool changing = false;                        ///< the command under way has changed the state word
-  std::uint32_t previous = 0;                   ///< the state word before that
+  bool changing = false;       ///< the command under way has changed the state word
+  std::uint32_t previous = 0;  ///< the state word before that
 
   [[nodiscard]] HartBooks* harts() noexcept { return reinterpret_cast<HartBooks*>(this + 1); }
   static std::size_t bytes(unsigned harts) noexcept { return sizeof(SourceBooks) + harts * sizeof(HartBooks); }
@@ -103,8 +104,8 @@ static_assert(sizeof(SourceBooks) % alignof(HartBooks) == 0);
   return static_cast<SourceBooks*>(source.books.load(std::memory_order_acquire));
 }
 
-/// What the books remember of the context that a hart last recorded in. A key names a context for ever, so what goes with it
-/// is right wherever it is found.
+/// What the books remember of the context that a hart last recorded in. A key names a context for ever, so what goes
+/// with it is right wherever it is found.
 struct alignas(4 * sizeof(void*)) KnownContext {
   /// Not a key: the port has none for what it does not know, and that is not kept here.
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
@@ -124,8 +125,8 @@ struct KnownStack {
   std::uintptr_t packed = 0;          ///< Record::stack_context in its lower 32 bits
 };
 
-/// Which stacks were found lately, by their first return address and the frame it leads to: a place to look first. What is found there is
-/// compared with the stack frame by frame, so a wrong one costs time and nothing else.
+/// Which stacks were found lately, by their first return address and the frame it leads to: a place to look first. What
+/// is found there is compared with the stack frame by frame, so a wrong one costs time and nothing else.
 class RecentStacks {
  public:
   static constexpr unsigned kPlacesLog2 = 9;
@@ -187,8 +188,7 @@ class Books final : public Observer {
   void prepare(const Allocation& allocation, void* object, Prepared& prepared) noexcept override;
   [[nodiscard]] bool record(const Allocation& allocation, void* object, Prepared& prepared) noexcept override;
   /// The TracedPath. @returns nullptr, false: nothing was done.
-  [[nodiscard]] void* insert_known(Cache& cache, SourceBooks& one, std::size_t requested,
-                                   KnownStack found) noexcept;
+  [[nodiscard]] void* insert_known(Cache& cache, SourceBooks& one, std::size_t requested, KnownStack found) noexcept;
   /// Finds the running context and the stack that begins with @p from. @returns nothing if one of the two is not known.
   [[nodiscard]] KnownStack find_lately(Link from) const noexcept;
   [[nodiscard]] KnownStack find_in_depot(Cache& cache, std::uintptr_t frame) noexcept;
@@ -222,7 +222,8 @@ class Books final : public Observer {
   /// Frees every dead record, or every one, of the selected sources. Token holder only.
   enum class Sweep : std::uint8_t { kDead, kAll };
   void sweep(Sweep what) noexcept;
-  /// Counts every object of a cache off that its handle says is counted. No hart counts any meanwhile. Token holder only.
+  /// Counts every object of a cache off that its handle says is counted. No hart counts any meanwhile. Token holder
+  /// only.
   /// @returns false if the pass over the slabs has not come to its end. Complexity: O(slabs), in short lock holds.
   [[nodiscard]] bool drop_counts(Cache& cache) noexcept;
   Status add_pattern(std::string_view pattern) noexcept;
@@ -252,9 +253,12 @@ class Books final : public Observer {
   void give(void* piece, std::size_t bytes) noexcept;
 
  private:
-  [[nodiscard]] bool insert_record(const Allocation& allocation, SourceBooks& one, void* object, Prepared& prepared) noexcept;
-  [[nodiscard]] bool count_object(const Allocation& allocation, SourceBooks& one, void* object, Prepared& prepared) noexcept;
-  void count_in(Traceable& source, SourceBooks& one, HartBooks& mine, std::uint32_t& handle, StackHandle stack) noexcept;
+  [[nodiscard]] bool insert_record(const Allocation& allocation, SourceBooks& one, void* object,
+                                   Prepared& prepared) noexcept;
+  [[nodiscard]] bool count_object(const Allocation& allocation, SourceBooks& one, void* object,
+                                  Prepared& prepared) noexcept;
+  void count_in(Traceable& source, SourceBooks& one, HartBooks& mine, std::uint32_t& handle,
+                StackHandle stack) noexcept;
   [[nodiscard]] bool count_off(SourceBooks& one, std::uint32_t& handle) noexcept;
   static void note_losses(HartBooks& mine, const StackEntry* stack, std::uint32_t context) noexcept;
   [[nodiscard]] StackHandle store_stack(std::uint16_t owner, std::uintptr_t frame) noexcept;
@@ -263,8 +267,8 @@ class Books final : public Observer {
   void reserve_records() noexcept;
   [[nodiscard]] bool is_stack_of(const StackEntry& entry, Link from, const KnownContext& known) const noexcept;
   [[nodiscard]] bool is_still(const KnownContext& known, std::uint32_t key) const noexcept;
-  void enter(Traceable& source, SourceBooks& one, HartBooks& mine, std::size_t hart, RecordSlot& slot, std::uint32_t& handle,
-             RecordInRegisters& record) noexcept;
+  void enter(Traceable& source, SourceBooks& one, HartBooks& mine, std::size_t hart, RecordSlot& slot,
+             std::uint32_t& handle, RecordInRegisters& record) noexcept;
   /// The handle of an object of memory; nullptr also where finding it takes more than a mask.
   [[nodiscard]] static std::uint32_t* plain_handle(const Cache& cache, const void* object) noexcept;
   /// The code of an object of memory, whose alignment nobody doubts, in the lower 32 bits; so is coarse_time().
@@ -287,10 +291,10 @@ class Books final : public Observer {
   [[nodiscard]] bool joins(const char* name) const noexcept;
 
   Config config_;
-  Cache* trace_cache_ = nullptr;           ///< kmem_trace
-  std::atomic<std::uint32_t> open_{0};     ///< 1: stacks and tables have their memory
+  Cache* trace_cache_ = nullptr;        ///< kmem_trace
+  std::atomic<std::uint32_t> open_{0};  ///< 1: stacks and tables have their memory
   std::atomic<SourceBooks*>* directory_ = nullptr;
-  WalkRanges ranges_;                      ///< frames are kept as distances from the plain text's begin
+  WalkRanges ranges_;  ///< frames are kept as distances from the plain text's begin
   KnownContext known_[hal::Port::kMaxHarts];
   RecentStacks recent_;
   unsigned cache_limit_ = 0;

@@ -1,5 +1,5 @@
-// How records come and go: the observer's part of each allocation and free of what is traced. The way most of them take is in
-// traced_path.cpp.
+// How records come and go: the observer's part of each allocation and free of what is traced. The way most of them take
+// is in traced_path.cpp.
 
 #include <qm/system.hpp>
 #include <qm/trace/dump.hpp>
@@ -58,7 +58,8 @@ std::uint32_t Books::capture(const SourceBooks& one, std::uintptr_t frame) noexc
     const hal::InterruptGuard masked;
     KnownContext& known = known_[hal::Port::hart_index()];
     known.key.store(KnownContext::kNone, std::memory_order_relaxed);
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // on this hart whoever is switched to reads all of it or no key
+    std::atomic_signal_fence(
+        std::memory_order_seq_cst);  // on this hart whoever is switched to reads all of it or no key
     known.packed = Record::pack(kNoStack, context);
     known.lowest = stack.low + NativeFrames::kBelow;
     known.highest = stack.high - NativeFrames::kAbove;
@@ -98,7 +99,8 @@ void Books::prepare(const Allocation& allocation, void* object, Prepared& prepar
   prepared.ready = true;
   if (one == nullptr) return;
   const std::uint32_t word = source_of(allocation).state().load(std::memory_order_relaxed);
-  if (leaves_out(*one, word, hart) && (word & trace_state::kStream) == 0) return;  // record() comes back if it sees otherwise
+  if (leaves_out(*one, word, hart) && (word & trace_state::kStream) == 0)
+    return;  // record() comes back if it sees otherwise
   if (prepared.stack == 0) prepared.stack = capture(*one, allocation.frame);
   prepared.reason = 0;
   if ((word & trace_state::kRecord) == 0) return;
@@ -134,7 +136,8 @@ bool Books::record(const Allocation& allocation, void* object, Prepared& prepare
     leave_one_out(one->harts()[hal::Port::hart_index()]);
   } else if ((prepared.word & trace_state::kRecord) != 0) {
     const bool counts = (prepared.word & trace_state::kCounts) != 0;
-    const bool settled = counts ? count_object(allocation, *one, object, prepared) : insert_record(allocation, *one, object, prepared);
+    const bool settled =
+        counts ? count_object(allocation, *one, object, prepared) : insert_record(allocation, *one, object, prepared);
     if (!settled) return false;
   }
   if ((prepared.word & trace_state::kStream) != 0) {
@@ -148,7 +151,8 @@ bool Books::record(const Allocation& allocation, void* object, Prepared& prepare
   return true;
 }
 
-bool Books::insert_record(const Allocation& allocation, SourceBooks& books_of_source, void* object, Prepared& prepared) noexcept {
+bool Books::insert_record(const Allocation& allocation, SourceBooks& books_of_source, void* object,
+                          Prepared& prepared) noexcept {
   Traceable& source = source_of(allocation);
   SourceBooks* one = &books_of_source;
   const unsigned hart = hal::Port::hart_index();
@@ -216,8 +220,8 @@ SourceStream* streamed(Traceable& source) noexcept {
   return stream_of(*books_at(source));
 }
 
-/// The slot that @p handle names; kNoSlot if it names none. The handle is a hint and the record the truth: after a reset another
-/// object's record may lie there.
+/// The slot that @p handle names; kNoSlot if it names none. The handle is a hint and the record the truth: after a
+/// reset another object's record may lie there.
 SlotId slot_in(std::uint32_t& handle) noexcept {
   const std::uint32_t held = std::atomic_ref(handle).load(std::memory_order_relaxed);
   return (held & (Books::kFormer | CountWord::kMark)) == 0 ? held : kNoSlot;
@@ -235,7 +239,8 @@ void Books::end_watch_if_done(Traceable& source) noexcept {
   std::uint32_t word = source.state().load(std::memory_order_seq_cst);
   while ((word & ~trace_state::kNotOfLiveTrace) == kDone && source.live_records.load(std::memory_order_seq_cst) == 0) {
     // Only a fault or a stream that comes or goes meanwhile makes it try again.
-    if (source.state().compare_exchange_weak(word, word & trace_state::kNotOfLiveTrace, std::memory_order_seq_cst)) return;
+    if (source.state().compare_exchange_weak(word, word & trace_state::kNotOfLiveTrace, std::memory_order_seq_cst))
+      return;
   }
 }
 
@@ -244,7 +249,8 @@ bool Books::count_off(SourceBooks& one, std::uint32_t& handle) noexcept {
   const std::atomic_ref<std::uint32_t> word(handle);
   std::uint32_t held = word.load(std::memory_order_relaxed);
   // Whoever frees the object and the sweep of a reset: one of the two succeeds.
-  if (!CountWord::is(held) || !word.compare_exchange_strong(held, kFormer | Record::stack_in(held), std::memory_order_relaxed)) {
+  if (!CountWord::is(held) ||
+      !word.compare_exchange_strong(held, kFormer | Record::stack_in(held), std::memory_order_relaxed)) {
     return false;
   }
   StackEntry* entry = stacks.entry(Record::stack_in(held));
@@ -274,7 +280,8 @@ bool Books::forget_named(Traceable& source, SourceBooks& one, std::uint32_t& han
   return found;
 }
 
-/// A free with a record or a count, by a cell with room. @returns false, and perhaps the record is gone, for the slow half.
+/// A free with a record or a count, by a cell with room. @returns false, and perhaps the record is gone, for the slow
+/// half.
 bool Books::free_shared(Cache& cache, void* object) noexcept {
   const hal::InterruptGuard masked;
   // acquire: as in Cache::free_slow()
@@ -299,7 +306,8 @@ void Books::moved(Traceable& from, void* block, Traceable& to, void* new_block, 
   const auto telling_of = [&](Traceable& source, void* at) {
     const auto start = reinterpret_cast<std::uintptr_t>(at);
     const std::size_t is = source.kind() == RegistryKind::kArena ? static_cast<Arena&>(source).size_of(start) : 0;
-    return Telling{books_at(source) != nullptr ? books_at(source)->number : 0u, start, current_context(), requested, is, 0};
+    return Telling{
+        books_at(source) != nullptr ? books_at(source)->number : 0u, start, current_context(), requested, is, 0};
   };
   stream.moved(streamed(from), telling_of(from, block), streamed(to), telling_of(to, new_block), hart);
 }
@@ -314,7 +322,8 @@ void Books::forget(Cache& cache, void* object) noexcept {
 void Books::resized(Cache& cache, void* object, std::size_t requested) noexcept {
   if (SourceStream* of = streamed(cache); of != nullptr) {
     stream.resized(*of, hal::Port::hart_index(),
-                   {books_at(cache)->number, reinterpret_cast<std::uintptr_t>(object), current_context(), requested, 0}, 0);
+                   {books_at(cache)->number, reinterpret_cast<std::uintptr_t>(object), current_context(), requested, 0},
+                   0);
   }
   resize_at(cache, cache.handle(object), object, requested);
 }
@@ -323,9 +332,11 @@ void Books::forget(Arena& arena, std::uintptr_t start) noexcept {
   const std::uint32_t word = arena.state().load(std::memory_order_acquire);  // as for a cache
   if ((word & trace_state::kStream) != 0 && !stream.was_moved(hal::Port::hart_index(), start)) {
     const SourceBooks* one = books_at(arena);
-    stream.freed(*stream_of(*one), hal::Port::hart_index(), {one->number, start, current_context(), 0, arena.size_of(start)});
+    stream.freed(*stream_of(*one), hal::Port::hart_index(),
+                 {one->number, start, current_context(), 0, arena.size_of(start)});
   }
-  if ((word & trace_state::kWatch) != 0) (void)forget_at(arena, arena.handle(start), reinterpret_cast<const void*>(start));
+  if ((word & trace_state::kWatch) != 0)
+    (void)forget_at(arena, arena.handle(start), reinterpret_cast<const void*>(start));
 }
 
 void Books::resized(Arena& arena, std::uintptr_t start, std::size_t requested, std::size_t former) noexcept {

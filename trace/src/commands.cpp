@@ -31,7 +31,8 @@ void settle(Traceable& source) noexcept {
 /// Whether nothing of what is selected is out that is kept in another way.
 bool may_keep(const Selection& selection, const Keeping& keeping) noexcept {
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
-    if ((source_of(*one).state().load(std::memory_order_relaxed) & kWatch) != 0 && !(one->keeping() == keeping)) return false;
+    if ((source_of(*one).state().load(std::memory_order_relaxed) & kWatch) != 0 && !(one->keeping() == keeping))
+      return false;
   }
   return true;
 }
@@ -44,8 +45,8 @@ void set_keeping(const Selection& selection, const Keeping& keeping) noexcept {
     for (unsigned hart = 0; hart < books.harts(); ++hart) {
       HartBooks& mine = one->harts()[hart];
       mine.random = ((one->changes.load(std::memory_order_relaxed) * 31 + one->number) * 31 + hart) * 0x9E37'79B9 | 1;
-      // What is left out between two of a sample is as likely any number below 2N - 1. Met at an arbitrary moment, what is left of
-      // such a gap is the smaller one of two: so the first allocation is as likely recorded as any.
+      // What is left out between two of a sample is as likely any number below 2N - 1. Met at an arbitrary moment, what
+      // is left of such a gap is the smaller one of two: so the first allocation is as likely recorded as any.
       const std::uint32_t a = draw(mine, 2 * keeping.every - 1);
       const std::uint32_t b = draw(mine, 2 * keeping.every);
       store_relaxed(mine.to_leave_out, a < b ? a : b);
@@ -176,7 +177,8 @@ void commit_reset(const Selection& selection, const Patience& patience, CommandR
   }
 }
 
-/// The sweep is over, or does not come: what is counted is counted again. A hart may take the short way again once it has seen what the sweep has left.
+/// The sweep is over, or does not come: what is counted is counted again. A hart may take the short way again once it
+/// has seen what the sweep has left.
 void give_back_records(const Selection& selection, const Patience& patience) noexcept {
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     if (one->changing) change(source_of(*one), one->previous & kRecord, 0);
@@ -216,7 +218,8 @@ CommandToken::~CommandToken() {
 
 // ---- the commands ---------------------------------------------------------------------------------------------------
 
-CommandResult start(std::string_view pattern, hal::AbortTest abort, std::uint32_t deadline_ms, const Keeping& keeping) noexcept {
+CommandResult start(std::string_view pattern, hal::AbortTest abort, std::uint32_t deadline_ms,
+                    const Keeping& keeping) noexcept {
   if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
   if (keeping.every == 0 || keeping.every > Keeping::kMostEvery || (keeping.counts && keeping.every != 1)) {
     return refused(Status::kInvalid);

@@ -1,6 +1,6 @@
 #pragma once
-/// Defects put into the commands on purpose, so that the test of their exactness can show that it sees them. Only that test
-/// compiles anything but kNone.
+/// Defects put into the commands on purpose, so that the test of their exactness can show that it sees them. Only that
+/// test compiles anything but kNone.
 
 namespace qm::trace {
 

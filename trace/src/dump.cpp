@@ -9,7 +9,9 @@ namespace {
 constexpr unsigned kCursorBits = 64 - Sequence::kBits;
 static_assert(RecordTable::kMaxChunks * kChunkRecords < (std::uint64_t{1} << kCursorBits));
 
-constexpr std::uint64_t key_of(std::uint64_t sequence, RecordTable::Cursor behind) { return sequence << kCursorBits | behind; }
+constexpr std::uint64_t key_of(std::uint64_t sequence, RecordTable::Cursor behind) {
+  return sequence << kCursorBits | behind;
+}
 constexpr std::uint64_t sequence_of(std::uint64_t key) { return key >> kCursorBits; }
 constexpr RecordTable::Cursor behind(std::uint64_t key) {
   return static_cast<RecordTable::Cursor>(key & ((std::uint64_t{1} << kCursorBits) - 1));
@@ -62,7 +64,9 @@ bool find_at(const SourceBooks& one, std::uint32_t* handle, std::uintptr_t start
   if (handle == nullptr) return false;
   const SlotId slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
   Record record;
-  if ((slot & (Books::kFormer | CountWord::kMark)) != 0 || !books.records.copy(slot, record) || record.cache != one.number) return false;
+  if ((slot & (Books::kFormer | CountWord::kMark)) != 0 || !books.records.copy(slot, record) ||
+      record.cache != one.number)
+    return false;
   if (books.object_of(one, record) != start) return false;
   fill(one, record, entry);
   return true;

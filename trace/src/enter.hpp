@@ -29,8 +29,8 @@ inline std::uint32_t draw(HartBooks& mine, std::uint32_t bound) noexcept {
 
 /// Publishes @p record in @p slot, and counts it. Masked.
 [[gnu::always_inline]] inline void Books::enter(Traceable& source, SourceBooks& one, HartBooks& mine, std::size_t hart,
-                                                 RecordSlot& slot, std::uint32_t& handle,
-                                                 RecordInRegisters& record) noexcept {
+                                                RecordSlot& slot, std::uint32_t& handle,
+                                                RecordInRegisters& record) noexcept {
   record.time = coarse_time();
   record.set_place(one.number, hart, sequence.next_for_record());
   // The count first: whoever finds the record may remove it at once.
@@ -40,7 +40,8 @@ inline std::uint32_t draw(HartBooks& mine, std::uint32_t bound) noexcept {
 }
 
 /// Counts an object at its stack, without a record. Masked.
-inline void Books::count_in(Traceable& source, SourceBooks& one, HartBooks& mine, std::uint32_t& handle, StackHandle stack) noexcept {
+inline void Books::count_in(Traceable& source, SourceBooks& one, HartBooks& mine, std::uint32_t& handle,
+                            StackHandle stack) noexcept {
   StackEntry* entry = stacks.entry(stack);
   source.live_records.fetch_add(1, std::memory_order_relaxed);
   (entry != nullptr ? entry->counted : one.counted_bare).fetch_add(1, std::memory_order_relaxed);
@@ -54,7 +55,9 @@ inline bool Books::count_out(Traceable& source) noexcept {
   return source.live_records.fetch_sub(1, std::memory_order_seq_cst) == 1;
 }
 
-inline std::uintptr_t Books::plain_code(const void* object) noexcept { return reinterpret_cast<std::uintptr_t>(object) / 8; }
+inline std::uintptr_t Books::plain_code(const void* object) noexcept {
+  return reinterpret_cast<std::uintptr_t>(object) / 8;
+}
 
 inline bool Books::plain_code(const void* object, std::uintptr_t& code) const noexcept {
   code = plain_code(object);

@@ -13,7 +13,8 @@ void EventRing::put_note(wire::Operation operation, std::uint32_t value) noexcep
   head_.store(head + 1, std::memory_order_release);  // as in put()
 }
 
-/// Says what has to be said before the next event, if there is room for all of it and @p entries. @returns false if there is not.
+/// Says what has to be said before the next event, if there is room for all of it and @p entries. @returns false if
+/// there is not.
 bool EventRing::say(std::uint32_t entries) noexcept {
   // acquire: pairs with the release in drop().
   const std::uint32_t tail = tail_.load(std::memory_order_acquire);
@@ -38,8 +39,9 @@ bool EventRing::make_room(std::uint32_t entries, std::atomic<std::uint32_t>& num
   return false;
 }
 
-void EventRing::put_slow(std::uint32_t what, std::uint64_t address, std::uint32_t stack_context, std::uint32_t requested,
-                         std::uint32_t allocated, std::atomic<std::uint32_t>& numbers, std::uint32_t ticks) noexcept {
+void EventRing::put_slow(std::uint32_t what, std::uint64_t address, std::uint32_t stack_context,
+                         std::uint32_t requested, std::uint32_t allocated, std::atomic<std::uint32_t>& numbers,
+                         std::uint32_t ticks) noexcept {
   if (!make_room(1, numbers)) return;
   const std::uint32_t head = head_.load(std::memory_order_relaxed);
   write(head, what, address, stack_context, requested, allocated, numbers, ticks);

@@ -100,8 +100,8 @@ bool validate() noexcept {
     const std::uint32_t records = source->live_records.load(std::memory_order_relaxed);
     const std::uint32_t word = source->state().load(std::memory_order_relaxed);
     if (records != 0 && (word & trace_state::kWatch) == 0) return false;  // a free would miss its record
-    if ((word & trace_state::kRecord) != 0 && (word & (trace_state::kWatch | trace_state::kHold)) !=
-                                                  (trace_state::kWatch | trace_state::kHold)) {
+    if ((word & trace_state::kRecord) != 0 &&
+        (word & (trace_state::kWatch | trace_state::kHold)) != (trace_state::kWatch | trace_state::kHold)) {
       return false;
     }
     const SourceBooks* one = books_at(*source);

@@ -34,7 +34,8 @@ std::uint32_t dropped_of(SourceBooks& one) noexcept {
 
 /// Whether each allocation has a record, or counts as dropped.
 bool is_recording(Traceable& source) noexcept {
-  return (source.state().load(std::memory_order_relaxed) & (trace_state::kRecord | trace_state::kThin)) == trace_state::kRecord;
+  return (source.state().load(std::memory_order_relaxed) & (trace_state::kRecord | trace_state::kThin)) ==
+         trace_state::kRecord;
 }
 
 void fill(SourceThen& row, Traceable& source) noexcept {
@@ -108,7 +109,9 @@ Status set_mark(StackReport& report, std::string_view name) noexcept {
   const unsigned sources = count_sources();
   const std::uint32_t stacks = report.totals().stacks;
   const auto sites = static_cast<std::uint32_t>(count_sites());
-  const std::size_t bytes = (sizeof(Mark) + sites * sizeof(SiteThen) + sources * sizeof(SourceThen) + stacks * sizeof(StackThen) + 7) & ~std::size_t{7};
+  const std::size_t bytes =
+      (sizeof(Mark) + sites * sizeof(SiteThen) + sources * sizeof(SourceThen) + stacks * sizeof(StackThen) + 7) &
+      ~std::size_t{7};
   void* block = books.take(bytes);
   if (block == nullptr) return Status::kNoMemory;
   auto* mark = new (block) Mark;

@@ -154,7 +154,8 @@ bool RecordTable::validate() const noexcept {
   const std::uint32_t records = live();
   std::uint32_t free = 0;
   const auto is_free = [&](SlotId slot) {
-    return slot < SlotId{1} << 30 && at(slot).sequence_low.load(std::memory_order_relaxed) == 0 && ++free <= slots;  // no loop
+    return slot < SlotId{1} << 30 && at(slot).sequence_low.load(std::memory_order_relaxed) == 0 &&
+           ++free <= slots;  // no loop
   };
   for (std::uint32_t hart = 0; hart < harts_; ++hart) {
     const Stash& stash = stashes_[hart];
@@ -164,7 +165,8 @@ bool RecordTable::validate() const noexcept {
       if (!is_free(id_of(**slot))) return false;
     }
   }
-  for (SlotId batch = shelf_.load(std::memory_order_relaxed); batch != kNoSlot; batch = at(batch).time.load(std::memory_order_relaxed)) {
+  for (SlotId batch = shelf_.load(std::memory_order_relaxed); batch != kNoSlot;
+       batch = at(batch).time.load(std::memory_order_relaxed)) {
     for (SlotId slot = batch; slot != kNoSlot; slot = at(slot).object.load(std::memory_order_relaxed)) {
       if (!is_free(slot)) return false;
     }

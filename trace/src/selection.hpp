@@ -1,5 +1,6 @@
 #pragma once
-/// What the commands that change state words share: the sources they apply to, and the rounds that make a change effective.
+/// What the commands that change state words share: the sources they apply to, and the rounds that make a change
+/// effective.
 
 #include <qm/trace/glob.hpp>
 
@@ -76,10 +77,10 @@ struct Patience {
   std::uint32_t deadline_ms;
 };
 
-/// A round; while this hart is alone it only masks itself, which is possible at boot too. Not one function for all files: in a test
-/// one of them has a defect.
+/// A round; while this hart is alone it only masks itself, which is possible at boot too. Not one function for all
+/// files: in a test one of them has a defect.
 static inline bool ask(hal::HartMask harts, hal::RoundFunction function, void* argument, const Patience& patience,
-         CommandResult& result) noexcept {
+                       CommandResult& result) noexcept {
   if constexpr (kDefect == Defect::kNoAcknowledgement) return true;
   if (!hal::in_panic()) {
     const hal::InterruptGuard masked;

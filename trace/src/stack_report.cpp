@@ -20,8 +20,12 @@ StackEntry& spokesman(StackEntry& entry) noexcept {
   return *oldest;
 }
 
-std::uint32_t objects_in(const StackEntry& entry) noexcept { return entry.snapshot_objects.load(std::memory_order_relaxed); }
-std::uint32_t bytes_in(const StackEntry& entry) noexcept { return entry.snapshot_bytes.load(std::memory_order_relaxed); }
+std::uint32_t objects_in(const StackEntry& entry) noexcept {
+  return entry.snapshot_objects.load(std::memory_order_relaxed);
+}
+std::uint32_t bytes_in(const StackEntry& entry) noexcept {
+  return entry.snapshot_bytes.load(std::memory_order_relaxed);
+}
 
 }  // namespace
 

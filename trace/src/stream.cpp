@@ -95,7 +95,8 @@ std::size_t ring_entries(std::size_t bytes) noexcept {
 
 /// Whether @p source is of a size that the stream is about.
 bool is_large_enough(Traceable& source) noexcept {
-  return source.kind() != RegistryKind::kCache || static_cast<Cache&>(source).object_size() >= stream.options.minimum_bytes;
+  return source.kind() != RegistryKind::kCache ||
+         static_cast<Cache&>(source).object_size() >= stream.options.minimum_bytes;
 }
 
 wire::SourceKind kind_of(Traceable& source) noexcept {
@@ -224,7 +225,8 @@ bool close_for_stream(const Selection& selection, const Patience& patience, Comm
 /// Lets the cells of all sources open again.
 void release_sources() noexcept {
   RegistryCursor<Traceable> sources;
-  while (Traceable* source = sources.next()) source->state().fetch_and(~(kStream | kStreamHold), std::memory_order_seq_cst);
+  while (Traceable* source = sources.next())
+    source->state().fetch_and(~(kStream | kStreamHold), std::memory_order_seq_cst);
 }
 
 void visit_nothing(unsigned, void*) noexcept {}
@@ -236,7 +238,8 @@ void tell_segments(Arena& arena, SourceBooks& one) noexcept {
   while (walk.next(segment)) {
     if (segment.kind != TagKind::kAllocated || segment.owner != SegmentOwner::kUser) continue;
     const hal::InterruptGuard masked;
-    stream.allocated(*stream_of(one), hal::Port::hart_index(), {one.number, segment.start, 0, segment.size, segment.size});
+    stream.allocated(*stream_of(one), hal::Port::hart_index(),
+                     {one.number, segment.start, 0, segment.size, segment.size});
   }
 }
 

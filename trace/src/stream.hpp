@@ -1,5 +1,6 @@
 #pragma once
-/// The event stream's insides: what is told (inlined into books_record.cpp and traced_path.cpp) and the state of the stream.
+/// The event stream's insides: what is told (inlined into books_record.cpp and traced_path.cpp) and the state of the
+/// stream.
 
 #include <qm/trace/event_ring.hpp>
 #include <qm/trace/event_stream.hpp>
@@ -35,7 +36,7 @@ struct alignas(StreamCounts) SourceStream {
   std::uint32_t outstanding = 0;
   wire::SourceKind kind = wire::SourceKind::kCache;
   bool defined = false;
-  std::uint32_t parent = 0;              ///< wire::Definition::parent
+  std::uint32_t parent = 0;  ///< wire::Definition::parent
   char name[kNameBytes] = {};
 
   [[nodiscard]] bool is_arena() const noexcept {
@@ -48,16 +49,17 @@ static_assert(sizeof(SourceStream) % alignof(StreamCounts) == 0);
 
 /// One allocation or free, to be told.
 struct Telling {
-  std::uint32_t source = 0;         ///< number
+  std::uint32_t source = 0;  ///< number
   std::uint64_t address = 0;
   std::uint32_t stack_context = 0;
   std::size_t requested = 0;
-  std::size_t allocated = 0;        ///< RingEntry::allocated
-  std::uint32_t flags = 0;          ///< wire::AllocationFlag
+  std::size_t allocated = 0;  ///< RingEntry::allocated
+  std::uint32_t flags = 0;    ///< wire::AllocationFlag
 };
 
 /// What there is to tell of an allocation. @param[in] stack_context of its record.
-inline Telling telling_of(const Allocation& allocation, std::uint32_t source, const void* object, std::uint32_t stack_context) noexcept {
+inline Telling telling_of(const Allocation& allocation, std::uint32_t source, const void* object,
+                          std::uint32_t stack_context) noexcept {
   Telling telling{source, reinterpret_cast<std::uintptr_t>(object), stack_context, allocation.requested, 0, 0};
   if (allocation.arena != nullptr) {
     telling.allocated = allocation.arena->size_of(reinterpret_cast<std::uintptr_t>(object));
@@ -104,9 +106,10 @@ class EventStream {
     put(of, hart, wire::Operation::kReallocate, telling);
   }
 
-  /// A reallocation that moved, as one operation, or as what is left of it where one half is not told. @param[in] from, to what
-  /// the stream keeps of the two sources; nullptr: not told.
-  void moved(SourceStream* from, const Telling& block, SourceStream* to, const Telling& new_block, unsigned hart) noexcept;
+  /// A reallocation that moved, as one operation, or as what is left of it where one half is not told. @param[in] from,
+  /// to what the stream keeps of the two sources; nullptr: not told.
+  void moved(SourceStream* from, const Telling& block, SourceStream* to, const Telling& new_block,
+             unsigned hart) noexcept;
   /// Keeps the stack of an allocation that moved() will tell.
   void keep(unsigned hart, const Telling& telling) noexcept {
     moves[hart] = {telling.address, telling.stack_context, static_cast<std::uint32_t>(telling.allocated), 0};
@@ -125,9 +128,9 @@ class EventStream {
   std::atomic<StreamState> state{StreamState::kOff};
   StreamOptions options;
   char pattern[kNameBytes] = {};
-  std::atomic<std::uint32_t> joining{0};  ///< new sources join: 1 while a stream is on
-  std::atomic<std::uint32_t> unjoined{0}; ///< sources that could not be, for want of memory
-  Lock lock;                              ///< of SourceBooks::stream; a leaf
+  std::atomic<std::uint32_t> joining{0};   ///< new sources join: 1 while a stream is on
+  std::atomic<std::uint32_t> unjoined{0};  ///< sources that could not be, for want of memory
+  Lock lock;                               ///< of SourceBooks::stream; a leaf
   std::uint32_t seed = 0;
   std::uint16_t number = 0;
   bool from_boot = false;
@@ -136,7 +139,7 @@ class EventStream {
   wire::StreamMode first_mode = wire::StreamMode::kFull;
   std::uint64_t boot = 0;
   std::size_t ring_bytes = kRingBytes;
-  std::size_t taken_bytes = 0;            ///< of the memory for all rings
+  std::size_t taken_bytes = 0;  ///< of the memory for all rings
   std::uint32_t taken_harts = 0;
   void* memory = nullptr;
   std::uint32_t* defined_stacks = nullptr;
@@ -172,9 +175,11 @@ class EventStream {
   [[gnu::always_inline]] void put(SourceStream& of, unsigned hart, wire::Operation operation,
                                   const Telling& telling) noexcept {
     EventRing& ring = rings[hart];
-    if (ring.mode() != wire::StreamMode::kFull && is_left_out(ring, of, telling)) [[unlikely]] return;
-    ring.put(RingEntry::pack(telling.source, operation, telling.flags), telling.address, telling.stack_context, narrow(telling.requested),
-             narrow(telling.allocated), numbers, static_cast<std::uint32_t>(hal::Port::ticks()));
+    if (ring.mode() != wire::StreamMode::kFull && is_left_out(ring, of, telling)) [[unlikely]]
+      return;
+    ring.put(RingEntry::pack(telling.source, operation, telling.flags), telling.address, telling.stack_context,
+             narrow(telling.requested), narrow(telling.allocated), numbers,
+             static_cast<std::uint32_t>(hal::Port::ticks()));
   }
   [[nodiscard]] bool is_left_out(const EventRing& ring, const SourceStream& of, const Telling& telling) const noexcept;
 };
@@ -187,7 +192,8 @@ extern constinit EventStream stream;
   return one.stream.load(std::memory_order_acquire);
 }
 
-/// Makes @p source, new and with its name, part of the stream that is on, if it is to be. Context: of Observer::created().
+/// Makes @p source, new and with its name, part of the stream that is on, if it is to be. Context: of
+/// Observer::created().
 void join_stream(Traceable& source) noexcept;
 
 }  // namespace qm::trace

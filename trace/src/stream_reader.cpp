@@ -13,7 +13,8 @@ constexpr std::uint32_t bit32(std::uint32_t number) noexcept { return std::uint3
 SourceStream* source_numbered(std::uint32_t number, SourceBooks*& one) noexcept {
   one = number != 0 && number <= books.cache_limit() ? books.books_numbered(number) : nullptr;
   // acquire: pairs with the release of whoever made it part of the stream.
-  return one != nullptr && one->stream_number.load(std::memory_order_acquire) == stream.number ? stream_of(*one) : nullptr;
+  return one != nullptr && one->stream_number.load(std::memory_order_acquire) == stream.number ? stream_of(*one)
+                                                                                               : nullptr;
 }
 
 /// The whole of a time of which the ring has the low word: the last one that is not later than now.
@@ -202,7 +203,8 @@ bool mark_defined(wire::DefinitionKind kind, std::uint32_t number) noexcept {
     of->defined = true;
     return was;
   }
-  if (kind == wire::DefinitionKind::kCallSite && stream.defined_sites != nullptr) word = &stream.defined_sites[number / 32];
+  if (kind == wire::DefinitionKind::kCallSite && stream.defined_sites != nullptr)
+    word = &stream.defined_sites[number / 32];
   if (kind == wire::DefinitionKind::kStack) word = &stream.defined_stacks[number / 32];
   if (kind == wire::DefinitionKind::kContext) word = &stream.defined_contexts[number / 32];
   if (word == nullptr) return true;
@@ -243,7 +245,9 @@ bool source_statistic(std::uint32_t number, wire::Statistic& statistic) noexcept
   if (of == nullptr) return false;
   statistic = wire::Statistic{};
   statistic.number = number;
-  const auto value = [](const std::atomic<Word>& counter) { return std::uint64_t{counter.load(std::memory_order_relaxed)}; };
+  const auto value = [](const std::atomic<Word>& counter) {
+    return std::uint64_t{counter.load(std::memory_order_relaxed)};
+  };
   std::uint64_t given_back = 0;  // objects
   for (unsigned hart = 0; hart < books.harts(); ++hart) {
     const StreamCounts& counts = of->harts()[hart];

@@ -1,7 +1,7 @@
-/// The way that nearly every allocation and free of a traced cache takes: one function each, without a lock and without anything
-/// that can fail. What is not as plain as that - a context seen for the first time, a slab without handles, no free slot, an empty
-/// or a full magazine, a record that a sweep may take as well, objects that are no memory, a reallocation that moves - is left for
-/// the slow halves, with nothing changed.
+/// The way that nearly every allocation and free of a traced cache takes: one function each, without a lock and without
+/// anything that can fail. What is not as plain as that - a context seen for the first time, a slab without handles, no
+/// free slot, an empty or a full magazine, a record that a sweep may take as well, objects that are no memory, a
+/// reallocation that moves - is left for the slow halves, with nothing changed.
 ///
 ///     allocate   walk and hash -> find the stack -> | take from the closed cell -> fill a slot -> handle |
 ///     free                                          | handle -> clear the slot -> put into the cell      |
@@ -36,21 +36,22 @@ constexpr std::uint32_t kWays = kRecord | kFault | kStream | kThin;
   return kDefect == Defect::kNone || own.top.load(std::memory_order_relaxed) == closed_address();
 }
 
-/// Whether the cache records, and its records are plain, and nothing else has to be thought of. relaxed: what the word goes with was published before
-/// this hart answered the round of the start, and a stop waits until this section is over.
+/// Whether the cache records, and its records are plain, and nothing else has to be thought of. relaxed: what the word
+/// goes with was published before this hart answered the round of the start, and a stop waits until this section is
+/// over.
 [[nodiscard]] inline bool only_records(Cache& cache) noexcept {
   return (cache.state().load(std::memory_order_relaxed) & (kWays | kOwned)) == (kRecord | kOwned);
 }
-/// Whether it goes another way, @p way, and nothing else. acquire: pairs with change(), since a hart that had no cell open
-/// answers no round, and where its samples or its events begin was written before.
+/// Whether it goes another way, @p way, and nothing else. acquire: pairs with change(), since a hart that had no cell
+/// open answers no round, and where its samples or its events begin was written before.
 [[nodiscard]] inline bool only_goes(Cache& cache, std::uint32_t way) noexcept {
   return (cache.state().load(std::memory_order_acquire) & kWays) == way;
 }
 
 }  // namespace
 
-/// Whether @p entry is the stack that begins with @p from. What the entry has was looked at when it was stored; where the frames
-/// lie is looked at now (W1).
+/// Whether @p entry is the stack that begins with @p from. What the entry has was looked at when it was stored; where
+/// the frames lie is looked at now (W1).
 [[gnu::always_inline]] inline bool Books::is_stack_of(const StackEntry& entry, Link from,
                                                       const KnownContext& known) const noexcept {
   const std::uintptr_t base = ranges_.plain.low;
@@ -92,8 +93,9 @@ constexpr std::uint32_t kWays = kRecord | kFault | kStream | kThin;
   return truncated == entry.truncated();
 }
 
-/// Whether what was just read of @p known is the running context's. Where threads move, first whether this is still the hart: what it
-/// knows was read while it changed, if another context came between, and is seen to have changed from here on.
+/// Whether what was just read of @p known is the running context's. Where threads move, first whether this is still the
+/// hart: what it knows was read while it changed, if another context came between, and is seen to have changed from
+/// here on.
 [[gnu::always_inline]] inline bool Books::is_still(const KnownContext& known, std::uint32_t key) const noexcept {
   if constexpr (hal::kThreads) {
     if (&known != &known_[hal::Port::hart_index()]) return false;
@@ -204,7 +206,8 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
   Cell& own = cache.own_cell();
   void* object = is_closed(own) ? own.take_closed() : nullptr;
   if (object == nullptr) return nullptr;
-  stream.allocated(*stream_of(one), hart, telling_of(allocation, one.number, object, static_cast<std::uint32_t>(found.packed)));
+  stream.allocated(*stream_of(one), hart,
+                   telling_of(allocation, one.number, object, static_cast<std::uint32_t>(found.packed)));
   cache.count_allocation();
   return object;
 }
@@ -219,7 +222,8 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
   const unsigned hart = hal::Port::hart_index();
   Cell& own = cache.own_cell();
   if (slab == nullptr || slabs.index_by_reciprocal(*slab, object) == SlabLayer::kNoIndex) return false;
-  if ((word & (kStream | kWatch)) != kStream || cache.has_reserve() || !is_closed(own) || !own.has_room_closed()) return false;
+  if ((word & (kStream | kWatch)) != kStream || cache.has_reserve() || !is_closed(own) || !own.has_room_closed())
+    return false;
   tell_free(cache, hart, object);
   return own.put_closed(object);
 }
@@ -249,7 +253,8 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
   RecordSlot** const top = stash.top.load(std::memory_order_relaxed);
   if (top == stash.slots) return false;  // full
   const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_relaxed));
-  RecordSlot* claimed = records.claim_own(slot, static_cast<std::uint32_t>(plain_code(object)), one->number, handles[index]);
+  RecordSlot* claimed =
+      records.claim_own(slot, static_cast<std::uint32_t>(plain_code(object)), one->number, handles[index]);
   if (claimed == nullptr) return false;
   RecordTable::give_to(stash, top, *claimed);
   // Not the end of the watch: a stop that settles comes after this section and sees the count.
@@ -260,12 +265,13 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
 namespace {
 
 /// The last part of an allocation, once its stack and context are known.
-using LastPart = void* (*)(Cache* cache, const CallSite* site, std::size_t requested, Effort effort, const StackEntry* entry,
-                           std::uintptr_t packed) noexcept;
+using LastPart = void* (*)(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+                           const StackEntry* entry, std::uintptr_t packed) noexcept;
 
 /// A stack that was not the last one found from its place, or is new.
 template <LastPart kLast>
-[[gnu::noinline]] QM_ENDS_IN_JUMPS void* by_hash(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+[[gnu::noinline]] QM_ENDS_IN_JUMPS void* by_hash(Cache* cache, const CallSite* site, std::size_t requested,
+                                                 Effort effort) noexcept {
   keep_return_address();
   const KnownStack found = books.find_in_depot(*cache, current_frame());
   if (found.entry != nullptr) return kLast(cache, site, requested, effort, found.entry, found.packed);
@@ -273,7 +279,8 @@ template <LastPart kLast>
 }
 
 /// What reaches the user from here, in a build with call sites.
-[[gnu::always_inline]] inline void* charged([[maybe_unused]] Cache& cache, void* object, [[maybe_unused]] const CallSite* site,
+[[gnu::always_inline]] inline void* charged([[maybe_unused]] Cache& cache, void* object,
+                                            [[maybe_unused]] const CallSite* site,
                                             [[maybe_unused]] std::size_t requested) noexcept {
   if constexpr (kCallSites) cache.charge(object, site, requested);
   return object;
@@ -333,7 +340,8 @@ template <LastPart kLast>
 }
 
 /// An allocation of a cache that is sampled. What is of the sample goes the slow way.
-[[gnu::noinline]] QM_JUMPS void* allocate_sampled(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+[[gnu::noinline]] QM_JUMPS void* allocate_sampled(Cache* cache, const CallSite* site, std::size_t requested,
+                                                  Effort effort) noexcept {
   if (void* object = books.leave_out(*cache); object != nullptr) return charged(*cache, object, site, requested);
   return qm_cache_allocate_other(cache, site, requested, effort);
 }

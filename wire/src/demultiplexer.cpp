@@ -248,14 +248,15 @@ void Demultiplexer::store(std::uint8_t byte) noexcept {
 
 /// Whether length and CRC say that the frame is complete, at a place where its base64 may end.
 bool Demultiplexer::intact() const noexcept {
-  return group_count_ == 0 && !bad_character_ && !foreign_ && count_ >= kHeaderBytes + kCrcBytes && count_ == announced_ &&
-         crc_.value() == Crc32::kResidue;
+  return group_count_ == 0 && !bad_character_ && !foreign_ && count_ >= kHeaderBytes + kCrcBytes &&
+         count_ == announced_ && crc_.value() == Crc32::kResidue;
 }
 
 Broken Demultiplexer::judge() const noexcept {
   if (foreign_) return Broken::kForeign;
   if (bad_character_) return Broken::kCharacter;
-  if (group_count_ != 0 || run_ != 0 || count_ < kHeaderBytes + kCrcBytes || count_ != announced_) return Broken::kLength;
+  if (group_count_ != 0 || run_ != 0 || count_ < kHeaderBytes + kCrcBytes || count_ != announced_)
+    return Broken::kLength;
   if (crc_.value() != Crc32::kResidue) return Broken::kChecksum;
   if (buffer_[0] != kProtocolVersion) return Broken::kVersion;
   if (count_ > buffer_.size()) return Broken::kTooLong;
@@ -266,8 +267,8 @@ void Demultiplexer::read_header() noexcept {
   header_.version = buffer_[0];
   header_.type = buffer_[1];
   header_.sequence = static_cast<std::uint16_t>(buffer_[2] | buffer_[3] << 8);
-  header_.request = buffer_[4] | static_cast<std::uint32_t>(buffer_[5]) << 8 | static_cast<std::uint32_t>(buffer_[6]) << 16 |
-                    static_cast<std::uint32_t>(buffer_[7]) << 24;
+  header_.request = buffer_[4] | static_cast<std::uint32_t>(buffer_[5]) << 8 |
+                    static_cast<std::uint32_t>(buffer_[6]) << 16 | static_cast<std::uint32_t>(buffer_[7]) << 24;
 }
 
 }  // namespace qm::wire

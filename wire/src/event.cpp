@@ -8,17 +8,17 @@ namespace {
 // The tag: the operation in bits 0 and 1; 3 is a note, with its kind in the other bits. Else:
 constexpr std::uint8_t kContextChanges = 4;
 constexpr std::uint8_t kGap = 8;
-constexpr std::uint8_t kSized = 16;      // `requested` follows
-constexpr std::uint8_t kRare = 32;       // a byte of rare fields follows
-constexpr std::uint8_t kStacked = 64;    // the stack follows; else it is the last one of the source, or of a free none
+constexpr std::uint8_t kSized = 16;    // `requested` follows
+constexpr std::uint8_t kRare = 32;     // a byte of rare fields follows
+constexpr std::uint8_t kStacked = 64;  // the stack follows; else it is the last one of the source, or of a free none
 constexpr std::uint8_t kSameSource = 128;
 
 // The rare fields.
 constexpr std::uint8_t kAllocated = 1;
 constexpr std::uint8_t kFlagged = 2;
 constexpr std::uint8_t kSited = 4;
-constexpr std::uint8_t kMoved = 8;       // of a reallocation: new source, distance of the new address
-constexpr std::uint8_t kLater = 128;     // fields of a later minor version: a length and as many bytes
+constexpr std::uint8_t kMoved = 8;    // of a reallocation: new source, distance of the new address
+constexpr std::uint8_t kLater = 128;  // fields of a later minor version: a length and as many bytes
 constexpr std::uint8_t kKnownRare = kAllocated | kFlagged | kSited | kMoved | kLater;
 
 constexpr std::uint8_t kNote = 3;
@@ -42,9 +42,11 @@ constexpr bool is_moved(const Event& event) noexcept {
 
 }  // namespace
 
-// ---- encoder ----------------------------------------------------------------------------------------------------------
+// ---- encoder
+// ----------------------------------------------------------------------------------------------------------
 
-void EventEncoder::begin(std::span<std::uint8_t> out, std::uint16_t stream, std::uint32_t number, const Event& first) noexcept {
+void EventEncoder::begin(std::span<std::uint8_t> out, std::uint16_t stream, std::uint32_t number,
+                         const Event& first) noexcept {
   buffer_ = out;
   out_ = ByteWriter(out);
   memory_.clear();
@@ -138,9 +140,7 @@ bool EventEncoder::add(const Event& event) noexcept {
   return true;
 }
 
-void EventEncoder::set_number(std::uint32_t number) noexcept {
-  ByteWriter(buffer_.subspan(2)).fixed(number, 4);
-}
+void EventEncoder::set_number(std::uint32_t number) noexcept { ByteWriter(buffer_.subspan(2)).fixed(number, 4); }
 
 std::span<const std::uint8_t> EventEncoder::finish() noexcept {
   if (count_ == 0) return {};
@@ -149,7 +149,8 @@ std::span<const std::uint8_t> EventEncoder::finish() noexcept {
   return out_.written();
 }
 
-// ---- decoder ----------------------------------------------------------------------------------------------------------
+// ---- decoder
+// ----------------------------------------------------------------------------------------------------------
 
 Decoded EventDecoder::begin(std::span<const std::uint8_t> payload) noexcept {
   in_ = ByteReader(payload);
@@ -228,7 +229,8 @@ void EventDecoder::fields(std::uint8_t tag, Event& event) noexcept {
   // The first record is where the frame says it is; and what would have been told shorter is malformed.
   if (at_start_ && (event.ticks != ticks_ || gap != 0)) in_.fail();
   if (((tag & kGap) != 0 && gap == 0) || ((tag & kContextChanges) != 0 && event.context == context_) ||
-      ((tag & kSameSource) != 0) == (first_ || event.source != source_) || ((tag & kStacked) != 0 && event.stack == stack)) {
+      ((tag & kSameSource) != 0) == (first_ || event.source != source_) ||
+      ((tag & kStacked) != 0 && event.stack == stack)) {
     in_.fail();
   }
   if (has_stack_by_default(event.operation)) place.stack = event.stack;

@@ -51,7 +51,8 @@ class Armour {
   unsigned count_ = 0;
 };
 
-/// COBS: runs of bytes that are not 0, each behind its length + 1; a 0 follows each run that is not of 254 bytes, but the last.
+/// COBS: runs of bytes that are not 0, each behind its length + 1; a 0 follows each run that is not of 254 bytes, but
+/// the last.
 class Stuffing {
  public:
   explicit Stuffing(std::span<char> out) noexcept : out_(out) {}
@@ -95,7 +96,8 @@ std::uint32_t load32(const std::uint8_t* at) noexcept {
   return load16(at) | static_cast<std::uint32_t>(load16(at + 2)) << 16;
 }
 
-std::span<const std::uint8_t> pack_text(std::span<std::uint8_t> out, std::size_t fixed, std::string_view text) noexcept {
+std::span<const std::uint8_t> pack_text(std::span<std::uint8_t> out, std::size_t fixed,
+                                        std::string_view text) noexcept {
   const std::size_t room = out.size() - fixed;
   const std::size_t length = text.size() < room ? text.size() : room;
   for (std::size_t i = 0; i < length; ++i) out[fixed + i] = static_cast<std::uint8_t>(text[i]);

@@ -54,7 +54,8 @@ StreamPrefix get_prefix(ByteReader& in) noexcept {
   return prefix;
 }
 
-// ---- header -----------------------------------------------------------------------------------------------------------
+// ---- header
+// -----------------------------------------------------------------------------------------------------------
 
 bool pack(ByteWriter& out, const StreamPrefix& prefix, const StreamHeader& header) noexcept {
   put_prefix(out, prefix);
@@ -120,7 +121,8 @@ Decoded unpack(std::span<const std::uint8_t> payload, StreamPrefix& prefix, Stre
   return ended(in, skipped);
 }
 
-// ---- definitions ------------------------------------------------------------------------------------------------------
+// ---- definitions
+// ------------------------------------------------------------------------------------------------------
 
 void DefinitionEncoder::begin(std::span<std::uint8_t> out, const StreamPrefix& prefix) noexcept {
   out_ = ByteWriter(out);
@@ -142,7 +144,8 @@ bool DefinitionEncoder::add(const Definition& definition) noexcept {
         break;
       case DefinitionKind::kStack: {
         out.fixed(definition.id, 4);
-        out.byte(static_cast<std::uint8_t>((definition.truncated ? kTruncated : 0) | (definition.collided ? kCollided : 0)));
+        out.byte(
+            static_cast<std::uint8_t>((definition.truncated ? kTruncated : 0) | (definition.collided ? kCollided : 0)));
         out.varint(definition.depth);
         std::uint64_t before = 0;
         for (std::uint32_t i = 0; i < definition.depth; ++i) {
@@ -218,9 +221,7 @@ Decoded DefinitionDecoder::next(Definition& definition) noexcept {
       case DefinitionKind::kStack: read_stack(body, definition); break;
       case DefinitionKind::kCallSite: read_call_site(body, definition); break;
       case DefinitionKind::kContext: definition.name = body.text(); break;
-      default:
-        ++skipped_;
-        continue;
+      default: ++skipped_; continue;
     }
     if (ended(body, skipped_) == Decoded::kOk) return Decoded::kOk;
     in_.fail();
@@ -228,9 +229,11 @@ Decoded DefinitionDecoder::next(Definition& definition) noexcept {
   return in_.good() ? Decoded::kEnd : Decoded::kMalformed;
 }
 
-// ---- statistics -------------------------------------------------------------------------------------------------------
+// ---- statistics
+// -------------------------------------------------------------------------------------------------------
 
-void StatisticsEncoder::begin(std::span<std::uint8_t> out, const StreamPrefix& prefix, const StatisticsHead& head) noexcept {
+void StatisticsEncoder::begin(std::span<std::uint8_t> out, const StreamPrefix& prefix,
+                              const StatisticsHead& head) noexcept {
   buffer_ = out;
   out_ = ByteWriter(out);
   put_prefix(out_, prefix);
@@ -261,7 +264,8 @@ std::span<const std::uint8_t> StatisticsEncoder::finish(bool last) noexcept {
   return out_.written();
 }
 
-Decoded StatisticsDecoder::begin(std::span<const std::uint8_t> payload, StreamPrefix& prefix, StatisticsHead& head) noexcept {
+Decoded StatisticsDecoder::begin(std::span<const std::uint8_t> payload, StreamPrefix& prefix,
+                                 StatisticsHead& head) noexcept {
   in_ = ByteReader(payload);
   skipped_ = 0;
   prefix = get_prefix(in_);
@@ -303,7 +307,8 @@ Decoded StatisticsDecoder::next(Statistic& statistic) noexcept {
   return in_.good() ? Decoded::kEnd : Decoded::kMalformed;
 }
 
-// ---- end, and what a host sends ---------------------------------------------------------------------------------------
+// ---- end, and what a host sends
+// ---------------------------------------------------------------------------------------
 
 bool pack(ByteWriter& out, const StreamPrefix& prefix, const StreamEnd& end) noexcept {
   put_prefix(out, prefix);
@@ -313,7 +318,8 @@ bool pack(ByteWriter& out, const StreamPrefix& prefix, const StreamEnd& end) noe
   return out.fits();
 }
 
-Decoded unpack(std::span<const std::uint8_t> payload, StreamPrefix& prefix, StreamEnd& end, std::uint32_t& skipped) noexcept {
+Decoded unpack(std::span<const std::uint8_t> payload, StreamPrefix& prefix, StreamEnd& end,
+               std::uint32_t& skipped) noexcept {
   ByteReader in(payload);
   prefix = get_prefix(in);
   end.ticks = in.varint();

@@ -1,6 +1,6 @@
 #pragma once
-/// Arenas: ranges of integers - addresses, identifiers, interrupt numbers - handed out and taken back without ever touching
-/// what they name. Bonwick and Adams, "Magazines and Vmem", USENIX 2001.
+/// Arenas: ranges of integers - addresses, identifiers, interrupt numbers - handed out and taken back without ever
+/// touching what they name. Bonwick and Adams, "Magazines and Vmem", USENIX 2001.
 ///
 ///     | span                                        | | span imported from the source            |
 ///     [ allocated ][ free      ][ allocated ][ free ] [ free                    ][ allocated     ]
@@ -13,12 +13,13 @@
 /// Invariants
 /// - A1 Segments of a span tile it; no two neighbours are both free; segments of two spans never merge.
 /// - A2 Every start and size of a segment is a multiple of the quantum; no segment starts at 0.
-/// - A3 A tag is in the address order, and: free - in the size index and, where it starts below `indexed_below_`, in the address
-///      index; allocated - in the allocated index, unless boundary tags lie there; span - in the span index.
+/// - A3 A tag is in the address order, and: free - in the size index and, where it starts below `indexed_below_`, in
+///      the address index; allocated - in the allocated index, unless boundary tags lie there; span - in the span
+///      index.
 /// - A4 An operation has the tags it may need before it changes anything, so it cannot fail in the middle.
 /// - A5 No lock is held while the source's functions run, the arena's own included.
-/// - A6 At most one imported span is empty; it waits in `empty_span_` for the next request. One far larger than an import
-///      mostly is goes back at once.
+/// - A6 At most one imported span is empty; it waits in `empty_span_` for the next request. One far larger than an
+///      import mostly is goes back at once.
 
 #include <atomic>
 #include <cstddef>
@@ -36,8 +37,8 @@ namespace qm {
 
 class ArenaWalk;
 
-/// Caches that serve an arena's small multiples of the quantum, named `<arena>_<size>`: implemented over class Cache, which is built
-/// on arenas, and linked with the first arena that is configured to have them.
+/// Caches that serve an arena's small multiples of the quantum, named `<arena>_<size>`: implemented over class Cache,
+/// which is built on arenas, and linked with the first arena that is configured to have them.
 namespace quantum_caches {
 struct Calls {
   /// Makes the caches for sizes quantum, 2 * quantum, ... quantum_cache_max(). The arena has its name and range.
@@ -62,37 +63,39 @@ class Arena : public Traceable {
   [[gnu::noinline]] constexpr Arena() noexcept : Traceable(kRegistryKind) {}
 
   /// Makes the arena, in the caller's storage.
-  /// @returns kOk; kInvalid (name, quantum 0, a size without a whole quantum, a source and a range at once, import functions
-  ///          without a source, a quantum-cache size that is no multiple of the quantum); kDuplicate; kBusy if it is one
-  ///          already; kNoMemory (tags, caches). Unless kOk, nothing is kept.
+  /// @returns kOk; kInvalid (name, quantum 0, a size without a whole quantum, a source and a range at once, import
+  ///          functions without a source, a quantum-cache size that is no multiple of the quantum); kDuplicate; kBusy
+  ///          if it is one already; kNoMemory (tags, caches). Unless kOk, nothing is kept.
   /// Context: the source and the storage outlive the arena.
   [[gnu::always_inline]] Status initialize(const ArenaConfig& config) noexcept {
     return initialize(config, config.quantum_cache_max != 0 ? &quantum_caches::calls : nullptr);
   }
 
   /// Gives every span and tag back and leaves the storage to the caller.
-  /// @returns kBusy, and nothing has changed, while a segment is allocated, somebody imports from it, or a RegistryCursor
-  ///          stands on it.
+  /// @returns kBusy, and nothing has changed, while a segment is allocated, somebody imports from it, or a
+  ///          RegistryCursor stands on it.
   /// Complexity: O(spans), in bounded steps. Context: nobody else uses the arena any more; of one that was traced
   /// hal::may_wait(), since a trace command may be under way.
   Status destroy() noexcept;
 
   /// Adds [start, start + size), less partial quanta at both ends and the value 0.
-  /// @returns kInvalid if no quantum is left or the end does not fit a word; kOverlap with what it has; kNoMemory (tags).
+  /// @returns kInvalid if no quantum is left or the end does not fit a word; kOverlap with what it has; kNoMemory
+  ///          (tags).
   /// Complexity: O(log spans).
   Status add(std::uintptr_t start, std::size_t size) noexcept;
 
   /// Takes @p size, rounded up to the quantum.
   /// @param[in] site   who asks; kept in the segment's tag.
-  /// @param[in] effort what it may do if neither the arena nor its source has it. Import functions pass Effort::kQuiet to
-  ///                   their source: the outermost allocation does what is to be done, for all.
-  /// @returns the start; 0 for a size of 0, one that cannot be rounded, and if there is none whatever @p effort allows: counted
-  ///          in stats().failures.
-  /// Complexity: bounded by the word size for instant fit where the arena has it; O(log free segments) for next fit, of which the
-  ///             first also enters all free segments into the address index, in bounded lock holds.
+  /// @param[in] effort what it may do if neither the arena nor its source has it. Import functions pass Effort::kQuiet
+  ///                   to their source: the outermost allocation does what is to be done, for all.
+  /// @returns the start; 0 for a size of 0, one that cannot be rounded, and if there is none whatever @p effort allows:
+  ///          counted in stats().failures.
+  /// Complexity: bounded by the word size for instant fit where the arena has it; O(log free segments) for next fit, of
+  ///             which the first also enters all free segments into the address index, in bounded lock holds.
   /// Context: any, as far as the import function allows.
   /// What a fit needs is linked with the first call that names it.
-  [[nodiscard, gnu::always_inline]] std::uintptr_t allocate(std::size_t size, Fit fit = Fit::kInstant, const CallSite* site = nullptr,
+  [[nodiscard, gnu::always_inline]] std::uintptr_t allocate(std::size_t size, Fit fit = Fit::kInstant,
+                                                            const CallSite* site = nullptr,
                                                             Effort effort = Effort::kAuto) noexcept {
     return fit == Fit::kNext ? allocate_next(size, site, effort) : allocate_as(Asker::kUser, size, fit, site, effort);
   }
@@ -109,26 +112,27 @@ class Arena : public Traceable {
   /// As free(), for a caller without the size. Segments served by a quantum cache are kNotFound here.
   Status free(std::uintptr_t start) noexcept;
 
-  /// Takes a segment that meets @p constraint: with nothing asked for but an alignment, and not kNext, one of a segment that has
-  /// room to spare, if there is one; else the lowest such (with kNext: the next above the last, or one of a segment with room
-  /// to spare where the first 16 candidates will not do). Passes the quantum caches by; free it with free_constrained().
-  /// @returns 0 only if no range in the arena would do, nor one that the source can supply, and its source, as far as they
-  ///          have no import function of their own, which knows sizes only; and for a constraint that cannot be met or is
-  ///          malformed.
-  /// Complexity: that of instant fit where a segment has room to spare; else O(free segments large enough), in lock holds of 16
-  ///             candidates each, the first as that of next fit.
+  /// Takes a segment that meets @p constraint: with nothing asked for but an alignment, and not kNext, one of a segment
+  /// that has room to spare, if there is one; else the lowest such (with kNext: the next above the last, or one of a
+  /// segment with room to spare where the first 16 candidates will not do). Passes the quantum caches by; free it with
+  /// free_constrained().
+  /// @returns 0 only if no range in the arena would do, nor one that the source can supply, and its source, as far as
+  ///          they have no import function of their own, which knows sizes only; and for a constraint that cannot be
+  ///          met or is malformed.
+  /// Complexity: that of instant fit where a segment has room to spare; else O(free segments large enough), in lock
+  ///             holds of 16 candidates each, the first as that of next fit.
   [[nodiscard]] std::uintptr_t allocate_constrained(std::size_t size, const Constraint& constraint,
                                                     Fit fit = Fit::kInstant, const CallSite* site = nullptr,
                                                     Effort effort = Effort::kAuto) noexcept;
-  [[nodiscard]] std::uintptr_t allocate_constrained_at(const CallSite* site, std::size_t size, const Constraint& constraint,
-                                                       Fit fit = Fit::kInstant) noexcept {
+  [[nodiscard]] std::uintptr_t allocate_constrained_at(const CallSite* site, std::size_t size,
+                                                       const Constraint& constraint, Fit fit = Fit::kInstant) noexcept {
     return allocate_constrained(size, constraint, fit, site);
   }
   Status free_constrained(std::uintptr_t start, std::size_t size) noexcept;
 
   /// Grows or shrinks an allocated segment without moving it. Not for sizes that quantum caches serve.
-  /// @returns kNotFound, kMismatch (@p old_size), kInvalid (@p new_size); kNoMemory if what follows is not free or too small, or
-  ///          no tag is to be had. Unless kOk, nothing has changed.
+  /// @returns kNotFound, kMismatch (@p old_size), kInvalid (@p new_size); kNoMemory if what follows is not free or too
+  ///          small, or no tag is to be had. Unless kOk, nothing has changed.
   Status resize_in_place(std::uintptr_t start, std::size_t old_size, std::size_t new_size) noexcept;
 
   /// The site that the segment at @p start is charged to, nullptr for none.
@@ -141,8 +145,8 @@ class Arena : public Traceable {
   /// @returns the trace handle of the segment allocated at @p start, nullptr if there is none; valid until it is freed.
   [[nodiscard]] std::uint32_t* handle(std::uintptr_t start) noexcept;
   /// Finds the segment that contains @p address. @returns kNotFound outside all spans.
-  /// Complexity: O(allocated segments between two free ones) once the arena has an address index, before O(segments of the
-  ///             span); in bounded lock holds.
+  /// Complexity: O(allocated segments between two free ones) once the arena has an address index, before O(segments of
+  ///             the span); in bounded lock holds.
   Status locate(std::uintptr_t address, Segment& segment) noexcept;
 
   /// Gives the empty span back to the source. @returns its size. Quantum caches are reaped by their own reap().
@@ -242,7 +246,8 @@ class Arena : public Traceable {
   void carve_span_locked(const Place& place, const Congruence& request) noexcept;
   void release_span(const SpanRange& range) noexcept;
 
-  std::uintptr_t take_front_locked(BoundaryTag* segment, std::size_t size, SegmentOwner owner, const CallSite* site) noexcept;
+  std::uintptr_t take_front_locked(BoundaryTag* segment, std::size_t size, SegmentOwner owner,
+                                   const CallSite* site) noexcept;
   BoundaryTag* carve_locked(const Place& place, SegmentOwner owner, const CallSite* site) noexcept;
   void insert_rest_locked(BoundaryTag* tag, std::size_t size) noexcept;
   BoundaryTag* merge_locked(BoundaryTag* tag) noexcept;
@@ -277,16 +282,16 @@ class Arena : public Traceable {
   ReleaseFunction release_ = nullptr;
   void* context_ = nullptr;
   const quantum_caches::Calls* quantum_caches_ = nullptr;  ///< nullptr: it has none
-  ArenaWalk* walks_ = nullptr;        ///< walks under way: told when a tag goes
-  BoundaryTag* spares_ = nullptr;     ///< through `next`
-  BoundaryTag* first_ = nullptr;      ///< address order
+  ArenaWalk* walks_ = nullptr;                             ///< walks under way: told when a tag goes
+  BoundaryTag* spares_ = nullptr;                          ///< through `next`
+  BoundaryTag* first_ = nullptr;                           ///< address order
   BoundaryTag* last_ = nullptr;
   BoundaryTag* empty_span_ = nullptr;
   BoundaryTag* tag_pages_ = nullptr;  ///< of the root: the segment of tags taken last; it grows downwards
   std::uintptr_t next_fit_ = 0;       ///< end of the last next-fit allocation
   /// What starts below is in the address index: nothing until the first request that is searched for by address.
   std::atomic<std::uintptr_t> indexed_below_{0};
-  std::size_t slab_segments_ = 0;     ///< allocated segments that quantum caches own
+  std::size_t slab_segments_ = 0;  ///< allocated segments that quantum caches own
   ArenaStats counts_;
   AllocatedIndex allocated_;
   AddressIndex free_;
@@ -313,8 +318,8 @@ class ArenaWalk {
   friend class Arena;
   Arena& arena_;
   ArenaWalk* next_walk_ = nullptr;
-  BoundaryTag* current_ = nullptr;    ///< shown last; nullptr: before the first
-  std::uintptr_t position_ = 0;       ///< end of what was shown
+  BoundaryTag* current_ = nullptr;  ///< shown last; nullptr: before the first
+  std::uintptr_t position_ = 0;     ///< end of what was shown
 };
 
 }  // namespace qm

@@ -6,14 +6,15 @@
 ///     AllocatedIndex  allocated segments by start  a few bins of hashed starts, each a trie
 ///     AddressIndex    free segments by address     a treap with the largest size below each node; spans have one too
 ///
-/// A trie branches on the next two bits of the key at each level, so an operation is bounded by the word size whatever the
-/// number of nodes; any node may stand anywhere on the path of its key, so none is made of branching points alone.
+/// A trie branches on the next two bits of the key at each level, so an operation is bounded by the word size whatever
+/// the number of nodes; any node may stand anywhere on the path of its key, so none is made of branching points alone.
 ///
 /// Invariants
-/// - X1 A bin's bit in SizeIndex::non_empty_ is set iff it has a root. With units of the power of two below the quantum, bin
-///      b < kExact holds the size of b units and no other, bin kExact + n those of [kExact * 2^n, kExact * 2^(n+1)) units.
-/// - X2 Segments of one size are one chain of mates; the first is the trie's node, the others have bin == kMate and their
-///      predecessor in child[0].
+/// - X1 A bin's bit in SizeIndex::non_empty_ is set iff it has a root. With units of the power of two below the
+///      quantum, bin b < kExact holds the size of b units and no other, bin kExact + n those of [kExact * 2^n, kExact *
+///      2^(n+1)) units.
+/// - X2 Segments of one size are one chain of mates; the first is the trie's node, the others have bin == kMate and
+///      their predecessor in child[0].
 /// - X3 In a treap no kid's priority (drawn when its tag goes in) is above its parent's, and `largest` is exact.
 
 #include <cstddef>
@@ -31,11 +32,12 @@ class SizeIndex {
   /// Complexity of all: bounded by the word size; constant for sizes below kExact units.
   void insert(BoundaryTag* tag) noexcept;
   void remove(BoundaryTag* tag) noexcept;
-  /// Gives @p tag another size. Where it stands, if that is the top of a bin, with which the path of all of the bin's sizes begins: a large
-  /// range mostly stands there. Constant if nothing stands below it.
+  /// Gives @p tag another size. Where it stands, if that is the top of a bin, with which the path of all of the bin's
+  /// sizes begins: a large range mostly stands there. Constant if nothing stands below it.
   void resize(BoundaryTag* tag, std::size_t size) noexcept {
     const std::size_t bin = tag->bin;
-    const bool stays = bin - kExact < kBins - kExact && bins_[bin] == tag && tag->mate == nullptr && size >> log2_of(bin) == 1;
+    const bool stays =
+        bin - kExact < kBins - kExact && bins_[bin] == tag && tag->mate == nullptr && size >> log2_of(bin) == 1;
     if (!stays || !(is_leaf(tag) || *place_of(size, bin) == nullptr)) return move(tag, size);
     tag->size = size;
   }
@@ -73,8 +75,8 @@ class SizeIndex {
 
 class AllocatedIndex {
  public:
-  /// The word that points at the segment that starts at @p start, or the empty one where that belongs. Complexity: bounded by
-  /// half the bits of a word.
+  /// The word that points at the segment that starts at @p start, or the empty one where that belongs. Complexity:
+  /// bounded by half the bits of a word.
   [[nodiscard]] BoundaryTag** place_of(std::uintptr_t start) noexcept;
   void insert(BoundaryTag* tag) noexcept;
   /// @param[in] place of place_of(): of a segment that is there.

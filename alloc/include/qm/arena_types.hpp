@@ -18,15 +18,16 @@ enum class Fit : std::uint8_t {
   kNext,     ///< the next one above the last next-fit allocation, around at the end: puts off reuse, for identifiers
 };
 
-/// Draws a span of at least @p size from @p source (the arena itself if it is its own source). @p size is a multiple of the
-/// source's quantum. @returns its start, 0 if it cannot. Context: no lock held; interrupts as the caller of allocate() had
-/// them.
+/// Draws a span of at least @p size from @p source (the arena itself if it is its own source). @p size is a multiple of
+/// the source's quantum. @returns its start, 0 if it cannot. Context: no lock held; interrupts as the caller of
+/// allocate() had them.
 using ImportFunction = std::uintptr_t (*)(Arena& source, std::size_t size, Fit fit) noexcept;
 /// Gives back exactly what an ImportFunction returned, with the size it was asked for.
 using ReleaseFunction = void (*)(Arena& source, std::uintptr_t start, std::size_t size) noexcept;
 
 struct ArenaConfig {
-  const char* name = nullptr;         ///< 1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; kept, not copied: lives as long as the arena
+  /// 1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; kept, not copied: lives as long as the arena.
+  const char* name = nullptr;
   std::uintptr_t start = 0;           ///< first range, as add() takes it
   std::size_t size = 0;               ///< 0: none yet
   std::size_t quantum = 4096;         ///< unit of all sizes and starts: any integer above 0
@@ -36,9 +37,10 @@ struct ArenaConfig {
   ReleaseFunction release = nullptr;  ///< nullptr: source->free(); with an import of one's own: spans are kept for ever
   std::size_t minimum_import = 0;     ///< imports are at least this large
   std::size_t quantum_cache_max = 0;  ///< a multiple of the quantum; sizes up to it are served by caches; 0: none
-  bool charged = false;               ///< its segments are charged to call sites, in a build that has them: users hold them
-  bool no_trace = false;              ///< its segments cannot be traced: the books draw from it
-  void* context = nullptr;            ///< for whoever embeds the arena; see context()
+  /// Its segments are charged to call sites, in a build that has them: users hold them.
+  bool charged = false;
+  bool no_trace = false;    ///< its segments cannot be traced: the books draw from it
+  void* context = nullptr;  ///< for whoever embeds the arena; see context()
 };
 
 /// What allocate_constrained() must keep to. All-zero members ask for nothing.
@@ -51,22 +53,22 @@ struct Constraint {
 };
 
 struct ArenaStats {
-  std::size_t total = 0;               ///< sum of all segments
-  std::size_t allocated = 0;           ///< what quantum caches hold included
+  std::size_t total = 0;      ///< sum of all segments
+  std::size_t allocated = 0;  ///< what quantum caches hold included
   std::size_t free = 0;
-  std::size_t idle = 0;                ///< of the free: the empty span that waits to be used again or reaped
-  std::size_t imported = 0;            ///< sum of the spans that go back to the source
-  std::size_t high_water = 0;          ///< most ever allocated
+  std::size_t idle = 0;        ///< of the free: the empty span that waits to be used again or reaped
+  std::size_t imported = 0;    ///< sum of the spans that go back to the source
+  std::size_t high_water = 0;  ///< most ever allocated
   std::size_t largest_free = 0;
   std::size_t segments_free = 0;
   std::size_t segments_allocated = 0;
   std::size_t spans = 0;
   std::uint64_t allocations_ever = 0;
   std::uint64_t frees_ever = 0;
-  std::uint64_t failures = 0;          ///< allocations that returned 0
-  std::uint64_t bad_frees = 0;         ///< frees that were refused
-  std::uint64_t imports = 0;           ///< spans ever imported
-  std::uint64_t releases = 0;          ///< spans ever given back
+  std::uint64_t failures = 0;   ///< allocations that returned 0
+  std::uint64_t bad_frees = 0;  ///< frees that were refused
+  std::uint64_t imports = 0;    ///< spans ever imported
+  std::uint64_t releases = 0;   ///< spans ever given back
 };
 
 /// A segment or span, as a walk shows it.
@@ -74,10 +76,10 @@ struct Segment {
   std::uintptr_t start = 0;
   std::size_t size = 0;
   TagKind kind = TagKind::kFree;
-  bool imported = false;                      ///< span
-  SegmentOwner owner = SegmentOwner::kUser;   ///< allocated
-  std::uint32_t handle = 0;                   ///< allocated
-  const CallSite* site = nullptr;             ///< allocated
+  bool imported = false;                     ///< span
+  SegmentOwner owner = SegmentOwner::kUser;  ///< allocated
+  std::uint32_t handle = 0;                  ///< allocated
+  const CallSite* site = nullptr;            ///< allocated
 };
 
 }  // namespace qm

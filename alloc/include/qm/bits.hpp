@@ -1,5 +1,6 @@
 #pragma once
-/// Bit scans and rounding without libgcc: rv64gc has no bit-scan instruction, and libgcc's stand-in is a call and a loop. Stores.
+/// Bit scans and rounding without libgcc: rv64gc has no bit-scan instruction, and libgcc's stand-in is a call and a
+/// loop. Stores.
 
 #include <atomic>
 #include <bit>
@@ -77,7 +78,8 @@ inline constexpr DeBruijnTable kDeBruijnTable;
   return word != 0 && (word & (word - 1)) == 0;
 }
 
-/// @returns @p value rounded up to a multiple of @p unit (any integer above 0); 0 for 0 and where it does not fit a word.
+/// @returns @p value rounded up to a multiple of @p unit (any integer above 0); 0 for 0 and where it does not fit a
+///          word.
 [[nodiscard]] constexpr std::size_t round_up(std::size_t value, std::size_t unit) noexcept {
   const std::size_t rest = value % unit;
   if (rest == 0) return value;
@@ -130,8 +132,9 @@ template <class T>
 #endif
 }
 
-/// The order of a load whose value is only followed, as a pointer or as an index: what it leads to is seen as whoever published
-/// it left it. RISC-V keeps a load behind the one that its address comes from (RVWMO, rule 9), without a fence.
+/// The order of a load whose value is only followed, as a pointer or as an index: what it leads to is seen as whoever
+/// published it left it. RISC-V keeps a load behind the one that its address comes from (RVWMO, rule 9), without a
+/// fence.
 #if defined(__riscv)
 inline constexpr std::memory_order kFollowed = std::memory_order_relaxed;
 #else

@@ -13,8 +13,8 @@
 ///                                                                        allocated: by start     free ones where need be
 ///                                                                        span: those next to it
 /// Invariants
-/// - T1 A refill needs no tag: its page becomes part of the segment of tags above it, or a segment that the first tag on that very page
-///      describes.
+/// - T1 A refill needs no tag: its page becomes part of the segment of tags above it, or a segment that the first tag
+///      on that very page describes.
 /// - T2 Pages stay with the pool; the number of tags never falls.
 
 #include <cstddef>
@@ -46,25 +46,26 @@ struct BoundaryTag {
 
   std::uintptr_t start;
   std::size_t size;
-  BoundaryTag* prev;  ///< lower neighbour in address order, spans included; a span's tag stands before its first segment
+  /// Lower neighbour in address order, spans included; a span's tag stands before its first segment.
+  BoundaryTag* prev;
   BoundaryTag* next;
   TagKind kind;
-  SpanOrigin origin;         ///< span
-  SegmentOwner owner;        ///< allocated
-  std::uint8_t bin;          ///< free: the size index's bin; kMate: behind one of equal size
+  SpanOrigin origin;   ///< span
+  SegmentOwner owner;  ///< allocated
+  std::uint8_t bin;    ///< free: the size index's bin; kMate: behind one of equal size
   union {
     std::uint32_t handle;    ///< allocated: trace handle, 0 = not recorded
     std::uint32_t priority;  ///< in an address tree: no kid's is higher
   };
   union {
-    BoundaryTag* mate;       ///< free: the next segment of equal size
-    const CallSite* site;    ///< allocated: who asked, if known
+    BoundaryTag* mate;     ///< free: the next segment of equal size
+    const CallSite* site;  ///< allocated: who asked, if known
   };
-  BoundaryTag* child[4];     ///< free: trie of sizes, of a mate: [0] the one before it; allocated: trie of starts;
-                             ///< span: the spans below and above
-  BoundaryTag* parent;       ///< address tree (free segments; spans in a tree of their own)
+  BoundaryTag* child[4];  ///< free: trie of sizes, of a mate: [0] the one before it; allocated: trie of starts;
+                          ///< span: the spans below and above
+  BoundaryTag* parent;    ///< address tree (free segments; spans in a tree of their own)
   BoundaryTag* kid[2];
-  std::size_t largest;       ///< largest size in this subtree
+  std::size_t largest;  ///< largest size in this subtree
 
   [[nodiscard]] std::uintptr_t end() const noexcept { return start + size; }
 };
@@ -78,14 +79,15 @@ inline constexpr std::size_t kFirstTags = 6;
 /// @param[in] bytes   at least kFirstTags * sizeof(BoundaryTag).
 void boundary_tags_initialize(void* storage, std::size_t bytes) noexcept;
 
-/// Names the arena whose pages refill the pool. It must hand out memory that may be written, has no source, and is never destroyed.
+/// Names the arena whose pages refill the pool. It must hand out memory that may be written, has no source, and is
+/// never destroyed.
 void boundary_tags_set_root(Arena& root) noexcept;
 
 struct BoundaryTagStats {
-  std::size_t total;    ///< tags the pool owns
-  std::size_t free;     ///< of these, in the pool; arenas keep at most Arena::kSpares each at hand besides
-  std::size_t pages;    ///< refills from the root arena
-  std::size_t failures; ///< times the root arena could not supply a page
+  std::size_t total;     ///< tags the pool owns
+  std::size_t free;      ///< of these, in the pool; arenas keep at most Arena::kSpares each at hand besides
+  std::size_t pages;     ///< refills from the root arena
+  std::size_t failures;  ///< times the root arena could not supply a page
 };
 [[nodiscard]] BoundaryTagStats boundary_tags_stats() noexcept;
 

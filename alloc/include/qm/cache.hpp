@@ -27,13 +27,13 @@
 ///
 /// Invariants
 /// - C1 "Acquire outside, install inside": what may be long (depot, slab, arena, constructor, reclaim) happens with
-///      interrupts as the caller had them and without the cell; its result enters the cell in a masked section that reads
-///      everything again. An interrupt in between finds a valid cell.
+///      interrupts as the caller had them and without the cell; its result enters the cell in a masked section that
+///      reads everything again. An interrupt in between finds a valid cell.
 /// - C2 A hart sets its bit in `magazine_harts_` before it exposes a magazine, then reads the state word again. Whoever
 ///      changes the word reads the bits afterwards. So a round over the bits misses no open cell.
 /// - C3 Objects in magazines, the depot and the reserve are constructed; objects in slabs are raw.
-/// - C4 What users hold = objects out of the slab layer - rounds in magazines and in the reserve. Exact while no operation is
-///      under way.
+/// - C4 What users hold = objects out of the slab layer - rounds in magazines and in the reserve. Exact while no
+///      operation is under way.
 
 #include <atomic>
 #include <cstddef>
@@ -66,62 +66,68 @@ static_assert((kNoTouch | kNoTrace | kQuantumCache | kDirect) == 15, "the flags 
 }  // namespace cache_flags
 
 struct CacheConfig {
-  const char* name = nullptr;        ///< 1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; kept, not copied: lives as long as the cache
-  std::size_t object_size = 0;       ///< bytes (or units of the source)
-  std::size_t alignment = 0;         ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
-  std::uint32_t flags = 0;           ///< cache_flags
-  Arena* source = nullptr;           ///< nullptr: base_arena()
+  /// 1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; kept, not copied: lives as long as the cache.
+  const char* name = nullptr;
+  std::size_t object_size = 0;  ///< bytes (or units of the source)
+  std::size_t alignment = 0;    ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
+  std::uint32_t flags = 0;      ///< cache_flags
+  Arena* source = nullptr;      ///< nullptr: base_arena()
   Constructor constructor = nullptr;
   Destructor destructor = nullptr;
-  void* context = nullptr;           ///< handed to the callbacks
-  std::uint32_t magazine_rounds = 0; ///< rounds a magazine should have to begin with; 0: as suits the size (magazine.hpp)
-  std::uint16_t cell_pointer = kNoCellPointer;  ///< set by InlineCache and the heap: where a hart has its pointer to its cell, from tp on
-  std::uint8_t heap_class = 0;       ///< set by the heap for its classes: see SlabConfig
-  std::size_t limit = 0;             ///< most objects out of the slab layer; 0: none. See set_limit()
+  void* context = nullptr;  ///< handed to the callbacks
+  /// Rounds a magazine should have to begin with; 0: as suits the size (magazine.hpp).
+  std::uint32_t magazine_rounds = 0;
+  /// Set by InlineCache and the heap: where a hart has its pointer to its cell, from tp on.
+  std::uint16_t cell_pointer = kNoCellPointer;
+  std::uint8_t heap_class = 0;  ///< set by the heap for its classes: see SlabConfig
+  std::size_t limit = 0;        ///< most objects out of the slab layer; 0: none. See set_limit()
   LimitCallback limit_callback = nullptr;
 };
 
 /// Counts of objects. "Exact" holds while no operation on the cache is under way.
 struct CacheStats {
-  std::size_t object_size = 0;      ///< bytes of an object, alignment included
-  std::size_t objects = 0;          ///< objects in all slabs
-  std::size_t in_use = 0;           ///< users hold them; exact
-  std::size_t in_magazines = 0;     ///< idle in harts' magazines; exact
-  std::size_t in_depot = 0;         ///< idle in the depot's full magazines; exact
-  std::size_t reserved = 0;         ///< held for allocations that must not fail; exact
-  std::size_t in_slabs = 0;         ///< free in slabs; exact
-  std::size_t high_water = 0;       ///< most objects ever out of the slab layer at once, idle ones included
-  std::uint64_t allocations = 0;    ///< allocations ever, if `counted`
-  bool counted = false;             ///< in a build with QM_COUNT
-  std::size_t failures = 0;         ///< allocations that returned nullptr
-  std::size_t misses = 0;           ///< slow paths for want of a round or of room
-  std::size_t misuses = 0;          ///< see misuse.hpp: bad frees, damage, refused destroys
+  std::size_t object_size = 0;    ///< bytes of an object, alignment included
+  std::size_t objects = 0;        ///< objects in all slabs
+  std::size_t in_use = 0;         ///< users hold them; exact
+  std::size_t in_magazines = 0;   ///< idle in harts' magazines; exact
+  std::size_t in_depot = 0;       ///< idle in the depot's full magazines; exact
+  std::size_t reserved = 0;       ///< held for allocations that must not fail; exact
+  std::size_t in_slabs = 0;       ///< free in slabs; exact
+  std::size_t high_water = 0;     ///< most objects ever out of the slab layer at once, idle ones included
+  std::uint64_t allocations = 0;  ///< allocations ever, if `counted`
+  bool counted = false;           ///< in a build with QM_COUNT
+  std::size_t failures = 0;       ///< allocations that returned nullptr
+  std::size_t misses = 0;         ///< slow paths for want of a round or of room
+  std::size_t misuses = 0;        ///< see misuse.hpp: bad frees, damage, refused destroys
   std::size_t slabs = 0;
   std::size_t slab_bytes = 0;
-  std::size_t depot_full = 0;       ///< magazines with rounds in the depot
+  std::size_t depot_full = 0;  ///< magazines with rounds in the depot
   std::size_t depot_empty = 0;
   std::uint32_t magazine_rounds = 0;   ///< of magazines to come
   std::uint32_t magazine_changes = 0;  ///< how often that has changed
-  std::size_t reserve = 0;          ///< objects the reserve should hold
-  std::size_t limit = 0;            ///< most objects out of the slab layer at once; 0: none
+  std::size_t reserve = 0;             ///< objects the reserve should hold
+  std::size_t limit = 0;               ///< most objects out of the slab layer at once; 0: none
 };
 
 }  // namespace qm
 
 extern "C" {
-/// The fast path and its slow halves. `_at` carries the call site, the bytes asked for (0: the object's size) and the effort. In a
-/// build with call sites all of them charge, and their site is not null.
+/// The fast path and its slow halves. `_at` carries the call site, the bytes asked for (0: the object's size) and the
+/// effort. In a build with call sites all of them charge, and their site is not null.
 #if defined(QM_CALL_SITES)
 void* qm_cache_allocate(qm::Cache* cache, const qm::CallSite* site) noexcept;
 #else
 void* qm_cache_allocate(qm::Cache* cache) noexcept;
 #endif
-void* qm_cache_allocate_at(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept;
+void* qm_cache_allocate_at(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                           qm::Effort effort) noexcept;
 void qm_cache_free(qm::Cache* cache, void* object) noexcept;
-void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept;
+void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                             qm::Effort effort) noexcept;
 void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept;
 /// The slow halves of what a TracedPath does not do.
-void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested, qm::Effort effort) noexcept;
+void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                              qm::Effort effort) noexcept;
 void qm_cache_free_other(qm::Cache* cache, void* object) noexcept;
 }
 
@@ -145,21 +151,22 @@ class alignas(Cell) Cache : public Traceable {
   [[nodiscard]] static Cache* create(const CacheConfig& config, Status* why = nullptr) noexcept;
 
   /// Gives back everything the cache took, its magazines on every hart included.
-  /// @returns kOk; kBusy and nothing is freed while users hold objects or a report stands on the cache; kUnsafe outside a context
-  ///          that may wait, unless no hart has magazines of it; kTimedOut if
-  ///          a hart does not answer: the cache stays usable.
+  /// @returns kOk; kBusy and nothing is freed while users hold objects or a report stands on the cache; kUnsafe outside
+  ///          a context that may wait, unless no hart has magazines of it; kTimedOut if a hart does not answer: the
+  ///          cache stays usable.
   /// Complexity: a round over the harts that have magazines of it, and O(slabs).
   static Status destroy(Cache* cache) noexcept;
 
-  /// The half of destroy() that may refuse, for who destroys several at once: takes the cache out of everybody's sight and its idle
-  /// objects into the slabs. @returns as destroy(); if not kOk, the cache is as usable as before. registry_show() undoes it.
+  /// The half of destroy() that may refuse, for who destroys several at once: takes the cache out of everybody's sight
+  /// and its idle objects into the slabs. @returns as destroy(); if not kOk, the cache is as usable as before.
+  /// registry_show() undoes it.
   Status retire() noexcept;
   /// The other half, of a cache that is retired: cannot fail.
   static void end(Cache* cache) noexcept;
 
   /// Takes one object. Its contents are indeterminate unless the cache has a constructor.
-  /// @returns the object, aligned as the cache was created with; nullptr iff the source cannot supply a slab even after idle
-  ///          memory was reclaimed (where the context allows that), or construction failed; counted in stats().
+  /// @returns the object, aligned as the cache was created with; nullptr iff the source cannot supply a slab even after
+  ///          idle memory was reclaimed (where the context allows that), or construction failed; counted in stats().
   /// Complexity: O(1); a magazine hit takes no lock and masks nothing.
   /// Context:    any hart that attach_hart() has seen, any interrupt level; never blocks in a handler.
   [[nodiscard, gnu::always_inline]] void* allocate() noexcept {
@@ -204,27 +211,26 @@ class alignas(Cell) Cache : public Traceable {
   void free_bulk(void* const* objects, std::size_t count) noexcept;
   static constexpr std::size_t kBulkChunk = 16;
 
-  /// Keeps @p objects objects ready, constructed, for allocations that may not wait: in an interrupt handler, with interrupts
-  /// masked, with a lock held, or Effort::kAtomic. As many of those as it holds cannot fail, whatever happens to memory. It
-  /// fills up again from frees that take the slow path, from later refills and in trim(); until then stats().reserved is
-  /// below stats().reserve. Its objects count against the limit.
-  /// @returns kOk; kNoMemory (memory, the limit, a constructor that failed); kRefused for a cache without magazines. Unless
-  ///          kOk the reserve is as it was.
+  /// Keeps @p objects objects ready, constructed, for allocations that may not wait: in an interrupt handler, with
+  /// interrupts masked, with a lock held, or Effort::kAtomic. As many of those as it holds cannot fail, whatever
+  /// happens to memory. It fills up again from frees that take the slow path, from later refills and in trim(); until
+  /// then stats().reserved is below stats().reserve. Its objects count against the limit.
+  /// @returns kOk; kNoMemory (memory, the limit, a constructor that failed); kRefused for a cache without magazines.
+  ///          Unless kOk the reserve is as it was.
   /// Complexity: O(objects). Context: any; may reclaim where hal::may_wait(). One call at a time for a cache.
   Status reserve(std::size_t objects) noexcept;
 
-  /// Lets at most @p objects be out of the slab layer from now on: what users hold, magazines and the reserve. An allocation
-  /// that meets the limit first uses what is idle: the depot's magazines, and where it may wait those of all harts; then it
-  /// asks @p callback; then it fails. 0: no limit. A limit below what is out gives idle objects back, those of other harts where
-  /// hal::may_wait(); what users hold they keep, and it goes the usual way when they free it.
+  /// Lets at most @p objects be out of the slab layer from now on: what users hold, magazines and the reserve. An
+  /// allocation that meets the limit first uses what is idle: the depot's magazines, and where it may wait those of all
+  /// harts; then it asks @p callback; then it fails. 0: no limit. A limit below what is out gives idle objects back,
+  /// those of other harts where hal::may_wait(); what users hold they keep, and it goes the usual way when they free
+  /// it.
   /// @returns kOk; kNoMemory if there is none to keep a callback in: nothing has changed then.
   Status set_limit(std::size_t objects, LimitCallback callback = nullptr) noexcept;
 
   /// Gives an object back. Never fails; misuse that the slow path can see is reported and otherwise ignored.
   /// Complexity: O(1). Context: as allocate().
-  [[gnu::always_inline]] void free(void* object) noexcept {
-    qm_cache_free(this, object);
-  }
+  [[gnu::always_inline]] void free(void* object) noexcept { qm_cache_free(this, object); }
 
   /// Bytes of an object, alignment included.
   [[nodiscard]] std::size_t object_size() const noexcept { return slabs_.object_size(); }
@@ -251,13 +257,15 @@ class alignas(Cell) Cache : public Traceable {
   /// Checks each hart's cell, on that hart, while others use the cache.
   /// @returns kMismatch if one breaks I1 to I6 or C2; kTimedOut if a hart does not answer. Context: hal::may_wait().
   [[nodiscard]] Status verify_cells() noexcept;
-  /// The site that @p object, which a user holds, is charged to; nullptr if it is charged to none. Build with call sites.
+  /// The site that @p object, which a user holds, is charged to; nullptr if it is charged to none. Build with call
+  /// sites.
   [[nodiscard]] const CallSite* site_of(void* object) noexcept {
     return charge_.is_set() && slabs_.spans(object)
-               ? call_sites::site_of(charge_.head(object).tag.load(std::memory_order_relaxed)) : nullptr;
+               ? call_sites::site_of(charge_.head(object).tag.load(std::memory_order_relaxed))
+               : nullptr;
   }
-  /// Charges an object that is about to reach its user, or that a user holds and that discharge() has been told of; nullptr passes
-  /// through. Build with call sites; the functions that allocate do it.
+  /// Charges an object that is about to reach its user, or that a user holds and that discharge() has been told of;
+  /// nullptr passes through. Build with call sites; the functions that allocate do it.
   /// @param[in] requested bytes asked for; 0: the object's size.
   [[gnu::always_inline]] void* charge(void* object, const CallSite* site, std::size_t requested = 0) const noexcept {
     if (!charge_.is_set()) return object;  // the allocator's own: whoever causes it is no caller without a site
@@ -274,8 +282,8 @@ class alignas(Cell) Cache : public Traceable {
   /// Checks every invariant that can be checked from here; exact while no operation is under way.
   [[nodiscard]] bool validate() noexcept;
 
-  /// Gives idle memory back to the source: the magazines of all harts (if the context allows the round: hal::may_wait()), the
-  /// depot's, and every empty slab.
+  /// Gives idle memory back to the source: the magazines of all harts (if the context allows the round:
+  /// hal::may_wait()), the depot's, and every empty slab.
   /// @returns bytes given back. Complexity: O(idle objects), in steps of one object. Context: any.
   std::size_t reap() noexcept;
 
@@ -285,15 +293,17 @@ class alignas(Cell) Cache : public Traceable {
   };
   /// As reap(), but asks no hart: empties the depot and gives back every empty slab. Context: any.
   Returned give_back() noexcept;
-  /// Ends an interval: gives back the magazines that lay unused in the depot for all of it, and the empty slabs of a cache
-  /// that was quiet; takes smaller magazines for one that had grown them and is quiet; fills the reserve.
+  /// Ends an interval: gives back the magazines that lay unused in the depot for all of it, and the empty slabs of a
+  /// cache that was quiet; takes smaller magazines for one that had grown them and is quiet; fills the reserve.
   /// @returns bytes given back. Complexity: O(objects given back), in steps of one object. Context: any.
   std::size_t trim() noexcept;
 
   // ---- for the books ------------------------------------------------------------------------------------------------
 
   /// Harts that may have an open cell.
-  [[nodiscard]] hal::HartMask magazine_harts() const noexcept { return magazine_harts_.load(std::memory_order_seq_cst); }
+  [[nodiscard]] hal::HartMask magazine_harts() const noexcept {
+    return magazine_harts_.load(std::memory_order_seq_cst);
+  }
   /// Shuts hart @p hart's cell and opens it as far as the state word allows. On that hart, masked.
   void close(unsigned hart) noexcept { cell(hart).close(); }
   void expose(unsigned hart) noexcept;
@@ -311,7 +321,8 @@ class alignas(Cell) Cache : public Traceable {
   [[nodiscard]] Cell& cell(unsigned hart) noexcept { return reinterpret_cast<Cell*>(this + 1)[hart]; }
   /// The running hart's. Masked.
   [[nodiscard]] Cell& own_cell() noexcept;
-  /// The cell that a section may use: its hart's, or while another stands for that hart shut_cell_, one before the first.
+  /// The cell that a section may use: its hart's, or while another stands for that hart shut_cell_, one before the
+  /// first.
   [[nodiscard, gnu::always_inline]] Cell& cell_in(const hal::Section& section) noexcept {
     constexpr std::ptrdiff_t kBytes = sizeof(Cell) / hal::Section::kStep;
     const auto place = static_cast<std::uintptr_t>(section.place() * kBytes);
@@ -331,20 +342,20 @@ class alignas(Cell) Cache : public Traceable {
     if constexpr (kCounted) own_cell().count_allocation();
   }
 
-  /// An object of a cache without magazines, by the shortest way; and back. @returns nullptr if there is no memory: nothing is
-  /// pursued. Context: as allocate().
+  /// An object of a cache without magazines, by the shortest way; and back. @returns nullptr if there is no memory:
+  /// nothing is pursued. Context: as allocate().
   [[nodiscard]] void* allocate_direct() noexcept;
   void free_direct(void* object) noexcept;
 
-  /// Takes a round of the previous magazine, which becomes the loaded one. @returns nullptr where that is empty, too, with nothing
-  /// changed.
+  /// Takes a round of the previous magazine, which becomes the loaded one. @returns nullptr where that is empty, too,
+  /// with nothing changed.
   void* allocate_from_previous() noexcept;
   void* allocate_by_exchange(bool& exchanged) noexcept;
   void* allocate_slow(const CallSite* site, std::size_t requested, Effort effort, bool exchanged) noexcept;
   /// Where a freed object has gone, or is to go.
   enum class Placed : std::uint8_t { kHere, kForNewMagazine, kForSlab, kNowhere };
-  /// Puts a round into the previous magazine, which becomes the loaded one. @returns false where that is full, too, with nothing
-  /// changed.
+  /// Puts a round into the previous magazine, which becomes the loaded one. @returns false where that is full, too,
+  /// with nothing changed.
   bool free_to_previous(void* object) noexcept;
   Placed free_by_exchange(void* object) noexcept;
   void free_slow(void* object, Placed placed = Placed::kNowhere) noexcept;
@@ -362,7 +373,9 @@ class alignas(Cell) Cache : public Traceable {
   Status initialize(const CacheConfig& config, unsigned harts) noexcept;
 
   void abandon() noexcept;
-  [[nodiscard]] bool recording() const noexcept { return (state_.load(std::memory_order_relaxed) & trace_state::kHearsAllocation) != 0; }
+  [[nodiscard]] bool recording() const noexcept {
+    return (state_.load(std::memory_order_relaxed) & trace_state::kHearsAllocation) != 0;
+  }
   [[nodiscard]] bool record(const Allocation& allocation, void* object, Observer::Prepared& prepared) noexcept;
   void* take_from_cell(Cell& own) noexcept;
   Placed put_in_cell(Cell& own, void* object) noexcept;
@@ -428,12 +441,13 @@ class alignas(Cell) Cache : public Traceable {
   SlabLayer slabs_;
   Depot depot_;
   struct None {};
-  [[no_unique_address]] std::conditional_t<hal::Section::kShuts, Cell, None> shut_cell_;  ///< closed for ever; stays last
+  /// Closed for ever; stays last.
+  [[no_unique_address]] std::conditional_t<hal::Section::kShuts, Cell, None> shut_cell_;
 };
 
 #if defined(QM_TARGET)
-/// Where the running hart's cell lies in any cache, under a name that the sections know. They read it through tp: it is among the
-/// first hart-locals.
+/// Where the running hart's cell lies in any cache, under a name that the sections know. They read it through tp: it is
+/// among the first hart-locals.
 extern constinit thread_local std::uintptr_t qm_cell_offset asm("qm_cell_offset");
 inline Cell& Cache::own_cell() noexcept {
   return *reinterpret_cast<Cell*>(reinterpret_cast<std::uintptr_t>(this) + qm_cell_offset);

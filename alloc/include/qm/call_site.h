@@ -28,9 +28,9 @@ struct qm::CallSite {
 typedef struct qm_call_site qm_call_site;
 struct qm_call_site {
 #endif
-  const char *file;
-  const char *function;
-  const char *module; /* what QM_MODULE names; null: nothing */
+  const char* file;
+  const char* function;
+  const char* module; /* what QM_MODULE names; null: nothing */
   uint32_t line;
 #if UINTPTR_MAX > 0xffffffff
   uint32_t unused; /* a site has 32 bytes, as what a hart counts of it */
@@ -40,9 +40,13 @@ struct qm_call_site {
 };
 
 #if UINTPTR_MAX > 0xffffffff
-#define QM_SITE_VALUE(file, function, module, line) {file, function, module, line, 0}
+#define QM_SITE_VALUE(file, function, module, line) \
+  { file, function, module, line, 0 }
 #else
-#define QM_SITE_VALUE(file, function, module, line) {file, function, module, line, {0}}
+#define QM_SITE_VALUE(file, function, module, line) \
+  {                                                 \
+    file, function, module, line, { 0 }             \
+  }
 #endif
 
 /* What the rows of a source file say in brackets: a string, defined for the file, or nothing. */
@@ -52,10 +56,11 @@ struct qm_call_site {
 
 #if defined(QM_CALL_SITES)
 /* This place: a `const qm_call_site *`. */
-#define QM_SITE                                                                                                    \
-  (__extension__({                                                                                                 \
-    static const qm_call_site qm_site_here __attribute__((section("qm_call_sites"), used)) = QM_SITE_VALUE(__FILE__, __func__, QM_MODULE, __LINE__);        \
-    &qm_site_here;                                                                                                 \
+#define QM_SITE                                                                              \
+  (__extension__({                                                                           \
+    static const qm_call_site qm_site_here __attribute__((section("qm_call_sites"), used)) = \
+        QM_SITE_VALUE(__FILE__, __func__, QM_MODULE, __LINE__);                              \
+    &qm_site_here;                                                                           \
   }))
 #if defined(__cplusplus)
 #define QM_ALLOC(function, ...) function##_at(QM_SITE __VA_OPT__(, ) __VA_ARGS__)
@@ -65,7 +70,7 @@ struct qm_call_site {
 #define QM_AT(function, ...) function(QM_SITE, __VA_ARGS__)
 #endif
 #else
-#define QM_SITE ((const qm_call_site *)0)
+#define QM_SITE ((const qm_call_site*)0)
 #if defined(__cplusplus)
 #define QM_ALLOC(function, ...) function(__VA_ARGS__)
 #define QM_AT(function, ...) function(nullptr __VA_OPT__(, ) __VA_ARGS__)

@@ -1,6 +1,6 @@
 #pragma once
-/// A place in the source that allocates. The public allocation functions have a form that takes one (`..._at`); the hooks of
-/// <qm/call_site.h> make them. nullptr means "not known".
+/// A place in the source that allocates. The public allocation functions have a form that takes one (`..._at`); the
+/// hooks of <qm/call_site.h> make them. nullptr means "not known".
 
 #include <cstddef>
 #include <cstdint>

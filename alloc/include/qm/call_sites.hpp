@@ -6,20 +6,22 @@
 ///     hart h           | nothing's | SiteCounts 0 | SiteCounts 1 | ...    both tables have rows of kRowBytes
 ///     object           | requested, tag | payload | ...                   the tag: where it is counted, in bytes from the hart's table
 ///
-/// An allocation adds one call and the object's bytes to its hart's word, a free takes them from the freeing hart's: with one
-/// atomic instruction each, so interrupts may come where they like. A word alone means nothing, and may have wrapped; the sum over
-/// all harts is exact as soon as nobody allocates.
+/// An allocation adds one call and the object's bytes to its hart's word, a free takes them from the freeing hart's:
+/// with one atomic instruction each, so interrupts may come where they like. A word alone means nothing, and may have
+/// wrapped; the sum over all harts is exact as soon as nobody allocates.
 ///
-/// What is charged: objects of caches of memory, by their object size, and segments of arenas with ArenaConfig::charged, by their
-/// size - the heap's large blocks. Not charged are numbers (no-touch caches), and the allocator's magazines and slab headers. Of the
-/// heap's blocks in slabs it is also counted how much of them nobody asked for: `waste`.
+/// What is charged: objects of caches of memory, by their object size, and segments of arenas with
+/// ArenaConfig::charged, by their size - the heap's large blocks. Not charged are numbers (no-touch caches), and the
+/// allocator's magazines and slab headers. Of the heap's blocks in slabs it is also counted how much of them nobody
+/// asked for: `waste`.
 ///
-/// While accounting is off, allocations are counted in the second word of their site: their frees find it there, so the first
-/// stays right for what was allocated while it was on, and the second says what the row has missed. No path tests for it: each
-/// hart counts sites from an address that is a word lower while it is off.
+/// While accounting is off, allocations are counted in the second word of their site: their frees find it there, so the
+/// first stays right for what was allocated while it was on, and the second says what the row has missed. No path tests
+/// for it: each hart counts sites from an address that is a word lower while it is off.
 ///
 /// Invariants
-/// - W1 An object's tag is written before its user has it, and made kNoSiteTag when it is freed: it is discharged once at most.
+/// - W1 An object's tag is written before its user has it, and made kNoSiteTag when it is freed: it is discharged once
+///      at most.
 /// - W2 A tag is looked at before it is used: what a stray write has left there changes no memory but the words.
 /// - W3 Tables, views and what stands before an object are laid out as sections.S and heap_sections.S read them.
 ///
@@ -99,7 +101,7 @@ struct SiteCounts {
   SiteWord words[2];  ///< while accounting is on, and off
   struct alignas(8) Waste {
     std::atomic<std::uintptr_t> bytes{0};
-  } wastes[2];        ///< of the heap's blocks in these
+  } wastes[2];  ///< of the heap's blocks in these
 };
 inline constexpr std::size_t kRowBytes = sizeof(SiteCounts);
 static_assert(sizeof(CallSite) == kRowBytes, "a tag is a difference of addresses");
@@ -142,8 +144,8 @@ void note_untagged(std::uintptr_t caller) noexcept;
 void note_caller() noexcept;
 }  // namespace internal
 
-/// The site of an allocation that gives none. A checking build notes who it is: the function into which this is inlined, or the
-/// one that has @p caller.
+/// The site of an allocation that gives none. A checking build notes who it is: the function into which this is
+/// inlined, or the one that has @p caller.
 [[nodiscard, gnu::always_inline]] inline const CallSite* untagged() noexcept {
   if constexpr (kChecked && kCallSites) internal::note_caller();
   if constexpr (kCallSites) return &qm_untagged_site;
@@ -155,7 +157,8 @@ void note_caller() noexcept;
   return nullptr;
 }
 
-/// Charges a segment of @p bytes to @p site. @returns what to keep for discharge(): the site, marked while accounting is off.
+/// Charges a segment of @p bytes to @p site. @returns what to keep for discharge(): the site, marked while accounting
+/// is off.
 [[nodiscard]] const CallSite* charge(const CallSite* site, std::size_t bytes) noexcept;
 void discharge(const CallSite* kept, std::size_t bytes) noexcept;
 /// The site in what charge() has returned.
@@ -165,14 +168,15 @@ void discharge(const CallSite* kept, std::size_t bytes) noexcept;
 /// @returns the site that @p tag stands for, nullptr for none.
 [[nodiscard]] const CallSite* site_of(SiteTag tag) noexcept;
 
-// ---- for reports ------------------------------------------------------------------------------------------------------
+// ---- for reports
+// ------------------------------------------------------------------------------------------------------
 
 struct Row {
   const CallSite* site = nullptr;
-  std::uint64_t bytes = 0;        ///< live
-  std::uint64_t calls = 0;        ///< live
-  std::uint64_t waste = 0;        ///< of the bytes, what nobody asked for: known of the heap's blocks in slabs
-  bool is_accurate = true;        ///< false while something is out that was allocated while accounting was off
+  std::uint64_t bytes = 0;  ///< live
+  std::uint64_t calls = 0;  ///< live
+  std::uint64_t waste = 0;  ///< of the bytes, what nobody asked for: known of the heap's blocks in slabs
+  bool is_accurate = true;  ///< false while something is out that was allocated while accounting was off
   [[nodiscard]] bool is_untagged() const noexcept { return site == &qm_untagged_site; }
 };
 
@@ -202,7 +206,8 @@ inline constexpr unsigned kUntaggedCallers = kChecked ? 64 : 0;
 /// @returns the caller with that number, the first @p number that was met; address 0: no more. Context: any.
 [[nodiscard]] UntaggedCaller untagged_caller(unsigned number) noexcept;
 
-// ---- for qm::initialize() ---------------------------------------------------------------------------------------------
+// ---- for qm::initialize()
+// ---------------------------------------------------------------------------------------------
 
 /// Takes the harts' words from base_arena(). @returns kNoMemory.
 Status initialize(unsigned harts) noexcept;
@@ -240,14 +245,16 @@ class ObjectCharge {
     store_relaxed(before.tag, tag);
     view.word(tag).add(amount_);
     if (is_block_) {
-      const auto waste = static_cast<std::uint32_t>(requested != 0 ? static_cast<std::uint32_t>(amount_) - requested : 0);
+      const auto waste =
+          static_cast<std::uint32_t>(requested != 0 ? static_cast<std::uint32_t>(amount_) - requested : 0);
       store_relaxed(before.waste, waste);
       view.waste(tag).fetch_add(waste, std::memory_order_relaxed);
     }
     return object;
   }
 
-  /// Takes the charge back from an object that its user gives back. Precondition: is_set(), and there is memory before it.
+  /// Takes the charge back from an object that its user gives back. Precondition: is_set(), and there is memory before
+  /// it.
   [[gnu::always_inline]] void discharge(void* object) const noexcept {
     SiteView& view = call_sites::view();
     ChargeHead& before = head(object);

@@ -1,5 +1,6 @@
 #pragma once
-/// The checking build (QM_CHECKED): each misuse of a cache is found at once, and told with the stacks of the object's life.
+/// The checking build (QM_CHECKED): each misuse of a cache is found at once, and told with the stacks of the object's
+/// life.
 ///
 ///     stride: | object, as large as was asked for | redzone |
 ///     slab:   | strides ... | slack | ObjectCheck of each object | free bitmap | Slab |
@@ -8,8 +9,8 @@
 ///             used    the redzone holds its pattern: checked at the free
 ///             idle    poisoned, unless the cache's free objects keep their contents, and summed: checked when it is used again
 ///
-/// The cells of every cache stay closed, so each allocation and each free is a slow path, and the fast path has no test: this
-/// build and the ordinary one share their sections. What it costs is in docs/misuse.md.
+/// The cells of every cache stay closed, so each allocation and each free is a slow path, and the fast path has no
+/// test: this build and the ordinary one share their sections. What it costs is in docs/misuse.md.
 ///
 /// Invariants
 /// - K1 A life changes by compare-and-swap, so of two frees at once one is the double free.
@@ -53,8 +54,10 @@ void add_stacks(MisuseReport& report) noexcept;
 /// Reports the first objects that keep @p cache from being destroyed. Context: of Cache::destroy().
 void report_holders(Cache& cache, std::size_t out) noexcept;
 
-/// Looks at every object of @p slab. Damage is reported, counted in what it returns, and mended, so that it is told once.
-/// Complexity: O(bytes of the slab). Context: interrupts masked, and the slab stays: other harts that want an object wait while
+/// Looks at every object of @p slab. Damage is reported, counted in what it returns, and mended, so that it is told
+/// once.
+/// Complexity: O(bytes of the slab). Context: interrupts masked, and the slab stays: other harts that want an object
+///             wait while
 /// it is looked at.
 std::size_t inspect(Cache& cache, Slab& slab) noexcept;
 

@@ -15,7 +15,7 @@ enum class Effort : std::uint32_t {
                  ///< context does not allow waiting
   kWait = 3,     ///< as kReclaim, then waits for frees: kDefaultWaitMs, or as long as wait_at_most() says
   kQuiet = 4,    ///< as kAtomic, and nobody hears of a failure: for a part of another allocation, as import functions
-  kMoving = 5,  ///< as kAuto, and told as no event: the heap's own, which tells a reallocation as one
+  kMoving = 5,   ///< as kAuto, and told as no event: the heap's own, which tells a reallocation as one
 };
 
 /// How long Effort::kWait waits if it does not say.

@@ -71,20 +71,20 @@ struct ExhaustionReport {
   };
   static constexpr unsigned kHolders = 10;
 
-  char name[kNameBytes] = {};    ///< the cache or arena
+  char name[kNameBytes] = {};  ///< the cache or arena
   bool is_arena = false;
-  bool at_limit = false;         ///< the cache's own limit was in the way, not want of memory
-  Effort effort = Effort::kAuto; ///< what was done for it: kAtomic, kReclaim or kWait
-  std::size_t size = 0;          ///< bytes (or units) asked for
+  bool at_limit = false;          ///< the cache's own limit was in the way, not want of memory
+  Effort effort = Effort::kAuto;  ///< what was done for it: kAtomic, kReclaim or kWait
+  std::size_t size = 0;           ///< bytes (or units) asked for
 
   // Idle in what draws from the same root as the cache or arena.
   std::size_t in_magazines[hal::Port::kMaxHarts] = {};  ///< by hart, bytes
   std::size_t in_previous[hal::Port::kMaxHarts] = {};   ///< of these, in the magazines that are not loaded
   std::size_t in_depots = 0;
-  std::size_t in_slabs = 0;       ///< empty slabs
-  std::size_t in_spans = 0;       ///< empty spans
-  std::size_t in_fragments = 0;   ///< free objects of slabs in use: only their own cache can have them
-  std::size_t recoverable = 0;    ///< what a drain could free at most: all but the fragments
+  std::size_t in_slabs = 0;      ///< empty slabs
+  std::size_t in_spans = 0;      ///< empty spans
+  std::size_t in_fragments = 0;  ///< free objects of slabs in use: only their own cache can have them
+  std::size_t recoverable = 0;   ///< what a drain could free at most: all but the fragments
 
   Holder holders[kHolders] = {};  ///< who holds the most: caches, and arenas that nobody imports from
   hal::HartMask silent = 0;       ///< harts that did not answer: what they have idle is not had
@@ -118,11 +118,11 @@ struct ExhaustionStats {
   std::uint32_t atomic_failures = 0;  ///< of these, by callers that could not wait
   std::uint32_t rescued = 0;          ///< allocations that succeeded after a drain, a reclaimer or a wait
   std::uint32_t drains = 0;
-  std::uint32_t shared = 0;           ///< requests that another hart's drain served
-  std::uint32_t rounds = 0;           ///< rounds asked of other harts by drains
-  std::uint32_t posts = 0;            ///< drains started by atomic failures
-  std::uint32_t missed = 0;           ///< deadlines that a hart missed
-  std::uint32_t waits = 0;            ///< allocations that waited for frees
+  std::uint32_t shared = 0;  ///< requests that another hart's drain served
+  std::uint32_t rounds = 0;  ///< rounds asked of other harts by drains
+  std::uint32_t posts = 0;   ///< drains started by atomic failures
+  std::uint32_t missed = 0;  ///< deadlines that a hart missed
+  std::uint32_t waits = 0;   ///< allocations that waited for frees
   std::uint32_t reports = 0;
 };
 [[nodiscard]] ExhaustionStats exhaustion_stats() noexcept;
@@ -141,8 +141,8 @@ struct Want {
   const Registered& who;  ///< the cache or arena
   const Arena& from;      ///< the arena, or the cache's source
   bool is_arena;
-  bool at_limit;          ///< the cache's own limit is in the way
-  bool drains;            ///< whether a drain may give it anything
+  bool at_limit;  ///< the cache's own limit is in the way
+  bool drains;    ///< whether a drain may give it anything
   std::size_t size;
   Effort effort;
 };
@@ -167,7 +167,8 @@ template <class Callable>
   return pursue(want, attempt_of(attempt), &attempt);
 }
 
-/// Starts a drain as an atomic failure does, without one: memory was short, and something else has helped. Context: any.
+/// Starts a drain as an atomic failure does, without one: memory was short, and something else has helped. Context:
+/// any.
 void start_drain() noexcept;
 
 namespace internal {

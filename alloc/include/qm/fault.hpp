@@ -93,7 +93,9 @@ namespace internal {
 extern constinit std::atomic<AcquisitionTest> acquisition_test;
 }
 /// Whether each acquisition is asked about.
-[[nodiscard]] inline bool tested() noexcept { return internal::acquisition_test.load(std::memory_order_relaxed) != nullptr; }
+[[nodiscard]] inline bool tested() noexcept {
+  return internal::acquisition_test.load(std::memory_order_relaxed) != nullptr;
+}
 /// Whether @p resource may be acquired.
 [[nodiscard]] inline bool may_acquire(Resource resource) noexcept {
   const AcquisitionTest test = internal::acquisition_test.load(std::memory_order_relaxed);

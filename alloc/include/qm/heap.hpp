@@ -10,11 +10,11 @@
 ///     free() = qm_free()            the class by the page's tag, the hart's cell of it: a round more
 ///       qm_heap_free_slow()           the cache's slow half; a large block; nullptr; what is no block
 ///
-/// A block is in a slab iff its page has a tag; everything else is asked of `kheap`, which knows its blocks by their starts.
-/// So an address that the heap never handed out is found out, wherever it points.
+/// A block is in a slab iff its page has a tag; everything else is asked of `kheap`, which knows its blocks by their
+/// starts. So an address that the heap never handed out is found out, wherever it points.
 ///
-/// All functions: O(1) but for what a refill, an import or a copy costs; any hart that attach_hart() has seen, any interrupt
-/// level. Before initialize() there is no memory: nullptr.
+/// All functions: O(1) but for what a refill, an import or a copy costs; any hart that attach_hart() has seen, any
+/// interrupt level. Before initialize() there is no memory: nullptr.
 
 #include <cstddef>
 #include <cstdint>
@@ -57,7 +57,9 @@ inline constexpr std::size_t kAlignment = 16;
   return qm_malloc_at(site, size);
 }
 #else
-[[nodiscard, gnu::always_inline]] inline void* allocate_at(const CallSite*, std::size_t size) noexcept { return qm_malloc(size); }
+[[nodiscard, gnu::always_inline]] inline void* allocate_at(const CallSite*, std::size_t size) noexcept {
+  return qm_malloc(size);
+}
 #endif
 /// Takes @p count * @p size bytes of zeroes. @returns nullptr also if the product overflows.
 [[nodiscard]] void* allocate_zeroed_at(const CallSite* site, std::size_t count, std::size_t size) noexcept;
@@ -78,12 +80,13 @@ inline constexpr std::size_t kAlignment = 16;
   return allocate_aligned_at(call_sites::untagged(), alignment, size);
 }
 
-/// Makes the block @p size bytes long, in place where that is possible; the contents up to the smaller size are kept, an
-/// alignment beyond kAlignment is not. nullptr as @p block allocates; size 0 counts as 1.
-/// @returns the block, perhaps elsewhere; nullptr if no memory is left, or if @p block is no block: reported as free() does. The
-///          old block is intact then, with its contents.
-/// Complexity: O(1) in place, else a copy. Large blocks grow into free memory behind them and shrink in place; a block moves
-///             between size classes. In a build with call sites the block stays charged to whom it was charged to.
+/// Makes the block @p size bytes long, in place where that is possible; the contents up to the smaller size are kept,
+/// an alignment beyond kAlignment is not. nullptr as @p block allocates; size 0 counts as 1.
+/// @returns the block, perhaps elsewhere; nullptr if no memory is left, or if @p block is no block: reported as free()
+///          does. The old block is intact then, with its contents.
+/// Complexity: O(1) in place, else a copy. Large blocks grow into free memory behind them and shrink in place; a block
+///             moves between size classes. In a build with call sites the block stays charged to whom it was charged
+///             to.
 [[nodiscard]] void* reallocate(void* block, std::size_t size) noexcept;
 /// The same, and the block is charged to @p site from here on.
 [[nodiscard]] void* reallocate_at(const CallSite* site, void* block, std::size_t size) noexcept;
@@ -94,8 +97,8 @@ inline constexpr std::size_t kAlignment = 16;
 /// reported where it is found, and otherwise ignored.
 /// Complexity: O(1); of a size class whose magazine has room 18 instructions.
 [[gnu::always_inline]] inline void free(void* block) noexcept { qm_free(block); }
-/// As free(), for a caller that knows the size it asked for, in the last call of allocate() or reallocate(): a size that does
-/// not belong to this block is reported, and the block is not freed.
+/// As free(), for a caller that knows the size it asked for, in the last call of allocate() or reallocate(): a size
+/// that does not belong to this block is reported, and the block is not freed.
 /// @param[in] alignment what allocate_aligned() was given.
 void free_sized(void* block, std::size_t size, std::size_t alignment = kAlignment) noexcept;
 

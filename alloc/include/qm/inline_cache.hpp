@@ -7,16 +7,16 @@
 ///     void* packet = Packets::allocate();
 ///     Packets::free(packet);
 ///
-/// Behind it is a Cache as any other: traced, drained, counted, listed and named alike, and its objects may be allocated and
-/// freed out of line too, through Packets::cache(). What the inlined form saves is the call, and the arithmetic that finds a
-/// hart's cell in a cache: each hart has a pointer to its cell of each inlined cache among its first hart-locals
-/// (.tdata.qm_hot: 256 of them are within reach of one instruction).
+/// Behind it is a Cache as any other: traced, drained, counted, listed and named alike, and its objects may be
+/// allocated and freed out of line too, through Packets::cache(). What the inlined form saves is the call, and the
+/// arithmetic that finds a hart's cell in a cache: each hart has a pointer to its cell of each inlined cache among its
+/// first hart-locals (.tdata.qm_hot: 256 of them are within reach of one instruction).
 ///
 ///     pointer of hart h  = the cell of hart h      while the hart has magazines of the cache (Cache::expose() sets it)
 ///                        = closed_cell()           before, and after Cache::detach_magazines()
 ///
-/// A pair is 13 instructions (16 with QM_COUNT). With QM_FAST_PATH=masked there is no pointer: the same names mask interrupts
-/// around the same cell.
+/// A pair is 13 instructions (16 with QM_COUNT). With QM_FAST_PATH=masked there is no pointer: the same names mask
+/// interrupts around the same cell.
 
 #include <atomic>
 
@@ -53,7 +53,8 @@ class InlineCache {
   /// As Cache::destroy(); kNotFound if there is no cache. Afterwards create() may make it anew.
   static Status destroy() noexcept { return internal::destroy_inlined(cache_); }
 
-  /// After qm::shutdown(), for a test that sets up anew: the cache went with the allocator. On each hart that has used it.
+  /// After qm::shutdown(), for a test that sets up anew: the cache went with the allocator. On each hart that has used
+  /// it.
   static void forget() noexcept { internal::forget_inlined(cache_, internal::cell_pointer_offset<Name>()); }
 
   /// The cache behind, for everything else that caches can do; nullptr before create().
@@ -64,12 +65,14 @@ class InlineCache {
   /// Takes one object, as Cache::allocate_at(); nullptr before create() as well.
   /// Complexity: O(1); a magazine hit is 6 instructions, 9 with QM_COUNT.
   /// Context:    as Cache::allocate(). Not for code that the scheduler may move to another hart between two instructions: the
-  ///             compiler may find the hart's pointer before the section begins. Where the port has threads it does not compile.
+  ///             compiler may find the hart's pointer before the section begins. Where the port has threads it does not
+  ///             compile.
   [[nodiscard, gnu::always_inline]] static void* allocate(Effort effort = Effort::kAuto) noexcept {
     return allocate_at(nullptr, effort);
   }
   /// The same, for a caller that knows its call site.
-  [[nodiscard, gnu::always_inline]] static void* allocate_at(const CallSite* site, Effort effort = Effort::kAuto) noexcept {
+  [[nodiscard, gnu::always_inline]] static void* allocate_at(const CallSite* site,
+                                                             Effort effort = Effort::kAuto) noexcept {
     if constexpr (kCallSites) {
       if (site == nullptr) site = call_sites::untagged();
     }
@@ -94,11 +97,12 @@ class InlineCache {
 
 }  // namespace qm
 
-/// Declares class @p Name, an InlineCache, in the current namespace. One source file has QM_DEFINE_INLINE_CACHE beside it.
-#define QM_INLINE_CACHE(Name)                  \
-  QM_INLINE_CACHE_DECLARE_POINTER(Name);       \
-  struct Name : ::qm::InlineCache<Name> {      \
-    QM_INLINE_CACHE_POINTER(Name)              \
+/// Declares class @p Name, an InlineCache, in the current namespace. One source file has QM_DEFINE_INLINE_CACHE beside
+/// it.
+#define QM_INLINE_CACHE(Name)             \
+  QM_INLINE_CACHE_DECLARE_POINTER(Name);  \
+  struct Name : ::qm::InlineCache<Name> { \
+    QM_INLINE_CACHE_POINTER(Name)         \
   }
 
 /// Defines what QM_INLINE_CACHE has declared, in the same namespace.

@@ -1,8 +1,8 @@
 #pragma once
-/// The pop and the push in a hal::Section, for a port without the trap-entry hook: with interrupts masked around them, or with
-/// what the port has that is cheaper. The same cells, words and rounds. fast_path_masked.cpp makes the out-of-line functions of
-/// them; <qm/inline_cache.hpp> includes them in builds without QM_FAST_PATH=sections, where an inlined cache's cell is found as
-/// any other's, through the cache.
+/// The pop and the push in a hal::Section, for a port without the trap-entry hook: with interrupts masked around them,
+/// or with what the port has that is cheaper. The same cells, words and rounds. fast_path_masked.cpp makes the
+/// out-of-line functions of them; <qm/inline_cache.hpp> includes them in builds without QM_FAST_PATH=sections, where an
+/// inlined cache's cell is found as any other's, through the cache.
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 #pragma once
-/// The inlined pop and push as restartable sections: what sections.S has, as `asm goto` in the caller. <qm/inline_cache.hpp>
-/// includes it in builds with QM_FAST_PATH=sections.
+/// The inlined pop and push as restartable sections: what sections.S has, as `asm goto` in the caller.
+/// <qm/inline_cache.hpp> includes it in builds with QM_FAST_PATH=sections.
 ///
 ///     pop   ld t0, pointer(tp)    this hart's cell; the closed cell before the first allocation
 ///           ld t1, top(t0)
@@ -52,7 +52,8 @@
 
 namespace qm::internal {
 
-/// Takes the youngest round of this hart's cell of @p Name. @returns false for the slow half. 6 instructions, 9 with QM_COUNT.
+/// Takes the youngest round of this hart's cell of @p Name. @returns false for the slow half. 6 instructions, 9 with
+/// QM_COUNT.
 template <class Name>
 [[gnu::always_inline]] inline bool pop_inlined(void*& object) noexcept {
   void* taken;
@@ -111,8 +112,9 @@ slow:
 /// Where each hart's pointer lies, from its tp on.
 template <class Name>
 std::uintptr_t cell_pointer_offset() noexcept {
-  static_assert(sizeof(Name) != 0 && !hal::kThreads,
-                "the port has threads that migrate: a cache is made by Cache::create(), and its fast path called out of line");
+  static_assert(
+      sizeof(Name) != 0 && !hal::kThreads,
+      "the port has threads that migrate: a cache is made by Cache::create(), and its fast path called out of line");
   return reinterpret_cast<std::uintptr_t>(&Name::cell_pointer()) -
          reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
 }

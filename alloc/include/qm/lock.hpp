@@ -3,14 +3,15 @@
 ///
 ///     free (0) <-> held (1) -> held, somebody sleeps (2) -> free, and an IPI to those who sleep
 ///
-/// No FIFO order: on an oversubscribed emulator the next in line is mostly not running (44 s with a ticket lock where this
-/// took 1.4 s). Who does not get it spins for about as long as anybody holds it, then sleeps in `wfi`: a holder that lost its
-/// processor is not helped by spinning, and under a deterministic emulator it does not run at all before the others wait.
+/// No FIFO order: on an oversubscribed emulator the next in line is mostly not running (44 s with a ticket lock where
+/// this took 1.4 s). Who does not get it spins for about as long as anybody holds it, then sleeps in `wfi`: a holder
+/// that lost its processor is not helped by spinning, and under a deterministic emulator it does not run at all before
+/// the others wait.
 ///
 /// Lock order (a hart that holds one may take only those further right):
 ///     registry < arena < root arena < boundary tags;   registry < slab layer < depot;   trace pools, faults, reports are leaves.
-/// The root is taken with another arena's lock held for a page of boundary tags only: an arena's lock is never held while its source is
-/// asked for anything, nor the slab layer's while an arena's is taken.
+/// The root is taken with another arena's lock held for a page of boundary tags only: an arena's lock is never held
+/// while its source is asked for anything, nor the slab layer's while an arena's is taken.
 
 #include <atomic>
 #include <cstdint>
@@ -39,8 +40,8 @@ class Lock {
   std::atomic<std::uint32_t> state_{kFree};
 };
 
-/// Holds a lock for a scope, with interrupts masked, which on a port for one hart is all there is to it. In a panic the lock is passed
-/// by: no other hart runs.
+/// Holds a lock for a scope, with interrupts masked, which on a port for one hart is all there is to it. In a panic the
+/// lock is passed by: no other hart runs.
 class LockGuard {
  public:
   explicit LockGuard(Lock& lock) noexcept : lock_(lock), waited_(hal::kManyHarts && !lock.try_lock()) {

@@ -4,13 +4,13 @@
 ///     Magazine:  | next | capacity, rounds | null | slot 0 | slot 1 | ... | slot capacity-1 |
 ///                                             ^ bottom: the word below slot 0 is null
 ///
-/// Magazines have 1 to 61 rounds (kMagazineRounds). A cache begins with what suits its object's size; its depot takes the next
-/// size when harts exchange or refill magazines often, sooner when they wait for each other, and goes back when it is quiet. A
-/// magazine of another size serves on until a hart refills it or it comes to the depot empty; who finds it there, outside any
-/// masked section, replaces it.
+/// Magazines have 1 to 61 rounds (kMagazineRounds). A cache begins with what suits its object's size; its depot takes
+/// the next size when harts exchange or refill magazines often, sooner when they wait for each other, and goes back
+/// when it is quiet. A magazine of another size serves on until a hart refills it or it comes to the depot empty; who
+/// finds it there, outside any masked section, replaces it.
 ///
-/// A cell is one hart's share of one cache. Its `top` points one past the youngest round of the loaded magazine; `limit` one
-/// past the magazine's end. They are all that the fast path touches, and they say how far the cell is open:
+/// A cell is one hart's share of one cache. Its `top` points one past the youngest round of the loaded magazine;
+/// `limit` one past the magazine's end. They are all that the fast path touches, and they say how far the cell is open:
 ///
 ///     exposure   top          limit              pop    push
 ///     open       real         end of magazine    fast   fast
@@ -18,11 +18,11 @@
 ///     closed     &kClosed[1]  0                  slow   slow      allocations are recorded; also: nothing loaded
 ///
 /// Invariants (mechanisms: "the cell")
-/// - I1 `top` and `limit` are written by the owning hart only: by a section, or with interrupts masked by close(), turn_to(),
-///      put_watched() and Cache::expose(). Nobody else, ever; other harts only read `top` for statistics.
+/// - I1 `top` and `limit` are written by the owning hart only: by a section, or with interrupts masked by close(),
+///      turn_to(), put_watched() and Cache::expose(). Nobody else, ever; other harts only read `top` for statistics.
 /// - I2 `top` is the truth unless it equals the closed address; then `saved_top` is.
-/// - I3 Cache::expose() alone opens anything, and computes how far from the cache's state word each time; turn_to() is for a
-///      cell that is open and a word that leaves it so.
+/// - I3 Cache::expose() alone opens anything, and computes how far from the cache's state word each time; turn_to() is
+///      for a cell that is open and a word that leaves it so.
 /// - I5 A magazine's capacity is in its header and `limit` derives from it: resizing touches no other hart.
 /// - I6 The word below slot 0 is null. A null among the rounds is a freed nullptr, found by the slow path.
 ///
@@ -62,22 +62,22 @@ inline constexpr void** closed_address() noexcept { return const_cast<void**>(&k
 /// Most rounds a magazine can have.
 inline constexpr std::uint32_t kMaxRounds = kMagazineRounds[kMagazineSteps - 1];
 
-/// With more than two words of alignment, each cache would be padded for it; what harts touch on their fast paths, the first two
-/// words, lies a cell apart all the same.
+/// With more than two words of alignment, each cache would be padded for it; what harts touch on their fast paths, the
+/// first two words, lies a cell apart all the same.
 struct alignas(2 * sizeof(void*)) Cell {
   std::atomic<void**> top{closed_address()};
   std::atomic<void**> limit{nullptr};
-  std::atomic<Magazine*> loaded{nullptr};     ///< owner hart, masked
-  Magazine* prev = nullptr;                   ///< owner hart, masked; its `rounds` is valid
-  std::atomic<void**> saved_top{closed_address()};  ///< the real top while `top` is the closed address; which it is, too, with
-                                                    ///< nothing loaded
+  std::atomic<Magazine*> loaded{nullptr};  ///< owner hart, masked
+  Magazine* prev = nullptr;                ///< owner hart, masked; its `rounds` is valid
+  /// The real top while `top` is the closed address; which it is, too, with nothing loaded.
+  std::atomic<void**> saved_top{closed_address()};
   // Each hart counts its own; others read.
   [[no_unique_address]] std::conditional_t<kCounted, std::atomic<Word>, NoCount> allocs{};  ///< allocations ever
-  std::atomic<std::uint32_t> misses{0};       ///< slow paths taken for want of a round or of room
-  std::atomic<std::uint32_t> failures{0};     ///< allocations that returned nullptr
-  std::atomic<std::uint16_t> misuses{0};      ///< bad frees, damage, refused destroys; stays at the most it can be
-  std::atomic<std::uint8_t> prev_rounds{0};   ///< of `prev`, readable by others for statistics
-  std::uint8_t inspected = 0;                 ///< owner hart, masked: the round of a full magazine to look at next
+  std::atomic<std::uint32_t> misses{0};      ///< slow paths taken for want of a round or of room
+  std::atomic<std::uint32_t> failures{0};    ///< allocations that returned nullptr
+  std::atomic<std::uint16_t> misuses{0};     ///< bad frees, damage, refused destroys; stays at the most it can be
+  std::atomic<std::uint8_t> prev_rounds{0};  ///< of `prev`, readable by others for statistics
+  std::uint8_t inspected = 0;                ///< owner hart, masked: the round of a full magazine to look at next
 
   /// Makes saved_top the truth and shuts both paths. Owner hart, masked.
   void close() noexcept {
@@ -107,8 +107,8 @@ struct alignas(2 * sizeof(void*)) Cell {
     if (sizeof(T) == sizeof(std::uint32_t) || more != 0) store_relaxed(count, more);
   }
 
-  /// The round that a closed cell would give. @returns nullptr if the loaded magazine has none or a freed null lies on top.
-  /// Owner hart, masked; as the next two.
+  /// The round that a closed cell would give. @returns nullptr if the loaded magazine has none or a freed null lies on
+  /// top. Owner hart, masked; as the next two.
   [[nodiscard]] void* peek_closed() const noexcept {
     return saved_top.load(std::memory_order_relaxed)[-1];  // below slot 0, and below the closed address, lies a null
   }
@@ -140,7 +140,8 @@ struct alignas(2 * sizeof(void*)) Cell {
   }
 
   /// Puts a round on the top at @p real, which is kept at @p place, if @p to has room.
-  [[nodiscard, gnu::always_inline]] static bool put_at(std::atomic<void**>& place, void** real, Magazine& to, void* object) noexcept {
+  [[nodiscard, gnu::always_inline]] static bool put_at(std::atomic<void**>& place, void** real, Magazine& to,
+                                                       void* object) noexcept {
     if (real == to.end()) return false;
     *real = object;
     store_relaxed(place, real + 1);
@@ -150,7 +151,8 @@ struct alignas(2 * sizeof(void*)) Cell {
   /// Swaps loaded and previous. Precondition: close() was called.
   void swap() noexcept;
 
-  /// Makes @p magazine the loaded one of an open cell, with its top at @p new_top, and @p former, which is loaded and has
+  /// Makes @p magazine the loaded one of an open cell, with its top at @p new_top, and @p former, which is loaded and
+  /// has
   /// @p rounds, the previous one. Owner hart, masked.
   void turn_to(Magazine& former, unsigned rounds, Magazine& magazine, void** new_top) noexcept {
     former.rounds = static_cast<std::uint16_t>(rounds);
@@ -174,33 +176,33 @@ struct alignas(2 * sizeof(void*)) Cell {
 };
 static_assert(sizeof(Cell) == (kCounted && sizeof(void*) == 4 ? 10 : 8) * sizeof(void*));
 
-/// A cell that is closed for ever: what a hart's pointer to a cell points at while the hart has none (inline_cache.hpp). Nobody
-/// writes it.
+/// A cell that is closed for ever: what a hart's pointer to a cell points at while the hart has none
+/// (inline_cache.hpp). Nobody writes it.
 extern const Cell kClosedCell;
 inline constexpr Cell* closed_cell() noexcept { return const_cast<Cell*>(&kClosedCell); }
 
 /// Offset from tp that no hart-local has.
 inline constexpr std::uint16_t kNoCellPointer = 0xffff;
 
-/// A cache's magazines that no hart owns, and the size of those to come. Every operation is O(1); the lists are under its lock, the
-/// counters that only steer are not: a count that two harts add to at once may be lost.
+/// A cache's magazines that no hart owns, and the size of those to come. Every operation is O(1); the lists are under
+/// its lock, the counters that only steer are not: a count that two harts add to at once may be lost.
 class Depot {
  public:
-  /// With each kBusyExchanges of an interval the next size is due. A magazine that is filled from the slabs counts as exchanged,
-  /// and an exchange that had to wait for the lock as kWaitExchanges.
+  /// With each kBusyExchanges of an interval the next size is due. A magazine that is filled from the slabs counts as
+  /// exchanged, and an exchange that had to wait for the lock as kWaitExchanges.
   static constexpr std::uint32_t kBusyExchanges = 16;
   static constexpr std::uint32_t kWaitExchanges = 8;
   /// An interval with fewer exchanges was quiet: the size before is due.
   static constexpr std::uint32_t kQuietExchanges = 8;
-  /// Rounds that frees may leave here, in full magazines of the first size: so many to begin with, one of the present size more with
-  /// each allocation that misses what had to go on to the slabs, up to so many, and fewer again when they lie unused. What a program
-  /// frees in bulk and takes no more is not kept from others.
+  /// Rounds that frees may leave here, in full magazines of the first size: so many to begin with, one of the present
+  /// size more with each allocation that misses what had to go on to the slabs, up to so many, and fewer again when
+  /// they lie unused. What a program frees in bulk and takes no more is not kept from others.
   static constexpr std::uint32_t kLeastKept = 4;
   static constexpr std::uint32_t kMostKept = 32;
 
   /// Sets the size of magazines for objects of @p object_size bytes.
-  /// @param[in] rounds what to begin with; 0: as many as hold 4 KiB, at most 13. The depot grows them up to 4 KiB, and where harts
-  ///            wait for each other up to 16 KiB.
+  /// @param[in] rounds what to begin with; 0: as many as hold 4 KiB, at most 13. The depot grows them up to 4 KiB, and
+  ///            where harts wait for each other up to 16 KiB.
   void initialize(std::size_t object_size, std::uint32_t rounds) noexcept;
 
   /// Rounds of the magazines to come.
@@ -215,8 +217,8 @@ class Depot {
   [[nodiscard]] bool has_empty() const noexcept { return first_[kEmpty].load(std::memory_order_relaxed) != nullptr; }
   /// Takes an empty magazine of the present size, and takes in @p surplus, full or null, for it. @returns as above.
   [[nodiscard]] Magazine* exchange_for_empty(Magazine* surplus) noexcept { return exchange(kEmpty, surplus); }
-  /// Whether another full magazine would only lie here: what a full cell cannot take is for the slabs. An estimate: looks without
-  /// the lock.
+  /// Whether another full magazine would only lie here: what a full cell cannot take is for the slabs. An estimate:
+  /// looks without the lock.
   [[nodiscard]] bool turns_away() const noexcept {
     return full_rounds_.load(std::memory_order_relaxed) >= kept_.load(std::memory_order_relaxed);
   }
@@ -294,13 +296,14 @@ class Depot {
   std::atomic<std::uint16_t> kept_{0};         ///< rounds that are enough
   std::atomic<Magazine*> first_[2]{};          ///< of each shelf; written under the lock
   Count count_[2];
-  std::atomic<std::uint16_t> passed_{0};       ///< objects that went on to the slabs and were not missed yet, or so many
-  std::atomic<std::uint16_t> exchanges_{0};    ///< of this interval
+  /// Objects that went on to the slabs and were not missed yet, or so many.
+  std::atomic<std::uint16_t> passed_{0};
+  std::atomic<std::uint16_t> exchanges_{0};  ///< of this interval
   std::atomic<std::uint16_t> changes_{0};
-  std::atomic<std::uint8_t> step_{0};          ///< into kMagazineRounds
+  std::atomic<std::uint8_t> step_{0};  ///< into kMagazineRounds
   std::uint8_t least_step_ : 3 = 0;
   std::uint8_t most_step_ : 3 = 0;
-  std::uint8_t more_contended_ : 2 = 0;        ///< steps beyond most_step_ where harts wait for each other
+  std::uint8_t more_contended_ : 2 = 0;  ///< steps beyond most_step_ where harts wait for each other
 };
 
 }  // namespace qm

@@ -10,8 +10,8 @@
 ///     a write after the free         at the next allocation of the object, by `verify`       QM_CHECKED
 ///     objects out at a destroy       at the destroy, which is refused                        QM_CHECKED names holders
 ///
-/// What is found is counted in CacheStats::misuses, told once to the handler, and otherwise without effect: the bad free is
-/// ignored, a damaged redzone or poison is mended.
+/// What is found is counted in CacheStats::misuses, told once to the handler, and otherwise without effect: the bad
+/// free is ignored, a damaged redzone or poison is mended.
 
 #include <atomic>
 #include <cstddef>
@@ -47,27 +47,28 @@ enum class Misuse : std::uint8_t {
 
 struct MisuseReport {
   Misuse kind = Misuse::kNull;
-  /// To which the object was freed, or whose object it is; nullptr: an address given to the heap that is in none of its caches.
-  /// With kAfterDestroy its name alone is valid.
+  /// To which the object was freed, or whose object it is; nullptr: an address given to the heap that is in none of its
+  /// caches. With kAfterDestroy its name alone is valid.
   Cache* cache = nullptr;
-  Cache* owner = nullptr;           ///< kWrongCache: whose object it is; may be destroyed meanwhile
-  void* object = nullptr;           ///< the object's start; where there is none, the address as it was given
-  std::size_t offset = 0;           ///< of the address or the first damaged byte from the object's start
-  std::size_t count = 0;            ///< kLeak: objects out
-  std::uint32_t allocated_by = 0;   ///< stack (the observer's handle) that allocated the object last, 0: not known
-  std::uint32_t freed_by = 0;       ///< stack that freed it last (QM_CHECKED)
-  std::uint32_t found_by = 0;       ///< stack of the call that found it: in a checking build the wrong one itself
+  Cache* owner = nullptr;          ///< kWrongCache: whose object it is; may be destroyed meanwhile
+  void* object = nullptr;          ///< the object's start; where there is none, the address as it was given
+  std::size_t offset = 0;          ///< of the address or the first damaged byte from the object's start
+  std::size_t count = 0;           ///< kLeak: objects out
+  std::uint32_t allocated_by = 0;  ///< stack (the observer's handle) that allocated the object last, 0: not known
+  std::uint32_t freed_by = 0;      ///< stack that freed it last (QM_CHECKED)
+  std::uint32_t found_by = 0;      ///< stack of the call that found it: in a checking build the wrong one itself
 };
 
-/// Called for each misuse, after it was counted. Context: as the free's or the allocation's, interrupts masked perhaps; must
-/// not call the allocator.
+/// Called for each misuse, after it was counted. Context: as the free's or the allocation's, interrupts masked perhaps;
+/// must not call the allocator.
 using MisuseHandler = void (*)(const MisuseReport& report) noexcept;
 void set_misuse_handler(MisuseHandler handler) noexcept;
 
 namespace internal {
 /// What finds out more about a misuse and tells it. An image without a handler does not link it.
 struct MisuseCalls {
-  void (*tell)(MisuseReport& report) noexcept;                          ///< fills in what is known of the object's stacks
+  /// Fills in what is known of the object's stacks.
+  void (*tell)(MisuseReport& report) noexcept;
   void (*refused)(Cache& cache, void* address, Standing standing) noexcept;  ///< counts it, too
 };
 extern constinit std::atomic<const MisuseCalls*> misuse_calls;

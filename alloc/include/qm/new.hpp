@@ -1,6 +1,7 @@
 #pragma once
-/// operator new for who knows its call site: `new (QM_SITE) State(port)` charges the block to the line it stands on. With the
-/// library qm_new, as the plain forms; delete needs no hook. In a build without call sites they are the plain forms.
+/// operator new for who knows its call site: `new (QM_SITE) State(port)` charges the block to the line it stands on.
+/// With the library qm_new, as the plain forms; delete needs no hook. In a build without call sites they are the plain
+/// forms.
 
 #include <cstddef>
 #include <new>

@@ -6,11 +6,11 @@
 ///     sessions.destroy(session);
 ///     auto owned = sessions.make_unique(address, port);      // std::unique_ptr; empty: no memory
 ///
-/// The name: `Cache<T>` would be the natural one, but qm::Cache, which has no type, is what everything else is made of, and a
-/// class and a template cannot share a name.
+/// The name: `Cache<T>` would be the natural one, but qm::Cache, which has no type, is what everything else is made of,
+/// and a class and a template cannot share a name.
 ///
-/// Not to be mixed up with a cache's Constructor: that makes what an object keeps from one user to the next. Here every user
-/// gets a new T.
+/// Not to be mixed up with a cache's Constructor: that makes what an object keeps from one user to the next. Here every
+/// user gets a new T.
 
 #include <memory>
 #include <new>
@@ -47,7 +47,8 @@ class ObjectCache {
 
   /// Makes the cache. @param[out] why if not null: as Cache::create().
   /// @returns an object cache, which is false if there is no cache. Context: as Cache::create().
-  [[nodiscard]] static ObjectCache create(const char* name, const Options& options = {}, Status* why = nullptr) noexcept {
+  [[nodiscard]] static ObjectCache create(const char* name, const Options& options = {},
+                                          Status* why = nullptr) noexcept {
     CacheConfig config;
     config.name = name;
     config.object_size = sizeof(T);

@@ -15,13 +15,13 @@ inline constexpr bool kChecked = false;
 
 struct ObjectCheck {
   enum Life : std::uint32_t {
-    kFresh,     ///< never used
+    kFresh,  ///< never used
     kUsed,
     kIdle,
     kChanging,  ///< an allocation or a free is at it
     kLooking,   ///< a pass over the slab is at it, for a moment
   };
-  std::size_t requested = 0;       ///< used: bytes the user asked for
+  std::size_t requested = 0;  ///< used: bytes the user asked for
   std::atomic<std::uint32_t> life{kFresh};
   std::uint32_t sum = 0;           ///< idle: of the contents
   std::uint32_t allocated_by = 0;  ///< stack of the last allocation

@@ -1,14 +1,14 @@
 #pragma once
 /// The narrow seam through which the books (layer trace/) see allocations. The allocator knows nothing else of tracing.
 ///
-/// It is called from slow paths only. A cache whose state word says kWatch, kRecord or kStream has its cells closed, so every
-/// allocation and free of it is a slow path; nothing on a fast path tests for an observer.
+/// It is called from slow paths only. A cache whose state word says kWatch, kRecord or kStream has its cells closed, so
+/// every allocation and free of it is a slow path; nothing on a fast path tests for an observer.
 ///
 /// Invariants
 /// - O1 record() runs after the object was taken and before the caller sees it; forget() before the object is released.
 /// - O2 The state word is read in the same masked section in which record() or forget() runs.
-/// - O3 Inside record() and forget() nothing is allocated: what they need was got by prepare(), with interrupts as the caller
-///      had them and no lock held.
+/// - O3 Inside record() and forget() nothing is allocated: what they need was got by prepare(), with interrupts as the
+///      caller had them and no lock held.
 /// - O4 What a TracedPath does not do itself it leaves as it was for the slow half, which goes by O1 to O3.
 
 #include <atomic>
@@ -24,20 +24,24 @@ class Arena;
 class Cache;
 class Traceable;
 
-/// The state word of a cache or an arena (traceable.hpp): what has to be slow and who is recorded. Changed by compare-and-swap
-/// only. An arena has nothing that could be slow: each of its operations reads the word, and its flags are a cache's so that the
-/// commands are the same.
+/// The state word of a cache or an arena (traceable.hpp): what has to be slow and who is recorded. Changed by
+/// compare-and-swap only. An arena has nothing that could be slow: each of its operations reads the word, and its flags
+/// are a cache's so that the commands are the same.
 namespace trace_state {
 /// Frees look for a record: push is closed. The sign, so that a free finds out by one branch.
 inline constexpr std::uint32_t kWatch = std::uint32_t{1} << 31;
-inline constexpr std::uint32_t kStream = 2;   ///< each allocation and free is told as an event, in the order in which they happen
-inline constexpr std::uint32_t kRecord = 4;   ///< allocations are recorded
-inline constexpr std::uint32_t kHold = 8;     ///< pop is closed as well
-inline constexpr std::uint32_t kSettled = 16;  ///< a stop has finished on every hart; with the last record the watch ends
-inline constexpr std::uint32_t kFault = 32;    ///< allocations are counted and some made to fail: pop is closed (fault.hpp)
-inline constexpr std::uint32_t kStreamHold = 64;  ///< pop and push are closed for the event stream, before its first event
-/// Recorded, not told, and a record, which has the object's address / 8, goes with its object only: no sweep takes any. Frees look at
-/// this alone.
+inline constexpr std::uint32_t kStream =
+    2;  ///< each allocation and free is told as an event, in the order in which they happen
+inline constexpr std::uint32_t kRecord = 4;  ///< allocations are recorded
+inline constexpr std::uint32_t kHold = 8;    ///< pop is closed as well
+inline constexpr std::uint32_t kSettled =
+    16;  ///< a stop has finished on every hart; with the last record the watch ends
+inline constexpr std::uint32_t kFault =
+    32;  ///< allocations are counted and some made to fail: pop is closed (fault.hpp)
+inline constexpr std::uint32_t kStreamHold =
+    64;  ///< pop and push are closed for the event stream, before its first event
+/// Recorded, not told, and a record, which has the object's address / 8, goes with its object only: no sweep takes any.
+/// Frees look at this alone.
 inline constexpr std::uint32_t kOwned = 128;
 inline constexpr std::uint32_t kSampled = 256;  ///< with kRecord: not each allocation has a record
 inline constexpr std::uint32_t kCounts = 512;   ///< with kRecord: no allocation has one, only counts are kept
@@ -86,24 +90,25 @@ class Observer {
   /// Gives back what prepare() got and record() did not use.
   virtual void release(Prepared& prepared) noexcept = 0;
 
-  /// Tells the event of a free, if the state word says so, and removes the record of the object or the segment, if it has one; with
-  /// the last record of a settled source, ends the watch.
+  /// Tells the event of a free, if the state word says so, and removes the record of the object or the segment, if it
+  /// has one; with the last record of a settled source, ends the watch.
   /// Context: interrupts masked.
   virtual void forget(Cache& cache, void* object) noexcept = 0;
   virtual void forget(Arena& arena, std::uintptr_t start) noexcept = 0;
-  /// The segment at @p start has grown or shrunk where it stands, from @p former bytes to @p requested: its record stays. Context: as forget().
+  /// The segment at @p start has grown or shrunk where it stands, from @p former bytes to @p requested: its record
+  /// stays. Context: as forget().
   virtual void resized(Arena& arena, std::uintptr_t start, std::size_t requested, std::size_t former) noexcept = 0;
 
-  /// The object stays with its user, who asked for another size of it: a reallocation in place. The record stays as well, with its
-  /// stack and its age. Context: interrupts masked.
+  /// The object stays with its user, who asked for another size of it: a reallocation in place. The record stays as
+  /// well, with its stack and its age. Context: interrupts masked.
   virtual void resized(Cache& cache, void* object, std::size_t requested) noexcept {
     (void)cache;
     (void)object;
     (void)requested;
   }
 
-  /// A reallocation has moved a block: the new one was allocated with Effort::kMoving, and the old one is freed by the caller at
-  /// once, which is told no more. Tells one event. Context: interrupts masked until the old block is free.
+  /// A reallocation has moved a block: the new one was allocated with Effort::kMoving, and the old one is freed by the
+  /// caller at once, which is told no more. Tells one event. Context: interrupts masked until the old block is free.
   virtual void moved(Traceable& from, void* block, Traceable& to, void* new_block, std::size_t requested) noexcept {
     (void)from;
     (void)block;
@@ -112,22 +117,26 @@ class Observer {
     (void)requested;
   }
 
-  // Segments of an arena whose state word is not 0. Defined here for all observers, so that an image without one has none of it.
+  // Segments of an arena whose state word is not 0. Defined here for all observers, so that an image without one has
+  // none of it.
 
   /// Records a segment that was allocated, if the word says so.
-  virtual void taken(Arena& arena, std::uintptr_t start, std::size_t requested, const CallSite* site, Effort effort) noexcept;
+  virtual void taken(Arena& arena, std::uintptr_t start, std::size_t requested, const CallSite* site,
+                     Effort effort) noexcept;
   /// Removes the record of a segment that is about to be freed, unless @p size says that the free will be refused.
   /// @param[in] size the segment's size, or SIZE_MAX: whatever it is.
   virtual void going(Arena& arena, std::uintptr_t start, std::size_t size) noexcept;
 
   // For reports of misuse (misuse.hpp). An observer without stacks answers 0.
 
-  /// Stores the call stack that begins at @p frame. @returns its handle. Context: any; takes no lock, allocates nothing.
+  /// Stores the call stack that begins at @p frame. @returns its handle. Context: any; takes no lock, allocates
+  /// nothing.
   virtual std::uint32_t stack(std::uintptr_t frame) noexcept {
     (void)frame;
     return 0;
   }
-  /// @returns the stack that allocated @p object, the one before if it is free; 0 if that was not recorded. Context: any.
+  /// @returns the stack that allocated @p object, the one before if it is free; 0 if that was not recorded. Context:
+  ///          any.
   virtual std::uint32_t allocating_stack(Cache& cache, void* object) noexcept {
     (void)cache;
     (void)object;
@@ -151,21 +160,21 @@ class Observer {
   ~Observer() = default;
 };
 
-/// Of a function that ends in a jump to another: it has no frame, and is in no stack. Without optimisation there are no such jumps,
-/// nor under ThreadSanitizer, so it keeps its frame, and a walk passes it as any other of the allocator's.
+/// Of a function that ends in a jump to another: it has no frame, and is in no stack. Without optimisation there are no
+/// such jumps, nor under ThreadSanitizer, so it keeps its frame, and a walk passes it as any other of the allocator's.
 #if defined(__OPTIMIZE__) && !defined(__SANITIZE_THREAD__)
 #define QM_JUMPS [[gnu::optimize("optimize-sibling-calls", "omit-frame-pointer")]]
 #else
 #define QM_JUMPS
 #endif
 
-/// The observer's way through an allocation or a free that it hears of: the whole operation in one function, if all it needs is
-/// there; else it goes on with qm_cache_allocate_other() and qm_cache_free_other(). Jumped to, so that its own frame's return
-/// address is the user's.
+/// The observer's way through an allocation or a free that it hears of: the whole operation in one function, if all it
+/// needs is there; else it goes on with qm_cache_allocate_other() and qm_cache_free_other(). Jumped to, so that its own
+/// frame's return address is the user's.
 struct TracedPath {
   using Allocate = void* (*)(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept;
-  Allocate allocate;        ///< of a cache that records, and nothing else
-  Allocate allocate_mixed;  ///< of one that is sampled or counted, or told as a stream
+  Allocate allocate;                                       ///< of a cache that records, and nothing else
+  Allocate allocate_mixed;                                 ///< of one that is sampled or counted, or told as a stream
   void (*free)(Cache* cache, void* object) noexcept;       ///< to one that watches
   void (*free_told)(Cache* cache, void* object) noexcept;  ///< to one that is told as a stream, and does not watch
 };

@@ -1,22 +1,24 @@
 #pragma once
-/// The page map: what lies in each page of memory, a byte a page. heap::free() is given nothing but an address: its page's tag
-/// says which size class's slab the address is in, and without one that it is a large block's, or was never the heap's.
+/// The page map: what lies in each page of memory, a byte a page. heap::free() is given nothing but an address: its
+/// page's tag says which size class's slab the address is in, and without one that it is a large block's, or was never
+/// the heap's.
 ///
 ///     hot -------------------------+
 ///     heads[0] -> leaf -> leaf     v
 ///     heads[1] ---------------> leaf | number, tags | -> | 0 0 3 3 0 8 8 8 8 ... |   a byte for each page of kLeafBytes
 ///     ...
 ///
-/// A leaf is made where a slab of the heap lies for the first time: so the map costs what is used of the memory, not what there
-/// is. A leaf is found by its number, the upper bits of its addresses. The one with the most tags is hot: the fast path looks
-/// there first.
+/// A leaf is made where a slab of the heap lies for the first time: so the map costs what is used of the memory, not
+/// what there is. A leaf is found by its number, the upper bits of its addresses. The one with the most tags is hot:
+/// the fast path looks there first.
 ///
-/// Beside the tags the map knows the banks, the ranges of memory there are: what lies between two of them must not be read.
+/// Beside the tags the map knows the banks, the ranges of memory there are: what lies between two of them must not be
+/// read.
 ///
 /// Invariants
 /// - P1 A page's tag is set before the first object of its slab is handed out and cleared after the last has come back.
-/// - P2 Leaves and banks are added, never removed, and a leaf's number and place do not change. Who holds an address got it after
-///      its page was tagged, so its leaf is in its list.
+/// - P2 Leaves and banks are added, never removed, and a leaf's number and place do not change. Who holds an address
+///      got it after its page was tagged, so its leaf is in its list.
 /// - P3 A leaf's first words are its number and its tags: heap_sections.S reads them.
 
 #include <atomic>
@@ -42,7 +44,8 @@ class PageMap {
   /// Enters a bank. @returns kNoMemory after kMaxBanks. Context: one hart at a time.
   Status add_bank(std::uintptr_t start, std::uintptr_t end) noexcept;
 
-  /// Tags [start, start + bytes), whole pages, as those of a slab: they cross no multiple of kLeafBytes. @param[in] tag not 0.
+  /// Tags [start, start + bytes), whole pages, as those of a slab: they cross no multiple of kLeafBytes. @param[in] tag
+  /// not 0.
   /// @returns false, and nothing is tagged, if they need a leaf and base_arena() has no memory for it.
   /// Complexity: O(pages); a leaf that is made is cleared. Context: any, no lock held.
   [[nodiscard]] bool mark(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept;
@@ -91,7 +94,9 @@ class PageMap {
     std::uintptr_t tags = 0;  ///< where page 0 of all memory would have its tag
     Leaf* next = nullptr;
     std::size_t tagged = 0;
-    [[nodiscard]] Tag* place(std::uintptr_t address) const noexcept { return reinterpret_cast<Tag*>(tags + address / kPageBytes); }
+    [[nodiscard]] Tag* place(std::uintptr_t address) const noexcept {
+      return reinterpret_cast<Tag*>(tags + address / kPageBytes);
+    }
     [[nodiscard]] std::uint8_t tag(std::uintptr_t address) const noexcept {
       return place(address)->load(std::memory_order_relaxed);
     }
@@ -112,7 +117,7 @@ class PageMap {
   std::atomic<Leaf*> hot_{&none_};
   Head heads_[kHeads];
   Leaf first_leaves_[kFirstLeaves];
-  Leaf* fresh_ = first_leaves_;               ///< never used yet: [fresh_, fresh_end_)
+  Leaf* fresh_ = first_leaves_;  ///< never used yet: [fresh_, fresh_end_)
   Leaf* fresh_end_ = first_leaves_ + kFirstLeaves;
   Bank banks_[kMaxBanks];
   Lock lock_;  ///< held for a write of tags and for the entry of a leaf

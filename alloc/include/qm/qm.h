@@ -44,7 +44,8 @@ typedef struct qm_cache qm_cache;
 /* Why something was refused; nothing has changed then. */
 typedef enum qm_status {
   QM_OK = 0,
-  QM_INVALID = -1,   /* an argument that can never be right: size 0, an alignment that is no power of two, an overflow, a name */
+  QM_INVALID =
+      -1, /* an argument that can never be right: size 0, an alignment that is no power of two, an overflow, a name */
   QM_DUPLICATE = -2, /* an arena or a cache has the name */
   QM_OVERLAP = -3,   /* the range overlaps what the arena has */
   QM_NO_MEMORY = -4,
@@ -62,12 +63,12 @@ typedef enum qm_status {
 /* Sets the allocator up over @bytes of memory at @ram, for as many harts as the port has at most, and attaches the calling
  * hart as qm_attach_hart() does.
  * Returns QM_INVALID for less than 16 pages, QM_BUSY if it is set up already. Context: one hart, before any other call. */
-qm_status qm_init(void *ram, size_t bytes) QM_NOEXCEPT;
+qm_status qm_init(void* ram, size_t bytes) QM_NOEXCEPT;
 
 /* Adds a range of memory, however far from the first.
  * Returns QM_INVALID (before qm_init(), less than a page, a range that wraps), QM_OVERLAP, QM_NO_MEMORY.
  * Context: one hart at a time. */
-qm_status qm_add_memory(void *ram, size_t bytes) QM_NOEXCEPT;
+qm_status qm_add_memory(void* ram, size_t bytes) QM_NOEXCEPT;
 
 /* Makes the calling hart known: on each hart but the one that called qm_init(), once, before it allocates. */
 void qm_attach_hart(void) QM_NOEXCEPT;
@@ -79,8 +80,8 @@ void qm_detach_hart(void) QM_NOEXCEPT;
 size_t qm_reclaim(void) QM_NOEXCEPT;
 
 /* The arena of all memory, and the one of pages, from which caches draw unless they name a source. */
-qm_arena *qm_base_arena(void) QM_NOEXCEPT;
-qm_arena *qm_page_arena(void) QM_NOEXCEPT;
+qm_arena* qm_base_arena(void) QM_NOEXCEPT;
+qm_arena* qm_page_arena(void) QM_NOEXCEPT;
 
 /* ---- arenas: ranges of integers, never touched --------------------------------------------------------------------- */
 
@@ -91,9 +92,9 @@ typedef uint8_t qm_policy;
 #define QM_NEXT_FIT ((qm_policy)2)    /* the next one above the last: puts off reuse, for identifiers */
 
 /* Draws @size, a multiple of the source's quantum, from @source (the arena itself, if it has none). Returns 0 if it cannot. */
-typedef uintptr_t (*qm_import)(qm_arena *source, size_t size, qm_policy policy);
+typedef uintptr_t (*qm_import)(qm_arena* source, size_t size, qm_policy policy);
 /* Gives back exactly what an import returned. */
-typedef void (*qm_release)(qm_arena *source, uintptr_t address, size_t size);
+typedef void (*qm_release)(qm_arena* source, uintptr_t address, size_t size);
 
 /* Makes an arena.
  *   name        1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; kept, not copied: lives as long as what it names
@@ -104,19 +105,19 @@ typedef void (*qm_release)(qm_arena *source, uintptr_t address, size_t size);
  *   source      where spans are imported from, or NULL
  *   qcache_max  sizes up to it, a multiple of the quantum, are served by caches `<name>_<size>`; 0: none
  * Returns NULL if an argument is wrong, the name is taken, or there is no memory; the arena's structure comes from the heap. */
-qm_arena *qm_arena_create(const char *name, uintptr_t base, size_t size, size_t quantum, qm_import import, qm_release release,
-                          qm_arena *source, size_t qcache_max) QM_NOEXCEPT;
+qm_arena* qm_arena_create(const char* name, uintptr_t base, size_t size, size_t quantum, qm_import import,
+                          qm_release release, qm_arena* source, size_t qcache_max) QM_NOEXCEPT;
 
 /* Adds [base, base + size), less partial quanta at both ends and the value 0.
  * Returns QM_INVALID if nothing is left or the end does not fit a word, QM_OVERLAP, QM_NO_MEMORY. */
-qm_status qm_arena_add(qm_arena *arena, uintptr_t base, size_t size) QM_NOEXCEPT;
+qm_status qm_arena_add(qm_arena* arena, uintptr_t base, size_t size) QM_NOEXCEPT;
 
 /* Takes @size, rounded up to the quantum. Returns 0 for size 0, for one that cannot be rounded, and if neither the arena nor its
  * source has it. Give it back with qm_arena_free(). */
-uintptr_t qm_arena_alloc(qm_arena *arena, size_t size, qm_policy policy) QM_NOEXCEPT;
+uintptr_t qm_arena_alloc(qm_arena* arena, size_t size, qm_policy policy) QM_NOEXCEPT;
 
 /* Gives back what qm_arena_alloc() returned; 0 is ignored. Returns QM_NOT_FOUND or QM_MISMATCH if it was not taken like that. */
-qm_status qm_arena_free(qm_arena *arena, uintptr_t address, size_t size) QM_NOEXCEPT;
+qm_status qm_arena_free(qm_arena* arena, uintptr_t address, size_t size) QM_NOEXCEPT;
 
 /* Takes @size at an address a with
  *   a % align == phase           align a power of two, phase below it; align 0 stands for 1
@@ -124,18 +125,18 @@ qm_status qm_arena_free(qm_arena *arena, uintptr_t address, size_t size) QM_NOEX
  *   a >= min, a + size <= max    max 0: no bound
  * the lowest such (with QM_NEXT_FIT: the next above the last). Returns 0 if there is none, also not by an import, and for a
  * constraint that nothing can meet. Give it back with qm_arena_xfree(). */
-uintptr_t qm_arena_xalloc(qm_arena *arena, size_t size, size_t align, size_t phase, size_t nocross, uintptr_t min, uintptr_t max,
-                          qm_policy policy) QM_NOEXCEPT;
-qm_status qm_arena_xfree(qm_arena *arena, uintptr_t address, size_t size) QM_NOEXCEPT;
+uintptr_t qm_arena_xalloc(qm_arena* arena, size_t size, size_t align, size_t phase, size_t nocross, uintptr_t min,
+                          uintptr_t max, qm_policy policy) QM_NOEXCEPT;
+qm_status qm_arena_xfree(qm_arena* arena, uintptr_t address, size_t size) QM_NOEXCEPT;
 
 /* Gives back every span and what qm_arena_create() took.
  * Returns QM_BUSY, and nothing has happened, while something of it is allocated or somebody imports from it; QM_INVALID for an
  * arena that qm_arena_create() has not made. */
-qm_status qm_arena_destroy(qm_arena *arena) QM_NOEXCEPT;
+qm_status qm_arena_destroy(qm_arena* arena) QM_NOEXCEPT;
 
 /* The sum of all ranges and imported spans, and what of it is not allocated. What quantum caches hold counts as allocated. */
-size_t qm_arena_total_bytes(qm_arena *arena) QM_NOEXCEPT;
-size_t qm_arena_free_bytes(qm_arena *arena) QM_NOEXCEPT;
+size_t qm_arena_total_bytes(qm_arena* arena) QM_NOEXCEPT;
+size_t qm_arena_free_bytes(qm_arena* arena) QM_NOEXCEPT;
 
 /* ---- caches: objects of one size ----------------------------------------------------------------------------------- */
 
@@ -145,15 +146,15 @@ typedef uint32_t qm_flags;
 #define QM_RECLAIM ((qm_flags)2) /* also drains the idle memory of all harts, asks the reclaimers, and tries again */
 #define QM_WAIT ((qm_flags)3)    /* as QM_RECLAIM, then waits a second for frees */
 #define QM_WAIT_MS(ms) ((qm_flags)((qm_flags)3 | ((qm_flags)(ms) << 3))) /* ... or so many milliseconds */
-#define QM_QUIET ((qm_flags)4)   /* as QM_ATOMIC, and a failure starts nothing and is not reported */
+#define QM_QUIET ((qm_flags)4) /* as QM_ATOMIC, and a failure starts nothing and is not reported */
 
 /* Flags of a cache. */
 #define QM_NO_TOUCH ((uint32_t)1) /* its objects are numbers, or memory that must not be touched while it is free */
 #define QM_NO_TRACE ((uint32_t)2) /* it cannot be traced */
 
 /* Makes an object what users expect. Returns false if it cannot: the allocation goes on as if memory were exhausted. */
-typedef bool (*qm_constructor)(void *object, void *priv);
-typedef void (*qm_destructor)(void *object, void *priv);
+typedef bool (*qm_constructor)(void* object, void* priv);
+typedef void (*qm_destructor)(void* object, void* priv);
 
 /* Makes a cache.
  *   name        as an arena's
@@ -164,31 +165,31 @@ typedef void (*qm_destructor)(void *object, void *priv);
  *   ctor, dtor  or NULL. Objects stay constructed while they lie idle in magazines
  *   priv        handed to both
  * Returns NULL if an argument is wrong, the name is taken, or there is no memory. */
-qm_cache *qm_cache_create(const char *name, size_t size, size_t align, uint32_t flags, qm_arena *source, qm_constructor ctor,
-                          qm_destructor dtor, void *priv) QM_NOEXCEPT;
+qm_cache* qm_cache_create(const char* name, size_t size, size_t align, uint32_t flags, qm_arena* source,
+                          qm_constructor ctor, qm_destructor dtor, void* priv) QM_NOEXCEPT;
 
 /* Takes an object. Returns NULL if after all that @flags allows none is to be had. */
-void *qm_cache_alloc(qm_cache *cache, qm_flags flags) QM_NOEXCEPT;
+void* qm_cache_alloc(qm_cache* cache, qm_flags flags) QM_NOEXCEPT;
 
-void *qm_cache_alloc_at(const qm_call_site *site, qm_cache *cache, qm_flags flags) QM_NOEXCEPT;
+void* qm_cache_alloc_at(const qm_call_site* site, qm_cache* cache, qm_flags flags) QM_NOEXCEPT;
 
 /* Gives an object back; NULL is ignored. Misuse is reported where it is found, and otherwise ignored. */
-void qm_cache_free(qm_cache *cache, void *object) QM_NOEXCEPT;
+void qm_cache_free(qm_cache* cache, void* object) QM_NOEXCEPT;
 
 /* Takes up to @count objects. Returns how many; fewer iff the next single allocation would have failed. */
-size_t qm_cache_alloc_bulk(qm_cache *cache, void **objects, size_t count, qm_flags flags) QM_NOEXCEPT;
-size_t qm_cache_alloc_bulk_at(const qm_call_site *site, qm_cache *cache, void **objects, size_t count,
+size_t qm_cache_alloc_bulk(qm_cache* cache, void** objects, size_t count, qm_flags flags) QM_NOEXCEPT;
+size_t qm_cache_alloc_bulk_at(const qm_call_site* site, qm_cache* cache, void** objects, size_t count,
                               qm_flags flags) QM_NOEXCEPT;
-void qm_cache_free_bulk(qm_cache *cache, void *const *objects, size_t count) QM_NOEXCEPT;
+void qm_cache_free_bulk(qm_cache* cache, void* const* objects, size_t count) QM_NOEXCEPT;
 
 /* Keeps @count objects ready, so that as many QM_ATOMIC allocations cannot fail. Returns QM_NO_MEMORY or QM_REFUSED. */
-qm_status qm_cache_reserve(qm_cache *cache, size_t count) QM_NOEXCEPT;
+qm_status qm_cache_reserve(qm_cache* cache, size_t count) QM_NOEXCEPT;
 
 /* Gives the cache's idle memory back to its source. Returns the bytes. */
-size_t qm_cache_reap(qm_cache *cache) QM_NOEXCEPT;
+size_t qm_cache_reap(qm_cache* cache) QM_NOEXCEPT;
 
 /* Gives back all that the cache took. Returns QM_BUSY, and nothing is freed, while objects are out; QM_UNSAFE; QM_TIMED_OUT. */
-qm_status qm_cache_destroy(qm_cache *cache) QM_NOEXCEPT;
+qm_status qm_cache_destroy(qm_cache* cache) QM_NOEXCEPT;
 
 /* Objects of a cache. Exact while nobody uses it. */
 typedef struct qm_cache_counts {
@@ -203,30 +204,30 @@ typedef struct qm_cache_counts {
   size_t failures;     /* allocations that returned NULL */
   size_t misuses;      /* frees that were refused */
   size_t slabs;
-  size_t slab_bytes;   /* of each */
+  size_t slab_bytes; /* of each */
 } qm_cache_counts;
-void qm_cache_stats(qm_cache *cache, qm_cache_counts *counts) QM_NOEXCEPT;
+void qm_cache_stats(qm_cache* cache, qm_cache_counts* counts) QM_NOEXCEPT;
 
 /* ---- the heap ------------------------------------------------------------------------------------------------------ */
 
 /* Blocks are aligned to 16 bytes; size 0 gives a block of its own; at most 15 bytes or an eighth of a block is waste. They return
  * NULL if no memory is left or the size (the product) does not fit a word. */
-void *qm_malloc(size_t size) QM_NOEXCEPT;
-void *qm_calloc(size_t count, size_t size) QM_NOEXCEPT;
+void* qm_malloc(size_t size) QM_NOEXCEPT;
+void* qm_calloc(size_t count, size_t size) QM_NOEXCEPT;
 /* In place where possible; the old block is intact if NULL is returned. block NULL allocates; size 0 counts as 1. */
-void *qm_realloc(void *block, size_t size) QM_NOEXCEPT;
+void* qm_realloc(void* block, size_t size) QM_NOEXCEPT;
 /* NULL also if @alignment is no power of two. @size need not be a multiple of it. */
-void *qm_aligned_alloc(size_t alignment, size_t size) QM_NOEXCEPT;
-void *qm_malloc_at(const qm_call_site *site, size_t size) QM_NOEXCEPT;
-void *qm_calloc_at(const qm_call_site *site, size_t count, size_t size) QM_NOEXCEPT;
-void *qm_realloc_at(const qm_call_site *site, void *block, size_t size) QM_NOEXCEPT;
-void *qm_aligned_alloc_at(const qm_call_site *site, size_t alignment, size_t size) QM_NOEXCEPT;
+void* qm_aligned_alloc(size_t alignment, size_t size) QM_NOEXCEPT;
+void* qm_malloc_at(const qm_call_site* site, size_t size) QM_NOEXCEPT;
+void* qm_calloc_at(const qm_call_site* site, size_t count, size_t size) QM_NOEXCEPT;
+void* qm_realloc_at(const qm_call_site* site, void* block, size_t size) QM_NOEXCEPT;
+void* qm_aligned_alloc_at(const qm_call_site* site, size_t alignment, size_t size) QM_NOEXCEPT;
 /* NULL is ignored; what is no block is reported and ignored. */
-void qm_free(void *block) QM_NOEXCEPT;
+void qm_free(void* block) QM_NOEXCEPT;
 /* As qm_free(), and reports a size that is not the one asked for in the last qm_malloc(), qm_calloc() or qm_realloc(). */
-void qm_free_sized(void *block, size_t size) QM_NOEXCEPT;
+void qm_free_sized(void* block, size_t size) QM_NOEXCEPT;
 /* Bytes of the block that may be used; 0 for NULL and what is no block. */
-size_t qm_usable_size(const void *block) QM_NOEXCEPT;
+size_t qm_usable_size(const void* block) QM_NOEXCEPT;
 
 #ifdef __cplusplus
 }

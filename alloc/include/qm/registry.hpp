@@ -45,8 +45,8 @@ class Registered {
   friend void registry_show(Registered&) noexcept;
   friend class RegistryWalk;
   const char* name_ = "";
-  Registered* next_ = nullptr;   ///< of its kind, in the order of creation
-  std::uint8_t name_hash_ = 0;   ///< what differs in it, differs
+  Registered* next_ = nullptr;  ///< of its kind, in the order of creation
+  std::uint8_t name_hash_ = 0;  ///< what differs in it, differs
   bool listed_ = false;
   bool hidden_ = false;
 };
@@ -63,12 +63,12 @@ Status set_name(Registered& entry, const char* name) noexcept;
 /// Complexity: a few instructions a name, under the lock.
 Status registry_add(RegistryKind kind, Registered& entry) noexcept;
 
-/// How long a destroy waits for cursors to move on. A reclaim stands on a cache while it asks the harts for their magazines; a
-/// report on a slow line may stand longer.
+/// How long a destroy waits for cursors to move on. A reclaim stands on a cache while it asks the harts for their
+/// magazines; a report on a slow line may stand longer.
 inline constexpr std::uint32_t kCursorPatienceMs = 1000;
 
-/// Takes @p entry out of everybody's sight, as the first step of a destroy that may still be refused: no cursor comes to it any
-/// more, and those that stand on it are waited for where the caller may wait.
+/// Takes @p entry out of everybody's sight, as the first step of a destroy that may still be refused: no cursor comes
+/// to it any more, and those that stand on it are waited for where the caller may wait.
 /// @returns kBusy, and the entry is in sight, if a cursor stands on it all the same.
 Status registry_hide(Registered& entry) noexcept;
 

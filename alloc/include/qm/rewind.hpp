@@ -4,24 +4,24 @@
 /// The fast path pops and pushes without masking interrupts: each section ends in one committing store, and whoever
 /// interrupts a section before that store makes it start again. A port's trap entry calls qm_rewind() once for every
 /// interrupt, before its handler may allocate, enable interrupts or switch context, and resumes at what it returns.
-/// Exceptions are not rewound: inside a section they are bugs, and a rewind would hide where. Reports keep the pc that the
-/// trap found.
+/// Exceptions are not rewound: inside a section they are bugs, and a rewind would hide where. Reports keep the pc that
+/// the trap found.
 
 #include <cstdint>
 
 extern "C" {
 /// @param[in] pc        where the interrupt was taken.
 /// @param[in] registers x0 to x31 as the interrupt found them, x0 unused; not changed.
-/// @returns the pc at which to resume: the section's start, if @p pc is in a section at or before its commit; behind the
-///          counter's store, done here, if it is at that store (QM_COUNT); @p pc elsewhere.
-/// Complexity: when outside, a range check; in images that inline sections (inline_sections.hpp) also a binary search in their
-///             table.
+/// @returns the pc at which to resume: the section's start, if @p pc is in a section at or before its commit; behind
+///          the counter's store, done here, if it is at that store (QM_COUNT); @p pc elsewhere.
+/// Complexity: when outside, a range check; in images that inline sections (inline_sections.hpp) also a binary search
+///             in their table.
 /// Context:    the trap entry, interrupts masked.
 std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noexcept;
 }
 
 namespace qm {
-/// Whether the linker has sorted the table of inlined sections as the text, which qm_rewind() relies on; true if there is none.
-/// Asked when an inlined cache is created. Complexity: O(sections).
+/// Whether the linker has sorted the table of inlined sections as the text, which qm_rewind() relies on; true if there
+/// is none. Asked when an inlined cache is created. Complexity: O(sections).
 [[nodiscard]] bool inlined_sections_in_order() noexcept;
 }  // namespace qm

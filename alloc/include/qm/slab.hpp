@@ -1,29 +1,31 @@
 #pragma once
-/// The slab layer: raw objects of one size, carved from slabs of an arena. What is constructed, cached per hart or traced is
-/// decided above.
+/// The slab layer: raw objects of one size, carved from slabs of an arena. What is constructed, cached per hart or
+/// traced is decided above.
 ///
-/// A slab of memory is a power of two of bytes, aligned to its size, with its header at its end, so that an address mask
-/// finds the header from any object:
+/// A slab of memory is a power of two of bytes, aligned to its size, with its header at its end, so that an address
+/// mask finds the header from any object:
 ///
 ///     | colour | object 0 | object 1 | ... | object n-1 | slack | free bitmap | Slab |      the bitmap's word 0 is its last
 ///     ^ aligned to slab_bytes                                                     end ^
 ///
-/// The colour shifts the objects of neighbouring slabs against each other within the slack, so that objects of equal index
-/// do not all fall into the same cache sets. It comes from the slab's address and keeps every alignment that the distance
-/// between objects gives.
+/// The colour shifts the objects of neighbouring slabs against each other within the slack, so that objects of equal
+/// index do not all fall into the same cache sets. It comes from the slab's address and keeps every alignment that the
+/// distance between objects gives.
 ///
 /// A no-touch slab (ids, addresses that must not be written) keeps bitmap and header in an object of `kmem_slab`, found
 /// through a tree ordered by start.
 ///
-/// Where the source is too short for a whole slab, it holds a single object. A short slab of memory ends where a whole one
-/// would, so that the same mask finds its header.
+/// Where the source is too short for a whole slab, it holds a single object. A short slab of memory ends where a whole
+/// one would, so that the same mask finds its header.
 ///
 /// Invariants
-/// - S1 A set bit of the bitmap is a free object: `in_use == objects - popcount(bitmap)`. Nothing is threaded through free
-///      objects, so a write after free cannot damage the layer, and a new slab costs a few bitmap words, not n objects.
-/// - S2 A slab is on `full_` iff in_use == objects, else on `usable_`, on which no empty slab is in front of one in use.
-/// - S3 The lock is held for kTakeSteps, each the way to a slab or a run of neighbours in it, or for putting kPutBatch objects
-///      into kPutRuns slabs; never while the source arena is asked.
+/// - S1 A set bit of the bitmap is a free object: `in_use == objects - popcount(bitmap)`. Nothing is threaded through
+///      free objects, so a write after free cannot damage the layer, and a new slab costs a few bitmap words, not n
+///      objects.
+/// - S2 A slab is on `full_` iff in_use == objects, else on `usable_`, on which no empty slab is in front of one in
+///      use.
+/// - S3 The lock is held for kTakeSteps, each the way to a slab or a run of neighbours in it, or for putting kPutBatch
+///      objects into kPutRuns slabs; never while the source arena is asked.
 /// - S4 At most `limit_` objects are out.
 ///
 /// Source: Bonwick 1994, section 3; the bitmap in place of a free list is FreeBSD UMA's.
@@ -51,13 +53,14 @@ class SlabLayer;
 
 /// A slab's header.
 struct Slab : ListNode {
-  const SlabLayer* layer = nullptr;                   ///< whose slab this is: the check against a free to the wrong cache
-  std::atomic<std::uint32_t*> handles{nullptr};       ///< one trace handle an object, from the first record on
-  std::uintptr_t start = 0;                           ///< of object 0, behind the colour
-  std::uint16_t objects = 0;                          ///< objects in this slab
-  std::uint16_t in_use = 0;                           ///< objects out
-  std::uint16_t first_word = 0;                       ///< no free object lies in a bitmap word below this one
-  std::uint16_t mark = 0;                             ///< of the SlabPass that has seen it
+  /// Whose slab this is: the check against a free to the wrong cache.
+  const SlabLayer* layer = nullptr;
+  std::atomic<std::uint32_t*> handles{nullptr};  ///< one trace handle an object, from the first record on
+  std::uintptr_t start = 0;                      ///< of object 0, behind the colour
+  std::uint16_t objects = 0;                     ///< objects in this slab
+  std::uint16_t in_use = 0;                      ///< objects out
+  std::uint16_t first_word = 0;                  ///< no free object lies in a bitmap word below this one
+  std::uint16_t mark = 0;                        ///< of the SlabPass that has seen it
 };
 
 /// A no-touch slab's header, a node of the tree (a treap) of its layer.
@@ -68,23 +71,24 @@ struct ExternalSlab : Slab {
 
 /// Where an address lies in a slab.
 struct ObjectPlace {
-  std::uintptr_t slab = 0;       ///< start of the slab's first object
-  void* object = nullptr;        ///< the object that has the address; nullptr: what belongs to no object
-  std::size_t offset = 0;        ///< of the address in the object
-  unsigned index = 0;            ///< of the object
-  unsigned objects = 0;          ///< of the slab
-  bool is_out = false;           ///< the layer has handed the object out
+  std::uintptr_t slab = 0;  ///< start of the slab's first object
+  void* object = nullptr;   ///< the object that has the address; nullptr: what belongs to no object
+  std::size_t offset = 0;   ///< of the address in the object
+  unsigned index = 0;       ///< of the object
+  unsigned objects = 0;     ///< of the slab
+  bool is_out = false;      ///< the layer has handed the object out
 };
 
 /// What a cache may ask of its slabs.
 struct SlabConfig {
   Arena* source = nullptr;
   std::size_t object_size = 0;
-  std::size_t alignment = 0;         ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
-  bool no_touch = false;             ///< the addresses are not memory, or must not be written
-  bool quantum_cache = false;        ///< slabs are segments of the source that its own quantum caches do not serve
-  bool tagged = false;               ///< objects are charged to call sites: a ChargeHead stands before each
-  std::uint8_t heap_class = 0;       ///< the heap's, 1 to 31: the slabs' pages are tagged in the page map; 0: they are not
+  std::size_t alignment = 0;   ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
+  bool no_touch = false;       ///< the addresses are not memory, or must not be written
+  bool quantum_cache = false;  ///< slabs are segments of the source that its own quantum caches do not serve
+  bool tagged = false;         ///< objects are charged to call sites: a ChargeHead stands before each
+  /// The heap's, 1 to 31: the slabs' pages are tagged in the page map; 0: they are not.
+  std::uint8_t heap_class = 0;
 };
 
 struct SlabStats {
@@ -94,22 +98,24 @@ struct SlabStats {
   std::size_t objects_out = 0;       ///< objects the layer has handed out
   std::size_t objects_out_high = 0;  ///< its high-water mark
   std::size_t objects_total = 0;
-  std::size_t limit = 0;             ///< most objects out at a time; 0: none
-  Word taken_ever = 0;               ///< objects handed out so far; QM_COUNT
+  std::size_t limit = 0;  ///< most objects out at a time; 0: none
+  Word taken_ever = 0;    ///< objects handed out so far; QM_COUNT
 };
 
 class SlabLayer {
  public:
-  static constexpr unsigned kBatch = 16;             ///< objects that who moves many moves at a time
-  static constexpr unsigned kTakeSteps = 9;          ///< most slabs and runs of neighbours taken under one hold of the lock
-  static constexpr unsigned kPutBatch = 13;          ///< most objects put under one hold of the lock ...
-  static constexpr unsigned kPutRuns = 4;            ///< ... and most changes from slab to slab meanwhile
+  static constexpr unsigned kBatch = 16;  ///< objects that who moves many moves at a time
+  /// Most slabs and runs of neighbours taken under one hold of the lock.
+  static constexpr unsigned kTakeSteps = 9;
+  static constexpr unsigned kPutBatch = 13;  ///< most objects put under one hold of the lock ...
+  static constexpr unsigned kPutRuns = 4;    ///< ... and most changes from slab to slab meanwhile
   static constexpr std::size_t kPageBytes = 4096;
   static constexpr unsigned kNoIndex = ~0U;
   static constexpr unsigned kExternalObjects = kChecked ? 64 : 256;  ///< most objects of a no-touch slab
-  static constexpr std::size_t kMinAlignment = 8;    ///< of objects of memory, unless asked for less
-  static constexpr std::size_t kMaxAlignment = 16;   ///< of objects of memory, unless asked for more
-  static constexpr std::size_t kColourBytes = 64;    ///< a line of the processor's cache: colours differ by at least one
+  static constexpr std::size_t kMinAlignment = 8;                    ///< of objects of memory, unless asked for less
+  static constexpr std::size_t kMaxAlignment = 16;                   ///< of objects of memory, unless asked for more
+  /// A line of the processor's cache: colours differ by at least one.
+  static constexpr std::size_t kColourBytes = 64;
   /// Size of an object of `kmem_slab`.
   static constexpr std::size_t kExternalHead = kExternalObjects * kCheckBytes + kExternalObjects / 8;
   static constexpr std::size_t kExternalBytes = kExternalHead + sizeof(ExternalSlab);
@@ -117,7 +123,8 @@ class SlabLayer {
   /// Sets where headers of no-touch slabs come from: a layer of objects of kExternalBytes. Before the first such layer.
   static void set_headers(SlabLayer& headers) noexcept { headers_ = &headers; }
 
-  /// @returns kInvalid for a size 0, a size that cannot be rounded, and an alignment that is no power of two; kOk otherwise.
+  /// @returns kInvalid for a size 0, a size that cannot be rounded, and an alignment that is no power of two; kOk
+  ///          otherwise.
   Status initialize(const SlabConfig& config) noexcept;
 
   /// Takes up to @p count objects of slabs that there are.
@@ -143,11 +150,12 @@ class SlabLayer {
   using Standing = qm::Standing;
 
   struct Put {
-    unsigned count = 0;                 ///< objects taken back
-    Standing next = Standing::kOut;     ///< if not kOut, why the object after those was not
-    Slab* surplus = nullptr;            ///< a slab that is to be released
+    unsigned count = 0;              ///< objects taken back
+    Standing next = Standing::kOut;  ///< if not kOut, why the object after those was not
+    Slab* surplus = nullptr;         ///< a slab that is to be released
   };
-  /// Takes objects back, the last first: until one is none that is out, until a slab has become surplus, or until enough was done.
+  /// Takes objects back, the last first: until one is none that is out, until a slab has become surplus, or until
+  /// enough was done.
   /// @param[in] count at most kPutBatch.
   /// Complexity: O(count). Context: any; the caller releases the surplus slab, with interrupts as it found them.
   Put put(void* const* objects, unsigned count) noexcept;
@@ -155,8 +163,8 @@ class SlabLayer {
   void release(Slab* slab) noexcept;
 
   /// Takes one object back.
-  /// @returns kMismatch if the address is not an object's start in a slab of this layer; kNotFound if the object is free
-  ///          already. Nothing is changed then.
+  /// @returns kMismatch if the address is not an object's start in a slab of this layer; kNotFound if the object is
+  ///          free already. Nothing is changed then.
   /// Context: any; may give a slab back to the source, with no lock held.
   Status put(void* object) noexcept;
 
@@ -186,24 +194,27 @@ class SlabLayer {
     auto* slab = reinterpret_cast<Slab*>(header);
     return is_memory(header) && slab->layer == this ? slab : nullptr;
   }
-  /// Index of what lies at @p object in a slab that find_by_mask() found; kNoIndex if it is no object's start, or, where there is
-  /// no reciprocal, perhaps.
+  /// Index of what lies at @p object in a slab that find_by_mask() found; kNoIndex if it is no object's start, or,
+  /// where there is no reciprocal, perhaps.
   [[nodiscard]] unsigned index_by_reciprocal(const Slab& slab, const void* object) const noexcept {
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab.start;
     const std::size_t at = index_around(offset);
     return at < slab.objects && starts_at(at, offset) ? static_cast<unsigned>(at) : kNoIndex;
   }
-  /// The same in two steps: the index of what lies at @p offset from object 0 of such a slab, which may have fewer objects, or 0 where
-  /// there is no reciprocal; and whether an object starts there.
+  /// The same in two steps: the index of what lies at @p offset from object 0 of such a slab, which may have fewer
+  /// objects, or 0 where there is no reciprocal; and whether an object starts there.
   [[nodiscard]] std::size_t index_around(std::size_t offset) const noexcept {
     return static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32);
   }
-  [[nodiscard]] bool starts_at(std::size_t index, std::size_t offset) const noexcept { return index * stride_ == offset; }
+  [[nodiscard]] bool starts_at(std::size_t index, std::size_t offset) const noexcept {
+    return index * stride_ == offset;
+  }
   /// Index of @p object in @p slab; kNoIndex if it is no object's start.
   [[nodiscard]] unsigned index(const Slab& slab, const void* object) const noexcept {
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab.start;
-    const std::size_t at =
-        reciprocal_ != 0 ? static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32) : offset / stride_;
+    const std::size_t at = reciprocal_ != 0
+                               ? static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32)
+                               : offset / stride_;
     return at < slab.objects && at * stride_ == offset ? static_cast<unsigned>(at) : kNoIndex;
   }
 
@@ -292,12 +303,13 @@ class SlabLayer {
   [[nodiscard]] Slab* next_in_lists(Slab* slab) noexcept;
   void leave_pass(Slab* slab) noexcept;
   void widen(std::uintptr_t low, std::uintptr_t high) noexcept;
-  /// Whether @p header, which a mask has found, may be read: it lies in a bank, or, in an arena of none, between the first and the last
-  /// slab there ever were. Then it is memory - of another cache, perhaps, whose header says so, or of anybody. Inlined, as what calls
-  /// nobody needs no frame.
+  /// Whether @p header, which a mask has found, may be read: it lies in a bank, or, in an arena of none, between the
+  /// first and the last slab there ever were. Then it is memory - of another cache, perhaps, whose header says so, or
+  /// of anybody. Inlined, as what calls nobody needs no frame.
   [[nodiscard, gnu::always_inline]] bool is_memory(std::uintptr_t header) const noexcept {
     const PageMap::Bank* latest = bank_.load(kFollowed);
-    if (latest->has(header)) [[likely]] return true;
+    if (latest->has(header)) [[likely]]
+      return true;
     if (latest != &PageMap::kNoBank) return page_map.bank_of(header).bytes != 0;
     return !no_touch_ && spans(reinterpret_cast<const void*>(header));
   }
@@ -340,7 +352,7 @@ class SlabLayer {
 
   Lock lock_;
   std::atomic<std::uint32_t> limit_{kNoLimit};  ///< written under the lock
-  Ring<Slab> usable_;             ///< partial ones in front, empty ones behind
+  Ring<Slab> usable_;                           ///< partial ones in front, empty ones behind
   Ring<Slab> full_;
   union {
     std::atomic<std::uintptr_t> low_{UINTPTR_MAX};  ///< all slabs of memory that ever were lie in [low_, high_)

@@ -1,9 +1,10 @@
 #pragma once
-/// A pass over all slabs of a layer while others use it: for `verify`, and to name who keeps a cache from being destroyed.
+/// A pass over all slabs of a layer while others use it: for `verify`, and to name who keeps a cache from being
+/// destroyed.
 ///
-/// Slabs change lists as their objects come and go, so a walk along the lists alone could miss one for ever. A pass marks what
-/// it has seen, and sweeps the lists until every slab has the mark. Between two steps it stands on a slab by a pointer; a slab
-/// that goes back to the source tells it.
+/// Slabs change lists as their objects come and go, so a walk along the lists alone could miss one for ever. A pass
+/// marks what it has seen, and sweeps the lists until every slab has the mark. Between two steps it stands on a slab by
+/// a pointer; a slab that goes back to the source tells it.
 ///
 /// Invariants
 /// - P1 Each slab that is there from the first step to the last is shown exactly once.

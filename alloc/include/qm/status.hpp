@@ -9,7 +9,8 @@ namespace qm {
 
 enum class Status : std::uint8_t {
   kOk,
-  kInvalid,    ///< an argument that can never be right: size 0, an alignment that is no power of two, an overflow, a bad name
+  /// An argument that can never be right: size 0, an alignment that is no power of two, an overflow, a bad name.
+  kInvalid,
   kDuplicate,  ///< the name is taken
   kOverlap,    ///< the range overlaps what the arena has
   kNoMemory,   ///< the source cannot supply it

@@ -28,16 +28,18 @@ struct MemoryRange {
 };
 
 /// Sets the allocator up over @p memory for harts 0 to @p harts - 1. Call attach_hart() on each before it allocates.
-/// @returns kInvalid for no range, a first range below 16 pages, overlapping ranges, harts 0 or above Port::kMaxHarts; kBusy
-///          if it is set up already.
-/// @param[in] open_books called when caches can be made and none has been: whoever observes allocations from the first on is
-///                       set up there, as trace::initialize(). nullptr: nobody.
+/// @returns kInvalid for no range, a first range below 16 pages, overlapping ranges, harts 0 or above Port::kMaxHarts;
+///          kBusy if it is set up already.
+/// @param[in] open_books called when caches can be made and none has been: whoever observes allocations from the first
+///                       on is set up there, as trace::initialize(). nullptr: nobody.
 /// Context: one hart, before any other call.
-Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*open_books)() noexcept = nullptr) noexcept;
+Status initialize(std::span<const MemoryRange> memory, unsigned harts,
+                  void (*open_books)() noexcept = nullptr) noexcept;
 
 /// Adds a range of memory, however far from the others.
-/// @returns kInvalid (before initialize(); less than a page; a range that wraps), kOverlap with memory it has, kNoMemory (tags).
-///          After PageMap::kMaxBanks ranges kNoMemory as well; slabs of the heap do not lie in such a range then.
+/// @returns kInvalid (before initialize(); less than a page; a range that wraps), kOverlap with memory it has,
+///          kNoMemory (tags). After PageMap::kMaxBanks ranges kNoMemory as well; slabs of the heap do not lie in such a
+///          range then.
 /// Context: one hart at a time.
 Status add_memory(const MemoryRange& range) noexcept;
 
@@ -45,12 +47,12 @@ Status add_memory(const MemoryRange& range) noexcept;
 /// Context: one hart, no other attached.
 void shutdown() noexcept;
 
-/// Makes hart @p hart known: its fast path works from here on. On that hart, once, before it allocates or takes part in a
-/// round. hal::hart_online() is called.
+/// Makes hart @p hart known: its fast path works from here on. On that hart, once, before it allocates or takes part in
+/// a round. hal::hart_online() is called.
 void attach_hart(unsigned hart) noexcept;
 
-/// Takes hart @p hart out: its magazines go to the depots, and it takes part in no round any more. On that hart; nothing may
-/// allocate on it afterwards, interrupt handlers included, until it is attached again.
+/// Takes hart @p hart out: its magazines go to the depots, and it takes part in no round any more. On that hart;
+/// nothing may allocate on it afterwards, interrupt handlers included, until it is attached again.
 /// Complexity: O(caches).
 void detach_hart(unsigned hart) noexcept;
 
@@ -64,11 +66,12 @@ void detach_hart(unsigned hart) noexcept;
 
 /// Gives back all idle memory: magazines of every hart that answers, depots, empty slabs, empty spans.
 /// @returns by how many bytes base_arena() has more free memory.
-/// Complexity: O(idle memory), in bounded steps. Context: hal::may_wait() for the magazines of other harts; no destructor.
+/// Complexity: O(idle memory), in bounded steps. Context: hal::may_wait() for the magazines of other harts; no
+///             destructor.
 std::size_t reclaim() noexcept;
 
-/// Lets go of what was not used lately: Cache::trim() for every cache. Meant to be called at a steady interval, a second or
-/// some, from a task; nothing depends on it but how soon idle memory is back and magazines are small again.
+/// Lets go of what was not used lately: Cache::trim() for every cache. Meant to be called at a steady interval, a
+/// second or some, from a task; nothing depends on it but how soon idle memory is back and magazines are small again.
 /// @returns by how many bytes base_arena() has more free memory.
 /// Complexity: O(caches) and O(what is given back), in bounded steps. Context: any.
 std::size_t trim() noexcept;
@@ -79,7 +82,8 @@ namespace internal {
 Status initialize_page_arena() noexcept;
 [[nodiscard]] void* allocate_cache() noexcept;
 void free_cache(void* cache) noexcept;
-/// A block of @p words words or more, at most kMostBlockWords, for what caches have besides magazines; lies in kmem_magazine*.
+/// A block of @p words words or more, at most kMostBlockWords, for what caches have besides magazines; lies in
+/// kmem_magazine*.
 inline constexpr unsigned kBlockWords = 16;  ///< of the smallest
 inline constexpr unsigned kMostBlockWords = 64;
 [[nodiscard]] void* allocate_block(unsigned words) noexcept;

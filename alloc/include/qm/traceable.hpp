@@ -13,8 +13,8 @@ class Traceable : public Registered {
   [[nodiscard]] RegistryKind kind() const noexcept { return kind_; }
   /// Whether it may be traced: what the books themselves take memory from may not.
   [[nodiscard]] bool traceable() const noexcept { return !no_trace_; }
-  /// The state word (namespace trace_state): of a cache's objects, or of an arena's segments; an arena's quantum caches have
-  /// their own. Changed by compare-and-swap, then made effective by a round.
+  /// The state word (namespace trace_state): of a cache's objects, or of an arena's segments; an arena's quantum caches
+  /// have their own. Changed by compare-and-swap, then made effective by a round.
   [[nodiscard]] std::atomic<std::uint32_t>& state() noexcept { return state_; }
 
   /// Records the observer counts, as it sees fit; part of the last-record-gone test.

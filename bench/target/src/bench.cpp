@@ -21,7 +21,8 @@ unsigned long Distribution::percentile(unsigned percent) const noexcept {
   return max_;
 }
 
-// ---- rows: a JSON object a line, behind a word that no other output begins with ----------------------------------------
+// ---- rows: a JSON object a line, behind a word that no other output begins with
+// ----------------------------------------
 
 Row::Row(std::string_view name) noexcept {
   put("@bench {");
@@ -73,7 +74,8 @@ Row& Row::mean(std::string_view name, std::uint64_t sum, std::uint64_t operation
   key(name);
   const std::uint64_t hundredths = operations == 0 ? 0 : (sum * 100 + operations / 2) / operations;
   digits(hundredths / 100);
-  const char fraction[] = {'.', static_cast<char>('0' + hundredths / 10 % 10), static_cast<char>('0' + hundredths % 10)};
+  const char fraction[] = {'.', static_cast<char>('0' + hundredths / 10 % 10),
+                           static_cast<char>('0' + hundredths % 10)};
   put({fraction, sizeof fraction});
   return *this;
 }

@@ -18,8 +18,12 @@ struct Report {
   Order order = Order::kSize;
   std::size_t top = SIZE_MAX;
 
-  [[nodiscard]] std::uint64_t key(const Row& row) const noexcept { return order == Order::kSize ? row.bytes : row.calls; }
-  [[nodiscard]] std::uint64_t second_key(const Row& row) const noexcept { return order == Order::kSize ? row.calls : row.bytes; }
+  [[nodiscard]] std::uint64_t key(const Row& row) const noexcept {
+    return order == Order::kSize ? row.bytes : row.calls;
+  }
+  [[nodiscard]] std::uint64_t second_key(const Row& row) const noexcept {
+    return order == Order::kSize ? row.calls : row.bytes;
+  }
 };
 
 inline void print_row(Invocation& call, const Row& row) noexcept {
@@ -99,8 +103,8 @@ inline CommandStatus show(Invocation& call, const Report& report) noexcept {
     aborted = !call.yield();
   }
   print_untagged_callers(call);
-  call.print("# sites {} of {}, bytes {} of {}, untagged {}, state {}: {}\n", shown, call_sites::count(), shown_bytes, bytes,
-             untagged, call_sites::is_on() ? "on" : "off", closing_word(aborted));
+  call.print("# sites {} of {}, bytes {} of {}, untagged {}, state {}: {}\n", shown, call_sites::count(), shown_bytes,
+             bytes, untagged, call_sites::is_on() ? "on" : "off", closing_word(aborted));
   return closing_status(aborted);
 }
 
@@ -155,8 +159,9 @@ constinit const Command allocinfo = {
     .run = run_allocinfo,
     .max_arguments = 4,
     .complete = complete_allocinfo,
-    .forms = "allocinfo [top N] [sort size|calls]  each place in the source that holds memory, by bytes or by calls\n"
-             "allocinfo on|off                     count allocations from now on, or do not",
+    .forms =
+        "allocinfo [top N] [sort size|calls]  each place in the source that holds memory, by bytes or by calls\n"
+        "allocinfo on|off                     count allocations from now on, or do not",
     .in_panic = true};
 
 }  // namespace qm::console::commands

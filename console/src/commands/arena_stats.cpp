@@ -31,7 +31,8 @@ bool print_free_lists(Invocation& call, Arena& arena) noexcept {
 void print_stats(Invocation& call, const ArenaStats& stats) noexcept {
   call.print("\tStats:\n\t-----------------\n");
   call.print("\t\tAmt free: {} ({})\n", stats.free, Address{stats.free});
-  call.print("\t\tAmt alloc: {} ({}), nr allocs {}\n", stats.allocated, Address{stats.allocated}, stats.allocations_ever);
+  call.print("\t\tAmt alloc: {} ({}), nr allocs {}\n", stats.allocated, Address{stats.allocated},
+             stats.allocations_ever);
   call.print("\t\tAmt total segs: {}, amt alloc segs {}\n", stats.total, stats.allocated);
   call.print("\t\tAmt imported: {} ({}), nr imports {}\n", stats.imported, Address{stats.imported}, stats.imports);
 }

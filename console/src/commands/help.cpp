@@ -42,7 +42,8 @@ CommandStatus run_help(Invocation& call) noexcept {
 
 void complete_help(Completion& completion) noexcept {
   if (completion.index() != 1) return;
-  for (const Command* c = CommandTable::after({}); c != nullptr; c = CommandTable::after(c->name)) completion.offer(c->name);
+  for (const Command* c = CommandTable::after({}); c != nullptr; c = CommandTable::after(c->name))
+    completion.offer(c->name);
 }
 
 CommandStatus run_version(Invocation& call) noexcept {

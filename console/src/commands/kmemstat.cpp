@@ -34,8 +34,8 @@ struct Tree {
   }
 
   void print(const ArenaStats& stats, std::size_t quantum) noexcept {
-    call.print("{:8}:{:15}:{:15}:{:12}:{:15}:{:15}: {}\n", quantum, stats.total, stats.allocated, stats.allocations_ever,
-               stats.idle, stats.high_water, stats.failures);
+    call.print("{:8}:{:15}:{:15}:{:12}:{:15}:{:15}: {}\n", quantum, stats.total, stats.allocated,
+               stats.allocations_ever, stats.idle, stats.high_water, stats.failures);
   }
 
   void print(const CacheStats& stats) noexcept {
@@ -99,8 +99,9 @@ struct Tree {
 };
 
 CommandStatus run_kmemstat(Invocation& call) noexcept {
-  call.print("{:<30}:Typ: Objsize:      Total Amt:      Alloc Amt: Allocs Ever:       Idle Amt:     High Water: Failed\n",
-             "Arena/Slab Name");
+  call.print(
+      "{:<30}:Typ: Objsize:      Total Amt:      Alloc Amt: Allocs Ever:       Idle Amt:     High Water: Failed\n",
+      "Arena/Slab Name");
   call.out().repeat('-', 88);
   call.print("\n");
   Tree tree{call};
@@ -152,11 +153,12 @@ CommandStatus run_free(Invocation& call) noexcept {
 
 }  // namespace
 
-constinit const Command kmemstat = {.name = "kmemstat",
-                                    .usage = "kmemstat",
-                                    .summary = "arenas and caches as a tree: what they hold, what users hold, what is idle",
-                                    .run = run_kmemstat,
-                                    .in_panic = true};
+constinit const Command kmemstat = {
+    .name = "kmemstat",
+    .usage = "kmemstat",
+    .summary = "arenas and caches as a tree: what they hold, what users hold, what is idle",
+    .run = run_kmemstat,
+    .in_panic = true};
 
 constinit const Command free_memory = {.name = "free",
                                        .usage = "free",

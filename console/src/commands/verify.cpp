@@ -42,7 +42,8 @@ bool verify_arena(Census& census, Arena& arena) noexcept {
     const bool span = segment.kind == TagKind::kSpan;
     (span ? census.spans : census.segments) += 1;
     if (!walk.is_sound()) {
-      census.fault("arena {}: {} {} breaks an invariant\n", arena.name(), span ? "span" : "segment", Address{segment.start});
+      census.fault("arena {}: {} {} breaks an invariant\n", arena.name(), span ? "span" : "segment",
+                   Address{segment.start});
     }
     if (++steps % kSteps == 0 && !census.call.yield()) return false;
   }
@@ -100,8 +101,8 @@ CommandStatus run_verify(Invocation& call) noexcept {
   while (Arena* arena = aborted ? nullptr : arenas.next()) aborted = !verify_arena(census, *arena);
   Matching<Cache> caches(name);
   while (Cache* cache = aborted ? nullptr : caches.next()) aborted = !verify_cache(census, *cache);
-  call.print("verify: arenas {}, spans {}, segments {}, caches {}, slabs {}, objects {}, faults {}: {}\n", census.arenas,
-             census.spans, census.segments, census.caches, census.slabs, census.objects, census.faults,
+  call.print("verify: arenas {}, spans {}, segments {}, caches {}, slabs {}, objects {}, faults {}: {}\n",
+             census.arenas, census.spans, census.segments, census.caches, census.slabs, census.objects, census.faults,
              closing_word(aborted, census.whole));
   if (census.faults != 0) return call.fail("{} faults", census.faults);
   return closing_status(aborted);

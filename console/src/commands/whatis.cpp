@@ -83,7 +83,8 @@ CommandStatus run_whatis(Invocation& call) noexcept {
   for (const std::uint32_t kind : {std::uint32_t{0}, cache_flags::kQuantumCache}) {
     Matching<Cache> caches({});
     while (Cache* cache = aborted ? nullptr : caches.next()) {
-      if ((cache->flags() & cache_flags::kQuantumCache) == kind) found_caches += print_cache(call, *cache, address) ? 1 : 0;
+      if ((cache->flags() & cache_flags::kQuantumCache) == kind)
+        found_caches += print_cache(call, *cache, address) ? 1 : 0;
       aborted = !call.yield();
     }
   }
@@ -96,7 +97,8 @@ CommandStatus run_whatis(Invocation& call) noexcept {
   if (!aborted && call.console().resolve(address, symbol)) {
     call.print("code {}+0x{:x}/0x{:x}\n", symbol.name, symbol.offset, symbol.size);
   }
-  call.print("whatis {}: caches {}, arenas {}: {}\n", Address{address}, found_caches, found_arenas, closing_word(aborted));
+  call.print("whatis {}: caches {}, arenas {}: {}\n", Address{address}, found_caches, found_arenas,
+             closing_word(aborted));
   return closing_status(aborted);
 }
 

@@ -33,8 +33,8 @@ struct Growth {
   unsigned count = 0;
   unsigned caches = 0;
   unsigned arenas = 0;
-  unsigned known = 0;       ///< of those at the mark
-  std::uint64_t more = 0;   ///< amount of those past the top
+  unsigned known = 0;      ///< of those at the mark
+  std::uint64_t more = 0;  ///< amount of those past the top
 
   void look_at(Traceable& source, const trace::Mark* mark) noexcept {
     const trace::SourceThen* then = mark != nullptr ? mark->find(source.name()) : nullptr;
@@ -70,8 +70,8 @@ void print_rows(Invocation& call, const Growth& growth) noexcept {
   call.print("\n");
   for (unsigned i = 0; i < growth.count; ++i) {
     const Row& row = growth.rows[i];
-    call.print("{:<30}: {} :{:15}:{:15}:{:12}\n", static_cast<const char*>(row.name), row.is_arena ? "A" : "S", row.now, row.more,
-               row.more_objects);
+    call.print("{:<30}: {} :{:15}:{:15}:{:12}\n", static_cast<const char*>(row.name), row.is_arena ? "A" : "S", row.now,
+               row.more, row.more_objects);
   }
   const unsigned grown = growth.caches + growth.arenas;
   if (grown > growth.count) call.print("note: {} more grew by {} together\n", grown - growth.count, growth.more);
@@ -136,12 +136,13 @@ CommandStatus run_growth(Invocation& call) noexcept {
 
 }  // namespace
 
-constinit const Command growth = {.name = "growth",
-                                  .usage = "growth [NAME]",
-                                  .summary = "what holds more than at mark NAME, or at boot: caches, arenas, sites, stacks",
-                                  .run = run_growth,
-                                  .max_arguments = 1,
-                                  .complete = complete_mark,
-                                  .in_panic = true};
+constinit const Command growth = {
+    .name = "growth",
+    .usage = "growth [NAME]",
+    .summary = "what holds more than at mark NAME, or at boot: caches, arenas, sites, stacks",
+    .run = run_growth,
+    .max_arguments = 1,
+    .complete = complete_mark,
+    .in_panic = true};
 
 }  // namespace qm::console::commands

@@ -44,7 +44,9 @@ CommandStatus parse(Invocation& call, trace::StreamOptions& options) noexcept {
   std::size_t at = 2;
   if (at < words.size() && words[at] != "min" && words[at] != "sample") options.pattern = words[at++];
   for (; at < words.size(); at += 2) {
-    std::size_t* into = words[at] == "min" ? &options.minimum_bytes : words[at] == "sample" ? &options.sample_bytes : nullptr;
+    std::size_t* into = words[at] == "min"      ? &options.minimum_bytes
+                        : words[at] == "sample" ? &options.sample_bytes
+                                                : nullptr;
     if (into == nullptr || *into != 0 || at + 1 >= words.size()) return call.usage();
     std::uint64_t bytes = 0;
     const Number read = parse_size(words[at + 1], std::numeric_limits<std::uint32_t>::max(), bytes);
@@ -103,7 +105,8 @@ CommandStatus ring(Invocation& call) noexcept {
   switch (trace::set_ring_bytes(static_cast<std::size_t>(bytes))) {
     case Status::kOk: break;
     case Status::kInvalid:
-      return call.fail("a ring has {} to {} bytes", trace::EventRing::kMinEntries * sizeof(trace::RingEntry), trace::kMaxRingBytes);
+      return call.fail("a ring has {} to {} bytes", trace::EventRing::kMinEntries * sizeof(trace::RingEntry),
+                       trace::kMaxRingBytes);
     default: call.fail("a stream is on: kmemtrace stop"); return CommandStatus::kBusy;
   }
   call.print("ring {} bytes a hart\n", trace::stream_figures().ring_bytes);
@@ -131,19 +134,21 @@ void complete_kmemtrace(Completion& completion) noexcept {
 
 }  // namespace
 
-constinit const Command kmemtrace = {.name = "kmemtrace",
-                                     .usage = "kmemtrace start|stop|status|ring",
-                                     .summary = "every allocation and free as an event over the line",
-                                     .run = run_kmemtrace,
-                                     .min_arguments = 1,
-                                     .max_arguments = 6,
-                                     .complete = complete_kmemtrace,
-                                     .forms = "kmemtrace start [SLAB_NAME] [min BYTES] [sample BYTES]\n"
-                                              "                    tell each allocation and free in frames that a program reads;\n"
-                                              "                    min: of caches and segments at least that large;\n"
-                                              "                    sample: one in so many bytes\n"
-                                              "kmemtrace stop      tell no more, and send what waits\n"
-                                              "kmemtrace status    mode, events, losses\n"
-                                              "kmemtrace ring BYTES  size of each hart's ring, while stopped"};
+constinit const Command kmemtrace = {
+    .name = "kmemtrace",
+    .usage = "kmemtrace start|stop|status|ring",
+    .summary = "every allocation and free as an event over the line",
+    .run = run_kmemtrace,
+    .min_arguments = 1,
+    .max_arguments = 6,
+    .complete = complete_kmemtrace,
+    .forms =
+        "kmemtrace start [SLAB_NAME] [min BYTES] [sample BYTES]\n"
+        "                    tell each allocation and free in frames that a program reads;\n"
+        "                    min: of caches and segments at least that large;\n"
+        "                    sample: one in so many bytes\n"
+        "kmemtrace stop      tell no more, and send what waits\n"
+        "kmemtrace status    mode, events, losses\n"
+        "kmemtrace ring BYTES  size of each hart's ring, while stopped"};
 
 }  // namespace qm::console::commands

@@ -20,7 +20,8 @@ void print_coverage(Invocation& call, const trace::Coverage& coverage) noexcept 
   if (coverage.partial != 0) call.print("note: {} caches were not traced all the time, or reset\n", coverage.partial);
 }
 
-void close_report(Invocation& call, const trace::Mark* mark, const trace::Coverage& coverage, bool aborted, bool whole) noexcept {
+void close_report(Invocation& call, const trace::Mark* mark, const trace::Coverage& coverage, bool aborted,
+                  bool whole) noexcept {
   if (mark != nullptr) {
     call.print(", age ");
     print_seconds(call.out(), hal::Port::ticks() - mark->ticks);

@@ -15,7 +15,8 @@ void print_coverage(Invocation& call, const trace::Coverage& coverage) noexcept;
 
 /// Prints the end of a closing line: how long ago, what was traced, what was dropped, the word.
 /// @param[in] mark nullptr: no time.
-void close_report(Invocation& call, const trace::Mark* mark, const trace::Coverage& coverage, bool aborted, bool whole) noexcept;
+void close_report(Invocation& call, const trace::Mark* mark, const trace::Coverage& coverage, bool aborted,
+                  bool whole) noexcept;
 
 /// Offers the names of the marks for the first argument.
 void complete_mark(Completion& completion) noexcept;

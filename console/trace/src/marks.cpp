@@ -26,8 +26,8 @@ CommandStatus run_mark(Invocation& call) noexcept {
   }
   const trace::Mark* mark = find_mark(report, name);
   const trace::Coverage coverage = trace::coverage_since(mark);
-  call.print("mark {}: objects {}, bytes {}, traced {} of {} caches\n", name, mark->objects, mark->bytes, coverage.whole,
-             coverage.all);
+  call.print("mark {}: objects {}, bytes {}, traced {} of {} caches\n", name, mark->objects, mark->bytes,
+             coverage.whole, coverage.all);
   return call.ok();
 }
 
@@ -65,7 +65,8 @@ struct Shown {
 using Visit = void (*)(void* context, Traceable& source, const trace::DumpEntry& entry, bool first);
 
 /// Calls @p visit for every object of @p source that was recorded since and is out.
-void visit_source(Invocation& call, const trace::Mark& mark, Traceable& source, Shown& shown, Visit visit, void* context) noexcept {
+void visit_source(Invocation& call, const trace::Mark& mark, Traceable& source, Shown& shown, Visit visit,
+                  void* context) noexcept {
   static trace::Dump dump;  // 2 KiB; one command runs at a time
   static trace::DumpEntry entry;
   dump.begin(source);
@@ -99,13 +100,15 @@ Shown print_objects(Invocation& call, const trace::Mark& mark) noexcept {
   } context{call, mark};
   const auto print = [](void* of, Traceable& source, const trace::DumpEntry& entry, bool first) {
     auto& [out, since] = *static_cast<Context*>(of);
-    if (first) out.print("Dumping outstanding allocs from {} since {}\n-------------------------\n", source.name(), since.name);
+    if (first)
+      out.print("Dumping outstanding allocs from {} since {}\n-------------------------\n", source.name(), since.name);
     print_record(out.console(), out.out(), entry, Detail::kVerbose);
   };
   return visit_since(call, mark, print, &context);
 }
 
-/// Counts by call site, and prints those with most bytes. The site of an object is beside it; one that is freed meanwhile has none.
+/// Counts by call site, and prints those with most bytes. The site of an object is beside it; one that is freed
+/// meanwhile has none.
 class SiteCount {
  public:
   void add(Traceable& source, const trace::DumpEntry& entry) noexcept {
@@ -132,8 +135,9 @@ class SiteCount {
   static constexpr unsigned kSites = 64;
 
   static const CallSite* site_of(Traceable& source, std::uintptr_t object) noexcept {
-    const CallSite* site = source.kind() == RegistryKind::kCache ? static_cast<Cache&>(source).site_of(reinterpret_cast<void*>(object))
-                                                                 : static_cast<Arena&>(source).site_of(object);
+    const CallSite* site = source.kind() == RegistryKind::kCache
+                               ? static_cast<Cache&>(source).site_of(reinterpret_cast<void*>(object))
+                               : static_cast<Arena&>(source).site_of(object);
     return site != nullptr ? site : &qm_untagged_site;
   }
 
@@ -209,7 +213,8 @@ CommandStatus run_expect(Invocation& call) noexcept {
   call.print("expect {}: objects {}, bytes {}", mark->name, shown.objects, shown.bytes);
   close_report(call, mark, coverage, shown.aborted, !shown.truncated);
   if (shown.aborted) return call.aborted();
-  if (shown.objects != 0) return call.fail("expect {}: {} objects, {} bytes more", mark->name, shown.objects, shown.bytes);
+  if (shown.objects != 0)
+    return call.fail("expect {}: {} objects, {} bytes more", mark->name, shown.objects, shown.bytes);
   if (!passes) return call.fail("expect {}: cannot tell, as not all was recorded", mark->name);
   return call.ok();
 }
@@ -248,13 +253,14 @@ constinit const Command leaks = {.name = "leaks",
                                  .complete = complete_leaks,
                                  .in_panic = true};
 
-constinit const Command expect = {.name = "expect",
-                                  .usage = "expect NAME",
-                                  .summary = "PASS if nothing allocated since mark NAME is out, else what, and it fails",
-                                  .run = run_expect,
-                                  .min_arguments = 1,
-                                  .max_arguments = 1,
-                                  .complete = complete_mark,
-                                  .in_panic = true};
+constinit const Command expect = {
+    .name = "expect",
+    .usage = "expect NAME",
+    .summary = "PASS if nothing allocated since mark NAME is out, else what, and it fails",
+    .run = run_expect,
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .complete = complete_mark,
+    .in_panic = true};
 
 }  // namespace qm::console::commands

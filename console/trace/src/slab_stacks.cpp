@@ -128,10 +128,11 @@ constinit const Command slab_stacks = {
     .run = run_slab_stacks,
     .max_arguments = 4,
     .complete = complete_slab_stacks,
-    .forms = "slab_stacks [-v] [SLAB_NAME] [top N]  each stack with objects out, by bytes; of all caches without a name;\n"
-             "                                      -v: bytes held, ages, harts, contexts\n"
-             "slab_stacks threshold [N]             hide stacks with fewer than N objects; without N: what it is\n"
-             "SLAB_NAME may have * and ?",
+    .forms =
+        "slab_stacks [-v] [SLAB_NAME] [top N]  each stack with objects out, by bytes; of all caches without a name;\n"
+        "                                      -v: bytes held, ages, harts, contexts\n"
+        "slab_stacks threshold [N]             hide stacks with fewer than N objects; without N: what it is\n"
+        "SLAB_NAME may have * and ?",
     .in_panic = true};
 
 }  // namespace qm::console::commands

@@ -16,22 +16,21 @@ constexpr std::size_t kRule = 25;
 
 // ---- start, stop, reset ---------------------------------------------------------------------------------------------
 
-CommandStatus explain(Invocation& call, std::string_view pattern, const trace::CommandResult& result, bool stopping = false,
-                      bool counts = false) noexcept {
+CommandStatus explain(Invocation& call, std::string_view pattern, const trace::CommandResult& result,
+                      bool stopping = false, bool counts = false) noexcept {
   switch (result.status) {
     case Status::kOk: break;
     case Status::kNotFound: return call.fail("No such slab {}", pattern);
     case Status::kRefused: return call.fail("Unable to trace slab {}", pattern);
-    case Status::kMismatch: return call.fail("what is out of {} was traced in another way: stop and reset it first", pattern);
+    case Status::kMismatch:
+      return call.fail("what is out of {} was traced in another way: stop and reset it first", pattern);
     case Status::kTimedOut:
       return call.fail("hart {} has not answered for {} s", result.hart, hal::kRoundDeadlineMs / 1000);
     case Status::kAborted:
       call.fail("aborted, {}", stopping ? "still stopping: stop again" : "nothing has changed");
       return call.aborted();
     case Status::kNoMemory: return call.fail("no memory for the books of {}", pattern);
-    case Status::kBusy:
-      call.fail("another slab_trace command has not ended");
-      return CommandStatus::kBusy;
+    case Status::kBusy: call.fail("another slab_trace command has not ended"); return CommandStatus::kBusy;
     case Status::kUnsafe: return call.fail("not in {}", hal::in_panic() ? "panic" : "this context");
     default: return call.fail("the books refuse {}", pattern);
   }
@@ -84,16 +83,19 @@ void print_notes(Invocation& call, const trace::DumpSummary& summary) noexcept {
   if (summary.keeping.counts) {
     call.print("note: only counts are kept: {} objects are out, by slab_stacks\n", summary.counted);
   } else if (figures.left_out != 0) {
-    call.print("note: sampled: 1 of {} allocations has a record, {} were left out\n", summary.keeping.every, figures.left_out);
+    call.print("note: sampled: 1 of {} allocations has a record, {} were left out\n", summary.keeping.every,
+               figures.left_out);
   }
   for (unsigned reason = 0; reason < trace::kDropReasons; ++reason) {
     if (figures.dropped[reason] == 0) continue;
     call.print("note: dropped {}: {}\n", figures.dropped[reason], trace::name(static_cast<trace::Drop>(reason)));
   }
-  if (figures.lost_stacks > 0) call.print("note: {} records without a stack: the stack depot is full\n", figures.lost_stacks);
+  if (figures.lost_stacks > 0)
+    call.print("note: {} records without a stack: the stack depot is full\n", figures.lost_stacks);
   if (figures.lost_contexts > 0) call.print("note: {} records without a context\n", figures.lost_contexts);
   if (summary.freed_meanwhile > 0 || summary.allocated_meanwhile > 0) {
-    call.print("note: during the dump {} were freed, {} allocated\n", summary.freed_meanwhile, summary.allocated_meanwhile);
+    call.print("note: during the dump {} were freed, {} allocated\n", summary.freed_meanwhile,
+               summary.allocated_meanwhile);
   }
   if (summary.reset) call.print("note: reset during the dump\n");
   if (summary.destroyed) call.print("note: destroyed during the dump\n");
@@ -121,8 +123,9 @@ bool print_source(Invocation& call, Traceable& source, bool verbose) noexcept {
   }
   const trace::DumpSummary summary = dump.finish();
   print_notes(call, summary);
-  call.print("outstanding {}, recorded {}, dropped {}, truncated stacks {}, from before start {}: {}\n", summary.outstanding + summary.counted,
-             summary.figures.recorded, summary.figures.all_dropped(), summary.truncated_shown, summary.from_before_start,
+  call.print("outstanding {}, recorded {}, dropped {}, truncated stacks {}, from before start {}: {}\n",
+             summary.outstanding + summary.counted, summary.figures.recorded, summary.figures.all_dropped(),
+             summary.truncated_shown, summary.from_before_start,
              closing_word(aborted, summary.known && summary.complete()));
   return !aborted;
 }
@@ -210,21 +213,23 @@ void complete_slab_trace(Completion& completion) noexcept {
 
 }  // namespace
 
-constinit const Command slab_trace = {.name = "slab_trace",
-                                      .usage = "slab_trace start|stop|print|reset SLAB_NAME",
-                                      .summary = "which objects of a cache are out, and who drew them",
-                                      .run = run_slab_trace,
-                                      .min_arguments = 1,
-                                      .max_arguments = 4,
-                                      .complete = complete_slab_trace,
-                                      .forms = "slab_trace start SLAB_NAME       record every later allocation; older records stay\n"
-                                               "slab_trace start SLAB_NAME counts   keep how many objects each stack has out, no records\n"
-                                               "slab_trace start SLAB_NAME every N  record one of N allocations, by chance\n"
-                                               "slab_trace stop SLAB_NAME        record no more; frees go on removing records\n"
-                                               "slab_trace print [-v] SLAB_NAME  what is out, oldest first; -v: size, age, number\n"
-                                               "slab_trace reset SLAB_NAME       drop the records and zero the figures\n"
-                                               "slab_trace status [SLAB_NAME]    state, counts, memory of the books\n"
-                                               "SLAB_NAME may have * and ?",
-                                      .in_panic = true};
+constinit const Command slab_trace = {
+    .name = "slab_trace",
+    .usage = "slab_trace start|stop|print|reset SLAB_NAME",
+    .summary = "which objects of a cache are out, and who drew them",
+    .run = run_slab_trace,
+    .min_arguments = 1,
+    .max_arguments = 4,
+    .complete = complete_slab_trace,
+    .forms =
+        "slab_trace start SLAB_NAME       record every later allocation; older records stay\n"
+        "slab_trace start SLAB_NAME counts   keep how many objects each stack has out, no records\n"
+        "slab_trace start SLAB_NAME every N  record one of N allocations, by chance\n"
+        "slab_trace stop SLAB_NAME        record no more; frees go on removing records\n"
+        "slab_trace print [-v] SLAB_NAME  what is out, oldest first; -v: size, age, number\n"
+        "slab_trace reset SLAB_NAME       drop the records and zero the figures\n"
+        "slab_trace status [SLAB_NAME]    state, counts, memory of the books\n"
+        "SLAB_NAME may have * and ?",
+    .in_panic = true};
 
 }  // namespace qm::console::commands

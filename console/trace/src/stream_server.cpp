@@ -18,7 +18,8 @@ int digit_of(char character) noexcept {
 
 }  // namespace
 
-StreamServer::StreamServer(Send sender, void* context, std::string_view build_id) noexcept : send_(sender), context_(context) {
+StreamServer::StreamServer(Send sender, void* context, std::string_view build_id) noexcept
+    : send_(sender), context_(context) {
   for (std::size_t i = 0; i + 1 < build_id.size() && build_id_bytes_ < sizeof build_id_; i += 2) {
     const int high = digit_of(build_id[i]);
     const int low = digit_of(build_id[i + 1]);
@@ -182,9 +183,11 @@ void StreamServer::define(DefinitionKind kind, std::uint32_t number) noexcept {
 
 void StreamServer::define_for(const wire::Event& event) noexcept {
   if (!trace::mark_defined(DefinitionKind::kSource, event.source)) define(DefinitionKind::kSource, event.source);
-  if (!trace::mark_defined(DefinitionKind::kSource, event.new_source)) define(DefinitionKind::kSource, event.new_source);
+  if (!trace::mark_defined(DefinitionKind::kSource, event.new_source))
+    define(DefinitionKind::kSource, event.new_source);
   if (!trace::mark_defined(DefinitionKind::kContext, event.context)) define(DefinitionKind::kContext, event.context);
-  if (!trace::mark_defined(DefinitionKind::kCallSite, event.call_site)) define(DefinitionKind::kCallSite, event.call_site);
+  if (!trace::mark_defined(DefinitionKind::kCallSite, event.call_site))
+    define(DefinitionKind::kCallSite, event.call_site);
   if (!trace::mark_defined(DefinitionKind::kStack, event.stack)) define(DefinitionKind::kStack, event.stack);
 }
 

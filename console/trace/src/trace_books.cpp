@@ -63,7 +63,8 @@ void TraceBooks::find_holders(Holders& holders) noexcept {
   holders.dropped = totals.dropped;
   holders.whole = totals.complete();
   trace::StackRow row;
-  while (holders.count < Holders::kStacks && report.next(row)) holders.stacks[holders.count++] = {row.handle, row.objects, row.bytes};
+  while (holders.count < Holders::kStacks && report.next(row))
+    holders.stacks[holders.count++] = {row.handle, row.objects, row.bytes};
 }
 
 void TraceBooks::print_stacks(Output& out, const Holders& holders) noexcept {
@@ -82,8 +83,8 @@ void TraceBooks::print_totals(Output& out, const Holders& holders, bool whole) n
   if (holders.status == Status::kBusy) out.text("  note: no stacks, as another report on stacks had not ended\n");
   if (holders.status == Status::kUnsafe) out.text("  note: no stacks, as there was no time to count them\n");
   const trace::Totals all = trace::totals();
-  out.print("  stacks {} of {}, objects {}, bytes {}, dropped {}, not traced {} of {} caches: {}\n", holders.count, holders.all,
-            holders.objects, holders.bytes, holders.dropped, all.caches - all.traced, all.caches,
+  out.print("  stacks {} of {}, objects {}, bytes {}, dropped {}, not traced {} of {} caches: {}\n", holders.count,
+            holders.all, holders.objects, holders.bytes, holders.dropped, all.caches - all.traced, all.caches,
             closing_word(false, whole && holders.whole));
 }
 

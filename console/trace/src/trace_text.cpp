@@ -86,8 +86,8 @@ void print_stack_rows(Console& console, Output& out, const trace::StackRow& row,
   }
   if (row.stack.truncated) out.text(" ... (truncated)\n");
   const auto objects = static_cast<std::int32_t>(row.objects);
-  out.print("stack_count: {}{}\nstack_bytes: {}{}\nstack_id: 0x{:08x}{}\n", objects < 0 ? "" : sign, objects, sign, row.bytes, row.id,
-            row.collided ? " (collided)" : "");
+  out.print("stack_count: {}{}\nstack_bytes: {}{}\nstack_id: 0x{:08x}{}\n", objects < 0 ? "" : sign, objects, sign,
+            row.bytes, row.id, row.collided ? " (collided)" : "");
 }
 
 /// `0-2, 5`
@@ -123,7 +123,8 @@ void print_stack(Console& console, Output& out, const trace::StackRow& row, std:
   out.text("\n");
 }
 
-void print_stack_closely(Console& console, Output& out, const trace::StackRow& row, const trace::StackDetails& details) noexcept {
+void print_stack_closely(Console& console, Output& out, const trace::StackRow& row,
+                         const trace::StackDetails& details) noexcept {
   print_stack_rows(console, out, row, {});
   if (details.records != 0) {
     out.print("stack_held: {}\nstack_age: oldest ", details.held_bytes);
@@ -141,12 +142,15 @@ void print_stack_closely(Console& console, Output& out, const trace::StackRow& r
 
 void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexcept {
   if (totals.lost_objects != 0) {
-    call.print("note: {} objects, {} bytes without a stack: the stack depot is full\n", totals.lost_objects, totals.lost_bytes);
+    call.print("note: {} objects, {} bytes without a stack: the stack depot is full\n", totals.lost_objects,
+               totals.lost_bytes);
   }
   if (totals.sampled != 0) call.print("note: {} caches are sampled: theirs are estimates\n", totals.sampled);
-  if (totals.counting != 0) call.print("note: {} caches keep counts only: bytes are of whole objects\n", totals.counting);
+  if (totals.counting != 0)
+    call.print("note: {} caches keep counts only: bytes are of whole objects\n", totals.counting);
   if (totals.truncated != 0) call.print("note: {} stacks are truncated\n", totals.truncated);
-  if (totals.collided != 0) call.print("note: {} stacks have another id, as theirs is another stack's\n", totals.collided);
+  if (totals.collided != 0)
+    call.print("note: {} stacks have another id, as theirs is another stack's\n", totals.collided);
 }
 
 void print_stack_line(Console& console, Output& out, const trace::CallStack& stack) noexcept {

@@ -28,7 +28,8 @@ void print_record(Console& console, Output& out, const trace::DumpEntry& entry, 
 /// @param[in] sign before count and bytes: "+" for what has grown, whose count may be negative.
 void print_stack(Console& console, Output& out, const trace::StackRow& row, std::string_view sign = {}) noexcept;
 
-/// Prints a stack with what its records say besides, in four lines before the empty one: bytes held, ages, harts, contexts.
+/// Prints a stack with what its records say besides, in four lines before the empty one: bytes held, ages, harts,
+/// contexts.
 void print_stack_closely(Console& console, Output& out, const trace::StackRow& row,
                          const trace::StackDetails& details) noexcept;
 

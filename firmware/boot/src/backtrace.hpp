@@ -4,8 +4,9 @@
 ///     fp - 1 word    return address        in a leaf function: the caller's frame pointer, and nothing at fp - 2
 ///     fp - 2 words   the caller's frame pointer
 ///
-/// Whether an interrupted function is a leaf is seen from the word at fp - 1: a stack address is no return address. Its own
-/// return address is then in the trap frame's ra. A trap in a function's first or last instructions may hide its caller.
+/// Whether an interrupted function is a leaf is seen from the word at fp - 1: a stack address is no return address. Its
+/// own return address is then in the trap frame's ra. A trap in a function's first or last instructions may hide its
+/// caller.
 
 #include <cstdint>
 

@@ -135,7 +135,8 @@ extern "C" [[noreturn]] void qm_boot(std::uintptr_t hart_id, const void* blob) {
   info.bootargs = board.bootargs;
   read_slices(info.bootargs);
   info.build_id = find_build_id();
-  for (const Constructor* constructor = __init_array_start; constructor != __init_array_end; ++constructor) (*constructor)();
+  for (const Constructor* constructor = __init_array_start; constructor != __init_array_end; ++constructor)
+    (*constructor)();
   open_plic(board.plic.base, plic_contexts[0]);
   start_console(board.uart.base, board.uart.register_shift, board.uart.interrupt);
   hal::hart_online(0);

@@ -16,7 +16,7 @@ namespace {
 using Chip = hal::Uart16550<hal::Mmio<std::uint8_t>>;
 
 constexpr std::uint8_t kCtrlC = 3;
-constexpr std::uint32_t kStuckMs = 1000;  // a panic gives up a line of text when a byte waits so long
+constexpr std::uint32_t kStuckMs = 1000;           // a panic gives up a line of text when a byte waits so long
 constexpr std::uintptr_t kUsualUart = 0x10000000;  // for a panic before the device tree is read
 
 constinit Chip chip{hal::Mmio<std::uint8_t>(kUsualUart)};
@@ -132,7 +132,8 @@ std::size_t console_read_wait(std::span<char> out, std::uint64_t deadline) noexc
     const std::uint32_t seen = input.sequence();
     const std::size_t count = console_read(out);
     if (count != 0) return count;
-    if (!wait_event(input, seen, console_wait_end(deadline)) && hal::Port::ticks() >= deadline) return console_read(out);
+    if (!wait_event(input, seen, console_wait_end(deadline)) && hal::Port::ticks() >= deadline)
+      return console_read(out);
   }
 }
 

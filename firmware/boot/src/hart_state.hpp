@@ -4,7 +4,8 @@
 ///     __hart_stacks, per hart:  [guard | boot and idle stack][guard | trap stack]
 ///
 /// Invariants
-/// - H1 A hart's state is written by that hart, with interrupts masked or in a trap handler; what others may touch is atomic.
+/// - H1 A hart's state is written by that hart, with interrupts masked or in a trap handler; what others may touch is
+///      atomic.
 /// - H2 `current` is the task whose stack the hart is on, or would be on but for the traps that `innermost` lists.
 
 #include <array>
@@ -27,9 +28,9 @@ struct TrapFrame {
   std::uintptr_t original_pc;  ///< where the trap was taken: for reports
   std::uintptr_t pc;           ///< where it resumes: after the rewind of restartable sections
   std::uintptr_t cause, value, status;
-  std::uintptr_t scratch;      ///< what sscratch goes back to
-  TrapFrame* outer;            ///< the trap that this one interrupted
-  std::uintptr_t line;         ///< the interrupt line being served, 0: none yet
+  std::uintptr_t scratch;  ///< what sscratch goes back to
+  TrapFrame* outer;        ///< the trap that this one interrupted
+  std::uintptr_t line;     ///< the interrupt line being served, 0: none yet
   std::array<std::uintptr_t, 2> padding;
   std::uintptr_t record_s0, record_pc;
 
@@ -40,7 +41,8 @@ static_assert(sizeof(TrapFrame) == QM_FRAME_BYTES && sizeof(TrapFrame) % 16 == 0
 static_assert(offsetof(TrapFrame, original_pc) == QM_FRAME_ORIGINAL_PC && offsetof(TrapFrame, pc) == QM_FRAME_PC);
 static_assert(offsetof(TrapFrame, cause) == QM_FRAME_CAUSE && offsetof(TrapFrame, value) == QM_FRAME_VALUE);
 static_assert(offsetof(TrapFrame, status) == QM_FRAME_STATUS && offsetof(TrapFrame, scratch) == QM_FRAME_SCRATCH);
-static_assert(offsetof(TrapFrame, record_s0) == QM_FRAME_RECORD_S0 && offsetof(TrapFrame, record_pc) == QM_FRAME_RECORD_PC);
+static_assert(offsetof(TrapFrame, record_s0) == QM_FRAME_RECORD_S0 &&
+              offsetof(TrapFrame, record_pc) == QM_FRAME_RECORD_PC);
 
 /// Keys of contexts. Each hart has a boot code and an idle task; every other task has a key from kFirstTaskKey on.
 inline constexpr std::uint32_t kBootKey = 1, kIdleKey = 2, kFirstTaskKey = 3;
@@ -56,7 +58,7 @@ class Task {
   Event* event = nullptr;
   std::uint32_t seen = 0;
   unsigned hart = 0;
-  std::uint32_t key = 0;   // hal::Port::context_key()
+  std::uint32_t key = 0;  // hal::Port::context_key()
   std::uint64_t deadline = kForever;
   hal::StackBounds stack;
   int pool_slot = -1;  // of the stack pool; -1: the stack was given
@@ -68,12 +70,12 @@ class Task {
 struct alignas(64) HartState {
   // Scheduler
   Task* current = nullptr;
-  Task* ring = nullptr;             // some task of the ring of this hart's tasks; the idle task is not in it
-  Task idle;                        // the boot stack's context
+  Task* ring = nullptr;                   // some task of the ring of this hart's tasks; the idle task is not in it
+  Task idle;                              // the boot stack's context
   std::atomic<std::uint32_t> recheck{0};  // something happened that may end a wait
   std::atomic<Task*> inbox{nullptr};      // tasks spawned for this hart, newest first
   std::atomic<std::uint32_t> tasks{0};
-  bool scheduling = false;          // in the idle loop or a task: not in the boot code any more
+  bool scheduling = false;  // in the idle loop or a task: not in the boot code any more
 
   // Traps
   TrapFrame* innermost = nullptr;
@@ -116,7 +118,7 @@ void serve_period_request(HartState& hart) noexcept;
 void arm_timer(HartState& hart) noexcept;  // masked: sets the SBI timer to the next tick, wake-up or cut
 
 // slices.cpp
-void read_slices(std::string_view bootargs) noexcept;  // on hart 0, before any hart's ticks
+void read_slices(std::string_view bootargs) noexcept;         // on hart 0, before any hart's ticks
 void cut_slice(HartState& hart, std::uint64_t now) noexcept;  // masked: draws the hart's next cut
 
 // interrupt.cpp
@@ -130,7 +132,7 @@ void open_plic(std::uintptr_t base, unsigned context) noexcept;
 // console_io.cpp
 void start_console(std::uintptr_t base, unsigned shift, unsigned interrupt) noexcept;
 void console_put_raw(std::string_view text) noexcept;  // polled, no lock: for panics
-void console_receive_raw() noexcept;                   // polled: into the ring of console_read(), of which nobody is told
+void console_receive_raw() noexcept;  // polled: into the ring of console_read(), of which nobody is told
 void console_flush() noexcept;
 
 // panic.cpp
@@ -149,7 +151,8 @@ void end_board(unsigned status) noexcept;  // finisher, then SBI; returns if nei
 }  // namespace qm::firmware
 
 extern "C" {
-extern char __hart_stacks[], __text_start[], __text_end[], __trap_text_start[], __trap_text_end[], __trap_return[], __task_return[];
+extern char __hart_stacks[], __text_start[], __text_end[], __trap_text_start[], __trap_text_end[], __trap_return[],
+    __task_return[];
 extern char __image_start[];
 extern const std::uintptr_t __qm_symbols_start[];
 extern const std::uint32_t __build_id_note_start[], __build_id_note_end[];

@@ -37,9 +37,9 @@ constexpr std::string_view kExceptions[] = {
     "instruction page fault", "load page fault", "exception 14", "store page fault"};
 // clang-format on
 
-constexpr std::string_view kRegisters[] = {"zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", "a0",
-                                           "a1", "a2", "a3", "a4", "a5", "a6", "a7", "s2", "s3", "s4", "s5",
-                                           "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6"};
+constexpr std::string_view kRegisters[] = {"zero", "ra", "sp", "gp", "tp",  "t0",  "t1", "t2", "s0", "s1", "a0",
+                                           "a1",   "a2", "a3", "a4", "a5",  "a6",  "a7", "s2", "s3", "s4", "s5",
+                                           "s6",   "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6"};
 
 std::string_view exception_name(unsigned code) noexcept {
   return code < std::size(kExceptions) ? kExceptions[code] : std::string_view("unknown exception");
@@ -105,8 +105,8 @@ void halt_others() noexcept {
   }
 }
 
-/// Makes this hart the one that reports; does not return on any other, nor for a panic inside the report. The shell's are
-/// reported as well.
+/// Makes this hart the one that reports; does not return on any other, nor for a panic inside the report. The shell's
+/// are reported as well.
 void enter() noexcept {
   hal::Port::mask_interrupts();
   std::uint32_t expected = 0;
@@ -161,7 +161,7 @@ bool halt_requested() noexcept { return panic_hart.load(std::memory_order_seq_cs
 
 void halt_hart() noexcept {
   hal::Port::mask_interrupts();
-  QM_CSR_WRITE(QM_XIE, 0);  // nothing ends the wait any more
+  QM_CSR_WRITE(QM_XIE, 0);                                 // nothing ends the wait any more
   this_hart().halted.store(1, std::memory_order_release);  // pairs with the acquire in halt_others()
   const std::uint32_t reporter = panic_hart.load(std::memory_order_relaxed);
   if (reporter != 0) hal::Port::send_ipi(reporter - 1);

@@ -11,7 +11,8 @@ namespace {
 alignas(16) constinit std::byte stack[kPanicStackBytes]{};
 constinit PanicShell shell = nullptr;
 
-// Of the hart that has panicked, as they were before the shell first ran: its faults nest deeper, and are left by beginning again.
+// Of the hart that has panicked, as they were before the shell first ran: its faults nest deeper, and are left by
+// beginning again.
 constinit TrapFrame* innermost = nullptr;
 constinit std::uint32_t trap_depth = 0;
 constinit bool begun = false;

@@ -1,8 +1,8 @@
 /// Slices: timer interrupts at random instants, from a seed, beside the ticks.
 ///
-/// An emulator that counts instructions runs one hart until some hart's timer is due, then the next. With ticks alone a turn
-/// lasts a millisecond and always begins and ends at the same places. Cuts make turns short, fair, and different for each
-/// seed: races show, and are found again with the seed.
+/// An emulator that counts instructions runs one hart until some hart's timer is due, then the next. With ticks alone a
+/// turn lasts a millisecond and always begins and ends at the same places. Cuts make turns short, fair, and different
+/// for each seed: races show, and are found again with the seed.
 ///
 ///     boot options:  slices=TICKS   mean time between two cuts of a hart; none without it
 ///                    seed=N

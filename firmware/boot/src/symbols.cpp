@@ -2,7 +2,8 @@
 ///
 ///     image end (8 bytes, from the linker script) | header | blocks | records | qualifiers
 ///     block:  offset of its first function from __text_start, offset of its records in the table; 16 functions a block
-///     record: uleb128 distance / 2 from the function before in the block; uleb128 bytes / 2 between this function's end and the
+///     record: uleb128 distance / 2 from the function before in the block; uleb128 bytes / 2 between this function's
+///     end and the
 ///             next one; qualifier number; name, final zero
 ///     A nameless record covers code without a symbol.
 
@@ -23,7 +24,9 @@ struct Header {
 
 constexpr std::uint32_t kBlock = 16;
 
-const Header& header() noexcept { return *static_cast<const Header*>(static_cast<const void*>(__qm_symbols_start + 8 / sizeof(std::uintptr_t))); }
+const Header& header() noexcept {
+  return *static_cast<const Header*>(static_cast<const void*>(__qm_symbols_start + 8 / sizeof(std::uintptr_t)));
+}
 const Block* blocks() noexcept { return static_cast<const Block*>(static_cast<const void*>(&header() + 1)); }
 const char* table() noexcept { return reinterpret_cast<const char*>(&header()); }
 

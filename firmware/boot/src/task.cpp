@@ -3,10 +3,12 @@
 ///     ring -> task -> task -> ... -> ring        in spawn order, round robin from the current one
 ///
 /// Invariants
-/// - S1 The ring, the states and the links are touched only by their hart, with interrupts masked. Other harts and interrupt
-///      handlers leave a task in `inbox` or set `recheck`.
-/// - S2 Interrupts are masked from the change of `current` until the switch is done: a trap's stack check sees both or neither.
-/// - S3 A wake-up between a look and `wfi` is not lost: the look is done masked, and what arrives stays pending and ends `wfi`.
+/// - S1 The ring, the states and the links are touched only by their hart, with interrupts masked. Other harts and
+///      interrupt handlers leave a task in `inbox` or set `recheck`.
+/// - S2 Interrupts are masked from the change of `current` until the switch is done: a trap's stack check sees both or
+///      neither.
+/// - S3 A wake-up between a look and `wfi` is not lost: the look is done masked, and what arrives stays pending and
+///      ends `wfi`.
 
 #include <algorithm>
 
@@ -188,7 +190,8 @@ bool in_task() noexcept {
   return hart.innermost == nullptr && hart.current != &hart.idle;
 }
 
-bool spawn(unsigned index, std::string_view name, void (*entry)(void*), void* argument, std::span<std::byte> stack) noexcept {
+bool spawn(unsigned index, std::string_view name, void (*entry)(void*), void* argument,
+           std::span<std::byte> stack) noexcept {
   if (index >= hart_states.size() || (hal::online_harts() >> index & 1) == 0) return false;
   if (!stack.empty() && stack.size() < 2048) return false;
   const int slot = take_slot(task_taken);

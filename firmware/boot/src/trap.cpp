@@ -44,7 +44,8 @@ void check_interrupted_stack(const HartState& hart, const TrapFrame& frame) noex
 /// Called by qm_trap_entry with interrupts masked.
 extern "C" void qm_trap(TrapFrame* frame) {
   HartState& hart = this_hart();
-  // A section that was interrupted starts again; before anything here may allocate, enable interrupts or switch context.
+  // A section that was interrupted starts again; before anything here may allocate, enable interrupts or switch
+  // context.
   if (frame->is_interrupt()) frame->pc = qm_rewind(frame->original_pc, frame->x.data());
   frame->outer = hart.innermost;
   frame->line = 0;

@@ -23,9 +23,7 @@ constinit std::atomic<bool> held{false};
 extern "C" {
 
 /// Reads where nothing is.
-[[gnu::noinline]] static void read_nothing(void*) {
-  asm volatile("lb zero, 0(%0)" : : "r"(8));
-}
+[[gnu::noinline]] static void read_nothing(void*) { asm volatile("lb zero, 0(%0)" : : "r"(8)); }
 
 /// Called with the lock of the slab layer held and interrupts masked; keeps it.
 [[gnu::noinline]] static void keep_lock(qm::SlabLayer&, qm::Slab&, void*) noexcept {

@@ -32,10 +32,13 @@ CommandStatus harts(Invocation& call) noexcept {
     }
     const firmware::HartReport report = firmware::hart_report(hart);
     online += report.online ? 1 : 0;
-    call.print("hart {} id {} {:<7} runs {:<15} tick {} us, worst lateness {} ticks ({} us), missed {}, misses {}\n", hart,
-               report.hart_id, !report.online ? "offline" : report.idle ? "idle" : "running", report.task,
-               report.period_ticks / ticks_a_microsecond, report.worst_lateness, report.worst_lateness / ticks_a_microsecond,
-               report.missed_ticks, magazine_misses(hart));
+    call.print("hart {} id {} {:<7} runs {:<15} tick {} us, worst lateness {} ticks ({} us), missed {}, misses {}\n",
+               hart, report.hart_id,
+               !report.online ? "offline"
+               : report.idle  ? "idle"
+                              : "running",
+               report.task, report.period_ticks / ticks_a_microsecond, report.worst_lateness,
+               report.worst_lateness / ticks_a_microsecond, report.missed_ticks, magazine_misses(hart));
     if (!call.yield()) {
       call.print("harts {} of {}: aborted\n", hart + 1, count);
       return Invocation::aborted();
@@ -67,8 +70,8 @@ QM_CONSOLE_COMMAND(harts, {.name = "harts",
                            .min_arguments = 0,
                            .max_arguments = 1,
                            .in_panic = true});
-QM_CONSOLE_COMMAND(reboot, {.name = "reboot", .usage = "reboot", .summary = "restart the board", .run = reboot,
-                            .in_panic = true});
+QM_CONSOLE_COMMAND(
+    reboot, {.name = "reboot", .usage = "reboot", .summary = "restart the board", .run = reboot, .in_panic = true});
 QM_CONSOLE_COMMAND(poweroff, {.name = "poweroff",
                               .usage = "poweroff [STATUS]",
                               .summary = "end the emulator with exit status STATUS, 0 to 255",

@@ -66,7 +66,8 @@ CommandStatus start(Invocation& call, bool wait) noexcept {
   const Workload* workload = find_workload(call.words()[2]);
   if (workload == nullptr) return call.fail("no workload {} (try workload list)", call.words()[2]);
   WorkloadRun* run = WorkloadRunner::reserve();
-  if (run == nullptr) return call.fail("{} workloads run or hold objects: workload stop first", WorkloadRunner::kMaxRuns);
+  if (run == nullptr)
+    return call.fail("{} workloads run or hold objects: workload stop first", WorkloadRunner::kMaxRuns);
   run->workload = workload;
   const CommandStatus status = parse(call, *workload, *run);
   if (status != CommandStatus::kOk) {

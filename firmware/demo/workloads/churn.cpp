@@ -1,5 +1,5 @@
-/// churn N: N operations on every hart, random sizes and lifetimes; everything is freed at the end. One operation in four
-/// takes a session, the others a block of the heap.
+/// churn N: N operations on every hart, random sizes and lifetimes; everything is freed at the end. One operation in
+/// four takes a session, the others a block of the heap.
 
 #include <cstring>
 
@@ -31,7 +31,8 @@ void count_taken(WorkloadRun& run, std::uint32_t bytes) noexcept {
 [[gnu::noinline]] void churn_take(WorkloadRun& run, Block& block, Random& random) noexcept {
   block.session = random.below(4) == 0;
   block.bytes = block.session ? 192 : static_cast<std::uint32_t>(1 + random.below(random.below(8) == 0 ? 4000 : 400));
-  block.start = static_cast<unsigned char*>(block.session ? QM_ALLOC(caches().session->allocate) : QM_ALLOC(heap::allocate, block.bytes));
+  block.start = static_cast<unsigned char*>(block.session ? QM_ALLOC(caches().session->allocate)
+                                                          : QM_ALLOC(heap::allocate, block.bytes));
   if (block.start == nullptr) {
     run.numbers[kFailed].fetch_add(1, std::memory_order_relaxed);
     return;

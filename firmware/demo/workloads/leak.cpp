@@ -20,7 +20,9 @@ enum Number : unsigned { kForgotten, kFailed };
 
 extern "C" {
 
-[[gnu::noinline]] static Packet* packet_alloc() { return static_cast<Packet*>(QM_ALLOC(qm::demo::caches().packet->allocate)); }
+[[gnu::noinline]] static Packet* packet_alloc() {
+  return static_cast<Packet*>(QM_ALLOC(qm::demo::caches().packet->allocate));
+}
 
 [[gnu::noinline]] static void packet_free(Packet* packet) { qm::demo::caches().packet->free(packet); }
 

@@ -1,5 +1,6 @@
 #pragma once
-/// A ring from one hart to another, for objects that are freed elsewhere than they were allocated. One writer, one reader.
+/// A ring from one hart to another, for objects that are freed elsewhere than they were allocated. One writer, one
+/// reader.
 
 #include <array>
 #include <atomic>

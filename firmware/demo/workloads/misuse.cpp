@@ -1,6 +1,6 @@
-/// misuse: does with packets and sessions what must not be done, one thing after the other, and gives everything back. The
-/// console tells each: in an ordinary build when the object passes a slow path, at the latest at this workload's end; in a
-/// checking build at once, and the last two there alone.
+/// misuse: does with packets and sessions what must not be done, one thing after the other, and gives everything back.
+/// The console tells each: in an ordinary build when the object passes a slow path, at the latest at this workload's
+/// end; in a checking build at once, and the last two there alone.
 ///
 /// Plain C names for the functions that do it: this is how the console prints them.
 

@@ -1,5 +1,5 @@
-/// neutral N: N rounds on every hart of allocations and frees in several caches and sizes; every fourth packet is freed by the
-/// next hart. What it takes it gives back: a trace taken over it shows nothing outstanding.
+/// neutral N: N rounds on every hart of allocations and frees in several caches and sizes; every fourth packet is freed
+/// by the next hart. What it takes it gives back: a trace taken over it shows nothing outstanding.
 
 #include <qm/heap.hpp>
 

@@ -1,5 +1,5 @@
-/// replay NAME: replays a recorded trace of a real program on the heap, its threads as harts, every block's contents checked.
-/// One at a time. The tables lie in pages of the base arena.
+/// replay NAME: replays a recorded trace of a real program on the heap, its threads as harts, every block's contents
+/// checked. One at a time. The tables lie in pages of the base arena.
 
 #include <new>
 

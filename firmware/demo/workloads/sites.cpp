@@ -1,5 +1,6 @@
 /// sites N: N rounds on every hart, each of one allocation in each way that call sites know; what they hold stays until
-/// `workload stop`, but for every second object of each list, which the next hart gives back. So `allocinfo` says who is charged:
+/// `workload stop`, but for every second object of each list, which the next hart gives back. So `allocinfo` says who
+/// is charged:
 ///
 ///     sites_hooked       a hook at the allocation: a session, or a block that is made larger through another hook
 ///     sites_converted    calls report_alloc(), a helper that passes its caller's site on

@@ -20,7 +20,8 @@ constexpr unsigned levels(unsigned path) {
   while (count < 4 && path + 1 >= (2U << count)) ++count;
   return count < 4 ? count : 4 + (path - 15) * 20 / 48;
 }
-static_assert(levels(0) == 0 && levels(2) == 1 && levels(6) == 2 && levels(14) == 3 && levels(15) == 4 && levels(63) == 24);
+static_assert(levels(0) == 0 && levels(2) == 1 && levels(6) == 2 && levels(14) == 3 && levels(15) == 4 &&
+              levels(63) == 24);
 
 enum Number : unsigned { kHeld, kFailed };
 

@@ -1,8 +1,8 @@
-/// Encodes a recorded trace: `encode_recording IN.trace OUT.qmr`. With one argument, an encoded one, it prints the trace back,
-/// so that `encode_recording OUT.qmr | cmp - IN.trace` shows that nothing was lost.
+/// Encodes a recorded trace: `encode_recording IN.trace OUT.qmr`. With one argument, an encoded one, it prints the
+/// trace back, so that `encode_recording OUT.qmr | cmp - IN.trace` shows that nothing was lost.
 ///
-/// A trace is text, an operation a line: `t N` (what follows is thread N's), `a SLOT SIZE`, `r SLOT SIZE`, `f SLOT`. An allocation
-/// must take the slot that was freed last, or a new one: that is why the encoded form need not name it.
+/// A trace is text, an operation a line: `t N` (what follows is thread N's), `a SLOT SIZE`, `r SLOT SIZE`, `f SLOT`. An
+/// allocation must take the slot that was freed last, or a new one: that is why the encoded form need not name it.
 
 #include <cstdio>
 #include <fstream>
@@ -67,7 +67,8 @@ class Encoder {
 
  private:
   void allocate(std::uint32_t slot, std::uint32_t size) {
-    if (free_.empty() ? slot != sizes_.size() : slot != free_.back()) fail("a slot that is neither the last freed nor new");
+    if (free_.empty() ? slot != sizes_.size() : slot != free_.back())
+      fail("a slot that is neither the last freed nor new");
     if (free_.empty()) {
       sizes_.push_back(0);
       owners_.push_back(0);
@@ -103,12 +104,14 @@ Bytes pack(const Bytes& in) {
   Bytes out;
   std::unordered_map<std::uint32_t, std::vector<std::size_t>> places;
   const auto key = [&](std::size_t at) {
-    return std::uint32_t{in[at]} | std::uint32_t{in[at + 1]} << 8 | std::uint32_t{in[at + 2]} << 16 | std::uint32_t{in[at + 3]} << 24;
+    return std::uint32_t{in[at]} | std::uint32_t{in[at + 1]} << 8 | std::uint32_t{in[at + 2]} << 16 |
+           std::uint32_t{in[at + 3]} << 24;
   };
   std::size_t at = 0, literals = 0;
   const auto flush = [&](std::size_t copied, std::size_t distance) {
     put(out, static_cast<std::uint32_t>(at - literals));
-    out.insert(out.end(), in.begin() + static_cast<std::ptrdiff_t>(literals), in.begin() + static_cast<std::ptrdiff_t>(at));
+    out.insert(out.end(), in.begin() + static_cast<std::ptrdiff_t>(literals),
+               in.begin() + static_cast<std::ptrdiff_t>(at));
     put(out, static_cast<std::uint32_t>(copied));
     if (copied != 0) put(out, static_cast<std::uint32_t>(distance));
   };
@@ -146,8 +149,8 @@ Bytes encode(std::istream& text) {
   encoder.finish();
   Bytes out{'q', 'm', 'r', '1'};
   const qm::replay::Header& header = encoder.header;
-  for (const std::uint32_t field : {header.operations, header.slots, header.threads, header.peak_bytes, header.peak_blocks,
-                                    header.crossed, header.left, header.unpacked_bytes}) {
+  for (const std::uint32_t field : {header.operations, header.slots, header.threads, header.peak_bytes,
+                                    header.peak_blocks, header.crossed, header.left, header.unpacked_bytes}) {
     put(out, field);
   }
   const Bytes packed = pack(encoder.codes);

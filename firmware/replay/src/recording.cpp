@@ -40,8 +40,8 @@ bool read_header(Bytes& in, Header& header) noexcept {
   for (const char letter : {'q', 'm', 'r', '1'}) {
     if (in.byte() != static_cast<std::uint8_t>(letter)) return false;
   }
-  for (std::uint32_t* field : {&header.operations, &header.slots, &header.threads, &header.peak_bytes, &header.peak_blocks,
-                               &header.crossed, &header.left, &header.unpacked_bytes}) {
+  for (std::uint32_t* field : {&header.operations, &header.slots, &header.threads, &header.peak_bytes,
+                               &header.peak_blocks, &header.crossed, &header.left, &header.unpacked_bytes}) {
     *field = in.varint();
   }
   return !in.failed() && header.slots < (1U << 24) && header.threads <= 16;
@@ -106,7 +106,7 @@ class Decoder {
  private:
   std::uint32_t slots_;
   std::uint32_t threads_;
-  std::uint32_t* free_;   // a stack
+  std::uint32_t* free_;  // a stack
   std::uint32_t* turns_;
   std::uint32_t free_count_ = 0;
   std::uint32_t fresh_ = 0;
@@ -122,7 +122,8 @@ bool read_header(std::span<const std::uint8_t> file, Header& header) noexcept {
 }
 
 std::size_t unpack_bytes(const Header& header) noexcept {
-  return up_to_8(header.operations * sizeof(Operation)) + header.slots * 2 * sizeof(std::uint32_t) + header.unpacked_bytes;
+  return up_to_8(header.operations * sizeof(Operation)) + header.slots * 2 * sizeof(std::uint32_t) +
+         header.unpacked_bytes;
 }
 
 std::span<const Operation> unpack(std::span<const std::uint8_t> file, void* memory) noexcept {

@@ -26,5 +26,7 @@ namespace std {
 [[noreturn]] void __throw_bad_function_call() { fatal("bad_function_call"); }
 [[noreturn]] void __throw_bad_optional_access() { fatal("bad_optional_access"); }
 [[noreturn]] void __throw_bad_variant_access(const char* what) { fatal(what); }
-[[noreturn]] void __glibcxx_assert_fail(const char*, int, const char*, const char* condition) noexcept { fatal(condition); }
+[[noreturn]] void __glibcxx_assert_fail(const char*, int, const char*, const char* condition) noexcept {
+  fatal(condition);
+}
 }  // namespace std

@@ -1,5 +1,6 @@
-/// The four functions that the compiler may call for memory, and what string_view needs. Word by word where both sides are
-/// aligned alike, in runs of eight words. Built without the loop-to-call transformation, which would make memset call itself.
+/// The four functions that the compiler may call for memory, and what string_view needs. Word by word where both sides
+/// are aligned alike, in runs of eight words. Built without the loop-to-call transformation, which would make memset
+/// call itself.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +44,8 @@ void* memcpy(void* __restrict to, const void* __restrict from, std::size_t bytes
 void* memmove(void* to, const void* from, std::size_t bytes) noexcept {
   auto* const out = static_cast<unsigned char*>(to);
   const auto* const in = static_cast<const unsigned char*>(from);
-  if (reinterpret_cast<std::uintptr_t>(out) - reinterpret_cast<std::uintptr_t>(in) >= bytes) return memcpy(to, from, bytes);
+  if (reinterpret_cast<std::uintptr_t>(out) - reinterpret_cast<std::uintptr_t>(in) >= bytes)
+    return memcpy(to, from, bytes);
   while (bytes != 0) {
     --bytes;
     out[bytes] = in[bytes];

@@ -35,13 +35,15 @@ void overflow() { descend(0); }
 
 /// The backtrace crosses the interrupt: the handler's frames, then those of the code it interrupted.
 void in_interrupt() {
-  firmware::register_interrupt(kLine, [](void*) { load_fault(); }, nullptr);
+  firmware::register_interrupt(
+      kLine, [](void*) { load_fault(); }, nullptr);
   firmware::raise_interrupt(0, kLine);
   for (;;) {
   }
 }
 void on_other_hart() {
-  firmware::register_interrupt(kLine, [](void*) { illegal(); }, nullptr);
+  firmware::register_interrupt(
+      kLine, [](void*) { illegal(); }, nullptr);
   firmware::raise_interrupt(1, kLine);
   for (;;) firmware::yield();
 }
@@ -51,8 +53,9 @@ struct Fault {
   std::string_view name;
   void (*run)();
 };
-constexpr Fault kFaults[] = {{"load", load_fault},       {"illegal", illegal}, {"float", use_float}, {"overflow", overflow},
-                             {"irq", in_interrupt},       {"hart1", on_other_hart}, {"panic", panic}};
+constexpr Fault kFaults[] = {{"load", load_fault},   {"illegal", illegal},  {"float", use_float},
+                             {"overflow", overflow}, {"irq", in_interrupt}, {"hart1", on_other_hart},
+                             {"panic", panic}};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-/// The smoke image: one line for each part of boot that works, "smoke: passed" and status 0 at the end; status 1 when a part
-/// does not. A word of /chosen/bootargs asks for more:
+/// The smoke image: one line for each part of boot that works, "smoke: passed" and status 0 at the end; status 1 when a
+/// part does not. A word of /chosen/bootargs asks for more:
 ///
 ///     fault=NAME   end by that fault (faults.cpp), status 101
 ///     input        report each line received, until the line "end"
@@ -110,8 +110,12 @@ void check_no_drift() {
 /// Instructions of one switch to another task, under icount: the counter counts all harts, and the others are in `wfi`.
 std::atomic<std::uint32_t> partner_runs{0};
 void measure_yield() {
-  firmware::spawn(0, "partner", [](void*) { for (unsigned i = 0; i < 1200; ++i) partner_runs.fetch_add(1), firmware::yield(); },
-                  nullptr);
+  firmware::spawn(
+      0, "partner",
+      [](void*) {
+        for (unsigned i = 0; i < 1200; ++i) partner_runs.fetch_add(1), firmware::yield();
+      },
+      nullptr);
   for (unsigned i = 0; i < 100; ++i) firmware::yield();
   std::uintptr_t before, after;
   asm volatile("rdinstret %0" : "=r"(before));
@@ -154,7 +158,9 @@ void check_interrupts() {
     const std::uint32_t before = outer_calls.load();
     firmware::raise_interrupt(hart, kOuterLine);
     require(eventually([&] { return outer_calls.load() == before + 1; }), "nested software interrupt");
-    say([&](Text& text) { (text << "label on hart ").decimal(hart) << ": " << std::string_view(inner_label, inner_length); });
+    say([&](Text& text) {
+      (text << "label on hart ").decimal(hart) << ": " << std::string_view(inner_label, inner_length);
+    });
   }
   require(hal::hart_local().trap_depth == 0 && hal::may_wait(), "trap depth back to 0");
 }
@@ -228,7 +234,8 @@ void check_symbols() {
     text.decimal(firmware::symbol_table_bytes());
     if (found) ((text << ", " << name.name() << "+").hex(name.offset, 1) << "/").hex(name.size, 1);
   });
-  if (firmware::symbol_count() != 0) require(found && name.name() == "qm::smoke::run_fault" && name.offset == 2, "own name");
+  if (firmware::symbol_count() != 0)
+    require(found && name.name() == "qm::smoke::run_fault" && name.offset == 2, "own name");
   require(!firmware::symbol(0x1000, name), "no name outside the text");
 }
 

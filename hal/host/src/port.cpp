@@ -21,8 +21,8 @@ thread_local bool masked = false;
 std::atomic<HartMask> pending{0};  // harts with an undelivered IPI
 FatalHandler fatal_handler = nullptr;
 
-/// Serves the box of every hart that has an IPI pending and does not mask interrupts. Whoever masks a hart calls this when
-/// it has let go, so that a try that fails here is made up for there. The caller masks nothing.
+/// Serves the box of every hart that has an IPI pending and does not mask interrupts. Whoever masks a hart calls this
+/// when it has let go, so that a try that fails here is made up for there. The caller masks nothing.
 void deliver_ipis() noexcept {
   // seq_cst: an IPI is published before its sender tries the mutex; the mutex is let go before this look.
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -32,7 +32,8 @@ void deliver_ipis() noexcept {
       const std::unique_lock hold(hart_mutex[target], std::try_to_lock);
       if (!hold) break;
       if ((pending.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;
-      // While this thread holds the target's mutex it stands for that hart, so that locks taken below mask nothing further.
+      // While this thread holds the target's mutex it stands for that hart, so that locks taken below mask nothing
+      // further.
       const unsigned self = hart;
       hart = target;
       masked = true;
@@ -67,7 +68,8 @@ void Port::restore_interrupts(InterruptState state) noexcept {
 
 std::uint64_t Port::ticks() noexcept {
   return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 
 void Port::send_ipi(unsigned target) noexcept {

@@ -123,19 +123,24 @@ Holdings holdings_of(std::string_view text, const Symbols* symbols, std::string 
   const host::TraceReport objects = host::parse_trace_report(text);
   const bool has_objects = !objects.objects.empty() || !objects.closing_lines.empty();
   if (stacks.found() && has_objects) {
-    throw host::Error(host::Fault::kInput, made.source + " has reports of slab_stacks and of slab_trace print: give one kind");
+    throw host::Error(host::Fault::kInput,
+                      made.source + " has reports of slab_stacks and of slab_trace print: give one kind");
   }
   if (has_objects) add_objects(made, objects, symbols);
   if (!has_objects && !stacks.found()) {
-    throw host::Error(host::Fault::kInput, made.source + " is no capture, and has no report of slab_stacks or slab_trace print");
+    throw host::Error(host::Fault::kInput,
+                      made.source + " is no capture, and has no report of slab_stacks or slab_trace print");
   }
   return made;
 }
 
 Difference difference(Holdings before, Holdings after) {
   if (before.has_bytes != after.has_bytes) {
-    const auto kind = [](const Holdings& of) { return of.has_bytes ? " knows its stacks by id" : " is of slab_trace print, which has no ids"; };
-    throw host::Error(host::Fault::kInput, before.source + kind(before) + ", " + after.source + kind(after) + ": they cannot be compared");
+    const auto kind = [](const Holdings& of) {
+      return of.has_bytes ? " knows its stacks by id" : " is of slab_trace print, which has no ids";
+    };
+    throw host::Error(host::Fault::kInput,
+                      before.source + kind(before) + ", " + after.source + kind(after) + ": they cannot be compared");
   }
   Difference made{std::move(before), std::move(after), {}};
   std::set<std::string> keys;
@@ -144,12 +149,14 @@ Difference difference(Holdings before, Holdings after) {
   }
   for (const std::string& key : keys) {
     const auto was = made.before.stacks.find(key), is = made.after.stacks.find(key);
-    Change change{key, was != made.before.stacks.end() ? was->second : Holding{}, is != made.after.stacks.end() ? is->second : Holding{}};
+    Change change{key, was != made.before.stacks.end() ? was->second : Holding{},
+                  is != made.after.stacks.end() ? is->second : Holding{}};
     if (change.objects() != 0 || change.bytes() != 0) made.changes.push_back(std::move(change));
   }
   const bool has_bytes = made.after.has_bytes;
   std::stable_sort(made.changes.begin(), made.changes.end(), [has_bytes](const Change& a, const Change& b) {
-    return weight(a, has_bytes) != weight(b, has_bytes) ? weight(a, has_bytes) > weight(b, has_bytes) : a.objects() > b.objects();
+    return weight(a, has_bytes) != weight(b, has_bytes) ? weight(a, has_bytes) > weight(b, has_bytes)
+                                                        : a.objects() > b.objects();
   });
   return made;
 }
@@ -165,13 +172,15 @@ std::string difference_text(const Difference& of, std::size_t top) {
     double objects = 0, bytes = 0;
     for (const auto& [key, holding] : side->stacks) objects += holding.objects, bytes += holding.bytes;
     line("{} {}: {:.0f} objects{} from {} stacks{}", side == &of.before ? "before" : "after ", side->source, objects,
-         has_bytes ? ", " + bytes_text(bytes) + (bytes < 10240 ? " bytes," : ",") : "", side->stacks.size(), side->complete ? "" : " (INCOMPLETE)");
+         has_bytes ? ", " + bytes_text(bytes) + (bytes < 10240 ? " bytes," : ",") : "", side->stacks.size(),
+         side->complete ? "" : " (INCOMPLETE)");
   }
   std::size_t hidden = 0;
   for (const bool grown : {true, false}) {
     std::vector<const Change*> shown;
     for (const Change& change : of.changes) {
-      if ((weight(change, has_bytes) > 0 || (weight(change, has_bytes) == 0 && change.objects() > 0)) == grown) shown.push_back(&change);
+      if ((weight(change, has_bytes) > 0 || (weight(change, has_bytes) == 0 && change.objects() > 0)) == grown)
+        shown.push_back(&change);
     }
     if (!grown) std::reverse(shown.begin(), shown.end());
     if (shown.empty()) continue;
@@ -181,11 +190,13 @@ std::string difference_text(const Difference& of, std::size_t top) {
       const Holding& known = change.after.frames.empty() ? change.before : change.after;
       line("{:>+10.0f} objects {:>14}  {}{}", change.objects(), has_bytes ? signed_bytes(change.bytes()) : "",
            has_bytes ? "stack " + change.key + " " : "", known.name);
-      for (std::size_t frame = 1; frame < std::min<std::size_t>(known.frames.size(), 6); ++frame) line("{:28}{}", "", known.frames[frame]);
+      for (std::size_t frame = 1; frame < std::min<std::size_t>(known.frames.size(), 6); ++frame)
+        line("{:28}{}", "", known.frames[frame]);
     }
     if (top != 0 && shown.size() > top) hidden += shown.size() - top;
   }
-  line("\nstacks changed {}, hidden {}: {}", of.changes.size(), hidden, of.before.complete && of.after.complete ? "complete" : "incomplete");
+  line("\nstacks changed {}, hidden {}: {}", of.changes.size(), hidden,
+       of.before.complete && of.after.complete ? "complete" : "incomplete");
   return text;
 }
 

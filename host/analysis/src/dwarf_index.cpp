@@ -97,17 +97,12 @@ void DwarfIndex::read_children(Dwarf_Die* parent, std::uint32_t outer, std::uint
         read_children(&die, scope, depth + 1, prefix, context, code);
         break;
       }
-      case DW_TAG_lexical_block:
-        read_children(&die, outer, depth, prefix, context, code);
-        break;
+      case DW_TAG_lexical_block: read_children(&die, outer, depth, prefix, context, code); break;
       case DW_TAG_namespace:
       case DW_TAG_class_type:
       case DW_TAG_structure_type:
-      case DW_TAG_union_type:
-        read_children(&die, outer, depth, prefix_inside(prefix, &die), context, code);
-        break;
-      default:
-        break;
+      case DW_TAG_union_type: read_children(&die, outer, depth, prefix_inside(prefix, &die), context, code); break;
+      default: break;
     }
   } while (dwarf_siblingof(&die, &die) == 0);
 }
@@ -121,8 +116,10 @@ std::uint32_t DwarfIndex::read_scope(Dwarf_Die* die, std::uint32_t outer, std::u
     if (scope == kNone) {
       scope = static_cast<std::uint32_t>(scopes_.size());
       const std::uint32_t file = number_of(die, DW_AT_call_file);
-      const char* const path = file < context.file_count ? dwarf_filesrc(context.files, file, nullptr, nullptr) : nullptr;
-      scopes_.push_back({dwarf_dieoffset(die), outer, file_number(path, context.folder), number_of(die, DW_AT_call_line)});
+      const char* const path =
+          file < context.file_count ? dwarf_filesrc(context.files, file, nullptr, nullptr) : nullptr;
+      scopes_.push_back(
+          {dwarf_dieoffset(die), outer, file_number(path, context.folder), number_of(die, DW_AT_call_line)});
     }
     pieces_.push_back({{begin, end}, scope, depth});
   }
@@ -157,11 +154,13 @@ std::uint32_t DwarfIndex::file_number(const char* path, const std::string& folde
   const auto [entry, is_new] = file_numbers_.try_emplace(path, static_cast<std::uint32_t>(files_.size()));
   if (is_new) {
     std::string_view name = path;
-    if (!folder.empty() && name.starts_with(folder + "/")) name.remove_prefix(folder.size() + 1);  // libdw has put it in front
-    // A relative folder was mapped to the root of the tree (-ffile-prefix-map), and so was a name, unless the compiler was given it
-    // from that folder on: ../../alloc/src/cache.cpp.
+    if (!folder.empty() && name.starts_with(folder + "/"))
+      name.remove_prefix(folder.size() + 1);  // libdw has put it in front
+    // A relative folder was mapped to the root of the tree (-ffile-prefix-map), and so was a name, unless the compiler
+    // was given it from that folder on: ../../alloc/src/cache.cpp.
     const bool stands_alone = name.starts_with('/') || (!folder.starts_with('/') && !name.starts_with(".."));
-    const std::filesystem::path whole = stands_alone ? std::filesystem::path(name) : std::filesystem::path(folder) / name;
+    const std::filesystem::path whole =
+        stands_alone ? std::filesystem::path(name) : std::filesystem::path(folder) / name;
     files_.push_back(whole.lexically_normal().string());
   }
   return entry->second;
@@ -175,11 +174,14 @@ std::string DwarfIndex::name_of(Dwarf_Off offset) const {
   if (name == nullptr) return "";
   // Its declaration says what encloses it.
   for (int step = 0; step < 8; ++step) {
-    if (const auto prefix = prefixes_.find(dwarf_dieoffset(&die)); prefix != prefixes_.end() && !prefix->second.empty()) {
+    if (const auto prefix = prefixes_.find(dwarf_dieoffset(&die));
+        prefix != prefixes_.end() && !prefix->second.empty()) {
       return short_name(prefix->second + name);
     }
     Dwarf_Attribute link;
-    if (dwarf_attr(&die, DW_AT_abstract_origin, &link) == nullptr && dwarf_attr(&die, DW_AT_specification, &link) == nullptr) break;
+    if (dwarf_attr(&die, DW_AT_abstract_origin, &link) == nullptr &&
+        dwarf_attr(&die, DW_AT_specification, &link) == nullptr)
+      break;
     if (dwarf_formref_die(&link, &die) == nullptr) break;
   }
   return short_name(name);

@@ -19,8 +19,8 @@ struct Range {
 
 class DwarfIndex {
  public:
-  /// Reads the whole of @p dwarf, which has to outlive this. What lies outside of @p code (functions that the linker dropped) is
-  /// left out.
+  /// Reads the whole of @p dwarf, which has to outlive this. What lies outside of @p code (functions that the linker
+  /// dropped) is left out.
   DwarfIndex(Dwarf* dwarf, const std::vector<Range>& code);
 
   /// @returns whether there is a row at all.
@@ -38,7 +38,7 @@ class DwarfIndex {
   };
   struct Scope {
     Dwarf_Off die = 0;
-    std::uint32_t outer = kNone;       // kNone: a function
+    std::uint32_t outer = kNone;  // kNone: a function
     std::uint32_t call_file = 0, call_line = 0;
   };
   struct Piece {  // of one scope's code
@@ -56,8 +56,8 @@ class DwarfIndex {
   };
 
   void read_rows(Dwarf_Die* unit, const Unit& context, const std::vector<Range>& code);
-  void read_children(Dwarf_Die* parent, std::uint32_t outer, std::uint32_t depth, const std::string& prefix, const Unit& context,
-                     const std::vector<Range>& code);
+  void read_children(Dwarf_Die* parent, std::uint32_t outer, std::uint32_t depth, const std::string& prefix,
+                     const Unit& context, const std::vector<Range>& code);
   std::uint32_t read_scope(Dwarf_Die* die, std::uint32_t outer, std::uint32_t depth, const Unit& context,
                            const std::vector<Range>& code);
   void flatten();

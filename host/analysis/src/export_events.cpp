@@ -40,24 +40,29 @@ std::string look_up(const Map& map, std::uint32_t number, Show show) {
   return number == 0 || found == map.end() ? std::string() : show(found->second);
 }
 
-std::string site_text(const host::CallSite& site) { return fmt::format("{}:{} {}", site.file, site.line, site.function); }
+std::string site_text(const host::CallSite& site) {
+  return fmt::format("{}:{} {}", site.file, site.line, site.function);
+}
 std::string stack_text(const host::Stack& stack) { return fmt::format("{:#010x}", stack.id); }
 
 class Csv final : public EventExport {
  public:
   Csv(const Report& report, std::FILE* file) : EventExport(report), file_(file) {
-    fmt::print(file_, "number,seconds,hart,context,operation,name,address,old_address,requested,allocated,flags,stack,call_site,weight\n");
+    fmt::print(file_,
+               "number,seconds,hart,context,operation,name,address,old_address,requested,allocated,flags,stack,call_"
+               "site,weight\n");
   }
   void finish() override { require_written(file_); }
 
  private:
   void write(const host::Event& event) override {
     const auto itself = [](const std::string& text) { return text; };
-    fmt::print(file_, "{},{:.7f},{},{},{},{},{:#x},{},{},{},{},{},{},{}\n", event.number, report().summary->seconds(event.ticks),
-               event.hart, csv_text(look_up(definitions().contexts, event.context, itself)), operation_name(event.operation),
+    fmt::print(file_, "{},{:.7f},{},{},{},{},{:#x},{},{},{},{},{},{},{}\n", event.number,
+               report().summary->seconds(event.ticks), event.hart,
+               csv_text(look_up(definitions().contexts, event.context, itself)), operation_name(event.operation),
                csv_text(name_of(event.traceable)), event.address,
-               event.operation == host::Operation::kReallocate ? fmt::format("{:#x}", event.old_address) : "", event.requested,
-               event.allocated, event.flags, look_up(definitions().stacks, event.stack, stack_text),
+               event.operation == host::Operation::kReallocate ? fmt::format("{:#x}", event.old_address) : "",
+               event.requested, event.allocated, event.flags, look_up(definitions().stacks, event.stack, stack_text),
                csv_text(look_up(definitions().call_sites, event.call_site, site_text)), event.weight);
   }
   std::FILE* file_;
@@ -66,19 +71,26 @@ class Csv final : public EventExport {
 class Perfetto final : public EventExport {
  public:
   Perfetto(const Report& report, std::FILE* file) : EventExport(report), file_(file) {
-    fmt::print(file_, "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"file\":{},\"build_id\":{},\"complete\":{}}},\n\"traceEvents\":[\n",
+    fmt::print(file_,
+               "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"file\":{},\"build_id\":{},\"complete\":{}}},"
+               "\n\"traceEvents\":[\n",
                json_string(report.file), json_string(report.summary->definitions().header.build_id),
                report.problems.empty() ? "\"yes\"" : "\"no\"");
-    fmt::print(file_, "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"tid\":0,\"args\":{{\"name\":\"Quartermaster\"}}}}");
+    fmt::print(
+        file_,
+        "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"tid\":0,\"args\":{{\"name\":\"Quartermaster\"}}}}");
     for (std::size_t hart = 0; hart < report.summary->harts().size(); ++hart) {
-      fmt::print(file_, ",\n{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":{},\"args\":{{\"name\":\"hart {}\"}}}}", hart + 1, hart);
+      fmt::print(file_,
+                 ",\n{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":{},\"args\":{{\"name\":\"hart {}\"}}}}",
+                 hart + 1, hart);
     }
     for (const StackEntry& stack : report.stacks) names_.emplace(stack.id, json_string(stack.name));
   }
 
   void finish() override {
     const Timeline& timeline = report().summary->timeline();
-    for (const TraceableEntry& cache : report().traceables) counters("live bytes of " + cache.name, timeline.values(cache.series));
+    for (const TraceableEntry& cache : report().traceables)
+      counters("live bytes of " + cache.name, timeline.values(cache.series));
     const auto& harts = report().summary->harts();
     for (std::size_t hart = 0; hart < harts.size(); ++hart) {
       counters(fmt::format("live bytes of hart {}", hart), timeline.values(harts[hart].series));
@@ -95,18 +107,20 @@ class Perfetto final : public EventExport {
     const auto stack = definitions().stacks.find(event.stack);
     const auto name = stack != definitions().stacks.end() ? names_.find(stack->second.id) : names_.end();
     fmt::print(file_,
-               ",\n{{\"ph\":\"i\",\"s\":\"t\",\"name\":\"{} {}\",\"cat\":\"{}\",\"pid\":1,\"tid\":{},\"ts\":{:.3f},\"args\":{{\"address\":\"{:#x}\","
+               ",\n{{\"ph\":\"i\",\"s\":\"t\",\"name\":\"{} "
+               "{}\",\"cat\":\"{}\",\"pid\":1,\"tid\":{},\"ts\":{:.3f},\"args\":{{\"address\":\"{:#x}\","
                "\"requested\":{},\"allocated\":{}{}}}}}",
-               operation_name(event.operation), escaped(name_of(event.traceable)), operation_name(event.operation), event.hart + 1,
-               report().summary->seconds(event.ticks) * 1e6, event.address, event.requested, event.allocated,
-               name != names_.end() ? ",\"from\":" + name->second : "");
+               operation_name(event.operation), escaped(name_of(event.traceable)), operation_name(event.operation),
+               event.hart + 1, report().summary->seconds(event.ticks) * 1e6, event.address, event.requested,
+               event.allocated, name != names_.end() ? ",\"from\":" + name->second : "");
   }
 
   void counters(const std::string& name, const std::vector<double>& values) {
     const auto width = static_cast<double>(report().summary->timeline().bucket_ticks());
     for (std::size_t bucket = 0; bucket < values.size(); ++bucket) {
-      fmt::print(file_, ",\n{{\"ph\":\"C\",\"name\":{},\"pid\":1,\"tid\":0,\"ts\":{:.3f},\"args\":{{\"bytes\":{:.0f}}}}}", json_string(name),
-                 microseconds(width * static_cast<double>(bucket + 1)), values[bucket]);
+      fmt::print(file_,
+                 ",\n{{\"ph\":\"C\",\"name\":{},\"pid\":1,\"tid\":0,\"ts\":{:.3f},\"args\":{{\"bytes\":{:.0f}}}}}",
+                 json_string(name), microseconds(width * static_cast<double>(bucket + 1)), values[bucket]);
     }
   }
 
@@ -121,7 +135,9 @@ class Perfetto final : public EventExport {
 
 }  // namespace
 
-std::unique_ptr<EventExport> export_csv(const Report& report, std::FILE* file) { return std::make_unique<Csv>(report, file); }
+std::unique_ptr<EventExport> export_csv(const Report& report, std::FILE* file) {
+  return std::make_unique<Csv>(report, file);
+}
 std::unique_ptr<EventExport> export_perfetto(const Report& report, std::FILE* file) {
   return std::make_unique<Perfetto>(report, file);
 }

@@ -15,11 +15,19 @@ namespace qm::analysis {
 namespace {
 
 enum ProfileField : protozero::pbf_tag_type {
-  kSampleType = 1, kSample = 2, kMapping = 3, kLocation = 4, kFunction = 5, kStringTable = 6, kDurationNanos = 10, kComment = 13,
+  kSampleType = 1,
+  kSample = 2,
+  kMapping = 3,
+  kLocation = 4,
+  kFunction = 5,
+  kStringTable = 6,
+  kDurationNanos = 10,
+  kComment = 13,
   kDefaultSampleType = 14
 };
 
-/// The profile as it grows. Each message refers to others by numbers, from 1 on; strings are counted from 0, which is "".
+/// The profile as it grows. Each message refers to others by numbers, from 1 on; strings are counted from 0, which is
+/// "".
 class Profile {
  public:
   Profile() { (void)string(""); }
@@ -75,7 +83,8 @@ std::uint64_t Profile::location(const StackFrame* first, const StackFrame* last)
   const auto [entry, is_new] = locations_.try_emplace({first->pc, first->frame.function}, locations_.size() + 1);
   if (!is_new) return entry->second;
   std::vector<std::uint64_t> functions;
-  for (const StackFrame* frame = first; frame != last; ++frame) functions.push_back(function(frame_name(*frame), frame->frame.file));
+  for (const StackFrame* frame = first; frame != last; ++frame)
+    functions.push_back(function(frame_name(*frame), frame->frame.file));
   protozero::pbf_writer message(writer_, kLocation);
   message.add_uint64(1, entry->second);
   message.add_uint64(2, 1);

@@ -33,7 +33,9 @@ class Statement {
 
  private:
   // SQLite's integers are signed; so are addresses in it. A text stays until the row is stored.
-  void bind(int column, std::uint64_t value) { sqlite3_bind_int64(statement_, column, static_cast<sqlite3_int64>(value)); }
+  void bind(int column, std::uint64_t value) {
+    sqlite3_bind_int64(statement_, column, static_cast<sqlite3_int64>(value));
+  }
   void bind(int column, std::uint32_t value) { bind(column, std::uint64_t{value}); }
   void bind(int column, std::uint16_t value) { bind(column, std::uint64_t{value}); }
   void bind(int column, bool value) { bind(column, std::uint64_t{value}); }
@@ -76,7 +78,8 @@ class Sqlite final : public EventExport {
     if (result != SQLITE_OK) fail(opened);
     execute(kSchema);
     define();
-    event_ = std::make_unique<Statement>(opened, "INSERT OR REPLACE INTO events VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+    event_ =
+        std::make_unique<Statement>(opened, "INSERT OR REPLACE INTO events VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
     gap_ = std::make_unique<Statement>(opened, "INSERT INTO gaps VALUES (?,?,?,?)");
   }
 
@@ -96,8 +99,8 @@ class Sqlite final : public EventExport {
 
   void write(const host::Event& event) override {
     event_->run(event.number, event.ticks, report().summary->seconds(event.ticks), event.hart, event.context,
-                operation_name(event.operation), event.traceable, event.address, event.old_address, event.requested, event.allocated,
-                event.flags, event.stack, event.call_site, event.weight);
+                operation_name(event.operation), event.traceable, event.address, event.old_address, event.requested,
+                event.allocated, event.flags, event.stack, event.call_site, event.weight);
   }
   void write(const host::Gap& gap) override {
     gap_->run(gap.hart, gap.why == host::Missing::kOverrun ? "overrun" : "line", gap.events, gap.after);
@@ -121,7 +124,9 @@ void Sqlite::define() {
   capture.run("problems", problems);
   Statement traceable(database, "INSERT INTO traceables VALUES (?,?,?,?,?)");
   for (const auto& [number, of] : definitions().traceables) {
-    const char* const kind = of.kind == host::EventKind::kArena ? "arena" : of.kind == host::EventKind::kHeap ? "heap" : "cache";
+    const char* const kind = of.kind == host::EventKind::kArena  ? "arena"
+                             : of.kind == host::EventKind::kHeap ? "heap"
+                                                                 : "cache";
     traceable.run(number, kind, of.name, of.object_bytes, of.outstanding);
   }
   Statement site(database, "INSERT INTO call_sites VALUES (?,?,?,?,?)");
@@ -142,7 +147,8 @@ void Sqlite::define_stacks() {
     if (entry == named.end()) continue;  // no event of this report has it
     std::uint32_t depth = 0;
     for (const StackFrame& each : entry->second->frames) {
-      frame.run(number, depth++, each.pc, each.frame.function, each.frame.file, std::uint32_t{each.frame.line}, each.frame.inlined);
+      frame.run(number, depth++, each.pc, each.frame.function, each.frame.file, std::uint32_t{each.frame.line},
+                each.frame.inlined);
     }
   }
 }

@@ -20,7 +20,8 @@ std::string json_string(std::string_view text) {
       made += '\\';
       made += c;
     } else if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f) {
-      made += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));  // names are ASCII; anything else is kept visible
+      made +=
+          fmt::format("\\u{:04x}", static_cast<unsigned char>(c));  // names are ASCII; anything else is kept visible
     } else {
       made += c;
     }
@@ -34,12 +35,9 @@ std::string frame_name(const StackFrame& frame) {
 
 const char* operation_name(host::Operation operation) noexcept {
   switch (operation) {
-    case host::Operation::kFree:
-      return "free";
-    case host::Operation::kReallocate:
-      return "realloc";
-    case host::Operation::kAllocate:
-      break;
+    case host::Operation::kFree: return "free";
+    case host::Operation::kReallocate: return "realloc";
+    case host::Operation::kAllocate: break;
   }
   return "alloc";
 }
@@ -70,7 +68,8 @@ class FrameTable {
  public:
   std::size_t add(const StackFrame& frame) {
     std::string text = fmt::format("{{\"name\":{}", json_string(frame_name(frame)));
-    if (!frame.frame.file.empty()) text += fmt::format(",\"file\":{},\"line\":{}", json_string(frame.frame.file), frame.frame.line);
+    if (!frame.frame.file.empty())
+      text += fmt::format(",\"file\":{},\"line\":{}", json_string(frame.frame.file), frame.frame.line);
     return add(text + "}");
   }
   std::size_t add_name(const std::string& name) { return add(fmt::format("{{\"name\":{}}}", json_string(name))); }
@@ -102,7 +101,8 @@ std::string speedscope_profile(const Report& report, FrameTable& frames, const c
     sum += weight;
   }
   return fmt::format(
-      "{{\"type\":\"sampled\",\"name\":{},\"unit\":\"bytes\",\"startValue\":0,\"endValue\":{:.0f},\n\"samples\":[{}],\n\"weights\":[{}]}}",
+      "{{\"type\":\"sampled\",\"name\":{},\"unit\":\"bytes\",\"startValue\":0,\"endValue\":{:.0f},\n\"samples\":[{}],"
+      "\n\"weights\":[{}]}}",
       json_string(name), sum, samples, weights);
 }
 
@@ -113,8 +113,10 @@ std::string export_speedscope(const Report& report) {
   const std::string live = speedscope_profile(report, frames, "live bytes", &Figures::live_bytes);
   const std::string allocated = speedscope_profile(report, frames, "allocated bytes", &Figures::allocated);
   std::string text = "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n";
-  text += fmt::format("\"name\":{},\"exporter\":\"quartermaster\",\"activeProfileIndex\":0,\n\"shared\":{{\"frames\":[", json_string(report.file));
-  for (std::size_t index = 0; index < frames.texts().size(); ++index) text += (index != 0 ? ",\n" : "\n") + frames.texts()[index];
+  text += fmt::format("\"name\":{},\"exporter\":\"quartermaster\",\"activeProfileIndex\":0,\n\"shared\":{{\"frames\":[",
+                      json_string(report.file));
+  for (std::size_t index = 0; index < frames.texts().size(); ++index)
+    text += (index != 0 ? ",\n" : "\n") + frames.texts()[index];
   return text + "]},\n\"profiles\":[" + live + ",\n" + allocated + "]}\n";
 }
 

@@ -36,19 +36,13 @@ void add(Suspects& to, const Suspects& from) {
 
 double value_of(const Entry& entry, SortKey key) {
   switch (key) {
-    case SortKey::kRequested:
-      return entry.figures.requested;
-    case SortKey::kHit:
-      return entry.figures.allocations;
-    case SortKey::kPingPong:
-      return entry.figures.cross_hart_frees;
-    case SortKey::kFrag:
-      return entry.figures.waste_percent();
-    case SortKey::kLive:
-      return entry.figures.live_bytes;
+    case SortKey::kRequested: return entry.figures.requested;
+    case SortKey::kHit: return entry.figures.allocations;
+    case SortKey::kPingPong: return entry.figures.cross_hart_frees;
+    case SortKey::kFrag: return entry.figures.waste_percent();
+    case SortKey::kLive: return entry.figures.live_bytes;
     case SortKey::kBytes:
-    case SortKey::kCallsite:
-      break;
+    case SortKey::kCallsite: break;
   }
   return entry.figures.allocated;
 }
@@ -124,13 +118,15 @@ std::vector<std::string> problems_of(const Summary& summary) {
   std::vector<std::string> problems;
   if (summary.stream() == 0) {
     problems.emplace_back(summary.options().stream != 0 ? fmt::format("there is no stream {}", summary.options().stream)
-                                                      : "there is no event stream in it");
+                                                        : "there is no event stream in it");
   }
-  if (summary.counters_only()) problems.emplace_back("for a time the target sent counters instead of events: nothing of it is here");
+  if (summary.counters_only())
+    problems.emplace_back("for a time the target sent counters instead of events: nothing of it is here");
   if (summary.sampled()) problems.emplace_back("the target sent a sample of the events: figures are estimates");
   for (const std::string& problem : summary.end().problems) problems.push_back(problem);
   // Who reads the capture says what is missing; this is for a stream that comes without one.
-  if (problems.empty() && !summary.complete()) problems.push_back(fmt::format("{:.0f} events are missing", summary.lost()));
+  if (problems.empty() && !summary.complete())
+    problems.push_back(fmt::format("{:.0f} events are missing", summary.lost()));
   return problems;
 }
 

@@ -79,12 +79,9 @@ Json stack_json(const Summary& summary, const StackEntry& stack) {
 
 const char* kind_name(host::EventKind kind) {
   switch (kind) {
-    case host::EventKind::kHeap:
-      return "heap";
-    case host::EventKind::kArena:
-      return "arena";
-    case host::EventKind::kCache:
-      break;
+    case host::EventKind::kHeap: return "heap";
+    case host::EventKind::kArena: return "arena";
+    case host::EventKind::kCache: break;
   }
   return "cache";
 }
@@ -98,8 +95,11 @@ Json values_json(const std::vector<double>& values) {
 Json traceables_json(const Report& report) {
   Json list = Json::array();
   for (const TraceableEntry& entry : report.traceables) {
-    Json json{{"name", entry.name}, {"kind", kind_name(entry.kind)}, {"object_bytes", entry.object_bytes},
-              {"outstanding_before", entry.outstanding}, {"in_totals", entry.counted}};
+    Json json{{"name", entry.name},
+              {"kind", kind_name(entry.kind)},
+              {"object_bytes", entry.object_bytes},
+              {"outstanding_before", entry.outstanding},
+              {"in_totals", entry.counted}};
     json.update(figures_json(entry.figures));
     json["lifetimes"] = lifetimes_json(*report.summary, entry.lifetimes);
     list.push_back(std::move(json));
@@ -149,10 +149,14 @@ std::string report_json(const Report& report, std::size_t top) {
   json["complete"] = report.problems.empty();
   json["estimated"] = summary.sampled();
   json["problems"] = report.problems;
-  json["stream"] = {{"number", summary.stream()},   {"of", summary.streams()},
-                    {"build_id", header.build_id}, {"from_boot", header.from_boot},
-                    {"events", summary.events()},    {"seconds", summary.seconds(summary.last_ticks())},
-                    {"since_seconds", summary.options().since_seconds}, {"cache", summary.options().cache}};
+  json["stream"] = {{"number", summary.stream()},
+                    {"of", summary.streams()},
+                    {"build_id", header.build_id},
+                    {"from_boot", header.from_boot},
+                    {"events", summary.events()},
+                    {"seconds", summary.seconds(summary.last_ticks())},
+                    {"since_seconds", summary.options().since_seconds},
+                    {"cache", summary.options().cache}};
   json["totals"] = totals_json(summary);
   json["lifetimes"] = lifetimes_json(summary, summary.lifetimes());
   Json harts = Json::array();

@@ -60,14 +60,16 @@ std::string shortened(const std::string& name, std::size_t columns) {
 
 void Writer::heading() {
   const host::StreamHeader& header = summary_.definitions().header;
-  line("{}: stream {} of {}, {} harts, {} events in {}{}", report_.file, summary_.stream(), summary_.streams(), header.harts,
-       summary_.events(), seconds_text(summary_.seconds(summary_.last_ticks())), header.from_boot ? ", from the first allocation on" : "");
+  line("{}: stream {} of {}, {} harts, {} events in {}{}", report_.file, summary_.stream(), summary_.streams(),
+       header.harts, summary_.events(), seconds_text(summary_.seconds(summary_.last_ticks())),
+       header.from_boot ? ", from the first allocation on" : "");
   if (!header.build_id.empty()) line("image {}", header.build_id);
   if (summary_.options().since_seconds > 0) line("since {}", seconds_text(summary_.options().since_seconds));
   if (!summary_.options().cache.empty()) line("only {}", summary_.options().cache);
   for (const std::string& problem : report_.problems) line("INCOMPLETE: {}", problem);
   if (!mark_.empty()) {
-    line("figures marked {} are {}", mark_, mark_ == "~" ? "estimates" : "of what is here: what is missing may make them larger or smaller");
+    line("figures marked {} are {}", mark_,
+         mark_ == "~" ? "estimates" : "of what is here: what is missing may make them larger or smaller");
   }
 }
 
@@ -87,15 +89,17 @@ void Writer::totals() {
   line("Cross-hart frees:                   {:>16}", number(all.cross_hart_frees));
   line("Live at the end, bytes:             {:>16}", number(all.live_bytes));
   line("Live at the end, objects:           {:>16}", number(all.live_objects));
-  line("Peak of live bytes:                 {:>16}  after {}", number(all.peak_bytes), seconds_text(summary_.seconds(summary_.peak_ticks())));
-  if (summary_.unknown_frees() > 0) line("Frees of objects from before:       {:>16}", number(summary_.unknown_frees()));
+  line("Peak of live bytes:                 {:>16}  after {}", number(all.peak_bytes),
+       seconds_text(summary_.seconds(summary_.peak_ticks())));
+  if (summary_.unknown_frees() > 0)
+    line("Frees of objects from before:       {:>16}", number(summary_.unknown_frees()));
   if (summary_.replaced() > 0) line("Objects whose free is missing:      {:>16}", number(summary_.replaced()));
 }
 
 void Writer::columns() {
   line("{}", std::string(120, '-'));
-  line(" {:<{}} | {:>17} | {:>17} | {:>9} | {:>9} | {:>9}", "Callsite", kNameColumns, "Total_alloc/Per", "Total_req/Per", "Hit",
-       "Ping-pong", "Frag");
+  line(" {:<{}} | {:>17} | {:>17} | {:>9} | {:>9} | {:>9}", "Callsite", kNameColumns, "Total_alloc/Per",
+       "Total_req/Per", "Hit", "Ping-pong", "Frag");
   line("{}", std::string(120, '-'));
 }
 
@@ -137,17 +141,19 @@ void Writer::stacks(std::size_t top) {
 
 void Writer::traceables(std::size_t top) {
   line("");
-  line(" {:<31} | {:>8} | {:>10} | {:>12} | {:>10} | {:>12} | {:>12} | {:>8}", "Cache or arena", "Object", "Allocs", "Bytes",
-       "Live", "Live bytes", "Peak bytes", "Frag");
+  line(" {:<31} | {:>8} | {:>10} | {:>12} | {:>10} | {:>12} | {:>12} | {:>8}", "Cache or arena", "Object", "Allocs",
+       "Bytes", "Live", "Live bytes", "Peak bytes", "Frag");
   line("{}", std::string(126, '-'));
   const std::size_t shown = std::min(top, report_.traceables.size());
   for (std::size_t index = 0; index < shown; ++index) {
     const TraceableEntry& entry = report_.traceables[index];
     const Figures& of = entry.figures;
-    const char* const note = entry.counted ? "" : entry.kind == host::EventKind::kArena ? "  (arena: not in the totals)" : "  (left out)";
-    line(" {:<31} | {:>8} | {:>10} | {:>12} | {:>10} | {:>12} | {:>12} | {:>8}{}", shortened(entry.name, 31), entry.object_bytes,
-         number(of.allocations), bytes(of.allocated), number(of.live_objects), bytes(of.live_bytes), bytes(of.peak_bytes),
-         fmt::format("{:.2f}%", of.waste_percent()), note);
+    const char* const note = entry.counted                           ? ""
+                             : entry.kind == host::EventKind::kArena ? "  (arena: not in the totals)"
+                                                                     : "  (left out)";
+    line(" {:<31} | {:>8} | {:>10} | {:>12} | {:>10} | {:>12} | {:>12} | {:>8}{}", shortened(entry.name, 31),
+         entry.object_bytes, number(of.allocations), bytes(of.allocated), number(of.live_objects), bytes(of.live_bytes),
+         bytes(of.peak_bytes), fmt::format("{:.2f}%", of.waste_percent()), note);
     if (entry.outstanding != 0) line("   and {} objects from before, in no figure", entry.outstanding);
   }
   rest(shown, report_.traceables.size(), "caches and arenas");
@@ -155,8 +161,8 @@ void Writer::traceables(std::size_t top) {
 
 void Writer::harts() {
   line("");
-  line(" {:<6} | {:>10} | {:>12} | {:>10} | {:>12} | {:>12} | {:>12} | {:>12}", "Hart", "Allocs", "Bytes", "Frees", "Ping-pong",
-       "Live bytes", "Lost: ring", "Lost: line");
+  line(" {:<6} | {:>10} | {:>12} | {:>10} | {:>12} | {:>12} | {:>12} | {:>12}", "Hart", "Allocs", "Bytes", "Frees",
+       "Ping-pong", "Live bytes", "Lost: ring", "Lost: line");
   line("{}", std::string(112, '-'));
   for (std::size_t index = 0; index < summary_.harts().size(); ++index) {
     const Summary::HartRow& hart = summary_.harts()[index];
@@ -180,11 +186,13 @@ void Writer::lifetimes() {
   }
   line("");
   line("Lifetimes of {} freed objects, {} on average, {} at most", number(sum),
-       seconds_text(sum > 0 ? summary_.seconds_long(all.ticks / sum) : 0), seconds_text(summary_.seconds_long(static_cast<double>(all.longest))));
+       seconds_text(sum > 0 ? summary_.seconds_long(all.ticks / sum) : 0),
+       seconds_text(summary_.seconds_long(static_cast<double>(all.longest))));
   double so_far = 0;
   for (std::size_t bucket = first; bucket <= last && sum > 0; ++bucket) {
     so_far += all.objects[bucket];
-    line("  below {:>9} | {:>10} | {:>6.2f}% | {}", seconds_text(summary_.seconds_long(static_cast<double>(std::uint64_t{1} << bucket))),
+    line("  below {:>9} | {:>10} | {:>6.2f}% | {}",
+         seconds_text(summary_.seconds_long(static_cast<double>(std::uint64_t{1} << bucket))),
          number(all.objects[bucket]), 100 * so_far / sum,
          std::string(static_cast<std::size_t>(60 * all.objects[bucket] / most), '#'));
   }
@@ -198,16 +206,21 @@ void Writer::leaks(std::size_t top) {
   std::stable_sort(suspects.begin(), suspects.end(),
                    [](const StackEntry* a, const StackEntry* b) { return a->suspects.bytes > b->suspects.bytes; });
   line("");
-  line("Leak candidates: out more than twice as long as any object of their stack that was freed, and than a tenth of the recording");
+  line(
+      "Leak candidates: out more than twice as long as any object of their stack that was freed, and than a tenth of "
+      "the recording");
   if (suspects.empty()) line("  none");
   const std::size_t shown = std::min(top, suspects.size());
   for (std::size_t index = 0; index < shown; ++index) {
     const StackEntry& stack = *suspects[index];
-    line("  {} in {} objects, the oldest {} old, of {} allocated; {}", bytes(stack.suspects.bytes), number(stack.suspects.objects),
-         seconds_text(summary_.seconds_long(static_cast<double>(stack.suspects.oldest_ticks))), number(stack.figures.allocations),
+    line("  {} in {} objects, the oldest {} old, of {} allocated; {}", bytes(stack.suspects.bytes),
+         number(stack.suspects.objects),
+         seconds_text(summary_.seconds_long(static_cast<double>(stack.suspects.oldest_ticks))),
+         number(stack.figures.allocations),
          stack.figures.frees == 0
              ? "none was ever freed"
-             : fmt::format("freed ones lived {} at most", seconds_text(summary_.seconds_long(static_cast<double>(stack.lifetimes.longest)))));
+             : fmt::format("freed ones lived {} at most",
+                           seconds_text(summary_.seconds_long(static_cast<double>(stack.lifetimes.longest)))));
     line("    stack {:#010x} {}", stack.id, stack.name);
     for (std::size_t frame = stack.site + 1; frame < std::min(stack.frames.size(), stack.site + 6); ++frame) {
       line("      {}", stack.frames[frame].frame.function.empty() ? fmt::format("{:#x}", stack.frames[frame].pc)
@@ -235,8 +248,9 @@ void Writer::timeline() {
       peak = std::max(peak, peaks[bucket]);
       sum += rates[bucket];
     }
-    line("  {:>9} | {:>12} | {:>12} | {:>14} | {}", seconds_text(seconds * static_cast<double>(from) / static_cast<double>(step)),
-         bytes(ends[to - 1]), bytes(peak), bytes(seconds > 0 ? sum / seconds : 0),
+    line("  {:>9} | {:>12} | {:>12} | {:>14} | {}",
+         seconds_text(seconds * static_cast<double>(from) / static_cast<double>(step)), bytes(ends[to - 1]),
+         bytes(peak), bytes(seconds > 0 ? sum / seconds : 0),
          std::string(static_cast<std::size_t>(50 * peak / most), '#'));
   }
 }

@@ -13,7 +13,8 @@ namespace {
 std::string demangle(const std::string& name) {
   if (!name.starts_with("_Z")) return name;  // `i` is a name, and would be a type
   int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+                                                         std::free);
   return status == 0 && text ? std::string(text.get()) : name;
 }
 
@@ -77,7 +78,8 @@ void drop_return_type(std::string& text) {
 
 /// Names `lambda` what a mangled name calls `{lambda(int)#1}` and DWARF `<lambda(int)>`.
 void replace_lambdas(std::string& text) {
-  for (const auto& [begin, close] : {std::pair<std::string_view, std::string_view>{"{lambda(", "}"}, {"<lambda(", ")>"}}) {
+  for (const auto& [begin, close] :
+       {std::pair<std::string_view, std::string_view>{"{lambda(", "}"}, {"<lambda(", ")>"}}) {
     for (std::size_t at = 0; (at = text.find(begin, at)) != std::string::npos;) {
       const std::size_t end = text.find(close, at);
       if (end == std::string::npos) return;

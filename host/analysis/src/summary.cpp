@@ -32,7 +32,8 @@ void take_off(Figures& figures, const LiveObject& object) {
 }
 
 void count_life(Lifetimes& lifetimes, std::uint64_t ticks, double weight) {
-  lifetimes.objects[std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(ticks)), Lifetimes::kBuckets - 1)] += weight;
+  lifetimes.objects[std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(ticks)), Lifetimes::kBuckets - 1)] +=
+      weight;
   lifetimes.ticks += weight * static_cast<double>(ticks);
   lifetimes.longest = std::max(lifetimes.longest, ticks);
 }
@@ -90,7 +91,8 @@ void Summary::begin_stream() {
   sampled_ = header.mode == host::StreamMode::kSampled;
   counters_only_ = header.mode == host::StreamMode::kCounters;
   timeline_ = Timeline(header.start_ticks);
-  for (const Timeline::Kind kind : {Timeline::Kind::kLevel, Timeline::Kind::kPeak, Timeline::Kind::kSum}) timeline_.add_series(kind);
+  for (const Timeline::Kind kind : {Timeline::Kind::kLevel, Timeline::Kind::kPeak, Timeline::Kind::kSum})
+    timeline_.add_series(kind);
   for (std::uint16_t index = 0; index < header.harts; ++index) (void)hart(index);
 }
 
@@ -130,12 +132,8 @@ void Summary::on_event(const Event& event) {
   timeline_.advance(event.ticks);
   if (event.weight != 1) sampled_ = true;
   switch (event.operation) {
-    case Operation::kAllocate:
-      allocated(event);
-      break;
-    case Operation::kFree:
-      freed(event, event.address, event.traceable, event.allocated);
-      break;
+    case Operation::kAllocate: allocated(event); break;
+    case Operation::kFree: freed(event, event.address, event.traceable, event.allocated); break;
     case Operation::kReallocate:
       freed(event, event.old_address, event.old_traceable, 0);
       allocated(event);
@@ -155,10 +153,14 @@ void Summary::allocated(const Event& event) {
   }
   if (!in_window_) return;
   TraceableRow& of = traceables_[traceable];
-  const LiveObject object{event.address, event.ticks,
-                          event.requested, event.allocated,
-                          of.counted ? row_of(event.stack, event.call_site) : 0, space,
-                          static_cast<std::uint16_t>(traceable), event.hart,
+  const LiveObject object{event.address,
+                          event.ticks,
+                          event.requested,
+                          event.allocated,
+                          of.counted ? row_of(event.stack, event.call_site) : 0,
+                          space,
+                          static_cast<std::uint16_t>(traceable),
+                          event.hart,
                           static_cast<float>(event.weight)};
   live_.insert(object);
   const double bytes = object.weight * static_cast<double>(object.allocated);
@@ -186,7 +188,8 @@ void Summary::take_off(const LiveObject& object) {
   timeline_.add(of.series, -bytes);
   if (!of.counted) return;
   HartRow& by = hart(object.hart);
-  for (Figures* const figures : {&totals_, &rows_[object.row].figures, &by.figures}) analysis::take_off(*figures, object);
+  for (Figures* const figures : {&totals_, &rows_[object.row].figures, &by.figures})
+    analysis::take_off(*figures, object);
   timeline_.add(by.series, -bytes);
   timeline_.add(kTotalSeries, -bytes);
   timeline_.add(kPeakSeries, -bytes);
@@ -225,7 +228,8 @@ void Summary::freed(const Event& event, std::uint64_t address, std::uint32_t tra
     count_life(row.lifetimes, age, weight);
     count_life(lifetimes_, age, weight);
     if (crossed) {
-      for (Figures* const figures : {&totals_, &row.figures, &hart(event.hart).figures}) figures->cross_hart_frees += weight;
+      for (Figures* const figures : {&totals_, &row.figures, &hart(event.hart).figures})
+        figures->cross_hart_frees += weight;
     }
   }
   take_off(object);
@@ -248,10 +252,11 @@ void Summary::on_mode(const host::ModeChange& change) {
   counters_only_ = counters_only_ || change.mode == host::StreamMode::kCounters;
 }
 
-/// An object is suspect if it is out more than twice as long as any that its stack allocated and somebody freed, and longer than a
-/// tenth of the recording: the youngest are out because the recording ended.
+/// An object is suspect if it is out more than twice as long as any that its stack allocated and somebody freed, and
+/// longer than a tenth of the recording: the youngest are out because the recording ended.
 void Summary::find_suspects() {
-  const std::uint64_t least = (last_ticks_ - std::min(last_ticks_, std::max(since_ticks_, source_->header.start_ticks))) / 10;
+  const std::uint64_t least =
+      (last_ticks_ - std::min(last_ticks_, std::max(since_ticks_, source_->header.start_ticks))) / 10;
   live_.for_each([&](const LiveObject& object) {
     if (!traceables_[object.traceable].counted) return;
     Row& row = rows_[object.row];

@@ -21,7 +21,8 @@ std::optional<std::uint64_t> number_at(std::string_view text, std::size_t at, st
 }
 
 bool part_of_name(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_:~$.").find(c) != std::string_view::npos;
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("_:~$.").find(c) != std::string_view::npos;
 }
 
 std::string frames_text(std::span<const Frame> frames, std::string_view where) {

@@ -95,11 +95,13 @@ Symbols::State::State(const std::filesystem::path& path) : file(path) {
     build_id = host::build_id_text({static_cast<const std::uint8_t*>(id), static_cast<std::size_t>(size)});
   }
   read_sections(path);
-  if (functions.empty()) throw Error(Fault::kInput, name + " has no symbols: it was stripped; use the file the linker wrote");
+  if (functions.empty())
+    throw Error(Fault::kInput, name + " has no symbols: it was stripped; use the file the linker wrote");
   dwarf.reset(dwarf_begin_elf(elf.get(), DWARF_C_READ, nullptr));
   if (dwarf) index = std::make_unique<DwarfIndex>(dwarf.get(), code);
   if (!index || !index->has_lines()) {
-    throw Error(Fault::kInput, name + " has no DWARF line information: build it with -g, and use the file the linker wrote");
+    throw Error(Fault::kInput,
+                name + " has no DWARF line information: build it with -g, and use the file the linker wrote");
   }
 }
 
@@ -146,8 +148,9 @@ bool Symbols::State::is_code(std::uint64_t address) const noexcept {
 }
 
 const Function* Symbols::State::function_at(std::uint64_t address) const {
-  const auto next = std::upper_bound(functions.begin(), functions.end(), address,
-                                     [](std::uint64_t value, const Function& function) { return value < function.address; });
+  const auto next =
+      std::upper_bound(functions.begin(), functions.end(), address,
+                       [](std::uint64_t value, const Function& function) { return value < function.address; });
   if (next == functions.begin()) return nullptr;
   const Function& function = *std::prev(next);
   // A label goes up to the next one.
@@ -211,8 +214,8 @@ void require_same_image(const Symbols& symbols, std::string_view wanted) {
   if (wanted.size() < 8) return;
   const std::string_view own = symbols.build_id();
   if (own.starts_with(wanted) || (own.size() >= 8 && wanted.starts_with(own))) return;
-  throw Error(Fault::kInput, "the image's build id is " + std::string(own.empty() ? "not known" : own) + ", but this is of " +
-                                 std::string(wanted) + ": give the image that ran, or --force");
+  throw Error(Fault::kInput, "the image's build id is " + std::string(own.empty() ? "not known" : own) +
+                                 ", but this is of " + std::string(wanted) + ": give the image that ran, or --force");
 }
 
 }  // namespace qm::analysis

@@ -40,7 +40,8 @@ void export_events(const ExportOptions& options, const Report& report) {
 
 int export_capture(const ExportOptions& options) {
   const bool binary = options.format == "pprof" || options.format == "sqlite";
-  if (binary && options.output.empty()) throw host::Error(host::Fault::kUsage, options.format + " goes to a file: give one with -o");
+  if (binary && options.output.empty())
+    throw host::Error(host::Fault::kUsage, options.format + " goes to a file: give one with -o");
   Summary summary({0, options.cache, options.stream});
   read_capture(options.file, summary);
   const std::optional<Symbols> symbols = symbols_of(options.file, options.image, summary.definitions().header.build_id);
@@ -51,7 +52,8 @@ int export_capture(const ExportOptions& options) {
   if (options.format == "pprof") {
     write_file(options.output, export_pprof(report));
   } else if (options.format == "folded") {
-    write_file(options.output, export_folded(report, options.value == "allocated" ? Value::kAllocatedBytes : Value::kLiveBytes));
+    write_file(options.output,
+               export_folded(report, options.value == "allocated" ? Value::kAllocatedBytes : Value::kLiveBytes));
   } else if (options.format == "speedscope") {
     write_file(options.output, export_speedscope(report));
   } else {

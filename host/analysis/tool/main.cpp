@@ -1,4 +1,5 @@
-// qm-analysis: the subcommands of qm that explain. A user types `qm report`; qm starts this program, which lies beside it.
+// qm-analysis: the subcommands of qm that explain. A user types `qm report`; qm starts this program, which lies beside
+// it.
 
 #include <fmt/core.h>
 #include <signal.h>
@@ -44,14 +45,16 @@ CLI::Validator duration() {
 }
 
 void add_report(CLI::App& app, analysis::ReportOptions& options) {
-  CLI::App* report = app.add_subcommand("report", "explain a capture: totals, hot call sites, caches, lifetimes, leaks");
+  CLI::App* report =
+      app.add_subcommand("report", "explain a capture: totals, hot call sites, caches, lifetimes, leaks");
   report->add_option("file", options.file, "the capture")->required();
   add_image(*report, options.image);
   report->add_option("--sort", options.sort, "bytes, req, hit, pingpong, frag, live: most first; or callsite")
       ->check(CLI::IsMember({"bytes", "req", "hit", "pingpong", "frag", "live", "callsite"}))
       ->capture_default_str();
   report->add_option("--top", options.top, "lines of each table (20; all in JSON)")->check(CLI::PositiveNumber);
-  report->add_option("--since", options.since_seconds, "only what happened so long after the stream began")->transform(duration());
+  report->add_option("--since", options.since_seconds, "only what happened so long after the stream began")
+      ->transform(duration());
   report->add_option("--cache", options.cache, "only caches and arenas of this name; * and ? stand for others");
   report->add_option("--stream", options.stream, "which stream of the capture, from 1 on; without it the last")
       ->check(CLI::PositiveNumber);
@@ -64,13 +67,15 @@ void add_report(CLI::App& app, analysis::ReportOptions& options) {
   report->add_option("--html", options.html, "write a page to this file: flame graphs, timelines, treemap");
   report->footer(
       "Names come from --elf, or from the image within the capture.\n"
-      "Status: 0 a report, also of an incomplete capture, which it says; 1 not a capture, another image; 2 wrong usage.");
+      "Status: 0 a report, also of an incomplete capture, which it says; 1 not a capture, another image; 2 wrong "
+      "usage.");
 }
 
 void add_export(CLI::App& app, analysis::ExportOptions& options) {
   CLI::App* out = app.add_subcommand("export", "turn a capture into a file of another program's");
   out->add_option("file", options.file, "the capture")->required();
-  out->add_option("--format", options.format, "pprof, perfetto (Chrome's trace events), folded, speedscope, csv, sqlite")
+  out->add_option("--format", options.format,
+                  "pprof, perfetto (Chrome's trace events), folded, speedscope, csv, sqlite")
       ->check(CLI::IsMember({"pprof", "perfetto", "folded", "speedscope", "csv", "sqlite"}))
       ->required();
   out->add_option("-o,--output", options.output, "the file; without it standard output, where the format is text");
@@ -84,13 +89,15 @@ void add_export(CLI::App& app, analysis::ExportOptions& options) {
 }
 
 void add_diff(CLI::App& app, analysis::DiffOptions& options) {
-  CLI::App* diff = app.add_subcommand("diff", "compare what two captures, or two dumps of the console, have out, stack by stack");
+  CLI::App* diff =
+      app.add_subcommand("diff", "compare what two captures, or two dumps of the console, have out, stack by stack");
   diff->add_option("before", options.before, "a capture, or the output of slab_stacks or slab_trace print")->required();
   diff->add_option("after", options.after, "another of the same kind")->required();
   diff->add_option("--top", options.top, "of those that grew, and of those that shrank, so many")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  diff->add_option("--cache", options.cache, "of captures: only caches and arenas of this name; * and ? stand for others");
+  diff->add_option("--cache", options.cache,
+                   "of captures: only caches and arenas of this name; * and ? stand for others");
   diff->add_flag("--json", options.json, "as one JSON object, with all that changed");
   add_image(*diff, options.image);
 }

@@ -18,9 +18,10 @@ namespace qm::analysis {
 namespace {
 
 SortKey sort_key(const std::string& name) {
-  static const std::map<std::string, SortKey> keys = {
-      {"bytes", SortKey::kBytes}, {"req", SortKey::kRequested}, {"hit", SortKey::kHit},          {"pingpong", SortKey::kPingPong},
-      {"frag", SortKey::kFrag},   {"live", SortKey::kLive},     {"callsite", SortKey::kCallsite}};
+  static const std::map<std::string, SortKey> keys = {{"bytes", SortKey::kBytes},      {"req", SortKey::kRequested},
+                                                      {"hit", SortKey::kHit},          {"pingpong", SortKey::kPingPong},
+                                                      {"frag", SortKey::kFrag},        {"live", SortKey::kLive},
+                                                      {"callsite", SortKey::kCallsite}};
   return keys.at(name);
 }
 

@@ -73,7 +73,9 @@ void write_file(const std::string& path, std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
   const int why = errno;
   if (!path.empty() && std::fclose(file) != 0 && written) throw host::Error(host::Fault::kOpen, "cannot write " + path);
-  if (!written) throw host::Error(host::Fault::kOpen, "cannot write " + (path.empty() ? "the output" : path) + ": " + std::strerror(why));
+  if (!written)
+    throw host::Error(host::Fault::kOpen,
+                      "cannot write " + (path.empty() ? "the output" : path) + ": " + std::strerror(why));
 }
 
 }  // namespace qm::analysis

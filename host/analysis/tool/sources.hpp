@@ -18,7 +18,8 @@ void read_capture(const std::string& file, host::EventHandler& handler);
 
 /// @returns the symbols of --elf, else those of the image within the capture @p file; nothing if there is neither.
 /// @throws host::Error kInput if the image is not the one of @p build_id, unless forced, or not usable.
-[[nodiscard]] std::optional<Symbols> symbols_of(const std::string& file, const ImageOptions& image, std::string_view build_id);
+[[nodiscard]] std::optional<Symbols> symbols_of(const std::string& file, const ImageOptions& image,
+                                                std::string_view build_id);
 
 /// Writes @p text to @p path, or to standard output if that is empty. @throws host::Error kOpen if that fails.
 void write_file(const std::string& path, std::string_view text);

@@ -37,9 +37,10 @@ Machine::Machine(const host::QemuOptions& options)
 }
 
 void Machine::fail(const std::string& what) {
-  throw host::Error(host::Fault::kTimedOut, what + "\nlast text: " +
-                                                host::escaped(text_.substr(text_.size() - std::min<std::size_t>(text_.size(), 400))) +
-                                                "\ntranscript: " + transcript());
+  throw host::Error(
+      host::Fault::kTimedOut,
+      what + "\nlast text: " + host::escaped(text_.substr(text_.size() - std::min<std::size_t>(text_.size(), 400))) +
+          "\ntranscript: " + transcript());
 }
 
 void Machine::send(std::string_view bytes) {
@@ -62,7 +63,8 @@ std::string Machine::type_line(std::string_view line) {
 Machine::Answer Machine::request(std::string_view line) {
   const std::uint32_t number = next_request();
   send(frame(wire::FrameType::kRequest, number, line));
-  if (!wait([&] { return answer_to(number).answered; })) fail("no status for the request \"" + std::string(line) + "\"");
+  if (!wait([&] { return answer_to(number).answered; }))
+    fail("no status for the request \"" + std::string(line) + "\"");
   return answer_to(number);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-/// A machine for console tests: the demo image in QEMU, and the raw far end of its line. It sees frames as they are, broken
-/// answers and error frames included, which a well-behaved client would hide or act upon.
+/// A machine for console tests: the demo image in QEMU, and the raw far end of its line. It sees frames as they are,
+/// broken answers and error frames included, which a well-behaved client would hide or act upon.
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,8 @@ class Machine {
 
   /// Sends bytes as they are.
   void send(std::string_view bytes);
-  /// Types a line and Enter, and waits for the prompt. @returns what came between the echo and the prompt, lines ended by LF.
+  /// Types a line and Enter, and waits for the prompt. @returns what came between the echo and the prompt, lines ended
+  /// by LF.
   /// @throws host::Error if no prompt comes.
   std::string type_line(std::string_view line);
   /// Sends a request frame and waits for its status. @throws host::Error if none comes.
@@ -86,8 +87,8 @@ class Machine {
   std::uint32_t last_request_ = 0;
 };
 
-/// One machine for all tests of a suite; a test that fails or uses it up gets the next one a new one. The transcript's place
-/// is printed after a failure.
+/// One machine for all tests of a suite; a test that fails or uses it up gets the next one a new one. The transcript's
+/// place is printed after a failure.
 class MachineTest : public ::testing::Test {
  protected:
   static Machine& machine();

@@ -8,10 +8,10 @@
 
 namespace qm::test {
 
+using wire::as_text;
 using wire::CommandStatus;
 using wire::FrameType;
 using wire::ProtocolError;
-using wire::as_text;
 
 void FakeConsole::boot() {
   print("\r\nQuartermaster 0.0.0 build fake, 1 harts, 1 MiB, formats 1\r\nwarning: this is no target\r\nqm> ");
@@ -68,13 +68,15 @@ void FakeConsole::take_frame(const wire::Frame& frame) {
     }
     case FrameType::kAskForm: {
       wire::LineForm form;
-      if (!unpack(frame.payload, form)) return refuse(frame.request, ProtocolError::kMalformed, name(ProtocolError::kMalformed));
+      if (!unpack(frame.payload, form))
+        return refuse(frame.request, ProtocolError::kMalformed, name(ProtocolError::kMalformed));
       ++forms_;
       raw_ = form.raw;
       return send(FrameType::kForm, frame.request, as_text(wire::pack(form)));
     }
     case FrameType::kRequest:
-      if (!wire::is_command(line)) return refuse(frame.request, ProtocolError::kMalformed, name(ProtocolError::kMalformed));
+      if (!wire::is_command(line))
+        return refuse(frame.request, ProtocolError::kMalformed, name(ProtocolError::kMalformed));
       return run(line, frame.request);
     default: return refuse(frame.request, ProtocolError::kUnknownType, name(ProtocolError::kUnknownType));
   }
@@ -155,8 +157,10 @@ bool FakeConsole::misbehave(std::string_view line, std::uint32_t request) {
     std::string armoured = "\x1bPm";
     for (std::size_t i = 0; i < inner.size(); i += 3) {
       std::uint32_t group = 0;
-      for (std::size_t k = 0; k < 3; ++k) group = group << 8 | (i + k < inner.size() ? static_cast<std::uint8_t>(inner[i + k]) : 0);
-      for (std::size_t k = 0; k < 4; ++k) armoured += i + k <= inner.size() ? kAlphabet[group >> (18 - 6 * k) & 63] : '=';
+      for (std::size_t k = 0; k < 3; ++k)
+        group = group << 8 | (i + k < inner.size() ? static_cast<std::uint8_t>(inner[i + k]) : 0);
+      for (std::size_t k = 0; k < 4; ++k)
+        armoured += i + k <= inner.size() ? kAlphabet[group >> (18 - 6 * k) & 63] : '=';
     }
     print(armoured + "\x1b\\");
     return true;

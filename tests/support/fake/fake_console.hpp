@@ -10,7 +10,8 @@
 
 namespace qm::test {
 
-/// The commands of a fake console: `echo TEXT`, `fail`, `poweroff [STATUS]`, `forms` (how often a form was asked for), and the misbehaviours below.
+/// The commands of a fake console: `echo TEXT`, `fail`, `poweroff [STATUS]`, `forms` (how often a form was asked for),
+/// and the misbehaviours below.
 ///   die          closes the line in the middle of an output
 ///   hang         answers nothing
 ///   slow         stops for 100 ms in the middle of a frame
@@ -49,7 +50,8 @@ class FakeConsole {
   [[nodiscard]] std::string encoded(wire::FrameType type, std::uint32_t request, std::string_view payload);
 
   int descriptor_;
-  std::vector<std::uint8_t> buffer_ = std::vector<std::uint8_t>(wire::Demultiplexer::buffer_bytes(wire::kMaxCommandBytes));
+  std::vector<std::uint8_t> buffer_ =
+      std::vector<std::uint8_t>(wire::Demultiplexer::buffer_bytes(wire::kMaxCommandBytes));
   wire::Demultiplexer demultiplexer_;
   std::string line_;
   std::uint16_t sequence_ = 65530;

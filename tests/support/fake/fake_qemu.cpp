@@ -1,6 +1,6 @@
-// A program that looks like QEMU to the host's side (QM_QEMU): it opens the serial line's socket and serves a fake console
-// there. QM_FAKE in the environment makes it misbehave: `exit` (ends at once), `deaf` (never opens the line), `mute` (opens it
-// and says nothing), `crash` (ends in the middle of its boot), `stuck` (stays after poweroff).
+// A program that looks like QEMU to the host's side (QM_QEMU): it opens the serial line's socket and serves a fake
+// console there. QM_FAKE in the environment makes it misbehave: `exit` (ends at once), `deaf` (never opens the line),
+// `mute` (opens it and says nothing), `crash` (ends in the middle of its boot), `stuck` (stays after poweroff).
 
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -37,14 +37,20 @@ Allocinfo parse_allocinfo(const std::string& text) {
   while (info.wrong.empty() && next()) {
     if (line.empty() || line[0] == '#') continue;
     // The columns are %12lld and %8llu.
-    const Match match =
-        find(line, R"(^(?=.{12} .{8} | *\d{13,} | *\d+ \d{9,} ) *(-?\d+) +(\d+) (\S+):(\d+) (?:\[(\S+)\] )?func:(\S+)((?: \w+:\w+)*)$)");
+    const Match match = find(
+        line,
+        R"(^(?=.{12} .{8} | *\d{13,} | *\d+ \d{9,} ) *(-?\d+) +(\d+) (\S+):(\d+) (?:\[(\S+)\] )?func:(\S+)((?: \w+:\w+)*)$)");
     if (match.empty()) {
       info.wrong = line;
       break;
     }
-    AllocinfoRow row{std::stoll(match[1]), std::stoull(match[2]), match[3], static_cast<unsigned>(std::stoul(match[4])),
-                     match[5], match[6], {}};
+    AllocinfoRow row{std::stoll(match[1]),
+                     std::stoull(match[2]),
+                     match[3],
+                     static_cast<unsigned>(std::stoul(match[4])),
+                     match[5],
+                     match[6],
+                     {}};
     for (const Match& pair : find_all(match[7], R"((\w+):(\w+))")) row.others[pair[1]] = pair[2];
     info.rows.push_back(std::move(row));
   }

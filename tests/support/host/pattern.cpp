@@ -27,7 +27,9 @@ std::vector<Match> find_all(const std::string& text, const std::string& pattern)
   return all;
 }
 
-bool matches(const std::string& text, const std::string& pattern) { return std::regex_match(text, std::regex(pattern)); }
+bool matches(const std::string& text, const std::string& pattern) {
+  return std::regex_match(text, std::regex(pattern));
+}
 
 std::string replace_all(const std::string& text, const std::string& pattern, const std::string& with) {
   return std::regex_replace(text, std::regex(pattern), with);

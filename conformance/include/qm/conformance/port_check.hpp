@@ -1,11 +1,12 @@
 #pragma once
-/// Whether a port does what the allocator relies on. Linked with the port and run on the board, before anything else of it:
+/// Whether a port does what the allocator relies on. Linked with the port and run on the board, before anything else of
+/// it:
 ///
 ///     hart 0           check_port({print, memory, harts})     -> true: the port conforms
 ///     every other one  attend_port_check()                    -> returns when hart 0 is done
 ///
-/// Both are called when the hart is set up as it will be for good: traps, hart-locals, IPIs, and interrupts enabled. The check
-/// sets the allocator up over the memory it is given and shuts it down again.
+/// Both are called when the hart is set up as it will be for good: traps, hart-locals, IPIs, and interrupts enabled.
+/// The check sets the allocator up over the memory it is given and shuts it down again.
 ///
 /// A line a check, its name before its verdict, so that what hangs is known:
 ///
@@ -36,7 +37,8 @@ inline constexpr std::size_t kCheckBytes = 256 * 1024;
 /// Context: hart 0, interrupts enabled, once at a time; the allocator is not set up.
 bool check_port(const PortCheck& check) noexcept;
 
-/// Does on the calling hart what check_port() asks for, until that is done. Context: as check_port(), on each further hart.
+/// Does on the calling hart what check_port() asks for, until that is done. Context: as check_port(), on each further
+/// hart.
 void attend_port_check() noexcept;
 
 }  // namespace qm::conformance

@@ -1,7 +1,7 @@
 #pragma once
 /// What a console asks of the books beside its commands. This class is what an image without the trace has: it knows
-/// nothing and does nothing. An image with it makes a TraceBooks (trace_books.hpp), which brings the commands of the trace
-/// along.
+/// nothing and does nothing. An image with it makes a TraceBooks (trace_books.hpp), which brings the commands of the
+/// trace along.
 
 #include <array>
 #include <cstdint>
@@ -27,11 +27,11 @@ class Books {
     Status status = Status::kOk;  ///< kBusy: the stacks were being counted for somebody else; kUnsafe: no time for it
     unsigned count = 0;           ///< of `stacks`
     std::array<Stack, kStacks> stacks{};
-    std::uint32_t all = 0;        ///< stacks with objects out
-    std::uint64_t objects = 0;    ///< of all of them, and of none
+    std::uint32_t all = 0;      ///< stacks with objects out
+    std::uint64_t objects = 0;  ///< of all of them, and of none
     std::uint64_t bytes = 0;
-    std::uint64_t dropped = 0;    ///< allocations without a record
-    bool whole = false;           ///< whether what is out is all told
+    std::uint64_t dropped = 0;  ///< allocations without a record
+    bool whole = false;         ///< whether what is out is all told
   };
 
   Books(const Books&) = delete;

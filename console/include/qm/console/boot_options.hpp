@@ -27,8 +27,8 @@ struct BootOptions {
     Rejection reason = Rejection::kUnknown;
   };
 
-  std::string_view trace;     ///< name patterns separated by commas; empty: none
-  std::uint32_t records = 0;  ///< 0: not given
+  std::string_view trace;       ///< name patterns separated by commas; empty: none
+  std::uint32_t records = 0;    ///< 0: not given
   std::size_t stack_bytes = 0;  ///< 0: not given
   bool stream = false;          ///< kmemtrace=on
   std::size_t ring_bytes = 0;   ///< 0: not given
@@ -38,7 +38,8 @@ struct BootOptions {
   std::size_t rejected_count = 0;  ///< may exceed kMaxRejected: the rest is not kept
 };
 
-/// Reads @p bootargs: options separated by blanks; of one given twice the last counts. The views in the result point into it.
+/// Reads @p bootargs: options separated by blanks; of one given twice the last counts. The views in the result point
+/// into it.
 /// Complexity: O(length). Context: any; pure.
 [[nodiscard]] BootOptions parse_boot_options(std::string_view bootargs) noexcept;
 

@@ -12,9 +12,9 @@
 ///     QM_CONSOLE_COMMAND(led, {.name = "led", .usage = "led on|off", .summary = "switch the light", .run = run_led,
 ///                              .min_arguments = 1, .max_arguments = 1});
 ///
-/// The entries are gathered in a linker section named `qm_commands`. It needs no line in a linker script, as it is an orphan
-/// whose start and end the linker names; a script that names it keeps it with KEEP(*(qm_commands)). An entry in a static
-/// library counts only if something else of its object file is used.
+/// The entries are gathered in a linker section named `qm_commands`. It needs no line in a linker script, as it is an
+/// orphan whose start and end the linker names; a script that names it keeps it with KEEP(*(qm_commands)). An entry in
+/// a static library counts only if something else of its object file is used.
 
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +45,8 @@ struct Command {
   void (*complete)(Completion& completion) noexcept = nullptr;
   /// For `help NAME`: the forms in full, one a line, where usage does not say all. Lines end in LF.
   std::string_view forms = {};
-  /// Whether it only looks, at what every state of the system leaves readable, and asks no other hart: then it runs after a panic.
+  /// Whether it only looks, at what every state of the system leaves readable, and asks no other hart: then it runs
+  /// after a panic.
   bool in_panic = false;
 };
 
@@ -69,8 +70,8 @@ class Invocation {
     out_.print<Arguments...>(format, arguments...);
   }
 
-  /// Lets other tasks of this hart run, takes input in, and prints what arrived asynchronously. Between two records of a
-  /// report, with no lock held and nothing masked.
+  /// Lets other tasks of this hart run, takes input in, and prints what arrived asynchronously. Between two records of
+  /// a report, with no lock held and nothing masked.
   /// @returns false once Ctrl-C was seen: the command ends soon, with aborted().
   [[nodiscard]] bool yield() noexcept;
 
@@ -158,8 +159,10 @@ void offer_arenas(Completion& completion) noexcept;
 
 }  // namespace qm::console
 
-/// Enters a command in the table; see the head of this file. @p identifier is any name not used otherwise in the namespace.
-#define QM_CONSOLE_COMMAND(identifier, ...)                                                  \
-  static constinit const ::qm::console::Command qm_command_##identifier __VA_ARGS__;         \
-  [[gnu::section("qm_commands"), gnu::used]] static constinit const ::qm::console::Command* \
-      const qm_command_entry_##identifier = &qm_command_##identifier
+/// Enters a command in the table; see the head of this file. @p identifier is any name not used otherwise in the
+/// namespace.
+#define QM_CONSOLE_COMMAND(identifier, ...)                                                          \
+  static constinit const ::qm::console::Command qm_command_##identifier __VA_ARGS__;                 \
+  [[gnu::section("qm_commands"),                                                                     \
+    gnu::used]] static constinit const ::qm::console::Command* const qm_command_entry_##identifier = \
+      &qm_command_##identifier

@@ -1,5 +1,6 @@
 #pragma once
-/// The console: bytes of a line in, bytes out. Text for people and frames for programs share the line (docs/protocol.md).
+/// The console: bytes of a line in, bytes out. Text for people and frames for programs share the line
+/// (docs/protocol.md).
 ///
 ///     Terminal::read ─▶ feed() ─▶ demultiplexer ─┬─ text ──▶ receive ring ─▶ line editor ─┬─▶ dispatch ─▶ command
 ///     (or the embedder calls feed())             ├─ Ctrl-C while a command runs: abort    │
@@ -7,15 +8,17 @@
 ///                                                └─ hello, broken frame: answered at once
 ///
 /// Invariants
-///  1. One command at a time. What arrives while it runs waits: text in the receive ring, one request beside it; they are taken
-///     in the order of their arrival.
+///  1. One command at a time. What arrives while it runs waits: text in the receive ring, one request beside it; they
+///     are taken in the order of their arrival.
 ///  2. Input is taken in, frames are answered and Ctrl-C is seen whenever a command yields, not only between commands.
-///  3. Ctrl-C aborts the running command and drops the text typed before it, as a terminal's driver does; never a request.
+///  3. Ctrl-C aborts the running command and drops the text typed before it, as a terminal's driver does; never a
+///     request.
 ///  4. A line of which a byte was lost is not run: what came of it is erased.
 ///  5. Nothing is allocated; no lock is held while a command runs.
 ///  6. Frames go out raw only while a host asks for it, again and again; else, and after a hello, in armour.
 ///
-/// Context: all functions but notify() belong to one task. The task yields through Terminal::yield(), which must not call the
+/// Context: all functions but notify() belong to one task. The task yields through Terminal::yield(), which must not
+///          call the
 /// console but feed() and notify().
 
 #include <array>
@@ -39,8 +42,8 @@ namespace qm::console {
 /// What the embedder supplies.
 class Terminal {
  public:
-  /// Sends @p bytes before it returns, or queues them. The bytes of one call - a line, a frame - stay together on the line.
-  /// Must not call the console.
+  /// Sends @p bytes before it returns, or queues them. The bytes of one call - a line, a frame - stay together on the
+  /// line. Must not call the console.
   virtual void write(std::string_view bytes) noexcept = 0;
 
   /// Takes up to bytes.size() received bytes, without waiting. @returns how many. Not needed where feed() is called.
@@ -49,7 +52,8 @@ class Terminal {
     return 0;
   }
 
-  /// @returns how many bytes the driver had to drop since the last call, all of them after those that read() has returned.
+  /// @returns how many bytes the driver had to drop since the last call, all of them after those that read() has
+  ///          returned.
   virtual std::size_t take_lost() noexcept { return 0; }
 
   /// Lets other tasks of this hart run for a while. Called between the lines of a report.
@@ -91,8 +95,8 @@ inline constexpr unsigned kFormats = 1;
 class Console {
  public:
   static constexpr std::size_t kReceiveBytes = 1024;
-  static constexpr std::size_t kOutputPayload = 512;       ///< of an output frame
-  static constexpr std::uint64_t kOutputDelayMs = 100;     ///< how long output for a program may wait for more
+  static constexpr std::size_t kOutputPayload = 512;    ///< of an output frame
+  static constexpr std::uint64_t kOutputDelayMs = 100;  ///< how long output for a program may wait for more
 
   explicit Console(Terminal& terminal, const ConsoleConfig& config) noexcept;
   Console(const Console&) = delete;
@@ -104,16 +108,16 @@ class Console {
 
   /// Prints the banner and the first prompt. Once, before poll().
   void start() noexcept;
-  /// Instead of start(), without the banner: this console is to have the line of @p former, which never polls again. Prints what
-  /// that was told and has not printed.
+  /// Instead of start(), without the banner: this console is to have the line of @p former, which never polls again.
+  /// Prints what that was told and has not printed.
   void take_over(Console& former) noexcept;
 
   /// Takes in what came over the line. May be called by Terminal::yield(), while a command runs.
   void feed(std::span<const char> bytes) noexcept;
 
   /// Does everything there is to do: reads the terminal, edits, runs the commands that are complete, prints notices.
-  /// @returns whether there was anything. To be called when bytes have come, after notify() (ConsoleConfig::wake), and at
-  ///          least every 200 ms while needs_poll().
+  /// @returns whether there was anything. To be called when bytes have come, after notify() (ConsoleConfig::wake), and
+  ///          at least every 200 ms while needs_poll().
   bool poll() noexcept;
 
   /// Whether time alone may give poll() something to do: the end of a frame, or of a stop that a hart has not answered.
@@ -145,8 +149,8 @@ class Console {
   /// Prints the banner line: name, version, build, harts, memory, formats.
   void print_banner(Output& out) const noexcept;
 
-  /// For waits that cannot yield, such as a round over the harts: takes input in and tells whether Ctrl-C was seen. Fits
-  /// hal::AbortTest. Refers to the console that runs a command; false while none does.
+  /// For waits that cannot yield, such as a round over the harts: takes input in and tells whether Ctrl-C was seen.
+  /// Fits hal::AbortTest. Refers to the console that runs a command; false while none does.
   [[nodiscard]] static bool abort_requested() noexcept;
 
  private:
@@ -204,9 +208,9 @@ class Console {
   std::array<std::uint8_t, kReceiveBytes> ring_;
   std::uint32_t ring_head_ = 0;  // free-running
   std::uint32_t ring_tail_ = 0;
-  std::size_t lost_ = 0;         // bytes not yet reported
-  bool losing_ = false;          // dropping up to the next line end
-  bool clean_since_loss_ = true; // nothing of a line is in the ring since the last erasing mark
+  std::size_t lost_ = 0;          // bytes not yet reported
+  bool losing_ = false;           // dropping up to the next line end
+  bool clean_since_loss_ = true;  // nothing of a line is in the ring since the last erasing mark
 
   std::array<char, kMaxLine> request_line_;
   std::size_t request_length_ = 0;
@@ -230,8 +234,8 @@ class Console {
   std::array<char, kOutputPayload> output_buffer_;
   std::array<char, wire::armoured_size(wire::kMaxPayloadBytes)> frame_out_;
   std::uint16_t sequence_ = 0;
-  bool raw_ = false;             // frames go out raw: invariant 6
-  std::uint64_t asked_ms_ = 0;   // when a host has last asked for that
+  bool raw_ = false;            // frames go out raw: invariant 6
+  std::uint64_t asked_ms_ = 0;  // when a host has last asked for that
 };
 
 }  // namespace qm::console

@@ -1,6 +1,6 @@
 #pragma once
-/// Reports of exhaustion on their way to the console: what holds the memory is looked up on the hart that had none left,
-/// when it had none left; the console's task prints each report in one piece.
+/// Reports of exhaustion on their way to the console: what holds the memory is looked up on the hart that had none
+/// left, when it had none left; the console's task prints each report in one piece.
 
 #include <array>
 #include <atomic>
@@ -24,7 +24,7 @@ class ExhaustionLog {
     Books::Holders holders;
     std::array<call_sites::Row, kSites> sites{};  ///< those that hold the most, in a build with call sites
     unsigned site_count = 0;
-    std::atomic<bool> whole{false};      ///< all of it is filled in
+    std::atomic<bool> whole{false};  ///< all of it is filled in
   };
 
   /// Keeps @p report and looks up what goes with it.

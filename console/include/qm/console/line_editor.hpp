@@ -5,15 +5,15 @@
 ///              ^ the cursor stands at cursor_ - view_
 ///
 /// Invariants
-///  1. The line fits one row of an 80-column terminal: a longer one scrolls sideways. So nothing depends on the terminal's real
-///     width, nor on a change of it, and the cursor never has to go up a row.
+///  1. The line fits one row of an 80-column terminal: a longer one scrolls sideways. So nothing depends on the
+///     terminal's real width, nor on a change of it, and the cursor never has to go up a row.
 ///  2. Typing at the end of a line that fits echoes each character and nothing else.
-///  3. The prompt is written once for each line, and again after text that arrived asynchronously; scrolling and recall move
-///     the cursor relative to where it is.
-///  4. Nothing is taken into the line past its limit; what is too much is counted, so that backspace can take it back. The
-///     line as a whole is refused at its end.
-///  5. A byte that is no printable ASCII stands in the line as kUnprintable and matches no name. Control characters without a
-///     meaning are ignored.
+///  3. The prompt is written once for each line, and again after text that arrived asynchronously; scrolling and recall
+///     move the cursor relative to where it is.
+///  4. Nothing is taken into the line past its limit; what is too much is counted, so that backspace can take it back.
+///     The line as a whole is refused at its end.
+///  5. A byte that is no printable ASCII stands in the line as kUnprintable and matches no name. Control characters
+///     without a meaning are ignored.
 
 #include <cstddef>
 #include <cstdint>
@@ -47,7 +47,6 @@ class History {
 
 class LineEditor {
  public:
-
   enum class Event : std::uint8_t {
     kNone,
     kLine,       ///< line() is entered
@@ -64,8 +63,8 @@ class LineEditor {
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  /// Takes the next byte. After kLine, kTooLong and kAbandoned the terminal stands at the start of a row, and next_line()
-  /// is due. Complexity: O(line). Context: one caller at a time.
+  /// Takes the next byte. After kLine, kTooLong and kAbandoned the terminal stands at the start of a row, and
+  /// next_line() is due. Complexity: O(line). Context: one caller at a time.
   [[nodiscard]] Event push(std::uint8_t byte) noexcept;
 
   /// Empties the line and writes the prompt.

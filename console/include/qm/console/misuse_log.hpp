@@ -1,6 +1,6 @@
 #pragma once
-/// Reports of misuse on their way to the console: taken from any hart and any interrupt level, printed by the console's task,
-/// which alone may look names up.
+/// Reports of misuse on their way to the console: taken from any hart and any interrupt level, printed by the console's
+/// task, which alone may look names up.
 
 #include <array>
 #include <cstdint>

@@ -10,8 +10,8 @@
 
 namespace qm::console {
 
-/// Walks over the arenas or caches that a pattern names: one for a plain name, all for an empty pattern. What next() returned
-/// last cannot be destroyed.
+/// Walks over the arenas or caches that a pattern names: one for a plain name, all for an empty pattern. What next()
+/// returned last cannot be destroyed.
 template <class T>
 class Matching {
  public:

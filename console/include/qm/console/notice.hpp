@@ -10,7 +10,8 @@
 
 namespace qm::console {
 
-/// Told to the console as a whole, at its end; what is longer than a line may be, in parts. Context: as Console::notify().
+/// Told to the console as a whole, at its end; what is longer than a line may be, in parts. Context: as
+/// Console::notify().
 class Notice {
  public:
   explicit Notice(Console& console) noexcept : out_(buffer_, Output::Target::kFrames, tell, &console) {}

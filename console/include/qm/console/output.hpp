@@ -11,8 +11,8 @@
 ///                       width, to the right; a longer text is not cut
 ///
 /// Invariants
-///  1. What comes out is printable ASCII, tabs and line ends: any other byte becomes `?`. So names, symbols and what a user
-///     typed can be printed as they are. raw() alone is exempt.
+///  1. What comes out is printable ASCII, tabs and line ends: any other byte becomes `?`. So names, symbols and what a
+///     user typed can be printed as they are. raw() alone is exempt.
 ///  2. For a terminal each line is handed on whole when it ends, in one call, unless it is longer than the buffer.
 
 #include <concepts>
@@ -37,11 +37,11 @@ class Argument {
   enum class Kind : std::uint8_t { kUnsigned, kSigned, kText, kAddress };
 
   template <class T>
-    requires std::integral<T> && (!std::same_as<T, bool>) && (!std::same_as<T, char>)
-  constexpr Argument(T value) noexcept  // NOLINT: implicit by design
+  requires std::integral<T> &&(!std::same_as<T, bool>)&&(!std::same_as<T, char>)constexpr Argument(
+      T value) noexcept  // NOLINT: implicit by design
       : number_(static_cast<std::uint64_t>(value)), kind_(std::signed_integral<T> ? Kind::kSigned : Kind::kUnsigned) {}
   constexpr Argument(std::string_view text) noexcept : text_(text), kind_(Kind::kText) {}  // NOLINT
-  constexpr Argument(const char* text) noexcept                                             // NOLINT
+  constexpr Argument(const char* text) noexcept                                            // NOLINT
       : Argument(text == nullptr ? std::string_view("(null)") : from_c(text)) {}
   constexpr Argument(Address address) noexcept : number_(address.value), kind_(Kind::kAddress) {}  // NOLINT
 

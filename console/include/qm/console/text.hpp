@@ -1,6 +1,6 @@
 #pragma once
-/// The few string operations that the freestanding part of the C++ library cannot do alone: std::string_view's own substr()
-/// and find() need a libc (memchr) or an exception.
+/// The few string operations that the freestanding part of the C++ library cannot do alone: std::string_view's own
+/// substr() and find() need a libc (memchr) or an exception.
 
 #include <cstddef>
 #include <string_view>

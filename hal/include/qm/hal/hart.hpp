@@ -1,8 +1,9 @@
 #pragma once
 /// What Quartermaster keeps per hart outside any cache: a hart-local block, and the set of harts that are online.
 ///
-/// On the target `thread_local` is hart-local (`tp` points at the hart's own copy); on the host a thread stands for a hart. Code that a
-/// scheduler may move to another hart looks at either with interrupts masked, or takes what it finds for a hint.
+/// On the target `thread_local` is hart-local (`tp` points at the hart's own copy); on the host a thread stands for a
+/// hart. Code that a scheduler may move to another hart looks at either with interrupts masked, or takes what it finds
+/// for a hint.
 
 #include <atomic>
 #include <cstdint>
@@ -20,14 +21,15 @@ struct HartLocal {
 
 #if defined(QM_TARGET)
 extern constinit thread_local HartLocal hart_local_block asm("qm_hart_local");
-/// Finds the block where it is called, in one instruction when linked. A compiler is free to find it earlier, before interrupts were
-/// masked: it would be the block of a hart that the thread has left since.
+/// Finds the block where it is called, in one instruction when linked. A compiler is free to find it earlier, before
+/// interrupts were masked: it would be the block of a hart that the thread has left since.
 inline HartLocal& hart_local() noexcept {
   HartLocal* block;
-  asm volatile("lui %0, %%tprel_hi(qm_hart_local)\n"
-               "add %0, %0, tp, %%tprel_add(qm_hart_local)\n"
-               "addi %0, %0, %%tprel_lo(qm_hart_local)"
-               : "=r"(block));
+  asm volatile(
+      "lui %0, %%tprel_hi(qm_hart_local)\n"
+      "add %0, %0, tp, %%tprel_add(qm_hart_local)\n"
+      "addi %0, %0, %%tprel_lo(qm_hart_local)"
+      : "=r"(block));
   return *block;
 }
 #else
@@ -46,8 +48,8 @@ ThreadState& thread_state() noexcept {
 inline ThreadState& thread_state() noexcept { return internal::thread_state<Port>(); }
 
 /// Brings hart @p hart into rounds. Called on that hart, before it first allocates, after the port can tell its index.
-/// Pairs with the round's look at the set: a hart that comes up during a round is either visited, or sees what the round's
-/// initiator had published before (both sides put a full fence between their store and their load).
+/// Pairs with the round's look at the set: a hart that comes up during a round is either visited, or sees what the
+/// round's initiator had published before (both sides put a full fence between their store and their load).
 void hart_online(unsigned hart) noexcept;
 
 /// Takes hart @p hart out of rounds. Called on that hart, after its magazines were drained.
@@ -60,7 +62,8 @@ void hart_offline(unsigned hart) noexcept;
 void enter_panic() noexcept;
 [[nodiscard]] bool in_panic() noexcept;
 
-/// Whether the caller may wait for another hart: interrupts enabled, no allocator lock held, not in a trap handler, no panic.
+/// Whether the caller may wait for another hart: interrupts enabled, no allocator lock held, not in a trap handler, no
+/// panic.
 [[nodiscard]] bool may_wait() noexcept;
 
 }  // namespace qm::hal

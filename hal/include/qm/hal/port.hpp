@@ -1,6 +1,6 @@
 #pragma once
-/// The selected port, checked against the contract, and what keeps interrupts away through it: the guard that masks them, and the
-/// section of a fast path that is written in C++.
+/// The selected port, checked against the contract, and what keeps interrupts away through it: the guard that masks
+/// them, and the section of a fast path that is written in C++.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,21 +10,28 @@
 
 namespace qm::hal {
 
-static_assert(PortContract<Port>, "the selected port does not meet qm::hal::PortContract, as the lines below say: see docs/porting.md");
+static_assert(PortContract<Port>,
+              "the selected port does not meet qm::hal::PortContract, as the lines below say: see docs/porting.md");
 
 /// Whether there is another hart to look out for: what is only for that is not in an image for one.
 inline constexpr bool kManyHarts = Port::kMaxHarts > 1;
 
 namespace internal {
 template <class P>
-concept HasThreads = requires { { P::thread_state() } noexcept -> std::same_as<ThreadState&>; };
+concept HasThreads = requires {
+  { P::thread_state() }
+  noexcept->std::same_as<ThreadState&>;
+};
 template <class P>
-concept NamesThreads = requires { P::thread_state; };
+concept NamesThreads = requires {
+  P::thread_state;
+};
 }  // namespace internal
 
 /// Whether code may go on on another hart after any instruction, unless it masks interrupts: the port has threads.
 inline constexpr bool kThreads = internal::HasThreads<Port>;
-static_assert(kThreads || !internal::NamesThreads<Port>, "thread_state() of the selected port is to be: static ThreadState& thread_state() noexcept");
+static_assert(kThreads || !internal::NamesThreads<Port>,
+              "thread_state() of the selected port is to be: static ThreadState& thread_state() noexcept");
 
 /// Ticks in @p milliseconds; the tick rate is below 2^32. Without a 64-bit division, which RV32 has to call libgcc for.
 [[nodiscard]] inline std::uint64_t ticks_of(std::uint32_t milliseconds) noexcept {
@@ -45,7 +52,8 @@ class InterruptGuard {
   Port::InterruptState state_;
 };
 
-/// Surrounds the two accesses of a fast path in C++: nobody else changes the hart's cells meanwhile. This one masks interrupts.
+/// Surrounds the two accesses of a fast path in C++: nobody else changes the hart's cells meanwhile. This one masks
+/// interrupts.
 class MaskedSection {
  public:
   /// Whether place() may be -kStep: the section must find the hart's cells closed.

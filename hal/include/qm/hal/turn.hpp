@@ -1,6 +1,6 @@
 #pragma once
-/// A turn: what one hart at a time may do, and what may take long. Not a Lock: it is held with interrupts enabled, and whoever
-/// waits for it goes on serving its box, so that a holder who asks all harts for something gets its answers.
+/// A turn: what one hart at a time may do, and what may take long. Not a Lock: it is held with interrupts enabled, and
+/// whoever waits for it goes on serving its box, so that a holder who asks all harts for something gets its answers.
 ///
 ///     while (!turn.take_or_wait()) { if (patience is over) return; }
 ///     ...

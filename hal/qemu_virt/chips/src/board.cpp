@@ -68,7 +68,9 @@ class Discovery {
     }
   }
 
-  [[nodiscard]] const Node* parent() const noexcept { return depth_ != 0 && depth_ <= kMaxDepth ? &open_[depth_ - 1] : nullptr; }
+  [[nodiscard]] const Node* parent() const noexcept {
+    return depth_ != 0 && depth_ <= kMaxDepth ? &open_[depth_ - 1] : nullptr;
+  }
 
   /// Called at a node's end, when its properties and its children are known.
   void close(const Node& node) noexcept {
@@ -100,7 +102,8 @@ class Discovery {
   void close_device(const Node& node, const Node& above) noexcept {
     const auto here = [&](Board::Device& device) {
       if (device.base != 0) return false;
-      device = {static_cast<std::uintptr_t>(fdt_cells(node.reg, 0, above.address_cells)), node.interrupt, node.register_shift};
+      device = {static_cast<std::uintptr_t>(fdt_cells(node.reg, 0, above.address_cells)), node.interrupt,
+                node.register_shift};
       return true;
     };
     if (fdt_has_string(node.compatible, "ns16550a")) here(board_.uart);
@@ -153,6 +156,8 @@ class Discovery {
 
 }  // namespace
 
-bool discover(const Fdt& tree, Board& board, std::uint32_t external) noexcept { return Discovery(board, external).run(tree); }
+bool discover(const Fdt& tree, Board& board, std::uint32_t external) noexcept {
+  return Discovery(board, external).run(tree);
+}
 
 }  // namespace qm::hal

@@ -106,8 +106,7 @@ Fdt::Token Fdt::Cursor::next() noexcept {
     const std::uint32_t marker = fdt_u32(structure_, at_);
     at_ += 4;
     switch (marker) {
-      case kNop:
-        continue;
+      case kNop: continue;
       case kBegin: {
         const auto length = string_length(structure_, at_);
         if (!length) return broken();
@@ -134,8 +133,7 @@ Fdt::Token Fdt::Cursor::next() noexcept {
         if (depth_ != 0) return broken();
         over_ = Kind::kEnd;
         return {Kind::kEnd, {}, {}};
-      default:
-        return broken();
+      default: return broken();
     }
   }
   return broken();

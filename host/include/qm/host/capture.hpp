@@ -6,10 +6,11 @@
 ///     chunk         mark 1 | type 1 | length 2 | sequence 4 | time 8 | payload | crc 4 (over the id, too)
 ///
 /// Invariants
-///  1. What was given to the writer is in the file before its call returns: a killed recorder loses nothing that it had.
+///  1. What was given to the writer is in the file before its call returns: a killed recorder loses nothing that it
+///     had.
 ///  2. The reader's memory does not depend on the file's size.
-///  3. Every difference between what was written and what is read - bytes changed, cut off, put in, moved - is a problem that
-///     the reader names; what is intact before and behind it is delivered nevertheless.
+///  3. Every difference between what was written and what is read - bytes changed, cut off, put in, moved - is a
+///     problem that the reader names; what is intact before and behind it is delivered nevertheless.
 
 #include <cstdint>
 #include <cstdio>
@@ -84,7 +85,7 @@ struct Chunk {
   ChunkType type = ChunkType::kNote;
   std::uint32_t sequence = 0;
   std::uint64_t microseconds = 0;
-  std::uint64_t offset = 0;  ///< in the file
+  std::uint64_t offset = 0;   ///< in the file
   std::uint32_t missing = 0;  ///< chunks that should be before it and are not
   std::string_view payload;
 };
@@ -92,15 +93,16 @@ struct Chunk {
 class CaptureReader {
  public:
   /// Opens a capture and reads its preamble and *about*.
-  /// @throws Error kInput if it cannot be opened, is empty, is none, is of another version, or its preamble is damaged: the
-  ///         message says which.
+  /// @throws Error kInput if it cannot be opened, is empty, is none, is of another version, or its preamble is damaged:
+  ///         the message says which.
   explicit CaptureReader(const std::filesystem::path& path);
 
   /// @returns false after the last chunk; problems() and complete() are final then. The *about* chunk is not delivered.
   [[nodiscard]] bool next(Chunk& chunk);
 
   [[nodiscard]] const CaptureAbout& about() const noexcept { return about_; }
-  /// What is wrong with the file so far, a line each, in the order of the places; at most 100, then one that counts the rest.
+  /// What is wrong with the file so far, a line each, in the order of the places; at most 100, then one that counts the
+  /// rest.
   [[nodiscard]] const std::vector<std::string>& problems() const noexcept { return problems_; }
   /// Whether the file was written to its end and nothing is wrong with it. Valid after the last next().
   [[nodiscard]] bool complete() const noexcept { return problems_.empty() && ended_; }

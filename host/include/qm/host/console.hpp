@@ -1,8 +1,8 @@
 #pragma once
 /// The console of a target, from the far end of its line: commands as request frames, and as a person types them.
 ///
-/// Everything received is split into text and frames. Text is kept (text(), at least its last 8 MiB) and handed to a listener
-/// as it comes; frames answer requests. Both directions are in the transcript.
+/// Everything received is split into text and frames. Text is kept (text(), at least its last 8 MiB) and handed to a
+/// listener as it comes; frames answer requests. Both directions are in the transcript.
 
 #include <cstdint>
 #include <functional>
@@ -43,8 +43,8 @@ class Console {
   /// Runs @p line on the target as a request.
   /// @param[in] timeout longest silence: how long the target may send nothing at all before it counts as hung.
   /// @param[in] on_output, if set, gets each piece of the output as it comes.
-  /// @returns text and status. A request that the target refuses (too long, malformed, busy) gives the status kFailed (kBusy)
-  ///          and a text `error: WHY`.
+  /// @returns text and status. A request that the target refuses (too long, malformed, busy) gives the status kFailed
+  ///          (kBusy) and a text `error: WHY`.
   /// @throws Error kUsage if the line does not fit a frame, kTimedOut, kDied, kProtocol (lost or broken frames, another
   ///         version).
   CommandResult execute(std::string_view line, Milliseconds timeout, const Listener& on_output = {});
@@ -54,8 +54,8 @@ class Console {
   /// @throws Error kNoAnswer if none has come within @p timeout; kDied, kProtocol.
   std::string hello(Milliseconds timeout);
 
-  /// Asks the target for raw frames, which take three quarters of the line, and says every second that somebody is here to read
-  /// them, for as long as pump() is called.
+  /// Asks the target for raw frames, which take three quarters of the line, and says every second that somebody is here
+  /// to read them, for as long as pump() is called.
   /// @returns false if the target knows no other form than the armour.
   /// @throws Error kTimedOut, kDied, kProtocol.
   bool use_raw_frames(Milliseconds timeout);
@@ -87,8 +87,8 @@ class Console {
   /// @throws Error kDied, kProtocol.
   bool pump(Clock::time_point deadline);
 
-  /// Whether pump() has something to do within 2 s even if nothing comes: a byte is held that may begin a frame, or a target that
-  /// sends raw frames wants to hear of us.
+  /// Whether pump() has something to do within 2 s even if nothing comes: a byte is held that may begin a frame, or a
+  /// target that sends raw frames wants to hear of us.
   [[nodiscard]] bool holds_bytes() const noexcept { return demultiplexer_.waiting() || raw_; }
 
   /// The text received since the last clear_text().

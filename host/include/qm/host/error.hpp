@@ -1,6 +1,6 @@
 #pragma once
-/// What goes wrong between a host and a target, as exceptions: a caller that can do something about one asks for its fault,
-/// every other one prints what().
+/// What goes wrong between a host and a target, as exceptions: a caller that can do something about one asks for its
+/// fault, every other one prints what().
 
 #include <chrono>
 #include <stdexcept>
@@ -12,15 +12,15 @@ using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
 enum class Fault {
-  kUsage,     ///< an argument that cannot be right
-  kOpen,      ///< the line, the image or the program cannot be opened or started
-  kBusy,      ///< another program holds the line
-  kNoAnswer,  ///< the target was never heard of
-  kTimedOut,  ///< the target was heard of, and did not answer in time
-  kDied,      ///< the line was closed, or the program that ran the target ended
-  kProtocol,  ///< what arrived is not what docs/protocol.md says
+  kUsage,        ///< an argument that cannot be right
+  kOpen,         ///< the line, the image or the program cannot be opened or started
+  kBusy,         ///< another program holds the line
+  kNoAnswer,     ///< the target was never heard of
+  kTimedOut,     ///< the target was heard of, and did not answer in time
+  kDied,         ///< the line was closed, or the program that ran the target ended
+  kProtocol,     ///< what arrived is not what docs/protocol.md says
   kInterrupted,  ///< Transport::interrupt() was called
-  kInput,     ///< a file is not there, or not what it should be
+  kInput,        ///< a file is not there, or not what it should be
 };
 
 /// One clear message, fit to be printed after "error: ".

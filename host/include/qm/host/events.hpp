@@ -1,7 +1,7 @@
 #pragma once
 /// What a capture tells of the allocator, as a program wants it: events of all harts in one order, and beside them
-/// definitions, statistics and what is missing. Who explains a capture implements EventHandler; who delivers one - the reader of
-/// captures, the live line, the generator of the tests - calls it.
+/// definitions, statistics and what is missing. Who explains a capture implements EventHandler; who delivers one - the
+/// reader of captures, the live line, the generator of the tests - calls it.
 ///
 ///     on_header                 once for each stream, before anything else of it
 ///     on_event ...              in the order of their numbers; within a hart that is the order of the operations
@@ -10,11 +10,11 @@
 ///     on_stream_end             after the last event of a stream that the device ended
 ///     on_end                    once, after everything: whether the capture was whole
 ///
-/// What a number in an event means is told before the event, unless that was lost on the line: then it may be told later, or
-/// never. So look up stacks, call sites and contexts at the end.
+/// What a number in an event means is told before the event, unless that was lost on the line: then it may be told
+/// later, or never. So look up stacks, call sites and contexts at the end.
 ///
-/// A capture has several streams if the device started and stopped several times, or booted again. Each stands for itself: between
-/// two of them anything may have been allocated and freed.
+/// A capture has several streams if the device started and stopped several times, or booted again. Each stands for
+/// itself: between two of them anything may have been allocated and freed.
 
 #include <cstdint>
 #include <map>
@@ -31,22 +31,24 @@ enum class EventKind : std::uint8_t { kHeap, kCache, kArena };
 
 /// One operation. What the stream leaves out because it can be derived is filled in.
 struct Event {
-  std::uint64_t number = 0;      ///< in the one order of all harts, which agrees with cause and effect; dropped events count
-  std::uint64_t ticks = 0;       ///< the device's clock, StreamHeader::ticks_per_second
-  std::uint64_t address = 0;     ///< of the object; of a reallocation the new one
+  /// In the one order of all harts, which agrees with cause and effect; dropped events count.
+  std::uint64_t number = 0;
+  std::uint64_t ticks = 0;        ///< the device's clock, StreamHeader::ticks_per_second
+  std::uint64_t address = 0;      ///< of the object; of a reallocation the new one
   std::uint64_t old_address = 0;  ///< of a reallocation, else 0
-  std::uint64_t requested = 0;   ///< bytes asked for; 0 of a free
-  std::uint64_t allocated = 0;   ///< bytes handed out; of a free of a cache's object those given back, of an arena's segment 0: not told
-  std::uint32_t traceable = 0;   ///< number of the cache or arena, a key of Definitions::traceables
+  std::uint64_t requested = 0;    ///< bytes asked for; 0 of a free
+  /// Bytes handed out; of a free of a cache's object those given back, of an arena's segment 0: not told.
+  std::uint64_t allocated = 0;
+  std::uint32_t traceable = 0;      ///< number of the cache or arena, a key of Definitions::traceables
   std::uint32_t old_traceable = 0;  ///< of a reallocation the one that it left, else 0
-  std::uint32_t stack = 0;       ///< a key of Definitions::stacks; 0: none
-  std::uint32_t call_site = 0;   ///< a key of Definitions::call_sites; 0: none
-  std::uint32_t context = 0;     ///< a key of Definitions::contexts; 0: none
-  std::uint32_t flags = 0;       ///< wire::AllocationFlag
-  std::uint16_t hart = 0;        ///< hart index
+  std::uint32_t stack = 0;          ///< a key of Definitions::stacks; 0: none
+  std::uint32_t call_site = 0;      ///< a key of Definitions::call_sites; 0: none
+  std::uint32_t context = 0;        ///< a key of Definitions::contexts; 0: none
+  std::uint32_t flags = 0;          ///< wire::AllocationFlag
+  std::uint16_t hart = 0;           ///< hart index
   Operation operation = Operation::kAllocate;
   EventKind kind = EventKind::kCache;
-  double weight = 1;             ///< how many operations it stands for: above 1 where the device samples
+  double weight = 1;  ///< how many operations it stands for: above 1 where the device samples
 };
 
 /// A cache or an arena.
@@ -80,14 +82,14 @@ enum class StreamMode : std::uint8_t { kFull, kSampled, kCounters };
 /// What a stream says of itself.
 struct StreamHeader {
   std::uint16_t schema_major = 1, schema_minor = 0;
-  std::uint16_t stream = 0;    ///< streams of a boot count from 1
-  std::uint64_t boot = 0;      ///< tells one boot from another, as far as the device can
+  std::uint16_t stream = 0;  ///< streams of a boot count from 1
+  std::uint64_t boot = 0;    ///< tells one boot from another, as far as the device can
   std::uint8_t pointer_bytes = 8;
   bool big_endian = false;
   std::uint16_t harts = 0;
   std::uint64_t ticks_per_second = 0;
   std::uint64_t start_ticks = 0;
-  bool from_boot = false;      ///< it began before the first allocation: a free of an unknown object is an error
+  bool from_boot = false;  ///< it began before the first allocation: a free of an unknown object is an error
   StreamMode mode = StreamMode::kFull;  ///< at the start
   std::uint64_t sample_bytes = 0;
   std::uint64_t minimum_bytes = 0;  ///< allocations of fewer bytes are left out
@@ -113,9 +115,9 @@ enum class Missing : std::uint8_t {
 
 struct Gap {
   Missing why = Missing::kOverrun;
-  std::uint16_t hart = 0;     ///< whose events
-  std::uint64_t events = 0;   ///< how many
-  std::uint64_t after = 0;    ///< number of the hart's last event before them; 0: none
+  std::uint16_t hart = 0;    ///< whose events
+  std::uint64_t events = 0;  ///< how many
+  std::uint64_t after = 0;   ///< number of the hart's last event before them; 0: none
 };
 
 /// The device's own counters since the start of the stream, counted where events are written. A reallocation counts for

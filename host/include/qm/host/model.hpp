@@ -1,9 +1,9 @@
 #pragma once
 /// What is out, replayed from events: the same objects, counts and bytes as the device has, if nothing is missing.
 ///
-/// An object is known by its address and where it came from: a slab begins where its first object does, the slab is an object of
-/// a quantum cache, that one's slab a segment, and arenas may hand out numbers. Memory grows with the objects that are out, and with
-/// those freed lately.
+/// An object is known by its address and where it came from: a slab begins where its first object does, the slab is an
+/// object of a quantum cache, that one's slab a segment, and arenas may hand out numbers. Memory grows with the objects
+/// that are out, and with those freed lately.
 
 #include <cstdint>
 #include <map>
@@ -16,10 +16,10 @@ namespace qm::host {
 /// Why an event does not fit what was before it.
 enum class Misfit : std::uint8_t {
   kNone,
-  kUnknown,      ///< a free of an object that the stream does not know: older than it, or its allocation is missing
-  kDoubleFree,   ///< a free of an object that was freed, and not allocated since
-  kWrongCache,   ///< a free to another cache than the one it came from
-  kStillOut,     ///< an allocation at an address that is out
+  kUnknown,     ///< a free of an object that the stream does not know: older than it, or its allocation is missing
+  kDoubleFree,  ///< a free of an object that was freed, and not allocated since
+  kWrongCache,  ///< a free to another cache than the one it came from
+  kStillOut,    ///< an allocation at an address that is out
 };
 [[nodiscard]] const char* name(Misfit misfit) noexcept;
 inline constexpr std::size_t kMisfits = 5;

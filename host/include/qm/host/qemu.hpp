@@ -1,6 +1,6 @@
 #pragma once
-/// QEMU's `virt` board as a child process, with its serial line on a Unix socket in a private directory. QEMU waits for its
-/// client before it starts the board, so that not one byte of the boot is lost.
+/// QEMU's `virt` board as a child process, with its serial line on a Unix socket in a private directory. QEMU waits for
+/// its client before it starts the board, so that not one byte of the boot is lost.
 
 #include <sys/types.h>
 
@@ -18,14 +18,15 @@ namespace qm::host {
 enum class Lifetime { kOwned, kKept };
 
 struct QemuOptions {
-  std::filesystem::path image;       ///< the firmware, an ELF file
-  unsigned harts = 4;                ///< 1 to 8
-  std::string ram = "128M";          ///< as QEMU's -m takes it
-  std::string append;                ///< boot options, for /chosen/bootargs
-  bool icount = false;               ///< time is counted in instructions: exact and repeatable, one host thread for all harts
-  bool single_step = false;          ///< one instruction per translation block: interrupts can hit each of them
-  std::vector<std::string> extra;    ///< further arguments for QEMU
-  std::string program;               ///< empty: what the environment variable QM_QEMU names, else qemu-system-riscv64
+  std::filesystem::path image;  ///< the firmware, an ELF file
+  unsigned harts = 4;           ///< 1 to 8
+  std::string ram = "128M";     ///< as QEMU's -m takes it
+  std::string append;           ///< boot options, for /chosen/bootargs
+  /// Time is counted in instructions: exact and repeatable, one host thread for all harts.
+  bool icount = false;
+  bool single_step = false;        ///< one instruction per translation block: interrupts can hit each of them
+  std::vector<std::string> extra;  ///< further arguments for QEMU
+  std::string program;             ///< empty: what the environment variable QM_QEMU names, else qemu-system-riscv64
   Lifetime lifetime = Lifetime::kOwned;
 };
 
@@ -41,8 +42,8 @@ struct ExitStatus {
 class Qemu {
  public:
   /// Starts QEMU. An owned QEMU dies with this object, and with the thread that made it, however that ends.
-  /// @throws Error kUsage for options that cannot be right, kOpen if the image is not there, the program cannot be started or
-  ///         the private directory cannot be made.
+  /// @throws Error kUsage for options that cannot be right, kOpen if the image is not there, the program cannot be
+  ///         started or the private directory cannot be made.
   explicit Qemu(const QemuOptions& options);
   Qemu(const Qemu&) = delete;
   Qemu& operator=(const Qemu&) = delete;
@@ -51,7 +52,8 @@ class Qemu {
   ~Qemu();
 
   /// Attaches to the serial line; the board starts.
-  /// @throws Error kDied if QEMU ended before, with what it wrote; kTimedOut if it has not opened its line by @p deadline.
+  /// @throws Error kDied if QEMU ended before, with what it wrote; kTimedOut if it has not opened its line by @p
+  ///          deadline.
   [[nodiscard]] Transport connect(Clock::time_point deadline);
 
   /// @returns how QEMU ended; nothing while it runs.
@@ -72,7 +74,8 @@ class Qemu {
   [[nodiscard]] const std::filesystem::path& directory() const noexcept { return directory_; }
 
   /// @returns the arguments QEMU is started with, the program's name first, the serial line at @p socket.
-  [[nodiscard]] static std::vector<std::string> arguments(const QemuOptions& options, const std::filesystem::path& socket);
+  [[nodiscard]] static std::vector<std::string> arguments(const QemuOptions& options,
+                                                          const std::filesystem::path& socket);
 
  private:
   void start(const std::vector<std::string>& arguments);

@@ -1,14 +1,15 @@
 #pragma once
-/// Makes events out of the frames of event streams: puts the harts' events into one order, looks up what the stream leaves out,
-/// and finds out what is missing.
+/// Makes events out of the frames of event streams: puts the harts' events into one order, looks up what the stream
+/// leaves out, and finds out what is missing.
 ///
 ///     frames ─▶ one stream each ─▶ a queue for each hart ─▶ merged by global number ─▶ EventHandler
 ///
 /// Invariants
-///  1. Each event is delivered once, in the order of global numbers. A queue's numbers ascend, so the least of the heads is next
-///     if it follows the one before, or if no queue is empty; else it waits for at most what all rings of the device can hold.
-///  2. What is missing is delivered as a Gap where it is missing, in events: overruns as the device says, the rest by the harts'
-///     own numbers.
+///  1. Each event is delivered once, in the order of global numbers. A queue's numbers ascend, so the least of the
+///     heads is next if it follows the one before, or if no queue is empty; else it waits for at most what all rings of
+///     the device can hold.
+///  2. What is missing is delivered as a Gap where it is missing, in events: overruns as the device says, the rest by
+///     the harts' own numbers.
 ///  3. Memory grows with definitions and the window of 1, not with events.
 
 #include <cstdint>
@@ -40,7 +41,8 @@ class StreamReader {
   /// Called when an event names a cache or arena that has not been defined, at most once a stream: who has the rest of
   /// the capture may adopt() what comes later.
   void on_unknown(std::function<void()> look_ahead) { look_ahead_ = std::move(look_ahead); }
-  /// Takes the definitions in @p frame that the stream does not have yet, if it is one of the stream that is being read.
+  /// Takes the definitions in @p frame that the stream does not have yet, if it is one of the stream that is being
+  /// read.
   void adopt(const wire::Frame& frame);
 
   /// Delivers what still waits, and on_end() with @p end, to which it adds what it has found.

@@ -1,6 +1,6 @@
 #pragma once
-/// A target as tools and tests use it: booted in QEMU or found at the end of a line, its console, and a transcript whose
-/// place is told in every failure.
+/// A target as tools and tests use it: booted in QEMU or found at the end of a line, its console, and a transcript
+/// whose place is told in every failure.
 
 #include <memory>
 #include <optional>
@@ -15,11 +15,11 @@
 namespace qm::host {
 
 struct TargetTimeouts {
-  Milliseconds start{20'000};    ///< until QEMU has opened its line
-  Milliseconds boot{60'000};     ///< longest silence until the first prompt
-  Milliseconds hello{5'000};     ///< until a running target has said who it is
+  Milliseconds start{20'000};     ///< until QEMU has opened its line
+  Milliseconds boot{60'000};      ///< longest silence until the first prompt
+  Milliseconds hello{5'000};      ///< until a running target has said who it is
   Milliseconds command{300'000};  ///< longest silence while a command runs
-  Milliseconds end{20'000};      ///< until QEMU has ended after `poweroff`
+  Milliseconds end{20'000};       ///< until QEMU has ended after `poweroff`
 };
 
 class Target {

@@ -5,8 +5,8 @@
 ///        0.102519 > \e\Pm...\e\\                      what was sent
 ///        0.102520 * sent request 1: help              remarks
 ///
-/// Seconds since the beginning; `<` from the target, `>` to it. Control characters, bytes above 0x7e and the backslash are
-/// escaped (\r \n \t \e \\ \xNN); a line of the file ends after each \n of the stream.
+/// Seconds since the beginning; `<` from the target, `>` to it. Control characters, bytes above 0x7e and the backslash
+/// are escaped (\r \n \t \e \\ \xNN); a line of the file ends after each \n of the stream.
 
 #include <cstdio>
 #include <filesystem>
@@ -20,8 +20,8 @@ namespace qm::host {
 
 class Transcript {
  public:
-  /// Begins a new file in the directory that the environment variable QM_TRANSCRIPTS names, else in `quartermaster-UID` in the
-  /// directory for temporary files; the oldest files of the directory are removed so that at most 200 stay.
+  /// Begins a new file in the directory that the environment variable QM_TRANSCRIPTS names, else in `quartermaster-UID`
+  /// in the directory for temporary files; the oldest files of the directory are removed so that at most 200 stay.
   /// @throws Error kOpen if the file cannot be created.
   Transcript();
 

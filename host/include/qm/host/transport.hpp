@@ -1,6 +1,6 @@
 #pragma once
-/// A byte stream to a target: a serial device, a pty, a Unix socket or TCP. Each is one file descriptor; they differ in how
-/// they are opened.
+/// A byte stream to a target: a serial device, a pty, a Unix socket or TCP. Each is one file descriptor; they differ in
+/// how they are opened.
 
 #include <cstddef>
 #include <optional>
@@ -15,9 +15,10 @@ namespace qm::host {
 class Transport {
  public:
   /// Opens `unix:PATH`, `tcp:HOST:PORT` or the path of a serial device.
-  /// @param[in] baud bits per second of a serial device, 8 bits, no parity, one stop bit, no flow control; ignored elsewhere.
-  /// @throws Error kUsage for a place or baud rate that makes no sense, kBusy for a device that another program has locked or a
-  ///         socket that takes no further client, kOpen for everything else. The message names the place.
+  /// @param[in] baud bits per second of a serial device, 8 bits, no parity, one stop bit, no flow control; ignored
+  ///          elsewhere.
+  /// @throws Error kUsage for a place or baud rate that makes no sense, kBusy for a device that another program has
+  ///         locked or a socket that takes no further client, kOpen for everything else. The message names the place.
   static Transport open(const std::string& place, unsigned baud = 115200);
 
   /// Takes over @p descriptor, which it makes non-blocking. @p place is used in messages only.
@@ -43,8 +44,9 @@ class Transport {
   /// From here on a read() waits for @p time after the first byte has come, so that it gets more of them in one piece.
   void gather(std::chrono::microseconds time) noexcept { gather_ = time; }
 
-  /// From here on read() takes no more than a line of @p baud carries, ten bits a byte, whatever this is: an emulator's line then
-  /// costs what a real one does. Time in which nothing came is lost, but for kPaceSlack. 0: as fast as it goes.
+  /// From here on read() takes no more than a line of @p baud carries, ten bits a byte, whatever this is: an emulator's
+  /// line then costs what a real one does. Time in which nothing came is lost, but for kPaceSlack. 0: as fast as it
+  /// goes.
   void pace(unsigned baud) noexcept;
   /// What a receiver that naps may catch up on, as the FIFO of its device holds it.
   static constexpr std::chrono::milliseconds kPaceSlack{20};

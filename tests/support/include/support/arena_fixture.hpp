@@ -1,5 +1,6 @@
 #pragma once
-/// Arenas for tests, without the rest of the allocator: a pool of tags in static storage, and one arena that a test makes.
+/// Arenas for tests, without the rest of the allocator: a pool of tags in static storage, and one arena that a test
+/// makes.
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-/// The context table: each distinct context label ("boot", "task net-rx", "irq 10 from task idle") once, append-only, so
-/// that a record names its context in nine bits and may outlive the task. Found without a lock, stored under one.
+/// The context table: each distinct context label ("boot", "task net-rx", "irq 10 from task idle") once, append-only,
+/// so that a record names its context in nine bits and may outlive the task. Found without a lock, stored under one.
 ///
 /// Invariants
 /// - X1 A slot's text never changes once its hash is set. Slot 0 stays empty: id 0 means that the table was full.

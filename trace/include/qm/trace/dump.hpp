@@ -31,12 +31,12 @@ struct SourceBooks;
 /// One live object.
 struct DumpEntry {
   std::uintptr_t object = 0;
-  std::size_t requested = 0;        ///< bytes asked for
-  std::uint64_t age_ticks = 0;      ///< Port::tick_rate() ticks, to about a millisecond; wraps after 24 days or more
+  std::size_t requested = 0;    ///< bytes asked for
+  std::uint64_t age_ticks = 0;  ///< Port::tick_rate() ticks, to about a millisecond; wraps after 24 days or more
   std::uint64_t sequence = 0;
   unsigned hart = 0;
-  std::string_view context;         ///< label without the hart; stays valid
-  std::uint32_t stack_id = 0;       ///< below kFirstId: no stack
+  std::string_view context;    ///< label without the hart; stays valid
+  std::uint32_t stack_id = 0;  ///< below kFirstId: no stack
   unsigned depth = 0;
   bool truncated = false;           ///< the walk did not reach the stack's end, or there is no stack
   std::uintptr_t pcs[kStackDepth];  ///< return addresses, innermost first
@@ -57,23 +57,24 @@ bool stack_of(StackHandle handle, CallStack& stack, std::uint32_t& id) noexcept;
 
 /// What the closing line says.
 struct DumpSummary {
-  std::size_t outstanding = 0;        ///< records shown
-  Figures figures;                    ///< of the cache, or summed over all
-  std::size_t truncated_shown = 0;    ///< of the records shown, without a whole stack
+  std::size_t outstanding = 0;      ///< records shown
+  Figures figures;                  ///< of the cache, or summed over all
+  std::size_t truncated_shown = 0;  ///< of the records shown, without a whole stack
   std::size_t from_before_start = 0;
-  std::size_t freed_meanwhile = 0;    ///< recorded at begin(), gone before they were shown; an estimate while others run
-  std::size_t allocated_meanwhile = 0;///< recorded since begin(), not shown
+  /// Recorded at begin(), gone before they were shown; an estimate while others run.
+  std::size_t freed_meanwhile = 0;
+  std::size_t allocated_meanwhile = 0;  ///< recorded since begin(), not shown
   State state = State::kOff;
   Keeping keeping;
-  std::size_t counted = 0;            ///< objects that are out and have no record, as only counts are kept
-  bool known = false;                 ///< the cache was traced at some time
-  bool reset = false;                 ///< a reset fell into the dump
-  bool destroyed = false;             ///< the cache was destroyed during the dump; the figures are those at begin()
-  bool ended = false;                 ///< next() had nothing left; else the dump was cut short
+  std::size_t counted = 0;  ///< objects that are out and have no record, as only counts are kept
+  bool known = false;       ///< the cache was traced at some time
+  bool reset = false;       ///< a reset fell into the dump
+  bool destroyed = false;   ///< the cache was destroyed during the dump; the figures are those at begin()
+  bool ended = false;       ///< next() had nothing left; else the dump was cut short
   /// Whether everything that was out and recorded has been shown, with its whole stack, and nothing was dropped.
   [[nodiscard]] bool complete() const noexcept {
-    return ended && !reset && !destroyed && truncated_shown == 0 && figures.all_dropped() == 0 && figures.left_out == 0 &&
-           !keeping.counts;
+    return ended && !reset && !destroyed && truncated_shown == 0 && figures.all_dropped() == 0 &&
+           figures.left_out == 0 && !keeping.counts;
   }
 };
 
@@ -108,18 +109,18 @@ class Dump {
   void sort() noexcept;
   [[nodiscard]] bool alive() const noexcept;
 
-  SourceBooks* one_ = nullptr;   ///< nullptr: all caches, or one that was never traced
+  SourceBooks* one_ = nullptr;  ///< nullptr: all caches, or one that was never traced
   bool all_ = false;
   std::uint32_t incarnation_ = 0;
   std::uint32_t resets_ = 0;
-  std::uint64_t window_ = 0;    ///< numbers from here on are younger than the dump
-  std::uint64_t last_ = 0;      ///< every number up to here is done
+  std::uint64_t window_ = 0;  ///< numbers from here on are younger than the dump
+  std::uint64_t last_ = 0;    ///< every number up to here is done
   DumpSummary at_begin_;
   std::size_t live_at_begin_ = 0;
   std::size_t shown_ = 0;
   std::size_t truncated_ = 0;
   bool ended_ = false;
-  bool more_ = true;            ///< the last scan left records for another
+  bool more_ = true;  ///< the last scan left records for another
   unsigned count_ = 0;
   unsigned at_ = 0;
   std::uint64_t keys_[kBatch] = {};  ///< sequence << 21 | cursor behind it: a max-heap while collecting, then sorted

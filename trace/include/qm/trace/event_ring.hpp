@@ -5,9 +5,10 @@
 ///     limit:    where the hart looks again how much room there is; the head itself after a drop
 ///
 /// Invariants
-/// - E1 The hart that owns the ring writes head, limit, entries and counts, with interrupts masked; one reader writes tail.
-/// - E2 What is dropped is counted, and before the next event that finds room stands a note that says how many were dropped. So
-///      the place of each drop is known, and the number of an event follows from those before it.
+/// - E1 The hart that owns the ring writes head, limit, entries and counts, with interrupts masked; one reader writes
+///      tail.
+/// - E2 What is dropped is counted, and before the next event that finds room stands a note that says how many were
+///      dropped. So the place of each drop is known, and the number of an event follows from those before it.
 /// - E3 An event is put or dropped as a whole, of however many entries.
 
 #include <atomic>
@@ -24,12 +25,14 @@ struct RingEntry {
   std::uint64_t address = 0;
   std::uint32_t stack_context = 0;  ///< Record::stack_context; of a note its number
   std::uint32_t requested = 0;
-  std::uint32_t number = 0;         ///< the global one
-  std::uint32_t ticks = 0;          ///< the low word
-  std::uint32_t what = 0;           ///< source 16, operation 4, flags 4, kMoved
-  std::uint32_t allocated = 0;      ///< of an arena's segment its bytes; of an object in a cache the number of its call site, 0: none
+  std::uint32_t number = 0;  ///< the global one
+  std::uint32_t ticks = 0;   ///< the low word
+  std::uint32_t what = 0;    ///< source 16, operation 4, flags 4, kMoved
+  /// Of an arena's segment its bytes; of an object in a cache the number of its call site, 0: none.
+  std::uint32_t allocated = 0;
 
-  static constexpr std::uint32_t pack(std::uint32_t source, wire::Operation operation, std::uint32_t flags = 0) noexcept {
+  static constexpr std::uint32_t pack(std::uint32_t source, wire::Operation operation,
+                                      std::uint32_t flags = 0) noexcept {
     return source | static_cast<std::uint32_t>(operation) << 16 | flags << 20;
   }
   [[nodiscard]] std::uint32_t source() const noexcept { return what & 0xffff; }
@@ -62,10 +65,12 @@ class alignas(64) EventRing {
 
   /// Puts an event. Its number, when it is put, is the next of @p numbers; it goes on when it is dropped as well.
   /// Context: the owner, masked.
-  [[gnu::always_inline]] void put(std::uint32_t what, std::uint64_t address, std::uint32_t stack_context, std::uint32_t requested,
-                                  std::uint32_t allocated, std::atomic<std::uint32_t>& numbers, std::uint32_t ticks) noexcept {
+  [[gnu::always_inline]] void put(std::uint32_t what, std::uint64_t address, std::uint32_t stack_context,
+                                  std::uint32_t requested, std::uint32_t allocated, std::atomic<std::uint32_t>& numbers,
+                                  std::uint32_t ticks) noexcept {
     const std::uint32_t head = head_.load(std::memory_order_relaxed);
-    if (head == limit_) [[unlikely]] return put_slow(what, address, stack_context, requested, allocated, numbers, ticks);
+    if (head == limit_) [[unlikely]]
+      return put_slow(what, address, stack_context, requested, allocated, numbers, ticks);
     write(head, what, address, stack_context, requested, allocated, numbers, ticks);
     // release: pairs with the acquire in peek().
     head_.store(head + 1, std::memory_order_release);
@@ -110,9 +115,9 @@ class alignas(64) EventRing {
   [[nodiscard]] std::uint32_t capacity() const noexcept { return mask_ + 1; }
 
  private:
-  [[gnu::always_inline]] RingEntry& write(std::uint32_t at, std::uint32_t what, std::uint64_t address, std::uint32_t stack_context,
-                                          std::uint32_t requested, std::uint32_t allocated, std::atomic<std::uint32_t>& numbers,
-                                          std::uint32_t ticks) noexcept {
+  [[gnu::always_inline]] RingEntry& write(std::uint32_t at, std::uint32_t what, std::uint64_t address,
+                                          std::uint32_t stack_context, std::uint32_t requested, std::uint32_t allocated,
+                                          std::atomic<std::uint32_t>& numbers, std::uint32_t ticks) noexcept {
     RingEntry& entry = entries_[at & mask_];
     entry.address = address;
     entry.stack_context = stack_context;
@@ -120,7 +125,8 @@ class alignas(64) EventRing {
     entry.what = what;
     entry.allocated = allocated;
     entry.ticks = ticks;
-    // relaxed: one word has one order; and cause comes before effect, since the object is handed on after this or was before.
+    // relaxed: one word has one order; and cause comes before effect, since the object is handed on after this or was
+    // before.
     entry.number = numbers.fetch_add(1, std::memory_order_relaxed);
     return entry;
   }

@@ -1,16 +1,18 @@
 #pragma once
-/// The event stream: each allocation and free of the chosen caches and arenas, in the order in which they happen, from rings that
-/// the harts fill and one reader empties. What the reader does with the events is its own affair: see console/stream_server.hpp.
+/// The event stream: each allocation and free of the chosen caches and arenas, in the order in which they happen, from
+/// rings that the harts fill and one reader empties. What the reader does with the events is its own affair: see
+/// console/stream_server.hpp.
 ///
 ///     start   HOLD every cell closed on every hart; then HOLD|STREAM: each operation is told
 ///     stop    clear STREAM; every hart asked, so that none still tells; clear HOLD, the cells open; the reader empties the rings
 ///
 /// Invariants
-/// - S1 An operation is told in the masked section that does it: an allocation after the object was taken, a free before it is
-///      given back. So the global number agrees with cause and effect, and a hart's order is that of its operations.
+/// - S1 An operation is told in the masked section that does it: an allocation after the object was taken, a free
+///      before it is given back. So the global number agrees with cause and effect, and a hart's order is that of its
+///      operations.
 /// - S2 Nobody waits for the reader: an event that finds no room is dropped and counted, and its place is told.
-/// - S3 Counters beside the events count every operation that is told, dropped or sampled away as well. They begin at 0 while every
-///      cell is closed and nobody tells, and are whole when stop has answered.
+/// - S3 Counters beside the events count every operation that is told, dropped or sampled away as well. They begin at 0
+///      while every cell is closed and nobody tells, and are whole when stop has answered.
 /// - S4 While a stream is not over, its sources keep their numbers, and what events refer to can be looked up.
 
 #include <cstddef>
@@ -23,9 +25,9 @@
 namespace qm::trace {
 
 struct StreamOptions {
-  std::string_view pattern = "*";   ///< a name or a glob; sources that are made later join if it matches
-  std::size_t minimum_bytes = 0;    ///< caches of smaller objects and smaller segments are left out
-  std::size_t sample_bytes = 0;     ///< 0: every event; else wire::is_sampled()
+  std::string_view pattern = "*";  ///< a name or a glob; sources that are made later join if it matches
+  std::size_t minimum_bytes = 0;   ///< caches of smaller objects and smaller segments are left out
+  std::size_t sample_bytes = 0;    ///< 0: every event; else wire::is_sampled()
 };
 
 /// Bytes of each hart's ring, if nobody says anything else.
@@ -58,27 +60,27 @@ enum class StreamState : std::uint8_t {
 
 struct StreamFigures {
   StreamState state = StreamState::kOff;
-  std::uint16_t number = 0;          ///< of the last stream, from 1; 0: none yet
+  std::uint16_t number = 0;  ///< of the last stream, from 1; 0: none yet
   wire::StreamMode mode = wire::StreamMode::kFull;
   wire::StreamMode first_mode = wire::StreamMode::kFull;  ///< at the start
-  std::uint64_t boot = 0;            ///< tells this boot from others, as far as times can
+  std::uint64_t boot = 0;                                 ///< tells this boot from others, as far as times can
   StreamOptions options;
-  std::size_t ring_bytes = 0;        ///< of each hart
+  std::size_t ring_bytes = 0;  ///< of each hart
   std::uint64_t start_ticks = 0;
   bool from_boot = false;
   std::uint32_t seed = 0;
-  std::uint64_t events = 0;          ///< read so far
+  std::uint64_t events = 0;  ///< read so far
   std::uint64_t lost = 0;
-  std::uint32_t waiting = 0;         ///< entries in all rings
+  std::uint32_t waiting = 0;  ///< entries in all rings
   unsigned sources = 0;
-  std::uint32_t unjoined = 0;        ///< sources made meanwhile that could not join, for want of memory
+  std::uint32_t unjoined = 0;  ///< sources made meanwhile that could not join, for want of memory
 };
 [[nodiscard]] StreamFigures stream_figures() noexcept;
 /// The state alone. O(1).
 [[nodiscard]] StreamState stream_state() noexcept;
 
-/// Remembers that the stream about to be started has what was allocated before as well: what the arenas had given out is told as
-/// allocations without a stack. To be called by the boot, before other harts run.
+/// Remembers that the stream about to be started has what was allocated before as well: what the arenas had given out
+/// is told as allocations without a stack. To be called by the boot, before other harts run.
 CommandResult start_stream_at_boot(const StreamOptions& options) noexcept;
 
 // ---- the reader's part: one at a time -------------------------------------------------------------------------------
@@ -93,7 +95,8 @@ CommandResult start_stream_at_boot(const StreamOptions& options) noexcept;
 [[nodiscard]] bool define_stack(std::uint32_t number, wire::Definition& definition) noexcept;
 [[nodiscard]] bool define_call_site(std::uint32_t number, wire::Definition& definition) noexcept;
 [[nodiscard]] bool define_context(std::uint32_t number, wire::Definition& definition) noexcept;
-/// Notes that a definition is sent. @returns whether it was sent already in this stream; all numbers without a meaning were.
+/// Notes that a definition is sent. @returns whether it was sent already in this stream; all numbers without a meaning
+/// were.
 [[nodiscard]] bool mark_defined(wire::DefinitionKind kind, std::uint32_t number) noexcept;
 /// Forgets that any was sent.
 void forget_defined() noexcept;

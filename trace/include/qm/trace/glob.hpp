@@ -1,5 +1,6 @@
 #pragma once
-/// Name patterns: `*` stands for any characters, `?` for one. Nothing here needs a C library, which an embedder may not have.
+/// Name patterns: `*` stands for any characters, `?` for one. Nothing here needs a C library, which an embedder may not
+/// have.
 
 #include <string_view>
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Marks: moments to compare with. What was recorded since a mark has the mark's number or a higher one, so that "allocated since,
-/// and still out" is one comparison a record.
+/// Marks: moments to compare with. What was recorded since a mark has the mark's number or a higher one, so that
+/// "allocated since, and still out" is one comparison a record.
 ///
 ///     trace::StackReport report;                      // marks are set and read in the turn of a report
 ///     if (report.begin() != Status::kOk) ...
@@ -11,12 +11,13 @@
 ///
 ///     a mark, in `ktrace`:  | Mark | SiteThen of each call site | SourceThen of each cache and arena | StackThen of each stack with objects |
 ///
-/// The mark itself is its number. What lies behind it is for growth, which cannot be told from records: a stack whose oldest
-/// objects come back as fast as young ones go out does not grow. It is copied when the mark is set, so setting one costs a
-/// look at each cache, arena and record, however many objects there are besides.
+/// The mark itself is its number. What lies behind it is for growth, which cannot be told from records: a stack whose
+/// oldest objects come back as fast as young ones go out does not grow. It is copied when the mark is set, so setting
+/// one costs a look at each cache, arena and record, however many objects there are besides.
 ///
 /// Invariants
-/// - M1 Marks name caches and arenas by their names, and stacks by entries that never go: they outlast what they tell of.
+/// - M1 Marks name caches and arenas by their names, and stacks by entries that never go: they outlast what they tell
+///      of.
 /// - M2 A mark changes only in the turn of a report, so whoever has the turn may keep a pointer to one.
 
 #include <cstddef>
@@ -48,26 +49,26 @@ struct SiteThen {
 struct SourceThen {
   char name[kNameBytes];
   Holding holding;
-  std::uint32_t dropped;      ///< of Counts, so never reset
-  std::uint32_t changes;      ///< changes_of() its books; 0 without
+  std::uint32_t dropped;  ///< of Counts, so never reset
+  std::uint32_t changes;  ///< changes_of() its books; 0 without
   bool recording;
 };
 
 /// A stack when a mark was set.
 struct StackThen {
-  StackHandle handle;         ///< of the entry that speaks for it
+  StackHandle handle;  ///< of the entry that speaks for it
   std::uint32_t objects;
   std::uint32_t bytes;
 };
 
 struct Mark {
   char name[kNameBytes];
-  std::uint64_t sequence = 0; ///< what is recorded since has this number or a higher one
-  std::uint64_t ticks = 0;    ///< when: Port::ticks()
-  std::uint64_t objects = 0;  ///< recorded as out then
+  std::uint64_t sequence = 0;  ///< what is recorded since has this number or a higher one
+  std::uint64_t ticks = 0;     ///< when: Port::ticks()
+  std::uint64_t objects = 0;   ///< recorded as out then
   std::uint64_t bytes = 0;
   Mark* next = nullptr;
-  std::size_t taken = 0;      ///< bytes in `ktrace`
+  std::size_t taken = 0;  ///< bytes in `ktrace`
   std::uint32_t source_count = 0;
   std::uint32_t stack_count = 0;
   std::uint32_t site_count = 0;  ///< all of the image, in their order
@@ -75,7 +76,9 @@ struct Mark {
   [[nodiscard]] SiteThen* sites() noexcept { return reinterpret_cast<SiteThen*>(this + 1); }
   [[nodiscard]] const SiteThen* sites() const noexcept { return reinterpret_cast<const SiteThen*>(this + 1); }
   [[nodiscard]] SourceThen* sources() noexcept { return reinterpret_cast<SourceThen*>(sites() + site_count); }
-  [[nodiscard]] const SourceThen* sources() const noexcept { return reinterpret_cast<const SourceThen*>(sites() + site_count); }
+  [[nodiscard]] const SourceThen* sources() const noexcept {
+    return reinterpret_cast<const SourceThen*>(sites() + site_count);
+  }
   /// The cache or arena of that name; nullptr: there was none.
   [[nodiscard]] const SourceThen* find(const char* source) const noexcept;
   [[nodiscard]] StackThen* stacks() noexcept { return reinterpret_cast<StackThen*>(sources() + source_count); }
@@ -83,12 +86,14 @@ struct Mark {
     return reinterpret_cast<const StackThen*>(sources() + source_count);
   }
 };
-static_assert(sizeof(Mark) % alignof(SiteThen) == 0 && alignof(SourceThen) <= alignof(SiteThen) && alignof(StackThen) == 4);
+static_assert(sizeof(Mark) % alignof(SiteThen) == 0 && alignof(SourceThen) <= alignof(SiteThen) &&
+              alignof(StackThen) == 4);
 
 /// Sets a mark, or sets the one of that name anew.
-/// @returns kInvalid for what is no name (see is_valid_name()); kNoMemory: there are kMaxMarks, or no memory for it, and
-///          nothing has changed; kUnsafe before initialize().
-/// Complexity: O(caches and arenas), O(call sites), O(stacks), O(records), in short lock holds. Context: as StackReport; counts with @p report.
+/// @returns kInvalid for what is no name (see is_valid_name()); kNoMemory: there are kMaxMarks, or no memory for it,
+///          and nothing has changed; kUnsafe before initialize().
+/// Complexity: O(caches and arenas), O(call sites), O(stacks), O(records), in short lock holds. Context: as
+///             StackReport; counts with @p report.
 Status set_mark(StackReport& report, std::string_view name) noexcept;
 /// Forgets a mark. @returns kNotFound if there is none of that name.
 Status drop_mark(const StackReport& turn, std::string_view name) noexcept;

@@ -9,15 +9,16 @@
 ///     record: | sequence low | cache 16, hart 5, sequence high 11 | object / 8 | stack 22, context 9, 1 | time | size |
 ///
 /// Invariants
-/// - T1 A slot is free iff the low word of its sequence number is 0, or its cache is: no record's are. Free slots soon have both.
-/// - T2 Whoever inserts writes the low word last, and whoever removes clears it first, by compare-and-swap: one of those who
-///      remove a record succeeds, and a copy with the same low word before and after is of one record. Who is alone in removing
-///      records of a cache (claim_own()) needs no compare-and-swap.
+/// - T1 A slot is free iff the low word of its sequence number is 0, or its cache is: no record's are. Free slots soon
+///      have both.
+/// - T2 Whoever inserts writes the low word last, and whoever removes clears it first, by compare-and-swap: one of
+///      those who remove a record succeeds, and a copy with the same low word before and after is of one record. Who is
+///      alone in removing records of a cache (claim_own()) needs no compare-and-swap.
 /// - T3 A published chunk stays where it is for ever.
-/// - T4 Sequence numbers of records are unique: a slot that holds the number it held before was not freed in between. For the low
-///      word this holds until 2^32 records later: a copy or a removal takes some instructions.
-/// - T5 A stash is touched by its hart alone, masked. A slot goes to the stash of the hart that frees it; what is too much
-///      there goes to the shelf, so that slots come back to whoever allocates.
+/// - T4 Sequence numbers of records are unique: a slot that holds the number it held before was not freed in between.
+///      For the low word this holds until 2^32 records later: a copy or a removal takes some instructions.
+/// - T5 A stash is touched by its hart alone, masked. A slot goes to the stash of the hart that frees it; what is too
+///      much there goes to the shelf, so that slots come back to whoever allocates.
 
 #include <atomic>
 #include <cstddef>
@@ -45,8 +46,8 @@ struct BasicRecord {
   static constexpr std::uint32_t kMark = 0x8000'0000;
 
   std::uint32_t sequence_low = 0;
-  Whole object = 0;        ///< address / 8, or the id of a cache of ids
-  Whole stack_context = 0; ///< stack handle, context id above it, kMark
+  Whole object = 0;         ///< address / 8, or the id of a cache of ids
+  Whole stack_context = 0;  ///< stack handle, context id above it, kMark
   Half cache = 0;
   Half hart_sequence = 0;  ///< hart, upper bits of the sequence
   Whole time = 0;          ///< coarse ticks
@@ -66,8 +67,12 @@ struct BasicRecord {
   static constexpr std::uint32_t pack(StackHandle stack, std::uint32_t context) noexcept {
     return context << kStackHandleBits | stack | kMark;
   }
-  static constexpr StackHandle stack_in(std::uint32_t packed) noexcept { return packed & ((1U << kStackHandleBits) - 1); }
-  static constexpr std::uint32_t context_in(std::uint32_t packed) noexcept { return (packed & ~kMark) >> kStackHandleBits; }
+  static constexpr StackHandle stack_in(std::uint32_t packed) noexcept {
+    return packed & ((1U << kStackHandleBits) - 1);
+  }
+  static constexpr std::uint32_t context_in(std::uint32_t packed) noexcept {
+    return (packed & ~kMark) >> kStackHandleBits;
+  }
 };
 using Record = BasicRecord<std::uint32_t, std::uint16_t>;
 /// A record as it is put together: of each word what fits is stored, and nothing has to be cut to size before.
@@ -90,7 +95,7 @@ struct alignas(8) RecordSlot {
   std::atomic<std::uint16_t> hart_sequence{0};
   std::atomic<std::uint32_t> object{0};  ///< free, in a batch: the next slot
   std::atomic<std::uint32_t> stack_context{0};
-  std::atomic<std::uint32_t> time{0};    ///< free, the first of a batch: the next batch
+  std::atomic<std::uint32_t> time{0};  ///< free, the first of a batch: the next batch
   std::atomic<std::uint32_t> size{0};
 
   /// Makes the slot free by T1, in one store where a word is as long.
@@ -123,7 +128,7 @@ class RecordTable {
   /// A hart's free slots, from the end of the array down.
   struct Stash {
     static constexpr unsigned kSlots = 2 * kBatch;
-    RecordSlot* slots[kSlots + 1] = {};  ///< one more than is used: stashes of 32 words are found by a shift
+    RecordSlot* slots[kSlots + 1] = {};    ///< one more than is used: stashes of 32 words are found by a shift
     std::atomic<RecordSlot**> top{end()};  ///< the youngest
     [[nodiscard]] RecordSlot** end() noexcept { return slots + kSlots; }
     [[nodiscard]] const RecordSlot* const* end() const noexcept { return slots + kSlots; }
@@ -207,7 +212,8 @@ class RecordTable {
   /// Frees @p slot, an id that fill() returned, if it holds @p object of @p cache.
   /// @param[out] stack_context what it held. @returns false, and nothing has changed, if it does not.
   /// Complexity: O(1), at times O(kBatch). Context: hart @p hart, masked.
-  bool remove(unsigned hart, SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t& stack_context) noexcept {
+  bool remove(unsigned hart, SlotId slot, std::uint32_t object, std::uint32_t cache,
+              std::uint32_t& stack_context) noexcept {
     RecordSlot* place = claim(slot, object, cache, stack_context);
     if (place != nullptr) give(hart, *place);
     return place != nullptr;
@@ -228,10 +234,12 @@ class RecordTable {
     return &place;
   }
   /// As claim(), where nobody but who has the object removes records of that cache.
-  /// @param[in] slot of @p handle, which gets the record's stack_context. What object and cache say is the caller's record or
-  ///                 nobody's: who removed the record before has cleared its cache, and this hart has answered a round since.
+  /// @param[in] slot of @p handle, which gets the record's stack_context. What object and cache say is the caller's
+  ///                 record or nobody's: who removed the record before has cleared its cache, and this hart has
+  ///                 answered a round since.
   RecordSlot* claim_own(std::intptr_t slot, std::uint32_t object, std::uint32_t cache, std::uint32_t& handle) noexcept {
-    auto& place = *reinterpret_cast<RecordSlot*>(base_.load(std::memory_order_relaxed) + static_cast<std::uintptr_t>(slot) * 8);
+    auto& place =
+        *reinterpret_cast<RecordSlot*>(base_.load(std::memory_order_relaxed) + static_cast<std::uintptr_t>(slot) * 8);
     if (place.cache.load(std::memory_order_relaxed) != cache) return nullptr;
     if (load_relaxed(place.object) != static_cast<std::int32_t>(object)) return nullptr;
     copy_relaxed(handle, place.stack_context);
@@ -263,7 +271,8 @@ class RecordTable {
   /// Records that live. Complexity: O(capacity).
   [[nodiscard]] std::uint32_t live() const noexcept;
 
-  /// Checks that every slot has a record or is free once; exact while nobody else uses the table. Context: tests and the console.
+  /// Checks that every slot has a record or is free once; exact while nobody else uses the table. Context: tests and
+  /// the console.
   [[nodiscard]] bool validate() const noexcept;
 
  private:

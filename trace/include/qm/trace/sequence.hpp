@@ -1,10 +1,10 @@
 #pragma once
 /// The sequence: a number for each recorded allocation, mark and dump, in the order in which they happened.
 ///
-/// It orders records ("oldest first"), bounds a dump ("none that is younger") and kills records at a reset ("older than").
-/// 43 bits last 100 days at a million a second; 32 would wrap within 72 minutes. Where atomics of 8 bytes do not exist, as on
-/// RV32, it is built from two of 4: the low word counts, and a second one counts its half turns, so that a reader can tell on
-/// which side of a wrap it stands.
+/// It orders records ("oldest first"), bounds a dump ("none that is younger") and kills records at a reset ("older
+/// than"). 43 bits last 100 days at a million a second; 32 would wrap within 72 minutes. Where atomics of 8 bytes do
+/// not exist, as on RV32, it is built from two of 4: the low word counts, and a second one counts its half turns, so
+/// that a reader can tell on which side of a wrap it stands.
 
 #include <atomic>
 #include <cstdint>
@@ -23,8 +23,8 @@ class BasicSequence {
   explicit constexpr BasicSequence(std::uint64_t first) noexcept
       : low_(static_cast<Counter>(first)), half_turns_(static_cast<std::uint32_t>(first >> 31)) {}
 
-  /// @returns the next number, never the same twice. If a hart sees another's effect and then takes a number, its number is
-  ///          the higher one.
+  /// @returns the next number, never the same twice. If a hart sees another's effect and then takes a number, its
+  ///          number is the higher one.
   /// Complexity: one atomic addition. Context: any.
   std::uint64_t next() noexcept {
     if constexpr (sizeof(Counter) == 8) {

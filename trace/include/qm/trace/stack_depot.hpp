@@ -4,10 +4,10 @@
 ///     buckets: | head | head | ...            heads and `next` are handles: offsets into the pool in units of 8 bytes
 ///     pool:    | - | entry: snapshots count id next - owner,depth,flags | frame 0 | frame 1 | ... | 0 or 4 bytes | entry ...
 ///
-/// A record holds a handle. What is printed and sent is the entry's id: a hash of the frames' link-time offsets, the depth and
-/// the truncation mark, so the same stack has the same id in every boot of an image. Entries of several owners (caches) for one
-/// stack share the id. How much of what is out comes from a stack is counted over the records when it is asked for, and kept in
-/// the entry where there are no records.
+/// A record holds a handle. What is printed and sent is the entry's id: a hash of the frames' link-time offsets, the
+/// depth and the truncation mark, so the same stack has the same id in every boot of an image. Entries of several
+/// owners (caches) for one stack share the id. How much of what is out comes from a stack is counted over the records
+/// when it is asked for, and kept in the entry where there are no records.
 ///
 /// Invariants
 /// - D1 An entry's key (id, owner, depth, flags, frames) never changes once a bucket's head or a `next` names it.
@@ -63,7 +63,9 @@ struct StackEntry {
   std::uint8_t flags = 0;
 
   [[nodiscard]] std::uint32_t* frames() noexcept { return reinterpret_cast<std::uint32_t*>(this + 1); }
-  [[nodiscard]] const std::uint32_t* frames() const noexcept { return reinterpret_cast<const std::uint32_t*>(this + 1); }
+  [[nodiscard]] const std::uint32_t* frames() const noexcept {
+    return reinterpret_cast<const std::uint32_t*>(this + 1);
+  }
   [[nodiscard]] bool truncated() const noexcept { return static_cast<std::int8_t>(flags) < 0; }
 
   /// Bytes of an entry of @p depth frames.
@@ -97,10 +99,10 @@ struct ContentHash {
 struct StackDepotStats {
   std::size_t capacity_bytes = 0;  ///< of the pool
   std::size_t used_bytes = 0;
-  std::size_t table_bytes = 0;     ///< of the buckets, fixed
+  std::size_t table_bytes = 0;  ///< of the buckets, fixed
   std::uint32_t entries = 0;
-  std::uint32_t collisions = 0;    ///< entries marked kCollided
-  std::uint32_t failures = 0;      ///< look-ups that ended in kStackNoMemory
+  std::uint32_t collisions = 0;  ///< entries marked kCollided
+  std::uint32_t failures = 0;    ///< look-ups that ended in kStackNoMemory
 };
 
 /// @tparam Hash what gives a stack its id; tests narrow it.
@@ -298,7 +300,8 @@ class BasicStackDepot {
     return new (pool_ + std::size_t{start} * 8) StackEntry;
   }
 
-  /// Gives a reservation back that another hart's insert made useless, if it is still the last one; else its bytes are lost.
+  /// Gives a reservation back that another hart's insert made useless, if it is still the last one; else its bytes are
+  /// lost.
   void give_back(StackEntry* fresh) noexcept {
     std::uint32_t end = handle_of(*fresh) + static_cast<std::uint32_t>(StackEntry::bytes(fresh->depth) / 8);
     end_.compare_exchange_strong(end, handle_of(*fresh), std::memory_order_release, std::memory_order_relaxed);

@@ -8,19 +8,20 @@
 ///     report.count_live(threshold);                   // or count_since(number)
 ///     while (!interrupted() && report.next(row)) print(row);
 ///
-/// The depot has an entry for each (cache, stack). Entries of several caches for one stack have one id (D2), so they lie in
-/// one bucket (D3), and the oldest of them speaks for all.
+/// The depot has an entry for each (cache, stack). Entries of several caches for one stack have one id (D2), so they
+/// lie in one bucket (D3), and the oldest of them speaks for all.
 ///
 /// Invariants
-/// - K1 One pass counts the records into the snapshots of the entries that speak, and one over the entries adds what caches that
-///      keep counts have out; rows are selected from the snapshots, in strict order of bytes, objects and handle. So a stack is shown at most once, nothing that happens meanwhile moves a
-///      row, and the sum is that of the records.
+/// - K1 One pass counts the records into the snapshots of the entries that speak, and one over the entries adds what
+///      caches that keep counts have out; rows are selected from the snapshots, in strict order of bytes, objects and
+///      handle. So a stack is shown at most once, nothing that happens meanwhile moves a row, and the sum is that of
+///      the records.
 /// - K2 An entry that has no part in the report has the snapshot kUnreported; so does one that is stored meanwhile.
 /// - K3 Snapshots belong to the one report under way.
 /// - K4 Nothing is allocated, and no lock is held.
 ///
-/// Each row is found by a walk over the depot: n stacks take n walks of a few instructions an entry, between which the caller
-/// may let others run.
+/// Each row is found by a walk over the depot: n stacks take n walks of a few instructions an entry, between which the
+/// caller may let others run.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,16 +44,17 @@ struct StackThen;
 struct StackRow {
   StackHandle handle = kNoStack;  ///< for stack_of()
   std::uint32_t id = 0;
-  bool collided = false;      ///< the id is not the hash of the stack alone, as another stack has that
+  bool collided = false;  ///< the id is not the hash of the stack alone, as another stack has that
   std::uint32_t objects = 0;
-  std::uint32_t bytes = 0;    ///< asked for; modulo 2^32
+  std::uint32_t bytes = 0;  ///< asked for; modulo 2^32
   CallStack stack;
 };
 
 /// What the records of one stack say besides. What is only counted has none of it.
 struct StackDetails {
   std::uint32_t records = 0;
-  std::uint64_t held_bytes = 0;    ///< that the objects take, slack included, where StackRow::bytes is what was asked for
+  /// That the objects take, slack included, where StackRow::bytes is what was asked for.
+  std::uint64_t held_bytes = 0;
   std::uint64_t oldest_ticks = 0;  ///< ages, as DumpEntry::age_ticks
   std::uint64_t mean_ticks = 0;
   hal::HartMask harts = 0;
@@ -65,23 +67,24 @@ struct StackDetails {
 
 /// What a count has found.
 struct StackTotals {
-  std::uint32_t stacks = 0;          ///< with a row
-  std::uint32_t hidden = 0;          ///< with fewer objects than the threshold
-  std::uint32_t truncated = 0;       ///< of both, with objects out
-  std::uint32_t collided = 0;        ///< of both
-  std::uint64_t objects = 0;         ///< of all stacks, and of none
+  std::uint32_t stacks = 0;     ///< with a row
+  std::uint32_t hidden = 0;     ///< with fewer objects than the threshold
+  std::uint32_t truncated = 0;  ///< of both, with objects out
+  std::uint32_t collided = 0;   ///< of both
+  std::uint64_t objects = 0;    ///< of all stacks, and of none
   std::uint64_t bytes = 0;
   std::uint64_t hidden_objects = 0;
   std::uint64_t hidden_bytes = 0;
-  std::uint64_t lost_objects = 0;    ///< recorded without a stack, as the depot was full
+  std::uint64_t lost_objects = 0;  ///< recorded without a stack, as the depot was full
   std::uint64_t lost_bytes = 0;
-  std::uint64_t older_objects = 0;   ///< recorded before the number of count_since()
+  std::uint64_t older_objects = 0;  ///< recorded before the number of count_since()
   std::uint64_t older_bytes = 0;
   // Of the caches selected, when they were selected:
-  std::uint32_t known = 0;           ///< traced at some time
-  std::uint32_t sampled = 0;         ///< of these: what they have out is an estimate, each record weighed with Keeping::every
-  std::uint32_t counting = 0;        ///< of these: their objects count with their whole size
-  std::uint64_t dropped = 0;         ///< allocations without a record
+  std::uint32_t known = 0;  ///< traced at some time
+  /// Of these: what they have out is an estimate, each record weighed with Keeping::every.
+  std::uint32_t sampled = 0;
+  std::uint32_t counting = 0;  ///< of these: their objects count with their whole size
+  std::uint64_t dropped = 0;   ///< allocations without a record
   /// Whether what is out is all told with its whole stacks.
   [[nodiscard]] bool complete() const noexcept {
     return known != 0 && dropped == 0 && lost_objects == 0 && truncated == 0 && sampled == 0;
@@ -110,8 +113,8 @@ class StackReport {
   /// Complexity: as count_live().
   void count_since(std::uint64_t sequence) noexcept;
 
-  /// Counts what is out, and shows only the stacks that have more bytes out than at @p mark, with what they have more; as
-  /// many bytes and more objects count as more. nullptr: more than nothing. The totals are those of what has grown.
+  /// Counts what is out, and shows only the stacks that have more bytes out than at @p mark, with what they have more;
+  /// as many bytes and more objects count as more. nullptr: more than nothing. The totals are those of what has grown.
   /// Complexity: as count_live().
   void count_growth(const Mark* mark) noexcept;
   /// Copies what was counted. @returns how many rows it took.

@@ -28,17 +28,17 @@ typedef struct qm_trace_config {
 
 /* Opens the books. @config may be NULL. Context: one hart, after qm_init().
  * Returns QM_INVALID, QM_BUSY (open already), QM_NO_MEMORY. */
-qm_status qm_trace_init(const qm_trace_config *config) QM_NOEXCEPT;
+qm_status qm_trace_init(const qm_trace_config* config) QM_NOEXCEPT;
 
 /* Records every allocation of these caches from when this returns; what was recorded before is kept.
  * Returns QM_NOT_FOUND, QM_REFUSED, QM_TIMED_OUT (a hart did not answer), QM_NO_MEMORY, QM_UNSAFE, QM_BUSY (another command). */
-qm_status qm_trace_start(const char *caches) QM_NOEXCEPT;
+qm_status qm_trace_start(const char* caches) QM_NOEXCEPT;
 
 /* Records no allocation any more; frees go on removing records. Returns as qm_trace_start(). */
-qm_status qm_trace_stop(const char *caches) QM_NOEXCEPT;
+qm_status qm_trace_stop(const char* caches) QM_NOEXCEPT;
 
 /* Drops all records and counts; recording goes on if it was on. Returns as qm_trace_start(). */
-qm_status qm_trace_reset(const char *caches) QM_NOEXCEPT;
+qm_status qm_trace_reset(const char* caches) QM_NOEXCEPT;
 
 /* One object that is out. Valid during the visit. */
 typedef struct qm_trace_record {
@@ -47,15 +47,15 @@ typedef struct qm_trace_record {
   uint64_t sequence;      /* rises from record to record */
   uint64_t age_ticks;     /* ticks of the port */
   unsigned hart;          /* where it was allocated, in ... */
-  const char *context;    /* ... "task net-rx", "irq 10 from boot" */
+  const char* context;    /* ... "task net-rx", "irq 10 from boot" */
   uint32_t stack_id;      /* the same for the same stack in every boot of an image */
   bool truncated;         /* the stack goes on */
   unsigned depth;         /* return addresses, ... */
-  const uintptr_t *stack; /* ... innermost first; the calls lie before them */
+  const uintptr_t* stack; /* ... innermost first; the calls lie before them */
 } qm_trace_record;
 
 /* Returns false to end the iteration. May allocate and free. */
-typedef bool (*qm_trace_visit)(const qm_trace_record *record, void *priv);
+typedef bool (*qm_trace_visit)(const qm_trace_record* record, void* priv);
 
 /* What an iteration came to. */
 typedef struct qm_trace_summary {
@@ -70,7 +70,7 @@ typedef struct qm_trace_summary {
  * beginning to end once each, none that is younger than the call. Nothing is allocated, and the system goes on.
  * @summary may be NULL.
  * Returns QM_OK; QM_NOT_FOUND; QM_ABORTED if the visit ended it; QM_BUSY while another iteration is under way. */
-qm_status qm_trace_foreach(const char *cache, qm_trace_visit visit, void *priv, qm_trace_summary *summary) QM_NOEXCEPT;
+qm_status qm_trace_foreach(const char* cache, qm_trace_visit visit, void* priv, qm_trace_summary* summary) QM_NOEXCEPT;
 
 #ifdef __cplusplus
 }

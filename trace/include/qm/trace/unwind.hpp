@@ -6,16 +6,17 @@
 ///              -2w   | saved fp      |
 ///
 /// What a plain walk gets wrong, and what is done about it:
-/// - A leaf function saves its fp where others save the return address. So a walk starts from the frame of a function that
-///   calls it: walk_here() is always inlined into one. All frames above have called, so none of them is a leaf.
-/// - An interrupted leaf has no return address in its frame. An allocation's walk ends before it (W3); the panic's walk, which
-///   goes on there, is the platform's, since only it knows its trap frames.
+/// - A leaf function saves its fp where others save the return address. So a walk starts from the frame of a function
+///   that calls it: walk_here() is always inlined into one. All frames above have called, so none of them is a leaf.
+/// - An interrupted leaf has no return address in its frame. An allocation's walk ends before it (W3); the panic's
+///   walk, which goes on there, is the platform's, since only it knows its trap frames.
 /// - Tail calls vanish; traced builds use -fno-optimize-sibling-calls.
 ///
 /// Invariants
-/// - W1 Every frame read lies in the stack of the running context, is aligned to 16 bytes, and lies above the one before.
-/// - W2 A walk that ends otherwise than at the outermost frame (return address or frame pointer 0) or at a trap says so:
-///      `truncated`.
+/// - W1 Every frame read lies in the stack of the running context, is aligned to 16 bytes, and lies above the one
+///      before.
+/// - W2 A walk that ends otherwise than at the outermost frame (return address or frame pointer 0) or at a trap says
+///      so: `truncated`.
 /// - W3 An allocation's walk stops at the trap entry: what was interrupted did not allocate.
 
 #include <cstdint>
@@ -47,10 +48,12 @@ struct CallStack {
 
 /// The code ranges that a walk looks at. Ranges the image does not define are empty.
 struct WalkRanges {
-  TextRange text{0, UINTPTR_MAX};  ///< where return addresses may lie: __text_start, __text_end, or the host linker's names
-  TextRange traps;                 ///< the trap entry: __trap_text_start, __trap_text_end
-  TextRange books;                 ///< allocator and books, not shown in front: __qm_books_text_start, __qm_books_text_end
-  TextRange plain;                 ///< a part of the text without traps and books, which is looked at first; or empty
+  /// Where return addresses may lie: __text_start, __text_end, or the host linker's names.
+  TextRange text{0, UINTPTR_MAX};
+  TextRange traps;  ///< the trap entry: __trap_text_start, __trap_text_end
+  /// Allocator and books, not shown in front: __qm_books_text_start, __qm_books_text_end.
+  TextRange books;
+  TextRange plain;  ///< a part of the text without traps and books, which is looked at first; or empty
 };
 /// The image's ranges, from the linker's symbols.
 [[nodiscard]] WalkRanges image_ranges() noexcept;
@@ -62,7 +65,9 @@ struct RiscvFrames {
   static constexpr std::uintptr_t kAbove = 0;          ///< and at or above it
   static std::uintptr_t return_address(std::uintptr_t frame) noexcept { return word(frame - kWord); }
   static std::uintptr_t next(std::uintptr_t frame) noexcept { return word(frame - 2 * kWord); }
-  static std::uintptr_t word(std::uintptr_t address) noexcept { return *reinterpret_cast<const std::uintptr_t*>(address); }
+  static std::uintptr_t word(std::uintptr_t address) noexcept {
+    return *reinterpret_cast<const std::uintptr_t*>(address);
+  }
 };
 
 /// Frame records as the x86-64 and AArch64 ABIs have them.
@@ -117,8 +122,8 @@ template <class Frames, class Stack>
   return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
 }
 
-/// Makes the function this is inlined into keep its return address in its frame even if it calls nobody: so that a walk may
-/// begin there.
+/// Makes the function this is inlined into keep its return address in its frame even if it calls nobody: so that a walk
+/// may begin there.
 #if defined(__riscv)
 [[gnu::always_inline]] inline void keep_return_address() noexcept { asm volatile("" : : : "ra"); }
 #else
@@ -131,8 +136,8 @@ struct Link {
   std::uintptr_t frame = 0;
 };
 
-/// A function that begins a walk with called_from(). Optimised code for RISC-V has both in registers when the function begins, and
-/// keeps no frame of its own for that; elsewhere the function has one.
+/// A function that begins a walk with called_from(). Optimised code for RISC-V has both in registers when the function
+/// begins, and keeps no frame of its own for that; elsewhere the function has one.
 #if defined(__riscv) && defined(__OPTIMIZE__)
 #define QM_WALKS_FROM_CALLER [[gnu::optimize("optimize-sibling-calls", "omit-frame-pointer")]]
 [[nodiscard, gnu::always_inline]] inline Link called_from() noexcept {
@@ -149,8 +154,8 @@ struct Link {
 }
 #endif
 
-/// Walks the running context's stack from @p frame as an allocation's: the leading frames of the allocator are left out.
-/// Where the port does not know the stack, the result is the first return address, truncated.
+/// Walks the running context's stack from @p frame as an allocation's: the leading frames of the allocator are left
+/// out. Where the port does not know the stack, the result is the first return address, truncated.
 /// @param[in,out] out as of walk_frames(). Context: any, on the context the frame belongs to.
 template <class Stack>
 void walk(std::uintptr_t frame, const WalkRanges& ranges, Stack& out) noexcept {

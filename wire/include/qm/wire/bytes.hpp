@@ -1,12 +1,14 @@
 #pragma once
-/// Writing and reading of payloads: fixed little-endian numbers, variable-length ones, texts with their length in front.
+/// Writing and reading of payloads: fixed little-endian numbers, variable-length ones, texts with their length in
+/// front.
 ///
-/// A *varint* has seven bits a byte, the least significant first, the top bit set in all but the last: 1 byte up to 127, 10 for
-/// the largest. It has one form only: a last byte of 0 behind others is malformed. A *zigzag* is a signed number as a varint:
-/// 0, -1, 1, -2, ... are 0, 1, 2, 3, ...
+/// A *varint* has seven bits a byte, the least significant first, the top bit set in all but the last: 1 byte up to
+/// 127, 10 for the largest. It has one form only: a last byte of 0 behind others is malformed. A *zigzag* is a signed
+/// number as a varint: 0, -1, 1, -2, ... are 0, 1, 2, 3, ...
 ///
 /// Invariants
-///  1. Neither side goes beyond its span. What did not fit, or was malformed, is remembered: whoever asks once at the end knows.
+///  1. Neither side goes beyond its span. What did not fit, or was malformed, is remembered: whoever asks once at the
+///     end knows.
 ///  2. After that a writer writes nothing, and a reader gives zeros.
 
 #include <cstddef>

@@ -9,7 +9,8 @@ namespace qm::wire {
 
 class Crc32 {
  public:
-  /// Over a message that is followed by its own CRC, least significant byte first, value() is this number, and only then.
+  /// Over a message that is followed by its own CRC, least significant byte first, value() is this number, and only
+  /// then.
   static constexpr std::uint32_t kResidue = 0x2144df1c;
 
   /// Takes one more byte. Complexity: two table look-ups. Context: any.

@@ -8,17 +8,19 @@
 ///                   └──▶ raw end ──00──▶ frame       announced length reached, CRC right
 ///
 /// Invariants
-///  1. A byte outside `ESC P ... ESC \` comes out as text, in order, none twice and none lost; other escape sequences (arrow
-///     keys) are text.
+///  1. A byte outside `ESC P ... ESC \` comes out as text, in order, none twice and none lost; other escape sequences
+///     (arrow keys) are text.
 ///  2. A frame comes out iff armour, length and CRC are right, its version is spoken here and it fits the buffer.
 ///  3. Each broken frame is reported once, with the first reason found, before any text that follows it. A frame whose
 ///     beginning passed as text or was given up is recognised by its terminator (kTail).
-///  4. A broken string ends at `ESC \`, CR, LF, Ctrl-C, another escape sequence, or timeout(); all of these but the first are
-///     text. A complete frame whose terminator is damaged ends where its length says: text after it is kept. So what can be lost
-///     is at most the rest of the line in which a frame was cut short, and what can be added is what was left of a frame.
+///  4. A broken string ends at `ESC \`, CR, LF, Ctrl-C, another escape sequence, or timeout(); all of these but the
+///     first are text. A complete frame whose terminator is damaged ends where its length says: text after it is kept.
+///     So what can be lost is at most the rest of the line in which a frame was cut short, and what can be added is
+///     what was left of a frame.
 ///  5. Memory is the caller's buffer; a longer frame is read to its end and reported as too long.
-///  6. Raw frames are looked for from an intact kForm frame that announces them until one that takes it back. Meanwhile 00 ends
-///     every frame, armoured ones too, and is no text; so of what follows a damage at most one frame is lost with it.
+///  6. Raw frames are looked for from an intact kForm frame that announces them until one that takes it back. Meanwhile
+///     00 ends every frame, armoured ones too, and is no text; so of what follows a damage at most one frame is lost
+///     with it.
 
 #include <cstddef>
 #include <cstdint>
@@ -151,22 +153,23 @@ class Demultiplexer {
   std::uint32_t broken_ = 0;
   std::uint8_t group_count_ = 0;
   std::uint8_t held_ = 0;
-  std::uint8_t run_ = 0;         // of a raw frame: bytes of the run still to come
-  bool zero_due_ = false;        // and whether a 0 stands before the next run
+  std::uint8_t run_ = 0;   // of a raw frame: bytes of the run still to come
+  bool zero_due_ = false;  // and whether a 0 stands before the next run
   bool raw_ = false;
   State state_ = State::kText;
   bool bad_character_ = false;
   bool padded_ = false;
   bool foreign_ = false;
-  bool inside_another_ = false;  // this string began where a frame was broken: not a frame of its own unless it proves to be
-  bool tail_counted_ = false;    // a broken frame has been counted, and its rest may still come
+  bool inside_another_ =
+      false;  // this string began where a frame was broken: not a frame of its own unless it proves to be
+  bool tail_counted_ = false;  // a broken frame has been counted, and its rest may still come
 };
 
 /// Counts the frames that a receiver has missed, from their sequence numbers.
 class SequenceCheck {
  public:
-  /// @returns the number of frames lost before the one numbered @p sequence; 0 for the first ever. At most 65535: more cannot
-  ///          be told from fewer.
+  /// @returns the number of frames lost before the one numbered @p sequence; 0 for the first ever. At most 65535: more
+  ///          cannot be told from fewer.
   std::uint16_t lost_before(std::uint16_t sequence) noexcept {
     const std::uint16_t lost = started_ ? static_cast<std::uint16_t>(sequence - expected_) : std::uint16_t{0};
     started_ = true;

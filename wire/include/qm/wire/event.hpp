@@ -11,11 +11,13 @@
 ///     ..      events and notes                           ..      size, stack, and the rare fields
 ///
 /// Invariants
-///  1. A frame has the events of one hart, in their order, and stands for itself: whatever was lost before it, it is read alike.
+///  1. A frame has the events of one hart, in their order, and stands for itself: whatever was lost before it, it is
+///     read alike.
 ///  2. A hart's events are numbered without a gap, those that it dropped included: a note in their place says how many.
 ///  3. An event has one form only, but for what comes after it in a later minor version.
-///  4. An address is told as the distance from the one before it of the same source, in units of 16 bytes if it is a multiple.
-///     Both sides remember 64 sources of a frame; whichever comes to the place of another begins at the last address told.
+///  4. An address is told as the distance from the one before it of the same source, in units of 16 bytes if it is a
+///     multiple. Both sides remember 64 sources of a frame; whichever comes to the place of another begins at the last
+///     address told.
 
 #include <cstddef>
 #include <cstdint>
@@ -47,31 +49,31 @@ enum class StreamMode : std::uint8_t {
   kCounters = 2,  ///< none
 };
 
-/// A size that is not told, as it is what the source's definition says: of a cache's objects. Of an arena's segment `allocated`
-/// is then `requested` rounded up to the quantum.
+/// A size that is not told, as it is what the source's definition says: of a cache's objects. Of an arena's segment
+/// `allocated` is then `requested` rounded up to the quantum.
 inline constexpr std::uint64_t kSourceSize = UINT64_MAX;
 
 /// One event or note. Fields without meaning for the operation are as they are here.
 struct Event {
   Operation operation = Operation::kAllocate;
   std::uint32_t hart = 0;
-  std::uint64_t hart_number = 0;    ///< of this event among the hart's, from 0; of a note: the next event's
-  std::uint32_t global_number = 0;  ///< order over all harts that agrees with cause and effect; modulo 2^32;
-                                    ///< of a note: the lowest that the next event can have
-  std::uint64_t ticks = 0;          ///< the target's clock
-  std::uint32_t context = 0;        ///< 0: not known
-  std::uint32_t source = 0;         ///< the cache or arena; of a reallocation the one it left
-  std::uint64_t address = 0;        ///< of a reallocation the one it left
+  std::uint64_t hart_number = 0;          ///< of this event among the hart's, from 0; of a note: the next event's
+  std::uint32_t global_number = 0;        ///< order over all harts that agrees with cause and effect; modulo 2^32;
+                                          ///< of a note: the lowest that the next event can have
+  std::uint64_t ticks = 0;                ///< the target's clock
+  std::uint32_t context = 0;              ///< 0: not known
+  std::uint32_t source = 0;               ///< the cache or arena; of a reallocation the one it left
+  std::uint64_t address = 0;              ///< of a reallocation the one it left
   std::uint64_t requested = kSourceSize;  ///< bytes asked for: kAllocate, kReallocate
   std::uint64_t allocated = kSourceSize;  ///< bytes taken or given back
-  std::uint32_t stack = 0;          ///< number of its definition, 0: none
-  std::uint32_t call_site = 0;      ///< number of its definition, 0: none
-  std::uint32_t flags = 0;          ///< of the allocation, AllocationFlag
-  std::uint32_t new_source = 0;     ///< kReallocate
-  std::uint64_t new_address = 0;    ///< kReallocate
-  std::uint64_t lost = 0;           ///< kLost
-  StreamMode mode = StreamMode::kFull;  ///< kMode
-  std::uint64_t sample_bytes = 0;       ///< kMode
+  std::uint32_t stack = 0;                ///< number of its definition, 0: none
+  std::uint32_t call_site = 0;            ///< number of its definition, 0: none
+  std::uint32_t flags = 0;                ///< of the allocation, AllocationFlag
+  std::uint32_t new_source = 0;           ///< kReallocate
+  std::uint64_t new_address = 0;          ///< kReallocate
+  std::uint64_t lost = 0;                 ///< kLost
+  StreamMode mode = StreamMode::kFull;    ///< kMode
+  std::uint64_t sample_bytes = 0;         ///< kMode
 
   friend bool operator==(const Event&, const Event&) = default;
 };
@@ -119,8 +121,8 @@ class EventEncoder {
   /// Begins a payload in @p out, of kMaxPayloadBytes, whose first event is @p first.
   void begin(std::span<std::uint8_t> out, std::uint16_t stream, std::uint32_t number, const Event& first) noexcept;
 
-  /// Adds an event or a note. Its hart and hart number are taken as those that follow. @returns false, with nothing changed,
-  /// iff the payload is full: finish() it and begin another with this event.
+  /// Adds an event or a note. Its hart and hart number are taken as those that follow. @returns false, with nothing
+  /// changed, iff the payload is full: finish() it and begin another with this event.
   [[nodiscard]] bool add(const Event& event) noexcept;
 
   /// Gives the payload another number, where it becomes known late.
@@ -185,12 +187,13 @@ class EventDecoder {
   std::uint32_t skipped_ = 0;
 };
 
-/// @returns whether an event about @p size bytes at @p address is in the sample of one in @p sample_bytes: always if it has that
-///          many, else with a probability of size / sample_bytes over all seeds. The same for an object's allocation and its
-///          free, so nothing has to be remembered of it. Complexity: O(1), without a division.
+/// @returns whether an event about @p size bytes at @p address is in the sample of one in @p sample_bytes: always if it
+///          has that many, else with a probability of size / sample_bytes over all seeds. The same for an object's
+///          allocation and its free, so nothing has to be remembered of it. Complexity: O(1), without a division.
 /// @param[in] threshold sample_threshold() of the size.
 [[nodiscard]] constexpr bool is_sampled(std::uint64_t address, std::uint32_t seed, std::uint32_t threshold) noexcept {
-  std::uint32_t hash = (static_cast<std::uint32_t>(address >> 3) ^ static_cast<std::uint32_t>(address >> 35) ^ seed) * 0x9e3779b1u;
+  std::uint32_t hash =
+      (static_cast<std::uint32_t>(address >> 3) ^ static_cast<std::uint32_t>(address >> 35) ^ seed) * 0x9e3779b1u;
   hash = (hash ^ hash >> 15) * 0x85ebca77u;
   return (hash ^ hash >> 13) <= threshold;
 }

@@ -12,9 +12,10 @@
 ///
 /// Invariants
 ///  1. The header, the CRC and both forms are the same in every version; a version changes types and payloads only.
-///  2. An armoured frame is one DCS string, which terminals swallow; no byte of it is a control character but its two ESC.
-///  3. The base64 is padded and canonical (unused bits are zero), so that an inner frame has exactly one armoured form, and one
-///     raw form: COBS as short as it can be.
+///  2. An armoured frame is one DCS string, which terminals swallow; no byte of it is a control character but its two
+///     ESC.
+///  3. The base64 is padded and canonical (unused bits are zero), so that an inner frame has exactly one armoured form,
+///     and one raw form: COBS as short as it can be.
 ///  4. Only a target sends raw frames, and only to a host that has asked for them and goes on saying so: see LineForm.
 
 #include <array>
@@ -30,8 +31,8 @@ namespace qm::wire {
 
 inline constexpr std::uint8_t kProtocolVersion = 1;
 
-/// What a frame is. Types below 16 belong to commands, 16 to 31 to the event stream. A target answers a type it does not know with
-/// an error frame; a host ignores and counts it.
+/// What a frame is. Types below 16 belong to commands, 16 to 31 to the event stream. A target answers a type it does
+/// not know with an error frame; a host ignores and counts it.
 enum class FrameType : std::uint8_t {
   kHello = 1,    ///< both ways: who is there; see HelloPayload
   kRequest = 2,  ///< to the target: a command line, without line end
@@ -62,8 +63,8 @@ inline constexpr std::size_t kMaxCommandBytes = 255;
 /// How long a receiver waits for the next byte inside `ESC P ...` before it takes the string for unterminated.
 inline constexpr unsigned kSilenceMs = 200;
 
-/// A frame without its version, length and CRC, which the encoder supplies and the decoder has checked. The payload is the
-/// caller's, or the demultiplexer's until its next push().
+/// A frame without its version, length and CRC, which the encoder supplies and the decoder has checked. The payload is
+/// the caller's, or the demultiplexer's until its next push().
 struct Frame {
   FrameType type = FrameType::kHello;
   std::uint16_t sequence = 0;
@@ -86,7 +87,8 @@ constexpr std::size_t raw_size(std::size_t payload_bytes) noexcept {
   return 1 + inner + inner / 254 + 1 + 1;
 }
 
-/// How often a host that gets raw frames says that it is there, and after how long a silence its target takes it for gone.
+/// How often a host that gets raw frames says that it is there, and after how long a silence its target takes it for
+/// gone.
 inline constexpr unsigned kHeartbeatMs = 1000;
 inline constexpr unsigned kHeartbeatLostMs = 3000;
 
@@ -102,13 +104,14 @@ using PieceSink = void (*)(void* context, std::string_view piece);
 template <class Sink>
 [[nodiscard]] bool emit(const Frame& frame, Sink&& sink) noexcept {
   return emit(
-      frame, [](void* context, std::string_view piece) { (*static_cast<std::remove_reference_t<Sink>*>(context))(piece); },
+      frame,
+      [](void* context, std::string_view piece) { (*static_cast<std::remove_reference_t<Sink>*>(context))(piece); },
       &sink);
 }
 
 /// Writes @p frame, armoured, into @p out.
-/// @returns the characters written; 0, with @p out untouched, iff @p out is shorter than armoured_size() or the payload is
-///          longer than kMaxPayloadBytes.
+/// @returns the characters written; 0, with @p out untouched, iff @p out is shorter than armoured_size() or the payload
+///          is longer than kMaxPayloadBytes.
 [[nodiscard]] std::size_t encode(const Frame& frame, std::span<char> out) noexcept;
 
 /// Writes @p frame, raw, into @p out. @returns as encode(), with raw_size().

@@ -1,6 +1,6 @@
 #pragma once
-/// The numbers with which a command, or the protocol itself, says how it went. They are part of docs/protocol.md: a number is
-/// never given another meaning.
+/// The numbers with which a command, or the protocol itself, says how it went. They are part of docs/protocol.md: a
+/// number is never given another meaning.
 
 #include <cstdint>
 #include <string_view>

@@ -8,8 +8,8 @@
 ///       Row("cold fill of 1000").text("allocator", "cache").number("objects", 1000).distribution("malloc", costs);
 ///     }
 ///
-/// run() is called in hart 0's task "main". The allocator is up over all memory, every hart is attached and sleeps, and no
-/// hart has a tick: nothing interrupts, so a count is what the counted code retired, and is the same in every run.
+/// run() is called in hart 0's task "main". The allocator is up over all memory, every hart is attached and sleeps, and
+/// no hart has a tick: nothing interrupts, so a count is what the counted code retired, and is the same in every run.
 
 #include <array>
 #include <cstddef>

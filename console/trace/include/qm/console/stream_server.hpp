@@ -8,8 +8,8 @@
 ///  1. What a number means is sent before the first event that has it.
 ///  2. An operation never waits for the line: what finds no room in its ring is dropped there. If in a second more was
 ///     dropped than sent, the stream goes over from all events to a sample of them, then to counters only. After some
-///     seconds without a drop it goes back a step, after twice as many each time that this was too soon. Each change is a
-///     note in the stream.
+///     seconds without a drop it goes back a step, after twice as many each time that this was too soon. Each change is
+///     a note in the stream.
 ///  3. One call sends a few frames at most, so that input is seen in between.
 
 #include <cstddef>
@@ -44,8 +44,8 @@ class StreamServer {
   StreamServer(const StreamServer&) = delete;
   StreamServer& operator=(const StreamServer&) = delete;
 
-  /// Sends what there is to send, a few frames at most. @returns whether there was anything. Context: the console's task,
-  /// no lock held, no command token.
+  /// Sends what there is to send, a few frames at most. @returns whether there was anything. Context: the console's
+  /// task, no lock held, no command token.
   bool pump(std::uint64_t now_ms) noexcept;
 
   /// Whether a stream is on or has to be sent to its end. O(1).
@@ -76,8 +76,8 @@ class StreamServer {
   std::uint8_t build_id_[wire::StreamHeader::kMaxBuildIdBytes] = {};
   std::size_t build_id_bytes_ = 0;
 
-  std::uint16_t stream_ = 0;          // 0: none begun
-  std::uint32_t frames_ = 0;          // sent of this stream
+  std::uint16_t stream_ = 0;  // 0: none begun
+  std::uint32_t frames_ = 0;  // sent of this stream
   std::uint32_t snapshots_ = 0;
   std::uint32_t batch_ = kBatch;
   std::uint64_t statistics_ms_ = 0;

@@ -17,10 +17,12 @@ namespace qm::console {
 
 class TraceBooks final : public Books {
  public:
-  static constexpr std::uint64_t kStopRetryMs = 200;    ///< between two tries to end a stop that a hart has not answered
+  /// Between two tries to end a stop that a hart has not answered.
+  static constexpr std::uint64_t kStopRetryMs = 200;
   static constexpr std::uint32_t kStopPatienceMs = 10;  ///< how long such a try holds the console up
 
-  /// Becomes the books of @p console, which it must not outlive by a call of the console's. Context: as Console's constructor.
+  /// Becomes the books of @p console, which it must not outlive by a call of the console's. Context: as Console's
+  /// constructor.
   explicit TraceBooks(Console& console) noexcept;
 
   bool send(std::uint64_t now_ms) noexcept override { return stream_.pump(now_ms); }

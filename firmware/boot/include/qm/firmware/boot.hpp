@@ -17,20 +17,22 @@ namespace qm::firmware {
 
 /// Facts about this boot. The text and the id live as long as the system.
 struct BootInfo {
-  std::span<const hal::MemoryRange> memory;  ///< free RAM, in whole 4 KiB pages: without image, device tree, reservations
-  std::size_t ram_bytes = 0;                 ///< all RAM of the board
-  unsigned hart_count = 0;                   ///< harts that are to be online, 1 to hal::Port::kMaxHarts
-  unsigned harts_left_out = 0;               ///< harts of the board beyond that
-  std::uint64_t timebase_hz = 0;             ///< rate of hal::Port::ticks()
-  std::string_view bootargs;                 ///< /chosen/bootargs
-  std::span<const std::uint8_t> build_id;    ///< SHA-1 of the image as the linker wrote it; empty if there is none
+  /// Free RAM, in whole 4 KiB pages: without image, device tree, reservations.
+  std::span<const hal::MemoryRange> memory;
+  std::size_t ram_bytes = 0;               ///< all RAM of the board
+  unsigned hart_count = 0;                 ///< harts that are to be online, 1 to hal::Port::kMaxHarts
+  unsigned harts_left_out = 0;             ///< harts of the board beyond that
+  std::uint64_t timebase_hz = 0;           ///< rate of hal::Port::ticks()
+  std::string_view bootargs;               ///< /chosen/bootargs
+  std::span<const std::uint8_t> build_id;  ///< SHA-1 of the image as the linker wrote it; empty if there is none
 };
 
-/// The image's entry. Runs as the task "main" of hart 0 with every hart online that answered; harts that did not are counted
-/// by `hart_count` but absent from hal::online_harts(). Returning ends the system with status 0.
+/// The image's entry. Runs as the task "main" of hart 0 with every hart online that answered; harts that did not are
+/// counted by `hart_count` but absent from hal::online_harts(). Returning ends the system with status 0.
 void main(const BootInfo& info);
 
-/// Optional: runs on hart 0 before any other hart runs, outside a task (it must not wait). The place to set up an allocator.
+/// Optional: runs on hart 0 before any other hart runs, outside a task (it must not wait). The place to set up an
+/// allocator.
 void early_main(const BootInfo& info);
 
 /// Optional: runs on each hart but hart 0 when it has come online, before its tasks, outside a task (it must not wait).
@@ -39,19 +41,21 @@ void hart_main(unsigned hart);
 /// The facts that main() is given.
 [[nodiscard]] const BootInfo& boot_info() noexcept;
 
-/// Ends the emulator with exit status @p status, of which it keeps the lower 8 bits; on a board without a finisher, shuts down.
+/// Ends the emulator with exit status @p status, of which it keeps the lower 8 bits; on a board without a finisher,
+/// shuts down.
 [[noreturn]] void exit(unsigned status) noexcept;
 
 /// Restarts the board through the SBI.
 [[noreturn]] void reboot() noexcept;
 
-/// Stops the system: prints @p reason, where this hart is and a backtrace, halts the other harts, ends with kPanicStatus, after
-/// the panic shell if there is one. So does an exception. Context: anywhere; takes no lock.
+/// Stops the system: prints @p reason, where this hart is and a backtrace, halts the other harts, ends with
+/// kPanicStatus, after the panic shell if there is one. So does an exception. Context: anywhere; takes no lock.
 [[noreturn]] void panic(const char* reason) noexcept;
 
-/// What follows the report of a panic, for whoever sits at the line. It has the processor to itself, with the other harts halted
-/// and interrupts masked for ever, on a stack of kPanicStackBytes. The system ends when it returns. If it faults, that is reported
-/// and it is called again; if it faults a second time before it has read a byte, the system ends.
+/// What follows the report of a panic, for whoever sits at the line. It has the processor to itself, with the other
+/// harts halted and interrupts masked for ever, on a stack of kPanicStackBytes. The system ends when it returns. If it
+/// faults, that is reported and it is called again; if it faults a second time before it has read a byte, the system
+/// ends.
 using PanicShell = void (*)() noexcept;
 inline constexpr unsigned kPanicStackBytes = 16384;
 void set_panic_shell(PanicShell shell) noexcept;

@@ -10,8 +10,8 @@
 
 namespace qm::firmware {
 
-/// Owns the transmitter for a scope: what is written through it is not mixed with another task's or hart's output. Waiting is
-/// done with interrupts enabled; no lock is held and nothing is masked while bytes are sent. Not recursive.
+/// Owns the transmitter for a scope: what is written through it is not mixed with another task's or hart's output.
+/// Waiting is done with interrupts enabled; no lock is held and nothing is masked while bytes are sent. Not recursive.
 class ConsoleOwner {
  public:
   /// Waits in a task or with interrupts enabled. In a trap handler or with interrupts masked it does not wait.
@@ -27,9 +27,10 @@ class ConsoleOwner {
   bool owned_;
 };
 
-/// Writes @p text line by line: a line, up to and including its '\n', is never interleaved with another's; between two lines
-/// another may write. The bytes go out as they are.
-/// @returns the bytes written; less than all only in a trap handler or with interrupts masked, when the transmitter is taken.
+/// Writes @p text line by line: a line, up to and including its '\n', is never interleaved with another's; between two
+/// lines another may write. The bytes go out as they are.
+/// @returns the bytes written; less than all only in a trap handler or with interrupts masked, when the transmitter is
+///          taken.
 std::size_t console_write(std::span<const char> text) noexcept;
 inline std::size_t console_write(std::string_view text) noexcept { return console_write(std::span<const char>(text)); }
 inline std::size_t console_write(const char* text) noexcept { return console_write(std::string_view(text)); }
@@ -43,8 +44,8 @@ std::size_t console_read(std::span<char> out) noexcept;
 /// Signalled when bytes have arrived, if there is an interrupt for them.
 [[nodiscard]] Event& console_input() noexcept;
 
-/// How long to wait for console_input(): until @p deadline (ticks), or until somebody has to look with console_read() because the
-/// boot hart gets no interrupt of the line - it has none, or hangs on another socket's controller.
+/// How long to wait for console_input(): until @p deadline (ticks), or until somebody has to look with console_read()
+/// because the boot hart gets no interrupt of the line - it has none, or hangs on another socket's controller.
 [[nodiscard]] std::uint64_t console_wait_end(std::uint64_t deadline) noexcept;
 
 /// Waits for input, then reads. @returns 0 if none came before @p deadline.

@@ -8,8 +8,8 @@ namespace qm::firmware {
 
 using InterruptHandler = void (*)(void* argument);
 
-/// External interrupts have the PLIC's source numbers, 1 to 127. Lines from here on are raised by software, for devices that
-/// exist in software only; their handlers run from the IPI.
+/// External interrupts have the PLIC's source numbers, 1 to 127. Lines from here on are raised by software, for devices
+/// that exist in software only; their handlers run from the IPI.
 inline constexpr unsigned kSoftwareLine = 128;
 inline constexpr unsigned kSoftwareLines = 32;
 
@@ -38,11 +38,12 @@ struct HartReport {
   bool idle = false;
   std::uint32_t period_ticks = 0;
   std::uint32_t ticks = 0;
-  std::uint32_t missed_ticks = 0;      ///< ticks that fell due while an earlier one was still waiting to be served
-  std::uint32_t worst_lateness = 0;    ///< most timebase ticks between a tick's due time and its handler, since the last reset
+  std::uint32_t missed_ticks = 0;  ///< ticks that fell due while an earlier one was still waiting to be served
+  /// Most timebase ticks between a tick's due time and its handler, since the last reset.
+  std::uint32_t worst_lateness = 0;
   std::uint32_t external_interrupts = 0;
   std::uint32_t ipis = 0;
-  std::string_view task;               ///< the task it runs; the text may change if that task ends
+  std::string_view task;  ///< the task it runs; the text may change if that task ends
 };
 
 /// Context: any.

@@ -12,12 +12,13 @@ namespace qm::firmware {
 struct SymbolName {
   std::array<char, 96> text{};  ///< cut if longer
   std::size_t length = 0;
-  std::uintptr_t offset = 0;    ///< of the address in the function
-  std::uintptr_t size = 0;      ///< of the function in bytes
+  std::uintptr_t offset = 0;  ///< of the address in the function
+  std::uintptr_t size = 0;    ///< of the function in bytes
   [[nodiscard]] std::string_view name() const noexcept { return {text.data(), length}; }
 };
 
-/// Finds the function that contains @p pc. For a return address pass it less one, so that a call at a function's end is found.
+/// Finds the function that contains @p pc. For a return address pass it less one, so that a call at a function's end is
+/// found.
 /// @returns false if there is no table or no function there.
 /// Complexity: O(log functions), no allocation. Context: any, a panic included.
 bool symbol(std::uintptr_t pc, SymbolName& out) noexcept;

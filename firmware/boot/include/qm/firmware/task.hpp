@@ -1,6 +1,6 @@
 #pragma once
-/// Stackful cooperative tasks. A task stays on its hart; a hart runs its tasks in turn, each until it yields, waits or ends.
-/// A hart without a runnable task is in `wfi`. Interrupts come at any time and never switch tasks.
+/// Stackful cooperative tasks. A task stays on its hart; a hart runs its tasks in turn, each until it yields, waits or
+/// ends. A hart without a runnable task is in `wfi`. Interrupts come at any time and never switch tasks.
 
 #include <atomic>
 #include <cstddef>
@@ -45,14 +45,17 @@ class Event {
 
 /// Starts a task on hart @p hart.
 /// @param[in] name  copied.
-/// @param[in] stack the task's stack, 16-byte aligned, at least 2 KiB, not to be touched until the task has ended; empty: one
-///                  of the pool.
-/// @returns false if the hart is not online, no task slot or no stack of the pool is free, or the given stack is too small.
+/// @param[in] stack the task's stack, 16-byte aligned, at least 2 KiB, not to be touched until the task has ended;
+///                  empty: one of the pool.
+/// @returns false if the hart is not online, no task slot or no stack of the pool is free, or the given stack is too
+///          small.
 /// Context: any hart, in a task, during early_main() or hart_main(); not in a trap handler.
-bool spawn(unsigned hart, std::string_view name, void (*entry)(void*), void* argument, std::span<std::byte> stack = {}) noexcept;
+bool spawn(unsigned hart, std::string_view name, void (*entry)(void*), void* argument,
+           std::span<std::byte> stack = {}) noexcept;
 
-/// Runs @p function at the same time on harts @p first to @p last, as a task called @p name, and returns when every call has
-/// returned. On the calling hart, if it is one of them, it is called in place. A hart that takes no task is a panic.
+/// Runs @p function at the same time on harts @p first to @p last, as a task called @p name, and returns when every
+/// call has returned. On the calling hart, if it is one of them, it is called in place. A hart that takes no task is a
+/// panic.
 /// Context: a task, one call at a time.
 void on_harts(unsigned first, unsigned last, std::string_view name, void (*function)(unsigned hart, void* argument),
               void* argument) noexcept;
@@ -64,7 +67,8 @@ void yield() noexcept;
 void sleep_until(std::uint64_t deadline) noexcept;
 
 /// Waits until @p event was signalled since it had sequence number @p seen, or @p deadline has passed.
-/// @returns whether it was signalled. Outside a task it waits in place, in `wfi`, if interrupts are enabled; else it returns.
+/// @returns whether it was signalled. Outside a task it waits in place, in `wfi`, if interrupts are enabled; else it
+///          returns.
 bool wait_event(Event& event, std::uint32_t seen, std::uint64_t deadline = kForever) noexcept;
 
 /// The running task's name, or "boot", also inside a trap handler that interrupted it.

@@ -34,7 +34,7 @@ static_assert(sizeof(Operation) == 12);
 
 struct Header {
   std::uint32_t operations = 0;
-  std::uint32_t slots = 0;        ///< most blocks there are at once
+  std::uint32_t slots = 0;  ///< most blocks there are at once
   std::uint32_t threads = 0;
   std::uint32_t peak_bytes = 0;   ///< most bytes live at once, in the recorded order
   std::uint32_t peak_blocks = 0;  ///< blocks live at the moment of peak_bytes

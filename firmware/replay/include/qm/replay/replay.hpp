@@ -1,5 +1,6 @@
 #pragma once
-/// Replays a recording on an allocator: every block is filled when it is taken, and verified before it is resized or freed.
+/// Replays a recording on an allocator: every block is filled when it is taken, and verified before it is resized or
+/// freed.
 ///
 ///     Replay<Face> replay(header, operations, slots);
 ///     on each worker:  replay.work(worker, workers, go);     // worker w does the operations of the threads t % workers == w
@@ -8,8 +9,9 @@
 /// Workers run at once. An operation waits until those before it on its slot are done: a free for its allocation, an
 /// allocation for the free that left it the slot. Waits follow the recorded order, so they cannot be circular.
 ///
-/// A Face is what is replayed on: static functions allocate(size), reallocate(block, size), free(block); wait(ready), which
-/// returns when ready() says so, a wake() has come, or a while has passed; and wake(workers), for a mask of workers.
+/// A Face is what is replayed on: static functions allocate(size), reallocate(block, size), free(block); wait(ready),
+/// which returns when ready() says so, a wake() has come, or a while has passed; and wake(workers), for a mask of
+/// workers.
 
 #include <atomic>
 #include <cstddef>
@@ -63,7 +65,8 @@ class Replay {
       Slot& slot = slots_[operation.slot];
       if (!may_go(go) || !await(slot, operation.turn, std::uint32_t{1} << worker, go)) return;
       perform(operation, slot, worker);
-      // The turn before the look at who waits; they look the other way round. release: pairs with the acquire in await().
+      // The turn before the look at who waits; they look the other way round. release: pairs with the acquire in
+      // await().
       slot.turn.store(operation.turn + 1, std::memory_order_seq_cst);
       const std::uint32_t waiting = slot.waiting.load(std::memory_order_seq_cst);
       if (waiting != 0) Face::wake(waiting);

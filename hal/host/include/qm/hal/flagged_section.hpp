@@ -11,11 +11,13 @@
 ///     flag = 0 (release)
 ///
 /// Invariants
-/// - F1 Between shut_sections() and open_sections() no section works on a cell of the hart. One whose flag was not seen raised
-///      began after the barrier, so it reads kShut; one whose flag was seen is waited for, and waits for nothing itself.
-/// - F2 What was done to the cells meanwhile is seen by the next section: its acquire of `cells` pairs with the release.
-/// - F3 One thread at most has a hart's flag. The sections of a thread that has none, and of all threads where the kernel has no
-///      membarrier, are always shut: each of their operations takes the slow half, which masks.
+/// - F1 Between shut_sections() and open_sections() no section works on a cell of the hart. One whose flag was not seen
+///      raised began after the barrier, so it reads kShut; one whose flag was seen is waited for, and waits for nothing
+///      itself.
+/// - F2 What was done to the cells meanwhile is seen by the next section: its acquire of `cells` pairs with the
+///      release.
+/// - F3 One thread at most has a hart's flag. The sections of a thread that has none, and of all threads where the
+///      kernel has no membarrier, are always shut: each of their operations takes the slow half, which masks.
 
 #include <atomic>
 #include <cstddef>
@@ -33,8 +35,8 @@ struct alignas(64) FlaggedHart {
 };
 
 namespace internal {
-/// The running thread's. One access: a program's own thread-locals are at a fixed distance from the thread pointer. (A shared
-/// library's are not: it cannot be linked into one.)
+/// The running thread's. One access: a program's own thread-locals are at a fixed distance from the thread pointer. (A
+/// shared library's are not: it cannot be linked into one.)
 extern constinit thread_local FlaggedHart* own_flag [[gnu::tls_model("local-exec")]];
 }  // namespace internal
 
@@ -72,7 +74,8 @@ class HartClaim {
 /// Whether the calling thread has hart @p hart's flag.
 [[nodiscard]] bool has_claimed(unsigned hart) noexcept;
 
-/// Keeps hart @p hart's sections out of its cells until open_sections(). Complexity: a membarrier, and the wait for one section.
+/// Keeps hart @p hart's sections out of its cells until open_sections(). Complexity: a membarrier, and the wait for one
+/// section.
 /// Context: the caller has the hart's mutex, and is in no section.
 void shut_sections(unsigned hart) noexcept;
 void open_sections(unsigned hart) noexcept;

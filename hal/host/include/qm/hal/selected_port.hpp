@@ -1,7 +1,8 @@
 #pragma once
-/// The host port: a thread stands for a hart, "interrupts masked" means holding the hart's own mutex, and an IPI takes the
-/// other hart's mutex and serves its box on its behalf; if that hart is masked, it is served when it unmasks.
-/// With QM_FAST_PATH=masked ThreadSanitizer understands all of it. With QM_FAST_PATH=flagged the fast path does without the mutex.
+/// The host port: a thread stands for a hart, "interrupts masked" means holding the hart's own mutex, and an IPI takes
+/// the other hart's mutex and serves its box on its behalf; if that hart is masked, it is served when it unmasks. With
+/// QM_FAST_PATH=masked ThreadSanitizer understands all of it. With QM_FAST_PATH=flagged the fast path does without the
+/// mutex.
 
 #include <qm/hal/port_contract.hpp>
 #if defined(QM_FAST_PATH_FLAGGED)

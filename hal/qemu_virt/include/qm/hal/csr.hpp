@@ -7,11 +7,11 @@
 
 #define QM_CSR_TEXT_AS_IS(name) #name
 #define QM_CSR_TEXT(name) QM_CSR_TEXT_AS_IS(name)
-#define QM_CSR_READ(name)                                       \
-  ([]() noexcept {                                              \
-    std::uintptr_t qm_value;                                    \
+#define QM_CSR_READ(name)                                                      \
+  ([]() noexcept {                                                             \
+    std::uintptr_t qm_value;                                                   \
     asm volatile("csrr %0, " QM_CSR_TEXT(name) : "=r"(qm_value) : : "memory"); \
-    return qm_value;                                            \
+    return qm_value;                                                           \
   }())
 #define QM_CSR_WRITE(name, value) \
   asm volatile("csrw " QM_CSR_TEXT(name) ", %0" : : "rK"(static_cast<std::uintptr_t>(value)) : "memory")

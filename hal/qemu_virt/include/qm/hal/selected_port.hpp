@@ -1,6 +1,7 @@
 #pragma once
-/// The ports for QEMU's virt board, S-mode over OpenSBI (QM_PORT=qemu_virt) and M-mode bare (qemu_virt_machine), RV64 and RV32:
-/// hart-locals through `tp`, interrupts masked in sstatus.SIE or mstatus.MIE. <qm/hal/privilege.hpp> is what differs.
+/// The ports for QEMU's virt board, S-mode over OpenSBI (QM_PORT=qemu_virt) and M-mode bare (qemu_virt_machine), RV64
+/// and RV32: hart-locals through `tp`, interrupts masked in sstatus.SIE or mstatus.MIE. <qm/hal/privilege.hpp> is what
+/// differs.
 ///
 /// What needs to know of stacks and tasks is declared here and defined by the image's composition root (firmware/boot).
 
@@ -12,7 +13,7 @@ namespace qm::hal {
 
 /// What the boot code tells the port before the first hart goes online.
 struct PortState {
-  std::uint64_t tick_rate = 10'000'000;                     ///< Hz, from the device tree
+  std::uint64_t tick_rate = 10'000'000;                   ///< Hz, from the device tree
   std::uintptr_t hart_ids[PortDefaults::kMaxHarts] = {};  ///< hart id of each hart index
 };
 extern constinit PortState port_state;
@@ -40,9 +41,7 @@ struct Port : PortDefaults {
     asm volatile("csrrci %0, " QM_CSR_TEXT(QM_XSTATUS) ", %1" : "=r"(before) : "K"(QM_XSTATUS_IE) : "memory");
     return static_cast<InterruptState>(before & QM_XSTATUS_IE);
   }
-  static void restore_interrupts(InterruptState state) noexcept {
-    QM_CSR_SET(QM_XSTATUS, state);
-  }
+  static void restore_interrupts(InterruptState state) noexcept { QM_CSR_SET(QM_XSTATUS, state); }
 
   static std::uint64_t ticks() noexcept { return privilege::ticks(); }
   static std::uint64_t tick_rate() noexcept { return port_state.tick_rate; }

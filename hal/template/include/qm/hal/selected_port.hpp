@@ -1,20 +1,20 @@
 #pragma once
 /// A port to copy: hal/template -> hal/<yours>, then -DQM_PORT=<yours>.
 ///
-/// As it stands it is right for one hart whose interrupt handlers never allocate: nothing is masked, a variable remembers that
-/// it should be. Go through the six functions below in order; each says what to put there for more. PortDefaults
-/// (<qm/hal/port_contract.hpp>) says what else a port may supply: bounds of stacks, so that call stacks are recorded whole;
-/// labels of contexts; a wait for interrupts.
+/// As it stands it is right for one hart whose interrupt handlers never allocate: nothing is masked, a variable
+/// remembers that it should be. Go through the six functions below in order; each says what to put there for more.
+/// PortDefaults (<qm/hal/port_contract.hpp>) says what else a port may supply: bounds of stacks, so that call stacks
+/// are recorded whole; labels of contexts; a wait for interrupts.
 ///
 /// Besides these functions a port with interrupts or more harts owes the common code three calls:
 /// - qm::hal::hart_online(h) on each hart before it first allocates, hart 0 included;
 /// - qm::hal::on_ipi(h) on hart h for each IPI, interrupts masked, after its pending bit was cleared;
 /// - ++ and -- of qm::hal::hart_local().trap_depth round every interrupt handler; and with QM_FAST_PATH=sections,
-///   pc = qm_rewind(pc, registers) at the entry of every interrupt (<qm/rewind.hpp>). A port that cannot change its trap
-///   entry selects QM_FAST_PATH=masked.
-/// A port whose scheduler takes the hart from a thread between any two instructions supplies thread_state() besides: "Threads that
-/// migrate" in docs/porting.md.
-/// Hart-locals are `thread_local`: tp points at a block for each hart, a copy of the image's TLS segment.
+///   pc = qm_rewind(pc, registers) at the entry of every interrupt (<qm/rewind.hpp>). A port that cannot change its
+///   trap entry selects QM_FAST_PATH=masked.
+/// A port whose scheduler takes the hart from a thread between any two instructions supplies thread_state() besides:
+/// "Threads that migrate" in docs/porting.md. Hart-locals are `thread_local`: tp points at a block for each hart, a
+/// copy of the image's TLS segment.
 
 #include <qm/hal/port_contract.hpp>
 

@@ -1,8 +1,8 @@
 #pragma once
 /// Two states of the same firmware, compared stack by stack: captures, or dumps of the console.
 ///
-/// A stack is known by its id, which is the same in each boot of the same image. `slab_trace print` prints no ids: its stacks are
-/// known by their addresses, so both sides have to be of that kind then.
+/// A stack is known by its id, which is the same in each boot of the same image. `slab_trace print` prints no ids: its
+/// stacks are known by their addresses, so both sides have to be of that kind then.
 
 #include <cstdint>
 #include <map>
@@ -23,8 +23,8 @@ struct Holding {
 
 /// What is out, by stack.
 struct Holdings {
-  std::string source;                     ///< the file
-  bool has_bytes = true;                  ///< false: dumps by object do not tell sizes
+  std::string source;     ///< the file
+  bool has_bytes = true;  ///< false: dumps by object do not tell sizes
   bool complete = true;
   std::map<std::string, Holding> stacks;  ///< by id, as 0x5a31c2e7, or by addresses
 };

@@ -13,7 +13,8 @@ namespace qm::analysis {
 /// What a stack weighs, where a format has one value for it.
 enum class Value { kLiveBytes, kAllocatedBytes };
 
-/// @returns a profile.proto, compressed, of four values a stack: alloc_objects, alloc_space, inuse_objects, inuse_space.
+/// @returns a profile.proto, compressed, of four values a stack: alloc_objects, alloc_space, inuse_objects,
+///          inuse_space.
 /// @throws host::Error kOpen if it cannot be compressed.
 [[nodiscard]] std::string export_pprof(const Report& report);
 
@@ -23,12 +24,15 @@ enum class Value { kLiveBytes, kAllocatedBytes };
 /// @returns a file of speedscope with two profiles, of live bytes and of allocated ones.
 [[nodiscard]] std::string export_speedscope(const Report& report);
 
-/// The rest is written event by event, when the capture is read for the second time; then the stream and its definitions are those
-/// of @p report. What cannot be written is told by an exception, host::Error kOpen, from within a call or from finish().
+/// The rest is written event by event, when the capture is read for the second time; then the stream and its
+/// definitions are those of @p report. What cannot be written is told by an exception, host::Error kOpen, from within a
+/// call or from finish().
 class EventExport : public host::EventHandler {
  public:
   explicit EventExport(const Report& report) : report_(report), wanted_(report.summary->stream()) {}
-  void on_header(const host::Definitions& definitions) override { in_stream_ = (void(definitions), ++streams_ == wanted_); }
+  void on_header(const host::Definitions& definitions) override {
+    in_stream_ = (void(definitions), ++streams_ == wanted_);
+  }
   void on_event(const host::Event& event) final {
     if (in_stream_) write(event);
   }
@@ -54,8 +58,8 @@ class EventExport : public host::EventHandler {
 /// A line an event, below a line of column names. @p file stays open.
 [[nodiscard]] std::unique_ptr<EventExport> export_csv(const Report& report, std::FILE* file);
 
-/// Chrome's trace event format, which Perfetto opens: an instant event for each event on its hart's track, and live bytes by
-/// cache and hart as counters.
+/// Chrome's trace event format, which Perfetto opens: an instant event for each event on its hart's track, and live
+/// bytes by cache and hart as counters.
 [[nodiscard]] std::unique_ptr<EventExport> export_perfetto(const Report& report, std::FILE* file);
 
 /// A database of SQLite, written anew: events, gaps, and a table for each kind of definition.

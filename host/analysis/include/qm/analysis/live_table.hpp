@@ -14,7 +14,7 @@ struct LiveObject {
   std::uint32_t row = 0;
   std::uint32_t space = 0;  ///< addresses of different spaces are different: 0 memory, else an arena's number + 1
   std::uint16_t traceable = 0, hart = 0;
-  float weight = 0;         ///< how many it stands for; 0: an empty place
+  float weight = 0;  ///< how many it stands for; 0: an empty place
 };
 
 class LiveTable {

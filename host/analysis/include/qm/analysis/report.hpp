@@ -28,18 +28,19 @@ struct Entry {
 };
 
 struct StackEntry : Entry {
-  std::uint32_t number = 0;         ///< a key of Definitions::stacks
-  std::uint32_t id = 0;             ///< the same in each boot of the same image; 0: no stack
+  std::uint32_t number = 0;  ///< a key of Definitions::stacks
+  std::uint32_t id = 0;      ///< the same in each boot of the same image; 0: no stack
   bool truncated = false, collided = false;
-  std::vector<StackFrame> frames;   ///< innermost first, inlined calls spelled out
-  std::size_t site = 0;             ///< the frame that names it: the first that is not an inlined one of the allocator's headers
-  std::string call_site;            ///< `net.cpp:41 rx_deliver`, if it allocated at a tagged one
+  std::vector<StackFrame> frames;  ///< innermost first, inlined calls spelled out
+  /// The frame that names it: the first that is not an inlined one of the allocator's headers.
+  std::size_t site = 0;
+  std::string call_site;  ///< `net.cpp:41 rx_deliver`, if it allocated at a tagged one
 };
 
 struct TraceableEntry : Entry {
   host::EventKind kind = host::EventKind::kCache;
   std::uint64_t object_bytes = 0;
-  std::uint64_t outstanding = 0;   ///< objects that were out before, and are in no figure
+  std::uint64_t outstanding = 0;  ///< objects that were out before, and are in no figure
   bool counted = true;
   std::size_t series = 0;
 };
@@ -48,7 +49,7 @@ struct TraceableEntry : Entry {
 struct Report {
   const Summary* summary = nullptr;
   std::string file;
-  std::vector<Entry> sites;           ///< by innermost frame or tagged call site
+  std::vector<Entry> sites;  ///< by innermost frame or tagged call site
   std::vector<StackEntry> stacks;
   std::vector<TraceableEntry> traceables;
   std::vector<std::string> problems;  ///< why figures are not whole, a line each, the worst first; empty: they are
@@ -59,13 +60,15 @@ struct Report {
 
 struct TextOptions {
   std::size_t top = 20;  ///< lines of each table
-  bool lifetimes = false, leaks = false, timeline = false, stacks = false;  ///< more tables than those of totals, sites and caches
+  /// More tables than those of totals, sites and caches.
+  bool lifetimes = false, leaks = false, timeline = false, stacks = false;
 };
 
 /// @returns the report as text, 120 columns wide where names are not longer.
 [[nodiscard]] std::string report_text(const Report& report, const TextOptions& options);
 
-/// @returns the report as one JSON object; docs/qm.md says what is in it. @param[in] top of sites and stacks so many; 0: all.
+/// @returns the report as one JSON object; docs/qm.md says what is in it. @param[in] top of sites and stacks so many;
+///          0: all.
 [[nodiscard]] std::string report_json(const Report& report, std::size_t top = 0);
 
 /// @returns a page that shows the report, and needs nothing but itself.

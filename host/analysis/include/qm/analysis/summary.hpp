@@ -10,8 +10,8 @@
 ///
 /// Invariants
 ///  1. live of a row, a traceable, a hart = the sum over the entries of live_ that point to it.
-///  2. What an arena hands out becomes slabs and heap blocks, which events of their own tell of: unless a filter asks for it, an
-///     arena has figures of its own and is in no total, so that no byte is counted twice.
+///  2. What an arena hands out becomes slabs and heap blocks, which events of their own tell of: unless a filter asks
+///     for it, an arena has figures of its own and is in no total, so that no byte is counted twice.
 ///  3. A reallocation ends one object and begins another; its event counts as one hit of the new one's stack.
 
 #include <array>
@@ -28,13 +28,14 @@
 
 namespace qm::analysis {
 
-/// Sums over operations. They are exact below 2^53 where the device recorded everything, and estimates where it sampled.
+/// Sums over operations. They are exact below 2^53 where the device recorded everything, and estimates where it
+/// sampled.
 struct Figures {
   double allocations = 0, frees = 0;
   double requested = 0, allocated = 0, freed = 0;  ///< bytes
   double cross_hart_frees = 0;                     ///< by another hart than the one that allocated
   double live_objects = 0, live_requested = 0, live_bytes = 0;
-  double peak_bytes = 0;                           ///< the highest live_bytes ever were
+  double peak_bytes = 0;  ///< the highest live_bytes ever were
 
   /// @returns the share of the allocated bytes that nobody asked for, in percent: 100 - 100 * requested / allocated.
   [[nodiscard]] double waste_percent() const noexcept { return allocated > 0 ? 100 - 100 * requested / allocated : 0; }
@@ -49,9 +50,9 @@ struct Lifetimes {
 };
 
 struct SummaryOptions {
-  double since_seconds = 0;   ///< only what happened so long after the stream began, or later
-  std::string cache;          ///< only caches and arenas whose names match: `*` and `?`; empty: all, arenas apart
-  std::uint32_t stream = 0;   ///< of the capture, from 1 on; 0: the last
+  double since_seconds = 0;  ///< only what happened so long after the stream began, or later
+  std::string cache;         ///< only caches and arenas whose names match: `*` and `?`; empty: all, arenas apart
+  std::uint32_t stream = 0;  ///< of the capture, from 1 on; 0: the last
 };
 
 /// Objects that are out, and longer than their stack's objects used to be.
@@ -70,14 +71,14 @@ class Summary final : public host::EventHandler {
   };
   struct TraceableRow {
     std::uint32_t number = 0;
-    bool counted = true;   ///< in the totals and the rows
+    bool counted = true;      ///< in the totals and the rows
     std::uint32_t space = 0;  ///< of its addresses, see LiveObject
     Figures figures;
     Lifetimes lifetimes;
     std::size_t series = 0;  ///< of the timeline: live bytes
   };
   struct HartRow {
-    Figures figures;        ///< live: what it allocated and nobody freed
+    Figures figures;                              ///< live: what it allocated and nobody freed
     double lost_on_target = 0, lost_on_line = 0;  ///< events
     std::size_t series = 0;
   };
@@ -106,12 +107,14 @@ class Summary final : public host::EventHandler {
   [[nodiscard]] const Timeline& timeline() const noexcept { return timeline_; }
   [[nodiscard]] std::uint64_t events() const noexcept { return events_; }
   [[nodiscard]] double reallocations() const noexcept { return reallocations_; }
-  [[nodiscard]] double unknown_frees() const noexcept { return unknown_frees_; }  ///< of objects from before the stream, or lost
-  [[nodiscard]] double replaced() const noexcept { return replaced_; }  ///< objects whose free is missing: another came there
+  /// Of objects from before the stream, or lost.
+  [[nodiscard]] double unknown_frees() const noexcept { return unknown_frees_; }
+  /// Objects whose free is missing: another came there.
+  [[nodiscard]] double replaced() const noexcept { return replaced_; }
   [[nodiscard]] std::uint64_t last_ticks() const noexcept { return last_ticks_; }
   [[nodiscard]] std::uint64_t peak_ticks() const noexcept { return peak_ticks_; }
   [[nodiscard]] double lost() const noexcept;
-  [[nodiscard]] bool sampled() const noexcept { return sampled_; }        ///< figures are estimates
+  [[nodiscard]] bool sampled() const noexcept { return sampled_; }              ///< figures are estimates
   [[nodiscard]] bool counters_only() const noexcept { return counters_only_; }  ///< for a time nothing was recorded
   /// Whether the figures say all that happened since the stream began.
   [[nodiscard]] bool complete() const noexcept;

@@ -16,8 +16,9 @@ class TextSymbolizer {
   /// @param[in] match kRequired: refuse text that names the build id of another image.
   explicit TextSymbolizer(const Symbols& symbols, Match match = Match::kRequired) : symbols_(symbols), match_(match) {}
 
-  /// @returns what to print behind @p line, a text without its end: for each address of the image's code in it, `0x` and at least
-  ///          four hex digits, and for each `NAME+0xOFFSET/0xSIZE`, a line a frame; empty if there is none.
+  /// @returns what to print behind @p line, a text without its end: for each address of the image's code in it, `0x`
+  ///          and at least four hex digits, and for each `NAME+0xOFFSET/0xSIZE`, a line a frame; empty if there is
+  ///          none.
   /// @throws host::Error kInput if the line is a banner of another image (`Quartermaster VERSION build BUILD-ID, ...`).
   [[nodiscard]] std::string explain(std::string_view line) const;
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Figures over time in a fixed number of buckets: when time runs beyond the last, two buckets become one and all are twice as wide.
-/// Memory does not depend on how long it runs.
+/// Figures over time in a fixed number of buckets: when time runs beyond the last, two buckets become one and all are
+/// twice as wide. Memory does not depend on how long it runs.
 
 #include <cstddef>
 #include <cstdint>
@@ -57,7 +57,7 @@ class Timeline {
 
   std::uint64_t origin_;
   std::uint64_t width_ = 1;
-  std::uint64_t end_;         // of the open bucket
+  std::uint64_t end_;  // of the open bucket
   std::size_t closed_ = 0;
   std::vector<Series> series_;
 };

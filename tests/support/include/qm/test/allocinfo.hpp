@@ -5,7 +5,8 @@
 ///     #     <size>  <calls> <tag info>
 ///          4096      64 firmware/demo/background.cpp:46 [demo] func:timer_task accurate:no
 ///
-/// What begins with # is a comment; the module in brackets and the pairs key:value behind the function may be missing. On the host.
+/// What begins with # is a comment; the module in brackets and the pairs key:value behind the function may be missing.
+/// On the host.
 
 #include <cstdint>
 #include <map>
@@ -20,9 +21,9 @@ struct AllocinfoRow {
   std::uint64_t calls = 0;
   std::string file;
   unsigned line = 0;
-  std::string module;                        ///< empty: none
+  std::string module;  ///< empty: none
   std::string function;
-  std::map<std::string, std::string> others; ///< what follows the function
+  std::map<std::string, std::string> others;  ///< what follows the function
   [[nodiscard]] bool is_accurate() const;
 };
 

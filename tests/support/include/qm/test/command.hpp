@@ -22,7 +22,8 @@ inline Outcome run_command(const std::string& command) {
   std::FILE* const pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return outcome;
   std::array<char, 65536> bytes;
-  for (std::size_t count; (count = std::fread(bytes.data(), 1, bytes.size(), pipe)) != 0;) outcome.text.append(bytes.data(), count);
+  for (std::size_t count; (count = std::fread(bytes.data(), 1, bytes.size(), pipe)) != 0;)
+    outcome.text.append(bytes.data(), count);
   const int status = pclose(pipe);
   outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return outcome;

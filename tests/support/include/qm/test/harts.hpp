@@ -11,9 +11,9 @@ namespace qm::test {
 /// started on the target.
 [[nodiscard]] unsigned harts() noexcept;
 
-/// Runs @p function at the same time on the first @p count harts and returns when every call has returned. Each call runs
-/// with interrupts enabled and its hart online; the calling hart is hart 0 and takes part. Not nested.
-/// EXPECT_ and ADD_FAILURE may be used in @p function; ASSERT_ leaves only the call it is in.
+/// Runs @p function at the same time on the first @p count harts and returns when every call has returned. Each call
+/// runs with interrupts enabled and its hart online; the calling hart is hart 0 and takes part. Not nested. EXPECT_ and
+/// ADD_FAILURE may be used in @p function; ASSERT_ leaves only the call it is in.
 void on_each_hart(unsigned count, void (*function)(unsigned hart, void* argument), void* argument);
 
 /// The same with a callable `void(unsigned hart)`.
@@ -24,8 +24,8 @@ void on_each_hart(unsigned count, Callable&& callable) {
       count, [](unsigned hart, void* argument) { (*static_cast<Plain*>(argument))(hart); }, &callable);
 }
 
-/// A meeting point for the harts of one on_each_hart(): arrive() returns once @p count have arrived. Serves interrupts while
-/// it waits.
+/// A meeting point for the harts of one on_each_hart(): arrive() returns once @p count have arrived. Serves interrupts
+/// while it waits.
 class Barrier {
  public:
   explicit Barrier(unsigned count) noexcept : count_(count) {}

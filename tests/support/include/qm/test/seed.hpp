@@ -9,8 +9,9 @@ namespace qm::test {
 /// The runner prints it after a failure, with the command that repeats the run.
 [[nodiscard]] std::uint64_t seed() noexcept;
 
-/// How many steps a long random test takes: QM_STEPS in the environment, `steps=N` in the boot arguments on the target; else
-/// all @p wanted in an optimised host build, and a twentieth (a fiftieth on the target) where a step costs much more.
+/// How many steps a long random test takes: QM_STEPS in the environment, `steps=N` in the boot arguments on the target;
+/// else all @p wanted in an optimised host build, and a twentieth (a fiftieth on the target) where a step costs much
+/// more.
 [[nodiscard]] std::uint64_t steps(std::uint64_t wanted) noexcept;
 
 /// A small generator (splitmix64), the same on host and target. One per hart or thread; not synchronised.

@@ -1,13 +1,13 @@
 #pragma once
-/// GoogleTest for a target without an operating system: the subset that the unit tests of this repository use, with the same
-/// names and the same reports, so that one source runs in both places. No heap, no exceptions, no streams.
+/// GoogleTest for a target without an operating system: the subset that the unit tests of this repository use, with the
+/// same names and the same reports, so that one source runs in both places. No heap, no exceptions, no streams.
 ///
-/// Here: TEST, TEST_F (with SetUp, TearDown, SetUpTestSuite, TearDownTestSuite), EXPECT_ and ASSERT_ TRUE FALSE EQ NE LT LE GT
-/// GE STREQ STRNE, `<<` after each of them, FAIL, ADD_FAILURE, SUCCEED, GTEST_SKIP, SCOPED_TRACE, HasFatalFailure,
-/// HasFailure, AssertionResult. Not here: TEST_P, typed tests, matchers, death tests, floating point.
+/// Here: TEST, TEST_F (with SetUp, TearDown, SetUpTestSuite, TearDownTestSuite), EXPECT_ and ASSERT_ TRUE FALSE EQ NE
+/// LT LE GT GE STREQ STRNE, `<<` after each of them, FAIL, ADD_FAILURE, SUCCEED, GTEST_SKIP, SCOPED_TRACE,
+/// HasFatalFailure, HasFailure, AssertionResult. Not here: TEST_P, typed tests, matchers, death tests, floating point.
 ///
-/// Differences: text of one assertion is cut at internal::kTextBytes; values that are no integer, enumeration, pointer or
-/// string print as their size; a test case runs on hart 0, and assertions may be used on any hart.
+/// Differences: text of one assertion is cut at internal::kTextBytes; values that are no integer, enumeration, pointer
+/// or string print as their size; a test case runs on hart 0, and assertions may be used on any hart.
 
 #include <atomic>
 #include <cstddef>
@@ -75,8 +75,8 @@ void print(Text& text, const T& value, Quotes quotes) noexcept {
   }
 }
 
-/// What the running hart's current assertion found, and what its author appended. Static, a pair a hart: assertions stay
-/// cheap on small stacks.
+/// What the running hart's current assertion found, and what its author appended. Static, a pair a hart: assertions
+/// stay cheap on small stacks.
 Text& result_text() noexcept;
 Text& message_text() noexcept;
 
@@ -225,7 +225,8 @@ void side(const char* expression, const T& value) noexcept {
 
 struct Equal {
   template <class A, class B>
-  static AssertionResult compare(const char* left_text, const char* right_text, const A& left, const B& right) noexcept {
+  static AssertionResult compare(const char* left_text, const char* right_text, const A& left,
+                                 const B& right) noexcept {
     if (left == right) return AssertionResult(true);
     AssertionFailure() << "Expected equality of these values:";
     side(left_text, left);
@@ -245,12 +246,13 @@ AssertionResult ordered(bool holds, const char* left_text, const char* operation
   return AssertionResult(false);
 }
 
-#define QM_GTEST_OPERATION(name, operation)                                                                             \
-  struct name {                                                                                                         \
-    template <class A, class B>                                                                                         \
-    static AssertionResult compare(const char* left_text, const char* right_text, const A& left, const B& right) noexcept { \
-      return ordered(left operation right, left_text, #operation, right_text, left, right);                             \
-    }                                                                                                                   \
+#define QM_GTEST_OPERATION(name, operation)                                                      \
+  struct name {                                                                                  \
+    template <class A, class B>                                                                  \
+    static AssertionResult compare(const char* left_text, const char* right_text, const A& left, \
+                                   const B& right) noexcept {                                    \
+      return ordered(left operation right, left_text, #operation, right_text, left, right);      \
+    }                                                                                            \
   };
 QM_GTEST_OPERATION(NotEqual, !=)
 QM_GTEST_OPERATION(Less, <)
@@ -271,31 +273,41 @@ struct Totals {
 /// Where the report goes: one call a report, never inside a line of another. Supplied by the image.
 using Writer = void (*)(std::string_view text);
 
-/// Runs the cases whose "Suite.name" matches @p filter (`*` and `?` as in GoogleTest; empty: all), in the order of their
-/// definition, suites together.
+/// Runs the cases whose "Suite.name" matches @p filter (`*` and `?` as in GoogleTest; empty: all), in the order of
+/// their definition, suites together.
 Totals run_all_tests(Writer writer, std::string_view filter);
 
 }  // namespace testing
 
 #define QM_GTEST_CLASS(suite, name) suite##_##name##_Test
-#define QM_GTEST_TEST(suite, name, base)                                                                             \
-  class QM_GTEST_CLASS(suite, name) : public base {                                                                  \
-    void TestBody() override;                                                                                        \
-  };                                                                                                                 \
-  static ::testing::internal::Case qm_gtest_case_##suite##_##name(                                                   \
-      #suite, #name,                                                                                                 \
-      {&QM_GTEST_CLASS(suite, name)::SetUpTestSuite, &QM_GTEST_CLASS(suite, name)::TearDownTestSuite},               \
-      &::testing::internal::run_case<QM_GTEST_CLASS(suite, name)>);                                                  \
+#define QM_GTEST_TEST(suite, name, base)                                                                              \
+  class QM_GTEST_CLASS(suite, name) : public base {                                                                   \
+    void TestBody() override;                                                                                         \
+  };                                                                                                                  \
+  static ::testing::internal::Case qm_gtest_case_##suite##_##name(                                                    \
+      #suite, #name, {&QM_GTEST_CLASS(suite, name)::SetUpTestSuite, &QM_GTEST_CLASS(suite, name)::TearDownTestSuite}, \
+      &::testing::internal::run_case<QM_GTEST_CLASS(suite, name)>);                                                   \
   void QM_GTEST_CLASS(suite, name)::TestBody()
 #define TEST(suite, name) QM_GTEST_TEST(suite, name, ::testing::Test)
 #define TEST_F(fixture, name) QM_GTEST_TEST(fixture, name, fixture)
 
-#define QM_GTEST_REPORT(kind) ::testing::internal::Report(::testing::internal::Kind::kind, __FILE__, __LINE__) = ::testing::Message()
+#define QM_GTEST_REPORT(kind) \
+  ::testing::internal::Report(::testing::internal::Kind::kind, __FILE__, __LINE__) = ::testing::Message()
 // The switch keeps an `else` after the macro with the `if` before it.
-#define QM_GTEST_EXPECT(result) \
-  switch (0) case 0: default: if (static_cast<bool>(result)) ; else QM_GTEST_REPORT(kNonfatal)
-#define QM_GTEST_ASSERT(result) \
-  switch (0) case 0: default: if (static_cast<bool>(result)) ; else return QM_GTEST_REPORT(kFatal)
+#define QM_GTEST_EXPECT(result)    \
+  switch (0)                       \
+  case 0:                          \
+  default:                         \
+    if (static_cast<bool>(result)) \
+      ;                            \
+    else QM_GTEST_REPORT(kNonfatal)
+#define QM_GTEST_ASSERT(result)    \
+  switch (0)                       \
+  case 0:                          \
+  default:                         \
+    if (static_cast<bool>(result)) \
+      ;                            \
+    else return QM_GTEST_REPORT(kFatal)
 #define QM_GTEST_COMPARE(name, a, b) ::testing::internal::name::compare(#a, #b, a, b)
 
 #define EXPECT_TRUE(condition) QM_GTEST_EXPECT(::testing::internal::check(condition, true, #condition))

@@ -1,8 +1,8 @@
 #pragma once
 /// A port whose scheduler moves threads from hart to hart: QEMU's virt board in M-mode, nothing below it.
 ///
-/// mscratch names what runs: the thread's context, or while a trap is handled the hart's own for that. One instruction reads it, so
-/// what a thread finds there is its own, wherever it is a moment later. `tp` belongs to the hart.
+/// mscratch names what runs: the thread's context, or while a trap is handled the hart's own for that. One instruction
+/// reads it, so what a thread finds there is its own, wherever it is a moment later. `tp` belongs to the hart.
 
 #include <array>
 
@@ -14,10 +14,10 @@ namespace qm::hal {
 struct Context {
   std::array<std::uintptr_t, 32> x{};  ///< x0 to x31. tp and gp are kept and not restored
   std::uintptr_t pc = 0;
-  std::uintptr_t status = 0;           ///< mstatus
+  std::uintptr_t status = 0;  ///< mstatus
   StackBounds stack;
-  const char* label = "";              ///< "thread radio"
-  std::uint32_t key = 0;               ///< of this context alone; 0: of traps
+  const char* label = "";  ///< "thread radio"
+  std::uint32_t key = 0;   ///< of this context alone; 0: of traps
   ThreadState allocator;
 };
 
@@ -40,7 +40,9 @@ struct Port : PortDefaults {
     asm volatile("csrrci %0, mstatus, 8" : "=r"(before) : : "memory");
     return static_cast<InterruptState>(before & 8);
   }
-  static void restore_interrupts(InterruptState state) noexcept { asm volatile("csrs mstatus, %0" : : "r"(state) : "memory"); }
+  static void restore_interrupts(InterruptState state) noexcept {
+    asm volatile("csrs mstatus, %0" : : "r"(state) : "memory");
+  }
 
   static std::uint64_t ticks() noexcept { return *reinterpret_cast<volatile std::uint64_t*>(0x200bff8); }  // mtime
   static void send_ipi(unsigned hart) noexcept {

@@ -1,5 +1,6 @@
 #pragma once
-/// What differs between S-mode and M-mode: in M-mode nobody is below, and the board's own timer and registers are written.
+/// What differs between S-mode and M-mode: in M-mode nobody is below, and the board's own timer and registers are
+/// written.
 ///
 ///     CLINT       +0      msip, 4 bytes a hart
 ///                 +4000   mtimecmp, 8 bytes a hart
@@ -37,7 +38,8 @@ inline void set_timer(std::uint64_t deadline_ticks) noexcept {
   word_at(compare + 4) = static_cast<std::uint32_t>(deadline_ticks >> 32);
 }
 
-/// Makes a software interrupt pending on the hart with id @p hart_id. The writes before it are visible to that hart's handler.
+/// Makes a software interrupt pending on the hart with id @p hart_id. The writes before it are visible to that hart's
+/// handler.
 inline void send_ipi(std::uintptr_t hart_id) noexcept {
   asm volatile("fence rw, o" : : : "memory");
   word_at(kClint + 4 * hart_id) = 1;

@@ -27,7 +27,8 @@ inline std::uint64_t ticks() noexcept {
 /// Sets this hart's next timer interrupt to @p deadline_ticks, and clears a pending one. All ones: never.
 inline void set_timer(std::uint64_t deadline_ticks) noexcept { sbi::set_timer(deadline_ticks); }
 
-/// Makes a software interrupt pending on the hart with id @p hart_id. The writes before it are visible to that hart's handler.
+/// Makes a software interrupt pending on the hart with id @p hart_id. The writes before it are visible to that hart's
+/// handler.
 inline void send_ipi(std::uintptr_t hart_id) noexcept { sbi::send_ipi(hart_id); }
 
 /// Clears this hart's pending software interrupt.

@@ -42,7 +42,8 @@ inline void set_timer(std::uint64_t deadline_ticks) noexcept {
   }
 }
 
-/// Makes a software interrupt pending on the hart with id @p hart_id. The writes before it are visible to that hart's handler.
+/// Makes a software interrupt pending on the hart with id @p hart_id. The writes before it are visible to that hart's
+/// handler.
 inline void send_ipi(unsigned long hart_id) noexcept { call(kIpi, 0, 1, hart_id); }
 
 /// Starts a stopped hart at @p entry with its id in a0 and @p opaque in a1.

@@ -27,13 +27,13 @@ struct Board {
     unsigned register_shift = 0;  ///< log2 of the distance of two registers
   };
 
-  MemoryMap memory;                    ///< RAM
-  MemoryMap reserved;                  ///< of it, what the tree reserves
+  MemoryMap memory;                     ///< RAM
+  MemoryMap reserved;                   ///< of it, what the tree reserves
   std::array<Hart, kMaxHarts> harts{};  ///< usable harts in the tree's order
   std::size_t hart_count = 0;
-  std::size_t harts_left_out = 0;      ///< beyond kMaxHarts
+  std::size_t harts_left_out = 0;  ///< beyond kMaxHarts
   std::uint64_t timebase_hz = 0;
-  std::string_view bootargs;           ///< points into the blob
+  std::string_view bootargs;  ///< points into the blob
   Device uart, plic, finisher;
 };
 

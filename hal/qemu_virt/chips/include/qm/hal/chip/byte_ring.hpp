@@ -24,8 +24,8 @@ class ByteRing {
  public:
   constexpr ByteRing() noexcept = default;
 
-  /// Adds @p byte, or counts it as lost when the ring is full. A byte equal to @p mark is remembered for marked(), also when
-  /// it is lost: the last byte kept then stands for it.
+  /// Adds @p byte, or counts it as lost when the ring is full. A byte equal to @p mark is remembered for marked(), also
+  /// when it is lost: the last byte kept then stands for it.
   void push(std::uint8_t byte, std::uint8_t mark) noexcept {
     const std::uint32_t head = head_.load(std::memory_order_relaxed);
     // acquire: pairs with the release in pop(), so that a slot is not overwritten before it was read.

@@ -3,8 +3,8 @@
 ///
 ///     header | memory reservations | structure block: tokens | strings block
 ///
-/// The blob is input: every offset and length is checked against the blob before it is used, and a broken tree ends the walk
-/// with kBroken. Nothing is copied; names and data point into the blob, which must outlive them.
+/// The blob is input: every offset and length is checked against the blob before it is used, and a broken tree ends the
+/// walk with kBroken. Nothing is copied; names and data point into the blob, which must outlive them.
 
 #include <cstddef>
 #include <cstdint>
@@ -47,8 +47,8 @@ class Fdt {
   /// The size that the blob at @p start declares. Reads 8 bytes. @returns 0 if there is no device tree.
   [[nodiscard]] static std::size_t declared_bytes(const void* start) noexcept;
 
-  /// @returns nothing if @p blob is shorter than it declares, of a version other than 16 and 17 and their like, or has a block
-  ///          outside itself.
+  /// @returns nothing if @p blob is shorter than it declares, of a version other than 16 and 17 and their like, or has
+  ///          a block outside itself.
   [[nodiscard]] static std::optional<Fdt> open(Bytes blob) noexcept;
 
   /// The i-th memory reservation; nothing behind the last.

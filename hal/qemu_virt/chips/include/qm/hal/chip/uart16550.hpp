@@ -3,8 +3,8 @@
 ///
 ///     0 RBR/THR (DLL)   1 IER (DLM)   2 IIR/FCR   3 LCR   4 MCR   5 LSR
 ///
-/// Every byte waits for LSR.THRE before it is written: without that, an emulator whose reader is slow loses bytes silently.
-/// No function takes a lock; whoever shares the transmitter orders its writers itself.
+/// Every byte waits for LSR.THRE before it is written: without that, an emulator whose reader is slow loses bytes
+/// silently. No function takes a lock; whoever shares the transmitter orders its writers itself.
 
 #include <cstdint>
 #include <span>
