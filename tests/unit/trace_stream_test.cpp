@@ -89,6 +89,30 @@ TEST_F(StreamTest, a_reallocation_is_one_event_whether_it_moves_or_not) {
   EXPECT_EQ(seen, 4u);  // with the free at the end
 }
 
+TEST_F(StreamTest, the_call_site_is_told_of_an_object_of_a_large_block_and_of_a_reallocation_that_moves) {
+  start({});
+  void* small = QM_ALLOC(heap::allocate, 100);
+  void* large = QM_ALLOC(heap::allocate, 100000);
+  large = QM_ALLOC(heap::reallocate, large, 300000);
+  heap::free(small);
+  heap::free(large);
+  stop();
+  static wire::Definition definition;
+  std::uint32_t lines[3] = {};
+  wire::Event event;
+  while (next_event(0, event)) {
+    for (unsigned i = 0; i < 3; ++i) {
+      const std::uint64_t sizes[] = {100, 100000, 300000};
+      if (event.requested != sizes[i] || !name_of(event.source).starts_with("k")) continue;
+      EXPECT_EQ(event.allocated, wire::kSourceSize);
+      if (define_call_site(event.call_site, definition)) lines[i] = definition.line;
+    }
+  }
+  EXPECT_EQ(lines[0] != 0, kCallSites);
+  EXPECT_EQ(lines[1], lines[0] + kCallSites);
+  EXPECT_EQ(lines[2], lines[1] + kCallSites);
+}
+
 TEST_F(StreamTest, counts_beside_the_events_what_they_say_number_for_number) {
   Cache* cache = make("session", 200);
   start({});

@@ -40,11 +40,11 @@ bool EventRing::make_room(std::uint32_t entries, std::atomic<std::uint32_t>& num
 }
 
 void EventRing::put_slow(std::uint32_t what, std::uint64_t address, std::uint32_t stack_context,
-                         std::uint32_t requested, std::uint32_t allocated, std::atomic<std::uint32_t>& numbers,
+                         std::uint32_t requested, std::uint32_t beside, std::atomic<std::uint32_t>& numbers,
                          std::uint32_t ticks) noexcept {
   if (!make_room(1, numbers)) return;
   const std::uint32_t head = head_.load(std::memory_order_relaxed);
-  write(head, what, address, stack_context, requested, allocated, numbers, ticks);
+  write(head, what, address, stack_context, requested, beside, numbers, ticks);
   head_.store(head + 1, std::memory_order_release);  // as in put()
 }
 
@@ -52,7 +52,7 @@ void EventRing::put_move(const RingEntry& from, const RingEntry& to, std::atomic
   if (!make_room(2, numbers)) return;
   const std::uint32_t head = head_.load(std::memory_order_relaxed);
   entries_[(head + 1) & mask_] = to;
-  write(head, from.what, from.address, from.stack_context, from.requested, from.allocated, numbers, from.ticks);
+  write(head, from.what, from.address, from.stack_context, from.requested, from.beside, numbers, from.ticks);
   head_.store(head + 2, std::memory_order_release);  // as in put()
 }
 

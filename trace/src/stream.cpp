@@ -26,7 +26,7 @@ void EventStream::moved(SourceStream* from, const Telling& block, SourceStream* 
   Telling there = new_block;
   if (move.address == new_block.address) {
     there.stack_context = move.stack_context;
-    if (to != nullptr && !to->is_arena()) there.allocated = move.call_site;
+    there.site = move.call_site;
   }
   move = {0, 0, 0, from != nullptr ? block.address : 0};
   const bool goes = from != nullptr && !is_small(*from, block.allocated);
@@ -55,8 +55,9 @@ void EventStream::moved(SourceStream* from, const Telling& block, SourceStream* 
   entry.address = there.address;
   entry.stack_context = there.stack_context;
   entry.requested = narrow(there.requested);
-  entry.allocated = narrow(there.allocated);
-  entry.what = RingEntry::pack(there.source, wire::Operation::kReallocate);
+  const bool usual = is_usual(*to, there);
+  entry.beside = usual ? there.site : narrow(there.allocated);
+  entry.what = RingEntry::pack(there.source, wire::Operation::kReallocate) | (usual ? 0 : RingEntry::kBytes);
   ring.put_move(old, entry, numbers);
 }
 

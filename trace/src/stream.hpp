@@ -53,19 +53,19 @@ struct Telling {
   std::uint64_t address = 0;
   std::uint32_t stack_context = 0;
   std::size_t requested = 0;
-  std::size_t allocated = 0;  ///< RingEntry::allocated
+  std::size_t allocated = 0;  ///< bytes of an arena's segment
+  std::uint32_t site = 0;     ///< the number of the call site of who allocated, 0: none
   std::uint32_t flags = 0;    ///< wire::AllocationFlag
 };
 
 /// What there is to tell of an allocation. @param[in] stack_context of its record.
 inline Telling telling_of(const Allocation& allocation, std::uint32_t source, const void* object,
                           std::uint32_t stack_context) noexcept {
-  Telling telling{source, reinterpret_cast<std::uintptr_t>(object), stack_context, allocation.requested, 0, 0};
-  if (allocation.arena != nullptr) {
-    telling.allocated = allocation.arena->size_of(reinterpret_cast<std::uintptr_t>(object));
-  } else if constexpr (kCallSites) {
+  Telling telling{source, reinterpret_cast<std::uintptr_t>(object), stack_context, allocation.requested};
+  if (allocation.arena != nullptr) telling.allocated = allocation.arena->size_of(reinterpret_cast<std::uintptr_t>(object));
+  if constexpr (kCallSites) {
     const bool known = allocation.site != nullptr && allocation.site != &qm_untagged_site;
-    telling.allocated = known ? call_sites::number_of(allocation.site) + 1 : 0;
+    telling.site = known ? call_sites::number_of(allocation.site) + 1 : 0;
   }
   const Effort kind = kind_of(allocation.effort);
   if (kind == Effort::kAtomic) telling.flags = wire::kAtomic;
@@ -112,7 +112,7 @@ class EventStream {
              unsigned hart) noexcept;
   /// Keeps the stack of an allocation that moved() will tell.
   void keep(unsigned hart, const Telling& telling) noexcept {
-    moves[hart] = {telling.address, telling.stack_context, static_cast<std::uint32_t>(telling.allocated), 0};
+    moves[hart] = {telling.address, telling.stack_context, telling.site, 0};
   }
   /// Whether moved() has told the free of @p address that is under way; asked once.
   [[nodiscard]] bool was_moved(unsigned hart, std::uint64_t address) noexcept {
@@ -159,7 +159,7 @@ class EventStream {
   struct Move {
     std::uint64_t address = 0;
     std::uint32_t stack_context = 0;
-    std::uint32_t call_site = 0;  ///< of an object in a cache
+    std::uint32_t call_site = 0;
     std::uint64_t freeing = 0;
   };
   Move moves[hal::Port::kMaxHarts];
@@ -172,14 +172,19 @@ class EventStream {
   [[nodiscard]] bool is_small(const SourceStream& of, std::size_t bytes) const noexcept {
     return of.is_arena() && bytes < options.minimum_bytes;
   }
+  /// Whether the definition of @p of and what was asked for say how many bytes it has got: a segment has whole quanta.
+  [[nodiscard]] static bool is_usual(const SourceStream& of, const Telling& telling) noexcept {
+    return !of.is_arena() || telling.allocated - telling.requested < of.object_bytes;
+  }
   [[gnu::always_inline]] void put(SourceStream& of, unsigned hart, wire::Operation operation,
                                   const Telling& telling) noexcept {
     EventRing& ring = rings[hart];
     if (ring.mode() != wire::StreamMode::kFull && is_left_out(ring, of, telling)) [[unlikely]]
       return;
-    ring.put(RingEntry::pack(telling.source, operation, telling.flags), telling.address, telling.stack_context,
-             narrow(telling.requested), narrow(telling.allocated), numbers,
-             static_cast<std::uint32_t>(hal::Port::ticks()));
+    const bool usual = is_usual(of, telling);
+    ring.put(RingEntry::pack(telling.source, operation, telling.flags) | (usual ? 0 : RingEntry::kBytes),
+             telling.address, telling.stack_context, narrow(telling.requested),
+             usual ? telling.site : narrow(telling.allocated), numbers, static_cast<std::uint32_t>(hal::Port::ticks()));
   }
   [[nodiscard]] bool is_left_out(const EventRing& ring, const SourceStream& of, const Telling& telling) const noexcept;
 };

@@ -32,23 +32,16 @@ std::uint32_t stack_number(std::uint32_t packed) noexcept {
 
 std::uint32_t context_number(std::uint32_t packed) noexcept { return (packed & ~Record::kMark) >> kStackHandleBits; }
 
-/// Puts the sizes into an event, unless the definition of its source says the same.
+/// Puts the call site and the sizes into an event, but for sizes that the definition of its source says.
 void fill_sizes(const RingEntry& entry, wire::Event& event) noexcept {
+  if (entry.says_bytes()) {
+    event.allocated = entry.beside;
+  } else {
+    event.call_site = entry.beside;
+  }
   SourceBooks* one = nullptr;
   const SourceStream* of = source_numbered(entry.source(), one);
-  if (of == nullptr) {
-    event.requested = entry.requested;
-    return;
-  }
-  if (!of->is_arena()) {
-    event.call_site = entry.allocated;
-    if (entry.requested != of->object_bytes) event.requested = entry.requested;
-    return;
-  }
-  event.requested = entry.requested;
-  const std::uint64_t quantum = of->object_bytes;
-  const std::uint64_t rounded = (std::uint64_t{entry.requested} + quantum - 1) / quantum * quantum;
-  if (rounded != entry.allocated) event.allocated = entry.allocated;
+  if (of == nullptr || of->is_arena() || entry.requested != of->object_bytes) event.requested = entry.requested;
 }
 
 void begin_note(unsigned hart, wire::Operation operation, wire::Event& event) noexcept {

@@ -27,9 +27,8 @@ struct RingEntry {
   std::uint32_t requested = 0;
   std::uint32_t number = 0;  ///< the global one
   std::uint32_t ticks = 0;   ///< the low word
-  std::uint32_t what = 0;    ///< source 16, operation 4, flags 4, kMoved
-  /// Of an arena's segment its bytes; of an object in a cache the number of its call site, 0: none.
-  std::uint32_t allocated = 0;
+  std::uint32_t what = 0;    ///< source 16, operation 4, flags 4, kBytes, kMoved
+  std::uint32_t beside = 0;  ///< the number of the call site of who allocated, 0: none; with kBytes: a segment's bytes
 
   static constexpr std::uint32_t pack(std::uint32_t source, wire::Operation operation,
                                       std::uint32_t flags = 0) noexcept {
@@ -39,6 +38,9 @@ struct RingEntry {
   [[nodiscard]] wire::Operation operation() const noexcept { return static_cast<wire::Operation>(what >> 16 & 15); }
   /// wire::AllocationFlag
   [[nodiscard]] std::uint32_t flags() const noexcept { return what >> 20 & 15; }
+  /// Of an arena's segment that is not as large as what was asked for, rounded up.
+  static constexpr std::uint32_t kBytes = 1U << 30;
+  [[nodiscard]] bool says_bytes() const noexcept { return (what & kBytes) != 0; }
   /// Of a reallocation: a second entry follows.
   static constexpr std::uint32_t kMoved = 1U << 31;
   [[nodiscard]] bool is_moved() const noexcept { return (what & kMoved) != 0; }
@@ -66,12 +68,12 @@ class alignas(64) EventRing {
   /// Puts an event. Its number, when it is put, is the next of @p numbers; it goes on when it is dropped as well.
   /// Context: the owner, masked.
   [[gnu::always_inline]] void put(std::uint32_t what, std::uint64_t address, std::uint32_t stack_context,
-                                  std::uint32_t requested, std::uint32_t allocated, std::atomic<std::uint32_t>& numbers,
+                                  std::uint32_t requested, std::uint32_t beside, std::atomic<std::uint32_t>& numbers,
                                   std::uint32_t ticks) noexcept {
     const std::uint32_t head = head_.load(std::memory_order_relaxed);
     if (head == limit_) [[unlikely]]
-      return put_slow(what, address, stack_context, requested, allocated, numbers, ticks);
-    write(head, what, address, stack_context, requested, allocated, numbers, ticks);
+      return put_slow(what, address, stack_context, requested, beside, numbers, ticks);
+    write(head, what, address, stack_context, requested, beside, numbers, ticks);
     // release: pairs with the acquire in peek().
     head_.store(head + 1, std::memory_order_release);
   }
@@ -116,14 +118,14 @@ class alignas(64) EventRing {
 
  private:
   [[gnu::always_inline]] RingEntry& write(std::uint32_t at, std::uint32_t what, std::uint64_t address,
-                                          std::uint32_t stack_context, std::uint32_t requested, std::uint32_t allocated,
+                                          std::uint32_t stack_context, std::uint32_t requested, std::uint32_t beside,
                                           std::atomic<std::uint32_t>& numbers, std::uint32_t ticks) noexcept {
     RingEntry& entry = entries_[at & mask_];
     entry.address = address;
     entry.stack_context = stack_context;
     entry.requested = requested;
     entry.what = what;
-    entry.allocated = allocated;
+    entry.beside = beside;
     entry.ticks = ticks;
     // relaxed: one word has one order; and cause comes before effect, since the object is handed on after this or was
     // before.
@@ -131,7 +133,7 @@ class alignas(64) EventRing {
     return entry;
   }
   void put_slow(std::uint32_t what, std::uint64_t address, std::uint32_t stack_context, std::uint32_t requested,
-                std::uint32_t allocated, std::atomic<std::uint32_t>& numbers, std::uint32_t ticks) noexcept;
+                std::uint32_t beside, std::atomic<std::uint32_t>& numbers, std::uint32_t ticks) noexcept;
   bool say(std::uint32_t entries) noexcept;
   bool make_room(std::uint32_t entries, std::atomic<std::uint32_t>& numbers) noexcept;
   void put_note(wire::Operation operation, std::uint32_t value) noexcept;
