@@ -306,7 +306,8 @@ void Books::moved(Traceable& from, void* block, Traceable& to, void* new_block, 
   const auto telling_of = [&](Traceable& source, void* at) {
     const auto start = reinterpret_cast<std::uintptr_t>(at);
     const std::size_t is = source.kind() == RegistryKind::kArena ? static_cast<Arena&>(source).size_of(start) : 0;
-    return Telling{books_at(source) != nullptr ? books_at(source)->number : 0u, start, current_context(), requested, is};
+    return Telling{books_at(source) != nullptr ? books_at(source)->number : 0u, start, current_context(), requested,
+                   is};
   };
   stream.moved(streamed(from), telling_of(from, block), streamed(to), telling_of(to, new_block), hart);
 }

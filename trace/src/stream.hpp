@@ -62,7 +62,8 @@ struct Telling {
 inline Telling telling_of(const Allocation& allocation, std::uint32_t source, const void* object,
                           std::uint32_t stack_context) noexcept {
   Telling telling{source, reinterpret_cast<std::uintptr_t>(object), stack_context, allocation.requested};
-  if (allocation.arena != nullptr) telling.allocated = allocation.arena->size_of(reinterpret_cast<std::uintptr_t>(object));
+  if (allocation.arena != nullptr)
+    telling.allocated = allocation.arena->size_of(reinterpret_cast<std::uintptr_t>(object));
   if constexpr (kCallSites) {
     const bool known = allocation.site != nullptr && allocation.site != &qm_untagged_site;
     telling.site = known ? call_sites::number_of(allocation.site) + 1 : 0;
