@@ -28,6 +28,14 @@ using trace_state::kWatch;
 /// Of the state word: how an allocation is kept or told.
 constexpr std::uint32_t kWays = kRecord | kFault | kStream | kThin;
 
+/// Whether a new stack is stored here even if the slow half has other frames of it (Books::find_in_depot()): in tests of
+/// this way on a host, which would hardly be taken there otherwise.
+#if defined(QM_TRACE_SHORT_WAY)
+constexpr bool kStoresAnyStack = true;
+#else
+constexpr bool kStoresAnyStack = false;
+#endif
+
 /// Of a function that ends in jumps, so that it keeps nothing for what it jumps to.
 #define QM_ENDS_IN_JUMPS [[gnu::optimize("optimize-sibling-calls")]]
 
@@ -137,7 +145,8 @@ constexpr std::uint32_t kWays = kRecord | kFault | kStream | kThin;
   const std::uint32_t id = found.finish(stack_key, one->number);
   StackHandle handle = stacks.find(id, stack_key);
   // Where an image does not say which frames are the allocator's, they are shown, and the slow half has others.
-  if (handle == kNoStack && ranges_.books.high != ranges_.books.low) handle = stacks.intern(id, stack_key);
+  const bool may_store = kStoresAnyStack || ranges_.books.high != ranges_.books.low;
+  if (handle == kNoStack && may_store) handle = stacks.intern(id, stack_key);
   if (handle < kFirstHandle) return {};
   // release: pairs with find_lately(). Only stacks that are stored, with frames, come there.
   recent_.at({NativeFrames::return_address(frame), NativeFrames::next(frame)}).store(handle, std::memory_order_release);
