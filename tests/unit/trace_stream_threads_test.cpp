@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <vector>
 
 #include "trace_fixture.hpp"
@@ -65,6 +66,22 @@ class StreamThreads : public test::TraceTest {
     }
   }
 
+  /// Unless something was lost, of each object allocations and frees come in turn; it may have been out before.
+  void expect_turns() {
+    EXPECT_GT(events_.size() + lost_, 100u);
+    if (lost_ != 0) return;
+    ++whole_;
+    std::sort(events_.begin(), events_.end(),
+              [](const Told& left, const Told& right) { return left.number < right.number; });
+    std::map<std::uint64_t, bool> freed;
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      EXPECT_EQ(events_[i].number, i);
+      const auto at = freed.insert({events_[i].address, !events_[i].is_free}).first;
+      EXPECT_NE(at->second, events_[i].is_free) << "event " << i;
+      at->second = events_[i].is_free;
+    }
+  }
+
   struct Told {
     std::uint32_t number;
     bool is_free;
@@ -74,6 +91,7 @@ class StreamThreads : public test::TraceTest {
   std::array<std::uint64_t, 32> numbers_{};
   std::vector<Told> events_;
   std::uint64_t lost_ = 0;
+  unsigned whole_ = 0;  ///< streams of which nothing was lost
 };
 
 TEST_F(StreamThreads, events_have_one_order_in_which_cause_comes_before_effect) {
@@ -106,6 +124,51 @@ TEST_F(StreamThreads, with_small_rings_told_and_lost_add_up_to_what_was_done) {
     if (source_statistic(source, of)) counted += of.allocations + of.frees;
   }
   EXPECT_EQ(counted, std::uint64_t{2} * kRounds * test::harts());
+}
+
+TEST_F(StreamThreads, what_is_told_between_a_start_and_a_stop_has_neither_gaps_nor_stragglers) {
+  constexpr unsigned kCycles = 20;
+  begin_again({}, test::harts());
+  Cache* cache = make("packet");
+  ASSERT_EQ(set_ring_bytes(std::size_t{1} << 18), Status::kOk);
+  for (auto& slot : handed_) slot.store(nullptr);
+  std::atomic<bool> over{false};
+  std::atomic<unsigned> done{0};
+  test::on_each_hart(test::harts(), [&](unsigned hart) {
+    attach_hart(hart);
+    for (unsigned i = hart; hart != 0 && !over.load(); ++i) {
+      void* object = handed_[i * 7 % handed_.size()].exchange(cache->allocate());
+      if (object != nullptr) cache->free(object);
+      done.fetch_add(1);
+      hal::Port::relax();
+    }
+    for (unsigned cycle = 0; hart == 0 && cycle < kCycles; ++cycle) {
+      const auto let_work = [&](unsigned count) {
+        for (const unsigned goal = done.load() + count; static_cast<int>(done.load() - goal) < 0;) hal::Port::relax();
+      };
+      let_work(20);
+      numbers_ = {};
+      events_.clear();
+      lost_ = 0;
+      EXPECT_EQ(start_stream({.pattern = "packet"}).status, Status::kOk);
+      let_work(200);
+      EXPECT_EQ(stop_stream().status, Status::kOk);
+      read();
+      let_work(50);
+      const std::size_t told = events_.size();
+      read();
+      EXPECT_EQ(events_.size(), told) << "told after the stop";
+      expect_turns();
+      end_stream();
+    }
+    if (hart == 0) over.store(true);
+  });
+  for (auto& slot : handed_) {
+    if (void* object = slot.load(); object != nullptr) cache->free(object);
+  }
+  EXPECT_GT(whole_, 0u);
+  EXPECT_EQ(cache->stats().in_use, 0u);
+  EXPECT_EQ(cache->state().load(), 0u);
 }
 
 }  // namespace
