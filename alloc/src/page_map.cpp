@@ -28,14 +28,15 @@ Status PageMap::add_bank(std::uintptr_t start, std::uintptr_t end) noexcept {
                 kHeads == QM_PAGE_MAP_HEAD_COUNT && offsetof(Leaf, number) == QM_LEAF_NUMBER &&
                 offsetof(Leaf, tags) == QM_LEAF_TAGS && kLeafLog2 == QM_LEAF_LOG2);
   static_assert(kLeafBytes / kPageBytes == kPageBytes, "the tags of a leaf are a page");
-  for (Bank& bank : banks_) {
-    if (bank.bytes != 0) continue;
-    bank.low = start & ~(kPageBytes - 1);
-    bank.bytes = end - bank.low;
-    return Status::kOk;
-  }
-  return Status::kNoMemory;
+  const unsigned count = bank_count_.load(std::memory_order_relaxed);
+  if (count == kMaxBanks) return Status::kNoMemory;
+  const std::uintptr_t low = start & ~(kPageBytes - 1);
+  banks_[count] = {low, end - low};
+  bank_count_.store(count + 1, std::memory_order_release);
+  return Status::kOk;
 }
+
+void PageMap::drop_bank() noexcept { store_relaxed(bank_count_, bank_count_.load(std::memory_order_relaxed) - 1); }
 
 bool PageMap::write(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {
   const LockGuard hold(lock_);
@@ -85,7 +86,7 @@ bool PageMap::add_leaf(std::uintptr_t number) noexcept {
 }
 
 void PageMap::reset() noexcept {
-  for (Bank& bank : banks_) bank = {};
+  bank_count_.store(0, std::memory_order_relaxed);
   for (Head& head : heads_) head.first.store(&none_, std::memory_order_relaxed);
   hot_.store(&none_, std::memory_order_relaxed);
   fresh_ = first_leaves_;

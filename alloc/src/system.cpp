@@ -15,7 +15,8 @@ namespace qm {
 [[gnu::weak]] Status internal::initialize_page_arena() noexcept;
 
 #if defined(QM_TARGET)
-[[gnu::section(".tdata.qm_hot")]] constinit thread_local std::uintptr_t qm_cell_offset = sizeof(Cache);
+// used: own_cell() names it where link-time optimisation does not look.
+[[gnu::used, gnu::section(".tdata.qm_hot")]] constinit thread_local std::uintptr_t qm_cell_offset = sizeof(Cache);
 #endif
 
 namespace {
@@ -129,8 +130,12 @@ void shutdown() noexcept {
 Status add_memory(const MemoryRange& range) noexcept {
   const std::uintptr_t end = range.start + range.size;
   if (!ready || end < range.start) return Status::kInvalid;
-  const Status status = base.add(range.start, range.size);
-  return status == Status::kOk ? page_map.add_bank(range.start, end) : status;
+  // The bank first: what other harts take of it they may free at once.
+  Status status = page_map.add_bank(range.start, end);
+  if (status != Status::kOk) return status;
+  status = base.add(range.start, range.size);
+  if (status != Status::kOk) page_map.drop_bank();
+  return status;
 }
 
 Arena& base_arena() noexcept { return base; }

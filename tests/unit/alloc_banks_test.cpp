@@ -107,6 +107,44 @@ TEST_F(Banks, refuses_harts_and_ranges_that_cannot_be) {
   EXPECT_TRUE(base_arena().validate());
 }
 
+/// An arena with memory that no bank has, which its source adds to.
+TEST_F(Banks, a_cache_has_objects_in_a_bank_and_in_memory_that_no_bank_has) {
+  ASSERT_EQ(initialize(std::array{piece(4 * kBank, kBank)}, 1), Status::kOk);
+  attach_hart(0);
+  for (const std::size_t own : {std::size_t{0}, 6 * kBank}) {  // below the bank and above it
+    Arena fast;
+    ASSERT_EQ(fast.initialize({.name = "fast", .quantum = 4096, .source = &base_arena()}), Status::kOk);
+    const MemoryRange memory = piece(own, 8 * 4096);
+    ASSERT_EQ(fast.add(memory.start, memory.size), Status::kOk);
+    CacheConfig config;
+    config.name = "packet";
+    config.object_size = 512;
+    config.source = &fast;
+    Cache* cache = Cache::create(config);
+    ASSERT_NE(cache, nullptr);
+    static std::array<void*, 150> objects;
+    for (void*& object : objects) ASSERT_NE(object = cache->allocate(), nullptr);
+    ASSERT_NE(fast.stats().imported, 0U);
+    for (void* object : objects) EXPECT_EQ(cache->slabs().judge(object), SlabLayer::Standing::kOut);
+    for (void* object : objects) cache->free(object);
+    EXPECT_EQ(cache->stats().misuses, 0U);
+    EXPECT_EQ(cache->stats().in_use, 0U);
+    ASSERT_EQ(Cache::destroy(cache), Status::kOk);
+    fast.reap();
+    ASSERT_EQ(fast.destroy(), Status::kOk);
+  }
+}
+
+TEST_F(Banks, memory_is_added_to_a_bank_or_not_at_all) {
+  ASSERT_EQ(initialize(std::array{piece(0, kBank)}, 1), Status::kOk);
+  EXPECT_EQ(add_memory(piece(0, kBank)), Status::kOverlap) << "and leaves its place to the next";
+  for (std::size_t bank = 1; bank != PageMap::kMaxBanks; ++bank)
+    ASSERT_EQ(add_memory(piece(kBank + bank * 8192, 8192)), Status::kOk) << bank;
+  const std::size_t total = base_arena().stats().total;
+  EXPECT_EQ(add_memory(piece(2 * kBank, 8192)), Status::kNoMemory);
+  EXPECT_EQ(base_arena().stats().total, total) << "what lies in no bank is no cache's";
+}
+
 #if !defined(QM_TARGET)
 TEST_F(Banks, hundreds_of_gigabytes_may_lie_between_them) {
   constexpr std::size_t kHole = std::size_t{1} << 38;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include <qm/page_map.hpp>
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 
@@ -92,6 +93,48 @@ TEST_F(HeapThreads, blocks_of_all_sizes_cross_between_harts_and_keep_their_conte
   EXPECT_TRUE(base_arena().validate());
   reclaim();
   EXPECT_EQ(page_arena().stats().allocated, 0U);
+}
+
+/// What another hart has taken of the new memory it frees while the addition is still under way.
+TEST_F(HeapThreads, memory_may_be_added_while_other_harts_wait_for_it) {
+  constexpr std::size_t kFirst = std::size_t{256} * 1024;
+  constexpr std::size_t kMore = std::size_t{64} * 1024;
+  const unsigned harts = qm::test::harts();
+  restart(kFirst, harts);
+  CacheConfig config;
+  config.name = "packet";
+  config.object_size = 500;
+  Cache* const cache = Cache::create(config);
+  ASSERT_NE(cache, nullptr);
+  std::atomic<bool> complete{false};
+  qm::test::on_each_hart(harts, [&](unsigned hart) {
+    if (hart == 0) {
+      for (std::size_t bank = 1; bank != PageMap::kMaxBanks; ++bank) {
+        const std::size_t offset = bank * 2 * kMore + kFirst;  // apart, so that each is a bank of its own
+        EXPECT_EQ(add_memory({reinterpret_cast<std::uintptr_t>(qm::test::pool()) + offset, kMore}), Status::kOk);
+      }
+      complete.store(true, std::memory_order_release);
+      return;
+    }
+    attach_hart(hart);
+    for (bool last = false; !last;) {
+      last = complete.load(std::memory_order_acquire);
+      void* all = nullptr;  // through the first words
+      while (void* object = cache->allocate(0, Effort::kQuiet)) {
+        *static_cast<void**>(object) = all;
+        all = object;
+      }
+      while (all != nullptr) {
+        void* object = all;
+        all = *static_cast<void**>(object);
+        cache->free(object);
+      }
+    }
+    detach_hart(hart);
+  });
+  EXPECT_EQ(cache->stats().misuses, 0U);
+  EXPECT_EQ(cache->stats().in_use, 0U);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
 }  // namespace

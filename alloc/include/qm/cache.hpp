@@ -449,8 +449,15 @@ class alignas(Cell) Cache : public Traceable {
 /// Where the running hart's cell lies in any cache, under a name that the sections know. They read it through tp: it is
 /// among the first hart-locals.
 extern constinit thread_local std::uintptr_t qm_cell_offset asm("qm_cell_offset");
+/// Looks where it is called, as hal::hart_local() does, in one instruction when linked. The lower half says all.
 inline Cell& Cache::own_cell() noexcept {
-  return *reinterpret_cast<Cell*>(reinterpret_cast<std::uintptr_t>(this) + qm_cell_offset);
+  std::uintptr_t offset;
+  asm volatile(
+      "lui %0, %%tprel_hi(qm_cell_offset)\n"
+      "add %0, %0, tp, %%tprel_add(qm_cell_offset)\n"
+      "lw %0, %%tprel_lo(qm_cell_offset)(%0)"
+      : "=r"(offset));
+  return *reinterpret_cast<Cell*>(reinterpret_cast<std::uintptr_t>(this) + offset);
 }
 namespace internal {
 inline void attach_cells(unsigned hart) noexcept { qm_cell_offset = sizeof(Cache) + hart * sizeof(Cell); }

@@ -17,7 +17,7 @@
 ///
 /// Invariants
 /// - P1 A page's tag is set before the first object of its slab is handed out and cleared after the last has come back.
-/// - P2 Leaves and banks are added, never removed, and a leaf's number and place do not change. Who holds an address
+/// - P2 Leaves and banks in use are added, never removed, and a leaf's number and place do not change. Who holds an address
 ///      got it after its page was tagged, so its leaf is in its list.
 /// - P3 A leaf's first words are its number and its tags: heap_sections.S reads them.
 
@@ -43,6 +43,8 @@ class PageMap {
 
   /// Enters a bank. @returns kNoMemory after kMaxBanks. Context: one hart at a time.
   Status add_bank(std::uintptr_t start, std::uintptr_t end) noexcept;
+  /// Forgets the latest, of which nothing has been handed out.
+  void drop_bank() noexcept;
 
   /// Tags [start, start + bytes), whole pages, as those of a slab: they cross no multiple of kLeafBytes. @param[in] tag
   /// not 0.
@@ -75,8 +77,10 @@ class PageMap {
 
   /// The bank that has @p address, or kNoBank. Context: any.
   [[nodiscard]] const Bank& bank_of(std::uintptr_t address) const noexcept {
-    for (const Bank& bank : banks_) {
-      if (bank.has(address)) return bank;
+    // acquire: pairs with the release in add_bank().
+    const Bank* const end = banks_ + bank_count_.load(std::memory_order_acquire);
+    for (const Bank* bank = banks_; bank != end; ++bank) {
+      if (bank->has(address)) return *bank;
     }
     return kNoBank;
   }
@@ -119,6 +123,7 @@ class PageMap {
   Leaf first_leaves_[kFirstLeaves];
   Leaf* fresh_ = first_leaves_;  ///< never used yet: [fresh_, fresh_end_)
   Leaf* fresh_end_ = first_leaves_ + kFirstLeaves;
+  std::atomic<unsigned> bank_count_{0};
   Bank banks_[kMaxBanks];
   Lock lock_;  ///< held for a write of tags and for the entry of a leaf
 };

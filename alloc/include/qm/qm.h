@@ -66,7 +66,8 @@ typedef enum qm_status {
 qm_status qm_init(void* ram, size_t bytes) QM_NOEXCEPT;
 
 /* Adds a range of memory, however far from the first.
- * Returns QM_INVALID (before qm_init(), less than a page, a range that wraps), QM_OVERLAP, QM_NO_MEMORY.
+ * Returns QM_INVALID (before qm_init(), less than a page, a range that wraps), QM_OVERLAP, QM_NO_MEMORY; nothing has
+ * changed then.
  * Context: one hart at a time. */
 qm_status qm_add_memory(void* ram, size_t bytes) QM_NOEXCEPT;
 

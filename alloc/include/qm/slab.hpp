@@ -303,9 +303,9 @@ class SlabLayer {
   [[nodiscard]] Slab* next_in_lists(Slab* slab) noexcept;
   void leave_pass(Slab* slab) noexcept;
   void widen(std::uintptr_t low, std::uintptr_t high) noexcept;
-  /// Whether @p header, which a mask has found, may be read: it lies in a bank, or, in an arena of none, between the
-  /// first and the last slab there ever were. Then it is memory - of another cache, perhaps, whose header says so, or
-  /// of anybody. Inlined, as what calls nobody needs no frame.
+  /// Whether @p header, which a mask has found, may be read: it lies in a bank, or, where a slab lies in none, between
+  /// the first and the last slab there ever were. Then it is memory - of another cache, perhaps, whose header says so,
+  /// or of anybody. Inlined, as what calls nobody needs no frame.
   [[nodiscard, gnu::always_inline]] bool is_memory(std::uintptr_t header) const noexcept {
     const PageMap::Bank* latest = bank_.load(kFollowed);
     if (latest->has(header)) [[likely]]
@@ -364,7 +364,8 @@ class SlabLayer {
   std::uint32_t empty_slabs_ : 8 = 0;   ///< kEmptyKept, and one for each hart at most
   std::uint32_t out_ = 0;
   std::uint32_t out_high_ = 0;
-  std::atomic<const PageMap::Bank*> bank_{&PageMap::kNoBank};  ///< of the latest slab of memory; mostly of all
+  /// Of the latest slab of memory, mostly of all; kNoBank for ever once one lies in none.
+  std::atomic<const PageMap::Bank*> bank_{&PageMap::kNoBank};
   [[no_unique_address]] std::conditional_t<kCounted, Word, NoCount> taken_ever_{};
 };
 

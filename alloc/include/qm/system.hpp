@@ -38,8 +38,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts,
 
 /// Adds a range of memory, however far from the others.
 /// @returns kInvalid (before initialize(); less than a page; a range that wraps), kOverlap with memory it has,
-///          kNoMemory (tags). After PageMap::kMaxBanks ranges kNoMemory as well; slabs of the heap do not lie in such a
-///          range then.
+///          kNoMemory (tags, or PageMap::kMaxBanks ranges there are). Unless kOk, nothing has changed.
 /// Context: one hart at a time.
 Status add_memory(const MemoryRange& range) noexcept;
 
