@@ -33,7 +33,8 @@ inline constexpr bool kThreads = internal::HasThreads<Port>;
 static_assert(kThreads || !internal::NamesThreads<Port>,
               "thread_state() of the selected port is to be: static ThreadState& thread_state() noexcept");
 
-/// Ticks in @p milliseconds; the tick rate is below 2^32. Without a 64-bit division, which RV32 has to call libgcc for.
+/// Ticks in @p milliseconds, by the whole ones in one of them. Without a 64-bit division, which RV32 has to call libgcc
+/// for.
 [[nodiscard]] inline std::uint64_t ticks_of(std::uint32_t milliseconds) noexcept {
   return std::uint64_t{static_cast<std::uint32_t>(Port::tick_rate()) / 1000} * milliseconds;
 }

@@ -46,7 +46,7 @@ struct PortDefaults {
   static constexpr unsigned kMaxHarts = QM_MAX_HARTS;
   static_assert(kMaxHarts >= 1 && kMaxHarts <= 32);
 
-  /// Rate of ticks(), in Hz.
+  /// Rate of ticks(), in Hz: from 1 kHz to below 2^32.
   static std::uint64_t tick_rate() noexcept { return 10'000'000; }
 
   /// The stack that contains frame pointer @p frame, so that a walk over frames cannot leave it.
