@@ -240,6 +240,8 @@ class alignas(Cell) Cache : public Traceable {
   /// Numbers of live caches are unique, 1 to 65535; a number is not used again soon.
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   [[nodiscard]] Arena& source() const noexcept { return slabs_.source(); }
+  /// What a slab takes of it, unless it is short.
+  [[nodiscard]] std::size_t slab_bytes() const noexcept { return slabs_.slab_bytes(); }
   [[nodiscard]] CacheStats stats() noexcept;
   [[nodiscard]] SlabLayer& slabs() noexcept { return slabs_; }
   [[nodiscard]] const SlabLayer& slabs() const noexcept { return slabs_; }

@@ -2,6 +2,7 @@
 
 #include "commands.hpp"
 
+#include <qm/bits.hpp>
 #include <qm/checked.hpp>
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
@@ -27,10 +28,19 @@ void print_whereabouts(Invocation& call, const Cache::Whereabouts& where) noexce
   }
 }
 
+/// Whether the source of a slab has it out: memory that was not cleared at a restart may have headers of slabs from before.
+bool is_there(Cache& cache, std::uintptr_t slab) noexcept {
+  Segment segment;
+  if (cache.source().locate(slab, segment) != Status::kOk || segment.kind != TagKind::kAllocated) return false;
+  // A slab is a segment of its own, or lies in one of a quantum cache.
+  return segment.owner == SegmentOwner::kQuantumCache ||
+         segment.size <= round_up(cache.slab_bytes(), cache.source().quantum());
+}
+
 /// Prints what the cache has at @p address. @returns whether it has something.
 bool print_cache(Invocation& call, Cache& cache, std::uintptr_t address) noexcept {
   ObjectPlace place;
-  if (!cache.locate(address, place)) return false;
+  if (!cache.locate(address, place) || !is_there(cache, place.slab)) return false;
   call.print("cache {}: ", cache.name());
   if (place.object == nullptr) {
     call.print("slab {} + {}, no object\n", Address{place.slab}, address - place.slab);
