@@ -165,8 +165,7 @@ void Arena::count_failure() noexcept {
   ++counts_.failures;
 }
 
-// ---- tags
-// ------------------------------------------------------------------------------------------------------------
+// ---- tags -----------------------------------------------------------------------------------------------------------
 
 /// Has @p count tags at hand, from the pool or from a new page of the root.
 bool Arena::take_tags_locked(unsigned count) noexcept {

@@ -60,8 +60,7 @@ inline BoundaryTag* Arena::merge_locked(BoundaryTag* tag) noexcept {
   return right;
 }
 
-// ---- allocation
-// ------------------------------------------------------------------------------------------------------
+// ---- allocation -----------------------------------------------------------------------------------------------------
 
 std::uintptr_t Arena::allocate_as(Asker asker, std::size_t size, Fit fit, const CallSite* site,
                                   Effort effort) noexcept {
@@ -111,8 +110,7 @@ std::uintptr_t Arena::allocate_slab(std::size_t size) noexcept {
   return allocate_as(Asker::kQuantumCache, size, Fit::kInstant, nullptr, Effort::kQuiet);
 }
 
-// ---- free
-// ------------------------------------------------------------------------------------------------------------
+// ---- free -----------------------------------------------------------------------------------------------------------
 
 Status Arena::free(std::uintptr_t start, std::size_t size) noexcept {
   const std::size_t rounded = round_up(size, quantum_);

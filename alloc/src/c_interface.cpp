@@ -195,8 +195,7 @@ void qm_cache_stats(qm_cache* cache, qm_cache_counts* counts) noexcept {
   counts->slab_bytes = stats.slab_bytes;
 }
 
-// ---- the heap, but for qm_malloc() and qm_free(): its fast path
-// ------------------------------------------------------
+// ---- the heap, but for qm_malloc() and qm_free(): its fast path -----------------------------------------------------
 
 #if !defined(QM_CALL_SITES)  // where it is the fast path
 void* qm_malloc_at(const qm_call_site* site, std::size_t size) noexcept { return heap::allocate_at(site, size); }

@@ -207,8 +207,7 @@ UntaggedCaller untagged_caller(unsigned number) noexcept {
 
 }  // namespace call_sites
 
-// ---- segments
-// ---------------------------------------------------------------------------------------------------------
+// ---- segments -------------------------------------------------------------------------------------------------------
 
 const CallSite* Arena::site_of(std::uintptr_t start) noexcept {
   const LockGuard guard(lock_);

@@ -17,8 +17,7 @@
 namespace qm::bench {
 namespace {
 
-// ---- ours
-// ----------------------------------------------------------------------------------------------------------------
+// ---- ours -----------------------------------------------------------------------------------------------------------
 
 Cache* cache = nullptr;
 
@@ -42,8 +41,7 @@ void (*volatile const cache_free_function)(Cache*, void*) = qm_cache_free;
 void* cache_allocate(std::size_t) { return cache_allocate_function(cache); }
 void cache_free(void* block, std::size_t) { cache_free_function(cache, block); }
 
-// ---- mallocs
-// -------------------------------------------------------------------------------------------------------------
+// ---- mallocs --------------------------------------------------------------------------------------------------------
 
 void* glibc_malloc(std::size_t size) {
   void* block = std::malloc(size);
@@ -78,8 +76,7 @@ struct Malloc {
   }
 };
 
-// ---- pools
-// ---------------------------------------------------------------------------------------------------------------
+// ---- pools ----------------------------------------------------------------------------------------------------------
 
 thread_local std::pmr::unsynchronized_pool_resource* own_pool = nullptr;
 std::pmr::synchronized_pool_resource* common_pool = nullptr;

@@ -70,8 +70,7 @@ Cost hot_pair(Subject& subject) {
   return pair;
 }
 
-// ---- live objects
-// --------------------------------------------------------------------------------------------------------
+// ---- live objects ---------------------------------------------------------------------------------------------------
 
 /// @p live objects; then batches of them, chosen at random, freed and allocated anew.
 template <class Subject>
@@ -104,8 +103,7 @@ void live_objects(std::string_view grows, std::size_t live) {
   for (std::size_t i = 0; i < live; ++i) subject.free(objects[i]);
 }
 
-// ---- caches
-// --------------------------------------------------------------------------------------------------------------
+// ---- caches ---------------------------------------------------------------------------------------------------------
 
 constexpr unsigned kMostCaches = 10'000 + 20;  // and probes
 
@@ -157,8 +155,7 @@ void caches(std::size_t count_of_caches) {
   reclaim();
 }
 
-// ---- fragments of an arena
-// -----------------------------------------------------------------------------------------------
+// ---- fragments of an arena ------------------------------------------------------------------------------------------
 
 constexpr std::uintptr_t kBase = 0x1000'0000;
 constexpr std::size_t kMostBytes = 8192;
@@ -233,8 +230,7 @@ void fragments(std::size_t holes) {
   fragmented.measure_constrained();
 }
 
-// ---- harts
-// ---------------------------------------------------------------------------------------------------------------
+// ---- harts ----------------------------------------------------------------------------------------------------------
 
 /// Instructions of all harts together.
 void harts_at_work() {

@@ -18,8 +18,7 @@ std::array<void*, kMost> held;
 
 unsigned repetitions(unsigned full) noexcept { return profiling() ? full / 20 : full; }
 
-// ---- caches: what happened is read off the cache's own figures
-// -----------------------------------------------------------
+// ---- caches: what happened is read off the cache's own figures ------------------------------------------------------
 
 constexpr std::string_view kCache = CacheSubject::kName;
 
@@ -87,8 +86,7 @@ void cache_paths() {
   while (count != 0) paths.free(held[--count]);
 }
 
-// ---- arenas
-// --------------------------------------------------------------------------------------------------------------
+// ---- arenas ---------------------------------------------------------------------------------------------------------
 
 constexpr std::string_view kArena = "arena";
 constexpr std::uintptr_t kBase = 0x1000'0000;
@@ -172,8 +170,7 @@ void pages() {
   for (int i = 0; i < 2; ++i) script(large, large_free, 65536);
 }
 
-// ---- malloc
-// --------------------------------------------------------------------------------------------------------------
+// ---- malloc ---------------------------------------------------------------------------------------------------------
 
 template <class Subject>
 void* allocate(Path& path, Subject& subject, std::size_t size) noexcept {

@@ -238,8 +238,7 @@ TEST_F(ArenaImport, sizes_above_two_gigabytes) {
   EXPECT_EQ(importer_.free(large, kTera / 2 + 16), Status::kOk);
 }
 
-// ---- functions of ones own
-// -------------------------------------------------------------------------------------------
+// ---- functions of ones own ------------------------------------------------------------------------------------------
 
 /// What import functions that look around have seen.
 struct Watched {
@@ -316,8 +315,7 @@ TEST_F(ArenaImport, a_span_that_ends_behind_the_last_address_is_refused) {
   EXPECT_EQ(arena.destroy(), Status::kOk);
 }
 
-// ---- self-source
-// -----------------------------------------------------------------------------------------------------
+// ---- self-source ----------------------------------------------------------------------------------------------------
 
 /// An arena whose spans come out of nothing, one after the other.
 struct Fountain {

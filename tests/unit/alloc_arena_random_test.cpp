@@ -47,8 +47,7 @@ struct Span {
 
 class ArenaRandom : public test::ArenaTest {
  protected:
-  // ---- the model
-  // -----------------------------------------------------------------------------------------------------
+  // ---- the model ----------------------------------------------------------------------------------------------------
 
   void begin(test::Random& random, std::size_t source_quantum) {
     source_.arena = &arena_;
@@ -139,8 +138,7 @@ class ArenaRandom : public test::ArenaTest {
     return test::possible_through(after, quanta, 2, size, c);
   }
 
-  // ---- steps
-  // ---------------------------------------------------------------------------------------------------------
+  // ---- steps --------------------------------------------------------------------------------------------------------
 
   void add(test::Random& random) {
     const std::uintptr_t start = random.below(ArenaMap::kUnits);
@@ -308,8 +306,7 @@ class ArenaRandom : public test::ArenaTest {
     release(side, random.below(side.count));
   }
 
-  // ---- the comparison
-  // ------------------------------------------------------------------------------------------------
+  // ---- the comparison -----------------------------------------------------------------------------------------------
 
   /// The arena's allocated segments are exactly what is held and, below the importer, its spans.
   void expect_segments(const Side& side) {

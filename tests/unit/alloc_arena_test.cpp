@@ -93,8 +93,7 @@ TEST_F(Arenas, accounting) {
   EXPECT_EQ(stats.frees_ever, 2U);
 }
 
-// ---- edges
-// -----------------------------------------------------------------------------------------------------------
+// ---- edges ----------------------------------------------------------------------------------------------------------
 
 TEST_F(Arenas, sizes_that_cannot_be_are_failures_and_counted) {
   make(16, 16, 1024);
@@ -180,8 +179,7 @@ TEST_F(Arenas, neighbouring_spans_do_not_merge) {
   EXPECT_EQ(arena_.stats().segments_free, 2U);
 }
 
-// ---- misuse
-// ----------------------------------------------------------------------------------------------------------
+// ---- misuse ---------------------------------------------------------------------------------------------------------
 
 TEST_F(Arenas, a_bad_free_is_refused_and_changes_nothing) {
   make(16, 16, 1024);
@@ -288,8 +286,7 @@ TEST_F(Arenas, destroy_gives_back_spans_and_tags) {
   EXPECT_LE(tags - tags_in_pool(), std::size_t{Arena::kSpares});
 }
 
-// ---- resize
-// ----------------------------------------------------------------------------------------------------------
+// ---- resize ---------------------------------------------------------------------------------------------------------
 
 TEST_F(Arenas, resize_in_place_uses_the_free_neighbour_and_gives_back_the_tail) {
   make(16, 16, 256);
@@ -318,8 +315,7 @@ TEST_F(Arenas, resize_in_place_uses_the_free_neighbour_and_gives_back_the_tail) 
   EXPECT_EQ(arena_.stats().largest_free, 256U);
 }
 
-// ---- constrained search over many segments
-// ---------------------------------------------------------------------------
+// ---- constrained search over many segments --------------------------------------------------------------------------
 
 TEST_F(Arenas, a_search_goes_on_behind_what_one_hold_of_the_lock_looks_at) {
   make(1);
@@ -361,8 +357,7 @@ TEST_F(Arenas, a_first_search_by_address_finds_what_was_free_long_before) {
   EXPECT_EQ(arena_.stats().segments_free, 1U);
 }
 
-// ---- damage
-// ----------------------------------------------------------------------------------------------------------
+// ---- damage ---------------------------------------------------------------------------------------------------------
 
 /// validate() is what the random tests rely on: whatever is wrong in a tag, it has to say so.
 TEST_F(Arenas, validate_sees_damage_in_every_tag) {
@@ -447,8 +442,7 @@ TEST_F(Arenas, validate_sees_damage_in_every_tag) {
   for (std::size_t i = 1; i < 20; i += 2) ASSERT_EQ(arena_.free(held[i]), Status::kOk);
 }
 
-// ---- walk
-// ------------------------------------------------------------------------------------------------------------
+// ---- walk -----------------------------------------------------------------------------------------------------------
 
 TEST_F(Arenas, a_walk_shows_everything_in_address_order) {
   make(1, 1, 100);

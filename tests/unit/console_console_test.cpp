@@ -535,8 +535,7 @@ TEST(Console, any_bytes_yield_an_error_or_nothing_and_the_next_command_works) {
   EXPECT_EQ(bench.terminal.broken, 0u) << "what the console sends is never broken";
 }
 
-// ---- raw frames
-// -------------------------------------------------------------------------------------------------------
+// ---- raw frames -----------------------------------------------------------------------------------------------------
 
 /// Asks for a form, and looks at the answer. @returns whether the next answer of the console is a raw frame.
 bool answers_raw(Bench& bench) {

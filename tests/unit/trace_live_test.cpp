@@ -361,8 +361,7 @@ TEST_F(LiveTrace, ids_are_recorded_as_they_are) {
   EXPECT_EQ(dropped(*cache), 0U);
 }
 
-// ---- something runs out
-// -----------------------------------------------------------------------------------------------
+// ---- something runs out ---------------------------------------------------------------------------------------------
 
 TEST_F(LiveTrace, with_the_records_full_recorded_and_dropped_add_up) {
   trace::Config config;
@@ -483,8 +482,7 @@ TEST_F(LiveTrace, what_lies_outside_the_range_of_records_is_dropped_and_counted)
   cache->free(object);
 }
 
-// ---- destroy
-// ----------------------------------------------------------------------------------------------------------
+// ---- destroy --------------------------------------------------------------------------------------------------------
 
 TEST_F(LiveTrace, destroying_a_traced_cache_is_refused_while_objects_are_out_and_then_drops_its_books) {
   Cache* cache = make("packet");

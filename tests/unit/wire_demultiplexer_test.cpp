@@ -275,8 +275,7 @@ TEST(Demultiplexer, survives_any_bytes_and_takes_the_next_line_and_frame) {
   }
 }
 
-// ---- raw frames
-// -------------------------------------------------------------------------------------------------------
+// ---- raw frames -----------------------------------------------------------------------------------------------------
 
 std::string raw(std::string_view payload, std::uint32_t request = 5) {
   std::string line(raw_size(payload.size()), ' ');

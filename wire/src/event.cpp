@@ -42,8 +42,7 @@ constexpr bool is_moved(const Event& event) noexcept {
 
 }  // namespace
 
-// ---- encoder
-// ----------------------------------------------------------------------------------------------------------
+// ---- encoder --------------------------------------------------------------------------------------------------------
 
 void EventEncoder::begin(std::span<std::uint8_t> out, std::uint16_t stream, std::uint32_t number,
                          const Event& first) noexcept {
@@ -149,8 +148,7 @@ std::span<const std::uint8_t> EventEncoder::finish() noexcept {
   return out_.written();
 }
 
-// ---- decoder
-// ----------------------------------------------------------------------------------------------------------
+// ---- decoder --------------------------------------------------------------------------------------------------------
 
 Decoded EventDecoder::begin(std::span<const std::uint8_t> payload) noexcept {
   in_ = ByteReader(payload);

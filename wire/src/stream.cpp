@@ -54,8 +54,7 @@ StreamPrefix get_prefix(ByteReader& in) noexcept {
   return prefix;
 }
 
-// ---- header
-// -----------------------------------------------------------------------------------------------------------
+// ---- header ---------------------------------------------------------------------------------------------------------
 
 bool pack(ByteWriter& out, const StreamPrefix& prefix, const StreamHeader& header) noexcept {
   put_prefix(out, prefix);
@@ -121,8 +120,7 @@ Decoded unpack(std::span<const std::uint8_t> payload, StreamPrefix& prefix, Stre
   return ended(in, skipped);
 }
 
-// ---- definitions
-// ------------------------------------------------------------------------------------------------------
+// ---- definitions ----------------------------------------------------------------------------------------------------
 
 void DefinitionEncoder::begin(std::span<std::uint8_t> out, const StreamPrefix& prefix) noexcept {
   out_ = ByteWriter(out);
@@ -229,8 +227,7 @@ Decoded DefinitionDecoder::next(Definition& definition) noexcept {
   return in_.good() ? Decoded::kEnd : Decoded::kMalformed;
 }
 
-// ---- statistics
-// -------------------------------------------------------------------------------------------------------
+// ---- statistics -----------------------------------------------------------------------------------------------------
 
 void StatisticsEncoder::begin(std::span<std::uint8_t> out, const StreamPrefix& prefix,
                               const StatisticsHead& head) noexcept {
@@ -307,8 +304,7 @@ Decoded StatisticsDecoder::next(Statistic& statistic) noexcept {
   return in_.good() ? Decoded::kEnd : Decoded::kMalformed;
 }
 
-// ---- end, and what a host sends
-// ---------------------------------------------------------------------------------------
+// ---- end, and what a host sends -------------------------------------------------------------------------------------
 
 bool pack(ByteWriter& out, const StreamPrefix& prefix, const StreamEnd& end) noexcept {
   put_prefix(out, prefix);

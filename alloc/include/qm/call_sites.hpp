@@ -168,8 +168,7 @@ void discharge(const CallSite* kept, std::size_t bytes) noexcept;
 /// @returns the site that @p tag stands for, nullptr for none.
 [[nodiscard]] const CallSite* site_of(SiteTag tag) noexcept;
 
-// ---- for reports
-// ------------------------------------------------------------------------------------------------------
+// ---- for reports ----------------------------------------------------------------------------------------------------
 
 struct Row {
   const CallSite* site = nullptr;
@@ -206,8 +205,7 @@ inline constexpr unsigned kUntaggedCallers = kChecked ? 64 : 0;
 /// @returns the caller with that number, the first @p number that was met; address 0: no more. Context: any.
 [[nodiscard]] UntaggedCaller untagged_caller(unsigned number) noexcept;
 
-// ---- for qm::initialize()
-// ---------------------------------------------------------------------------------------------
+// ---- for qm::initialize() -------------------------------------------------------------------------------------------
 
 /// Takes the harts' words from base_arena(). @returns kNoMemory.
 Status initialize(unsigned harts) noexcept;

@@ -30,8 +30,7 @@ struct StreamPrefix {
 void put_prefix(ByteWriter& out, const StreamPrefix& prefix) noexcept;
 [[nodiscard]] StreamPrefix get_prefix(ByteReader& in) noexcept;
 
-// ---- header
-// -----------------------------------------------------------------------------------------------------------
+// ---- header ---------------------------------------------------------------------------------------------------------
 
 /// What a stream is, first in it, and again whenever a host asks.
 struct StreamHeader {
@@ -64,8 +63,7 @@ struct StreamHeader {
 [[nodiscard]] Decoded unpack(std::span<const std::uint8_t> payload, StreamPrefix& prefix, StreamHeader& header,
                              std::uint32_t& skipped) noexcept;
 
-// ---- definitions
-// ------------------------------------------------------------------------------------------------------
+// ---- definitions ----------------------------------------------------------------------------------------------------
 
 enum class DefinitionKind : std::uint8_t {
   kSource = 1,
@@ -135,8 +133,7 @@ class DefinitionDecoder {
   std::uint32_t skipped_ = 0;
 };
 
-// ---- statistics
-// -------------------------------------------------------------------------------------------------------
+// ---- statistics -----------------------------------------------------------------------------------------------------
 
 /// What the target has counted itself since the stream began, apart from the events: of one hart or of one source.
 struct Statistic {
@@ -187,8 +184,7 @@ class StatisticsDecoder {
   std::uint32_t skipped_ = 0;
 };
 
-// ---- end
-// --------------------------------------------------------------------------------------------------------------
+// ---- end ------------------------------------------------------------------------------------------------------------
 
 /// The last frame of a stream that was stopped: its number tells how many there were.
 struct StreamEnd {
@@ -200,8 +196,7 @@ struct StreamEnd {
 [[nodiscard]] Decoded unpack(std::span<const std::uint8_t> payload, StreamPrefix& prefix, StreamEnd& end,
                              std::uint32_t& skipped) noexcept;
 
-// ---- from the host
-// ----------------------------------------------------------------------------------------------------
+// ---- from the host --------------------------------------------------------------------------------------------------
 
 /// Asks for definitions again: all (`kind` 0), or those of some numbers. The header comes again as well if all are
 /// asked for.
