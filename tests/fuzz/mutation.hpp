@@ -9,15 +9,20 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <qm/test/seed.hpp>
 
 namespace qm::test {
 
+/// The files of @p folder, by name; none if it is no folder that can be read.
 inline std::vector<std::string> read_corpus(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry.path());
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
+    if (entry.is_regular_file(failed)) paths.push_back(entry.path());
+  }
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> inputs;
   for (const auto& path : paths) {
@@ -50,12 +55,18 @@ inline void mutate(std::string& input, const std::vector<std::string>& corpus, R
 /// The main() of a fuzz target: `PROGRAM [RUNS [CORPUS]]`.
 inline int fuzz(int count, char** arguments, const char* corpus_folder, std::uint64_t runs,
                 int (*one)(const std::uint8_t*, std::size_t)) {
-  if (count > 1) runs = std::strtoull(arguments[1], nullptr, 0);
-  const std::vector<std::string> corpus = read_corpus(count > 2 ? arguments[2] : corpus_folder);
+  char* behind = nullptr;
+  if (count > 1) runs = std::strtoull(arguments[1], &behind, 0);
+  if (count > 3 || (count > 1 && (behind == arguments[1] || *behind != '\0'))) {
+    std::fprintf(stderr, "usage: %s [RUNS [CORPUS]]: so many runs over the files of a folder\n", arguments[0]);
+    return 2;
+  }
+  const std::string folder = count > 2 ? arguments[2] : corpus_folder;
+  const std::vector<std::string> corpus = read_corpus(folder);
   const char* seed = std::getenv("QM_SEED");
   Random random(seed == nullptr ? 1 : std::strtoull(seed, nullptr, 0));
   if (corpus.empty()) {
-    std::fprintf(stderr, "no corpus\n");
+    std::fprintf(stderr, "error: %s has no files to begin with\n", folder.c_str());
     return 1;
   }
   for (std::uint64_t run = 0; run < runs; ++run) {
