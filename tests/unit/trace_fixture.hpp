@@ -44,6 +44,9 @@ class TraceTest : public SystemTest {
     return Cache::create(config);
   }
 
+  static std::uint64_t recorded(Cache& cache) { return trace::cache_trace(cache).figures.recorded; }
+  static std::uint64_t dropped(Cache& cache) { return trace::cache_trace(cache).figures.all_dropped(); }
+
   /// Dumps a cache without looking at the entries.
   static trace::DumpSummary dump_of(Cache& cache) {
     static trace::Dump dump;
