@@ -20,7 +20,7 @@ std::uint64_t Terminal::milliseconds() noexcept { return hal::Port::ticks() / (h
 Console::Console(Terminal& terminal, const ConsoleConfig& config) noexcept
     : terminal_(terminal),
       config_(config),
-      demultiplexer_(frame_in_),
+      demultiplexer_(frame_in_, wire::Demultiplexer::Side::kTarget),
       text_(text_buffer_, Output::Target::kTerminal, &Console::write_text, this),
       editor_(text_, config.prompt) {}
 
@@ -62,7 +62,7 @@ bool Console::poll() noexcept {
     pump();
   }
   report_lost();
-  if (!worked && books_->finish(terminal_.milliseconds())) worked = print_notices();
+  if (!worked && books_->finish(terminal_.milliseconds())) worked = true;
   text_.flush();
   return books_->send(terminal_.milliseconds()) || worked;
 }
@@ -187,12 +187,23 @@ void Console::print_reports_of(Console& told) noexcept {
   print_exhaustion(told.exhaustion_);
 }
 
-bool Console::print_notices() noexcept {
-  if (!notices_.pending() && !misuse_.pending() && !exhaustion_.pending()) return false;
+/// Leaves the line being typed.
+void Console::begin_lines() noexcept {
   if (prompt_shown_) text_.raw("\r\n");
-  print_reports_of(*this);
+}
+
+/// Shows it again, and hands on what was printed meanwhile.
+void Console::end_lines() noexcept {
+  if (!text_.at_line_start()) text_.put('\n');
   if (prompt_shown_) editor_.redraw();
   text_.flush();
+}
+
+bool Console::print_notices() noexcept {
+  if (!notices_.pending() && !misuse_.pending() && !exhaustion_.pending()) return false;
+  begin_lines();
+  print_reports_of(*this);
+  end_lines();
   return true;
 }
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include <qm/cache.hpp>
-#include <qm/console/notice.hpp>
+#include <qm/console/announcement.hpp>
 #include <qm/console/trace_books.hpp>
 #include <qm/firmware/console_io.hpp>
 #include <qm/firmware/symbols.hpp>
@@ -55,11 +55,11 @@ void report_exhaustion(const ExhaustionReport& report) noexcept { the_console->n
 void warn_of_options(console::Console& console, std::string_view bootargs) noexcept {
   const console::BootOptions options = console::parse_boot_options(bootargs);
   for (std::size_t i = 0; i < std::min(options.rejected_count, console::BootOptions::kMaxRejected); ++i) {
-    console::Notice notice(console);
-    notice.out().print("warning: boot option {} {}\n", options.rejected[i].option,
-                       console::describe(options.rejected[i].reason));
+    console::Announcement announcement(console);
+    announcement.out().print("warning: boot option {} {}\n", options.rejected[i].option,
+                             console::describe(options.rejected[i].reason));
   }
-  if (!boot_warning.empty()) console::Notice(console).out().print("warning: {}\n", boot_warning);
+  if (!boot_warning.empty()) console::Announcement(console).out().print("warning: {}\n", boot_warning);
 }
 
 std::string_view build_id_text(std::span<const std::uint8_t> id) noexcept {
@@ -98,8 +98,8 @@ void run_console(const firmware::BootInfo& info) noexcept {
   for (;;) {
     const std::uint32_t seen = firmware::console_input().sequence();
     while (WorkloadRun* run = WorkloadRunner::finished()) {
-      console::Notice notice(console);
-      WorkloadRunner::finish(*run, notice.out());
+      console::Announcement announcement(console);
+      WorkloadRunner::finish(*run, announcement.out());
     }
     if (console.poll()) continue;
     const std::uint64_t end =

@@ -47,6 +47,14 @@ TEST_F(Replay, a_replay_that_is_stopped_gives_everything_back) {
   EXPECT_EQ(run("workload run replay jq"), "replay: 69406 operations, peak 2642283 bytes, crossed 0, outstanding 2\n");
 }
 
+TEST_F(Replay, a_workload_whose_mailboxes_are_one_runs_is_not_run_twice_at_a_time) {
+  machine().type_line("workload start neutral 4000000000");
+  EXPECT_NE(error("workload run neutral 1").find("error: neutral is under way already"), std::string::npos);
+  run("workload stop");
+  EXPECT_TRUE(machine().wait_for_text("neutral: "));
+  EXPECT_NE(run("workload run neutral 10").find("outstanding 0\n"), std::string::npos);
+}
+
 TEST_F(Replay, wants_the_name_of_a_recording) {
   EXPECT_EQ(error("workload run replay"), "error: usage: workload run replay NAME [hart H] [seed S]\n");
   EXPECT_EQ(error("workload run replay doom"), "error: no such recording: sqlite, jq or redis-threads\n");

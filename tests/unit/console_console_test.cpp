@@ -1,5 +1,6 @@
 #include "console_commands.hpp"
 
+#include <qm/console/announcement.hpp>
 #include <qm/test/seed.hpp>
 
 namespace {
@@ -190,6 +191,23 @@ TEST(Console, prints_notices_between_the_lines_of_a_running_command) {
     if (terminal.yields == 1) console->notify("warning");
   };
   EXPECT_EQ(bench.command("lines 2"), "line 0\r\nline 1\r\nwarning\r\nlines 2: complete\r\n");
+}
+
+TEST(Console, announces_in_any_length_on_lines_of_its_own_and_shows_the_line_being_typed_again) {
+  Bench bench;
+  bench.type("echo part");
+  bench.terminal.text.clear();
+  std::string lines;
+  {
+    Announcement announcement(bench.console);
+    for (int i = 0; i < 200; ++i) {
+      announcement.out().print("line {}\n", i);
+      lines += "line " + std::to_string(i) + "\r\n";
+    }
+    announcement.out().print("{}", std::string(300, 'x').c_str());
+  }
+  EXPECT_EQ(bench.terminal.text, "\r\n" + lines + std::string(300, 'x') + "\r\nqm> echo part");
+  EXPECT_EQ(bench.type("\r"), "\r\npart|\r\nqm> ");
 }
 
 // ---- any bytes ------------------------------------------------------------------------------------------------------

@@ -522,6 +522,34 @@ TEST_F(Reports, fault_sets_counts_and_ends) {
   for (void* object : held) packet->free(object);
 }
 
+TEST_F(Reports, fault_sets_none_where_there_is_no_room_for_all) {
+  static char names[fault::kMaxFaults + 1][8];
+  std::vector<Cache*> many;
+  for (auto& name : names) {
+    std::snprintf(name, sizeof name, "many_%zu", many.size());
+    CacheConfig config;
+    config.name = name;
+    config.object_size = 64;
+    many.push_back(Cache::create(config));
+  }
+  command("fault packet every 2");
+  EXPECT_EQ(command("fault many_? every 1"), "error: more than 8 faults\r\n");
+  for (Cache* cache : many) {
+    void* object = cache->allocate();
+    EXPECT_NE(object, nullptr);
+    cache->free(object);
+  }
+  EXPECT_EQ(Cache::destroy(many.back()), Status::kOk);
+  EXPECT_EQ(Cache::destroy(many[0]), Status::kOk);
+  EXPECT_EQ(command("fault many_? every 1"),
+            "fault many_1: one allocation in 1 fails\r\nfault many_2: one allocation in 1 fails\r\n"
+            "fault many_3: one allocation in 1 fails\r\nfault many_4: one allocation in 1 fails\r\n"
+            "fault many_5: one allocation in 1 fails\r\nfault many_6: one allocation in 1 fails\r\n"
+            "fault many_7: one allocation in 1 fails\r\nnote: skipped 0 no-trace caches\r\n");
+  EXPECT_NE(command("fault many_? every 3").find("one allocation in 3 fails"), std::string::npos) << "are replaced";
+  command("fault off");
+}
+
 // ---- reap -----------------------------------------------------------------------------------------------------------
 
 TEST_F(Reports, reap_says_how_much_came_back_from_how_many_caches) {

@@ -273,6 +273,18 @@ TEST(ConsoleRequests, sends_raw_frames_to_who_asks_and_text_as_before) {
   EXPECT_EQ(bench.terminal.broken, 0u);
 }
 
+TEST(ConsoleRequests, a_form_frame_that_comes_back_changes_nothing_of_what_is_typed) {
+  Bench bench;
+  EXPECT_EQ(bench.type(bench.frame(wire::FrameType::kForm, 9, "\x01")), "");
+  const std::string typed = bench.type(
+      "\xff"
+      "echo typed\r");
+  EXPECT_EQ(typed, Bench().type("\xff"
+                                "echo typed\r"));
+  EXPECT_NE(typed.find("unknown command"), std::string::npos) << typed;
+  EXPECT_EQ(bench.command("echo next"), "next|\r\n");
+}
+
 TEST(ConsoleRequests, goes_back_to_armour_when_nobody_says_that_he_is_there) {
   Bench bench;
   ASSERT_TRUE(ask_form(bench, true));

@@ -191,7 +191,9 @@ Demultiplexer::Step Demultiplexer::finish() noexcept {
   }
   frame_ = {static_cast<FrameType>(header_.type), header_.sequence, header_.request,
             buffer_.subspan(kHeaderBytes, announced_ - kHeaderBytes - kCrcBytes)};
-  if (LineForm form; frame_.type == FrameType::kForm && unpack(frame_.payload, form)) raw_ = form.raw;
+  if (LineForm form; side_ == Side::kHost && frame_.type == FrameType::kForm && unpack(frame_.payload, form)) {
+    raw_ = form.raw;
+  }
   state_ = State::kText;
   tail_counted_ = false;
   ++frames_;

@@ -27,7 +27,21 @@ CommandStatus explain(Invocation& call, const Cache& cache, Status status) noexc
   }
 }
 
+/// Whether there is a place for a fault of each traceable cache that @p pattern names.
+bool has_room(std::string_view pattern) noexcept {
+  unsigned lacking = 0;
+  Matching<Cache> caches(pattern);
+  while (const Cache* cache = caches.next()) lacking += cache->traceable() ? 1 : 0;
+  unsigned room = 0;
+  for (unsigned index = 0; index < fault::kMaxFaults; ++index) {
+    const Cache* taken = fault::at(index).cache;
+    room += taken == nullptr || (taken->traceable() && matches(pattern, taken->name())) ? 1 : 0;  // is replaced
+  }
+  return lacking <= room;
+}
+
 CommandStatus set(Invocation& call, std::string_view pattern, fault::Mode mode, std::uint32_t n) noexcept {
+  if (!has_room(pattern)) return call.fail("more than {} faults", fault::kMaxFaults);
   unsigned no_trace = 0;
   Matching<Cache> caches(pattern);
   while (Cache* cache = caches.next()) {

@@ -3,8 +3,8 @@
 #include "trace_commands.hpp"
 #include "trace_text.hpp"
 
+#include <qm/console/announcement.hpp>
 #include <qm/console/names.hpp>
-#include <qm/console/notice.hpp>
 #include <qm/trace/dump.hpp>
 #include <qm/trace/live_trace.hpp>
 
@@ -41,7 +41,7 @@ bool TraceBooks::finish(std::uint64_t now_ms) noexcept {
   const trace::CommandResult result = trace::finish_stopping(kStopPatienceMs);
   stop_tried_ms_ = now_ms + kStopPatienceMs;
   if (result.status != Status::kOk || result.caches == 0) return false;
-  Notice(console_).out().print("slab_trace: the stop of {} caches is done\n", result.caches);
+  Announcement(console_).out().print("slab_trace: the stop of {} caches is done\n", result.caches);
   return true;
 }
 

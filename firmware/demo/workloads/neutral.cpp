@@ -12,8 +12,9 @@ namespace {
 
 enum Number : unsigned { kTaken, kGiven, kFailed };
 
-/// mailboxes[h]: what hart h has to free.
+/// mailboxes[h]: what hart h has to free. They are one run's: a mailbox has one writer and one reader.
 std::array<Mailbox, hal::Port::kMaxHarts> mailboxes;
+constinit std::atomic<std::uint32_t> under_way{0};
 
 /// Counts what one task takes and gives back; adds it to the run at the end.
 class Ledger {
@@ -69,6 +70,10 @@ void empty_mailbox(unsigned hart, Ledger& ledger) noexcept {
   ledger.give(large);
 }
 
+const char* prepare(WorkloadRun&) noexcept {
+  return under_way.exchange(1, std::memory_order_acquire) != 0 ? "neutral is under way already" : nullptr;
+}
+
 void neutral_task(WorkloadRun& run, unsigned hart) noexcept {
   Ledger ledger(run);
   Random random = run.random(hart);
@@ -85,6 +90,7 @@ void finish(WorkloadRun& run, console::Output& out) noexcept {
   if (failed != 0) out.print("neutral: {} allocations failed\n", failed);
   out.print("neutral: {} rounds, outstanding {}\n", run.count,
             run.numbers[kTaken].load(std::memory_order_relaxed) - run.numbers[kGiven].load(std::memory_order_relaxed));
+  under_way.store(0, std::memory_order_release);
 }
 
 }  // namespace
@@ -96,7 +102,7 @@ constinit const Workload kNeutral = {
     .task = "neutral",
     .counted = true,
     .option = {},
-    .prepare = [](WorkloadRun&) noexcept -> const char* { return nullptr; },
+    .prepare = prepare,
     .work = neutral_task,
     .finish = finish,
     .release = nullptr,

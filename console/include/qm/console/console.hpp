@@ -158,6 +158,7 @@ class Console {
     if (config_.wake != nullptr) config_.wake();
     return kept;
   }
+  friend class Announcement;
   friend class Invocation;
 
   // input
@@ -182,6 +183,8 @@ class Console {
   CommandStatus dispatch(std::string_view line, Output& out) noexcept;
   bool yield_for(Output& out) noexcept;
   void answer_for(CommandStatus status) noexcept;
+  void begin_lines() noexcept;
+  void end_lines() noexcept;
   bool print_notices() noexcept;
   void print_reports_of(Console& told) noexcept;
   void print_misuse(MisuseLog& log) noexcept;

@@ -88,8 +88,12 @@ class Demultiplexer {
     return kHeaderBytes + payload_bytes + kCrcBytes;
   }
 
+  /// Of which side of the line this is: a host looks for raw frames from a form frame on that says so.
+  enum class Side : bool { kTarget, kHost };
+
   /// @param[in] buffer at least buffer_bytes(0); the caller's, for as long as this lives.
-  explicit Demultiplexer(std::span<std::uint8_t> buffer) noexcept : buffer_(buffer) {}
+  explicit Demultiplexer(std::span<std::uint8_t> buffer, Side side = Side::kHost) noexcept
+      : buffer_(buffer), side_(side) {}
 
   /// Takes the next byte. Complexity: O(1). Context: one caller at a time.
   [[nodiscard]] Step push(std::uint8_t byte) noexcept;
@@ -143,6 +147,7 @@ class Demultiplexer {
   void read_header() noexcept;
 
   std::span<std::uint8_t> buffer_;
+  Side side_;
   Frame frame_;
   Header header_;
   Crc32 crc_;
