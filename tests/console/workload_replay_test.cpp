@@ -51,7 +51,7 @@ TEST_F(Replay, a_workload_whose_mailboxes_are_one_runs_is_not_run_twice_at_a_tim
   machine().type_line("workload start neutral 4000000000");
   EXPECT_NE(error("workload run neutral 1").find("error: neutral is under way already"), std::string::npos);
   run("workload stop");
-  EXPECT_TRUE(machine().wait_for_text("neutral: "));
+  EXPECT_TRUE(machine().wait_for_text("neutral: stopped, of 4000000000 rounds, outstanding 0"));
   EXPECT_NE(run("workload run neutral 10").find("outstanding 0\n"), std::string::npos);
 }
 

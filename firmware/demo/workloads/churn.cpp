@@ -76,7 +76,8 @@ void finish(WorkloadRun& run, console::Output& out) noexcept {
   const auto number = [&](Number which) { return run.numbers[which].load(std::memory_order_relaxed); };
   if (number(kFailed) != 0) out.print("churn: {} allocations failed\n", number(kFailed));
   if (number(kBroken) != 0) out.print("churn: {} blocks were overwritten\n", number(kBroken));
-  out.print("churn: {} operations, peak {} bytes, outstanding {}\n", run.count, number(kPeak), number(kOut));
+  out.print("churn: {}{} operations, peak {} bytes, outstanding {}\n", run.stopping() ? "stopped, of " : "", run.count,
+            number(kPeak), number(kOut));
 }
 
 }  // namespace

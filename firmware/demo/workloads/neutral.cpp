@@ -88,7 +88,7 @@ void neutral_task(WorkloadRun& run, unsigned hart) noexcept {
 void finish(WorkloadRun& run, console::Output& out) noexcept {
   const std::uint32_t failed = run.numbers[kFailed].load(std::memory_order_relaxed);
   if (failed != 0) out.print("neutral: {} allocations failed\n", failed);
-  out.print("neutral: {} rounds, outstanding {}\n", run.count,
+  out.print("neutral: {}{} rounds, outstanding {}\n", run.stopping() ? "stopped, of " : "", run.count,
             run.numbers[kTaken].load(std::memory_order_relaxed) - run.numbers[kGiven].load(std::memory_order_relaxed));
   under_way.store(0, std::memory_order_release);
 }
