@@ -180,9 +180,7 @@ Status initialize() noexcept {
 
 void attach_hart() noexcept {
   const hal::InterruptGuard masked;
-  for (unsigned number = 0; number < kClasses; ++number) {
-    internal::set_cell_pointer(internal::heap_cell_pointer(PageMap::tag_of(number)), closed_cell());
-  }
+  internal::reset_heap_pointers();
 }
 
 void shutdown() noexcept {

@@ -29,7 +29,7 @@ void* qm_malloc(std::size_t size) noexcept {
 #endif
 
 void qm_free(void* block) noexcept {
-  qm::Cache* cache = qm::heap::cache_of_tag(qm::page_map.tag_in_hot(reinterpret_cast<std::uintptr_t>(block)));
+  qm::Cache* cache = qm::heap::cache_of_tag(qm::page_map.tag(reinterpret_cast<std::uintptr_t>(block)));
   if constexpr (qm::kCallSites) {
     if (cache != nullptr) cache->discharge(block);
   }

@@ -24,9 +24,9 @@ std::uintptr_t page_of_base() noexcept {
 }  // namespace
 
 Status PageMap::add_bank(std::uintptr_t start, std::uintptr_t end) noexcept {
-  static_assert(offsetof(PageMap, hot_) == 0 && offsetof(PageMap, heads_) == QM_PAGE_MAP_HEADS &&
-                kHeads == QM_PAGE_MAP_HEAD_COUNT && offsetof(Leaf, number) == QM_LEAF_NUMBER &&
-                offsetof(Leaf, tags) == QM_LEAF_TAGS && kLeafLog2 == QM_LEAF_LOG2);
+  static_assert(offsetof(PageMap, heads_) == 0 && kHeads == QM_PAGE_MAP_HEAD_COUNT &&
+                offsetof(Leaf, number) == QM_LEAF_NUMBER && offsetof(Leaf, tags) == QM_LEAF_TAGS &&
+                kLeafLog2 == QM_LEAF_LOG2);
   static_assert(kLeafBytes / kPageBytes == kPageBytes, "the tags of a leaf are a page");
   const unsigned count = bank_count_.load(std::memory_order_relaxed);
   if (count == kMaxBanks) return Status::kNoMemory;
@@ -40,14 +40,10 @@ void PageMap::drop_bank() noexcept { store_relaxed(bank_count_, bank_count_.load
 
 bool PageMap::write(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {
   const LockGuard hold(lock_);
-  Leaf* const leaf = find(start >> kLeafLog2);
+  const Leaf* const leaf = find(start >> kLeafLog2);
   if (leaf == nullptr) return false;
-  const std::size_t pages = bytes / kPageBytes;
   Tag* const first = leaf->place(start);
-  for (std::size_t page = 0; page != pages; ++page) first[page].store(tag, std::memory_order_relaxed);
-  leaf->tagged += tag != 0 ? pages : ~pages + 1;
-  // release: pairs with the acquire in tag_in_hot(), and with the section's dependent loads.
-  if (leaf->tagged > hot_.load(std::memory_order_relaxed)->tagged) hot_.store(leaf, std::memory_order_release);
+  for (std::size_t page = 0; page != bytes / kPageBytes; ++page) first[page].store(tag, std::memory_order_relaxed);
   return true;
 }
 
@@ -75,7 +71,7 @@ bool PageMap::add_leaf(std::uintptr_t number) noexcept {
       }
       Leaf* const leaf = fresh_++;
       std::atomic<Leaf*>& head = heads_[number % kHeads].first;
-      *leaf = {number, page - (number << kLeafLog2) / kPageBytes, head.load(std::memory_order_relaxed), 0};
+      *leaf = {number, page - (number << kLeafLog2) / kPageBytes, head.load(std::memory_order_relaxed)};
       head.store(
           leaf, std::memory_order_release);  // pairs with the acquire in find(), and with the section's dependent loads
       return true;
@@ -88,7 +84,6 @@ bool PageMap::add_leaf(std::uintptr_t number) noexcept {
 void PageMap::reset() noexcept {
   bank_count_.store(0, std::memory_order_relaxed);
   for (Head& head : heads_) head.first.store(&none_, std::memory_order_relaxed);
-  hot_.store(&none_, std::memory_order_relaxed);
   fresh_ = first_leaves_;
   fresh_end_ = first_leaves_ + kFirstLeaves;
 }

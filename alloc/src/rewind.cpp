@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include <qm/cache.hpp>
+#include <qm/page_map.hpp>
 
 #include "inlined_section.hpp"
 #include "sections.hpp"
@@ -23,6 +24,8 @@ extern const qm::InlinedSection qm_heap_sections[] __attribute__((weak));
   cells.fill(qm::closed_cell());
   return cells;
 }();
+/// The leaf of the page map that this hart's latest free was in; at first one that has no page.
+[[gnu::section(".tdata.qm_hot")]] constinit thread_local const void* qm_heap_leaf = qm::PageMap::no_leaf();
 }
 
 namespace {
@@ -107,6 +110,11 @@ std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noe
 
 void qm::internal::set_cell_pointer(std::uint16_t offset, Cell* cell) noexcept {
   *reinterpret_cast<Cell**>(reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer()) + offset) = cell;
+}
+
+void qm::internal::reset_heap_pointers() noexcept {
+  qm_heap_cells.fill(closed_cell());
+  qm_heap_leaf = PageMap::no_leaf();
 }
 
 std::uint16_t qm::internal::heap_cell_pointer(std::uint8_t tag) noexcept {

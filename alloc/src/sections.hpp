@@ -24,7 +24,6 @@
 #endif
 
 /* The heap's: the page map, a leaf of it, and the sizes of the size classes. */
-#define QM_PAGE_MAP_HEADS QM_WORD_BYTES
 #define QM_PAGE_MAP_HEAD_COUNT 32
 #define QM_LEAF_NUMBER 0
 #define QM_LEAF_TAGS QM_WORD_BYTES

@@ -114,7 +114,7 @@ case ${1:-} in
     free=$(count "$(section "$2" qm_free)")
     echo "out of line: loop and calls $around, pop $pop, push $push, pair $pair; inlined with its loop $inlined; heap $malloc, $free"
     [ "$malloc" -eq $((16 + extra)) ] || fail "qm_malloc is $malloc instructions"
-    [ "$free" -eq 18 ] || fail "qm_free is $free instructions"
+    [ "$free" -eq 17 ] || fail "qm_free is $free instructions"
     [ "$pair" -le $((26 + extra)) ] || fail "a pair is $pair instructions"
     [ "$pair" -eq $((7 + 9 + 9 + extra)) ] || fail "a pair is $pair instructions: the documents say $((25 + extra))"
     [ "$inlined" -eq $((2 + 13 + extra)) ] || fail "an inlined pair is $inlined instructions with its loop"

@@ -48,22 +48,6 @@ TEST_F(PageMapTest, a_leaf_that_is_added_changes_no_other) {
   }
 }
 
-TEST_F(PageMapTest, the_leaf_with_the_most_tags_is_the_hot_one) {
-  constexpr std::uintptr_t kFirst = PageMap::kLeafBytes;
-  constexpr std::uintptr_t kSecond = 5 * PageMap::kLeafBytes;
-  ASSERT_TRUE(map_.mark(kFirst, 2 * kPage, 8));
-  ASSERT_TRUE(map_.mark(kSecond, 2 * kPage, 16));
-  EXPECT_EQ(map_.tag_in_hot(kFirst + kPage), 8U);
-  EXPECT_EQ(map_.tag_in_hot(kSecond + kPage), 0U);
-  ASSERT_TRUE(map_.mark(kSecond + 2 * kPage, kPage, 24));
-  EXPECT_EQ(map_.tag_in_hot(kFirst + kPage), 0U);
-  EXPECT_EQ(map_.tag_in_hot(kSecond + kPage), 16U);
-  // What it loses counts: two are left here, and there come three.
-  map_.clear(kSecond, kPage);
-  ASSERT_TRUE(map_.mark(kFirst + 2 * kPage, kPage, 8));
-  EXPECT_EQ(map_.tag_in_hot(kFirst + kPage), 8U);
-}
-
 TEST_F(PageMapTest, costs_what_the_tagged_memory_is_and_not_what_lies_between) {
   const std::size_t before = base_arena().stats().free;
   ASSERT_TRUE(map_.mark(std::uintptr_t{1} << 30, kPage, 8));

@@ -138,6 +138,8 @@ namespace internal {
 void set_cell_pointer(std::uint16_t offset, Cell* cell) noexcept;
 /// Where a hart has its pointer to its cell of the heap's class with @p tag, from its tp on.
 [[nodiscard]] std::uint16_t heap_cell_pointer(std::uint8_t tag) noexcept;
+/// Has the running hart know no cell of the heap's classes, and no leaf of the page map. Masked.
+void reset_heap_pointers() noexcept;
 }  // namespace internal
 
 class alignas(Cell) Cache : public Traceable {

@@ -95,7 +95,7 @@ inline constexpr std::size_t kAlignment = 16;
 
 /// Gives a block back; nullptr is ignored. What is no block - inside one, another cache's object, no memory at all - is
 /// reported where it is found, and otherwise ignored.
-/// Complexity: O(1); of a size class whose magazine has room 18 instructions.
+/// Complexity: O(1); of a size class whose magazine has room 17 instructions.
 [[gnu::always_inline]] inline void free(void* block) noexcept { qm_free(block); }
 /// As free(), for a caller that knows the size it asked for, in the last call of allocate() or reallocate(): a size
 /// that does not belong to this block is reported, and the block is not freed.

@@ -3,14 +3,13 @@
 /// page's tag says which size class's slab the address is in, and without one that it is a large block's, or was never
 /// the heap's.
 ///
-///     hot -------------------------+
-///     heads[0] -> leaf -> leaf     v
+///     heads[0] -> leaf -> leaf
 ///     heads[1] ---------------> leaf | number, tags | -> | 0 0 3 3 0 8 8 8 8 ... |   a byte for each page of kLeafBytes
 ///     ...
 ///
 /// A leaf is made where a slab of the heap lies for the first time: so the map costs what is used of the memory, not
-/// what there is. A leaf is found by its number, the upper bits of its addresses. The one with the most tags is hot:
-/// the fast path looks there first.
+/// what there is. A leaf is found by its number, the upper bits of its addresses. A hart's fast path looks first in
+/// the one in which its latest free was, which it keeps in a hart-local (rewind.cpp).
 ///
 /// Beside the tags the map knows the banks, the ranges of memory there are: what lies between two of them must not be
 /// read.
@@ -60,11 +59,8 @@ class PageMap {
     return leaf != nullptr ? leaf->tag(address) : std::uint8_t{0};
   }
 
-  /// The same, 0 also in another leaf than the hot one.
-  [[nodiscard, gnu::always_inline]] std::uint8_t tag_in_hot(std::uintptr_t address) const noexcept {
-    const Leaf* leaf = hot_.load(std::memory_order_acquire);  // pairs with the release in write()
-    return leaf->number == address >> kLeafLog2 ? leaf->tag(address) : std::uint8_t{0};
-  }
+  /// A leaf that has no page, for the fast path.
+  [[nodiscard]] static constexpr const void* no_leaf() noexcept { return &none_; }
 
   /// A range of memory. Does not change, so whoever has found it may keep it.
   struct Bank {
@@ -97,7 +93,6 @@ class PageMap {
     std::uintptr_t number = kNoNumber;
     std::uintptr_t tags = 0;  ///< where page 0 of all memory would have its tag
     Leaf* next = nullptr;
-    std::size_t tagged = 0;
     [[nodiscard]] Tag* place(std::uintptr_t address) const noexcept {
       return reinterpret_cast<Tag*>(tags + address / kPageBytes);
     }
@@ -108,7 +103,7 @@ class PageMap {
   struct Head {
     std::atomic<Leaf*> first{&none_};
   };
-  static Leaf none_;  ///< ends every list, and is hot at first
+  static Leaf none_;  ///< ends every list
 
   [[nodiscard, gnu::always_inline]] Leaf* find(std::uintptr_t number) const noexcept {
     Leaf* leaf = heads_[number % kHeads].first.load(std::memory_order_acquire);  // pairs with the release in add_leaf()
@@ -118,7 +113,6 @@ class PageMap {
   [[nodiscard]] bool write(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept;
   [[nodiscard]] bool add_leaf(std::uintptr_t number) noexcept;
 
-  std::atomic<Leaf*> hot_{&none_};
   Head heads_[kHeads];
   Leaf first_leaves_[kFirstLeaves];
   Leaf* fresh_ = first_leaves_;  ///< never used yet: [fresh_, fresh_end_)
