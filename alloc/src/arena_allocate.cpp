@@ -161,9 +161,12 @@ Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::s
     return size == old_rounded ? Status::kOk : Status::kNoMemory;
   }
   Status status = Status::kNoMemory;
-  {
-    const LockGuard guard(lock_);
-    if (reserve_tags_locked(1)) status = resize_locked(start, old_rounded, size);
+  for (bool again = false;; again = true) {
+    {
+      const LockGuard guard(lock_);
+      if (reserve_tags_locked(1)) status = resize_locked(start, old_rounded, size);
+    }
+    if (status != Status::kNoMemory || again || size < old_rounded || !grow_span(start, size - old_rounded)) break;
   }
   if (status == Status::kOk && traced()) {
     const hal::InterruptGuard masked;

@@ -83,6 +83,9 @@ struct Arena::Place {
 
 /// A size that stands for whatever the segment has. No segment is as large, since none starts at 0.
 inline constexpr std::size_t kAnySize = SIZE_MAX;
+/// Where a span's tag has the spans next to it.
+inline constexpr unsigned kSpanBelow = 0;
+inline constexpr unsigned kSpanAbove = 1;
 /// Tags that the arena and the pool pass on at a time.
 inline constexpr unsigned kTagBatch = Arena::kSpares / 2;
 /// Candidates looked at in one hold of the lock.
@@ -106,6 +109,13 @@ inline BoundaryTag* Arena::take_spare_locked() noexcept {
   return tag;
 }
 
+inline void Arena::keep_spare_locked(BoundaryTag* tag) noexcept {
+  tag->next = spares_;
+  spares_ = tag;
+  if (++spare_count_ > kSpares) [[unlikely]]
+    give_spares_locked();
+}
+
 inline BoundaryTag* Arena::find_locked(std::size_t size, Fit fit) const noexcept {
   BoundaryTag* segment = fit == Fit::kInstant ? sizes_.instant(size) : nullptr;
   return segment != nullptr ? segment : sizes_.best(size);
@@ -126,10 +136,7 @@ inline void Arena::drop_locked(BoundaryTag* tag) noexcept {
   (after == nullptr ? last_ : after->prev) = before;
   if (walks_ != nullptr) [[unlikely]]
     tell_walks_locked(tag);
-  tag->next = spares_;
-  spares_ = tag;
-  if (++spare_count_ > kSpares) [[unlikely]]
-    give_spares_locked();
+  keep_spare_locked(tag);
 }
 
 /// Resizes a free segment where it stands: no neighbour is overtaken.

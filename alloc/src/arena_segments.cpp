@@ -10,10 +10,6 @@ namespace {
 /// A larger empty span, in quanta of the arena or of its source, is not kept.
 constexpr std::size_t kKeptUnits = 16;
 
-// Where a span's tag has the spans next to it.
-constexpr unsigned kSpanBelow = 0;
-constexpr unsigned kSpanAbove = 1;
-
 }  // namespace
 
 /// A tag goes: a walk that stands on it goes back.

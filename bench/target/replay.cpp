@@ -4,8 +4,6 @@
 /// The heap's peak is everything the base arena had handed out: the allocator's own structures, boundary tags, slabs,
 /// magazines and idle memory; it starts anew for each recording. picolibc's is what it had from sbrk.
 
-#include <array>
-
 #include <qm/arena.hpp>
 #include <qm/bench/bench.hpp>
 #include <qm/bench/subjects.hpp>
@@ -64,15 +62,16 @@ struct Picolibc {
   static std::size_t peak_bytes(std::size_t) noexcept { return picolibc_peak_bytes(); }
 };
 
-/// Sets the allocator up anew, with nothing taken and no caches.
+/// Sets the allocator up anew, with nothing taken and no caches, over the largest range of memory: the device tree lies
+/// in the midst of the machine's, and what it cuts off is less than a recording and its program have at their peak.
 void start_anew() {
-  std::array<MemoryRange, 16> memory;
-  std::size_t ranges = 0;
-  for (const hal::MemoryRange& range : firmware::boot_info().memory) memory[ranges++] = {range.low, range.bytes()};
+  MemoryRange memory;
+  for (const hal::MemoryRange& range : firmware::boot_info().memory) {
+    if (range.bytes() > memory.size) memory = {range.low, range.bytes()};
+  }
   picolibc_give_up_memory();
   shutdown();
-  if (initialize({memory.data(), ranges}, firmware::boot_info().hart_count) != Status::kOk)
-    firmware::panic("bench: no memory");
+  if (initialize({&memory, 1}, firmware::boot_info().hart_count) != Status::kOk) firmware::panic("bench: no memory");
   attach_hart(0);
 }
 

@@ -360,6 +360,62 @@ TEST_F(ArenaImport, an_arena_can_be_its_own_source) {
   EXPECT_EQ(fountain.released, fountain.next - 0x10000);
 }
 
+TEST_F(ArenaImport, a_segment_alone_in_its_span_grows_into_what_the_source_has_behind_it) {
+  make(64, 64, 4096);
+  make_importer(16);
+  const std::uintptr_t start = importer_.allocate(80);  // a span of 128
+  ASSERT_EQ(start, 64U);
+  EXPECT_EQ(importer_.resize_in_place(start, 80, 128), Status::kOk);
+  EXPECT_EQ(importer_.stats().total, 128U);
+  EXPECT_EQ(importer_.resize_in_place(start, 128, 1000), Status::kOk);
+  EXPECT_TRUE(importer_.validate());
+  EXPECT_TRUE(arena_.validate());
+  EXPECT_EQ(importer_.stats().total, 1024U);
+  EXPECT_EQ(arena_.stats().allocated, 1024U);
+  // Half of what it lacks is in its span, the other half is the source's.
+  EXPECT_EQ(importer_.resize_in_place(start, 1000, 1040), Status::kOk);
+  EXPECT_EQ(importer_.stats().total, 1088U);
+  // What follows is another's now, in the span and behind it.
+  const std::uintptr_t beside = importer_.allocate(16);
+  EXPECT_EQ(beside, start + 1040);
+  EXPECT_EQ(importer_.resize_in_place(start, 1040, 1104), Status::kNoMemory);
+  EXPECT_EQ(importer_.free(beside, 16), Status::kOk);
+  const std::uintptr_t wall = arena_.allocate_constrained(64, {.min = 64 + 1088});
+  EXPECT_EQ(wall, 64U + 1088U);
+  EXPECT_EQ(importer_.resize_in_place(start, 1040, 1104), Status::kNoMemory);
+  EXPECT_EQ(importer_.stats().total, 1088U);
+  EXPECT_EQ(arena_.free_constrained(wall, 64), Status::kOk);
+  // All goes back as one.
+  EXPECT_EQ(importer_.free(start, 1040), Status::kOk);
+  importer_.reap();
+  EXPECT_EQ(arena_.stats().allocated, 0U);
+}
+
+TEST_F(ArenaImport, a_span_that_cannot_be_made_longer_stays_as_it_is) {
+  make(64, 64, 1024);
+  make_importer(16);
+  const std::uintptr_t start = importer_.allocate(64);
+  EXPECT_EQ(importer_.resize_in_place(start, 64, 2000), Status::kNoMemory);
+  EXPECT_EQ(importer_.stats().total, 64U);
+  EXPECT_EQ(arena_.stats().allocated, 64U);
+  EXPECT_TRUE(importer_.validate());
+  // One with an import function knows nothing of what lies behind.
+  Arena by_function;
+  ASSERT_EQ(by_function.initialize(
+                {.name = "by_function",
+                 .quantum = 16,
+                 .source = &arena_,
+                 .import = [](Arena& from, std::size_t size,
+                              Fit fit) noexcept { return from.allocate(size, fit, nullptr, Effort::kQuiet); },
+                 .release = [](Arena& to, std::uintptr_t at, std::size_t size) noexcept { to.free(at, size); }}),
+            Status::kOk);
+  const std::uintptr_t other = by_function.allocate(64);
+  EXPECT_EQ(by_function.resize_in_place(other, 64, 128), Status::kNoMemory);
+  EXPECT_EQ(by_function.free(other, 64), Status::kOk);
+  EXPECT_EQ(by_function.destroy(), Status::kOk);
+  EXPECT_EQ(importer_.free(start, 64), Status::kOk);
+}
+
 /// A source that returns the same range again and again.
 std::uintptr_t import_again(Arena&, std::size_t, Fit) noexcept { return 0x1000; }
 void release_again(Arena&, std::uintptr_t, std::size_t) noexcept {}

@@ -130,7 +130,8 @@ class Arena : public Traceable {
   }
   Status free_constrained(std::uintptr_t start, std::size_t size) noexcept;
 
-  /// Grows or shrinks an allocated segment without moving it. Not for sizes that quantum caches serve.
+  /// Grows or shrinks an allocated segment without moving it. Not for sizes that quantum caches serve. Where its span
+  /// ends too early for it to grow, the source makes the span longer, if it has room there and no import function.
   /// @returns kNotFound, kMismatch (@p old_size), kInvalid (@p new_size); kNoMemory if what follows is not free or too
   ///          small, or no tag is to be had. Unless kOk, nothing has changed.
   Status resize_in_place(std::uintptr_t start, std::size_t old_size, std::size_t new_size) noexcept;
@@ -211,6 +212,9 @@ class Arena : public Traceable {
   SpanRange allocate_congruent(const Congruence& request) noexcept;
   Status free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept;
   Status resize_locked(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
+  [[nodiscard]] BoundaryTag* growing_span_locked(std::uintptr_t start) noexcept;
+  [[nodiscard]] BoundaryTag* last_of_locked(const BoundaryTag& span) noexcept;
+  [[nodiscard]] bool grow_span(std::uintptr_t start, std::size_t more) noexcept;
   [[nodiscard]] bool traced() const noexcept { return state_.load(std::memory_order_relaxed) != 0; }
 
   [[nodiscard]] bool reserve_tags_locked(unsigned count) noexcept;
@@ -218,6 +222,7 @@ class Arena : public Traceable {
   [[nodiscard]] bool take_new_tags_locked() noexcept;
   [[nodiscard]] SpanRange take_tag_page_locked() noexcept;
   [[nodiscard]] BoundaryTag* take_spare_locked() noexcept;
+  void keep_spare_locked(BoundaryTag* tag) noexcept;
   void give_spares_locked() noexcept;
   void drop_locked(BoundaryTag* tag) noexcept;
   void tell_walks_locked(const BoundaryTag* tag) noexcept;

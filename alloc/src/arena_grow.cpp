@@ -1,0 +1,66 @@
+// Arena: a span is made longer where its source has room behind it.
+
+#include <qm/arena.hpp>
+
+#include "arena_request.hpp"
+
+namespace qm {
+
+/// The span that has the segment at @p start, if it is the source's to make longer; or nullptr.
+BoundaryTag* Arena::growing_span_locked(std::uintptr_t start) noexcept {
+  BoundaryTag* const span = spans_.floor(start);
+  return span != nullptr && span->origin != SpanOrigin::kAdded && import_ == nullptr ? span : nullptr;
+}
+
+/// The last segment of @p span.
+BoundaryTag* Arena::last_of_locked(const BoundaryTag& span) noexcept {
+  const BoundaryTag* const above = span.child[kSpanAbove];
+  return above != nullptr ? above->prev : last_;
+}
+
+/// Has the source make the span longer in which @p start is allocated, and only free memory behind it, so that there is
+/// room for @p more. While that segment is, nobody else gives the span back; two who would make it longer know its size
+/// from the same moment, and the source refuses the second.
+/// @returns false, and nothing has changed, if the source has no room there, or no tag is to be had.
+bool Arena::grow_span(std::uintptr_t start, std::size_t more) noexcept {
+  if (source_ == nullptr || source_->quantum_ % quantum_ != 0) return false;
+  BoundaryTag* rest = nullptr;
+  std::uintptr_t first = 0;
+  std::size_t before = 0;
+  {
+    const LockGuard guard(lock_);
+    const BoundaryTag* const tag = find_allocated_locked(start);
+    BoundaryTag* const span = tag != nullptr ? growing_span_locked(start) : nullptr;
+    if (span == nullptr) return false;
+    const BoundaryTag* const last = last_of_locked(*span);
+    if (tag->prev != span || (last != tag && (last != tag->next || last->kind != TagKind::kFree))) return false;
+    if (!reserve_tags_locked(1)) return false;
+    rest = take_spare_locked();
+    first = span->start;
+    before = span->size;
+    if (last != tag) more -= last->size;
+  }
+  more = round_up(more, source_->quantum_);
+  const bool grown = source_->resize_in_place(first, before, before + more) == Status::kOk;
+  const LockGuard guard(lock_);
+  if (grown) {
+    BoundaryTag* const span = growing_span_locked(start);
+    BoundaryTag* const last = last_of_locked(*span);  // others may have taken of what was free
+    span->size += more;
+    spans_.resized(span, before);
+    counts_.total += more;
+    counts_.imported += more;
+    if (last->kind != TagKind::kFree) {
+      rest->start = last->end();
+      rest->size = more;
+      link_after_locked(rest, last);
+      insert_free_locked(rest);
+      return true;
+    }
+    set_size_locked(last, last->start, last->size + more);
+  }
+  keep_spare_locked(rest);
+  return grown;
+}
+
+}  // namespace qm
