@@ -2,7 +2,7 @@
 #
 #   qm_add_layer(NAME wire RANK 0 SOURCES a.cpp HEADERS include/qm/wire/a.hpp USES ...)
 #
-# makes the library qm_<NAME> (alias quartermaster::<NAME>) whose public headers are the HEADERS below include/, and
+# makes the library qm_<NAME> (alias quartermaster::<NAME>) whose public headers are the HEADERS below include/ (or BASE_DIRS), and
 # refuses at configure time to let it use a layer of the same or a higher rank. Include paths come from USES alone - the
 # repository root is never one - so an upward #include does not compile either.
 
@@ -51,7 +51,10 @@ if(QM_SANITIZE)
 endif()
 
 function(qm_add_layer)
-  cmake_parse_arguments(PARSE_ARGV 0 L "" "NAME;RANK" "SOURCES;HEADERS;USES")
+  cmake_parse_arguments(PARSE_ARGV 0 L "" "NAME;RANK" "SOURCES;HEADERS;USES;BASE_DIRS")
+  if(NOT L_BASE_DIRS)
+    set(L_BASE_DIRS include)
+  endif()
   set(target qm_${L_NAME})
   if(L_SOURCES)
     add_library(${target} STATIC ${L_SOURCES})
@@ -64,7 +67,7 @@ function(qm_add_layer)
   add_library(quartermaster::${L_NAME} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${L_NAME})
   target_compile_features(${target} ${scope} cxx_std_20)
-  target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS include FILES ${L_HEADERS})
+  target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS ${L_BASE_DIRS} FILES ${L_HEADERS})
   set_target_properties(${target} PROPERTIES QM_RANK ${L_RANK} VERIFY_INTERFACE_HEADER_SETS ON)
   foreach(used IN LISTS L_USES)
     get_target_property(rank qm_${used} QM_RANK)

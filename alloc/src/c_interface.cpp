@@ -1,52 +1,23 @@
-// <qm/qm.h>: arenas, caches and the heap for C. The functions translate arguments and results; nothing else.
-
-#include <qm/qm.h>
-
-#include <new>
+// <qm/qm.h>: the whole, caches and the heap for C; arenas are in c_arenas.cpp. The functions translate arguments and
+// results; nothing else.
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
 #include <qm/heap.hpp>
 #include <qm/system.hpp>
 
+#include "c_status.hpp"
+
 namespace {
 
 using namespace qm;
 
-static_assert(QM_INVALID == -static_cast<int>(Status::kInvalid) &&
-              QM_DUPLICATE == -static_cast<int>(Status::kDuplicate));
-static_assert(QM_OVERLAP == -static_cast<int>(Status::kOverlap) &&
-              QM_NO_MEMORY == -static_cast<int>(Status::kNoMemory));
-static_assert(QM_BUSY == -static_cast<int>(Status::kBusy) && QM_NOT_FOUND == -static_cast<int>(Status::kNotFound));
-static_assert(QM_MISMATCH == -static_cast<int>(Status::kMismatch) &&
-              QM_TIMED_OUT == -static_cast<int>(Status::kTimedOut));
-static_assert(QM_UNSAFE == -static_cast<int>(Status::kUnsafe) && QM_REFUSED == -static_cast<int>(Status::kRefused));
-static_assert(QM_ABORTED == -static_cast<int>(Status::kAborted));
-static_assert(QM_INSTANT_FIT == static_cast<int>(Fit::kInstant) && QM_BEST_FIT == static_cast<int>(Fit::kBest));
-static_assert(QM_NEXT_FIT == static_cast<int>(Fit::kNext));
 static_assert(QM_ATOMIC == static_cast<qm_flags>(Effort::kAtomic) &&
               QM_RECLAIM == static_cast<qm_flags>(Effort::kReclaim));
 static_assert(QM_WAIT == static_cast<qm_flags>(Effort::kWait) &&
               QM_WAIT_MS(70) == static_cast<qm_flags>(wait_at_most(70)));
 static_assert(QM_QUIET == static_cast<qm_flags>(Effort::kQuiet));
 static_assert(QM_NO_TOUCH == cache_flags::kNoTouch && QM_NO_TRACE == cache_flags::kNoTrace);
-
-qm_status to_c(Status status) noexcept { return static_cast<qm_status>(-static_cast<int>(status)); }
-
-/// An unknown policy is the cheapest.
-Fit fit_of(qm_policy policy) noexcept { return policy <= QM_NEXT_FIT ? Fit{policy} : Fit::kInstant; }
-
-/// The context of an arena whose structure lies in the heap.
-constexpr char kMadeHere = 0;
-static_assert(alignof(Arena) <= heap::kAlignment);
-
-// A C callback takes the source by pointer where an ImportFunction has a reference, and the policy as the byte that a
-// Fit is: in every ABI the same registers. The way over void (*)() is GCC's for a cast that is meant.
-static_assert(sizeof(Fit) == sizeof(qm_policy));
-template <class To, class From>
-To callback(From function) noexcept {
-  return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
-}
 
 /// The site of a C function's caller that has given none.
 [[gnu::always_inline]] inline const CallSite* no_site([[maybe_unused]] void* caller) noexcept {
@@ -73,71 +44,6 @@ void qm_attach_hart() noexcept { attach_hart(hal::Port::hart_index()); }
 void qm_detach_hart() noexcept { detach_hart(hal::Port::hart_index()); }
 std::size_t qm_reclaim() noexcept { return reclaim(); }
 qm_arena* qm_base_arena() noexcept { return &base_arena(); }
-
-// ---- arenas ---------------------------------------------------------------------------------------------------------
-
-qm_arena* qm_arena_create(const char* name, std::uintptr_t base, std::size_t size, std::size_t quantum,
-                          qm_import import, qm_release release, qm_arena* source, std::size_t qcache_max) noexcept {
-  void* place = QM_ALLOC(heap::allocate, sizeof(Arena));
-  if (place == nullptr) return nullptr;
-  auto* arena = new (place) Arena;
-  ArenaConfig config;
-  config.name = name;
-  config.start = base;
-  config.size = size;
-  config.quantum = quantum;
-  config.source = source;
-  config.self_source = source == nullptr && import != nullptr;
-  config.import = callback<ImportFunction>(import);
-  config.release = callback<ReleaseFunction>(release);
-  config.quantum_cache_max = qcache_max;
-  config.context = const_cast<char*>(&kMadeHere);
-  if (arena->initialize(config) == Status::kOk) return arena;
-  arena->~Arena();
-  heap::free(place);
-  return nullptr;
-}
-
-qm_status qm_arena_add(qm_arena* arena, std::uintptr_t base, std::size_t size) noexcept {
-  return to_c(arena->add(base, size));
-}
-
-std::uintptr_t qm_arena_alloc(qm_arena* arena, std::size_t size, qm_policy policy) noexcept {
-  return arena->allocate(size, fit_of(policy));
-}
-
-qm_status qm_arena_free(qm_arena* arena, std::uintptr_t address, std::size_t size) noexcept {
-  return address == 0 ? QM_OK : to_c(arena->free(address, size));
-}
-
-std::uintptr_t qm_arena_xalloc(qm_arena* arena, std::size_t size, std::size_t align, std::size_t phase,
-                               std::size_t nocross, std::uintptr_t min, std::uintptr_t max, qm_policy policy) noexcept {
-  Constraint constraint;
-  constraint.align = align;
-  constraint.phase = phase;
-  constraint.nocross = nocross;
-  constraint.min = min;
-  constraint.max = max;
-  return arena->allocate_constrained(size, constraint, fit_of(policy));
-}
-
-qm_status qm_arena_xfree(qm_arena* arena, std::uintptr_t address, std::size_t size) noexcept {
-  return address == 0 ? QM_OK : to_c(arena->free_constrained(address, size));
-}
-
-qm_status qm_arena_destroy(qm_arena* arena) noexcept {
-  if (arena == nullptr) return QM_OK;
-  if (arena->context() != &kMadeHere) return QM_INVALID;
-  const Status status = arena->destroy();
-  if (status == Status::kOk) {
-    arena->~Arena();
-    heap::free(arena);
-  }
-  return to_c(status);
-}
-
-std::size_t qm_arena_total_bytes(qm_arena* arena) noexcept { return arena->stats().total; }
-std::size_t qm_arena_free_bytes(qm_arena* arena) noexcept { return arena->stats().free; }
 
 // ---- caches ---------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ constinit std::atomic<hal::HartMask> sleepers{0};
 }  // namespace
 
 void Lock::lock_slow() noexcept {
+  if constexpr (!hal::kManyHarts) return;
   const hal::HartMask self = hal::HartMask{1} << hal::Port::hart_index();
   for (unsigned spins = 0; spins < kSpins; ++spins) {
     if (state_.load(std::memory_order_relaxed) == kFree && try_lock()) return;
@@ -27,6 +28,7 @@ void Lock::lock_slow() noexcept {
 }
 
 void Lock::wake_sleepers() noexcept {
+  if constexpr (!hal::kManyHarts) return;
   const hal::HartMask asleep = sleepers.load(std::memory_order_seq_cst);
   for (unsigned hart = 0; hart < hal::Port::kMaxHarts; ++hart) {
     if ((asleep >> hart & 1) != 0 && hart != hal::Port::hart_index()) hal::Port::send_ipi(hart);

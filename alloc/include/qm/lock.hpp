@@ -20,6 +20,13 @@
 
 namespace qm {
 
+/// Whether a hart's locks are counted: a round must not start where one is held. The core form has no rounds.
+#if defined(QM_CORE)
+inline constexpr bool kCountsLocks = false;
+#else
+inline constexpr bool kCountsLocks = true;
+#endif
+
 class Lock {
  public:
   constexpr Lock() noexcept = default;
@@ -44,12 +51,12 @@ class Lock {
 /// lock is passed by: no other hart runs.
 class LockGuard {
  public:
-  explicit LockGuard(Lock& lock) noexcept : lock_(lock), waited_(hal::kManyHarts && !lock.try_lock()) {
+  QM_GUARD_INLINE explicit LockGuard(Lock& lock) noexcept : lock_(lock), waited_(hal::kManyHarts && !lock.try_lock()) {
     if (waited_) lock_.lock_slow();
-    ++hal::hart_local().lock_depth;
+    if constexpr (kCountsLocks) ++hal::hart_local().lock_depth;
   }
-  ~LockGuard() {
-    --hal::hart_local().lock_depth;
+  QM_GUARD_INLINE ~LockGuard() {
+    if constexpr (kCountsLocks) --hal::hart_local().lock_depth;
     if constexpr (hal::kManyHarts) {
       if (lock_.state_.exchange(Lock::kFree, std::memory_order_release) == Lock::kSleptOn) lock_.wake_sleepers();
     }

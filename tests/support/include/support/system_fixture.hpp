@@ -8,6 +8,7 @@
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
 #include <qm/heap.hpp>
+#include <qm/page_map.hpp>
 #include <qm/system.hpp>
 
 namespace qm::test {
@@ -27,7 +28,7 @@ class SystemTest : public testing::Test {
   void start(std::size_t bytes, unsigned harts = 1) {
     const MemoryRange range{reinterpret_cast<std::uintptr_t>(pool()), bytes};
     ASSERT_EQ(initialize({&range, 1}, harts), Status::kOk);
-    ASSERT_EQ(page_arena().quantum(), SlabLayer::kPageBytes);  // and so every test has it
+    ASSERT_EQ(page_arena().quantum(), PageMap::kPageBytes);  // and so every test has it
     attach_hart(0);
   }
   void restart(std::size_t bytes, unsigned harts = 1) {
