@@ -68,9 +68,12 @@ inline bool Cache::may_fill(const Magazine& loaded) const noexcept {
   return !has_constructor() && loaded.capacity >= depot_.rounds() && !exhaustion::scarce();
 }
 
-/// Objects of slabs that there are into the empty loaded magazine, which may_fill(). @returns how many. Masked.
-inline unsigned Cache::fill(Magazine& loaded) noexcept {
-  const unsigned count = slabs_.take_present(loaded.slots(), loaded.capacity);
+/// Objects of slabs that there are, @p fresh among them, into the empty loaded magazine, which may_fill().
+/// @returns how many. Masked.
+inline unsigned Cache::fill(Magazine& loaded, Slab* fresh) noexcept {
+  // With a slab to make the operation has cost enough.
+  const unsigned most = fresh != nullptr ? SlabLayer::kBatch : loaded.capacity;
+  const unsigned count = slabs_.take_present(loaded.slots(), most < loaded.capacity ? most : loaded.capacity, fresh);
   if (count != 0) depot_.count_refill();
   return count;
 }
@@ -85,16 +88,20 @@ inline bool Cache::wants_slab() noexcept {
 /// a new one if need be. @param[out] exchanged set if all this was tried. @returns nullptr for the slow half, with
 /// nothing changed that matters to it.
 [[gnu::always_inline]] inline void* Cache::allocate_by_exchange(bool& exchanged) noexcept {
-  if (wants_slab()) slabs_.grow();  // C1; what it has brought is seen below
+  Slab* const fresh = wants_slab() ? slabs_.create() : nullptr;  // C1
   const hal::InterruptGuard masked;
   Cell& own = own_cell();
   Magazine* empty = run_empty(own);
-  if (empty == nullptr) return nullptr;
-  own.count_miss();
-  if (Magazine* full = depot_.has_full() ? depot_.exchange_for_full(own.prev) : nullptr)
-    return turn_to_full(own, *empty, *full);
-  exchanged = true;
-  const unsigned count = may_fill(*empty) ? fill(*empty) : 0;
+  if (empty != nullptr) {
+    own.count_miss();
+    if (fresh == nullptr && depot_.has_full()) {
+      if (Magazine* full = depot_.exchange_for_full(own.prev)) return turn_to_full(own, *empty, *full);
+    }
+    exchanged = true;
+  }
+  const bool fills = empty != nullptr && may_fill(*empty);
+  const unsigned count = fills ? fill(*empty, fresh) : 0;
+  if (!fills && fresh != nullptr) slabs_.take_present(nullptr, 0, fresh);
   if (count == 0) return nullptr;
   void** const top = empty->slots() + count - 1;
   store_relaxed(own.top, top);
@@ -117,7 +124,7 @@ void* Cache::take_from_cell(Cell& own) noexcept {
       own.set_prev(own.load(full));
     } else {
       Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
-      const unsigned count = loaded != nullptr && may_fill(*loaded) ? fill(*loaded) : 0;
+      const unsigned count = loaded != nullptr && may_fill(*loaded) ? fill(*loaded, nullptr) : 0;
       if (count == 0) return nullptr;
       store_relaxed(own.saved_top, loaded->slots() + count);
     }

@@ -11,7 +11,7 @@
 
 namespace qm {
 
-Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
+Status Cache::initialize(const CacheConfig& config, const UntouchedCalls* no_touch, unsigned harts) noexcept {
   static std::atomic<std::uint32_t> numbers{0};
   const char* name = config.name;
   if ((config.flags & cache_flags::kQuantumCache) != 0) {
@@ -31,11 +31,11 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   slabs.source = config.source != nullptr ? config.source : &base_arena();
   slabs.object_size = config.object_size;
   slabs.alignment = config.alignment;
-  slabs.no_touch = (config.flags & cache_flags::kNoTouch) != 0;
+  slabs.no_touch = no_touch;
   slabs.quantum_cache = (config.flags & cache_flags::kQuantumCache) != 0;
   constexpr std::uint32_t kOwn =
       cache_flags::kDirect | cache_flags::kNoTrace;  // with both: nobody's but the allocator's
-  if constexpr (kCallSites) slabs.tagged = !slabs.no_touch && (config.flags & kOwn) != kOwn;
+  if constexpr (kCallSites) slabs.tagged = no_touch == nullptr && (config.flags & kOwn) != kOwn;
   slabs.heap_class = config.heap_class;
   status = slabs_.initialize(slabs);
   if (status != Status::kOk) return status;
@@ -57,13 +57,13 @@ Status Cache::initialize(const CacheConfig& config, unsigned harts) noexcept {
   return Status::kOk;
 }
 
-Cache* Cache::create(const CacheConfig& config, Status* why) noexcept {
+Cache* Cache::create(const CacheConfig& config, const UntouchedCalls* no_touch, Status* why) noexcept {
   Status status = Status::kNoMemory;
   void* place = internal::allocate_cache();
   Cache* cache = nullptr;
   if (place != nullptr) {
     cache = new (place) Cache;
-    status = cache->initialize(config, hart_count());
+    status = cache->initialize(config, no_touch, hart_count());
     if (status != Status::kOk) {
       cache->free_extra();
       internal::free_cache(place);

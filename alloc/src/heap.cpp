@@ -52,28 +52,26 @@ constexpr std::array<ClassName, kClasses> kClassNames = [] {
 /// @returns nullptr if it cannot be had now: no memory, another hart or an interrupted task is making it this moment,
 ///          or the firmware has given its name to a cache of its own.
 Cache* create_class(unsigned number) noexcept {
-  CacheConfig config;
+  const std::uint16_t cell_pointer = internal::heap_cell_pointer(PageMap::tag_of(number));
+  CacheConfig config;  // no call from here on: the flags are seen to be none
   config.name = kClassNames[number].data();
   config.object_size = kClassBytes[number];
   config.alignment =
       kCallSites ? kAlignment : config.object_size & (~config.object_size + 1);  // what its multiples are aligned to
   config.magazine_rounds = 13;
   config.heap_class = static_cast<std::uint8_t>(number);
-  config.cell_pointer = internal::heap_cell_pointer(PageMap::tag_of(number));
+  config.cell_pointer = cell_pointer;
   Cache* cache = Cache::create(config);
   // release: pairs with the acquire in cache_of(), so that the cache is seen whole.
   if (cache != nullptr) classes[number].store(cache, std::memory_order_release);
   return classes[number].load(std::memory_order_acquire);
 }
 
-void* allocate_large(const CallSite* site, std::size_t size, std::size_t alignment, Effort effort) noexcept {
-  Constraint constraint;
-  constraint.align = alignment;
-  if (size == 0) size = 1;
-  const std::uintptr_t start = alignment <= kLargeQuantum
-                                   ? large.allocate(size, Fit::kInstant, site, effort)
-                                   : large.allocate_constrained(size, constraint, Fit::kInstant, site, effort);
-  return reinterpret_cast<void*>(start);
+/// The class's cache, made if need be; nullptr: there is none now, as of class 0.
+Cache* have_class(unsigned number) noexcept {
+  Cache* cache = cache_of(number);
+  if (cache != nullptr || number == 0 || large.name()[0] == 0) return cache;  // without a name: before initialize()
+  return create_class(number);
 }
 
 /// An object of a class's cache. With call sites by the slow half: the cache's section charges without the bytes asked
@@ -95,25 +93,10 @@ void* allocate_any(const CallSite* site, std::size_t size) noexcept {
   return allocate_at(site, size, Effort::kAuto);
 }
 
-/// An object of class @p number that is not made yet, or of class 0: a large block. Where a class cannot be had, a
-/// large block serves.
-void* allocate_slow(unsigned number, const CallSite* site, std::size_t size, std::size_t alignment,
-                    Effort effort) noexcept {
-  if (large.name()[0] == 0) return nullptr;  // before initialize()
-  if (number != 0) {
-    Cache* cache = cache_of(number);
-    if (cache == nullptr) cache = create_class(number);
-    if (cache != nullptr) return take(*cache, site, size, effort);
-  }
-  return allocate_large(site, size, alignment, effort);
-}
-
-/// An object of class @p number, or a large block.
-[[gnu::always_inline]] inline void* allocate_in(unsigned number, const CallSite* site, std::size_t size,
-                                                Effort effort) noexcept {
-  Cache* cache = cache_of(number);
-  if (cache == nullptr) return allocate_slow(number, site, size, kAlignment, effort);
-  return take(*cache, site, size, effort);
+/// An object of class @p number, or a large block, which also serves where a class cannot be had.
+void* allocate_in(unsigned number, const CallSite* site, std::size_t size, Effort effort) noexcept {
+  if (Cache* cache = have_class(number); cache != nullptr) return take(*cache, site, size, effort);
+  return reinterpret_cast<void*>(large.allocate(size != 0 ? size : 1, Fit::kInstant, site, effort));
 }
 
 /// Tells the books that a block in a slab stays where it is with another size.
@@ -149,11 +132,8 @@ void recharge(Cache& cache, void* block, const CallSite* site, std::size_t size)
   cache.charge(block, site, size);
 }
 
-/// Frees what is in no slab. @param[in] size the size asked for; 0: not known.
-void free_large(void* block, std::size_t size) noexcept {
-  if (block == nullptr) return;
-  const auto start = reinterpret_cast<std::uintptr_t>(block);
-  const Status status = size == 0 ? large.free(start) : large.free(start, size);
+/// What freeing a block that is in no slab has come to.
+void note_free_of_large(void* block, Status status) noexcept {
   if (status != Status::kOk)
     report_misuse(status == Status::kMismatch ? Misuse::kWrongSize : Misuse::kForeign, block, nullptr);
 }
@@ -161,21 +141,18 @@ void free_large(void* block, std::size_t size) noexcept {
 /// Frees a block in a slab of @p cache, or what is in none. By the cache's fast path: the heap's may not know the
 /// block's leaf.
 [[gnu::always_inline]] inline void free_in(Cache* cache, void* block) noexcept {
-  if (cache == nullptr) return free_large(block, 0);
-  give(*cache, block);
+  if (cache != nullptr) return give(*cache, block);
+  if (block != nullptr) note_free_of_large(block, large.free(reinterpret_cast<std::uintptr_t>(block)));
 }
 
 }  // namespace
 
 Status initialize() noexcept {
-  for (auto& one : classes) one.store(nullptr, std::memory_order_relaxed);
-  refused_frees.store(0, std::memory_order_relaxed);
-  return (new (&large) Arena)
-      ->initialize({.name = "kheap",
-                    .quantum = kLargeQuantum,
-                    .source = &base_arena(),
-                    .minimum_import = kLargeImport,
-                    .charged = true});
+  return large.initialize({.name = "kheap",
+                           .quantum = kLargeQuantum,
+                           .source = &base_arena(),
+                           .minimum_import = kLargeImport,
+                           .charged = true});
 }
 
 void attach_hart() noexcept {
@@ -186,6 +163,7 @@ void attach_hart() noexcept {
 void shutdown() noexcept {
   attach_hart();
   for (auto& one : classes) one.store(nullptr, std::memory_order_relaxed);
+  refused_frees.store(0, std::memory_order_relaxed);
   new (&large) Arena;
 }
 
@@ -206,7 +184,13 @@ void* allocate_zeroed_at(const CallSite* site, std::size_t count, std::size_t si
 void* allocate_aligned_at(const CallSite* site, std::size_t alignment, std::size_t size) noexcept {
   if (!is_power_of_two(alignment)) return nullptr;
   if (alignment <= kAlignment) return allocate_any(site, size);
-  return allocate_slow(class_of(size, alignment), site, size, alignment, Effort::kAuto);
+  const unsigned number = class_of(size, alignment);
+  if (alignment <= kLargeQuantum) return allocate_in(number, site, size, Effort::kAuto);
+  if (Cache* cache = have_class(number); cache != nullptr) return take(*cache, site, size, Effort::kAuto);
+  Constraint constraint;
+  constraint.align = alignment;
+  return reinterpret_cast<void*>(
+      large.allocate_constrained(size != 0 ? size : 1, constraint, Fit::kInstant, site, Effort::kAuto));
 }
 
 std::size_t class_bytes(unsigned number) noexcept { return number < kClasses ? kClassBytes[number] : 0; }
@@ -266,7 +250,10 @@ const CallSite* site_of([[maybe_unused]] void* block) noexcept {
 
 void free_sized(void* block, std::size_t size, std::size_t alignment) noexcept {
   Cache* cache = cache_of(block);
-  if (cache == nullptr) return free_large(block, size == 0 ? 1 : size);
+  if (cache == nullptr) {
+    if (block == nullptr) return;
+    return note_free_of_large(block, large.free(reinterpret_cast<std::uintptr_t>(block), size != 0 ? size : 1));
+  }
   const unsigned number = alignment <= kAlignment ? class_of(size) : class_of(size, alignment);
   if (number == 0 || cache != cache_of(number)) return report_misuse(Misuse::kWrongSize, block, cache);
   give(*cache, block);
@@ -300,7 +287,7 @@ QM_JUMPS void* qm_heap_allocate_slow(std::size_t size) noexcept {
 #endif
   const unsigned number = qm::heap::class_of(size);
   qm::Cache* cache = qm::heap::cache_of(number);
-  if (cache == nullptr) return qm::heap::allocate_slow(number, site, size, qm::heap::kAlignment, qm::Effort::kAuto);
+  if (cache == nullptr) return qm::heap::allocate_in(number, site, size, qm::Effort::kAuto);
   return qm_cache_allocate_slow(cache, site, size, qm::Effort::kAuto);
 }
 

@@ -4,14 +4,12 @@
 
 namespace qm::internal {
 
-Status create_inlined(std::atomic<Cache*>& cache, CacheConfig config, std::uintptr_t cell_pointer) noexcept {
+/// Whether an inlined cache may be made.
+Status prepare_inlined(const std::atomic<Cache*>& cache, std::uintptr_t cell_pointer) noexcept {
   if (cache.load(std::memory_order_relaxed) != nullptr) return Status::kBusy;
   if (cell_pointer > kNoCellPointer) return Status::kInvalid;  // 64 KiB of hart-locals before it
   if (!inlined_sections_in_order()) hal::Port::fatal("the linker has not sorted qm_sections as the text");
-  config.cell_pointer = static_cast<std::uint16_t>(cell_pointer);
-  Status status = Status::kOk;
-  cache.store(Cache::create(config, &status), std::memory_order_release);  // pairs with the acquire in cache()
-  return status;
+  return Status::kOk;
 }
 
 Status destroy_inlined(std::atomic<Cache*>& cache) noexcept {

@@ -39,7 +39,6 @@ Status PageMap::add_bank(std::uintptr_t start, std::uintptr_t end) noexcept {
 void PageMap::drop_bank() noexcept { store_relaxed(bank_count_, bank_count_.load(std::memory_order_relaxed) - 1); }
 
 bool PageMap::write(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {
-  const LockGuard hold(lock_);
   const Leaf* const leaf = find(start >> kLeafLog2);
   if (leaf == nullptr) return false;
   Tag* const first = leaf->place(start);

@@ -17,42 +17,36 @@ constinit RegistryWalk* walks = nullptr;
 
 Roll& roll_of(RegistryKind kind) noexcept { return rolls[static_cast<unsigned>(kind)]; }
 
-bool same_name(const char* a, const char* b) noexcept {
-  while (*a != 0 && *a == *b) ++a, ++b;
-  return *a == *b;
-}
-
-std::uint8_t hash_of(const char* name) noexcept {
-  std::uint32_t hash = 0;
-  while (*name != 0) hash = hash * 31 + static_cast<unsigned char>(*name++);
-  return static_cast<std::uint8_t>(hash ^ hash >> 8);
-}
-
 bool is_name_character(char c) noexcept {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
 }
 
-}  // namespace
-
-bool is_valid_name(const char* name) noexcept {
-  if (name == nullptr) return false;
-  std::size_t length = 0;
-  while (name[length] != 0) {
-    if (length == kNameBytes - 1 || !is_name_character(name[length])) return false;
-    ++length;
+/// A hash of @p name, a byte; -1 for what is no name.
+int hash_of(const char* name) noexcept {
+  if (name == nullptr || *name == 0) return -1;
+  std::uint32_t hash = 0;
+  for (const char* const most = name + kNameBytes - 1; *name != 0; ++name) {
+    if (name == most || !is_name_character(*name)) return -1;
+    hash = hash * 31 + static_cast<unsigned char>(*name);
   }
-  return length != 0;
+  return static_cast<std::uint8_t>(hash ^ hash >> 8);
 }
 
-void Registered::copy_name(char (&to)[kNameBytes]) const noexcept {
-  const char* from = name_;
-  for (char& c : to) c = *from != 0 ? *from++ : '\0';
+}  // namespace
+
+bool is_valid_name(const char* name) noexcept { return hash_of(name) >= 0; }
+
+bool Registered::is_called(const char* name) const noexcept {
+  const char* own = name_;
+  while (*own != 0 && *own == *name) ++own, ++name;
+  return *own == *name;
 }
 
 Status set_name(Registered& entry, const char* name) noexcept {
-  if (!is_valid_name(name)) return Status::kInvalid;
+  const int hash = hash_of(name);
+  if (hash < 0) return Status::kInvalid;
   entry.name_ = name;
-  entry.name_hash_ = hash_of(name);
+  entry.name_hash_ = static_cast<std::uint8_t>(hash);
   return Status::kOk;
 }
 
@@ -60,7 +54,7 @@ Status registry_add(RegistryKind kind, Registered& entry) noexcept {
   const LockGuard guard(registry_lock);
   for (const Roll& roll : rolls) {
     for (Registered* other = roll.first; other != nullptr; other = other->next_) {
-      if (other->name_hash_ == entry.name_hash_ && same_name(other->name_, entry.name_)) return Status::kDuplicate;
+      if (other->name_hash_ == entry.name_hash_ && other->is_called(entry.name_)) return Status::kDuplicate;
     }
   }
   Roll& roll = roll_of(kind);
@@ -142,15 +136,6 @@ Registered* RegistryWalk::advance() noexcept {
   do {
     current_ = current_ == nullptr ? roll_of(kind_).first : current_->next_;
   } while (current_ != nullptr && current_->hidden_);
-  return current_;
-}
-
-Registered* RegistryWalk::look_up(const char* name) noexcept {
-  const LockGuard guard(registry_lock);
-  current_ = nullptr;
-  for (Registered* entry = roll_of(kind_).first; entry != nullptr; entry = entry->next_) {
-    if (!entry->hidden_ && same_name(entry->name_, name)) current_ = entry;
-  }
   return current_;
 }
 

@@ -69,11 +69,10 @@ Slab* SlabLayer::next_in_lists(Slab* slab) noexcept {
   return next != nullptr ? next : full_.front();
 }
 
-/// Tells the pass that @p slab goes. Lock held.
-void SlabLayer::leave_pass(Slab* slab) noexcept {
-  if (state.layer.load(std::memory_order_relaxed) != this) return;
-  if (slab->mark == state.mark) --state.seen;
-  if (state.at == slab) state.at = nullptr;
+void internal::leave_pass(SlabLayer& layer, Slab& slab) noexcept {
+  if (state.layer.load(std::memory_order_relaxed) != &layer) return;
+  if (slab.mark == state.mark) --state.seen;
+  if (state.at == &slab) state.at = nullptr;
 }
 
 }  // namespace qm

@@ -1,4 +1,4 @@
-/// Where an address lies among the slabs of a layer, for any address.
+/// Whether an address is an object of a layer, for any address.
 
 #include <qm/page_map.hpp>
 #include <qm/slab.hpp>
@@ -43,20 +43,6 @@ SlabLayer::Standing SlabLayer::judge_untouched(const void* address) noexcept {
 SlabLayer::Standing SlabLayer::judge(const void* address) noexcept {
   if (no_touch_) return judge_untouched(address);  // a function of its own, so that others save no registers
   return standing(find_in_memory(reinterpret_cast<std::uintptr_t>(address)), address);
-}
-
-bool SlabLayer::locate(std::uintptr_t address, ObjectPlace& place) noexcept {
-  Slab* slab = find(reinterpret_cast<const void*>(address));
-  if (slab == nullptr) return false;
-  place = {};
-  place.slab = slab->start;
-  place.objects = slab->objects;
-  place.index = static_cast<unsigned>((address - slab->start) / stride_);
-  if (place.index >= slab->objects) return true;
-  place.object = object(*slab, place.index);
-  place.offset = address - reinterpret_cast<std::uintptr_t>(place.object);
-  place.is_out = !is_free(*slab, place.index);
-  return true;
 }
 
 }  // namespace qm

@@ -11,8 +11,9 @@
 
 namespace qm {
 
-/// Of page_arena.cpp, which is linked with the first call of page_arena().
+/// Of page_arena.cpp, which is linked with the first call of page_arena(), and of slab_untouched.cpp.
 [[gnu::weak]] Status internal::initialize_page_arena() noexcept;
+[[gnu::weak]] Status internal::initialize_slab_headers() noexcept;
 
 #if defined(QM_TARGET)
 // used: own_cell() names it where link-time optimisation does not look.
@@ -21,58 +22,60 @@ namespace qm {
 
 namespace {
 
-/// The caches of magazines: one for each size of block.
-struct MagazineBlock {
+/// The caches that make caches: of their structures, and of magazines, one for each size of block.
+struct OwnCache {
   const char* name;
-  unsigned words;
+  unsigned words;  ///< of an object; 0: a cache's structure
 };
-constexpr unsigned kMagazineBlocks = 3;
-constexpr MagazineBlock kBlocks[kMagazineBlocks] = {{"kmem_magazine", internal::kBlockWords},
-                                                    {"kmem_magazine_29", 32},
-                                                    {"kmem_magazine_61", internal::kMostBlockWords}};
+constexpr OwnCache kOwnCaches[] = {{"kmem_cache", 0},
+                                   {"kmem_magazine", internal::kBlockWords},
+                                   {"kmem_magazine_29", 32},
+                                   {"kmem_magazine_61", internal::kMostBlockWords}};
 static_assert(internal::kMostBlockWords - sizeof(Magazine) / sizeof(void*) == kMaxRounds);
 
 constexpr std::size_t kPage = SlabLayer::kPageBytes;
 
 }  // namespace
 
-/// The caches that make caches. They lie in pages of `base` and have no magazines of their own.
+/// They lie in pages of `base` and have no magazines of their own.
 class InternalCaches {
  public:
-  static constexpr unsigned kCount = 2 + kMagazineBlocks;
-  enum Which : unsigned { kSlabHeaders, kCaches, kMagazines };
-
   Status initialize(unsigned harts) noexcept {
     harts_ = harts;
     const std::size_t each = sizeof(Cache) + harts * sizeof(Cell);
-    const std::uintptr_t place = base_arena().allocate(kCount * each);
+    std::uintptr_t place = base_arena().allocate(kCount * each);
     if (place == 0) return Status::kNoMemory;
-    for (unsigned i = 0; i < kCount; ++i) caches_[i] = new (reinterpret_cast<void*>(place + i * each)) Cache;
-    Status status = make(kSlabHeaders, "kmem_slab", SlabLayer::kExternalBytes, cache_flags::kNoTrace);
-    SlabLayer::set_headers(caches_[kSlabHeaders]->slabs());
-    if (status == Status::kOk) status = make(kCaches, "kmem_cache", each, 0);
-    for (unsigned i = 0; i < kMagazineBlocks && status == Status::kOk; ++i) {
-      status = make(kMagazines + i, kBlocks[i].name, kBlocks[i].words * sizeof(void*), cache_flags::kNoTrace);
+    for (unsigned which = 0; which < kCount; ++which, place += each) {
+      caches_[which] = new (reinterpret_cast<void*>(place)) Cache;
+      const Status status = make(*caches_[which], kOwnCaches[which], each);
+      if (status != Status::kOk) return status;
     }
-    return status;
+    return Status::kOk;
   }
 
-  [[nodiscard]] Cache& operator[](unsigned which) noexcept { return *caches_[which]; }
+  /// That of caches' structures.
+  [[nodiscard]] Cache& of_caches() noexcept { return *caches_[0]; }
+  /// That of blocks of @p words words.
+  [[nodiscard]] Cache& of_blocks(unsigned words) noexcept {
+    unsigned which = 1;
+    while (kOwnCaches[which].words < words) ++which;
+    return *caches_[which];
+  }
   [[nodiscard]] unsigned harts() const noexcept { return harts_; }
 
  private:
-  Status make(unsigned which, const char* name, std::size_t bytes, std::uint32_t flags) noexcept {
+  static constexpr unsigned kCount = sizeof kOwnCaches / sizeof kOwnCaches[0];
+
+  Status make(Cache& cache, const OwnCache& own, std::size_t structure_bytes) noexcept {
+    const bool is_of_caches = own.words == 0;
     CacheConfig config;
-    config.name = name;
-    config.object_size = bytes;
+    config.name = own.name;
+    config.object_size = is_of_caches ? structure_bytes : own.words * sizeof(void*);
     // Magazines of different harts lie in no common line of the processor's cache.
-    config.alignment = which == kSlabHeaders ? alignof(ExternalSlab)
-                       : which == kCaches    ? alignof(Cell)
-                                             : SlabLayer::kColourBytes;
-    config.flags = flags | cache_flags::kDirect;
-    config.source = &base_arena();
-    const Status status = caches_[which]->initialize(config, harts_);
-    return status == Status::kOk ? registry_add(RegistryKind::kCache, *caches_[which]) : status;
+    config.alignment = is_of_caches ? alignof(Cell) : SlabLayer::kColourBytes;
+    config.flags = cache_flags::kDirect | (is_of_caches ? 0 : cache_flags::kNoTrace);
+    const Status status = cache.initialize(config, nullptr, harts_);
+    return status == Status::kOk ? registry_add(RegistryKind::kCache, cache) : status;
   }
 
   Cache* caches_[kCount] = {};
@@ -87,33 +90,38 @@ constinit Arena base;
 
 }  // namespace
 
-Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*open_books)() noexcept) noexcept {
-  if (ready) return Status::kBusy;
-  if (memory.empty() || harts == 0 || harts > hal::Port::kMaxHarts) return Status::kInvalid;
-  exhaustion::reset();
+/// All of initialize() but the checks: memory first, then what is made of it.
+static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, unsigned harts,
+                     void (*open_books)() noexcept) noexcept {
   // The first tags lie at the start of the first range: with them base can cut its own pages into tags.
-  const std::uintptr_t first = (memory[0].start + kPage - 1) & ~(kPage - 1);
-  if (memory[0].size < 16 * kPage || first - memory[0].start > memory[0].size - 16 * kPage) return Status::kInvalid;
-  page_map.reset();
   boundary_tags_initialize(reinterpret_cast<void*>(first), kPage);
-  // Anew: shutdown() has left it as it was. The books have their memory from there, so they do not trace it.
-  Status status = (new (&base) Arena)->initialize({.name = "base", .no_trace = true});
-  for (std::size_t i = 0; i < memory.size() && status == Status::kOk; ++i) {
-    const std::uintptr_t start = i == 0 ? first + kPage : memory[i].start;
-    const std::uintptr_t end = memory[i].start + memory[i].size;
-    status = base.add(start, end - start);
-    if (i == 0) boundary_tags_set_root(base);
+  // The books have their memory from there, so they do not trace it.
+  Status status = base.initialize({.name = "base", .no_trace = true});
+  std::uintptr_t start = first + kPage;
+  for (const MemoryRange& range : memory) {
+    const std::uintptr_t end = range.start + range.size;
+    if (&range != memory.data()) start = range.start;
+    if (status == Status::kOk) status = base.add(start, end - start);
+    if (&range == memory.data()) boundary_tags_set_root(base);
     if (status == Status::kOk) status = page_map.add_bank(start, end);
   }
   if constexpr (kCallSites) {
     if (status == Status::kOk) status = call_sites::initialize(harts);
   }
   if (status == Status::kOk) status = caches.initialize(harts);
-  if (status == Status::kOk) {
-    if (open_books != nullptr) open_books();
-    if (internal::initialize_page_arena != nullptr) status = internal::initialize_page_arena();
-  }
-  if (status == Status::kOk) status = heap::initialize();
+  if (status == Status::kOk && open_books != nullptr) open_books();
+  if (status == Status::kOk && internal::initialize_slab_headers != nullptr)
+    status = internal::initialize_slab_headers();
+  if (status == Status::kOk && internal::initialize_page_arena != nullptr) status = internal::initialize_page_arena();
+  return status == Status::kOk ? heap::initialize() : status;
+}
+
+Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*open_books)() noexcept) noexcept {
+  if (ready) return Status::kBusy;
+  if (memory.empty() || harts == 0 || harts > hal::Port::kMaxHarts) return Status::kInvalid;
+  const std::uintptr_t first = (memory[0].start + kPage - 1) & ~(kPage - 1);
+  if (memory[0].size < 16 * kPage || first - memory[0].start > memory[0].size - 16 * kPage) return Status::kInvalid;
+  const Status status = set_up(memory, first, harts, open_books);
   ready = status == Status::kOk;
   return status;
 }
@@ -124,6 +132,8 @@ void shutdown() noexcept {
   if constexpr (kCallSites) call_sites::shutdown();
   registry_reset();
   exhaustion::reset();
+  page_map.reset();
+  new (&base) Arena;
   set_observer(nullptr);
 }
 
@@ -167,20 +177,12 @@ std::size_t trim() noexcept {
 
 namespace internal {
 
-void* allocate_cache() noexcept { return QM_ALLOC(caches[InternalCaches::kCaches].allocate); }
-void free_cache(void* cache) noexcept { caches[InternalCaches::kCaches].free(cache); }
-namespace {
-/// The cache of blocks of @p words words.
-Cache& blocks_of(unsigned words) noexcept {
-  unsigned block = 0;
-  while (kBlocks[block].words < words) ++block;
-  return caches[InternalCaches::kMagazines + block];
-}
-constexpr unsigned kHeadWords = sizeof(Magazine) / sizeof(void*);
-}  // namespace
+void* allocate_cache() noexcept { return QM_ALLOC(caches.of_caches().allocate); }
+void free_cache(void* cache) noexcept { caches.of_caches().free(cache); }
+void* allocate_block(unsigned words) noexcept { return caches.of_blocks(words).allocate_direct(); }
+void free_block(void* block, unsigned words) noexcept { caches.of_blocks(words).free_direct(block); }
 
-void* allocate_block(unsigned words) noexcept { return blocks_of(words).allocate_direct(); }
-void free_block(void* block, unsigned words) noexcept { blocks_of(words).free_direct(block); }
+static constexpr unsigned kHeadWords = sizeof(Magazine) / sizeof(void*);
 
 Magazine* create_magazine(std::uint32_t rounds) noexcept {
   unsigned step = 0;

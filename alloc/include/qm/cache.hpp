@@ -150,7 +150,10 @@ class alignas(Cell) Cache : public Traceable {
   /// @param[out] why  if not null: kOk; kInvalid (name, size, alignment); kDuplicate; kNoMemory.
   /// @returns the cache; nullptr with a reason in @p why.
   /// Complexity: O(harts); touches no slab. Context: any in which kmem_cache may allocate.
-  [[nodiscard]] static Cache* create(const CacheConfig& config, Status* why = nullptr) noexcept;
+  /// What no-touch caches need is linked with the first call whose flags may ask for one.
+  [[nodiscard, gnu::always_inline]] static Cache* create(const CacheConfig& config, Status* why = nullptr) noexcept {
+    return create(config, (config.flags & cache_flags::kNoTouch) != 0 ? &untouched_calls : nullptr, why);
+  }
 
   /// Gives back everything the cache took, its magazines on every hart included.
   /// @returns kOk; kBusy and nothing is freed while users hold objects or a report stands on the cache; kUnsafe outside
@@ -374,7 +377,8 @@ class alignas(Cell) Cache : public Traceable {
     return site;
   }
   Cache() noexcept : Traceable(kRegistryKind) {}
-  Status initialize(const CacheConfig& config, unsigned harts) noexcept;
+  static Cache* create(const CacheConfig& config, const UntouchedCalls* no_touch, Status* why) noexcept;
+  Status initialize(const CacheConfig& config, const UntouchedCalls* no_touch, unsigned harts) noexcept;
 
   void abandon() noexcept;
   [[nodiscard]] bool recording() const noexcept {
@@ -391,7 +395,7 @@ class alignas(Cell) Cache : public Traceable {
   SlabLayer::Taken take_constructed(void** objects, unsigned count) noexcept;
   [[nodiscard]] bool wants_slab() noexcept;
   [[nodiscard]] bool may_fill(const Magazine& loaded) const noexcept;
-  unsigned fill(Magazine& loaded) noexcept;
+  unsigned fill(Magazine& loaded, Slab* fresh) noexcept;
   void stock(void* const* objects, unsigned count) noexcept;
   Magazine* empty_magazine() noexcept;
   unsigned install_and_put(Magazine* magazine, void* const* objects, unsigned count) noexcept;

@@ -31,7 +31,7 @@
 namespace qm {
 
 namespace internal {
-Status create_inlined(std::atomic<Cache*>& cache, CacheConfig config, std::uintptr_t cell_pointer) noexcept;
+Status prepare_inlined(const std::atomic<Cache*>& cache, std::uintptr_t cell_pointer) noexcept;
 Status destroy_inlined(std::atomic<Cache*>& cache) noexcept;
 void forget_inlined(std::atomic<Cache*>& cache, std::uintptr_t cell_pointer) noexcept;
 void* allocate_inlined_slow(const std::atomic<Cache*>& cache, const CallSite* site, Effort effort) noexcept;
@@ -46,8 +46,12 @@ class InlineCache {
   /// Makes the cache, as Cache::create(); `config.cell_pointer` is not looked at.
   /// @returns as Cache::create(); kBusy if it is made already.
   /// Context: as Cache::create(); one hart.
-  static Status create(const CacheConfig& config) noexcept {
-    return internal::create_inlined(cache_, config, internal::cell_pointer_offset<Name>());
+  [[gnu::always_inline]] static Status create(CacheConfig config) noexcept {
+    Status status = internal::prepare_inlined(cache_, internal::cell_pointer_offset<Name>());
+    if (status != Status::kOk) return status;
+    config.cell_pointer = static_cast<std::uint16_t>(internal::cell_pointer_offset<Name>());
+    cache_.store(Cache::create(config, &status), std::memory_order_release);  // pairs with the acquire in cache()
+    return status;
   }
 
   /// As Cache::destroy(); kNotFound if there is no cache. Afterwards create() may make it anew.
@@ -59,7 +63,7 @@ class InlineCache {
 
   /// The cache behind, for everything else that caches can do; nullptr before create().
   [[nodiscard]] static Cache* cache() noexcept {
-    return cache_.load(std::memory_order_acquire);  // pairs with the release in create_inlined()
+    return cache_.load(std::memory_order_acquire);  // pairs with the release in create()
   }
 
   /// Takes one object, as Cache::allocate_at(); nullptr before create() as well.

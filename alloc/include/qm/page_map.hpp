@@ -119,7 +119,7 @@ class PageMap {
   Leaf* fresh_end_ = first_leaves_ + kFirstLeaves;
   std::atomic<unsigned> bank_count_{0};
   Bank banks_[kMaxBanks];
-  Lock lock_;  ///< held for a write of tags and for the entry of a leaf
+  Lock lock_;  ///< held for the entry of a leaf
 };
 
 /// The one instance, under a name that the sections know.

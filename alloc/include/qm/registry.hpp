@@ -26,6 +26,7 @@ class Registered {
  public:
   /// The name it was created with. An empty string until then.
   [[nodiscard]] const char* name() const noexcept { return name_; }
+  [[nodiscard]] bool is_called(const char* name) const noexcept;
   /// Copies the name, and zeros behind it.
   void copy_name(char (&to)[kNameBytes]) const noexcept;
 

@@ -13,7 +13,7 @@
 /// distance between objects gives.
 ///
 /// A no-touch slab (ids, addresses that must not be written) keeps bitmap and header in an object of `kmem_slab`, found
-/// through a tree ordered by start.
+/// through a tree ordered by start. What that takes is linked with the first cache that asks for it: UntouchedCalls.
 ///
 /// Where the source is too short for a whole slab, it holds a single object. A short slab of memory ends where a whole
 /// one would, so that the same mask finds its header.
@@ -79,12 +79,31 @@ struct ObjectPlace {
   bool is_out = false;      ///< the layer has handed the object out
 };
 
+/// What layers of no-touch slabs do otherwise: slab_untouched.cpp.
+struct UntouchedCalls {
+  /// Chooses the bytes and the objects of a slab.
+  void (*initialize)(SlabLayer& layer) noexcept;
+  /// As SlabLayer::create() and release().
+  Slab* (*create)(SlabLayer& layer) noexcept;
+  void (*release)(SlabLayer& layer, Slab& slab) noexcept;
+  /// The tree. The layer's lock is held.
+  void (*enter)(SlabLayer& layer, Slab& slab) noexcept;
+  void (*leave)(SlabLayer& layer, Slab& slab) noexcept;
+  Slab* (*find)(SlabLayer& layer, std::uintptr_t address) noexcept;
+};
+extern const UntouchedCalls untouched_calls;
+
+namespace internal {
+void leave_pass(SlabLayer& layer, Slab& slab) noexcept;
+}
+
 /// What a cache may ask of its slabs.
 struct SlabConfig {
   Arena* source = nullptr;
   std::size_t object_size = 0;
-  std::size_t alignment = 0;   ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
-  bool no_touch = false;       ///< the addresses are not memory, or must not be written
+  std::size_t alignment = 0;  ///< power of two; 0: the largest that divides the size, from 8 to 16; no-touch: 1
+  /// &untouched_calls: the addresses are not memory, or must not be written; nullptr: they are memory.
+  const UntouchedCalls* no_touch = nullptr;
   bool quantum_cache = false;  ///< slabs are segments of the source that its own quantum caches do not serve
   bool tagged = false;         ///< objects are charged to call sites: a ChargeHead stands before each
   /// The heap's, 1 to 31: the slabs' pages are tagged in the page map; 0: they are not.
@@ -120,31 +139,28 @@ class SlabLayer {
   static constexpr std::size_t kExternalHead = kExternalObjects * kCheckBytes + kExternalObjects / 8;
   static constexpr std::size_t kExternalBytes = kExternalHead + sizeof(ExternalSlab);
 
-  /// Sets where headers of no-touch slabs come from: a layer of objects of kExternalBytes. Before the first such layer.
-  static void set_headers(SlabLayer& headers) noexcept { headers_ = &headers; }
-
   /// @returns kInvalid for a size 0, a size that cannot be rounded, and an alignment that is no power of two; kOk
   ///          otherwise.
   Status initialize(const SlabConfig& config) noexcept;
 
-  /// Takes up to @p count objects of slabs that there are.
-  /// @returns how many; 0 iff the limit is reached or no slab has a free object.
-  /// Complexity: O(count), bounded by kTakeSteps, so that it may take fewer where they lie scattered. Context: any.
-  unsigned take_present(void** objects, unsigned count) noexcept {
-    return fault::may_acquire(fault::Resource::kObjects) ? take_some(objects, count) : 0;
-  }
   /// Whether no slab has a free object. An estimate: looks without the lock.
   [[nodiscard]] bool is_spent() const noexcept { return usable_.empty(); }
-  /// Adds an empty slab.
-  /// @returns false iff the limit is reached or the source arena cannot supply one.
+  /// Makes an empty slab, which is nobody's until take_present() is told of it.
+  /// @returns nullptr iff the limit is reached or the source arena cannot supply one.
   /// Complexity: one allocation of the source, two where it is short. Context: any; asks the source with no lock held.
-  bool grow() noexcept;
+  [[nodiscard]] Slab* create() noexcept;
+  /// Takes up to @p count objects of slabs that there are.
+  /// @param[in] fresh one more slab, of create(), which is entered whatever @p count is; nullptr: none.
+  /// @returns how many; 0 iff the limit is reached or no slab has a free object.
+  /// Complexity: O(count), bounded by kTakeSteps, so that it may take fewer where they lie scattered. Context: any.
+  unsigned take_present(void** objects, unsigned count, Slab* fresh = nullptr) noexcept;
 
   struct Taken {
     unsigned count = 0;
     bool created = false;  ///< a slab was created: the operation has cost enough
   };
-  /// Takes up to @p count objects, of a new slab if others have none. @returns how many; 0 iff grow() has failed.
+  /// Takes up to @p count objects, of a new slab if others have none. @returns how many; 0 iff create() has failed, or
+  /// others have reached the limit meanwhile.
   Taken take(void** objects, unsigned count) noexcept;
 
   using Standing = qm::Standing;
@@ -183,8 +199,6 @@ class SlabLayer {
 
   /// Complexity: about 40 instructions; O(log slabs) for no-touch. Context: any.
   [[nodiscard]] Standing judge(const void* address) noexcept;
-  /// Finds where @p address lies. @returns false if in none of this layer's slabs. Complexity, context: as judge().
-  [[nodiscard]] bool locate(std::uintptr_t address, ObjectPlace& place) noexcept;
 
   /// The slab of an address; nullptr if it is in none of this layer's.
   [[nodiscard]] Slab* find(const void* address) noexcept;
@@ -212,10 +226,8 @@ class SlabLayer {
   /// Index of @p object in @p slab; kNoIndex if it is no object's start.
   [[nodiscard]] unsigned index(const Slab& slab, const void* object) const noexcept {
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab.start;
-    const std::size_t at = reciprocal_ != 0
-                               ? static_cast<std::size_t>((static_cast<std::uint64_t>(offset) * reciprocal_) >> 32)
-                               : offset / stride_;
-    return at < slab.objects && at * stride_ == offset ? static_cast<unsigned>(at) : kNoIndex;
+    const std::size_t at = reciprocal_ != 0 ? index_around(offset) : offset / stride_;
+    return at < slab.objects && starts_at(at, offset) ? static_cast<unsigned>(at) : kNoIndex;
   }
 
   /// The start of object @p index.
@@ -226,8 +238,6 @@ class SlabLayer {
   [[nodiscard]] ObjectCheck* checks(Slab& slab) const noexcept {
     return reinterpret_cast<ObjectCheck*>(&bits(slab, words() - 1)) - objects_;
   }
-  /// Whether the slab keeps S1 and knows its layer. Context: as a SlabPass shows it.
-  [[nodiscard]] bool is_sound(Slab& slab) noexcept;
 
   /// Bytes of an object, alignment included, and from one object to the next.
   [[nodiscard]] std::size_t object_size() const noexcept { return stride_ - trailer(); }
@@ -245,10 +255,17 @@ class SlabLayer {
   [[nodiscard]] unsigned objects() const noexcept { return objects_; }
   [[nodiscard]] Arena& source() const noexcept { return *source_; }
   [[nodiscard]] bool no_touch() const noexcept { return no_touch_; }
-  [[nodiscard]] SlabStats stats() noexcept;
-  /// Of these, what more than the console asks for.
+  /// Objects handed out, and bytes of all slabs.
   [[nodiscard]] std::size_t objects_out() noexcept;
   [[nodiscard]] std::size_t bytes() noexcept;
+
+  // ---- for reports: slab_look.cpp -------------------------------------------------------------------------------------
+
+  [[nodiscard]] SlabStats stats() noexcept;
+  /// Finds where @p address lies. @returns false if in none of this layer's slabs. Complexity, context: as judge().
+  [[nodiscard]] bool locate(std::uintptr_t address, ObjectPlace& place) noexcept;
+  /// Whether the slab keeps S1 and knows its layer. Context: as a SlabPass shows it.
+  [[nodiscard]] bool is_sound(Slab& slab) noexcept;
 
   /// Checks S1 and S2 over all slabs, and the counters against them.
   /// Context: tests and the console; holds the lock for O(slabs).
@@ -257,14 +274,15 @@ class SlabLayer {
  private:
   friend class SlabPass;
   friend struct CacheLayout;
+  friend struct Untouched;
   static constexpr std::uint32_t kNoLimit = UINT32_MAX;
-  bool choose_geometry() noexcept;
-  bool fits(std::size_t slab_bytes) noexcept;
-  Slab* create() noexcept;
-  void adopt(Slab* slab) noexcept;
-  void disown(Slab* slab) noexcept;
+  void choose_geometry() noexcept;
+  bool fits() noexcept;
+  void begin(Slab& slab, std::uintptr_t start, unsigned objects) noexcept;
+  void adopt(Slab& slab) noexcept;
+  void disown(Slab& slab) noexcept;
   void** carve(Slab& slab, void** next, void** end, unsigned& steps) noexcept;
-  unsigned take_some(void** objects, unsigned count) noexcept;
+  unsigned take_some(void** objects, unsigned count, Slab* fresh) noexcept;
   void count_taken_locked(unsigned count) noexcept {
     out_ += count;
     taken_ever_ += count;
@@ -280,9 +298,12 @@ class SlabLayer {
   [[nodiscard]] static unsigned long& bits(Slab& slab, std::size_t word) noexcept {
     return *(reinterpret_cast<unsigned long*>(&slab) - 1 - word);
   }
-  [[nodiscard]] std::size_t bytes_of(unsigned objects) const noexcept;
-  /// Whether a slab of a single object takes less of the source.
-  [[nodiscard]] bool has_short() const noexcept;
+  /// Bytes of a slab of @p objects: of all that fit a whole one, or of a single one, which has no more behind it than
+  /// needed.
+  [[nodiscard]] std::size_t bytes_of(unsigned objects) const noexcept {
+    return objects != 1 ? slab_bytes_ : bytes_of_one();
+  }
+  [[nodiscard]] std::size_t bytes_of_one() const noexcept;
   [[nodiscard]] std::size_t overhead() const noexcept {
     return sizeof(Slab) + words() * sizeof(long) + objects_ * kCheckBytes;
   }
@@ -295,13 +316,14 @@ class SlabLayer {
     return lead() + ((redzone + alignment() - 1) & ~(alignment() - 1));
   }
   [[nodiscard]] std::size_t colour_of(std::uintptr_t start) const noexcept;
+  [[nodiscard]] bool is_aligned_by_source() const noexcept;
   [[nodiscard]] std::uintptr_t take_from_source(std::size_t bytes) noexcept;
   void give_to_source(std::uintptr_t start, std::size_t bytes) noexcept;
+  static void expect_taken_back(Status status) noexcept;
   [[nodiscard]] bool is_free(Slab& slab, unsigned index) const noexcept;
   [[nodiscard]] Standing standing(Slab* slab, const void* address) const noexcept;
   [[nodiscard, gnu::noinline]] Standing judge_untouched(const void* address) noexcept;
   [[nodiscard]] Slab* next_in_lists(Slab* slab) noexcept;
-  void leave_pass(Slab* slab) noexcept;
   void widen(std::uintptr_t low, std::uintptr_t high) noexcept;
   /// Whether @p header, which a mask has found, may be read: it lies in a bank, or, where a slab lies in none, between
   /// the first and the last slab there ever were. Then it is memory - of another cache, perhaps, whose header says so,
@@ -320,14 +342,12 @@ class SlabLayer {
   void* const* put_run(void* const* objects, void* const* end, Put& put) noexcept;
   [[nodiscard]] Slab* find_locked(const void* object) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(object);
-    return no_touch_ ? find_in_tree(address) : find_in_memory(address);
+    return no_touch_ ? untouched().find(*this, address) : find_in_memory(address);
   }
 
-  void insert_in_tree(ExternalSlab* slab) noexcept;
-  void remove_from_tree(ExternalSlab* slab) noexcept;
-  [[nodiscard]] Slab* find_in_tree(std::uintptr_t address) noexcept;
-
-  static inline constinit SlabLayer* headers_ = nullptr;
+  /// Set by the first layer of the kind.
+  static inline constinit std::atomic<const UntouchedCalls*> untouched_{nullptr};
+  static const UntouchedCalls& untouched() noexcept { return *untouched_.load(std::memory_order_relaxed); }
 
   Arena* source_ = nullptr;
   std::size_t stride_ = 0;
@@ -338,7 +358,6 @@ class SlabLayer {
   bool no_touch_ : 1 = false;
   bool quantum_cache_ : 1 = false;
   std::uint8_t heap_class_ : 5 = 0;
-  bool aligned_source_ : 1 = false;  ///< the source's quantum aligns a slab by itself
 
   struct Tagging {
     bool tagged = false;

@@ -5,7 +5,8 @@
 ///       kheap          large blocks of the heap
 ///       kpages         pages for who wants them, with quantum caches kpages_4096, kpages_8192: in a program that calls page_arena()
 ///       ...            the slabs of all caches that name no source
-///       kmem_slab, kmem_magazine*, kmem_cache      what caches are made of; no magazines of their own
+///       kmem_cache, kmem_magazine*      what caches are made of; no magazines of their own
+///       kmem_slab                       the headers of no-touch slabs: in a program that has such caches
 ///
 /// One allocator a program: the fast path finds a hart's cells through hart-locals.
 
@@ -42,7 +43,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts,
 /// Context: one hart at a time.
 Status add_memory(const MemoryRange& range) noexcept;
 
-/// Forgets everything, for a test that sets up anew. Memory still in use stays where it is and must not be freed.
+/// Forgets everything, for a test that sets up anew, and after an initialize() that has failed. Memory still in use stays where it is and must not be freed.
 /// Context: one hart, no other attached.
 void shutdown() noexcept;
 
@@ -77,8 +78,9 @@ std::size_t trim() noexcept;
 
 /// What caches are made of; class Cache uses it, nobody else.
 namespace internal {
-/// Part of initialize().
+/// Parts of initialize(), in programs that have what they set up.
 Status initialize_page_arena() noexcept;
+Status initialize_slab_headers() noexcept;
 [[nodiscard]] void* allocate_cache() noexcept;
 void free_cache(void* cache) noexcept;
 /// A block of @p words words or more, at most kMostBlockWords, for what caches have besides magazines; lies in
