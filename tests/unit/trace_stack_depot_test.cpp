@@ -43,6 +43,21 @@ TEST(StackDepot, the_same_stack_of_an_owner_has_one_handle) {
   EXPECT_FALSE(entry->truncated());
 }
 
+TEST(StackDepot, a_number_from_elsewhere_has_an_entry_only_if_it_is_a_handle) {
+  static Depot<ContentHash, 4096> depot;
+  std::uint32_t frames[7];
+  StackHandle handles[20];
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    for (std::uint32_t& frame : frames) frame = kFirstHandle + i;  // frames look like handles
+    handles[i] = depot->intern(1, std::span(frames, i % 7 + 1), false);
+  }
+  unsigned found = 0;
+  for (std::uint32_t number = 0; number < 600; ++number) found += depot->find_entry(number) != nullptr ? 1 : 0;
+  EXPECT_EQ(found, 20U);
+  for (const StackHandle handle : handles) EXPECT_EQ(depot->find_entry(handle), depot->entry(handle));
+  EXPECT_EQ(depot->find_entry(0xffff'ffff), nullptr);
+}
+
 TEST(StackDepot, another_owner_has_another_handle_and_the_same_id) {
   static Depot<ContentHash, 4096> depot;
   const std::uint32_t frames[] = {0x100, 0x200};

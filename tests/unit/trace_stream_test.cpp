@@ -1,5 +1,6 @@
 #include "trace_fixture.hpp"
 
+#include <qm/call_sites.hpp>
 #include <qm/heap.hpp>
 #include <qm/trace/event_ring.hpp>
 #include <qm/trace/event_stream.hpp>
@@ -290,6 +291,37 @@ TEST_F(StreamTest, goes_beside_a_live_trace_of_the_same_cache) {
   EXPECT_EQ(next().address, reinterpret_cast<std::uintptr_t>(object));
   EXPECT_EQ(next().address, reinterpret_cast<std::uintptr_t>(second));
   EXPECT_TRUE((cache->state().load() & (trace_state::kStream | trace_state::kStreamHold)) == 0);
+}
+
+TEST_F(StreamTest, says_what_a_number_means_only_of_numbers_that_it_has_told) {
+  Cache* cache = make("packet", 96);
+  start({.pattern = "packet"});
+  cache->free(test::allocate_by<1>(*cache));
+  cache->free(test::allocate_by<2>(*cache));
+  const std::uint32_t stacks[] = {next().stack, next().stack, next().stack};
+  static wire::Definition definition;
+  unsigned defined[4] = {};
+  for (std::uint32_t number = 0; number < 70'000; ++number) {
+    defined[0] += define_stack(number, definition) ? 1 : 0;
+    defined[1] += define_source(number, definition) ? 1 : 0;
+    defined[2] += define_context(number, definition) ? 1 : 0;
+    defined[3] += define_call_site(number, definition) ? 1 : 0;
+  }
+  EXPECT_EQ(defined[0], 2u);
+  EXPECT_EQ(defined[1], 1u);
+  EXPECT_EQ(defined[2], 1u);
+  if constexpr (kCallSites) {
+    EXPECT_EQ(defined[3], call_sites::count());
+  } else {
+    EXPECT_EQ(defined[3], 0u);
+  }
+  EXPECT_TRUE(define_stack(stacks[0], definition) && definition.number == stacks[0]);
+  EXPECT_TRUE(define_stack(stacks[2], definition) && definition.number == stacks[2]);
+  for (unsigned bit = 17; bit < 32; ++bit) {
+    EXPECT_FALSE(define_stack(1u << bit, definition) || define_source(1u << bit, definition));
+    EXPECT_FALSE(define_context(1u << bit, definition) || define_call_site(1u << bit, definition));
+  }
+  stop();
 }
 
 TEST_F(StreamTest, is_refused_while_one_is_on_and_for_a_name_that_nothing_has) {

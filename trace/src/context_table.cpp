@@ -60,6 +60,8 @@ std::uint32_t ContextTable::intern(std::string_view label) noexcept {
 
 std::string_view ContextTable::text(std::uint32_t id) const noexcept {
   if (id == 0) return "?";
+  // acquire: pairs with the release in intern(): a number from elsewhere may name a slot that is being filled.
+  if (slots_[id].hash.load(std::memory_order_acquire) == 0) return {};
   return {slots_[id].text, slots_[id].length};
 }
 

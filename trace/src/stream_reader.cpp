@@ -8,6 +8,8 @@
 namespace qm::trace {
 namespace {
 
+static_assert(kStackDepth <= wire::kMaxStackFrames);
+
 constexpr std::uint32_t bit32(std::uint32_t number) noexcept { return std::uint32_t{1} << number % 32; }
 
 SourceStream* source_numbered(std::uint32_t number, SourceBooks*& one) noexcept {
@@ -147,7 +149,7 @@ bool define_source(std::uint32_t number, wire::Definition& definition) noexcept 
 }
 
 bool define_stack(std::uint32_t number, wire::Definition& definition) noexcept {
-  const StackEntry* entry = books.stacks.entry(number);
+  const StackEntry* entry = books.stacks.find_entry(number);
   if (entry == nullptr) return false;
   definition = wire::Definition{};
   definition.kind = wire::DefinitionKind::kStack;

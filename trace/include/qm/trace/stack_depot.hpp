@@ -171,6 +171,19 @@ class BasicStackDepot {
     return handle < kFirstHandle ? nullptr : &at_handle(handle);
   }
 
+  /// The entry of a number from elsewhere. @returns nullptr: no entry has it. Complexity: a short chain. Context: any.
+  [[nodiscard]] StackEntry* find_entry(std::uint32_t number) const noexcept {
+    const std::uint32_t end = end_.load(std::memory_order_relaxed);
+    if (number < kFirstHandle || number >= end || (end - number) * 8 < sizeof(StackEntry)) return nullptr;
+    // What lies there is an id (D3), or leads to a chain in which the number is not.
+    const std::uint32_t id = std::atomic_ref(at_handle(number).id).load(std::memory_order_relaxed);
+    // acquire: as in intern()
+    for (StackHandle at = head(id & mask_).load(std::memory_order_acquire); at != kNoStack; at = at_handle(at).next) {
+      if (at == number) return &at_handle(at);
+    }
+    return nullptr;
+  }
+
   /// The id to print for a handle.
   [[nodiscard]] std::uint32_t id(StackHandle handle) const noexcept {
     return handle < kFirstHandle ? handle : entry(handle)->id;
