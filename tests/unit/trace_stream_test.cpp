@@ -4,6 +4,7 @@
 #include <qm/heap.hpp>
 #include <qm/trace/event_ring.hpp>
 #include <qm/trace/event_stream.hpp>
+#include <qm/trace/marks.hpp>
 
 namespace {
 
@@ -291,6 +292,42 @@ TEST_F(StreamTest, goes_beside_a_live_trace_of_the_same_cache) {
   EXPECT_EQ(next().address, reinterpret_cast<std::uintptr_t>(object));
   EXPECT_EQ(next().address, reinterpret_cast<std::uintptr_t>(second));
   EXPECT_TRUE((cache->state().load() & (trace_state::kStream | trace_state::kStreamHold)) == 0);
+}
+
+TEST_F(StreamTest, does_not_make_a_cache_one_that_was_traced) {
+  StackReport report;
+  ASSERT_EQ(report.begin(), Status::kOk);
+  ASSERT_EQ(set_mark(report, "then"), Status::kOk);
+  Cache* cache = make("packet", 96);
+  start({.pattern = "packet"});
+  void* leaked = cache->allocate();
+  stop();
+  end_stream();
+  EXPECT_FALSE(cache_trace(*cache).known);
+  EXPECT_FALSE(dump_of(*cache).known);
+  EXPECT_EQ(coverage_since(find_mark(report, "then")).partial, 0u);
+  report.select(*cache);
+  EXPECT_EQ(report.totals().known, 0u);
+  ASSERT_EQ(trace::start("packet").status, Status::kOk);
+  EXPECT_TRUE(cache_trace(*cache).known);
+  EXPECT_EQ(cache_trace(*cache).from_before_start, 1u);
+  ASSERT_EQ(trace::stop("packet").status, Status::kOk);
+  EXPECT_TRUE(cache_trace(*cache).known);
+  cache->free(leaked);
+}
+
+TEST_F(StreamTest, makes_no_cache_that_was_made_again_one_that_was_traced) {
+  Cache* cache = make("packet", 96);
+  ASSERT_EQ(trace::start("packet").status, Status::kOk);
+  ASSERT_EQ(Cache::destroy(cache), Status::kOk);
+  cache = make("packet", 96);
+  start({.pattern = "packet"});
+  EXPECT_FALSE(cache_trace(*cache).known);
+  stop();
+  end_stream();
+  ASSERT_EQ(Cache::destroy(cache), Status::kOk);
+  ASSERT_EQ(trace_from_creation("packet").status, Status::kOk);
+  EXPECT_TRUE(cache_trace(*make("packet", 96)).known);
 }
 
 TEST_F(StreamTest, says_what_a_number_means_only_of_numbers_that_it_has_told) {

@@ -70,6 +70,7 @@ struct alignas(HartBooks) SourceBooks {
 
   std::atomic<std::uint32_t> changes{0};      ///< +1 when it is adopted, started, stopped
   std::atomic<std::uint32_t> joined_at{~0U};  ///< changes and resets when it was recorded from its creation on
+  std::atomic<bool> traced{false};            ///< it was started, or recorded from its creation on; not: only told
   bool reported = false;                      ///< part of the stack report under way; its holder only
 
   /// Of Keeping; 0: counts. Changed by the token holder while nothing is out.

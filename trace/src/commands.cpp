@@ -242,6 +242,7 @@ CommandResult start(std::string_view pattern, hal::AbortTest abort, std::uint32_
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     if (!one->changing) continue;
     one->from_before_start.store(unrecorded(*one), std::memory_order_relaxed);
+    one->traced.store(true, std::memory_order_relaxed);
     change(source_of(*one), kRecord | kOwned | way_of(keeping), 0);
     one->changes.fetch_add(1, std::memory_order_relaxed);
   }

@@ -51,7 +51,7 @@ void add_figures(SourceBooks& one, Figures& figures) noexcept {
 
 bool look_at(SourceBooks& one, CacheTrace& trace) noexcept {
   std::uint32_t word = 0;
-  if (!books.look(one, word, trace.live)) return false;
+  if (!one.traced.load(std::memory_order_relaxed) || !books.look(one, word, trace.live)) return false;
   trace.known = true;
   trace.state = state_of(word);
   add_figures(one, trace.figures);

@@ -8,7 +8,7 @@ namespace qm::trace {
 /// Adds what was counted of a source since its last reset.
 void add_figures(SourceBooks& one, Figures& figures) noexcept;
 
-/// Fills @p trace. @returns false if the source was destroyed.
+/// Fills @p trace. @returns false if the source was destroyed, or never traced: a stream makes books as well.
 bool look_at(SourceBooks& one, CacheTrace& trace) noexcept;
 
 }  // namespace qm::trace

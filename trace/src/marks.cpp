@@ -154,7 +154,7 @@ Coverage coverage_since(const Mark* mark) noexcept {
   while (Traceable* source = sources.next()) {
     ++coverage.all;
     SourceBooks* one = books_at(*source);
-    if (one == nullptr) continue;
+    if (one == nullptr || !one->traced.load(std::memory_order_relaxed)) continue;
     const bool recording = is_recording(*source);
     const bool thin = (source->state().load(std::memory_order_relaxed) & trace_state::kThin) != 0;
     coverage.thin += thin ? 1 : 0;
