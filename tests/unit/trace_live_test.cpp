@@ -376,6 +376,22 @@ TEST_F(LiveTrace, destroying_a_traced_cache_is_refused_while_objects_are_out_and
   EXPECT_TRUE(trace::validate());
 }
 
+// Cache::destroy() hides a cache and drains it on every hart before it may refuse, as objects are out: then it shows it.
+TEST_F(LiveTrace, stop_and_reset_reach_a_cache_whose_destroy_is_under_way) {
+  Cache* cache = make("packet");
+  ASSERT_EQ(trace::start("packet").status, Status::kOk);
+  void* held = cache->allocate();
+  ASSERT_EQ(registry_hide(*cache), Status::kOk);
+  const trace::CommandResult reset = trace::reset("pa*");
+  EXPECT_EQ(reset.status, Status::kOk);
+  EXPECT_EQ(reset.caches, 1U);
+  EXPECT_EQ(recorded(*cache), 0U);
+  EXPECT_EQ(trace::stop("*").status, Status::kOk);
+  registry_show(*cache);
+  EXPECT_EQ(state(*cache), State::kOff);
+  cache->free(held);
+}
+
 TEST_F(LiveTrace, a_dump_of_a_cache_that_is_destroyed_ends_and_says_so) {
   Cache* cache = make("packet");
   trace::start("packet");

@@ -330,6 +330,27 @@ TEST_F(StreamTest, makes_no_cache_that_was_made_again_one_that_was_traced) {
   EXPECT_TRUE(cache_trace(*make("packet", 96)).known);
 }
 
+// Cache::destroy() hides a cache and drains it on every hart before it may refuse, as objects are out: then it shows it.
+TEST_F(StreamTest, is_over_for_a_cache_too_whose_destroy_was_under_way_at_the_stop) {
+  Cache* cache = make("packet", 96);
+  start();
+  void* held = cache->allocate();
+  ASSERT_EQ(registry_hide(*cache), Status::kOk);
+  stop();
+  wire::Event event;
+  while (next_event(0, event)) {
+  }
+  end_stream();
+  registry_show(*cache);
+  EXPECT_EQ(cache->state().load() & (trace_state::kStream | trace_state::kStreamHold), 0u);
+  cache->free(held);
+  EXPECT_EQ(events_waiting(0), 0u);
+  start({.pattern = "packet"});
+  cache->free(cache->allocate());
+  stop();
+  EXPECT_TRUE(next().operation == Operation::kAllocate);
+}
+
 TEST_F(StreamTest, says_what_a_number_means_only_of_numbers_that_it_has_told) {
   Cache* cache = make("packet", 96);
   start({.pattern = "packet"});

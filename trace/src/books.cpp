@@ -220,6 +220,17 @@ SourceBooks* Books::adopt_locked(Traceable& source, void*& fresh) noexcept {
   return one;
 }
 
+SourceBooks* Books::books_after(unsigned number) noexcept {
+  // Whoever is adopted after this look sees what the holder did before it: see join_stream().
+  const LockGuard hold(directory_lock_);
+  while (number < cache_limit_) {
+    SourceBooks* one = books_numbered(++number);
+    if (one == nullptr) break;  // numbers are given in order
+    if (one->source.load(std::memory_order_relaxed) != nullptr) return one;
+  }
+  return nullptr;
+}
+
 bool Books::joins(const char* name) const noexcept {
   const std::uint32_t count = pattern_count_.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < count; ++i) {

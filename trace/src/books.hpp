@@ -238,6 +238,9 @@ class Books final : public Observer {
   [[nodiscard]] SourceBooks* books_numbered(std::uint32_t number) const noexcept {
     return directory_[number].load(std::memory_order_acquire);
   }
+  /// The first books behind @p number, 0 to begin with, that are of a source, be it hidden by a destroy that may still
+  /// be refused; nullptr at the end. Context: the token's holder, for whom each source stays.
+  [[nodiscard]] SourceBooks* books_after(unsigned number) noexcept;
   /// The source's state word and live records, if it has not been destroyed.
   [[nodiscard]] bool look(const SourceBooks& one, std::uint32_t& word, std::uint32_t& live) noexcept;
   [[nodiscard]] const Config& config() const noexcept { return config_; }

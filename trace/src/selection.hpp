@@ -13,13 +13,16 @@ inline constexpr unsigned kBatch = 16;  // sources a visit
 
 constexpr hal::HartMask bit(unsigned hart) { return hal::HartMask{1} << hart; }
 
+inline Traceable& source_of(const SourceBooks& one) noexcept { return *one.source.load(std::memory_order_relaxed); }
+
 /// Sources a command applies to, chained through their books.
 class Selection {
  public:
   enum class Missing : std::uint8_t { kMake, kSkip };
   enum class Kind : std::uint8_t { kAll, kCaches };
 
-  /// Finds the sources that @p pattern names. @param[in] missing whether one without books gets some or is passed by.
+  /// Finds the sources that @p pattern names. @param[in] missing whether one without books gets some or is passed by;
+  /// then those with books are found in a destroy as well, as it may still be refused.
   /// @param[in] kind  all, or caches only: what else there is, is as if it could not be traced.
   Selection(std::string_view pattern, Missing missing, CommandResult& result, Kind kind = Kind::kAll) noexcept {
     RegistryCursor<Traceable> sources;
@@ -39,6 +42,13 @@ class Selection {
         return;
       }
       if (one != nullptr) add(one);
+    }
+    for (SourceBooks* one = missing == Missing::kSkip ? books.books_after(0) : nullptr; one != nullptr;
+         one = books.books_after(one->number)) {
+      if (one->selected || !glob_matches(pattern, characters(source_of(*one).name()))) continue;
+      found = true;
+      ++result.caches;
+      add(one);
     }
     if (!found) result.status = Status::kNotFound;
   }
@@ -62,8 +72,6 @@ class Selection {
   SourceBooks* first_ = nullptr;
   SourceBooks* last_ = nullptr;
 };
-
-inline Traceable& source_of(const SourceBooks& one) noexcept { return *one.source.load(std::memory_order_relaxed); }
 
 /// The cache, whose cells have to follow the word; nullptr for an arena: each of its operations reads the word.
 inline Cache* cells_of(const SourceBooks& one) noexcept {

@@ -225,9 +225,8 @@ bool close_for_stream(const Selection& selection, const Patience& patience, Comm
 
 /// Lets the cells of all sources open again.
 void release_sources() noexcept {
-  RegistryCursor<Traceable> sources;
-  while (Traceable* source = sources.next())
-    source->state().fetch_and(~(kStream | kStreamHold), std::memory_order_seq_cst);
+  for (SourceBooks* one = books.books_after(0); one != nullptr; one = books.books_after(one->number))
+    source_of(*one).state().fetch_and(~(kStream | kStreamHold), std::memory_order_seq_cst);
 }
 
 void visit_nothing(unsigned, void*) noexcept {}
@@ -333,14 +332,14 @@ CommandResult stop_stream(hal::AbortTest abort, std::uint32_t deadline_ms) noexc
   if (stream.state.load(std::memory_order_relaxed) != StreamState::kOn) return refused(Status::kNotFound);
   stream.joining.store(0, std::memory_order_seq_cst);
   CommandResult result;
-  RegistryCursor<Traceable> sources;
-  while (Traceable* source = sources.next()) {
-    if ((source->state().fetch_and(~kStream, std::memory_order_seq_cst) & kStreamHold) != 0) ++result.caches;
+  for (SourceBooks* one = books.books_after(0); one != nullptr; one = books.books_after(one->number)) {
+    if ((source_of(*one).state().fetch_and(~kStream, std::memory_order_seq_cst) & kStreamHold) != 0) ++result.caches;
   }
   // All harts: an operation that read STREAM may be under way on any.
   if (!ask(hal::online_harts(), visit_nothing, nullptr, {abort, deadline_ms}, result)) return result;
   release_sources();
-  for (RegistryCursor<Traceable> all; Traceable* source = all.next();) change(*source, trace_state::kOwned, 0);
+  for (SourceBooks* one = books.books_after(0); one != nullptr; one = books.books_after(one->number))
+    change(source_of(*one), trace_state::kOwned, 0);
   stream.state.store(StreamState::kEnding, std::memory_order_release);
   return result;
 }
