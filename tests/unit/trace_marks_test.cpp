@@ -190,6 +190,38 @@ TEST_F(Marks, count_what_is_dropped_since) {
   for (void* object : held) cache->free(object);
 }
 
+TEST_F(Marks, take_no_cache_for_the_one_whose_name_and_books_it_has) {
+  Cache* cache = make("packet");
+  trace::start("packet");
+  ASSERT_EQ(set("here"), Status::kOk);
+  ASSERT_EQ(Cache::destroy(cache), Status::kOk);
+  ASSERT_EQ(trace::trace_from_creation("other*").status, Status::kOk);
+  make("other");  // has the books now
+  cache = make("packet");
+  void* leaked = allocate_by<1>(*cache);
+  trace::start("packet");
+  EXPECT_EQ(coverage("here").whole, 1U);  // the other one
+  EXPECT_EQ(coverage("here").partial, 1U);
+  cache->free(leaked);
+}
+
+TEST_F(Marks, count_what_is_dropped_by_a_cache_made_again_from_its_beginning) {
+  begin_again({.record_bytes = 28});
+  Cache* cache = make("packet");
+  trace::start("packet");
+  void* held[] = {allocate_by<1>(*cache), allocate_by<1>(*cache), allocate_by<1>(*cache)};
+  ASSERT_EQ(dropped(*cache), 2U);
+  ASSERT_EQ(set("here"), Status::kOk);
+  for (void* object : held) cache->free(object);
+  ASSERT_EQ(Cache::destroy(cache), Status::kOk);
+  cache = make("packet");
+  trace::start("packet");
+  EXPECT_EQ(coverage("here").dropped, 0U);
+  for (void*& object : held) object = allocate_by<1>(*cache);
+  EXPECT_EQ(coverage("here").dropped, 2U);
+  for (void* object : held) cache->free(object);
+}
+
 TEST_F(Marks, tell_which_stacks_have_grown) {
   void* (*const by[])(Cache&) = {nullptr,        allocate_by<1>, allocate_by<2>,
                                  allocate_by<3>, allocate_by<4>, allocate_by<5>};

@@ -213,7 +213,7 @@ SourceBooks* Books::adopt_locked(Traceable& source, void*& fresh) noexcept {
   one->from_before_start.store(0, std::memory_order_relaxed);
   one->every.store(1, std::memory_order_relaxed);
   one->traced.store(false, std::memory_order_relaxed);
-  one->changes.fetch_add(1, std::memory_order_relaxed);
+  one->adopted.store(note_change(*one), std::memory_order_relaxed);
   one->source.store(&source, std::memory_order_relaxed);
   // release: pairs with the acquire in books_at().
   source.books.store(one, std::memory_order_release);
@@ -261,8 +261,6 @@ void Books::created(Arena& arena) noexcept {
 void Books::join(Traceable& source) noexcept {
   SourceBooks* one = source.traceable() && joins(source.name()) ? books_of(source) : nullptr;
   if (one == nullptr) return;
-  one->joined_at.store(one->changes.load(std::memory_order_relaxed) + one->resets.load(std::memory_order_relaxed),
-                       std::memory_order_relaxed);
   one->traced.store(true, std::memory_order_relaxed);
   // The cells of a cache start closed, so there is nothing to ask the harts.
   using namespace trace_state;

@@ -68,10 +68,11 @@ struct alignas(HartBooks) SourceBooks {
   std::atomic<std::uint32_t> resets{0};
   std::atomic<Word> from_before_start{0};
 
-  std::atomic<std::uint32_t> changes{0};      ///< +1 when it is adopted, started, stopped
-  std::atomic<std::uint32_t> joined_at{~0U};  ///< changes and resets when it was recorded from its creation on
-  std::atomic<bool> traced{false};            ///< it was started, or recorded from its creation on; not: only told
-  bool reported = false;                      ///< part of the stack report under way; its holder only
+  /// Of Books::note_change(), whose numbers no other books have had.
+  std::atomic<std::uint32_t> adopted{0};  ///< the number that they began with for their source
+  std::atomic<std::uint32_t> changes{0};  ///< the last one: it was adopted, started, stopped or reset
+  std::atomic<bool> traced{false};        ///< it was started, or recorded from its creation on; not: only told
+  bool reported = false;                  ///< part of the stack report under way; its holder only
 
   /// Of Keeping; 0: counts. Changed by the token holder while nothing is out.
   std::atomic<std::uint32_t> every{1};
@@ -238,6 +239,12 @@ class Books final : public Observer {
   [[nodiscard]] SourceBooks* books_numbered(std::uint32_t number) const noexcept {
     return directory_[number].load(std::memory_order_acquire);
   }
+  /// Gives @p one another number of changes. @returns it.
+  std::uint32_t note_change(SourceBooks& one) noexcept {
+    const std::uint32_t number = changes_.fetch_add(1, std::memory_order_relaxed) + 1;
+    one.changes.store(number, std::memory_order_relaxed);
+    return number;
+  }
   /// The first books behind @p number, 0 to begin with, that are of a source, be it hidden by a destroy that may still
   /// be refused; nullptr at the end. Context: the token's holder, for whom each source stays.
   [[nodiscard]] SourceBooks* books_after(unsigned number) noexcept;
@@ -305,6 +312,7 @@ class Books final : public Observer {
   unsigned harts_ = 0;
   unsigned time_shift_ = 0;
   Lock directory_lock_;
+  std::atomic<std::uint32_t> changes_{0};
   std::atomic<std::uint32_t> pattern_count_{0};
   char patterns_[kMaxPatterns][kNameBytes] = {};
 };

@@ -161,6 +161,7 @@ void drop_counts(const SourceBooks& one, const Patience& patience, CommandResult
 void commit_reset(const Selection& selection, const Patience& patience, CommandResult& result) noexcept {
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     one->resets.fetch_add(1, std::memory_order_relaxed);
+    books.note_change(*one);
     for (unsigned hart = 0; hart < books.harts(); ++hart) {
       HartBooks& mine = one->harts()[hart];
       mine.base.copy_from(mine.pending);
@@ -244,7 +245,7 @@ CommandResult start(std::string_view pattern, hal::AbortTest abort, std::uint32_
     one->from_before_start.store(unrecorded(*one), std::memory_order_relaxed);
     one->traced.store(true, std::memory_order_relaxed);
     change(source_of(*one), kRecord | kOwned | way_of(keeping), 0);
-    one->changes.fetch_add(1, std::memory_order_relaxed);
+    books.note_change(*one);
   }
   return result;
 }
@@ -259,7 +260,7 @@ CommandResult stop(std::string_view pattern, hal::AbortTest abort, std::uint32_t
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     const std::uint32_t before = change(source_of(*one), 0, kRecord | kOwned | kThin);
     one->changing = (before & kHold) != 0;
-    if ((before & kRecord) != 0) one->changes.fetch_add(1, std::memory_order_relaxed);
+    if ((before & kRecord) != 0) books.note_change(*one);
     if constexpr (kDefect == Defect::kEarlyReopening) settle(source_of(*one));
   }
   settle_everywhere(selection, {abort, deadline_ms}, result);

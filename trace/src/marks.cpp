@@ -16,12 +16,11 @@ namespace {
 
 constinit Mark* first = nullptr;  // M2
 
-/// Another number after each start, stop and reset, and for each source that the books are of.
-std::uint32_t changes_of(const SourceBooks& one) noexcept {
-  return one.changes.load(std::memory_order_relaxed) + one.resets.load(std::memory_order_relaxed);
-}
+/// Another number after each start, stop and reset, and for each source.
+std::uint32_t changes_of(const SourceBooks& one) noexcept { return one.changes.load(std::memory_order_relaxed); }
+std::uint32_t adopted_of(const SourceBooks& one) noexcept { return one.adopted.load(std::memory_order_relaxed); }
 
-/// Allocations without a record.
+/// Allocations without a record, since the books are of their source.
 std::uint32_t dropped_of(SourceBooks& one) noexcept {
   std::uint32_t sum = 0;
   for (unsigned hart = 0; hart < books.harts(); ++hart) {
@@ -44,6 +43,7 @@ void fill(SourceThen& row, Traceable& source) noexcept {
   SourceBooks* one = books_at(source);
   row.recording = one != nullptr && is_recording(source);
   row.dropped = one != nullptr ? dropped_of(*one) : 0;
+  row.adopted = one != nullptr ? adopted_of(*one) : 0;
   row.changes = one != nullptr ? changes_of(*one) : 0;
 }
 
@@ -164,15 +164,16 @@ Coverage coverage_since(const Mark* mark) noexcept {
       continue;
     }
     const SourceThen* then = mark->find(source->name());
-    // A source that is younger than the mark was recorded from its creation on, or not.
-    const std::uint32_t expected = then != nullptr ? then->changes : one->joined_at.load(std::memory_order_relaxed);
-    const bool unchanged = changes_of(*one) == expected;
+    // A source that is younger than the mark was recorded from its creation on, or not. One that had no books then, or
+    // bears the name of one that is gone, counts as started since, or not.
+    const bool unchanged = changes_of(*one) == (then != nullptr ? then->changes : adopted_of(*one));
+    const bool same = then != nullptr && then->adopted == adopted_of(*one);
     if (recording && unchanged) {
       ++coverage.whole;
     } else if (recording || !unchanged) {
       ++coverage.partial;
     }
-    if (recording || thin || !unchanged) coverage.dropped += dropped_of(*one) - (then != nullptr ? then->dropped : 0);
+    if (recording || thin || !unchanged) coverage.dropped += dropped_of(*one) - (same ? then->dropped : 0);
   }
   return coverage;
 }

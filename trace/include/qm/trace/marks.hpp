@@ -50,7 +50,8 @@ struct SourceThen {
   char name[kNameBytes];
   Holding holding;
   std::uint32_t dropped;  ///< of Counts, so never reset
-  std::uint32_t changes;  ///< changes_of() its books; 0 without
+  std::uint32_t adopted;  ///< of its books, as the next; 0 without
+  std::uint32_t changes;
   bool recording;
 };
 
