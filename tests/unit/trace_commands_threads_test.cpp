@@ -6,6 +6,7 @@
 
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
+#include <qm/trace/event_stream.hpp>
 #include <qm/trace/stack_report.hpp>
 
 namespace {
@@ -148,6 +149,23 @@ TEST_F(Commands, the_callers_abort_test_ends_a_wait) {
         EXPECT_EQ(state(*cache), State::kOff);
       },
       [] {});
+}
+
+TEST_F(Commands, a_change_of_the_streams_mode_passes_a_hart_by_that_is_online_and_has_no_ring) {
+  if (qm::test::harts() < 2) GTEST_SKIP() << "needs two harts";
+  begin_again({}, 1);
+  ASSERT_EQ(trace::start_stream({}).status, Status::kOk);
+  qm::test::Barrier online(2);
+  std::atomic<bool> over{false};
+  qm::test::on_each_hart(2, [&](unsigned hart) {
+    online.arrive();
+    while (hart == 1 && !over.load()) hal::Port::relax();
+    if (hart == 1) return;
+    EXPECT_EQ(trace::change_stream_mode(wire::StreamMode::kSampled).status, Status::kOk);
+    over = true;
+  });
+  EXPECT_TRUE(trace::stream_figures().mode == wire::StreamMode::kSampled);
+  EXPECT_EQ(trace::stop_stream().status, Status::kOk);
 }
 
 TEST_F(Commands, where_the_caller_may_not_wait_they_are_refused) {

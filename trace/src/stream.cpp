@@ -351,6 +351,7 @@ CommandResult change_stream_mode(wire::StreamMode mode, hal::AbortTest abort, st
   if (stream.state.load(std::memory_order_relaxed) != StreamState::kOn) return refused(Status::kNotFound);
   CommandResult result;
   const auto turn = [](unsigned hart, void* to) noexcept {
+    if (hart >= books.harts()) return;  // online, and not attached: it has no ring
     stream.rings[hart].change_mode(*static_cast<const wire::StreamMode*>(to));
   };
   if (!ask(hal::online_harts(), turn, &mode, {abort, deadline_ms}, result)) return result;

@@ -48,7 +48,8 @@ CommandResult start_stream(const StreamOptions& options, hal::AbortTest abort = 
 /// @returns as start(); kNotFound if none is on. After kTimedOut and kAborted try again.
 CommandResult stop_stream(hal::AbortTest abort = nullptr, std::uint32_t deadline_ms = hal::kRoundDeadlineMs) noexcept;
 
-/// Goes over to @p mode on every hart, each telling so in its place. @returns as stop_stream(). Context: as start().
+/// Goes over to @p mode on every hart that is online, each telling so in its place; one that comes online later goes on
+/// in the mode that it had. @returns as stop_stream(). Context: as start().
 CommandResult change_stream_mode(wire::StreamMode mode, hal::AbortTest abort = nullptr,
                                  std::uint32_t deadline_ms = hal::kRoundDeadlineMs) noexcept;
 
