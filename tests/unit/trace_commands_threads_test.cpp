@@ -137,6 +137,22 @@ TEST_F(Commands, a_stop_that_a_hart_does_not_answer_records_no_more_and_is_finis
       });
 }
 
+TEST_F(Commands, a_start_of_a_stream_that_fails_leaves_frees_of_a_traced_cache_the_short_way) {
+  if (qm::test::harts() < 2) GTEST_SKIP() << "needs two harts";
+  begin_again({}, 2);
+  Cache* cache = make("packet");
+  ASSERT_EQ(trace::start("packet").status, Status::kOk);
+  const std::uint32_t before = cache->state().load();
+  EXPECT_NE(before & trace_state::kOwned, 0U);
+  with_a_deaf_hart(
+      *cache, [] {},
+      [&] {
+        EXPECT_EQ(trace::start_stream({.pattern = "packet"}, nullptr, kShort).status, Status::kTimedOut);
+        EXPECT_EQ(cache->state().load(), before);
+      },
+      [] {});
+}
+
 TEST_F(Commands, the_callers_abort_test_ends_a_wait) {
   if (qm::test::harts() < 2) GTEST_SKIP() << "needs two harts";
   begin_again({}, 2);

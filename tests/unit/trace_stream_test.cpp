@@ -6,6 +6,8 @@
 #include <qm/trace/event_stream.hpp>
 #include <qm/trace/marks.hpp>
 
+#include "stream.hpp"
+
 namespace {
 
 using namespace qm;
@@ -379,6 +381,27 @@ TEST_F(StreamTest, says_what_a_number_means_only_of_numbers_that_it_has_told) {
     EXPECT_FALSE(define_stack(1u << bit, definition) || define_source(1u << bit, definition));
     EXPECT_FALSE(define_context(1u << bit, definition) || define_call_site(1u << bit, definition));
   }
+  stop();
+}
+
+TEST_F(StreamTest, that_is_refused_takes_no_number_and_leaves_the_figures_of_the_one_before) {
+  Cache* cache = make("packet", 96);
+  start({.pattern = "packet"});
+  cache->free(cache->allocate());
+  stop();
+  (void)next(), (void)next();
+  end_stream();
+  EXPECT_EQ(start_stream({.pattern = "nobody"}).status, Status::kNotFound);
+  EXPECT_EQ(stream_figures().number, 1u);
+  EXPECT_EQ(stream_figures().events, 2u);
+  EXPECT_TRUE(stream_figures().options.pattern == "packet");
+}
+
+TEST_F(StreamTest, has_never_the_number_that_means_none) {
+  trace::stream.number = 0xffff;
+  make("packet", 96);
+  start();
+  EXPECT_EQ(stream_figures().number, 1u);
   stop();
 }
 

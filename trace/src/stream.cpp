@@ -181,7 +181,7 @@ void begin(const StreamOptions& options) noexcept {
   stream.mode = options.sample_bytes != 0 ? wire::StreamMode::kSampled : wire::StreamMode::kFull;
   if (options.sample_bytes == 0) stream.options.sample_bytes = kDefaultSampleBytes;
   stream.first_mode = stream.mode;
-  ++stream.number;
+  if (++stream.number == 0) stream.number = 1;  // 0: none
   stream.start_ticks = hal::Port::ticks();
   if (stream.boot == 0) stream.boot = stream.start_ticks * 0x9E37'79B9'7F4A'7C15 | 1;
   stream.seed = static_cast<std::uint32_t>(stream.start_ticks * 0x9e3779b1u) | 1;
@@ -204,11 +204,12 @@ bool close_for_stream(const Selection& selection, const Patience& patience, Comm
     Traceable& source = source_of(*one);
     one->changing = is_large_enough(source) && (source.state().load(std::memory_order_relaxed) & kStream) == 0;
     if (!one->changing) continue;
-    if (!enroll(*one, source)) {
+    one->changing = enroll(*one, source);
+    if (!one->changing) {
       result.status = Status::kNoMemory;
       return false;
     }
-    change(source, kStreamHold, 0);
+    one->previous = change(source, kStreamHold, 0);
   }
   Batch batch;
   for (SourceBooks* one = selection.first(); one != nullptr;) {
@@ -227,6 +228,15 @@ bool close_for_stream(const Selection& selection, const Patience& patience, Comm
 void release_sources() noexcept {
   for (SourceBooks* one = books.books_after(0); one != nullptr; one = books.books_after(one->number))
     source_of(*one).state().fetch_and(~(kStream | kStreamHold), std::memory_order_seq_cst);
+}
+
+/// Leaves the selected sources as close_for_stream() has found them, and those that have joined meanwhile untold.
+void undo_start(const Selection& selection) noexcept {
+  stream.joining.store(0, std::memory_order_seq_cst);
+  release_sources();
+  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+    if (one->changing) change(source_of(*one), one->previous & kOwned, 0);
+  }
 }
 
 void visit_nothing(unsigned, void*) noexcept {}
@@ -259,13 +269,16 @@ CommandResult start_locked(const StreamOptions& options, bool at_boot, const Pat
   if (options.pattern.empty() || options.pattern.size() >= kNameBytes) return refused(Status::kInvalid);
   if (books.open() != Status::kOk || !take_rings()) return refused(Status::kNoMemory);
   CommandResult result;
+  {
+    const Selection found(options.pattern, Selection::Missing::kMake, result);  // or nothing has changed
+    if (result.status != Status::kOk) return result;
+  }
   begin(options);
-  const Selection selection(stream.options.pattern, Selection::Missing::kMake, result);
-  if (result.status != Status::kOk) return result;
   stream.joining.store(1, std::memory_order_seq_cst);
-  if (!close_for_stream(selection, patience, result)) {
-    stream.joining.store(0, std::memory_order_seq_cst);
-    release_sources();
+  result = {};
+  const Selection selection(stream.options.pattern, Selection::Missing::kMake, result);  // what is not in it joins
+  if (result.status != Status::kOk || !close_for_stream(selection, patience, result)) {
+    undo_start(selection);
     return result;
   }
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {

@@ -38,7 +38,8 @@ inline constexpr std::size_t kMaxRingBytes = std::size_t{1} << 26;
 /// @returns kBusy: a stream is on, or its reader has not ended it; kInvalid: too small or too large.
 Status set_ring_bytes(std::size_t bytes) noexcept;
 
-/// Starts a stream. Everything is told from the moment it answers, or nothing has changed.
+/// Starts a stream. Everything is told from the moment it answers, or nothing has changed; but after kTimedOut and
+/// kAborted the figures of the stream before are gone, and a number is taken.
 /// @returns as start(); kBusy also while a stream is on or not at its end; kNoMemory: for the rings.
 /// Context: as start().
 CommandResult start_stream(const StreamOptions& options, hal::AbortTest abort = nullptr,
