@@ -1,13 +1,16 @@
 #!/bin/sh
 # Makes the single-file form: allocator, books, console and wire as one source and its header, for who does not use CMake.
 #
-#   cmake/single-file.sh DIRECTORY
+#   cmake/single-file.sh [--core] DIRECTORY
 #
 # writes quartermaster.hpp, and quartermaster.h for C99; quartermaster.cpp, to be compiled with the firmware; qm_port.hpp, the template
 # of a port, to be edited, unless the directory has one. The fast path masks interrupts (QM_FAST_PATH=masked): restartable
 # sections are assembly and need the package. docs/embedding.md shows the form in use. Needs a shell and awk.
+# With --core it is the form of QM_FULL=OFF: arenas, caches and the heap, and nothing else.
 set -eu
-[ $# -eq 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+core=''
+if [ "${1:-}" = --core ]; then core=yes; shift; fi
+[ $# -eq 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1"
 target=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -24,11 +27,11 @@ banner() { # what this file is
 # Puts each header of this project in the place of its first #include; later ones go. `seen` is a file of those that are in already.
 # What sources have for themselves in unnamed namespaces gets the source's number where two sources have the same name.
 amalgamate() { # source...
-  awk -v seen="$target/.seen" '
+  awk -v seen="$target/.seen" -v core="$core" '
     BEGIN {
       while ((getline line < seen) > 0) done[line] = 1
       close(seen)
-      split("wire hal alloc trace console console/trace", layers, " ")
+      split(core ? "hal alloc/core alloc" : "wire hal alloc trace console console/trace", layers, " ")
       for (i = 1; i < ARGC; ++i) gather(ARGV[i], i)
       for (i = 1; i < ARGC; ++i) { unit = ARGV[i] ~ /[.]cpp$/ ? i : 0; put(ARGV[i]) }
       for (file in done) print file > seen
@@ -97,27 +100,41 @@ amalgamate() { # source...
 rm -f "$target/.seen"
 : >"$target/.seen"
 public() { find "$1" -name '*.hpp' ! -name 'selected_port.hpp' ! -name memory_resource.hpp ! -name inline_sections.hpp | LC_ALL=C sort; }
+# What each of the files has.
+if [ -n "$core" ]; then
+  define='#define QM_CORE 1'
+  c_headers=''
+  headers="$(public alloc/core/include) alloc/include/qm/heap.hpp alloc/include/qm/object_cache.hpp"
+  sources="$(LC_ALL=C ls hal/src/*.cpp alloc/core/src/*.cpp) alloc/src/c_interface.cpp alloc/src/lock.cpp"
+else
+  define=''
+  c_headers=trace/include/qm/trace/trace.h
+  headers="$(public alloc/include) $(public wire/include) $(public trace/include) $(public console/include) $(public console/trace/include)"
+  sources=$(LC_ALL=C ls wire/src/*.cpp hal/src/*.cpp alloc/src/*.cpp trace/src/*.cpp console/src/*.cpp console/src/commands/*.cpp console/trace/src/*.cpp |
+    grep -vE '^alloc/src/(rewind|inlined_sections|call_sites|heap_charged|checked|operator_new|memory_resource(_key)?)[.]cpp$')
+fi
+# shellcheck disable=SC2086 # names without blanks
 {
   banner 'declarations for C99.'
-  amalgamate alloc/include/qm/version.h alloc/include/qm/qm.h alloc/include/qm/call_site.h trace/include/qm/trace/trace.h
+  amalgamate alloc/include/qm/version.h alloc/include/qm/qm.h alloc/include/qm/call_site.h $c_headers
 } >"$target/quartermaster.h"
+# shellcheck disable=SC2046,SC2086
 {
   banner 'declarations for C++20.'
   echo '#pragma once'
   echo '#define QM_TARGET 1'
+  [ -z "$define" ] || echo "$define"
   echo '#include "quartermaster.h"'
-  # shellcheck disable=SC2046 # names without blanks
-  amalgamate $(public hal/include) $(public alloc/include) $(public wire/include) $(public trace/include) $(public console/include) $(public console/trace/include)
+  amalgamate $(public hal/include) $headers
 } >"$target/quartermaster.hpp"
+# shellcheck disable=SC2086
 {
   banner 'definitions. C++20, freestanding.'
   echo '#define QM_MODULE "qm"'
   echo '#include "quartermaster.hpp"'
-  # shellcheck disable=SC2046
-  amalgamate $(LC_ALL=C ls wire/src/*.cpp hal/src/*.cpp alloc/src/*.cpp trace/src/*.cpp console/src/*.cpp console/src/commands/*.cpp console/trace/src/*.cpp |
-    grep -vE '^alloc/src/(rewind|inlined_sections|call_sites|heap_charged|checked|operator_new|memory_resource(_key)?)[.]cpp$')
+  amalgamate $sources
   # What is checked and cannot fail, but not seen to be so where size is optimised for. A C++ library's own comes first.
-  echo 'namespace std { [[gnu::weak]] void __throw_out_of_range_fmt(const char* what, ...) { qm::hal::Port::fatal(what); } }'
+  [ -n "$core" ] || echo 'namespace std { [[gnu::weak]] void __throw_out_of_range_fmt(const char* what, ...) { qm::hal::Port::fatal(what); } }'
 } >"$target/quartermaster.cpp"
 rm -f "$target/.seen"
 if [ ! -e "$target/qm_port.hpp" ]; then

@@ -1,0 +1,25 @@
+#pragma once
+
+extern "C" [[noreturn]] void board_stop(const char* reason);
+
+namespace qm::hal {
+
+/// One hart in M-mode; interrupts are masked in mstatus.MIE.
+struct Port : PortDefaults {
+  static constexpr unsigned kMaxHarts = 1;
+  static unsigned hart_index() noexcept { return 0; }
+  enum class InterruptState : std::uintptr_t { kMasked = 0, kEnabled = 8 };
+  static InterruptState mask_interrupts() noexcept {
+    std::uintptr_t before;
+    asm volatile("csrrci %0, mstatus, 8" : "=r"(before) : : "memory");
+    return static_cast<InterruptState>(before & 8);
+  }
+  static void restore_interrupts(InterruptState state) noexcept {
+    asm volatile("csrs mstatus, %0" : : "r"(state) : "memory");
+  }
+  static std::uint64_t ticks() noexcept { return 0; }
+  static void send_ipi(unsigned) noexcept {}
+  [[noreturn]] static void fatal(const char* reason) noexcept { board_stop(reason); }
+};
+
+}  // namespace qm::hal

@@ -1,0 +1,23 @@
+/* RV32 or RV64 in M-mode, one hart, nothing below: a stack, and no memory but what is zero. */
+#if __riscv_xlen == 64
+#define STORE sd
+#define WORD 8
+#else
+#define STORE sw
+#define WORD 4
+#endif
+  .section .text.start, "ax"
+  .globl _start
+_start:
+  csrr t0, mhartid
+1:
+  bnez t0, 1b
+  la t0, __bss_start
+  la t1, __bss_end
+2:
+  STORE zero, 0(t0)
+  addi t0, t0, WORD
+  bltu t0, t1, 2b
+  la sp, __stack_end
+  la tp, __tls_start
+  call board_main

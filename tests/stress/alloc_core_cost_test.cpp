@@ -1,0 +1,117 @@
+/// What operations of the core form cost, to the instruction. Under icount the counter of retired instructions is exact;
+/// in the other mode only the results are looked at.
+
+#include <support/system_fixture.hpp>
+
+#include <array>
+#include <string_view>
+
+#include <qm/firmware/boot.hpp>
+#include <qm/firmware/console_io.hpp>
+#include <qm/hal/port.hpp>
+
+namespace {
+
+using namespace qm;
+
+bool counter_is_exact() { return firmware::boot_info().bootargs.find("mode=icount") != std::string_view::npos; }
+
+unsigned long instructions() {
+  unsigned long count = 0;
+  asm volatile("rdinstret %0" : "=r"(count)::"memory");
+  return count;
+}
+
+void put(std::string_view text) { firmware::console_write(text); }
+void put(unsigned long number) {
+  char digits[24];
+  char* at = digits + sizeof digits;
+  do *--at = static_cast<char>('0' + number % 10);
+  while ((number /= 10) != 0);
+  put(std::string_view(at, static_cast<std::size_t>(digits + sizeof digits - at)));
+}
+
+/// Costs of one kind of operation, call included.
+struct Cost {
+  unsigned long count = 0;
+  unsigned long sum = 0;
+  unsigned long worst = 0;
+
+  template <class Operation>
+  auto measure(Operation operation) {
+    const hal::InterruptGuard masked;
+    const unsigned long before = instructions();
+    const auto result = operation();
+    const unsigned long cost = instructions() - before;
+    ++count;
+    sum += cost;
+    if (cost > worst) worst = cost;
+    return result;
+  }
+};
+
+/// Prints a cost, and holds its mean and its worst case.
+void print(std::string_view name, const Cost& cost, unsigned long mean, unsigned long worst) {
+  put(name);
+  put(": mean ");
+  put(cost.sum / cost.count);
+  put(" worst ");
+  put(cost.worst);
+  put("\n");
+  if (!counter_is_exact()) return;
+  EXPECT_LE(cost.sum / cost.count, mean);
+  EXPECT_LE(cost.worst, worst);
+}
+
+class CoreCost : public qm::test::SystemTest {};
+
+TEST_F(CoreCost, a_hot_pair_and_a_new_slab) {
+  Cache* cache = Cache::create({.name = "hot", .object_size = 64});
+  Cost first, allocations, frees;
+  void* kept = first.measure([&] { return cache->allocate(); });
+  for (unsigned i = 0; i < 1000; ++i) {
+    void* object = allocations.measure([&] { return cache->allocate(); });
+    frees.measure([&] { return cache->free(object), 0; });
+  }
+  print("the first object of a cache", first, 560, 560);
+  print("hot allocation of 64 bytes", allocations, 90, 90);
+  print("hot free", frees, 155, 155);
+  cache->free(kept);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(CoreCost, random_replacement_in_the_heap) {
+  static std::array<void*, 1000> blocks;
+  Cost allocations, frees;
+  std::uint32_t random = 1;
+  const auto draw = [&random](std::uint32_t below) { return (random = random * 1664525 + 1013904223) / 65536 % below; };
+  blocks = {};
+  for (unsigned i = 0; i < 20000; ++i) {
+    void*& block = blocks[draw(blocks.size())];
+    if (block != nullptr) frees.measure([&] { return heap::free(block), 0; });
+    const std::size_t size = 16 + draw(1008);
+    block = allocations.measure([&] { return heap::allocate(size); });
+    ASSERT_NE(block, nullptr);
+  }
+  print("malloc of 16 to 1023 bytes, 1000 live", allocations, 160, 3000);
+  print("free", frees, 270, 900);
+  for (void* block : blocks) heap::free(block);
+  EXPECT_EQ(heap::misuses(), 0U);
+}
+
+TEST_F(CoreCost, large_blocks_among_isolated_holes) {
+  static std::array<void*, 600> blocks;
+  Cost allocations, frees;
+  for (void*& block : blocks) ASSERT_NE(block = heap::allocate(1500), nullptr);
+  for (unsigned i = 0; i < blocks.size(); i += 2) heap::free(blocks[i]);
+  for (unsigned i = 0; i < 1000; ++i) {
+    void* block = allocations.measure([&] { return heap::allocate(1600 + i % 7 * 300); });
+    ASSERT_NE(block, nullptr);
+    frees.measure([&] { return heap::free(block), 0; });
+  }
+  print("large block, 300 holes too small", allocations, 620, 700);
+  print("free", frees, 550, 620);
+  for (unsigned i = 1; i < blocks.size(); i += 2) heap::free(blocks[i]);
+}
+
+}  // namespace
