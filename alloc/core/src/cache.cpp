@@ -5,6 +5,7 @@
 #include <qm/arena.hpp>
 #include <qm/bits.hpp>
 #include <qm/page_map.hpp>
+#include <qm/qm.h>
 #include <qm/system.hpp>
 
 namespace qm {
