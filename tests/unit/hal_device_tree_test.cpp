@@ -197,6 +197,19 @@ TEST(DeviceTree, leaves_out_and_counts_harts_beyond_the_most) {
   EXPECT_EQ(board.harts_left_out, 3u);
 }
 
+TEST(DeviceTree, counts_what_is_reserved_beyond_the_most) {
+  TreeBuilder tree;
+  tree.begin("").begin("reserved-memory").cells("#address-cells", {1}).cells("#size-cells", {1});
+  for (std::uint32_t i = 0; i < MemoryMap::kMaxRanges + 2; ++i) {
+    tree.begin("one").cells("reg", {0x8000'0000 + i * 0x2000, 0x1000}).end();
+  }
+  tree.end().end();
+  Board board;
+  ASSERT_TRUE(discover(*Fdt::open(tree.finish()), board));
+  EXPECT_EQ(board.reserved.ranges().size(), MemoryMap::kMaxRanges);
+  EXPECT_EQ(board.reserved_left_out, 3u) << "the builder's own reservation too";
+}
+
 TEST(DeviceTree, passes_over_nodes_nested_too_deep) {
   TreeBuilder tree;
   for (int i = 0; i < 40; ++i) tree.begin("a").cells("reg", {1});

@@ -35,6 +35,7 @@ hal::MemoryRange read_tree(const void* blob) noexcept {
   const auto tree = hal::Fdt::open({static_cast<const std::byte*>(blob), bytes});
   if (!tree || !hal::discover(*tree, board, QM_EXTERNAL_INTERRUPT)) panic("broken device tree");
   if (board.memory.ranges().empty() || board.timebase_hz == 0) panic("device tree without memory or timebase");
+  if (board.reserved_left_out != 0) panic("device tree with more reserved memory than is kept in mind");
   const auto start = reinterpret_cast<std::uintptr_t>(blob);
   return {start, start + bytes};
 }
@@ -100,7 +101,7 @@ void let_interrupts_in() noexcept {
 
 /// Starts the other harts and waits until each is online, or has not come for kStartMs.
 void start_harts() noexcept {
-  const hal::HartMask wanted = (hal::HartMask{1} << info.hart_count) - 1;
+  const hal::HartMask wanted = (hal::HartMask{2} << (info.hart_count - 1)) - 1;  // of 32 harts, too
   for (unsigned index = 0; index < info.hart_count; ++index) qm_start_ids[index] = hal::port_state.hart_ids[index];
   __atomic_store_n(&qm_start_ids_ready, 1, __ATOMIC_RELEASE);  // pairs with the fence in start.S
   for (unsigned index = 1; index < info.hart_count; ++index) {

@@ -82,7 +82,7 @@ class Discovery {
     } else if (node.is_memory && node.enabled) {
       add_ranges(node, *above, board_.memory);
     } else if (above->name == "reserved-memory") {
-      add_ranges(node, *above, board_.reserved);
+      board_.reserved_left_out += add_ranges(node, *above, board_.reserved);
     } else if (node.enabled) {
       close_device(node, *above);
     }
@@ -113,16 +113,19 @@ class Discovery {
     }
   }
 
-  static void add_ranges(const Node& node, const Node& above, MemoryMap& map) noexcept {
+  /// @returns how many there was no room for.
+  static std::size_t add_ranges(const Node& node, const Node& above, MemoryMap& map) noexcept {
     const unsigned address = above.address_cells, size = above.size_cells;
-    if (address == 0 || address > 2 || size == 0 || size > 2) return;
+    if (address == 0 || address > 2 || size == 0 || size > 2) return 0;
+    std::size_t left_out = 0;
     const std::size_t step = 4 * (address + size);
     for (std::size_t at = 0; at + step <= node.reg.size(); at += step) {
       const std::uint64_t low = fdt_cells(node.reg, at, address), bytes = fdt_cells(node.reg, at + 4 * address, size);
       const std::uint64_t high = low + bytes;
       if (high < low || high > UINTPTR_MAX) continue;
-      map.add({static_cast<std::uintptr_t>(low), static_cast<std::uintptr_t>(high)});
+      left_out += map.add({static_cast<std::uintptr_t>(low), static_cast<std::uintptr_t>(high)}) ? 0 : 1;
     }
+    return left_out;
   }
 
   /// A PLIC context's number is its place in the PLIC's list of (hart's interrupt controller, cause).
@@ -139,10 +142,10 @@ class Discovery {
   void reserve(const Fdt& tree) noexcept {
     for (std::size_t i = 0;; ++i) {
       const auto entry = tree.reservation(i);
-      if (!entry || !board_.reserved.add({static_cast<std::uintptr_t>(entry->address),
-                                          static_cast<std::uintptr_t>(entry->address + entry->bytes)})) {
-        return;
-      }
+      if (!entry) return;
+      const bool added = board_.reserved.add(
+          {static_cast<std::uintptr_t>(entry->address), static_cast<std::uintptr_t>(entry->address + entry->bytes)});
+      board_.reserved_left_out += added ? 0 : 1;
     }
   }
 

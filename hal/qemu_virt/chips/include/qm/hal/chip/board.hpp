@@ -31,7 +31,8 @@ struct Board {
   MemoryMap reserved;                   ///< of it, what the tree reserves
   std::array<Hart, kMaxHarts> harts{};  ///< usable harts in the tree's order
   std::size_t hart_count = 0;
-  std::size_t harts_left_out = 0;  ///< beyond kMaxHarts
+  std::size_t harts_left_out = 0;     ///< beyond kMaxHarts
+  std::size_t reserved_left_out = 0;  ///< ranges of reserved memory that `reserved` has no room for
   std::uint64_t timebase_hz = 0;
   std::string_view bootargs;  ///< points into the blob
   Device uart, plic, finisher;
