@@ -197,6 +197,35 @@ TEST_F(Core, an_arena_agrees_with_a_map_of_its_units_whatever_is_taken_and_freed
   EXPECT_EQ(arena.destroy(), Status::kOk);
 }
 
+TEST_F(Core, the_best_fit_is_found_among_holes_of_hundreds_of_sizes) {
+  constexpr std::size_t kHoles = 400;
+  static std::array<std::uintptr_t, kHoles + 1> start;  // of the hole of so many units; 0: in use
+  Arena arena;
+  ASSERT_EQ(arena.initialize({.name = "holes", .start = 1, .size = kHoles * (kHoles + 3) / 2, .quantum = 1}),
+            Status::kOk);
+  for (std::size_t size = 1; size <= kHoles; ++size) {
+    start[size] = arena.allocate(size);
+    ASSERT_NE(start[size], 0U);
+    ASSERT_NE(arena.allocate(1), 0U);  // keeps it apart from the next
+  }
+  ASSERT_EQ(arena.stats().free, 0U);
+  for (std::size_t i = 0; i < kHoles; ++i) ASSERT_EQ(arena.free(start[1 + i * 7919 % kHoles]), Status::kOk);
+  qm::test::Random random;
+  for (unsigned step = 0; step < 5000; ++step) {
+    const auto wanted = static_cast<std::size_t>(1 + random.below(kHoles));
+    std::size_t size = wanted;
+    while (size <= kHoles && start[size] == 0) ++size;
+    const std::uintptr_t found = arena.allocate(wanted);
+    ASSERT_EQ(found, size <= kHoles ? start[size] : 0);
+    if (found != 0 && random.chance(90)) {
+      ASSERT_EQ(arena.free(found, wanted), Status::kOk);
+    } else if (found != 0) {
+      ASSERT_EQ(arena.resize_in_place(found, wanted, size), Status::kOk);
+      start[size] = 0;
+    }
+  }
+}
+
 // ---- caches ---------------------------------------------------------------------------------------------------------
 
 TEST_F(Core, a_cache_of_any_size_has_aligned_objects_of_its_own_and_gives_all_memory_back) {
