@@ -16,6 +16,8 @@ constexpr Milliseconds kSilence{10 * wire::kSilenceMs};
 constexpr Milliseconds kWriteTimeout{10'000};
 // How long an answer may take after the target has complained of a broken frame without saying which.
 constexpr Milliseconds kDoubt{2'000};
+// How long a command may take to end after Ctrl-C.
+constexpr Milliseconds kStop{2'000};
 
 std::string seconds(Milliseconds time) {
   std::string text = std::to_string(time.count() / 1000);
@@ -262,9 +264,11 @@ void Console::take_broken(wire::Broken reason) {
   }
 }
 
-/// The first reason stays. It is thrown when all that has been received is taken in.
+/// The first reason stays. It is thrown when all that has been received is taken in. What breaks behind the answer is
+/// not the request's.
 void Console::fail_pending(const std::string& why) {
-  if (pending_ != nullptr && !pending_->failure) pending_->failure = Error(Fault::kProtocol, why);
+  if (pending_ != nullptr && !pending_->answered && !pending_->failure)
+    pending_->failure = Error(Fault::kProtocol, why);
 }
 
 std::uint32_t Console::new_request() noexcept {
@@ -291,6 +295,7 @@ void Console::await(Pending& pending, Milliseconds silence, const std::string& w
       const auto deadline = Clock::now() + silence;
       came = pump(pending.damage.empty() ? deadline : std::min(deadline, pending.doubted_since + kDoubt));
     } catch (const Error& error) {
+      if (error.fault() == Fault::kInterrupted) stop(pending);
       throw Error(error.fault(), what + ": " + error.what());
     }
     if (given_up(pending)) fail_pending("the request arrived broken at the target: " + pending.damage);
@@ -298,6 +303,15 @@ void Console::await(Pending& pending, Milliseconds silence, const std::string& w
       throw Error(Fault::kTimedOut, what + ": no answer, and nothing else for " + seconds(silence));
   }
   if (pending.failure) throw Error(pending.failure->fault(), what + ": " + pending.failure->what());
+}
+
+/// Sends Ctrl-C and waits for the answer, but not for long, and not through a second interruption.
+void Console::stop(const Pending& pending) noexcept {
+  try {
+    type("\x03");
+    for (const auto until = Clock::now() + kStop; !pending.answered && Clock::now() < until;) (void)pump(until);
+  } catch (const Error&) {  // it was the last thing to be tried
+  }
 }
 
 /// Whether the doubt about a request has lasted long enough to be believed.

@@ -64,10 +64,17 @@ Target Target::attach(const std::string& place, unsigned baud, const TargetTimeo
   return target;
 }
 
-void Target::greet() {
+void Target::greet() { greet(qemu_ != nullptr ? Beginning::kBoots : Beginning::kRuns); }
+
+void Target::greet_again() {
+  console_->expect_boot();
+  greet(Beginning::kBoots);
+}
+
+void Target::greet(Beginning beginning) {
   try {
-    if (qemu_ != nullptr) console_->wait_for_prompt(timeouts_.boot);
-    identity_ = console_->hello(qemu_ != nullptr ? timeouts_.boot : timeouts_.hello);
+    if (beginning == Beginning::kBoots) console_->wait_for_prompt(timeouts_.boot);
+    identity_ = console_->hello(beginning == Beginning::kBoots ? timeouts_.boot : timeouts_.hello);
   } catch (const Error& error) {
     if (qemu_ == nullptr) throw explained(error);
     const bool hangs = error.fault() == Fault::kTimedOut || error.fault() == Fault::kNoAnswer;

@@ -71,6 +71,12 @@ std::optional<int> poweroff_status(const std::string& command) {
   return status;
 }
 
+/// Whether @p command restarts the board, if it succeeds.
+bool is_reboot(const std::string& command) {
+  std::string word;
+  return (std::istringstream(command) >> word) && word == "reboot";
+}
+
 /// The end that a `poweroff` was to bring.
 int expect_end(host::Target& target, int status) {
   if (target.qemu() == nullptr) return status;
@@ -82,16 +88,26 @@ int expect_end(host::Target& target, int status) {
 /// Runs the commands one after the other.
 /// @returns the status of the program; in @p off whether the target has powered off.
 int run_commands(host::Target& target, const std::vector<std::string>& commands, bool& off) {
-  Asides asides(target.console());
+  std::optional<Asides> asides(std::in_place, target.console());
   int status = kOk;
   for (const std::string& command : commands) {
     if (command.find_first_not_of(' ') == std::string::npos) continue;
     const auto end = poweroff_status(command);
+    const bool boots = is_reboot(command);
+    if (boots) {
+      asides.reset();  // the banner is none
+      target.console().clear_text();
+    }
     try {
       const host::CommandResult result = target.execute(command, show);
       if (!result.ok()) status = kCommandFailed;
       if (result.output_dropped)
         fmt::print(stderr, "qm: part of the output of \"{}\" was lost on the target\n", command);
+      if (boots && result.ok()) {
+        target.greet_again();
+        show_boot_warnings(target.console().text());
+      }
+      if (boots) asides.emplace(target.console());
       if (!end || !result.ok()) continue;
     } catch (const host::Error& error) {
       if (error.fault() == host::Fault::kUsage) {
@@ -144,10 +160,8 @@ void require_terminal() {
 /// The recorder of a run, if it has one. A run that fails ends the file as well.
 class Recording {
  public:
-  Recording(host::Target& target, const RunOptions& options, bool interactive) {
+  Recording(host::Target& target, const RunOptions& options) {
     if (options.record.file.empty()) return;
-    // In the terminal Ctrl-C is a key for the target.
-    if (!interactive) interruptible_.emplace();
     recorder_.emplace(target.console(), options.record);
   }
   Recording(const Recording&) = delete;
@@ -167,7 +181,6 @@ class Recording {
   }
 
  private:
-  std::optional<Interruptible> interruptible_;
   std::optional<Recorder> recorder_;
 };
 
@@ -201,7 +214,10 @@ int run(const RunOptions& options) {
                                                  : host::Target::open(options.serial, options.baud, options.timeouts);
     const bool owned = target.qemu() != nullptr && options.qemu.lifetime == host::Lifetime::kOwned;
     if (owned) remember_qemu(target.qemu());
-    Recording recording(target, options, interactive);
+    // A target that stays is not left with a request that runs. In the terminal Ctrl-C is a key for the target.
+    std::optional<Interruptible> interruptible;
+    if (!interactive && (!owned || !options.record.file.empty())) interruptible.emplace();
+    Recording recording(target, options);
     target.console().transport().pace(options.pace);
     if (!interactive || target.qemu() == nullptr) target.greet();
     bool off = false;
@@ -232,6 +248,7 @@ int run(const RunOptions& options) {
 int execute(const std::string& serial, unsigned baud, const std::vector<std::string>& commands,
             const host::TargetTimeouts& timeouts) {
   try {
+    const Interruptible interruptible;
     host::Target target = host::Target::attach(serial, baud, timeouts);
     bool off = false;
     return run_commands(target, commands, off);

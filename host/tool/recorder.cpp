@@ -4,7 +4,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <ctime>
+#include <utility>
 
 #include <qm/host/elf_image.hpp>
 #include <qm/wire/stream.hpp>
@@ -22,6 +24,13 @@ constexpr host::Milliseconds kShown{500};
 constexpr host::Milliseconds kEndSilence{3000};
 // A stream that nobody has stopped does not end.
 constexpr host::Milliseconds kEndLatest{15'000};
+
+/// To standard error, if anybody is there: after SIGHUP the terminal is gone, and what is left to do is done all the
+/// same.
+template <class... Arguments>
+void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  std::fputs(fmt::format(format, std::forward<Arguments>(arguments)...).c_str(), stderr);
+}
 
 std::string now_text() {
   const std::time_t now = std::time(nullptr);
@@ -111,20 +120,18 @@ std::string Recorder::figures() const {
 Interruptible::Interruptible() {
   struct sigaction action {};
   action.sa_handler = [](int) { host::Transport::interrupt(); };
-  sigaction(SIGINT, &action, &before_[0]);
-  sigaction(SIGTERM, &action, &before_[1]);
+  for (std::size_t each = 0; each < kSignals.size(); ++each) sigaction(kSignals[each], &action, &before_[each]);
 }
 
 Interruptible::~Interruptible() {
-  sigaction(SIGINT, &before_[0], nullptr);
-  sigaction(SIGTERM, &before_[1], nullptr);
+  for (std::size_t each = 0; each < kSignals.size(); ++each) sigaction(kSignals[each], &before_[each], nullptr);
 }
 
 void Recorder::end(const std::string& why) {
   if (ended_) return;
   ended_ = true;
   writer_.end(why);
-  fmt::print(stderr, "recorded {}: {}\n", writer_.path().string(), figures());
+  say("recorded {}: {}\n", writer_.path().string(), figures());
 }
 
 namespace {
@@ -144,7 +151,7 @@ std::string listen(host::Target& target, Recorder& recorder, double seconds) {
       recorder.ask_for_what_is_missing();
       if (shown && host::Clock::now() >= next) {
         next = host::Clock::now() + kShown;
-        fmt::print(stderr, "\r{}  ", recorder.figures());
+        say("\r{}  ", recorder.figures());
         std::fflush(stderr);
       }
     }
@@ -152,7 +159,7 @@ std::string listen(host::Target& target, Recorder& recorder, double seconds) {
     if (error.fault() != host::Fault::kInterrupted && error.fault() != host::Fault::kDied) throw;
     why = error.fault() == host::Fault::kInterrupted ? "Ctrl-C" : "the line was closed";
   }
-  if (shown) fmt::print(stderr, "\n");
+  if (shown) say("\n");
   return why;
 }
 
@@ -170,12 +177,12 @@ int record(const RecordOptions& options) {
     if (!options.start.empty()) {
       const host::CommandResult result = target.execute(options.start);
       started = result.ok();
-      if (!started) fmt::print(stderr, "qm: {}: {}", options.start, result.text);
+      if (!started) say("qm: {}: {}", options.start, result.text);
     }
     const std::string why = listen(target, recorder, options.seconds);
     if (started && why != "the line was closed") {
       const host::CommandResult result = target.execute("kmemtrace stop");
-      if (!result.ok()) fmt::print(stderr, "qm: kmemtrace stop: {}", result.text);
+      if (!result.ok()) say("qm: kmemtrace stop: {}", result.text);
       recorder.await_end_of_stream(kEndSilence);
     }
     recorder.end(why);

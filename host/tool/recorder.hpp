@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <array>
 #include <filesystem>
 #include <string>
 
@@ -66,7 +67,8 @@ class Recorder {
   bool ended_ = false;
 };
 
-/// While it lives Ctrl-C and SIGTERM interrupt what waits for the line (host::Fault::kInterrupted), and nothing else.
+/// While it lives Ctrl-C, SIGTERM and SIGHUP interrupt what waits for the line (host::Fault::kInterrupted), and nothing
+/// else.
 class Interruptible {
  public:
   Interruptible();
@@ -75,7 +77,8 @@ class Interruptible {
   ~Interruptible();
 
  private:
-  struct sigaction before_[2]{};
+  static constexpr std::array<int, 3> kSignals{SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, kSignals.size()> before_{};
 };
 
 /// `qm record`.

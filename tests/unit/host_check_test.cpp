@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <qm/host/capture.hpp>
+#include <qm/test/await_text.hpp>
 #include <qm/test/folder.hpp>
 
 #include "capture_encoder.hpp"
@@ -229,6 +230,19 @@ TEST_F(Check, record_ends_cleanly_at_ctrl_c) {
   }
   EXPECT_TRUE(reader.complete());
   EXPECT_EQ(reader.about().at("line"), line);
+}
+
+TEST_F(Check, record_stops_the_stream_of_the_target_when_its_terminal_is_gone) {
+  std::thread server;
+  const std::string line = serve(server);
+  const std::filesystem::path path = folder() / "recorded";
+  const pid_t pid = start({"record", "-o", path.string(), "--start", "echo recorded", line});
+  ASSERT_TRUE(qm::test::await_text(folder() / "transcripts", "ended: ok"));
+  kill(pid, SIGHUP);
+  const Outcome outcome = wait_for(pid);
+  server.join();
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_TRUE(qm::test::await_text(folder() / "transcripts", ": kmemtrace stop"));
 }
 
 TEST_F(Check, a_recorder_that_is_killed_leaves_what_it_got) {

@@ -17,7 +17,9 @@
 #include <vector>
 
 #include <qm/host/qemu.hpp>
+#include <qm/test/await_text.hpp>
 #include <qm/test/folder.hpp>
+#include <qm/wire/frame.hpp>
 
 namespace {
 
@@ -92,6 +94,9 @@ class QmTest : public testing::Test {
     arguments.insert(arguments.begin(), {"run", "--image", QM_FAKE_QEMU});
     return qm(arguments);
   }
+  [[nodiscard]] bool a_transcript_has(const std::string& needle) const {
+    return qm::test::await_text(folder_ / "transcripts", needle);
+  }
   void expect_transcript_named(const Outcome& outcome) {
     EXPECT_NE(outcome.error.find("transcript: " + (folder_ / "transcripts").string()), std::string::npos)
         << outcome.error;
@@ -120,6 +125,13 @@ TEST_F(QmTest, run_ends_with_the_status_of_a_typed_poweroff) {
   EXPECT_EQ(run({"-c", "poweroff 42", "-c", "echo never"}).status, 42);
   EXPECT_EQ(run({"-c", "fail", "-c", "poweroff"}).status, 0);
   EXPECT_EQ(run({"-c", "poweroff 42", "-c", "echo never"}).out, "");
+}
+
+TEST_F(QmTest, run_goes_on_after_a_reboot_when_the_target_has_booted) {
+  const Outcome outcome = run({"-c", "echo one", "-c", "reboot", "-c", "echo two", "-c", "reboot"});
+  EXPECT_EQ(outcome.status, 0) << outcome.error;
+  EXPECT_EQ(outcome.out, "one\ntwo\n");
+  EXPECT_EQ(outcome.error.find("Quartermaster"), std::string::npos) << "the banner: " << outcome.error;
 }
 
 TEST_F(QmTest, run_ends_with_2_for_wrong_usage) {
@@ -203,6 +215,27 @@ TEST_F(QmTest, exec_runs_commands_and_leaves_the_target_running) {
   const Outcome outcome = qm({"exec", "--serial", "unix:" + qemu.socket().string(), "echo one", "fail"});
   EXPECT_EQ(outcome.status, 1) << outcome.error;
   EXPECT_EQ(outcome.out, "one\nerror: it was to fail\n");
+}
+
+TEST_F(QmTest, exec_that_is_interrupted_ends_its_request_on_the_target) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    qm::host::QemuOptions options;
+    options.program = options.image = QM_FAKE_QEMU;
+    qm::host::Qemu qemu(options);
+    while (!std::filesystem::exists(qemu.socket())) usleep(1000);
+    const std::string place = "unix:" + qemu.socket().string();
+    const pid_t pid = fork();
+    if (pid == 0) {
+      dup2(open("/dev/null", O_RDWR), 1);
+      dup2(1, 2);
+      become_qm({"exec", "--serial", place, "run"});
+    }
+    ASSERT_TRUE(a_transcript_has(": run\n"));
+    kill(pid, number);
+    EXPECT_EQ(status_of(pid), 130);
+    EXPECT_TRUE(a_transcript_has("ended: " + std::string(name(qm::wire::CommandStatus::kAborted))));
+    std::filesystem::remove_all(folder_ / "transcripts");
+  }
 }
 
 /// qm on a pty, as in a terminal window.

@@ -48,6 +48,7 @@ void FakeConsole::take(std::uint8_t byte) {
 }
 
 void FakeConsole::type(std::uint8_t byte) {
+  if (byte == 3 && running_ != 0) return end(std::exchange(running_, 0), CommandStatus::kAborted);
   if (byte != '\r') {
     line_ += static_cast<char>(byte);
     print({reinterpret_cast<const char*>(&byte), 1});
@@ -77,6 +78,7 @@ void FakeConsole::take_frame(const wire::Frame& frame) {
     case FrameType::kRequest:
       if (!wire::is_command(line))
         return refuse(frame.request, ProtocolError::kMalformed, name(ProtocolError::kMalformed));
+      if (running_ != 0) return refuse(frame.request, ProtocolError::kBusy, name(ProtocolError::kBusy));
       return run(line, frame.request);
     default: return refuse(frame.request, ProtocolError::kUnknownType, name(ProtocolError::kUnknownType));
   }
@@ -97,6 +99,15 @@ void FakeConsole::run(std::string_view line, std::uint32_t request) {
   if (line.starts_with("poweroff")) {
     end(request, CommandStatus::kOk);
     throw Ended{line.size() > 9 ? std::atoi(std::string(line.substr(9)).c_str()) : 0};
+  }
+  if (line == "reboot") {
+    end(request, CommandStatus::kOk);
+    sequence_ = 0;
+    return boot();
+  }
+  if (line == "run") {
+    running_ = request;
+    return say("runs\n");
   }
   if (line == "forms") {
     say(std::to_string(forms_) + "\n");

@@ -10,8 +10,9 @@
 
 namespace qm::test {
 
-/// The commands of a fake console: `echo TEXT`, `fail`, `poweroff [STATUS]`, `forms` (how often a form was asked for),
-/// and the misbehaviours below.
+/// The commands of a fake console: `echo TEXT`, `fail`, `poweroff [STATUS]`, `reboot`, `run` (until Ctrl-C), `forms`
+/// (how often a form was asked for), and the misbehaviours below. As on a target, a request that comes while one runs
+/// is refused.
 ///   die          closes the line in the middle of an output
 ///   hang         answers nothing
 ///   slow         stops for 100 ms in the middle of a frame
@@ -56,6 +57,7 @@ class FakeConsole {
   std::string line_;
   std::uint16_t sequence_ = 65530;
   bool raw_ = false;
+  std::uint32_t running_ = 0;  // the request that runs until Ctrl-C
   int forms_ = 0;
 };
 

@@ -40,13 +40,14 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  /// Runs @p line on the target as a request.
+  /// Runs @p line on the target as a request. Interrupted, it sends Ctrl-C and waits shortly for the end, so that the
+  /// next client finds the line free.
   /// @param[in] timeout longest silence: how long the target may send nothing at all before it counts as hung.
   /// @param[in] on_output, if set, gets each piece of the output as it comes.
   /// @returns text and status. A request that the target refuses (too long, malformed, busy) gives the status kFailed
   ///          (kBusy) and a text `error: WHY`.
-  /// @throws Error kUsage if the line does not fit a frame, kTimedOut, kDied, kProtocol (lost or broken frames, another
-  ///         version).
+  /// @throws Error kUsage if the line does not fit a frame, kTimedOut, kDied, kInterrupted, kProtocol (lost or broken
+  ///         frames, another version).
   CommandResult execute(std::string_view line, Milliseconds timeout, const Listener& on_output = {});
 
   /// Asks who is there, again every half second until an answer comes.
@@ -59,6 +60,9 @@ class Console {
   /// @returns false if the target knows no other form than the armour.
   /// @throws Error kTimedOut, kDied, kProtocol.
   bool use_raw_frames(Milliseconds timeout);
+
+  /// Says that the target boots again, and counts its frames from 0.
+  void expect_boot() noexcept { sequence_check_ = {}; }
 
   /// Waits until the text ends with the prompt.
   /// @param[in] timeout longest silence.
@@ -137,6 +141,7 @@ class Console {
   void say_that_somebody_is_here();
   [[nodiscard]] bool given_up(const Pending& pending) const;
   void await(Pending& pending, Milliseconds silence, const std::string& what);
+  void stop(const Pending& pending) noexcept;
   [[nodiscard]] bool at_prompt() const noexcept;
 
   Transport transport_;

@@ -38,6 +38,10 @@ class Target {
   /// Does the rest of boot() or attach() after power_on() or open().
   void greet();
 
+  /// Does what greet() does for a target that boots again, as it has promised in answer to `reboot`. The console's text
+  /// is to be cleared before that is sent: a fast boot may come together with the answer.
+  void greet_again();
+
   /// Attaches to a target that runs already, and waits for the answer to a hello.
   /// @throws Error as Transport::open and Console::hello.
   static Target attach(const std::string& place, unsigned baud = 115200, const TargetTimeouts& timeouts = {});
@@ -68,6 +72,9 @@ class Target {
   [[nodiscard]] Error explained(const Error& error);
 
  private:
+  enum class Beginning { kBoots, kRuns };
+  void greet(Beginning beginning);
+
   explicit Target(const TargetTimeouts& timeouts) : timeouts_(timeouts), transcript_(std::make_unique<Transcript>()) {}
 
   TargetTimeouts timeouts_;

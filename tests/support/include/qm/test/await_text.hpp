@@ -1,0 +1,27 @@
+#pragma once
+/// Waits for what another program writes. Host only.
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+
+namespace qm::test {
+
+/// Waits, at most 10 s, until a file in @p folder has @p needle in it. @returns whether one has.
+inline bool await_text(const std::filesystem::path& folder, const std::string& needle) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (std::chrono::steady_clock::now() < deadline) {
+    std::error_code ignored;  // the folder may come later
+    for (const auto& each : std::filesystem::directory_iterator(folder, ignored)) {
+      std::ifstream file(each.path(), std::ios::binary);
+      if (std::string(std::istreambuf_iterator<char>(file), {}).find(needle) != std::string::npos) return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return false;
+}
+
+}  // namespace qm::test
