@@ -9,6 +9,7 @@
 
 #include <qm/hal/port.hpp>
 #include <qm/heap.hpp>
+#include <qm/host/capture.hpp>
 #include <qm/host/error.hpp>
 #include <qm/host/stream_reader.hpp>
 
@@ -120,6 +121,7 @@ class FromEvents : public host::EventHandler {
   explicit FromEvents(Workload& workload) : workload_(workload) {}
 
   void on_header(const host::Definitions& definitions) override {
+    ++streams_;
     definitions_ = &definitions;
     workload_ = {};
     builder_.emplace(workload_);
@@ -133,7 +135,7 @@ class FromEvents : public host::EventHandler {
   }
   void on_end(const host::CaptureEnd& end) override {
     if (definitions_ != nullptr && definitions_->header.mode != host::StreamMode::kFull) workload_.complete = false;
-    workload_.complete = workload_.complete && end.complete;
+    workload_.complete = workload_.complete && end.whole(streams_);
   }
   void on_event(const host::Event& event) override {
     const std::uint32_t supply = supply_of(event.traceable);
@@ -210,6 +212,7 @@ class FromEvents : public host::EventHandler {
 
   Workload& workload_;
   std::optional<Builder> builder_;
+  std::uint32_t streams_ = 0;
   const host::Definitions* definitions_ = nullptr;
   std::unordered_map<std::uint32_t, std::uint32_t> supplies_;
   std::unordered_map<std::uint64_t, std::uint32_t> slots_;  // of what is out
@@ -217,6 +220,7 @@ class FromEvents : public host::EventHandler {
 };
 
 bool is_capture(const std::filesystem::path& path) {
+  host::require_regular_file(path);
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse(path, "cannot be read");
   return file.get() == 0x89;

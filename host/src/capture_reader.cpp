@@ -34,13 +34,24 @@ CaptureAbout parse_about(std::string_view text) {
 
 }  // namespace
 
-CaptureReader::CaptureReader(const std::filesystem::path& path) : path_(path), file_(std::fopen(path.c_str(), "rbe")) {
+void require_regular_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  const auto refuse = [&](const std::string& why) { throw Error(Fault::kInput, path.string() + ": " + why); };
+  if (!std::filesystem::status_known(status) || !std::filesystem::exists(status)) refuse(error.message());
+  if (std::filesystem::is_directory(status)) refuse("a directory, no file");
+  if (!std::filesystem::is_regular_file(status))
+    refuse("a pipe or a device: it is read more than once, so put it into a file first");
+}
+
+CaptureReader::CaptureReader(const std::filesystem::path& path) : path_(path) {
   const auto refuse = [&](const std::string& why) { throw Error(Fault::kInput, path_.string() + ": " + why); };
+  require_regular_file(path_);
+  file_.reset(std::fopen(path.c_str(), "rbe"));
   if (file_ == nullptr) refuse(std::strerror(errno));
   std::error_code ignored;
-  if (std::filesystem::is_directory(path_, ignored)) refuse("a directory, no capture");
   file_bytes_ = std::filesystem::file_size(path_, ignored);
-  if (ignored) file_bytes_ = 0;  // a pipe: there is no end to measure a progress against
+  if (ignored) file_bytes_ = 0;
   if (!fill(kCapturePreambleBytes)) {
     if (window().empty()) refuse("empty, no capture");
     if (!kCaptureSignature.starts_with(window().substr(0, kCaptureSignature.size()))) refuse("no capture");

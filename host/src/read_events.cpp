@@ -61,7 +61,7 @@ void read_events(const std::filesystem::path& capture, EventHandler& handler, co
     options.progress(told, frames.reader().file_bytes());
   }
   CaptureEnd end;
-  end.problems = frames.reader().problems();
+  for (const std::string& problem : frames.reader().problems()) end.problems.push_back({problem});
   end.complete = frames.reader().complete();
   end.unknown = frames.reader().unknown_chunks();
   if (frames.broken() != 0) end.notes.push_back(std::to_string(frames.broken()) + " frames arrived broken");

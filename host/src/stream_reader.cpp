@@ -81,10 +81,11 @@ void define(Definitions& definitions, const wire::Definition& from, bool replace
 
 /// One stream: what is known of it, and its events on their way.
 struct StreamReader::Stream {
-  explicit Stream(EventHandler& handler) : merge(handler) {}
+  Stream(EventHandler& handler, std::uint32_t place_of) : merge(handler), place(place_of) {}
 
   Definitions definitions;
   StreamMerge merge;
+  std::uint32_t place;  // in the capture, from 1 on
   std::uint32_t expected_frame = 0;
   std::uint64_t lost_frames = 0;
   bool has_header = false;
@@ -116,7 +117,7 @@ bool StreamReader::take(const wire::Frame& frame) {
 
 void StreamReader::begin_stream(std::uint16_t number) {
   if (!streams_.empty()) end_stream();
-  streams_.push_back(std::make_unique<Stream>(handler_));
+  streams_.push_back(std::make_unique<Stream>(handler_, static_cast<std::uint32_t>(streams_.size() + 1)));
   streams_.back()->definitions.header.stream = number;
 }
 
@@ -136,8 +137,7 @@ StreamReader::Stream& StreamReader::stream_of(const wire::StreamPrefix& prefix, 
 /// Checks a frame's number. @returns false if it was there before.
 bool StreamReader::number(Stream& stream, std::uint32_t frame_number) {
   if (frame_number < stream.expected_frame) {
-    problem("stream " + std::to_string(stream.definitions.header.stream) + ": frame " + std::to_string(frame_number) +
-            " came twice, or out of order");
+    problem(&stream, "frame " + std::to_string(frame_number) + " came twice, or out of order");
     return false;
   }
   const std::uint32_t lost = frame_number - stream.expected_frame;
@@ -146,8 +146,8 @@ bool StreamReader::number(Stream& stream, std::uint32_t frame_number) {
     stream.lost_frames += lost;
     lost_frames_ += lost;
     wants_definitions_ = true;
-    problem("stream " + std::to_string(stream.definitions.header.stream) + ": " + std::to_string(lost) +
-            (lost == 1 ? " frame is" : " frames are") + " missing before frame " + std::to_string(frame_number));
+    problem(&stream, std::to_string(lost) + (lost == 1 ? " frame is" : " frames are") + " missing before frame " +
+                         std::to_string(frame_number));
   }
   return true;
 }
@@ -158,8 +158,8 @@ void StreamReader::take_header(const wire::Frame& frame) {
   std::uint32_t skipped = 0;
   if (unpack(frame.payload, prefix, header, skipped) != wire::Decoded::kOk) {
     if (frame.payload.size() > 6 && frame.payload[6] != wire::kSchemaMajor) {
-      return problem("a stream of schema version " + std::to_string(frame.payload[6]) + ", this program reads " +
-                     std::to_string(wire::kSchemaMajor));
+      return problem(nullptr, "a stream of schema version " + std::to_string(frame.payload[6]) +
+                                  ", this program reads " + std::to_string(wire::kSchemaMajor));
     }
     return malformed("header");
   }
@@ -190,7 +190,7 @@ void StreamReader::take_definitions(const wire::Frame& frame) {
   wire::Definition definition;
   wire::Decoded result;
   while ((result = decoder.next(definition)) == wire::Decoded::kOk) define(stream.definitions, definition, true);
-  if (result == wire::Decoded::kMalformed) malformed("definitions");
+  if (result == wire::Decoded::kMalformed) malformed("definitions", &stream);
   end_.unknown += decoder.skipped();
 }
 
@@ -210,7 +210,7 @@ void StreamReader::take_events(const wire::Frame& frame) {
   if (decoder.begin(frame.payload) != wire::Decoded::kOk) return malformed("events");
   Stream& stream = stream_of({decoder.stream(), decoder.number()}, false);
   if (!number(stream, decoder.number())) return;
-  if (decoder.hart() >= kMostHarts) return problem("an event of hart " + std::to_string(decoder.hart()));
+  if (decoder.hart() >= kMostHarts) return problem(&stream, "an event of hart " + std::to_string(decoder.hart()));
   const std::map<std::uint32_t, Traceable>& known = stream.definitions.traceables;
   const auto defined = [&](std::uint32_t number) {
     if (known.contains(number)) return true;
@@ -229,7 +229,7 @@ void StreamReader::take_events(const wire::Frame& frame) {
     }
     stream.merge.put(event, stream.definitions);
   }
-  if (result == wire::Decoded::kMalformed) malformed("events");
+  if (result == wire::Decoded::kMalformed) malformed("events", &stream);
   end_.unknown += decoder.skipped();
   stream.merge.deliver();
 }
@@ -263,7 +263,7 @@ void StreamReader::take_statistics(const wire::Frame& frame) {
   }
   if (result == wire::Decoded::kMalformed) {
     stream.snapshot_whole = false;
-    malformed("statistics");
+    malformed("statistics", &stream);
   }
   end_.unknown += decoder.skipped();
   if (!head.last || !stream.snapshot_whole) return;
@@ -291,50 +291,51 @@ void StreamReader::take_end(const wire::Frame& frame) {
 void StreamReader::end_stream() {
   Stream& stream = *streams_.back();
   stream.merge.flush();
-  const std::string name = "stream " + std::to_string(stream.definitions.header.stream);
-  if (!stream.has_header) problem(name + ": its header is missing: the recording began after it, or lost it");
-  if (!stream.ended) problem(name + ": no end: it was not stopped (kmemtrace stop), or the recording ended before it");
-  if (stream.ended && !stream.final_seen) problem(name + ": the device's last statistics are missing");
+  if (!stream.has_header) problem(&stream, "its header is missing: the recording began after it, or lost it");
+  if (!stream.ended) problem(&stream, "no end: it was not stopped (kmemtrace stop), or the recording ended before it");
+  if (stream.ended && !stream.final_seen) problem(&stream, "the device's last statistics are missing");
   if (stream.undefined_events != 0) {
-    problem(name + ": " + std::to_string(stream.undefined_events) +
-            " events of caches or arenas whose definition is missing: their sizes are not known");
+    problem(&stream, std::to_string(stream.undefined_events) +
+                         " events of caches or arenas whose definition is missing: their sizes are not known");
   }
   if (stream.merge.misplaced() != 0) {
-    problem(name + ": " + std::to_string(stream.merge.misplaced()) +
-            " events whose number does not follow those of their hart");
+    problem(&stream,
+            std::to_string(stream.merge.misplaced()) + " events whose number does not follow those of their hart");
   }
   for (const auto& [hart, lost] : stream.merge.overruns()) {
-    problem(name + ": hart " + std::to_string(hart) + " lost " + std::to_string(lost) +
-            " events for want of room (overruns): see docs/recording.md");
+    problem(&stream, "hart " + std::to_string(hart) + " lost " + std::to_string(lost) +
+                         " events for want of room (overruns): see docs/recording.md");
   }
   for (const auto& [hart, lost] : stream.merge.missing()) {
-    problem(name + ": " + std::to_string(lost) + " events of hart " + std::to_string(hart) + " did not arrive");
+    problem(&stream, std::to_string(lost) + " events of hart " + std::to_string(hart) + " did not arrive");
   }
 }
 
 void StreamReader::finish(CaptureEnd end) {
   if (streams_.empty()) {
-    problem("no event stream: was it started (kmemtrace start) while it was recorded?");
+    problem(nullptr, "no event stream: was it started (kmemtrace start) while it was recorded?");
   } else {
     end_stream();
   }
   end.unknown += end_.unknown;
   end.notes.insert(end.notes.end(), end_.notes.begin(), end_.notes.end());
   end.problems.insert(end.problems.end(), end_.problems.begin(), end_.problems.end());
-  if (more_problems_ != 0) end.problems.push_back("and " + std::to_string(more_problems_) + " more problems");
+  if (more_problems_ != 0) end.problems.push_back({"and " + std::to_string(more_problems_) + " more problems"});
   end.complete = end.complete && end.problems.empty();
   handler_.on_end(end);
 }
 
-void StreamReader::malformed(const char* what) {
-  problem(std::string("a frame of ") + what + " is intact, but malformed");
+void StreamReader::malformed(const char* what, const Stream* of) {
+  problem(of, std::string("a frame of ") + what + " is intact, but malformed");
 }
 
-void StreamReader::problem(std::string text) {
-  if (end_.problems.size() < kMostProblems) {
-    end_.problems.push_back(std::move(text));
-  } else {
+void StreamReader::problem(const Stream* of, std::string text) {
+  if (end_.problems.size() >= kMostProblems) {
     ++more_problems_;
+  } else if (of == nullptr) {
+    end_.problems.push_back({std::move(text)});
+  } else {
+    end_.problems.push_back({"stream " + std::to_string(of->place) + ": " + text, of->place});
   }
 }
 

@@ -65,18 +65,18 @@ bool is_closing(std::string_view line) {
 }  // namespace
 
 bool TraceReport::complete() const {
-  return !closing_lines.empty() && std::all_of(closing_lines.begin(), closing_lines.end(),
-                                               [](const std::string& line) { return line.ends_with(": complete"); });
+  return !closing_lines.empty() && closing_lines.size() >= sources.size() &&
+         std::all_of(closing_lines.begin(), closing_lines.end(),
+                     [](const std::string& line) { return line.ends_with(": complete"); });
 }
 
 TraceReport parse_trace_report(std::string_view text) {
   TraceReport report;
   for_each_line(text, [&](std::string_view line) {
-    if (line.empty() || line == "----" || line == "-------------------------" ||
-        line.starts_with("Dumping outstanding allocs from ")) {
-      return;
-    }
-    if (std::string_view text_of_note = line; skip(text_of_note, "note: ")) {
+    if (line.empty() || line == "----" || line == "-------------------------") return;
+    if (std::string_view name = line; skip(name, "Dumping outstanding allocs from ")) {
+      report.sources.emplace_back(name);
+    } else if (std::string_view text_of_note = line; skip(text_of_note, "note: ")) {
       report.notes.emplace_back(text_of_note);
     } else if (auto object = parse_object(line)) {
       report.objects.push_back(std::move(*object));

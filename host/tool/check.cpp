@@ -27,7 +27,8 @@ std::string name_of(const host::Definitions& definitions, std::uint32_t traceabl
 /// Checks one stream.
 class StreamCheck {
  public:
-  explicit StreamCheck(const host::Definitions& definitions) : definitions_(definitions), model_(definitions) {}
+  StreamCheck(const host::Definitions& definitions, std::size_t place)
+      : definitions_(definitions), place_(place), model_(definitions) {}
 
   void take(const host::Event& event);
   void take(const host::Statistics& statistics) {
@@ -53,6 +54,7 @@ class StreamCheck {
   [[nodiscard]] bool nothing_missing() const { return overruns_.empty() && missing_.empty(); }
 
   const host::Definitions& definitions_;
+  std::size_t place_;
   host::Model model_;
   std::optional<host::Statistics> final_;
   std::map<std::uint16_t, std::uint64_t> overruns_, missing_;
@@ -185,8 +187,8 @@ bool StreamCheck::report() {
       header.ticks_per_second != 0 && end_ticks_ > header.start_ticks
           ? static_cast<double>(end_ticks_ - header.start_ticks) / static_cast<double>(header.ticks_per_second)
           : 0;
-  fmt::print("stream {}: {} events of {} harts in {:.3f} s, of `{}`{}{}\n", header.stream, model_.events(),
-             header.harts, seconds, header.pattern, header.from_boot ? ", from boot" : "",
+  fmt::print("stream {}: {} events of {} harts in {:.3f} s, of `{}`{}{}\n", place_, model_.events(), header.harts,
+             seconds, header.pattern, header.from_boot ? ", from boot" : "",
              header.minimum_bytes != 0 ? fmt::format(", {} bytes or more", header.minimum_bytes) : "");
   const bool ordered = report_harts();
   const bool paired = report_pairing();
@@ -200,7 +202,7 @@ class Checker : public host::EventHandler {
   void on_header(const host::Definitions& definitions) override {
     finish_stream();
     builds_.push_back(definitions.header.build_id);
-    stream_ = std::make_unique<StreamCheck>(definitions);
+    stream_ = std::make_unique<StreamCheck>(definitions, builds_.size());
   }
   void on_event(const host::Event& event) override { stream_->take(event); }
   void on_gap(const host::Gap& gap) override { stream_->take(gap); }
@@ -258,7 +260,7 @@ int check(const CheckOptions& options) {
   for (const std::string& note : checker.end().notes) fmt::print("note: {}\n", note);
   if (checker.end().unknown != 0)
     fmt::print("note: {} parts of a later minor version were skipped\n", checker.end().unknown);
-  for (const std::string& problem : checker.end().problems) fmt::print("problem: {}\n", problem);
+  for (const host::Problem& problem : checker.end().problems) fmt::print("problem: {}\n", problem.text);
   fmt::print("{}: {}\n", options.file.string(),
              good                     ? "complete"
              : checker.end().complete ? "complete, but not right"

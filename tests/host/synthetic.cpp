@@ -13,7 +13,8 @@ Synthetic::Synthetic(const SyntheticOptions& options) : options_(options), rando
 void Synthetic::define() {
   host::StreamHeader& header = definitions_.header;
   header.schema_major = 1;
-  header.stream = 1;
+  header.stream = options_.stream;
+  header.boot = options_.boot;
   header.pattern = "*";
   header.harts = options_.harts;
   header.ticks_per_second = 10'000'000;

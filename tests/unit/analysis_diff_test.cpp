@@ -59,6 +59,29 @@ TEST(Diff, of_the_same_is_empty_and_of_incomplete_dumps_says_so) {
   EXPECT_NE(difference_text(of, 20).find(": incomplete"), std::string::npos);
 }
 
+TEST(Diff, of_a_dump_that_was_cut_off_behind_a_stack_is_incomplete) {
+  const std::string whole =
+      stacks(4, " inode_get+0x10/0x20\nstack_count: 3\nstack_bytes: 768\nstack_id: 0x00000007\n\n");
+  EXPECT_TRUE(holdings_of(whole, nullptr, "a").complete);
+  for (const char* const at : {"stacks 1, hidden", "stack_bytes: 768", " inode_get"}) {
+    EXPECT_FALSE(holdings_of(whole.substr(0, whole.find(at)), nullptr, "a").complete) << at;
+  }
+  const std::string both = objects(1) + "Dumping outstanding allocs from inode\n-------------------------\n";
+  EXPECT_FALSE(holdings_of(both, nullptr, "a").complete) << "of two caches the second is cut off";
+}
+
+TEST(Diff, refuses_two_reports_in_one_file) {
+  EXPECT_THROW((void)holdings_of(stacks(1) + stacks(2), nullptr, "a"), qm::host::Error);
+  const std::string second = stacks(2);
+  EXPECT_THROW((void)holdings_of(stacks(1) + second.substr(0, second.find("stacks 1, ")), nullptr, "a"),
+               qm::host::Error);
+  EXPECT_THROW((void)holdings_of(objects(1) + objects(2), nullptr, "a"), qm::host::Error);
+  // Of a pattern, slab_trace print has a part for each cache.
+  std::string other = objects(2);
+  other.replace(other.find("packet"), 6, "inode");
+  EXPECT_EQ(holdings_of(objects(1) + other, nullptr, "a").stacks.begin()->second.objects, 3);
+}
+
 TEST(Diff, refuses_what_cannot_be_compared) {
   EXPECT_THROW((void)holdings_of("qm> help\n", nullptr, "a"), qm::host::Error);
   EXPECT_THROW((void)holdings_of("", nullptr, "a"), qm::host::Error);

@@ -43,7 +43,7 @@ class Kept : public EventHandler {
   }
   [[nodiscard]] std::string problems() const {
     std::string all;
-    for (const std::string& each : end.problems) all += each + "\n";
+    for (const Problem& each : end.problems) all += each.text + "\n";
     return all;
   }
 

@@ -26,7 +26,7 @@ double number(std::string_view text) {
   return value;
 }
 
-/// Reads reports of slab_stacks: frames, then the figures, the id last.
+/// Reads the report of slab_stacks: frames, then the figures, the id last; after the last stack a closing line.
 class StacksReader {
  public:
   explicit StacksReader(Holdings& to) : to_(to) {}
@@ -41,17 +41,22 @@ class StacksReader {
     } else if (text.starts_with(' ') && text.find_first_not_of(' ') != std::string_view::npos) {
       stack_.frames.emplace_back(text.substr(text.find_first_not_of(' ')));
     } else if (text.starts_with("stacks ") && text.find("hidden ") != std::string_view::npos) {
-      found_ = true;
+      ++reports_;
+      open_ = false;
       to_.complete = to_.complete && text.ends_with(": complete");
     } else if (!text.empty()) {
       stack_ = {};  // what is between reports
     }
   }
-  [[nodiscard]] bool found() const noexcept { return found_; }
+  /// After the last line. @returns how many reports there are, one that is cut off included.
+  [[nodiscard]] unsigned finish() {
+    if (open_) to_.complete = false;
+    return reports_ + (open_ ? 1 : 0);
+  }
 
  private:
   void end_stack(std::string id) {
-    found_ = true;
+    open_ = true;
     // A note may stand behind the id, as of a collision.
     id = id.substr(0, id.find(' '));
     Holding& of = to_.stacks[id];
@@ -64,8 +69,21 @@ class StacksReader {
 
   Holdings& to_;
   Holding stack_;
-  bool found_ = false;
+  unsigned reports_ = 0;  // that are closed
+  bool open_ = false;     // stacks have come since the last closing line
 };
+
+/// The second of two reports is another moment, or has stacks that the first has as well: their sum is neither's.
+void require_one_report(const std::string& source, unsigned of_stacks, const host::TraceReport& of_objects) {
+  const auto refuse = [&](const std::string& what) {
+    throw host::Error(host::Fault::kInput, source + " has more than one report " + what + ": give each in a file");
+  };
+  if (of_stacks > 1) refuse("of slab_stacks");
+  std::set<std::string> names;
+  for (const std::string& name : of_objects.sources) {
+    if (!names.insert(name).second) refuse("of slab_trace print " + name);
+  }
+}
 
 void add_objects(Holdings& to, const host::TraceReport& report, const Symbols* symbols) {
   to.has_bytes = false;
@@ -122,12 +140,14 @@ Holdings holdings_of(std::string_view text, const Symbols* symbols, std::string 
   }
   const host::TraceReport objects = host::parse_trace_report(text);
   const bool has_objects = !objects.objects.empty() || !objects.closing_lines.empty();
-  if (stacks.found() && has_objects) {
+  const unsigned reports_of_stacks = stacks.finish();
+  require_one_report(made.source, reports_of_stacks, objects);
+  if (reports_of_stacks != 0 && has_objects) {
     throw host::Error(host::Fault::kInput,
                       made.source + " has reports of slab_stacks and of slab_trace print: give one kind");
   }
   if (has_objects) add_objects(made, objects, symbols);
-  if (!has_objects && !stacks.found()) {
+  if (!has_objects && reports_of_stacks == 0) {
     throw host::Error(host::Fault::kInput,
                       made.source + " is no capture, and has no report of slab_stacks or slab_trace print");
   }

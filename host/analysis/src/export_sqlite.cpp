@@ -70,8 +70,7 @@ CREATE TABLE gaps (hart INTEGER, why TEXT, events INTEGER, after INTEGER);
 class Sqlite final : public EventExport {
  public:
   Sqlite(const Report& report, const std::filesystem::path& path) : EventExport(report) {
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);
+    empty(path);
     sqlite3* opened = nullptr;
     const int result = sqlite3_open(path.c_str(), &opened);
     database_.reset(opened);
@@ -89,6 +88,17 @@ class Sqlite final : public EventExport {
   struct Close {
     void operator()(sqlite3* database) const noexcept { sqlite3_close(database); }
   };
+
+  /// SQLite would add to what is in a file. Anything but a file is left as it is.
+  static void empty(const std::filesystem::path& path) {
+    std::error_code error;
+    const std::filesystem::file_status status = std::filesystem::status(path, error);
+    if (status.type() == std::filesystem::file_type::not_found) return;
+    if (!std::filesystem::is_regular_file(status))
+      throw host::Error(host::Fault::kOpen, "cannot write " + path.string() + ": SQLite needs a regular file");
+    std::filesystem::resize_file(path, 0, error);
+    if (error) throw host::Error(host::Fault::kOpen, "cannot write " + path.string() + ": " + error.message());
+  }
 
   void execute(const char* text) {
     if (sqlite3_exec(database_.get(), text, nullptr, nullptr, nullptr) != SQLITE_OK) fail(database_.get());

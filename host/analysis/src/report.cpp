@@ -123,7 +123,9 @@ std::vector<std::string> problems_of(const Summary& summary) {
   if (summary.counters_only())
     problems.emplace_back("for a time the target sent counters instead of events: nothing of it is here");
   if (summary.sampled()) problems.emplace_back("the target sent a sample of the events: figures are estimates");
-  for (const std::string& problem : summary.end().problems) problems.push_back(problem);
+  for (const host::Problem& problem : summary.end().problems) {
+    if (host::CaptureEnd::concerns(problem, summary.stream())) problems.push_back(problem.text);
+  }
   // Who reads the capture says what is missing; this is for a stream that comes without one.
   if (problems.empty() && !summary.complete())
     problems.push_back(fmt::format("{:.0f} events are missing", summary.lost()));

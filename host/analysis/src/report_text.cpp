@@ -17,7 +17,7 @@ class Writer {
   explicit Writer(const Report& report) : report_(report), summary_(*report.summary) {
     // A lower bound is a graver thing to say than an estimate.
     if (summary_.sampled()) mark_ = "~";
-    if (summary_.lost() > 0 || summary_.counters_only() || !summary_.end().complete) mark_ = "*";
+    if (summary_.lost() > 0 || summary_.counters_only() || !summary_.end().whole(summary_.stream())) mark_ = "*";
   }
 
   template <class... Arguments>

@@ -284,7 +284,7 @@ double Summary::lost() const noexcept {
 }
 
 bool Summary::complete() const noexcept {
-  return stream_ != 0 && end_.complete && lost() == 0 && !sampled_ && !counters_only_;
+  return stream_ != 0 && end_.whole(stream_) && lost() == 0 && !sampled_ && !counters_only_;
 }
 
 double Summary::seconds(std::uint64_t ticks) const noexcept {

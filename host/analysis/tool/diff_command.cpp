@@ -12,18 +12,11 @@
 namespace qm::analysis {
 namespace {
 
-/// Whether @p file begins as captures do (docs/capture-format.md), and as no text of the console does.
-bool is_capture(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw host::Error(host::Fault::kInput, "cannot open " + file);
-  char first = 0;
-  in.get(first);
-  return (static_cast<unsigned char>(first) & 0x80) != 0;
-}
-
 Holdings read(const std::string& file, const DiffOptions& options, std::string& build_id) {
   const std::string name = std::filesystem::path(file).filename().string();
-  if (is_capture(file)) {
+  // Opened once, for it may be a pipe. No text of the console begins as captures do (docs/capture-format.md).
+  std::ifstream in = open_text(file);
+  if (const int first = in.peek(); first != std::ifstream::traits_type::eof() && (first & 0x80) != 0) {
     Summary summary({0, options.cache, 0});
     read_capture(file, summary);
     build_id = summary.definitions().header.build_id;
@@ -34,7 +27,6 @@ Holdings read(const std::string& file, const DiffOptions& options, std::string& 
   }
   std::optional<Symbols> symbols;
   if (!options.image.elf.empty()) symbols.emplace(options.image.elf);
-  std::ifstream in(file, std::ios::binary);
   return holdings_of(std::string(std::istreambuf_iterator<char>(in), {}), symbols ? &*symbols : nullptr, name);
 }
 

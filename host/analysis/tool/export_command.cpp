@@ -42,6 +42,7 @@ int export_capture(const ExportOptions& options) {
   const bool binary = options.format == "pprof" || options.format == "sqlite";
   if (binary && options.output.empty())
     throw host::Error(host::Fault::kUsage, options.format + " goes to a file: give one with -o");
+  require_another_file(options.output, options.file);
   Summary summary({0, options.cache, options.stream});
   read_capture(options.file, summary);
   const std::optional<Symbols> symbols = symbols_of(options.file, options.image, summary.definitions().header.build_id);

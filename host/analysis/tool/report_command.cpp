@@ -28,6 +28,7 @@ SortKey sort_key(const std::string& name) {
 }  // namespace
 
 int report(const ReportOptions& options) {
+  require_another_file(options.html, options.file);
   Summary summary({options.since_seconds, options.cache, options.stream});
   read_capture(options.file, summary);
   const std::optional<Symbols> symbols = symbols_of(options.file, options.image, summary.definitions().header.build_id);

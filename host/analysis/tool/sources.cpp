@@ -67,6 +67,21 @@ std::optional<Symbols> symbols_of(const std::string& file, const ImageOptions& i
   return symbols;
 }
 
+std::ifstream open_text(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw host::Error(host::Fault::kInput, "cannot open " + file + ": " + std::strerror(errno));
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored))
+    throw host::Error(host::Fault::kInput, file + ": a directory, no file");
+  return in;
+}
+
+void require_another_file(const std::string& output, const std::string& input) {
+  std::error_code ignored;  // a file that is not there yet is another one
+  if (std::filesystem::equivalent(output, input, ignored))
+    throw host::Error(host::Fault::kUsage, output + " is the file that is read: give another one to write to");
+}
+
 void write_file(const std::string& path, std::string_view text) {
   std::FILE* const file = path.empty() ? stdout : std::fopen(path.c_str(), "wb");
   if (file == nullptr) throw host::Error(host::Fault::kOpen, "cannot write " + path + ": " + std::strerror(errno));

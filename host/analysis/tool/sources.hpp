@@ -1,6 +1,7 @@
 #pragma once
 /// Where the subcommands read from and write to.
 
+#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,12 @@ void read_capture(const std::string& file, host::EventHandler& handler);
 /// @throws host::Error kInput if the image is not the one of @p build_id, unless forced, or not usable.
 [[nodiscard]] std::optional<Symbols> symbols_of(const std::string& file, const ImageOptions& image,
                                                 std::string_view build_id);
+
+/// Opens a text, or what may be one. @throws host::Error kInput if it cannot be read, or is a directory.
+[[nodiscard]] std::ifstream open_text(const std::string& file);
+
+/// Refuses to write to the file that is read. @throws host::Error kUsage if @p output is @p input, by whatever name.
+void require_another_file(const std::string& output, const std::string& input);
 
 /// Writes @p text to @p path, or to standard output if that is empty. @throws host::Error kOpen if that fails.
 void write_file(const std::string& path, std::string_view text);

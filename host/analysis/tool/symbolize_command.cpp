@@ -1,10 +1,9 @@
-#include <fstream>
 #include <iostream>
 
 #include <qm/analysis/symbolize.hpp>
-#include <qm/host/error.hpp>
 
 #include "commands.hpp"
+#include "sources.hpp"
 
 namespace qm::analysis {
 
@@ -16,8 +15,7 @@ int symbolize(const SymbolizeOptions& options) {
     text.filter(std::cin, std::cout);
     return 0;
   }
-  std::ifstream file(options.file);
-  if (!file) throw host::Error(host::Fault::kInput, "cannot open " + options.file);
+  std::ifstream file = open_text(options.file);
   text.filter(file, std::cout);
   return 0;
 }

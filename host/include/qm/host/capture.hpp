@@ -90,10 +90,14 @@ struct Chunk {
   std::string_view payload;
 };
 
+/// Refuses what is no regular file: captures are read more than once, and a pipe has lost what was read from it.
+/// @throws Error kInput; the message says what it is.
+void require_regular_file(const std::filesystem::path& path);
+
 class CaptureReader {
  public:
   /// Opens a capture and reads its preamble and *about*.
-  /// @throws Error kInput if it cannot be opened, is empty, is none, is of another version, or its preamble is damaged:
+  /// @throws Error kInput if it cannot be opened, is no regular file, is empty, is none, is of another version, or its preamble is damaged:
   ///         the message says which.
   explicit CaptureReader(const std::filesystem::path& path);
 

@@ -14,8 +14,10 @@
 /// later, or never. So look up stacks, call sites and contexts at the end.
 ///
 /// A capture has several streams if the device started and stopped several times, or booted again. Each stands for
-/// itself: between two of them anything may have been allocated and freed.
+/// itself: between two of them anything may have been allocated and freed. It is known by its place in the capture,
+/// from 1 on: a device's own numbers begin anew with each boot.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -148,12 +150,28 @@ struct ModeChange {
   std::uint64_t number = 0;
 };
 
+/// Why a capture is not complete.
+struct Problem {
+  std::string text;          ///< one line
+  std::uint32_t stream = 0;  ///< place in the capture of the stream that it is of, from 1 on; 0: of all there is
+};
+
 /// What is known at the end of a capture.
 struct CaptureEnd {
-  bool complete = true;               ///< everything that was sent is there, and every stream was ended
-  std::vector<std::string> problems;  ///< why it is not, a line each
-  std::vector<std::string> notes;     ///< what else there is to say, a line each
-  std::uint64_t unknown = 0;          ///< frames and fields of a later minor version, skipped
+  bool complete = true;            ///< everything that was sent is there, and every stream was ended
+  std::vector<Problem> problems;   ///< why it is not
+  std::vector<std::string> notes;  ///< what else there is to say, a line each
+  std::uint64_t unknown = 0;       ///< frames and fields of a later minor version, skipped
+
+  /// @returns whether @p problem keeps the stream at @p place from being whole.
+  [[nodiscard]] static bool concerns(const Problem& problem, std::uint32_t place) noexcept {
+    return problem.stream == 0 || problem.stream == place;
+  }
+  /// @returns whether the stream at @p place is whole, whatever is wrong with others.
+  [[nodiscard]] bool whole(std::uint32_t place) const noexcept {
+    return complete || (!problems.empty() && std::none_of(problems.begin(), problems.end(),
+                                                          [=](const Problem& each) { return concerns(each, place); }));
+  }
 };
 
 class EventHandler {

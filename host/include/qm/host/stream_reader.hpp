@@ -67,8 +67,9 @@ class StreamReader {
   void take_end(const wire::Frame& frame);
   void end_stream();
   [[nodiscard]] bool number(Stream& stream, std::uint32_t frame_number);
-  void malformed(const char* what);
-  void problem(std::string text);
+  void malformed(const char* what, const Stream* of = nullptr);
+  /// @param[in] of nullptr: of the capture.
+  void problem(const Stream* of, std::string text);
 
   EventHandler& handler_;
   std::function<void()> look_ahead_;

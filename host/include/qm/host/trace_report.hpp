@@ -22,11 +22,12 @@ struct TraceReport {
   };
 
   std::vector<Object> objects;
-  std::vector<std::string> closing_lines;  ///< one for each traced cache
+  std::vector<std::string> sources;        ///< caches and arenas, by their header lines
+  std::vector<std::string> closing_lines;  ///< one for each of them
   std::vector<std::string> notes;          ///< lines `note: TEXT`, without `note: `
   std::vector<std::string> unknown_lines;  ///< lines that are no part of the format
 
-  /// @returns whether there is a closing line and each ends with "complete".
+  /// @returns whether there is a closing line, one for each cache or arena, and each ends with "complete".
   [[nodiscard]] bool complete() const;
 };
 

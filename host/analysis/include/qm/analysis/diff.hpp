@@ -32,9 +32,10 @@ struct Holdings {
 /// @returns what is live at the end of a capture.
 [[nodiscard]] Holdings holdings_of(const Report& report);
 
-/// Reads the console's output: reports of `slab_stacks` or `slab_trace print`, other lines around them.
+/// Reads the console's output: a report of `slab_stacks` or of `slab_trace print`, other lines around it. One whose
+/// closing line is missing is not complete.
 /// @param[in] symbols for names of stacks that a dump gives as addresses; nullptr: as they are there.
-/// @throws host::Error kInput if there is neither.
+/// @throws host::Error kInput if there is neither, or more than one: two moments make no sum.
 [[nodiscard]] Holdings holdings_of(std::string_view text, const Symbols* symbols, std::string source);
 
 /// One stack that holds more or less than before.
