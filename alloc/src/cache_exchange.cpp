@@ -68,12 +68,14 @@ inline bool Cache::may_fill(const Magazine& loaded) const noexcept {
   return !has_constructor() && loaded.capacity >= depot_.rounds() && !exhaustion::scarce();
 }
 
-/// Objects of slabs that there are, @p fresh among them, into the empty loaded magazine, which may_fill().
-/// @returns how many. Masked.
+/// Objects of @p fresh, or where there is none of the slabs that there are, into the empty loaded magazine, which
+/// may_fill(). @returns how many. Masked.
 inline unsigned Cache::fill(Magazine& loaded, Slab* fresh) noexcept {
+  const unsigned room = loaded.capacity;
   // With a slab to make the operation has cost enough.
-  const unsigned most = fresh != nullptr ? SlabLayer::kBatch : loaded.capacity;
-  const unsigned count = slabs_.take_present(loaded.slots(), most < loaded.capacity ? most : loaded.capacity, fresh);
+  const unsigned count =
+      fresh != nullptr ? slabs_.take_fresh(*fresh, loaded.slots(), room < SlabLayer::kBatch ? room : SlabLayer::kBatch)
+                       : slabs_.take_present(loaded.slots(), room);
   if (count != 0) depot_.count_refill();
   return count;
 }
@@ -101,7 +103,7 @@ inline bool Cache::wants_slab() noexcept {
   }
   const bool fills = empty != nullptr && may_fill(*empty);
   const unsigned count = fills ? fill(*empty, fresh) : 0;
-  if (!fills && fresh != nullptr) slabs_.take_present(nullptr, 0, fresh);
+  if (!fills && fresh != nullptr) slabs_.take_fresh(*fresh, nullptr, 0);
   if (count == 0) return nullptr;
   void** const top = empty->slots() + count - 1;
   store_relaxed(own.top, top);

@@ -161,17 +161,21 @@ void SlabLayer::release(Slab* slab) noexcept {
   give_to_source(start, bytes);
 }
 
-/// Enters a new, empty slab. Lock held.
+/// Enters a new slab, whose `in_use` is set. Lock held.
 inline void SlabLayer::adopt(Slab& slab) noexcept {
   ++slabs_;
-  ++empty_slabs_;
   short_slabs_ += slab.objects != objects_ ? 1 : 0;
-  usable_.push_back(&slab);
+  if (slab.in_use == slab.objects) {
+    full_.push_front(&slab);
+  } else if (slab.in_use != 0) {
+    usable_.push_front(&slab);
+  } else {
+    usable_.push_back(&slab);
+    ++empty_slabs_;
+  }
   if (no_touch_) return untouched().enter(*this, slab);
-  const auto end = reinterpret_cast<std::uintptr_t>(&slab + 1);
-  const bool known = bank_.load(std::memory_order_relaxed)->has(end - sizeof(Slab)) &&
-                     slab.start >= low_.load(std::memory_order_relaxed);
-  if (!known || end > high_.load(std::memory_order_relaxed)) widen(slab.start, end);
+  const auto header = reinterpret_cast<std::uintptr_t>(&slab);
+  if (kCallSites || !bank_.load(std::memory_order_relaxed)->has(header)) widen(slab.start, header + sizeof(Slab));
 }
 
 /// Takes an empty slab out. Lock held.
@@ -212,9 +216,8 @@ inline void** SlabLayer::carve(Slab& slab, void** next, void** end, unsigned& st
 }
 
 /// take_present() without the test for a fault; from an empty slab only if others have nothing.
-unsigned SlabLayer::take_some(void** objects, unsigned count, Slab* fresh) noexcept {
+unsigned SlabLayer::take_some(void** objects, unsigned count) noexcept {
   const LockGuard hold(lock_);
-  if (fresh != nullptr) adopt(*fresh);
   const std::uint32_t room = room_locked();
   void** next = objects;
   void** const end = objects + (room < count ? room : count);
@@ -237,18 +240,28 @@ unsigned SlabLayer::take_some(void** objects, unsigned count, Slab* fresh) noexc
   return taken;
 }
 
-unsigned SlabLayer::take_present(void** objects, unsigned count, Slab* fresh) noexcept {
-  if (!fault::may_acquire(fault::Resource::kObjects)) count = 0;
-  return fresh != nullptr || count != 0 ? take_some(objects, count, fresh) : 0;
+unsigned SlabLayer::take_fresh(Slab& fresh, void** objects, unsigned count) noexcept {
+  const LockGuard hold(lock_);
+  const std::uint32_t room = room_locked();
+  if (count > room) count = room;
+  if (count > fresh.objects) count = fresh.objects;
+  std::uintptr_t object = fresh.start;
+  for (void** const end = objects + count; objects != end; object += stride_)
+    *objects++ = reinterpret_cast<void*>(object);
+  bits(fresh, 0) &= ~0UL << count;
+  fresh.in_use = static_cast<std::uint16_t>(count);
+  adopt(fresh);
+  count_taken_locked(count);
+  return count;
 }
 
 SlabLayer::Taken SlabLayer::take(void** objects, unsigned count) noexcept {
   if (!fault::may_acquire(fault::Resource::kObjects)) return {};
-  const unsigned taken = is_spent() ? 0 : take_some(objects, count, nullptr);
+  const unsigned taken = is_spent() ? 0 : take_some(objects, count);
   if (taken != 0) return {taken, false};
   Slab* const fresh = create();
   if (fresh == nullptr) return {};
-  return {take_some(objects, count, fresh), true};
+  return {take_fresh(*fresh, objects, count < kBatch ? count : kBatch), true};
 }
 
 /// Takes back the youngest of @p objects, as many as lie in one slab, one behind the other. @returns behind the last

@@ -7,12 +7,14 @@ namespace qm {
 
 /// Lets find() look where a new slab lies. Lock held.
 void SlabLayer::widen(std::uintptr_t low, std::uintptr_t high) noexcept {
-  const bool first = high_.load(std::memory_order_relaxed) == 0;
-  if (low < low_.load(std::memory_order_relaxed)) store_relaxed(low_, low);
-  if (high > high_.load(std::memory_order_relaxed)) store_relaxed(high_, high);
+  const PageMap::Bank& bank = page_map.bank_of(low);
+  if (kCallSites || &bank == &PageMap::kNoBank) {
+    if (low < low_.load(std::memory_order_relaxed)) store_relaxed(low_, low);
+    if (high > high_.load(std::memory_order_relaxed)) store_relaxed(high_, high);
+  }
   // release: pairs with the load in is_memory()
-  if (first || bank_.load(std::memory_order_relaxed) != &PageMap::kNoBank)
-    bank_.store(&page_map.bank_of(low), std::memory_order_release);
+  if (slabs_ == 1 || bank_.load(std::memory_order_relaxed) != &PageMap::kNoBank)
+    bank_.store(&bank, std::memory_order_release);
 }
 
 Slab* SlabLayer::find(const void* object) noexcept {

@@ -24,8 +24,8 @@
 ///      objects.
 /// - S2 A slab is on `full_` iff in_use == objects, else on `usable_`, on which no empty slab is in front of one in
 ///      use.
-/// - S3 The lock is held for kTakeSteps, each the way to a slab or a run of neighbours in it, or for putting kPutBatch
-///      objects into kPutRuns slabs; never while the source arena is asked.
+/// - S3 The lock is held for kTakeSteps, each the way to a slab or a run of neighbours in it, for kBatch objects of a new
+///      slab, or for putting kPutBatch objects into kPutRuns slabs; never while the source arena is asked.
 /// - S4 At most `limit_` objects are out.
 ///
 /// Source: Bonwick 1994, section 3; the bitmap in place of a free list is FreeBSD UMA's.
@@ -145,15 +145,19 @@ class SlabLayer {
 
   /// Whether no slab has a free object. An estimate: looks without the lock.
   [[nodiscard]] bool is_spent() const noexcept { return usable_.empty(); }
-  /// Makes an empty slab, which is nobody's until take_present() is told of it.
+  /// Makes an empty slab, which is nobody's until take_fresh() enters it.
   /// @returns nullptr iff the limit is reached or the source arena cannot supply one.
   /// Complexity: one allocation of the source, two where it is short. Context: any; asks the source with no lock held.
   [[nodiscard]] Slab* create() noexcept;
+  /// Enters a slab of create() and takes up to @p count objects of it, kBatch at most. @returns how many; fewer if it
+  /// has no more, or at the limit. Complexity: O(count). Context: any.
+  unsigned take_fresh(Slab& fresh, void** objects, unsigned count) noexcept;
   /// Takes up to @p count objects of slabs that there are.
-  /// @param[in] fresh one more slab, of create(), which is entered whatever @p count is; nullptr: none.
   /// @returns how many; 0 iff the limit is reached or no slab has a free object.
   /// Complexity: O(count), bounded by kTakeSteps, so that it may take fewer where they lie scattered. Context: any.
-  unsigned take_present(void** objects, unsigned count, Slab* fresh = nullptr) noexcept;
+  unsigned take_present(void** objects, unsigned count) noexcept {
+    return fault::may_acquire(fault::Resource::kObjects) ? take_some(objects, count) : 0;
+  }
 
   struct Taken {
     unsigned count = 0;
@@ -244,7 +248,7 @@ class SlabLayer {
   [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
   /// Where in a stride the redzone of a checking build ends.
   [[nodiscard]] std::size_t redzone_end() const noexcept { return stride_ - lead(); }
-  /// Whether @p address is between the first and the last slab of memory that there ever were.
+  /// Whether @p address is between the first and the last slab of memory that there ever were. Build with call sites.
   [[nodiscard, gnu::always_inline]] bool spans(const void* address) const noexcept {
     const std::uintptr_t low = low_.load(std::memory_order_relaxed);
     return reinterpret_cast<std::uintptr_t>(address) - low < high_.load(std::memory_order_relaxed) - low;
@@ -282,7 +286,7 @@ class SlabLayer {
   void adopt(Slab& slab) noexcept;
   void disown(Slab& slab) noexcept;
   void** carve(Slab& slab, void** next, void** end, unsigned& steps) noexcept;
-  unsigned take_some(void** objects, unsigned count, Slab* fresh) noexcept;
+  unsigned take_some(void** objects, unsigned count) noexcept;
   void count_taken_locked(unsigned count) noexcept {
     out_ += count;
     taken_ever_ += count;
@@ -326,14 +330,14 @@ class SlabLayer {
   [[nodiscard]] Slab* next_in_lists(Slab* slab) noexcept;
   void widen(std::uintptr_t low, std::uintptr_t high) noexcept;
   /// Whether @p header, which a mask has found, may be read: it lies in a bank, or, where a slab lies in none, between
-  /// the first and the last slab there ever were. Then it is memory - of another cache, perhaps, whose header says so,
+  /// the first and the last such slab there ever were. Then it is memory - of another cache, perhaps, whose header says so,
   /// or of anybody. Inlined, as what calls nobody needs no frame.
   [[nodiscard, gnu::always_inline]] bool is_memory(std::uintptr_t header) const noexcept {
     const PageMap::Bank* latest = bank_.load(kFollowed);
     if (latest->has(header)) [[likely]]
       return true;
-    if (latest != &PageMap::kNoBank) return page_map.bank_of(header).bytes != 0;
-    return !no_touch_ && spans(reinterpret_cast<const void*>(header));
+    if (page_map.bank_of(header).bytes != 0) return true;
+    return latest == &PageMap::kNoBank && !no_touch_ && spans(reinterpret_cast<const void*>(header));
   }
   [[nodiscard]] Slab* find_in_memory(std::uintptr_t address) const noexcept {
     Slab* slab = find_by_mask(reinterpret_cast<const void*>(address));
@@ -374,8 +378,9 @@ class SlabLayer {
   Ring<Slab> usable_;                           ///< partial ones in front, empty ones behind
   Ring<Slab> full_;
   union {
-    std::atomic<std::uintptr_t> low_{UINTPTR_MAX};  ///< all slabs of memory that ever were lie in [low_, high_)
-    ExternalSlab* root_;                            ///< no-touch: of the tree
+    /// All slabs of memory that ever were lie in [low_, high_); without call sites those in no bank.
+    std::atomic<std::uintptr_t> low_{UINTPTR_MAX};
+    ExternalSlab* root_;  ///< no-touch: of the tree
   };
   std::atomic<std::uintptr_t> high_{0};
   std::uint32_t slabs_ = 0;
