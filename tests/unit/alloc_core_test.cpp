@@ -279,6 +279,36 @@ TEST_F(Core, a_cache_refuses_what_cannot_be) {
   EXPECT_EQ(bytes.destroy(), Status::kOk);
 }
 
+TEST_F(Core, a_cache_over_what_is_no_memory_of_the_allocators_has_no_objects_and_writes_nothing_there) {
+  Arena numbers;
+  ASSERT_EQ(numbers.initialize({.name = "numbers", .start = 4096, .size = 1 << 20}), Status::kOk);
+  Cache* cache = Cache::create({.name = "wild", .object_size = 64, .source = &numbers});
+  ASSERT_NE(cache, nullptr);
+  EXPECT_EQ(cache->allocate(), nullptr);
+  EXPECT_EQ(numbers.destroy(), Status::kBusy);  // the cache draws from it
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+  EXPECT_EQ(numbers.stats().allocated, 0U);
+  EXPECT_EQ(numbers.destroy(), Status::kOk);
+}
+
+TEST_F(Core, a_page_at_the_end_of_memory_grows_or_becomes_tags_and_is_never_both) {
+  static std::array<std::uintptr_t, 300> pages;
+  for (std::uintptr_t& page :
+       pages) {  // each has a tag, so that in one of the rounds there are none left for the resize
+    page = base_arena().allocate(4096);
+    ASSERT_NE(page, 0U);
+    const std::size_t all = base_arena().stats().free;
+    const std::uintptr_t start = base_arena().allocate(all - 4096);
+    if (start == 0) continue;  // its tags were of that page
+    const Status status = base_arena().resize_in_place(start, all - 4096, all);
+    const std::size_t size = base_arena().size_of(start);
+    ASSERT_EQ(size, status == Status::kOk ? all : all - 4096);
+    ASSERT_LE(base_arena().stats().allocated, base_arena().stats().total);
+    ASSERT_EQ(base_arena().free(start, size), Status::kOk);
+  }
+  for (const std::uintptr_t page : pages) ASSERT_EQ(base_arena().free(page, 4096), Status::kOk);
+}
+
 TEST_F(Core, frees_of_what_is_no_object_are_refused_and_counted_and_change_nothing) {
   Cache* cache = Cache::create({.name = "mine", .object_size = 40});
   Cache* other = Cache::create({.name = "other", .object_size = 3000});

@@ -9,8 +9,8 @@ namespace qm {
 namespace {
 
 constexpr std::size_t kTagPageBytes = 4096;
-/// Most tags an operation takes: two beside an allocation, a span and its segment.
-constexpr std::size_t kMostTags = 2;
+/// Most tags an operation takes: a span, its segment, and what is below and above an allocation in that.
+constexpr std::size_t kMostTags = 4;
 
 // Where a span's tag has the spans next to it.
 constexpr unsigned kSpanBelow = 0;
@@ -184,8 +184,8 @@ void Arena::insert_free_locked(ArenaTag* tag, std::uintptr_t start, std::size_t 
   insert(&sizes_, tag);
 }
 
-/// Enters a span with at least a quantum, all of it free.
-void Arena::insert_span_locked(std::uintptr_t start, std::size_t size) noexcept {
+/// Enters a span with at least a quantum, all of it free. @returns its segment.
+ArenaTag* Arena::insert_span_locked(std::uintptr_t start, std::size_t size) noexcept {
   ArenaTag* const span = take_tag();
   span->start = start;
   span->size = size;
@@ -196,7 +196,9 @@ void Arena::insert_span_locked(std::uintptr_t start, std::size_t size) noexcept 
   if (spans_ != nullptr) spans_->child[kSpanBelow] = span;
   spans_ = span;
   total_ += size;
-  insert_free_locked(take_tag(), start, size, span);
+  ArenaTag* const segment = take_tag();
+  insert_free_locked(segment, start, size, span);
+  return segment;
 }
 
 /// Takes out a span in which all is free, or which has nothing.
@@ -274,33 +276,28 @@ std::uintptr_t Arena::allocate_aligned(std::size_t size, std::size_t align) noex
   const std::size_t slack = is_wide ? align - quantum_ : 0;
   std::uintptr_t start = 0;
   if (rounded != 0 && rounded + slack >= slack && (is_wide ? align : quantum_) % (is_wide ? quantum_ : align) == 0) {
-    do start = take(rounded, align, slack);
-    while (start == 0 && import(rounded, align, slack));
+    start = take(rounded, align, slack);
+    if (start == 0 && source_ != nullptr) start = import(rounded, align, slack);
   }
   if (start == 0) std::atomic_ref(failures_).fetch_add(1, std::memory_order_relaxed);
   return start;
 }
 
-/// Has a span of the source in which there is room for the request. @returns false if there is no source, or it has
-/// none, or there are no tags.
-bool Arena::import(std::size_t size, std::size_t align, std::size_t slack) noexcept {
-  if (source_ == nullptr) return false;
+/// As take(), from a new span of the source's. @returns 0 if the source has none, or there are no tags.
+std::uintptr_t Arena::import(std::size_t size, std::size_t align, std::size_t slack) noexcept {
   const std::size_t unit = source_->quantum_;
   const std::size_t least = round_up(unit % align == 0 ? size : size + slack, unit);
-  if (least == 0) return false;
   std::size_t bytes = minimum_import_ > least ? minimum_import_ : least;
   std::uintptr_t start = source_->allocate(bytes);
   if (start == 0 && bytes != least) start = source_->allocate(bytes = least);
-  if (start == 0) return false;
+  if (start == 0) return 0;
   {
     const LockGuard hold(lock);
-    if (has_tags_locked()) {
-      insert_span_locked(start, bytes);
-      return true;
-    }
+    if (has_tags_locked())  // A6: entered and used in one hold, so that nobody finds it empty
+      return carve_locked(insert_span_locked(start, bytes), round_up(start, align), size);
   }
   source_->free(start, bytes);
-  return false;
+  return 0;
 }
 
 // ---- free -----------------------------------------------------------------------------------------------------------
@@ -342,13 +339,14 @@ Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::s
   const std::size_t size = round_up(new_size, quantum_);
   if (size == 0) return Status::kInvalid;
   const LockGuard hold(lock);
+  const bool has_tags = has_tags_locked();  // first: where these come from this arena, what follows may go for them
   ArenaTag* const tag = *find_locked(start);
   if (tag == nullptr) return Status::kNotFound;
   if (tag->size != round_up(old_size, quantum_)) return Status::kMismatch;
   ArenaTag* const right = tag->next;
   const bool grows = is_free_at(right, tag->end());
   const std::size_t most = tag->size + (grows ? right->size : 0);
-  if (size > most || !has_tags_locked()) return Status::kNoMemory;
+  if (size > most || !has_tags) return Status::kNoMemory;
   allocated_bytes_ += size - tag->size;
   // All of what follows is taken, and what is not wanted becomes a free segment again.
   tag->size = size;
@@ -370,7 +368,12 @@ std::size_t Arena::size_of(std::uintptr_t start) noexcept {
 
 ArenaStats Arena::stats() noexcept {
   const LockGuard hold(lock);
-  return {total_, allocated_bytes_, total_ - allocated_bytes_, segments_, failures_, bad_frees_};
+  return {total_,
+          allocated_bytes_,
+          total_ - allocated_bytes_,
+          segments_,
+          std::atomic_ref(failures_).load(std::memory_order_relaxed),
+          bad_frees_};
 }
 
 }  // namespace qm

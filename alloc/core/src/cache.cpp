@@ -114,6 +114,10 @@ bool Cache::grow() noexcept {
   std::uintptr_t start = source_->allocate(slab_bytes_);
   if (start == 0 && reclaim() != 0) start = source_->allocate(slab_bytes_);
   if (start == 0) return false;
+  if (!page_map.covers(start, slab_bytes_)) {
+    source_->free(start, slab_bytes_);
+    return false;
+  }
   const Released memory{source_, start, slab_bytes_};
   auto* const slab = new (reinterpret_cast<void*>(start)) Slab;
   slab->cache = this;
@@ -124,10 +128,7 @@ bool Cache::grow() noexcept {
     slab->bits(word) = ~0UL >> (kWordBits - here);
     left -= here;
   }
-  if (!page_map.mark(start, slab_bytes_)) {
-    source_->free(start, slab_bytes_);
-    return false;
-  }
+  page_map.mark(start, slab_bytes_);
   {
     const LockGuard hold(lock_);
     if (idle_ == nullptr) {
@@ -280,7 +281,9 @@ void Cache::free_bulk(void* const* objects, std::size_t count) noexcept {
 CacheStats Cache::stats() noexcept {
   const LockGuard hold(lock_);
   const std::size_t objects = slabs_ * objects_;
-  return {stride_, objects, out_, objects - out_, out_high_, failures_, misuses_, slabs_, slab_bytes_};
+  const auto counted = [](std::uint32_t& events) { return std::atomic_ref(events).load(std::memory_order_relaxed); };
+  return {stride_,           objects, out_,       objects - out_, out_high_, counted(failures_),
+          counted(misuses_), slabs_,  slab_bytes_};
 }
 
 }  // namespace qm

@@ -28,11 +28,9 @@ std::uint8_t* PageMap::place_of(std::uintptr_t start, std::size_t bytes) const n
   return nullptr;
 }
 
-bool PageMap::mark(std::uintptr_t start, std::size_t bytes) noexcept {
+void PageMap::mark(std::uintptr_t start, std::size_t bytes) noexcept {
   std::uint8_t* const first = place_of(start, bytes);
-  if (first == nullptr) return false;
   for (std::size_t page = 0; page != bytes / kPageBytes; ++page) first[page] = static_cast<std::uint8_t>(page + 1);
-  return true;
 }
 
 void PageMap::clear(std::uintptr_t start, std::size_t bytes) noexcept {

@@ -129,12 +129,12 @@ class Arena {
   [[nodiscard]] ArenaTag** find_locked(std::uintptr_t start) noexcept;
   [[nodiscard]] ArenaTag* find_room_locked(std::size_t size, std::size_t align, std::size_t slack) const noexcept;
   [[nodiscard]] std::uintptr_t take(std::size_t size, std::size_t align, std::size_t slack) noexcept;
-  [[nodiscard]] bool import(std::size_t size, std::size_t align, std::size_t slack) noexcept;
+  [[nodiscard]] std::uintptr_t import(std::size_t size, std::size_t align, std::size_t slack) noexcept;
   Status free_segment(std::uintptr_t start, std::size_t size) noexcept;
   std::uintptr_t carve_locked(ArenaTag* segment, std::uintptr_t start, std::size_t size) noexcept;
   void insert_free_locked(ArenaTag* tag, std::uintptr_t start, std::size_t size, ArenaTag* before) noexcept;
   ArenaTag* merge_locked(ArenaTag* tag) noexcept;
-  void insert_span_locked(std::uintptr_t start, std::size_t size) noexcept;
+  ArenaTag* insert_span_locked(std::uintptr_t start, std::size_t size) noexcept;
   void remove_span_locked(ArenaTag* span) noexcept;
   [[nodiscard]] static bool has_tags_locked() noexcept;
 

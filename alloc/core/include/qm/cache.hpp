@@ -106,7 +106,8 @@ class Cache {
   /// Takes one object. Its contents are indeterminate unless the cache has a constructor.
   /// @returns the object, aligned as the cache was created with; nullptr iff the source cannot supply a slab even after
   ///          the idle slabs of all caches went back, the limit is reached, or construction failed; counted in stats().
-  /// Complexity: bounded by the number of words of a bitmap, 16 at most; a new slab is an allocation of the source.
+  /// Complexity: bounded by the words of a slab's bitmap, 16 for objects of 8 bytes; a new slab is an allocation of the
+  ///             source.
   /// Context:    any hart, any interrupt level; never blocks.
   [[nodiscard]] void* allocate() noexcept;
   /// As allocate(): site, size and effort change nothing.

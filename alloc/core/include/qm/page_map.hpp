@@ -27,9 +27,12 @@ class PageMap {
   /// @returns kOverlap with what it has; kNoMemory after kMaxBanks. Context: one hart at a time.
   Status add_bank(std::uintptr_t start, std::uintptr_t end) noexcept;
 
-  /// Enters a slab of at most kMostPages. @returns false, and nothing is entered, if it is not in one bank.
-  /// Complexity: O(pages). Context: any.
-  [[nodiscard]] bool mark(std::uintptr_t start, std::size_t bytes) noexcept;
+  /// Whether [start, start + bytes) is memory: of one bank.
+  [[nodiscard]] bool covers(std::uintptr_t start, std::size_t bytes) const noexcept {
+    return place_of(start, bytes) != nullptr;
+  }
+  /// Enters a slab of at most kMostPages, of one bank, and takes it out. Complexity: O(pages). Context: any.
+  void mark(std::uintptr_t start, std::size_t bytes) noexcept;
   void clear(std::uintptr_t start, std::size_t bytes) noexcept;
 
   /// @returns where the slab begins that has @p address, any number at all; 0: none has.
