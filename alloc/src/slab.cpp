@@ -57,7 +57,7 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
   }
   if (slab_bytes_ <= UINT32_MAX / stride_)
     reciprocal_ = UINT32_MAX / static_cast<std::uint32_t>(stride_) + 1;  // 2^32 / stride, rounded up; 0 of 1
-  return Status::kOk;
+  return objects_ != 0 ? Status::kOk : Status::kInvalid;
 }
 
 /// Sets the objects of a slab of memory. @returns whether at most an eighth of what the source gives for it is wasted;

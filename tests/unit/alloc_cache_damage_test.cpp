@@ -203,6 +203,15 @@ TEST_F(CacheDamage, a_slab_layer_refuses_sizes_and_alignments_that_cannot_be) {
   EXPECT_EQ(status_of(pages, 64, 24), Status::kInvalid);
   EXPECT_EQ(status_of(pages, SIZE_MAX / 16 + 1, 8), Status::kInvalid);
   EXPECT_EQ(status_of(pages, 64, SIZE_MAX / 16 * 8 + 8), Status::kInvalid);
+  Arena numbers;
+  ASSERT_EQ(numbers.initialize({.name = "numbers", .quantum = SIZE_MAX - 7}), Status::kOk);
+  SlabLayer slabs;
+  SlabConfig config;
+  config.source = &numbers;
+  config.object_size = 64;
+  config.no_touch = &untouched_calls;
+  EXPECT_EQ(slabs.initialize(config), Status::kInvalid);  // a slab's quanta do not fit a word
+  EXPECT_EQ(numbers.destroy(), Status::kOk);
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ class SlabLayer {
   static constexpr std::size_t kExternalHead = kExternalObjects * kCheckBytes + kExternalObjects / 8;
   static constexpr std::size_t kExternalBytes = kExternalHead + sizeof(ExternalSlab);
 
-  /// @returns kInvalid for a size 0, a size that cannot be rounded, and an alignment that is no power of two; kOk
+  /// @returns kInvalid for a size 0, sizes that cannot be rounded, and an alignment that is no power of two; kOk
   ///          otherwise.
   Status initialize(const SlabConfig& config) noexcept;
 
