@@ -165,12 +165,12 @@ void CaptureEncoder::on_statistics(const host::Statistics& statistics) {
   for (const auto& [number, counters] : statistics.traceables) {
     wire::Statistic& entry = entries.emplace_back();
     entry.number = number;
-    entry.allocations = counters.allocations;
-    entry.frees = counters.frees;
-    entry.reallocations = counters.reallocations;
-    entry.requested_bytes = counters.requested;
-    entry.allocated_bytes = counters.allocated;
-    entry.freed_bytes = counters.freed;
+    entry.allocations = counters.allocations + defects_.too_much;
+    entry.frees = counters.frees + defects_.too_much;
+    entry.reallocations = counters.reallocations + defects_.too_much;
+    entry.requested_bytes = counters.requested + defects_.too_much;
+    entry.allocated_bytes = counters.allocated + defects_.too_much;
+    entry.freed_bytes = counters.freed + defects_.too_much;
   }
   std::uint8_t room[wire::kMaxPayloadBytes];
   wire::StatisticsEncoder encoder;

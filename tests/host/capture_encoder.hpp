@@ -22,6 +22,7 @@ struct Defects {
   std::function<bool(std::uint64_t)> overrun = {};  ///< events that the device drops
   std::function<bool(std::uint32_t)> lose = {};     ///< frames that the line loses
   bool unended = false;                             ///< no end of the stream
+  std::uint64_t too_much = 0;                       ///< what each counter of a source says beyond what happened
 };
 
 class CaptureEncoder : public host::EventHandler {

@@ -16,6 +16,7 @@ void Synthetic::define() {
   header.stream = options_.stream;
   header.boot = options_.boot;
   header.pattern = "*";
+  header.pointer_bytes = options_.pointer_bytes;
   header.harts = options_.harts;
   header.ticks_per_second = 10'000'000;
   header.start_ticks = ticks_;

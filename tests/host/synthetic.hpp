@@ -23,6 +23,7 @@ struct SyntheticOptions {
   std::uint64_t statistics_every = 100'000;
   std::uint16_t stream = 1;
   std::uint64_t boot = 0;
+  std::uint8_t pointer_bytes = 8;
 };
 
 class Synthetic {

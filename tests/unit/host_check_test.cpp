@@ -69,11 +69,12 @@ class Check : public testing::Test {
   }
   [[nodiscard]] Outcome qm(const std::vector<std::string>& arguments) const { return wait_for(start(arguments)); }
 
-  [[nodiscard]] std::string capture(const Defects& defects = {}, const CaptureAbout& about = {}) const {
+  [[nodiscard]] std::string capture(const Defects& defects = {}, const CaptureAbout& about = {},
+                                    std::uint8_t pointer_bytes = 8) const {
     const std::filesystem::path path = folder_ / "capture";
     CaptureWriter writer(path, about);
     qm::test::CaptureEncoder encoder(writer, defects);
-    qm::test::Synthetic({.events = 5000}).deliver(encoder);
+    qm::test::Synthetic({.events = 5000, .pointer_bytes = pointer_bytes}).deliver(encoder);
     writer.end("done");
     return path.string();
   }
@@ -129,6 +130,15 @@ TEST_F(Check, finds_one_event_that_was_taken_out_however_well_the_rest_is_repair
     EXPECT_EQ(outcome.status, 1) << place << outcome.text;
     EXPECT_EQ(outcome.text.find("equal to"), std::string::npos) << outcome.text;
   }
+}
+
+TEST_F(Check, compares_with_a_device_of_32_bit_words_modulo_what_they_hold) {
+  const Defects wrapped{.too_much = std::uint64_t{7} << 32};
+  const Outcome narrow = qm({"check", capture(wrapped, {}, 4)});
+  EXPECT_EQ(narrow.status, 0) << narrow.text;
+  EXPECT_NE(narrow.text.find("equal to the device's statistics"), std::string::npos) << narrow.text;
+  EXPECT_EQ(qm({"check", capture(wrapped)}).status, 1);
+  EXPECT_EQ(qm({"check", capture({.too_much = 1}, {}, 4)}).status, 1);
 }
 
 TEST_F(Check, says_how_many_events_of_which_hart_were_dropped) {
