@@ -56,7 +56,9 @@ void open_books() noexcept {
   }
   config.object_base = high <= trace::kRecordedBytes ? 0 : low;
   trace::Config asked = config;
-  if (options.records != 0) asked.record_bytes = options.records * trace::kBytesPerRecord;
+  // More than a word can say is refused as what is more than the books can number.
+  const std::size_t records = std::min<std::size_t>(options.records, SIZE_MAX / trace::kBytesPerRecord);
+  if (records != 0) asked.record_bytes = records * trace::kBytesPerRecord;
   if (options.stack_bytes != 0) asked.stack_bytes = options.stack_bytes;
   asked.at_once = !options.trace.empty() || options.stream;
   if (trace::initialize(asked) == Status::kOk) {
