@@ -3,6 +3,7 @@
 #include "console_reports_fixture.hpp"
 
 #include <qm/heap.hpp>
+#include <qm/slab_pass.hpp>
 
 namespace {
 
@@ -52,6 +53,24 @@ TEST_F(SlabTrace, says_what_is_kept_where_that_is_not_a_record_of_each_object) {
             std::string::npos);
   command("slab_trace stop packet");
   EXPECT_NE(command("slab_trace start * counts").find(" no-trace caches and arenas skipped\r\n"), std::string::npos);
+}
+
+TEST_F(SlabTrace, reset_that_ends_before_all_counts_are_dropped_says_what_is_gone) {
+  command("slab_trace start packet counts");
+  void* object = allocate_outermost(*packet);
+  {
+    SlabPass under_way(packet_small->slabs());  // so another one shows nothing
+    bench.terminal.trickle = true;              // Ctrl-C comes when the command has begun
+    EXPECT_NE(bench.type("slab_trace reset packet\r\x03")
+                  .find("error: aborted, records and figures are gone, but not all "
+                        "counts: reset again\r\n"),
+              std::string::npos);
+    bench.terminal.trickle = false;
+  }
+  EXPECT_NE(command("slab_trace status packet").find("recorded 0, dropped 0, live 1,"), std::string::npos);
+  EXPECT_EQ(command("slab_trace reset packet"), "");
+  EXPECT_NE(command("slab_trace status packet").find("recorded 0, dropped 0, live 0,"), std::string::npos);
+  packet->free(object);
 }
 
 TEST_F(SlabTrace, names_what_it_cannot_trace) {

@@ -154,7 +154,8 @@ void drop_counts(const SourceBooks& one, const Patience& patience, CommandResult
   while (!books.drop_counts(*cells_of(one))) {
     if (patience.abort != nullptr && patience.abort()) result.status = Status::kAborted;
     if (hal::Port::ticks() - begin > limit) result.status = Status::kTimedOut;
-    if (result.status != Status::kOk) return;
+    result.partly = result.status != Status::kOk;
+    if (result.partly) return;
   }
 }
 

@@ -24,7 +24,14 @@ std::string_view name(wire::StreamMode mode) noexcept {
   return "?";
 }
 
-CommandStatus explain(Invocation& call, std::string_view pattern, const trace::CommandResult& result) noexcept {
+/// @param[in] on whether a stream was on that is in the way; else another command is.
+CommandStatus fail_busy(Invocation& call, bool on) noexcept {
+  call.fail("{}", on ? "a stream is on: kmemtrace stop" : "another slab_trace or kmemtrace has not ended");
+  return CommandStatus::kBusy;
+}
+
+CommandStatus explain(Invocation& call, std::string_view pattern, const trace::CommandResult& result,
+                      bool on) noexcept {
   switch (result.status) {
     case Status::kNotFound:
     case Status::kInvalid: return call.fail("No such slab {}", pattern);
@@ -33,7 +40,7 @@ CommandStatus explain(Invocation& call, std::string_view pattern, const trace::C
       return call.fail("hart {} has not answered for {} s", result.hart, hal::kRoundDeadlineMs / 1000);
     case Status::kAborted: call.fail("aborted"); return call.aborted();
     case Status::kNoMemory: return call.fail("no memory for the rings (kmemtrace ring BYTES)");
-    case Status::kBusy: call.fail("a stream is on: kmemtrace stop"); return CommandStatus::kBusy;
+    case Status::kBusy: return fail_busy(call, on);
     default: return call.fail("not in {}", hal::in_panic() ? "panic" : "this context");
   }
 }
@@ -61,8 +68,9 @@ CommandStatus start(Invocation& call) noexcept {
   trace::StreamOptions options;
   const CommandStatus read = parse(call, options);
   if (read != CommandStatus::kOk) return read;
+  const bool on = trace::stream_state() != StreamState::kOff;
   const trace::CommandResult result = trace::start_stream(options, &Console::abort_requested);
-  if (result.status != Status::kOk) return explain(call, options.pattern, result);
+  if (result.status != Status::kOk) return explain(call, options.pattern, result, on);
   const trace::StreamFigures figures = trace::stream_figures();
   call.print("stream {}: {} caches and arenas, {} no-trace ones skipped, ring {} bytes a hart\n", figures.number,
              figures.sources, result.skipped, figures.ring_bytes);
@@ -74,7 +82,7 @@ CommandStatus stop(Invocation& call) noexcept {
   if (trace::stream_state() == StreamState::kOff) return call.fail("no stream is on");
   if (trace::stream_state() == StreamState::kOn) {
     const trace::CommandResult result = trace::stop_stream(&Console::abort_requested);
-    if (result.status != Status::kOk) return explain(call, "*", result);
+    if (result.status != Status::kOk) return explain(call, "*", result, false);
   }
   const std::uint16_t number = trace::stream_figures().number;
   trace::StreamFigures figures;
@@ -102,12 +110,13 @@ CommandStatus ring(Invocation& call) noexcept {
   std::uint64_t bytes = 0;
   const Number read = parse_size(call.words()[2], std::numeric_limits<std::size_t>::max(), bytes);
   if (read != Number::kOk) return call.fail_number(call.words()[2], read);
+  const bool on = trace::stream_state() != StreamState::kOff;
   switch (trace::set_ring_bytes(static_cast<std::size_t>(bytes))) {
     case Status::kOk: break;
     case Status::kInvalid:
       return call.fail("a ring has {} to {} bytes", trace::EventRing::kMinEntries * sizeof(trace::RingEntry),
                        trace::kMaxRingBytes);
-    default: call.fail("a stream is on: kmemtrace stop"); return CommandStatus::kBusy;
+    default: return fail_busy(call, on);
   }
   call.print("ring {} bytes a hart\n", trace::stream_figures().ring_bytes);
   return call.ok();

@@ -18,6 +18,12 @@ constexpr std::size_t kRule = 25;
 
 CommandStatus explain(Invocation& call, std::string_view pattern, const trace::CommandResult& result,
                       bool stopping = false, bool counts = false) noexcept {
+  if (result.partly) {
+    const bool aborted = result.status == Status::kAborted;
+    const CommandStatus failed =
+        call.fail("{}records and figures are gone, but not all counts: reset again", aborted ? "aborted, " : "");
+    return aborted ? call.aborted() : failed;
+  }
   switch (result.status) {
     case Status::kOk: break;
     case Status::kNotFound: return call.fail("No such slab {}", pattern);
@@ -30,7 +36,7 @@ CommandStatus explain(Invocation& call, std::string_view pattern, const trace::C
       call.fail("aborted, {}", stopping ? "still stopping: stop again" : "nothing has changed");
       return call.aborted();
     case Status::kNoMemory: return call.fail("no memory for the books of {}", pattern);
-    case Status::kBusy: call.fail("another slab_trace command has not ended"); return CommandStatus::kBusy;
+    case Status::kBusy: call.fail("another slab_trace or kmemtrace has not ended"); return CommandStatus::kBusy;
     case Status::kUnsafe: return call.fail("not in {}", hal::in_panic() ? "panic" : "this context");
     default: return call.fail("the books refuse {}", pattern);
   }

@@ -85,6 +85,7 @@ struct CommandResult {
   unsigned hart = 0;     ///< kTimedOut, kAborted: the first hart that had not answered
   unsigned caches = 0;   ///< caches the command applied to
   unsigned skipped = 0;  ///< no-trace caches that the glob matched, and arenas, for counts
+  bool partly = false;   ///< kTimedOut, kAborted of a reset: but for some counts it is done
 };
 
 /// Records every later allocation of the caches that @p pattern (a name or a glob) names. Older records are kept.
@@ -112,8 +113,8 @@ CommandResult stop(std::string_view pattern, hal::AbortTest abort = nullptr,
 CommandResult finish_stopping(std::uint32_t deadline_ms) noexcept;
 
 /// Drops the records and zeroes the figures; what users hold now counts as from before the start.
-/// @returns as start(). kTimedOut, kAborted of a cache that keeps counts: perhaps not all are dropped, until the next
-///          reset.
+/// @returns as start(). kTimedOut, kAborted may come after that, with `partly`: of a cache that keeps counts not all are
+///          dropped, until the next reset.
 /// Complexity: a round over all harts for 16 caches each, then a sweep over all records, or over the slabs of caches
 ///             that keep counts, in short lock holds.
 CommandResult reset(std::string_view pattern, hal::AbortTest abort = nullptr,
