@@ -2,6 +2,8 @@
 
 #include "trace_fixture.hpp"
 
+#include <qm/observer.hpp>
+
 namespace {
 
 using namespace qm;
@@ -166,6 +168,26 @@ TEST_F(Dump, finds_the_record_of_one_object) {
   EXPECT_FALSE(trace::find(*cache, objects[0], entry));
   cache->free(objects[0]);
   cache->free(objects[2]);
+}
+
+// Who asks about what nobody holds may read a handle whose memory has gone.
+TEST_F(Dump, finds_nothing_by_a_handle_that_is_none) {
+  take(0, 1);
+  std::uint32_t* handle = cache->handle(objects[0]);
+  ASSERT_NE(handle, nullptr);
+  const std::uint32_t held = *handle;
+  for (const std::uint32_t wild : {1U, held + 1, held + 0x1000'0000, 0x3fff'ffffU}) {
+    *handle = wild;
+    EXPECT_FALSE(trace::find(*cache, objects[0], entry));
+    EXPECT_EQ(observer()->allocating_stack(*cache, objects[0]), 0U);
+  }
+  for (const std::uint32_t wild : {0x8000'0007U, 0x803f'ffffU, 0x4000'0007U, 0x403f'ffffU}) {
+    *handle = wild;
+    EXPECT_EQ(observer()->allocating_stack(*cache, objects[0]), 0U);
+  }
+  *handle = held;
+  EXPECT_TRUE(trace::find(*cache, objects[0], entry));
+  give(0, 1);
 }
 
 }  // namespace

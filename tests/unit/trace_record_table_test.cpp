@@ -65,6 +65,21 @@ TEST_F(RecordTable, without_a_chunk_it_takes_nothing) {
   EXPECT_TRUE(table.validate());
 }
 
+TEST_F(RecordTable, a_number_from_elsewhere_is_a_slot_only_where_one_begins) {
+  EXPECT_FALSE(table.has_slot(1));
+  grow();
+  grow();
+  for (unsigned i = 0; i < 2 * kChunkRecords; ++i) slots[i] = table.insert(0, make(i + 1, i + 1));
+  constexpr SlotId kAround = 3 * kChunkBytes / 8;
+  unsigned found = 0;
+  for (SlotId slot = slots[0] > kAround ? slots[0] - kAround : 0; slot < slots[0] + kAround; ++slot)
+    found += table.has_slot(slot) ? 1 : 0;
+  EXPECT_EQ(found, 2 * kChunkRecords);
+  for (unsigned i = 0; i < 2 * kChunkRecords; ++i) EXPECT_TRUE(table.has_slot(slots[i]));
+  EXPECT_FALSE(table.has_slot(kNoSlot));
+  EXPECT_FALSE(table.has_slot(0x3fff'ffff));
+}
+
 TEST_F(RecordTable, takes_as_many_as_it_has_room_for_and_not_one_more) {
   for (unsigned i = 0; i < kChunks; ++i) grow();
   EXPECT_FALSE(table.may_grow());

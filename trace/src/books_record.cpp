@@ -359,10 +359,12 @@ std::uint32_t Books::allocating_stack(Cache& cache, void* object) noexcept {
   std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;
   if (handle == nullptr) return kNoStack;
   const std::uint32_t slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
-  if ((slot & (kFormer | CountWord::kMark)) != 0) return Record::stack_in(slot);
   Record record;
   std::uint32_t code = 0;
-  if (!encode(*one, object, code) || !records.copy(slot, record)) return kNoStack;
+  // An object that is freed twice may be nobody's: as in find_at().
+  if ((slot & (kFormer | CountWord::kMark)) != 0)
+    return stacks.find_entry(Record::stack_in(slot)) != nullptr ? Record::stack_in(slot) : kNoStack;
+  if (!encode(*one, object, code) || !records.has_slot(slot) || !records.copy(slot, record)) return kNoStack;
   return record.object == code && record.cache == one->number ? record.stack() : kNoStack;
 }
 

@@ -64,8 +64,9 @@ bool find_at(const SourceBooks& one, std::uint32_t* handle, std::uintptr_t start
   if (handle == nullptr) return false;
   const SlotId slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
   Record record;
-  if ((slot & (Books::kFormer | CountWord::kMark)) != 0 || !books.records.copy(slot, record) ||
-      record.cache != one.number)
+  // Nobody may hold what is asked about: if its slab is freed meanwhile, there is no handle any more, but anything.
+  if ((slot & (Books::kFormer | CountWord::kMark)) != 0 || !books.records.has_slot(slot) ||
+      !books.records.copy(slot, record) || record.cache != one.number)
     return false;
   if (books.object_of(one, record) != start) return false;
   fill(one, record, entry);

@@ -123,6 +123,17 @@ bool RecordTable::read(const RecordSlot& slot, Record& record) noexcept {
   }
 }
 
+bool RecordTable::has_slot(SlotId slot) const noexcept {
+  const std::uintptr_t place = base_.load(std::memory_order_relaxed) + std::uintptr_t{slot} * 8;
+  for (std::uint32_t chunk = 0; chunk < chunks(); ++chunk) {
+    // acquire: as in scan().
+    const auto first = reinterpret_cast<std::uintptr_t>(directory_[chunk].load(std::memory_order_acquire));
+    const std::uintptr_t distance = place - first;
+    if (first != 0 && distance < kChunkBytes) return distance % sizeof(RecordSlot) == 0;
+  }
+  return false;
+}
+
 bool RecordTable::copy(SlotId slot, Record& record) const noexcept { return slot != kNoSlot && read(at(slot), record); }
 
 bool RecordTable::scan(Cursor& cursor, Record& record) const noexcept {

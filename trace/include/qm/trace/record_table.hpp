@@ -254,6 +254,9 @@ class RecordTable {
   /// Context: any; whoever calls holds the object, so that nobody frees it.
   bool resize(SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t size) noexcept;
 
+  /// Whether @p slot, a number from elsewhere, is the id of a slot. Complexity: O(chunks). Context: any.
+  [[nodiscard]] bool has_slot(SlotId slot) const noexcept;
+
   /// Copies the record in @p slot. @returns false if it is free. Context: any; takes no lock.
   bool copy(SlotId slot, Record& record) const noexcept;
 
