@@ -141,7 +141,7 @@ Status Arena::initialize(const ArenaConfig& config) noexcept {
 Status Arena::destroy() noexcept {
   {
     const LockGuard hold(lock);
-    if (segments_ != 0 || importers_ != 0) return Status::kBusy;
+    if (segments_ != 0 || std::atomic_ref(importers_).load(std::memory_order_relaxed) != 0) return Status::kBusy;
     while (spans_ != nullptr) remove_span_locked(spans_);  // added ones: imported ones are not empty (A6)
   }
   if (source_ != nullptr) source_->count_importer(~std::size_t{0});
@@ -152,8 +152,7 @@ Status Arena::destroy() noexcept {
 void Arena::reset() noexcept { *this = Arena(); }
 
 void Arena::count_importer(std::size_t by) noexcept {
-  const LockGuard hold(lock);
-  importers_ += by;
+  std::atomic_ref(importers_).fetch_add(by, std::memory_order_relaxed);
 }
 
 Status Arena::add(std::uintptr_t start, std::size_t size) noexcept {
@@ -302,21 +301,18 @@ std::uintptr_t Arena::import(std::size_t size, std::size_t align, std::size_t sl
 
 // ---- free -----------------------------------------------------------------------------------------------------------
 
-Status Arena::free(std::uintptr_t start, std::size_t size) noexcept {
-  const std::size_t rounded = round_up(size, quantum_);
-  return free_segment(start, rounded != 0 ? rounded : kNoSize);
+inline bool Arena::is_size_of(const ArenaTag& tag, std::size_t size) const noexcept {
+  return tag.size - size < quantum_;
 }
 
-Status Arena::free(std::uintptr_t start) noexcept { return free_segment(start, kAnySize); }
-
-Status Arena::free_segment(std::uintptr_t start, std::size_t size) noexcept {
+Status Arena::free(std::uintptr_t start, std::size_t size) noexcept {
   std::uintptr_t span_start = 0;
   std::size_t span_size = 0;
   {
     const LockGuard hold(lock);
     ArenaTag** const place = find_locked(start);
     ArenaTag* tag = *place;
-    if (tag == nullptr || (tag->size != size && size != kAnySize)) {
+    if (tag == nullptr || (size != kAnySize && !is_size_of(*tag, size))) {
       ++bad_frees_;
       return tag == nullptr ? Status::kNotFound : Status::kMismatch;
     }
@@ -342,7 +338,7 @@ Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::s
   const bool has_tags = has_tags_locked();  // first: where these come from this arena, what follows may go for them
   ArenaTag* const tag = *find_locked(start);
   if (tag == nullptr) return Status::kNotFound;
-  if (tag->size != round_up(old_size, quantum_)) return Status::kMismatch;
+  if (!is_size_of(*tag, old_size)) return Status::kMismatch;
   ArenaTag* const right = tag->next;
   const bool grows = is_free_at(right, tag->end());
   const std::size_t most = tag->size + (grows ? right->size : 0);

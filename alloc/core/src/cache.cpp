@@ -87,10 +87,7 @@ Cache* Cache::create(const CacheConfig& config, Status* why) noexcept {
 }
 
 Status Cache::destroy(Cache* cache) noexcept {
-  {
-    const LockGuard hold(cache->lock_);
-    if (cache->out_ != 0) return Status::kBusy;
-  }
+  if (std::atomic_ref(cache->out_).load(std::memory_order_relaxed) != 0) return Status::kBusy;
   {
     const LockGuard hold(list_lock);
     Cache** link = &list;
@@ -107,10 +104,7 @@ Status Cache::destroy(Cache* cache) noexcept {
 
 /// Adds a slab. @returns false at the limit, and if there is no memory for it.
 bool Cache::grow() noexcept {
-  {
-    const LockGuard hold(lock_);
-    if (out_ >= limit_) return false;
-  }
+  if (std::atomic_ref(out_).load(std::memory_order_relaxed) >= limit_) return false;
   std::uintptr_t start = source_->allocate(slab_bytes_);
   if (start == 0 && reclaim() != 0) start = source_->allocate(slab_bytes_);
   if (start == 0) return false;
@@ -198,7 +192,9 @@ void* Cache::take() noexcept {
   const std::size_t index = word * kWordBits + lowest_bit(free);
   free &= free - 1;
   if (++slab->in_use == slab->objects) usable_.remove(slab);
-  if (++out_ > out_high_) out_high_ = out_;
+  const std::uint32_t out = out_ + 1;
+  store_relaxed(out_, out);
+  if (out > out_high_) out_high_ = out;
   return reinterpret_cast<void*>(slab->first + index * stride_);
 }
 
@@ -256,7 +252,7 @@ bool Cache::put(const void* object) noexcept {
     const unsigned long bit = 1UL << index % kWordBits;
     if ((free & bit) != 0) return false;
     free |= bit;
-    --out_;
+    store_relaxed(out_, out_ - 1);
     if (slab->in_use-- == slab->objects) usable_.push_front(slab);
     if (slab->in_use == 0) {
       surplus = take_idle_locked();
@@ -276,14 +272,6 @@ void Cache::free(void* object) noexcept {
 
 void Cache::free_bulk(void* const* objects, std::size_t count) noexcept {
   for (std::size_t i = 0; i != count; ++i) free(objects[i]);
-}
-
-CacheStats Cache::stats() noexcept {
-  const LockGuard hold(lock_);
-  const std::size_t objects = slabs_ * objects_;
-  const auto counted = [](std::uint32_t& events) { return std::atomic_ref(events).load(std::memory_order_relaxed); };
-  return {stride_,           objects, out_,       objects - out_, out_high_, counted(failures_),
-          counted(misuses_), slabs_,  slab_bytes_};
 }
 
 }  // namespace qm

@@ -66,7 +66,6 @@ Cache* owner_of(const void* block) noexcept {
 }
 
 void* allocate_large(std::size_t size, std::size_t alignment) noexcept {
-  if (large.quantum() == 0) return nullptr;  // before initialize()
   if (size == 0) size = 1;
   std::uintptr_t start = large.allocate_aligned(size, alignment);
   if (start == 0 && reclaim() != 0) start = large.allocate_aligned(size, alignment);
@@ -75,7 +74,8 @@ void* allocate_large(std::size_t size, std::size_t alignment) noexcept {
 
 /// An object of class @p number; of class 0, and where the class cannot be had, a large block.
 void* allocate_in(unsigned number, std::size_t size, std::size_t alignment) noexcept {
-  Cache* const cache = number != 0 && large.quantum() != 0 ? create_class(number) : nullptr;
+  if (large.quantum() == 0) return nullptr;  // before initialize()
+  Cache* const cache = number != 0 ? create_class(number) : nullptr;
   return cache != nullptr ? cache->allocate() : allocate_large(size, alignment);
 }
 
@@ -85,9 +85,8 @@ void free_block(void* block, std::size_t size, unsigned number) noexcept {
   if (Cache* const cache = owner_of(block); cache != nullptr) {
     return size == 0 || cache == cache_of(number) ? cache->free(block) : refuse();
   }
-  const auto start = reinterpret_cast<std::uintptr_t>(block);
-  const Status status = size == 0 ? large.free(start) : large.free(start, size);
-  if (status != Status::kOk) refuse();
+  const std::size_t bytes = size != 0 ? size : Arena::kAnySize;
+  if (large.free(reinterpret_cast<std::uintptr_t>(block), bytes) != Status::kOk) refuse();
 }
 
 }  // namespace

@@ -96,7 +96,9 @@ class Arena {
   /// @returns kNotFound if nothing allocated starts at @p start; kMismatch for another size. Nothing is changed then.
   Status free(std::uintptr_t start, std::size_t size) noexcept;
   /// As free(), for a caller without the size.
-  Status free(std::uintptr_t start) noexcept;
+  Status free(std::uintptr_t start) noexcept { return free(start, kAnySize); }
+  /// A size that stands for whatever the segment has. None has as much, since none starts at 0.
+  static constexpr std::size_t kAnySize = SIZE_MAX;
 
   /// Makes the segment at @p start @p new_size long, where it is.
   /// @returns kNotFound, kMismatch as free(); kNoMemory if what follows is in use (or there is no tag); kInvalid for a
@@ -123,14 +125,12 @@ class Arena {
   static void set_tag_source(Arena* arena) noexcept;
 
  private:
-  static constexpr std::size_t kAnySize = 0;        ///< whatever the segment has
-  static constexpr std::size_t kNoSize = SIZE_MAX;  ///< what no segment has, as none starts at 0
-
+  /// Whether @p size, rounded up, is the tag's.
+  [[nodiscard]] bool is_size_of(const ArenaTag& tag, std::size_t size) const noexcept;
   [[nodiscard]] ArenaTag** find_locked(std::uintptr_t start) noexcept;
   [[nodiscard]] ArenaTag* find_room_locked(std::size_t size, std::size_t align, std::size_t slack) const noexcept;
   [[nodiscard]] std::uintptr_t take(std::size_t size, std::size_t align, std::size_t slack) noexcept;
   [[nodiscard]] std::uintptr_t import(std::size_t size, std::size_t align, std::size_t slack) noexcept;
-  Status free_segment(std::uintptr_t start, std::size_t size) noexcept;
   std::uintptr_t carve_locked(ArenaTag* segment, std::uintptr_t start, std::size_t size) noexcept;
   void insert_free_locked(ArenaTag* tag, std::uintptr_t start, std::size_t size, ArenaTag* before) noexcept;
   ArenaTag* merge_locked(ArenaTag* tag) noexcept;

@@ -146,7 +146,13 @@ class Cache {
   [[nodiscard]] std::size_t alignment() const noexcept { return alignment_; }
   [[nodiscard]] Arena& source() const noexcept { return *source_; }
   [[nodiscard]] const char* name() const noexcept { return name_; }
-  [[nodiscard]] CacheStats stats() noexcept;
+  [[nodiscard]] CacheStats stats() noexcept {
+    const LockGuard hold(lock_);
+    const std::size_t objects = slabs_ * objects_;
+    const std::size_t failures = std::atomic_ref(failures_).load(std::memory_order_relaxed);
+    const std::size_t misuses = std::atomic_ref(misuses_).load(std::memory_order_relaxed);
+    return {stride_, objects, out_, objects - out_, out_high_, failures, misuses, slabs_, slab_bytes_};
+  }
 
  private:
   friend Status internal::initialize_caches() noexcept;
