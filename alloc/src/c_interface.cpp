@@ -33,11 +33,11 @@ qm_status qm_init(void* ram, std::size_t bytes) noexcept {
   const MemoryRange range{reinterpret_cast<std::uintptr_t>(ram), bytes};
   const Status status = initialize({&range, 1}, hal::Port::kMaxHarts);
   if (status == Status::kOk) attach_hart(hal::Port::hart_index());
-  return to_c(status);
+  return c_status_of(status);
 }
 
 qm_status qm_add_memory(void* ram, std::size_t bytes) noexcept {
-  return to_c(add_memory({reinterpret_cast<std::uintptr_t>(ram), bytes}));
+  return c_status_of(add_memory({reinterpret_cast<std::uintptr_t>(ram), bytes}));
 }
 
 void qm_attach_hart() noexcept { attach_hart(hal::Port::hart_index()); }
@@ -80,9 +80,11 @@ std::size_t qm_cache_alloc_bulk(qm_cache* cache, void** objects, std::size_t cou
 void qm_cache_free_bulk(qm_cache* cache, void* const* objects, std::size_t count) noexcept {
   cache->free_bulk(objects, count);
 }
-qm_status qm_cache_reserve(qm_cache* cache, std::size_t count) noexcept { return to_c(cache->reserve(count)); }
+qm_status qm_cache_reserve(qm_cache* cache, std::size_t count) noexcept { return c_status_of(cache->reserve(count)); }
 std::size_t qm_cache_reap(qm_cache* cache) noexcept { return cache->reap(); }
-qm_status qm_cache_destroy(qm_cache* cache) noexcept { return cache == nullptr ? QM_OK : to_c(Cache::destroy(cache)); }
+qm_status qm_cache_destroy(qm_cache* cache) noexcept {
+  return cache == nullptr ? QM_OK : c_status_of(Cache::destroy(cache));
+}
 
 void qm_cache_stats(qm_cache* cache, qm_cache_counts* counts) noexcept {
   const CacheStats stats = cache->stats();

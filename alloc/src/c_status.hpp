@@ -16,6 +16,6 @@ static_assert(QM_MISMATCH == -static_cast<int>(Status::kMismatch) &&
 static_assert(QM_UNSAFE == -static_cast<int>(Status::kUnsafe) && QM_REFUSED == -static_cast<int>(Status::kRefused));
 static_assert(QM_ABORTED == -static_cast<int>(Status::kAborted));
 
-inline qm_status to_c(Status status) noexcept { return static_cast<qm_status>(-static_cast<int>(status)); }
+inline qm_status c_status_of(Status status) noexcept { return static_cast<qm_status>(-static_cast<int>(status)); }
 
 }  // namespace qm

@@ -37,13 +37,13 @@ qm_arena* qm_arena_create(const char* name, std::uintptr_t base, std::size_t siz
 }
 
 qm_status qm_arena_add(qm_arena* arena, std::uintptr_t base, std::size_t size) noexcept {
-  return to_c(arena->add(base, size));
+  return c_status_of(arena->add(base, size));
 }
 
 std::uintptr_t qm_arena_alloc(qm_arena* arena, std::size_t size, qm_policy) noexcept { return arena->allocate(size); }
 
 qm_status qm_arena_free(qm_arena* arena, std::uintptr_t address, std::size_t size) noexcept {
-  return address == 0 ? QM_OK : to_c(arena->free(address, size));
+  return address == 0 ? QM_OK : c_status_of(arena->free(address, size));
 }
 
 qm_status qm_arena_destroy(qm_arena* arena) noexcept {
@@ -51,7 +51,7 @@ qm_status qm_arena_destroy(qm_arena* arena) noexcept {
   if (arena->context() != &kMadeHere) return QM_INVALID;
   const Status status = arena->destroy();
   if (status == Status::kOk) qm::heap::free(arena);
-  return to_c(status);
+  return c_status_of(status);
 }
 
 std::size_t qm_arena_total_bytes(qm_arena* arena) noexcept { return arena->stats().total; }
