@@ -24,32 +24,47 @@ bool is_consistent(const ArenaConfig& config) noexcept {
 
 }  // namespace
 
-Status Arena::initialize(const ArenaConfig& config, const quantum_caches::Calls* caches) noexcept {
+Status Arena::initialize(const ArenaConfig& config, const quantum_caches::Calls* caches,
+                         ImportCall import_with) noexcept {
   if (listed()) return Status::kBusy;
   if (!is_consistent(config) || set_name(*this, config.name) != Status::kOk) return Status::kInvalid;
+  ends_.kind = TagKind::kSpan;
+  ends_.prev = ends_.next = &ends_;
   quantum_ = config.quantum;
   sizes_.set_quantum(quantum_);
   minimum_import_ = config.minimum_import;
   source_ = config.self_source ? this : config.source;
   import_ = config.import;
+  import_with_ = import_with;
   release_ = config.release;
   context_ = config.context;
   no_trace_ = config.no_trace;
   if constexpr (kCallSites) charged_ = config.charged;
+  // Before anybody sees it, and with nothing to take back but tags: whatever may fail.
+  SpanRange range;
+  const bool has_range = config.start != 0 || config.size != 0;
+  if (has_range && !whole_quanta(config.start, config.size, range)) return Status::kInvalid;
   Status status = Status::kOk;
-  if (config.start != 0 || config.size != 0) status = add(config.start, config.size);
+  if (has_range) {
+    const LockGuard guard(lock_);
+    if (!reserve_tags_locked(kSpanTags)) status = Status::kNoMemory;
+  }
   if (status == Status::kOk && caches != nullptr) {
     quantum_cache_max_ = config.quantum_cache_max;
+    quantum_caches_ = caches;
     status = caches->create(*this);
-    if (status == Status::kOk) quantum_caches_ = caches;
   }
   if (status == Status::kOk) {
     status = registry_add(kRegistryKind, *this);
     if (status != Status::kOk && caches != nullptr) caches->destroy(*this);
   }
   if (status != Status::kOk) {
-    clear();
+    give_spares_locked(spare_count_);
     return status;
+  }
+  if (has_range) {
+    const LockGuard guard(lock_);
+    insert_span_locked(range);
   }
   if (Arena* from = source(); from != nullptr) from->add_importer();
   if (observer() != nullptr) observer()->created(*this);
@@ -84,29 +99,32 @@ void Arena::clear() noexcept {
     SpanRange range;
     {
       const LockGuard guard(lock_);
-      if (first_ == nullptr) break;
-      range = remove_span_locked(first_);
+      if (ends_.next == &ends_) break;
+      range = remove_span_locked(ends_.next);
     }
     if (range.imported()) release_span(range);
   }
-  boundary_tag_pool.give(spares_, spare_count_);
+  give_spares_locked(spare_count_);
   this->~Arena();
   new (this) Arena;
 }
 
-Status Arena::add(std::uintptr_t start, std::size_t size) noexcept {
+/// The whole quanta of a range, but for the value 0. @returns false if there are none.
+bool Arena::whole_quanta(std::uintptr_t start, std::size_t size, SpanRange& range) const noexcept {
   std::uintptr_t end = 0;
-  if (size == 0 || __builtin_add_overflow(start, size, &end)) return Status::kInvalid;
-  if (start == 0) start = 1;
-  start = round_up(start, quantum_);
+  if (__builtin_add_overflow(start, size, &end)) return false;
+  start = round_up(start == 0 ? 1 : start, quantum_);
   end = round_down(end, quantum_);
-  if (start == 0 || start >= end) return Status::kInvalid;
+  range = {start, end - start, SpanOrigin::kAdded};
+  return start != 0 && start < end;
+}
+
+Status Arena::add(std::uintptr_t start, std::size_t size) noexcept {
+  SpanRange range;
+  if (!whole_quanta(start, size, range)) return Status::kInvalid;
   const LockGuard guard(lock_);
-  if (!reserve_tags_locked(2)) return Status::kNoMemory;
-  BoundaryTag* const segment = insert_span_locked({start, end - start, SpanOrigin::kAdded});
-  if (segment == nullptr) return Status::kOverlap;
-  insert_free_locked(segment);
-  return Status::kOk;
+  if (!reserve_tags_locked(kSpanTags)) return Status::kNoMemory;
+  return insert_span_locked(range) != nullptr ? Status::kOk : Status::kOverlap;
 }
 
 std::size_t Arena::reap() noexcept {
@@ -134,9 +152,6 @@ std::size_t Arena::segments_held() noexcept {
   const LockGuard guard(lock_);
   return segments_allocated() - slab_segments_;
 }
-
-/// @returns the segment allocated at @p start; nullptr if there is none.
-BoundaryTag* Arena::find_allocated_locked(std::uintptr_t start) noexcept { return *allocated_.place_of(start); }
 
 std::size_t Arena::size_of(std::uintptr_t start) noexcept {
   const LockGuard guard(lock_);
@@ -167,38 +182,38 @@ void Arena::count_failure() noexcept {
 
 // ---- tags -----------------------------------------------------------------------------------------------------------
 
+/// Does what is to be done with the pool, with its lock held. That of the root may be taken while another arena's is:
+/// the root waits for none.
+template <class Action>
+inline bool Arena::with_pool_locked(const Action& action) noexcept {
+  Arena* const root = boundary_tag_pool.root;
+  if (root == this) return action();
+  const LockGuard guard(root != nullptr ? root->lock_ : boundary_tag_pool.rootless);
+  return action();
+}
+
 /// Has @p count tags at hand, from the pool or from a new page of the root.
 bool Arena::take_tags_locked(unsigned count) noexcept {
-  if (!fault::may_acquire(fault::Resource::kTag)) return false;
-  const unsigned lacking = count - spare_count_;
-  const unsigned taken = boundary_tag_pool.take(spares_, lacking > kTagBatch ? lacking : kTagBatch);
-  spare_count_ = static_cast<std::uint8_t>(spare_count_ + taken);
-  return spare_count_ >= count || take_new_tags_locked();
+  return fault::may_acquire(fault::Resource::kTag) && with_pool_locked([=, this]() noexcept {
+           for (unsigned wanted = kTagBatch; spare_count_ < wanted;) {
+             if (BoundaryTag* const tag = boundary_tag_pool.take(); tag != nullptr) {
+               keep_spare_locked(tag);
+             } else {
+               if (spare_count_ >= count) break;
+               wanted = count;
+               if (!boundary_tag_pool.add_page()) return false;
+             }
+           }
+           return true;
+         });
 }
 
-/// The root's lock is the one that may be taken while another arena's is held: the root waits for none.
-bool Arena::take_new_tags_locked() noexcept {
-  Arena* const root = boundary_tag_pool.root;
-  if (root == nullptr) return false;
-  SpanRange page;
-  if (root == this) {
-    page = take_tag_page_locked();
-  } else {
-    const LockGuard guard(root->lock_);
-    page = root->take_tag_page_locked();
-  }
-  if (page.size == 0) {
-    boundary_tag_pool.count_failure();
-    return false;
-  }
-  spare_count_ = static_cast<std::uint8_t>(
-      spare_count_ + boundary_tag_pool.add_page(reinterpret_cast<void*>(page.start), page.size, spares_, kTagBatch));
-  return true;
-}
-
-void Arena::give_spares_locked() noexcept {
-  boundary_tag_pool.give(spares_, kTagBatch);
-  spare_count_ -= kTagBatch;
+/// Gives the pool @p count of what is at hand.
+void Arena::give_spares_locked(unsigned count) noexcept {
+  with_pool_locked([=, this]() noexcept {
+    for (unsigned left = count; left != 0; --left) boundary_tag_pool.give(take_spare_locked());
+    return true;
+  });
 }
 
 /// Of the root: takes a page for tags from the end of what lies below those it has taken, which stay for ever and so
@@ -207,27 +222,26 @@ void Arena::give_spares_locked() noexcept {
 Arena::SpanRange Arena::take_tag_page_locked() noexcept {
   static constexpr std::size_t kTagPageBytes = 4096;
   const std::size_t size = round_up(kTagPageBytes, quantum_);
-  BoundaryTag* segment = tag_pages_ != nullptr ? tag_pages_->prev : last_;
-  const bool is_below = segment != nullptr && segment->kind == TagKind::kFree && segment->size > size;
-  if (is_below && tag_pages_ != nullptr) {
+  BoundaryTag* const above = tag_pages_ != nullptr ? tag_pages_ : &ends_;
+  BoundaryTag* segment = above->prev;
+  if (segment->kind != TagKind::kFree || segment->size <= size) {
+    segment = sizes_.find(size, Fit::kInstant);
+    if (segment == nullptr) return {};
+  } else if (tag_pages_ != nullptr) {
     set_size_locked(segment, segment->start, segment->size - size);
     tag_pages_->start -= size;
     tag_pages_->size += size;
     count_allocated_locked(size);
     return {tag_pages_->start, size};
   }
-  if (!is_below) segment = find_locked(size, Fit::kInstant);
-  if (segment == nullptr) return {};
   const std::uintptr_t start = segment->end() - size;
   std::size_t own = 0;
   if (segment->size != size) {  // T1
-    auto* const tag = reinterpret_cast<BoundaryTag*>(start);
-    tag->next = spares_;
-    spares_ = tag;
-    ++spare_count_;
+    keep_spare_locked(reinterpret_cast<BoundaryTag*>(start));
     own = sizeof(BoundaryTag);
   }
-  tag_pages_ = carve_locked({segment, start, size}, SegmentOwner::kTagPool, nullptr);
+  tag_pages_ = segment;
+  carve_locked(segment, start, size, {.owner = SegmentOwner::kTagPool});
   return {start + own, size - own};
 }
 

@@ -1,4 +1,4 @@
-// Arena: allocation without constraints, free, resize.
+// Arena: allocation at multiples of the quantum or of an alignment, and free.
 
 #include <qm/arena.hpp>
 
@@ -10,89 +10,77 @@
 
 namespace qm {
 
-/// carve_locked() of the first @p size, for allocate_as() alone: most allocations are this. @returns the start.
-inline std::uintptr_t Arena::take_front_locked(BoundaryTag* segment, std::size_t size, SegmentOwner owner,
-                                               const CallSite* site) noexcept {
-  const std::uintptr_t start = segment->start;
-  const std::size_t rest = segment->size - size;
-  BoundaryTag* const before = segment->prev;  // a segment has a predecessor: its span at least
-  if (before == empty_span_) empty_span_ = nullptr;
-  BoundaryTag* tag = segment;
-  if (rest == 0) {
-    remove_free_locked(segment);
-  } else {
-    tag = take_spare_locked();
-    tag->start = start;
-    tag->size = size;
-    tag->prev = before;
-    tag->next = segment;
-    before->next = tag;
-    segment->prev = tag;
-    set_size_locked(segment, start + size, rest);
-  }
-  enter_allocated_locked(tag, owner, site);
-  return start;
-}
-
 /// Merges what was allocated with its free neighbours. @returns the free segment.
 inline BoundaryTag* Arena::merge_locked(BoundaryTag* tag) noexcept {
   BoundaryTag* const left = tag->prev;
-  BoundaryTag* const right = tag->next != nullptr && tag->next->kind == TagKind::kFree ? tag->next : nullptr;
+  BoundaryTag* const right = tag->next;
+  std::uintptr_t start = tag->start;
+  std::size_t size = tag->size;
+  BoundaryTag* rest = nullptr;
+  BoundaryTag* gone = nullptr;
   if (left->kind == TagKind::kFree) {
-    std::size_t size = left->size + tag->size;
-    if (right != nullptr) {
-      size += right->size;
-      remove_free_locked(right);
-      drop_locked(right);
-    }
-    drop_locked(tag);
-    set_size_locked(left, left->start, size);
-    return left;
+    start = left->start;
+    size += left->size;
+    rest = left;
   }
-  if (right == nullptr) {
+  if (right->kind == TagKind::kFree) {
+    size += right->size;
+    // The larger one stays: so it does in the size index, mostly.
+    gone = rest != nullptr && rest->size > right->size ? right : rest;
+    if (gone != right) rest = right;
+  }
+  if (gone != nullptr) {
+    remove_free_locked(gone);
+    drop_locked(gone);
+  }
+  if (rest == nullptr) {
     insert_free_locked(tag);
     return tag;
   }
-  const std::uintptr_t start = tag->start;
-  const std::size_t size = tag->size + right->size;
   drop_locked(tag);
-  set_size_locked(right, start, size);
-  return right;
+  set_size_locked(rest, start, size);
+  return rest;
 }
 
 // ---- allocation -----------------------------------------------------------------------------------------------------
 
-std::uintptr_t Arena::allocate_as(Asker asker, std::size_t size, Fit fit, const CallSite* site,
-                                  Effort effort) noexcept {
-  const std::size_t rounded = round_up(size, quantum_);
-  if (rounded - 1 < quantum_cache_max_ && asker != Asker::kQuantumCache)
-    return quantum_caches_->allocate(*this, rounded, site, effort);
-  const SegmentOwner owner = asker == Asker::kQuantumCache ? SegmentOwner::kQuantumCache : SegmentOwner::kUser;
+/// Of what the arena has. @returns 0 if it does not fit in the segment that is looked at, or no tags are to be had.
+QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t size) noexcept {
+  const std::size_t slack = request.slack(quantum_);
+  if (size + slack < size) return 0;  // more than a word
+  const LockGuard guard(lock_);
+  if (!reserve_tags_locked(slack == 0 ? 1 : kSplitTags)) return 0;
+  BoundaryTag* segment = sizes_.find(size + slack, request.fit);
+  if (segment == nullptr && slack != 0) segment = sizes_.find(size, Fit::kBest);
+  if (segment == nullptr) return 0;
+  const std::uintptr_t start = request.start_in(*segment, size, quantum_);
+  if (start != 0) carve_locked(segment, start, size, request);
+  return start;
+}
+
+std::uintptr_t Arena::allocate_as(const Request& request) noexcept {
+  const std::size_t size = round_up(request.size, quantum_);
+  const bool is_user = request.owner == SegmentOwner::kUser;
+  if (size - 1 < quantum_cache_max_ && is_user && request.alignment == nullptr)
+    return quantum_caches_->allocate(*this, size, request.site, request.effort);
   std::uintptr_t start = 0;
-  if (rounded != 0 && fault::may_acquire(fault::Resource::kSegment)) {
-    bool imports = false;
-    {
-      const LockGuard guard(lock_);
-      if (reserve_tags_locked(1)) {
-        BoundaryTag* const segment = find_locked(rounded, fit);
-        if (segment != nullptr) [[likely]] {
-          start = take_front_locked(segment, rounded, owner, site);
-        } else {
-          imports = source_ != nullptr;
-        }
-      }
-    }
-    if (imports) start = import({rounded, fit, owner, site});
+  if (size != 0 && fault::may_acquire(fault::Resource::kSegment)) {
+    start = take(request, size);
+    if (start == 0 && request.alignment != nullptr && find_anywhere != nullptr)
+      start = find_anywhere(*this, request, size);
+    if (start == 0 && source_ != nullptr) start = import(request, size);
   }
-  if (start == 0) return asker == Asker::kUser ? allocate_slow(size, fit, site, effort) : 0;
-  if (traced() && asker != Asker::kQuantumCache) observer()->taken(*this, start, size, site, effort);
+  if (start == 0) return request.pursued ? 0 : allocate_slow(request);
+  if (traced() && is_user) observer()->taken(*this, start, request.size, request.site, request.effort);
   return start;
 }
 
 /// What neither the arena nor its source has.
-std::uintptr_t Arena::allocate_slow(std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept {
-  auto attempt = [=, this]() noexcept { return allocate_as(Asker::kPursuit, size, fit, site, effort); };
-  return pursue(size, effort, exhaustion::attempt_of(attempt), &attempt);
+std::uintptr_t Arena::allocate_slow(const Request& request) noexcept {
+  Request again = request;
+  again.pursued = true;
+  auto attempt = [&]() noexcept { return allocate_as(again); };
+  return pursue(request.size, request.effort, exhaustion::attempt_of(attempt), &attempt);
 }
 
 std::uintptr_t Arena::pursue(std::size_t size, Effort effort, Attempt attempt, void* argument) noexcept {
@@ -107,7 +95,7 @@ std::uintptr_t Arena::pursue(std::size_t size, Effort effort, Attempt attempt, v
 }
 
 std::uintptr_t Arena::allocate_slab(std::size_t size) noexcept {
-  return allocate_as(Asker::kQuantumCache, size, Fit::kInstant, nullptr, Effort::kQuiet);
+  return allocate_as({.size = size, .owner = SegmentOwner::kQuantumCache, .pursued = true});
 }
 
 // ---- free -----------------------------------------------------------------------------------------------------------
@@ -122,6 +110,10 @@ Status Arena::free(std::uintptr_t start, std::size_t size) noexcept {
 }
 
 Status Arena::free(std::uintptr_t start) noexcept { return free_segment(start, kAnySize, SegmentOwner::kUser); }
+
+Status Arena::free_constrained(std::uintptr_t start, std::size_t size) noexcept {
+  return free_segment(start, round_up(size, quantum_), SegmentOwner::kUser);
+}
 
 Status Arena::free_slab(std::uintptr_t start, std::size_t size) noexcept {
   return free_segment(start, round_up(size, quantum_), SegmentOwner::kQuantumCache);
@@ -151,31 +143,6 @@ Status Arena::free_segment(std::uintptr_t start, std::size_t size, SegmentOwner 
   if (range.size != 0) release_span(range);
   if (exhaustion::scarce()) exhaustion::note_free();
   return Status::kOk;
-}
-
-Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::size_t new_size) noexcept {
-  const std::size_t old_rounded = round_up(old_size, quantum_);
-  const std::size_t size = round_up(new_size, quantum_);
-  if (size == 0) return Status::kInvalid;
-  if (size <= quantum_cache_max_ || old_rounded <= quantum_cache_max_) {
-    return size == old_rounded ? Status::kOk : Status::kNoMemory;
-  }
-  Status status = Status::kNoMemory;
-  for (bool again = false;; again = true) {
-    {
-      const LockGuard guard(lock_);
-      if (reserve_tags_locked(1)) status = resize_locked(start, old_rounded, size);
-    }
-    if (status != Status::kNoMemory || again || size < old_rounded || !grow_span(start, size - old_rounded)) break;
-  }
-  if (status == Status::kOk && traced()) {
-    const hal::InterruptGuard masked;
-    // acquire: as in record().
-    const std::uint32_t word = state_.load(std::memory_order_acquire);
-    if ((word & trace_state::kHearsFree) != 0 && observer() != nullptr)
-      observer()->resized(*this, start, new_size, old_rounded);
-  }
-  return status;
 }
 
 }  // namespace qm

@@ -88,7 +88,7 @@ bool Arena::Congruence::try_range(std::uintptr_t low, std::uintptr_t high, std::
 
 std::uintptr_t Arena::allocate_constrained(std::size_t size, const Constraint& constraint, Fit fit,
                                            const CallSite* site, Effort effort) noexcept {
-  Congruence request{{round_up(size, quantum_), fit, SegmentOwner::kUser, site}};
+  Congruence request{{.size = round_up(size, quantum_), .site = site, .fit = fit}};
   if (request.size == 0 || !request.constrain(constraint, quantum_)) {
     count_failure();
     return 0;
@@ -102,13 +102,23 @@ std::uintptr_t Arena::allocate_constrained(std::size_t size, const Constraint& c
   return start != 0 ? start : pursue(size, effort, exhaustion::attempt_of(attempt), &attempt);
 }
 
-Status Arena::free_constrained(std::uintptr_t start, std::size_t size) noexcept {
-  return free_segment(start, round_up(size, quantum_), SegmentOwner::kUser);
+std::uintptr_t Arena::find_anywhere(Arena& arena, const Request& request, std::size_t taken) noexcept {
+  Congruence congruence{request};
+  congruence.size = taken;
+  Constraint constraint;
+  if (request.alignment != nullptr) {
+    constraint.align = request.alignment->align;
+    constraint.phase = request.alignment->phase;
+  }
+  return congruence.constrain(constraint, arena.quantum_) ? arena.find_congruent(congruence).start : 0;
+}
+
+Arena::SpanRange Arena::allocate_congruent(const Congruence& request) noexcept {
+  return fault::may_acquire(fault::Resource::kSegment) ? find_congruent(request) : SpanRange{};
 }
 
 /// @returns what was taken: the request's own segment or, for an importer's request, the whole quanta around it.
-Arena::SpanRange Arena::allocate_congruent(const Congruence& request) noexcept {
-  if (!fault::may_acquire(fault::Resource::kSegment)) return {};
+Arena::SpanRange Arena::find_congruent(const Congruence& request) noexcept {
   std::uintptr_t above = 0;  // where next fit goes on
   SpanRange taken;
   if (request.fit == Fit::kNext) {
@@ -122,7 +132,7 @@ Arena::SpanRange Arena::allocate_congruent(const Congruence& request) noexcept {
   if (above > request.min) taken = search(request, above);
   if (taken.size == 0) taken = search(request, request.min);
   if (taken.size != 0) return taken;
-  return source_ != nullptr ? import_and_carve(request) : taken;
+  return source_ != nullptr ? import_congruent(request) : taken;
 }
 
 /// Carves a segment that has room to spare: nothing is searched for, and the address index is not needed. @returns size
@@ -131,7 +141,7 @@ Arena::SpanRange Arena::take_roomy(const Congruence& request) noexcept {
   const LockGuard guard(lock_);
   if (!reserve_tags_locked(kSplitTags)) return {};
   const Place place = find_roomy_locked(request);
-  if (place.segment != nullptr) carve_locked(place, request.owner, request.site);
+  if (place.segment != nullptr) carve_locked(place, request);
   return {place.start, place.size};
 }
 
@@ -145,7 +155,7 @@ Arena::SpanRange Arena::search(const Congruence& request, std::uintptr_t from) n
     if (!ended && first) place = find_roomy_locked(request);
     if (place.segment == nullptr) continue;
     if (request.fit == Fit::kNext) next_fit_ = place.start + place.size;
-    carve_locked(place, request.owner, request.site);
+    carve_locked(place, request);
     return {place.start, place.size};
   }
   return {};
@@ -190,7 +200,7 @@ Arena::Place Arena::find_roomy_locked(const Congruence& request) noexcept {
   if (__builtin_add_overflow(request.size, request.step - 1, &size)) return {};
   if (__builtin_add_overflow(size, Grain::slack(request.grains), &size)) return {};
   Place place;
-  if (BoundaryTag* segment = find_locked(size, Fit::kInstant); segment != nullptr) {
+  if (BoundaryTag* segment = sizes_.find(size, Fit::kInstant); segment != nullptr) {
     std::uintptr_t from = segment->start;
     if (!try_segment(request, segment, from, place)) return {};
   }

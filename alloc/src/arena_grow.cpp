@@ -1,4 +1,4 @@
-// Arena: a span is made longer where its source has room behind it.
+// Arena: a span is made longer where its source has room behind it. Linked with resize_in_place().
 
 #include <qm/arena.hpp>
 
@@ -14,8 +14,8 @@ BoundaryTag* Arena::growing_span_locked(std::uintptr_t start) noexcept {
 
 /// The last segment of @p span.
 BoundaryTag* Arena::last_of_locked(const BoundaryTag& span) noexcept {
-  const BoundaryTag* const above = span.child[kSpanAbove];
-  return above != nullptr ? above->prev : last_;
+  const BoundaryTag* const above = spans_.ceiling(span.end());
+  return (above != nullptr ? above : &ends_)->prev;
 }
 
 /// Has the source make the span longer in which @p start is allocated, and only free memory behind it, so that there is
@@ -47,13 +47,12 @@ bool Arena::grow_span(std::uintptr_t start, std::size_t more) noexcept {
     BoundaryTag* const span = growing_span_locked(start);
     BoundaryTag* const last = last_of_locked(*span);  // others may have taken of what was free
     span->size += more;
-    spans_.resized(span, before);
     counts_.total += more;
     counts_.imported += more;
     if (last->kind != TagKind::kFree) {
       rest->start = last->end();
       rest->size = more;
-      link_after_locked(rest, last);
+      link_after(rest, last);
       insert_free_locked(rest);
       return true;
     }

@@ -1,175 +1,51 @@
-// Arena: spans from the source, and back to it.
-//
-//     import_and_carve()       twice at most: the second time after the empty span went back
-//       import_once()
-//         import_span()          a size, where any span of it will do
-//         import_around()        else: the source looks for a place for the request and hands out the span around it
-//         import_padded()        an import function knows sizes only: more than is asked for, so that it fits anywhere
-//         carve_from_import()    enter the span and take the request from it, in one hold of the lock
-//
-// The source is asked a fixed number of times, then the allocation fails. No lock is held while it is (A5).
+// Arena: spans from the source, and back to it. No lock is held while the source is asked (A5).
 
 #include <qm/arena.hpp>
-
-#include <qm/observer.hpp>
 
 #include "arena_request.hpp"
 
 namespace qm {
-namespace {
 
-std::size_t greatest_common_divisor(std::size_t a, std::size_t b) noexcept {
-  while (b != 0) {
-    const std::size_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
-}  // namespace
-
-/// Whether the beginning of any span will do.
-inline bool Arena::fits_anywhere(const Congruence& request) const noexcept {
-  return !request.constrained && source_->quantum_ % quantum_ == 0;
-}
-
-/// How much to import so that the request fits wherever the span begins. 0: more than a word.
-/// @param[in] padding 0: at multiples of the source's quantum; 1: anywhere; 2: also between two boundaries that must
-///                    not be crossed, if the quantum is a power of two; 3: whatever the quantum.
-std::size_t Arena::import_size(const Congruence& request, unsigned padding) const noexcept {
-  if (request.step == 0) return 0;
-  if (padding == 0 && fits_anywhere(request)) return round_up(request.size, source_->quantum_);
-  const std::size_t grain = padding == 0 ? greatest_common_divisor(request.step, source_->quantum_) : 1;
-  std::size_t slack = request.step - grain;
-  if (padding == 3) {
-    // Starts and boundaries together repeat after their least common multiple.
-    const std::size_t apart = request.step / greatest_common_divisor(request.step, request.nocross);
-    if (__builtin_mul_overflow(apart, request.nocross, &slack)) return 0;
-  }
-  std::size_t size = 0;
-  if (__builtin_add_overflow(request.size, slack, &size)) return 0;
-  if (padding == 2 && __builtin_mul_overflow(size, std::size_t{2}, &size)) return 0;
-  const Grain own{quantum_, request.grains};
-  if (request.grains != nullptr && __builtin_add_overflow(size, Grain::slack(&own), &size)) return 0;
-  return round_up(size, source_->quantum_);
-}
-
-/// A request without constraints: any multiple of the quantum will do.
-std::uintptr_t Arena::import(const Request& request) noexcept {
-  Congruence anywhere{request};
-  anywhere.step = quantum_;
-  return import_and_carve(anywhere).start;
-}
-
-Arena::SpanRange Arena::import_and_carve(const Congruence& request) noexcept {
-  SpanRange taken = import_once(request);
-  // The empty span that waits here may be what the source lacks.
-  if (taken.size == 0 && reap() != 0) taken = import_once(request);
-  return taken;
-}
-
-Arena::SpanRange Arena::import_once(const Congruence& request) noexcept {
+/// Asks for a span in which the request fits wherever it begins, as large as imports are at least; where the source has
+/// none, for one no larger than need be; and both again after the empty span, which may be what it lacks, has gone back.
+std::uintptr_t Arena::import(const Request& request, std::size_t taken) noexcept {
+  if (import_with_ != nullptr) return import_with_(*this, request, taken);
+  const std::size_t unit = source_->quantum_;
+  // A span may begin anywhere in a quantum that does not divide the source's.
+  const std::size_t odd = unit % quantum_ == 0 ? 0 : quantum_ - 1;
+  if (odd != 0 && find_anywhere != nullptr) return find_anywhere(*this, request, taken);
+  const std::size_t least = round_up(taken + request.slack(quantum_) + odd, unit);
+  const std::size_t mostly = round_up(minimum_import_, unit);
   const Fit fit = request.fit == Fit::kNext ? Fit::kInstant : request.fit;  // the order is this arena's affair
-  const std::size_t least = import_size(request, 0);
-  const std::size_t wanted = round_up(minimum_import_, source_->quantum_);
-  if (wanted > least && least != 0 && (import_ != nullptr || !request.constrained)) {
-    if (const SpanRange taken = carve_from_import(request, import_span(fit, wanted)); taken.size != 0) return taken;
+  if (least < taken) return 0;                                              // more than a word
+  for (std::size_t size = mostly > least ? mostly : least;;) {
+    const std::uintptr_t start = source_->allocate_as({.size = size, .fit = fit});
+    if (start != 0) return enter_span(request, taken, {start, size, SpanOrigin::kImported});
+    if (size > least) {
+      size = least;
+    } else if (reap() != 0) {
+      size = mostly > least ? mostly : least;
+    } else {
+      return 0;
+    }
   }
-  if (import_ != nullptr) return import_padded(request);
-  return carve_from_import(request, fits_anywhere(request) ? import_span(fit, least) : import_around(request));
 }
 
-Arena::SpanRange Arena::import_padded(const Congruence& request) noexcept {
-  const Fit fit = request.fit == Fit::kNext ? Fit::kInstant : request.fit;
-  const unsigned paddings = request.nocross != 0 ? 4 : 2;
-  std::size_t tried = 0;
-  for (unsigned padding = 0; padding < paddings; ++padding) {
-    const std::size_t size = import_size(request, padding);
-    if (size <= tried) continue;  // more than a word, or no more than has failed
-    tried = size;
-    const SpanRange range = import_span(fit, size);
-    if (range.start == 0) break;
-    if (const SpanRange taken = carve_from_import(request, range); taken.size != 0) return taken;
+/// Enters the span and takes the request from it in one hold of the lock, so that nobody else can. @returns 0, and the
+/// span is back at its source, if no tags are to be had, or for an alignment of which the quantum is no divisor.
+std::uintptr_t Arena::enter_span(const Request& request, std::size_t taken, const SpanRange& range) noexcept {
+  {
+    const LockGuard guard(lock_);
+    BoundaryTag* const segment = reserve_tags_locked(kImportTags) ? insert_span_locked(range) : nullptr;
+    const std::uintptr_t start = segment != nullptr ? request.start_in(*segment, taken, quantum_) : 0;
+    if (start != 0) {
+      carve_locked(segment, start, taken, request);
+      return start;
+    }
+    if (segment != nullptr) remove_span_locked(segment->prev);
   }
-  return {};
-}
-
-Arena::SpanRange Arena::import_span(Fit fit, std::size_t size) noexcept {
-  SpanRange range{0, size, import_ == nullptr || release_ != nullptr ? SpanOrigin::kImported : SpanOrigin::kAdded};
-  range.start = import_ != nullptr ? import_(*source_, size, fit)
-                                   : source_->allocate_as(Asker::kUser, size, fit, nullptr, Effort::kQuiet);
-  return range;
-}
-
-/// Asks the source for what lies around a place for the request: nothing is imported in excess, and no place that there
-/// is goes unseen.
-Arena::SpanRange Arena::import_around(const Congruence& request) noexcept {
-  const Grain grain{quantum_, request.grains};
-  Congruence outer = request;
-  outer.fit = Fit::kInstant;
-  outer.owner = SegmentOwner::kUser;
-  outer.site = nullptr;
-  outer.constrained = true;
-  outer.grains = &grain;
-  SpanRange range = source_->allocate_congruent(outer);
-  if (range.size != 0 && source_->traced())
-    observer()->taken(*source_, range.start, range.size, nullptr, Effort::kQuiet);
-  if (range.size == 0) source_->count_failure();
-  range.origin = SpanOrigin::kImportedAround;
-  return range;
-}
-
-/// Enters the span and takes the request from it in one hold of the lock, so that nobody else can. @returns size 0, and
-/// the span is back at its source, if it cannot be entered or the request does not fit in it.
-Arena::SpanRange Arena::carve_from_import(const Congruence& request, const SpanRange& range) noexcept {
-  if (range.start == 0) return {};
-  Place place{nullptr, range.start, request.size};
-  const bool sound = range.start % source_->quantum_ == 0 && range.start < range.start + range.size;
-  if ((sound && fits_anywhere(request)) || place_in_range(request, range, place)) {
-    if (const SpanRange taken = enter_and_carve(request, range, place); taken.size != 0) return taken;
-  }
-  if (range.imported()) release_span(range);
-  return {};
-}
-
-/// The place for the request in a span that nobody else knows yet.
-bool Arena::place_in_range(const Congruence& request, const SpanRange& range, Place& place) const noexcept {
-  const std::uintptr_t end = range.start + range.size;  // behind the last address: below the start, and nothing fits
-  const std::uintptr_t low = round_up(range.start, quantum_);
-  const std::uintptr_t high = round_down(end, quantum_);
-  if (low == 0) return false;
-  for (std::uintptr_t from = low; from < high;) {
-    if (!request.try_range(low, high, from, place.start)) continue;
-    place.size = request.size;
-    around(request, place);
-    return true;
-  }
-  return false;
-}
-
-Arena::SpanRange Arena::enter_and_carve(const Congruence& request, const SpanRange& range, Place place) noexcept {
-  const LockGuard guard(lock_);
-  if (!reserve_tags_locked(kImportTags)) return {};
-  place.segment = insert_span_locked(range);
-  if (place.segment == nullptr) return {};
-  if (request.fit == Fit::kNext) next_fit_ = place.start + place.size;
-  carve_span_locked(place, request);
-  return {place.start, place.size};
-}
-
-/// Takes the request's place out of a new span, whose segment is in no index yet.
-void Arena::carve_span_locked(const Place& place, const Congruence& request) noexcept {
-  BoundaryTag* const segment = place.segment;
-  if (place.start != segment->start) {
-    insert_free_locked(segment);
-    carve_locked(place, request.owner, request.site);
-    return;
-  }
-  const std::size_t rest = segment->size - place.size;
-  segment->size = place.size;
-  if (rest != 0) insert_rest_locked(segment, rest);
-  enter_allocated_locked(segment, request.owner, request.site);
+  release_span(range);
+  return 0;
 }
 
 void Arena::release_span(const SpanRange& range) noexcept {

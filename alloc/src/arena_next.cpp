@@ -30,11 +30,17 @@ std::uintptr_t Arena::take_next(std::size_t size, const CallSite* site) noexcept
     if (!reserve_tags_locked(kSplitTags)) return 0;
     const Place place = find_next_locked(size);
     if (place.segment != nullptr) {
-      carve_locked(place, SegmentOwner::kUser, site);
+      carve_locked(place, {.site = site});
       return place.start;
     }
   }
-  return source_ != nullptr ? import({size, Fit::kNext, SegmentOwner::kUser, site}) : 0;
+  const std::uintptr_t start =
+      source_ != nullptr ? import({.size = size, .site = site, .fit = Fit::kNext}, size) : std::uintptr_t{0};
+  if (start != 0) {
+    const LockGuard guard(lock_);
+    next_fit_ = start + size;
+  }
+  return start;
 }
 
 /// Moves the place where next fit goes on: what is found is carved.

@@ -6,6 +6,13 @@
 
 #include "allocated_index.hpp"
 
+/// Inlined into its callers, but where size is asked for: it saves an allocation and a free some 50 instructions each.
+#if defined(__OPTIMIZE_SIZE__)
+#define QM_ARENA_INLINE inline
+#else
+#define QM_ARENA_INLINE [[gnu::always_inline]] inline
+#endif
+
 namespace qm {
 
 /// The quantum of an arena through which a span passes on its way to who asks. Its segments are multiples of it, so of
@@ -42,13 +49,19 @@ struct Arena::Grain {
   }
 };
 
-/// One allocation.
-struct Arena::Request {
-  std::size_t size = 0;  ///< multiple of the quantum
-  Fit fit = Fit::kInstant;
-  SegmentOwner owner = SegmentOwner::kUser;
-  const CallSite* site = nullptr;
-};
+inline std::size_t Arena::Request::slack(std::size_t quantum) const noexcept {
+  return alignment != nullptr && alignment->align > quantum ? alignment->align - quantum : 0;
+}
+
+/// Where @p size for it begin in a free segment of an arena; 0 if that is too small.
+inline std::uintptr_t Arena::Request::start_in(const BoundaryTag& segment, std::size_t taken,
+                                               std::size_t quantum) const noexcept {
+  std::uintptr_t start = segment.start;
+  if (alignment == nullptr) return start;
+  start += (alignment->phase - start) & (alignment->align - 1);
+  const bool fits = start % quantum == 0 && start - segment.start <= segment.size - taken;
+  return fits ? start : 0;
+}
 
 /// One at any start = residue + k * step with the size free behind it, inside the bounds. An importer's request goes
 /// to its source as it is, with the grains on the way: the source looks for a place for it and hands out a span around
@@ -83,17 +96,16 @@ struct Arena::Place {
 
 /// A size that stands for whatever the segment has. No segment is as large, since none starts at 0.
 inline constexpr std::size_t kAnySize = SIZE_MAX;
-/// Where a span's tag has the spans next to it.
-inline constexpr unsigned kSpanBelow = 0;
-inline constexpr unsigned kSpanAbove = 1;
-/// Tags that the arena and the pool pass on at a time.
+/// Tags that an arena and the pool pass on at a time.
 inline constexpr unsigned kTagBatch = Arena::kSpares / 2;
 /// Candidates looked at in one hold of the lock.
 inline constexpr unsigned kConstrainedSteps = 16;
-/// Tags that splitting a segment may take: one where its beginning is taken, else two.
+/// Tags that splitting a segment may take: of what is taken, and of what remains below it.
 inline constexpr unsigned kSplitTags = 2;
-/// Tags an import may take: the span, its free segment, and a split in three.
-inline constexpr unsigned kImportTags = 4;
+/// Tags a span takes: its own and that of its free segment.
+inline constexpr unsigned kSpanTags = 2;
+/// Tags an import may take: a span, and a split in three.
+inline constexpr unsigned kImportTags = kSpanTags + kSplitTags;
 static_assert(kImportTags <= Arena::kSpares);
 // Small pieces that every operation uses.
 
@@ -113,38 +125,14 @@ inline void Arena::keep_spare_locked(BoundaryTag* tag) noexcept {
   tag->next = spares_;
   spares_ = tag;
   if (++spare_count_ > kSpares) [[unlikely]]
-    give_spares_locked();
+    give_spares_locked(kTagBatch);
 }
 
-inline BoundaryTag* Arena::find_locked(std::size_t size, Fit fit) const noexcept {
-  BoundaryTag* segment = fit == Fit::kInstant ? sizes_.instant(size) : nullptr;
-  return segment != nullptr ? segment : sizes_.best(size);
-}
-
-inline void Arena::link_after_locked(BoundaryTag* tag, BoundaryTag* before) noexcept {
+inline void Arena::link_after(BoundaryTag* tag, BoundaryTag* before) noexcept {
   tag->prev = before;
-  tag->next = before == nullptr ? first_ : before->next;
-  (before == nullptr ? first_ : before->next) = tag;
-  (tag->next == nullptr ? last_ : tag->next->prev) = tag;
-}
-
-/// Unlinks a tag that is in no index, and keeps it at hand.
-inline void Arena::drop_locked(BoundaryTag* tag) noexcept {
-  BoundaryTag* const before = tag->prev;
-  BoundaryTag* const after = tag->next;
-  (before == nullptr ? first_ : before->next) = after;
-  (after == nullptr ? last_ : after->prev) = before;
-  if (walks_ != nullptr) [[unlikely]]
-    tell_walks_locked(tag);
-  keep_spare_locked(tag);
-}
-
-/// Resizes a free segment where it stands: no neighbour is overtaken.
-inline void Arena::set_size_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept {
-  if (indexed_below_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    return set_size_indexed_locked(tag, start, size);
-  tag->start = start;
-  sizes_.resize(tag, size);
+  tag->next = before->next;
+  tag->next->prev = tag;
+  before->next = tag;
 }
 
 inline void Arena::count_allocated_locked(std::size_t size) noexcept {
@@ -152,19 +140,78 @@ inline void Arena::count_allocated_locked(std::size_t size) noexcept {
   if (counts_.allocated > counts_.high_water) counts_.high_water = counts_.allocated;
 }
 
+inline void Arena::insert_free_locked(BoundaryTag* tag) noexcept {
+  tag->kind = TagKind::kFree;
+  sizes_.insert(tag);
+  if (addresses_ != nullptr) addresses_->insert(*this, tag);
+  ++counts_.segments_free;
+}
+
+inline void Arena::remove_free_locked(BoundaryTag* tag) noexcept {
+  sizes_.remove(tag);
+  if (addresses_ != nullptr) addresses_->remove(*this, tag);
+  --counts_.segments_free;
+}
+
+/// Resizes a free segment where it stands: no neighbour is overtaken.
+inline void Arena::set_size_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept {
+  if (addresses_ != nullptr) return addresses_->set_size(*this, tag, start, size);
+  tag->start = start;
+  sizes_.resize(tag, size);
+}
+
+/// Unlinks a tag that is in no index, and keeps it at hand.
+inline void Arena::drop_locked(BoundaryTag* tag) noexcept {
+  tag->prev->next = tag->next;
+  tag->next->prev = tag->prev;
+  if (walks_ != nullptr) [[unlikely]]
+    tell_walks_locked(tag);
+  keep_spare_locked(tag);
+}
+
 /// Makes a linked tag with a range, in no index, an allocated segment.
-inline void Arena::enter_allocated_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept {
+inline void Arena::enter_allocated_locked(BoundaryTag* tag, const Request& request) noexcept {
+  const SegmentOwner owner = request.owner;
   tag->kind = TagKind::kAllocated;
   tag->owner = owner;
   tag->handle = 0;
-  tag->site = site;
+  tag->site = request.site;
   if constexpr (kCallSites) {
-    if (charged_ && owner == SegmentOwner::kUser) tag->site = call_sites::charge(site, tag->size);
+    if (charged_ && owner == SegmentOwner::kUser) tag->site = call_sites::charge(request.site, tag->size);
   }
   if (owner != SegmentOwner::kTagPool) allocated_.insert(tag);
   ++counts_.allocations_ever;
   slab_segments_ += owner == SegmentOwner::kQuantumCache;
   count_allocated_locked(tag->size);
 }
+
+/// Makes [start, start + size) of the free @p segment an allocated one. What remains above it keeps the segment's tag.
+QM_ARENA_INLINE void Arena::carve_locked(BoundaryTag* segment, std::uintptr_t start, std::size_t size,
+                                         const Request& request) noexcept {
+  const std::uintptr_t low = segment->start;
+  const std::uintptr_t end = start + size;
+  const std::size_t rest = segment->end() - end;
+  BoundaryTag* const before = segment->prev;  // its span at least
+  if (before == empty_span_) empty_span_ = nullptr;
+  BoundaryTag* tag = segment;
+  if (rest == 0) {
+    remove_free_locked(segment);
+  } else {
+    tag = take_spare_locked();
+    link_after(tag, before);
+  }
+  tag->start = start;
+  tag->size = size;
+  enter_allocated_locked(tag, request);
+  if (rest != 0) set_size_locked(segment, end, rest);
+  if (low != start) add_free_locked(before, low, start - low);
+}
+
+inline void Arena::carve_locked(const Place& place, const Request& request) noexcept {
+  carve_locked(place.segment, place.start, place.size, request);
+}
+
+/// @returns the segment allocated at @p start; nullptr if there is none.
+inline BoundaryTag* Arena::find_allocated_locked(std::uintptr_t start) noexcept { return *allocated_.place_of(start); }
 
 }  // namespace qm

@@ -2,7 +2,7 @@
 
 #include <qm/arena.hpp>
 
-#include "allocated_index.hpp"
+#include "arena_request.hpp"
 
 namespace qm {
 namespace {
@@ -10,7 +10,6 @@ namespace {
 /// Sums and counts over the address order.
 struct Census {
   std::size_t free = 0;
-  std::size_t indexed = 0;  ///< of the free: in the address index
   std::size_t free_bytes = 0;
   std::size_t allocated = 0;
   std::size_t found = 0;  ///< of these: in the allocated index
@@ -28,23 +27,22 @@ struct Census {
 bool Arena::validate() noexcept {
   const LockGuard guard(lock_);
   Census census;
-  const BoundaryTag* before = nullptr;
+  const BoundaryTag* before = &ends_;
   const BoundaryTag* span = nullptr;
-  const std::uintptr_t indexed_below = indexed_below_.load(std::memory_order_relaxed);
   std::uintptr_t position = 0;  // where the next segment of the span begins
-  for (const BoundaryTag* tag = first_; tag != nullptr; before = tag, tag = tag->next) {
-    if (tag->prev != before) return false;
+  for (const BoundaryTag* tag = ends_.next; tag != &ends_; before = tag, tag = tag->next) {
+    if (tag == nullptr || tag->prev != before) return false;
     if (tag->kind == TagKind::kSpan) {
       if (span != nullptr && (position != round_down(span->end(), quantum_) || tag->start < span->end())) return false;
+      if (tag->below != span || !spans_.contains(tag)) return false;
       span = tag;
       position = round_up(tag->start, quantum_);
       ++census.spans;
-      if (spans_.floor(tag->start) != tag) return false;
       if (tag->origin == SpanOrigin::kAdded) continue;
       census.imported_bytes += tag->size;
       const BoundaryTag* only = tag->next;
-      const bool empty = only != nullptr && only->kind == TagKind::kFree &&
-                         (only->next == nullptr || only->next->kind == TagKind::kSpan);
+      const bool empty = only != nullptr && only->kind == TagKind::kFree && only->next != nullptr &&
+                         only->next->kind == TagKind::kSpan;
       census.empty_imported += empty;
       if (empty != (tag == empty_span_)) return false;
       continue;
@@ -54,9 +52,6 @@ bool Arena::validate() noexcept {
     position = tag->end();
     if (tag->kind == TagKind::kFree) {
       if (before->kind == TagKind::kFree || !sizes_.contains(tag)) return false;
-      const bool indexed = tag->start < indexed_below;
-      if (indexed && free_.floor(tag->start) != tag) return false;
-      census.indexed += indexed;
       census.sizes += tag->bin != BoundaryTag::kMate;
       ++census.free;
       census.free_bytes += tag->size;
@@ -70,14 +65,13 @@ bool Arena::validate() noexcept {
       census.slabs += tag->owner == SegmentOwner::kQuantumCache;
     }
   }
-  if (before != last_ || (span != nullptr && position != round_down(span->end(), quantum_))) return false;
+  if (ends_.prev != before || ends_.below != span || (span != nullptr && position != round_down(span->end(), quantum_)))
+    return false;
   std::size_t sizes = 0;
-  std::size_t free = 0;
-  std::size_t spans = 0;
   if (!sizes_.validate(sizes) || sizes != census.sizes) return false;
   if (allocated_.count() != census.found) return false;
-  if (!free_.validate(free) || free != census.indexed || sizes_.largest() != census.largest) return false;
-  if (!spans_.validate(spans) || spans != census.spans) return false;
+  if (sizes_.largest() != census.largest) return false;
+  if (addresses_ != nullptr && !addresses_->validate(*this)) return false;
   return census.empty_imported == (empty_span_ != nullptr) && counts_.segments_free == census.free &&
          segments_allocated() == census.allocated && counts_.allocated == census.allocated_bytes &&
          counts_.total == census.allocated_bytes + census.free_bytes && counts_.spans == census.spans &&

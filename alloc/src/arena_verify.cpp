@@ -3,30 +3,28 @@
 
 #include <qm/arena.hpp>
 
-#include "allocated_index.hpp"
+#include "arena_request.hpp"
 
 namespace qm {
 
 bool ArenaWalk::is_sound() noexcept {
   const LockGuard guard(arena_.lock_);
   const BoundaryTag* tag = current_;
-  if (tag == nullptr) return true;  // what was shown last has been merged with what lies before
+  if (tag == &arena_.ends_) return true;  // what was shown last has been merged with what lies before
   const BoundaryTag* before = tag->prev;
   const BoundaryTag* after = tag->next;
-  if ((before == nullptr ? arena_.first_ : before->next) != tag) return false;
-  if ((after == nullptr ? arena_.last_ : after->prev) != tag) return false;
+  if (before == nullptr || before->next != tag || after == nullptr || after->prev != tag) return false;
   if (tag->kind == TagKind::kSpan) {
-    const bool apart = before == nullptr || before->end() <= tag->start;
-    return apart && after != nullptr && after->kind != TagKind::kSpan && arena_.spans_.floor(tag->start) == tag;
+    return before->end() <= tag->start && after->kind != TagKind::kSpan && arena_.spans_.contains(tag);
   }
-  if (before == nullptr || tag->start == 0 || tag->size == 0 || tag->size % arena_.quantum_ != 0) return false;
+  if (before == &arena_.ends_ || tag->start == 0 || tag->size == 0 || tag->size % arena_.quantum_ != 0) return false;
   const bool first = before->kind == TagKind::kSpan;
   if (tag->start != (first ? round_up(before->start, arena_.quantum_) : before->end())) return false;
   if (tag->kind == TagKind::kAllocated)
     return tag->owner == SegmentOwner::kTagPool || arena_.find_allocated_locked(tag->start) == tag;
-  const bool merged = before->kind != TagKind::kFree && (after == nullptr || after->kind != TagKind::kFree);
+  const bool merged = before->kind != TagKind::kFree && after->kind != TagKind::kFree;
   return merged && arena_.sizes_.contains(tag) &&
-         (tag->start >= arena_.indexed_below_.load(std::memory_order_relaxed) || arena_.free_.floor(tag->start) == tag);
+         (arena_.addresses_ == nullptr || arena_.addresses_->knows(arena_, tag));
 }
 
 }  // namespace qm

@@ -22,7 +22,7 @@ Segment describe(const BoundaryTag& tag) noexcept {
 
 }  // namespace
 
-ArenaWalk::ArenaWalk(Arena& arena) noexcept : arena_(arena) {
+ArenaWalk::ArenaWalk(Arena& arena) noexcept : arena_(arena), current_(&arena.ends_) {
   const LockGuard guard(arena_.lock_);
   next_walk_ = arena_.walks_;
   arena_.walks_ = this;
@@ -38,8 +38,8 @@ ArenaWalk::~ArenaWalk() {
 bool ArenaWalk::next(Segment& segment) noexcept {
   const LockGuard guard(arena_.lock_);
   for (;;) {
-    BoundaryTag* tag = current_ == nullptr ? arena_.first_ : current_->next;
-    if (tag == nullptr) return false;
+    BoundaryTag* tag = current_->next;
+    if (tag == &arena_.ends_) return false;
     current_ = tag;
     if (tag->kind == TagKind::kSpan) {
       if (tag->start < position_) continue;
@@ -62,11 +62,10 @@ bool ArenaWalk::next(Segment& segment) noexcept {
 
 void ArenaWalk::seek(std::uintptr_t address) noexcept {
   const LockGuard guard(arena_.lock_);
-  const bool indexed = address < arena_.indexed_below_.load(std::memory_order_relaxed);
-  BoundaryTag* tag = indexed ? arena_.free_.floor(address) : nullptr;
+  BoundaryTag* tag = arena_.addresses_ != nullptr ? arena_.addresses_->floor(arena_, address) : nullptr;
   BoundaryTag* span = arena_.spans_.floor(address);
   if (tag == nullptr || (span != nullptr && span->start > tag->start)) tag = span;
-  current_ = tag == nullptr ? nullptr : tag->prev;
+  current_ = tag == nullptr ? &arena_.ends_ : tag->prev;
   position_ = tag == nullptr ? 0 : tag->start;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-/// The pool from which all arenas draw boundary tags. A leaf lock: taken while an arena's is held.
+/// The pool from which all arenas draw boundary tags, under the lock of the root arena: who takes from it may have to
+/// take a page of that for it, and holds no second lock to do so.
 
 #include <cstddef>
 
@@ -11,24 +12,19 @@ namespace qm {
 class BoundaryTagPool {
  public:
   void initialize(void* storage, std::size_t bytes) noexcept;
-  /// Puts up to @p most tags with indeterminate contents in front of @p list, linked through `next`. @returns how many
-  /// there were.
-  [[nodiscard]] unsigned take(BoundaryTag*& list, unsigned most) noexcept;
-  /// Takes the first @p count of @p list back.
-  void give(BoundaryTag*& list, unsigned count) noexcept;
-  /// Adds a page for tags, which are cut from it one by one, and takes as take() does. Constant, unless another hart
-  /// has added one as well.
-  [[nodiscard]] unsigned add_page(void* storage, std::size_t bytes, BoundaryTag*& list, unsigned most) noexcept;
-  /// The root had no page.
-  void count_failure() noexcept;
+  void set_root(Arena& root) noexcept;
+  /// @returns a tag with indeterminate contents, nullptr if there is none. Constant, as what follows.
+  [[nodiscard]] BoundaryTag* take() noexcept;
+  void give(BoundaryTag* tag) noexcept;
+  /// Adds a page of the root, from which tags are cut one by one. The pool is empty. @returns false if there is no page.
+  [[nodiscard]] bool add_page() noexcept;
   [[nodiscard]] BoundaryTagStats stats() noexcept;
 
   Arena* root = nullptr;
+  Lock rootless;  ///< the lock where there is no root
 
  private:
-  unsigned take_locked(BoundaryTag*& list, unsigned most) noexcept;
-  void add_locked(void* storage, std::size_t bytes) noexcept;
-  Lock lock_;
+  void add(void* storage, std::size_t bytes) noexcept;
   BoundaryTag* free_ = nullptr;   // through `next`
   BoundaryTag* fresh_ = nullptr;  // never used yet: [fresh_, fresh_end_)
   BoundaryTag* fresh_end_ = nullptr;
@@ -36,5 +32,22 @@ class BoundaryTagPool {
 };
 
 extern constinit BoundaryTagPool boundary_tag_pool;
+
+inline BoundaryTag* BoundaryTagPool::take() noexcept {
+  BoundaryTag* const tag = free_;
+  if (tag != nullptr) {
+    free_ = tag->next;
+  } else if (fresh_ == fresh_end_) {
+    return nullptr;
+  }
+  --counts_.free;
+  return tag != nullptr ? tag : fresh_++;
+}
+
+inline void BoundaryTagPool::give(BoundaryTag* tag) noexcept {
+  tag->next = free_;
+  free_ = tag;
+  ++counts_.free;
+}
 
 }  // namespace qm

@@ -187,10 +187,8 @@ void* allocate_aligned_at(const CallSite* site, std::size_t alignment, std::size
   const unsigned number = class_of(size, alignment);
   if (alignment <= kLargeQuantum) return allocate_in(number, site, size, Effort::kAuto);
   if (Cache* cache = have_class(number); cache != nullptr) return take(*cache, site, size, Effort::kAuto);
-  Constraint constraint;
-  constraint.align = alignment;
   return reinterpret_cast<void*>(
-      large.allocate_constrained(size != 0 ? size : 1, constraint, Fit::kInstant, site, Effort::kAuto));
+      large.allocate_aligned(size != 0 ? size : 1, {.align = alignment}, site, Effort::kAuto));
 }
 
 std::size_t class_bytes(unsigned number) noexcept { return number < kClasses ? kClassBytes[number] : 0; }

@@ -27,7 +27,7 @@ inline std::size_t SizeIndex::bin_of(std::size_t size) const noexcept {
 
 BoundaryTag** SizeIndex::place_of(std::size_t size, std::size_t bin) noexcept {
   if (bin < kExact) return &bins_[bin];
-  return tag_trie::find_place<&BoundaryTag::size>(&bins_[bin], size, size << (kWordBits - 1 - log2_of(bin)) << 1);
+  return tag_trie::find_place<&BoundaryTag::size>(&bins_[bin], size, path_of(size, bin));
 }
 
 void SizeIndex::insert(BoundaryTag* tag) noexcept {
@@ -76,24 +76,11 @@ void SizeIndex::move(BoundaryTag* tag, std::size_t size) noexcept {
   insert(tag);
 }
 
-BoundaryTag* SizeIndex::instant(std::size_t size) const noexcept {
-  const std::size_t units = size >> unit_log2_;
-  std::size_t power = 0;
-  if (units < kExact) {
-    const std::size_t exact = non_empty_[0] >> units << units;
-    if (exact != 0) return pick(bins_[lowest_bit(exact)]);
-  } else {
-    power = ceil_log2(size) - unit_log2_ - kExactLog2;
-  }
-  const std::size_t bins = non_empty_[1] >> power << power;
-  return bins == 0 ? nullptr : pick(bins_[kExact + lowest_bit(bins)]);
-}
-
 /// A smallest segment of at least @p size in the bin of that size, a power of two; nullptr if there is none.
 BoundaryTag* SizeIndex::best_in_bin(std::size_t bin, std::size_t size) const noexcept {
   BoundaryTag* best = nullptr;
   BoundaryTag* larger = nullptr;  // the deepest subtree beside the path in which all sizes are above `size`
-  std::size_t path = size << (kWordBits - 1 - log2_of(bin)) << 1;
+  std::size_t path = path_of(size, bin);
   for (BoundaryTag* node = bins_[bin]; node != nullptr; path <<= 2) {
     if (node->size >= size && (best == nullptr || node->size < best->size)) best = node;
     const std::size_t side = path >> (kWordBits - 2);
@@ -102,20 +89,28 @@ BoundaryTag* SizeIndex::best_in_bin(std::size_t bin, std::size_t size) const noe
     }
     node = node->child[side];
   }
-  if (larger != nullptr) {
-    BoundaryTag* least = smallest(larger);
-    if (best == nullptr || least->size < best->size) best = least;
-  }
-  return best;
+  if (larger == nullptr) return best;
+  BoundaryTag* const least = smallest(larger);
+  return best == nullptr || least->size < best->size ? least : best;
 }
 
-BoundaryTag* SizeIndex::best(std::size_t size) const noexcept {
+BoundaryTag* SizeIndex::find(std::size_t size, Fit fit) const noexcept {
+  const std::size_t units = size >> unit_log2_;
+  const std::size_t exact = units < kExact ? non_empty_[0] >> units << units : 0;
+  if (exact != 0) return pick(bins_[lowest_bit(exact)]);
+  if (fit == Fit::kInstant) {
+    const std::size_t power = units < kExact ? 0 : ceil_log2(size) - unit_log2_ - kExactLog2;
+    const std::size_t bins = non_empty_[1] >> power << power;
+    if (bins != 0) return pick(bins_[kExact + lowest_bit(bins)]);
+  }
+  return best(size);
+}
+
+/// A smallest segment of at least @p size in the powers of two.
+[[gnu::noinline]] BoundaryTag* SizeIndex::best(std::size_t size) const noexcept {
   const std::size_t bin = bin_of(size);
   std::size_t power = 0;
-  if (bin < kExact) {
-    const std::size_t exact = non_empty_[0] >> bin << bin;
-    if (exact != 0) return pick(bins_[lowest_bit(exact)]);
-  } else {
+  if (bin >= kExact) {
     BoundaryTag* node = best_in_bin(bin, size);
     if (node != nullptr) return pick(node);
     power = bin - kExact + 1;

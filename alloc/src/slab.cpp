@@ -103,10 +103,7 @@ inline bool SlabLayer::is_aligned_by_source() const noexcept { return source_->q
 
 std::uintptr_t SlabLayer::take_from_source(std::size_t bytes) noexcept {
   if (is_aligned_by_source()) return source_->allocate(bytes, Fit::kInstant, nullptr, Effort::kQuiet);
-  Constraint constraint;
-  constraint.align = slab_bytes_;
-  constraint.phase = slab_bytes_ - bytes;
-  return source_->allocate_constrained(bytes, constraint, Fit::kInstant, nullptr, Effort::kQuiet);
+  return source_->allocate_aligned(bytes, {slab_bytes_, slab_bytes_ - bytes}, nullptr, Effort::kQuiet);
 }
 
 void SlabLayer::give_to_source(std::uintptr_t start, std::size_t bytes) noexcept {

@@ -7,7 +7,7 @@
 
 void qm::size::use_caches() {
   const MemoryRange memory{number, number};
-  number = static_cast<unsigned long>(initialize({&memory, 1}, 8));
+  number = static_cast<unsigned long>(initialize({&memory, 1}, static_cast<unsigned>(number)));
   attach_hart(0);
   CacheConfig config = *some<CacheConfig>();
   config.flags = 0;

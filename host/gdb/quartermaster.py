@@ -637,8 +637,9 @@ def print_whatis(text):
             if record is not None:
                 books.print_record(one, record)
     for arena in arenas():
-        tag = arena["first_"]
-        while int(tag) != 0:
+        ends = arena["ends_"]
+        tag = ends["next"]
+        while int(tag) != int(ends.address):
             start, size = int(tag["start"]), int(tag["size"])
             kind = int(tag["kind"])
             if kind != 2 and start <= address < start + size:

@@ -69,8 +69,8 @@ TEST_F(ArenaDamage, a_walk_sees_it_in_the_tag_that_it_stands_on) {
     if (tag.next != nullptr) damage.set("the successor's prev", tag.next->prev, nullptr);
     if (tag.kind == TagKind::kSpan) {
       damage.set("the successor's kind", tag.next->kind, TagKind::kSpan);
-      if (tag.prev != nullptr) damage.set("start", tag.start, tag.prev->start);
-      if (tag.parent != nullptr) damage.set("parent's kid", tag.parent->kid[tag.parent->kid[1] == &tag], nullptr);
+      if (tag.below != nullptr) damage.set("start", tag.start, tag.prev->start);
+      if (tag.kid[0] != nullptr) damage.set("priority of the kid", tag.kid[0]->priority, UINT32_MAX);
     } else {
       damage.set("start", tag.start, 0);
       damage.set("start", tag.start, tag.start + 8);

@@ -413,7 +413,16 @@ TEST_F(Arenas, validate_sees_damage_in_every_tag) {
         expect_seen("the mate before");
       }
     }
-    if (tag.kind != TagKind::kAllocated) {
+    if (tag.kind == TagKind::kSpan) {
+      tag.below = &tag;
+      expect_seen("below");
+      for (BoundaryTag*& kid : tag.kid) {
+        if (kid == nullptr) continue;
+        kid = nullptr;
+        expect_seen("kid");
+      }
+    }
+    if (tag.kind == TagKind::kFree) {
       tag.largest += 1;
       expect_seen("largest");
       for (BoundaryTag*& kid : tag.kid) {

@@ -7,15 +7,20 @@
 ///       tag          tag          tag          tag      tag                        tag             plus one tag a span
 ///
 ///     allocate()                     a quantum cache, if the size has one; one hold of the lock: find, split
-///       allocate_slow()                tags from the pool, a span from the source, reclaim
+///       import()                       a span from the source
+///       allocate_slow()                reclaim
 ///     free()                         a quantum cache, or: find by start, merge with both neighbours; an empty span may go
+///
+/// What a program does not ask for is not linked: quantum caches and import functions of one's own with the first arena
+/// that is configured to have them; next fit with the first call that names it; constraints with the first call of
+/// allocate_constrained(); the address index with either of these.
 ///
 /// Invariants
 /// - A1 Segments of a span tile it; no two neighbours are both free; segments of two spans never merge.
 /// - A2 Every start and size of a segment is a multiple of the quantum; no segment starts at 0.
-/// - A3 A tag is in the address order, and: free - in the size index and, where it starts below `indexed_below_`, in
-///      the address index; allocated - in the allocated index, unless boundary tags lie there; span - in the span
-///      index.
+/// - A3 A tag is in the address order, a ring through `ends_`, and: free - in the size index and, where it starts below
+///      `indexed_below_`, in the address index; allocated - in the allocated index, unless boundary tags lie there;
+///      span - in the span index.
 /// - A4 An operation has the tags it may need before it changes anything, so it cannot fail in the middle.
 /// - A5 No lock is held while the source's functions run, the arena's own included.
 /// - A6 At most one imported span is empty; it waits in `empty_span_` for the next request. One far larger than an
@@ -68,7 +73,8 @@ class Arena : public Traceable {
   ///          if it is one already; kNoMemory (tags, caches). Unless kOk, nothing is kept.
   /// Context: the source and the storage outlive the arena.
   [[gnu::always_inline]] Status initialize(const ArenaConfig& config) noexcept {
-    return initialize(config, config.quantum_cache_max != 0 ? &quantum_caches::calls : nullptr);
+    return initialize(config, config.quantum_cache_max != 0 ? &quantum_caches::calls : nullptr,
+                      config.import != nullptr ? &import_by_function : nullptr);
   }
 
   /// Gives every span and tag back and leaves the storage to the caller.
@@ -97,7 +103,8 @@ class Arena : public Traceable {
   [[nodiscard, gnu::always_inline]] std::uintptr_t allocate(std::size_t size, Fit fit = Fit::kInstant,
                                                             const CallSite* site = nullptr,
                                                             Effort effort = Effort::kAuto) noexcept {
-    return fit == Fit::kNext ? allocate_next(size, site, effort) : allocate_as(Asker::kUser, size, fit, site, effort);
+    if (fit == Fit::kNext) return allocate_next(size, site, effort);
+    return allocate_as({.size = size, .site = site, .effort = effort, .fit = fit});
   }
   /// The same, as QM_ALLOC(arena.allocate, size, fit) calls it.
   [[nodiscard]] std::uintptr_t allocate_at(const CallSite* site, std::size_t size, Fit fit = Fit::kInstant) noexcept {
@@ -111,6 +118,18 @@ class Arena : public Traceable {
 
   /// As free(), for a caller without the size. Segments served by a quantum cache are kNotFound here.
   Status free(std::uintptr_t start) noexcept;
+
+  /// Takes @p size at a start that @p alignment allows: of a segment that has room for it wherever it begins, or the
+  /// smallest that is large enough; where neither has, and allocate_constrained() is linked, anywhere, and else of a span
+  /// imported with room. Passes the quantum caches by; free it with free_constrained().
+  /// @param[in] alignment an alignment above the quantum asks for a quantum that is a power of two; with any other quantum
+  ///                      it may find nothing but where allocate_constrained() is linked.
+  /// @returns as allocate(). Complexity: that of instant fit, or of allocate_constrained().
+  [[nodiscard]] std::uintptr_t allocate_aligned(std::size_t size, const Alignment& alignment,
+                                                const CallSite* site = nullptr,
+                                                Effort effort = Effort::kAuto) noexcept {
+    return allocate_as({.size = size, .alignment = &alignment, .site = site, .effort = effort});
+  }
 
   /// Takes a segment that meets @p constraint: with nothing asked for but an alignment, and not kNext, one of a segment
   /// that has room to spare, if there is one; else the lowest such (with kNext: the next above the last, or one of a
@@ -188,11 +207,9 @@ class Arena : public Traceable {
   [[nodiscard]] std::uintptr_t pursue(std::size_t size, Effort effort, Attempt attempt, void* argument) noexcept;
 
  private:
-  Status initialize(const ArenaConfig& config, const quantum_caches::Calls* caches) noexcept;
   friend class ArenaWalk;
-  friend void boundary_tags_set_root(Arena&) noexcept;
+  friend class BoundaryTagPool;
   struct Grain;
-  struct Request;
   struct Congruence;
   struct Place;
   struct SpanRange {
@@ -201,35 +218,92 @@ class Arena : public Traceable {
     SpanOrigin origin = SpanOrigin::kAdded;
     [[nodiscard]] bool imported() const noexcept { return origin != SpanOrigin::kAdded; }
   };
+  /// One allocation.
+  struct Request {
+    std::size_t size = 0;                  ///< as asked for, or rounded to a multiple of the quantum
+    const Alignment* alignment = nullptr;  ///< nullptr: any multiple of the quantum will do
+    const CallSite* site = nullptr;
+    Effort effort = Effort::kQuiet;
+    Fit fit = Fit::kInstant;
+    SegmentOwner owner = SegmentOwner::kUser;
+    bool pursued = false;  ///< what can be done where there is none, the caller does
 
-  enum class Asker : std::uint8_t { kUser, kPursuit, kQuantumCache };
-  std::uintptr_t allocate_as(Asker asker, std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept;
-  std::uintptr_t allocate_slow(std::size_t size, Fit fit, const CallSite* site, Effort effort) noexcept;
-  std::uintptr_t allocate_next(std::size_t size, const CallSite* site, Effort effort) noexcept;
-  std::uintptr_t take_next(std::size_t size, const CallSite* site) noexcept;
-  std::uintptr_t import(const Request& request) noexcept;
+    /// Least room beside its size with which it fits wherever a segment begins.
+    [[nodiscard]] std::size_t slack(std::size_t quantum) const noexcept;
+    [[nodiscard]] std::uintptr_t start_in(const BoundaryTag& segment, std::size_t taken,
+                                          std::size_t quantum) const noexcept;
+  };
+  using ImportCall = std::uintptr_t (*)(Arena& arena, const Request& request, std::size_t taken) noexcept;
+  /// What keeps the address index: linked, and in `addresses_`, with the first request that is searched for by address.
+  struct AddressCalls {
+    void (*insert)(Arena& arena, BoundaryTag* tag) noexcept;
+    void (*remove)(Arena& arena, BoundaryTag* tag) noexcept;
+    void (*set_size)(Arena& arena, BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept;
+    BoundaryTag* (*floor)(const Arena& arena, std::uintptr_t address) noexcept;
+    bool (*knows)(const Arena& arena, const BoundaryTag* tag) noexcept;
+    bool (*validate)(const Arena& arena) noexcept;
+  };
+  static const AddressCalls address_calls;
+
+  // What every arena has.
+  Status initialize(const ArenaConfig& config, const quantum_caches::Calls* caches, ImportCall import_with) noexcept;
+  std::uintptr_t allocate_as(const Request& request) noexcept;
+  std::uintptr_t allocate_slow(const Request& request) noexcept;
+  [[nodiscard]] std::uintptr_t take(const Request& request, std::size_t size) noexcept;
+  [[nodiscard]] std::uintptr_t import(const Request& request, std::size_t taken) noexcept;
+  [[nodiscard]] std::uintptr_t enter_span(const Request& request, std::size_t taken, const SpanRange& range) noexcept;
+  void release_span(const SpanRange& range) noexcept;
   [[nodiscard]] bool may_ever_have(std::size_t size) noexcept;
-  SpanRange allocate_congruent(const Congruence& request) noexcept;
   Status free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept;
+  [[nodiscard]] bool traced() const noexcept { return state_.load(std::memory_order_relaxed) != 0; }
+  void count_failure() noexcept;
+  [[nodiscard]] bool whole_quanta(std::uintptr_t start, std::size_t size, SpanRange& range) const noexcept;
+  void clear() noexcept;
+
+  [[nodiscard]] bool reserve_tags_locked(unsigned count) noexcept;
+  [[nodiscard]] bool take_tags_locked(unsigned count) noexcept;
+  void give_spares_locked(unsigned count) noexcept;
+  template <class Action>
+  bool with_pool_locked(const Action& action) noexcept;
+  [[nodiscard]] SpanRange take_tag_page_locked() noexcept;
+  [[nodiscard]] BoundaryTag* take_spare_locked() noexcept;
+  void keep_spare_locked(BoundaryTag* tag) noexcept;
+  void drop_locked(BoundaryTag* tag) noexcept;
+  void tell_walks_locked(const BoundaryTag* tag) noexcept;
+
+  [[nodiscard]] BoundaryTag* find_allocated_locked(std::uintptr_t start) noexcept;
+  void carve_locked(BoundaryTag* segment, std::uintptr_t start, std::size_t size, const Request& request) noexcept;
+  void enter_allocated_locked(BoundaryTag* tag, const Request& request) noexcept;
+  [[nodiscard]] BoundaryTag* merge_locked(BoundaryTag* tag) noexcept;
+  BoundaryTag* insert_span_locked(const SpanRange& range) noexcept;
+  SpanRange remove_span_locked(BoundaryTag* span) noexcept;
+  [[nodiscard]] BoundaryTag* retire_span_locked(BoundaryTag* segment) noexcept;
+  static void link_after(BoundaryTag* tag, BoundaryTag* before) noexcept;
+  void add_free_locked(BoundaryTag* before, std::uintptr_t start, std::size_t size) noexcept;
+  void insert_free_locked(BoundaryTag* tag) noexcept;
+  void remove_free_locked(BoundaryTag* tag) noexcept;
+  void set_size_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept;
+  void count_allocated_locked(std::size_t size) noexcept;
+  [[nodiscard]] std::size_t segments_allocated() const noexcept {
+    return static_cast<std::size_t>(counts_.allocations_ever - counts_.frees_ever);
+  }
+
+  // What is asked for: resize_in_place(); call sites; next fit; constraints; import functions.
   Status resize_locked(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
   [[nodiscard]] BoundaryTag* growing_span_locked(std::uintptr_t start) noexcept;
   [[nodiscard]] BoundaryTag* last_of_locked(const BoundaryTag& span) noexcept;
   [[nodiscard]] bool grow_span(std::uintptr_t start, std::size_t more) noexcept;
-  [[nodiscard]] bool traced() const noexcept { return state_.load(std::memory_order_relaxed) != 0; }
-
-  [[nodiscard]] bool reserve_tags_locked(unsigned count) noexcept;
-  [[nodiscard]] bool take_tags_locked(unsigned count) noexcept;
-  [[nodiscard]] bool take_new_tags_locked() noexcept;
-  [[nodiscard]] SpanRange take_tag_page_locked() noexcept;
-  [[nodiscard]] BoundaryTag* take_spare_locked() noexcept;
-  void keep_spare_locked(BoundaryTag* tag) noexcept;
-  void give_spares_locked() noexcept;
-  void drop_locked(BoundaryTag* tag) noexcept;
-  void tell_walks_locked(const BoundaryTag* tag) noexcept;
-
-  [[nodiscard]] BoundaryTag* find_locked(std::size_t size, Fit fit) const noexcept;
-  [[nodiscard]] BoundaryTag* find_allocated_locked(std::uintptr_t start) noexcept;
+  void recharge_locked(BoundaryTag* tag, std::size_t old_size) noexcept;
+  void index_addresses() noexcept;
+  [[nodiscard]] std::uintptr_t below() const noexcept { return indexed_below_.load(std::memory_order_relaxed); }
+  static bool validate_addresses(const Arena& arena) noexcept;
+  std::uintptr_t allocate_next(std::size_t size, const CallSite* site, Effort effort) noexcept;
+  std::uintptr_t take_next(std::size_t size, const CallSite* site) noexcept;
   [[nodiscard]] Place find_next_locked(std::size_t size) noexcept;
+  SpanRange allocate_congruent(const Congruence& request) noexcept;
+  [[nodiscard]] SpanRange find_congruent(const Congruence& request) noexcept;
+  /// What does not fit wherever a segment or a span begins. Weak, so that allocate_constrained() alone links it.
+  [[gnu::weak]] static std::uintptr_t find_anywhere(Arena& arena, const Request& request, std::size_t taken) noexcept;
   [[nodiscard]] Place find_roomy_locked(const Congruence& request) noexcept;
   [[nodiscard]] SpanRange take_roomy(const Congruence& request) noexcept;
   [[nodiscard]] SpanRange search(const Congruence& request, std::uintptr_t from) noexcept;
@@ -237,42 +311,18 @@ class Arena : public Traceable {
   [[nodiscard]] bool try_segment(const Congruence& request, BoundaryTag* segment, std::uintptr_t& from,
                                  Place& place) const noexcept;
   void around(const Congruence& request, Place& place) const noexcept;
-
+  void carve_locked(const Place& place, const Request& request) noexcept;
   [[nodiscard]] bool fits_anywhere(const Congruence& request) const noexcept;
   [[nodiscard]] std::size_t import_size(const Congruence& request, unsigned padding) const noexcept;
-  [[nodiscard]] SpanRange import_and_carve(const Congruence& request) noexcept;
+  static std::uintptr_t import_by_function(Arena& arena, const Request& request, std::size_t taken) noexcept;
+  [[nodiscard]] SpanRange import_congruent(const Congruence& request) noexcept;
   [[nodiscard]] SpanRange import_once(const Congruence& request) noexcept;
   [[nodiscard]] SpanRange import_padded(const Congruence& request) noexcept;
-  [[nodiscard]] SpanRange import_span(Fit fit, std::size_t size) noexcept;
+  [[nodiscard]] SpanRange ask_function(Fit fit, std::size_t size) noexcept;
   [[nodiscard]] SpanRange import_around(const Congruence& request) noexcept;
   [[nodiscard]] SpanRange carve_from_import(const Congruence& request, const SpanRange& range) noexcept;
   [[nodiscard]] bool place_in_range(const Congruence& request, const SpanRange& range, Place& place) const noexcept;
   [[nodiscard]] SpanRange enter_and_carve(const Congruence& request, const SpanRange& range, Place place) noexcept;
-  void carve_span_locked(const Place& place, const Congruence& request) noexcept;
-  void release_span(const SpanRange& range) noexcept;
-
-  std::uintptr_t take_front_locked(BoundaryTag* segment, std::size_t size, SegmentOwner owner,
-                                   const CallSite* site) noexcept;
-  BoundaryTag* carve_locked(const Place& place, SegmentOwner owner, const CallSite* site) noexcept;
-  void insert_rest_locked(BoundaryTag* tag, std::size_t size) noexcept;
-  BoundaryTag* merge_locked(BoundaryTag* tag) noexcept;
-  BoundaryTag* insert_span_locked(const SpanRange& range) noexcept;
-  SpanRange remove_span_locked(BoundaryTag* span) noexcept;
-  [[nodiscard]] BoundaryTag* retire_span_locked(BoundaryTag* segment) noexcept;
-  void link_after_locked(BoundaryTag* tag, BoundaryTag* before) noexcept;
-  void insert_free_locked(BoundaryTag* tag) noexcept;
-  void remove_free_locked(BoundaryTag* tag) noexcept;
-  void set_size_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept;
-  void set_size_indexed_locked(BoundaryTag* tag, std::uintptr_t start, std::size_t size) noexcept;
-  void index_addresses() noexcept;
-  [[nodiscard]] std::size_t segments_allocated() const noexcept {
-    return static_cast<std::size_t>(counts_.allocations_ever - counts_.frees_ever);
-  }
-  void enter_allocated_locked(BoundaryTag* tag, SegmentOwner owner, const CallSite* site) noexcept;
-  void recharge_locked(BoundaryTag* tag, std::size_t old_size) noexcept;
-  void count_allocated_locked(std::size_t size) noexcept;
-  void count_failure() noexcept;
-  void clear() noexcept;
 
   Lock lock_;
   std::atomic<std::uint32_t> importers_{0};
@@ -287,10 +337,10 @@ class Arena : public Traceable {
   ReleaseFunction release_ = nullptr;
   void* context_ = nullptr;
   const quantum_caches::Calls* quantum_caches_ = nullptr;  ///< nullptr: it has none
+  ImportCall import_with_ = nullptr;                       ///< nullptr: it has no import function of its own
+  const AddressCalls* addresses_ = nullptr;                ///< nullptr: nothing is in the address index
   ArenaWalk* walks_ = nullptr;                             ///< walks under way: told when a tag goes
   BoundaryTag* spares_ = nullptr;                          ///< through `next`
-  BoundaryTag* first_ = nullptr;                           ///< address order
-  BoundaryTag* last_ = nullptr;
   BoundaryTag* empty_span_ = nullptr;
   BoundaryTag* tag_pages_ = nullptr;  ///< of the root: the segment of tags taken last; it grows downwards
   std::uintptr_t next_fit_ = 0;       ///< end of the last next-fit allocation
@@ -300,8 +350,10 @@ class Arena : public Traceable {
   ArenaStats counts_;
   AllocatedIndex allocated_;
   AddressIndex free_;
-  AddressIndex spans_;
+  SpanIndex spans_;
   SizeIndex sizes_;
+  /// Before the first tag and behind the last, in address order: a span above all others.
+  BoundaryTag ends_{};
 };
 
 /// Walks over an arena's spans and segments in address order, while others use it. One short lock hold a step.
@@ -323,8 +375,8 @@ class ArenaWalk {
   friend class Arena;
   Arena& arena_;
   ArenaWalk* next_walk_ = nullptr;
-  BoundaryTag* current_ = nullptr;  ///< shown last; nullptr: before the first
-  std::uintptr_t position_ = 0;     ///< end of what was shown
+  BoundaryTag* current_;         ///< shown last; the ends of the ring: before the first
+  std::uintptr_t position_ = 0;  ///< end of what was shown
 };
 
 }  // namespace qm

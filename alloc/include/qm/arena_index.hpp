@@ -1,10 +1,11 @@
 #pragma once
-/// The three indexes of an arena over its boundary tags. None of them allocates: the nodes are the tags.
+/// The four indexes of an arena over its boundary tags. None of them allocates: the nodes are the tags.
 ///
 ///     SizeIndex       free segments by size        bins under a bitmap: one a size while sizes are small, then powers of two,
 ///                                                  each a trie of sizes
 ///     AllocatedIndex  allocated segments by start  a few bins of hashed starts, each a trie
-///     AddressIndex    free segments by address     a treap with the largest size below each node; spans have one too
+///     SpanIndex       spans by start               a treap
+///     AddressIndex    free segments by address     a treap with the largest size below each node; where it is needed
 ///
 /// A trie branches on the next two bits of the key at each level, so an operation is bounded by the word size whatever
 /// the number of nodes; any node may stand anywhere on the path of its key, so none is made of branching points alone.
@@ -15,11 +16,12 @@
 ///      2^(n+1)) units.
 /// - X2 Segments of one size are one chain of mates; the first is the trie's node, the others have bin == kMate and
 ///      their predecessor in child[0].
-/// - X3 In a treap no kid's priority (drawn when its tag goes in) is above its parent's, and `largest` is exact.
+/// - X3 In a treap no kid's priority, given when its tag goes in, is above its parent's, and `largest` is exact.
 
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/arena_types.hpp>
 #include <qm/bits.hpp>
 #include <qm/boundary_tag.hpp>
 
@@ -41,11 +43,9 @@ class SizeIndex {
     if (!stays || !(is_leaf(tag) || *place_of(size, bin) == nullptr)) return move(tag, size);
     tag->size = size;
   }
-  /// @returns a segment that fits, from the first bin in which every segment does: a smallest one below kExact units;
-  ///          nullptr if that and those above are empty. Constant.
-  [[nodiscard]] BoundaryTag* instant(std::size_t size) const noexcept;
-  /// @returns a smallest segment of at least @p size; nullptr if there is none.
-  [[nodiscard]] BoundaryTag* best(std::size_t size) const noexcept;
+  /// @returns a segment of at least @p size, nullptr if there is none. kInstant: from the first bin in which all fit,
+  ///          constant; kBest, and where those are empty: a smallest one.
+  [[nodiscard]] BoundaryTag* find(std::size_t size, Fit fit) const noexcept;
   /// @returns the largest size, 0 if there is none.
   [[nodiscard]] std::size_t largest() const noexcept;
   /// Whether @p tag is in the index where its size says.
@@ -61,12 +61,17 @@ class SizeIndex {
   [[nodiscard]] std::size_t bin_of(std::size_t size) const noexcept;
   /// The power of two of a bin, which the bits of its sizes begin with.
   [[nodiscard]] std::size_t log2_of(std::size_t bin) const noexcept { return bin - (kExact - kExactLog2) + unit_log2_; }
+  /// What comes behind that, from the top.
+  [[nodiscard]] std::size_t path_of(std::size_t size, std::size_t bin) const noexcept {
+    return size << (kWordBits - 1 - log2_of(bin)) << 1;
+  }
   [[nodiscard]] static bool is_leaf(const BoundaryTag* tag) noexcept {
     return tag->child[0] == nullptr && tag->child[1] == nullptr && tag->child[2] == nullptr && tag->child[3] == nullptr;
   }
   void move(BoundaryTag* tag, std::size_t size) noexcept;
-  [[nodiscard]] BoundaryTag** place_of(std::size_t size, std::size_t bin) noexcept;
+  [[nodiscard]] BoundaryTag* best(std::size_t size) const noexcept;
   [[nodiscard]] BoundaryTag* best_in_bin(std::size_t bin, std::size_t size) const noexcept;
+  [[nodiscard]] BoundaryTag** place_of(std::size_t size, std::size_t bin) noexcept;
 
   std::uint8_t unit_log2_ = 0;
   std::size_t non_empty_[2] = {};  ///< exact bins, powers of two
@@ -87,6 +92,23 @@ class AllocatedIndex {
  private:
   static constexpr unsigned kBinBits = 4;
   BoundaryTag* bins_[1U << kBinBits] = {};
+};
+
+class SpanIndex {
+ public:
+  /// Complexity of all: O(log n) expected.
+  void insert(BoundaryTag* tag) noexcept;
+  void remove(BoundaryTag* tag) noexcept;
+  /// @returns the tag with the lowest start that is at least @p address; nullptr if there is none.
+  [[nodiscard]] BoundaryTag* ceiling(std::uintptr_t address) const noexcept;
+  /// @returns the tag with the highest start that is at most @p address; nullptr if there is none.
+  [[nodiscard]] BoundaryTag* floor(std::uintptr_t address) const noexcept;
+  /// Whether @p tag is where its start says, and X3 holds on the way.
+  [[nodiscard]] bool contains(const BoundaryTag* tag) const noexcept;
+
+ private:
+  [[nodiscard]] BoundaryTag** place_of(const BoundaryTag* tag) noexcept;
+  BoundaryTag* root_ = nullptr;
 };
 
 class AddressIndex {

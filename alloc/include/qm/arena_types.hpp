@@ -43,6 +43,12 @@ struct ArenaConfig {
   void* context = nullptr;  ///< for whoever embeds the arena; see context()
 };
 
+/// Where allocate_aligned() may start.
+struct Alignment {
+  std::size_t align = 1;  ///< power of two
+  std::size_t phase = 0;  ///< below align, a multiple of the quantum: start % align == phase
+};
+
 /// What allocate_constrained() must keep to. All-zero members ask for nothing.
 struct Constraint {
   std::size_t align = 1;    ///< power of two, or 0

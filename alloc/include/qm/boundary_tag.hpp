@@ -8,13 +8,12 @@
 ///
 /// A tag (RV64, 112 bytes; RV32, 60):
 ///
-///     start size | prev next | kind origin owner bin, priority | mate    child[4]              | parent kid[2] largest
-///                  ^ address order                  ^ handle     ^ site  ^ free: by size         ^ spans by address, and
-///                                                                        allocated: by start     free ones where need be
-///                                                                        span: those next to it
+///     start size | prev next | kind origin owner bin, priority | mate    child[4]                  | parent kid[2] largest
+///                  ^ address order                  ^ handle     ^ site  ^ free: by size             ^ free ones by address,
+///                                                                ^ below   allocated, span: by start   where need be
 /// Invariants
-/// - T1 A refill needs no tag: its page becomes part of the segment of tags above it, or a segment that the first tag
-///      on that very page describes.
+/// - T1 A refill needs no tag: its page becomes part of the segment of tags above it, or the first tag on that very page
+///      is the one that cutting it off takes.
 /// - T2 Pages stay with the pool; the number of tags never falls.
 
 #include <cstddef>
@@ -60,10 +59,10 @@ struct BoundaryTag {
   union {
     BoundaryTag* mate;     ///< free: the next segment of equal size
     const CallSite* site;  ///< allocated: who asked, if known
+    BoundaryTag* below;    ///< span: the one below
   };
-  BoundaryTag* child[4];  ///< free: trie of sizes, of a mate: [0] the one before it; allocated: trie of starts;
-                          ///< span: the spans below and above
-  BoundaryTag* parent;    ///< address tree (free segments; spans in a tree of their own)
+  BoundaryTag* child[4];  ///< free: trie of sizes, of a mate: [0] the one before it; allocated, span: trie of starts
+  BoundaryTag* parent;    ///< address tree: free, where need be
   BoundaryTag* kid[2];
   std::size_t largest;  ///< largest size in this subtree
 

@@ -9,9 +9,9 @@
 /// the others wait.
 ///
 /// Lock order (a hart that holds one may take only those further right):
-///     registry < arena < root arena < boundary tags;   registry < slab layer < depot;   trace pools, faults, reports are leaves.
-/// The root is taken with another arena's lock held for a page of boundary tags only: an arena's lock is never held
-/// while its source is asked for anything, nor the slab layer's while an arena's is taken.
+///     registry < arena < root arena;   registry < slab layer < depot;   trace pools, faults, reports are leaves.
+/// The root's is taken with another arena's held for boundary tags only: an arena's lock is never held while its source
+/// is asked for anything, nor the slab layer's while an arena's is taken.
 
 #include <atomic>
 #include <cstdint>

@@ -1,0 +1,164 @@
+// Arena: spans for a request with constraints, and from an import function of one's own. Linked where either is asked
+// for.
+//
+//     import_congruent()       twice at most: the second time after the empty span went back
+//       import_once()
+//         import_around()        the source looks for a place for the request and hands out the span around it
+//         import_padded()        an import function knows sizes only: more than is asked for, so that it fits anywhere
+//         carve_from_import()    enter the span and take the request from it, in one hold of the lock
+//
+// The source is asked a fixed number of times, then the allocation fails. No lock is held while it is (A5).
+
+#include <qm/arena.hpp>
+
+#include <qm/observer.hpp>
+
+#include "arena_request.hpp"
+
+namespace qm {
+namespace {
+
+std::size_t greatest_common_divisor(std::size_t a, std::size_t b) noexcept {
+  while (b != 0) {
+    const std::size_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+}  // namespace
+
+/// Whether the beginning of any span will do.
+inline bool Arena::fits_anywhere(const Congruence& request) const noexcept {
+  return !request.constrained && source_->quantum_ % quantum_ == 0;
+}
+
+/// How much to import so that the request fits wherever the span begins. 0: more than a word.
+/// @param[in] padding 0: at multiples of the source's quantum; 1: anywhere; 2: also between two boundaries that must
+///                    not be crossed, if the quantum is a power of two; 3: whatever the quantum.
+std::size_t Arena::import_size(const Congruence& request, unsigned padding) const noexcept {
+  if (request.step == 0) return 0;
+  if (padding == 0 && fits_anywhere(request)) return round_up(request.size, source_->quantum_);
+  const std::size_t grain = padding == 0 ? greatest_common_divisor(request.step, source_->quantum_) : 1;
+  std::size_t slack = request.step - grain;
+  if (padding == 3) {
+    // Starts and boundaries together repeat after their least common multiple.
+    const std::size_t apart = request.step / greatest_common_divisor(request.step, request.nocross);
+    if (__builtin_mul_overflow(apart, request.nocross, &slack)) return 0;
+  }
+  std::size_t size = 0;
+  if (__builtin_add_overflow(request.size, slack, &size)) return 0;
+  if (padding == 2 && __builtin_mul_overflow(size, std::size_t{2}, &size)) return 0;
+  const Grain own{quantum_, request.grains};
+  if (request.grains != nullptr && __builtin_add_overflow(size, Grain::slack(&own), &size)) return 0;
+  return round_up(size, source_->quantum_);
+}
+
+std::uintptr_t Arena::import_by_function(Arena& arena, const Request& request, std::size_t taken) noexcept {
+  Congruence congruence{request};
+  congruence.size = taken;
+  congruence.step = arena.quantum_;  // any multiple of the quantum will do
+  if (const Alignment* asked = request.alignment; asked != nullptr) {
+    Constraint constraint;
+    constraint.align = asked->align;
+    constraint.phase = asked->phase;
+    if (!congruence.constrain(constraint, arena.quantum_)) return 0;
+  }
+  return arena.import_congruent(congruence).start;
+}
+
+Arena::SpanRange Arena::import_congruent(const Congruence& request) noexcept {
+  SpanRange taken = import_once(request);
+  // The empty span that waits here may be what the source lacks.
+  if (taken.size == 0 && reap() != 0) taken = import_once(request);
+  return taken;
+}
+
+Arena::SpanRange Arena::import_once(const Congruence& request) noexcept {
+  if (import_ == nullptr) return carve_from_import(request, import_around(request));
+  const std::size_t least = import_size(request, 0);
+  const std::size_t wanted = round_up(minimum_import_, source_->quantum_);
+  if (wanted > least && least != 0) {
+    if (const SpanRange taken = carve_from_import(request, ask_function(request.fit, wanted)); taken.size != 0)
+      return taken;
+  }
+  return import_padded(request);
+}
+
+Arena::SpanRange Arena::import_padded(const Congruence& request) noexcept {
+  const unsigned paddings = request.nocross != 0 ? 4 : 2;
+  std::size_t tried = 0;
+  for (unsigned padding = 0; padding < paddings; ++padding) {
+    const std::size_t size = import_size(request, padding);
+    if (size <= tried) continue;  // more than a word, or no more than has failed
+    tried = size;
+    const SpanRange range = ask_function(request.fit, size);
+    if (range.start == 0) break;
+    if (const SpanRange taken = carve_from_import(request, range); taken.size != 0) return taken;
+  }
+  return {};
+}
+
+Arena::SpanRange Arena::ask_function(Fit fit, std::size_t size) noexcept {
+  if (fit == Fit::kNext) fit = Fit::kInstant;  // the order is this arena's affair
+  return {import_(*source_, size, fit), size, release_ != nullptr ? SpanOrigin::kImported : SpanOrigin::kAdded};
+}
+
+/// Asks the source for what lies around a place for the request: nothing is imported in excess, and no place that there
+/// is goes unseen.
+Arena::SpanRange Arena::import_around(const Congruence& request) noexcept {
+  const Grain grain{quantum_, request.grains};
+  Congruence outer = request;
+  outer.fit = Fit::kInstant;
+  outer.owner = SegmentOwner::kUser;
+  outer.site = nullptr;
+  outer.constrained = true;
+  outer.grains = &grain;
+  SpanRange range = source_->allocate_congruent(outer);
+  if (range.size != 0 && source_->traced())
+    observer()->taken(*source_, range.start, range.size, nullptr, Effort::kQuiet);
+  if (range.size == 0) source_->count_failure();
+  range.origin = SpanOrigin::kImportedAround;
+  return range;
+}
+
+/// Enters the span and takes the request from it in one hold of the lock, so that nobody else can. @returns size 0, and
+/// the span is back at its source, if it cannot be entered or the request does not fit in it.
+Arena::SpanRange Arena::carve_from_import(const Congruence& request, const SpanRange& range) noexcept {
+  if (range.start == 0) return {};
+  Place place{nullptr, range.start, request.size};
+  const bool sound = range.start % source_->quantum_ == 0 && range.start < range.start + range.size;
+  if ((sound && fits_anywhere(request)) || place_in_range(request, range, place)) {
+    if (const SpanRange taken = enter_and_carve(request, range, place); taken.size != 0) return taken;
+  }
+  if (range.imported()) release_span(range);
+  return {};
+}
+
+/// The place for the request in a span that nobody else knows yet.
+bool Arena::place_in_range(const Congruence& request, const SpanRange& range, Place& place) const noexcept {
+  const std::uintptr_t end = range.start + range.size;  // behind the last address: below the start, and nothing fits
+  const std::uintptr_t low = round_up(range.start, quantum_);
+  const std::uintptr_t high = round_down(end, quantum_);
+  if (low == 0) return false;
+  for (std::uintptr_t from = low; from < high;) {
+    if (!request.try_range(low, high, from, place.start)) continue;
+    place.size = request.size;
+    around(request, place);
+    return true;
+  }
+  return false;
+}
+
+Arena::SpanRange Arena::enter_and_carve(const Congruence& request, const SpanRange& range, Place place) noexcept {
+  const LockGuard guard(lock_);
+  if (!reserve_tags_locked(kImportTags)) return {};
+  place.segment = insert_span_locked(range);
+  if (place.segment == nullptr) return {};
+  if (request.fit == Fit::kNext) next_fit_ = place.start + place.size;
+  carve_locked(place, request);
+  return {place.start, place.size};
+}
+
+}  // namespace qm

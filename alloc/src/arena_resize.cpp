@@ -1,0 +1,67 @@
+// Arena: segments that grow and shrink in place. Linked where it is asked for.
+
+#include <qm/arena.hpp>
+
+#include <qm/observer.hpp>
+
+#include "arena_request.hpp"
+
+namespace qm {
+
+Status Arena::resize_locked(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept {
+  BoundaryTag* tag = find_allocated_locked(start);
+  if (tag == nullptr || tag->owner != SegmentOwner::kUser) return Status::kNotFound;
+  if (tag->size != old_size) return Status::kMismatch;
+  BoundaryTag* right = tag->next->kind == TagKind::kFree ? tag->next : nullptr;
+  if (size > old_size) {
+    const std::size_t more = size - old_size;
+    if (right == nullptr || right->size < more) return Status::kNoMemory;
+    if (right->size == more) {
+      remove_free_locked(right);
+      drop_locked(right);
+    } else {
+      set_size_locked(right, right->start + more, right->size - more);
+    }
+    tag->size = size;
+    if constexpr (kCallSites) recharge_locked(tag, old_size);
+    count_allocated_locked(more);
+  } else if (size < old_size) {
+    const std::size_t less = old_size - size;
+    tag->size = size;
+    if constexpr (kCallSites) recharge_locked(tag, old_size);
+    counts_.allocated -= less;
+    if (right != nullptr) {
+      set_size_locked(right, right->start - less, right->size + less);
+    } else {
+      add_free_locked(tag, tag->end(), less);
+    }
+  }
+  return Status::kOk;
+}
+
+Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::size_t new_size) noexcept {
+  const std::size_t old_rounded = round_up(old_size, quantum_);
+  const std::size_t size = round_up(new_size, quantum_);
+  if (size == 0) return Status::kInvalid;
+  if (size <= quantum_cache_max_ || old_rounded <= quantum_cache_max_) {
+    return size == old_rounded ? Status::kOk : Status::kNoMemory;
+  }
+  Status status = Status::kNoMemory;
+  for (bool again = false;; again = true) {
+    {
+      const LockGuard guard(lock_);
+      if (reserve_tags_locked(1)) status = resize_locked(start, old_rounded, size);
+    }
+    if (status != Status::kNoMemory || again || size < old_rounded || !grow_span(start, size - old_rounded)) break;
+  }
+  if (status == Status::kOk && traced()) {
+    const hal::InterruptGuard masked;
+    // acquire: as in taken().
+    const std::uint32_t word = state_.load(std::memory_order_acquire);
+    if ((word & trace_state::kHearsFree) != 0 && observer() != nullptr)
+      observer()->resized(*this, start, new_size, old_rounded);
+  }
+  return status;
+}
+
+}  // namespace qm
