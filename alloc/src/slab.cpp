@@ -162,12 +162,11 @@ void SlabLayer::release(Slab* slab) noexcept {
 inline void SlabLayer::adopt(Slab& slab) noexcept {
   ++slabs_;
   short_slabs_ += slab.objects != objects_ ? 1 : 0;
-  if (slab.in_use == slab.objects) {
-    full_.push_front(&slab);
-  } else if (slab.in_use != 0) {
-    usable_.push_front(&slab);
+  Ring<Slab>& list = slab.in_use == slab.objects ? full_ : usable_;
+  if (slab.in_use != 0) {
+    list.push_front(&slab);
   } else {
-    usable_.push_back(&slab);
+    list.push_back(&slab);
     ++empty_slabs_;
   }
   if (no_touch_) return untouched().enter(*this, slab);
