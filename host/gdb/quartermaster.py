@@ -443,6 +443,8 @@ class Books:
 
 def named(sources, pattern):
     found = [source for source in sources if matches(pattern, name_of(source))]
+    if not sources:
+        raise gdb.GdbError("no caches and arenas are there: is there a target, and has it booted?")
     if not found:
         raise gdb.GdbError("No such slab %s" % pattern)
     return found
@@ -611,10 +613,12 @@ def print_stacks(pattern):
 
 
 def print_whatis(text):
+    if not text:
+        raise gdb.GdbError("usage: qm whatis ADDRESS")
+    address = int(gdb.parse_and_eval(text)) % (1 << 8 * gdb.lookup_type("char").pointer().sizeof)
     books = Books()
-    address = int(gdb.parse_and_eval(text))
     found_caches = found_arenas = 0
-    every = caches()
+    every = named(caches(), "")
     for kind in (0, QUANTUM_CACHE):
         for cache in every:
             if int(cache["flags_"]) & QUANTUM_CACHE != kind:
@@ -699,7 +703,10 @@ class Quartermaster(gdb.Command):
         verb, _, rest = argument.strip().partition(" ")
         if verb not in self.VERBS:
             raise gdb.GdbError(self.__doc__)
-        self.VERBS[verb](rest.strip())
+        try:
+            self.VERBS[verb](rest.strip())
+        except (gdb.error, OSError) as error:  # no such name, memory or file
+            raise gdb.GdbError(str(error))
 
     def complete(self, text, word):
         return [verb for verb in self.VERBS if verb.startswith(word)] if " " not in text else gdb.COMPLETE_SYMBOL

@@ -95,3 +95,16 @@ echo "the same on the core"
 look image -ex "qm image $scratch/memory 0x80000000"
 same before image || fail "image: $(grep -iE "(Python|gdb).*(Exception|error)" gdb.image | head -n 3)"
 echo "the same on the memory image"
+# What cannot be answered is one line each, without a target and with one.
+refused() { # LINE GDB ARGUMENT...
+  local line=$1
+  shift
+  gdb-multiarch -q -nx -batch -ex "source $commands" "$@" "$image" >refused 2>&1
+  if grep -q "Python Exception" refused || ! grep -qF -e "$line" refused; then fail "$* says $(cat refused)"; fi
+}
+refused 'is there a target, and has it booted?' -ex 'qm caches'
+refused 'usage: qm whatis ADDRESS' -ex 'qm whatis'
+refused 'No symbol "nosuch" in current context.' -ex 'qm whatis nosuch'
+refused 'No such file or directory' -ex 'qm image /nonexistent 0x80000000'
+refused 'whatis 0xffffffff' -ex "qm image $scratch/memory 0x80000000" -ex 'qm whatis -1'
+echo "what cannot be answered is one line each"
