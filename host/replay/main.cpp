@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <qm/host/error.hpp>
+#include <qm/host/standard_streams.hpp>
 
 #include "trial.hpp"
 #include "workload.hpp"
@@ -37,6 +38,7 @@ std::vector<Trial> trials() {
 }
 
 std::string percent_more(std::size_t bytes, std::uint64_t peak) {
+  if (peak == 0) return "-";
   return fmt::format("{:+.1f} %", 100.0 * (static_cast<double>(bytes) / static_cast<double>(peak) - 1));
 }
 
@@ -65,6 +67,7 @@ int run(const std::string& file) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  host::open_standard_streams();
   CLI::App app("Quartermaster's host tool", "qm");
   std::string file;
   CLI::App* replay = app.add_subcommand("replay", "what other magazines, slabs and quantum caches would have cost");
@@ -87,7 +90,9 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
-    return run(file);
+    const int status = run(file);
+    host::flush_standard_output();
+    return status;
   } catch (const std::exception& error) {
     fmt::print(stderr, "qm: {}\n", error.what());
     return 1;

@@ -150,6 +150,8 @@ void CaptureReader::consume(std::size_t count) noexcept {
 /// @returns the length of the intact chunk at the beginning of the window; 0 if there is none.
 std::size_t CaptureReader::chunk_at_front() {
   if (!fill(kChunkHeaderBytes) || static_cast<std::uint8_t>(window()[0]) != kChunkMark) return 0;
+  // A time of two thousand years is none. Without this a run of marks would be looked through once for each of them.
+  if (window()[kChunkHeaderBytes - 1] != 0) return 0;
   const std::size_t bytes = kChunkHeaderBytes + number_at(window(), 2, 2) + kChunkCrcBytes;
   if (!fill(bytes)) return 0;
   const std::string_view chunk = window().substr(0, bytes);

@@ -25,10 +25,12 @@ std::string indented(const std::string& text) {
 
 }  // namespace
 
-Target Target::power_on(const QemuOptions& options, const TargetTimeouts& timeouts) {
+Target Target::power_on(const QemuOptions& options, const TargetTimeouts& timeouts,
+                        const std::function<void(const Qemu&)>& started) {
   Target target(timeouts);
   try {
     target.qemu_ = std::make_unique<Qemu>(options);
+    if (started) started(*target.qemu_);
     std::string command;
     for (const std::string& argument : Qemu::arguments(options, target.qemu_->socket())) command += argument + " ";
     target.transcript_->note("process " + std::to_string(target.qemu_->pid()) + ": " + command);

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -31,6 +32,9 @@ host::Counters wrapped(const host::Counters& of) {
           word(of.requested),   word(of.allocated), word(of.freed)};
 }
 
+/// Of several the worst counts.
+enum class Verdict { kEqual, kNotCompared, kWrong };
+
 /// Checks one stream.
 class StreamCheck {
  public:
@@ -48,14 +52,14 @@ class StreamCheck {
     (gap.why == host::Missing::kOverrun ? overruns_ : missing_)[gap.hart] += gap.events;
   }
 
-  /// Prints the verdict. @returns whether all is well.
-  [[nodiscard]] bool report();
+  /// Prints the verdict.
+  [[nodiscard]] Verdict report();
 
  private:
   void misfit(const host::Event& event, host::Misfit misfit);
   [[nodiscard]] bool report_harts() const;
   [[nodiscard]] bool report_pairing() const;
-  [[nodiscard]] bool report_equality() const;
+  [[nodiscard]] Verdict report_equality() const;
   [[nodiscard]] unsigned compare(const char* what, const std::string& of, std::uint64_t device,
                                  std::uint64_t model) const;
   [[nodiscard]] bool nothing_missing() const { return overruns_.empty() && missing_.empty(); }
@@ -140,14 +144,14 @@ unsigned StreamCheck::compare(const char* what, const std::string& of, std::uint
   return 1;
 }
 
-bool StreamCheck::report_equality() const {
+Verdict StreamCheck::report_equality() const {
   if (!final_) {
     fmt::print("  not compared: the device's last statistics are missing\n");
-    return false;
+    return Verdict::kNotCompared;
   }
   if (sampled_ || definitions_.header.mode != host::StreamMode::kFull) {
     fmt::print("  not compared: the device sent a sample of its events, not all\n");
-    return false;
+    return Verdict::kNotCompared;
   }
   const bool narrow = definitions_.header.pointer_bytes == 4;
   unsigned unequal = 0, numbers = 0;
@@ -169,13 +173,9 @@ bool StreamCheck::report_equality() const {
     unequal += compare("bytes requested", of, device.requested, model.requested);
     unequal += compare("bytes allocated", of, device.allocated, model.allocated);
     numbers += 6;
-    // How many bytes a segment had that is older than the stream, only the device knows.
-    const auto known = definitions_.traceables.find(number);
-    const bool arena = known != definitions_.traceables.end() && known->second.arena;
     const std::uint64_t more =
         narrow ? static_cast<std::uint32_t>(device.freed - model.freed) : device.freed - model.freed;
-    const bool older =
-        arena && model_.unknown_frees().contains(number) && (narrow ? more != 0 : device.freed > model.freed);
+    const bool older = !model_.knows_freed_bytes(number) && (narrow ? more != 0 : device.freed > model.freed);
     if (older && nothing_missing()) fmt::print("  {}: {} bytes freed that are older than the stream\n", of, more);
     unequal += older ? 0 : compare("bytes freed", of, device.freed, model.freed);
   }
@@ -192,10 +192,10 @@ bool StreamCheck::report_equality() const {
   } else {
     fmt::print("  {} of {} numbers differ from the device's, and no event is known to be missing\n", unequal, numbers);
   }
-  return unequal == 0;
+  return unequal == 0 ? Verdict::kEqual : Verdict::kWrong;
 }
 
-bool StreamCheck::report() {
+Verdict StreamCheck::report() {
   const host::StreamHeader& header = definitions_.header;
   const double seconds =
       header.ticks_per_second != 0 && end_ticks_ > header.start_ticks
@@ -206,9 +206,9 @@ bool StreamCheck::report() {
              header.minimum_bytes != 0 ? fmt::format(", {} bytes or more", header.minimum_bytes) : "");
   const bool ordered = report_harts();
   const bool paired = report_pairing();
-  const bool equal = report_equality();
+  const Verdict equal = report_equality();
   fmt::print("  out at the end: {} objects, {} bytes\n", model_.live_objects(), model_.live_bytes());
-  return ordered && paired && equal;
+  return ordered && paired ? equal : Verdict::kWrong;
 }
 
 class Checker : public host::EventHandler {
@@ -227,20 +227,20 @@ class Checker : public host::EventHandler {
     end_ = end;
   }
 
-  [[nodiscard]] bool good() const { return good_; }
+  [[nodiscard]] Verdict verdict() const { return verdict_; }
   [[nodiscard]] const host::CaptureEnd& end() const { return end_; }
   [[nodiscard]] const std::vector<std::string>& builds() const { return builds_; }
 
  private:
   void finish_stream() {
-    if (stream_ != nullptr && !stream_->report()) good_ = false;
+    if (stream_ != nullptr) verdict_ = std::max(verdict_, stream_->report());
     stream_.reset();
   }
 
   std::unique_ptr<StreamCheck> stream_;
   std::vector<std::string> builds_;
   host::CaptureEnd end_;
-  bool good_ = true;
+  Verdict verdict_ = Verdict::kEqual;
 };
 
 /// @returns whether the capture is one of @p wanted. An empty id is not known, and no reason to refuse.
@@ -266,20 +266,23 @@ int check(const CheckOptions& options) {
     reading.progress = progress.listener();
     host::read_events(options.file, checker, reading);
   }
-  bool good = checker.good() && checker.end().complete;
+  bool of_build = true;
   for (const std::string& build : checker.builds()) {
-    good = check_build(image, build, "the image is", options.force) && good;
-    good = check_build(with, build, "the file recorded with it is", options.force) && good;
+    of_build = check_build(image, build, "the image is", options.force) && of_build;
+    of_build = check_build(with, build, "the file recorded with it is", options.force) && of_build;
   }
   for (const std::string& note : checker.end().notes) fmt::print("note: {}\n", note);
   if (checker.end().unknown != 0)
     fmt::print("note: {} parts of a later minor version were skipped\n", checker.end().unknown);
   for (const host::Problem& problem : checker.end().problems) fmt::print("problem: {}\n", problem.text);
+  const Verdict verdict = of_build ? checker.verdict() : Verdict::kWrong;
+  const bool complete = checker.end().complete;
   fmt::print("{}: {}\n", options.file.string(),
-             good                     ? "complete"
-             : checker.end().complete ? "complete, but not right"
-                                      : "incomplete");
-  return good ? kOk : kCommandFailed;
+             !complete                          ? "incomplete"
+             : verdict == Verdict::kEqual       ? "complete"
+             : verdict == Verdict::kNotCompared ? "complete, but compared with nothing"
+                                                : "complete, but not right");
+  return complete && verdict == Verdict::kEqual ? kOk : kCommandFailed;
 }
 
 }  // namespace qm::tool

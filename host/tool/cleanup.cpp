@@ -58,6 +58,14 @@ void remember_terminal(const termios* mode) {
   mode_is_saved = 1;
 }
 
+SignalsHeld::SignalsHeld() {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before_);
+}
+
+SignalsHeld::~SignalsHeld() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
 void remember_qemu(const host::Qemu* qemu) {
   child_is_known = 0;
   if (qemu == nullptr) return;

@@ -62,7 +62,7 @@ std::optional<int> poweroff_status(const std::string& command) {
   std::string word, number, rest;
   if (!(words >> word) || word != "poweroff") return std::nullopt;
   if (!(words >> number)) return 0;
-  const bool hex = number.starts_with("0x");
+  const bool hex = number.starts_with("0x") || number.starts_with("0X");
   int status = 0;
   const char* const end = number.data() + number.size();
   const auto result = std::from_chars(number.data() + (hex ? 2 : 0), end, status, hex ? 16 : 10);
@@ -184,6 +184,15 @@ class Recording {
   std::optional<Recorder> recorder_;
 };
 
+/// A signal finds either no QEMU or one that is remembered.
+host::Target power_on(const RunOptions& options) {
+  std::optional<SignalsHeld> held(std::in_place);
+  return host::Target::power_on(options.qemu, options.timeouts, [&](const host::Qemu& qemu) {
+    if (options.qemu.lifetime == host::Lifetime::kOwned) remember_qemu(&qemu);
+    held.reset();
+  });
+}
+
 int report(const host::Error& error) {
   std::fflush(stdout);
   fmt::print(stderr, "qm: {}\n", error.what());
@@ -210,10 +219,9 @@ int run(const RunOptions& options) {
   const bool interactive = options.commands.empty() && !options.demo;
   try {
     if (interactive) require_terminal();
-    host::Target target = options.serial.empty() ? host::Target::power_on(options.qemu, options.timeouts)
-                                                 : host::Target::open(options.serial, options.baud, options.timeouts);
-    const bool owned = target.qemu() != nullptr && options.qemu.lifetime == host::Lifetime::kOwned;
-    if (owned) remember_qemu(target.qemu());
+    const bool owned = options.serial.empty() && options.qemu.lifetime == host::Lifetime::kOwned;
+    host::Target target =
+        options.serial.empty() ? power_on(options) : host::Target::open(options.serial, options.baud, options.timeouts);
     // A target that stays is not left with a request that runs. In the terminal Ctrl-C is a key for the target.
     std::optional<Interruptible> interruptible;
     if (!interactive && (!owned || !options.record.file.empty())) interruptible.emplace();

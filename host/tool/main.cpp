@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <utility>
+
+#include <qm/host/standard_streams.hpp>
 
 #include "cleanup.hpp"
 #include "check.hpp"
@@ -36,10 +39,21 @@ CLI::Validator ram_size() {
         const std::size_t digits = text.find_first_not_of("0123456789");
         const bool unit =
             digits + 1 == text.size() && std::string_view("KMGkmg").find(text[digits]) != std::string_view::npos;
-        const bool good = !text.empty() && digits != 0 && (digits == std::string::npos || unit);
+        const bool zero = text.find_first_of("123456789") == std::string::npos;
+        const bool good = !zero && digits != 0 && (digits == std::string::npos || unit);
         return good ? "" : "should be a size such as 128M";
       },
       "SIZE");
+}
+
+/// CLI11's own prints its range, to 300 digits.
+CLI::Validator positive() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        char* end = nullptr;
+        return std::strtod(text.c_str(), &end) > 0 && *end == 0 ? "" : "should be a number above 0";
+      },
+      "POSITIVE");
 }
 
 struct Options {
@@ -76,10 +90,10 @@ void add_run(CLI::App& app, Options& options) {
       ->type_name("BAUD");
   add_line(*run, options.run.serial, options.run.baud);
   run->add_option("--timeout", options.silence_seconds, "seconds of silence after which a command counts as hung")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
   run->add_option("--boot-timeout", options.boot_seconds, "seconds of silence after which a boot counts as hung")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
   run->footer(
       "Status: 0 no command failed, 1 one did, 2 wrong usage, 3 the target died, hung or never answered;\n"
@@ -93,7 +107,7 @@ void add_exec(CLI::App& app, Options& options) {
   exec->get_option("--serial")->required();
   exec->add_option("command", options.exec_commands, "commands, one argument each")->required();
   exec->add_option("--timeout", options.silence_seconds, "seconds of silence after which a command counts as hung")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
 }
 
@@ -122,7 +136,7 @@ void add_record(CLI::App& app, Options& options) {
   record->add_option("--for", options.record.seconds, "end after this time: 90, 90s, 5m, 1h")
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
                                         CLI::AsNumberWithUnit::CASE_INSENSITIVE, "TIME"))
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   record->add_option("--image", options.record.to.image, "the target's ELF file, to be put into the capture")
       ->type_name("FILE");
   record->add_option("--start", options.record.start, "the command that starts the event stream; '' starts none")
@@ -140,9 +154,9 @@ void add_top(CLI::App& app, Options& options) {
       app.add_subcommand("top", "what the caches of a running target hold, and how fast they are used (q ends)");
   add_place(*top, options.top.serial, options.top.baud);
   top->add_option("--every", options.top.every_seconds, "seconds between two looks")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
-  top->add_option("--for", options.top.seconds, "end after so many seconds")->check(CLI::PositiveNumber);
+  top->add_option("--for", options.top.seconds, "end after so many seconds")->check(positive());
   top->add_option("--start", options.top.start, "the command that starts the event stream; '' starts none")
       ->capture_default_str();
   top->footer(
@@ -231,6 +245,12 @@ int start(int argc, char** argv) {
   add_top(app, options);
   for (const Elsewhere& each : kElsewhere) app.add_subcommand(std::string(each.name), each.help);
   app.require_subcommand(1);
+  app.set_version_flag("--version", "qm " QM_VERSION);
+  const auto is_first = [&](const CLI::App* each) { return each->get_name() == first; };
+  if (!first.empty() && first.front() != '-' && app.get_subcommands(is_first).empty()) {
+    fmt::print(stderr, "qm: no subcommand {}: qm --help lists them\n", first);
+    return tool::kWrongUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -279,8 +299,11 @@ int start(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  host::open_standard_streams();
   try {
-    return start(argc, argv);
+    const int status = start(argc, argv);
+    host::flush_standard_output();
+    return status;
   } catch (const host::Error& error) {
     std::fflush(stdout);
     fmt::print(stderr, "qm: {}\n", error.what());

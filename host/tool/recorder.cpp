@@ -130,6 +130,7 @@ Interruptible::~Interruptible() {
 void Recorder::end(const std::string& why) {
   if (ended_) return;
   ended_ = true;
+  streams_.finish({});  // the last events wait for others that do not come any more
   writer_.end(why);
   say("recorded {}: {}\n", writer_.path().string(), figures());
 }
@@ -165,6 +166,12 @@ std::string listen(host::Target& target, Recorder& recorder, double seconds) {
 
 }  // namespace
 
+bool start_stream(host::Target& target, const std::string& command) {
+  const host::CommandResult result = target.execute(command);
+  if (!result.ok()) say("qm: {}: {}", command, result.text);
+  return result.ok();
+}
+
 int record(const RecordOptions& options) {
   host::Target target = host::Target::open(options.serial, options.baud, options.timeouts);
   const Interruptible interruptible;
@@ -173,14 +180,12 @@ int record(const RecordOptions& options) {
     target.greet();
     recorder.identify(target.identity(), options.force);
     if (options.raw) use_raw_frames(target, options.timeouts);
-    bool started = false;
-    if (!options.start.empty()) {
-      const host::CommandResult result = target.execute(options.start);
-      started = result.ok();
-      if (!started) say("qm: {}: {}", options.start, result.text);
+    if (!options.start.empty() && !start_stream(target, options.start)) {
+      recorder.end("the stream was not started");
+      return kCommandFailed;
     }
     const std::string why = listen(target, recorder, options.seconds);
-    if (started && why != "the line was closed") {
+    if (!options.start.empty() && why != "the line was closed") {
       const host::CommandResult result = target.execute("kmemtrace stop");
       if (!result.ok()) say("qm: kmemtrace stop: {}", result.text);
       recorder.await_end_of_stream(kEndSilence);

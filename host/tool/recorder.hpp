@@ -81,6 +81,9 @@ class Interruptible {
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 
+/// Starts the event stream with @p command. @returns whether it has; if not, the target's answer is on standard error.
+bool start_stream(host::Target& target, const std::string& command);
+
 /// `qm record`.
 struct RecordOptions {
   RecordTo to;

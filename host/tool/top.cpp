@@ -53,6 +53,7 @@ class Live : public host::EventHandler {
   struct Row {
     std::string name;
     std::int64_t objects = 0, bytes = 0;
+    bool knows_bytes = true;
     double allocations = 0, frees = 0;  // a second
   };
   [[nodiscard]] std::vector<Row> rows(double seconds);
@@ -71,7 +72,8 @@ std::vector<Live::Row> Live::rows(double seconds) {
     const auto known = definitions_->traceables.find(number);
     row.name = known != definitions_->traceables.end() ? known->second.name : fmt::format("number {}", number);
     row.objects = static_cast<std::int64_t>(counters.allocations - counters.frees);
-    row.bytes = static_cast<std::int64_t>(counters.allocated - counters.freed);
+    row.knows_bytes = model_->knows_freed_bytes(number);
+    if (row.knows_bytes) row.bytes = static_cast<std::int64_t>(counters.allocated - counters.freed);
     const host::Counters& before = before_[number];
     row.allocations = static_cast<double>(counters.allocations - before.allocations) / seconds;
     row.frees = static_cast<double>(counters.frees - before.frees) / seconds;
@@ -93,8 +95,8 @@ std::vector<std::string> Live::table(double seconds, std::size_t rows_at_most) {
                               "allocs/s", "frees/s"));
   for (const Row& row : rows(seconds)) {
     if (lines.size() >= rows_at_most + 2) break;
-    lines.push_back(fmt::format("{:<24.24} {:>+12} {:>+14} {:>12.0f} {:>12.0f}", row.name, row.objects, row.bytes,
-                                row.allocations, row.frees));
+    lines.push_back(fmt::format("{:<24.24} {:>+12} {:>14} {:>12.0f} {:>12.0f}", row.name, row.objects,
+                                row.knows_bytes ? fmt::format("{:+}", row.bytes) : "?", row.allocations, row.frees));
   }
   return lines;
 }
@@ -169,18 +171,13 @@ int top(const TopOptions& options) {
   Live live;
   host::StreamReader streams(live);
   target.console().on_stream([&](const wire::Frame& frame) { (void)streams.take(frame); });
-  bool started = false;
-  if (!options.start.empty()) {
-    const host::CommandResult result = target.execute(options.start);
-    started = result.ok();
-    if (!started) fmt::print(stderr, "qm: {}: {}", options.start, result.text);
-  }
+  if (!options.start.empty() && !start_stream(target, options.start)) return kCommandFailed;
   try {
     watch(target, live, options, isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0);
   } catch (const host::Error& error) {
     if (error.fault() != host::Fault::kInterrupted) throw;
   }
-  if (started && target.execute("kmemtrace stop").ok()) {
+  if (!options.start.empty() && target.execute("kmemtrace stop").ok()) {
     while (streams.running() && target.console().pump(host::Clock::now() + kEndSilence)) {
     }
   }

@@ -40,6 +40,7 @@ void CaptureEncoder::on_header(const host::Definitions& definitions) {
   header.tick_rate = from.ticks_per_second;
   header.start_ticks = from.start_ticks;
   header.boot = from.boot;
+  header.mode = static_cast<wire::StreamMode>(from.mode);
   header.from_boot = from.from_boot;
   header.pointer_bytes = from.pointer_bytes;
   header.ring_bytes = 4096;

@@ -15,6 +15,7 @@ void Synthetic::define() {
   header.schema_major = 1;
   header.stream = options_.stream;
   header.boot = options_.boot;
+  header.mode = options_.mode;
   header.pattern = "*";
   header.pointer_bytes = options_.pointer_bytes;
   header.harts = options_.harts;

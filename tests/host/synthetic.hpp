@@ -24,6 +24,7 @@ struct SyntheticOptions {
   std::uint16_t stream = 1;
   std::uint64_t boot = 0;
   std::uint8_t pointer_bytes = 8;
+  host::StreamMode mode = host::StreamMode::kFull;  ///< what the header says; all events come nevertheless
 };
 
 class Synthetic {

@@ -138,6 +138,44 @@ TEST_F(Commands, streams_of_two_boots_are_told_apart_by_their_place) {
   EXPECT_FALSE(has(qm("report --stream 1 " + path("boots")).text, "INCOMPLETE"));
 }
 
+TEST_F(Commands, say_that_no_cache_has_a_name_and_count_nothing_as_complete) {
+  const std::string good = capture();
+  for (const char* const command : {"report", "export --format folded"}) {
+    const Outcome outcome = qm(std::string(command) + " --cache 'nosuch*' " + good);
+    EXPECT_EQ(outcome.status, 1) << outcome.text;
+    EXPECT_TRUE(has(outcome.text, "no cache or arena is called nosuch*")) << outcome.text;
+  }
+  EXPECT_EQ(qm("report --cache 'cache_*' " + good).status, 0);
+}
+
+TEST_F(Commands, report_has_addresses_if_the_image_within_the_capture_was_stripped) {
+  // An ELF file for RISC-V, linked, without anything in it.
+  std::string elf(
+      "\x7f"
+      "ELF\x02\x01\x01",
+      7);
+  elf.resize(64, 0);
+  elf[16] = 2;
+  elf[18] = static_cast<char>(243);
+  elf[20] = 1;
+  elf[52] = 64;
+  const std::string path_of_image = file("stripped.elf", elf);
+  {
+    qm::host::CaptureWriter writer(path("stripped"), {}, 1);
+    writer.image(path_of_image);
+    qm::test::CaptureEncoder encoder(writer);
+    qm::test::Synthetic({.events = 2000}).deliver(encoder);
+    writer.end("made");
+  }
+  const Outcome outcome = qm("report --stacks " + path("stripped"));
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_TRUE(
+      has(outcome.text, "qm: addresses instead of names: the image within " + path("stripped") + " has no symbols"))
+      << outcome.text;
+  EXPECT_TRUE(has(outcome.text, " 0x80204")) << outcome.text;
+  EXPECT_EQ(qm("report --elf " + path_of_image + " " + path("stripped")).status, 1) << "asked for by name";
+}
+
 TEST_F(Commands, say_that_a_directory_is_no_text) {
   const std::string good = file("good", stacks(1));
   const Outcome outcome = qm("diff " + path("") + " " + good);

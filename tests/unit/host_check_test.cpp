@@ -78,6 +78,15 @@ class Check : public testing::Test {
     writer.end("done");
     return path.string();
   }
+  /// What came over the line in the capture @p path, as a file.
+  [[nodiscard]] std::string line_of(const std::string& path) const {
+    std::string bytes;
+    CaptureReader reader(path);
+    for (Chunk chunk; reader.next(chunk);) {
+      if (chunk.type == ChunkType::kReceived) bytes += chunk.payload;
+    }
+    return file("line-bytes", bytes);
+  }
   [[nodiscard]] std::string file(const std::string& name, const std::string& bytes) const {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return (folder_ / name).string();
@@ -273,6 +282,109 @@ TEST_F(Check, a_recorder_that_is_killed_leaves_what_it_got) {
   EXPECT_FALSE(received.empty());
   ASSERT_EQ(reader.problems().size(), 1u);
   EXPECT_NE(reader.problems()[0].find("the recorder was killed"), std::string::npos);
+}
+
+TEST_F(Check, record_and_top_end_with_the_error_of_a_stream_that_does_not_start) {
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"record", "-o", (folder() / "recorded").string()}, {"top"}}) {
+    std::thread server;
+    std::vector<std::string> arguments = command;
+    arguments.insert(arguments.end(), {"--start", "fail", "--for", "5", serve(server)});
+    const auto before = std::chrono::steady_clock::now();
+    const Outcome outcome = qm(arguments);
+    server.join();
+    EXPECT_EQ(outcome.status, 1) << outcome.text;
+    EXPECT_NE(outcome.text.find("it was to fail"), std::string::npos) << outcome.text;
+    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(4));
+    std::filesystem::remove(folder() / "line");
+  }
+}
+
+TEST_F(Check, record_counts_the_events_that_wait_for_others_when_it_ends) {
+  const std::string bytes = line_of(capture({.unended = true}));
+  std::thread server;
+  const std::string line = serve(server);
+  const Outcome outcome =
+      qm({"record", "-o", (folder() / "recorded").string(), "--for", "0.5", "--start", "send " + bytes, line});
+  server.join();
+  EXPECT_NE(outcome.text.find(" 5000 events"), std::string::npos) << outcome.text;
+}
+
+TEST_F(Check, top_does_not_tell_the_bytes_of_an_arena_that_got_segments_from_before_the_stream) {
+  const std::string path = (folder() / "older").string();
+  {
+    qm::host::Definitions definitions;
+    definitions.header.harts = 1;
+    definitions.header.stream = 1;
+    definitions.traceables[1] = {1, qm::host::EventKind::kArena, true, "numbers", 1, 1, 5, 0xffff'ffff};
+    definitions.traceables[2] = {2, qm::host::EventKind::kCache, false, "packet", 64, 64, 0, 0xffff'ffff};
+    CaptureWriter writer(path, {});
+    qm::test::CaptureEncoder encoder(writer, {.unended = true});
+    encoder.on_header(definitions);
+    for (const std::uint32_t traceable : {1u, 2u}) {
+      qm::host::Event event;
+      event.traceable = traceable;
+      event.number = 2 * traceable;
+      event.address = 0x1000;
+      event.requested = event.allocated = traceable == 1 ? 96 : 64;
+      encoder.on_event(event);
+      ++event.number;
+      event.address = 0x2000;
+      event.operation = qm::host::Operation::kFree;
+      event.requested = event.allocated = 0;
+      if (traceable == 1) encoder.on_event(event);
+    }
+    encoder.on_statistics({});
+  }
+  std::thread server;
+  const std::string line = serve(server);
+  const Outcome outcome = qm({"top", "--for", "0.6", "--every", "0.2", "--start", "send " + line_of(path), line});
+  server.join();
+  EXPECT_NE(outcome.text.find("packet                             +1            +64"), std::string::npos)
+      << outcome.text;
+  EXPECT_NE(outcome.text.find("numbers                            +0              ?"), std::string::npos)
+      << outcome.text;
+}
+
+TEST_F(Check, of_a_sampled_stream_says_that_it_was_compared_with_nothing) {
+  const std::string path = (folder() / "sampled").string();
+  {
+    CaptureWriter writer(path, {});
+    qm::test::CaptureEncoder encoder(writer);
+    qm::test::Synthetic({.events = 500, .mode = qm::host::StreamMode::kSampled}).deliver(encoder);
+    writer.end("done");
+  }
+  const Outcome outcome = qm({"check", path});
+  EXPECT_EQ(outcome.status, 1) << outcome.text;
+  EXPECT_NE(outcome.text.find("sampled: complete, but compared with nothing"), std::string::npos) << outcome.text;
+}
+
+TEST_F(Check, record_with_closed_streams_writes_what_it_says_into_no_file_of_its_own) {
+  const std::filesystem::path path = folder() / "recorded";
+  std::thread server;
+  const std::string line = serve(server);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    for (const int stream : {0, 1, 2}) close(stream);
+    execl(QM_TOOL, QM_TOOL, "record", "-o", path.c_str(), "--start", "fail", line.c_str(), nullptr);
+    _exit(126);
+  }
+  EXPECT_EQ(wait_for(pid).status, 1);
+  server.join();
+  const std::string bytes = read_file(path);
+  EXPECT_TRUE(bytes.starts_with("\x89QMC"));
+  EXPECT_EQ(bytes.find("recorded " + path.string()), std::string::npos);
+}
+
+TEST_F(Check, of_a_disk_that_is_full_is_an_error) {
+  const std::string good = capture();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    dup2(open("/dev/full", O_WRONLY), 1);
+    execl(QM_TOOL, QM_TOOL, "check", good.c_str(), nullptr);
+    _exit(126);
+  }
+  EXPECT_NE(wait_for(pid).status, 0);
 }
 
 TEST_F(Check, record_stops_after_its_time) {

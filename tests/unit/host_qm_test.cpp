@@ -124,6 +124,7 @@ TEST_F(QmTest, run_goes_on_after_a_failed_command_and_ends_with_1) {
 TEST_F(QmTest, run_ends_with_the_status_of_a_typed_poweroff) {
   EXPECT_EQ(run({"-c", "poweroff 42", "-c", "echo never"}).status, 42);
   EXPECT_EQ(run({"-c", "fail", "-c", "poweroff"}).status, 0);
+  EXPECT_EQ(run({"-c", "poweroff 0X7"}).status, 7);
   EXPECT_EQ(run({"-c", "poweroff 42", "-c", "echo never"}).out, "");
 }
 
@@ -141,6 +142,8 @@ TEST_F(QmTest, run_ends_with_2_for_wrong_usage) {
                                              {"--harts", "x"},
                                              {"--ram", "much"},
                                              {"--ram", ""},
+                                             {"--ram", "0"},
+                                             {"--ram", "00M"},
                                              {"--nonsense"},
                                              {"nonsense"},
                                              {"demo", "-c", "help"},
@@ -155,6 +158,34 @@ TEST_F(QmTest, run_ends_with_2_for_wrong_usage) {
   EXPECT_EQ(qm({"run", "-c", "help"}).status, 2);
   EXPECT_EQ(qm({}).status, 2);
   EXPECT_EQ(qm({"run", "--help"}).status, 0);
+}
+
+TEST_F(QmTest, says_its_version_and_names_what_is_no_subcommand) {
+  const Outcome version = qm({"--version"});
+  EXPECT_EQ(version.status, 0);
+  EXPECT_TRUE(version.out.starts_with("qm ")) << version.out;
+  const Outcome unknown = qm({"nonsense"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_EQ(unknown.error, "qm: no subcommand nonsense: qm --help lists them\n");
+  const Outcome zero = run({"--timeout", "0"});
+  EXPECT_NE(zero.error.find("should be a number above 0"), std::string::npos) << zero.error;
+  EXPECT_LT(zero.error.size(), 200u) << zero.error;
+}
+
+TEST_F(QmTest, run_leaves_no_folder_behind_however_early_a_signal_comes) {
+  for (int tries = 0; tries < 30; ++tries) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      dup2(open("/dev/null", O_RDWR), 1);
+      dup2(1, 2);
+      become_qm({"run", "--image", QM_FAKE_QEMU, "-c", "hang"});
+    }
+    usleep(static_cast<useconds_t>(500 * tries));
+    kill(pid, SIGTERM);
+    (void)status_of(pid);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+    EXPECT_FALSE(entry.path().filename().string().starts_with("qm-")) << entry.path();
 }
 
 TEST_F(QmTest, run_without_a_terminal_says_so_and_ends_with_3) {

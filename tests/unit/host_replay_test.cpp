@@ -125,4 +125,11 @@ TEST_F(Replay, refuses_what_it_cannot_read_and_says_where) {
   EXPECT_EQ(replay().status, 1);
 }
 
+TEST_F(Replay, of_nothing_but_empty_blocks_has_no_share_of_what_was_asked) {
+  write("a 0 0\nf 0\n");
+  const Outcome outcome = replay();
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_EQ(outcome.text.find("inf"), std::string::npos) << outcome.text;
+}
+
 }  // namespace

@@ -19,6 +19,7 @@ Holdings read(const std::string& file, const DiffOptions& options, std::string& 
   if (const int first = in.peek(); first != std::ifstream::traits_type::eof() && (first & 0x80) != 0) {
     Summary summary({0, options.cache, 0});
     read_capture(file, summary);
+    require_cache(summary, file);
     build_id = summary.definitions().header.build_id;
     const std::optional<Symbols> symbols = symbols_of(file, options.image, build_id);
     const Report report = make_report(summary, symbols ? &*symbols : nullptr, SortKey::kLive, name);

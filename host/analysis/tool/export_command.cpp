@@ -45,6 +45,7 @@ int export_capture(const ExportOptions& options) {
   require_another_file(options.output, options.file);
   Summary summary({0, options.cache, options.stream});
   read_capture(options.file, summary);
+  require_cache(summary, options.file);
   const std::optional<Symbols> symbols = symbols_of(options.file, options.image, summary.definitions().header.build_id);
   const Report report = make_report(summary, symbols ? &*symbols : nullptr, SortKey::kBytes,
                                     std::filesystem::path(options.file).filename().string());

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include <qm/host/error.hpp>
+#include <qm/host/standard_streams.hpp>
 
 #include "commands.hpp"
 
@@ -44,6 +45,16 @@ CLI::Validator duration() {
       "TIME");
 }
 
+/// CLI11's own prints its range, to 20 digits.
+CLI::Validator positive() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        const bool number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+        return number && text.find_first_not_of('0') != std::string::npos ? "" : "should be a number above 0";
+      },
+      "POSITIVE");
+}
+
 void add_report(CLI::App& app, analysis::ReportOptions& options) {
   CLI::App* report =
       app.add_subcommand("report", "explain a capture: totals, hot call sites, caches, lifetimes, leaks");
@@ -52,12 +63,12 @@ void add_report(CLI::App& app, analysis::ReportOptions& options) {
   report->add_option("--sort", options.sort, "bytes, req, hit, pingpong, frag, live: most first; or callsite")
       ->check(CLI::IsMember({"bytes", "req", "hit", "pingpong", "frag", "live", "callsite"}))
       ->capture_default_str();
-  report->add_option("--top", options.top, "lines of each table (20; all in JSON)")->check(CLI::PositiveNumber);
+  report->add_option("--top", options.top, "lines of each table (20; all in JSON)")->check(positive());
   report->add_option("--since", options.since_seconds, "only what happened so long after the stream began")
       ->transform(duration());
   report->add_option("--cache", options.cache, "only caches and arenas of this name; * and ? stand for others");
   report->add_option("--stream", options.stream, "which stream of the capture, from 1 on; without it the last")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   report->add_flag("--stacks", options.stacks, "whole stacks, with inlined calls");
   report->add_flag("--lifetimes", options.lifetimes, "how long objects lived");
   report->add_flag("--leaks", options.leaks, "objects that are out longer than is usual for their stack");
@@ -84,7 +95,7 @@ void add_export(CLI::App& app, analysis::ExportOptions& options) {
       ->capture_default_str();
   out->add_option("--cache", options.cache, "stacks only of caches and arenas of this name; * and ? stand for others");
   out->add_option("--stream", options.stream, "which stream of the capture, from 1 on; without it the last")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   add_image(*out, options.image);
 }
 
@@ -94,7 +105,7 @@ void add_diff(CLI::App& app, analysis::DiffOptions& options) {
   diff->add_option("before", options.before, "a capture, or the output of slab_stacks or slab_trace print")->required();
   diff->add_option("after", options.after, "another of the same kind")->required();
   diff->add_option("--top", options.top, "of those that grew, and of those that shrank, so many")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
   diff->add_option("--cache", options.cache,
                    "of captures: only caches and arenas of this name; * and ? stand for others");
@@ -127,9 +138,12 @@ int start(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  host::open_standard_streams();
   signal(SIGPIPE, SIG_DFL);  // the reader of a pipe may have seen enough
   try {
-    return start(argc, argv);
+    const int status = start(argc, argv);
+    host::flush_standard_output();
+    return status;
   } catch (const host::Error& error) {
     fmt::print(stderr, "qm: {}\n", error.what());
     return error.fault() == host::Fault::kUsage ? 2 : 1;

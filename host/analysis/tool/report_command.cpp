@@ -31,6 +31,7 @@ int report(const ReportOptions& options) {
   require_another_file(options.html, options.file);
   Summary summary({options.since_seconds, options.cache, options.stream});
   read_capture(options.file, summary);
+  require_cache(summary, options.file);
   const std::optional<Symbols> symbols = symbols_of(options.file, options.image, summary.definitions().header.build_id);
   const Report report = make_report(summary, symbols ? &*symbols : nullptr, sort_key(options.sort),
                                     std::filesystem::path(options.file).filename().string());

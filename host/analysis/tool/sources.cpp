@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -61,10 +62,25 @@ std::optional<Symbols> symbols_of(const std::string& file, const ImageOptions& i
   } else {
     const TemporaryFile own;
     if (!host::extract_image(file, own.path())) return std::nullopt;
-    symbols.emplace(own.path());
+    try {
+      symbols.emplace(own.path());
+    } catch (const host::Error& error) {
+      // It is named as the temporary file that it was for a moment.
+      const std::string why = std::string(error.what()).substr(own.path().string().size());
+      fmt::print(stderr, "qm: addresses instead of names: the image within {}{}\n", file, why);
+      return std::nullopt;
+    }
   }
   if (!image.force) require_same_image(*symbols, build_id);
   return symbols;
+}
+
+void require_cache(const Summary& summary, const std::string& file) {
+  const std::string& wanted = summary.options().cache;
+  const auto& known = summary.definitions().traceables;
+  if (wanted.empty() || summary.stream() == 0) return;
+  if (std::none_of(known.begin(), known.end(), [&](const auto& each) { return matches(wanted, each.second.name); }))
+    throw host::Error(host::Fault::kInput, file + ": no cache or arena is called " + wanted);
 }
 
 std::ifstream open_text(const std::string& file) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include <qm/analysis/summary.hpp>
 #include <qm/analysis/symbols.hpp>
 #include <qm/host/events.hpp>
 
@@ -17,10 +18,15 @@ namespace qm::analysis {
 /// @throws host::Error kInput if it is none.
 void read_capture(const std::string& file, host::EventHandler& handler);
 
-/// @returns the symbols of --elf, else those of the image within the capture @p file; nothing if there is neither.
-/// @throws host::Error kInput if the image is not the one of @p build_id, unless forced, or not usable.
+/// @returns the symbols of --elf, else those of the image within the capture @p file; nothing if there is neither, or
+///          the capture's has none, which is said on standard error.
+/// @throws host::Error kInput if the image is not the one of @p build_id, unless forced, or --elf is not usable.
 [[nodiscard]] std::optional<Symbols> symbols_of(const std::string& file, const ImageOptions& image,
                                                 std::string_view build_id);
+
+/// Refuses a pattern for nothing. @throws host::Error kInput if @p summary asks for caches or arenas of which @p file
+/// has none.
+void require_cache(const Summary& summary, const std::string& file);
 
 /// Opens a text, or what may be one. @throws host::Error kInput if it cannot be read, or is a directory.
 [[nodiscard]] std::ifstream open_text(const std::string& file);

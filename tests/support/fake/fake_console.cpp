@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 namespace qm::test {
@@ -98,7 +100,7 @@ void FakeConsole::run(std::string_view line, std::uint32_t request) {
   }
   if (line.starts_with("poweroff")) {
     end(request, CommandStatus::kOk);
-    throw Ended{line.size() > 9 ? std::atoi(std::string(line.substr(9)).c_str()) : 0};
+    throw Ended{line.size() > 9 ? static_cast<int>(std::strtol(std::string(line.substr(9)).c_str(), nullptr, 0)) : 0};
   }
   if (line == "reboot") {
     end(request, CommandStatus::kOk);
@@ -108,6 +110,15 @@ void FakeConsole::run(std::string_view line, std::uint32_t request) {
   if (line == "run") {
     running_ = request;
     return say("runs\n");
+  }
+  if (line.starts_with("send ")) {
+    end(request, CommandStatus::kOk);
+    std::ifstream file(std::string(line.substr(5)), std::ios::binary);
+    const std::string bytes(std::istreambuf_iterator<char>(file), {});
+    print(bytes);
+    sequence_ = 0;
+    for (std::size_t at = 0; (at = bytes.find("\x1bP", at)) != std::string::npos; ++at) ++sequence_;
+    return;
   }
   if (line == "forms") {
     say(std::to_string(forms_) + "\n");

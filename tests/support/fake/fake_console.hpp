@@ -11,7 +11,7 @@
 namespace qm::test {
 
 /// The commands of a fake console: `echo TEXT`, `fail`, `poweroff [STATUS]`, `reboot`, `run` (until Ctrl-C), `forms`
-/// (how often a form was asked for), and the misbehaviours below. As on a target, a request that comes while one runs
+/// (how often a form was asked for), `send FILE` (bytes with frames numbered from 0), and the misbehaviours below. As on a target, a request that comes while one runs
 /// is refused.
 ///   die          closes the line in the middle of an output
 ///   hang         answers nothing

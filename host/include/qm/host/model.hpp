@@ -58,6 +58,11 @@ class Model {
   [[nodiscard]] std::uint64_t live_bytes() const noexcept { return live_bytes_; }
   /// Frees of objects that the stream does not know, by cache or arena.
   [[nodiscard]] const std::map<std::uint32_t, std::uint64_t>& unknown_frees() const noexcept { return unknown_; }
+  /// Whether `freed` of @p traceable is all that was freed: of an arena's segment that is older than the stream only
+  /// the device knows the size.
+  [[nodiscard]] bool knows_freed_bytes(std::uint32_t traceable) const noexcept {
+    return !is_arena(traceable) || !unknown_.contains(traceable);
+  }
 
  private:
   struct Key {

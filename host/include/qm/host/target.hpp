@@ -2,6 +2,7 @@
 /// A target as tools and tests use it: booted in QEMU or found at the end of a line, its console, and a transcript
 /// whose place is told in every failure.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,7 +31,9 @@ class Target {
   static Target boot(const QemuOptions& options, const TargetTimeouts& timeouts = {});
 
   /// As boot(), but returns as soon as QEMU has opened the line: nothing has been read yet.
-  static Target power_on(const QemuOptions& options, const TargetTimeouts& timeouts = {});
+  /// @param[in] started called when QEMU's process and its folder are there, before its line is.
+  static Target power_on(const QemuOptions& options, const TargetTimeouts& timeouts = {},
+                         const std::function<void(const Qemu&)>& started = {});
 
   /// As attach(), but returns as soon as the line is open: nothing has been read or sent yet.
   static Target open(const std::string& place, unsigned baud = 115200, const TargetTimeouts& timeouts = {});
