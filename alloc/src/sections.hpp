@@ -30,8 +30,8 @@
 #define QM_LEAF_LOG2 24
 #define QM_PAGE_LOG2 12
 #define QM_CLASS_STEP_LOG2 4
-#define QM_CLASS_STEPS 68 /* the largest class has so many steps */
-#define QM_CLASSES 29     /* those of no size counted */
+#define QM_CLASS_STEPS 68 /* the largest class that the section knows has so many */
+#define QM_CLASSES 32     /* those of no size counted */
 
 /* Offset of the committing store in every block: at or before it, an interrupted section starts again. */
 #ifdef QM_COUNT

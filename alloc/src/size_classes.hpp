@@ -2,11 +2,15 @@
 /// The heap's size classes: their sizes, and the table that finds the class of a size.
 ///
 ///     to 224         steps of 16
-///     to 1600        at most an eighth more than the size before, and such that at most a sixteenth of a slab, of 4 to 16 KiB,
+///     to 1088        at most an eighth more than the size before, and such that at most a sixteenth of a slab, of 4 to 16 KiB,
 ///                    is nobody's: what so many pages hold 15, 14, 12, ... of
+///     above          three, of which slabs of 16 and 32 KiB hold 6, 7 and 5: buffers of 2.5, 4 and 6 KB and what goes with
+///                    them. A size serves if at most an eighth is waste; what lies between is a large block
 ///
 /// Classes are numbered from 1; number 0 is of what no class serves. A class's tag, by which the sections know it, is
-/// its number in words: where a hart has its pointer to its cell of the class (heap_sections.S).
+/// its number in words: where a hart has its pointer to its cell of the class (heap_sections.S). A tag is a byte: there
+/// is no room for a further class. The sections find those up to 1088 by a table; the slow half of an allocation finds
+/// the others, and a free finds all of them by their pages.
 
 #include <array>
 #include <atomic>
@@ -20,14 +24,17 @@
 
 namespace qm::heap {
 
+/// Of the stride of a large class, what stands before the object in a build with call sites.
+inline constexpr std::uint16_t kHead = kCallSites ? kAlignment : 0;
 /// Sizes of the classes in bytes, rising, by number.
-inline constexpr std::uint16_t kClassBytes[] = {0,   16,  32,  48,  64,  80,  96,  112,  128, 144,
-                                                160, 176, 192, 208, 224, 256, 288, 320,  352, 400,
-                                                448, 512, 576, 640, 720, 800, 896, 1024, 1088};
+inline constexpr std::uint16_t kClassBytes[] = {
+    0,   16,  32,  48,  64,  80,  96,  112, 128, 144, 160, 176,  192,  208,          224,          256,
+    288, 320, 352, 400, 448, 512, 576, 640, 720, 800, 896, 1024, 1088, 2720 - kHead, 4672 - kHead, 6528 - kHead};
 inline constexpr unsigned kClasses = sizeof kClassBytes / sizeof kClassBytes[0];  ///< number 0 counted
 inline constexpr std::size_t kClassStep = std::size_t{1} << QM_CLASS_STEP_LOG2;
 static_assert(kClasses == QM_CLASSES && kClassBytes[kClasses - 1] == kMaxClassBytes);
-static_assert(kMaxClassBytes == QM_CLASS_STEPS * kClassStep);
+inline constexpr unsigned kLastInTable = 28;  ///< the sections know no further
+static_assert(kClassBytes[kLastInTable] == QM_CLASS_STEPS * kClassStep);
 
 static_assert(PageMap::tag_of(kClasses - 1) / sizeof(void*) == kClasses - 1, "a tag is a byte");
 
@@ -40,10 +47,13 @@ extern "C" const std::array<std::uintptr_t, QM_CLASSES> qm_heap_class_amounts;
 
 namespace qm::heap {
 
+/// class_of() for sizes that are not in the table.
+[[nodiscard]] unsigned class_of_large(std::size_t size) noexcept;
+
 /// The number of the class that serves @p size bytes; 0 if none does. Size 0 counts as 1.
 [[gnu::always_inline]] inline unsigned class_of(std::size_t size) {
   const std::size_t step = (size - (size != 0 ? 1 : 0)) >> QM_CLASS_STEP_LOG2;
-  return step < QM_CLASS_STEPS ? qm_heap_class_tags[step] / sizeof(void*) : 0;
+  return step < QM_CLASS_STEPS ? qm_heap_class_tags[step] / sizeof(void*) : class_of_large(size);
 }
 
 /// The same for multiples of @p alignment, a power of two: slabs begin at pages, and objects lie at multiples of their
@@ -51,7 +61,7 @@ namespace qm::heap {
 inline unsigned class_of(std::size_t size, std::size_t alignment) {
   if (alignment > (kCallSites ? kAlignment : kMaxClassBytes)) return 0;
   unsigned number = class_of(size);
-  while (number != 0 && kClassBytes[number] % alignment != 0) number = (number + 1) % kClasses;
+  while (number != 0 && kClassBytes[number] % alignment != 0) number = number < kLastInTable ? number + 1 : 0;
   return number;
 }
 

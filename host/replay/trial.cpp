@@ -17,7 +17,7 @@ namespace qm::replay {
 namespace {
 
 constexpr std::size_t kLargeQuantum = 64;  // as the heap's
-constexpr std::size_t kLargeImport = 48 * 1024;
+constexpr std::size_t kLargeImport = 16 * 1024;
 
 /// Memory for an allocator, taken from the machine as it is touched.
 class Memory {

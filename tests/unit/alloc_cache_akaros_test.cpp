@@ -130,7 +130,7 @@ TEST_F(AkarosCache, what_lies_in_magazines_is_not_in_use) {
   EXPECT_EQ(cache->stats().in_use, 100U);
   for (unsigned i = 0; i < 100; ++i) cache->free(objects[i]);
   EXPECT_EQ(cache->stats().in_use, 0U);
-  EXPECT_GT(cache->stats().in_magazines + cache->stats().in_depot, 50U);
+  EXPECT_GT(cache->stats().in_magazines + cache->stats().in_depot, 25U);
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 

@@ -35,7 +35,7 @@ TEST_F(Heap, large_blocks_are_not_rounded_to_pages) {
 
 TEST_F(Heap, every_block_of_a_slab_of_several_pages_comes_back_where_it_belongs) {
   static std::array<void*, 40> blocks;
-  for (const std::size_t size : {900U, 1024U, 1088U}) {
+  for (const std::size_t size : {900U, 1024U, 1088U, 2700U, 4600U, 6500U}) {
     for (void*& block : blocks) ASSERT_NE(block = heap::allocate(size), nullptr);
     RegistryCursor<Cache> caches;
     Cache* cache = nullptr;
@@ -47,6 +47,26 @@ TEST_F(Heap, every_block_of_a_slab_of_several_pages_comes_back_where_it_belongs)
     EXPECT_EQ(cache->stats().in_use, 0U);
     EXPECT_TRUE(cache->validate());
   }
+  EXPECT_EQ(heap::misuses(), 0U);
+}
+
+TEST_F(Heap, a_size_above_the_table_is_a_class_s_if_at_most_an_eighth_is_waste) {
+  for (std::size_t size = 1089; size <= heap::kMaxClassBytes; ++size) {
+    void* block = heap::allocate(size);
+    const std::size_t usable = heap::usable_size(block);
+    bool is_class = false;
+    for (unsigned number = 1; heap::class_bytes(number) != 0; ++number) is_class |= heap::class_bytes(number) == usable;
+    EXPECT_TRUE(is_class || usable - size < heap::kLargeQuantum) << size;
+    EXPECT_LE((usable - size) * 8, usable) << size;
+    heap::free_sized(block, size);
+  }
+  EXPECT_EQ(heap::misuses(), 0U);
+}
+
+TEST_F(Heap, no_larger_class_serves_for_its_alignment) {
+  void* block = heap::allocate_aligned(128, 1050);
+  EXPECT_LT(heap::usable_size(block), 1200U);
+  heap::free_sized(block, 1050, 128);
   EXPECT_EQ(heap::misuses(), 0U);
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 /// The heap: the malloc face over size classes and an arena.
 ///
-///     1 .. kMaxClassBytes   caches kmalloc_16, kmalloc_32, ... : at most 15 bytes or an eighth is waste. Each cache is made by
+///     1 .. 1088             caches kmalloc_16, kmalloc_32, ... : at most 15 bytes or an eighth is waste. Each cache is made by
 ///                           its first allocation; the pages of its slabs are tagged in the page map
-///     above                 arena `kheap`, quantum kLargeQuantum, over spans of `base`
+///       .. kMaxClassBytes   three more, for sizes of which an eighth is waste at most (size_classes.hpp)
+///     others                arena `kheap`, quantum kLargeQuantum, over spans of `base`
 ///
 ///     allocate() = qm_malloc()      the class by a table, the hart's cell of it, its youngest round: heap_sections.S
 ///       qm_heap_allocate_slow()       the cache's slow half; the class's cache is made; a large block
@@ -39,8 +40,8 @@ void qm_heap_free_slow(void* block) noexcept;
 
 namespace qm::heap {
 
-/// Largest size that is served by a size class, in bytes.
-inline constexpr std::size_t kMaxClassBytes = 1088;
+/// Largest size that is served by a size class, in bytes. Above 1088 not all are.
+inline constexpr std::size_t kMaxClassBytes = 6528 - (kCallSites ? 16 : 0);
 /// Large blocks are rounded up to a multiple of this, in bytes.
 inline constexpr std::size_t kLargeQuantum = 64;
 /// Alignment of every block, in bytes.

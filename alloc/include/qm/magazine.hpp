@@ -197,7 +197,7 @@ class Depot {
   /// Rounds that frees may leave here, in full magazines of the first size: so many to begin with, one of the present
   /// size more with each allocation that misses what had to go on to the slabs, up to so many, and fewer again when
   /// they lie unused. What a program frees in bulk and takes no more is not kept from others.
-  static constexpr std::uint32_t kLeastKept = 4;
+  static constexpr std::uint32_t kLeastKept = 2;
   static constexpr std::uint32_t kMostKept = 32;
 
   /// Sets the size of magazines for objects of @p object_size bytes.
