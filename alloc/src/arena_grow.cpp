@@ -21,12 +21,13 @@ BoundaryTag* Arena::last_of_locked(const BoundaryTag& span) noexcept {
 /// Has the source make the span longer in which @p start is allocated, and only free memory behind it, so that there is
 /// room for @p more. While that segment is, nobody else gives the span back; two who would make it longer know its size
 /// from the same moment, and the source refuses the second.
-/// @returns false, and nothing has changed, if the source has no room there, or no tag is to be had.
+/// @returns whether there is room now; false, and nothing has changed, if the source has no room there, or no tag is to be had.
 bool Arena::grow_span(std::uintptr_t start, std::size_t more) noexcept {
   if (source_ == nullptr || source_->quantum_ % quantum_ != 0) return false;
   BoundaryTag* rest = nullptr;
   std::uintptr_t first = 0;
   std::size_t before = 0;
+  std::size_t after = 0;
   {
     const LockGuard guard(lock_);
     const BoundaryTag* const tag = find_allocated_locked(start);
@@ -34,14 +35,18 @@ bool Arena::grow_span(std::uintptr_t start, std::size_t more) noexcept {
     if (span == nullptr) return false;
     const BoundaryTag* const last = last_of_locked(*span);
     if (tag->prev != span || (last != tag && (last != tag->next || last->kind != TagKind::kFree))) return false;
-    if (!reserve_tags_locked(1)) return false;
-    rest = take_spare_locked();
+    if (last != tag) {
+      if (last->size >= more) return true;  // freed a moment ago: there is room
+      more -= last->size;
+    }
     first = span->start;
     before = span->size;
-    if (last != tag) more -= last->size;
+    more = round_up(more, source_->quantum_);
+    if (more == 0 || __builtin_add_overflow(before, more, &after)) return false;  // more than a word
+    if (!reserve_tags_locked(1)) return false;
+    rest = take_spare_locked();
   }
-  more = round_up(more, source_->quantum_);
-  const bool grown = source_->resize_in_place(first, before, before + more) == Status::kOk;
+  const bool grown = source_->resize_in_place(first, before, after) == Status::kOk;
   const LockGuard guard(lock_);
   if (grown) {
     BoundaryTag* const span = growing_span_locked(start);

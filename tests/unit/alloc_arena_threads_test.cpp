@@ -125,6 +125,35 @@ TEST_F(ArenaHarts, imports_and_releases_cross) {
   EXPECT_EQ(arena_.stats().free, 2048U);
 }
 
+TEST_F(ArenaHarts, segments_grow_while_what_follows_them_comes_and_goes) {
+  make(32, 32, 32 * 1024);
+  Arena importer;
+  ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 1, .source = &arena_, .minimum_import = 256}),
+            Status::kOk);
+  // The first hart's is alone in its span but for what the others take behind it.
+  const std::uintptr_t first = importer.allocate(32);
+  ASSERT_NE(first, 0U);
+  test::on_each_hart(test::harts(), [&](unsigned hart) {
+    std::size_t size = 32;
+    for (unsigned round = 0; round < kRounds; ++round) {
+      if (hart == 0) {
+        const std::size_t wanted = round % 2 == 0 ? 96 : 32;
+        if (importer.resize_in_place(first, size, wanted) == Status::kOk) size = wanted;
+      } else if (const std::uintptr_t behind = importer.allocate(100); behind != 0) {
+        EXPECT_EQ(importer.free(behind, 100), Status::kOk);
+      }
+    }
+    if (hart == 0) {
+      EXPECT_EQ(importer.free(first, size), Status::kOk);
+    }
+  });
+  EXPECT_TRUE(importer.validate());
+  EXPECT_TRUE(arena_.validate());
+  importer.reap();
+  EXPECT_EQ(importer.destroy(), Status::kOk);
+  EXPECT_EQ(arena_.stats().free, 32U * 1024U);
+}
+
 TEST_F(ArenaHarts, statistics_never_tear) {
   static Ownership ownership;
   make(32, 32, 2048);
