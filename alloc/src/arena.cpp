@@ -59,7 +59,7 @@ Status Arena::initialize(const ArenaConfig& config, const quantum_caches::Calls*
     if (status != Status::kOk && caches != nullptr) caches->destroy(*this);
   }
   if (status != Status::kOk) {
-    give_spares_locked(spare_count_);
+    clear();
     return status;
   }
   if (has_range) {

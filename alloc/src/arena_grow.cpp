@@ -9,7 +9,8 @@ namespace qm {
 /// The span that has the segment at @p start, if it is the source's to make longer; or nullptr.
 BoundaryTag* Arena::growing_span_locked(std::uintptr_t start) noexcept {
   BoundaryTag* const span = spans_.floor(start);
-  return span != nullptr && span->origin != SpanOrigin::kAdded && import_ == nullptr ? span : nullptr;
+  const bool is_plain = import_ == nullptr && release_ == nullptr;  // other functions know the span as it was
+  return span != nullptr && span->origin != SpanOrigin::kAdded && is_plain ? span : nullptr;
 }
 
 /// The last segment of @p span.

@@ -18,12 +18,14 @@ std::uintptr_t Arena::import(const Request& request, std::size_t taken) noexcept
   const std::size_t mostly = round_up(minimum_import_, unit);
   const Fit fit = request.fit == Fit::kNext ? Fit::kInstant : request.fit;  // the order is this arena's affair
   if (least < taken) return 0;                                              // more than a word
+  bool reaped = false;
   for (std::size_t size = mostly > least ? mostly : least;;) {
     const std::uintptr_t start = source_->allocate_as({.size = size, .fit = fit});
     if (start != 0) return enter_span(request, taken, {start, size, SpanOrigin::kImported});
     if (size > least) {
       size = least;
-    } else if (reap() != 0) {
+    } else if (!reaped && reap() != 0) {
+      reaped = true;
       size = mostly > least ? mostly : least;
     } else {
       return 0;

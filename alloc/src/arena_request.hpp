@@ -196,6 +196,8 @@ QM_ARENA_INLINE void Arena::carve_locked(BoundaryTag* segment, std::uintptr_t st
   BoundaryTag* tag = segment;
   if (rest == 0) {
     remove_free_locked(segment);
+    // Its start rises: who has passed it has not passed what is left below, nor what it may be again.
+    if (low != start && walks_ != nullptr) tell_walks_locked(segment);
   } else {
     tag = take_spare_locked();
     link_after(tag, before);

@@ -157,11 +157,13 @@ void note_free_of_large(void* block, Status status) noexcept {
 }  // namespace
 
 Status initialize() noexcept {
-  return large.initialize({.name = "kheap",
-                           .quantum = kLargeQuantum,
-                           .source = &base_arena(),
-                           .minimum_import = kLargeImport,
-                           .charged = true});
+  // Anew: an allocation after shutdown() has left tags of a pool that is no more.
+  return (new (&large) Arena)
+      ->initialize({.name = "kheap",
+                    .quantum = kLargeQuantum,
+                    .source = &base_arena(),
+                    .minimum_import = kLargeImport,
+                    .charged = true});
 }
 
 void attach_hart() noexcept {
@@ -299,9 +301,10 @@ QM_JUMPS void* qm_heap_allocate_slow(std::size_t size) noexcept {
 #endif
   const unsigned number = qm::heap::class_of(size);
   qm::Cache* cache = qm::heap::cache_of(number);
-  if (cache == nullptr) return qm::heap::allocate_in(number, site, size, qm::Effort::kAuto);
-  // The section does not know the class: its magazine is still to be tried.
-  if (number > qm::heap::kLastInTable) return qm::heap::take(*cache, site, size, qm::Effort::kAuto);
+  // Above the table the section does not know the class: its magazine is still to be tried.
+  if (cache == nullptr || number > qm::heap::kLastInTable) {
+    return qm::heap::allocate_in(number, site, size, qm::Effort::kAuto);
+  }
   return qm_cache_allocate_slow(cache, site, size, qm::Effort::kAuto);
 }
 

@@ -107,6 +107,16 @@ TEST_F(CoreHeap, zeroed_memory_is_zero_and_a_product_that_overflows_is_refused) 
   EXPECT_EQ(heap::allocate_zeroed(SIZE_MAX / 4, 5), nullptr);
 }
 
+TEST_F(CoreHeap, no_size_wraps_into_a_small_block) {
+  for (std::size_t less = 0; less < 2 * 4096; ++less) {
+    EXPECT_EQ(heap::allocate(SIZE_MAX - less), nullptr) << less;
+  }
+  void* block = heap::allocate(5000);
+  EXPECT_EQ(heap::reallocate(block, SIZE_MAX - 100), nullptr);
+  heap::free(block);
+  EXPECT_TRUE(is_whole());
+}
+
 TEST_F(CoreHeap, what_is_no_block_is_refused_and_counted) {
   heap::free(nullptr);
   EXPECT_EQ(heap::misuses(), 0U);

@@ -94,6 +94,14 @@ TEST_F(Core, an_arena_over_another_imports_what_it_needs_and_gives_it_back_at_on
   EXPECT_EQ(base_arena().destroy(), Status::kBusy);  // the heap draws from it
 }
 
+TEST_F(Core, an_arena_with_a_source_takes_no_range_of_its_own) {
+  Arena importer;
+  ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 64, .source = &base_arena()}), Status::kOk);
+  EXPECT_EQ(importer.add(0x4000, 0x2000), Status::kInvalid);
+  EXPECT_EQ(importer.stats().total, 0U);
+  EXPECT_EQ(importer.destroy(), Status::kOk);
+}
+
 TEST_F(Core, an_arena_finds_starts_of_every_alignment) {
   for (std::size_t align = 1; align <= 0x10000; align *= 2) {
     const std::uintptr_t a = base_arena().allocate_aligned(0x3000, align);

@@ -60,7 +60,7 @@ TEST_F(TraceArenaThreads, each_segment_is_recorded_exactly_when_the_answered_com
     for (unsigned i = 0; done.load() == 0; i = (i + 1) % kBlocks) {
       if (blocks[i] != nullptr) heap::free(blocks[i]);
       const std::uint32_t before = phase.load();
-      blocks[i] = heap::allocate(1200 + 512 * i);
+      blocks[i] = heap::allocate(7000 + 512 * i);
       const bool has_record = *kheap.handle(reinterpret_cast<std::uintptr_t>(blocks[i])) != 0;
       if (phase.load() != before || before % 2 != 0) continue;
       if (has_record != (before % 4 == kOn)) wrong.fetch_add(1);

@@ -157,7 +157,7 @@ void Arena::count_importer(std::size_t by) noexcept {
 
 Status Arena::add(std::uintptr_t start, std::size_t size) noexcept {
   std::uintptr_t end = 0;
-  if (__builtin_add_overflow(start, size, &end)) return Status::kInvalid;
+  if (source_ != nullptr || __builtin_add_overflow(start, size, &end)) return Status::kInvalid;
   start = round_up(start != 0 ? start : 1, quantum_);
   end = round_down(end, quantum_);
   if (start == 0 || start >= end) return Status::kInvalid;
@@ -286,6 +286,7 @@ std::uintptr_t Arena::allocate_aligned(std::size_t size, std::size_t align) noex
 std::uintptr_t Arena::import(std::size_t size, std::size_t align, std::size_t slack) noexcept {
   const std::size_t unit = source_->quantum_;
   const std::size_t least = round_up(unit % align == 0 ? size : size + slack, unit);
+  if (least < size) return 0;  // more than a word
   std::size_t bytes = minimum_import_ > least ? minimum_import_ : least;
   std::uintptr_t start = source_->allocate(bytes);
   if (start == 0 && bytes != least) start = source_->allocate(bytes = least);

@@ -132,15 +132,13 @@ bool Cache::grow() noexcept {
       return true;
     }
   }
-  memory.give_back();  // S2: another hart was faster
+  page_map.clear(start, slab_bytes_);  // S2: another hart was faster
+  memory.give_back();
   return true;
 }
 
 std::size_t Cache::Released::give_back() const noexcept {
-  if (bytes != 0) {
-    page_map.clear(start, bytes);
-    source->free(start, bytes);
-  }
+  if (bytes != 0) source->free(start, bytes);
   return bytes;
 }
 
@@ -150,7 +148,9 @@ Cache::Released Cache::take_idle_locked() noexcept {
   idle_ = nullptr;
   usable_.remove(slab);
   --slabs_;
-  return {source_, reinterpret_cast<std::uintptr_t>(slab), slab_bytes_};
+  const auto start = reinterpret_cast<std::uintptr_t>(slab);
+  page_map.clear(start, slab_bytes_);  // with the lock held, as find() looks
+  return {source_, start, slab_bytes_};
 }
 
 std::size_t Cache::reap() noexcept {
@@ -223,7 +223,7 @@ Cache* Cache::of(const void* address) noexcept {
   return slab != 0 ? reinterpret_cast<const Slab*>(slab)->cache : nullptr;
 }
 
-/// The slab in which an object of this cache starts at @p address; nullptr if none does.
+/// The slab in which an object of this cache starts at @p address; nullptr if none does. Lock held.
 Slab* Cache::find(const void* address, std::size_t& index) const noexcept {
   const auto object = reinterpret_cast<std::uintptr_t>(address);
   auto* const slab = reinterpret_cast<Slab*>(page_map.slab_of(object));
@@ -235,19 +235,19 @@ Slab* Cache::find(const void* address, std::size_t& index) const noexcept {
 
 bool Cache::has_out(const void* address) noexcept {
   std::size_t index = 0;
-  Slab* const slab = find(address, index);
   const LockGuard hold(lock_);
+  Slab* const slab = find(address, index);
   return slab != nullptr && (slab->bits(index / kWordBits) >> index % kWordBits & 1) == 0;
 }
 
 /// Takes an object back. @returns false if it is none that is out.
 bool Cache::put(const void* object) noexcept {
   std::size_t index = 0;
-  Slab* const slab = find(object, index);
-  if (slab == nullptr) return false;
   Released surplus;
   {
     const LockGuard hold(lock_);
+    Slab* const slab = find(object, index);
+    if (slab == nullptr) return false;
     unsigned long& free = slab->bits(index / kWordBits);
     const unsigned long bit = 1UL << index % kWordBits;
     if ((free & bit) != 0) return false;

@@ -41,7 +41,11 @@ void qm_heap_free_slow(void* block) noexcept;
 namespace qm::heap {
 
 /// Largest size that is served by a size class, in bytes. Above 1088 not all are.
+#if defined(QM_CORE)
+inline constexpr std::size_t kMaxClassBytes = 1088;
+#else
 inline constexpr std::size_t kMaxClassBytes = 6528 - (kCallSites ? 16 : 0);
+#endif
 /// Large blocks are rounded up to a multiple of this, in bytes.
 inline constexpr std::size_t kLargeQuantum = 64;
 /// Alignment of every block, in bytes.

@@ -336,8 +336,9 @@ class SlabLayer {
     const PageMap::Bank* latest = bank_.load(kFollowed);
     if (latest->has(header)) [[likely]]
       return true;
+    if (no_touch_) return false;  // what a slab of memory has left there could be taken for a header
     if (page_map.bank_of(header).bytes != 0) return true;
-    return latest == &PageMap::kNoBank && !no_touch_ && spans(reinterpret_cast<const void*>(header));
+    return latest == &PageMap::kNoBank && spans(reinterpret_cast<const void*>(header));
   }
   [[nodiscard]] Slab* find_in_memory(std::uintptr_t address) const noexcept {
     Slab* slab = find_by_mask(reinterpret_cast<const void*>(address));

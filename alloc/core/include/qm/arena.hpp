@@ -69,8 +69,8 @@ class Arena {
   Status destroy() noexcept;
 
   /// Adds [start, start + size), less partial quanta at both ends and the value 0.
-  /// @returns kInvalid if no quantum is left or the end does not fit a word; kOverlap with what it has; kNoMemory
-  ///          (tags).
+  /// @returns kInvalid if no quantum is left, the end does not fit a word, or there is a source, to which all spans go
+  ///          back; kOverlap with what it has; kNoMemory (tags).
   /// Complexity: O(spans).
   Status add(std::uintptr_t start, std::size_t size) noexcept;
 
