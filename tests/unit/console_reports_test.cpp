@@ -321,7 +321,7 @@ std::string hex(const void* address) { return format("0x%016" PRIxPTR, reinterpr
 
 TEST_F(Reports, whatis_says_who_has_an_object) {
   std::vector<void*> held;
-  for (int i = 0; i < 40; ++i) held.push_back(packet->allocate());
+  for (int i = 0; i < 12; ++i) held.push_back(packet->allocate());
   auto* object = static_cast<std::byte*>(held[0]);
   ObjectPlace place;
   ASSERT_TRUE(packet->locate(reinterpret_cast<std::uintptr_t>(object), place));
@@ -335,7 +335,7 @@ TEST_F(Reports, whatis_says_who_has_an_object) {
   };
   EXPECT_EQ(first_line(object + 100), expected("in use", 100));
   EXPECT_EQ(first_line(object), expected("in use", 0));
-  for (int i = 1; i < 40; ++i) packet->free(held[static_cast<std::size_t>(i)]);
+  for (int i = 1; i < 12; ++i) packet->free(held[static_cast<std::size_t>(i)]);
   packet->free(object);  // the last: in the hart's magazine
   EXPECT_EQ(first_line(object + 8), expected("idle in a magazine of hart 0", 8));
   {
