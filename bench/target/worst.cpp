@@ -185,27 +185,34 @@ void free(Path& path, Subject& subject, void* block) noexcept {
 }
 
 template <class Subject>
-void heap_with_holes(std::string_view allocating, std::string_view freeing, std::size_t hole) {
+void four_blocks(Subject& subject, Path& mallocs, Path& frees) {
+  std::array<void*, 4> blocks;
+  for (void*& block : blocks) block = allocate(mallocs, subject, 1000);
+  for (void* block : blocks) free(frees, subject, block);
+}
+
+/// Blocks of 1000 bytes while there are kHoles free ones of @p hole bytes, each between two held. What comes once, the
+/// first time - the class's cache, its first slab, the hart's magazines - is a row of its own.
+template <class Subject>
+void heap_with_holes(std::string_view first, std::string_view allocating, std::string_view freeing, std::size_t hole) {
   Subject subject(0);
   for (void*& block : held) block = subject.allocate(hole);
   for (std::size_t i = 0; i < kMost; i += 2) subject.free(held[i]);
   {
-    Path mallocs(allocating, Subject::kName), frees(freeing, Subject::kName);
-    for (unsigned i = 0; i < 16; ++i) {
-      std::array<void*, 4> blocks;
-      for (void*& block : blocks) block = allocate(mallocs, subject, 1000);
-      for (void* block : blocks) free(frees, subject, block);
-    }
+    Path firsts(first, Subject::kName), mallocs(allocating, Subject::kName), frees(freeing, Subject::kName);
+    four_blocks(subject, firsts, frees);
+    for (unsigned i = 1; i < 16; ++i) four_blocks(subject, mallocs, frees);
   }
   for (std::size_t i = 1; i < kMost; i += 2) subject.free(held[i]);
 }
 
 template <class Subject>
-void heap_at_random(std::string_view allocating, std::string_view freeing, std::size_t largest) {
+void heap_at_random(std::string_view first, std::string_view allocating, std::string_view freeing,
+                    std::size_t largest) {
   Subject subject(0);
-  Path mallocs(allocating, Subject::kName), frees(freeing, Subject::kName);
+  Path firsts(first, Subject::kName), mallocs(allocating, Subject::kName), frees(freeing, Subject::kName);
   Random random;
-  for (std::size_t i = 0; i < 1000; ++i) held[i] = allocate(mallocs, subject, 1 + random.below(largest));
+  for (std::size_t i = 0; i < 1000; ++i) held[i] = allocate(firsts, subject, 1 + random.below(largest));
   for (unsigned left = repetitions(20'000); left != 0; --left) {
     void*& block = held[random.below(1000)];
     free(frees, subject, block);
@@ -216,10 +223,13 @@ void heap_at_random(std::string_view allocating, std::string_view freeing, std::
 
 template <class Subject>
 void malloc_paths() {
-  heap_with_holes<Subject>("malloc(1000): 2000 holes of 48", "free of 1000: 2000 holes of 48", 48);
-  heap_with_holes<Subject>("malloc(1000): 2000 holes of 960", "free of 1000: 2000 holes of 960", 960);
-  heap_at_random<Subject>("malloc: 1 to 512 bytes", "free: 1 to 512 bytes", 512);
-  heap_at_random<Subject>("malloc: 1 to 4096 bytes", "free: 1 to 4096 bytes", 4096);
+  heap_with_holes<Subject>("malloc(1000), first four: 2000 holes of 48", "malloc(1000): 2000 holes of 48",
+                           "free of 1000: 2000 holes of 48", 48);
+  heap_with_holes<Subject>("malloc(1000), first four: 2000 holes of 960", "malloc(1000): 2000 holes of 960",
+                           "free of 1000: 2000 holes of 960", 960);
+  heap_at_random<Subject>("malloc, first 1000: 1 to 512 bytes", "malloc: 1 to 512 bytes", "free: 1 to 512 bytes", 512);
+  heap_at_random<Subject>("malloc, first 1000: 1 to 4096 bytes", "malloc: 1 to 4096 bytes", "free: 1 to 4096 bytes",
+                          4096);
 }
 
 }  // namespace
