@@ -105,7 +105,7 @@ if [ -n "$core" ]; then
   define='#define QM_CORE 1'
   c_headers=''
   headers="$(public alloc/core/include) alloc/include/qm/heap.hpp alloc/include/qm/object_cache.hpp"
-  sources="$(LC_ALL=C ls hal/src/*.cpp alloc/core/src/*.cpp) alloc/src/c_interface.cpp alloc/src/lock.cpp"
+  sources="$(LC_ALL=C ls hal/src/*.cpp alloc/core/src/*.cpp) alloc/src/c_arenas.cpp alloc/src/c_interface.cpp alloc/src/lock.cpp"
 else
   define=''
   c_headers=trace/include/qm/trace/trace.h

@@ -1,90 +1,28 @@
-// <qm/qm.h>: arenas for C.
-
-#include <new>
+// <qm/qm.h>: arenas for C, as far as both forms have them in the same words; each makes them in its own c_arena_create.cpp.
 
 #include <qm/arena.hpp>
 #include <qm/heap.hpp>
 
+#include "c_arena.hpp"
 #include "c_status.hpp"
-
-namespace {
 
 using namespace qm;
 
-static_assert(QM_INSTANT_FIT == static_cast<int>(Fit::kInstant) && QM_BEST_FIT == static_cast<int>(Fit::kBest));
-static_assert(QM_NEXT_FIT == static_cast<int>(Fit::kNext));
-
-/// An unknown policy is the cheapest.
-Fit fit_of(qm_policy policy) noexcept { return policy <= QM_NEXT_FIT ? Fit{policy} : Fit::kInstant; }
-
-/// The context of an arena whose structure lies in the heap.
-constexpr char kMadeHere = 0;
-static_assert(alignof(Arena) <= heap::kAlignment);
-
-// A C callback takes the source by pointer where an ImportFunction has a reference, and the policy as the byte that a
-// Fit is: in every ABI the same registers. The way over void (*)() is GCC's for a cast that is meant.
-static_assert(sizeof(Fit) == sizeof(qm_policy));
-template <class To, class From>
-To callback(From function) noexcept {
-  return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
-}
-
-}  // namespace
+const char qm::kMadeInC = 0;
 
 extern "C" {
 
-qm_arena* qm_arena_create(const char* name, std::uintptr_t base, std::size_t size, std::size_t quantum,
-                          qm_import import, qm_release release, qm_arena* source, std::size_t qcache_max) noexcept {
-  void* place = QM_ALLOC(heap::allocate, sizeof(Arena));
-  if (place == nullptr) return nullptr;
-  auto* arena = new (place) Arena;
-  ArenaConfig config;
-  config.name = name;
-  config.start = base;
-  config.size = size;
-  config.quantum = quantum;
-  config.source = source;
-  config.self_source = source == nullptr && import != nullptr;
-  config.import = callback<ImportFunction>(import);
-  config.release = callback<ReleaseFunction>(release);
-  config.quantum_cache_max = qcache_max;
-  config.context = const_cast<char*>(&kMadeHere);
-  if (arena->initialize(config) == Status::kOk) return arena;
-  arena->~Arena();
-  heap::free(place);
-  return nullptr;
-}
-
 qm_status qm_arena_add(qm_arena* arena, std::uintptr_t base, std::size_t size) noexcept {
   return c_status_of(arena->add(base, size));
-}
-
-std::uintptr_t qm_arena_alloc(qm_arena* arena, std::size_t size, qm_policy policy) noexcept {
-  return arena->allocate(size, fit_of(policy));
 }
 
 qm_status qm_arena_free(qm_arena* arena, std::uintptr_t address, std::size_t size) noexcept {
   return address == 0 ? QM_OK : c_status_of(arena->free(address, size));
 }
 
-std::uintptr_t qm_arena_xalloc(qm_arena* arena, std::size_t size, std::size_t align, std::size_t phase,
-                               std::size_t nocross, std::uintptr_t min, std::uintptr_t max, qm_policy policy) noexcept {
-  Constraint constraint;
-  constraint.align = align;
-  constraint.phase = phase;
-  constraint.nocross = nocross;
-  constraint.min = min;
-  constraint.max = max;
-  return arena->allocate_constrained(size, constraint, fit_of(policy));
-}
-
-qm_status qm_arena_xfree(qm_arena* arena, std::uintptr_t address, std::size_t size) noexcept {
-  return address == 0 ? QM_OK : c_status_of(arena->free_constrained(address, size));
-}
-
 qm_status qm_arena_destroy(qm_arena* arena) noexcept {
   if (arena == nullptr) return QM_OK;
-  if (arena->context() != &kMadeHere) return QM_INVALID;
+  if (arena->context() != &kMadeInC) return QM_INVALID;
   const Status status = arena->destroy();
   if (status == Status::kOk) {
     arena->~Arena();

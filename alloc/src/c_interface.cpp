@@ -1,5 +1,5 @@
-// <qm/qm.h>: the whole, caches and the heap for C; arenas are in c_arenas.cpp. The functions translate arguments and
-// results; nothing else.
+// <qm/qm.h>: the whole, caches and the heap for C; arenas are in c_arenas.cpp and c_arena_create.cpp. The functions
+// translate arguments and results; nothing else.
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
