@@ -1,5 +1,4 @@
-/// What an arena's operations cost with thousands of free segments, to the instruction. Under icount the counter of
-/// retired instructions is exact; in the other modes only the results are looked at.
+/// What an arena's operations cost with thousands of free segments, to the instruction: see cost.hpp.
 
 #include <gtest/gtest.h>
 
@@ -8,69 +7,29 @@
 
 #include <qm/arena.hpp>
 #include <qm/boundary_tag.hpp>
-#include <qm/firmware/boot.hpp>
-#include <qm/firmware/console_io.hpp>
 #include <qm/firmware/interrupt.hpp>
 #include <qm/hal/port.hpp>
 #include <qm/test/seed.hpp>
+
+#include "cost.hpp"
 
 namespace {
 
 using qm::Arena;
 using qm::Fit;
+using qm::test::Cost;
+using qm::test::counter_is_exact;
+using qm::test::instructions;
+using qm::test::put;
 
 constexpr std::size_t kTags = 12000;
 constexpr std::size_t kHoles = 2000;
 
-bool counter_is_exact() {
-  const std::string_view mode = qm::firmware::boot_info().bootargs;
-  return mode.find("mode=icount") != std::string_view::npos;
-}
-
-unsigned long instructions() {
-  unsigned long count = 0;
-  asm volatile("rdinstret %0" : "=r"(count)::"memory");
-  return count;
-}
-
-/// Costs of one kind of operation.
-struct Cost {
-  unsigned long count = 0;
-  unsigned long sum = 0;
-  unsigned long worst = 0;
-
-  template <class Operation>
-  auto measure(Operation operation) {
-    const qm::hal::InterruptGuard masked;
-    const unsigned long before = instructions();
-    const auto result = operation();
-    const unsigned long cost = instructions() - before;
-    ++count;
-    sum += cost;
-    if (cost > worst) worst = cost;
-    return result;
-  }
-  [[nodiscard]] unsigned long mean() const { return count == 0 ? 0 : sum / count; }
-};
-
-void put(std::string_view text) { qm::firmware::console_write(text); }
-void put(unsigned long number) {
-  char digits[24];
-  char* at = digits + sizeof digits;
-  do *--at = static_cast<char>('0' + number % 10);
-  while ((number /= 10) != 0);
-  put(std::string_view(at, static_cast<std::size_t>(digits + sizeof digits - at)));
-}
 /// Prints a cost, and holds its worst case to @p most.
 void print(std::string_view name, const Cost& cost, unsigned long most) {
-  put(name);
-  put(": mean ");
-  put(cost.mean());
-  put(" worst ");
-  put(cost.worst);
-  put("\n");
+  cost.print(name);
   if (counter_is_exact()) {
-    EXPECT_LE(cost.worst, most) << name;
+    EXPECT_LE(cost.worst(), most) << name;
   }
 }
 

@@ -1,66 +1,24 @@
-/// What operations of the core form cost, to the instruction. Under icount the counter of retired instructions is exact;
-/// in the other mode only the results are looked at.
+/// What operations of the core form cost, to the instruction: see cost.hpp.
 
 #include <support/system_fixture.hpp>
 
 #include <array>
 #include <string_view>
 
-#include <qm/firmware/boot.hpp>
-#include <qm/firmware/console_io.hpp>
-#include <qm/hal/port.hpp>
+#include "cost.hpp"
 
 namespace {
 
 using namespace qm;
 
-bool counter_is_exact() { return firmware::boot_info().bootargs.find("mode=icount") != std::string_view::npos; }
-
-unsigned long instructions() {
-  unsigned long count = 0;
-  asm volatile("rdinstret %0" : "=r"(count)::"memory");
-  return count;
-}
-
-void put(std::string_view text) { firmware::console_write(text); }
-void put(unsigned long number) {
-  char digits[24];
-  char* at = digits + sizeof digits;
-  do *--at = static_cast<char>('0' + number % 10);
-  while ((number /= 10) != 0);
-  put(std::string_view(at, static_cast<std::size_t>(digits + sizeof digits - at)));
-}
-
-/// Costs of one kind of operation, call included.
-struct Cost {
-  unsigned long count = 0;
-  unsigned long sum = 0;
-  unsigned long worst = 0;
-
-  template <class Operation>
-  auto measure(Operation operation) {
-    const hal::InterruptGuard masked;
-    const unsigned long before = instructions();
-    const auto result = operation();
-    const unsigned long cost = instructions() - before;
-    ++count;
-    sum += cost;
-    if (cost > worst) worst = cost;
-    return result;
-  }
-};
+using qm::test::Cost;
 
 /// Prints a cost, and holds its mean and its worst case on RV32. RV64 has tries of twice the depth.
 void print(std::string_view name, const Cost& cost, unsigned long mean, unsigned long worst) {
-  put(name);
-  put(": mean ");
-  put(cost.sum / cost.count);
-  put(" worst ");
-  put(cost.worst);
-  put("\n");
-  if (!counter_is_exact() || sizeof(void*) != 4) return;
-  EXPECT_LE(cost.sum / cost.count, mean);
-  EXPECT_LE(cost.worst, worst);
+  cost.print(name);
+  if (!qm::test::counter_is_exact() || sizeof(void*) != 4) return;
+  EXPECT_LE(cost.mean(), mean) << name;
+  EXPECT_LE(cost.worst(), worst) << name;
 }
 
 class CoreCost : public qm::test::SystemTest {};

@@ -1,14 +1,11 @@
-/// What the fast path costs, to the instruction. Under icount the counter of retired instructions is exact; in the
-/// other modes it counts something else, and only the results are looked at.
+/// What the fast path costs, to the instruction: see cost.hpp.
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <string_view>
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
-#include <qm/firmware/boot.hpp>
 #include <qm/hal/port.hpp>
 #include <qm/heap.hpp>
 #include <qm/inline_cache.hpp>
@@ -18,21 +15,12 @@
 #include <qm/test/harts.hpp>
 #include <qm/trace/live_trace.hpp>
 
+#include "cost.hpp"
+
 namespace {
 
-bool counter_is_exact() {
-  const std::string_view mode = qm::firmware::boot_info().bootargs;
-  for (std::size_t at = 0; at + 11 <= mode.size(); ++at) {
-    if (__builtin_memcmp(mode.data() + at, "mode=icount", 11) == 0) return true;
-  }
-  return false;
-}
-
-unsigned long instructions() {
-  unsigned long count = 0;
-  asm volatile("rdinstret %0" : "=r"(count));
-  return count;
-}
+using qm::test::counter_is_exact;
+using qm::test::instructions;
 
 QM_INLINE_CACHE(Inlined);
 QM_DEFINE_INLINE_CACHE(Inlined);

@@ -1,0 +1,67 @@
+#pragma once
+/// What a test of costs is written with: the counter of retired instructions, costs of operations, and lines that tell
+/// them. Under icount the counter is exact; in the other modes it counts something else, and only the results of the
+/// operations are looked at.
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+#include <qm/firmware/boot.hpp>
+#include <qm/firmware/console_io.hpp>
+#include <qm/hal/port.hpp>
+
+namespace qm::test {
+
+inline bool counter_is_exact() { return firmware::boot_info().bootargs.find("mode=icount") != std::string_view::npos; }
+
+inline unsigned long instructions() {
+  unsigned long count = 0;
+  asm volatile("rdinstret %0" : "=r"(count)::"memory");
+  return count;
+}
+
+inline void put(std::string_view text) { firmware::console_write(text); }
+inline void put(unsigned long number) {
+  char digits[24];
+  char* at = digits + sizeof digits;
+  do *--at = static_cast<char>('0' + number % 10);
+  while ((number /= 10) != 0);
+  put(std::string_view(at, static_cast<std::size_t>(digits + sizeof digits - at)));
+}
+
+/// Costs of one kind of operation, in instructions.
+class Cost {
+ public:
+  /// Does @p operation, with interrupts masked; the call is part of what it costs. @returns what it returns.
+  template <class Operation>
+  auto measure(Operation operation) {
+    const hal::InterruptGuard masked;
+    const unsigned long before = instructions();
+    const auto result = operation();
+    const unsigned long cost = instructions() - before;
+    ++count_;
+    sum_ += cost;
+    worst_ = std::max(worst_, cost);
+    return result;
+  }
+  [[nodiscard]] unsigned long mean() const { return count_ == 0 ? 0 : sum_ / count_; }
+  [[nodiscard]] unsigned long worst() const { return worst_; }
+
+  /// A line with both.
+  void print(std::string_view name) const {
+    put(name);
+    put(": mean ");
+    put(mean());
+    put(" worst ");
+    put(worst());
+    put("\n");
+  }
+
+ private:
+  unsigned long count_ = 0;
+  unsigned long sum_ = 0;
+  unsigned long worst_ = 0;
+};
+
+}  // namespace qm::test
