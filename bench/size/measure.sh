@@ -57,6 +57,7 @@ done
 "$nm" -S "$layout" | awk -v build="$build" '
   $4 ~ /^qm_size_/ {
     name = substr($4, 9)
+    gsub("__", ", ", name)
     gsub("_", " ", name)
     size = 0
     for (i = 1; i <= length($2); ++i) size = size * 16 + index("0123456789abcdef", substr($2, i, 1)) - 1
