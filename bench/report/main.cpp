@@ -3,7 +3,6 @@
 ///     qm_bench_report json               standard input's rows (lines "@bench {...}") as a JSON array, a row a line
 ///     qm_bench_report table FILE         a JSON array as a table in Markdown, which reads well on a terminal too
 ///     qm_bench_report compare OLD NEW    what differs; status 1 if something does
-///     qm_bench_report check OLD NEW      what is higher in NEW, or gone; status 1 if something is
 ///     qm_bench_report document TEMPLATE FOLDER
 ///                                        the template with each line `{{NAME}}` replaced by the table of FOLDER/NAME.json
 ///     qm_bench_report series FILE CASE   the rows of a case for gnuplot: for each `cost` a block of `count mean max`, its name first
@@ -106,7 +105,7 @@ std::string table(const Json& rows) {
   return heading + rule + "|\n" + body;
 }
 
-/// Numbers that say under what a row was measured, rather than what.
+/// Numbers that say under what a row was measured, rather than what (as in check.cmake).
 bool is_condition(std::string_view key) { return key == "harts" || key == "count" || key == "object"; }
 
 /// What makes a row the same row in two runs: its texts and conditions.
@@ -149,30 +148,6 @@ int compare(const Json& old_rows, const Json& new_rows) {
   return differences;
 }
 
-/// Counts and sizes may fall; what is not a cost may change.
-int check(const Json& old_rows, const Json& new_rows) {
-  constexpr std::string_view kNoCosts[] = {"operations", "objects", "rounds"};
-  int failures = 0;
-  for (const Json& row : old_rows) {
-    const Json* now = find_row(new_rows, row);
-    if (now == nullptr) {
-      fmt::print("{}: recorded, but not measured\n", name_of(row));
-      failures = 1;
-      continue;
-    }
-    for (const auto& [key, value] : row.items()) {
-      if (!value.is_number() || std::find(std::begin(kNoCosts), std::end(kNoCosts), key) != std::end(kNoCosts))
-        continue;
-      if (now->contains(key) && (*now)[key] <= value) continue;
-      fmt::print("{}: {} {} -> {}\n", name_of(row), key, text_of(value),
-                 now->contains(key) ? text_of((*now)[key]) : "-");
-      failures = 1;
-    }
-  }
-  if (failures != 0) fmt::print("higher than recorded; if that is meant: bench/run --record\n");
-  return failures;
-}
-
 void document(const std::string& path, const std::string& folder) {
   std::ifstream in = open(path);
   for (std::string line; std::getline(in, line);) {
@@ -211,8 +186,6 @@ int main(int count, char** arguments) try {
     fmt::print("{}", table(read_rows(words[1])));
   } else if (words.size() == 3 && words[0] == "compare") {
     return compare(read_rows(words[1]), read_rows(words[2]));
-  } else if (words.size() == 3 && words[0] == "check") {
-    return check(read_rows(words[1]), read_rows(words[2]));
   } else if (words.size() == 3 && words[0] == "document") {
     document(words[1], words[2]);
   } else if (words.size() == 3 && words[0] == "series") {
@@ -222,8 +195,8 @@ int main(int count, char** arguments) try {
     qm::bench::print_profile(std::cin, words[1], transcript);
   } else {
     fmt::print(stderr,
-               "usage: qm_bench_report json | table FILE | compare OLD NEW | check OLD NEW | "
-               "document TEMPLATE FOLDER | series FILE CASE | profile ELF TRANSCRIPT\n");
+               "usage: qm_bench_report json | table FILE | compare OLD NEW | document TEMPLATE FOLDER | "
+               "series FILE CASE | profile ELF TRANSCRIPT\n");
     return 2;
   }
   return 0;

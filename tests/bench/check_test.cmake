@@ -1,0 +1,53 @@
+# cmake -D CHECK=bench/check.cmake -D FOLDER=scratch -P check_test.cmake: what check.cmake lets pass, and what it says of the rest.
+cmake_minimum_required(VERSION 3.25)
+file(MAKE_DIRECTORY ${FOLDER})
+set(broken 0)
+
+# Rows and recorded rows in brackets, as {...}; what check.cmake has to say, or "" if these pass.
+function(expect claim rows recorded complaint)
+  string(REGEX REPLACE "{" "\n@bench {" rows "${rows}")
+  string(REPLACE "}{" "},{" recorded "${recorded}")
+  file(WRITE ${FOLDER}/rows.txt "boot${rows}\n")
+  file(WRITE ${FOLDER}/recorded.json "[${recorded}]\n")
+  file(WRITE ${FOLDER}/limits.cmake "limit(single pair cache mean 26)\nlimit(trace on \"\" mean 300 OVER off)\n\
+limit(replay jq heap mean 25 PERCENT_OF picolibc)\n")
+  execute_process(COMMAND ${CMAKE_COMMAND} -D ROWS=${FOLDER}/rows.txt -D RECORDED=${FOLDER}/recorded.json -D BENCH=${ARGV4}
+    -D LIMITS=${FOLDER}/limits.cmake -P ${CHECK} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  string(REGEX REPLACE "[ \n]+" " " said "${output}")
+  string(FIND "${said}" "${complaint}" at)
+  if((complaint STREQUAL "" AND NOT status EQUAL 0) OR (complaint AND (status EQUAL 0 OR at EQUAL -1)))
+    message("broken: ${claim}\n  status ${status}: ${output}")
+    set(broken 1 PARENT_SCOPE)
+  else()
+    message("${claim}")
+  endif()
+endfunction()
+
+set(row [[{"case":"pair","allocator":"cache","harts":1,"mean":25.07}]])
+expect("what is as recorded passes" "${row}" "${row}" "")
+expect("a lower figure passes" [[{"case":"pair","allocator":"cache","harts":1,"mean":24}]] "${row}" "")
+expect("a higher figure fails" [[{"case":"pair","allocator":"cache","harts":1,"mean":25.08}]] "${row}"
+  "|allocator=cache|case=pair|harts=1| mean 25.07 -> 25.08")
+expect("more operations pass" [[{"case":"a","operations":3}]] [[{"case":"a","operations":2}]] "")
+expect("a row that is not recorded fails" [[{"case":"pair","allocator":"cache","harts":2,"mean":25}]] "${row}" "|harts=2| not recorded")
+expect("a recorded row that is not measured fails" "${row}" "${row}{\"case\":\"fill\",\"mean\":1}" "|case=fill| recorded, but not measured")
+expect("a figure that is not recorded fails" [[{"case":"a","mean":1,"max":2}]] [[{"case":"a","mean":1}]] "max 2, not recorded")
+expect("a recorded figure that is not measured fails" [[{"case":"a","mean":1}]] [[{"case":"a","mean":1,"max":2}]]
+  "max recorded, but not measured")
+expect("rows of another build are not missed" [[{"case":"a","build":"rv64","text":1}]]
+  [[{"case":"a","build":"rv64","text":1}{"case":"a","build":"rv32","text":1}]] "")
+expect("nothing measured fails" "" "${row}" "no figures in")
+expect("a recorded figure above a limit fails" [[{"case":"pair","allocator":"cache","harts":1,"mean":26.01}]]
+  [[{"case":"pair","allocator":"cache","harts":1,"mean":26.01}]] "mean 26.01, at most 26" single)
+set(rows [[{"case":"off","mean":12}{"case":"on","mean":312}]])
+expect("a limit is over another case" "${rows}" "${rows}" "" trace)
+set(rows [[{"case":"off","mean":12}{"case":"on","mean":312.01}]])
+expect("a figure too far above another case fails" "${rows}" "${rows}" "mean 312.01, at most 300 OVER off" trace)
+set(rows [[{"case":"jq","allocator":"heap","mean":25}{"case":"jq","allocator":"picolibc","mean":100}]])
+expect("a limit is a share of another allocator's" "${rows}" "${rows}" "" replay)
+set(rows [[{"case":"jq","allocator":"heap","mean":25.01}{"case":"jq","allocator":"picolibc","mean":100}]])
+expect("a figure that is too large a share fails" "${rows}" "${rows}" "at most 25 PERCENT_OF picolibc" replay)
+expect("a limit without a row fails" "${row}" "${row}" "not measured, and has a limit" trace)
+if(broken)
+  message(FATAL_ERROR "check.cmake does not do what is said above")
+endif()
