@@ -55,12 +55,21 @@ class StackEnd {
   void* saved_;
 };
 
-/// Allocates on a stack that ends with this function's frame.
+/// For allocate_by() alone: the stack's end, where the allocation is.
+template <int kPath>
+[[gnu::noinline]] void* allocate_at_end(Cache& cache) {
+  const StackEnd end(__builtin_frame_address(0));
+  void* object = cache.allocate();
+  asm volatile("" : "+r"(object) : "i"(kPath));
+  return object;
+}
+
+/// Allocates on one and the same stack, whoever calls: it ends below this function's one call, and so has no place in a
+/// caller, of which the compiler may make several.
 /// @tparam kPath another stack for each number.
 template <int kPath>
 [[gnu::noinline]] void* allocate_by(Cache& cache) {
-  const StackEnd end(__builtin_frame_address(0));
-  void* object = cache.allocate();
+  void* object = allocate_at_end<kPath>(cache);
   asm volatile("" : "+r"(object) : "i"(kPath));
   return object;
 }
