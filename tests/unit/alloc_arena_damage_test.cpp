@@ -1,5 +1,4 @@
-// What is_sound() says of one damaged tag, and validate() of damaged imports. validate() over all other tags is in
-// alloc_arena_test.cpp.
+// What is_sound() says of one damaged tag, and validate() of all of them.
 
 #include <gtest/gtest.h>
 
@@ -137,6 +136,98 @@ TEST_F(ArenaDamage, validate_sees_it_in_spans_that_were_imported) {
   EXPECT_EQ(damages, 4U);
   EXPECT_EQ(importer.free(kept, 10), Status::kOk);
   EXPECT_EQ(importer.destroy(), Status::kOk);
+}
+
+/// validate() is what the random tests rely on: whatever is wrong in a tag, it has to say so.
+TEST_F(ArenaDamage, validate_sees_damage_in_every_tag) {
+  make(1, 1, 1000);
+  ASSERT_EQ(arena_.add(2000, 500), Status::kOk);
+  std::uintptr_t held[20];
+  for (std::size_t i = 0; i < 20; ++i) held[i] = arena_.allocate(5 + i % 7);
+  for (std::size_t i = 0; i < 20; i += 2) ASSERT_EQ(arena_.free(held[i]), Status::kOk);
+  ASSERT_EQ(arena_.allocate(100000, Fit::kNext), 0U);  // from now on it has an address index
+  ASSERT_TRUE(arena_.validate());
+  unsigned damages = 0;
+  for (BoundaryTag& tag : tags()) {
+    Segment segment;
+    const bool used = arena_.locate(tag.start, segment) == Status::kOk && tag.start != 0 &&
+                      (tag.kind == TagKind::kSpan || (segment.start == tag.start && segment.kind == tag.kind));
+    if (!used) continue;
+    const BoundaryTag sound = tag;
+    const auto expect_seen = [&](const char* what) {
+      EXPECT_FALSE(arena_.validate()) << what << " of tag at " << sound.start << '+' << sound.size;
+      tag = sound;
+      EXPECT_TRUE(arena_.validate());
+      ++damages;
+    };
+    tag.start += 1;
+    expect_seen("start");
+    tag.size += 1;
+    expect_seen("size");
+    tag.kind = tag.kind == TagKind::kFree ? TagKind::kAllocated : TagKind::kFree;
+    expect_seen("kind");
+    tag.prev = tag.prev == nullptr ? &tag : nullptr;
+    expect_seen("prev");
+    if (tag.next != nullptr) {
+      tag.next = nullptr;
+      expect_seen("next");
+    }
+    if (tag.kind == TagKind::kSpan) {
+      tag.origin = SpanOrigin::kImported;
+      expect_seen("origin");
+    }
+    if (tag.kind == TagKind::kAllocated) {
+      tag.owner = SegmentOwner::kQuantumCache;
+      expect_seen("owner");
+    }
+    if (tag.kind == TagKind::kFree) {
+      tag.bin = static_cast<std::uint8_t>(tag.bin - 1);
+      expect_seen("bin");
+      if (tag.mate != nullptr) {
+        tag.mate = nullptr;
+        expect_seen("mate");
+      }
+      if (tag.bin == BoundaryTag::kMate) {
+        tag.child[0] = tag.prev;
+        expect_seen("the mate before");
+      }
+    }
+    if (tag.kind == TagKind::kSpan) {
+      tag.below = &tag;
+      expect_seen("below");
+      for (BoundaryTag*& kid : tag.kid) {
+        if (kid == nullptr) continue;
+        kid = nullptr;
+        expect_seen("kid");
+      }
+    }
+    if (tag.kind == TagKind::kFree) {
+      tag.largest += 1;
+      expect_seen("largest");
+      for (BoundaryTag*& kid : tag.kid) {
+        if (kid == nullptr) continue;
+        kid = nullptr;
+        expect_seen("kid");
+      }
+      if (tag.parent != nullptr) {
+        tag.parent = nullptr;
+        expect_seen("parent");
+        if (sound.parent->priority != UINT32_MAX) {
+          tag.priority = UINT32_MAX;
+          expect_seen("priority");
+        }
+      }
+    }
+    for (BoundaryTag*& child : tag.child) {
+      const bool in_trie =
+          tag.kind == TagKind::kAllocated || (tag.kind == TagKind::kFree && sound.bin != BoundaryTag::kMate);
+      if (!in_trie || child == nullptr) continue;
+      child = nullptr;
+      expect_seen("child");
+    }
+  }
+  EXPECT_GT(damages, 200U);
+  for (std::size_t i = 1; i < 20; i += 2) ASSERT_EQ(arena_.free(held[i]), Status::kOk);
 }
 
 }  // namespace

@@ -1,0 +1,250 @@
+/// What finds a defect: whatis, verify and fault, byte for byte, as the reports of console_reports_test.cpp.
+
+#include "console_reports_fixture.hpp"
+
+#include <qm/heap.hpp>
+
+namespace {
+
+using namespace qm;
+using namespace qm::test;
+using console::Symbol;
+
+class Diagnosis : public ConsoleReports {};
+
+std::string hex(const void* address) { return format("0x%016" PRIxPTR, reinterpret_cast<std::uintptr_t>(address)); }
+
+TEST_F(Diagnosis, whatis_says_who_has_an_object) {
+  std::vector<void*> held;
+  for (int i = 0; i < 12; ++i) held.push_back(packet->allocate());
+  auto* object = static_cast<std::byte*>(held[0]);
+  ObjectPlace place;
+  ASSERT_TRUE(packet->locate(reinterpret_cast<std::uintptr_t>(object), place));
+  const auto expected = [&](const char* whereabouts, std::size_t offset) {
+    return format("cache packet: object %s + %zu, %s, %u of %u in slab 0x%016" PRIxPTR "\r\n", hex(object).c_str(),
+                  offset, whereabouts, place.index + 1, place.objects, place.slab);
+  };
+  const auto first_line = [&](const void* address) {
+    const std::string text = command("whatis " + hex(address));
+    return text.substr(0, text.find("\r\n") + 2);
+  };
+  EXPECT_EQ(first_line(object + 100), expected("in use", 100));
+  EXPECT_EQ(first_line(object), expected("in use", 0));
+  for (int i = 1; i < 12; ++i) packet->free(held[static_cast<std::size_t>(i)]);
+  packet->free(object);  // the last: in the hart's magazine
+  EXPECT_EQ(first_line(object + 8), expected("idle in a magazine of hart 0", 8));
+  {
+    const hal::InterruptGuard masked;
+    packet->detach_magazines(0);
+  }
+  EXPECT_EQ(first_line(object + 8), expected("idle in the depot", 8));
+  held[0] = packet->allocate();
+  packet->free(held[0]);
+  const std::uintptr_t header = (place.slab | 4095) - 7;  // the last word of the slab's page
+  EXPECT_EQ(first_line(reinterpret_cast<const void*>(header)),
+            format("cache packet: slab 0x%016" PRIxPTR " + %zu, no object\r\n", place.slab, header - place.slab));
+  ASSERT_EQ(packet->reserve(2), Status::kOk);
+  packet->reap();
+}
+
+TEST_F(Diagnosis, whatis_shows_the_record_and_the_segments) {
+  command("slab_trace start packet");
+  void* object = allocate_outermost(*packet);
+  resolve_all();
+  const std::string text = plain(command("whatis " + hex(object)));
+  const std::string object_and_record = std::string("^cache packet: object @ \\+ 0, in use, \\d of 7 in slab @\r\n") +
+                                        (kChecked ? "  allocated by [^\r]*\r\n" : "") +
+                                        "Obj @, from here: size 512, age \\d+\\.\\d+ s";
+  EXPECT_FALSE(qm::test::find(text, object_and_record).empty()) << text;
+  EXPECT_NE(text.find(" s, seq 1\r\n----\r\n#01 [<@>] in rx_deliver\r\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\r\narena base: segment @ + "), std::string::npos) << text;
+  EXPECT_NE(text.find("code rx_deliver+0x12/0x60\r\nwhatis @: caches 1, arenas 1: complete\r\n"), std::string::npos)
+      << text;
+  packet->free(object);
+  const std::uintptr_t page = page_arena().allocate(4096);
+  const std::string of_page = plain(command("whatis " + hex(reinterpret_cast<void*>(page))));
+  const char* const page_object = "^cache kpages_4096: object @ \\+ 0, in use, \\d+ of \\d+ in slab @\r\n";
+  EXPECT_FALSE(qm::test::find(of_page, page_object).empty()) << of_page;
+  EXPECT_NE(of_page.find("bytes, slab of a quantum cache\r\n"), std::string::npos) << of_page;
+  EXPECT_NE(of_page.find("whatis @: caches 1, arenas 2: complete\r\n"), std::string::npos) << of_page;
+  EXPECT_EQ(page_arena().free(page, 4096), Status::kOk);
+  bench.console.config().resolver = nullptr;
+  EXPECT_EQ(command("whatis 0x10"), "whatis 0x0000000000000010: caches 0, arenas 0: complete\r\n");
+  EXPECT_EQ(command("whatis 16K"), "error: 16K is not a number\r\n");
+  EXPECT_EQ(command("whatis"), "error: usage: whatis ADDR\r\n");
+}
+
+/// Frees on a stack that ends with this function's frame.
+template <int kPath>
+[[gnu::noinline]] void free_by(Cache& cache, void* object) {
+  const StackEnd end(__builtin_frame_address(0));
+  cache.free(object);
+  asm volatile("" ::"i"(kPath));
+}
+
+/// Names a place in allocate_at_end() and free_by() after the last of them that begins before it; none in allocate_by().
+bool name_life(std::uintptr_t pc, Symbol& symbol) noexcept {
+  constexpr std::uintptr_t kMostBytes = 1024;  // of one of them
+  const struct {
+    const char* name;
+    std::uintptr_t begin;
+  } functions[] = {{"first_user", reinterpret_cast<std::uintptr_t>(&allocate_at_end<1>)},
+                   {"second_user", reinterpret_cast<std::uintptr_t>(&allocate_at_end<2>)},
+                   {"", reinterpret_cast<std::uintptr_t>(&allocate_by<1>)},
+                   {"", reinterpret_cast<std::uintptr_t>(&allocate_by<2>)},
+                   {"first_end", reinterpret_cast<std::uintptr_t>(&free_by<1>)},
+                   {"second_end", reinterpret_cast<std::uintptr_t>(&free_by<2>)}};
+  symbol = {"", kMostBytes, kMostBytes};
+  for (const auto& one : functions) {
+    if (pc >= one.begin && pc - one.begin < symbol.offset) symbol = {one.name, pc - one.begin, kMostBytes};
+  }
+  return !symbol.name.empty();
+}
+
+TEST_F(Diagnosis, whatis_of_a_checking_build_shows_who_allocated_and_who_freed_in_the_life_before) {
+  if (!kChecked) GTEST_SKIP() << "the stacks of a life are kept by a checking build";
+  command("slab_trace start packet");  // there are stacks from here on
+  bench.console.config().resolver = &name_life;
+  void* const object = allocate_by<1>(*packet);
+  const auto shows = [&](const char* allocated_by, const char* freed_by) {
+    const auto deed = [](const char* what, const char* function) {
+      // An unoptimised build shows some of the allocator's own frames before; behind it is the place in the test.
+      return format("  %s (@ < )*%s\\+0x[0-9a-f]+ < @, stack 0x[0-9a-f]{8}\r\n", what, function);
+    };
+    const std::string expected = "^cache packet: object @ \\+ 0, [^\r]* in slab @\r\n" +
+                                 deed("allocated by", allocated_by) +
+                                 (freed_by != nullptr ? deed("freed by", freed_by) : "") + "(Obj @|arena)";
+    const std::string text = plain(command("whatis " + hex(object)));
+    EXPECT_FALSE(qm::test::find(text, expected).empty()) << text << "\nexpected " << expected;
+  };
+  shows("first_user", nullptr);
+  free_by<1>(*packet, object);
+  shows("first_user", "first_end");
+  ASSERT_EQ(allocate_by<2>(*packet), object);
+  shows("second_user", "first_end");
+  free_by<2>(*packet, object);
+  shows("second_user", "second_end");
+}
+
+TEST_F(Diagnosis, an_arenas_segment_is_in_every_view) {
+  command("slab_trace start kheap");
+  void* block = heap::allocate(20000);
+  const std::string text = plain(command("whatis " + hex(block)));
+  const char* const segment_and_record =
+      "arena kheap: segment @ \\+ 0, 2\\d+ bytes, allocated\r\n"
+      "Obj @, from here: size 20000, age \\d+\\.\\d+ s, seq \\d+\r\n----\r\n#01 ";
+  EXPECT_FALSE(qm::test::find(text, segment_and_record).empty()) << text;
+  const std::string stacks = command("slab_stacks kheap");
+  EXPECT_FALSE(qm::test::find(stacks, "stack_count: 1\r\nstack_bytes: 20000\r\n").empty()) << stacks;
+  EXPECT_FALSE(
+      qm::test::find(stacks, "\r\nstacks 1, hidden 0 \\(threshold 1\\), objects 1, bytes 20000, dropped 0, ").empty())
+      << stacks;
+  heap::free(block);
+  EXPECT_EQ(plain(command("whatis " + hex(block))).find("Obj @"), std::string::npos);
+}
+
+TEST_F(Diagnosis, verify_counts_what_it_looked_at) {
+  std::vector<void*> held;
+  for (int i = 0; i < 20; ++i) held.push_back(packet->allocate());
+  const CacheStats s = packet->stats();
+  EXPECT_EQ(command("verify packet"),
+            format("verify: arenas 0, spans 0, segments 0, caches 1, slabs %zu, objects %zu, faults 0: complete\r\n",
+                   s.slabs, s.objects));
+  const ArenaStats base = base_arena().stats();
+  EXPECT_EQ(command("verify base"),
+            format("verify: arenas 1, spans %zu, segments %zu, caches 0, slabs 0, objects 0, faults 0: complete\r\n",
+                   base.spans, base.segments_allocated + base.segments_free));
+  const std::string all = command("verify");
+  EXPECT_TRUE(qm::test::matches(all,
+                                "verify: arenas 4, spans \\d+, segments \\d+, caches \\d+, slabs \\d+, objects \\d+, "
+                                "faults 0: complete\r\n"))
+      << all;
+  EXPECT_EQ(command("verify nothing"), "error: No such arena or slab nothing\r\n");
+  for (void* object : held) packet->free(object);
+}
+
+TEST_F(Diagnosis, verify_finds_a_slab_whose_bitmap_was_damaged) {
+  void* object = packet->allocate();
+  Slab* slab = packet->slabs().find(object);
+  ++slab->in_use;
+  EXPECT_EQ(command("verify packet"), format("fault: cache packet: slab 0x%016" PRIxPTR " breaks an invariant\r\n"
+                                             "verify: arenas 0, spans 0, segments 0, caches 1, slabs 1, objects 7, "
+                                             "faults 1: complete\r\nerror: 1 faults\r\n",
+                                             slab->start));
+  EXPECT_EQ(bench.request("verify packet").status, 1u);
+  --slab->in_use;
+  packet->free(object);
+  EXPECT_EQ(bench.request("verify packet").status, 0u);
+}
+
+TEST_F(Diagnosis, verify_finds_a_hart_whose_magazine_was_damaged) {
+  packet->free(packet->allocate());
+  Magazine* loaded = packet->cell(0).loaded.load();
+  loaded->bottom = loaded;
+  const std::string text = command("verify packet");
+  EXPECT_EQ(text.substr(0, text.find("\r\n")), "fault: cache packet: a hart's magazines break an invariant");
+  loaded->bottom = nullptr;
+}
+
+TEST_F(Diagnosis, fault_sets_counts_and_ends) {
+  EXPECT_EQ(command("fault packet every 4"), "fault packet: one allocation in 4 fails\r\n");
+  EXPECT_EQ(command("fault packet_small nth 0x2"), "fault packet_small: allocation 2 from now fails\r\n");
+  std::vector<void*> held;
+  unsigned failed = 0;
+  for (int i = 0; i < 10; ++i) {
+    void* object = packet->allocate();
+    if (object == nullptr) ++failed;
+    else held.push_back(object);
+  }
+  EXPECT_EQ(failed, 2u);
+  packet_small->free(packet_small->allocate());
+  EXPECT_EQ(command("fault off"),
+            "fault packet: 2 of 10 allocations failed\r\n"
+            "fault packet_small: 0 of 1 allocations failed\r\n"
+            "fault: 2 ended\r\n");
+  EXPECT_EQ(command("fault off"), "fault: 0 ended\r\n");
+  for (const char* line : {"fault", "fault packet", "fault packet nth", "fault packet often 3", "fault off now",
+                           "fault nothing", "fault nothing sometimes 1"}) {
+    EXPECT_EQ(command(line), "error: usage: fault SLAB_NAME nth N|SLAB_NAME every N|off\r\n") << line;
+  }
+  EXPECT_EQ(command("fault nothing nth 1"), "error: No such slab nothing\r\n");
+  EXPECT_EQ(command("fault packet nth 0"), "error: N is at least 1\r\n");
+  EXPECT_EQ(command("fault packet nth x"), "error: x is not a number\r\n");
+  EXPECT_EQ(command("fault packet nth 4294967296"), "error: 4294967296 is too large\r\n");
+  EXPECT_EQ(command("fault kmem_slab nth 1"), "error: Unable to fault slab kmem_slab\r\n");
+  EXPECT_EQ(command("fault packet* nth 1000"),
+            "fault packet: allocation 1000 from now fails\r\nfault packet_small: allocation 1000 from now fails\r\n"
+            "note: skipped 0 no-trace caches\r\n");
+  command("fault off");
+  for (void* object : held) packet->free(object);
+}
+
+TEST_F(Diagnosis, fault_sets_none_where_there_is_no_room_for_all) {
+  static char names[fault::kMaxFaults + 1][8];
+  std::vector<Cache*> many;
+  for (auto& name : names) {
+    std::snprintf(name, sizeof name, "many_%zu", many.size());
+    CacheConfig config;
+    config.name = name;
+    config.object_size = 64;
+    many.push_back(Cache::create(config));
+  }
+  command("fault packet every 2");
+  EXPECT_EQ(command("fault many_? every 1"), "error: more than 8 faults\r\n");
+  for (Cache* cache : many) {
+    void* object = cache->allocate();
+    EXPECT_NE(object, nullptr);
+    cache->free(object);
+  }
+  EXPECT_EQ(Cache::destroy(many.back()), Status::kOk);
+  EXPECT_EQ(Cache::destroy(many[0]), Status::kOk);
+  EXPECT_EQ(command("fault many_? every 1"),
+            "fault many_1: one allocation in 1 fails\r\nfault many_2: one allocation in 1 fails\r\n"
+            "fault many_3: one allocation in 1 fails\r\nfault many_4: one allocation in 1 fails\r\n"
+            "fault many_5: one allocation in 1 fails\r\nfault many_6: one allocation in 1 fails\r\n"
+            "fault many_7: one allocation in 1 fails\r\nnote: skipped 0 no-trace caches\r\n");
+  EXPECT_NE(command("fault many_? every 3").find("one allocation in 3 fails"), std::string::npos) << "are replaced";
+  command("fault off");
+}
+
+}  // namespace
