@@ -21,9 +21,15 @@ constexpr unsigned kSlices = 5;
 struct Workload {
   const char* name;
   double (*run)(const Subject& subject, unsigned pairs);
-  unsigned pairs;  ///< a slice: some milliseconds
+  unsigned pairs;  ///< a slice: some milliseconds; a recording is as long as it is
   bool mixed_sizes = false;
   bool shared = false;
+  bool reallocates = false;
+
+  [[nodiscard]] bool suits(const Subject& subject) const {
+    return (subject.mixed_sizes || !mixed_sizes) && (subject.shared || !shared) &&
+           (subject.reallocate != nullptr || !reallocates);
+  }
 };
 
 constexpr Workload kWorkloads[] = {
@@ -33,6 +39,10 @@ constexpr Workload kWorkloads[] = {
     {"pair, hot, 2 threads", lifo_two_threads, 100'000},
     {"1000 live, 64 bytes, 2 threads", replace_two_threads, 100'000},
     {"producer and consumer", producer_consumer, 50'000, false, true},
+    {"sqlite", replay_sqlite, 0, true, false, true},
+    {"jq", replay_jq, 0, true, false, true},
+    {"redis-threads", replay_redis, 0, true, false, true},
+    {"redis-threads, 2 threads", replay_redis_two_threads, 0, true, true, true},
 };
 
 double median(std::vector<double> values) {
@@ -75,8 +85,7 @@ void add_best(std::vector<const Subject*>& chosen, std::vector<std::vector<doubl
 void run(const Workload& workload) {
   std::vector<const Subject*> chosen;
   for (const Subject& subject : subjects()) {
-    if ((subject.mixed_sizes || !workload.mixed_sizes) && (subject.shared || !workload.shared))
-      chosen.push_back(&subject);
+    if (workload.suits(subject)) chosen.push_back(&subject);
   }
   std::vector<std::vector<double>> times(chosen.size());
   for (const Subject* subject : chosen) workload.run(*subject, workload.pairs);  // warm

@@ -49,6 +49,7 @@ void* glibc_malloc(std::size_t size) {
   return block;
 }
 void glibc_free(void* block, std::size_t) { std::free(block); }
+void* glibc_realloc(void* block, std::size_t size) { return std::realloc(block, size); }
 
 /// A malloc of a shared library, or ours. The pointers are read at each call, as a call through a linkage table reads
 /// them.
@@ -59,20 +60,28 @@ struct Malloc {
   static void* allocate(std::size_t size) { return malloc_function(size); }
   static void free(void* block, std::size_t) { free_function(block); }
 
+  static inline void* (*volatile realloc_function)(void*, std::size_t) = nullptr;
+  static void* reallocate(void* block, std::size_t size) { return realloc_function(block, size); }
+
   static Subject ours(std::string_view name) {
     malloc_function = qm_malloc;
     free_function = qm_free;
-    return {.name = name, .allocate = allocate, .free = free};
+    realloc_function = qm_realloc;
+    return {.name = name, .allocate = allocate, .free = free, .reallocate = reallocate};
   }
-  static Subject load(std::string_view name, const char* library, const char* malloc_name, const char* free_name) {
+  /// @param[in] prefix of its names: "" or "mi_".
+  static Subject load(std::string_view name, const char* library, const std::string& prefix) {
     void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) throw std::runtime_error(dlerror());
-    malloc_function = reinterpret_cast<void* (*)(std::size_t)>(dlsym(handle, malloc_name));
-    free_function = reinterpret_cast<void (*)(void*)>(dlsym(handle, free_name));
-    if (malloc_function == nullptr || free_function == nullptr || malloc_function == &std::malloc) {
+    const auto find = [&](const char* function) { return dlsym(handle, (prefix + function).c_str()); };
+    malloc_function = reinterpret_cast<void* (*)(std::size_t)>(find("malloc"));
+    free_function = reinterpret_cast<void (*)(void*)>(find("free"));
+    realloc_function = reinterpret_cast<void* (*)(void*, std::size_t)>(find("realloc"));
+    if (malloc_function == nullptr || free_function == nullptr || realloc_function == nullptr ||
+        malloc_function == &std::malloc) {
       throw std::runtime_error(std::string(library) + " has no malloc of its own");
     }
-    return {.name = name, .allocate = allocate, .free = free};
+    return {.name = name, .allocate = allocate, .free = free, .reallocate = reallocate};
   }
 };
 
@@ -110,10 +119,10 @@ std::vector<Subject> set_up() {
   return {
       Malloc<3>::ours("heap"),
       {.name = "cache", .allocate = cache_allocate, .free = cache_free, .mixed_sizes = false},
-      {.name = "glibc", .allocate = glibc_malloc, .free = glibc_free},
-      Malloc<0>::load("jemalloc", "libjemalloc.so.2", "malloc", "free"),
-      Malloc<1>::load("mimalloc", "libmimalloc.so.2", "mi_malloc", "mi_free"),
-      Malloc<2>::load("tcmalloc", "libtcmalloc_minimal.so.4", "tc_malloc", "tc_free"),
+      {.name = "glibc", .allocate = glibc_malloc, .free = glibc_free, .reallocate = glibc_realloc},
+      Malloc<0>::load("jemalloc", "libjemalloc.so.2", ""),
+      Malloc<1>::load("mimalloc", "libmimalloc.so.2", "mi_"),
+      Malloc<2>::load("tcmalloc", "libtcmalloc_minimal.so.4", "tc_"),
       {.name = "pmr, own pool", .allocate = own_pool_allocate, .free = own_pool_free, .shared = false},
       {.name = "pmr, common pool", .allocate = common_pool_allocate, .free = common_pool_free},
       {.name = "free list", .allocate = list_allocate, .free = list_free, .mixed_sizes = false, .shared = false},

@@ -14,8 +14,9 @@ struct Subject {
   std::string_view name;
   void* (*allocate)(std::size_t size) = nullptr;
   void (*free)(void* block, std::size_t size) = nullptr;
-  bool mixed_sizes = true;  ///< else blocks of kFixedSize only
-  bool shared = true;       ///< a block may be freed by another thread than the one that allocated it
+  void* (*reallocate)(void* block, std::size_t size) = nullptr;  ///< not every subject can
+  bool mixed_sizes = true;                                       ///< else blocks of kFixedSize only
+  bool shared = true;  ///< a block may be freed by another thread than the one that allocated it
 };
 
 inline constexpr std::size_t kFixedSize = 64;

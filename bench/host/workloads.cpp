@@ -2,14 +2,13 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <thread>
 
+#include "threads.hpp"
+
 namespace qm::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 double nanoseconds(Clock::duration time, unsigned pairs) {
   return std::chrono::duration<double, std::nano>(time).count() / pairs;
@@ -71,23 +70,6 @@ Clock::duration replace_here(const Subject& subject, unsigned pairs, Size size) 
 std::size_t fixed(Random&) { return kFixedSize; }
 std::size_t mixed(Random& random) { return 16 + random.below(1009); }
 
-/// Runs @p work on two threads at once; both have begun before either is timed. @returns the longer time.
-template <class Work>
-Clock::duration on_two_threads(Work work) {
-  std::atomic<unsigned> ready{0};
-  std::array<Clock::duration, kThreads> times;
-  const auto run = [&](unsigned thread) {
-    const ThreadScope scope(thread);
-    ready.fetch_add(1);
-    while (ready.load() != kThreads) std::this_thread::yield();
-    times[thread] = work(thread);
-  };
-  std::thread other(run, 1);
-  run(0);
-  other.join();
-  return times[0] > times[1] ? times[0] : times[1];
-}
-
 }  // namespace
 
 double lifo(const Subject& subject, unsigned pairs) {
@@ -106,11 +88,11 @@ double replace_mixed(const Subject& subject, unsigned pairs) {
 }
 
 double lifo_two_threads(const Subject& subject, unsigned pairs) {
-  return nanoseconds(on_two_threads([&](unsigned) { return lifo_here(subject, pairs); }), pairs);
+  return nanoseconds(on_threads(2, [&](unsigned) { return lifo_here(subject, pairs); }), pairs);
 }
 
 double replace_two_threads(const Subject& subject, unsigned pairs) {
-  return nanoseconds(on_two_threads([&](unsigned) { return replace_here(subject, pairs, fixed); }), pairs);
+  return nanoseconds(on_threads(2, [&](unsigned) { return replace_here(subject, pairs, fixed); }), pairs);
 }
 
 double producer_consumer(const Subject& subject, unsigned pairs) {
@@ -133,7 +115,7 @@ double producer_consumer(const Subject& subject, unsigned pairs) {
       subject.free(block, kFixedSize);
     }
   };
-  const auto time = on_two_threads([&](unsigned thread) {
+  const auto time = on_threads(2, [&](unsigned thread) {
     const auto begin = Clock::now();
     thread == 0 ? produce() : consume();
     return Clock::now() - begin;
