@@ -54,11 +54,10 @@ Status Arena::initialize(const ArenaConfig& config, const quantum_caches::Calls*
     quantum_caches_ = caches;
     status = caches->create(*this);
   }
-  if (status == Status::kOk) {
-    status = registry_add(kRegistryKind, *this);
-    if (status != Status::kOk && caches != nullptr) caches->destroy(*this);
-  }
+  if (status == Status::kOk) status = registry_add(kRegistryKind, *this);
   if (status != Status::kOk) {
+    // Nobody has used the caches: what they are refused to end by is a report that stands on one, and goes on.
+    while (caches != nullptr && caches->destroy(*this) != Status::kOk) hal::Port::relax();
     clear();
     return status;
   }

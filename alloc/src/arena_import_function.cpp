@@ -3,9 +3,9 @@
 //
 //     import_congruent()       twice at most: the second time after the empty span went back
 //       import_once()
-//         import_around()        the source looks for a place for the request and hands out the span around it
-//         import_padded()        an import function knows sizes only: more than is asked for, so that it fits anywhere
-//         carve_from_import()    enter the span and take the request from it, in one hold of the lock
+//         carve_around()         the source looks for a place for the request and hands out the span around it
+//         carve_padded()         an import function knows sizes only: more than is asked for, so that it fits anywhere
+//         carve_from_function()  ask it, enter the span and take the request from it in one hold of the lock
 //
 // The source is asked a fixed number of times, then the allocation fails. No lock is held while it is (A5).
 
@@ -76,38 +76,61 @@ Arena::SpanRange Arena::import_congruent(const Congruence& request) noexcept {
 }
 
 Arena::SpanRange Arena::import_once(const Congruence& request) noexcept {
-  if (import_ == nullptr) return carve_from_import(request, import_around(request));
+  if (import_ == nullptr) return carve_around(request);
   const std::size_t least = import_size(request, 0);
   const std::size_t wanted = round_up(minimum_import_, source_->quantum_);
-  if (wanted > least && least != 0) {
-    if (const SpanRange taken = carve_from_import(request, ask_function(request.fit, wanted)); taken.size != 0)
-      return taken;
-  }
-  return import_padded(request);
+  SpanRange taken;
+  if (wanted > least && least != 0) static_cast<void>(carve_from_function(request, wanted, taken));
+  return taken.size != 0 ? taken : carve_padded(request);
 }
 
-Arena::SpanRange Arena::import_padded(const Congruence& request) noexcept {
+Arena::SpanRange Arena::carve_padded(const Congruence& request) noexcept {
   const unsigned paddings = request.nocross != 0 ? 4 : 2;
   std::size_t tried = 0;
-  for (unsigned padding = 0; padding < paddings; ++padding) {
+  SpanRange taken;
+  for (unsigned padding = 0; padding < paddings && taken.size == 0; ++padding) {
     const std::size_t size = import_size(request, padding);
     if (size <= tried) continue;  // more than a word, or no more than has failed
     tried = size;
-    const SpanRange range = ask_function(request.fit, size);
-    if (range.start == 0) break;
-    if (const SpanRange taken = carve_from_import(request, range); taken.size != 0) return taken;
+    if (!carve_from_function(request, size, taken)) break;
   }
-  return {};
+  return taken;
 }
 
-Arena::SpanRange Arena::ask_function(Fit fit, std::size_t size) noexcept {
-  if (fit == Fit::kNext) fit = Fit::kInstant;  // the order is this arena's affair
-  return {import_(*source_, size, fit), size, release_ != nullptr ? SpanOrigin::kImported : SpanOrigin::kAdded};
+/// Asks the import function for a span of @p size and takes the request from it, if it fits. Where it does not, the span
+/// goes back; without a release function it stays, for other requests. The tags are there before the function is asked, so
+/// that no span is lost for want of them. @returns false if there is no span.
+bool Arena::carve_from_function(const Congruence& request, std::size_t size, SpanRange& taken) noexcept {
+  {
+    const LockGuard guard(lock_);
+    if (!reserve_tags_locked(kImportTags)) return false;
+    spare_count_ -= kImportTags;  // what is not counted nobody takes
+  }
+  const Fit fit = request.fit == Fit::kNext ? Fit::kInstant : request.fit;  // the order is this arena's affair
+  const SpanOrigin origin = release_ != nullptr ? SpanOrigin::kImported : SpanOrigin::kAdded;
+  const SpanRange range{import_(*source_, size, fit), size, origin};
+  const bool supplied = range.start != 0;
+  Place place;
+  const bool fits = supplied && find_place(request, range, place);
+  SpanRange quanta;
+  const bool stays = supplied && !range.imported() && whole_quanta(range.start, size, quanta);
+  {
+    const LockGuard guard(lock_);
+    spare_count_ += kImportTags;
+    if (spare_count_ > kSpares) give_spares_locked(kImportTags);
+    if (fits) {
+      taken = enter_and_carve_locked(request, range, place);
+    } else if (stays) {
+      insert_span_locked(quanta);
+    }
+  }
+  if (taken.size == 0 && supplied && range.imported()) release_span(range);
+  return supplied;
 }
 
 /// Asks the source for what lies around a place for the request: nothing is imported in excess, and no place that there
-/// is goes unseen.
-Arena::SpanRange Arena::import_around(const Congruence& request) noexcept {
+/// is goes unseen. @returns size 0, and the span is back at its source, if it cannot be entered.
+Arena::SpanRange Arena::carve_around(const Congruence& request) noexcept {
   const Grain grain{quantum_, request.grains};
   Congruence outer = request;
   outer.fit = Fit::kInstant;
@@ -116,29 +139,29 @@ Arena::SpanRange Arena::import_around(const Congruence& request) noexcept {
   outer.constrained = true;
   outer.grains = &grain;
   SpanRange range = source_->allocate_congruent(outer);
-  if (range.size != 0 && source_->traced())
-    observer()->taken(*source_, range.start, range.size, nullptr, Effort::kQuiet);
-  if (range.size == 0) source_->count_failure();
-  range.origin = SpanOrigin::kImportedAround;
-  return range;
-}
-
-/// Enters the span and takes the request from it in one hold of the lock, so that nobody else can. @returns size 0, and
-/// the span is back at its source, if it cannot be entered or the request does not fit in it.
-Arena::SpanRange Arena::carve_from_import(const Congruence& request, const SpanRange& range) noexcept {
-  if (range.start == 0) return {};
-  Place place{nullptr, range.start, request.size};
-  const bool sound = range.start % source_->quantum_ == 0 && range.start < range.start + range.size;
-  if ((sound && fits_anywhere(request)) || place_in_range(request, range, place)) {
-    if (const SpanRange taken = enter_and_carve(request, range, place); taken.size != 0) return taken;
+  if (range.size == 0) {
+    source_->count_failure();
+    return {};
   }
-  if (range.imported()) release_span(range);
-  return {};
+  if (source_->traced()) observer()->taken(*source_, range.start, range.size, nullptr, Effort::kQuiet);
+  range.origin = SpanOrigin::kImportedAround;
+  SpanRange taken;
+  if (Place place; find_place(request, range, place)) {
+    const LockGuard guard(lock_);
+    if (reserve_tags_locked(kImportTags)) taken = enter_and_carve_locked(request, range, place);
+  }
+  if (taken.size == 0) release_span(range);
+  return taken;
 }
 
-/// The place for the request in a span that nobody else knows yet.
-bool Arena::place_in_range(const Congruence& request, const SpanRange& range, Place& place) const noexcept {
+/// The place for the request in a span that nobody else knows yet. @returns false if it does not fit, or the span is
+/// none of the source's.
+bool Arena::find_place(const Congruence& request, const SpanRange& range, Place& place) const noexcept {
   const std::uintptr_t end = range.start + range.size;  // behind the last address: below the start, and nothing fits
+  if (range.start % source_->quantum_ == 0 && range.start < end && fits_anywhere(request)) {
+    place = {nullptr, range.start, request.size};
+    return true;
+  }
   const std::uintptr_t low = round_up(range.start, quantum_);
   const std::uintptr_t high = round_down(end, quantum_);
   if (low == 0) return false;
@@ -151,9 +174,10 @@ bool Arena::place_in_range(const Congruence& request, const SpanRange& range, Pl
   return false;
 }
 
-Arena::SpanRange Arena::enter_and_carve(const Congruence& request, const SpanRange& range, Place place) noexcept {
-  const LockGuard guard(lock_);
-  if (!reserve_tags_locked(kImportTags)) return {};
+/// Enters the span and takes the request from it in one hold of the lock, so that nobody else can; the tags are there.
+/// @returns size 0 if it overlaps one that is there.
+Arena::SpanRange Arena::enter_and_carve_locked(const Congruence& request, const SpanRange& range,
+                                               Place place) noexcept {
   place.segment = insert_span_locked(range);
   if (place.segment == nullptr) return {};
   if (request.fit == Fit::kNext) next_fit_ = place.start + place.size;

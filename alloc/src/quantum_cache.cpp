@@ -46,8 +46,6 @@ bool make_name(char (&name)[kNameBytes], const char* arena, std::size_t size) no
   return true;
 }
 
-Status destroy(Arena& arena) noexcept;
-
 Status create(Arena& arena) noexcept {
   const unsigned wanted = count(arena);
   if (wanted == 0 || wanted > internal::kBlockWords) return Status::kInvalid;
@@ -65,7 +63,6 @@ Status create(Arena& arena) noexcept {
     status = make_name(name, arena.name(), config.object_size) ? Status::kOk : Status::kInvalid;
     if (status == Status::kOk) table(arena)->caches[i] = Cache::create(config, &status);
   }
-  if (status != Status::kOk) destroy(arena);
   return status;
 }
 

@@ -300,6 +300,74 @@ TEST_F(ArenaImport, without_a_release_of_ones_own_spans_are_kept_for_ever) {
   EXPECT_EQ(arena_.free(other, 64), Status::kOk);
 }
 
+/// Spans out of nothing, one after the other, each a quantum above where the last one ended.
+struct Well {
+  Arena arena;
+  Arena others;  ///< what others do with tags meanwhile
+  std::uintptr_t next = 0x10010;
+  std::size_t supplied = 0;
+  bool tags_are_taken = false;
+
+  Status make() {
+    const ImportFunction draw = [](Arena& asking, std::size_t size, Fit) noexcept {
+      auto* well = static_cast<Well*>(asking.context());
+      const std::uintptr_t start = well->next;
+      well->next += size + 16;
+      well->supplied += size;
+      if (well->tags_are_taken) well->take_tags();
+      return start;
+    };
+    const Status status = others.initialize({.name = "others", .quantum = 1});
+    return status != Status::kOk
+               ? status
+               : arena.initialize(
+                     {.name = "well", .quantum = 16, .self_source = true, .import = draw, .context = this});
+  }
+  void end() {
+    EXPECT_TRUE(arena.validate());
+    EXPECT_EQ(arena.destroy(), Status::kOk);
+    EXPECT_EQ(others.destroy(), Status::kOk);
+  }
+  /// All that there are: of the pool, and what the two arenas have at hand.
+  void take_tags() {
+    for (std::uintptr_t at = 1; others.add(at, 1) != Status::kNoMemory;) at += 2;
+    for (std::uintptr_t at = 0x1000; arena.add(at, 16) != Status::kNoMemory;) at += 32;
+  }
+};
+
+TEST_F(ArenaImport, what_cannot_go_back_is_not_asked_for_without_tags_and_entered_whoever_takes_them_meanwhile) {
+  Well well;
+  ASSERT_EQ(well.make(), Status::kOk);
+  well.tags_are_taken = true;
+  const std::uintptr_t start = well.arena.allocate(32);
+  EXPECT_NE(start, 0U);
+  EXPECT_EQ(well.supplied, 32U);
+  EXPECT_EQ(tags_in_pool(), 0U);
+  // What take_tags() has added is too small, and there is no tag for more.
+  const std::size_t total = well.arena.stats().total;
+  EXPECT_GE(total, 32U);
+  EXPECT_EQ(well.arena.allocate(64), 0U);
+  EXPECT_EQ(well.supplied, 32U);
+  EXPECT_EQ(well.arena.stats().total, total);
+  EXPECT_EQ(well.arena.free(start, 32), Status::kOk);
+  well.end();
+}
+
+TEST_F(ArenaImport, what_cannot_go_back_is_kept_where_the_request_does_not_fit_in_it) {
+  Well well;
+  ASSERT_EQ(well.make(), Status::kOk);
+  // No span lies as low as this may: all that are tried stay, and serve others.
+  EXPECT_EQ(well.arena.allocate_constrained(32, {.max = 0x10000}), 0U);
+  EXPECT_GT(well.supplied, 0U);
+  EXPECT_EQ(well.arena.stats().total, well.supplied);
+  const std::size_t supplied = well.supplied;
+  const std::uintptr_t start = well.arena.allocate(32);
+  EXPECT_NE(start, 0U);
+  EXPECT_EQ(well.supplied, supplied);
+  EXPECT_EQ(well.arena.free(start, 32), Status::kOk);
+  well.end();
+}
+
 std::uintptr_t import_wrapped(Arena&, std::size_t, Fit) noexcept { return UINTPTR_MAX - 15; }
 
 TEST_F(ArenaImport, a_span_that_ends_behind_the_last_address_is_refused) {

@@ -7,6 +7,8 @@
 #include <cstdint>
 
 #include <qm/arena.hpp>
+#include <qm/cache.hpp>
+#include <qm/observer.hpp>
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 
@@ -301,6 +303,55 @@ TEST_F(ArenaReclaim, quantum_caches_and_spans_are_reclaimed_under_those_who_use_
   EXPECT_EQ(ids.stats().free, Ownership::kUnits - 1);
   EXPECT_EQ(ids.destroy(), Status::kOk);
   EXPECT_EQ(free_bytes() + boundary_tags_stats().pages * 4096, before);
+}
+
+/// Stands on the first cache it is told of, as a report does that shows it.
+struct Reader final : Observer {
+  RegistryCursor<Cache> cursor;
+  std::atomic<bool> stands{false};
+
+  void created(Cache& cache) noexcept override {
+    if (stands.load(std::memory_order_relaxed)) return;
+    EXPECT_EQ(cursor.find(cache.name()), &cache);
+    stands.store(true, std::memory_order_release);
+  }
+  void prepare(const Allocation&, void*, Prepared&) noexcept override {}
+  bool record(const Allocation&, void*, Prepared&) noexcept override { return true; }
+  void release(Prepared&) noexcept override {}
+  void forget(Cache&, void*) noexcept override {}
+  void forget(Arena&, std::uintptr_t) noexcept override {}
+  void resized(Arena&, std::uintptr_t, std::size_t, std::size_t) noexcept override {}
+  void release_handles(std::uint32_t*, std::size_t) noexcept override {}
+  void destroyed(Cache&) noexcept override {}
+  void destroyed(Arena&) noexcept override {}
+};
+
+TEST_F(ArenaReclaim, an_arena_that_is_refused_leaves_no_cache_though_a_report_stands_on_one) {
+  if (test::harts() < 2) GTEST_SKIP();
+  Arena ids;
+  ASSERT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 100, .quantum = 1}), Status::kOk);
+  const std::size_t before = free_bytes() + boundary_tags_stats().pages * 4096;
+  Reader reader;
+  set_observer(&reader);
+  test::on_each_hart(2, [&](unsigned hart) {
+    if (hart == 0) {
+      const hal::InterruptGuard masked;  // so that no destroy waits for the report
+      Arena same;
+      EXPECT_EQ(same.initialize({.name = "ids", .quantum = 1, .source = &ids, .quantum_cache_max = 4}),
+                Status::kDuplicate);
+      return;
+    }
+    while (!reader.stands.load(std::memory_order_acquire)) hal::Port::relax();
+    const std::uint64_t begun = hal::Port::ticks();
+    while (hal::Port::ticks() - begun < hal::ticks_of(2)) hal::Port::relax();
+    reader.cursor.leave();
+  });
+  set_observer(nullptr);
+  RegistryCursor<Cache> caches;
+  for (const char* name : {"ids_1", "ids_2", "ids_3", "ids_4"}) EXPECT_EQ(caches.find(name), nullptr);
+  reclaim();
+  EXPECT_EQ(free_bytes() + boundary_tags_stats().pages * 4096, before);
+  EXPECT_EQ(ids.destroy(), Status::kOk);
 }
 
 }  // namespace

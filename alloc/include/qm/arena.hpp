@@ -47,7 +47,7 @@ class ArenaWalk;
 namespace quantum_caches {
 struct Calls {
   /// Makes the caches for sizes quantum, 2 * quantum, ... quantum_cache_max(). The arena has its name and range.
-  /// @returns kOk, or a reason; then none exists.
+  /// @returns kOk, or a reason; destroy() ends those that exist then.
   Status (*create)(Arena& arena) noexcept;
   /// @returns kBusy, and nothing has changed, if an object of any of them is out; else destroys all.
   Status (*destroy)(Arena& arena) noexcept;
@@ -317,12 +317,12 @@ class Arena : public Traceable {
   static std::uintptr_t import_by_function(Arena& arena, const Request& request, std::size_t taken) noexcept;
   [[nodiscard]] SpanRange import_congruent(const Congruence& request) noexcept;
   [[nodiscard]] SpanRange import_once(const Congruence& request) noexcept;
-  [[nodiscard]] SpanRange import_padded(const Congruence& request) noexcept;
-  [[nodiscard]] SpanRange ask_function(Fit fit, std::size_t size) noexcept;
-  [[nodiscard]] SpanRange import_around(const Congruence& request) noexcept;
-  [[nodiscard]] SpanRange carve_from_import(const Congruence& request, const SpanRange& range) noexcept;
-  [[nodiscard]] bool place_in_range(const Congruence& request, const SpanRange& range, Place& place) const noexcept;
-  [[nodiscard]] SpanRange enter_and_carve(const Congruence& request, const SpanRange& range, Place place) noexcept;
+  [[nodiscard]] SpanRange carve_padded(const Congruence& request) noexcept;
+  [[nodiscard]] bool carve_from_function(const Congruence& request, std::size_t size, SpanRange& taken) noexcept;
+  [[nodiscard]] SpanRange carve_around(const Congruence& request) noexcept;
+  [[nodiscard]] bool find_place(const Congruence& request, const SpanRange& range, Place& place) const noexcept;
+  [[nodiscard]] SpanRange enter_and_carve_locked(const Congruence& request, const SpanRange& range,
+                                                 Place place) noexcept;
 
   Lock lock_;
   std::atomic<std::uint32_t> importers_{0};
