@@ -103,6 +103,8 @@ void replay_on(const replay::Recording& recording) {
   row.mean("mean", mallocs.sum() + frees.sum() + reallocs.sum(), result.operations);
   row.mean("malloc mean", mallocs.sum(), mallocs.operations()).number("malloc max", mallocs.max());
   row.mean("free mean", frees.sum(), frees.operations()).number("free max", frees.max());
+  if (reallocs.operations() == 0) return;
+  row.mean("realloc mean", reallocs.sum(), reallocs.operations()).number("realloc max", reallocs.max());
 }
 
 }  // namespace

@@ -86,6 +86,14 @@ void cache_paths() {
   while (count != 0) paths.free(held[--count]);
 }
 
+/// The floor.
+void free_list_paths() {
+  FreeListSubject list(64);
+  Path allocate("allocate", FreeListSubject::kName), free("free", FreeListSubject::kName);
+  for (void*& object : held) allocate.add(measure([&] { object = list.allocate(64); }));
+  for (void* object : held) free.add(measure([&] { list.free(object); }));
+}
+
 // ---- arenas ---------------------------------------------------------------------------------------------------------
 
 constexpr std::string_view kArena = "arena";
@@ -221,6 +229,42 @@ void heap_at_random(std::string_view first, std::string_view allocating, std::st
   for (std::size_t i = 0; i < 1000; ++i) free(frees, subject, held[i]);
 }
 
+/// One size made another, where the block stays and where it moves: which it was is seen afterwards.
+template <class Subject>
+class Resizes {
+ public:
+  Resizes(std::string_view in_place, std::string_view moved) noexcept
+      : in_place_(in_place, Subject::kName), moved_(moved, Subject::kName) {}
+  void* operator()(Subject& subject, void* block, std::size_t size) noexcept {
+    void* resized = nullptr;
+    const unsigned long cost = measure([&] { resized = subject.reallocate(block, size); });
+    (resized == block ? in_place_ : moved_).add(cost);
+    return resized;
+  }
+
+ private:
+  Path in_place_, moved_;
+};
+
+/// Within a class of the heap, from one to another, and of large blocks, which have room behind them or a block.
+template <class Subject>
+void heap_resizes() {
+  Subject subject(0);
+  Resizes<Subject> within("realloc: 100 to 112 bytes, in place", "realloc: 100 to 112 bytes, moved");
+  Resizes<Subject> across("realloc: 112 to 400 bytes, in place", "realloc: 112 to 400 bytes, moved");
+  Resizes<Subject> large("realloc: 20000 to 24000 bytes, in place", "realloc: 20000 to 24000 bytes, moved");
+  for (std::size_t i = 0; i < 256; ++i) held[i] = subject.allocate(100);
+  for (std::size_t i = 0; i < 256; ++i) held[i] = within(subject, held[i], 112);
+  for (std::size_t i = 0; i < 256; ++i) held[i] = across(subject, held[i], 400);
+  for (std::size_t i = 0; i < 256; ++i) subject.free(held[i]);
+  for (std::size_t i = 0; i < 64; ++i) held[i] = subject.allocate(20000);
+  for (std::size_t i = 0; i < 64; ++i) held[i] = large(subject, held[i], 24000);
+  for (std::size_t i = 0; i < 64; ++i) subject.free(held[i]);
+  for (std::size_t i = 0; i < 64; ++i) held[i] = subject.reallocate(subject.allocate(40000), 20000);
+  for (std::size_t i = 0; i < 64; ++i) held[i] = large(subject, held[i], 24000);
+  for (std::size_t i = 0; i < 64; ++i) subject.free(held[i]);
+}
+
 template <class Subject>
 void malloc_paths() {
   heap_with_holes<Subject>("malloc(1000), first four: 2000 holes of 48", "malloc(1000): 2000 holes of 48",
@@ -230,12 +274,14 @@ void malloc_paths() {
   heap_at_random<Subject>("malloc, first 1000: 1 to 512 bytes", "malloc: 1 to 512 bytes", "free: 1 to 512 bytes", 512);
   heap_at_random<Subject>("malloc, first 1000: 1 to 4096 bytes", "malloc: 1 to 4096 bytes", "free: 1 to 4096 bytes",
                           4096);
+  heap_resizes<Subject>();
 }
 
 }  // namespace
 
 void run() {
   cache_paths();
+  if (!profiling()) free_list_paths();
   // Segments of 1072 bytes and requests of 1088 are in one power-of-two class, with 1024 to 2047.
   arena_with_holes("allocate: 2000 holes, each 16 too small", "free: 2000 holes, each 16 too small", 1072, 1088);
   arena_with_holes("allocate: 2000 holes of 48", "free: 2000 holes of 48", 48, 1008);

@@ -1,13 +1,16 @@
 #pragma once
-/// What is compared: the same two inlined calls for each, `allocate(size)` and `free(object)`.
+/// What is compared: the same inlined calls for each, `allocate(size)` and `free(object)`; for a malloc also
+/// `reallocate(block, size)`. taken_bytes() is what it has of its source at the moment, its own structures included.
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
+#include <qm/arena.hpp>
 #include <qm/cache.hpp>
 #include <qm/heap.hpp>
 #include <qm/inline_cache.hpp>
+#include <qm/system.hpp>
 
 /// picolibc's malloc (its nano malloc), renamed.
 extern "C" {
@@ -29,6 +32,7 @@ struct CacheSubject {
   CacheSubject& operator=(const CacheSubject&) = delete;
   [[gnu::always_inline]] void* allocate(std::size_t) noexcept { return cache->allocate(); }
   [[gnu::always_inline]] void free(void* object) noexcept { cache->free(object); }
+  [[nodiscard]] static std::size_t taken_bytes() noexcept { return base_arena().stats().allocated; }
   Cache* cache;
 };
 
@@ -41,6 +45,7 @@ struct InlinedSubject {
   InlinedSubject& operator=(const InlinedSubject&) = delete;
   [[gnu::always_inline]] void* allocate(std::size_t) noexcept { return Inlined::allocate(); }
   [[gnu::always_inline]] void free(void* object) noexcept { Inlined::free(object); }
+  [[nodiscard]] static std::size_t taken_bytes() noexcept { return base_arena().stats().allocated; }
 };
 
 struct HeapSubject {
@@ -51,6 +56,10 @@ struct HeapSubject {
   HeapSubject& operator=(const HeapSubject&) = delete;
   [[gnu::always_inline]] void* allocate(std::size_t size) noexcept { return heap::allocate(size); }
   [[gnu::always_inline]] void free(void* block) noexcept { heap::free(block); }
+  [[gnu::always_inline]] void* reallocate(void* block, std::size_t size) noexcept {
+    return heap::reallocate(block, size);
+  }
+  [[nodiscard]] static std::size_t taken_bytes() noexcept { return base_arena().stats().allocated; }
 };
 
 /// Starts picolibc's malloc anew, with nothing taken from its sbrk. Nothing of it may be in use.
@@ -66,7 +75,12 @@ struct PicolibcSubject {
   explicit PicolibcSubject(std::size_t = 0) noexcept { picolibc_reset(); }
   [[gnu::always_inline]] void* allocate(std::size_t size) noexcept { return picolibc_malloc(size); }
   [[gnu::always_inline]] void free(void* block) noexcept { picolibc_free(block); }
+  [[gnu::always_inline]] void* reallocate(void* block, std::size_t size) noexcept {
+    return picolibc_realloc(block, size);
+  }
+  [[nodiscard]] static std::size_t taken_bytes() noexcept { return picolibc_peak_bytes(); }  // it gives none back
 };
+
 /// The floor: an intrusive list of equal objects, out of line, filled beforehand. No size, no growth, no protection.
 struct FreeListSubject {
   static constexpr std::string_view kName = "free list";
