@@ -72,22 +72,53 @@ void cold_fill() {
   describe<Subject>(row).distribution("malloc", mallocs).distribution("free", frees);
 }
 
+/// The most bytes live at once in the script of replace(), and the most that the allocator had of its source meanwhile: in a
+/// run of its own, so that nothing stands between what is counted.
 template <class Subject, class Size>
-void replace(std::string_view name, Size size) {
+void show_peaks(Row& row, Size size) {
+  static std::array<std::size_t, kLive> sizes;
   Subject subject(kSize);
   Random random;
-  mallocs = {};
-  frees = {};
-  for (void*& object : live) object = subject.allocate(size(random));
+  const std::size_t before = Subject::taken_bytes();
+  std::size_t now_live = 0, most_live = 0, most_taken = 0;
+  const auto take = [&](std::size_t i) {
+    sizes[i] = size(random);
+    live[i] = subject.allocate(sizes[i]);
+    now_live += sizes[i];
+    if (now_live > most_live) most_live = now_live;
+    const std::size_t taken = Subject::taken_bytes() - before;
+    if (taken > most_taken) most_taken = taken;
+  };
+  for (std::size_t i = 0; i < kLive; ++i) take(i);
   for (unsigned left = kReplacements; left != 0; --left) {
-    void*& slot = live[random.below(kLive)];
-    void* const object = slot;
-    frees.add(count([&] { subject.free(object); }));
-    mallocs.add(count_allocation(subject, size(random), slot));
+    const std::size_t i = random.below(kLive);
+    subject.free(live[i]);
+    now_live -= sizes[i];
+    take(i);
   }
   for (void* object : live) subject.free(object);
+  row.number("peak live", most_live).number("peak heap", most_taken).mean("heap / live", most_taken, most_live);
+}
+
+template <class Subject, class Size>
+void replace(std::string_view name, Size size) {
   Row row(name);
+  {
+    Subject subject(kSize);
+    Random random;
+    mallocs = {};
+    frees = {};
+    for (void*& object : live) object = subject.allocate(size(random));
+    for (unsigned left = kReplacements; left != 0; --left) {
+      void*& slot = live[random.below(kLive)];
+      void* const object = slot;
+      frees.add(count([&] { subject.free(object); }));
+      mallocs.add(count_allocation(subject, size(random), slot));
+    }
+    for (void* object : live) subject.free(object);
+  }
   describe<Subject>(row).distribution("malloc", mallocs).distribution("free", frees);
+  if constexpr (requires { Subject::taken_bytes(); }) show_peaks<Subject>(row, size);
 }
 
 template <class Subject>
