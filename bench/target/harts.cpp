@@ -97,11 +97,20 @@ void all() {
   ping_pong<Subject>();
 }
 
+/// What has no locks: never two harts at once.
+template <class Subject>
+void one_at_a_time() {
+  in_turn<Subject>();
+  ping_pong<Subject>();
+}
+
 }  // namespace
 
 void run() {
   all<CacheSubject>();
   all<HeapSubject>();
+  one_at_a_time<PicolibcSubject>();
+  one_at_a_time<FreeListSubject>();
 }
 
 }  // namespace qm::bench

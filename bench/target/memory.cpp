@@ -4,6 +4,7 @@
 
 #include <qm/arena.hpp>
 #include <qm/bench/bench.hpp>
+#include <qm/bench/subjects.hpp>
 #include <qm/boundary_tag.hpp>
 #include <qm/cache.hpp>
 #include <qm/firmware/boot.hpp>
@@ -41,11 +42,14 @@ void show_objects(std::size_t size) {
   Cache* cache = Cache::create(config);
   for (void*& object : live) object = cache->allocate();
   const CacheStats stats = cache->stats();
+  PicolibcSubject picolibc;
+  for (std::size_t i = 0; i < live.size(); ++i) static_cast<void>(picolibc.allocate(size));
   Row("1000 live objects")
       .number("harts", firmware::boot_info().hart_count)
       .number("object", size)
       .number("slabs", stats.slabs)
-      .mean("bytes an object", stats.slabs * stats.slab_bytes, live.size());
+      .mean("bytes an object", stats.slabs * stats.slab_bytes, live.size())
+      .mean("of picolibc", picolibc.taken_bytes(), live.size());
   for (void* object : live) cache->free(object);
   Cache::destroy(cache);
 }
