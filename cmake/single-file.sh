@@ -1,15 +1,17 @@
 #!/bin/sh
 # Makes the single-file form: allocator, books, console and wire as one source and its header, for who does not use CMake.
 #
-#   cmake/single-file.sh [--core] DIRECTORY
+#   cmake/single-file.sh [--core [--trace]] DIRECTORY
 #
 # writes quartermaster.hpp, and quartermaster.h for C99; quartermaster.cpp, to be compiled with the firmware; qm_port.hpp, the template
 # of a port, to be edited, unless the directory has one. The fast path masks interrupts (QM_FAST_PATH=masked): restartable
 # sections are assembly and need the package. docs/embedding.md shows the form in use. Needs a shell and awk.
-# With --core it is the form of QM_FULL=OFF: arenas, caches and the heap, and nothing else.
+# With --core it is the form of QM_FULL=OFF: arenas, caches and the heap, and nothing else; with --trace besides, its live trace
+# (QM_TRACE=ON), to be compiled with -fno-omit-frame-pointer -fno-optimize-sibling-calls, as the firmware.
 set -eu
-core=''
+core='' trace=''
 if [ "${1:-}" = --core ]; then core=yes; shift; fi
+if [ -n "$core" ] && [ "${1:-}" = --trace ]; then trace=yes; shift; fi
 [ $# -eq 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1"
 target=$(cd "$1" && pwd)
@@ -31,7 +33,7 @@ amalgamate() { # source...
     BEGIN {
       while ((getline line < seen) > 0) done[line] = 1
       close(seen)
-      split(core ? "hal alloc/core alloc" : "wire hal alloc trace console console/trace", layers, " ")
+      split(core ? "hal alloc/core alloc trace/core trace" : "wire hal alloc trace console console/trace", layers, " ")
       for (i = 1; i < ARGC; ++i) gather(ARGV[i], i)
       for (i = 1; i < ARGC; ++i) { unit = ARGV[i] ~ /[.]cpp$/ ? i : 0; put(ARGV[i]) }
       for (file in done) print file > seen
@@ -106,6 +108,15 @@ if [ -n "$core" ]; then
   c_headers=''
   headers="$(public alloc/core/include) alloc/include/qm/heap.hpp alloc/include/qm/object_cache.hpp"
   sources="$(LC_ALL=C ls hal/src/*.cpp alloc/core/src/*.cpp) alloc/src/c_arenas.cpp alloc/src/c_interface.cpp alloc/src/lock.cpp"
+  if [ -n "$trace" ]; then
+    define="$define
+#define QM_TRACED 1"
+    c_headers=trace/include/qm/trace/trace.h
+    headers="$headers $(public trace/core/include)"
+    sources="$sources $(LC_ALL=C ls trace/core/src/*.cpp) trace/src/unwind.cpp"
+  else
+    sources=$(printf '%s' "$sources" | grep -v /traceable[.]cpp)
+  fi
 else
   define=''
   c_headers=trace/include/qm/trace/trace.h

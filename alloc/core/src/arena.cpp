@@ -145,6 +145,7 @@ Status Arena::destroy() noexcept {
     while (spans_ != nullptr) remove_span_locked(spans_);  // added ones: imported ones are not empty (A6)
   }
   if (source_ != nullptr) source_->count_importer(~std::size_t{0});
+  traceable_.destroyed();
   reset();
   return Status::kOk;
 }
@@ -279,6 +280,7 @@ std::uintptr_t Arena::allocate_aligned(std::size_t size, std::size_t align) noex
     if (start == 0 && source_ != nullptr) start = import(rounded, align, slack);
   }
   if (start == 0) std::atomic_ref(failures_).fetch_add(1, std::memory_order_relaxed);
+  traceable_.taken(start, size);
   return start;
 }
 
@@ -317,6 +319,7 @@ Status Arena::free(std::uintptr_t start, std::size_t size) noexcept {
       ++bad_frees_;
       return tag == nullptr ? Status::kNotFound : Status::kMismatch;
     }
+    traceable_.going(start);
     trie::detach(place);
     --segments_;
     allocated_bytes_ -= tag->size;
@@ -352,6 +355,7 @@ Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::s
     unlink(right);
   }
   if (most != size) insert_free_locked(take_tag(), start + size, most - size, tag);
+  traceable_.resized(start, new_size);
   return Status::kOk;
 }
 

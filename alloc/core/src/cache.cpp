@@ -16,8 +16,6 @@ constexpr std::size_t kPage = PageMap::kPageBytes;
 constexpr std::size_t kMaxSlabBytes = 16 * kPage;
 
 constinit Cache caches;  // `kmem_cache`: what caches are
-constinit Lock list_lock;
-constinit Cache* list = nullptr;
 
 /// What any type of this size can need, as a size is a multiple of its alignment; kept between two bounds.
 std::size_t default_alignment(std::size_t size) noexcept { return size % 16 == 0 ? 16 : 8; }
@@ -28,6 +26,9 @@ void count(std::uint32_t& events) noexcept { std::atomic_ref(events).fetch_add(1
 std::size_t words_of(std::size_t objects) noexcept { return (objects + kWordBits - 1) / kWordBits; }
 
 }  // namespace
+
+constinit Lock Cache::list_lock_;
+constinit Cache* Cache::list_ = nullptr;
 
 // ---- beginning and end ----------------------------------------------------------------------------------------------
 
@@ -48,27 +49,31 @@ bool Cache::choose_geometry() noexcept {
 Status Cache::initialize(const CacheConfig& config) noexcept {
   if ((config.flags & cache_flags::kNoTouch) != 0) return Status::kRefused;
   source_ = config.source != nullptr ? config.source : &base_arena();
-  alignment_ = config.alignment != 0 ? config.alignment : default_alignment(config.object_size);
-  if (config.object_size - 1 >= PageMap::kMostPages * kPage || !is_power_of_two(alignment_) || alignment_ > kPage ||
+  const std::size_t alignment = config.alignment != 0 ? config.alignment : default_alignment(config.object_size);
+  if (config.object_size - 1 >= PageMap::kMostPages * kPage || !is_power_of_two(alignment) || alignment > kPage ||
       source_->quantum() % kPage != 0) {
     return Status::kInvalid;
   }
-  stride_ = round_up(config.object_size, alignment_);
+  alignment_ = static_cast<std::uint16_t>(alignment);
+  stride_ = round_up(config.object_size, alignment);
   if (!choose_geometry()) return Status::kInvalid;
   name_ = config.name;
   constructor_ = config.constructor;
   destructor_ = config.destructor;
   context_ = config.context;
+  if constexpr (kTraced) {
+    if ((config.flags & cache_flags::kNoTrace) != 0) traceable_.set_number(kUntraceable);
+  }
   if (config.limit - 1 < UINT32_MAX) limit_ = static_cast<std::uint32_t>(config.limit);
   source_->count_importer(1);
-  const LockGuard hold(list_lock);
-  next_ = list;
-  list = this;
+  const LockGuard hold(list_lock_);
+  next_ = list_;
+  list_ = this;
   return Status::kOk;
 }
 
 Status internal::initialize_caches() noexcept {
-  list = nullptr;
+  Cache::list_ = nullptr;
   return (new (&caches) Cache)->initialize({.name = "kmem_cache", .object_size = sizeof(Cache)});
 }
 
@@ -89,11 +94,12 @@ Cache* Cache::create(const CacheConfig& config, Status* why) noexcept {
 Status Cache::destroy(Cache* cache) noexcept {
   if (std::atomic_ref(cache->out_).load(std::memory_order_relaxed) != 0) return Status::kBusy;
   {
-    const LockGuard hold(list_lock);
-    Cache** link = &list;
+    const LockGuard hold(list_lock_);
+    Cache** link = &list_;
     while (*link != cache) link = &(*link)->next_;
     *link = cache->next_;
   }
+  cache->traceable_.destroyed();
   cache->reap();  // S2: there is no other slab
   cache->source_->count_importer(~std::size_t{0});
   caches.free(cache);
@@ -167,8 +173,8 @@ std::size_t reclaim() noexcept {
   for (;;) {
     Cache::Released idle;
     {
-      const LockGuard hold(list_lock);
-      for (Cache* cache = list; cache != nullptr && idle.bytes == 0; cache = cache->next_) {
+      const LockGuard hold(Cache::list_lock_);
+      for (Cache* cache = Cache::list_; cache != nullptr && idle.bytes == 0; cache = cache->next_) {
         const LockGuard its(cache->lock_);
         idle = cache->take_idle_locked();
       }
@@ -207,6 +213,7 @@ void* Cache::allocate() noexcept {
     object = nullptr;
   }
   if (object == nullptr) count(failures_);
+  traceable_.taken(reinterpret_cast<std::uintptr_t>(object), stride_);
   return object;
 }
 
@@ -267,6 +274,7 @@ bool Cache::put(const void* object) noexcept {
 
 void Cache::free(void* object) noexcept {
   if (destructor_ != nullptr && has_out(object)) destructor_(object, context_);
+  traceable_.going(reinterpret_cast<std::uintptr_t>(object));
   if (!put(object)) count(misuses_);
 }
 

@@ -9,6 +9,7 @@
 #include <qm/cache.hpp>
 #include <qm/qm.h>
 #include <qm/system.hpp>
+#include <qm/traceable.hpp>
 
 namespace qm::heap {
 namespace {
@@ -37,6 +38,8 @@ unsigned class_of(std::size_t size, std::size_t alignment) noexcept {
 constinit Arena large;  // `kheap`
 constinit std::atomic<Cache*> classes[kClasses];
 constinit std::atomic<std::uint32_t> refused_frees{0};
+/// Of all blocks: of those in slabs here, while the classes' caches are not traced; of large ones in `kheap`.
+[[maybe_unused]] constinit Traceable source(kHeapSource);
 
 void refuse() noexcept { refused_frees.fetch_add(1, std::memory_order_relaxed); }
 
@@ -49,8 +52,8 @@ Cache* create_class(unsigned number) noexcept {
   Cache* present = cache_of(number);
   if (present != nullptr) return present;
   CacheConfig config;
-  config.name = "kmalloc";
   config.object_size = class_bytes(number);
+  if constexpr (kTraced) config.flags = cache_flags::kNoTrace;
   config.alignment = config.object_size & (~config.object_size + 1);  // what its multiples are aligned to
   Cache* const cache = Cache::create(config);
   if (cache == nullptr) return nullptr;
@@ -76,14 +79,19 @@ void* allocate_large(std::size_t size, std::size_t alignment) noexcept {
 void* allocate_in(unsigned number, std::size_t size, std::size_t alignment) noexcept {
   if (large.quantum() == 0) return nullptr;  // before initialize()
   Cache* const cache = number != 0 ? create_class(number) : nullptr;
-  return cache != nullptr ? cache->allocate() : allocate_large(size, alignment);
+  if (cache == nullptr) return allocate_large(size, alignment);
+  void* const block = cache->allocate();
+  source.taken(reinterpret_cast<std::uintptr_t>(block), size);
+  return block;
 }
 
 /// Frees @p block, or says that it is none. @param[in] size 0: not known.
 void free_block(void* block, std::size_t size, unsigned number) noexcept {
   if (block == nullptr) return;
   if (Cache* const cache = owner_of(block); cache != nullptr) {
-    return size == 0 || cache == cache_of(number) ? cache->free(block) : refuse();
+    if (size != 0 && cache != cache_of(number)) return refuse();
+    source.going(reinterpret_cast<std::uintptr_t>(block));
+    return cache->free(block);
   }
   const std::size_t bytes = size != 0 ? size : Arena::kAnySize;
   if (large.free(reinterpret_cast<std::uintptr_t>(block), bytes) != Status::kOk) refuse();
@@ -94,6 +102,7 @@ void free_block(void* block, std::size_t size, unsigned number) noexcept {
 Status initialize() noexcept {
   shutdown();
   refused_frees.store(0, std::memory_order_relaxed);
+  large.traceable().set_number(kHeapSource);
   return large.initialize(
       {.name = "kheap", .quantum = kLargeQuantum, .source = &base_arena(), .minimum_import = kLargeImport});
 }
@@ -102,6 +111,18 @@ void shutdown() noexcept {
   for (auto& one : classes) one.store(nullptr, std::memory_order_relaxed);
   large.reset();
 }
+
+#if defined(QM_TRACED)
+Traceable& traceable() noexcept { return source; }
+
+std::size_t blocks_out() noexcept {
+  std::size_t blocks = large.stats().segments_allocated;
+  for (unsigned number = 1; number != kClasses; ++number) {
+    if (Cache* const cache = cache_of(number); cache != nullptr) blocks += cache->in_use();
+  }
+  return blocks;
+}
+#endif
 
 std::size_t misuses() noexcept { return refused_frees.load(std::memory_order_relaxed); }
 
@@ -138,7 +159,10 @@ void* reallocate_at(const CallSite*, void* block, std::size_t size) noexcept {
   const unsigned number = class_of(size);
   const unsigned before = owner_of(block) != nullptr ? class_of(old) : 0;
   if (number == before) {
-    if (number != 0) return block;
+    if (number != 0) {
+      source.resized(reinterpret_cast<std::uintptr_t>(block), size);
+      return block;
+    }
     if (large.resize_in_place(reinterpret_cast<std::uintptr_t>(block), old, size) == Status::kOk) return block;
   }
   void* const moved = qm_malloc(size);

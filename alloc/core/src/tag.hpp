@@ -1,16 +1,14 @@
 #pragma once
-/// Boundary tags of the core form, and the trie that both indexes of an arena are.
+/// Boundary tags of the core form, and what the trie of sizes has besides (trie.hpp).
 ///
 ///     start size | prev next | child[2] | mate | kind              RV32: 32 bytes, RV64: 64
 ///                  ^ address   ^ by size or by start
 ///                              span: those beside it
 ///
-/// A trie branches on the next bit of its key at each level, from the top, so an operation is bounded by the bits of a
-/// word whatever the number of nodes. Any node may stand anywhere on the path of its key. Of free segments of one size
-/// one is the node, the others are a list behind it.
+/// Of free segments of one size one is the trie's node, the others are a list behind it.
 
 #include <qm/arena.hpp>
-#include <qm/bits.hpp>
+#include <qm/trie.hpp>
 
 namespace qm {
 
@@ -27,42 +25,6 @@ struct ArenaTag {
 };
 
 namespace trie {
-
-using Key = std::size_t ArenaTag::*;
-
-inline unsigned side_of(std::size_t path) noexcept { return static_cast<unsigned>(path >> (kWordBits - 1)); }
-
-/// The word that points at the node with @p value, or the empty one where it belongs.
-inline ArenaTag** place_of(ArenaTag** place, Key key, std::size_t value) noexcept {
-  for (std::size_t path = value; *place != nullptr && (*place)->*key != value; path <<= 1)
-    place = &(*place)->child[side_of(path)];
-  return place;
-}
-
-/// Puts @p tag at an empty place.
-inline void attach(ArenaTag** place, ArenaTag* tag) noexcept {
-  tag->child[0] = tag->child[1] = nullptr;
-  *place = tag;
-}
-
-/// Puts @p heir where another node stands.
-inline void replace(ArenaTag** place, ArenaTag* heir) noexcept {
-  heir->child[0] = (*place)->child[0];
-  heir->child[1] = (*place)->child[1];
-  *place = heir;
-}
-
-/// Takes out the node at @p place: a leaf below takes its place.
-inline void detach(ArenaTag** place) noexcept {
-  ArenaTag** at = place;
-  for (ArenaTag* node = *at;; node = *at) {
-    if (node->child[0] == nullptr && node->child[1] == nullptr) break;
-    at = &node->child[node->child[0] == nullptr];
-  }
-  ArenaTag* const leaf = *at;
-  *at = nullptr;
-  if (at != place) replace(place, leaf);
-}
 
 /// A smallest node of at least @p size; nullptr if there is none.
 inline ArenaTag* ceiling(ArenaTag* node, std::size_t size) noexcept {

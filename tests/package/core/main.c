@@ -1,31 +1,5 @@
 /* A firmware in C that has the core and nothing else: what it allocates, what it is refused, and that it comes back. */
-#include "quartermaster.h"
-
-extern char __heap_start[], __heap_end[];
-
-static void put(const char* text) {
-  while (*text != 0) *(volatile unsigned char*)0x10000000 = (unsigned char)*text++;
-}
-
-void board_stop(const char* reason) {
-  put(reason);
-  put("\n");
-  for (;;) *(volatile uint32_t*)0x100000 = 0x13333; /* QEMU ends with status 1 */
-}
-
-/* All that the core needs of a C library. */
-void* memcpy(void* to, const void* from, size_t bytes) {
-  for (size_t i = 0; i < bytes; ++i) ((volatile char*)to)[i] = ((const char*)from)[i];
-  return to;
-}
-void* memset(void* to, int value, size_t bytes) {
-  for (size_t i = 0; i < bytes; ++i) ((volatile char*)to)[i] = (char)value;
-  return to;
-}
-
-#define TEXT(x) #x
-#define LINE(x) TEXT(x)
-#define CHECK(condition) ((condition) ? (void)0 : board_stop("FAILED line " LINE(__LINE__) ": " #condition))
+#include "board.h"
 
 static size_t free_bytes(void) {
   qm_reclaim();
@@ -109,5 +83,5 @@ void board_main(void) {
   heap();
   arenas();
   put("the core works\n");
-  for (;;) *(volatile uint32_t*)0x100000 = 0x5555; /* QEMU ends with status 0 */
+  board_done();
 }

@@ -1,6 +1,9 @@
 #pragma once
 
-extern "C" [[noreturn]] void board_stop(const char* reason);
+extern "C" {
+[[noreturn]] void board_stop(const char* reason);
+extern char __stack_start[], __stack_end[];
+}
 
 namespace qm::hal {
 
@@ -19,6 +22,10 @@ struct Port : PortDefaults {
   }
   static std::uint64_t ticks() noexcept { return 0; }
   static void send_ipi(unsigned) noexcept {}
+  /// Of the one stack: by this the trace records all of a call stack, and nothing beyond it.
+  static StackBounds stack_bounds(std::uintptr_t) noexcept {
+    return {reinterpret_cast<std::uintptr_t>(__stack_start), reinterpret_cast<std::uintptr_t>(__stack_end)};
+  }
   [[noreturn]] static void fatal(const char* reason) noexcept { board_stop(reason); }
 };
 

@@ -20,4 +20,5 @@ _start:
   bltu t0, t1, 2b
   la sp, __stack_end
   la tp, __tls_start
+  mv s0, zero                   # the outermost frame: a walk over the stack ends here
   call board_main

@@ -24,6 +24,7 @@
 #include <qm/call_site.hpp>
 #include <qm/effort.hpp>
 #include <qm/status.hpp>
+#include <qm/traceable.hpp>
 
 namespace qm {
 
@@ -112,6 +113,7 @@ class Arena {
   [[nodiscard]] Arena* source() const noexcept { return source_; }
   [[nodiscard]] void* context() const noexcept { return context_; }
   [[nodiscard]] const char* name() const noexcept { return name_; }
+  [[nodiscard]] Traceable& traceable() noexcept { return traceable_; }
 
   /// So many more caches and arenas draw from this one: destroy() looks.
   void count_importer(std::size_t by) noexcept;
@@ -152,6 +154,7 @@ class Arena {
   std::size_t bad_frees_ = 0;
   ArenaTag* allocated_ = nullptr;  ///< trie of the allocated segments by start
   ArenaTag* sizes_ = nullptr;      ///< trie of the free ones by size
+  [[no_unique_address]] Traceable traceable_;
 };
 
 }  // namespace qm

@@ -25,6 +25,7 @@
 #include <qm/list.hpp>
 #include <qm/lock.hpp>
 #include <qm/status.hpp>
+#include <qm/traceable.hpp>
 
 namespace qm {
 
@@ -40,7 +41,7 @@ std::size_t reclaim() noexcept;
 
 namespace cache_flags {
 inline constexpr std::uint32_t kNoTouch = 1;  ///< refused: the headers of slabs lie in them
-inline constexpr std::uint32_t kNoTrace = 2;  ///< means nothing: no cache is traced
+inline constexpr std::uint32_t kNoTrace = 2;  ///< never traced
 }  // namespace cache_flags
 
 /// @returns false if the object could not be constructed: the allocation fails.
@@ -48,7 +49,7 @@ using Constructor = bool (*)(void* object, void* context) noexcept;
 using Destructor = void (*)(void* object, void* context) noexcept;
 
 struct CacheConfig {
-  const char* name = nullptr;   ///< kept, not copied, and not looked at
+  const char* name = nullptr;   ///< kept, not copied; looked at by the trace alone
   std::size_t object_size = 0;  ///< bytes
   std::size_t alignment = 0;    ///< power of two, at most a page; 0: the largest that divides the size, from 8 to 16
   std::uint32_t flags = 0;      ///< cache_flags
@@ -146,6 +147,11 @@ class Cache {
   [[nodiscard]] std::size_t alignment() const noexcept { return alignment_; }
   [[nodiscard]] Arena& source() const noexcept { return *source_; }
   [[nodiscard]] const char* name() const noexcept { return name_; }
+  /// Objects that users hold.
+  [[nodiscard]] std::size_t in_use() noexcept { return std::atomic_ref(out_).load(std::memory_order_relaxed); }
+  [[nodiscard]] Traceable& traceable() noexcept { return traceable_; }
+  /// Calls @p visit with each cache, while none is created or destroyed. Builds with the trace; O(caches).
+  static void for_each(void (*visit)(Cache& cache, void* context) noexcept, void* context) noexcept;
   [[nodiscard]] CacheStats stats() noexcept {
     const LockGuard hold(lock_);
     const std::size_t objects = slabs_ * objects_;
@@ -173,6 +179,9 @@ class Cache {
   [[nodiscard]] Slab* find(const void* address, std::size_t& index) const noexcept;
   [[nodiscard]] Released take_idle_locked() noexcept;
 
+  static Lock list_lock_;
+  static Cache* list_;
+
   const char* name_ = nullptr;
   Arena* source_ = nullptr;
   Constructor constructor_ = nullptr;
@@ -180,7 +189,8 @@ class Cache {
   void* context_ = nullptr;
   Cache* next_ = nullptr;  ///< in the list of all
   std::size_t stride_ = 0;
-  std::size_t alignment_ = 0;
+  std::uint16_t alignment_ = 0;
+  [[no_unique_address]] Traceable traceable_;
   std::size_t slab_bytes_ = 0;
   std::size_t first_ = 0;    ///< from a slab's start to its object 0
   std::size_t objects_ = 0;  ///< of a slab
@@ -194,5 +204,6 @@ class Cache {
   std::uint32_t failures_ = 0;
   std::uint32_t misuses_ = 0;
 };
+static_assert(sizeof(Cache) <= (sizeof(void*) == 4 ? 80 : 144));
 
 }  // namespace qm

@@ -1,0 +1,15 @@
+# cmake -DLEDGER=size.txt -DMOST=16384 -P core_trace.cmake
+# As linked, what an image has of alloc and trace that uses everything and the live trace is at most MOST bytes, constants included.
+cmake_minimum_required(VERSION 3.25)
+file(STRINGS ${LEDGER} row REGEX "\"everything [+] live trace\"")
+set(sum 0)
+foreach(part "alloc text" "alloc rodata" "trace text" "trace rodata")
+  if(NOT row MATCHES "\"${part}\":([0-9]+)")
+    message(FATAL_ERROR "${LEDGER} does not say what ${part} is; the target qm_size makes it")
+  endif()
+  math(EXPR sum "${sum} + ${CMAKE_MATCH_1}")
+endforeach()
+if(sum LESS 8192 OR sum GREATER MOST)
+  message(FATAL_ERROR "the core with everything and live tracing takes ${sum} bytes: more than ${MOST}, or not all of it")
+endif()
+message(STATUS "the core with everything and live tracing takes ${sum} bytes, at most ${MOST}")

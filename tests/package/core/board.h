@@ -1,0 +1,19 @@
+/* What the firmware of this folder has beside the core. */
+#ifndef BOARD_H
+#define BOARD_H
+
+#include "quartermaster.h"
+
+extern char __heap_start[], __heap_end[];
+
+void put(const char* text);
+void board_stop(const char* reason); /* QEMU ends with status 1 */
+void board_done(void);               /* QEMU ends with status 0 */
+void* memcpy(void* to, const void* from, size_t bytes);
+void* memset(void* to, int value, size_t bytes);
+
+#define TEXT(x) #x
+#define LINE(x) TEXT(x)
+#define CHECK(condition) ((condition) ? (void)0 : board_stop("FAILED line " LINE(__LINE__) ": " #condition))
+
+#endif
