@@ -4,7 +4,8 @@
 ///     qm_bench_report table FILE         a JSON array as a table in Markdown, which reads well on a terminal too
 ///     qm_bench_report compare OLD NEW    what differs; status 1 if something does
 ///     qm_bench_report document TEMPLATE FOLDER
-///                                        the template with each line `{{NAME}}` replaced by the table of FOLDER/NAME.json
+///                                        the template with each line `{{NAME}}` replaced by the table of FOLDER/NAME.json,
+///                                        `{{model}}` by that of the paper model, and its figures within lines
 ///     qm_bench_report series FILE CASE   the rows of a case for gnuplot: for each `cost` a block of `count mean max`, its name first
 ///     qm_bench_report profile ELF TRANSCRIPT
 ///                                        from what path_plugin wrote, on standard input: where the instructions of each
@@ -13,11 +14,13 @@
 /// Status: 0; 1 as said; 2 wrong usage or unreadable input.
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -148,13 +151,107 @@ int compare(const Json& old_rows, const Json& new_rows) {
   return differences;
 }
 
+// ---- the paper model: from what was measured on the fewest and the most harts to more of them --------------------------
+
+/// The figure of the row that has these texts and conditions.
+double figure(const Json& rows, const Json& wanted, const std::string& key) {
+  for (const Json& row : rows) {
+    const auto has = [&](const auto& item) { return row.contains(item.key()) && row[item.key()] == item.value(); };
+    const auto items = wanted.items();
+    if (std::all_of(items.begin(), items.end(), has)) return row.at(key).get<double>();
+  }
+  throw std::runtime_error("no row is " + wanted.dump());
+}
+
+/// What grows by the same with each hart.
+struct Line {
+  unsigned from;
+  double first, slope;
+  [[nodiscard]] long at(unsigned harts) const { return std::lround(first + slope * (harts - from)); }
+  [[nodiscard]] std::string text() const { return fmt::format("{:.0f} + {:.0f} (H - {})", first, slope, from); }
+};
+
+/// Through what a cost of the bench `scale` is on @p from and on 8 harts.
+Line measured_line(const Json& scale, const std::string& cost, unsigned from) {
+  constexpr unsigned kMost = 8;
+  const auto mean = [&](unsigned harts) {
+    return figure(scale, {{"case", "harts"}, {"cost", cost}, {"count", harts}}, "mean");
+  };
+  return {from, mean(from), (mean(kMost) - mean(from)) / (kMost - from)};
+}
+
+constexpr unsigned kFirstRounds = 13;  ///< of a magazine of small objects, as in <qm/magazine.hpp>
+constexpr unsigned kMostRounds = 61;
+
+/// The rows of {{model}}.
+Json model(const std::string& folder) {
+  const Json scale = read_rows(folder + "/scale.json"), layout = read_rows(folder + "/layout.json");
+  const auto bytes = [&](const char* structure) {
+    return figure(layout, {{"structure", structure}, {"build", "rv64"}}, "bytes");
+  };
+  constexpr double kWord = 8;
+  const double magazine = bytes("magazine header") + kFirstRounds * kWord, cell = bytes("cell of a hart");
+  Json rows = Json::array();
+  const auto add = [&](const std::string& what, const std::string& growth, const Line& line) {
+    rows.push_back({{"what", what}, {"grows as, with H harts", growth}});
+    for (const unsigned harts : {8, 64, 1024}) rows.back()[fmt::format("{} harts", harts)] = line.at(harts);
+  };
+  const auto add_measured = [&](const std::string& what, const std::string& cost, unsigned from, const char* remark) {
+    const Line line = measured_line(scale, cost, from);
+    add(what, line.text() + remark, line);
+  };
+  add("hot pair", "no shared word, no lock", measured_line(scale, "pair, hot", 1));
+  add("cells of a cache, bytes", fmt::format("{} H", cell), {0, 0, cell});
+  add("its magazines at first, bytes", fmt::format("2 H of {}", magazine), {0, 0, 2 * magazine});
+  add("idle objects in them, at most", fmt::format("2 H of {} rounds", kFirstRounds), {0, 0, 2.0 * kFirstRounds});
+  add_measured("create a cache, instructions", "create a cache", 1, ": closes each hart's cell");
+  add_measured("a round, instructions of all", "a round", 2, ", the firmware's part of an IPI included");
+  add_measured("destroy, all have used it", "destroy, all have used it", 1, "");
+  return rows;
+}
+
+/// What stands for {{NAME}} in the midst of a line: of the depot, which harts begin to wait for when all are in it always.
+std::string model_figure(const std::string& folder, const std::string& name) {
+  const Json worst = read_rows(folder + "/worst.json"), single = read_rows(folder + "/single.json");
+  const double allocate = figure(worst, {{"case", "allocate: magazine from the depot"}}, "mean");
+  const double free = figure(worst, {{"case", "free: magazine from the depot"}}, "mean");
+  const double pair = figure(single, {{"case", "pair, hot"}, {"allocator", "cache"}}, "pair mean");
+  constexpr double kWork = 1000;
+  const std::pair<const char*, double> figures[] = {
+      {"depot allocate", allocate},
+      {"depot free", free},
+      {"depot both", allocate + free},
+      {"pair", pair},
+      {"working pair", pair + kWork},
+      {"harts passing", kMostRounds * pair / (allocate + free)},
+      {"harts working", kMostRounds * (pair + kWork) / (allocate + free)},
+  };
+  for (const auto& [known, value] : figures) {
+    if (name == known) return fmt::format("{:.0f}", value);
+  }
+  throw std::runtime_error("the template asks for " + name);
+}
+
+/// @returns @p line with what it names in double braces.
+std::string filled_in(std::string line, const std::string& folder) {
+  for (std::size_t open = 0; (open = line.find("{{", open)) != std::string::npos;) {
+    const std::size_t close = line.find("}}", open);
+    if (close == std::string::npos) throw std::runtime_error("braces are left open: " + line);
+    const std::string text = model_figure(folder, line.substr(open + 2, close - open - 2));
+    line.replace(open, close + 2 - open, text);
+  }
+  return line;
+}
+
 void document(const std::string& path, const std::string& folder) {
   std::ifstream in = open(path);
   for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("{{") && line.ends_with("}}")) {
+    if (line == "{{model}}") {
+      fmt::print("{}", table(model(folder)));
+    } else if (line.starts_with("{{") && line.ends_with("}}")) {
       fmt::print("{}", table(read_rows(folder + "/" + line.substr(2, line.size() - 4) + ".json")));
     } else {
-      fmt::print("{}\n", line);
+      fmt::print("{}\n", filled_in(line, folder));
     }
   }
 }
