@@ -1,0 +1,35 @@
+# cmake -D REPORT=qm_bench_report -D SOURCE=repository -D FOLDER=scratch -P document_test.cmake: docs/performance.md and its pictures
+# are made from the template and from the recorded figures as they are now.
+cmake_minimum_required(VERSION 3.25)
+set(failures "")
+file(MAKE_DIRECTORY ${FOLDER})
+execute_process(COMMAND ${REPORT} document ${SOURCE}/bench/performance.md.in ${SOURCE}/bench/recorded
+  OUTPUT_FILE ${FOLDER}/performance.md COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${FOLDER}/performance.md ${SOURCE}/docs/performance.md RESULT_VARIABLE differs)
+if(differs)
+  string(APPEND failures "\n  docs/performance.md is not ${FOLDER}/performance.md")
+endif()
+
+# The last line of a picture: its case, and a digest of the case's figures and of what drew them.
+file(GLOB pictures ${SOURCE}/docs/pictures/scale-*.svg)
+file(READ ${SOURCE}/bench/report/scale.gp script)
+foreach(picture IN LISTS pictures)
+  file(STRINGS ${picture} made REGEX "^<!-- .*: [0-9a-f]+ -->$")
+  if(NOT made MATCHES "^<!-- (.*): ([0-9a-f]+) -->$")
+    string(APPEND failures "\n  ${picture} does not say what it was made of")
+    continue()
+  endif()
+  set(digest ${CMAKE_MATCH_2})
+  execute_process(COMMAND ${REPORT} series ${SOURCE}/bench/recorded/scale.json ${CMAKE_MATCH_1} OUTPUT_VARIABLE figures
+    COMMAND_ERROR_IS_FATAL ANY)
+  string(MD5 now "${figures}${script}")
+  if(NOT now STREQUAL digest)
+    string(APPEND failures "\n  ${picture} was drawn from other figures")
+  endif()
+endforeach()
+if(NOT pictures)
+  string(APPEND failures "\n  there are no pictures in ${SOURCE}/docs/pictures")
+endif()
+if(failures)
+  message(FATAL_ERROR "not made from the recorded figures; bench/run --document makes these anew:${failures}")
+endif()
