@@ -72,7 +72,7 @@ Cost hot_pair(Subject& subject) {
 
 // ---- live objects ---------------------------------------------------------------------------------------------------
 
-/// @p live objects; then batches of them, chosen at random, freed and allocated anew.
+/// @p live objects; then batches of them, at most half, chosen at random, freed and allocated anew.
 template <class Subject>
 void live_objects(std::string_view grows, std::size_t live) {
   Subject subject(kSize);
@@ -97,8 +97,8 @@ void live_objects(std::string_view grows, std::size_t live) {
     }
   }
   fill.print(grows, "first allocations", live);
-  mallocs.print(grows, "allocate, batches of 256", live);
-  frees.print(grows, "free, batches of 256", live);
+  mallocs.print(grows, "allocate, in batches", live);
+  frees.print(grows, "free, in batches", live);
   hot_pair(subject).print(grows, "pair, hot", live);
   for (std::size_t i = 0; i < live; ++i) subject.free(objects[i]);
 }
