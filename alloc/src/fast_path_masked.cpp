@@ -33,5 +33,4 @@ void qm_cache_free(qm::Cache* cache, void* object) noexcept {
 std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t*) noexcept { return pc; }
 bool qm::inlined_sections_in_order() noexcept { return true; }
 void qm::internal::set_cell_pointer(std::uint16_t, Cell*) noexcept {}
-void qm::internal::reset_heap_pointers() noexcept {}
 std::uint16_t qm::internal::heap_cell_pointer(std::uint8_t) noexcept { return kNoCellPointer; }

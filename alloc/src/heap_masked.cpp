@@ -4,32 +4,54 @@
 
 #include "size_classes.hpp"
 
+namespace {
+
+/// The cache of the class that serves @p size bytes; nullptr for what is left to the slow half: a size that the table
+/// does not know, 0 too, and a class whose cache is not made yet.
+[[gnu::always_inline]] inline qm::Cache* cache_for(std::size_t size) noexcept {
+  const std::size_t last = size - 1;
+  if (last >= QM_CLASS_STEPS * qm::heap::kClassStep) [[unlikely]]
+    return nullptr;
+  return qm::heap::cache_of_tag(qm_heap_class_tags[last >> QM_CLASS_STEP_LOG2]);
+}
+
+/// A copy of the leaf of the page map that this thread's latest free was in, as heap_sections.S remembers it: where each
+/// free looks its leaf up, a pair of mixed sizes takes 8.5 ns rather than 7.9 on the host.
+constinit thread_local qm::PageMap::Leaf latest_leaf;
+
+/// A free of what is not in the latest leaf.
+[[gnu::noinline]] void free_in_other_leaf(void* block) noexcept {
+  const qm::PageMap::Leaf* leaf = qm::page_map.leaf_of(reinterpret_cast<std::uintptr_t>(block));
+  if (leaf == nullptr) return qm_heap_free_slow(block);
+  latest_leaf = *leaf;
+  qm_free(block);
+}
+
+}  // namespace
+
 #if defined(QM_CALL_SITES)
 void* qm_malloc_at(const qm::CallSite* site, std::size_t size) noexcept {
-  const std::size_t step = (size - 1) >> QM_CLASS_STEP_LOG2;  // size 0 is left to the slow half
-  if (step < QM_CLASS_STEPS) [[likely]] {
-    qm::Cache* cache = qm::heap::cache_of_tag(qm_heap_class_tags[step]);
-    void* block = cache != nullptr ? qm::internal::pop_masked(*cache) : nullptr;
-    if (block != nullptr) [[likely]]
-      return cache->charge(block, site, size);
-  }
+  qm::Cache* cache = cache_for(size);
+  void* block = cache != nullptr ? qm::internal::pop_masked(*cache) : nullptr;
+  if (block != nullptr) [[likely]]
+    return cache->charge(block, site, size);
   return qm_heap_allocate_slow_at(site, size);
 }
 #else
 void* qm_malloc(std::size_t size) noexcept {
-  const std::size_t step = (size - 1) >> QM_CLASS_STEP_LOG2;  // size 0 is left to the slow half
-  if (step < QM_CLASS_STEPS) [[likely]] {
-    qm::Cache* cache = qm::heap::cache_of_tag(qm_heap_class_tags[step]);
-    void* object = cache != nullptr ? qm::internal::pop_masked(*cache) : nullptr;
-    if (object != nullptr) [[likely]]
-      return object;
-  }
+  qm::Cache* cache = cache_for(size);
+  void* block = cache != nullptr ? qm::internal::pop_masked(*cache) : nullptr;
+  if (block != nullptr) [[likely]]
+    return block;
   return qm_heap_allocate_slow(size);
 }
 #endif
 
 void qm_free(void* block) noexcept {
-  qm::Cache* cache = qm::heap::cache_of_tag(qm::page_map.tag(reinterpret_cast<std::uintptr_t>(block)));
+  const auto address = reinterpret_cast<std::uintptr_t>(block);
+  if (!latest_leaf.has(address)) [[unlikely]]
+    return free_in_other_leaf(block);
+  qm::Cache* cache = qm::heap::cache_of_tag(latest_leaf.tag(address));
   if constexpr (qm::kCallSites) {
     if (cache != nullptr) cache->discharge(block);
   }
@@ -37,3 +59,5 @@ void qm_free(void* block) noexcept {
     return;
   qm_heap_free_slow(block);
 }
+
+void qm::internal::reset_heap_pointers() noexcept { latest_leaf = {}; }

@@ -16,7 +16,8 @@ namespace qm::internal {
   Cell& cell = cache.cell_in(section);
   void** top = cell.top.load(std::memory_order_relaxed);
   void* object = top[-1];
-  if (object == nullptr) return nullptr;
+  if (object == nullptr) [[unlikely]]
+    return nullptr;
   cell.top.store(top - 1, std::memory_order_relaxed);
   if constexpr (kCounted) cell.count_allocation();
   return object;
@@ -27,7 +28,8 @@ namespace qm::internal {
   const hal::Section section;
   Cell& cell = cache.cell_in(section);
   void** top = cell.top.load(std::memory_order_relaxed);
-  if (top >= cell.limit.load(std::memory_order_relaxed)) return false;
+  if (top >= cell.limit.load(std::memory_order_relaxed)) [[unlikely]]
+    return false;
   *top = object;
   cell.top.store(top + 1, std::memory_order_relaxed);
   return true;

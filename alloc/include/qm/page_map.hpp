@@ -9,7 +9,7 @@
 ///
 /// A leaf is made where a slab of the heap lies for the first time: so the map costs what is used of the memory, not
 /// what there is. A leaf is found by its number, the upper bits of its addresses. A hart's fast path looks first in
-/// the one in which its latest free was, which it keeps in a hart-local (rewind.cpp).
+/// the one in which its latest free was, which it keeps in a hart-local (rewind.cpp, heap_masked.cpp).
 ///
 /// Beside the tags the map knows the banks, the ranges of memory there are: what lies between two of them must not be
 /// read.
@@ -36,6 +36,8 @@ class PageMap {
   static constexpr unsigned kLeafLog2 = 24;
   /// Of memory whose pages' tags are a page.
   static constexpr std::size_t kLeafBytes = std::size_t{1} << kLeafLog2;
+  static constexpr std::uintptr_t kNoNumber = UINTPTR_MAX;  ///< of a leaf
+  using Tag = std::atomic<std::uint8_t>;
 
   /// The tag of the heap's class @p number: its number in words. Tag 0 is no class's.
   static constexpr std::uint8_t tag_of(unsigned number) { return static_cast<std::uint8_t>(number * sizeof(void*)); }
@@ -52,15 +54,34 @@ class PageMap {
   [[nodiscard]] bool mark(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept;
   void clear(std::uintptr_t start, std::size_t bytes) noexcept;
 
+  /// The tags of kLeafBytes of memory. Does not change once it is in a list.
+  struct Leaf {
+    std::uintptr_t number = kNoNumber;
+    std::uintptr_t tags = 0;  ///< where page 0 of all memory would have its tag
+    Leaf* next = nullptr;
+    [[nodiscard]] bool has(std::uintptr_t address) const noexcept { return address >> kLeafLog2 == number; }
+    [[nodiscard]] Tag* place(std::uintptr_t address) const noexcept {
+      return reinterpret_cast<Tag*>(tags + address / kPageBytes);
+    }
+    [[nodiscard]] std::uint8_t tag(std::uintptr_t address) const noexcept {
+      return place(address)->load(std::memory_order_relaxed);
+    }
+  };
+
+  /// The leaf that has @p address, any number at all; nullptr: no slab of the heap ever lay there.
+  /// Complexity: as tag().
+  [[nodiscard, gnu::always_inline]] const Leaf* leaf_of(std::uintptr_t address) const noexcept {
+    return find(address >> kLeafLog2);
+  }
   /// The tag of the page that has @p address, any number at all; 0: no slab of the heap lies there.
   /// Complexity: a dozen instructions; a few more for each kHeads leaves that there are.
   [[nodiscard, gnu::always_inline]] std::uint8_t tag(std::uintptr_t address) const noexcept {
-    const Leaf* leaf = find(address >> kLeafLog2);
+    const Leaf* leaf = leaf_of(address);
     return leaf != nullptr ? leaf->tag(address) : std::uint8_t{0};
   }
 
   /// A leaf that has no page, for the fast path.
-  [[nodiscard]] static constexpr const void* no_leaf() noexcept { return &none_; }
+  [[nodiscard]] static constexpr const Leaf* no_leaf() noexcept { return &none_; }
 
   /// A range of memory. Does not change, so whoever has found it may keep it.
   struct Bank {
@@ -87,19 +108,6 @@ class PageMap {
  private:
   static constexpr unsigned kHeads = 32;
   static constexpr unsigned kFirstLeaves = 8;  ///< for which no page has to be had
-  static constexpr std::uintptr_t kNoNumber = UINTPTR_MAX;
-  using Tag = std::atomic<std::uint8_t>;
-  struct Leaf {
-    std::uintptr_t number = kNoNumber;
-    std::uintptr_t tags = 0;  ///< where page 0 of all memory would have its tag
-    Leaf* next = nullptr;
-    [[nodiscard]] Tag* place(std::uintptr_t address) const noexcept {
-      return reinterpret_cast<Tag*>(tags + address / kPageBytes);
-    }
-    [[nodiscard]] std::uint8_t tag(std::uintptr_t address) const noexcept {
-      return place(address)->load(std::memory_order_relaxed);
-    }
-  };
   struct Head {
     std::atomic<Leaf*> first{&none_};
   };

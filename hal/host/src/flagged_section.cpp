@@ -53,7 +53,7 @@ void shut_sections(unsigned hart) noexcept {
   harts[hart].cells.store(FlaggedHart::kShut, std::memory_order_relaxed);
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) Port::fatal("membarrier fails after it was registered");
   // acquire: pairs with the release at a section's end, so that what it did to the cell is visible here.
-  while (harts[hart].flag.load(std::memory_order_acquire) != 0) sched_yield();
+  while (harts[hart].flag.load(std::memory_order_acquire)) sched_yield();
 }
 
 void open_sections(unsigned hart) noexcept {

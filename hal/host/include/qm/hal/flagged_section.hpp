@@ -29,7 +29,7 @@ struct alignas(64) FlaggedHart {
   /// `cells` is the hart's index times this, the bytes of a cell, so that the fast path has nothing to multiply.
   static constexpr std::ptrdiff_t kStep = 8 * sizeof(void*);
   static constexpr std::ptrdiff_t kShut = -kStep;
-  std::atomic<std::uint32_t> flag{0};
+  std::atomic<bool> flag{false};  ///< a byte: what raises and lowers it is half as long as for a word
   std::atomic<std::ptrdiff_t> cells{kShut};
   std::atomic<bool> claimed{false};
 };
@@ -46,10 +46,10 @@ class FlaggedSection {
   static constexpr bool kShuts = true;
   static constexpr std::ptrdiff_t kStep = FlaggedHart::kStep;
   FlaggedSection() noexcept : own_(*internal::own_flag) {
-    own_.flag.store(1, std::memory_order_relaxed);
+    own_.flag.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the processor's half of this fence is the membarrier
   }
-  ~FlaggedSection() { own_.flag.store(0, std::memory_order_release); }  // pairs with the wait in shut_sections()
+  ~FlaggedSection() { own_.flag.store(false, std::memory_order_release); }  // pairs with the wait in shut_sections()
   FlaggedSection(const FlaggedSection&) = delete;
   FlaggedSection& operator=(const FlaggedSection&) = delete;
   [[nodiscard]] std::ptrdiff_t place() const noexcept { return own_.cells.load(std::memory_order_acquire); }
