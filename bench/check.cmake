@@ -72,7 +72,7 @@ if(DEFINED RUN)
   set(ROWS "")
   foreach(harts IN LISTS HARTS)
     set(transcript ${TRANSCRIPT}-${harts}.txt)
-    execute_process(COMMAND ${RUN} --harts ${harts} --mode icount --ram ${RAM} --timeout 50
+    execute_process(COMMAND ${RUN} --harts ${harts} --mode icount --ram ${RAM} --timeout 100
       --transcript ${transcript} ${IMAGE}
       COMMAND_ERROR_IS_FATAL ANY)
     list(APPEND ROWS ${transcript})
