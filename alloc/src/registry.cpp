@@ -6,16 +6,10 @@ namespace qm {
 namespace {
 
 constinit Lock registry_lock;
-struct Roll {
-  Registered* first = nullptr;
-  Registered* last = nullptr;
-};
-constinit Roll rolls[2];
+constinit Registered* firsts[2] = {};
 
-// Heads of the walks under way; a walk is few and short-lived, so a singly linked list does.
+// The walks under way. They are few and short-lived, so a singly linked list does.
 constinit RegistryWalk* walks = nullptr;
-
-Roll& roll_of(RegistryKind kind) noexcept { return rolls[static_cast<unsigned>(kind)]; }
 
 bool is_name_character(char c) noexcept {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
@@ -34,6 +28,10 @@ int hash_of(const char* name) noexcept {
 
 }  // namespace
 
+inline Registered*& RegistryWalk::link() noexcept {
+  return current_ == nullptr ? firsts[static_cast<unsigned>(kind_)] : current_->next_;
+}
+
 bool is_valid_name(const char* name) noexcept { return hash_of(name) >= 0; }
 
 bool Registered::is_called(const char* name) const noexcept {
@@ -51,26 +49,36 @@ Status set_name(Registered& entry, const char* name) noexcept {
 }
 
 Status registry_add(RegistryKind kind, Registered& entry) noexcept {
-  const LockGuard guard(registry_lock);
-  for (const Roll& roll : rolls) {
-    for (Registered* other = roll.first; other != nullptr; other = other->next_) {
-      if (other->name_hash_ == entry.name_hash_ && other->is_called(entry.name_)) return Status::kDuplicate;
+  using Pins = RegistryWalk::Pins;
+  const std::uint8_t hash = entry.name_hash_;
+  RegistryWalk searches[] = {{RegistryKind::kArena, Pins::kNo}, {RegistryKind::kCache, Pins::kNo}};
+  for (;;) {
+    const LockGuard guard(registry_lock);
+    unsigned left = kRegistryHold;
+    for (RegistryWalk& search : searches) {
+      for (Registered** link = &search.link(); left != 0 && *link != nullptr; link = &search.current_->next_) {
+        search.current_ = *link;
+        --left;
+        if (search.current_->name_hash_ != hash) continue;
+        if (search.current_->is_called(entry.name_)) return Status::kDuplicate;
+        left = 0;  // to compare names takes as long as to pass many
+      }
     }
+    if (left == 0) continue;
+    // Both searches are at the end, and nobody adds before the lock is released.
+    entry.listed_ = true;
+    entry.hidden_ = false;
+    entry.next_ = nullptr;
+    searches[static_cast<unsigned>(kind)].link() = &entry;
+    return Status::kOk;
   }
-  Roll& roll = roll_of(kind);
-  entry.listed_ = true;
-  entry.hidden_ = false;
-  entry.next_ = nullptr;
-  (roll.last != nullptr ? roll.last->next_ : roll.first) = &entry;
-  roll.last = &entry;
-  return Status::kOk;
 }
 
 bool registry_hide_step(Registered& entry) noexcept {
   const LockGuard guard(registry_lock);
   entry.hidden_ = true;
   for (const RegistryWalk* walk = walks; walk != nullptr; walk = walk->next_walk_) {
-    if (walk->current_ == &entry) return false;
+    if (walk->current_ == &entry && walk->pins_ == RegistryWalk::Pins::kYes) return false;
   }
   return true;
 }
@@ -94,21 +102,28 @@ void registry_show(Registered& entry) noexcept {
 }
 
 void registry_remove(RegistryKind kind, Registered& entry) noexcept {
-  const LockGuard guard(registry_lock);
-  Roll& roll = roll_of(kind);
-  Registered* before = nullptr;
-  for (Registered* one = roll.first; one != &entry; one = one->next_) before = one;
-  (before != nullptr ? before->next_ : roll.first) = entry.next_;
-  if (roll.last == &entry) roll.last = before;
-  entry.listed_ = false;
+  RegistryWalk search(kind, RegistryWalk::Pins::kNo);
+  for (;;) {
+    const LockGuard guard(registry_lock);
+    Registered** link = &search.link();
+    unsigned left = kRegistryHold;
+    for (; left != 0 && *link != &entry; --left, link = &search.current_->next_) search.current_ = *link;
+    if (left == 0) continue;
+    *link = entry.next_;
+    for (RegistryWalk* walk = walks; walk != nullptr; walk = walk->next_walk_) {
+      if (walk->current_ == &entry) walk->current_ = search.current_;
+    }
+    entry.listed_ = false;
+    return;
+  }
 }
 
 void registry_reset() noexcept {
   const LockGuard guard(registry_lock);
-  for (Roll& roll : rolls) roll = {};
+  for (Registered*& first : firsts) first = nullptr;
 }
 
-RegistryWalk::RegistryWalk(RegistryKind kind) noexcept : kind_(kind) {
+RegistryWalk::RegistryWalk(RegistryKind kind, Pins pins) noexcept : kind_(kind), pins_(pins) {
   const LockGuard guard(registry_lock);
   next_walk_ = walks;
   walks = this;
@@ -121,20 +136,15 @@ RegistryWalk::~RegistryWalk() {
   *link = next_walk_;
 }
 
-void RegistryWalk::stand_with(const RegistryWalk& other) noexcept {
+void RegistryWalk::stand_at(Registered* entry) noexcept {
   const LockGuard guard(registry_lock);
-  current_ = other.current_;
-}
-
-void RegistryWalk::leave() noexcept {
-  const LockGuard guard(registry_lock);
-  current_ = nullptr;
+  current_ = entry;
 }
 
 Registered* RegistryWalk::advance() noexcept {
   const LockGuard guard(registry_lock);
   do {
-    current_ = current_ == nullptr ? roll_of(kind_).first : current_->next_;
+    current_ = link();
   } while (current_ != nullptr && current_->hidden_);
   return current_;
 }

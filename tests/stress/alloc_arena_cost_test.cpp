@@ -7,8 +7,6 @@
 
 #include <qm/arena.hpp>
 #include <qm/boundary_tag.hpp>
-#include <qm/firmware/interrupt.hpp>
-#include <qm/hal/port.hpp>
 #include <qm/test/seed.hpp>
 
 #include "cost.hpp"
@@ -132,42 +130,24 @@ TEST_F(ArenaCost, bounds_end_a_search_where_they_are) {
   print("lower bound", above, 1500);
 }
 
-/// When ticks came, in instructions.
-unsigned long last_tick;
-unsigned long longest_gap;
-unsigned ticks;
-
-void tick(void*) {
-  const unsigned long now = instructions();
-  if (ticks++ != 0 && now - last_tick > longest_gap) longest_gap = now - last_tick;
-  last_tick = now;
-}
-
 TEST_F(ArenaCost, a_long_search_lets_interrupts_in_all_the_while) {
   make_holes([](std::size_t) { return 16 * 7; });  // large enough, and none begins as it is asked for
   const std::uintptr_t rest = arena_.allocate(arena_.stats().largest_free);
   ASSERT_NE(rest, 0U);
-  constexpr std::uint32_t kNormalPeriod = 10000;
-  const std::uint32_t period =
-      counter_is_exact() ? 50 : kNormalPeriod;  // 5000 instructions; in real time it would be a storm
-  qm::firmware::set_tick_handler(tick, nullptr);
-  qm::firmware::set_tick_period(qm::hal::Port::hart_index(), period);
-  ticks = 0;
-  longest_gap = 0;
+  qm::test::Ticks ticks(50);
   const unsigned long before = instructions();
   EXPECT_EQ(arena_.allocate_constrained(16 * 7, {.align = 1 << 18, .phase = 16}), 0U);
   const unsigned long cost = instructions() - before;
-  qm::firmware::set_tick_handler(nullptr, nullptr);
-  qm::firmware::set_tick_period(qm::hal::Port::hart_index(), kNormalPeriod);
+  ticks.stop();
   put("long search: ");
   put(cost);
   put(", longest time without a tick ");
-  put(longest_gap);
+  put(ticks.longest_gap());
   put("\n");
   if (counter_is_exact()) {
     EXPECT_GT(cost, 200'000U);
-    EXPECT_GT(ticks, 20U);
-    EXPECT_LT(longest_gap, 15'000U);
+    EXPECT_GT(ticks.count(), 20U);
+    EXPECT_LT(ticks.longest_gap(), 15'000U);
   }
 }
 

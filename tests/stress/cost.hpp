@@ -9,6 +9,7 @@
 
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/console_io.hpp>
+#include <qm/firmware/interrupt.hpp>
 #include <qm/hal/port.hpp>
 
 namespace qm::test {
@@ -62,6 +63,49 @@ class Cost {
   unsigned long count_ = 0;
   unsigned long sum_ = 0;
   unsigned long worst_ = 0;
+};
+
+/// Ticks of this hart, and the longest time without one: what is done meanwhile masks interrupts for less.
+class Ticks {
+ public:
+  /// A tick each @p period of the timer, which is 100 instructions under icount. In real time it would be a storm: there
+  /// the period stays as it is.
+  explicit Ticks(std::uint32_t period) {
+    firmware::set_tick_handler(tick, this);
+    if (counter_is_exact()) set_period(period);
+    restart();
+  }
+  ~Ticks() { stop(); }
+  Ticks(const Ticks&) = delete;
+  Ticks& operator=(const Ticks&) = delete;
+
+  /// Forgets what was.
+  void restart() {
+    const hal::InterruptGuard masked;
+    count_ = 0;
+    longest_gap_ = 0;
+  }
+  void stop() {
+    firmware::set_tick_handler(nullptr, nullptr);
+    set_period(kNormalPeriod);
+  }
+  [[nodiscard]] unsigned count() const { return count_; }
+  /// In instructions. @pre count() > 1
+  [[nodiscard]] unsigned long longest_gap() const { return longest_gap_; }
+
+ private:
+  static constexpr std::uint32_t kNormalPeriod = 10000;
+  static void set_period(std::uint32_t period) { firmware::set_tick_period(hal::Port::hart_index(), period); }
+  static void tick(void* self) {
+    auto& ticks = *static_cast<Ticks*>(self);
+    const unsigned long now = instructions();
+    if (ticks.count_++ != 0) ticks.longest_gap_ = std::max(ticks.longest_gap_, now - ticks.last_);
+    ticks.last_ = now;
+  }
+
+  unsigned count_ = 0;
+  unsigned long last_ = 0;
+  unsigned long longest_gap_ = 0;
 };
 
 }  // namespace qm::test
