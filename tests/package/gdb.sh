@@ -43,7 +43,6 @@ say 'slab_trace start packet' started
 say 'slab_trace start stacks counts' started
 say 'workload run leak 200' ran
 say 'workload run stacks 100' ran
-sleep 1
 say 'slab_trace print packet' said
 object=$(sed -n 's/^Obj \(0x[0-9a-f]*\),.*/\1/p' said | head -n 1)
 [ -n "$object" ] || fail "nothing is out"
