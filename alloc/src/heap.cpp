@@ -27,9 +27,6 @@ unsigned class_of_large(std::size_t size) noexcept {
 
 namespace {
 
-/// Spans that `kheap` imports have at least this many bytes: more lies idle in programs with few large blocks.
-constexpr std::size_t kLargeImport = 16 * 1024;
-
 constinit Arena large;  // `kheap`
 std::atomic<std::uint32_t> refused_frees{0};
 

@@ -10,14 +10,12 @@
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
 #include <qm/hal/port.hpp>
+#include <qm/heap.hpp>
 #include <qm/host/error.hpp>
 #include <qm/system.hpp>
 
 namespace qm::replay {
 namespace {
-
-constexpr std::size_t kLargeQuantum = 64;  // as the heap's
-constexpr std::size_t kLargeImport = 16 * 1024;
 
 /// Memory for an allocator, taken from the machine as it is touched.
 class Memory {
@@ -52,9 +50,9 @@ class Stage {
     require(slabs_.initialize(slabs));
     ArenaConfig large;
     large.name = "large";
-    large.quantum = kLargeQuantum;
+    large.quantum = heap::kLargeQuantum;
     large.source = &base_arena();
-    large.minimum_import = kLargeImport;
+    large.minimum_import = heap::kLargeImport;
     require(large_.initialize(large));
     // Names are kept where they are.
     names_.reserve(workload.supplies.size());

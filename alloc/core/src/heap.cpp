@@ -14,9 +14,6 @@
 namespace qm::heap {
 namespace {
 
-/// Spans that `kheap` imports have at least this many bytes.
-constexpr std::size_t kLargeImport = 48 * 1024;
-
 // Classes, by number from 1 on: to 256 in steps of 16, to 512 of 32, to kMaxClassBytes of 64.
 constexpr unsigned kClasses = 34;
 

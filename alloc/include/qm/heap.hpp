@@ -48,6 +48,12 @@ inline constexpr std::size_t kMaxClassBytes = 6528 - (kCallSites ? 16 : 0);
 #endif
 /// Large blocks are rounded up to a multiple of this, in bytes.
 inline constexpr std::size_t kLargeQuantum = 64;
+/// Spans for large blocks have at least this many bytes: with more, more lies idle in programs with few of them.
+#if defined(QM_CORE)
+inline constexpr std::size_t kLargeImport = 48 * 1024;
+#else
+inline constexpr std::size_t kLargeImport = 16 * 1024;
+#endif
 /// Alignment of every block, in bytes.
 inline constexpr std::size_t kAlignment = 16;
 
