@@ -35,8 +35,11 @@ void Console::write_output_frame(void* console, std::string_view bytes) noexcept
 }
 
 void Console::print_banner(Output& out) const noexcept {
-  out.print("Quartermaster {} build {}, {} harts, {} MiB, formats {}\n", config_.version, config_.build_id,
-            config_.harts, config_.ram_bytes >> 20, kFormats);
+  out.print("Quartermaster {}", config_.version);
+  if (!config_.build_id.empty()) out.print(" build {}", config_.build_id);
+  out.print(", {} harts", config_.harts);
+  if (config_.ram_bytes != 0) out.print(", {} MiB", config_.ram_bytes >> 20);
+  out.print(", formats {}\n", kFormats);
 }
 
 void Console::start() noexcept {

@@ -18,6 +18,13 @@ TEST(Console, begins_with_the_banner_and_a_prompt) {
   EXPECT_EQ(bench.banner, "Quartermaster 1.2.3 build cafe0123, 4 harts, 128 MiB, formats 1\r\nqm> ");
 }
 
+TEST(Console, leaves_out_of_the_banner_what_the_firmware_does_not_say) {
+  FakeTerminal terminal;
+  qm::console::Console alone(terminal, {.version = "1.0"});
+  alone.start();
+  EXPECT_EQ(terminal.text.substr(0, terminal.text.find('\r')), "Quartermaster 1.0, 1 harts, formats 1");
+}
+
 TEST(Console, runs_a_command_and_prompts_again) {
   Bench bench;
   EXPECT_EQ(bench.type("echo a  b\r"), "echo a  b\r\na|b|\r\nqm> ");

@@ -80,10 +80,10 @@ using SymbolResolver = bool (*)(std::uintptr_t address, Symbol& symbol) noexcept
 using Completer = void (*)(Completion& completion) noexcept;
 
 struct ConsoleConfig {
-  std::string_view version;
-  std::string_view build_id;
+  std::string_view version = {};
+  std::string_view build_id = {};  ///< of the image, in hexadecimal digits; empty: not known, and not in the banner
   unsigned harts = 1;
-  std::uint64_t ram_bytes = 0;
+  std::uint64_t ram_bytes = 0;        ///< of the machine; 0: likewise
   SymbolResolver resolver = nullptr;  ///< null: addresses have no names
   std::string_view prompt = kPrompt;
   void (*wake)() noexcept = nullptr;  ///< notify() has given poll() something to do. Context: notify()'s
