@@ -149,7 +149,7 @@ def name_text(name, offset, size):
 
 def entries(kind):
     """Arenas (0) or caches (1), in the order of their creation."""
-    entry = static("rolls")[kind]["first"]
+    entry = static("firsts")[kind]
     while int(entry) != 0:
         if not entry["hidden_"]:
             yield entry
