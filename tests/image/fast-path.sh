@@ -8,6 +8,8 @@
 #   fast-path.sh table   IMAGE OBJECT     the linker drops the entries of a function that it drops, and sorts the others
 #   fast-path.sh object  OBJECT LIBRARY   the forms where there is no image: words are loaded and stored
 #
+#   fast-path.sh scans   LIBRARY          bit scans are instructions where the processor has them (yes in QM_BIT_SCAN), and never calls
+#
 # Environment: QM_OBJDUMP, QM_NM, QM_READELF, QM_COUNTED (yes with QM_COUNT), QM_XLEN.
 set -u -o pipefail
 
@@ -156,5 +158,14 @@ case ${1:-} in
     [ "$(printf '%s\n' "$code" | grep -cE "^$load t2,$word\(t0\)")" -eq 2 ] || fail "not two loads of a limit: $code"
     [ "$(printf '%s\n' "$code" | grep -cE "^$store t1,0\(t0\)")" -eq 4 ] || fail "not four commits: $code"
     ;;
-  *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  scans)
+    code=$("$QM_OBJDUMP" -d --no-show-raw-insn "$2")
+    for scan in ctz clz; do
+      found=no
+      grep -qE "[[:space:]]$scan[[:space:]]" <<<"$code" && found=yes
+      [ "$found" = "${QM_BIT_SCAN:?}" ] || fail "$scan in $2: $found, wanted: $QM_BIT_SCAN"
+    done
+    if calls=$("$QM_NM" -u "$2" | grep -E '__(ctz|clz|ffs|popcount)[sd]i2'); then fail "$2 calls libgcc: $calls"; fi
+    ;;
+  *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

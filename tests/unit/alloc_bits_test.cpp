@@ -1,0 +1,46 @@
+// Bit scans and rounding, against counting.
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+
+#include <qm/bits.hpp>
+
+namespace qm {
+namespace {
+
+/// Not known to the compiler: what runs is what a program's word would go through.
+std::size_t opaque(std::size_t word) {
+  asm volatile("" : "+r"(word));
+  return word;
+}
+
+TEST(Bits, the_lowest_and_the_highest_of_a_word_are_found_at_each_place) {
+  for (unsigned low = 0; low < kWordBits; ++low) {
+    for (unsigned high = low; high < kWordBits; ++high) {
+      const std::size_t bits = std::size_t{1} << high | std::size_t{1} << low;
+      EXPECT_EQ(lowest_bit(opaque(bits)), low);
+      EXPECT_EQ(floor_log2(opaque(bits)), high);
+      // And with everything in between.
+      const std::size_t run = (std::size_t{1} << high) - (std::size_t{1} << low) + (std::size_t{1} << high);
+      EXPECT_EQ(lowest_bit(opaque(run)), low);
+      EXPECT_EQ(floor_log2(opaque(run)), high);
+    }
+  }
+}
+
+TEST(Bits, the_power_of_two_that_is_large_enough_is_found) {
+  EXPECT_EQ(ceil_log2(opaque(1)), 0U);
+  for (unsigned bit = 1; bit < kWordBits; ++bit) {
+    const std::size_t power = std::size_t{1} << bit;
+    EXPECT_EQ(ceil_log2(opaque(power - 1)), bit == 1 ? 0 : bit);
+    EXPECT_EQ(ceil_log2(opaque(power)), bit);
+    EXPECT_EQ(ceil_log2(opaque(power + 1)), bit + 1);
+    EXPECT_TRUE(is_power_of_two(opaque(power)));
+    EXPECT_FALSE(is_power_of_two(opaque(power + 1)));
+  }
+  EXPECT_FALSE(is_power_of_two(opaque(0)));
+}
+
+}  // namespace
+}  // namespace qm
