@@ -190,6 +190,8 @@ TEST_F(CoreTrace, before_the_books_are_open_and_after_they_are_closed_nothing_is
   EXPECT_EQ(trace::start(*cache), Status::kUnsafe);
   EXPECT_FALSE(trace::cache_trace(*cache).known);
   EXPECT_FALSE(has_record(*cache, held));
+  EXPECT_EQ(dump_all().outstanding, 0U);
+  EXPECT_EQ(trace::totals().record_capacity, 0U);
   cache->free(cache->allocate());
   ASSERT_EQ(trace::initialize({}), Status::kOk);
   EXPECT_EQ(trace::start(*cache), Status::kOk);

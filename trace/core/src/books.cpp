@@ -87,6 +87,7 @@ void Books::shutdown() noexcept {
   }
   if (drawn_ != 0) base_arena().free(reinterpret_cast<std::uintptr_t>(sources_), drawn_);
   sources_ = nullptr;
+  record_count_ = 0;  // a dump finds none
 }
 
 // ---- records --------------------------------------------------------------------------------------------------------
