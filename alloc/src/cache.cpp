@@ -107,9 +107,8 @@ void* Cache::refill_or_pursue(Effort effort) noexcept {
 }
 
 void* Cache::allocate_direct() noexcept {
-  void* object = nullptr;
   const bool plain = !kChecked && state_.load(std::memory_order_relaxed) == 0;
-  if (plain && slabs_.take(&object, 1).count != 0) return object;
+  if (void* object = plain ? slabs_.take_one() : nullptr; object != nullptr) return object;
   return qm_cache_allocate_slow(this, nullptr, 0, Effort::kQuiet);
 }
 
@@ -127,12 +126,12 @@ bool Cache::may_fill_magazine() const noexcept { return (flags_ & cache_flags::k
 
 void Cache::free_slow(void* object, Placed placed) noexcept {
   if (is_dead()) return refuse(object, SlabLayer::Standing::kOutside);
-  const SlabLayer::Standing standing = slabs_.judge(object);
-  if (standing != SlabLayer::Standing::kOut) return refuse(object, standing);
-  if constexpr (kChecked) {
-    if (!checked::take_back(*this, object)) return;
-  }
   if (placed == Placed::kNowhere) {
+    const SlabLayer::Standing standing = slabs_.judge(object);
+    if (standing != SlabLayer::Standing::kOut) return refuse(object, standing);
+    if constexpr (kChecked) {
+      if (!checked::take_back(*this, object)) return;
+    }
     placed = Placed::kForSlab;
     const hal::InterruptGuard masked;
     // acquire: as in record(); the record goes before the object does (O1).
@@ -146,7 +145,8 @@ void Cache::free_slow(void* object, Placed placed) noexcept {
     if (placed == Placed::kHere) return;
   }
   Magazine* magazine = placed == Placed::kForNewMagazine && may_fill_magazine() ? empty_magazine() : nullptr;
-  if (magazine == nullptr || install_and_put(magazine, &object, 1) == 0) put_in_slab(object);
+  if (magazine == nullptr || (!free_to_new(*magazine, object) && install_and_put(magazine, &object, 1) == 0))
+    put_in_slab(object);
   if (exhaustion::scarce()) exhaustion::note_free();
 }
 

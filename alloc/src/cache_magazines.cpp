@@ -64,7 +64,7 @@ bool Cache::construct(void* object) noexcept {
 /// An empty magazine of the present size that nobody else sees, the depot's or a new one; of another size if there is
 /// no memory for that.
 Magazine* Cache::empty_magazine() noexcept {
-  Magazine* old = depot_.take_empty();
+  Magazine* old = depot_.has_empty() ? depot_.take_empty() : nullptr;
   if (old != nullptr && old->capacity == depot_.rounds()) return old;
   Magazine* magazine = internal::create_magazine(depot_.rounds());
   if (magazine == nullptr) return old;

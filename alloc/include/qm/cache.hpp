@@ -398,6 +398,7 @@ class alignas(Cell) Cache : public Traceable {
   unsigned fill(Magazine& loaded, Slab* fresh) noexcept;
   void stock(void* const* objects, unsigned count) noexcept;
   Magazine* empty_magazine() noexcept;
+  [[nodiscard]] bool free_to_new(Magazine& empty, void* object) noexcept;
   unsigned install_and_put(Magazine* magazine, void* const* objects, unsigned count) noexcept;
   [[nodiscard]] bool construct(void* object) noexcept;
   void put_in_slab(void* object) noexcept;

@@ -127,7 +127,7 @@ class SlabLayer {
   /// Most slabs and runs of neighbours taken under one hold of the lock.
   static constexpr unsigned kTakeSteps = 9;
   static constexpr unsigned kPutBatch = 13;  ///< most objects put under one hold of the lock ...
-  static constexpr unsigned kPutRuns = 4;    ///< ... and most changes from slab to slab meanwhile
+  static constexpr unsigned kPutRuns = 4;    ///< ... and most words of bitmaps that they are in
   static constexpr std::size_t kPageBytes = 4096;
   static constexpr unsigned kNoIndex = ~0U;
   static constexpr unsigned kExternalObjects = kChecked ? 64 : 256;  ///< most objects of a no-touch slab
@@ -166,6 +166,8 @@ class SlabLayer {
   /// Takes up to @p count objects, of a new slab if others have none. @returns how many; 0 iff create() has failed, or
   /// others have reached the limit meanwhile.
   Taken take(void** objects, unsigned count) noexcept;
+  /// The same for one object, by a shorter way. @returns nullptr instead of 0.
+  [[nodiscard]] void* take_one() noexcept;
 
   using Standing = qm::Standing;
 
@@ -287,6 +289,7 @@ class SlabLayer {
   void disown(Slab& slab) noexcept;
   void** carve(Slab& slab, void** next, void** end, unsigned& steps) noexcept;
   unsigned take_some(void** objects, unsigned count) noexcept;
+  void* take_one_present() noexcept;
   void count_taken_locked(unsigned count) noexcept {
     out_ += count;
     taken_ever_ += count;
@@ -344,7 +347,7 @@ class SlabLayer {
     Slab* slab = find_by_mask(reinterpret_cast<const void*>(address));
     return slab != nullptr && address - slab->start < slab_bytes_ ? slab : nullptr;
   }
-  void* const* put_run(void* const* objects, void* const* end, Put& put) noexcept;
+  unsigned put_run(void* const* end, unsigned count, Put& put) noexcept;
   [[nodiscard]] Slab* find_locked(const void* object) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(object);
     return no_touch_ ? untouched().find(*this, address) : find_in_memory(address);
