@@ -68,42 +68,51 @@ inline bool Cache::may_fill(const Magazine& loaded) const noexcept {
   return !has_constructor() && loaded.capacity >= depot_.rounds() && !exhaustion::scarce();
 }
 
-/// Objects of @p fresh, or where there is none of the slabs that there are, into the empty loaded magazine, which
-/// may_fill(). @returns how many. Masked.
-inline unsigned Cache::fill(Magazine& loaded, Slab* fresh) noexcept {
-  const unsigned room = loaded.capacity;
-  // With a slab to make the operation has cost enough.
-  const unsigned count =
-      fresh != nullptr ? slabs_.take_fresh(*fresh, loaded.slots(), room < SlabLayer::kBatch ? room : SlabLayer::kBatch)
-                       : slabs_.take_present(loaded.slots(), room);
+/// Objects of the slabs that there are into the empty loaded magazine, which may_fill(). @returns how many. Masked.
+inline unsigned Cache::fill(Magazine& loaded) noexcept {
+  const unsigned count = slabs_.take_present(loaded.slots(), loaded.capacity);
   if (count != 0) depot_.count_refill();
   return count;
 }
 
 /// Whether allocate_by_exchange() will find nothing for want of a slab. An estimate.
 inline bool Cache::wants_slab() noexcept {
-  return slabs_.is_spent() && !depot_.has_full() && !exhaustion::scarce() &&
+  return slabs_.is_spent() && !depot_.has_full() && !exhaustion::scarce() && !has_constructor() &&
          run_empty(cell(hal::Port::hart_index())) != nullptr;
 }
 
-/// A round of a magazine of the depot's, which becomes the loaded one; or the loaded one is filled from the slabs, from
-/// a new one if need be. @param[out] exchanged set if all this was tried. @returns nullptr for the slow half, with
+/// An object of a new slab. The magazine is left empty, for the next operation to fill: this one has cost enough.
+/// @returns nullptr for the slow half, with nothing changed that matters to it.
+[[gnu::always_inline]] inline void* Cache::allocate_from_new_slab() noexcept {
+  void* object = slabs_.take_new();  // C1
+  if (object == nullptr) return nullptr;
+  {
+    const hal::InterruptGuard masked;
+    if (is_plain()) [[likely]] {
+      own_cell().count_miss();
+      count_allocation();
+      return object;
+    }
+  }
+  put_in_slab(object);  // the slow half is to tell of it
+  return nullptr;
+}
+
+/// A round of a magazine of the depot's, which becomes the loaded one; or the loaded one is filled from the slabs.
+/// @param[out] exchanged set if all this was tried. @returns nullptr for the slow half, with
 /// nothing changed that matters to it.
 [[gnu::always_inline]] inline void* Cache::allocate_by_exchange(bool& exchanged) noexcept {
-  Slab* const fresh = wants_slab() ? slabs_.create() : nullptr;  // C1
   const hal::InterruptGuard masked;
   Cell& own = own_cell();
   Magazine* empty = run_empty(own);
   if (empty != nullptr) {
     own.count_miss();
-    if (fresh == nullptr && depot_.has_full()) {
+    if (depot_.has_full()) {
       if (Magazine* full = depot_.exchange_for_full(own.prev)) return turn_to_full(own, *empty, *full);
     }
     exchanged = true;
   }
-  const bool fills = empty != nullptr && may_fill(*empty);
-  const unsigned count = fills ? fill(*empty, fresh) : 0;
-  if (!fills && fresh != nullptr) slabs_.take_fresh(*fresh, nullptr, 0);
+  const unsigned count = empty != nullptr && may_fill(*empty) ? fill(*empty) : 0;
   if (count == 0) return nullptr;
   void** const top = empty->slots() + count - 1;
   store_relaxed(own.top, top);
@@ -126,7 +135,7 @@ void* Cache::take_from_cell(Cell& own) noexcept {
       own.set_prev(own.load(full));
     } else {
       Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
-      const unsigned count = loaded != nullptr && may_fill(*loaded) ? fill(*loaded, nullptr) : 0;
+      const unsigned count = loaded != nullptr && may_fill(*loaded) ? fill(*loaded) : 0;
       if (count == 0) return nullptr;
       store_relaxed(own.saved_top, loaded->slots() + count);
     }
@@ -272,14 +281,31 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
-QM_JUMPS void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
-                                       qm::Effort effort) noexcept {
+/// As allocate_plain().
+[[gnu::noinline]] QM_JUMPS static void* allocate_from_new_slab(qm::Cache* cache, const qm::CallSite* site,
+                                                               std::size_t requested, qm::Effort effort) noexcept {
+  if (void* object = cache->allocate_from_new_slab(); object != nullptr) {
+    if constexpr (qm::kCallSites) cache->charge(object, site, requested);
+    return object;
+  }
+  return cache->allocate_slow(site, requested, effort, false);
+}
+
+/// As allocate_plain().
+[[gnu::noinline]] QM_JUMPS static void* allocate_by_exchange(qm::Cache* cache, const qm::CallSite* site,
+                                                             std::size_t requested, qm::Effort effort) noexcept {
   bool exchanged = false;
   if (void* object = cache->allocate_by_exchange(exchanged); object != nullptr) {
     if constexpr (qm::kCallSites) cache->charge(object, site, requested);
     return object;
   }
   return cache->allocate_slow(site, requested, effort, exchanged);
+}
+
+QM_JUMPS void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                                       qm::Effort effort) noexcept {
+  if (cache->wants_slab()) return allocate_from_new_slab(cache, site, requested, effort);
+  return allocate_by_exchange(cache, site, requested, effort);
 }
 
 QM_JUMPS void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,

@@ -46,10 +46,10 @@ bool PageMap::write(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) n
   return true;
 }
 
-bool PageMap::mark(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {
-  while (!write(start, bytes, tag)) {
+bool PageMap::mark_in_new(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {
+  do {
     if (!add_leaf(start >> kLeafLog2)) return false;
-  }
+  } while (!write(start, bytes, tag));
   return true;
 }
 

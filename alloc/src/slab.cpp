@@ -114,6 +114,8 @@ void SlabLayer::expect_taken_back(Status status) noexcept {
   if (status != Status::kOk) hal::Port::fatal("slab: its source does not know a slab");
 }
 
+/// Makes an empty slab, which is nobody's until take_fresh() enters it. @returns nullptr iff the limit is reached or the
+/// source arena cannot supply one. Asks the source with no lock held.
 Slab* SlabLayer::create() noexcept {
   if (limit_.load(std::memory_order_relaxed) != kNoLimit && at_limit()) return nullptr;
   if (no_touch_) return untouched().create(*this);
@@ -257,12 +259,18 @@ inline void* SlabLayer::take_one_present() noexcept {
 
 void* SlabLayer::take_one() noexcept {
   if (!fault::may_acquire(fault::Resource::kObjects)) return nullptr;
-  void* object = take_one_present();
-  if (object != nullptr) return object;
-  Slab* const fresh = create();
-  return fresh != nullptr && take_fresh(*fresh, &object, 1) != 0 ? object : nullptr;
+  void* const object = take_one_present();
+  return object != nullptr ? object : take_new();
 }
 
+void* SlabLayer::take_new() noexcept {
+  void* object = nullptr;
+  if (Slab* const fresh = create(); fresh != nullptr) take_fresh(*fresh, &object, 1);
+  return object;
+}
+
+/// Enters a slab of create() and takes up to @p count objects of it, kBatch at most. @returns how many; fewer if it has no
+/// more, or at the limit.
 unsigned SlabLayer::take_fresh(Slab& fresh, void** objects, unsigned count) noexcept {
   const LockGuard hold(lock_);
   const std::uint32_t room = room_locked();

@@ -55,7 +55,7 @@ TEST_F(Cache, hands_out_distinct_aligned_objects_and_counts_them) {
   EXPECT_EQ(qm::Cache::destroy(cache), Status::kOk);
 }
 
-TEST_F(Cache, an_allocation_that_finds_its_slabs_spent_makes_one_and_fills_the_magazine_from_it) {
+TEST_F(Cache, an_allocation_that_finds_its_slabs_spent_makes_one_and_the_next_fills_the_magazine_from_it) {
   if (kChecked) GTEST_SKIP() << "each allocation is a slow path, and takes one object";
   qm::Cache* cache = make("spent", 64);
   ASSERT_NE(cache, nullptr);
@@ -67,6 +67,9 @@ TEST_F(Cache, an_allocation_that_finds_its_slabs_spent_makes_one_and_fills_the_m
     ASSERT_NE(objects[taken++], nullptr);
     before = cache->stats();
   } while (before.in_slabs + before.in_magazines != 0);
+  objects[taken++] = cache->allocate();
+  EXPECT_EQ(cache->stats().slabs, before.slabs + 1);
+  EXPECT_EQ(cache->stats().in_magazines, 0U);
   objects[taken++] = cache->allocate();
   EXPECT_EQ(cache->stats().slabs, before.slabs + 1);
   EXPECT_GT(cache->stats().in_magazines, 0U);

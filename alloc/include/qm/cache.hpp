@@ -3,7 +3,8 @@
 ///
 ///     allocate()                         fast path: a restartable section, no lock, no mask, no atomic
 ///       allocate_from_previous()         empty, and nothing else to think of: the previous magazine,
-///       allocate_by_exchange()           the depot's, or from the slabs, a new one if they are spent
+///       allocate_from_new_slab()         the depot and the slabs have nothing,
+///       allocate_by_exchange()           the depot's, or from the slabs,
 ///       TracedPath::allocate()           recording, and all is there that this takes
 ///       allocate_slow()                  closed, or empty:
 ///         Cell::take()                     the previous magazine
@@ -357,6 +358,8 @@ class alignas(Cell) Cache : public Traceable {
   /// Takes a round of the previous magazine, which becomes the loaded one. @returns nullptr where that is empty, too,
   /// with nothing changed.
   void* allocate_from_previous() noexcept;
+  [[nodiscard]] bool wants_slab() noexcept;
+  void* allocate_from_new_slab() noexcept;
   void* allocate_by_exchange(bool& exchanged) noexcept;
   void* allocate_slow(const CallSite* site, std::size_t requested, Effort effort, bool exchanged) noexcept;
   /// Where a freed object has gone, or is to go.
@@ -393,9 +396,8 @@ class alignas(Cell) Cache : public Traceable {
   void* refill_or_pursue(Effort effort) noexcept;
   [[nodiscard]] bool limit_callback_helps() noexcept;
   SlabLayer::Taken take_constructed(void** objects, unsigned count) noexcept;
-  [[nodiscard]] bool wants_slab() noexcept;
   [[nodiscard]] bool may_fill(const Magazine& loaded) const noexcept;
-  unsigned fill(Magazine& loaded, Slab* fresh) noexcept;
+  unsigned fill(Magazine& loaded) noexcept;
   void stock(void* const* objects, unsigned count) noexcept;
   Magazine* empty_magazine() noexcept;
   [[nodiscard]] bool free_to_new(Magazine& empty, void* object) noexcept;

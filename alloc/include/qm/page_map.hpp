@@ -51,7 +51,9 @@ class PageMap {
   /// not 0.
   /// @returns false, and nothing is tagged, if they need a leaf and base_arena() has no memory for it.
   /// Complexity: O(pages); a leaf that is made is cleared. Context: any, no lock held.
-  [[nodiscard]] bool mark(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept;
+  [[nodiscard]] bool mark(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {
+    return write(start, bytes, tag) || mark_in_new(start, bytes, tag);
+  }
   void clear(std::uintptr_t start, std::size_t bytes) noexcept;
 
   /// The tags of kLeafBytes of memory. Does not change once it is in a list.
@@ -119,6 +121,7 @@ class PageMap {
     return leaf;
   }
   [[nodiscard]] bool write(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept;
+  [[nodiscard]] bool mark_in_new(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept;
   [[nodiscard]] bool add_leaf(std::uintptr_t number) noexcept;
 
   Head heads_[kHeads];

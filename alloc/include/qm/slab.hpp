@@ -145,13 +145,6 @@ class SlabLayer {
 
   /// Whether no slab has a free object. An estimate: looks without the lock.
   [[nodiscard]] bool is_spent() const noexcept { return usable_.empty(); }
-  /// Makes an empty slab, which is nobody's until take_fresh() enters it.
-  /// @returns nullptr iff the limit is reached or the source arena cannot supply one.
-  /// Complexity: one allocation of the source, two where it is short. Context: any; asks the source with no lock held.
-  [[nodiscard]] Slab* create() noexcept;
-  /// Enters a slab of create() and takes up to @p count objects of it, kBatch at most. @returns how many; fewer if it
-  /// has no more, or at the limit. Complexity: O(count). Context: any.
-  unsigned take_fresh(Slab& fresh, void** objects, unsigned count) noexcept;
   /// Takes up to @p count objects of slabs that there are.
   /// @returns how many; 0 iff the limit is reached or no slab has a free object.
   /// Complexity: O(count), bounded by kTakeSteps, so that it may take fewer where they lie scattered. Context: any.
@@ -166,8 +159,9 @@ class SlabLayer {
   /// Takes up to @p count objects, of a new slab if others have none. @returns how many; 0 iff create() has failed, or
   /// others have reached the limit meanwhile.
   Taken take(void** objects, unsigned count) noexcept;
-  /// The same for one object, by a shorter way. @returns nullptr instead of 0.
+  /// The same for one object, by a shorter way; and of a new slab in any case. @returns nullptr instead of 0.
   [[nodiscard]] void* take_one() noexcept;
+  [[nodiscard]] void* take_new() noexcept;
 
   using Standing = qm::Standing;
 
@@ -284,6 +278,8 @@ class SlabLayer {
   static constexpr std::uint32_t kNoLimit = UINT32_MAX;
   void choose_geometry() noexcept;
   bool fits() noexcept;
+  [[nodiscard]] Slab* create() noexcept;
+  unsigned take_fresh(Slab& fresh, void** objects, unsigned count) noexcept;
   void begin(Slab& slab, std::uintptr_t start, unsigned objects) noexcept;
   void adopt(Slab& slab) noexcept;
   void disown(Slab& slab) noexcept;
