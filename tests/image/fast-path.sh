@@ -5,6 +5,7 @@
 #   fast-path.sh costs   IMAGE            instructions of a pair, loop and calls included
 #   fast-path.sh same    IMAGE IMAGE      both forms have the same instructions in both images; one image knows of tracing
 #   fast-path.sh listing IMAGE DOCUMENT   the listings in the document are the image's
+#   fast-path.sh charges IMAGE DOCUMENT   and what call sites add to them
 #   fast-path.sh table   IMAGE OBJECT     the linker drops the entries of a function that it drops, and sorts the others
 #   fast-path.sh object  OBJECT LIBRARY   the forms where there is no image: words are loaded and stored
 #
@@ -30,7 +31,9 @@ instructions() { # file function
       sub(/ *#.*$/, "")
       gsub(/[ \t]+/, " "); sub(/ $/, "")
       if ($0 ~ /^add .*,-?[0-9]+$/) sub(/^add /, "addi ")
+      if ($0 ~ /^and .*,-?[0-9]+$/) sub(/^and /, "andi ")
       if ($0 ~ /^srl .*,0x/) sub(/^srl /, "srli ")
+      if ($0 ~ /^sll .*,0x/) sub(/^sll /, "slli ")
       if (/^auipc /) { upper = 1; sub(/0x[0-9a-f]+$/, "upper") }
       if (before == "add t0,t4,tp") sub(/-?[0-9]+\(/, "qm_heap_cells(")
       before = $0
@@ -41,6 +44,15 @@ instructions() { # file function
 # What a section is: up to `ret`, its way out called `slow`.
 section() { # file function
   instructions "$1" "$2" | sed -E 's/^(b[a-z]+ .*,)[0-9a-f]+ <.*$/\1slow/; /^ret$/q'
+}
+
+# What lies from one instruction to another, both included: a jump's target is the function that it names, or `away`.
+between() { # file function first last
+  instructions "$1" "$2" | first=$3 last=$4 awk '
+    !inside && $0 ~ ENVIRON["first"] { inside = 1 }
+    inside { print }
+    inside && $0 ~ ENVIRON["last"] { exit }' |
+    sed -E 's/^((b[a-z]+ .*,)|(j ))[0-9a-f]+ <([a-z_]+)>$/\1\4/; s/^((b[a-z]+ .*,)|(j ))[0-9a-f]+ <.*$/\1away/'
 }
 
 # The body of a function's only loop: from the target of its last backward branch to that branch.
@@ -136,9 +148,16 @@ case ${1:-} in
     for name in qm_malloc qm_free; do
       compare "$name" "$(documented "$3" $name)" "$(section "$2" $name)"
     done
+    compare "another leaf" "$(documented "$3" "qm_free, another leaf")" "$(between "$2" qm_free '^auipc' '^j ')"
     body=$(inlined "$2" | sed 's/qm_cell_pointer_[A-Za-z]*/qm_cell_pointer_NAME/')
     compare "the inlined pair" "$(documented "$3" "inlined pop"; documented "$3" "inlined push")" \
       "$(printf '%s\n' "$body" | head -n -2)"
+    ;;
+  charges)
+    compare "the charge of a cache" "$(documented "$3" "qm_cache_allocate, charge")" "$(between "$2" qm_cache_allocate '^ld t5,' '^ret$')"
+    compare "and back" "$(documented "$3" "qm_cache_free, charge")" "$(between "$2" qm_cache_free '^ld t3,' '^j ')"
+    compare "the charge of the heap" "$(documented "$3" "qm_malloc_at, charge")" "$(between "$2" qm_malloc_at '^beqz a0,' '^ret$')"
+    compare "and back" "$(documented "$3" "qm_free, charge")" "$(between "$2" qm_free '^beqz t4,' '^add t0,' | sed '$d')"
     ;;
   table)
     start=$(symbol "$2" __qm_sections_start) end=$(symbol "$2" __qm_sections_end)
@@ -167,5 +186,5 @@ case ${1:-} in
     done
     if calls=$("$QM_NM" -u "$2" | grep -E '__(ctz|clz|ffs|popcount)[sd]i2'); then fail "$2 calls libgcc: $calls"; fi
     ;;
-  *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
