@@ -9,7 +9,7 @@
 namespace qm {
 
 constexpr TracedPath kNoTracedPath{&qm_cache_allocate_other, &qm_cache_allocate_other, &qm_cache_free_other,
-                                   &qm_cache_free_other};
+                                   &qm_cache_free_other, &qm_cache_free_other};
 
 namespace {
 
@@ -224,8 +224,16 @@ bool Cache::free_to_new(Magazine& empty, void* object) noexcept {
   return true;
 }
 
-/// A place in the own magazines, or in an empty one of the depot's, which comes in against the previous. Masked, cell
-/// closed.
+/// Loads an empty magazine of the depot's, which comes in against the previous. Masked, cell closed.
+inline bool Cache::load_empty(Cell& own) noexcept {
+  inspect_previous(own);
+  Magazine* empty = depot_.exchange_for_empty(own.prev);
+  if (empty == nullptr) return false;
+  own.set_prev(own.load(empty));
+  return true;
+}
+
+/// A place in the own magazines, or in an empty one of the depot's. Masked, cell closed.
 Cache::Placed Cache::put_in_cell(Cell& own, void* object) noexcept {
   if (own.put(object)) return Placed::kHere;
   own.count_miss();
@@ -233,11 +241,59 @@ Cache::Placed Cache::put_in_cell(Cell& own, void* object) noexcept {
     depot_.count_passed(1);
     return Placed::kForSlab;
   }
-  inspect_previous(own);
-  Magazine* empty = depot_.exchange_for_empty(own.prev);
-  if (empty == nullptr) return Placed::kForNewMagazine;
-  own.set_prev(own.load(empty));
-  return own.put(object) ? Placed::kHere : Placed::kForNewMagazine;
+  return load_empty(own) && own.put(object) ? Placed::kHere : Placed::kForNewMagazine;
+}
+
+// ---- for the observer -----------------------------------------------------------------------------------------------
+
+bool Cache::supply() noexcept {
+  const hal::InterruptGuard masked;
+  Cell& own = own_cell();
+  const bool watching = own.top.load(std::memory_order_relaxed) != closed_address();
+  if (watching) own.close();
+  const Magazine* previous = own.prev;
+  bool found = false;
+  if (own.peek_closed() != nullptr || own.loaded.load(std::memory_order_relaxed) == nullptr) {
+    found = false;
+  } else if (previous != nullptr && previous->rounds != 0) {
+    own.swap();
+    found = true;
+  } else if (depot_.has_full() || !slabs_.is_spent()) {
+    void* object = take_from_cell(own);
+    found = object != nullptr && own.put(object);  // where it was
+  }
+  if (watching) expose(hal::Port::hart_index());
+  return found;
+}
+
+bool Cache::make_room() noexcept {
+  Slab* surplus = nullptr;
+  bool made = false;
+  {
+    const hal::InterruptGuard masked;
+    Cell& own = own_cell();
+    const bool watching = own.top.load(std::memory_order_relaxed) != closed_address();
+    if (watching) own.close();
+    Magazine* previous = own.prev;
+    if (previous == nullptr || own.has_room(own.saved_top.load(std::memory_order_relaxed))) {
+      made = false;
+    } else if (previous->rounds != previous->capacity) {
+      made = true;
+      own.swap();
+    } else if (!depot_.turns_away()) {
+      made = load_empty(own);
+      if (made) own.count_miss();
+    } else if (!has_destructor() && !exhaustion::scarce()) {
+      made = true;
+      own.count_miss();
+      surplus = spill(*previous);
+      depot_.count_passed(previous->capacity - previous->rounds);
+      own.swap();
+    }
+    if (watching) expose(hal::Port::hart_index());
+  }
+  if (surplus != nullptr) slabs_.release(surplus);
+  return made;
 }
 
 /// Makes @p magazine, an empty one that nobody else sees, the loaded one, unless it is null, and puts up to @p count
@@ -262,7 +318,7 @@ unsigned Cache::install_and_put(Magazine* magazine, void* const* objects, unsign
 Slab* Cache::spill(Magazine& magazine) noexcept {
   const unsigned count = magazine.rounds < SlabLayer::kPutBatch ? magazine.rounds : SlabLayer::kPutBatch;
   const SlabLayer::Put put = slabs_.put(magazine.slots() + (magazine.rounds - count), count);
-  magazine.rounds = static_cast<std::uint16_t>(magazine.rounds - put.count);
+  magazine.rounds = static_cast<std::uint8_t>(magazine.rounds - put.count);
   if (put.next != SlabLayer::Standing::kOut) refuse(magazine.slots()[--magazine.rounds], put.next);
   return put.surplus;
 }
@@ -329,7 +385,8 @@ QM_JUMPS void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
   using namespace qm::trace_state;
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return free_plain(cache, object);
-  if (word < 0) return qm::traced_path.free(cache, object);  // kWatch
+  if (word < 0) return qm::traced_path.free(cache, object);  // kOwned
+  if ((word & kWatch) != 0) return qm::traced_path.free_watched(cache, object);
   if ((word & kStream) != 0) return qm::traced_path.free_told(cache, object);
   return qm_cache_free_other(cache, object);
 }

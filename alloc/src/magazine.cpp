@@ -16,8 +16,7 @@ bool Magazine::is_in(const void* object, Magazine* first) noexcept {
 
 Magazine* Cell::load(Magazine* magazine) noexcept {
   Magazine* old = loaded.load(std::memory_order_relaxed);
-  if (old != nullptr)
-    old->rounds = static_cast<std::uint16_t>(saved_top.load(std::memory_order_relaxed) - old->slots());
+  if (old != nullptr) old->rounds = static_cast<std::uint8_t>(saved_top.load(std::memory_order_relaxed) - old->slots());
   store_relaxed(loaded, magazine);
   store_relaxed(saved_top, magazine != nullptr ? magazine->slots() + magazine->rounds : closed_address());
   return old;

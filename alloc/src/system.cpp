@@ -190,7 +190,8 @@ Magazine* create_magazine(std::uint32_t rounds) noexcept {
   void* place = allocate_block(kHeadWords + kMagazineRounds[step]);
   if (place == nullptr) return nullptr;
   auto* magazine = new (place) Magazine;
-  magazine->capacity = kMagazineRounds[step];
+  magazine->capacity = static_cast<std::uint8_t>(kMagazineRounds[step]);
+  magazine->end_offset = static_cast<std::uint16_t>((kHeadWords + kMagazineRounds[step]) * sizeof(void*));
   return magazine;
 }
 

@@ -19,6 +19,7 @@ namespace {
 constexpr unsigned kStacks = 50;
 constexpr unsigned kDepth = 8;
 constexpr unsigned kPairs = 1000;
+constexpr unsigned kBatch = 100;
 
 Cache* cache;
 Distribution mallocs, frees;
@@ -78,6 +79,16 @@ void free_measured(void* object) {
   }
 }
 
+/// Allocates kBatch, then frees them in the order in which they came.
+[[gnu::noinline]] void measure_batches(unsigned batches) {
+  mallocs = frees = {};
+  std::array<void*, kBatch> objects;
+  for (unsigned batch = 0; batch < batches; ++batch) {
+    for (unsigned i = 0; i < kBatch; ++i) objects[i] = allocate_from(i);
+    for (void* object : objects) free_measured(object);
+  }
+}
+
 void row(std::string_view state) {
   Row(state).number("harts", harts()).distribution("malloc", mallocs).distribution("free", frees);
 }
@@ -91,12 +102,20 @@ void show(std::string_view state) {
   row(state);
 }
 
+void show_batches(std::string_view state) {
+  for (unsigned batches = 10; batches <= 20; batches += 10) {
+    asm volatile("" : "+r"(batches));  // as in show()
+    measure_batches(batches);
+  }
+  row(state);
+}
+
 void require(const trace::CommandResult& result) {
   if (result.status != Status::kOk) firmware::panic("bench: a trace command failed");
 }
 
 void stopped_with_records(Path* rest, Path* recorded) {
-  std::array<void*, 100> traced;
+  std::array<void*, kBatch> traced;
   for (unsigned i = 0; i < traced.size(); ++i) traced[i] = allocate_from(i);
   require(trace::stop("bench"));
   allocation = rest;
@@ -160,6 +179,7 @@ void run() {
   const std::uintptr_t memory = firmware::boot_info().memory.front().low & ~std::uintptr_t{0xffffff};
   if (trace::initialize({.object_base = memory}) != Status::kOk) firmware::panic("bench: no books");
   show("off");
+  show_batches("off, batches");
   require(trace::start("bench"));
   constexpr auto kNone = Path::Rows::kNone;
   Path new_stack("allocate: on, new stack", "cache", kNone), known("allocate: on, known stack", "cache", kNone);
@@ -171,6 +191,11 @@ void run() {
   row("on, new stacks");
   allocation = &known;
   show("on, known stacks");
+  Path batched("allocate: on, batch", "cache", kNone), unbatched("free: on, batch", "cache", kNone);
+  allocation = &batched;
+  release = &unbatched;
+  show_batches("on, batches");
+  allocation = &known;
   release = &watched;
   stopped_with_records(&rest, &recorded);
   show("stopped, no record left");

@@ -16,6 +16,7 @@ using namespace qm::trace;
 
 constexpr unsigned kChunks = 4;
 constexpr unsigned kAll = kChunks * kChunkRecords;
+constexpr unsigned kBatch = qm::trace::RecordTable::kBatch;
 
 class RecordTable : public testing::Test {
  protected:
@@ -152,30 +153,33 @@ TEST_F(RecordTable, validate_sees_damage_in_records_and_free_slots) {
   const SlotId second = table.insert(0, make(11, 2));
   ASSERT_TRUE(remove(second, 11));  // second is on top of the stash
   ASSERT_TRUE(table.validate());
-  RecordSlot** const top = stashes[0].top.load();
-  RecordSlot& free = *top[0];
+  SlotId* const top = stashes[0].top.load();
+  const SlotId free = top[0];
+  auto* const chunk = static_cast<RecordSlot*>(static_cast<void*>(chunks[0]));
+  RecordSlot* recorded = chunk;
+  while (recorded->sequence_low != 1) ++recorded;
+  RecordSlot& freed =
+      recorded[static_cast<std::int32_t>(free - first) / static_cast<std::int32_t>(sizeof(RecordSlot) / 8)];
   const auto expect_seen = [&](const char* what) { EXPECT_FALSE(table.validate()) << what; };
-  free.sequence_low = 5;
+  freed.sequence_low = 5;
   expect_seen("a free slot with a record");
-  free.sequence_low = 0;
+  freed.sequence_low = 0;
   stashes[0].top = top + 1;
   expect_seen("a lost slot");
-  stashes[0].top = top + qm::trace::RecordTable::Stash::kSlots;
+  stashes[0].top = stashes[0].end() + 1;
   expect_seen("a top behind the stash");
   stashes[0].top = top;
-  top[0] = top[1];
   top[-1] = top[1];
   stashes[0].top = top - 1;
   expect_seen("a slot that is free more than once");
-  top[0] = &free;
   stashes[0].top = top;
-  RecordSlot& shelved = static_cast<RecordSlot*>(static_cast<void*>(chunks[0]))[kChunkRecords - 3];
-  const std::uint32_t next = shelved.object;
-  shelved.object = ~0U;
+  RecordSlot& keeper = chunk[(kChunkRecords / kBatch - 1) * kBatch + kBatch / 4 - 1];  // in a full batch on the shelf
+  const std::uint32_t kept = keeper.object;
+  keeper.object = ~0U;
   expect_seen("a slot that is none");
-  shelved.object = first;
+  keeper.object = first;
   expect_seen("a live one in a batch");
-  shelved.object = next;
+  keeper.object = kept;
   EXPECT_TRUE(table.validate());
 }
 

@@ -211,6 +211,31 @@ TEST_F(ShortWay, a_free_without_a_record_is_told_where_others_have_one) {
   EXPECT_FALSE(next_event(0, event));
 }
 
+TEST_F(ShortWay, in_batches_magazines_and_free_records_are_exchanged_on_the_way) {
+  static void* batch[100];
+  const auto fill = [&] {
+    for (void*& object : batch) object = test::allocate_by<1>(*cache);
+  };
+  const auto drain = [&] {
+    for (void* object : batch) cache->free(object);
+  };
+  ASSERT_EQ(trace::start("packet").status, Status::kOk);
+  for (unsigned i = 0; i < 20; ++i) fill(), drain();  // then there are slabs, magazines and slots enough
+  go_by(kTracedPath);
+  fill();
+  EXPECT_EQ(cache_trace(*cache).live, std::size(batch));
+  drain();
+  EXPECT_EQ(cache_trace(*cache).live, 0u);
+  fill();
+  ASSERT_EQ(trace::stop("packet").status, Status::kOk);
+  drain();
+  EXPECT_EQ(cache->state().load(), 0u);  // with the last record the watch was over
+  EXPECT_TRUE(cache->validate());
+  if (!kTakesShortWay) return;
+  EXPECT_LE(counting.allocations, 0u);
+  EXPECT_LE(counting.frees, 0u);
+}
+
 TEST_F(ShortWay, goes_on_without_room_for_stacks_and_tells_an_event_without_one) {
   begin_again({.stack_bytes = 256});
   cache = make("packet");

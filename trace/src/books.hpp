@@ -168,7 +168,11 @@ class Books final : public Observer {
   /// Finds the running context and the stack that begins with @p from. @returns nothing if one of the two is not known.
   [[nodiscard]] KnownStack find_lately(Link from) const noexcept;
   [[nodiscard]] KnownStack find_in_depot(Cache& cache, std::uintptr_t frame) noexcept;
+  /// See to it that there is a slot for a record and a round, or room for both. @returns whether there is, and was not.
+  [[nodiscard]] bool supply(Cache& cache) noexcept;
+  [[nodiscard]] bool make_room(Cache& cache) noexcept;
   [[nodiscard]] bool free_traced(Cache& cache, void* object) noexcept;
+  [[nodiscard]] bool free_watched(Cache& cache, void* object) noexcept;
   [[nodiscard]] bool free_bare(Cache& cache, void* object) noexcept;
   /// The same for an object that the sample leaves out, for one of a cache that keeps counts, and for one that is told.
   [[nodiscard]] void* leave_out(Cache& cache) noexcept;
@@ -252,9 +256,10 @@ class Books final : public Observer {
   void reserve_records() noexcept;
   [[nodiscard]] bool is_stack_of(const StackEntry& entry, Link from, const KnownContext& known) const noexcept;
   [[nodiscard]] bool is_still(const KnownContext& known, std::uint32_t key) const noexcept;
-  void enter(Traceable& source, SourceBooks& one, HartBooks& mine, std::size_t hart, RecordSlot& slot,
+  void enter(Traceable& source, SourceBooks& one, HartBooks& mine, std::size_t hart, std::uintptr_t slot,
              std::uint32_t& handle, RecordInRegisters& record) noexcept;
   /// The handle of an object of memory; nullptr also where finding it takes more than a mask.
+  [[nodiscard]] static std::uint32_t* held(const Cache& cache, const void* object, std::intptr_t& says) noexcept;
   [[nodiscard]] static std::uint32_t* plain_handle(const Cache& cache, const void* object) noexcept;
   /// The code of an object of memory, whose alignment nobody doubts, in the lower 32 bits; so is coarse_time().
   static std::uintptr_t plain_code(const void* object) noexcept;

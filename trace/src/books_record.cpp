@@ -168,14 +168,14 @@ bool Books::insert_record(const Allocation& allocation, SourceBooks& books_of_so
   std::uint32_t* handle = handle_of(allocation, object);
   if (handle == nullptr && allocation.cache == nullptr) return true;  // somebody frees what is not theirs
   if (handle == nullptr) return (prepared.reason & bit(Drop::kHandleMemory)) != 0 && drop(Drop::kHandleMemory);
-  RecordSlot* slot = records.take(hart);
-  if (slot == nullptr) {
+  const SlotId slot = records.take(hart);
+  if (slot == kNoSlot) {
     if ((prepared.reason & kLacksRecords) == 0) return false;
     return drop((prepared.reason & bit(Drop::kRecordsFull)) != 0 ? Drop::kRecordsFull : Drop::kRecordMemory);
   }
   record.stack_context = prepared.stack;
   record.size = size_for_record(allocation.requested != 0 ? allocation.requested : allocation.cache->object_size());
-  enter(source, *one, mine, hart, *slot, *handle, record);
+  enter(source, *one, mine, hart, slot, *handle, record);
   if ((prepared.word & trace_state::kSampled) != 0) {
     store_relaxed(mine.to_leave_out, draw(mine, 2 * one->every.load(std::memory_order_relaxed) - 1));
   }
@@ -290,7 +290,6 @@ bool Books::free_shared(Cache& cache, void* object) noexcept {
   std::uint32_t* handle = plain_handle(cache, object);
   if ((word & trace_state::kStream) != 0 || cache.has_reserve() || one == nullptr || handle == nullptr) return false;
   if (!forget_named(cache, *one, *handle, code_of(*one, object))) return false;
-  // With the last record the watch is over, and the slow half opens the cell.
   return (cache.state().load(std::memory_order_relaxed) & trace_state::kWatch) != 0 &&
          cache.own_cell().put_watched(object);
 }

@@ -29,13 +29,14 @@ inline std::uint32_t draw(HartBooks& mine, std::uint32_t bound) noexcept {
 
 /// Publishes @p record in @p slot, and counts it. Masked.
 [[gnu::always_inline]] inline void Books::enter(Traceable& source, SourceBooks& one, HartBooks& mine, std::size_t hart,
-                                                RecordSlot& slot, std::uint32_t& handle,
+                                                std::uintptr_t slot, std::uint32_t& handle,
                                                 RecordInRegisters& record) noexcept {
   record.time = coarse_time();
   record.set_place(one.number, hart, sequence.next_for_record());
   // The count first: whoever finds the record may remove it at once.
   source.live_records.fetch_add(1, std::memory_order_relaxed);
-  store_relaxed(handle, records.fill(slot, record));
+  records.fill(slot, record);
+  store_relaxed(handle, static_cast<SlotId>(slot));
   Counts::add(mine.now.recorded);
 }
 

@@ -30,55 +30,78 @@ bool RecordTable::add_chunk(void* memory) noexcept {
     if (number >= limit_) return false;
   } while (!chunks_.compare_exchange_weak(number, number + 1, std::memory_order_relaxed));
   auto* slots = static_cast<RecordSlot*>(memory);
-  const std::uint32_t count = slots_of(number);
-  SlotId next_id = id_of(*slots);
-  for (std::uint32_t index = 0; index < kChunkRecords; ++index) {
-    slots[index].clear();
-    store_relaxed(slots[index].object, next_id += sizeof(RecordSlot) / 8);
-  }
-  for (std::uint32_t first = 0; first < count; first += kBatch) {
-    const std::uint32_t last = (count - first < kBatch ? count : first + kBatch) - 1;
-    store_relaxed(slots[last].object, kNoSlot);
-    store_relaxed(slots[first].time, last + 1 < count ? id_of(slots[last + 1]) : kNoSlot);
-  }
+  for (unsigned index = 0; index < kChunkRecords; ++index) slots[index].clear();
   // release: pairs with the acquire in scan().
   directory_[number].store(slots, std::memory_order_release);
-  shelve(slots[0], slots[(count - 1) / kBatch * kBatch]);
+  const std::uint32_t count = slots_of(number);
+  SlotId id = id_of(*slots);
+  const SlotId last = id;
+  SlotId known = kNoSlot;
+  for (std::uint32_t first = 0; first < count; first += kBatch) {
+    alignas(8) SlotId batch[kBatch] = {};
+    for (unsigned i = kBatch; i != 0 && first + kBatch - i < count; id += sizeof(RecordSlot) / 8) batch[--i] = id;
+    known = pack(batch, known);
+  }
+  shelve(known, last);
   return true;
 }
 
+/// Has a batch kept by its slots. @returns what it is known by. Uses @p batch up.
+inline SlotId RecordTable::pack(SlotId* batch, SlotId next) const noexcept {
+  const SlotId* keeper = batch + kFirstKeeper;
+  for (SlotId* four = batch; four != batch + kLastFour; four += 4, ++keeper) {
+    if (*keeper != kNoSlot) at(*keeper).keep(four);
+  }
+  const SlotId known = batch[kBatch - 1];
+  batch[kBatch - 1] = next;
+  at(known).keep(batch + kLastFour);
+  return known;
+}
+
 /// Puts batches on the shelf that are chained from @p batch to @p last.
-void RecordTable::shelve(RecordSlot& batch, RecordSlot& last) noexcept {
+void RecordTable::shelve(SlotId batch, SlotId last) noexcept {
   const LockGuard hold(lock_);
-  last.time.store(shelf_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  shelf_.store(id_of(batch), std::memory_order_relaxed);
+  store_relaxed(at(last).size, shelf_.load(std::memory_order_relaxed));
+  store_relaxed(shelf_, batch);
+}
+
+/// The ids of the batch that is known by @p known. @returns the next batch.
+inline SlotId RecordTable::unpack(SlotId known, SlotId* batch) const noexcept {
+  at(known).tell(batch + kLastFour);
+  const SlotId next = batch[kBatch - 1];
+  batch[kBatch - 1] = known;
+  const SlotId* keeper = batch + kBatch - 1;
+  for (SlotId* four = batch + kLastFour; four != batch;) {
+    four -= 4;
+    if (*--keeper != kNoSlot) {  // told already
+      at(*keeper).tell(four);
+    } else {
+      for (unsigned i = 0; i != 4; ++i) four[i] = kNoSlot;
+    }
+  }
+  return next;
 }
 
 /// Takes a batch from the shelf into an empty stash.
 bool RecordTable::refill(Stash& stash) noexcept {
-  SlotId slot = kNoSlot;
+  SlotId* top = stash.end() - kBatch;
   {
     const LockGuard hold(lock_);
-    slot = shelf_.load(std::memory_order_relaxed);
-    if (slot == kNoSlot) return false;
-    shelf_.store(at(slot).time.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    const SlotId known = shelf_.load(std::memory_order_relaxed);
+    if (known == kNoSlot) return false;
+    store_relaxed(shelf_, unpack(known, top));
   }
-  RecordSlot** top = stash.end();
-  for (; slot != kNoSlot; slot = at(slot).object.load(std::memory_order_relaxed)) *--top = &at(slot);
-  stash.top.store(top, std::memory_order_relaxed);
+  while (*top == kNoSlot) ++top;
+  store_relaxed(stash.top, top);
   return true;
 }
 
 /// Takes a batch of a full stash to the shelf.
 void RecordTable::spill(Stash& stash) noexcept {
-  RecordSlot** top = stash.top.load(std::memory_order_relaxed);
-  SlotId next = kNoSlot;
-  for (unsigned i = 0; i < kBatch; ++i) {
-    (*top)->object.store(next, std::memory_order_relaxed);
-    next = id_of(**top++);
-  }
-  stash.top.store(top, std::memory_order_relaxed);
-  shelve(*top[-1], *top[-1]);
+  SlotId* const top = stash.top.load(std::memory_order_relaxed);
+  store_relaxed(stash.top, top + kBatch);
+  const SlotId batch = pack(top, kNoSlot);
+  shelve(batch, batch);
 }
 
 // ---- records --------------------------------------------------------------------------------------------------------
@@ -93,7 +116,7 @@ bool RecordTable::remove_numbered(SlotId slot, std::uint64_t sequence) noexcept 
     if (!at(slot).sequence_low.compare_exchange_strong(number, 0, std::memory_order_relaxed)) return false;
     store_relaxed(at(slot).cache, 0);
   }
-  give(hal::Port::hart_index(), at(slot));
+  give(hal::Port::hart_index(), slot);
   return true;
 }
 
@@ -159,27 +182,41 @@ std::uint32_t RecordTable::live() const noexcept {
   return live;
 }
 
+/// Whether unpack() may follow what it finds.
+bool RecordTable::has_batch(SlotId known) const noexcept {
+  alignas(8) SlotId batch[kBatch] = {};
+  batch[kBatch - 1] = known;
+  for (unsigned keeper = kBatch; keeper != kFirstKeeper;) {
+    const SlotId slot = batch[--keeper];
+    if (slot == kNoSlot) continue;
+    if (!has_slot(slot)) return false;
+    at(slot).tell(batch + (keeper - kFirstKeeper) * 4);
+  }
+  return true;
+}
+
 bool RecordTable::validate() const noexcept {
   std::uint32_t slots = 0;
   for (std::uint32_t chunk = 0; chunk < chunks(); ++chunk) slots += slots_of(chunk);
   const std::uint32_t records = live();
   std::uint32_t free = 0;
   const auto is_free = [&](SlotId slot) {
-    return slot < SlotId{1} << 30 && at(slot).sequence_low.load(std::memory_order_relaxed) == 0 &&
-           ++free <= slots;  // no loop
+    return has_slot(slot) && at(slot).sequence_low.load(std::memory_order_relaxed) == 0 && ++free <= slots;  // no loop
   };
   for (std::uint32_t hart = 0; hart < harts_; ++hart) {
     const Stash& stash = stashes_[hart];
-    RecordSlot* const* const top = stash.top.load(std::memory_order_relaxed);
+    const SlotId* const top = stash.top.load(std::memory_order_relaxed);
     if (top < stash.slots || top > stash.end()) return false;
-    for (RecordSlot* const* slot = top; slot != stash.end(); ++slot) {
-      if (!is_free(id_of(**slot))) return false;
+    for (const SlotId* slot = top; slot != stash.end(); ++slot) {
+      if (!is_free(*slot)) return false;
     }
   }
-  for (SlotId batch = shelf_.load(std::memory_order_relaxed); batch != kNoSlot;
-       batch = at(batch).time.load(std::memory_order_relaxed)) {
-    for (SlotId slot = batch; slot != kNoSlot; slot = at(slot).object.load(std::memory_order_relaxed)) {
-      if (!is_free(slot)) return false;
+  for (SlotId known = shelf_.load(std::memory_order_relaxed); known != kNoSlot;) {
+    alignas(8) SlotId batch[kBatch];
+    if (!has_batch(known)) return false;
+    known = unpack(known, batch);
+    for (const SlotId slot : batch) {
+      if (slot != kNoSlot && !is_free(slot)) return false;
     }
   }
   return records + free == slots;

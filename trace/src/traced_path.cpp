@@ -1,7 +1,8 @@
 /// The way that nearly every allocation and free of a traced cache takes: one function each, without a lock and without
-/// anything that can fail. What is not as plain as that - a context seen for the first time, a slab without handles, no
-/// free slot, an empty or a full magazine, a record that a sweep may take as well, objects that are no memory, a
-/// reallocation that moves - is left for the slow halves, with nothing changed.
+/// anything that can fail. Without a free slot, or with an empty or a full magazine, they get what is lacking and begin
+/// again. What is not as plain as that - a context seen for the first time, a slab without handles, objects that are no
+/// memory, a reallocation that moves - is left for the slow halves, with nothing changed. A record that a sweep may take
+/// as well is taken by free_watched().
 ///
 ///     allocate   walk and hash -> find the stack -> | take from the closed cell -> fill a slot -> handle |
 ///     free                                          | handle -> clear the slot -> put into the cell      |
@@ -48,7 +49,8 @@ constexpr bool kStoresAnyStack = false;
 /// goes with was published before this hart answered the round of the start, and a stop waits until this section is
 /// over.
 [[nodiscard]] inline bool only_records(Cache& cache) noexcept {
-  return (cache.state().load(std::memory_order_relaxed) & (kWays | kOwned)) == (kRecord | kOwned);
+  const std::intptr_t word = load_relaxed(cache.state());
+  return word < 0 && (word & (kFault | kThin)) == 0;  // kOwned is with kRecord, and without kStream
 }
 /// Whether it goes another way, @p way, and nothing else. acquire: pairs with change(), since a hart that had no cell
 /// open answers no round, and where its samples or its events begin was written before.
@@ -124,8 +126,9 @@ constexpr bool kStoresAnyStack = false;
   const std::intptr_t handle = load_followed(recent_.at(from));
   if (handle == kNoStack) return {};
   const StackEntry& entry = stacks.at_handle(static_cast<std::size_t>(handle));
+  const std::uintptr_t packed = context.packed | static_cast<std::uintptr_t>(handle);
   if (!is_stack_of(entry, from, context)) return {};
-  return {&entry, context.packed | static_cast<std::uintptr_t>(handle)};
+  return {&entry, packed};
 }
 
 [[gnu::always_inline]] inline KnownStack Books::find_in_depot(Cache& cache, std::uintptr_t frame) noexcept {
@@ -157,20 +160,23 @@ constexpr bool kStoresAnyStack = false;
                                                         KnownStack found) noexcept {
   const hal::InterruptGuard masked;
   if (!only_records(cache)) return nullptr;  // read in the section that inserts (O2)
-  const std::size_t hart = hal::Port::hart_index();
   Cell& own = cache.own_cell();
-  RecordTable::Stash& stash = records.stash_of(hart);
-  if (!is_closed(own) || stash.empty()) return nullptr;
-  void* object = own.peek_closed();
+  void** const top = own.saved_top.load(std::memory_order_relaxed);
+  void* object = is_closed(own) ? top[-1] : nullptr;
   if (object == nullptr) return nullptr;
   RecordInRegisters record;
   std::uint32_t* word = plain_handle(cache, object);
   if (word == nullptr || !plain_code(object, record.object)) return nullptr;
-  own.drop_closed();
+  const std::size_t hart = hal::Port::hart_index();
+  RecordTable::Stash& stash = records.stash_of(hart);
+  SlotId* const slot = stash.top.load(std::memory_order_relaxed);
+  if (slot == stash.end()) return nullptr;  // empty
+  store_relaxed(own.saved_top, top - 1);
+  store_relaxed(stash.top, slot + 1);
   record.stack_context = found.packed;
   record.size = requested != 0 ? requested : cache.object_size();
   HartBooks& mine = one.harts()[hart];
-  enter(cache, one, mine, hart, *RecordTable::take_from(stash), *word, record);
+  enter(cache, one, mine, hart, *slot, *word, record);
   if (found.entry->truncated()) Counts::add(mine.now.truncated_stacks);
   cache.count_allocation();
   return object;
@@ -231,10 +237,12 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
   const unsigned hart = hal::Port::hart_index();
   Cell& own = cache.own_cell();
   if (slab == nullptr || slabs.index_by_reciprocal(*slab, object) == SlabLayer::kNoIndex) return false;
-  if ((word & (kStream | kWatch)) != kStream || cache.has_reserve() || !is_closed(own) || !own.has_room_closed())
+  void** const place = own.saved_top.load(std::memory_order_relaxed);
+  if ((word & (kStream | kWatch)) != kStream || cache.has_reserve() || !is_closed(own) || !own.has_room(place))
     return false;
   tell_free(cache, hart, object);
-  return own.put_closed(object);
+  Cell::put_at(own.saved_top, place, object);
+  return true;
 }
 
 /// A free that has no record.
@@ -243,32 +251,89 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
   return (load_relaxed(cache.state()) & kStream) == 0 && !cache.has_reserve() && cache.own_cell().put_watched(object);
 }
 
-[[gnu::always_inline]] inline bool Books::free_traced(Cache& cache, void* object) noexcept {
+/// The handle of @p object; nullptr if it is no object. Whose it is does not change until its free is over.
+/// @param[out] says what the handle says: above 0 a slot, which is checked by its record, or a count.
+[[gnu::always_inline]] inline std::uint32_t* Books::held(const Cache& cache, const void* object,
+                                                         std::intptr_t& says) noexcept {
+  static constinit std::uint32_t none = 0;
   const SlabLayer& slabs = cache.slabs();
-  Slab* slab = slabs.find_by_mask(object);
-  if (slab == nullptr) return false;
+  const Slab* slab = slabs.find_by_mask(object);
+  if (slab == nullptr) return nullptr;
   const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - slab->start;
   const std::size_t index = slabs.index_around(offset);
-  if (index >= slab->objects) return false;
-  std::uint32_t* handles = slab->handles.load(kFollowed);
-  // Whose object it is does not change until this free is over; what its handle says is checked below.
-  const std::intptr_t slot =
-      handles != nullptr ? load_relaxed(*reinterpret_cast<std::atomic<std::uint32_t>*>(handles + index)) : 0;
-  if (slot <= 0) return slabs.starts_at(index, offset) && free_bare(cache, object);
+  if (index >= slab->objects) return nullptr;
+  std::uint32_t* handle = slab->handles.load(kFollowed);
+  if (handle != nullptr) {
+    handle += index;
+    says = load_relaxed(*reinterpret_cast<std::atomic<std::uint32_t>*>(handle));
+    if (says > 0) return handle;
+  }
+  return slabs.starts_at(index, offset) ? &none : nullptr;
+}
+
+[[gnu::always_inline]] inline bool Books::free_traced(Cache& cache, void* object) noexcept {
   const hal::InterruptGuard masked;
   // relaxed: as in only_records(); the record goes before the object does (O1).
-  if ((load_relaxed(cache.state()) & kOwned) == 0 || cache.has_reserve()) return false;
+  if (load_relaxed(cache.state()) >= 0 || cache.has_reserve()) return false;
   RecordTable::Stash& stash = records.stash_of(hal::Port::hart_index());
-  RecordSlot** const top = stash.top.load(std::memory_order_relaxed);
+  SlotId* const top = stash.top.load(std::memory_order_relaxed);
   if (top == stash.slots) return false;  // full
-  const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_relaxed));
-  RecordSlot* claimed =
-      records.claim_own(slot, static_cast<std::uint32_t>(plain_code(object)), one->number, handles[index]);
-  if (claimed == nullptr) return false;
-  RecordTable::give_to(stash, top, *claimed);
-  // Not the end of the watch: a stop that settles comes after this section and sees the count.
-  cache.live_records.fetch_sub(1, std::memory_order_relaxed);
-  return cache.own_cell().put_closed(object);
+  Cell& own = cache.own_cell();
+  void** const place = own.saved_top.load(std::memory_order_relaxed);
+  if (!own.has_room(place)) return false;
+  std::intptr_t says = 0;
+  std::uint32_t* const handle = held(cache, object, says);
+  if (handle == nullptr) return false;
+  if (says > 0) [[likely]] {
+    const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_relaxed));
+    if (!records.claim_own(says, static_cast<std::uint32_t>(plain_code(object)), one->number, *handle)) return false;
+    RecordTable::give_to(stash, top, static_cast<std::uintptr_t>(says));
+    // Not the end of the watch: a stop that settles comes after this section and sees the count.
+    cache.live_records.fetch_sub(1, std::memory_order_relaxed);
+  }
+  Cell::put_at(own.saved_top, place, object);
+  return true;
+}
+
+[[gnu::always_inline]] inline bool Books::free_watched(Cache& cache, void* object) noexcept {
+  std::intptr_t says = 0;
+  std::uint32_t* const handle = held(cache, object, says);
+  if (says <= 0) return handle != nullptr && free_bare(cache, object);
+  const auto slot = static_cast<SlotId>(says);
+  if (CountWord::is(slot)) return false;
+  const hal::InterruptGuard masked;
+  // acquire: as in Cache::free_slow()
+  const std::uint32_t word = cache.state().load(std::memory_order_acquire);
+  if ((word & (kStream | kWatch)) != kWatch || cache.has_reserve()) return false;
+  RecordTable::Stash& stash = records.stash_of(hal::Port::hart_index());
+  Cell& own = cache.own_cell();
+  const auto* one = static_cast<const SourceBooks*>(cache.books.load(kFollowed));
+  std::atomic<void**>& real = own.top.load(std::memory_order_relaxed) == closed_address() ? own.saved_top : own.top;
+  void** const place = real.load(std::memory_order_relaxed);
+  if (stash.full() || !own.has_room(place) || one == nullptr || one->unit != 8) return false;
+  std::uint32_t former = 0;
+  if (!records.claim(slot, static_cast<std::uint32_t>(plain_code(object)), one->number, former)) return false;
+  store_relaxed(*handle, former);
+  RecordTable::give_to(stash, stash.top.load(std::memory_order_relaxed), slot);
+  if (count_out(cache)) return false;  // with the last record the watch is over, and the slow half opens the cell
+  Cell::put_at(real, place, object);
+  return true;
+}
+
+inline bool Books::supply(Cache& cache) noexcept {
+  {
+    const hal::InterruptGuard masked;
+    if (records.refill_empty(records.stash_of(hal::Port::hart_index()))) return true;
+  }
+  return cache.supply();
+}
+
+inline bool Books::make_room(Cache& cache) noexcept {
+  {
+    const hal::InterruptGuard masked;
+    if (records.spill_full(records.stash_of(hal::Port::hart_index()))) return true;
+  }
+  return cache.make_room();
 }
 
 namespace {
@@ -295,6 +360,15 @@ template <LastPart kLast>
   return object;
 }
 
+/// An allocation whose stack is known, and that has not found a slot, or a round: gets them and begins again.
+template <LastPart kLast>
+[[gnu::noinline]] QM_ENDS_IN_JUMPS void* supplied(Cache* cache, const CallSite* site, std::size_t requested,
+                                                  Effort effort, const StackEntry* entry,
+                                                  std::uintptr_t packed) noexcept {
+  if (books.supply(*cache)) return kLast(cache, site, requested, effort, entry, packed);
+  return qm_cache_allocate_other(cache, site, requested, effort);
+}
+
 /// The books of the cache, if @p entry is of its stacks.
 [[gnu::always_inline]] inline SourceBooks* owner_of(Cache& cache, const StackEntry& entry) noexcept {
   auto* one = static_cast<SourceBooks*>(cache.books.load(kFollowed));
@@ -309,7 +383,7 @@ template <LastPart kLast>
   if (void* object = books.insert_known(*cache, *one, requested, {entry, packed}); object != nullptr) {
     return charged(*cache, object, site, requested);
   }
-  return qm_cache_allocate_other(cache, site, requested, effort);
+  return supplied<&record_known>(cache, site, requested, effort, entry, packed);
 }
 
 /// ... of one that is counted, ...
@@ -363,9 +437,17 @@ QM_JUMPS void* allocate_mixed(Cache* cache, const CallSite* site, std::size_t re
   return by_stack<&count_known>(cache, site, requested, effort);
 }
 
-/// A free that others may take the record of, or that fills a stash.
-[[gnu::noinline]] QM_ENDS_IN_JUMPS void free_shared(Cache* cache, void* object) noexcept {
+/// A free for which there was no room, or that the ways here do not take.
+[[gnu::noinline]] QM_ENDS_IN_JUMPS void free_with_room(Cache* cache, void* object) noexcept {
+  if (books.make_room(*cache)) return qm_cache_free_slow(cache, object);
   if (!books.free_shared(*cache, object)) qm_cache_free_other(cache, object);
+}
+
+/// A free of an object that is counted, or that has taken the last record, or as above.
+[[gnu::noinline]] QM_ENDS_IN_JUMPS void free_shared(Cache* cache, void* object) noexcept {
+  if (books.free_shared(*cache, object)) return;
+  Books::end_watch_if_done(*cache);
+  free_with_room(cache, object);
 }
 
 QM_JUMPS void free_told(Cache* cache, void* object) noexcept {
@@ -373,11 +455,15 @@ QM_JUMPS void free_told(Cache* cache, void* object) noexcept {
 }
 
 QM_JUMPS void free(Cache* cache, void* object) noexcept {
-  if (!books.free_traced(*cache, object)) free_shared(cache, object);
+  if (!books.free_traced(*cache, object)) free_with_room(cache, object);
+}
+
+QM_JUMPS void free_watched(Cache* cache, void* object) noexcept {
+  if (!books.free_watched(*cache, object)) free_shared(cache, object);
 }
 
 }  // namespace
 
-constinit const TracedPath kTracedPath{&by_stack<&record_known>, &allocate_mixed, &free, &free_told};
+constinit const TracedPath kTracedPath{&by_stack<&record_known>, &allocate_mixed, &free, &free_watched, &free_told};
 
 }  // namespace qm::trace

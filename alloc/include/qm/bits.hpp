@@ -132,6 +132,29 @@ template <class T>
 #endif
 }
 
+/// A relaxed store of the lower 32 bits of @p value, which GCC 12 would extend first.
+[[gnu::always_inline]] inline void store_lower_relaxed(std::atomic<std::uint32_t>& to, std::uintptr_t value) noexcept {
+#if defined(__riscv)
+  asm volatile("sw %1, %0" : "=m"(to) : "r"(value));
+#else
+  to.store(static_cast<std::uint32_t>(value), std::memory_order_relaxed);
+#endif
+}
+
+/// Copies words of whatever they hold in relaxed stores. Nobody else writes them.
+[[gnu::always_inline]] inline void copy_relaxed(void* to, const void* from, std::size_t words) noexcept {
+  using Any [[gnu::may_alias]] = Word;
+  auto* const target = static_cast<Any*>(to);
+  auto* const source = static_cast<const Any*>(from);
+  for (std::size_t i = 0; i != words; ++i) {
+#if defined(__riscv)
+    *const_cast<volatile Any*>(target + i) = source[i];  // as store_relaxed()
+#else
+    __atomic_store_n(target + i, source[i], __ATOMIC_RELAXED);
+#endif
+  }
+}
+
 /// The order of a load whose value is only followed, as a pointer or as an index: what it leads to is seen as whoever
 /// published it left it. RISC-V keeps a load behind the one that its address comes from (RVWMO, rule 9), without a
 /// fence.

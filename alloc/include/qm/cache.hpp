@@ -370,6 +370,11 @@ class alignas(Cell) Cache : public Traceable {
   Placed free_by_exchange(void* object) noexcept;
   void free_slow(void* object, Placed placed = Placed::kNowhere) noexcept;
 
+  /// See to it that a cell which is watching or closed has a round, or room, in its loaded magazine, as the middle path
+  /// would. @returns whether they have; for the slow half is left what they leave. Context: as allocate().
+  [[nodiscard]] bool supply() noexcept;
+  [[nodiscard]] bool make_room() noexcept;
+
  private:
   friend class InternalCaches;
   friend struct CacheLayout;
@@ -389,6 +394,7 @@ class alignas(Cell) Cache : public Traceable {
   }
   [[nodiscard]] bool record(const Allocation& allocation, void* object, Observer::Prepared& prepared) noexcept;
   void* take_from_cell(Cell& own) noexcept;
+  [[nodiscard]] bool load_empty(Cell& own) noexcept;
   Placed put_in_cell(Cell& own, void* object) noexcept;
   void* refill() noexcept;
   void* refill_at_limit(bool may_wait) noexcept;

@@ -39,13 +39,16 @@
 namespace qm {
 
 struct Magazine {
-  Magazine* next = nullptr;    ///< in the depot or the reserve
-  std::uint16_t capacity = 0;  ///< slots
-  std::uint16_t rounds = 0;    ///< valid while the magazine is not loaded
-  void* bottom = nullptr;      ///< always null
+  Magazine* next = nullptr;      ///< in the depot or the reserve
+  std::uint8_t capacity = 0;     ///< slots
+  std::uint8_t rounds = 0;       ///< valid while the magazine is not loaded
+  std::uint16_t end_offset = 0;  ///< bytes from here to end(), which is looked at more often than the capacity
+  void* bottom = nullptr;        ///< always null
 
   [[nodiscard]] void** slots() noexcept { return &bottom + 1; }
-  [[nodiscard]] void** end() noexcept { return slots() + capacity; }
+  [[nodiscard]] void** end() noexcept {
+    return reinterpret_cast<void**>(reinterpret_cast<std::uintptr_t>(this) + end_offset);
+  }
   /// Whether a magazine of the list that begins with @p first has @p object.
   [[nodiscard]] static bool is_in(const void* object, Magazine* first) noexcept;
 };
@@ -61,6 +64,7 @@ inline constexpr void** closed_address() noexcept { return const_cast<void**>(&k
 
 /// Most rounds a magazine can have.
 inline constexpr std::uint32_t kMaxRounds = kMagazineRounds[kMagazineSteps - 1];
+static_assert(kMaxRounds <= UINT8_MAX);
 
 /// With more than two words of alignment, each cache would be padded for it; what harts touch on their fast paths, the
 /// first two words, lies a cell apart all the same.
@@ -121,31 +125,22 @@ struct alignas(2 * sizeof(void*)) Cell {
     return object;
   }
 
-  /// Puts a round into the loaded magazine of a cell that is watching or closed, and stays so. Owner hart, masked.
-  /// @returns false, and nothing has changed, if there is no room.
+  /// Whether a round has room at @p place, the top of a cell that is watching or closed. Owner hart, masked.
+  [[nodiscard, gnu::always_inline]] bool has_room(void** place) const noexcept {
+    Magazine* to = loaded.load(std::memory_order_relaxed);
+    return to != nullptr && place != to->end();
+  }
+  /// Puts a round where has_room() says that there is some. @p real is `top` or `saved_top`.
+  [[gnu::always_inline]] static void put_at(std::atomic<void**>& real, void** place, void* object) noexcept {
+    *place = object;
+    store_relaxed(real, place + 1);
+  }
+  /// Puts a round into a cell that is watching or closed, and stays so. @returns false, and nothing has changed, if
+  /// there is no room. Owner hart, masked.
   [[nodiscard]] bool put_watched(void* object) noexcept {
-    void** const real = top.load(std::memory_order_relaxed);
-    if (real == closed_address()) return put_closed(object);
-    return put_at(top, real, *loaded.load(std::memory_order_relaxed), object);  // without a magazine it were closed
-  }
-  /// The same for a cell that is closed; and whether it has room.
-  [[nodiscard, gnu::always_inline]] bool put_closed(void* object) noexcept {
-    void** const real = saved_top.load(std::memory_order_relaxed);
-    Magazine* to = loaded.load(std::memory_order_relaxed);
-    return to != nullptr && put_at(saved_top, real, *to, object);
-  }
-  [[nodiscard, gnu::always_inline]] bool has_room_closed() const noexcept {
-    Magazine* to = loaded.load(std::memory_order_relaxed);
-    return to != nullptr && saved_top.load(std::memory_order_relaxed) != to->end();
-  }
-
-  /// Puts a round on the top at @p real, which is kept at @p place, if @p to has room.
-  [[nodiscard, gnu::always_inline]] static bool put_at(std::atomic<void**>& place, void** real, Magazine& to,
-                                                       void* object) noexcept {
-    if (real == to.end()) return false;
-    *real = object;
-    store_relaxed(place, real + 1);
-    return true;
+    void** const place = top.load(std::memory_order_relaxed);
+    if (place == closed_address()) return put(saved_top, saved_top.load(std::memory_order_relaxed), object);
+    return put(top, place, object);
   }
 
   /// Swaps loaded and previous. Precondition: close() was called.
@@ -155,7 +150,7 @@ struct alignas(2 * sizeof(void*)) Cell {
   /// has
   /// @p rounds, the previous one. Owner hart, masked.
   void turn_to(Magazine& former, unsigned rounds, Magazine& magazine, void** new_top) noexcept {
-    former.rounds = static_cast<std::uint16_t>(rounds);
+    former.rounds = static_cast<std::uint8_t>(rounds);
     prev = &former;
     store_relaxed(prev_rounds, static_cast<std::uint8_t>(rounds));
     store_relaxed(loaded, &magazine);
@@ -173,6 +168,13 @@ struct alignas(2 * sizeof(void*)) Cell {
 
   /// Loads @p magazine, whose `rounds` is valid, and returns what was loaded, its `rounds` set. Precondition: close().
   Magazine* load(Magazine* magazine) noexcept;
+
+ private:
+  [[nodiscard, gnu::always_inline]] bool put(std::atomic<void**>& real, void** place, void* object) noexcept {
+    const bool fits = has_room(place);
+    if (fits) put_at(real, place, object);
+    return fits;
+  }
 };
 static_assert(sizeof(Cell) == (kCounted && sizeof(void*) == 4 ? 10 : 8) * sizeof(void*));
 

@@ -28,8 +28,7 @@ class Traceable;
 /// compare-and-swap only. An arena has nothing that could be slow: each of its operations reads the word, and its flags
 /// are a cache's so that the commands are the same.
 namespace trace_state {
-/// Frees look for a record: push is closed. The sign, so that a free finds out by one branch.
-inline constexpr std::uint32_t kWatch = std::uint32_t{1} << 31;
+inline constexpr std::uint32_t kWatch = 128;  ///< frees look for a record: push is closed
 inline constexpr std::uint32_t kStream =
     2;  ///< each allocation and free is told as an event, in the order in which they happen
 inline constexpr std::uint32_t kRecord = 4;  ///< allocations are recorded
@@ -41,11 +40,11 @@ inline constexpr std::uint32_t kFault =
 inline constexpr std::uint32_t kStreamHold =
     64;  ///< pop and push are closed for the event stream, before its first event
 /// Recorded, not told, and a record, which has the object's address / 8, goes with its object only: no sweep takes any.
-/// Frees look at this alone.
-inline constexpr std::uint32_t kOwned = 128;
+/// Frees look at this alone. The sign, so that they find out by one branch.
+inline constexpr std::uint32_t kOwned = std::uint32_t{1} << 31;
 inline constexpr std::uint32_t kSampled = 256;  ///< with kRecord: not each allocation has a record
 inline constexpr std::uint32_t kCounts = 512;   ///< with kRecord: no allocation has one, only counts are kept
-static_assert((kRecord | kStream | kHold | kSettled | kFault | kStreamHold | kOwned | kSampled | kCounts) == 1022,
+static_assert((kRecord | kStream | kHold | kSettled | kFault | kStreamHold | kWatch | kSampled | kCounts) == 1022,
               "the flags overlap");
 inline constexpr std::uint32_t kThin = kSampled | kCounts;
 /// Any of these closes the pop.
@@ -173,10 +172,12 @@ class Observer {
 /// frame's return address is the user's.
 struct TracedPath {
   using Allocate = void* (*)(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept;
-  Allocate allocate;                                       ///< of a cache that records, and nothing else
-  Allocate allocate_mixed;                                 ///< of one that is sampled or counted, or told as a stream
-  void (*free)(Cache* cache, void* object) noexcept;       ///< to one that watches
-  void (*free_told)(Cache* cache, void* object) noexcept;  ///< to one that is told as a stream, and does not watch
+  using Free = void (*)(Cache* cache, void* object) noexcept;
+  Allocate allocate;        ///< of a cache that records, and nothing else
+  Allocate allocate_mixed;  ///< of one that is sampled or counted, or told as a stream
+  Free free;                ///< to one whose records go with their objects only
+  Free free_watched;        ///< to another that watches
+  Free free_told;           ///< to one that is told as a stream, and does not watch
 };
 /// Does nothing itself.
 extern const TracedPath kNoTracedPath;

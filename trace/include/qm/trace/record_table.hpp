@@ -2,9 +2,12 @@
 /// Trace records in slots that never move.
 ///
 ///     directory: | chunk 0 -> | chunk 1 -> | ...        a chunk: 168 records, 4032 bytes
-///     free slots:  | stash of hart 0 | stash of hart 1 | ...    pointers, each hart's own
-///                  shelf -> batch -> batch -> ...               a batch: kBatch slots chained through `object`
+///     free slots:  | stash of hart 0 | stash of hart 1 | ...    slot ids, each hart's own
+///                  shelf -> batch -> batch -> ...               a batch: up to kBatch ids, in an eighth of its slots
 ///     slot id = (address of the slot - base) / 8; 0 = none
+///
+///     batch: | ids 0..3: in slot 24 | 4..7: in slot 25 | ... | 28..30 and the next batch: in slot 31 |
+///     known by the last id; a batch that is not full lacks the first ones
 ///
 ///     record: | sequence low | cache 16, hart 5, sequence high 11 | object / 8 | stack 22, context 9, 1 | time | size |
 ///
@@ -93,10 +96,11 @@ struct alignas(8) RecordSlot {
   std::atomic<std::uint32_t> sequence_low{0};
   std::atomic<std::uint16_t> cache{0};
   std::atomic<std::uint16_t> hart_sequence{0};
-  std::atomic<std::uint32_t> object{0};  ///< free, in a batch: the next slot
+  // Free, in a batch: four ids.
+  std::atomic<std::uint32_t> object{0};
   std::atomic<std::uint32_t> stack_context{0};
-  std::atomic<std::uint32_t> time{0};  ///< free, the first of a batch: the next batch
-  std::atomic<std::uint32_t> size{0};
+  std::atomic<std::uint32_t> time{0};
+  std::atomic<std::uint32_t> size{0};  ///< in the slot that a batch is known by: the next batch
 
   /// Makes the slot free by T1, in one store where a word is as long.
   void clear() noexcept {
@@ -107,6 +111,11 @@ struct alignas(8) RecordSlot {
       store_relaxed(cache, 0);
     }
   }
+
+  /// Has a free slot keep four ids, and copies them back. They lie at a multiple of 8.
+  void keep(const SlotId* ids) noexcept { copy_relaxed(&object, ids, kFourIds); }
+  void tell(SlotId* ids) const noexcept { copy_relaxed(ids, &object, kFourIds); }
+  static constexpr std::size_t kFourIds = 4 * sizeof(SlotId) / sizeof(Word);  ///< words
 };
 static_assert(sizeof(RecordSlot) == 24 && offsetof(RecordSlot, object) == 8);
 
@@ -121,20 +130,22 @@ class RecordTable {
   static constexpr std::uint32_t kMaxChunks = 8191;
   /// Slots that lie within reach of a slot id: so many bytes from the first chunk, up and down.
   static constexpr std::uintptr_t kReach = sizeof(void*) > 4 ? std::uintptr_t{1} << (sizeof(void*) > 4 ? 32 : 0) : 0;
-  static constexpr unsigned kBatch = 15;
+  static constexpr unsigned kBatch = 32;
 
   using Chunk = std::atomic<RecordSlot*>;
 
   /// A hart's free slots, from the end of the array down.
   struct Stash {
-    static constexpr unsigned kSlots = 2 * kBatch;
-    RecordSlot* slots[kSlots + 1] = {};    ///< one more than is used: stashes of 32 words are found by a shift
-    std::atomic<RecordSlot**> top{end()};  ///< the youngest
-    [[nodiscard]] RecordSlot** end() noexcept { return slots + kSlots; }
-    [[nodiscard]] const RecordSlot* const* end() const noexcept { return slots + kSlots; }
+    static constexpr unsigned kSlots = 60;
+    alignas(8)
+        SlotId slots[64 - sizeof(void*) / sizeof(SlotId)] = {};  ///< with `top` 256 bytes: stashes are found by a shift
+    std::atomic<SlotId*> top{end()};                             ///< the youngest
+    [[nodiscard]] SlotId* end() noexcept { return slots + kSlots; }
+    [[nodiscard]] const SlotId* end() const noexcept { return slots + kSlots; }
     [[nodiscard]] bool empty() const noexcept { return top.load(std::memory_order_relaxed) == end(); }
     [[nodiscard]] bool full() const noexcept { return top.load(std::memory_order_relaxed) == slots; }
   };
+  static_assert(sizeof(Stash) == 256 && Stash::kSlots >= kBatch);
 
   constexpr RecordTable() noexcept = default;
 
@@ -158,55 +169,59 @@ class RecordTable {
   /// Complexity: O(kChunkRecords), one short hold of a lock. Context: any.
   bool add_chunk(void* chunk) noexcept;
 
-  /// Takes a free slot. @returns nullptr if there is none but in other harts' stashes.
+  /// Takes a free slot. @returns kNoSlot if there is none but in other harts' stashes.
   /// Complexity: O(1), at times O(kBatch). Context: hart @p hart, masked; as the next two.
-  [[nodiscard]] RecordSlot* take(unsigned hart) noexcept {
+  [[nodiscard]] SlotId take(unsigned hart) noexcept {
     Stash& stash = stashes_[hart];
-    return stash.empty() && !refill(stash) ? nullptr : take_from(stash);
+    return stash.empty() && !refill(stash) ? kNoSlot : take_from(stash);
   }
   /// The stash of a hart, and a slot of one that is not empty: for who leaves the rest to take().
   [[nodiscard]] Stash& stash_of(std::size_t hart) const noexcept { return stashes_[hart]; }
-  static RecordSlot* take_from(Stash& stash) noexcept {
-    RecordSlot** top = stash.top.load(std::memory_order_relaxed);
+  static SlotId take_from(Stash& stash) noexcept {
+    SlotId* top = stash.top.load(std::memory_order_relaxed);
     store_relaxed(stash.top, top + 1);
     return *top;
   }
-  /// Fills a slot that was taken, and publishes it. @returns its id.
+  /// Sees to it that a stash is not empty, and that one is not full. @returns whether it was and is no more.
+  bool refill_empty(Stash& stash) noexcept { return stash.empty() && refill(stash); }
+  bool spill_full(Stash& stash) noexcept {
+    const bool full = stash.full();
+    if (full) spill(stash);
+    return full;
+  }
+  /// Fills a slot that was taken, and publishes it.
   template <class Whole, class Half>
-  SlotId fill(RecordSlot& slot, const BasicRecord<Whole, Half>& record) noexcept {
+  void fill(std::uintptr_t id, const BasicRecord<Whole, Half>& record) noexcept {
+    RecordSlot& slot = at(id);
     // release: whoever sees a word of this record sees the last one's number gone (T2).
     std::atomic_thread_fence(std::memory_order_release);
-    store_relaxed(slot.object, static_cast<std::uint32_t>(record.object));
-    store_relaxed(slot.stack_context, static_cast<std::uint32_t>(record.stack_context));
+    store_lower_relaxed(slot.object, record.object);
+    store_lower_relaxed(slot.stack_context, record.stack_context);
     store_relaxed(slot.cache, static_cast<std::uint16_t>(record.cache));
     store_relaxed(slot.hart_sequence, static_cast<std::uint16_t>(record.hart_sequence));
-    store_relaxed(slot.time, static_cast<std::uint32_t>(record.time));
-    store_relaxed(slot.size, static_cast<std::uint32_t>(record.size));
+    store_lower_relaxed(slot.time, record.time);
+    store_lower_relaxed(slot.size, record.size);
     // release: pairs with the acquire in copy() and remove().
     slot.sequence_low.store(record.sequence_low, std::memory_order_release);
-    return id_of(slot);
   }
   /// Gives a free slot back.
-  void give(unsigned hart, RecordSlot& slot) noexcept {
+  void give(unsigned hart, SlotId slot) noexcept {
     Stash& stash = stashes_[hart];
     if (stash.full()) spill(stash);
-    give_to(stash, slot);
-  }
-  /// The same for a stash that is not full.
-  static void give_to(Stash& stash, RecordSlot& slot) noexcept {
     give_to(stash, stash.top.load(std::memory_order_relaxed), slot);
   }
-  /// For who has its top in hand.
-  static void give_to(Stash& stash, RecordSlot** top, RecordSlot& slot) noexcept {
-    *--top = &slot;
+  /// The same for a stash that is not full, for who has its top in hand.
+  static void give_to(Stash& stash, SlotId* top, std::uintptr_t slot) noexcept {
+    *--top = static_cast<SlotId>(slot);
     store_relaxed(stash.top, top);
   }
 
   /// Puts @p record, whose sequence number has a low word, into a slot.
   /// @returns the slot; kNoSlot as take(). Complexity, context: as take().
   SlotId insert(unsigned hart, const Record& record) noexcept {
-    RecordSlot* slot = take(hart);
-    return slot != nullptr ? fill(*slot, record) : kNoSlot;
+    const SlotId slot = take(hart);
+    if (slot != kNoSlot) fill(slot, record);
+    return slot;
   }
 
   /// Frees @p slot, an id that fill() returned, if it holds @p object of @p cache.
@@ -214,37 +229,39 @@ class RecordTable {
   /// Complexity: O(1), at times O(kBatch). Context: hart @p hart, masked.
   bool remove(unsigned hart, SlotId slot, std::uint32_t object, std::uint32_t cache,
               std::uint32_t& stack_context) noexcept {
-    RecordSlot* place = claim(slot, object, cache, stack_context);
-    if (place != nullptr) give(hart, *place);
-    return place != nullptr;
+    const bool found = claim(slot, object, cache, stack_context);
+    if (found) give(hart, slot);
+    return found;
   }
-  /// As remove(), but the slot is the caller's to give(). @returns the slot, nullptr if it does not hold that record.
-  RecordSlot* claim(SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t& stack_context) noexcept {
+  /// As remove(), but the slot is the caller's to give().
+  [[nodiscard]] bool claim(SlotId slot, std::uint32_t object, std::uint32_t cache,
+                           std::uint32_t& stack_context) noexcept {
     RecordSlot& place = at(slot);
     // acquire: pairs with the release in fill(): the other words are this record's or a later one's.
     std::uint32_t number = place.sequence_low.load(std::memory_order_acquire);
     if (number == 0 || place.object.load(std::memory_order_relaxed) != object ||
         place.cache.load(std::memory_order_relaxed) != cache) {
-      return nullptr;
+      return false;
     }
     const std::uint32_t held = place.stack_context.load(std::memory_order_relaxed);
-    if (!place.sequence_low.compare_exchange_strong(number, 0, std::memory_order_relaxed)) return nullptr;
+    if (!place.sequence_low.compare_exchange_strong(number, 0, std::memory_order_relaxed)) return false;
     store_relaxed(place.cache, 0);
     stack_context = held;
-    return &place;
+    return true;
   }
   /// As claim(), where nobody but who has the object removes records of that cache.
   /// @param[in] slot of @p handle, which gets the record's stack_context. What object and cache say is the caller's
   ///                 record or nobody's: who removed the record before has cleared its cache, and this hart has
   ///                 answered a round since.
-  RecordSlot* claim_own(std::intptr_t slot, std::uint32_t object, std::uint32_t cache, std::uint32_t& handle) noexcept {
+  [[nodiscard]] bool claim_own(std::intptr_t slot, std::uint32_t object, std::uint32_t cache,
+                               std::uint32_t& handle) noexcept {
     auto& place =
         *reinterpret_cast<RecordSlot*>(base_.load(std::memory_order_relaxed) + static_cast<std::uintptr_t>(slot) * 8);
-    if (place.cache.load(std::memory_order_relaxed) != cache) return nullptr;
-    if (load_relaxed(place.object) != static_cast<std::int32_t>(object)) return nullptr;
+    if (place.cache.load(std::memory_order_relaxed) != cache) return false;
+    if (load_relaxed(place.object) != static_cast<std::int32_t>(object)) return false;
     copy_relaxed(handle, place.stack_context);
     place.clear();
-    return &place;
+    return true;
   }
 
   /// Frees @p slot if it holds the record numbered @p sequence; else as remove(). Not at the same time as resize().
@@ -279,8 +296,8 @@ class RecordTable {
   [[nodiscard]] bool validate() const noexcept;
 
  private:
-  [[nodiscard]] RecordSlot& at(SlotId slot) const noexcept {
-    return *reinterpret_cast<RecordSlot*>(base_.load(std::memory_order_relaxed) + std::uintptr_t{slot} * 8);
+  [[nodiscard]] RecordSlot& at(std::uintptr_t slot) const noexcept {
+    return *reinterpret_cast<RecordSlot*>(base_.load(std::memory_order_relaxed) + slot * 8);
   }
   [[nodiscard]] SlotId id_of(const RecordSlot& slot) const noexcept {
     return static_cast<SlotId>((reinterpret_cast<std::uintptr_t>(&slot) - base_.load(std::memory_order_relaxed)) / 8);
@@ -292,7 +309,13 @@ class RecordTable {
   }
   bool refill(Stash& stash) noexcept;
   void spill(Stash& stash) noexcept;
-  void shelve(RecordSlot& batch, RecordSlot& last) noexcept;
+  void shelve(SlotId batch, SlotId last) noexcept;
+  SlotId pack(SlotId* batch, SlotId next) const noexcept;
+  SlotId unpack(SlotId known, SlotId* batch) const noexcept;
+  [[nodiscard]] bool has_batch(SlotId known) const noexcept;
+  // Of a batch: from where on its slots keep four ids each, in their order, and the four that the last one keeps.
+  static constexpr unsigned kFirstKeeper = kBatch - kBatch / 4;
+  static constexpr unsigned kLastFour = kBatch - 4;
   static bool read(const RecordSlot& slot, Record& record) noexcept;
 
   Chunk* directory_ = nullptr;
