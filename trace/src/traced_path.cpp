@@ -19,7 +19,6 @@ namespace {
 
 using trace_state::kCounts;
 using trace_state::kFault;
-using trace_state::kOwned;
 using trace_state::kRecord;
 using trace_state::kSampled;
 using trace_state::kStream;
