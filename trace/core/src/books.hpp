@@ -109,7 +109,8 @@ class Books final : public Observer {
   void describe(const Record& record, DumpEntry& entry) const noexcept;
   static std::uint8_t state(unsigned number) noexcept { return source_states[number].load(std::memory_order_relaxed); }
   static void set_state(unsigned number, std::uint8_t state) noexcept {
-    source_states[number].store(state, std::memory_order_relaxed);
+    // release: pairs with the acquire in Traceable::is().
+    source_states[number].store(state, std::memory_order_release);
   }
 
   Lock lock_;

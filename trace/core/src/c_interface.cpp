@@ -49,7 +49,8 @@ qm_status qm_trace_foreach(const char* cache, qm_trace_visit visit, void* priv, 
   const trace::DumpSummary all = dump.finish();
   if (summary != nullptr)
     *summary = {all.outstanding, all.figures.recorded, all.figures.dropped, all.from_before_start, all.complete()};
-  return more ? QM_OK : QM_ABORTED;
+  if (!more) return QM_ABORTED;
+  return all.ended ? QM_OK : QM_UNSAFE;
 }
 
 }  // extern "C"

@@ -105,7 +105,7 @@ DumpSummary Dump::finish() const noexcept {
   DumpSummary summary;
   summary.outstanding = shown_;
   summary.truncated_shown = truncated_;
-  summary.ended = ended_;
+  summary.ended = ended_ && books.ready();
   if (books.ready()) books.summarize(sources_, window_, summary);
   return summary;
 }

@@ -84,8 +84,12 @@ class BasicTraceable {
 
  private:
   [[nodiscard]] bool is(std::uint8_t told) const noexcept {
-    // Whoever starts a source and then tells of it is seen to have: what is recorded is decided under the books' lock.
-    return (source_states[number()].load(std::memory_order_relaxed) & told) != 0;
+    // acquire: pairs with the release in Books::set_state(): who sees a state sees the books open. What is recorded is
+    // decided under their lock.
+    if ((source_states[number()].load(std::memory_order_relaxed) & told) == 0) [[likely]]
+      return false;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return true;
   }
   std::uint8_t number_ = kNoSource;
 };

@@ -36,7 +36,7 @@ typedef struct qm_trace_config {
 qm_status qm_trace_init(const qm_trace_config* config) QM_NOEXCEPT;
 
 /* Records every allocation of these caches from when this returns; what was recorded before is kept.
- * Core: QM_NO_MEMORY after 8 caches, beside the heap; QM_UNSAFE before qm_trace_init().
+ * Core: QM_NO_MEMORY after 8 caches that were ever started and not destroyed, beside the heap; QM_UNSAFE before qm_trace_init().
  * Returns QM_NOT_FOUND, QM_REFUSED, QM_TIMED_OUT (a hart did not answer), QM_NO_MEMORY, QM_UNSAFE, QM_BUSY (another command). */
 qm_status qm_trace_start(const char* caches) QM_NOEXCEPT;
 
@@ -76,7 +76,7 @@ typedef struct qm_trace_summary {
  * beginning to end once each, none that is younger than the call. Nothing is allocated, and the system goes on.
  * @summary may be NULL.
  * Returns QM_OK; QM_NOT_FOUND; QM_ABORTED if the visit ended it; QM_BUSY while another iteration is under way
- * (not in the core). */
+ * (not in the core). Core: QM_UNSAFE before qm_trace_init(). */
 qm_status qm_trace_foreach(const char* cache, qm_trace_visit visit, void* priv, qm_trace_summary* summary) QM_NOEXCEPT;
 
 #ifdef __cplusplus

@@ -27,7 +27,7 @@ namespace qm::trace {
 /// One live object.
 struct DumpEntry {
   std::uintptr_t object = 0;
-  std::size_t requested = 0;  ///< bytes asked for
+  std::size_t requested = 0;  ///< bytes asked for; of a cache, those of an object
   std::uint64_t sequence = 0;
   unsigned hart = 0;
   std::uint32_t stack_id = 0;  ///< the same for the same stack in every boot of an image; below 16: no stack
@@ -47,7 +47,7 @@ struct DumpSummary {
   std::size_t truncated_shown = 0;  ///< of the records shown, without a whole stack
   std::size_t from_before_start = 0;
   bool reset = false;  ///< a reset, or the end of a source, fell into the dump
-  bool ended = false;  ///< next() had nothing left; else the dump was cut short
+  bool ended = false;  ///< next() had nothing left; else the dump was cut short, or the books are not open
   /// Whether everything that was out and recorded has been shown, with its whole stack, and nothing was dropped.
   [[nodiscard]] bool complete() const noexcept {
     return ended && !reset && truncated_shown == 0 && figures.dropped == 0;

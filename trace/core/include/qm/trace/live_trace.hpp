@@ -3,7 +3,7 @@
 ///
 ///     start    off, draining -> on
 ///     stop     on -> draining -> off       no allocation is recorded any more; frees go on removing records; off with the last
-///     reset                                records and figures so far are gone, the state stays
+///     reset                                records and figures so far are gone; draining -> off
 ///
 ///     sources by number  | - | heap | a cache | an arena | ...      each has a trie of its records, by object
 ///     records            | record | record | ...                    where they are they stay; the free ones are a list
@@ -40,7 +40,7 @@ inline constexpr std::string_view kHeapName = "kmalloc";
 struct Config {
   std::size_t stack_bytes = 8192;   ///< for stacks, 28 + 4 for each frame, from 256 to 32 MiB; 1/32 more is a table
   std::size_t record_bytes = 8192;  ///< for records, kBytesPerRecord each
-  unsigned caches = 8;              ///< caches and arenas that are known at once, beside the heap; up to 29
+  unsigned caches = 8;              ///< caches and arenas beside the heap, from a first start to their end; up to 29
   /// Where all that is; else, if it is empty, it is taken from base_arena(). See bytes_of().
   std::span<std::byte> memory{};
 };
@@ -95,7 +95,7 @@ enum class State : std::uint8_t { kOff, kOn, kDraining };
 /// Counts since the first start or the last reset. recorded + dropped = allocations while recording.
 struct Figures {
   std::uint64_t recorded = 0;
-  std::uint64_t dropped = 0;           ///< not recorded, since all records were in use
+  std::uint64_t dropped = 0;  ///< not recorded, since all records were in use; also by dead ones, during a reset
   std::uint64_t truncated_stacks = 0;  ///< records whose stack is truncated
   std::uint64_t lost_stacks = 0;       ///< records without a stack: there was no room for a new one
   [[nodiscard]] std::uint64_t all_dropped() const noexcept { return dropped; }
