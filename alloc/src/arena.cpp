@@ -8,7 +8,6 @@
 #include <qm/observer.hpp>
 
 #include "arena_request.hpp"
-#include "boundary_tag_pool.hpp"
 
 namespace qm {
 namespace {
@@ -103,7 +102,7 @@ void Arena::clear() noexcept {
     }
     if (range.imported()) release_span(range);
   }
-  give_spares_locked(spare_count_);
+  while (spare_count_ != 0) give_spares_locked();
   this->~Arena();
   new (this) Arena;
 }
@@ -194,54 +193,61 @@ inline bool Arena::with_pool_locked(const Action& action) noexcept {
 /// Has @p count tags at hand, from the pool or from a new page of the root.
 bool Arena::take_tags_locked(unsigned count) noexcept {
   return fault::may_acquire(fault::Resource::kTag) && with_pool_locked([=, this]() noexcept {
-           for (unsigned wanted = kTagBatch; spare_count_ < wanted;) {
-             if (BoundaryTag* const tag = boundary_tag_pool.take(); tag != nullptr) {
-               keep_spare_locked(tag);
-             } else {
-               if (spare_count_ >= count) break;
-               wanted = count;
+           do {
+             unsigned most = kTagBatch;
+             if (boundary_tag_pool.is_empty()) {
                if (!boundary_tag_pool.add_page()) return false;
+               most = count - spare_count_;  // this operation has cost enough
              }
-           }
+             spare_count_ += boundary_tag_pool.take(spares_, most);
+           } while (spare_count_ < count);
            return true;
          });
 }
 
-/// Gives the pool @p count of what is at hand.
-void Arena::give_spares_locked(unsigned count) noexcept {
-  with_pool_locked([=, this]() noexcept {
-    for (unsigned left = count; left != 0; --left) boundary_tag_pool.give(take_spare_locked());
+/// Gives the pool a chain of what is at hand.
+void Arena::give_spares_locked() noexcept {
+  with_pool_locked([this]() noexcept {
+    const unsigned count = spare_count_ < kTagBatch ? spare_count_ : kTagBatch;
+    boundary_tag_pool.give(spares_, count);
+    spare_count_ -= count;
     return true;
   });
 }
 
-/// Of the root: takes a page for tags from the end of what lies below those it has taken, which stay for ever and so
-/// lie together at the end of memory; where that is in use, of any free segment. @returns what tags may lie in; size 0
-/// if there is no page.
-Arena::SpanRange Arena::take_tag_page_locked() noexcept {
-  static constexpr std::size_t kTagPageBytes = 4096;
-  const std::size_t size = round_up(kTagPageBytes, quantum_);
-  BoundaryTag* const above = tag_pages_ != nullptr ? tag_pages_ : &ends_;
-  BoundaryTag* segment = above->prev;
-  if (segment->kind != TagKind::kFree || segment->size <= size) {
+/// Of the root: gives the pool a quantum at the end of what lies below the pages that it has, which stay for ever and so
+/// lie together at the end of memory; where that is in use, of any free segment. @returns false if nothing is free.
+bool Arena::add_tag_page_locked() noexcept {
+  const std::size_t size = quantum_;
+  BoundaryTag* pages = tag_pages_;
+  BoundaryTag* segment = (pages != nullptr ? pages : &ends_)->prev;
+  if (segment->kind != TagKind::kFree || segment->size == size) {
+    pages = nullptr;
     segment = sizes_.find(size, Fit::kInstant);
-    if (segment == nullptr) return {};
-  } else if (tag_pages_ != nullptr) {
-    set_size_locked(segment, segment->start, segment->size - size);
-    tag_pages_->start -= size;
-    tag_pages_->size += size;
-    count_allocated_locked(size);
-    return {tag_pages_->start, size};
+    if (segment == nullptr) return false;
   }
   const std::uintptr_t start = segment->end() - size;
   std::size_t own = 0;
-  if (segment->size != size) {  // T1
-    keep_spare_locked(reinterpret_cast<BoundaryTag*>(start));
-    own = sizeof(BoundaryTag);
+  if (pages != nullptr) {
+    pages->start = start;
+    pages->size += size;
+    count_allocated_locked(size);
+  } else {
+    tag_pages_ = segment;
+    if (segment->size == size) {
+      remove_free_locked(segment);
+    } else {  // T1
+      own = sizeof(BoundaryTag);
+      tag_pages_ = reinterpret_cast<BoundaryTag*>(start);
+      tag_pages_->start = start;
+      tag_pages_->size = size;
+      link_after(tag_pages_, segment);
+    }
+    enter_allocated_locked(tag_pages_, {.owner = SegmentOwner::kTagPool});
   }
-  tag_pages_ = segment;
-  carve_locked(segment, start, size, {.owner = SegmentOwner::kTagPool});
-  return {start + own, size - own};
+  boundary_tag_pool.add(reinterpret_cast<void*>(start + own), size - own);
+  if (tag_pages_ != segment) set_size_locked(segment, segment->start, segment->size - size);
+  return true;
 }
 
 }  // namespace qm

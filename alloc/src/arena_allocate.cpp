@@ -60,8 +60,7 @@ QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t s
 
 std::uintptr_t Arena::allocate_as(const Request& request) noexcept {
   const std::size_t size = round_up(request.size, quantum_);
-  const bool is_user = request.owner == SegmentOwner::kUser;
-  if (size - 1 < quantum_cache_max_ && is_user && request.alignment == nullptr)
+  if (size - 1 < quantum_cache_max_ && request.owner == SegmentOwner::kUser && request.alignment == nullptr)
     return quantum_caches_->allocate(*this, size, request.site, request.effort);
   std::uintptr_t start = 0;
   if (size != 0 && fault::may_acquire(fault::Resource::kSegment)) {
@@ -71,7 +70,8 @@ std::uintptr_t Arena::allocate_as(const Request& request) noexcept {
     if (start == 0 && source_ != nullptr) start = import(request, size);
   }
   if (start == 0) return request.pursued ? 0 : allocate_slow(request);
-  if (traced() && is_user) observer()->taken(*this, start, request.size, request.site, request.effort);
+  if (traced() && request.owner == SegmentOwner::kUser)
+    observer()->taken(*this, start, request.size, request.site, request.effort);
   return start;
 }
 
@@ -132,7 +132,7 @@ Status Arena::free_segment(std::uintptr_t start, std::size_t size, SegmentOwner 
     }
     AllocatedIndex::remove(place);
     ++counts_.frees_ever;
-    slab_segments_ -= owner == SegmentOwner::kQuantumCache;
+    if (owner == SegmentOwner::kQuantumCache) --slab_segments_;
     counts_.allocated -= tag->size;
     if constexpr (kCallSites) {
       if (charged_) call_sites::discharge(tag->site, tag->size);

@@ -117,7 +117,7 @@ bool Arena::carve_from_function(const Congruence& request, std::size_t size, Spa
   {
     const LockGuard guard(lock_);
     spare_count_ += kImportTags;
-    if (spare_count_ > kSpares) give_spares_locked(kImportTags);
+    if (spare_count_ > kSpares) give_spares_locked();
     if (fits) {
       taken = enter_and_carve_locked(request, range, place);
     } else if (stays) {

@@ -5,6 +5,7 @@
 #include <qm/call_sites.hpp>
 
 #include "allocated_index.hpp"
+#include "boundary_tag_pool.hpp"
 
 /// Inlined into its callers, but where size is asked for: it saves an allocation and a free some 50 instructions each.
 #if defined(__OPTIMIZE_SIZE__)
@@ -96,8 +97,6 @@ struct Arena::Place {
 
 /// A size that stands for whatever the segment has. No segment is as large, since none starts at 0.
 inline constexpr std::size_t kAnySize = SIZE_MAX;
-/// Tags that an arena and the pool pass on at a time.
-inline constexpr unsigned kTagBatch = Arena::kSpares / 2;
 /// Candidates looked at in one hold of the lock.
 inline constexpr unsigned kConstrainedSteps = 16;
 /// Tags that splitting a segment may take: of what is taken, and of what remains below it.
@@ -106,7 +105,7 @@ inline constexpr unsigned kSplitTags = 2;
 inline constexpr unsigned kSpanTags = 2;
 /// Tags an import may take: a span, and a split in three.
 inline constexpr unsigned kImportTags = kSpanTags + kSplitTags;
-static_assert(kImportTags <= Arena::kSpares);
+static_assert(kImportTags <= kTagBatch);
 // Small pieces that every operation uses.
 
 /// Has @p count tags at hand, so that what follows cannot fail (A4).
@@ -125,7 +124,7 @@ inline void Arena::keep_spare_locked(BoundaryTag* tag) noexcept {
   tag->next = spares_;
   spares_ = tag;
   if (++spare_count_ > kSpares) [[unlikely]]
-    give_spares_locked(kTagBatch);
+    give_spares_locked();
 }
 
 inline void Arena::link_after(BoundaryTag* tag, BoundaryTag* before) noexcept {
@@ -169,7 +168,7 @@ inline void Arena::drop_locked(BoundaryTag* tag) noexcept {
   keep_spare_locked(tag);
 }
 
-/// Makes a linked tag with a range, in no index, an allocated segment.
+/// Makes a linked tag with a range, in no index, an allocated segment, which is in none yet either.
 inline void Arena::enter_allocated_locked(BoundaryTag* tag, const Request& request) noexcept {
   const SegmentOwner owner = request.owner;
   tag->kind = TagKind::kAllocated;
@@ -179,9 +178,8 @@ inline void Arena::enter_allocated_locked(BoundaryTag* tag, const Request& reque
   if constexpr (kCallSites) {
     if (charged_ && owner == SegmentOwner::kUser) tag->site = call_sites::charge(request.site, tag->size);
   }
-  if (owner != SegmentOwner::kTagPool) allocated_.insert(tag);
   ++counts_.allocations_ever;
-  slab_segments_ += owner == SegmentOwner::kQuantumCache;
+  if (owner == SegmentOwner::kQuantumCache) ++slab_segments_;
   count_allocated_locked(tag->size);
 }
 
@@ -205,6 +203,7 @@ QM_ARENA_INLINE void Arena::carve_locked(BoundaryTag* segment, std::uintptr_t st
   tag->start = start;
   tag->size = size;
   enter_allocated_locked(tag, request);
+  allocated_.insert(tag);
   if (rest != 0) set_size_locked(segment, end, rest);
   if (low != start) add_free_locked(before, low, start - low);
 }

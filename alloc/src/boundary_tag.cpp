@@ -1,13 +1,11 @@
 #include "boundary_tag_pool.hpp"
 
-#include <qm/arena.hpp>
-
 namespace qm {
 
 constinit BoundaryTagPool boundary_tag_pool;
 
 void BoundaryTagPool::initialize(void* storage, std::size_t bytes) noexcept {
-  free_ = nullptr;
+  chains_ = nullptr;
   counts_ = {};
   root = nullptr;
   add(storage, bytes);
@@ -16,26 +14,6 @@ void BoundaryTagPool::initialize(void* storage, std::size_t bytes) noexcept {
 void BoundaryTagPool::set_root(Arena& arena) noexcept {
   arena.refills_tags_ = true;
   root = &arena;
-}
-
-bool BoundaryTagPool::add_page() noexcept {
-  if (root == nullptr) return false;
-  const Arena::SpanRange page = root->take_tag_page_locked();
-  if (page.size == 0) {
-    ++counts_.failures;
-    return false;
-  }
-  ++counts_.pages;
-  add(reinterpret_cast<void*>(page.start), page.size);
-  return true;
-}
-
-void BoundaryTagPool::add(void* storage, std::size_t bytes) noexcept {
-  const std::size_t tags = bytes / sizeof(BoundaryTag);
-  fresh_ = static_cast<BoundaryTag*>(storage);
-  fresh_end_ = fresh_ + tags;
-  counts_.total += tags;
-  counts_.free += tags;
 }
 
 BoundaryTagStats BoundaryTagPool::stats() noexcept {

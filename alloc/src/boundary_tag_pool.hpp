@@ -1,22 +1,38 @@
 #pragma once
 /// The pool from which all arenas draw boundary tags, under the lock of the root arena: who takes from it may have to
 /// take a page of that for it, and holds no second lock to do so.
+///
+///     chains_ --> tag, `size` = 4 --next--> tag --next--> tag --next--> tag
+///                  |prev
+///                 tag, `size` = 2 --next--> tag             fresh_ --> what no chain was made of yet
+///
+/// Tags pass between the pool and an arena as chains of kTagBatch; one is shorter where there were no more, or an arena
+/// ended.
 
 #include <cstddef>
 
+#include <qm/arena.hpp>
 #include <qm/boundary_tag.hpp>
 #include <qm/lock.hpp>
 
 namespace qm {
 
+/// Tags that an arena and the pool pass on at a time.
+inline constexpr unsigned kTagBatch = Arena::kSpares / 2;
+
 class BoundaryTagPool {
  public:
   void initialize(void* storage, std::size_t bytes) noexcept;
   void set_root(Arena& root) noexcept;
-  /// @returns a tag with indeterminate contents, nullptr if there is none. Constant, as what follows.
-  [[nodiscard]] BoundaryTag* take() noexcept;
-  void give(BoundaryTag* tag) noexcept;
-  /// Adds a page of the root, from which tags are cut one by one. The pool is empty. @returns false if there is no page.
+  [[nodiscard]] bool is_empty() const noexcept { return counts_.free == 0; }
+  /// Puts a chain before @p list: one that was given back, or a new one of at most @p most. The pool is not empty.
+  /// @returns how many tags that are.
+  [[nodiscard]] unsigned take(BoundaryTag*& list, std::size_t most) noexcept;
+  /// Takes the first @p count of @p list, at least 1 and at most kTagBatch, back as a chain.
+  void give(BoundaryTag*& list, unsigned count) noexcept;
+  /// Adds memory, from which chains are made one by one. The pool is empty.
+  void add(void* storage, std::size_t bytes) noexcept;
+  /// Adds a page of the root. The pool is empty. @returns false if there is no page.
   [[nodiscard]] bool add_page() noexcept;
   [[nodiscard]] BoundaryTagStats stats() noexcept;
 
@@ -24,30 +40,62 @@ class BoundaryTagPool {
   Lock rootless;  ///< the lock where there is no root
 
  private:
-  void add(void* storage, std::size_t bytes) noexcept;
-  BoundaryTag* free_ = nullptr;   // through `next`
-  BoundaryTag* fresh_ = nullptr;  // never used yet: [fresh_, fresh_end_)
-  BoundaryTag* fresh_end_ = nullptr;
+  BoundaryTag* chains_ = nullptr;
+  BoundaryTag* fresh_ = nullptr;
   BoundaryTagStats counts_{};
 };
 
 extern constinit BoundaryTagPool boundary_tag_pool;
 
-inline BoundaryTag* BoundaryTagPool::take() noexcept {
-  BoundaryTag* const tag = free_;
-  if (tag != nullptr) {
-    free_ = tag->next;
-  } else if (fresh_ == fresh_end_) {
-    return nullptr;
-  }
-  --counts_.free;
-  return tag != nullptr ? tag : fresh_++;
+inline void BoundaryTagPool::add(void* storage, std::size_t bytes) noexcept {
+  const std::size_t tags = bytes / sizeof(BoundaryTag);
+  fresh_ = static_cast<BoundaryTag*>(storage);
+  counts_.total += tags;
+  counts_.free += tags;
 }
 
-inline void BoundaryTagPool::give(BoundaryTag* tag) noexcept {
-  tag->next = free_;
-  free_ = tag;
-  ++counts_.free;
+inline bool BoundaryTagPool::add_page() noexcept {
+  if (root == nullptr) return false;
+  const bool added = root->add_tag_page_locked();
+  ++(added ? counts_.pages : counts_.failures);
+  return added;
+}
+
+inline unsigned BoundaryTagPool::take(BoundaryTag*& list, std::size_t most) noexcept {
+  BoundaryTag* chain = chains_;
+  std::size_t count = most;
+  if (chain != nullptr) {
+    chains_ = chain->prev;
+    count = chain->size;
+  } else {
+    if (count > counts_.free) count = counts_.free;
+    BoundaryTag* tag = fresh_;
+    for (std::size_t left = count; left != 0; --left, ++tag) {
+      tag->next = chain;
+      chain = tag;
+    }
+    fresh_ = tag;
+  }
+  counts_.free -= count;
+  BoundaryTag* const rest = list;
+  list = chain;
+  if (rest != nullptr) {
+    while (chain->next != nullptr) chain = chain->next;
+    chain->next = rest;
+  }
+  return static_cast<unsigned>(count);
+}
+
+inline void BoundaryTagPool::give(BoundaryTag*& list, unsigned count) noexcept {
+  BoundaryTag* const chain = list;
+  BoundaryTag* last = chain;
+  for (unsigned left = count; left > 1; --left) last = last->next;
+  list = last->next;
+  last->next = nullptr;
+  chain->size = count;
+  chain->prev = chains_;
+  chains_ = chain;
+  counts_.free += count;
 }
 
 }  // namespace qm

@@ -70,7 +70,34 @@ void SizeIndex::remove(BoundaryTag* tag) noexcept {
   if (bins_[bin] == nullptr) non_empty_[bin / kExact] &= ~(std::size_t{1} << bin % kExact);
 }
 
-void SizeIndex::move(BoundaryTag* tag, std::size_t size) noexcept {
+/// Whether @p tag may stand where it does with another size: it is a node, alone with its own, the other begins with the
+/// same power of two, its path leads past that place, and nothing else has it. It saves what a page of tags is cut off
+/// from 90 instructions of 135.
+inline bool SizeIndex::keeps_place(const BoundaryTag* tag, std::size_t size) const noexcept {
+  const std::size_t bin = tag->bin;
+  const bool same_power = (tag->size ^ size) <= (tag->size & size);
+  if (bin - kExact >= kBins - kExact || tag->mate != nullptr || !same_power) return false;
+  std::size_t path = path_of(size, bin);
+  std::size_t apart = path_of(size ^ tag->size, bin);  // 0 as far as its own path is the same
+  const BoundaryTag* node = bins_[bin];
+  for (; node != tag; path <<= 2, apart <<= 2) {
+    if (node->size == size || apart >> (kWordBits - 2) != 0) return false;
+    node = node->child[path >> (kWordBits - 2)];
+  }
+  for (; node != nullptr; path <<= 2) {
+    if (node->size == size) return false;
+    node = node->child[path >> (kWordBits - 2)];
+  }
+  return true;
+}
+
+void SizeIndex::resize(BoundaryTag* tag, std::size_t size) noexcept {
+  if (!keeps_place(tag, size)) return move(tag, size);
+  tag->size = size;
+}
+
+/// Not inlined: what resize() needs for a call would be saved when it is not made, too.
+[[gnu::noinline]] void SizeIndex::move(BoundaryTag* tag, std::size_t size) noexcept {
   remove(tag);
   tag->size = size;
   insert(tag);
@@ -99,7 +126,7 @@ BoundaryTag* SizeIndex::find(std::size_t size, Fit fit) const noexcept {
   const std::size_t exact = units < kExact ? non_empty_[0] >> units << units : 0;
   if (exact != 0) return pick(bins_[lowest_bit(exact)]);
   if (fit == Fit::kInstant) {
-    const std::size_t power = units < kExact ? 0 : ceil_log2(size) - unit_log2_ - kExactLog2;
+    const std::size_t power = units < kExact ? 0 : floor_log2(size - 1) + 1 - unit_log2_ - kExactLog2;
     const std::size_t bins = non_empty_[1] >> power << power;
     if (bins != 0) return pick(bins_[kExact + lowest_bit(bins)]);
   }

@@ -21,6 +21,12 @@ inline BoundaryTag** find_place(BoundaryTag** place, std::size_t key, std::size_
   return place;
 }
 
+/// The empty word where a path ends: with no key to compare, two instructions a level less.
+inline BoundaryTag** find_end(BoundaryTag** place, std::size_t path) noexcept {
+  for (; *place != nullptr; path <<= 2) place = &(*place)->child[path >> (kWordBits - 2)];
+  return place;
+}
+
 /// Puts @p tag at an empty place.
 inline void attach(BoundaryTag** place, BoundaryTag* tag) noexcept {
   tag->child[0] = tag->child[1] = tag->child[2] = tag->child[3] = nullptr;

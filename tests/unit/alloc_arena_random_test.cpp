@@ -195,7 +195,7 @@ class ArenaRandom : public test::ArenaTest {
     const std::size_t segment = side.map.segment_at(start);
     // Instant fit: the smallest where sizes have bins of their own; above, the smallest power of two that is all at
     // least the size, and of which there is a segment.
-    const std::size_t sure = side.map.smallest(std::size_t{1} << ceil_log2(size));
+    const std::size_t sure = side.map.smallest(std::bit_ceil(size));
     const bool exact = segment >> floor_log2(side.quantum) < kWordBits;
     if (fit == Fit::kBest || sure == 0 || exact) {
       EXPECT_EQ(segment, smallest);

@@ -161,5 +161,27 @@ TEST_F(ArenaTags, fail_the_nth_tag_for_every_n) {
   }
 }
 
+TEST_F(ArenaTags, the_last_tag_of_the_pool_is_used_however_short_its_chains_are) {
+  static constexpr std::size_t kTags = 15;
+  alignas(BoundaryTag) static std::byte storage[kTags * sizeof(BoundaryTag)];
+  registry_reset();
+  boundary_tags_initialize(storage, sizeof storage);
+  // An arena that ends leaves chains of what it had at hand. @returns how many segments it had.
+  const auto live = [](std::size_t most) {
+    Arena ids;
+    EXPECT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 1000, .quantum = 1}), Status::kOk);
+    std::size_t taken = 0;
+    while (taken < most && ids.allocate(1) != 0) ++taken;
+    for (std::uintptr_t start = 1; start <= taken; ++start) EXPECT_EQ(ids.free(start, 1), Status::kOk);
+    EXPECT_EQ(ids.destroy(), Status::kOk);
+    EXPECT_EQ(boundary_tags_stats().free, kTags);
+    return taken;
+  };
+  for (std::size_t most = 0; most < 8; ++most) {
+    EXPECT_EQ(live(most), most);
+    EXPECT_EQ(live(kTags), kTags - 2) << most;  // its span and what is free have a tag each
+  }
+}
+
 }  // namespace
 }  // namespace qm

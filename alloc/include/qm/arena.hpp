@@ -62,7 +62,7 @@ extern const Calls calls;
 class Arena : public Traceable {
  public:
   static constexpr RegistryKind kRegistryKind = RegistryKind::kArena;
-  /// Most tags that an arena keeps at hand; they come from the pool and go back to it by halves.
+  /// Most tags that an arena keeps at hand; they come from the pool and go back to it in chains of half as many.
   static constexpr unsigned kSpares = 8;
 
   [[gnu::noinline]] constexpr Arena() noexcept : Traceable(kRegistryKind) {}
@@ -262,10 +262,10 @@ class Arena : public Traceable {
 
   [[nodiscard]] bool reserve_tags_locked(unsigned count) noexcept;
   [[nodiscard]] bool take_tags_locked(unsigned count) noexcept;
-  void give_spares_locked(unsigned count) noexcept;
+  void give_spares_locked() noexcept;
   template <class Action>
   bool with_pool_locked(const Action& action) noexcept;
-  [[nodiscard]] SpanRange take_tag_page_locked() noexcept;
+  [[nodiscard]] bool add_tag_page_locked() noexcept;
   [[nodiscard]] BoundaryTag* take_spare_locked() noexcept;
   void keep_spare_locked(BoundaryTag* tag) noexcept;
   void drop_locked(BoundaryTag* tag) noexcept;
@@ -328,7 +328,7 @@ class Arena : public Traceable {
   std::atomic<std::uint32_t> importers_{0};
   bool refills_tags_ = false;  ///< the root: refills the tag pool
   bool charged_ = false;       ///< a build with call sites: the sites in the tags are charged
-  std::uint8_t spare_count_ = 0;
+  unsigned spare_count_ = 0;
   std::size_t quantum_ = 1;
   std::size_t quantum_cache_max_ = 0;
   std::size_t minimum_import_ = 0;

@@ -34,15 +34,8 @@ class SizeIndex {
   /// Complexity of all: bounded by the word size; constant for sizes below kExact units.
   void insert(BoundaryTag* tag) noexcept;
   void remove(BoundaryTag* tag) noexcept;
-  /// Gives @p tag another size. Where it stands, if that is the top of a bin, with which the path of all of the bin's
-  /// sizes begins: a large range mostly stands there. Constant if nothing stands below it.
-  void resize(BoundaryTag* tag, std::size_t size) noexcept {
-    const std::size_t bin = tag->bin;
-    const bool stays =
-        bin - kExact < kBins - kExact && bins_[bin] == tag && tag->mate == nullptr && size >> log2_of(bin) == 1;
-    if (!stays || !(is_leaf(tag) || *place_of(size, bin) == nullptr)) return move(tag, size);
-    tag->size = size;
-  }
+  /// Gives @p tag another size: where it stands, if a segment of that size may stand there, as a large range mostly may.
+  void resize(BoundaryTag* tag, std::size_t size) noexcept;
   /// @returns a segment of at least @p size, nullptr if there is none. kInstant: from the first bin in which all fit,
   ///          constant; kBest, and where those are empty: a smallest one.
   [[nodiscard]] BoundaryTag* find(std::size_t size, Fit fit) const noexcept;
@@ -65,9 +58,7 @@ class SizeIndex {
   [[nodiscard]] std::size_t path_of(std::size_t size, std::size_t bin) const noexcept {
     return size << (kWordBits - 1 - log2_of(bin)) << 1;
   }
-  [[nodiscard]] static bool is_leaf(const BoundaryTag* tag) noexcept {
-    return tag->child[0] == nullptr && tag->child[1] == nullptr && tag->child[2] == nullptr && tag->child[3] == nullptr;
-  }
+  [[nodiscard]] bool keeps_place(const BoundaryTag* tag, std::size_t size) const noexcept;
   void move(BoundaryTag* tag, std::size_t size) noexcept;
   [[nodiscard]] BoundaryTag* best(std::size_t size) const noexcept;
   [[nodiscard]] BoundaryTag* best_in_bin(std::size_t bin, std::size_t size) const noexcept;
@@ -91,6 +82,7 @@ class AllocatedIndex {
 
  private:
   static constexpr unsigned kBinBits = 4;
+  [[nodiscard]] static std::size_t path_of(std::uintptr_t start) noexcept;
   BoundaryTag* bins_[1U << kBinBits] = {};
 };
 

@@ -69,11 +69,6 @@ inline constexpr DeBruijnTable kDeBruijnTable;
   }
 }
 
-/// @returns the smallest n with 2^n >= @p word, which is not 0; kWordBits above 2^(kWordBits - 1).
-[[nodiscard]] constexpr unsigned ceil_log2(std::size_t word) noexcept {
-  return word == 1 ? 0 : floor_log2(word - 1) + 1;
-}
-
 [[nodiscard]] constexpr bool is_power_of_two(std::size_t word) noexcept {
   return word != 0 && (word & (word - 1)) == 0;
 }

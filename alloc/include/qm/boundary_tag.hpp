@@ -1,16 +1,16 @@
 #pragma once
 /// Boundary tags: what an arena knows about one span or one segment, kept outside of what it names.
 ///
-/// All arenas draw their tags from one pool. The pool is refilled with pages of the root arena, the one that holds the
-/// system's memory, and starts from a first piece that the boot code gives it:
+/// All arenas draw their tags from one pool. The pool is refilled with pages, the quanta of the root arena, the one that
+/// holds the system's memory, and starts from a first piece that the boot code gives it:
 ///
 ///     static storage --> pool --> tags of the root arena --> pages of the root arena --> pool --> tags of every arena
 ///
 /// A tag (RV64, 112 bytes; RV32, 60):
 ///
-///     start size | prev next | kind origin owner bin, priority | mate    child[4]                  | parent kid[2] largest
-///                  ^ address order                  ^ handle     ^ site  ^ free: by size             ^ free ones by address,
-///                                                                ^ below   allocated, span: by start   where need be
+///     child[4]              | start size | prev next | kind origin owner bin, priority | mate  | parent kid[2] largest
+///     ^ free: by size                      ^ address order                  ^ handle     ^ site  ^ free ones by address,
+///       allocated: by start                                                              ^ below   where need be
 /// Invariants
 /// - T1 A refill needs no tag: its page becomes part of the segment of tags above it, or the first tag on that very page
 ///      is the one that cutting it off takes.
@@ -43,6 +43,9 @@ enum class SegmentOwner : std::uint8_t {
 struct BoundaryTag {
   static constexpr std::uint8_t kMate = 0xff;
 
+  /// Free: trie of sizes, of a mate: [0] the one before it; allocated: trie of starts. First, so that a step down a trie
+  /// is an instruction less.
+  BoundaryTag* child[4];
   std::uintptr_t start;
   std::size_t size;
   /// Lower neighbour in address order, spans included; a span's tag stands before its first segment.
@@ -61,8 +64,7 @@ struct BoundaryTag {
     const CallSite* site;  ///< allocated: who asked, if known
     BoundaryTag* below;    ///< span: the one below
   };
-  BoundaryTag* child[4];  ///< free: trie of sizes, of a mate: [0] the one before it; allocated, span: trie of starts
-  BoundaryTag* parent;    ///< address tree: free, where need be
+  BoundaryTag* parent;  ///< address tree: free, where need be
   BoundaryTag* kid[2];
   std::size_t largest;  ///< largest size in this subtree
 
@@ -78,8 +80,8 @@ inline constexpr std::size_t kFirstTags = 6;
 /// @param[in] bytes   at least kFirstTags * sizeof(BoundaryTag).
 void boundary_tags_initialize(void* storage, std::size_t bytes) noexcept;
 
-/// Names the arena whose pages refill the pool. It must hand out memory that may be written, has no source, and is
-/// never destroyed.
+/// Names the arena that refills the pool, with a quantum each time. It must hand out memory that may be written, in
+/// quanta that hold some tags, has no source, and is never destroyed.
 void boundary_tags_set_root(Arena& root) noexcept;
 
 struct BoundaryTagStats {
