@@ -31,6 +31,7 @@ foreach(hole 48 960)
 endforeach()
 limit(worst "allocate: 2000 holes of 48" arena max 500)
 limit(worst "free: 2000 holes of 48" arena max 500)
+limit(worst "allocate: 2000 holes, each 16 too small" arena max 500)
 limit(worst "free: 2000 holes, each 16 too small" arena max 500)
 
 # What tracing adds with depth 8 and known stacks, with records left after a stop, and where there are none.
