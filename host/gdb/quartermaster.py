@@ -21,7 +21,7 @@ import gdb
 import gdb.printing
 
 QUANTUM_CACHE = 4
-WATCH, RECORD, HOLD = 1 << 31, 4, 8  # of a state word: alloc/include/qm/observer.hpp
+WATCH, RECORD, HOLD = 128, 4, 8  # of a state word: alloc/include/qm/observer.hpp
 TRUNCATED, COLLIDED = 0x80, 1  # of a stack's entry: trace/include/qm/trace/stack_depot.hpp
 RECORD_BYTES = 24  # of a slot: trace/include/qm/trace/record_table.hpp
 
@@ -226,8 +226,7 @@ class CacheView:
 
     def magazine_objects(self, magazine):
         while magazine != 0:
-            capacity_rounds = memory(magazine + self.word, 4)
-            rounds = int.from_bytes(capacity_rounds[2:4], "little")
+            rounds = memory(magazine + self.word + 1, 1)[0]  # behind `next` and the capacity
             for i in range(rounds):
                 yield self.pointer(magazine + (3 + i) * self.word)
             magazine = self.pointer(magazine)
@@ -274,7 +273,7 @@ class CacheView:
                 return "idle in a magazine of hart %d" % hart
             previous = int(cell["prev"])
             if previous != 0:
-                rounds = int.from_bytes(memory(previous + self.word + 2, 2), "little")
+                rounds = memory(previous + self.word + 1, 1)[0]
                 if address in [self.pointer(previous + (3 + i) * self.word) for i in range(rounds)]:
                     return "idle in a magazine of hart %d" % hart
         if address in self.magazine_objects(number(self.depot["first_"][0])):

@@ -46,6 +46,7 @@ say 'workload run stacks 100' ran
 say 'slab_trace print packet' said
 object=$(sed -n 's/^Obj \(0x[0-9a-f]*\),.*/\1/p' said | head -n 1)
 [ -n "$object" ] || fail "nothing is out"
+say 'slab_trace stop packet' stopped
 
 reports() { # SUFFIX: the four reports of the console
   say 'slab_stats stacks' "caches.$1"

@@ -211,6 +211,21 @@ TEST_F(ShortWay, a_free_without_a_record_is_told_where_others_have_one) {
   EXPECT_FALSE(next_event(0, event));
 }
 
+TEST_F(ShortWay, what_begins_within_an_object_is_refused_while_recording_and_after_a_stop) {
+  ASSERT_EQ(trace::start("packet").status, Status::kOk);
+  void* const object = test::allocate_by<1>(*cache);
+  void* const beside = static_cast<char*>(object) + 4;
+  cache->free(beside);
+  EXPECT_EQ(cache->stats().misuses, 1u);
+  ASSERT_EQ(trace::stop("packet").status, Status::kOk);
+  cache->free(beside);
+  EXPECT_EQ(cache->stats().misuses, 2u);
+  EXPECT_EQ(cache_trace(*cache).live, 1u);
+  cache->free(object);
+  EXPECT_EQ(cache_trace(*cache).live, 0u);
+  EXPECT_EQ(cache->stats().misuses, 2u);
+}
+
 TEST_F(ShortWay, in_batches_magazines_and_free_records_are_exchanged_on_the_way) {
   static void* batch[100];
   const auto fill = [&] {

@@ -263,6 +263,8 @@ class Books final : public Observer {
   [[nodiscard]] static std::uint32_t* plain_handle(const Cache& cache, const void* object) noexcept;
   /// The code of an object of memory, whose alignment nobody doubts, in the lower 32 bits; so is coarse_time().
   static std::uintptr_t plain_code(const void* object) noexcept;
+  /// Whether that code says it all: what is freed may be no object, but lie in one.
+  [[nodiscard]] static bool is_code_whole(const void* object) noexcept;
   /// encode() for such an object. @returns false if a record cannot name it.
   [[nodiscard]] bool plain_code(const void* object, std::uintptr_t& code) const noexcept;
   bool forget_at(Traceable& source, std::uint32_t* handle, const void* object) noexcept;

@@ -60,6 +60,10 @@ inline std::uintptr_t Books::plain_code(const void* object) noexcept {
   return reinterpret_cast<std::uintptr_t>(object) / 8;
 }
 
+inline bool Books::is_code_whole(const void* object) noexcept {
+  return reinterpret_cast<std::uintptr_t>(object) % 8 == 0;
+}
+
 inline bool Books::plain_code(const void* object, std::uintptr_t& code) const noexcept {
   code = plain_code(object);
   return sizeof(object) == 4 || reinterpret_cast<std::uintptr_t>(object) - config_.object_base < kRecordedBytes;

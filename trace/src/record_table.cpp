@@ -100,6 +100,8 @@ bool RecordTable::refill(Stash& stash) noexcept {
 void RecordTable::spill(Stash& stash) noexcept {
   SlotId* const top = stash.top.load(std::memory_order_relaxed);
   store_relaxed(stash.top, top + kBatch);
+  // release: whoever sees ids in a slot sees its last record's number gone (T2).
+  std::atomic_thread_fence(std::memory_order_release);
   const SlotId batch = pack(top, kNoSlot);
   shelve(batch, batch);
 }

@@ -284,6 +284,7 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
   std::uint32_t* const handle = held(cache, object, says);
   if (handle == nullptr) return false;
   if (says > 0) [[likely]] {
+    if (!is_code_whole(object)) return false;
     const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_relaxed));
     if (!records.claim_own(says, static_cast<std::uint32_t>(plain_code(object)), one->number, *handle)) return false;
     RecordTable::give_to(stash, top, static_cast<std::uintptr_t>(says));
@@ -309,7 +310,7 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
   const auto* one = static_cast<const SourceBooks*>(cache.books.load(kFollowed));
   std::atomic<void**>& real = own.top.load(std::memory_order_relaxed) == closed_address() ? own.saved_top : own.top;
   void** const place = real.load(std::memory_order_relaxed);
-  if (stash.full() || !own.has_room(place) || one == nullptr || one->unit != 8) return false;
+  if (stash.full() || !own.has_room(place) || one == nullptr || one->unit != 8 || !is_code_whole(object)) return false;
   std::uint32_t former = 0;
   if (!records.claim(slot, static_cast<std::uint32_t>(plain_code(object)), one->number, former)) return false;
   store_relaxed(*handle, former);
