@@ -184,8 +184,9 @@ inline void Arena::enter_allocated_locked(BoundaryTag* tag, const Request& reque
 }
 
 /// Makes [start, start + size) of the free @p segment an allocated one. What remains above it keeps the segment's tag.
-QM_ARENA_INLINE void Arena::carve_locked(BoundaryTag* segment, std::uintptr_t start, std::size_t size,
-                                         const Request& request) noexcept {
+/// @returns the tag of what is allocated.
+QM_ARENA_INLINE BoundaryTag& Arena::carve_locked(BoundaryTag* segment, std::uintptr_t start, std::size_t size,
+                                                 const Request& request) noexcept {
   const std::uintptr_t low = segment->start;
   const std::uintptr_t end = start + size;
   const std::size_t rest = segment->end() - end;
@@ -206,6 +207,7 @@ QM_ARENA_INLINE void Arena::carve_locked(BoundaryTag* segment, std::uintptr_t st
   allocated_.insert(tag);
   if (rest != 0) set_size_locked(segment, end, rest);
   if (low != start) add_free_locked(before, low, start - low);
+  return *tag;
 }
 
 inline void Arena::carve_locked(const Place& place, const Request& request) noexcept {

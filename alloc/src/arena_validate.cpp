@@ -3,6 +3,7 @@
 #include <qm/arena.hpp>
 
 #include "arena_request.hpp"
+#include "extents.hpp"
 
 namespace qm {
 namespace {
@@ -57,6 +58,7 @@ bool Arena::validate() noexcept {
       census.free_bytes += tag->size;
       if (tag->size > census.largest) census.largest = tag->size;
     } else {
+      if (tag->owner == SegmentOwner::kSlabs && !extents.keeps_locked(*tag)) return false;
       const bool is_found = tag->owner != SegmentOwner::kTagPool;
       if (find_allocated_locked(tag->start) != (is_found ? tag : nullptr)) return false;
       census.found += is_found;

@@ -4,6 +4,7 @@
 #include <qm/arena.hpp>
 
 #include "arena_request.hpp"
+#include "extents.hpp"
 
 namespace qm {
 
@@ -20,6 +21,8 @@ bool ArenaWalk::is_sound() noexcept {
   if (before == &arena_.ends_ || tag->start == 0 || tag->size == 0 || tag->size % arena_.quantum_ != 0) return false;
   const bool first = before->kind == TagKind::kSpan;
   if (tag->start != (first ? round_up(before->start, arena_.quantum_) : before->end())) return false;
+  if (tag->owner == SegmentOwner::kSlabs && tag->kind == TagKind::kAllocated && !extents.keeps_locked(*tag))
+    return false;
   if (tag->kind == TagKind::kAllocated)
     return tag->owner == SegmentOwner::kTagPool || arena_.find_allocated_locked(tag->start) == tag;
   const bool merged = before->kind != TagKind::kFree && after->kind != TagKind::kFree;

@@ -14,6 +14,7 @@ Segment describe(const BoundaryTag& tag) noexcept {
   if (tag.kind == TagKind::kSpan) segment.imported = tag.origin != SpanOrigin::kAdded;
   if (tag.kind == TagKind::kAllocated) {
     segment.owner = tag.owner;
+    if (tag.owner == SegmentOwner::kSlabs) segment.free_pages = tag.free_pages;
     segment.handle = __atomic_load_n(&tag.handle, __ATOMIC_RELAXED);  // the books write it without the lock
     segment.site = kCallSites ? call_sites::plain(tag.site) : tag.site;
   }

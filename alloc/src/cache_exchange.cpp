@@ -6,6 +6,8 @@
 #include <qm/cache.hpp>
 #include <qm/exhaustion.hpp>
 
+#include "upkeep.hpp"
+
 namespace qm {
 
 constexpr TracedPath kNoTracedPath{&qm_cache_allocate_other, &qm_cache_allocate_other, &qm_cache_free_other,
@@ -75,16 +77,19 @@ inline unsigned Cache::fill(Magazine& loaded) noexcept {
   return count;
 }
 
-/// Whether allocate_by_exchange() will find nothing for want of a slab. An estimate.
-inline bool Cache::wants_slab() noexcept {
-  return slabs_.is_spent() && !depot_.has_full() && !exhaustion::scarce() && !has_constructor() &&
+/// Whether allocate_by_exchange() will find nothing for want of a slab, or could fill a magazine while there is upkeep to
+/// do. An estimate.
+inline bool Cache::wants_one() noexcept {
+  return (slabs_.is_spent() || upkeep::is_due()) && !depot_.has_full() && !exhaustion::scarce() && !has_constructor() &&
          run_empty(cell(hal::Port::hart_index())) != nullptr;
 }
 
-/// An object of a new slab. The magazine is left empty, for the next operation to fill: this one has cost enough.
-/// @returns nullptr for the slow half, with nothing changed that matters to it.
-[[gnu::always_inline]] inline void* Cache::allocate_from_new_slab() noexcept {
-  void* object = slabs_.take_new();  // C1
+/// An object of a new slab, or of another and a piece of upkeep. The magazine is left empty, for the next operation to
+/// fill: this one has cost enough. @returns nullptr for the slow half, with nothing changed that matters to it.
+[[gnu::always_inline]] inline void* Cache::allocate_one() noexcept {
+  const bool is_spent = slabs_.is_spent();
+  if (!is_spent) upkeep::run();
+  void* object = is_spent ? slabs_.take_new() : slabs_.take_one();  // C1
   if (object == nullptr) return nullptr;
   {
     const hal::InterruptGuard masked;
@@ -338,9 +343,9 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
 }
 
 /// As allocate_plain().
-[[gnu::noinline]] QM_JUMPS static void* allocate_from_new_slab(qm::Cache* cache, const qm::CallSite* site,
-                                                               std::size_t requested, qm::Effort effort) noexcept {
-  if (void* object = cache->allocate_from_new_slab(); object != nullptr) {
+[[gnu::noinline]] QM_JUMPS static void* allocate_one(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                                                     qm::Effort effort) noexcept {
+  if (void* object = cache->allocate_one(); object != nullptr) {
     if constexpr (qm::kCallSites) cache->charge(object, site, requested);
     return object;
   }
@@ -360,7 +365,7 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
 
 QM_JUMPS void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
                                        qm::Effort effort) noexcept {
-  if (cache->wants_slab()) return allocate_from_new_slab(cache, site, requested, effort);
+  if (cache->wants_one()) return allocate_one(cache, site, requested, effort);
   return allocate_by_exchange(cache, site, requested, effort);
 }
 

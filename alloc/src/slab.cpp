@@ -8,6 +8,9 @@
 #include <qm/fault.hpp>
 #include <qm/observer.hpp>
 #include <qm/page_map.hpp>
+#include <qm/system.hpp>
+
+#include "extents.hpp"
 
 namespace qm {
 
@@ -54,6 +57,7 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
     untouched().initialize(*this);
   } else {
     choose_geometry();
+    in_extents_ = source_ == &base_arena() && slab_bytes_ <= Extents::kMostBytes;
   }
   if (slab_bytes_ <= UINT32_MAX / stride_)
     reciprocal_ = UINT32_MAX / static_cast<std::uint32_t>(stride_) + 1;  // 2^32 / stride, rounded up; 0 of 1
@@ -101,12 +105,26 @@ inline std::size_t SlabLayer::colour_of(std::uintptr_t start) const noexcept {
 /// Whether the source's quantum aligns a slab of memory by itself.
 inline bool SlabLayer::is_aligned_by_source() const noexcept { return source_->quantum() % slab_bytes_ == 0; }
 
-std::uintptr_t SlabLayer::take_from_source(std::size_t bytes) noexcept {
+/// Whether a slab of @p bytes is drawn from an extent, if there is one.
+inline bool SlabLayer::shares_extent(std::size_t bytes) const noexcept { return in_extents_ && bytes == slab_bytes_; }
+
+inline std::uintptr_t SlabLayer::take_from_source(std::size_t bytes) noexcept {
+  if (shares_extent(bytes)) {
+    if (!fault::may_acquire(fault::Resource::kSegment)) return 0;
+    if (const std::uintptr_t start = extents.take(bytes); start != 0) [[likely]]
+      return start;
+  }
+  return take_segment(bytes);
+}
+
+/// A segment of the source. Not inlined: it takes registers.
+[[gnu::noinline]] std::uintptr_t SlabLayer::take_segment(std::size_t bytes) noexcept {
   if (is_aligned_by_source()) return source_->allocate(bytes, Fit::kInstant, nullptr, Effort::kQuiet);
   return source_->allocate_aligned(bytes, {slab_bytes_, slab_bytes_ - bytes}, nullptr, Effort::kQuiet);
 }
 
 void SlabLayer::give_to_source(std::uintptr_t start, std::size_t bytes) noexcept {
+  if (shares_extent(bytes) && extents.give(start, bytes)) return;
   expect_taken_back(is_aligned_by_source() ? source_->free(start, bytes) : source_->free_constrained(start, bytes));
 }
 
@@ -263,6 +281,11 @@ void* SlabLayer::take_one() noexcept {
   return object != nullptr ? object : take_new();
 }
 
+void SlabLayer::prepare() noexcept {
+  if (!is_spent()) return;
+  if (Slab* const fresh = create(); fresh != nullptr) take_fresh(*fresh, nullptr, 0);
+}
+
 void* SlabLayer::take_new() noexcept {
   void* object = nullptr;
   if (Slab* const fresh = create(); fresh != nullptr) take_fresh(*fresh, &object, 1);
@@ -380,8 +403,12 @@ std::size_t SlabLayer::reap() noexcept {
     {
       const LockGuard hold(lock_);
       slab = usable_.back();
-      if (slab == nullptr || slab->in_use != 0) return bytes;
-      disown(*slab);
+      if (slab != nullptr && slab->in_use != 0) slab = nullptr;
+      if (slab != nullptr) disown(*slab);
+    }
+    if (slab == nullptr) {
+      if (in_extents_) extents.trim();
+      return bytes;
     }
     bytes += bytes_of(slab->objects);
     release(slab);

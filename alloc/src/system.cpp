@@ -9,6 +9,9 @@
 #include <qm/heap.hpp>
 #include <qm/page_map.hpp>
 
+#include "extents.hpp"
+#include "upkeep.hpp"
+
 namespace qm {
 
 /// Of page_arena.cpp, which is linked with the first call of page_arena(), and of slab_untouched.cpp.
@@ -33,6 +36,13 @@ constexpr OwnCache kOwnCaches[] = {{"kmem_cache", 0},
                                    {"kmem_magazine_61", internal::kMostBlockWords}};
 static_assert(internal::kMostBlockWords - sizeof(Magazine) / sizeof(void*) == kMaxRounds);
 
+/// The caches of blocks by size, from 0.
+constexpr unsigned kind_of_block(unsigned words) noexcept {
+  unsigned kind = 0;
+  while (kOwnCaches[1 + kind].words < words) ++kind;
+  return kind;
+}
+
 constexpr std::size_t kPage = SlabLayer::kPageBytes;
 
 }  // namespace
@@ -56,11 +66,8 @@ class InternalCaches {
   /// That of caches' structures.
   [[nodiscard]] Cache& of_caches() noexcept { return *caches_[0]; }
   /// That of blocks of @p words words.
-  [[nodiscard]] Cache& of_blocks(unsigned words) noexcept {
-    unsigned which = 1;
-    while (kOwnCaches[which].words < words) ++which;
-    return *caches_[which];
-  }
+  [[nodiscard]] Cache& of_blocks(unsigned words) noexcept { return *caches_[1 + kind_of_block(words)]; }
+  [[nodiscard]] Cache& of_blocks_of_kind(unsigned kind) noexcept { return *caches_[1 + kind]; }
   [[nodiscard]] unsigned harts() const noexcept { return harts_; }
 
  private:
@@ -105,6 +112,8 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
     if (&range == memory.data()) boundary_tags_set_root(base);
     if (status == Status::kOk) status = page_map.add_bank(start, end);
   }
+  extents.initialize(base);
+  upkeep::want(nullptr);
   if constexpr (kCallSites) {
     if (status == Status::kOk) status = call_sites::initialize(harts);
   }
@@ -184,11 +193,21 @@ void free_block(void* block, unsigned words) noexcept { caches.of_blocks(words).
 
 static constexpr unsigned kHeadWords = sizeof(Magazine) / sizeof(void*);
 
+/// A slab for magazines, ahead of the next.
+template <unsigned Kind>
+static void prepare_magazines() noexcept {
+  caches.of_blocks_of_kind(Kind).slabs().prepare();
+}
+constexpr upkeep::Piece kPrepareMagazines[] = {prepare_magazines<0>, prepare_magazines<1>, prepare_magazines<2>};
+
 Magazine* create_magazine(std::uint32_t rounds) noexcept {
   unsigned step = 0;
   while (step + 1 < kMagazineSteps && kMagazineRounds[step] < rounds) ++step;
-  void* place = allocate_block(kHeadWords + kMagazineRounds[step]);
+  const unsigned kind = kind_of_block(kHeadWords + kMagazineRounds[step]);
+  Cache& blocks = caches.of_blocks_of_kind(kind);
+  void* place = blocks.allocate_direct();
   if (place == nullptr) return nullptr;
+  if (blocks.slabs().is_spent()) upkeep::want(kPrepareMagazines[kind]);
   auto* magazine = new (place) Magazine;
   magazine->capacity = static_cast<std::uint8_t>(kMagazineRounds[step]);
   magazine->end_offset = static_cast<std::uint16_t>((kHeadWords + kMagazineRounds[step]) * sizeof(void*));

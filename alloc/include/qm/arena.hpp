@@ -209,6 +209,7 @@ class Arena : public Traceable {
  private:
   friend class ArenaWalk;
   friend class BoundaryTagPool;
+  friend class Extents;
   struct Grain;
   struct Congruence;
   struct Place;
@@ -272,7 +273,8 @@ class Arena : public Traceable {
   void tell_walks_locked(const BoundaryTag* tag) noexcept;
 
   [[nodiscard]] BoundaryTag* find_allocated_locked(std::uintptr_t start) noexcept;
-  void carve_locked(BoundaryTag* segment, std::uintptr_t start, std::size_t size, const Request& request) noexcept;
+  BoundaryTag& carve_locked(BoundaryTag* segment, std::uintptr_t start, std::size_t size,
+                            const Request& request) noexcept;
   void enter_allocated_locked(BoundaryTag* tag, const Request& request) noexcept;
   [[nodiscard]] BoundaryTag* merge_locked(BoundaryTag* tag) noexcept;
   BoundaryTag* insert_span_locked(const SpanRange& range) noexcept;

@@ -86,6 +86,7 @@ struct Segment {
   SegmentOwner owner = SegmentOwner::kUser;  ///< allocated
   std::uint32_t handle = 0;                  ///< allocated
   const CallSite* site = nullptr;            ///< allocated
+  unsigned long free_pages = 0;              ///< extent: a bit for each page that no slab has
 };
 
 }  // namespace qm

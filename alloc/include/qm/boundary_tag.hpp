@@ -36,6 +36,7 @@ enum class SpanOrigin : std::uint8_t {
 /// Who asked for a segment; freeing as another owner is a mismatch.
 enum class SegmentOwner : std::uint8_t {
   kUser,          ///< allocate() and allocate_constrained()
+  kSlabs,         ///< an extent, which slabs share (root arena)
   kQuantumCache,  ///< a slab of one of the arena's own quantum caches
   kTagPool,       ///< a page of boundary tags (root arena)
 };
@@ -65,8 +66,11 @@ struct BoundaryTag {
     BoundaryTag* below;    ///< span: the one below
   };
   BoundaryTag* parent;  ///< address tree: free, where need be
-  BoundaryTag* kid[2];
-  std::size_t largest;  ///< largest size in this subtree
+  BoundaryTag* kid[2];  ///< of an extent: the next of its list, and the one before
+  union {
+    std::size_t largest;       ///< largest size in this subtree
+    unsigned long free_pages;  ///< of an extent: a bit for each page that no slab has
+  };
 
   [[nodiscard]] std::uintptr_t end() const noexcept { return start + size; }
 };

@@ -3,7 +3,7 @@
 ///
 ///     allocate()                         fast path: a restartable section, no lock, no mask, no atomic
 ///       allocate_from_previous()         empty, and nothing else to think of: the previous magazine,
-///       allocate_from_new_slab()         the depot and the slabs have nothing,
+///       allocate_one()                   the depot and the slabs have nothing, or there is upkeep to do,
 ///       allocate_by_exchange()           the depot's, or from the slabs,
 ///       TracedPath::allocate()           recording, and all is there that this takes
 ///       allocate_slow()                  closed, or empty:
@@ -358,8 +358,8 @@ class alignas(Cell) Cache : public Traceable {
   /// Takes a round of the previous magazine, which becomes the loaded one. @returns nullptr where that is empty, too,
   /// with nothing changed.
   void* allocate_from_previous() noexcept;
-  [[nodiscard]] bool wants_slab() noexcept;
-  void* allocate_from_new_slab() noexcept;
+  [[nodiscard]] bool wants_one() noexcept;
+  void* allocate_one() noexcept;
   void* allocate_by_exchange(bool& exchanged) noexcept;
   void* allocate_slow(const CallSite* site, std::size_t requested, Effort effort, bool exchanged) noexcept;
   /// Where a freed object has gone, or is to go.

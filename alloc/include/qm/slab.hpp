@@ -163,6 +163,9 @@ class SlabLayer {
   [[nodiscard]] void* take_one() noexcept;
   [[nodiscard]] void* take_new() noexcept;
 
+  /// Makes a slab, if none has a free object, ahead of who will take one. Complexity, context: as take().
+  void prepare() noexcept;
+
   using Standing = qm::Standing;
 
   struct Put {
@@ -320,7 +323,9 @@ class SlabLayer {
   }
   [[nodiscard]] std::size_t colour_of(std::uintptr_t start) const noexcept;
   [[nodiscard]] bool is_aligned_by_source() const noexcept;
+  [[nodiscard]] bool shares_extent(std::size_t bytes) const noexcept;
   [[nodiscard]] std::uintptr_t take_from_source(std::size_t bytes) noexcept;
+  [[nodiscard]] std::uintptr_t take_segment(std::size_t bytes) noexcept;
   void give_to_source(std::uintptr_t start, std::size_t bytes) noexcept;
   static void expect_taken_back(Status status) noexcept;
   [[nodiscard]] bool is_free(Slab& slab, unsigned index) const noexcept;
@@ -361,6 +366,7 @@ class SlabLayer {
   std::uint8_t alignment_log2_ = 0;
   bool no_touch_ : 1 = false;
   bool quantum_cache_ : 1 = false;
+  bool in_extents_ : 1 = false;  ///< whole slabs are drawn from extents
   std::uint8_t heap_class_ : 5 = 0;
 
   struct Tagging {

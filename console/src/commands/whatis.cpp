@@ -32,6 +32,8 @@ void print_whereabouts(Invocation& call, const Cache::Whereabouts& where) noexce
 bool is_there(Cache& cache, std::uintptr_t slab) noexcept {
   Segment segment;
   if (cache.source().locate(slab, segment) != Status::kOk || segment.kind != TagKind::kAllocated) return false;
+  if (segment.owner == SegmentOwner::kSlabs)
+    return (segment.free_pages >> (slab - segment.start) / SlabLayer::kPageBytes & 1) == 0;
   // A slab is a segment of its own, or lies in one of a quantum cache.
   return segment.owner == SegmentOwner::kQuantumCache ||
          segment.size <= round_up(cache.slab_bytes(), cache.source().quantum());
@@ -65,6 +67,7 @@ const char* name_of(const Segment& segment) noexcept {
   if (segment.kind == TagKind::kFree) return "free";
   switch (segment.owner) {
     case SegmentOwner::kUser: return "allocated";
+    case SegmentOwner::kSlabs: return "extent of slabs";
     case SegmentOwner::kQuantumCache: return "slab of a quantum cache";
     case SegmentOwner::kTagPool: return "boundary tags";
   }

@@ -1,0 +1,150 @@
+#include "extents.hpp"
+
+#include <qm/bits.hpp>
+#include <qm/exhaustion.hpp>
+
+#include "arena_request.hpp"
+#include "upkeep.hpp"
+
+namespace qm {
+
+constinit Extents extents;
+
+namespace {
+
+constexpr unsigned long kAll = (1UL << Extents::kPages) - 1;
+
+/// The first pages of free places of one, two and four.
+constexpr unsigned long places_of_two(unsigned long free) noexcept { return free & free >> 1 & 0x55; }
+constexpr unsigned long places_of_four(unsigned long of_two) noexcept { return of_two & of_two >> 2 & 0x11; }
+
+constexpr unsigned order_of(std::size_t bytes) noexcept {
+  return static_cast<unsigned>(bytes / (2 * Extents::kPageBytes));
+}
+static_assert(order_of(Extents::kPageBytes) == 0 && order_of(2 * Extents::kPageBytes) == 1 &&
+              order_of(Extents::kMostBytes) == 2);
+
+constexpr unsigned long pages_of(unsigned order) noexcept { return (1UL << (1U << order)) - 1; }
+
+/// The list of an extent with so much free.
+constexpr unsigned list_of(unsigned long free) noexcept {
+  const unsigned long two = places_of_two(free);
+  if (two == 0) return 0;
+  return places_of_four(two) == 0 ? 1 : free == kAll ? 3 : 2;
+}
+
+}  // namespace
+
+void Extents::initialize(Arena& arena) noexcept { *this = Extents{}, arena_ = &arena; }
+
+/// @param[in] list of list_of().
+inline void Extents::enter_locked(BoundaryTag& extent, unsigned list) noexcept {
+  BoundaryTag* const first = lists_[list];
+  extent.kid[0] = first;
+  extent.kid[1] = nullptr;
+  if (first != nullptr) first->kid[1] = &extent;
+  lists_[list] = &extent;
+}
+
+inline void Extents::leave_locked(BoundaryTag& extent, unsigned list) noexcept {
+  BoundaryTag* const next = extent.kid[0];
+  BoundaryTag* const before = extent.kid[1];
+  (before != nullptr ? before->kid[0] : lists_[list]) = next;
+  if (next != nullptr) next->kid[1] = before;
+}
+
+std::uintptr_t Extents::take(std::size_t bytes) noexcept {
+  const unsigned order = order_of(bytes);
+  {
+    const LockGuard hold(arena_->lock_);
+    unsigned list = order;
+    BoundaryTag* extent = lists_[list];
+    while (extent == nullptr && ++list != kLists) extent = lists_[list];
+    if (extent != nullptr) [[likely]] {
+      const unsigned long free = extent->free_pages;
+      unsigned long places = free;
+      if (order != 0) places = places_of_two(places);
+      if (order == 2) places = places_of_four(places);
+      const unsigned long first = places & (~places + 1);
+      const unsigned long left = free - first * pages_of(order);
+      extent->free_pages = left;
+      const unsigned after = list_of(left);
+      if (after != list || left == 0) {
+        leave_locked(*extent, list);
+        if (left != 0) enter_locked(*extent, after);
+      }
+      if (is_low() && !upkeep::is_due()) upkeep::want(prepare);
+      return extent->start + lowest_bit(first) * kPageBytes;
+    }
+  }
+  return draw(false) ? take(bytes) : 0;
+}
+
+bool Extents::give(std::uintptr_t start, std::size_t bytes) noexcept {
+  const std::uintptr_t first = start & ~(kBytes - 1);
+  {
+    const LockGuard hold(arena_->lock_);
+    BoundaryTag* const extent = arena_->find_allocated_locked(first);
+    if (extent == nullptr || extent->owner != SegmentOwner::kSlabs) return false;
+    const unsigned long before = extent->free_pages;
+    const unsigned long free = before | pages_of(order_of(bytes)) << ((start - first) / kPageBytes);
+    extent->free_pages = free;
+    if (before != 0) leave_locked(*extent, list_of(before));
+    if (free != kAll || (is_low() && !exhaustion::scarce())) {
+      enter_locked(*extent, list_of(free));
+      return true;
+    }
+    extent->free_pages = 0;  // nobody's any more
+  }
+  static_cast<void>(arena_->free_segment(first, kBytes, SegmentOwner::kSlabs));
+  return true;
+}
+
+/// @param[in] ahead nobody waits for it: only if the next slab could want it, and if tags are to be had first, only these.
+/// Not inlined: who takes a place saves no registers for it.
+[[gnu::noinline]] bool Extents::draw(bool ahead) noexcept {
+  Arena& arena = *arena_;
+  const LockGuard hold(arena.lock_);
+  if (arena.counts_.total < kLeastTotal || (ahead && !is_low())) return false;
+  if (arena.spare_count_ < kSplitTags) {
+    if (!arena.take_tags_locked(kSplitTags)) return false;
+    if (ahead) {
+      upkeep::want(prepare);
+      return false;
+    }
+  }
+  BoundaryTag* const segment = arena.sizes_.find(2 * kBytes - kPageBytes, Fit::kInstant);
+  if (segment == nullptr) return false;
+  const std::uintptr_t start = (segment->start + kBytes - 1) & ~(kBytes - 1);
+  BoundaryTag& extent = arena.carve_locked(segment, start, kBytes, {.owner = SegmentOwner::kSlabs});
+  extent.free_pages = kAll;
+  enter_locked(extent, kLists - 1);
+  return true;
+}
+
+void Extents::prepare() noexcept { static_cast<void>(extents.draw(true)); }
+
+bool Extents::keeps_locked(const BoundaryTag& extent) const noexcept {
+  const unsigned long free = extent.free_pages;
+  if (extent.start % kBytes != 0 || extent.size != kBytes || (free & ~kAll) != 0) return false;
+  if (free == 0) return true;
+  const BoundaryTag* const before = extent.kid[1];
+  return (before != nullptr ? before->kid[0] : lists_[list_of(free)]) == &extent;
+}
+
+void Extents::trim() noexcept {
+  for (;;) {
+    std::uintptr_t start = 0;
+    {
+      const LockGuard hold(arena_->lock_);
+      BoundaryTag* const extent = lists_[kLists - 1];
+      if (extent == nullptr) return;
+      leave_locked(*extent, kLists - 1);
+      extent->free_pages = 0;
+      start = extent->start;
+    }
+    static_cast<void>(arena_->free_segment(start, kBytes, SegmentOwner::kSlabs));
+  }
+}
+
+}  // namespace qm
