@@ -3,10 +3,7 @@
 
 #include <support/system_fixture.hpp>
 
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
+#include <array>
 
 #include <qm/fault.hpp>
 
@@ -17,54 +14,79 @@ using namespace qm;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kExtent = 8 * kPage;
 
-std::vector<Segment> extents() {
-  std::vector<Segment> found;
+/// Calls @p visit with each extent, in the order of their addresses.
+template <class Visit>
+void for_each_extent(Visit&& visit) {
   ArenaWalk walk(base_arena());
   Segment segment;
   while (walk.next(segment)) {
-    if (segment.kind == TagKind::kAllocated && segment.owner == SegmentOwner::kSlabs) found.push_back(segment);
+    if (segment.kind == TagKind::kAllocated && segment.owner == SegmentOwner::kSlabs) visit(segment);
   }
-  return found;
+}
+
+std::size_t extents() {
+  std::size_t count = 0;
+  for_each_extent([&](const Segment&) { ++count; });
+  return count;
 }
 
 std::size_t free_pages() {
   std::size_t pages = 0;
-  for (const Segment& extent : extents()) pages += static_cast<std::size_t>(__builtin_popcountl(extent.free_pages));
+  for_each_extent([&](const Segment& extent) {
+    for (unsigned page = 0; page < 8; ++page) pages += extent.free_pages >> page & 1;
+  });
   return pages;
 }
 
 bool has_place_for_four() {
-  const auto all = extents();
-  return std::any_of(all.begin(), all.end(), [](const Segment& extent) {
-    return (extent.free_pages & 0xf) == 0xf || (extent.free_pages & 0xf0) == 0xf0;
-  });
+  bool has = false;
+  for_each_extent(
+      [&](const Segment& extent) { has |= (extent.free_pages & 0xf) == 0xf || (extent.free_pages & 0xf0) == 0xf0; });
+  return has;
 }
+
+/// What a test holds.
+struct Objects {
+  static constexpr std::size_t kMost = 2500;
+  void add(Cache& cache, void* object) {
+    ASSERT_LT(count, kMost);
+    caches[count] = &cache;
+    all[count++] = object;
+  }
+  void free_all() {
+    while (count != 0) --count, caches[count]->free(all[count]);
+  }
+  std::array<Cache*, kMost> caches;
+  std::array<void*, kMost> all;
+  std::size_t count = 0;
+};
+Objects objects;
 
 class ExtentsTest : public qm::test::SystemTest {
  protected:
   void TearDown() override {
-    for (Cache* cache : caches_) EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+    for (std::size_t i = 0; i < count_; ++i) EXPECT_EQ(Cache::destroy(caches_[i]), Status::kOk);
     EXPECT_TRUE(base_arena().validate());
+    objects.count = 0;
     SystemTest::TearDown();
   }
   /// Its slabs have @p bytes, two objects: half a slab has no room for one beside its header.
   Cache& cache_of_slabs(std::size_t bytes) {
-    names_.push_back(std::make_unique<std::string>("slabs_" + std::to_string(caches_.size())));
+    static constexpr std::array<const char*, 3> kNames = {"first", "second", "third"};
     CacheConfig config;
-    config.name = names_.back()->c_str();
+    config.name = kNames[count_];
     config.object_size = bytes / 2 - 40;
     config.flags = cache_flags::kDirect;
     Cache* const cache = Cache::create(config);
     EXPECT_NE(cache, nullptr);
     EXPECT_EQ(cache->slab_bytes(), bytes);
-    caches_.push_back(cache);
-    return *cache;
+    return *(caches_[count_++] = cache);
   }
   static std::uintptr_t slab_of(const void* object, std::size_t bytes) {
     return reinterpret_cast<std::uintptr_t>(object) & ~(bytes - 1);
   }
-  std::vector<Cache*> caches_;
-  std::vector<std::unique_ptr<std::string>> names_;
+  std::array<Cache*, 3> caches_;
+  std::size_t count_ = 0;
 };
 
 TEST_F(ExtentsTest, slabs_of_caches_share_one_and_have_pages_of_their_own) {
@@ -74,17 +96,22 @@ TEST_F(ExtentsTest, slabs_of_caches_share_one_and_have_pages_of_their_own) {
   void* const large = four.allocate();
   void* const middle = two.allocate();
   void* const small = one.allocate();
-  const auto all = extents();
-  for (const auto& [object, bytes] : {std::pair{large, 4 * kPage}, {middle, 2 * kPage}, {small, kPage}}) {
-    const std::uintptr_t slab = slab_of(object, bytes);
-    const auto extent = std::find_if(all.begin(), all.end(), [=](const Segment& segment) {
-      return slab >= segment.start && slab - segment.start < segment.size;
+  struct Place {
+    void* object;
+    std::size_t bytes;
+  };
+  for (const Place& place : {Place{large, 4 * kPage}, Place{middle, 2 * kPage}, Place{small, kPage}}) {
+    const std::uintptr_t slab = slab_of(place.object, place.bytes);
+    std::size_t found = 0;
+    for_each_extent([&](const Segment& extent) {
+      EXPECT_EQ(extent.size, kExtent);
+      EXPECT_EQ(extent.start % kExtent, 0U);
+      if (slab < extent.start || slab - extent.start >= extent.size) return;
+      ++found;
+      const unsigned long pages = ((1UL << place.bytes / kPage) - 1) << (slab - extent.start) / kPage;
+      EXPECT_EQ(extent.free_pages & pages, 0U) << place.bytes;
     });
-    ASSERT_NE(extent, all.end()) << bytes;
-    EXPECT_EQ(extent->size, kExtent);
-    EXPECT_EQ(extent->start % kExtent, 0U);
-    const unsigned long pages = ((1UL << bytes / kPage) - 1) << (slab - extent->start) / kPage;
-    EXPECT_EQ(extent->free_pages & pages, 0U) << bytes;
+    EXPECT_EQ(found, 1U) << place.bytes;
   }
   four.free(large);
   two.free(middle);
@@ -93,79 +120,79 @@ TEST_F(ExtentsTest, slabs_of_caches_share_one_and_have_pages_of_their_own) {
 
 TEST_F(ExtentsTest, are_used_up_before_another_is_drawn) {
   Cache& one = cache_of_slabs(kPage);
-  std::vector<void*> objects;
-  const std::size_t before = extents().size();
+  const std::size_t before = extents();
   const std::size_t places = free_pages();
-  for (std::size_t i = 0; i < 2 * (places + 16); ++i) objects.push_back(one.allocate());
-  EXPECT_EQ(extents().size(), before + 2);
+  for (std::size_t i = 0; i < 2 * (places + 16); ++i) objects.add(one, one.allocate());
+  EXPECT_EQ(extents(), before + 2);
   EXPECT_EQ(free_pages(), 0U);
-  for (void* object : objects) one.free(object);
+  objects.free_all();
 }
 
 TEST_F(ExtentsTest, go_when_nobody_has_a_page_of_them) {
   Cache& one = cache_of_slabs(kPage);
   Cache& four = cache_of_slabs(4 * kPage);
   const std::size_t before = free_bytes();
-  std::vector<void*> objects;
-  for (int i = 0; i < 200; ++i) objects.push_back((i % 3 == 0 ? four : one).allocate());
+  for (int i = 0; i < 200; ++i) {
+    Cache& cache = i % 3 == 0 ? four : one;
+    objects.add(cache, cache.allocate());
+  }
   EXPECT_LT(base_arena().stats().free, before - 200 * kPage / 2);
-  for (int i = 0; i < 200; ++i) (i % 3 == 0 ? four : one).free(objects[static_cast<std::size_t>(i)]);
+  objects.free_all();
   EXPECT_EQ(free_bytes(), before);
 }
 
 TEST_F(ExtentsTest, one_that_is_free_as_a_whole_waits_until_it_is_reaped) {
   Cache& one = cache_of_slabs(kPage);
-  std::vector<void*> objects;
-  const std::size_t before = extents().size();
+  const std::size_t before = extents();
   const std::size_t places = free_pages();
-  for (std::size_t i = 0; i < 2 * (places + 24); ++i) objects.push_back(one.allocate());
-  ASSERT_EQ(extents().size(), before + 3);
-  for (void* object : objects) one.free(object);
-  EXPECT_LE(extents().size(), before + 2);
+  for (std::size_t i = 0; i < 2 * (places + 24); ++i) objects.add(one, one.allocate());
+  ASSERT_EQ(extents(), before + 3);
+  objects.free_all();
+  EXPECT_LE(extents(), before + 2);
   one.reap();
-  EXPECT_LE(extents().size(), before);
+  EXPECT_LE(extents(), before);
 }
 
 TEST_F(ExtentsTest, there_are_none_in_little_memory) {
   restart(std::size_t{1} << 20);
   Cache& one = cache_of_slabs(kPage);
-  std::vector<void*> objects;
-  for (int i = 0; i < 40; ++i) objects.push_back(one.allocate());
-  EXPECT_EQ(extents().size(), 0U);
-  for (void* object : objects) {
+  for (int i = 0; i < 40; ++i) {
+    void* const object = one.allocate();
     ASSERT_NE(object, nullptr);
-    one.free(object);
+    objects.add(one, object);
   }
+  EXPECT_EQ(extents(), 0U);
+  objects.free_all();
 }
 
 TEST_F(ExtentsTest, memory_too_short_for_one_still_serves_slabs) {
   Cache& four = cache_of_slabs(4 * kPage);
-  std::vector<std::uintptr_t> blocks;
+  std::array<std::uintptr_t, qm::test::kPoolBytes / kExtent> blocks;
+  std::size_t count = 0;
   while (const std::uintptr_t block = base_arena().allocate(kExtent, Fit::kInstant, nullptr, Effort::kQuiet))
-    blocks.push_back(block);
-  const std::size_t before = extents().size();
-  std::vector<void*> objects;
-  while (void* object = four.allocate()) objects.push_back(object);
-  EXPECT_EQ(extents().size(), before);
+    blocks[count++] = block;
+  ASSERT_GT(count, 4U);
+  const std::size_t before = extents();
+  while (void* object = four.allocate()) objects.add(four, object);
+  EXPECT_EQ(extents(), before);
   EXPECT_FALSE(has_place_for_four());
   // What the arena has left is less than a slab, wherever it may lie.
   for (std::size_t i = 0; i < 4; ++i) {
     ASSERT_EQ(base_arena().free(blocks[i]), Status::kOk);
     void* const object = four.allocate();
     EXPECT_NE(object, nullptr) << i;
-    objects.push_back(object);
+    objects.add(four, object);
   }
-  for (std::size_t i = 4; i < blocks.size(); ++i) EXPECT_EQ(base_arena().free(blocks[i]), Status::kOk);
-  for (void* object : objects) four.free(object);
+  for (std::size_t i = 4; i < count; ++i) EXPECT_EQ(base_arena().free(blocks[i]), Status::kOk);
+  objects.free_all();
 }
 
 TEST_F(ExtentsTest, a_large_request_gets_what_idles_in_them) {
   Cache& one = cache_of_slabs(kPage);
   const std::size_t before = free_bytes();
-  std::vector<void*> objects;
-  while (void* object = one.allocate()) objects.push_back(object);
-  EXPECT_GT(objects.size() * kPage / 2, before - 2 * kExtent);
-  for (void* object : objects) one.free(object);
+  while (void* object = one.allocate()) objects.add(one, object);
+  EXPECT_GT(objects.count * kPage / 2, before - 2 * kExtent);
+  objects.free_all();
   // All but the books' own in one piece: none of it may have stayed with the extents.
   const std::size_t most = before / 2;
   const std::uintptr_t block = base_arena().allocate(most);
@@ -176,7 +203,8 @@ TEST_F(ExtentsTest, a_large_request_gets_what_idles_in_them) {
 TEST_F(ExtentsTest, nobody_else_can_give_one_back) {
   Cache& one = cache_of_slabs(kPage);
   void* const object = one.allocate();
-  const std::uintptr_t start = extents().back().start;
+  std::uintptr_t start = 0;
+  for_each_extent([&](const Segment& extent) { start = extent.start; });
   EXPECT_EQ(base_arena().free(start, kExtent), Status::kNotFound);
   EXPECT_EQ(base_arena().free(start), Status::kNotFound);
   EXPECT_EQ(base_arena().resize_in_place(start, kExtent, kPage), Status::kNotFound);
@@ -197,9 +225,9 @@ TEST_F(ExtentsTest, a_slab_can_be_refused_its_place) {
 
 // After operations that could only fill a magazine there is a place for what a later one makes.
 TEST_F(ExtentsTest, a_place_for_the_largest_slab_is_drawn_ahead) {
-  std::vector<void*> blocks;
-  for (int i = 0; i < 4000; ++i) {
-    blocks.push_back(heap::allocate(64));
+  static std::array<void*, 4000> blocks;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i] = heap::allocate(64);
     if (i % 64 != 63) continue;
     EXPECT_TRUE(has_place_for_four()) << i;
   }
