@@ -1,5 +1,7 @@
 #include "extents.hpp"
 
+#include <new>
+
 #include <qm/bits.hpp>
 #include <qm/exhaustion.hpp>
 
@@ -35,7 +37,10 @@ constexpr unsigned list_of(unsigned long free) noexcept {
 
 }  // namespace
 
-void Extents::initialize(Arena& arena) noexcept { *this = Extents{}, arena_ = &arena; }
+void Extents::initialize(Arena& arena) noexcept {
+  new (this) Extents;
+  arena_ = &arena;
+}
 
 /// @param[in] list of list_of().
 inline void Extents::enter_locked(BoundaryTag& extent, unsigned list) noexcept {
@@ -53,7 +58,7 @@ inline void Extents::leave_locked(BoundaryTag& extent, unsigned list) noexcept {
   if (next != nullptr) next->kid[1] = before;
 }
 
-std::uintptr_t Extents::take(std::size_t bytes) noexcept {
+std::uintptr_t Extents::take_place(std::size_t bytes) noexcept {
   const unsigned order = order_of(bytes);
   {
     const LockGuard hold(arena_->lock_);
@@ -77,10 +82,10 @@ std::uintptr_t Extents::take(std::size_t bytes) noexcept {
       return extent->start + lowest_bit(first) * kPageBytes;
     }
   }
-  return draw(false) ? take(bytes) : 0;
+  return draw(false) ? take_place(bytes) : 0;
 }
 
-bool Extents::give(std::uintptr_t start, std::size_t bytes) noexcept {
+bool Extents::give_place(std::uintptr_t start, std::size_t bytes) noexcept {
   const std::uintptr_t first = start & ~(kBytes - 1);
   {
     const LockGuard hold(arena_->lock_);
@@ -96,13 +101,18 @@ bool Extents::give(std::uintptr_t start, std::size_t bytes) noexcept {
     }
     extent->free_pages = 0;  // nobody's any more
   }
-  static_cast<void>(arena_->free_segment(first, kBytes, SegmentOwner::kSlabs));
+  release(first);
   return true;
 }
 
+/// Gives back an extent that has left its list with no page said to be free.
+void Extents::release(std::uintptr_t start) noexcept {
+  count_.fetch_sub(1, std::memory_order_relaxed);
+  static_cast<void>(arena_->free_segment(start, kBytes, SegmentOwner::kSlabs));
+}
+
 /// @param[in] ahead nobody waits for it: only if the next slab could want it, and if tags are to be had first, only these.
-/// Not inlined: who takes a place saves no registers for it.
-[[gnu::noinline]] bool Extents::draw(bool ahead) noexcept {
+bool Extents::draw(bool ahead) noexcept {
   Arena& arena = *arena_;
   const LockGuard hold(arena.lock_);
   if (arena.counts_.total < kLeastTotal || (ahead && !is_low())) return false;
@@ -119,6 +129,7 @@ bool Extents::give(std::uintptr_t start, std::size_t bytes) noexcept {
   BoundaryTag& extent = arena.carve_locked(segment, start, kBytes, {.owner = SegmentOwner::kSlabs});
   extent.free_pages = kAll;
   enter_locked(extent, kLists - 1);
+  count_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
@@ -143,7 +154,7 @@ void Extents::trim() noexcept {
       extent->free_pages = 0;
       start = extent->start;
     }
-    static_cast<void>(arena_->free_segment(start, kBytes, SegmentOwner::kSlabs));
+    release(start);
   }
 }
 

@@ -8,14 +8,15 @@
 /// page and links extents of like use: a slab is drawn from one whose largest free place is the least that will do, so
 /// that extents are used up, or become free as a whole and go back.
 ///
-/// An extent is drawn ahead, by upkeep, when no place for the largest slab is left. While `base` is small there are none:
-/// they would keep too much of it from others.
+/// An extent is drawn ahead, by upkeep, when no place for the largest slab is left. Where there is little memory,
+/// or few slabs, there are none: what idles in them would be too large a part.
 ///
 /// Invariants
 /// - E1 An extent is an allocated segment of `base` of owner kSlabs and kBytes; a set bit of `free_pages` is a page that no
 ///      slab has. It is on the list of its largest free place, unless it has none.
 /// - E2 All is under the lock of `base`, held for constant work.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -30,15 +31,26 @@ class Extents {
   static constexpr std::size_t kBytes = kPages * kPageBytes;
   /// The largest slab; a slab is one, two or four pages.
   static constexpr std::size_t kMostBytes = 4 * kPageBytes;
-  /// An arena is small below so many bytes.
+  /// There are none in an arena of fewer bytes.
   static constexpr std::size_t kLeastTotal = 64 * kBytes;
+  /// So many bytes of slabs lie outside before one shares an extent.
+  static constexpr std::size_t kOutside = 8 * kBytes;
 
   /// Draws from @p arena, whose quantum is a page, from now on, and forgets everything it had.
   void initialize(Arena& arena) noexcept;
-  /// A place for a slab of @p bytes. @returns 0 if there is none, and none can be made.
-  [[nodiscard]] std::uintptr_t take(std::size_t bytes) noexcept;
-  /// @returns false, and nothing has changed, if the slab lies in no extent.
-  [[nodiscard]] bool give(std::uintptr_t start, std::size_t bytes) noexcept;
+  [[nodiscard]] bool are_of(const Arena& arena) const noexcept { return arena_ == &arena; }
+  /// A place for a slab of @p bytes. @returns 0 if the slab is to lie outside: there is no place, and none can be made.
+  [[nodiscard]] std::uintptr_t take(std::size_t bytes) noexcept {
+    return outside_.load(std::memory_order_relaxed) >= kOutside ? take_place(bytes) : 0;
+  }
+  /// A slab that take() had no place for lies outside.
+  void note_outside(std::size_t bytes) noexcept { outside_.fetch_add(bytes, std::memory_order_relaxed); }
+  /// @returns false if the slab lies outside: the arena is to have it back.
+  [[nodiscard]] bool give(std::uintptr_t start, std::size_t bytes) noexcept {
+    if (count_.load(std::memory_order_relaxed) != 0 && give_place(start, bytes)) return true;
+    outside_.fetch_sub(bytes, std::memory_order_relaxed);
+    return false;
+  }
   /// Draws an extent if the next slab could want it, or the tags that this will take: one of the two is enough for an
   /// operation.
   static void prepare() noexcept;
@@ -50,6 +62,9 @@ class Extents {
 
  private:
   static constexpr unsigned kLists = 4;  ///< by the logarithm of the pages of the largest free place
+  [[nodiscard]] std::uintptr_t take_place(std::size_t bytes) noexcept;
+  [[nodiscard]] bool give_place(std::uintptr_t start, std::size_t bytes) noexcept;
+  void release(std::uintptr_t start) noexcept;
   [[nodiscard]] bool draw(bool ahead) noexcept;
   /// Whether no place for the largest slab is left.
   [[nodiscard]] bool is_low() const noexcept { return lists_[kLists - 2] == nullptr && lists_[kLists - 1] == nullptr; }
@@ -58,6 +73,8 @@ class Extents {
 
   Arena* arena_ = nullptr;
   BoundaryTag* lists_[kLists] = {};
+  std::atomic<std::size_t> count_{0};    ///< of extents
+  std::atomic<std::size_t> outside_{0};  ///< bytes of slabs that could share one and do not
 };
 
 extern constinit Extents extents;

@@ -8,7 +8,6 @@
 #include <qm/fault.hpp>
 #include <qm/observer.hpp>
 #include <qm/page_map.hpp>
-#include <qm/system.hpp>
 
 #include "extents.hpp"
 
@@ -57,7 +56,7 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
     untouched().initialize(*this);
   } else {
     choose_geometry();
-    in_extents_ = source_ == &base_arena() && slab_bytes_ <= Extents::kMostBytes;
+    in_extents_ = extents.are_of(*source_) && slab_bytes_ <= Extents::kMostBytes;
   }
   if (slab_bytes_ <= UINT32_MAX / stride_)
     reciprocal_ = UINT32_MAX / static_cast<std::uint32_t>(stride_) + 1;  // 2^32 / stride, rounded up; 0 of 1
@@ -109,12 +108,13 @@ inline bool SlabLayer::is_aligned_by_source() const noexcept { return source_->q
 inline bool SlabLayer::shares_extent(std::size_t bytes) const noexcept { return in_extents_ && bytes == slab_bytes_; }
 
 inline std::uintptr_t SlabLayer::take_from_source(std::size_t bytes) noexcept {
-  if (shares_extent(bytes)) {
-    if (!fault::may_acquire(fault::Resource::kSegment)) return 0;
-    if (const std::uintptr_t start = extents.take(bytes); start != 0) [[likely]]
-      return start;
-  }
-  return take_segment(bytes);
+  if (!shares_extent(bytes)) return take_segment(bytes);
+  if (!fault::may_acquire(fault::Resource::kSegment)) return 0;
+  if (const std::uintptr_t start = extents.take(bytes); start != 0) [[likely]]
+    return start;
+  const std::uintptr_t start = take_segment(bytes);
+  if (start != 0) extents.note_outside(bytes);
+  return start;
 }
 
 /// A segment of the source. Not inlined: it takes registers.

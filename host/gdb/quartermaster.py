@@ -647,7 +647,7 @@ def print_whatis(text):
             kind = int(tag["kind"])
             if kind != 2 and start <= address < start + size:
                 found_arenas += 1
-                owners = ("allocated", "slab of a quantum cache", "boundary tags")
+                owners = ("allocated", "extent of slabs", "slab of a quantum cache", "boundary tags")
                 what = "free" if kind == 0 else owners[int(tag["owner"])]
                 print("arena %s: segment %s + %d, %d bytes, %s" % (
                     name_of(arena), address_text(start), address - start, size, what))
