@@ -381,12 +381,12 @@ SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
   Put put;
   const LockGuard hold(lock_);
   void* const* end = objects + count;
-  auto stop = reinterpret_cast<std::uintptr_t>(objects);
-  std::size_t worth = kRunWorth * sizeof(void*);
+  const auto stop = reinterpret_cast<std::uintptr_t>(objects);
+  unsigned runs = kPutRuns;
   Slab* untouched_slab = nullptr;
   if (no_touch_ && count != 0) [[unlikely]] {  // one run, so that the loop calls nobody
     untouched_slab = untouched().find(*this, reinterpret_cast<std::uintptr_t>(end[-1]));
-    worth = count * sizeof(void*);
+    runs = 1;
   }
   const std::uintptr_t mask = slab_bytes_ - 1;
   const PageMap::Bank* const bank = bank_.load(std::memory_order_relaxed);
@@ -410,7 +410,7 @@ SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
     end = put_run(*slab, object, end, stop, put);
     if (put.surplus != nullptr || put.next != Standing::kOut) [[unlikely]]
       break;
-    stop += worth;
+    if (--runs == 0) break;
   }
   if (put.surplus != nullptr) disown(*put.surplus);
   put.count = static_cast<unsigned>(objects + count - end);

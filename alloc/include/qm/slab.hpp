@@ -25,7 +25,7 @@
 /// - S2 A slab is on `full_` iff in_use == objects, else on `usable_`, on which no empty slab is in front of one in
 ///      use.
 /// - S3 The lock is held for kTakeSteps, each the way to a slab or a run of neighbours in it, for kBatch objects of a new
-///      slab, or for putting kPutBatch objects, fewer into several words; never while the source arena is asked.
+///      slab, or for putting kPutBatch objects into kPutRuns slabs; never while the source arena is asked.
 /// - S4 At most `limit_` objects are out.
 ///
 /// Source: Bonwick 1994, section 3; the bitmap in place of a free list is FreeBSD UMA's.
@@ -126,10 +126,8 @@ class SlabLayer {
   static constexpr unsigned kBatch = 16;  ///< objects that who moves many moves at a time
   /// Most slabs and runs of neighbours taken under one hold of the lock.
   static constexpr unsigned kTakeSteps = 9;
-  /// Most objects put under one hold of the lock. Each word of a bitmap that they are in, but for the last, counts as
-  /// kRunWorth more.
-  static constexpr unsigned kPutBatch = 16;
-  static constexpr unsigned kRunWorth = 4;
+  static constexpr unsigned kPutBatch = 13;  ///< most objects put under one hold of the lock ...
+  static constexpr unsigned kPutRuns = 3;    ///< ... and most words of bitmaps that they are in
   static constexpr std::size_t kPageBytes = 4096;
   static constexpr unsigned kNoIndex = ~0U;
   static constexpr unsigned kExternalObjects = kChecked ? 64 : 256;  ///< most objects of a no-touch slab
