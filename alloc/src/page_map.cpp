@@ -38,14 +38,6 @@ Status PageMap::add_bank(std::uintptr_t start, std::uintptr_t end) noexcept {
 
 void PageMap::drop_bank() noexcept { store_relaxed(bank_count_, bank_count_.load(std::memory_order_relaxed) - 1); }
 
-bool PageMap::write(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {
-  const Leaf* const leaf = find(start >> kLeafLog2);
-  if (leaf == nullptr) return false;
-  Tag* const first = leaf->place(start);
-  for (std::size_t page = 0; page != bytes / kPageBytes; ++page) first[page].store(tag, std::memory_order_relaxed);
-  return true;
-}
-
 bool PageMap::mark_in_new(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {
   do {
     if (!add_leaf(start >> kLeafLog2)) return false;

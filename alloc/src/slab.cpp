@@ -93,12 +93,12 @@ std::size_t SlabLayer::bytes_of_one() const noexcept {
 
 // ---- slabs come and go ----------------------------------------------------------------------------------------------
 
-/// The colour of a whole slab that begins at @p start.
-inline std::size_t SlabLayer::colour_of(std::uintptr_t start) const noexcept {
+/// The colour of a whole slab that begins at @p start, whose objects end at @p end or below.
+inline std::size_t SlabLayer::colour_of(std::uintptr_t start, std::uintptr_t end) const noexcept {
   const std::size_t natural = stride_ & (~stride_ + 1);
   const std::size_t step = natural > kColourBytes ? natural : kColourBytes;
-  const std::size_t colours = (slab_bytes_ - overhead() - objects_ * stride_) / step + 1;
-  return start / slab_bytes_ % colours * step;
+  const std::size_t slack = end - start - objects_ * stride_;
+  return start / slab_bytes_ * step % ((slack | (step - 1)) + 1);
 }
 
 /// Whether the source's quantum aligns a slab of memory by itself.
@@ -132,39 +132,53 @@ void SlabLayer::expect_taken_back(Status status) noexcept {
   if (status != Status::kOk) hal::Port::fatal("slab: its source does not know a slab");
 }
 
+/// Fills in the header of a slab, but for the start, and its bitmap. @returns where that begins.
+[[gnu::always_inline]] inline std::uintptr_t SlabLayer::fill_in(Slab& slab, unsigned objects) noexcept {
+  slab.layer = this;
+  slab.objects = static_cast<std::uint16_t>(objects);
+  unsigned long* word = &bits(slab, 0);
+  unsigned left = objects;
+  for (; left > kWordBits; left -= kWordBits) *word-- = ~0UL;
+  *word = ~0UL >> (-left % kWordBits);
+  if (objects != objects_) [[unlikely]] {  // a short slab has the bitmap of a whole one
+    while (word != &bits(slab, words() - 1)) *--word = 0;
+  }
+  if constexpr (kChecked) new (checks(slab)) ObjectCheck[objects_];
+  return reinterpret_cast<std::uintptr_t>(word);
+}
+
+/// Fills in the header of a slab whose object 0 lies at @p start, and its bitmap.
+void SlabLayer::begin(Slab& slab, std::uintptr_t start, unsigned objects) noexcept {
+  fill_in(slab, objects);
+  slab.start = start;
+}
+
 /// Makes an empty slab, which is nobody's until take_fresh() enters it. @returns nullptr iff the limit is reached or the
 /// source arena cannot supply one. Asks the source with no lock held.
-Slab* SlabLayer::create() noexcept {
+[[gnu::always_inline]] inline Slab* SlabLayer::create() noexcept {
   if (limit_.load(std::memory_order_relaxed) != kNoLimit && at_limit()) return nullptr;
   if (no_touch_) return untouched().create(*this);
   unsigned objects = objects_;
   std::size_t bytes = bytes_of(objects);
   std::uintptr_t start = take_from_source(bytes);
-  if (start == 0) {
+  if (start == 0) [[unlikely]] {
     objects = 1;
     const std::size_t short_bytes = bytes_of_one();
     if (short_bytes == bytes || (start = take_from_source(short_bytes)) == 0) return nullptr;
     bytes = short_bytes;
   }
-  if (heap_class_ != 0 && !page_map.mark(start, bytes, PageMap::tag_of(heap_class_))) {
-    give_to_source(start, bytes);
-    return nullptr;
+  if (heap_class_ != 0) [[likely]] {
+    if (!page_map.mark(start, bytes, PageMap::tag_of(heap_class_))) {
+      give_to_source(start, bytes);
+      return nullptr;
+    }
   }
   auto* slab = new (reinterpret_cast<void*>(start + bytes - sizeof(Slab))) Slab;
-  begin(*slab, lead() + (bytes == slab_bytes_ ? start + colour_of(start) : start), objects);
+  const std::uintptr_t end = fill_in(*slab, objects) - objects_ * kCheckBytes;
+  if (bytes == slab_bytes_) [[likely]]
+    start += colour_of(start, end);
+  slab->start = start + lead();
   return slab;
-}
-
-/// Fills in the header of a slab whose object 0 lies at @p start, and its bitmap.
-void SlabLayer::begin(Slab& slab, std::uintptr_t start, unsigned objects) noexcept {
-  slab.layer = this;
-  slab.start = start;
-  slab.objects = static_cast<std::uint16_t>(objects);
-  for (unsigned word = 0; word < words(); ++word) {
-    bits(slab, word) = objects >= kWordBits ? ~0UL : (1UL << objects) - 1;
-    objects -= objects >= kWordBits ? kWordBits : objects;
-  }
-  if constexpr (kChecked) new (checks(slab)) ObjectCheck[objects_];
 }
 
 /// Gives the memory of a disowned slab back.
@@ -178,20 +192,16 @@ void SlabLayer::release(Slab* slab) noexcept {
   give_to_source(start, bytes);
 }
 
-/// Enters a new slab, whose `in_use` is set. Lock held.
-inline void SlabLayer::adopt(Slab& slab) noexcept {
+/// Enters a new slab, but for the lists. Lock held.
+[[gnu::always_inline]] inline void SlabLayer::adopt(Slab& slab) noexcept {
   ++slabs_;
-  short_slabs_ += slab.objects != objects_ ? 1 : 0;
-  Ring<Slab>& list = slab.in_use == slab.objects ? full_ : usable_;
-  if (slab.in_use != 0) {
-    list.push_front(&slab);
-  } else {
-    list.push_back(&slab);
-    ++empty_slabs_;
-  }
-  if (no_touch_) return untouched().enter(*this, slab);
+  if (slab.objects != objects_) [[unlikely]]
+    ++short_slabs_;
   const auto header = reinterpret_cast<std::uintptr_t>(&slab);
-  if (kCallSites || !bank_.load(std::memory_order_relaxed)->has(header)) widen(slab.start, header + sizeof(Slab));
+  if (!kCallSites && bank_.load(std::memory_order_relaxed)->has(header)) [[likely]]
+    return;
+  if (no_touch_) return untouched().enter(*this, slab);  // whose bank_ has nothing
+  widen(slab.start, header + sizeof(Slab));
 }
 
 /// Takes an empty slab out. Lock held.
@@ -206,15 +216,34 @@ void SlabLayer::disown(Slab& slab) noexcept {
 
 // ---- objects --------------------------------------------------------------------------------------------------------
 
+/// The word of its bitmap in which the first free object of @p slab is. Precondition: lock held, there is one.
+inline std::size_t SlabLayer::free_word_locked(Slab& slab) noexcept {
+  std::size_t word = slab.first_word;
+  if (bits(slab, word) != 0) [[likely]]
+    return word;
+  do ++word;
+  while (bits(slab, word) == 0);
+  slab.first_word = static_cast<std::uint16_t>(word);
+  return word;
+}
+
+/// @p count objects, at least one, have been taken out of @p slab, the first of `usable_`. Lock held.
+inline void SlabLayer::note_taken_locked(Slab& slab, unsigned count) noexcept {
+  const unsigned before = slab.in_use;
+  if (before == 0) --empty_slabs_;
+  slab.in_use = static_cast<std::uint16_t>(before + count);
+  if (before + count != slab.objects) return;
+  usable_.pop_front(&slab);
+  full_.push_front(&slab);
+}
+
 /// Takes objects out of @p slab, up to @p end, of one word of its bitmap, at most @p steps runs. @returns behind the
 /// last.
 /// Precondition: lock held, a free object exists.
 inline void** SlabLayer::carve(Slab& slab, void** next, void** end, unsigned& steps) noexcept {
   void** const first = next;
   const std::size_t stride = stride_;
-  std::size_t word = slab.first_word;
-  while (bits(slab, word) == 0) ++word;
-  slab.first_word = static_cast<std::uint16_t>(word);
+  const std::size_t word = free_word_locked(slab);
   unsigned long left = bits(slab, word);
   do {
     const std::size_t low = lowest_bit(left);
@@ -227,7 +256,7 @@ inline void** SlabLayer::carve(Slab& slab, void** next, void** end, unsigned& st
     for (void** const stop = next + count; next != stop; object += stride) *next++ = reinterpret_cast<void*>(object);
   } while (left != 0 && next != end && --steps != 0);
   store_relaxed(bits(slab, word), left);  // is_free() reads it without the lock
-  slab.in_use = static_cast<std::uint16_t>(slab.in_use + (next - first));
+  note_taken_locked(slab, static_cast<unsigned>(next - first));
   return next;
 }
 
@@ -239,17 +268,9 @@ unsigned SlabLayer::take_some(void** objects, unsigned count) noexcept {
   void** const end = objects + (room < count ? room : count);
   for (unsigned steps = kTakeSteps; steps > 1 && next != end;) {
     Slab* slab = usable_.front();
-    if (slab == nullptr) break;
-    if (slab->in_use == 0) {
-      if (next != objects) break;
-      --empty_slabs_;
-    }
+    if (slab == nullptr || (slab->in_use == 0 && next != objects)) break;
     --steps;
     next = carve(*slab, next, end, steps);
-    if (slab->in_use == slab->objects) {
-      usable_.remove(slab);
-      full_.push_front(slab);
-    }
   }
   const auto taken = static_cast<unsigned>(next - objects);
   count_taken_locked(taken);
@@ -261,18 +282,12 @@ inline void* SlabLayer::take_one_present() noexcept {
   const LockGuard hold(lock_);
   Slab* const slab = usable_.front();
   if (slab == nullptr || room_locked() == 0) return nullptr;
-  if (slab->in_use == 0) --empty_slabs_;
-  std::size_t word = slab->first_word;
-  while (bits(*slab, word) == 0) ++word;
-  slab->first_word = static_cast<std::uint16_t>(word);
+  const std::size_t word = free_word_locked(*slab);
   const unsigned long left = bits(*slab, word);
   store_relaxed(bits(*slab, word), left & (left - 1));  // as in carve()
-  if (++slab->in_use == slab->objects) {
-    usable_.remove(slab);
-    full_.push_front(slab);
-  }
+  note_taken_locked(*slab, 1);
   count_taken_locked(1);
-  return object(*slab, static_cast<unsigned>(word * kWordBits + lowest_bit(left)));
+  return reinterpret_cast<void*>(slab->start + (word * kWordBits + lowest_bit(left)) * stride_);
 }
 
 void* SlabLayer::take_one() noexcept {
@@ -282,109 +297,143 @@ void* SlabLayer::take_one() noexcept {
 }
 
 void SlabLayer::prepare() noexcept {
-  if (!is_spent()) return;
-  if (Slab* const fresh = create(); fresh != nullptr) take_fresh(*fresh, nullptr, 0);
+  if (is_spent()) static_cast<void>(take_fresh(0, nullptr));
 }
 
-void* SlabLayer::take_new() noexcept {
-  void* object = nullptr;
-  if (Slab* const fresh = create(); fresh != nullptr) take_fresh(*fresh, &object, 1);
-  return object;
-}
-
-/// Enters a slab of create() and takes up to @p count objects of it, kBatch at most. @returns how many; fewer if it has no
-/// more, or at the limit.
-unsigned SlabLayer::take_fresh(Slab& fresh, void** objects, unsigned count) noexcept {
+/// Makes a slab and takes up to @p count objects of it, one behind the other, kBatch at most; none: the slab stays empty; fewer if it has no more, or
+/// others have reached the limit meanwhile. @param[out] taken how many, unless null. @returns the first.
+void* SlabLayer::take_fresh(unsigned count, unsigned* taken) noexcept {
+  Slab* const slab = create();
+  if (slab == nullptr) return nullptr;
   const LockGuard hold(lock_);
-  const std::uint32_t room = room_locked();
-  if (count > room) count = room;
-  if (count > fresh.objects) count = fresh.objects;
-  std::uintptr_t object = fresh.start;
-  for (void** const end = objects + count; objects != end; object += stride_)
-    *objects++ = reinterpret_cast<void*>(object);
-  bits(fresh, 0) &= ~0UL << count;
-  fresh.in_use = static_cast<std::uint16_t>(count);
-  adopt(fresh);
+  adopt(*slab);
+  const unsigned objects = slab->objects;
+  if (count > objects) count = objects;
+  if (const std::uint32_t room = room_locked(); count > room) count = room;
+  if (count == 0) [[unlikely]] {
+    usable_.push_back(slab);
+    ++empty_slabs_;
+    return nullptr;
+  }
+  bits(*slab, 0) &= ~0UL << count;
+  slab->in_use = static_cast<std::uint16_t>(count);
+  (count == objects ? full_ : usable_).push_front(slab);
   count_taken_locked(count);
-  return count;
+  if (taken != nullptr) *taken = count;
+  return reinterpret_cast<void*>(slab->start);
 }
 
 SlabLayer::Taken SlabLayer::take(void** objects, unsigned count) noexcept {
   if (!fault::may_acquire(fault::Resource::kObjects)) return {};
   const unsigned taken = is_spent() ? 0 : take_some(objects, count);
   if (taken != 0) return {taken, false};
-  Slab* const fresh = create();
-  if (fresh == nullptr) return {};
-  return {take_fresh(*fresh, objects, count < kBatch ? count : kBatch), true};
+  Taken fresh;
+  std::byte* object = static_cast<std::byte*>(take_fresh(count < kBatch ? count : kBatch, &fresh.count));
+  for (void** const end = objects + fresh.count; objects != end; object += stride_) *objects++ = object;
+  fresh.created = fresh.count != 0;
+  return fresh;
 }
 
-/// Takes back the youngest of @p count objects before @p end, as many as lie in one word of a slab's bitmap, one behind
-/// the other. @returns how many; @p put says of a slab that has become surplus, and if the object after those cannot be
-/// taken back. Lock held.
-[[gnu::always_inline]] inline unsigned SlabLayer::put_run(void* const* end, unsigned count, Put& put) noexcept {
-  Slab* const slab = find_locked(end[-1]);
-  if (slab == nullptr) {
-    put.next = Standing::kOutside;
-    return 0;
-  }
-  Slab& here = *slab;
+/// Takes back objects between @p stop and @p end, the last first: as many as lie in one word of the bitmap of @p slab, one
+/// behind the other. @returns the place of the last; @p put says of a slab that has become surplus, and if the object
+/// before that cannot be taken back. Lock held.
+[[gnu::always_inline]] inline void* const* SlabLayer::put_run(Slab& slab, std::uintptr_t object, void* const* end,
+                                                              std::uintptr_t stop, Put& put) noexcept {
   // In locals: what is stored could be these.
-  const std::uintptr_t start = here.start;
   const std::size_t stride = stride_;
-  const std::uint64_t reciprocal = reciprocal_;
-  const unsigned among = here.objects;
-  const auto index_of = [=](const void* object) noexcept {
-    const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) - start;
-    const std::size_t at = reciprocal != 0 ? static_cast<std::size_t>(offset * reciprocal >> 32) : offset / stride;
-    return at < among && at * stride == offset ? at : kNoIndex;
+  const std::size_t reciprocal = reciprocal_;
+  const auto index_of = [=](std::size_t offset, std::size_t among) noexcept {
+    auto at = static_cast<std::size_t>(static_cast<std::uint64_t>(offset) * reciprocal >> 32);
+    if (at < among && at * stride == offset) [[likely]]
+      return at;
+    if (reciprocal != 0) return std::size_t{kNoIndex};
+    at = offset / stride;
+    return at < among && at * stride == offset ? at : std::size_t{kNoIndex};
   };
-  std::size_t at = index_of(end[-1]);
-  if (at == kNoIndex) {
-    put.next = Standing::kInside;
-    return 0;
+  const std::size_t objects = slab.objects;
+  std::uintptr_t start = slab.start;
+  const std::size_t offset = object - start;
+  std::size_t at = index_of(offset, objects);
+  if (at == kNoIndex) [[unlikely]] {
+    put.next = offset < slab_bytes_ ? Standing::kInside : Standing::kOutside;
+    return end;
   }
-  const std::size_t word = at / kWordBits;
-  unsigned long free = bits(here, word);
+  std::size_t among = objects;
+  std::size_t word = 0;
+  if (at >= kWordBits) [[unlikely]] {
+    word = at / kWordBits;
+    start += word * kWordBits * stride;
+    among -= word * kWordBits;
+    at %= kWordBits;
+  }
+  if (among > kWordBits) among = kWordBits;
+  unsigned long& place = bits(slab, word);
+  unsigned long free = place;
   void* const* const from = end;
-  void* const* const stop = end - count;
   do {
-    const unsigned long bit = 1UL << (at % kWordBits);
-    if ((free & bit) != 0) {
+    const unsigned long bit = 1UL << at;
+    if ((free & bit) != 0) [[unlikely]] {
       put.next = Standing::kFree;
       break;
     }
     free |= bit;
-    if (--end == stop) break;
-    at = index_of(end[-1]);
-  } while (at / kWordBits == word);  // kNoIndex is in none
-  store_relaxed(bits(here, word), free);
-  const auto taken = static_cast<unsigned>(from - end);
-  if (taken == 0) return 0;
-  if (word < here.first_word) here.first_word = static_cast<std::uint16_t>(word);
-  const unsigned before = here.in_use;
-  here.in_use = static_cast<std::uint16_t>(before - taken);
-  if (before == among) {
-    full_.remove(&here);
-    usable_.push_front(&here);
+    if (reinterpret_cast<std::uintptr_t>(--end) == stop) break;
+    at = index_of(reinterpret_cast<std::uintptr_t>(end[-1]) - start, among);
+  } while (at != kNoIndex);
+  store_relaxed(place, free);
+  if (word < slab.first_word) slab.first_word = static_cast<std::uint16_t>(word);
+  const std::size_t before = slab.in_use;
+  const std::size_t after = before - static_cast<std::size_t>(from - end);
+  slab.in_use = static_cast<std::uint16_t>(after);
+  if (before == objects) {
+    full_.remove(&slab);
+    usable_.push_front(&slab);
   }
-  if (before == taken) {
-    usable_.remove(&here);
-    usable_.push_back(&here);
-    if (++empty_slabs_ > kEmptyKept) put.surplus = &here;
+  if (after == 0 && before != 0) [[unlikely]] {
+    usable_.remove(&slab);
+    usable_.push_back(&slab);
+    if (++empty_slabs_ > kEmptyKept) put.surplus = &slab;
   }
-  return taken;
+  return end;
 }
 
 SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
   Put put;
-  unsigned left = count;
   const LockGuard hold(lock_);
-  for (unsigned runs = 0; runs != kPutRuns && left != 0 && put.surplus == nullptr && put.next == Standing::kOut;
-       ++runs) {
-    left -= put_run(objects + left, left, put);
+  void* const* end = objects + count;
+  const auto stop = reinterpret_cast<std::uintptr_t>(objects);
+  unsigned runs = kPutRuns;
+  Slab* untouched_slab = nullptr;
+  if (no_touch_ && count != 0) [[unlikely]] {  // one run, so that the loop calls nobody
+    untouched_slab = untouched().find(*this, reinterpret_cast<std::uintptr_t>(end[-1]));
+    runs = 1;
+  }
+  const std::uintptr_t mask = slab_bytes_ - 1;
+  const PageMap::Bank* const bank = bank_.load(std::memory_order_relaxed);
+  const std::uintptr_t low = bank->low;
+  const std::size_t bytes = bank->bytes;
+  while (reinterpret_cast<std::uintptr_t>(end) > stop) {
+    const auto object = reinterpret_cast<std::uintptr_t>(end[-1]);
+    const std::uintptr_t header = (object | mask) + 1 - sizeof(Slab);
+    auto* slab = reinterpret_cast<Slab*>(header);
+    if (header - low >= bytes) [[unlikely]] {
+      if (!is_memory(header)) slab = untouched_slab;
+      if (slab == nullptr) {
+        put.next = Standing::kOutside;
+        break;
+      }
+    }
+    if (slab->layer != this) [[unlikely]] {
+      put.next = Standing::kOutside;
+      break;
+    }
+    end = put_run(*slab, object, end, stop, put);
+    if (put.surplus != nullptr || put.next != Standing::kOut) [[unlikely]]
+      break;
+    if (--runs == 0) break;
   }
   if (put.surplus != nullptr) disown(*put.surplus);
-  put.count = count - left;
+  put.count = static_cast<unsigned>(objects + count - end);
   out_ -= put.count;
   return put;
 }

@@ -73,21 +73,22 @@ class Ring {
     return after == front() ? nullptr : after;
   }
   void push_front(T* item) noexcept {
-    push_back(item);
+    T* const first = front();
     store_relaxed(first_, item);
+    link(item, first);
   }
   void push_back(T* item) noexcept {
-    T* first = front();
-    if (first == nullptr) {
-      item->next = item->prev = item;
-      store_relaxed(first_, item);
-      return;
-    }
-    ListNode* last = first->prev;
-    item->next = first;
-    item->prev = last;
-    last->next = item;
-    first->prev = item;
+    T* const first = front();
+    if (first == nullptr) store_relaxed(first_, item);
+    link(item, first);
+  }
+  /// Takes @p first out, which is front().
+  void pop_front(T* first) noexcept {
+    ListNode* after = first->next;
+    ListNode* before = first->prev;
+    store_relaxed(first_, after != first ? static_cast<T*>(after) : nullptr);
+    before->next = after;
+    after->prev = before;
   }
   void remove(T* item) noexcept {
     ListNode* after = item->next;
@@ -98,6 +99,18 @@ class Ring {
   }
 
  private:
+  /// Puts @p item between the last and @p first, which is null in an empty list.
+  static void link(T* item, T* first) noexcept {
+    if (first == nullptr) {
+      item->next = item->prev = item;
+      return;
+    }
+    ListNode* const last = first->prev;
+    item->next = first;
+    item->prev = last;
+    last->next = item;
+    first->prev = item;
+  }
   std::atomic<T*> first_{nullptr};
 };
 

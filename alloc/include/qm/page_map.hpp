@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/bits.hpp>
 #include <qm/lock.hpp>
 #include <qm/status.hpp>
 
@@ -51,7 +52,7 @@ class PageMap {
   /// not 0.
   /// @returns false, and nothing is tagged, if they need a leaf and base_arena() has no memory for it.
   /// Complexity: O(pages); a leaf that is made is cleared. Context: any, no lock held.
-  [[nodiscard]] bool mark(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {
+  [[nodiscard, gnu::always_inline]] bool mark(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {
     return write(start, bytes, tag) || mark_in_new(start, bytes, tag);
   }
   void clear(std::uintptr_t start, std::size_t bytes) noexcept;
@@ -116,11 +117,20 @@ class PageMap {
   static Leaf none_;  ///< ends every list
 
   [[nodiscard, gnu::always_inline]] Leaf* find(std::uintptr_t number) const noexcept {
-    Leaf* leaf = heads_[number % kHeads].first.load(std::memory_order_acquire);  // pairs with the release in add_leaf()
+    Leaf* leaf = heads_[number % kHeads].first.load(kFollowed);  // pairs with the release in add_leaf()
     while (leaf != nullptr && leaf->number != number) leaf = leaf->next;
     return leaf;
   }
-  [[nodiscard]] bool write(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept;
+  /// Sets the tags of whole pages, at least one. @returns false if there is no leaf for them.
+  [[nodiscard, gnu::always_inline]] bool write(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept {
+    const Leaf* const leaf = find(start >> kLeafLog2);
+    if (leaf == nullptr) return false;
+    Tag* place = leaf->place(start);
+    Tag* const end = place + bytes / kPageBytes;
+    do place++->store(tag, std::memory_order_relaxed);
+    while (place != end);
+    return true;
+  }
   [[nodiscard]] bool mark_in_new(std::uintptr_t start, std::size_t bytes, std::uint8_t tag) noexcept;
   [[nodiscard]] bool add_leaf(std::uintptr_t number) noexcept;
 

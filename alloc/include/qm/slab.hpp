@@ -127,7 +127,7 @@ class SlabLayer {
   /// Most slabs and runs of neighbours taken under one hold of the lock.
   static constexpr unsigned kTakeSteps = 9;
   static constexpr unsigned kPutBatch = 13;  ///< most objects put under one hold of the lock ...
-  static constexpr unsigned kPutRuns = 4;    ///< ... and most words of bitmaps that they are in
+  static constexpr unsigned kPutRuns = 3;    ///< ... and most words of bitmaps that they are in
   static constexpr std::size_t kPageBytes = 4096;
   static constexpr unsigned kNoIndex = ~0U;
   static constexpr unsigned kExternalObjects = kChecked ? 64 : 256;  ///< most objects of a no-touch slab
@@ -161,7 +161,7 @@ class SlabLayer {
   Taken take(void** objects, unsigned count) noexcept;
   /// The same for one object, by a shorter way; and of a new slab in any case. @returns nullptr instead of 0.
   [[nodiscard]] void* take_one() noexcept;
-  [[nodiscard]] void* take_new() noexcept;
+  [[nodiscard]] void* take_new() noexcept { return take_fresh(1, nullptr); }
 
   /// Makes a slab, if none has a free object, ahead of who will take one. Complexity, context: as take().
   void prepare() noexcept;
@@ -176,7 +176,8 @@ class SlabLayer {
   /// Takes objects back, the last first: until one is none that is out, until a slab has become surplus, or until
   /// enough was done.
   /// @param[in] count at most kPutBatch.
-  /// Complexity: O(count). Context: any; the caller releases the surplus slab, with interrupts as it found them.
+  /// Complexity: O(count), in one word of a bitmap for a no-touch layer. Context: any; the caller releases the surplus
+  /// slab, with interrupts as it found them.
   Put put(void* const* objects, unsigned count) noexcept;
   /// Gives a surplus slab's memory back to the source. Context: any, no lock held.
   void release(Slab* slab) noexcept;
@@ -282,10 +283,13 @@ class SlabLayer {
   void choose_geometry() noexcept;
   bool fits() noexcept;
   [[nodiscard]] Slab* create() noexcept;
-  unsigned take_fresh(Slab& fresh, void** objects, unsigned count) noexcept;
+  [[nodiscard]] void* take_fresh(unsigned count, unsigned* taken) noexcept;
+  std::uintptr_t fill_in(Slab& slab, unsigned objects) noexcept;
   void begin(Slab& slab, std::uintptr_t start, unsigned objects) noexcept;
   void adopt(Slab& slab) noexcept;
   void disown(Slab& slab) noexcept;
+  [[nodiscard]] static std::size_t free_word_locked(Slab& slab) noexcept;
+  void note_taken_locked(Slab& slab, unsigned count) noexcept;
   void** carve(Slab& slab, void** next, void** end, unsigned& steps) noexcept;
   unsigned take_some(void** objects, unsigned count) noexcept;
   void* take_one_present() noexcept;
@@ -321,7 +325,7 @@ class SlabLayer {
     const std::size_t redzone = no_touch_ ? 0 : kRedzoneBytes;
     return lead() + ((redzone + alignment() - 1) & ~(alignment() - 1));
   }
-  [[nodiscard]] std::size_t colour_of(std::uintptr_t start) const noexcept;
+  [[nodiscard]] std::size_t colour_of(std::uintptr_t start, std::uintptr_t end) const noexcept;
   [[nodiscard]] bool is_aligned_by_source() const noexcept;
   [[nodiscard]] bool shares_extent(std::size_t bytes) const noexcept;
   [[nodiscard]] std::uintptr_t take_from_source(std::size_t bytes) noexcept;
@@ -348,7 +352,7 @@ class SlabLayer {
     Slab* slab = find_by_mask(reinterpret_cast<const void*>(address));
     return slab != nullptr && address - slab->start < slab_bytes_ ? slab : nullptr;
   }
-  unsigned put_run(void* const* end, unsigned count, Put& put) noexcept;
+  void* const* put_run(Slab& slab, std::uintptr_t object, void* const* end, std::uintptr_t stop, Put& put) noexcept;
   [[nodiscard]] Slab* find_locked(const void* object) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(object);
     return no_touch_ ? untouched().find(*this, address) : find_in_memory(address);
