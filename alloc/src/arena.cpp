@@ -192,16 +192,33 @@ inline bool Arena::with_pool_locked(const Action& action) noexcept {
 
 /// Has @p count tags at hand, from the pool or from a new page of the root.
 bool Arena::take_tags_locked(unsigned count) noexcept {
-  return fault::may_acquire(fault::Resource::kTag) && with_pool_locked([=, this]() noexcept {
-           do {
-             unsigned most = kTagBatch;
-             if (boundary_tag_pool.is_empty()) {
-               if (!boundary_tag_pool.add_page()) return false;
-               most = count - spare_count_;  // this operation has cost enough
-             }
-             spare_count_ += boundary_tag_pool.take(spares_, most);
-           } while (spare_count_ < count);
-           return true;
+  if (!kForSize && boundary_tag_pool.root == this && !boundary_tag_pool.is_empty() && !fault::tested()) [[likely]] {
+    spare_count_ += boundary_tag_pool.take(spares_, kTagBatch);
+    if (spare_count_ >= count) [[likely]]
+      return true;
+  }
+  return take_tags_slow_locked(count);
+}
+
+[[gnu::noinline]] bool Arena::take_tags_slow_locked(unsigned count) noexcept {
+  const auto take_all = [this, count]() noexcept __attribute__((noinline)) {
+    do {
+      unsigned most = kTagBatch;
+      if (boundary_tag_pool.is_empty()) {
+        if (!boundary_tag_pool.add_page()) return false;
+        most = count - spare_count_;  // this operation has cost enough
+      }
+      spare_count_ += boundary_tag_pool.take(spares_, most);
+    } while (spare_count_ < count);
+    return true;
+  };
+  return fault::may_acquire(fault::Resource::kTag) && with_pool_locked([&]() noexcept {
+           if (!kForSize && !boundary_tag_pool.is_empty()) [[likely]] {
+             spare_count_ += boundary_tag_pool.take(spares_, kTagBatch);
+             if (spare_count_ >= count) [[likely]]
+               return true;
+           }
+           return take_all();
          });
 }
 

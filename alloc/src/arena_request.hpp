@@ -6,13 +6,7 @@
 
 #include "allocated_index.hpp"
 #include "boundary_tag_pool.hpp"
-
-/// Inlined into its callers, but where size is asked for: it saves an allocation and a free some 50 instructions each.
-#if defined(__OPTIMIZE_SIZE__)
-#define QM_ARENA_INLINE inline
-#else
-#define QM_ARENA_INLINE [[gnu::always_inline]] inline
-#endif
+#include "size_index.hpp"
 
 namespace qm {
 
@@ -183,9 +177,9 @@ inline void Arena::enter_allocated_locked(BoundaryTag* tag, const Request& reque
   count_allocated_locked(tag->size);
 }
 
-/// Makes [start, start + size) of the free @p segment an allocated one. What remains above it keeps the segment's tag.
-QM_ARENA_INLINE void Arena::carve_locked(BoundaryTag* segment, std::uintptr_t start, std::size_t size,
-                                         const Request& request) noexcept {
+/// Makes [start, start + size) of the free segment an allocated one. What remains above it keeps the segment's tag.
+QM_ARENA_INLINE void Arena::carve_locked(const Place& place, const Request& request) noexcept {
+  const auto [segment, start, size] = place;
   const std::uintptr_t low = segment->start;
   const std::uintptr_t end = start + size;
   const std::size_t rest = segment->end() - end;
@@ -206,10 +200,6 @@ QM_ARENA_INLINE void Arena::carve_locked(BoundaryTag* segment, std::uintptr_t st
   allocated_.insert(tag);
   if (rest != 0) set_size_locked(segment, end, rest);
   if (low != start) add_free_locked(before, low, start - low);
-}
-
-inline void Arena::carve_locked(const Place& place, const Request& request) noexcept {
-  carve_locked(place.segment, place.start, place.size, request);
 }
 
 /// @returns the segment allocated at @p start; nullptr if there is none.

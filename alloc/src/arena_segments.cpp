@@ -18,7 +18,12 @@ void Arena::add_free_locked(BoundaryTag* before, std::uintptr_t start, std::size
   tag->start = start;
   tag->size = size;
   link_after(tag, before);
-  insert_free_locked(tag);
+  if (!kForSize && addresses_ == nullptr && sizes_.insert_exact(tag)) {
+    tag->kind = TagKind::kFree;
+    ++counts_.segments_free;
+  } else {
+    insert_free_locked(tag);
+  }
 }
 
 /// A tag goes: a walk that stands on it goes back.
