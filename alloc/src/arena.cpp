@@ -190,17 +190,18 @@ inline bool Arena::with_pool_locked(const Action& action) noexcept {
   return action();
 }
 
-/// Has @p count tags at hand, from the pool or from a new page of the root.
-bool Arena::take_tags_locked(unsigned count) noexcept {
-  if (!kForSize && boundary_tag_pool.root == this && !boundary_tag_pool.is_empty() && !fault::tested()) [[likely]] {
+/// Of the root, as take_tags_locked(): a chain of the pool, mostly, whose lock is held.
+bool Arena::take_own_tags_locked(unsigned count) noexcept {
+  if (boundary_tag_pool.root == this && !boundary_tag_pool.is_empty() && !fault::tested()) [[likely]] {
     spare_count_ += boundary_tag_pool.take(spares_, kTagBatch);
     if (spare_count_ >= count) [[likely]]
       return true;
   }
-  return take_tags_slow_locked(count);
+  return take_tags_locked(count);
 }
 
-[[gnu::noinline]] bool Arena::take_tags_slow_locked(unsigned count) noexcept {
+/// Has @p count tags at hand, from the pool or from a new page of the root.
+bool Arena::take_tags_locked(unsigned count) noexcept {
   const auto take_all = [this, count]() noexcept __attribute__((noinline)) {
     do {
       unsigned most = kTagBatch;

@@ -49,25 +49,29 @@ inline BoundaryTag* Arena::merge_locked(BoundaryTag* tag) noexcept {
   carve_locked({segment, start, size}, request);
 }
 
-/// What is mostly there: of a small size, or below a large one that stays where it is in the size index. It calls
-/// nothing but at its end, so an allocation saves few registers.
-/// @returns false, and nothing has changed, where it is not so.
-QM_ARENA_INLINE bool Arena::take_simple_locked(const Request& request, std::size_t size,
-                                               std::uintptr_t& start) noexcept {
-  const std::size_t wanted = size + request.slack(quantum_);
-  if (wanted < size || addresses_ != nullptr) return false;
-  std::uintptr_t low = 0;
+/// Of what the arena has. Mostly that is of a small size, or below a large one that stays where it is in the size index:
+/// then nothing is called but at the end, if at all, so an allocation saves few registers.
+/// @returns 0 if it does not fit in the segment that is looked at, or no tags are to be had.
+QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t size) noexcept {
+  const LockGuard guard(lock_);
+  std::size_t wanted = size + request.slack(quantum_);
+  if (spare_count_ < kSplitTags) [[unlikely]] {
+    if (!reserve_tags_locked(wanted == size ? 1 : kSplitTags)) return 0;
+    wanted = size + request.slack(quantum_);  // not kept in a register
+  }
+  if (wanted < size) return 0;  // more than a word
+  std::uintptr_t start = 0;
   std::size_t gap = 0;
   std::size_t rest = 0;
   const auto fits = [&](const BoundaryTag& segment) noexcept __attribute__((always_inline)) {
-    low = segment.start;
+    start = segment.start;
     rest = segment.size - size;
     if (const Alignment* const alignment = request.alignment; alignment != nullptr) {
-      gap = (alignment->phase - low) & (alignment->align - 1);
-      if ((low + gap) % quantum_ != 0 || gap > rest) return false;
+      gap = (alignment->phase - start) & (alignment->align - 1);
+      start += gap;
+      if (start % quantum_ != 0 || gap > rest) return false;
       rest -= gap;
     }
-    start = low + gap;
     return true;
   };
   const auto enter = [&](BoundaryTag* tag) noexcept __attribute__((always_inline)) {
@@ -76,70 +80,68 @@ QM_ARENA_INLINE bool Arena::take_simple_locked(const Request& request, std::size
     enter_allocated_locked(tag, request);
     allocated_.insert(tag);
   };
-  const auto split = [&](BoundaryTag* segment) noexcept __attribute__((always_inline)) {
-    segment->start = start + size;
-    BoundaryTag* const tag = take_spare_locked();
-    link_after(tag, segment->prev);
-    return tag;
-  };
-  std::size_t at = 0;
-  BoundaryTag* segment = sizes_.find_exact(wanted, at);
-  if (segment == nullptr) {
-    segment = request.fit == Fit::kInstant ? sizes_.find_root(wanted, at) : nullptr;
-    if (segment == nullptr || !fits(*segment)) return false;
-    if (!sizes_.root_stays(segment, rest, at)) {
-      if (gap != 0 || rest == 0) {
-        carve_locked(segment, start, size, request);
-      } else {
-        if (segment->prev == empty_span_) empty_span_ = nullptr;
-        enter(split(segment));
-        sizes_.resize(segment, rest);
-      }
-      return true;
-    }
-    BoundaryTag* const before = segment->prev;
+  const auto split = [&](BoundaryTag* before) noexcept __attribute__((always_inline)) {
     if (before == empty_span_) empty_span_ = nullptr;
-    segment->size = rest;
-    enter(split(segment));
-    if (gap != 0) add_free_locked(before, low, gap);
-    return true;
+    BoundaryTag* const tag = take_spare_locked();
+    link_after(tag, before);
+    enter(tag);
+  };
+  const auto take_whole = [](Arena& arena, BoundaryTag* tag, const Request& of) noexcept __attribute__((noinline)) {
+    arena.remove_free_locked(tag);
+    arena.enter_allocated_locked(tag, of);
+    arena.allocated_.insert(tag);
+  };
+  BoundaryTag* segment = nullptr;
+  if (!kForSize && addresses_ == nullptr) [[likely]] {
+    std::size_t at = 0;
+    segment = sizes_.find_exact(wanted, at);
+    if (segment != nullptr) {
+      if (!fits(*segment)) return 0;
+      if (gap != 0) {
+        carve_locked(segment, start, size, request);
+        return start;
+      }
+      sizes_.remove_exact(segment, at);
+      if (rest == 0) {
+        if (segment->prev == empty_span_) empty_span_ = nullptr;
+        --counts_.segments_free;
+        enter(segment);
+      } else {
+        split(segment->prev);
+        segment->start = start + size;
+        segment->size = rest;
+        sizes_.insert_exact(segment);
+      }
+      return start;
+    }
+    segment = request.fit == Fit::kInstant ? sizes_.find_root(wanted, at) : nullptr;
+    if (segment != nullptr) {
+      if (!fits(*segment)) return 0;
+      if (sizes_.root_stays(segment, rest, at)) [[likely]] {
+        BoundaryTag* const before = segment->prev;
+        segment->start = start + size;
+        segment->size = rest;
+        split(before);
+        if (gap != 0) add_free_locked(before, start - gap, gap);
+        return start;
+      }
+    }
   }
-  if (!fits(*segment) || gap != 0) return false;
-  if (segment->prev == empty_span_) empty_span_ = nullptr;
-  sizes_.remove_exact(segment, at);
-  if (rest == 0) {
-    --counts_.segments_free;
-    enter(segment);
+  if (segment == nullptr) {
+    segment = sizes_.find(size + request.slack(quantum_), request.fit);
+    if (segment == nullptr && request.slack(quantum_) != 0) segment = sizes_.find(size, Fit::kBest);
+    if (segment == nullptr || !fits(*segment)) return 0;
+  }
+  if (kForSize || gap != 0) {
+    carve_locked(segment, start, size, request);
+  } else if (rest == 0) {
+    if (segment->prev == empty_span_) empty_span_ = nullptr;
+    take_whole(*this, segment, request);
   } else {
-    segment->size = rest;
-    enter(split(segment));
-    sizes_.insert_exact(segment);
+    split(segment->prev);
+    set_size_locked(segment, start + size, rest);
   }
-  return true;
-}
-
-/// @returns 0 if it does not fit in the segment that is looked at.
-[[gnu::noinline]] std::uintptr_t Arena::take_locked(const Request& request, std::size_t size) noexcept {
-  const std::size_t slack = request.slack(quantum_);
-  if (size + slack < size) return 0;  // more than a word
-  BoundaryTag* segment = sizes_.find(size + slack, request.fit);
-  if (segment == nullptr && slack != 0) segment = sizes_.find(size, Fit::kBest);
-  if (segment == nullptr) return 0;
-  const std::uintptr_t start = request.start_in(*segment, size, quantum_);
-  if (start != 0) carve_locked({segment, start, size}, request);
   return start;
-}
-
-/// Of what the arena has. @returns 0 if it does not fit in the segment that is looked at, or no tags are to be had.
-QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t size) noexcept {
-  const LockGuard guard(lock_);
-  if (spare_count_ < kSplitTags) [[unlikely]] {
-    if (!reserve_tags_locked(request.slack(quantum_) == 0 ? 1 : kSplitTags)) return 0;
-  }
-  std::uintptr_t start = 0;
-  if (!kForSize && take_simple_locked(request, size, start)) [[likely]]
-    return start;
-  return take_locked(request, size);
 }
 
 std::uintptr_t Arena::allocate_as(const Request& request) noexcept {

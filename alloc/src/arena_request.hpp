@@ -104,7 +104,8 @@ static_assert(kImportTags <= kTagBatch);
 
 /// Has @p count tags at hand, so that what follows cannot fail (A4).
 inline bool Arena::reserve_tags_locked(unsigned count) noexcept {
-  return spare_count_ >= count || take_tags_locked(count);
+  if (spare_count_ >= count) return true;
+  return !kForSize && refills_tags_ ? take_own_tags_locked(count) : take_tags_locked(count);
 }
 
 inline BoundaryTag* Arena::take_spare_locked() noexcept {

@@ -127,7 +127,7 @@ BoundaryTag* SizeIndex::find(std::size_t size, Fit fit) const noexcept {
 }
 
 /// A smallest segment of at least @p size in the powers of two.
-[[gnu::noinline]] BoundaryTag* SizeIndex::best(std::size_t size) const noexcept {
+QM_ARENA_FLATTEN [[gnu::noinline]] BoundaryTag* SizeIndex::best(std::size_t size) const noexcept {
   const std::size_t bin = bin_of(size);
   std::size_t power = 0;
   if (bin >= kExact) {

@@ -69,7 +69,7 @@ QM_ARENA_INLINE void SizeIndex::insert_behind(BoundaryTag* tag, BoundaryTag* nod
 QM_ARENA_INLINE BoundaryTag* SizeIndex::find_root(std::size_t size, std::size_t& power) const noexcept {
   std::size_t powers = non_empty_[1];
   if (size >> unit_log2_ >= kExact) {
-    const std::size_t least = floor_log2(size - 1) + 1 - unit_log2_ - kExactLog2;
+    const std::size_t least = std::size_t{floor_log2(size - 1)} + 1 - unit_log2_ - kExactLog2;
     powers = powers >> least << least;
   }
   if (powers == 0) return nullptr;
@@ -81,7 +81,7 @@ QM_ARENA_INLINE BoundaryTag* SizeIndex::find_root(std::size_t size, std::size_t&
 QM_ARENA_INLINE bool SizeIndex::root_stays(const BoundaryTag* root, std::size_t size,
                                            std::size_t power) const noexcept {
   // Above the two bits of its side of the path stands the power's one.
-  const std::size_t side = (size >> (unit_log2_ + power + (kExactLog2 - 2))) - 4;
+  const std::size_t side = (size >> (power + unit_log2_ + (kExactLog2 - 2))) - 4;
   return side < 4 && root->child[side] == nullptr;
 }
 

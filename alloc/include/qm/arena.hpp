@@ -250,8 +250,6 @@ class Arena : public Traceable {
   std::uintptr_t allocate_as(const Request& request) noexcept;
   std::uintptr_t allocate_slow(const Request& request) noexcept;
   [[nodiscard]] std::uintptr_t take(const Request& request, std::size_t size) noexcept;
-  [[nodiscard]] std::uintptr_t take_locked(const Request& request, std::size_t size) noexcept;
-  [[nodiscard]] bool take_simple_locked(const Request& request, std::size_t size, std::uintptr_t& start) noexcept;
   [[nodiscard]] std::uintptr_t import(const Request& request, std::size_t taken) noexcept;
   [[nodiscard]] std::uintptr_t enter_span(const Request& request, std::size_t taken, const SpanRange& range) noexcept;
   void release_span(const SpanRange& range) noexcept;
@@ -264,7 +262,7 @@ class Arena : public Traceable {
 
   [[nodiscard]] bool reserve_tags_locked(unsigned count) noexcept;
   [[nodiscard]] bool take_tags_locked(unsigned count) noexcept;
-  [[nodiscard]] bool take_tags_slow_locked(unsigned count) noexcept;
+  [[nodiscard]] bool take_own_tags_locked(unsigned count) noexcept;
   void give_spares_locked() noexcept;
   template <class Action>
   bool with_pool_locked(const Action& action) noexcept;

@@ -30,7 +30,7 @@ namespace qm {
 class SizeIndex {
  public:
   /// Says of what all sizes will be multiples. Before the first segment.
-  void set_quantum(std::size_t quantum) noexcept { unit_log2_ = static_cast<std::uint8_t>(floor_log2(quantum)); }
+  void set_quantum(std::size_t quantum) noexcept { unit_log2_ = floor_log2(quantum); }
   /// Complexity of all: bounded by the word size; constant for sizes below kExact units.
   void insert(BoundaryTag* tag) noexcept;
   void remove(BoundaryTag* tag) noexcept;
@@ -76,7 +76,7 @@ class SizeIndex {
   [[nodiscard]] BoundaryTag* best_in_bin(std::size_t bin, std::size_t size) const noexcept;
   [[nodiscard]] BoundaryTag** place_of(std::size_t size, std::size_t bin) noexcept;
 
-  std::uint8_t unit_log2_ = 0;
+  unsigned unit_log2_ = 0;
   std::size_t non_empty_[2] = {};  ///< exact bins, powers of two
   BoundaryTag* bins_[kBins] = {};
 };
