@@ -192,17 +192,19 @@ inline bool Arena::with_pool_locked(const Action& action) noexcept {
 
 /// Of the root, as take_tags_locked(): a chain of the pool, mostly, whose lock is held.
 bool Arena::take_own_tags_locked(unsigned count) noexcept {
-  if (boundary_tag_pool.root == this && !boundary_tag_pool.is_empty() && !fault::tested()) [[likely]] {
-    spare_count_ += boundary_tag_pool.take(spares_, kTagBatch);
-    if (spare_count_ >= count) [[likely]]
-      return true;
+  if constexpr (!kForSize) {
+    if (boundary_tag_pool.root == this && !boundary_tag_pool.is_empty() && !fault::tested()) [[likely]] {
+      spare_count_ += boundary_tag_pool.take(spares_, kTagBatch);
+      if (spare_count_ >= count) [[likely]]
+        return true;
+    }
   }
   return take_tags_locked(count);
 }
 
 /// Has @p count tags at hand, from the pool or from a new page of the root.
 bool Arena::take_tags_locked(unsigned count) noexcept {
-  const auto take_all = [this, count]() noexcept __attribute__((noinline)) {
+  const auto take_all = [&]() noexcept __attribute__((noinline)) {
     do {
       unsigned most = kTagBatch;
       if (boundary_tag_pool.is_empty()) {
@@ -213,14 +215,16 @@ bool Arena::take_tags_locked(unsigned count) noexcept {
     } while (spare_count_ < count);
     return true;
   };
-  return fault::may_acquire(fault::Resource::kTag) && with_pool_locked([&]() noexcept {
-           if (!kForSize && !boundary_tag_pool.is_empty()) [[likely]] {
-             spare_count_ += boundary_tag_pool.take(spares_, kTagBatch);
-             if (spare_count_ >= count) [[likely]]
-               return true;
-           }
-           return take_all();
-         });
+  if (!fault::may_acquire(fault::Resource::kTag)) return false;
+  if constexpr (kForSize) return with_pool_locked(take_all);
+  return with_pool_locked([&]() noexcept {
+    if (!boundary_tag_pool.is_empty()) [[likely]] {
+      spare_count_ += boundary_tag_pool.take(spares_, kTagBatch);
+      if (spare_count_ >= count) [[likely]]
+        return true;
+    }
+    return take_all();
+  });
 }
 
 /// Gives the pool a chain of what is at hand.

@@ -57,7 +57,7 @@ QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t s
   std::size_t wanted = size + request.slack(quantum_);
   if (spare_count_ < kSplitTags) [[unlikely]] {
     if (!reserve_tags_locked(wanted == size ? 1 : kSplitTags)) return 0;
-    wanted = size + request.slack(quantum_);  // not kept in a register
+    wanted = size + request.slack(quantum_);  // again, rather than kept in a register
   }
   if (wanted < size) return 0;  // more than a word
   std::uintptr_t start = 0;
@@ -74,22 +74,23 @@ QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t s
     }
     return true;
   };
-  const auto enter = [&](BoundaryTag* tag) noexcept __attribute__((always_inline)) {
+  const auto enter = [&](BoundaryTag* const tag) noexcept __attribute__((always_inline)) {
     tag->start = start;
     tag->size = size;
     enter_allocated_locked(tag, request);
     allocated_.insert(tag);
   };
-  const auto split = [&](BoundaryTag* before) noexcept __attribute__((always_inline)) {
+  const auto split = [&](BoundaryTag* const before) noexcept __attribute__((always_inline)) {
     if (before == empty_span_) empty_span_ = nullptr;
     BoundaryTag* const tag = take_spare_locked();
     link_after(tag, before);
     enter(tag);
   };
-  const auto take_whole = [](Arena& arena, BoundaryTag* tag, const Request& of) noexcept __attribute__((noinline)) {
-    arena.remove_free_locked(tag);
-    arena.enter_allocated_locked(tag, of);
-    arena.allocated_.insert(tag);
+  const auto take_whole =
+      [](Arena* const arena, BoundaryTag* const tag, const Request& of) noexcept __attribute__((noinline)) {
+    arena->remove_free_locked(tag);
+    arena->enter_allocated_locked(tag, of);
+    arena->allocated_.insert(tag);
   };
   BoundaryTag* segment = nullptr;
   if (!kForSize && addresses_ == nullptr) [[likely]] {
@@ -132,11 +133,13 @@ QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t s
     if (segment == nullptr && request.slack(quantum_) != 0) segment = sizes_.find(size, Fit::kBest);
     if (segment == nullptr || !fits(*segment)) return 0;
   }
-  if (kForSize || gap != 0) {
+  if constexpr (kForSize) {
+    carve_locked({segment, start, size}, request);
+  } else if (gap != 0) {
     carve_locked(segment, start, size, request);
   } else if (rest == 0) {
     if (segment->prev == empty_span_) empty_span_ = nullptr;
-    take_whole(*this, segment, request);
+    take_whole(this, segment, request);
   } else {
     split(segment->prev);
     set_size_locked(segment, start + size, rest);
