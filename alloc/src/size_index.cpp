@@ -30,7 +30,7 @@ QM_ARENA_INLINE BoundaryTag** SizeIndex::place_of(std::size_t size, std::size_t 
   return tag_trie::find_place<&BoundaryTag::size>(&bins_[bin], size, path_of(size, bin));
 }
 
-void SizeIndex::insert(BoundaryTag* tag) noexcept {
+QM_ARENA_LEAF void SizeIndex::insert(BoundaryTag* tag) noexcept {
   const std::size_t bin = bin_of(tag->size);
   BoundaryTag** const place = place_of(tag->size, bin);
   if (BoundaryTag* const node = *place; node != nullptr) return insert_behind(tag, node);
@@ -40,7 +40,7 @@ void SizeIndex::insert(BoundaryTag* tag) noexcept {
   non_empty_[bin / kExact] |= std::size_t{1} << bin % kExact;
 }
 
-void SizeIndex::remove(BoundaryTag* tag) noexcept {
+QM_ARENA_LEAF void SizeIndex::remove(BoundaryTag* tag) noexcept {
   BoundaryTag* const mate = tag->mate;
   const std::size_t bin = tag->bin;
   if (bin == BoundaryTag::kMate) {
@@ -89,7 +89,7 @@ void SizeIndex::resize(BoundaryTag* tag, std::size_t size) noexcept {
 }
 
 /// Not inlined: what resize() needs for a call would be saved when it is not made, too.
-QM_ARENA_FLATTEN [[gnu::noinline]] void SizeIndex::move(BoundaryTag* tag, std::size_t size) noexcept {
+QM_ARENA_LEAF [[gnu::noinline]] void SizeIndex::move(BoundaryTag* tag, std::size_t size) noexcept {
   remove(tag);
   tag->size = size;
   insert(tag);
@@ -127,7 +127,7 @@ BoundaryTag* SizeIndex::find(std::size_t size, Fit fit) const noexcept {
 }
 
 /// A smallest segment of at least @p size in the powers of two.
-QM_ARENA_FLATTEN [[gnu::noinline]] BoundaryTag* SizeIndex::best(std::size_t size) const noexcept {
+QM_ARENA_LEAF [[gnu::noinline]] BoundaryTag* SizeIndex::best(std::size_t size) const noexcept {
   const std::size_t bin = bin_of(size);
   std::size_t power = 0;
   if (bin >= kExact) {
