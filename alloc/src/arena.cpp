@@ -190,19 +190,41 @@ inline bool Arena::with_pool_locked(const Action& action) noexcept {
   return action();
 }
 
+/// Of the root, as take_tags_locked(): a chain of the pool, mostly, whose lock is held.
+bool Arena::take_own_tags_locked(unsigned count) noexcept {
+  if constexpr (!kForSize) {
+    if (boundary_tag_pool.root == this && !boundary_tag_pool.is_empty() && !fault::tested()) [[likely]] {
+      spare_count_ += boundary_tag_pool.take(spares_, kTagBatch);
+      if (spare_count_ >= count) [[likely]]
+        return true;
+    }
+  }
+  return take_tags_locked(count);
+}
+
 /// Has @p count tags at hand, from the pool or from a new page of the root.
 bool Arena::take_tags_locked(unsigned count) noexcept {
-  return fault::may_acquire(fault::Resource::kTag) && with_pool_locked([=, this]() noexcept {
-           do {
-             unsigned most = kTagBatch;
-             if (boundary_tag_pool.is_empty()) {
-               if (!boundary_tag_pool.add_page()) return false;
-               most = count - spare_count_;  // this operation has cost enough
-             }
-             spare_count_ += boundary_tag_pool.take(spares_, most);
-           } while (spare_count_ < count);
-           return true;
-         });
+  const auto take_all = [&]() noexcept __attribute__((noinline)) {
+    do {
+      unsigned most = kTagBatch;
+      if (boundary_tag_pool.is_empty()) {
+        if (!boundary_tag_pool.add_page()) return false;
+        most = count - spare_count_;  // this operation has cost enough
+      }
+      spare_count_ += boundary_tag_pool.take(spares_, most);
+    } while (spare_count_ < count);
+    return true;
+  };
+  if (!fault::may_acquire(fault::Resource::kTag)) return false;
+  if constexpr (kForSize) return with_pool_locked(take_all);
+  return with_pool_locked([&]() noexcept {
+    if (!boundary_tag_pool.is_empty()) [[likely]] {
+      spare_count_ += boundary_tag_pool.take(spares_, kTagBatch);
+      if (spare_count_ >= count) [[likely]]
+        return true;
+    }
+    return take_all();
+  });
 }
 
 /// Gives the pool a chain of what is at hand.

@@ -44,33 +44,124 @@ inline BoundaryTag* Arena::merge_locked(BoundaryTag* tag) noexcept {
 
 // ---- allocation -----------------------------------------------------------------------------------------------------
 
-/// Of what the arena has. @returns 0 if it does not fit in the segment that is looked at, or no tags are to be had.
+[[gnu::noinline]] void Arena::carve_locked(BoundaryTag* segment, std::uintptr_t start, std::size_t size,
+                                           const Request& request) noexcept {
+  carve_locked({segment, start, size}, request);
+}
+
+/// Of what the arena has. Mostly that is of a small size, or below a large one that stays where it is in the size index:
+/// then nothing is called but at the end, if at all, so an allocation saves few registers.
+/// @returns 0 if it does not fit in the segment that is looked at, or no tags are to be had.
 QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t size) noexcept {
-  const std::size_t slack = request.slack(quantum_);
-  if (size + slack < size) return 0;  // more than a word
   const LockGuard guard(lock_);
-  if (!reserve_tags_locked(slack == 0 ? 1 : kSplitTags)) return 0;
-  BoundaryTag* segment = sizes_.find(size + slack, request.fit);
-  if (segment == nullptr && slack != 0) segment = sizes_.find(size, Fit::kBest);
-  if (segment == nullptr) return 0;
-  const std::uintptr_t start = request.start_in(*segment, size, quantum_);
-  if (start != 0) carve_locked(segment, start, size, request);
+  std::size_t wanted = size + request.slack(quantum_);
+  if (spare_count_ < kSplitTags) [[unlikely]] {
+    if (!reserve_tags_locked(wanted == size ? 1 : kSplitTags)) return 0;
+    wanted = size + request.slack(quantum_);  // again, rather than kept in a register
+  }
+  if (wanted < size) return 0;  // more than a word
+  std::uintptr_t start = 0;
+  std::size_t gap = 0;
+  std::size_t rest = 0;
+  const auto fits = [&](const BoundaryTag& segment) noexcept __attribute__((always_inline)) {
+    start = segment.start;
+    rest = segment.size - size;
+    if (const Alignment* const alignment = request.alignment; alignment != nullptr) {
+      gap = (alignment->phase - start) & (alignment->align - 1);
+      start += gap;
+      if (start % quantum_ != 0 || gap > rest) return false;
+      rest -= gap;
+    }
+    return true;
+  };
+  const auto enter = [&](BoundaryTag* const tag) noexcept __attribute__((always_inline)) {
+    tag->start = start;
+    tag->size = size;
+    enter_allocated_locked(tag, request);
+    allocated_.insert(tag);
+  };
+  const auto split = [&](BoundaryTag* const before) noexcept __attribute__((always_inline)) {
+    if (before == empty_span_) empty_span_ = nullptr;
+    BoundaryTag* const tag = take_spare_locked();
+    link_after(tag, before);
+    enter(tag);
+  };
+  const auto take_whole =
+      [](Arena* const arena, BoundaryTag* const tag, const Request& of) noexcept __attribute__((noinline)) {
+    arena->remove_free_locked(tag);
+    arena->enter_allocated_locked(tag, of);
+    arena->allocated_.insert(tag);
+  };
+  BoundaryTag* segment = nullptr;
+  if (!kForSize && addresses_ == nullptr) [[likely]] {
+    std::size_t at = 0;
+    segment = sizes_.find_exact(wanted, at);
+    if (segment != nullptr) {
+      if (!fits(*segment)) return 0;
+      if (gap != 0) {
+        carve_locked(segment, start, size, request);
+        return start;
+      }
+      sizes_.remove_exact(segment, at);
+      if (rest == 0) {
+        if (segment->prev == empty_span_) empty_span_ = nullptr;
+        --counts_.segments_free;
+        enter(segment);
+      } else {
+        split(segment->prev);
+        segment->start = start + size;
+        segment->size = rest;
+        sizes_.insert_exact(segment);
+      }
+      return start;
+    }
+    segment = request.fit == Fit::kInstant ? sizes_.find_root(wanted, at) : nullptr;
+    if (segment != nullptr) {
+      if (!fits(*segment)) return 0;
+      if (sizes_.root_stays(segment, rest, at)) [[likely]] {
+        BoundaryTag* const before = segment->prev;
+        segment->start = start + size;
+        segment->size = rest;
+        split(before);
+        if (gap != 0) add_free_locked(before, start - gap, gap);
+        return start;
+      }
+    }
+  }
+  if (segment == nullptr) {
+    segment = sizes_.find(size + request.slack(quantum_), request.fit);
+    if (segment == nullptr && request.slack(quantum_) != 0) segment = sizes_.find(size, Fit::kBest);
+    if (segment == nullptr || !fits(*segment)) return 0;
+  }
+  if constexpr (kForSize) {
+    carve_locked({segment, start, size}, request);
+  } else if (gap != 0) {
+    carve_locked(segment, start, size, request);
+  } else if (rest == 0) {
+    if (segment->prev == empty_span_) empty_span_ = nullptr;
+    take_whole(this, segment, request);
+  } else {
+    split(segment->prev);
+    set_size_locked(segment, start + size, rest);
+  }
   return start;
 }
 
 std::uintptr_t Arena::allocate_as(const Request& request) noexcept {
-  const std::size_t size = round_up(request.size, quantum_);
+  std::size_t size = request.size;
+  if (size % quantum_ != 0) [[unlikely]]
+    size = round_up(size, quantum_);
   if (size - 1 < quantum_cache_max_ && request.owner == SegmentOwner::kUser && request.alignment == nullptr)
     return quantum_caches_->allocate(*this, size, request.site, request.effort);
   std::uintptr_t start = 0;
-  if (size != 0 && fault::may_acquire(fault::Resource::kSegment)) {
+  if (size != 0 && fault::may_acquire(fault::Resource::kSegment)) [[likely]] {
     start = take(request, size);
-    if (start == 0 && request.alignment != nullptr && find_anywhere != nullptr)
-      start = find_anywhere(*this, request, size);
-    if (start == 0 && source_ != nullptr) start = import(request, size);
+    if (start == 0) [[unlikely]]
+      start = import(request, round_up(request.size, quantum_));
   }
-  if (start == 0) return request.pursued ? 0 : allocate_slow(request);
-  if (traced() && request.owner == SegmentOwner::kUser)
+  if (start == 0) [[unlikely]]
+    return request.pursued ? 0 : allocate_slow(request);
+  if (traced() && request.owner == SegmentOwner::kUser) [[unlikely]]
     observer()->taken(*this, start, request.size, request.site, request.effort);
   return start;
 }

@@ -6,9 +6,14 @@
 
 namespace qm {
 
-/// Asks for a span in which the request fits wherever it begins, as large as imports are at least; where the source has
+/// Looks anywhere in what the arena has for what is aligned, if that is linked; then, of the source if there is one,
+/// asks for a span in which the request fits wherever it begins, as large as imports are at least; where the source has
 /// none, for one no larger than need be; and both again after the empty span, which may be what it lacks, has gone back.
 std::uintptr_t Arena::import(const Request& request, std::size_t taken) noexcept {
+  if (request.alignment != nullptr && find_anywhere != nullptr) {
+    if (const std::uintptr_t start = find_anywhere(*this, request, taken); start != 0) return start;
+  }
+  if (source_ == nullptr) return 0;
   if (import_with_ != nullptr) return import_with_(*this, request, taken);
   const std::size_t unit = source_->quantum_;
   // A span may begin anywhere in a quantum that does not divide the source's.
@@ -41,7 +46,7 @@ std::uintptr_t Arena::enter_span(const Request& request, std::size_t taken, cons
     BoundaryTag* const segment = reserve_tags_locked(kImportTags) ? insert_span_locked(range) : nullptr;
     const std::uintptr_t start = segment != nullptr ? request.start_in(*segment, taken, quantum_) : 0;
     if (start != 0) {
-      carve_locked(segment, start, taken, request);
+      carve_locked({segment, start, taken}, request);
       return start;
     }
     if (segment != nullptr) remove_span_locked(segment->prev);

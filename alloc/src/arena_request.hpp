@@ -6,13 +6,7 @@
 
 #include "allocated_index.hpp"
 #include "boundary_tag_pool.hpp"
-
-/// Inlined into its callers, but where size is asked for: it saves an allocation and a free some 50 instructions each.
-#if defined(__OPTIMIZE_SIZE__)
-#define QM_ARENA_INLINE inline
-#else
-#define QM_ARENA_INLINE [[gnu::always_inline]] inline
-#endif
+#include "size_index.hpp"
 
 namespace qm {
 
@@ -110,7 +104,8 @@ static_assert(kImportTags <= kTagBatch);
 
 /// Has @p count tags at hand, so that what follows cannot fail (A4).
 inline bool Arena::reserve_tags_locked(unsigned count) noexcept {
-  return spare_count_ >= count || take_tags_locked(count);
+  if (spare_count_ >= count) return true;
+  return !kForSize && refills_tags_ ? take_own_tags_locked(count) : take_tags_locked(count);
 }
 
 inline BoundaryTag* Arena::take_spare_locked() noexcept {
@@ -183,10 +178,10 @@ inline void Arena::enter_allocated_locked(BoundaryTag* tag, const Request& reque
   count_allocated_locked(tag->size);
 }
 
-/// Makes [start, start + size) of the free @p segment an allocated one. What remains above it keeps the segment's tag.
+/// Makes [start, start + size) of the free segment an allocated one. What remains above it keeps the segment's tag.
 /// @returns the tag of what is allocated.
-QM_ARENA_INLINE BoundaryTag& Arena::carve_locked(BoundaryTag* segment, std::uintptr_t start, std::size_t size,
-                                                 const Request& request) noexcept {
+QM_ARENA_INLINE BoundaryTag& Arena::carve_locked(const Place& place, const Request& request) noexcept {
+  const auto [segment, start, size] = place;
   const std::uintptr_t low = segment->start;
   const std::uintptr_t end = start + size;
   const std::size_t rest = segment->end() - end;
@@ -208,10 +203,6 @@ QM_ARENA_INLINE BoundaryTag& Arena::carve_locked(BoundaryTag* segment, std::uint
   if (rest != 0) set_size_locked(segment, end, rest);
   if (low != start) add_free_locked(before, low, start - low);
   return *tag;
-}
-
-inline void Arena::carve_locked(const Place& place, const Request& request) noexcept {
-  carve_locked(place.segment, place.start, place.size, request);
 }
 
 /// @returns the segment allocated at @p start; nullptr if there is none.

@@ -18,7 +18,14 @@ void Arena::add_free_locked(BoundaryTag* before, std::uintptr_t start, std::size
   tag->start = start;
   tag->size = size;
   link_after(tag, before);
-  insert_free_locked(tag);
+  if constexpr (kForSize) return insert_free_locked(tag);
+  // A call that is the end of it needs no registers saved where it is not made.
+  const auto insert = [](Arena* const arena, BoundaryTag* const free) noexcept __attribute__((noinline)) {
+    arena->insert_free_locked(free);
+  };
+  if (addresses_ != nullptr || !sizes_.insert_exact(tag)) return insert(this, tag);
+  tag->kind = TagKind::kFree;
+  ++counts_.segments_free;
 }
 
 /// A tag goes: a walk that stands on it goes back.

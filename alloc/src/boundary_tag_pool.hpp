@@ -15,6 +15,8 @@
 #include <qm/boundary_tag.hpp>
 #include <qm/lock.hpp>
 
+#include "size_index.hpp"
+
 namespace qm {
 
 /// Tags that an arena and the pool pass on at a time.
@@ -25,8 +27,8 @@ class BoundaryTagPool {
   void initialize(void* storage, std::size_t bytes) noexcept;
   void set_root(Arena& root) noexcept;
   [[nodiscard]] bool is_empty() const noexcept { return counts_.free == 0; }
-  /// Puts a chain before @p list: one that was given back, or a new one of at most @p most. The pool is not empty.
-  /// @returns how many tags that are.
+  /// Puts a chain behind @p list, which is short: one that was given back, or a new one of at most @p most. The pool is
+  /// not empty. @returns how many tags that are.
   [[nodiscard]] unsigned take(BoundaryTag*& list, std::size_t most) noexcept;
   /// Takes the first @p count of @p list, at least 1 and at most kTagBatch, back as a chain.
   void give(BoundaryTag*& list, unsigned count) noexcept;
@@ -70,19 +72,24 @@ inline unsigned BoundaryTagPool::take(BoundaryTag*& list, std::size_t most) noex
   } else {
     if (count > counts_.free) count = counts_.free;
     BoundaryTag* tag = fresh_;
-    for (std::size_t left = count; left != 0; --left, ++tag) {
-      tag->next = chain;
-      chain = tag;
+    if (!kForSize && count == kTagBatch) {
+#pragma GCC unroll 8
+      for (unsigned i = 0; i < kTagBatch; ++i, ++tag) {
+        tag->next = chain;
+        chain = tag;
+      }
+    } else {
+      for (std::size_t left = count; left != 0; --left, ++tag) {
+        tag->next = chain;
+        chain = tag;
+      }
     }
     fresh_ = tag;
   }
   counts_.free -= count;
-  BoundaryTag* const rest = list;
-  list = chain;
-  if (rest != nullptr) {
-    while (chain->next != nullptr) chain = chain->next;
-    chain->next = rest;
-  }
+  BoundaryTag** end = &list;
+  while (*end != nullptr) end = &(*end)->next;
+  *end = chain;
   return static_cast<unsigned>(count);
 }
 

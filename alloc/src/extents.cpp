@@ -126,7 +126,7 @@ bool Extents::draw(bool ahead) noexcept {
   BoundaryTag* const segment = arena.sizes_.find(2 * kBytes - kPageBytes, Fit::kInstant);
   if (segment == nullptr) return false;
   const std::uintptr_t start = (segment->start + kBytes - 1) & ~(kBytes - 1);
-  BoundaryTag& extent = arena.carve_locked(segment, start, kBytes, {.owner = SegmentOwner::kSlabs});
+  BoundaryTag& extent = arena.carve_locked({segment, start, kBytes}, {.owner = SegmentOwner::kSlabs});
   extent.free_pages = kAll;
   enter_locked(extent, kLists - 1);
   count_.fetch_add(1, std::memory_order_relaxed);

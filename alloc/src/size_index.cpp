@@ -1,6 +1,6 @@
 #include <qm/arena_index.hpp>
 
-#include "tag_trie.hpp"
+#include "size_index.hpp"
 
 namespace qm {
 namespace {
@@ -25,30 +25,22 @@ inline std::size_t SizeIndex::bin_of(std::size_t size) const noexcept {
   return units < kExact ? units : floor_log2(units) + (kExact - kExactLog2);
 }
 
-BoundaryTag** SizeIndex::place_of(std::size_t size, std::size_t bin) noexcept {
+QM_ARENA_INLINE BoundaryTag** SizeIndex::place_of(std::size_t size, std::size_t bin) noexcept {
   if (bin < kExact) return &bins_[bin];
   return tag_trie::find_place<&BoundaryTag::size>(&bins_[bin], size, path_of(size, bin));
 }
 
-void SizeIndex::insert(BoundaryTag* tag) noexcept {
+QM_ARENA_LEAF void SizeIndex::insert(BoundaryTag* tag) noexcept {
   const std::size_t bin = bin_of(tag->size);
   BoundaryTag** const place = place_of(tag->size, bin);
-  if (BoundaryTag* const node = *place; node != nullptr) {
-    BoundaryTag* const after = node->mate;
-    tag->bin = BoundaryTag::kMate;
-    tag->mate = after;
-    tag->child[0] = node;
-    if (after != nullptr) after->child[0] = tag;
-    node->mate = tag;
-    return;
-  }
+  if (BoundaryTag* const node = *place; node != nullptr) return insert_behind(tag, node);
   tag->bin = static_cast<std::uint8_t>(bin);
   tag->mate = nullptr;
   tag_trie::attach(place, tag);
   non_empty_[bin / kExact] |= std::size_t{1} << bin % kExact;
 }
 
-void SizeIndex::remove(BoundaryTag* tag) noexcept {
+QM_ARENA_LEAF void SizeIndex::remove(BoundaryTag* tag) noexcept {
   BoundaryTag* const mate = tag->mate;
   const std::size_t bin = tag->bin;
   if (bin == BoundaryTag::kMate) {
@@ -97,7 +89,7 @@ void SizeIndex::resize(BoundaryTag* tag, std::size_t size) noexcept {
 }
 
 /// Not inlined: what resize() needs for a call would be saved when it is not made, too.
-[[gnu::noinline]] void SizeIndex::move(BoundaryTag* tag, std::size_t size) noexcept {
+QM_ARENA_LEAF [[gnu::noinline]] void SizeIndex::move(BoundaryTag* tag, std::size_t size) noexcept {
   remove(tag);
   tag->size = size;
   insert(tag);
@@ -129,12 +121,13 @@ BoundaryTag* SizeIndex::find(std::size_t size, Fit fit) const noexcept {
     const std::size_t power = units < kExact ? 0 : floor_log2(size - 1) + 1 - unit_log2_ - kExactLog2;
     const std::size_t bins = non_empty_[1] >> power << power;
     if (bins != 0) return pick(bins_[kExact + lowest_bit(bins)]);
+    if (units < kExact) return nullptr;
   }
   return best(size);
 }
 
 /// A smallest segment of at least @p size in the powers of two.
-[[gnu::noinline]] BoundaryTag* SizeIndex::best(std::size_t size) const noexcept {
+QM_ARENA_LEAF [[gnu::noinline]] BoundaryTag* SizeIndex::best(std::size_t size) const noexcept {
   const std::size_t bin = bin_of(size);
   std::size_t power = 0;
   if (bin >= kExact) {

@@ -300,8 +300,8 @@ void SlabLayer::prepare() noexcept {
   if (is_spent()) static_cast<void>(take_fresh(0, nullptr));
 }
 
-/// Makes a slab and takes up to @p count objects of it, one behind the other, kBatch at most; none: the slab stays empty; fewer if it has no more, or
-/// others have reached the limit meanwhile. @param[out] taken how many, unless null. @returns the first.
+/// Makes a slab and takes up to @p count objects of it, one behind the other, kBatch at most; fewer if it has no more, or
+/// others have reached the limit meanwhile. Without any the slab stays, empty. @param[out] taken how many, unless null. @returns the first.
 void* SlabLayer::take_fresh(unsigned count, unsigned* taken) noexcept {
   Slab* const slab = create();
   if (slab == nullptr) return nullptr;

@@ -263,6 +263,7 @@ class Arena : public Traceable {
 
   [[nodiscard]] bool reserve_tags_locked(unsigned count) noexcept;
   [[nodiscard]] bool take_tags_locked(unsigned count) noexcept;
+  [[nodiscard]] bool take_own_tags_locked(unsigned count) noexcept;
   void give_spares_locked() noexcept;
   template <class Action>
   bool with_pool_locked(const Action& action) noexcept;
@@ -273,8 +274,7 @@ class Arena : public Traceable {
   void tell_walks_locked(const BoundaryTag* tag) noexcept;
 
   [[nodiscard]] BoundaryTag* find_allocated_locked(std::uintptr_t start) noexcept;
-  BoundaryTag& carve_locked(BoundaryTag* segment, std::uintptr_t start, std::size_t size,
-                            const Request& request) noexcept;
+  void carve_locked(BoundaryTag* segment, std::uintptr_t start, std::size_t size, const Request& request) noexcept;
   void enter_allocated_locked(BoundaryTag* tag, const Request& request) noexcept;
   [[nodiscard]] BoundaryTag* merge_locked(BoundaryTag* tag) noexcept;
   BoundaryTag* insert_span_locked(const SpanRange& range) noexcept;
@@ -313,7 +313,7 @@ class Arena : public Traceable {
   [[nodiscard]] bool try_segment(const Congruence& request, BoundaryTag* segment, std::uintptr_t& from,
                                  Place& place) const noexcept;
   void around(const Congruence& request, Place& place) const noexcept;
-  void carve_locked(const Place& place, const Request& request) noexcept;
+  BoundaryTag& carve_locked(const Place& place, const Request& request) noexcept;
   [[nodiscard]] bool fits_anywhere(const Congruence& request) const noexcept;
   [[nodiscard]] std::size_t import_size(const Congruence& request, unsigned padding) const noexcept;
   static std::uintptr_t import_by_function(Arena& arena, const Request& request, std::size_t taken) noexcept;

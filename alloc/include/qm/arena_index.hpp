@@ -30,7 +30,7 @@ namespace qm {
 class SizeIndex {
  public:
   /// Says of what all sizes will be multiples. Before the first segment.
-  void set_quantum(std::size_t quantum) noexcept { unit_log2_ = static_cast<std::uint8_t>(floor_log2(quantum)); }
+  void set_quantum(std::size_t quantum) noexcept { unit_log2_ = floor_log2(quantum); }
   /// Complexity of all: bounded by the word size; constant for sizes below kExact units.
   void insert(BoundaryTag* tag) noexcept;
   void remove(BoundaryTag* tag) noexcept;
@@ -41,6 +41,17 @@ class SizeIndex {
   [[nodiscard]] BoundaryTag* find(std::size_t size, Fit fit) const noexcept;
   /// @returns the largest size, 0 if there is none.
   [[nodiscard]] std::size_t largest() const noexcept;
+  // What an allocation mostly needs of these, inline: src/size_index.hpp.
+  /// What find() finds in the exact bins. @returns nullptr if they have none. @param[out] bin of it.
+  [[nodiscard]] BoundaryTag* find_exact(std::size_t size, std::size_t& bin) const noexcept;
+  void remove_exact(const BoundaryTag* tag, std::size_t bin) noexcept;
+  /// @returns false, and nothing has changed, for a size that has no exact bin.
+  bool insert_exact(BoundaryTag* tag) noexcept;
+  /// What instant fit finds where these bins have none, if it is the root of a power of two, alone with its size.
+  /// @returns nullptr for anything else. @param[out] power of it, 0 for kExact units.
+  [[nodiscard]] BoundaryTag* find_root(std::size_t size, std::size_t& power) const noexcept;
+  /// Whether resize() of such a root would write the size and no more.
+  [[nodiscard]] bool root_stays(const BoundaryTag* root, std::size_t size, std::size_t power) const noexcept;
   /// Whether @p tag is in the index where its size says.
   [[nodiscard]] bool contains(const BoundaryTag* tag) const noexcept;
   /// Counts the distinct sizes and checks X1. @returns false if it does not hold. O(n).
@@ -60,11 +71,12 @@ class SizeIndex {
   }
   [[nodiscard]] bool keeps_place(const BoundaryTag* tag, std::size_t size) const noexcept;
   void move(BoundaryTag* tag, std::size_t size) noexcept;
+  static void insert_behind(BoundaryTag* tag, BoundaryTag* node) noexcept;
   [[nodiscard]] BoundaryTag* best(std::size_t size) const noexcept;
   [[nodiscard]] BoundaryTag* best_in_bin(std::size_t bin, std::size_t size) const noexcept;
   [[nodiscard]] BoundaryTag** place_of(std::size_t size, std::size_t bin) noexcept;
 
-  std::uint8_t unit_log2_ = 0;
+  unsigned unit_log2_ = 0;
   std::size_t non_empty_[2] = {};  ///< exact bins, powers of two
   BoundaryTag* bins_[kBins] = {};
 };
