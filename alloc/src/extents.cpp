@@ -20,20 +20,19 @@ constexpr unsigned long kAll = (1UL << Extents::kPages) - 1;
 constexpr unsigned long places_of_two(unsigned long free) noexcept { return free & free >> 1 & 0x55; }
 constexpr unsigned long places_of_four(unsigned long of_two) noexcept { return of_two & of_two >> 2 & 0x11; }
 
-constexpr unsigned order_of(std::size_t bytes) noexcept {
-  return static_cast<unsigned>(bytes / (2 * Extents::kPageBytes));
-}
+constexpr std::size_t order_of(std::size_t bytes) noexcept { return bytes / (2 * Extents::kPageBytes); }
 static_assert(order_of(Extents::kPageBytes) == 0 && order_of(2 * Extents::kPageBytes) == 1 &&
               order_of(Extents::kMostBytes) == 2);
 
-constexpr unsigned long pages_of(unsigned order) noexcept { return (1UL << (1U << order)) - 1; }
+constexpr unsigned long pages_of(std::size_t bytes) noexcept { return (1UL << bytes / Extents::kPageBytes) - 1; }
 
-/// The list of an extent with so much free.
-constexpr unsigned list_of(unsigned long free) noexcept {
+/// The list of an extent with so much free; of one that is not free as a whole.
+constexpr unsigned list_of_used(unsigned long free) noexcept {
   const unsigned long two = places_of_two(free);
   if (two == 0) return 0;
-  return places_of_four(two) == 0 ? 1 : free == kAll ? 3 : 2;
+  return places_of_four(two) == 0 ? 1 : 2;
 }
+constexpr unsigned list_of(unsigned long free) noexcept { return free == kAll ? 3 : list_of_used(free); }
 
 }  // namespace
 
@@ -42,48 +41,49 @@ void Extents::initialize(Arena& arena) noexcept {
   arena_ = &arena;
 }
 
-/// @param[in] list of list_of().
-inline void Extents::enter_locked(BoundaryTag& extent, unsigned list) noexcept {
-  BoundaryTag* const first = lists_[list];
+/// @param[in,out] first of its list.
+inline void Extents::enter_locked(BoundaryTag& extent, BoundaryTag*& first) noexcept {
   extent.kid[0] = first;
   extent.kid[1] = nullptr;
   if (first != nullptr) first->kid[1] = &extent;
-  lists_[list] = &extent;
+  first = &extent;
 }
 
-inline void Extents::leave_locked(BoundaryTag& extent, unsigned list) noexcept {
+inline void Extents::leave_locked(BoundaryTag& extent, BoundaryTag*& first) noexcept {
   BoundaryTag* const next = extent.kid[0];
   BoundaryTag* const before = extent.kid[1];
-  (before != nullptr ? before->kid[0] : lists_[list]) = next;
+  (before != nullptr ? before->kid[0] : first) = next;
   if (next != nullptr) next->kid[1] = before;
 }
 
 std::uintptr_t Extents::take_place(std::size_t bytes) noexcept {
-  const unsigned order = order_of(bytes);
-  {
-    const LockGuard hold(arena_->lock_);
-    unsigned list = order;
-    BoundaryTag* extent = lists_[list];
-    while (extent == nullptr && ++list != kLists) extent = lists_[list];
-    if (extent != nullptr) [[likely]] {
-      const unsigned long free = extent->free_pages;
-      unsigned long places = free;
-      if (order != 0) places = places_of_two(places);
-      if (order == 2) places = places_of_four(places);
-      const unsigned long first = places & (~places + 1);
-      const unsigned long left = free - first * pages_of(order);
-      extent->free_pages = left;
-      const unsigned after = list_of(left);
-      if (after != list || left == 0) {
-        leave_locked(*extent, list);
-        if (left != 0) enter_locked(*extent, after);
-      }
-      if (is_low() && !upkeep::is_due()) upkeep::want(prepare);
-      return extent->start + lowest_bit(first) * kPageBytes;
-    }
+  const std::size_t order = order_of(bytes);
+  const LockGuard hold(arena_->lock_);
+  BoundaryTag** list = &lists_[order];
+  BoundaryTag* extent = *list;
+  while (extent == nullptr) {
+    if (++list == lists_ + kLists) return 0;
+    extent = *list;
   }
-  return draw(false) ? take_place(bytes) : 0;
+  const unsigned long free = extent->free_pages;
+  unsigned long places = free;
+  if (order != 0) places = places_of_two(places);
+  if (order == 2) places = places_of_four(places);
+  const unsigned long first = places & (~places + 1);
+  const unsigned long left = free - first * pages_of(bytes);
+  extent->free_pages = left;
+  BoundaryTag** const after = &lists_[list_of_used(left)];
+  if (after != list || left == 0) {
+    BoundaryTag* const next = extent->kid[0];
+    *list = next;
+    if (next != nullptr) next->kid[1] = nullptr;
+    if (left != 0) enter_locked(*extent, *after);
+  }
+  if (is_low() && !upkeep::is_due()) upkeep::want(prepare);
+  return extent->start + lowest_bit(first) * kPageBytes;
 }
+
+std::uintptr_t Extents::take_of_new(std::size_t bytes) noexcept { return draw(false) ? take_place(bytes) : 0; }
 
 bool Extents::give_place(std::uintptr_t start, std::size_t bytes) noexcept {
   const std::uintptr_t first = start & ~(kBytes - 1);
@@ -92,11 +92,11 @@ bool Extents::give_place(std::uintptr_t start, std::size_t bytes) noexcept {
     BoundaryTag* const extent = arena_->find_allocated_locked(first);
     if (extent == nullptr || extent->owner != SegmentOwner::kSlabs) return false;
     const unsigned long before = extent->free_pages;
-    const unsigned long free = before | pages_of(order_of(bytes)) << ((start - first) / kPageBytes);
+    const unsigned long free = before | pages_of(bytes) << ((start - first) / kPageBytes);
     extent->free_pages = free;
-    if (before != 0) leave_locked(*extent, list_of(before));
+    if (before != 0) leave_locked(*extent, lists_[list_of(before)]);
     if (free != kAll || (is_low() && !exhaustion::scarce())) {
-      enter_locked(*extent, list_of(free));
+      enter_locked(*extent, lists_[list_of(free)]);
       return true;
     }
     extent->free_pages = 0;  // nobody's any more
@@ -128,7 +128,7 @@ bool Extents::draw(bool ahead) noexcept {
   const std::uintptr_t start = (segment->start + kBytes - 1) & ~(kBytes - 1);
   BoundaryTag& extent = arena.carve_locked({segment, start, kBytes}, {.owner = SegmentOwner::kSlabs});
   extent.free_pages = kAll;
-  enter_locked(extent, kLists - 1);
+  enter_locked(extent, lists_[kLists - 1]);
   count_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -150,7 +150,7 @@ void Extents::trim() noexcept {
       const LockGuard hold(arena_->lock_);
       BoundaryTag* const extent = lists_[kLists - 1];
       if (extent == nullptr) return;
-      leave_locked(*extent, kLists - 1);
+      leave_locked(*extent, lists_[kLists - 1]);
       extent->free_pages = 0;
       start = extent->start;
     }

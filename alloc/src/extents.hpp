@@ -41,7 +41,9 @@ class Extents {
   [[nodiscard]] bool are_of(const Arena& arena) const noexcept { return arena_ == &arena; }
   /// A place for a slab of @p bytes. @returns 0 if the slab is to lie outside: there is no place, and none can be made.
   [[nodiscard]] std::uintptr_t take(std::size_t bytes) noexcept {
-    return outside_.load(std::memory_order_relaxed) >= kOutside ? take_place(bytes) : 0;
+    if (outside_.load(std::memory_order_relaxed) < kOutside) return 0;
+    const std::uintptr_t start = take_place(bytes);
+    return start != 0 ? start : take_of_new(bytes);
   }
   /// A slab that take() had no place for lies outside.
   void note_outside(std::size_t bytes) noexcept { outside_.fetch_add(bytes, std::memory_order_relaxed); }
@@ -63,13 +65,14 @@ class Extents {
  private:
   static constexpr unsigned kLists = 4;  ///< by the logarithm of the pages of the largest free place
   [[nodiscard]] std::uintptr_t take_place(std::size_t bytes) noexcept;
+  [[nodiscard]] std::uintptr_t take_of_new(std::size_t bytes) noexcept;
   [[nodiscard]] bool give_place(std::uintptr_t start, std::size_t bytes) noexcept;
   void release(std::uintptr_t start) noexcept;
   [[nodiscard]] bool draw(bool ahead) noexcept;
   /// Whether no place for the largest slab is left.
   [[nodiscard]] bool is_low() const noexcept { return lists_[kLists - 2] == nullptr && lists_[kLists - 1] == nullptr; }
-  void enter_locked(BoundaryTag& extent, unsigned list) noexcept;
-  void leave_locked(BoundaryTag& extent, unsigned list) noexcept;
+  void enter_locked(BoundaryTag& extent, BoundaryTag*& first) noexcept;
+  void leave_locked(BoundaryTag& extent, BoundaryTag*& first) noexcept;
 
   Arena* arena_ = nullptr;
   BoundaryTag* lists_[kLists] = {};

@@ -266,10 +266,10 @@ unsigned SlabLayer::take_some(void** objects, unsigned count) noexcept {
   const std::uint32_t room = room_locked();
   void** next = objects;
   void** const end = objects + (room < count ? room : count);
-  for (unsigned steps = kTakeSteps; steps > 1 && next != end;) {
+  for (unsigned steps = kTakeSteps; steps > 2 && next != end;) {
     Slab* slab = usable_.front();
     if (slab == nullptr || (slab->in_use == 0 && next != objects)) break;
-    --steps;
+    steps -= 2;
     next = carve(*slab, next, end, steps);
   }
   const auto taken = static_cast<unsigned>(next - objects);
@@ -294,10 +294,6 @@ void* SlabLayer::take_one() noexcept {
   if (!fault::may_acquire(fault::Resource::kObjects)) return nullptr;
   void* const object = take_one_present();
   return object != nullptr ? object : take_new();
-}
-
-void SlabLayer::prepare() noexcept {
-  if (is_spent()) static_cast<void>(take_fresh(0, nullptr));
 }
 
 /// Makes a slab and takes up to @p count objects of it, one behind the other, kBatch at most; fewer if it has no more, or

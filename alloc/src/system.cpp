@@ -7,6 +7,7 @@
 #include <qm/cache.hpp>
 #include <qm/exhaustion.hpp>
 #include <qm/heap.hpp>
+#include <qm/observer.hpp>
 #include <qm/page_map.hpp>
 
 #include "extents.hpp"
@@ -195,7 +196,7 @@ static constexpr unsigned kHeadWords = sizeof(Magazine) / sizeof(void*);
 
 /// A slab for magazines, ahead of the next.
 template <unsigned Kind>
-static void prepare_magazines() noexcept {
+QM_JUMPS static void prepare_magazines() noexcept {
   caches.of_blocks_of_kind(Kind).slabs().prepare();
 }
 constexpr upkeep::Piece kPrepareMagazines[] = {prepare_magazines<0>, prepare_magazines<1>, prepare_magazines<2>};

@@ -53,10 +53,10 @@ class LockGuard {
  public:
   QM_GUARD_INLINE explicit LockGuard(Lock& lock) noexcept : lock_(lock), waited_(hal::kManyHarts && !lock.try_lock()) {
     if (waited_) lock_.lock_slow();
-    if constexpr (kCountsLocks) ++hal::hart_local().lock_depth;
+    if constexpr (kCountsLocks) hal::change_lock_depth<1>();
   }
   QM_GUARD_INLINE ~LockGuard() {
-    if constexpr (kCountsLocks) --hal::hart_local().lock_depth;
+    if constexpr (kCountsLocks) hal::change_lock_depth<-1>();
     if constexpr (hal::kManyHarts) {
       if (lock_.state_.exchange(Lock::kFree, std::memory_order_release) == Lock::kSleptOn) lock_.wake_sleepers();
     }

@@ -124,8 +124,8 @@ struct SlabStats {
 class SlabLayer {
  public:
   static constexpr unsigned kBatch = 16;  ///< objects that who moves many moves at a time
-  /// Most slabs and runs of neighbours taken under one hold of the lock.
-  static constexpr unsigned kTakeSteps = 9;
+  /// Most steps to what is taken under one hold of the lock: one to a run of neighbours, two to a slab.
+  static constexpr unsigned kTakeSteps = 6;
   static constexpr unsigned kPutBatch = 13;  ///< most objects put under one hold of the lock ...
   static constexpr unsigned kPutRuns = 3;    ///< ... and most words of bitmaps that they are in
   static constexpr std::size_t kPageBytes = 4096;
@@ -164,7 +164,9 @@ class SlabLayer {
   [[nodiscard]] void* take_new() noexcept { return take_fresh(1, nullptr); }
 
   /// Makes a slab, if none has a free object, ahead of who will take one. Complexity, context: as take().
-  void prepare() noexcept;
+  void prepare() noexcept {
+    if (is_spent()) static_cast<void>(take_fresh(0, nullptr));
+  }
 
   using Standing = qm::Standing;
 

@@ -6,6 +6,7 @@
 /// for a hint.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include <qm/hal/port.hpp>
@@ -32,9 +33,30 @@ inline HartLocal& hart_local() noexcept {
       : "=r"(block));
   return *block;
 }
+/// Adds @p Change to the block's `lock_depth`, in three instructions when linked. Masked.
+template <int Change>
+[[gnu::always_inline]] inline void change_lock_depth() noexcept {
+  std::uintptr_t depth, block;
+  asm volatile(
+      "lui %0, %%tprel_hi(qm_hart_local)\n"
+      "add %0, %0, tp, %%tprel_add(qm_hart_local)\n"
+      "lw %0, %%tprel_lo(qm_hart_local)(%0)\n"
+      "addi %0, %0, %2\n"
+      "lui %1, %%tprel_hi(qm_hart_local)\n"
+      "add %1, %1, tp, %%tprel_add(qm_hart_local)\n"
+      "sw %0, %%tprel_lo(qm_hart_local)(%1)"
+      : "=&r"(depth), "=&r"(block)
+      : "i"(Change)
+      : "memory");
+}
 #else
 HartLocal& hart_local() noexcept;
+template <int Change>
+inline void change_lock_depth() noexcept {
+  hart_local().lock_depth += static_cast<std::uint32_t>(Change);
+}
 #endif
+static_assert(offsetof(HartLocal, lock_depth) == 0);
 
 namespace internal {
 template <class P>
