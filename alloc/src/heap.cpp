@@ -296,12 +296,10 @@ QM_JUMPS void* qm_heap_allocate_slow_at(const qm::CallSite* site, std::size_t si
 QM_JUMPS void* qm_heap_allocate_slow(std::size_t size) noexcept {
   constexpr const qm::CallSite* site = nullptr;
 #endif
-  const unsigned number = qm::heap::class_of(size);
-  qm::Cache* cache = qm::heap::cache_of(number);
-  // Above the table the section does not know the class: its magazine is still to be tried.
-  if (cache == nullptr || number > qm::heap::kLastInTable) {
-    return qm::heap::allocate_in(number, site, size, qm::Effort::kAuto);
-  }
+  // Above the table - and there is size 0 - the section does not know the class: its magazine is still to be tried.
+  const std::size_t step = (size - 1) >> QM_CLASS_STEP_LOG2;
+  qm::Cache* const cache = step < QM_CLASS_STEPS ? qm::heap::cache_of_tag(qm_heap_class_tags[step]) : nullptr;
+  if (cache == nullptr) return qm::heap::allocate_in(qm::heap::class_of(size), site, size, qm::Effort::kAuto);
   return qm_cache_allocate_slow(cache, site, size, qm::Effort::kAuto);
 }
 
