@@ -7,6 +7,8 @@
 #include <qm/lock.hpp>
 #include <qm/system.hpp>
 
+#include "extents.hpp"
+
 namespace qm::exhaustion {
 namespace {
 
@@ -75,9 +77,13 @@ void deliver(const Failure& failure, std::uint32_t failures, std::uint32_t since
   report.unreported = since_last;
   report.failures = failures;
   RegistryCursor<Cache> caches;
+  std::size_t in_slabs = 0;
   while (Cache* cache = caches.next()) {
-    if (&cache->source().root() == failure.root) look_at(*cache, report);
+    if (&cache->source().root() != failure.root) continue;
+    look_at(*cache, report);
+    in_slabs += cache->slabs().bytes_for_extents();
   }
+  if (extents.are_of(*failure.root)) report.in_fragments += extents.idle_bytes(in_slabs);
   RegistryCursor<Arena> arenas;
   while (Arena* arena = arenas.next()) {
     if (&arena->root() == failure.root) look_at(*arena, report);

@@ -87,6 +87,7 @@ std::uintptr_t Extents::take_of_new(std::size_t bytes) noexcept { return draw(fa
 
 bool Extents::give_place(std::uintptr_t start, std::size_t bytes) noexcept {
   const std::uintptr_t first = start & ~(kBytes - 1);
+  bool leaves = false;
   {
     const LockGuard hold(arena_->lock_);
     BoundaryTag* const extent = arena_->find_allocated_locked(first);
@@ -97,11 +98,16 @@ bool Extents::give_place(std::uintptr_t start, std::size_t bytes) noexcept {
     if (before != 0) leave_locked(*extent, lists_[list_of(before)]);
     if (free != kAll || (is_low() && !exhaustion::scarce())) {
       enter_locked(*extent, lists_[list_of(free)]);
-      return true;
+    } else {
+      extent->free_pages = 0;  // nobody's any more
+      leaves = true;
     }
-    extent->free_pages = 0;  // nobody's any more
   }
-  release(first);
+  if (leaves) {
+    release(first);
+  } else if (exhaustion::scarce()) {
+    exhaustion::note_free();
+  }
   return true;
 }
 
@@ -111,11 +117,12 @@ void Extents::release(std::uintptr_t start) noexcept {
   static_cast<void>(arena_->free_segment(start, kBytes, SegmentOwner::kSlabs));
 }
 
+/// Not while memory is scarce: what a drain has found is its finder's.
 /// @param[in] ahead nobody waits for it: only if the next slab could want it, and if tags are to be had first, only these.
 bool Extents::draw(bool ahead) noexcept {
   Arena& arena = *arena_;
   const LockGuard hold(arena.lock_);
-  if (arena.counts_.total < kLeastTotal || (ahead && !is_low())) return false;
+  if (arena.counts_.total < kLeastTotal || exhaustion::scarce() || (ahead && !is_low())) return false;
   if (arena.spare_count_ < kSplitTags) {
     if (!arena.take_tags_locked(kSplitTags)) return false;
     if (ahead) {

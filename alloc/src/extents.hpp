@@ -14,7 +14,7 @@
 /// Invariants
 /// - E1 An extent is an allocated segment of `base` of owner kSlabs and kBytes; a set bit of `free_pages` is a page that no
 ///      slab has. It is on the list of its largest free place, unless it has none.
-/// - E2 All is under the lock of `base`, held for constant work.
+/// - E2 But for the counts, all is under the lock of `base`, held for as long as to allocate.
 
 #include <atomic>
 #include <cstddef>
@@ -45,6 +45,10 @@ class Extents {
     const std::uintptr_t start = take_place(bytes);
     return start != 0 ? start : take_of_new(bytes);
   }
+  /// The same where the arena has nothing: of the extents that there are, though few slabs lie outside.
+  [[nodiscard]] std::uintptr_t take_last(std::size_t bytes) noexcept {
+    return count_.load(std::memory_order_relaxed) != 0 ? take_place(bytes) : 0;
+  }
   /// A slab that take() had no place for lies outside.
   void note_outside(std::size_t bytes) noexcept { outside_.fetch_add(bytes, std::memory_order_relaxed); }
   /// @returns false if the slab lies outside: the arena is to have it back.
@@ -59,6 +63,11 @@ class Extents {
   /// Gives back what is free as a whole.
   void trim() noexcept;
 
+  /// Bytes of extents that no slab has, where those slabs that could share one take @p in_slabs. While others use them, about.
+  [[nodiscard]] std::size_t idle_bytes(std::size_t in_slabs) const noexcept {
+    const std::size_t all = count_.load(std::memory_order_relaxed) * kBytes + outside_.load(std::memory_order_relaxed);
+    return all > in_slabs ? all - in_slabs : 0;
+  }
   /// Whether @p extent keeps E1. The lock of its arena is held.
   [[nodiscard]] bool keeps_locked(const BoundaryTag& extent) const noexcept;
 

@@ -113,7 +113,8 @@ inline std::uintptr_t SlabLayer::take_from_source(std::size_t bytes) noexcept {
   if (const std::uintptr_t start = extents.take(bytes); start != 0) [[likely]]
     return start;
   const std::uintptr_t start = take_segment(bytes);
-  if (start != 0) extents.note_outside(bytes);
+  if (start == 0) return extents.take_last(bytes);
+  extents.note_outside(bytes);
   return start;
 }
 

@@ -114,7 +114,6 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
     if (status == Status::kOk) status = page_map.add_bank(start, end);
   }
   extents.initialize(base);
-  upkeep::want(nullptr);
   if constexpr (kCallSites) {
     if (status == Status::kOk) status = call_sites::initialize(harts);
   }
@@ -138,6 +137,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*op
 
 void shutdown() noexcept {
   ready = false;
+  upkeep::want(nullptr);
   heap::shutdown();
   if constexpr (kCallSites) call_sites::shutdown();
   registry_reset();

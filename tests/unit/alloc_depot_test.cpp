@@ -192,7 +192,7 @@ TEST_F(DepotTest, trim_gives_back_what_an_interval_did_not_use_and_nothing_else)
   for (unsigned i = 0; i < 3; ++i) cache->trim();
   EXPECT_EQ(cache->stats().depot_full, 0U);
   EXPECT_EQ(cache->stats().depot_empty, 0U);
-  EXPECT_LE(cache->stats().slabs, 4U);  // under what lies in this hart's magazines
+  EXPECT_LE(cache->stats().slabs, 8U);  // of 33: under what lies in this hart's magazines
   ASSERT_EQ(take(*cache, 2000), 2000U);
   give(*cache, 2000);
   EXPECT_LT(cache->stats().in_depot,

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include <qm/exhaustion.hpp>
 #include <qm/fault.hpp>
 
 namespace {
@@ -235,6 +236,45 @@ TEST_F(ExtentsTest, a_large_request_gets_what_idles_in_them) {
   const std::uintptr_t block = base_arena().allocate(most);
   ASSERT_NE(block, 0U);
   EXPECT_EQ(base_arena().free(block, most), Status::kOk);
+}
+
+TEST_F(ExtentsTest, a_slab_finds_the_last_place_though_few_lie_outside) {
+  Cache& one = cache_of_slabs(kPage);
+  do objects.add(one, one.allocate());
+  while (free_pages() < 4);
+  filled_.free_all();  // what lay outside is the arena's again
+  filler_->reap();
+  const std::size_t kept = extents();
+  std::array<std::uintptr_t, qm::test::kPoolBytes / kPage> blocks;
+  std::size_t count = 0;
+  while (const std::uintptr_t block = base_arena().allocate(kPage, Fit::kInstant, nullptr, Effort::kQuiet))
+    blocks[count++] = block;
+  const std::size_t places = free_pages();
+  ASSERT_GT(places, 0U);
+  std::size_t taken = 0;
+  while (void* object = one.allocate(0, Effort::kQuiet)) {
+    objects.add(one, object);
+    ++taken;
+  }
+  EXPECT_GE(taken, 2 * places);
+  EXPECT_EQ(free_pages(), 0U);
+  EXPECT_EQ(extents(), kept);
+  for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(base_arena().free(blocks[i]), Status::kOk);
+  objects.free_all();
+}
+
+TEST_F(ExtentsTest, a_report_counts_what_idles_in_them) {
+  Cache& one = cache_of_slabs(kPage);
+  objects.add(one, one.allocate());
+  ASSERT_GT(free_pages(), 0U);
+  static std::size_t fragments;
+  fragments = 0;
+  configure_exhaustion({.report = [](const ExhaustionReport& report) noexcept { fragments = report.in_fragments; }});
+  EXPECT_EQ(base_arena().allocate(base_arena().stats().total), 0U);
+  configure_exhaustion({});
+  EXPECT_GE(fragments, free_pages() * kPage);
+  EXPECT_LT(fragments, free_pages() * kPage + 16 * kPage);
+  objects.free_all();
 }
 
 TEST_F(ExtentsTest, nobody_else_can_give_one_back) {

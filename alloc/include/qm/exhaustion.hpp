@@ -81,10 +81,11 @@ struct ExhaustionReport {
   std::size_t in_magazines[hal::Port::kMaxHarts] = {};  ///< by hart, bytes
   std::size_t in_previous[hal::Port::kMaxHarts] = {};   ///< of these, in the magazines that are not loaded
   std::size_t in_depots = 0;
-  std::size_t in_slabs = 0;      ///< empty slabs
-  std::size_t in_spans = 0;      ///< empty spans
-  std::size_t in_fragments = 0;  ///< free objects of slabs in use: only their own cache can have them
-  std::size_t recoverable = 0;   ///< what a drain could free at most: all but the fragments
+  std::size_t in_slabs = 0;  ///< empty slabs
+  std::size_t in_spans = 0;  ///< empty spans
+  /// Free objects of slabs in use, which only their own cache can have, and what of extents only slabs can have.
+  std::size_t in_fragments = 0;
+  std::size_t recoverable = 0;  ///< what a drain could free at most: all but the fragments
 
   Holder holders[kHolders] = {};  ///< who holds the most: caches, and arenas that nobody imports from
   hal::HartMask silent = 0;       ///< harts that did not answer: what they have idle is not had

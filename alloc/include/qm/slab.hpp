@@ -24,7 +24,7 @@
 ///      objects.
 /// - S2 A slab is on `full_` iff in_use == objects, else on `usable_`, on which no empty slab is in front of one in
 ///      use.
-/// - S3 The lock is held for kTakeSteps, each the way to a slab or a run of neighbours in it, for kBatch objects of a new
+/// - S3 The lock is held for kTakeSteps, two the way to a slab and one to a run of neighbours in it, for kBatch objects of a new
 ///      slab, or for putting kPutBatch objects into kPutRuns slabs; never while the source arena is asked.
 /// - S4 At most `limit_` objects are out.
 ///
@@ -268,6 +268,8 @@ class SlabLayer {
   // ---- for reports: slab_look.cpp -------------------------------------------------------------------------------------
 
   [[nodiscard]] SlabStats stats() noexcept;
+  /// Bytes of the slabs that could share extents, as far as the cache draws from their arena.
+  [[nodiscard]] std::size_t bytes_for_extents() noexcept;
   /// Finds where @p address lies. @returns false if in none of this layer's slabs. Complexity, context: as judge().
   [[nodiscard]] bool locate(std::uintptr_t address, ObjectPlace& place) noexcept;
   /// Whether the slab keeps S1 and knows its layer. Context: as a SlabPass shows it.
