@@ -22,6 +22,7 @@ foreach(operation malloc free)
   limit(single "1000 live, 64 bytes" cache "${operation} mean" 15)
   limit(single "1000 live, 64 bytes" cache "${operation} max" 400)
   limit(single "1000 live, 16 to 1024 bytes" heap "${operation} mean" 28)
+  limit(single "1000 live, 16 to 1024 bytes" heap "${operation} max" 500)
 endforeach()
 
 # The worst operation among 2000 isolated holes (picolibc 12370 and 16028, TLSF 493 and 265).
