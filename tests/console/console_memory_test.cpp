@@ -57,7 +57,8 @@ TEST_F(Memory, whatis_shows_the_object_its_record_and_the_segments_it_lies_in) {
                   "Obj 0x[0-9a-f]{16}, from hart [0-9] task net-rx: size 512, age [0-9.]+ s, seq [0-9]+\n----\n"
                   "#01 \\[<0x[0-9a-f]{16}>\\] in packet_alloc\n#02 \\[<0x[0-9a-f]{16}>\\] in rx_checksum_error\n"))
       << text;
-  EXPECT_TRUE(has(text, "\narena base: segment 0x[0-9a-f]{16} \\+ [0-9]+, [0-9]+ bytes, allocated\n")) << text;
+  EXPECT_TRUE(has(text, "\narena base: segment 0x[0-9a-f]{16} \\+ [0-9]+, [0-9]+ bytes, (allocated|extent of slabs)\n"))
+      << text;
   EXPECT_TRUE(has(text, "\nwhatis 0x[0-9a-f]{16}: caches [12], arenas [12]: complete\n$")) << text;
 }
 
