@@ -71,7 +71,8 @@ loop() { # file function
     END { for (i = first; first && i <= last; ++i) print line[i] }'
 }
 
-# The loop of the inlined pair as the sections it is made of. Where the compiler has the object is called `object`.
+# The loop of the inlined pair as the sections it is made of. Where the compiler has the object is called `object`, and where it
+# counts `left`.
 inlined() { # file
   loop "$1" qm_image_pair_inlined | sed -E 's/^ *[0-9a-f]+:[ \t]*//; s/# [0-9a-f]+ <([^>]*)>.*$/ \1/' | awk '
     { name = $NF; if (sub(/[0-9]+\(tp\)/, name "(tp)", $2)) $0 = $1 " " $2
@@ -79,7 +80,14 @@ inlined() { # file
       if ($1 ~ /^b/) $0 = $1 " " $2
       print $1 " " $2 }' | sed -E 's/^(b[a-z]+ .*,)[0-9a-f]+$/\1slow/' | awk '
     { line[NR] = $0; if ($0 ~ /,-[0-9]+\(t1\)$/) { object = $2; sub(/,.*$/, "", object) } }
-    END { for (i = 1; i <= NR; ++i) { sub(" " object ",", " object,", line[i]); print line[i] } }'
+    END {
+      left = line[NR]; sub(/^bnez /, "", left); sub(/,.*$/, "", left)
+      for (i = 1; i <= NR; ++i) {
+        sub(" " object ",", " object,", line[i])
+        if (i > NR - 2) gsub(left, "left", line[i])
+        print line[i]
+      }
+    }'
 }
 
 # A listing of the document: the lines between "<!-- listing NAME -->" and the fence's end, without comments. Lines that begin
@@ -139,6 +147,8 @@ case ${1:-} in
     done
     compare "the inlined pair" "$(inlined "$2")" "$(inlined "$3")"
     [ "$("$QM_NM" "$2" | grep -c _ZN2qm5trace)" -eq 0 ] || fail "$2 has tracing"
+    if instructions "$2" qm_image_pair_called | grep -qE '^addi s0,sp,'; then fail "$2 keeps frame pointers for tracing"; fi
+    instructions "$3" qm_image_pair_called | grep -qE '^addi s0,sp,' || fail "$3 keeps no frame pointers"
     [ "$("$QM_NM" "$3" | grep -c _ZN2qm5trace)" -gt 0 ] || fail "$3 has no tracing"
     ;;
   listing)
