@@ -11,7 +11,7 @@
  * sections are entered in a table of their own, of inline_sections.hpp's form, which rewind.cpp finds if it is linked.
  *
  * In a build with call sites what allocates is qm_malloc_at, and blocks are charged as in sections.S: with their class's amount, and
- * with how much of it was not asked for. That adds 12 instructions and 17.
+ * with how much of it was not asked for. That adds 14 instructions and 17.
  *
  * Instructions, call and return included: malloc 16 (19 with QM_COUNT), free 17, of a block in
  * another leaf than the latest 25. tests assert it.

@@ -63,8 +63,7 @@ bool PageMap::add_leaf(std::uintptr_t number) noexcept {
       Leaf* const leaf = fresh_++;
       std::atomic<Leaf*>& head = heads_[number % kHeads].first;
       *leaf = {number, page - (number << kLeafLog2) / kPageBytes, head.load(std::memory_order_relaxed)};
-      head.store(
-          leaf, std::memory_order_release);  // pairs with the acquire in find(), and with the section's dependent loads
+      head.store(leaf, std::memory_order_release);  // pairs with the dependent loads of find() and of the section
       return true;
     }
   }

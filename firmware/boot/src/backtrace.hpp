@@ -6,7 +6,8 @@
 ///
 /// Whether an interrupted function is a leaf is seen from the word at fp - 1: a stack address is no return address. Its
 /// own return address is then in the trap frame's ra. A trap in a function's first or last instructions may hide its
-/// caller.
+/// caller, and so does one in a function that was compiled without a frame (SizeIndex::insert(), remove(), move()):
+/// the panic's registers have its ra.
 
 #include <cstdint>
 
