@@ -8,6 +8,7 @@
 #include <qm/observer.hpp>
 
 #include "arena_request.hpp"
+#include "extents.hpp"
 
 namespace qm {
 namespace {
@@ -30,6 +31,7 @@ Status Arena::initialize(const ArenaConfig& config, const quantum_caches::Calls*
   ends_.kind = TagKind::kSpan;
   ends_.prev = ends_.next = &ends_;
   quantum_ = config.quantum;
+  quantum_mask_ = is_power_of_two(quantum_) ? quantum_ - 1 : ~std::size_t{0};
   sizes_.set_quantum(quantum_);
   minimum_import_ = config.minimum_import;
   source_ = config.self_source ? this : config.source;
@@ -126,6 +128,7 @@ Status Arena::add(std::uintptr_t start, std::size_t size) noexcept {
 }
 
 std::size_t Arena::reap() noexcept {
+  if (extents.are_of(*this)) return extents.dissolve();
   SpanRange range;
   {
     const LockGuard guard(lock_);
@@ -142,6 +145,7 @@ ArenaStats Arena::stats() noexcept {
   stats.segments_allocated = segments_allocated();
   stats.free = stats.total - stats.allocated;
   stats.idle = empty_span_ == nullptr ? 0 : empty_span_->next->size;
+  if (extents.are_of(*this)) stats.in_extents = extents.idle_locked();
   stats.largest_free = sizes_.largest();
   return stats;
 }

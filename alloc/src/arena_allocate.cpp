@@ -69,7 +69,7 @@ QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t s
     if (const Alignment* const alignment = request.alignment; alignment != nullptr) {
       gap = (alignment->phase - start) & (alignment->align - 1);
       start += gap;
-      if (start % quantum_ != 0 || gap > rest) return false;
+      if (rounded(start) != start || gap > rest) return false;
       rest -= gap;
     }
     return true;
@@ -148,16 +148,14 @@ QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t s
 }
 
 std::uintptr_t Arena::allocate_as(const Request& request) noexcept {
-  std::size_t size = request.size;
-  if (size % quantum_ != 0) [[unlikely]]
-    size = round_up(size, quantum_);
+  const std::size_t size = rounded(request.size);
   if (size - 1 < quantum_cache_max_ && request.owner == SegmentOwner::kUser && request.alignment == nullptr)
     return quantum_caches_->allocate(*this, size, request.site, request.effort);
   std::uintptr_t start = 0;
   if (size != 0 && fault::may_acquire(fault::Resource::kSegment)) [[likely]] {
     start = take(request, size);
     if (start == 0) [[unlikely]]
-      start = import(request, round_up(request.size, quantum_));
+      start = import(request, rounded(request.size));
   }
   if (start == 0) [[unlikely]]
     return request.pursued ? 0 : allocate_slow(request);
@@ -192,22 +190,22 @@ std::uintptr_t Arena::allocate_slab(std::size_t size) noexcept {
 // ---- free -----------------------------------------------------------------------------------------------------------
 
 Status Arena::free(std::uintptr_t start, std::size_t size) noexcept {
-  const std::size_t rounded = round_up(size, quantum_);
-  if (rounded - 1 < quantum_cache_max_) {
-    quantum_caches_->free(*this, start, rounded);
+  const std::size_t whole = rounded(size);
+  if (whole - 1 < quantum_cache_max_) {
+    quantum_caches_->free(*this, start, whole);
     return Status::kOk;
   }
-  return free_segment(start, rounded != kAnySize ? rounded : 0, SegmentOwner::kUser);
+  return free_segment(start, whole != kAnySize ? whole : 0, SegmentOwner::kUser);
 }
 
 Status Arena::free(std::uintptr_t start) noexcept { return free_segment(start, kAnySize, SegmentOwner::kUser); }
 
 Status Arena::free_constrained(std::uintptr_t start, std::size_t size) noexcept {
-  return free_segment(start, round_up(size, quantum_), SegmentOwner::kUser);
+  return free_segment(start, rounded(size), SegmentOwner::kUser);
 }
 
 Status Arena::free_slab(std::uintptr_t start, std::size_t size) noexcept {
-  return free_segment(start, round_up(size, quantum_), SegmentOwner::kQuantumCache);
+  return free_segment(start, rounded(size), SegmentOwner::kQuantumCache);
 }
 
 Status Arena::free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept {

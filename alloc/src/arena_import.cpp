@@ -17,10 +17,10 @@ std::uintptr_t Arena::import(const Request& request, std::size_t taken) noexcept
   if (import_with_ != nullptr) return import_with_(*this, request, taken);
   const std::size_t unit = source_->quantum_;
   // A span may begin anywhere in a quantum that does not divide the source's.
-  const std::size_t odd = unit % quantum_ == 0 ? 0 : quantum_ - 1;
+  const std::size_t odd = rounded(unit) == unit ? 0 : quantum_ - 1;
   if (odd != 0 && find_anywhere != nullptr) return find_anywhere(*this, request, taken);
-  const std::size_t least = round_up(taken + request.slack(quantum_) + odd, unit);
-  const std::size_t mostly = round_up(minimum_import_, unit);
+  const std::size_t least = source_->rounded(taken + request.slack(quantum_) + odd);
+  const std::size_t mostly = source_->rounded(minimum_import_);
   const Fit fit = request.fit == Fit::kNext ? Fit::kInstant : request.fit;  // the order is this arena's affair
   if (least < taken) return 0;                                              // more than a word
   bool reaped = false;

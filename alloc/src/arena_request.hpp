@@ -102,6 +102,14 @@ inline constexpr unsigned kImportTags = kSpanTags + kSplitTags;
 static_assert(kImportTags <= kTagBatch);
 // Small pieces that every operation uses.
 
+/// @p size rounded up to the quantum, as round_up(); no division where the quantum is a power of two.
+inline std::size_t Arena::rounded(std::size_t size) const noexcept {
+  const std::size_t mask = quantum_mask_;
+  if ((size & mask) == 0) [[likely]]
+    return size;
+  return mask + 1 != 0 ? (size | mask) + 1 : round_up(size, quantum_);
+}
+
 /// Has @p count tags at hand, so that what follows cannot fail (A4).
 inline bool Arena::reserve_tags_locked(unsigned count) noexcept {
   if (spare_count_ >= count) return true;

@@ -40,8 +40,8 @@ Status Arena::resize_locked(std::uintptr_t start, std::size_t old_size, std::siz
 }
 
 Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::size_t new_size) noexcept {
-  const std::size_t old_rounded = round_up(old_size, quantum_);
-  const std::size_t size = round_up(new_size, quantum_);
+  const std::size_t old_rounded = rounded(old_size);
+  const std::size_t size = rounded(new_size);
   if (size == 0) return Status::kInvalid;
   if (size <= quantum_cache_max_ || old_rounded <= quantum_cache_max_) {
     return size == old_rounded ? Status::kOk : Status::kNoMemory;

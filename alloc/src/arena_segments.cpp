@@ -51,7 +51,7 @@ BoundaryTag* Arena::insert_span_locked(const SpanRange& range) noexcept {
   above->below = span;
   link_after(span, above->prev);
   spans_.insert(span);
-  const std::uintptr_t start = round_up(range.start, quantum_);
+  const std::uintptr_t start = rounded(range.start);
   const std::size_t size = round_down(end, quantum_) - start;
   add_free_locked(span, start, size);
   ++counts_.spans;

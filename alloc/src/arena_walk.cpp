@@ -3,6 +3,8 @@
 #include <qm/arena.hpp>
 #include <qm/call_sites.hpp>
 
+#include "extents.hpp"
+
 namespace qm {
 namespace {
 
@@ -14,7 +16,7 @@ Segment describe(const BoundaryTag& tag) noexcept {
   if (tag.kind == TagKind::kSpan) segment.imported = tag.origin != SpanOrigin::kAdded;
   if (tag.kind == TagKind::kAllocated) {
     segment.owner = tag.owner;
-    if (tag.owner == SegmentOwner::kSlabs) segment.free_pages = tag.free_pages;
+    if (tag.owner == SegmentOwner::kSlabs) segment.free_pages = Extents::free_pages(tag);
     segment.handle = __atomic_load_n(&tag.handle, __ATOMIC_RELAXED);  // the books write it without the lock
     segment.site = kCallSites ? call_sites::plain(tag.site) : tag.site;
   }

@@ -9,6 +9,7 @@ void BoundaryTagPool::initialize(void* storage, std::size_t bytes) noexcept {
   counts_ = {};
   root = nullptr;
   add(storage, bytes);
+  counts_.pages = 0;  // none of the root's
 }
 
 void BoundaryTagPool::set_root(Arena& arena) noexcept {

@@ -54,12 +54,13 @@ inline void BoundaryTagPool::add(void* storage, std::size_t bytes) noexcept {
   fresh_ = static_cast<BoundaryTag*>(storage);
   counts_.total += tags;
   counts_.free += tags;
+  ++counts_.pages;
 }
 
 inline bool BoundaryTagPool::add_page() noexcept {
   if (root == nullptr) return false;
   const bool added = root->add_tag_page_locked();
-  ++(added ? counts_.pages : counts_.failures);
+  if (!added) ++counts_.failures;
   return added;
 }
 

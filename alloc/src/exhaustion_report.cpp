@@ -7,8 +7,6 @@
 #include <qm/lock.hpp>
 #include <qm/system.hpp>
 
-#include "extents.hpp"
-
 namespace qm::exhaustion {
 namespace {
 
@@ -60,6 +58,7 @@ void look_at(Cache& cache, ExhaustionReport& report) noexcept {
 
 void look_at(Arena& arena, ExhaustionReport& report) noexcept {
   const ArenaStats stats = arena.stats();
+  report.in_slabs += stats.in_extents;
   report.in_spans += stats.idle;
   if (!arena.has_importers()) hold(report, arena, stats.allocated);
 }
@@ -77,13 +76,9 @@ void deliver(const Failure& failure, std::uint32_t failures, std::uint32_t since
   report.unreported = since_last;
   report.failures = failures;
   RegistryCursor<Cache> caches;
-  std::size_t in_slabs = 0;
   while (Cache* cache = caches.next()) {
-    if (&cache->source().root() != failure.root) continue;
-    look_at(*cache, report);
-    in_slabs += cache->slabs().bytes_for_extents();
+    if (&cache->source().root() == failure.root) look_at(*cache, report);
   }
-  if (extents.are_of(*failure.root)) report.in_fragments += extents.idle_bytes(in_slabs);
   RegistryCursor<Arena> arenas;
   while (Arena* arena = arenas.next()) {
     if (&arena->root() == failure.root) look_at(*arena, report);

@@ -6,6 +6,7 @@
 #include <qm/exhaustion.hpp>
 
 #include "arena_request.hpp"
+#include "boundary_tag_pool.hpp"
 #include "upkeep.hpp"
 
 namespace qm {
@@ -14,6 +15,7 @@ constinit Extents extents;
 
 namespace {
 
+// A tag's `pages`: bit p, no slab has page p; bit 8 + p, page p belongs to the slab that has the page before it.
 constexpr unsigned long kAll = (1UL << Extents::kPages) - 1;
 
 /// The first pages of free places of one, two and four.
@@ -24,7 +26,12 @@ constexpr std::size_t order_of(std::size_t bytes) noexcept { return bytes / (2 *
 static_assert(order_of(Extents::kPageBytes) == 0 && order_of(2 * Extents::kPageBytes) == 1 &&
               order_of(Extents::kMostBytes) == 2);
 
-constexpr unsigned long pages_of(std::size_t bytes) noexcept { return (1UL << bytes / Extents::kPageBytes) - 1; }
+/// What a slab of @p bytes that begins with page 0 takes from `pages`: its pages are free no more, and all but the first go
+/// on with it.
+constexpr unsigned long share_of(std::size_t bytes) noexcept {
+  const unsigned long behind = 1UL << bytes / Extents::kPageBytes;
+  return behind - (behind << Extents::kPages) + 2 * kAll + 1;  // (behind - 1) - ((behind - 2) << kPages)
+}
 
 /// The list of an extent with so much free; of one that is not free as a whole.
 constexpr unsigned list_of_used(unsigned long free) noexcept {
@@ -43,9 +50,10 @@ void Extents::initialize(Arena& arena) noexcept {
 
 /// @param[in,out] first of its list.
 inline void Extents::enter_locked(BoundaryTag& extent, BoundaryTag*& first) noexcept {
-  extent.kid[0] = first;
+  BoundaryTag* const next = first;
+  extent.kid[0] = next;
   extent.kid[1] = nullptr;
-  if (first != nullptr) first->kid[1] = &extent;
+  if (next != nullptr) next->kid[1] = &extent;
   first = &extent;
 }
 
@@ -54,6 +62,12 @@ inline void Extents::leave_locked(BoundaryTag& extent, BoundaryTag*& first) noex
   BoundaryTag* const before = extent.kid[1];
   (before != nullptr ? before->kid[0] : first) = next;
   if (next != nullptr) next->kid[1] = before;
+}
+
+/// One that is on no list and is free as a whole goes back: nobody has it any more.
+inline void Extents::retire_locked(BoundaryTag& extent) noexcept {
+  extent.pages = 0;
+  count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 std::uintptr_t Extents::take_place(std::size_t bytes) noexcept {
@@ -65,22 +79,23 @@ std::uintptr_t Extents::take_place(std::size_t bytes) noexcept {
     if (++list == lists_ + kLists) return 0;
     extent = *list;
   }
-  const unsigned long free = extent->free_pages;
-  unsigned long places = free;
+  unsigned long places = extent->pages;
   if (order != 0) places = places_of_two(places);
   if (order == 2) places = places_of_four(places);
   const unsigned long first = places & (~places + 1);
-  const unsigned long left = free - first * pages_of(bytes);
-  extent->free_pages = left;
+  const unsigned long left = extent->pages - first * share_of(bytes);
+  extent->pages = left;
+  in_slabs_ += bytes;
   BoundaryTag** const after = &lists_[list_of_used(left)];
-  if (after != list || left == 0) {
+  const bool is_used_up = (left & kAll) == 0;
+  if (after != list || is_used_up) {
     BoundaryTag* const next = extent->kid[0];
     *list = next;
     if (next != nullptr) next->kid[1] = nullptr;
-    if (left != 0) enter_locked(*extent, *after);
+    if (!is_used_up) enter_locked(*extent, *after);
   }
-  if (is_low() && !upkeep::is_due()) upkeep::want(prepare);
-  return extent->start + lowest_bit(first) * kPageBytes;
+  if (is_low() && !are_few_outside() && !upkeep::is_due()) upkeep::want(prepare);
+  return extent->start + only_bit(first) * kPageBytes;
 }
 
 std::uintptr_t Extents::take_of_new(std::size_t bytes) noexcept { return draw(false) ? take_place(bytes) : 0; }
@@ -92,14 +107,15 @@ bool Extents::give_place(std::uintptr_t start, std::size_t bytes) noexcept {
     const LockGuard hold(arena_->lock_);
     BoundaryTag* const extent = arena_->find_allocated_locked(first);
     if (extent == nullptr || extent->owner != SegmentOwner::kSlabs) return false;
-    const unsigned long before = extent->free_pages;
-    const unsigned long free = before | pages_of(bytes) << ((start - first) / kPageBytes);
-    extent->free_pages = free;
-    if (before != 0) leave_locked(*extent, lists_[list_of(before)]);
-    if (free != kAll || (is_low() && !exhaustion::scarce())) {
-      enter_locked(*extent, lists_[list_of(free)]);
+    const unsigned long before = extent->pages;
+    const unsigned long pages = before + (share_of(bytes) << ((start - first) / kPageBytes));
+    extent->pages = pages;
+    in_slabs_ -= bytes;
+    if ((before & kAll) != 0) leave_locked(*extent, lists_[list_of(before)]);
+    if (pages != kAll || (is_low() && !exhaustion::scarce())) {
+      enter_locked(*extent, lists_[list_of(pages)]);
     } else {
-      extent->free_pages = 0;  // nobody's any more
+      retire_locked(*extent);
       leaves = true;
     }
   }
@@ -111,9 +127,8 @@ bool Extents::give_place(std::uintptr_t start, std::size_t bytes) noexcept {
   return true;
 }
 
-/// Gives back an extent that has left its list with no page said to be free.
+/// Gives back an extent that has retired.
 void Extents::release(std::uintptr_t start) noexcept {
-  count_.fetch_sub(1, std::memory_order_relaxed);
   static_cast<void>(arena_->free_segment(start, kBytes, SegmentOwner::kSlabs));
 }
 
@@ -122,7 +137,8 @@ void Extents::release(std::uintptr_t start) noexcept {
 bool Extents::draw(bool ahead) noexcept {
   Arena& arena = *arena_;
   const LockGuard hold(arena.lock_);
-  if (arena.counts_.total < kLeastTotal || exhaustion::scarce() || (ahead && !is_low())) return false;
+  if (arena.counts_.total < kLeastTotal || exhaustion::scarce()) return false;
+  if (ahead && !is_low()) return false;
   if (arena.spare_count_ < kSplitTags) {
     if (!arena.take_tags_locked(kSplitTags)) return false;
     if (ahead) {
@@ -134,7 +150,7 @@ bool Extents::draw(bool ahead) noexcept {
   if (segment == nullptr) return false;
   const std::uintptr_t start = (segment->start + kBytes - 1) & ~(kBytes - 1);
   BoundaryTag& extent = arena.carve_locked({segment, start, kBytes}, {.owner = SegmentOwner::kSlabs});
-  extent.free_pages = kAll;
+  extent.pages = kAll;
   enter_locked(extent, lists_[kLists - 1]);
   count_.fetch_add(1, std::memory_order_relaxed);
   return true;
@@ -143,8 +159,10 @@ bool Extents::draw(bool ahead) noexcept {
 void Extents::prepare() noexcept { static_cast<void>(extents.draw(true)); }
 
 bool Extents::keeps_locked(const BoundaryTag& extent) const noexcept {
-  const unsigned long free = extent.free_pages;
-  if (extent.start % kBytes != 0 || extent.size != kBytes || (free & ~kAll) != 0) return false;
+  const unsigned long free = free_pages(extent);
+  const unsigned long joined = extent.pages >> kPages;
+  if (extent.start % kBytes != 0 || extent.size != kBytes || (joined & (~kAll | free | free << 1 | 1)) != 0)
+    return false;
   if (free == 0) return true;
   const BoundaryTag* const before = extent.kid[1];
   return (before != nullptr ? before->kid[0] : lists_[list_of(free)]) == &extent;
@@ -158,11 +176,87 @@ void Extents::trim() noexcept {
       BoundaryTag* const extent = lists_[kLists - 1];
       if (extent == nullptr) return;
       leave_locked(*extent, lists_[kLists - 1]);
-      extent->free_pages = 0;
+      retire_locked(*extent);
       start = extent->start;
     }
     release(start);
   }
+}
+
+/// Splits one that has free pages into segments: its slabs, which lie outside from now on, and what is free, which the
+/// caller is to give back. Where there are no boundary tags for that, the last free page becomes some.
+/// @param[out] free what is free, and how many @p runs. @returns false if no extent has free pages.
+bool Extents::split(Run (&free)[kRuns], unsigned& runs) noexcept {
+  Arena& arena = *arena_;
+  const LockGuard hold(arena.lock_);
+  BoundaryTag** list = lists_ + kLists;
+  do {
+    if (list == lists_) return false;
+  } while (*--list == nullptr);
+  BoundaryTag* const extent = *list;
+  const std::uintptr_t start = extent->start;
+  const unsigned long idle = free_pages(*extent);
+  // The pages that begin a slab, or what is free between two.
+  unsigned long begins = kAll & ~(extent->pages >> kPages) & ~(idle & idle << 1);
+  unsigned more = 0;
+  for (unsigned long left = begins & (begins - 1); left != 0; left &= left - 1) ++more;
+  unsigned long for_tags = 0;
+  if (!arena.reserve_tags_locked(more)) {
+    if (!boundary_tag_pool.is_empty()) return false;  // a test refuses them
+    const unsigned last = floor_log2(idle);
+    for_tags = 1UL << last;
+    begins |= for_tags;
+    boundary_tag_pool.add(reinterpret_cast<void*>(start + last * kPageBytes), kPageBytes);
+    while (arena.spare_count_ < kPages) arena.spare_count_ += boundary_tag_pool.take(arena.spares_, kTagBatch);
+  }
+  leave_locked(*extent, *list);
+  BoundaryTag* piece = extent;
+  std::size_t in_slabs = 0;
+  runs = 0;
+  for (unsigned page = 0;;) {
+    begins &= begins - 1;
+    const unsigned next = begins != 0 ? lowest_bit(begins) : kPages;
+    piece->size = (next - page) * kPageBytes;
+    piece->owner = SegmentOwner::kUser;
+    if ((for_tags >> page & 1) != 0) {
+      piece->owner = SegmentOwner::kTagPool;
+      AllocatedIndex::remove(arena.allocated_.place_of(piece->start));  // nobody frees it
+    } else if ((idle >> page & 1) != 0) {
+      free[runs++] = {piece->start, piece->size};
+    } else {
+      in_slabs += piece->size;
+    }
+    if (next == kPages) break;
+    BoundaryTag* const above = arena.take_spare_locked();
+    Arena::link_after(above, piece);
+    above->start = start + next * kPageBytes;
+    above->kind = TagKind::kAllocated;
+    above->handle = 0;
+    above->site = nullptr;
+    arena.allocated_.insert(above);
+    ++arena.counts_.allocations_ever;
+    piece = above;
+    page = next;
+  }
+  in_slabs_ -= in_slabs;
+  outside_.fetch_add(in_slabs, std::memory_order_relaxed);
+  count_.fetch_sub(1, std::memory_order_relaxed);
+  return true;
+}
+
+std::size_t Extents::dissolve() noexcept {
+  std::size_t bytes = 0;
+  // No more than there are now: others may draw new ones meanwhile.
+  for (std::size_t left = count_.load(std::memory_order_relaxed); left != 0; --left) {
+    Run free[kRuns];
+    unsigned runs = 0;
+    if (!split(free, runs)) break;
+    for (const Run* run = free; run != free + runs; ++run) {
+      static_cast<void>(arena_->free_segment(run->start, run->bytes, SegmentOwner::kUser));
+      bytes += run->bytes;
+    }
+  }
+  return bytes;
 }
 
 }  // namespace qm

@@ -1,5 +1,5 @@
 #pragma once
-/// Extents: segments of `base` that slabs share. To draw a slab from the arena takes five times the instructions, and a
+/// Extents: segments of `base` that slabs share. To draw a slab from the arena takes several times the instructions, and a
 /// boundary tag of 112 bytes for each.
 ///
 ///     | slab | slab | slab of two | free | slab | free of two |     eight pages, aligned to their size; one boundary tag
@@ -9,12 +9,14 @@
 /// that extents are used up, or become free as a whole and go back.
 ///
 /// An extent is drawn ahead, by upkeep, when no place for the largest slab is left. Where there is little memory,
-/// or few slabs, there are none: what idles in them would be too large a part.
+/// or few slabs, there are none: what idles in them would be too large a part. Where memory runs out, they are dissolved:
+/// each slab becomes a segment of its own, and what is free is the arena's.
 ///
 /// Invariants
-/// - E1 An extent is an allocated segment of `base` of owner kSlabs and kBytes; a set bit of `free_pages` is a page that no
-///      slab has. It is on the list of its largest free place, unless it has none.
-/// - E2 But for the counts, all is under the lock of `base`, held for as long as to allocate.
+/// - E1 An extent is an allocated segment of `base` of owner kSlabs and kBytes; its tag's `pages` says which no slab has, and
+///      which are not the first of theirs. It is on the list of its largest free place, unless it has none. One that is free
+///      as a whole may be on its way back: it is on no list, and `pages` is 0.
+/// - E2 But for the counts, all is under the lock of `base`, held for as long as to allocate; to split one, seven times that.
 
 #include <atomic>
 #include <cstddef>
@@ -33,21 +35,20 @@ class Extents {
   static constexpr std::size_t kMostBytes = 4 * kPageBytes;
   /// There are none in an arena of fewer bytes.
   static constexpr std::size_t kLeastTotal = 64 * kBytes;
-  /// So many bytes of slabs lie outside before one shares an extent.
+  /// No extent is drawn while fewer bytes of slabs lie outside.
   static constexpr std::size_t kOutside = 8 * kBytes;
 
   /// Draws from @p arena, whose quantum is a page, from now on, and forgets everything it had.
   void initialize(Arena& arena) noexcept;
   [[nodiscard]] bool are_of(const Arena& arena) const noexcept { return arena_ == &arena; }
-  /// A place for a slab of @p bytes. @returns 0 if the slab is to lie outside: there is no place, and none can be made.
+  /// A place for a slab of @p bytes. @returns 0 if the slab is to lie outside: there is no place, and few slabs lie outside
+  /// or no extent can be drawn.
   [[nodiscard]] std::uintptr_t take(std::size_t bytes) noexcept {
-    if (outside_.load(std::memory_order_relaxed) < kOutside) return 0;
-    const std::uintptr_t start = take_place(bytes);
-    return start != 0 ? start : take_of_new(bytes);
-  }
-  /// The same where the arena has nothing: of the extents that there are, though few slabs lie outside.
-  [[nodiscard]] std::uintptr_t take_last(std::size_t bytes) noexcept {
-    return count_.load(std::memory_order_relaxed) != 0 ? take_place(bytes) : 0;
+    if (count_.load(std::memory_order_relaxed) != 0) [[likely]] {
+      if (const std::uintptr_t start = take_place(bytes); start != 0) [[likely]]
+        return start;
+    }
+    return are_few_outside() ? 0 : take_of_new(bytes);
   }
   /// A slab that take() had no place for lies outside.
   void note_outside(std::size_t bytes) noexcept { outside_.fetch_add(bytes, std::memory_order_relaxed); }
@@ -62,11 +63,17 @@ class Extents {
   static void prepare() noexcept;
   /// Gives back what is free as a whole.
   void trim() noexcept;
+  /// Gives back all pages that no slab has: extents that have some are split into segments. @returns their bytes.
+  /// Complexity: O(extents), constant in a hold of the lock.
+  std::size_t dissolve() noexcept;
 
-  /// Bytes of extents that no slab has, where those slabs that could share one take @p in_slabs. While others use them, about.
-  [[nodiscard]] std::size_t idle_bytes(std::size_t in_slabs) const noexcept {
-    const std::size_t all = count_.load(std::memory_order_relaxed) * kBytes + outside_.load(std::memory_order_relaxed);
-    return all > in_slabs ? all - in_slabs : 0;
+  /// Bytes of extents that no slab has. The lock of their arena is held.
+  [[nodiscard]] std::size_t idle_locked() const noexcept {
+    return count_.load(std::memory_order_relaxed) * kBytes - in_slabs_;
+  }
+  /// The pages of @p extent that no slab has, a bit each. The lock of its arena is held.
+  [[nodiscard]] static unsigned long free_pages(const BoundaryTag& extent) noexcept {
+    return extent.pages & ((1UL << kPages) - 1);
   }
   /// Whether @p extent keeps E1. The lock of its arena is held.
   [[nodiscard]] bool keeps_locked(const BoundaryTag& extent) const noexcept;
@@ -77,14 +84,23 @@ class Extents {
   [[nodiscard]] std::uintptr_t take_of_new(std::size_t bytes) noexcept;
   [[nodiscard]] bool give_place(std::uintptr_t start, std::size_t bytes) noexcept;
   void release(std::uintptr_t start) noexcept;
+  struct Run {
+    std::uintptr_t start;
+    std::size_t bytes;
+  };
+  static constexpr unsigned kRuns = kPages / 2;  ///< that an extent in use can have free
+  [[nodiscard]] bool split(Run (&free)[kRuns], unsigned& runs) noexcept;
   [[nodiscard]] bool draw(bool ahead) noexcept;
   /// Whether no place for the largest slab is left.
   [[nodiscard]] bool is_low() const noexcept { return lists_[kLists - 2] == nullptr && lists_[kLists - 1] == nullptr; }
+  [[nodiscard]] bool are_few_outside() const noexcept { return outside_.load(std::memory_order_relaxed) < kOutside; }
   void enter_locked(BoundaryTag& extent, BoundaryTag*& first) noexcept;
   void leave_locked(BoundaryTag& extent, BoundaryTag*& first) noexcept;
+  void retire_locked(BoundaryTag& extent) noexcept;
 
   Arena* arena_ = nullptr;
   BoundaryTag* lists_[kLists] = {};
+  std::size_t in_slabs_ = 0;             ///< bytes of extents that slabs have
   std::atomic<std::size_t> count_{0};    ///< of extents
   std::atomic<std::size_t> outside_{0};  ///< bytes of slabs that could share one and do not
 };

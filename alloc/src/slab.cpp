@@ -102,7 +102,7 @@ inline std::size_t SlabLayer::colour_of(std::uintptr_t start, std::uintptr_t end
 }
 
 /// Whether the source's quantum aligns a slab of memory by itself.
-inline bool SlabLayer::is_aligned_by_source() const noexcept { return source_->quantum() % slab_bytes_ == 0; }
+inline bool SlabLayer::is_aligned_by_source() const noexcept { return (source_->quantum() & (slab_bytes_ - 1)) == 0; }
 
 /// Whether a slab of @p bytes is drawn from an extent, if there is one.
 inline bool SlabLayer::shares_extent(std::size_t bytes) const noexcept { return in_extents_ && bytes == slab_bytes_; }
@@ -113,8 +113,7 @@ inline std::uintptr_t SlabLayer::take_from_source(std::size_t bytes) noexcept {
   if (const std::uintptr_t start = extents.take(bytes); start != 0) [[likely]]
     return start;
   const std::uintptr_t start = take_segment(bytes);
-  if (start == 0) return extents.take_last(bytes);
-  extents.note_outside(bytes);
+  if (start != 0) extents.note_outside(bytes);
   return start;
 }
 
@@ -190,6 +189,7 @@ void SlabLayer::release(Slab* slab) noexcept {
   const std::size_t bytes = bytes_of(slab->objects);
   const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(slab + 1) - bytes;
   if (heap_class_ != 0) page_map.clear(start, bytes);
+  slab->layer = nullptr;  // whatever has this memory next, no address of it is found to be an object
   give_to_source(start, bytes);
 }
 

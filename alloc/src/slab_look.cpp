@@ -20,12 +20,6 @@ SlabStats SlabLayer::stats() noexcept {
   return stats;
 }
 
-std::size_t SlabLayer::bytes_for_extents() noexcept {
-  if (!in_extents_ || slab_bytes() != slab_bytes_) return 0;
-  const LockGuard hold(lock_);
-  return (slabs_ - short_slabs_) * slab_bytes_;
-}
-
 bool SlabLayer::locate(std::uintptr_t address, ObjectPlace& place) noexcept {
   Slab* slab = find(reinterpret_cast<const void*>(address));
   if (slab == nullptr) return false;

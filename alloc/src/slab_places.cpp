@@ -18,9 +18,10 @@ void SlabLayer::widen(std::uintptr_t low, std::uintptr_t high) noexcept {
 }
 
 Slab* SlabLayer::find(const void* object) noexcept {
-  if (!no_touch_) return find_in_memory(reinterpret_cast<std::uintptr_t>(object));
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  if (!no_touch_) return find_in_memory(address);
   const LockGuard hold(lock_);
-  return find_locked(object);
+  return untouched().find(*this, address);
 }
 
 /// The bit of an object that is out does not change, so the lock is not needed to read it; it may be old for one that

@@ -14,6 +14,7 @@
 
 extern "C" {
 extern const char __qm_books_data_start[], __qm_books_data_end[], __qm_books_bss_start[], __qm_books_bss_end[];
+extern const char __tls_blocks[], __tls_first_block_end[];
 }
 
 namespace qm::bench {
@@ -22,17 +23,20 @@ namespace {
 std::array<void*, 1000> live;
 
 /// Bytes of RAM in use: pages of `base`, the page that the first boundary tags lie in, `.data` and `.bss` of alloc and
-/// trace.
+/// trace, the hart-local blocks.
 void show_ram(const char* when) {
   const std::size_t pages = base_arena().stats().allocated + SlabLayer::kPageBytes;
   const auto data = static_cast<std::size_t>(__qm_books_data_end - __qm_books_data_start);
   const auto bss = static_cast<std::size_t>(__qm_books_bss_end - __qm_books_bss_start);
+  const unsigned harts = firmware::boot_info().hart_count;
+  const std::size_t hart_locals = harts * static_cast<std::size_t>(__tls_first_block_end - __tls_blocks);
   Row(when)
-      .number("harts", firmware::boot_info().hart_count)
+      .number("harts", harts)
       .number("pages", pages)
       .number("data", data)
       .number("bss", bss)
-      .number("RAM", pages + data + bss);
+      .number("hart-locals", hart_locals)
+      .number("RAM", pages + data + bss + hart_locals);
 }
 
 void show_objects(std::size_t size) {

@@ -12,6 +12,7 @@
 
 extern "C" {
 extern const char __qm_books_data_start[], __qm_books_data_end[], __qm_books_bss_start[], __qm_books_bss_end[];
+extern const char __tls_blocks[], __tls_first_block_end[];
 }
 
 namespace {
@@ -33,9 +34,10 @@ TEST(Footprint, bootstrap_takes_at_most_32_KiB_of_RAM) {
   // The page of the first boundary tags is not among those of base.
   const std::size_t pages = base_arena().stats().allocated + SlabLayer::kPageBytes;
   const auto own = static_cast<std::size_t>(__qm_books_data_end - __qm_books_data_start) +
-                   static_cast<std::size_t>(__qm_books_bss_end - __qm_books_bss_start);
+                   static_cast<std::size_t>(__qm_books_bss_end - __qm_books_bss_start) +
+                   info.hart_count * static_cast<std::size_t>(__tls_first_block_end - __tls_blocks);
   EXPECT_GT(own, 1000U);
-  EXPECT_LE(pages + own, 32768U) << "pages " << pages << ", data and bss " << own;
+  EXPECT_LE(pages + own, 32768U) << "pages " << pages << ", data, bss and hart-locals " << own;
   trace::shutdown();
   shutdown();
 }

@@ -17,7 +17,8 @@ class Reports : public ConsoleReports {};
 std::string arena_row(const char* name, int depth, Arena& arena) {
   const ArenaStats s = arena.stats();
   return format("%*s%-*s: A :%8zu:%15zu:%15zu:%12" PRIu64 ":%15zu:%15zu: %" PRIu64, 4 * depth, "", 30 - 4 * depth, name,
-                arena.quantum(), s.total, s.allocated, s.allocations_ever, s.idle, s.high_water, s.failures);
+                arena.quantum(), s.total, s.allocated, s.allocations_ever, s.idle + s.in_extents, s.high_water,
+                s.failures);
 }
 
 std::string cache_row(int depth, Cache& cache) {
@@ -154,6 +155,26 @@ TEST_F(Reports, free_says_as_idle_an_empty_span_too) {
     idle += (s.objects - s.in_use) * s.object_size;
   }
   EXPECT_EQ(lines_of(command("free"))[3], format("Idle Memory  : %15zu", idle + spans));
+}
+
+TEST_F(Reports, free_and_kmemstat_say_as_idle_what_no_slab_has_of_extents) {
+  const std::size_t in_extents = base_arena().stats().in_extents;
+  std::vector<void*> held;
+  while (base_arena().stats().in_extents == in_extents && held.size() < 4000) held.push_back(packet->allocate());
+  ASSERT_GT(base_arena().stats().in_extents, in_extents);
+  std::size_t idle = base_arena().stats().in_extents;
+  RegistryCursor<Arena> arenas;
+  while (Arena* arena = arenas.next()) idle += arena->stats().idle;
+  RegistryCursor<Cache> caches;
+  while (Cache* cache = caches.next()) {
+    const CacheStats s = cache->stats();
+    idle += (s.objects - s.in_use) * s.object_size;
+  }
+  EXPECT_EQ(lines_of(command("free"))[3], format("Idle Memory  : %15zu", idle));
+  const qm::test::Match match = qm::test::find(command("kmemstat"), "base +: A : +4096: +\\d+: +\\d+: +\\d+: +(\\d+):");
+  ASSERT_FALSE(match.empty());
+  EXPECT_EQ(std::stoul(match[1]), base_arena().stats().in_extents);
+  for (void* object : held) packet->free(object);
 }
 
 TEST_F(Reports, free_leaves_out_what_is_no_memory) {

@@ -63,6 +63,7 @@ struct ArenaStats {
   std::size_t allocated = 0;  ///< what quantum caches hold included
   std::size_t free = 0;
   std::size_t idle = 0;        ///< of the free: the empty span that waits to be used again or reaped
+  std::size_t in_extents = 0;  ///< of the allocated: pages of extents that no slab has (base)
   std::size_t imported = 0;    ///< sum of the spans that go back to the source
   std::size_t high_water = 0;  ///< most ever allocated
   std::size_t largest_free = 0;

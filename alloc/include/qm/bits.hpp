@@ -41,14 +41,20 @@ struct DeBruijnTable {
 inline constexpr DeBruijnTable kDeBruijnTable;
 }  // namespace detail
 
-/// @returns the number of the lowest set bit of @p word, which is not 0.
-/// Complexity: 6 instructions where there is no bit-scan instruction.
-[[nodiscard]] constexpr unsigned lowest_bit(std::size_t word) noexcept {
+/// @returns the number of the only set bit of @p word.
+/// Complexity: 4 instructions where there is no bit-scan instruction.
+[[nodiscard]] constexpr unsigned only_bit(std::size_t word) noexcept {
   if constexpr (kHasBitScan) {
     return static_cast<unsigned>(std::countr_zero(word));
   } else {
-    return detail::kDeBruijnTable.index[((word & (~word + 1)) * detail::kDeBruijn) >> detail::kDeBruijnShift];
+    return detail::kDeBruijnTable.index[(word * detail::kDeBruijn) >> detail::kDeBruijnShift];
   }
+}
+
+/// @returns the number of the lowest set bit of @p word, which is not 0.
+/// Complexity: 6 instructions where there is no bit-scan instruction.
+[[nodiscard]] constexpr unsigned lowest_bit(std::size_t word) noexcept {
+  return only_bit(kHasBitScan ? word : word & (~word + 1));
 }
 
 /// @returns the number of the highest set bit of @p word, which is not 0.

@@ -68,8 +68,8 @@ struct BoundaryTag {
   BoundaryTag* parent;  ///< address tree: free, where need be
   BoundaryTag* kid[2];  ///< of an extent: the next of its list, and the one before
   union {
-    std::size_t largest;       ///< largest size in this subtree
-    unsigned long free_pages;  ///< of an extent: a bit for each page that no slab has
+    std::size_t largest;  ///< largest size in this subtree
+    unsigned long pages;  ///< of an extent: which no slab has, and which go on with one (extents.cpp)
   };
 
   [[nodiscard]] std::uintptr_t end() const noexcept { return start + size; }

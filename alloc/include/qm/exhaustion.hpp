@@ -81,9 +81,9 @@ struct ExhaustionReport {
   std::size_t in_magazines[hal::Port::kMaxHarts] = {};  ///< by hart, bytes
   std::size_t in_previous[hal::Port::kMaxHarts] = {};   ///< of these, in the magazines that are not loaded
   std::size_t in_depots = 0;
-  std::size_t in_slabs = 0;  ///< empty slabs
+  std::size_t in_slabs = 0;  ///< empty slabs, and pages of extents that no slab has
   std::size_t in_spans = 0;  ///< empty spans
-  /// Free objects of slabs in use, which only their own cache can have, and what of extents only slabs can have.
+  /// Free objects of slabs in use, which only their own cache can have.
   std::size_t in_fragments = 0;
   std::size_t recoverable = 0;  ///< what a drain could free at most: all but the fragments
 

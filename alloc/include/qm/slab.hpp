@@ -190,7 +190,7 @@ class SlabLayer {
   /// Context: any; may give a slab back to the source, with no lock held.
   Status put(void* object) noexcept;
 
-  /// Gives every empty slab back to the source.
+  /// Gives every empty slab back to the source, or to the extents of its arena, whose pages all slabs can have.
   /// @returns the bytes given back.
   std::size_t reap() noexcept;
 
@@ -268,8 +268,6 @@ class SlabLayer {
   // ---- for reports: slab_look.cpp -------------------------------------------------------------------------------------
 
   [[nodiscard]] SlabStats stats() noexcept;
-  /// Bytes of the slabs that could share extents, as far as the cache draws from their arena.
-  [[nodiscard]] std::size_t bytes_for_extents() noexcept;
   /// Finds where @p address lies. @returns false if in none of this layer's slabs. Complexity, context: as judge().
   [[nodiscard]] bool locate(std::uintptr_t address, ObjectPlace& place) noexcept;
   /// Whether the slab keeps S1 and knows its layer. Context: as a SlabPass shows it.
@@ -357,10 +355,6 @@ class SlabLayer {
     return slab != nullptr && address - slab->start < slab_bytes_ ? slab : nullptr;
   }
   void* const* put_run(Slab& slab, std::uintptr_t object, void* const* end, std::uintptr_t stop, Put& put) noexcept;
-  [[nodiscard]] Slab* find_locked(const void* object) noexcept {
-    const auto address = reinterpret_cast<std::uintptr_t>(object);
-    return no_touch_ ? untouched().find(*this, address) : find_in_memory(address);
-  }
 
   /// Set by the first layer of the kind.
   static inline constinit std::atomic<const UntouchedCalls*> untouched_{nullptr};

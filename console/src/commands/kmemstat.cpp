@@ -35,7 +35,7 @@ struct Tree {
 
   void print(const ArenaStats& stats, std::size_t quantum) noexcept {
     call.print("{:8}:{:15}:{:15}:{:12}:{:15}:{:15}: {}\n", quantum, stats.total, stats.allocated,
-               stats.allocations_ever, stats.idle, stats.high_water, stats.failures);
+               stats.allocations_ever, stats.idle + stats.in_extents, stats.high_water, stats.failures);
   }
 
   void print(const CacheStats& stats) noexcept {
@@ -126,7 +126,7 @@ CommandStatus run_free(Invocation& call) noexcept {
   Matching<Arena> all_arenas({});
   while (Arena* arena = aborted ? nullptr : all_arenas.next()) {
     if (!draws_from_base(arena)) continue;
-    idle += arena == &base_arena() ? 0 : arena->stats().idle;
+    idle += arena == &base_arena() ? arena->stats().in_extents : arena->stats().idle;
     ++arenas;
     aborted = !call.yield();
   }

@@ -2,6 +2,8 @@
 
 #include "commands.hpp"
 
+#include <qm/system.hpp>
+
 #include <qm/console/names.hpp>
 
 namespace qm::console::commands {
@@ -10,7 +12,7 @@ namespace {
 CommandStatus run_reap(Invocation& call) noexcept {
   const std::string_view name = call.words()[1];
   if (!name.empty() && !names_any<Cache>(name)) return call.fail("No such slab {}", name);
-  std::size_t bytes = 0;
+  std::size_t bytes = base_arena().stats().in_extents;  // less what stays there
   unsigned reaped = 0;
   bool aborted = false;
   // Caches of memory first: their slabs fall into the quantum caches of arenas, and those are reaped after them.
@@ -29,6 +31,8 @@ CommandStatus run_reap(Invocation& call) noexcept {
     arena->reap();  // an empty span goes on to the source; what it holds was counted as its slabs came back
     aborted = !call.yield();
   }
+  const std::size_t in_extents = base_arena().stats().in_extents;
+  bytes -= in_extents < bytes ? in_extents : bytes;
   call.print("reap: {} bytes from {} caches: {}\n", bytes, reaped, closing_word(aborted));
   return closing_status(aborted);
 }
