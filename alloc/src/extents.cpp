@@ -16,7 +16,6 @@ constinit Extents extents;
 namespace {
 
 // A tag's `pages`: bit p, no slab has page p; bit 8 + p, page p belongs to the slab that has the page before it.
-constexpr unsigned long kAll = (1UL << Extents::kPages) - 1;
 
 /// The first pages of free places of one, two and four.
 constexpr unsigned long places_of_two(unsigned long free) noexcept { return free & free >> 1 & 0x55; }
@@ -30,7 +29,7 @@ static_assert(order_of(Extents::kPageBytes) == 0 && order_of(2 * Extents::kPageB
 /// on with it.
 constexpr unsigned long share_of(std::size_t bytes) noexcept {
   const unsigned long behind = 1UL << bytes / Extents::kPageBytes;
-  return behind - (behind << Extents::kPages) + 2 * kAll + 1;  // (behind - 1) - ((behind - 2) << kPages)
+  return behind - (behind << Extents::kPages) + 2 * Extents::kAllPages + 1;  // (behind - 1) - ((behind - 2) << kPages)
 }
 
 /// The list of an extent with so much free; of one that is not free as a whole.
@@ -39,7 +38,7 @@ constexpr unsigned list_of_used(unsigned long free) noexcept {
   if (two == 0) return 0;
   return places_of_four(two) == 0 ? 1 : 2;
 }
-constexpr unsigned list_of(unsigned long free) noexcept { return free == kAll ? 3 : list_of_used(free); }
+constexpr unsigned list_of(unsigned long free) noexcept { return free == Extents::kAllPages ? 3 : list_of_used(free); }
 
 }  // namespace
 
@@ -87,7 +86,7 @@ std::uintptr_t Extents::take_place(std::size_t bytes) noexcept {
   extent->pages = left;
   in_slabs_ += bytes;
   BoundaryTag** const after = &lists_[list_of_used(left)];
-  const bool is_used_up = (left & kAll) == 0;
+  const bool is_used_up = (left & kAllPages) == 0;
   if (after != list || is_used_up) {
     BoundaryTag* const next = extent->kid[0];
     *list = next;
@@ -111,8 +110,8 @@ bool Extents::give_place(std::uintptr_t start, std::size_t bytes) noexcept {
     const unsigned long pages = before + (share_of(bytes) << ((start - first) / kPageBytes));
     extent->pages = pages;
     in_slabs_ -= bytes;
-    if ((before & kAll) != 0) leave_locked(*extent, lists_[list_of(before)]);
-    if (pages != kAll || (is_low() && !exhaustion::scarce())) {
+    if ((before & kAllPages) != 0) leave_locked(*extent, lists_[list_of(before)]);
+    if (pages != kAllPages || (is_low() && !exhaustion::scarce())) {
       enter_locked(*extent, lists_[list_of(pages)]);
     } else {
       retire_locked(*extent);
@@ -150,7 +149,7 @@ bool Extents::draw(bool ahead) noexcept {
   if (segment == nullptr) return false;
   const std::uintptr_t start = (segment->start + kBytes - 1) & ~(kBytes - 1);
   BoundaryTag& extent = arena.carve_locked({segment, start, kBytes}, {.owner = SegmentOwner::kSlabs});
-  extent.pages = kAll;
+  extent.pages = kAllPages;
   enter_locked(extent, lists_[kLists - 1]);
   count_.fetch_add(1, std::memory_order_relaxed);
   return true;
@@ -161,7 +160,7 @@ void Extents::prepare() noexcept { static_cast<void>(extents.draw(true)); }
 bool Extents::keeps_locked(const BoundaryTag& extent) const noexcept {
   const unsigned long free = free_pages(extent);
   const unsigned long joined = extent.pages >> kPages;
-  if (extent.start % kBytes != 0 || extent.size != kBytes || (joined & (~kAll | free | free << 1 | 1)) != 0)
+  if (extent.start % kBytes != 0 || extent.size != kBytes || (joined & (~kAllPages | free | free << 1 | 1)) != 0)
     return false;
   if (free == 0) return true;
   const BoundaryTag* const before = extent.kid[1];
@@ -197,7 +196,7 @@ bool Extents::split(Run (&free)[kRuns], unsigned& runs) noexcept {
   const std::uintptr_t start = extent->start;
   const unsigned long idle = free_pages(*extent);
   // The pages that begin a slab, or what is free between two.
-  unsigned long begins = kAll & ~(extent->pages >> kPages) & ~(idle & idle << 1);
+  unsigned long begins = kAllPages & ~(extent->pages >> kPages) & ~(idle & idle << 1);
   unsigned more = 0;
   for (unsigned long left = begins & (begins - 1); left != 0; left &= left - 1) ++more;
   unsigned long for_tags = 0;

@@ -31,6 +31,7 @@ class Extents {
   static constexpr std::size_t kPageBytes = 4096;
   static constexpr std::size_t kPages = 8;
   static constexpr std::size_t kBytes = kPages * kPageBytes;
+  static constexpr unsigned long kAllPages = (1UL << kPages) - 1;
   /// The largest slab; a slab is one, two or four pages.
   static constexpr std::size_t kMostBytes = 4 * kPageBytes;
   /// There are none in an arena of fewer bytes.
@@ -72,9 +73,7 @@ class Extents {
     return count_.load(std::memory_order_relaxed) * kBytes - in_slabs_;
   }
   /// The pages of @p extent that no slab has, a bit each. The lock of its arena is held.
-  [[nodiscard]] static unsigned long free_pages(const BoundaryTag& extent) noexcept {
-    return extent.pages & ((1UL << kPages) - 1);
-  }
+  [[nodiscard]] static unsigned long free_pages(const BoundaryTag& extent) noexcept { return extent.pages & kAllPages; }
   /// Whether @p extent keeps E1. The lock of its arena is held.
   [[nodiscard]] bool keeps_locked(const BoundaryTag& extent) const noexcept;
 

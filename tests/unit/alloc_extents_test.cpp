@@ -235,23 +235,21 @@ TEST_F(ExtentsTest, there_are_none_for_few_slabs) {
 
 TEST_F(ExtentsTest, memory_too_short_for_one_still_serves_slabs) {
   Cache& four = cache_of_slabs(4 * kPage);
-  std::array<std::uintptr_t, qm::test::kPoolBytes / kExtent> blocks;
-  std::size_t count = 0;
-  while (const std::uintptr_t block = base_arena().allocate(kExtent, Fit::kInstant, nullptr, Effort::kQuiet))
-    blocks[count++] = block;
-  ASSERT_GT(count, 4U);
+  Blocks blocks;
+  blocks.take_all(kExtent, Effort::kQuiet);
+  ASSERT_GT(blocks.count, 4U);
   const std::size_t before = extents();
   while (void* object = four.allocate()) objects.add(four, object);
   EXPECT_LE(extents(), before);
   EXPECT_FALSE(has_place_for(4));
   // What the arena has left is less than a slab, wherever it may lie.
   for (std::size_t i = 0; i < 4; ++i) {
-    ASSERT_EQ(base_arena().free(blocks[i]), Status::kOk);
+    ASSERT_EQ(base_arena().free(blocks.all[i]), Status::kOk);
     void* const object = four.allocate();
     EXPECT_NE(object, nullptr) << i;
     objects.add(four, object);
   }
-  for (std::size_t i = 4; i < count; ++i) EXPECT_EQ(base_arena().free(blocks[i]), Status::kOk);
+  for (std::size_t i = 4; i < blocks.count; ++i) EXPECT_EQ(base_arena().free(blocks.all[i]), Status::kOk);
   objects.free_all();
 }
 
@@ -266,6 +264,29 @@ TEST_F(ExtentsTest, a_large_request_gets_what_idles_in_them) {
   const std::uintptr_t block = base_arena().allocate(most);
   ASSERT_NE(block, 0U);
   EXPECT_EQ(base_arena().free(block, most), Status::kOk);
+}
+
+TEST_F(ExtentsTest, a_slab_finds_the_last_place_though_few_lie_outside) {
+  Cache& one = cache_of_slabs(kPage);
+  do objects.add(one, one.allocate());
+  while (free_pages() < 4);
+  filled_.free_all();  // what lay outside is the arena's again
+  filler_->reap();
+  const std::size_t kept = extents();
+  Blocks blocks;
+  blocks.take_all(kPage, Effort::kQuiet);
+  const std::size_t places = free_pages();
+  ASSERT_GT(places, 0U);
+  std::size_t taken = 0;
+  while (void* object = one.allocate(0, Effort::kQuiet)) {
+    objects.add(one, object);
+    ++taken;
+  }
+  EXPECT_GE(taken, 2 * places);
+  EXPECT_EQ(free_pages(), 0U);
+  EXPECT_EQ(extents(), kept);
+  blocks.free_all();
+  objects.free_all();
 }
 
 TEST_F(ExtentsTest, places_are_used_up_though_few_slabs_lie_outside) {

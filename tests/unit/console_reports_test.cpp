@@ -354,6 +354,19 @@ TEST_F(Reports, reap_says_how_much_came_back_from_how_many_caches) {
   EXPECT_EQ(command("reap packet now"), "error: usage: reap [SLAB_NAME]\r\n");
 }
 
+TEST_F(Reports, reap_counts_what_comes_back_of_extents) {
+  std::vector<void*> held;
+  while (base_arena().stats().in_extents == 0 && held.size() < 4000) held.push_back(packet->allocate());
+  ASSERT_GT(base_arena().stats().in_extents, 0u);
+  const std::size_t before = base_arena().stats().free;
+  const std::string text = command("reap");
+  const qm::test::Match match = qm::test::find(text, "reap: (\\d+) bytes");
+  ASSERT_FALSE(match.empty()) << text;
+  EXPECT_EQ(base_arena().stats().in_extents, 0u);
+  EXPECT_EQ(std::stoul(match[1]), base_arena().stats().free - before);
+  for (void* object : held) packet->free(object);
+}
+
 // ---- all ------------------------------------------------------------------------------------------------------------
 
 TEST_F(Reports, come_the_same_in_frames) {
