@@ -5,6 +5,9 @@
 #   - a recorded row or figure that is no longer measured; of rows that name a build, those of the builds that were measured;
 #   - a figure of BENCH above a limit, and a limit that no row has.
 #
+# An aim that is missed is printed and fails nothing. Rows and figures of a peer that the build has no source of (bench/peers) are
+# not missed.
+#
 # With RUN, IMAGE, RAM, HARTS (a list, a boot each) and TRANSCRIPT in place of ROWS the bench is run first. An increase that is meant
 # is written down by `bench/run --record NAME`, and then passes; a limit is not moved by that.
 cmake_minimum_required(VERSION 3.25)
@@ -101,6 +104,26 @@ foreach(i RANGE ${last})
   add_row(was "${row}")
 endforeach()
 
+# Peers that are in no row.
+set(missing_peers TLSF heap_4 o1heap)
+set(number 0)
+foreach(name IN LISTS now_names)
+  foreach(peer IN LISTS missing_peers)
+    if("${name}${now_keys_${number}}" MATCHES "${peer}")
+      list(REMOVE_ITEM missing_peers ${peer})
+    endif()
+  endforeach()
+  math(EXPR number "${number} + 1")
+endforeach()
+list(JOIN missing_peers "|" missing_peers)
+# Whether a row's name or a figure's is of one of these.
+function(is_missing_peer name result)
+  set(${result} FALSE PARENT_SCOPE)
+  if(missing_peers AND name MATCHES "${missing_peers}")
+    set(${result} TRUE PARENT_SCOPE)
+  endif()
+endfunction()
+
 # ---- against the recorded figures ----
 
 set(no_costs operations objects rounds "peak live")
@@ -127,13 +150,15 @@ set(number 0)
 foreach(name IN LISTS was_names)
   string(JSON build ERROR_VARIABLE none GET "${was_row_${number}}" build)
   list(FIND now_names "${name}" after)
-  if(NOT build IN_LIST builds)
-    # Another build's row, which this one does not measure.
+  is_missing_peer("${name}" is_missing)
+  if(NOT build IN_LIST builds OR is_missing)
+    # Another build's row, or a peer's, which this build does not measure.
   elseif(after EQUAL -1)
     fail("${name} recorded, but not measured")
   else()
     foreach(key IN LISTS was_keys_${number})
-      if(NOT key IN_LIST now_keys_${after})
+      is_missing_peer("${key}" is_missing)
+      if(NOT key IN_LIST now_keys_${after} AND NOT is_missing)
         fail("${name} ${key} recorded, but not measured")
       endif()
     endforeach()
@@ -164,7 +189,8 @@ endfunction()
 
 # As limits.cmake says.
 function(limit bench case allocator figure most)
-  if(NOT bench STREQUAL BENCH)
+  is_missing_peer("${figure}" is_missing)
+  if(NOT bench STREQUAL BENCH OR is_missing)
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 5 L "" "OVER;PERCENT_OF" "")
@@ -200,7 +226,15 @@ function(limit bench case allocator figure most)
   set(failures "${failures}" PARENT_SCOPE)
 endfunction()
 
+# A limit that is not kept yet: what is above it is printed.
+function(aim bench case allocator figure most)
+  set(failures "")
+  limit("${bench}" "${case}" "${allocator}" "${figure}" "${most}" ${ARGN})
+  set(missed_aims "${missed_aims}${failures}" PARENT_SCOPE)
+endfunction()
+
 set(failures "")
+set(missed_aims "")
 if(NOT DEFINED LIMITS)
   set(LIMITS ${CMAKE_CURRENT_LIST_DIR}/limits.cmake)
 endif()
@@ -212,5 +246,8 @@ if(failures)
 endif()
 if(message)
   message(FATAL_ERROR "${message}")
+endif()
+if(missed_aims)
+  message(STATUS "aims of ${LIMITS} that are not met yet:${missed_aims}")
 endif()
 message(STATUS "${checked} figures are not above the recorded ones, nor above a limit")
