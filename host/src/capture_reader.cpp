@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <utility>
@@ -16,6 +17,8 @@ namespace {
 constexpr std::size_t kReadBytes = std::size_t{1} << 18;
 constexpr std::size_t kMostChunkBytes = kChunkHeaderBytes + kMaxChunkPayloadBytes + kChunkCrcBytes;
 constexpr std::size_t kMostProblems = 100;
+// A thousand times what a compressed chunk has may be in it.
+constexpr std::uint64_t kMostImageBytes = std::uint64_t{1} << 30;
 
 std::string count_of(std::uint64_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -30,6 +33,14 @@ CaptureAbout parse_about(std::string_view text) {
     if (space != std::string_view::npos) about[std::string(line.substr(0, space))] = line.substr(space + 1);
   }
   return about;
+}
+
+/// @returns how large the image in a capture may be: as *about* says, if it says so, and not without a bound.
+std::uint64_t image_bytes(const CaptureAbout& about) {
+  std::uint64_t bytes = kMostImageBytes;
+  const auto told = about.find("image-bytes");
+  if (told != about.end()) std::from_chars(told->second.data(), told->second.data() + told->second.size(), bytes);
+  return std::min(bytes, kMostImageBytes);
 }
 
 }  // namespace
@@ -237,6 +248,8 @@ void CaptureReader::problem(std::string text) {
 
 bool extract_image(const std::filesystem::path& capture, const std::filesystem::path& to) {
   CaptureReader reader(capture);
+  const std::uint64_t most = image_bytes(reader.about());
+  std::uint64_t written = 0;
   z_stream stream{};
   if (inflateInit(&stream) != Z_OK) throw Error(Fault::kInput, "zlib cannot be started");
   const std::unique_ptr<z_stream, decltype(&inflateEnd)> release(&stream, &inflateEnd);
@@ -252,7 +265,10 @@ bool extract_image(const std::filesystem::path& capture, const std::filesystem::
       stream.next_out = reinterpret_cast<Bytef*>(room.data());
       stream.avail_out = static_cast<uInt>(room.size());
       status = inflate(&stream, Z_NO_FLUSH);
-      out.write(room.data(), static_cast<std::streamsize>(room.size() - stream.avail_out));
+      const std::size_t count = room.size() - stream.avail_out;
+      if (count > most - written) return false;
+      written += count;
+      out.write(room.data(), static_cast<std::streamsize>(count));
     }
   }
   if (out.is_open() && !out.flush())

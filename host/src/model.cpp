@@ -91,7 +91,7 @@ void Model::give_back(const Event& event, Key key, Step& step) {
     const std::uint32_t other = is_arena(key.traceable) || freed_.contains(key) ? 0 : cache_that_has(key.address);
     step.misfit = freed_.contains(key) ? Misfit::kDoubleFree : other != 0 ? Misfit::kWrongCache : Misfit::kUnknown;
     if (step.misfit == Misfit::kUnknown) ++unknown_[key.traceable];
-    freed_[key] = event.number;
+    remember_freed(key, event.number);
     if (step.misfit != Misfit::kWrongCache) return;
     found = live_.find({key.address, other});
   }
@@ -100,17 +100,19 @@ void Model::give_back(const Event& event, Key key, Step& step) {
   step.crossed = found->second.hart != event.hart;
   if (event.operation == Operation::kFree) crossed_ += step.crossed ? 1 : 0;
   live_bytes_ -= found->second.allocated;
-  freed_[found->first] = event.number;
+  const Key left = found->first;
   live_.erase(found);
-  if (freed_.size() > kFreedKept + 2 * live_.size()) forget_old();
+  remember_freed(left, event.number);
 }
 
-/// Forgets the older half.
-void Model::forget_old() noexcept {
+/// Remembers a freed object, known or not; of too many, forgets the older half.
+void Model::remember_freed(Key key, std::uint64_t event_number) {
+  freed_[key] = event_number;
+  if (freed_.size() <= kFreedKept + 2 * live_.size()) return;
   std::uint64_t oldest = ~std::uint64_t{0}, youngest = 0;
-  for (const auto& [key, number] : freed_) {
-    oldest = std::min(oldest, number);
-    youngest = std::max(youngest, number);
+  for (const auto& each : freed_) {
+    oldest = std::min(oldest, each.second);
+    youngest = std::max(youngest, each.second);
   }
   const std::uint64_t middle = oldest + (youngest - oldest) / 2;
   std::erase_if(freed_, [&](const auto& each) { return each.second <= middle; });

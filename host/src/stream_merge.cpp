@@ -8,6 +8,8 @@ namespace {
 // The least that an event takes in a ring of the device.
 constexpr std::size_t kLeastRingBytes = 32;
 constexpr std::size_t kLeastWindow = 4096;
+// What 8 harts with rings of 4 MiB may need: 200 MB. A header may claim larger rings, and need not be true.
+constexpr std::size_t kMostWindow = std::size_t{1} << 21;
 
 /// Fills in the sizes that the stream leaves out: those of the cache's objects; of a segment what was asked for,
 /// rounded up.
@@ -29,15 +31,18 @@ void fill_sizes(const wire::Event& from, const Traceable* of, Event& event) noex
 
 }  // namespace
 
+void StreamMerge::grow_to(std::uint32_t harts) {
+  if (harts_.size() >= harts) return;
+  Hart fresh;
+  fresh.mode = mode_;
+  fresh.sample_bytes = sample_bytes_;
+  harts_.resize(harts, fresh);
+}
+
 void StreamMerge::set_harts(std::uint32_t harts, std::uint32_t ring_bytes) {
-  if (harts_.size() < harts) {
-    Hart fresh;
-    fresh.mode = mode_;
-    fresh.sample_bytes = sample_bytes_;
-    harts_.resize(harts, fresh);
-  }
+  grow_to(harts);
   // A drained ring's events may come before those of a ring that is drained next, which has filled meanwhile.
-  window_ = std::max(kLeastWindow, std::size_t{2} * harts * (ring_bytes / kLeastRingBytes));
+  window_ = std::clamp(std::size_t{2} * harts * (ring_bytes / kLeastRingBytes), kLeastWindow, kMostWindow);
 }
 
 void StreamMerge::set_mode(wire::StreamMode mode, std::uint64_t sample_bytes) {
@@ -50,7 +55,7 @@ void StreamMerge::set_mode(wire::StreamMode mode, std::uint64_t sample_bytes) {
 }
 
 StreamMerge::Hart& StreamMerge::hart(std::uint32_t index) {
-  if (index >= harts_.size()) set_harts(index + 1, 0);
+  grow_to(index + 1);
   return harts_[index];
 }
 

@@ -25,8 +25,10 @@ class StreamMerge {
   void put(const wire::Event& event, const Definitions& definitions);
   /// Delivers what is certain to be next.
   void deliver();
-  /// Delivers everything.
+  /// Delivers everything that waits.
   void flush();
+  /// After the last event: gives back the queues, of which each hart has one.
+  void close() noexcept { harts_ = {}; }
   /// After the last event: finds out, from the device's own counters, what is missing at the end of each hart.
   void settle(const Statistics& final);
 
@@ -50,6 +52,7 @@ class StreamMerge {
     std::uint64_t sample_bytes = 0;
   };
 
+  void grow_to(std::uint32_t harts);
   Hart& hart(std::uint32_t index);
   [[nodiscard]] std::uint64_t unwrapped(std::uint32_t number) noexcept;
   void put_note(Hart& hart, Item::What what, std::uint32_t index, std::uint64_t count, std::uint64_t number,

@@ -11,6 +11,8 @@ namespace qm::host {
 namespace {
 
 constexpr std::size_t kMostProblems = 100;
+// Each reads the whole capture.
+constexpr unsigned kMostLooksAhead = 64;
 
 EventKind kind_of(wire::SourceKind kind) noexcept {
   switch (kind) {
@@ -44,6 +46,11 @@ StreamHeader header_of(const wire::StreamPrefix& prefix, const wire::StreamHeade
   header.build_id = build_id_text(from.build_id);
   header.size_classes.assign(from.size_classes.begin(), from.size_classes.end());
   return header;
+}
+
+/// Whether a device can have what @p definition is of.
+bool is_possible(const wire::Definition& definition) noexcept {
+  return definition.kind != wire::DefinitionKind::kSource || definition.number < kMostTraceables;
 }
 
 /// @param[in] replace whether what is known already has another meaning from here on.
@@ -92,6 +99,7 @@ struct StreamReader::Stream {
   bool ended = false;
   bool looked_ahead = false;
   std::uint64_t undefined_events = 0;
+  std::uint64_t impossible = 0;  // events and definitions of caches and arenas that no device has
   std::uint32_t sample_seed = 0;
   Statistics statistics;  // of the snapshot that is arriving
   std::uint32_t snapshot = 0;
@@ -189,7 +197,13 @@ void StreamReader::take_definitions(const wire::Frame& frame) {
   if (!number(stream, prefix.number)) return;
   wire::Definition definition;
   wire::Decoded result;
-  while ((result = decoder.next(definition)) == wire::Decoded::kOk) define(stream.definitions, definition, true);
+  while ((result = decoder.next(definition)) == wire::Decoded::kOk) {
+    if (is_possible(definition)) {
+      define(stream.definitions, definition, true);
+    } else {
+      ++stream.impossible;
+    }
+  }
   if (result == wire::Decoded::kMalformed) malformed("definitions", &stream);
   end_.unknown += decoder.skipped();
 }
@@ -201,8 +215,9 @@ void StreamReader::adopt(const wire::Frame& frame) {
   Stream& stream = *streams_.back();
   if (decoder.begin(frame.payload, prefix) != wire::Decoded::kOk || prefix.stream != stream.definitions.header.stream)
     return;
-  for (wire::Definition definition; decoder.next(definition) == wire::Decoded::kOk;)
-    define(stream.definitions, definition, false);
+  for (wire::Definition definition; decoder.next(definition) == wire::Decoded::kOk;) {
+    if (is_possible(definition)) define(stream.definitions, definition, false);
+  }
 }
 
 void StreamReader::take_events(const wire::Frame& frame) {
@@ -214,13 +229,17 @@ void StreamReader::take_events(const wire::Frame& frame) {
   const std::map<std::uint32_t, Traceable>& known = stream.definitions.traceables;
   const auto defined = [&](std::uint32_t number) {
     if (known.contains(number)) return true;
-    if (!std::exchange(stream.looked_ahead, true) && look_ahead_) look_ahead_();
+    if (!std::exchange(stream.looked_ahead, true) && look_ahead_ && looks_ahead_++ < kMostLooksAhead) look_ahead_();
     return known.contains(number);
   };
   stream.merge.begin_frame(decoder.hart(), decoder.hart_number());
   wire::Event event;
   wire::Decoded result;
   while ((result = decoder.next(event)) == wire::Decoded::kOk) {
+    if (event.source >= kMostTraceables || event.new_source >= kMostTraceables) {
+      ++stream.impossible;
+      continue;
+    }
     const bool is_note = event.operation == wire::Operation::kLost || event.operation == wire::Operation::kMode;
     if (!is_note &&
         (!defined(event.source) || (event.operation == wire::Operation::kReallocate && !defined(event.new_source)))) {
@@ -298,6 +317,11 @@ void StreamReader::end_stream() {
     problem(&stream, std::to_string(stream.undefined_events) +
                          " events of caches or arenas whose definition is missing: their sizes are not known");
   }
+  if (stream.impossible != 0) {
+    problem(&stream, std::to_string(stream.impossible) +
+                         " events or definitions of caches or arenas with a number above " +
+                         std::to_string(kMostTraceables - 1) + ", which no device has: they are left out");
+  }
   if (stream.merge.misplaced() != 0) {
     problem(&stream,
             std::to_string(stream.merge.misplaced()) + " events whose number does not follow those of their hart");
@@ -309,6 +333,7 @@ void StreamReader::end_stream() {
   for (const auto& [hart, lost] : stream.merge.missing()) {
     problem(&stream, std::to_string(lost) + " events of hart " + std::to_string(hart) + " did not arrive");
   }
+  stream.merge.close();
 }
 
 void StreamReader::finish(CaptureEnd end) {

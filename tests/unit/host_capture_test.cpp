@@ -285,6 +285,20 @@ TEST_F(Capture, the_image_comes_back_as_it_was) {
   EXPECT_FALSE(extract_image(path(), folder() / "again"));
 }
 
+TEST_F(Capture, an_image_larger_than_the_capture_says_is_not_unpacked) {
+  const std::string image(std::size_t{8} << 20, 'a');  // 8 KiB in the file
+  std::ofstream(folder() / "elf", std::ios::binary) << image;
+  for (const std::size_t told : {image.size(), image.size() - 1, std::size_t{1000}}) {
+    {
+      CaptureWriter writer(path(), {{"image-bytes", std::to_string(told)}});
+      writer.image(folder() / "elf");
+      writer.end("");
+    }
+    EXPECT_EQ(extract_image(path(), folder() / "again"), told == image.size());
+    EXPECT_LE(std::filesystem::file_size(folder() / "again"), told);
+  }
+}
+
 /// The bytes in the block ```@p name of the document.
 std::string documented(const std::string& name) {
   const std::string text = read_file(QM_CAPTURE_DOCUMENT);

@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <map>
 #include <protozero/pbf_writer.hpp>
 #include <unordered_map>
@@ -25,6 +26,12 @@ enum ProfileField : protozero::pbf_tag_type {
   kComment = 13,
   kDefaultSampleType = 14
 };
+
+/// @returns @p value as the format has it, as near as that can tell it.
+std::int64_t whole(double value) {
+  constexpr double kMost = 9223372036854774784.0;  // the last double below 2^63
+  return static_cast<std::int64_t>(std::clamp(value, -kMost, kMost));
+}
 
 /// The profile as it grows. Each message refers to others by numbers, from 1 on; strings are counted from 0, which is
 /// "".
@@ -111,15 +118,15 @@ void Profile::sample(const StackEntry& stack) {
     locations.push_back(location(&nameless, &nameless + 1));
   }
   const Figures& of = stack.figures;
-  const std::int64_t values[] = {static_cast<std::int64_t>(of.allocations), static_cast<std::int64_t>(of.allocated),
-                                 static_cast<std::int64_t>(of.live_objects), static_cast<std::int64_t>(of.live_bytes)};
+  const std::int64_t values[] = {whole(of.allocations), whole(of.allocated), whole(of.live_objects),
+                                 whole(of.live_bytes)};
   protozero::pbf_writer message(writer_, kSample);
   message.add_packed_uint64(1, locations.begin(), locations.end());
   message.add_packed_int64(2, std::begin(values), std::end(values));
 }
 
 std::string Profile::finish(double seconds) {
-  writer_.add_int64(kDurationNanos, static_cast<std::int64_t>(seconds * 1e9));
+  writer_.add_int64(kDurationNanos, whole(seconds * 1e9));
   writer_.add_int64(kDefaultSampleType, string("inuse_space"));
   for (const std::string& text : table_) writer_.add_string(kStringTable, text);
   return bytes_;

@@ -10,6 +10,9 @@ using host::Event;
 using host::EventKind;
 using host::Operation;
 
+// There are no more traceables than numbers of them.
+static_assert(host::kMostTraceables - 1 <= std::numeric_limits<decltype(LiveObject::traceable)>::max());
+
 void count_allocation(Figures& figures, const Event& event) {
   figures.allocations += event.weight;
   figures.requested += event.weight * static_cast<double>(event.requested);
@@ -29,6 +32,13 @@ void take_off(Figures& figures, const LiveObject& object) {
   figures.live_objects -= weight;
   figures.live_requested -= weight * static_cast<double>(object.requested);
   figures.live_bytes -= weight * static_cast<double>(object.allocated);
+}
+
+/// @returns the last tick if @p seconds are longer than time goes on from @p start.
+std::uint64_t ticks_after(std::uint64_t start, double seconds, std::uint64_t ticks_per_second) {
+  constexpr std::uint64_t kLast = ~std::uint64_t{0};
+  const double ticks = seconds * static_cast<double>(ticks_per_second);
+  return ticks < static_cast<double>(kLast - start) ? start + static_cast<std::uint64_t>(ticks) : kLast;
 }
 
 void count_life(Lifetimes& lifetimes, std::uint64_t ticks, double weight) {
@@ -86,8 +96,7 @@ void Summary::begin_stream() {
   reallocations_ = unknown_frees_ = replaced_ = 0;
   last_ticks_ = header.start_ticks;
   peak_ticks_ = header.start_ticks;
-  since_ticks_ = header.start_ticks +
-                 static_cast<std::uint64_t>(options_.since_seconds * static_cast<double>(header.ticks_per_second));
+  since_ticks_ = ticks_after(header.start_ticks, options_.since_seconds, header.ticks_per_second);
   sampled_ = header.mode == host::StreamMode::kSampled;
   counters_only_ = header.mode == host::StreamMode::kCounters;
   timeline_ = Timeline(header.start_ticks);

@@ -34,11 +34,12 @@ void Timeline::merge() {
   }
   closed_ /= 2;
   width_ *= 2;
-  end_ = origin_ + (closed_ + 1) * width_;
+  end_ = (closed_ + 1) * width_;
 }
 
-void Timeline::advance_slow(std::uint64_t ticks) {
-  while (ticks >= end_) {
+/// @param[in] since ticks since the origin.
+void Timeline::advance_slow(std::uint64_t since) {
+  while (since >= end_) {
     // Only an even number of closed buckets is merged, so none is opened again.
     if (closed_ + 1 == kBuckets) {
       close_bucket();
@@ -47,10 +48,10 @@ void Timeline::advance_slow(std::uint64_t ticks) {
       close_bucket();
     }
     // Far ahead: widen first instead of closing bucket after bucket.
-    while (closed_ % 2 == 0 && closed_ != 0 && ticks >= end_ && (ticks - origin_) / width_ >= kBuckets) merge();
-    while (closed_ == 0 && ticks >= end_ && (ticks - origin_) / width_ >= kBuckets) {
+    while (closed_ % 2 == 0 && closed_ != 0 && since >= end_ && since / width_ >= kBuckets) merge();
+    while (closed_ == 0 && since >= end_ && since / width_ >= kBuckets) {
       width_ *= 2;
-      end_ = origin_ + width_;
+      end_ = width_;
     }
   }
 }

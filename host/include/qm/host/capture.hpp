@@ -157,7 +157,8 @@ class CaptureReader {
 };
 
 /// Puts the ELF file in a capture together again.
-/// @returns whether the capture holds one, whole, which is @p to now.
+/// @returns whether the capture holds one, whole, which is @p to now; one that is larger than *about* says, or than
+///          1 GiB, is none.
 /// @throws Error kInput if the capture cannot be read, kOpen if @p to cannot be written.
 bool extract_image(const std::filesystem::path& capture, const std::filesystem::path& to);
 

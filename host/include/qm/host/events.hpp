@@ -28,6 +28,9 @@ namespace qm::host {
 
 enum class Operation : std::uint8_t { kAllocate, kFree, kReallocate };
 
+/// A device has fewer caches and arenas than this, and so fewer numbers of them (docs/protocol.md).
+inline constexpr std::uint32_t kMostTraceables = 1 << 16;
+
 /// The face that an operation went through.
 enum class EventKind : std::uint8_t { kHeap, kCache, kArena };
 
@@ -41,7 +44,7 @@ struct Event {
   std::uint64_t requested = 0;    ///< bytes asked for; 0 of a free
   /// Bytes handed out; of a free of a cache's object those given back, of an arena's segment 0: not told.
   std::uint64_t allocated = 0;
-  std::uint32_t traceable = 0;      ///< number of the cache or arena, a key of Definitions::traceables
+  std::uint32_t traceable = 0;      ///< below kMostTraceables: of the cache or arena, a key of Definitions::traceables
   std::uint32_t old_traceable = 0;  ///< of a reallocation the one that it left, else 0
   std::uint32_t stack = 0;          ///< a key of Definitions::stacks; 0: none
   std::uint32_t call_site = 0;      ///< a key of Definitions::call_sites; 0: none

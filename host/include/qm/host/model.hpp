@@ -83,7 +83,7 @@ class Model {
   [[nodiscard]] std::uint32_t cache_that_has(std::uint64_t address) const noexcept;
   void take(const Event& event, Step& step);
   void give_back(const Event& event, Key key, Step& step);
-  void forget_old() noexcept;
+  void remember_freed(Key key, std::uint64_t event_number);
 
   const Definitions& definitions_;
   std::unordered_map<Key, LiveObject, Hash> live_;

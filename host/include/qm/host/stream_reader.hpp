@@ -7,10 +7,10 @@
 /// Invariants
 ///  1. Each event is delivered once, in the order of global numbers. A queue's numbers ascend, so the least of the
 ///     heads is next if it follows the one before, or if no queue is empty; else it waits for at most what all rings of
-///     the device can hold.
+///     the device can hold, and 2^21 events.
 ///  2. What is missing is delivered as a Gap where it is missing, in events: overruns as the device says, the rest by
 ///     the harts' own numbers.
-///  3. Memory grows with definitions and the window of 1, not with events.
+///  3. Memory grows with definitions and the window of 1, not with events; nor with what a header claims.
 
 #include <cstdint>
 #include <deque>
@@ -38,8 +38,8 @@ class StreamReader {
   /// Takes the next frame from the target, of any type. @returns whether it belongs to a stream.
   bool take(const wire::Frame& frame);
 
-  /// Called when an event names a cache or arena that has not been defined, at most once a stream: who has the rest of
-  /// the capture may adopt() what comes later.
+  /// Called when an event names a cache or arena that has not been defined, at most once a stream and 64 times: who has
+  /// the rest of the capture may adopt() what comes later.
   void on_unknown(std::function<void()> look_ahead) { look_ahead_ = std::move(look_ahead); }
   /// Takes the definitions in @p frame that the stream does not have yet, if it is one of the stream that is being
   /// read.
@@ -77,6 +77,7 @@ class StreamReader {
   CaptureEnd end_;
   std::uint64_t lost_frames_ = 0;
   std::uint64_t more_problems_ = 0;
+  unsigned looks_ahead_ = 0;
   bool wants_definitions_ = false;
 };
 

@@ -2,6 +2,7 @@
 /// Figures over time in a fixed number of buckets: when time runs beyond the last, two buckets become one and all are
 /// twice as wide. Memory does not depend on how long it runs.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -19,14 +20,15 @@ class Timeline {
   };
 
   /// Begins at @p ticks, with buckets of one tick.
-  explicit Timeline(std::uint64_t ticks = 0) : origin_(ticks), end_(ticks + 1) {}
+  explicit Timeline(std::uint64_t ticks = 0) : origin_(ticks) {}
 
   /// @returns the number of a new series, 0 up to now.
   std::size_t add_series(Kind kind);
 
-  /// Moves on to @p ticks; an earlier time than the latest counts as the latest.
+  /// Moves on to @p ticks; an earlier time than the latest counts as the latest, one that is 2^63 ticks or more after
+  /// the beginning as one less.
   void advance(std::uint64_t ticks) {
-    if (ticks >= end_) advance_slow(ticks);
+    if (ticks > origin_ && ticks - origin_ >= end_) advance_slow(std::min(ticks - origin_, kMostTicks));
   }
 
   /// Changes @p series now.
@@ -51,13 +53,16 @@ class Timeline {
     std::vector<double> values;  // of the buckets that are over
   };
 
-  void advance_slow(std::uint64_t ticks);
+  // So that twice as long a time can be told as well: that of the last bucket's end.
+  static constexpr std::uint64_t kMostTicks = (std::uint64_t{1} << 63) - 1;
+
+  void advance_slow(std::uint64_t since);
   void close_bucket();
   void merge();
 
   std::uint64_t origin_;
   std::uint64_t width_ = 1;
-  std::uint64_t end_;  // of the open bucket
+  std::uint64_t end_ = 1;  // of the open bucket, since the origin
   std::size_t closed_ = 0;
   std::vector<Series> series_;
 };
