@@ -77,7 +77,23 @@ int open_unix(const std::string& place, const std::string& path) {
   }
 }
 
-int open_tcp(const std::string& place, const std::string& address) {
+/// Connects, and waits for the answer until @p deadline. @returns 0, or why not.
+int connect_until(int descriptor, const addrinfo& to, Clock::time_point deadline) {
+  if (connect(descriptor, to.ai_addr, to.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  for (;;) {
+    pollfd watched{descriptor, POLLOUT, 0};
+    const int ready = poll(&watched, 1, poll_timeout(deadline));
+    if (ready > 0) break;
+    if (ready < 0 && errno != EINTR) return errno;
+    if (Clock::now() >= deadline) return ETIMEDOUT;
+  }
+  int error = 0;
+  socklen_t size = sizeof error;
+  return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+int open_tcp(const std::string& place, const std::string& address, Milliseconds patience) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
     fail(Fault::kUsage, place, "should be tcp:HOST:PORT");
@@ -88,18 +104,19 @@ int open_tcp(const std::string& place, const std::string& address) {
   const int status = getaddrinfo(address.substr(0, colon).c_str(), address.substr(colon + 1).c_str(), &hints, &found);
   if (status != 0) fail(Fault::kOpen, place, gai_strerror(status));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> release(found, &freeaddrinfo);
+  const auto deadline = Clock::now() + patience;
   int error = 0;
   for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
-    Descriptor candidate(socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol));
-    if (candidate.get() < 0 || connect(candidate.get(), each->ai_addr, each->ai_addrlen) != 0) {
-      error = errno;
-      continue;
-    }
+    Descriptor candidate(socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, each->ai_protocol));
+    error = candidate.get() < 0 ? errno : connect_until(candidate.get(), *each, deadline);
+    if (error != 0) continue;
     const int on = 1;
     setsockopt(candidate.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return candidate.release();
   }
-  fail(Fault::kOpen, place, std::strerror(error));
+  fail(Fault::kOpen, place,
+       error == ETIMEDOUT ? "nobody has answered within " + std::to_string(patience.count()) + " ms"
+                          : std::strerror(error));
 }
 
 speed_t speed_of(const std::string& place, unsigned baud) {
@@ -133,7 +150,7 @@ int open_device(const std::string& place, unsigned baud) {
   if (tcgetattr(device.get(), &settings) != 0) fail(Fault::kOpen, place, "not a serial device");
   if (flock(device.get(), LOCK_EX | LOCK_NB) != 0) fail(Fault::kBusy, place, "busy: another program has locked it");
   cfmakeraw(&settings);
-  settings.c_cflag = (settings.c_cflag & ~static_cast<tcflag_t>(CSTOPB | CRTSCTS)) | CLOCAL | CREAD;
+  settings.c_cflag = (settings.c_cflag & ~static_cast<tcflag_t>(CSTOPB | CRTSCTS | HUPCL)) | CLOCAL | CREAD;
   settings.c_cc[VMIN] = 1;
   settings.c_cc[VTIME] = 0;
   cfsetispeed(&settings, speed);
@@ -144,9 +161,9 @@ int open_device(const std::string& place, unsigned baud) {
 
 }  // namespace
 
-Transport Transport::open(const std::string& place, unsigned baud) {
+Transport Transport::open(const std::string& place, unsigned baud, Milliseconds patience) {
   if (place.starts_with("unix:")) return {open_unix(place, place.substr(5)), place};
-  if (place.starts_with("tcp:")) return {open_tcp(place, place.substr(4)), place};
+  if (place.starts_with("tcp:")) return {open_tcp(place, place.substr(4), patience), place};
   if (place.empty()) throw Error(Fault::kUsage, "the line is unix:PATH, tcp:HOST:PORT or a serial device");
   return {open_device(place, baud), place};
 }

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <qm/host/transport.hpp>
 #include <qm/test/folder.hpp>
@@ -102,6 +103,52 @@ TEST_F(TransportTest, passes_every_byte_over_a_pty_and_locks_it) {
   EXPECT_EQ(fault, Fault::kBusy);
   EXPECT_NE(message.find(device + ": busy"), std::string::npos) << message;
   exchange(transport, master);
+}
+
+TEST_F(TransportTest, gives_up_a_tcp_host_that_does_not_answer) {
+  // A listener whose queue is full does not answer the next one.
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 0), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string place = "tcp:127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  std::vector<int> waiting;
+  for (int count = 0; count < 4; ++count) {
+    waiting.push_back(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    (void)connect(waiting.back(), reinterpret_cast<sockaddr*>(&address), size);
+  }
+  const auto before = Clock::now();
+  try {
+    (void)Transport::open(place, 0, Milliseconds(100));
+    FAIL() << "somebody has answered";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::kOpen);
+    EXPECT_EQ(std::string(error.what()), place + ": nobody has answered within 100 ms");
+  }
+  EXPECT_LT(Clock::now() - before, std::chrono::seconds(20));
+  for (const int each : waiting) close(each);
+  close(listener);
+}
+
+TEST_F(TransportTest, a_serial_device_that_is_closed_keeps_its_control_lines) {
+  const int master = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(master, 0);
+  ASSERT_EQ(grantpt(master), 0);
+  ASSERT_EQ(unlockpt(master), 0);
+  const int other = open(ptsname(master), O_RDWR | O_NOCTTY);  // keeps the settings
+  termios settings{};
+  ASSERT_EQ(tcgetattr(other, &settings), 0);
+  settings.c_cflag |= HUPCL;
+  ASSERT_EQ(tcsetattr(other, TCSANOW, &settings), 0);
+  { const Transport transport = Transport::open(ptsname(master)); }
+  ASSERT_EQ(tcgetattr(other, &settings), 0);
+  EXPECT_EQ(settings.c_cflag & HUPCL, 0u);
+  close(other);
+  close(master);
 }
 
 TEST_F(TransportTest, says_what_is_wrong_with_a_place) {

@@ -15,11 +15,13 @@ namespace qm::host {
 class Transport {
  public:
   /// Opens `unix:PATH`, `tcp:HOST:PORT` or the path of a serial device.
+  /// A serial device keeps DTR and RTS when it is closed: a change of DTR resets many boards.
   /// @param[in] baud bits per second of a serial device, 8 bits, no parity, one stop bit, no flow control; ignored
   ///          elsewhere.
+  /// @param[in] patience how long all addresses of a TCP host may take to answer; its name is looked up before.
   /// @throws Error kUsage for a place or baud rate that makes no sense, kBusy for a device that another program has
   ///         locked or a socket that takes no further client, kOpen for everything else. The message names the place.
-  static Transport open(const std::string& place, unsigned baud = 115200);
+  static Transport open(const std::string& place, unsigned baud = 115200, Milliseconds patience = Milliseconds(10'000));
 
   /// Takes over @p descriptor, which it makes non-blocking. @p place is used in messages only.
   Transport(int descriptor, std::string place);
