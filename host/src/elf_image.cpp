@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <vector>
@@ -74,13 +75,27 @@ std::string build_id_among(const std::vector<unsigned char>& notes) {
 template <class Header, class Section>
 std::string build_id_in_sections(File& file) {
   const auto header = file.at<Header>(0);
-  if (header.e_machine != EM_RISCV) file.refuse("an ELF file, but not for RISC-V");
   for (unsigned index = 0; index < header.e_shnum; ++index) {
     const auto section = file.at<Section>(header.e_shoff + std::uint64_t{index} * header.e_shentsize);
     if (section.sh_type != SHT_NOTE || section.sh_size > kMostNoteBytes) continue;
     if (const std::string id = build_id_among(file.bytes(section.sh_offset, section.sh_size)); !id.empty()) return id;
   }
   return "";
+}
+
+/// @returns 32 or 64. @throws Error kInput unless @p file is a RISC-V image.
+unsigned require_riscv(File& file) {
+  const std::string identity = file.beginning(EI_NIDENT);
+  if (identity.empty()) file.refuse("empty, no ELF file");
+  if (!identity.starts_with(ELFMAG)) file.refuse("no ELF file");
+  if (identity.size() < EI_NIDENT) file.refuse("a damaged ELF file: it ends within its header");
+  if (identity[EI_DATA] != ELFDATA2LSB) file.refuse("an ELF file, but not for RISC-V: big endian");
+  const bool wide = identity[EI_CLASS] == ELFCLASS64;
+  if (!wide && identity[EI_CLASS] != ELFCLASS32) file.refuse("a damaged ELF file: neither of 32 nor of 64 bits");
+  // Both classes have it in the same place.
+  static_assert(offsetof(Elf32_Ehdr, e_machine) == offsetof(Elf64_Ehdr, e_machine));
+  if (file.at<Elf32_Half>(offsetof(Elf64_Ehdr, e_machine)) != EM_RISCV) file.refuse("an ELF file, but not for RISC-V");
+  return wide ? 64 : 32;
 }
 
 }  // namespace
@@ -94,14 +109,13 @@ std::string build_id_text(std::span<const std::uint8_t> build_id) {
 
 std::string build_id_of(const std::filesystem::path& elf) {
   File file(elf);
-  const std::string identity = file.beginning(EI_NIDENT);
-  if (identity.empty()) file.refuse("empty, no ELF file");
-  if (!identity.starts_with(ELFMAG)) file.refuse("no ELF file");
-  if (identity.size() < EI_NIDENT) file.refuse("a damaged ELF file: it ends within its header");
-  if (identity[EI_DATA] != ELFDATA2LSB) file.refuse("an ELF file, but not for RISC-V: big endian");
-  if (identity[EI_CLASS] == ELFCLASS64) return build_id_in_sections<Elf64_Ehdr, Elf64_Shdr>(file);
-  if (identity[EI_CLASS] == ELFCLASS32) return build_id_in_sections<Elf32_Ehdr, Elf32_Shdr>(file);
-  file.refuse("a damaged ELF file: neither of 32 nor of 64 bits");
+  return require_riscv(file) == 64 ? build_id_in_sections<Elf64_Ehdr, Elf64_Shdr>(file)
+                                   : build_id_in_sections<Elf32_Ehdr, Elf32_Shdr>(file);
+}
+
+unsigned bits_of(const std::filesystem::path& elf) {
+  File file(elf);
+  return require_riscv(file);
 }
 
 std::string build_id_in(std::string_view identity) {

@@ -15,6 +15,8 @@
 #include <system_error>
 #include <thread>
 
+#include <qm/host/elf_image.hpp>
+
 namespace qm::host {
 namespace {
 
@@ -22,6 +24,18 @@ std::string program_of(const QemuOptions& options) {
   if (!options.program.empty()) return options.program;
   const char* named = std::getenv("QM_QEMU");
   return named != nullptr && *named != 0 ? named : "qemu-system-riscv64";
+}
+
+/// Refuses an image for a machine that QEMU is not: it would say nothing for ever. A QEMU of another name may be any.
+void require_image_for(const std::string& program, const std::filesystem::path& image) {
+  const std::string name = std::filesystem::path(program).filename().string();
+  for (const unsigned bits : {32u, 64u}) {
+    if (name.find("riscv" + std::to_string(bits)) == std::string::npos) continue;
+    if (const unsigned has = bits_of(image); has != bits) {
+      throw Error(Fault::kInput, image.string() + ": an image for RISC-V of " + std::to_string(has) + " bits, which " +
+                                     name + " does not run");
+    }
+  }
 }
 
 /// A directory that only this user can enter, with room for a socket's path.
@@ -100,6 +114,7 @@ Qemu::Qemu(const QemuOptions& options) : program_(program_of(options)), lifetime
   if (access(options.image.c_str(), R_OK) != 0) {
     throw Error(Fault::kOpen, "no firmware image " + options.image.string() + ": " + std::strerror(errno));
   }
+  require_image_for(program_, options.image);
   directory_ = private_directory();
   try {
     start(arguments(options, socket()));

@@ -31,6 +31,7 @@ Target Target::power_on(const QemuOptions& options, const TargetTimeouts& timeou
   try {
     target.qemu_ = std::make_unique<Qemu>(options);
     if (started) started(*target.qemu_);
+    *target.transcript_ = Transcript();
     std::string command;
     for (const std::string& argument : Qemu::arguments(options, target.qemu_->socket())) command += argument + " ";
     target.transcript_->note("process " + std::to_string(target.qemu_->pid()) + ": " + command);
@@ -50,13 +51,11 @@ Target Target::boot(const QemuOptions& options, const TargetTimeouts& timeouts) 
   return target;
 }
 
-Target Target::open(const std::string& place, unsigned baud, const TargetTimeouts& timeouts) {
+Target Target::open(const std::string& place, unsigned baud, const TargetTimeouts& timeouts, Keeps keeps) {
   Target target(timeouts);
-  try {
-    target.console_ = std::make_unique<Console>(Transport::open(place, baud), *target.transcript_);
-  } catch (const Error& error) {
-    throw target.explained(error);
-  }
+  Transport line = Transport::open(place, baud, timeouts.connect);
+  if (keeps == Keeps::kTranscript) *target.transcript_ = Transcript();
+  target.console_ = std::make_unique<Console>(std::move(line), *target.transcript_);
   return target;
 }
 
@@ -141,7 +140,7 @@ Error Target::explained(const Error& error) {
     const std::string text = last_lines(console_->text(), 20);
     if (!text.empty()) message += "\nlast lines from the target:" + indented(text);
   }
-  message += "\ntranscript: " + transcript_->path().string();
+  if (const auto& kept = transcript_->path(); !kept.empty()) message += "\ntranscript: " + kept.string();
   return {error.fault(), message};
 }
 

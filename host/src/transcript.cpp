@@ -82,39 +82,63 @@ std::string escaped(std::string_view bytes) {
 
 Transcript::Transcript() : Transcript(new_file()) {}
 
-Transcript::Transcript(const std::filesystem::path& path) : path_(path), file_(std::fopen(path.c_str(), "we")) {
+Transcript::Transcript(const std::filesystem::path& path, std::size_t most_bytes)
+    : path_(path), most_bytes_(most_bytes), file_(std::fopen(path.c_str(), "we")) {
   if (file_ == nullptr) {
     throw Error(Fault::kOpen, "cannot create the transcript " + path_.string() + ": " + std::strerror(errno));
   }
 }
 
 void Transcript::note(std::string_view text) {
+  if (file_ == nullptr) return;
   begin_line('*');
-  std::fputs(escaped(text).c_str(), file_.get());
-  std::fputc('\n', file_.get());
+  put(escaped(text) + "\n");
   open_mark_ = 0;
   std::fflush(file_.get());
 }
 
 void Transcript::bytes_passed(char mark, std::string_view bytes) {
-  while (!bytes.empty()) {
+  while (file_ != nullptr && !bytes.empty()) {
+    if (bytes_ >= most_bytes_) begin_another();
     if (open_mark_ != mark) begin_line(mark);
-    const std::size_t end = std::min(bytes.find('\n'), bytes.size() - 1) + 1;
-    std::fputs(escaped(bytes.substr(0, end)).c_str(), file_.get());
+    // A frame is a line of text without an end: it is cut, so that a file can end within a stream.
+    const std::size_t end = std::min({bytes.find('\n'), bytes.size() - 1, most_bytes_ / 8}) + 1;
+    put(escaped(bytes.substr(0, end)));
     if (bytes[end - 1] == '\n') {
-      std::fputc('\n', file_.get());
+      put("\n");
       open_mark_ = 0;
     }
     bytes.remove_prefix(end);
   }
-  std::fflush(file_.get());
+  if (file_ != nullptr) std::fflush(file_.get());
 }
 
 void Transcript::begin_line(char mark) {
-  if (open_mark_ != 0) std::fputc('\n', file_.get());
+  if (open_mark_ != 0) put("\n");
   const std::chrono::duration<double> since = Clock::now() - start_;
-  std::fprintf(file_.get(), "%12.6f %c ", since.count(), mark);
+  char text[40];
+  std::snprintf(text, sizeof text, "%12.6f %c ", since.count(), mark);
+  put(text);
   open_mark_ = mark;
+}
+
+void Transcript::put(std::string_view text) {
+  if (file_ == nullptr) return;
+  std::fwrite(text.data(), 1, text.size(), file_.get());
+  bytes_ += text.size();
+}
+
+/// Goes on in a new file. If there can be none, nothing more is kept: it is not what the line is used for.
+void Transcript::begin_another() {
+  std::filesystem::path older = path_;
+  older.replace_extension(".older" + path_.extension().string());
+  file_.reset();
+  std::error_code ignored;
+  std::filesystem::rename(path_, older, ignored);
+  file_.reset(std::fopen(path_.c_str(), "we"));
+  bytes_ = 0;
+  open_mark_ = 0;
+  note("goes on from " + older.string());
 }
 
 }  // namespace qm::host

@@ -174,7 +174,15 @@ class Recording {
   }
 
   void await_end_of_stream() {
-    if (recorder_) recorder_->await_end_of_stream(host::Milliseconds(3000));
+    if (recorder_) recorder_->await_end_of_stream();
+  }
+  /// After Ctrl-C: ends the stream and the file as `qm record` does. A second Ctrl-C ends the file where it is.
+  void end_interrupted(host::Target& target) {
+    try {
+      if (recorder_ && recorder_->stream_runs()) stop_stream(target, *recorder_);
+    } catch (const host::Error&) {  // the target does not answer any more: the file says that the stream has no end
+    }
+    end("Ctrl-C");
   }
   void end(const std::string& why) {
     if (recorder_) recorder_->end(why);
@@ -183,6 +191,14 @@ class Recording {
  private:
   std::optional<Recorder> recorder_;
 };
+
+/// Runs what needs no keys. @returns the status of the program; in @p off whether the target has powered off.
+int run_by_itself(host::Target& target, const RunOptions& options, bool& off) {
+  show_boot_warnings(target.console().text());
+  target.console().clear_text();
+  if (options.raw) use_raw_frames(target, options.timeouts);
+  return options.demo ? demo(target) : run_commands(target, options.commands, off);
+}
 
 /// A signal finds either no QEMU or one that is remembered.
 host::Target power_on(const RunOptions& options) {
@@ -233,11 +249,13 @@ int run(const RunOptions& options) {
     if (interactive) {
       status = run_terminal(target, options);
     } else {
-      show_boot_warnings(target.console().text());
-      target.console().clear_text();
-      if (options.raw) use_raw_frames(target, options.timeouts);
-      status = options.demo ? demo(target) : run_commands(target, options.commands, off);
-      if (!off) recording.await_end_of_stream();
+      try {
+        status = run_by_itself(target, options, off);
+        if (!off) recording.await_end_of_stream();
+      } catch (const host::Error& error) {
+        if (error.fault() == host::Fault::kInterrupted) recording.end_interrupted(target);
+        throw;
+      }
       if (owned && !off) (void)target.power_off();
     }
     if (target.qemu() != nullptr && !owned && !target.qemu()->exit_status()) {

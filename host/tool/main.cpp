@@ -23,8 +23,7 @@ namespace {
 
 using namespace qm;
 
-void add_line(CLI::App& app, std::string& serial, unsigned& baud) {
-  app.add_option("--serial", serial, "attach to unix:PATH, tcp:HOST:PORT or a serial device instead of booting");
+void add_baud(CLI::App& app, unsigned& baud) {
   app.add_option("--baud", baud, "bits per second of a serial device")->capture_default_str();
 }
 
@@ -88,7 +87,9 @@ void add_run(CLI::App& app, Options& options) {
   add_raw(*run, options.run.raw);
   run->add_option("--pace", options.run.pace, "read no faster than a line of so many bits per second carries")
       ->type_name("BAUD");
-  add_line(*run, options.run.serial, options.run.baud);
+  run->add_option("--serial", options.run.serial,
+                  "attach to unix:PATH, tcp:HOST:PORT or a serial device instead of booting");
+  add_baud(*run, options.run.baud);
   run->add_option("--timeout", options.silence_seconds, "seconds of silence after which a command counts as hung")
       ->check(positive())
       ->capture_default_str();
@@ -103,8 +104,9 @@ void add_run(CLI::App& app, Options& options) {
 
 void add_exec(CLI::App& app, Options& options) {
   CLI::App* exec = app.add_subcommand("exec", "run commands on a target that runs already");
-  add_line(*exec, options.run.serial, options.run.baud);
-  exec->get_option("--serial")->required();
+  exec->add_option("--serial", options.run.serial, "unix:PATH, tcp:HOST:PORT or a serial device; default: $QM_SERIAL")
+      ->envname("QM_SERIAL");
+  add_baud(*exec, options.run.baud);
   exec->add_option("command", options.exec_commands, "commands, one argument each")->required();
   exec->add_option("--timeout", options.silence_seconds, "seconds of silence after which a command counts as hung")
       ->check(positive())
@@ -115,7 +117,7 @@ void add_exec(CLI::App& app, Options& options) {
 void add_place(CLI::App& app, std::string& serial, unsigned& baud) {
   app.add_option("serial", serial, "unix:PATH, tcp:HOST:PORT or a serial device; default: $QM_SERIAL")
       ->envname("QM_SERIAL");
-  app.add_option("--baud", baud, "bits per second of a serial device")->capture_default_str();
+  add_baud(app, baud);
 }
 
 void add_console(CLI::App& app, Options& options) {
@@ -261,6 +263,7 @@ int start(int argc, char** argv) {
   options.run.timeouts.hello = std::min(options.run.timeouts.hello, options.run.timeouts.command);
   options.run.timeouts.boot = milliseconds(options.boot_seconds);
   if (app.got_subcommand("exec")) {
+    if (options.run.serial.empty()) return missing_place();
     return tool::execute(options.run.serial, options.run.baud, options.exec_commands, options.run.timeouts);
   }
   if (app.got_subcommand("check")) return tool::check(options.check);

@@ -91,9 +91,9 @@ void Recorder::identify(const std::string& identity, bool force) {
   writer_.note("recorded by force with the image of another build");
 }
 
-void Recorder::await_end_of_stream(host::Milliseconds silence) {
+void Recorder::await_end_of_stream() {
   const auto latest = host::Clock::now() + kEndLatest;
-  while (streams_.running() && host::Clock::now() < latest && console_.pump(host::Clock::now() + silence)) {
+  while (streams_.running() && host::Clock::now() < latest && console_.pump(host::Clock::now() + kEndSilence)) {
     ask_for_what_is_missing();
   }
 }
@@ -172,8 +172,15 @@ bool start_stream(host::Target& target, const std::string& command) {
   return result.ok();
 }
 
+void stop_stream(host::Target& target, Recorder& recorder) {
+  const host::CommandResult result = target.execute("kmemtrace stop");
+  if (!result.ok()) say("qm: kmemtrace stop: {}", result.text);
+  recorder.await_end_of_stream();
+}
+
 int record(const RecordOptions& options) {
-  host::Target target = host::Target::open(options.serial, options.baud, options.timeouts);
+  host::Target target =
+      host::Target::open(options.serial, options.baud, options.timeouts, host::Keeps::kNothing);  // the capture has it
   const Interruptible interruptible;
   Recorder recorder(target.console(), options.to);
   try {
@@ -185,11 +192,7 @@ int record(const RecordOptions& options) {
       return kCommandFailed;
     }
     const std::string why = listen(target, recorder, options.seconds);
-    if (!options.start.empty() && why != "the line was closed") {
-      const host::CommandResult result = target.execute("kmemtrace stop");
-      if (!result.ok()) say("qm: kmemtrace stop: {}", result.text);
-      recorder.await_end_of_stream(kEndSilence);
-    }
+    if (!options.start.empty() && why != "the line was closed") stop_stream(target, recorder);
     recorder.end(why);
     return kOk;
   } catch (const host::Error& error) {

@@ -34,8 +34,11 @@ class Recorder {
   /// it.
   void identify(const std::string& identity, bool force);
 
-  /// Waits until the stream that is running has ended, at most until nothing has come for @p silence.
-  void await_end_of_stream(host::Milliseconds silence);
+  /// Whether a stream has begun and not ended.
+  [[nodiscard]] bool stream_runs() const noexcept { return streams_.running(); }
+
+  /// Waits until the stream that is running has ended, at most until nothing has come for 3 s.
+  void await_end_of_stream();
 
   /// Asks the target again for definitions that were lost, at most once a second. To be called now and then.
   void ask_for_what_is_missing();
@@ -83,6 +86,9 @@ class Interruptible {
 
 /// Starts the event stream with @p command. @returns whether it has; if not, the target's answer is on standard error.
 bool start_stream(host::Target& target, const std::string& command);
+
+/// Stops the target's stream and waits for its end, so that the capture has it; says so on standard error if it cannot.
+void stop_stream(host::Target& target, Recorder& recorder);
 
 /// `qm record`.
 struct RecordOptions {

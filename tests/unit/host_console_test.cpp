@@ -13,6 +13,7 @@
 
 #include <fake_console.hpp>
 #include <qm/host/console.hpp>
+#include <qm/test/folder.hpp>
 
 namespace {
 
@@ -225,6 +226,36 @@ TEST_F(ConsoleTest, the_transcript_has_both_directions_and_the_requests_in_clear
   EXPECT_NE(text.find(" > \\ePm"), std::string::npos) << text;
   EXPECT_NE(text.find("echo hello\n"), std::string::npos) << text;
   EXPECT_NE(text.find("ended: ok\n"), std::string::npos) << text;
+}
+
+TEST(Bounded, a_transcript_keeps_the_end) {
+  const qm::test::TemporaryFolder folder;
+  const auto bytes = [&](const char* name) {
+    std::ifstream file(folder / name);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  constexpr std::size_t kMost = 4096;
+  Transcript transcript(folder / "t.transcript", kMost);
+  std::string line;
+  for (int number = 0; number < 2000; ++number) {
+    line = "line " + std::to_string(number) + "\n";
+    transcript.received(line);
+  }
+  const std::string end = bytes("t.transcript"), before = bytes("t.older.transcript");
+  EXPECT_LE(end.size(), 2 * kMost);
+  EXPECT_LE(before.size(), 2 * kMost);
+  EXPECT_NE(end.find("* goes on from " + (folder / "t.older.transcript").string()), std::string::npos) << end;
+  EXPECT_NE(end.find("< line 1999\\n\n"), std::string::npos) << end;
+  EXPECT_GE(end.size() + before.size(), kMost);
+  transcript.received(std::string(100'000, 'x'));  // a frame has no line ends
+  EXPECT_LE(bytes("t.transcript").size(), 2 * kMost);
+}
+
+TEST(Bounded, of_nothing_has_no_file) {
+  Transcript transcript = Transcript::none();
+  transcript.received("x");
+  transcript.note("x");
+  EXPECT_TRUE(transcript.path().empty());
 }
 
 TEST(Escaped, shows_every_byte) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <elf.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -12,7 +13,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -246,6 +249,60 @@ TEST_F(QmTest, exec_runs_commands_and_leaves_the_target_running) {
   const Outcome outcome = qm({"exec", "--serial", "unix:" + qemu.socket().string(), "echo one", "fail"});
   EXPECT_EQ(outcome.status, 1) << outcome.error;
   EXPECT_EQ(outcome.out, "one\nerror: it was to fail\n");
+}
+
+TEST_F(QmTest, exec_finds_its_target_in_the_environment) {
+  EXPECT_EQ(qm({"exec", "echo one"}).status, 2);
+  qm::host::QemuOptions options;
+  options.program = options.image = QM_FAKE_QEMU;
+  qm::host::Qemu qemu(options);
+  while (!std::filesystem::exists(qemu.socket())) usleep(1000);
+  setenv("QM_SERIAL", ("unix:" + qemu.socket().string()).c_str(), 1);
+  const Outcome outcome = qm({"exec", "echo one"});
+  unsetenv("QM_SERIAL");
+  EXPECT_EQ(outcome.status, 0) << outcome.error;
+  EXPECT_EQ(outcome.out, "one\n");
+}
+
+TEST_F(QmTest, a_line_that_cannot_be_opened_leaves_no_transcript) {
+  const std::string place = "unix:" + (folder_ / "nothing").string();
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"exec", "--serial", place, "help"},
+                                             {"record", place},
+                                             {"top", place},
+                                             {"run", "--serial", place, "-c", "help"}}) {
+    const Outcome outcome = qm(command);
+    EXPECT_EQ(outcome.status, 3) << command[0];
+    EXPECT_EQ(outcome.error, "qm: " + place + ": No such file or directory\n") << command[0];
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "transcripts"));
+}
+
+TEST_F(QmTest, run_refuses_an_image_of_another_machine_at_once) {
+  const std::filesystem::path qemu = folder_ / "qemu-system-riscv64";
+  std::filesystem::create_symlink(QM_FAKE_QEMU, qemu);
+  setenv("QM_QEMU", qemu.c_str(), 1);
+  setenv("QM_FAKE", "mute", 1);
+  const auto refused = [](const std::string& image) {
+    const Outcome outcome = qm({"run", "--image", image, "-c", "help"});
+    EXPECT_EQ(outcome.status, 1) << outcome.error;
+    return outcome.error;
+  };
+  const std::string tool = QM_FAKE_QEMU;
+  EXPECT_EQ(refused(tool), "qm: " + tool + ": an ELF file, but not for RISC-V\n");
+  const std::string text = (folder_ / "text").string();
+  std::ofstream(text) << "no image at all";
+  EXPECT_EQ(refused(text), "qm: " + text + ": no ELF file\n");
+  Elf32_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS32;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_machine = EM_RISCV;
+  const std::string small = (folder_ / "small").string();
+  std::ofstream(small, std::ios::binary).write(reinterpret_cast<const char*>(&header), sizeof header);
+  EXPECT_EQ(refused(small),
+            "qm: " + small + ": an image for RISC-V of 32 bits, which qemu-system-riscv64 does not run\n");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "transcripts"));
 }
 
 TEST_F(QmTest, exec_that_is_interrupted_ends_its_request_on_the_target) {

@@ -42,8 +42,9 @@ struct ExitStatus {
 class Qemu {
  public:
   /// Starts QEMU. An owned QEMU dies with this object, and with the thread that made it, however that ends.
-  /// @throws Error kUsage for options that cannot be right, kOpen if the image is not there, the program cannot be
-  ///         started or the private directory cannot be made.
+  /// @throws Error kUsage for options that cannot be right, kInput if the image is not for the machine that the program's
+  ///         name says (`riscv64`), kOpen if the image is not there, the program cannot be started or the private
+  ///         directory cannot be made.
   explicit Qemu(const QemuOptions& options);
   Qemu(const Qemu&) = delete;
   Qemu& operator=(const Qemu&) = delete;

@@ -1,6 +1,6 @@
 #pragma once
-/// A target as tools and tests use it: booted in QEMU or found at the end of a line, its console, and a transcript
-/// whose place is told in every failure.
+/// A target as tools and tests use it: booted in QEMU or found at the end of a line, its console, and a transcript,
+/// begun when QEMU runs or the line is open, whose place is told in every failure.
 
 #include <functional>
 #include <memory>
@@ -21,7 +21,11 @@ struct TargetTimeouts {
   Milliseconds hello{5'000};      ///< until a running target has said who it is
   Milliseconds command{300'000};  ///< longest silence while a command runs
   Milliseconds end{20'000};       ///< until QEMU has ended after `poweroff`
+  Milliseconds connect{10'000};   ///< until a TCP connection is made
 };
+
+/// Whether what goes over the line is kept in a transcript.
+enum class Keeps { kTranscript, kNothing };
 
 class Target {
  public:
@@ -36,7 +40,8 @@ class Target {
                          const std::function<void(const Qemu&)>& started = {});
 
   /// As attach(), but returns as soon as the line is open: nothing has been read or sent yet.
-  static Target open(const std::string& place, unsigned baud = 115200, const TargetTimeouts& timeouts = {});
+  static Target open(const std::string& place, unsigned baud = 115200, const TargetTimeouts& timeouts = {},
+                     Keeps keeps = Keeps::kTranscript);
 
   /// Does the rest of boot() or attach() after power_on() or open().
   void greet();
@@ -78,7 +83,8 @@ class Target {
   enum class Beginning { kBoots, kRuns };
   void greet(Beginning beginning);
 
-  explicit Target(const TargetTimeouts& timeouts) : timeouts_(timeouts), transcript_(std::make_unique<Transcript>()) {}
+  explicit Target(const TargetTimeouts& timeouts)
+      : timeouts_(timeouts), transcript_(std::make_unique<Transcript>(Transcript::none())) {}
 
   TargetTimeouts timeouts_;
   std::unique_ptr<Transcript> transcript_;

@@ -7,7 +7,11 @@
 ///
 /// Seconds since the beginning; `<` from the target, `>` to it. Control characters, bytes above 0x7e and the backslash
 /// are escaped (\r \n \t \e \\ \xNN); a line of the file ends after each \n of the stream.
+///
+/// A file that is full becomes NAME.older.transcript, in the place of the one before it, and another is begun: what
+/// stays is the end, at least kMostBytes of it and at most twice as much.
 
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -20,14 +24,19 @@ namespace qm::host {
 
 class Transcript {
  public:
+  static constexpr std::size_t kMostBytes = std::size_t{16} << 20;  ///< of a file
+
   /// Begins a new file in the directory that the environment variable QM_TRANSCRIPTS names, else in `quartermaster-UID`
   /// in the directory for temporary files; the oldest files of the directory are removed so that at most 200 stay.
   /// @throws Error kOpen if the file cannot be created.
   Transcript();
 
-  /// Begins the file @p path.
+  /// Begins the file @p path. @param[in] most_bytes of a file.
   /// @throws Error kOpen if it cannot be created.
-  explicit Transcript(const std::filesystem::path& path);
+  explicit Transcript(const std::filesystem::path& path, std::size_t most_bytes = kMostBytes);
+
+  /// @returns one that keeps nothing and has no file: for a line that is recorded otherwise.
+  static Transcript none() { return Transcript(nullptr); }
 
   void received(std::string_view bytes) { bytes_passed('<', bytes); }
   void sent(std::string_view bytes) { bytes_passed('>', bytes); }
@@ -35,6 +44,7 @@ class Transcript {
   /// Writes @p text as a remark of its own line; control characters are escaped.
   void note(std::string_view text);
 
+  /// @returns the file; empty if there is none.
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
@@ -42,11 +52,17 @@ class Transcript {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }
   };
 
+  explicit Transcript(std::nullptr_t) {}
+
   void bytes_passed(char mark, std::string_view bytes);
   void begin_line(char mark);
+  void put(std::string_view text);
+  void begin_another();
 
   std::filesystem::path path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  std::size_t most_bytes_ = kMostBytes;
+  std::size_t bytes_ = 0;                   // in the file
+  std::unique_ptr<std::FILE, Close> file_;  // nullptr: nothing is kept
   Clock::time_point start_ = Clock::now();
   char open_mark_ = 0;  // mark of the line that has no end yet; 0: none
 };
