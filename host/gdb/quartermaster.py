@@ -1,7 +1,7 @@
 """GDB commands that read Quartermaster's books: (gdb) source quartermaster.py
 
     qm caches [NAME]     what the console's slab_stats prints       qm traces NAME   what slab_trace print does
-    qm whatis ADDRESS    what whatis does                           qm stacks [NAME] what slab_stacks does
+    qm whatis WHERE      what whatis does, of an address or a name  qm stacks [NAME] what slab_stacks does
     qm image FILE BASE   looks at raw memory saved by QEMU's `pmemsave BASE SIZE FILE` instead of a running target
 
 They read memory and run nothing on the target, so they work at any stop, after a panic, on a core (QEMU's
@@ -138,6 +138,12 @@ class Names:
         if place < 0 or not self.names[place] or pc >= self.starts[place] + self.sizes[place]:
             return None
         return self.names[place], pc - self.starts[place], self.sizes[place]
+
+
+    def start(self, name):
+        """Where the only function of a name begins; None: there is none, or there are several."""
+        found = [start for start, known in zip(self.starts, self.names) if known == name]
+        return found[0] if len(found) == 1 else None
 
 
 def name_text(name, offset, size):
@@ -611,11 +617,30 @@ def print_stacks(pattern):
         "complete" if complete else "incomplete"))
 
 
+def address_of(text, names):
+    """Where an expression of GDB points, or lies if it is none of a number; where a function of the image's table is,
+    which reports print as NAME+0xOFFSET/0xSIZE."""
+    printed = re.fullmatch(r"(.*[^+])\+(0x[0-9a-f]+)/0x[0-9a-f]+", text)
+    name, offset = (printed.group(1), int(printed.group(2), 16)) if printed else (text, 0)
+    start = names.start(name)
+    if start is not None:
+        return start + offset
+    # GDB reads some names of namespaces as types unless they are quoted.
+    symbol = gdb.lookup_global_symbol(name)
+    value = symbol.value() if symbol is not None else gdb.parse_and_eval(name)
+    if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
+        value = value.referenced_value()
+    lies = (gdb.TYPE_CODE_FUNC, gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION, gdb.TYPE_CODE_ARRAY)
+    if value.type.strip_typedefs().code in lies:
+        value = value.address
+    return int(value) + offset
+
+
 def print_whatis(text):
     if not text:
-        raise gdb.GdbError("usage: qm whatis ADDRESS")
-    address = int(gdb.parse_and_eval(text)) % (1 << 8 * gdb.lookup_type("char").pointer().sizeof)
+        raise gdb.GdbError("usage: qm whatis ADDRESS|NAME")
     books = Books()
+    address = address_of(text, books.names) % (1 << 8 * gdb.lookup_type("char").pointer().sizeof)
     found_caches = found_arenas = 0
     every = named(caches(), "")
     for kind in (0, QUANTUM_CACHE):
@@ -690,7 +715,7 @@ def load_image(arguments):
 
 
 class Quartermaster(gdb.Command):
-    """Quartermaster's books: qm caches [NAME] | traces NAME | stacks [NAME] | whatis ADDRESS | image FILE BASE."""
+    """Quartermaster's books: qm caches [NAME] | traces NAME | stacks [NAME] | whatis ADDRESS|NAME | image FILE BASE."""
 
     VERBS = {"caches": print_caches, "traces": print_traces, "stacks": print_stacks, "whatis": print_whatis,
              "image": load_image}
@@ -708,7 +733,19 @@ class Quartermaster(gdb.Command):
             raise gdb.GdbError(str(error))
 
     def complete(self, text, word):
-        return [verb for verb in self.VERBS if verb.startswith(word)] if " " not in text else gdb.COMPLETE_SYMBOL
+        verb, space, begun = text.lstrip().partition(" ")
+        if not space:
+            return [verb for verb in self.VERBS if verb.startswith(word)]
+        if verb == "whatis":
+            return gdb.COMPLETE_EXPRESSION
+        if verb == "image":
+            return gdb.COMPLETE_FILENAME
+        try:
+            known = [name_of(source) for source in caches() + (arenas() if verb != "caches" else [])]
+        except gdb.error:
+            return []  # no target, or no memory of it
+        # GDB completes the last word of a name that has several, as of `a-b`.
+        return [name[len(begun) - len(word) :] for name in known if name.startswith(begun)]
 
 
 Quartermaster()

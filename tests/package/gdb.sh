@@ -95,6 +95,20 @@ echo "the same on the core"
 look image -ex "qm image $scratch/memory 0x80000000"
 same before image || fail "image: $(grep -iE "(Python|gdb).*(Exception|error)" gdb.image | head -n 3)"
 echo "the same on the memory image"
+# A function is known by its name, also as reports print it; names are completed.
+asked=(-ex "qm image $scratch/memory 0x80000000" -ex 'qm whatis packet_alloc' -ex 'qm whatis packet_alloc+0x4/0x10' -ex 'qm whatis qm::demo::run_worker'
+  -ex "qm whatis &'qm::trace::books'" -ex 'qm whatis qm::trace::books' -ex 'complete qm traces pack' -ex 'complete qm caches pack'
+  -ex 'complete qm stacks kpa' -ex 'complete qm wh')
+gdb-multiarch -q -nx -batch -ex "source $commands" "${asked[@]}" "$image" >asked 2>&1
+for line in '^code packet_alloc\+0x0/' '^code packet_alloc\+0x4/' '^code qm::demo::run_worker\+0x0/' '^qm traces packet$' '^qm caches packet$' \
+  '^qm stacks kpages$' '^qm whatis$'; do
+  grep -qE "$line" asked || fail "no line $line in $(cat asked)"
+done
+[ "$(grep -c '^whatis 0x.*: complete$' asked)" -eq 5 ] || fail "$(cat asked)"
+[ "$(grep '^whatis 0x' asked | tail -n 2 | sort -u | wc -l)" -eq 1 ] || fail "a variable is not where its address is: $(cat asked)"
+gdb-multiarch -q -nx -batch -ex "source $commands" -ex 'complete qm traces pack' "$image" >asked 2>&1
+if grep -q 'Exception' asked; then fail "$(cat asked)"; fi
+echo "functions by name, and names completed"
 # What cannot be answered is one line each, without a target and with one.
 refused() { # LINE GDB ARGUMENT...
   local line=$1
@@ -103,7 +117,7 @@ refused() { # LINE GDB ARGUMENT...
   if grep -q "Python Exception" refused || ! grep -qF -e "$line" refused; then fail "$* says $(cat refused)"; fi
 }
 refused 'is there a target, and has it booted?' -ex 'qm caches'
-refused 'usage: qm whatis ADDRESS' -ex 'qm whatis'
+refused 'usage: qm whatis ADDRESS|NAME' -ex 'qm whatis'
 refused 'No symbol "nosuch" in current context.' -ex 'qm whatis nosuch'
 refused 'No such file or directory' -ex 'qm image /nonexistent 0x80000000'
 refused 'whatis 0xffffffff' -ex "qm image $scratch/memory 0x80000000" -ex 'qm whatis -1'
