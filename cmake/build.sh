@@ -2,14 +2,31 @@
 #
 #   prepare PACKAGES PRESET/TARGET...   installs the packages of that group that are missing, and builds the targets; in a shell of
 #                                       its own, so that its lock ends with it. Status 3, with the reason shown, if it cannot.
+#                                       Where it may not write it takes what is built.
+#   file_of PRESET/TARGET               what it is built into
 # Sets $build: where. QM_BUILD_DIR names another place.
 build=${QM_BUILD_DIR:-$root/build}
 case $build in /*) ;; *) build=$root/$build ;; esac
 
+file_of() {
+  case $1 in
+    *.elf) echo "$build/${1%%/*}/firmware/demo/${1#*/}" ;;
+    *) echo "$build/${1%%/*}/host/${1#*/}" ;;
+  esac
+}
+
 prepare() (
-  sh "$root/cmake/install-packages.sh" "$1" || exit 3
+  packages=$1
   shift
-  mkdir -p "$build" || exit 3
+  if ! mkdir -p "$build" 2>/dev/null || [ ! -w "$build" ]; then
+    for wanted in "$@"; do
+      [ -x "$(file_of "$wanted")" ] && continue
+      echo "error: $build cannot be written to, and $(file_of "$wanted") is not there: set QM_BUILD_DIR to another folder" >&2
+      exit 3
+    done
+    exit 0
+  fi
+  sh "$root/cmake/install-packages.sh" "$packages" || exit 3
   # Several may be started at once; one at a time builds.
   if command -v flock >/dev/null 2>&1; then
     exec 9>"$build/.run-lock"
