@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# The package of a host build: host.sh BUILD SANITIZERS. A project in an empty folder finds it and runs on the host port and the client library.
+# The package of a host build: host.sh BUILD SANITIZERS. The tool and its programs run; a project in an empty folder finds the package and runs on
+# the host port and the client library.
 set -eu -o pipefail
 build=$1 sanitize=$2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset CMAKE_CXX_COMPILER_LAUNCHER CMAKE_C_COMPILER_LAUNCHER
 cmake --install "$build" --prefix "$scratch/prefix" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
+golden=$(dirname "$(readlink -f "$0")")/../golden
+"$scratch/prefix/bin/qm" replay "$golden/complete.qm" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
 mkdir "$scratch/project"
 cd "$scratch/project"
 cat >CMakeLists.txt <<'END'
