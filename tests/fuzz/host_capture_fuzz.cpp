@@ -105,6 +105,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 #ifndef QM_LIBFUZZER
 int main(int count, char** arguments) {
-  return qm::test::fuzz(count, arguments, QM_CORPUS "/capture", 5'000, LLVMFuzzerTestOneInput);
+  return qm::test::fuzz(count, arguments, {QM_CORPUS "/capture"}, 5'000, LLVMFuzzerTestOneInput);
 }
 #endif

@@ -53,7 +53,7 @@ inline void mutate(std::string& input, const std::vector<std::string>& corpus, R
 }
 
 /// The main() of a fuzz target: `PROGRAM [RUNS [CORPUS]]`.
-inline int fuzz(int count, char** arguments, const char* corpus_folder, std::uint64_t runs,
+inline int fuzz(int count, char** arguments, std::initializer_list<const char*> corpus_folders, std::uint64_t runs,
                 int (*one)(const std::uint8_t*, std::size_t)) {
   char* behind = nullptr;
   if (count > 1) runs = std::strtoull(arguments[1], &behind, 0);
@@ -61,14 +61,19 @@ inline int fuzz(int count, char** arguments, const char* corpus_folder, std::uin
     std::fprintf(stderr, "usage: %s [RUNS [CORPUS]]: so many runs over the files of a folder\n", arguments[0]);
     return 2;
   }
-  const std::string folder = count > 2 ? arguments[2] : corpus_folder;
-  const std::vector<std::string> corpus = read_corpus(folder);
+  std::vector<std::string> corpus;
+  std::vector<const char*> folders(corpus_folders);
+  if (count > 2) folders = {arguments[2]};
+  for (const char* const folder : folders) {
+    const std::vector<std::string> more = read_corpus(folder);
+    if (more.empty()) {
+      std::fprintf(stderr, "error: %s has no files to begin with\n", folder);
+      return 1;
+    }
+    corpus.insert(corpus.end(), more.begin(), more.end());
+  }
   const char* seed = std::getenv("QM_SEED");
   Random random(seed == nullptr ? 1 : std::strtoull(seed, nullptr, 0));
-  if (corpus.empty()) {
-    std::fprintf(stderr, "error: %s has no files to begin with\n", folder.c_str());
-    return 1;
-  }
   for (std::uint64_t run = 0; run < runs; ++run) {
     std::string input = corpus[run % corpus.size()];
     if (run >= corpus.size()) mutate(input, corpus, random);
