@@ -1,6 +1,7 @@
 #include <qm/console/line_editor.hpp>
 
 #include <cstring>
+#include <utility>
 
 namespace qm::console {
 namespace {
@@ -43,7 +44,7 @@ LineEditor::Event LineEditor::push(std::uint8_t byte) noexcept {
   const bool tab_again = byte == '\t' && after_tab_;
   after_tab_ = byte == '\t';
   if (escape_ != Escape::kNone) {
-    if (byte >= 0x20 && byte != kDelete) {
+    if (byte >= 0x20 && (byte != kDelete || escape_ == Escape::kRest)) {
       escape_sequence(byte);
       return Event::kNone;
     }
@@ -90,12 +91,23 @@ void LineEditor::escape_sequence(std::uint8_t byte) noexcept {
   if (escape_ == Escape::kEscape) {
     // `ESC [` and `ESC O` begin a key's sequence; any other character after ESC is a key of its own without a meaning.
     escape_ = byte == '[' || byte == 'O' ? Escape::kSequence : Escape::kNone;
+    bare_ = true;
     parameter_ = 0;
     return;
   }
+  if (escape_ == Escape::kRest) {
+    if (--rest_ == 0) escape_ = Escape::kNone;
+    return;
+  }
+  const bool bare = std::exchange(bare_, false);
   if (byte >= '0' && byte <= '9') {
     parameter_ = parameter_ * 10 + static_cast<unsigned>(byte - '0');
     if (parameter_ > kMaxParameter) parameter_ = kMaxParameter;
+  } else if (bare && (byte == 'M' || byte == '[')) {
+    // A mouse of X10 sends its button and its place behind `ESC [ M`, the Linux console a function key's letter behind
+    // `ESC [ [`.
+    rest_ = byte == 'M' ? 3 : 1;
+    escape_ = Escape::kRest;
   } else if (byte >= 0x40) {
     escape_ = Escape::kNone;
     if (byte <= 0x7e) key(static_cast<char>(byte), parameter_);

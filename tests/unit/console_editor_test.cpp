@@ -197,6 +197,21 @@ TEST(LineEditor, ignores_control_characters_and_keeps_a_place_for_other_bytes) {
             "et");
 }
 
+TEST(LineEditor, ignores_all_bytes_of_a_mouse_and_of_a_function_key) {
+  Desk desk;
+  desk.type(
+      "a\x1b[M !\x7f"
+      "b\x1b[M#\xff\xff"
+      "c\r");  // X10: button, column, row
+  EXPECT_EQ(desk.line, "abc");
+  desk.type("\x1b[<0;10;20Md\x1b[32;10;20Me\r");  // SGR and urxvt: all of it stands before the M
+  EXPECT_EQ(desk.line, "de");
+  desk.type("\x1b[[Af\x1b[15~g\r");  // F1 of the Linux console, F5
+  EXPECT_EQ(desk.line, "fg");
+  desk.type("h\x1b[M \ri\r");
+  EXPECT_EQ(desk.line, "i") << "a control character ends it";
+}
+
 TEST(LineEditor, tells_the_first_tab_from_the_second) {
   Desk desk;
   EXPECT_EQ(desk.type("h\t"), Event::kComplete);

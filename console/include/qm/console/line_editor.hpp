@@ -12,8 +12,8 @@
 ///     move the cursor relative to where it is.
 ///  4. Nothing is taken into the line past its limit; what is too much is counted, so that backspace can take it back.
 ///     The line as a whole is refused at its end.
-///  5. A byte that is no printable ASCII stands in the line as kUnprintable and matches no name. Control characters
-///     without a meaning are ignored.
+///  5. A byte that is no printable ASCII stands in the line as kUnprintable and matches no name. Control characters and
+///     escape sequences without a meaning are ignored, with the bytes that belong to them.
 
 #include <cstddef>
 #include <cstdint>
@@ -85,7 +85,7 @@ class LineEditor {
   [[nodiscard]] std::size_t excess() const noexcept { return excess_; }
 
  private:
-  enum class Escape : std::uint8_t { kNone, kEscape, kSequence };
+  enum class Escape : std::uint8_t { kNone, kEscape, kSequence, kRest };
 
   Event control(std::uint8_t byte) noexcept;
   void escape_sequence(std::uint8_t byte) noexcept;
@@ -118,6 +118,8 @@ class LineEditor {
   std::size_t recalled_ = 0;  // 0: the line being typed; else history_[recalled_ - 1]
   unsigned parameter_ = 0;
   Escape escape_ = Escape::kNone;
+  bool bare_ = false;      // nothing has come since `ESC [` or `ESC O`
+  std::uint8_t rest_ = 0;  // bytes that still belong to the sequence
   bool after_cr_ = false;
   bool after_tab_ = false;
 };
