@@ -9,6 +9,7 @@
 #include <string>
 
 #include <qm/test/pattern.hpp>
+#include <qm/version.h>
 
 namespace {
 
@@ -50,6 +51,18 @@ std::map<std::string, Entry> table(const std::string& heading) {
 std::string literal(const std::string& source, const std::string& field) {
   const Match match = find(source, "\\." + field + " = ((?:\"(?:[^\"\\\\]|\\\\.)*\"\\s*)+)");
   return match.empty() ? std::string() : replace_all(match[1], "^\"|\"\\s*$|\"\\s*\"", "");
+}
+
+TEST(Document, shows_the_banner_of_this_version) {
+  const std::string text = document();
+  const std::string version = std::to_string(QM_VERSION_MAJOR) + "." + std::to_string(QM_VERSION_MINOR) + "." +
+                              std::to_string(QM_VERSION_PATCH);
+  std::size_t banners = 0;
+  for (const Match& match : find_all(text, "(Quartermaster [0-9.]+) build [0-9a-f]{40}, .*, formats [0-9]+\n")) {
+    ++banners;
+    EXPECT_EQ(match[1], "Quartermaster " + version);
+  }
+  EXPECT_GE(banners, 1u);
 }
 
 TEST(Document, has_the_consoles_commands_with_usage_and_summary) {
