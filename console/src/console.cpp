@@ -44,6 +44,7 @@ void Console::print_banner(Output& out) const noexcept {
 
 void Console::start() noexcept {
   print_banner(text_);
+  lose_begun_line();
   take_over(*this);
 }
 
@@ -70,7 +71,7 @@ bool Console::poll() noexcept {
   return books_->send(terminal_.milliseconds()) || worked;
 }
 
-bool Console::needs_poll() const noexcept { return demultiplexer_.waiting() || books_->waiting(); }
+bool Console::needs_poll() const noexcept { return demultiplexer_.waiting() || lost_ != 0 || books_->waiting(); }
 
 /// Takes the next byte or the waiting request, whichever came first. @returns false if there is neither.
 bool Console::step() noexcept {
@@ -210,9 +211,10 @@ bool Console::print_notices() noexcept {
   return true;
 }
 
-/// Says what was lost, once all that was kept has been used. What comes from then on is a new line.
+/// Says what was lost, once all that was kept has been used and the line of which a byte was lost has ended. What comes
+/// from then on is a new line.
 void Console::report_lost() noexcept {
-  if (lost_ == 0 || !ring_empty()) return;
+  if (lost_ == 0 || !ring_empty() || (losing_ && !silent())) return;
   if (prompt_shown_) text_.raw("\r\n");
   text_.print("error: {} bytes of input lost\n", lost_);
   if (prompt_shown_) editor_.redraw();

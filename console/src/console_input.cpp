@@ -30,9 +30,10 @@ void Console::pump() noexcept {
     feed({bytes, count});
   }
   if (const std::size_t lost = terminal_.take_lost(); lost > 0) lose(lost);
-  if (demultiplexer_.waiting() && terminal_.milliseconds() - last_byte_ms_ >= wire::kSilenceMs)
-    take(demultiplexer_.timeout());
+  if (demultiplexer_.waiting() && silent()) take(demultiplexer_.timeout());
 }
+
+bool Console::silent() noexcept { return terminal_.milliseconds() - last_byte_ms_ >= wire::kSilenceMs; }
 
 void Console::take(const wire::Demultiplexer::Step& step) noexcept {
   if (step.frame) take_frame(demultiplexer_.frame());
@@ -60,7 +61,7 @@ void Console::take_text(std::uint8_t byte) noexcept {
   // One byte stays free for the mark that erases a line of which a byte was lost.
   if (losing_ || !ring_push(byte, 1)) {
     lose(1);
-    if (ends_line(byte)) losing_ = false;
+    if (ends_line(byte) || byte == kCtrlC) losing_ = false;
     return;
   }
   clean_since_loss_ = false;
@@ -70,6 +71,13 @@ void Console::lose(std::size_t bytes) noexcept {
   lost_ += bytes;
   losing_ = true;
   if (!clean_since_loss_) clean_since_loss_ = ring_push(kEraseLine, 0);
+}
+
+/// Takes in what has come already, without the line that it begins with.
+void Console::lose_begun_line() noexcept {
+  losing_ = true;
+  pump();
+  if (lost_ == 0) losing_ = false;
 }
 
 /// Removes what the ring holds up to its last Ctrl-C. @returns whether there was one.

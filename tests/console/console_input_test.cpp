@@ -90,6 +90,24 @@ TEST_F(Input, noise_of_any_kind_leaves_a_console_that_works) {
   }
 }
 
+// Whatever the boot loader and the set-up of the receiver take of a line that is typed while the board boots: the line
+// runs whole or not at all, and the lines behind it run.
+TEST(EarlyInput, a_line_typed_while_the_board_boots_is_run_whole_or_told_as_lost) {
+  for (int delay = 0; delay <= 700; delay += 100) {
+    SCOPED_TRACE("sent after " + std::to_string(delay) + " ms");
+    Machine machine(qm::test::demo(), "marks\rallocinfo top 1 sort calls\rversion\r", std::chrono::milliseconds(delay));
+    ASSERT_TRUE(machine.wait_for_text("qm> version")) << machine.text();
+    machine.settle();
+    const std::string& text = machine.text();
+    EXPECT_EQ(text.find("unknown command"), std::string::npos) << text;
+    EXPECT_NE(text.find("allocinfo - version"), std::string::npos) << text;
+    EXPECT_EQ(text.find("qm> marks\r\n") == std::string::npos, text.find("bytes of input lost") != std::string::npos)
+        << text;
+    EXPECT_EQ(machine.type_line("marks"), "marks 0 of 8: complete\n");
+    if (HasFailure()) return;
+  }
+}
+
 TEST_F(Input, what_does_not_fit_the_receive_ring_is_counted) {
   // Typed ahead while a command runs: 16 lines of 128 characters, twice the ring.
   machine().clear();

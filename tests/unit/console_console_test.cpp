@@ -176,8 +176,51 @@ TEST(Console, says_how_much_its_driver_lost) {
   Bench bench;
   bench.type("echo hal");
   bench.terminal.lost = 7;
-  EXPECT_EQ(bench.type(""), "\x1b[08D\x1b[K\r\nerror: 7 bytes of input lost\r\nqm> ");
+  EXPECT_EQ(bench.type(""), "\x1b[08D\x1b[K");
+  EXPECT_TRUE(bench.console.needs_poll());
+  bench.terminal.now_ms += wire::kSilenceMs;
+  EXPECT_EQ(bench.type(""), "\r\nerror: 7 bytes of input lost\r\nqm> ");
+  EXPECT_FALSE(bench.console.needs_poll());
   EXPECT_EQ(bench.command("echo next"), "next|\r\n");
+}
+
+TEST(Console, drops_the_rest_of_a_line_that_its_driver_lost_a_byte_of_also_when_it_trickles_in) {
+  Bench bench;
+  runs = 0;
+  bench.type("ec");
+  bench.terminal.lost = 2;
+  bench.type("");
+  for (const char c : std::string_view("echo rest")) {
+    bench.terminal.now_ms += wire::kSilenceMs - 1;
+    bench.type({&c, 1});
+  }
+  EXPECT_EQ(bench.type("\recho next\r"), "echo next\r\nnext|\r\nerror: 12 bytes of input lost\r\nqm> ");
+  EXPECT_EQ(runs, 1u);
+}
+
+TEST(Console, runs_no_line_that_began_before_the_prompt_and_those_behind_it) {
+  FakeTerminal terminal;
+  Console console(terminal, qm::test::test_config());
+  terminal.send("ks\recho one\r");  // the boot loader has taken what was in front
+  console.start();
+  EXPECT_TRUE(console.needs_poll());
+  terminal.text.clear();
+  console.poll();
+  EXPECT_EQ(terminal.text, "echo one\r\none|\r\nerror: 3 bytes of input lost\r\nqm> ");
+  EXPECT_FALSE(console.needs_poll());
+}
+
+TEST(Console, takes_a_frame_that_came_before_the_prompt) {
+  FakeTerminal terminal;
+  Console console(terminal, qm::test::test_config());
+  char request[wire::armoured_size(16)];
+  const wire::Frame frame{.type = wire::FrameType::kRequest, .request = 7, .payload = wire::as_bytes("echo one")};
+  terminal.send(std::string_view(request, wire::encode(frame, request)));
+  console.start();
+  console.poll();
+  ASSERT_EQ(terminal.frames.size(), 2u);
+  EXPECT_EQ(terminal.frames[0].payload, "one|\n");
+  EXPECT_FALSE(console.needs_poll());
 }
 
 // ---- what arrives asynchronously ------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ TEST(Uart16550, is_initialised_with_fifos_and_the_receive_interrupt) {
   FakeUart fake;
   Uart16550(FakeUartRegisters(fake)).initialise(true);
   EXPECT_EQ(fake.written[1], 1u);
-  EXPECT_EQ(fake.written[2], 7u);
+  EXPECT_EQ(fake.written[2], 5u);  // the receiver is not emptied
   EXPECT_EQ(fake.written[3], 3u);
 }
 

@@ -52,6 +52,7 @@ bool may_wait_for_owner() noexcept {
 void start_console(std::uintptr_t base, unsigned shift, unsigned interrupt) noexcept {
   chip = Chip(hal::Mmio<std::uint8_t>(base != 0 ? base : kUsualUart, shift));
   has_interrupt = interrupt != 0 && register_interrupt(interrupt, receive, nullptr);
+  console_receive_raw();  // what came while the board booted: the console tells what became of it
   chip.initialise(has_interrupt);
 }
 

@@ -27,12 +27,16 @@ host::QemuOptions demo() {
   return options;
 }
 
-Machine::Machine(const host::QemuOptions& options)
+Machine::Machine(const host::QemuOptions& options, std::string_view early, std::chrono::milliseconds delay)
     : qemu_(options), buffer_(wire::Demultiplexer::buffer_bytes(wire::kMaxPayloadBytes)), demultiplexer_(buffer_) {
   std::string command;
   for (const std::string& word : host::Qemu::arguments(options, qemu_.socket())) command += word + " ";
   transcript_.note(command);
   line_ = std::make_unique<host::Transport>(qemu_.connect(host::Clock::now() + kBootLimit));
+  if (!early.empty()) {
+    wait([] { return false; }, delay);
+    send(early);
+  }
   if (!wait([this] { return at_prompt(text_); }, kBootLimit)) fail("no prompt after the boot");
 }
 

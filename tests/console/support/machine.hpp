@@ -39,7 +39,9 @@ class Machine {
   };
 
   /// Boots and waits for the first prompt. @throws host::Error, with the transcript's place.
-  explicit Machine(const host::QemuOptions& options = demo());
+  /// @param[in] early bytes that are sent @p delay after the board was switched on, without waiting for the prompt.
+  explicit Machine(const host::QemuOptions& options = demo(), std::string_view early = {},
+                   std::chrono::milliseconds delay = {});
 
   /// Sends bytes as they are.
   void send(std::string_view bytes);
@@ -69,6 +71,8 @@ class Machine {
   [[nodiscard]] const std::vector<Received>& frames() const noexcept { return frames_; }
   [[nodiscard]] std::uint32_t broken_frames() const noexcept { return demultiplexer_.broken(); }
   [[nodiscard]] std::string transcript() const { return transcript_.path().string(); }
+  /// Of QEMU.
+  [[nodiscard]] pid_t process() const noexcept { return qemu_.pid(); }
   [[nodiscard]] std::uint32_t next_request() noexcept { return ++last_request_; }
 
  private:

@@ -13,7 +13,9 @@
 ///  2. Input is taken in, frames are answered and Ctrl-C is seen whenever a command yields, not only between commands.
 ///  3. Ctrl-C aborts the running command and drops the text typed before it, as a terminal's driver does; never a
 ///     request.
-///  4. A line of which a byte was lost is not run: what came of it is erased.
+///  4. A line of which a byte was lost is not run: what came of it is erased, and its rest is dropped up to the line end,
+///     or until nothing has come for wire::kSilenceMs. A line that began before start() counts as one, because a boot
+///     loader may have taken its beginning.
 ///  5. Nothing is allocated; no lock is held while a command runs.
 ///  6. Frames go out raw only while a host asks for it, again and again; else, and after a hello, in armour.
 ///
@@ -106,7 +108,8 @@ class Console {
   void use(Books& books) noexcept { books_ = &books; }
   [[nodiscard]] Books& books() noexcept { return *books_; }
 
-  /// Prints the banner and the first prompt. Once, before poll().
+  /// Prints the banner and the first prompt. Once, before poll(). What the terminal has received of a line until then is
+  /// lost (invariant 4); the lines behind it are not.
   void start() noexcept;
   /// Instead of start(), without the banner: this console is to have the line of @p former, which never polls again.
   /// Prints what that was told and has not printed.
@@ -120,7 +123,8 @@ class Console {
   ///          at least every 200 ms while needs_poll().
   bool poll() noexcept;
 
-  /// Whether time alone may give poll() something to do: the end of a frame, or of a stop that a hart has not answered.
+  /// Whether time alone may give poll() something to do: the end of a frame, of a line of which a byte was lost, or of a
+  /// stop that a hart has not answered.
   [[nodiscard]] bool needs_poll() const noexcept;
   /// How long poll() may wait then.
   [[nodiscard]] unsigned poll_ms() const noexcept { return books_->poll_ms(); }
@@ -169,6 +173,8 @@ class Console {
   void take_request(const wire::Frame& frame) noexcept;
   void take_broken(wire::Broken reason) noexcept;
   void lose(std::size_t bytes) noexcept;
+  void lose_begun_line() noexcept;
+  [[nodiscard]] bool silent() noexcept;
   bool ring_push(std::uint8_t byte, std::uint32_t reserve) noexcept;
   [[nodiscard]] bool ring_empty() const noexcept { return ring_head_ == ring_tail_; }
   bool ring_drop_through_abort() noexcept;

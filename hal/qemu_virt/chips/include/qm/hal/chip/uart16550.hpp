@@ -16,7 +16,9 @@ class Uart16550 {
  public:
   constexpr explicit Uart16550(Registers registers) noexcept : registers_(registers) {}
 
-  /// Sets 8 data bits, no parity, one stop bit, FIFOs on and emptied, receive interrupt as @p receive_interrupt says.
+  /// Sets 8 data bits, no parity, one stop bit, FIFOs on, receive interrupt as @p receive_interrupt says. Empties the
+  /// transmitter's FIFO. The receiver keeps what it holds, unless its FIFO was off: a chip empties a FIFO that is
+  /// switched on, so receive() comes first.
   /// @param[in] divisor clock divisor of the rate, 0 leaves the rate that the boot loader has set.
   void initialise(bool receive_interrupt, std::uint16_t divisor = 0) const noexcept {
     registers_.write(kIer, 0);
@@ -26,7 +28,7 @@ class Uart16550 {
       registers_.write(kIer, static_cast<std::uint8_t>(divisor >> 8));
     }
     registers_.write(kLcr, kEightBits);
-    registers_.write(kFcr, kFifoEnable | kFifoClearReceive | kFifoClearTransmit);
+    registers_.write(kFcr, kFifoEnable | kFifoClearTransmit);
     registers_.write(kMcr, kDtr | kRts | kOut2);
     if (receive_interrupt) registers_.write(kIer, kReceiveInterrupt);
   }
@@ -68,7 +70,7 @@ class Uart16550 {
  private:
   static constexpr unsigned kData = 0, kIer = 1, kFcr = 2, kLcr = 3, kMcr = 4, kLsr = 5;
   static constexpr std::uint8_t kReceiveInterrupt = 0x01;
-  static constexpr std::uint8_t kFifoEnable = 0x01, kFifoClearReceive = 0x02, kFifoClearTransmit = 0x04;
+  static constexpr std::uint8_t kFifoEnable = 0x01, kFifoClearTransmit = 0x04;
   static constexpr std::uint8_t kEightBits = 0x03, kDivisorAccess = 0x80;
   static constexpr std::uint8_t kDtr = 0x01, kRts = 0x02, kOut2 = 0x08;
   static constexpr std::uint8_t kDataReady = 0x01, kOverrun = 0x02, kTransmitEmpty = 0x20, kTransmitterIdle = 0x40;
