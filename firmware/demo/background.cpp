@@ -35,6 +35,13 @@ static void tick_interrupt(void*) {
   slot = QM_ALLOC(cache->allocate, 0, qm::Effort::kAtomic);
 }
 
+/// Sleeps until the next multiple of @p milliseconds since the board was switched on. What all tasks of all harts sleep
+/// for comes at the same instants, so that an idle board wakes less often.
+static void sleep_to_next(std::uint32_t milliseconds) {
+  const std::uint64_t period = qm::hal::ticks_of(milliseconds);
+  qm::firmware::sleep_until((qm::hal::Port::ticks() / period + 1) * period);
+}
+
 /// Sets and expires timers of random length.
 static void timer_task(void*) {
   qm::demo::Random random(qm::hal::Port::hart_index() + 1);
@@ -43,7 +50,7 @@ static void timer_task(void*) {
     void*& slot = timers[random.below(timers.size())];
     if (slot != nullptr) qm::demo::caches().timer->free(slot);
     slot = QM_ALLOC(qm::demo::caches().timer->allocate);
-    qm::firmware::sleep_until(qm::hal::Port::ticks() + qm::hal::ticks_of(10));
+    sleep_to_next(50);
   }
 }
 
@@ -64,7 +71,7 @@ static void fs_task(void*) {
     file.number = QM_ALLOC(numbers.allocate, 1, qm::Fit::kNext);
     void* buffer = QM_ALLOC(qm::demo::caches().dma_buffer->allocate);
     if (buffer != nullptr) qm::demo::caches().dma_buffer->free(buffer);
-    qm::firmware::sleep_until(qm::hal::Port::ticks() + qm::hal::ticks_of(25));
+    sleep_to_next(100);
   }
 }
 

@@ -90,6 +90,8 @@ struct alignas(64) HartState {
   std::uint64_t next_wake = kForever;  // earliest deadline of a waiting task
   std::uint64_t next_cut = kForever;   // end of a slice, see slices.cpp
   std::uint32_t cut_random = 0;
+  bool asleep = false;           // in the idle loop's `wfi`: no tick is wanted
+  bool slept_over_tick = false;  // next_tick fell due while it slept, so it is not late
   std::atomic<std::uint32_t> period{0}, requested_period{0};
   std::atomic<std::uint32_t> ticks{0}, missed{0}, worst_lateness{0};
 };
@@ -115,7 +117,8 @@ void check_stack(const HartState& hart, std::uintptr_t sp) noexcept;  // fatal i
 void start_ticks() noexcept;
 void serve_timer(HartState& hart) noexcept;
 void serve_period_request(HartState& hart) noexcept;
-void arm_timer(HartState& hart) noexcept;  // masked: sets the SBI timer to the next tick, wake-up or cut
+void arm_timer(HartState& hart) noexcept;              // masked: sets the SBI timer to the next tick, wake-up or cut
+void sleep_until_interrupt(HartState& hart) noexcept;  // masked: what ends it stays pending; a tick does not
 
 // slices.cpp
 void read_slices(std::string_view bootargs) noexcept;         // on hart 0, before any hart's ticks

@@ -297,7 +297,7 @@ void run_tasks() noexcept {
       bury_ended(hart);
       Task* const next = next_ready(hart);
       if (next != nullptr) switch_to(hart, *next);
-      else hal::Port::wait_for_interrupt();
+      else sleep_until_interrupt(hart);
     }
     // Interrupts are enabled here for an instant: what ended `wfi` is served.
   }

@@ -1,6 +1,8 @@
-/// Each hart's timer: a periodic tick that does not drift, and the wake-ups of its tasks.
+/// Each hart's timer: a periodic tick that does not drift, and the wake-ups of its tasks. Ticks do not wake a hart that
+/// sleeps; those that fell due while it slept are served as one when it wakes.
 
 #include <algorithm>
+#include <utility>
 
 #include <qm/firmware/boot.hpp>
 
@@ -19,6 +21,7 @@ std::atomic<std::uint32_t> tick_handler_slot{0};  // the one in use
 void start_period(HartState& hart, std::uint32_t period) noexcept {
   hart.period.store(period, std::memory_order_relaxed);
   hart.next_tick = period == 0 ? kForever : hal::Port::ticks() + period;
+  hart.slept_over_tick = false;
   arm_timer(hart);
 }
 
@@ -26,7 +29,8 @@ void start_period(HartState& hart, std::uint32_t period) noexcept {
 void serve_ticks(HartState& hart, std::uint64_t now) noexcept {
   const std::uint32_t period = hart.period.load(std::memory_order_relaxed);
   const std::uint64_t late = now - hart.next_tick;
-  if (late > hart.worst_lateness.load(std::memory_order_relaxed)) {
+  const bool slept = std::exchange(hart.slept_over_tick, false);
+  if (!slept && late > hart.worst_lateness.load(std::memory_order_relaxed)) {
     hart.worst_lateness.store(late > ~std::uint32_t{0} ? ~std::uint32_t{0} : static_cast<std::uint32_t>(late),
                               std::memory_order_relaxed);
   }
@@ -44,7 +48,22 @@ void serve_ticks(HartState& hart, std::uint64_t now) noexcept {
 }  // namespace
 
 void arm_timer(HartState& hart) noexcept {
-  hal::privilege::set_timer(std::min({hart.next_tick, hart.next_wake, hart.next_cut}));
+  hal::privilege::set_timer(std::min({hart.asleep ? kForever : hart.next_tick, hart.next_wake, hart.next_cut}));
+}
+
+void sleep_until_interrupt(HartState& hart) noexcept {
+  hart.asleep = true;
+  arm_timer(hart);
+  hal::Port::wait_for_interrupt();
+  hart.asleep = false;
+  const std::uint64_t now = hal::Port::ticks();
+  if (now >= hart.next_tick) {
+    const std::uint32_t period = hart.period.load(std::memory_order_relaxed);
+    hart.next_tick += (now - hart.next_tick) / period * period;  // the last one that was due
+    hart.slept_over_tick = true;
+  }
+  // Else the timer's interrupt has come, and its handler arms it.
+  if (now < std::min(hart.next_wake, hart.next_cut)) arm_timer(hart);
 }
 
 void start_ticks() noexcept {

@@ -22,7 +22,9 @@ bool register_interrupt(unsigned line, InterruptHandler handler, void* argument,
 /// Context: any hart, any interrupt level.
 void raise_interrupt(unsigned hart, unsigned line) noexcept;
 
-/// Calls @p handler at every tick of every hart, in the timer interrupt. Null: nobody.
+/// Calls @p handler at every tick of every hart, in the timer interrupt. Null: nobody. A tick does not wake an idle hart:
+/// those that fall due while it sleeps are served as one when something else wakes it, and count as neither missed nor
+/// late.
 void set_tick_handler(InterruptHandler handler, void* argument) noexcept;
 
 /// Default distance of two ticks, 1 ms.

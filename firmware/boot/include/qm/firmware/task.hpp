@@ -1,6 +1,6 @@
 #pragma once
 /// Stackful cooperative tasks. A task stays on its hart; a hart runs its tasks in turn, each until it yields, waits or
-/// ends. A hart without a runnable task is in `wfi`. Interrupts come at any time and never switch tasks.
+/// ends. A hart without a runnable task sleeps in `wfi`, where its ticks do not wake it. Interrupts come at any time and never switch tasks.
 
 #include <atomic>
 #include <cstddef>
