@@ -9,6 +9,7 @@ constexpr unsigned kAddressDigits = 2 * sizeof(std::uintptr_t);
 struct Placeholder {
   std::size_t width = 0;
   bool left = false;
+  bool plus = false;
   bool zeroes = false;
   bool hex = false;
 };
@@ -19,6 +20,8 @@ Placeholder read_placeholder(std::string_view inside) noexcept {
   for (const char c : inside) {
     if (c == '<') {
       result.left = true;
+    } else if (c == '+') {
+      result.plus = true;
     } else if (c == 'x') {
       result.hex = true;
     } else if (c == '0' && result.width == 0) {
@@ -43,21 +46,22 @@ std::string_view to_digits(std::uint64_t value, unsigned base, std::span<char, k
 void print_one(Output& out, const Argument& argument, Placeholder how) noexcept {
   char buffer[kMaxDigits];
   std::string_view body = argument.text();
-  bool minus = false;
+  char sign = 0;
   if (argument.kind() == Argument::Kind::kAddress) {
     out.text("0x");
     body = to_digits(argument.number(), 16, buffer);
     how = {.width = kAddressDigits, .zeroes = true};
   } else if (argument.kind() != Argument::Kind::kText) {
     std::uint64_t value = argument.number();
-    minus = argument.kind() == Argument::Kind::kSigned && static_cast<std::int64_t>(value) < 0;
+    const bool minus = argument.kind() == Argument::Kind::kSigned && static_cast<std::int64_t>(value) < 0;
     if (minus) value = 0 - value;
+    if (minus || how.plus) sign = minus ? '-' : '+';
     body = to_digits(value, how.hex ? 16 : 10, buffer);
   }
-  const std::size_t length = body.size() + (minus ? 1 : 0);
+  const std::size_t length = body.size() + (sign != 0 ? 1 : 0);
   const std::size_t fill = how.width > length ? how.width - length : 0;
   if (!how.left && !how.zeroes) out.repeat(' ', fill);
-  if (minus) out.put('-');
+  if (sign != 0) out.put(sign);
   if (!how.left && how.zeroes) out.repeat('0', fill);
   out.text(body);
   if (how.left) out.repeat(' ', fill);

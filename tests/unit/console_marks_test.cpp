@@ -155,10 +155,10 @@ TEST_F(MarkCommands, leaks_by_site_shows_the_line_the_objects_and_the_bytes_of_e
   for (int i = 0; i < 3; ++i) held.emplace_back(packet, parse(*packet));
   for (int i = 0; i < 5; ++i) held.emplace_back(packet_small, queue(*packet_small));
   const auto row_of = [](int bytes, int objects, unsigned line, const char* function) {
-    return format("%d %d %s:%u [test] func:%s\r\n", bytes, objects, __FILE__, line, function);
+    return format("%12d %8d %s:%u [test] func:%s\r\n", bytes, objects, __FILE__, line, function);
   };
   const std::string head = "#     <size>  <calls> <tag info>\r\n";
-  const std::string untagged = "64 1 <untagged>:0 func:<untagged>\r\n";
+  const std::string untagged = "          64        1 <untagged>:0 func:<untagged>\r\n";
   const auto closing = [](int objects, int bytes) {
     return format("\r\nleaks here: objects %d, bytes %d", objects, bytes) + tail(2, 0, "complete");
   };
@@ -209,7 +209,8 @@ TEST_F(MarkCommands, growth_shows_what_holds_more_than_then) {
   const std::string head = "Arena/Slab Name               :Typ:      Alloc Amt:         Growth:     Objects\r\n" +
                            std::string(80, '-') + "\r\n";
   const std::string sites =
-      kCallSites ? "#     <size>  <calls> <tag info>\r\n+192 +3 <untagged>:0 func:<untagged>\r\n\r\n" : "";
+      kCallSites ? "#     <size>  <calls> <tag info>\r\n        +192       +3 <untagged>:0 func:<untagged>\r\n\r\n"
+                 : "";
   EXPECT_EQ(answer("growth here"), head + growth_row("packet_small", 'S', 320, 192, 3) + "\r\n" + sites +
                                        row("+3", "+192") + "growth here: 1 caches, 0 arenas, 1 stacks" +
                                        tail(2, 0, "complete"));

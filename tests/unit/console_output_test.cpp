@@ -42,6 +42,7 @@ TEST(Output, prints_numbers_of_every_width_and_sign) {
   EXPECT_EQ(sheet.print("{}", std::numeric_limits<std::int64_t>::min()), "-9223372036854775808");
   EXPECT_EQ(sheet.print("{}|{}", std::uint8_t{255}, std::int8_t{-1}), "255|-1");
   EXPECT_EQ(sheet.print("{:12}|{:<12}|{:012}", -5, -5, -5), "          -5|-5          |-00000000005");
+  EXPECT_EQ(sheet.print("{:+6}|{:+}|{:+}|{:+04}", 5u, 0, -5, 5), "    +5|+0|-5|+005");
   EXPECT_EQ(sheet.print("{:x} {:08x} {:4x}", 0xBEEFu, 0x1fu, 0xau), "beef 0000001f    a");
   EXPECT_EQ(sheet.print("#{:02}", 7u), "#07");
 }

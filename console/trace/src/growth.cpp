@@ -90,7 +90,7 @@ inline void print_sites(Invocation& call, const trace::Mark* mark) noexcept {
     if (more_bytes < 0 || (more_bytes == 0 && more_calls <= 0)) continue;
     top.enter({now.site, more_calls, static_cast<std::uint64_t>(more_bytes)});
   }
-  top.print(call, "+");
+  top.print(call, TopSites::Numbers::kChanges);
 }
 
 CommandStatus run_growth(Invocation& call) noexcept {

@@ -127,7 +127,7 @@ class SiteCount {
     static TopSites top;
     top.clear();
     for (unsigned i = 0; i < count_; ++i) top.enter(rows_[i]);
-    top.print(call);
+    top.print(call, TopSites::Numbers::kHeld);
     if (others_ != 0) call.print("note: {} objects of other sites than the first {}\n", others_, kSites);
   }
 

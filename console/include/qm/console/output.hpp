@@ -3,7 +3,8 @@
 ///
 ///     print("{:<20}: {:>8} bytes at {}\n", name, size, Address{start})
 ///
-///     placeholder   {}  {:15}  {:<15}  {:02}  {:x}  {:016x}
+///     placeholder   {}  {:15}  {:<15}  {:02}  {:x}  {:016x}  {:+15}
+///                       |      |       |      |     |        width, with a sign also where it is no minus
 ///                       |      |       |      |     width, filled with zeroes, hexadecimal
 ///                       |      |       |      hexadecimal without 0x
 ///                       |      |       width, filled with zeroes

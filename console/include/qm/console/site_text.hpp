@@ -41,12 +41,17 @@ class TopSites {
     for (unsigned i = count_ - 1; i > place; --i) rows_[i] = rows_[i - 1];
     rows_[place] = row;
   }
-  /// Prints the rows as allocinfo does, a @p sign before each number that is not negative.
-  void print(Invocation& call, std::string_view sign = {}) const noexcept {
+  enum class Numbers : std::uint8_t { kHeld, kChanges };
+  /// Prints the rows as allocinfo does; @p numbers that are changes have a sign.
+  void print(Invocation& call, Numbers numbers) const noexcept {
     if (count_ != 0) call.print("#     <size>  <calls> <tag info>\n");
     for (unsigned i = 0; i < count_; ++i) {
       const Row& row = rows_[i];
-      call.print("{}{} {}{} ", sign, row.bytes, row.objects < 0 ? "" : sign, row.objects);
+      if (numbers == Numbers::kChanges) {
+        call.print("{:+12} {:+8} ", row.bytes, row.objects);
+      } else {
+        call.print("{:12} {:8} ", row.bytes, row.objects);
+      }
       print_site(call, *row.site);
       call.print("\n");
     }
