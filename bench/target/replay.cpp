@@ -1,11 +1,13 @@
-/// Real programs' allocations, beside picolibc's malloc: how much memory each takes at its peak for what the program
+/// Real programs' allocations, beside other mallocs: how much memory each takes at its peak for what the program
 /// has live, and what an operation costs. One hart, the recorded order, all contents checked.
 ///
 /// The heap's peak is everything the base arena had handed out: the allocator's own structures, boundary tags, slabs,
-/// magazines and idle memory; it starts anew for each recording. picolibc's is what it had from sbrk.
+/// magazines and idle memory; it starts anew for each recording. picolibc's is what it had from sbrk. A peer has a pool, and no peak here: the bench `ram` has the
+/// smallest pool of each.
 
 #include <qm/arena.hpp>
 #include <qm/bench/bench.hpp>
+#include <qm/bench/peer_subject.hpp>
 #include <qm/bench/subjects.hpp>
 #include <qm/firmware/boot.hpp>
 #include <qm/heap.hpp>
@@ -62,6 +64,16 @@ struct Picolibc {
   static std::size_t peak_bytes(std::size_t) noexcept { return picolibc_peak_bytes(); }
 };
 
+/// A peer's pool is set up in warm_up(), after what replays.
+template <class Peer>
+struct PooledPeer : Peer {
+  static void warm_up() noexcept {
+    constexpr std::size_t kPoolBytes = std::size_t{32} << 20;
+    const std::uintptr_t pool = base_arena().allocate(kPoolBytes);
+    if (pool == 0 || !Peer::start(reinterpret_cast<void*>(pool), kPoolBytes)) firmware::panic("bench: no pool");
+  }
+};
+
 /// Sets the allocator up anew, with nothing taken and no caches, over the largest range of memory: the device tree lies
 /// in the midst of the machine's, and what it cuts off is less than a recording and its program have at their peak.
 void start_anew() {
@@ -91,7 +103,9 @@ void replay_on(const replay::Recording& recording) {
   const auto operations = replay::unpack(recording.file, reinterpret_cast<void*>(unpacked));
   Replay replay(header, operations, reinterpret_cast<void*>(slots));
   replay.work(0, 1, [] { return true; });
-  const std::size_t peak = Allocator::peak_bytes(tables);
+  constexpr bool kHasPeak = requires { Allocator::peak_bytes(0); };
+  std::size_t peak = 0;
+  if constexpr (kHasPeak) peak = Allocator::peak_bytes(tables);
   const replay::Result result = replay.result();
   if (result.operations != header.operations || result.errors() + replay.free_rest() != 0)
     firmware::panic("bench: replay broke");
@@ -99,7 +113,7 @@ void replay_on(const replay::Recording& recording) {
   row.text("allocator", Allocator::kName)
       .number("operations", result.operations)
       .number("peak live", result.peak_bytes);
-  row.number("peak heap", peak).mean("heap / live", peak, result.peak_bytes);
+  if (kHasPeak) row.number("peak heap", peak).mean("heap / live", peak, result.peak_bytes);
   row.mean("mean", mallocs.sum() + frees.sum() + reallocs.sum(), result.operations);
   row.mean("malloc mean", mallocs.sum(), mallocs.operations()).number("malloc max", mallocs.max());
   row.mean("free mean", frees.sum(), frees.operations()).number("free max", frees.max());
@@ -111,6 +125,10 @@ void replay_on(const replay::Recording& recording) {
 
 void run() {
   for (const replay::Recording& recording : replay::recordings()) {
+    if (kOfPeers) {
+      for_each_peer([&]<class Peer> { replay_on<PooledPeer<Peer>>(recording); });
+      continue;
+    }
     replay_on<Heap>(recording);
     replay_on<Picolibc>(recording);
   }

@@ -1,9 +1,10 @@
-/// The costs of single threads of work, beside picolibc's malloc and the floor: a hot pair, pairs in batches of 256,
+/// The costs of single threads of work, beside other mallocs and the floor: a hot pair, pairs in batches of 256,
 /// random replacement of 1000 live objects, mixed sizes with 1000 live, and the first 1000 objects of all.
 
 #include <array>
 
 #include <qm/bench/bench.hpp>
+#include <qm/bench/peer_subject.hpp>
 #include <qm/bench/subjects.hpp>
 
 namespace qm::bench {
@@ -141,6 +142,13 @@ void mixed_sizes() {
 }  // namespace
 
 void run() {
+  if (kOfPeers) {
+    for_each_peer([]<class Peer> {
+      fixed_size<PeerSubject<Peer>>();
+      mixed_sizes<PeerSubject<Peer>>();
+    });
+    return;
+  }
   fixed_size<CacheSubject>();
   fixed_size<InlinedSubject>();
   fixed_size<HeapSubject>();

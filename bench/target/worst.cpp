@@ -5,6 +5,7 @@
 
 #include <qm/arena.hpp>
 #include <qm/bench/path.hpp>
+#include <qm/bench/peer_subject.hpp>
 #include <qm/bench/subjects.hpp>
 #include <qm/firmware/boot.hpp>
 #include <qm/system.hpp>
@@ -280,6 +281,7 @@ void malloc_paths() {
 }  // namespace
 
 void run() {
+  if (kOfPeers) return for_each_peer([]<class Peer> { malloc_paths<PeerSubject<Peer>>(); });
   cache_paths();
   if (!profiling()) free_list_paths();
   // Segments of 1072 bytes and requests of 1088 are in one power-of-two class, with 1024 to 2047.

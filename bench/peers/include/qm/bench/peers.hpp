@@ -14,6 +14,16 @@
 #include <cstdint>
 #include <string_view>
 
+#ifndef QM_BENCH_TLSF
+#define QM_BENCH_TLSF 0
+#endif
+#ifndef QM_BENCH_HEAP_4
+#define QM_BENCH_HEAP_4 0
+#endif
+#ifndef QM_BENCH_O1HEAP
+#define QM_BENCH_O1HEAP 0
+#endif
+
 extern "C" {
 void* tlsf_malloc(void* tlsf, std::size_t bytes);
 void* tlsf_realloc(void* tlsf, void* block, std::size_t bytes);
