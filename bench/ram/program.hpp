@@ -18,6 +18,7 @@ namespace qm::bench {
 /// Whether figures of the program may decide how the allocator is tuned. Those that are kept apart show what the tuning is worth for
 /// programs that it has not seen.
 enum class Use : std::uint8_t { kTuning, kKeptApart };
+constexpr std::string_view use_name(Use use) noexcept { return use == Use::kTuning ? "tuning" : "kept apart"; }
 
 struct Program {
   replay::Recording recording;
@@ -33,6 +34,13 @@ struct Script {
   std::uint32_t slots = 0;
   std::uint32_t peak_bytes = 0;
 };
+
+/// What programs are scaled to.
+struct Size {
+  std::string_view name;
+  std::uint32_t bytes;
+};
+inline constexpr Size kSizes[] = {{"32 KB", 32U << 10}, {"64 KB", 64U << 10}, {"128 KB", 128U << 10}};
 
 /// Bytes of working memory for scale().
 [[nodiscard]] std::size_t scale_bytes(const Script& whole) noexcept;

@@ -48,13 +48,10 @@ struct Choice {
   }
 };
 
-constexpr std::string_view use_name(Use use) { return use == Use::kTuning ? "tuning" : "kept apart"; }
+constexpr std::string_view kWhole = "whole";
 
-struct Size {
-  const char* word;
-  std::uint32_t bytes;  ///< 0: whole
-};
-constexpr Size kSizes[] = {{"32", 32U << 10}, {"64", 64U << 10}, {"128", 128U << 10}, {"whole", 0}};
+/// "32" of "32 KB".
+std::string_view word_of(const Size& size) { return size.name.substr(0, size.name.find(' ')); }
 
 void* map_pool() {
   constexpr std::uintptr_t kPlace = 0x200000000;
@@ -119,13 +116,11 @@ void measure_program(const Program& program, const Choice& choice) {
   std::vector<std::uint64_t> memory(scale_bytes(whole) / sizeof(std::uint64_t) + 1);
   const std::string name(program.recording.name);
   for (const Size& size : kSizes) {
-    if (!Choice::has(choice.sizes, size.word)) continue;
-    if (size.bytes == 0) {
-      print_row(name + ", whole", program.use, whole, choice);
-    } else if (whole.peak_bytes > size.bytes) {
-      print_row(name + ", " + size.word + " KB", program.use, scale(whole, size.bytes, memory.data()), choice);
-    }
+    if (!Choice::has(choice.sizes, word_of(size)) || whole.peak_bytes <= size.bytes) continue;
+    const Script small = scale(whole, size.bytes, memory.data());
+    print_row(name + ", " + std::string(size.name), program.use, small, choice);
   }
+  if (Choice::has(choice.sizes, kWhole)) print_row(name + ", whole", program.use, whole, choice);
 }
 
 /// A recording that is not one of the bench's.
@@ -141,8 +136,8 @@ void run(const std::vector<std::string>& words) {
   Choice choice;
   std::vector<std::string> files;
   for (const std::string& word : words) {
-    const auto is = [&](const Size& size) { return word == size.word; };
-    if (std::any_of(std::begin(kSizes), std::end(kSizes), is)) {
+    const auto is = [&](const Size& size) { return word == word_of(size); };
+    if (word == kWhole || std::any_of(std::begin(kSizes), std::end(kSizes), is)) {
       choice.sizes.push_back(word);
     } else if (word == Ours::kName || word == Tlsf::kName || word == Heap4::kName || word == O1heap::kName) {
       choice.allocators.push_back(word);
