@@ -51,6 +51,15 @@ TEST(Diff, knows_stacks_of_slab_trace_print_by_their_addresses) {
   EXPECT_NE(difference_json(of).find("\"objects\": 3"), std::string::npos);
 }
 
+TEST(Diff, takes_no_figure_that_is_no_number) {
+  std::string odd = stacks(10);
+  odd.replace(odd.find("stack_bytes: 5120"), 17, "stack_bytes: inf\r\nstack_count: nan");
+  const Difference of = difference(holdings_of(odd, nullptr, "a"), holdings_of(odd, nullptr, "b"));
+  EXPECT_TRUE(of.changes.empty());
+  EXPECT_EQ(of.after.stacks.size(), 1u);
+  for (const auto& [key, holding] : of.after.stacks) EXPECT_EQ(holding.bytes, 0);
+}
+
 TEST(Diff, of_the_same_is_empty_and_of_incomplete_dumps_says_so) {
   EXPECT_TRUE(difference(holdings_of(stacks(3), nullptr, "a"), holdings_of(stacks(3), nullptr, "b")).changes.empty());
   std::string cut = stacks(4);

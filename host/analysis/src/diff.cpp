@@ -20,10 +20,11 @@ bool take(std::string_view& line, std::string_view prefix) {
   return true;
 }
 
+/// @returns the count at the beginning of @p text; a text may say `inf`, or be no number at all: 0.
 double number(std::string_view text) {
-  double value = 0;
+  std::uint64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
+  return static_cast<double>(value);
 }
 
 /// Reads the report of slab_stacks: frames, then the figures, the id last; after the last stack a closing line.
