@@ -114,6 +114,21 @@ TEST_F(Reports, kmemstat_ends_with_aborted_at_ctrl_c) {
   EXPECT_EQ(bench.request("kmemstat").status, 0u);
 }
 
+/// What `free` is to say as idle: of slabs and spans what nobody holds, and the pages of extents that no slab has.
+std::size_t idle_bytes() {
+  std::size_t idle = base_arena().stats().in_extents;
+  RegistryCursor<Arena> arenas;
+  while (Arena* arena = arenas.next()) {
+    if (arena != &base_arena()) idle += arena->stats().free;
+  }
+  RegistryCursor<Cache> caches;
+  while (Cache* cache = caches.next()) {
+    const CacheStats s = cache->stats();
+    if (s.slabs != 0) idle += (s.objects - s.in_use) * s.slab_bytes * s.slabs / s.objects;
+  }
+  return idle;
+}
+
 TEST_F(Reports, free_prints_akaros_lines_and_three_more) {
   void* held = packet->allocate();
   const std::vector<std::string> lines = lines_of(command("free"));
@@ -138,8 +153,9 @@ TEST_F(Reports, free_says_as_idle_what_the_caches_do_not_use) {
   for (int i = 0; i < 40; ++i) held.push_back(packet->allocate());
   const std::size_t before = idle();
   for (void* object : held) packet->free(object);
-  EXPECT_LE(idle() - before, 40u * 512u);
-  EXPECT_GE(idle() - before, 40u * 512u - 1024u) << "less what the magazines that hold them were made of";
+  const std::size_t share = 40 * packet->slab_bytes() / packet->slabs().objects();
+  EXPECT_LE(idle() - before, share + 1);
+  EXPECT_GE(idle() - before, share - 1024u) << "less what the magazines that hold them were made of";
 }
 
 TEST_F(Reports, free_says_as_idle_an_empty_span_too) {
@@ -148,13 +164,7 @@ TEST_F(Reports, free_says_as_idle_an_empty_span_too) {
   RegistryCursor<Arena> arenas;
   while (Arena* arena = arenas.next()) spans += arena->stats().idle;
   ASSERT_GT(spans, 0u);
-  std::size_t idle = 0;
-  RegistryCursor<Cache> caches;
-  while (Cache* cache = caches.next()) {
-    const CacheStats s = cache->stats();
-    idle += (s.objects - s.in_use) * s.object_size;
-  }
-  EXPECT_EQ(lines_of(command("free"))[3], format("Idle Memory  : %15zu", idle + spans));
+  EXPECT_EQ(lines_of(command("free"))[3], format("Idle Memory  : %15zu", idle_bytes()));
 }
 
 TEST_F(Reports, free_and_kmemstat_say_as_idle_what_no_slab_has_of_extents) {
@@ -162,15 +172,7 @@ TEST_F(Reports, free_and_kmemstat_say_as_idle_what_no_slab_has_of_extents) {
   std::vector<void*> held;
   while (base_arena().stats().in_extents == in_extents && held.size() < 4000) held.push_back(packet->allocate());
   ASSERT_GT(base_arena().stats().in_extents, in_extents);
-  std::size_t idle = base_arena().stats().in_extents;
-  RegistryCursor<Arena> arenas;
-  while (Arena* arena = arenas.next()) idle += arena->stats().idle;
-  RegistryCursor<Cache> caches;
-  while (Cache* cache = caches.next()) {
-    const CacheStats s = cache->stats();
-    idle += (s.objects - s.in_use) * s.object_size;
-  }
-  EXPECT_EQ(lines_of(command("free"))[3], format("Idle Memory  : %15zu", idle));
+  EXPECT_EQ(lines_of(command("free"))[3], format("Idle Memory  : %15zu", idle_bytes()));
   const qm::test::Match match = qm::test::find(command("kmemstat"), "base +: A : +4096: +\\d+: +\\d+: +\\d+: +(\\d+):");
   ASSERT_FALSE(match.empty());
   EXPECT_EQ(std::stoul(match[1]), base_arena().stats().in_extents);
@@ -365,6 +367,67 @@ TEST_F(Reports, reap_counts_what_comes_back_of_extents) {
   EXPECT_EQ(base_arena().stats().in_extents, 0u);
   EXPECT_EQ(std::stoul(match[1]), base_arena().stats().free - before);
   for (void* object : held) packet->free(object);
+}
+
+/// Of all slabs of magazines.
+std::size_t magazine_bytes() {
+  std::size_t bytes = 0;
+  RegistryCursor<Cache> caches;
+  while (Cache* cache = caches.next()) {
+    if (std::string_view(cache->name()).starts_with("kmem_magazine"))
+      bytes += cache->stats().slabs * cache->slab_bytes();
+  }
+  return bytes;
+}
+
+TEST_F(Reports, reap_gives_back_by_how_much_the_idle_memory_of_free_falls) {
+  const auto line_of_free = [&](std::size_t line) { return std::stoul(lines_of(command("free"))[line].substr(14)); };
+  const auto reaped = [&] { return std::stoul(qm::test::find(command("reap"), "reap: (\\d+) bytes")[1]); };
+  std::vector<void*> held, others, segments;
+  for (int i = 0; i < 200; ++i) held.push_back(packet->allocate());
+  for (int i = 0; i < 30; ++i) others.push_back(packet_small->allocate());
+  for (int i = 0; i < 20; ++i) segments.push_back(heap::allocate(100 + 300 * i));
+  std::vector<std::uintptr_t> pages;
+  for (int i = 0; i < 12; ++i) pages.push_back(page_arena().allocate(4096));
+  for (const std::uintptr_t page : pages) page_arena().free(page, 4096);
+  for (std::size_t i = 1; i < held.size(); ++i) packet->free(held[i]);  // all but one
+  for (void* object : others) packet_small->free(object);
+  for (std::size_t i = 1; i < segments.size(); ++i) heap::free(segments[i]);
+  const std::size_t idle = line_of_free(3), used = line_of_free(1), magazines = magazine_bytes();
+  const std::size_t bytes = reaped();
+  EXPECT_GT(bytes, 100'000u);
+  EXPECT_EQ(used - line_of_free(1), bytes);
+  // The magazines that have held idle objects were none themselves.
+  EXPECT_GE(bytes, idle - line_of_free(3));
+  EXPECT_LE(bytes, idle - line_of_free(3) + magazines);
+  EXPECT_EQ(reaped(), 0u) << "one reap gives all";
+  packet->free(held[0]);
+  heap::free(segments[0]);
+}
+
+TEST_F(Reports, reap_does_not_count_what_is_no_memory_of_base) {
+  static std::byte device[65536];
+  Arena arena;
+  ArenaConfig config;
+  config.name = "device";
+  config.start = reinterpret_cast<std::uintptr_t>(device);
+  config.size = sizeof device;
+  config.quantum = 64;
+  ASSERT_EQ(arena.initialize(config), Status::kOk);
+  CacheConfig of_device;
+  of_device.name = "device_buffer";
+  of_device.object_size = 256;
+  of_device.flags = cache_flags::kNoTouch;
+  of_device.source = &arena;
+  Cache* cache = Cache::create(of_device);
+  ASSERT_NE(cache, nullptr);
+  cache->free(cache->allocate());
+  const std::size_t slab = cache->slab_bytes();
+  EXPECT_EQ(command("reap device_buffer"), format("note: %zu bytes more to arenas that do not draw from base\r\n"
+                                                  "reap: 0 bytes from 1 caches: complete\r\n",
+                                                  slab));
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+  EXPECT_EQ(arena.destroy(), Status::kOk);
 }
 
 // ---- all ------------------------------------------------------------------------------------------------------------

@@ -112,10 +112,17 @@ CommandStatus run_kmemstat(Invocation& call) noexcept {
 
 // ---- free -----------------------------------------------------------------------------------------------------------
 
-/// Whether what @p arena hands out is memory of the base arena.
-bool draws_from_base(const Arena* arena) noexcept {
-  while (arena != nullptr && arena != &base_arena()) arena = arena->source();
-  return arena != nullptr;
+/// Bytes of @p arena's memory that nobody holds; of `base`, what no slab has of the extents.
+std::size_t idle_bytes(Arena& arena) noexcept {
+  const ArenaStats stats = arena.stats();
+  return &arena == &base_arena() ? stats.in_extents : stats.free;
+}
+
+/// Bytes of @p cache's slabs that nobody holds: each idle object with its share of its slab, so that a slab that goes
+/// takes all of its bytes along.
+std::size_t idle_bytes(Cache& cache) noexcept {
+  const CacheStats stats = cache.stats();
+  return (stats.objects - stats.in_use) * cache.slab_bytes() / cache.slabs().objects();
 }
 
 CommandStatus run_free(Invocation& call) noexcept {
@@ -125,16 +132,15 @@ CommandStatus run_free(Invocation& call) noexcept {
   bool aborted = false;
   Matching<Arena> all_arenas({});
   while (Arena* arena = aborted ? nullptr : all_arenas.next()) {
-    if (!draws_from_base(arena)) continue;
-    idle += arena == &base_arena() ? arena->stats().in_extents : arena->stats().idle;
+    if (&arena->root() != &base_arena()) continue;
+    idle += idle_bytes(*arena);
     ++arenas;
     aborted = !call.yield();
   }
   Matching<Cache> all_caches({});
   while (Cache* cache = aborted ? nullptr : all_caches.next()) {
-    if (!draws_from_base(&cache->source())) continue;
-    const CacheStats stats = cache->stats();
-    idle += (stats.objects - stats.in_use) * stats.object_size;
+    if (&cache->source().root() != &base_arena()) continue;
+    idle += idle_bytes(*cache);
     ++caches;
     aborted = !call.yield();
   }

@@ -9,31 +9,65 @@
 namespace qm::console::commands {
 namespace {
 
+/// Caches of memory come first: their slabs fall into the quantum caches of arenas. Then what those caches were made
+/// of: their magazines are idle only now.
+enum class Kind : std::uint8_t { kOfMemory, kQuantum, kOwn };
+
+Kind kind_of(const Cache& cache) noexcept {
+  if ((cache.flags() & cache_flags::kQuantumCache) != 0) return Kind::kQuantum;
+  return (cache.flags() & cache_flags::kDirect) != 0 ? Kind::kOwn : Kind::kOfMemory;
+}
+
+/// What draws from `base` has of it, but for caches; with the pages of extents that no slab has taken off.
+std::size_t held_by_arenas() noexcept {
+  std::size_t bytes = 0;
+  Matching<Arena> arenas({});
+  while (Arena* arena = arenas.next()) {
+    if (arena->source() == &base_arena()) bytes += arena->stats().total;
+  }
+  return bytes + base_arena().stats().in_extents;
+}
+
+/// The bytes that come back are counted where they reach `base`, or the arena without a source that they are of. So
+/// none counts twice on its way through arenas.
+struct Reaped {
+  std::size_t bytes = 0;    ///< to `base`
+  std::size_t outside = 0;  ///< to arenas that do not draw from it
+  unsigned caches = 0;
+
+  void reap(Cache& cache) noexcept {
+    const std::size_t given = cache.reap();
+    if (given == 0) return;
+    ++caches;
+    if (&cache.source() == &base_arena()) bytes += given;
+    if (&cache.source().root() != &base_arena()) outside += given;
+  }
+};
+
 CommandStatus run_reap(Invocation& call) noexcept {
   const std::string_view name = call.words()[1];
   if (!name.empty() && !names_any<Cache>(name)) return call.fail("No such slab {}", name);
-  std::size_t bytes = base_arena().stats().in_extents;  // less what stays there
-  unsigned reaped = 0;
+  const std::size_t held = held_by_arenas();
+  Reaped reaped;
   bool aborted = false;
-  // Caches of memory first: their slabs fall into the quantum caches of arenas, and those are reaped after them.
-  for (const bool quantum : {false, true}) {
+  for (const Kind kind : {Kind::kOfMemory, Kind::kQuantum, Kind::kOwn}) {
     Matching<Cache> caches(name);
     while (Cache* cache = aborted ? nullptr : caches.next()) {
-      if (((cache->flags() & cache_flags::kQuantumCache) != 0) != quantum) continue;
-      const std::size_t given = cache->reap();
-      bytes += given;
-      reaped += given != 0 ? 1 : 0;
+      if (kind_of(*cache) != kind) continue;
+      reaped.reap(*cache);
       aborted = !call.yield();
     }
   }
   Matching<Arena> arenas({});
   while (Arena* arena = aborted ? nullptr : arenas.next()) {
-    arena->reap();  // an empty span goes on to the source; what it holds was counted as its slabs came back
+    arena->reap();
     aborted = !call.yield();
   }
-  const std::size_t in_extents = base_arena().stats().in_extents;
-  bytes -= in_extents < bytes ? in_extents : bytes;
-  call.print("reap: {} bytes from {} caches: {}\n", bytes, reaped, closing_word(aborted));
+  const std::size_t held_now = held_by_arenas();
+  reaped.bytes += held;
+  reaped.bytes -= held_now < reaped.bytes ? held_now : reaped.bytes;
+  if (reaped.outside != 0) call.print("note: {} bytes more to arenas that do not draw from base\n", reaped.outside);
+  call.print("reap: {} bytes from {} caches: {}\n", reaped.bytes, reaped.caches, closing_word(aborted));
   return closing_status(aborted);
 }
 
