@@ -397,6 +397,43 @@ TEST_F(StreamTest, that_is_refused_takes_no_number_and_leaves_the_figures_of_the
   EXPECT_TRUE(stream_figures().options.pattern == "packet");
 }
 
+TEST_F(StreamTest, gives_its_memory_back_when_it_is_over_and_keeps_its_figures) {
+  Cache* cache = make("packet", 96);
+  cache->free(cache->allocate());
+  const auto drain = [] {
+    wire::Event event;
+    while (next_event(0, event)) {
+    }
+  };
+  const auto lasts = [&] {
+    start();
+    for (int i = 0; i < 5; ++i) cache->free(cache->allocate());
+    stop();
+    drain();
+  };
+  lasts();  // what stays - the books, and what they keep of each source - is there from then on
+  end_stream();
+  base_arena().reap();
+  const std::size_t used = base_arena().stats().allocated;
+  ASSERT_EQ(set_ring_bytes(std::size_t{1} << 20), Status::kOk);
+  lasts();
+  EXPECT_GE(base_arena().stats().allocated, used + (std::size_t{1} << 20));
+  end_stream();
+  base_arena().reap();
+  EXPECT_EQ(base_arena().stats().allocated, used);
+  EXPECT_EQ(stream_figures().events, 10u);
+  EXPECT_EQ(stream_figures().waiting, 0u);
+  EXPECT_EQ(hart_statistic(0).events, 10u);
+  wire::Event event;
+  EXPECT_FALSE(next_event(0, event));
+  EXPECT_EQ(start_stream({.pattern = "nothing"}).status, Status::kNotFound);
+  EXPECT_EQ(base_arena().stats().allocated, used) << "a start that is refused";
+  lasts();
+  EXPECT_EQ(stream_figures().events, 10u);
+  end_stream();
+  EXPECT_EQ(set_ring_bytes(kRingBytes), Status::kOk);
+}
+
 TEST_F(StreamTest, has_never_the_number_that_means_none) {
   trace::stream.number = 0xffff;
   make("packet", 96);

@@ -42,6 +42,8 @@ void Books::give(void* piece, std::size_t bytes) noexcept {
   trace_arena().free(reinterpret_cast<std::uintptr_t>(piece), bytes);
 }
 
+void Books::give_idle() noexcept { trace_arena().reap(); }
+
 Status Books::initialize(const Config& config) noexcept {
   if (ready()) return Status::kBusy;
   const std::size_t most_records = config.record_bytes / kBytesPerRecord;

@@ -240,6 +240,8 @@ class Books final : public Observer {
   /// Memory of `ktrace`, zeroed; nullptr if there is none. And back.
   [[nodiscard]] void* take(std::size_t bytes, std::size_t alignment = 64) noexcept;
   void give(void* piece, std::size_t bytes) noexcept;
+  /// Hands what is free of `ktrace` as a whole span on to `base`.
+  void give_idle() noexcept;
 
  private:
   [[nodiscard]] bool insert_record(const Allocation& allocation, SourceBooks& one, void* object,

@@ -61,6 +61,47 @@ void EventStream::moved(SourceStream* from, const Telling& block, SourceStream* 
   ring.put_move(old, entry, numbers);
 }
 
+namespace {
+
+constexpr std::size_t kEntryBytes = sizeof(RingEntry);
+
+std::size_t ring_entries(std::size_t bytes) noexcept {
+  std::size_t entries = 1;
+  while (entries * 2 * kEntryBytes <= bytes) entries *= 2;
+  return entries;
+}
+
+/// A bit for each of @p count numbers.
+constexpr std::size_t bit_bytes(std::size_t count) noexcept { return (count / 32 + 1) * sizeof(std::uint32_t); }
+
+std::size_t defined_stacks_bytes() noexcept { return bit_bytes(books.config().stack_bytes / 8); }
+
+std::uint32_t* take_bits(std::size_t bytes) noexcept { return static_cast<std::uint32_t*>(books.take(bytes)); }
+
+}  // namespace
+
+bool EventStream::take_memory() noexcept {
+  if (memory != nullptr) give_memory();  // of a start that failed while somebody could still tell
+  taken_bytes = ring_entries(ring_bytes) * kEntryBytes * books.harts();
+  memory = books.take(taken_bytes);
+  defined_stacks = take_bits(defined_stacks_bytes());
+  if constexpr (kCallSites) defined_sites = take_bits(bit_bytes(call_sites::count()));
+  if (memory != nullptr && defined_stacks != nullptr && (!kCallSites || defined_sites != nullptr)) return true;
+  give_memory();
+  return false;
+}
+
+void EventStream::give_memory() noexcept {
+  if (memory != nullptr) books.give(memory, taken_bytes);
+  if (defined_stacks != nullptr) books.give(defined_stacks, defined_stacks_bytes());
+  if constexpr (kCallSites) {
+    if (defined_sites != nullptr) books.give(defined_sites, bit_bytes(call_sites::count()));
+  }
+  memory = nullptr;
+  defined_stacks = defined_sites = nullptr;
+  books.give_idle();
+}
+
 void EventStream::forget() noexcept {
   state.store(StreamState::kOff, std::memory_order_relaxed);
   joining.store(0, std::memory_order_relaxed);
@@ -74,7 +115,8 @@ namespace {
 
 using namespace trace_state;
 
-constexpr std::size_t kEntryBytes = sizeof(RingEntry);
+/// How long a start that has failed waits until nobody can tell any more.
+constexpr std::uint32_t kUndoMs = 10;
 /// Bytes of a sample if the line cannot keep up and nobody has said anything.
 constexpr std::size_t kDefaultSampleBytes = 4096;
 
@@ -86,12 +128,6 @@ CommandResult refused(Status status) noexcept {
   CommandResult result;
   result.status = status;
   return result;
-}
-
-std::size_t ring_entries(std::size_t bytes) noexcept {
-  std::size_t entries = 1;
-  while (entries * 2 * kEntryBytes <= bytes) entries *= 2;
-  return entries;
 }
 
 /// Whether @p source is of a size that the stream is about.
@@ -153,25 +189,6 @@ bool enroll(SourceBooks& one, Traceable& source) noexcept {
   }
   if (fresh != nullptr && !used) books.give(fresh, SourceStream::bytes(books.harts()));
   return true;
-}
-
-bool take_rings() noexcept {
-  const std::size_t each = ring_entries(stream.ring_bytes) * kEntryBytes;
-  const std::size_t bytes = each * books.harts();
-  if (stream.memory != nullptr && stream.taken_bytes != bytes) {
-    books.give(stream.memory, stream.taken_bytes);
-    stream.memory = nullptr;
-  }
-  if (stream.memory == nullptr) stream.memory = books.take(bytes);
-  stream.taken_bytes = stream.memory != nullptr ? bytes : 0;
-  const std::size_t words = books.config().stack_bytes / 8 / 32 + 1;
-  if (stream.defined_stacks == nullptr) stream.defined_stacks = static_cast<std::uint32_t*>(books.take(words * 4));
-  if constexpr (kCallSites) {
-    const std::size_t site_words = call_sites::count() / 32 + 1;
-    if (stream.defined_sites == nullptr) stream.defined_sites = static_cast<std::uint32_t*>(books.take(site_words * 4));
-    if (stream.defined_sites == nullptr) return false;
-  }
-  return stream.memory != nullptr && stream.defined_stacks != nullptr;
 }
 
 void begin(const StreamOptions& options) noexcept {
@@ -267,11 +284,14 @@ void tell_caches(Cache& of, SourceBooks& one) noexcept {
 CommandResult start_locked(const StreamOptions& options, bool at_boot, const Patience& patience) noexcept {
   if (stream.state.load(std::memory_order_acquire) != StreamState::kOff) return refused(Status::kBusy);
   if (options.pattern.empty() || options.pattern.size() >= kNameBytes) return refused(Status::kInvalid);
-  if (books.open() != Status::kOk || !take_rings()) return refused(Status::kNoMemory);
+  if (books.open() != Status::kOk || !stream.take_memory()) return refused(Status::kNoMemory);
   CommandResult result;
   {
     const Selection found(options.pattern, Selection::Missing::kMake, result);  // or nothing has changed
-    if (result.status != Status::kOk) return result;
+    if (result.status != Status::kOk) {
+      stream.give_memory();
+      return result;
+    }
   }
   begin(options);
   stream.joining.store(1, std::memory_order_seq_cst);
@@ -279,6 +299,9 @@ CommandResult start_locked(const StreamOptions& options, bool at_boot, const Pat
   const Selection selection(stream.options.pattern, Selection::Missing::kMake, result);  // what is not in it joins
   if (result.status != Status::kOk || !close_for_stream(selection, patience, result)) {
     undo_start(selection);
+    // An operation of a source that has joined meanwhile may still be telling. Else the next start has the memory.
+    CommandResult ended;
+    if (ask(hal::online_harts(), visit_nothing, nullptr, {nullptr, kUndoMs}, ended)) stream.give_memory();
     return result;
   }
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {

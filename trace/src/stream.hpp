@@ -122,6 +122,12 @@ class EventStream {
     return true;
   }
 
+  /// Takes the memory of the rings and of what was defined, or none of it. @returns whether it could. Context: the
+  /// token's holder, kOff.
+  [[nodiscard]] bool take_memory() noexcept;
+  /// Gives all of it back. Context: nobody tells and nobody reads.
+  void give_memory() noexcept;
+
   /// As new, for a test that sets up again.
   void forget() noexcept;
 
@@ -140,9 +146,9 @@ class EventStream {
   wire::StreamMode first_mode = wire::StreamMode::kFull;
   std::uint64_t boot = 0;
   std::size_t ring_bytes = kRingBytes;
-  std::size_t taken_bytes = 0;  ///< of the memory for all rings
-  std::uint32_t taken_harts = 0;
-  void* memory = nullptr;
+  std::size_t taken_bytes = 0;  ///< of `memory`
+  // Taken at a start, given back at the stream's end.
+  void* memory = nullptr;  ///< of all rings
   std::uint32_t* defined_stacks = nullptr;
   std::uint32_t* defined_sites = nullptr;  ///< in a build with call sites
   std::uint32_t defined_contexts[(1U << kContextIdBits) / 32] = {};

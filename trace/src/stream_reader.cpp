@@ -200,7 +200,8 @@ bool mark_defined(wire::DefinitionKind kind, std::uint32_t number) noexcept {
   }
   if (kind == wire::DefinitionKind::kCallSite && stream.defined_sites != nullptr)
     word = &stream.defined_sites[number / 32];
-  if (kind == wire::DefinitionKind::kStack) word = &stream.defined_stacks[number / 32];
+  if (kind == wire::DefinitionKind::kStack && stream.defined_stacks != nullptr)
+    word = &stream.defined_stacks[number / 32];
   if (kind == wire::DefinitionKind::kContext) word = &stream.defined_contexts[number / 32];
   if (word == nullptr) return true;
   const bool was = (*word & bit32(number)) != 0;
@@ -209,6 +210,7 @@ bool mark_defined(wire::DefinitionKind kind, std::uint32_t number) noexcept {
 }
 
 void forget_defined() noexcept {
+  if (stream.state.load(std::memory_order_relaxed) == StreamState::kOff && stream.memory == nullptr) return;
   for (std::size_t i = 0; i <= books.config().stack_bytes / 8 / 32; ++i) stream.defined_stacks[i] = 0;
   for (std::uint32_t& word : stream.defined_contexts) word = 0;
   if constexpr (kCallSites) {
@@ -276,7 +278,7 @@ StreamFigures stream_figures() noexcept {
   figures.from_boot = stream.from_boot;
   figures.seed = stream.seed;
   figures.unjoined = stream.unjoined.load(std::memory_order_relaxed);
-  if (!books.ready() || stream.memory == nullptr) return figures;
+  if (!books.ready() || stream.number == 0) return figures;
   for (unsigned hart = 0; hart < books.harts(); ++hart) {
     figures.events += stream.taken[hart].events;
     figures.lost += stream.rings[hart].lost();
@@ -289,6 +291,10 @@ StreamFigures stream_figures() noexcept {
   return figures;
 }
 
-void end_stream() noexcept { stream.state.store(StreamState::kOff, std::memory_order_release); }
+void end_stream() noexcept {
+  // After a panic the memory stays as it is.
+  if (!hal::in_panic()) stream.give_memory();
+  stream.state.store(StreamState::kOff, std::memory_order_release);
+}
 
 }  // namespace qm::trace

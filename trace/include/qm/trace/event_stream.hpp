@@ -14,6 +14,7 @@
 /// - S3 Counters beside the events count every operation that is told, dropped or sampled away as well. They begin at 0
 ///      while every cell is closed and nobody tells, and are whole when stop has answered.
 /// - S4 While a stream is not over, its sources keep their numbers, and what events refer to can be looked up.
+/// - S5 The rings are taken at the start and given back at the end of the stream; its figures stay.
 
 #include <cstddef>
 #include <cstdint>
@@ -111,7 +112,8 @@ void forget_defined() noexcept;
 /// @returns false if the source is none of the stream's.
 [[nodiscard]] bool source_statistic(std::uint32_t number, wire::Statistic& statistic) noexcept;
 
-/// The rings are empty and all has been told: the stream is over. Context: kEnding.
+/// The rings are empty and all has been told: the stream is over, and its memory is given back, unless after a panic.
+/// Context: kEnding.
 void end_stream() noexcept;
 
 }  // namespace qm::trace
