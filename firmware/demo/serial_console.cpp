@@ -10,6 +10,7 @@
 #include <qm/firmware/symbols.hpp>
 #include <qm/firmware/task.hpp>
 
+#include "background.hpp"
 #include "exhaustion.hpp"
 #include "panic_shell.hpp"
 #include "version.hpp"
@@ -85,6 +86,7 @@ void run_console(const firmware::BootInfo& info) noexcept {
   config.harts = info.hart_count;
   config.ram_bytes = info.ram_bytes;
   config.resolver = resolve;
+  config.background = kBackground;
   config.wake = []() noexcept { firmware::console_input().signal(); };
   static console::Console console(terminal, config);
   static console::TraceBooks books(console);

@@ -174,19 +174,71 @@ TEST_F(MarkCommands, leaks_by_site_shows_the_line_the_objects_and_the_bytes_of_e
   EXPECT_EQ(answer("leaks here by site"), head + row_of(256, 4, kQueueLine, "queue") + untagged + closing(5, 320));
 }
 
+TEST_F(MarkCommands, leave_out_what_the_allocator_itself_holds_and_say_so) {
+  CacheConfig of_pages;
+  of_pages.name = "of_pages";
+  of_pages.object_size = 128;
+  of_pages.source = &page_arena();
+  Cache* pages = Cache::create(of_pages);
+  ASSERT_NE(pages, nullptr);
+  command("slab_trace start *");
+  command("mark here");
+  held.emplace_back(pages, pages->allocate());  // with its slab, a page of the arena's
+  Cache* young = make("young", 100);
+  Arena below;
+  ASSERT_EQ(below.initialize({.name = "below", .quantum = 64, .source = &page_arena()}), Status::kOk);
+  const std::uintptr_t block = below.allocate(64);
+  ASSERT_NE(block, 0u);
+  const std::string text = answer("expect here");
+  EXPECT_NE(text.find("stack_count: 1\r\nstack_bytes: 128\r\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("note: left out: 1 objects, "), std::string::npos) << text;
+  EXPECT_FALSE(test::find(text, "note: left out: 2 slabs and spans of the allocator, [0-9]+ bytes\r\n").empty())
+      << text;
+  EXPECT_NE(text.find("expect here: objects 1, bytes 128, "), std::string::npos) << text;
+  EXPECT_NE(answer("leaks here").find("leaks here: objects 1, bytes 128, "), std::string::npos);
+  EXPECT_NE(answer("expect here of_pages").find("expect here: objects 1, bytes 128, "), std::string::npos);
+  EXPECT_NE(answer("leaks here kmem_cache").find("leaks here: objects 1, "), std::string::npos)
+      << "who names it sees it";
+  below.free(block, 64);
+  pages->free(held.back().second);
+  held.pop_back();
+  const std::string passed = command("expect here");
+  EXPECT_TRUE(passed.starts_with("PASS\r\n")) << passed;
+  EXPECT_EQ(command("expect here nothing*"), "error: No such slab nothing*\r\n");
+  EXPECT_EQ(Cache::destroy(young), Status::kOk);
+  EXPECT_EQ(below.destroy(), Status::kOk);
+  EXPECT_EQ(Cache::destroy(pages), Status::kOk);
+}
+
+TEST_F(MarkCommands, leave_out_the_background_unless_it_is_named) {
+  bench.console.config().background = "packet_sm*,other";
+  command("slab_trace start packet*");
+  command("mark here");
+  take<1>(*packet_small);
+  EXPECT_EQ(answer("expect here"),
+            "PASS\r\nnote: left out: 1 objects, 64 bytes of kmem_cache,packet_sm*,other\r\n"
+            "expect here: objects 0, bytes 0" +
+                tail(1, 0, "complete"));
+  EXPECT_NE(answer("expect here packet_small").find("error: expect here: 1 objects, 64 bytes more\r\n"),
+            std::string::npos);
+  bench.console.config().background = "packet*";
+  EXPECT_NE(answer("expect here").find("note: nothing is traced\r\n"), std::string::npos);
+  EXPECT_NE(answer("expect here").find("cannot tell, as not all was recorded"), std::string::npos);
+}
+
 TEST_F(MarkCommands, refuse_what_they_do_not_understand) {
   EXPECT_EQ(command("leaks here"), "error: No such mark here\r\n");
   EXPECT_EQ(command("expect here"), "error: No such mark here\r\n");
   EXPECT_EQ(command("growth here"), "error: No such mark here\r\n");
   command("mark here");
-  EXPECT_EQ(command("leaks here by"), "error: usage: leaks NAME [by stack|site]\r\n");
+  EXPECT_EQ(command("leaks here by"), "error: usage: leaks NAME [SLAB_NAME] [by stack|site]\r\n");
   if (kCallSites) {
     EXPECT_NE(command("leaks here by site").find("leaks here: objects "), std::string::npos);
   } else {
     EXPECT_EQ(command("leaks here by site"), "error: built without call sites\r\n");
   }
-  EXPECT_EQ(command("leaks here by hart"), "error: usage: leaks NAME [by stack|site]\r\n");
-  EXPECT_EQ(command("expect"), "error: usage: expect NAME\r\n");
+  EXPECT_EQ(command("leaks here by hart"), "error: usage: leaks NAME [SLAB_NAME] [by stack|site]\r\n");
+  EXPECT_EQ(command("expect"), "error: usage: expect NAME [SLAB_NAME]\r\n");
   trace::StackReport other;
   ASSERT_EQ(other.begin(), Status::kOk);
   for (const char* line : {"mark a", "marks", "leaks here", "expect here", "growth", "growth here"}) {

@@ -75,6 +75,7 @@ struct alignas(HartBooks) SourceBooks {
   std::atomic<std::uint32_t> changes{0};  ///< the last one: it was adopted, started, stopped or reset
   std::atomic<bool> traced{false};        ///< it was started, or recorded from its creation on; not: only told
   bool reported = false;                  ///< part of the stack report under way; its holder only
+  const Arena* own_of = nullptr;          ///< the same: whose slabs and spans do not count; compared, never followed
 
   /// Of Keeping; 0: counts. Changed by the token holder while nothing is out.
   std::atomic<std::uint32_t> every{1};

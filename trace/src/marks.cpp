@@ -148,13 +148,14 @@ const Mark* find_mark(const StackReport&, std::string_view name) noexcept { retu
 const Mark* next_mark(const StackReport&, const Mark* mark) noexcept { return mark != nullptr ? mark->next : first; }
 void forget_marks() noexcept { first = nullptr; }
 
-Coverage coverage_since(const Mark* mark) noexcept {
+Coverage coverage_since(const Mark* mark, SourceTest is_meant, const void* context) noexcept {
   Coverage coverage;
   RegistryCursor<Traceable> sources;
   while (Traceable* source = sources.next()) {
     ++coverage.all;
     SourceBooks* one = books_at(*source);
     if (one == nullptr || !one->traced.load(std::memory_order_relaxed)) continue;
+    if (is_meant != nullptr && !is_meant(context, *source)) continue;
     const bool recording = is_recording(*source);
     const bool thin = (source->state().load(std::memory_order_relaxed) & trace_state::kThin) != 0;
     coverage.thin += thin ? 1 : 0;

@@ -1,5 +1,7 @@
 #include <qm/trace/stack_report.hpp>
 
+#include <qm/arena.hpp>
+#include <qm/cache.hpp>
 #include <qm/trace/dump.hpp>
 #include <qm/trace/marks.hpp>
 
@@ -27,7 +29,33 @@ std::uint32_t bytes_in(const StackEntry& entry) noexcept {
   return entry.snapshot_bytes.load(std::memory_order_relaxed);
 }
 
+/// The arena of which @p source hands out memory for slabs and spans; nullptr: it does not.
+const Arena* drawn_upon(Traceable& source) noexcept {
+  if (source.kind() == RegistryKind::kArena) return static_cast<Arena*>(&source);
+  auto& cache = static_cast<Cache&>(source);
+  return (cache.flags() & cache_flags::kQuantumCache) != 0 ? &cache.source() : nullptr;
+}
+
+/// Whether what lies at @p start is a slab of a cache, or a span of an arena, with @p arena as its source.
+bool is_drawn_from(const Arena* arena, std::uintptr_t start) noexcept {
+  RegistryCursor<Cache> caches;
+  while (Cache* cache = caches.next()) {
+    if (&cache->source() == arena && cache->slabs().find(reinterpret_cast<void*>(start)) != nullptr) return true;
+  }
+  RegistryCursor<Arena> arenas;
+  while (Arena* drawing = arenas.next()) {
+    Segment segment;
+    if (drawing->source() == arena && drawing->locate(start, segment) == Status::kOk) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool is_own(Traceable& source, std::uintptr_t start) noexcept {
+  const Arena* const arena = drawn_upon(source);
+  return arena != nullptr && is_drawn_from(arena, start);
+}
 
 StackReport::~StackReport() {
   // release: pairs with the acquire in begin(): the next one finds the snapshots as they were left.
@@ -44,6 +72,7 @@ Status StackReport::begin() noexcept {
     SourceBooks* one = books.books_numbered(number);
     if (one == nullptr) break;  // numbers are given in order
     one->reported = false;
+    one->own_of = nullptr;
   }
   return Status::kOk;
 }
@@ -59,10 +88,11 @@ void StackReport::note(SourceBooks& one) noexcept {
   totals_.counting += trace.keeping.counts ? 1 : 0;
 }
 
-void StackReport::select(Traceable& source) noexcept {
+void StackReport::select(Traceable& source, Own own) noexcept {
   SourceBooks* one = books_at(source);
   if (one == nullptr || one->reported) return;
   one->reported = true;
+  one->own_of = own == Own::kLeaveOut ? drawn_upon(source) : nullptr;
   note(*one);
 }
 
@@ -155,10 +185,14 @@ void StackReport::count_records(std::uint64_t sequence) noexcept {
   for (RecordTable::Cursor cursor = 0; books.records.scan(cursor, found);) {
     const std::uint64_t number = found.sequence();
     if (number >= window_ || !includes(found.cache)) continue;
-    const std::uint32_t weight = books.books_numbered(found.cache)->keeping().every;
+    const SourceBooks& one = *books.books_numbered(found.cache);
+    const std::uint32_t weight = one.keeping().every;
     if (number < sequence) {
       totals_.older_objects += weight;
       totals_.older_bytes += std::uint64_t{weight} * found.size;
+    } else if (one.own_of != nullptr && is_drawn_from(one.own_of, books.object_of(one, found))) {
+      totals_.own_objects += weight;
+      totals_.own_bytes += std::uint64_t{weight} * found.size;
     } else if (StackEntry* entry = books.stacks.entry(found.stack())) {
       add(*entry, weight, weight * found.size);
     } else {

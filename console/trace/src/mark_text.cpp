@@ -2,6 +2,7 @@
 
 #include "trace_text.hpp"
 
+#include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
 #include <qm/hal/port.hpp>
 
@@ -12,6 +13,48 @@ CommandStatus find_mark(Invocation& call, trace::StackReport& report, const trac
   mark = trace::find_mark(report, call.words()[1]);
   if (mark == nullptr) return call.fail("No such mark {}", call.words()[1]);
   return call.ok();
+}
+
+Scope::Scope(Invocation& call, std::string_view pattern) noexcept
+    : pattern_(pattern), background_(call.console().config().background) {}
+
+bool Scope::includes(Traceable& source) const noexcept {
+  const std::string_view name = from_c(source.name());
+  if (!pattern_.empty()) return matches(pattern_, name);
+  if (name == "kmem_cache") return false;
+  for (std::string_view list = background_; !list.empty();) {
+    if (matches(next_item(list), name)) return false;
+  }
+  return true;
+}
+
+trace::Coverage Scope::coverage_since(const trace::Mark* mark) const noexcept {
+  const auto is_meant = [](const void* scope, Traceable& source) noexcept {
+    return static_cast<const Scope*>(scope)->includes(source);
+  };
+  return trace::coverage_since(mark, is_meant, this);
+}
+
+void Scope::select(trace::StackReport& report, const trace::Mark& mark) noexcept {
+  for (const bool meant : {false, true}) {
+    (void)report.begin();
+    Matching<Traceable> sources({});
+    while (Traceable* source = sources.next()) {
+      if (includes(*source) == meant) report.select(*source, trace::StackReport::Own::kLeaveOut);
+    }
+    if (meant) return;
+    report.count_since(mark.sequence);
+    left_out_ = report.totals();
+  }
+}
+
+void Scope::print_left_out(Invocation& call, std::uint64_t own_objects, std::uint64_t own_bytes) const noexcept {
+  if (pattern_.empty() && left_out_.objects != 0) {
+    call.print("note: left out: {} objects, {} bytes of kmem_cache{}{}\n", left_out_.objects, left_out_.bytes,
+               background_.empty() ? "" : ",", background_);
+  }
+  if (own_objects != 0)
+    call.print("note: left out: {} slabs and spans of the allocator, {} bytes\n", own_objects, own_bytes);
 }
 
 void print_coverage(Invocation& call, const trace::Coverage& coverage) noexcept {

@@ -3,12 +3,36 @@
 
 #include <qm/console/command.hpp>
 #include <qm/trace/marks.hpp>
+#include <qm/trace/stack_report.hpp>
 
 namespace qm::console {
 
 /// Begins the turn of a report and finds the mark that the command's first argument names.
 /// @param[out] mark the mark, until the turn ends. @returns kOk, or what the command answers.
 CommandStatus find_mark(Invocation& call, trace::StackReport& report, const trace::Mark*& mark) noexcept;
+
+/// What a report on what is out since a mark is about: the caches and arenas that a pattern names, or, without one, all
+/// but `kmem_cache`, whose objects are the allocator's, and the firmware's background. Slabs of caches and spans of
+/// arenas do not count in either case.
+class Scope {
+ public:
+  /// @param[in] pattern empty: none. Lives as long as this.
+  Scope(Invocation& call, std::string_view pattern) noexcept;
+  [[nodiscard]] bool includes(Traceable& source) const noexcept;
+  [[nodiscard]] trace::Coverage coverage_since(const trace::Mark* mark) const noexcept;
+
+  /// Counts what is left out without a pattern; then has @p report, whose turn it is, begin anew and selects the rest.
+  void select(trace::StackReport& report, const trace::Mark& mark) noexcept;
+  /// What select() has counted.
+  [[nodiscard]] const trace::StackTotals& left_out() const noexcept { return left_out_; }
+  /// Says what was left out; @p own_objects of @p own_bytes are slabs and spans.
+  void print_left_out(Invocation& call, std::uint64_t own_objects, std::uint64_t own_bytes) const noexcept;
+
+ private:
+  std::string_view pattern_;
+  std::string_view background_;
+  trace::StackTotals left_out_;
+};
 
 /// Prints why a report since a mark is not complete.
 void print_coverage(Invocation& call, const trace::Coverage& coverage) noexcept;

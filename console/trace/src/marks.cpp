@@ -57,6 +57,8 @@ CommandStatus run_marks(Invocation& call) noexcept {
 struct Shown {
   std::uint64_t objects = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t own_objects = 0;  ///< slabs and spans, left out
+  std::uint64_t own_bytes = 0;
   bool truncated = false;
   bool aborted = false;
 };
@@ -71,8 +73,14 @@ void visit_source(Invocation& call, const trace::Mark& mark, Traceable& source, 
   static trace::DumpEntry entry;
   dump.begin(source);
   dump.since(mark.sequence);
-  for (bool first = true; !shown.aborted && dump.next(entry); first = false) {
+  for (bool first = true; !shown.aborted && dump.next(entry);) {
+    if (trace::is_own(source, entry.object)) {
+      ++shown.own_objects;
+      shown.own_bytes += entry.requested;
+      continue;
+    }
     visit(context, source, entry, first);
+    first = false;
     ++shown.objects;
     shown.bytes += entry.requested;
     shown.truncated = shown.truncated || entry.truncated;
@@ -81,19 +89,19 @@ void visit_source(Invocation& call, const trace::Mark& mark, Traceable& source, 
   shown.truncated = shown.truncated || dump.finish().reset;
 }
 
-/// The same for all caches and arenas.
-Shown visit_since(Invocation& call, const trace::Mark& mark, Visit visit, void* context) noexcept {
+/// The same for all caches and arenas of @p scope.
+Shown visit_since(Invocation& call, const trace::Mark& mark, const Scope& scope, Visit visit, void* context) noexcept {
   Shown shown;
   Matching<Traceable> sources({});
   while (Traceable* source = shown.aborted ? nullptr : sources.next()) {
-    if (trace::cache_trace(*source).live == 0) continue;
+    if (trace::cache_trace(*source).live == 0 || !scope.includes(*source)) continue;
     visit_source(call, mark, *source, shown, visit, context);
     shown.aborted = shown.aborted || !call.yield();
   }
   return shown;
 }
 
-Shown print_objects(Invocation& call, const trace::Mark& mark) noexcept {
+Shown print_objects(Invocation& call, const trace::Mark& mark, const Scope& scope) noexcept {
   struct Context {
     Invocation& call;
     const trace::Mark& mark;
@@ -104,7 +112,7 @@ Shown print_objects(Invocation& call, const trace::Mark& mark) noexcept {
       out.print("Dumping outstanding allocs from {} since {}\n-------------------------\n", source.name(), since.name);
     print_record(out.console(), out.out(), entry, Detail::kVerbose);
   };
-  return visit_since(call, mark, print, &context);
+  return visit_since(call, mark, scope, print, &context);
 }
 
 /// Counts by call site, and prints those with most bytes. The site of an object is beside it; one that is freed
@@ -146,21 +154,25 @@ class SiteCount {
   std::uint64_t others_ = 0;
 };
 
-inline Shown print_sites(Invocation& call, const trace::Mark& mark) noexcept {
+inline Shown print_sites(Invocation& call, const trace::Mark& mark, const Scope& scope) noexcept {
   static SiteCount sites;
   sites = {};
   const auto add = [](void*, Traceable& source, const trace::DumpEntry& entry, bool) { sites.add(source, entry); };
-  const Shown shown = visit_since(call, mark, add, nullptr);
+  const Shown shown = visit_since(call, mark, scope, add, nullptr);
   sites.print(call);
   return shown;
 }
 
-/// Counts by stack, and prints them.
+/// Counts by stack what is selected, and prints the stacks.
 Shown print_stacks(Invocation& call, const trace::Mark& mark, trace::StackReport& report) noexcept {
-  report.select_all();
   report.count_since(mark.sequence);
   const trace::StackTotals& totals = report.totals();
-  Shown shown{totals.objects, totals.bytes, totals.truncated != 0 || totals.lost_objects != 0, !call.yield()};
+  Shown shown{.objects = totals.objects,
+              .bytes = totals.bytes,
+              .own_objects = totals.own_objects,
+              .own_bytes = totals.own_bytes,
+              .truncated = totals.truncated != 0 || totals.lost_objects != 0,
+              .aborted = !call.yield()};
   trace::StackRow row;
   while (!shown.aborted && report.next(row)) {
     print_stack(call.console(), call.out(), row);
@@ -170,24 +182,38 @@ Shown print_stacks(Invocation& call, const trace::Mark& mark, trace::StackReport
   return shown;
 }
 
+/// A pattern that names something, or none. @returns false, and the command has failed, for one that names nothing.
+bool names_something(Invocation& call, std::string_view pattern) noexcept {
+  if (pattern.empty() || names_any<Traceable>(pattern)) return true;
+  call.fail("No such slab {}", pattern);
+  return false;
+}
+
 CommandStatus run_leaks(Invocation& call) noexcept {
-  const bool by = call.arguments() == 3 && call.words()[2] == "by";
-  const bool by_stack = by && call.words()[3] == "stack";
-  const bool by_site = by && call.words()[3] == "site";
-  if (call.arguments() != 1 && !by_stack && !by_site) return call.usage();
+  const std::size_t words = call.words().size();
+  const bool by = words >= 4 && call.words()[words - 2] == "by";
+  const bool by_stack = by && call.words()[words - 1] == "stack";
+  const bool by_site = by && call.words()[words - 1] == "site";
+  const std::size_t rest = words - (by_stack || by_site ? 2 : 0);  // leaks NAME [SLAB_NAME]
+  if (rest > 3 || (rest == 3 && call.words()[2] == "by")) return call.usage();
   if (by_site && !kCallSites) return call.fail("built without call sites");
+  const std::string_view pattern = rest == 3 ? call.words()[2] : std::string_view();
+  if (!names_something(call, pattern)) return CommandStatus::kFailed;
   trace::StackReport report;
   const trace::Mark* mark = nullptr;
   const CommandStatus found = find_mark(call, report, mark);
   if (found != CommandStatus::kOk) return found;
+  Scope scope(call, pattern);
+  scope.select(report, *mark);
   Shown shown;
   if (by_stack) shown = print_stacks(call, *mark, report);
   if constexpr (kCallSites) {
-    if (by_site) shown = print_sites(call, *mark);
+    if (by_site) shown = print_sites(call, *mark, scope);
   }
-  if (!by) shown = print_objects(call, *mark);
-  const trace::Coverage coverage = trace::coverage_since(mark);
+  if (!by_stack && !by_site) shown = print_objects(call, *mark, scope);
+  const trace::Coverage coverage = scope.coverage_since(mark);
   print_coverage(call, coverage);
+  scope.print_left_out(call, shown.own_objects, shown.own_bytes);
   call.print("leaks {}: objects {}, bytes {}", mark->name, shown.objects, shown.bytes);
   close_report(call, mark, coverage, shown.aborted, !shown.truncated);
   return closing_status(shown.aborted);
@@ -196,19 +222,23 @@ CommandStatus run_leaks(Invocation& call) noexcept {
 // ---- expect ---------------------------------------------------------------------------------------------------------
 
 CommandStatus run_expect(Invocation& call) noexcept {
+  if (!names_something(call, call.words()[2])) return CommandStatus::kFailed;
   trace::StackReport report;
   const trace::Mark* mark = nullptr;
   const CommandStatus found = find_mark(call, report, mark);
   if (found != CommandStatus::kOk) return found;
+  Scope scope(call, call.words()[2]);
+  scope.select(report, *mark);
   const Shown shown = print_stacks(call, *mark, report);
-  const trace::StackTotals& totals = report.totals();
-  const trace::Coverage coverage = trace::coverage_since(mark);
+  const trace::Coverage coverage = scope.coverage_since(mark);
   const bool passes = shown.objects == 0 && coverage.complete() && !shown.aborted;
   if (passes) call.print("PASS\n");
   print_coverage(call, coverage);
-  if (coverage.partial == 0 && mark->objects > totals.older_objects) {
-    call.print("note: {} objects, {} bytes from before the mark came back\n", mark->objects - totals.older_objects,
-               mark->bytes - totals.older_bytes);
+  scope.print_left_out(call, shown.own_objects, shown.own_bytes);
+  const std::uint64_t older = report.totals().older_objects + scope.left_out().older_objects;
+  if (coverage.partial == 0 && mark->objects > older) {
+    call.print("note: {} objects, {} bytes from before the mark came back\n", mark->objects - older,
+               mark->bytes - report.totals().older_bytes - scope.left_out().older_bytes);
   }
   call.print("expect {}: objects {}, bytes {}", mark->name, shown.objects, shown.bytes);
   close_report(call, mark, coverage, shown.aborted, !shown.truncated);
@@ -221,10 +251,16 @@ CommandStatus run_expect(Invocation& call) noexcept {
 
 void complete_leaks(Completion& completion) noexcept {
   complete_mark(completion);
-  if (completion.index() == 2) completion.offer("by");
-  if (completion.index() != 3) return;
+  if (completion.index() == 2) offer_traceable(completion);
+  if (completion.index() == 2 || completion.index() == 3) completion.offer("by");
+  if (completion.index() < 3 || completion.words()[completion.index() - 1] != "by") return;
   completion.offer("stack");
   if (kCallSites) completion.offer("site");
+}
+
+void complete_expect(Completion& completion) noexcept {
+  complete_mark(completion);
+  if (completion.index() == 2) offer_traceable(completion);
 }
 
 }  // namespace
@@ -245,22 +281,22 @@ constinit const Command marks = {.name = "marks",
                                  .in_panic = true};
 
 constinit const Command leaks = {.name = "leaks",
-                                 .usage = "leaks NAME [by stack|site]",
+                                 .usage = "leaks NAME [SLAB_NAME] [by stack|site]",
                                  .summary = "what was allocated since mark NAME and is still out",
                                  .run = run_leaks,
                                  .min_arguments = 1,
-                                 .max_arguments = 3,
+                                 .max_arguments = 4,
                                  .complete = complete_leaks,
                                  .in_panic = true};
 
 constinit const Command expect = {
     .name = "expect",
-    .usage = "expect NAME",
+    .usage = "expect NAME [SLAB_NAME]",
     .summary = "PASS if nothing allocated since mark NAME is out, else what, and it fails",
     .run = run_expect,
     .min_arguments = 1,
-    .max_arguments = 1,
-    .complete = complete_mark,
+    .max_arguments = 2,
+    .complete = complete_expect,
     .in_panic = true};
 
 }  // namespace qm::console::commands

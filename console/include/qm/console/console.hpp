@@ -88,6 +88,9 @@ struct ConsoleConfig {
   std::uint64_t ram_bytes = 0;        ///< of the machine; 0: likewise
   SymbolResolver resolver = nullptr;  ///< null: addresses have no names
   std::string_view prompt = kPrompt;
+  /// Names and patterns, with commas between them: caches and arenas of tasks that run beside whatever is tested. `leaks`
+  /// and `expect` leave them out unless they are named.
+  std::string_view background = {};
   void (*wake)() noexcept = nullptr;  ///< notify() has given poll() something to do. Context: notify()'s
 };
 

@@ -115,7 +115,11 @@ struct Coverage {
   /// Whether what is out since, of what is traced, is all recorded.
   [[nodiscard]] bool complete() const noexcept { return whole != 0 && partial == 0 && thin == 0 && dropped == 0; }
 };
+/// Whether a report is about @p source.
+using SourceTest = bool (*)(const void* context, Traceable& source) noexcept;
 /// @param[in] mark nullptr: since boot, or the last reset; then `partial` stays 0.
-[[nodiscard]] Coverage coverage_since(const Mark* mark) noexcept;
+/// @param[in] is_meant which caches and arenas count but in `all`; nullptr: each.
+[[nodiscard]] Coverage coverage_since(const Mark* mark, SourceTest is_meant = nullptr,
+                                      const void* context = nullptr) noexcept;
 
 }  // namespace qm::trace

@@ -79,6 +79,8 @@ struct StackTotals {
   std::uint64_t lost_bytes = 0;
   std::uint64_t older_objects = 0;  ///< recorded before the number of count_since()
   std::uint64_t older_bytes = 0;
+  std::uint64_t own_objects = 0;  ///< left out by Own::kLeaveOut
+  std::uint64_t own_bytes = 0;
   // Of the caches selected, when they were selected:
   std::uint32_t known = 0;  ///< traced at some time
   /// Of these: what they have out is an estimate, each record weighed with Keeping::every.
@@ -101,8 +103,10 @@ class StackReport {
 
   /// @returns kBusy while another report is under way. Context: any outside interrupt handlers.
   [[nodiscard]] Status begin() noexcept;
-  /// Has what was drawn from @p source counted, which may be destroyed meanwhile.
-  void select(Traceable& source) noexcept;
+  enum class Own : std::uint8_t { kCount, kLeaveOut };
+  /// Has what was drawn from @p source counted, which may be destroyed meanwhile; with Own::kLeaveOut count_since() leaves
+  /// out what the allocator itself holds of it, as slabs of caches and spans of arenas.
+  void select(Traceable& source, Own own = Own::kCount) noexcept;
   /// Has everything counted, also what was drawn from what is destroyed by now: its stacks are kept with no object.
   void select_all() noexcept;
 
@@ -156,5 +160,9 @@ class StackReport {
   bool started_ = false;
   StackTotals totals_;
 };
+
+/// Whether the allocator itself holds what @p source has handed out at @p start: a slab of a cache, or a span of an
+/// arena that draws from it. Complexity: O(caches and arenas). Context: a task.
+[[nodiscard]] bool is_own(Traceable& source, std::uintptr_t start) noexcept;
 
 }  // namespace qm::trace
