@@ -56,6 +56,14 @@ foreach(program sqlite jq redis-threads)
   limit(replay ${program} heap "heap / live" 1.3)
 endforeach()
 
+# Other programs: no operation above 1500, moves of a realloc apart.
+foreach(program cc1plus bash python ld)
+  foreach(operation malloc free)
+    aim(programs ${program} heap "${operation} max" 1500)
+  endforeach()
+  aim(programs ${program} heap mean 25 PERCENT_OF picolibc)
+endforeach()
+
 # The smallest pool of each program, whole and scaled, beside TLSF's in the same run.
 foreach(program sqlite jq redis-threads cc1plus bash python ld)
   foreach(size "32 KB" "64 KB" "128 KB" whole)

@@ -6,7 +6,7 @@
 
 #include <qm/replay/replay.hpp>
 
-#include "program.hpp"
+#include <qm/bench/program.hpp>
 
 namespace qm::bench {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "program.hpp"
+#include <qm/bench/program.hpp>
 #include "search.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "program.hpp"
+#include <qm/bench/program.hpp>
 
 extern "C" {
 extern const std::uint8_t qm_recording_cc1plus[], qm_recording_cc1plus_end[];

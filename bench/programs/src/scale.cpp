@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "program.hpp"
+#include <qm/bench/program.hpp>
 
 namespace qm::bench {
 namespace {
