@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
+#include <numeric>
 #include <string>
 #include <string_view>
 
@@ -55,6 +56,12 @@ void check_text(const std::string& text, const analysis::Report& report) {
   const bool says_complete = text.ends_with(": complete\n");
   if (!says_complete && !text.ends_with(": incomplete\n")) fail("a report that does not say whether it is complete");
   if (says_complete && !report.summary->complete()) fail("complete, and the summary is not");
+}
+
+/// What costs milliseconds is made of one input in 16.
+bool is_left_out(unsigned what, const std::uint8_t* data, std::size_t size) {
+  constexpr unsigned kCostly = 4;
+  return what < kCostly && std::accumulate(data, data + size, 0U) % 16 != 0;
 }
 
 /// Writes the events of the input, read for the second time.
@@ -124,7 +131,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   check_summary(summary);
-  make(choice % 32, report, data, size);
+  if (!is_left_out(choice % 32, data, size)) make(choice % 32, report, data, size);
   return 0;
 }
 
