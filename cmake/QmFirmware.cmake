@@ -1,10 +1,10 @@
 # Images for the target.
 #
-#   qm_add_firmware(NAME smoke SOURCES src/main.cpp LIBRARIES quartermaster::console quartermaster::alloc)
+#   qm_add_firmware(NAME smoke SOURCES src/main.cpp LIBRARIES quartermaster::console quartermaster::alloc [NAMELESS])
 #
 # makes <NAME>.elf beside <NAME>.map. The image is linked twice: the first link (<NAME>_nameless.elf) fixes every address;
 # the symbol table made from it goes to the image's end in the second. A check after the link compares the two byte for byte
-# (but for table and build id) and reports the table's size. With QM_SYMBOLS=OFF both links are without names.
+# (but for table and build id) and reports the table's size. With NAMELESS, or QM_SYMBOLS=OFF, there is no table, and one link.
 #
 # SOURCES define qm::firmware::main() (<qm/firmware/boot.hpp>). LIBRARIES come before boot and runtime on the link line.
 #
@@ -27,7 +27,11 @@ function(_qm_link_image target name script)
 endfunction()
 
 function(qm_add_firmware)
-  cmake_parse_arguments(PARSE_ARGV 0 F "" "NAME" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 0 F "NAMELESS" "NAME" "SOURCES;LIBRARIES")
+  set(named ${QM_SYMBOLS})
+  if(F_NAMELESS)
+    set(named OFF)
+  endif()
   set(script ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../linker/qemu_virt.ld)
   set(none ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../firmware/boot/src/symbols_none.S)
   set(libraries ${F_LIBRARIES} quartermaster::boot quartermaster::hal quartermaster::runtime)
@@ -43,7 +47,7 @@ function(qm_add_firmware)
     target_link_libraries(${F_NAME}_objects PRIVATE qm_flags)
   endif()
 
-  if(QM_SYMBOLS)
+  if(named)
     set(nameless ${F_NAME}_nameless)
     add_executable(${nameless} ${none})
     target_link_libraries(${nameless} PRIVATE ${F_NAME}_objects ${libraries} ${libgcc})
@@ -61,7 +65,7 @@ function(qm_add_firmware)
   endif()
   target_link_libraries(${F_NAME} PRIVATE ${F_NAME}_objects ${libraries} ${libgcc})
   _qm_link_image(${F_NAME} ${F_NAME} ${script})
-  if(QM_SYMBOLS)
+  if(named)
     add_custom_command(TARGET ${F_NAME} POST_BUILD
       COMMAND ${CMAKE_COMMAND} -DFIRST=$<TARGET_FILE:${nameless}> -DSECOND=$<TARGET_FILE:${F_NAME}>
         -DOBJCOPY=${CMAKE_OBJCOPY} -DNM=${CMAKE_NM} -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/VerifyImage.cmake VERBATIM)

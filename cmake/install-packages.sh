@@ -5,6 +5,7 @@
 #   cmake/install-packages.sh analysis  what qm report, export, diff and symbolize need beyond that
 #   cmake/install-packages.sh test   what ./test needs beyond both
 #   cmake/install-packages.sh formats  the programs that open what qm exports, in the tests named formats
+#   cmake/install-packages.sh full   what ./test full needs beyond that
 #   cmake/install-packages.sh bench  what bench/run needs beyond the first
 #
 # Status: 0 when nothing is missing (any more), 1 when something is and could not be installed; then the list says what.
@@ -29,7 +30,8 @@ libprotozero-dev         exports to pprof
 libsqlite3-dev           exports to SQLite
 '
 packages_test='
-libgtest-dev             unit tests on the host
+python3                  runs the tests: ./test
+clang-format-14          holds the tree against .clang-format
 doxygen                  makes the API reference, in the test that it makes no warning
 gdb-multiarch            reads the books of the target in the test of the GDB commands
 curl                     fetches the program of examples/sqlite
@@ -40,6 +42,9 @@ chromium                 shows the page of qm report --html
 golang-go                go tool pprof, which opens the export to pprof
 python3-jsonschema       validates exports that are JSON
 sqlite3                  opens the export to SQLite
+'
+packages_full='
+clang-tidy               looks for mistakes in the libraries and the host tool
 '
 packages_bench='
 nlohmann-json3-dev            figures of benches
@@ -55,8 +60,9 @@ case ${1:-} in
   analysis) wanted=$packages_run$packages_analysis ;;
   test) wanted=$packages_run$packages_analysis$packages_test ;;
   formats) wanted=$packages_formats ;;
+  full) wanted=$packages_full ;;
   bench) wanted=$packages_run$packages_bench ;;
-  *) echo "usage: $0 run|analysis|test|formats|bench" >&2; exit 1 ;;
+  *) echo "usage: $0 run|analysis|test|formats|full|bench" >&2; exit 1 ;;
 esac
 
 names() { printf '%s\n' "$1" | awk 'NF { print $1 }'; }

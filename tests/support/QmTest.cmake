@@ -2,8 +2,8 @@
 #                  [THREADS] [CHECKED] [HOST_ONLY | TARGET_ONLY] [HARTS 1 4] [MODES icount singlestep] [TIMEOUT 60])
 #
 # One source, two runs. NAME is <layer>_<unit>; the ctest name is unit.<layer>.<unit>, its labels are the kind, the layer
-# and "threads" for THREADS. LIBRARIES are layers (alloc) or targets. Configured for the host the test links GoogleTest;
-# configured for a target it links the subset in tests/support/target and boots in QEMU.
+# and "threads" for THREADS. LIBRARIES are layers (alloc) or targets. Configured for the host the test is a program of the
+# host; configured for a target it is an image that boots in QEMU.
 #
 # THREADS: the test calls qm::test::on_each_hart(); it runs once for each of HARTS (default 1 2 4 8), as
 #          unit.<layer>.<unit>@4harts.
@@ -14,9 +14,91 @@
 #          turns end at random instants from the seed, as unit.<layer>.<unit>@slices.
 # HOST_ONLY, TARGET_ONLY: left out of the other's build.
 # CHECKED: built in the checking build (QM_CHECKED) as well: what stands on class Cache, which alone is another there.
+# LABELS:  more labels: "defect" for a test with a defect in what it tests, which passes iff it sees the defect.
+# NEEDS:   what else is built before it, see qm_add_test.
 # TIMEOUT: seconds for one run (default 60); three times that under a sanitizer and in MODES.
 
 set(QM_TEST_SUPPORT_DIR ${CMAKE_CURRENT_LIST_DIR})
+
+# What ./test runs of this build: the filter of the test preset named like the configure preset. Everything without a preset.
+set(QM_STAGE "" CACHE STRING "The preset of CMakePresets.json whose tests the target qm_stage builds")
+set(QM_STAGE_CHOICE "")
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/CMakePresets.json)
+file(READ ${PROJECT_SOURCE_DIR}/CMakePresets.json presets)
+string(JSON count LENGTH "${presets}" testPresets)
+math(EXPR last "${count} - 1")
+foreach(index RANGE ${last})
+  string(JSON name GET "${presets}" testPresets ${index} name)
+  if(name STREQUAL QM_STAGE)
+    foreach(choice include exclude)
+      foreach(by name label)
+        string(JSON QM_STAGE_${choice}_${by} ERROR_VARIABLE none GET "${presets}" testPresets ${index} filter ${choice} ${by})
+        if(NOT none)
+          list(APPEND QM_STAGE_CHOICE ${choice}_${by})
+        endif()
+      endforeach()
+    endforeach()
+  endif()
+endforeach()
+add_custom_target(qm_stage COMMENT "The tests of stage ${QM_STAGE}")
+
+# Whether the stage has a test of that name and these labels.
+function(qm_stage_has name labels result)
+  set(${result} YES PARENT_SCOPE)
+  foreach(choice IN LISTS QM_STAGE_CHOICE)
+    set(words ${name})
+    if(choice MATCHES "_label$")
+      set(words ${labels})
+    endif()
+    set(matches NO)
+    foreach(word IN LISTS words)
+      if(word MATCHES "${QM_STAGE_${choice}}")
+        set(matches YES)
+      endif()
+    endforeach()
+    if((choice MATCHES "^include" AND NOT matches) OR (choice MATCHES "^exclude" AND matches))
+      set(${result} NO PARENT_SCOPE)
+    endif()
+  endforeach()
+endfunction()
+
+# qm_add_test(docs.api.warnings COMMAND program argument... LABELS docs api [TIMEOUT 60] [NEEDS target...] [PROPERTIES name value...]
+#             [EXPAND_LISTS])
+# A ctest test. What its command names as $<TARGET_FILE:x> or $<TARGET_OBJECTS:x>, or as its program, and NEEDS, is built before it:
+# by qm_stage if the stage has the test, and by ./test, which reads tests.txt: a line a test, with its targets. PRESET/TARGET among
+# NEEDS is a target of a sibling build, for ./test alone.
+function(qm_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 T "EXPAND_LISTS" "TIMEOUT" "COMMAND;LABELS;NEEDS;PROPERTIES")
+  if(T_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "qm_add_test(${name}): unknown ${T_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 60)
+  endif()
+  set(expand "")
+  if(T_EXPAND_LISTS)
+    set(expand COMMAND_EXPAND_LISTS)
+  endif()
+  add_test(NAME ${name} COMMAND ${T_COMMAND} ${expand})
+  set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ${T_PROPERTIES})
+  set(needs ${T_NEEDS})
+  list(GET T_COMMAND 0 program)
+  if(TARGET ${program})
+    list(APPEND needs ${program})
+  endif()
+  string(REGEX MATCHALL "<TARGET_(FILE|OBJECTS):[^>]+" named "${T_COMMAND}")
+  list(TRANSFORM named REPLACE "^[^:]*:" "")
+  list(APPEND needs ${named})
+  list(REMOVE_DUPLICATES needs)
+  qm_stage_has(${name} "${T_LABELS}" has)
+  set(own ${needs})
+  list(FILTER own EXCLUDE REGEX "/")
+  if(has AND own)
+    add_dependencies(qm_stage ${own})
+  endif()
+  list(JOIN needs " " needs)
+  set_property(GLOBAL APPEND_STRING PROPERTY QM_TESTS "${name} ${needs}\n")
+endfunction()
 
 function(qm_test_libraries target)
   foreach(library IN LISTS ARGN)
@@ -38,7 +120,7 @@ function(qm_test_at_harts test harts result)
 endfunction()
 
 function(qm_add_unit_test)
-  cmake_parse_arguments(PARSE_ARGV 0 T "THREADS;CHECKED;HOST_ONLY;TARGET_ONLY" "NAME;TIMEOUT" "SOURCES;LIBRARIES;HARTS;MODES")
+  cmake_parse_arguments(PARSE_ARGV 0 T "THREADS;CHECKED;HOST_ONLY;TARGET_ONLY" "NAME;TIMEOUT" "SOURCES;LIBRARIES;HARTS;MODES;LABELS;NEEDS")
   if(T_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "qm_add_unit_test(${T_NAME}): unknown ${T_UNPARSED_ARGUMENTS}")
   endif()
@@ -53,7 +135,7 @@ function(qm_add_unit_test)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 60)
   endif()
-  set(labels unit ${layer})
+  set(labels unit ${layer} ${T_LABELS})
   if(T_THREADS)
     list(APPEND labels threads)
   endif()
@@ -76,19 +158,18 @@ function(qm_add_unit_test)
   endif()
   add_executable(unit_${T_NAME} ${T_SOURCES})
   target_link_libraries(unit_${T_NAME} PRIVATE qm_test_support qm_flags)
+  qm_precompile(unit_${T_NAME})
   qm_test_libraries(unit_${T_NAME} ${T_LIBRARIES})
   if(QM_SANITIZE)
     math(EXPR T_TIMEOUT "${T_TIMEOUT} * 3")
   endif()
   if(NOT T_THREADS)
-    add_test(NAME unit.${layer}.${unit} COMMAND unit_${T_NAME})
-    set_tests_properties(unit.${layer}.${unit} PROPERTIES LABELS "${labels}" TIMEOUT ${T_TIMEOUT})
+    qm_add_test(unit.${layer}.${unit} COMMAND unit_${T_NAME} LABELS ${labels} TIMEOUT ${T_TIMEOUT} NEEDS ${T_NEEDS})
     return()
   endif()
   foreach(harts IN LISTS T_HARTS)
     qm_test_at_harts(unit.${layer}.${unit} ${harts} name)
-    add_test(NAME ${name} COMMAND unit_${T_NAME})
-    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT QM_HARTS=${harts}
-      PROCESSORS 2)
+    qm_add_test(${name} COMMAND unit_${T_NAME} LABELS ${labels} TIMEOUT ${T_TIMEOUT}
+      PROPERTIES ENVIRONMENT QM_HARTS=${harts} PROCESSORS 2)
   endforeach()
 endfunction()

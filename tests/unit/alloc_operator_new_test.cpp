@@ -1,4 +1,4 @@
-// On the target only: on the host GoogleTest itself lives on operator new, before the heap is set up.
+// On the target only: on the host the C++ library itself lives on operator new, before the heap is set up.
 
 #include <support/system_fixture.hpp>
 

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -16,6 +14,7 @@
 
 #include <qm/analysis/symbols.hpp>
 #include <qm/test/command.hpp>
+#include <qm/test/folder.hpp>
 
 namespace {
 
@@ -23,7 +22,8 @@ using qm::analysis::short_name;
 
 /// The names that the image's table gets, of symbols as the linker knows them.
 std::vector<std::string> names_in_table(const std::vector<std::string>& symbols) {
-  const std::string list = testing::TempDir() + "qm-names-" + std::to_string(getpid());
+  const qm::test::TemporaryFolder folder;
+  const std::string list = folder / "names";
   char line[64];
   {
     std::ofstream file(list);
@@ -38,7 +38,6 @@ std::vector<std::string> names_in_table(const std::vector<std::string>& symbols)
     file << line;
   }
   std::istringstream table(qm::test::output_of("c++filt <'" + list + "' | LC_ALL=C awk -f '" QM_SYMBOL_TABLE_AWK "'"));
-  std::filesystem::remove(list);
   std::vector<std::string> names, scopes;
   std::vector<std::size_t> scope_of;
   bool in_scopes = false;

@@ -93,7 +93,7 @@ TEST_F(SummaryTest, counts_bytes_hits_and_waste_of_a_stack) {
   EXPECT_EQ(row.live_objects, 1);
   EXPECT_EQ(row.live_bytes, 64);
   EXPECT_EQ(row.peak_bytes, 128);
-  EXPECT_DOUBLE_EQ(row.waste_percent(), 100 - 100.0 * 124 / 128);
+  EXPECT_EQ(row.waste_percent(), 100 - 100.0 * 124 / 128);
   EXPECT_EQ(of.totals().live_bytes, 64);
   EXPECT_TRUE(of.complete());
 }

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstdio>
@@ -16,6 +14,7 @@
 #include <qm/analysis/symbolize.hpp>
 #include <qm/host/error.hpp>
 #include <qm/test/command.hpp>
+#include <qm/test/folder.hpp>
 
 namespace {
 
@@ -45,14 +44,14 @@ struct Expected {
 };
 
 std::vector<Expected> ask_addr2line(const std::vector<std::uint64_t>& addresses) {
-  const std::string list = testing::TempDir() + "qm-addresses-" + std::to_string(getpid());
+  const qm::test::TemporaryFolder folder;
+  const std::string list = folder / "addresses";
   {
     std::ofstream file(list);
     for (const std::uint64_t address : addresses) file << std::hex << address << '\n';
   }
   std::istringstream text(
       output_of(std::string(QM_ADDR2LINE) + " -a -i -f -C -e '" + image().string() + "' <'" + list + "'"));
-  std::filesystem::remove(list);
   std::vector<Expected> all;
   for (std::string line; std::getline(text, line);) {
     if (line.starts_with("0x")) {
@@ -145,8 +144,7 @@ std::string refusal(const std::filesystem::path& path) {
 }
 
 TEST(Symbols, refuse_what_they_cannot_explain_and_say_why) {
-  const std::filesystem::path folder = testing::TempDir() + "qm-symbols-" + std::to_string(getpid());
-  std::filesystem::create_directories(folder);
+  const qm::test::TemporaryFolder folder;
   const std::string from = " '" + image().string() + "' ";
   ASSERT_EQ(std::system(("riscv64-linux-gnu-strip -o " + (folder / "bare").string() + from).c_str()), 0);
   ASSERT_EQ(std::system(("riscv64-linux-gnu-strip -g -o " + (folder / "names").string() + from).c_str()), 0);
@@ -161,8 +159,7 @@ TEST(Symbols, refuse_what_they_cannot_explain_and_say_why) {
   EXPECT_NE(refusal(folder / "none").find("cannot open"), std::string::npos);
   EXPECT_NE(refusal("/proc/self/exe").find("is not an image for RISC-V"), std::string::npos);
   EXPECT_NE(refusal(folder / "short"), "");
-  EXPECT_NE(refusal(folder), "");
-  std::filesystem::remove_all(folder);
+  EXPECT_NE(refusal(folder.path()), "");
 }
 
 TEST(Symbols, of_another_build_id_are_refused) {

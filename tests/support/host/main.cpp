@@ -1,9 +1,11 @@
-// The main of every host unit test: GoogleTest, and the seed after a failure.
+// The main of every host test: runs the cases, prints what they came to, and the seed after a failure. An argument, or
+// QM_FILTER, is a pattern over "Suite.name".
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 
 #include <qm/test/seed.hpp>
 
@@ -27,12 +29,44 @@ std::uint64_t seed() noexcept {
 
 }  // namespace qm::test
 
+namespace testing::internal {
+
+void Text::append_floating(double value) noexcept {
+  char digits[32];
+  const int length = std::snprintf(digits, sizeof digits, "%.17g", value);
+  append({digits, static_cast<std::size_t>(length)});
+}
+
+Texts& own_texts() noexcept {
+  static thread_local Texts texts;
+  return texts;
+}
+
+void call(void (*run)()) {
+  try {
+    run();
+  } catch (const std::exception& thrown) {
+    ADD_FAILURE() << "the case threw: " << thrown.what();
+  } catch (...) {
+    ADD_FAILURE() << "the case threw what is no std::exception";
+  }
+}
+
+}  // namespace testing::internal
+
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  const int status = RUN_ALL_TESTS();
-  if (status != 0) {
+  const char* filter = argc > 1 ? argv[1] : std::getenv("QM_FILTER");
+  const auto write = [](std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);  // a case may end the program
+  };
+  const testing::Totals totals = testing::run_all_tests(write, filter == nullptr ? "" : filter);
+  if (totals.failed != 0) {
     const auto seed = static_cast<unsigned long long>(qm::test::seed());
     std::printf("seed %llu; to repeat: QM_SEED=%llu %s\n", seed, seed, argc > 0 ? argv[0] : "");
   }
-  return status;
+  std::printf("%u passed, %u failed", totals.passed, totals.failed);
+  if (totals.skipped != 0) std::printf(", %u skipped", totals.skipped);
+  std::printf("\n");
+  return totals.failed == 0 && totals.passed + totals.skipped != 0 ? 0 : 1;
 }

@@ -1,5 +1,7 @@
 # cmake -DPROGRAM=... -DARGUMENTS=... -DEXPECTED=file -DSTATUS=n -P compare.cmake: the program's output and status are as given.
 execute_process(COMMAND ${PROGRAM} ${ARGUMENTS} OUTPUT_VARIABLE output RESULT_VARIABLE status)
+string(REPLACE "${PROGRAM}" PROGRAM output "${output}")
+string(REGEX REPLACE "(^|\n)([.][.]/)+" "\\1" output "${output}")  # ccache with a base directory compiles relative paths
 file(READ ${EXPECTED} expected)
 if(NOT output STREQUAL expected)
   message(FATAL_ERROR "the report differs from ${EXPECTED}:\n${output}")

@@ -1,37 +1,86 @@
-#!/bin/sh
-# test_script.sh SOURCE FOLDER: ./test counts what did not run as failed. It runs here with a cmake, a ninja and a ctest that only
-# say what they are told to: each case is what ctest lists, the results that it prints before it ends, and how ./test must end.
+#!/bin/bash
+# test_script.sh SOURCE FOLDER: what ./test says and how it ends, where tests fail or do not run and where something is wrong with the
+# place. It runs here with a cmake and a ctest that only say what they are told to: LISTED, RESULTS, and BUILD for a build that fails.
 set -u
 source=$1 folder=$2
 rm -rf "$folder"
 mkdir -p "$folder/tools"
-printf '#!/bin/sh\nexit 0\n' >"$folder/tools/cmake"
-cp "$folder/tools/cmake" "$folder/tools/ninja"
+cat >"$folder/tools/cmake" <<'END'
+#!/bin/bash
+if [ "$1" = --preset ]; then
+  mkdir -p "$4" && printf '%s x\n' $LISTED >"$4/tests.txt"
+elif [ -n "${BUILD:-}" ]; then
+  echo "$BUILD"
+  exit 1
+fi
+END
 cat >"$folder/tools/ctest" <<'END'
-#!/bin/sh
+#!/bin/bash
 number=0
 case " $* " in
-  *' -N '*)
-    for name in $LISTED; do number=$((number + 1)); echo "  Test #$number: $name"; done ;;
+  *' --show-only=json-v1 '*)
+    for name in $LISTED; do list="${list:-}${list:+,}{\"name\": \"$name\"}"; done
+    echo "{\"tests\": [${list:-}]}" ;;
   *)
+    if [ "$RESULTS" = hang ]; then
+      setsid sleep 1000 &
+      echo $! >"$FOLDER/pid"
+      wait
+    fi
     for result in $RESULTS; do number=$((number + 1)); echo " $number/2 Test #$number: unit.a$number ....   $result  0.01 sec"; done
     [ "$number" -eq 2 ] || kill -9 $$ ;;
 esac
 END
 chmod +x "$folder"/tools/*
+export FOLDER=$folder QM_BUILD_DIR=$folder/build
 
-check() { # listed results pattern status words
-  LISTED=$1 RESULTS=$2 PATH=$folder/tools:$PATH QM_BUILD_DIR=$folder/build "$source/test" "$3" >"$folder/log" 2>&1
-  status=$?
-  if [ $status -ne "$4" ] || ! grep -qF -- "$5" "$folder/log"; then
-    tail -n 20 "$folder/log"
-    echo "error: with tests \"$1\" and results \"$2\" ./test ends with $status, or without \"$5\""
-    exit 1
-  fi
+wrong() {
+  tail -n 20 "$folder/log"
+  echo "error: $1"
+  exit 1
 }
+check() { # listed results argument status words
+  LISTED=$1 RESULTS=$2 PATH=$folder/tools:$PATH "$source/test" ${3:+"$3"} >"$folder/log" 2>&1
+  status=$?
+  [ $status -eq "$4" ] || wrong "with tests \"$1\", results \"$2\" and argument \"$3\" ./test ends with $status, not $4"
+  grep -qE -- "$5" "$folder/log" || wrong "with tests \"$1\", results \"$2\" and argument \"$3\" ./test does not say \"$5\""
+}
+last() { tail -n 1 "$folder/log" | grep -qxE -- "$1" || wrong "the last line is not \"$1\""; }
 
-check 'unit.a1 unit.a2' 'Passed Passed' 'unit.a' 0 ' passed, 0 failed'
-check 'unit.a1 unit.a2' 'Passed ***Failed' 'unit.a' 1 'unit.a2 (host-asan)'
-check 'unit.a1 unit.a2' 'Passed' 'unit.a' 1 'tests.host-asan: ended early, with 1 of 2 results'
-check '' '' . 1 'tests.host-asan: ctest names none'
-check '' '' 'unit.a' 2 'no test matches unit.a'
+check 'unit.a1 unit.a2' 'Passed Passed' 'unit.a' 0 '^passed  +0[.]01 s  unit[.]a1 \(host-asan\)$'
+last '[0-9]+ passed, 0 failed'
+check 'unit.a1 unit.a2' 'Passed ***Skipped' 'unit.a' 0 '^skipped +0[.]01 s  unit[.]a2'
+last '[0-9]+ passed, 0 failed, [0-9]+ skipped'
+check 'unit.a1 unit.a2' 'Passed ***Failed' 'unit.a' 1 '^  unit[.]a2 \(host-asan\): Failed'
+check 'unit.a1 unit.a2' 'Passed' 'unit.a' 1 'tests[.]host-asan .*: ended early, with 1 of 2 results'
+check 'x.y' 'Passed Passed' '' 1 'tests[.]host-tsan .*: ctest names none'
+check 'unit.a1 unit.a2' 'Passed Passed' host-asan 0 'build[.]host-asan'
+last '3 passed, 0 failed'
+
+# Bad input: a sentence each.
+check '' '' 'unit.a' 2 '^error: no test matches unit[.]a; '
+check '' '' '(' 2 '^error: [(] is no regular expression'
+check '' '' '--lust' 2 '^error: usage: '
+check '' '' integrations 0 '^there are no integrations yet'
+last '0 passed, 0 failed'
+BUILD='fatal error: x.s: No space left on device' check 'unit.a1' '' host-asan 1 'build[.]host-asan .*: the disk is full$'
+BUILD='fatal error' check 'unit.a1' '' host-asan 1 'build[.]host-asan .*: the whole log is '
+exec 8>"$folder/build/.test-lock"
+flock 8
+check 'unit.a1' '' '' 3 '^error: another ./test .* runs in '
+exec 8>&-
+
+# Ctrl-C: status 130, and what ctest started is gone, whatever its session.
+LISTED='unit.a1 unit.a2' RESULTS=hang PATH=$folder/tools:$PATH "$source/test" host-asan >"$folder/log" 2>&1 &
+until [ -s "$folder/pid" ]; do sleep 0.1; done
+kill -INT $!
+wait $!
+status=$?
+[ $status -eq 130 ] || wrong "interrupted, ./test ends with $status"
+until ! kill -0 "$(cat "$folder/pid")" 2>/dev/null; do sleep 0.1; done  # or this test's time is over
+
+# No network, and nothing installed: the packages are named.
+for tool in apt-get sudo; do printf '#!/bin/sh\nexit 100\n' >"$folder/tools/$tool"; done
+printf '#!/bin/sh\nexit 1\n' >"$folder/tools/dpkg-query"
+chmod +x "$folder"/tools/*
+check '' '' '' 3 '^error: could not install: .*ninja-build'

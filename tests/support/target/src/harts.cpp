@@ -1,8 +1,13 @@
 #include <qm/test/harts.hpp>
 
+#include <gtest/gtest.h>
+
+#include <array>
+
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/task.hpp>
 #include <qm/hal/hart.hpp>
+#include <qm/hal/port.hpp>
 
 namespace qm::test {
 namespace {
@@ -13,6 +18,7 @@ struct Call {
 };
 
 constinit firmware::Event barrier_opened;
+std::array<testing::internal::Texts, hal::Port::kMaxHarts> texts;
 
 }  // namespace
 
@@ -45,3 +51,10 @@ void Barrier::arrive() noexcept {
 }
 
 }  // namespace qm::test
+
+namespace testing::internal {
+
+Texts& own_texts() noexcept { return qm::test::texts[qm::hal::Port::hart_index()]; }
+void call(void (*run)()) { run(); }
+
+}  // namespace testing::internal

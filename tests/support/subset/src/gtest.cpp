@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstring>
 
 #include <qm/hal/port.hpp>
@@ -11,13 +10,6 @@ namespace {
 using internal::Case;
 using internal::Text;
 
-struct HartTexts {
-  Text result;
-  Text message;
-  ScopedTrace* trace = nullptr;
-};
-
-std::array<HartTexts, qm::hal::Port::kMaxHarts> texts;
 Text report;  // what is being written, under report_lock
 std::atomic<std::uint32_t> report_lock{0};
 Writer write = nullptr;
@@ -26,8 +18,6 @@ Case* last_case = nullptr;
 std::atomic<std::uint32_t> failures{0};
 std::atomic<std::uint32_t> fatal_failures{0};
 std::atomic<std::uint32_t> skips{0};
-
-HartTexts& own_texts() noexcept { return texts[qm::hal::Port::hart_index()]; }
 
 /// Holds the report for a scope; what was appended is written by flush() and at the end.
 class ReportGuard {
@@ -97,7 +87,7 @@ void run_one(const Case& test, Totals& totals) {
   fatal_failures.store(0);
   skips.store(0);
   announce("[ RUN      ] ", test);
-  test.run();
+  internal::call(test.run);
   if (failures.load() != 0) {
     announce("[  FAILED  ] ", test);
     ++totals.failed;
@@ -230,11 +220,11 @@ void ScopedTrace::enter() noexcept {
   const std::string_view words = internal::message_text().view();
   length_ = words.size() < sizeof words_ ? words.size() : sizeof words_;
   std::memcpy(words_, words.data(), length_);
-  outer_ = own_texts().trace;
-  own_texts().trace = this;
+  outer_ = internal::own_texts().trace;
+  internal::own_texts().trace = this;
 }
 
-ScopedTrace::~ScopedTrace() { own_texts().trace = outer_; }
+ScopedTrace::~ScopedTrace() { internal::own_texts().trace = outer_; }
 
 void ScopedTrace::print(internal::Text& text) const noexcept {
   print_place(text, file_, line_);
