@@ -372,6 +372,16 @@ class Books:
             return "stopping"
         return "draining" if word & WATCH else "off"
 
+    @staticmethod
+    def from_before_start(one, source):
+        """As trace::cache_trace() has it: never more than users hold without a record."""
+        if source.type.name == "qm::Cache":
+            held = CacheView(source).stats()["in_use"]
+        else:
+            counts = source["counts_"]
+            held = int(counts["allocations_ever"]) - int(counts["frees_ever"]) - int(source["slab_segments_"])
+        return min(number(one["from_before_start"]), max(held - number(source["live_records"]), 0))
+
     def records(self):
         if not self.ready or not self.opened:
             return
@@ -532,7 +542,7 @@ def print_traces(pattern):
         whole = one is not None and every != 0 and not lacking
         print("outstanding %d, recorded %d, dropped %d, truncated stacks %d, from before start %d: %s" % (
             len(mine) + counted, sums["recorded"], sum(sums["dropped"]), truncated,
-            number(one["from_before_start"]) if one is not None else 0, "complete" if whole else "incomplete"))
+            Books.from_before_start(one, source) if one is not None else 0, "complete" if whole else "incomplete"))
 
 
 def print_stacks(pattern):

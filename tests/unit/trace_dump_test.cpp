@@ -101,7 +101,8 @@ TEST_F(Dump, cut_short_it_is_not_complete) {
   const trace::DumpSummary summary = dump.finish();
   EXPECT_FALSE(summary.ended);
   EXPECT_FALSE(summary.complete());
-  EXPECT_EQ(summary.outstanding, 1U);
+  EXPECT_EQ(summary.shown, 1U);
+  EXPECT_EQ(summary.outstanding, 5U);
   EXPECT_EQ(summary.freed_meanwhile, 0U);
   give(0, 5);
 }

@@ -39,12 +39,35 @@ TEST_F(LiveTrace, records_what_is_allocated_between_start_and_stop) {
   EXPECT_EQ(recorded(*cache), 2U);
   cache->free(before);
   cache->free(after);
+  EXPECT_EQ(trace::cache_trace(*cache).from_before_start, 0U);
   EXPECT_EQ(state(*cache), State::kDraining);
   cache->free(held);
   EXPECT_EQ(state(*cache), State::kOff);
   EXPECT_EQ(trace::cache_trace(*cache).live, 0U);
   EXPECT_TRUE(trace::validate());
   EXPECT_TRUE(cache->validate());
+}
+
+TEST_F(LiveTrace, from_before_start_falls_with_the_objects_that_were_out_then) {
+  Cache* cache = make("packet");
+  for (unsigned i = 0; i < 4; ++i) objects[i] = cache->allocate();
+  ASSERT_EQ(trace::start("packet").status, Status::kOk);
+  objects[4] = cache->allocate();
+  static trace::Dump dump;
+  const auto from_before = [&] {
+    dump.begin(*cache);
+    return dump.finish().from_before_start;
+  };
+  for (unsigned left = 4; left != 0; --left) {
+    EXPECT_EQ(trace::cache_trace(*cache).from_before_start, left);
+    EXPECT_EQ(from_before(), left);
+    cache->free(objects[left - 1]);
+  }
+  EXPECT_EQ(trace::cache_trace(*cache).from_before_start, 0U);
+  EXPECT_EQ(from_before(), 0U);
+  dump.begin_all();
+  EXPECT_EQ(dump.finish().from_before_start, 0U);
+  cache->free(objects[4]);
 }
 
 TEST_F(LiveTrace, records_every_object_of_a_type_that_asks_for_little) {

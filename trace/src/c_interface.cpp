@@ -106,7 +106,7 @@ qm_status qm_trace_foreach(const char* cache, qm_trace_visit visit, void* priv, 
   const trace::DumpSummary all = the_dump.finish();
   if (summary != nullptr) {
     *summary = {};
-    summary->shown = all.outstanding;
+    summary->shown = all.shown;
     summary->recorded = all.figures.recorded;
     summary->dropped = all.figures.all_dropped();
     summary->from_before_start = all.from_before_start;

@@ -3,6 +3,7 @@
 #include <qm/hal/turn.hpp>
 
 #include "enter.hpp"
+#include "figures.hpp"
 #include "selection.hpp"
 
 namespace qm::trace {
@@ -12,15 +13,6 @@ using namespace trace_state;
 
 constinit hal::Turn token;
 constinit std::atomic<bool> stops_wait{false};  // a hart has not answered a stop
-
-/// Objects or segments that users hold and that have no record.
-Word unrecorded(const SourceBooks& one) noexcept {
-  Traceable& source = source_of(one);
-  Cache* cache = cells_of(one);
-  const std::size_t held = cache != nullptr ? cache->stats().in_use : static_cast<Arena&>(source).segments_held();
-  const std::size_t recorded = source.live_records.load(std::memory_order_relaxed);
-  return held > recorded ? held - recorded : 0;
-}
 
 /// The end of a stop: only frees are watched from here on, and those only while records remain.
 void settle(Traceable& source) noexcept {
@@ -174,7 +166,7 @@ void commit_reset(const Selection& selection, const Patience& patience, CommandR
     if (one->keeping().counts) drop_counts(*one, patience, result);
   }
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
-    one->from_before_start.store(unrecorded(*one), std::memory_order_relaxed);
+    one->from_before_start.store(unrecorded(source_of(*one)), std::memory_order_relaxed);
     Books::end_watch_if_done(source_of(*one));
   }
 }
@@ -243,7 +235,7 @@ CommandResult start(std::string_view pattern, hal::AbortTest abort, std::uint32_
   set_keeping(selection, keeping);
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     if (!one->changing) continue;
-    one->from_before_start.store(unrecorded(*one), std::memory_order_relaxed);
+    one->from_before_start.store(unrecorded(source_of(*one)), std::memory_order_relaxed);
     one->traced.store(true, std::memory_order_relaxed);
     change(source_of(*one), kRecord | kOwned | way_of(keeping), 0);
     books.note_change(*one);

@@ -30,11 +30,11 @@ void copy(const CacheTrace& trace, DumpSummary& summary) noexcept {
 CacheTrace look_at_all(std::uint32_t& resets) noexcept {
   CacheTrace sum;
   resets = 0;
-  for (unsigned number = 1; number <= books.cache_limit(); ++number) {
-    SourceBooks* one = books.books_numbered(number);
-    if (one == nullptr) break;  // numbers are given in order
-    CacheTrace trace;
-    if (!look_at(*one, trace)) continue;
+  RegistryCursor<Traceable> sources;
+  while (Traceable* source = sources.next()) {
+    const CacheTrace trace = cache_trace(*source);
+    if (!trace.known) continue;
+    SourceBooks* const one = books_at(*source);
     sum.known = true;
     if (trace.state != State::kOff) sum.state = trace.state;
     add_figures(*one, sum.figures);
@@ -89,16 +89,16 @@ bool find(Arena& arena, std::uintptr_t start, DumpEntry& entry) noexcept {
 void Dump::begin(Traceable& source) noexcept {
   all_ = false;
   one_ = books_at(source);
-  begin_window();
+  begin_window(&source);
 }
 
 void Dump::begin_all() noexcept {
   all_ = true;
   one_ = nullptr;
-  begin_window();
+  begin_window(nullptr);
 }
 
-void Dump::begin_window() noexcept {
+void Dump::begin_window(Traceable* source) noexcept {
   last_ = 0;
   shown_ = truncated_ = 0;
   count_ = at_ = 0;
@@ -111,7 +111,7 @@ void Dump::begin_window() noexcept {
   } else if (one_ != nullptr) {
     incarnation_ = one_->incarnation.load(std::memory_order_acquire);
     resets_ = one_->resets.load(std::memory_order_relaxed);
-    look_at(*one_, trace);
+    trace = cache_trace(*source);
   }
   at_begin_ = {};
   copy(trace, at_begin_);
@@ -205,15 +205,17 @@ DumpSummary Dump::finish() noexcept {
   } else if (one_ != nullptr && !summary.destroyed && look_at(*one_, trace)) {
     resets = one_->resets.load(std::memory_order_relaxed);
   }
+  summary.shown = summary.outstanding = shown_;
   if (trace.known) {
     const std::uint64_t before = at_begin_.figures.recorded;
+    if (!all_) trace.from_before_start = at_begin_.from_before_start;  // only who holds the source can say
     copy(trace, summary);
+    if (!ended_) summary.outstanding = trace.keeping.counts ? 0 : trace.live;
     summary.reset = resets != resets_;
     if (!summary.reset && trace.figures.recorded > before) {
       summary.allocated_meanwhile = static_cast<std::size_t>(trace.figures.recorded - before);
     }
   }
-  summary.outstanding = shown_;
   summary.truncated_shown = truncated_;
   summary.ended = ended_;
   if (ended_ && live_at_begin_ > shown_) summary.freed_meanwhile = live_at_begin_ - shown_;

@@ -60,10 +60,21 @@ bool look_at(SourceBooks& one, CacheTrace& trace) noexcept {
   return true;
 }
 
+std::size_t unrecorded(Traceable& source) noexcept {
+  const std::size_t held = source.kind() == RegistryKind::kCache ? static_cast<Cache&>(source).stats().in_use
+                                                                 : static_cast<Arena&>(source).segments_held();
+  const std::size_t recorded = source.live_records.load(std::memory_order_relaxed);
+  return held > recorded ? held - recorded : 0;
+}
+
 CacheTrace cache_trace(Traceable& source) noexcept {
   CacheTrace trace;
   SourceBooks* one = books_at(source);
-  if (one != nullptr) look_at(*one, trace);
+  if (one == nullptr || !look_at(*one, trace) || trace.from_before_start == 0) return trace;
+  // A free without a record does not tell whether the object was older than the start. No more of those that were are
+  // left than objects without a record.
+  const std::size_t now = unrecorded(source);
+  if (now < trace.from_before_start) trace.from_before_start = now;
   return trace;
 }
 

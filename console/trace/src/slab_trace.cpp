@@ -103,6 +103,9 @@ void print_notes(Invocation& call, const trace::DumpSummary& summary) noexcept {
     call.print("note: during the dump {} were freed, {} allocated\n", summary.freed_meanwhile,
                summary.allocated_meanwhile);
   }
+  if (!summary.ended && !summary.destroyed) {
+    call.print("note: shown {} of {} that are out\n", summary.shown, summary.outstanding);
+  }
   if (summary.reset) call.print("note: reset during the dump\n");
   if (summary.destroyed) call.print("note: destroyed during the dump\n");
 }

@@ -57,10 +57,11 @@ bool stack_of(StackHandle handle, CallStack& stack, std::uint32_t& id) noexcept;
 
 /// What the closing line says.
 struct DumpSummary {
-  std::size_t outstanding = 0;      ///< records shown
-  Figures figures;                  ///< of the cache, or summed over all
-  std::size_t truncated_shown = 0;  ///< of the records shown, without a whole stack
-  std::size_t from_before_start = 0;
+  std::size_t shown = 0;              ///< records that next() has given
+  std::size_t outstanding = 0;        ///< the same; of a dump that was cut short, all records at its end
+  Figures figures;                    ///< of the cache, or summed over all
+  std::size_t truncated_shown = 0;    ///< of the records shown, without a whole stack
+  std::size_t from_before_start = 0;  ///< see CacheTrace; at begin(), or of all at finish()
   /// Recorded at begin(), gone before they were shown; an estimate while others run.
   std::size_t freed_meanwhile = 0;
   std::size_t allocated_meanwhile = 0;  ///< recorded since begin(), not shown
@@ -102,7 +103,7 @@ class Dump {
   [[nodiscard]] DumpSummary finish() noexcept;
 
  private:
-  void begin_window() noexcept;
+  void begin_window(Traceable* source) noexcept;
   void collect() noexcept;
   void offer(std::uint64_t key) noexcept;
   void sift_down(unsigned root, unsigned count) noexcept;

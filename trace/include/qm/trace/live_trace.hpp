@@ -161,7 +161,8 @@ struct CacheTrace {
   Figures figures;
   std::uint32_t live = 0;  ///< records; objects, where counts are kept
   Keeping keeping;
-  /// Objects users held at the last start or reset without a record; exact if nobody allocated or freed at that moment.
+  /// Objects without a record that users held at the last start or reset and hold still: at most that many, and exactly
+  /// if each allocation since then has a record and nobody allocates or frees at the moment of the two counts.
   std::size_t from_before_start = 0;
 };
 [[nodiscard]] CacheTrace cache_trace(Traceable& source) noexcept;
