@@ -303,7 +303,7 @@ void StreamReader::take_end(const wire::Frame& frame) {
   if (!number(stream, prefix.number)) return;
   stream.ended = true;
   stream.merge.flush();
-  handler_.on_stream_end();
+  handler_.on_stream_end(stream.definitions.header.schema_minor != 0 ? end.ticks : 0);
 }
 
 /// Judges the stream that is being read, which does not go on.

@@ -48,6 +48,7 @@ class StreamCheck {
   void take(const host::ModeChange& change) {
     if (change.mode != host::StreamMode::kFull) sampled_ = true;
   }
+  void stopped(std::uint64_t ticks) { end_ticks_ = std::max(end_ticks_, ticks); }
   void take(const host::Gap& gap) {
     (gap.why == host::Missing::kOverrun ? overruns_ : missing_)[gap.hart] += gap.events;
   }
@@ -222,6 +223,7 @@ class Checker : public host::EventHandler {
   void on_gap(const host::Gap& gap) override { stream_->take(gap); }
   void on_statistics(const host::Statistics& statistics) override { stream_->take(statistics); }
   void on_mode(const host::ModeChange& change) override { stream_->take(change); }
+  void on_stream_end(std::uint64_t stop_ticks) override { stream_->stopped(stop_ticks); }
   void on_end(const host::CaptureEnd& end) override {
     finish_stream();
     end_ = end;

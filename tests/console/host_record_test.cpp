@@ -58,7 +58,7 @@ class Rewritten : public host::EventHandler {
     encoder_.on_header(*definitions_);
     for (const host::Event& event : events_) encoder_.on_event(event);
     encoder_.on_statistics(last_);
-    encoder_.on_stream_end();
+    encoder_.on_stream_end(last_.ticks);
     writer_.end("rewritten");
   }
   [[nodiscard]] std::size_t events() const { return events_.size(); }

@@ -187,11 +187,12 @@ void CaptureEncoder::on_statistics(const host::Statistics& statistics) {
   send(wire::FrameType::kStatistics, encoder.finish(true));
 }
 
-void CaptureEncoder::on_stream_end() {
+void CaptureEncoder::on_stream_end(std::uint64_t stop_ticks) {
   if (defects_.unended) return;
   std::uint8_t room[wire::kMaxPayloadBytes];
   wire::ByteWriter out(room);
   wire::StreamEnd end;
+  end.ticks = stop_ticks;
   for (const auto& [index, hart] : harts_) {
     end.events += hart.number + hart.overruns;
     end.lost += hart.all_overruns;

@@ -32,7 +32,7 @@ class CaptureEncoder : public host::EventHandler {
   void on_header(const host::Definitions& definitions) override;
   void on_event(const host::Event& event) override;
   void on_statistics(const host::Statistics& statistics) override;
-  void on_stream_end() override;
+  void on_stream_end(std::uint64_t stop_ticks) override;
 
  private:
   struct Hart {

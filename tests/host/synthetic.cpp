@@ -56,8 +56,10 @@ void Synthetic::deliver(host::EventHandler& handler) {
       handler.on_statistics(statistics_);
   }
   statistics_.final = true;
+  const std::uint64_t stop_ticks = ticks_ + options_.quiet_ticks;
+  statistics_.ticks = stop_ticks + options_.drain_ticks;
   handler.on_statistics(statistics_);
-  handler.on_stream_end();
+  handler.on_stream_end(stop_ticks);
   handler.on_end({});
 }
 

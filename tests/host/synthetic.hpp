@@ -21,6 +21,8 @@ struct SyntheticOptions {
   std::uint64_t seed = 1;
   std::uint64_t base_pc = 0x80200000;  ///< frames lie from here on, 4 bytes apart
   std::uint64_t statistics_every = 100'000;
+  std::uint64_t quiet_ticks = 0;  ///< from the last event to the stop
+  std::uint64_t drain_ticks = 0;  ///< from the stop to the last statistics
   std::uint16_t stream = 1;
   std::uint64_t boot = 0;
   std::uint8_t pointer_bytes = 8;

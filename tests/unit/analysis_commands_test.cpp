@@ -123,6 +123,21 @@ TEST_F(Commands, report_marks_what_is_missing_in_the_stream_that_it_is_of_and_in
   EXPECT_TRUE(has(other.text, "*\n")) << other.text;
 }
 
+TEST_F(Commands, check_and_report_agree_on_how_long_the_stream_was) {
+  // Of 10 million ticks a second: the last event within the first millisecond, the stop after 2 s, the line empty 18 s
+  // later.
+  {
+    qm::host::CaptureWriter writer(path("slow"), {}, 1);
+    qm::test::CaptureEncoder encoder(writer);
+    qm::test::Synthetic({.events = 100, .quiet_ticks = 20'000'000, .drain_ticks = 180'000'000}).deliver(encoder);
+    writer.end("made");
+  }
+  const Outcome check = qm("check " + path("slow"));
+  EXPECT_TRUE(has(check.text, "100 events of 4 harts in 2.000 s")) << check.text;
+  const Outcome report = qm("report " + path("slow"));
+  EXPECT_TRUE(has(report.text, "100 events in 2.00 s")) << report.text;
+}
+
 TEST_F(Commands, streams_of_two_boots_are_told_apart_by_their_place) {
   qm::host::CaptureWriter writer(path("boots"), {}, 1);
   for (const std::uint64_t boot : {1u, 2u}) {

@@ -215,6 +215,33 @@ TEST_F(SummaryTest, suspects_what_is_out_far_longer_than_its_stack_is_used_to) {
   EXPECT_EQ(of.rows()[0].lifetimes.longest, 1u);
 }
 
+TEST_F(SummaryTest, measures_ages_to_the_stop_and_not_to_statistics_that_come_while_rings_drain) {
+  // Round by round an object lives for 10 ticks. One is 15 ticks old at the stop, and is none to suspect.
+  std::vector<Event> events;
+  for (std::uint64_t round = 0; round < 9; ++round) {
+    events.push_back(allocation(kPacket, 0x2000, 64));
+    ticks_ += 9;
+    events.push_back(free(kPacket, 0x2000));
+  }
+  events.push_back(allocation(kPacket, 0x3000, 64));
+  const std::uint64_t stop = events.back().ticks + 15;
+  const auto of = summary(events, {}, [&](Summary& made) {
+    host::Statistics late;
+    late.ticks = stop + 1000;
+    late.final = true;
+    made.on_statistics(late);
+    made.on_stream_end(stop);
+  });
+  EXPECT_EQ(of.last_ticks(), stop);
+  EXPECT_EQ(of.rows()[0].suspects.objects, 0);
+  // What comes after the last event counts as well: nothing but a leak happens then.
+  const auto quiet = summary(events, {}, [&](Summary& made) { made.on_stream_end(stop + 100); });
+  EXPECT_EQ(quiet.rows()[0].suspects.objects, 1);
+  // A device of schema 1.0 does not tell; nor does one that was not stopped.
+  EXPECT_EQ(summary(events, {}, [](Summary& made) { made.on_stream_end(0); }).last_ticks(), events.back().ticks);
+  EXPECT_EQ(summary(events).last_ticks(), events.back().ticks);
+}
+
 TEST(Summary, agrees_with_the_device_on_a_long_stream) {
   test::SyntheticOptions options;
   options.events = 50'000;

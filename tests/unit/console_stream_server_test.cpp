@@ -40,15 +40,24 @@ class StreamServerTest : public test::TraceTest {
     }
     return 0;
   }
+  void drain() {
+    while (server_.busy()) (void)server_.pump(now_ms_);
+  }
   void finish() {
     ASSERT_EQ(trace::stop_stream().status, Status::kOk);
-    while (server_.busy()) (void)server_.pump(now_ms_);
+    drain();
   }
 
   std::vector<StreamMode> told_;  // notes that were sent
+  wire::StreamEnd end_;
 
  private:
   static void take(void* context, wire::FrameType type, std::span<const std::uint8_t> payload) noexcept {
+    if (type == wire::FrameType::kStreamEnd) {
+      wire::StreamPrefix prefix;
+      std::uint32_t skipped = 0;
+      EXPECT_EQ(unpack(payload, prefix, static_cast<StreamServerTest*>(context)->end_, skipped), wire::Decoded::kOk);
+    }
     if (type != wire::FrameType::kEvents) return;
     wire::EventDecoder decoder;
     wire::Event event;
@@ -87,6 +96,19 @@ TEST_F(StreamServerTest, waits_longer_each_time_that_the_way_back_was_too_soon) 
   second(1000);
   EXPECT_EQ(quiet_until(StreamMode::kFull), StreamServer::kMostPatience);
   finish();
+}
+
+TEST_F(StreamServerTest, tells_the_time_of_the_stop_however_late_the_rings_are_empty) {
+  start();
+  second(10);
+  const std::uint64_t before = hal::Port::ticks();
+  ASSERT_EQ(trace::stop_stream().status, Status::kOk);
+  const std::uint64_t after = hal::Port::ticks();
+  while (hal::Port::ticks() == after) {
+  }
+  drain();
+  EXPECT_GE(end_.ticks, before);
+  EXPECT_LE(end_.ticks, after);
 }
 
 TEST_F(StreamServerTest, never_tells_more_than_was_asked_for) {

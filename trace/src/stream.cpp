@@ -376,6 +376,7 @@ CommandResult stop_stream(hal::AbortTest abort, std::uint32_t deadline_ms) noexc
   release_sources();
   for (SourceBooks* one = books.books_after(0); one != nullptr; one = books.books_after(one->number))
     change(source_of(*one), trace_state::kOwned, 0);
+  stream.stop_ticks = hal::Port::ticks();
   stream.state.store(StreamState::kEnding, std::memory_order_release);
   return result;
 }

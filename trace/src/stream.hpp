@@ -141,7 +141,7 @@ class EventStream {
   std::uint32_t seed = 0;
   std::uint16_t number = 0;
   bool from_boot = false;
-  std::uint64_t start_ticks = 0;
+  std::uint64_t start_ticks = 0, stop_ticks = 0;
   wire::StreamMode mode = wire::StreamMode::kFull;
   wire::StreamMode first_mode = wire::StreamMode::kFull;
   std::uint64_t boot = 0;

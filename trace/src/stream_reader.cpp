@@ -275,6 +275,7 @@ StreamFigures stream_figures() noexcept {
   figures.options = stream.options;
   figures.ring_bytes = stream.ring_bytes;
   figures.start_ticks = stream.start_ticks;
+  figures.stop_ticks = stream.stop_ticks;
   figures.from_boot = stream.from_boot;
   figures.seed = stream.seed;
   figures.unjoined = stream.unjoined.load(std::memory_order_relaxed);

@@ -138,7 +138,7 @@ void StreamServer::send_end() noexcept {
   send_statistics(true);
   const trace::StreamFigures figures = trace::stream_figures();
   wire::ByteWriter out(other_bytes_);
-  const wire::StreamEnd end{hal::Port::ticks(), figures.events + figures.lost, figures.lost};
+  const wire::StreamEnd end{figures.stop_ticks, figures.events + figures.lost, figures.lost};
   if (pack(out, next_prefix(), end)) send(FrameType::kStreamEnd, out.written());
   stream_ = 0;
   trace::end_stream();

@@ -250,8 +250,8 @@ void Summary::on_gap(const host::Gap& gap) {
   (gap.why == host::Missing::kOverrun ? of.lost_on_target : of.lost_on_line) += static_cast<double>(gap.events);
 }
 
-void Summary::on_statistics(const host::Statistics& statistics) {
-  if (!ignoring_) last_ticks_ = std::max(last_ticks_, statistics.ticks);
+void Summary::on_stream_end(std::uint64_t stop_ticks) {
+  if (!ignoring_) last_ticks_ = std::max(last_ticks_, stop_ticks);
 }
 
 void Summary::on_mode(const host::ModeChange& change) {

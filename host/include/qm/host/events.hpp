@@ -7,7 +7,7 @@
 ///     on_event ...              in the order of their numbers; within a hart that is the order of the operations
 ///     on_gap                    between the events around the place where some are missing
 ///     on_statistics, on_mode    where the device sent them
-///     on_stream_end             after the last event of a stream that the device ended
+///     on_stream_end             after the last event of a stream that the device ended, with the time of the stop
 ///     on_end                    once, after everything: whether the capture was whole
 ///
 /// What a number in an event means is told before the event, unless that was lost on the line: then it may be told
@@ -139,8 +139,8 @@ struct HartCounters {
   friend bool operator==(const HartCounters&, const HartCounters&) = default;
 };
 struct Statistics {
-  std::uint64_t ticks = 0;
-  bool final = false;  ///< every hart had stopped: equal to the events, number for number
+  std::uint64_t ticks = 0;  ///< when they were sent: events of before may still wait in the device's rings
+  bool final = false;       ///< every hart had stopped: equal to the events, number for number
   std::map<std::uint32_t, Counters> traceables;
   std::map<std::uint32_t, HartCounters> harts;
 };
@@ -186,7 +186,9 @@ class EventHandler {
   virtual void on_gap(const Gap& gap) { (void)gap; }
   virtual void on_statistics(const Statistics& statistics) { (void)statistics; }
   virtual void on_mode(const ModeChange& change) { (void)change; }
-  virtual void on_stream_end() {}
+  /// @param[in] stop_ticks when the device stopped recording; its rings were drained after that. 0: not told, by a
+  ///            device of schema 1.0.
+  virtual void on_stream_end(std::uint64_t stop_ticks) { (void)stop_ticks; }
   virtual void on_end(const CaptureEnd& end) { (void)end; }
 };
 

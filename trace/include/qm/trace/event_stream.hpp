@@ -70,6 +70,7 @@ struct StreamFigures {
   StreamOptions options;
   std::size_t ring_bytes = 0;  ///< of each hart
   std::uint64_t start_ticks = 0;
+  std::uint64_t stop_ticks = 0;  ///< kEnding: no event is younger
   bool from_boot = false;
   std::uint32_t seed = 0;
   std::uint64_t events = 0;  ///< read so far

@@ -20,7 +20,7 @@
 namespace qm::wire {
 
 inline constexpr std::uint8_t kSchemaMajor = 1;
-inline constexpr std::uint8_t kSchemaMinor = 0;
+inline constexpr std::uint8_t kSchemaMinor = 1;
 
 /// What each payload of a stream begins with: 6 bytes.
 struct StreamPrefix {
@@ -188,7 +188,7 @@ class StatisticsDecoder {
 
 /// The last frame of a stream that was stopped: its number tells how many there were.
 struct StreamEnd {
-  std::uint64_t ticks = 0;
+  std::uint64_t ticks = 0;   ///< of the stop; in schema 1.0 of this frame, after the rings were drained
   std::uint64_t events = 0;  ///< of all harts, lost ones included
   std::uint64_t lost = 0;    ///< of them
 };

@@ -88,8 +88,8 @@ class Summary final : public host::EventHandler {
   void on_header(const host::Definitions& definitions) override;
   void on_event(const host::Event& event) override;
   void on_gap(const host::Gap& gap) override;
-  void on_statistics(const host::Statistics& statistics) override;
   void on_mode(const host::ModeChange& change) override;
+  void on_stream_end(std::uint64_t stop_ticks) override;
   void on_end(const host::CaptureEnd& end) override;
 
   // After on_end().
@@ -111,6 +111,7 @@ class Summary final : public host::EventHandler {
   [[nodiscard]] double unknown_frees() const noexcept { return unknown_frees_; }
   /// Objects whose free is missing: another came there.
   [[nodiscard]] double replaced() const noexcept { return replaced_; }
+  /// The stop of the stream; its last event, if it was not stopped.
   [[nodiscard]] std::uint64_t last_ticks() const noexcept { return last_ticks_; }
   [[nodiscard]] std::uint64_t peak_ticks() const noexcept { return peak_ticks_; }
   [[nodiscard]] double lost() const noexcept;
