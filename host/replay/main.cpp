@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <qm/host/counted.hpp>
 #include <qm/host/error.hpp>
 #include <qm/host/standard_streams.hpp>
 
@@ -45,11 +46,12 @@ std::string percent_more(std::size_t bytes, std::uint64_t peak) {
 int run(const std::string& file) {
   const replay::Workload workload = replay::read_workload(file);
   const auto operations = static_cast<double>(workload.operations.size());
-  fmt::print("{}: {} operations on {} harts, at most {} bytes asked for at once\n", workload.name,
-             workload.operations.size(), workload.harts, workload.peak_bytes);
+  fmt::print("{}: {} on {}, at most {} asked for at once\n", workload.name,
+             host::counted(workload.operations.size(), "operation"), host::counted(workload.harts, "hart"),
+             host::counted(workload.peak_bytes, "byte"));
   if (workload.left_out != 0) {
-    fmt::print("left out: {} events of arenas, of what caches are made of, and of objects from before\n",
-               workload.left_out);
+    fmt::print("left out: {} of arenas, of what caches are made of, and of objects from before\n",
+               host::counted(workload.left_out, "event"));
   }
   if (!workload.complete) fmt::print("INCOMPLETE: events are missing, and what they did is not replayed\n");
   fmt::print("\n{:<27} {:>13} {:>11} {:>15} {:>17} {:>7}\n", "settings", "peak, bytes", "over asked", "misses per 1000",
@@ -59,7 +61,8 @@ int run(const std::string& file) {
     fmt::print("{:<27} {:>13} {:>11} {:>15.2f} {:>17.2f} {:>7.1f}", trial.name, cost.peak_bytes,
                percent_more(cost.peak_bytes, workload.peak_bytes), 1000 * static_cast<double>(cost.misses) / operations,
                1000 * static_cast<double>(cost.arena_trips) / operations, cost.nanoseconds);
-    fmt::print("{}\n", cost.failures != 0 ? fmt::format("  {} allocations failed", cost.failures) : "");
+    fmt::print("{}\n",
+               cost.failures != 0 ? fmt::format("  {} failed", host::counted(cost.failures, "allocation")) : "");
   }
   return 0;
 }

@@ -23,7 +23,7 @@ struct Cost {
   std::uint64_t misses = 0;    ///< operations that found no round, or no room, in their hart's magazines
   /// Segments for slabs and larger blocks that no quantum cache had: a lock, and tags.
   std::uint64_t arena_trips = 0;
-  double nanoseconds = 0;      ///< of processor time, an operation
+  double nanoseconds = 0;      ///< of processor time, an operation; of the shortest of several passes
   std::uint64_t failures = 0;  ///< allocations that found no memory
 };
 

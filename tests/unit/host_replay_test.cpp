@@ -1,12 +1,21 @@
 // `qm replay`: what is in a trace or a capture goes through the allocator, and what settings cost comes out.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include <qm/test/command.hpp>
 #include <qm/test/folder.hpp>
@@ -19,7 +28,7 @@ namespace {
 /// A line of the table.
 struct Row {
   std::uint64_t peak = 0;
-  double misses = 0, arenas = 0;
+  double misses = 0, arenas = 0, nanoseconds = 0;
 };
 
 struct Outcome : qm::test::Outcome {
@@ -32,7 +41,31 @@ class Replay : public testing::Test {
   void write(const std::string& text) const { std::ofstream(path()) << text; }
 
   [[nodiscard]] Outcome replay() const {
-    Outcome outcome{qm::test::run_command(std::string(QM_TOOL) + " replay " + path() + " 2>&1"), {}};
+    return read_table(qm::test::run_command(std::string(QM_TOOL) + " replay " + path() + " 2>&1"));
+  }
+  /// The same, while the program is stopped again and again, as by others that want the processor.
+  [[nodiscard]] Outcome disturbed_replay() const {
+    const std::string said = (folder_ / "said").string();
+    const pid_t pid = fork();
+    if (pid == 0) {
+      dup2(open(said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
+      execl(QM_TOOL, QM_TOOL, "replay", path().c_str(), nullptr);
+      _exit(126);
+    }
+    using std::chrono::milliseconds;
+    int status = 0;
+    for (int stops = 0; waitpid(pid, &status, WNOHANG) == 0; ++stops) {
+      std::this_thread::sleep_for(milliseconds(1));
+      if (stops >= 200) continue;
+      kill(pid, SIGSTOP);
+      std::this_thread::sleep_for(milliseconds(20));
+      kill(pid, SIGCONT);
+    }
+    std::ifstream file(said);
+    return read_table({WEXITSTATUS(status), {std::istreambuf_iterator<char>(file), {}}});
+  }
+  [[nodiscard]] static Outcome read_table(qm::test::Outcome whole) {
+    Outcome outcome{std::move(whole), {}};
     std::istringstream lines(outcome.text);
     for (std::string line; std::getline(lines, line);) {
       if (line.size() < 28) continue;
@@ -40,7 +73,7 @@ class Replay : public testing::Test {
       std::istringstream words(line.substr(28));
       Row row;
       std::string over, percent;
-      if (words >> row.peak >> over >> percent >> row.misses >> row.arenas) outcome.rows[name] = row;
+      if (words >> row.peak >> over >> percent >> row.misses >> row.arenas >> row.nanoseconds) outcome.rows[name] = row;
     }
     return outcome;
   }
@@ -64,7 +97,7 @@ TEST_F(Replay, of_a_trace_says_what_settings_cost) {
   write(trace);
   const Outcome outcome = replay();
   ASSERT_EQ(outcome.status, 0) << outcome.text;
-  EXPECT_NE(outcome.text.find("3003 operations on 1 harts, at most 509100 bytes"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("3003 operations on 1 hart, at most 509100 bytes"), std::string::npos) << outcome.text;
   ASSERT_EQ(outcome.rows.size(), 14u) << outcome.text;
   const Row& now = outcome.rows.at("as they are");
   EXPECT_GT(now.peak, 509'100u);
@@ -130,6 +163,22 @@ TEST_F(Replay, of_nothing_but_empty_blocks_has_no_share_of_what_was_asked) {
   const Outcome outcome = replay();
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_EQ(outcome.text.find("inf"), std::string::npos) << outcome.text;
+}
+
+TEST_F(Replay, times_are_the_allocators_however_busy_the_machine_is) {
+  std::string trace;
+  for (int round = 0; round < 300; ++round) {
+    for (int slot = 0; slot < 50; ++slot)
+      trace += "a " + std::to_string(slot) + " " + std::to_string(16 + 8 * slot) + "\n";
+    for (int slot = 0; slot < 50; ++slot) trace += "f " + std::to_string(slot) + "\n";
+  }
+  write(trace);
+  const Outcome alone = replay(), disturbed = disturbed_replay();
+  ASSERT_TRUE(disturbed.status == 0 && !alone.rows.empty() && !disturbed.rows.empty()) << disturbed.text;
+  const auto less = [](const auto& a, const auto& b) { return a.second.nanoseconds < b.second.nanoseconds; };
+  const double shortest = std::min_element(alone.rows.begin(), alone.rows.end(), less)->second.nanoseconds;
+  const double longest = std::max_element(disturbed.rows.begin(), disturbed.rows.end(), less)->second.nanoseconds;
+  EXPECT_LT(longest, 6 * shortest) << alone.text << disturbed.text;
 }
 
 }  // namespace
