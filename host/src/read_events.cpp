@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <qm/host/capture.hpp>
+#include <qm/host/counted.hpp>
 #include <qm/wire/demultiplexer.hpp>
 
 namespace qm::host {
@@ -64,7 +65,7 @@ void read_events(const std::filesystem::path& capture, EventHandler& handler, co
   for (const std::string& problem : frames.reader().problems()) end.problems.push_back({problem});
   end.complete = frames.reader().complete();
   end.unknown = frames.reader().unknown_chunks();
-  if (frames.broken() != 0) end.notes.push_back(std::to_string(frames.broken()) + " frames arrived broken");
+  if (frames.broken() != 0) end.notes.push_back(counted(frames.broken(), "frame") + " arrived broken");
   streams.finish(std::move(end));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <qm/host/counted.hpp>
 #include <qm/host/elf_image.hpp>
 
 #include "stream_merge.hpp"
@@ -154,8 +155,7 @@ bool StreamReader::number(Stream& stream, std::uint32_t frame_number) {
     stream.lost_frames += lost;
     lost_frames_ += lost;
     wants_definitions_ = true;
-    problem(&stream, std::to_string(lost) + (lost == 1 ? " frame is" : " frames are") + " missing before frame " +
-                         std::to_string(frame_number));
+    problem(&stream, counted(lost, "frame is", "frames are") + " missing before frame " + std::to_string(frame_number));
   }
   return true;
 }
@@ -314,8 +314,8 @@ void StreamReader::end_stream() {
   if (!stream.ended) problem(&stream, "no end: it was not stopped (kmemtrace stop), or the recording ended before it");
   if (stream.ended && !stream.final_seen) problem(&stream, "the device's last statistics are missing");
   if (stream.undefined_events != 0) {
-    problem(&stream, std::to_string(stream.undefined_events) +
-                         " events of caches or arenas whose definition is missing: their sizes are not known");
+    problem(&stream, counted(stream.undefined_events, "event") +
+                         " of caches or arenas whose definition is missing: their sizes are not known");
   }
   if (stream.impossible != 0) {
     problem(&stream, std::to_string(stream.impossible) +
@@ -323,15 +323,14 @@ void StreamReader::end_stream() {
                          std::to_string(kMostTraceables - 1) + ", which no device has: they are left out");
   }
   if (stream.merge.misplaced() != 0) {
-    problem(&stream,
-            std::to_string(stream.merge.misplaced()) + " events whose number does not follow those of their hart");
+    problem(&stream, counted(stream.merge.misplaced(), "event") + " whose number does not follow those of their hart");
   }
   for (const auto& [hart, lost] : stream.merge.overruns()) {
-    problem(&stream, "hart " + std::to_string(hart) + " lost " + std::to_string(lost) +
-                         " events for want of room (overruns): see docs/recording.md");
+    problem(&stream, "hart " + std::to_string(hart) + " lost " + counted(lost, "event") +
+                         " for want of room (overruns): see docs/recording.md");
   }
   for (const auto& [hart, lost] : stream.merge.missing()) {
-    problem(&stream, std::to_string(lost) + " events of hart " + std::to_string(hart) + " did not arrive");
+    problem(&stream, counted(lost, "event") + " of hart " + std::to_string(hart) + " did not arrive");
   }
   stream.merge.close();
 }
@@ -345,7 +344,7 @@ void StreamReader::finish(CaptureEnd end) {
   end.unknown += end_.unknown;
   end.notes.insert(end.notes.end(), end_.notes.begin(), end_.notes.end());
   end.problems.insert(end.problems.end(), end_.problems.begin(), end_.problems.end());
-  if (more_problems_ != 0) end.problems.push_back({"and " + std::to_string(more_problems_) + " more problems"});
+  if (more_problems_ != 0) end.problems.push_back({"and " + counted(more_problems_, "more problem")});
   end.complete = end.complete && end.problems.empty();
   handler_.on_end(end);
 }

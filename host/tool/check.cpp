@@ -8,6 +8,7 @@
 #include <optional>
 
 #include <qm/host/capture.hpp>
+#include <qm/host/counted.hpp>
 #include <qm/host/elf_image.hpp>
 #include <qm/host/model.hpp>
 #include <qm/host/stream_reader.hpp>
@@ -60,6 +61,7 @@ class StreamCheck {
   void misfit(const host::Event& event, host::Misfit misfit);
   [[nodiscard]] bool report_harts() const;
   [[nodiscard]] bool report_pairing() const;
+  void report_out() const;
   [[nodiscard]] Verdict report_equality() const;
   [[nodiscard]] unsigned compare(const char* what, const std::string& of, std::uint64_t device,
                                  std::uint64_t model) const;
@@ -104,12 +106,14 @@ bool StreamCheck::report_harts() const {
     const auto count = [&](const auto& of) { return of.contains(hart) ? of.at(hart) : 0; };
     const std::uint64_t overruns = count(overruns_), missing = count(missing_);
     const std::uint64_t events = model_.harts().contains(hart) ? model_.harts().at(hart).events : 0;
-    fmt::print("  hart {}: {} events, {} overruns", hart, events, overruns);
+    fmt::print("  hart {}: {}, {}", hart, host::counted(events, "event"), host::counted(overruns, "overrun"));
     if (missing != 0) fmt::print(", {} did not arrive", missing);
     fmt::print("\n");
   }
-  if (out_of_time_ != 0) fmt::print("  {} events are older than the one before them on their hart\n", out_of_time_);
-  if (out_of_order_ != 0) fmt::print("  {} events have a number that was there before\n", out_of_order_);
+  if (out_of_time_ != 0)
+    fmt::print("  older than the one before on their hart: {}\n", host::counted(out_of_time_, "event"));
+  if (out_of_order_ != 0)
+    fmt::print("  of a number that was there before: {}\n", host::counted(out_of_order_, "event"));
   return out_of_time_ == 0 && out_of_order_ == 0;
 }
 
@@ -122,11 +126,12 @@ bool StreamCheck::report_pairing() const {
   }
   for (const auto& [number, count] : model_.unknown_frees()) before += count;
   for (const std::uint64_t each : misfits_) found += each;
-  fmt::print("  {} allocations, {} frees, {} reallocations; freed on another hart: {}\n", allocations, frees,
-             reallocations, model_.crossed());
-  if (!definitions_.header.from_boot) fmt::print("  {} frees of objects that are older than the stream\n", before);
+  fmt::print("  {}, {}, {}; freed on another hart: {}\n", host::counted(allocations, "allocation"),
+             host::counted(frees, "free"), host::counted(reallocations, "reallocation"), model_.crossed());
+  if (!definitions_.header.from_boot)
+    fmt::print("  {} of objects that are older than the stream\n", host::counted(before, "free"));
   if (found != 0 && (!final_ || !nothing_missing())) {
-    fmt::print("  {} events do not fit those before them, as some are missing\n", found);
+    fmt::print("  do not fit those before them, as some are missing: {}\n", host::counted(found, "event"));
     return false;
   }
   for (const std::string& line : shown_) fmt::print("{}\n", line);
@@ -177,7 +182,8 @@ Verdict StreamCheck::report_equality() const {
     const std::uint64_t more =
         narrow ? static_cast<std::uint32_t>(device.freed - model.freed) : device.freed - model.freed;
     const bool older = !model_.knows_freed_bytes(number) && (narrow ? more != 0 : device.freed > model.freed);
-    if (older && nothing_missing()) fmt::print("  {}: {} bytes freed that are older than the stream\n", of, more);
+    if (older && nothing_missing())
+      fmt::print("  {}: {} freed, older than the stream\n", of, host::counted(more, "byte"));
     unequal += older ? 0 : compare("bytes freed", of, device.freed, model.freed);
   }
   for (const auto& [hart, counters] : final_->harts) {
@@ -186,8 +192,9 @@ Verdict StreamCheck::report_equality() const {
     ++numbers;
   }
   if (unequal == 0) {
-    fmt::print("  equal to the device's statistics: {} numbers of {} caches and arenas and {} harts\n", numbers,
-               all.size(), final_->harts.size());
+    fmt::print("  equal to the device's statistics: {} of {} and {}\n", host::counted(numbers, "number"),
+               host::counted(all.size(), "cache or arena", "caches and arenas"),
+               host::counted(final_->harts.size(), "hart"));
   } else if (!nothing_missing()) {
     fmt::print("  {} of {} numbers differ from the device's, as events are missing\n", unequal, numbers);
   } else {
@@ -196,19 +203,35 @@ Verdict StreamCheck::report_equality() const {
   return unequal == 0 ? Verdict::kEqual : Verdict::kWrong;
 }
 
+/// Arenas apart, as in `qm report`: slabs and blocks are made of what they hand out.
+void StreamCheck::report_out() const {
+  std::uint64_t objects = 0, bytes = 0, segments = 0, segment_bytes = 0;
+  model_.for_each_live([&](const host::LiveObject& object) {
+    const auto found = definitions_.traceables.find(object.traceable);
+    const bool arena = found != definitions_.traceables.end() && found->second.kind == host::EventKind::kArena;
+    ++(arena ? segments : objects);
+    (arena ? segment_bytes : bytes) += object.allocated;
+  });
+  fmt::print("  out at the end: {}, {}", host::counted(objects, "object"), host::counted(bytes, "byte"));
+  if (segments != 0) {
+    fmt::print("; in arenas {}, {}", host::counted(segments, "segment"), host::counted(segment_bytes, "byte"));
+  }
+  fmt::print("\n");
+}
+
 Verdict StreamCheck::report() {
   const host::StreamHeader& header = definitions_.header;
   const double seconds =
       header.ticks_per_second != 0 && end_ticks_ > header.start_ticks
           ? static_cast<double>(end_ticks_ - header.start_ticks) / static_cast<double>(header.ticks_per_second)
           : 0;
-  fmt::print("stream {}: {} events of {} harts in {:.3f} s, of `{}`{}{}\n", place_, model_.events(), header.harts,
-             seconds, header.pattern, header.from_boot ? ", from boot" : "",
+  fmt::print("stream {}: {} of {} in {:.3f} s, of `{}`{}{}\n", place_, host::counted(model_.events(), "event"),
+             host::counted(header.harts, "hart"), seconds, header.pattern, header.from_boot ? ", from boot" : "",
              header.minimum_bytes != 0 ? fmt::format(", {} bytes or more", header.minimum_bytes) : "");
   const bool ordered = report_harts();
   const bool paired = report_pairing();
   const Verdict equal = report_equality();
-  fmt::print("  out at the end: {} objects, {} bytes\n", model_.live_objects(), model_.live_bytes());
+  report_out();
   return ordered && paired ? equal : Verdict::kWrong;
 }
 
@@ -275,7 +298,7 @@ int check(const CheckOptions& options) {
   }
   for (const std::string& note : checker.end().notes) fmt::print("note: {}\n", note);
   if (checker.end().unknown != 0)
-    fmt::print("note: {} parts of a later minor version were skipped\n", checker.end().unknown);
+    fmt::print("note: skipped {} of a later minor version\n", host::counted(checker.end().unknown, "part"));
   for (const host::Problem& problem : checker.end().problems) fmt::print("problem: {}\n", problem.text);
   const Verdict verdict = of_build ? checker.verdict() : Verdict::kWrong;
   const bool complete = checker.end().complete;

@@ -8,6 +8,7 @@
 #include <ctime>
 #include <utility>
 
+#include <qm/host/counted.hpp>
 #include <qm/host/elf_image.hpp>
 #include <qm/wire/stream.hpp>
 
@@ -110,10 +111,11 @@ void Recorder::ask_for_what_is_missing() {
 
 std::string Recorder::figures() const {
   const std::chrono::duration<double> since = host::Clock::now() - start_;
-  std::string text =
-      fmt::format("{:.1f} s, {} bytes, {} events", since.count(), writer_.received_bytes(), passing_.events);
+  std::string text = fmt::format("{:.1f} s, {}, {}", since.count(), host::counted(writer_.received_bytes(), "byte"),
+                                 host::counted(passing_.events, "event"));
   if (passing_.overruns != 0) text += fmt::format(", {} dropped by the target", passing_.overruns);
-  if (streams_.lost_frames() != 0) text += fmt::format(", {} frames lost on the line", streams_.lost_frames());
+  if (streams_.lost_frames() != 0)
+    text += fmt::format(", {} lost on the line", host::counted(streams_.lost_frames(), "frame"));
   return text;
 }
 

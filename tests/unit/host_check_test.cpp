@@ -376,40 +376,47 @@ TEST_F(Check, record_counts_the_events_that_wait_for_others_when_it_ends) {
   EXPECT_NE(outcome.text.find(" 5000 events"), std::string::npos) << outcome.text;
 }
 
-TEST_F(Check, top_does_not_tell_the_bytes_of_an_arena_that_got_segments_from_before_the_stream) {
-  const std::string path = (folder() / "older").string();
+TEST_F(Check, top_shows_what_the_target_counts_and_how_far_the_line_lags) {
+  // In two seconds a hart allocated 310,000 packets; of the events one has arrived.
+  const std::string path = (folder() / "busy").string();
   {
     qm::host::Definitions definitions;
     definitions.header.harts = 1;
     definitions.header.stream = 1;
+    definitions.header.ticks_per_second = 1000;
+    definitions.header.start_ticks = 5000;
     definitions.traceables[1] = {1, qm::host::EventKind::kArena, true, "numbers", 1, 1, 5, 0xffff'ffff};
     definitions.traceables[2] = {2, qm::host::EventKind::kCache, false, "packet", 64, 64, 0, 0xffff'ffff};
     CaptureWriter writer(path, {});
     qm::test::CaptureEncoder encoder(writer, {.unended = true});
     encoder.on_header(definitions);
-    for (const std::uint32_t traceable : {1u, 2u}) {
-      qm::host::Event event;
-      event.traceable = traceable;
-      event.number = 2 * traceable;
-      event.address = 0x1000;
-      event.requested = event.allocated = traceable == 1 ? 96 : 64;
-      encoder.on_event(event);
-      ++event.number;
-      event.address = 0x2000;
-      event.operation = qm::host::Operation::kFree;
-      event.requested = event.allocated = 0;
-      if (traceable == 1) encoder.on_event(event);
+    qm::host::Event event;
+    event.traceable = 2;
+    event.number = 1;
+    event.ticks = 5500;
+    event.address = 0x1000;
+    event.requested = event.allocated = 64;
+    encoder.on_event(event);
+    qm::host::Statistics statistics;
+    for (const std::uint64_t second : {1u, 2u}) {
+      statistics.ticks = 5000 + 1000 * second;
+      statistics.harts[0].events = 620'000 / 2 * second;
+      statistics.traceables[1] = {0, second, 0, 0, 0, 96 * second};  // segments from before the stream
+      statistics.traceables[2] = {155'000 * second,      154'000 * second,     0, 0,
+                                  64 * 155'000 * second, 64 * 154'000 * second};
+      encoder.on_statistics(statistics);
     }
-    encoder.on_statistics({});
   }
   std::thread server;
   const std::string line = serve(server);
   const Outcome outcome = qm({"top", "--for", "0.6", "--every", "0.2", "--start", "send " + line_of(path), line});
   server.join();
-  EXPECT_NE(outcome.text.find("packet                             +1            +64"), std::string::npos)
-      << outcome.text;
-  EXPECT_NE(outcome.text.find("numbers                            +0              ?"), std::string::npos)
-      << outcome.text;
+  const auto expect = [&](const std::string& text) {
+    EXPECT_NE(outcome.text.find(text), std::string::npos) << text << "\n" << outcome.text;
+  };
+  expect("after 2.0 s: 620000 events, dropped 0, lost on the line 0; the line is behind by 619999 events, 1.5 s\n");
+  expect("packet                          +2000        +128000       155000       154000\n");
+  expect("numbers                            -2           -192            0            1\n");
 }
 
 TEST_F(Check, of_a_sampled_stream_says_that_it_was_compared_with_nothing) {

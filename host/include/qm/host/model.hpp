@@ -56,6 +56,11 @@ class Model {
   [[nodiscard]] std::uint64_t crossed() const noexcept { return crossed_; }
   [[nodiscard]] std::uint64_t live_objects() const noexcept { return live_.size(); }
   [[nodiscard]] std::uint64_t live_bytes() const noexcept { return live_bytes_; }
+  /// Calls @p visit with each object that is out, in no order.
+  template <class Visit>
+  void for_each_live(Visit visit) const {
+    for (const auto& [key, object] : live_) visit(object);
+  }
   /// Frees of objects that the stream does not know, by cache or arena.
   [[nodiscard]] const std::map<std::uint32_t, std::uint64_t>& unknown_frees() const noexcept { return unknown_; }
   /// Whether `freed` of @p traceable is all that was freed: of an arena's segment that is older than the stream only
