@@ -32,7 +32,7 @@ TEST(Diff, knows_stacks_of_slab_stacks_by_their_ids) {
   const std::string other = " inode_get+0x10/0x20\nstack_count: 3\nstack_bytes: 768\nstack_id: 0x00000007\n\n";
   const Difference of = difference(holdings_of(stacks(10, other), nullptr, "a"), holdings_of(stacks(14), nullptr, "b"));
   ASSERT_EQ(of.changes.size(), 2u);
-  EXPECT_EQ(of.changes[0].key, "0x5a31c2e7");
+  EXPECT_EQ(of.changes[0].origin.stack, "0x5a31c2e7");
   EXPECT_EQ(of.changes[0].objects(), 4);
   EXPECT_EQ(of.changes[0].bytes(), 4 * 512);
   EXPECT_EQ(of.changes[0].after.name, "packet_alloc");
@@ -47,7 +47,7 @@ TEST(Diff, knows_stacks_of_slab_trace_print_by_their_addresses) {
   const Difference of = difference(holdings_of(objects(2), nullptr, "a"), holdings_of(objects(5), nullptr, "b"));
   ASSERT_EQ(of.changes.size(), 1u);
   EXPECT_EQ(of.changes[0].objects(), 3);
-  EXPECT_EQ(of.changes[0].key, "0x8020c1f2 0x8020c8aa");
+  EXPECT_EQ(of.changes[0].origin.stack, "0x8020c1f2 0x8020c8aa");
   EXPECT_NE(difference_json(of).find("\"objects\": 3"), std::string::npos);
 }
 

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <iterator>
 #include <set>
 
 #include <qm/analysis/symbolize.hpp>
+#include <qm/host/counted.hpp>
 #include <qm/host/error.hpp>
 #include <qm/host/trace_report.hpp>
 
@@ -60,7 +63,7 @@ class StacksReader {
     open_ = true;
     // A note may stand behind the id, as of a collision.
     id = id.substr(0, id.find(' '));
-    Holding& of = to_.stacks[id];
+    Holding& of = to_.stacks[{id, ""}];
     of.objects += stack_.objects;
     of.bytes += stack_.bytes;
     if (of.frames.empty()) of.frames = std::move(stack_.frames);
@@ -92,7 +95,7 @@ void add_objects(Holdings& to, const host::TraceReport& report, const Symbols* s
   for (const auto& object : report.objects) {
     std::string key;
     for (const auto& frame : object.frames) key += fmt::format("{}{:#x}", key.empty() ? "" : " ", frame.pc);
-    Holding& of = to.stacks[key];
+    Holding& of = to.stacks[{key, ""}];
     ++of.objects;
     if (!of.frames.empty()) continue;
     for (const auto& frame : object.frames) {
@@ -102,6 +105,22 @@ void add_objects(Holdings& to, const host::TraceReport& report, const Symbols* s
     }
     of.name = of.frames.empty() ? "(no stack)" : of.frames.front();
   }
+}
+
+/// Leaves the call sites out: adds up what is of the same stack.
+void leave_out_call_sites(Holdings& of) {
+  std::map<Origin, Holding> stacks;
+  for (auto& [origin, holding] : of.stacks) {
+    Holding& sum = stacks[{origin.stack, ""}];
+    sum.objects += holding.objects;
+    sum.bytes += holding.bytes;
+    if (!sum.frames.empty()) continue;
+    if (holding.call_site_in_front) holding.frames.erase(holding.frames.begin());
+    sum.frames = std::move(holding.frames);
+    sum.name = sum.frames.empty() ? "(no stack)" : sum.frames.front();
+  }
+  of.stacks = std::move(stacks);
+  of.has_call_sites = false;
 }
 
 std::string signed_bytes(double bytes) { return (bytes < 0 ? "-" : "+") + bytes_text(std::abs(bytes)); }
@@ -115,13 +134,12 @@ Holdings holdings_of(const Report& report) {
   made.source = report.file;
   made.complete = report.problems.empty();
   for (const StackEntry& stack : report.stacks) {
-    Holding& of = made.stacks[fmt::format("{:#010x}", stack.id)];
-    of.objects += stack.figures.live_objects;
-    of.bytes += stack.figures.live_bytes;
+    Holding& of = made.stacks[stack.origin];
+    of.objects = stack.figures.live_objects;
+    of.bytes = stack.figures.live_bytes;
     of.name = stack.name;
-    if (!of.frames.empty()) continue;
-    for (std::size_t index = stack.site; index < stack.frames.size(); ++index) {
-      const StackFrame& frame = stack.frames[index];
+    of.call_site_in_front = !stack.callers().empty() && stack.callers().front().pc == 0;
+    for (const StackFrame& frame : stack.callers()) {
       of.frames.push_back(frame.frame.function.empty() ? fmt::format("{:#x}", frame.pc) : describe(frame.frame));
     }
   }
@@ -131,6 +149,7 @@ Holdings holdings_of(const Report& report) {
 Holdings holdings_of(std::string_view text, const Symbols* symbols, std::string source) {
   Holdings made;
   made.source = std::move(source);
+  made.has_call_sites = false;
   StacksReader stacks(made);
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
@@ -163,14 +182,15 @@ Difference difference(Holdings before, Holdings after) {
     throw host::Error(host::Fault::kInput,
                       before.source + kind(before) + ", " + after.source + kind(after) + ": they cannot be compared");
   }
+  if (before.has_call_sites != after.has_call_sites) leave_out_call_sites(before.has_call_sites ? before : after);
   Difference made{std::move(before), std::move(after), {}};
-  std::set<std::string> keys;
+  std::set<Origin> origins;
   for (const Holdings* side : {&made.before, &made.after}) {
-    for (const auto& [key, of] : side->stacks) keys.insert(key);
+    for (const auto& [origin, of] : side->stacks) origins.insert(origin);
   }
-  for (const std::string& key : keys) {
-    const auto was = made.before.stacks.find(key), is = made.after.stacks.find(key);
-    Change change{key, was != made.before.stacks.end() ? was->second : Holding{},
+  for (const Origin& origin : origins) {
+    const auto was = made.before.stacks.find(origin), is = made.after.stacks.find(origin);
+    Change change{origin, was != made.before.stacks.end() ? was->second : Holding{},
                   is != made.after.stacks.end() ? is->second : Holding{}};
     if (change.objects() != 0 || change.bytes() != 0) made.changes.push_back(std::move(change));
   }
@@ -192,8 +212,9 @@ std::string difference_text(const Difference& of, std::size_t top) {
   for (const Holdings* side : {&of.before, &of.after}) {
     double objects = 0, bytes = 0;
     for (const auto& [key, holding] : side->stacks) objects += holding.objects, bytes += holding.bytes;
-    line("{} {}: {:.0f} objects{} from {} stacks{}", side == &of.before ? "before" : "after ", side->source, objects,
-         has_bytes ? ", " + bytes_text(bytes) + (bytes < 10240 ? " bytes," : ",") : "", side->stacks.size(),
+    line("{} {}: {}{} from {}{}", side == &of.before ? "before" : "after ", side->source,
+         host::counted(static_cast<std::uint64_t>(std::llround(objects)), "object"),
+         has_bytes ? ", " + bytes_in_words(bytes) + "," : "", host::counted(side->stacks.size(), "stack"),
          side->complete ? "" : " (INCOMPLETE)");
   }
   std::size_t hidden = 0;
@@ -209,8 +230,9 @@ std::string difference_text(const Difference& of, std::size_t top) {
     for (std::size_t index = 0; index < shown.size() && (top == 0 || index < top); ++index) {
       const Change& change = *shown[index];
       const Holding& known = change.after.frames.empty() ? change.before : change.after;
-      line("{:>+10.0f} objects {:>14}  {}{}", change.objects(), has_bytes ? signed_bytes(change.bytes()) : "",
-           has_bytes ? "stack " + change.key + " " : "", known.name);
+      line("{:>+10.0f} {:<7} {:>14}  {}{}", change.objects(), std::abs(change.objects()) == 1 ? "object" : "objects",
+           has_bytes ? signed_bytes(change.bytes()) : "", has_bytes ? "stack " + change.origin.stack + " " : "",
+           known.name);
       for (std::size_t frame = 1; frame < std::min<std::size_t>(known.frames.size(), 6); ++frame)
         line("{:28}{}", "", known.frames[frame]);
     }

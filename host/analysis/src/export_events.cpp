@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <unordered_map>
 
 #include <qm/analysis/export.hpp>
@@ -84,7 +85,7 @@ class Perfetto final : public EventExport {
                  ",\n{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":{},\"args\":{{\"name\":\"hart {}\"}}}}",
                  hart + 1, hart);
     }
-    for (const StackEntry& stack : report.stacks) names_.emplace(stack.id, json_string(stack.name));
+    for (const StackEntry& stack : report.stacks) names_.emplace(stack.origin, json_string(stack.name));
   }
 
   void finish() override {
@@ -104,15 +105,24 @@ class Perfetto final : public EventExport {
   [[nodiscard]] double microseconds(double ticks) const { return report().summary->seconds_long(ticks) * 1e6; }
 
   void write(const host::Event& event) override {
-    const auto stack = definitions().stacks.find(event.stack);
-    const auto name = stack != definitions().stacks.end() ? names_.find(stack->second.id) : names_.end();
+    const std::string& name = from(event);
     fmt::print(file_,
                ",\n{{\"ph\":\"i\",\"s\":\"t\",\"name\":\"{} "
                "{}\",\"cat\":\"{}\",\"pid\":1,\"tid\":{},\"ts\":{:.3f},\"args\":{{\"address\":\"{:#x}\","
                "\"requested\":{},\"allocated\":{}{}}}}}",
                operation_name(event.operation), escaped(name_of(event.traceable)), operation_name(event.operation),
                event.hart + 1, report().summary->seconds(event.ticks) * 1e6, event.address, event.requested,
-               event.allocated, name != names_.end() ? ",\"from\":" + name->second : "");
+               event.allocated, name.empty() ? "" : ",\"from\":" + name);
+  }
+
+  /// Who allocated, quoted; empty: not told.
+  const std::string& from(const host::Event& event) {
+    const auto [known, is_new] = known_.try_emplace(std::uint64_t{event.stack} << 32 | event.call_site);
+    if (is_new && known->first != 0) {
+      const auto name = names_.find(origin_of(definitions(), event.stack, event.call_site));
+      if (name != names_.end()) known->second = name->second;
+    }
+    return known->second;
   }
 
   void counters(const std::string& name, const std::vector<double>& values) {
@@ -130,7 +140,8 @@ class Perfetto final : public EventExport {
   }
 
   std::FILE* file_;
-  std::unordered_map<std::uint32_t, std::string> names_;  // of stacks, quoted
+  std::map<Origin, std::string> names_;                   // quoted
+  std::unordered_map<std::uint64_t, std::string> known_;  // of the numbers of stacks and call sites
 };
 
 }  // namespace

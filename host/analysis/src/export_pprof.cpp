@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <protozero/pbf_writer.hpp>
+#include <span>
+#include <tuple>
 #include <unordered_map>
 
 #include <qm/analysis/export.hpp>
@@ -70,7 +72,7 @@ class Profile {
   std::unordered_map<std::string, std::int64_t> strings_;
   std::vector<std::string> table_;
   std::map<std::pair<std::string, std::string>, std::uint64_t> functions_;
-  std::map<std::pair<std::uint64_t, std::string>, std::uint64_t> locations_;
+  std::map<std::tuple<std::uint64_t, std::string, unsigned>, std::uint64_t> locations_;  // by address, function, line
 };
 
 std::uint64_t Profile::function(const std::string& name, const std::string& file) {
@@ -87,7 +89,8 @@ std::uint64_t Profile::function(const std::string& name, const std::string& file
 
 /// The frames of one address, [first, last): the innermost first.
 std::uint64_t Profile::location(const StackFrame* first, const StackFrame* last) {
-  const auto [entry, is_new] = locations_.try_emplace({first->pc, first->frame.function}, locations_.size() + 1);
+  const auto [entry, is_new] =
+      locations_.try_emplace({first->pc, first->frame.function, first->frame.line}, locations_.size() + 1);
   if (!is_new) return entry->second;
   std::vector<std::uint64_t> functions;
   for (const StackFrame* frame = first; frame != last; ++frame)
@@ -106,8 +109,9 @@ std::uint64_t Profile::location(const StackFrame* first, const StackFrame* last)
 
 void Profile::sample(const StackEntry& stack) {
   std::vector<std::uint64_t> locations;
-  const StackFrame* const end = stack.frames.data() + stack.frames.size();
-  for (const StackFrame* first = stack.frames.data(); first != end;) {
+  const std::span<const StackFrame> frames = stack.callers();
+  const StackFrame* const end = frames.data() + frames.size();
+  for (const StackFrame* first = frames.data(); first != end;) {
     const StackFrame* last = first;
     while (last + 1 != end && last->frame.inlined) ++last;
     locations.push_back(location(first, last + 1));

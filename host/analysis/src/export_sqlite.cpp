@@ -149,14 +149,16 @@ void Sqlite::define() {
 void Sqlite::define_stacks() {
   Statement stack(database_.get(), "INSERT INTO stacks VALUES (?,?,?,?)");
   Statement frame(database_.get(), "INSERT OR IGNORE INTO frames VALUES (?,?,?,?,?,?,?)");
-  std::map<std::uint32_t, const StackEntry*> named;
-  for (const StackEntry& entry : report().stacks) named.emplace(entry.number, &entry);
+  std::map<std::string, const StackEntry*> named;
+  for (const StackEntry& entry : report().stacks) named.emplace(entry.origin.stack, &entry);
   for (const auto& [number, of] : definitions().stacks) {
-    stack.run(number, fmt::format("{:#010x}", of.id), of.truncated, of.collided);
-    const auto entry = named.find(number);
+    const std::string id = origin_of(definitions(), number, 0).stack;
+    stack.run(number, id, of.truncated, of.collided);
+    const auto entry = named.find(id);
     if (entry == named.end()) continue;  // no event of this report has it
     std::uint32_t depth = 0;
     for (const StackFrame& each : entry->second->frames) {
+      if (each.pc == 0) continue;  // a call site has a table of its own
       frame.run(number, depth++, each.pc, each.frame.function, each.frame.file, std::uint32_t{each.frame.line},
                 each.frame.inlined);
     }

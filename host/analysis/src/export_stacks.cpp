@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <span>
 
 #include <qm/analysis/export.hpp>
 
@@ -43,12 +44,13 @@ const char* operation_name(host::Operation operation) noexcept {
 }
 
 std::string export_folded(const Report& report, Value value) {
-  std::map<std::string, double> lines;  // several call sites may share a stack
+  std::map<std::string, double> lines;  // stacks may differ only in the places within functions
   for (const StackEntry& stack : report.stacks) {
     const double weight = value == Value::kLiveBytes ? stack.figures.live_bytes : stack.figures.allocated;
     if (weight <= 0) continue;
     std::string line;
-    for (auto frame = stack.frames.rbegin(); frame != stack.frames.rend(); ++frame) {
+    const std::span<const StackFrame> frames_of = stack.callers();
+    for (auto frame = frames_of.rbegin(); frame != frames_of.rend(); ++frame) {
       std::string name = frame_name(*frame);
       std::replace(name.begin(), name.end(), ';', ':');
       line += (line.empty() ? "" : ";") + name;
@@ -92,7 +94,8 @@ std::string speedscope_profile(const Report& report, FrameTable& frames, const c
     const double weight = stack.figures.*value;
     if (weight <= 0) continue;
     std::string line;
-    for (auto frame = stack.frames.rbegin(); frame != stack.frames.rend(); ++frame) {
+    const std::span<const StackFrame> frames_of = stack.callers();
+    for (auto frame = frames_of.rbegin(); frame != frames_of.rend(); ++frame) {
       line += fmt::format("{}{}", line.empty() ? "" : ",", frames.add(*frame));
     }
     if (line.empty()) line = fmt::format("{}", frames.add_name(stack.name));

@@ -3,36 +3,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
+#include <string_view>
+
+#include <qm/host/counted.hpp>
 
 namespace qm::analysis {
 namespace {
-
-void add(Figures& to, const Figures& from) {
-  to.allocations += from.allocations;
-  to.frees += from.frees;
-  to.requested += from.requested;
-  to.allocated += from.allocated;
-  to.freed += from.freed;
-  to.cross_hart_frees += from.cross_hart_frees;
-  to.live_objects += from.live_objects;
-  to.live_requested += from.live_requested;
-  to.live_bytes += from.live_bytes;
-  to.peak_bytes += from.peak_bytes;  // an upper bound: they need not be at once
-}
-
-void add(Lifetimes& to, const Lifetimes& from) {
-  for (std::size_t bucket = 0; bucket < Lifetimes::kBuckets; ++bucket) to.objects[bucket] += from.objects[bucket];
-  to.ticks += from.ticks;
-  to.longest = std::max(to.longest, from.longest);
-}
-
-void add(Suspects& to, const Suspects& from) {
-  to.objects += from.objects;
-  to.bytes += from.bytes;
-  to.oldest_ticks = std::max(to.oldest_ticks, from.oldest_ticks);
-}
 
 double value_of(const Entry& entry, SortKey key) {
   switch (key) {
@@ -63,9 +42,31 @@ std::string short_text(const StackFrame& frame) {
   return fmt::format("{} ({}:{})", frame.frame.function, file_name(frame.frame.file), frame.frame.line);
 }
 
-/// Whether @p frame is a face of the allocator, inlined into who called it.
+/// Whether @p frame is the allocator's: code of a header that lies in the folder `include/qm` itself.
 bool is_face(const StackFrame& frame) {
-  return frame.frame.inlined && frame.frame.file.find("include/qm/") != std::string::npos;
+  constexpr std::string_view kFolder = "include/qm/";
+  const std::size_t at = frame.frame.file.rfind(kFolder);
+  return at != std::string::npos && frame.frame.file.find('/', at + kFolder.size()) == std::string::npos;
+}
+
+std::string_view last_name(std::string_view function) {
+  const std::size_t colons = function.rfind("::");
+  return colons == std::string_view::npos ? function : function.substr(colons + 2);
+}
+
+/// Makes the call site the frame that names the stack.
+void place_call_site(StackEntry& entry, const host::CallSite& site) {
+  std::string file = site.file;
+  while (file.starts_with("../")) file.erase(0, 3);  // the compiler's folder is not the reader's
+  if (entry.site < entry.frames.size()) {
+    Frame& there = entry.frames[entry.site].frame;
+    if (last_name(there.function) == site.function && file_name(there.file) == file_name(file)) {
+      there.line = site.line;
+      return;
+    }
+  }
+  entry.frames.insert(entry.frames.begin() + static_cast<std::ptrdiff_t>(entry.site),
+                      StackFrame{0, {site.function, std::move(file), site.line, false}});
 }
 
 StackEntry name_row(const Summary::Row& row, const host::Definitions& definitions, const Symbols* symbols) {
@@ -73,12 +74,8 @@ StackEntry name_row(const Summary::Row& row, const host::Definitions& definition
   entry.figures = row.figures;
   entry.lifetimes = row.lifetimes;
   entry.suspects = row.suspects;
-  entry.number = row.stack;
-  if (const auto site = definitions.call_sites.find(row.call_site); site != definitions.call_sites.end()) {
-    entry.call_site = fmt::format("{}:{} {}", file_name(site->second.file), site->second.line, site->second.function);
-  }
+  entry.origin = row.origin;
   if (const auto stack = definitions.stacks.find(row.stack); stack != definitions.stacks.end()) {
-    entry.id = stack->second.id;
     entry.truncated = stack->second.truncated;
     entry.collided = stack->second.collided;
     for (const std::uint64_t pc : stack->second.frames) {
@@ -86,10 +83,11 @@ StackEntry name_row(const Summary::Row& row, const host::Definitions& definition
       for (const Frame& frame : frames) entry.frames.push_back({pc, frame});
       if (frames.empty()) entry.frames.push_back({pc, {}});
     }
-    while (entry.site < entry.frames.size() && is_face(entry.frames[entry.site])) ++entry.site;
+    while (entry.site + 1 < entry.frames.size() && is_face(entry.frames[entry.site])) ++entry.site;
   }
-  if (!entry.call_site.empty()) {
-    entry.name = entry.call_site;
+  if (const auto site = definitions.call_sites.find(row.call_site); site != definitions.call_sites.end()) {
+    place_call_site(entry, site->second);
+    entry.name = entry.origin.call_site;
   } else if (!entry.frames.empty()) {
     entry.name = short_text(entry.frames[entry.site]);
   } else {
@@ -128,7 +126,8 @@ std::vector<std::string> problems_of(const Summary& summary) {
   }
   // Who reads the capture says what is missing; this is for a stream that comes without one.
   if (problems.empty() && !summary.complete())
-    problems.push_back(fmt::format("{:.0f} events are missing", summary.lost()));
+    problems.push_back(host::counted(static_cast<std::uint64_t>(summary.lost()), "event is", "events are") +
+                       " missing");
   return problems;
 }
 
@@ -144,9 +143,9 @@ Report make_report(const Summary& summary, const Symbols* symbols, SortKey key, 
     const StackEntry& stack = report.stacks.back();
     Entry& site = sites[stack.name];
     site.name = stack.name;
-    add(site.figures, stack.figures);
-    add(site.lifetimes, stack.lifetimes);
-    add(site.suspects, stack.suspects);
+    site.figures += stack.figures;
+    site.lifetimes += stack.lifetimes;
+    site.suspects += stack.suspects;
   }
   for (auto& [name, site] : sites) report.sites.push_back(std::move(site));
   for (const Summary::TraceableRow& row : summary.traceables()) {
@@ -165,6 +164,11 @@ std::string bytes_text(double bytes) {
   std::size_t unit = 0;
   for (bytes /= 1024; bytes >= 1024 && unit < 3; bytes /= 1024) ++unit;
   return fmt::format("{:.{}f} {}", bytes, bytes < 10 ? 2 : bytes < 100 ? 1 : 0, units[unit]);
+}
+
+std::string bytes_in_words(double bytes) {
+  return bytes < 10240 ? host::counted(static_cast<std::uint64_t>(std::llround(std::max(bytes, 0.0))), "byte")
+                       : bytes_text(bytes);
 }
 
 std::string seconds_text(double seconds) {

@@ -51,19 +51,21 @@ Json entry_json(const Summary& summary, const Entry& entry) {
   json["suspect_objects"] = number(entry.suspects.objects);
   json["suspect_bytes"] = number(entry.suspects.bytes);
   json["oldest_suspect_seconds"] = summary.seconds_long(static_cast<double>(entry.suspects.oldest_ticks));
-  json["longest_life_seconds"] = summary.seconds_long(static_cast<double>(entry.lifetimes.longest));
+  if (entry.figures.frees > 0)
+    json["longest_life_seconds"] = summary.seconds_long(static_cast<double>(entry.lifetimes.longest));
   return json;
 }
 
 Json stack_json(const Summary& summary, const StackEntry& stack) {
   Json json = entry_json(summary, stack);
-  json["id"] = fmt::format("{:#010x}", stack.id);
-  if (!stack.call_site.empty()) json["call_site"] = stack.call_site;
+  json["id"] = stack.origin.stack;
+  if (!stack.origin.call_site.empty()) json["call_site"] = stack.origin.call_site;
   if (stack.truncated) json["truncated"] = true;
   if (stack.collided) json["collided"] = true;
   Json frames = Json::array();
   for (const StackFrame& frame : stack.frames) {
-    Json one{{"pc", fmt::format("{:#x}", frame.pc)}};
+    Json one = Json::object();
+    if (frame.pc != 0) one["pc"] = fmt::format("{:#x}", frame.pc);
     if (!frame.frame.function.empty()) one["function"] = frame.frame.function;
     if (!frame.frame.file.empty()) {
       one["file"] = frame.frame.file;
@@ -187,7 +189,8 @@ std::string difference_json(const Difference& of) {
   Json changes = Json::array();
   for (const Change& change : of.changes) {
     const Holding& known = change.after.frames.empty() ? change.before : change.after;
-    Json one{{"stack", change.key}, {"name", known.name}, {"objects", number(change.objects())}};
+    Json one{{"stack", change.origin.stack}, {"name", known.name}, {"objects", number(change.objects())}};
+    if (!change.origin.call_site.empty()) one["call_site"] = change.origin.call_site;
     if (of.after.has_bytes) one["bytes"] = number(change.bytes());
     one["objects_before"] = number(change.before.objects);
     one["objects_after"] = number(change.after.objects);

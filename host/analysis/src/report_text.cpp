@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 #include <qm/analysis/report.hpp>
 #include <qm/analysis/symbolize.hpp>
+#include <qm/host/counted.hpp>
 
 namespace qm::analysis {
 namespace {
 
-constexpr std::size_t kNameColumns = 44;
+constexpr std::size_t kNameColumns = 36;
 
 /// Builds text; every figure that may be wrong carries the mark of why.
 class Writer {
@@ -28,6 +30,7 @@ class Writer {
 
   void heading();
   void totals();
+  void left_out();
   void sites(const char* title, const std::vector<Entry>& entries, std::size_t top);
   void stacks(std::size_t top);
   void traceables(std::size_t top);
@@ -41,11 +44,15 @@ class Writer {
  private:
   [[nodiscard]] std::string number(double value) const { return fmt::format("{:.0f}{}", value, mark_); }
   [[nodiscard]] std::string bytes(double value) const { return bytes_text(value) + mark_; }
+  /// A number and what there is so many of.
+  [[nodiscard]] std::string counted(double value, const char* one, const char* many) const {
+    return fmt::format("{} {}", number(value), value == 1 ? one : many);
+  }
   [[nodiscard]] std::string percent(double value) const { return fmt::format("{:.3f}%{}", value, mark_); }
   void columns();
   void row(const std::string& name, const Figures& figures);
-  void rest(std::size_t shown, std::size_t all, const char* what) {
-    if (shown < all) line(" ... {} more {}", all - shown, what);
+  void rest(std::size_t shown, std::size_t all, const char* one, const char* many) {
+    if (shown < all) line(" ... {} more {}", all - shown, all - shown == 1 ? one : many);
   }
 
   const Report& report_;
@@ -60,9 +67,9 @@ std::string shortened(const std::string& name, std::size_t columns) {
 
 void Writer::heading() {
   const host::StreamHeader& header = summary_.definitions().header;
-  line("{}: stream {} of {}, {} harts, {} events in {}{}", report_.file, summary_.stream(), summary_.streams(),
-       header.harts, summary_.events(), seconds_text(summary_.seconds(summary_.last_ticks())),
-       header.from_boot ? ", from the first allocation on" : "");
+  line("{}: stream {} of {}, {}, {} in {}{}", report_.file, summary_.stream(), summary_.streams(),
+       host::counted(header.harts, "hart"), host::counted(summary_.events(), "event"),
+       seconds_text(summary_.seconds(summary_.last_ticks())), header.from_boot ? ", from the first allocation on" : "");
   if (!header.build_id.empty()) line("image {}", header.build_id);
   if (summary_.options().since_seconds > 0) line("since {}", seconds_text(summary_.options().since_seconds));
   if (!summary_.options().cache.empty()) line("only {}", summary_.options().cache);
@@ -91,24 +98,41 @@ void Writer::totals() {
   line("Live at the end, objects:           {:>16}", number(all.live_objects));
   line("Peak of live bytes:                 {:>16}  after {}", number(all.peak_bytes),
        seconds_text(summary_.seconds(summary_.peak_ticks())));
+  left_out();
   if (summary_.unknown_frees() > 0)
     line("Frees of objects from before:       {:>16}", number(summary_.unknown_frees()));
   if (summary_.replaced() > 0) line("Objects whose free is missing:      {:>16}", number(summary_.replaced()));
 }
 
+/// What `qm check` counts as out, and the totals do not.
+void Writer::left_out() {
+  Figures arenas, caches;
+  for (const TraceableEntry& entry : report_.traceables) {
+    if (!entry.counted) (entry.kind == host::EventKind::kArena ? arenas : caches) += entry.figures;
+  }
+  if (arenas.live_objects > 0) {
+    line("Live in arenas, not in the totals:  {:>16}  of {}", number(arenas.live_bytes),
+         counted(arenas.live_objects, "segment", "segments"));
+  }
+  if (caches.live_objects > 0) {
+    line("Live in caches that are left out:   {:>16}  of {}", number(caches.live_bytes),
+         counted(caches.live_objects, "object", "objects"));
+  }
+}
+
 void Writer::columns() {
   line("{}", std::string(120, '-'));
-  line(" {:<{}} | {:>17} | {:>17} | {:>9} | {:>9} | {:>9}", "Callsite", kNameColumns, "Total_alloc/Per",
-       "Total_req/Per", "Hit", "Ping-pong", "Frag");
+  line(" {:<{}} | {:>15} | {:>15} | {:>10} | {:>9} | {:>9} | {:>8}", "Callsite", kNameColumns, "Total_alloc/Per",
+       "Total_req/Per", "Live bytes", "Hit", "Ping-pong", "Frag");
   line("{}", std::string(120, '-'));
 }
 
 void Writer::row(const std::string& name, const Figures& figures) {
   const double per = figures.allocations > 0 ? figures.allocations : 1;
-  line(" {:<{}} | {:>17} | {:>17} | {:>9} | {:>9} | {:>9}", shortened(name, kNameColumns), kNameColumns,
+  line(" {:<{}} | {:>15} | {:>15} | {:>10} | {:>9} | {:>9} | {:>8}", shortened(name, kNameColumns), kNameColumns,
        fmt::format("{}/{:.0f}", number(figures.allocated), figures.allocated / per),
-       fmt::format("{}/{:.0f}", number(figures.requested), figures.requested / per), number(figures.allocations),
-       number(figures.cross_hart_frees), percent(figures.waste_percent()));
+       fmt::format("{}/{:.0f}", number(figures.requested), figures.requested / per), bytes(figures.live_bytes),
+       number(figures.allocations), number(figures.cross_hart_frees), percent(figures.waste_percent()));
 }
 
 void Writer::sites(const char* title, const std::vector<Entry>& entries, std::size_t top) {
@@ -117,7 +141,7 @@ void Writer::sites(const char* title, const std::vector<Entry>& entries, std::si
   columns();
   const std::size_t shown = std::min(top, entries.size());
   for (std::size_t index = 0; index < shown; ++index) row(entries[index].name, entries[index].figures);
-  rest(shown, entries.size(), "call sites");
+  rest(shown, entries.size(), "call site", "call sites");
 }
 
 void Writer::stacks(std::size_t top) {
@@ -127,16 +151,17 @@ void Writer::stacks(std::size_t top) {
   const std::size_t shown = std::min(top, report_.stacks.size());
   for (std::size_t index = 0; index < shown; ++index) {
     const StackEntry& stack = report_.stacks[index];
-    row(fmt::format("stack {:#010x}", stack.id), stack.figures);
-    if (!stack.call_site.empty()) line("     at {}", stack.call_site);
+    row("stack " + stack.origin.stack, stack.figures);
+    if (!stack.origin.call_site.empty()) line("     at {}", stack.origin.call_site);
     for (const StackFrame& frame : stack.frames) {
+      if (frame.pc == 0) continue;  // the call site
       line("     {:#x}{}{}", frame.pc, frame.frame.function.empty() ? "" : " " + describe(frame.frame),
            frame.frame.inlined ? ", inlined by" : "");
     }
     if (stack.truncated) line("     (truncated)");
     if (stack.collided) line("     (another stack has the same id)");
   }
-  rest(shown, report_.stacks.size(), "stacks");
+  rest(shown, report_.stacks.size(), "stack", "stacks");
 }
 
 void Writer::traceables(std::size_t top) {
@@ -154,9 +179,9 @@ void Writer::traceables(std::size_t top) {
     line(" {:<31} | {:>8} | {:>10} | {:>12} | {:>10} | {:>12} | {:>12} | {:>8}{}", shortened(entry.name, 31),
          entry.object_bytes, number(of.allocations), bytes(of.allocated), number(of.live_objects), bytes(of.live_bytes),
          bytes(of.peak_bytes), fmt::format("{:.2f}%", of.waste_percent()), note);
-    if (entry.outstanding != 0) line("   and {} objects from before, in no figure", entry.outstanding);
+    if (entry.outstanding != 0) line("   and {} from before, in no figure", host::counted(entry.outstanding, "object"));
   }
-  rest(shown, report_.traceables.size(), "caches and arenas");
+  rest(shown, report_.traceables.size(), "cache or arena", "caches and arenas");
 }
 
 void Writer::harts() {
@@ -185,11 +210,12 @@ void Writer::lifetimes() {
     last = bucket;
   }
   line("");
-  line("Lifetimes of {} freed objects, {} on average, {} at most", number(sum),
-       seconds_text(sum > 0 ? summary_.seconds_long(all.ticks / sum) : 0),
+  if (sum == 0) return line("Lifetimes: no object was freed");
+  line("Lifetimes of {}, {} on average, {} at most", counted(sum, "freed object", "freed objects"),
+       seconds_text(summary_.seconds_long(all.ticks / sum)),
        seconds_text(summary_.seconds_long(static_cast<double>(all.longest))));
   double so_far = 0;
-  for (std::size_t bucket = first; bucket <= last && sum > 0; ++bucket) {
+  for (std::size_t bucket = first; bucket <= last; ++bucket) {
     so_far += all.objects[bucket];
     line("  below {:>9} | {:>10} | {:>6.2f}% | {}",
          seconds_text(summary_.seconds_long(static_cast<double>(std::uint64_t{1} << bucket))),
@@ -213,21 +239,22 @@ void Writer::leaks(std::size_t top) {
   const std::size_t shown = std::min(top, suspects.size());
   for (std::size_t index = 0; index < shown; ++index) {
     const StackEntry& stack = *suspects[index];
-    line("  {} in {} objects, the oldest {} old, of {} allocated; {}", bytes(stack.suspects.bytes),
-         number(stack.suspects.objects),
+    line("  {} in {}, the oldest {} old, of {} allocated; {}", bytes_in_words(stack.suspects.bytes) + mark_,
+         counted(stack.suspects.objects, "object", "objects"),
          seconds_text(summary_.seconds_long(static_cast<double>(stack.suspects.oldest_ticks))),
          number(stack.figures.allocations),
          stack.figures.frees == 0
              ? "none was ever freed"
              : fmt::format("freed ones lived {} at most",
                            seconds_text(summary_.seconds_long(static_cast<double>(stack.lifetimes.longest)))));
-    line("    stack {:#010x} {}", stack.id, stack.name);
-    for (std::size_t frame = stack.site + 1; frame < std::min(stack.frames.size(), stack.site + 6); ++frame) {
-      line("      {}", stack.frames[frame].frame.function.empty() ? fmt::format("{:#x}", stack.frames[frame].pc)
-                                                                  : describe(stack.frames[frame].frame));
+    line("    stack {} {}", stack.origin.stack, stack.name);
+    const std::span<const StackFrame> callers = stack.callers();
+    for (std::size_t frame = 1; frame < std::min<std::size_t>(callers.size(), 6); ++frame) {
+      line("      {}", callers[frame].frame.function.empty() ? fmt::format("{:#x}", callers[frame].pc)
+                                                             : describe(callers[frame].frame));
     }
   }
-  rest(shown, suspects.size(), "stacks");
+  rest(shown, suspects.size(), "stack", "stacks");
 }
 
 void Writer::timeline() {

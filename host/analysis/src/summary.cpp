@@ -50,6 +50,29 @@ void count_life(Lifetimes& lifetimes, std::uint64_t ticks, double weight) {
 
 }  // namespace
 
+Figures& Figures::operator+=(const Figures& other) noexcept {
+  for (double Figures::*const each : {&Figures::allocations, &Figures::frees, &Figures::requested, &Figures::allocated,
+                                      &Figures::freed, &Figures::cross_hart_frees, &Figures::live_objects,
+                                      &Figures::live_requested, &Figures::live_bytes, &Figures::peak_bytes}) {
+    this->*each += other.*each;
+  }
+  return *this;
+}
+
+Lifetimes& Lifetimes::operator+=(const Lifetimes& other) noexcept {
+  for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) objects[bucket] += other.objects[bucket];
+  ticks += other.ticks;
+  longest = std::max(longest, other.longest);
+  return *this;
+}
+
+Suspects& Suspects::operator+=(const Suspects& other) noexcept {
+  objects += other.objects;
+  bytes += other.bytes;
+  oldest_ticks = std::max(oldest_ticks, other.oldest_ticks);
+  return *this;
+}
+
 bool matches(std::string_view pattern, std::string_view name) noexcept {
   // Greedy, with one place to come back to: the last star.
   std::size_t p = 0, n = 0, star = std::string_view::npos, after = 0;
@@ -116,7 +139,7 @@ Summary::HartRow& Summary::hart(std::uint16_t index) {
 std::uint32_t Summary::row_of(std::uint32_t stack, std::uint32_t call_site) {
   const auto [entry, is_new] =
       row_numbers_.try_emplace(std::uint64_t{stack} << 32 | call_site, static_cast<std::uint32_t>(rows_.size()));
-  if (is_new) rows_.push_back({stack, call_site, {}, {}, {}});
+  if (is_new) rows_.push_back({stack, call_site, {}, {}, {}, {}});
   return entry->second;
 }
 
@@ -261,14 +284,35 @@ void Summary::on_mode(const host::ModeChange& change) {
   counters_only_ = counters_only_ || change.mode == host::StreamMode::kCounters;
 }
 
-/// An object is suspect if it is out more than twice as long as any that its stack allocated and somebody freed, and
+/// Makes one row of those that have the same origin: the device numbers a stack anew for each cache.
+/// @returns where each of the former rows is now.
+std::vector<std::uint32_t> Summary::merge_rows() {
+  std::map<Origin, std::uint32_t> origins;
+  std::vector<std::uint32_t> places;
+  std::vector<Row> merged;
+  for (Row& row : rows_) {
+    row.origin = origin_of(*source_, row.stack, row.call_site);
+    const auto [place, is_new] = origins.try_emplace(row.origin, static_cast<std::uint32_t>(merged.size()));
+    places.push_back(place->second);
+    if (is_new) {
+      merged.push_back(std::move(row));
+    } else {
+      merged[place->second].figures += row.figures;
+      merged[place->second].lifetimes += row.lifetimes;
+    }
+  }
+  rows_ = std::move(merged);
+  return places;
+}
+
+/// An object is suspect if it is out more than twice as long as any that its origin allocated and somebody freed, and
 /// longer than a tenth of the recording: the youngest are out because the recording ended.
-void Summary::find_suspects() {
+void Summary::find_suspects(const std::vector<std::uint32_t>& row_places) {
   const std::uint64_t least =
       (last_ticks_ - std::min(last_ticks_, std::max(since_ticks_, source_->header.start_ticks))) / 10;
   live_.for_each([&](const LiveObject& object) {
     if (!traceables_[object.traceable].counted) return;
-    Row& row = rows_[object.row];
+    Row& row = rows_[row_places[object.row]];
     const std::uint64_t age = last_ticks_ > object.ticks ? last_ticks_ - object.ticks : 0;
     if (age <= 2 * row.lifetimes.longest || age < least) return;
     row.suspects.objects += object.weight;
@@ -282,7 +326,7 @@ void Summary::on_end(const host::CaptureEnd& end) {
   if (source_ == nullptr) return;
   timeline_.advance(last_ticks_);
   timeline_.finish();
-  find_suspects();
+  find_suspects(merge_rows());
   definitions_ = *source_;
 }
 

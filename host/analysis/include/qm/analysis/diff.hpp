@@ -1,8 +1,9 @@
 #pragma once
 /// Two states of the same firmware, compared stack by stack: captures, or dumps of the console.
 ///
-/// A stack is known by its id, which is the same in each boot of the same image. `slab_trace print` prints no ids: its
-/// stacks are known by their addresses, so both sides have to be of that kind then.
+/// A stack is known by its id, which is the same in each boot of the same image, and its call site. The console's dumps
+/// have no call sites: a capture is compared with one by stacks alone. `slab_trace print` prints no ids: its stacks are
+/// known by their addresses, so both sides have to be of that kind then.
 
 #include <cstdint>
 #include <map>
@@ -14,19 +15,21 @@
 
 namespace qm::analysis {
 
-/// What one side knows of one stack.
+/// What one side knows of one origin.
 struct Holding {
   double objects = 0, bytes = 0;
-  std::string name;                 ///< the innermost frame
+  std::string name;                 ///< the call site, else the innermost frame
   std::vector<std::string> frames;  ///< as text, innermost first
+  bool call_site_in_front = false;  ///< the first frame is a call site, and none of the stack
 };
 
 /// What is out, by stack.
 struct Holdings {
-  std::string source;     ///< the file
-  bool has_bytes = true;  ///< false: dumps by object do not tell sizes
+  std::string source;          ///< the file
+  bool has_bytes = true;       ///< false: dumps by object do not tell sizes
+  bool has_call_sites = true;  ///< false: dumps do not tell them
   bool complete = true;
-  std::map<std::string, Holding> stacks;  ///< by id, as 0x5a31c2e7, or by addresses
+  std::map<Origin, Holding> stacks;
 };
 
 /// @returns what is live at the end of a capture.
@@ -38,9 +41,9 @@ struct Holdings {
 /// @throws host::Error kInput if there is neither, or more than one: two moments make no sum.
 [[nodiscard]] Holdings holdings_of(std::string_view text, const Symbols* symbols, std::string source);
 
-/// One stack that holds more or less than before.
+/// One origin that holds more or less than before.
 struct Change {
-  std::string key;
+  Origin origin;
   Holding before, after;
   [[nodiscard]] double objects() const noexcept { return after.objects - before.objects; }
   [[nodiscard]] double bytes() const noexcept { return after.bytes - before.bytes; }

@@ -2,6 +2,7 @@
 /// A summary with names: what `qm report` prints, as text, as JSON, and inside a page of HTML.
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,8 @@ enum class SortKey { kBytes, kRequested, kHit, kPingPong, kFrag, kLive, kCallsit
 
 /// A frame of a stack, with the address that it comes from.
 struct StackFrame {
-  std::uint64_t pc = 0;
-  Frame frame;  ///< without a function if there are no symbols
+  std::uint64_t pc = 0;  ///< 0: of a call site within the allocator, whose own frames are not recorded
+  Frame frame;           ///< without a function if there are no symbols
 };
 
 /// Figures under a name.
@@ -28,13 +29,13 @@ struct Entry {
 };
 
 struct StackEntry : Entry {
-  std::uint32_t number = 0;  ///< a key of Definitions::stacks
-  std::uint32_t id = 0;      ///< the same in each boot of the same image; 0: no stack
+  Origin origin;
   bool truncated = false, collided = false;
   std::vector<StackFrame> frames;  ///< innermost first, inlined calls spelled out
-  /// The frame that names it: the first that is not an inlined one of the allocator's headers.
+  /// The frame that names it: its call site, else the first that is none of the allocator's headers.
   std::size_t site = 0;
-  std::string call_site;  ///< `net.cpp:41 rx_deliver`, if it allocated at a tagged one
+  /// Who allocated, innermost first: the frames without the allocator's. What exports have.
+  [[nodiscard]] std::span<const StackFrame> callers() const noexcept { return std::span(frames).subspan(site); }
 };
 
 struct TraceableEntry : Entry {
@@ -76,6 +77,8 @@ struct TextOptions {
 
 /// @returns @p bytes as `12.3 MiB`, exactly below 10 KiB.
 [[nodiscard]] std::string bytes_text(double bytes);
+/// @returns the same with its unit: `512 bytes`, `12.3 MiB`.
+[[nodiscard]] std::string bytes_in_words(double bytes);
 /// @returns @p seconds as `1.20 ms`.
 [[nodiscard]] std::string seconds_text(double seconds);
 

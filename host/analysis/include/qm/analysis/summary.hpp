@@ -4,7 +4,7 @@
 /// Fed event by event; memory grows with live objects and with stacks, not with events.
 ///
 ///     live_      address -> what, who, when       one entry a live object, 48 bytes
-///     rows_      (stack, call site) -> figures    one a distinct pair
+///     rows_      (stack, call site) -> figures    one a distinct pair of the device's numbers; at the end one an Origin
 ///     traceables_, harts_                         one each
 ///     timeline_                                   256 buckets for each of these and for the whole
 ///
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include <qm/analysis/live_table.hpp>
+#include <qm/analysis/origin.hpp>
 #include <qm/analysis/timeline.hpp>
 #include <qm/host/events.hpp>
 
@@ -39,6 +40,8 @@ struct Figures {
 
   /// @returns the share of the allocated bytes that nobody asked for, in percent: 100 - 100 * requested / allocated.
   [[nodiscard]] double waste_percent() const noexcept { return allocated > 0 ? 100 - 100 * requested / allocated : 0; }
+  /// Adds up; of the peaks the sum is an upper bound, as they need not be at once.
+  Figures& operator+=(const Figures& other) noexcept;
 };
 
 /// How long objects lived, by powers of two of ticks: [0] below 1, [n] below 2^n.
@@ -47,6 +50,7 @@ struct Lifetimes {
   std::array<double, kBuckets> objects{};
   double ticks = 0;           ///< the sum
   std::uint64_t longest = 0;  ///< ticks
+  Lifetimes& operator+=(const Lifetimes& other) noexcept;
 };
 
 struct SummaryOptions {
@@ -59,12 +63,14 @@ struct SummaryOptions {
 struct Suspects {
   double objects = 0, bytes = 0;
   std::uint64_t oldest_ticks = 0;  ///< the age of the oldest
+  Suspects& operator+=(const Suspects& other) noexcept;
 };
 
 class Summary final : public host::EventHandler {
  public:
   struct Row {
-    std::uint32_t stack = 0, call_site = 0;  ///< keys of Definitions; 0: none
+    std::uint32_t stack = 0, call_site = 0;  ///< keys of Definitions, the first of this origin; 0: none
+    Origin origin;
     Figures figures;
     Lifetimes lifetimes;
     Suspects suspects;  ///< see finish in summary.cpp for who counts as one
@@ -133,7 +139,8 @@ class Summary final : public host::EventHandler {
   void allocated(const host::Event& event);
   void freed(const host::Event& event, std::uint64_t address, std::uint32_t traceable, std::uint64_t bytes);
   void take_off(const LiveObject& object);
-  void find_suspects();
+  [[nodiscard]] std::vector<std::uint32_t> merge_rows();
+  void find_suspects(const std::vector<std::uint32_t>& row_places);
 
   SummaryOptions options_;
   bool ignoring_ = true;
