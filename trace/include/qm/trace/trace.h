@@ -68,7 +68,7 @@ typedef struct qm_trace_summary {
   size_t shown;
   uint64_t recorded;        /* since the start or the last reset */
   uint64_t dropped;         /* of the allocations since then, not recorded for want of memory */
-  size_t from_before_start; /* objects that were out when tracing started, are still out, and have no record */
+  size_t from_before_start; /* out when tracing started, without a record, and still out (core: or freed since) */
   bool complete;            /* all that was out and recorded was shown with its whole stack, and nothing was dropped */
 } qm_trace_summary;
 
