@@ -91,12 +91,13 @@ void* Cache::refill_or_pursue(Effort effort) noexcept {
   void* object = refill();
   if (object != nullptr) return object;
   const Effort kind = kind_of(effort);
-  const bool may_wait =
-      kind != Effort::kAtomic && kind != Effort::kQuiet && hal::may_wait() && !hal::thread_state().reclaiming;
-  object = refill_at_limit(may_wait);
-  if (object == nullptr && limit_callback_helps()) object = refill_within_limit(may_wait);
+  const bool may_ask = kind != Effort::kAtomic && kind != Effort::kQuiet && !hal::thread_state().reclaiming;
+  object = refill_at_limit(may_ask);
+  if (object == nullptr && limit_callback_helps()) object = refill_within_limit(may_ask);
   if (object != nullptr) return object;
   const bool at_limit = slabs_.at_limit();
+  // The reserve is for who may not wait: on the only hart, too, where a drain might help.
+  const bool may_wait = may_ask && hal::may_wait();
   if (!may_wait && kind != Effort::kQuiet && (object = take_from_reserve()) != nullptr) {
     if (!at_limit) exhaustion::start_drain();  // before the reserve is used up
     return object;

@@ -64,24 +64,24 @@ Status Cache::set_limit(std::size_t objects, LimitCallback callback) noexcept {
   }
   slabs_.set_limit(objects);
   if (!slabs_.at_limit()) return Status::kOk;
-  if (hal::may_wait()) drain();
+  static_cast<void>(drain());
   flush();
   return Status::kOk;
 }
 
 /// After a refill() that has found nothing: if the limit was in the way, once more with what this cache has idle.
-void* Cache::refill_at_limit(bool may_wait) noexcept {
+void* Cache::refill_at_limit(bool may_ask) noexcept {
   if (!slabs_.at_limit()) return nullptr;
   flush();
   void* object = refill();
-  if (object != nullptr || !may_wait || drain() != Status::kOk) return object;
+  if (object != nullptr || !may_ask || drain() != Status::kOk) return object;
   flush();
   return refill();
 }
 
-void* Cache::refill_within_limit(bool may_wait) noexcept {
+void* Cache::refill_within_limit(bool may_ask) noexcept {
   void* object = refill();
-  return object != nullptr ? object : refill_at_limit(may_wait);
+  return object != nullptr ? object : refill_at_limit(may_ask);
 }
 
 /// Asks the callback if the limit stands in the way. @returns whether to try again: what it freed lies in a slab.

@@ -147,7 +147,7 @@ Status Cache::verify_cells() noexcept {
       },
       &check);
   if (!check.sound.load(std::memory_order_relaxed)) return Status::kMismatch;
-  return round.ok() ? Status::kOk : Status::kTimedOut;
+  return status_of(round.status);
 }
 
 }  // namespace qm

@@ -50,7 +50,7 @@ Status Cache::reserve(std::size_t objects) noexcept {
   if (enough) reserve.promise(wanted);
   for (bool reclaimed = false; enough && reserve.missing() != 0;) {
     if (replenish()) continue;
-    enough = !reclaimed && hal::may_wait();
+    enough = !reclaimed && hal::may_ask_harts();
     if (enough) reclaim();
     reclaimed = true;
   }

@@ -71,7 +71,8 @@ class Visits {
     if (count_ == kBatch) finish();
   }
 
-  /// Asks the harts. One that does not answer is left out from then on.
+  /// Asks the harts. One that does not answer is left out from then on. Where another round takes all the time, nobody is
+  /// to blame: the harts are asked again, kAttempts times, and then posted to.
   void finish() noexcept {
     hal::HartMask harts = 0;
     for (unsigned i = 0; i < count_; ++i) harts |= caches_[i]->magazine_harts();
@@ -81,10 +82,15 @@ class Visits {
       harts = 0;
     }
     leave_out_absent(harts);
-    while (harts != 0) {
+    for (unsigned attempts = kAttempts; harts != 0;) {
       if (harts != bit(hal::Port::hart_index())) add_one(round_count);
       const hal::RoundResult answer = hal::run_on_harts(harts, visit, this, deadline_ms);
       if (answer.status != hal::RoundStatus::kTimedOut) break;
+      if (answer.hart == hal::RoundResult::kNobody) {
+        if (--attempts != 0) continue;
+        hal::post(harts);
+        break;
+      }
       add_one(missed_count);
       absent.fetch_or(bit(answer.hart), std::memory_order_relaxed);
       leave_out_absent(harts);
@@ -94,6 +100,8 @@ class Visits {
   }
 
  private:
+  static constexpr unsigned kAttempts = 3;
+
   static void visit(unsigned hart, void* argument) noexcept {
     const Visits& self = *static_cast<const Visits*>(argument);
     for (unsigned i = 0; i < self.count_; ++i) {

@@ -86,7 +86,7 @@ class Pursuit {
     // acquire: pairs with the release in add_reclaimer().
     auto* const ask = ask_reclaimers.load(std::memory_order_acquire);
     if (ask != nullptr && ask(*this)) return result_;
-    if (kind_of(want_.effort) == Effort::kWait) wait();
+    if (kind_of(want_.effort) == Effort::kWait && hal::may_wait()) wait();
     return result_;
   }
   [[nodiscard]] hal::HartMask silent() const noexcept { return silent_; }
@@ -182,7 +182,7 @@ void fail_atomically(const Want& want) noexcept {
 std::uintptr_t pursue(const Want& want, Attempt attempt, void* argument) noexcept {
   const Effort kind = kind_of(want.effort);
   if (kind == Effort::kQuiet) return 0;
-  if (kind == Effort::kAtomic || !hal::may_wait()) {
+  if (kind == Effort::kAtomic || !hal::may_ask_harts()) {
     fail_atomically(want);
     return 0;
   }
@@ -270,7 +270,8 @@ void configure_exhaustion(const ExhaustionConfig& given) noexcept {
 
 bool finish_drain() noexcept {
   using namespace exhaustion;
-  const std::uint32_t due = hal::may_wait() ? duties.exchange(kNone, std::memory_order_acq_rel) : std::uint32_t{kNone};
+  const bool may = hal::may_ask_harts();
+  const std::uint32_t due = may ? duties.exchange(kNone, std::memory_order_acq_rel) : std::uint32_t{kNone};
   if (due == kNone) return false;
   const ReportCalls* calls = reporting.load(std::memory_order_acquire);
   if (calls != nullptr) calls->deliver_noted(failure_count.load(std::memory_order_relaxed), config);

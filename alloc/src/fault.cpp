@@ -38,14 +38,6 @@ void close_cell(unsigned hart, void* argument) noexcept {
 
 /// Closes the cell of every hart that has an open one (F2).
 Status close_everywhere(Cache& cache) noexcept {
-  {
-    const hal::InterruptGuard masked;
-    const unsigned self = hal::Port::hart_index();
-    if ((hal::online_harts() & ~(hal::HartMask{1} << self)) == 0) {  // alone, as at boot
-      close_cell(self, &cache);
-      return Status::kOk;
-    }
-  }
   return status_of(hal::run_on_harts(cache.magazine_harts(), close_cell, &cache).status);
 }
 

@@ -30,6 +30,15 @@ std::atomic<std::uint32_t> panic{0};
 
 constexpr HartMask bit(unsigned hart) { return HartMask{1} << hart; }
 
+/// Whether nothing of the allocator is under way on this hart but the caller. Masked.
+bool is_outermost() noexcept {
+  const HartLocal& local = hart_local();
+  return local.lock_depth == 0 && local.trap_depth == 0 && !in_panic();
+}
+
+/// Masked, as the index that it looks at.
+bool is_alone() noexcept { return !kManyHarts || (online_harts() & ~bit(Port::hart_index())) == 0; }
+
 class Deadline {
  public:
   explicit Deadline(std::uint32_t ms) noexcept : start_(Port::ticks()), ticks_(ticks_of(ms)) {}
@@ -89,7 +98,14 @@ void hart_online(unsigned hart) noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-void hart_offline(unsigned hart) noexcept { online.fetch_and(~bit(hart), std::memory_order_seq_cst); }
+void hart_offline(unsigned hart) noexcept {
+  const InterruptGuard masked;
+  // The set before the boxes. Pairs with the fence in run_on_harts(), where the boxes come before a look at the set:
+  // either the request is found here, or its initiator finds that this hart has gone.
+  online.fetch_and(~bit(hart), std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  on_ipi(hart);
+}
 
 HartMask online_harts() noexcept { return online.load(std::memory_order_seq_cst); }
 
@@ -99,24 +115,34 @@ bool in_panic() noexcept { return panic.load(std::memory_order_relaxed) != 0; }
 
 bool may_wait() noexcept {
   const InterruptGuard masked;  // what is looked at is of one hart
-  const HartLocal& local = hart_local();
-  return masked.were_enabled() && local.lock_depth == 0 && local.trap_depth == 0 && !in_panic();
+  return masked.were_enabled() && is_outermost();
+}
+
+bool may_ask_harts() noexcept {
+  const InterruptGuard masked;
+  return is_outermost() && (masked.were_enabled() || is_alone());
 }
 
 void set_ipi_pause(void (*pause)() noexcept) noexcept { ipi_pause.store(pause, std::memory_order_relaxed); }
 
 RoundResult run_on_harts(HartMask harts, RoundFunction function, void* argument, std::uint32_t deadline_ms,
                          AbortTest abort) noexcept {
-  if (!may_wait()) return {RoundStatus::kUnsafe, Port::hart_index()};
-  if constexpr (!kManyHarts) {
+  {
     const InterruptGuard masked;
-    if ((harts & online_harts()) != 0) function(0, argument);
-    return {};
+    if (!is_outermost()) return {RoundStatus::kUnsafe, RoundResult::kNobody};
+    // As below: what the initiator has published comes before its look at the set of harts.
+    if constexpr (kManyHarts) std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (is_alone()) {
+      const unsigned self = Port::hart_index();
+      if ((harts & online_harts()) != 0) function(self, argument);
+      return {};
+    }
+    if (!masked.were_enabled()) return {RoundStatus::kUnsafe, RoundResult::kNobody};
   }
   const Deadline deadline(deadline_ms);
   while (!round_turn.take_or_wait()) {
     const RoundStatus why = interruption(deadline, abort);
-    if (why != RoundStatus::kDone) return {why, round_initiator.load(std::memory_order_relaxed)};
+    if (why != RoundStatus::kDone) return {why, RoundResult::kNobody};
   }
   round_function = function;
   round_argument = argument;
@@ -136,7 +162,11 @@ RoundResult run_on_harts(HartMask harts, RoundFunction function, void* argument,
     }
     if ((harts & bit(self)) != 0) function(self, argument);
   }
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // the boxes before the interrupts
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // the boxes before the interrupts, and before the set again
+  if (const HartMask gone = asked & ~online_harts(); gone != 0) {
+    withdraw(gone);  // a hart that has gone since serves its box then, or not at all
+    asked &= ~gone;
+  }
   for (unsigned hart = 0; hart < Port::kMaxHarts; ++hart) {
     if ((asked & bit(hart)) == 0) continue;
     if (auto* const pause = ipi_pause.load(std::memory_order_relaxed)) pause();

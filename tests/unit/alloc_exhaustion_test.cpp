@@ -86,6 +86,49 @@ TEST_F(Exhaustion, what_a_drain_has_pinned_cannot_be_destroyed_meanwhile) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
+// ---- the only hart -------------------------------------------------------------------------------------------------
+
+bool is_alone() { return hal::online_harts() == 1; }
+
+/// What a firmware does that runs without interrupts: 256 KB, all of it freed, and then one large block.
+TEST_F(Exhaustion, idle_memory_of_the_only_hart_is_had_with_its_interrupts_masked) {
+  if (!is_alone()) GTEST_SKIP() << "the others of a machine stay online";
+  restart(256 * 1024);
+  const hal::InterruptGuard masked;
+  std::size_t count = 0;
+  while (count < kMost && (table()[count] = heap::allocate(64 + count % 900)) != nullptr) ++count;
+  for (std::size_t i = 0; i < count; ++i) heap::free(table()[i]);
+  void* block = heap::allocate(160 * 1024);
+  EXPECT_NE(block, nullptr);
+  heap::free(block);
+}
+
+TEST_F(Exhaustion, a_cache_is_reaped_and_destroyed_on_the_only_hart_with_its_interrupts_masked) {
+  if (!is_alone()) GTEST_SKIP() << "the others of a machine stay online";
+  Cache* cache = make("masked");
+  ASSERT_NE(cache, nullptr);
+  const hal::InterruptGuard masked;
+  give_all(*cache, take_all(*cache));
+  EXPECT_GT(cache->reap(), 0U);
+  EXPECT_EQ(cache->stats().objects, 0U);
+  cache->free(cache->allocate());
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(Exhaustion, nobody_waits_with_interrupts_masked_for_frees_that_cannot_come) {
+  if (!is_alone()) GTEST_SKIP() << "the others of a machine stay online";
+  Cache* cache = make("masked");
+  ASSERT_NE(cache, nullptr);
+  const hal::InterruptGuard masked;
+  const std::size_t count = take_all(*cache);
+  EXPECT_EQ(cache->allocate_at(nullptr, 0, wait_at_most(60'000)), nullptr);
+  EXPECT_EQ(exhaustion_stats().waits, 0U);
+  EXPECT_EQ(exhaustion_stats().atomic_failures, 0U);
+  EXPECT_EQ(cache->allocate_at(nullptr, 0, Effort::kAtomic), nullptr);
+  EXPECT_TRUE(finish_drain());
+  give_all(*cache, count);
+}
+
 // ---- arenas --------------------------------------------------------------------------------------------------------
 
 TEST_F(Exhaustion, numbers_idle_in_the_magazines_of_other_harts_are_had_before_an_arena_fails) {

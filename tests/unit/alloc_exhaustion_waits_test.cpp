@@ -25,7 +25,7 @@ TEST_F(ExhaustionWaits, an_atomic_failure_starts_a_drain_so_that_the_next_one_su
     barrier.arrive();
     if (hart == 0) {
       {
-        const hal::InterruptGuard masked;  // as in a handler
+        const InHandler handler;
         EXPECT_EQ(urgent->allocate(), nullptr);
       }
       EXPECT_EQ(urgent->allocate_at(nullptr, 0, Effort::kAtomic), nullptr);
@@ -34,7 +34,7 @@ TEST_F(ExhaustionWaits, an_atomic_failure_starts_a_drain_so_that_the_next_one_su
       EXPECT_TRUE(finish_drain());
       EXPECT_FALSE(finish_drain());
       EXPECT_EQ(reports.load(), 1U);
-      const hal::InterruptGuard masked;
+      const InHandler handler;
       object = urgent->allocate();
     }
     barrier.arrive();
@@ -213,6 +213,53 @@ TEST_F(ExhaustionWaits, a_hart_that_does_not_answer_is_named_and_waited_for_once
     }
     barrier.arrive();
   });
+}
+
+/// Another round takes all the time: its hart is not to blame, and what it has idle is had.
+TEST_F(ExhaustionWaits, a_hart_whose_round_is_under_way_is_not_taken_for_one_that_does_not_answer) {
+  const unsigned harts = test::harts();
+  if (harts < 3) return;
+  Cache* cache = make("withheld");
+  ASSERT_NE(cache, nullptr);
+  configure_exhaustion({.report = keep_report, .deadline_ms = 50});
+  test::Barrier barrier(3);
+  std::atomic<unsigned> step{0};
+  on_each_attached_hart(3, [&](unsigned hart) {
+    std::size_t count = 0;
+    if (hart == 0) count = take_all(*cache);
+    barrier.arrive();
+    if (hart == 1) cache->free(table()[0]);
+    barrier.arrive();
+    if (hart == 2) {
+      const hal::InterruptGuard masked;
+      step = 1;
+      while (step != 3) hal::Port::relax();
+    }
+    if (hart == 1) {
+      while (step != 1) hal::Port::relax();
+      const auto begin = [](unsigned on, void* argument) noexcept {
+        if (on == 1) static_cast<std::atomic<unsigned>*>(argument)->store(2);
+      };
+      EXPECT_TRUE(hal::run_on_harts(6, begin, &step, 60'000).ok());  // hart 2 answers in the end
+    }
+    if (hart == 0) {
+      while (step != 2) hal::Port::relax();
+      // Lets hart 2 go, and so ends the round, if the drain has not found the object without.
+      const auto let_go = [](std::size_t, void* at) noexcept -> std::size_t {
+        return static_cast<std::atomic<unsigned>*>(at)->exchange(3) != 3 ? 1 : 0;
+      };
+      Reclaimer end(let_go, &step);
+      EXPECT_EQ(add_reclaimer(end), Status::kOk);
+      table()[0] = cache->allocate();
+      EXPECT_NE(table()[0], nullptr);
+      EXPECT_EQ(exhaustion_stats().missed, 0U);
+      step = 3;
+      EXPECT_EQ(remove_reclaimer(end), Status::kOk);
+      give_all(*cache, count);
+    }
+    barrier.arrive();
+  });
+  EXPECT_EQ(reports.load(), 0U);
 }
 
 TEST_F(ExhaustionWaits, two_harts_that_reclaim_at_once_serve_each_other) {

@@ -67,6 +67,18 @@ class ExhaustionTest : public SystemTest {
   static std::string_view name(const char* text) { return text; }
 };
 
+/// For its scope, the running hart is in an interrupt handler.
+class InHandler {
+ public:
+  InHandler() noexcept { ++hal::hart_local().trap_depth; }
+  ~InHandler() { --hal::hart_local().trap_depth; }
+  InHandler(const InHandler&) = delete;
+  InHandler& operator=(const InHandler&) = delete;
+
+ private:
+  hal::InterruptGuard masked_;
+};
+
 template <class Callable>
 void on_each_attached_hart(unsigned count, Callable&& callable) {
   on_each_hart(count, [&](unsigned hart) {

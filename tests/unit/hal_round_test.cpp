@@ -196,7 +196,7 @@ TEST(Round, gives_up_when_the_abort_test_says_so) {
   });
 }
 
-TEST(Round, counts_the_wait_for_another_round_towards_the_deadline) {
+TEST(Round, counts_the_wait_for_another_round_towards_the_deadline_and_blames_no_hart_for_it) {
   const unsigned count = qm::test::harts();
   if (count < 3) GTEST_SKIP() << "needs three harts";
   Visits first;
@@ -216,7 +216,7 @@ TEST(Round, counts_the_wait_for_another_round_towards_the_deadline) {
       while (first.count[1].load() == 0) Port::relax();  // hart 0's round is under way, and this hart has answered it
       const RoundResult result = run_on_harts(kAll, &Visits::visit, &second, kShortMs);
       EXPECT_EQ(result.status, RoundStatus::kTimedOut);
-      EXPECT_EQ(result.hart, 0u);
+      EXPECT_EQ(result.hart, RoundResult::kNobody);
       waited.store(1);
       masked.let_go();
     }
@@ -224,23 +224,83 @@ TEST(Round, counts_the_wait_for_another_round_towards_the_deadline) {
   EXPECT_EQ(second.total(), 0u);
 }
 
-TEST(Round, refuses_a_caller_that_may_not_wait_and_does_nothing) {
+TEST(Round, refuses_a_caller_that_may_not_ask_and_does_nothing) {
+  const unsigned count = qm::test::harts();
+  qm::test::Barrier barrier(count);
+  qm::test::on_each_hart(count, [&](unsigned hart) {
+    barrier.arrive();
+    if (hart == 0) {
+      Visits visits;
+      const auto refuses = [&] { return run_on_harts(kAll, &Visits::visit, &visits).status == RoundStatus::kUnsafe; };
+      EXPECT_TRUE(qm::hal::may_wait() && qm::hal::may_ask_harts());
+      if (count > 1) {
+        const InterruptGuard masked;
+        EXPECT_FALSE(qm::hal::may_wait() || qm::hal::may_ask_harts());
+        EXPECT_TRUE(refuses());
+      }
+      for (std::uint32_t* depth : {&qm::hal::hart_local().lock_depth, &qm::hal::hart_local().trap_depth}) {
+        ++*depth;
+        EXPECT_FALSE(qm::hal::may_wait() || qm::hal::may_ask_harts());
+        EXPECT_TRUE(refuses());
+        --*depth;
+      }
+      EXPECT_EQ(visits.total(), 0u);
+      EXPECT_TRUE(qm::hal::may_wait() && qm::hal::may_ask_harts());
+      EXPECT_TRUE(run_on_harts(kAll, &Visits::visit, &visits).ok());
+    }
+    barrier.arrive();
+  });
+}
+
+TEST(Round, visits_the_only_hart_with_its_interrupts_masked_too) {
+  if (qm::test::harts() != 1) GTEST_SKIP() << "the others of a machine stay online";
   qm::test::on_each_hart(1, [](unsigned) {
     Visits visits;
-    EXPECT_TRUE(qm::hal::may_wait());
-    {
-      const InterruptGuard masked;
-      EXPECT_EQ(run_on_harts(kAll, &Visits::visit, &visits).status, RoundStatus::kUnsafe);
-    }
-    ++qm::hal::hart_local().lock_depth;
-    EXPECT_EQ(run_on_harts(kAll, &Visits::visit, &visits).status, RoundStatus::kUnsafe);
-    --qm::hal::hart_local().lock_depth;
+    const InterruptGuard masked;
+    EXPECT_FALSE(qm::hal::may_wait());
+    EXPECT_TRUE(qm::hal::may_ask_harts());
+    EXPECT_TRUE(run_on_harts(kAll, &Visits::visit, &visits).ok());
+    EXPECT_EQ(visits.count[0].load(), 1u);
     ++qm::hal::hart_local().trap_depth;
     EXPECT_EQ(run_on_harts(kAll, &Visits::visit, &visits).status, RoundStatus::kUnsafe);
     --qm::hal::hart_local().trap_depth;
-    EXPECT_EQ(visits.total(), 0u);
-    EXPECT_TRUE(qm::hal::may_wait());
-    EXPECT_TRUE(run_on_harts(kAll, &Visits::visit, &visits).ok());
+    EXPECT_EQ(visits.total(), 1u);
+  });
+}
+
+/// A hart that goes offline with its interrupts masked never takes the interrupt of a request that is in its box.
+TEST(Round, is_answered_by_a_hart_that_goes_offline_meanwhile) {
+  const unsigned count = qm::test::harts();
+  if (count < 2) GTEST_SKIP() << "needs two harts";
+  constexpr unsigned kTimes = 4;
+  const unsigned leaving = count - 1;
+  std::array<std::atomic<std::uint32_t>, kTimes> asked{};
+  std::atomic<std::uint32_t> answered{0};
+  qm::test::Barrier barrier(count);
+  qm::test::on_each_hart(count, [&](unsigned hart) {
+    for (unsigned time = 0; time < kTimes; ++time) {
+      barrier.arrive();
+      if (hart == leaving) {
+        const InterruptGuard masked;
+        // The first times a request is there already, mostly; then the two happen at once.
+        if (time < 2) {
+          asked[time].store(1);
+          const std::uint64_t until = Port::ticks() + qm::hal::ticks_of(2);
+          while (Port::ticks() < until) Port::relax();
+        }
+        qm::hal::hart_offline(hart);
+        while (answered.load() != time + 1) Port::relax();
+      }
+      if (hart == 0) {
+        while (time < 2 && asked[time].load() == 0) Port::relax();
+        Visits visits;
+        const RoundResult result = run_on_harts(kAll, &Visits::visit, &visits, 5'000);
+        EXPECT_TRUE(result.ok()) << "time " << time << " hart " << result.hart;
+        answered.store(time + 1);
+      }
+      barrier.arrive();
+      if (hart == leaving) qm::hal::hart_online(hart);
+    }
   });
 }
 

@@ -223,13 +223,13 @@ class alignas(Cell) Cache : public Traceable {
   /// then stats().reserved is below stats().reserve. Its objects count against the limit.
   /// @returns kOk; kNoMemory (memory, the limit, a constructor that failed); kRefused for a cache without magazines.
   ///          Unless kOk the reserve is as it was.
-  /// Complexity: O(objects). Context: any; may reclaim where hal::may_wait(). One call at a time for a cache.
+  /// Complexity: O(objects). Context: any; may reclaim where hal::may_ask_harts(). One call at a time for a cache.
   Status reserve(std::size_t objects) noexcept;
 
   /// Lets at most @p objects be out of the slab layer from now on: what users hold, magazines and the reserve. An
   /// allocation that meets the limit first uses what is idle: the depot's magazines, and where it may wait those of all
   /// harts; then it asks @p callback; then it fails. 0: no limit. A limit below what is out gives idle objects back,
-  /// those of other harts where hal::may_wait(); what users hold they keep, and it goes the usual way when they free
+  /// those in magazines where hal::may_ask_harts(); what users hold they keep, and it goes the usual way when they free
   /// it.
   /// @returns kOk; kNoMemory if there is none to keep a callback in: nothing has changed then.
   Status set_limit(std::size_t objects, LimitCallback callback = nullptr) noexcept;
@@ -257,13 +257,13 @@ class alignas(Cell) Cache : public Traceable {
   enum class Place : std::uint8_t { kUser, kMagazine, kDepot, kReserve, kSlab, kUnknown };
   struct Whereabouts {
     Place place = Place::kUser;
-    unsigned hart = 0;  ///< kMagazine: whose; kUnknown: who has not answered
+    unsigned hart = 0;  ///< kMagazine: whose; kUnknown: who has not answered, or hal::RoundResult::kNobody
   };
   /// Complexity: a round over the harts that have magazines, O(rounds in depot and reserve) with their locks held.
-  /// Context:    hal::may_wait().
+  /// Context:    hal::may_ask_harts().
   [[nodiscard]] Whereabouts look_for(void* object) noexcept;
   /// Checks each hart's cell, on that hart, while others use the cache.
-  /// @returns kMismatch if one breaks I1 to I6 or C2; kTimedOut if a hart does not answer. Context: hal::may_wait().
+  /// @returns kMismatch if one breaks I1 to I6 or C2; kTimedOut if a hart does not answer. Context: hal::may_ask_harts().
   [[nodiscard]] Status verify_cells() noexcept;
   /// The site that @p object, which a user holds, is charged to; nullptr if it is charged to none. Build with call
   /// sites.
@@ -291,7 +291,7 @@ class alignas(Cell) Cache : public Traceable {
   [[nodiscard]] bool validate() noexcept;
 
   /// Gives idle memory back to the source: the magazines of all harts (if the context allows the round:
-  /// hal::may_wait()), the depot's, and every empty slab.
+  /// hal::may_ask_harts()), the depot's, and every empty slab.
   /// @returns bytes given back. Complexity: O(idle objects), in steps of one object. Context: any.
   std::size_t reap() noexcept;
 
@@ -397,8 +397,8 @@ class alignas(Cell) Cache : public Traceable {
   [[nodiscard]] bool load_empty(Cell& own) noexcept;
   Placed put_in_cell(Cell& own, void* object) noexcept;
   void* refill() noexcept;
-  void* refill_at_limit(bool may_wait) noexcept;
-  void* refill_within_limit(bool may_wait) noexcept;
+  void* refill_at_limit(bool may_ask) noexcept;
+  void* refill_within_limit(bool may_ask) noexcept;
   void* refill_or_pursue(Effort effort) noexcept;
   [[nodiscard]] bool limit_callback_helps() noexcept;
   SlabLayer::Taken take_constructed(void** objects, unsigned count) noexcept;

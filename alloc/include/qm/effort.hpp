@@ -8,12 +8,14 @@
 namespace qm {
 
 enum class Effort : std::uint32_t {
-  kAuto = 0,     ///< as kReclaim where the context allows waiting (hal::may_wait()), else as kAtomic
+  kAuto = 0,     ///< as kReclaim where the context allows that (hal::may_ask_harts()), else as kAtomic
   kAtomic = 1,   ///< any context: what the own hart, the depot, the slabs and the source have. A failure starts a drain
                  ///< behind the caller's back, so that the next one finds what lay idle elsewhere
   kReclaim = 2,  ///< also drains the idle memory of all harts, asks the reclaimers, tries again. As kAtomic where the
-                 ///< context does not allow waiting
-  kWait = 3,     ///< as kReclaim, then waits for frees: kDefaultWaitMs, or as long as wait_at_most() says
+                 ///< context does not allow that: in a handler, with a lock held, and with interrupts masked while
+                 ///< another hart is online
+  kWait = 3,     ///< as kReclaim, then waits for frees: kDefaultWaitMs, or as long as wait_at_most() says; not with
+                 ///< interrupts masked
   kQuiet = 4,    ///< as kAtomic, and nobody hears of a failure: for a part of another allocation, as import functions
   kMoving = 5,   ///< as kAuto, and told as no event: the heap's own, which tells a reallocation as one
 };

@@ -11,8 +11,8 @@
 ///                            the firmware's background task, told by drain_wanted, calls finish_drain() for the rest
 ///
 /// Invariants
-/// - X1 pursue() holds nothing: no lock, no cell, interrupts enabled. The harts it asks can answer whatever they are
-///      doing, and two harts that ask at once serve each other.
+/// - X1 pursue() holds nothing: no lock, no cell, and interrupts enabled unless no other hart is online. The harts it
+///      asks can answer whatever they are doing, and two harts that ask at once serve each other.
 /// - X2 While scarce(), no magazine is filled: a free goes to the slabs, a refill takes one object. What a drain has
 ///      found does not hide again before its finder has tried, and whoever waits hears of every free that is not a fast
 ///      path; a drained cell is closed, so fast paths end with the drain.
@@ -129,7 +129,7 @@ struct ExhaustionStats {
 [[nodiscard]] ExhaustionStats exhaustion_stats() noexcept;
 
 /// Finishes the drain that an atomic failure has started, and reports that failure.
-/// @returns whether there was one. Complexity: as reclaim(). Context: hal::may_wait(): a background task, or the idle
+/// @returns whether there was one. Complexity: as reclaim(). Context: hal::may_ask_harts(): a background task, or the idle
 ///          loop.
 bool finish_drain() noexcept;
 
@@ -153,7 +153,7 @@ using Attempt = std::uintptr_t (*)(void* argument) noexcept;
 
 /// Does what @p want's effort allows, with @p attempt now and then.
 /// @returns what an attempt got; 0 if none got anything: the failure is counted and reported then, unless it is quiet.
-/// Context: any; with a lock held, masked or in a handler it is an atomic failure.
+/// Context: any; where not hal::may_ask_harts() it is an atomic failure.
 [[nodiscard]] std::uintptr_t pursue(const Want& want, Attempt attempt, void* argument) noexcept;
 
 /// What calls a callable `std::uintptr_t()`, with that as its argument.

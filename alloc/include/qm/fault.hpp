@@ -35,7 +35,7 @@ inline constexpr unsigned kMaxFaults = 8;
 /// @param[in] n 1 or more, counted from now over all harts.
 /// @returns kInvalid for n = 0; kNoMemory if kMaxFaults other caches have one; kUnsafe outside a context that may wait;
 ///          kTimedOut if a hart does not answer. Unless kOk, the cache has no fault.
-/// Complexity: a round over the harts that have magazines of it. Context: hal::may_wait(), or a single hart; the cache
+/// Complexity: a round over the harts that have magazines of it. Context: hal::may_ask_harts(); the cache
 /// is not destroyed meanwhile.
 Status set(Cache& cache, Mode mode, std::uint32_t n) noexcept;
 

@@ -66,7 +66,7 @@ void detach_hart(unsigned hart) noexcept;
 
 /// Gives back all idle memory: magazines of every hart that answers, depots, empty slabs, empty spans.
 /// @returns by how many bytes base_arena() has more free memory.
-/// Complexity: O(idle memory), in bounded steps. Context: hal::may_wait() for the magazines of other harts; no
+/// Complexity: O(idle memory), in bounded steps. Context: hal::may_ask_harts() for the magazines of other harts; no
 ///             destructor.
 std::size_t reclaim() noexcept;
 

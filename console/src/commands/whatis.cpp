@@ -21,6 +21,8 @@ void print_whereabouts(Invocation& call, const Cache::Whereabouts& where) noexce
     case Place::kUnknown:
       if (hal::in_panic()) {
         call.print("in use or idle (no hart is asked in panic)");
+      } else if (where.hart == hal::RoundResult::kNobody) {
+        call.print("in use or idle (the harts could not be asked)");
       } else {
         call.print("in use or idle (hart {} has not answered)", where.hart);
       }

@@ -37,6 +37,8 @@ CommandStatus explain(Invocation& call, std::string_view pattern, const trace::C
     case Status::kInvalid: return call.fail("No such slab {}", pattern);
     case Status::kRefused: return call.fail("Unable to trace slab {}", pattern);
     case Status::kTimedOut:
+      if (result.hart == hal::RoundResult::kNobody)
+        return call.fail("the harts were busy with another command for {} s", hal::kRoundDeadlineMs / 1000);
       return call.fail("hart {} has not answered for {} s", result.hart, hal::kRoundDeadlineMs / 1000);
     case Status::kAborted: call.fail("aborted"); return call.aborted();
     case Status::kNoMemory: return call.fail("no memory for the rings (kmemtrace ring BYTES)");

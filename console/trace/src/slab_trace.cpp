@@ -31,6 +31,8 @@ CommandStatus explain(Invocation& call, std::string_view pattern, const trace::C
     case Status::kMismatch:
       return call.fail("what is out of {} was traced in another way: stop and reset it first", pattern);
     case Status::kTimedOut:
+      if (result.hart == hal::RoundResult::kNobody)
+        return call.fail("the harts were busy with another command for {} s", hal::kRoundDeadlineMs / 1000);
       return call.fail("hart {} has not answered for {} s", result.hart, hal::kRoundDeadlineMs / 1000);
     case Status::kAborted:
       call.fail("aborted, {}", stopping ? "still stopping: stop again" : "nothing has changed");

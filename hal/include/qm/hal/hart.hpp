@@ -74,7 +74,8 @@ inline ThreadState& thread_state() noexcept { return internal::thread_state<Port
 /// round's initiator had published before (both sides put a full fence between their store and their load).
 void hart_online(unsigned hart) noexcept;
 
-/// Takes hart @p hart out of rounds. Called on that hart, after its magazines were drained.
+/// Takes hart @p hart out of rounds, and serves what it was asked for before: no round waits for a hart that has gone.
+/// Called on that hart, after its magazines were drained.
 void hart_offline(unsigned hart) noexcept;
 
 /// The harts that are online.
@@ -87,5 +88,10 @@ void enter_panic() noexcept;
 /// Whether the caller may wait for another hart: interrupts enabled, no allocator lock held, not in a trap handler, no
 /// panic.
 [[nodiscard]] bool may_wait() noexcept;
+
+/// Whether the caller may ask the harts for something (round.hpp) and give back idle memory: may_wait() holds, or no
+/// other hart is online and masked interrupts are all that is against it. Then there is nobody to wait for, and the
+/// caller must not wait.
+[[nodiscard]] bool may_ask_harts() noexcept;
 
 }  // namespace qm::hal

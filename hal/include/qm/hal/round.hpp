@@ -5,7 +5,10 @@
 /// a hart:
 ///
 ///     NONE -> PENDING (initiator) -> RUNNING (the hart, by CAS) -> NONE (the hart, release)
-///             PENDING -> NONE        (initiator, by CAS, when it gives up)
+///             PENDING -> NONE        (initiator, by CAS, when it gives up, or the hart has gone offline)
+///
+/// While no other hart is online there is nobody to ask: the initiator runs the function itself, whether its interrupts
+/// are masked or not.
 ///
 /// Invariants
 /// - R1 One round at a time. A second initiator waits with interrupts enabled, so its own hart still serves its box.
@@ -22,14 +25,17 @@ namespace qm::hal {
 
 enum class RoundStatus : std::uint8_t {
   kDone,      ///< every hart of the set has run the function
-  kTimedOut,  ///< a hart did not answer before the deadline; the others may have run it
+  kTimedOut,  ///< the deadline passed; harts that have answered have run it
   kAborted,   ///< the caller's abort test said so
-  kUnsafe,    ///< the caller may not wait (see may_wait()); nothing was done
+  kUnsafe,    ///< the caller may not ask (see may_ask_harts()); nothing was done
 };
 
 struct RoundResult {
+  /// No hart is to blame: another round was under way all the time, and nothing was done.
+  static constexpr unsigned kNobody = Port::kMaxHarts;
+
   RoundStatus status = RoundStatus::kDone;
-  unsigned hart = 0;  ///< kTimedOut, kAborted: the first hart that had not answered
+  unsigned hart = 0;  ///< kTimedOut, kAborted: the first hart that had not answered, or kNobody
   [[nodiscard]] bool ok() const noexcept { return status == RoundStatus::kDone; }
 };
 
@@ -46,7 +52,7 @@ inline constexpr std::uint32_t kRoundDeadlineMs = 5000;
 /// @param[in] deadline_ms milliseconds to wait for the slowest hart, the wait for another round included.
 /// @param[in] abort       null, or asked now and then.
 /// Complexity: one IPI a hart.
-/// Context:    may_wait() must hold, else kUnsafe and nothing happens.
+/// Context:    may_ask_harts() must hold, else kUnsafe and nothing happens.
 RoundResult run_on_harts(HartMask harts, RoundFunction function, void* argument,
                          std::uint32_t deadline_ms = kRoundDeadlineMs, AbortTest abort = nullptr) noexcept;
 

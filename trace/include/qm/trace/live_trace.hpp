@@ -82,7 +82,7 @@ void shutdown() noexcept;
 /// What a command answers.
 struct CommandResult {
   Status status = Status::kOk;
-  unsigned hart = 0;     ///< kTimedOut, kAborted: the first hart that had not answered
+  unsigned hart = 0;     ///< kTimedOut, kAborted: the first hart that had not answered, or hal::RoundResult::kNobody
   unsigned caches = 0;   ///< caches the command applied to
   unsigned skipped = 0;  ///< no-trace caches that the glob matched, and arenas, for counts
   bool partly = false;   ///< kTimedOut, kAborted of a reset: but for some counts it is done
