@@ -38,6 +38,7 @@ Status Arena::initialize(const ArenaConfig& config, const quantum_caches::Calls*
   import_ = config.import;
   import_with_ = import_with;
   release_ = config.release;
+  functions_in_c_ = config.functions_in_c;
   context_ = config.context;
   no_trace_ = config.no_trace;
   if constexpr (kCallSites) charged_ = config.charged;

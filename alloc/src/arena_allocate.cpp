@@ -192,10 +192,16 @@ std::uintptr_t Arena::allocate_slab(std::size_t size) noexcept {
 Status Arena::free(std::uintptr_t start, std::size_t size) noexcept {
   const std::size_t whole = rounded(size);
   if (whole - 1 < quantum_cache_max_) {
-    quantum_caches_->free(*this, start, whole);
-    return Status::kOk;
+    const Status status = quantum_caches_->free(*this, start, whole);
+    if (status != Status::kOk) count_bad_free();
+    return status;
   }
   return free_segment(start, whole != kAnySize ? whole : 0, SegmentOwner::kUser);
+}
+
+void Arena::count_bad_free() noexcept {
+  const LockGuard guard(lock_);
+  ++counts_.bad_frees;
 }
 
 Status Arena::free(std::uintptr_t start) noexcept { return free_segment(start, kAnySize, SegmentOwner::kUser); }

@@ -55,9 +55,14 @@ std::uintptr_t Arena::enter_span(const Request& request, std::size_t taken, cons
   return 0;
 }
 
+void Arena::call_release(std::uintptr_t start, std::size_t size) noexcept {
+  if (functions_in_c_) return function_cast<ReleaseFunctionInC>(release_)(source_, start, size);
+  release_(*source_, start, size);
+}
+
 void Arena::release_span(const SpanRange& range) noexcept {
   if (release_ != nullptr) {
-    release_(*source_, range.start, range.size);
+    call_release(range.start, range.size);
   } else if (range.origin == SpanOrigin::kImportedAround) {
     source_->free_constrained(range.start, range.size);
   } else {

@@ -97,6 +97,11 @@ Arena::SpanRange Arena::carve_padded(const Congruence& request) noexcept {
   return taken;
 }
 
+std::uintptr_t Arena::call_import(std::size_t size, Fit fit) noexcept {
+  if (functions_in_c_) return function_cast<ImportFunctionInC>(import_)(source_, size, static_cast<std::uint8_t>(fit));
+  return import_(*source_, size, fit);
+}
+
 /// Asks the import function for a span of @p size and takes the request from it, if it fits. Where it does not, the span
 /// goes back; without a release function it stays, for other requests. The tags are there before the function is asked, so
 /// that no span is lost for want of them. @returns false if there is no span.
@@ -108,7 +113,7 @@ bool Arena::carve_from_function(const Congruence& request, std::size_t size, Spa
   }
   const Fit fit = request.fit == Fit::kNext ? Fit::kInstant : request.fit;  // the order is this arena's affair
   const SpanOrigin origin = release_ != nullptr ? SpanOrigin::kImported : SpanOrigin::kAdded;
-  const SpanRange range{import_(*source_, size, fit), size, origin};
+  const SpanRange range{call_import(size, fit), size, origin};
   const bool supplied = range.start != 0;
   Place place;
   const bool fits = supplied && find_place(request, range, place);

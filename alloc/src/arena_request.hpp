@@ -10,6 +10,13 @@
 
 namespace qm {
 
+/// A pointer to a function, to be kept as one to a function of another type, and back before it is called. The way over
+/// void (*)() is GCC's for a cast that is meant.
+template <class To, class From>
+[[nodiscard]] To function_cast(From function) noexcept {
+  return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
+}
+
 /// The quantum of an arena through which a span passes on its way to who asks. Its segments are multiples of it, so of
 /// a range of the source it can use what is left when both ends are rounded inwards.
 struct Arena::Grain {

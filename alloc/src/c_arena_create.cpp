@@ -1,10 +1,12 @@
 // <qm/qm.h>: what makes an arena for C and takes from it. The rest is in c_arenas.cpp.
 
 #include <new>
+#include <type_traits>
 
 #include <qm/arena.hpp>
 #include <qm/heap.hpp>
 
+#include "arena_request.hpp"
 #include "c_arena.hpp"
 #include "c_status.hpp"
 
@@ -20,13 +22,7 @@ Fit fit_of(qm_policy policy) noexcept { return policy <= QM_NEXT_FIT ? Fit{polic
 
 static_assert(alignof(Arena) <= heap::kAlignment);
 
-// A C callback takes the source by pointer where an ImportFunction has a reference, and the policy as the byte that a
-// Fit is: in every ABI the same registers. The way over void (*)() is GCC's for a cast that is meant.
-static_assert(sizeof(Fit) == sizeof(qm_policy));
-template <class To, class From>
-To callback(From function) noexcept {
-  return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
-}
+static_assert(std::is_same_v<qm_import, ImportFunctionInC> && std::is_same_v<qm_release, ReleaseFunctionInC>);
 
 }  // namespace
 
@@ -44,8 +40,9 @@ qm_arena* qm_arena_create(const char* name, std::uintptr_t base, std::size_t siz
   config.quantum = quantum;
   config.source = source;
   config.self_source = source == nullptr && import != nullptr;
-  config.import = callback<ImportFunction>(import);
-  config.release = callback<ReleaseFunction>(release);
+  config.import = function_cast<ImportFunction>(import);
+  config.release = function_cast<ReleaseFunction>(release);
+  config.functions_in_c = true;
   config.quantum_cache_max = qcache_max;
   config.context = const_cast<char*>(&kMadeInC);
   if (arena->initialize(config) == Status::kOk) return arena;

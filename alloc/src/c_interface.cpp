@@ -56,8 +56,8 @@ qm_cache* qm_cache_create(const char* name, std::size_t size, std::size_t align,
   config.alignment = align;
   config.flags = flags;
   config.source = source;
-  config.constructor = reinterpret_cast<Constructor>(ctor);  // the same but for noexcept
-  config.destructor = reinterpret_cast<Destructor>(dtor);
+  config.constructor = ctor;
+  config.destructor = dtor;
   config.context = priv;
   return Cache::create(config);
 }

@@ -58,8 +58,8 @@ Status Cache::initialize(const CacheConfig& config, const UntouchedCalls* no_tou
 }
 
 Cache* Cache::create(const CacheConfig& config, const UntouchedCalls* no_touch, Status* why) noexcept {
-  Status status = Status::kNoMemory;
-  void* place = internal::allocate_cache();
+  Status status = hart_count() != 0 ? Status::kNoMemory : Status::kInvalid;
+  void* place = hart_count() != 0 ? internal::allocate_cache() : nullptr;
   Cache* cache = nullptr;
   if (place != nullptr) {
     cache = new (place) Cache;

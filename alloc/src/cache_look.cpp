@@ -32,6 +32,17 @@ void Cache::refuse(void* address, SlabLayer::Standing standing) noexcept {
   calls->refused(*this, address, standing);
 }
 
+/// Counts and tells an allocation of more bytes than an object has. @returns nullptr.
+void* Cache::refuse_size(std::size_t requested) noexcept {
+  count_failure();
+  MisuseReport told;
+  told.kind = Misuse::kTooLarge;
+  told.cache = this;
+  told.count = requested;
+  report(told);
+  return nullptr;
+}
+
 /// Finds out what is wrong with such a free, and tells it.
 void Cache::tell_refused(Cache& cache, void* address, SlabLayer::Standing standing) noexcept {
   MisuseReport told;

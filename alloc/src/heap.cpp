@@ -85,7 +85,7 @@ Cache* create_class(unsigned number) noexcept {
 /// for.
 void* take(Cache& cache, const CallSite* site, std::size_t size, Effort effort) noexcept {
   if constexpr (kCallSites) return qm_cache_allocate_slow(&cache, site, size, effort);
-  return cache.allocate_at(site, size, effort);
+  return cache.allocate_fitting(site, size, effort);
 }
 
 /// The other way: what is charged for the block is taken back whole.

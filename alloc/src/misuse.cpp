@@ -8,10 +8,12 @@ constinit std::atomic<const internal::MisuseCalls*> internal::misuse_calls{nullp
 
 namespace {
 
-MisuseHandler misuse_handler = nullptr;
+constinit std::atomic<MisuseHandler> misuse_handler{nullptr};
 
 void tell(MisuseReport& report) noexcept {
-  if (misuse_handler == nullptr) return;
+  // acquire: pairs with the release in set_misuse_handler(). Read once: another hart may take the handler away.
+  const MisuseHandler handler = misuse_handler.load(std::memory_order_acquire);
+  if (handler == nullptr) return;
   if (Observer* books = observer(); books != nullptr) {
     report.found_by = books->stack(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
     Cache* holder = report.owner != nullptr ? report.owner : report.cache;
@@ -21,14 +23,14 @@ void tell(MisuseReport& report) noexcept {
       report.allocated_by = books->allocating_stack(*holder, report.object);
     }
   }
-  misuse_handler(report);
+  handler(report);
 }
 
 }  // namespace
 
 void set_misuse_handler(MisuseHandler handler) noexcept {
   static constexpr internal::MisuseCalls kCalls{tell, &Cache::tell_refused};
-  misuse_handler = handler;
+  misuse_handler.store(handler, std::memory_order_release);
   internal::misuse_calls.store(handler != nullptr ? &kCalls : nullptr, std::memory_order_release);
 }
 
@@ -44,6 +46,7 @@ const char* describe(Misuse kind) noexcept {
     case Misuse::kOverflow: return "was written behind its end";
     case Misuse::kWriteAfterFree: return "was written while it was free";
     case Misuse::kLeak: return "is out at a destroy";
+    case Misuse::kTooLarge: return "is smaller than what was asked for";
   }
   return "";
 }

@@ -12,19 +12,20 @@
 namespace qm::quantum_caches {
 namespace {
 
+static_assert(kMostQuantumCaches == internal::kBlockWords);
+
 /// The caches of one arena: caches[i] serves (i + 1) quanta, as far as they exist.
 struct Table {
-  Cache* caches[internal::kBlockWords] = {};
+  Cache* caches[kMostQuantumCaches] = {};
 
   Cache** begin() noexcept { return caches; }
   /// Behind the last: create() fills them in their order.
-  Cache** end() noexcept { return std::find(caches, caches + internal::kBlockWords, nullptr); }
+  Cache** end() noexcept { return std::find(caches, caches + kMostQuantumCaches, nullptr); }
 };
 
 Table* table(Arena& arena) noexcept { return static_cast<Table*>(arena.quantum_cache_state); }
-unsigned count(const Arena& arena) noexcept {
-  return static_cast<unsigned>(arena.quantum_cache_max() / arena.quantum());
-}
+Cache& cache_of(Arena& arena, std::size_t size) noexcept { return *table(arena)->caches[size / arena.quantum() - 1]; }
+bool has_out(Cache& cache, void* object) noexcept { return cache.slabs().judge(object) == Standing::kOut; }
 
 /// `<arena>_<size>`. @returns false if that is longer than a name may be.
 bool make_name(char (&name)[kNameBytes], const char* arena, std::size_t size) noexcept {
@@ -47,13 +48,13 @@ bool make_name(char (&name)[kNameBytes], const char* arena, std::size_t size) no
 }
 
 Status create(Arena& arena) noexcept {
-  const unsigned wanted = count(arena);
-  if (wanted == 0 || wanted > internal::kBlockWords) return Status::kInvalid;
+  const std::size_t wanted = arena.quantum_cache_max() / arena.quantum();
+  if (wanted > kMostQuantumCaches || hart_count() == 0) return Status::kInvalid;
   void* block = internal::allocate_block(internal::kBlockWords);
   if (block == nullptr) return Status::kNoMemory;
   arena.quantum_cache_state = new (block) Table;
   Status status = Status::kOk;
-  for (unsigned i = 0; i < wanted && status == Status::kOk; ++i) {
+  for (std::size_t i = 0; i < wanted && status == Status::kOk; ++i) {
     char name[kNameBytes] = {};
     CacheConfig config;
     config.name = name;
@@ -84,16 +85,25 @@ Status destroy(Arena& arena) noexcept {
 }
 
 std::uintptr_t allocate(Arena& arena, std::size_t size, const CallSite* site, Effort effort) noexcept {
-  Cache* const cache = table(arena)->caches[size / arena.quantum() - 1];
+  Cache* const cache = &cache_of(arena, size);
   auto attempt = [=]() noexcept {
-    return reinterpret_cast<std::uintptr_t>(cache->allocate_at(site, size, Effort::kQuiet));
+    return reinterpret_cast<std::uintptr_t>(cache->allocate_fitting(site, size, Effort::kQuiet));
   };
   const std::uintptr_t start = attempt();
   return start != 0 ? start : arena.pursue(size, effort, exhaustion::attempt_of(attempt), &attempt);
 }
 
-void free(Arena& arena, std::uintptr_t start, std::size_t size) noexcept {
-  table(arena)->caches[size / arena.quantum() - 1]->free(reinterpret_cast<void*>(start));
+Status free(Arena& arena, std::uintptr_t start, std::size_t size) noexcept {
+  Cache& cache = cache_of(arena, size);
+  void* const object = reinterpret_cast<void*>(start);
+  if (has_out(cache, object)) [[likely]] {
+    cache.free(object);
+    return Status::kOk;
+  }
+  cache.free_slow(object);  // which refuses and tells it
+  const auto is_another_s = [object](Cache* other) noexcept { return has_out(*other, object); };
+  Table& all = *table(arena);
+  return std::any_of(all.begin(), all.end(), is_another_s) ? Status::kMismatch : Status::kNotFound;
 }
 
 }  // namespace

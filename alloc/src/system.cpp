@@ -52,29 +52,31 @@ constexpr std::size_t kPage = SlabLayer::kPageBytes;
 class InternalCaches {
  public:
   Status initialize(unsigned harts) noexcept {
-    harts_ = harts;
     const std::size_t each = sizeof(Cache) + harts * sizeof(Cell);
     std::uintptr_t place = base_arena().allocate(kCount * each);
     if (place == 0) return Status::kNoMemory;
     for (unsigned which = 0; which < kCount; ++which, place += each) {
       caches_[which] = new (reinterpret_cast<void*>(place)) Cache;
-      const Status status = make(*caches_[which], kOwnCaches[which], each);
+      const Status status = make(*caches_[which], kOwnCaches[which], each, harts);
       if (status != Status::kOk) return status;
     }
+    harts_ = harts;
     return Status::kOk;
   }
+  void forget() noexcept { harts_ = 0; }
 
   /// That of caches' structures.
   [[nodiscard]] Cache& of_caches() noexcept { return *caches_[0]; }
   /// That of blocks of @p words words.
   [[nodiscard]] Cache& of_blocks(unsigned words) noexcept { return *caches_[1 + kind_of_block(words)]; }
   [[nodiscard]] Cache& of_blocks_of_kind(unsigned kind) noexcept { return *caches_[1 + kind]; }
+  /// 0: caches cannot be made.
   [[nodiscard]] unsigned harts() const noexcept { return harts_; }
 
  private:
   static constexpr unsigned kCount = sizeof kOwnCaches / sizeof kOwnCaches[0];
 
-  Status make(Cache& cache, const OwnCache& own, std::size_t structure_bytes) noexcept {
+  static Status make(Cache& cache, const OwnCache& own, std::size_t structure_bytes, unsigned harts) noexcept {
     const bool is_of_caches = own.words == 0;
     CacheConfig config;
     config.name = own.name;
@@ -82,7 +84,7 @@ class InternalCaches {
     // Magazines of different harts lie in no common line of the processor's cache.
     config.alignment = is_of_caches ? alignof(Cell) : SlabLayer::kColourBytes;
     config.flags = cache_flags::kDirect | (is_of_caches ? 0 : cache_flags::kNoTrace);
-    const Status status = cache.initialize(config, nullptr, harts_);
+    const Status status = cache.initialize(config, nullptr, harts);
     return status == Status::kOk ? registry_add(RegistryKind::kCache, cache) : status;
   }
 
@@ -137,6 +139,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*op
 
 void shutdown() noexcept {
   ready = false;
+  caches.forget();
   upkeep::want(nullptr);
   heap::shutdown();
   if constexpr (kCallSites) call_sites::shutdown();

@@ -7,6 +7,10 @@ namespace {
 
 void print_report(Books& books, Output& out, const MisuseLog::Entry& entry) noexcept {
   const MisuseReport& report = entry.report;
+  if (report.kind == Misuse::kTooLarge) {
+    out.print("misuse: {}: {} bytes asked for, more than an object has\n", entry.cache, report.count);
+    return books.print_deed(out, "found by", report.found_by);
+  }
   out.print("misuse: {}: {}", entry.cache, Address{reinterpret_cast<std::uintptr_t>(report.object)});
   if (report.kind == Misuse::kInterior || (report.kind == Misuse::kWrongCache && report.offset != 0)) {
     out.print(" + {}", report.offset);

@@ -73,6 +73,42 @@ TEST_F(ArenaQuantum, a_segment_behind_a_cache_is_not_freed_by_its_start) {
   EXPECT_EQ(ids.destroy(), Status::kOk);
 }
 
+TEST_F(ArenaQuantum, a_bad_free_of_a_size_that_a_cache_serves_is_refused) {
+  Arena ids;
+  ASSERT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 10000, .quantum = 1, .quantum_cache_max = 3}),
+            Status::kOk);
+  const std::uintptr_t one = ids.allocate(1);
+  const std::uintptr_t two = ids.allocate(2);
+  const std::uintptr_t large = ids.allocate(10);
+  ASSERT_TRUE(one != 0 && two != 0 && large != 0);
+  EXPECT_EQ(ids.free(20000, 1), Status::kNotFound);
+  EXPECT_EQ(ids.free(two + 1, 2), Status::kNotFound);
+  EXPECT_EQ(ids.free(one, 2), Status::kMismatch);
+  EXPECT_EQ(ids.free(two, 1), Status::kMismatch);
+  EXPECT_EQ(ids.free(large, 3), Status::kNotFound);
+  EXPECT_EQ(ids.stats().bad_frees, 5U);
+  EXPECT_EQ(ids.free(one, 1), Status::kOk);
+  reclaim();  // it is in its slab, or that is gone
+  EXPECT_EQ(ids.free(one, 1), Status::kNotFound);
+  EXPECT_EQ(ids.free(two, 2), Status::kOk);
+  EXPECT_EQ(ids.free(large, 10), Status::kOk);
+  EXPECT_TRUE(ids.validate());
+  EXPECT_EQ(ids.destroy(), Status::kOk);
+}
+
+TEST_F(ArenaQuantum, there_are_sixteen_caches_at_most) {
+  static_assert(kMostQuantumCaches == 16);
+  Arena ids;
+  EXPECT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 1000, .quantum = 2, .quantum_cache_max = 34}),
+            Status::kInvalid);
+  EXPECT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 1000, .quantum = 2, .quantum_cache_max = 32}),
+            Status::kOk);
+  const std::uintptr_t start = ids.allocate(32);
+  EXPECT_NE(start, 0U);
+  EXPECT_EQ(ids.free(start, 32), Status::kOk);
+  EXPECT_EQ(ids.destroy(), Status::kOk);
+}
+
 unsigned misuses;
 void count_misuse(const MisuseReport&) noexcept { ++misuses; }
 
@@ -84,8 +120,8 @@ TEST_F(ArenaQuantum, a_constrained_segment_given_to_a_quantum_cache_is_reported_
   set_misuse_handler(count_misuse);
   const std::uintptr_t start = ids.allocate_constrained(2, {.min = 5000});
   ASSERT_EQ(start, 5000U);
-  ids.free(start, 2);  // free_constrained() is right
-  reclaim();           // at the latest when the magazines are emptied
+  EXPECT_EQ(ids.free(start, 2), Status::kNotFound);  // free_constrained() is right
+  reclaim();
   EXPECT_EQ(misuses, 1U);
   EXPECT_TRUE(ids.validate());
   EXPECT_EQ(ids.size_of(start), 2U);

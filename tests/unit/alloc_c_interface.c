@@ -17,6 +17,7 @@ extern "C" {
 #endif
 
 int QM_C_TEST(c_whole)(void);
+int QM_C_TEST(c_source)(void);
 int QM_C_TEST(c_arenas)(void);
 int QM_C_TEST(c_imports)(void);
 int QM_C_TEST(c_caches)(void);
@@ -43,6 +44,25 @@ int QM_C_TEST(c_whole)(void) {
   qm_attach_hart();
   CHECK(qm_reclaim() > 0);
   CHECK(qm_reclaim() == 0);
+  return 0;
+}
+
+/* The base arena, and not that of pages. */
+int QM_C_TEST(c_source)(void) {
+  size_t free_bytes, pages;
+  qm_cache *cache;
+  void *object;
+  CHECK(starts());
+  pages = qm_arena_total_bytes(qm_page_arena());
+  cache = qm_cache_create("without_source", 1024, 0, 0, NULL, NULL, NULL, NULL);
+  CHECK(cache != NULL);
+  free_bytes = qm_arena_free_bytes(qm_base_arena());
+  object = qm_cache_alloc(cache, 0);
+  CHECK(object != NULL);
+  CHECK(qm_arena_free_bytes(qm_base_arena()) < free_bytes);
+  CHECK(qm_arena_total_bytes(qm_page_arena()) == pages);
+  qm_cache_free(cache, object);
+  CHECK(qm_cache_destroy(cache) == QM_OK);
   return 0;
 }
 

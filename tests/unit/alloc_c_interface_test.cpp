@@ -8,6 +8,8 @@
 extern "C" {
 int c_whole_in_c();
 int c_whole_in_cpp();
+int c_source_in_c();
+int c_source_in_cpp();
 int c_arenas_in_c();
 int c_arenas_in_cpp();
 int c_imports_in_c();
@@ -28,6 +30,8 @@ class CInterface : public testing::Test {
 // What a failure names is a line of alloc_c_interface.c.
 TEST_F(CInterface, sets_up_and_takes_memory_in_c) { EXPECT_EQ(c_whole_in_c(), 0); }
 TEST_F(CInterface, sets_up_and_takes_memory_in_cpp) { EXPECT_EQ(c_whole_in_cpp(), 0); }
+TEST_F(CInterface, has_caches_that_draw_from_the_base_arena_in_c) { EXPECT_EQ(c_source_in_c(), 0); }
+TEST_F(CInterface, has_caches_that_draw_from_the_base_arena_in_cpp) { EXPECT_EQ(c_source_in_cpp(), 0); }
 TEST_F(CInterface, has_arenas_in_c) { EXPECT_EQ(c_arenas_in_c(), 0); }
 TEST_F(CInterface, has_arenas_in_cpp) { EXPECT_EQ(c_arenas_in_cpp(), 0); }
 TEST_F(CInterface, imports_through_c_functions_in_c) { EXPECT_EQ(c_imports_in_c(), 0); }

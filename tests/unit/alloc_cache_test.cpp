@@ -369,6 +369,37 @@ TEST_F(Cache, the_state_word_closes_the_paths_and_reopens_them) {
   }
 }
 
+TEST_F(Cache, more_bytes_than_an_object_has_are_refused) {
+  static MisuseReport told;
+  told = {};
+  set_misuse_handler([](const MisuseReport& report) noexcept { told = report; });
+  qm::Cache* cache = make("packet", 64);
+  EXPECT_EQ(cache->allocate(100), nullptr);
+  EXPECT_EQ(told.kind, Misuse::kTooLarge);
+  EXPECT_EQ(told.cache, cache);
+  EXPECT_EQ(told.count, 100U);
+  EXPECT_EQ(cache->allocate_at(nullptr, 65), nullptr);
+  EXPECT_EQ(cache->stats().failures, 2U);
+  EXPECT_EQ(cache->stats().misuses, 2U);
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{64}}) {
+    void* object = cache->allocate(bytes);
+    EXPECT_NE(object, nullptr);
+    cache->free(object);
+  }
+  set_misuse_handler(nullptr);
+  EXPECT_EQ(qm::Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(Cache, none_is_made_before_the_allocator_is_set_up_and_after_it_was_shut_down) {
+  shutdown();
+  Status why = Status::kOk;
+  EXPECT_EQ(qm::Cache::create({.name = "early", .object_size = 64}, &why), nullptr);
+  EXPECT_EQ(why, Status::kInvalid);
+  Arena ids;
+  EXPECT_EQ(ids.initialize({.name = "ids", .quantum = 1, .quantum_cache_max = 2}), Status::kInvalid);
+  start(test::kPoolBytes);
+}
+
 TEST_F(Cache, a_record_is_prepared_with_the_object_if_recording_starts_in_the_middle) {
   // A cache's first allocation goes through refill(): there the object is in hand before the word is read.
   CountingObserver books;

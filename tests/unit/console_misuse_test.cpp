@@ -79,6 +79,11 @@ TEST_F(MisuseText, names_the_cache_the_object_and_what_is_wrong) {
   }
 }
 
+TEST_F(MisuseText, names_the_bytes_of_an_allocation_that_is_refused) {
+  EXPECT_EQ(packet->allocate(100), nullptr);
+  EXPECT_EQ(printed(), "\r\nmisuse: packet: 100 bytes asked for, more than an object has\r\nqm> ");
+}
+
 TEST_F(MisuseText, shows_the_stack_that_allocated_and_the_one_that_found) {
   ASSERT_EQ(trace::start("packet").status, Status::kOk);
   void* object = packet->allocate();

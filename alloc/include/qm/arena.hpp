@@ -54,7 +54,8 @@ struct Calls {
   /// Arena::allocate() of a size that they serve.
   std::uintptr_t (*allocate)(Arena& arena, std::size_t size, const CallSite* site, Effort effort) noexcept;
   /// @param[in] size a multiple of the quantum, at most quantum_cache_max().
-  void (*free)(Arena& arena, std::uintptr_t start, std::size_t size) noexcept;
+  /// @returns as Arena::free().
+  Status (*free)(Arena& arena, std::uintptr_t start, std::size_t size) noexcept;
 };
 extern const Calls calls;
 }  // namespace quantum_caches
@@ -69,7 +70,8 @@ class Arena : public Traceable {
 
   /// Makes the arena, in the caller's storage.
   /// @returns kOk; kInvalid (name, quantum 0, a size without a whole quantum, a source and a range at once, import
-  ///          functions without a source, a quantum-cache size that is no multiple of the quantum); kDuplicate; kBusy
+  ///          functions without a source, a quantum-cache size that is no multiple of the quantum or more than
+  ///          kMostQuantumCaches times it, or not 0 before qm::initialize()); kDuplicate; kBusy
   ///          if it is one already; kNoMemory (tags, caches). Unless kOk, nothing is kept.
   /// Context: the source and the storage outlive the arena.
   [[gnu::always_inline]] Status initialize(const ArenaConfig& config) noexcept {
@@ -114,6 +116,8 @@ class Arena : public Traceable {
   /// Gives back what allocate() returned.
   /// @param[in] size the size asked for, or that rounded up to the quantum.
   /// @returns kNotFound if nothing allocated starts at @p start; kMismatch for another size. Nothing is changed then.
+  ///          What a quantum cache serves and keeps in a magazine counts as allocated: a second free of it is found
+  ///          when it comes to its slab, as a cache's (misuse.hpp).
   Status free(std::uintptr_t start, std::size_t size) noexcept;
 
   /// As free(), for a caller without the size. Segments served by a quantum cache are kNotFound here.
@@ -260,6 +264,7 @@ class Arena : public Traceable {
   Status free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept;
   [[nodiscard]] bool traced() const noexcept { return state_.load(std::memory_order_relaxed) != 0; }
   void count_failure() noexcept;
+  void count_bad_free() noexcept;
   [[nodiscard]] bool whole_quanta(std::uintptr_t start, std::size_t size, SpanRange& range) const noexcept;
   void clear() noexcept;
 
@@ -317,6 +322,8 @@ class Arena : public Traceable {
                                  Place& place) const noexcept;
   void around(const Congruence& request, Place& place) const noexcept;
   BoundaryTag& carve_locked(const Place& place, const Request& request) noexcept;
+  [[nodiscard]] std::uintptr_t call_import(std::size_t size, Fit fit) noexcept;
+  void call_release(std::uintptr_t start, std::size_t size) noexcept;
   [[nodiscard]] bool fits_anywhere(const Congruence& request) const noexcept;
   [[nodiscard]] std::size_t import_size(const Congruence& request, unsigned padding) const noexcept;
   static std::uintptr_t import_by_function(Arena& arena, const Request& request, std::size_t taken) noexcept;
@@ -333,6 +340,7 @@ class Arena : public Traceable {
   std::atomic<std::uint32_t> importers_{0};
   bool refills_tags_ = false;  ///< the root: refills the tag pool
   bool charged_ = false;       ///< a build with call sites: the sites in the tags are charged
+  bool functions_in_c_ = false;
   unsigned spare_count_ = 0;
   std::size_t quantum_ = 1;
   std::size_t quantum_mask_ = 0;  ///< of a power of two one less than it; of another quantum all bits

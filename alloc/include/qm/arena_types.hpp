@@ -24,6 +24,12 @@ enum class Fit : std::uint8_t {
 using ImportFunction = std::uintptr_t (*)(Arena& source, std::size_t size, Fit fit) noexcept;
 /// Gives back exactly what an ImportFunction returned, with the size it was asked for.
 using ReleaseFunction = void (*)(Arena& source, std::uintptr_t start, std::size_t size) noexcept;
+/// The same two in C (qm_import, qm_release), where @p fit is a byte.
+using ImportFunctionInC = std::uintptr_t (*)(Arena* source, std::size_t size, std::uint8_t fit);
+using ReleaseFunctionInC = void (*)(Arena* source, std::uintptr_t start, std::size_t size);
+
+/// Quantum caches that an arena can have.
+inline constexpr std::size_t kMostQuantumCaches = 16;
 
 struct ArenaConfig {
   /// 1 to 31 characters of A-Z a-z 0-9 _ . - ; unique; kept, not copied: lives as long as the arena.
@@ -35,8 +41,10 @@ struct ArenaConfig {
   bool self_source = false;           ///< `import` makes spans out of nothing and is called with the arena itself
   ImportFunction import = nullptr;    ///< nullptr: source->allocate()
   ReleaseFunction release = nullptr;  ///< nullptr: source->free(); with an import of one's own: spans are kept for ever
-  std::size_t minimum_import = 0;     ///< imports are at least this large
-  std::size_t quantum_cache_max = 0;  ///< a multiple of the quantum; sizes up to it are served by caches; 0: none
+  bool functions_in_c = false;  ///< set by qm_arena_create(): the two point at functions in C, and are called as such
+  std::size_t minimum_import = 0;  ///< imports are at least this large
+  /// A multiple of the quantum, at most kMostQuantumCaches times it; sizes up to it are served by caches; 0: none.
+  std::size_t quantum_cache_max = 0;
   /// Its segments are charged to call sites, in a build that has them: users hold them.
   bool charged = false;
   bool no_trace = false;    ///< its segments cannot be traced: the books draw from it

@@ -148,7 +148,7 @@ class alignas(Cell) Cache : public Traceable {
   static constexpr RegistryKind kRegistryKind = RegistryKind::kCache;
 
   /// Makes a cache, open for use on every hart.
-  /// @param[out] why  if not null: kOk; kInvalid (name, size, alignment); kDuplicate; kNoMemory.
+  /// @param[out] why  if not null: kOk; kInvalid (name, size, alignment; before initialize()); kDuplicate; kNoMemory.
   /// @returns the cache; nullptr with a reason in @p why.
   /// Complexity: O(harts); touches no slab. Context: any in which kmem_cache may allocate.
   /// What no-touch caches need is linked with the first call whose flags may ask for one.
@@ -185,16 +185,24 @@ class alignas(Cell) Cache : public Traceable {
 
   /// As allocate(), for a caller that knows more.
   /// @param[in] site      where in the source, or nullptr.
-  /// @param[in] requested bytes the user asked for, for the books; 0: the object's size.
+  /// @param[in] requested bytes the user asked for, for the books; 0: the object's size. More than that is refused: a
+  ///                      failure, and Misuse::kTooLarge.
   [[nodiscard, gnu::always_inline]] void* allocate_at(const CallSite* site, std::size_t requested,
                                                       Effort effort = Effort::kAuto) noexcept {
+    if (requested > object_size()) [[unlikely]]
+      return refuse_size(requested);
+    return allocate_fitting(site, requested, effort);
+  }
+  /// The same for @p requested bytes that an object has.
+  [[nodiscard, gnu::always_inline]] void* allocate_fitting(const CallSite* site, std::size_t requested,
+                                                           Effort effort) noexcept {
     return qm_cache_allocate_at(this, site_or_untagged(site), requested, effort);
   }
   [[nodiscard, gnu::always_inline]] void* allocate_at(const CallSite* site) noexcept {
 #if defined(QM_CALL_SITES)
     return qm_cache_allocate(this, site_or_untagged(site));
 #else
-    return allocate_at(site, 0);
+    return allocate_fitting(site, 0, Effort::kAuto);
 #endif
   }
   /// The same without a site; the plain form of QM_ALLOC(cache->allocate, requested, effort).
@@ -411,6 +419,7 @@ class alignas(Cell) Cache : public Traceable {
   [[nodiscard]] bool construct(void* object) noexcept;
   void put_in_slab(void* object) noexcept;
   void refuse(void* address, SlabLayer::Standing standing) noexcept;
+  void* refuse_size(std::size_t requested) noexcept;
   static void tell_refused(Cache& cache, void* address, SlabLayer::Standing standing) noexcept;
   void count_misuse() noexcept;
   void inspect_previous(Cell& own) noexcept;

@@ -13,8 +13,9 @@ namespace qm {
 class Cache;
 
 /// @returns false if the object could not be constructed: the allocation then follows the exhaustion path.
-using Constructor = bool (*)(void* object, void* context) noexcept;
-using Destructor = void (*)(void* object, void* context) noexcept;
+/// These two must not throw. Their types do not say so: they are those of C (qm_constructor, qm_destructor).
+using Constructor = bool (*)(void* object, void* context);
+using Destructor = void (*)(void* object, void* context);
 /// Called when a cache's limit stands in the way of an allocation, after its idle objects were used. May free objects.
 /// @returns true if the allocation should try once more. Context: as the allocation's.
 using LimitCallback = bool (*)(Cache& cache, void* context) noexcept;

@@ -9,6 +9,7 @@
 ///     a write behind the object      at the free, by `verify`                                QM_CHECKED
 ///     a write after the free         at the next allocation of the object, by `verify`       QM_CHECKED
 ///     objects out at a destroy       at the destroy, which is refused                        QM_CHECKED names holders
+///     more bytes than an object has  at the allocation, which fails                          every build
 ///
 /// What is found is counted in CacheStats::misuses, told once to the handler, and otherwise without effect: the bad
 /// free is ignored, a damaged redzone or poison is mended.
@@ -40,6 +41,7 @@ enum class Misuse : std::uint8_t {
   kOverflow,        ///< something wrote behind the object's end
   kWriteAfterFree,  ///< something wrote to the object while it was free
   kLeak,            ///< a destroy was refused: the object is still out, one of `count`
+  kTooLarge,        ///< an allocation was refused: it asked for `count` bytes of a cache whose objects have fewer
 };
 
 /// A few words for each, to follow an object's address: "is free already".
@@ -53,7 +55,7 @@ struct MisuseReport {
   Cache* owner = nullptr;          ///< kWrongCache: whose object it is; may be destroyed meanwhile
   void* object = nullptr;          ///< the object's start; where there is none, the address as it was given
   std::size_t offset = 0;          ///< of the address or the first damaged byte from the object's start
-  std::size_t count = 0;           ///< kLeak: objects out
+  std::size_t count = 0;           ///< kLeak: objects out; kTooLarge: bytes asked for
   std::uint32_t allocated_by = 0;  ///< stack (the observer's handle) that allocated the object last, 0: not known
   std::uint32_t freed_by = 0;      ///< stack that freed it last (QM_CHECKED)
   std::uint32_t found_by = 0;      ///< stack of the call that found it: in a checking build the wrong one itself
@@ -62,6 +64,7 @@ struct MisuseReport {
 /// Called for each misuse, after it was counted. Context: as the free's or the allocation's, interrupts masked perhaps;
 /// must not call the allocator.
 using MisuseHandler = void (*)(const MisuseReport& report) noexcept;
+/// Sets it, nullptr for none. A hart that is about to tell of a misuse may still call the one before. Context: any.
 void set_misuse_handler(MisuseHandler handler) noexcept;
 
 namespace internal {

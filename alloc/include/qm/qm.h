@@ -80,7 +80,7 @@ void qm_detach_hart(void) QM_NOEXCEPT;
 /* Gives all idle memory back to the base arena. Returns by how many bytes that has more. */
 size_t qm_reclaim(void) QM_NOEXCEPT;
 
-/* The arena of all memory, and the one of pages, from which caches draw unless they name a source. */
+/* The arena of all memory, from which caches draw unless they name a source, and the one of pages. */
 qm_arena* qm_base_arena(void) QM_NOEXCEPT;
 qm_arena* qm_page_arena(void) QM_NOEXCEPT;
 
@@ -104,7 +104,7 @@ typedef void (*qm_release)(qm_arena* source, uintptr_t address, size_t size);
  *   import      NULL: qm_arena_alloc() of the source. Without a source: called with the arena itself
  *   release     NULL: qm_arena_free() of the source; with an import of one's own, spans are kept for ever then
  *   source      where spans are imported from, or NULL
- *   qcache_max  sizes up to it, a multiple of the quantum, are served by caches `<name>_<size>`; 0: none
+ *   qcache_max  sizes up to it, a multiple of the quantum and at most 16 times it, are served by caches `<name>_<size>`; 0: none
  * Returns NULL if an argument is wrong, the name is taken, or there is no memory; the arena's structure comes from the heap. */
 qm_arena* qm_arena_create(const char* name, uintptr_t base, size_t size, size_t quantum, qm_import import,
                           qm_release release, qm_arena* source, size_t qcache_max) QM_NOEXCEPT;
@@ -117,7 +117,8 @@ qm_status qm_arena_add(qm_arena* arena, uintptr_t base, size_t size) QM_NOEXCEPT
  * source has it. Give it back with qm_arena_free(). */
 uintptr_t qm_arena_alloc(qm_arena* arena, size_t size, qm_policy policy) QM_NOEXCEPT;
 
-/* Gives back what qm_arena_alloc() returned; 0 is ignored. Returns QM_NOT_FOUND or QM_MISMATCH if it was not taken like that. */
+/* Gives back what qm_arena_alloc() returned; 0 is ignored. Returns QM_NOT_FOUND or QM_MISMATCH if it was not taken like that; but
+ * of sizes that caches serve, what one has in a magazine counts as taken. */
 qm_status qm_arena_free(qm_arena* arena, uintptr_t address, size_t size) QM_NOEXCEPT;
 
 /* Takes @size at an address a with
@@ -162,7 +163,7 @@ typedef void (*qm_destructor)(void* object, void* priv);
  *   size        of an object, in bytes, or in units of the source
  *   align       a power of two; 0: what suits the size, at most 16
  *   flags       QM_NO_TOUCH, QM_NO_TRACE
- *   source      where slabs come from; NULL: the page arena
+ *   source      where slabs come from; NULL: the base arena
  *   ctor, dtor  or NULL. Objects stay constructed while they lie idle in magazines
  *   priv        handed to both
  * Returns NULL if an argument is wrong, the name is taken, or there is no memory. */

@@ -56,7 +56,7 @@ void attach_hart(unsigned hart) noexcept;
 /// Complexity: O(caches).
 void detach_hart(unsigned hart) noexcept;
 
-/// Harts given to initialize().
+/// Harts given to initialize(); 0 before it.
 [[nodiscard]] unsigned hart_count() noexcept;
 
 /// The root: all memory. Its segments are pages.
