@@ -147,6 +147,26 @@ QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t s
   return start;
 }
 
+/// An aligned start in whichever segment has one: take() has looked at two. @returns 0 if none has, or no tags are to be
+/// had. Not inlined: few come here.
+[[gnu::noinline]] std::uintptr_t Arena::take_anywhere(const Request& request, std::size_t size) noexcept {
+  ArenaWalk walk(*this);
+  for (;;) {
+    const LockGuard guard(lock_);
+    if (sizes_.find(size, Fit::kBest) == nullptr || !reserve_tags_locked(kSplitTags)) return 0;
+    for (unsigned step = 0; step < kConstrainedSteps; ++step) {
+      BoundaryTag* const tag = walk.current_->next;
+      if (tag == &ends_) return 0;
+      walk.current_ = tag;
+      if (tag->kind != TagKind::kFree || tag->size < size) continue;
+      const std::uintptr_t start = request.start_in(*tag, size, quantum_);
+      if (start == 0) continue;
+      carve_locked(tag, start, size, request);
+      return start;
+    }
+  }
+}
+
 std::uintptr_t Arena::allocate_as(const Request& request) noexcept {
   const std::size_t size = rounded(request.size);
   if (size - 1 < quantum_cache_max_ && request.owner == SegmentOwner::kUser && request.alignment == nullptr)
@@ -156,6 +176,8 @@ std::uintptr_t Arena::allocate_as(const Request& request) noexcept {
     start = take(request, size);
     if (start == 0) [[unlikely]]
       start = import(request, rounded(request.size));
+    if (start == 0 && request.slack(quantum_) != 0) [[unlikely]]
+      start = take_anywhere(request, rounded(request.size));
   }
   if (start == 0) [[unlikely]]
     return request.pursued ? 0 : allocate_slow(request);
@@ -191,17 +213,18 @@ std::uintptr_t Arena::allocate_slab(std::size_t size) noexcept {
 
 Status Arena::free(std::uintptr_t start, std::size_t size) noexcept {
   const std::size_t whole = rounded(size);
-  if (whole - 1 < quantum_cache_max_) {
-    const Status status = quantum_caches_->free(*this, start, whole);
-    if (status != Status::kOk) count_bad_free();
-    return status;
-  }
+  if (whole - 1 < quantum_cache_max_) return free_to_cache(start, whole);
   return free_segment(start, whole != kAnySize ? whole : 0, SegmentOwner::kUser);
 }
 
-void Arena::count_bad_free() noexcept {
-  const LockGuard guard(lock_);
-  ++counts_.bad_frees;
+/// A function of its own, so that other frees save no registers for it.
+[[gnu::noinline]] Status Arena::free_to_cache(std::uintptr_t start, std::size_t size) noexcept {
+  const Status status = quantum_caches_->free(*this, start, size);
+  if (status != Status::kOk) {
+    const LockGuard guard(lock_);
+    ++counts_.bad_frees;
+  }
+  return status;
 }
 
 Status Arena::free(std::uintptr_t start) noexcept { return free_segment(start, kAnySize, SegmentOwner::kUser); }

@@ -102,17 +102,6 @@ std::uintptr_t Arena::allocate_constrained(std::size_t size, const Constraint& c
   return start != 0 ? start : pursue(size, effort, exhaustion::attempt_of(attempt), &attempt);
 }
 
-std::uintptr_t Arena::find_anywhere(Arena& arena, const Request& request, std::size_t taken) noexcept {
-  Congruence congruence{request};
-  congruence.size = taken;
-  Constraint constraint;
-  if (request.alignment != nullptr) {
-    constraint.align = request.alignment->align;
-    constraint.phase = request.alignment->phase;
-  }
-  return congruence.constrain(constraint, arena.quantum_) ? arena.find_congruent(congruence).start : 0;
-}
-
 Arena::SpanRange Arena::allocate_congruent(const Congruence& request) noexcept {
   return fault::may_acquire(fault::Resource::kSegment) ? find_congruent(request) : SpanRange{};
 }

@@ -6,29 +6,34 @@
 
 namespace qm {
 
-/// Looks anywhere in what the arena has for what is aligned, if that is linked; then, of the source if there is one,
-/// asks for a span in which the request fits wherever it begins, as large as imports are at least; where the source has
-/// none, for one no larger than need be; and both again after the empty span, which may be what it lacks, has gone back.
+/// Asks the source, if there is one, for a span in which the request fits wherever it begins, as large as imports are at
+/// least; where the source has none, for one no larger than need be, and for one around a place for the request; and all
+/// again after the empty span, which may be what it lacks, has gone back.
 std::uintptr_t Arena::import(const Request& request, std::size_t taken) noexcept {
-  if (request.alignment != nullptr && find_anywhere != nullptr) {
-    if (const std::uintptr_t start = find_anywhere(*this, request, taken); start != 0) return start;
-  }
-  if (source_ == nullptr) return 0;
-  if (import_with_ != nullptr) return import_with_(*this, request, taken);
-  const std::size_t unit = source_->quantum_;
-  // A span may begin anywhere in a quantum that does not divide the source's.
-  const std::size_t odd = rounded(unit) == unit ? 0 : quantum_ - 1;
-  if (odd != 0 && find_anywhere != nullptr) return find_anywhere(*this, request, taken);
-  const std::size_t least = source_->rounded(taken + request.slack(quantum_) + odd);
+  const bool has_source = source_ != nullptr;
+  if (!has_source && request.alignment == nullptr) return 0;
+  const ImportCall by = import_with_ != nullptr || !has_source || is_power_of_two(source_->quantum_)
+                            ? import_with_
+                            : source_->import_with_;
+  if (by != nullptr) return by(*this, request, taken);
+  if (!has_source) return 0;
+  // A span of a source with smaller quanta is aligned to the quantum.
+  const bool is_aligned = quantum_ > source_->quantum_;
+  const Alignment own{quantum_};
+  const std::size_t least = source_->rounded(taken + request.slack(quantum_));
   const std::size_t mostly = source_->rounded(minimum_import_);
   const Fit fit = request.fit == Fit::kNext ? Fit::kInstant : request.fit;  // the order is this arena's affair
   if (least < taken) return 0;                                              // more than a word
   bool reaped = false;
   for (std::size_t size = mostly > least ? mostly : least;;) {
-    const std::uintptr_t start = source_->allocate_as({.size = size, .fit = fit});
-    if (start != 0) return enter_span(request, taken, {start, size, SpanOrigin::kImported});
+    const std::uintptr_t start =
+        source_->allocate_as({.size = size, .alignment = is_aligned ? &own : nullptr, .fit = fit});
+    const SpanOrigin origin = is_aligned ? SpanOrigin::kImportedAround : SpanOrigin::kImported;
+    if (start != 0) return enter_span(request, taken, {start, size, origin});
     if (size > least) {
       size = least;
+    } else if (const std::uintptr_t around = import_around(request, taken); around != 0) {
+      return around;
     } else if (!reaped && reap() != 0) {
       reaped = true;
       size = mostly > least ? mostly : least;
@@ -36,6 +41,19 @@ std::uintptr_t Arena::import(const Request& request, std::size_t taken) noexcept
       return 0;
     }
   }
+}
+
+/// A span of the source around a place for an aligned request, as small as the source can give it. @returns 0 if there is
+/// none.
+std::uintptr_t Arena::import_around(const Request& request, std::size_t taken) noexcept {
+  const std::size_t unit = source_->quantum_;
+  if (request.slack(quantum_) == 0) return 0;
+  const std::size_t phase = request.alignment->phase;
+  const Alignment around{request.alignment->align, phase & ~(unit - 1)};
+  const std::size_t size = source_->rounded(taken + (phase & (unit - 1)));
+  if (size < taken) return 0;  // more than a word
+  const std::uintptr_t start = source_->allocate_as({.size = size, .alignment = &around});
+  return start != 0 ? enter_span(request, taken, {start, size, SpanOrigin::kImportedAround}) : 0;
 }
 
 /// Enters the span and takes the request from it in one hold of the lock, so that nobody else can. @returns 0, and the

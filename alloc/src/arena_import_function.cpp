@@ -1,5 +1,5 @@
-// Arena: spans for a request with constraints, and from an import function of one's own. Linked where either is asked
-// for.
+// Arena: spans for a request with constraints, from an import function of one's own, and for quanta that are no powers of
+// two. Linked where one of these is asked for.
 //
 //     import_congruent()       twice at most: the second time after the empty span went back
 //       import_once()
@@ -55,17 +55,28 @@ std::size_t Arena::import_size(const Congruence& request, unsigned padding) cons
   return round_up(size, source_->quantum_);
 }
 
-std::uintptr_t Arena::import_by_function(Arena& arena, const Request& request, std::size_t taken) noexcept {
-  Congruence congruence{request};
+/// @returns false for an alignment that no start could meet.
+bool Arena::make_congruence(const Request& request, std::size_t taken, Congruence& congruence) const noexcept {
+  congruence = {request};
   congruence.size = taken;
-  congruence.step = arena.quantum_;  // any multiple of the quantum will do
-  if (const Alignment* asked = request.alignment; asked != nullptr) {
-    Constraint constraint;
-    constraint.align = asked->align;
-    constraint.phase = asked->phase;
-    if (!congruence.constrain(constraint, arena.quantum_)) return 0;
-  }
-  return arena.import_congruent(congruence).start;
+  congruence.step = quantum_;  // any multiple of the quantum will do
+  const Alignment* const asked = request.alignment;
+  if (asked == nullptr) return true;
+  Constraint constraint;
+  constraint.align = asked->align;
+  constraint.phase = asked->phase;
+  return congruence.constrain(constraint, quantum_);
+}
+
+std::uintptr_t Arena::import_by_function(Arena& arena, const Request& request, std::size_t taken) noexcept {
+  Congruence congruence;
+  return arena.make_congruence(request, taken, congruence) ? arena.import_congruent(congruence).start : 0;
+}
+
+/// What is here, and what the source has: for quanta that are no powers of two.
+std::uintptr_t Arena::find_by_congruence(Arena& arena, const Request& request, std::size_t taken) noexcept {
+  Congruence congruence;
+  return arena.make_congruence(request, taken, congruence) ? arena.find_congruent(congruence).start : 0;
 }
 
 Arena::SpanRange Arena::import_congruent(const Congruence& request) noexcept {

@@ -1,8 +1,8 @@
-// Arena::allocate_aligned(), where nothing asks for constraints: what every arena can do. An unoptimised build links them
-// all the same.
+// Arena::allocate_aligned(): what every arena can do, whatever else is linked.
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -59,6 +59,59 @@ TEST_F(AlignedArenas, neither_a_size_nor_an_alignment_of_half_a_word_wraps) {
   EXPECT_TRUE(arena_.validate());
 }
 
+/// Sixteen pages from page 1 on, of which pairs are free: a few at odd pages, and one at an even page.
+class PairsOfPages : public AlignedArenas {
+ protected:
+  static constexpr std::uintptr_t kPage = 0x1000;
+  using Pairs = std::array<std::uintptr_t, 4>;
+  void SetUp() override {
+    AlignedArenas::SetUp();
+    ASSERT_EQ(arena_.initialize({.name = "pages", .start = kPage, .size = 16 * kPage, .quantum = kPage}), Status::kOk);
+  }
+  void make_pairs(const Pairs& pairs) {
+    for (unsigned i = 0; i < 16; ++i) ASSERT_NE(arena_.allocate(kPage), 0U);
+    for (const std::uintptr_t page : pairs) {
+      EXPECT_EQ(arena_.free(page * kPage, kPage), Status::kOk);
+      EXPECT_EQ(arena_.free((page + 1) * kPage, kPage), Status::kOk);
+    }
+  }
+  /// Frees all pages but those of @p pairs.
+  void give_back(const Pairs& pairs) {
+    for (std::uintptr_t page = 1; page <= 16; ++page) {
+      bool is_free = false;
+      for (const std::uintptr_t pair : pairs) is_free = is_free || page == pair || page == pair + 1;
+      if (!is_free) {
+        EXPECT_EQ(arena_.free(page * kPage, kPage), Status::kOk);
+      }
+    }
+  }
+};
+
+TEST_F(PairsOfPages, the_only_aligned_one_is_found_among_others_of_its_size) {
+  for (const auto& pairs : {std::array<std::uintptr_t, 4>{4, 1, 7, 11}, {11, 7, 1, 4}}) {
+    make_pairs(pairs);
+    const std::uintptr_t start = arena_.allocate_aligned(2 * kPage, {.align = 2 * kPage});
+    EXPECT_EQ(start, 4 * kPage);
+    EXPECT_EQ(arena_.allocate_aligned(2 * kPage, {.align = 2 * kPage}), 0U);
+    EXPECT_TRUE(arena_.validate());
+    EXPECT_EQ(arena_.free_constrained(start, 2 * kPage), Status::kOk);
+    give_back(pairs);
+  }
+}
+
+TEST_F(PairsOfPages, a_span_is_imported_around_the_only_aligned_place_of_the_source) {
+  const Pairs pairs{4, 1, 7, 11};
+  make_pairs(pairs);
+  Arena importer;
+  ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 0x40, .source = &arena_}), Status::kOk);
+  const std::uintptr_t start = importer.allocate_aligned(kPage + 0x40, {.align = 2 * kPage, .phase = 0x80});
+  EXPECT_EQ(start, 4 * kPage + 0x80);
+  EXPECT_TRUE(importer.validate() && arena_.validate());
+  EXPECT_EQ(importer.free_constrained(start, kPage + 0x40), Status::kOk);
+  EXPECT_EQ(importer.destroy(), Status::kOk);
+  give_back(pairs);
+}
+
 TEST_F(AlignedArenas, a_span_is_imported_with_room_and_goes_back_whole) {
   ASSERT_EQ(arena_.initialize({.name = "source", .start = 0x1000, .size = 0x10000, .quantum = 0x1000}), Status::kOk);
   Arena importer;
@@ -87,16 +140,15 @@ TEST_F(AlignedArenas, a_span_of_a_source_with_another_quantum_has_room_for_the_r
   EXPECT_EQ(importer.destroy(), Status::kOk);
 }
 
-TEST_F(AlignedArenas, what_the_quantum_does_not_divide_is_met_or_refused_and_leaves_nothing_behind) {
+TEST_F(AlignedArenas, an_alignment_that_the_quantum_does_not_divide_is_met_and_leaves_nothing_behind) {
   ASSERT_EQ(arena_.initialize({.name = "source", .start = 3, .size = 999, .quantum = 3}), Status::kOk);
   Arena importer;
   ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 3, .source = &arena_}), Status::kOk);
   const std::uintptr_t start = importer.allocate_aligned(6, {.align = 64, .phase = 1});
   EXPECT_TRUE(importer.validate() && arena_.validate());
-  if (start != 0) {  // found by constraints
-    EXPECT_EQ(start % 64, 1U);
-    EXPECT_EQ(importer.free_constrained(start, 6), Status::kOk);
-  }
+  EXPECT_NE(start, 0U);
+  EXPECT_EQ(start % 64, 1U);
+  EXPECT_EQ(importer.free_constrained(start, 6), Status::kOk);
   EXPECT_EQ(importer.destroy(), Status::kOk);
   EXPECT_EQ(arena_.stats().allocated, 0U);
 }

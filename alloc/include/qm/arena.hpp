@@ -76,7 +76,9 @@ class Arena : public Traceable {
   /// Context: the source and the storage outlive the arena.
   [[gnu::always_inline]] Status initialize(const ArenaConfig& config) noexcept {
     return initialize(config, config.quantum_cache_max != 0 ? &quantum_caches::calls : nullptr,
-                      config.import != nullptr ? &import_by_function : nullptr);
+                      !is_power_of_two(config.quantum) ? &find_by_congruence
+                      : config.import != nullptr       ? &import_by_function
+                                                       : nullptr);
   }
 
   /// Gives every span and tag back and leaves the storage to the caller.
@@ -124,11 +126,11 @@ class Arena : public Traceable {
   Status free(std::uintptr_t start) noexcept;
 
   /// Takes @p size at a start that @p alignment allows: of a segment that has room for it wherever it begins, or the
-  /// smallest that is large enough; where neither has, and allocate_constrained() is linked, anywhere, and else of a span
-  /// imported with room. Passes the quantum caches by; free it with free_constrained().
-  /// @param[in] alignment an alignment above the quantum asks for a quantum that is a power of two; with any other quantum
-  ///                      it may find nothing but where allocate_constrained() is linked.
-  /// @returns as allocate(). Complexity: that of instant fit, or of allocate_constrained().
+  /// smallest that is large enough; where neither has, of an imported span; and then anywhere. Passes the quantum caches
+  /// by; free it with free_constrained().
+  /// @returns as allocate(): 0 only if no aligned range is free here nor in the sources, as far as these have no import
+  ///          function of their own, which knows sizes only.
+  /// Complexity: that of instant fit; where only a segment of another size will do, O(segments) in bounded lock holds.
   [[nodiscard]] std::uintptr_t allocate_aligned(std::size_t size, const Alignment& alignment,
                                                 const CallSite* site = nullptr,
                                                 Effort effort = Effort::kAuto) noexcept {
@@ -257,14 +259,16 @@ class Arena : public Traceable {
   std::uintptr_t allocate_as(const Request& request) noexcept;
   std::uintptr_t allocate_slow(const Request& request) noexcept;
   [[nodiscard]] std::uintptr_t take(const Request& request, std::size_t size) noexcept;
+  [[nodiscard]] std::uintptr_t take_anywhere(const Request& request, std::size_t size) noexcept;
   [[nodiscard]] std::uintptr_t import(const Request& request, std::size_t taken) noexcept;
+  [[nodiscard]] std::uintptr_t import_around(const Request& request, std::size_t taken) noexcept;
   [[nodiscard]] std::uintptr_t enter_span(const Request& request, std::size_t taken, const SpanRange& range) noexcept;
   void release_span(const SpanRange& range) noexcept;
   [[nodiscard]] bool may_ever_have(std::size_t size) noexcept;
   Status free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept;
   [[nodiscard]] bool traced() const noexcept { return state_.load(std::memory_order_relaxed) != 0; }
   void count_failure() noexcept;
-  void count_bad_free() noexcept;
+  Status free_to_cache(std::uintptr_t start, std::size_t size) noexcept;
   [[nodiscard]] bool whole_quanta(std::uintptr_t start, std::size_t size, SpanRange& range) const noexcept;
   void clear() noexcept;
 
@@ -312,8 +316,6 @@ class Arena : public Traceable {
   [[nodiscard]] Place find_next_locked(std::size_t size) noexcept;
   SpanRange allocate_congruent(const Congruence& request) noexcept;
   [[nodiscard]] SpanRange find_congruent(const Congruence& request) noexcept;
-  /// What does not fit wherever a segment or a span begins. Weak, so that allocate_constrained() alone links it.
-  [[gnu::weak]] static std::uintptr_t find_anywhere(Arena& arena, const Request& request, std::size_t taken) noexcept;
   [[nodiscard]] Place find_roomy_locked(const Congruence& request) noexcept;
   [[nodiscard]] SpanRange take_roomy(const Congruence& request) noexcept;
   [[nodiscard]] SpanRange search(const Congruence& request, std::uintptr_t from) noexcept;
@@ -327,6 +329,8 @@ class Arena : public Traceable {
   [[nodiscard]] bool fits_anywhere(const Congruence& request) const noexcept;
   [[nodiscard]] std::size_t import_size(const Congruence& request, unsigned padding) const noexcept;
   static std::uintptr_t import_by_function(Arena& arena, const Request& request, std::size_t taken) noexcept;
+  static std::uintptr_t find_by_congruence(Arena& arena, const Request& request, std::size_t taken) noexcept;
+  [[nodiscard]] bool make_congruence(const Request& request, std::size_t taken, Congruence& congruence) const noexcept;
   [[nodiscard]] SpanRange import_congruent(const Congruence& request) noexcept;
   [[nodiscard]] SpanRange import_once(const Congruence& request) noexcept;
   [[nodiscard]] SpanRange carve_padded(const Congruence& request) noexcept;
@@ -351,10 +355,11 @@ class Arena : public Traceable {
   ReleaseFunction release_ = nullptr;
   void* context_ = nullptr;
   const quantum_caches::Calls* quantum_caches_ = nullptr;  ///< nullptr: it has none
-  ImportCall import_with_ = nullptr;                       ///< nullptr: it has no import function of its own
-  const AddressCalls* addresses_ = nullptr;                ///< nullptr: nothing is in the address index
-  ArenaWalk* walks_ = nullptr;                             ///< walks under way: told when a tag goes
-  BoundaryTag* spares_ = nullptr;                          ///< through `next`
+  /// nullptr: it has no import function of its own, and its quantum is a power of two.
+  ImportCall import_with_ = nullptr;
+  const AddressCalls* addresses_ = nullptr;  ///< nullptr: nothing is in the address index
+  ArenaWalk* walks_ = nullptr;               ///< walks under way: told when a tag goes
+  BoundaryTag* spares_ = nullptr;            ///< through `next`
   BoundaryTag* empty_span_ = nullptr;
   BoundaryTag* tag_pages_ = nullptr;  ///< of the root: the segment of tags taken last; it grows downwards
   std::uintptr_t next_fit_ = 0;       ///< end of the last next-fit allocation
