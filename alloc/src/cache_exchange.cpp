@@ -176,15 +176,20 @@ inline Magazine* Cache::run_full(const Cell& own) const noexcept {
   return true;
 }
 
-/// Looks at a round of the previous magazine, full and about to leave the hart, another each time: whether it is an
-/// object that is out of the slab layer. If not it is told and taken out. Masked.
+/// Looks at two rounds of the previous magazine, full and about to leave the hart, others each time: whether they are
+/// objects that are out of the slab layer. More would cost more than the exchange; if these are not, all that follow are
+/// looked at. Masked.
 inline void Cache::inspect_previous(Cell& own) noexcept {
   // A checking build has looked at each object when it was freed.
   if (kChecked || own.prev == nullptr || own.prev->rounds == 0) return;
-  if (own.inspected >= own.prev->rounds) own.inspected = 0;
-  void*& round = own.prev->slots()[own.inspected++];
-  const SlabLayer::Standing standing = slabs_.judge(round);
-  if (standing != SlabLayer::Standing::kOut) expel(own, round, standing);
+  Magazine& magazine = *own.prev;
+  unsigned first = own.inspected;
+  if (first + 2 > magazine.rounds) first = 0;
+  own.inspected = static_cast<std::uint8_t>(first + 2);
+  if (magazine.rounds >= 2 && slabs_.are_out(magazine.slots() + first)) [[likely]]
+    return;
+  expel_from(magazine, first);
+  own.set_prev(&magazine);
 }
 
 /// Puts a round into a magazine of the depot's, which becomes the loaded one, or makes room in the slabs.

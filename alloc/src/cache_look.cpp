@@ -1,6 +1,8 @@
 /// Looks at a cache while others use it: where an object is, and whether the harts' cells are sound. And what becomes
 /// of a free that cannot be.
 
+#include <algorithm>
+
 #include <qm/cache.hpp>
 #include <qm/checked.hpp>
 #include <qm/hal/round.hpp>
@@ -78,11 +80,22 @@ void Cache::tell_refused(Cache& cache, void* address, SlabLayer::Standing standi
   cache.report(told);
 }
 
-/// Tells a round of the previous magazine that is no object out, and takes it out. Masked.
-void Cache::expel(Cell& own, void*& round, SlabLayer::Standing standing) noexcept {
-  refuse(round, standing);
-  round = own.prev->slots()[--own.prev->rounds];
-  own.set_prev(own.prev);
+/// Tells of each round from the @p first on that is no object out, or is one of those before it, and takes it out. The
+/// magazine is nobody else's.
+void Cache::expel_from(Magazine& magazine, unsigned first) noexcept {
+  void** const rounds = magazine.slots();
+  const auto is_sound = [&](unsigned at, SlabLayer::Standing standing) noexcept {
+    return standing == SlabLayer::Standing::kOut && std::find(rounds, rounds + at, rounds[at]) == rounds + at;
+  };
+  while (first < magazine.rounds) {
+    const SlabLayer::Standing standing = slabs_.judge(rounds[first]);
+    if (is_sound(first, standing)) {
+      ++first;
+    } else {
+      refuse(rounds[first], standing);
+      rounds[first] = rounds[--magazine.rounds];
+    }
+  }
 }
 
 // ---- for whatis and verify ------------------------------------------------------------------------------------------

@@ -394,6 +394,32 @@ SlabLayer::Taken SlabLayer::take(void** objects, unsigned count) noexcept {
   return end;
 }
 
+/// are_out() where an address is not as plain as there. A function of its own, so that the other saves no registers for it.
+[[gnu::noinline]] static bool are_judged_out(SlabLayer& layer, void* const* pair) noexcept {
+  return layer.judge(pair[0]) == Standing::kOut && layer.judge(pair[1]) == Standing::kOut && pair[0] != pair[1];
+}
+
+bool SlabLayer::are_out(void* const* pair) noexcept {
+  const PageMap::Bank& bank = *bank_.load(std::memory_order_relaxed);
+  const std::uintptr_t low = bank.low;
+  const std::size_t bytes = bank.bytes;
+  const std::uintptr_t mask = slab_bytes_ - 1;
+  const std::size_t stride = stride_;
+  const std::uint64_t reciprocal = reciprocal_;
+  for (void* const* at = pair; at != pair + 2; ++at) {
+    const auto address = reinterpret_cast<std::uintptr_t>(*at);
+    const std::uintptr_t header = (address | mask) + 1 - sizeof(Slab);
+    auto& slab = *reinterpret_cast<Slab*>(header);
+    if (header - low >= bytes || slab.layer != this) return are_judged_out(*this, pair);
+    const std::size_t offset = address - slab.start;
+    const auto index = static_cast<std::size_t>(offset * reciprocal >> 32);
+    if (index >= slab.objects || index * stride != offset) return are_judged_out(*this, pair);
+    const std::atomic_ref<unsigned long> word(bits(slab, index / kWordBits));  // as is_free() does
+    if ((word.load(std::memory_order_relaxed) >> (index % kWordBits) & 1) != 0) return false;
+  }
+  return pair[0] != pair[1];
+}
+
 SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
   Put put;
   const LockGuard hold(lock_);

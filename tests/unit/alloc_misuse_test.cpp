@@ -106,7 +106,7 @@ TEST_F(MisuseTest, another_caches_object_is_told_with_its_owner) {
   expect_whole(*owner);
 }
 
-TEST_F(MisuseTest, of_each_full_magazine_that_leaves_the_hart_a_round_is_looked_at) {
+TEST_F(MisuseTest, of_a_full_magazine_that_leaves_the_hart_rounds_are_looked_at_and_all_if_one_is_bad) {
   Cache* cache = make("packet");
   cache->free(cache->allocate());
   cache->free(cache->allocate());
@@ -114,11 +114,28 @@ TEST_F(MisuseTest, of_each_full_magazine_that_leaves_the_hart_a_round_is_looked_
   for (unsigned i = 0; i < kBad; ++i) cache->free(&foreign_word);
   const unsigned before = told.count;
   if (!kChecked) {
-    EXPECT_GE(before, 3U);
+    EXPECT_GE(before, 6U);
   }
   EXPECT_EQ(told.of(Misuse::kForeign), before < told.reports.size() ? before : told.reports.size());
   cache->reap();
   EXPECT_EQ(told.count, kBad) << "each is told once";
+  expect_whole(*cache);
+}
+
+TEST_F(MisuseTest, an_object_that_lies_beside_itself_is_told_when_its_full_magazine_leaves_the_hart) {
+  Cache* cache = make("packet");
+  constexpr unsigned kObjects = 100;
+  for (unsigned i = 0; i < kObjects; ++i) objects[i] = cache->allocate();
+  for (unsigned i = 0; i < kObjects; ++i) cache->free(objects[i]);
+  for (unsigned i = 0; i < kObjects; ++i) objects[i] = cache->allocate();  // the depot has empty magazines now
+  for (unsigned i = 0; i < kObjects; ++i) {
+    cache->free(objects[i]);
+    cache->free(objects[i]);
+  }
+  EXPECT_GE(told.of(Misuse::kDoubleFree), 1U);
+  EXPECT_EQ(told.last().cache, cache);
+  cache->reap();
+  EXPECT_EQ(told.count, kObjects) << "each is told once";
   expect_whole(*cache);
 }
 

@@ -423,7 +423,7 @@ class alignas(Cell) Cache : public Traceable {
   static void tell_refused(Cache& cache, void* address, SlabLayer::Standing standing) noexcept;
   void count_misuse() noexcept;
   void inspect_previous(Cell& own) noexcept;
-  void expel(Cell& own, void*& round, SlabLayer::Standing standing) noexcept;
+  void expel_from(Magazine& magazine, unsigned first) noexcept;
   [[nodiscard]] Slab* spill(Magazine& magazine) noexcept;
   [[nodiscard]] bool is_dead() noexcept { return std::atomic_ref(number_).load(std::memory_order_relaxed) == 0; }
   [[nodiscard]] bool is_plain() const noexcept;

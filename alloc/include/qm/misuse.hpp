@@ -4,7 +4,7 @@
 ///     found                          when                                                    by
 ///     free to a destroyed cache      at the next slow path, while the cache's place is not used again
 ///     null, foreign, interior        when the object passes a slow path: a full or closed    every build
-///     or already free object         magazine, now and then its exchange, always the slab
+///     or already free object         magazine, at its exchange perhaps, always the slab
 ///     the same, at once              at the free                                             QM_CHECKED
 ///     a write behind the object      at the free, by `verify`                                QM_CHECKED
 ///     a write after the free         at the next allocation of the object, by `verify`       QM_CHECKED

@@ -175,7 +175,9 @@ void* qm_cache_alloc(qm_cache* cache, qm_flags flags) QM_NOEXCEPT;
 
 void* qm_cache_alloc_at(const qm_call_site* site, qm_cache* cache, qm_flags flags) QM_NOEXCEPT;
 
-/* Gives an object back; NULL is ignored. Misuse is reported where it is found, and otherwise ignored. */
+/* Gives an object back; NULL is ignored. Misuse is reported where it is found, and otherwise ignored: a build without QM_CHECKED
+ * finds a second free, a foreign pointer and another cache's object when they come to a slab, in a drain at the latest, or, two of
+ * them at a time, when a full magazine leaves the hart. What the same hart takes from its magazine again before that is not found. */
 void qm_cache_free(qm_cache* cache, void* object) QM_NOEXCEPT;
 
 /* Takes up to @count objects. Returns how many; fewer iff the next single allocation would have failed. */

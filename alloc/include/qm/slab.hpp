@@ -205,6 +205,9 @@ class SlabLayer {
 
   /// Complexity: about 40 instructions; O(log slabs) for no-touch. Context: any.
   [[nodiscard]] Standing judge(const void* address) noexcept;
+  /// Whether two addresses, which are idle in a magazine, are two objects that are out. Complexity: about 60 instructions;
+  /// as judge() for no-touch. Context: any.
+  [[nodiscard]] bool are_out(void* const* pair) noexcept;
 
   /// The slab of an address; nullptr if it is in none of this layer's.
   [[nodiscard]] Slab* find(const void* address) noexcept;
