@@ -338,8 +338,9 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
 // These jump: what they go on with returns to the user, and stacks begin there.
 
 /// A function of its own, so that who jumps past it to the observer saves no arguments for it.
-[[gnu::noinline]] QM_JUMPS static void* allocate_plain(qm::Cache* cache, const qm::CallSite* site,
-                                                       std::size_t requested, qm::Effort effort) noexcept {
+[[gnu::noinline]] static void* allocate_plain(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                                              qm::Effort effort) noexcept {
+  QM_JUMPS();
   if (void* object = cache->allocate_from_previous(); object != nullptr) {
     if constexpr (qm::kCallSites) cache->charge(object, site, requested);
     return object;
@@ -348,8 +349,9 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
 }
 
 /// As allocate_plain().
-[[gnu::noinline]] QM_JUMPS static void* allocate_one(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
-                                                     qm::Effort effort) noexcept {
+[[gnu::noinline]] static void* allocate_one(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                                            qm::Effort effort) noexcept {
+  qm::keep_frame();  // a slab's segment may be recorded
   if (void* object = cache->allocate_one(); object != nullptr) {
     if constexpr (qm::kCallSites) cache->charge(object, site, requested);
     return object;
@@ -358,8 +360,9 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
 }
 
 /// As allocate_plain().
-[[gnu::noinline]] QM_JUMPS static void* allocate_by_exchange(qm::Cache* cache, const qm::CallSite* site,
-                                                             std::size_t requested, qm::Effort effort) noexcept {
+[[gnu::noinline]] static void* allocate_by_exchange(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                                                    qm::Effort effort) noexcept {
+  QM_JUMPS();
   bool exchanged = false;
   if (void* object = cache->allocate_by_exchange(exchanged); object != nullptr) {
     if constexpr (qm::kCallSites) cache->charge(object, site, requested);
@@ -368,14 +371,16 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
   return cache->allocate_slow(site, requested, effort, exchanged);
 }
 
-QM_JUMPS void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
-                                       qm::Effort effort) noexcept {
+void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                              qm::Effort effort) noexcept {
+  QM_JUMPS();
   if (cache->wants_one()) return allocate_one(cache, site, requested, effort);
   return allocate_by_exchange(cache, site, requested, effort);
 }
 
-QM_JUMPS void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
-                                      qm::Effort effort) noexcept {
+void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                             qm::Effort effort) noexcept {
+  QM_JUMPS();
   using namespace qm::trace_state;
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return allocate_plain(cache, site, requested, effort);
@@ -387,11 +392,13 @@ QM_JUMPS void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site
 }
 
 /// As allocate_plain().
-[[gnu::noinline]] QM_JUMPS static void free_plain(qm::Cache* cache, void* object) noexcept {
+[[gnu::noinline]] static void free_plain(qm::Cache* cache, void* object) noexcept {
+  QM_JUMPS();
   if (!cache->free_to_previous(object)) qm_cache_free_other(cache, object);
 }
 
-QM_JUMPS void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
+void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
+  QM_JUMPS();
   using namespace qm::trace_state;
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return free_plain(cache, object);
@@ -401,7 +408,8 @@ QM_JUMPS void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
   return qm_cache_free_other(cache, object);
 }
 
-QM_JUMPS void qm_cache_free_other(qm::Cache* cache, void* object) noexcept {
+void qm_cache_free_other(qm::Cache* cache, void* object) noexcept {
+  qm::keep_frame();  // a misuse may be told, with who has called
   const qm::Cache::Placed placed = cache->free_by_exchange(object);
   if (placed != qm::Cache::Placed::kHere) cache->free_slow(object, placed);
 }

@@ -93,7 +93,7 @@ std::uintptr_t Extents::take_place(std::size_t bytes) noexcept {
     if (next != nullptr) next->kid[1] = nullptr;
     if (!is_used_up) enter_locked(*extent, *after);
   }
-  if (is_low() && !are_few_outside() && !upkeep::is_due()) upkeep::want(prepare);
+  if (is_low() && !are_few_outside() && !upkeep::is_due()) upkeep::want_extent();
   return extent->start + only_bit(first) * kPageBytes;
 }
 
@@ -141,7 +141,7 @@ bool Extents::draw(bool ahead) noexcept {
   if (arena.spare_count_ < kSplitTags) {
     if (!arena.take_tags_locked(kSplitTags)) return false;
     if (ahead) {
-      upkeep::want(prepare);
+      upkeep::want_extent();
       return false;
     }
   }

@@ -10,6 +10,7 @@
 #include <qm/page_map.hpp>
 #include <qm/system.hpp>
 
+#include "heap_blocks.hpp"
 #include "size_classes.hpp"
 
 namespace qm::heap {
@@ -88,22 +89,10 @@ void* take(Cache& cache, const CallSite* site, std::size_t size, Effort effort) 
   return cache.allocate_fitting(site, size, effort);
 }
 
-/// The other way: what is charged for the block is taken back whole.
-void give(Cache& cache, void* block) noexcept {
-  if constexpr (kCallSites) cache.discharge(block);
-  cache.free(block);
-}
-
 /// Without call sites not by the fast path: it is linked where it is called.
 void* allocate_any(const CallSite* site, std::size_t size) noexcept {
   if constexpr (kCallSites) return allocate_at(site, size);
   return allocate_at(site, size, Effort::kAuto);
-}
-
-/// An object of class @p number, or a large block, which also serves where a class cannot be had.
-void* allocate_in(unsigned number, const CallSite* site, std::size_t size, Effort effort) noexcept {
-  if (Cache* cache = have_class(number); cache != nullptr) return take(*cache, site, size, effort);
-  return reinterpret_cast<void*>(large.allocate(size != 0 ? size : 1, Fit::kInstant, site, effort));
 }
 
 /// Tells the books, which hear of frees, that a block in a slab stays where it is with another size.
@@ -144,14 +133,16 @@ void note_free_of_large(void* block, Status status) noexcept {
     report_misuse(status == Status::kMismatch ? Misuse::kWrongSize : Misuse::kForeign, block, nullptr);
 }
 
-/// Frees a block in a slab of @p cache, or what is in none. By the cache's fast path: the heap's may not know the
-/// block's leaf.
-[[gnu::always_inline]] inline void free_in(Cache* cache, void* block) noexcept {
-  if (cache != nullptr) return give(*cache, block);
-  if (block != nullptr) note_free_of_large(block, large.free(reinterpret_cast<std::uintptr_t>(block)));
+}  // namespace
+
+void* allocate_in(unsigned number, const CallSite* site, std::size_t size, Effort effort) noexcept {
+  if (Cache* cache = have_class(number); cache != nullptr) return take(*cache, site, size, effort);
+  return reinterpret_cast<void*>(large.allocate(size != 0 ? size : 1, Fit::kInstant, site, effort));
 }
 
-}  // namespace
+void free_large(void* block) noexcept {
+  if (block != nullptr) note_free_of_large(block, large.free(reinterpret_cast<std::uintptr_t>(block)));
+}
 
 Status initialize() noexcept {
   // Anew: an allocation after shutdown() has left tags of a pool that is no more.
@@ -244,12 +235,6 @@ void* reallocate_at(const CallSite* site, void* block, std::size_t size) noexcep
   return block;
 }
 
-QM_JUMPS void* reallocate(void* block, std::size_t size) noexcept {
-  const CallSite* site = nullptr;
-  if constexpr (kCallSites) site = block != nullptr ? site_of(block) : call_sites::untagged();
-  return reallocate_at(site, block, size);
-}
-
 const CallSite* site_of([[maybe_unused]] void* block) noexcept {
   if constexpr (kCallSites) {
     if (Cache* cache = cache_of(block); cache != nullptr) return cache->site_of(block);
@@ -281,8 +266,6 @@ constinit const std::array<std::uint8_t, QM_CLASS_STEPS> qm_heap_class_tags = []
   return table;
 }();
 
-// These jump, as the slow halves of a cache do.
-
 #if defined(QM_CALL_SITES)
 constinit const std::array<std::uintptr_t, QM_CLASSES> qm_heap_class_amounts = [] {
   std::array<std::uintptr_t, QM_CLASSES> amounts{};
@@ -290,17 +273,4 @@ constinit const std::array<std::uintptr_t, QM_CLASSES> qm_heap_class_amounts = [
     amounts[number] = qm::SiteWord::amount_of(qm::heap::kClassBytes[number]);
   return amounts;
 }();
-
-QM_JUMPS void* qm_heap_allocate_slow_at(const qm::CallSite* site, std::size_t size) noexcept {
-#else
-QM_JUMPS void* qm_heap_allocate_slow(std::size_t size) noexcept {
-  constexpr const qm::CallSite* site = nullptr;
 #endif
-  // Above the table - and there is size 0 - the section does not know the class: its magazine is still to be tried.
-  const std::size_t step = (size - 1) >> QM_CLASS_STEP_LOG2;
-  qm::Cache* const cache = step < QM_CLASS_STEPS ? qm::heap::cache_of_tag(qm_heap_class_tags[step]) : nullptr;
-  if (cache == nullptr) return qm::heap::allocate_in(qm::heap::class_of(size), site, size, qm::Effort::kAuto);
-  return qm_cache_allocate_slow(cache, site, size, qm::Effort::kAuto);
-}
-
-QM_JUMPS void qm_heap_free_slow(void* block) noexcept { qm::heap::free_in(qm::heap::cache_of(block), block); }

@@ -12,9 +12,10 @@
 #define QM_ARENA_INLINE [[gnu::always_inline]] inline
 #endif
 
-/// Of a function that calls nothing once it has inlined what it does: it needs no frame.
+/// Of a function that calls nothing once it has inlined what it does. It needs no frame: its source is compiled with
+/// -fomit-frame-pointer.
 #if defined(__riscv) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
-#define QM_ARENA_LEAF [[gnu::flatten, gnu::optimize("omit-frame-pointer")]]
+#define QM_ARENA_LEAF [[gnu::flatten]]
 #else
 #define QM_ARENA_LEAF
 #endif

@@ -140,7 +140,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*op
 void shutdown() noexcept {
   ready = false;
   caches.forget();
-  upkeep::want(nullptr);
+  upkeep::want_nothing();
   heap::shutdown();
   if constexpr (kCallSites) call_sites::shutdown();
   registry_reset();
@@ -197,13 +197,6 @@ void free_block(void* block, unsigned words) noexcept { caches.of_blocks(words).
 
 static constexpr unsigned kHeadWords = sizeof(Magazine) / sizeof(void*);
 
-/// A slab for magazines, ahead of the next.
-template <unsigned Kind>
-QM_JUMPS static void prepare_magazines() noexcept {
-  caches.of_blocks_of_kind(Kind).slabs().prepare();
-}
-constexpr upkeep::Piece kPrepareMagazines[] = {prepare_magazines<0>, prepare_magazines<1>, prepare_magazines<2>};
-
 Magazine* create_magazine(std::uint32_t rounds) noexcept {
   unsigned step = 0;
   while (step + 1 < kMagazineSteps && kMagazineRounds[step] < rounds) ++step;
@@ -211,7 +204,7 @@ Magazine* create_magazine(std::uint32_t rounds) noexcept {
   Cache& blocks = caches.of_blocks_of_kind(kind);
   void* place = blocks.allocate_direct();
   if (place == nullptr) return nullptr;
-  if (blocks.slabs().is_spent()) upkeep::want(kPrepareMagazines[kind]);
+  if (blocks.slabs().is_spent()) upkeep::want_slab(blocks.slabs());
   auto* magazine = new (place) Magazine;
   magazine->capacity = static_cast<std::uint8_t>(kMagazineRounds[step]);
   magazine->end_offset = static_cast<std::uint16_t>((kHeadWords + kMagazineRounds[step]) * sizeof(void*));

@@ -9,6 +9,7 @@
 #   fast-path.sh table   IMAGE OBJECT     the linker drops the entries of a function that it drops, and sorts the others
 #   fast-path.sh object  OBJECT LIBRARY   the forms where there is no image: words are loaded and stored
 #
+#   fast-path.sh jumps   LIBRARY          what the fast paths go on with ends in jumps and keeps no frame, so that stacks begin at who called
 #   fast-path.sh scans   LIBRARY          bit scans are instructions where the processor has them (yes in QM_BIT_SCAN), and never calls
 #
 # Environment: QM_OBJDUMP, QM_NM, QM_READELF, QM_COUNTED (yes with QM_COUNT), QM_XLEN.
@@ -196,5 +197,15 @@ case ${1:-} in
     done
     if calls=$("$QM_NM" -u "$2" | grep -E '__(ctz|clz|ffs|popcount)[sd]i2'); then fail "$2 calls libgcc: $calls"; fi
     ;;
-  *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  jumps)
+    for function in qm_cache_allocate_slow qm_cache_allocate_other qm_cache_free_slow qm_heap_allocate_slow qm_heap_free_slow; do
+      code=$(instructions "$2" "$function")
+      [ -n "$code" ] || code=$(instructions "$2" "${function}_at")  # with call sites
+      [ -n "$code" ] || fail "no $function in $2"
+      # The class of a large size is looked up by a function, before the jump.
+      [ $function = qm_heap_allocate_slow ] || ! grep -qE '^(jalr|addi sp,sp,-)' <<<"$code" || fail "$function calls or keeps a frame: $code"
+      ! grep -qE '^(ret|addi s0,sp)' <<<"$code" || fail "$function does not end in jumps: $code"
+    done
+    ;;
+  *) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

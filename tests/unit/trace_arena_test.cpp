@@ -59,6 +59,50 @@ class TraceArena : public qm::test::TraceTest {
   }
 };
 
+[[gnu::noinline]] void* ask_for_object(Cache& cache) {
+  void* object = cache.allocate();
+  asm volatile("" : "+r"(object));  // keeps the call above from becoming a jump
+  return object;
+}
+[[gnu::noinline]] void* ask_for_block() {
+  void* block = heap::allocate(kLarge);
+  asm volatile("" : "+r"(block));
+  return block;
+}
+
+template <class Function>
+bool shows(const trace::DumpEntry& entry, Function* function) {
+  for (unsigned i = 0; i < entry.depth; ++i) {
+    if (entry.pcs[i] - reinterpret_cast<std::uintptr_t>(function) < 256) return true;
+  }
+  return false;
+}
+
+TEST_F(TraceArena, a_segment_is_shown_with_the_function_that_asked_for_the_object_or_the_block) {
+  ASSERT_EQ(trace::start("kheap").status, Status::kOk);
+  void* block = ask_for_block();
+  EXPECT_TRUE(shows(only_record(kheap()), ask_for_block));
+  heap::free(block);
+  CacheConfig config;
+  config.name = "packet";
+  config.object_size = 5000;
+  config.source = &page_arena();  // whose quantum caches have no slab as large
+  Cache* cache = Cache::create(config);
+  ASSERT_NE(cache, nullptr);
+  ASSERT_EQ(trace::start("kpages").status, Status::kOk);
+  void* objects[16] = {};
+  unsigned count = 0;
+  while (count < 16 && cache->stats().slabs < 3) objects[count++] = ask_for_object(*cache);
+  static trace::Dump dump;
+  trace::DumpEntry entry;
+  dump.begin(page_arena());
+  unsigned segments = 0;
+  for (; dump.next(entry); ++segments) EXPECT_TRUE(shows(entry, ask_for_object)) << segments;
+  EXPECT_EQ(segments, 3U);
+  while (count != 0) cache->free(objects[--count]);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
 TEST_F(TraceArena, a_large_block_of_the_heap_is_shown_with_its_size_its_stack_and_its_context) {
   ASSERT_EQ(trace::start("kheap").status, Status::kOk);
   void* block = heap::allocate(kLarge);

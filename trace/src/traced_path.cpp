@@ -36,9 +36,6 @@ constexpr bool kStoresAnyStack = true;
 constexpr bool kStoresAnyStack = false;
 #endif
 
-/// Of a function that ends in jumps, so that it keeps nothing for what it jumps to.
-#define QM_ENDS_IN_JUMPS [[gnu::optimize("optimize-sibling-calls")]]
-
 /// A defect of the commands leaves cells open that are recorded.
 [[nodiscard]] inline bool is_closed(const Cell& own) noexcept {
   return kDefect == Defect::kNone || own.top.load(std::memory_order_relaxed) == closed_address();
@@ -344,8 +341,7 @@ using LastPart = void* (*)(Cache* cache, const CallSite* site, std::size_t reque
 
 /// A stack that was not the last one found from its place, or is new.
 template <LastPart kLast>
-[[gnu::noinline]] QM_ENDS_IN_JUMPS void* by_hash(Cache* cache, const CallSite* site, std::size_t requested,
-                                                 Effort effort) noexcept {
+[[gnu::noinline]] void* by_hash(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
   keep_return_address();
   const KnownStack found = books.find_in_depot(*cache, current_frame());
   if (found.entry != nullptr) return kLast(cache, site, requested, effort, found.entry, found.packed);
@@ -362,9 +358,9 @@ template <LastPart kLast>
 
 /// An allocation whose stack is known, and that has not found a slot, or a round: gets them and begins again.
 template <LastPart kLast>
-[[gnu::noinline]] QM_ENDS_IN_JUMPS void* supplied(Cache* cache, const CallSite* site, std::size_t requested,
-                                                  Effort effort, const StackEntry* entry,
-                                                  std::uintptr_t packed) noexcept {
+[[gnu::noinline]] void* supplied(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+                                 const StackEntry* entry, std::uintptr_t packed) noexcept {
+  keep_frame();
   if (books.supply(*cache)) return kLast(cache, site, requested, effort, entry, packed);
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
@@ -376,8 +372,9 @@ template <LastPart kLast>
 }
 
 /// The last parts: of an allocation that is recorded, ...
-[[gnu::noinline]] QM_JUMPS void* record_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
-                                              const StackEntry* entry, std::uintptr_t packed) noexcept {
+[[gnu::noinline]] void* record_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+                                     const StackEntry* entry, std::uintptr_t packed) noexcept {
+  QM_JUMPS();
   SourceBooks* one = owner_of(*cache, *entry);
   if (one == nullptr) return by_hash<&record_known>(cache, site, requested, effort);
   if (void* object = books.insert_known(*cache, *one, requested, {entry, packed}); object != nullptr) {
@@ -387,8 +384,9 @@ template <LastPart kLast>
 }
 
 /// ... of one that is counted, ...
-[[gnu::noinline]] QM_JUMPS void* count_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
-                                             const StackEntry* entry, std::uintptr_t packed) noexcept {
+[[gnu::noinline]] void* count_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+                                    const StackEntry* entry, std::uintptr_t packed) noexcept {
+  QM_JUMPS();
   SourceBooks* one = owner_of(*cache, *entry);
   if (one == nullptr) return by_hash<&count_known>(cache, site, requested, effort);
   if (void* object = books.count_known(*cache, *one, {entry, packed}); object != nullptr) {
@@ -398,8 +396,9 @@ template <LastPart kLast>
 }
 
 /// ... and of one that is told.
-[[gnu::noinline]] QM_JUMPS void* tell_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
-                                            const StackEntry* entry, std::uintptr_t packed) noexcept {
+[[gnu::noinline]] void* tell_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+                                   const StackEntry* entry, std::uintptr_t packed) noexcept {
+  QM_JUMPS();
   const SourceBooks* one = owner_of(*cache, *entry);
   if (one == nullptr) return by_hash<&tell_known>(cache, site, requested, effort);
   Allocation allocation;
@@ -413,57 +412,111 @@ template <LastPart kLast>
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
-/// An allocation whose stack matters. A function of its own, as it begins with its caller's registers.
+/// An allocation whose stack matters, and has been called from @p pc, in the function with frame @p frame.
 template <LastPart kLast>
-[[gnu::noinline]] QM_WALKS_FROM_CALLER void* by_stack(Cache* cache, const CallSite* site, std::size_t requested,
-                                                      Effort effort) noexcept {
-  const KnownStack found = books.find_lately(called_from());
+[[gnu::always_inline]] inline void* from_caller(Cache* cache, const CallSite* site, std::size_t requested,
+                                                Effort effort, std::uintptr_t pc, std::uintptr_t frame) noexcept {
+  const KnownStack found = books.find_lately({pc, frame});
   if (found.entry != nullptr) return kLast(cache, site, requested, effort, found.entry, found.packed);
   return by_hash<kLast>(cache, site, requested, effort);
 }
 
 /// An allocation of a cache that is sampled. What is of the sample goes the slow way.
-[[gnu::noinline]] QM_JUMPS void* allocate_sampled(Cache* cache, const CallSite* site, std::size_t requested,
-                                                  Effort effort) noexcept {
+[[gnu::noinline]] void* allocate_sampled(Cache* cache, const CallSite* site, std::size_t requested,
+                                         Effort effort) noexcept {
+  QM_JUMPS();
   if (void* object = books.leave_out(*cache); object != nullptr) return charged(*cache, object, site, requested);
   return qm_cache_allocate_other(cache, site, requested, effort);
 }
 
-QM_JUMPS void* allocate_mixed(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+}  // namespace
+}  // namespace qm::trace
+
+// A walk begins with registers of who has called: the return address and the frame pointer. The instructions that hand them on
+// are written down, since in a function of a compiler the latter may be its own, or something else, as its options say.
+//
+// QM_FROM_CALLER(name, last) makes `void* name(Cache*, const CallSite*, std::size_t, Effort)` of from_caller<last>.
+#if defined(__riscv)
+#define QM_FROM_CALLER(name, last)                                                                                  \
+  extern "C" void* name(qm::Cache*, const qm::CallSite*, std::size_t, qm::Effort) noexcept;                         \
+  extern "C" [[gnu::used]] void* name##_from(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,     \
+                                             qm::Effort effort, std::uintptr_t pc, std::uintptr_t frame) noexcept { \
+    QM_JUMPS();                                                                                                     \
+    return qm::trace::from_caller<last>(cache, site, requested, effort, pc, frame);                                 \
+  }                                                                                                                 \
+  asm(".pushsection .text." #name                                                                                   \
+      ", \"ax\", @progbits\n"                                                                                       \
+      ".balign 4\n"                                                                                                 \
+      ".globl " #name                                                                                               \
+      "\n"                                                                                                          \
+      ".type " #name ", @function\n" #name                                                                          \
+      ":\n"                                                                                                         \
+      "  mv a4, ra\n"                                                                                               \
+      "  mv a5, s0\n"                                                                                               \
+      "  tail " #name                                                                                               \
+      "_from\n"                                                                                                     \
+      ".size " #name ", . - " #name                                                                                 \
+      "\n"                                                                                                          \
+      ".popsection")
+#else
+#define QM_FROM_CALLER(name, last)                                                                         \
+  extern "C" void* name(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,                 \
+                        qm::Effort effort) noexcept {                                                      \
+    using qm::trace::NativeFrames;                                                                         \
+    const std::uintptr_t own = qm::trace::current_frame();                                                 \
+    return qm::trace::from_caller<last>(cache, site, requested, effort, NativeFrames::return_address(own), \
+                                        NativeFrames::next(own));                                          \
+  }                                                                                                        \
+  static_assert(true)
+#endif
+QM_FROM_CALLER(qm_trace_recorded, &qm::trace::record_known);
+QM_FROM_CALLER(qm_trace_counted, &qm::trace::count_known);
+QM_FROM_CALLER(qm_trace_told, &qm::trace::tell_known);
+
+namespace qm::trace {
+namespace {
+
+void* allocate_mixed(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+  QM_JUMPS();
   const std::intptr_t word = load_relaxed(cache->state());  // a hint: they read it again
-  if ((word & kRecord) == 0) return by_stack<&tell_known>(cache, site, requested, effort);
+  if ((word & kRecord) == 0) return qm_trace_told(cache, site, requested, effort);
   if ((word & kStream) != 0) return qm_cache_allocate_other(cache, site, requested, effort);
   if ((word & kSampled) != 0) return allocate_sampled(cache, site, requested, effort);
-  return by_stack<&count_known>(cache, site, requested, effort);
+  return qm_trace_counted(cache, site, requested, effort);
 }
 
 /// A free for which there was no room, or that the ways here do not take.
-[[gnu::noinline]] QM_ENDS_IN_JUMPS void free_with_room(Cache* cache, void* object) noexcept {
+[[gnu::noinline]] void free_with_room(Cache* cache, void* object) noexcept {
+  keep_frame();
   if (books.make_room(*cache)) return qm_cache_free_slow(cache, object);
   if (!books.free_shared(*cache, object)) qm_cache_free_other(cache, object);
 }
 
 /// A free of an object that is counted, or that has taken the last record, or as above.
-[[gnu::noinline]] QM_ENDS_IN_JUMPS void free_shared(Cache* cache, void* object) noexcept {
+[[gnu::noinline]] void free_shared(Cache* cache, void* object) noexcept {
+  keep_frame();
   if (books.free_shared(*cache, object)) return;
   Books::end_watch_if_done(*cache);
   free_with_room(cache, object);
 }
 
-QM_JUMPS void free_told(Cache* cache, void* object) noexcept {
+void free_told(Cache* cache, void* object) noexcept {
+  QM_JUMPS();
   if (!books.free_told(*cache, object)) qm_cache_free_other(cache, object);
 }
 
-QM_JUMPS void free(Cache* cache, void* object) noexcept {
+void free(Cache* cache, void* object) noexcept {
+  QM_JUMPS();
   if (!books.free_traced(*cache, object)) free_with_room(cache, object);
 }
 
-QM_JUMPS void free_watched(Cache* cache, void* object) noexcept {
+void free_watched(Cache* cache, void* object) noexcept {
+  QM_JUMPS();
   if (!books.free_watched(*cache, object)) free_shared(cache, object);
 }
 
 }  // namespace
 
-constinit const TracedPath kTracedPath{&by_stack<&record_known>, &allocate_mixed, &free, &free_watched, &free_told};
+constinit const TracedPath kTracedPath{&qm_trace_recorded, &allocate_mixed, &free, &free_watched, &free_told};
 
 }  // namespace qm::trace

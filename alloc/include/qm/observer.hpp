@@ -159,12 +159,18 @@ class Observer {
   ~Observer() = default;
 };
 
-/// Of a function that ends in a jump to another: it has no frame, and is in no stack. Without optimisation there are no
-/// such jumps, nor under ThreadSanitizer, so it keeps its frame, and a walk passes it as any other of the allocator's.
+/// Makes the function that it is in keep a frame, whatever it is compiled with: from below, a walk then finds who has
+/// called it.
+[[gnu::always_inline]] inline void keep_frame() noexcept { asm volatile("" : : "r"(__builtin_frame_address(0))); }
+
+/// Begins a function that ends in jumps to others, and calls none that walks over the stack. Its source is compiled with
+/// -foptimize-sibling-calls and -fomit-frame-pointer (the CMakeLists.txt of its layer), so it has no frame and is in
+/// no stack. Without optimisation there are no such jumps, nor under ThreadSanitizer: then it keeps its frame, and a walk
+/// passes it as any other of the allocator's. So does the single-file form, which is compiled as one.
 #if defined(__OPTIMIZE__) && !defined(__SANITIZE_THREAD__)
-#define QM_JUMPS [[gnu::optimize("optimize-sibling-calls", "omit-frame-pointer")]]
+#define QM_JUMPS() static_cast<void>(0)
 #else
-#define QM_JUMPS
+#define QM_JUMPS() ::qm::keep_frame()
 #endif
 
 /// The observer's way through an allocation or a free that it hears of: the whole operation in one function, if all it

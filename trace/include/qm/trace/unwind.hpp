@@ -10,7 +10,8 @@
 ///   that calls it: walk_here() is always inlined into one. All frames above have called, so none of them is a leaf.
 /// - An interrupted leaf has no return address in its frame. An allocation's walk ends before it (W3); the panic's
 ///   walk, which goes on there, is the platform's, since only it knows its trap frames.
-/// - Tail calls vanish; traced builds use -fno-optimize-sibling-calls.
+/// - Tail calls vanish; traced builds use -fno-optimize-sibling-calls, but for sources of the allocator whose functions are
+///   to vanish (QM_JUMPS() in observer.hpp).
 ///
 /// Invariants
 /// - W1 Every frame read lies in the stack of the running context, is aligned to 16 bytes, and lies above the one
@@ -135,24 +136,6 @@ struct Link {
   std::uintptr_t pc = 0;
   std::uintptr_t frame = 0;
 };
-
-/// A function that begins a walk with called_from(). Optimised code for RISC-V has both in registers when the function
-/// begins, and keeps no frame of its own for that; elsewhere the function has one.
-#if defined(__riscv) && defined(__OPTIMIZE__)
-#define QM_WALKS_FROM_CALLER [[gnu::optimize("optimize-sibling-calls", "omit-frame-pointer")]]
-[[nodiscard, gnu::always_inline]] inline Link called_from() noexcept {
-  Link link{reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)), 0};
-  asm volatile("mv %0, s0" : "=r"(link.frame));  // the caller's frame pointer: nothing has run yet that changes it
-  return link;
-}
-#else
-#define QM_WALKS_FROM_CALLER [[gnu::optimize("optimize-sibling-calls")]]
-[[nodiscard, gnu::always_inline]] inline Link called_from() noexcept {
-  keep_return_address();
-  const std::uintptr_t own = current_frame();
-  return {NativeFrames::return_address(own), NativeFrames::next(own)};
-}
-#endif
 
 /// Walks the running context's stack from @p frame as an allocation's: the leading frames of the allocator are left
 /// out. Where the port does not know the stack, the result is the first return address, truncated.
