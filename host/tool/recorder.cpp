@@ -103,10 +103,14 @@ void Recorder::ask_for_what_is_missing() {
   const auto now = host::Clock::now();
   if (!streams_.wants_definitions() || now < asked_ + kAskAgain) return;
   asked_ = now;
-  streams_.asked_for_definitions();
+  ask_for_definitions(console_, streams_);
+}
+
+void ask_for_definitions(host::Console& console, host::StreamReader& streams) {
+  streams.asked_for_definitions();
   std::uint8_t room[16];
   wire::ByteWriter out(room);
-  if (pack(out, wire::Ask{})) console_.send(wire::FrameType::kAsk, 0, wire::as_text(out.written()));
+  if (pack(out, wire::Ask{})) console.send(wire::FrameType::kAsk, 0, wire::as_text(out.written()));
 }
 
 std::string Recorder::figures() const {

@@ -84,6 +84,9 @@ class Interruptible {
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 
+/// Asks the target for the header and the definitions that @p streams lacks.
+void ask_for_definitions(host::Console& console, host::StreamReader& streams);
+
 /// Starts the event stream with @p command. @returns whether it has; if not, the target's answer is on standard error.
 bool start_stream(host::Target& target, const std::string& command);
 

@@ -180,7 +180,8 @@ bool ends_by_key() {
   return key == 'q' || key == 'Q' || key == 3;
 }
 
-void watch(host::Target& target, Live& live, const TopOptions& options, bool whole_screen) {
+void watch(host::Target& target, host::StreamReader& streams, Live& live, const TopOptions& options,
+           bool whole_screen) {
   std::optional<RawTerminal> raw;
   std::optional<Screen> screen;
   if (whole_screen) {
@@ -198,6 +199,8 @@ void watch(host::Target& target, Live& live, const TopOptions& options, bool who
     const auto now = host::Clock::now();
     if (now < seconds_after(shown, options.every_seconds)) continue;
     shown = now;
+    // A stream that began before has told its header and its names already.
+    if (streams.wants_definitions()) ask_for_definitions(target.console(), streams);
     const std::vector<std::string> lines = live.table(whole_screen ? Screen::size().ws_row - 3u : 20);
     if (whole_screen) {
       Screen::show(lines);
@@ -218,7 +221,7 @@ int top(const TopOptions& options) {
   target.console().on_stream([&](const wire::Frame& frame) { (void)streams.take(frame); });
   if (!options.start.empty() && !start_stream(target, options.start)) return kCommandFailed;
   try {
-    watch(target, live, options, isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0);
+    watch(target, streams, live, options, isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0);
   } catch (const host::Error& error) {
     if (error.fault() != host::Fault::kInterrupted) throw;
   }

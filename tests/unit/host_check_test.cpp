@@ -104,10 +104,11 @@ class Check : public testing::Test {
     const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     EXPECT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     EXPECT_EQ(listen(listener, 1), 0);
-    server = std::thread([listener] {
+    server = std::thread([this, listener] {
       const int line = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
       qm::test::FakeConsole console(line);
       (void)console.serve();
+      asks_ = console.asks();
       close(line);
       close(listener);
     });
@@ -154,6 +155,9 @@ class Check : public testing::Test {
     }
     return false;
   }
+
+ protected:
+  mutable int asks_ = 0;  // by the one that the server has served; after join()
 
  private:
   qm::test::TemporaryFolder folder_;
@@ -417,6 +421,19 @@ TEST_F(Check, top_shows_what_the_target_counts_and_how_far_the_line_lags) {
   expect("after 2.0 s: 620000 events, dropped 0, lost on the line 0; the line is behind by 619999 events, 1.5 s\n");
   expect("packet                          +2000        +128000       155000       154000\n");
   expect("numbers                            -2           -192            0            1\n");
+}
+
+TEST_F(Check, top_asks_for_the_names_of_a_stream_that_began_before) {
+  for (const bool whole : {true, false}) {
+    std::filesystem::remove(folder() / "capture");
+    const std::string bytes = line_of(capture({.lose = [=](std::uint32_t frame) { return !whole && frame == 0; }}));
+    std::thread server;
+    const std::string line = serve(server);
+    const Outcome outcome = qm({"top", "--for", "0.6", "--every", "0.2", "--start", "send " + bytes, line});
+    server.join();
+    EXPECT_EQ(asks_ == 0, whole) << outcome.text;
+    std::filesystem::remove(folder() / "line");
+  }
 }
 
 TEST_F(Check, of_a_sampled_stream_says_that_it_was_compared_with_nothing) {

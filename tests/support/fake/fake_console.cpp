@@ -77,6 +77,7 @@ void FakeConsole::take_frame(const wire::Frame& frame) {
       raw_ = form.raw;
       return send(FrameType::kForm, frame.request, as_text(wire::pack(form)));
     }
+    case FrameType::kAsk: ++asks_; return;
     case FrameType::kRequest:
       if (!wire::is_command(line))
         return refuse(frame.request, ProtocolError::kMalformed, name(ProtocolError::kMalformed));

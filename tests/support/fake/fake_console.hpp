@@ -33,6 +33,8 @@ class FakeConsole {
   /// Serves until the line closes or a command ends it.
   /// @returns the status of `poweroff`; -1 if the line was closed.
   int serve();
+  /// How often definitions were asked for.
+  [[nodiscard]] int asks() const { return asks_; }
 
  private:
   struct Ended {
@@ -59,6 +61,7 @@ class FakeConsole {
   bool raw_ = false;
   std::uint32_t running_ = 0;  // the request that runs until Ctrl-C
   int forms_ = 0;
+  int asks_ = 0;
 };
 
 }  // namespace qm::test
