@@ -44,9 +44,9 @@ inline constexpr std::uint32_t kNoTouch = 1;  ///< refused: the headers of slabs
 inline constexpr std::uint32_t kNoTrace = 2;  ///< never traced
 }  // namespace cache_flags
 
-/// @returns false if the object could not be constructed: the allocation fails.
-using Constructor = bool (*)(void* object, void* context) noexcept;
-using Destructor = void (*)(void* object, void* context) noexcept;
+/// @returns false if the object could not be constructed: the allocation fails. The two must not throw; their types are those of C.
+using Constructor = bool (*)(void* object, void* context);
+using Destructor = void (*)(void* object, void* context);
 
 struct CacheConfig {
   const char* name = nullptr;   ///< kept, not copied; looked at by the trace alone
