@@ -188,6 +188,34 @@ TEST(Unwind, the_images_plain_text_has_no_traps_and_no_books) {
   asm volatile("" : : : "memory");  // keeps the call above from becoming a jump
 }
 
+// As over picolibc's own linker script, which has __text_end alone.
+TEST(Unwind, takes_each_bound_of_the_text_for_itself_and_frames_count_from_within_the_code) {
+  const std::uintptr_t start = static_cast<std::uintptr_t>(0x8000'0000), end = start + 0x2'0000;
+  const std::uintptr_t within = start + 0x1'0000;
+  const auto text = [&](const ImageBounds& bounds) { return ranges_between(bounds, {}, {}).text; };
+  for (const ImageBounds& bounds : {
+           ImageBounds{.text_start = start, .text_end = end, .executable_start = 0, .etext = 0, .within = within},
+           ImageBounds{.text_start = 0, .text_end = end, .executable_start = 0, .etext = 0, .within = within},
+           ImageBounds{.text_start = start, .text_end = 0, .executable_start = 0, .etext = end, .within = within},
+           ImageBounds{.text_start = 0, .text_end = 0, .executable_start = start, .etext = end, .within = within},
+           ImageBounds{.text_start = start, .text_end = 0, .executable_start = 0, .etext = 0, .within = within},
+           ImageBounds{.text_start = 0, .text_end = 0, .executable_start = 0, .etext = 0, .within = within},
+       }) {
+    EXPECT_EQ(text(bounds).low, bounds.text_start + bounds.executable_start);
+    EXPECT_EQ(text(bounds).high, bounds.text_end + bounds.etext != 0 ? end : UINTPTR_MAX);
+    const WalkRanges ranges = ranges_between(bounds, {}, {});
+    for (const std::uintptr_t pc : {start + 4, start + 0xfe80, within + 2, end - 2}) {
+      EXPECT_TRUE(ranges.text.contains(pc));
+      const auto kept = static_cast<std::uint32_t>(pc - ranges.plain.low);
+      const auto distance = std::intptr_t{static_cast<std::int32_t>(kept)};
+      EXPECT_EQ(ranges.plain.low + static_cast<std::uintptr_t>(distance), pc);
+    }
+  }
+  const TextRange books{within - 0x100, within + 0x800};
+  const ImageBounds no_start{.text_start = 0, .text_end = end, .executable_start = 0, .etext = 0, .within = within};
+  EXPECT_FALSE(ranges_between(no_start, {}, books).plain.contains(within)) << "the books' own text is not plain";
+}
+
 TEST(Unwind, sees_the_running_stack) {
   CallStack found;
   outer(found);

@@ -19,20 +19,31 @@ std::uintptr_t address(const char* symbol) noexcept { return reinterpret_cast<st
 
 }  // namespace
 
-WalkRanges image_ranges() noexcept {
-  const TextRange own{address(__text_start), address(__text_end)};
-  const TextRange hosted{address(__executable_start), address(etext) != 0 ? address(etext) : UINTPTR_MAX};
-  WalkRanges ranges{
-      own.high != 0 ? own : hosted,
-      {address(__trap_text_start), address(__trap_text_end)},
-      {address(__qm_books_text_start), address(__qm_books_text_end)},
-      {},
-  };
+WalkRanges ranges_between(const ImageBounds& bounds, TextRange traps, TextRange books) noexcept {
+  const auto first = [](std::uintptr_t one, std::uintptr_t other) { return one != 0 ? one : other; };
+  WalkRanges ranges;
+  ranges.text = {first(bounds.text_start, bounds.executable_start),
+                 first(first(bounds.text_end, bounds.etext), UINTPTR_MAX)};
+  ranges.traps = traps;
+  ranges.books = books;
   ranges.plain = ranges.text;
-  for (const TextRange& range : {ranges.traps, ranges.books}) {
-    if (ranges.plain.contains(range.low)) ranges.plain.low = range.high;
+  if (ranges.text.low == 0) ranges.plain.low = bounds.within;
+  for (const TextRange& range : {traps, books}) {
+    if (ranges.plain.contains(range.low) || range.contains(ranges.plain.low)) ranges.plain.low = range.high;
   }
   return ranges;
+}
+
+WalkRanges image_ranges() noexcept {
+  const ImageBounds bounds{
+      .text_start = address(__text_start),
+      .text_end = address(__text_end),
+      .executable_start = address(__executable_start),
+      .etext = address(etext),
+      .within = reinterpret_cast<std::uintptr_t>(&image_ranges),
+  };
+  return ranges_between(bounds, {address(__trap_text_start), address(__trap_text_end)},
+                        {address(__qm_books_text_start), address(__qm_books_text_end)});
 }
 
 void walk(std::uintptr_t frame, CallStack& out) noexcept {

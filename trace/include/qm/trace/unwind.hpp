@@ -49,13 +49,24 @@ struct CallStack {
 
 /// The code ranges that a walk looks at. Ranges the image does not define are empty.
 struct WalkRanges {
-  /// Where return addresses may lie: __text_start, __text_end, or the host linker's names.
+  /// Where return addresses may lie: from __text_start or __executable_start to __text_end or etext; a bound of which
+  /// the linker script defines neither name is open.
   TextRange text{0, UINTPTR_MAX};
   TextRange traps;  ///< the trap entry: __trap_text_start, __trap_text_end
   /// Allocator and books, not shown in front: __qm_books_text_start, __qm_books_text_end.
   TextRange books;
-  TextRange plain;  ///< a part of the text without traps and books, which is looked at first; or empty
+  /// A part of the text without traps and books, which is looked at first; or empty. Frames are kept as signed distances
+  /// of 32 bits from its start, so it begins within the code wherever the text begins.
+  TextRange plain;
 };
+
+/// What the linker says of the image; 0: it does not.
+struct ImageBounds {
+  std::uintptr_t text_start = 0, text_end = 0;     ///< __text_start, __text_end
+  std::uintptr_t executable_start = 0, etext = 0;  ///< of the same name
+  std::uintptr_t within = 0;                       ///< some address in the code, for a text without a start
+};
+[[nodiscard]] WalkRanges ranges_between(const ImageBounds& bounds, TextRange traps, TextRange books) noexcept;
 /// The image's ranges, from the linker's symbols.
 [[nodiscard]] WalkRanges image_ranges() noexcept;
 
