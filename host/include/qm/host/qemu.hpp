@@ -22,7 +22,7 @@ struct QemuOptions {
   unsigned harts = 4;           ///< 1 to 8
   std::string ram = "128M";     ///< as QEMU's -m takes it
   std::string append;           ///< boot options, for /chosen/bootargs
-  /// Time is counted in instructions: exact and repeatable, one host thread for all harts.
+  /// Time is counted in instructions, one host thread for all harts. Exact and repeatable unless something is typed.
   bool icount = false;
   bool single_step = false;        ///< one instruction per translation block: interrupts can hit each of them
   std::vector<std::string> extra;  ///< further arguments for QEMU
