@@ -80,7 +80,8 @@ void add_run(CLI::App& app, Options& options) {
   run->add_option("--ram", options.run.qemu.ram, "size of the memory")->check(ram_size())->capture_default_str();
   run->add_option("--append", options.run.qemu.append, "boot options, as 'trace=* ring=64K'");
   run->add_option("--image", options.run.qemu.image, "the firmware, an ELF file");
-  run->add_flag("--icount", options.run.qemu.icount, "count time in instructions; commands still arrive at the host's time");
+  run->add_flag("--icount", options.run.qemu.icount,
+                "count time in instructions; commands still arrive at the host's time");
   run->add_flag("--keep", options.keep, "leave the target running");
   run->add_option("--record", options.run.record.file, "record all that goes over the line into this file")
       ->type_name("FILE");
