@@ -232,6 +232,8 @@ class Runner:
             whole = self.pattern is None or (self.pattern and re.search(self.pattern, f"build.{stage.name}"))
             if not tests and not whole:
                 return None
+            if any(test.name.startswith("formats.") for test in tests) and not self.install("formats"):
+                self.report.say("the tests named formats that need these are skipped")
             needs = [need for test in tests for need in test.needs]
             targets = (stage.targets if whole else []) + [need for need in needs if "/" not in need]
             others = collections.defaultdict(list)
@@ -373,8 +375,6 @@ def main():
             return 0
         if not stages:
             print("there are no integrations yet: no foreign kernel or toolchain is tried")
-        if stages and pattern != "" and re.search(pattern or "", "formats.analysis") and not runner.install("formats"):
-            print("the tests named formats that need these are skipped", flush=True)
         if words == ["full"] and not runner.install("full"):
             raise Refused("./test full needs these packages", 3)
         runner.run(stages)
