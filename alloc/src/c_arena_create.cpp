@@ -1,4 +1,4 @@
-// <qm/qm.h>: what makes an arena for C and takes from it. The rest is in c_arenas.cpp.
+// <qm/qm.h>: what makes an arena for C, takes from it and ends it. The rest is in c_arenas.cpp.
 
 #include <new>
 #include <type_traits>
@@ -7,12 +7,14 @@
 #include <qm/heap.hpp>
 
 #include "arena_request.hpp"
-#include "c_arena.hpp"
 #include "c_status.hpp"
 
 namespace {
 
 using namespace qm;
+
+/// The context of an arena that qm_arena_create() made: its structure lies in the heap.
+constexpr char kMadeInC = 0;
 
 static_assert(QM_INSTANT_FIT == static_cast<int>(Fit::kInstant) && QM_BEST_FIT == static_cast<int>(Fit::kBest));
 static_assert(QM_NEXT_FIT == static_cast<int>(Fit::kNext));
@@ -52,11 +54,12 @@ qm_arena* qm_arena_create(const char* name, std::uintptr_t base, std::size_t siz
 }
 
 std::uintptr_t qm_arena_alloc(qm_arena* arena, std::size_t size, qm_policy policy) noexcept {
-  return arena->allocate(size, fit_of(policy));
+  return arena == nullptr ? 0 : arena->allocate(size, fit_of(policy));
 }
 
 std::uintptr_t qm_arena_xalloc(qm_arena* arena, std::size_t size, std::size_t align, std::size_t phase,
                                std::size_t nocross, std::uintptr_t min, std::uintptr_t max, qm_policy policy) noexcept {
+  if (arena == nullptr) return 0;
   Constraint constraint;
   constraint.align = align;
   constraint.phase = phase;
@@ -67,7 +70,20 @@ std::uintptr_t qm_arena_xalloc(qm_arena* arena, std::size_t size, std::size_t al
 }
 
 qm_status qm_arena_xfree(qm_arena* arena, std::uintptr_t address, std::size_t size) noexcept {
-  return address == 0 ? QM_OK : c_status_of(arena->free_constrained(address, size));
+  if (address == 0) return QM_OK;
+  return arena == nullptr ? QM_INVALID : c_status_of(arena->free_constrained(address, size));
+}
+
+qm_status qm_arena_destroy(qm_arena* arena) noexcept {
+  if (arena == nullptr) return QM_OK;
+  if (!registry_has(RegistryKind::kArena, *arena)) return QM_NOT_FOUND;
+  if (arena->context() != &kMadeInC) return QM_INVALID;
+  const Status status = arena->destroy();
+  if (status == Status::kOk) {
+    arena->~Arena();
+    heap::free(arena);
+  }
+  return c_status_of(status);
 }
 
 }  // extern "C"

@@ -40,10 +40,9 @@ qm_status qm_add_memory(void* ram, std::size_t bytes) noexcept {
   return c_status_of(add_memory({reinterpret_cast<std::uintptr_t>(ram), bytes}));
 }
 
-void qm_attach_hart() noexcept { attach_hart(hal::Port::hart_index()); }
-void qm_detach_hart() noexcept { detach_hart(hal::Port::hart_index()); }
+qm_status qm_attach_hart() noexcept { return c_status_of(attach_hart(hal::Port::hart_index())); }
+qm_status qm_detach_hart() noexcept { return c_status_of(detach_hart(hal::Port::hart_index())); }
 std::size_t qm_reclaim() noexcept { return reclaim(); }
-qm_arena* qm_base_arena() noexcept { return &base_arena(); }
 
 // ---- caches ---------------------------------------------------------------------------------------------------------
 
@@ -63,32 +62,42 @@ qm_cache* qm_cache_create(const char* name, std::size_t size, std::size_t align,
 }
 
 void* qm_cache_alloc_at(const qm_call_site* site, qm_cache* cache, qm_flags flags) noexcept {
+  if (cache == nullptr) [[unlikely]]
+    return nullptr;
   return cache->allocate_at(site, 0, Effort{flags});
 }
 void* qm_cache_alloc(qm_cache* cache, qm_flags flags) noexcept {
+  if (cache == nullptr) [[unlikely]]
+    return nullptr;
   return cache->allocate_at(no_site(__builtin_return_address(0)), 0, Effort{flags});
 }
 
 std::size_t qm_cache_alloc_bulk_at(const qm_call_site* site, qm_cache* cache, void** objects, std::size_t count,
                                    qm_flags flags) noexcept {
+  if (cache == nullptr || objects == nullptr) return 0;
   return cache->allocate_bulk_at(site, objects, count, Effort{flags});
 }
 std::size_t qm_cache_alloc_bulk(qm_cache* cache, void** objects, std::size_t count, qm_flags flags) noexcept {
+  if (cache == nullptr || objects == nullptr) return 0;
   return cache->allocate_bulk_at(no_site(__builtin_return_address(0)), objects, count, Effort{flags});
 }
 
 void qm_cache_free_bulk(qm_cache* cache, void* const* objects, std::size_t count) noexcept {
-  cache->free_bulk(objects, count);
+  if (cache != nullptr && objects != nullptr) cache->free_bulk(objects, count);
 }
-qm_status qm_cache_reserve(qm_cache* cache, std::size_t count) noexcept { return c_status_of(cache->reserve(count)); }
-std::size_t qm_cache_reap(qm_cache* cache) noexcept { return cache->reap(); }
+qm_status qm_cache_reserve(qm_cache* cache, std::size_t count) noexcept {
+  return cache == nullptr ? QM_INVALID : c_status_of(cache->reserve(count));
+}
+std::size_t qm_cache_reap(qm_cache* cache) noexcept { return cache == nullptr ? 0 : cache->reap(); }
 qm_status qm_cache_destroy(qm_cache* cache) noexcept {
   return cache == nullptr ? QM_OK : c_status_of(Cache::destroy(cache));
 }
 
 void qm_cache_stats(qm_cache* cache, qm_cache_counts* counts) noexcept {
-  const CacheStats stats = cache->stats();
+  if (counts == nullptr) return;
   *counts = {};
+  if (cache == nullptr) return;
+  const CacheStats stats = cache->stats();
   counts->object_size = stats.object_size;
   counts->objects = stats.objects;
   counts->in_use = stats.in_use;

@@ -89,6 +89,7 @@ Status Cache::destroy(Cache* cache) noexcept {
 }
 
 Status Cache::retire() noexcept {
+  if (!registry_has(kRegistryKind, *this)) return Status::kNotFound;
   Status status = registry_hide(*this);
   if (status != Status::kOk) return status;
   status = drain();

@@ -186,6 +186,7 @@ void* allocate_aligned_at(const CallSite* site, std::size_t alignment, std::size
   const unsigned number = class_of(size, alignment);
   if (alignment <= kLargeQuantum) return allocate_in(number, site, size, Effort::kAuto);
   if (Cache* cache = have_class(number); cache != nullptr) return take(*cache, site, size, Effort::kAuto);
+  if (large.name()[0] == 0) return nullptr;  // before initialize()
   return reinterpret_cast<void*>(
       large.allocate_aligned(size != 0 ? size : 1, {.align = alignment}, site, Effort::kAuto));
 }

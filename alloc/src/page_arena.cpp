@@ -25,4 +25,4 @@ Arena& page_arena() noexcept { return pages; }
 
 }  // namespace qm
 
-qm_arena* qm_page_arena() noexcept { return &qm::page_arena(); }
+qm_arena* qm_page_arena() noexcept { return qm::hart_count() != 0 ? &qm::page_arena() : nullptr; }

@@ -74,6 +74,18 @@ Status registry_add(RegistryKind kind, Registered& entry) noexcept {
   }
 }
 
+bool registry_has(RegistryKind kind, const Registered& entry) noexcept {
+  RegistryWalk search(kind, RegistryWalk::Pins::kNo);
+  for (;;) {
+    const LockGuard guard(registry_lock);
+    for (unsigned left = kRegistryHold; left != 0; --left) {
+      if (search.link() == nullptr) return false;
+      search.current_ = search.link();
+      if (search.current_ == &entry) return true;
+    }
+  }
+}
+
 bool registry_hide_step(Registered& entry) noexcept {
   const LockGuard guard(registry_lock);
   entry.hidden_ = true;

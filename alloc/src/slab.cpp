@@ -42,7 +42,8 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
   const bool tagged = kCallSites && config.tagged;
   if (tagged && alignment < kChargeHeadBytes) alignment = kChargeHeadBytes;
   constexpr std::size_t kMost = SIZE_MAX / 16;
-  if (config.source == nullptr || config.object_size - 1 >= kMost || !is_power_of_two(alignment) || alignment > kMost)
+  const bool aligned = config.alignment == 0 || is_power_of_two(config.alignment);
+  if (config.source == nullptr || config.object_size - 1 >= kMost || !aligned || alignment > kMost)
     return Status::kInvalid;
   source_ = config.source;
   set_tagging(tagging_, tagged);

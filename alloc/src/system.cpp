@@ -9,6 +9,7 @@
 #include <qm/heap.hpp>
 #include <qm/observer.hpp>
 #include <qm/page_map.hpp>
+#include <qm/qm.h>
 
 #include "extents.hpp"
 #include "upkeep.hpp"
@@ -97,6 +98,12 @@ namespace {
 bool ready = false;
 InternalCaches caches;
 constinit Arena base;
+std::uintptr_t tags_page = 0;  // the page of the first boundary tags
+
+/// Whether @p range has a page, does not wrap, and does not begin at 0, which is no address.
+bool is_memory(const MemoryRange& range) noexcept {
+  return range.start != 0 && range.size >= kPage && range.start + range.size > range.start;
+}
 
 }  // namespace
 
@@ -105,6 +112,7 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
                      void (*open_books)() noexcept) noexcept {
   // The first tags lie at the start of the first range: with them base can cut its own pages into tags.
   boundary_tags_initialize(reinterpret_cast<void*>(first), kPage);
+  tags_page = first;
   // The books have their memory from there, so they do not trace it.
   Status status = base.initialize({.name = "base", .no_trace = true});
   std::uintptr_t start = first + kPage;
@@ -130,10 +138,14 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
 Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*open_books)() noexcept) noexcept {
   if (ready) return Status::kBusy;
   if (memory.empty() || harts == 0 || harts > hal::Port::kMaxHarts) return Status::kInvalid;
+  for (const MemoryRange& range : memory) {
+    if (!is_memory(range)) return Status::kInvalid;
+  }
   const std::uintptr_t first = (memory[0].start + kPage - 1) & ~(kPage - 1);
   if (memory[0].size < 16 * kPage || first - memory[0].start > memory[0].size - 16 * kPage) return Status::kInvalid;
   const Status status = set_up(memory, first, harts, open_books);
   ready = status == Status::kOk;
+  if (!ready) shutdown();
   return status;
 }
 
@@ -151,8 +163,9 @@ void shutdown() noexcept {
 }
 
 Status add_memory(const MemoryRange& range) noexcept {
+  if (!ready || !is_memory(range)) return Status::kInvalid;
   const std::uintptr_t end = range.start + range.size;
-  if (!ready || end < range.start) return Status::kInvalid;
+  if (range.start < tags_page + kPage && end > tags_page) return Status::kOverlap;  // base does not have that page
   // The bank first: what other harts take of it they may free at once.
   Status status = page_map.add_bank(range.start, end);
   if (status != Status::kOk) return status;
@@ -164,20 +177,24 @@ Status add_memory(const MemoryRange& range) noexcept {
 Arena& base_arena() noexcept { return base; }
 unsigned hart_count() noexcept { return caches.harts(); }
 
-void attach_hart(unsigned hart) noexcept {
+Status attach_hart(unsigned hart) noexcept {
+  if (hart >= hart_count()) return Status::kInvalid;
   internal::attach_cells(hart);
   heap::attach_hart();
   if constexpr (kCallSites) call_sites::attach_hart(hart);
   hal::hart_online(hart);
+  return Status::kOk;
 }
 
-void detach_hart(unsigned hart) noexcept {
+Status detach_hart(unsigned hart) noexcept {
+  if (hart >= hart_count()) return Status::kInvalid;
   RegistryCursor<Cache> all;
   while (Cache* cache = all.next()) {
     const hal::InterruptGuard masked;
     cache->detach_magazines(hart);
   }
   hal::hart_offline(hart);
+  return Status::kOk;
 }
 
 std::size_t trim() noexcept {
@@ -215,3 +232,5 @@ void free_magazine(Magazine* magazine) noexcept { free_block(magazine, kHeadWord
 
 }  // namespace internal
 }  // namespace qm
+
+qm_arena* qm_base_arena() noexcept { return qm::hart_count() != 0 ? &qm::base_arena() : nullptr; }

@@ -46,6 +46,7 @@ void Books::give_idle() noexcept { trace_arena().reap(); }
 
 Status Books::initialize(const Config& config) noexcept {
   if (ready()) return Status::kBusy;
+  if (hart_count() == 0) return Status::kUnsafe;
   const std::size_t most_records = config.record_bytes / kBytesPerRecord;
   if (!is_power_of_two_in(config.contexts, 2, 1U << kContextIdBits) || most_records == 0 ||
       most_records > RecordTable::kMaxChunks * kChunkRecords || config.stack_bytes < 256 ||

@@ -11,6 +11,8 @@
 #include <qm/trace/dump.hpp>
 #include <qm/trace/live_trace.hpp>
 
+#include "books.hpp"
+
 namespace {
 
 using namespace qm;
@@ -76,6 +78,7 @@ bool show(const trace::DumpEntry& entry, qm_trace_visit visit, void* priv) noexc
 extern "C" {
 
 qm_status qm_trace_init(const qm_trace_config* config) noexcept {
+  if (hart_count() == 0) return QM_UNSAFE;
   trace::Config all;
   if (config != nullptr) {
     if (config->stack_bytes != 0) all.stack_bytes = config->stack_bytes;
@@ -91,6 +94,8 @@ qm_status qm_trace_stop(const char* caches) noexcept { return to_c(trace::stop(v
 qm_status qm_trace_reset(const char* caches) noexcept { return to_c(trace::reset(view(caches)).status); }
 
 qm_status qm_trace_foreach(const char* cache, qm_trace_visit visit, void* priv, qm_trace_summary* summary) noexcept {
+  if (visit == nullptr) return QM_INVALID;
+  if (!trace::books.ready()) return QM_UNSAFE;
   const DumpTurn turn;
   if (!turn.mine()) return QM_BUSY;
   if (cache == nullptr) {

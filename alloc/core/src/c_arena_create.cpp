@@ -6,9 +6,12 @@
 #include <qm/heap.hpp>
 #include <qm/qm.h>
 
-#include "c_arena.hpp"
+#include "c_status.hpp"
 
 using namespace qm;
+
+/// The context of an arena that qm_arena_create() made: its structure lies in the heap.
+static constexpr char kMadeInC = 0;
 
 extern "C" {
 
@@ -31,5 +34,16 @@ qm_arena* qm_arena_create(const char* name, std::uintptr_t base, std::size_t siz
 }
 
 std::uintptr_t qm_arena_alloc(qm_arena* arena, std::size_t size, qm_policy) noexcept { return arena->allocate(size); }
+
+qm_status qm_arena_destroy(qm_arena* arena) noexcept {
+  if (arena == nullptr) return QM_OK;
+  if (arena->context() != &kMadeInC) return QM_INVALID;
+  const Status status = arena->destroy();
+  if (status == Status::kOk) {
+    arena->~Arena();
+    heap::free(arena);
+  }
+  return c_status_of(status);
+}
 
 }  // extern "C"

@@ -65,4 +65,5 @@ Arena& base_arena() noexcept { return base; }
 
 }  // namespace qm
 
-qm_arena* qm_page_arena() noexcept { return &qm::base_arena(); }
+qm_arena* qm_base_arena() noexcept { return qm::ready ? &qm::base_arena() : nullptr; }
+qm_arena* qm_page_arena() noexcept { return qm_base_arena(); }

@@ -157,7 +157,7 @@ class alignas(Cell) Cache : public Traceable {
   }
 
   /// Gives back everything the cache took, its magazines on every hart included.
-  /// @returns kOk; kBusy and nothing is freed while users hold objects or a report stands on the cache; kUnsafe outside
+  /// @returns kOk; kNotFound if it is no cache, or none any more; kBusy and nothing is freed while users hold objects or a report stands on the cache; kUnsafe outside
   ///          a context that may wait, unless no hart has magazines of it; kTimedOut if a hart does not answer: the
   ///          cache stays usable.
   /// Complexity: a round over the harts that have magazines of it, and O(slabs).

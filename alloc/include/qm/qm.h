@@ -12,6 +12,9 @@
  * Results. A function that can be refused returns 0 or a negative qm_status. Addresses of arenas are uintptr_t, 0 is failure;
  * pointers are NULL. Nothing here sets errno, prints or stops the program for want of memory.
  *
+ * Bad arguments and calls before qm_init() get such a result too: a NULL cache or arena has nothing and is QM_INVALID, only
+ * qm_cache_free() does not look whether its cache is NULL. A cache or an arena is used up to its destroy and no longer.
+ *
  * Context. Allocating and freeing: any hart that was attached, any interrupt level. Creating, destroying, reaping: where the
  * caller may wait for other harts - interrupts enabled, no allocator lock held, no handler - or on the only hart.
  *
@@ -62,25 +65,29 @@ typedef enum qm_status {
 
 /* Sets the allocator up over @bytes of memory at @ram, for as many harts as the port has at most, and attaches the calling
  * hart as qm_attach_hart() does.
- * Returns QM_INVALID for less than 16 pages, QM_BUSY if it is set up already. Context: one hart, before any other call. */
+ * Returns QM_INVALID for less than 16 whole pages (of 4096 bytes), NULL, or a range that wraps; QM_NO_MEMORY; QM_BUSY if it is
+ * set up already. Another call may succeed then. Context: one hart, before any other call. */
 qm_status qm_init(void* ram, size_t bytes) QM_NOEXCEPT;
 
 /* Adds a range of memory, however far from the first.
- * Returns QM_INVALID (before qm_init(), less than a page, a range that wraps), QM_OVERLAP, QM_NO_MEMORY; nothing has
+ * Returns QM_INVALID (before qm_init(), less than a page, NULL, a range that wraps), QM_OVERLAP, QM_NO_MEMORY; nothing has
  * changed then.
  * Context: one hart at a time. */
 qm_status qm_add_memory(void* ram, size_t bytes) QM_NOEXCEPT;
 
-/* Makes the calling hart known: on each hart but the one that called qm_init(), once, before it allocates. */
-void qm_attach_hart(void) QM_NOEXCEPT;
+/* Makes the calling hart known: on each hart but the one that called qm_init(), once, before it allocates.
+ * Returns QM_INVALID before qm_init(), and if the port numbers the hart higher than it says harts can be. */
+qm_status qm_attach_hart(void) QM_NOEXCEPT;
 
-/* Takes the calling hart out: what it has idle goes to the others. Nothing may allocate on it until it is attached again. */
-void qm_detach_hart(void) QM_NOEXCEPT;
+/* Takes the calling hart out: what it has idle goes to the others. Nothing may allocate on it until it is attached again.
+ * Returns as qm_attach_hart(). */
+qm_status qm_detach_hart(void) QM_NOEXCEPT;
 
 /* Gives all idle memory back to the base arena. Returns by how many bytes that has more. */
 size_t qm_reclaim(void) QM_NOEXCEPT;
 
-/* The arena of all memory, from which caches draw unless they name a source, and the one of pages. */
+/* The arena of all memory, from which caches draw unless they name a source, and one of pages with quantum caches over it; NULL
+ * before qm_init(). */
 qm_arena* qm_base_arena(void) QM_NOEXCEPT;
 qm_arena* qm_page_arena(void) QM_NOEXCEPT;
 
@@ -131,9 +138,9 @@ uintptr_t qm_arena_xalloc(qm_arena* arena, size_t size, size_t align, size_t pha
                           uintptr_t max, qm_policy policy) QM_NOEXCEPT;
 qm_status qm_arena_xfree(qm_arena* arena, uintptr_t address, size_t size) QM_NOEXCEPT;
 
-/* Gives back every span and what qm_arena_create() took.
+/* Gives back every span and what qm_arena_create() took; NULL is ignored.
  * Returns QM_BUSY, and nothing has happened, while something of it is allocated or somebody imports from it; QM_INVALID for an
- * arena that qm_arena_create() has not made. */
+ * arena that qm_arena_create() has not made; QM_NOT_FOUND for what is no arena, or none any more. */
 qm_status qm_arena_destroy(qm_arena* arena) QM_NOEXCEPT;
 
 /* The sum of all ranges and imported spans, and what of it is not allocated. What quantum caches hold counts as allocated. */
@@ -166,7 +173,7 @@ typedef void (*qm_destructor)(void* object, void* priv);
  *   source      where slabs come from; NULL: the base arena
  *   ctor, dtor  or NULL. Objects stay constructed while they lie idle in magazines
  *   priv        handed to both
- * Returns NULL if an argument is wrong, the name is taken, or there is no memory. */
+ * Returns NULL if an argument is wrong, the name is taken, there is no memory, or before qm_init(). */
 qm_cache* qm_cache_create(const char* name, size_t size, size_t align, uint32_t flags, qm_arena* source,
                           qm_constructor ctor, qm_destructor dtor, void* priv) QM_NOEXCEPT;
 
@@ -175,7 +182,8 @@ void* qm_cache_alloc(qm_cache* cache, qm_flags flags) QM_NOEXCEPT;
 
 void* qm_cache_alloc_at(const qm_call_site* site, qm_cache* cache, qm_flags flags) QM_NOEXCEPT;
 
-/* Gives an object back; NULL is ignored. Misuse is reported where it is found, and otherwise ignored: a build without QM_CHECKED
+/* Gives an object back; NULL is ignored. @cache is not NULL: this is the fast path, which does not look. Misuse is reported where it
+ * is found, and otherwise ignored: a build without QM_CHECKED
  * finds a second free, a foreign pointer and another cache's object when they come to a slab, in a drain at the latest, or, two of
  * them at a time, when a full magazine leaves the hart. What the same hart takes from its magazine again before that is not found. */
 void qm_cache_free(qm_cache* cache, void* object) QM_NOEXCEPT;
@@ -186,13 +194,14 @@ size_t qm_cache_alloc_bulk_at(const qm_call_site* site, qm_cache* cache, void** 
                               qm_flags flags) QM_NOEXCEPT;
 void qm_cache_free_bulk(qm_cache* cache, void* const* objects, size_t count) QM_NOEXCEPT;
 
-/* Keeps @count objects ready, so that as many QM_ATOMIC allocations cannot fail. Returns QM_NO_MEMORY or QM_REFUSED. */
+/* Keeps @count objects ready, so that as many QM_ATOMIC allocations cannot fail. Returns QM_NO_MEMORY, QM_REFUSED or QM_INVALID. */
 qm_status qm_cache_reserve(qm_cache* cache, size_t count) QM_NOEXCEPT;
 
 /* Gives the cache's idle memory back to its source. Returns the bytes. */
 size_t qm_cache_reap(qm_cache* cache) QM_NOEXCEPT;
 
-/* Gives back all that the cache took. Returns QM_BUSY, and nothing is freed, while objects are out; QM_UNSAFE; QM_TIMED_OUT. */
+/* Gives back all that the cache took; NULL is ignored. Returns QM_BUSY, and nothing is freed, while objects are out; QM_UNSAFE;
+ * QM_TIMED_OUT; QM_NOT_FOUND for what is no cache, or none any more. */
 qm_status qm_cache_destroy(qm_cache* cache) QM_NOEXCEPT;
 
 /* Objects of a cache. Exact while nobody uses it. */

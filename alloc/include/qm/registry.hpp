@@ -47,6 +47,7 @@ class Registered {
   friend Status set_name(Registered&, const char*) noexcept;
   friend Status registry_add(RegistryKind, Registered&) noexcept;
   friend void registry_remove(RegistryKind, Registered&) noexcept;
+  friend bool registry_has(RegistryKind, const Registered&) noexcept;
   friend bool registry_hide_step(Registered&) noexcept;
   friend void registry_show(Registered&) noexcept;
   friend class RegistryWalk;
@@ -75,6 +76,10 @@ Status set_name(Registered& entry, const char* name) noexcept;
 /// @returns kDuplicate if an arena or a cache has the name, be it hidden.
 /// Complexity: a few instructions a name; the lock is held for kRegistryHold names at a time.
 [[gnu::cold]] Status registry_add(RegistryKind kind, Registered& entry) noexcept;
+
+/// Whether @p entry is in the list of its kind, hidden or not. It is not read: it may be what is left of one.
+/// Complexity: as registry_remove().
+[[gnu::cold]] bool registry_has(RegistryKind kind, const Registered& entry) noexcept;
 
 /// How long a destroy waits for cursors to move on. A reclaim stands on a cache while it asks the harts for their
 /// magazines; a report on a slow line may stand longer.
@@ -118,6 +123,7 @@ class RegistryWalk {
  private:
   friend Status registry_add(RegistryKind, Registered&) noexcept;
   friend void registry_remove(RegistryKind, Registered&) noexcept;
+  friend bool registry_has(RegistryKind, const Registered&) noexcept;
   friend bool registry_hide_step(Registered&) noexcept;
   /// Whether what it stands on stays for it. A search is moved back instead.
   enum class Pins : std::uint8_t { kYes, kNo };

@@ -29,32 +29,35 @@ struct MemoryRange {
 };
 
 /// Sets the allocator up over @p memory for harts 0 to @p harts - 1. Call attach_hart() on each before it allocates.
-/// @returns kInvalid for no range, a first range below 16 pages, overlapping ranges, harts 0 or above Port::kMaxHarts;
-///          kBusy if it is set up already.
+/// @returns kInvalid for no range, a first range below 16 whole pages, a range below a page, one that wraps or begins at
+///          address 0, harts 0 or above Port::kMaxHarts; kOverlap; kNoMemory; kBusy if it is set up already. Unless kOk,
+///          nothing has changed, and another call may succeed.
 /// @param[in] open_books called when caches can be made and none has been: whoever observes allocations from the first
-///                       on is set up there, as trace::initialize(). nullptr: nobody.
+///                       on is set up there, as trace::initialize(). nullptr: nobody. If initialize() fails after
+///                       that, who was set up there is told nothing: call trace::shutdown() before the next try.
 /// Context: one hart, before any other call.
 Status initialize(std::span<const MemoryRange> memory, unsigned harts,
                   void (*open_books)() noexcept = nullptr) noexcept;
 
 /// Adds a range of memory, however far from the others.
-/// @returns kInvalid (before initialize(); less than a page; a range that wraps), kOverlap with memory it has,
+/// @returns kInvalid (before initialize(); less than a page; a range that wraps or begins at address 0), kOverlap with memory it has,
 ///          kNoMemory (tags, or PageMap::kMaxBanks ranges there are). Unless kOk, nothing has changed.
 /// Context: one hart at a time.
 Status add_memory(const MemoryRange& range) noexcept;
 
-/// Forgets everything, for a test that sets up anew, and after an initialize() that has failed. Memory still in use stays where it is and must not be freed.
+/// Forgets everything, for a test that sets up anew. Memory still in use stays where it is and must not be freed.
 /// Context: one hart, no other attached.
 void shutdown() noexcept;
 
 /// Makes hart @p hart known: its fast path works from here on. On that hart, once, before it allocates or takes part in
 /// a round. hal::hart_online() is called.
-void attach_hart(unsigned hart) noexcept;
+/// @returns kInvalid, and nothing has changed, for a hart that initialize() was not told of, and before initialize().
+Status attach_hart(unsigned hart) noexcept;
 
 /// Takes hart @p hart out: its magazines go to the depots, and it takes part in no round any more. On that hart;
 /// nothing may allocate on it afterwards, interrupt handlers included, until it is attached again.
-/// Complexity: O(caches).
-void detach_hart(unsigned hart) noexcept;
+/// @returns as attach_hart(). Complexity: O(caches).
+Status detach_hart(unsigned hart) noexcept;
 
 /// Harts given to initialize(); 0 before it.
 [[nodiscard]] unsigned hart_count() noexcept;

@@ -40,8 +40,8 @@ Status add_memory(const MemoryRange& range) noexcept;
 void shutdown() noexcept;
 
 /// Nothing is kept for a hart: these are for firmware of either form.
-inline void attach_hart(unsigned) noexcept {}
-inline void detach_hart(unsigned) noexcept {}
+inline Status attach_hart(unsigned) noexcept { return Status::kOk; }
+inline Status detach_hart(unsigned) noexcept { return Status::kOk; }
 
 /// The root: all memory. Its segments are pages.
 [[nodiscard]] Arena& base_arena() noexcept;

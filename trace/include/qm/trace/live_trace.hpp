@@ -72,7 +72,7 @@ struct Config {
 /// Sets the books up and installs them as qm::observer(). Stacks and tables are taken from the base arena when the
 /// first cache is traced, records when they are needed, both unless `at_once`; handles when they are needed.
 /// @returns kOk; kInvalid (a number out of range); kBusy if that was done already; kNoMemory, also if `at_once` would
-///          take more than half of the free memory.
+///          take more than half of the free memory; kUnsafe before qm::initialize().
 /// Context: one hart, called by qm::initialize() or after it.
 Status initialize(const Config& config) noexcept;
 

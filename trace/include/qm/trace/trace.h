@@ -32,7 +32,7 @@ typedef struct qm_trace_config {
 } qm_trace_config;
 
 /* Opens the books. @config may be NULL. Context: one hart, after qm_init().
- * Returns QM_INVALID, QM_BUSY (open already), QM_NO_MEMORY. */
+ * Returns QM_INVALID, QM_BUSY (open already), QM_NO_MEMORY, QM_UNSAFE before qm_init(). */
 qm_status qm_trace_init(const qm_trace_config* config) QM_NOEXCEPT;
 
 /* Records every allocation of these caches from when this returns; what was recorded before is kept.
