@@ -13,6 +13,7 @@ foreach(library wire hal alloc new malloc pmr conformance trace console console_
     list(APPEND targets ${library})
   endif()
 endforeach()
+list(JOIN targets ", " quartermaster_components)
 list(TRANSFORM targets PREPEND qm_)
 install(TARGETS ${targets} EXPORT quartermaster ARCHIVE FILE_SET HEADERS FILE_SET port)
 

@@ -26,6 +26,13 @@ banner() { # what this file is
   echo ' */'
 }
 
+# <qm/config.h> for these options.
+config() { # option...
+  awk -v options=" $* " -v symbol="$symbol" '
+    /^#cmakedefine / { if (index(options, " " $2 " ")) { sub(/cmake/, ""); print }; next }
+    { sub(/@QM_CONFIGURATION@/, symbol); print }' cmake/config.h.in
+}
+
 # Puts each header of this project in the place of its first #include; later ones go. `seen` is a file of those that are in already.
 # What sources have for themselves in unnamed namespaces gets the source's number where two sources have the same name.
 amalgamate() { # source...
@@ -77,6 +84,7 @@ amalgamate() { # source...
           name = line
           sub(/^#include [<"]/, "", name)
           sub(/[>"].*/, "", name)
+          if (name == "qm/config.h") continue  # stands in quartermaster.h, which comes first
           if (name == "qm/hal/selected_port.hpp") { if (!("port" in done)) print "#include \"qm_port.hpp\""; done["port"] = 1 }
           else put(header(name, file))
           continue
@@ -104,13 +112,12 @@ rm -f "$target/.seen"
 public() { find "$1" -name '*.hpp' ! -name 'selected_port.hpp' ! -name memory_resource.hpp ! -name inline_sections.hpp | LC_ALL=C sort; }
 # What each of the files has.
 if [ -n "$core" ]; then
-  define='#define QM_CORE 1'
+  options=QM_CORE form=core
   c_headers=''
   headers="$(public alloc/core/include) alloc/include/qm/heap.hpp alloc/include/qm/object_cache.hpp"
   sources="$(LC_ALL=C ls hal/src/*.cpp alloc/core/src/*.cpp) alloc/src/c_arenas.cpp alloc/src/c_interface.cpp alloc/src/lock.cpp"
   if [ -n "$trace" ]; then
-    define="$define
-#define QM_TRACED 1"
+    options='QM_CORE QM_TRACED' form=core_traced
     c_headers=trace/include/qm/trace/trace.h
     headers="$headers $(public trace/core/include)"
     sources="$sources $(LC_ALL=C ls trace/core/src/*.cpp) trace/src/unwind.cpp"
@@ -118,23 +125,24 @@ if [ -n "$core" ]; then
     sources=$(printf '%s' "$sources" | grep -v /traceable[.]cpp)
   fi
 else
-  define=''
+  options='' form=masked
   c_headers=trace/include/qm/trace/trace.h
   headers="$(public alloc/include) $(public wire/include) $(public trace/include) $(public console/include) $(public console/trace/include)"
   sources=$(LC_ALL=C ls wire/src/*.cpp hal/src/*.cpp alloc/src/*.cpp trace/src/*.cpp console/src/*.cpp console/src/commands/*.cpp console/trace/src/*.cpp |
     grep -vE '^alloc/src/(rewind|inlined_sections|call_sites|heap_charged|checked|operator_new|memory_resource(_key)?)[.]cpp$')
 fi
+symbol=qm_configuration_${version%.*}_target_$form
+symbol=$(printf '%s' "$symbol" | tr . _)
 # shellcheck disable=SC2086 # names without blanks
 {
   banner 'declarations for C99.'
-  amalgamate alloc/include/qm/version.h alloc/include/qm/qm.h alloc/include/qm/call_site.h $c_headers
+  config QM_TARGET $options
+  amalgamate alloc/include/qm/version.h alloc/include/qm/configuration.h alloc/include/qm/qm.h alloc/include/qm/call_site.h $c_headers
 } >"$target/quartermaster.h"
 # shellcheck disable=SC2046,SC2086
 {
   banner 'declarations for C++20.'
   echo '#pragma once'
-  echo '#define QM_TARGET 1'
-  [ -z "$define" ] || echo "$define"
   echo '#include "quartermaster.h"'
   amalgamate $(public hal/include) $headers
 } >"$target/quartermaster.hpp"
@@ -144,8 +152,7 @@ fi
   echo '#define QM_MODULE "qm"'
   echo '#include "quartermaster.hpp"'
   amalgamate $sources
-  # What is checked and cannot fail, but not seen to be so where size is optimised for. A C++ library's own comes first.
-  [ -n "$core" ] || echo 'namespace std { [[gnu::weak]] void __throw_out_of_range_fmt(const char* what, ...) { qm::hal::Port::fatal(what); } }'
+  printf '__asm__(".globl %s\\n.set %s, 0");  // what <qm/configuration.h> refers to\n' "$symbol" "$symbol"
 } >"$target/quartermaster.cpp"
 rm -f "$target/.seen"
 if [ ! -e "$target/qm_port.hpp" ]; then

@@ -209,7 +209,7 @@ bool Arena::take_own_tags_locked(unsigned count) noexcept {
 
 /// Has @p count tags at hand, from the pool or from a new page of the root.
 bool Arena::take_tags_locked(unsigned count) noexcept {
-  const auto take_all = [&]() noexcept __attribute__((noinline)) {
+  const auto take_all = [&]() __attribute__((noinline)) {
     do {
       unsigned most = kTagBatch;
       if (boundary_tag_pool.is_empty()) {

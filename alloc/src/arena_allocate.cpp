@@ -63,7 +63,7 @@ QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t s
   std::uintptr_t start = 0;
   std::size_t gap = 0;
   std::size_t rest = 0;
-  const auto fits = [&](const BoundaryTag& segment) noexcept __attribute__((always_inline)) {
+  const auto fits = [&](const BoundaryTag& segment) __attribute__((always_inline)) {
     start = segment.start;
     rest = segment.size - size;
     if (const Alignment* const alignment = request.alignment; alignment != nullptr) {
@@ -74,20 +74,19 @@ QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t s
     }
     return true;
   };
-  const auto enter = [&](BoundaryTag* const tag) noexcept __attribute__((always_inline)) {
+  const auto enter = [&](BoundaryTag* const tag) __attribute__((always_inline)) {
     tag->start = start;
     tag->size = size;
     enter_allocated_locked(tag, request);
     allocated_.insert(tag);
   };
-  const auto split = [&](BoundaryTag* const before) noexcept __attribute__((always_inline)) {
+  const auto split = [&](BoundaryTag* const before) __attribute__((always_inline)) {
     if (before == empty_span_) empty_span_ = nullptr;
     BoundaryTag* const tag = take_spare_locked();
     link_after(tag, before);
     enter(tag);
   };
-  const auto take_whole =
-      [](Arena* const arena, BoundaryTag* const tag, const Request& of) noexcept __attribute__((noinline)) {
+  const auto take_whole = [](Arena* const arena, BoundaryTag* const tag, const Request& of) __attribute__((noinline)) {
     arena->remove_free_locked(tag);
     arena->enter_allocated_locked(tag, of);
     arena->allocated_.insert(tag);

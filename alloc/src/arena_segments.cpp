@@ -20,7 +20,7 @@ void Arena::add_free_locked(BoundaryTag* before, std::uintptr_t start, std::size
   link_after(tag, before);
   if constexpr (kForSize) return insert_free_locked(tag);
   // A call that is the end of it needs no registers saved where it is not made.
-  const auto insert = [](Arena* const arena, BoundaryTag* const free) noexcept __attribute__((noinline)) {
+  const auto insert = [](Arena* const arena, BoundaryTag* const free) __attribute__((noinline)) {
     arena->insert_free_locked(free);
   };
   if (addresses_ != nullptr || !sizes_.insert_exact(tag)) return insert(this, tag);

@@ -1,6 +1,7 @@
 // <qm/qm.h>: the whole, caches and the heap for C; arenas are in c_arenas.cpp and c_arena_create.cpp. The functions
 // translate arguments and results; nothing else.
 
+#include <qm/config.h>
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
 #include <qm/heap.hpp>

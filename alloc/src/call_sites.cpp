@@ -1,5 +1,6 @@
 // The table of call sites and the harts' words; see call_sites.hpp. Linked only where QM_CALL_SITES is set.
 
+#include <qm/config.h>
 #include <qm/call_sites.hpp>
 
 #include <new>

@@ -65,7 +65,7 @@ void look_at(Arena& arena, ExhaustionReport& report) noexcept {
 
 /// Looks up where the memory is and tells the firmware. No lock is held.
 void deliver(const Failure& failure, std::uint32_t failures, std::uint32_t since_last,
-             const ExhaustionConfig& config) noexcept {
+             const ExhaustionConfig& settings) noexcept {
   ExhaustionReport report;
   std::memcpy(report.name, failure.name, kNameBytes);
   report.is_arena = failure.is_arena;
@@ -85,7 +85,7 @@ void deliver(const Failure& failure, std::uint32_t failures, std::uint32_t since
   }
   report.recoverable = report.in_depots + report.in_slabs + report.in_spans;
   for (const std::size_t bytes : report.in_magazines) report.recoverable += bytes;
-  config.report(report);
+  settings.report(report);
 }
 
 /// Whether a report may be made now; then it counts as made. Lock held.
@@ -101,7 +101,7 @@ bool take_turn_locked(std::uint32_t interval_ms, std::uint32_t& since_last) noex
 }
 
 void note(const Want& want, Effort done, hal::HartMask silent, Deliver when, std::uint32_t failures,
-          const ExhaustionConfig& config) noexcept {
+          const ExhaustionConfig& settings) noexcept {
   Failure failure;
   want.who.copy_name(failure.name);
   failure.root = &want.from.root();
@@ -113,8 +113,8 @@ void note(const Want& want, Effort done, hal::HartMask silent, Deliver when, std
   std::uint32_t since_last = 0;
   {
     const LockGuard guard(lock);
-    if (config.report == nullptr || (when == Deliver::kLater && is_noted) ||
-        (when == Deliver::kNow && !take_turn_locked(config.interval_ms, since_last))) {
+    if (settings.report == nullptr || (when == Deliver::kLater && is_noted) ||
+        (when == Deliver::kNow && !take_turn_locked(settings.interval_ms, since_last))) {
       ++unreported;
       return;
     }
@@ -124,23 +124,23 @@ void note(const Want& want, Effort done, hal::HartMask silent, Deliver when, std
       return;
     }
   }
-  deliver(failure, failures, since_last, config);
+  deliver(failure, failures, since_last, settings);
 }
 
-void deliver_noted(std::uint32_t failures, const ExhaustionConfig& config) noexcept {
+void deliver_noted(std::uint32_t failures, const ExhaustionConfig& settings) noexcept {
   Failure failure;
   std::uint32_t since_last = 0;
   {
     const LockGuard guard(lock);
     if (!is_noted) return;
     is_noted = false;
-    if (config.report == nullptr || !take_turn_locked(config.interval_ms, since_last)) {
+    if (settings.report == nullptr || !take_turn_locked(settings.interval_ms, since_last)) {
       ++unreported;
       return;
     }
     failure = noted;
   }
-  deliver(failure, failures, since_last, config);
+  deliver(failure, failures, since_last, settings);
 }
 
 std::uint32_t report_count() noexcept {

@@ -1,5 +1,6 @@
 /// The fast path for a port without the trap-entry hook: inline_masked.hpp out of line.
 
+#include <qm/config.h>
 #include <qm/inline_masked.hpp>
 #include <qm/rewind.hpp>
 
@@ -30,7 +31,7 @@ void qm_cache_free(qm::Cache* cache, void* object) noexcept {
     qm_cache_free_slow(cache, object);
 }
 
-std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t*) noexcept { return pc; }
+std::uintptr_t qm_rewind_from(std::uintptr_t pc, const std::uintptr_t*) noexcept { return pc; }
 bool qm::inlined_sections_in_order() noexcept { return true; }
 void qm::internal::set_cell_pointer(std::uint16_t, Cell*) noexcept {}
 std::uint16_t qm::internal::heap_cell_pointer(std::uint8_t) noexcept { return kNoCellPointer; }

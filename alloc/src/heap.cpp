@@ -1,3 +1,4 @@
+#include <qm/config.h>
 #include <qm/heap.hpp>
 
 #include <cstring>

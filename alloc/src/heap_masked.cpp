@@ -1,5 +1,6 @@
 /// The heap's fast path for a port without the trap-entry hook.
 
+#include <qm/config.h>
 #include <qm/inline_masked.hpp>
 
 #include "size_classes.hpp"

@@ -1,3 +1,4 @@
+#include <qm/config.h>
 #include <qm/rewind.hpp>
 
 #include <array>
@@ -94,7 +95,7 @@ std::uintptr_t rewind_inlined(std::uintptr_t pc, const std::uintptr_t* registers
 
 }  // namespace
 
-std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t* registers) noexcept {
+std::uintptr_t qm_rewind_from(std::uintptr_t pc, const std::uintptr_t* registers) noexcept {
   const std::uintptr_t offset = pc - reinterpret_cast<std::uintptr_t>(qm_sections_start);
   if (offset < static_cast<std::uintptr_t>(qm_sections_end - qm_sections_start)) {
     const bool counts = qm::kCounted && offset / kBlock < kPopBlocks;

@@ -21,10 +21,16 @@
   .globl qm_sections_end
 qm_sections_start:
 
+/* A nop. The linker is told that the sections need a trap entry that calls qm_rewind() (<qm/rewind.hpp>): the symbol, which is 0,
+ * is defined there. */
+.macro needs_rewind
+  addi zero, zero, %lo(qm_rewind_is_called)
+.endm
+
 /* a0 = cache [, a1 = site] -> a0 = object. Everything a caller passed in a1 to a3 is kept for the slow half. */
 .macro pop name, slow
   .balign QM_SECTION_BLOCK
-  nop
+  needs_rewind
   .globl \name
   .type \name, @function
 \name:

@@ -2,6 +2,8 @@
 /// Layout of the restartable sections, shared by sections.S, rewind.cpp and the structures they read. Plain #defines:
 /// the assembler reads this file too.
 
+#include <qm/config.h>
+
 /* Each section lies in one aligned block, and restarts at the block's start. With call sites the pop's charge follows it there. */
 #ifdef QM_CALL_SITES
 #define QM_SECTION_BLOCK 128

@@ -211,7 +211,7 @@ void SlabLayer::disown(Slab& slab) noexcept {
   if (internal::leave_pass != nullptr) internal::leave_pass(*this, slab);
   --slabs_;
   --empty_slabs_;
-  short_slabs_ -= slab.objects != objects_ ? 1 : 0;
+  if (slab.objects != objects_) --short_slabs_;
   usable_.remove(&slab);
   if (no_touch_) untouched().leave(*this, slab);
 }

@@ -1,3 +1,4 @@
+#include <qm/config.h>
 #include <qm/system.hpp>
 
 #include <new>
@@ -15,10 +16,6 @@
 #include "upkeep.hpp"
 
 namespace qm {
-
-/// Of page_arena.cpp, which is linked with the first call of page_arena(), and of slab_untouched.cpp.
-[[gnu::weak]] Status internal::initialize_page_arena() noexcept;
-[[gnu::weak]] Status internal::initialize_slab_headers() noexcept;
 
 #if defined(QM_TARGET)
 // used: own_cell() names it where link-time optimisation does not look.
@@ -100,6 +97,10 @@ InternalCaches caches;
 constinit Arena base;
 std::uintptr_t tags_page = 0;  // the page of the first boundary tags
 
+/// Whether a function that is declared weak is in the program. A function of its own: where both are in one source a
+/// compiler that sees the comparison says that it is always true.
+constexpr bool is_linked(Status (*function)() noexcept) noexcept { return function != nullptr; }
+
 /// Whether @p range has a page, does not wrap, and does not begin at 0, which is no address.
 bool is_memory(const MemoryRange& range) noexcept {
   return range.start != 0 && range.size >= kPage && range.start + range.size > range.start;
@@ -129,9 +130,9 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
   }
   if (status == Status::kOk) status = caches.initialize(harts);
   if (status == Status::kOk && open_books != nullptr) open_books();
-  if (status == Status::kOk && internal::initialize_slab_headers != nullptr)
+  if (status == Status::kOk && is_linked(internal::initialize_slab_headers))
     status = internal::initialize_slab_headers();
-  if (status == Status::kOk && internal::initialize_page_arena != nullptr) status = internal::initialize_page_arena();
+  if (status == Status::kOk && is_linked(internal::initialize_page_arena)) status = internal::initialize_page_arena();
   return status == Status::kOk ? heap::initialize() : status;
 }
 

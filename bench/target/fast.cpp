@@ -1,6 +1,7 @@
 /// The fast paths of this build, with whatever its options add: hot pairs of 64-byte objects, loop and calls included.
 /// A test holds these against the recorded figures.
 
+#include <qm/config.h>
 #include <qm/bench/bench.hpp>
 #include <qm/bench/harts.hpp>
 #include <qm/bench/subjects.hpp>

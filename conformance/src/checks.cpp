@@ -1,5 +1,6 @@
 /// The checks, in the order in which they need each other.
 
+#include <qm/config.h>
 #include <qm/hal/round.hpp>
 #include <qm/system.hpp>
 

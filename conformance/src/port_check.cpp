@@ -31,13 +31,13 @@ void churn_until_told(Desk& desk) noexcept {
 void obey(unsigned hart, Desk& desk, Order order) noexcept {
   switch (order) {
     case Order::kNone: return;
-    case Order::kAttach: return attach_hart(hart);
+    case Order::kAttach: attach_hart(hart); return;
     case Order::kReadTicks: desk.ticks = hal::Port::ticks(); return;
     case Order::kHoldMasked: return hold_masked(desk);
     case Order::kCallHart0: return call_hart0(desk);
     case Order::kStayInSection: return stay_in_section(desk);
     case Order::kChurn: return churn_until_told(desk);
-    case Order::kDetach: return detach_hart(hart);
+    case Order::kDetach: detach_hart(hart); return;
   }
 }
 

@@ -21,7 +21,7 @@ extern char __boot_stacks[];
 }
 
 static_assert(offsetof(Context, pc) == 256 && offsetof(Context, status) == 264 && offsetof(Context, stack.high) == 280);
-static_assert(Port::kMaxHarts == QM_MAX_HARTS);
+static_assert(Port::kMaxHarts == HARTS);
 
 namespace kernel {
 namespace {

@@ -12,7 +12,7 @@ _start:
   la    t0, early_trap
   csrw  mtvec, t0
   csrr  a0, mhartid
-  li    t0, QM_MAX_HARTS
+  li    t0, HARTS
   bgeu  a0, t0, early_trap      # more harts than the image has room for
   .option push
   .option norelax

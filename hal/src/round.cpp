@@ -1,3 +1,4 @@
+#include <qm/config.h>
 #include <qm/hal/round.hpp>
 
 #include <array>

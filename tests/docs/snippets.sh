@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# snippets.sh SOURCE CXX CC: every block of C or C++ in README.md and docs/ compiles, with and without call sites. Here stands what each
+# snippets.sh SOURCE CXX CC CONFIG: every block of C or C++ in README.md and docs/ compiles, with and without call sites. Here stands what each
 # takes for granted; a block that has no such frame fails. What docs/embedding.md and docs/porting.md show is built by the tests named package and
 # examples.
 set -eu -o pipefail
-source=$(cd "$1" && pwd) cxx=$2 cc=$3
+source=$(cd "$1" && pwd) cxx=$2 cc=$3 config=$4
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 includes=()
@@ -22,6 +22,10 @@ frame() { # what stands before the block; `body` if it is statements
 }
 
 cd "$scratch"
+# The build's configuration, without call sites and with them.
+mkdir -p without/qm with/qm
+sed '/^#define QM_CALL_SITES/d' "$config" >without/qm/config.h
+sed '/QM_CALL_SITES 1$/d; /QM_CALL_SITES \*\/$/d; $i #define QM_CALL_SITES 1' "$config" >with/qm/config.h
 count=0
 for document in "$source"/README.md "$source"/docs/*.md; do
   name=${document##*/}
@@ -36,11 +40,11 @@ for block in *.md.*; do
     grep -v '^#' "$block"
     case $prelude in *'{') echo '}' ;; esac
   } >"test.${block##*.}"
-  for sites in '' -DQM_CALL_SITES=1; do
+  for sites in without with; do
     case $block in
-      *.cpp) "$cxx" -std=c++20 -Wall -Wno-unused-variable -Wno-unused-but-set-variable -Werror -fsyntax-only $sites "${includes[@]}" test.cpp ;;
-      *.c) "$cc" -std=c99 -Wall -Wno-unused-variable -Werror -fsyntax-only $sites "${includes[@]}" test.c ;;
-    esac || { echo "FAILED: $block $sites"; cat "test.${block##*.}"; exit 1; }
+      *.cpp) "$cxx" -std=c++20 -Wall -Wno-unused-variable -Wno-unused-but-set-variable -Werror -fsyntax-only "-I$sites" "${includes[@]}" test.cpp ;;
+      *.c) "$cc" -std=c99 -Wall -Wno-unused-variable -Werror -fsyntax-only "-I$sites" "${includes[@]}" test.c ;;
+    esac || { echo "FAILED: $block $sites call sites"; cat "test.${block##*.}"; exit 1; }
   done
   count=$((count + 1))
 done

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include <qm/config.h>
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
 #include <qm/hal/port.hpp>

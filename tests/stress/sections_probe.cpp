@@ -1,5 +1,6 @@
 #include "sections_probe.hpp"
 
+#include <qm/config.h>
 #include <qm/cache.hpp>
 #include <qm/rewind.hpp>
 

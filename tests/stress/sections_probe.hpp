@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include <qm/config.h>
+
 namespace probe {
 
 enum class Form : std::uint8_t { kOutOfLine, kInlined, kHeap };

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <span>
 
+#include <qm/config.h>
+
 #if !defined(QM_TARGET)
 #include <sys/mman.h>
 #endif

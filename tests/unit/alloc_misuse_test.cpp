@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include <qm/config.h>
 #include <qm/checked.hpp>
 #include <qm/slab_pass.hpp>
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <qm/config.h>
 #include <qm/hal/port.hpp>
 #include <qm/rewind.hpp>
 #include <qm/system.hpp>

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include <qm/config.h>
 #include <qm/test/seed.hpp>
 #include <qm/trace/dump.hpp>
 #include <qm/trace/live_trace.hpp>

@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include <qm/config.h>
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include <qm/config.h>
 #include <qm/trace/event_stream.hpp>
 
 namespace qm::trace {

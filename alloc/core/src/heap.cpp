@@ -1,5 +1,6 @@
 /// The heap of the core form: size classes over caches, each made by its first allocation, and `kheap` above them.
 
+#include <qm/config.h>
 #include <qm/heap.hpp>
 
 #include <cstring>

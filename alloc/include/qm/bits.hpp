@@ -9,6 +9,8 @@
 #include <limits>
 #include <type_traits>
 
+#include <qm/config.h>
+
 namespace qm {
 
 /// A machine word as an integer: counters without an 8-byte atomic on RV32.

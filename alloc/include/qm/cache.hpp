@@ -41,6 +41,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <qm/config.h>
 #include <qm/cache_extra.hpp>
 #include <qm/call_site.hpp>
 #include <qm/call_sites.hpp>

@@ -18,6 +18,9 @@
 
 #include <stdint.h>
 
+#include <qm/config.h>
+#include <qm/configuration.h>
+
 #if defined(__cplusplus)
 namespace qm {
 struct CallSite;

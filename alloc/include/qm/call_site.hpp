@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/config.h>
 #include <qm/call_site.h>
 
 namespace qm {

@@ -32,6 +32,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <qm/config.h>
 #include <qm/bits.hpp>
 #include <qm/call_site.hpp>
 #include <qm/object_check.hpp>

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/config.h>
 #include <qm/cache.hpp>
 #include <qm/call_site.hpp>
 #include <qm/status.hpp>

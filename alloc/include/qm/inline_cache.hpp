@@ -20,6 +20,7 @@
 
 #include <atomic>
 
+#include <qm/config.h>
 #include <qm/cache.hpp>
 
 #if defined(QM_FAST_PATH_SECTIONS)

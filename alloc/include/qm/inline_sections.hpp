@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/config.h>
 #include <qm/cache.hpp>
 
 #if __riscv_xlen == 64

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include <qm/config.h>
 #include <qm/hal/hart.hpp>
 
 namespace qm {

@@ -33,6 +33,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <qm/configuration.h>
 #include <qm/bits.hpp>
 #include <qm/lock.hpp>
 

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/config.h>
+
 namespace qm {
 
 #if defined(QM_CHECKED)

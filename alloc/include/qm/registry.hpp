@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/configuration.h>
 #include <qm/list.hpp>
 #include <qm/status.hpp>
 

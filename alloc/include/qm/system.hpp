@@ -81,9 +81,10 @@ std::size_t trim() noexcept;
 
 /// What caches are made of; class Cache uses it, nobody else.
 namespace internal {
-/// Parts of initialize(), in programs that have what they set up.
-Status initialize_page_arena() noexcept;
-Status initialize_slab_headers() noexcept;
+/// Parts of initialize(), in programs that have what they set up: page_arena.cpp is linked with the first call of
+/// page_arena(), slab_untouched.cpp with the first no-touch cache.
+[[gnu::weak]] Status initialize_page_arena() noexcept;
+[[gnu::weak]] Status initialize_slab_headers() noexcept;
 [[nodiscard]] void* allocate_cache() noexcept;
 void free_cache(void* cache) noexcept;
 /// A block of @p words words or more, at most kMostBlockWords, for what caches have besides magazines; lies in

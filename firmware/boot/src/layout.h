@@ -2,6 +2,8 @@
 #ifndef QM_FIRMWARE_LAYOUT_H
 #define QM_FIRMWARE_LAYOUT_H
 
+#include <qm/config.h>
+
 #if !defined(QM_MAX_HARTS) /* the build's option */
 #define QM_MAX_HARTS 8
 #endif

@@ -2,4 +2,4 @@
 
 #include <qm/rewind.hpp>
 
-std::uintptr_t qm_rewind(std::uintptr_t pc, const std::uintptr_t*) noexcept { return pc; }
+std::uintptr_t qm_rewind_from(std::uintptr_t pc, const std::uintptr_t*) noexcept { return pc; }

@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/config.h>
+
 namespace qm {
 
 /// Whether this build has the hooks.

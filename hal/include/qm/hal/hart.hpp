@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/config.h>
 #include <qm/hal/port.hpp>
 
 namespace qm::hal {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <qm/config.h>
 #include <qm/hal/port_contract.hpp>
 #include <qm/hal/selected_port.hpp>
 

@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <span>
 
+#include <qm/config.h>
+
 namespace qm::hal {
 
 /// A set of harts, bit h for hart index h.
