@@ -1,14 +1,15 @@
 /* Every function of <qm/trace/trace.h>, used as C99. Compiled as C++ as well: trace_c_interface_in_cpp.cpp. Each test returns
  * 0, or the line of the first check that failed. */
 
+#include <qm/config.h>
 #include <qm/trace/trace.h>
 
 #ifndef QM_C_TEST
 #define QM_C_TEST(name) name##_in_c
 #endif
 
-#define CHECK(condition)           \
-  do {                             \
+#define CHECK(condition)               \
+  do {                                 \
     if (!(condition)) return __LINE__; \
   } while (0)
 
@@ -17,6 +18,7 @@ extern "C" {
 #endif
 
 int QM_C_TEST(c_trace)(void);
+int QM_C_TEST(c_patterns)(void);
 
 static unsigned char ram[2 << 20];
 
@@ -28,8 +30,8 @@ struct seen {
   int wrong;
 };
 
-static bool look(const qm_trace_record *record, void *priv) {
-  struct seen *seen = (struct seen *)priv;
+static bool look(const qm_trace_record* record, void* priv) {
+  struct seen* seen = (struct seen*)priv;
   if (record->sequence < seen->last_sequence || record->context == NULL || record->hart != 0) seen->wrong = __LINE__;
   if (record->depth != 0 && record->stack[0] == 0) seen->wrong = __LINE__;
   if (record->requested != 96 || record->stack_id == 0) seen->wrong = __LINE__;
@@ -47,7 +49,7 @@ int QM_C_TEST(c_trace)(void) {
   qm_trace_summary summary;
   struct seen seen = {{0}, 0, 0, 0, 0};
   void *before, *first, *second, *third;
-  qm_cache *cache;
+  qm_cache* cache;
   CHECK(qm_init(ram, sizeof ram) == QM_OK);
   CHECK(qm_trace_init(&config) == QM_OK);
   CHECK(qm_trace_init(NULL) == QM_BUSY);
@@ -87,6 +89,69 @@ int QM_C_TEST(c_trace)(void) {
   CHECK(qm_cache_destroy(cache) == QM_OK);
   return 0;
 }
+
+#if !defined(QM_CORE)
+static bool count(const qm_trace_record* record, void* priv) {
+  *(size_t*)priv += record->requested;
+  return true;
+}
+
+/* Caches that are made after the start of a pattern that names them, as the heap's classes are. */
+int QM_C_TEST(c_patterns)(void) {
+  qm_trace_summary summary;
+  size_t bytes = 0;
+  void *small, *large, *later, *object;
+  qm_cache* cache;
+  CHECK(qm_init(ram, sizeof ram) == QM_OK);
+  CHECK(qm_trace_init(NULL) == QM_OK);
+  /* The heap, of which nothing is made yet. */
+  CHECK(qm_trace_start("kmalloc") == QM_OK);
+  CHECK(qm_trace_start("kmalloc") == QM_OK);
+  CHECK(qm_trace_foreach("kmalloc", count, &bytes, &summary) == QM_OK && bytes == 0 && summary.complete);
+  small = qm_malloc(40);
+  large = qm_malloc(100000);
+  CHECK(small != NULL && large != NULL);
+  CHECK(qm_trace_foreach("kmalloc", count, &bytes, &summary) == QM_OK);
+  CHECK(bytes == 100040 && summary.shown == 2 && summary.recorded == 2 && summary.complete);
+  CHECK(qm_trace_foreach("kmalloc_*", count, (bytes = 0, &bytes), &summary) == QM_OK && bytes == 40 &&
+        summary.complete);
+  CHECK(qm_trace_foreach(NULL, count, (bytes = 0, &bytes), &summary) == QM_OK && bytes == 100040 && summary.complete);
+  CHECK(qm_trace_stop("kmalloc") == QM_OK);
+  /* A class that is made after the stop: not traced, and not said to be. */
+  later = qm_malloc(600);
+  CHECK(later != NULL);
+  CHECK(qm_trace_foreach("kmalloc_*", count, (bytes = 0, &bytes), &summary) == QM_OK && bytes == 40 &&
+        !summary.complete);
+  /* A cache that was never traced. */
+  cache = qm_cache_create("before", 64, 0, 0, NULL, NULL, NULL, NULL);
+  CHECK(qm_trace_foreach("before", count, &bytes, &summary) == QM_OK && summary.shown == 0 && !summary.complete);
+  CHECK(qm_cache_destroy(cache) == QM_OK);
+  CHECK(qm_trace_foreach("bef*", count, &bytes, NULL) == QM_NOT_FOUND);
+  CHECK(qm_trace_stop("bef*") == QM_NOT_FOUND);
+  /* All, and what is made later. */
+  CHECK(qm_trace_start("*") == QM_OK);
+  CHECK(qm_trace_start("late*") == QM_OK);
+  cache = qm_cache_create("later", 64, 0, 0, NULL, NULL, NULL, NULL);
+  object = qm_cache_alloc(cache, 0);
+  CHECK(object != NULL);
+  CHECK(qm_trace_foreach("later", count, (bytes = 0, &bytes), &summary) == QM_OK && bytes == 64 && summary.complete);
+  CHECK(qm_trace_foreach("lat?r", count, (bytes = 0, &bytes), NULL) == QM_OK && bytes == 64);
+  CHECK(qm_trace_reset("late*") == QM_OK);
+  CHECK(qm_trace_foreach("later", count, (bytes = 0, &bytes), &summary) == QM_OK && bytes == 0);
+  /* The stop of all drops both patterns. */
+  CHECK(qm_trace_stop("*") == QM_OK);
+  qm_cache_free(cache, object);
+  CHECK(qm_cache_destroy(cache) == QM_OK);
+  CHECK(qm_trace_stop("late*") == QM_NOT_FOUND);
+  cache = qm_cache_create("later", 64, 0, 0, NULL, NULL, NULL, NULL);
+  CHECK(qm_trace_foreach("later", count, &bytes, &summary) == QM_OK && !summary.complete);
+  CHECK(qm_cache_destroy(cache) == QM_OK);
+  qm_free(small);
+  qm_free(large);
+  qm_free(later);
+  return 0;
+}
+#endif
 
 #ifdef __cplusplus
 }

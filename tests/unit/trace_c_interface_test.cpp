@@ -7,6 +7,8 @@
 extern "C" {
 int c_trace_in_c();
 int c_trace_in_cpp();
+int c_patterns_in_c();
+int c_patterns_in_cpp();
 }
 
 namespace {
@@ -22,5 +24,9 @@ class TraceCInterface : public testing::Test {
 // What a failure names is a line of trace_c_interface.c.
 TEST_F(TraceCInterface, says_who_holds_what_in_c) { EXPECT_EQ(c_trace_in_c(), 0); }
 TEST_F(TraceCInterface, says_who_holds_what_in_cpp) { EXPECT_EQ(c_trace_in_cpp(), 0); }
+#if !defined(QM_CORE)
+TEST_F(TraceCInterface, traces_what_is_made_later_in_c) { EXPECT_EQ(c_patterns_in_c(), 0); }
+TEST_F(TraceCInterface, traces_what_is_made_later_in_cpp) { EXPECT_EQ(c_patterns_in_cpp(), 0); }
+#endif
 
 }  // namespace

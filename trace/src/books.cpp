@@ -3,6 +3,7 @@
 #include "selection.hpp"
 #include "stream.hpp"
 
+#include <cstring>
 #include <new>
 
 #include <qm/slab_pass.hpp>
@@ -144,7 +145,7 @@ void Books::shutdown() noexcept {
   for (KnownContext& known : known_) known.key.store(KnownContext::kNone, std::memory_order_relaxed);
   stacks.forget();
   contexts.forget();
-  pattern_count_.store(0, std::memory_order_relaxed);
+  pattern_count_ = 0;
   stream.forget();
 }
 
@@ -234,21 +235,43 @@ SourceBooks* Books::books_after(unsigned number) noexcept {
   return nullptr;
 }
 
-bool Books::joins(const char* name) const noexcept {
-  const std::uint32_t count = pattern_count_.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (glob_matches(characters(patterns_[i]), characters(name))) return true;
+bool Books::joins(const char* name) noexcept {
+  const LockGuard hold(directory_lock_);
+  for (std::uint32_t i = 0; i < pattern_count_; ++i) {
+    if (names(characters(patterns_[i]), characters(name))) return true;
   }
   return false;
 }
 
-Status Books::add_pattern(std::string_view pattern) noexcept {
+bool Books::keeps(std::string_view pattern) noexcept {
+  const LockGuard hold(directory_lock_);
+  for (std::uint32_t i = 0; i < pattern_count_; ++i) {
+    if (characters(patterns_[i]) == pattern) return true;
+  }
+  return false;
+}
+
+Status Books::keep_pattern(std::string_view pattern) noexcept {
   if (pattern.empty() || pattern.size() >= kNameBytes) return Status::kInvalid;
-  const std::uint32_t count = pattern_count_.load(std::memory_order_relaxed);
-  if (count == kMaxPatterns) return Status::kNoMemory;
-  patterns_[count][pattern.copy(patterns_[count], kNameBytes - 1)] = 0;
-  pattern_count_.store(count + 1, std::memory_order_release);
+  if (keeps(pattern)) return Status::kOk;
+  const LockGuard hold(directory_lock_);
+  if (pattern_count_ == kMaxPatterns) return Status::kNoMemory;
+  char* const place = patterns_[pattern_count_++];
+  place[copy_characters(pattern, place, kNameBytes - 1)] = 0;
   return Status::kOk;
+}
+
+bool Books::drop_patterns(std::string_view pattern) noexcept {
+  const LockGuard hold(directory_lock_);
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < pattern_count_; ++i) {
+    if (names(pattern, characters(patterns_[i]))) continue;
+    if (kept != i) std::memcpy(patterns_[kept], patterns_[i], kNameBytes);
+    ++kept;
+  }
+  const bool dropped = kept != pattern_count_;
+  pattern_count_ = kept;
+  return dropped;
 }
 
 void Books::created(Cache& cache) noexcept {

@@ -207,7 +207,14 @@ class Books final : public Observer {
   /// only.
   /// @returns false if the pass over the slabs has not come to its end. Complexity: O(slabs), in short lock holds.
   [[nodiscard]] bool drop_counts(Cache& cache) noexcept;
-  Status add_pattern(std::string_view pattern) noexcept;
+  /// Keeps a pattern: what it names is traced from its creation on. @returns kInvalid for an empty or overlong one,
+  /// kNoMemory after kMaxPatterns.
+  Status keep_pattern(std::string_view pattern) noexcept;
+  /// Drops the patterns that are @p pattern or that it matches. @returns whether there was one.
+  bool drop_patterns(std::string_view pattern) noexcept;
+  [[nodiscard]] bool keeps(std::string_view pattern) noexcept;
+  /// Whether a kept pattern names @p name.
+  [[nodiscard]] bool joins(const char* name) noexcept;
 
   /// The object that a record names.
   [[nodiscard]] std::uintptr_t object_of(const SourceBooks& one, const Record& record) const noexcept;
@@ -283,7 +290,6 @@ class Books final : public Observer {
   [[nodiscard]] static bool count_out(Traceable& source) noexcept;
   [[nodiscard]] std::uint32_t current_context() const noexcept;
   [[nodiscard]] std::uintptr_t coarse_time() const noexcept;
-  [[nodiscard]] bool joins(const char* name) const noexcept;
 
   Config config_;
   Cache* trace_cache_ = nullptr;        ///< kmem_trace
@@ -297,7 +303,7 @@ class Books final : public Observer {
   unsigned time_shift_ = 0;
   Lock directory_lock_;
   std::atomic<std::uint32_t> changes_{0};
-  std::atomic<std::uint32_t> pattern_count_{0};
+  std::uint32_t pattern_count_ = 0;  ///< this and the patterns: under the directory's lock
   char patterns_[kMaxPatterns][kNameBytes] = {};
 };
 

@@ -9,6 +9,7 @@
 #include <qm/system.hpp>
 #include <qm/trace/context_table.hpp>
 #include <qm/trace/dump.hpp>
+#include <qm/trace/glob.hpp>
 #include <qm/trace/live_trace.hpp>
 
 #include "books.hpp"
@@ -19,11 +20,8 @@ using namespace qm;
 
 qm_status to_c(Status status) noexcept { return static_cast<qm_status>(-static_cast<int>(status)); }
 
-/// A C string's characters; the layer has no strlen().
 std::string_view view(const char* text) noexcept {
-  std::size_t length = 0;
-  while (text != nullptr && text[length] != 0) ++length;
-  return {text, length};
+  return text != nullptr ? trace::characters(text) : std::string_view();
 }
 
 /// An iteration's dump and its entry: too large for a small stack, so there is one.
@@ -73,6 +71,28 @@ bool show(const trace::DumpEntry& entry, qm_trace_visit visit, void* priv) noexc
   return visit(&record, priv);
 }
 
+/// Visits what @p dump has begun and adds to @p sum what it came to. @returns false if the visit ended it.
+bool show_all(trace::Dump& dump, qm_trace_visit visit, void* priv, qm_trace_summary& sum) noexcept {
+  bool more = true;
+  while (more && dump.next(the_entry)) more = show(the_entry, visit, priv);
+  const trace::DumpSummary all = dump.finish();
+  sum.shown += all.shown;
+  sum.recorded += all.figures.recorded;
+  sum.dropped += all.figures.all_dropped();
+  sum.from_before_start += all.from_before_start;
+  sum.complete = sum.complete && all.complete();
+  return more;
+}
+
+/// Whether a source that a kept pattern names is not traced all the same, for want of memory.
+bool is_one_missing() noexcept {
+  RegistryCursor<Traceable> sources;
+  while (Traceable* source = sources.next()) {
+    if (source->traceable() && trace::books.joins(source->name()) && !trace::cache_trace(*source).known) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 extern "C" {
@@ -89,7 +109,10 @@ qm_status qm_trace_init(const qm_trace_config* config) noexcept {
   return to_c(trace::initialize(all));
 }
 
-qm_status qm_trace_start(const char* caches) noexcept { return to_c(trace::start(view(caches)).status); }
+qm_status qm_trace_start(const char* caches) noexcept {
+  const std::string_view pattern = view(caches);
+  return to_c((trace::names_many(pattern) ? trace::trace_from_creation(pattern) : trace::start(pattern)).status);
+}
 qm_status qm_trace_stop(const char* caches) noexcept { return to_c(trace::stop(view(caches)).status); }
 qm_status qm_trace_reset(const char* caches) noexcept { return to_c(trace::reset(view(caches)).status); }
 
@@ -98,25 +121,27 @@ qm_status qm_trace_foreach(const char* cache, qm_trace_visit visit, void* priv, 
   if (!trace::books.ready()) return QM_UNSAFE;
   const DumpTurn turn;
   if (!turn.mine()) return QM_BUSY;
+  qm_trace_summary all{};
+  all.complete = true;
+  bool more = true;
   if (cache == nullptr) {
     the_dump.begin_all();
+    more = show_all(the_dump, visit, priv, all);
+    all.complete = all.complete && !is_one_missing();
   } else {
+    const std::string_view pattern = view(cache);
+    bool found = trace::books.keeps(pattern);
     RegistryCursor<Traceable> sources;
-    Traceable* found = sources.find(cache);
-    if (found == nullptr) return QM_NOT_FOUND;
-    the_dump.begin(*found);
+    while (Traceable* source = more ? sources.next() : nullptr) {
+      if (!trace::names(pattern, trace::characters(source->name()))) continue;
+      if (trace::names_many(pattern) && !source->traceable()) continue;
+      found = true;
+      the_dump.begin(*source);
+      more = show_all(the_dump, visit, priv, all);
+    }
+    if (!found) return QM_NOT_FOUND;
   }
-  bool more = true;
-  while (more && the_dump.next(the_entry)) more = show(the_entry, visit, priv);
-  const trace::DumpSummary all = the_dump.finish();
-  if (summary != nullptr) {
-    *summary = {};
-    summary->shown = all.shown;
-    summary->recorded = all.figures.recorded;
-    summary->dropped = all.figures.all_dropped();
-    summary->from_before_start = all.from_before_start;
-    summary->complete = all.complete();
-  }
+  if (summary != nullptr) *summary = all;
   return more ? QM_OK : QM_ABORTED;
 }
 

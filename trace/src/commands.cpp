@@ -248,7 +248,9 @@ CommandResult stop(std::string_view pattern, hal::AbortTest abort, std::uint32_t
   const CommandToken held(deadline_ms, abort);
   if (held.status() != Status::kOk) return refused(held.status());
   CommandResult result;
+  const bool dropped = books.drop_patterns(pattern);  // first: what is made from here on is not traced
   const Selection selection(pattern, Selection::Missing::kSkip, result);
+  if (dropped && result.status == Status::kNotFound) result.status = Status::kOk;
   if (result.status != Status::kOk) return result;
   for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
     const std::uint32_t before = change(source_of(*one), 0, kRecord | kOwned | kThin);
@@ -284,6 +286,7 @@ CommandResult reset(std::string_view pattern, hal::AbortTest abort, std::uint32_
   if (held.status() != Status::kOk) return refused(held.status());
   CommandResult result;
   const Selection selection(pattern, Selection::Missing::kSkip, result);
+  if (result.status == Status::kNotFound && books.keeps(pattern)) result.status = Status::kOk;
   if (result.status != Status::kOk || selection.first() == nullptr) return result;
   const Patience patience{abort, deadline_ms};
   if (note_everywhere(selection, patience, result)) commit_reset(selection, patience, result);
@@ -293,15 +296,18 @@ CommandResult reset(std::string_view pattern, hal::AbortTest abort, std::uint32_
 
 CommandResult trace_from_creation(std::string_view pattern) noexcept {
   if (!books.ready()) return refused(Status::kUnsafe);
+  bool was_kept = false;
   {
     const CommandToken held(hal::kRoundDeadlineMs);
     Status status = held.status();
     if (status == Status::kOk) status = books.open();  // first: whoever creates a cache may look at the patterns
-    if (status == Status::kOk) status = books.add_pattern(pattern);
+    was_kept = books.keeps(pattern);
+    if (status == Status::kOk) status = books.keep_pattern(pattern);
     if (status != Status::kOk) return refused(status);
   }
   CommandResult result = start(pattern);
   if (result.status == Status::kNotFound) result.status = Status::kOk;
+  if (result.status != Status::kOk && !was_kept) books.drop_patterns(pattern);
   return result;
 }
 

@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include <qm/trace/glob.hpp>
+
 namespace qm::trace {
 namespace {
 
@@ -35,7 +37,7 @@ std::uint32_t ContextTable::probe(std::uint32_t hash, std::string_view label) co
 std::uint32_t ContextTable::intern(std::string_view label) noexcept {
   char cut[kContextChars];
   if (label.size() > kContextChars) {
-    label.copy(cut, kContextChars - 1);
+    copy_characters(label, cut, kContextChars - 1);
     cut[kContextChars - 1] = '~';
     label = std::string_view(cut, kContextChars);
   }
@@ -50,7 +52,7 @@ std::uint32_t ContextTable::intern(std::string_view label) noexcept {
   }
   ContextSlot& slot = slots_[at];
   if (slot.hash.load(std::memory_order_relaxed) == 0) {
-    label.copy(slot.text, label.size());
+    copy_characters(label, slot.text, label.size());
     slot.length = static_cast<std::uint8_t>(label.size());
     slot.hash.store(hash, std::memory_order_release);
     used_.fetch_add(1, std::memory_order_relaxed);

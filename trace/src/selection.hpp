@@ -28,11 +28,11 @@ class Selection {
     RegistryCursor<Traceable> sources;
     bool found = false;
     while (Traceable* source = sources.next()) {
-      if (!glob_matches(pattern, characters(source->name()))) continue;
+      if (!names(pattern, characters(source->name()))) continue;
       found = true;
       if (!source->traceable() || (kind == Kind::kCaches && source->kind() != RegistryKind::kCache)) {
         ++result.skipped;
-        if (!is_glob(pattern)) result.status = Status::kRefused;
+        if (!names_many(pattern)) result.status = Status::kRefused;
         continue;
       }
       ++result.caches;
@@ -45,7 +45,7 @@ class Selection {
     }
     for (SourceBooks* one = missing == Missing::kSkip ? books.books_after(0) : nullptr; one != nullptr;
          one = books.books_after(one->number)) {
-      if (one->selected || !glob_matches(pattern, characters(source_of(*one).name()))) continue;
+      if (one->selected || !names(pattern, characters(source_of(*one).name()))) continue;
       found = true;
       ++result.caches;
       add(one);

@@ -6,6 +6,7 @@
 
 #include <qm/call_sites.hpp>
 #include <qm/system.hpp>
+#include <qm/trace/glob.hpp>
 
 #include "selection.hpp"
 
@@ -193,7 +194,7 @@ bool enroll(SourceBooks& one, Traceable& source) noexcept {
 
 void begin(const StreamOptions& options) noexcept {
   stream.options = options;
-  stream.pattern[options.pattern.copy(stream.pattern, kNameBytes - 1)] = 0;
+  stream.pattern[copy_characters(options.pattern, stream.pattern, kNameBytes - 1)] = 0;
   stream.options.pattern = characters(stream.pattern);
   stream.mode = options.sample_bytes != 0 ? wire::StreamMode::kSampled : wire::StreamMode::kFull;
   if (options.sample_bytes == 0) stream.options.sample_bytes = kDefaultSampleBytes;
@@ -207,8 +208,8 @@ void begin(const StreamOptions& options) noexcept {
   stream.numbers.store(0, std::memory_order_relaxed);
   const std::size_t entries = stream.taken_bytes / books.harts() / kEntryBytes;
   for (unsigned hart = 0; hart < books.harts(); ++hart) {
-    auto* first = static_cast<RingEntry*>(stream.memory) + hart * entries;
-    stream.rings[hart].initialize({first, entries}, stream.mode);
+    auto* ring = static_cast<RingEntry*>(stream.memory) + hart * entries;
+    stream.rings[hart].initialize({ring, entries}, stream.mode);
     stream.taken[hart] = {0, 0, stream.start_ticks, 0};
     stream.moves[hart] = {};
   }
@@ -323,7 +324,7 @@ CommandResult start_locked(const StreamOptions& options, bool at_boot, const Pat
 
 void join_stream(Traceable& source) noexcept {
   if (stream.joining.load(std::memory_order_seq_cst) == 0 || !source.traceable() || !is_large_enough(source)) return;
-  if (!glob_matches(stream.options.pattern, characters(source.name()))) return;
+  if (!names(stream.options.pattern, characters(source.name()))) return;
   SourceBooks* one = books.books_of(source);
   if (one == nullptr || !enroll(*one, source)) {
     stream.unjoined.fetch_add(1, std::memory_order_relaxed);

@@ -74,7 +74,7 @@ struct DumpSummary {
   bool ended = false;       ///< next() had nothing left; else the dump was cut short
   /// Whether everything that was out and recorded has been shown, with its whole stack, and nothing was dropped.
   [[nodiscard]] bool complete() const noexcept {
-    return ended && !reset && !destroyed && truncated_shown == 0 && figures.all_dropped() == 0 &&
+    return known && ended && !reset && !destroyed && truncated_shown == 0 && figures.all_dropped() == 0 &&
            figures.left_out == 0 && !keeping.counts;
   }
 };

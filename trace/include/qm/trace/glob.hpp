@@ -2,6 +2,7 @@
 /// Name patterns: `*` stands for any characters, `?` for one. Nothing here needs a C library, which an embedder may not
 /// have.
 
+#include <cstddef>
 #include <string_view>
 
 namespace qm::trace {
@@ -11,6 +12,14 @@ namespace qm::trace {
   std::size_t length = 0;
   while (text[length] != 0) ++length;
   return {text, length};
+}
+
+/// Copies @p text to @p to, @p room characters at most. @returns how many. std::string_view::copy() would do, but where
+/// its check is not inlined it calls into libstdc++.
+constexpr std::size_t copy_characters(std::string_view text, char* to, std::size_t room) noexcept {
+  const std::size_t count = text.size() < room ? text.size() : room;
+  for (std::size_t i = 0; i < count; ++i) to[i] = text[i];
+  return count;
 }
 
 /// Whether @p pattern is more than a plain name.
@@ -43,6 +52,21 @@ namespace qm::trace {
   }
   while (at < pattern.size() && pattern[at] == '*') ++at;
   return at == pattern.size();
+}
+
+/// What names all that serves the heap: the caches `kmalloc_*` of its size classes, which are made when a size is first
+/// asked for, and `kheap`, the arena of its large blocks.
+inline constexpr std::string_view kHeapSources = "kmalloc";
+
+/// Whether @p pattern may name several sources, also some that are not made yet.
+[[nodiscard]] constexpr bool names_many(std::string_view pattern) noexcept {
+  return is_glob(pattern) || pattern == kHeapSources;
+}
+
+/// Whether @p pattern - a name, a glob or kHeapSources - names the source called @p name.
+[[nodiscard]] constexpr bool names(std::string_view pattern, std::string_view name) noexcept {
+  if (glob_matches(pattern, name)) return true;
+  return pattern == kHeapSources && (name == "kheap" || glob_matches("kmalloc_*", name));
 }
 
 }  // namespace qm::trace

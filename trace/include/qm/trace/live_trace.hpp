@@ -98,7 +98,8 @@ struct CommandResult {
 CommandResult start(std::string_view pattern, hal::AbortTest abort = nullptr,
                     std::uint32_t deadline_ms = hal::kRoundDeadlineMs, const Keeping& keeping = {}) noexcept;
 
-/// Ends recording. When it answers kOk, no allocation is being recorded any more.
+/// Ends recording. When it answers kOk, no allocation is being recorded any more. Patterns of trace_from_creation() that
+/// are @p pattern, or that it matches, are dropped.
 /// @returns as start(); after kTimedOut and kAborted no new allocation is recorded, but the caches are `stopping`.
 CommandResult stop(std::string_view pattern, hal::AbortTest abort = nullptr,
                    std::uint32_t deadline_ms = hal::kRoundDeadlineMs) noexcept;
@@ -121,7 +122,7 @@ CommandResult reset(std::string_view pattern, hal::AbortTest abort = nullptr,
                     std::uint32_t deadline_ms = hal::kRoundDeadlineMs) noexcept;
 
 /// Starts tracing the existing caches that @p pattern matches, as start(), and makes every one created later be traced
-/// from its first allocation.
+/// from its first allocation, until stop() drops the pattern.
 /// @returns as start(), except that no match is no error; kInvalid for an empty or overlong pattern; kNoMemory after 8.
 CommandResult trace_from_creation(std::string_view pattern) noexcept;
 

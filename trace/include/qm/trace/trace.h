@@ -8,8 +8,10 @@
  *     ...
  *     qm_trace_foreach("packet", print, NULL);
  *
- * Caches are named by their names or by patterns with * and ?. A pattern leaves caches out that cannot be traced; the plain name
- * of such a cache is QM_REFUSED. An arena is named and traced as a cache is: its segments are the objects.
+ * Caches are named by their names or by patterns with * and ?, and the heap by "kmalloc": the caches kmalloc_* of its size
+ * classes, and kheap, the arena of its large blocks. What may name several - a pattern, "kmalloc" - leaves caches out that
+ * cannot be traced; the plain name of such a cache is QM_REFUSED. An arena is named and traced as a cache is: its segments are the
+ * objects.
  *
  * In the core form (QM_FULL=OFF, QM_TRACE=ON) the heap is one source, "kmalloc"; arenas have no names here (C++ traces them);
  * what a cache's name says is said of all caches of that name, also by qm_trace_foreach(), where it may be a pattern; and what
@@ -35,7 +37,9 @@ typedef struct qm_trace_config {
  * Returns QM_INVALID, QM_BUSY (open already), QM_NO_MEMORY, QM_UNSAFE before qm_init(). */
 qm_status qm_trace_init(const qm_trace_config* config) QM_NOEXCEPT;
 
-/* Records every allocation of these caches from when this returns; what was recorded before is kept.
+/* Records every allocation of these caches from when this returns; what was recorded before is kept. A pattern is kept until it,
+ * or one that matches it, is stopped - eight at a time, then QM_NO_MEMORY -: caches that are made meanwhile, as the heap's classes
+ * when a size is first asked for, are traced from the beginning. So a pattern is found though nothing has such a name yet.
  * Core: QM_NO_MEMORY after 8 caches that were ever started and not destroyed, beside the heap; QM_UNSAFE before qm_trace_init().
  * Returns QM_NOT_FOUND, QM_REFUSED, QM_TIMED_OUT (a hart did not answer), QM_NO_MEMORY, QM_UNSAFE, QM_BUSY (another command). */
 qm_status qm_trace_start(const char* caches) QM_NOEXCEPT;
@@ -69,10 +73,12 @@ typedef struct qm_trace_summary {
   uint64_t recorded;        /* since the start or the last reset */
   uint64_t dropped;         /* of the allocations since then, not recorded for want of memory */
   size_t from_before_start; /* out when tracing started, without a record, and still out (core: or freed since) */
-  bool complete;            /* all that was out and recorded was shown with its whole stack, and nothing was dropped */
+  bool complete;            /* each cache was traced, all that was out and recorded was shown with its whole stack, and
+                             * nothing was dropped; false for a cache that was never traced */
 } qm_trace_summary;
 
-/* Visits the objects of a cache (its name; NULL: of all caches) that are out and recorded, oldest first: those that stay out from
+/* Visits the objects of caches (named as above; NULL: all that were ever traced, as one) that are out and recorded, oldest first,
+ * for a pattern one cache after the other: those that stay out from
  * beginning to end once each, none that is younger than the call. Nothing is allocated, and the system goes on.
  * @summary may be NULL.
  * Returns QM_OK; QM_NOT_FOUND; QM_ABORTED if the visit ended it; QM_BUSY while another iteration is under way
