@@ -20,7 +20,9 @@ if(CMAKE_CROSSCOMPILING)
     $<$<COMPILE_LANGUAGE:C>:-ffreestanding -ffunction-sections
       -fdata-sections -fno-asynchronous-unwind-tables -fno-stack-protector>)
 else()
-  target_compile_options(qm_codegen INTERFACE -fno-omit-frame-pointer)
+  # Also for a shared object, a plug-in or what is preloaded: thread-locals are found without a call, which might allocate.
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(qm_codegen INTERFACE -fno-omit-frame-pointer -ftls-model=initial-exec -fno-semantic-interposition)
 endif()
 
 # Code of this project: warnings too, errors where it is not part of another.

@@ -42,6 +42,99 @@ cmake --build build >log 2>&1 || { cat log; exit 1; }
 ./build/tool | grep -q '^[0-9]* 1[0-9][0-9]$' || { echo "FAILED: it prints"; ./build/tool; exit 1; }
 found=$(grep -rlIF -- "$build" "$scratch/prefix" || true)
 [ -z "$found" ] || { echo "FAILED: $build is named by $found"; exit 1; }
+# With the headers alone and no option on the command line, as in a Makefile; and in a shared object, which is loaded at run time and
+# which is preloaded.
+include=$scratch/prefix/include
+libraries=("$scratch"/prefix/lib*/libqm_{trace,wire,alloc,hal}.a -pthread)
+sanitizers=(${sanitize:+"-fsanitize=$sanitize"})
+g++ -std=c++20 "${sanitizers[@]}" -I "$include" main.cpp "$scratch"/prefix/lib*/libqm_{host,trace,wire,alloc,hal}.a -pthread -o by_hand || {
+  echo "FAILED: without CMake"
+  exit 1
+}
+./by_hand | grep -q '^[0-9]* 1[0-9][0-9]$' || { echo "FAILED: by hand it prints"; ./by_hand; exit 1; }
+# Headers of another configuration do not go with the library, and the linker says whose they are.
+mkdir -p other/qm
+sed 's/^#define QM_COUNT.*//; s/\(QM_CONFIGURATION qm_configuration_.*\)_count/\1/' "$include/qm/config.h" >other/qm/config.h
+if g++ -std=c++20 "${sanitizers[@]}" -I other -I "$include" main.cpp "${libraries[@]}" -o mismatched >log 2>&1; then
+  echo "FAILED: headers of another configuration link"
+  exit 1
+fi
+grep -q 'undefined reference to `qm_configuration_[0-9a-z_]*' log || { cat log; exit 1; }
+if g++ -std=c++20 -DQM_COUNT=1 -I "$include" -fsyntax-only main.cpp >log 2>&1; then
+  echo "FAILED: an option on the command line is taken"
+  exit 1
+fi
+grep -q 'an option of Quartermaster is defined on the command line' log || { cat log; exit 1; }
+cat >plugin.cpp <<'END'
+#include <cstring>
+#include <thread>
+#include <qm/hal/port.hpp>
+#include <qm/qm.h>
+extern "C" int plugin() {
+  alignas(4096) static unsigned char ram[1 << 20];
+  if (qm_init(ram, sizeof ram) != QM_OK) return 1;
+  bool served[2] = {};
+  std::thread threads[2];
+  for (unsigned i = 0; i < 2; ++i) {
+    threads[i] = std::thread([&served, i] {
+      const qm::hal::HostHart hart(1 + i);
+      qm_attach_hart();
+      void* block = qm_malloc(100);
+      served[i] = block != nullptr && hart.is_own();
+      qm_free(block);
+      qm_detach_hart();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return served[0] && served[1] ? 0 : 2;
+}
+END
+cat >loader.cpp <<'END'
+#include <dlfcn.h>
+#include <cstdio>
+int main() {
+  void* library = dlopen("./plugin.so", RTLD_NOW);
+  if (library == nullptr) return std::puts(dlerror()), 3;
+  return reinterpret_cast<int (*)()>(dlsym(library, "plugin"))();
+}
+END
+g++ -std=c++20 "${sanitizers[@]}" -shared -fPIC -I "$include" plugin.cpp "${libraries[@]}" -o plugin.so || { echo "FAILED: a shared object"; exit 1; }
+g++ -std=c++20 "${sanitizers[@]}" loader.cpp -o loader
+./loader || { echo "FAILED: the plug-in ends with $?"; exit 1; }
+if [ -z "$sanitize" ]; then
+  cat >preloaded.c <<'END'
+#include <qm/qm.h>
+#include <string.h>
+#include <unistd.h>
+static unsigned char ram[16 << 20] __attribute__((aligned(4096)));
+static void ready(void) {
+  static int done;
+  if (!done && (done = 1)) qm_init(ram, sizeof ram);
+}
+void *malloc(size_t size) { return ready(), qm_malloc(size); }
+void *calloc(size_t count, size_t size) { return ready(), qm_calloc(count, size); }
+void *realloc(void *block, size_t size) { return ready(), qm_realloc(block, size); }
+void *aligned_alloc(size_t alignment, size_t size) { return ready(), qm_aligned_alloc(alignment, size); }
+void free(void *block) { qm_free(block); }
+size_t malloc_usable_size(void *block) { return qm_usable_size(block); }
+__attribute__((destructor)) static void end(void) {
+  const char said[] = "served by Quartermaster\n";
+  if (qm_arena_free_bytes(qm_base_arena()) < sizeof ram - 65536) (void)!write(2, said, sizeof said - 1);
+}
+END
+  gcc -O1 -shared -fPIC -I "$include" preloaded.c "${libraries[@]}" -lstdc++ -o preloaded.so
+  LD_PRELOAD=./preloaded.so sort --parallel=1 main.cpp >sorted 2>said || { echo "FAILED: sort with the library preloaded"; cat said; exit 1; }
+  sort main.cpp | cmp - sorted
+  grep -q 'served by' said || { echo "FAILED: it was not served by the preloaded library"; exit 1; }
+fi
+# A missing component is named.
+sed 's/COMPONENTS alloc/COMPONENTS nonsense alloc/' -i.bak CMakeLists.txt
+if cmake -G Ninja -B missing -D CMAKE_PREFIX_PATH="$scratch/prefix" >log 2>&1; then
+  echo "FAILED: a component that there is not is found"
+  exit 1
+fi
+tr '\n' ' ' <log | tr -s ' ' | grep -q 'has no component nonsense' || { cat log; exit 1; }
+mv CMakeLists.txt.bak CMakeLists.txt
 # A project that is compiled for another machine is told what is wrong.
 if cmake -G Ninja -B cross -D CMAKE_PREFIX_PATH="$scratch/prefix" -D CMAKE_SYSTEM_NAME=Generic >log 2>&1; then
   echo "FAILED: a package for the host is found for another machine"

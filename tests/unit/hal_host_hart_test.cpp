@@ -42,4 +42,35 @@ TEST(HostHart, threads_that_stand_for_the_same_hart_exclude_each_other) {
   EXPECT_EQ(sum.load(), additions.load());
 }
 
+TEST(HostHart, is_the_own_hart_of_one_thread_and_who_shares_is_counted) {
+  const auto mask = [] { const hal::InterruptGuard masked; };
+  mask();
+  const std::uint32_t before = hal::threads_without_hart();
+  {
+    const hal::HostHart again(0);
+    EXPECT_TRUE(again.is_own());
+    mask();
+  }
+  std::thread([&] {
+    const hal::HostHart first(1);
+    EXPECT_TRUE(first.is_own());
+    std::thread([&] {
+      const hal::HostHart second(1);
+      EXPECT_FALSE(second.is_own());
+      mask();
+      mask();
+    }).join();
+    mask();
+  }).join();
+  EXPECT_EQ(hal::threads_without_hart(), before + 1);
+  std::thread(mask).join();
+  EXPECT_EQ(hal::threads_without_hart(), before + 2) << "a thread without a HostHart";
+  std::thread([&] {
+    const hal::HostHart later(1);
+    EXPECT_TRUE(later.is_own()) << "it was given back";
+    mask();
+  }).join();
+  EXPECT_EQ(hal::threads_without_hart(), before + 2);
+}
+
 }  // namespace

@@ -18,8 +18,18 @@ namespace {
 std::array<std::mutex, Port::kMaxHarts> hart_mutex;
 thread_local unsigned hart = 0;
 thread_local bool masked = false;
+thread_local bool owns_hart = false;
+thread_local bool is_counted = false;  // among those that share a hart
+std::array<std::atomic<bool>, Port::kMaxHarts> taken{};
+std::atomic<std::uint32_t> sharing{0};
 std::atomic<HartMask> pending{0};  // harts with an undelivered IPI
 FatalHandler fatal_handler = nullptr;
+
+/// The thread that loads the library is hart 0.
+[[gnu::constructor]] void begin() noexcept {
+  taken[0].store(true, std::memory_order_relaxed);
+  owns_hart = true;
+}
 
 /// Serves the box of every hart that has an IPI pending and does not mask interrupts. Whoever masks a hart calls this
 /// when it has let go, so that a try that fails here is made up for there. The caller masks nothing.
@@ -52,6 +62,10 @@ unsigned Port::hart_index() noexcept { return hart; }
 
 Port::InterruptState Port::mask_interrupts() noexcept {
   if (masked) return InterruptState::kMasked;
+  if (!owns_hart && !is_counted) [[unlikely]] {
+    is_counted = true;
+    sharing.fetch_add(1, std::memory_order_relaxed);
+  }
   hart_mutex[hart].lock();
   masked = true;
   if (!has_claimed(hart)) shut_sections(hart);
@@ -120,15 +134,25 @@ void Port::wait_for_interrupt() noexcept { sched_yield(); }
 void Port::relax() noexcept { sched_yield(); }
 
 HostHart::HostHart(unsigned index) noexcept
-    : previous_(hart), was_online_((online_harts() >> index & 1) != 0), claim_(index) {
+    : previous_(hart),
+      was_online_((online_harts() >> index & 1) != 0),
+      took_(!taken[index].exchange(true, std::memory_order_acq_rel)),
+      own_(took_ || (owns_hart && hart == index)),
+      previous_own_(owns_hart),
+      claim_(index) {
   hart = index;
+  owns_hart = own_;
   hart_online(index);
 }
 
 HostHart::~HostHart() {
   if (!was_online_) hart_offline(hart);
+  if (took_) taken[hart].store(false, std::memory_order_release);
   hart = previous_;
+  owns_hart = previous_own_;
 }
+
+std::uint32_t threads_without_hart() noexcept { return sharing.load(std::memory_order_relaxed); }
 
 void set_fatal_handler(FatalHandler handler) noexcept { fatal_handler = handler; }
 

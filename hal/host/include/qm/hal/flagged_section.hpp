@@ -35,9 +35,9 @@ struct alignas(64) FlaggedHart {
 };
 
 namespace internal {
-/// The running thread's. One access: a program's own thread-locals are at a fixed distance from the thread pointer. (A
-/// shared library's are not: it cannot be linked into one.)
-extern constinit thread_local FlaggedHart* own_flag [[gnu::tls_model("local-exec")]];
+/// The running thread's. At a fixed distance from the thread pointer, which a program knows when it is linked and a
+/// shared library when it is loaded.
+extern constinit thread_local FlaggedHart* own_flag [[gnu::tls_model("initial-exec")]];
 }  // namespace internal
 
 /// Raises the flag for a scope. Context: the hart's thread; never within another section.

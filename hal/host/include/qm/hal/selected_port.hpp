@@ -4,6 +4,7 @@
 /// QM_FAST_PATH=masked ThreadSanitizer understands all of it. With QM_FAST_PATH=flagged the fast path does without the
 /// mutex.
 
+#include <qm/config.h>
 #include <qm/hal/port_contract.hpp>
 #if defined(QM_FAST_PATH_FLAGGED)
 #include <qm/hal/flagged_section.hpp>
@@ -43,19 +44,32 @@ struct Port : PortDefaults {
 };
 
 /// Makes the calling thread stand for hart @p hart and brings that hart online; the destructor takes it offline,
-/// unless it was online before. The program's first thread is hart 0 without it.
+/// unless it was online before. The thread that loads the library, mostly the program's first, is hart 0 without it.
+///
+/// A hart is one thread's own. Every further thread that stands for it, and every thread without a HostHart, which
+/// stands for hart 0, shares it: they take turns at its mutex, and with QM_FAST_PATH=flagged none of their operations
+/// takes the fast path. With more threads than harts somebody shares: see threads_without_hart().
 class HostHart {
  public:
   explicit HostHart(unsigned hart) noexcept;
   ~HostHart();
   HostHart(const HostHart&) = delete;
   HostHart& operator=(const HostHart&) = delete;
+  /// Whether the hart is this thread's own.
+  [[nodiscard]] bool is_own() const noexcept { return own_; }
 
  private:
   unsigned previous_;
   bool was_online_;
+  bool took_;  ///< the hart, which was nobody's
+  bool own_;
+  bool previous_own_;
   [[no_unique_address]] HartClaim claim_;
 };
+
+/// How many threads so far have shared a hart when they allocated or freed: 0 unless there were more of them than harts,
+/// or some without a HostHart. Context: any.
+[[nodiscard]] std::uint32_t threads_without_hart() noexcept;
 
 /// Replaces what fatal() does: tests catch the report instead of ending the process. Must not return normally.
 using FatalHandler = void (*)(const char* reason);

@@ -1,1 +1,0 @@
-/* Empty on purpose: see ../../riscv32.cmake. */
