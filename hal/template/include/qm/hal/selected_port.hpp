@@ -7,7 +7,7 @@
 /// are recorded whole; labels of contexts; a wait for interrupts.
 ///
 /// Besides these functions a port with interrupts or more harts owes the common code three calls:
-/// - qm::hal::hart_online(h) on each hart before it first allocates, hart 0 included;
+/// - qm::attach_hart(h) on each hart before it first allocates; qm_init() does it for its own;
 /// - qm::hal::on_ipi(h) on hart h for each IPI, interrupts masked, after its pending bit was cleared;
 /// - ++ and -- of qm::hal::hart_local().trap_depth round every interrupt handler; and with QM_FAST_PATH=sections,
 ///   pc = qm_rewind(pc, registers) at the entry of every interrupt (<qm/rewind.hpp>). A port that cannot change its
