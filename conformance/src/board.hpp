@@ -41,6 +41,8 @@ struct Board {
   std::array<Desk, hal::Port::kMaxHarts> desks;
   std::atomic<std::uint32_t> arrived{0};
   std::atomic<std::uint32_t> over{0};
+  /// What hart 0 does when its timer interrupts it; nullptr: nothing.
+  std::atomic<void (*)() noexcept> on_interrupt{nullptr};
   Cache* cache = nullptr;  // kChurn
 };
 extern Board board;

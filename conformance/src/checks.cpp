@@ -17,6 +17,20 @@ constexpr bool kTraps = true;
 #else
 constexpr bool kTraps = false;  // a thread that stands for a hart has no trap handlers
 #endif
+#if defined(QM_FAST_PATH_SECTIONS)
+constexpr bool kSections = true;
+#else
+constexpr bool kSections = false;
+#endif
+
+/// What hart 0's own interrupts share with the checks.
+struct Own {
+  void (*interrupt_in)(std::uint32_t ticks) = nullptr;
+  std::atomic<std::uint32_t> count{0};
+  std::uint32_t twice = 0;
+  bool in_trap = false;
+};
+constinit Own own;
 
 bool ticks(const PortCheck&, const Line& line) {
   const std::uint64_t rate = Port::tick_rate(), first = Port::ticks();
@@ -61,6 +75,7 @@ bool masking(const PortCheck&, const Line& line) {
 unsigned harts_of(const PortCheck& check) noexcept { return hal::kManyHarts ? check.harts : 1; }
 
 bool attendance(const PortCheck& check, const Line& line) {
+  own.interrupt_in = nullptr;
   if (check.harts == 0 || check.harts > Port::kMaxHarts) {
     line << "FAILED: " << std::uint64_t{check.harts} << " harts are to take part, kMaxHarts is "
          << std::uint64_t{Port::kMaxHarts};
@@ -220,7 +235,55 @@ bool masked_hart(const PortCheck& check, const Line& line) {
   return true;
 }
 
+/// From now on hart 0 does @p what in its interrupts, the first of which comes in @p ticks.
+void interrupt_for(void (*what)() noexcept, std::uint32_t ticks) noexcept {
+  own.count.store(0, std::memory_order_relaxed);
+  board.on_interrupt.store(what, std::memory_order_relaxed);
+  own.interrupt_in(ticks);
+}
+
+bool own_interrupts(const PortCheck& check, const Line& line) {
+  own.interrupt_in = check.interrupt_in;
+  if (own.interrupt_in == nullptr) {
+    line << "FAILED: nothing interrupts the sections of the only hart: set PortCheck::interrupt_in, or select "
+            "QM_FAST_PATH=masked";
+    return false;
+  }
+  const auto look = []() noexcept {
+    own.in_trap = hal::hart_local().trap_depth != 0;
+    own.count.fetch_add(1, std::memory_order_release);
+  };
+  interrupt_for(look, static_cast<std::uint32_t>(hal::ticks_of(1)));
+  if (!wait_until(1000, [](unsigned) { return own.count.load(std::memory_order_acquire) != 0; })) {
+    line << "FAILED: on_interrupt() is not called within a second of interrupt_in()";
+    return false;
+  }
+  if (kTraps && !own.in_trap) line << "FAILED: trap_depth is 0 in its handler: the trap entry does not count";
+  return !kTraps || own.in_trap;
+}
+
+/// Whether hart 0's section begins again after it was interrupted.
+bool rewinds_itself() noexcept {
+  Desk& desk = board.desks[0];
+  desk.begun.store(0, std::memory_order_relaxed);
+  desk.go.store(0, std::memory_order_relaxed);
+  const auto let_go = []() noexcept {
+    const bool inside = board.desks[0].begun.load(std::memory_order_relaxed) != 0;
+    if (inside) board.desks[0].go.store(1, std::memory_order_relaxed);
+    else own.interrupt_in(static_cast<std::uint32_t>(hal::ticks_of(1)));
+  };
+  interrupt_for(let_go, static_cast<std::uint32_t>(hal::ticks_of(1)));
+  stay_in_section(desk);
+  board.on_interrupt.store(nullptr, std::memory_order_relaxed);
+  return desk.begun.load(std::memory_order_relaxed) > 1;
+}
+
 bool rewind(const PortCheck& check, const Line& line) {
+  if (own.interrupt_in != nullptr && !rewinds_itself()) {
+    line
+        << "FAILED: hart 0 goes on in the middle of a section: the trap entry is to resume at what qm_rewind() returns";
+    return false;
+  }
   const auto nothing = [](unsigned, void*) noexcept {};
   for (unsigned hart = 1; hart < harts_of(check); ++hart) {
     Desk& desk = board.desks[hart];
@@ -256,7 +319,34 @@ void take_or_give(unsigned hart, void* argument) noexcept {
   if (kept[hart] != nullptr && kept[hart]->fetch_add(1, std::memory_order_relaxed) != 0) ++twice;
 }
 
+/// Hart 0 allocates while its own interrupts do. They come a quarter of a millisecond or more apart, so that there is time
+/// for the allocations on a slow board, and never in step with them. @returns how many objects two had at a time.
+std::uint32_t churn_interrupted() noexcept {
+  own.twice = 0;
+  const auto take = []() noexcept {
+    take_or_give(0, &own.twice);
+    own.count.fetch_add(1, std::memory_order_relaxed);
+  };
+  std::uint32_t twice = 0;
+  const auto least = static_cast<std::uint32_t>(hal::ticks_of(1) / 4);
+  const std::uint64_t start = Port::ticks(), enough = hal::ticks_of(300);
+  for (std::uint32_t step = 1; Port::ticks() - start < enough; step = step * 5 % 257) {
+    interrupt_for(take, least + step);
+    for (std::uint64_t begun = Port::ticks(); own.count.load(std::memory_order_relaxed) == 0;) {
+      twice += churn(8);
+      if (Port::ticks() - begun > enough) break;  // it has been lost
+    }
+  }
+  board.on_interrupt.store(nullptr, std::memory_order_relaxed);
+  return twice + own.twice;
+}
+
 bool interrupted_allocations(const PortCheck& check, const Line& line) {
+  if (own.interrupt_in != nullptr && churn_interrupted() != 0) {
+    line << "FAILED: hart 0 was handed objects that its handler had: the trap entry does not call qm_rewind(), or too "
+            "late";
+    return false;
+  }
   for (unsigned hart = 1; hart < harts_of(check); ++hart) {
     Desk& desk = board.desks[hart];
     desk.churning.store(0, std::memory_order_relaxed);
@@ -316,7 +406,11 @@ bool shutdown(const PortCheck& check, const Line& line) {
 }
 
 bool has_others(const PortCheck& check) { return check.harts > 1; }
-bool has_others_and_sections(const PortCheck& check) { return check.harts > 1 && can_probe_rewind(); }
+bool is_interrupted(const PortCheck& check) { return check.harts > 1 || check.interrupt_in != nullptr; }
+bool is_interrupted_in_sections(const PortCheck& check) { return is_interrupted(check) && can_probe_rewind(); }
+bool interrupts_itself(const PortCheck& check) {
+  return check.interrupt_in != nullptr || (kSections && check.harts == 1);
+}
 
 constexpr Check kChecks[] = {
     {"attendance", &attendance, nullptr, true},
@@ -329,8 +423,9 @@ constexpr Check kChecks[] = {
     {"IPI", &ipi, &has_others, true},
     {"IPI to hart 0", &ipi_to_hart_0, &has_others, true},
     {"IPI to a masked hart", &masked_hart, &has_others, false},
-    {"rewind", &rewind, &has_others_and_sections, true},
-    {"interrupted allocations", &interrupted_allocations, &has_others, true},
+    {"own interrupts", &own_interrupts, &interrupts_itself, true},
+    {"rewind", &rewind, &is_interrupted_in_sections, true},
+    {"interrupted allocations", &interrupted_allocations, &is_interrupted, true},
     {"contexts", &contexts, nullptr, false},
     {"detach", &shutdown, nullptr, false},
 };

@@ -70,6 +70,11 @@ void attend_port_check() noexcept {
   board.arrived.fetch_sub(1, std::memory_order_acq_rel);
 }
 
+void on_interrupt() noexcept {
+  if (hal::Port::hart_index() != 0) return;  // another hart's timer
+  if (auto* const what = board.on_interrupt.load(std::memory_order_relaxed); what != nullptr) what();
+}
+
 bool check_port(const PortCheck& check) noexcept {
   const Line line(check.write);
   unsigned done = 0, failed = 0;
@@ -88,6 +93,7 @@ bool check_port(const PortCheck& check) noexcept {
       break;
     }
   }
+  board.on_interrupt.store(nullptr, std::memory_order_relaxed);
   end_attendance();
   if (failed == 0) line << "port: conforms: " << done << " checks, " << check.harts << " harts\n";
   else line << "port: does not conform: " << failed << " of " << done << " checks failed\n";

@@ -23,14 +23,18 @@ using qm::hal::broken;
 using qm::hal::Broken;
 using qm::test::checked_text;
 
-void expect_found(Broken what, std::string_view message) {
+void expect_found(Broken what, std::string_view message, unsigned harts = qm::test::harts()) {
   broken = what;
-  EXPECT_FALSE(qm::test::run_check(qm::test::harts()));
+  EXPECT_FALSE(qm::test::run_check(harts));
   broken = Broken::kNothing;
   qm::hal::SoundPort::restore_interrupts(qm::hal::SoundPort::InterruptState::kEnabled);
   qm::shutdown();
   EXPECT_NE(checked_text().find(message), std::string_view::npos) << checked_text();
   EXPECT_NE(checked_text().find("port: does not conform: 1 of "), std::string_view::npos) << checked_text();
+}
+
+TEST(BrokenPort, of_one_hart_is_not_broken_by_the_test_itself) {
+  EXPECT_TRUE(qm::test::run_check(1)) << checked_text();
 }
 
 TEST(BrokenPort, is_not_broken_by_the_test_itself) {
@@ -69,8 +73,30 @@ TEST(BrokenPort, is_told_that_no_IPI_arrives) {
 #if defined(QM_FAST_PATH_SECTIONS)
 TEST(BrokenPort, is_told_that_sections_are_not_rewound) {
   expect_found(Broken::kRewind,
-               "port: rewind: FAILED: hart 1 goes on in the middle of a section: the trap entry is to resume at what "
+               "port: rewind: FAILED: hart 0 goes on in the middle of a section: the trap entry is to resume at what "
                "qm_rewind() returns\n");
+}
+
+TEST(BrokenPort, is_told_that_other_harts_sections_are_not_rewound) {
+  broken = Broken::kRewind;
+  EXPECT_FALSE(qm::test::run_check(qm::test::harts(), 0, nullptr));
+  broken = Broken::kNothing;
+  qm::shutdown();
+  EXPECT_NE(checked_text().find("port: rewind: FAILED: hart 1 goes on in the middle of a section"),
+            std::string_view::npos)
+      << checked_text();
+}
+
+TEST(BrokenPort, of_one_hart_is_told_that_sections_are_not_rewound) {
+  expect_found(Broken::kRewind, "port: rewind: FAILED: hart 0 goes on in the middle of a section", 1);
+}
+
+TEST(BrokenPort, of_one_hart_is_asked_how_to_interrupt_its_sections) {
+  EXPECT_FALSE(qm::test::run_check(1, 0, nullptr));
+  qm::shutdown();
+  EXPECT_NE(checked_text().find("port: own interrupts: FAILED: nothing interrupts the sections of the only hart"),
+            std::string_view::npos)
+      << checked_text();
 }
 #endif
 

@@ -6,7 +6,12 @@
 #include <cstddef>
 #include <string_view>
 
+#include <qm/config.h>
 #include <qm/conformance/port_check.hpp>
+#if defined(QM_TARGET)
+#include <qm/firmware/interrupt.hpp>
+#include <qm/hal/port.hpp>
+#endif
 #include <qm/test/harts.hpp>
 
 namespace qm::test {
@@ -26,15 +31,31 @@ inline void keep_text(std::string_view text) {
   checked.length += length;
 }
 
-/// @param[in] missing harts that are awaited and do not come.
-inline bool run_check(unsigned harts, unsigned missing = 0) {
+#if defined(QM_TARGET)
+inline void (*const interrupt_in)(std::uint32_t) = [](std::uint32_t ticks) { firmware::set_tick_period(0, ticks); };
+#else
+inline void (*const interrupt_in)(std::uint32_t) = nullptr;
+#endif
+
+/// @param[in] missing  harts that are awaited and do not come.
+/// @param[in] interrupt how hart 0 is interrupted; on a host it cannot be.
+inline bool run_check(unsigned harts, unsigned missing = 0, void (*interrupt)(std::uint32_t) = interrupt_in) {
   checked.length = 0;
   bool right = false;
+#if defined(QM_TARGET)
+  const auto tick = [](void*) { conformance::on_interrupt(); };
+  firmware::set_tick_handler(tick, nullptr);
+#endif
   on_each_hart(harts, [&](unsigned hart) {
     if (hart == 0)
-      right = conformance::check_port({&keep_text, check_memory, harts + missing, missing != 0 ? 100U : 5000U});
+      right =
+          conformance::check_port({&keep_text, check_memory, harts + missing, missing != 0 ? 100U : 5000U, interrupt});
     else conformance::attend_port_check();
   });
+#if defined(QM_TARGET)
+  firmware::set_tick_handler(nullptr, nullptr);
+  firmware::set_tick_period(0, static_cast<std::uint32_t>(hal::Port::tick_rate() / firmware::kTickHz));
+#endif
   return right;
 }
 

@@ -27,6 +27,10 @@ struct PortCheck {
   std::span<std::byte> memory;                     ///< at least 256 KiB, for the allocator while the check runs
   unsigned harts = 1;                              ///< harts that take part: hart 0 and those that attend
   std::uint32_t wait_ms = 5000;                    ///< how long to wait for those
+  /// Has a timer interrupt hart 0 about @p ticks ticks from now, once or again and again; its handler calls
+  /// on_interrupt(). Called on hart 0, also from there. nullptr: hart 0 is interrupted by nobody, and of the others
+  /// only by IPIs. A port for one hart with restartable sections does not conform without it.
+  void (*interrupt_in)(std::uint32_t ticks) = nullptr;
 };
 
 /// Least memory for the check, in bytes.
@@ -36,6 +40,9 @@ inline constexpr std::size_t kCheckBytes = 256 * 1024;
 /// Complexity: below a second of ticks, where the port conforms; else up to some ten.
 /// Context: hart 0, interrupts enabled, once at a time; the allocator is not set up.
 bool check_port(const PortCheck& check) noexcept;
+
+/// What the handler of PortCheck::interrupt_in()'s interrupt calls. Does nothing at any other time and on another hart. Context: that handler.
+void on_interrupt() noexcept;
 
 /// Does on the calling hart what check_port() asks for, until that is done. Context: as check_port(), on each further
 /// hart.
