@@ -1,11 +1,11 @@
-# cmake -DCOMPILER= -DSOURCE= -DDIRECTORY= -P port_contract.cmake
+# cmake -DCOMPILER= -DSOURCE= -DCONFIG= -DDIRECTORY= -P port_contract.cmake
 # The template compiles as a port; without one of its six functions it is refused, and the compiler names the function.
 cmake_minimum_required(VERSION 3.25)
 set(template ${SOURCE}/hal/template/include/qm/hal/selected_port.hpp)
 file(READ ${template} sound)
 
 function(compile includes source result output)
-  execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I${includes} -I${SOURCE}/hal/include ${source}
+  execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -I${includes} -I${SOURCE}/hal/include -I${CONFIG} ${source}
     RESULT_VARIABLE status ERROR_VARIABLE error)
   set(${result} ${status} PARENT_SCOPE)
   set(${output} "${error}" PARENT_SCOPE)

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <qm/config.h>
 #include <qm/system.hpp>
 #include <qm/trace/live_trace.hpp>
 #include <qm/trace/trace.h>

@@ -1,0 +1,23 @@
+# cmake -DROOT= -P configuration.cmake
+# A file that asks for an option of the build includes <qm/config.h> itself, or the one header through which assembly has it: else the
+# option would be off there, silently.
+cmake_minimum_required(VERSION 3.25)
+set(options "QM_(TARGET|MAX_HARTS|FAST_PATH_SECTIONS|FAST_PATH_FLAGGED|COUNT|CALL_SITES|CHECKED|CORE|TRACED)")
+set(asked 0)
+foreach(layer wire hal alloc trace console conformance firmware host bench tests)
+  file(GLOB_RECURSE files ${ROOT}/${layer}/*.h ${ROOT}/${layer}/*.hpp ${ROOT}/${layer}/*.c ${ROOT}/${layer}/*.cpp ${ROOT}/${layer}/*.S)
+  foreach(file IN LISTS files)
+    file(READ ${file} text)
+    if(NOT text MATCHES "\n *# *(if|ifdef|ifndef|elif)[^\n]*[^A-Z_]${options}([^A-Z_]|\n)")
+      continue()
+    endif()
+    math(EXPR asked "${asked} + 1")
+    if(NOT text MATCHES "#include <qm/config.h>" AND NOT (file MATCHES "[.]S$" AND text MATCHES "#include \"sections.hpp\""))
+      message(SEND_ERROR "${file} asks for an option and does not include <qm/config.h>")
+    endif()
+  endforeach()
+endforeach()
+if(asked LESS 20)
+  message(FATAL_ERROR "only ${asked} files ask for options: the check itself is broken")
+endif()
+message(STATUS "${asked} files ask for options of the build")
