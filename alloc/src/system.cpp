@@ -13,6 +13,7 @@
 #include <qm/qm.h>
 
 #include "extents.hpp"
+#include "linked.hpp"
 #include "upkeep.hpp"
 
 namespace qm {
@@ -96,10 +97,6 @@ bool ready = false;
 InternalCaches caches;
 constinit Arena base;
 std::uintptr_t tags_page = 0;  // the page of the first boundary tags
-
-/// Whether a function that is declared weak is in the program. A function of its own: where both are in one source a
-/// compiler that sees the comparison says that it is always true.
-constexpr bool is_linked(Status (*function)() noexcept) noexcept { return function != nullptr; }
 
 /// Whether @p range has a page, does not wrap, and does not begin at 0, which is no address.
 bool is_memory(const MemoryRange& range) noexcept {
