@@ -19,16 +19,16 @@ std::uintptr_t address(const char* symbol) noexcept { return reinterpret_cast<st
 
 }  // namespace
 
-WalkRanges ranges_between(const ImageBounds& bounds, TextRange traps, TextRange books) noexcept {
+WalkRanges ranges_between(const ImageBounds& bounds, TextRange traps, TextRange own) noexcept {
   const auto first = [](std::uintptr_t one, std::uintptr_t other) { return one != 0 ? one : other; };
   WalkRanges ranges;
   ranges.text = {first(bounds.text_start, bounds.executable_start),
                  first(first(bounds.text_end, bounds.etext), UINTPTR_MAX)};
   ranges.traps = traps;
-  ranges.books = books;
+  ranges.books = own;
   ranges.plain = ranges.text;
   if (ranges.text.low == 0) ranges.plain.low = bounds.within;
-  for (const TextRange& range : {traps, books}) {
+  for (const TextRange& range : {traps, own}) {
     if (ranges.plain.contains(range.low) || range.contains(ranges.plain.low)) ranges.plain.low = range.high;
   }
   return ranges;

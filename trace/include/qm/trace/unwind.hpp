@@ -66,7 +66,7 @@ struct ImageBounds {
   std::uintptr_t executable_start = 0, etext = 0;  ///< of the same name
   std::uintptr_t within = 0;                       ///< some address in the code, for a text without a start
 };
-[[nodiscard]] WalkRanges ranges_between(const ImageBounds& bounds, TextRange traps, TextRange books) noexcept;
+[[nodiscard]] WalkRanges ranges_between(const ImageBounds& bounds, TextRange traps, TextRange own) noexcept;
 /// The image's ranges, from the linker's symbols.
 [[nodiscard]] WalkRanges image_ranges() noexcept;
 
