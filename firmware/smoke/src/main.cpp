@@ -85,9 +85,13 @@ void stay_awake(void*) {
 
 void check_ticks() {
   if (harts > 1) {
-    const std::uint32_t before = firmware::hart_report(harts - 1).ticks;
-    firmware::sleep_until(Port::ticks() + 20 * ms());
-    require(firmware::hart_report(harts - 1).ticks == before, "no tick wakes an idle hart");
+    // It may still be awake from its start, or be woken by something else: sooner or later it sleeps over 20 ticks.
+    const auto sleeps = [] {
+      const std::uint32_t before = firmware::hart_report(harts - 1).ticks;
+      firmware::sleep_until(Port::ticks() + 20 * ms());
+      return firmware::hart_report(harts - 1).ticks == before;
+    };
+    require(eventually(sleeps), "no tick wakes an idle hart");
   }
   awake = 1;
   for (unsigned hart = 0; hart < harts; ++hart) firmware::spawn(hart, "awake", stay_awake, nullptr);
@@ -113,10 +117,19 @@ void check_no_drift() {
   const std::uint64_t start = Port::ticks();
   const firmware::HartReport before = firmware::hart_report(0);
   while (Port::ticks() < start + 200 * period) Port::relax();  // awake: a hart that sleeps has no ticks
-  const firmware::HartReport after = firmware::hart_report(0);
-  const std::uint64_t expected = (Port::ticks() - start) / period;
-  const std::uint64_t seen = after.ticks - before.ticks + (after.missed_ticks - before.missed_ticks);
-  require(seen + 2 >= expected && seen <= expected + 2, "ticks do not drift");
+  // A host that has other things to do may hold the hart up anywhere here: a tick that is due is served a moment later, but a
+  // raster that has moved stays behind.
+  const auto is_on_raster = [&] {
+    const std::uint64_t least = (Port::ticks() - start) / period;
+    const firmware::HartReport after = firmware::hart_report(0);
+    const std::uint64_t most = (Port::ticks() - start) / period;
+    const std::uint64_t seen = after.ticks - before.ticks + (after.missed_ticks - before.missed_ticks);
+    return seen + 2 >= least && seen <= most + 2;
+  };
+  const std::uint64_t end = Port::ticks() + 5000 * ms();
+  bool is_there = is_on_raster();
+  while (!is_there && Port::ticks() < end) is_there = is_on_raster();  // awake still
+  require(is_there, "ticks do not drift");
   firmware::set_tick_period(0, static_cast<std::uint32_t>(ms()));
   firmware::reset_worst_lateness(0);
 }
