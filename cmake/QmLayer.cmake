@@ -70,6 +70,10 @@ endif()
 function(qm_precompile target)
   if(QM_PCH)
     target_precompile_headers(${target} REUSE_FROM qm_pch)
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL EXECUTABLE AND NOT CMAKE_CROSSCOMPILING)
+      target_compile_options(${target} PRIVATE -fPIC)  # as the libraries and what was compiled once; CMake has said -fPIE
+    endif()
   endif()
 endfunction()
 
