@@ -1,5 +1,6 @@
 /// Where the heap's fast path goes on: what jumps, as the slow halves of a cache do (QM_JUMPS() in observer.hpp).
 
+#include <qm/config.h>
 #include <qm/heap.hpp>
 #include <qm/observer.hpp>
 #include <qm/page_map.hpp>
