@@ -318,15 +318,17 @@ TEST_F(Check, a_run_that_is_interrupted_stops_its_stream_and_ends_its_capture) {
   std::thread server;
   const std::string line = serve(server);
   const std::filesystem::path path = folder() / "recorded";
-  const pid_t pid =
-      start({"run", "--serial", line, "--record", path.string(), "-c", "send " + bytes, "-c", "run", "-c", "echo not"});
+  // The frames that are sent begin at number 0: so they follow on the six before them.
+  const pid_t pid = start({"run", "--serial", line, "--record", path.string(), "-c", "echo one", "-c", "echo two", "-c",
+                           "send " + bytes, "-c", "run", "-c", "echo not"});
   ASSERT_TRUE(answers(path, 1));
   ASSERT_TRUE(qm::test::await_text(folder() / "transcripts", ": run\n"));
   kill(pid, SIGINT);
   const Outcome outcome = wait_for(pid);
   server.join();
   EXPECT_EQ(outcome.status, 130) << outcome.text;
-  EXPECT_EQ(requests_in(path), (std::vector<std::string>{"send " + bytes, "run", "kmemtrace stop"}));
+  EXPECT_EQ(requests_in(path),
+            (std::vector<std::string>{"echo one", "echo two", "send " + bytes, "run", "kmemtrace stop"}));
   CaptureReader reader(path);
   for (Chunk chunk; reader.next(chunk);) {
   }
