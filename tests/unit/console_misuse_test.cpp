@@ -81,7 +81,9 @@ TEST_F(MisuseText, names_the_cache_the_object_and_what_is_wrong) {
 
 TEST_F(MisuseText, names_the_bytes_of_an_allocation_that_is_refused) {
   EXPECT_EQ(packet->allocate(100), nullptr);
-  EXPECT_EQ(printed(), "\r\nmisuse: packet: 100 bytes asked for, more than an object has\r\nqm> ");
+  const std::string text = printed();  // a checking build has the stack that found it besides
+  EXPECT_TRUE(text.starts_with("\r\nmisuse: packet: 100 bytes asked for, more than an object has\r\n")) << text;
+  EXPECT_TRUE(text.ends_with("\r\nqm> ") && (kChecked || text.find("found by") == std::string::npos)) << text;
 }
 
 TEST_F(MisuseText, shows_the_stack_that_allocated_and_the_one_that_found) {
