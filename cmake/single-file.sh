@@ -1,18 +1,13 @@
 #!/bin/sh
 # Makes the single-file form: allocator, books, console and wire as one source and its header, for who does not use CMake.
 #
-#   cmake/single-file.sh [--core [--trace]] DIRECTORY
+#   cmake/single-file.sh DIRECTORY
 #
 # writes quartermaster.hpp, and quartermaster.h for C99; quartermaster.cpp, to be compiled with the firmware; qm_port.hpp, the template
 # of a port, to be edited, unless the directory has one. The fast path masks interrupts (QM_FAST_PATH=masked): restartable
 # sections are assembly and need the package. docs/embedding.md shows the form in use. Needs a shell and awk.
-# With --core it is the form of QM_FULL=OFF: arenas, caches and the heap, and nothing else; with --trace besides, its live trace
-# (QM_TRACE=ON), to be compiled with -fno-omit-frame-pointer -fno-optimize-sibling-calls, as the firmware.
 set -eu
-core='' trace=''
-if [ "${1:-}" = --core ]; then core=yes; shift; fi
-if [ -n "$core" ] && [ "${1:-}" = --trace ]; then trace=yes; shift; fi
-[ $# -eq 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -eq 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1"
 target=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -36,11 +31,11 @@ config() { # option...
 # Puts each header of this project in the place of its first #include; later ones go. `seen` is a file of those that are in already.
 # What sources have for themselves in unnamed namespaces gets the source's number where two sources have the same name.
 amalgamate() { # source...
-  awk -v seen="$target/.seen" -v core="$core" '
+  awk -v seen="$target/.seen" '
     BEGIN {
       while ((getline line < seen) > 0) done[line] = 1
       close(seen)
-      split(core ? "hal alloc/core alloc trace/core trace" : "wire hal alloc trace console console/trace", layers, " ")
+      split("wire hal alloc trace console console/trace", layers, " ")
       for (i = 1; i < ARGC; ++i) gather(ARGV[i], i)
       for (i = 1; i < ARGC; ++i) { unit = ARGV[i] ~ /[.]cpp$/ ? i : 0; put(ARGV[i]) }
       for (file in done) print file > seen
@@ -111,33 +106,16 @@ rm -f "$target/.seen"
 : >"$target/.seen"
 public() { find "$1" -name '*.hpp' ! -name 'selected_port.hpp' ! -name memory_resource.hpp ! -name inline_sections.hpp | LC_ALL=C sort; }
 # What each of the files has.
-if [ -n "$core" ]; then
-  options=QM_CORE form=core
-  c_headers=''
-  headers="$(public alloc/core/include) alloc/include/qm/heap.hpp alloc/include/qm/object_cache.hpp"
-  sources="$(LC_ALL=C ls hal/src/*.cpp alloc/core/src/*.cpp) alloc/src/c_arenas.cpp alloc/src/c_interface.cpp alloc/src/lock.cpp"
-  if [ -n "$trace" ]; then
-    options='QM_CORE QM_TRACED' form=core_traced
-    c_headers=trace/include/qm/trace/trace.h
-    headers="$headers $(public trace/core/include)"
-    sources="$sources $(LC_ALL=C ls trace/core/src/*.cpp) trace/src/unwind.cpp"
-  else
-    sources=$(printf '%s' "$sources" | grep -v /traceable[.]cpp)
-  fi
-else
-  options='' form=masked
-  c_headers=trace/include/qm/trace/trace.h
-  headers="$(public alloc/include) $(public wire/include) $(public trace/include) $(public console/include) $(public console/trace/include)"
-  sources=$(LC_ALL=C ls wire/src/*.cpp hal/src/*.cpp alloc/src/*.cpp trace/src/*.cpp console/src/*.cpp console/src/commands/*.cpp console/trace/src/*.cpp |
-    grep -vE '^alloc/src/(rewind|inlined_sections|call_sites|heap_charged|checked|operator_new|memory_resource(_key)?)[.]cpp$')
-fi
-symbol=qm_configuration_${version%.*}_target_$form
+headers="$(public alloc/include) $(public wire/include) $(public trace/include) $(public console/include) $(public console/trace/include)"
+sources=$(LC_ALL=C ls wire/src/*.cpp hal/src/*.cpp alloc/src/*.cpp trace/src/*.cpp console/src/*.cpp console/src/commands/*.cpp console/trace/src/*.cpp |
+  grep -vE '^alloc/src/(rewind|inlined_sections|call_sites|heap_charged|checked|operator_new|memory_resource(_key)?)[.]cpp$')
+symbol=qm_configuration_${version%.*}_target_masked
 symbol=$(printf '%s' "$symbol" | tr . _)
 # shellcheck disable=SC2086 # names without blanks
 {
   banner 'declarations for C99.'
-  config QM_TARGET $options
-  amalgamate alloc/include/qm/version.h alloc/include/qm/configuration.h alloc/include/qm/qm.h alloc/include/qm/call_site.h $c_headers
+  config QM_TARGET
+  amalgamate alloc/include/qm/version.h alloc/include/qm/configuration.h alloc/include/qm/qm.h alloc/include/qm/call_site.h trace/include/qm/trace/trace.h
 } >"$target/quartermaster.h"
 # shellcheck disable=SC2046,SC2086
 {

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <qm/config.h>
 #include <qm/system.hpp>
 #include <qm/trace/live_trace.hpp>
 #include <qm/trace/trace.h>
@@ -25,9 +24,7 @@ class TraceCInterface : public testing::Test {
 // What a failure names is a line of trace_c_interface.c.
 TEST_F(TraceCInterface, says_who_holds_what_in_c) { EXPECT_EQ(c_trace_in_c(), 0); }
 TEST_F(TraceCInterface, says_who_holds_what_in_cpp) { EXPECT_EQ(c_trace_in_cpp(), 0); }
-#if !defined(QM_CORE)
 TEST_F(TraceCInterface, traces_what_is_made_later_in_c) { EXPECT_EQ(c_patterns_in_c(), 0); }
 TEST_F(TraceCInterface, traces_what_is_made_later_in_cpp) { EXPECT_EQ(c_patterns_in_cpp(), 0); }
-#endif
 
 }  // namespace

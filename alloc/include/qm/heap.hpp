@@ -42,19 +42,11 @@ void qm_heap_free_slow(void* block) noexcept;
 namespace qm::heap {
 
 /// Largest size that is served by a size class, in bytes. Above 1088 not all are.
-#if defined(QM_CORE)
-inline constexpr std::size_t kMaxClassBytes = 1088;
-#else
 inline constexpr std::size_t kMaxClassBytes = 6528 - (kCallSites ? 16 : 0);
-#endif
 /// Large blocks are rounded up to a multiple of this, in bytes.
 inline constexpr std::size_t kLargeQuantum = 64;
 /// Spans for large blocks have at least this many bytes: with more, more lies idle in programs with few of them.
-#if defined(QM_CORE)
-inline constexpr std::size_t kLargeImport = 48 * 1024;
-#else
 inline constexpr std::size_t kLargeImport = 16 * 1024;
-#endif
 /// Alignment of every block, in bytes.
 inline constexpr std::size_t kAlignment = 16;
 

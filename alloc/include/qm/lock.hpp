@@ -16,17 +16,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include <qm/config.h>
 #include <qm/hal/hart.hpp>
 
 namespace qm {
-
-/// Whether a hart's locks are counted: a round must not start where one is held. The core form has no rounds.
-#if defined(QM_CORE)
-inline constexpr bool kCountsLocks = false;
-#else
-inline constexpr bool kCountsLocks = true;
-#endif
 
 class Lock {
  public:
@@ -52,12 +44,12 @@ class Lock {
 /// lock is passed by: no other hart runs.
 class LockGuard {
  public:
-  QM_GUARD_INLINE explicit LockGuard(Lock& lock) noexcept : lock_(lock), waited_(hal::kManyHarts && !lock.try_lock()) {
+  explicit LockGuard(Lock& lock) noexcept : lock_(lock), waited_(hal::kManyHarts && !lock.try_lock()) {
     if (waited_) lock_.lock_slow();
-    if constexpr (kCountsLocks) hal::change_lock_depth<1>();
+    hal::change_lock_depth<1>();  // a round must not start where a lock is held
   }
-  QM_GUARD_INLINE ~LockGuard() {
-    if constexpr (kCountsLocks) hal::change_lock_depth<-1>();
+  ~LockGuard() {
+    hal::change_lock_depth<-1>();
     if constexpr (hal::kManyHarts) {
       if (lock_.state_.exchange(Lock::kFree, std::memory_order_release) == Lock::kSleptOn) lock_.wake_sleepers();
     }

@@ -40,18 +40,11 @@ static_assert(kThreads || !internal::NamesThreads<Port>,
   return std::uint64_t{static_cast<std::uint32_t>(Port::tick_rate()) / 1000} * milliseconds;
 }
 
-/// Of a guard: in the core form of the allocator, which is mostly for one hart, it is shorter than a call, and inline.
-#if defined(QM_CORE)
-#define QM_GUARD_INLINE [[gnu::always_inline]]
-#else
-#define QM_GUARD_INLINE
-#endif
-
 /// Masks interrupts for a scope.
 class InterruptGuard {
  public:
-  QM_GUARD_INLINE InterruptGuard() noexcept : state_(Port::mask_interrupts()) {}
-  QM_GUARD_INLINE ~InterruptGuard() { Port::restore_interrupts(state_); }
+  InterruptGuard() noexcept : state_(Port::mask_interrupts()) {}
+  ~InterruptGuard() { Port::restore_interrupts(state_); }
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
   /// Whether interrupts were enabled before this guard.

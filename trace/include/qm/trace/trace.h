@@ -13,11 +13,7 @@
  * cannot be traced; the plain name of such a cache is QM_REFUSED. An arena is named and traced as a cache is: its segments are the
  * objects.
  *
- * In the core form (QM_FULL=OFF, QM_TRACE=ON) the heap is one source, "kmalloc"; arenas have no names here (C++ traces them);
- * what a cache's name says is said of all caches of that name, also by qm_trace_foreach(), where it may be a pattern; and what
- * is said of the core below.
- *
- * Context: where the caller may wait for other harts, qm_trace_foreach() anywhere outside handlers. In the core: any. */
+ * Context: where the caller may wait for other harts, qm_trace_foreach() anywhere outside handlers. */
 
 #include <qm/qm.h>
 
@@ -27,10 +23,9 @@ extern "C" {
 
 /* What the books may take; a member of 0 stands for the default. */
 typedef struct qm_trace_config {
-  size_t stack_bytes;  /* for distinct call stacks: 256 KiB; core: 8 KiB */
-  size_t record_bytes; /* for records, 28 bytes an object: 1 MiB, taken as it is needed; core: 8 KiB, taken at once, and
-                          * of 64-bit words 40 bytes an object */
-  uintptr_t object_base; /* traced objects lie in the 32 GiB from here: where the memory begins; core: means nothing */
+  size_t stack_bytes;    /* for distinct call stacks: 256 KiB */
+  size_t record_bytes;   /* for records, 28 bytes an object: 1 MiB, taken as it is needed */
+  uintptr_t object_base; /* traced objects lie in the 32 GiB from here: where the memory begins */
 } qm_trace_config;
 
 /* Opens the books. @config may be NULL. Context: one hart, after qm_init().
@@ -40,7 +35,6 @@ qm_status qm_trace_init(const qm_trace_config* config) QM_NOEXCEPT;
 /* Records every allocation of these caches from when this returns; what was recorded before is kept. A pattern is kept until it,
  * or one that matches it, is stopped - eight at a time, then QM_NO_MEMORY -: caches that are made meanwhile, as the heap's classes
  * when a size is first asked for, are traced from the beginning. So a pattern is found though nothing has such a name yet.
- * Core: QM_NO_MEMORY after 8 caches that were ever started and not destroyed, beside the heap; QM_UNSAFE before qm_trace_init().
  * Returns QM_NOT_FOUND, QM_REFUSED, QM_TIMED_OUT (a hart did not answer), QM_NO_MEMORY, QM_UNSAFE, QM_BUSY (another command). */
 qm_status qm_trace_start(const char* caches) QM_NOEXCEPT;
 
@@ -55,9 +49,9 @@ typedef struct qm_trace_record {
   uintptr_t object;
   size_t requested;       /* bytes asked for */
   uint64_t sequence;      /* rises from record to record */
-  uint64_t age_ticks;     /* ticks of the port; core: 0 */
+  uint64_t age_ticks;     /* ticks of the port */
   unsigned hart;          /* where it was allocated, in ... */
-  const char* context;    /* ... "task net-rx", "irq 10 from boot"; core: "" */
+  const char* context;    /* ... "task net-rx", "irq 10 from boot" */
   uint32_t stack_id;      /* the same for the same stack in every boot of an image */
   bool truncated;         /* the stack goes on */
   unsigned depth;         /* return addresses, ... */
@@ -72,7 +66,7 @@ typedef struct qm_trace_summary {
   size_t shown;
   uint64_t recorded;        /* since the start or the last reset */
   uint64_t dropped;         /* of the allocations since then, not recorded for want of memory */
-  size_t from_before_start; /* out when tracing started, without a record, and still out (core: or freed since) */
+  size_t from_before_start; /* out when tracing started, without a record, and still out */
   bool complete;            /* each cache was traced, all that was out and recorded was shown with its whole stack, and
                              * nothing was dropped; false for a cache that was never traced */
 } qm_trace_summary;
@@ -81,8 +75,7 @@ typedef struct qm_trace_summary {
  * for a pattern one cache after the other: those that stay out from
  * beginning to end once each, none that is younger than the call. Nothing is allocated, and the system goes on.
  * @summary may be NULL.
- * Returns QM_OK; QM_NOT_FOUND; QM_ABORTED if the visit ended it; QM_BUSY while another iteration is under way
- * (not in the core). Core: QM_UNSAFE before qm_trace_init(). */
+ * Returns QM_OK; QM_NOT_FOUND; QM_ABORTED if the visit ended it; QM_BUSY while another iteration is under way. */
 qm_status qm_trace_foreach(const char* cache, qm_trace_visit visit, void* priv, qm_trace_summary* summary) QM_NOEXCEPT;
 
 #ifdef __cplusplus

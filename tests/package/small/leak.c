@@ -1,4 +1,4 @@
-/* A firmware in C with the core and its live trace: it loses packets on an error path and a buffer now and then, and says which,
+/* A firmware in C with the allocator and its live trace: it loses packets on an error path and a buffer now and then, and says which,
  * and from where, over its own UART. */
 #include "board.h"
 
@@ -97,11 +97,12 @@ static void report(bool complete) {
 }
 
 void board_main(void) {
+  const qm_trace_config config = {8192, 8192, 0};
   CHECK(qm_init(__heap_start, (size_t)(__heap_end - __heap_start)) == QM_OK);
   packets = qm_cache_create("packet", 200, 0, 0, 0, 0, 0, 0);
   CHECK(packets != 0);
   CHECK(qm_trace_start("packet") == QM_UNSAFE);
-  CHECK(qm_trace_init(0) == QM_OK);
+  CHECK(qm_trace_init(&config) == QM_OK);
   CHECK(qm_trace_start("packet") == QM_OK && qm_trace_start("kmalloc") == QM_OK);
   for (unsigned i = 0; i < 50; ++i) {
     receive(i);

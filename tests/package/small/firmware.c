@@ -1,4 +1,4 @@
-/* A firmware in C that has the core and nothing else: what it allocates, what it is refused, and that it comes back. */
+/* A firmware in C that has the allocator and nothing else: what it allocates, what it is refused, and that it comes back. */
 #include "board.h"
 
 static size_t free_bytes(void) {
@@ -82,6 +82,6 @@ void board_main(void) {
   caches();
   heap();
   arenas();
-  put("the core works\n");
+  put("the allocator works\n");
   board_done();
 }

@@ -14,10 +14,22 @@ void board_done(void) {
   for (;;) *(volatile uint32_t*)0x100000 = 0x5555;
 }
 
-/* All that the core needs of a C library. */
+/* All that the allocator needs of a C library. */
 void* memcpy(void* to, const void* from, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) ((volatile char*)to)[i] = ((const char*)from)[i];
   return to;
+}
+int memcmp(const void* left, const void* right, size_t bytes) {
+  const unsigned char *one = left, *other = right;
+  for (; bytes != 0; --bytes, ++one, ++other) {
+    if (*one != *other) return *one < *other ? -1 : 1;
+  }
+  return 0;
+}
+size_t strlen(const char* text) {
+  const char* end = text;
+  while (*(const volatile char*)end != 0) ++end;
+  return (size_t)(end - text);
 }
 void* memset(void* to, int value, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) ((volatile char*)to)[i] = (char)value;

@@ -1,4 +1,4 @@
-/* What the firmware of this folder has beside the core. */
+/* What the firmware of this folder has beside the allocator. */
 #ifndef BOARD_H
 #define BOARD_H
 
@@ -10,6 +10,8 @@ void put(const char* text);
 void board_stop(const char* reason); /* QEMU ends with status 1 */
 void board_done(void);               /* QEMU ends with status 0 */
 void* memcpy(void* to, const void* from, size_t bytes);
+int memcmp(const void* left, const void* right, size_t bytes);
+size_t strlen(const char* text);
 void* memset(void* to, int value, size_t bytes);
 
 #define TEXT(x) #x

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# The single-file form in a firmware in C of its own, for one hart: small.sh firmware|leak SOURCE COMPILER_PREFIX XLEN LIBGCC COMPILER_FLAGS...
+#
+# The firmware of tests/package/small runs in QEMU. `leak` has the trace, and prints who holds what: that has to be what it lost, with the
+# functions that lost it. The bytes that the allocator takes in either image are at most so many.
+set -eu -o pipefail
+program=$1 source=$(cd "$2" && pwd) prefix=$3 xlen=$4 libgcc=$5
+shift 5
+most=24576 says='the allocator works' flags=("$@")
+if [ "$program" = leak ]; then
+  most=73728 says='the trace works'
+  flags+=(-fno-omit-frame-pointer -fno-optimize-sibling-calls)
+fi
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+sh "$source/cmake/single-file.sh" "$scratch" >/dev/null
+cp "$source"/tests/package/small/* "$scratch"
+cd "$scratch"
+flags+=(-Os -ffreestanding -ffunction-sections -fdata-sections -mcmodel=medany -fno-pie -fno-stack-protector
+  -fno-asynchronous-unwind-tables)
+"${prefix}gcc" "${flags[@]}" -std=c99 -Wall -Wextra -Werror -pedantic-errors -c "$program.c" board.c
+"${prefix}gcc" "${flags[@]}" -c start.S
+"${prefix}g++" "${flags[@]}" -std=c++20 -Wall -Wextra -Werror -Wno-error=stringop-overflow -fno-exceptions -fno-rtti -fno-threadsafe-statics \
+  -ftls-model=local-exec -c quartermaster.cpp
+[ "$("${prefix}nm" -u "$program.o" | grep -c ' malloc$')" -eq 0 ]
+"${prefix}gcc" "${flags[@]}" -nostdlib -static -no-pie -Wl,--gc-sections -Wl,--no-warn-rwx-segments -T firmware.ld \
+  start.o "$program.o" board.o quartermaster.o "$libgcc" -o image.elf
+timeout --kill-after=5 60 "qemu-system-riscv$xlen" -machine virt -m 16M -nographic -monitor none -serial stdio -bios none \
+  -kernel image.elf </dev/null | tee log
+grep -q "^$says" log
+text=$("${prefix}nm" -S image.elf | awk '$3 ~ /^[tTwW]$/ && $4 ~ /^(_ZNK?2qm|_ZN[A-Z]*2qm|_ZT|_ZZ|qm_)/ { print $2 }' | while read -r hex; do echo $((16#$hex)); done |
+  awk '{ sum += $1 } END { print sum + 0 }')
+echo "$text bytes of the allocator's functions in the image"
+[ "$text" -gt 2000 ] && [ "$text" -le "$most" ]
+[ "$program" = leak ] || exit 0
+
+# The functions of each object's stack, a line an object, against what the program has lost.
+sed -n 's/^leaked //p' log >lost
+sed -n 's/^Obj \(0x[0-9a-f]*\), .*/\1/p' log >shown
+[ "$(wc -l <lost)" -eq 8 ]
+diff lost shown
+sed -nE 's/^#[0-9]+ \[<(0x[0-9a-f]+)>\]$/\1/p; s/^$/-/p' log | while read -r pc; do
+  # A return address lies behind its call.
+  if [ "$pc" = - ]; then echo; else printf '%s ' "$("${prefix}addr2line" -f -e image.elf "$(printf '0x%x' $((pc - 1)))" | head -n 1)"; fi
+done | sed 's/__text_start/_start/' >stacks  # the linker's name for the same place
+sort stacks | uniq -c | tee /dev/stderr | diff - <(printf '%7d %s\n' 5 'new_packet checksum_error receive board_main _start ' 3 'write_log board_main _start ')
+grep '^Obj ' log | sed 's/.*, size //' | sort | uniq -c | diff - <(printf '%7d %s\n' 1 '107, from hart 0:' 1 '127, from hart 0:' 1 '147, from hart 0:' 5 '200, from hart 0:')
+grep -q '^outstanding 8, recorded 150, dropped 0: complete' log
