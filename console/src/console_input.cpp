@@ -126,18 +126,22 @@ void Console::take_frame(const wire::Frame& frame) noexcept {
 }
 
 void Console::take_request(const wire::Frame& frame) noexcept {
-  const std::string_view line = wire::as_text(frame.payload);
-  if (!wire::is_command(line) || frame.request == 0) {
-    send_error(wire::ProtocolError::kMalformed, frame.request, name(wire::ProtocolError::kMalformed));
-  } else if (request_waits_) {
+  if (!request(wire::as_text(frame.payload), frame.request))
     send_error(wire::ProtocolError::kBusy, frame.request, name(wire::ProtocolError::kBusy));
-  } else {
-    std::memcpy(request_line_.data(), line.data(), line.size());
-    request_length_ = line.size();
-    request_ = frame.request;
-    request_position_ = ring_head_;
-    request_waits_ = true;
+}
+
+bool Console::request(std::string_view line, std::uint32_t number) noexcept {
+  if (!wire::is_command(line) || number == 0) {
+    send_error(wire::ProtocolError::kMalformed, number, name(wire::ProtocolError::kMalformed));
+    return true;
   }
+  if (request_waits_) return false;
+  std::memcpy(request_line_.data(), line.data(), line.size());
+  request_length_ = line.size();
+  request_ = number;
+  request_position_ = ring_head_;
+  request_waits_ = true;
+  return true;
 }
 
 void Console::take_broken(wire::Broken reason) noexcept {

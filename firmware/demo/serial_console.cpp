@@ -63,6 +63,27 @@ void warn_of_options(console::Console& console, std::string_view bootargs) noexc
   if (!boot_warning.empty()) console::Announcement(console).out().print("warning: {}\n", boot_warning);
 }
 
+/// What comes before the commands among the boot options. The host looks for it in the image (qm::host::takes_commands).
+[[gnu::used]] constexpr char kCommandsFollow[] = " -- commands\n";
+
+/// @returns the commands behind the boot options, one a line; empty: there are none. Nothing need be sent to a board that
+///          has them, so that under QEMU's -icount its run repeats.
+std::string_view boot_commands(std::string_view bootargs) noexcept {
+  const std::size_t at = bootargs.find(kCommandsFollow);
+  if (at == std::string_view::npos) return {};
+  return console::part(bootargs, at + sizeof kCommandsFollow - 1);
+}
+
+/// Hands the next of @p commands, one a line, to @p console as the request after @p last. @returns whether it could.
+bool request_next(console::Console& console, std::string_view& commands, std::uint32_t& last) noexcept {
+  if (commands.empty()) return false;
+  const std::size_t end = std::min(commands.find('\n'), commands.size());
+  if (!console.request(console::part(commands, 0, end), last + 1)) return false;
+  commands.remove_prefix(std::min(end + 1, commands.size()));
+  ++last;
+  return true;
+}
+
 std::string_view build_id_text(std::span<const std::uint8_t> id) noexcept {
   static std::array<char, 40> text;
   std::size_t length = 0;
@@ -97,13 +118,16 @@ void run_console(const firmware::BootInfo& info) noexcept {
   console.start();
   warn_of_options(console, info.bootargs);
   const std::uint64_t millisecond = hal::Port::tick_rate() / 1000;
+  std::string_view commands = boot_commands(info.bootargs);
+  std::uint32_t request = 0;
   for (;;) {
     const std::uint32_t seen = firmware::console_input().sequence();
     while (WorkloadRun* run = WorkloadRunner::finished()) {
       console::Announcement announcement(console);
       WorkloadRunner::finish(*run, announcement.out());
     }
-    if (console.poll()) continue;
+    const bool requested = request_next(console, commands, request);
+    if (console.poll() || requested) continue;
     const std::uint64_t end =
         console.needs_poll() ? hal::Port::ticks() + console.poll_ms() * millisecond : firmware::kForever;
     firmware::wait_event(firmware::console_input(), seen, firmware::console_wait_end(end));

@@ -55,6 +55,20 @@ CommandResult Console::execute(std::string_view line, Milliseconds timeout, cons
   return std::move(pending.result);
 }
 
+void Console::expect_answers(std::size_t count) {
+  for (std::uint32_t request = 1; request <= count; ++request) expected_.emplace_back().request = request;
+}
+
+CommandResult Console::next_answer(std::string_view line, Milliseconds timeout, const Listener& on_output) {
+  Pending next = std::move(expected_.front());
+  expected_.pop_front();
+  if (on_output && !next.result.text.empty()) on_output(next.result.text);
+  next.on_output = &on_output;
+  pending_ = &next;
+  await(next, timeout, quoted(line));
+  return std::move(next.result);
+}
+
 std::string Console::hello(Milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   while (Clock::now() < deadline) {
@@ -186,8 +200,8 @@ void Console::take_frame(const wire::Frame& frame) {
   if (frame.type == wire::FrameType::kError && pending_ != nullptr &&
       (frame.request == 0 || frame.request == pending_->request)) {
     take_error(frame);
-  } else if (pending_ != nullptr && frame.request == pending_->request) {
-    answer(frame);
+  } else if (Pending* const pending = asked(frame.request)) {
+    answer(*pending, frame);
   } else if (frame.type >= wire::FrameType::kStreamHeader && frame.type <= wire::FrameType::kStreamEnd) {
     if (on_stream_) on_stream_(frame);
   } else if (frame.type == wire::FrameType::kForm) {
@@ -199,30 +213,39 @@ void Console::take_frame(const wire::Frame& frame) {
   }
 }
 
-void Console::answer(const wire::Frame& frame) {
-  pending_->damage.clear();  // it was another frame that broke
+/// @returns what waits for the answer to @p request; nullptr if nothing does.
+Console::Pending* Console::asked(std::uint32_t request) noexcept {
+  if (pending_ != nullptr && pending_->request == request) return pending_;
+  for (Pending& each : expected_) {
+    if (each.request == request) return &each;
+  }
+  return nullptr;
+}
+
+void Console::answer(Pending& pending, const wire::Frame& frame) {
+  pending.damage.clear();  // it was another frame that broke
   switch (frame.type) {
     case wire::FrameType::kHello: {
       wire::HelloPayload payload;
       if (!unpack(frame.payload, payload)) return fail_pending("the target's hello is too short");
-      pending_->hello = payload.text;
-      pending_->answered = true;
+      pending.hello = payload.text;
+      pending.answered = true;
       return;
     }
-    case wire::FrameType::kForm: pending_->answered = true; return;  // the demultiplexer goes by it
+    case wire::FrameType::kForm: pending.answered = true; return;  // the demultiplexer goes by it
     case wire::FrameType::kOutput: {
       std::string text(wire::as_text(frame.payload));
       std::erase(text, '\r');
-      pending_->result.text += text;
-      if (pending_->on_output != nullptr && *pending_->on_output) (*pending_->on_output)(text);
+      pending.result.text += text;
+      if (pending.on_output != nullptr && *pending.on_output) (*pending.on_output)(text);
       return;
     }
     case wire::FrameType::kStatus: {
       wire::StatusPayload payload;
       if (!unpack(frame.payload, payload)) return fail_pending("the target's status is too short");
-      pending_->result.status = payload.status;
-      pending_->result.output_dropped = (payload.flags & wire::kOutputDropped) != 0;
-      pending_->answered = true;
+      pending.result.status = payload.status;
+      pending.result.output_dropped = (payload.flags & wire::kOutputDropped) != 0;
+      pending.answered = true;
       transcript_.note("request " + std::to_string(frame.request) + " ended: " + std::string(name(payload.status)));
       return;
     }

@@ -1,8 +1,10 @@
 #include <qm/host/qemu.hpp>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -52,6 +56,20 @@ std::filesystem::path private_directory() {
   return pattern;
 }
 
+/// What a board that only sends may be ahead of the host by.
+constexpr int kPipeBytes = 1 << 20;
+
+/// Between the boot options and the commands.
+constexpr std::string_view kCommandsFollow = " -- commands\n";
+
+/// The boot options, and behind them what the demo image takes for commands.
+std::string boot_options(const QemuOptions& options) {
+  std::string text = options.append;
+  if (!options.commands.empty()) text += kCommandsFollow;
+  for (const std::string& command : options.commands) text += command + "\n";
+  return text;
+}
+
 /// Only in the child between fork and exec: async-signal-safe calls alone. Reports errno through @p report if it fails.
 [[noreturn]] void become(const std::vector<char*>& arguments, int log, int report, pid_t parent, Lifetime lifetime) {
   setsid();  // Ctrl-C in the terminal is for the firmware
@@ -74,12 +92,21 @@ std::filesystem::path private_directory() {
 
 }  // namespace
 
+bool takes_commands(const std::filesystem::path& image) {
+  std::ifstream file(image, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (!file) throw Error(Fault::kInput, image.string() + " cannot be read: " + std::strerror(errno));
+  return bytes.find(kCommandsFollow) != std::string::npos;
+}
+
 std::string describe(ExitStatus status) {
   if (!status.by_signal) return "ended with status " + std::to_string(status.number);
   return "was killed by signal " + std::to_string(status.number) + " (" + strsignal(status.number) + ")";
 }
 
 std::vector<std::string> Qemu::arguments(const QemuOptions& options, const std::filesystem::path& socket) {
+  const std::string line = options.commands.empty() ? "socket,id=line,path=" + socket.string() + ",server=on,wait=on"
+                                                    : "file,id=line,path=" + socket.string();
   std::vector<std::string> list{program_of(options),
                                 "-machine",
                                 "virt",
@@ -94,19 +121,20 @@ std::vector<std::string> Qemu::arguments(const QemuOptions& options, const std::
                                 "-monitor",
                                 "none",
                                 "-chardev",
-                                "socket,id=line,path=" + socket.string() + ",server=on,wait=on",
+                                line,
                                 "-serial",
                                 "chardev:line",
                                 "-kernel",
                                 options.image.string()};
-  if (!options.append.empty()) list.insert(list.end(), {"-append", options.append});
+  if (const std::string append = boot_options(options); !append.empty()) list.insert(list.end(), {"-append", append});
   if (options.icount) list.insert(list.end(), {"-icount", "shift=0,sleep=off"});
   if (options.single_step) list.emplace_back("-singlestep");
   list.insert(list.end(), options.extra.begin(), options.extra.end());
   return list;
 }
 
-Qemu::Qemu(const QemuOptions& options) : program_(program_of(options)), lifetime_(options.lifetime) {
+Qemu::Qemu(const QemuOptions& options)
+    : program_(program_of(options)), lifetime_(options.lifetime), only_sends_(!options.commands.empty()) {
   if (options.harts < 1 || options.harts > 8)
     throw Error(Fault::kUsage, "harts: 1 to 8, not " + std::to_string(options.harts));
   if (options.ram.empty() || options.ram.find(',') != std::string::npos)
@@ -117,6 +145,8 @@ Qemu::Qemu(const QemuOptions& options) : program_(program_of(options)), lifetime
   require_image_for(program_, options.image);
   directory_ = private_directory();
   try {
+    if (only_sends_ && mkfifo(socket().c_str(), 0600) != 0)
+      throw Error(Fault::kOpen, "cannot make the pipe " + socket().string() + ": " + std::strerror(errno));
     start(arguments(options, socket()));
   } catch (...) {
     std::error_code ignored;
@@ -157,7 +187,25 @@ Qemu::~Qemu() {
   std::filesystem::remove_all(directory_, ignored);
 }
 
+/// A pipe seems closed until QEMU has opened it: the board's first byte says that it has.
+Transport Qemu::open_pipe(Clock::time_point deadline) {
+  const int pipe = open(socket().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (pipe < 0) throw Error(Fault::kOpen, socket().string() + ": " + std::strerror(errno));
+  Transport line(pipe, "pipe:" + socket().string());
+  fcntl(pipe, F_SETPIPE_SZ, kPipeBytes);  // or it stays as large as it is
+  pollfd watched{pipe, POLLIN, 0};
+  while (poll(&watched, 1, 5) <= 0) {
+    if (const auto status = exit_status())
+      throw Error(Fault::kDied, "QEMU (" + program_ + ") " + describe(*status) + " before the board sent anything");
+    if (Clock::now() >= deadline)
+      throw Error(Fault::kTimedOut,
+                  "QEMU (" + program_ + ", process " + std::to_string(pid_) + ") hangs: its board sends nothing");
+  }
+  return line;
+}
+
 Transport Qemu::connect(Clock::time_point deadline) {
+  if (only_sends_) return open_pipe(deadline);
   const std::string place = "unix:" + socket().string();
   for (;;) {
     if (const auto status = exit_status()) {

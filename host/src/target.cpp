@@ -37,6 +37,8 @@ Target Target::power_on(const QemuOptions& options, const TargetTimeouts& timeou
     target.transcript_->note("process " + std::to_string(target.qemu_->pid()) + ": " + command);
     target.console_ =
         std::make_unique<Console>(target.qemu_->connect(Clock::now() + timeouts.start), *target.transcript_);
+    target.console_->expect_answers(options.commands.size());
+    target.only_sends_ = !options.commands.empty();
   } catch (const Error& error) {
     const Error shown = target.explained(error);
     if (target.qemu_ != nullptr) target.qemu_->kill();  // a kept one too: nobody can use it
@@ -75,6 +77,7 @@ void Target::greet_again() {
 void Target::greet(Beginning beginning) {
   try {
     if (beginning == Beginning::kBoots) console_->wait_for_prompt(timeouts_.boot);
+    if (only_sends_) return;
     identity_ = console_->hello(beginning == Beginning::kBoots ? timeouts_.boot : timeouts_.hello);
   } catch (const Error& error) {
     if (qemu_ == nullptr) throw explained(error);
@@ -88,6 +91,7 @@ void Target::greet(Beginning beginning) {
 
 CommandResult Target::execute(std::string_view line, const Console::Listener& on_output) {
   try {
+    if (console_->answers_left()) return console_->next_answer(line, timeouts_.command, on_output);
     return console_->execute(line, timeouts_.command, on_output);
   } catch (const Error& error) {
     throw explained(error);
@@ -103,6 +107,10 @@ std::string Target::type_command(std::string_view line) {
 }
 
 ExitStatus Target::power_off(int status) {
+  if (only_sends_) {
+    qemu_->kill();
+    return {false, status};
+  }
   try {
     (void)console_->execute("poweroff " + std::to_string(status), timeouts_.end);
   } catch (const Error& error) {

@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <iterator>
 #include <optional>
 #include <sstream>
 
@@ -71,6 +73,8 @@ std::optional<int> poweroff_status(const std::string& command) {
   return status;
 }
 
+bool is_blank(const std::string& command) { return command.find_first_not_of(' ') == std::string::npos; }
+
 /// Whether @p command restarts the board, if it succeeds.
 bool is_reboot(const std::string& command) {
   std::string word;
@@ -91,7 +95,7 @@ int run_commands(host::Target& target, const std::vector<std::string>& commands,
   std::optional<Asides> asides(std::in_place, target.console());
   int status = kOk;
   for (const std::string& command : commands) {
-    if (command.find_first_not_of(' ') == std::string::npos) continue;
+    if (is_blank(command)) continue;
     const auto end = poweroff_status(command);
     const bool boots = is_reboot(command);
     if (boots) {
@@ -179,7 +183,7 @@ class Recording {
   /// After Ctrl-C: ends the stream and the file as `qm record` does. A second Ctrl-C ends the file where it is.
   void end_interrupted(host::Target& target) {
     try {
-      if (recorder_ && recorder_->stream_runs()) stop_stream(target, *recorder_);
+      if (recorder_ && recorder_->stream_runs() && !target.only_sends()) stop_stream(target, *recorder_);
     } catch (const host::Error&) {  // the target does not answer any more: the file says that the stream has no end
     }
     end("Ctrl-C");
@@ -200,10 +204,24 @@ int run_by_itself(host::Target& target, const RunOptions& options, bool& off) {
   return options.demo ? demo(target) : run_commands(target, options.commands, off);
 }
 
+/// QEMU's options. Where time is counted in instructions the board has the commands from its start, and the run repeats.
+host::QemuOptions qemu_options(const RunOptions& options) {
+  host::QemuOptions qemu = options.qemu;
+  if (!qemu.icount || options.commands.empty()) return qemu;
+  if (!host::takes_commands(qemu.image)) {
+    fmt::print(stderr, "qm: {} takes no commands with its boot options: they are sent to it, and runs differ\n",
+               qemu.image.string());
+    return qemu;
+  }
+  std::copy_if(options.commands.begin(), options.commands.end(), std::back_inserter(qemu.commands),
+               [](const std::string& command) { return !is_blank(command); });
+  return qemu;
+}
+
 /// A signal finds either no QEMU or one that is remembered.
 host::Target power_on(const RunOptions& options) {
   std::optional<SignalsHeld> held(std::in_place);
-  return host::Target::power_on(options.qemu, options.timeouts, [&](const host::Qemu& qemu) {
+  return host::Target::power_on(qemu_options(options), options.timeouts, [&](const host::Qemu& qemu) {
     if (options.qemu.lifetime == host::Lifetime::kOwned) remember_qemu(&qemu);
     held.reset();
   });
@@ -216,6 +234,15 @@ int report(const host::Error& error) {
 }
 
 }  // namespace
+
+std::string unrepeatable(const std::vector<std::string>& commands) {
+  for (const std::string& command : commands) {
+    if (is_reboot(command)) return "with --icount a reboot would run the commands again";
+    if (!is_blank(command) && !wire::is_command(command))
+      return fmt::format("with --icount a command is a line of at most {} characters", wire::kMaxCommandBytes);
+  }
+  return "";
+}
 
 int status_of(const host::Error& error) {
   switch (error.fault()) {

@@ -22,8 +22,8 @@ inline constexpr int kInterrupted = 130;
 int status_of(const host::Error& error);
 
 struct RunOptions {
-  host::QemuOptions qemu;
-  std::string serial;  ///< attach there instead of booting
+  host::QemuOptions qemu;  ///< without commands
+  std::string serial;      ///< attach there instead of booting
   unsigned baud = 115200;
   std::vector<std::string> commands;  ///< empty: the terminal
   bool demo = false;
@@ -35,6 +35,9 @@ struct RunOptions {
 
 /// Asks the target for raw frames; says so on standard error if it has none.
 void use_raw_frames(host::Target& target, const host::TargetTimeouts& timeouts);
+
+/// @returns why @p commands cannot be given to a board that is booted with QemuOptions::icount; empty: they can.
+std::string unrepeatable(const std::vector<std::string>& commands);
 
 /// `qm run`: boots or attaches, then runs the commands, the demonstration, or the terminal.
 int run(const RunOptions& options);

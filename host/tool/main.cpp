@@ -81,7 +81,8 @@ void add_run(CLI::App& app, Options& options) {
   run->add_option("--append", options.run.qemu.append, "boot options, as 'trace=* ring=64K'");
   run->add_option("--image", options.run.qemu.image, "the firmware, an ELF file");
   run->add_flag("--icount", options.run.qemu.icount,
-                "count time in instructions; commands still arrive at the host's time");
+                "count time in instructions; commands given with -c are the board's from its start, and the same "
+                "commands give the same run, addresses and times included");
   run->add_flag("--keep", options.keep, "leave the target running");
   run->add_option("--record", options.run.record.file, "record all that goes over the line into this file")
       ->type_name("FILE");
@@ -204,7 +205,14 @@ int start_other(const Elsewhere& other, char** argv) {
 /// @returns what is wrong with the combination of run's options; empty: nothing.
 std::string contradiction(const CLI::App& run, const Options& options) {
   if (!options.what.empty() && !options.run.commands.empty()) return "demo runs commands of its own: no -c with it";
-  if (options.run.serial.empty()) return options.run.qemu.image.empty() ? "--image or --serial is required" : "";
+  if (options.run.serial.empty()) {
+    if (options.run.qemu.image.empty()) return "--image or --serial is required";
+    if (!options.run.qemu.icount || options.run.commands.empty()) return "";
+    for (const char* name : {"--keep", "--pace", "--raw"}) {
+      if (run.count(name) != 0) return std::string(name) + " does not go with --icount and -c, whose runs repeat";
+    }
+    return tool::unrepeatable(options.run.commands);
+  }
   for (const char* name : {"--harts", "--ram", "--append", "--icount", "--keep"}) {
     if (run.count(name) != 0)
       return std::string(name) + " is for a target that is booted, and --serial names one that runs";

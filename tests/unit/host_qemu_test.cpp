@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include <qm/host/target.hpp>
@@ -207,6 +208,22 @@ TEST_F(QemuTest, arguments_say_what_the_options_ask_for) {
         "|-chardev|socket,id=line,path=/x/line,server=on,wait=on|", "|-d|int|"}) {
     EXPECT_NE(line.find(part), std::string::npos) << part << " in " << line;
   }
+}
+
+TEST_F(QemuTest, commands_follow_the_boot_options_and_the_line_is_a_pipe) {
+  options_.append = "trace=*";
+  options_.commands = {"harts", "free"};
+  std::string line;
+  for (const std::string& argument : Qemu::arguments(options_, "/x/line")) line += argument + "|";
+  EXPECT_NE(line.find("|-append|trace=* -- commands\nharts\nfree\n|"), std::string::npos) << line;
+  EXPECT_NE(line.find("|-chardev|file,id=line,path=/x/line|"), std::string::npos) << line;
+}
+
+TEST_F(QemuTest, an_image_that_takes_commands_is_known) {
+  EXPECT_FALSE(qm::host::takes_commands(options_.image));
+  const std::filesystem::path image = folder_ / "takes";
+  std::ofstream(image) << "x -- commands\ny";
+  EXPECT_TRUE(qm::host::takes_commands(image));
 }
 
 TEST_F(QemuTest, several_targets_run_at_once) {

@@ -121,6 +121,10 @@ class Console {
   /// Takes in what came over the line. May be called by Terminal::yield(), while a command runs.
   void feed(std::span<const char> bytes) noexcept;
 
+  /// Takes @p line as the request @p number that did not come over the line: its answer goes there as any other's.
+  /// @returns false, with nothing changed, if another request waits.
+  [[nodiscard]] bool request(std::string_view line, std::uint32_t number) noexcept;
+
   /// Does everything there is to do: reads the terminal, edits, runs the commands that are complete, prints notices.
   /// @returns whether there was anything. To be called when bytes have come, after notify() (ConsoleConfig::wake), and
   ///          at least every 200 ms while needs_poll().

@@ -5,6 +5,7 @@
 /// listener as it comes; frames answer requests. Both directions are in the transcript.
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -49,6 +50,14 @@ class Console {
   /// @throws Error kUsage if the line does not fit a frame, kTimedOut, kDied, kInterrupted, kProtocol (lost or broken
   ///         frames, another version).
   CommandResult execute(std::string_view line, Milliseconds timeout, const Listener& on_output = {});
+
+  /// Says that the target runs @p count commands by itself, as the requests 1, 2, ...: QemuOptions::commands. Before
+  /// anything is received.
+  void expect_answers(std::size_t count);
+  /// Whether an answer is left that next_answer() has not returned.
+  [[nodiscard]] bool answers_left() const noexcept { return !expected_.empty(); }
+  /// Waits for the answer to the next of them, @p line. Parameters, result and errors are those of execute().
+  CommandResult next_answer(std::string_view line, Milliseconds timeout, const Listener& on_output = {});
 
   /// Asks who is there, again every half second until an answer comes.
   /// @returns the target's name, version and build.
@@ -133,7 +142,8 @@ class Console {
   void take(const wire::Demultiplexer::Step& step);
   void take_frame(const wire::Frame& frame);
   void take_error(const wire::Frame& frame);
-  void answer(const wire::Frame& frame);
+  void answer(Pending& pending, const wire::Frame& frame);
+  [[nodiscard]] Pending* asked(std::uint32_t request) noexcept;
   void fail_pending(const std::string& why);
   std::uint32_t new_request() noexcept;
   void take_broken(wire::Broken reason);
@@ -156,6 +166,7 @@ class Console {
   LineListener on_line_;
   FrameListener on_stream_;
   Pending* pending_ = nullptr;
+  std::deque<Pending> expected_;  // what the target runs by itself and next_answer() has not returned
   std::uint32_t next_request_;
   std::uint16_t next_sequence_ = 0;
   std::uint32_t lost_frames_ = 0;

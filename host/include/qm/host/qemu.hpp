@@ -1,6 +1,7 @@
 #pragma once
 /// QEMU's `virt` board as a child process, with its serial line on a Unix socket in a private directory. QEMU waits for
-/// its client before it starts the board, so that not one byte of the boot is lost.
+/// its client before it starts the board, so that not one byte of the boot is lost. A board that has its commands from
+/// the start (QemuOptions::commands) only sends: its line is a pipe.
 
 #include <sys/types.h>
 
@@ -22,13 +23,21 @@ struct QemuOptions {
   unsigned harts = 4;           ///< 1 to 8
   std::string ram = "128M";     ///< as QEMU's -m takes it
   std::string append;           ///< boot options, for /chosen/bootargs
-  /// Time is counted in instructions, one host thread for all harts. Exact and repeatable unless something is typed.
+  /// Time is counted in instructions, one host thread for all harts. Time runs on while the board waits for the host, so
+  /// that a run repeats only if nothing is sent to it: see commands.
   bool icount = false;
+  /// Commands that an image of which takes_commands() holds, as the demo, gets with its boot options and runs as the requests 1, 2, ...: nothing can be sent to
+  /// it then, and with icount each run is the same to the instruction, as long as no more than a megabyte of what the
+  /// board has sent waits for the host.
+  std::vector<std::string> commands;
   bool single_step = false;        ///< one instruction per translation block: interrupts can hit each of them
   std::vector<std::string> extra;  ///< further arguments for QEMU
   std::string program;             ///< empty: what the environment variable QM_QEMU names, else qemu-system-riscv64
   Lifetime lifetime = Lifetime::kOwned;
 };
+
+/// Whether @p image knows what QemuOptions::commands are. @throws Error kInput if it cannot be read.
+[[nodiscard]] bool takes_commands(const std::filesystem::path& image);
 
 /// How a process ended.
 struct ExitStatus {
@@ -52,7 +61,7 @@ class Qemu {
   /// Kills an owned QEMU and removes its directory.
   ~Qemu();
 
-  /// Attaches to the serial line; the board starts.
+  /// Attaches to the serial line; the board starts, unless it has its commands: it runs already.
   /// @throws Error kDied if QEMU ended before, with what it wrote; kTimedOut if it has not opened its line by @p
   ///          deadline.
   [[nodiscard]] Transport connect(Clock::time_point deadline);
@@ -81,8 +90,11 @@ class Qemu {
  private:
   void start(const std::vector<std::string>& arguments);
 
+  [[nodiscard]] Transport open_pipe(Clock::time_point deadline);
+
   std::string program_;
   Lifetime lifetime_;
+  bool only_sends_;  // it has its commands: the line is a pipe
   std::filesystem::path directory_;
   pid_t pid_ = -1;
   std::optional<ExitStatus> exit_status_;

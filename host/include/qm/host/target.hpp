@@ -54,14 +54,16 @@ class Target {
   /// @throws Error as Transport::open and Console::hello.
   static Target attach(const std::string& place, unsigned baud = 115200, const TargetTimeouts& timeouts = {});
 
-  /// Runs a command as a request; see Console::execute.
+  /// Runs a command as a request; see Console::execute. Of a target that has its commands from the start
+  /// (QemuOptions::commands), waits for the next of them, which @p line is.
   /// @throws Error as there; the message names the command, how QEMU ended, the last lines of text and the transcript.
   CommandResult execute(std::string_view line, const Console::Listener& on_output = {});
 
   /// Types a command; see Console::type_command.
   std::string type_command(std::string_view line);
 
-  /// Sends `poweroff STATUS` and waits until QEMU has ended. Not for an attached target.
+  /// Sends `poweroff STATUS` and waits until QEMU has ended. Not for an attached target. A board that nothing can be
+  /// sent to ends at once.
   /// @returns QEMU's exit status.
   /// @throws Error kTimedOut if it has not ended in time; it is killed then.
   ExitStatus power_off(int status = 0);
@@ -72,6 +74,8 @@ class Target {
 
   [[nodiscard]] Console& console() noexcept { return *console_; }
   [[nodiscard]] Transcript& transcript() noexcept { return *transcript_; }
+  /// Whether nothing can be sent to it (QemuOptions::commands).
+  [[nodiscard]] bool only_sends() const noexcept { return only_sends_; }
   /// @returns nullptr for an attached target.
   [[nodiscard]] Qemu* qemu() noexcept { return qemu_.get(); }
   [[nodiscard]] const std::string& identity() const noexcept { return identity_; }
@@ -91,6 +95,7 @@ class Target {
   std::unique_ptr<Qemu> qemu_;
   std::unique_ptr<Console> console_;
   std::string identity_;
+  bool only_sends_ = false;  // QemuOptions::commands
 };
 
 }  // namespace qm::host
