@@ -80,6 +80,18 @@ void Cache::tell_refused(Cache& cache, void* address, SlabLayer::Standing standi
   cache.report(told);
 }
 
+bool Cache::refuse_last_freed(void* object) noexcept {
+  {
+    const hal::InterruptGuard masked;
+    const Cell& own = own_cell();
+    void** top = own.top.load(std::memory_order_relaxed);
+    if (top == closed_address()) top = own.saved_top.load(std::memory_order_relaxed);
+    if (top[-1] != object) return false;  // below slot 0, and below the closed address, lies a null
+  }
+  refuse(object, SlabLayer::Standing::kFree);
+  return true;
+}
+
 /// Tells of each round from the @p first on that is no object out, or is one of those before it, and takes it out. The
 /// magazine is nobody else's.
 void Cache::expel_from(Magazine& magazine, unsigned first) noexcept {

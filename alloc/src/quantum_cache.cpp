@@ -97,6 +97,7 @@ Status free(Arena& arena, std::uintptr_t start, std::size_t size) noexcept {
   Cache& cache = cache_of(arena, size);
   void* const object = reinterpret_cast<void*>(start);
   if (has_out(cache, object)) [[likely]] {
+    if (cache.refuse_last_freed(object)) return Status::kNotFound;
     cache.free(object);
     return Status::kOk;
   }

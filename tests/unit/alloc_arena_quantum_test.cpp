@@ -96,6 +96,23 @@ TEST_F(ArenaQuantum, a_bad_free_of_a_size_that_a_cache_serves_is_refused) {
   EXPECT_EQ(ids.destroy(), Status::kOk);
 }
 
+TEST_F(ArenaQuantum, a_second_free_that_follows_the_first_is_refused_at_once) {
+  Arena ids;
+  ASSERT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 10000, .quantum = 1, .quantum_cache_max = 3}),
+            Status::kOk);
+  // As many as fill magazines, so that what is freed last lies in the first, in one of the depot's, in a new one.
+  std::uintptr_t held[200];
+  for (std::uintptr_t& start : held) start = ids.allocate(2);
+  unsigned refused = 0;
+  for (const std::uintptr_t start : held) {
+    EXPECT_EQ(ids.free(start, 2), Status::kOk);
+    EXPECT_EQ(ids.free(start, 2), Status::kNotFound) << start;
+    EXPECT_EQ(ids.stats().bad_frees, ++refused);
+  }
+  EXPECT_TRUE(ids.validate());
+  EXPECT_EQ(ids.destroy(), Status::kOk);
+}
+
 TEST_F(ArenaQuantum, there_are_sixteen_caches_at_most) {
   static_assert(kMostQuantumCaches == 16);
   Arena ids;

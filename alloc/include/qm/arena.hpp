@@ -118,8 +118,9 @@ class Arena : public Traceable {
   /// Gives back what allocate() returned.
   /// @param[in] size the size asked for, or that rounded up to the quantum.
   /// @returns kNotFound if nothing allocated starts at @p start; kMismatch for another size. Nothing is changed then.
-  ///          What a quantum cache serves and keeps in a magazine counts as allocated: a second free of it is found
-  ///          when it comes to its slab, as a cache's (misuse.hpp).
+  ///          What a quantum cache serves and keeps in a magazine counts as allocated: a second free of it is kNotFound
+  ///          at once if it follows the first on the same hart, and else kOk, and found when it comes to its slab, as a
+  ///          cache's (misuse.hpp).
   Status free(std::uintptr_t start, std::size_t size) noexcept;
 
   /// As free(), for a caller without the size. Segments served by a quantum cache are kNotFound here.

@@ -378,6 +378,9 @@ class alignas(Cell) Cache : public Traceable {
   bool free_to_previous(void* object) noexcept;
   Placed free_by_exchange(void* object) noexcept;
   void free_slow(void* object, Placed placed = Placed::kNowhere) noexcept;
+  /// Refuses and tells a free of the object that the running hart has freed last, which is the youngest round of its
+  /// magazine still. @returns whether @p object is that.
+  bool refuse_last_freed(void* object) noexcept;
 
   /// See to it that a cell which is watching or closed has a round, or room, in its loaded magazine, as the middle path
   /// would. @returns whether they have; for the slow half is left what they leave. Context: as allocate().

@@ -125,7 +125,8 @@ qm_status qm_arena_add(qm_arena* arena, uintptr_t base, size_t size) QM_NOEXCEPT
 uintptr_t qm_arena_alloc(qm_arena* arena, size_t size, qm_policy policy) QM_NOEXCEPT;
 
 /* Gives back what qm_arena_alloc() returned; 0 is ignored. Returns QM_NOT_FOUND or QM_MISMATCH if it was not taken like that; but
- * of sizes that caches serve, what one has in a magazine counts as taken. */
+ * of sizes that caches serve, what one has in a magazine counts as taken: a second free of it is QM_NOT_FOUND if no other free or
+ * allocation of that size came between on this hart, and else QM_OK, and counted as misuse when it comes to its slab. */
 qm_status qm_arena_free(qm_arena* arena, uintptr_t address, size_t size) QM_NOEXCEPT;
 
 /* Takes @size at an address a with
