@@ -81,6 +81,11 @@ bool matches(std::string_view glob, std::string_view name) noexcept {
   return at == glob.size();
 }
 
+bool names(std::string_view pattern, std::string_view name) noexcept {
+  if (is_glob(pattern) ? matches(pattern, name) : pattern == name) return true;
+  return pattern == kHeapSources && (name == "kheap" || matches("kmalloc_*", name));
+}
+
 std::string_view next_item(std::string_view& list) noexcept {
   const std::size_t comma = find(list, ',');
   const std::string_view item = part(list, 0, comma);

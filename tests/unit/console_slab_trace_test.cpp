@@ -225,6 +225,53 @@ TEST_F(SlabTrace, with_a_glob_skips_no_trace_caches_and_says_how_many) {
             "outstanding 0, recorded 0, dropped 0, truncated stacks 0, from before start 0: complete\r\n");
 }
 
+TEST_F(SlabTrace, start_of_a_pattern_is_for_caches_made_later_until_its_stop) {
+  const auto make = [](const char* name) { return Cache::create({.name = name, .object_size = 64}); };
+  EXPECT_EQ(command("slab_trace start packet*"), "2 caches, 0 no-trace caches skipped\r\n");
+  Cache* const later = make("packet_later");
+  void* const object = allocate_outermost(*later);
+  EXPECT_NE(command("slab_trace status packet_later").find(": on       recorded 1,"), std::string::npos);
+  EXPECT_NE(command("slab_trace print packet_later").find("from before start 0: complete\r\n"), std::string::npos);
+  later->free(object);
+  EXPECT_EQ(command("slab_trace stop packet*"), "3 caches, 0 no-trace caches skipped\r\n");
+  Cache* const untraced = make("packet_untraced");
+  EXPECT_NE(command("slab_trace print packet_untraced").find("note: never traced\r\n"), std::string::npos);
+  // Counts and samples are for those that there are.
+  command("slab_trace reset packet*");
+  EXPECT_EQ(command("slab_trace start packet* counts"), "4 caches, 0 no-trace caches and arenas skipped\r\n");
+  Cache* const uncounted = make("packet_uncounted");
+  EXPECT_NE(command("slab_trace print packet_uncounted").find("note: never traced\r\n"), std::string::npos);
+  command("slab_trace stop *");
+  for (Cache* cache : {later, untraced, uncounted}) EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+TEST_F(SlabTrace, kmalloc_is_all_that_serves_the_heap) {
+  EXPECT_NE(command("slab_trace start kmalloc").find(" caches, 0 no-trace caches skipped\r\n"), std::string::npos);
+  void* const small = heap::allocate(40);
+  void* const large = heap::allocate(300000);
+  EXPECT_NE(command("slab_trace status kheap").find(": on       recorded 1,"), std::string::npos);
+  const std::string text = command("slab_trace print kmalloc");
+  EXPECT_NE(text.find("Dumping outstanding allocs from kheap\r\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("Dumping outstanding allocs from kmalloc_"), std::string::npos) << text;
+  EXPECT_EQ(text.find("from packet"), std::string::npos) << text;
+  heap::free(small);
+  heap::free(large);
+  command("slab_trace stop kmalloc");
+  EXPECT_NE(command("slab_trace status kheap").find("kheap                          : off "), std::string::npos);
+}
+
+TEST_F(SlabTrace, start_of_a_ninth_pattern_is_for_the_caches_that_there_are) {
+  for (char pattern[] = "packet*0"; ++pattern[7] != '9';) {
+    EXPECT_EQ(trace::trace_from_creation(pattern).status, Status::kOk);
+  }
+  EXPECT_EQ(command("slab_trace start packet*"),
+            "2 caches, 0 no-trace caches skipped\r\n"
+            "note: caches made later are not traced: no room for another pattern\r\n");
+  command("slab_trace stop *");
+  EXPECT_EQ(command("slab_trace start packet*"), "2 caches, 0 no-trace caches skipped\r\n");
+  command("slab_trace stop *");
+}
+
 TEST_F(SlabTrace, print_of_a_glob_without_traced_caches_is_incomplete) {
   EXPECT_EQ(command("slab_trace print packet*"),
             "note: skipped 0 no-trace caches, 2 that were never traced\r\ntraced 0 of 2 caches: incomplete\r\n");

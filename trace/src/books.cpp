@@ -261,17 +261,27 @@ Status Books::keep_pattern(std::string_view pattern) noexcept {
   return Status::kOk;
 }
 
-bool Books::drop_patterns(std::string_view pattern) noexcept {
+/// Drops the patterns that @p drops says. @returns whether there was one.
+template <class Drops>
+bool Books::drop_patterns_if(Drops drops) noexcept {
   const LockGuard hold(directory_lock_);
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < pattern_count_; ++i) {
-    if (names(pattern, characters(patterns_[i]))) continue;
+    if (drops(characters(patterns_[i]))) continue;
     if (kept != i) std::memcpy(patterns_[kept], patterns_[i], kNameBytes);
     ++kept;
   }
   const bool dropped = kept != pattern_count_;
   pattern_count_ = kept;
   return dropped;
+}
+
+bool Books::drop_patterns(std::string_view pattern) noexcept {
+  return drop_patterns_if([=](std::string_view kept) { return names(pattern, kept); });
+}
+
+void Books::drop_pattern(std::string_view pattern) noexcept {
+  drop_patterns_if([=](std::string_view kept) { return kept == pattern; });
 }
 
 void Books::created(Cache& cache) noexcept {

@@ -212,6 +212,8 @@ class Books final : public Observer {
   Status keep_pattern(std::string_view pattern) noexcept;
   /// Drops the patterns that are @p pattern or that it matches. @returns whether there was one.
   bool drop_patterns(std::string_view pattern) noexcept;
+  /// Drops @p pattern, and none that it matches.
+  void drop_pattern(std::string_view pattern) noexcept;
   [[nodiscard]] bool keeps(std::string_view pattern) noexcept;
   /// Whether a kept pattern names @p name.
   [[nodiscard]] bool joins(const char* name) noexcept;
@@ -252,6 +254,8 @@ class Books final : public Observer {
   void give_idle() noexcept;
 
  private:
+  template <class Drops>
+  bool drop_patterns_if(Drops drops) noexcept;
   [[nodiscard]] bool insert_record(const Allocation& allocation, SourceBooks& one, void* object,
                                    Prepared& prepared) noexcept;
   [[nodiscard]] bool count_object(const Allocation& allocation, SourceBooks& one, void* object,

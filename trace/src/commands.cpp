@@ -294,20 +294,20 @@ CommandResult reset(std::string_view pattern, hal::AbortTest abort, std::uint32_
   return result;
 }
 
-CommandResult trace_from_creation(std::string_view pattern) noexcept {
-  if (!books.ready()) return refused(Status::kUnsafe);
+CommandResult trace_from_creation(std::string_view pattern, hal::AbortTest abort, std::uint32_t deadline_ms) noexcept {
+  if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
   bool was_kept = false;
   {
-    const CommandToken held(hal::kRoundDeadlineMs);
+    const CommandToken held(deadline_ms, abort);
     Status status = held.status();
     if (status == Status::kOk) status = books.open();  // first: whoever creates a cache may look at the patterns
     was_kept = books.keeps(pattern);
     if (status == Status::kOk) status = books.keep_pattern(pattern);
     if (status != Status::kOk) return refused(status);
   }
-  CommandResult result = start(pattern);
+  CommandResult result = start(pattern, abort, deadline_ms);
   if (result.status == Status::kNotFound) result.status = Status::kOk;
-  if (result.status != Status::kOk && !was_kept) books.drop_patterns(pattern);
+  if (result.status != Status::kOk && !was_kept) books.drop_pattern(pattern);
   return result;
 }
 

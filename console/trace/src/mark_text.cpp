@@ -20,7 +20,7 @@ Scope::Scope(Invocation& call, std::string_view pattern) noexcept
 
 bool Scope::includes(Traceable& source) const noexcept {
   const std::string_view name = from_c(source.name());
-  if (!pattern_.empty()) return matches(pattern_, name);
+  if (!pattern_.empty()) return names(pattern_, name);
   if (name == "kmem_cache") return false;
   for (std::string_view list = background_; !list.empty();) {
     if (matches(next_item(list), name)) return false;

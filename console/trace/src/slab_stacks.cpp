@@ -33,12 +33,12 @@ void select(Invocation& call, std::string_view pattern, trace::StackReport& repo
     report.select_all();
     return;
   }
-  if (is_glob(pattern)) note_skipped(call, pattern);
+  if (names_many(pattern)) note_skipped(call, pattern);
   Matching<Traceable> sources(pattern);
   while (Traceable* source = sources.next()) {
     report.select(*source);
     const trace::CacheTrace books = trace::cache_trace(*source);
-    if (is_glob(pattern) || books.state == trace::State::kOn) continue;
+    if (names_many(pattern) || books.state == trace::State::kOn) continue;
     if (books.known) {
       call.print("note: {}, so later allocations are not recorded\n", trace::name(books.state));
     } else {

@@ -42,7 +42,7 @@ CommandStatus explain(Invocation& call, std::string_view pattern, const trace::C
     case Status::kUnsafe: return call.fail("not in {}", hal::in_panic() ? "panic" : "this context");
     default: return call.fail("the books refuse {}", pattern);
   }
-  if (is_glob(pattern)) {
+  if (names_many(pattern)) {
     call.print("{} caches, {} no-trace caches{} skipped\n", result.caches, result.skipped, counts ? " and arenas" : "");
   }
   return call.ok();
@@ -74,8 +74,16 @@ CommandStatus start(Invocation& call) noexcept {
     if (every == 0) return call.usage();
   }
   keeping.every = static_cast<std::uint32_t>(every);
-  const trace::CommandResult result = trace::start(pattern, &Console::abort_requested, hal::kRoundDeadlineMs, keeping);
-  return explain(call, pattern, result, false, keeping.counts);
+  const bool later_too = names_many(pattern) && !keeping.counts && !sampled;
+  trace::CommandResult result;
+  if (later_too) result = trace::trace_from_creation(pattern, &Console::abort_requested, hal::kRoundDeadlineMs);
+  if (later_too && result.status != Status::kNoMemory) return explain(call, pattern, result);
+  // Without room for one more pattern, those that there are.
+  result = trace::start(pattern, &Console::abort_requested, hal::kRoundDeadlineMs, keeping);
+  const CommandStatus status = explain(call, pattern, result, false, keeping.counts);
+  if (later_too && result.status == Status::kOk)
+    call.print("note: caches made later are not traced: no room for another pattern\n");
+  return status;
 }
 
 // ---- print ----------------------------------------------------------------------------------------------------------
@@ -145,10 +153,10 @@ CommandStatus print(Invocation& call, std::string_view pattern, bool verbose) no
   const CommandStatus named = check_name(call, pattern);
   if (named != CommandStatus::kOk) return named;
   unsigned shown = 0;
-  if (is_glob(pattern)) note_skipped(call, pattern);
+  if (names_many(pattern)) note_skipped(call, pattern);
   Matching<Traceable> sources(pattern);
   while (Traceable* source = sources.next()) {
-    if (is_glob(pattern) && (!source->traceable() || !trace::cache_trace(*source).known)) continue;
+    if (names_many(pattern) && (!source->traceable() || !trace::cache_trace(*source).known)) continue;
     ++shown;
     if (!print_source(call, *source, verbose)) return call.aborted();
   }
@@ -172,7 +180,7 @@ CommandStatus status(Invocation& call, std::string_view pattern) noexcept {
     const CommandStatus named = check_name(call, pattern);
     if (named != CommandStatus::kOk) return named;
   }
-  const bool one = !pattern.empty() && !is_glob(pattern);
+  const bool one = !pattern.empty() && !names_many(pattern);
   unsigned no_trace = 0;
   std::uint64_t lost_stacks = 0;
   bool aborted = false;
@@ -184,7 +192,7 @@ CommandStatus status(Invocation& call, std::string_view pattern) noexcept {
     lost_stacks += of.figures.lost_stacks;
     aborted = !call.yield();
   }
-  if (is_glob(pattern)) call.print("note: skipped {} no-trace caches\n", no_trace);
+  if (names_many(pattern)) call.print("note: skipped {} no-trace caches\n", no_trace);
   if (lost_stacks != 0) call.print("note: {} records without a stack: the stack depot is full\n", lost_stacks);
   const trace::Totals totals = trace::totals();
   call.print("traced {} of {} caches, records {} of {} bytes, stacks {} of {} bytes, dropped {}: {}\n", totals.traced,
@@ -240,7 +248,8 @@ constinit const Command slab_trace = {
         "slab_trace print [-v] SLAB_NAME  what is out, oldest first; -v: size, age, number\n"
         "slab_trace reset SLAB_NAME       drop the records and zero the figures\n"
         "slab_trace status [SLAB_NAME]    state, counts, memory of the books\n"
-        "SLAB_NAME may have * and ?",
+        "SLAB_NAME may have * and ?; kmalloc is kmalloc_* and kheap. Then start, without counts or every,\n"
+        "also traces caches made later, until a stop of that SLAB_NAME or of *",
     .in_panic = true};
 
 }  // namespace qm::console::commands

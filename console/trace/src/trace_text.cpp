@@ -40,7 +40,7 @@ CommandStatus check_name(Invocation& call, std::string_view pattern) noexcept {
     no_trace = no_trace || !source->traceable();
   }
   if (!found) return call.fail("No such slab {}", pattern);
-  if (!is_glob(pattern) && no_trace) return call.fail("Unable to trace slab {}", pattern);
+  if (!names_many(pattern) && no_trace) return call.fail("Unable to trace slab {}", pattern);
   return call.ok();
 }
 

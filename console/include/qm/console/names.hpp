@@ -6,6 +6,7 @@
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
 #include <qm/console/command.hpp>
+#include <qm/console/words.hpp>
 #include <qm/registry.hpp>
 
 namespace qm::console {
@@ -19,7 +20,7 @@ class Matching {
   T* next() noexcept {
     while (T* entry = cursor_.next()) {
       const std::string_view name = from_c(entry->name());
-      if (pattern_.empty() || (is_glob(pattern_) ? matches(pattern_, name) : pattern_ == name)) return entry;
+      if (pattern_.empty() || names(pattern_, name)) return entry;
     }
     return nullptr;
   }

@@ -66,6 +66,17 @@ enum class Number : std::uint8_t {
 /// Complexity: O(glob x name) at most. Context: any.
 [[nodiscard]] bool matches(std::string_view glob, std::string_view name) noexcept;
 
+/// What names all that serves the heap, as trace::kHeapSources: the caches `kmalloc_*` and the arena `kheap`.
+inline constexpr std::string_view kHeapSources = "kmalloc";
+
+/// Whether @p pattern may name several caches and arenas, also some that are not made yet.
+[[nodiscard]] constexpr bool names_many(std::string_view pattern) noexcept {
+  return is_glob(pattern) || pattern == kHeapSources;
+}
+
+/// Whether @p pattern - a name, a glob or kHeapSources - names the cache or arena called @p name.
+[[nodiscard]] bool names(std::string_view pattern, std::string_view name) noexcept;
+
 /// Takes the next item off a list separated by commas. @returns it; empty at the end or for an empty item.
 [[nodiscard]] std::string_view next_item(std::string_view& list) noexcept;
 

@@ -124,7 +124,8 @@ CommandResult reset(std::string_view pattern, hal::AbortTest abort = nullptr,
 /// Starts tracing the existing caches that @p pattern matches, as start(), and makes every one created later be traced
 /// from its first allocation, until stop() drops the pattern.
 /// @returns as start(), except that no match is no error; kInvalid for an empty or overlong pattern; kNoMemory after 8.
-CommandResult trace_from_creation(std::string_view pattern) noexcept;
+CommandResult trace_from_creation(std::string_view pattern, hal::AbortTest abort = nullptr,
+                                  std::uint32_t deadline_ms = hal::kRoundDeadlineMs) noexcept;
 
 // ---- what the books say of themselves -------------------------------------------------------------------------------
 
