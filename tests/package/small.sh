@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The single-file form in a firmware in C of its own, for one hart: small.sh firmware|leak SOURCE COMPILER_PREFIX XLEN LIBGCC COMPILER_FLAGS...
+# The single-file form in a firmware in C of its own, for one hart: small.sh firmware|leak|picolibc SOURCE COMPILER_PREFIX XLEN LIBGCC COMPILER_FLAGS...
 #
 # The firmware of tests/package/small runs in QEMU. `leak` has the trace, and prints who holds what: that has to be what it lost, with the
-# functions that lost it. The bytes that the allocator takes in either image are at most so many.
+# functions that lost it. The bytes that the allocator takes in either image are at most so many. `picolibc` is `leak` with picolibc's own
+# start and linker script, which knows where the text ends and not where it begins: each stack ends where the program began.
 set -eu -o pipefail
 program=$1 source=$(cd "$2" && pwd) prefix=$3 xlen=$4 libgcc=$5
 shift 5
 most=24576 says='the allocator works' flags=("$@")
-if [ "$program" = leak ]; then
+if [ "$program" != firmware ]; then
   most=73728 says='the trace works'
   flags+=(-fno-omit-frame-pointer -fno-optimize-sibling-calls)
 fi
@@ -16,6 +17,21 @@ trap 'rm -rf "$scratch"' EXIT
 sh "$source/cmake/single-file.sh" "$scratch" >/dev/null
 cp "$source"/tests/package/small/* "$scratch"
 cd "$scratch"
+start=start.o
+linking=(-T firmware.ld)
+libraries=("$libgcc")
+if [ "$program" = picolibc ]; then
+  picolibc=/usr/lib/picolibc/riscv64-unknown-elf/lib
+  multilib=$picolibc/release/rv${xlen}imafdc/lp64d
+  [ -f "$multilib/crt0.o" ] || { echo "skipped: the package picolibc-riscv64-unknown-elf is missing"; exit 77; }
+  program=leak most=98304
+  start=$multilib/crt0.o
+  linking=(-T "$picolibc/picolibc.ld" -Wl,--defsym=__flash=0x80000000,--defsym=__flash_size=1M,--defsym=__ram=0x80200000,--defsym=__ram_size=2M,--defsym=__stack_size=64K)
+  libraries=(-Wl,--start-group "$multilib/libc.a" "$libgcc" -Wl,--end-group)
+  printf '#include "board.h"\nint main(void) {\n  board_main();\n  return 0;\n}\n' >>leak.c
+  # The stack lies between the heap and the end of the memory.
+  sed -i 's/__stack_start/__heap_end/g; s/__stack_end/__stack/g' qm_port.hpp
+fi
 flags+=(-Os -ffreestanding -ffunction-sections -fdata-sections -mcmodel=medany -fno-pie -fno-stack-protector
   -fno-asynchronous-unwind-tables)
 "${prefix}gcc" "${flags[@]}" -std=c99 -Wall -Wextra -Werror -pedantic-errors -c "$program.c" board.c
@@ -23,8 +39,8 @@ flags+=(-Os -ffreestanding -ffunction-sections -fdata-sections -mcmodel=medany -
 "${prefix}g++" "${flags[@]}" -std=c++20 -Wall -Wextra -Werror -Wno-error=stringop-overflow -fno-exceptions -fno-rtti -fno-threadsafe-statics \
   -ftls-model=local-exec -c quartermaster.cpp
 [ "$("${prefix}nm" -u "$program.o" | grep -c ' malloc$')" -eq 0 ]
-"${prefix}gcc" "${flags[@]}" -nostdlib -static -no-pie -Wl,--gc-sections -Wl,--no-warn-rwx-segments -T firmware.ld \
-  start.o "$program.o" board.o quartermaster.o "$libgcc" -o image.elf
+"${prefix}gcc" "${flags[@]}" -nostdlib -static -no-pie -Wl,--gc-sections -Wl,--no-warn-rwx-segments,--build-id=none "${linking[@]}" \
+  "$start" "$program.o" board.o quartermaster.o "${libraries[@]}" -o image.elf
 timeout --kill-after=5 60 "qemu-system-riscv$xlen" -machine virt -m 16M -nographic -monitor none -serial stdio -bios none \
   -kernel image.elf </dev/null | tee log
 grep -q "^$says" log
@@ -43,6 +59,12 @@ sed -nE 's/^#[0-9]+ \[<(0x[0-9a-f]+)>\]$/\1/p; s/^$/-/p' log | while read -r pc;
   # A return address lies behind its call.
   if [ "$pc" = - ]; then echo; else printf '%s ' "$("${prefix}addr2line" -f -e image.elf "$(printf '0x%x' $((pc - 1)))" | head -n 1)"; fi
 done | sed 's/__text_start/_start/' >stacks  # the linker's name for the same place
-sort stacks | uniq -c | tee /dev/stderr | diff - <(printf '%7d %s\n' 5 'new_packet checksum_error receive board_main _start ' 3 'write_log board_main _start ')
+below='board_main _start '
+if [ "$start" != start.o ]; then
+  # Nothing says which functions are the allocator's.
+  sed -Ei 's/(_Z[^ ]*N2qm[^ ]*|_ZNK2qm[^ ]*|qm_[^ ]*) //g' stacks
+  below='board_main main __start '
+fi
+sort stacks | uniq -c | tee /dev/stderr | diff - <(printf '%7d %s\n' 5 "new_packet checksum_error receive $below" 3 "write_log $below")
 grep '^Obj ' log | sed 's/.*, size //' | sort | uniq -c | diff - <(printf '%7d %s\n' 1 '107, from hart 0:' 1 '127, from hart 0:' 1 '147, from hart 0:' 5 '200, from hart 0:')
 grep -q '^outstanding 8, recorded 150, dropped 0: complete' log
