@@ -73,6 +73,7 @@ Status Arena::initialize(const ArenaConfig& config, const quantum_caches::Calls*
 }
 
 Status Arena::destroy() noexcept {
+  if (!listed()) return Status::kInvalid;
   {
     const LockGuard guard(lock_);
     if (refills_tags_ || importers_.load(std::memory_order_relaxed) != 0) return Status::kBusy;

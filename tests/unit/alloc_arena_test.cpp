@@ -181,6 +181,16 @@ TEST_F(Arenas, neighbouring_spans_do_not_merge) {
 
 // ---- misuse ---------------------------------------------------------------------------------------------------------
 
+TEST_F(Arenas, one_that_was_not_initialized_or_was_destroyed_is_not_destroyed) {
+  Arena none;
+  EXPECT_EQ(none.destroy(), Status::kInvalid);
+  EXPECT_EQ(none.initialize({.name = "", .quantum = 1}), Status::kInvalid);
+  EXPECT_EQ(none.destroy(), Status::kInvalid);
+  ASSERT_EQ(none.initialize({.name = "some", .start = 1, .size = 10, .quantum = 1}), Status::kOk);
+  EXPECT_EQ(none.destroy(), Status::kOk);
+  EXPECT_EQ(none.destroy(), Status::kInvalid);
+}
+
 TEST_F(Arenas, a_bad_free_is_refused_and_changes_nothing) {
   make(16, 16, 1024);
   const std::uintptr_t start = arena_.allocate(64);

@@ -83,7 +83,7 @@ class Arena : public Traceable {
 
   /// Gives every span and tag back and leaves the storage to the caller.
   /// @returns kBusy, and nothing has changed, while a segment is allocated, somebody imports from it, or a
-  ///          RegistryCursor stands on it.
+  ///          RegistryCursor stands on it; kInvalid if initialize() has not made it an arena, or it was destroyed.
   /// Complexity: O(spans), in bounded steps. Context: nobody else uses the arena any more; of one that was traced
   /// hal::may_wait(), since a trace command may be under way.
   Status destroy() noexcept;
