@@ -74,7 +74,8 @@ void Console::print_exhaustion(ExhaustionLog& log) noexcept {
     books_->print_totals(text_, entry->holders, entry->report.silent == 0);
     log.drop();
   }
-  if (const std::uint32_t lost = log.take_lost(); lost > 0) text_.print("{} reports of exhaustion lost\n", lost);
+  if (const std::uint32_t lost = log.take_lost(); lost > 0)
+    text_.print("{} of exhaustion lost\n", Counted{lost, "report", "reports"});
 }
 
 }  // namespace qm::console

@@ -45,6 +45,11 @@ std::string_view to_digits(std::uint64_t value, unsigned base, std::span<char, k
 
 void print_one(Output& out, const Argument& argument, Placeholder how) noexcept {
   char buffer[kMaxDigits];
+  if (argument.kind() == Argument::Kind::kCounted) {
+    out.text(to_digits(argument.number(), 10, buffer));
+    out.put(' ');
+    return out.text(argument.text());
+  }
   std::string_view body = argument.text();
   char sign = 0;
   if (argument.kind() == Argument::Kind::kAddress) {

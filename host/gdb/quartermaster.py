@@ -69,6 +69,11 @@ def address_text(address):
     return "0x%0*x" % (2 * gdb.lookup_type("char").pointer().sizeof, address)
 
 
+def counted_as(count, one, many):
+    """A number and what it counts, as the console prints it: 1 object, 2 objects."""
+    return "%d %s" % (count, one if count == 1 else many)
+
+
 def memory(address, size):
     return bytes(gdb.selected_inferior().read_memory(address, size))
 
@@ -528,16 +533,16 @@ def print_traces(pattern):
         every = number(one["every"]) if one is not None else 1
         counted = number(source["live_records"]) if every == 0 else 0
         if every == 0:
-            print("note: only counts are kept: %d objects are out, by slab_stacks" % counted)
+            print("note: only counts are kept: %s out, by slab_stacks" % counted_as(counted, "object is", "objects are"))
         elif sums["left_out"]:
             print("note: sampled: 1 of %d allocations has a record, %d were left out" % (every, sums["left_out"]))
         for reason, dropped in enumerate(sums["dropped"]):
             if dropped:
                 print("note: dropped %d: %s" % (dropped, Books.REASONS[reason]))
         if sums["lost_stacks"]:
-            print("note: %d records without a stack: the stack depot is full" % sums["lost_stacks"])
+            print("note: %s without a stack: the stack depot is full" % counted_as(sums["lost_stacks"], "record", "records"))
         if sums["lost_contexts"]:
-            print("note: %d records without a context" % sums["lost_contexts"])
+            print("note: %s without a context" % counted_as(sums["lost_contexts"], "record", "records"))
         lacking = sum(sums["dropped"]) or truncated or sums["lost_stacks"] or sums["left_out"]
         whole = one is not None and every != 0 and not lacking
         print("outstanding %d, recorded %d, dropped %d, truncated stacks %d, from before start %d: %s" % (
@@ -607,18 +612,18 @@ def print_stacks(pattern):
         collided = " (collided)" if entry["flags"] & COLLIDED else ""
         print("stack_count: %d\nstack_bytes: %d\nstack_id: 0x%08x%s\n" % (objects, size, ident, collided))
     if lost_objects:
-        print("note: %d objects, %d bytes without a stack: the stack depot is full" % (lost_objects, lost_bytes))
+        print("note: %s, %d bytes without a stack: the stack depot is full" % (counted_as(lost_objects, "object", "objects"), lost_bytes))
     sampled = sum(1 for owner in on if every_of[owner] > 1)
     counting = sum(1 for owner in on if every_of[owner] == 0)
     if sampled:
-        print("note: %d caches are sampled: theirs are estimates" % sampled)
+        print("note: %s are estimates" % counted_as(sampled, "cache is sampled: its figures", "caches are sampled: theirs"))
     if counting:
-        print("note: %d caches keep counts only: bytes are of whole objects" % counting)
+        print("note: %s counts only: bytes are of whole objects" % counted_as(counting, "cache keeps", "caches keep"))
     if truncated:
-        print("note: %d stacks are truncated" % truncated)
+        print("note: %s truncated" % counted_as(truncated, "stack is", "stacks are"))
     hidden_objects = sum(rows[ident][0] for ident in hidden)
     if hidden_objects:
-        print("note: %d objects, %d bytes in hidden stacks" % (hidden_objects, sum(rows[ident][1] for ident in hidden)))
+        print("note: %s, %d bytes in hidden stacks" % (counted_as(hidden_objects, "object", "objects"), sum(rows[ident][1] for ident in hidden)))
     traced = sum(1 for source in every if books.state(source) != "off")
     complete = ones and not dropped and not lost_objects and not truncated and not sampled
     print("stacks %d, hidden %d (threshold %d), objects %d, bytes %d, dropped %d, not traced %d caches: %s" % (

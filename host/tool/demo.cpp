@@ -98,7 +98,8 @@ void check_findings(Checks& checks, const std::string& workload, const TraceRepo
     if (names_culprit(object)) ++named;
   }
   checks.check(!leaked.empty(), fmt::format("the workload says which packets it forgot: {}", leaked.size()));
-  const std::string closing = fmt::format("leak: forgot {} objects of packet in {}\n", leaked.size(), kCulprit);
+  const std::string closing = fmt::format("leak: forgot {} {} of packet in {}\n", leaked.size(),
+                                          leaked.size() == 1 ? "object" : "objects", kCulprit);
   checks.check(workload.find(closing) != std::string::npos, "and counts as many");
   checks.check(found.size() == report.objects.size(),
                fmt::format("the trace shows {} objects, none twice", found.size()));

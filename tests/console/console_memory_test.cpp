@@ -122,7 +122,7 @@ TEST_F(Memory, fault_makes_allocations_fail_and_says_how_many) {
   EXPECT_TRUE(off.ends_with("fault: 1 ended\n"));
   EXPECT_TRUE(run("workload run leak 100").find("failed") == std::string::npos);
   run("fault packet nth 3");
-  EXPECT_NE(run("workload run leak 100").find("leak: 1 allocations failed\n"), std::string::npos);
+  EXPECT_NE(run("workload run leak 100").find("leak: 1 allocation failed\n"), std::string::npos);
   EXPECT_TRUE(run("fault off").ends_with("fault: 0 ended\n"));
   EXPECT_EQ(machine().request("fault kmem_slab nth 1").text, "error: Unable to fault slab kmem_slab\n");
   EXPECT_EQ(machine().request("fault packet nth 0").text, "error: N is at least 1\n");

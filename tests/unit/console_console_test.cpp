@@ -22,7 +22,7 @@ TEST(Console, leaves_out_of_the_banner_what_the_firmware_does_not_say) {
   FakeTerminal terminal;
   qm::console::Console alone(terminal, {.version = "1.0"});
   alone.start();
-  EXPECT_EQ(terminal.text.substr(0, terminal.text.find('\r')), "Quartermaster 1.0, 1 harts, formats 1");
+  EXPECT_EQ(terminal.text.substr(0, terminal.text.find('\r')), "Quartermaster 1.0, 1 hart, formats 1");
 }
 
 TEST(Console, runs_a_command_and_prompts_again) {

@@ -169,7 +169,7 @@ TEST_F(Diagnosis, verify_finds_a_slab_whose_bitmap_was_damaged) {
   ++slab->in_use;
   EXPECT_EQ(command("verify packet"), format("fault: cache packet: slab 0x%016" PRIxPTR " breaks an invariant\r\n"
                                              "verify: arenas 0, spans 0, segments 0, caches 1, slabs 1, objects 7, "
-                                             "faults 1: complete\r\nerror: 1 faults\r\n",
+                                             "faults 1: complete\r\nerror: 1 fault\r\n",
                                              slab->start));
   EXPECT_EQ(bench.request("verify packet").status, 1u);
   --slab->in_use;

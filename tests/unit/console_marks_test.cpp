@@ -84,7 +84,7 @@ TEST_F(MarkCommands, expect_passes_when_all_is_back) {
   EXPECT_EQ(answer("expect here"), "PASS\r\nexpect here: objects 0, bytes 0" + tail(1, 0, "complete"));
   give_first();
   EXPECT_EQ(answer("expect here"),
-            "PASS\r\nnote: 1 objects, 512 bytes from before the mark came back\r\nexpect here: objects 0, bytes 0" +
+            "PASS\r\nnote: 1 object, 512 bytes from before the mark came back\r\nexpect here: objects 0, bytes 0" +
                 tail(1, 0, "complete"));
   EXPECT_EQ(bench.request("expect here").status, 0u);
 }
@@ -110,7 +110,7 @@ TEST_F(MarkCommands, expect_does_not_pass_where_not_all_was_recorded) {
                                        "error: expect here: cannot tell, as not all was recorded\r\n");
   command("slab_trace start packet");
   EXPECT_EQ(answer("expect here"),
-            "note: 1 caches were not traced all the time, or reset\r\nexpect here: objects 0, bytes 0" +
+            "note: 1 cache was not traced all the time, or reset\r\nexpect here: objects 0, bytes 0" +
                 tail(0, 0, "incomplete") + "error: expect here: cannot tell, as not all was recorded\r\n");
 }
 
@@ -191,7 +191,7 @@ TEST_F(MarkCommands, leave_out_what_the_allocator_itself_holds_and_say_so) {
   ASSERT_NE(block, 0u);
   const std::string text = answer("expect here");
   EXPECT_NE(text.find("stack_count: 1\r\nstack_bytes: 128\r\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("note: left out: 1 objects, "), std::string::npos) << text;
+  EXPECT_NE(text.find("note: left out: 1 object, "), std::string::npos) << text;
   EXPECT_FALSE(test::find(text, "note: left out: 2 slabs and spans of the allocator, [0-9]+ bytes\r\n").empty())
       << text;
   // With the segment of `below`, which `start *` is for as well.
@@ -217,7 +217,7 @@ TEST_F(MarkCommands, leave_out_the_background_unless_it_is_named) {
   command("mark here");
   take<1>(*packet_small);
   EXPECT_EQ(answer("expect here"),
-            "PASS\r\nnote: left out: 1 objects, 64 bytes of kmem_cache,packet_sm*,other\r\n"
+            "PASS\r\nnote: left out: 1 object, 64 bytes of kmem_cache,packet_sm*,other\r\n"
             "expect here: objects 0, bytes 0" +
                 tail(1, 0, "complete"));
   EXPECT_NE(answer("expect here packet_small").find("error: expect here: 1 objects, 64 bytes more\r\n"),
@@ -293,7 +293,7 @@ TEST_F(MarkCommands, growth_says_what_is_past_the_top_and_what_is_gone) {
   EXPECT_NE(text.find(growth_row("c11", 'S', 12288, 12288, 1) + growth_row("c10", 'S', 11264, 11264, 1)),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("note: 1 caches and arenas of then are gone\r\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("note: 1 cache or arena of then is gone\r\n"), std::string::npos) << text;
   const auto more = test::find(text, "note: ([0-9]+) more grew by ([0-9]+) together\r\n");
   ASSERT_FALSE(more.empty()) << text;
   const auto grown = test::find(text, "growth here: ([0-9]+) caches, ([0-9]+) arenas, 0 stacks");

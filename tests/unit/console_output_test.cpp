@@ -47,6 +47,14 @@ TEST(Output, prints_numbers_of_every_width_and_sign) {
   EXPECT_EQ(sheet.print("#{:02}", 7u), "#07");
 }
 
+TEST(Output, prints_a_count_with_what_it_counts) {
+  Sheet sheet;
+  const auto print = [&](std::uint64_t count) { return sheet.print("{}!", Counted{count, "cache is", "caches are"}); };
+  EXPECT_EQ(print(0), "0 caches are!");
+  EXPECT_EQ(print(1), "1 cache is!");
+  EXPECT_EQ(print(18446744073709551615u), "18446744073709551615 caches are!");
+}
+
 TEST(Output, prints_text_to_the_left_and_right_and_never_cuts_it) {
   Sheet sheet;
   EXPECT_EQ(sheet.print("[{:6}][{:<6}][{:2}]", "abc", "abc", "abc"), "[   abc][abc   ][abc]");

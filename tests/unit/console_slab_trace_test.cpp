@@ -33,9 +33,9 @@ TEST_F(SlabTrace, says_what_is_kept_where_that_is_not_a_record_of_each_object) {
             std::string::npos);
   EXPECT_EQ(command("slab_trace print packet"),
             "Dumping outstanding allocs from packet\r\n-------------------------\r\n"
-            "note: only counts are kept: 1 objects are out, by slab_stacks\r\n"
+            "note: only counts are kept: 1 object is out, by slab_stacks\r\n"
             "outstanding 1, recorded 1, dropped 0, truncated stacks 0, from before start 0: incomplete\r\n");
-  EXPECT_NE(command("slab_stacks packet").find("note: 1 caches keep counts only: bytes are of whole objects\r\n"),
+  EXPECT_NE(command("slab_stacks packet").find("note: 1 cache keeps counts only: bytes are of whole objects\r\n"),
             std::string::npos);
   EXPECT_EQ(command("slab_trace start packet"),
             "error: what is out of packet was traced in another way: stop and reset it first\r\n");

@@ -107,7 +107,7 @@ TEST_F(Stacks, below_the_threshold_are_hidden_counted_and_still_in_the_sum) {
   const char* const closing =
       "stacks %d, hidden %d (threshold %d), objects 6, bytes 3072, dropped 0, not traced %u caches: complete\r\n";
   EXPECT_EQ(without_ids(command("slab_stacks packet")), row(3, 1536) + row(2, 1024) +
-                                                            "note: 1 objects, 512 bytes in hidden stacks\r\n" +
+                                                            "note: 1 object, 512 bytes in hidden stacks\r\n" +
                                                             format(closing, 2, 1, 2, untraced()));
   command("slab_stacks threshold 4");
   EXPECT_EQ(without_ids(command("slab_stacks packet")),

@@ -75,7 +75,7 @@ TEST_F(Stopping, ends_in_an_idle_moment_of_the_console) {
     }
     EXPECT_EQ(trace::cache_trace(*cache).state, trace::State::kOff);
     EXPECT_FALSE(bench.console.needs_poll());
-    EXPECT_NE(bench.terminal.text.find("slab_trace: the stop of 1 caches is done\r\nqm> "), std::string::npos)
+    EXPECT_NE(bench.terminal.text.find("slab_trace: the stop of 1 cache is done\r\nqm> "), std::string::npos)
         << bench.terminal.text;
     phase = 5;
   });

@@ -32,10 +32,17 @@ struct Address {
   std::uintptr_t value = 0;
 };
 
+/// Prints as a number and what it counts: `1 object`, `2 objects`.
+struct Counted {
+  std::uint64_t number = 0;
+  std::string_view one;   ///< what follows the number 1
+  std::string_view many;  ///< and any other
+};
+
 /// One argument of print().
 class Argument {
  public:
-  enum class Kind : std::uint8_t { kUnsigned, kSigned, kText, kAddress };
+  enum class Kind : std::uint8_t { kUnsigned, kSigned, kText, kAddress, kCounted };
 
   template <class T>
   requires std::integral<T> &&(!std::same_as<T, bool>)&&(!std::same_as<T, char>)constexpr Argument(
@@ -45,6 +52,8 @@ class Argument {
   constexpr Argument(const char* text) noexcept                                            // NOLINT
       : Argument(text == nullptr ? std::string_view("(null)") : from_c(text)) {}
   constexpr Argument(Address address) noexcept : number_(address.value), kind_(Kind::kAddress) {}  // NOLINT
+  constexpr Argument(Counted counted) noexcept                                                     // NOLINT
+      : number_(counted.number), text_(counted.number == 1 ? counted.one : counted.many), kind_(Kind::kCounted) {}
 
   [[nodiscard]] constexpr Kind kind() const noexcept { return kind_; }
   [[nodiscard]] constexpr std::uint64_t number() const noexcept { return number_; }
