@@ -1,13 +1,19 @@
 #!/bin/sh
 # Makes the single-file form: allocator, books, console and wire as one source and its header, for who does not use CMake.
 #
-#   cmake/single-file.sh DIRECTORY
+#   cmake/single-file.sh [--no-magazines] DIRECTORY
 #
 # writes quartermaster.hpp, and quartermaster.h for C99; quartermaster.cpp, to be compiled with the firmware; qm_port.hpp, the template
 # of a port, to be edited, unless the directory has one. The fast path masks interrupts (QM_FAST_PATH=masked): restartable
-# sections are assembly and need the package. docs/embedding.md shows the form in use. Needs a shell and awk.
+# sections are assembly and need the package. With --no-magazines it is the form of QM_MAGAZINES=OFF. docs/embedding.md shows the
+# form in use. Needs a shell and awk.
 set -eu
-[ $# -eq 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
+options=QM_MAGAZINES form=masked
+if [ "${1:-}" = --no-magazines ]; then
+  options='' form=masked_no_magazines
+  shift
+fi
+[ $# -eq 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1"
 target=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -109,12 +115,12 @@ public() { find "$1" -name '*.hpp' ! -name 'selected_port.hpp' ! -name memory_re
 headers="$(public alloc/include) $(public wire/include) $(public trace/include) $(public console/include) $(public console/trace/include)"
 sources=$(LC_ALL=C ls wire/src/*.cpp hal/src/*.cpp alloc/src/*.cpp trace/src/*.cpp console/src/*.cpp console/src/commands/*.cpp console/trace/src/*.cpp |
   grep -vE '^alloc/src/(rewind|inlined_sections|call_sites|heap_charged|checked|operator_new|memory_resource(_key)?)[.]cpp$')
-symbol=qm_configuration_${version%.*}_target_masked
+symbol=qm_configuration_${version%.*}_target_$form
 symbol=$(printf '%s' "$symbol" | tr . _)
 # shellcheck disable=SC2086 # names without blanks
 {
   banner 'declarations for C99.'
-  config QM_TARGET
+  config QM_TARGET $options
   amalgamate alloc/include/qm/version.h alloc/include/qm/configuration.h alloc/include/qm/qm.h alloc/include/qm/call_site.h trace/include/qm/trace/trace.h
 } >"$target/quartermaster.h"
 # shellcheck disable=SC2046,SC2086

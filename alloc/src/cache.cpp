@@ -11,6 +11,7 @@ namespace qm {
 // ---- exposure -------------------------------------------------------------------------------------------------------
 
 void Cache::expose(unsigned hart) noexcept {
+  if constexpr (!kMagazines) return;
   Cell& own = cell(hart);
   Magazine* loaded = own.loaded.load(std::memory_order_relaxed);
   if (loaded == nullptr) return;
@@ -38,7 +39,7 @@ bool Cache::record(const Allocation& allocation, void* object, Observer::Prepare
 
 void Cache::count_failure() noexcept {
   const hal::InterruptGuard masked;
-  Cell::add_one(own_cell().failures);
+  HartCounts::add_one(own_counts().failures);
 }
 
 void* Cache::allocate_slow(const CallSite* site, std::size_t requested, Effort effort, bool exchanged) noexcept {
@@ -57,10 +58,10 @@ void* Cache::allocate_slow(const CallSite* site, std::size_t requested, Effort e
   allocation.effort = effort;
   allocation.frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   Observer::Prepared prepared;
-  if (recording()) observer()->prepare(allocation, nullptr, prepared);
+  if (kMagazines && recording()) observer()->prepare(allocation, nullptr, prepared);
   void* object = nullptr;
   bool settled = false;
-  if ((flags_ & cache_flags::kDirect) == 0 && !exchanged) {
+  if (has_magazines() && !exchanged) {
     const hal::InterruptGuard masked;
     const unsigned hart = hal::Port::hart_index();
     cell(hart).close();
@@ -119,9 +120,25 @@ void Cache::free_direct(void* object) noexcept {
   if (exhaustion::scarce()) exhaustion::note_free();
 }
 
+void* Cache::take_plain() noexcept {
+  const hal::InterruptGuard masked;
+  // acquire: as in record(). What is constructed is left to the slow half (C3).
+  if (kChecked || state_.load(std::memory_order_acquire) != 0 || extra() != nullptr) return nullptr;
+  void* object = slabs_.take_plain();
+  if (object != nullptr) count_allocation();
+  return object;
+}
+
+bool Cache::put_plain(void* object) noexcept {
+  const hal::InterruptGuard masked;
+  if (kChecked || state_.load(std::memory_order_acquire) != 0 || extra() != nullptr || exhaustion::scarce())
+    return false;
+  return slabs_.put_plain(object);
+}
+
 /// Whether a magazine may be had for objects to lie in idle. While memory is scarce none is: what is freed is to be
 /// seen, and what is taken is to be used.
-bool Cache::may_fill_magazine() const noexcept { return (flags_ & cache_flags::kDirect) == 0 && !exhaustion::scarce(); }
+bool Cache::may_fill_magazine() const noexcept { return has_magazines() && !exhaustion::scarce(); }
 
 // ---- free -----------------------------------------------------------------------------------------------------------
 
@@ -137,7 +154,7 @@ void Cache::free_slow(void* object, Placed placed) noexcept {
     const hal::InterruptGuard masked;
     // acquire: as in record(); the record goes before the object does (O1).
     if ((state_.load(std::memory_order_acquire) & trace_state::kHearsFree) != 0) observer()->forget(*this, object);
-    if ((flags_ & cache_flags::kDirect) == 0) {
+    if (has_magazines()) {
       const unsigned hart = hal::Port::hart_index();
       cell(hart).close();
       placed = put_in_reserve(object) ? Placed::kHere : put_in_cell(cell(hart), object);

@@ -7,7 +7,7 @@ namespace qm {
 
 /// Takes what the own magazines and the depot's have. @returns how many, 0 if the cache records, checks or has a fault.
 unsigned Cache::take_chunk(void** objects, std::size_t count) noexcept {
-  if (kChecked || is_dead() || (flags_ & cache_flags::kDirect) != 0) return 0;
+  if (kChecked || is_dead() || !has_magazines()) return 0;
   if (count > kBulkChunk) count = kBulkChunk;
   const hal::InterruptGuard masked;
   // acquire: as in record().
@@ -41,7 +41,7 @@ std::size_t Cache::allocate_bulk_at(const CallSite* site, void** objects, std::s
 
 /// Puts what the own magazines and the depot's empty ones hold. @returns how many, 0 if frees are watched or checked.
 unsigned Cache::put_chunk(void* const* objects, std::size_t count) noexcept {
-  if (kChecked || is_dead() || (flags_ & cache_flags::kDirect) != 0) return 0;
+  if (kChecked || is_dead() || !has_magazines()) return 0;
   if (count > kBulkChunk) count = kBulkChunk;
   const hal::InterruptGuard masked;
   // acquire: as in record().

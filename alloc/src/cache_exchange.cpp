@@ -23,7 +23,7 @@ constinit TracedPath traced_path = kNoTracedPath;
 Observer* observer() noexcept { return the_observer; }
 void set_observer(Observer* observer, const TracedPath& path) noexcept {
   the_observer = observer;
-  traced_path = path;
+  if constexpr (kMagazines) traced_path = path;
 }
 
 /// Whether nothing but the magazines decides how far a cell may be open. Masked, as in expose().
@@ -374,6 +374,7 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
 void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
                               qm::Effort effort) noexcept {
   QM_JUMPS();
+  if constexpr (!qm::kMagazines) return cache->allocate_slow(site, requested, effort, true);
   if (cache->wants_one()) return allocate_one(cache, site, requested, effort);
   return allocate_by_exchange(cache, site, requested, effort);
 }
@@ -381,6 +382,7 @@ void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::s
 void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
                              qm::Effort effort) noexcept {
   QM_JUMPS();
+  if constexpr (!qm::kMagazines) return cache->allocate_slow(site, requested, effort, true);
   using namespace qm::trace_state;
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return allocate_plain(cache, site, requested, effort);
@@ -399,6 +401,7 @@ void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::si
 
 void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
   QM_JUMPS();
+  if constexpr (!qm::kMagazines) return cache->free_slow(object);
   using namespace qm::trace_state;
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return free_plain(cache, object);
@@ -410,6 +413,7 @@ void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
 
 void qm_cache_free_other(qm::Cache* cache, void* object) noexcept {
   qm::keep_frame();  // a misuse may be told, with who has called
+  if constexpr (!qm::kMagazines) return cache->free_slow(object);
   const qm::Cache::Placed placed = cache->free_by_exchange(object);
   if (placed != qm::Cache::Placed::kHere) cache->free_slow(object, placed);
 }

@@ -41,7 +41,7 @@ bool Cache::put_in_reserve(void* object) noexcept {
 
 /// What an allocation gets that may not wait. @returns nullptr if nothing is held for it.
 void* Cache::take_from_reserve() noexcept {
-  CacheExtra* extra = this->extra();
+  CacheExtra* extra = kMagazines ? this->extra() : nullptr;
   return extra != nullptr && extra->reserve.held() != 0 ? calls().take(extra->reserve) : nullptr;
 }
 
@@ -50,7 +50,8 @@ bool Cache::fill_reserve() noexcept { return reserve_missing() != 0 && calls().r
 
 /// Ends the promise, and gives back what was kept for it.
 void Cache::end_reserve() noexcept {
-  if (extra() != nullptr && internal::reserve_calls.load(std::memory_order_acquire) != nullptr) calls().end(*this);
+  if (kMagazines && extra() != nullptr && internal::reserve_calls.load(std::memory_order_acquire) != nullptr)
+    calls().end(*this);
 }
 
 // ---- the limit ------------------------------------------------------------------------------------------------------

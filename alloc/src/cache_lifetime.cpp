@@ -52,7 +52,7 @@ Status Cache::initialize(const CacheConfig& config, const UntouchedCalls* no_tou
   }
   status = set_limit(config.limit, config.limit_callback);
   if (status != Status::kOk) return status;
-  for (unsigned hart = 0; hart < harts; ++hart) new (&cell(hart)) Cell;
+  for (unsigned hart = 0; hart < harts; ++hart) new (&reinterpret_cast<HartPart*>(this + 1)[hart]) HartPart;
   if (!slabs.quantum_cache) slabs.source->add_importer();
   return Status::kOk;
 }

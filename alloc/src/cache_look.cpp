@@ -15,7 +15,7 @@ namespace qm {
 void Cache::count_misuse() noexcept {
   if (is_dead()) return;
   const hal::InterruptGuard masked;
-  Cell::add_one(own_cell().misuses);
+  HartCounts::add_one(own_counts().misuses);
 }
 
 void Cache::report(MisuseReport& report) noexcept {
@@ -81,6 +81,7 @@ void Cache::tell_refused(Cache& cache, void* address, SlabLayer::Standing standi
 }
 
 bool Cache::refuse_last_freed(void* object) noexcept {
+  if constexpr (!kMagazines) return false;
   {
     const hal::InterruptGuard masked;
     const Cell& own = own_cell();
@@ -151,6 +152,7 @@ Cache::Whereabouts Cache::look_for(void* object) noexcept {
     unsigned hart = 0;
   } search{this, object};
   if (slabs_.judge(object) != SlabLayer::Standing::kOut) return {Place::kSlab, 0};
+  if constexpr (!kMagazines) return {};
   const hal::RoundResult round = hal::run_on_harts(
       magazine_harts(),
       [](unsigned hart, void* argument) noexcept {
@@ -168,6 +170,7 @@ Cache::Whereabouts Cache::look_for(void* object) noexcept {
 }
 
 Status Cache::verify_cells() noexcept {
+  if constexpr (!kMagazines) return Status::kOk;
   struct Check {
     Cache* cache;
     std::atomic<bool> sound{true};

@@ -23,7 +23,7 @@ void* Cache::refill() noexcept {
   const SlabLayer::Taken taken = take_constructed(objects, wanted);
   if (taken.count == 0) return nullptr;
   if (idle) depot_.count_refill();
-  if (taken.count > 1 || (idle && !taken.created)) stock(objects + 1, taken.count - 1);
+  if (kMagazines && (taken.count > 1 || (idle && !taken.created))) stock(objects + 1, taken.count - 1);
   fill_reserve();
   return objects[0];
 }
@@ -90,6 +90,7 @@ void Cache::put_in_slab(void* object) noexcept {
 // ---- idle memory ----------------------------------------------------------------------------------------------------
 
 void Cache::detach_magazines(unsigned hart) noexcept {
+  if constexpr (!kMagazines) return;
   Cell& own = cell(hart);
   own.close();
   if (cell_pointer_ != kNoCellPointer) internal::set_cell_pointer(cell_pointer_, closed_cell());

@@ -24,7 +24,7 @@ void Cache::give_back_surplus(Reserve& reserve) noexcept {
 }
 
 Status Cache::reserve(std::size_t objects) noexcept {
-  if ((flags_ & cache_flags::kDirect) != 0) return Status::kRefused;
+  if (!has_magazines()) return Status::kRefused;
   CacheExtra* extra = objects == 0 ? this->extra() : need_extra();
   if (extra == nullptr || objects > UINT32_MAX / 2) return objects == 0 ? Status::kOk : Status::kNoMemory;
   static constexpr internal::ReserveCalls kCalls{

@@ -10,17 +10,16 @@ CacheStats Cache::stats() noexcept {
   const SlabStats slabs = slabs_.stats();
   const Depot::Stats depot = depot_.stats();
   const CacheExtra* extra = this->extra();
-  const bool direct = (flags_ & cache_flags::kDirect) != 0;
   for (unsigned hart = 0; hart < hart_count(); ++hart) {
-    const Cell& one = cell(hart);
-    stats.in_magazines += one.rounds();
+    const HartCounts& one = counts(hart);
+    if constexpr (kMagazines) stats.in_magazines += cell(hart).rounds();
     stats.misses += one.misses.load(std::memory_order_relaxed);
     stats.failures += one.failures.load(std::memory_order_relaxed);
     stats.misuses += one.misuses.load(std::memory_order_relaxed);
     stats.allocations += one.allocs.load(std::memory_order_relaxed);
   }
-  // Without magazines the slab layer sees every allocation, those of headers of no-touch slabs too.
-  if (direct) stats.allocations = slabs.taken_ever;
+  // What is made of such a cache is taken from the slab layer, which counts it: headers of no-touch slabs too.
+  if ((flags_ & cache_flags::kDirect) != 0) stats.allocations = slabs.taken_ever;
   stats.counted = kCounted;
   stats.object_size = slabs_.object_size();
   stats.objects = slabs.objects_total;
@@ -43,7 +42,7 @@ CacheStats Cache::stats() noexcept {
 
 bool Cache::validate() noexcept {
   if (!slabs_.validate()) return false;
-  for (unsigned hart = 0; hart < hart_count(); ++hart) {
+  for (unsigned hart = 0; kMagazines && hart < hart_count(); ++hart) {
     const Cell& one = cell(hart);
     const bool open = one.top.load(std::memory_order_relaxed) != closed_address();
     if (open && (magazine_harts() & bit(hart)) == 0) return false;  // C2

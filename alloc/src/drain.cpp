@@ -131,10 +131,10 @@ void drain_pass(Drained& drained) noexcept {
   Visits visits(drained.silent);
   RegistryCursor<Cache> caches;
   for (const std::uint32_t kind : {std::uint32_t{0}, cache_flags::kQuantumCache, cache_flags::kDirect}) {
-    while (Cache* cache = caches.next()) {
+    while (Cache* cache = kMagazines ? caches.next() : nullptr) {
       if ((cache->flags() & kLate) == kind && cache->magazine_harts() != 0) visits.add(*cache, caches);
     }
-    visits.finish();
+    if constexpr (kMagazines) visits.finish();
     while (Cache* cache = caches.next()) {
       if ((cache->flags() & kLate) != kind) continue;
       const Cache::Returned returned = cache->give_back();
@@ -177,7 +177,7 @@ Drained share() noexcept {
 }  // namespace
 
 Drained drain() noexcept {
-  if (!hal::may_wait()) return drain_now();
+  if (!kMagazines || !hal::may_wait()) return drain_now();  // without magazines there is nothing to share
   const std::uint32_t asked = begun.load(std::memory_order_seq_cst);
   const std::uint64_t since = hal::Port::ticks();
   // Longer than a hart may take to answer; then a drain of one's own beside the other, which a destructor may hold up.
@@ -200,6 +200,7 @@ Drained drain() noexcept {
 }
 
 void post_drain() noexcept {
+  if constexpr (!kMagazines) return;
   add_one(post_count);
   {
     const hal::InterruptGuard masked;
@@ -221,7 +222,7 @@ void reset_drains() noexcept {
   }
   absent.store(0, std::memory_order_relaxed);
   deadline_ms = hal::kRoundDeadlineMs;
-  hal::set_post_function(give_magazines);
+  if constexpr (kMagazines) hal::set_post_function(give_magazines);
 }
 
 }  // namespace qm::exhaustion

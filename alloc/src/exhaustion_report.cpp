@@ -42,7 +42,7 @@ void hold(ExhaustionReport& report, const Registered& who, std::size_t bytes) no
 void look_at(Cache& cache, ExhaustionReport& report) noexcept {
   const CacheStats stats = cache.stats();
   const SlabStats slabs = cache.slabs().stats();
-  for (unsigned hart = 0; hart < hart_count(); ++hart) {
+  for (unsigned hart = 0; kMagazines && hart < hart_count(); ++hart) {
     const Cell& cell = cache.cell(hart);
     report.in_magazines[hart] += cell.rounds() * stats.object_size;
     report.in_previous[hart] += cell.prev_rounds.load(std::memory_order_relaxed) * stats.object_size;

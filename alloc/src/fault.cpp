@@ -38,7 +38,7 @@ void close_cell(unsigned hart, void* argument) noexcept {
 
 /// Closes the cell of every hart that has an open one (F2).
 Status close_everywhere(Cache& cache) noexcept {
-  return status_of(hal::run_on_harts(cache.magazine_harts(), close_cell, &cache).status);
+  return status_of(hal::run_on_harts(cache.open_harts(), close_cell, &cache).status);
 }
 
 bool strike(Cache& cache) noexcept {

@@ -34,7 +34,7 @@ namespace {
 using qm::InlinedSection;
 static_assert(offsetof(qm::Cell, top) == QM_CELL_TOP);
 static_assert(offsetof(qm::Cell, limit) == QM_CELL_LIMIT);
-static_assert(!qm::kCounted || offsetof(qm::Cell, allocs) == QM_CELL_ALLOCS);
+static_assert(!qm::kCounted || offsetof(qm::Cell, counts) == QM_CELL_ALLOCS);
 static_assert(sizeof(void*) == QM_WORD_BYTES);
 
 }  // namespace

@@ -280,7 +280,7 @@ unsigned SlabLayer::take_some(void** objects, unsigned count) noexcept {
 }
 
 /// One object of slabs that there are, in half the instructions of take_some(). @returns nullptr instead of 0.
-inline void* SlabLayer::take_one_present() noexcept {
+[[gnu::always_inline]] inline void* SlabLayer::take_one_present() noexcept {
   const LockGuard hold(lock_);
   Slab* const slab = usable_.front();
   if (slab == nullptr || room_locked() == 0) return nullptr;
@@ -291,6 +291,8 @@ inline void* SlabLayer::take_one_present() noexcept {
   count_taken_locked(1);
   return reinterpret_cast<void*>(slab->start + (word * kWordBits + lowest_bit(left)) * stride_);
 }
+
+void* SlabLayer::take_plain() noexcept { return take_one_present(); }
 
 void* SlabLayer::take_one() noexcept {
   if (!fault::may_acquire(fault::Resource::kObjects)) return nullptr;
@@ -460,6 +462,35 @@ SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
   put.count = static_cast<unsigned>(objects + count - end);
   out_ -= put.count;
   return put;
+}
+
+bool SlabLayer::put_plain(void* object) noexcept {
+  const LockGuard hold(lock_);
+  Slab* const slab = find_by_mask(object);
+  if (slab == nullptr) return false;
+  const unsigned at = index_by_reciprocal(*slab, object);
+  if (at == kNoIndex) return false;
+  unsigned long& word = bits(*slab, at / kWordBits);
+  const unsigned long free = word;
+  const unsigned long bit = 1UL << (at % kWordBits);
+  const unsigned before = slab->in_use;
+  if ((free & bit) != 0 || (before == 1 && empty_slabs_ == kEmptyKept)) return false;
+  store_relaxed(word, free | bit);
+  if (at / kWordBits < slab->first_word) slab->first_word = static_cast<std::uint16_t>(at / kWordBits);
+  slab->in_use = static_cast<std::uint16_t>(before - 1);
+  if (before == slab->objects) {
+    full_.remove(slab);
+    usable_.push_front(slab);
+  }
+  if (before == 1) {
+    ++empty_slabs_;
+    if (usable_.back() != slab) {
+      usable_.remove(slab);
+      usable_.push_back(slab);
+    }
+  }
+  --out_;
+  return true;
 }
 
 Status SlabLayer::put(void* object) noexcept {

@@ -51,7 +51,7 @@ constexpr std::size_t kPage = SlabLayer::kPageBytes;
 class InternalCaches {
  public:
   Status initialize(unsigned harts) noexcept {
-    const std::size_t each = sizeof(Cache) + harts * sizeof(Cell);
+    const std::size_t each = Cache::bytes(harts);
     std::uintptr_t place = base_arena().allocate(kCount * each);
     if (place == 0) return Status::kNoMemory;
     for (unsigned which = 0; which < kCount; ++which, place += each) {

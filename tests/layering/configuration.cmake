@@ -2,7 +2,7 @@
 # A file that asks for an option of the build includes <qm/config.h> itself, or the one header through which assembly has it: else the
 # option would be off there, silently.
 cmake_minimum_required(VERSION 3.25)
-set(options "QM_(TARGET|MAX_HARTS|FAST_PATH_SECTIONS|FAST_PATH_FLAGGED|COUNT|CALL_SITES|CHECKED)")
+set(options "QM_(TARGET|MAX_HARTS|FAST_PATH_SECTIONS|FAST_PATH_FLAGGED|COUNT|CALL_SITES|CHECKED|MAGAZINES)")
 set(asked 0)
 foreach(layer wire hal alloc trace console conformance firmware host bench tests)
   file(GLOB_RECURSE files ${ROOT}/${layer}/*.h ${ROOT}/${layer}/*.hpp ${ROOT}/${layer}/*.c ${ROOT}/${layer}/*.cpp ${ROOT}/${layer}/*.S)

@@ -1,6 +1,7 @@
 /* Every function of <qm/qm.h>, used as C99. Compiled as C++ as well: alloc_c_interface_in_cpp.cpp. Each test returns 0, or the
  * line of the first check that failed. */
 
+#include <qm/config.h>
 #include <qm/qm.h>
 
 #ifndef QM_C_TEST
@@ -212,10 +213,14 @@ int QM_C_TEST(c_caches)(void) {
   CHECK(counts.objects == counts.in_use + counts.in_magazines + counts.in_depot + counts.reserved + counts.in_slabs);
   CHECK(counts.high_water >= 30 && counts.slabs * counts.slab_bytes >= 30 * 96);
   qm_cache_free_bulk(cache, objects, count);
+#if defined(QM_MAGAZINES)
   CHECK(qm_cache_reserve(cache, 5) == QM_OK);
   qm_cache_stats(cache, &counts);
   CHECK(counts.reserved == 5 && counts.in_use == 0);
   CHECK(qm_cache_reserve(cache, 0) == QM_OK);
+#else
+  CHECK(qm_cache_reserve(cache, 5) == QM_REFUSED);
+#endif
   object = qm_cache_alloc(cache, QM_WAIT);
   CHECK(object != NULL);
   qm_cache_free(cache, object);

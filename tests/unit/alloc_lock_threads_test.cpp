@@ -50,7 +50,7 @@ TEST(LockThreads, counts_its_depth_and_masks_interrupts) {
   {
     const LockGuard first(outer);
     const LockGuard second(inner);
-    EXPECT_EQ(hal::hart_local().lock_depth, 2U);
+    EXPECT_EQ(hal::hart_local().lock_depth, hal::kManyHarts ? 2U : 0U);
     EXPECT_FALSE(hal::may_wait());
     const hal::InterruptGuard masked;
     EXPECT_FALSE(masked.were_enabled());

@@ -84,7 +84,7 @@ Status Books::initialize(const Config& config) noexcept {
     trace_arena().destroy();
     return status;
   }
-  set_observer(this, kChecked ? kNoTracedPath : kTracedPath);
+  set_observer(this, kChecked || !kMagazines ? kNoTracedPath : kTracedPath);
   return Status::kOk;
 }
 

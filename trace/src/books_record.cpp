@@ -290,7 +290,7 @@ bool Books::free_shared(Cache& cache, void* object) noexcept {
   std::uint32_t* handle = plain_handle(cache, object);
   if ((word & trace_state::kStream) != 0 || cache.has_reserve() || one == nullptr || handle == nullptr) return false;
   if (!forget_named(cache, *one, *handle, code_of(*one, object))) return false;
-  return (cache.state().load(std::memory_order_relaxed) & trace_state::kWatch) != 0 &&
+  return (cache.state().load(std::memory_order_relaxed) & trace_state::kWatch) != 0 && kMagazines &&
          cache.own_cell().put_watched(object);
 }
 

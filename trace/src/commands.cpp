@@ -69,7 +69,7 @@ bool close_everywhere(const Selection& selection, const Patience& patience, Comm
       // `stopping`: a hart may still be recording for the time before the stop.
       const bool stopping = (batch.sources[i]->previous & (kWatch | kHold)) == (kWatch | kHold);
       Cache* cache = cells_of(*batch.sources[i]);
-      harts |= stopping ? hal::online_harts() : cache != nullptr ? cache->magazine_harts() : 0;
+      harts |= stopping ? hal::online_harts() : cache != nullptr ? cache->open_harts() : 0;
     }
     if (!ask(harts, shut_cells, &batch, patience, result)) return false;
   }

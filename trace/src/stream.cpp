@@ -235,7 +235,7 @@ bool close_for_stream(const Selection& selection, const Patience& patience, Comm
     hal::HartMask harts = 0;
     for (unsigned i = 0; i < batch.count; ++i) {
       Cache* cache = cells_of(*batch.sources[i]);
-      harts |= cache != nullptr ? cache->magazine_harts() : 0;
+      harts |= cache != nullptr ? cache->open_harts() : 0;
     }
     if (batch.count != 0 && !ask(harts, shut_cells, &batch, patience, result)) return false;
   }

@@ -317,12 +317,20 @@ class alignas(Cell) Cache : public Traceable {
 
   // ---- for the books ------------------------------------------------------------------------------------------------
 
-  /// Harts that may have an open cell.
+  /// Harts that have magazines.
   [[nodiscard]] hal::HartMask magazine_harts() const noexcept {
-    return magazine_harts_.load(std::memory_order_seq_cst);
+    return kMagazines ? magazine_harts_.load(std::memory_order_seq_cst) : 0;
+  }
+  /// Harts on which a change of the state word takes effect once they were asked: those that may have an open cell;
+  /// without magazines, where an operation reads the word in its masked section, all but the only one.
+  [[nodiscard]] hal::HartMask open_harts() const noexcept {
+    if constexpr (kMagazines) return magazine_harts();
+    return hal::kManyHarts ? hal::online_harts() : 0;
   }
   /// Shuts hart @p hart's cell and opens it as far as the state word allows. On that hart, masked.
-  void close(unsigned hart) noexcept { cell(hart).close(); }
+  void close(unsigned hart) noexcept {
+    if constexpr (kMagazines) cell(hart).close();
+  }
   void expose(unsigned hart) noexcept;
   /// Gives hart @p hart's magazines to the depot; its cell stays closed until it is filled again. On that hart, masked.
   void detach_magazines(unsigned hart) noexcept;
@@ -334,10 +342,26 @@ class alignas(Cell) Cache : public Traceable {
   /// Counts a misuse, adds what is known of the object's stacks and tells the handler. Context: any.
   void report(MisuseReport& report) noexcept;
 
-  /// The cell of a hart. The fast path finds it at sizeof(Cache) + hart * sizeof(Cell).
+  /// What a hart keeps of a cache, behind it.
+  using HartPart = std::conditional_t<kMagazines, Cell, HartCounts>;
+  /// Bytes of a cache with what so many harts keep of it.
+  [[nodiscard]] static constexpr std::size_t bytes(unsigned harts) noexcept {
+    return (sizeof(Cache) + harts * sizeof(HartPart) + alignof(Cache) - 1) & ~(alignof(Cache) - 1);
+  }
+  /// The cell of a hart. Build with magazines. The fast path finds it at sizeof(Cache) + hart * sizeof(Cell).
   [[nodiscard]] Cell& cell(unsigned hart) noexcept { return reinterpret_cast<Cell*>(this + 1)[hart]; }
   /// The running hart's. Masked.
   [[nodiscard]] Cell& own_cell() noexcept;
+  [[nodiscard]] HartCounts& counts(unsigned hart) noexcept {
+    if constexpr (kMagazines) return cell(hart).counts;
+    return reinterpret_cast<HartCounts*>(this + 1)[hart];
+  }
+  /// The running hart's. Masked.
+  [[nodiscard]] HartCounts& own_counts() noexcept {
+    if constexpr (kMagazines) return own_cell().counts;
+    return counts(hal::kManyHarts ? hal::Port::hart_index() : 0);
+  }
+  [[nodiscard]] bool has_magazines() const noexcept { return kMagazines && (flags_ & cache_flags::kDirect) == 0; }
   /// The cell that a section may use: its hart's, or while another stands for that hart shut_cell_, one before the
   /// first.
   [[nodiscard, gnu::always_inline]] Cell& cell_in(const hal::Section& section) noexcept {
@@ -347,22 +371,27 @@ class alignas(Cell) Cache : public Traceable {
   }
   /// Objects that the reserve lacks: what is freed is for it.
   [[nodiscard]] std::uint32_t reserve_missing() const noexcept {
-    const CacheExtra* extra = this->extra();
+    const CacheExtra* extra = kMagazines ? this->extra() : nullptr;
     return extra != nullptr ? extra->reserve.missing() : 0;
   }
   [[nodiscard]] bool has_reserve() const noexcept {
-    const CacheExtra* extra = this->extra();
+    const CacheExtra* extra = kMagazines ? this->extra() : nullptr;
     return extra != nullptr && extra->reserve.promised() != 0;
   }
   /// Counts an allocation that no section counted. Masked.
   void count_allocation() noexcept {
-    if constexpr (kCounted) own_cell().count_allocation();
+    if constexpr (kCounted) own_counts().count_allocation();
   }
 
   /// An object of a cache without magazines, by the shortest way; and back. @returns nullptr if there is no memory:
   /// nothing is pursued. Context: as allocate().
   [[nodiscard]] void* allocate_direct() noexcept;
   void free_direct(void* object) noexcept;
+
+  /// The fast path of a build without magazines: an object from a slab that there is, and back to its slab. @returns
+  /// nullptr or false for the slow half, with nothing changed.
+  [[nodiscard]] void* take_plain() noexcept;
+  [[nodiscard]] bool put_plain(void* object) noexcept;
 
   /// Takes a round of the previous magazine, which becomes the loaded one. @returns nullptr where that is empty, too,
   /// with nothing changed.
@@ -469,10 +498,10 @@ class alignas(Cell) Cache : public Traceable {
   std::atomic<CacheExtra*> extra_{nullptr};
   [[no_unique_address]] std::conditional_t<kCallSites, ObjectCharge, NoObjectCharge> charge_;
   SlabLayer slabs_;
-  Depot depot_;
+  [[no_unique_address]] std::conditional_t<kMagazines, Depot, NoDepot> depot_;
   struct None {};
   /// Closed for ever; stays last.
-  [[no_unique_address]] std::conditional_t<hal::Section::kShuts, Cell, None> shut_cell_;
+  [[no_unique_address]] std::conditional_t<kMagazines && hal::Section::kShuts, Cell, None> shut_cell_;
 };
 
 #if defined(QM_TARGET)

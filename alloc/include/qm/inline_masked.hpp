@@ -12,6 +12,7 @@ namespace qm::internal {
 
 /// @returns the youngest round of this hart's cell; nullptr for the slow half.
 [[gnu::always_inline]] inline void* pop_masked(Cache& cache) noexcept {
+  if constexpr (!kMagazines) return cache.take_plain();
   const hal::Section section;
   Cell& cell = cache.cell_in(section);
   void** top = cell.top.load(std::memory_order_relaxed);
@@ -25,6 +26,7 @@ namespace qm::internal {
 
 /// @returns false for the slow half.
 [[gnu::always_inline]] inline bool push_masked(Cache& cache, void* object) noexcept {
+  if constexpr (!kMagazines) return cache.put_plain(object);
   const hal::Section section;
   Cell& cell = cache.cell_in(section);
   void** top = cell.top.load(std::memory_order_relaxed);

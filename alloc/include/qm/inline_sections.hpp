@@ -73,7 +73,7 @@ template <class Name>
       QM_SECTION_COUNT_STORE                            // interrupted here, the trap entry does this store
       QM_SECTION_END
       : [taken] "=&r"(taken)
-      : [pointer] "m"(Name::cell_pointer()), [top] "i"(offsetof(Cell, top)), [allocs] "i"(offsetof(Cell, allocs)),
+      : [pointer] "m"(Name::cell_pointer()), [top] "i"(offsetof(Cell, top)), [allocs] "i"(offsetof(Cell, counts)),
         [word] "i"(sizeof(void*))
       : "t0", "t1", "t3", "memory"
       : slow);

@@ -46,11 +46,12 @@ class LockGuard {
  public:
   explicit LockGuard(Lock& lock) noexcept : lock_(lock), waited_(hal::kManyHarts && !lock.try_lock()) {
     if (waited_) lock_.lock_slow();
-    hal::change_lock_depth<1>();  // a round must not start where a lock is held
+    // A round must not start where a lock is held; of one hart there is no round, and masked interrupts say it.
+    if constexpr (hal::kManyHarts) hal::change_lock_depth<1>();
   }
   ~LockGuard() {
-    hal::change_lock_depth<-1>();
     if constexpr (hal::kManyHarts) {
+      hal::change_lock_depth<-1>();
       if (lock_.state_.exchange(Lock::kFree, std::memory_order_release) == Lock::kSleptOn) lock_.wake_sleepers();
     }
   }

@@ -33,11 +33,19 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <qm/config.h>
 #include <qm/configuration.h>
 #include <qm/bits.hpp>
 #include <qm/lock.hpp>
 
 namespace qm {
+
+/// Whether caches have magazines. Otherwise a cache has neither cells nor a depot, and every operation goes to its slabs.
+#if defined(QM_MAGAZINES)
+inline constexpr bool kMagazines = true;
+#else
+inline constexpr bool kMagazines = false;
+#endif
 
 struct Magazine {
   Magazine* next = nullptr;      ///< in the depot or the reserve
@@ -67,6 +75,23 @@ inline constexpr void** closed_address() noexcept { return const_cast<void**>(&k
 inline constexpr std::uint32_t kMaxRounds = kMagazineRounds[kMagazineSteps - 1];
 static_assert(kMaxRounds <= UINT8_MAX);
 
+/// What a hart counts of a cache. Each hart writes its own, masked; others read.
+struct HartCounts {
+  [[no_unique_address]] std::conditional_t<kCounted, std::atomic<Word>, NoCount> allocs{};  ///< allocations ever
+  std::atomic<std::uint32_t> misses{0};    ///< slow paths taken for want of a round or of room
+  std::atomic<std::uint32_t> failures{0};  ///< allocations that returned nullptr
+  std::atomic<std::uint16_t> misuses{0};   ///< bad frees, damage, refused destroys; stays at the most it can be
+
+  /// Counts an allocation that no section counted.
+  void count_allocation() noexcept { store_relaxed(allocs, allocs.load(std::memory_order_relaxed) + 1); }
+  /// Adds one to a count, unless it is at its most already.
+  template <class T>
+  static void add_one(std::atomic<T>& count) noexcept {
+    const auto more = static_cast<T>(count.load(std::memory_order_relaxed) + 1);
+    if (sizeof(T) == sizeof(std::uint32_t) || more != 0) store_relaxed(count, more);
+  }
+};
+
 /// With more than two words of alignment, each cache would be padded for it; what harts touch on their fast paths, the
 /// first two words, lies a cell apart all the same.
 struct alignas(2 * sizeof(void*)) Cell {
@@ -76,11 +101,7 @@ struct alignas(2 * sizeof(void*)) Cell {
   Magazine* prev = nullptr;                ///< owner hart, masked; its `rounds` is valid
   /// The real top while `top` is the closed address; which it is, too, with nothing loaded.
   std::atomic<void**> saved_top{closed_address()};
-  // Each hart counts its own; others read.
-  [[no_unique_address]] std::conditional_t<kCounted, std::atomic<Word>, NoCount> allocs{};  ///< allocations ever
-  std::atomic<std::uint32_t> misses{0};      ///< slow paths taken for want of a round or of room
-  std::atomic<std::uint32_t> failures{0};    ///< allocations that returned nullptr
-  std::atomic<std::uint16_t> misuses{0};     ///< bad frees, damage, refused destroys; stays at the most it can be
+  [[no_unique_address]] HartCounts counts{};
   std::atomic<std::uint8_t> prev_rounds{0};  ///< of `prev`, readable by others for statistics
   std::uint8_t inspected = 0;                ///< owner hart, masked: the round of a full magazine to look at next
 
@@ -102,15 +123,9 @@ struct alignas(2 * sizeof(void*)) Cell {
   unsigned put(void* const* objects, unsigned count) noexcept;
 
   /// Counts an allocation that no section counted. Owner hart, masked.
-  void count_allocation() noexcept { store_relaxed(allocs, allocs.load(std::memory_order_relaxed) + 1); }
+  void count_allocation() noexcept { counts.count_allocation(); }
   /// Counts a slow path taken for want of a round or of room. Owner hart, masked.
-  void count_miss() noexcept { add_one(misses); }
-  /// Adds one to a count of this cell, unless it is at its most already. Owner hart, masked.
-  template <class T>
-  static void add_one(std::atomic<T>& count) noexcept {
-    const auto more = static_cast<T>(count.load(std::memory_order_relaxed) + 1);
-    if (sizeof(T) == sizeof(std::uint32_t) || more != 0) store_relaxed(count, more);
-  }
+  void count_miss() noexcept { HartCounts::add_one(counts.misses); }
 
   /// The round that a closed cell would give. @returns nullptr if the loaded magazine has none or a freed null lies on
   /// top. Owner hart, masked; as the next two.
@@ -307,6 +322,29 @@ class Depot {
   std::uint8_t least_step_ : 3 = 0;
   std::uint8_t most_step_ : 3 = 0;
   std::uint8_t more_contended_ : 2 = 0;  ///< steps beyond most_step_ where harts wait for each other
+};
+
+/// The depot of a build without magazines: it has none, and nothing is counted.
+class NoDepot {
+ public:
+  static void initialize(std::size_t, std::uint32_t) noexcept {}
+  [[nodiscard]] static constexpr std::uint32_t rounds() noexcept { return 0; }
+  [[nodiscard]] static constexpr Magazine* exchange_for_full(Magazine*) noexcept { return nullptr; }
+  [[nodiscard]] static constexpr Magazine* exchange_for_empty(Magazine*) noexcept { return nullptr; }
+  [[nodiscard]] static constexpr bool has_full() noexcept { return false; }
+  [[nodiscard]] static constexpr bool has_empty() noexcept { return false; }
+  [[nodiscard]] static constexpr bool turns_away() noexcept { return true; }
+  static void count_passed(unsigned) noexcept {}
+  static void count_refill() noexcept {}
+  static void give(Magazine*) noexcept {}
+  [[nodiscard]] static constexpr Magazine* take_full() noexcept { return nullptr; }
+  [[nodiscard]] static constexpr Magazine* take_empty() noexcept { return nullptr; }
+  [[nodiscard]] static Depot::Unused end_interval(bool& quiet) noexcept {
+    quiet = true;
+    return {};
+  }
+  [[nodiscard]] static constexpr bool holds(const void*) noexcept { return false; }
+  [[nodiscard]] static Depot::Stats stats() noexcept { return {}; }
 };
 
 }  // namespace qm

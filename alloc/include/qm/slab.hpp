@@ -162,6 +162,8 @@ class SlabLayer {
   /// The same for one object, by a shorter way; and of a new slab in any case. @returns nullptr instead of 0.
   [[nodiscard]] void* take_one() noexcept;
   [[nodiscard]] void* take_new() noexcept { return take_fresh(1, nullptr); }
+  /// The same for one object of slabs that there are; no test fails it. For a build without magazines.
+  [[nodiscard]] void* take_plain() noexcept;
 
   /// Makes a slab, if none has a free object, ahead of who will take one. Complexity, context: as take().
   void prepare() noexcept {
@@ -183,6 +185,10 @@ class SlabLayer {
   Put put(void* const* objects, unsigned count) noexcept;
   /// Gives a surplus slab's memory back to the source. Context: any, no lock held.
   void release(Slab* slab) noexcept;
+
+  /// Takes one object back if it is out, of a slab of memory, and no slab becomes surplus. @returns false, and nothing has
+  /// changed, otherwise. For a build without magazines. Context: any.
+  [[nodiscard]] bool put_plain(void* object) noexcept;
 
   /// Takes one object back.
   /// @returns kMismatch if the address is not an object's start in a slab of this layer; kNotFound if the object is

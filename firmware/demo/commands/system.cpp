@@ -15,7 +15,7 @@ using console::Invocation;
 std::uint64_t magazine_misses(unsigned hart) noexcept {
   std::uint64_t misses = 0;
   RegistryCursor<Cache> caches;
-  while (Cache* cache = caches.next()) misses += cache->cell(hart).misses.load(std::memory_order_relaxed);
+  while (Cache* cache = caches.next()) misses += cache->counts(hart).misses.load(std::memory_order_relaxed);
   return misses;
 }
 
