@@ -34,6 +34,8 @@ target_compile_options(qm_flags INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
 if(PROJECT_IS_TOP_LEVEL)
   target_compile_options(qm_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
+  # std::stable_sort() of GCC 12's library calls what that library itself calls deprecated, and Clang from 17 on tells it.
+  target_compile_options(qm_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>)
 endif()
 target_compile_options(qm_flags INTERFACE ${QM_ARCH_FLAGS})
 target_link_libraries(qm_flags INTERFACE qm_codegen)

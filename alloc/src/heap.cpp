@@ -123,7 +123,7 @@ bool is_told(Traceable& source) noexcept {
 }
 
 /// A block in a slab stays where it is, and is another site's.
-void recharge(Cache& cache, void* block, const CallSite* site, std::size_t size) noexcept {
+[[maybe_unused]] void recharge(Cache& cache, void* block, const CallSite* site, std::size_t size) noexcept {
   cache.discharge(block);
   cache.charge(block, site, size);
 }
