@@ -316,6 +316,7 @@ class CountingObserver final : public Observer {
   unsigned prepared = 0, recorded = 0, forgotten = 0, released = 0;
   void* last = nullptr;
   std::size_t requested = 0;
+  bool takes_handler = false;  ///< the handler of misuse, while a report is made for it, as another hart may
   void prepare(const Allocation&, void*, Prepared& p) noexcept override {
     p.ready = true;
     ++prepared;
@@ -334,6 +335,10 @@ class CountingObserver final : public Observer {
   void created(qm::Cache&) noexcept override {}
   void destroyed(qm::Cache&) noexcept override {}
   void destroyed(Arena&) noexcept override {}
+  std::uint32_t stack(std::uintptr_t) noexcept override {
+    if (takes_handler) set_misuse_handler(nullptr);
+    return 0;
+  }
 };
 
 TEST_F(Cache, the_state_word_closes_the_paths_and_reopens_them) {
@@ -395,6 +400,22 @@ TEST_F(Cache, more_bytes_than_an_object_has_are_refused) {
     cache->free(object);
   }
   set_misuse_handler(nullptr);
+  EXPECT_EQ(qm::Cache::destroy(cache), Status::kOk);
+}
+
+unsigned told_misuses;
+
+TEST_F(Cache, a_misuse_handler_that_goes_while_a_report_is_made_gets_it) {
+  qm::Cache* cache = make("fresh", 128);
+  CountingObserver books;
+  books.takes_handler = true;
+  set_observer(&books);
+  told_misuses = 0;
+  set_misuse_handler([](const MisuseReport&) noexcept { ++told_misuses; });
+  cache->free_slow(nullptr);
+  cache->free_slow(nullptr);
+  set_observer(nullptr);
+  EXPECT_EQ(told_misuses, 1U);
   EXPECT_EQ(qm::Cache::destroy(cache), Status::kOk);
 }
 
