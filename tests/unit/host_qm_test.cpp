@@ -115,6 +115,22 @@ TEST_F(QmTest, run_prints_the_text_of_commands_and_ends_with_0) {
   EXPECT_EQ(outcome.error, "warning: this is no target\n");
 }
 
+TEST_F(QmTest, run_refuses_what_would_not_repeat) {
+  for (const std::vector<std::string>& with :
+       {std::vector<std::string>{"--keep"}, {"--raw"}, {"--pace", "9600"}, {"-c", " reboot"}, {"-c", "two\nlines"}}) {
+    std::vector<std::string> arguments{"--icount", "-c", "echo one"};
+    arguments.insert(arguments.end(), with.begin(), with.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.status, 2) << with.back();
+    EXPECT_NE(outcome.error.find("--icount"), std::string::npos) << outcome.error;
+  }
+  // An image that does not know what commands among its boot options are.
+  const Outcome outcome = run({"--icount", "-c", "echo one"});
+  EXPECT_EQ(outcome.status, 0) << outcome.error;
+  EXPECT_EQ(outcome.out, "one\n");
+  EXPECT_NE(outcome.error.find(" takes no commands with its boot options"), std::string::npos) << outcome.error;
+}
+
 TEST_F(QmTest, run_goes_on_after_a_failed_command_and_ends_with_1) {
   const Outcome outcome = run({"-c", "fail", "-c", "echo two"});
   EXPECT_EQ(outcome.status, 1) << outcome.error;
