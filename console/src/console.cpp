@@ -37,7 +37,7 @@ void Console::write_output_frame(void* console, std::string_view bytes) noexcept
 void Console::print_banner(Output& out) const noexcept {
   out.print("Quartermaster {}", config_.version);
   if (!config_.build_id.empty()) out.print(" build {}", config_.build_id);
-  out.print(", {}", Counted{config_.harts, "hart", "harts"});
+  out.print(", {}", Counted{config_.harts, "hart/harts"});
   if (config_.ram_bytes != 0) out.print(", {} MiB", config_.ram_bytes >> 20);
   out.print(", formats {}\n", kFormats);
 }
@@ -187,7 +187,7 @@ void Console::print_reports_of(Console& told) noexcept {
   char line[Notices::kMaxLine];
   while (const std::size_t length = told.notices_.take(line)) text_.print("{}\n", std::string_view(line, length));
   if (const std::uint32_t lost = told.notices_.take_lost(); lost > 0)
-    text_.print("{} lost\n", Counted{lost, "notice", "notices"});
+    text_.print("{} lost\n", Counted{lost, "notice/notices"});
   print_misuse(told.misuse_);
   print_exhaustion(told.exhaustion_);
 }
@@ -217,7 +217,7 @@ bool Console::print_notices() noexcept {
 void Console::report_lost() noexcept {
   if (lost_ == 0 || !ring_empty() || (losing_ && !silent())) return;
   if (prompt_shown_) text_.raw("\r\n");
-  text_.print("error: {} of input lost\n", Counted{lost_, "byte", "bytes"});
+  text_.print("error: {} of input lost\n", Counted{lost_, "byte/bytes"});
   if (prompt_shown_) editor_.redraw();
   lost_ = 0;
   losing_ = false;

@@ -75,7 +75,7 @@ void Console::print_exhaustion(ExhaustionLog& log) noexcept {
     log.drop();
   }
   if (const std::uint32_t lost = log.take_lost(); lost > 0)
-    text_.print("{} of exhaustion lost\n", Counted{lost, "report", "reports"});
+    text_.print("{} of exhaustion lost\n", Counted{lost, "report/reports"});
 }
 
 }  // namespace qm::console

@@ -48,7 +48,8 @@ void print_one(Output& out, const Argument& argument, Placeholder how) noexcept 
   if (argument.kind() == Argument::Kind::kCounted) {
     out.text(to_digits(argument.number(), 10, buffer));
     out.put(' ');
-    return out.text(argument.text());
+    const std::size_t slash = find(argument.text(), '/');
+    return out.text(argument.number() == 1 ? part(argument.text(), 0, slash) : part(argument.text(), slash + 1));
   }
   std::string_view body = argument.text();
   char sign = 0;

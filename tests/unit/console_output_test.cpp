@@ -49,7 +49,7 @@ TEST(Output, prints_numbers_of_every_width_and_sign) {
 
 TEST(Output, prints_a_count_with_what_it_counts) {
   Sheet sheet;
-  const auto print = [&](std::uint64_t count) { return sheet.print("{}!", Counted{count, "cache is", "caches are"}); };
+  const auto print = [&](std::uint64_t count) { return sheet.print("{}!", Counted{count, "cache is/caches are"}); };
   EXPECT_EQ(print(0), "0 caches are!");
   EXPECT_EQ(print(1), "1 cache is!");
   EXPECT_EQ(print(18446744073709551615u), "18446744073709551615 caches are!");

@@ -80,7 +80,7 @@ bool verify_cache(Census& census, Cache& cache) noexcept {
     if (!look.sound) census.fault("cache {}: slab {} breaks an invariant\n", cache.name(), Address{look.start});
     if (look.damaged != 0) {
       census.fault("cache {}: slab {} has {}\n", cache.name(), Address{look.start},
-                   Counted{look.damaged, "damaged object", "damaged objects"});
+                   Counted{look.damaged, "damaged object/damaged objects"});
     }
     if (++steps % kSteps == 0 && !census.call.yield()) return false;
   }
@@ -105,7 +105,7 @@ CommandStatus run_verify(Invocation& call) noexcept {
   call.print("verify: arenas {}, spans {}, segments {}, caches {}, slabs {}, objects {}, faults {}: {}\n",
              census.arenas, census.spans, census.segments, census.caches, census.slabs, census.objects, census.faults,
              closing_word(aborted, census.whole));
-  if (census.faults != 0) return call.fail("{}", Counted{census.faults, "fault", "faults"});
+  if (census.faults != 0) return call.fail("{}", Counted{census.faults, "fault/faults"});
   return closing_status(aborted);
 }
 

@@ -112,8 +112,8 @@ CommandStatus run_growth(Invocation& call) noexcept {
   }
   print_rows(call, growth);
   if (mark != nullptr && !aborted && growth.known < mark->source_count) {
-    call.print("note: {} gone\n", Counted{mark->source_count - growth.known, "cache or arena of then is",
-                                          "caches and arenas of then are"});
+    call.print("note: {} gone\n",
+               Counted{mark->source_count - growth.known, "cache or arena of then is/caches and arenas of then are"});
   }
   if constexpr (kCallSites) print_sites(call, mark);
   report.select_all();

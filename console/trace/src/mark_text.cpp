@@ -50,20 +50,20 @@ void Scope::select(trace::StackReport& report, const trace::Mark& mark) noexcept
 
 void Scope::print_left_out(Invocation& call, std::uint64_t own_objects, std::uint64_t own_bytes) const noexcept {
   if (pattern_.empty() && left_out_.objects != 0) {
-    call.print("note: left out: {}, {} bytes of kmem_cache{}{}\n", Counted{left_out_.objects, "object", "objects"},
+    call.print("note: left out: {}, {} bytes of kmem_cache{}{}\n", Counted{left_out_.objects, "object/objects"},
                left_out_.bytes, background_.empty() ? "" : ",", background_);
   }
   if (own_objects != 0)
-    call.print("note: left out: {} of the allocator, {} bytes\n",
-               Counted{own_objects, "slab or span", "slabs and spans"}, own_bytes);
+    call.print("note: left out: {} of the allocator, {} bytes\n", Counted{own_objects, "slab or span/slabs and spans"},
+               own_bytes);
 }
 
 void print_coverage(Invocation& call, const trace::Coverage& coverage) noexcept {
   if (coverage.whole + coverage.partial + coverage.thin == 0) call.print("note: nothing is traced\n");
   if (coverage.thin != 0)
-    call.print("note: {} sampled or only counted\n", Counted{coverage.thin, "cache is", "caches are"});
+    call.print("note: {} sampled or only counted\n", Counted{coverage.thin, "cache is/caches are"});
   if (coverage.partial != 0)
-    call.print("note: {} not traced all the time, or reset\n", Counted{coverage.partial, "cache was", "caches were"});
+    call.print("note: {} not traced all the time, or reset\n", Counted{coverage.partial, "cache was/caches were"});
 }
 
 void close_report(Invocation& call, const trace::Mark* mark, const trace::Coverage& coverage, bool aborted,

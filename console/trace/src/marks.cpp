@@ -137,7 +137,7 @@ class SiteCount {
     for (unsigned i = 0; i < count_; ++i) top.enter(rows_[i]);
     top.print(call, TopSites::Numbers::kHeld);
     if (others_ != 0)
-      call.print("note: {} of other sites than the first {}\n", Counted{others_, "object", "objects"}, kSites);
+      call.print("note: {} of other sites than the first {}\n", Counted{others_, "object/objects"}, kSites);
   }
 
  private:
@@ -238,8 +238,7 @@ CommandStatus run_expect(Invocation& call) noexcept {
   scope.print_left_out(call, shown.own_objects, shown.own_bytes);
   const std::uint64_t older = report.totals().older_objects + scope.left_out().older_objects;
   if (coverage.partial == 0 && mark->objects > older) {
-    call.print("note: {}, {} bytes from before the mark came back\n",
-               Counted{mark->objects - older, "object", "objects"},
+    call.print("note: {}, {} bytes from before the mark came back\n", Counted{mark->objects - older, "object/objects"},
                mark->bytes - report.totals().older_bytes - scope.left_out().older_bytes);
   }
   call.print("expect {}: objects {}, bytes {}", mark->name, shown.objects, shown.bytes);

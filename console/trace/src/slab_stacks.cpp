@@ -75,12 +75,12 @@ CommandStatus show(Invocation& call, std::string_view pattern, std::uint32_t top
   }
   print_stack_notes(call, totals);
   if (totals.hidden_objects != 0) {
-    call.print("note: {}, {} bytes in hidden stacks\n", Counted{totals.hidden_objects, "object", "objects"},
+    call.print("note: {}, {} bytes in hidden stacks\n", Counted{totals.hidden_objects, "object/objects"},
                totals.hidden_bytes);
   }
   if (shown != totals.stacks) {
-    call.print("note: {}: {}, {} bytes\n", Counted{totals.stacks - shown, "more stack", "more stacks"},
-               Counted{totals.objects - totals.lost_objects - totals.hidden_objects - objects, "object", "objects"},
+    call.print("note: {}: {}, {} bytes\n", Counted{totals.stacks - shown, "more stack/more stacks"},
+               Counted{totals.objects - totals.lost_objects - totals.hidden_objects - objects, "object/objects"},
                totals.bytes - totals.lost_bytes - totals.hidden_bytes - bytes);
   }
   const trace::Totals all = trace::totals();

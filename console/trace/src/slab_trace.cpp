@@ -98,7 +98,7 @@ void print_notes(Invocation& call, const trace::DumpSummary& summary) noexcept {
   const trace::Figures& figures = summary.figures;
   if (summary.keeping.counts) {
     call.print("note: only counts are kept: {} out, by slab_stacks\n",
-               Counted{summary.counted, "object is", "objects are"});
+               Counted{summary.counted, "object is/objects are"});
   } else if (figures.left_out != 0) {
     call.print("note: sampled: 1 of {} allocations has a record, {} were left out\n", summary.keeping.every,
                figures.left_out);
@@ -108,10 +108,9 @@ void print_notes(Invocation& call, const trace::DumpSummary& summary) noexcept {
     call.print("note: dropped {}: {}\n", figures.dropped[reason], trace::name(static_cast<trace::Drop>(reason)));
   }
   if (figures.lost_stacks > 0)
-    call.print("note: {} without a stack: the stack depot is full\n",
-               Counted{figures.lost_stacks, "record", "records"});
+    call.print("note: {} without a stack: the stack depot is full\n", Counted{figures.lost_stacks, "record/records"});
   if (figures.lost_contexts > 0)
-    call.print("note: {} without a context\n", Counted{figures.lost_contexts, "record", "records"});
+    call.print("note: {} without a context\n", Counted{figures.lost_contexts, "record/records"});
   if (summary.freed_meanwhile > 0 || summary.allocated_meanwhile > 0) {
     call.print("note: during the dump {} were freed, {} allocated\n", summary.freed_meanwhile,
                summary.allocated_meanwhile);
@@ -197,7 +196,7 @@ CommandStatus status(Invocation& call, std::string_view pattern) noexcept {
   }
   if (names_many(pattern)) call.print("note: skipped {} no-trace caches\n", no_trace);
   if (lost_stacks != 0)
-    call.print("note: {} without a stack: the stack depot is full\n", Counted{lost_stacks, "record", "records"});
+    call.print("note: {} without a stack: the stack depot is full\n", Counted{lost_stacks, "record/records"});
   const trace::Totals totals = trace::totals();
   call.print("traced {} of {} caches, records {} of {} bytes, stacks {} of {} bytes, dropped {}: {}\n", totals.traced,
              totals.caches, totals.record_bytes, totals.record_capacity, totals.stack_bytes, totals.stack_capacity,

@@ -41,7 +41,7 @@ bool TraceBooks::finish(std::uint64_t now_ms) noexcept {
   const trace::CommandResult result = trace::finish_stopping(kStopPatienceMs);
   stop_tried_ms_ = now_ms + kStopPatienceMs;
   if (result.status != Status::kOk || result.caches == 0) return false;
-  Announcement(console_).out().print("slab_trace: the stop of {} is done\n", Counted{result.caches, "cache", "caches"});
+  Announcement(console_).out().print("slab_trace: the stop of {} is done\n", Counted{result.caches, "cache/caches"});
   return true;
 }
 

@@ -143,18 +143,18 @@ void print_stack_closely(Console& console, Output& out, const trace::StackRow& r
 void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexcept {
   if (totals.lost_objects != 0) {
     call.print("note: {}, {} bytes without a stack: the stack depot is full\n",
-               Counted{totals.lost_objects, "object", "objects"}, totals.lost_bytes);
+               Counted{totals.lost_objects, "object/objects"}, totals.lost_bytes);
   }
   if (totals.sampled != 0)
     call.print("note: {} are estimates\n",
-               Counted{totals.sampled, "cache is sampled: its figures", "caches are sampled: theirs"});
+               Counted{totals.sampled, "cache is sampled: its figures/caches are sampled: theirs"});
   if (totals.counting != 0)
     call.print("note: {} counts only: bytes are of whole objects\n",
-               Counted{totals.counting, "cache keeps", "caches keep"});
-  if (totals.truncated != 0) call.print("note: {} truncated\n", Counted{totals.truncated, "stack is", "stacks are"});
+               Counted{totals.counting, "cache keeps/caches keep"});
+  if (totals.truncated != 0) call.print("note: {} truncated\n", Counted{totals.truncated, "stack is/stacks are"});
   if (totals.collided != 0)
     call.print("note: {} is another stack's\n",
-               Counted{totals.collided, "stack has another id, as its own", "stacks have another id, as theirs"});
+               Counted{totals.collided, "stack has another id, as its own/stacks have another id, as theirs"});
 }
 
 void print_stack_line(Console& console, Output& out, const trace::CallStack& stack) noexcept {

@@ -74,8 +74,8 @@ void finish(WorkloadRun& run, console::Output& out) noexcept {
     if (forgotten > kListed) out.print("leak: {} more are not listed\n", forgotten - kListed);
   }
   const std::uint32_t failed = run.numbers[kFailed].load(std::memory_order_relaxed);
-  if (failed != 0) out.print("leak: {} failed\n", console::Counted{failed, "allocation", "allocations"});
-  out.print("leak: forgot {} of packet in rx_checksum_error\n", console::Counted{forgotten, "object", "objects"});
+  if (failed != 0) out.print("leak: {} failed\n", console::Counted{failed, "allocation/allocations"});
+  out.print("leak: forgot {} of packet in rx_checksum_error\n", console::Counted{forgotten, "object/objects"});
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ namespace {
 void finish(WorkloadRun& run, console::Output& out) noexcept {
   caches().packet->reap();
   out.print("misuse: committed {}\n",
-            console::Counted{run.numbers[kCommitted].load(std::memory_order_relaxed), "time", "times"});
+            console::Counted{run.numbers[kCommitted].load(std::memory_order_relaxed), "time/times"});
 }
 
 }  // namespace

@@ -87,9 +87,9 @@ void neutral_task(WorkloadRun& run, unsigned hart) noexcept {
 
 void finish(WorkloadRun& run, console::Output& out) noexcept {
   const std::uint32_t failed = run.numbers[kFailed].load(std::memory_order_relaxed);
-  if (failed != 0) out.print("neutral: {} failed\n", console::Counted{failed, "allocation", "allocations"});
+  if (failed != 0) out.print("neutral: {} failed\n", console::Counted{failed, "allocation/allocations"});
   out.print("neutral: {}{}, outstanding {}\n", run.stopping() ? "stopped, of " : "",
-            console::Counted{run.count, "round", "rounds"},
+            console::Counted{run.count, "round/rounds"},
             run.numbers[kTaken].load(std::memory_order_relaxed) - run.numbers[kGiven].load(std::memory_order_relaxed));
   under_way.store(0, std::memory_order_release);
 }

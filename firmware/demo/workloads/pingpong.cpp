@@ -53,7 +53,7 @@ void pingpong_task(WorkloadRun& run, unsigned hart) noexcept {
 
 void finish(WorkloadRun& run, console::Output& out) noexcept {
   out.print("pingpong: {} crossed\n",
-            console::Counted{run.numbers[kCrossed].load(std::memory_order_relaxed), "object", "objects"});
+            console::Counted{run.numbers[kCrossed].load(std::memory_order_relaxed), "object/objects"});
 }
 
 }  // namespace

@@ -83,10 +83,10 @@ void stacks_task(WorkloadRun& run, unsigned hart) noexcept {
 
 void finish(WorkloadRun& run, console::Output& out) noexcept {
   const std::uint32_t failed = run.numbers[kFailed].load(std::memory_order_relaxed);
-  if (failed != 0) out.print("stacks: {} failed\n", console::Counted{failed, "allocation", "allocations"});
+  if (failed != 0) out.print("stacks: {} failed\n", console::Counted{failed, "allocation/allocations"});
   out.print("stacks: {} from {}\n",
-            console::Counted{run.numbers[kHeld].load(std::memory_order_relaxed), "object", "objects"},
-            console::Counted{run.count < kPaths ? run.count : kPaths, "path", "paths"});
+            console::Counted{run.numbers[kHeld].load(std::memory_order_relaxed), "object/objects"},
+            console::Counted{run.count < kPaths ? run.count : kPaths, "path/paths"});
 }
 
 void release(WorkloadRun& run) noexcept {

@@ -35,8 +35,7 @@ struct Address {
 /// Prints as a number and what it counts: `1 object`, `2 objects`.
 struct Counted {
   std::uint64_t number = 0;
-  std::string_view one;   ///< what follows the number 1
-  std::string_view many;  ///< and any other
+  std::string_view what;  ///< what follows the number 1, `/`, and what follows any other: `object/objects`
 };
 
 /// One argument of print().
@@ -53,7 +52,7 @@ class Argument {
       : Argument(text == nullptr ? std::string_view("(null)") : from_c(text)) {}
   constexpr Argument(Address address) noexcept : number_(address.value), kind_(Kind::kAddress) {}  // NOLINT
   constexpr Argument(Counted counted) noexcept                                                     // NOLINT
-      : number_(counted.number), text_(counted.number == 1 ? counted.one : counted.many), kind_(Kind::kCounted) {}
+      : number_(counted.number), text_(counted.what), kind_(Kind::kCounted) {}
 
   [[nodiscard]] constexpr Kind kind() const noexcept { return kind_; }
   [[nodiscard]] constexpr std::uint64_t number() const noexcept { return number_; }
