@@ -326,11 +326,9 @@ def choose(words):
     if word == "":
         return stages, None
     if word == "full":
-        return stages + [extra["full"]], None
+        return stages + [extra["integrations"], extra["full"]], None
     if word in extra:
         return [extra[word]], ""
-    if word == "integrations":
-        return [], None
     named = [stage for stage in stages if stage.name == word]
     if named:
         return named, None
@@ -338,7 +336,7 @@ def choose(words):
         re.compile(word)
     except re.error as error:
         raise Refused(f"{word} is no regular expression: {error}", 2) from error
-    return stages, word
+    return stages + [extra["integrations"]], word
 
 
 def take_lock():
@@ -373,8 +371,6 @@ def main():
         if listing:
             runner.list(stages)
             return 0
-        if not stages:
-            print("there are no integrations yet: no foreign kernel or toolchain is tried")
         if words == ["full"] and not runner.install("full"):
             raise Refused("./test full needs these packages", 3)
         runner.run(stages)
@@ -388,8 +384,8 @@ def main():
         raise
     finally:
         lock.close()
-    if stages and not runner.report.times:
-        raise Refused(f"no test matches {pattern}; ./test --list names them", 2)
+    if not runner.report.times:
+        raise Refused(f"no test matches {words[0]}; ./test --list names them", 2)
     runner.report.close(time.monotonic() - begun)
     return 1 if runner.report.counts["failed"] else 0
 

@@ -19,7 +19,9 @@ cat >"$folder/tools/ctest" <<'END'
 number=0
 case " $* " in
   *' --show-only=json-v1 '*)
-    for name in $LISTED; do list="${list:-}${list:+,}{\"name\": \"$name\"}"; done
+    for name in $LISTED; do
+      list="${list:-}${list:+,}{\"name\": \"$name\", \"properties\": [{\"name\": \"LABELS\", \"value\": [\"${LABEL:-unit}\"]}]}"
+    done
     echo "{\"tests\": [${list:-}]}" ;;
   *)
     if [ "$RESULTS" = hang ]; then
@@ -56,13 +58,28 @@ check 'unit.a1 unit.a2' 'Passed' 'unit.a' 1 'tests[.]host-asan .*: ended early, 
 check 'x.y' 'Passed Passed' '' 1 'tests[.]host-tsan .*: ctest names none'
 check 'unit.a1 unit.a2' 'Passed Passed' host-asan 0 'build[.]host-asan'
 last '3 passed, 0 failed'
+LABEL=integration check 'unit.a1 unit.a2' 'Passed Passed' integrations 0 '^passed .* unit[.]a2 \(target-release\)$'
+check 'unit.a1 unit.a2' 'Passed Passed' integrations 2 '^error: no test matches integrations; '
+
+# The last line of .ci/run is the sum of ./test and ./test integrations; its status is that of the one that failed.
+mkdir -p "$folder/ci/.ci"
+cp "$source/.ci/run" "$folder/ci/.ci/run"
+ci() { # commands of ./test, commands of ./test integrations, status, last line
+  printf '#!/bin/sh\nif [ "${1:-}" = integrations ]; then\n%s\nelse\n%s\nfi\n' "$2" "$1" >"$folder/ci/test"
+  chmod +x "$folder/ci/test"
+  sh "$folder/ci/.ci/run" >"$folder/log" 2>&1
+  status=$?
+  [ $status -eq "$3" ] || wrong "with a ./test of \"$1\" and of \"$2\" .ci/run ends with $status, not $3"
+  last "$4"
+}
+ci 'echo 5 passed, 0 failed' 'echo 2 passed, 0 failed, 1 skipped' 0 '7 passed, 0 failed, 1 skipped'
+ci 'echo 4 passed, 1 failed; exit 1' 'echo 2 passed, 0 failed' 1 '6 passed, 1 failed'
+ci 'echo 5 passed, 0 failed' 'echo error: the disk is full; exit 3' 3 '5 passed, 1 failed'
 
 # Bad input: a sentence each.
 check '' '' 'unit.a' 2 '^error: no test matches unit[.]a; '
 check '' '' '(' 2 '^error: [(] is no regular expression'
 check '' '' '--lust' 2 '^error: usage: '
-check '' '' integrations 0 '^there are no integrations yet'
-last '0 passed, 0 failed'
 BUILD='fatal error: x.s: No space left on device' check 'unit.a1' '' host-asan 1 'build[.]host-asan .*: the disk is full$'
 BUILD='fatal error' check 'unit.a1' '' host-asan 1 'build[.]host-asan .*: the whole log is '
 exec 8>"$folder/build/.test-lock"
