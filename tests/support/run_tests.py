@@ -319,6 +319,7 @@ class Runner:
 def choose(words):
     """The stages and the pattern that the words of the command line mean."""
     stages, extra = read_stages()
+    integrations = [stage for name, stage in extra.items() if name.startswith("integrations")]
     words = words or [""]
     if len(words) > 1 or words[0].startswith("-"):
         raise Refused("usage: ./test [--list] [quick | integrations | full | PRESET | NAME]; see ./test --help", 2)
@@ -326,7 +327,9 @@ def choose(words):
     if word == "":
         return stages, None
     if word == "full":
-        return stages + [extra["integrations"], extra["full"]], None
+        return stages + integrations + [extra["full"]], None
+    if word == "integrations":
+        return integrations, ""
     if word in extra:
         return [extra[word]], ""
     named = [stage for stage in stages if stage.name == word]
@@ -336,7 +339,7 @@ def choose(words):
         re.compile(word)
     except re.error as error:
         raise Refused(f"{word} is no regular expression: {error}", 2) from error
-    return stages + [extra["integrations"]], word
+    return stages + integrations, word
 
 
 def take_lock():
