@@ -28,8 +28,8 @@ namespace {
 using qm::test::Machine;
 
 constexpr unsigned kRecords = 2000;
-constexpr int kMostRounds = 8;
-constexpr int kQuietWindows = 3;  // for each dump
+constexpr int kMostRounds = 12;
+constexpr int kQuietWindows = 1;  // for each dump
 
 std::string run(Machine& machine, const std::string& line) {
   const Machine::Answer answer = machine.request(line);

@@ -287,6 +287,8 @@ TEST_F(Exact, no_record_is_too_early_too_late_or_missing) {
   if (kChecked) GTEST_SKIP() << "a checking build's cells stay closed";
   harts = qm::test::harts();
   if (harts < 2) GTEST_SKIP() << "one hart has nobody to race with";
+  // Harts beyond the processors wait for each other most of the time.
+  const std::uint32_t cycles = kSound && harts > 4 ? kCycles / 4 : kCycles;
   trace::Config config;
   begin_again(config, harts);
   CacheConfig cache_config;
@@ -301,7 +303,7 @@ TEST_F(Exact, no_record_is_too_early_too_late_or_missing) {
   qm::test::on_each_hart(harts, [&](unsigned hart) {
     attach_hart(hart);
     if (hart != 0) return work(hart);
-    while (cycle < kCycles && seen.all() == 0 && !HasFatalFailure()) one_cycle();
+    while (cycle < cycles && seen.all() == 0 && !HasFatalFailure()) one_cycle();
     publish(kEnd);
   });
   for (std::atomic<void*>& box : mailbox) {
@@ -310,7 +312,7 @@ TEST_F(Exact, no_record_is_too_early_too_late_or_missing) {
   hal::set_ipi_pause(nullptr);
   const std::uint32_t all_workers = (1U << harts) - 2;
   if (kSound) {
-    EXPECT_EQ(cycle, kCycles);
+    EXPECT_EQ(cycle, cycles);
     EXPECT_EQ(open_cells.load(), kMagazines ? all_workers : 0U);
     EXPECT_EQ(seen.unrecorded.load(), 0U);
     EXPECT_EQ(seen.recorded.load(), 0U);
