@@ -28,8 +28,8 @@ namespace {
 using qm::test::Machine;
 
 constexpr unsigned kRecords = 2000;
-constexpr int kMostRounds = 12;
-constexpr int kQuietWindows = 1;  // for each dump
+constexpr int kMostRounds = 8;
+constexpr int kQuietWindows = 3;  // for each dump; one hart, whose lateness is no matter of chance, needs one
 
 std::string run(Machine& machine, const std::string& line) {
   const Machine::Answer answer = machine.request(line);
@@ -120,8 +120,9 @@ TEST(Deadlines, ticks_are_no_later_during_a_dump_than_without_one) {
   Machine machine(deterministic());
   load(machine);
   Comparison comparison;
-  comparison.add(machine, kQuietWindows);
-  for (int i = 1; i < kMostRounds && !comparison.holds(); ++i) comparison.add(machine, kQuietWindows);
+  const int quiet_windows = qm::test::harts() == 1 ? 1 : kQuietWindows;
+  comparison.add(machine, quiet_windows);
+  for (int i = 1; i < kMostRounds && !comparison.holds(); ++i) comparison.add(machine, quiet_windows);
   EXPECT_EQ(comparison.quiet[0].size(), qm::test::harts());
   EXPECT_TRUE(comparison.holds()) << comparison.text();
   std::cout << comparison.text();
