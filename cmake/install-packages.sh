@@ -36,6 +36,7 @@ doxygen                  makes the API reference, in the test that it makes no w
 gdb-multiarch            reads the books of the target in the test of the GDB commands
 curl                     fetches the program of examples/sqlite
 picolibc-riscv64-unknown-elf  its C library
+zstd                     unpacks the sources of foreign kernels
 '
 packages_formats='
 chromium                 shows the page of qm report --html

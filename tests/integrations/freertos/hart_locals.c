@@ -1,0 +1,12 @@
+/* tp is not set: a message, and an end. */
+#include <FreeRTOS.h>
+
+#include "ledger.h"
+
+void vApplicationMallocFailedHook(void) {}
+
+int main(void) {
+  __asm volatile("mv tp, zero");
+  CHECK(pvPortMalloc(8) == NULL);
+  board_finish();
+}
