@@ -1,6 +1,6 @@
 # Layers: folder = layer = target = include prefix = namespace.
 #
-#   qm_add_layer(NAME wire RANK 0 SOURCES a.cpp HEADERS include/qm/wire/a.hpp USES ...)
+#   qm_add_layer(NAME wire RANK 0 SOURCES a.cpp HEADERS include/qm/wire/a.hpp USES ... [APART a.cpp])
 #
 # makes the library qm_<NAME> (alias quartermaster::<NAME>) whose public headers are the HEADERS below include/ (or BASE_DIRS), and
 # refuses at configure time to let it use a layer of the same or a higher rank. Include paths come from USES alone - the
@@ -80,7 +80,7 @@ function(qm_precompile target)
 endfunction()
 
 function(qm_add_layer)
-  cmake_parse_arguments(PARSE_ARGV 0 L "" "NAME;RANK" "SOURCES;HEADERS;USES;BASE_DIRS")
+  cmake_parse_arguments(PARSE_ARGV 0 L "" "NAME;RANK" "SOURCES;HEADERS;USES;BASE_DIRS;APART")
   if(NOT L_BASE_DIRS)
     set(L_BASE_DIRS include)
   endif()
@@ -90,6 +90,14 @@ function(qm_add_layer)
     set(scope PUBLIC)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:qm_flags>)
     qm_precompile(${target})
+    # Not together: what tests put another in the place of, and what has names of another source.
+    list(LENGTH L_SOURCES count)
+    if(QM_UNITY AND count GREATER 8)
+      set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    endif()
+    foreach(source IN LISTS L_APART)
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endforeach()
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
