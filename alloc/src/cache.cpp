@@ -120,22 +120,6 @@ void Cache::free_direct(void* object) noexcept {
   if (exhaustion::scarce()) exhaustion::note_free();
 }
 
-void* Cache::take_plain() noexcept {
-  const hal::InterruptGuard masked;
-  // acquire: as in record(). What is constructed is left to the slow half (C3).
-  if (kChecked || state_.load(std::memory_order_acquire) != 0 || extra() != nullptr) return nullptr;
-  void* object = slabs_.take_plain();
-  if (object != nullptr) count_allocation();
-  return object;
-}
-
-bool Cache::put_plain(void* object) noexcept {
-  const hal::InterruptGuard masked;
-  if (kChecked || state_.load(std::memory_order_acquire) != 0 || extra() != nullptr || exhaustion::scarce())
-    return false;
-  return slabs_.put_plain(object);
-}
-
 /// Whether a magazine may be had for objects to lie in idle. While memory is scarce none is: what is freed is to be
 /// seen, and what is taken is to be used.
 bool Cache::may_fill_magazine() const noexcept { return has_magazines() && !exhaustion::scarce(); }

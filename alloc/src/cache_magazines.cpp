@@ -14,7 +14,7 @@ namespace qm {
 void* Cache::refill() noexcept {
   constexpr unsigned kMost = 8;
   void* objects[kMost];
-  const bool idle = may_fill_magazine();
+  const bool idle = kMagazines && may_fill_magazine();
   unsigned wanted = 1;
   if (idle && has_constructor()) {  // these cannot be had in place
     const std::uint32_t most = depot_.rounds() + 1;

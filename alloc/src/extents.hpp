@@ -23,8 +23,12 @@
 #include <cstdint>
 
 #include <qm/arena.hpp>
+#include <qm/magazine.hpp>
 
 namespace qm {
+
+/// Whether slabs are drawn from extents. Their pages lie idle: where magazines are left out, so are they.
+inline constexpr bool kExtents = kMagazines;
 
 class Extents {
  public:
@@ -41,7 +45,7 @@ class Extents {
 
   /// Draws from @p arena, whose quantum is a page, from now on, and forgets everything it had.
   void initialize(Arena& arena) noexcept;
-  [[nodiscard]] bool are_of(const Arena& arena) const noexcept { return arena_ == &arena; }
+  [[nodiscard]] bool are_of(const Arena& arena) const noexcept { return kExtents && arena_ == &arena; }
   /// A place for a slab of @p bytes. @returns 0 if the slab is to lie outside: there is no place, and few slabs lie outside
   /// or no extent can be drawn.
   [[nodiscard]] std::uintptr_t take(std::size_t bytes) noexcept {

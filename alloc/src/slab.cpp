@@ -10,6 +10,7 @@
 #include <qm/page_map.hpp>
 
 #include "extents.hpp"
+#include "slab_take.hpp"
 
 namespace qm {
 
@@ -22,8 +23,6 @@ namespace {
 constexpr std::size_t kMaxSlabBytes = std::size_t{1} << 20;
 /// Objects of the heap above so many bytes waste a sixteenth of a slab at most, others an eighth.
 constexpr std::size_t kTightBytes = 1024;
-/// Empty slabs a layer keeps before it gives one back with each further one.
-constexpr std::size_t kEmptyKept = 2;
 
 /// Of a layer that may be tagged; the other kind never is.
 void set_tagging(auto& tagging, bool tagged) noexcept {
@@ -106,7 +105,9 @@ inline std::size_t SlabLayer::colour_of(std::uintptr_t start, std::uintptr_t end
 inline bool SlabLayer::is_aligned_by_source() const noexcept { return (source_->quantum() & (slab_bytes_ - 1)) == 0; }
 
 /// Whether a slab of @p bytes is drawn from an extent, if there is one.
-inline bool SlabLayer::shares_extent(std::size_t bytes) const noexcept { return in_extents_ && bytes == slab_bytes_; }
+inline bool SlabLayer::shares_extent(std::size_t bytes) const noexcept {
+  return kExtents && in_extents_ && bytes == slab_bytes_;
+}
 
 inline std::uintptr_t SlabLayer::take_from_source(std::size_t bytes) noexcept {
   if (!shares_extent(bytes)) return take_segment(bytes);
@@ -218,27 +219,6 @@ void SlabLayer::disown(Slab& slab) noexcept {
 
 // ---- objects --------------------------------------------------------------------------------------------------------
 
-/// The word of its bitmap in which the first free object of @p slab is. Precondition: lock held, there is one.
-inline std::size_t SlabLayer::free_word_locked(Slab& slab) noexcept {
-  std::size_t word = slab.first_word;
-  if (bits(slab, word) != 0) [[likely]]
-    return word;
-  do ++word;
-  while (bits(slab, word) == 0);
-  slab.first_word = static_cast<std::uint16_t>(word);
-  return word;
-}
-
-/// @p count objects, at least one, have been taken out of @p slab, the first of `usable_`. Lock held.
-inline void SlabLayer::note_taken_locked(Slab& slab, unsigned count) noexcept {
-  const unsigned before = slab.in_use;
-  if (before == 0) --empty_slabs_;
-  slab.in_use = static_cast<std::uint16_t>(before + count);
-  if (before + count != slab.objects) return;
-  usable_.pop_front(&slab);
-  full_.push_front(&slab);
-}
-
 /// Takes objects out of @p slab, up to @p end, of one word of its bitmap, at most @p steps runs. @returns behind the
 /// last.
 /// Precondition: lock held, a free object exists.
@@ -282,17 +262,8 @@ unsigned SlabLayer::take_some(void** objects, unsigned count) noexcept {
 /// One object of slabs that there are, in half the instructions of take_some(). @returns nullptr instead of 0.
 [[gnu::always_inline]] inline void* SlabLayer::take_one_present() noexcept {
   const LockGuard hold(lock_);
-  Slab* const slab = usable_.front();
-  if (slab == nullptr || room_locked() == 0) return nullptr;
-  const std::size_t word = free_word_locked(*slab);
-  const unsigned long left = bits(*slab, word);
-  store_relaxed(bits(*slab, word), left & (left - 1));  // as in carve()
-  note_taken_locked(*slab, 1);
-  count_taken_locked(1);
-  return reinterpret_cast<void*>(slab->start + (word * kWordBits + lowest_bit(left)) * stride_);
+  return take_one_locked();
 }
-
-void* SlabLayer::take_plain() noexcept { return take_one_present(); }
 
 void* SlabLayer::take_one() noexcept {
   if (!fault::may_acquire(fault::Resource::kObjects)) return nullptr;
@@ -464,35 +435,6 @@ SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
   return put;
 }
 
-bool SlabLayer::put_plain(void* object) noexcept {
-  const LockGuard hold(lock_);
-  Slab* const slab = find_by_mask(object);
-  if (slab == nullptr) return false;
-  const unsigned at = index_by_reciprocal(*slab, object);
-  if (at == kNoIndex) return false;
-  unsigned long& word = bits(*slab, at / kWordBits);
-  const unsigned long free = word;
-  const unsigned long bit = 1UL << (at % kWordBits);
-  const unsigned before = slab->in_use;
-  if ((free & bit) != 0 || (before == 1 && empty_slabs_ == kEmptyKept)) return false;
-  store_relaxed(word, free | bit);
-  if (at / kWordBits < slab->first_word) slab->first_word = static_cast<std::uint16_t>(at / kWordBits);
-  slab->in_use = static_cast<std::uint16_t>(before - 1);
-  if (before == slab->objects) {
-    full_.remove(slab);
-    usable_.push_front(slab);
-  }
-  if (before == 1) {
-    ++empty_slabs_;
-    if (usable_.back() != slab) {
-      usable_.remove(slab);
-      usable_.push_back(slab);
-    }
-  }
-  --out_;
-  return true;
-}
-
 Status SlabLayer::put(void* object) noexcept {
   const Put put = this->put(&object, 1);
   if (put.surplus != nullptr) release(put.surplus);
@@ -511,7 +453,7 @@ std::size_t SlabLayer::reap() noexcept {
       if (slab != nullptr) disown(*slab);
     }
     if (slab == nullptr) {
-      if (in_extents_) extents.trim();
+      if (kExtents && in_extents_) extents.trim();
       return bytes;
     }
     bytes += bytes_of(slab->objects);

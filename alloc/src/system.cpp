@@ -121,7 +121,7 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
     if (&range == memory.data()) boundary_tags_set_root(base);
     if (status == Status::kOk) status = page_map.add_bank(start, end);
   }
-  extents.initialize(base);
+  if constexpr (kMagazines) extents.initialize(base);
   if constexpr (kCallSites) {
     if (status == Status::kOk) status = call_sites::initialize(harts);
   }

@@ -389,9 +389,17 @@ class alignas(Cell) Cache : public Traceable {
   void free_direct(void* object) noexcept;
 
   /// The fast path of a build without magazines: an object from a slab that there is, and back to its slab. @returns
-  /// nullptr or false for the slow half, with nothing changed.
-  [[nodiscard]] void* take_plain() noexcept;
-  [[nodiscard]] bool put_plain(void* object) noexcept;
+  /// nullptr or false for the slow half, with nothing changed. Masked.
+  [[nodiscard, gnu::always_inline]] void* take_plain() noexcept {
+    void* object = has_plain_objects() ? slabs_.take_plain() : nullptr;
+    if constexpr (kCounted) {
+      if (object != nullptr) count_allocation();
+    }
+    return object;
+  }
+  [[nodiscard, gnu::always_inline]] bool put_plain(void* object) noexcept {
+    return has_plain_objects() && slabs_.put_plain(object);
+  }
 
   /// Takes a round of the previous magazine, which becomes the loaded one. @returns nullptr where that is empty, too,
   /// with nothing changed.
@@ -460,6 +468,12 @@ class alignas(Cell) Cache : public Traceable {
   [[nodiscard]] Slab* spill(Magazine& magazine) noexcept;
   [[nodiscard]] bool is_dead() noexcept { return std::atomic_ref(number_).load(std::memory_order_relaxed) == 0; }
   [[nodiscard]] bool is_plain() const noexcept;
+  /// Whether nobody hears of an operation, and objects are as they come from their slab. relaxed: with a word of 0 nothing
+  /// else is read.
+  [[nodiscard, gnu::always_inline]] bool has_plain_objects() const noexcept {
+    return !kChecked && state_.load(std::memory_order_relaxed) == 0 &&
+           extra_.load(std::memory_order_relaxed) == nullptr;
+  }
   [[nodiscard]] Magazine* run_empty(const Cell& own) const noexcept;
   [[nodiscard]] Magazine* run_full(const Cell& own) const noexcept;
   void* turn_to_full(Cell& own, Magazine& empty, Magazine& full) noexcept;

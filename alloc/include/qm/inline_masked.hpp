@@ -12,7 +12,12 @@ namespace qm::internal {
 
 /// @returns the youngest round of this hart's cell; nullptr for the slow half.
 [[gnu::always_inline]] inline void* pop_masked(Cache& cache) noexcept {
-  if constexpr (!kMagazines) return cache.take_plain();
+  if constexpr (!kMagazines) {
+    const hal::Port::InterruptState before = hal::Port::mask_interrupts();  // in place, at -Os too
+    void* object = cache.take_plain();
+    hal::Port::restore_interrupts(before);
+    return object;
+  }
   const hal::Section section;
   Cell& cell = cache.cell_in(section);
   void** top = cell.top.load(std::memory_order_relaxed);
@@ -26,7 +31,12 @@ namespace qm::internal {
 
 /// @returns false for the slow half.
 [[gnu::always_inline]] inline bool push_masked(Cache& cache, void* object) noexcept {
-  if constexpr (!kMagazines) return cache.put_plain(object);
+  if constexpr (!kMagazines) {
+    const hal::Port::InterruptState before = hal::Port::mask_interrupts();
+    const bool done = cache.put_plain(object);
+    hal::Port::restore_interrupts(before);
+    return done;
+  }
   const hal::Section section;
   Cell& cell = cache.cell_in(section);
   void** top = cell.top.load(std::memory_order_relaxed);

@@ -162,7 +162,7 @@ class SlabLayer {
   /// The same for one object, by a shorter way; and of a new slab in any case. @returns nullptr instead of 0.
   [[nodiscard]] void* take_one() noexcept;
   [[nodiscard]] void* take_new() noexcept { return take_fresh(1, nullptr); }
-  /// The same for one object of slabs that there are; no test fails it. For a build without magazines.
+  /// The same for one object of slabs that there are; no test fails it. For a build without magazines; masked.
   [[nodiscard]] void* take_plain() noexcept;
 
   /// Makes a slab, if none has a free object, ahead of who will take one. Complexity, context: as take().
@@ -187,7 +187,7 @@ class SlabLayer {
   void release(Slab* slab) noexcept;
 
   /// Takes one object back if it is out, of a slab of memory, and no slab becomes surplus. @returns false, and nothing has
-  /// changed, otherwise. For a build without magazines. Context: any.
+  /// changed, otherwise. For a build without magazines; masked.
   [[nodiscard]] bool put_plain(void* object) noexcept;
 
   /// Takes one object back.
@@ -303,7 +303,9 @@ class SlabLayer {
   void note_taken_locked(Slab& slab, unsigned count) noexcept;
   void** carve(Slab& slab, void** next, void** end, unsigned& steps) noexcept;
   unsigned take_some(void** objects, unsigned count) noexcept;
+  void* take_one_locked() noexcept;
   void* take_one_present() noexcept;
+  bool put_plain_locked(void* object) noexcept;
   void count_taken_locked(unsigned count) noexcept {
     out_ += count;
     taken_ever_ += count;
