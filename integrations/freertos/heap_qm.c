@@ -207,10 +207,25 @@ struct call {
   bool suspends; /* the scheduler */
 };
 
-static struct call enter(void) {
+/* running(), which is not asked again in the stack of the same task: where a task has its stack no handler ever has. */
+static enum context from_where(BaseType_t scheduler) {
+  static volatile uintptr_t low, high;
+  const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  if (here >= low && here <= high) return IN_TASK;
   TaskStatus_t task;
+  const enum context context = running(&task, scheduler);
+  if (context == IN_TASK) {
+    const uintptr_t before = qm_freertos_mask();
+    low = (uintptr_t)task.pxStackBase;
+    high = (uintptr_t)task.pxEndOfStack;
+    qm_freertos_unmask(before);
+  }
+  return context;
+}
+
+static struct call enter(void) {
   const BaseType_t scheduler = xTaskGetSchedulerState();
-  const struct call call = {running(&task, scheduler), scheduler == taskSCHEDULER_RUNNING};
+  const struct call call = {from_where(scheduler), scheduler == taskSCHEDULER_RUNNING};
   if (call.context == IN_HANDLER) {
     qm_freertos_enter_handler();
   } else if (call.suspends) {

@@ -61,6 +61,7 @@ boot() { # IMAGE
   rm -f "$work/input"
   mkfifo "$work/input"
   exec 3<>"$work/input"
+  : >"$transcript"  # or the last image's prompts are taken for this one's
   timeout 200 "qemu-system-riscv$xlen" -machine virt -m 32M -bios none -nographic -monitor none -serial stdio -kernel "$1" <&3 >"$transcript" 2>&1 &
   qemu=$!
   prompts=1

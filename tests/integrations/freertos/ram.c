@@ -1,25 +1,42 @@
-/* The work of the example in a heap of as many bytes as QEMU writes to the first word behind 0x81000000. */
+/* The work of the example beside blocks of 8 to 71 bytes that are kept. QEMU writes to 0x81000000 and behind the bytes of the heap and
+ * the number of blocks. Also counts the instructions of a pair of an allocation and its free. */
 #include <FreeRTOS.h>
 #include <task.h>
 
 #include "board.h"
 #include "radio.h"
 
-static size_t heap_bytes(void) { return *(volatile uint32_t*)0x81000000; }
+static size_t heap_bytes(void) { return ((volatile uint32_t*)0x81000000)[0]; }
+static size_t kept_blocks(void) { return ((volatile uint32_t*)0x81000000)[1]; }
 
 void vApplicationMallocFailedHook(void) { board_stop("no memory"); }
+
+/* Of a hot pair, in instructions, the loop included. */
+static size_t count_pair(void) {
+  size_t before, after;
+  enum { PAIRS = 100 };
+  vTaskSuspendAll();
+  __asm volatile("csrr %0, minstret" : "=r"(before));
+  for (unsigned number = 0; number < PAIRS; ++number) vPortFree(pvPortMalloc(40));
+  __asm volatile("csrr %0, minstret" : "=r"(after));
+  (void)xTaskResumeAll();
+  return (after - before) / PAIRS;
+}
 
 static void conduct(void* argument) {
   HeapStats_t stats;
   (void)argument;
   radio_send(100, 0);
+  const size_t pair = count_pair();
   vTaskDelay(2);
   vPortGetHeapStats(&stats);
   board_print("sent in a heap of ");
   board_print_number(heap_bytes());
   board_print(" bytes, ");
   board_print_number(stats.xMinimumEverFreeBytesRemaining);
-  board_print(" least free\n");
+  board_print(" least free, ");
+  board_print_number(pair);
+  board_print(" instructions a pair\n");
   board_finish();
 }
 
@@ -32,6 +49,11 @@ int main(void) {
   /* heap_4.c has the last bytes of its array: what is taken first lies before them. */
   if (pvPortMalloc(configTOTAL_HEAP_SIZE - heap_bytes() - 16) == NULL) board_stop("no memory");
 #endif
+  uint32_t random = 7;
+  for (size_t number = 0; number < kept_blocks(); ++number) {
+    random = random * 1664525 + 1013904223;
+    if (pvPortMalloc(8 + (random >> 26)) == NULL) board_stop("no memory");
+  }
   radio_start();
   if (xTaskCreate(conduct, "conduct", 512, NULL, 1, NULL) != pdPASS) board_stop("no memory");
   vTaskStartScheduler();
