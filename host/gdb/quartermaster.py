@@ -308,9 +308,9 @@ class CacheView:
             "in_magazines": in_magazines, "in_depot": in_depot, "reserved": reserved,
             "reserve": number(self.extra["reserve"]["promised_"]) if self.extra is not None else 0,
             "in_use": max(out - idle, 0), "limit": 0 if limit == 0xFFFFFFFF else limit,
-            "failures": sum(number(cell["failures"]) for cell in self.cells),
-            "misuses": sum(number(cell["misuses"]) for cell in self.cells),
-            "misses": sum(number(cell["misses"]) for cell in self.cells),
+            "failures": sum(number(cell["counts"]["failures"]) for cell in self.cells),
+            "misuses": sum(number(cell["counts"]["misuses"]) for cell in self.cells),
+            "misses": sum(number(cell["counts"]["misses"]) for cell in self.cells),
         }
 
 
