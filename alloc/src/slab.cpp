@@ -201,7 +201,7 @@ void SlabLayer::release(Slab* slab) noexcept {
   if (slab.objects != objects_) [[unlikely]]
     ++short_slabs_;
   const auto header = reinterpret_cast<std::uintptr_t>(&slab);
-  if (!kCallSites && bank_.load(std::memory_order_relaxed)->has(header)) [[likely]]
+  if (!kCallSites && bank_.load(kFollowed)->has(header)) [[likely]]
     return;
   if (no_touch_) return untouched().enter(*this, slab);  // whose bank_ has nothing
   widen(slab.start, header + sizeof(Slab));
@@ -374,7 +374,7 @@ SlabLayer::Taken SlabLayer::take(void** objects, unsigned count) noexcept {
 }
 
 bool SlabLayer::are_out(void* const* pair) noexcept {
-  const PageMap::Bank& bank = *bank_.load(std::memory_order_relaxed);
+  const PageMap::Bank& bank = *bank_.load(kFollowed);
   const std::uintptr_t low = bank.low;
   const std::size_t bytes = bank.bytes;
   const std::uintptr_t mask = slab_bytes_ - 1;
@@ -406,7 +406,7 @@ SlabLayer::Put SlabLayer::put(void* const* objects, unsigned count) noexcept {
     runs = 1;
   }
   const std::uintptr_t mask = slab_bytes_ - 1;
-  const PageMap::Bank* const bank = bank_.load(std::memory_order_relaxed);
+  const PageMap::Bank* const bank = bank_.load(kFollowed);
   const std::uintptr_t low = bank->low;
   const std::size_t bytes = bank->bytes;
   while (reinterpret_cast<std::uintptr_t>(end) > stop) {
