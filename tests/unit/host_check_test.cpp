@@ -323,6 +323,7 @@ TEST_F(Check, a_run_that_is_interrupted_stops_its_stream_and_ends_its_capture) {
   for (unsigned attempt = 0; attempt < 5; ++attempt) {
     std::filesystem::remove_all(folder() / "transcripts");
     std::filesystem::remove(path);
+    std::filesystem::remove(folder() / "line");
     std::thread server;
     const std::string line = serve(server);
     const pid_t pid = start({"run", "--serial", line, "--record", path.string(), "-c", "echo one", "-c", "echo two",
