@@ -115,10 +115,15 @@ void FakeConsole::run(std::string_view line, std::uint32_t request) {
   if (line.starts_with("send ")) {
     end(request, CommandStatus::kOk);
     std::ifstream file(std::string(line.substr(5)), std::ios::binary);
-    const std::string bytes(std::istreambuf_iterator<char>(file), {});
-    print(bytes);
-    sequence_ = 0;
-    for (std::size_t at = 0; (at = bytes.find("\x1bP", at)) != std::string::npos; ++at) ++sequence_;
+    std::vector<std::uint8_t> room(wire::Demultiplexer::buffer_bytes(wire::kMaxPayloadBytes));
+    wire::Demultiplexer frames(room);
+    const std::uint16_t first = sequence_;
+    for (std::istreambuf_iterator<char> byte(file), end; byte != end; ++byte) {
+      if (!frames.push(static_cast<std::uint8_t>(*byte)).frame) continue;
+      const wire::Frame& frame = frames.frame();
+      sequence_ = static_cast<std::uint16_t>(first + frame.sequence);
+      send(frame.type, frame.request, as_text(frame.payload));
+    }
     return;
   }
   if (line == "forms") {

@@ -11,8 +11,8 @@
 namespace qm::test {
 
 /// The commands of a fake console: `echo TEXT`, `fail`, `poweroff [STATUS]`, `reboot`, `run` (until Ctrl-C), `forms`
-/// (how often a form was asked for), `send FILE` (bytes with frames numbered from 0), and the misbehaviours below. As on a target, a request that comes while one runs
-/// is refused.
+/// (how often a form was asked for), `send FILE` (the file's frames, numbered on from the console's own: what is lost between
+/// them stays lost), and the misbehaviours below. As on a target, a request that comes while one runs is refused.
 ///   die          closes the line in the middle of an output
 ///   hang         answers nothing
 ///   slow         stops for 100 ms in the middle of a frame
