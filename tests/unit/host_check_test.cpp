@@ -52,15 +52,17 @@ class Check : public testing::Test {
 
   /// Starts `qm ARGUMENTS`; what it says goes into a file.
   [[nodiscard]] pid_t start(const std::vector<std::string>& arguments) const {
-    const pid_t pid = fork();
-    if (pid != 0) return pid;
-    const int out = open((folder_ / "said").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    dup2(open("/dev/null", O_RDONLY), 0);
-    dup2(out, 1);
-    dup2(out, 2);
+    // The child of a process with threads must not allocate: one of them may hold the allocator's lock.
+    const std::filesystem::path said = folder_ / "said";
     std::vector<char*> pointers{const_cast<char*>(QM_TOOL)};
     for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
     pointers.push_back(nullptr);
+    const pid_t pid = fork();
+    if (pid != 0) return pid;
+    const int out = open(said.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(open("/dev/null", O_RDONLY), 0);
+    dup2(out, 1);
+    dup2(out, 2);
     execv(pointers[0], pointers.data());
     _exit(126);
   }
