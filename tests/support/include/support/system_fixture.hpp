@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
@@ -15,9 +16,13 @@ namespace qm::test {
 
 inline constexpr std::size_t kPoolBytes = std::size_t{4} << 20;
 
+/// The memory of the tests. The page map has one leaf for all of it, wherever the program is loaded: a leaf is made with
+/// the first slab that needs it and stays, and what a test counts must not depend on where the program lies.
 inline std::byte* pool() {
-  alignas(4096) static std::byte memory[kPoolBytes];
-  return memory;
+  static_assert(PageMap::kLeafBytes % kPoolBytes == 0);
+  static std::byte memory[2 * kPoolBytes];
+  const auto start = reinterpret_cast<std::uintptr_t>(memory);
+  return memory + (kPoolBytes - start % kPoolBytes) % kPoolBytes;
 }
 
 class SystemTest : public testing::Test {
