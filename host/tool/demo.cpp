@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <qm/host/counted.hpp>
 #include <qm/host/trace_report.hpp>
 
 #include "commands.hpp"
@@ -81,7 +82,7 @@ std::pair<std::vector<TraceReport::Frame>, std::size_t> largest_stack(const Trac
 
 void show_largest_stack(const TraceReport& report) {
   const auto [frames, count] = largest_stack(report);
-  fmt::print("\n{} of the {} objects were taken from one stack:\n", count, report.objects.size());
+  fmt::print("\n{} of {} came from one stack:\n", count, host::counted(report.objects.size(), "object"));
   for (const TraceReport::Frame& frame : frames) {
     fmt::print("  {}{}\n", frame.name,
                frame.name.find(kCulprit) != std::string::npos ? "    <- forgets its packet" : "");
@@ -98,11 +99,11 @@ void check_findings(Checks& checks, const std::string& workload, const TraceRepo
     if (names_culprit(object)) ++named;
   }
   checks.check(!leaked.empty(), fmt::format("the workload says which packets it forgot: {}", leaked.size()));
-  const std::string closing = fmt::format("leak: forgot {} {} of packet in {}\n", leaked.size(),
-                                          leaked.size() == 1 ? "object" : "objects", kCulprit);
+  const std::string closing =
+      fmt::format("leak: forgot {} of packet in {}\n", host::counted(leaked.size(), "object"), kCulprit);
   checks.check(workload.find(closing) != std::string::npos, "and counts as many");
   checks.check(found.size() == report.objects.size(),
-               fmt::format("the trace shows {} objects, none twice", found.size()));
+               fmt::format("the trace shows {}, none twice", host::counted(found.size(), "object")));
   checks.check(found == leaked, "they are exactly the forgotten ones, address by address");
   for (const std::uint64_t address : leaked) {
     if (!found.contains(address)) fmt::print("       forgotten, not found: {}\n", pretty(address));
@@ -138,7 +139,7 @@ int demo(host::Target& target) {
   checks.check(ran, "every command ended with status 0");
   check_findings(checks, workload.text, report);
   if (checks.all_hold()) {
-    fmt::print("\nFound: {} packets, all forgotten in {}.\n", report.objects.size(), kCulprit);
+    fmt::print("\nFound: {}, all forgotten in {}.\n", host::counted(report.objects.size(), "packet"), kCulprit);
     return kOk;
   }
   fmt::print("\nThe hunt has failed; transcript: {}\n", target.transcript().path().string());
