@@ -57,35 +57,6 @@ Number parse_size(std::string_view text, std::uint64_t limit, std::uint64_t& val
   return result;
 }
 
-bool matches(std::string_view glob, std::string_view name) noexcept {
-  // After a mismatch the last `*` takes one character more; earlier ones need not be tried again.
-  std::size_t at = 0;
-  std::size_t in_name = 0;
-  std::size_t after_star = kNowhere;
-  std::size_t star_end = 0;
-  while (in_name < name.size()) {
-    if (at < glob.size() && glob[at] == '*') {
-      after_star = ++at;
-      star_end = in_name;
-    } else if (at < glob.size() && (glob[at] == '?' || glob[at] == name[in_name])) {
-      ++at;
-      ++in_name;
-    } else if (after_star != kNowhere) {
-      at = after_star;
-      in_name = ++star_end;
-    } else {
-      return false;
-    }
-  }
-  while (at < glob.size() && glob[at] == '*') ++at;
-  return at == glob.size();
-}
-
-bool names(std::string_view pattern, std::string_view name) noexcept {
-  if (is_glob(pattern) ? matches(pattern, name) : pattern == name) return true;
-  return pattern == kHeapSources && (name == "kheap" || matches("kmalloc_*", name));
-}
-
 std::string_view next_item(std::string_view& list) noexcept {
   const std::size_t comma = find(list, ',');
   const std::string_view item = part(list, 0, comma);

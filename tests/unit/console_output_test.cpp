@@ -150,21 +150,6 @@ TEST(Number, of_a_size_takes_a_suffix) {
   EXPECT_EQ(parse_size("1T", most, value), Number::kMalformed);
 }
 
-TEST(Glob, matches_as_in_a_shell) {
-  EXPECT_TRUE(matches("*", ""));
-  EXPECT_TRUE(matches("*", "packet"));
-  EXPECT_TRUE(matches("p*t", "packet"));
-  EXPECT_TRUE(matches("p?cket", "packet"));
-  EXPECT_TRUE(matches("*a*b*", "xxaxxbxx"));
-  EXPECT_TRUE(matches("packet", "packet"));
-  EXPECT_TRUE(matches("kmalloc_*", "kmalloc_16"));
-  EXPECT_FALSE(matches("kmalloc_*", "kmalloc"));
-  EXPECT_FALSE(matches("p?cket", "pcket"));
-  EXPECT_FALSE(matches("packet", "packets"));
-  EXPECT_FALSE(matches("", "a"));
-  EXPECT_FALSE(matches("*a*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
-}
-
 // ---- boot options ---------------------------------------------------------------------------------------------------
 
 TEST(BootOptions, are_read_and_the_last_of_two_counts) {

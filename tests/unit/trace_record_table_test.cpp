@@ -7,7 +7,6 @@
 
 #include <qm/test/seed.hpp>
 #include <qm/trace/context_table.hpp>
-#include <qm/trace/glob.hpp>
 #include <qm/trace/record_table.hpp>
 
 namespace {
@@ -328,23 +327,6 @@ TEST_F(ContextTable, full_it_answers_0_and_counts) {
   EXPECT_EQ(table.failures(), 1U);
   EXPECT_NE(table.intern("task 3"), 0U);
   EXPECT_TRUE(table.text(0) == "?");
-}
-
-TEST(Glob, matches_as_a_shell_does) {
-  EXPECT_TRUE(glob_matches("packet", "packet"));
-  EXPECT_FALSE(glob_matches("packet", "packets"));
-  EXPECT_FALSE(glob_matches("packet", "packe"));
-  EXPECT_TRUE(glob_matches("*", ""));
-  EXPECT_TRUE(glob_matches("*", "anything"));
-  EXPECT_TRUE(glob_matches("k*_1?", "kmalloc_16"));
-  EXPECT_FALSE(glob_matches("k*_1?", "kmalloc_128"));
-  EXPECT_TRUE(glob_matches("*a*b", "aabab"));
-  EXPECT_FALSE(glob_matches("*a*b", "aaba"));
-  EXPECT_FALSE(glob_matches("?", ""));
-  EXPECT_FALSE(glob_matches("", "x"));
-  EXPECT_TRUE(glob_matches("", ""));
-  EXPECT_TRUE(is_glob("a?"));
-  EXPECT_FALSE(is_glob("a"));
 }
 
 }  // namespace

@@ -6,10 +6,11 @@
 #include <cstring>
 #include <new>
 
+#include <qm/glob.hpp>
 #include <qm/slab_pass.hpp>
 #include <qm/system.hpp>
 #include <qm/trace/dump.hpp>
-#include <qm/trace/glob.hpp>
+#include <qm/trace/characters.hpp>
 
 namespace qm::trace {
 

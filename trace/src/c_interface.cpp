@@ -1,5 +1,6 @@
 // <qm/trace/trace.h>: the live trace for C.
 
+#include <qm/glob.hpp>
 #include <qm/trace/trace.h>
 
 #include <atomic>
@@ -9,7 +10,7 @@
 #include <qm/system.hpp>
 #include <qm/trace/context_table.hpp>
 #include <qm/trace/dump.hpp>
-#include <qm/trace/glob.hpp>
+#include <qm/trace/characters.hpp>
 #include <qm/trace/live_trace.hpp>
 
 #include "books.hpp"
@@ -111,7 +112,7 @@ qm_status qm_trace_init(const qm_trace_config* config) noexcept {
 
 qm_status qm_trace_start(const char* caches) noexcept {
   const std::string_view pattern = view(caches);
-  return to_c((trace::names_many(pattern) ? trace::trace_from_creation(pattern) : trace::start(pattern)).status);
+  return to_c((names_many(pattern) ? trace::trace_from_creation(pattern) : trace::start(pattern)).status);
 }
 qm_status qm_trace_stop(const char* caches) noexcept { return to_c(trace::stop(view(caches)).status); }
 qm_status qm_trace_reset(const char* caches) noexcept { return to_c(trace::reset(view(caches)).status); }
@@ -133,8 +134,8 @@ qm_status qm_trace_foreach(const char* cache, qm_trace_visit visit, void* priv, 
     bool found = trace::books.keeps(pattern);
     RegistryCursor<Traceable> sources;
     while (Traceable* source = more ? sources.next() : nullptr) {
-      if (!trace::names(pattern, trace::characters(source->name()))) continue;
-      if (trace::names_many(pattern) && !source->traceable()) continue;
+      if (!names(pattern, trace::characters(source->name()))) continue;
+      if (names_many(pattern) && !source->traceable()) continue;
       found = true;
       the_dump.begin(*source);
       more = show_all(the_dump, visit, priv, all);

@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include <qm/trace/glob.hpp>
+#include <qm/trace/characters.hpp>
 
 namespace qm::trace {
 namespace {

@@ -6,7 +6,7 @@
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
 #include <qm/call_sites.hpp>
-#include <qm/trace/glob.hpp>
+#include <qm/trace/characters.hpp>
 
 #include "books.hpp"
 #include "figures.hpp"

@@ -2,7 +2,8 @@
 /// What the commands that change state words share: the sources they apply to, and the rounds that make a change
 /// effective.
 
-#include <qm/trace/glob.hpp>
+#include <qm/glob.hpp>
+#include <qm/trace/characters.hpp>
 
 #include "books.hpp"
 #include "defect.hpp"

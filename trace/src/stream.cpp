@@ -5,8 +5,9 @@
 #include <new>
 
 #include <qm/call_sites.hpp>
+#include <qm/glob.hpp>
 #include <qm/system.hpp>
-#include <qm/trace/glob.hpp>
+#include <qm/trace/characters.hpp>
 
 #include "selection.hpp"
 

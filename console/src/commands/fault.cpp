@@ -35,7 +35,7 @@ bool has_room(std::string_view pattern) noexcept {
   unsigned room = 0;
   for (unsigned index = 0; index < fault::kMaxFaults; ++index) {
     const Cache* taken = fault::at(index).cache;
-    room += taken == nullptr || (taken->traceable() && matches(pattern, taken->name())) ? 1 : 0;  // is replaced
+    room += taken == nullptr || (taken->traceable() && glob_matches(pattern, taken->name())) ? 1 : 0;  // is replaced
   }
   return lacking <= room;
 }

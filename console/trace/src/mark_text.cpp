@@ -23,7 +23,7 @@ bool Scope::includes(Traceable& source) const noexcept {
   if (!pattern_.empty()) return names(pattern_, name);
   if (name == "kmem_cache") return false;
   for (std::string_view list = background_; !list.empty();) {
-    if (matches(next_item(list), name)) return false;
+    if (glob_matches(next_item(list), name)) return false;
   }
   return true;
 }

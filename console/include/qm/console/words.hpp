@@ -1,11 +1,12 @@
 #pragma once
-/// The words of a command line, the numbers in them, and name patterns.
+/// The words of a command line, and the numbers in them.
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include <qm/console/text.hpp>
+#include <qm/glob.hpp>
 
 namespace qm::console {
 
@@ -56,26 +57,6 @@ enum class Number : std::uint8_t {
 
 /// As parse_number(), with an optional suffix K, M or G (1024, 1024^2, 1024^3; upper or lower case).
 [[nodiscard]] Number parse_size(std::string_view text, std::uint64_t limit, std::uint64_t& value) noexcept;
-
-/// @returns whether @p text has a `*` or a `?`, and so stands for any number of names.
-[[nodiscard]] constexpr bool is_glob(std::string_view text) noexcept {
-  return find(text, '*') != kNowhere || find(text, '?') != kNowhere;
-}
-
-/// Matches @p name with @p glob, in which `*` stands for any characters and `?` for one.
-/// Complexity: O(glob x name) at most. Context: any.
-[[nodiscard]] bool matches(std::string_view glob, std::string_view name) noexcept;
-
-/// What names all that serves the heap, as trace::kHeapSources: the caches `kmalloc_*` and the arena `kheap`.
-inline constexpr std::string_view kHeapSources = "kmalloc";
-
-/// Whether @p pattern may name several caches and arenas, also some that are not made yet.
-[[nodiscard]] constexpr bool names_many(std::string_view pattern) noexcept {
-  return is_glob(pattern) || pattern == kHeapSources;
-}
-
-/// Whether @p pattern - a name, a glob or kHeapSources - names the cache or arena called @p name.
-[[nodiscard]] bool names(std::string_view pattern, std::string_view name) noexcept;
 
 /// Takes the next item off a list separated by commas. @returns it; empty at the end or for an empty item.
 [[nodiscard]] std::string_view next_item(std::string_view& list) noexcept;
