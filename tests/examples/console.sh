@@ -12,12 +12,9 @@ if grep 'qm::trace::' "$scratch/symbols"; then fail "a part of trace/ is in the 
 sed -n '/^A session/,$s/^    //p' "$source/examples/console/README.md" >"$scratch/expected"
 lines=$(grep -c '^qm> ' "$scratch/expected")
 boot -smp 2 -m 32M
-prompts=1
 sed -n 's/^qm> //p' "$scratch/expected" >"$scratch/typed"
 while IFS= read -r line; do
-  await_prompt
-  printf '%s\n' "$line" >&3
-  prompts=$((prompts + 1))
+  type_lines "$line"
 done <"$scratch/typed"
 await_prompt
 printed | sed -n '/^qm> /,$p' | sed '$d' | sed -E 's/0x[0-9a-f]{16}/@/g' >"$scratch/printed"

@@ -20,11 +20,8 @@ quietly cmake --build "$scratch/host"
 build_for_target sqlite -D "SQLITE_PACKAGE=file://$kept"
 
 boot -smp 1 -m 64M
-prompts=1
 type_line() { # LINE: what it prints is in $scratch/answer
-  await_prompt
-  printf '%s\n' "$1" >&3
-  prompts=$((prompts + 1))
+  type_lines "$1"
   await_prompt
   printed | awk -v line="qm> $1" '$0 == line { on = 1; next } /^qm> / { on = 0 } on' >"$scratch/answer"
 }

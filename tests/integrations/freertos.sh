@@ -6,19 +6,10 @@
 set -eu -o pipefail
 build=$1 source=$2 xlen=$3
 work=$build/integrations/freertos-rv$xlen
+scratch=$work
 mkdir -p "$work"
-transcript=$work/transcript qemu=''
-leave() {
-  [ -z "$qemu" ] || kill "$qemu" 2>/dev/null || true
-  rm -f "$work/input"
-}
-trap leave EXIT
-fail() {
-  [ ! -s "$transcript" ] || tail -n 60 "$transcript"
-  echo "FAILED: $*"
-  exit 1
-}
-quietly() { "$@" >"$work/log" 2>&1 || { tail -n 40 "$work/log"; fail "$*"; }; }
+# shellcheck source=tests/support/board.sh
+. "$source/tests/support/board.sh"
 # shellcheck source=tests/integrations/third_party.sh
 . "$source/tests/integrations/third_party.sh"
 
@@ -57,33 +48,7 @@ run regions 'regions are served or refused' 0 "${icount[@]}"
 run hart_locals "tp does not point at the image's TLS segment" 1 "${icount[@]}"
 
 # ---- the console
-boot() { # IMAGE
-  rm -f "$work/input"
-  mkfifo "$work/input"
-  exec 3<>"$work/input"
-  : >"$transcript"  # or the last image's prompts are taken for this one's
-  timeout 200 "qemu-system-riscv$xlen" -machine virt -m 32M -bios none -nographic -monitor none -serial stdio -kernel "$1" <&3 >"$transcript" 2>&1 &
-  qemu=$!
-  prompts=1
-}
-printed() { tr -d '\r' <"$transcript"; }
-await_prompt() {
-  local i
-  for ((i = 0; i < 900; ++i)); do
-    if [ "$(printed | grep -c '^qm> ')" -ge "$prompts" ]; then return; fi
-    kill -0 "$qemu" 2>/dev/null || break
-    sleep 0.1
-  done
-  fail "prompt $prompts never came"
-}
-type_lines() {
-  local line
-  for line in "$@"; do
-    await_prompt
-    printf '%s\n' "$line" >&3
-    prompts=$((prompts + 1))
-  done
-}
+boot() { boot_image "$xlen" "$1" -m 32M -bios none -monitor none -serial stdio; }
 quit() {
   type_lines quit
   wait "$qemu" || fail "QEMU ended with status $?"

@@ -1,0 +1,57 @@
+# A board in QEMU whose console a test types to; sourced with $scratch, the folder of what it writes.
+transcript=$scratch/transcript qemu='' prompts=1
+leave() {
+  [ -z "$qemu" ] || kill "$qemu" 2>/dev/null || true
+  rm -f "$scratch/input"
+}
+trap leave EXIT
+
+fail() {
+  [ ! -s "$transcript" ] || tail -n 60 "$transcript"
+  echo "FAILED: $*"
+  exit 1
+}
+
+# Status 77, which ctest takes for skipped.
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+
+quietly() { "$@" >"$scratch/log" 2>&1 || { tail -n 40 "$scratch/log"; fail "$*"; }; }
+
+# What is written to descriptor 3 is typed.
+boot_image() { # XLEN, IMAGE, options of QEMU
+  local xlen=$1 image=$2
+  shift 2
+  rm -f "$scratch/input"
+  mkfifo "$scratch/input"
+  exec 3<>"$scratch/input"
+  : >"$transcript"  # or the last image's prompts are taken for this one's
+  timeout 200 "qemu-system-riscv$xlen" -machine virt -nographic -kernel "$image" "$@" <&3 >"$transcript" 2>&1 &
+  qemu=$!
+  prompts=1
+}
+
+printed() { tr -d '\r' <"$transcript"; }
+
+# Waits until the console has printed $prompts prompts in all.
+await_prompt() {
+  local i
+  for ((i = 0; i < 900; ++i)); do
+    if [ "$(printed | grep -c '^qm> ')" -ge "$prompts" ]; then return; fi
+    kill -0 "$qemu" 2>/dev/null || break
+    sleep 0.1
+  done
+  fail "prompt $prompts never came"
+}
+
+# Types each line at a prompt of its own.
+type_lines() {
+  local line
+  for line in "$@"; do
+    await_prompt
+    printf '%s\n' "$line" >&3
+    prompts=$((prompts + 1))
+  done
+}
