@@ -35,6 +35,7 @@ void Console::write_output_frame(void* console, std::string_view bytes) noexcept
 }
 
 void Console::print_banner(Output& out) const noexcept {
+  out.whole_line();
   out.print("Quartermaster {}", config_.version);
   if (!config_.build_id.empty()) out.print(" build {}", config_.build_id);
   out.print(", {}", Counted{config_.harts, "hart/harts"});
@@ -151,7 +152,10 @@ CommandStatus Console::dispatch(std::string_view line, Output& out) noexcept {
   if (hal::in_panic() && !command->in_panic) return call.fail("not in panic");
   const std::size_t arguments = words.size() - 1;
   if (arguments < command->min_arguments || arguments > command->max_arguments) return call.usage();
-  return command->run(call);
+  out.wrap(command->wrap);
+  const CommandStatus status = command->run(call);
+  out.wrap(Output::Wrap::kNo);
+  return status;
 }
 
 bool Console::yield_for(Output& out) noexcept {
@@ -206,9 +210,12 @@ void Console::end_lines() noexcept {
 
 bool Console::print_notices() noexcept {
   if (!notices_.pending() && !misuse_.pending() && !exhaustion_.pending()) return false;
+  const Output::Wrap wrap = text_.wrap();
+  text_.wrap(Output::Wrap::kNo);
   begin_lines();
   print_reports_of(*this);
   end_lines();
+  text_.wrap(wrap);
   return true;
 }
 

@@ -76,21 +76,61 @@ void print_one(Output& out, const Argument& argument, Placeholder how) noexcept 
 }  // namespace
 
 void Output::append(char c) noexcept {
+  if (used_ == buffer_.size() && break_ != kNoBreak && break_ > 1) {
+    // The space and the word behind it stay: the line may be broken there yet.
+    const std::size_t kept = break_ - 1;
+    sink_(context_, {buffer_.data(), kept});
+    for (std::size_t at = kept; at < used_; ++at) buffer_[at - kept] = buffer_[at];
+    used_ -= kept;
+    break_ = 1;
+  }
   if (used_ == buffer_.size()) flush();
   buffer_[used_++] = c;
 }
 
+void Output::end_line() noexcept {
+  break_ = kNoBreak;
+  if (target_ == Target::kTerminal) append('\r');
+  append('\n');
+  column_ = 0;
+  any_word_ = false;
+  if (target_ == Target::kTerminal) flush();
+}
+
+/// Ends the line at the last space, and begins another with what stands behind it.
+void Output::break_line() noexcept {
+  char word[kColumns + 1];
+  std::size_t length = 0;
+  for (std::size_t at = break_; at < used_; ++at) word[length++] = buffer_[at];
+  used_ = break_ - 1;
+  while (used_ != 0 && buffer_[used_ - 1] == ' ') --used_;
+  end_line();
+  for (column_ = 0; column_ < hang_; ++column_) append(' ');
+  for (std::size_t at = 0; at < length; ++at, ++column_) append(word[at]);
+  any_word_ = true;
+}
+
+/// After @p c, the last one on the line.
+void Output::note_break(char c) noexcept {
+  if (c != ' ') {
+    any_word_ = true;
+    if (column_ > kColumns && break_ != kNoBreak) break_line();
+  } else if (any_word_) {
+    break_ = used_;
+  }
+}
+
 void Output::put(char c) noexcept {
   if (c == '\n') {
-    if (target_ == Target::kTerminal) append('\r');
-    append('\n');
-    column_ = 0;
-    if (target_ == Target::kTerminal) flush();
+    end_line();
+    whole_ = false;
+    hang_ = kHang;
     return;
   }
   const bool printable = (c >= 0x20 && c <= 0x7e) || c == '\t';
   append(printable ? c : '?');
   ++column_;
+  if (wrap_ == Wrap::kYes && !whole_) note_break(c);
 }
 
 void Output::vprint(std::string_view format, std::span<const Argument> arguments) noexcept {
@@ -116,6 +156,7 @@ void Output::flush() noexcept {
   if (used_ == 0) return;
   sink_(context_, {buffer_.data(), used_});
   used_ = 0;
+  break_ = kNoBreak;
 }
 
 }  // namespace qm::console

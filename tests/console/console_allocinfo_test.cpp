@@ -36,7 +36,7 @@ class CallSites : public MachineTest {
   /// is what no site is charged for: numbers, and the allocator's own.
   static std::map<std::string, std::int64_t> held() {
     std::map<std::string, std::int64_t> bytes;
-    for (const auto& row : qm::test::find_all(run("kmemstat"), R"((\S+) +: ([AS]) : +\d+: +\d+: +(\d+):)")) {
+    for (const auto& row : qm::test::find_all(run("kmemstat -v"), R"((\S+) +: ([AS]) : +\d+: +\d+: +(\d+):)")) {
       const std::string& name = row[1];
       if (name == "dma_buffer" || name.starts_with("kmem_") || name.starts_with("kpages_")) continue;
       if (row[2] == "S" || name == "kheap") bytes[name] = std::stoll(row[3]);

@@ -55,13 +55,13 @@ TEST(Banks, addresses_of_devices_and_numbers_are_handed_out_untouched) {
   EXPECT_NE(dma.find("\t\tdma_buffer\n"), std::string::npos);
   const std::string ids = run(machine, "arena_stats inode_ids");
   EXPECT_EQ(number_after(ids, "Amt total segs: "), 65535U);
-  const std::string all = run(machine, "kmemstat");
+  const std::string all = run(machine, "kmemstat -v");
   const char* const arena =
       "\ndma +: A : +64: +16777216: +[0-9]+: +[0-9]+: +0: +[0-9]+: 0\n    dma_buffer +: S : +2048: ";
   EXPECT_FALSE(qm::test::find(all, arena).empty()) << all;
   EXPECT_FALSE(qm::test::find(all, "\ninode_ids +: A : +1: +65535: ").empty()) << all;
   // Memory and no-memory are told apart: the window is not in the sum.
-  EXPECT_LT(number_after(run(machine, "free"), "Total Memory : "), 128U << 20);
+  EXPECT_LT(number_after(run(machine, "free -v"), "Total Memory : "), 128U << 20);
 }
 
 }  // namespace

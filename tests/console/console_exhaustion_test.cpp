@@ -58,7 +58,7 @@ TEST(Exhaustion, with_all_views_on_the_report_is_complete_and_all_memory_is_back
   Machine machine(options);
   run(machine, "workload run churn 500");  // size classes and magazines are there
   run(machine, "reap");
-  const unsigned long free_before = number_after(run(machine, "free"), "Free Memory  : ");
+  const unsigned long free_before = number_after(run(machine, "free -v"), "Free Memory  : ");
   machine.clear();
   EXPECT_NE(run(machine, "workload run exhaust").find("exhaust: survived, "), std::string::npos);
   ASSERT_TRUE(machine.wait([&] { return !qm::test::find(machine.text(), "  stacks [^\r]*plete\r\n").empty(); }))
@@ -83,7 +83,7 @@ TEST(Exhaustion, with_all_views_on_the_report_is_complete_and_all_memory_is_back
   // The system goes on, and all is back.
   EXPECT_NE(run(machine, "workload run neutral 50").find("outstanding 0"), std::string::npos);
   run(machine, "reap");
-  const unsigned long free_after = number_after(run(machine, "free"), "Free Memory  : ");
+  const unsigned long free_after = number_after(run(machine, "free -v"), "Free Memory  : ");
   EXPECT_GT(free_after + (512U << 10), free_before) << "but for handles, slabs in use and magazines";
   EXPECT_NE(run(machine, "verify").find("faults 0: complete"), std::string::npos);
 }

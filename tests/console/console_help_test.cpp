@@ -17,7 +17,7 @@ class Help : public MachineTest {};
 TEST_F(Help, the_banner_is_what_version_says) {
   const std::string version = machine().type_line("version");
   EXPECT_TRUE(qm::test::matches(
-      version, "Quartermaster [0-9]+\\.[0-9]+\\.[0-9]+ build [0-9a-f]{40}, 2 harts, 128 MiB, formats 1\n"))
+      version, "Quartermaster [0-9]+\\.[0-9]+\\.[0-9]+ build [0-9a-f]{40}, 2 harts, 128 MiB, formats 2\n"))
       << version;
   Machine other;
   EXPECT_NE(other.text().find(version.substr(0, version.size() - 1) + "\r\nqm> "), std::string::npos) << other.text();

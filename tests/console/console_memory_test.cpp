@@ -53,11 +53,12 @@ TEST_F(Memory, whatis_shows_the_object_its_record_and_the_segments_it_lies_in) {
   std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(leaked[0] + 100));
   const std::string text = run(std::string("whatis ") + address);
   EXPECT_TRUE(has(text,
-                  "^cache packet: object 0x[0-9a-f]{16} \\+ 100, in use, [0-9]+ of [0-9]+ in slab 0x[0-9a-f]{16}\n"
+                  "^cache packet: object 0x[0-9a-f]{16} \\+ 100, in use\n  [0-9]+ of [0-9]+ in slab 0x[0-9a-f]{16}\n"
                   "Obj 0x[0-9a-f]{16}, from hart [0-9] task net-rx: size 512, age [0-9.]+ s, seq [0-9]+\n----\n"
                   "#01 \\[<0x[0-9a-f]{16}>\\] in packet_alloc\n#02 \\[<0x[0-9a-f]{16}>\\] in rx_checksum_error\n"))
       << text;
-  EXPECT_TRUE(has(text, "\narena base: segment 0x[0-9a-f]{16} \\+ [0-9]+, [0-9]+ bytes, (allocated|extent of slabs)\n"))
+  EXPECT_TRUE(
+      has(text, "\narena base: segment 0x[0-9a-f]{16} \\+ [0-9]+\n  [0-9]+ bytes, (allocated|extent of slabs)\n"))
       << text;
   EXPECT_TRUE(has(text, "\nwhatis 0x[0-9a-f]{16}: caches [12], arenas [12]: complete\n$")) << text;
 }
@@ -79,7 +80,7 @@ TEST_F(Memory, blocks_above_the_largest_class_are_recorded_with_their_stack) {
 
 TEST_F(Memory, whatis_knows_what_is_no_memory) {
   EXPECT_TRUE(has(run("whatis 0x40000010"),
-                  "^arena dma: segment 0x0000000040000000 \\+ 16, 4096 bytes, allocated\n"
+                  "^arena dma: segment 0x0000000040000000 \\+ 16\n  4096 bytes, allocated\n"
                   "whatis 0x0000000040000010: caches 0, arenas 1: complete\n$"));
   EXPECT_TRUE(has(run("whatis " + std::string(a_function())),
                   "^code [A-Za-z_0-9:~() ]+\\+0x[0-9a-f]+/0x[0-9a-f]+\nwhatis .* caches 0, arenas 0: complete\n"));
@@ -93,22 +94,22 @@ TEST_F(Memory, verify_finds_everything_sound_while_the_system_runs) {
     const std::string text = run("verify");
     EXPECT_TRUE(
         has(text,
-            "^verify: arenas [0-9]+, spans [0-9]+, segments [0-9]+, caches [0-9]+, slabs [0-9]+, objects [0-9]+, "
+            "^arenas [0-9]+, spans [0-9]+, segments [0-9]+, caches [0-9]+, slabs [0-9]+\nverify: objects [0-9]+, "
             "faults 0: (in)?complete\n$"))
         << text;
   }
   run("workload stop");
   machine().settle();
-  EXPECT_TRUE(run("verify packet").starts_with("verify: arenas 0, spans 0, segments 0, caches 1, "));
-  EXPECT_TRUE(run("verify dma").starts_with("verify: arenas 1, spans 1, "));
+  EXPECT_TRUE(run("verify packet").starts_with("arenas 0, spans 0, segments 0, caches 1, "));
+  EXPECT_TRUE(run("verify dma").starts_with("arenas 1, spans 1, "));
   EXPECT_EQ(machine().request("verify nothing").text, "error: No such arena or slab nothing\n");
 }
 
 TEST_F(Memory, reap_gives_back_what_a_workload_left_idle) {
   run("workload run neutral 500");
-  const std::string before = run("free");
+  const std::string before = run("free -v");
   EXPECT_GT(number_after(run("reap"), "reap: "), 0U);
-  EXPECT_LT(number_after(run("free"), "Idle Memory  : "), number_after(before, "Idle Memory  : "));
+  EXPECT_LT(number_after(run("free -v"), "Idle Memory  : "), number_after(before, "Idle Memory  : "));
   EXPECT_TRUE(has(run("reap packet"), "^reap: 0 bytes from 0 caches: complete\n$"));
 }
 

@@ -52,7 +52,7 @@ using Lateness = std::vector<std::uint64_t>;  // by hart
 /// A window without a dump, in which the line is used as much.
 Lateness without_dump(Machine& machine) {
   run(machine, "harts reset");
-  for (int i = 0; i < 100; ++i) run(machine, "kmemstat");
+  for (int i = 0; i < 100; ++i) run(machine, "kmemstat -v");
   return worst_lateness(machine);
 }
 

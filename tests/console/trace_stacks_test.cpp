@@ -136,7 +136,7 @@ TEST_F(StacksTest, of_64_call_paths_add_up_with_the_records_and_group_as_their_f
 
 /// A number of the row of @p name in what kmemstat says. @param[in] column counted from the object size on.
 std::uint64_t kmemstat_of(Machine& machine, const std::string& name, unsigned column) {
-  const std::string text = machine.request("kmemstat").text;
+  const std::string text = machine.request("kmemstat -v").text;
   const qm::test::Match row = qm::test::find(text, "\n *" + name + " *: [AS] : *([0-9]+): *([0-9]+): *([0-9]+):");
   EXPECT_FALSE(row.empty()) << text;
   return row.empty() ? 0 : std::stoull(row[1 + column]);

@@ -29,7 +29,7 @@ type_line() { # LINE: what it prints is in $scratch/answer
 type_line 'sql run'
 cmp "$scratch/expected" "$scratch/answer" || fail "the answers are not those of the host"
 [ "$(wc -l <"$scratch/expected")" -ge 40 ] || fail "these are no answers"
-type_line 'kmemstat'
+type_line 'kmemstat -v'
 allocations=$(awk -F: '$1 ~ /kmalloc_/ { sum += $6 } END { print sum + 0 }' "$scratch/answer")
 [ "$allocations" -ge 100000 ] || fail "$allocations allocations"
 type_line 'slab_trace start kmalloc_*'

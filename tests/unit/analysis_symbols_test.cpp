@@ -204,7 +204,7 @@ TEST(TextSymbolizer, explains_addresses_and_names_with_an_offset) {
 
 TEST(TextSymbolizer, refuses_text_of_another_image_unless_forced) {
   const std::string banner =
-      "Quartermaster 0.1.0 build 00112233445566778899aabbccddeeff00112233, 4 harts, 128 MiB, formats 1\n";
+      "Quartermaster 0.1.0 build 00112233445566778899aabbccddeeff00112233, 4 harts, 128 MiB, formats 2\n";
   EXPECT_THROW(filtered(banner), qm::host::Error);
   EXPECT_EQ(filtered(banner, qm::analysis::Match::kForced), banner);
   const std::string own = "Quartermaster 0.1.0 build " + symbols().build_id() + ", 4 harts\n";

@@ -55,10 +55,11 @@ TEST_F(ConsoleAlone, says_of_an_object_what_its_cache_knows) {
   void* object = packet_->allocate();
   char line[64];
   std::snprintf(line, sizeof line, "whatis %p\r", object);
-  EXPECT_FALSE(test::find(type(line),
-                          "cache packet: object 0x[0-9a-f]+ \\+ 0, in use, 1 of \\d+ in slab 0x[0-9a-f]+\r\n"
-                          "(arena [^\r]*\r\n)*whatis 0x[0-9a-f]+: caches \\d, arenas \\d: complete\r\nqm> $")
-                   .empty())
+  EXPECT_FALSE(
+      test::find(type(line),
+                 "cache packet: object 0x[0-9a-f]+ \\+ 0, in use\r\n  1 of \\d+ in slab 0x[0-9a-f]+\r\n"
+                 "(arena [^\r]*\r\n  [^\r]*\r\n)*whatis 0x[0-9a-f]+: caches \\d, arenas \\d: complete\r\nqm> $")
+          .empty())
       << terminal_.text;
   packet_->free(object);
 }

@@ -15,21 +15,21 @@ namespace wire = qm::wire;
 
 TEST(Console, begins_with_the_banner_and_a_prompt) {
   Bench bench;
-  EXPECT_EQ(bench.banner, "Quartermaster 1.2.3 build cafe0123, 4 harts, 128 MiB, formats 1\r\nqm> ");
+  EXPECT_EQ(bench.banner, "Quartermaster 1.2.3 build cafe0123, 4 harts, 128 MiB, formats 2\r\nqm> ");
 }
 
 TEST(Console, leaves_out_of_the_banner_what_the_firmware_does_not_say) {
   FakeTerminal terminal;
   qm::console::Console alone(terminal, {.version = "1.0"});
   alone.start();
-  EXPECT_EQ(terminal.text.substr(0, terminal.text.find('\r')), "Quartermaster 1.0, 1 hart, formats 1");
+  EXPECT_EQ(terminal.text.substr(0, terminal.text.find('\r')), "Quartermaster 1.0, 1 hart, formats 2");
 }
 
 TEST(Console, runs_a_command_and_prompts_again) {
   Bench bench;
   EXPECT_EQ(bench.type("echo a  b\r"), "echo a  b\r\na|b|\r\nqm> ");
   EXPECT_EQ(bench.type("\r"), "\r\nqm> ");
-  EXPECT_EQ(bench.command("version"), "Quartermaster 1.2.3 build cafe0123, 4 harts, 128 MiB, formats 1\r\n");
+  EXPECT_EQ(bench.command("version"), "Quartermaster 1.2.3 build cafe0123, 4 harts, 128 MiB, formats 2\r\n");
 }
 
 TEST(Console, has_the_error_texts_of_the_contract) {
@@ -56,14 +56,14 @@ TEST(Console, refuses_an_overlong_line_once_and_takes_the_next) {
 TEST(Console, help_lists_every_command_in_order) {
   Bench bench;
   const std::string text = bench.command("help");
-  const std::size_t depart = text.find("depart                              answers first\r\n");
-  const std::size_t echo = text.find("echo WORD...                        says it\r\n");
-  const std::size_t help = text.find("help [COMMAND]                      this list, or one command in full\r\n");
+  const std::size_t depart = text.find("depart                answers first\r\n");
+  const std::size_t echo = text.find("echo WORD...          says it\r\n");
+  const std::size_t help = text.find("help [COMMAND]        this list, or one command in full\r\n");
   EXPECT_NE(depart, std::string::npos) << text;
   EXPECT_LT(depart, echo);
   EXPECT_LT(echo, help);
   EXPECT_NE(help, std::string::npos) << text;
-  EXPECT_EQ(bench.command("help echo"), "echo WORD...                        says it\r\n");
+  EXPECT_EQ(bench.command("help echo"), "echo WORD...          says it\r\n");
 }
 
 TEST(Console, prints_unprintable_bytes_as_question_marks) {

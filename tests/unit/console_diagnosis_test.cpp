@@ -21,27 +21,29 @@ TEST_F(Diagnosis, whatis_says_who_has_an_object) {
   ObjectPlace place;
   ASSERT_TRUE(packet->locate(reinterpret_cast<std::uintptr_t>(object), place));
   const auto expected = [&](const char* whereabouts, std::size_t offset) {
-    return format("cache packet: object %s + %zu, %s, %u of %u in slab 0x%016" PRIxPTR "\r\n", hex(object).c_str(),
+    return format("cache packet: object %s + %zu, %s\r\n  %u of %u in slab 0x%016" PRIxPTR "\r\n", hex(object).c_str(),
                   offset, whereabouts, place.index + 1, place.objects, place.slab);
   };
-  const auto first_line = [&](const void* address) {
+  const auto of_the_cache = [&](const void* address) {  // a line, and what hangs under it
     const std::string text = command("whatis " + hex(address));
-    return text.substr(0, text.find("\r\n") + 2);
+    std::size_t end = text.find("\r\n") + 2;
+    if (text.compare(end, 2, "  ") == 0) end = text.find("\r\n", end) + 2;
+    return text.substr(0, end);
   };
-  EXPECT_EQ(first_line(object + 100), expected("in use", 100));
-  EXPECT_EQ(first_line(object), expected("in use", 0));
+  EXPECT_EQ(of_the_cache(object + 100), expected("in use", 100));
+  EXPECT_EQ(of_the_cache(object), expected("in use", 0));
   for (int i = 1; i < 12; ++i) packet->free(held[static_cast<std::size_t>(i)]);
   packet->free(object);  // the last: in the hart's magazine
-  EXPECT_EQ(first_line(object + 8), expected("idle in a magazine of hart 0", 8));
+  EXPECT_EQ(of_the_cache(object + 8), expected("idle in a magazine of hart 0", 8));
   {
     const hal::InterruptGuard masked;
     packet->detach_magazines(0);
   }
-  EXPECT_EQ(first_line(object + 8), expected("idle in the depot", 8));
+  EXPECT_EQ(of_the_cache(object + 8), expected("idle in the depot", 8));
   held[0] = packet->allocate();
   packet->free(held[0]);
   const std::uintptr_t header = (place.slab | 4095) - 7;  // the last word of the slab's page
-  EXPECT_EQ(first_line(reinterpret_cast<const void*>(header)),
+  EXPECT_EQ(of_the_cache(reinterpret_cast<const void*>(header)),
             format("cache packet: slab 0x%016" PRIxPTR " + %zu, no object\r\n", place.slab, header - place.slab));
   ASSERT_EQ(packet->reserve(2), Status::kOk);
   packet->reap();
@@ -52,9 +54,9 @@ TEST_F(Diagnosis, whatis_shows_the_record_and_the_segments) {
   void* object = allocate_outermost(*packet);
   resolve_all();
   const std::string text = plain(command("whatis " + hex(object)));
-  const std::string object_and_record = std::string("^cache packet: object @ \\+ 0, in use, \\d of 7 in slab @\r\n") +
-                                        (kChecked ? "  allocated by [^\r]*\r\n" : "") +
-                                        "Obj @, from here: size 512, age \\d+\\.\\d+ s";
+  const std::string object_and_record =
+      std::string("^cache packet: object @ \\+ 0, in use\r\n  \\d of 7 in slab @\r\n") +
+      (kChecked ? "  allocated by [^\r]*\r\n" : "") + "Obj @, from here: size 512, age \\d+\\.\\d+ s";
   EXPECT_FALSE(qm::test::find(text, object_and_record).empty()) << text;
   EXPECT_NE(text.find(" s, seq 1\r\n----\r\n#01 [<@>] in rx_deliver\r\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\r\narena base: segment @ + "), std::string::npos) << text;
@@ -63,7 +65,7 @@ TEST_F(Diagnosis, whatis_shows_the_record_and_the_segments) {
   packet->free(object);
   const std::uintptr_t page = page_arena().allocate(4096);
   const std::string of_page = plain(command("whatis " + hex(reinterpret_cast<void*>(page))));
-  const char* const page_object = "^cache kpages_4096: object @ \\+ 0, in use, \\d+ of \\d+ in slab @\r\n";
+  const char* const page_object = "^cache kpages_4096: object @ \\+ 0, in use\r\n  \\d+ of \\d+ in slab @\r\n";
   EXPECT_FALSE(qm::test::find(of_page, page_object).empty()) << of_page;
   EXPECT_NE(of_page.find("bytes, slab of a quantum cache\r\n"), std::string::npos) << of_page;
   EXPECT_NE(of_page.find("whatis @: caches 1, arenas 2: complete\r\n"), std::string::npos) << of_page;
@@ -111,7 +113,7 @@ TEST_F(Diagnosis, whatis_of_a_checking_build_shows_who_allocated_and_who_freed_i
       // An unoptimised build shows some of the allocator's own frames before; behind it is the place in the test.
       return format("  %s (@ < )*%s\\+0x[0-9a-f]+ < @, stack 0x[0-9a-f]{8}\r\n", what, function);
     };
-    const std::string expected = "^cache packet: object @ \\+ 0, [^\r]* in slab @\r\n" +
+    const std::string expected = "^cache packet: object @ \\+ 0, [^\r]*\r\n[^\r]* in slab @\r\n" +
                                  deed("allocated by", allocated_by) +
                                  (freed_by != nullptr ? deed("freed by", freed_by) : "") + "(Obj @|arena)";
     const std::string text = plain(command("whatis " + hex(object)));
@@ -131,7 +133,7 @@ TEST_F(Diagnosis, an_arenas_segment_is_in_every_view) {
   void* block = heap::allocate(20000);
   const std::string text = plain(command("whatis " + hex(block)));
   const char* const segment_and_record =
-      "arena kheap: segment @ \\+ 0, 2\\d+ bytes, allocated\r\n"
+      "arena kheap: segment @ \\+ 0\r\n  2\\d+ bytes, allocated\r\n"
       "Obj @, from here: size 20000, age \\d+\\.\\d+ s, seq \\d+\r\n----\r\n#01 ";
   EXPECT_FALSE(qm::test::find(text, segment_and_record).empty()) << text;
   const std::string stacks = command("slab_stacks kheap");
@@ -148,15 +150,15 @@ TEST_F(Diagnosis, verify_counts_what_it_looked_at) {
   for (int i = 0; i < 20; ++i) held.push_back(packet->allocate());
   const CacheStats s = packet->stats();
   EXPECT_EQ(command("verify packet"),
-            format("verify: arenas 0, spans 0, segments 0, caches 1, slabs %zu, objects %zu, faults 0: complete\r\n",
+            format("arenas 0, spans 0, segments 0, caches 1, slabs %zu\r\nverify: objects %zu, faults 0: complete\r\n",
                    s.slabs, s.objects));
   const ArenaStats base = base_arena().stats();
   EXPECT_EQ(command("verify base"),
-            format("verify: arenas 1, spans %zu, segments %zu, caches 0, slabs 0, objects 0, faults 0: complete\r\n",
+            format("arenas 1, spans %zu, segments %zu, caches 0, slabs 0\r\nverify: objects 0, faults 0: complete\r\n",
                    base.spans, base.segments_allocated + base.segments_free));
   const std::string all = command("verify");
   EXPECT_TRUE(qm::test::matches(all,
-                                "verify: arenas 4, spans \\d+, segments \\d+, caches \\d+, slabs \\d+, objects \\d+, "
+                                "arenas 4, spans \\d+, segments \\d+, caches \\d+, slabs \\d+\r\nverify: objects \\d+, "
                                 "faults 0: complete\r\n"))
       << all;
   EXPECT_EQ(command("verify nothing"), "error: No such arena or slab nothing\r\n");
@@ -168,7 +170,7 @@ TEST_F(Diagnosis, verify_finds_a_slab_whose_bitmap_was_damaged) {
   Slab* slab = packet->slabs().find(object);
   ++slab->in_use;
   EXPECT_EQ(command("verify packet"), format("fault: cache packet: slab 0x%016" PRIxPTR " breaks an invariant\r\n"
-                                             "verify: arenas 0, spans 0, segments 0, caches 1, slabs 1, objects 7, "
+                                             "arenas 0, spans 0, segments 0, caches 1, slabs 1\r\nverify: objects 7, "
                                              "faults 1: complete\r\nerror: 1 fault\r\n",
                                              slab->start));
   EXPECT_EQ(bench.request("verify packet").status, 1u);

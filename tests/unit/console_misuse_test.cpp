@@ -117,7 +117,7 @@ TEST_F(MisuseText, stands_between_the_lines_of_a_report) {
     report.cache = caches.find("packet");
     the_bench->console.notify(report);
   };
-  const std::string text = bench.command("kmemstat");
+  const std::string text = bench.command("kmemstat -v");
   EXPECT_NE(text.find("\r\nmisuse: packet: 0x0000000000000000 is null\r\n"), std::string::npos) << text;
 }
 

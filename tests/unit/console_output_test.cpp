@@ -77,6 +77,68 @@ TEST(Output, hands_a_terminal_each_line_whole_with_cr_lf) {
   EXPECT_EQ(sheet.out.column(), 1u);
 }
 
+// ---- lines that fit
+
+std::string wrapped(Output::Target target, std::string_view text, std::size_t hang = 2) {
+  struct Wide {
+    std::string text;
+    char buffer[160];
+  } wide;
+  Output out(
+      wide.buffer, target,
+      [](void* context, std::string_view bytes) noexcept { static_cast<Wide*>(context)->text += bytes; }, &wide);
+  out.wrap(Output::Wrap::kYes);
+  out.hang(hang);
+  out.text(text);
+  out.flush();
+  return wide.text;
+}
+
+TEST(Output, breaks_a_line_at_the_last_space_that_fits) {
+  const std::string seventy(70, 'x');
+  for (const auto target : {Output::Target::kFrames, Output::Target::kTerminal}) {
+    const std::string end = target == Output::Target::kTerminal ? "\r\n" : "\n";
+    EXPECT_EQ(wrapped(target, seventy + " 23456789\n"), seventy + " 23456789" + end) << "79 columns fit";
+    EXPECT_EQ(wrapped(target, seventy + " 234567890\n"), seventy + end + "  234567890" + end) << "80 do not";
+    EXPECT_EQ(wrapped(target, seventy + "   234567890\n", 4), seventy + end + "    234567890" + end);
+    EXPECT_EQ(wrapped(target, seventy + seventy + " a\n"), seventy + seventy + end + "  a" + end)
+        << "a word is not cut";
+    EXPECT_EQ(wrapped(target, "   " + seventy + seventy + "\n"), "   " + seventy + seventy + end)
+        << "no line of spaces alone";
+  }
+}
+
+TEST(Output, breaks_a_line_as_often_as_it_needs_whatever_the_buffer) {
+  std::string text, expected;
+  for (int word = 0; word < 60; ++word) text += (word == 0 ? "" : " ") + std::to_string(1000000 + word);
+  text += '\n';
+  std::size_t column = 0;
+  for (int word = 0; word < 60; ++word) {
+    const std::string one = std::to_string(1000000 + word);
+    if (column != 0 && column + 1 + one.size() > kColumns) {
+      expected += "\n  ";
+      column = 2;
+    } else if (column != 0) {
+      expected += ' ';
+      ++column;
+    }
+    expected += one;
+    column += one.size();
+  }
+  EXPECT_EQ(wrapped(Output::Target::kFrames, text), expected + '\n');
+}
+
+TEST(Output, leaves_a_line_of_a_fixed_format_whole) {
+  Sheet sheet;
+  sheet.out.wrap(Output::Wrap::kYes);
+  const std::string line = std::string(70, 'x') + " 234567890";
+  sheet.text.clear();
+  sheet.out.whole_line();
+  sheet.out.text(line + '\n' + line + '\n');
+  sheet.out.flush();
+  EXPECT_EQ(sheet.text, line + '\n' + line.substr(0, 70) + "\n  234567890\n") << "the next one is broken again";
+}
+
 TEST(Output, passes_a_line_longer_than_its_buffer_on_in_pieces) {
   Sheet sheet(Output::Target::kTerminal);
   sheet.out.text("0123456789012345678901234567890123456789\n");

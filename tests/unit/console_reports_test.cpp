@@ -40,7 +40,7 @@ TEST_F(Reports, kmemstat_prints_akaros_columns_and_three_more) {
   void* held = packet->allocate();
   void* idle = packet->allocate();
   packet->free(idle);
-  const std::vector<std::string> lines = lines_of(command("kmemstat"));
+  const std::vector<std::string> lines = lines_of(command("kmemstat -v"));
   ASSERT_GT(lines.size(), 8u);
   EXPECT_EQ(lines[0],
             "Arena/Slab Name               :Typ: Objsize:      Total Amt:      Alloc Amt: Allocs Ever:       Idle Amt:"
@@ -76,7 +76,7 @@ TEST_F(Reports, kmemstat_shows_twelve_levels_and_says_when_there_are_more) {
     config.quantum = 1;
     config.source = i == 0 ? nullptr : &chain[i - 1];
     ASSERT_EQ(chain[i].initialize(config), Status::kOk);
-    const std::string text = command("kmemstat");
+    const std::string text = command("kmemstat -v");
     const bool shown = i < 12;
     EXPECT_EQ(text.find("\r\n" + std::string(4 * i, ' ') + name + (i < 6 ? " " : ":")) != std::string::npos, shown)
         << text;
@@ -93,7 +93,7 @@ TEST_F(Reports, kmemstat_counts_only_what_users_hold_as_allocated) {
     packet->free(held.back());
     held.pop_back();
   }
-  const std::string text = command("kmemstat");
+  const std::string text = command("kmemstat -v");
   const qm::test::Match match =
       qm::test::find(text, " packet +: S : +512: +(\\d+): +(\\d+): +([-\\d]+): +(\\d+): +(\\d+): 0\r\n");
   ASSERT_FALSE(match.empty()) << text;
@@ -108,10 +108,76 @@ TEST_F(Reports, kmemstat_ends_with_aborted_at_ctrl_c) {
   bench.terminal.on_yield = [](FakeTerminal& terminal) {
     if (terminal.yields == 2) terminal.send("\x03");
   };
-  const std::vector<std::string> lines = lines_of(command("kmemstat"));
+  const std::vector<std::string> lines = lines_of(command("kmemstat -v"));
   ASSERT_EQ(lines.size(), 5u);
   EXPECT_EQ(lines.back(), "caches 0, arenas 2: aborted");
-  EXPECT_EQ(bench.request("kmemstat").status, 0u);
+  EXPECT_EQ(bench.request("kmemstat -v").status, 0u);
+}
+
+// ---- a line a cache
+
+/// @p bytes as a column of KiB: the next larger tenth.
+std::string kib(std::uint64_t bytes) {
+  const std::uint64_t tenths = (bytes * 10 + 1023) / 1024;
+  return format("%" PRIu64 ".%" PRIu64, tenths / 10, tenths % 10);
+}
+
+/// The numbers of the line of @p name, without the name.
+std::string figures_of(const std::string& text, const std::string& name) {
+  for (const std::string& line : lines_of(text)) {
+    if (line.starts_with(name + ' ')) return qm::test::replace_all(line.substr(name.size()), " +", " ");
+  }
+  return "no line " + name;
+}
+
+TEST_F(Reports, kmemstat_prints_a_line_a_cache_and_their_sum) {
+  std::vector<void*> held;
+  for (int i = 0; i < 9; ++i) held.push_back(packet->allocate());
+  packet->free(held[8]);
+  const std::string text = command("kmemstat");
+  const std::string in_bytes = command("kmemstat -b");
+  const CacheStats s = packet->stats();
+  const std::uint64_t used = s.in_use * s.object_size, total = s.objects * s.object_size;
+  const std::string ever = kCounted ? format("%" PRIu64, s.allocations) : "-";
+  EXPECT_EQ(figures_of(text, "packet"), " 512 " + kib(used) + ' ' + kib(total - used) + ' ' + kib(total) +
+                                            format(" %" PRIu64 "%% ", used * 100 / total) + ever + " 0");
+  EXPECT_EQ(figures_of(in_bytes, "packet"), format(" 512 %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "%% ", used,
+                                                   total - used, total, used * 100 / total) +
+                                                ever + " 0");
+  EXPECT_EQ(lines_of(text)[0], "KiB                          size   in use     idle    total used   allocs fail");
+  // What the lines say is what their sum says.
+  std::uint64_t all = 0;
+  const std::vector<std::string> lines = lines_of(in_bytes);
+  for (std::size_t i = 1; i + 2 < lines.size(); ++i)
+    all += std::stoul(qm::test::find(lines[i], "^\\S+ +\\d+ +(\\d+) ")[1]);
+  EXPECT_EQ(std::stoul(qm::test::find(lines[lines.size() - 2], "^total +(\\d+) ")[1]), all);
+  EXPECT_EQ(lines.back(), format("shown %zu of %zu: complete", lines.size() - 3, lines.size() - 3));
+  for (int i = 0; i < 8; ++i) packet->free(held[i]);
+}
+
+TEST_F(Reports, kmemstat_sorts_selects_and_cuts) {
+  std::vector<void*> held;
+  for (int i = 0; i < 40; ++i) held.push_back(packet->allocate());
+  for (int i = 0; i < 5; ++i) held.push_back(packet_small->allocate());
+  std::vector<std::string> lines = lines_of(command("kmemstat packet* sort used"));
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_TRUE(lines[1].starts_with("packet ")) << lines[1];
+  EXPECT_TRUE(lines[2].starts_with("packet_small ")) << lines[2];
+  lines = lines_of(command("kmemstat sort name"));
+  EXPECT_TRUE(std::is_sorted(lines.begin() + 1, lines.end() - 2));
+  lines = lines_of(command("kmemstat sort size top 2"));
+  EXPECT_EQ(lines.size(), 5u);
+  EXPECT_TRUE(qm::test::matches(lines.back(), "shown 2 of \\d+: complete")) << lines.back();
+  Cache* const long_name = make("a_name_of_thirty_one_characters", 32);
+  lines = lines_of(command("kmemstat -b a_name*"));
+  EXPECT_TRUE(lines[1].starts_with("a_name_of_thir~ne_characters ")) << lines[1];
+  EXPECT_EQ(Cache::destroy(long_name), Status::kOk);
+  EXPECT_EQ(command("kmemstat nothing"), "error: No such slab nothing\r\n");
+  for (const char* wrong :
+       {"kmemstat sort", "kmemstat sort weight", "kmemstat top", "kmemstat a b", "kmemstat -v packet"})
+    EXPECT_EQ(command(wrong), "error: usage: kmemstat [-b] [PATTERN] [sort KEY] [top N]\r\n") << wrong;
+  for (int i = 0; i < 40; ++i) packet->free(held[i]);
+  for (int i = 40; i < 45; ++i) packet_small->free(held[i]);
 }
 
 /// What `free` is to say as idle: of slabs and spans what nobody holds, and the pages of extents that no slab has.
@@ -129,9 +195,25 @@ std::size_t idle_bytes() {
   return idle;
 }
 
+TEST_F(Reports, free_is_three_lines) {
+  const ArenaStats base = base_arena().stats();
+  std::vector<std::string> lines = lines_of(command("free"));
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0], "KiB         total        used        free        idle  least free     largest");
+  EXPECT_EQ(qm::test::replace_all(lines[1], " +", " "),
+            ' ' + kib(base.total) + ' ' + kib(base.allocated) + ' ' + kib(base.free) + ' ' + kib(idle_bytes()) + ' ' +
+                kib(base.total - base.high_water) + ' ' + kib(base.largest_free));
+  lines = lines_of(command("free -b"));
+  EXPECT_EQ(lines[0], "bytes       total        used        free        idle  least free     largest");
+  EXPECT_EQ(qm::test::replace_all(lines[1], " +", " "),
+            format(" %zu %zu %zu %zu %zu %zu", base.total, base.allocated, base.free, idle_bytes(),
+                   base.total - base.high_water, base.largest_free));
+  EXPECT_EQ(command("free -k"), "error: usage: free [-v|-b]\r\n");
+}
+
 TEST_F(Reports, free_prints_akaros_lines_and_three_more) {
   void* held = packet->allocate();
-  const std::vector<std::string> lines = lines_of(command("free"));
+  const std::vector<std::string> lines = lines_of(command("free -v"));
   const ArenaStats base = base_arena().stats();
   ASSERT_EQ(lines.size(), 7u);
   EXPECT_EQ(lines[0], format("Total Memory : %15zu", base.total));
@@ -146,7 +228,7 @@ TEST_F(Reports, free_prints_akaros_lines_and_three_more) {
 
 TEST_F(Reports, free_says_as_idle_what_the_caches_do_not_use) {
   const auto idle = [&] {
-    const std::vector<std::string> lines = lines_of(command("free"));
+    const std::vector<std::string> lines = lines_of(command("free -v"));
     return std::stoul(lines[3].substr(14));
   };
   std::vector<void*> held;
@@ -164,7 +246,7 @@ TEST_F(Reports, free_says_as_idle_an_empty_span_too) {
   RegistryCursor<Arena> arenas;
   while (Arena* arena = arenas.next()) spans += arena->stats().idle;
   ASSERT_GT(spans, 0u);
-  EXPECT_EQ(lines_of(command("free"))[3], format("Idle Memory  : %15zu", idle_bytes()));
+  EXPECT_EQ(lines_of(command("free -v"))[3], format("Idle Memory  : %15zu", idle_bytes()));
 }
 
 TEST_F(Reports, free_and_kmemstat_say_as_idle_what_no_slab_has_of_extents) {
@@ -172,8 +254,9 @@ TEST_F(Reports, free_and_kmemstat_say_as_idle_what_no_slab_has_of_extents) {
   std::vector<void*> held;
   while (base_arena().stats().in_extents == in_extents && held.size() < 4000) held.push_back(packet->allocate());
   ASSERT_GT(base_arena().stats().in_extents, in_extents);
-  EXPECT_EQ(lines_of(command("free"))[3], format("Idle Memory  : %15zu", idle_bytes()));
-  const qm::test::Match match = qm::test::find(command("kmemstat"), "base +: A : +4096: +\\d+: +\\d+: +\\d+: +(\\d+):");
+  EXPECT_EQ(lines_of(command("free -v"))[3], format("Idle Memory  : %15zu", idle_bytes()));
+  const qm::test::Match match =
+      qm::test::find(command("kmemstat -v"), "base +: A : +4096: +\\d+: +\\d+: +\\d+: +(\\d+):");
   ASSERT_FALSE(match.empty());
   EXPECT_EQ(std::stoul(match[1]), base_arena().stats().in_extents);
   for (void* object : held) packet->free(object);
@@ -201,7 +284,7 @@ TEST_F(Reports, free_leaves_out_what_is_no_memory) {
   RegistryCursor<Cache> caches;
   unsigned all_caches = 0;
   while (caches.next() != nullptr) ++all_caches;
-  EXPECT_EQ(lines_of(command("free")).back(),
+  EXPECT_EQ(lines_of(command("free -v")).back(),
             format("caches %u, arenas %u: complete", all_caches - 1, with_memory - 1));
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
   EXPECT_EQ(ids.destroy(), Status::kOk);
@@ -381,7 +464,7 @@ std::size_t magazine_bytes() {
 }
 
 TEST_F(Reports, reap_gives_back_by_how_much_the_idle_memory_of_free_falls) {
-  const auto line_of_free = [&](std::size_t line) { return std::stoul(lines_of(command("free"))[line].substr(14)); };
+  const auto line_of_free = [&](std::size_t line) { return std::stoul(lines_of(command("free -v"))[line].substr(14)); };
   const auto reaped = [&] { return std::stoul(qm::test::find(command("reap"), "reap: (\\d+) bytes")[1]); };
   std::vector<void*> held, others, segments;
   for (int i = 0; i < 200; ++i) held.push_back(packet->allocate());
@@ -435,8 +518,8 @@ TEST_F(Reports, reap_does_not_count_what_is_no_memory_of_base) {
 TEST_F(Reports, come_the_same_in_frames) {
   command("slab_trace start packet");
   void* object = packet->allocate();
-  for (const char* line :
-       {"kmemstat", "slab_trace print packet", "slab_stats packet", "arena_stats base", "slab_trace status"}) {
+  for (const char* line : {"kmemstat", "kmemstat -v", "free", "slab_trace print packet", "slab_stats packet",
+                           "arena_stats base", "slab_trace status"}) {
     std::string text = command(line);
     text = qm::test::replace_all(text, "\r\n", "\n");
     const Bench::Answer answer = bench.request(line);

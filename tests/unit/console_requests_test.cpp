@@ -144,7 +144,7 @@ TEST(ConsoleRequests, answers_hello_but_not_its_own) {
   ASSERT_TRUE(wire::unpack(wire::as_bytes(bench.terminal.frames[0].payload), payload));
   EXPECT_EQ(payload.version, wire::kProtocolVersion);
   EXPECT_EQ(payload.max_payload_bytes, 255u);
-  EXPECT_EQ(payload.text, "Quartermaster 1.2.3 build cafe0123, 4 harts, 128 MiB, formats 1");
+  EXPECT_EQ(payload.text, "Quartermaster 1.2.3 build cafe0123, 4 harts, 128 MiB, formats 2");
   const std::string own = bench.terminal.raw;
   bench.terminal.frames.clear();
   bench.type(own);

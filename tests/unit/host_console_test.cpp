@@ -221,7 +221,7 @@ TEST_F(ConsoleTest, the_transcript_has_both_directions_and_the_requests_in_clear
   console().wait_for_prompt(kLong);
   (void)console().execute("echo hello", kLong);
   const std::string text = transcript();
-  EXPECT_NE(text.find(" < Quartermaster 0.0.0 build fake, 1 harts, 1 MiB, formats 1\\r\\n\n"), std::string::npos)
+  EXPECT_NE(text.find(" < Quartermaster 0.0.0 build fake, 1 harts, 1 MiB, formats 2\\r\\n\n"), std::string::npos)
       << text;
   EXPECT_NE(text.find(" > \\ePm"), std::string::npos) << text;
   EXPECT_NE(text.find("echo hello\n"), std::string::npos) << text;

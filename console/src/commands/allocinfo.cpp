@@ -27,6 +27,7 @@ struct Report {
 };
 
 inline void print_row(Invocation& call, const Row& row) noexcept {
+  call.out().whole_line();
   call.print("{:12} {:8} ", row.bytes, row.calls);
   print_site(call, *row.site);
   if (row.waste != 0) call.print(" requested:{}", row.bytes - row.waste);
@@ -77,6 +78,7 @@ inline void print_untagged_callers(Invocation& call) noexcept {
     if (caller.address == 0) return;
     Symbol symbol;
     const bool known = call.console().resolve(caller.address - 1, symbol);
+    call.out().whole_line();
     call.print("# untagged: {} allocations by [<{}>] in {}\n", caller.calls, Address{caller.address},
                known ? symbol.name : std::string_view("(null)"));
   }
@@ -103,6 +105,7 @@ inline CommandStatus show(Invocation& call, const Report& report) noexcept {
     aborted = !call.yield();
   }
   print_untagged_callers(call);
+  call.out().whole_line();
   call.print("# sites {} of {}, bytes {} of {}, untagged {}, state {}: {}\n", shown, call_sites::count(), shown_bytes,
              bytes, untagged, call_sites::is_on() ? "on" : "off", closing_word(aborted));
   return closing_status(aborted);
@@ -162,6 +165,7 @@ constinit const Command allocinfo = {
     .forms =
         "allocinfo [top N] [sort size|calls]  each place in the source that holds memory, by bytes or by calls\n"
         "allocinfo on|off                     count allocations from now on, or do not",
-    .in_panic = true};
+    .in_panic = true,
+    .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

@@ -98,6 +98,7 @@ constinit const Command arena_stats = {.name = "arena_stats",
                                        .run = run_arena_stats,
                                        .max_arguments = 1,
                                        .complete = complete_arena,
-                                       .in_panic = true};
+                                       .in_panic = true,
+                                       .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

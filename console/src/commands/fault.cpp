@@ -93,6 +93,7 @@ constinit const Command fault_injection = {.name = "fault",
                                            .run = run_fault,
                                            .min_arguments = 1,
                                            .max_arguments = 3,
-                                           .complete = complete_fault};
+                                           .complete = complete_fault,
+                                           .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

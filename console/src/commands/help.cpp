@@ -8,13 +8,16 @@
 namespace qm::console::commands {
 namespace {
 
-constexpr std::size_t kUsageColumns = 34;
+constexpr std::size_t kUsageColumns = 20;
 
 void print_entry(Invocation& call, const Command& command) noexcept {
+  call.out().hang(kUsageColumns + 2);
   if (command.usage.size() > kUsageColumns) {
-    call.print("{}\n{:34}  {}\n", command.usage, "", command.summary);
+    call.print("{}\n", command.usage);
+    call.out().hang(kUsageColumns + 2);
+    call.print("{:20}  {}\n", "", command.summary);
   } else {
-    call.print("{:<34}  {}\n", command.usage, command.summary);
+    call.print("{:<20}  {}\n", command.usage, command.summary);
   }
 }
 
@@ -34,6 +37,7 @@ CommandStatus run_help(Invocation& call) noexcept {
   std::string_view forms = command->forms;
   while (!forms.empty()) {
     const std::size_t end = find(forms, '\n');
+    call.out().hang(6);
     call.print("    {}\n", part(forms, 0, end));
     forms = end == kNowhere ? std::string_view() : part(forms, end + 1);
   }
@@ -59,12 +63,14 @@ constinit const Command help = {.name = "help",
                                 .run = run_help,
                                 .max_arguments = 1,
                                 .complete = complete_help,
-                                .in_panic = true};
+                                .in_panic = true,
+                                .wrap = Output::Wrap::kYes};
 
 constinit const Command version = {.name = "version",
                                    .usage = "version",
                                    .summary = "version, build, harts, memory, number of the formats",
                                    .run = run_version,
-                                   .in_panic = true};
+                                   .in_panic = true,
+                                   .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

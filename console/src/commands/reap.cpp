@@ -82,6 +82,7 @@ constinit const Command reap = {.name = "reap",
                                 .summary = "give idle memory back to the arenas",
                                 .run = run_reap,
                                 .max_arguments = 1,
-                                .complete = complete_reap};
+                                .complete = complete_reap,
+                                .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

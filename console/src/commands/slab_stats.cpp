@@ -64,6 +64,7 @@ constinit const Command slab_stats = {.name = "slab_stats",
                                       .run = run_slab_stats,
                                       .max_arguments = 1,
                                       .complete = complete_cache,
-                                      .in_panic = true};
+                                      .in_panic = true,
+                                      .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

@@ -102,7 +102,7 @@ CommandStatus run_verify(Invocation& call) noexcept {
   while (Arena* arena = aborted ? nullptr : arenas.next()) aborted = !verify_arena(census, *arena);
   Matching<Cache> caches(name);
   while (Cache* cache = aborted ? nullptr : caches.next()) aborted = !verify_cache(census, *cache);
-  call.print("verify: arenas {}, spans {}, segments {}, caches {}, slabs {}, objects {}, faults {}: {}\n",
+  call.print("arenas {}, spans {}, segments {}, caches {}, slabs {}\nverify: objects {}, faults {}: {}\n",
              census.arenas, census.spans, census.segments, census.caches, census.slabs, census.objects, census.faults,
              closing_word(aborted, census.whole));
   if (census.faults != 0) return call.fail("{}", Counted{census.faults, "fault/faults"});
@@ -122,6 +122,7 @@ constinit const Command verify = {.name = "verify",
                                   .summary = "check every invariant of an arena or a cache, or of all",
                                   .run = run_verify,
                                   .max_arguments = 1,
-                                  .complete = complete_verify};
+                                  .complete = complete_verify,
+                                  .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

@@ -52,7 +52,7 @@ bool print_cache(Invocation& call, Cache& cache, std::uintptr_t address) noexcep
   }
   call.print("object {} + {}, ", Address{reinterpret_cast<std::uintptr_t>(place.object)}, place.offset);
   print_whereabouts(call, cache.look_for(place.object));
-  call.print(", {} of {} in slab {}\n", place.index + 1, place.objects, Address{place.slab});
+  call.print("\n  {} of {} in slab {}\n", place.index + 1, place.objects, Address{place.slab});
   if constexpr (kChecked) {
     MisuseReport life;
     life.cache = &cache;
@@ -79,8 +79,8 @@ const char* name_of(const Segment& segment) noexcept {
 bool print_arena(Invocation& call, Arena& arena, std::uintptr_t address) noexcept {
   Segment segment;
   if (arena.locate(address, segment) != Status::kOk) return false;
-  call.print("arena {}: segment {} + {}, {} bytes, {}\n", arena.name(), Address{segment.start}, address - segment.start,
-             segment.size, name_of(segment));
+  call.print("arena {}: segment {} + {}\n  {} bytes, {}\n", arena.name(), Address{segment.start},
+             address - segment.start, segment.size, name_of(segment));
   const bool held = segment.kind == TagKind::kAllocated && segment.owner == SegmentOwner::kUser;
   if (held) call.console().books().print_record(call.out(), arena, segment.start);
   return true;
@@ -125,6 +125,7 @@ constinit const Command whatis = {.name = "whatis",
                                   .run = run_whatis,
                                   .min_arguments = 1,
                                   .max_arguments = 1,
-                                  .in_panic = true};
+                                  .in_panic = true,
+                                  .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

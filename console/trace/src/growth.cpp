@@ -66,7 +66,7 @@ struct Growth {
 
 void print_rows(Invocation& call, const Growth& growth) noexcept {
   call.print("{:<30}:Typ:      Alloc Amt:         Growth:     Objects\n", "Arena/Slab Name");
-  call.out().repeat('-', 80);
+  call.out().repeat('-', kColumns);
   call.print("\n");
   for (unsigned i = 0; i < growth.count; ++i) {
     const Row& row = growth.rows[i];
@@ -144,6 +144,7 @@ constinit const Command growth = {
     .run = run_growth,
     .max_arguments = 1,
     .complete = complete_mark,
-    .in_panic = true};
+    .in_panic = true,
+    .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

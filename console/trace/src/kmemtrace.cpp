@@ -160,6 +160,7 @@ constinit const Command kmemtrace = {
         "                    sample: one in so many bytes\n"
         "kmemtrace stop      tell no more, and send what waits\n"
         "kmemtrace status    mode, events, losses\n"
-        "kmemtrace ring BYTES  size of each hart's ring, while stopped"};
+        "kmemtrace ring BYTES  size of each hart's ring, while stopped",
+    .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

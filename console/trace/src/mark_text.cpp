@@ -72,7 +72,7 @@ void close_report(Invocation& call, const trace::Mark* mark, const trace::Covera
     call.print(", age ");
     print_seconds(call.out(), hal::Port::ticks() - mark->ticks);
   }
-  call.print(", traced {} of {} caches, dropped {}: {}\n", coverage.whole, coverage.all, coverage.dropped,
+  call.print("\ntraced {} of {} caches, dropped {}: {}\n", coverage.whole, coverage.all, coverage.dropped,
              closing_word(aborted, whole && coverage.complete()));
 }
 

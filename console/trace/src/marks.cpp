@@ -272,14 +272,16 @@ constinit const Command mark = {.name = "mark",
                                 .run = run_mark,
                                 .min_arguments = 1,
                                 .max_arguments = 1,
-                                .complete = complete_mark};
+                                .complete = complete_mark,
+                                .wrap = Output::Wrap::kYes};
 
 constinit const Command marks = {.name = "marks",
                                  .usage = "marks [drop NAME]",
                                  .summary = "the moments remembered; drop forgets one",
                                  .run = run_marks,
                                  .max_arguments = 2,
-                                 .in_panic = true};
+                                 .in_panic = true,
+                                 .wrap = Output::Wrap::kYes};
 
 constinit const Command leaks = {.name = "leaks",
                                  .usage = "leaks NAME [SLAB_NAME] [by stack|site]",
@@ -288,7 +290,8 @@ constinit const Command leaks = {.name = "leaks",
                                  .min_arguments = 1,
                                  .max_arguments = 4,
                                  .complete = complete_leaks,
-                                 .in_panic = true};
+                                 .in_panic = true,
+                                 .wrap = Output::Wrap::kYes};
 
 constinit const Command expect = {
     .name = "expect",
@@ -298,6 +301,7 @@ constinit const Command expect = {
     .min_arguments = 1,
     .max_arguments = 2,
     .complete = complete_expect,
-    .in_panic = true};
+    .in_panic = true,
+    .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

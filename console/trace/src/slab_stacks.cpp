@@ -84,6 +84,7 @@ CommandStatus show(Invocation& call, std::string_view pattern, std::uint32_t top
                totals.bytes - totals.lost_bytes - totals.hidden_bytes - bytes);
   }
   const trace::Totals all = trace::totals();
+  call.out().whole_line();
   call.print("stacks {}, hidden {} (threshold {}), objects {}, bytes {}, dropped {}, not traced {} caches: {}\n", shown,
              totals.hidden, threshold, totals.objects, totals.bytes, totals.dropped, all.caches - all.traced,
              closing_word(aborted, totals.complete()));
@@ -134,6 +135,7 @@ constinit const Command slab_stacks = {
         "                                      -v: bytes held, ages, harts, contexts\n"
         "slab_stacks threshold [N]             hide stacks with fewer than N objects; without N: what it is\n"
         "SLAB_NAME may have * and ?",
-    .in_panic = true};
+    .in_panic = true,
+    .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

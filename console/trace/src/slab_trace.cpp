@@ -144,6 +144,7 @@ bool print_source(Invocation& call, Traceable& source, bool verbose) noexcept {
   }
   const trace::DumpSummary summary = dump.finish();
   print_notes(call, summary);
+  call.out().whole_line();
   call.print("outstanding {}, recorded {}, dropped {}, truncated stacks {}, from before start {}: {}\n",
              summary.outstanding + summary.counted, summary.figures.recorded, summary.figures.all_dropped(),
              summary.truncated_shown, summary.from_before_start,
@@ -169,6 +170,7 @@ CommandStatus print(Invocation& call, std::string_view pattern, bool verbose) no
 // ---- status ---------------------------------------------------------------------------------------------------------
 
 void print_status_row(Invocation& call, const Traceable& source, const trace::CacheTrace& of) noexcept {
+  call.out().whole_line();
   call.print("{:<31}: {:<8} recorded {}, dropped {}, live {}, {} bytes each", source.name(), trace::name(of.state),
              of.figures.recorded, of.figures.all_dropped(), of.live,
              of.keeping.counts ? trace::kBytesPerCount : trace::kBytesPerRecord);
@@ -198,6 +200,7 @@ CommandStatus status(Invocation& call, std::string_view pattern) noexcept {
   if (lost_stacks != 0)
     call.print("note: {} without a stack: the stack depot is full\n", Counted{lost_stacks, "record/records"});
   const trace::Totals totals = trace::totals();
+  call.out().whole_line();
   call.print("traced {} of {} caches, records {} of {} bytes, stacks {} of {} bytes, dropped {}: {}\n", totals.traced,
              totals.caches, totals.record_bytes, totals.record_capacity, totals.stack_bytes, totals.stack_capacity,
              totals.dropped, closing_word(aborted, totals.dropped == 0 && lost_stacks == 0));
@@ -253,6 +256,7 @@ constinit const Command slab_trace = {
         "slab_trace status [SLAB_NAME]    state, counts, memory of the books\n"
         "SLAB_NAME may have * and ?; kmalloc is kmalloc_* and kheap. Then start, without counts or every,\n"
         "also traces caches made later, until a stop of that SLAB_NAME or of *",
-    .in_panic = true};
+    .in_panic = true,
+    .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

@@ -13,6 +13,7 @@ void print_frame(Console& console, Output& out, unsigned number, std::uintptr_t 
   // A return address lies behind its call, perhaps in the next function already.
   Symbol symbol;
   const bool known = console.resolve(pc - 1, symbol);
+  out.whole_line();
   out.print("#{:02} [<{}>] in {}\n", number, Address{pc}, known ? symbol.name : std::string_view("(null)"));
 }
 
@@ -64,6 +65,7 @@ void print_seconds(Output& out, std::uint64_t ticks) noexcept {
 }
 
 void print_record(Console& console, Output& out, const trace::DumpEntry& entry, Detail detail) noexcept {
+  out.whole_line();
   out.print("Obj {}, from hart {} {}:", Address{entry.object}, entry.hart, entry.context);
   if (detail == Detail::kVerbose) {
     out.print(" size {}, age ", entry.requested);
@@ -80,6 +82,7 @@ namespace {
 
 void print_stack_rows(Console& console, Output& out, const trace::StackRow& row, std::string_view sign) noexcept {
   for (unsigned at = 0; at < row.stack.depth; ++at) {
+    out.whole_line();
     out.put(' ');
     print_symbol(console, out, row.stack.pcs[at], Size::kShown);
     out.put('\n');

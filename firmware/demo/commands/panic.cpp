@@ -71,7 +71,8 @@ QM_CONSOLE_COMMAND(panic, {.name = "panic",
                            .run = run_panic,
                            .min_arguments = 0,
                            .max_arguments = 1,
-                           .in_panic = true});
+                           .in_panic = true,
+                           .wrap = console::Output::Wrap::kYes});
 
 }  // namespace
 }  // namespace qm::demo

@@ -32,7 +32,7 @@ CommandStatus harts(Invocation& call) noexcept {
     }
     const firmware::HartReport report = firmware::hart_report(hart);
     online += report.online ? 1 : 0;
-    call.print("hart {} id {} {:<7} runs {:<15} tick {} us, worst lateness {} ticks ({} us), missed {}, misses {}\n",
+    call.print("hart {} id {} {:<7} runs {}\n  tick {} us, worst lateness {} ticks ({} us), missed {}, misses {}\n",
                hart, report.hart_id,
                !report.online ? "offline"
                : report.idle  ? "idle"
@@ -69,7 +69,8 @@ QM_CONSOLE_COMMAND(harts, {.name = "harts",
                            .run = harts,
                            .min_arguments = 0,
                            .max_arguments = 1,
-                           .in_panic = true});
+                           .in_panic = true,
+                           .wrap = console::Output::Wrap::kYes});
 QM_CONSOLE_COMMAND(
     reboot, {.name = "reboot", .usage = "reboot", .summary = "restart the board", .run = reboot, .in_panic = true});
 QM_CONSOLE_COMMAND(poweroff, {.name = "poweroff",

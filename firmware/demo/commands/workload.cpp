@@ -17,7 +17,10 @@ using console::Invocation;
 std::uint64_t next_look() noexcept { return hal::Port::ticks() + hal::Port::tick_rate() / 100; }
 
 CommandStatus list(Invocation& call) noexcept {
-  for (const Workload* workload : workloads()) call.print("{:<16} {}\n", workload->usage, workload->summary);
+  for (const Workload* workload : workloads()) {
+    call.out().hang(17);
+    call.print("{:<16} {}\n", workload->usage, workload->summary);
+  }
   call.print("workloads {}: complete\n", workloads().size());
   return Invocation::ok();
 }
@@ -117,7 +120,8 @@ QM_CONSOLE_COMMAND(workload, {.name = "workload",
                               .forms = "workload list\n"
                                        "workload run NAME [ARG...] [hart H] [seed S]\n"
                                        "workload start NAME [ARG...] [hart H] [seed S]\n"
-                                       "workload stop\n"});
+                                       "workload stop\n",
+                              .wrap = console::Output::Wrap::kYes});
 
 }  // namespace
 }  // namespace qm::demo

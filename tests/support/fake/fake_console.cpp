@@ -16,7 +16,7 @@ using wire::FrameType;
 using wire::ProtocolError;
 
 void FakeConsole::boot() {
-  print("\r\nQuartermaster 0.0.0 build fake, 1 harts, 1 MiB, formats 1\r\nwarning: this is no target\r\nqm> ");
+  print("\r\nQuartermaster 0.0.0 build fake, 1 harts, 1 MiB, formats 2\r\nwarning: this is no target\r\nqm> ");
 }
 
 int FakeConsole::serve() {

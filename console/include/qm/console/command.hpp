@@ -48,6 +48,8 @@ struct Command {
   /// Whether it only looks, at what every state of the system leaves readable, and asks no other hart: then it runs
   /// after a panic.
   bool in_panic = false;
+  /// Whether its lines are broken at kColumns columns, but for those of a fixed format (Output::whole_line()).
+  Output::Wrap wrap = Output::Wrap::kNo;
 };
 
 /// One run of a command.

@@ -95,7 +95,7 @@ struct ConsoleConfig {
 };
 
 /// Number of the contract of the text formats: console.md's, raised when a fixed part changes.
-inline constexpr unsigned kFormats = 1;
+inline constexpr unsigned kFormats = 2;
 
 class Console {
  public:

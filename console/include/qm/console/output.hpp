@@ -15,6 +15,8 @@
 ///  1. What comes out is printable ASCII, tabs and line ends: any other byte becomes `?`. So names, symbols and what a
 ///     user typed can be printed as they are. raw() alone is exempt.
 ///  2. For a terminal each line is handed on whole when it ends, in one call, unless it is longer than the buffer.
+///  3. With wrap(), a line has at most kColumns columns: it is broken at the last space that fits, and goes on
+///     indented. Lines of a fixed format are exempt (whole_line()), and so is a word that is longer.
 
 #include <concepts>
 #include <cstddef>
@@ -64,6 +66,9 @@ class Argument {
   Kind kind_;
 };
 
+/// Columns of a line that fits a terminal of 80, whose last one would wrap.
+inline constexpr std::size_t kColumns = 79;
+
 namespace detail {
 /// Not constexpr: a call to it in a constant expression is the compiler's error message.
 void format_and_arguments_disagree();
@@ -107,6 +112,15 @@ class Output {
     while (count-- != 0) put(c);
   }
 
+  enum class Wrap : std::uint8_t { kNo, kYes };
+  /// From here on, whether lines are broken at kColumns. Not while a line is begun.
+  void wrap(Wrap wrap) noexcept { wrap_ = wrap; }
+  [[nodiscard]] Wrap wrap() const noexcept { return wrap_; }
+  /// The line that is begun, or begins next, is not broken.
+  void whole_line() noexcept { whole_ = true; }
+  /// Where the line that is begun goes on if it is broken: behind so many spaces instead of kHang.
+  void hang(std::size_t columns) noexcept { hang_ = columns; }
+
   /// Prints @p format with its placeholders filled; see the head of this file.
   template <class... Arguments>
   void print(Format<std::type_identity_t<Arguments>...> format, const Arguments&... arguments) noexcept {
@@ -131,11 +145,22 @@ class Output {
   [[nodiscard]] std::size_t column() const noexcept { return column_; }
 
  private:
+  static constexpr std::size_t kHang = 2;
+  static constexpr std::size_t kNoBreak = static_cast<std::size_t>(-1);
+
   void append(char c) noexcept;
+  void end_line() noexcept;
+  void note_break(char c) noexcept;
+  void break_line() noexcept;
 
   std::span<char> buffer_;
   std::size_t used_ = 0;
   std::size_t column_ = 0;
+  std::size_t break_ = kNoBreak;  ///< in the buffer: behind the last space where the line may be broken
+  std::size_t hang_ = kHang;
+  bool any_word_ = false;  ///< on this line
+  bool whole_ = false;
+  Wrap wrap_ = Wrap::kNo;
   Sink sink_;
   void* context_;
   Target target_;

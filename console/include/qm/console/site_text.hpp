@@ -47,6 +47,7 @@ class TopSites {
     if (count_ != 0) call.print("#     <size>  <calls> <tag info>\n");
     for (unsigned i = 0; i < count_; ++i) {
       const Row& row = rows_[i];
+      call.out().whole_line();
       if (numbers == Numbers::kChanges) {
         call.print("{:+12} {:+8} ", row.bytes, row.objects);
       } else {

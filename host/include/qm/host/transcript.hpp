@@ -1,7 +1,7 @@
 #pragma once
 /// Everything that went over a line, in a file that people read after a failure:
 ///
-///        0.102431 < Quartermaster 0.1.0 build 5f0c, 4 harts, 128 MiB, formats 1\r\n
+///        0.102431 < Quartermaster 0.1.0 build 5f0c, 4 harts, 128 MiB, formats 2\r\n
 ///        0.102519 > \e\Pm...\e\\                      what was sent
 ///        0.102520 * sent request 1: help              remarks
 ///
