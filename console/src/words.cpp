@@ -57,6 +57,26 @@ Number parse_size(std::string_view text, std::uint64_t limit, std::uint64_t& val
   return result;
 }
 
+Number parse_duration(std::string_view text, std::uint64_t limit_ms, std::uint64_t& ms) noexcept {
+  std::uint64_t unit = 1000;
+  std::size_t suffix = 1;
+  const char last = text.empty() ? ' ' : text.back();
+  if (last == 'm') {
+    unit = 60'000;
+  } else if (last == 'h') {
+    unit = 3'600'000;
+  } else if (last == 's' && text.size() > 1 && text[text.size() - 2] == 'm') {
+    unit = 1;
+    suffix = 2;
+  } else if (last != 's') {
+    suffix = 0;
+  }
+  std::uint64_t units = 0;
+  const Number result = parse_number(part(text, 0, text.size() - suffix), limit_ms / unit, units);
+  if (result == Number::kOk) ms = units * unit;
+  return result;
+}
+
 std::string_view next_item(std::string_view& list) noexcept {
   const std::size_t comma = find(list, ',');
   const std::string_view item = part(list, 0, comma);

@@ -105,6 +105,7 @@ void run_console(const firmware::BootInfo& info) noexcept {
   config.version = kVersion;
   config.build_id = build_id_text(info.build_id);
   config.harts = info.hart_count;
+  config.baud = console::parse_boot_options(info.bootargs).baud;
   config.ram_bytes = info.ram_bytes;
   config.resolver = resolve;
   config.background = kBackground;

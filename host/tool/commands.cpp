@@ -207,6 +207,8 @@ int run_by_itself(host::Target& target, const RunOptions& options, bool& off) {
 /// QEMU's options. Where time is counted in instructions the board has the commands from its start, and the run repeats.
 host::QemuOptions qemu_options(const RunOptions& options) {
   host::QemuOptions qemu = options.qemu;
+  // So that the console can say how long a report takes on such a line.
+  if (options.pace != 0) qemu.append = fmt::format("baud={} {}", options.pace, qemu.append);
   if (!qemu.icount || options.commands.empty()) return qemu;
   if (!host::takes_commands(qemu.image)) {
     fmt::print(stderr, "qm: {} takes no commands with its boot options: they are sent to it, and runs differ\n",

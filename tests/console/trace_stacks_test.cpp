@@ -295,4 +295,24 @@ TEST_F(StacksTest, are_told_while_all_harts_churn) {
   run("workload stop");
 }
 
+TEST(SlowLine, is_told_of_before_a_long_dump_and_an_aborted_one_says_what_it_has_shown) {
+  auto options = qm::test::demo();
+  options.append = "baud=115200";
+  Machine machine(options);
+  machine.type_line("slab_trace start stacks");
+  machine.type_line("workload run stacks 3000");
+  // Less than 10 s at this rate.
+  EXPECT_LT(machine.type_line("slab_trace print stacks by stack").size(), 115200u);
+  machine.clear();
+  machine.send("slab_trace print stacks\r");
+  ASSERT_TRUE(machine.wait_for_text("in qm::demo::run_worker"));
+  machine.send("\x03");
+  ASSERT_TRUE(machine.wait_for_text(": aborted"));
+  const qm::test::Match told = qm::test::find(
+      machine.text(), "-\r\nnote: 3000 objects, about ([0-9]+) s at 115200 baud; by stack is shorter\r\nObj ");
+  ASSERT_FALSE(told.empty()) << machine.text().substr(0, 300);
+  EXPECT_GT(std::stoul(told[1]), 60u);
+  EXPECT_FALSE(qm::test::find(machine.text(), "note: shown [0-9]+ of 3000 that are out\r\n").empty());
+}
+
 }  // namespace

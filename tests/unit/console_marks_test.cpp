@@ -135,6 +135,58 @@ TEST_F(MarkCommands, leaks_shows_each_object_with_its_cache) {
   bench.terminal.on_yield = nullptr;
 }
 
+TEST_F(MarkCommands, leaks_shows_neighbours_that_say_the_same_once) {
+  command("slab_trace start packet");
+  command("mark here");
+  take<1>(*packet, 3);
+  take<2>(*packet);
+  take<1>(*packet, 2);
+  const std::string one = "Obj @, from here: size 512, age # s, seq #\r\n----\r\n#01 [<@>] in rx_deliver\r\n\r\n";
+  const std::string last = format("0x%016" PRIxPTR, reinterpret_cast<std::uintptr_t>(held[2].second));
+  const std::string text = command("leaks here");
+  EXPECT_EQ(stable(text), "Dumping outstanding allocs from packet since here\r\n-------------------------\r\n" + one +
+                              "2 more like it, the last @\r\n\r\n" + one + one +
+                              "1 more like it, the last @\r\n\r\nleaks here: objects 6, bytes 3072" +
+                              tail(1, 0, "complete"));
+  EXPECT_NE(text.find("2 more like it, the last " + last), std::string::npos) << text;
+}
+
+TEST_F(MarkCommands, leaks_and_expect_are_about_what_patterns_name_and_leave_out) {
+  command("slab_trace start packet*");
+  command("mark here");
+  take<1>(*packet);
+  take<2>(*packet_small, 2);
+  const auto objects = [&](const std::string& line) { return find(answer(line), "leaks here: objects (\\d+),")[1]; };
+  EXPECT_EQ(objects("leaks here packet"), "1");
+  EXPECT_EQ(objects("leaks here packet packet_small"), "3");
+  EXPECT_EQ(objects("leaks here packet* -packet"), "2");
+  EXPECT_EQ(objects("leaks here -packet_* by stack"), "1");
+  const std::string left = answer("leaks here -packet_*");
+  EXPECT_NE(left.find("note: left out: 2 objects, 128 bytes of kmem_cache,"), std::string::npos) << left;
+  EXPECT_NE(left.find(",packet_*\r\n"), std::string::npos) << left;
+  EXPECT_EQ(command("leaks here -nothing"), "error: No such slab nothing\r\n");
+  EXPECT_EQ(bench.request("expect here packet* -packet").status, 1u);
+  held[1].first->free(held[1].second);
+  held[2].first->free(held[2].second);
+  held.resize(1);
+  EXPECT_EQ(bench.request("expect here packet* -packet").status, 0u);
+}
+
+TEST_F(MarkCommands, older_leaves_out_what_is_younger) {
+  command("slab_trace start packet");
+  command("mark here");
+  take<1>(*packet, 2);
+  for (const char* line : {"leaks here older 1h", "leaks here packet older 60m by stack"})
+    EXPECT_NE(answer(line).find("leaks here: objects 0, bytes 0"), std::string::npos) << line;
+  EXPECT_EQ(bench.request("expect here older 24h").status, 0u);
+  for (const char* line : {"leaks here older 0", "leaks here packet older 0ms by stack"})
+    EXPECT_NE(answer(line).find("leaks here: objects 2, bytes 1024"), std::string::npos) << line;
+  EXPECT_EQ(bench.request("expect here older 0s").status, 1u);
+  EXPECT_EQ(command("leaks here older soon"), "error: soon is no time: 500ms, 5s, 3m, 1h\r\n");
+  EXPECT_EQ(command("leaks here older"),
+            "error: usage: leaks NAME [SLAB_NAME] [-SLAB_NAME] [older T] [by stack|site]\r\n");
+}
+
 constexpr unsigned kParseLine = __LINE__ + 3;
 [[gnu::noinline]] void* parse(Cache& cache) {
   const StackEnd end(__builtin_frame_address(0));
@@ -232,14 +284,16 @@ TEST_F(MarkCommands, refuse_what_they_do_not_understand) {
   EXPECT_EQ(command("expect here"), "error: No such mark here\r\n");
   EXPECT_EQ(command("growth here"), "error: No such mark here\r\n");
   command("mark here");
-  EXPECT_EQ(command("leaks here by"), "error: usage: leaks NAME [SLAB_NAME] [by stack|site]\r\n");
+  EXPECT_EQ(command("leaks here by"),
+            "error: usage: leaks NAME [SLAB_NAME] [-SLAB_NAME] [older T] [by stack|site]\r\n");
   if (kCallSites) {
     EXPECT_NE(command("leaks here by site").find("leaks here: objects "), std::string::npos);
   } else {
     EXPECT_EQ(command("leaks here by site"), "error: built without call sites\r\n");
   }
-  EXPECT_EQ(command("leaks here by hart"), "error: usage: leaks NAME [SLAB_NAME] [by stack|site]\r\n");
-  EXPECT_EQ(command("expect"), "error: usage: expect NAME [SLAB_NAME]\r\n");
+  EXPECT_EQ(command("leaks here by hart"),
+            "error: usage: leaks NAME [SLAB_NAME] [-SLAB_NAME] [older T] [by stack|site]\r\n");
+  EXPECT_EQ(command("expect"), "error: usage: expect NAME [SLAB_NAME] [-SLAB_NAME] [older T]\r\n");
   trace::StackReport other;
   ASSERT_EQ(other.begin(), Status::kOk);
   for (const char* line : {"mark a", "marks", "leaks here", "expect here", "growth", "growth here"}) {

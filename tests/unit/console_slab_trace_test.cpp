@@ -115,6 +115,59 @@ TEST_F(SlabTrace, print_is_akaros_report_and_a_closing_line) {
   packet->free(older);
 }
 
+TEST_F(SlabTrace, print_shows_the_oldest_or_each_stack_once) {
+  resolve_all();
+  command("slab_trace start packet");
+  std::vector<void*> held;
+  for (int i = 0; i < 5; ++i) held.push_back(allocate_outermost(*packet));
+  const std::string oldest = command("slab_trace print packet top 2");
+  EXPECT_EQ(qm::test::find_all(oldest, "\nObj 0x").size(), 2u) << oldest;
+  EXPECT_NE(oldest.find(format("\nObj 0x%016" PRIxPTR, reinterpret_cast<std::uintptr_t>(held[0]))), std::string::npos);
+  EXPECT_NE(oldest.find("note: shown 2 of 5 that are out, the oldest\r\noutstanding 5, recorded 5, "),
+            std::string::npos);
+  EXPECT_TRUE(oldest.ends_with(": complete\r\n")) << oldest;
+  EXPECT_NE(command("slab_trace print top 1").find("shown 1 of 5"), std::string::npos) << "of all that were traced";
+  const std::string stacks = command("slab_trace print packet by stack");
+  EXPECT_TRUE(stacks.starts_with("Dumping outstanding allocs from packet\r\n-------------------------\r\n rx_deliver"));
+  EXPECT_NE(stacks.find("\r\nstack_count: 5\r\nstack_bytes: 2560\r\n"), std::string::npos) << stacks;
+  EXPECT_EQ(stacks.substr(stacks.find(" rx_deliver")), command("slab_stacks packet"));
+  const std::string sites = command("slab_trace print packet by site");
+  if (kCallSites) {
+    EXPECT_NE(sites.find("        2560        5 "), std::string::npos) << sites;
+  } else {
+    EXPECT_EQ(sites, "error: built without call sites\r\n");
+  }
+  EXPECT_NE(command("slab_trace print packet older 1h").find("note: shown 0 of 5"), std::string::npos);
+  for (const char* wrong :
+       {"slab_trace print", "slab_trace print -v", "slab_trace print a b", "slab_trace print packet by",
+        "slab_trace print packet top", "slab_trace print by site top 3"})
+    EXPECT_EQ(bench.request(wrong).status, 2u) << wrong;
+  for (void* object : held) packet->free(object);
+}
+
+TEST_F(SlabTrace, print_says_beforehand_how_long_it_takes_on_a_slow_line) {
+  resolve_all();
+  command("slab_trace start packet");
+  std::vector<void*> held;
+  for (int i = 0; i < 100; ++i) held.push_back(allocate_outermost(*packet));
+  const auto estimate = [&](const std::string& text) {
+    const auto found = qm::test::find(
+        text, "^[^\r]*\r\n-+\r\nnote: 100 objects, about (\\d+) s at \\d+ baud; by stack is shorter\r\n");
+    return found.empty() ? 0 : std::stoul(found[1]);
+  };
+  const std::string text = command("slab_trace print packet");
+  EXPECT_EQ(estimate(text), 0u) << "the rate is not known";
+  bench.console.config().baud = 9600;
+  const std::string told = command("slab_trace print packet");
+  const std::size_t seconds = text.size() * 10 / 9600;
+  EXPECT_GE(estimate(told), seconds - 1) << told.substr(0, 200);
+  EXPECT_LE(estimate(told), seconds + 2) << told.substr(0, 200);
+  bench.console.config().baud = 115200;
+  EXPECT_EQ(command("slab_trace print packet"), text) << "less than 5 s are not worth a word";
+  bench.console.config().baud = 0;
+  for (void* object : held) packet->free(object);
+}
+
 /// A large block of the heap, as allocate_outermost().
 [[gnu::noinline]] void* allocate_block_outermost(std::size_t size) {
   auto* frame = static_cast<void* volatile*>(__builtin_frame_address(0));

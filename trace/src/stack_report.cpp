@@ -141,9 +141,9 @@ void StackReport::count_live(std::uint32_t threshold) noexcept {
   sum_up(threshold);
 }
 
-void StackReport::count_since(std::uint64_t sequence) noexcept {
+void StackReport::count_since(std::uint64_t sequence, std::uint64_t before) noexcept {
   clear();
-  count_records(sequence);
+  count_records(sequence, before);
   sum_up(1);
 }
 
@@ -178,9 +178,10 @@ std::uint32_t StackReport::copy(std::span<StackThen> rows) const noexcept {
   return count;
 }
 
-void StackReport::count_records(std::uint64_t sequence) noexcept {
+void StackReport::count_records(std::uint64_t sequence, std::uint64_t before) noexcept {
   since_ = sequence;
-  window_ = books.sequence.next();
+  const std::uint64_t now = books.sequence.next();
+  window_ = before < now ? before : now;
   Record found;
   for (RecordTable::Cursor cursor = 0; books.records.scan(cursor, found);) {
     const std::uint64_t number = found.sequence();

@@ -15,12 +15,36 @@ CommandStatus find_mark(Invocation& call, trace::StackReport& report, const trac
   return call.ok();
 }
 
-Scope::Scope(Invocation& call, std::string_view pattern) noexcept
-    : pattern_(pattern), background_(call.console().config().background) {}
+std::string_view Scope::background_of(Invocation& call) noexcept { return call.console().config().background; }
+
+CommandStatus Scope::read(Invocation& call, std::size_t first, std::size_t end) noexcept {
+  const Words& words = call.words();
+  for (std::size_t at = first; at < end; ++at) {
+    std::string_view pattern = words[at];
+    if (pattern == "older" && at + 1 < end) {
+      const CommandStatus status = read_older(call, words[++at], before_);
+      if (status != CommandStatus::kOk) return status;
+      continue;
+    }
+    if (count_ == kMaxPatterns || pattern == "-" || pattern == "by" || pattern == "older") return call.usage();
+    patterns_[count_++] = pattern;
+    const bool leaves_out = pattern[0] == '-';
+    named_ = named_ || !leaves_out;
+    if (leaves_out) pattern.remove_prefix(1);
+    if (!names_any<Traceable>(pattern)) return call.fail("No such slab {}", pattern);
+  }
+  return call.ok();
+}
 
 bool Scope::includes(Traceable& source) const noexcept {
   const std::string_view name = from_c(source.name());
-  if (!pattern_.empty()) return names(pattern_, name);
+  bool named = false;
+  for (unsigned i = 0; i < count_; ++i) {
+    const bool leaves_out = patterns_[i][0] == '-';
+    if (leaves_out && names(part(patterns_[i], 1), name)) return false;
+    named = named || (!leaves_out && names(patterns_[i], name));
+  }
+  if (named_) return named;
   if (name == "kmem_cache") return false;
   for (std::string_view list = background_; !list.empty();) {
     if (glob_matches(next_item(list), name)) return false;
@@ -43,15 +67,17 @@ void Scope::select(trace::StackReport& report, const trace::Mark& mark) noexcept
       if (includes(*source) == meant) report.select(*source, trace::StackReport::Own::kLeaveOut);
     }
     if (meant) return;
-    report.count_since(mark.sequence);
+    report.count_since(mark.sequence, before_);
     left_out_ = report.totals();
   }
 }
 
 void Scope::print_left_out(Invocation& call, std::uint64_t own_objects, std::uint64_t own_bytes) const noexcept {
-  if (pattern_.empty() && left_out_.objects != 0) {
-    call.print("note: left out: {}, {} bytes of kmem_cache{}{}\n", Counted{left_out_.objects, "object/objects"},
+  if (!named_ && left_out_.objects != 0) {
+    call.print("note: left out: {}, {} bytes of kmem_cache{}{}", Counted{left_out_.objects, "object/objects"},
                left_out_.bytes, background_.empty() ? "" : ",", background_);
+    for (unsigned i = 0; i < count_; ++i) call.print(",{}", part(patterns_[i], 1));
+    call.print("\n");
   }
   if (own_objects != 0)
     call.print("note: left out: {} of the allocator, {} bytes\n", Counted{own_objects, "slab or span/slabs and spans"},

@@ -11,13 +11,17 @@ namespace qm::console {
 /// @param[out] mark the mark, until the turn ends. @returns kOk, or what the command answers.
 CommandStatus find_mark(Invocation& call, trace::StackReport& report, const trace::Mark*& mark) noexcept;
 
-/// What a report on what is out since a mark is about: the caches and arenas that a pattern names, or, without one, all
-/// but `kmem_cache`, whose objects are the allocator's, and the firmware's background. Slabs of caches and spans of
-/// arenas do not count in either case.
+/// What a report on what is out since a mark is about, as words of the command say: the caches and arenas that patterns
+/// name, or, without any, all but `kmem_cache`, whose objects are the allocator's, and the firmware's background; in
+/// either case without those that patterns behind a `-` name. Slabs of caches and spans of arenas never count. With
+/// `older T` it is about what is older than that.
 class Scope {
  public:
-  /// @param[in] pattern empty: none. Lives as long as this.
-  Scope(Invocation& call, std::string_view pattern) noexcept;
+  explicit Scope(Invocation& call) noexcept : background_(background_of(call)) {}
+  /// Reads the words of the command from @p first on, up to @p end. @returns kOk, or what the command answers.
+  CommandStatus read(Invocation& call, std::size_t first, std::size_t end) noexcept;
+  /// Records with this number and higher ones are too young.
+  [[nodiscard]] std::uint64_t before() const noexcept { return before_; }
   [[nodiscard]] bool includes(Traceable& source) const noexcept;
   [[nodiscard]] trace::Coverage coverage_since(const trace::Mark* mark) const noexcept;
 
@@ -29,7 +33,13 @@ class Scope {
   void print_left_out(Invocation& call, std::uint64_t own_objects, std::uint64_t own_bytes) const noexcept;
 
  private:
-  std::string_view pattern_;
+  static constexpr unsigned kMaxPatterns = 8;
+  static std::string_view background_of(Invocation& call) noexcept;
+
+  std::string_view patterns_[kMaxPatterns];  ///< those that leave out with their `-`
+  unsigned count_ = 0;
+  bool named_ = false;  ///< there is one without a `-`
+  std::uint64_t before_ = UINT64_MAX;
   std::string_view background_;
   trace::StackTotals left_out_;
 };

@@ -1,12 +1,12 @@
 /// mark, marks, leaks, expect: what was allocated since a moment and is still out.
 
 #include "mark_text.hpp"
+#include "site_count.hpp"
 #include "trace_commands.hpp"
 #include "trace_text.hpp"
 
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
-#include <qm/console/site_text.hpp>
 #include <qm/trace/dump.hpp>
 
 namespace qm::console::commands {
@@ -66,14 +66,14 @@ struct Shown {
 /// Told of an object; @p first of its source.
 using Visit = void (*)(void* context, Traceable& source, const trace::DumpEntry& entry, bool first);
 
-/// Calls @p visit for every object of @p source that was recorded since and is out.
-void visit_source(Invocation& call, const trace::Mark& mark, Traceable& source, Shown& shown, Visit visit,
-                  void* context) noexcept {
+/// Calls @p visit for every object of @p source that was recorded since, before number @p before, and is out.
+void visit_source(Invocation& call, const trace::Mark& mark, std::uint64_t before, Traceable& source, Shown& shown,
+                  Visit visit, void* context) noexcept {
   static trace::Dump dump;  // 2 KiB; one command runs at a time
   static trace::DumpEntry entry;
   dump.begin(source);
   dump.since(mark.sequence);
-  for (bool first = true; !shown.aborted && dump.next(entry);) {
+  for (bool first = true; !shown.aborted && dump.next(entry) && entry.sequence < before;) {
     if (trace::is_own(source, entry.object)) {
       ++shown.own_objects;
       shown.own_bytes += entry.requested;
@@ -95,65 +95,86 @@ Shown visit_since(Invocation& call, const trace::Mark& mark, const Scope& scope,
   Matching<Traceable> sources({});
   while (Traceable* source = shown.aborted ? nullptr : sources.next()) {
     if (trace::cache_trace(*source).live == 0 || !scope.includes(*source)) continue;
-    visit_source(call, mark, *source, shown, visit, context);
+    visit_source(call, mark, scope.before(), *source, shown, visit, context);
     shown.aborted = shown.aborted || !call.yield();
   }
   return shown;
 }
 
-Shown print_objects(Invocation& call, const trace::Mark& mark, const Scope& scope) noexcept {
-  struct Context {
-    Invocation& call;
-    const trace::Mark& mark;
-  } context{call, mark};
-  const auto print = [](void* of, Traceable& source, const trace::DumpEntry& entry, bool first) {
-    auto& [out, since] = *static_cast<Context*>(of);
-    if (first)
-      out.print("Dumping outstanding allocs from {} since {}\n-------------------------\n", source.name(), since.name);
-    print_record(out.console(), out.out(), entry, Detail::kVerbose);
-  };
-  return visit_since(call, mark, scope, print, &context);
-}
-
-/// Counts by call site, and prints those with most bytes. The site of an object is beside it; one that is freed
-/// meanwhile has none.
-class SiteCount {
+/// Prints records, and those that say the same as the one before, once with how many there are.
+class Listing {
  public:
-  void add(Traceable& source, const trace::DumpEntry& entry) noexcept {
-    const CallSite* site = site_of(source, entry.object);
-    unsigned at = 0;
-    while (at < count_ && rows_[at].site != site) ++at;
-    if (at == kSites) {
-      ++others_;
+  Listing(Invocation& call, const trace::Mark& mark) noexcept : call_(call), mark_(mark) {}
+
+  void add(Traceable& source, const trace::DumpEntry& entry, bool first) noexcept {
+    if (!first && says_the_same(entry)) {
+      ++alike_;
+      last_ = entry.object;
       return;
     }
-    if (at == count_) rows_[count_++] = {site, 0, 0};
-    ++rows_[at].objects;
-    rows_[at].bytes += entry.requested;
+    finish();
+    if (first)
+      call_.print("Dumping outstanding allocs from {} since {}\n-------------------------\n", source.name(),
+                  mark_.name);
+    print_record(call_.console(), call_.out(), entry, Detail::kVerbose);
+    stack_id_ = entry.stack_id;
+    requested_ = entry.requested;
+    hart_ = entry.hart;
+    context_ = entry.context;
   }
-  void print(Invocation& call) noexcept {
-    static TopSites top;
-    top.clear();
-    for (unsigned i = 0; i < count_; ++i) top.enter(rows_[i]);
-    top.print(call, TopSites::Numbers::kHeld);
-    if (others_ != 0)
-      call.print("note: {} of other sites than the first {}\n", Counted{others_, "object/objects"}, kSites);
+  /// After the last one.
+  void finish() noexcept {
+    if (alike_ != 0) call_.print("{} like it, the last {}\n\n", Counted{alike_, "more/more"}, Address{last_});
+    alike_ = 0;
   }
 
  private:
-  static constexpr unsigned kSites = 64;
-
-  static const CallSite* site_of(Traceable& source, std::uintptr_t object) noexcept {
-    const CallSite* site = source.kind() == RegistryKind::kCache
-                               ? static_cast<Cache&>(source).site_of(reinterpret_cast<void*>(object))
-                               : static_cast<Arena&>(source).site_of(object);
-    return site != nullptr ? site : &qm_untagged_site;
+  [[nodiscard]] bool says_the_same(const trace::DumpEntry& entry) const noexcept {
+    return entry.stack_id == stack_id_ && entry.requested == requested_ && entry.hart == hart_ &&
+           entry.context == context_;
   }
 
-  TopSites::Row rows_[kSites];
-  unsigned count_ = 0;
-  std::uint64_t others_ = 0;
+  Invocation& call_;
+  const trace::Mark& mark_;
+  std::uint32_t stack_id_ = 0;
+  std::size_t requested_ = 0;
+  unsigned hart_ = 0;
+  std::string_view context_;
+  std::uint64_t alike_ = 0;
+  std::uintptr_t last_ = 0;
 };
+
+/// Says how long a listing of everything takes, from how the first objects look.
+void print_forecast(Invocation& call, const trace::Mark& mark, const Scope& scope, std::uint64_t objects) noexcept {
+  Forecast forecast(call);
+  Matching<Traceable> sources({});
+  bool more = forecast.wanted(objects);
+  while (Traceable* source = more ? sources.next() : nullptr) {
+    static trace::Dump dump;  // 2 KiB; one command runs at a time
+    static trace::DumpEntry entry;
+    if (trace::cache_trace(*source).live == 0 || !scope.includes(*source)) continue;
+    dump.begin(*source);
+    dump.since(mark.sequence);
+    while (more && dump.next(entry)) more = forecast.add(entry, Detail::kVerbose);
+    (void)dump.finish();
+  }
+  forecast.print(objects, "at most");
+}
+
+Shown print_objects(Invocation& call, const trace::Mark& mark, const Scope& scope,
+                    trace::StackReport& report) noexcept {
+  report.count_since(mark.sequence, scope.before());
+  print_forecast(call, mark, scope, report.totals().objects);
+  Listing listing(call, mark);
+  const auto add = [](void* of, Traceable& source, const trace::DumpEntry& entry, bool first) {
+    static_cast<Listing*>(of)->add(source, entry, first);
+  };
+  const Shown shown = visit_since(call, mark, scope, add, &listing);
+  listing.finish();
+  if (shown.aborted && shown.objects < report.totals().objects)
+    call.print("note: shown {} of {} that are out\n", shown.objects, report.totals().objects);
+  return shown;
+}
 
 inline Shown print_sites(Invocation& call, const trace::Mark& mark, const Scope& scope) noexcept {
   static SiteCount sites;
@@ -165,8 +186,8 @@ inline Shown print_sites(Invocation& call, const trace::Mark& mark, const Scope&
 }
 
 /// Counts by stack what is selected, and prints the stacks.
-Shown print_stacks(Invocation& call, const trace::Mark& mark, trace::StackReport& report) noexcept {
-  report.count_since(mark.sequence);
+Shown print_stacks(Invocation& call, const trace::Mark& mark, const Scope& scope, trace::StackReport& report) noexcept {
+  report.count_since(mark.sequence, scope.before());
   const trace::StackTotals& totals = report.totals();
   Shown shown{.objects = totals.objects,
               .bytes = totals.bytes,
@@ -183,35 +204,26 @@ Shown print_stacks(Invocation& call, const trace::Mark& mark, trace::StackReport
   return shown;
 }
 
-/// A pattern that names something, or none. @returns false, and the command has failed, for one that names nothing.
-bool names_something(Invocation& call, std::string_view pattern) noexcept {
-  if (pattern.empty() || names_any<Traceable>(pattern)) return true;
-  call.fail("No such slab {}", pattern);
-  return false;
-}
-
 CommandStatus run_leaks(Invocation& call) noexcept {
   const std::size_t words = call.words().size();
   const bool by = words >= 4 && call.words()[words - 2] == "by";
   const bool by_stack = by && call.words()[words - 1] == "stack";
   const bool by_site = by && call.words()[words - 1] == "site";
-  const std::size_t rest = words - (by_stack || by_site ? 2 : 0);  // leaks NAME [SLAB_NAME]
-  if (rest > 3 || (rest == 3 && call.words()[2] == "by")) return call.usage();
   if (by_site && !kCallSites) return call.fail("built without call sites");
-  const std::string_view pattern = rest == 3 ? call.words()[2] : std::string_view();
-  if (!names_something(call, pattern)) return CommandStatus::kFailed;
+  Scope scope(call);
+  const CommandStatus read = scope.read(call, 2, by_stack || by_site ? words - 2 : words);
+  if (read != CommandStatus::kOk) return read;
   trace::StackReport report;
   const trace::Mark* mark = nullptr;
   const CommandStatus found = find_mark(call, report, mark);
   if (found != CommandStatus::kOk) return found;
-  Scope scope(call, pattern);
   scope.select(report, *mark);
   Shown shown;
-  if (by_stack) shown = print_stacks(call, *mark, report);
+  if (by_stack) shown = print_stacks(call, *mark, scope, report);
   if constexpr (kCallSites) {
     if (by_site) shown = print_sites(call, *mark, scope);
   }
-  if (!by_stack && !by_site) shown = print_objects(call, *mark, scope);
+  if (!by_stack && !by_site) shown = print_objects(call, *mark, scope, report);
   const trace::Coverage coverage = scope.coverage_since(mark);
   print_coverage(call, coverage);
   scope.print_left_out(call, shown.own_objects, shown.own_bytes);
@@ -223,21 +235,22 @@ CommandStatus run_leaks(Invocation& call) noexcept {
 // ---- expect ---------------------------------------------------------------------------------------------------------
 
 CommandStatus run_expect(Invocation& call) noexcept {
-  if (!names_something(call, call.words()[2])) return CommandStatus::kFailed;
+  Scope scope(call);
+  const CommandStatus read = scope.read(call, 2, call.words().size());
+  if (read != CommandStatus::kOk) return read;
   trace::StackReport report;
   const trace::Mark* mark = nullptr;
   const CommandStatus found = find_mark(call, report, mark);
   if (found != CommandStatus::kOk) return found;
-  Scope scope(call, call.words()[2]);
   scope.select(report, *mark);
-  const Shown shown = print_stacks(call, *mark, report);
+  const Shown shown = print_stacks(call, *mark, scope, report);
   const trace::Coverage coverage = scope.coverage_since(mark);
   const bool passes = shown.objects == 0 && coverage.complete() && !shown.aborted;
   if (passes) call.print("PASS\n");
   print_coverage(call, coverage);
   scope.print_left_out(call, shown.own_objects, shown.own_bytes);
   const std::uint64_t older = report.totals().older_objects + scope.left_out().older_objects;
-  if (coverage.partial == 0 && mark->objects > older) {
+  if (coverage.partial == 0 && mark->objects > older && scope.before() == UINT64_MAX) {
     call.print("note: {}, {} bytes from before the mark came back\n", Counted{mark->objects - older, "object/objects"},
                mark->bytes - report.totals().older_bytes - scope.left_out().older_bytes);
   }
@@ -250,19 +263,27 @@ CommandStatus run_expect(Invocation& call) noexcept {
   return call.ok();
 }
 
-void complete_leaks(Completion& completion) noexcept {
+void complete_scope(Completion& completion, bool by) noexcept {
   complete_mark(completion);
-  if (completion.index() == 2) offer_traceable(completion);
-  if (completion.index() == 2 || completion.index() == 3) completion.offer("by");
-  if (completion.index() < 3 || completion.words()[completion.index() - 1] != "by") return;
-  completion.offer("stack");
-  if (kCallSites) completion.offer("site");
+  if (completion.index() < 2) return;
+  const std::string_view before = completion.words()[completion.index() - 1];
+  if (before == "older") return;
+  if (by && before == "by") {
+    completion.offer("stack");
+    if (kCallSites) completion.offer("site");
+    return;
+  }
+  offer_traceable(completion);
+  completion.offer("older");
+  if (by) completion.offer("by");
 }
 
-void complete_expect(Completion& completion) noexcept {
-  complete_mark(completion);
-  if (completion.index() == 2) offer_traceable(completion);
-}
+void complete_leaks(Completion& completion) noexcept { complete_scope(completion, true); }
+void complete_expect(Completion& completion) noexcept { complete_scope(completion, false); }
+
+constexpr std::string_view kScopeForms =
+    "SLAB_NAME, any number: about these; -SLAB_NAME: but for these; older T: about what is older than 500ms, 5s, 3m, "
+    "1h. Without a SLAB_NAME what the allocator and the firmware's background hold is left out";
 
 }  // namespace
 
@@ -284,23 +305,25 @@ constinit const Command marks = {.name = "marks",
                                  .wrap = Output::Wrap::kYes};
 
 constinit const Command leaks = {.name = "leaks",
-                                 .usage = "leaks NAME [SLAB_NAME] [by stack|site]",
+                                 .usage = "leaks NAME [SLAB_NAME] [-SLAB_NAME] [older T] [by stack|site]",
                                  .summary = "what was allocated since mark NAME and is still out",
                                  .run = run_leaks,
                                  .min_arguments = 1,
-                                 .max_arguments = 4,
+                                 .max_arguments = 10,
                                  .complete = complete_leaks,
+                                 .forms = kScopeForms,
                                  .in_panic = true,
                                  .wrap = Output::Wrap::kYes};
 
 constinit const Command expect = {
     .name = "expect",
-    .usage = "expect NAME [SLAB_NAME]",
+    .usage = "expect NAME [SLAB_NAME] [-SLAB_NAME] [older T]",
     .summary = "PASS if nothing allocated since mark NAME is out, else what, and it fails",
     .run = run_expect,
     .min_arguments = 1,
-    .max_arguments = 2,
+    .max_arguments = 8,
     .complete = complete_expect,
+    .forms = kScopeForms,
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

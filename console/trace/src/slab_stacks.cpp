@@ -10,8 +10,6 @@
 namespace qm::console::commands {
 namespace {
 
-constexpr std::uint32_t kAll = ~std::uint32_t{0};
-
 /// Stacks with fewer objects are hidden.
 constinit std::uint32_t threshold = 1;
 
@@ -21,7 +19,7 @@ CommandStatus set_threshold(Invocation& call) noexcept {
     return call.ok();
   }
   std::uint64_t number = 0;
-  const Number read = parse_number(call.words()[2], kAll, number);
+  const Number read = parse_number(call.words()[2], kAllStacks, number);
   if (read != Number::kOk) return call.fail_number(call.words()[2], read);
   threshold = static_cast<std::uint32_t>(number);
   return call.ok();
@@ -47,7 +45,9 @@ void select(Invocation& call, std::string_view pattern, trace::StackReport& repo
   }
 }
 
-CommandStatus show(Invocation& call, std::string_view pattern, std::uint32_t top, Detail detail) noexcept {
+}  // namespace
+
+CommandStatus show_stacks(Invocation& call, std::string_view pattern, std::uint32_t top, Detail detail) noexcept {
   if (!pattern.empty()) {
     const CommandStatus named = check_name(call, pattern);
     if (named != CommandStatus::kOk) return named;
@@ -91,6 +91,8 @@ CommandStatus show(Invocation& call, std::string_view pattern, std::uint32_t top
   return closing_status(aborted);
 }
 
+namespace {
+
 CommandStatus run_slab_stacks(Invocation& call) noexcept {
   const Words& words = call.words();
   const std::size_t count = call.arguments();
@@ -101,12 +103,13 @@ CommandStatus run_slab_stacks(Invocation& call) noexcept {
   const std::size_t left = count + 1 - at;
   const bool named = left == 1 || left == 3;
   const std::string_view pattern = named ? words[at] : std::string_view();
-  if (left < 2) return words[at] == "top" || words[at] == "-v" ? call.usage() : show(call, pattern, kAll, detail);
+  if (left < 2)
+    return words[at] == "top" || words[at] == "-v" ? call.usage() : show_stacks(call, pattern, kAllStacks, detail);
   if (left > 3 || words[count - 1] != "top") return call.usage();
   std::uint64_t top = 0;
-  const Number read = parse_number(words[count], kAll, top);
+  const Number read = parse_number(words[count], kAllStacks, top);
   if (read != Number::kOk) return call.fail_number(words[count], read);
-  return show(call, pattern, static_cast<std::uint32_t>(top), detail);
+  return show_stacks(call, pattern, static_cast<std::uint32_t>(top), detail);
 }
 
 void complete_slab_stacks(Completion& completion) noexcept {

@@ -1,5 +1,6 @@
 /// slab_trace: which objects of a cache, or segments of an arena, are out, who drew them, from where.
 
+#include "site_count.hpp"
 #include "trace_commands.hpp"
 #include "trace_text.hpp"
 
@@ -129,20 +130,68 @@ unsigned count(std::string_view pattern) noexcept {
   return count;
 }
 
-/// Dumps one cache or arena. @returns false when aborted.
-bool print_source(Invocation& call, Traceable& source, bool verbose) noexcept {
-  static trace::Dump dump;  // 2 KiB; one command runs at a time
-  static trace::DumpEntry entry;
-  call.print("Dumping outstanding allocs from {}\n", source.name());
+/// What `print` is asked for.
+struct Query {
+  enum class By : std::uint8_t { kObject, kStack, kSite };
+  std::string_view pattern;  ///< empty: everything
+  By by = By::kObject;
+  std::size_t top = SIZE_MAX;
+  std::uint64_t before = UINT64_MAX;
+  Detail detail = Detail::kPlain;
+};
+
+void print_head(Invocation& call, std::string_view source) noexcept {
+  call.print("Dumping outstanding allocs from {}\n", source);
   call.out().repeat('-', kRule);
   call.print("\n");
+}
+
+/// Says how long the dump takes, if that is long.
+void print_forecast(Invocation& call, Traceable& source, const Query& query, trace::Dump& dump,
+                    trace::DumpEntry& entry) noexcept {
+  const std::size_t live = trace::cache_trace(source).live;
+  Forecast forecast(call);
+  if (!forecast.wanted(live)) return;
+  dump.begin(source);
+  while (dump.next(entry) && forecast.add(entry, query.detail)) {
+  }
+  (void)dump.finish();
+  forecast.print(query.top < live ? query.top : live);
+}
+
+/// Dumps one cache or arena. @returns false when aborted.
+bool print_source(Invocation& call, Traceable& source, const Query& query) noexcept {
+  static trace::Dump dump;  // 2 KiB; one command runs at a time
+  static trace::DumpEntry entry;
+  static SiteCount sites;
+  const bool by_site = kCallSites && query.by == Query::By::kSite;
+  print_head(call, from_c(source.name()));
+  if (!by_site && query.before == UINT64_MAX) print_forecast(call, source, query, dump, entry);
+  if (by_site) sites = {};
   dump.begin(source);
   bool aborted = !call.yield();
-  while (!aborted && dump.next(entry)) {
-    print_record(call.console(), call.out(), entry, verbose ? Detail::kVerbose : Detail::kPlain);
+  std::size_t shown = 0;
+  bool cut = shown == query.top;
+  while (!aborted && !cut && dump.next(entry)) {
+    cut = entry.sequence >= query.before;
+    if (cut) break;
+    if (by_site) {
+      if constexpr (kCallSites) sites.add(source, entry);
+    } else {
+      print_record(call.console(), call.out(), entry, query.detail);
+    }
+    cut = ++shown == query.top;
     aborted = !call.yield();
   }
-  const trace::DumpSummary summary = dump.finish();
+  if constexpr (kCallSites) {
+    if (by_site) sites.print(call);
+  }
+  trace::DumpSummary summary = dump.finish();
+  if (cut) {
+    if (shown < summary.outstanding)
+      call.print("note: shown {} of {} that are out, the oldest\n", shown, summary.outstanding);
+    summary.ended = true;
+  }
   print_notes(call, summary);
   call.out().whole_line();
   call.print("outstanding {}, recorded {}, dropped {}, truncated stacks {}, from before start {}: {}\n",
@@ -152,19 +201,65 @@ bool print_source(Invocation& call, Traceable& source, bool verbose) noexcept {
   return !aborted;
 }
 
-CommandStatus print(Invocation& call, std::string_view pattern, bool verbose) noexcept {
-  const CommandStatus named = check_name(call, pattern);
-  if (named != CommandStatus::kOk) return named;
+CommandStatus print(Invocation& call, const Query& query) noexcept {
+  const std::string_view pattern = query.pattern;
+  if (!pattern.empty()) {
+    const CommandStatus named = check_name(call, pattern);
+    if (named != CommandStatus::kOk) return named;
+  }
+  if (query.by == Query::By::kSite && !kCallSites) return call.fail("built without call sites");
+  if (query.by == Query::By::kStack) {
+    print_head(call, pattern.empty() ? "all, by stack" : pattern);
+    const std::uint32_t top = query.top < kAllStacks ? static_cast<std::uint32_t>(query.top) : kAllStacks;
+    return show_stacks(call, pattern, top, query.detail);
+  }
+  const bool many = pattern.empty() || names_many(pattern);
   unsigned shown = 0;
-  if (names_many(pattern)) note_skipped(call, pattern);
+  if (many) note_skipped(call, pattern);
   Matching<Traceable> sources(pattern);
   while (Traceable* source = sources.next()) {
-    if (names_many(pattern) && (!source->traceable() || !trace::cache_trace(*source).known)) continue;
+    if (many && (!source->traceable() || !trace::cache_trace(*source).known)) continue;
     ++shown;
-    if (!print_source(call, *source, verbose)) return call.aborted();
+    if (!print_source(call, *source, query)) return call.aborted();
   }
   if (shown == 0) call.print("traced 0 of {} caches: incomplete\n", count(pattern));
   return call.ok();
+}
+
+/// print [-v] [SLAB_NAME] [older T] [top N] [by stack|site]
+CommandStatus print(Invocation& call) noexcept {
+  const Words& words = call.words();
+  Query query;
+  bool any = false;
+  for (std::size_t at = 2; at < words.size(); ++at) {
+    const std::string_view next = words[at + 1];  // empty at the end
+    if (words[at] == "-v" && query.detail == Detail::kPlain) {
+      query.detail = Detail::kVerbose;
+      continue;
+    }
+    any = true;
+    if (words[at] == "by" && (next == "stack" || next == "site") && query.by == Query::By::kObject) {
+      query.by = next == "stack" ? Query::By::kStack : Query::By::kSite;
+      ++at;
+    } else if (words[at] == "top" && !next.empty()) {
+      std::uint64_t top = 0;
+      const Number read = parse_number(next, SIZE_MAX, top);
+      if (read != Number::kOk) return call.fail_number(next, read);
+      query.top = static_cast<std::size_t>(top);
+      ++at;
+    } else if (words[at] == "older" && !next.empty()) {
+      const CommandStatus status = read_older(call, next, query.before);
+      if (status != CommandStatus::kOk) return status;
+      ++at;
+    } else if (query.pattern.empty() && words[at][0] != '-') {
+      query.pattern = words[at];
+    } else {
+      return call.usage();
+    }
+  }
+  const bool young_stacks = query.by == Query::By::kStack && query.before != UINT64_MAX;
+  if (!any || young_stacks || (query.by == Query::By::kSite && query.top != SIZE_MAX)) return call.usage();
+  return print(call, query);
 }
 
 // ---- status ---------------------------------------------------------------------------------------------------------
@@ -213,12 +308,7 @@ CommandStatus run_slab_trace(Invocation& call) noexcept {
   const Words& words = call.words();
   const std::string_view verb = words[1];
   if (verb == "status") return call.arguments() <= 2 ? status(call, words[2]) : call.usage();
-  if (verb == "print") {
-    const bool verbose = words[2] == "-v" || words[3] == "-v";
-    const std::string_view name = words[2] == "-v" ? words[3] : words[2];
-    if (name.empty() || name == "-v" || call.arguments() != (verbose ? 3u : 2u)) return call.usage();
-    return print(call, name, verbose);
-  }
+  if (verb == "print") return print(call);
   if (verb == "start") return call.arguments() >= 2 ? start(call) : call.usage();
   if (call.arguments() != 2) return call.usage();
   if (verb == "stop") return change(call, &trace::stop, words[2]);
@@ -226,10 +316,23 @@ CommandStatus run_slab_trace(Invocation& call) noexcept {
   return call.usage();
 }
 
+void complete_print(Completion& completion) noexcept {
+  const std::string_view before = completion.words()[completion.index() - 1];
+  if (before == "by") {
+    completion.offer("stack");
+    if (kCallSites) completion.offer("site");
+  } else if (before != "top" && before != "older") {
+    for (const std::string_view word : {"-v", "by", "older", "top"}) completion.offer(word);
+    offer_traceable(completion);
+  }
+}
+
 void complete_slab_trace(Completion& completion) noexcept {
   if (completion.index() == 1) {
     for (const std::string_view verb : {"start", "stop", "print", "reset", "status"}) completion.offer(verb);
-  } else if (completion.index() == 2 || (completion.index() == 3 && completion.words()[2] == "-v")) {
+  } else if (completion.words()[1] == "print") {
+    complete_print(completion);
+  } else if (completion.index() == 2) {
     offer_traceable(completion);
   } else if (completion.index() == 3 && completion.words()[1] == "start") {
     for (const std::string_view word : {"counts", "every"}) completion.offer(word);
@@ -244,7 +347,7 @@ constinit const Command slab_trace = {
     .summary = "which objects of a cache are out, and who drew them",
     .run = run_slab_trace,
     .min_arguments = 1,
-    .max_arguments = 4,
+    .max_arguments = 8,
     .complete = complete_slab_trace,
     .forms =
         "slab_trace start SLAB_NAME       record every later allocation; older records stay\n"
@@ -252,6 +355,8 @@ constinit const Command slab_trace = {
         "slab_trace start SLAB_NAME every N  record one of N allocations, by chance\n"
         "slab_trace stop SLAB_NAME        record no more; frees go on removing records\n"
         "slab_trace print [-v] SLAB_NAME  what is out, oldest first; -v: size, age, number\n"
+        "slab_trace print [-v] [SLAB_NAME] [older T] [top N]  the N oldest; T is 500ms, 5s, 3m, 1h\n"
+        "slab_trace print [SLAB_NAME] by stack|site  each stack, or call site, with how much is out\n"
         "slab_trace reset SLAB_NAME       drop the records and zero the figures\n"
         "slab_trace status [SLAB_NAME]    state, counts, memory of the books\n"
         "SLAB_NAME may have * and ?; kmalloc is kmalloc_* and kheap. Then start, without counts or every,\n"

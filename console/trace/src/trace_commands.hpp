@@ -1,6 +1,8 @@
 #pragma once
 /// The commands of the trace, by the file that has them.
 
+#include "trace_text.hpp"
+
 #include <qm/console/command.hpp>
 
 namespace qm::console::commands {
@@ -15,5 +17,9 @@ extern const Command growth;
 extern const Command kmemtrace;
 extern const Command slab_stacks;
 extern const Command slab_trace;
+
+inline constexpr std::uint32_t kAllStacks = ~std::uint32_t{0};
+/// The report of slab_stacks, on what @p pattern names or, empty, on all. In slab_stacks.cpp.
+CommandStatus show_stacks(Invocation& call, std::string_view pattern, std::uint32_t top, Detail detail) noexcept;
 
 }  // namespace qm::console::commands

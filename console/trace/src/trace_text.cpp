@@ -78,6 +78,46 @@ void print_record(Console& console, Output& out, const trace::DumpEntry& entry, 
   out.print("\n");
 }
 
+bool Forecast::wanted(std::uint64_t records) const noexcept {
+  return call_.console().config().baud != 0 && records > kSample;
+}
+
+bool Forecast::add(const trace::DumpEntry& entry, Detail detail) noexcept {
+  char buffer[64];
+  const auto count = [](void* characters, std::string_view bytes) noexcept {
+    *static_cast<std::uint64_t*>(characters) += bytes.size();
+  };
+  Output out(buffer, Output::Target::kTerminal, count, &characters_);
+  print_record(call_.console(), out, entry, detail);
+  out.flush();
+  return ++sampled_ < kSample;
+}
+
+void Forecast::print(std::uint64_t records, std::string_view how) noexcept {
+  constexpr std::uint64_t kBitsPerCharacter = 10;
+  const std::uint32_t baud = call_.console().config().baud;
+  if (sampled_ == 0) return;
+  const std::uint64_t characters = records * characters_ / sampled_;
+  const std::uint64_t ms = characters * kBitsPerCharacter * 1000 / baud;
+  if (ms <= kPatienceMs) return;
+  call_.print("note: {}, {} {} s at {} baud; by stack is shorter\n", Counted{records, "object/objects"}, how,
+              (ms + 999) / 1000, baud);
+}
+
+CommandStatus read_older(Invocation& call, std::string_view text, std::uint64_t& before) noexcept {
+  static trace::Dump dump;  // 2 KiB; one command runs at a time
+  static trace::DumpEntry entry;
+  constexpr std::uint64_t kLimitMs = std::uint64_t{24} * 24 * 3'600'000;  // ages wrap after that
+  std::uint64_t ms = 0;
+  const Number read = parse_duration(text, kLimitMs, ms);
+  if (read != Number::kOk) return call.fail("{} is no time: 500ms, 5s, 3m, 1h", text);
+  before = 0;
+  dump.begin_all();
+  while (dump.next(entry) && entry.age_ticks / (hal::Port::tick_rate() / 1000) >= ms) before = entry.sequence + 1;
+  (void)dump.finish();
+  return call.ok();
+}
+
 namespace {
 
 void print_stack_rows(Console& console, Output& out, const trace::StackRow& row, std::string_view sign) noexcept {

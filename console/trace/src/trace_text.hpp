@@ -24,6 +24,31 @@ enum class Detail : std::uint8_t { kPlain, kVerbose };
 /// @param[in] detail kVerbose: size, age and number on the first line.
 void print_record(Console& console, Output& out, const trace::DumpEntry& entry, Detail detail) noexcept;
 
+/// How long a listing of many records takes on this line, from how the first of them look.
+class Forecast {
+ public:
+  static constexpr unsigned kSample = 32;
+  static constexpr std::uint64_t kPatienceMs = 5000;
+
+  explicit Forecast(Invocation& call) noexcept : call_(call) {}
+  /// Whether a listing of @p records could be long: there is something to look at.
+  [[nodiscard]] bool wanted(std::uint64_t records) const noexcept;
+  /// Looks at a record that would be printed. @returns whether another one is welcome.
+  bool add(const trace::DumpEntry& entry, Detail detail) noexcept;
+  /// Says of how many records the listing is and how long that takes, if it is longer than kPatienceMs.
+  /// @param[in] how `about`, or `at most` where the listing may be shorter than its records.
+  void print(std::uint64_t records, std::string_view how = "about") noexcept;
+
+ private:
+  Invocation& call_;
+  std::uint64_t characters_ = 0;
+  unsigned sampled_ = 0;
+};
+
+/// Reads the time of `older T`, and finds the number that all records older than that have less than.
+/// @returns kOk, or what the command answers.
+CommandStatus read_older(Invocation& call, std::string_view text, std::uint64_t& before) noexcept;
+
 /// Prints a stack as `slab_stacks` does: frames, count, bytes, id, an empty line.
 /// @param[in] sign before count and bytes: "+" for what has grown, whose count may be negative.
 void print_stack(Console& console, Output& out, const trace::StackRow& row, std::string_view sign = {}) noexcept;

@@ -8,6 +8,7 @@
 ///     ring=BYTES          its ring, for each hart
 ///     allocinfo=on|off    count allocations by call site, or do not; rejected in a build without call sites
 ///     panic=SECONDS       how long after a panic somebody may begin to type; 0: for ever
+///     baud=N              bits per second of the line, for estimates of how long a report takes
 ///     -- ...              what follows `--` belongs to the firmware
 
 #include <cstddef>
@@ -34,6 +35,7 @@ struct BootOptions {
   std::size_t ring_bytes = 0;   ///< 0: not given
   std::uint32_t panic_seconds = kPanicSeconds;
   bool allocinfo_off = false;
+  std::uint32_t baud = 0;  ///< 0: not given
   Rejected rejected[kMaxRejected];
   std::size_t rejected_count = 0;  ///< may exceed kMaxRejected: the rest is not kept
 };

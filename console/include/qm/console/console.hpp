@@ -91,6 +91,8 @@ struct ConsoleConfig {
   /// Names and patterns, with commas between them: caches and arenas of tasks that run beside whatever is tested. `leaks`
   /// and `expect` leave them out unless they are named.
   std::string_view background = {};
+  std::uint32_t baud =
+      0;  ///< bits per second of the line, 10 of them a character; 0: not known, and nothing is estimated
   void (*wake)() noexcept = nullptr;  ///< notify() has given poll() something to do. Context: notify()'s
 };
 

@@ -58,6 +58,9 @@ enum class Number : std::uint8_t {
 /// As parse_number(), with an optional suffix K, M or G (1024, 1024^2, 1024^3; upper or lower case).
 [[nodiscard]] Number parse_size(std::string_view text, std::uint64_t limit, std::uint64_t& value) noexcept;
 
+/// Reads a time in milliseconds: a number and `ms`, `s` (or nothing), `m` or `h`.
+[[nodiscard]] Number parse_duration(std::string_view text, std::uint64_t limit_ms, std::uint64_t& ms) noexcept;
+
 /// Takes the next item off a list separated by commas. @returns it; empty at the end or for an empty item.
 [[nodiscard]] std::string_view next_item(std::string_view& list) noexcept;
 

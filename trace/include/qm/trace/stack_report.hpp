@@ -113,9 +113,9 @@ class StackReport {
   /// Counts what is out. Stacks with fewer than @p threshold objects are hidden; 0 shows those without any, too.
   /// Complexity: O(stacks) and O(records).
   void count_live(std::uint32_t threshold) noexcept;
-  /// Counts what is out of what was recorded from number @p sequence on, up to now.
+  /// Counts what is out of what was recorded from number @p sequence on, up to now or to number @p before, exclusive.
   /// Complexity: as count_live().
-  void count_since(std::uint64_t sequence) noexcept;
+  void count_since(std::uint64_t sequence, std::uint64_t before = UINT64_MAX) noexcept;
 
   /// Counts what is out, and shows only the stacks that have more bytes out than at @p mark, with what they have more;
   /// as many bytes and more objects count as more. nullptr: more than nothing. The totals are those of what has grown.
@@ -144,7 +144,7 @@ class StackReport {
   };
 
   void clear() noexcept;
-  void count_records(std::uint64_t sequence) noexcept;
+  void count_records(std::uint64_t sequence, std::uint64_t before = UINT64_MAX) noexcept;
   void count_counted() noexcept;
   void sum_up(std::uint32_t threshold) noexcept;
   void add(StackEntry& entry, std::uint32_t objects, std::uint32_t bytes) noexcept;

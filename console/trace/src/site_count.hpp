@@ -1,0 +1,49 @@
+#pragma once
+/// Records counted by call site, for reports `by site`.
+
+#include <qm/console/site_text.hpp>
+#include <qm/trace/dump.hpp>
+
+namespace qm::console {
+
+/// Counts by call site, and prints those with most bytes. The site of an object is beside it; one that is freed
+/// meanwhile has none.
+class SiteCount {
+ public:
+  void add(Traceable& source, const trace::DumpEntry& entry) noexcept {
+    const CallSite* site = site_of(source, entry.object);
+    unsigned at = 0;
+    while (at < count_ && rows_[at].site != site) ++at;
+    if (at == kSites) {
+      ++others_;
+      return;
+    }
+    if (at == count_) rows_[count_++] = {site, 0, 0};
+    ++rows_[at].objects;
+    rows_[at].bytes += entry.requested;
+  }
+  void print(Invocation& call) noexcept {
+    static TopSites top;
+    top.clear();
+    for (unsigned i = 0; i < count_; ++i) top.enter(rows_[i]);
+    top.print(call, TopSites::Numbers::kHeld);
+    if (others_ != 0)
+      call.print("note: {} of other sites than the first {}\n", Counted{others_, "object/objects"}, kSites);
+  }
+
+ private:
+  static constexpr unsigned kSites = 64;
+
+  static const CallSite* site_of(Traceable& source, std::uintptr_t object) noexcept {
+    const CallSite* site = source.kind() == RegistryKind::kCache
+                               ? static_cast<Cache&>(source).site_of(reinterpret_cast<void*>(object))
+                               : static_cast<Arena&>(source).site_of(object);
+    return site != nullptr ? site : &qm_untagged_site;
+  }
+
+  TopSites::Row rows_[kSites];
+  unsigned count_ = 0;
+  std::uint64_t others_ = 0;
+};
+
+}  // namespace qm::console
