@@ -7,6 +7,7 @@
 #include <qm/console/announcement.hpp>
 #include <qm/console/trace_books.hpp>
 #include <qm/firmware/console_io.hpp>
+#include <qm/firmware/places.hpp>
 #include <qm/firmware/symbols.hpp>
 #include <qm/firmware/task.hpp>
 
@@ -108,6 +109,8 @@ void run_console(const firmware::BootInfo& info) noexcept {
   config.baud = console::parse_boot_options(info.bootargs).baud;
   config.ram_bytes = info.ram_bytes;
   config.resolver = resolve;
+  config.finder = firmware::find_function;
+  config.describe = firmware::describe;
   config.background = kBackground;
   config.wake = []() noexcept { firmware::console_input().signal(); };
   static console::Console console(terminal, config);

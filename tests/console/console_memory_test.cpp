@@ -3,8 +3,10 @@
 
 #include "machine.hpp"
 
+#include <qm/test/command.hpp>
 #include <qm/test/pattern.hpp>
 
+#include <algorithm>
 #include <string>
 
 #include <qm/host/trace_report.hpp>
@@ -54,6 +56,7 @@ TEST_F(Memory, whatis_shows_the_object_its_record_and_the_segments_it_lies_in) {
   const std::string text = run(std::string("whatis ") + address);
   EXPECT_TRUE(has(text,
                   "^cache packet: object 0x[0-9a-f]{16} \\+ 100, in use\n  [0-9]+ of [0-9]+ in slab 0x[0-9a-f]{16}\n"
+                  "  taken at [^\n]*firmware/demo/workloads/leak.cpp:[0-9]+ \\[demo\\] func:packet_alloc\n"
                   "Obj 0x[0-9a-f]{16}, from hart [0-9] task net-rx: size 512, age [0-9.]+ s, seq [0-9]+\n----\n"
                   "#01 \\[<0x[0-9a-f]{16}>\\] in packet_alloc\n#02 \\[<0x[0-9a-f]{16}>\\] in rx_checksum_error\n"))
       << text;
@@ -61,6 +64,42 @@ TEST_F(Memory, whatis_shows_the_object_its_record_and_the_segments_it_lies_in) {
       has(text, "\narena base: segment 0x[0-9a-f]{16} \\+ [0-9]+\n  [0-9]+ bytes, (allocated|extent of slabs)\n"))
       << text;
   EXPECT_TRUE(has(text, "\nwhatis 0x[0-9a-f]{16}: caches [12], arenas [12]: complete\n$")) << text;
+}
+
+TEST_F(Memory, whatis_needs_no_trace_to_say_who_has_an_object_and_from_where) {
+  discard();  // the packets that other tests left are not known
+  const auto leaked = qm::host::parse_leaked(run("workload run leak 100 list seed 5"));
+  ASSERT_FALSE(leaked.empty());
+  const auto hex = [](unsigned long long address) {
+    char text[24];
+    std::snprintf(text, sizeof text, "0x%llx", address);
+    return std::string(text);
+  };
+  for (const std::uint64_t object : leaked) {
+    const std::string text = run("whatis " + hex(object));
+    ASSERT_TRUE(has(text,
+                    "^cache packet: object 0x[0-9a-f]+ \\+ 0, in use\n  [0-9]+ of [0-9]+ in slab 0x[0-9a-f]+\n"
+                    "  taken at [^\n]*/leak.cpp:[0-9]+ \\[demo\\] func:packet_alloc\narena "))
+        << text;
+  }
+  // All around one: what was forgotten is in use, and what was not is in a magazine, the depot or its slab.
+  unsigned forgotten = 0, returned = 0;
+  const std::uint64_t page = leaked[0] & ~std::uint64_t{4095};
+  for (std::uint64_t at = page; at < page + 4096; at += 64) {
+    const std::string text = run("whatis " + hex(at));
+    const qm::test::Match found = qm::test::find(text, "^cache packet: object (0x[0-9a-f]+) \\+ [0-9]+, ([^\n]*)\n");
+    if (found.empty()) continue;  // where the slab begins or ends
+    const std::uint64_t object = std::stoull(found[1], nullptr, 16);
+    const bool is_leaked = std::find(leaked.begin(), leaked.end(), object) != leaked.end();
+    ++(is_leaked ? forgotten : returned);
+    EXPECT_EQ(found[2] == "in use", is_leaked) << text;
+    EXPECT_TRUE(is_leaked ||
+                qm::test::matches(found[2], "idle in a magazine of hart [0-9]+|idle in the depot|free in its slab"))
+        << text;
+    EXPECT_EQ(has(text, "^cache [^\n]*\n[^\n]*\n  taken at "), is_leaked) << "only what is held was taken: " << text;
+  }
+  EXPECT_GE(forgotten, 1u);
+  EXPECT_GE(returned, 1u);
 }
 
 TEST_F(Memory, blocks_above_the_largest_class_are_recorded_with_their_stack) {
@@ -80,11 +119,30 @@ TEST_F(Memory, blocks_above_the_largest_class_are_recorded_with_their_stack) {
 
 TEST_F(Memory, whatis_knows_what_is_no_memory) {
   EXPECT_TRUE(has(run("whatis 0x40000010"),
-                  "^arena dma: segment 0x0000000040000000 \\+ 16\n  4096 bytes, allocated\n"
+                  "^arena dma: segment 0x0000000040000000 \\+ 16\n  4096 bytes, allocated\n(  taken at [^\n]*\n)?"
                   "whatis 0x0000000040000010: caches 0, arenas 1: complete\n$"));
   EXPECT_TRUE(has(run("whatis " + std::string(a_function())),
-                  "^code [A-Za-z_0-9:~() ]+\\+0x[0-9a-f]+/0x[0-9a-f]+\nwhatis .* caches 0, arenas 0: complete\n"));
-  EXPECT_EQ(run("whatis 0xffffffffffffffff"), "whatis 0xffffffffffffffff: caches 0, arenas 0: complete\n");
+                  "^no memory of this allocator\nin the image\ncode [A-Za-z_0-9:~() ]+\\+0x[0-9a-f]+/0x[0-9a-f]+\n"
+                  "whatis .* caches 0, arenas 0: complete\n"));
+  EXPECT_EQ(run("whatis 0xffffffffffffffff"),
+            "no memory of this allocator\nwhatis 0xffffffffffffffff: caches 0, arenas 0: complete\n");
+  // A function by its name, and what is behind it.
+  for (const std::string offset : {"", "+0x4", "+4"}) {
+    const std::string text = run("whatis qm::demo::run_worker" + offset);
+    EXPECT_TRUE(has(text, "\ncode qm::demo::run_worker\\+0x" + std::string(offset.empty() ? "0" : "4") + "/0x"))
+        << text;
+  }
+  EXPECT_EQ(machine().request("whatis no_function+1").text, "error: No such function no_function\n");
+  // The stack of hart 0, which boots; of the pool's stacks the first is main's.
+  const auto symbol = [](const std::string& name) {
+    const std::string all = qm::test::run_command("riscv64-linux-gnu-nm -C " + qm::test::demo().image.string()).text;
+    const qm::test::Match found = qm::test::find(all, "([0-9a-f]{16}) [a-zA-Z] [^\n]*" + name + "\n");
+    return found.empty() ? std::string("0") : "0x" + found[1];
+  };
+  EXPECT_TRUE(has(run("whatis " + symbol("__hart_stacks")),
+                  "^no memory of this allocator\nin the boot and idle stack of hart 0\nwhatis "));
+  EXPECT_TRUE(has(run("whatis " + symbol("::stack_pool")),
+                  "^no memory of this allocator\nin the stack of hart 0 task [^\n]+\nwhatis "));
   EXPECT_EQ(machine().request("whatis x").status, CommandStatus::kFailed);
 }
 

@@ -71,9 +71,10 @@ TEST_F(Diagnosis, whatis_shows_the_record_and_the_segments) {
   EXPECT_NE(of_page.find("whatis @: caches 1, arenas 2: complete\r\n"), std::string::npos) << of_page;
   EXPECT_EQ(page_arena().free(page, 4096), Status::kOk);
   bench.console.config().resolver = nullptr;
-  EXPECT_EQ(command("whatis 0x10"), "whatis 0x0000000000000010: caches 0, arenas 0: complete\r\n");
+  EXPECT_EQ(command("whatis 0x10"),
+            "no memory of this allocator\r\nwhatis 0x0000000000000010: caches 0, arenas 0: complete\r\n");
   EXPECT_EQ(command("whatis 16K"), "error: 16K is not a number\r\n");
-  EXPECT_EQ(command("whatis"), "error: usage: whatis ADDR\r\n");
+  EXPECT_EQ(command("whatis"), "error: usage: whatis ADDR|NAME[+OFFSET]\r\n");
 }
 
 /// Frees on a stack that ends with this function's frame.
@@ -126,6 +127,42 @@ TEST_F(Diagnosis, whatis_of_a_checking_build_shows_who_allocated_and_who_freed_i
   shows("second_user", "first_end");
   free_by<2>(*packet, object);
   shows("second_user", "second_end");
+}
+
+TEST_F(Diagnosis, whatis_takes_the_name_of_a_function_and_an_offset) {
+  EXPECT_EQ(command("whatis rx_deliver"), "error: rx_deliver is not a number\r\n") << "nobody knows names";
+  bench.console.config().finder = [](std::string_view name, std::uintptr_t& address) noexcept {
+    address = 0x4000;
+    return name == "rx_deliver" || name == "operator+";
+  };
+  const auto address = [&](const char* text) {
+    return find(command(std::string("whatis ") + text), "whatis (0x[0-9a-f]+):")[1];
+  };
+  EXPECT_EQ(address("rx_deliver"), "0x0000000000004000");
+  EXPECT_EQ(address("rx_deliver+0x10"), "0x0000000000004010");
+  EXPECT_EQ(address("rx_deliver+16"), "0x0000000000004010");
+  EXPECT_EQ(address("operator+"), "0x0000000000004000");
+  EXPECT_EQ(address("operator++1"), "0x0000000000004001");
+  EXPECT_EQ(command("whatis rx_deliver+x"), "error: x is not a number\r\n");
+  EXPECT_EQ(command("whatis rx_deliver+"), "error:  is not a number\r\n");
+  EXPECT_EQ(command("whatis nobody+1"), "error: No such function nobody\r\n");
+  EXPECT_EQ(command("whatis nobody"), "error: No such function nobody\r\n");
+  EXPECT_EQ(command("whatis 1x"), "error: 1x is not a number\r\n");
+}
+
+TEST_F(Diagnosis, whatis_says_what_is_no_memory_of_the_allocator_and_what_the_firmware_knows) {
+  const std::string none = "no memory of this allocator\r\n";
+  const std::string end = "whatis 0x0000000000004000: caches 0, arenas 0: complete\r\n";
+  EXPECT_EQ(command("whatis 0x4000"), none + end);
+  bench.console.config().describe = [](std::uintptr_t address, std::span<char> text) noexcept -> std::size_t {
+    return address == 0x4000 ? std::string_view("the stack of nobody").copy(text.data(), text.size()) : 0;
+  };
+  EXPECT_EQ(command("whatis 0x4000"), none + "in the stack of nobody\r\n" + end);
+  EXPECT_EQ(command("whatis " + hex(packet)).find("nobody"), std::string::npos);
+  void* block = heap::allocate(20000);
+  heap::free(block);
+  const std::string freed = command("whatis " + hex(block));
+  EXPECT_NE(freed.find(" bytes, free\r\n"), std::string::npos) << freed;
 }
 
 TEST_F(Diagnosis, an_arenas_segment_is_in_every_view) {

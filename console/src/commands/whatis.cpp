@@ -2,10 +2,13 @@
 
 #include "commands.hpp"
 
+#include <span>
+
 #include <qm/bits.hpp>
 #include <qm/checked.hpp>
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/site_text.hpp>
 
 namespace qm::console::commands {
 namespace {
@@ -41,6 +44,15 @@ bool is_there(Cache& cache, std::uintptr_t slab) noexcept {
          segment.size <= round_up(cache.slab_bytes(), cache.source().quantum());
 }
 
+/// Prints the call site that took what a user holds, where it is known.
+inline void print_taker(Invocation& call, const CallSite* site) noexcept {
+  if (site == nullptr || site == &qm_untagged_site) return;
+  call.out().whole_line();
+  call.print("  taken at ");
+  print_site(call, *site);
+  call.print("\n");
+}
+
 /// Prints what the cache has at @p address. @returns whether it has something.
 bool print_cache(Invocation& call, Cache& cache, std::uintptr_t address) noexcept {
   ObjectPlace place;
@@ -51,8 +63,12 @@ bool print_cache(Invocation& call, Cache& cache, std::uintptr_t address) noexcep
     return true;
   }
   call.print("object {} + {}, ", Address{reinterpret_cast<std::uintptr_t>(place.object)}, place.offset);
-  print_whereabouts(call, cache.look_for(place.object));
+  const Cache::Whereabouts where = cache.look_for(place.object);
+  print_whereabouts(call, where);
   call.print("\n  {} of {} in slab {}\n", place.index + 1, place.objects, Address{place.slab});
+  if constexpr (kCallSites) {
+    if (where.place == Cache::Place::kUser) print_taker(call, cache.site_of(place.object));
+  }
   if constexpr (kChecked) {
     MisuseReport life;
     life.cache = &cache;
@@ -82,15 +98,50 @@ bool print_arena(Invocation& call, Arena& arena, std::uintptr_t address) noexcep
   call.print("arena {}: segment {} + {}\n  {} bytes, {}\n", arena.name(), Address{segment.start},
              address - segment.start, segment.size, name_of(segment));
   const bool held = segment.kind == TagKind::kAllocated && segment.owner == SegmentOwner::kUser;
+  if constexpr (kCallSites) {
+    if (held) print_taker(call, segment.site);
+  }
   if (held) call.console().books().print_record(call.out(), arena, segment.start);
   return true;
 }
 
-CommandStatus run_whatis(Invocation& call) noexcept {
+/// Reads an address: a number, or NAME, NAME+NUMBER. @returns kOk, or what the command answers.
+CommandStatus read_address(Invocation& call, std::string_view text, std::uintptr_t& address) noexcept {
   std::uint64_t number = 0;
-  const Number parsed = parse_number(call.words()[1], UINTPTR_MAX, number);
-  if (parsed != Number::kOk) return call.fail_number(call.words()[1], parsed);
-  const auto address = static_cast<std::uintptr_t>(number);
+  Number parsed = parse_number(text, UINTPTR_MAX, number);
+  const SymbolFinder finder = call.console().config().finder;
+  const bool starts_with_digit = text[0] >= '0' && text[0] <= '9';
+  if (parsed == Number::kMalformed && finder != nullptr && !starts_with_digit) {
+    std::size_t plus = text.size();
+    while (plus != 0 && text[plus - 1] != '+') --plus;  // the last one: an operator's name may have others
+    std::uintptr_t start = 0;
+    number = 0;
+    if (!finder(text, start)) {
+      if (plus == 0) return call.fail("No such function {}", text);
+      parsed = parse_number(part(text, plus), UINTPTR_MAX, number);
+      if (parsed != Number::kOk) return call.fail_number(part(text, plus), parsed);
+      if (!finder(part(text, 0, plus - 1), start)) return call.fail("No such function {}", part(text, 0, plus - 1));
+    }
+    number += start;
+    parsed = Number::kOk;
+  }
+  if (parsed != Number::kOk) return call.fail_number(text, parsed);
+  address = static_cast<std::uintptr_t>(number);
+  return call.ok();
+}
+
+/// What else is known of @p address.
+void print_elsewhere(Invocation& call, std::uintptr_t address) noexcept {
+  const ConsoleConfig& config = call.console().config();
+  char text[96];
+  const std::size_t length = config.describe != nullptr ? config.describe(address, std::span<char>(text)) : 0;
+  if (length != 0) call.print("in {}\n", std::string_view(text, length));
+}
+
+CommandStatus run_whatis(Invocation& call) noexcept {
+  std::uintptr_t address = 0;
+  const CommandStatus read = read_address(call, call.words()[1], address);
+  if (read != CommandStatus::kOk) return read;
   unsigned found_caches = 0;
   unsigned found_arenas = 0;
   bool aborted = false;
@@ -108,6 +159,10 @@ CommandStatus run_whatis(Invocation& call) noexcept {
     found_arenas += print_arena(call, *arena, address) ? 1 : 0;
     aborted = !call.yield();
   }
+  if (!aborted && found_caches + found_arenas == 0) {
+    call.print("no memory of this allocator\n");
+    print_elsewhere(call, address);
+  }
   Symbol symbol;
   if (!aborted && call.console().resolve(address, symbol)) {
     call.print("code {}+0x{:x}/0x{:x}\n", symbol.name, symbol.offset, symbol.size);
@@ -120,11 +175,12 @@ CommandStatus run_whatis(Invocation& call) noexcept {
 }  // namespace
 
 constinit const Command whatis = {.name = "whatis",
-                                  .usage = "whatis ADDR",
+                                  .usage = "whatis ADDR|NAME[+OFFSET]",
                                   .summary = "what lies at an address: object, slab, segment, and who drew it",
                                   .run = run_whatis,
                                   .min_arguments = 1,
                                   .max_arguments = 1,
+                                  .forms = "NAME is a function of the image: whatis packet_alloc+0x12",
                                   .in_panic = true,
                                   .wrap = Output::Wrap::kYes};
 

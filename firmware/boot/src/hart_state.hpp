@@ -130,6 +130,9 @@ void serve_external(HartState& hart, TrapFrame& frame) noexcept;
 void open_plic(std::uintptr_t base, unsigned context) noexcept;
 
 // task.cpp
+class Text;
+/// Writes which task has the stack at @p address. @returns false if it is no task's stack.
+[[nodiscard]] bool describe_task_stack(std::uintptr_t address, Text& out) noexcept;
 [[noreturn]] void run_tasks() noexcept;  // the idle loop
 
 // console_io.cpp

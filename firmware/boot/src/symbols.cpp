@@ -77,6 +77,26 @@ std::size_t symbol_table_bytes() noexcept { return header().bytes; }
 
 std::size_t symbol_count() noexcept { return header().names; }
 
+bool find_function(std::string_view name, std::uintptr_t& start) noexcept {
+  const Header& head = header();
+  for (std::uint32_t block = 0; block < head.blocks; ++block) {
+    const char* at = table() + blocks()[block].records;
+    const std::uint32_t count = block + 1 < head.blocks ? kBlock : head.records - block * kBlock;
+    Record record{.start = blocks()[block].text_offset};
+    for (std::uint32_t i = 0; i < count; ++i) {
+      record = take_record(at, record.start);
+      if (*record.name == 0) continue;
+      const char* qualifier = table() + head.qualifiers;
+      for (unsigned q = 0; q < record.qualifier; ++q) qualifier = skip_string(qualifier);
+      const std::string_view first(qualifier), last(record.name);
+      if (name.size() != first.size() + last.size() || !name.starts_with(first) || !name.ends_with(last)) continue;
+      start = reinterpret_cast<std::uintptr_t>(__text_start) + record.start;
+      return true;
+    }
+  }
+  return false;
+}
+
 bool symbol(std::uintptr_t pc, SymbolName& out) noexcept {
   const auto text = reinterpret_cast<std::uintptr_t>(__text_start);
   const Header& head = header();

@@ -15,6 +15,7 @@
 #include <qm/firmware/boot.hpp>
 
 #include "hart_state.hpp"
+#include <qm/firmware/text.hpp>
 
 namespace qm::firmware {
 namespace {
@@ -53,6 +54,11 @@ void release_task(Task& task) noexcept {
   if (task.pool_slot >= 0) stack_taken[static_cast<std::size_t>(task.pool_slot)].store(0, std::memory_order_release);
   task.state = Task::State::kFree;
   task_taken[static_cast<std::size_t>(&task - tasks.data())].store(0, std::memory_order_release);
+}
+
+bool has(std::span<const std::byte> stack, std::uintptr_t address) noexcept {
+  const auto low = reinterpret_cast<std::uintptr_t>(stack.data());
+  return address >= low && address - low < stack.size();
 }
 
 void add_to_ring(HartState& hart, Task* task) noexcept {
@@ -310,6 +316,22 @@ std::string_view task_name() noexcept {
 
 unsigned task_count(unsigned hart) noexcept {
   return hart < hart_states.size() ? hart_states[hart].tasks.load(std::memory_order_relaxed) : 0;
+}
+
+bool describe_task_stack(std::uintptr_t address, Text& out) noexcept {
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const Task& task = tasks[i];
+    if (task_taken[i].load(std::memory_order_relaxed) == 0 || address < task.stack.low || address >= task.stack.high)
+      continue;
+    (out << "the stack of hart ").decimal(task.hart) << " task " << std::string_view(task.name.data());
+    return true;
+  }
+  for (const auto& stack : stack_pool) {
+    if (!has(stack, address)) continue;
+    out << "a stack that no task has";
+    return true;
+  }
+  return false;
 }
 
 }  // namespace qm::firmware

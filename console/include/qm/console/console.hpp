@@ -78,6 +78,13 @@ struct Symbol {
 /// Finds the function that contains @p address. @returns false if none is known. Must not allocate.
 using SymbolResolver = bool (*)(std::uintptr_t address, Symbol& symbol) noexcept;
 
+/// Finds the function called @p name. @returns false if there is none. Must not allocate.
+using SymbolFinder = bool (*)(std::string_view name, std::uintptr_t& address) noexcept;
+
+/// Writes what the firmware knows of an address, in words: `the stack of hart 0 task main`. @returns how many characters; 0:
+/// nothing. Must not allocate.
+using PlaceDescriber = std::size_t (*)(std::uintptr_t address, std::span<char> text) noexcept;
+
 /// Offers the names of the firmware's workloads to completion.
 using Completer = void (*)(Completion& completion) noexcept;
 
@@ -87,6 +94,8 @@ struct ConsoleConfig {
   unsigned harts = 1;
   std::uint64_t ram_bytes = 0;        ///< of the machine; 0: likewise
   SymbolResolver resolver = nullptr;  ///< null: addresses have no names
+  SymbolFinder finder = nullptr;      ///< null: `whatis` takes no names
+  PlaceDescriber describe = nullptr;  ///< null: nothing is known of memory that is not the allocator's
   std::string_view prompt = kPrompt;
   /// Names and patterns, with commas between them: caches and arenas of tasks that run beside whatever is tested. `leaks`
   /// and `expect` leave them out unless they are named.

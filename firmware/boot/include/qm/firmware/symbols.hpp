@@ -23,6 +23,10 @@ struct SymbolName {
 /// Complexity: O(log functions), no allocation. Context: any, a panic included.
 bool symbol(std::uintptr_t pc, SymbolName& out) noexcept;
 
+/// Finds the function called @p name, as symbol() names it; of several the one at the lowest address.
+/// @returns false if there is none. Complexity: O(functions), no allocation. Context: any, a panic included.
+bool find_function(std::string_view name, std::uintptr_t& start) noexcept;
+
 /// Size of the table in bytes; 0 without one.
 [[nodiscard]] std::size_t symbol_table_bytes() noexcept;
 
