@@ -4,6 +4,7 @@
 
 #include <qm/console/text.hpp>
 #include <qm/hal/hart.hpp>
+#include <qm/wire/row.hpp>
 
 namespace qm::console {
 namespace {
@@ -32,6 +33,24 @@ void Console::write_output_frame(void* console, std::string_view bytes) noexcept
   auto& self = *static_cast<Console*>(console);
   if (!self.answering_) return;  // the status was the last that belongs to the request
   self.send_frame(wire::FrameType::kOutput, self.running_request_, wire::as_bytes(bytes));
+}
+
+/// What is printed where rows are wanted: a line, or a part of one that is longer than the buffer.
+void Console::write_text_row(void* console, std::string_view bytes) noexcept {
+  auto& self = *static_cast<Console*>(console);
+  if (!self.answering_) return;
+  while (!bytes.empty() && (bytes.back() == '\n' || bytes.back() == '\r')) bytes.remove_suffix(1);
+  if (bytes.empty()) return;
+  std::uint8_t payload[kOutputPayload + 32];
+  wire::RowWriter row(payload, "text");
+  row.text("line", bytes);
+  self.send_frame(wire::FrameType::kRow, self.running_request_, row.written());
+}
+
+void Console::send_row(Output& out, std::span<const std::uint8_t> row) noexcept {
+  if (!wants_rows(out) || !answering_) return;
+  out.flush();
+  send_frame(wire::FrameType::kRow, running_request_, row);
 }
 
 void Console::print_banner(Output& out) const noexcept {
@@ -129,8 +148,13 @@ void Console::run_request() noexcept {
   active = this;
   // A copy: another request may come and wait while this one runs.
   const std::array<char, kMaxLine> line = request_line_;
-  Output out(output_buffer_, Output::Target::kFrames, &Console::write_output_frame, this);
+  const bool rows = request_answer_ == Answer::kRows;
+  // For rows each line is handed on whole, as for a terminal.
+  Output out(output_buffer_, rows ? Output::Target::kTerminal : Output::Target::kFrames,
+             rows ? &Console::write_text_row : &Console::write_output_frame, this);
+  rows_out_ = rows ? &out : nullptr;
   const CommandStatus status = dispatch({line.data(), request_length_}, out);
+  rows_out_ = nullptr;
   out.flush();
   if (answering_) send_status(status);
   active = nullptr;
@@ -152,7 +176,7 @@ CommandStatus Console::dispatch(std::string_view line, Output& out) noexcept {
   if (hal::in_panic() && !command->in_panic) return call.fail("not in panic");
   const std::size_t arguments = words.size() - 1;
   if (arguments < command->min_arguments || arguments > command->max_arguments) return call.usage();
-  out.wrap(command->wrap);
+  if (!wants_rows(out)) out.wrap(command->wrap);
   const CommandStatus status = command->run(call);
   out.wrap(Output::Wrap::kNo);
   return status;

@@ -108,7 +108,9 @@ void Console::take_frame(const wire::Frame& frame) noexcept {
     }
     case wire::FrameType::kAskForm: take_form(frame); return;
     case wire::FrameType::kForm: return;  // our own, looped back
-    case wire::FrameType::kRequest: take_request(frame); return;
+    case wire::FrameType::kRequest:
+    case wire::FrameType::kRowRequest: take_request(frame); return;
+    case wire::FrameType::kRow: return;  // likewise
     case wire::FrameType::kError: return;
     case wire::FrameType::kAsk: {
       wire::Ask ask;
@@ -126,11 +128,12 @@ void Console::take_frame(const wire::Frame& frame) noexcept {
 }
 
 void Console::take_request(const wire::Frame& frame) noexcept {
-  if (!request(wire::as_text(frame.payload), frame.request))
+  const Answer answer = frame.type == wire::FrameType::kRowRequest ? Answer::kRows : Answer::kText;
+  if (!request(wire::as_text(frame.payload), frame.request, answer))
     send_error(wire::ProtocolError::kBusy, frame.request, name(wire::ProtocolError::kBusy));
 }
 
-bool Console::request(std::string_view line, std::uint32_t number) noexcept {
+bool Console::request(std::string_view line, std::uint32_t number, Answer answer) noexcept {
   if (!wire::is_command(line) || number == 0) {
     send_error(wire::ProtocolError::kMalformed, number, name(wire::ProtocolError::kMalformed));
     return true;
@@ -139,6 +142,7 @@ bool Console::request(std::string_view line, std::uint32_t number) noexcept {
   std::memcpy(request_line_.data(), line.data(), line.size());
   request_length_ = line.size();
   request_ = number;
+  request_answer_ = answer;
   request_position_ = ring_head_;
   request_waits_ = true;
   return true;

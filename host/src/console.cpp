@@ -43,14 +43,24 @@ Console::Console(Transport transport, Transcript& transcript)
 }
 
 CommandResult Console::execute(std::string_view line, Milliseconds timeout, const Listener& on_output) {
+  Pending pending;
+  pending.on_output = &on_output;
+  return ask(wire::FrameType::kRequest, line, timeout, pending);
+}
+
+CommandResult Console::execute_for_rows(std::string_view line, Milliseconds timeout, const RowListener& on_row) {
+  Pending pending;
+  pending.on_row = &on_row;
+  return ask(wire::FrameType::kRowRequest, line, timeout, pending);
+}
+
+CommandResult Console::ask(wire::FrameType type, std::string_view line, Milliseconds timeout, Pending& pending) {
   if (line.size() > wire::kMaxPayloadBytes) {
     throw Error(Fault::kUsage, "a command of " + std::to_string(line.size()) + " characters does not fit a frame");
   }
-  Pending pending;
   pending.request = new_request();
-  pending.on_output = &on_output;
   pending_ = &pending;
-  send(wire::FrameType::kRequest, pending.request, line);
+  send(type, pending.request, line);
   await(pending, timeout, quoted(line));
   return std::move(pending.result);
 }
@@ -146,7 +156,7 @@ void Console::send(wire::FrameType type, std::uint32_t request, std::string_view
     throw Error(Fault::kUsage, "a payload of " + std::to_string(payload.size()) + " bytes does not fit a frame");
   }
   ++next_sequence_;
-  if (type == wire::FrameType::kRequest) {
+  if (type == wire::FrameType::kRequest || type == wire::FrameType::kRowRequest) {
     transcript_.note("request " + std::to_string(request) + ": " + std::string(payload));
   }
   this->type(line);
@@ -240,6 +250,12 @@ void Console::answer(Pending& pending, const wire::Frame& frame) {
       if (pending.on_output != nullptr && *pending.on_output) (*pending.on_output)(text);
       return;
     }
+    case wire::FrameType::kRow: {
+      ReportRow row;
+      if (!read_row(frame.payload, row)) return fail_pending("a row of the target is malformed");
+      if (pending.on_row != nullptr) (*pending.on_row)(row);
+      return;
+    }
     case wire::FrameType::kStatus: {
       wire::StatusPayload payload;
       if (!unpack(frame.payload, payload)) return fail_pending("the target's status is too short");
@@ -268,6 +284,10 @@ void Console::take_error(const wire::Frame& frame) {
       pending_->damage = text;
       pending_->doubted_since = Clock::now();
       return;
+    case wire::ProtocolError::kUnknownType:
+      if (pending_->on_row != nullptr)
+        return fail_pending("the target knows no rows: its firmware is older than this program");
+      [[fallthrough]];
     default:
       pending_->result.text += "error: " + text + "\n";
       if (pending_->on_output != nullptr && *pending_->on_output) (*pending_->on_output)("error: " + text + "\n");

@@ -98,6 +98,14 @@ CommandResult Target::execute(std::string_view line, const Console::Listener& on
   }
 }
 
+CommandResult Target::execute_for_rows(std::string_view line, const Console::RowListener& on_row) {
+  try {
+    return console_->execute_for_rows(line, timeouts_.command, on_row);
+  } catch (const Error& error) {
+    throw explained(error);
+  }
+}
+
 std::string Target::type_command(std::string_view line) {
   try {
     return console_->type_command(line, timeouts_.command);

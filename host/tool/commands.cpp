@@ -89,9 +89,28 @@ int expect_end(host::Target& target, int status) {
   throw target.explained(host::Error(host::Fault::kDied, "poweroff " + std::to_string(status) + " was asked for"));
 }
 
+/// Runs a command, and prints its rows and at last its status as JSON, an object a line.
+host::CommandResult execute_as_json(host::Target& target, const std::string& command) {
+  host::JsonRows json;
+  const auto print = [](const std::string& lines) {
+    fmt::print("{}", lines);
+    std::fflush(stdout);
+  };
+  host::CommandResult result =
+      target.execute_for_rows(command, [&](const host::ReportRow& row) { print(json.add(row)); });
+  using Type = wire::FieldType;
+  if (!result.text.empty()) print(json.add({"text", {{"line", Type::kText, 0, result.text}}}));
+  print(json.add({"status",
+                  {{"command", Type::kText, 0, command},
+                   {"status", Type::kText, 0, std::string(name(result.status))},
+                   {"number", Type::kNumber, static_cast<std::uint64_t>(result.status), {}}}}));
+  print(json.finish());
+  return result;
+}
+
 /// Runs the commands one after the other.
 /// @returns the status of the program; in @p off whether the target has powered off.
-int run_commands(host::Target& target, const std::vector<std::string>& commands, bool& off) {
+int run_commands(host::Target& target, const std::vector<std::string>& commands, Answers answers, bool& off) {
   std::optional<Asides> asides(std::in_place, target.console());
   int status = kOk;
   for (const std::string& command : commands) {
@@ -103,7 +122,8 @@ int run_commands(host::Target& target, const std::vector<std::string>& commands,
       target.console().clear_text();
     }
     try {
-      const host::CommandResult result = target.execute(command, show);
+      const host::CommandResult result =
+          answers == Answers::kJson ? execute_as_json(target, command) : target.execute(command, show);
       if (!result.ok()) status = kCommandFailed;
       if (result.output_dropped)
         fmt::print(stderr, "qm: part of the output of \"{}\" was lost on the target\n", command);
@@ -201,7 +221,7 @@ int run_by_itself(host::Target& target, const RunOptions& options, bool& off) {
   show_boot_warnings(target.console().text());
   target.console().clear_text();
   if (options.raw) use_raw_frames(target, options.timeouts);
-  return options.demo ? demo(target) : run_commands(target, options.commands, off);
+  return options.demo ? demo(target) : run_commands(target, options.commands, options.answers, off);
 }
 
 /// QEMU's options. Where time is counted in instructions the board has the commands from its start, and the run repeats.
@@ -300,13 +320,13 @@ int run(const RunOptions& options) {
   }
 }
 
-int execute(const std::string& serial, unsigned baud, const std::vector<std::string>& commands,
+int execute(const std::string& serial, unsigned baud, const std::vector<std::string>& commands, Answers answers,
             const host::TargetTimeouts& timeouts) {
   try {
     const Interruptible interruptible;
     host::Target target = host::Target::attach(serial, baud, timeouts);
     bool off = false;
-    return run_commands(target, commands, off);
+    return run_commands(target, commands, answers, off);
   } catch (const host::Error& error) {
     return report(error);
   }

@@ -21,11 +21,15 @@ inline constexpr int kInterrupted = 130;
 /// @returns the status for a failure.
 int status_of(const host::Error& error);
 
+/// What commands' answers are printed as: their text, or rows as JSON.
+enum class Answers : std::uint8_t { kText, kJson };
+
 struct RunOptions {
   host::QemuOptions qemu;  ///< without commands
   std::string serial;      ///< attach there instead of booting
   unsigned baud = 115200;
   std::vector<std::string> commands;  ///< empty: the terminal
+  Answers answers = Answers::kText;
   bool demo = false;
   unsigned pace = 0;  ///< read no faster than a line of so many bits per second; 0: as fast as it goes
   bool raw = false;   ///< ask for raw frames
@@ -43,7 +47,7 @@ std::string unrepeatable(const std::vector<std::string>& commands);
 int run(const RunOptions& options);
 
 /// `qm exec`: runs commands on a target that runs already.
-int execute(const std::string& serial, unsigned baud, const std::vector<std::string>& commands,
+int execute(const std::string& serial, unsigned baud, const std::vector<std::string>& commands, Answers answers,
             const host::TargetTimeouts& timeouts);
 
 /// `qm run demo`, on a target that has booted: hunts a leak, tells what it does, and checks what it finds.

@@ -67,6 +67,12 @@ struct Options {
   tool::TopOptions top;
 };
 
+void add_json(CLI::App& app, Options& options) {
+  app.add_flag_callback(
+      "--json", [&options] { options.run.answers = tool::Answers::kJson; },
+      "print the rows of the commands' reports and their status as JSON, an object a line");
+}
+
 void add_run(CLI::App& app, Options& options) {
   CLI::App* run =
       app.add_subcommand("run", "boot the firmware in QEMU and attach the terminal to its console (Ctrl-A x leaves)");
@@ -98,6 +104,7 @@ void add_run(CLI::App& app, Options& options) {
   run->add_option("--boot-timeout", options.boot_seconds, "seconds of silence after which a boot counts as hung")
       ->check(positive())
       ->capture_default_str();
+  add_json(*run, options);
   run->footer(
       "Status: 0 no command failed, 1 one did, 2 wrong usage, 3 the target died, hung or never answered;\n"
       "after 'poweroff S', S.\n"
@@ -109,6 +116,7 @@ void add_exec(CLI::App& app, Options& options) {
   exec->add_option("--serial", options.run.serial, "unix:PATH, tcp:HOST:PORT or a serial device; default: $QM_SERIAL")
       ->envname("QM_SERIAL");
   add_baud(*exec, options.run.baud);
+  add_json(*exec, options);
   exec->add_option("command", options.exec_commands, "commands, one argument each")->required();
   exec->add_option("--timeout", options.silence_seconds, "seconds of silence after which a command counts as hung")
       ->check(positive())
@@ -205,10 +213,11 @@ int start_other(const Elsewhere& other, char** argv) {
 /// @returns what is wrong with the combination of run's options; empty: nothing.
 std::string contradiction(const CLI::App& run, const Options& options) {
   if (!options.what.empty() && !options.run.commands.empty()) return "demo runs commands of its own: no -c with it";
+  if (run.count("--json") != 0 && options.run.commands.empty()) return "--json is for commands: -c";
   if (options.run.serial.empty()) {
     if (options.run.qemu.image.empty()) return "--image or --serial is required";
     if (!options.run.qemu.icount || options.run.commands.empty()) return "";
-    for (const char* name : {"--keep", "--pace", "--raw"}) {
+    for (const char* name : {"--keep", "--pace", "--raw", "--json"}) {
       if (run.count(name) != 0) return std::string(name) + " does not go with --icount and -c, whose runs repeat";
     }
     return tool::unrepeatable(options.run.commands);
@@ -273,7 +282,8 @@ int start(int argc, char** argv) {
   options.run.timeouts.boot = milliseconds(options.boot_seconds);
   if (app.got_subcommand("exec")) {
     if (options.run.serial.empty()) return missing_place();
-    return tool::execute(options.run.serial, options.run.baud, options.exec_commands, options.run.timeouts);
+    return tool::execute(options.run.serial, options.run.baud, options.exec_commands, options.run.answers,
+                         options.run.timeouts);
   }
   if (app.got_subcommand("check")) return tool::check(options.check);
   const std::string command = command_line(argc, argv);

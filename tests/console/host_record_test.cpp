@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include <qm/host/stream_reader.hpp>
 #include <qm/host/target.hpp>
 #include <qm/test/command.hpp>
+#include <qm/test/pattern.hpp>
 #include <qm/test/folder.hpp>
 
 #include "capture_encoder.hpp"
@@ -239,6 +241,36 @@ TEST(Top, shows_what_caches_hold_and_how_fast_they_are_used) {
   const Outcome status = qm("exec --serial " + place + " 'kmemtrace status'");
   EXPECT_NE(status.text.find("state off"), std::string::npos) << status.text;
   (void)qm("exec --serial " + place + " poweroff");
+}
+
+TEST(Json, has_the_rows_of_a_report_and_the_status_of_each_command) {
+  const qm::test::Outcome outcome =
+      qm::test::run_command(std::string(QM_TOOL) + " run --image " + qm::test::demo().image.string() +
+                            " --json -c 'slab_trace start packet' -c 'workload run leak 100 list' -c 'slab_trace print "
+                            "packet' -c free -c nosuch");
+  EXPECT_EQ(outcome.status, 1) << "one of them failed";
+  std::set<unsigned long long> leaked, printed;
+  std::istringstream lines(outcome.text);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_TRUE(line.starts_with("{\"row\":\"") && line.ends_with("}")) << line;
+    if (const auto found = qm::test::find(line, "\"line\":\"leaked (0x[0-9a-f]+)\""); !found.empty())
+      leaked.insert(std::stoull(found[1], nullptr, 16));
+    if (const auto found = qm::test::find(line, "\"row\":\"object\",\"address\":\"(0x[0-9a-f]+)\""); !found.empty()) {
+      printed.insert(std::stoull(found[1], nullptr, 16));
+      EXPECT_FALSE(
+          qm::test::find(line, "\"frames\":\\[\\{\"address\":\"0x[0-9a-f]+\",\"function\":\"packet_alloc\"").empty())
+          << line;
+    }
+  }
+  EXPECT_FALSE(leaked.empty());
+  EXPECT_EQ(leaked, printed);
+  const std::string& text = outcome.text;
+  EXPECT_NE(text.find("\"outstanding\":" + std::to_string(leaked.size()) + ",\"recorded\":"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("{\"row\":\"memory\",\"total_bytes\":"), std::string::npos) << text;
+  EXPECT_NE(text.find("{\"row\":\"status\",\"command\":\"nosuch\",\"status\":\"unknown command\",\"number\":3}\n"),
+            std::string::npos)
+      << text;
 }
 
 }  // namespace

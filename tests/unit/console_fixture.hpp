@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <qm/console/trace_books.hpp>
+#include <qm/wire/row.hpp>
 
 namespace qm::test {
 
@@ -51,6 +52,31 @@ struct Bench {
     std::uint32_t status = ~0u;
     std::size_t frames = 0;
   };
+
+  /// Sends @p line as a request for rows. @returns a line a row, `kind name=value ...`, and last `status N`; no text may
+  /// come.
+  std::string rows(std::string_view line, std::uint32_t id = 78) {
+    terminal.frames.clear();
+    EXPECT_EQ(type(frame(wire::FrameType::kRowRequest, id, line)), "");
+    std::string text;
+    for (const auto& one : terminal.frames) {
+      wire::StatusPayload status;
+      if (one.type == wire::FrameType::kStatus && wire::unpack(wire::as_bytes(one.payload), status)) {
+        text += "status " + std::to_string(static_cast<unsigned>(status.status)) + "\n";
+        continue;
+      }
+      EXPECT_EQ(one.type, wire::FrameType::kRow);
+      wire::RowReader reader(wire::as_bytes(one.payload));
+      text += reader.kind();
+      for (wire::Field field; reader.next(field);) {
+        text += ' ' + std::string(field.name) + '=';
+        text += field.type == wire::FieldType::kText ? std::string(field.text) : std::to_string(field.number);
+      }
+      EXPECT_TRUE(reader.good());
+      text += '\n';
+    }
+    return text;
+  }
 
   /// Sends @p line as a request and returns its answer; no text may come.
   Answer request(std::string_view line, std::uint32_t id = 77) {

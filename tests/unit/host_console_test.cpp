@@ -210,6 +210,13 @@ TEST_F(ConsoleTest, a_refusal_is_a_failed_command_with_its_reason) {
   expect_next_command_works();
 }
 
+TEST_F(ConsoleTest, a_target_without_rows_is_named_and_the_next_command_works) {
+  const auto [fault, why] = fault_of([&] { (void)console().execute_for_rows("free", kLong, {}); });
+  EXPECT_EQ(fault, Fault::kProtocol);
+  EXPECT_NE(why.find("the target knows no rows"), std::string::npos) << why;
+  expect_next_command_works();
+}
+
 TEST_F(ConsoleTest, answers_to_another_program_are_ignored) {
   const CommandResult result = console().execute("stale", kLong);
   EXPECT_EQ(result.text, "some output\n");

@@ -27,6 +27,7 @@ struct Report {
 };
 
 inline void print_row(Invocation& call, const Row& row) noexcept {
+  if (ReportRow::wanted(call)) return send_site(call, *row.site, row.bytes, static_cast<std::int64_t>(row.calls));
   call.out().whole_line();
   call.print("{:12} {:8} ", row.bytes, row.calls);
   print_site(call, *row.site);
@@ -94,7 +95,7 @@ inline CommandStatus show(Invocation& call, const Report& report) noexcept {
     bytes += row.bytes;
     if (row.is_untagged()) untagged = row.bytes;
   }
-  call.print("allocinfo - version: 2.0\n#     <size>  <calls> <tag info>\n");
+  if (!ReportRow::wanted(call)) call.print("allocinfo - version: 2.0\n#     <size>  <calls> <tag info>\n");
   Selection selection(report);
   std::size_t shown = 0;
   bool aborted = false;

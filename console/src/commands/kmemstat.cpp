@@ -6,6 +6,7 @@
 
 #include <qm/console/amount.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/system.hpp>
 
 namespace qm::console::commands {
@@ -146,6 +147,7 @@ struct Line {
   std::uint64_t total = 0;
   std::uint64_t allocations = 0;
   bool counted = true;
+  bool arena = false;
   std::uint64_t failures = 0;
 
   [[nodiscard]] std::uint64_t value(Key key) const noexcept {
@@ -203,6 +205,7 @@ class Lines {
   static bool look_at(Arena& arena, Line& line) noexcept {
     if (&arena.root() != &base_arena() || arena.has_importers()) return false;
     const ArenaStats stats = arena.stats();
+    line.arena = true;
     line.size = arena.quantum();
     line.used = stats.allocated;
     line.total = stats.total;
@@ -271,8 +274,21 @@ struct Widths {
   }
 };
 
+void send_line(Invocation& call, const Line& line, std::string_view kind, std::string_view name) noexcept {
+  ReportRow row(call, kind);
+  row.text("name", name);
+  if (line.size != 0) row.number("size_bytes", line.size);
+  row.number("used_bytes", line.used).number("idle_bytes", line.idle).number("total_bytes", line.total);
+  if (line.counted) row.number("allocations", line.allocations);
+  row.number("failures", line.failures);
+}
+
 void print_line(Invocation& call, const Line& line, std::string_view name, const Widths& widths) noexcept {
   Output& out = call.out();
+  if (ReportRow::wanted(call)) {
+    const bool is_sum = line.size == 0;
+    return send_line(call, line, is_sum ? "sum" : line.arena ? "arena" : "cache", name);
+  }
   print_name(out, name, widths.names);
   if (line.size == 0) {
     out.repeat(' ', widths.size);
@@ -329,7 +345,7 @@ CommandStatus show_lines(Invocation& call, const Query& query) noexcept {
     }
   }
   const Widths widths(sum, largest_size, query.in_bytes);
-  print_header(call.out(), widths);
+  if (!ReportRow::wanted(call)) print_header(call.out(), widths);
   Lines as_made(query.pattern);
   Sorted sorted(query);
   Line line;
@@ -419,6 +435,7 @@ std::size_t idle_bytes(Cache& cache) noexcept {
 struct Amount {
   std::string_view line;  ///< what Akaros calls it
   std::string_view column;
+  std::string_view field;  ///< in a row
   std::uint64_t bytes;
 };
 
@@ -455,13 +472,16 @@ CommandStatus run_free(Invocation& call) noexcept {
   }
   const ArenaStats base = base_arena().stats();
   if (!aborted) {
-    const Amount amounts[] = {{"Total Memory", "total", base.total},
-                              {"Used Memory", "used", base.allocated},
-                              {"Free Memory", "free", base.free},
-                              {"Idle Memory", "idle", idle},
-                              {"Least Free", "least free", base.total - base.high_water},
-                              {"Largest Free", "largest", base.largest_free}};
-    if (word == "-v") {
+    const Amount amounts[] = {{"Total Memory", "total", "total_bytes", base.total},
+                              {"Used Memory", "used", "used_bytes", base.allocated},
+                              {"Free Memory", "free", "free_bytes", base.free},
+                              {"Idle Memory", "idle", "idle_bytes", idle},
+                              {"Least Free", "least free", "least_free_bytes", base.total - base.high_water},
+                              {"Largest Free", "largest", "largest_free_bytes", base.largest_free}};
+    if (ReportRow::wanted(call)) {
+      ReportRow row(call, "memory");
+      for (const Amount& one : amounts) row.number(one.field, one.bytes);
+    } else if (word == "-v") {
       for (const Amount& one : amounts) call.print("{:<13}: {:15}\n", one.line, one.bytes);
     } else {
       print_amounts(call.out(), amounts, word == "-b" ? Unit::bytes() : Unit::of(base.total));

@@ -4,6 +4,7 @@
 #include "trace_text.hpp"
 
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/trace/live_trace.hpp>
 #include <qm/trace/stack_report.hpp>
 
@@ -84,6 +85,18 @@ CommandStatus show_stacks(Invocation& call, std::string_view pattern, std::uint3
                totals.bytes - totals.lost_bytes - totals.hidden_bytes - bytes);
   }
   const trace::Totals all = trace::totals();
+  if (ReportRow::wanted(call)) {
+    ReportRow(call, "stacks")
+        .number("shown", shown)
+        .number("hidden", totals.hidden)
+        .number("threshold", threshold)
+        .number("objects", totals.objects)
+        .number("bytes", totals.bytes)
+        .number("dropped", totals.dropped)
+        .number("not_traced", all.caches - all.traced)
+        .text("verdict", closing_word(aborted, totals.complete()));
+    return closing_status(aborted);
+  }
   call.out().whole_line();
   call.print("stacks {}, hidden {} (threshold {}), objects {}, bytes {}, dropped {}, not traced {} caches: {}\n", shown,
              totals.hidden, threshold, totals.objects, totals.bytes, totals.dropped, all.caches - all.traced,

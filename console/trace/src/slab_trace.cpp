@@ -6,6 +6,7 @@
 
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/hal/round.hpp>
 #include <qm/trace/dump.hpp>
 #include <qm/trace/live_trace.hpp>
@@ -141,6 +142,7 @@ struct Query {
 };
 
 void print_head(Invocation& call, std::string_view source) noexcept {
+  if (ReportRow::wanted(call)) return;
   call.print("Dumping outstanding allocs from {}\n", source);
   call.out().repeat('-', kRule);
   call.print("\n");
@@ -193,6 +195,17 @@ bool print_source(Invocation& call, Traceable& source, const Query& query) noexc
     summary.ended = true;
   }
   print_notes(call, summary);
+  if (ReportRow::wanted(call)) {
+    ReportRow(call, "dump")
+        .text("name", from_c(source.name()))
+        .number("outstanding", summary.outstanding + summary.counted)
+        .number("recorded", summary.figures.recorded)
+        .number("dropped", summary.figures.all_dropped())
+        .number("truncated", summary.truncated_shown)
+        .number("from_before_start", summary.from_before_start)
+        .text("verdict", closing_word(aborted, summary.known && summary.complete()));
+    return !aborted;
+  }
   call.out().whole_line();
   call.print("outstanding {}, recorded {}, dropped {}, truncated stacks {}, from before start {}: {}\n",
              summary.outstanding + summary.counted, summary.figures.recorded, summary.figures.all_dropped(),

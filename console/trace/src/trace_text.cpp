@@ -2,6 +2,7 @@
 
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 
 namespace qm::console {
 namespace {
@@ -15,6 +16,17 @@ void print_frame(Console& console, Output& out, unsigned number, std::uintptr_t 
   const bool known = console.resolve(pc - 1, symbol);
   out.whole_line();
   out.print("#{:02} [<{}>] in {}\n", number, Address{pc}, known ? symbol.name : std::string_view("(null)"));
+}
+
+/// The frames of the row before, a row each.
+void send_frames(Console& console, Output& out, const std::uintptr_t* pcs, unsigned depth) noexcept {
+  for (unsigned at = 0; at < depth; ++at) {
+    ReportRow row(console, out, "frame");
+    row.address("address", pcs[at]);
+    Symbol symbol;
+    if (!console.resolve(pcs[at] - 1, symbol)) continue;
+    row.text("function", symbol.name).number("offset", symbol.offset + 1);
+  }
 }
 
 enum class Size : std::uint8_t { kLeftOut, kShown };
@@ -65,6 +77,18 @@ void print_seconds(Output& out, std::uint64_t ticks) noexcept {
 }
 
 void print_record(Console& console, Output& out, const trace::DumpEntry& entry, Detail detail) noexcept {
+  if (ReportRow::wanted(console, out)) {
+    ReportRow(console, out, "object")
+        .address("address", entry.object)
+        .number("size_bytes", entry.requested)
+        .number("hart", entry.hart)
+        .text("context", entry.context)
+        .number("age_ms", entry.age_ticks / (hal::Port::tick_rate() / 1000))
+        .number("sequence", entry.sequence)
+        .number("stack", entry.stack_id)
+        .number("truncated", entry.truncated ? 1 : 0);
+    return send_frames(console, out, entry.pcs, entry.depth);
+  }
   out.whole_line();
   out.print("Obj {}, from hart {} {}:", Address{entry.object}, entry.hart, entry.context);
   if (detail == Detail::kVerbose) {
@@ -121,6 +145,14 @@ CommandStatus read_older(Invocation& call, std::string_view text, std::uint64_t&
 namespace {
 
 void print_stack_rows(Console& console, Output& out, const trace::StackRow& row, std::string_view sign) noexcept {
+  if (ReportRow::wanted(console, out)) {
+    ReportRow(console, out, "stack")
+        .number("stack", row.id)
+        .change("objects", static_cast<std::int32_t>(row.objects))
+        .number("bytes", row.bytes)
+        .number("truncated", row.stack.truncated ? 1 : 0);
+    return send_frames(console, out, row.stack.pcs, row.stack.depth);
+  }
   for (unsigned at = 0; at < row.stack.depth; ++at) {
     out.whole_line();
     out.put(' ');

@@ -134,7 +134,15 @@ class Console {
 
   /// Takes @p line as the request @p number that did not come over the line: its answer goes there as any other's.
   /// @returns false, with nothing changed, if another request waits.
-  [[nodiscard]] bool request(std::string_view line, std::uint32_t number) noexcept;
+  [[nodiscard]] bool request(std::string_view line, std::uint32_t number) noexcept {
+    return request(line, number, Answer::kText);
+  }
+
+  /// Whether what is printed to @p out answers a request for rows: a command then sends rows (row.hpp) in the place of
+  /// lines. A line that it prints all the same becomes a row of the kind `text`.
+  [[nodiscard]] bool wants_rows(const Output& out) const noexcept { return rows_out_ == &out; }
+  /// Sends a row behind all that was printed to @p out. Nothing happens unless wants_rows(out).
+  void send_row(Output& out, std::span<const std::uint8_t> row) noexcept;
 
   /// Does everything there is to do: reads the terminal, edits, runs the commands that are complete, prints notices.
   /// @returns whether there was anything. To be called when bytes have come, after notify() (ConsoleConfig::wake), and
@@ -183,7 +191,10 @@ class Console {
   friend class Announcement;
   friend class Invocation;
 
+  enum class Answer : std::uint8_t { kText, kRows };
+
   // input
+  bool request(std::string_view line, std::uint32_t number, Answer answer) noexcept;
   void pump() noexcept;
   void take(const wire::Demultiplexer::Step& step) noexcept;
   void take_text(std::uint8_t byte) noexcept;
@@ -223,6 +234,7 @@ class Console {
   void send_form(std::uint32_t request) noexcept;
   static void write_text(void* console, std::string_view bytes) noexcept;
   static void write_output_frame(void* console, std::string_view bytes) noexcept;
+  static void write_text_row(void* console, std::string_view bytes) noexcept;
 
   Terminal& terminal_;
   ConsoleConfig config_;
@@ -244,6 +256,7 @@ class Console {
   std::uint32_t request_ = 0;
   std::uint32_t request_position_ = 0;  // in the ring: the text before it came first
   bool request_waits_ = false;
+  Answer request_answer_ = Answer::kText;
 
   std::array<char, 160> text_buffer_;
   Output text_;
@@ -257,6 +270,7 @@ class Console {
   bool abort_ = false;
   bool answering_ = false;  // the running command is a request that has no status yet
   std::uint32_t running_request_ = 0;
+  Output* rows_out_ = nullptr;  // of the running command, if it answers with rows
   std::uint64_t output_since_ms_ = 0;
   std::array<char, kOutputPayload> output_buffer_;
   std::array<char, wire::armoured_size(wire::kMaxPayloadBytes)> frame_out_;

@@ -4,6 +4,7 @@
 #include <qm/call_sites.hpp>
 #include <qm/console/command.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 
 namespace qm::console {
 
@@ -15,6 +16,16 @@ inline void print_site(Invocation& call, const CallSite& site) noexcept {
   call.print("{}:{} ", is_untagged ? none : from_c(site.file), site.line);
   if (site.module != nullptr) call.print("[{}] ", site.module);
   call.print("func:{}", is_untagged ? none : from_c(site.function));
+}
+
+/// Sends a site as a row, with what it has, or how much more it has.
+inline void send_site(Invocation& call, const CallSite& site, std::uint64_t bytes, std::int64_t calls) noexcept {
+  const bool is_untagged = &site == &qm_untagged_site;
+  ReportRow row(call, "site");
+  row.number("bytes", bytes).change("calls", calls);
+  if (is_untagged) return;
+  row.text("file", from_c(site.file)).number("line", site.line).text("function", from_c(site.function));
+  if (site.module != nullptr) row.text("module", from_c(site.module));
 }
 
 /// The sites that have most of what a report is about.
@@ -44,9 +55,13 @@ class TopSites {
   enum class Numbers : std::uint8_t { kHeld, kChanges };
   /// Prints the rows as allocinfo does; @p numbers that are changes have a sign.
   void print(Invocation& call, Numbers numbers) const noexcept {
-    if (count_ != 0) call.print("#     <size>  <calls> <tag info>\n");
+    if (count_ != 0 && !ReportRow::wanted(call)) call.print("#     <size>  <calls> <tag info>\n");
     for (unsigned i = 0; i < count_; ++i) {
       const Row& row = rows_[i];
+      if (ReportRow::wanted(call)) {
+        send_site(call, *row.site, row.bytes, row.objects);
+        continue;
+      }
       call.out().whole_line();
       if (numbers == Numbers::kChanges) {
         call.print("{:+12} {:+8} ", row.bytes, row.objects);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <qm/host/error.hpp>
+#include <qm/host/report_row.hpp>
 #include <qm/host/transcript.hpp>
 #include <qm/host/transport.hpp>
 #include <qm/wire/demultiplexer.hpp>
@@ -50,6 +51,11 @@ class Console {
   /// @throws Error kUsage if the line does not fit a frame, kTimedOut, kDied, kInterrupted, kProtocol (lost or broken
   ///         frames, another version).
   CommandResult execute(std::string_view line, Milliseconds timeout, const Listener& on_output = {});
+
+  using RowListener = std::function<void(const ReportRow&)>;
+  /// As execute(), but asks for the report as rows, each of which @p on_row gets as it comes. What a command prints
+  /// besides are rows of the kind `text`; the result's text is empty, or says why the target refused.
+  CommandResult execute_for_rows(std::string_view line, Milliseconds timeout, const RowListener& on_row);
 
   /// Says that the target runs @p count commands by itself, as the requests 1, 2, ...: QemuOptions::commands. Before
   /// anything is received.
@@ -133,11 +139,13 @@ class Console {
     CommandResult result;
     std::string hello;
     const Listener* on_output = nullptr;
+    const RowListener* on_row = nullptr;
     std::optional<Error> failure;
     std::string damage;                 // the target has said that something arrived broken: perhaps this request
     Clock::time_point doubted_since{};  // when it said so
   };
 
+  CommandResult ask(wire::FrameType type, std::string_view line, Milliseconds timeout, Pending& pending);
   void take_in(std::string_view received);
   void take(const wire::Demultiplexer::Step& step);
   void take_frame(const wire::Frame& frame);

@@ -59,6 +59,10 @@ class Target {
   /// @throws Error as there; the message names the command, how QEMU ended, the last lines of text and the transcript.
   CommandResult execute(std::string_view line, const Console::Listener& on_output = {});
 
+  /// Runs a command as a request for rows; see Console::execute_for_rows. Not for a target with commands of its own.
+  /// @throws Error as execute().
+  CommandResult execute_for_rows(std::string_view line, const Console::RowListener& on_row);
+
   /// Types a command; see Console::type_command.
   std::string type_command(std::string_view line);
 

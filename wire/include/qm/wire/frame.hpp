@@ -34,13 +34,15 @@ inline constexpr std::uint8_t kProtocolVersion = 1;
 /// What a frame is. Types below 16 belong to commands, 16 to 31 to the event stream. A target answers a type it does
 /// not know with an error frame; a host ignores and counts it.
 enum class FrameType : std::uint8_t {
-  kHello = 1,    ///< both ways: who is there; see HelloPayload
-  kRequest = 2,  ///< to the target: a command line, without line end
-  kOutput = 3,   ///< to the host: the next piece of the command's text, lines ended by LF
-  kStatus = 4,   ///< to the host: the command has ended; see StatusPayload
-  kError = 5,    ///< to the host: no command ran; see ErrorPayload
-  kAskForm = 6,  ///< to the target: send frames in this form from now on, and I am still here; see LineForm
-  kForm = 7,     ///< to the host, always armoured: frames come in this form from now on; see LineForm
+  kHello = 1,       ///< both ways: who is there; see HelloPayload
+  kRequest = 2,     ///< to the target: a command line, without line end
+  kOutput = 3,      ///< to the host: the next piece of the command's text, lines ended by LF
+  kStatus = 4,      ///< to the host: the command has ended; see StatusPayload
+  kError = 5,       ///< to the host: no command ran; see ErrorPayload
+  kAskForm = 6,     ///< to the target: send frames in this form from now on, and I am still here; see LineForm
+  kForm = 7,        ///< to the host, always armoured: frames come in this form from now on; see LineForm
+  kRowRequest = 8,  ///< to the target: as kRequest, and the answer is to come as rows
+  kRow = 9,         ///< to the host: the next row of the command's report; see row.hpp
 
   // The event stream. To the host, in stream.hpp and event.hpp:
   kStreamHeader = 16,  ///< see StreamHeader
