@@ -110,7 +110,6 @@ void Console::take_frame(const wire::Frame& frame) noexcept {
     case wire::FrameType::kForm: return;  // our own, looped back
     case wire::FrameType::kRequest:
     case wire::FrameType::kRowRequest: take_request(frame); return;
-    case wire::FrameType::kRow: return;  // likewise
     case wire::FrameType::kError: return;
     case wire::FrameType::kAsk: {
       wire::Ask ask;

@@ -92,7 +92,7 @@ TEST_F(Frames, a_frame_of_a_later_version_is_refused_by_number) {
 }
 
 TEST_F(Frames, an_unknown_type_is_refused) {
-  for (const std::uint8_t type : {0, 8, 15, 16, 255})
+  for (const std::uint8_t type : {0, 9, 10, 15, 16, 255})
     expect_error(raw_frame(1, type, 5, "x"), ProtocolError::kUnknownType, 5);
   expect_it_still_works();
 }
@@ -100,6 +100,7 @@ TEST_F(Frames, an_unknown_type_is_refused) {
 TEST_F(Frames, a_request_that_is_no_command_line_is_refused) {
   expect_error(raw_frame(1, 2, 5, ""), ProtocolError::kMalformed, 5);
   expect_error(raw_frame(1, 2, 6, "version\r"), ProtocolError::kMalformed, 6);
+  expect_error(raw_frame(1, 8, 6, "version\r"), ProtocolError::kMalformed, 6);
   expect_error(raw_frame(1, 2, 7, std::string("ver\0sion", 8)), ProtocolError::kMalformed, 7);
   expect_error(raw_frame(1, 2, 0, "version"), ProtocolError::kMalformed, 0);
   expect_error(raw_frame(1, 2, 8, std::string(256, 'x')), ProtocolError::kTooLong, 8);
