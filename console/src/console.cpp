@@ -11,6 +11,14 @@ namespace {
 
 constexpr std::uint8_t kCtrlC = 0x03;
 
+/// @p line up to a word that begins with `#`.
+std::string_view without_comment(std::string_view line) noexcept {
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if (line[at] == '#' && (at == 0 || Words::is_blank(line[at - 1]) || line[at - 1] == ';')) return part(line, 0, at);
+  }
+  return line;
+}
+
 /// The console that runs a command, for abort_requested().
 constinit Console* active = nullptr;
 
@@ -164,10 +172,22 @@ void Console::run_request() noexcept {
   if (abort_ && !editor_.line().empty()) edit(kCtrlC);
 }
 
+/// Runs what stands between semicolons, up to the first that fails.
 CommandStatus Console::dispatch(std::string_view line, Output& out) noexcept {
+  line = without_comment(line);
+  CommandStatus status = CommandStatus::kOk;
+  while (status == CommandStatus::kOk && !line.empty()) {
+    const std::size_t end = find(line, ';');
+    status = dispatch_one(part(line, 0, end), out);
+    line = end == kNowhere ? std::string_view() : part(line, end + 1);
+  }
+  return status;
+}
+
+CommandStatus Console::dispatch_one(std::string_view line, Output& out) noexcept {
   const Words words(line);
   if (words.empty()) return CommandStatus::kOk;
-  const Command* command = CommandTable::find(words[0]);
+  const Command* command = CommandTable::find(words[0] == "?" ? std::string_view("help") : words[0]);
   if (command == nullptr) {
     out.print("error: unknown command \"{}\" (try help)\n", words[0]);
     return CommandStatus::kUnknownCommand;

@@ -12,6 +12,10 @@ constexpr std::uint8_t kBackspace = 0x08;
 constexpr std::uint8_t kDelete = 0x7f;
 constexpr std::uint8_t kEscapeByte = 0x1b;
 constexpr std::string_view kEraseToEnd = "\x1b[K";
+constexpr std::string_view kClearScreen = "\x1b[H\x1b[2J";
+// What stands before the letter of an arrow key with Alt (`1;3`) and with Ctrl (`1;5`), its separator left out.
+constexpr unsigned kWithAlt = 13;
+constexpr unsigned kWithControl = 15;
 constexpr std::size_t kScrollStep = 20;  // columns the view moves at once
 constexpr unsigned kMaxParameter = 99;
 
@@ -80,6 +84,11 @@ LineEditor::Event LineEditor::control(std::uint8_t byte) noexcept {
     case control_key('E'): move_to(length_); break;
     case control_key('B'): key('D', 0); break;
     case control_key('F'): key('C', 0); break;
+    case control_key('L'):
+      echo_.raw(kClearScreen);
+      redraw();
+      break;
+    case control_key('R'): recall_like(); break;
     case control_key('P'): key('A', 0); break;
     case control_key('N'): key('B', 0); break;
     default: break;
@@ -89,8 +98,11 @@ LineEditor::Event LineEditor::control(std::uint8_t byte) noexcept {
 
 void LineEditor::escape_sequence(std::uint8_t byte) noexcept {
   if (escape_ == Escape::kEscape) {
-    // `ESC [` and `ESC O` begin a key's sequence; any other character after ESC is a key of its own without a meaning.
+    // `ESC [` and `ESC O` begin a key's sequence; any other character after ESC is a key with Alt.
     escape_ = byte == '[' || byte == 'O' ? Escape::kSequence : Escape::kNone;
+    if (byte == 'b') move_to(word_before());
+    if (byte == 'f') move_to(word_behind());
+    if (byte == 'd') erase(cursor_, word_behind());
     bare_ = true;
     parameter_ = 0;
     return;
@@ -115,13 +127,14 @@ void LineEditor::escape_sequence(std::uint8_t byte) noexcept {
 }
 
 void LineEditor::key(char final, unsigned parameter) noexcept {
+  const bool by_word = parameter == kWithAlt || parameter == kWithControl;
   switch (final) {
     case 'A': recall(recalled_ + 1); break;
     case 'B':
       if (recalled_ > 0) recall(recalled_ - 1);
       break;
-    case 'C': move_to(cursor_ < length_ ? cursor_ + 1 : cursor_); break;
-    case 'D': move_to(cursor_ > 0 ? cursor_ - 1 : 0); break;
+    case 'C': move_to(by_word ? word_behind() : cursor_ < length_ ? cursor_ + 1 : cursor_); break;
+    case 'D': move_to(by_word ? word_before() : cursor_ > 0 ? cursor_ - 1 : 0); break;
     case 'H': move_to(0); break;
     case 'F': move_to(length_); break;
     case '~':
@@ -193,11 +206,29 @@ void LineEditor::erase(std::size_t from, std::size_t to) noexcept {
   }
 }
 
-void LineEditor::erase_word() noexcept {
-  std::size_t from = cursor_;
-  while (from > 0 && line_[from - 1] == ' ') --from;
-  while (from > 0 && line_[from - 1] != ' ') --from;
-  erase(from, cursor_);
+std::size_t LineEditor::word_before() const noexcept {
+  std::size_t at = cursor_;
+  while (at > 0 && line_[at - 1] == ' ') --at;
+  while (at > 0 && line_[at - 1] != ' ') --at;
+  return at;
+}
+
+std::size_t LineEditor::word_behind() const noexcept {
+  std::size_t at = cursor_;
+  while (at < length_ && line_[at] == ' ') ++at;
+  while (at < length_ && line_[at] != ' ') ++at;
+  return at;
+}
+
+void LineEditor::erase_word() noexcept { erase(word_before(), cursor_); }
+
+void LineEditor::recall_like() noexcept {
+  const std::string_view wanted = recalled_ == 0 ? line() : std::string_view(stash_, stash_length_);
+  for (std::size_t age = recalled_ + 1; age <= history_.size(); ++age) {
+    const std::string_view older = history_[age - 1];
+    if (!contains(older, wanted) || older == line()) continue;
+    return recall(age);
+  }
 }
 
 void LineEditor::move_to(std::size_t cursor) noexcept {

@@ -66,6 +66,28 @@ TEST(Console, help_lists_every_command_in_order) {
   EXPECT_EQ(bench.command("help echo"), "echo WORD...          says it\r\n");
 }
 
+TEST(Console, takes_several_commands_of_a_line_up_to_the_first_that_fails) {
+  Bench bench;
+  EXPECT_EQ(bench.command("echo a; echo b ;echo c;"), "a|\r\nb|\r\nc|\r\n");
+  EXPECT_EQ(bench.command("echo a; nosuch; echo b"), "a|\r\nerror: unknown command \"nosuch\" (try help)\r\n");
+  EXPECT_EQ(bench.request("echo a; nosuch; echo b").status, 3u);
+  EXPECT_EQ(bench.command(";;"), "");
+}
+
+TEST(Console, passes_over_a_comment) {
+  Bench bench;
+  EXPECT_EQ(bench.command("# a note; echo a"), "");
+  EXPECT_EQ(bench.command("echo a # b; echo c"), "a|\r\n");
+  EXPECT_EQ(bench.command("echo a#b;#c"), "a#b|\r\n") << "inside a word it is a character";
+  EXPECT_EQ(bench.request("# nothing").status, 0u);
+}
+
+TEST(Console, a_question_mark_is_help) {
+  Bench bench;
+  EXPECT_EQ(bench.command("?"), bench.command("help"));
+  EXPECT_EQ(bench.command("? echo"), bench.command("help echo"));
+}
+
 TEST(Console, prints_unprintable_bytes_as_question_marks) {
   Bench bench;
   EXPECT_EQ(bench.type("fr\xc3\xb6g\r"), "fr??g\r\nerror: unknown command \"fr??g\" (try help)\r\nqm> ");

@@ -34,7 +34,11 @@ struct Row {
         ASSERT_EQ(bytes[++i], '[');
         std::size_t number = 0;
         while (bytes[++i] >= '0' && bytes[i] <= '9') number = number * 10 + static_cast<std::size_t>(bytes[i] - '0');
-        if (bytes[i] == 'K') {
+        if (bytes[i] == 'H') {
+          cursor = 0;
+        } else if (bytes[i] == 'J') {
+          cells.assign(kColumns, ' ');
+        } else if (bytes[i] == 'K') {
           for (std::size_t at = cursor; at < kColumns; ++at) cells[at] = ' ';
         } else {
           ASSERT_EQ(bytes[i], 'D');
@@ -210,6 +214,59 @@ TEST(LineEditor, ignores_all_bytes_of_a_mouse_and_of_a_function_key) {
   EXPECT_EQ(desk.line, "fg");
   desk.type("h\x1b[M \ri\r");
   EXPECT_EQ(desk.line, "i") << "a control character ends it";
+}
+
+TEST(LineEditor, moves_and_erases_by_words) {
+  Desk desk;
+  desk.type("slab_trace start packet");
+  desk.type("\x1b[1;5D\x1b[1;5D<");  // Ctrl-Left twice
+  EXPECT_EQ(desk.editor.line(), "slab_trace <start packet");
+  desk.type("\x1b[1;5C>\x1b[1;3C.");  // Ctrl-Right, Alt-Right
+  EXPECT_EQ(desk.editor.line(), "slab_trace <start> packet.");
+  desk.type(
+      "\x1b"
+      "b\x1b"
+      "b\x1b"
+      "b^\x1b"
+      "f$");  // Alt-B, Alt-F
+  EXPECT_EQ(desk.editor.line(), "^slab_trace$ <start> packet.");
+  desk.type(
+      "\x1b"
+      "d\x1b"
+      "d!");  // Alt-D
+  EXPECT_EQ(desk.editor.line(), "^slab_trace$!");
+  desk.type(
+      "\x1b"
+      "d\x1b"
+      "f\x01\x1b"
+      "b\x1b[1;5D");  // nothing is there
+  EXPECT_EQ(desk.editor.line(), "^slab_trace$!");
+  EXPECT_EQ(desk.row.cursor, 4u);
+}
+
+TEST(LineEditor, clears_the_screen_and_keeps_the_line) {
+  Desk desk;
+  desk.type(std::string("help me") + kLeft + kLeft);
+  desk.row.everything.clear();
+  desk.key(0x0c);
+  EXPECT_EQ(desk.row.everything, "\x1b[H\x1b[2Jqm> help me\x1b[02D");
+  EXPECT_EQ(desk.row.cells.substr(0, 12), "qm> help me ");
+  EXPECT_EQ(desk.row.cursor, 9u);
+}
+
+TEST(LineEditor, finds_older_lines_with_what_was_typed) {
+  Desk desk;
+  desk.type("slab_trace start packet\rfree\rslab_trace print packet\rkmemstat\r");
+  desk.type("packet\x12");
+  EXPECT_EQ(desk.editor.line(), "slab_trace print packet");
+  desk.type("\x12");
+  EXPECT_EQ(desk.editor.line(), "slab_trace start packet");
+  desk.type("\x12");
+  EXPECT_EQ(desk.editor.line(), "slab_trace start packet") << "there is no older one";
+  desk.type(std::string(kDown) + kDown + kDown + kDown);
+  EXPECT_EQ(desk.editor.line(), "packet") << "back to what was typed";
+  desk.type("\x15nowhere\x12\r");
+  EXPECT_EQ(desk.line, "nowhere");
 }
 
 TEST(LineEditor, tells_the_first_tab_from_the_second) {

@@ -216,6 +216,7 @@ class Console {
   void run_typed(std::string_view line) noexcept;
   void run_request() noexcept;
   CommandStatus dispatch(std::string_view line, Output& out) noexcept;
+  CommandStatus dispatch_one(std::string_view line, Output& out) noexcept;
   bool yield_for(Output& out) noexcept;
   void answer_for(CommandStatus status) noexcept;
   void begin_lines() noexcept;

@@ -97,6 +97,9 @@ class LineEditor {
   void recall(std::size_t age) noexcept;
   void replace(std::string_view text) noexcept;
   void erase_word() noexcept;
+  [[nodiscard]] std::size_t word_before() const noexcept;
+  [[nodiscard]] std::size_t word_behind() const noexcept;
+  void recall_like() noexcept;
 
   [[nodiscard]] std::size_t column() const noexcept { return cursor_ - view_; }
   void move_left(std::size_t columns) noexcept;

@@ -29,6 +29,13 @@ inline constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
   return text.size() >= beginning.size() && part(text, 0, beginning.size()) == beginning;
 }
 
+[[nodiscard]] constexpr bool contains(std::string_view text, std::string_view what) noexcept {
+  for (std::size_t at = 0; at + what.size() <= text.size(); ++at) {
+    if (part(text, at, what.size()) == what) return true;
+  }
+  return false;
+}
+
 /// @returns the characters of @p text up to its final zero.
 [[nodiscard]] constexpr std::string_view from_c(const char* text) noexcept {
   std::size_t length = 0;
