@@ -55,12 +55,13 @@ const std::vector<std::string> kTyped = {
     "slab_trace print by stack", "leaks a_mark_of_thirty_one_characters packet* -packet older 1ms",
     "expect a_mark_of_thirty_one_characters -packet", "slab_stacks", "kmemtrace start", "kmemtrace status",
     "kmemtrace stop", "kmemtrace ring 65536", "allocinfo", "allocinfo top 3 sort calls", "allocinfo off",
-    "allocinfo on", "arena_stats", "slab_stats", "fault session every 10", "workload run churn 300", "fault off",
-    "verify", "verify packet", "reap", "reap packet", "whatis 0x80200000", "whatis 0", "whatis 0xffffffffffffffff",
-    "kmemstat", "kmemstat -b", "free",
+    "allocinfo on", "arena_stats", "slab_stats", "fault session every 10", "workload run churn 300", "fault", "status",
+    "fault off", "verify", "verify packet", "reap", "reap packet", "whatis 0x80200000", "whatis 0",
+    "whatis 0xffffffffffffffff", "kmemstat", "kmemstat -b", "free",
     // Refused
-    "slab_trace", "slab_stacks threshold many", "workload", "fault", "kmemtrace", "leaks", "slab_trace print by",
-    "expect no_mark", "whatis here", "a_command_of_a_name_that_is_by_far_too_long_for_a_terminal_of_eighty_columns x"};
+    "slab_trace", "slab_stacks threshold many", "workload", "fault session", "kmemtrace", "leaks",
+    "slab_trace print by", "expect no_mark", "whatis here",
+    "a_command_of_a_name_that_is_by_far_too_long_for_a_terminal_of_eighty_columns x"};
 
 /// What ends the machine, and is short.
 const std::set<std::string> kNotTyped = {"panic", "poweroff", "reboot"};

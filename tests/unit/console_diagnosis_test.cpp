@@ -237,14 +237,20 @@ TEST_F(Diagnosis, fault_sets_counts_and_ends) {
   }
   EXPECT_EQ(failed, 2u);
   packet_small->free(packet_small->allocate());
+  EXPECT_EQ(command("fault"),
+            "fault packet: one allocation in 4 fails, 2 of 10 so far\r\n"
+            "fault packet_small: allocation 2 fails, 1 counted\r\nfaults 2 of 8: complete\r\n");
+  EXPECT_NE(
+      command("status").find("\r\nfaults    packet every 4, 2 of 10 failed, packet_small nth 2, 0 of 1 failed\r\n"),
+      std::string::npos);
   EXPECT_EQ(command("fault off"),
             "fault packet: 2 of 10 allocations failed\r\n"
             "fault packet_small: 0 of 1 allocations failed\r\n"
             "fault: 2 ended\r\n");
   EXPECT_EQ(command("fault off"), "fault: 0 ended\r\n");
-  for (const char* line : {"fault", "fault packet", "fault packet nth", "fault packet often 3", "fault off now",
-                           "fault nothing", "fault nothing sometimes 1"}) {
-    EXPECT_EQ(command(line), "error: usage: fault SLAB_NAME nth N|SLAB_NAME every N|off\r\n") << line;
+  for (const char* line : {"fault packet", "fault packet nth", "fault packet often 3", "fault off now", "fault nothing",
+                           "fault nothing sometimes 1"}) {
+    EXPECT_EQ(command(line), "error: usage: fault [SLAB_NAME nth N|SLAB_NAME every N|off]\r\n") << line;
   }
   EXPECT_EQ(command("fault nothing nth 1"), "error: No such slab nothing\r\n");
   EXPECT_EQ(command("fault packet nth 0"), "error: N is at least 1\r\n");

@@ -301,6 +301,23 @@ TEST_F(MarkCommands, refuse_what_they_do_not_understand) {
   }
 }
 
+TEST_F(MarkCommands, status_says_all_that_is_on) {
+  const std::string calls = kCallSites ? "allocinfo on\r\n" : "";
+  EXPECT_EQ(command("status"),
+            "traces    none\r\nstream    none\r\nmarks     none\r\nfaults    none\r\nlimits    none\r\n" + calls +
+                "status: complete\r\n");
+  command("slab_trace start packet");
+  command("slab_trace start packet_small every 3");
+  command("mark one");
+  command("mark two");
+  packet->set_limit(100);
+  EXPECT_EQ(command("status"),
+            "traces    packet on, packet_small on (one in 3)\r\nstream    none\r\nmarks     one, two\r\n"
+            "faults    none\r\nlimits    packet at 100 objects\r\n" +
+                calls + "status: complete\r\n");
+  packet->set_limit(0);
+}
+
 std::string growth_row(const char* name, char type, std::size_t now, std::size_t more, long objects) {
   return format("%-30s: %c :%15zu:%15zu:%12ld\r\n", name, type, now, more, objects);
 }

@@ -18,6 +18,27 @@ CommandStatus end_all(Invocation& call) noexcept {
   return call.ok();
 }
 
+void print(Invocation& call, const fault::Fault& one) noexcept {
+  if (one.mode == fault::Mode::kNth) {
+    call.print("fault {}: allocation {} fails, {} counted\n", one.cache->name(), one.n, one.counted);
+  } else {
+    call.print("fault {}: one allocation in {} fails, {} of {} so far\n", one.cache->name(), one.n, one.failed,
+               one.counted);
+  }
+}
+
+CommandStatus list(Invocation& call) noexcept {
+  unsigned armed = 0;
+  for (unsigned index = 0; index < fault::kMaxFaults; ++index) {
+    const fault::Fault one = fault::at(index);
+    if (one.cache == nullptr) continue;
+    print(call, one);
+    ++armed;
+  }
+  call.print("faults {} of {}: complete\n", armed, fault::kMaxFaults);
+  return call.ok();
+}
+
 CommandStatus explain(Invocation& call, const Cache& cache, Status status) noexcept {
   switch (status) {
     case Status::kNoMemory: return call.fail("more than {} faults", fault::kMaxFaults);
@@ -64,6 +85,7 @@ CommandStatus set(Invocation& call, std::string_view pattern, fault::Mode mode, 
 
 CommandStatus run_fault(Invocation& call) noexcept {
   const Words& words = call.words();
+  if (call.arguments() == 0) return list(call);
   if (call.arguments() == 1) return words[1] == "off" ? end_all(call) : call.usage();
   const bool nth = words[2] == "nth";
   if (call.arguments() != 3 || (!nth && words[2] != "every")) return call.usage();
@@ -88,12 +110,12 @@ void complete_fault(Completion& completion) noexcept {
 }  // namespace
 
 constinit const Command fault_injection = {.name = "fault",
-                                           .usage = "fault SLAB_NAME nth N|SLAB_NAME every N|off",
+                                           .usage = "fault [SLAB_NAME nth N|SLAB_NAME every N|off]",
                                            .summary = "make allocations fail: the N-th from now, one in N, none",
                                            .run = run_fault,
-                                           .min_arguments = 1,
                                            .max_arguments = 3,
                                            .complete = complete_fault,
+                                           .forms = "fault  lists those that are armed",
                                            .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

@@ -17,6 +17,7 @@ extern const Command growth;
 extern const Command kmemtrace;
 extern const Command slab_stacks;
 extern const Command slab_trace;
+extern const Command status;
 
 inline constexpr std::uint32_t kAllStacks = ~std::uint32_t{0};
 /// The report of slab_stacks, on what @p pattern names or, empty, on all. In slab_stacks.cpp.
