@@ -4,8 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
 #include <iterator>
 #include <optional>
 #include <sstream>
@@ -108,12 +112,22 @@ host::CommandResult execute_as_json(host::Target& target, const std::string& com
   return result;
 }
 
-/// Runs the commands one after the other.
+/// Says where in the script a command has failed. @returns whether that is the end.
+bool ends(const Script& script, std::size_t index, const std::string& command) {
+  if (script.file.empty()) return false;
+  std::fflush(stdout);
+  fmt::print(stderr, "qm: {}:{}: failed: {}\n", script.file, script.lines[index], command);
+  return true;
+}
+
+/// Runs the commands one after the other; of a script, up to the first that fails.
 /// @returns the status of the program; in @p off whether the target has powered off.
-int run_commands(host::Target& target, const std::vector<std::string>& commands, Answers answers, bool& off) {
+int run_commands(host::Target& target, const std::vector<std::string>& commands, const Script& script, Answers answers,
+                 bool& off) {
   std::optional<Asides> asides(std::in_place, target.console());
   int status = kOk;
-  for (const std::string& command : commands) {
+  for (std::size_t index = 0; index < commands.size(); ++index) {
+    const std::string& command = commands[index];
     if (is_blank(command)) continue;
     const auto end = poweroff_status(command);
     const bool boots = is_reboot(command);
@@ -132,11 +146,13 @@ int run_commands(host::Target& target, const std::vector<std::string>& commands,
         show_boot_warnings(target.console().text());
       }
       if (boots) asides.emplace(target.console());
+      if (!result.ok() && ends(script, index, command)) break;
       if (!end || !result.ok()) continue;
     } catch (const host::Error& error) {
       if (error.fault() == host::Fault::kUsage) {
         fmt::print(stderr, "qm: {}\n", error.what());
         status = kCommandFailed;
+        if (ends(script, index, command)) break;
         continue;
       }
       if (!end || error.fault() != host::Fault::kDied) throw;
@@ -221,7 +237,7 @@ int run_by_itself(host::Target& target, const RunOptions& options, bool& off) {
   show_boot_warnings(target.console().text());
   target.console().clear_text();
   if (options.raw) use_raw_frames(target, options.timeouts);
-  return options.demo ? demo(target) : run_commands(target, options.commands, options.answers, off);
+  return options.demo ? demo(target) : run_commands(target, options.commands, options.script, options.answers, off);
 }
 
 /// QEMU's options. Where time is counted in instructions the board has the commands from its start, and the run repeats.
@@ -256,6 +272,28 @@ int report(const host::Error& error) {
 }
 
 }  // namespace
+
+std::string read_script(const std::string& file, std::vector<std::string>& commands, Script& script) {
+  std::ifstream opened;
+  if (file != "-") {
+    opened.open(file);
+    if (!opened) return fmt::format("{}: {}", file, std::strerror(errno));
+  }
+  std::istream& in = file == "-" ? std::cin : opened;
+  script.file = file;
+  unsigned number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.ends_with('\r')) line.pop_back();
+    const std::size_t begin = line.find_first_not_of(" \t");
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    commands.push_back(line);
+    script.lines.push_back(number);
+  }
+  if (in.bad()) return fmt::format("{}: cannot be read", file);
+  if (commands.empty()) return fmt::format("{}: has no commands", file);
+  return "";
+}
 
 std::string unrepeatable(const std::vector<std::string>& commands) {
   for (const std::string& command : commands) {
@@ -326,7 +364,7 @@ int execute(const std::string& serial, unsigned baud, const std::vector<std::str
     const Interruptible interruptible;
     host::Target target = host::Target::attach(serial, baud, timeouts);
     bool off = false;
-    return run_commands(target, commands, answers, off);
+    return run_commands(target, commands, {}, answers, off);
   } catch (const host::Error& error) {
     return report(error);
   }

@@ -24,12 +24,23 @@ int status_of(const host::Error& error);
 /// What commands' answers are printed as: their text, or rows as JSON.
 enum class Answers : std::uint8_t { kText, kJson };
 
+/// Where commands come from that stand in a file; the first that fails is the last.
+struct Script {
+  std::string file;             ///< empty: they come from the command line; "-": standard input
+  std::vector<unsigned> lines;  ///< of each command
+};
+
+/// Reads the commands of @p file, a line each; blank lines and those that begin with `#` are none.
+/// @returns what is wrong; empty: nothing.
+std::string read_script(const std::string& file, std::vector<std::string>& commands, Script& script);
+
 struct RunOptions {
   host::QemuOptions qemu;  ///< without commands
   std::string serial;      ///< attach there instead of booting
   unsigned baud = 115200;
   std::vector<std::string> commands;  ///< empty: the terminal
   Answers answers = Answers::kText;
+  Script script;
   bool demo = false;
   unsigned pace = 0;  ///< read no faster than a line of so many bits per second; 0: as fast as it goes
   bool raw = false;   ///< ask for raw frames

@@ -62,6 +62,7 @@ struct Options {
   double silence_seconds = 300;
   double boot_seconds = 60;
   std::vector<std::string> exec_commands;
+  std::string script;
   tool::RecordOptions record;
   tool::CheckOptions check;
   tool::TopOptions top;
@@ -82,6 +83,9 @@ void add_run(CLI::App& app, Options& options) {
       ->take_all()
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  run->add_option("-f,--file", options.script,
+                  "run the commands of this file, one a line, up to the first that fails; -: of standard input")
+      ->type_name("FILE");
   run->add_option("--harts", options.run.qemu.harts, "1 to 8")->check(CLI::Range(1u, 8u))->capture_default_str();
   run->add_option("--ram", options.run.qemu.ram, "size of the memory")->check(ram_size())->capture_default_str();
   run->add_option("--append", options.run.qemu.append, "boot options, as 'trace=* ring=64K'");
@@ -217,7 +221,7 @@ std::string contradiction(const CLI::App& run, const Options& options) {
   if (options.run.serial.empty()) {
     if (options.run.qemu.image.empty()) return "--image or --serial is required";
     if (!options.run.qemu.icount || options.run.commands.empty()) return "";
-    for (const char* name : {"--keep", "--pace", "--raw", "--json"}) {
+    for (const char* name : {"--keep", "--pace", "--raw", "--json", "--file"}) {
       if (run.count(name) != 0) return std::string(name) + " does not go with --icount and -c, whose runs repeat";
     }
     return tool::unrepeatable(options.run.commands);
@@ -309,6 +313,15 @@ int start(int argc, char** argv) {
   }
   options.run.record.image = options.run.qemu.image;
   const CLI::App& run = *app.get_subcommand("run");
+  if (!options.script.empty()) {
+    std::string wrong = "demo, -c and -f: one of them";
+    if (options.what.empty() && options.run.commands.empty())
+      wrong = tool::read_script(options.script, options.run.commands, options.run.script);
+    if (!wrong.empty()) {
+      fmt::print(stderr, "qm: {}\n", wrong);
+      return tool::kWrongUsage;
+    }
+  }
   if (const std::string wrong = contradiction(run, options); !wrong.empty()) {
     fmt::print(stderr, "qm: {}\n", wrong);
     return tool::kWrongUsage;

@@ -140,6 +140,34 @@ TEST_F(QmTest, run_goes_on_after_a_failed_command_and_ends_with_1) {
   EXPECT_EQ(run({"-c", "two\nlines"}).status, 1);
 }
 
+TEST_F(QmTest, run_does_a_script_up_to_the_first_that_fails_and_says_where) {
+  const auto script = [&](const char* name, const char* text) {
+    const std::string path = (folder_ / name).string();
+    std::ofstream(path) << text;
+    return path;
+  };
+  const std::string good = script("good", "# what it is for\n\necho one\r\n  # indented\necho two\n");
+  Outcome outcome = run({"-f", good});
+  EXPECT_EQ(outcome.status, 0) << outcome.error;
+  EXPECT_EQ(outcome.out, "one\ntwo\n");
+  const std::string bad = script("bad", "echo one\n\nfail\necho two\n");
+  outcome = run({"--file", bad});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.out, "one\nerror: it was to fail\n");
+  EXPECT_NE(outcome.error.find("qm: " + bad + ":3: failed: fail\n"), std::string::npos) << outcome.error;
+  EXPECT_EQ(run({"-f", script("ends", "echo one\npoweroff 42\n")}).status, 42);
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{"-f", script("empty", "# nothing\n")},
+                                             {"-f", "/nonexistent/script"},
+                                             {"-f", good, "-c", "help"},
+                                             {"demo", "-f", good},
+                                             {"-f", good, "--icount"}}) {
+    outcome = run(wrong);
+    EXPECT_EQ(outcome.status, 2) << wrong[1];
+    EXPECT_NE(outcome.error, "") << wrong[1];
+  }
+}
+
 TEST_F(QmTest, run_ends_with_the_status_of_a_typed_poweroff) {
   EXPECT_EQ(run({"-c", "poweroff 42", "-c", "echo never"}).status, 42);
   EXPECT_EQ(run({"-c", "fail", "-c", "poweroff"}).status, 0);
