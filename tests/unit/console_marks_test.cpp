@@ -318,6 +318,33 @@ TEST_F(MarkCommands, status_says_all_that_is_on) {
   packet->set_limit(0);
 }
 
+TEST_F(MarkCommands, kmausers_says_who_holds_how_much) {
+  command("slab_trace start packet*");
+  take<1>(*packet, 3);
+  take<2>(*packet_small, 2);
+  std::string text =
+      replace_all(command("kmausers -b by stack"), "rx_deliver[^\r]*(\r\n {25}[^\r]*)*\r\n", "STACK\r\n");
+  const std::string rows =
+      "        1536        3  STACK\r\n"
+      "         128        2  STACK\r\n";
+  EXPECT_EQ(text, "       bytes  objects  stack\r\n" + rows + "        1664        5  in all\r\n" +
+                      format("stacks 2 of 2, traced 2 of %u caches, dropped 0: complete\r\n", trace::totals().caches));
+  text = command("kmausers by stack top 1");
+  EXPECT_NE(text.find("         0.2        2  other stacks\r\n         1.7        5  in all\r\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\r\n         1.5        3  rx_deliver+0x13"), std::string::npos) << text;
+  for (const char* wrong : {"kmausers by", "kmausers by cache", "kmausers top", "kmausers packet"})
+    EXPECT_EQ(command(wrong), "error: usage: kmausers [-b] [by stack|site] [top N]\r\n") << wrong;
+  if (!kCallSites) {
+    EXPECT_EQ(command("kmausers by site"), "error: built without call sites\r\n");
+    return;
+  }
+  // By site: the sums of allocinfo.
+  const auto sum = find(command("allocinfo"), "# sites \\d+ of \\d+, bytes (\\d+) of (\\d+),");
+  EXPECT_FALSE(find(command("kmausers -b"), " +" + sum[2] + " +\\d+  in all\r\n").empty());
+  EXPECT_NE(command("kmausers top 0").find("  other sites\r\n"), std::string::npos);
+}
+
 std::string growth_row(const char* name, char type, std::size_t now, std::size_t more, long objects) {
   return format("%-30s: %c :%15zu:%15zu:%12ld\r\n", name, type, now, more, objects);
 }

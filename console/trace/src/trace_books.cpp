@@ -14,7 +14,7 @@ namespace {
 /// Here, so that they are in an image iff a TraceBooks is.
 [[gnu::section("qm_commands"), gnu::used]] constinit const Command* const trace_commands[] = {
     &commands::kmemtrace, &commands::slab_trace, &commands::slab_stacks, &commands::mark,   &commands::marks,
-    &commands::leaks,     &commands::expect,     &commands::growth,      &commands::status,
+    &commands::leaks,     &commands::expect,     &commands::growth,      &commands::status, &commands::kmausers,
 };
 
 /// Whether users hold what is drawn from @p source: what caches and arenas hold is counted at those.

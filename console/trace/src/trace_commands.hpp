@@ -14,6 +14,7 @@ extern const Command mark;
 extern const Command marks;
 // in the files of their names
 extern const Command growth;
+extern const Command kmausers;
 extern const Command kmemtrace;
 extern const Command slab_stacks;
 extern const Command slab_trace;

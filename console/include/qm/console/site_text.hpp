@@ -1,6 +1,8 @@
 #pragma once
 /// Call sites as text: what allocinfo, leaks and growth share.
 
+#include <span>
+
 #include <qm/call_sites.hpp>
 #include <qm/console/command.hpp>
 #include <qm/console/names.hpp>
@@ -52,6 +54,9 @@ class TopSites {
     for (unsigned i = count_ - 1; i > place; --i) rows_[i] = rows_[i - 1];
     rows_[place] = row;
   }
+  [[nodiscard]] std::span<const Row> rows() const noexcept { return {rows_, count_}; }
+  /// How many were entered.
+  [[nodiscard]] unsigned all() const noexcept { return all_; }
   enum class Numbers : std::uint8_t { kHeld, kChanges };
   /// Prints the rows as allocinfo does; @p numbers that are changes have a sign.
   void print(Invocation& call, Numbers numbers) const noexcept {
