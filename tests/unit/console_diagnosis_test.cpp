@@ -53,7 +53,7 @@ TEST_F(Diagnosis, whatis_shows_the_record_and_the_segments) {
   command("slab_trace start packet");
   void* object = allocate_outermost(*packet);
   resolve_all();
-  const std::string text = plain(command("whatis " + hex(object)));
+  const std::string text = replace_all(plain(command("whatis " + hex(object))), "\r\n    ", " ");
   const std::string object_and_record =
       std::string("^cache packet: object @ \\+ 0, in use\r\n  \\d of 7 in slab @\r\n") +
       (kChecked ? "  allocated by [^\r]*\r\n" : "") + "Obj @, from here: size 512, age \\d+\\.\\d+ s";
@@ -117,7 +117,7 @@ TEST_F(Diagnosis, whatis_of_a_checking_build_shows_who_allocated_and_who_freed_i
     const std::string expected = "^cache packet: object @ \\+ 0, [^\r]*\r\n[^\r]* in slab @\r\n" +
                                  deed("allocated by", allocated_by) +
                                  (freed_by != nullptr ? deed("freed by", freed_by) : "") + "(Obj @|arena)";
-    const std::string text = plain(command("whatis " + hex(object)));
+    const std::string text = replace_all(plain(command("whatis " + hex(object))), "\r\n    ", " ");
     EXPECT_FALSE(qm::test::find(text, expected).empty()) << text << "\nexpected " << expected;
   };
   shows("first_user", nullptr);

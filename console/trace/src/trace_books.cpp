@@ -94,6 +94,7 @@ void TraceBooks::print_deed(Output& out, std::string_view what, std::uint32_t ha
   trace::CallStack stack;
   std::uint32_t id = 0;
   if (!trace::stack_of(handle, stack, id)) return;
+  out.hang(4);
   out.print("  {} ", what);
   print_stack_line(console_, out, stack);
   out.print(", stack 0x{:08x}\n", id);
