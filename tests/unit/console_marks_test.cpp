@@ -369,6 +369,16 @@ TEST_F(MarkCommands, growth_shows_what_holds_more_than_then) {
   EXPECT_NE(since_boot.find(growth_row("packet", 'S', 512, 512, 1)), std::string::npos) << since_boot;
   EXPECT_NE(since_boot.find(row("+1", "+512") + row("+5", "+320")), std::string::npos) << since_boot;
   EXPECT_NE(since_boot.find("arenas, 2 stacks\r\ntraced 2 of "), std::string::npos) << since_boot;
+  // What the allocator has for itself only where it is asked for.
+  EXPECT_EQ(since_boot.find("\r\nkmem_"), std::string::npos) << since_boot;
+  EXPECT_FALSE(find(since_boot, "note: \\d+ of the allocator's own grew by \\d+ together, left out").empty())
+      << since_boot;
+  const std::string all = answer("growth all");
+  EXPECT_NE(all.find("\r\nkmem_"), std::string::npos) << all;
+  EXPECT_EQ(all.find("left out"), std::string::npos) << all;
+  EXPECT_EQ(answer("growth here all").find("left out"), std::string::npos);
+  for (const char* wrong : {"growth here now", "growth all all all"})
+    EXPECT_EQ(command(wrong), "error: usage: growth [NAME] [all]\r\n") << wrong;
   Cache* young = make("young", 100);
   ASSERT_EQ(Cache::destroy(young), Status::kOk);
 }

@@ -35,6 +35,9 @@ struct Growth {
   unsigned arenas = 0;
   unsigned known = 0;      ///< of those at the mark
   std::uint64_t more = 0;  ///< amount of those past the top
+  bool whole = false;      ///< with the allocator's own
+  unsigned own = 0;        ///< of those left out, the ones that grew
+  std::uint64_t own_more = 0;
 
   void look_at(Traceable& source, const trace::Mark* mark) noexcept {
     const trace::SourceThen* then = mark != nullptr ? mark->find(source.name()) : nullptr;
@@ -44,6 +47,11 @@ struct Growth {
     Row row{};
     row.more_objects = static_cast<std::int64_t>(now.objects - before.objects);
     if (now.amount < before.amount || (now.amount == before.amount && row.more_objects <= 0)) return;
+    if (!whole && is_own_structure(from_c(source.name()))) {
+      ++own;
+      own_more += now.amount - before.amount;
+      return;
+    }
     row.is_arena = source.kind() == RegistryKind::kArena;
     row.now = now.amount;
     row.more = now.amount - before.amount;
@@ -53,6 +61,10 @@ struct Growth {
   }
 
  private:
+  /// What the allocator and the books have for themselves.
+  static bool is_own_structure(std::string_view name) noexcept {
+    return starts_with(name, "kmem_") || name == "ktrace";
+  }
   void enter(const Row& row) noexcept {
     unsigned place = count;
     while (place != 0 && row.before(rows[place - 1])) --place;
@@ -75,6 +87,9 @@ void print_rows(Invocation& call, const Growth& growth) noexcept {
   }
   const unsigned grown = growth.caches + growth.arenas;
   if (grown > growth.count) call.print("note: {} more grew by {} together\n", grown - growth.count, growth.more);
+  if (growth.own != 0) {
+    call.print("note: {} of the allocator's own grew by {} together, left out\n", growth.own, growth.own_more);
+  }
   call.print("\n");
 }
 
@@ -97,13 +112,17 @@ CommandStatus run_growth(Invocation& call) noexcept {
   static Growth growth;  // 800 bytes; one command runs at a time
   trace::StackReport report;
   const trace::Mark* mark = nullptr;
-  if (call.arguments() != 0) {
+  const Words& words = call.words();
+  const bool whole = words[call.arguments()] == "all" && call.arguments() != 0;
+  if (call.arguments() > (whole ? 2u : 1u)) return call.usage();
+  if (call.arguments() > (whole ? 1u : 0u)) {
     const CommandStatus found = find_mark(call, report, mark);
     if (found != CommandStatus::kOk) return found;
   } else if (report.begin() != Status::kOk) {
     return call.fail("another report on stacks has not ended");
   }
   growth = {};
+  growth.whole = whole;
   bool aborted = false;
   Matching<Traceable> sources({});
   while (Traceable* source = aborted ? nullptr : sources.next()) {
@@ -135,15 +154,21 @@ CommandStatus run_growth(Invocation& call) noexcept {
   return closing_status(aborted);
 }
 
+void complete_growth(Completion& completion) noexcept {
+  complete_mark(completion);
+  completion.offer("all");
+}
+
 }  // namespace
 
 constinit const Command growth = {
     .name = "growth",
-    .usage = "growth [NAME]",
+    .usage = "growth [NAME] [all]",
     .summary = "what holds more than at mark NAME, or at boot: caches, arenas, sites, stacks",
     .run = run_growth,
-    .max_arguments = 1,
-    .complete = complete_mark,
+    .max_arguments = 2,
+    .complete = complete_growth,
+    .forms = "all: also what the allocator and the books have for themselves, kmem_* and ktrace",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

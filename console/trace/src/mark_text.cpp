@@ -103,8 +103,12 @@ void close_report(Invocation& call, const trace::Mark* mark, const trace::Covera
 }
 
 void complete_mark(Completion& completion) noexcept {
+  if (completion.index() == 1) offer_marks(completion);
+}
+
+void offer_marks(Completion& completion) noexcept {
   trace::StackReport turn;
-  if (completion.index() != 1 || turn.begin() != Status::kOk) return;
+  if (turn.begin() != Status::kOk) return;
   for (const trace::Mark* mark = next_mark(turn, nullptr); mark != nullptr; mark = next_mark(turn, mark)) {
     completion.offer(from_c(mark->name));
   }

@@ -54,5 +54,7 @@ void close_report(Invocation& call, const trace::Mark* mark, const trace::Covera
 
 /// Offers the names of the marks for the first argument.
 void complete_mark(Completion& completion) noexcept;
+/// Offers them.
+void offer_marks(Completion& completion) noexcept;
 
 }  // namespace qm::console

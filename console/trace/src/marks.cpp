@@ -278,6 +278,11 @@ void complete_scope(Completion& completion, bool by) noexcept {
   if (by) completion.offer("by");
 }
 
+void complete_marks(Completion& completion) noexcept {
+  if (completion.index() == 1) completion.offer("drop");
+  if (completion.index() == 2 && completion.words()[1] == "drop") offer_marks(completion);
+}
+
 void complete_leaks(Completion& completion) noexcept { complete_scope(completion, true); }
 void complete_expect(Completion& completion) noexcept { complete_scope(completion, false); }
 
@@ -301,6 +306,7 @@ constinit const Command marks = {.name = "marks",
                                  .summary = "the moments remembered; drop forgets one",
                                  .run = run_marks,
                                  .max_arguments = 2,
+                                 .complete = complete_marks,
                                  .in_panic = true,
                                  .wrap = Output::Wrap::kYes};
 

@@ -65,12 +65,18 @@ console::CommandStatus run_panic(console::Invocation& call) noexcept {
   return call.usage();
 }
 
+void complete_panic(console::Completion& completion) noexcept {
+  if (completion.index() != 1) return;
+  for (const std::string_view kind : {"fault", "interrupt", "lock"}) completion.offer(kind);
+}
+
 QM_CONSOLE_COMMAND(panic, {.name = "panic",
                            .usage = "panic [fault|interrupt|lock]",
                            .summary = "stop the system as a defect does: at once, by an exception, beside a held lock",
                            .run = run_panic,
                            .min_arguments = 0,
                            .max_arguments = 1,
+                           .complete = complete_panic,
                            .in_panic = true,
                            .wrap = console::Output::Wrap::kYes});
 

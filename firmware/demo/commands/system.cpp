@@ -63,12 +63,17 @@ CommandStatus poweroff(Invocation& call) noexcept {
   firmware::exit(static_cast<unsigned>(status));
 }
 
+void complete_harts(console::Completion& completion) noexcept {
+  if (completion.index() == 1) completion.offer("reset");
+}
+
 QM_CONSOLE_COMMAND(harts, {.name = "harts",
                            .usage = "harts [reset]",
                            .summary = "the harts, what they run, how late their ticks came; reset forgets the lateness",
                            .run = harts,
                            .min_arguments = 0,
                            .max_arguments = 1,
+                           .complete = complete_harts,
                            .in_panic = true,
                            .wrap = console::Output::Wrap::kYes});
 QM_CONSOLE_COMMAND(
