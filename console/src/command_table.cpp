@@ -11,7 +11,7 @@ namespace {
     &commands::help,        &commands::version,         &commands::kmemstat,
     &commands::free_memory, &commands::arena_stats,     &commands::slab_stats,
     &commands::reap,        &commands::verify,          &commands::whatis,
-    &commands::allocinfo,   &commands::fault_injection,
+    &commands::allocinfo,   &commands::fault_injection, &commands::frag,
 };
 
 }  // namespace

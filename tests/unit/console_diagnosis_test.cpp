@@ -165,6 +165,52 @@ TEST_F(Diagnosis, whatis_says_what_is_no_memory_of_the_allocator_and_what_the_fi
   EXPECT_NE(freed.find(" bytes, free\r\n"), std::string::npos) << freed;
 }
 
+TEST_F(Diagnosis, frag_names_what_is_in_the_way_and_no_more) {
+  alignas(64) static std::byte memory[16 * 1024];
+  Arena pool;
+  ArenaConfig config;
+  config.name = "pool";
+  config.start = reinterpret_cast<std::uintptr_t>(memory);
+  config.size = sizeof memory;
+  config.quantum = 64;
+  ASSERT_EQ(pool.initialize(config), Status::kOk);
+  std::vector<std::uintptr_t> held;
+  const std::size_t sizes[] = {1024, 512, 1024, 64, 1024, 64, 2048, 512, 1024, 2048};
+  for (const std::size_t size : sizes) held.push_back(pool.allocate(size));
+  const std::uintptr_t rest = pool.allocate(sizeof memory - 9344);
+  ASSERT_NE(rest, 0u);
+  for (const std::size_t i : {0, 2, 4, 6, 8}) pool.free(held[i], sizes[i]);
+  // 1024 free, 512, 1024 free, 64, 1024 free, 64, 2048 free, 512, 1024 free, 2048: 4096 fit without the two of 64.
+  const std::string text = command("frag 4096 pool");
+  EXPECT_NE(text.find("pool: free 6144, largest 2048\r\na request of 4096 fails: no free range is as large\r\n"
+                      "without 2 pieces of 128 bytes there is a range of 4224 at " +
+                      hex(reinterpret_cast<void*>(held[2])) + ":\r\n"),
+            std::string::npos)
+      << text;
+  const auto pins = qm::test::find_all(text, "\r\n  (0x[0-9a-f]+) +64  ");
+  ASSERT_EQ(pins.size(), 2u) << text;
+  EXPECT_EQ(pins[0][1], hex(reinterpret_cast<void*>(held[3])));
+  EXPECT_EQ(pins[1][1], hex(reinterpret_cast<void*>(held[5])));
+  EXPECT_TRUE(text.ends_with("frag pool: pieces 2, bytes 128: complete\r\n")) << text;
+  // It is true.
+  pool.free(held[3], 64);
+  EXPECT_EQ(pool.allocate(4096), 0u) << "one of them is not enough";
+  pool.free(held[5], 64);
+  EXPECT_NE(command("frag 4K pool").find("a request of 4096 has room\r\n"), std::string::npos);
+  const std::uintptr_t large = pool.allocate(4096);
+  EXPECT_NE(large, 0u);
+  EXPECT_NE(command("frag 32K pool").find("fails: less than that is free\r\nnote: no span has as much\r\n"),
+            std::string::npos);
+  EXPECT_EQ(command("frag nowhere"), "error: No such arena nowhere\r\n");
+  for (const char* wrong : {"frag pool 4096", "frag 0"})
+    EXPECT_EQ(command(wrong), "error: usage: frag [SIZE] [NAME]\r\n") << wrong;
+  EXPECT_NE(command("frag").find(": complete\r\n"), std::string::npos);
+  pool.free(large, 4096);
+  for (const std::size_t i : {1, 7, 9}) pool.free(held[i], sizes[i]);
+  pool.free(rest, sizeof memory - 9344);
+  EXPECT_EQ(pool.destroy(), Status::kOk);
+}
+
 TEST_F(Diagnosis, an_arenas_segment_is_in_every_view) {
   command("slab_trace start kheap");
   void* block = heap::allocate(20000);

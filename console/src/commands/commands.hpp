@@ -16,6 +16,7 @@ extern const Command fault_injection;
 // in the files of their names
 extern const Command allocinfo;
 extern const Command arena_stats;
+extern const Command frag;
 extern const Command reap;
 extern const Command slab_stats;
 extern const Command verify;
