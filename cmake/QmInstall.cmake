@@ -8,7 +8,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(targets codegen)
-foreach(library wire hal alloc new malloc pmr conformance trace console console_trace chips boot runtime host)
+foreach(library wire hal alloc new malloc pmr conformance trace console console_trace chips boot app app_trace runtime host)
   if(TARGET qm_${library})
     list(APPEND targets ${library})
   endif()

@@ -20,6 +20,7 @@ constinit hal::Board board;
 constinit hal::MemoryMap free_memory;
 constinit BootInfo info;
 constinit std::array<unsigned, hal::Port::kMaxHarts> plic_contexts{};
+constinit HartStart hart_start = nullptr;
 constexpr std::size_t kMaxTreeBytes = 2 << 20;
 constexpr std::uint32_t kStartMs = 5000;
 
@@ -123,7 +124,11 @@ void main_task(void*) {
 }  // namespace
 
 [[gnu::weak]] void early_main(const BootInfo&) {}
-[[gnu::weak]] void hart_main(unsigned) {}
+[[gnu::weak]] void hart_main(unsigned hart) {
+  if (hart_start != nullptr) hart_start(hart);
+}
+
+void set_hart_start(HartStart start) noexcept { hart_start = start; }
 
 const BootInfo& boot_info() noexcept { return info; }
 

@@ -38,6 +38,11 @@ void early_main(const BootInfo& info);
 /// Optional: runs on each hart but hart 0 when it has come online, before its tasks, outside a task (it must not wait).
 void hart_main(unsigned hart);
 
+/// Has @p start called in the place of hart_main(), in an image that does not define that.
+/// Context: early_main().
+using HartStart = void (*)(unsigned hart) noexcept;
+void set_hart_start(HartStart start) noexcept;
+
 /// The facts that main() is given.
 [[nodiscard]] const BootInfo& boot_info() noexcept;
 
