@@ -8,13 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include <qm/firmware/boot.hpp>
+#include <qm/firmware/app.hpp>
 #include <qm/firmware/console_io.hpp>
 #include <qm/firmware/symbols.hpp>
 #include <qm/firmware/task.hpp>
 #include <qm/memory_resource.hpp>
 #include <qm/object_cache.hpp>
-#include <qm/system.hpp>
 #include <qm/trace/trace.h>
 
 namespace {
@@ -96,15 +95,8 @@ bool print_record(const qm_trace_record* record, void*) {
 namespace qm::firmware {
 
 void early_main(const BootInfo& info) {
-  const auto smaller = [](const hal::MemoryRange& a, const hal::MemoryRange& b) { return a.bytes() < b.bytes(); };
-  const hal::MemoryRange ram = *std::max_element(info.memory.begin(), info.memory.end(), smaller);
-  const MemoryRange memory[] = {{ram.low, ram.bytes()}};
-  if (initialize(memory, info.hart_count, []() noexcept { qm_trace_init(nullptr); }) != Status::kOk)
-    panic("no allocator");
-  attach_hart(0);
+  start_allocator(info, []() noexcept { qm_trace_init(nullptr); });
 }
-
-void hart_main(unsigned hart) { attach_hart(hart); }
 
 void main(const BootInfo& info) {
   packets = ObjectCache<Packet>::create("packet");
