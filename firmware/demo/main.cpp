@@ -1,14 +1,11 @@
 /// The demo firmware: the allocator, its books and its console on a small but living system.
 
 #include <algorithm>
-#include <array>
 #include <string_view>
-#include <utility>
 
 #include <qm/call_sites.hpp>
 #include <qm/console/words.hpp>
-#include <qm/firmware/boot.hpp>
-#include <qm/firmware/task.hpp>
+#include <qm/firmware/app.hpp>
 #include <qm/hal/hart.hpp>
 #include <qm/system.hpp>
 #include <qm/trace/event_stream.hpp>
@@ -43,7 +40,7 @@ bool stream_from_boot(const console::BootOptions& options) noexcept {
 
 /// Opens the books, before there is a cache to trace. With boot options they are as large as those say, and what
 /// `trace` names is traced from its first allocation on, into memory that is taken here.
-void open_books() noexcept {
+void open_asked_books() noexcept {
   const BootInfo& info = boot_info();
   const console::BootOptions options = console::parse_boot_options(info.bootargs);
   if constexpr (kCallSites) call_sites::set_on(!options.allocinfo_off);
@@ -72,29 +69,13 @@ void open_books() noexcept {
   }
 }
 
-/// Sets the allocator up over all free memory, the largest piece first: its own first pages come from there.
-void start_allocator(const BootInfo& info) {
-  std::array<MemoryRange, hal::MemoryMap::kMaxRanges> memory;
-  std::size_t count = 0;
-  for (const hal::MemoryRange& range : info.memory) {
-    memory[count] = {range.low, range.bytes()};
-    if (memory[count].size > memory[0].size) std::swap(memory[count], memory[0]);
-    ++count;
-  }
-  if (initialize({memory.data(), count}, info.hart_count, open_books) != Status::kOk)
-    panic("the allocator cannot start");
-  attach_hart(0);
-  static_cast<void>(page_arena());  // an image that does not call it has no `kpages`
-}
-
 }  // namespace
 
 void early_main(const BootInfo& info) {
-  start_allocator(info);
+  start_allocator(info, open_asked_books);
+  static_cast<void>(page_arena());  // an image that does not call it has no `kpages`
   if (!demo::create_arenas() || !demo::create_caches()) panic("no memory for the demo's caches");
 }
-
-void hart_main(unsigned hart) { attach_hart(hart); }
 
 void main(const BootInfo& info) {
   demo::start_background();

@@ -1,14 +1,13 @@
 #include "serial_console.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <qm/cache.hpp>
 #include <qm/console/announcement.hpp>
 #include <qm/console/trace_books.hpp>
+#include <qm/firmware/app.hpp>
+#include <qm/firmware/board_terminal.hpp>
 #include <qm/firmware/console_io.hpp>
-#include <qm/firmware/places.hpp>
-#include <qm/firmware/symbols.hpp>
 #include <qm/firmware/task.hpp>
 
 #include "background.hpp"
@@ -19,32 +18,6 @@
 
 namespace qm::demo {
 namespace {
-
-class SerialTerminal final : public console::Terminal {
- public:
-  void write(std::string_view bytes) noexcept override {
-    const firmware::ConsoleOwner line;
-    line.write(bytes);
-  }
-  std::size_t read(std::span<char> bytes) noexcept override { return firmware::console_read(bytes); }
-  std::size_t take_lost() noexcept override {
-    const std::uint32_t lost = firmware::console_lost();
-    const std::uint32_t fresh = lost - lost_;
-    lost_ = lost;
-    return fresh;
-  }
-  void yield() noexcept override { firmware::yield(); }
-
- private:
-  std::uint32_t lost_ = 0;
-};
-
-bool resolve(std::uintptr_t address, console::Symbol& symbol) noexcept {
-  static firmware::SymbolName found;  // one console, one task
-  if (!firmware::symbol(address, found)) return false;
-  symbol = {found.name(), found.offset, found.size};
-  return true;
-}
 
 console::Console* the_console = nullptr;
 
@@ -85,35 +58,17 @@ bool request_next(console::Console& console, std::string_view& commands, std::ui
   return true;
 }
 
-std::string_view build_id_text(std::span<const std::uint8_t> id) noexcept {
-  static std::array<char, 40> text;
-  std::size_t length = 0;
-  for (const std::uint8_t byte : id) {
-    if (length + 2 > text.size()) break;
-    text[length++] = "0123456789abcdef"[byte >> 4];
-    text[length++] = "0123456789abcdef"[byte & 15];
-  }
-  return {text.data(), length};
-}
-
 }  // namespace
 
 constinit std::string_view boot_warning;
 
 void run_console(const firmware::BootInfo& info) noexcept {
-  static SerialTerminal terminal;
+  static firmware::BoardTerminal terminal;
   console::ConsoleConfig config;
   config.version = kVersion;
-  config.build_id = build_id_text(info.build_id);
-  config.harts = info.hart_count;
   config.baud = console::parse_boot_options(info.bootargs).baud;
-  config.ram_bytes = info.ram_bytes;
-  config.resolver = resolve;
-  config.finder = firmware::find_function;
-  config.describe = firmware::describe;
   config.background = kBackground;
-  config.wake = []() noexcept { firmware::console_input().signal(); };
-  static console::Console console(terminal, config);
+  static console::Console console(terminal, firmware::of_this_boot(config));
   static console::TraceBooks books(console);
   the_console = &console;
   enable_panic_shell(console, console::parse_boot_options(info.bootargs).panic_seconds);
