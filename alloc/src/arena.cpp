@@ -8,6 +8,7 @@
 #include <qm/observer.hpp>
 
 #include "arena_request.hpp"
+#include "blocks.hpp"
 #include "extents.hpp"
 
 namespace qm {
@@ -40,6 +41,8 @@ Status Arena::initialize(const ArenaConfig& config, const quantum_caches::Calls*
   release_ = config.release;
   functions_in_c_ = config.functions_in_c;
   context_ = config.context;
+  blocks_ = config.blocks;
+  from_top_ = config.from_top;
   no_trace_ = config.no_trace;
   if constexpr (kCallSites) charged_ = config.charged;
   // Before anybody sees it, and with nothing to take back but tags: whatever may fail.
@@ -124,12 +127,14 @@ bool Arena::whole_quanta(std::uintptr_t start, std::size_t size, SpanRange& rang
 Status Arena::add(std::uintptr_t start, std::size_t size) noexcept {
   SpanRange range;
   if (!whole_quanta(start, size, range)) return Status::kInvalid;
+  if (blocks_ != nullptr) return add_block_span(range);
   const LockGuard guard(lock_);
   if (!reserve_tags_locked(kSpanTags)) return Status::kNoMemory;
   return insert_span_locked(range) != nullptr ? Status::kOk : Status::kOverlap;
 }
 
 std::size_t Arena::reap() noexcept {
+  if (blocks_ != nullptr) return reap_blocks();
   if (extents.are_of(*this)) return extents.dissolve();
   SpanRange range;
   {
@@ -149,8 +154,15 @@ ArenaStats Arena::stats() noexcept {
   stats.idle = empty_span_ == nullptr ? 0 : empty_span_->next->size;
   if (extents.are_of(*this)) stats.in_extents = extents.idle_locked();
   stats.largest_free = sizes_.largest();
+  if (blocks_ != nullptr) {
+    stats.idle = idle_block_bytes_locked();
+    stats.segments_free = blocks_->free_blocks();
+    stats.largest_free = blocks_->largest();
+  }
   return stats;
 }
+
+std::size_t Arena::header_bytes() const noexcept { return blocks_ != nullptr ? Blocks::kHeaderBytes : 0; }
 
 std::size_t Arena::segments_held() noexcept {
   const LockGuard guard(lock_);
@@ -159,12 +171,20 @@ std::size_t Arena::segments_held() noexcept {
 
 std::size_t Arena::size_of(std::uintptr_t start) noexcept {
   const LockGuard guard(lock_);
+  if (blocks_ != nullptr) {
+    const BlockHeader* const block = find_block_locked(start);
+    return block == nullptr ? 0 : block->usable();
+  }
   const BoundaryTag* tag = find_allocated_locked(start);
   return tag == nullptr ? 0 : tag->size;
 }
 
 std::uint32_t* Arena::handle(std::uintptr_t start) noexcept {
   const LockGuard guard(lock_);
+  if (blocks_ != nullptr) {
+    const BlockHeader* const block = find_block_locked(start);
+    return block != nullptr && block->has(kNoted) ? &block->note().handle : nullptr;
+  }
   BoundaryTag* tag = find_allocated_locked(start);
   return tag == nullptr ? nullptr : &tag->handle;
 }

@@ -63,15 +63,29 @@ QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t s
   std::uintptr_t start = 0;
   std::size_t gap = 0;
   std::size_t rest = 0;
+  // What stays free: `rest` of the segment from `low` on, below or above what is taken, and a `gap` on the other side.
+  std::uintptr_t low = 0;
+  const bool from_top = from_top_;
   const auto fits = [&](const BoundaryTag& segment) __attribute__((always_inline)) {
-    start = segment.start;
+    start = low = segment.start;
     rest = segment.size - size;
-    if (const Alignment* const alignment = request.alignment; alignment != nullptr) {
+    const Alignment* const alignment = request.alignment;
+    if (from_top) {
+      start += rest;
+      if (alignment == nullptr) return true;
+      gap = (start - alignment->phase) & (alignment->align - 1);
+      start -= gap;
+      if (gap > rest) return false;
+      rest -= gap;
+      return rounded(start) == start;
+    }
+    if (alignment != nullptr) {
       gap = (alignment->phase - start) & (alignment->align - 1);
       start += gap;
       if (rounded(start) != start || gap > rest) return false;
       rest -= gap;
     }
+    low = start + size;
     return true;
   };
   const auto enter = [&](BoundaryTag* const tag) __attribute__((always_inline)) {
@@ -107,8 +121,8 @@ QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t s
         --counts_.segments_free;
         enter(segment);
       } else {
-        split(segment->prev);
-        segment->start = start + size;
+        split(from_top ? segment : segment->prev);
+        segment->start = low;
         segment->size = rest;
         sizes_.insert_exact(segment);
       }
@@ -118,11 +132,11 @@ QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t s
     if (segment != nullptr) {
       if (!fits(*segment)) return 0;
       if (sizes_.root_stays(segment, rest, at)) [[likely]] {
-        BoundaryTag* const before = segment->prev;
-        segment->start = start + size;
+        BoundaryTag* const before = from_top ? segment : segment->prev;
+        segment->start = low;
         segment->size = rest;
         split(before);
-        if (gap != 0) add_free_locked(before, start - gap, gap);
+        if (gap != 0) add_free_locked(from_top ? before->next : before, from_top ? start + size : start - gap, gap);
         return start;
       }
     }
@@ -140,8 +154,8 @@ QM_ARENA_INLINE std::uintptr_t Arena::take(const Request& request, std::size_t s
     if (segment->prev == empty_span_) empty_span_ = nullptr;
     take_whole(this, segment, request);
   } else {
-    split(segment->prev);
-    set_size_locked(segment, start + size, rest);
+    split(from_top ? segment : segment->prev);
+    set_size_locked(segment, low, rest);
   }
   return start;
 }
@@ -173,8 +187,10 @@ std::uintptr_t Arena::allocate_as(const Request& request) noexcept {
   std::uintptr_t start = 0;
   if (size != 0 && fault::may_acquire(fault::Resource::kSegment)) [[likely]] {
     start = take(request, size);
-    if (start == 0) [[unlikely]]
+    if (start == 0) [[unlikely]] {
+      if (blocks_ != nullptr) return allocate_block(request);
       start = import(request, rounded(request.size));
+    }
     if (start == 0 && request.slack(quantum_) != 0) [[unlikely]]
       start = take_anywhere(request, rounded(request.size));
   }
@@ -211,6 +227,8 @@ std::uintptr_t Arena::allocate_slab(std::size_t size) noexcept {
 // ---- free -----------------------------------------------------------------------------------------------------------
 
 Status Arena::free(std::uintptr_t start, std::size_t size) noexcept {
+  if (blocks_ != nullptr) [[unlikely]]
+    return free_block(start, size != kAnySize ? size : 0);
   const std::size_t whole = rounded(size);
   if (whole - 1 < quantum_cache_max_) return free_to_cache(start, whole);
   return free_segment(start, whole != kAnySize ? whole : 0, SegmentOwner::kUser);
@@ -237,6 +255,7 @@ Status Arena::free_slab(std::uintptr_t start, std::size_t size) noexcept {
 }
 
 Status Arena::free_segment(std::uintptr_t start, std::size_t size, SegmentOwner owner) noexcept {
+  if (blocks_ != nullptr) return free_block(start, size);
   if (owner == SegmentOwner::kUser && traced()) observer()->going(*this, start, size);
   SpanRange range;
   {

@@ -10,6 +10,7 @@ namespace qm {
 /// least; where the source has none, for one no larger than need be, and for one around a place for the request; and all
 /// again after the empty span, which may be what it lacks, has gone back.
 std::uintptr_t Arena::import(const Request& request, std::size_t taken) noexcept {
+  if (blocks_ != nullptr) return 0;  // by no other fit, and at no other place than allocate_block() knows
   const bool has_source = source_ != nullptr;
   if (!has_source && request.alignment == nullptr) return 0;
   const ImportCall by = import_with_ != nullptr || !has_source || is_power_of_two(source_->quantum_)

@@ -80,6 +80,7 @@ std::uintptr_t Arena::find_by_congruence(Arena& arena, const Request& request, s
 }
 
 Arena::SpanRange Arena::import_congruent(const Congruence& request) noexcept {
+  if (blocks_ != nullptr) return {};
   SpanRange taken = import_once(request);
   // The empty span that waits here may be what the source lacks.
   if (taken.size == 0 && reap() != 0) taken = import_once(request);

@@ -2,6 +2,7 @@
 
 #include <qm/arena.hpp>
 
+#include <qm/fault.hpp>
 #include <qm/observer.hpp>
 
 #include "arena_request.hpp"
@@ -47,7 +48,12 @@ Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::s
     return size == old_rounded ? Status::kOk : Status::kNoMemory;
   }
   Status status = Status::kNoMemory;
+  std::size_t former = old_rounded;
   for (bool again = false;; again = true) {
+    if (blocks_ != nullptr) {
+      status = resize_block(start, old_size, new_size, former);
+      break;
+    }
     {
       const LockGuard guard(lock_);
       if (reserve_tags_locked(1)) status = resize_locked(start, old_rounded, size);
@@ -59,9 +65,42 @@ Status Arena::resize_in_place(std::uintptr_t start, std::size_t old_size, std::s
     // acquire: as in taken().
     const std::uint32_t word = state_.load(std::memory_order_acquire);
     if ((word & trace_state::kHearsFree) != 0 && observer() != nullptr)
-      observer()->resized(*this, start, new_size, old_rounded);
+      observer()->resized(*this, start, new_size, former);
   }
   return status;
+}
+
+// ---- for an arena of blocks over this one ---------------------------------------------------------------------------
+
+/// Takes @p size, whole quanta, at the start of a free segment that has them. @returns 0 if there is none, or no tag.
+std::uintptr_t Arena::allocate_bottom(std::size_t size) noexcept {
+  const LockGuard guard(lock_);
+  if (!fault::may_acquire(fault::Resource::kSegment) || !reserve_tags_locked(kSplitTags)) return 0;
+  BoundaryTag* const segment = sizes_.find(size, Fit::kInstant);
+  if (segment == nullptr) return 0;
+  const std::uintptr_t start = segment->start;
+  carve_locked({segment, start, size}, {.size = size});
+  return start;
+}
+
+/// Frees [low, high), whole quanta inside the segment at @p start, which is two then. @returns false, and nothing has changed, if
+/// no tags are to be had.
+bool Arena::free_within(std::uintptr_t start, std::uintptr_t low, std::uintptr_t high) noexcept {
+  const LockGuard guard(lock_);
+  if (!reserve_tags_locked(kSplitTags)) return false;
+  BoundaryTag* const tag = find_allocated_locked(start);
+  if (tag == nullptr || low <= start || high >= tag->end()) return false;
+  BoundaryTag* const above = take_spare_locked();
+  above->start = high;
+  above->size = tag->end() - high;
+  link_after(above, tag);
+  counts_.allocated -= tag->size;
+  tag->size = low - start;
+  count_allocated_locked(tag->size);
+  enter_allocated_locked(above, {.size = above->size});
+  allocated_.insert(above);
+  add_free_locked(tag, low, high - low);
+  return true;
 }
 
 }  // namespace qm

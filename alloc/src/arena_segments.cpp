@@ -35,8 +35,8 @@ void Arena::tell_walks_locked(const BoundaryTag* tag) noexcept {
   }
 }
 
-/// Enters a span that holds a quantum. @returns its segment; nullptr if it overlaps one that is there.
-BoundaryTag* Arena::insert_span_locked(const SpanRange& range) noexcept {
+/// Enters a span without its segment. @returns its tag; nullptr if it overlaps one that is there.
+BoundaryTag* Arena::link_span_locked(const SpanRange& range) noexcept {
   const std::uintptr_t end = range.start + range.size;
   BoundaryTag* above = spans_.ceiling(range.start);
   if (above == nullptr) above = &ends_;
@@ -51,35 +51,47 @@ BoundaryTag* Arena::insert_span_locked(const SpanRange& range) noexcept {
   above->below = span;
   link_after(span, above->prev);
   spans_.insert(span);
-  const std::uintptr_t start = rounded(range.start);
-  const std::size_t size = round_down(end, quantum_) - start;
-  add_free_locked(span, start, size);
   ++counts_.spans;
-  counts_.total += size;
   if (range.imported()) {
     counts_.imported += range.size;
     ++counts_.imports;
   }
+  return span;
+}
+
+/// Enters a span that holds a quantum. @returns its segment; nullptr if it overlaps one that is there.
+BoundaryTag* Arena::insert_span_locked(const SpanRange& range) noexcept {
+  BoundaryTag* const span = link_span_locked(range);
+  if (span == nullptr) return nullptr;
+  const std::uintptr_t start = rounded(range.start);
+  const std::size_t size = round_down(range.start + range.size, quantum_) - start;
+  add_free_locked(span, start, size);
+  counts_.total += size;
   return span->next;
 }
 
-/// Takes out a span whose only segment is free.
-Arena::SpanRange Arena::remove_span_locked(BoundaryTag* span) noexcept {
+/// Takes out a span whose segment is out already.
+Arena::SpanRange Arena::unlink_span_locked(BoundaryTag* span) noexcept {
   const SpanRange range{span->start, span->size, span->origin};
-  BoundaryTag* const segment = span->next;
   if (span == empty_span_) empty_span_ = nullptr;
-  counts_.total -= segment->size;
   --counts_.spans;
   if (range.imported()) {
     counts_.imported -= range.size;
     ++counts_.releases;
   }
-  segment->next->below = span->below;
-  remove_free_locked(segment);
-  drop_locked(segment);
+  span->next->below = span->below;
   spans_.remove(span);
   drop_locked(span);
   return range;
+}
+
+/// Takes out a span whose only segment is free.
+Arena::SpanRange Arena::remove_span_locked(BoundaryTag* span) noexcept {
+  BoundaryTag* const segment = span->next;
+  counts_.total -= segment->size;
+  remove_free_locked(segment);
+  drop_locked(segment);
+  return unlink_span_locked(span);
 }
 
 /// Keeps the span of @p segment for the next request if it has become empty and is no larger than imports mostly are:

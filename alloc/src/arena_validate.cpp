@@ -27,6 +27,7 @@ struct Census {
 
 bool Arena::validate() noexcept {
   const LockGuard guard(lock_);
+  if (blocks_ != nullptr) return validate_blocks_locked();
   Census census;
   const BoundaryTag* before = &ends_;
   const BoundaryTag* span = nullptr;

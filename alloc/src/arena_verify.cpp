@@ -10,6 +10,7 @@ namespace qm {
 
 bool ArenaWalk::is_sound() noexcept {
   const LockGuard guard(arena_.lock_);
+  if (arena_.blocks_ != nullptr) return is_sound_;
   const BoundaryTag* tag = current_;
   if (tag == &arena_.ends_) return true;  // what was shown last has been merged with what lies before
   const BoundaryTag* before = tag->prev;

@@ -40,6 +40,7 @@ ArenaWalk::~ArenaWalk() {
 
 bool ArenaWalk::next(Segment& segment) noexcept {
   const LockGuard guard(arena_.lock_);
+  if (arena_.blocks_ != nullptr) return next_block(segment);
   for (;;) {
     BoundaryTag* tag = current_->next;
     if (tag == &arena_.ends_) return false;

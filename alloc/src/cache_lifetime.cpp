@@ -37,6 +37,7 @@ Status Cache::initialize(const CacheConfig& config, const UntouchedCalls* no_tou
       cache_flags::kDirect | cache_flags::kNoTrace;  // with both: nobody's but the allocator's
   if constexpr (kCallSites) slabs.tagged = no_touch == nullptr && (config.flags & kOwn) != kOwn;
   slabs.heap_class = config.heap_class;
+  slabs.least_slab = config.least_slab;
   status = slabs_.initialize(slabs);
   if (status != Status::kOk) return status;
   if constexpr (kCallSites) {

@@ -12,6 +12,7 @@
 #include <qm/system.hpp>
 
 #include "arena_request.hpp"
+#include "blocks.hpp"
 
 extern "C" {
 [[gnu::section("qm_call_sites"), gnu::used]] constinit const qm::CallSite qm_untagged_site =
@@ -212,12 +213,23 @@ UntaggedCaller untagged_caller(unsigned number) noexcept {
 
 const CallSite* Arena::site_of(std::uintptr_t start) noexcept {
   const LockGuard guard(lock_);
+  if (blocks_ != nullptr) {
+    const BlockHeader* const block = find_block_locked(start);
+    return block != nullptr && block->note().is_sound() ? call_sites::plain(block->note().site) : nullptr;
+  }
   const BoundaryTag* tag = find_allocated_locked(start);
   return tag != nullptr ? call_sites::plain(tag->site) : nullptr;
 }
 
 void Arena::recharge(std::uintptr_t start, const CallSite* site) noexcept {
   const LockGuard guard(lock_);
+  if (blocks_ != nullptr) {
+    const BlockHeader* const block = charged_ ? find_block_locked(start) : nullptr;
+    if (block == nullptr || !block->note().is_sound()) return;
+    call_sites::discharge(block->note().site, block->bytes());
+    block->note().site = call_sites::charge(site, block->bytes());
+    return;
+  }
   BoundaryTag* tag = charged_ ? find_allocated_locked(start) : nullptr;
   if (tag == nullptr || tag->owner != SegmentOwner::kUser) return;
   call_sites::discharge(tag->site, tag->size);

@@ -24,6 +24,7 @@
 
 #include <qm/arena.hpp>
 #include <qm/magazine.hpp>
+#include <qm/page_map.hpp>
 
 namespace qm {
 
@@ -32,7 +33,7 @@ inline constexpr bool kExtents = kMagazines;
 
 class Extents {
  public:
-  static constexpr std::size_t kPageBytes = 4096;
+  static constexpr std::size_t kPageBytes = 4096;  ///< smaller slabs lie outside
   static constexpr std::size_t kPages = 8;
   static constexpr std::size_t kBytes = kPages * kPageBytes;
   static constexpr unsigned long kAllPages = (1UL << kPages) - 1;

@@ -11,6 +11,7 @@
 #include <qm/page_map.hpp>
 #include <qm/system.hpp>
 
+#include "blocks.hpp"
 #include "heap_blocks.hpp"
 #include "size_classes.hpp"
 
@@ -30,6 +31,7 @@ unsigned class_of_large(std::size_t size) noexcept {
 namespace {
 
 constinit Arena large;  // `kheap`
+constinit Blocks blocks;
 std::atomic<std::uint32_t> refused_frees{0};
 
 /// Counts and tells a free that is refused. @param[in] cache the class whose block it is, nullptr if it is none.
@@ -56,13 +58,50 @@ constexpr std::array<ClassName, kClasses> kClassNames = [] {
   return names;
 }();
 
+/// Bytes that the first cache of a class takes beyond what each takes: a leaf of the page map, and a slab each of caches and of
+/// magazines.
+constexpr std::size_t kFirstCacheBytes = 3 * PageMap::kPageBytes;
+/// Bytes that each takes beside its slab before it serves more than a few objects: magazines.
+constexpr std::size_t kBesideSlab = PageMap::kPageBytes;
+/// Classes may have caches at once while these take at most so much of the memory.
+constexpr std::size_t kCacheShare = 64;
+/// A class that holds so many blocks, and bytes, has a cache if there is the memory for any: what is idle in its last slab is
+/// little beside that.
+constexpr std::size_t kManyBlocks = 256;
+constexpr std::size_t kManyBytes = 64 << 10;
+/// A class whose blocks are at least half headers and rounding has a cache once it holds so many.
+constexpr std::size_t kManyTiny = 512;
+/// Below this memory no class has a cache; and below the next, none has magazines.
+constexpr std::size_t kLeastForCaches = 48 * PageMap::kPageBytes;
+constexpr std::size_t kLeastForMagazines = 256 << 10;
+/// A class's slab has this part of the memory, or of what the class held in blocks when its cache was made.
+constexpr std::size_t kSlabShareOfMemory = 2048;
+constexpr std::size_t kSlabShareOfClass = 4;
+
+std::atomic<unsigned> affordable{0};  ///< classes that may have caches at once
+std::atomic<bool> may_have_caches{false};
+
+/// Whether the class's objects should come from slabs: it costs little, or pays.
+bool earns_cache(unsigned number) noexcept {
+  if (affordable.load(std::memory_order_relaxed) != 0) return true;
+  if (!may_have_caches.load(std::memory_order_relaxed)) return false;
+  const std::size_t held = __atomic_load_n(&blocks.held[number], __ATOMIC_RELAXED);
+  const std::size_t bytes = kClassBytes[number];
+  if (2 * bytes <= Blocks::bytes_for(bytes, kCallSites)) return held >= kManyTiny;
+  return held >= kManyBlocks && held * bytes >= kManyBytes;
+}
+
 /// Makes the class's cache.
 /// @returns nullptr if it cannot be had now: no memory, another hart or an interrupted task is making it this moment,
 ///          or the firmware has given its name to a cache of its own.
 Cache* create_class(unsigned number) noexcept {
   if (large.name()[0] == 0) return nullptr;  // before initialize()
   const std::uint16_t cell_pointer = internal::heap_cell_pointer(PageMap::tag_of(number));
-  CacheConfig config;  // no call from here on: the flags are seen to be none
+  const std::size_t memory = base_arena().stats().total;
+  const std::size_t of_memory = memory / kSlabShareOfMemory;
+  const std::size_t of_class =
+      __atomic_load_n(&blocks.held[number], __ATOMIC_RELAXED) * kClassBytes[number] / kSlabShareOfClass;
+  CacheConfig config;  // no call from here on: the flags are seen to be these
   config.name = kClassNames[number].data();
   config.object_size = kClassBytes[number];
   config.alignment =
@@ -70,16 +109,22 @@ Cache* create_class(unsigned number) noexcept {
   config.magazine_rounds = number <= kLastInTable ? 13 : 7;                      // what a slab has of the large ones
   config.heap_class = static_cast<std::uint8_t>(number);
   config.cell_pointer = cell_pointer;
+  if (memory < kLeastForMagazines) config.flags |= cache_flags::kDirect;
+  config.least_slab = of_class > of_memory ? of_class : of_memory;
   Cache* cache = Cache::create(config);
   // release: pairs with the acquire in cache_of(), so that the cache is seen whole.
-  if (cache != nullptr) classes[number].store(cache, std::memory_order_release);
+  if (cache != nullptr) {
+    if (const unsigned left = affordable.load(std::memory_order_relaxed); left != 0)
+      affordable.store(left - 1, std::memory_order_relaxed);
+    classes[number].store(cache, std::memory_order_release);
+  }
   return classes[number].load(std::memory_order_acquire);
 }
 
-/// The class's cache, made if need be; nullptr: there is none now, as of class 0.
+/// The class's cache, made if it has earned one; nullptr: there is none now, as of class 0.
 [[gnu::always_inline]] inline Cache* have_class(unsigned number) noexcept {
   Cache* cache = cache_of(number);
-  if (cache != nullptr || number == 0) return cache;
+  if (cache != nullptr || number == 0 || !earns_cache(number)) return cache;
   return create_class(number);
 }
 
@@ -130,30 +175,56 @@ bool is_told(Traceable& source) noexcept {
 
 /// What freeing a block that is in no slab has come to.
 void note_free_of_large(void* block, Status status) noexcept {
-  if (status != Status::kOk)
+  if (status == Status::kOk) return;
+  if (status == Status::kInvalid) {  // a damaged header beside it, and the arena has told of it
+    refused_frees.fetch_add(1, std::memory_order_relaxed);
+  } else {
     report_misuse(status == Status::kMismatch ? Misuse::kWrongSize : Misuse::kForeign, block, nullptr);
+  }
 }
 
 }  // namespace
 
 void* allocate_in(unsigned number, const CallSite* site, std::size_t size, Effort effort) noexcept {
   if (Cache* cache = have_class(number); cache != nullptr) return take(*cache, site, size, effort);
-  return reinterpret_cast<void*>(large.allocate(size != 0 ? size : 1, Fit::kInstant, site, effort));
+  return reinterpret_cast<void*>(large.allocate_block(size != 0 ? size : 1, kAlignment, number, site, effort));
 }
 
 void free_large(void* block) noexcept {
   if (block != nullptr) note_free_of_large(block, large.free(reinterpret_cast<std::uintptr_t>(block)));
 }
 
+/// What the heap imports of so much memory at a time.
+constexpr std::size_t import_bytes(std::size_t memory) noexcept {
+  const std::size_t part = round_down(memory / 64, PageMap::kPageBytes);
+  if (part < PageMap::kPageBytes) return PageMap::kPageBytes;
+  return part < kLargeImport ? part : kLargeImport;
+}
+
+void note_memory(std::size_t memory) noexcept {
+  const std::size_t share = memory / kCacheShare;
+  const std::size_t slab = memory / kSlabShareOfMemory;
+  const std::size_t each = kBesideSlab + (slab > PageMap::kPageBytes ? slab : PageMap::kPageBytes);
+  const std::size_t all = share > kFirstCacheBytes ? (share - kFirstCacheBytes) / each : 0;
+  unsigned made = 0;
+  for (const auto& one : classes) made += one.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
+  affordable.store(all > made ? static_cast<unsigned>(all - made) : 0, std::memory_order_relaxed);
+  may_have_caches.store(memory >= kLeastForCaches, std::memory_order_relaxed);
+}
+
 Status initialize() noexcept {
+  note_memory(base_arena().stats().total);
   // Anew: an allocation after shutdown() has left tags of a pool that is no more.
   return (new (&large) Arena)
       ->initialize({.name = "kheap",
                     .quantum = kLargeQuantum,
                     .source = &base_arena(),
-                    .minimum_import = kLargeImport,
-                    .charged = true});
+                    .minimum_import = import_bytes(base_arena().stats().total),
+                    .charged = true,
+                    .blocks = new (&blocks) Blocks});
 }
+
+Status add_memory(std::uintptr_t start, std::size_t size) noexcept { return large.add(start, size); }
 
 void attach_hart() noexcept {
   const hal::InterruptGuard masked;
@@ -188,8 +259,7 @@ void* allocate_aligned_at(const CallSite* site, std::size_t alignment, std::size
   if (alignment <= kLargeQuantum) return allocate_in(number, site, size, Effort::kAuto);
   if (Cache* cache = have_class(number); cache != nullptr) return take(*cache, site, size, Effort::kAuto);
   if (large.name()[0] == 0) return nullptr;  // before initialize()
-  return reinterpret_cast<void*>(
-      large.allocate_aligned(size != 0 ? size : 1, {.align = alignment}, site, Effort::kAuto));
+  return reinterpret_cast<void*>(large.allocate_block(size != 0 ? size : 1, alignment, number, site, Effort::kAuto));
 }
 
 std::size_t class_bytes(unsigned number) noexcept { return number < kClasses ? kClassBytes[number] : 0; }

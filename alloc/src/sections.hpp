@@ -29,8 +29,7 @@
 #define QM_PAGE_MAP_HEAD_COUNT 32
 #define QM_LEAF_NUMBER 0
 #define QM_LEAF_TAGS QM_WORD_BYTES
-#define QM_LEAF_LOG2 24
-#define QM_PAGE_LOG2 12
+#define QM_LEAF_LOG2 (2 * QM_PAGE_LOG2)
 #define QM_CLASS_STEP_LOG2 4
 #define QM_CLASS_STEPS 68 /* the largest class that the section knows has so many */
 #define QM_CLASSES 32     /* those of no size counted */

@@ -55,8 +55,8 @@ Status SlabLayer::initialize(const SlabConfig& config) noexcept {
     untouched_.store(config.no_touch, std::memory_order_relaxed);
     untouched().initialize(*this);
   } else {
-    choose_geometry();
-    in_extents_ = extents.are_of(*source_) && slab_bytes_ <= Extents::kMostBytes;
+    choose_geometry(config.least_slab);
+    in_extents_ = extents.are_of(*source_) && slab_bytes_ >= Extents::kPageBytes && slab_bytes_ <= Extents::kMostBytes;
   }
   if (slab_bytes_ <= UINT32_MAX / stride_)
     reciprocal_ = UINT32_MAX / static_cast<std::uint32_t>(stride_) + 1;  // 2^32 / stride, rounded up; 0 of 1
@@ -74,8 +74,11 @@ bool SlabLayer::fits() noexcept {
   return objects_ != 0 && (drawn - objects_ * (stride_ + kCheckBytes)) * part <= drawn;
 }
 
-void SlabLayer::choose_geometry() noexcept {
-  const std::size_t least = alignment() * 2 > kPageBytes ? alignment() * 2 : kPageBytes;
+/// @param[in] wanted SlabConfig::least_slab
+void SlabLayer::choose_geometry(std::size_t wanted) noexcept {
+  std::size_t least = kPageBytes;
+  while (least < wanted && least < kUsualSlabBytes) least *= 2;
+  if (least < alignment() * 2) least = alignment() * 2;
   for (slab_bytes_ = least; !fits(); slab_bytes_ *= 2) {
     if (slab_bytes_ < kMaxSlabBytes) continue;
     objects_ = 1;

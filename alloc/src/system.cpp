@@ -12,6 +12,7 @@
 #include <qm/page_map.hpp>
 #include <qm/qm.h>
 
+#include "blocks.hpp"
 #include "extents.hpp"
 #include "linked.hpp"
 #include "upkeep.hpp"
@@ -44,16 +45,20 @@ constexpr unsigned kind_of_block(unsigned words) noexcept {
 }
 
 constexpr std::size_t kPage = SlabLayer::kPageBytes;
+/// As many as a heap of blocks alone takes, with what arenas keep at hand.
+constexpr std::size_t kStartTags = 12;
+static_assert(kStartTags >= kFirstTags);
 
 }  // namespace
 
-/// They lie in pages of `base` and have no magazines of their own.
+/// They have no magazines of their own.
 class InternalCaches {
  public:
-  Status initialize(unsigned harts) noexcept {
+  /// Bytes of their structures.
+  static constexpr std::size_t bytes(unsigned harts) noexcept { return kCount * Cache::bytes(harts); }
+  /// @param[in] place bytes(harts) for them, aligned as a cache is.
+  Status initialize(std::uintptr_t place, unsigned harts) noexcept {
     const std::size_t each = Cache::bytes(harts);
-    std::uintptr_t place = base_arena().allocate(kCount * each);
-    if (place == 0) return Status::kNoMemory;
     for (unsigned which = 0; which < kCount; ++which, place += each) {
       caches_[which] = new (reinterpret_cast<void*>(place)) Cache;
       const Status status = make(*caches_[which], kOwnCaches[which], each, harts);
@@ -96,7 +101,7 @@ namespace {
 bool ready = false;
 InternalCaches caches;
 constinit Arena base;
-std::uintptr_t tags_page = 0;  // the page of the first boundary tags
+MemoryRange own_pages{};  // of the caches that make caches and the first boundary tags
 
 /// Whether @p range has a page, does not wrap, and does not begin at 0, which is no address.
 bool is_memory(const MemoryRange& range) noexcept {
@@ -105,15 +110,28 @@ bool is_memory(const MemoryRange& range) noexcept {
 
 }  // namespace
 
+/// At the start of the first range lie the allocator's own caches, behind them the first tags.
+constexpr std::size_t own_bytes(unsigned harts) noexcept {
+  return round_up(InternalCaches::bytes(harts) + kStartTags * sizeof(BoundaryTag), Blocks::kUnit);
+}
+/// The pages of these.
+constexpr std::size_t first_bytes(unsigned harts) noexcept { return round_up(own_bytes(harts), kPage); }
+
+/// What lies beside the whole pages of a range is for blocks.
+static void add_remains(std::uintptr_t start, std::uintptr_t end) noexcept {
+  if (start < end) static_cast<void>(heap::add_memory(start, end - start));
+}
+
 /// All of initialize() but the checks: memory first, then what is made of it.
 static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, unsigned harts,
                      void (*open_books)() noexcept) noexcept {
-  // The first tags lie at the start of the first range: with them base can cut its own pages into tags.
-  boundary_tags_initialize(reinterpret_cast<void*>(first), kPage);
-  tags_page = first;
+  // With the first tags base can cut its own pages into tags.
+  const std::size_t own = InternalCaches::bytes(harts);
+  boundary_tags_initialize(reinterpret_cast<void*>(first + own), own_bytes(harts) - own);
+  own_pages = {first, first_bytes(harts)};
   // The books have their memory from there, so they do not trace it.
-  Status status = base.initialize({.name = "base", .no_trace = true});
-  std::uintptr_t start = first + kPage;
+  Status status = base.initialize({.name = "base", .quantum = kPage, .no_trace = true, .from_top = true});
+  std::uintptr_t start = first + first_bytes(harts);
   for (const MemoryRange& range : memory) {
     const std::uintptr_t end = range.start + range.size;
     if (&range != memory.data()) start = range.start;
@@ -125,12 +143,21 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
   if constexpr (kCallSites) {
     if (status == Status::kOk) status = call_sites::initialize(harts);
   }
-  if (status == Status::kOk) status = caches.initialize(harts);
+  if (status == Status::kOk) status = caches.initialize(first, harts);
   if (status == Status::kOk && open_books != nullptr) open_books();
   if (status == Status::kOk && is_linked(internal::initialize_slab_headers))
     status = internal::initialize_slab_headers();
   if (status == Status::kOk && is_linked(internal::initialize_page_arena)) status = internal::initialize_page_arena();
-  return status == Status::kOk ? heap::initialize() : status;
+  if (status == Status::kOk) status = heap::initialize();
+  if (status != Status::kOk) return status;
+  for (const MemoryRange& range : memory) {
+    const std::uintptr_t end = range.start + range.size;
+    if (&range != memory.data()) add_remains(range.start, round_up(range.start, kPage));
+    add_remains(round_down(end, kPage), end);
+  }
+  add_remains(memory[0].start, first);
+  add_remains(first + own_bytes(harts), first + first_bytes(harts));
+  return Status::kOk;
 }
 
 Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*open_books)() noexcept) noexcept {
@@ -140,7 +167,8 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*op
     if (!is_memory(range)) return Status::kInvalid;
   }
   const std::uintptr_t first = (memory[0].start + kPage - 1) & ~(kPage - 1);
-  if (memory[0].size < 16 * kPage || first - memory[0].start > memory[0].size - 16 * kPage) return Status::kInvalid;
+  const std::size_t least = first_bytes(harts) + kPage;  // and a page for the heap
+  if (memory[0].size < least || first - memory[0].start > memory[0].size - least) return Status::kInvalid;
   const Status status = set_up(memory, first, harts, open_books);
   ready = status == Status::kOk;
   if (!ready) shutdown();
@@ -163,13 +191,20 @@ void shutdown() noexcept {
 Status add_memory(const MemoryRange& range) noexcept {
   if (!ready || !is_memory(range)) return Status::kInvalid;
   const std::uintptr_t end = range.start + range.size;
-  if (range.start < tags_page + kPage && end > tags_page) return Status::kOverlap;  // base does not have that page
+  // base does not have these pages
+  if (range.start < own_pages.start + own_pages.size && end > own_pages.start) return Status::kOverlap;
   // The bank first: what other harts take of it they may free at once.
   Status status = page_map.add_bank(range.start, end);
   if (status != Status::kOk) return status;
   status = base.add(range.start, range.size);
-  if (status != Status::kOk) page_map.drop_bank();
-  return status;
+  if (status != Status::kOk) {
+    page_map.drop_bank();
+    return status;
+  }
+  add_remains(range.start, round_up(range.start, kPage));
+  add_remains(round_down(end, kPage), end);
+  heap::note_memory(base.stats().total);
+  return Status::kOk;
 }
 
 Arena& base_arena() noexcept { return base; }

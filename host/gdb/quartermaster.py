@@ -651,6 +651,37 @@ def address_of(text, names):
     return int(value) + offset
 
 
+def segments(arena):
+    """Start, size, a word on it, and whether a user holds it: of each segment."""
+    owners = ("allocated", "extent of slabs", "slab of a quantum cache", "boundary tags")
+    ends = arena["ends_"]
+    tag = ends["next"]
+    while int(tag) != int(ends.address):
+        kind = int(tag["kind"])
+        if kind != 2:
+            owner = int(tag["owner"])
+            yield int(tag["start"]), int(tag["size"]), "free" if kind == 0 else owners[owner], kind == 1 and owner == 0
+        elif int(arena["blocks_"]):
+            yield from blocks(int(tag["start"]), int(tag["size"]))
+        tag = tag["next"]
+
+
+def blocks(start, size):
+    """The same of a span of blocks, up to a header that is none."""
+    header_type = gdb.lookup_type("qm::BlockHeader")
+    header_bytes, note_bytes = header_type.sizeof, gdb.lookup_type("qm::BlockNote").sizeof
+    end = start + size - header_bytes
+    at = start + header_bytes
+    while at < end:
+        word = int(gdb.Value(at).cast(header_type.pointer())["word"])
+        bytes_of_block = (word >> 3) * 16
+        if not 32 <= bytes_of_block <= end - at:
+            return
+        usable = bytes_of_block - header_bytes - (note_bytes if word & 4 else 0)
+        yield at + header_bytes, usable, "free" if word & 1 else "allocated", not word & 1
+        at += bytes_of_block
+
+
 def print_whatis(text):
     if not text:
         raise gdb.GdbError("usage: qm whatis ADDRESS|NAME")
@@ -680,23 +711,16 @@ def print_whatis(text):
             if record is not None:
                 books.print_record(one, record)
     for arena in arenas():
-        ends = arena["ends_"]
-        tag = ends["next"]
-        while int(tag) != int(ends.address):
-            start, size = int(tag["start"]), int(tag["size"])
-            kind = int(tag["kind"])
-            if kind != 2 and start <= address < start + size:
-                found_arenas += 1
-                owners = ("allocated", "extent of slabs", "slab of a quantum cache", "boundary tags")
-                what = "free" if kind == 0 else owners[int(tag["owner"])]
-                print("arena %s: segment %s + %d, %d bytes, %s" % (
-                    name_of(arena), address_text(start), address - start, size, what))
-                if kind == 1 and int(tag["owner"]) == 0:
-                    one, record = books.record_of(arena, start)
-                    if record is not None:
-                        books.print_record(one, record)
-                break
-            tag = tag["next"]
+        for start, size, what, held in segments(arena):
+            if not start <= address < start + size:
+                continue
+            found_arenas += 1
+            print("arena %s: segment %s + %d, %d bytes, %s" % (
+                name_of(arena), address_text(start), address - start, size, what))
+            one, record = books.record_of(arena, start) if held else (None, None)
+            if record is not None:
+                books.print_record(one, record)
+            break
     symbol = books.names.find(address)
     if symbol:
         print("code " + name_text(*symbol))

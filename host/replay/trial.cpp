@@ -17,6 +17,10 @@
 namespace qm::replay {
 namespace {
 
+/// Of the arena that stands for the heap's large blocks.
+constexpr std::size_t kLargeQuantum = 64;
+constexpr std::size_t kLargeImport = std::size_t{16} << 10;
+
 /// Memory for an allocator, taken from the machine as it is touched.
 class Memory {
  public:
@@ -48,9 +52,9 @@ class Stage {
     require(slabs_.initialize(slabs));
     ArenaConfig large;
     large.name = "large";
-    large.quantum = heap::kLargeQuantum;
+    large.quantum = kLargeQuantum;
     large.source = &base_arena();
-    large.minimum_import = heap::kLargeImport;
+    large.minimum_import = kLargeImport;
     require(large_.initialize(large));
     // Names are kept where they are.
     names_.reserve(workload.supplies.size());

@@ -24,8 +24,7 @@ void fill_sizes(const wire::Event& from, const Traceable* of, Event& event) noex
   } else if (!of->arena) {
     event.allocated = of->allocated_bytes;
   } else {
-    const std::uint64_t quantum = std::max<std::uint64_t>(of->object_bytes, 1);
-    event.allocated = event.requested / quantum * quantum + (event.requested % quantum != 0 ? quantum : 0);
+    event.allocated = wire::segment_bytes(event.requested, of->object_bytes, of->allocated_bytes);
   }
 }
 

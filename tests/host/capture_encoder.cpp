@@ -131,9 +131,9 @@ void CaptureEncoder::on_event(const host::Event& from) {
   }
   if (from.operation != host::Operation::kFree && from.requested != traceable.object_bytes)
     event.requested = from.requested;
-  const std::uint64_t quantum = traceable.object_bytes;
   const std::uint64_t usual =
-      traceable.arena ? (from.requested + quantum - 1) / quantum * quantum : traceable.allocated_bytes;
+      traceable.arena ? wire::segment_bytes(from.requested, traceable.object_bytes, traceable.allocated_bytes)
+                      : traceable.allocated_bytes;
   if (from.operation != host::Operation::kFree && from.allocated != usual) event.allocated = from.allocated;
   if (hart.waiting.size() >= kEventsTogether) flush(hart);
 }

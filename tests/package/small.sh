@@ -7,9 +7,9 @@
 set -eu -o pipefail
 program=$1 source=$(cd "$2" && pwd) prefix=$3 xlen=$4 libgcc=$5
 shift 5
-most=36864 says='the allocator works' flags=("$@")
+most=40960 says='the allocator works' flags=("$@")
 if [ "$program" != firmware ]; then
-  most=61440 says='the trace works'
+  most=67584 says='the trace works'
   flags+=(-fno-omit-frame-pointer -fno-optimize-sibling-calls)
 fi
 scratch=$(mktemp -d)

@@ -41,7 +41,7 @@ struct Object {
   std::uint32_t rest[15];
 };
 
-alignas(4096) std::byte memory[1 << 20];
+alignas(4096) std::byte memory[4 << 20];  // in which kmalloc_64 has its cache at once
 
 /// Both forms of the cache take turns; the heap's objects are a class's.
 std::uint32_t turn;

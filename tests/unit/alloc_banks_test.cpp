@@ -90,7 +90,7 @@ TEST_F(Banks, banks_that_touch_stay_apart) {
 TEST_F(Banks, refuses_what_overlaps_or_is_too_small_to_begin_with) {
   EXPECT_EQ(initialize(std::array{piece(0, kBank), piece(kBank / 2, kBank)}, 1), Status::kOverlap);
   shutdown();
-  EXPECT_EQ(initialize(std::array{piece(0, 8 * 4096), piece(kBank, kBank)}, 1), Status::kInvalid);
+  EXPECT_EQ(initialize(std::array{piece(0, 4096), piece(kBank, kBank)}, 1), Status::kInvalid);
   shutdown();
   EXPECT_EQ(initialize(std::array{piece(kBank, kBank), piece(0, 4096)}, 1), Status::kOk);
 }
@@ -101,7 +101,7 @@ TEST_F(Banks, refuses_harts_and_ranges_that_cannot_be) {
   EXPECT_EQ(initialize({}, 1), Status::kInvalid);
   EXPECT_EQ(initialize(one, 0), Status::kInvalid);
   EXPECT_EQ(initialize(one, hal::Port::kMaxHarts + 1), Status::kInvalid);
-  EXPECT_EQ(initialize(std::array{piece(1, 16 * 4096)}, 1), Status::kInvalid);  // 15 whole pages
+  EXPECT_EQ(initialize(std::array{piece(1, 2 * 4096)}, 1), Status::kInvalid);  // 15 whole pages
   ASSERT_EQ(initialize(one, 1), Status::kOk);
   EXPECT_EQ(initialize(one, 1), Status::kBusy);
   EXPECT_EQ(add_memory({UINTPTR_MAX - 4095, 8192}), Status::kInvalid);

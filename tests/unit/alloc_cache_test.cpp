@@ -239,7 +239,7 @@ TEST_F(Cache, a_cache_and_an_arena_created_used_and_destroyed_again_and_again_le
       ASSERT_EQ(base_arena().stats().free, free) << "step " << step;
     }
   }
-  EXPECT_EQ(free_bytes() + boundary_tags_stats().pages * 4096, before);
+  EXPECT_EQ(free_bytes() + boundary_tags_stats().pages * PageMap::kPageBytes, before);
 }
 
 TEST_F(Cache, create_use_destroy_leaves_no_byte_behind) {

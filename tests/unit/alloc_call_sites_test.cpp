@@ -9,6 +9,7 @@
 #include <qm/arena.hpp>
 #include <qm/call_sites.hpp>
 #include <qm/heap.hpp>
+#include <qm/page_map.hpp>
 #include <qm/inline_cache.hpp>
 #include <qm/object_cache.hpp>
 
@@ -38,6 +39,13 @@ Row untagged() { return row_of(&qm_untagged_site); }
 
 /// Of a row with one block, what usable_size() says of it: a checking build's is what was asked for.
 std::uint64_t usable(const Row& row) { return row.bytes - (qm::kChecked ? row.waste : 0); }
+
+/// What a block of the heap is charged with: an object of a cache without what lies before it, any other with its header and note.
+std::size_t charged(const void* block) {
+  constexpr std::size_t kHeaderAndNote = 24;
+  return qm::heap::usable_size(block) +
+         (qm::page_map.tag(reinterpret_cast<std::uintptr_t>(block)) == 0 ? kHeaderAndNote : 0);
+}
 
 bool is_allocators(const Row& row) { return row.site->module != nullptr && std::string_view(row.site->module) == "qm"; }
 
@@ -88,7 +96,7 @@ TEST_F(CallSites, what_has_no_site_is_charged_to_the_untagged_row) {
   void* block = qm::heap::allocate(100);
   void* large = qm_malloc(100000);
   EXPECT_EQ(untagged().calls, 3U);
-  EXPECT_EQ(usable(untagged()), 64U + qm::heap::usable_size(block) + qm::heap::usable_size(large));
+  EXPECT_EQ(usable(untagged()), 64U + charged(block) + charged(large));
   cache->free(object);
   qm::heap::free(block);
   qm_free(large);
@@ -137,7 +145,7 @@ TEST_F(CallSites, c_has_hooks_for_all_that_allocates) {
     ASSERT_NE(site, nullptr);
     EXPECT_EQ(std::string_view(site->module), "ctest");
     EXPECT_EQ(row_of(site).calls, 1U);
-    EXPECT_EQ(usable(row_of(site)), qm::heap::usable_size(block));
+    EXPECT_EQ(usable(row_of(site)), charged(block));
     qm_free(block);
     EXPECT_EQ(row_of(site).bytes, 0U);
   }
@@ -152,8 +160,7 @@ TEST_F(CallSites, every_way_to_allocate_and_free_keeps_the_books) {
   void* zeroed = QM_ALLOC(qm::heap::allocate_zeroed, 5, 100);
   void* aligned = QM_ALLOC(qm::heap::allocate_aligned, 128, 100);
   void* page = QM_ALLOC(qm::heap::allocate_aligned, 4096, 5000);
-  const std::size_t blocks =
-      qm::heap::usable_size(zeroed) + qm::heap::usable_size(aligned) + qm::heap::usable_size(page);
+  const std::size_t blocks = charged(zeroed) + charged(aligned) + charged(page);
   EXPECT_EQ(users().calls, 44U);
   EXPECT_EQ(usable(users()), 40 * 40 + 48 + blocks);
   EXPECT_EQ(untagged().calls, 0U);
@@ -179,7 +186,7 @@ TEST_F(CallSites, a_hooked_realloc_moves_the_charge_and_a_plain_one_leaves_it) {
     for (const std::size_t to : {size + 3, size * 3, size * 3 + 1, size}) {
       block = qm::heap::reallocate(block, to);
       EXPECT_EQ(qm::heap::site_of(block), first);
-      EXPECT_EQ(usable(row_of(first)), qm::heap::usable_size(block));
+      EXPECT_EQ(usable(row_of(first)), charged(block));
       EXPECT_EQ(row_of(first).calls, 1U);
     }
     for (const std::size_t to : {size, size + 3, size * 3}) {
@@ -187,7 +194,7 @@ TEST_F(CallSites, a_hooked_realloc_moves_the_charge_and_a_plain_one_leaves_it) {
       const CallSite* second = qm::heap::site_of(block);
       EXPECT_NE(second, first);
       EXPECT_EQ(row_of(first).bytes, 0U);
-      EXPECT_EQ(usable(row_of(second)), qm::heap::usable_size(block));
+      EXPECT_EQ(usable(row_of(second)), charged(block));
       EXPECT_EQ(row_of(second).calls, 1U);
     }
     qm::heap::free(block);
@@ -247,7 +254,7 @@ TEST_F(CallSites, a_row_misses_exactly_what_was_allocated_while_off_and_says_so)
   void* block_before = take_block();
   const CallSite* site = cache->site_of(before);
   const CallSite* block_site = qm::heap::site_of(block_before);
-  const std::size_t block_bytes = qm::heap::usable_size(block_before);
+  const std::size_t block_bytes = charged(block_before);
   qm::call_sites::set_on(false);
   EXPECT_FALSE(qm::call_sites::is_on());
   void* missed = take();

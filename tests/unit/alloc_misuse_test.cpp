@@ -65,7 +65,7 @@ int foreign_word[4];
 TEST_F(MisuseTest, a_foreign_pointer_is_told_when_it_comes_to_its_slab_at_the_latest) {
   Cache* cache = make("packet");
   void* const foreign[] = {foreign_word, &cache, reinterpret_cast<void*>(std::uintptr_t{16}),
-                           reinterpret_cast<void*>(~std::uintptr_t{15}), test::pool() + test::kPoolBytes - 64};
+                           reinterpret_cast<void*>(~std::uintptr_t{15}), test::pool() + test::kPoolBytes / 2};
   unsigned wanted = 0;
   for (void* bad : foreign) {
     free_among_others(*cache, bad);

@@ -51,7 +51,7 @@ TEST_F(PageMapTest, a_leaf_that_is_added_changes_no_other) {
 TEST_F(PageMapTest, costs_what_the_tagged_memory_is_and_not_what_lies_between) {
   const std::size_t before = base_arena().stats().free;
   ASSERT_TRUE(map_.mark(std::uintptr_t{1} << 30, kPage, 8));
-  ASSERT_TRUE(map_.mark((std::uintptr_t{1} << 30) + 4000 * kPage, kPage, 8));
+  ASSERT_TRUE(map_.mark((std::uintptr_t{1} << 30) + PageMap::kLeafBytes - kPage, kPage, 8));
   EXPECT_EQ(base_arena().stats().free, before - kPage);
   ASSERT_TRUE(map_.mark(std::uintptr_t{3} << 30, kPage, 8));
   EXPECT_EQ(base_arena().stats().free, before - 2 * kPage);
@@ -74,12 +74,13 @@ TEST_F(PageMapTest, without_memory_to_grow_into_nothing_is_tagged) {
 TEST_F(PageMapTest, knows_its_banks) {
   PageMap map;
   for (unsigned i = 0; i < PageMap::kMaxBanks; ++i) {
-    ASSERT_EQ(map.add_bank(0x10000 * (i + 1) + 0x800, 0x10000 * (i + 1) + 0x1800), Status::kOk);
+    const std::uintptr_t start = 0x10000 * (i + 1) + kPage / 2;
+    ASSERT_EQ(map.add_bank(start, start + kPage), Status::kOk);
   }
   EXPECT_EQ(map.add_bank(0x1000000, 0x1001000), Status::kNoMemory);
   EXPECT_EQ(map.bank_of(0x10000).low, 0x10000U);
-  EXPECT_EQ(map.bank_of(0x21700).low, 0x20000U);
-  EXPECT_EQ(&map.bank_of(0x21800), &PageMap::kNoBank);
+  EXPECT_EQ(map.bank_of(0x20000 + kPage).low, 0x20000U);
+  EXPECT_EQ(&map.bank_of(0x20000 + kPage / 2 * 3), &PageMap::kNoBank);
   EXPECT_EQ(&map.bank_of(0), &PageMap::kNoBank);
 }
 

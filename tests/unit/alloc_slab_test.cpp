@@ -115,6 +115,7 @@ TEST_F(SlabTest, finds_the_slab_of_every_object_by_its_address_and_of_no_other_a
 
 TEST_F(SlabTest, colours_neighbouring_slabs_differently_and_keeps_every_alignment) {
   if (qm::kCallSites) GTEST_SKIP() << "another distance between objects: their tags";
+  if (PageMap::kPageBytes != 4096) GTEST_SKIP() << "smaller slabs, of which these objects leave nothing";
   // 12 objects of 320 bytes leave 200: steps of 64 keep the 64 to which 320 aligns.
   Cache* cache = make(320, 32);
   ASSERT_NE(cache, nullptr);
@@ -278,7 +279,8 @@ TEST_F(SlabTest, reap_leaves_lists_that_work) {
     for (unsigned i = round; i < 200; ++i) cache->free(objects[i]);
     EXPECT_GT(cache->reap(), 0U);
     EXPECT_TRUE(cache->validate());
-    EXPECT_EQ(cache->stats().slabs, round == 0 ? 0U : 1U);
+    const unsigned of_slab = cache->slabs().objects();
+    EXPECT_EQ(cache->stats().slabs, (round + of_slab - 1) / of_slab);
     for (unsigned i = 0; i < round; ++i) cache->free(objects[i]);
   }
   ASSERT_EQ(Cache::destroy(cache), Status::kOk);

@@ -61,7 +61,8 @@ TEST_F(TraceArenaThreads, each_segment_is_recorded_exactly_when_the_answered_com
       if (blocks[i] != nullptr) heap::free(blocks[i]);
       const std::uint32_t before = phase.load();
       blocks[i] = heap::allocate(7000 + 512 * i);
-      const bool has_record = *kheap.handle(reinterpret_cast<std::uintptr_t>(blocks[i])) != 0;
+      const std::uint32_t* handle = kheap.handle(reinterpret_cast<std::uintptr_t>(blocks[i]));
+      const bool has_record = handle != nullptr && *handle != 0;
       if (phase.load() != before || before % 2 != 0) continue;
       if (has_record != (before % 4 == kOn)) wrong.fetch_add(1);
       judged[before % 4 == kOn ? 1 : 0].fetch_add(1);

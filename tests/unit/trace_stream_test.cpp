@@ -138,7 +138,7 @@ TEST_F(StreamTest, counts_beside_the_events_what_they_say_number_for_number) {
     if (event.allocated != wire::kSourceSize) return event.allocated;
     if (of.source_kind == wire::SourceKind::kCache || of.source_kind == wire::SourceKind::kHeapClass)
       return of.allocated_bytes;
-    return (event.requested + of.object_bytes - 1) / of.object_bytes * of.object_bytes;
+    return wire::segment_bytes(event.requested, of.object_bytes, of.allocated_bytes);
   };
   wire::Event event;
   while (next_event(0, event)) {

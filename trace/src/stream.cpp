@@ -57,9 +57,9 @@ void EventStream::moved(SourceStream* from, const Telling& block, SourceStream* 
   entry.address = there.address;
   entry.stack_context = there.stack_context;
   entry.requested = narrow(there.requested);
-  const bool usual = is_usual(*to, there);
-  entry.beside = usual ? there.site : narrow(there.allocated);
-  entry.what = RingEntry::pack(there.source, wire::Operation::kReallocate) | (usual ? 0 : RingEntry::kBytes);
+  const std::uint32_t bytes = bytes_told(*to, there);
+  entry.beside = bytes != RingEntry::kBytes ? there.site : narrow(there.allocated);
+  entry.what = RingEntry::pack(there.source, wire::Operation::kReallocate) | bytes;
   ring.put_move(old, entry, numbers);
 }
 
@@ -160,7 +160,8 @@ void describe(SourceStream& of, Traceable& source) noexcept {
     if (const SourceBooks* parent = books_at(cache.source()); parent != nullptr) of.parent = parent->number + 1u;
   } else {
     auto& arena = static_cast<Arena&>(source);
-    of.object_bytes = of.allocated_bytes = static_cast<std::uint32_t>(arena.quantum());
+    of.object_bytes = static_cast<std::uint32_t>(arena.quantum());
+    of.allocated_bytes = static_cast<std::uint32_t>(arena.quantum() + arena.header_bytes());
     of.outstanding = static_cast<std::uint32_t>(arena.segments_held());
   }
   of.threshold = wire::sample_threshold(of.object_bytes, stream.options.sample_bytes);

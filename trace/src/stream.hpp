@@ -32,7 +32,7 @@ struct StreamCounts {
 struct alignas(StreamCounts) SourceStream {
   std::uint32_t threshold = UINT32_MAX;  ///< of the sample, for a cache's objects
   std::uint32_t object_bytes = 0;        ///< of a cache; of an arena its quantum
-  std::uint32_t allocated_bytes = 0;     ///< of an object with what it takes besides
+  std::uint32_t allocated_bytes = 0;     ///< wire::Definition::allocated_bytes
   std::uint32_t outstanding = 0;
   wire::SourceKind kind = wire::SourceKind::kCache;
   bool defined = false;
@@ -179,19 +179,21 @@ class EventStream {
   [[nodiscard]] bool is_small(const SourceStream& of, std::size_t bytes) const noexcept {
     return of.is_arena() && bytes < options.minimum_bytes;
   }
-  /// Whether the definition of @p of and what was asked for say how many bytes it has got: a segment has whole quanta.
-  [[nodiscard]] static bool is_usual(const SourceStream& of, const Telling& telling) noexcept {
-    return !of.is_arena() || telling.allocated - telling.requested < of.object_bytes;
+  /// How an entry tells the allocated bytes: 0 if wire::segment_bytes() is right, kQuantumMore or kBytes.
+  [[nodiscard]] static std::uint32_t bytes_told(const SourceStream& of, const Telling& telling) noexcept {
+    const std::size_t more = telling.allocated - telling.requested;
+    if (!of.is_arena() || more < of.object_bytes) return 0;
+    return more - of.object_bytes < of.object_bytes ? RingEntry::kQuantumMore : RingEntry::kBytes;
   }
   [[gnu::always_inline]] void put(SourceStream& of, unsigned hart, wire::Operation operation,
                                   const Telling& telling) noexcept {
     EventRing& ring = rings[hart];
     if (ring.mode() != wire::StreamMode::kFull && is_left_out(ring, of, telling)) [[unlikely]]
       return;
-    const bool usual = is_usual(of, telling);
-    ring.put(RingEntry::pack(telling.source, operation, telling.flags) | (usual ? 0 : RingEntry::kBytes),
-             telling.address, telling.stack_context, narrow(telling.requested),
-             usual ? telling.site : narrow(telling.allocated), numbers, static_cast<std::uint32_t>(hal::Port::ticks()));
+    const std::uint32_t bytes = bytes_told(of, telling);
+    ring.put(RingEntry::pack(telling.source, operation, telling.flags) | bytes, telling.address, telling.stack_context,
+             narrow(telling.requested), bytes != RingEntry::kBytes ? telling.site : narrow(telling.allocated), numbers,
+             static_cast<std::uint32_t>(hal::Port::ticks()));
   }
   [[nodiscard]] bool is_left_out(const EventRing& ring, const SourceStream& of, const Telling& telling) const noexcept;
 };

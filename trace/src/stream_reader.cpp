@@ -36,13 +36,17 @@ std::uint32_t context_number(std::uint32_t packed) noexcept { return (packed & ~
 
 /// Puts the call site and the sizes into an event, but for sizes that the definition of its source says.
 void fill_sizes(const RingEntry& entry, wire::Event& event) noexcept {
-  if (entry.says_bytes()) {
+  SourceBooks* one = nullptr;
+  const SourceStream* of = source_numbered(entry.source(), one);
+  if ((entry.what & RingEntry::kBytes) != 0) {
     event.allocated = entry.beside;
   } else {
     event.call_site = entry.beside;
+    if ((entry.what & RingEntry::kQuantumMore) != 0 && of != nullptr) {
+      const std::uint32_t quantum = of->object_bytes;
+      event.allocated = wire::segment_bytes(entry.requested, quantum, of->allocated_bytes) + quantum;
+    }
   }
-  SourceBooks* one = nullptr;
-  const SourceStream* of = source_numbered(entry.source(), one);
   if (of == nullptr || of->is_arena() || entry.requested != of->object_bytes) event.requested = entry.requested;
 }
 

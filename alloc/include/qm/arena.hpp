@@ -41,6 +41,7 @@
 namespace qm {
 
 class ArenaWalk;
+struct BlockHeader;
 
 /// Caches that serve an arena's small multiples of the quantum, named `<arena>_<size>`: implemented over class Cache,
 /// which is built on arenas, and linked with the first arena that is configured to have them.
@@ -115,6 +116,12 @@ class Arena : public Traceable {
     return allocate(size, fit, site);
   }
 
+  /// Of an arena of blocks: takes @p size bytes at a multiple of @p align, a power of two. @returns, Context: as allocate().
+  /// Complexity: constant, and with an import that of the source; where neither has it, O(free blocks) in bounded lock holds.
+  /// @param[in] kind below 32: what the block is for, as the heap counts it.
+  [[nodiscard]] std::uintptr_t allocate_block(std::size_t size, std::size_t align, unsigned kind, const CallSite* site,
+                                              Effort effort) noexcept;
+
   /// Gives back what allocate() returned.
   /// @param[in] size the size asked for, or that rounded up to the quantum.
   /// @returns kNotFound if nothing allocated starts at @p start; kMismatch for another size. Nothing is changed then.
@@ -185,6 +192,8 @@ class Arena : public Traceable {
   /// Segments that users hold: all that are allocated but the slabs of the quantum caches.
   [[nodiscard]] std::size_t segments_held() noexcept;
   [[nodiscard]] std::size_t quantum() const noexcept { return quantum_; }
+  /// Bytes of the header inside each segment; 0 with boundary tags, which lie elsewhere.
+  [[nodiscard]] std::size_t header_bytes() const noexcept;
   /// The source; nullptr without one and for an arena that is its own.
   [[nodiscard]] Arena* source() const noexcept { return source_ == this ? nullptr : source_; }
   /// What all of it comes from: the source without a source, or this. Complexity: O(sources).
@@ -236,7 +245,8 @@ class Arena : public Traceable {
     Effort effort = Effort::kQuiet;
     Fit fit = Fit::kInstant;
     SegmentOwner owner = SegmentOwner::kUser;
-    bool pursued = false;  ///< what can be done where there is none, the caller does
+    std::uint8_t kind = 0;  ///< of a block
+    bool pursued = false;   ///< what can be done where there is none, the caller does
 
     /// Least room beside its size with which it fits wherever a segment begins.
     [[nodiscard]] std::size_t slack(std::size_t quantum) const noexcept;
@@ -291,6 +301,8 @@ class Arena : public Traceable {
   void enter_allocated_locked(BoundaryTag* tag, const Request& request) noexcept;
   [[nodiscard]] BoundaryTag* merge_locked(BoundaryTag* tag) noexcept;
   BoundaryTag* insert_span_locked(const SpanRange& range) noexcept;
+  BoundaryTag* link_span_locked(const SpanRange& range) noexcept;
+  SpanRange unlink_span_locked(BoundaryTag* span) noexcept;
   SpanRange remove_span_locked(BoundaryTag* span) noexcept;
   [[nodiscard]] BoundaryTag* retire_span_locked(BoundaryTag* segment) noexcept;
   static void link_after(BoundaryTag* tag, BoundaryTag* before) noexcept;
@@ -302,6 +314,33 @@ class Arena : public Traceable {
   [[nodiscard]] std::size_t segments_allocated() const noexcept {
     return static_cast<std::size_t>(counts_.allocations_ever - counts_.frees_ever);
   }
+
+  // An arena of blocks. Weak are those that are called where the arena may have none: a program that has no heap is linked
+  // without them. The public allocate_block() is not weak, and links them.
+  [[gnu::weak]] std::uintptr_t allocate_block(const Request& request) noexcept;
+  std::uintptr_t allocate_block_slow(const Request& request, bool noted, std::uintptr_t start) noexcept;
+  [[nodiscard]] std::uintptr_t take_block(const Request& request, bool noted) noexcept;
+  [[nodiscard]] std::uintptr_t take_block_anywhere(const Request& request, bool noted) noexcept;
+  [[nodiscard]] std::uintptr_t enter_block_locked(BlockHeader& block, const Request& request, bool noted) noexcept;
+  [[nodiscard]] bool import_blocks(std::size_t bytes) noexcept;
+  [[nodiscard]] bool grow_blocks(std::size_t least, std::size_t mostly) noexcept;
+  [[nodiscard]] bool add_blocks(std::size_t least, std::size_t mostly) noexcept;
+  [[gnu::weak]] Status add_block_span(const SpanRange& range) noexcept;
+  [[gnu::weak]] Status free_block(std::uintptr_t start, std::size_t size) noexcept;
+  [[gnu::weak]] Status resize_block(std::uintptr_t start, std::size_t old_size, std::size_t size, std::size_t& former) noexcept;
+  [[gnu::weak]] std::size_t reap_blocks() noexcept;
+  std::size_t release_blocks(std::uintptr_t& from, std::size_t keep) noexcept;
+  [[nodiscard, gnu::weak]] std::size_t idle_block_bytes_locked() noexcept;
+  [[nodiscard]] BlockHeader* find_block_locked(std::uintptr_t start, const BoundaryTag*& span) noexcept;
+  [[nodiscard, gnu::weak]] BlockHeader* find_block_locked(std::uintptr_t start) noexcept;
+  void enter_end_locked(BoundaryTag& span, std::size_t more) noexcept;
+  [[nodiscard]] std::uintptr_t allocate_bottom(std::size_t size) noexcept;
+  bool free_within(std::uintptr_t start, std::uintptr_t low, std::uintptr_t high) noexcept;
+  [[nodiscard]] std::size_t release_hole() noexcept;
+  [[nodiscard]] SpanRange hole_in_locked(const BlockHeader& block) noexcept;
+  void move_walks_locked(const BlockHeader& block) noexcept;
+  bool tell_damage(const BlockHeader* damaged) noexcept;
+  [[nodiscard, gnu::weak]] bool validate_blocks_locked() noexcept;
 
   // What is asked for: resize_in_place(); call sites; next fit; constraints; import functions.
   Status resize_locked(std::uintptr_t start, std::size_t old_size, std::size_t size) noexcept;
@@ -344,6 +383,7 @@ class Arena : public Traceable {
   Lock lock_;
   std::atomic<std::uint32_t> importers_{0};
   bool refills_tags_ = false;  ///< the root: refills the tag pool
+  bool from_top_ = false;      ///< segments are taken from the end of what is free
   bool charged_ = false;       ///< a build with call sites: the sites in the tags are charged
   bool functions_in_c_ = false;
   unsigned spare_count_ = 0;
@@ -358,6 +398,7 @@ class Arena : public Traceable {
   const quantum_caches::Calls* quantum_caches_ = nullptr;  ///< nullptr: it has none
   /// nullptr: it has no import function of its own, and its quantum is a power of two.
   ImportCall import_with_ = nullptr;
+  Blocks* blocks_ = nullptr;                 ///< nullptr: its segments have boundary tags
   const AddressCalls* addresses_ = nullptr;  ///< nullptr: nothing is in the address index
   ArenaWalk* walks_ = nullptr;               ///< walks under way: told when a tag goes
   BoundaryTag* spares_ = nullptr;            ///< through `next`
@@ -393,10 +434,12 @@ class ArenaWalk {
 
  private:
   friend class Arena;
+  [[gnu::weak]] bool next_block(Segment& segment) noexcept;  ///< as Arena::free_block()
   Arena& arena_;
   ArenaWalk* next_walk_ = nullptr;
-  BoundaryTag* current_;         ///< shown last; the ends of the ring: before the first
+  BoundaryTag* current_;         ///< shown last, of blocks their span; the ends of the ring: before the first
   std::uintptr_t position_ = 0;  ///< end of what was shown
+  bool is_sound_ = true;         ///< of a block: whether its header is
 };
 
 }  // namespace qm

@@ -10,6 +10,7 @@
 namespace qm {
 
 class Arena;
+class Blocks;
 
 /// How a free segment is chosen. Every one finds a segment whenever one is large enough.
 enum class Fit : std::uint8_t {
@@ -47,7 +48,11 @@ struct ArenaConfig {
   std::size_t quantum_cache_max = 0;
   /// Its segments are charged to call sites, in a build that has them: users hold them.
   bool charged = false;
-  bool no_trace = false;    ///< its segments cannot be traced: the books draw from it
+  bool no_trace = false;  ///< its segments cannot be traced: the books draw from it
+  /// Segments are taken from the end of what is free, so that what an importer has at its start can grow.
+  bool from_top = false;
+  /// The heap's: its segments are blocks with their bookkeeping inside, of memory that may be written.
+  Blocks* blocks = nullptr;
   void* context = nullptr;  ///< for whoever embeds the arena; see context()
 };
 
@@ -82,6 +87,7 @@ struct ArenaStats {
   std::uint64_t frees_ever = 0;
   std::uint64_t failures = 0;   ///< allocations that returned 0
   std::uint64_t bad_frees = 0;  ///< frees that were refused
+  std::uint64_t damaged = 0;    ///< times an overwritten header was met (an arena of blocks)
   std::uint64_t imports = 0;    ///< spans ever imported
   std::uint64_t releases = 0;   ///< spans ever given back
 };

@@ -82,6 +82,7 @@ struct CacheConfig {
   /// Set by InlineCache and the heap: where a hart has its pointer to its cell, from tp on.
   std::uint16_t cell_pointer = kNoCellPointer;
   std::uint8_t heap_class = 0;  ///< set by the heap for its classes: see SlabConfig
+  std::size_t least_slab = 0;   ///< the same
   std::size_t limit = 0;        ///< most objects out of the slab layer; 0: none. See set_limit()
   LimitCallback limit_callback = nullptr;
 };

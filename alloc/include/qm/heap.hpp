@@ -1,18 +1,22 @@
 #pragma once
 /// The heap: the malloc face over size classes and an arena.
 ///
-///     1 .. 1088             caches kmalloc_16, kmalloc_32, ... : at most 15 bytes or an eighth is waste. Each cache is made by
-///                           its first allocation; the pages of its slabs are tagged in the page map
+///     1 .. 1088             size classes, at most 15 bytes or an eighth is waste. A class that has earned it has a cache,
+///                           kmalloc_16, kmalloc_32, ..., and the pages of its slabs are tagged in the page map
 ///       .. kMaxClassBytes   three more, for sizes of which an eighth is waste at most (size_classes.hpp)
-///     others                arena `kheap`, quantum kLargeQuantum, over spans of `base`
+///     others                blocks of the arena `kheap`, with a header before each, in spans of `base` (blocks.hpp)
 ///
 ///     allocate() = qm_malloc()      the class by a table, the hart's cell of it, its youngest round: heap_sections.S
-///       qm_heap_allocate_slow()       the cache's slow half; the class's cache is made; a large block
+///       qm_heap_allocate_slow()       the cache's slow half; the class's cache is made, if it has earned one; a block
 ///     free() = qm_free()            the class by the page's tag, the hart's cell of it: a round more
-///       qm_heap_free_slow()           the cache's slow half; a large block; nullptr; what is no block
+///       qm_heap_free_slow()           the cache's slow half; a block; nullptr; what is none
 ///
-/// A block is in a slab iff its page has a tag; everything else is asked of `kheap`, which knows its blocks by their
-/// starts. So an address that the heap never handed out is found out, wherever it points.
+/// A class earns its cache at once while all of them take little of the memory, else when it holds many blocks; until
+/// then its objects are blocks (docs/decisions/blocks.md).
+///
+/// An object is in a slab iff its page has a tag; everything else is asked of `kheap`, which reads the header before
+/// the address if one of its spans has it. So an address that the heap never handed out is found out, wherever it
+/// points.
 ///
 /// All functions: O(1) but for what a refill, an import or a copy costs; any hart that attach_hart() has seen, any
 /// interrupt level. Before initialize() there is no memory: nullptr.
@@ -43,10 +47,10 @@ namespace qm::heap {
 
 /// Largest size that is served by a size class, in bytes. Above 1088 not all are.
 inline constexpr std::size_t kMaxClassBytes = 6528 - (kCallSites ? 16 : 0);
-/// Large blocks are rounded up to a multiple of this, in bytes.
-inline constexpr std::size_t kLargeQuantum = 64;
-/// Spans for large blocks have at least this many bytes: with more, more lies idle in programs with few of them.
-inline constexpr std::size_t kLargeImport = 16 * 1024;
+/// Blocks are rounded up to a multiple of this, in bytes.
+inline constexpr std::size_t kLargeQuantum = 16;
+/// Spans for blocks grow by a 64th of all memory, but by no more than this many bytes.
+inline constexpr std::size_t kLargeImport = 64 * 1024;
 /// Alignment of every block, in bytes.
 inline constexpr std::size_t kAlignment = 16;
 
@@ -117,6 +121,10 @@ void free_sized(void* block, std::size_t size, std::size_t alignment = kAlignmen
 
 /// Sets the heap up over base_arena(). Called by qm::initialize(), after the page map has its banks.
 Status initialize() noexcept;
+/// Gives the heap a range of memory that base_arena() cannot have, since it is no whole page. @returns as Arena::add().
+Status add_memory(std::uintptr_t start, std::size_t size) noexcept;
+/// There is so much memory, in bytes.
+void note_memory(std::size_t memory) noexcept;
 void shutdown() noexcept;
 /// The running hart has no cells of any class yet. Called by qm::attach_hart().
 void attach_hart() noexcept;

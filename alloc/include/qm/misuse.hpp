@@ -20,6 +20,7 @@
 
 namespace qm {
 
+class Arena;
 class Cache;
 
 /// How an address stands to a slab layer.
@@ -52,9 +53,13 @@ struct MisuseReport {
   /// To which the object was freed, or whose object it is; nullptr: an address given to the heap that is in none of its
   /// caches. With kAfterDestroy its name alone is valid.
   Cache* cache = nullptr;
-  Cache* owner = nullptr;          ///< kWrongCache: whose object it is; may be destroyed meanwhile
-  void* object = nullptr;          ///< the object's start; where there is none, the address as it was given
-  std::size_t offset = 0;          ///< of the address or the first damaged byte from the object's start
+  /// Whose block it is, with kOverflow and kWriteAfterFree of a block that is no cache's object.
+  Arena* arena = nullptr;
+  Cache* owner = nullptr;  ///< kWrongCache: whose object it is; may be destroyed meanwhile
+  void* object = nullptr;  ///< the object's start; where there is none, the address as it was given
+  std::size_t offset = 0;  ///< of the address or the first damaged byte from the object's start
+  /// kOverflow of a block: the payload behind it, whose header was overwritten. kWriteAfterFree: the one behind the free block.
+  void* neighbour = nullptr;
   std::size_t count = 0;           ///< kLeak: objects out; kTooLarge: bytes asked for
   std::uint32_t allocated_by = 0;  ///< stack (the observer's handle) that allocated the object last, 0: not known
   std::uint32_t freed_by = 0;      ///< stack that freed it last (QM_CHECKED)

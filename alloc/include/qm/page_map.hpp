@@ -1,6 +1,6 @@
 #pragma once
 /// The page map: what lies in each page of memory, a byte a page. heap::free() is given nothing but an address: its
-/// page's tag says which size class's slab the address is in, and without one that it is a large block's, or was never
+/// page's tag says which size class's slab the address is in, and without one that it is a block's, or was never
 /// the heap's.
 ///
 ///     heads[0] -> leaf -> leaf
@@ -25,6 +25,7 @@
 #include <cstdint>
 
 #include <qm/bits.hpp>
+#include <qm/config.h>
 #include <qm/lock.hpp>
 #include <qm/status.hpp>
 
@@ -33,8 +34,8 @@ namespace qm {
 class PageMap {
  public:
   static constexpr unsigned kMaxBanks = 16;
-  static constexpr std::size_t kPageBytes = 4096;
-  static constexpr unsigned kLeafLog2 = 24;
+  static constexpr std::size_t kPageBytes = std::size_t{1} << QM_PAGE_LOG2;
+  static constexpr unsigned kLeafLog2 = 2 * QM_PAGE_LOG2;
   /// Of memory whose pages' tags are a page.
   static constexpr std::size_t kLeafBytes = std::size_t{1} << kLeafLog2;
   static constexpr std::uintptr_t kNoNumber = UINTPTR_MAX;  ///< of a leaf

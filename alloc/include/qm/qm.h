@@ -65,7 +65,7 @@ typedef enum qm_status {
 
 /* Sets the allocator up over @bytes of memory at @ram, for as many harts as the port has at most, and attaches the calling
  * hart as qm_attach_hart() does.
- * Returns QM_INVALID for less than 16 whole pages (of 4096 bytes), NULL, or a range that wraps; QM_NO_MEMORY; QM_BUSY if it is
+ * Returns QM_INVALID for less than 2 whole pages (of 4096 bytes), NULL, or a range that wraps; QM_NO_MEMORY; QM_BUSY if it is
  * set up already. Another call may succeed then. Context: one hart, before any other call. */
 qm_status qm_init(void* ram, size_t bytes) QM_NOEXCEPT;
 

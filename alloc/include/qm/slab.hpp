@@ -108,6 +108,7 @@ struct SlabConfig {
   bool tagged = false;         ///< objects are charged to call sites: a ChargeHead stands before each
   /// The heap's, 1 to 31: the slabs' pages are tagged in the page map; 0: they are not.
   std::uint8_t heap_class = 0;
+  std::size_t least_slab = 0;  ///< bytes that a slab should have, up to kUsualSlabBytes
 };
 
 struct SlabStats {
@@ -128,7 +129,8 @@ class SlabLayer {
   static constexpr unsigned kTakeSteps = 6;
   static constexpr unsigned kPutBatch = 13;  ///< most objects put under one hold of the lock ...
   static constexpr unsigned kPutRuns = 3;    ///< ... and most words of bitmaps that they are in
-  static constexpr std::size_t kPageBytes = 4096;
+  static constexpr std::size_t kPageBytes = PageMap::kPageBytes;
+  static constexpr std::size_t kUsualSlabBytes = 4096;  ///< more only for large objects
   static constexpr unsigned kNoIndex = ~0U;
   static constexpr unsigned kExternalObjects = kChecked ? 64 : 256;  ///< most objects of a no-touch slab
   static constexpr std::size_t kMinAlignment = 8;                    ///< of objects of memory, unless asked for less
@@ -291,7 +293,7 @@ class SlabLayer {
   friend struct CacheLayout;
   friend struct Untouched;
   static constexpr std::uint32_t kNoLimit = UINT32_MAX;
-  void choose_geometry() noexcept;
+  void choose_geometry(std::size_t least) noexcept;
   bool fits() noexcept;
   [[nodiscard]] Slab* create() noexcept;
   [[nodiscard]] void* take_fresh(unsigned count, unsigned* taken) noexcept;

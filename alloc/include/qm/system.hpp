@@ -2,7 +2,7 @@
 /// The allocator as a whole: what is set up once, and what everything else draws from.
 ///
 ///     base             all memory given to initialize(), by pages
-///       kheap          large blocks of the heap
+///       kheap          blocks of the heap
 ///       kpages         pages for who wants them, with quantum caches kpages_4096, kpages_8192: in a program that calls page_arena()
 ///       ...            the slabs of all caches that name no source
 ///       kmem_cache, kmem_magazine*      what caches are made of; no magazines of their own
@@ -29,7 +29,7 @@ struct MemoryRange {
 };
 
 /// Sets the allocator up over @p memory for harts 0 to @p harts - 1. Call attach_hart() on each before it allocates.
-/// @returns kInvalid for no range, a first range below 16 whole pages, a range below a page, one that wraps or begins at
+/// @returns kInvalid for no range, a first range below 2 whole pages, a range below a page, one that wraps or begins at
 ///          address 0, harts 0 or above Port::kMaxHarts; kOverlap; kNoMemory; kBusy if it is set up already. Unless kOk,
 ///          nothing has changed, and another call may succeed.
 /// @param[in] open_books called when caches can be made and none has been: whoever observes allocations from the first

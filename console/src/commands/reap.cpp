@@ -23,7 +23,7 @@ std::size_t held_by_arenas() noexcept {
   std::size_t bytes = 0;
   Matching<Arena> arenas({});
   while (Arena* arena = arenas.next()) {
-    if (arena->source() == &base_arena()) bytes += arena->stats().total;
+    if (arena->source() == &base_arena()) bytes += arena->stats().imported;
   }
   return bytes + base_arena().stats().in_extents;
 }

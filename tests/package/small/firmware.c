@@ -22,7 +22,7 @@ static void caches(void) {
   while (count < 4000 && (all[count] = qm_cache_alloc(packets, QM_ATOMIC)) != 0) memset(all[count++], 0x5a, 200);
   CHECK(count > 2300 && count < 4000); /* of 512 KiB */
   CHECK(qm_cache_alloc(packets, QM_WAIT) == 0);
-  CHECK(qm_cache_alloc(others, 0) == 0 && qm_malloc(1000) == 0);
+  CHECK(qm_cache_alloc(others, 0) == 0 && qm_malloc(5000) == 0);
   for (unsigned i = 0; i < count; ++i) CHECK(all[i][0] == 0x5a && all[i][199] == 0x5a);
   qm_cache_free(packets, all[7] + 8); /* inside an object */
   qm_cache_free(others, all[7]);      /* another cache's */

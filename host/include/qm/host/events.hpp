@@ -63,10 +63,11 @@ struct Traceable {
   EventKind kind = EventKind::kCache;  ///< kHeap: a size class, or an arena, of the heap
   bool arena = false;                  ///< it hands out segments, whose addresses are those of objects as well
   std::string name;
-  std::uint64_t object_bytes = 0;     ///< of a cache what the user may use of an object; of an arena its quantum
-  std::uint64_t allocated_bytes = 0;  ///< of a cache what an object takes
-  std::uint64_t outstanding = 0;      ///< objects or segments that were out when the stream began
-  std::uint32_t parent = kNoParent;   ///< number of the arena that it draws from
+  std::uint64_t object_bytes = 0;  ///< of a cache what the user may use of an object; of an arena its quantum
+  std::uint64_t allocated_bytes =
+      0;                          ///< of a cache what an object takes; of an arena its quantum and a segment's header
+  std::uint64_t outstanding = 0;  ///< objects or segments that were out when the stream began
+  std::uint32_t parent = kNoParent;  ///< number of the arena that it draws from
 };
 
 struct Stack {

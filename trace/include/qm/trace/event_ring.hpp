@@ -27,7 +27,7 @@ struct RingEntry {
   std::uint32_t requested = 0;
   std::uint32_t number = 0;  ///< the global one
   std::uint32_t ticks = 0;   ///< the low word
-  std::uint32_t what = 0;    ///< source 16, operation 4, flags 4, kBytes, kMoved
+  std::uint32_t what = 0;    ///< source 16, operation 4, flags 4, kQuantumMore, kBytes, kMoved
   std::uint32_t beside = 0;  ///< the number of the call site of who allocated, 0: none; with kBytes: a segment's bytes
 
   static constexpr std::uint32_t pack(std::uint32_t source, wire::Operation operation,
@@ -38,9 +38,10 @@ struct RingEntry {
   [[nodiscard]] wire::Operation operation() const noexcept { return static_cast<wire::Operation>(what >> 16 & 15); }
   /// wire::AllocationFlag
   [[nodiscard]] std::uint32_t flags() const noexcept { return what >> 20 & 15; }
-  /// Of an arena's segment that is not as large as what was asked for, rounded up.
+  /// Of an arena's segment: it has a quantum more than wire::segment_bytes().
+  static constexpr std::uint32_t kQuantumMore = 1U << 29;
+  /// Of an arena's segment with still more bytes: `beside` has their number.
   static constexpr std::uint32_t kBytes = 1U << 30;
-  [[nodiscard]] bool says_bytes() const noexcept { return (what & kBytes) != 0; }
   /// Of a reallocation: a second entry follows.
   static constexpr std::uint32_t kMoved = 1U << 31;
   [[nodiscard]] bool is_moved() const noexcept { return (what & kMoved) != 0; }

@@ -50,8 +50,18 @@ enum class StreamMode : std::uint8_t {
 };
 
 /// A size that is not told, as it is what the source's definition says: of a cache's objects. Of an arena's segment
-/// `allocated` is then `requested` rounded up to the quantum.
+/// `allocated` is then segment_bytes().
 inline constexpr std::uint64_t kSourceSize = UINT64_MAX;
+
+/// Usable bytes of an arena's segment: header and requested bytes take whole quanta.
+/// @param[in] quantum, with_header object_bytes and allocated_bytes of the arena's definition.
+constexpr std::uint64_t segment_bytes(std::uint64_t requested, std::uint64_t quantum,
+                                      std::uint64_t with_header) noexcept {
+  const std::uint64_t header = with_header > quantum ? with_header - quantum : 0;
+  const std::uint64_t bytes = requested + header;
+  const std::uint64_t over = quantum != 0 ? bytes % quantum : 0;
+  return bytes + (over != 0 ? quantum - over : 0) - header;
+}
 
 /// One event or note. Fields without meaning for the operation are as they are here.
 struct Event {

@@ -89,7 +89,7 @@ struct Definition {
   // kSource: name and
   SourceKind source_kind = SourceKind::kCache;
   std::uint64_t object_bytes = 0;     ///< of a cache's object as the user may use it; of an arena its quantum
-  std::uint64_t allocated_bytes = 0;  ///< what an object takes; of an arena its quantum
+  std::uint64_t allocated_bytes = 0;  ///< what an object takes; of an arena its quantum and a segment's header
   std::uint64_t outstanding = 0;      ///< objects or segments that were out when the stream began
   std::uint32_t parent = 0;           ///< number of the arena it draws from + 1; 0: none, or not told
   // kStack

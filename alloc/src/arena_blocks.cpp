@@ -1,0 +1,601 @@
+// Arena: an arena of blocks, whose segments keep their bookkeeping inside. Its spans have boundary tags.
+//
+//     allocate_block()
+//       take_block()             one hold of the lock: find, split
+//       import_blocks()
+//         grow_blocks()            the latest span becomes longer, if its source has room there
+//         add_blocks()             another span, from the bottom of what the source has
+//       take_block_anywhere()    a look at all free blocks
+//       allocate_slow()          reclaim
+//     free_block()             join with the neighbours; an empty span, or whole pages at the end of one, may go
+//
+//     | span of blocks -->                  <-- slabs and others of the source |
+//
+// No lock is held while the source is asked (A5). While it makes a span longer or shorter, Blocks::resizing keeps the spans as
+// they are.
+
+#include <qm/arena.hpp>
+
+#include <qm/call_sites.hpp>
+#include <qm/exhaustion.hpp>
+#include <qm/fault.hpp>
+#include <qm/misuse.hpp>
+#include <qm/observer.hpp>
+
+#include "arena_request.hpp"
+#include "blocks.hpp"
+
+namespace qm {
+namespace {
+
+/// Free blocks that take_block_anywhere() looks at in a hold of the lock.
+constexpr unsigned kLooks = 16;
+/// A larger empty span, in imports of the usual size, is not kept.
+constexpr std::size_t kKeptImports = 4;
+
+/// Whether a block of so many bytes is what a request for @p size is given: it may have a unit more, where the rest of a free
+/// block was too small for a block.
+bool is_for(const BlockHeader& block, std::size_t size) noexcept {
+  const std::size_t bytes = Blocks::bytes_for(size, block.has(kNoted));
+  return bytes != 0 && bytes <= block.bytes() && block.bytes() - bytes < Blocks::kLeast;
+}
+
+bool is_end_mark(const BlockHeader& header) noexcept { return header.is_sound() && header.bytes() == 0; }
+
+/// The free block at the end of a span; nullptr: a held one is there, or a header is damaged.
+BlockHeader* free_end_of(const BoundaryTag& span) noexcept {
+  const BlockHeader* const mark = Blocks::at(span.end() - Blocks::kHeaderBytes);
+  if (!is_end_mark(*mark) || !mark->has(kAfterFree)) return nullptr;
+  const std::size_t bytes = Blocks::bytes_before(mark);
+  if (bytes > span.size - Blocks::kSpanBytes) return nullptr;
+  BlockHeader* const last = Blocks::at(mark->address() - bytes);
+  return last->is_sound() && last->has(kFree) && last->bytes() == bytes ? last : nullptr;
+}
+
+bool is_all_of(const BlockHeader& block, const BoundaryTag& span) noexcept {
+  return block.bytes() == span.size - Blocks::kSpanBytes;
+}
+
+}  // namespace
+
+// ---- look-up --------------------------------------------------------------------------------------------------------
+
+/// The held block whose payload begins at @p start; nullptr if none does. @param[out] span that has the address, or nullptr.
+QM_ARENA_INLINE BlockHeader* Arena::find_block_locked(std::uintptr_t start, const BoundaryTag*& span) noexcept {
+  // Most blocks lie in the span that grows.
+  span = blocks_->latest_span;
+  if (span == nullptr || start - span->start >= span->size) span = spans_.floor(start);
+  if (start % Blocks::kUnit != 0) span = nullptr;
+  if (span != nullptr && (start >= span->end() || start - span->start < Blocks::kSpanBytes)) span = nullptr;
+  if (span == nullptr) return nullptr;
+  BlockHeader* const block = Blocks::of(start);
+  return block->is_sound() && !block->has(kFree) && block->bytes() != 0 ? block : nullptr;
+}
+
+BlockHeader* Arena::find_block_locked(std::uintptr_t start) noexcept {
+  const BoundaryTag* span = nullptr;
+  return find_block_locked(start, span);
+}
+
+/// Walks that were to go on within @p block go on behind it.
+void Arena::move_walks_locked(const BlockHeader& block) noexcept {
+  for (ArenaWalk* walk = walks_; walk != nullptr; walk = walk->next_walk_) {
+    if (walk->position_ > block.address() && walk->position_ < block.end()) walk->position_ = block.end();
+  }
+}
+
+// ---- allocation -----------------------------------------------------------------------------------------------------
+
+/// Counts, notes and charges a block that was taken.
+QM_ARENA_INLINE std::uintptr_t Arena::enter_block_locked(BlockHeader& block, const Request& request,
+                                                         bool noted) noexcept {
+  if (empty_span_ != nullptr && block.address() - empty_span_->start < empty_span_->size) empty_span_ = nullptr;
+  const std::size_t bytes = block.bytes();
+  store_relaxed(blocks_->held[request.kind], blocks_->held[request.kind] + 1);  // read without the lock
+  if (noted) {
+    block.note().set(request.site, 0);
+    if constexpr (kCallSites) {
+      if (charged_) block.note().site = call_sites::charge(request.site, bytes);
+    }
+  }
+  ++counts_.allocations_ever;
+  count_allocated_locked(bytes);
+  return block.payload();
+}
+
+/// Of what the arena has. @returns 0 if it has none.
+QM_ARENA_INLINE std::uintptr_t Arena::take_block(const Request& request, bool noted) noexcept {
+  const std::size_t bytes = Blocks::bytes_for(request.size, noted);
+  const std::size_t align = request.alignment != nullptr ? request.alignment->align : 1;
+  BlockHeader* damaged = nullptr;
+  std::uintptr_t start = 0;
+  {
+    const LockGuard guard(lock_);
+    BlockHeader* const block = blocks_->take(bytes, align, {request.kind, noted});
+    if (block != nullptr) start = enter_block_locked(*block, request, noted);
+    damaged = blocks_->met_damage();
+  }
+  if (damaged != nullptr) [[unlikely]]
+    tell_damage(damaged);
+  return start;
+}
+
+std::uintptr_t Arena::allocate_block(std::size_t size, std::size_t align, unsigned kind, const CallSite* site,
+                                     Effort effort) noexcept {
+  const Alignment alignment{align};
+  return allocate_block(
+      {.size = size, .alignment = &alignment, .site = site, .effort = effort, .kind = static_cast<std::uint8_t>(kind)});
+}
+
+std::uintptr_t Arena::allocate_block(const Request& request) noexcept {
+  const bool noted = kCallSites || traced();
+  if (request.size != 0 && blocks_ != nullptr && fault::may_acquire(fault::Resource::kSegment)) [[likely]] {
+    const std::uintptr_t start = take_block(request, noted);
+    if (start != 0 && !traced()) [[likely]]
+      return start;
+    return allocate_block_slow(request, noted, start);
+  }
+  return request.pursued ? 0 : allocate_slow(request);
+}
+
+/// With a block that was taken and is to be traced, or none. @param[in] noted whether it has a place for a handle.
+std::uintptr_t Arena::allocate_block_slow(const Request& request, bool noted, std::uintptr_t start) noexcept {
+  for (;;) {
+    if (start == 0) {
+      const std::size_t bytes = Blocks::bytes_for(request.size, noted);
+      const std::size_t slack = request.slack(Blocks::kUnit) != 0 ? request.alignment->align + Blocks::kLeast : 0;
+      if (bytes != 0 && bytes <= Blocks::kMost - slack) {
+        if (import_blocks(bytes + slack)) start = take_block(request, noted);
+        if (start == 0) start = take_block_anywhere(request, noted);
+      }
+    }
+    if (start == 0) return request.pursued ? 0 : allocate_slow(request);
+    if (!traced()) return start;
+    if (noted) {
+      observer()->taken(*this, start, request.size, request.site, request.effort);
+      return start;
+    }
+    // A trace has begun since: the block has no place for a handle.
+    static_cast<void>(free_block(start, kAnySize));
+    noted = true;
+    start = take_block(request, noted);
+  }
+}
+
+/// Looks at every free block: for one that an alignment happens to suit, or one among many of nearly its size.
+std::uintptr_t Arena::take_block_anywhere(const Request& request, bool noted) noexcept {
+  const std::size_t bytes = Blocks::bytes_for(request.size, noted);
+  const std::size_t align = request.alignment != nullptr ? request.alignment->align : 1;
+  ArenaWalk walk(*this);
+  Segment segment;
+  for (;;) {
+    const LockGuard guard(lock_);
+    for (unsigned left = kLooks; left != 0; --left) {
+      if (!walk.next_block(segment)) return 0;
+      if (segment.kind != TagKind::kFree || !walk.is_sound_) continue;
+      BlockHeader* block = Blocks::of(segment.start);
+      if (!Blocks::fits(*block, bytes, align)) continue;
+      block = blocks_->take_from(block, bytes, align, {request.kind, noted});
+      return block != nullptr ? enter_block_locked(*block, request, noted) : 0;
+    }
+  }
+}
+
+// ---- spans ----------------------------------------------------------------------------------------------------------
+
+/// Has the source supply room for a block of @p bytes: as much as imports are mostly; where it has not as much, no more than
+/// need be; and both again when what lies idle here has gone back to it.
+bool Arena::import_blocks(std::size_t bytes) noexcept {
+  for (bool again = false;; again = true) {
+    const std::size_t mostly = source_->rounded(minimum_import_);
+    if (grow_blocks(bytes, mostly) || add_blocks(bytes, mostly) || grow_blocks(bytes, 0) || add_blocks(bytes, 0))
+      return true;
+    if (again || reap_blocks() == 0) return false;
+  }
+}
+
+/// Has the source make the latest span longer, for a block of @p least bytes at its end, by @p mostly bytes at least.
+bool Arena::grow_blocks(std::size_t least, std::size_t mostly) noexcept {
+  std::uintptr_t start = 0;
+  std::size_t before = 0;
+  std::size_t more = least;
+  {
+    const LockGuard guard(lock_);
+    const BoundaryTag* const span = blocks_->latest_span;
+    if (span == nullptr || blocks_->resizing) return false;
+    start = span->start;
+    before = span->size;
+    if (const BlockHeader* const last = free_end_of(*span); last != nullptr)
+      more = last->bytes() < least ? least - last->bytes() : 0;
+    more = source_->rounded(more > mostly ? more : mostly);
+    if (more == 0 || more > Blocks::kMost - before) return false;
+    blocks_->resizing = true;
+  }
+  const bool is_grown = source_->resize_in_place(start, before, before + more) == Status::kOk;
+  const LockGuard guard(lock_);
+  blocks_->resizing = false;
+  if (is_grown) enter_end_locked(*blocks_->latest_span, more);
+  return is_grown;
+}
+
+/// The span has @p more bytes at its end.
+void Arena::enter_end_locked(BoundaryTag& span, std::size_t more) noexcept {
+  const std::uintptr_t end = span.end();
+  if (&span == empty_span_) empty_span_ = nullptr;
+  span.size += more;
+  blocks_->extend(span.start, end, span.end());
+  if (const BlockHeader* const last = free_end_of(span); last != nullptr) move_walks_locked(*last);
+  counts_.total += more;
+  counts_.imported += more;
+}
+
+/// Adds a span with room for a block of @p least bytes, of @p mostly bytes at least.
+bool Arena::add_blocks(std::size_t least, std::size_t mostly) noexcept {
+  const std::size_t needed = source_->rounded(least + Blocks::kSpanBytes);
+  const std::size_t size = needed > mostly ? needed : mostly;
+  if (needed == 0 || size > Blocks::kMost) return false;
+  const std::uintptr_t start = source_->allocate_bottom(size);
+  if (start == 0) return false;
+  if (add_block_span({start, size, SpanOrigin::kImported}) == Status::kOk) return true;
+  static_cast<void>(source_->free(start, size));
+  return false;
+}
+
+/// Enters a span of whole units. @returns kInvalid, kNoMemory, kOverlap, as add().
+Status Arena::add_block_span(const SpanRange& range) noexcept {
+  if (range.size < Blocks::kSpanBytes + Blocks::kLeast || range.size > Blocks::kMost) return Status::kInvalid;
+  const LockGuard guard(lock_);
+  if (!reserve_tags_locked(1)) return Status::kNoMemory;
+  BoundaryTag* const span = link_span_locked(range);
+  if (span == nullptr) return Status::kOverlap;
+  blocks_->enter(range.start, range.start + range.size);
+  counts_.total += range.size - Blocks::kSpanBytes;
+  if (range.imported() && !blocks_->resizing) blocks_->latest_span = span;
+  return Status::kOk;
+}
+
+/// Gives the span at or above @p from back if it is empty, else whole pages at its end, but for @p keep bytes.
+/// @returns how many bytes. @param[out] from the end of that span; 0: there is none.
+std::size_t Arena::release_blocks(std::uintptr_t& from, std::size_t keep) noexcept {
+  SpanRange range;
+  std::size_t less = 0;
+  {
+    const LockGuard guard(lock_);
+    BoundaryTag* const span = blocks_->resizing ? nullptr : spans_.ceiling(from);
+    from = span != nullptr ? span->end() : 0;
+    BlockHeader* const last = span != nullptr && span->origin != SpanOrigin::kAdded ? free_end_of(*span) : nullptr;
+    if (last == nullptr) return 0;
+    if (is_all_of(*last, *span)) {
+      if (keep != 0 && span == empty_span_) return 0;
+      blocks_->leave(last);
+      if (blocks_->latest_span == span) blocks_->latest_span = nullptr;
+      counts_.total -= span->size - Blocks::kSpanBytes;
+      range = unlink_span_locked(span);
+    } else {
+      const std::size_t unit = source_->quantum_;
+      less = last->bytes() > keep ? round_down(last->bytes() - keep, unit) : 0;
+      const std::size_t rest = last->bytes() - less;
+      if (less != 0 && rest != 0 && rest < Blocks::kLeast) less -= unit;
+      if (less == 0) return 0;
+      range = {span->start, span->size};
+      blocks_->shorten(last, less);
+      if (last->bytes() != 0) move_walks_locked(*last);
+      span->size -= less;
+      counts_.total -= less;
+      counts_.imported -= less;
+      blocks_->resizing = true;
+    }
+  }
+  if (less == 0) {
+    static_cast<void>(source_->free(range.start, range.size));
+    return range.size;
+  }
+  const bool is_shorter = source_->resize_in_place(range.start, range.size, range.size - less) == Status::kOk;
+  const LockGuard guard(lock_);
+  blocks_->resizing = false;
+  if (is_shorter) return less;
+  enter_end_locked(*spans_.floor(range.start), less);  // the source has no tag for what would be free
+  return 0;
+}
+
+/// The whole quanta of the source inside a free block, with room beside them for the end of a span and the start of another.
+/// @returns size 0: it has none, or lies at the end of its span, or that does not go back.
+Arena::SpanRange Arena::hole_in_locked(const BlockHeader& block) noexcept {
+  const std::size_t unit = source_->quantum_;
+  const BoundaryTag* const span = spans_.floor(block.address());
+  std::uintptr_t low = source_->rounded(block.address() + Blocks::kHeaderBytes);
+  if (low - Blocks::kHeaderBytes - block.address() == Blocks::kUnit) low += unit;
+  std::uintptr_t high = round_down(block.end() - Blocks::kHeaderBytes, unit);
+  if (block.end() - Blocks::kHeaderBytes - high == Blocks::kUnit) high -= unit;
+  const bool is_inside = low > span->start && high < span->end() && low < high;
+  if (!is_inside || block.next()->bytes() == 0 || span->origin == SpanOrigin::kAdded) return {};
+  return {low, high - low};
+}
+
+/// Gives whole pages inside a free block back, and makes two spans of the one that has it.
+/// @returns how many bytes; 0: no free block has a page.
+std::size_t Arena::release_hole() noexcept {
+  std::uintptr_t start = 0;
+  std::uintptr_t low = 0;
+  std::uintptr_t high = 0;
+  {
+    const LockGuard guard(lock_);
+    if (blocks_->resizing || !reserve_tags_locked(1)) return 0;
+    BlockHeader* block = nullptr;
+    blocks_->visit_large(source_->quantum_, [&](BlockHeader& one) noexcept {
+      const SpanRange hole = hole_in_locked(one);
+      low = hole.start;
+      high = hole.start + hole.size;
+      block = hole.size != 0 ? &one : nullptr;
+      return block == nullptr;
+    });
+    if (block == nullptr) return 0;
+    BoundaryTag* const span = spans_.floor(block->address());
+    start = span->start;
+    const SpanRange above{high, span->end() - high, SpanOrigin::kImported};
+    const std::uintptr_t end = block->end();
+    blocks_->cut(block, low, high);
+    for (ArenaWalk* walk = walks_; walk != nullptr; walk = walk->next_walk_) {
+      if (walk->position_ > block->address() && walk->position_ < end) walk->position_ = end;
+    }
+    counts_.total -= span->size;
+    counts_.imported -= span->size;
+    span->size = low - start;
+    counts_.imported += span->size;
+    BoundaryTag* const upper = link_span_locked(above);
+    counts_.total += span->size + upper->size - Blocks::kSpanBytes;
+    if (blocks_->latest_span == span) blocks_->latest_span = upper;
+    blocks_->resizing = true;
+  }
+  const bool is_free = source_->free_within(start, low, high);
+  const LockGuard guard(lock_);
+  blocks_->resizing = false;
+  if (is_free) return high - low;
+  // The source has no tags: the spans are one again.
+  BoundaryTag* const span = spans_.floor(start);
+  BoundaryTag* const upper = spans_.floor(high);
+  const std::size_t size = upper->size;
+  if (upper == blocks_->latest_span) blocks_->latest_span = span;
+  unlink_span_locked(upper);
+  span->size += high - low + size;
+  blocks_->mend(start, low, high);
+  counts_.imported += high - low + size;
+  counts_.total += high - low + Blocks::kSpanBytes;
+  return 0;
+}
+
+/// Complexity: O(spans) and O(free blocks that have pages), one a hold of the lock.
+std::size_t Arena::reap_blocks() noexcept {
+  std::size_t released = 0;
+  std::uintptr_t from = 0;
+  do released += release_blocks(from, 0);
+  while (from != 0);
+  while (const std::size_t hole = release_hole()) released += hole;
+  return released;
+}
+
+/// What reap_blocks() would give back.
+std::size_t Arena::idle_block_bytes_locked() noexcept {
+  std::size_t idle = 0;
+  for (const BoundaryTag* span = ends_.next; span != &ends_; span = span->next) {
+    const BlockHeader* const last = span->origin != SpanOrigin::kAdded ? free_end_of(*span) : nullptr;
+    if (last == nullptr) continue;
+    idle += is_all_of(*last, *span) ? span->size : round_down(last->bytes(), source_->quantum_);
+  }
+  blocks_->visit_large(source_->quantum_, [&](const BlockHeader& block) noexcept {
+    idle += hole_in_locked(block).size;
+    return true;
+  });
+  return idle;
+}
+
+// ---- free -----------------------------------------------------------------------------------------------------------
+
+Status Arena::free_block(std::uintptr_t start, std::size_t size) noexcept {
+  if (traced()) {
+    bool is_refused = false;
+    {
+      const LockGuard guard(lock_);
+      const BlockHeader* const block = find_block_locked(start);
+      is_refused = block == nullptr || (size != kAnySize && !is_for(*block, size));
+    }
+    if (!is_refused) observer()->going(*this, start, kAnySize);
+  }
+  Status status = Status::kOk;
+  const BlockHeader* damaged = nullptr;
+  std::uintptr_t idle_span = 0;
+  {
+    const LockGuard guard(lock_);
+    const BoundaryTag* span = nullptr;
+    BlockHeader* const block = find_block_locked(start, span);
+    if (block == nullptr) {
+      if (span != nullptr) damaged = Blocks::of(start);
+      status = Status::kNotFound;
+    } else if (size != kAnySize && !is_for(*block, size)) {
+      status = Status::kMismatch;
+    } else {
+      const std::size_t bytes = block->bytes();
+      const unsigned kind = block->kind();
+      const bool is_overrun = block->has(kNoted) && !block->note().is_sound();
+      const CallSite* const site = block->has(kNoted) ? block->note().site : nullptr;
+      BlockHeader* const joined = is_overrun ? nullptr : blocks_->give(block, span->start);
+      damaged = is_overrun ? block->next() : blocks_->met_damage();
+      if (joined == nullptr) {
+        status = Status::kInvalid;
+      } else {
+        store_relaxed(blocks_->held[kind], blocks_->held[kind] - 1);
+        ++counts_.frees_ever;
+        counts_.allocated -= bytes;
+        if constexpr (kCallSites) {
+          if (charged_) call_sites::discharge(site, bytes);
+        }
+        if (walks_ != nullptr) [[unlikely]]
+          move_walks_locked(*joined);
+        if (joined->next()->bytes() == 0 && span->origin != SpanOrigin::kAdded) {
+          const bool is_empty = is_all_of(*joined, *span);
+          if (is_empty && empty_span_ == nullptr && span->size <= kKeptImports * minimum_import_) {
+            empty_span_ = spans_.floor(start);
+          } else if (is_empty || joined->bytes() >= 2 * minimum_import_ + source_->quantum_) {
+            idle_span = span->start;
+          }
+        }
+      }
+    }
+    if (status != Status::kOk) ++counts_.bad_frees;
+  }
+  if (damaged != nullptr && tell_damage(damaged)) [[unlikely]]
+    status = status == Status::kOk ? status : Status::kInvalid;
+  if (idle_span != 0) release_blocks(idle_span, minimum_import_);
+  if (status == Status::kOk && exhaustion::scarce()) exhaustion::note_free();
+  return status;
+}
+
+// ---- resize ---------------------------------------------------------------------------------------------------------
+
+/// @param[out] former the block's usable size before.
+Status Arena::resize_block(std::uintptr_t start, std::size_t old_size, std::size_t size, std::size_t& former) noexcept {
+  for (bool again = false;; again = true) {
+    std::size_t missing = 0;
+    const BlockHeader* damaged = nullptr;
+    {
+      const LockGuard guard(lock_);
+      const BoundaryTag* span = nullptr;
+      BlockHeader* const block = find_block_locked(start, span);
+      if (block == nullptr) return Status::kNotFound;
+      if (!is_for(*block, old_size)) return Status::kMismatch;
+      const std::size_t before = block->bytes();
+      former = block->usable();
+      const std::size_t bytes = Blocks::bytes_for(size, block->has(kNoted));
+      if (bytes == 0) return Status::kInvalid;
+      const bool is_overrun = block->has(kNoted) && !block->note().is_sound();
+      if (!is_overrun && blocks_->resize(block, bytes)) {
+        if (walks_ != nullptr) {
+          move_walks_locked(*block);
+          if (block->next()->has(kFree)) move_walks_locked(*block->next());
+        }
+        counts_.allocated -= before;
+        count_allocated_locked(block->bytes());
+        if constexpr (kCallSites) {
+          if (charged_) {
+            call_sites::discharge(block->note().site, before);
+            block->note().site = call_sites::charge(call_sites::plain(block->note().site), block->bytes());
+          }
+        }
+        return Status::kOk;
+      }
+      damaged = is_overrun ? block->next() : blocks_->met_damage();
+      // Where the span ends behind it, the source may have room.
+      const BlockHeader* last = damaged == nullptr ? block->next() : nullptr;
+      if (last != nullptr && last->has(kFree)) last = last->next();
+      if (!again && last != nullptr && is_end_mark(*last) && !blocks_->resizing && span->origin != SpanOrigin::kAdded) {
+        missing = bytes - before;
+        blocks_->latest_span = spans_.floor(start);
+      }
+    }
+    if (damaged != nullptr) tell_damage(damaged);
+    if (missing == 0 || !grow_blocks(missing, 0)) return Status::kNoMemory;
+  }
+}
+
+// ---- damage ---------------------------------------------------------------------------------------------------------
+
+/// Tells of a header that is none, or whose block before was overrun, if a block should begin there.
+/// @returns whether one should. Complexity: O(blocks of the span), in one hold of the lock: memory is damaged.
+bool Arena::tell_damage(const BlockHeader* damaged) noexcept {
+  MisuseReport report;
+  {
+    const LockGuard guard(lock_);
+    const BoundaryTag* const span = spans_.floor(damaged->address());
+    if (span == nullptr) return false;
+    const BlockHeader* before = nullptr;
+    const BlockHeader* at = Blocks::at(span->start + Blocks::kHeaderBytes);
+    while (at < damaged && at->is_sound() && at->bytes() != 0) {
+      before = at;
+      at = at->next();
+    }
+    if (at != damaged || (damaged->is_sound() && before == nullptr)) return false;  // within a block
+    report.neighbour = reinterpret_cast<void*>(damaged->payload());
+    if (before != nullptr) {
+      report.object = reinterpret_cast<void*>(before->payload());
+      report.offset = before->usable();
+    } else {
+      report.object = report.neighbour;
+    }
+    report.kind = before != nullptr && before->has(kFree) ? Misuse::kWriteAfterFree : Misuse::kOverflow;
+    ++counts_.damaged;
+  }
+  report.arena = this;
+  internal::tell_misuse(report);
+  return true;
+}
+
+// ---- walks ----------------------------------------------------------------------------------------------------------
+
+/// As next(). The lock is held.
+bool ArenaWalk::next_block(Segment& segment) noexcept {
+  is_sound_ = true;
+  BoundaryTag* span = current_;
+  for (;;) {
+    if (span != &arena_.ends_ && position_ - span->start < span->size - Blocks::kHeaderBytes) {
+      const BlockHeader& block = *Blocks::at(position_);
+      is_sound_ = Blocks::is_kept(&block) && block.end() < span->end();
+      segment = {};
+      segment.start = block.payload();
+      if (!is_sound_ && (!block.is_sound() || block.end() >= span->end())) {  // what follows it is not known
+        position_ = span->end();
+        segment.size = position_ - segment.start;
+        segment.kind = TagKind::kAllocated;
+        return true;
+      }
+      position_ = block.end();
+      segment.size = block.usable();
+      segment.kind = block.has(kFree) ? TagKind::kFree : TagKind::kAllocated;
+      if (block.has(kNoted)) {
+        segment.handle = __atomic_load_n(&block.note().handle, __ATOMIC_RELAXED);  // written without the lock
+        segment.site = kCallSites ? call_sites::plain(block.note().site) : block.note().site;
+      }
+      return true;
+    }
+    span = current_->next;
+    if (span == &arena_.ends_) return false;
+    current_ = span;
+    if (span->start < position_) continue;
+    position_ = span->start + Blocks::kHeaderBytes;
+    segment = {};
+    segment.start = span->start;
+    segment.size = span->size;
+    segment.kind = TagKind::kSpan;
+    segment.imported = span->origin != SpanOrigin::kAdded;
+    return true;
+  }
+}
+
+/// A1 and K1 to K3, and the counts.
+bool Arena::validate_blocks_locked() noexcept {
+  std::size_t held = 0;
+  std::size_t held_bytes = 0;
+  std::size_t free = 0;
+  std::size_t free_bytes = 0;
+  std::size_t spans = 0;
+  std::size_t span_bytes = 0;
+  const BoundaryTag* below = nullptr;
+  for (const BoundaryTag* span = ends_.next; span != &ends_; below = span, span = span->next) {
+    if (span->kind != TagKind::kSpan || span->below != below || !spans_.contains(span)) return false;
+    if (below != nullptr && below->end() > span->start) return false;
+    ++spans;
+    if (span->origin != SpanOrigin::kAdded) span_bytes += span->size;
+    const BlockHeader* block = Blocks::at(span->start + Blocks::kHeaderBytes);
+    if (block->has(kAfterFree)) return false;
+    for (; block->bytes() != 0; block = block->next()) {
+      if (!Blocks::is_kept(block) || block->end() >= span->end()) return false;
+      ++(block->has(kFree) ? free : held);
+      (block->has(kFree) ? free_bytes : held_bytes) += block->bytes();
+    }
+    if (!block->is_sound() || block->end() != span->end() - Blocks::kHeaderBytes) return false;
+  }
+  return free == blocks_->free_blocks() && blocks_->are_listed(free) && held == segments_allocated() &&
+         held_bytes == counts_.allocated && counts_.total == held_bytes + free_bytes && counts_.spans == spans &&
+         counts_.imported == span_bytes && counts_.high_water >= counts_.allocated;
+}
+
+}  // namespace qm

@@ -1,0 +1,338 @@
+#include "blocks.hpp"
+
+#include "size_index.hpp"
+
+namespace qm {
+
+// ---- lists ----------------------------------------------------------------------------------------------------------
+
+/// Whether @p block is a sound header of a free block; else it is damaged.
+QM_ARENA_INLINE bool Blocks::is_free(Header* block) noexcept {
+  if (block->is_sound() && block->has(kFree)) [[likely]]
+    return true;
+  damaged_ = block;
+  return false;
+}
+
+QM_ARENA_INLINE void Blocks::set_first(std::size_t list, Header* block) noexcept {
+  first_[list] = block;
+  const std::size_t bit = std::size_t{1} << list % kWordBits;
+  std::size_t& word = has_[list / kWordBits];
+  word = block != nullptr ? word | bit : word & ~bit;
+}
+
+/// Makes @p block a free one of @p bytes and enters it.
+void Blocks::insert(Header* block, std::size_t bytes, std::uint32_t flags) noexcept {
+  block->set(bytes, flags | kFree);
+  size_behind(block) = bytes;
+  const std::size_t list = list_of(bytes);
+  Header* first = first_[list];
+  if (first != nullptr) {
+    if (links(first).previous == nullptr) [[likely]] {
+      links(first).previous = block;
+    } else {
+      damaged_ = first;
+      first = nullptr;  // it is cut off, with what follows it
+    }
+  }
+  links(block) = {first, nullptr};
+  set_first(list, block);
+  ++free_blocks_;
+}
+
+/// Takes a free block with a sound header out of its list. A neighbour in the list that does not link back is damaged and is not
+/// written: the list ends before it.
+void Blocks::remove(Header* block) noexcept {
+  Header* next = links(block).next;
+  Header* const previous = links(block).previous;
+  if (next != nullptr && links(next).previous != block) [[unlikely]] {
+    damaged_ = next;
+    next = nullptr;
+  }
+  if (previous == nullptr) {
+    const std::size_t list = list_of(block->bytes());
+    if (first_[list] == block) set_first(list, next);
+  } else if (links(previous).next == block) [[likely]] {
+    links(previous).next = next;
+  } else {
+    damaged_ = previous;
+  }
+  if (next != nullptr) links(next).previous = previous;
+  --free_blocks_;
+}
+
+/// Ends a list before its first damaged block.
+[[gnu::noinline]] void Blocks::cut_list(std::size_t list) noexcept {
+  Header* before = nullptr;
+  for (Header* block = first_[list]; block != nullptr; before = block, block = links(block).next) {
+    if (is_free(block)) continue;
+    if (before == nullptr) {
+      set_first(list, nullptr);
+    } else {
+      links(before).next = nullptr;
+    }
+    return;
+  }
+}
+
+/// The first list from @p from on that has a block; kLists: there is none.
+QM_ARENA_INLINE std::size_t Blocks::next_list(std::size_t from) const noexcept {
+  std::size_t word = from / kWordBits;
+  std::size_t bits = has_[word] >> from % kWordBits << from % kWordBits;
+  while (bits == 0) {
+    if (++word == sizeof has_ / sizeof has_[0]) return kLists;
+    bits = has_[word];
+  }
+  return word * kWordBits + lowest_bit(bits);
+}
+
+/// The smallest block of at least @p bytes among the first kScan of a list. @returns nullptr if there is none, or one of these
+/// is damaged.
+QM_ARENA_INLINE Blocks::Header* Blocks::best_of(std::size_t list, std::size_t bytes) noexcept {
+  Header* best = nullptr;
+  std::size_t least = SIZE_MAX;
+  unsigned left = kScan;
+  for (Header* block = first_[list]; block != nullptr; block = links(block).next) {
+    if (!is_free(block)) [[unlikely]] {
+      cut_list(list);
+      return nullptr;
+    }
+    const std::size_t has = block->bytes();
+    if (has >= bytes && has < least) {
+      least = has;
+      best = block;
+    }
+    if (--left == 0 || least == bytes) break;
+  }
+  return best;
+}
+
+/// A free block of at least @p bytes: of the list of that size if one of the first there will do, or the first of a list in
+/// which all will.
+QM_ARENA_INLINE Blocks::Header* Blocks::find(std::size_t bytes) noexcept {
+  std::size_t list = list_of(bytes);
+  if (list >= kExact) {
+    if (Header* const block = best_of(list, bytes); block != nullptr) return block;
+    ++list;
+  }
+  while ((list = list < kLists ? next_list(list) : kLists) != kLists) {
+    Header* const block = first_[list];
+    if (is_free(block)) [[likely]]
+      return block;
+    set_first(list, nullptr);
+  }
+  return nullptr;
+}
+
+// ---- blocks ---------------------------------------------------------------------------------------------------------
+
+/// The free block before @p block, which has kAfterFree. @returns nullptr if what lies there is damaged.
+QM_ARENA_INLINE Blocks::Header* Blocks::before(Header* block, std::uintptr_t start) noexcept {
+  const std::size_t bytes = bytes_before(block);
+  Header* const left = at(block->address() - bytes);
+  // The size is a word of free memory: it is compared before it leads anywhere.
+  if (bytes % kUnit != 0 || bytes < kLeast || bytes > block->address() - start) {
+    damaged_ = block;
+    return nullptr;
+  }
+  if (!is_free(left)) return nullptr;
+  if (left->bytes() == bytes) return left;
+  damaged_ = left;
+  return nullptr;
+}
+
+void Blocks::enter(std::uintptr_t start, std::uintptr_t end) noexcept {
+  at(end - kHeaderBytes)->set(0, kAfterFree);
+  insert(at(start + kHeaderBytes), end - start - kSpanBytes, 0);
+}
+
+void Blocks::extend(std::uintptr_t start, std::uintptr_t end, std::uintptr_t new_end) noexcept {
+  at(new_end - kHeaderBytes)->set(0, 0);
+  // What was the end mark begins a held block, which is given back.
+  Header* const mark = at(end - kHeaderBytes);
+  mark->set(new_end - end, mark->word & kAfterFree);
+  if (give(mark, start) == nullptr) {  // what lies before it is damaged: they are not joined
+    insert(mark, new_end - end, 0);
+    mark->next()->add(kAfterFree);
+  }
+}
+
+void Blocks::shorten(Header* last, std::size_t less) noexcept {
+  const std::size_t rest = last->bytes() - less;
+  const std::uint32_t flags = last->word & kAfterFree;
+  remove(last);
+  if (rest == 0) {
+    last->set(0, flags);
+  } else {
+    insert(last, rest, flags);
+    last->next()->set(0, kAfterFree);
+  }
+}
+
+void Blocks::cut(Header* block, std::uintptr_t low, std::uintptr_t high) noexcept {
+  Header* const after = block->next();
+  const std::uint32_t flags = block->word & kAfterFree;
+  const std::size_t below = low - kHeaderBytes - block->address();
+  const std::size_t above = after->address() - (high + kHeaderBytes);
+  remove(block);
+  if (below != 0) insert(block, below, flags);
+  at(low - kHeaderBytes)->set(0, below != 0 ? std::uint32_t{kAfterFree} : flags);
+  if (above != 0) {
+    insert(at(high + kHeaderBytes), above, 0);
+  } else {
+    after->drop(kAfterFree);
+  }
+}
+
+void Blocks::mend(std::uintptr_t start, std::uintptr_t low, std::uintptr_t high) noexcept {
+  Header* const mark = at(low - kHeaderBytes);
+  mark->set(high + kSpanBytes - low, mark->word & kAfterFree);
+  if (give(mark, start) == nullptr) {
+    insert(mark, high + kSpanBytes - low, 0);
+    mark->next()->add(kAfterFree);
+  }
+}
+
+Blocks::Header* Blocks::take(std::size_t bytes, std::size_t align, const Taken& as) noexcept {
+  // With so much more it fits wherever the block begins.
+  const std::size_t slack = align > kUnit ? align + kLeast : 0;
+  if (bytes == 0 || slack > kMost - bytes) return nullptr;
+  Header* const block = find(bytes + slack);
+  return block != nullptr ? take_of(block, bytes, align, as) : nullptr;
+}
+
+QM_ARENA_INLINE Blocks::Header* Blocks::take_of(Header* block, std::size_t bytes, std::size_t align,
+                                                const Taken& as) noexcept {
+  const std::size_t gap = align > kUnit ? gap_of(*block, align) : 0;
+  const std::size_t rest = block->bytes() - gap - bytes;
+  Header* const after = block->next();
+  if (rest < kLeast && !after->is_sound()) {
+    damaged_ = after;
+    return nullptr;
+  }
+  std::uint32_t flags = block->word & kAfterFree;
+  remove(block);
+  if (gap != 0) [[unlikely]] {
+    insert(block, gap, flags);
+    block = at(block->address() + gap);
+    flags = kAfterFree;
+  }
+  if (rest < kLeast) {
+    bytes += rest;
+    after->drop(kAfterFree);
+  } else {
+    insert(at(block->address() + bytes), rest, 0);
+  }
+  block->set(bytes, flags | (as.noted ? kNoted : 0U), as.kind);
+  return block;
+}
+
+Blocks::Header* Blocks::take_from(Header* block, std::size_t bytes, std::size_t align, const Taken& as) noexcept {
+  return take_of(block, bytes, align, as);
+}
+
+Blocks::Header* Blocks::give(Header* block, std::uintptr_t start) noexcept {
+  Header* const after = block->next();
+  if (!after->is_sound()) {
+    damaged_ = after;
+    return nullptr;
+  }
+  Header* first = block;
+  if (block->has(kAfterFree)) {
+    first = before(block, start);
+    if (first == nullptr) return nullptr;
+  }
+  Header* last = after;
+  if (after->has(kFree)) {
+    last = after->next();
+    if (!last->is_sound()) {
+      damaged_ = last;
+      return nullptr;
+    }
+    remove(after);
+    after->erase();
+  } else {
+    after->add(kAfterFree);
+  }
+  std::uint32_t flags = block->word & kAfterFree;
+  if (first != block) {
+    flags = first->word & kAfterFree;
+    remove(first);
+    block->erase();
+  }
+  insert(first, last->address() - first->address(), flags);
+  return first;
+}
+
+bool Blocks::resize(Header* block, std::size_t bytes) noexcept {
+  const std::size_t now = block->bytes();
+  Header* const after = block->next();
+  if (!after->is_sound()) {
+    damaged_ = after;
+    return false;
+  }
+  const bool is_followed = after->has(kFree);
+  Header* const last = is_followed ? after->next() : after;
+  if (is_followed && !last->is_sound()) {
+    damaged_ = last;
+    return false;
+  }
+  const std::size_t room = last->address() - block->address();
+  if (bytes > room) return false;
+  if (bytes <= now && now - bytes < kLeast && !is_followed) return true;
+  const bool is_noted = block->has(kNoted);
+  const Note note = is_noted ? block->note() : Note{};  // its place may be another one then
+  if (is_followed) {
+    remove(after);
+    after->erase();
+  }
+  const std::size_t rest = room - bytes;
+  if (rest < kLeast) {
+    bytes = room;
+    last->drop(kAfterFree);
+  } else {
+    insert(at(block->address() + bytes), rest, 0);
+    last->add(kAfterFree);
+  }
+  block->set(bytes, block->word & Header::kFlags, block->kind());
+  if (is_noted) block->note().set(note.site, note.handle);
+  return true;
+}
+
+// ---- for reports ----------------------------------------------------------------------------------------------------
+
+bool Blocks::is_kept(const Header* block) noexcept {
+  if (!block->is_sound()) return false;
+  if (block->bytes() == 0) return !block->has(kFree);
+  if (block->has(kNoted) && !block->note().is_sound()) return false;
+  const Header* const after = at(block->end());
+  if (!after->is_sound() || after->has(kAfterFree) != block->has(kFree)) return false;
+  return !block->has(kFree) || (size_behind(block) == block->bytes() && !after->has(kFree) && !block->has(kAfterFree));
+}
+
+bool Blocks::are_listed(std::size_t count) const noexcept {
+  for (std::size_t list = 0; list < kLists; ++list) {
+    if ((has_[list / kWordBits] >> list % kWordBits & 1) != (first_[list] != nullptr ? 1U : 0U)) return false;
+    const Header* previous = nullptr;
+    for (const Header* block = first_[list]; block != nullptr; previous = block, block = links(block).next) {
+      if (!block->is_sound() || !block->has(kFree) || list_of(block->bytes()) != list) return false;
+      if (links(block).previous != previous || count-- == 0) return false;
+    }
+  }
+  return count == 0;
+}
+
+std::size_t Blocks::largest() const noexcept {
+  std::size_t list = kLists;
+  while (list-- != 0) {
+    if (first_[list] != nullptr) break;
+  }
+  std::size_t most = 0;
+  if (list == ~std::size_t{0}) return 0;
+  for (const Header* block = first_[list]; block != nullptr && block->is_sound(); block = links(block).next) {
+    if (block->usable() > most) most = block->usable();
+  }
+  return most;
+}
+
+}  // namespace qm

@@ -1,0 +1,253 @@
+#pragma once
+/// Blocks: segments of memory that keep their bookkeeping inside, in a header before each. An arena over memory that may
+/// be written can have them instead of boundary tags: the heap's arena does.
+///
+///     span    | 8 bytes | header | payload | header | payload | ... | end mark |
+///     held                header | payload, then a Note if the block has one |
+///     free                header | next, previous of its list | ... | its bytes |
+///
+/// A header is 8 bytes: size and flags in one word, and a seal, which the header's address and that word determine. A
+/// payload begins at a multiple of kUnit. The last word of a free block is its size, where the block behind it finds
+/// its start. The end mark is a header of size 0, held.
+///
+///     lists   one for each size below kExact units, then kParts for each power of two; a bit for each that has a block
+///
+/// Invariants
+/// - K1 The blocks of a span tile it; no two neighbours are both free.
+/// - K2 A block's kAfterFree is set iff the block before it is free.
+/// - K3 A free block is in the list of its size, but for those that a damaged header has cut off.
+/// - K4 A header is read only where a span says that one may lie, and followed only if its seal is right. So a program
+///      that writes behind a block is found out by the next operation that meets the header; no pointer is followed
+///      through it.
+///
+/// Source: Knuth, The Art of Computer Programming 1, 2.5, boundary tags; the lists are those of Masmano et al., "TLSF",
+/// ECRTS 2004.
+
+#include <cstddef>
+#include <cstdint>
+
+#include <qm/arena_index.hpp>
+#include <qm/bits.hpp>
+#include <qm/call_site.hpp>
+
+namespace qm {
+
+/// Where a word lies, by multiplication: what was copied or overwritten does not have the right one.
+constexpr std::uint32_t block_seal(std::uintptr_t address, std::uint32_t word) noexcept {
+  return (word ^ static_cast<std::uint32_t>(address >> 3)) * 0x9e3779b1U + 0x51ab10c5U;
+}
+
+/// What a block can keep behind its payload. The seal lies next to the payload: a write behind that destroys it.
+struct BlockNote {
+  std::uint32_t seal;
+  std::uint32_t handle;  ///< of the trace record; 0: not recorded
+  alignas(8) const CallSite* site;
+
+  void set(const CallSite* of, std::uint32_t record) noexcept {
+    seal = own_seal();
+    handle = record;
+    site = of;
+  }
+  [[nodiscard]] bool is_sound() const noexcept { return seal == own_seal(); }
+
+ private:
+  [[nodiscard]] std::uint32_t own_seal() const noexcept {
+    return block_seal(reinterpret_cast<std::uintptr_t>(this), 0);
+  }
+};
+
+enum BlockFlag : std::uint32_t { kFree = 1, kAfterFree = 2, kNoted = 4 };
+
+static_assert(sizeof(BlockNote) == 16,
+              "a block's usable bytes are the same beyond whole units with a note and without");
+
+/// Before each payload, and at the end of a span.
+struct BlockHeader {
+  static constexpr std::size_t kUnit = 16;  ///< bytes; sizes of blocks and starts of payloads are multiples
+  static constexpr unsigned kFlagBits = 3;
+  static constexpr std::uint32_t kFlags = (1U << kFlagBits) - 1;
+
+  static constexpr unsigned kKinds = 32;
+
+  std::uint32_t word;  ///< units * 8 + flags
+  std::uint32_t seal;  ///< what address and word determine, but for the lowest bits: the kind
+
+  [[nodiscard]] bool is_sound() const noexcept { return (seal ^ seal_of(word, kind())) < kKinds; }
+  /// What the block was taken for, below kKinds; 0: nothing of its own.
+  [[nodiscard]] unsigned kind() const noexcept { return seal % kKinds; }
+  [[nodiscard]] bool has(BlockFlag flag) const noexcept { return (word & flag) != 0; }
+  /// Header included; 0: an end mark.
+  [[nodiscard]] std::size_t bytes() const noexcept { return std::size_t{word >> kFlagBits} * kUnit; }
+  [[nodiscard]] std::uintptr_t address() const noexcept { return reinterpret_cast<std::uintptr_t>(this); }
+  [[nodiscard]] std::uintptr_t payload() const noexcept { return address() + sizeof *this; }
+  [[nodiscard]] std::uintptr_t end() const noexcept { return address() + bytes(); }
+  [[nodiscard]] BlockHeader* next() const noexcept { return reinterpret_cast<BlockHeader*>(end()); }
+  /// Bytes of the payload that a user may have.
+  [[nodiscard]] std::size_t usable() const noexcept {
+    return bytes() - sizeof *this - (has(BlockFlag::kNoted) ? sizeof(BlockNote) : 0);
+  }
+  /// Precondition: has(kNoted).
+  [[nodiscard]] BlockNote& note() const noexcept { return *reinterpret_cast<BlockNote*>(end() - sizeof(BlockNote)); }
+  void set(std::size_t bytes, std::uint32_t flags, unsigned kind = 0) noexcept {
+    word = static_cast<std::uint32_t>(bytes / kUnit << kFlagBits) | flags;
+    seal = seal_of(word, kind) / kKinds * kKinds + kind;
+  }
+  void add(BlockFlag flag) noexcept { set(bytes(), (word & kFlags) | flag, kind()); }
+  void drop(BlockFlag flag) noexcept { set(bytes(), word & kFlags & ~std::uint32_t{flag}, kind()); }
+  /// No header any more: whoever still has its address finds none.
+  void erase() noexcept { seal = ~seal; }
+
+ private:
+  [[nodiscard]] std::uint32_t seal_of(std::uint32_t of, unsigned kind) const noexcept {
+    return block_seal(address(), of ^ kind);
+  }
+};
+static_assert(sizeof(BlockHeader) == 8);
+
+class Blocks {
+ public:
+  static constexpr std::size_t kUnit = BlockHeader::kUnit;
+  static constexpr std::size_t kHeaderBytes = sizeof(BlockHeader);
+  static constexpr std::size_t kLeast = 2 * kUnit;             ///< the smallest block, header included
+  static constexpr std::size_t kSpanBytes = 2 * kHeaderBytes;  ///< of a span: before its first header, and its end mark
+  /// The largest block, header included.
+  static constexpr std::size_t kMost =
+      kWordBits == 64 ? (std::size_t{1} << (kWordBits / 2 + 1)) - kUnit : SIZE_MAX / 2 + 1;
+
+  using Header = BlockHeader;
+  using Note = BlockNote;
+
+  [[nodiscard]] static Header* at(std::uintptr_t address) noexcept { return reinterpret_cast<Header*>(address); }
+  /// The header of the block whose payload begins at @p payload.
+  [[nodiscard]] static Header* of(std::uintptr_t payload) noexcept { return at(payload - kHeaderBytes); }
+  /// What a free block before @p header has as its last word: its bytes.
+  [[nodiscard]] static std::size_t bytes_before(const Header* header) noexcept {
+    return *reinterpret_cast<const std::size_t*>(header->address() - sizeof(std::size_t));
+  }
+  /// Bytes of a block for @p size bytes of a user's. @returns 0 if that is more than kMost.
+  [[nodiscard]] static std::size_t bytes_for(std::size_t size, bool noted) noexcept {
+    constexpr std::size_t kRound = kUnit - 1;
+    const std::size_t more = kHeaderBytes + (noted ? sizeof(Note) : 0) + kRound;
+    if (size > kMost - more) return 0;
+    const std::size_t bytes = (size + more) & ~kRound;
+    return bytes > kLeast ? bytes : kLeast;
+  }
+
+  // All that follows: the arena's lock is held. Complexity: constant, but for kScan steps in find().
+
+  /// Makes all of the span a free block. @param[in] start, end of the span, multiples of kUnit.
+  void enter(std::uintptr_t start, std::uintptr_t end) noexcept;
+  /// The span that began at @p start and ended at @p end goes on to @p new_end.
+  void extend(std::uintptr_t start, std::uintptr_t end, std::uintptr_t new_end) noexcept;
+  /// The free block @p last, at the end of its span, becomes @p less bytes shorter, and so the span. Precondition: it has that
+  /// many, and none or kLeast more.
+  void shorten(Header* last, std::size_t less) noexcept;
+  /// Cuts [low, high) out of the free block @p block: a span ends at @p low, and another begins at @p high. Precondition: at
+  /// either side of that with the ends of spans the block has nothing left, or kLeast.
+  void cut(Header* block, std::uintptr_t low, std::uintptr_t high) noexcept;
+  /// Undoes cut(): what was a span's end and another's start is a free block, joined with its neighbours.
+  void mend(std::uintptr_t start, std::uintptr_t low, std::uintptr_t high) noexcept;
+  /// Takes a free block that is all of its span out.
+  void leave(Header* only) noexcept { remove(only); }
+
+  /// What the header of a held block says.
+  struct Taken {
+    unsigned kind;
+    bool noted;  ///< it has a Note
+  };
+  /// Takes a block of @p bytes whose payload begins at a multiple of @p align. @returns nullptr if none is found. One may be
+  /// there all the same: among many of nearly that size, or one that an @p align above kUnit happens to suit; see fits().
+  [[nodiscard]] Header* take(std::size_t bytes, std::size_t align, const Taken& as) noexcept;
+  /// The same of the free block @p block, which fits(). @returns nullptr for a damaged header.
+  [[nodiscard]] Header* take_from(Header* block, std::size_t bytes, std::size_t align, const Taken& as) noexcept;
+  /// Whether a free block has room for such a block.
+  [[nodiscard]] static bool fits(const Header& block, std::size_t bytes, std::size_t align) noexcept {
+    return block.bytes() >= bytes && (align <= kUnit || gap_of(block, align) <= block.bytes() - bytes);
+  }
+  /// Frees a held block and joins it with free neighbours. @param[in] start of its span.
+  /// @returns the free block; nullptr, and nothing has changed, if a neighbour's header is damaged.
+  [[nodiscard]] Header* give(Header* block, std::uintptr_t start) noexcept;
+  /// Makes a held block @p bytes long where it stands. @returns false, and nothing has changed, if what follows is not free or
+  /// too small, or a damaged header.
+  [[nodiscard]] bool resize(Header* block, std::size_t bytes) noexcept;
+
+  /// Whether the header is sound and agrees with the one behind it and, of a free block, with its own last word.
+  [[nodiscard]] static bool is_kept(const Header* block) noexcept;
+  [[nodiscard]] std::size_t free_blocks() const noexcept { return free_blocks_; }
+  /// Whether the lists have @p count blocks, each in that of its size, and their bits say which have any. O(free blocks).
+  [[nodiscard]] bool are_listed(std::size_t count) const noexcept;
+  /// Calls @p action with each free block of at least @p bytes, until it says false. Complexity: O(such blocks).
+  template <class Action>
+  void visit_large(std::size_t bytes, const Action& action) const noexcept {
+    for (std::size_t list = list_of(bytes); list < kLists; ++list) {
+      for (Header* block = first_[list]; block != nullptr && block->is_sound(); block = links(block).next) {
+        if (block->bytes() >= bytes && !action(*block)) return;
+      }
+    }
+  }
+  /// Bytes of the largest free block's payload, 0 if there is none. Complexity: O(blocks of its list).
+  [[nodiscard, gnu::weak]] std::size_t largest() const noexcept;  // as Arena::free_block()
+
+  /// The damaged header that an operation met since the last call; nullptr: none.
+  [[nodiscard]] Header* met_damage() noexcept {
+    Header* const damaged = damaged_;
+    damaged_ = nullptr;
+    return damaged;
+  }
+
+  // The arena's.
+  std::uint32_t held[BlockHeader::kKinds] = {};  ///< blocks of each kind
+  BoundaryTag* latest_span = nullptr;            ///< the span that is made longer where there is no room
+  bool resizing = false;  ///< the source is asked to make a span longer or shorter: no span goes, and no other does
+
+ private:
+  static constexpr std::size_t kExact = 32;  ///< units
+  static constexpr unsigned kExactLog2 = floor_log2(kExact);
+  static constexpr unsigned kPartsLog2 = 2;
+  static constexpr std::size_t kParts = std::size_t{1} << kPartsLog2;
+  static constexpr std::size_t kLists = kExact + (32 - BlockHeader::kFlagBits - kExactLog2) * kParts;
+  /// Blocks of the request's own list that are looked at for the best of them.
+  static constexpr unsigned kScan = 2;
+
+  /// In a free block's payload.
+  struct Links {
+    Header* next;
+    Header* previous;
+  };
+  [[nodiscard]] static Links& links(const Header* block) noexcept {
+    return *reinterpret_cast<Links*>(block->payload());
+  }
+  [[nodiscard]] static std::size_t& size_behind(const Header* block) noexcept {
+    return *reinterpret_cast<std::size_t*>(block->end() - sizeof(std::size_t));
+  }
+  /// Bytes before a block with this alignment in the free @p block: none, or enough for a block.
+  [[nodiscard]] static std::size_t gap_of(const Header& block, std::size_t align) noexcept {
+    std::size_t gap = -block.payload() & (align - 1);
+    if (gap != 0 && gap < kLeast) gap += align;
+    return gap;
+  }
+  [[nodiscard]] static std::size_t list_of(std::size_t bytes) noexcept {
+    const std::size_t units = bytes / kUnit;
+    if (units < kExact) return units;
+    const unsigned log2 = floor_log2(units);
+    return kExact + (log2 - kExactLog2) * kParts + ((units >> (log2 - kPartsLog2)) & (kParts - 1));
+  }
+
+  [[nodiscard]] bool is_free(Header* block) noexcept;
+  [[nodiscard]] Header* take_of(Header* block, std::size_t bytes, std::size_t align, const Taken& as) noexcept;
+  void cut_list(std::size_t list) noexcept;
+  [[nodiscard]] Header* find(std::size_t bytes) noexcept;
+  [[nodiscard]] Header* best_of(std::size_t list, std::size_t bytes) noexcept;
+  [[nodiscard]] std::size_t next_list(std::size_t from) const noexcept;
+  void set_first(std::size_t list, Header* block) noexcept;
+  void insert(Header* block, std::size_t bytes, std::uint32_t flags) noexcept;
+  void remove(Header* block) noexcept;
+  [[nodiscard]] Header* before(Header* block, std::uintptr_t start) noexcept;
+
+  std::size_t has_[(kLists + kWordBits - 1) / kWordBits] = {};
+  Header* first_[kLists] = {};
+  std::size_t free_blocks_ = 0;
+  Header* damaged_ = nullptr;
+};
+
+}  // namespace qm

@@ -1,0 +1,233 @@
+/// The heap's blocks, which have their headers before them: against a model, damaged, and in pools of every size.
+
+#include <support/system_fixture.hpp>
+
+#include <array>
+#include <cstring>
+
+#include <qm/misuse.hpp>
+#include <qm/test/seed.hpp>
+
+namespace {
+
+using namespace qm;
+
+Arena& kheap() { return *RegistryCursor<Arena>().find("kheap"); }
+
+/// A block with contents by which it is known.
+struct Held {
+  unsigned char* start = nullptr;
+  std::uint32_t size = 0;
+  unsigned char fill = 0;
+
+  void write(unsigned char with) {
+    fill = with;
+    std::memset(start, with, size);
+  }
+  [[nodiscard]] bool is_intact(std::size_t bytes) const {
+    for (std::size_t i = 0; i < bytes; ++i) {
+      if (start[i] != fill) return false;
+    }
+    return true;
+  }
+};
+
+class BlocksTest : public qm::test::SystemTest {
+ protected:
+  static constexpr std::size_t kSmall = 48 * 1024;  ///< in which no class has a cache
+  void SetUp() override { start(kSmall); }
+  void TearDown() override {
+    set_misuse_handler(nullptr);
+    SystemTest::TearDown();
+  }
+};
+
+TEST_F(BlocksTest, a_random_run_keeps_all_contents_and_every_invariant) {
+  static std::array<Held, 200> all;
+  all = {};
+  qm::test::Random random;
+  for (unsigned step = 0; step < 20000; ++step) {
+    Held& one = all[random.below(all.size())];
+    const auto size =
+        static_cast<std::uint32_t>(random.chance(10) ? random.between(500, 5000) : random.between(1, 300));
+    if (one.start == nullptr) {
+      const std::size_t align = random.chance(10) ? std::size_t{16} << random.below(6) : 16;
+      one.start = static_cast<unsigned char*>(heap::allocate_aligned(align, size));
+      if (one.start == nullptr) continue;
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.start) % align, 0U);
+      one.size = size;
+      one.write(static_cast<unsigned char>(random.next()));
+    } else if (random.chance(30)) {
+      auto* moved = static_cast<unsigned char*>(heap::reallocate(one.start, size));
+      if (moved == nullptr) continue;
+      one.start = moved;
+      ASSERT_TRUE(one.is_intact(size < one.size ? size : one.size)) << step;
+      one.size = size;
+      one.write(one.fill);
+    } else {
+      ASSERT_TRUE(one.is_intact(one.size)) << step;
+      heap::free(one.start);
+      one = {};
+    }
+    if (step % 16 == 0) {
+      ASSERT_TRUE(kheap().validate()) << step;
+    }
+    if (step % 1000 == 0) kheap().reap();
+  }
+  for (Held& one : all) heap::free(one.start);
+  EXPECT_EQ(heap::misuses(), 0U);
+  EXPECT_EQ(kheap().stats().allocated, 0U);
+  EXPECT_TRUE(kheap().validate());
+}
+
+TEST_F(BlocksTest, all_memory_comes_back_to_the_byte_after_exhaustion_at_every_size) {
+  void* first = heap::allocate(100);
+  heap::free(first);
+  const std::size_t before = free_bytes();
+  for (std::size_t size = 16; size <= kSmall; size += size < 256 ? 16 : size / 3 / 16 * 16) {
+    static std::array<void*, kSmall / 32> blocks;
+    std::size_t count = 0;
+    while (void* block = heap::allocate(size)) blocks[count++] = block;
+    EXPECT_TRUE(kheap().validate()) << size;
+    while (count != 0) heap::free(blocks[--count]);
+    EXPECT_EQ(kheap().stats().allocated, 0U) << size;
+    EXPECT_EQ(free_bytes(), before) << size;
+  }
+}
+
+TEST_F(BlocksTest, what_a_block_leaves_free_inside_a_span_goes_back_for_slabs) {
+  void* low = heap::allocate(2000);
+  void* middle = heap::allocate(5 * PageMap::kPageBytes);
+  void* high = heap::allocate(2000);
+  ASSERT_NE(high, nullptr);
+  const std::size_t before = base_arena().stats().free;
+  heap::free(middle);
+  reclaim();
+  EXPECT_GE(base_arena().stats().free, before + 4 * PageMap::kPageBytes);
+  EXPECT_TRUE(kheap().validate());
+  heap::free(low);
+  heap::free(high);
+  EXPECT_EQ(heap::misuses(), 0U);
+}
+
+TEST_F(BlocksTest, a_class_gets_its_cache_once_it_holds_enough) {
+  restart(std::size_t{512} * 1024);
+  static std::array<void*, 4096> blocks;
+  RegistryCursor<Cache> caches;
+  std::size_t count = 0;
+  while (RegistryCursor<Cache>().find("kmalloc_64") == nullptr && count < blocks.size())
+    ASSERT_NE(blocks[count++] = heap::allocate(64), nullptr);
+  EXPECT_GE(count, 256U);
+  EXPECT_LT(count, blocks.size());
+  while (count != 0) heap::free(blocks[--count]);
+  EXPECT_EQ(heap::misuses(), 0U);
+}
+
+// ---- damage ---------------------------------------------------------------------------------------------------------
+
+MisuseReport last;
+unsigned reports = 0;
+void note(const MisuseReport& report) noexcept {
+  last = report;
+  ++reports;
+}
+
+TEST_F(BlocksTest, a_write_behind_a_block_is_told_with_both_neighbours_when_either_is_freed) {
+  set_misuse_handler(note);
+  qm::test::Random random;
+  constexpr unsigned kRounds = 2000;
+  for (unsigned round = 0; round < kRounds; ++round) {
+    restart(kSmall);
+    set_misuse_handler(note);
+    std::array<unsigned char*, 3> blocks{};
+    for (auto& block : blocks)
+      ASSERT_NE(block = static_cast<unsigned char*>(heap::allocate(random.between(1, 200))), nullptr);
+    const std::size_t bytes = random.between(1, 64);
+    unsigned char* const end = blocks[0] + heap::usable_size(blocks[0]);
+    std::array<unsigned char, 64> before{};
+    std::memcpy(before.data(), end, bytes);
+    for (std::size_t i = 0; i < bytes; ++i) end[i] = static_cast<unsigned char>(random.next());
+    if (std::memcmp(before.data(), end, bytes) == 0) continue;  // nothing has changed
+    reports = 0;
+    // With call sites a note lies between the payload and the next header: the block's own free looks at it.
+    const bool is_in_note = kCallSites && bytes <= sizeof(void*) * 2;
+    heap::free(blocks[is_in_note ? 0 : random.below(2)]);
+    ASSERT_EQ(reports, 1U) << round;
+    EXPECT_EQ(last.kind, Misuse::kOverflow);
+    EXPECT_EQ(last.object, blocks[0]);
+    EXPECT_EQ(last.neighbour, blocks[1]);
+    EXPECT_EQ(heap::misuses(), 1U);
+    EXPECT_EQ(kheap().stats().segments_allocated, 3U);  // both are left alone
+    heap::free(blocks[2]);                              // which is not beside the damage
+  }
+}
+
+TEST_F(BlocksTest, a_write_to_free_memory_behind_a_block_misleads_no_allocation) {
+  qm::test::Random random;
+  for (unsigned round = 0; round < 500; ++round) {
+    restart(kSmall);
+    static std::array<unsigned char*, 40> blocks;
+    for (auto& block : blocks)
+      ASSERT_NE(block = static_cast<unsigned char*>(heap::allocate(random.between(1, 400))), nullptr);
+    for (std::size_t i = 1; i < blocks.size(); i += 2) heap::free(blocks[i]);
+    const std::size_t hit = random.below(blocks.size() / 2) * 2;
+    std::memset(blocks[hit] + heap::usable_size(blocks[hit]), static_cast<int>(random.next() & 0xff), 24);
+    // Nothing is followed through the damaged header: every allocation is sound memory or none.
+    for (unsigned i = 0; i < 60; ++i) {
+      const std::size_t size = random.between(1, 400);
+      auto* block = static_cast<unsigned char*>(heap::allocate(size));
+      if (block != nullptr) std::memset(block, 0x5a, size);
+    }
+    ArenaWalk walk(kheap());
+    Segment segment;
+    bool is_sound = true;
+    while (walk.next(segment)) is_sound = walk.is_sound() && is_sound;
+    EXPECT_FALSE(is_sound) << round;  // as `verify` finds
+  }
+}
+
+TEST_F(BlocksTest, a_second_free_and_an_address_inside_are_refused) {
+  auto* block = static_cast<unsigned char*>(heap::allocate(300));
+  auto* other = static_cast<unsigned char*>(heap::allocate(300));
+  heap::free(block + 16);
+  heap::free(block + 8);
+  EXPECT_EQ(heap::misuses(), 2U);
+  heap::free(block);
+  heap::free(block);
+  EXPECT_EQ(heap::misuses(), 3U);
+  heap::free(other);
+  heap::free(other);  // it was joined with its neighbour
+  EXPECT_EQ(heap::misuses(), 4U);
+  EXPECT_TRUE(kheap().validate());
+}
+
+// ---- pools ----------------------------------------------------------------------------------------------------------
+
+TEST_F(BlocksTest, a_pool_of_any_size_is_refused_or_serves_blocks_until_it_is_full) {
+  shutdown();
+  std::size_t least = 0;
+  for (const std::size_t offset : {std::size_t{0}, std::size_t{16}, std::size_t{4000}}) {
+    for (std::size_t bytes = 0; bytes <= std::size_t{64} * 1024; bytes += 16) {
+      const MemoryRange range{reinterpret_cast<std::uintptr_t>(qm::test::pool()) + offset, bytes};
+      const Status status = initialize({&range, 1}, 1);
+      if (status != Status::kOk) {
+        ASSERT_TRUE(status == Status::kInvalid || status == Status::kNoMemory) << bytes;
+        continue;
+      }
+      attach_hart(0);
+      if (least == 0) least = bytes;
+      void* block = heap::allocate(100);
+      ASSERT_NE(block, nullptr) << bytes;
+      if (bytes % 1024 == 0) {
+        std::size_t held = 1;
+        while (heap::allocate(100) != nullptr) ++held;
+        EXPECT_GE(held * 112 + 8 * PageMap::kPageBytes, bytes) << bytes;
+      }
+      shutdown();
+    }
+  }
+  EXPECT_LE(least, 8 * PageMap::kPageBytes);  // with kpages, which the fixture links
+  start(kSmall);
+}
+
+}  // namespace
