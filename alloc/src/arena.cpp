@@ -183,7 +183,7 @@ std::uint32_t* Arena::handle(std::uintptr_t start) noexcept {
   const LockGuard guard(lock_);
   if (blocks_ != nullptr) {
     const BlockHeader* const block = find_block_locked(start);
-    return block != nullptr && block->has(kNoted) ? &block->note().handle : nullptr;
+    return block != nullptr && block->is_noted() ? &block->note().handle : nullptr;
   }
   BoundaryTag* tag = find_allocated_locked(start);
   return tag == nullptr ? nullptr : &tag->handle;

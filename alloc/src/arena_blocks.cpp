@@ -5,6 +5,7 @@
 //       import_blocks()
 //         grow_blocks()            the latest span becomes longer, if its source has room there
 //         add_blocks()             another span, from the bottom of what the source has
+//         join_spans()             all that the source has between spans, which become one
 //       take_block_anywhere()    a look at all free blocks
 //       allocate_slow()          reclaim
 //     free_block()             join with the neighbours; an empty span, or whole pages at the end of one, may go
@@ -30,13 +31,15 @@ namespace {
 
 /// Free blocks that take_block_anywhere() looks at in a hold of the lock.
 constexpr unsigned kLooks = 16;
+/// A hole that is smaller does not go back: two tags of the source and one here are more than a quarter of it.
+constexpr std::size_t kLeastHole = std::size_t{4} * 3 * sizeof(BoundaryTag);
 /// A larger empty span, in imports of the usual size, is not kept.
 constexpr std::size_t kKeptImports = 4;
 
 /// Whether a block of so many bytes is what a request for @p size is given: it may have a unit more, where the rest of a free
 /// block was too small for a block.
 bool is_for(const BlockHeader& block, std::size_t size) noexcept {
-  const std::size_t bytes = Blocks::bytes_for(size, block.has(kNoted));
+  const std::size_t bytes = Blocks::bytes_for(size, block.is_noted());
   return bytes != 0 && bytes <= block.bytes() && block.bytes() - bytes < Blocks::kLeast;
 }
 
@@ -149,7 +152,11 @@ std::uintptr_t Arena::allocate_block_slow(const Request& request, bool noted, st
         if (start == 0) start = take_block_anywhere(request, noted);
       }
     }
-    if (start == 0) return request.pursued ? 0 : allocate_slow(request);
+    if (start == 0 && !request.pursued) return allocate_slow(request);
+    if (start == 0) {
+      reap_blocks();  // what was joined in vain: others may want it, and no report is to count it as idle
+      return 0;
+    }
     if (!traced()) return start;
     if (noted) {
       observer()->taken(*this, start, request.size, request.site, request.effort);
@@ -184,14 +191,12 @@ std::uintptr_t Arena::take_block_anywhere(const Request& request, bool noted) no
 // ---- spans ----------------------------------------------------------------------------------------------------------
 
 /// Has the source supply room for a block of @p bytes: as much as imports are mostly; where it has not as much, no more than
-/// need be; and both again when what lies idle here has gone back to it.
+/// need be; and else all that lies between spans.
+/// @returns whether there is more memory: room for the block, if it did not lie between spans.
 bool Arena::import_blocks(std::size_t bytes) noexcept {
-  for (bool again = false;; again = true) {
-    const std::size_t mostly = source_->rounded(minimum_import_);
-    if (grow_blocks(bytes, mostly) || add_blocks(bytes, mostly) || grow_blocks(bytes, 0) || add_blocks(bytes, 0))
-      return true;
-    if (again || reap_blocks() == 0) return false;
-  }
+  const std::size_t mostly = source_->rounded(minimum_import_);
+  return grow_blocks(bytes, mostly) || add_blocks(bytes, mostly) || grow_blocks(bytes, 0) || add_blocks(bytes, 0) ||
+         join_spans();
 }
 
 /// Has the source make the latest span longer, for a block of @p least bytes at its end, by @p mostly bytes at least.
@@ -239,6 +244,54 @@ bool Arena::add_blocks(std::size_t least, std::size_t mostly) noexcept {
   if (add_block_span({start, size, SpanOrigin::kImported}) == Status::kOk) return true;
   static_cast<void>(source_->free(start, size));
   return false;
+}
+
+/// Has each span take in what its source has free behind it, and spans that then lie side by side become one.
+/// @returns whether there were any. Complexity: O(spans), one a hold of the lock.
+bool Arena::join_spans() noexcept {
+  bool any = false;
+  std::uintptr_t from = 0;
+  for (;;) {
+    const LockGuard guard(lock_);
+    BoundaryTag* const span = blocks_->resizing ? nullptr : spans_.ceiling(from);
+    if (span == nullptr) return any;
+    const bool is_joined = span->origin != SpanOrigin::kAdded && join_span_locked(*span);
+    any = any || is_joined;
+    from = is_joined ? span->start : span->end();
+  }
+}
+
+/// @returns whether the span is longer.
+bool Arena::join_span_locked(BoundaryTag& span) noexcept {
+  BoundaryTag* above = span.next != &ends_ && span.next->origin != SpanOrigin::kAdded ? span.next : nullptr;
+  if (above != nullptr) {
+    // Where two spans meet, an end mark and a word become part of a free block.
+    const bool is_near = above->start == span.end();
+    const bool has_free = free_end_of(span) != nullptr || Blocks::at(above->start + Blocks::kHeaderBytes)->has(kFree);
+    if ((is_near && !has_free) || above->end() - span.start > Blocks::kMost) above = nullptr;
+  }
+  const std::size_t size = source_->join_behind(span.start, above != nullptr ? above->start : 0);
+  if (size == span.size) return false;
+  const bool has_above = above != nullptr && span.start + size == above->end();
+  const std::size_t more = (has_above ? above->start - span.start : size) - span.size;
+  if (more != 0) enter_end_locked(span, more);
+  if (!has_above) return true;
+  const std::uintptr_t end = span.end();
+  if (above == blocks_->latest_span) blocks_->latest_span = &span;
+  if (&span == empty_span_) empty_span_ = nullptr;
+  span.size += unlink_span_locked(above).size;
+  counts_.imported += span.end() - end;
+  counts_.total += Blocks::kSpanBytes;
+  blocks_->mend(span.start, end, end);
+  for (ArenaWalk* walk = walks_; walk != nullptr; walk = walk->next_walk_) {
+    if (walk->position_ >= end - Blocks::kHeaderBytes && walk->position_ <= end + Blocks::kHeaderBytes) {
+      // Within what is a free block now: on behind that.
+      const BlockHeader* block = Blocks::at(span.start + Blocks::kHeaderBytes);
+      while (block->is_sound() && block->end() <= walk->position_) block = block->next();
+      if (block->is_sound() && block->address() != walk->position_) walk->position_ = block->end();
+    }
+  }
+  return true;
 }
 
 /// Enters a span of whole units. @returns kInvalid, kNoMemory, kOverlap, as add().
@@ -307,7 +360,7 @@ Arena::SpanRange Arena::hole_in_locked(const BlockHeader& block) noexcept {
   if (low - Blocks::kHeaderBytes - block.address() == Blocks::kUnit) low += unit;
   std::uintptr_t high = round_down(block.end() - Blocks::kHeaderBytes, unit);
   if (block.end() - Blocks::kHeaderBytes - high == Blocks::kUnit) high -= unit;
-  const bool is_inside = low > span->start && high < span->end() && low < high;
+  const bool is_inside = low > span->start && high < span->end() && low < high && high - low >= kLeastHole;
   if (!is_inside || block.next()->bytes() == 0 || span->origin == SpanOrigin::kAdded) return {};
   return {low, high - low};
 }
@@ -416,8 +469,8 @@ Status Arena::free_block(std::uintptr_t start, std::size_t size) noexcept {
     } else {
       const std::size_t bytes = block->bytes();
       const unsigned kind = block->kind();
-      const bool is_overrun = block->has(kNoted) && !block->note().is_sound();
-      const CallSite* const site = block->has(kNoted) ? block->note().site : nullptr;
+      const bool is_overrun = block->is_noted() && !block->note().is_sound();
+      const CallSite* const site = block->is_noted() ? block->note().site : nullptr;
       BlockHeader* const joined = is_overrun ? nullptr : blocks_->give(block, span->start);
       damaged = is_overrun ? block->next() : blocks_->met_damage();
       if (joined == nullptr) {
@@ -465,9 +518,9 @@ Status Arena::resize_block(std::uintptr_t start, std::size_t old_size, std::size
       if (!is_for(*block, old_size)) return Status::kMismatch;
       const std::size_t before = block->bytes();
       former = block->usable();
-      const std::size_t bytes = Blocks::bytes_for(size, block->has(kNoted));
+      const std::size_t bytes = Blocks::bytes_for(size, block->is_noted());
       if (bytes == 0) return Status::kInvalid;
-      const bool is_overrun = block->has(kNoted) && !block->note().is_sound();
+      const bool is_overrun = block->is_noted() && !block->note().is_sound();
       if (!is_overrun && blocks_->resize(block, bytes)) {
         if (walks_ != nullptr) {
           move_walks_locked(*block);
@@ -550,7 +603,7 @@ bool ArenaWalk::next_block(Segment& segment) noexcept {
       position_ = block.end();
       segment.size = block.usable();
       segment.kind = block.has(kFree) ? TagKind::kFree : TagKind::kAllocated;
-      if (block.has(kNoted)) {
+      if (block.is_noted()) {
         segment.handle = __atomic_load_n(&block.note().handle, __ATOMIC_RELAXED);  // written without the lock
         segment.site = kCallSites ? call_sites::plain(block.note().site) : block.note().site;
       }

@@ -5,6 +5,7 @@
 #include <qm/fault.hpp>
 #include <qm/observer.hpp>
 
+#include "allocated_index.hpp"
 #include "arena_request.hpp"
 
 namespace qm {
@@ -101,6 +102,26 @@ bool Arena::free_within(std::uintptr_t start, std::uintptr_t low, std::uintptr_t
   allocated_.insert(above);
   add_free_locked(tag, low, high - low);
   return true;
+}
+
+/// Has the segment at @p start take in what is free behind it, and then the segment at @p above if that follows. The lock of the
+/// arena over this one, which is the root, may be held. @returns its size.
+std::size_t Arena::join_behind(std::uintptr_t start, std::uintptr_t above) noexcept {
+  const LockGuard guard(lock_);
+  BoundaryTag* const tag = find_allocated_locked(start);
+  if (BoundaryTag* const right = tag->next; right->kind == TagKind::kFree) {
+    count_allocated_locked(right->size);
+    tag->size += right->size;
+    remove_free_locked(right);
+    drop_locked(right);
+  }
+  if (BoundaryTag* const right = tag->next; right->kind == TagKind::kAllocated && right->start == above) {
+    AllocatedIndex::remove(allocated_.place_of(above));
+    ++counts_.frees_ever;
+    tag->size += right->size;
+    drop_locked(right);
+  }
+  return tag->size;
 }
 
 }  // namespace qm

@@ -21,11 +21,11 @@ QM_ARENA_INLINE void Blocks::set_first(std::size_t list, Header* block) noexcept
   word = block != nullptr ? word | bit : word & ~bit;
 }
 
-/// Makes @p block a free one of @p bytes and enters it.
+/// Makes @p block a free one of @p bytes and enters it. @param[in] flags kAfterFree, kAtEnd or neither.
 void Blocks::insert(Header* block, std::size_t bytes, std::uint32_t flags) noexcept {
   block->set(bytes, flags | kFree);
   size_behind(block) = bytes;
-  const std::size_t list = list_of(bytes);
+  const std::size_t list = list_of(*block);
   Header* first = first_[list];
   if (first != nullptr) {
     if (links(first).previous == nullptr) [[likely]] {
@@ -50,7 +50,7 @@ void Blocks::remove(Header* block) noexcept {
     next = nullptr;
   }
   if (previous == nullptr) {
-    const std::size_t list = list_of(block->bytes());
+    const std::size_t list = list_of(*block);
     if (first_[list] == block) set_first(list, next);
   } else if (links(previous).next == block) [[likely]] {
     links(previous).next = next;
@@ -75,12 +75,12 @@ void Blocks::remove(Header* block) noexcept {
   }
 }
 
-/// The first list from @p from on that has a block; kLists: there is none.
+/// The first list from @p from on that has a block; kEnds: none but that may.
 QM_ARENA_INLINE std::size_t Blocks::next_list(std::size_t from) const noexcept {
   std::size_t word = from / kWordBits;
   std::size_t bits = has_[word] >> from % kWordBits << from % kWordBits;
   while (bits == 0) {
-    if (++word == sizeof has_ / sizeof has_[0]) return kLists;
+    if (++word == sizeof has_ / sizeof has_[0]) return kEnds;
     bits = has_[word];
   }
   return word * kWordBits + lowest_bit(bits);
@@ -91,7 +91,7 @@ QM_ARENA_INLINE std::size_t Blocks::next_list(std::size_t from) const noexcept {
 QM_ARENA_INLINE Blocks::Header* Blocks::best_of(std::size_t list, std::size_t bytes) noexcept {
   Header* best = nullptr;
   std::size_t least = SIZE_MAX;
-  unsigned left = kScan;
+  unsigned left = list == kEnds ? kScanEnds : kScan;
   for (Header* block = first_[list]; block != nullptr; block = links(block).next) {
     if (!is_free(block)) [[unlikely]] {
       cut_list(list);
@@ -108,20 +108,20 @@ QM_ARENA_INLINE Blocks::Header* Blocks::best_of(std::size_t list, std::size_t by
 }
 
 /// A free block of at least @p bytes: of the list of that size if one of the first there will do, or the first of a list in
-/// which all will.
+/// which all will; else one at the end of a span.
 QM_ARENA_INLINE Blocks::Header* Blocks::find(std::size_t bytes) noexcept {
   std::size_t list = list_of(bytes);
   if (list >= kExact) {
     if (Header* const block = best_of(list, bytes); block != nullptr) return block;
     ++list;
   }
-  while ((list = list < kLists ? next_list(list) : kLists) != kLists) {
+  while ((list = next_list(list)) < kEnds) {
     Header* const block = first_[list];
     if (is_free(block)) [[likely]]
       return block;
     set_first(list, nullptr);
   }
-  return nullptr;
+  return best_of(kEnds, bytes);
 }
 
 // ---- blocks ---------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ QM_ARENA_INLINE Blocks::Header* Blocks::before(Header* block, std::uintptr_t sta
 
 void Blocks::enter(std::uintptr_t start, std::uintptr_t end) noexcept {
   at(end - kHeaderBytes)->set(0, kAfterFree);
-  insert(at(start + kHeaderBytes), end - start - kSpanBytes, 0);
+  insert(at(start + kHeaderBytes), end - start - kSpanBytes, kAtEnd);
 }
 
 void Blocks::extend(std::uintptr_t start, std::uintptr_t end, std::uintptr_t new_end) noexcept {
@@ -152,7 +152,7 @@ void Blocks::extend(std::uintptr_t start, std::uintptr_t end, std::uintptr_t new
   Header* const mark = at(end - kHeaderBytes);
   mark->set(new_end - end, mark->word & kAfterFree);
   if (give(mark, start) == nullptr) {  // what lies before it is damaged: they are not joined
-    insert(mark, new_end - end, 0);
+    insert(mark, new_end - end, kAtEnd);
     mark->next()->add(kAfterFree);
   }
 }
@@ -164,7 +164,7 @@ void Blocks::shorten(Header* last, std::size_t less) noexcept {
   if (rest == 0) {
     last->set(0, flags);
   } else {
-    insert(last, rest, flags);
+    insert(last, rest, flags | kAtEnd);
     last->next()->set(0, kAfterFree);
   }
 }
@@ -174,11 +174,12 @@ void Blocks::cut(Header* block, std::uintptr_t low, std::uintptr_t high) noexcep
   const std::uint32_t flags = block->word & kAfterFree;
   const std::size_t below = low - kHeaderBytes - block->address();
   const std::size_t above = after->address() - (high + kHeaderBytes);
+  const std::uint32_t above_flags = block->word & kAtEnd;
   remove(block);
-  if (below != 0) insert(block, below, flags);
+  if (below != 0) insert(block, below, flags | kAtEnd);
   at(low - kHeaderBytes)->set(0, below != 0 ? std::uint32_t{kAfterFree} : flags);
   if (above != 0) {
-    insert(at(high + kHeaderBytes), above, 0);
+    insert(at(high + kHeaderBytes), above, above_flags);
   } else {
     after->drop(kAfterFree);
   }
@@ -187,8 +188,8 @@ void Blocks::cut(Header* block, std::uintptr_t low, std::uintptr_t high) noexcep
 void Blocks::mend(std::uintptr_t start, std::uintptr_t low, std::uintptr_t high) noexcept {
   Header* const mark = at(low - kHeaderBytes);
   mark->set(high + kSpanBytes - low, mark->word & kAfterFree);
-  if (give(mark, start) == nullptr) {
-    insert(mark, high + kSpanBytes - low, 0);
+  if (give(mark, start) == nullptr && low != high) {
+    insert(mark, high + kSpanBytes - low, mark->next()->bytes() == 0 ? std::uint32_t{kAtEnd} : 0);
     mark->next()->add(kAfterFree);
   }
 }
@@ -211,6 +212,7 @@ QM_ARENA_INLINE Blocks::Header* Blocks::take_of(Header* block, std::size_t bytes
     return nullptr;
   }
   std::uint32_t flags = block->word & kAfterFree;
+  const std::uint32_t rest_flags = block->word & kAtEnd;
   remove(block);
   if (gap != 0) [[unlikely]] {
     insert(block, gap, flags);
@@ -221,7 +223,7 @@ QM_ARENA_INLINE Blocks::Header* Blocks::take_of(Header* block, std::size_t bytes
     bytes += rest;
     after->drop(kAfterFree);
   } else {
-    insert(at(block->address() + bytes), rest, 0);
+    insert(at(block->address() + bytes), rest, rest_flags);
   }
   block->set(bytes, flags | (as.noted ? kNoted : 0U), as.kind);
   return block;
@@ -260,6 +262,7 @@ Blocks::Header* Blocks::give(Header* block, std::uintptr_t start) noexcept {
     remove(first);
     block->erase();
   }
+  if (last->bytes() == 0) flags |= kAtEnd;
   insert(first, last->address() - first->address(), flags);
   return first;
 }
@@ -280,7 +283,7 @@ bool Blocks::resize(Header* block, std::size_t bytes) noexcept {
   const std::size_t room = last->address() - block->address();
   if (bytes > room) return false;
   if (bytes <= now && now - bytes < kLeast && !is_followed) return true;
-  const bool is_noted = block->has(kNoted);
+  const bool is_noted = block->is_noted();
   const Note note = is_noted ? block->note() : Note{};  // its place may be another one then
   if (is_followed) {
     remove(after);
@@ -291,7 +294,7 @@ bool Blocks::resize(Header* block, std::size_t bytes) noexcept {
     bytes = room;
     last->drop(kAfterFree);
   } else {
-    insert(at(block->address() + bytes), rest, 0);
+    insert(at(block->address() + bytes), rest, last->bytes() == 0 ? std::uint32_t{kAtEnd} : 0);
     last->add(kAfterFree);
   }
   block->set(bytes, block->word & Header::kFlags, block->kind());
@@ -304,18 +307,19 @@ bool Blocks::resize(Header* block, std::size_t bytes) noexcept {
 bool Blocks::is_kept(const Header* block) noexcept {
   if (!block->is_sound()) return false;
   if (block->bytes() == 0) return !block->has(kFree);
-  if (block->has(kNoted) && !block->note().is_sound()) return false;
+  if (block->is_noted() && !block->note().is_sound()) return false;
   const Header* const after = at(block->end());
   if (!after->is_sound() || after->has(kAfterFree) != block->has(kFree)) return false;
-  return !block->has(kFree) || (size_behind(block) == block->bytes() && !after->has(kFree) && !block->has(kAfterFree));
+  return !block->has(kFree) || (size_behind(block) == block->bytes() && block->has(kAtEnd) == (after->bytes() == 0) &&
+                                !after->has(kFree) && !block->has(kAfterFree));
 }
 
 bool Blocks::are_listed(std::size_t count) const noexcept {
-  for (std::size_t list = 0; list < kLists; ++list) {
+  for (std::size_t list = 0; list <= kEnds; ++list) {
     if ((has_[list / kWordBits] >> list % kWordBits & 1) != (first_[list] != nullptr ? 1U : 0U)) return false;
     const Header* previous = nullptr;
     for (const Header* block = first_[list]; block != nullptr; previous = block, block = links(block).next) {
-      if (!block->is_sound() || !block->has(kFree) || list_of(block->bytes()) != list) return false;
+      if (!block->is_sound() || !block->has(kFree) || list_of(*block) != list) return false;
       if (links(block).previous != previous || count-- == 0) return false;
     }
   }
@@ -323,15 +327,16 @@ bool Blocks::are_listed(std::size_t count) const noexcept {
 }
 
 std::size_t Blocks::largest() const noexcept {
-  std::size_t list = kLists;
-  while (list-- != 0) {
-    if (first_[list] != nullptr) break;
-  }
   std::size_t most = 0;
-  if (list == ~std::size_t{0}) return 0;
-  for (const Header* block = first_[list]; block != nullptr && block->is_sound(); block = links(block).next) {
-    if (block->usable() > most) most = block->usable();
-  }
+  const auto look = [&](std::size_t list) noexcept {
+    for (const Header* block = first_[list]; block != nullptr && block->is_sound(); block = links(block).next) {
+      if (block->usable() > most) most = block->usable();
+    }
+  };
+  std::size_t list = kLists;
+  while (list != 0 && first_[list - 1] == nullptr) --list;
+  if (list != 0) look(list - 1);
+  look(kEnds);
   return most;
 }
 

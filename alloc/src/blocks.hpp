@@ -10,12 +10,14 @@
 /// payload begins at a multiple of kUnit. The last word of a free block is its size, where the block behind it finds
 /// its start. The end mark is a header of size 0, held.
 ///
-///     lists   one for each size below kExact units, then kParts for each power of two; a bit for each that has a block
+///     lists   one for each size below kExact units, then kParts for each power of two; a bit for each that has a block.
+///             The last is of the free blocks at the ends of spans, of whatever size. They are taken from when no other will do,
+///             so that what lies before them can grow where it is.
 ///
 /// Invariants
 /// - K1 The blocks of a span tile it; no two neighbours are both free.
 /// - K2 A block's kAfterFree is set iff the block before it is free.
-/// - K3 A free block is in the list of its size, but for those that a damaged header has cut off.
+/// - K3 A free block is in the list of its size, or in the last one if it has kAtEnd, but for those that a damaged header has cut off.
 /// - K4 A header is read only where a span says that one may lie, and followed only if its seal is right. So a program
 ///      that writes behind a block is found out by the next operation that meets the header; no pointer is followed
 ///      through it.
@@ -56,7 +58,12 @@ struct BlockNote {
   }
 };
 
-enum BlockFlag : std::uint32_t { kFree = 1, kAfterFree = 2, kNoted = 4 };
+enum BlockFlag : std::uint32_t {
+  kFree = 1,
+  kAfterFree = 2,
+  kNoted = 4,       ///< of a held block: it has a note
+  kAtEnd = kNoted,  ///< of a free one: it is in the list of those at the end of a span
+};
 
 static_assert(sizeof(BlockNote) == 16,
               "a block's usable bytes are the same beyond whole units with a note and without");
@@ -78,15 +85,17 @@ struct BlockHeader {
   [[nodiscard]] bool has(BlockFlag flag) const noexcept { return (word & flag) != 0; }
   /// Header included; 0: an end mark.
   [[nodiscard]] std::size_t bytes() const noexcept { return std::size_t{word >> kFlagBits} * kUnit; }
+  /// Whether it is held and has a note.
+  [[nodiscard]] bool is_noted() const noexcept { return (word & (kFree | kNoted)) == kNoted; }
   [[nodiscard]] std::uintptr_t address() const noexcept { return reinterpret_cast<std::uintptr_t>(this); }
   [[nodiscard]] std::uintptr_t payload() const noexcept { return address() + sizeof *this; }
   [[nodiscard]] std::uintptr_t end() const noexcept { return address() + bytes(); }
   [[nodiscard]] BlockHeader* next() const noexcept { return reinterpret_cast<BlockHeader*>(end()); }
   /// Bytes of the payload that a user may have.
   [[nodiscard]] std::size_t usable() const noexcept {
-    return bytes() - sizeof *this - (has(BlockFlag::kNoted) ? sizeof(BlockNote) : 0);
+    return bytes() - sizeof *this - (is_noted() ? sizeof(BlockNote) : 0);
   }
-  /// Precondition: has(kNoted).
+  /// Precondition: is_noted().
   [[nodiscard]] BlockNote& note() const noexcept { return *reinterpret_cast<BlockNote*>(end() - sizeof(BlockNote)); }
   void set(std::size_t bytes, std::uint32_t flags, unsigned kind = 0) noexcept {
     word = static_cast<std::uint32_t>(bytes / kUnit << kFlagBits) | flags;
@@ -145,7 +154,8 @@ class Blocks {
   /// Cuts [low, high) out of the free block @p block: a span ends at @p low, and another begins at @p high. Precondition: at
   /// either side of that with the ends of spans the block has nothing left, or kLeast.
   void cut(Header* block, std::uintptr_t low, std::uintptr_t high) noexcept;
-  /// Undoes cut(): what was a span's end and another's start is a free block, joined with its neighbours.
+  /// Undoes cut(): what was a span's end and another's start is a free block, joined with its neighbours. Precondition: one of
+  /// these is free if @p low is @p high.
   void mend(std::uintptr_t start, std::uintptr_t low, std::uintptr_t high) noexcept;
   /// Takes a free block that is all of its span out.
   void leave(Header* only) noexcept { remove(only); }
@@ -179,7 +189,7 @@ class Blocks {
   /// Calls @p action with each free block of at least @p bytes, until it says false. Complexity: O(such blocks).
   template <class Action>
   void visit_large(std::size_t bytes, const Action& action) const noexcept {
-    for (std::size_t list = list_of(bytes); list < kLists; ++list) {
+    for (std::size_t list = list_of(bytes); list <= kEnds; ++list) {
       for (Header* block = first_[list]; block != nullptr && block->is_sound(); block = links(block).next) {
         if (block->bytes() >= bytes && !action(*block)) return;
       }
@@ -206,8 +216,10 @@ class Blocks {
   static constexpr unsigned kPartsLog2 = 2;
   static constexpr std::size_t kParts = std::size_t{1} << kPartsLog2;
   static constexpr std::size_t kLists = kExact + (32 - BlockHeader::kFlagBits - kExactLog2) * kParts;
-  /// Blocks of the request's own list that are looked at for the best of them.
+  static constexpr std::size_t kEnds = kLists;  ///< the list of free blocks at the ends of spans
+  /// Blocks of the request's own list that are looked at for the best of them, and of those at the ends of spans.
   static constexpr unsigned kScan = 2;
+  static constexpr unsigned kScanEnds = 8;
 
   /// In a free block's payload.
   struct Links {
@@ -225,6 +237,9 @@ class Blocks {
     std::size_t gap = -block.payload() & (align - 1);
     if (gap != 0 && gap < kLeast) gap += align;
     return gap;
+  }
+  [[nodiscard]] static std::size_t list_of(const Header& block) noexcept {
+    return block.has(kAtEnd) ? kEnds : list_of(block.bytes());
   }
   [[nodiscard]] static std::size_t list_of(std::size_t bytes) noexcept {
     const std::size_t units = bytes / kUnit;
@@ -244,8 +259,8 @@ class Blocks {
   void remove(Header* block) noexcept;
   [[nodiscard]] Header* before(Header* block, std::uintptr_t start) noexcept;
 
-  std::size_t has_[(kLists + kWordBits - 1) / kWordBits] = {};
-  Header* first_[kLists] = {};
+  std::size_t has_[(kLists + kWordBits) / kWordBits] = {};
+  Header* first_[kLists + 1] = {};
   std::size_t free_blocks_ = 0;
   Header* damaged_ = nullptr;
 };

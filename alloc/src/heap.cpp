@@ -61,8 +61,9 @@ constexpr std::array<ClassName, kClasses> kClassNames = [] {
 /// Bytes that the first cache of a class takes beyond what each takes: a leaf of the page map, and a slab each of caches and of
 /// magazines.
 constexpr std::size_t kFirstCacheBytes = 3 * PageMap::kPageBytes;
-/// Bytes that each takes beside its slab before it serves more than a few objects: magazines.
+/// Bytes that each takes beside its slab before it serves more than a few objects: magazines. And objects in a slab, about.
 constexpr std::size_t kBesideSlab = PageMap::kPageBytes;
+constexpr std::size_t kInSlab = 6;
 /// Classes may have caches at once while these take at most so much of the memory.
 constexpr std::size_t kCacheShare = 64;
 /// A class that holds so many blocks, and bytes, has a cache if there is the memory for any: what is idle in its last slab is
@@ -78,13 +79,21 @@ constexpr std::size_t kLeastForMagazines = 256 << 10;
 constexpr std::size_t kSlabShareOfMemory = 2048;
 constexpr std::size_t kSlabShareOfClass = 4;
 
-std::atomic<unsigned> affordable{0};  ///< classes that may have caches at once
-std::atomic<bool> may_have_caches{false};
+std::atomic<std::size_t> affordable{0};  ///< bytes that caches which are made at once may still take
+std::atomic<std::size_t> memory_bytes{0};
+
+/// What the class's cache takes at first.
+std::size_t bytes_of_cache(unsigned number, std::size_t memory) noexcept {
+  std::size_t slab = kInSlab * kClassBytes[number];
+  if (slab < memory / kSlabShareOfMemory) slab = memory / kSlabShareOfMemory;
+  return kBesideSlab + (slab > PageMap::kPageBytes ? slab : PageMap::kPageBytes);
+}
 
 /// Whether the class's objects should come from slabs: it costs little, or pays.
 bool earns_cache(unsigned number) noexcept {
-  if (affordable.load(std::memory_order_relaxed) != 0) return true;
-  if (!may_have_caches.load(std::memory_order_relaxed)) return false;
+  const std::size_t memory = memory_bytes.load(std::memory_order_relaxed);
+  if (memory < kLeastForCaches) return false;
+  if (bytes_of_cache(number, memory) <= affordable.load(std::memory_order_relaxed)) return true;
   const std::size_t held = __atomic_load_n(&blocks.held[number], __ATOMIC_RELAXED);
   const std::size_t bytes = kClassBytes[number];
   if (2 * bytes <= Blocks::bytes_for(bytes, kCallSites)) return held >= kManyTiny;
@@ -97,7 +106,7 @@ bool earns_cache(unsigned number) noexcept {
 Cache* create_class(unsigned number) noexcept {
   if (large.name()[0] == 0) return nullptr;  // before initialize()
   const std::uint16_t cell_pointer = internal::heap_cell_pointer(PageMap::tag_of(number));
-  const std::size_t memory = base_arena().stats().total;
+  const std::size_t memory = memory_bytes.load(std::memory_order_relaxed);
   const std::size_t of_memory = memory / kSlabShareOfMemory;
   const std::size_t of_class =
       __atomic_load_n(&blocks.held[number], __ATOMIC_RELAXED) * kClassBytes[number] / kSlabShareOfClass;
@@ -114,8 +123,9 @@ Cache* create_class(unsigned number) noexcept {
   Cache* cache = Cache::create(config);
   // release: pairs with the acquire in cache_of(), so that the cache is seen whole.
   if (cache != nullptr) {
-    if (const unsigned left = affordable.load(std::memory_order_relaxed); left != 0)
-      affordable.store(left - 1, std::memory_order_relaxed);
+    const std::size_t left = affordable.load(std::memory_order_relaxed);
+    const std::size_t bytes = bytes_of_cache(number, memory);
+    affordable.store(left > bytes ? left - bytes : 0, std::memory_order_relaxed);
     classes[number].store(cache, std::memory_order_release);
   }
   return classes[number].load(std::memory_order_acquire);
@@ -202,14 +212,13 @@ constexpr std::size_t import_bytes(std::size_t memory) noexcept {
 }
 
 void note_memory(std::size_t memory) noexcept {
+  std::size_t taken = kFirstCacheBytes;
+  for (unsigned number = 0; number < kClasses; ++number) {
+    if (classes[number].load(std::memory_order_relaxed) != nullptr) taken += bytes_of_cache(number, memory);
+  }
   const std::size_t share = memory / kCacheShare;
-  const std::size_t slab = memory / kSlabShareOfMemory;
-  const std::size_t each = kBesideSlab + (slab > PageMap::kPageBytes ? slab : PageMap::kPageBytes);
-  const std::size_t all = share > kFirstCacheBytes ? (share - kFirstCacheBytes) / each : 0;
-  unsigned made = 0;
-  for (const auto& one : classes) made += one.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
-  affordable.store(all > made ? static_cast<unsigned>(all - made) : 0, std::memory_order_relaxed);
-  may_have_caches.store(memory >= kLeastForCaches, std::memory_order_relaxed);
+  affordable.store(share > taken ? share - taken : 0, std::memory_order_relaxed);
+  memory_bytes.store(memory, std::memory_order_relaxed);
 }
 
 Status initialize() noexcept {

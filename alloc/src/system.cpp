@@ -119,7 +119,7 @@ constexpr std::size_t first_bytes(unsigned harts) noexcept { return round_up(own
 
 /// What lies beside the whole pages of a range is for blocks.
 static void add_remains(std::uintptr_t start, std::uintptr_t end) noexcept {
-  if (start < end) static_cast<void>(heap::add_memory(start, end - start));
+  if (start < end && is_linked(heap::add_memory)) static_cast<void>(heap::add_memory(start, end - start));
 }
 
 /// All of initialize() but the checks: memory first, then what is made of it.
@@ -139,7 +139,7 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
     if (&range == memory.data()) boundary_tags_set_root(base);
     if (status == Status::kOk) status = page_map.add_bank(start, end);
   }
-  if constexpr (kMagazines) extents.initialize(base);
+  if constexpr (kExtents) extents.initialize(base);
   if constexpr (kCallSites) {
     if (status == Status::kOk) status = call_sites::initialize(harts);
   }
@@ -148,7 +148,7 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
   if (status == Status::kOk && is_linked(internal::initialize_slab_headers))
     status = internal::initialize_slab_headers();
   if (status == Status::kOk && is_linked(internal::initialize_page_arena)) status = internal::initialize_page_arena();
-  if (status == Status::kOk) status = heap::initialize();
+  if (status == Status::kOk && is_linked(heap::initialize)) status = heap::initialize();
   if (status != Status::kOk) return status;
   for (const MemoryRange& range : memory) {
     const std::uintptr_t end = range.start + range.size;
@@ -179,7 +179,7 @@ void shutdown() noexcept {
   ready = false;
   caches.forget();
   upkeep::want_nothing();
-  heap::shutdown();
+  if (is_linked(heap::shutdown)) heap::shutdown();
   if constexpr (kCallSites) call_sites::shutdown();
   registry_reset();
   exhaustion::reset();
@@ -203,7 +203,7 @@ Status add_memory(const MemoryRange& range) noexcept {
   }
   add_remains(range.start, round_up(range.start, kPage));
   add_remains(round_down(end, kPage), end);
-  heap::note_memory(base.stats().total);
+  if (is_linked(heap::note_memory)) heap::note_memory(base.stats().total);
   return Status::kOk;
 }
 
@@ -213,7 +213,7 @@ unsigned hart_count() noexcept { return caches.harts(); }
 Status attach_hart(unsigned hart) noexcept {
   if (hart >= hart_count()) return Status::kInvalid;
   internal::attach_cells(hart);
-  heap::attach_hart();
+  if (is_linked(heap::attach_hart)) heap::attach_hart();
   if constexpr (kCallSites) call_sites::attach_hart(hart);
   hal::hart_online(hart);
   return Status::kOk;

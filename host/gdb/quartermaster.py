@@ -651,8 +651,38 @@ def address_of(text, names):
     return int(value) + offset
 
 
+def image_address(name):
+    """Of a symbol of the image; 0: it has none."""
+    try:
+        return int(gdb.parse_and_eval("(unsigned long)&" + name))
+    except gdb.error:
+        return 0
+
+
+def print_taker(site):
+    """Who took what a user holds, of the address of a call site, if the build has call sites and it is known."""
+    site &= ~1
+    if site == 0 or site == image_address("qm_untagged_site"):
+        return
+    site = gdb.Value(site).cast(gdb.lookup_type("qm::CallSite").pointer())
+    module = "[%s] " % site["module"].string() if int(site["module"]) else ""
+    print("  taken at %s:%d %sfunc:%s" % (site["file"].string(), int(site["line"]), module, site["function"].string()))
+
+
+def site_of_object(cache, address):
+    """The address of the call site that an object of a cache is charged to; 0: of none."""
+    first = image_address("__start_qm_call_sites")
+    if first == 0 or int(cache["charge_"]["amount_"]) == 0:
+        return 0
+    head = gdb.lookup_type("qm::ChargeHead").pointer()
+    tag = number((gdb.Value(address).cast(head) - 1)["tag"])
+    bytes_of_site = gdb.lookup_type("qm::CallSite").sizeof
+    site = first + (tag // bytes_of_site - 1) * bytes_of_site
+    return site if tag >= bytes_of_site and site < image_address("__stop_qm_call_sites") else 0
+
+
 def segments(arena):
-    """Start, size, a word on it, and whether a user holds it: of each segment."""
+    """Start, size, a word on it, whether a user holds it, and the address of its call site: of each segment."""
     owners = ("allocated", "extent of slabs", "slab of a quantum cache", "boundary tags")
     ends = arena["ends_"]
     tag = ends["next"]
@@ -660,7 +690,8 @@ def segments(arena):
         kind = int(tag["kind"])
         if kind != 2:
             owner = int(tag["owner"])
-            yield int(tag["start"]), int(tag["size"]), "free" if kind == 0 else owners[owner], kind == 1 and owner == 0
+            held = kind == 1 and owner == 0
+            yield int(tag["start"]), int(tag["size"]), "free" if kind == 0 else owners[owner], held, int(tag["site"])
         elif int(arena["blocks_"]):
             yield from blocks(int(tag["start"]), int(tag["size"]))
         tag = tag["next"]
@@ -677,8 +708,11 @@ def blocks(start, size):
         bytes_of_block = (word >> 3) * 16
         if not 32 <= bytes_of_block <= end - at:
             return
-        usable = bytes_of_block - header_bytes - (note_bytes if word & 4 else 0)
-        yield at + header_bytes, usable, "free" if word & 1 else "allocated", not word & 1
+        noted = word & 5 == 4
+        usable = bytes_of_block - header_bytes - (note_bytes if noted else 0)
+        note = gdb.Value(at + bytes_of_block - note_bytes).cast(gdb.lookup_type("qm::BlockNote").pointer())
+        yield (at + header_bytes, usable, "free" if word & 1 else "allocated", not word & 1,
+               int(note["site"]) if noted else 0)
         at += bytes_of_block
 
 
@@ -704,19 +738,24 @@ def print_whatis(text):
                 print("cache %s: slab %s + %d, no object" % (name_of(cache), address_text(start), address - start))
                 continue
             where = start + index * stride
-            print("cache %s: object %s + %d, %s, %d of %d in slab %s" % (
-                name_of(cache), address_text(where), address - where, view.whereabouts(slab, index, where),
+            whereabouts = view.whereabouts(slab, index, where)
+            print("cache %s: object %s + %d, %s\n  %d of %d in slab %s" % (
+                name_of(cache), address_text(where), address - where, whereabouts,
                 index + 1, objects, address_text(start)))
+            if whereabouts == "in use":
+                print_taker(site_of_object(cache, where))
             one, record = books.record_of(cache, where)
             if record is not None:
                 books.print_record(one, record)
     for arena in arenas():
-        for start, size, what, held in segments(arena):
+        for start, size, what, held, site in segments(arena):
             if not start <= address < start + size:
                 continue
             found_arenas += 1
-            print("arena %s: segment %s + %d, %d bytes, %s" % (
+            print("arena %s: segment %s + %d\n  %d bytes, %s" % (
                 name_of(arena), address_text(start), address - start, size, what))
+            if held:
+                print_taker(site)
             one, record = books.record_of(arena, start) if held else (None, None)
             if record is not None:
                 books.print_record(one, record)

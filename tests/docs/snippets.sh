@@ -16,6 +16,7 @@ frame() { # what stands before the block; `body` if it is statements
       'void body(qm::Cache* cache, qm::ObjectCache<Session>& sessions, int address, int port) {' ;;
     call-sites.md.2.c) echo 'void body(qm_cache *packets) {' ;;
     call-sites.md.3.c) printf '%s\n' '#include <qm/qm.h>' '#define HEAD 16' 'struct packet;' ;;
+    walkthrough.md.1.cpp) printf '%s\n' '#include <qm/cache.hpp>' 'void body() {' ;;
     console.md.1.cpp) echo 'void set_led(bool on) noexcept;' ;;
     *) echo "no frame for $1" >&2; exit 1 ;;
   esac

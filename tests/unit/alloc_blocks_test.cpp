@@ -2,6 +2,7 @@
 
 #include <support/system_fixture.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -108,6 +109,83 @@ TEST_F(BlocksTest, what_a_block_leaves_free_inside_a_span_goes_back_for_slabs) {
   heap::free(low);
   heap::free(high);
   EXPECT_EQ(heap::misuses(), 0U);
+}
+
+TEST_F(BlocksTest, what_is_small_lies_in_holes_and_not_behind_a_block_that_grows) {
+  void* const hole = heap::allocate(2000);
+  void* const between = heap::allocate(100);
+  auto* grows = static_cast<unsigned char*>(heap::allocate(3000));
+  heap::free(hole);
+  ASSERT_NE(grows, nullptr);
+  std::array<void*, 20> small{};
+  for (std::size_t i = 0; i < small.size(); ++i) {
+    EXPECT_EQ(heap::reallocate(grows, 3000 + 10 * i), grows) << i;
+    ASSERT_NE(small[i] = heap::allocate(10), nullptr);
+    EXPECT_LT(reinterpret_cast<std::uintptr_t>(small[i]), reinterpret_cast<std::uintptr_t>(grows));
+  }
+  for (void* block : small) heap::free(block);
+  heap::free(between);
+  heap::free(grows);
+  EXPECT_TRUE(kheap().validate());
+}
+
+TEST_F(BlocksTest, pages_between_spans_join_them_when_no_other_memory_is_left) {
+  constexpr std::size_t kPage = PageMap::kPageBytes;
+  Arena& base = base_arena();
+  heap::free(heap::allocate(1));
+  reclaim();
+  // All whole pages: of the upper ones only three in a row go back, first the outer two.
+  static std::array<std::uintptr_t, 200> pages;
+  std::size_t count = 0;
+  while ((pages[count] = base.allocate(kPage, Fit::kBest, nullptr, Effort::kQuiet)) != 0)
+    ASSERT_LT(++count, pages.size());
+  std::size_t low = count;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto has = [&](std::uintptr_t page) { return std::find(pages.begin(), pages.end(), page) != pages.end(); };
+    if ((low == count || pages[i] > pages[low]) && has(pages[i] + kPage) && has(pages[i] + 2 * kPage)) low = i;
+  }
+  ASSERT_LT(low, count);
+  const std::uintptr_t first = pages[low];
+  std::array<unsigned char*, 400> filler{};
+  std::size_t fillers = 0;
+  const auto within = [](const void* block, std::uintptr_t page) {
+    return reinterpret_cast<std::uintptr_t>(block) - page < kPage;
+  };
+  // A block at the start of each of the outer pages' spans, and nothing else in them.
+  std::array<void*, 2> kept{};
+  for (const unsigned at : {0U, 2U}) {
+    ASSERT_EQ(base.free(first + at * kPage, kPage), Status::kOk);
+    for (;;) {
+      auto* block = static_cast<unsigned char*>(heap::allocate(kPage / 4));
+      ASSERT_NE(block, nullptr);
+      if (within(block, first + at * kPage)) {
+        kept[at / 2] = block;
+        break;
+      }
+      ASSERT_LT(fillers, filler.size());
+      filler[fillers++] = block;
+    }
+  }
+  const std::size_t spans = kheap().stats().spans;
+  const std::size_t wanted = kPage + kPage / 16;  // no page has as much
+  EXPECT_EQ(heap::allocate(wanted), nullptr);
+  EXPECT_TRUE(kheap().validate());
+  ASSERT_EQ(base.free(first + kPage, kPage), Status::kOk);
+  auto* joined = static_cast<unsigned char*>(heap::allocate(wanted));
+  ASSERT_NE(joined, nullptr);
+  EXPECT_TRUE(within(joined, first));
+  EXPECT_EQ(kheap().stats().spans, spans - 1);
+  EXPECT_TRUE(kheap().validate());
+  EXPECT_TRUE(base.validate());
+  heap::free(joined);
+  for (void* block : kept) heap::free(block);
+  while (fillers != 0) heap::free(filler[--fillers]);
+  kheap().reap();
+  EXPECT_TRUE(kheap().validate());
+  EXPECT_TRUE(base.validate());
+  for (std::size_t i = 0; i < count; ++i) {
+    if (pages[i] - first >= 3 * kPage) EXPECT_EQ(base.free(pages[i], kPage), Status::kOk);
+  }
 }
 
 TEST_F(BlocksTest, a_class_gets_its_cache_once_it_holds_enough) {

@@ -34,13 +34,13 @@ TEST_F(Heap, large_blocks_are_not_rounded_to_pages) {
 }
 
 TEST_F(Heap, every_block_of_a_slab_of_several_pages_comes_back_where_it_belongs) {
-  static std::array<void*, 40> blocks;
+  static std::array<void*, 300> blocks;  // of which 40 at least are in slabs, whatever the class had before its cache
   for (const std::size_t size : {900U, 1024U, 1088U, 2700U, 4600U, 6500U}) {
     for (void*& block : blocks) ASSERT_NE(block = heap::allocate(size), nullptr);
     RegistryCursor<Cache> caches;
     Cache* cache = nullptr;
     do cache = caches.next();
-    while (cache != nullptr && (cache->object_size() < size || cache->stats().in_use != blocks.size()));
+    while (cache != nullptr && (cache->object_size() < size || cache->stats().in_use < 40));
     ASSERT_NE(cache, nullptr) << size;
     EXPECT_TRUE(kChecked || cache->slabs().slab_bytes() > SlabLayer::kPageBytes);
     for (void* block : blocks) heap::free(block);

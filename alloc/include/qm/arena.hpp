@@ -327,7 +327,8 @@ class Arena : public Traceable {
   [[nodiscard]] bool add_blocks(std::size_t least, std::size_t mostly) noexcept;
   [[gnu::weak]] Status add_block_span(const SpanRange& range) noexcept;
   [[gnu::weak]] Status free_block(std::uintptr_t start, std::size_t size) noexcept;
-  [[gnu::weak]] Status resize_block(std::uintptr_t start, std::size_t old_size, std::size_t size, std::size_t& former) noexcept;
+  [[gnu::weak]] Status resize_block(std::uintptr_t start, std::size_t old_size, std::size_t size,
+                                    std::size_t& former) noexcept;
   [[gnu::weak]] std::size_t reap_blocks() noexcept;
   std::size_t release_blocks(std::uintptr_t& from, std::size_t keep) noexcept;
   [[nodiscard, gnu::weak]] std::size_t idle_block_bytes_locked() noexcept;
@@ -336,6 +337,9 @@ class Arena : public Traceable {
   void enter_end_locked(BoundaryTag& span, std::size_t more) noexcept;
   [[nodiscard]] std::uintptr_t allocate_bottom(std::size_t size) noexcept;
   bool free_within(std::uintptr_t start, std::uintptr_t low, std::uintptr_t high) noexcept;
+  std::size_t join_behind(std::uintptr_t start, std::uintptr_t above) noexcept;
+  [[nodiscard]] bool join_spans() noexcept;
+  [[nodiscard]] bool join_span_locked(BoundaryTag& span) noexcept;
   [[nodiscard]] std::size_t release_hole() noexcept;
   [[nodiscard]] SpanRange hole_in_locked(const BlockHeader& block) noexcept;
   void move_walks_locked(const BlockHeader& block) noexcept;

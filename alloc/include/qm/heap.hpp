@@ -119,14 +119,17 @@ void free_sized(void* block, std::size_t size, std::size_t alignment = kAlignmen
 /// Frees that were refused because the address was no block or the size another; the size classes count what they find.
 [[nodiscard]] std::size_t misuses() noexcept;
 
+// What the system calls of a heap that is linked, with the first call of a function that allocates or frees: a program
+// that has caches only goes without.
+
 /// Sets the heap up over base_arena(). Called by qm::initialize(), after the page map has its banks.
-Status initialize() noexcept;
+[[gnu::weak]] Status initialize() noexcept;
 /// Gives the heap a range of memory that base_arena() cannot have, since it is no whole page. @returns as Arena::add().
-Status add_memory(std::uintptr_t start, std::size_t size) noexcept;
+[[gnu::weak]] Status add_memory(std::uintptr_t start, std::size_t size) noexcept;
 /// There is so much memory, in bytes.
-void note_memory(std::size_t memory) noexcept;
-void shutdown() noexcept;
+[[gnu::weak]] void note_memory(std::size_t memory) noexcept;
+[[gnu::weak]] void shutdown() noexcept;
 /// The running hart has no cells of any class yet. Called by qm::attach_hart().
-void attach_hart() noexcept;
+[[gnu::weak]] void attach_hart() noexcept;
 
 }  // namespace qm::heap
