@@ -7,7 +7,7 @@
 set -eu -o pipefail
 program=$1 source=$(cd "$2" && pwd) prefix=$3 xlen=$4 libgcc=$5
 shift 5
-most=40960 says='the allocator works' flags=("$@")
+most=43008 says='the allocator works' flags=("$@")
 if [ "$program" != firmware ]; then
   most=67584 says='the trace works'
   flags+=(-fno-omit-frame-pointer -fno-optimize-sibling-calls)

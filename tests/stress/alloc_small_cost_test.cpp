@@ -53,8 +53,8 @@ TEST_F(SmallCost, random_replacement_in_the_heap) {
     block = allocations.measure([&] { return heap::allocate(size); });
     ASSERT_NE(block, nullptr);
   }
-  print("malloc of 16 to 1023 bytes, 1000 live", allocations, 145, 4100);
-  print("free", frees, 152, 1250);
+  print("malloc of 16 to 1023 bytes, 1000 live", allocations, 245, 4100);
+  print("free", frees, 220, 1250);
   for (void* block : blocks) heap::free(block);
   EXPECT_EQ(heap::misuses(), 0U);
 }
@@ -69,8 +69,8 @@ TEST_F(SmallCost, large_blocks_among_isolated_holes) {
     ASSERT_NE(block, nullptr);
     frees.measure([&] { return heap::free(block), 0; });
   }
-  print("large block, 300 holes too small", allocations, 710, 4300);
-  print("free", frees, 575, 655);
+  print("large block, 300 holes too small", allocations, 810, 4300);
+  print("free", frees, 540, 615);
   for (unsigned i = 1; i < blocks.size(); i += 2) heap::free(blocks[i]);
 }
 
