@@ -120,7 +120,8 @@ static void check_free_blocks(void) {
   CHECK(block != NULL);
   vPortFree(block);
   const unsigned before = hook_calls;
-  CHECK(pvPortMalloc(largest + 64) == NULL && hook_calls == before + 1);
+  /* What lies free at the ends of blocks' spans may add less than a page at either side. */
+  CHECK(pvPortMalloc(largest + 2 * 4096) == NULL && hook_calls == before + 1);
   CHECK(pvPortCalloc(SIZE_MAX / 2, 3) == NULL);
   ledger_compare();
 }
