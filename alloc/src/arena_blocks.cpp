@@ -282,15 +282,8 @@ bool Arena::join_span_locked(BoundaryTag& span) noexcept {
   span.size += unlink_span_locked(above).size;
   counts_.imported += span.end() - end;
   counts_.total += Blocks::kSpanBytes;
-  blocks_->mend(span.start, end, end);
-  for (ArenaWalk* walk = walks_; walk != nullptr; walk = walk->next_walk_) {
-    if (walk->position_ >= end - Blocks::kHeaderBytes && walk->position_ <= end + Blocks::kHeaderBytes) {
-      // Within what is a free block now: on behind that.
-      const BlockHeader* block = Blocks::at(span.start + Blocks::kHeaderBytes);
-      while (block->is_sound() && block->end() <= walk->position_) block = block->next();
-      if (block->is_sound() && block->address() != walk->position_) walk->position_ = block->end();
-    }
-  }
+  if (const BlockHeader* const joined = blocks_->mend(span.start, end, end); joined != nullptr)
+    move_walks_locked(*joined);
   return true;
 }
 
@@ -386,11 +379,8 @@ std::size_t Arena::release_hole() noexcept {
     BoundaryTag* const span = spans_.floor(block->address());
     start = span->start;
     const SpanRange above{high, span->end() - high, SpanOrigin::kImported};
-    const std::uintptr_t end = block->end();
+    move_walks_locked(*block);
     blocks_->cut(block, low, high);
-    for (ArenaWalk* walk = walks_; walk != nullptr; walk = walk->next_walk_) {
-      if (walk->position_ > block->address() && walk->position_ < end) walk->position_ = end;
-    }
     counts_.total -= span->size;
     counts_.imported -= span->size;
     span->size = low - start;
@@ -411,7 +401,7 @@ std::size_t Arena::release_hole() noexcept {
   if (upper == blocks_->latest_span) blocks_->latest_span = span;
   unlink_span_locked(upper);
   span->size += high - low + size;
-  blocks_->mend(start, low, high);
+  if (const BlockHeader* const joined = blocks_->mend(start, low, high); joined != nullptr) move_walks_locked(*joined);
   counts_.imported += high - low + size;
   counts_.total += high - low + Blocks::kSpanBytes;
   return 0;

@@ -146,15 +146,22 @@ void Blocks::enter(std::uintptr_t start, std::uintptr_t end) noexcept {
   insert(at(start + kHeaderBytes), end - start - kSpanBytes, kAtEnd);
 }
 
+/// Makes the end mark @p mark, of a span that goes on, a free block of @p bytes with its neighbours. @returns it; nullptr if that
+/// is too small by itself and a neighbour's header is damaged: it stays a held block then.
+QM_ARENA_INLINE Blocks::Header* Blocks::open_mark(Header* mark, std::size_t bytes, std::uintptr_t start) noexcept {
+  mark->set(bytes, mark->word & kAfterFree);
+  if (Header* const joined = give(mark, start); joined != nullptr) return joined;
+  Header* const after = mark->next();
+  if (bytes < kLeast || !after->is_sound()) return nullptr;
+  insert(mark, bytes,
+         after->bytes() == 0 ? std::uint32_t{kAtEnd} : 0);  // the block before it is damaged: they are not joined
+  after->add(kAfterFree);
+  return mark;
+}
+
 void Blocks::extend(std::uintptr_t start, std::uintptr_t end, std::uintptr_t new_end) noexcept {
   at(new_end - kHeaderBytes)->set(0, 0);
-  // What was the end mark begins a held block, which is given back.
-  Header* const mark = at(end - kHeaderBytes);
-  mark->set(new_end - end, mark->word & kAfterFree);
-  if (give(mark, start) == nullptr) {  // what lies before it is damaged: they are not joined
-    insert(mark, new_end - end, kAtEnd);
-    mark->next()->add(kAfterFree);
-  }
+  open_mark(at(end - kHeaderBytes), new_end - end, start);
 }
 
 void Blocks::shorten(Header* last, std::size_t less) noexcept {
@@ -185,13 +192,8 @@ void Blocks::cut(Header* block, std::uintptr_t low, std::uintptr_t high) noexcep
   }
 }
 
-void Blocks::mend(std::uintptr_t start, std::uintptr_t low, std::uintptr_t high) noexcept {
-  Header* const mark = at(low - kHeaderBytes);
-  mark->set(high + kSpanBytes - low, mark->word & kAfterFree);
-  if (give(mark, start) == nullptr && low != high) {
-    insert(mark, high + kSpanBytes - low, mark->next()->bytes() == 0 ? std::uint32_t{kAtEnd} : 0);
-    mark->next()->add(kAfterFree);
-  }
+Blocks::Header* Blocks::mend(std::uintptr_t start, std::uintptr_t low, std::uintptr_t high) noexcept {
+  return open_mark(at(low - kHeaderBytes), high + kSpanBytes - low, start);
 }
 
 Blocks::Header* Blocks::take(std::size_t bytes, std::size_t align, const Taken& as) noexcept {

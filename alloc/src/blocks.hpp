@@ -155,8 +155,8 @@ class Blocks {
   /// either side of that with the ends of spans the block has nothing left, or kLeast.
   void cut(Header* block, std::uintptr_t low, std::uintptr_t high) noexcept;
   /// Undoes cut(): what was a span's end and another's start is a free block, joined with its neighbours. Precondition: one of
-  /// these is free if @p low is @p high.
-  void mend(std::uintptr_t start, std::uintptr_t low, std::uintptr_t high) noexcept;
+  /// these is free if @p low is @p high. @returns as open_mark().
+  Header* mend(std::uintptr_t start, std::uintptr_t low, std::uintptr_t high) noexcept;
   /// Takes a free block that is all of its span out.
   void leave(Header* only) noexcept { remove(only); }
 
@@ -248,6 +248,7 @@ class Blocks {
     return kExact + (log2 - kExactLog2) * kParts + ((units >> (log2 - kPartsLog2)) & (kParts - 1));
   }
 
+  Header* open_mark(Header* mark, std::size_t bytes, std::uintptr_t start) noexcept;
   [[nodiscard]] bool is_free(Header* block) noexcept;
   [[nodiscard]] Header* take_of(Header* block, std::size_t bytes, std::size_t align, const Taken& as) noexcept;
   void cut_list(std::size_t list) noexcept;
