@@ -23,7 +23,8 @@ function(_qm_link_image target name script)
   target_link_options(${target} PRIVATE ${QM_ARCH_FLAGS} -nostdlib -nostartfiles -static -no-pie -T ${script}
     LINKER:--undefined=qm_rewind  # from the first library that has it: the allocator's, else the runtime's
     LINKER:--gc-sections LINKER:--build-id=sha1 LINKER:-z,max-page-size=4096 LINKER:--fatal-warnings
-    LINKER:-Map,${CMAKE_CURRENT_BINARY_DIR}/${name}.map)
+    LINKER:-Map,${CMAKE_CURRENT_BINARY_DIR}/${name}.map
+    $<$<LINK_LANG_AND_ID:CXX,Clang>:LINKER:-z,nostart-stop-gc>)  # what __start_qm_commands begins is needed, as GNU ld sees it
 endfunction()
 
 function(qm_add_firmware)

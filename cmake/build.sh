@@ -10,6 +10,7 @@ case $build in /*) ;; *) build=$root/$build ;; esac
 
 file_of() {
   case $1 in
+    sifive_e/*) echo "$build/sifive_e/firmware/$1" ;;
     *.elf) echo "$build/${1%%/*}/firmware/demo/${1#*/}" ;;
     *) echo "$build/${1%%/*}/host/${1#*/}" ;;
   esac

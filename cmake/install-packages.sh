@@ -30,6 +30,9 @@ libprotozero-dev         exports to pprof
 libsqlite3-dev           exports to SQLite
 '
 packages_test='
+clang-19                 compiles the builds with sanitizers, in half of the time
+libclang-rt-19-dev       its sanitizers
+llvm-19                  names the places in their reports
 python3                  runs the tests: ./test
 clang-format-14          holds the tree against .clang-format
 doxygen                  makes the API reference, in the test that it makes no warning
@@ -37,9 +40,16 @@ gdb-multiarch            reads the books of the target in the test of the GDB co
 curl                     fetches the program of examples/sqlite
 picolibc-riscv64-unknown-elf  its C library
 zstd                     unpacks the sources of foreign kernels
+pkg-config               finds the package of a host build
+meson                    builds firmware that has the library as a subproject
+kconfig-frontends-nox    configures NuttX
+genromfs                 makes its file system
+gcc-riscv64-unknown-elf  compiles it
 '
 packages_formats='
 chromium                 shows the page of qm report --html
+nodejs                   drives it, by keyboard and, where its npm can fetch that, with axe-core
+heaptrack                heaptrack_print, which opens the export to heaptrack
 golang-go                go tool pprof, which opens the export to pprof
 python3-jsonschema       validates exports that are JSON
 sqlite3                  opens the export to SQLite

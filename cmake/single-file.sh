@@ -120,7 +120,7 @@ symbol=$(printf '%s' "$symbol" | tr . _)
 # shellcheck disable=SC2086 # names without blanks
 {
   banner 'declarations for C99.'
-  config QM_TARGET $options
+  config QM_TARGET QM_TP $options
   amalgamate alloc/include/qm/version.h alloc/include/qm/configuration.h alloc/include/qm/qm.h alloc/include/qm/call_site.h trace/include/qm/trace/trace.h
 } >"$target/quartermaster.h"
 # shellcheck disable=SC2046,SC2086

@@ -5,7 +5,7 @@
 //       import_blocks()
 //         grow_blocks()            the latest span becomes longer, if its source has room there
 //         add_blocks()             another span, from the bottom of what the source has
-//         join_spans()             all that the source has between spans, which become one
+//       join_spans()             all that the source has between spans, which become one
 //       take_block_anywhere()    a look at all free blocks
 //       allocate_slow()          reclaim
 //     free_block()             join with the neighbours; an empty span, or whole pages at the end of one, may go
@@ -148,7 +148,9 @@ std::uintptr_t Arena::allocate_block_slow(const Request& request, bool noted, st
       const std::size_t bytes = Blocks::bytes_for(request.size, noted);
       const std::size_t slack = request.slack(Blocks::kUnit) != 0 ? request.alignment->align + Blocks::kLeast : 0;
       if (bytes != 0 && bytes <= Blocks::kMost - slack) {
-        if (import_blocks(bytes + slack)) start = take_block(request, noted);
+        // Another hart may take the room first.
+        while (start == 0 && import_blocks(bytes + slack)) start = take_block(request, noted);
+        if (start == 0 && join_spans()) start = take_block(request, noted);
         if (start == 0) start = take_block_anywhere(request, noted);
       }
     }
@@ -190,13 +192,11 @@ std::uintptr_t Arena::take_block_anywhere(const Request& request, bool noted) no
 
 // ---- spans ----------------------------------------------------------------------------------------------------------
 
-/// Has the source supply room for a block of @p bytes: as much as imports are mostly; where it has not as much, no more than
-/// need be; and else all that lies between spans.
-/// @returns whether there is more memory: room for the block, if it did not lie between spans.
+/// Has the source supply room for a block of @p bytes: as much as imports are mostly, or no more than need be where it has not
+/// as much. @returns whether there is room now.
 bool Arena::import_blocks(std::size_t bytes) noexcept {
   const std::size_t mostly = source_->rounded(minimum_import_);
-  return grow_blocks(bytes, mostly) || add_blocks(bytes, mostly) || grow_blocks(bytes, 0) || add_blocks(bytes, 0) ||
-         join_spans();
+  return grow_blocks(bytes, mostly) || add_blocks(bytes, mostly) || grow_blocks(bytes, 0) || add_blocks(bytes, 0);
 }
 
 /// Has the source make the latest span longer, for a block of @p least bytes at its end, by @p mostly bytes at least.

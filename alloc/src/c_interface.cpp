@@ -4,6 +4,7 @@
 #include <qm/config.h>
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
+#include <qm/hal/round.hpp>
 #include <qm/heap.hpp>
 #include <qm/system.hpp>
 
@@ -44,6 +45,11 @@ qm_status qm_add_memory(void* ram, std::size_t bytes) noexcept {
 qm_status qm_attach_hart() noexcept { return c_status_of(attach_hart(hal::Port::hart_index())); }
 qm_status qm_detach_hart() noexcept { return c_status_of(detach_hart(hal::Port::hart_index())); }
 std::size_t qm_reclaim() noexcept { return reclaim(); }
+void qm_shutdown() noexcept { shutdown(); }
+
+void qm_on_ipi() noexcept { hal::on_ipi(hal::Port::hart_index()); }
+void qm_trap_enter() noexcept { ++hal::hart_local().trap_depth; }
+void qm_trap_leave() noexcept { --hal::hart_local().trap_depth; }
 
 // ---- caches ---------------------------------------------------------------------------------------------------------
 

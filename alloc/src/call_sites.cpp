@@ -24,7 +24,7 @@ extern const qm::CallSite __stop_qm_call_sites[];   // NOLINT
 
 namespace qm {
 
-#if defined(QM_TARGET)
+#if defined(QM_TP)
 [[gnu::section(".tdata.qm_hot")]] constinit thread_local SiteView qm_site_view;
 #endif
 
@@ -35,10 +35,11 @@ std::uintptr_t all_words = 0;  // a table for each hart
 unsigned word_harts = 0;
 Row* noted = nullptr;  // count() of them, behind the words
 constinit std::atomic<bool> on{true};
-#if defined(QM_TARGET)
+#if defined(QM_TP)
 SiteView* views[hal::Port::kMaxHarts];  // of the harts that have been attached
 #else
-SiteView views[hal::Port::kMaxHarts];  // a thread stands for different harts at different times
+// Of a host, where a thread stands for different harts at different times, and where tp is a kernel's.
+SiteView views[hal::Port::kMaxHarts];
 #endif
 
 /// The first row is of what has no site: site 0 is counted in the second.
@@ -63,7 +64,7 @@ void open(SiteView& view, unsigned hart) noexcept {
       table_bytes() - sizeof(SiteCounts::wastes);  // from a word that a stray write names there is a waste, too
 }
 
-#if defined(QM_TARGET)
+#if defined(QM_TP)
 void open_views() noexcept { attach_hart(hal::Port::hart_index()); }
 #else
 void open_views() noexcept {
@@ -99,7 +100,7 @@ constinit Caller callers[kUntaggedCallers + 1];
 
 }  // namespace
 
-#if !defined(QM_TARGET)
+#if !defined(QM_TP)
 SiteView& view() noexcept { return views[hal::Port::hart_index()]; }
 #endif
 
@@ -116,7 +117,7 @@ Status initialize(unsigned harts) noexcept {
   return Status::kOk;
 }
 
-#if defined(QM_TARGET)
+#if defined(QM_TP)
 void attach_hart(unsigned hart) noexcept {
   open(qm_site_view, hart);
   views[hart] = &qm_site_view;
@@ -155,7 +156,7 @@ Row noted_row(std::size_t number) noexcept { return noted[number]; }
 
 bool is_on() noexcept { return on.load(std::memory_order_relaxed); }
 
-#if defined(QM_TARGET)
+#if defined(QM_TP)
 void set_on(bool now) noexcept {
   on.store(now, std::memory_order_relaxed);
   for (SiteView* view : views) {

@@ -19,7 +19,7 @@
 
 namespace qm {
 
-#if defined(QM_TARGET)
+#if defined(QM_TP)
 // used: own_cell() names it where link-time optimisation does not look.
 [[gnu::used, gnu::section(".tdata.qm_hot")]] constinit thread_local std::uintptr_t qm_cell_offset = sizeof(Cache);
 #endif

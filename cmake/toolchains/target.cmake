@@ -11,6 +11,7 @@ if(NOT QM_ARCH_FLAGS MATCHES "-mabi=lp64d")
   endif()
   # Of the named compiler's own libraries, or riscv64-unknown-elf's, those for this processor; they know no extension behind a _.
   set(multilib $CACHE{QM_ARCH_FLAGS})
+  list(FILTER multilib INCLUDE REGEX "^-m(arch|abi)=")
   list(TRANSFORM multilib REPLACE "^(-march=[^_]*)_.*" "\\1")
   foreach(compiler ${QM_CROSS_PREFIX}gcc riscv64-unknown-elf-gcc)
     execute_process(COMMAND ${compiler} ${multilib} -print-libgcc-file-name

@@ -2,9 +2,9 @@
 
 #include <qm/console/console.hpp>
 
+#include <qm/console/row.hpp>
 #include <qm/console/text.hpp>
 #include <qm/hal/hart.hpp>
-#include <qm/wire/row.hpp>
 
 namespace qm::console {
 namespace {
@@ -44,30 +44,27 @@ void Console::write_output_frame(void* console, std::string_view bytes) noexcept
 }
 
 /// What is printed where rows are wanted: a line, or a part of one that is longer than the buffer.
-void Console::write_text_row(void* console, std::string_view bytes) noexcept {
+void Console::write_line_row(void* console, std::string_view bytes) noexcept {
   auto& self = *static_cast<Console*>(console);
-  if (!self.answering_) return;
-  while (!bytes.empty() && (bytes.back() == '\n' || bytes.back() == '\r')) bytes.remove_suffix(1);
-  if (bytes.empty()) return;
   std::uint8_t payload[kOutputPayload + 32];
-  wire::RowWriter row(payload, "text");
+  wire::RowWriter row(payload, self.rows_out_->line_kind());
   row.text("line", bytes);
-  self.send_frame(wire::FrameType::kRow, self.running_request_, row.written());
+  write_row(console, row.written());
 }
 
-void Console::send_row(Output& out, std::span<const std::uint8_t> row) noexcept {
-  if (!wants_rows(out) || !answering_) return;
-  out.flush();
-  send_frame(wire::FrameType::kRow, running_request_, row);
+void Console::write_row(void* console, std::span<const std::uint8_t> row) noexcept {
+  auto& self = *static_cast<Console*>(console);
+  if (self.answering_) self.send_frame(wire::FrameType::kRow, self.running_request_, row);
 }
 
 void Console::print_banner(Output& out) const noexcept {
   out.whole_line();
-  out.print("Quartermaster {}", config_.version);
-  if (!config_.build_id.empty()) out.print(" build {}", config_.build_id);
-  out.print(", {}", Counted{config_.harts, "hart/harts"});
-  if (config_.ram_bytes != 0) out.print(", {} MiB", config_.ram_bytes >> 20);
-  out.print(", formats {}\n", kFormats);
+  Row row(out, "version");
+  row.print("Quartermaster {version}", config_.version);
+  if (!config_.build_id.empty()) row.print(" build {build}", config_.build_id);
+  row.print(", {harts}", Counted{config_.harts, "hart/harts"});
+  if (config_.ram_bytes != 0) row.print(", {ram_mib} MiB", config_.ram_bytes >> 20);
+  row.print(", formats {formats}\n", kFormats);
 }
 
 void Console::start() noexcept {
@@ -125,7 +122,7 @@ void Console::edit(std::uint8_t byte) noexcept {
     case LineEditor::Event::kAbandoned: break;
   }
   prompt_shown_ = false;
-  if (event == LineEditor::Event::kLine) run_typed(editor_.line());
+  if (event == LineEditor::Event::kLine) run(editor_.line());
   if (event == LineEditor::Event::kTooLong) text_.print("error: line longer than {} characters\n", kMaxLine);
   report_lost();
   editor_.next_line();
@@ -134,16 +131,18 @@ void Console::edit(std::uint8_t byte) noexcept {
 
 // ---- commands -------------------------------------------------------------------------------------------------------
 
-void Console::run_typed(std::string_view line) noexcept {
+CommandStatus Console::run(std::string_view line) noexcept {
   text_.flush();
   running_ = true;
   abort_ = ring_drop_through_abort();
   active = this;
-  dispatch(line, text_);
+  const CommandStatus status = dispatch(line, text_);
   active = nullptr;
   running_ = false;
   if (!text_.at_line_start()) text_.put('\n');
   print_notices();
+  text_.flush();
+  return status;
 }
 
 void Console::run_request() noexcept {
@@ -157,9 +156,8 @@ void Console::run_request() noexcept {
   // A copy: another request may come and wait while this one runs.
   const std::array<char, kMaxLine> line = request_line_;
   const bool rows = request_answer_ == Answer::kRows;
-  // For rows each line is handed on whole, as for a terminal.
-  Output out(output_buffer_, rows ? Output::Target::kTerminal : Output::Target::kFrames,
-             rows ? &Console::write_text_row : &Console::write_output_frame, this);
+  Output out(output_buffer_, rows ? Output::Target::kRows : Output::Target::kFrames,
+             rows ? &Console::write_line_row : &Console::write_output_frame, this, &Console::write_row);
   rows_out_ = rows ? &out : nullptr;
   const CommandStatus status = dispatch({line.data(), request_length_}, out);
   rows_out_ = nullptr;
@@ -189,14 +187,15 @@ CommandStatus Console::dispatch_one(std::string_view line, Output& out) noexcept
   if (words.empty()) return CommandStatus::kOk;
   const Command* command = CommandTable::find(words[0] == "?" ? std::string_view("help") : words[0]);
   if (command == nullptr) {
-    out.print("error: unknown command \"{}\" (try help)\n", words[0]);
+    out.begin_line("error");
+    out.print("unknown command \"{}\" (try help)\n", words[0]);
     return CommandStatus::kUnknownCommand;
   }
   Invocation call(*this, *command, words, out);
   if (hal::in_panic() && !command->in_panic) return call.fail("not in panic");
   const std::size_t arguments = words.size() - 1;
   if (arguments < command->min_arguments || arguments > command->max_arguments) return call.usage();
-  if (!wants_rows(out)) out.wrap(command->wrap);
+  if (!out.rows()) out.wrap(command->wrap);
   const CommandStatus status = command->run(call);
   out.wrap(Output::Wrap::kNo);
   return status;

@@ -100,7 +100,7 @@ void Console::take_frame(const wire::Frame& frame) noexcept {
       wire::HelloPayload hello;
       if (!wire::unpack(frame.payload, hello)) {
         send_error(wire::ProtocolError::kMalformed, frame.request, name(wire::ProtocolError::kMalformed));
-      } else if (!starts_with(hello.text, "Quartermaster ")) {
+      } else if (!hello.from_target) {
         raw_ = false;  // whoever asks who is here knows nothing of what another has agreed upon
         send_hello(frame.request);
       }
@@ -213,8 +213,9 @@ void Console::send_hello(std::uint32_t request) noexcept {
   Output out(buffer, Output::Target::kFrames, keep, &cut);
   print_banner(out);
   out.flush();
-  const wire::HelloPayload hello{.max_payload_bytes = kMaxLine, .text = {text, length}};
-  std::uint8_t payload[wire::HelloPayload::kFixedBytes + sizeof text];
+  const wire::HelloPayload hello{
+      .from_target = true, .max_payload_bytes = kMaxLine, .build_id = config_.build_id, .text = {text, length}};
+  std::uint8_t payload[wire::HelloPayload::kFixedBytes + wire::HelloPayload::kMaxBuildId + sizeof text];
   send_frame(wire::FrameType::kHello, request, wire::pack(hello, payload));
 }
 

@@ -10,7 +10,7 @@ bool Invocation::abort_requested() const noexcept { return console_.abort_; }
 
 void Invocation::begin_error() noexcept {
   if (!out_.at_line_start()) out_.put('\n');
-  out_.text("error: ");
+  out_.begin_line("error");
 }
 
 CommandStatus Invocation::usage() noexcept {

@@ -14,10 +14,12 @@ struct Placeholder {
   bool hex = false;
 };
 
-/// Reads what stands between `{` and `}`.
+/// Reads a format: the characters between the colon and `}`.
 Placeholder read_placeholder(std::string_view inside) noexcept {
   Placeholder result;
-  for (const char c : inside) {
+  const std::size_t colon = find(inside, ':');
+  if (colon == kNowhere) return result;
+  for (const char c : part(inside, colon + 1)) {
     if (c == '<') {
       result.left = true;
     } else if (c == '+') {
@@ -50,6 +52,10 @@ void print_one(Output& out, const Argument& argument, Placeholder how) noexcept 
     out.put(' ');
     const std::size_t slash = find(argument.text(), '/');
     return out.text(argument.number() == 1 ? part(argument.text(), 0, slash) : part(argument.text(), slash + 1));
+  }
+  if (argument.kind() == Argument::Kind::kSeconds) {
+    out.text(to_digits(argument.number() / 1000, 10, buffer));
+    return out.print(".{:03} s", argument.number() % 1000);
   }
   std::string_view body = argument.text();
   char sign = 0;
@@ -91,10 +97,17 @@ void Output::append(char c) noexcept {
 void Output::end_line() noexcept {
   break_ = kNoBreak;
   if (target_ == Target::kTerminal) append('\r');
-  append('\n');
+  if (!rows()) append('\n');
   column_ = 0;
   any_word_ = false;
-  if (target_ == Target::kTerminal) flush();
+  if (target_ != Target::kFrames) flush();
+  line_kind_ = kText;
+}
+
+void Output::send_row(std::span<const std::uint8_t> row) noexcept {
+  if (!rows()) return;
+  flush();
+  row_sink_(context_, row);
 }
 
 /// Ends the line at the last space, and begins another with what stands behind it.

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include <qm/console/output.hpp>
+#include <qm/console/row.hpp>
 #include <qm/firmware/task.hpp>
 #include <qm/hal/hart.hpp>
 

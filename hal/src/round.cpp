@@ -83,9 +83,11 @@ void withdraw(HartMask asked) noexcept {
 
 }  // namespace
 
-#if defined(QM_TARGET)
+#if defined(QM_TP)
 // used: hart_local() names it where link-time optimisation does not look.
 [[gnu::used]] constinit thread_local HartLocal hart_local_block;
+#elif defined(QM_TARGET)
+constinit HartLocal hart_local_blocks[Port::kMaxHarts];
 #else
 HartLocal& hart_local() noexcept {
   static thread_local HartLocal block;

@@ -79,7 +79,7 @@ CommandResult Console::next_answer(std::string_view line, Milliseconds timeout, 
   return std::move(next.result);
 }
 
-std::string Console::hello(Milliseconds timeout) {
+Identity Console::hello(Milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   while (Clock::now() < deadline) {
     Pending pending;
@@ -87,7 +87,8 @@ std::string Console::hello(Milliseconds timeout) {
     pending_ = &pending;
     std::uint8_t room[64];
     send(wire::FrameType::kHello, pending.request,
-         wire::as_text(pack(wire::HelloPayload{wire::kProtocolVersion, wire::kMaxPayloadBytes, "qm"}, room)));
+         wire::as_text(pack(
+             wire::HelloPayload{.max_payload_bytes = wire::kMaxPayloadBytes, .build_id = "", .text = "qm"}, room)));
     const auto again = std::min(deadline, Clock::now() + Milliseconds(500));
     while (!pending.answered && !pending.failure && Clock::now() < again) (void)pump(again);
     pending_ = nullptr;
@@ -238,7 +239,7 @@ void Console::answer(Pending& pending, const wire::Frame& frame) {
     case wire::FrameType::kHello: {
       wire::HelloPayload payload;
       if (!unpack(frame.payload, payload)) return fail_pending("the target's hello is too short");
-      pending.hello = payload.text;
+      pending.hello = {std::string(payload.text), std::string(payload.build_id)};
       pending.answered = true;
       return;
     }
@@ -277,9 +278,7 @@ void Console::take_error(const wire::Frame& frame) {
   const std::string text(payload.text);
   transcript_.note("error " + std::to_string(static_cast<unsigned>(payload.error)) + " from the target: " + text);
   switch (payload.error) {
-    case wire::ProtocolError::kVersion:
-      return fail_pending("the target speaks protocol version " + std::to_string(payload.version) + ", this program " +
-                          std::to_string(wire::kProtocolVersion));
+    case wire::ProtocolError::kVersion: return fail_version(payload.version);
     case wire::ProtocolError::kDamaged:
       pending_->damage = text;
       pending_->doubted_since = Clock::now();
@@ -300,8 +299,7 @@ void Console::take_error(const wire::Frame& frame) {
 void Console::take_broken(wire::Broken reason) {
   transcript_.note("broken frame: " + std::string(name(reason)));
   if (reason == wire::Broken::kVersion) {
-    fail_pending("the target speaks protocol version " + std::to_string(demultiplexer_.header().version) +
-                 ", this program " + std::to_string(wire::kProtocolVersion));
+    fail_version(demultiplexer_.header().version);
   } else if (reason != wire::Broken::kTail && reason != wire::Broken::kForeign) {
     fail_pending("a frame of the target arrived broken (" + std::string(name(reason)) + ")");
   }
@@ -309,9 +307,14 @@ void Console::take_broken(wire::Broken reason) {
 
 /// The first reason stays. It is thrown when all that has been received is taken in. What breaks behind the answer is
 /// not the request's.
-void Console::fail_pending(const std::string& why) {
-  if (pending_ != nullptr && !pending_->answered && !pending_->failure)
-    pending_->failure = Error(Fault::kProtocol, why);
+void Console::fail_pending(const std::string& why, Fault fault) {
+  if (pending_ != nullptr && !pending_->answered && !pending_->failure) pending_->failure = Error(fault, why);
+}
+
+void Console::fail_version(unsigned spoken) {
+  fail_pending("the target speaks protocol version " + std::to_string(spoken) + ", this program " +
+                   std::to_string(wire::kProtocolVersion),
+               Fault::kVersion);
 }
 
 std::uint32_t Console::new_request() noexcept {

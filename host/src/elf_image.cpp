@@ -118,12 +118,4 @@ unsigned bits_of(const std::filesystem::path& elf) {
   return require_riscv(file);
 }
 
-std::string build_id_in(std::string_view identity) {
-  constexpr std::string_view kWord = " build ";
-  const std::size_t at = identity.find(kWord);
-  if (at == std::string_view::npos) return "";
-  const std::string_view rest = identity.substr(at + kWord.size());
-  return std::string(rest.substr(0, rest.find_first_not_of("0123456789abcdef")));
-}
-
 }  // namespace qm::host

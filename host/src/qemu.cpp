@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -21,8 +22,41 @@
 
 #include <qm/host/elf_image.hpp>
 
+#include "board_line.hpp"
+
 namespace qm::host {
 namespace {
+
+/// What is known of a board before it runs; the firmware finds the rest in the device tree.
+struct Board {
+  std::string_view name;
+  unsigned most_harts = 0;
+  unsigned further_harts = 0;          // on which no firmware in S-mode runs
+  bool is_piped = false;               // see BoardLine
+  bool acknowledges = false;           // likewise
+  std::vector<std::string> options{};  // of QEMU
+};
+
+const Board& board_of(const QemuOptions& options) {
+  static const std::array<Board, 3> kBoards{{
+      {.name = "virt", .most_harts = 8},
+      {.name = "spike", .most_harts = 8, .is_piped = true, .acknowledges = true},
+      // Nothing on it ends QEMU with a status but semihosting.
+      {.name = "sifive_u",
+       .most_harts = 4,
+       .further_harts = 1,
+       .is_piped = true,
+       .options = {"-semihosting-config", "enable=on,target=native"}},
+  }};
+  std::string names;
+  for (const Board& board : kBoards) {
+    if (board.name == options.board) return board;
+    names += (names.empty() ? "" : ", ") + std::string(board.name);
+  }
+  throw Error(Fault::kUsage, "no board " + options.board + ": there are " + names);
+}
+
+std::filesystem::path monitor_of(const std::filesystem::path& socket) { return socket.parent_path() / "monitor"; }
 
 std::string program_of(const QemuOptions& options) {
   if (!options.program.empty()) return options.program;
@@ -105,17 +139,19 @@ std::string describe(ExitStatus status) {
 }
 
 std::vector<std::string> Qemu::arguments(const QemuOptions& options, const std::filesystem::path& socket) {
-  const std::string line = options.commands.empty() ? "socket,id=line,path=" + socket.string() + ",server=on,wait=on"
-                                                    : "file,id=line,path=" + socket.string();
+  const Board& board = board_of(options);
+  std::string line = "socket,id=line,path=" + socket.string() + ",server=on,wait=on";
+  if (board.is_piped) line = "pipe,id=line,path=" + socket.string();
+  if (!options.commands.empty()) line = "file,id=line,path=" + socket.string();
   std::vector<std::string> list{program_of(options),
                                 "-machine",
-                                "virt",
+                                options.board,
                                 "-bios",
                                 "default",
                                 "-m",
                                 options.ram,
                                 "-smp",
-                                std::to_string(options.harts),
+                                std::to_string(options.harts + board.further_harts),
                                 "-display",
                                 "none",
                                 "-monitor",
@@ -129,14 +165,21 @@ std::vector<std::string> Qemu::arguments(const QemuOptions& options, const std::
   if (const std::string append = boot_options(options); !append.empty()) list.insert(list.end(), {"-append", append});
   if (options.icount) list.insert(list.end(), {"-icount", "shift=0,sleep=off"});
   if (options.single_step) list.emplace_back("-singlestep");
+  list.insert(list.end(), board.options.begin(), board.options.end());
+  if (board.acknowledges)
+    list.insert(list.end(), {"-qmp", "unix:" + monitor_of(socket).string() + ",server=on,wait=off"});
   list.insert(list.end(), options.extra.begin(), options.extra.end());
   return list;
 }
 
 Qemu::Qemu(const QemuOptions& options)
     : program_(program_of(options)), lifetime_(options.lifetime), only_sends_(!options.commands.empty()) {
-  if (options.harts < 1 || options.harts > 8)
-    throw Error(Fault::kUsage, "harts: 1 to 8, not " + std::to_string(options.harts));
+  const Board& board = board_of(options);
+  if (options.harts < 1 || options.harts > board.most_harts)
+    throw Error(Fault::kUsage, "harts: 1 to " + std::to_string(board.most_harts) + " on the board " + options.board +
+                                   ", not " + std::to_string(options.harts));
+  if (board.is_piped && lifetime_ == Lifetime::kKept)
+    throw Error(Fault::kUsage, "the board " + options.board + " cannot be left running: its line is this program's");
   if (options.ram.empty() || options.ram.find(',') != std::string::npos)
     throw Error(Fault::kUsage, "ram: a size such as 128M");
   if (access(options.image.c_str(), R_OK) != 0) {
@@ -147,6 +190,8 @@ Qemu::Qemu(const QemuOptions& options)
   try {
     if (only_sends_ && mkfifo(socket().c_str(), 0600) != 0)
       throw Error(Fault::kOpen, "cannot make the pipe " + socket().string() + ": " + std::strerror(errno));
+    else if (board.is_piped)
+      line_ = std::make_unique<BoardLine>(socket(), board.acknowledges ? monitor_of(socket()) : "");
     start(arguments(options, socket()));
   } catch (...) {
     std::error_code ignored;
@@ -183,6 +228,7 @@ void Qemu::start(const std::vector<std::string>& arguments) {
 Qemu::~Qemu() {
   if (lifetime_ == Lifetime::kKept && !exit_status().has_value()) return;
   kill();
+  line_.reset();
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
 }
@@ -206,6 +252,7 @@ Transport Qemu::open_pipe(Clock::time_point deadline) {
 
 Transport Qemu::connect(Clock::time_point deadline) {
   if (only_sends_) return open_pipe(deadline);
+  if (line_ != nullptr) return line_->connect();
   const std::string place = "unix:" + socket().string();
   for (;;) {
     if (const auto status = exit_status()) {

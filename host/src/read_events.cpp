@@ -17,7 +17,9 @@ constexpr std::uint64_t kProgressBytes = std::uint64_t{1} << 20;
 class Frames {
  public:
   explicit Frames(const std::filesystem::path& path)
-      : reader_(path), buffer_(wire::Demultiplexer::buffer_bytes(wire::kMaxPayloadBytes)), demultiplexer_(buffer_) {}
+      : reader_(path),
+        buffer_(wire::Demultiplexer::buffer_bytes(wire::kMaxPayloadBytes)),
+        demultiplexer_(buffer_, wire::Demultiplexer::Side::kHost, 1) {}
 
   /// Hands each frame to @p take. @returns false at the end of the capture.
   template <class Take>

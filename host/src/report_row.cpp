@@ -51,6 +51,16 @@ const ReportRow::Field* ReportRow::find(std::string_view name) const noexcept {
   return found == fields.end() ? nullptr : &*found;
 }
 
+std::uint64_t ReportRow::number(std::string_view name) const noexcept {
+  const Field* field = find(name);
+  return field != nullptr ? field->number : 0;
+}
+
+std::string_view ReportRow::text(std::string_view name) const noexcept {
+  const Field* field = find(name);
+  return field != nullptr ? std::string_view(field->text) : std::string_view();
+}
+
 bool read_row(std::span<const std::uint8_t> payload, ReportRow& row) {
   wire::RowReader reader(payload);
   row = {std::string(reader.kind()), {}};

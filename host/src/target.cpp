@@ -140,6 +140,7 @@ ExitStatus Target::wait_for_end() {
 
 Error Target::explained(const Error& error) {
   transcript_->note(std::string("failed: ") + error.what());
+  if (error.fault() == Fault::kVersion) return error;  // which says it all
   std::string message = error.what();
   if (qemu_ != nullptr) {
     // After the line has closed, QEMU needs a moment to end.

@@ -35,6 +35,7 @@ void add_raw(CLI::App& app, bool& raw) {
 CLI::Validator ram_size() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
+        if (text.empty()) return "should be a size such as 128M";
         const std::size_t digits = text.find_first_not_of("0123456789");
         const bool unit =
             digits + 1 == text.size() && std::string_view("KMGkmg").find(text[digits]) != std::string_view::npos;
@@ -86,7 +87,12 @@ void add_run(CLI::App& app, Options& options) {
   run->add_option("-f,--file", options.script,
                   "run the commands of this file, one a line, up to the first that fails; -: of standard input")
       ->type_name("FILE");
-  run->add_option("--harts", options.run.qemu.harts, "1 to 8")->check(CLI::Range(1u, 8u))->capture_default_str();
+  run->add_option("--board", options.run.qemu.board, "QEMU's board: virt, spike, sifive_u")
+      ->check(CLI::IsMember({"virt", "spike", "sifive_u"}))
+      ->capture_default_str();
+  run->add_option("--harts", options.run.qemu.harts, "1 to 8, on sifive_u 1 to 4")
+      ->check(CLI::Range(1u, 8u))
+      ->capture_default_str();
   run->add_option("--ram", options.run.qemu.ram, "size of the memory")->check(ram_size())->capture_default_str();
   run->add_option("--append", options.run.qemu.append, "boot options, as 'trace=* ring=64K'");
   run->add_option("--image", options.run.qemu.image, "the firmware, an ELF file");

@@ -81,9 +81,9 @@ Recorder::~Recorder() {
   console_.on_stream({});
 }
 
-void Recorder::identify(const std::string& identity, bool force) {
-  writer_.note("target " + identity);
-  const std::string build_id = host::build_id_in(identity);
+void Recorder::identify(const host::Identity& identity, bool force) {
+  writer_.note("target " + identity.text);
+  const std::string& build_id = identity.build_id;
   if (image_build_id_.empty() || build_id.empty() || image_build_id_ == build_id) return;
   if (!force) {
     throw host::Error(host::Fault::kInput, "the target runs another image: its build id is " + build_id +

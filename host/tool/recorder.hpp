@@ -32,7 +32,7 @@ class Recorder {
 
   /// Notes who the target is. @throws host::Error kInput if it runs another image than the one that is recorded with
   /// it.
-  void identify(const std::string& identity, bool force);
+  void identify(const host::Identity& identity, bool force);
 
   /// Whether a stream has begun and not ended.
   [[nodiscard]] bool stream_runs() const noexcept { return streams_.running(); }

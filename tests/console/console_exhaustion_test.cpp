@@ -2,6 +2,7 @@
 
 #include "machine.hpp"
 
+#include <qm/test/harts.hpp>
 #include <qm/test/pattern.hpp>
 
 #include <string>
@@ -26,15 +27,18 @@ TEST(Exhaustion, is_told_with_who_holds_the_memory_and_is_over_when_it_is_given_
   const qm::test::Match match = qm::test::find(
       text,
       "warning: out of memory: (cache|arena) [a-z0-9_]+, [0-9]+ bytes \\((atomic|reclaim)\\), failure ([0-9]+)\r\n"
-      "  reap would recover ([0-9]+): magazines [0-9]+, depots [0-9]+, slabs [0-9]+, spans [0-9]+; fragments [0-9]+\r\n"
+      "  reap would recover ([0-9]+): magazines [0-9]+, depots [0-9]+, slabs [0-9]+, spans ([0-9]+); fragments "
+      "[0-9]+\r\n"
       "(  hart [0-9] magazines: loaded [0-9]+, previous [0-9]+\r\n)*"
       "  held: kheap ([0-9]+), [^\r]*\r\n"
       "  site [^\r ]*exhaust\\.cpp:[0-9]+ func:take_blocks: bytes [0-9]+, calls [0-9]+\r\n(?:  site [^\r]*\r\n){0,9}"
-      "  stacks 0 of 0, objects 0, bytes 0, dropped 0, not traced ([0-9]+) of \\7 caches: incomplete\r\n");
+      "  stacks 0 of 0, objects 0, bytes 0, dropped 0, not traced ([0-9]+) of \\8 caches: incomplete\r\n");
   ASSERT_FALSE(match.empty()) << text;
-  EXPECT_GT(std::stoull(match[6]), 100U << 20) << "the workload's blocks";
+  EXPECT_GT(std::stoull(match[7]), 100U << 20) << "the workload's blocks";
   if (match[2] == "reclaim") {
-    EXPECT_LT(std::stoull(match[4]), 64U << 10) << "what could be had was had";
+    // Another hart, whose own request is about to fail, has joined what was free between spans.
+    const std::uint64_t joined = qm::test::harts() == 1 ? 0 : std::stoull(match[5]);
+    EXPECT_LT(std::stoull(match[4]) - joined, 64U << 10) << "what could be had was had";
   }
   EXPECT_EQ(text.find("has not answered"), std::string::npos) << text;
   // Once a second at most, whatever the number of failures.

@@ -47,6 +47,8 @@ std::string armoured(std::string_view inner) {
   return out + "\x1b\\";
 }
 
+constexpr std::uint8_t kVersion = 2;
+
 /// @returns an intact frame, made without the library's encoder.
 std::string raw_frame(std::uint8_t version, std::uint8_t type, std::uint32_t request, std::string_view payload) {
   std::string inner;
@@ -80,37 +82,39 @@ TEST_F(Frames, a_request_is_answered_and_prints_nothing_as_text) {
 
 TEST_F(Frames, a_hand_made_request_is_understood) {
   machine().clear();
-  machine().send(raw_frame(1, 2, 0x1234, "version"));
+  machine().send(raw_frame(kVersion, 2, 0x1234, "version"));
   ASSERT_TRUE(machine().wait([] { return machine().answer_to(0x1234).answered; }));
   EXPECT_EQ(machine().answer_to(0x1234).status, CommandStatus::kOk);
 }
 
-TEST_F(Frames, a_frame_of_a_later_version_is_refused_by_number) {
-  expect_error(raw_frame(2, 2, 77, "version"), ProtocolError::kVersion, 77);
+// 1: the version that did not know what its rows are of, and a build id in the hello.
+TEST_F(Frames, a_frame_of_the_last_version_or_a_later_one_is_refused_by_number) {
+  expect_error(raw_frame(1, 1, 76, std::string("\1\0\0\4qm", 6)), ProtocolError::kVersion, 76);
+  expect_error(raw_frame(kVersion + 1, 2, 77, "version"), ProtocolError::kVersion, 77);
   expect_error(raw_frame(255, 9, 78, std::string(300, 'x')), ProtocolError::kVersion, 78);
   expect_it_still_works();
 }
 
 TEST_F(Frames, an_unknown_type_is_refused) {
   for (const std::uint8_t type : {0, 9, 10, 15, 16, 255})
-    expect_error(raw_frame(1, type, 5, "x"), ProtocolError::kUnknownType, 5);
+    expect_error(raw_frame(kVersion, type, 5, "x"), ProtocolError::kUnknownType, 5);
   expect_it_still_works();
 }
 
 TEST_F(Frames, a_request_that_is_no_command_line_is_refused) {
-  expect_error(raw_frame(1, 2, 5, ""), ProtocolError::kMalformed, 5);
-  expect_error(raw_frame(1, 2, 6, "version\r"), ProtocolError::kMalformed, 6);
-  expect_error(raw_frame(1, 8, 6, "version\r"), ProtocolError::kMalformed, 6);
-  expect_error(raw_frame(1, 2, 7, std::string("ver\0sion", 8)), ProtocolError::kMalformed, 7);
-  expect_error(raw_frame(1, 2, 0, "version"), ProtocolError::kMalformed, 0);
-  expect_error(raw_frame(1, 2, 8, std::string(256, 'x')), ProtocolError::kTooLong, 8);
-  expect_error(raw_frame(1, 1, 9, ""), ProtocolError::kMalformed, 9);
-  expect_error(raw_frame(1, 6, 9, "x"), ProtocolError::kMalformed, 9);
+  expect_error(raw_frame(kVersion, 2, 5, ""), ProtocolError::kMalformed, 5);
+  expect_error(raw_frame(kVersion, 2, 6, "version\r"), ProtocolError::kMalformed, 6);
+  expect_error(raw_frame(kVersion, 8, 6, "version\r"), ProtocolError::kMalformed, 6);
+  expect_error(raw_frame(kVersion, 2, 7, std::string("ver\0sion", 8)), ProtocolError::kMalformed, 7);
+  expect_error(raw_frame(kVersion, 2, 0, "version"), ProtocolError::kMalformed, 0);
+  expect_error(raw_frame(kVersion, 2, 8, std::string(256, 'x')), ProtocolError::kTooLong, 8);
+  expect_error(raw_frame(kVersion, 1, 9, ""), ProtocolError::kMalformed, 9);
+  expect_error(raw_frame(kVersion, 6, 9, "x"), ProtocolError::kMalformed, 9);
   expect_it_still_works();
 }
 
 TEST_F(Frames, one_changed_byte_anywhere_is_noticed_and_nothing_is_done) {
-  const std::string intact = raw_frame(1, 2, 42, "version");
+  const std::string intact = raw_frame(kVersion, 2, 42, "version");
   qm::test::Random random;
   // The introducer's bytes are left alone here: without them it is text, see below.
   for (std::size_t place = 3; place + 2 < intact.size(); ++place) {
@@ -128,7 +132,7 @@ TEST_F(Frames, one_changed_byte_anywhere_is_noticed_and_nothing_is_done) {
 }
 
 TEST_F(Frames, a_frame_cut_short_anywhere_is_given_up_after_a_silence) {
-  const std::string intact = raw_frame(1, 2, 43, "version");
+  const std::string intact = raw_frame(kVersion, 2, 43, "version");
   for (std::size_t length = 3; length < intact.size(); length += 3) {
     SCOPED_TRACE("length " + std::to_string(length));
     expect_error(intact.substr(0, length), ProtocolError::kDamaged, 0);
@@ -139,10 +143,10 @@ TEST_F(Frames, a_frame_cut_short_anywhere_is_given_up_after_a_silence) {
 }
 
 TEST_F(Frames, a_frame_right_behind_a_cut_one_is_taken) {
-  const std::string intact = raw_frame(1, 2, 44, "version");
+  const std::string intact = raw_frame(kVersion, 2, 44, "version");
   for (std::size_t length = 1; length < intact.size() - 2; length += 5) {
     machine().clear();
-    machine().send(intact.substr(0, length) + raw_frame(1, 2, 45, "version"));
+    machine().send(intact.substr(0, length) + raw_frame(kVersion, 2, 45, "version"));
     ASSERT_TRUE(machine().wait([] { return machine().answer_to(45).answered; })) << "length " << length;
     EXPECT_FALSE(machine().answer_to(44).answered);
     machine().settle(std::chrono::milliseconds(50));

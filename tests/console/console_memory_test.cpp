@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <string>
 
-#include <qm/host/trace_report.hpp>
-
 namespace {
 
 using qm::test::Machine;
@@ -48,7 +46,7 @@ class Memory : public MachineTest {
 TEST_F(Memory, whatis_shows_the_object_its_record_and_the_segments_it_lies_in) {
   run("slab_trace reset packet");
   run("slab_trace start packet");
-  const auto leaked = qm::host::parse_leaked(run("workload run leak 60 list seed 3"));
+  const auto leaked = qm::test::addresses(machine().rows("workload run leak 60 list seed 3"), "leaked");
   run("slab_trace stop packet");
   ASSERT_FALSE(leaked.empty());
   char address[24];
@@ -68,7 +66,7 @@ TEST_F(Memory, whatis_shows_the_object_its_record_and_the_segments_it_lies_in) {
 
 TEST_F(Memory, whatis_needs_no_trace_to_say_who_has_an_object_and_from_where) {
   discard();  // the packets that other tests left are not known
-  const auto leaked = qm::host::parse_leaked(run("workload run leak 100 list seed 5"));
+  const auto leaked = qm::test::addresses(machine().rows("workload run leak 100 list seed 5"), "leaked");
   ASSERT_FALSE(leaked.empty());
   const auto hex = [](unsigned long long address) {
     char text[24];
@@ -100,6 +98,44 @@ TEST_F(Memory, whatis_needs_no_trace_to_say_who_has_an_object_and_from_where) {
   }
   EXPECT_GE(forgotten, 1u);
   EXPECT_GE(returned, 1u);
+}
+
+// The workload runs on the last hart, and tells what it forgot: the one slab's other objects lie in that hart's magazine.
+TEST_F(Memory, whatis_tells_a_slabs_header_another_harts_magazine_and_free_memory) {
+  discard();
+  const std::string last = std::to_string(qm::test::demo().harts - 1);
+  const auto leaked = qm::test::addresses(machine().rows("workload run leak 60 list seed 3 hart " + last), "leaked");
+  ASSERT_FALSE(leaked.empty());
+  const auto place = [](std::uint64_t address) {
+    char line[40];
+    std::snprintf(line, sizeof line, "whatis 0x%llx", static_cast<unsigned long long>(address));
+    return machine().rows(line).at(0);
+  };
+  const qm::host::ReportRow held = place(leaked[0] + 511);
+  EXPECT_EQ(held.text("cache"), "packet");
+  EXPECT_EQ(held.number("object"), leaked[0]);
+  EXPECT_EQ(held.number("offset"), 511U);
+  EXPECT_EQ(held.text("state"), "in use");
+  const std::uint64_t slab = held.number("slab");
+  const qm::host::ReportRow header = place((slab & ~std::uint64_t{4095}) + 8);  // in front of the objects
+  EXPECT_EQ(header.text("arena"), "base");
+  EXPECT_EQ(header.text("state"), "allocated");
+  // The objects of the slab, each one step from the other.
+  const std::uint64_t step = 576;
+  unsigned in_magazine = 0;
+  for (std::uint64_t at = slab + (leaked[0] - slab) % step; at + 512 <= slab + 4096; at += step) {
+    const qm::host::ReportRow row = place(at);
+    const bool is_leaked = std::find(leaked.begin(), leaked.end(), at) != leaked.end();
+    EXPECT_EQ(row.text("state") == "in use", is_leaked) << std::hex << at;
+    if (row.text("state") != "idle in a magazine") continue;
+    ++in_magazine;
+    EXPECT_EQ(std::to_string(row.number("hart")), last);
+  }
+  EXPECT_GE(in_magazine, 1U);
+  const qm::host::ReportRow free = place(0x40800000);
+  EXPECT_EQ(free.text("arena"), "dma");
+  EXPECT_EQ(free.text("state"), "free");
+  EXPECT_EQ(place(0x40000000).text("state"), "allocated");
 }
 
 TEST_F(Memory, blocks_above_the_largest_class_are_recorded_with_their_stack) {

@@ -3,18 +3,15 @@
 
 #include "machine.hpp"
 
-#include <qm/test/pattern.hpp>
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include <qm/host/trace_report.hpp>
-
 namespace {
 
-using qm::host::TraceReport;
+using qm::host::ReportRow;
+using qm::test::addresses;
 using qm::test::Machine;
 using qm::test::MachineTest;
 
@@ -32,31 +29,22 @@ std::vector<std::uint64_t> sorted(std::vector<std::uint64_t> addresses) {
   return addresses;
 }
 
-bool is_allocators_own(const std::string& name) {
-  return qm::test::matches(name, "qm_cache_.*|qm::(Cache|heap|trace|SlabLayer|Arena).*");
-}
-
 TEST_F(Leak, the_trace_shows_exactly_what_was_forgotten_for_any_seed) {
   for (const char* seed : {"1", "7", "4711"}) {
     run("slab_trace reset packet");
     run("slab_trace start packet");
-    const auto leaked = qm::host::parse_leaked(run(std::string("workload run leak 500 list seed ") + seed));
+    const auto leaked = addresses(machine().rows(std::string("workload run leak 500 list seed ") + seed), "leaked");
     run("slab_trace stop packet");
-    const std::string text = run("slab_trace print packet");
-    const TraceReport report = qm::host::parse_trace_report(text);
+    const std::vector<ReportRow> report = machine().rows("slab_trace print packet");
     EXPECT_GT(leaked.size(), 20U);
-    EXPECT_TRUE(report.complete()) << text.substr(text.size() > 300 ? text.size() - 300 : 0);
-    EXPECT_TRUE(report.unknown_lines.empty()) << report.unknown_lines.front();
-    std::vector<std::uint64_t> shown;
-    for (const TraceReport::Object& object : report.objects) {
-      shown.push_back(object.address);
-      ASSERT_GE(object.frames.size(), 4U);
-      EXPECT_EQ(object.frames[0].name, "packet_alloc");
-      EXPECT_EQ(object.frames[1].name, "rx_checksum_error");
-      EXPECT_FALSE(is_allocators_own(object.frames[0].name));
-      EXPECT_NE(object.context.find(" task net-rx"), std::string::npos) << object.context;
+    EXPECT_EQ(report.back().text("verdict"), "complete");
+    EXPECT_EQ(sorted(addresses(report, "object")), sorted(leaked));
+    for (std::size_t at = 0; at + 2 < report.size(); ++at) {
+      if (report[at].kind != "object") continue;
+      EXPECT_EQ(report[at + 1].text("function"), "packet_alloc");
+      EXPECT_EQ(report[at + 2].text("function"), "rx_checksum_error");
+      EXPECT_EQ(report[at].text("context"), "task net-rx");
     }
-    EXPECT_EQ(sorted(shown), sorted(leaked));
   }
 }
 
@@ -84,7 +72,7 @@ TEST_F(Leak, of_the_whole_live_system_nothing_is_expected_but_what_was_forgotten
     EXPECT_NE(report.find("\nnote: left out: "), std::string::npos) << report;
   }
   run("mark leaky");
-  const std::size_t leaked = qm::host::parse_leaked(run("workload run leak 300 list")).size();
+  const std::size_t leaked = addresses(machine().rows("workload run leak 300 list"), "leaked").size();
   const Machine::Answer failed = machine().request("expect leaky");
   EXPECT_EQ(failed.status, qm::wire::CommandStatus::kFailed);
   const std::string count = std::to_string(leaked), bytes = std::to_string(leaked * 512);

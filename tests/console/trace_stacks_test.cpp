@@ -9,57 +9,50 @@
 #include <cstdint>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include <qm/host/trace_report.hpp>
-
 namespace {
 
-using qm::host::TraceReport;
+using qm::host::ReportRow;
 using qm::test::Machine;
 using qm::test::MachineTest;
 using qm::wire::CommandStatus;
 
-/// slab_stacks, read back.
+/// An object or a stack of a report, with its frames.
+struct Entry {
+  ReportRow row;
+  std::string names;  ///< of the frames, innermost first, one a line
+  std::vector<std::uint64_t> addresses;
+};
+
+/// The entries of the kind @p kind.
+std::vector<Entry> entries(const std::vector<ReportRow>& rows, std::string_view kind) {
+  std::vector<Entry> found;
+  for (const ReportRow& row : rows) {
+    if (row.kind == kind) found.push_back({row, {}, {}});
+    if (row.kind != "frame" || found.empty()) continue;
+    found.back().names += std::string(row.text("function")) + "\n";
+    found.back().addresses.push_back(row.number("address"));
+  }
+  return found;
+}
+
+/// What slab_stacks says.
 struct Stacks {
-  struct Row {
-    std::string names;  ///< of the frames, innermost first, one a line
-    std::uint64_t objects = 0;
-    std::uint64_t bytes = 0;
-    std::string id;
-  };
-  std::vector<Row> rows;
+  std::vector<Entry> rows;
   std::uint64_t shown = 0, hidden = 0, objects = 0, bytes = 0;
   std::string verdict;
 
-  explicit Stacks(const std::string& text) {
-    Row row;
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-      if (line.starts_with(" ")) {
-        row.names += line.substr(1, line.find('+') - 1) + "\n";
-      } else if (line.starts_with("stack_count: ")) {
-        row.objects = std::stoull(line.substr(13));
-      } else if (line.starts_with("stack_bytes: ")) {
-        row.bytes = std::stoull(line.substr(13));
-      } else if (line.starts_with("stack_id: ")) {
-        row.id = line.substr(10);
-        rows.push_back(row);
-        row = {};
-      }
-    }
-    const qm::test::Match closing = qm::test::find(
-        text,
-        "stacks ([0-9]+), hidden ([0-9]+) \\(threshold [0-9]+\\), objects ([0-9]+), bytes ([0-9]+), .*: ([a-z]+)\n$");
-    EXPECT_FALSE(closing.empty()) << text;
-    if (closing.empty()) return;
-    shown = std::stoull(closing[1]);
-    hidden = std::stoull(closing[2]);
-    objects = std::stoull(closing[3]);
-    bytes = std::stoull(closing[4]);
-    verdict = closing[5];
+  explicit Stacks(const std::vector<ReportRow>& report) : rows(entries(report, "stack")) {
+    EXPECT_FALSE(report.empty());
+    if (report.empty() || report.back().kind != "end") return;
+    const ReportRow& end = report.back();
+    shown = end.number("stacks");
+    hidden = end.number("hidden");
+    objects = end.number("objects");
+    bytes = end.number("bytes");
+    verdict = end.text("verdict");
   }
 };
 
@@ -70,41 +63,31 @@ class StacksTest : public MachineTest {
     EXPECT_EQ(answer.status, CommandStatus::kOk) << line << "\n" << answer.text;
     return answer.text;
   }
-  /// Compares `slab_stacks CACHE` with `slab_trace print -v CACHE`. @returns the stacks.
+  /// Compares `slab_stacks CACHE` with `slab_trace print CACHE`. @returns the stacks.
   static Stacks expect_agreement(const std::string& cache) {
-    const Stacks stacks(run("slab_stacks " + cache));
-    const std::string text = run("slab_trace print -v " + cache);
-    const TraceReport report = qm::host::parse_trace_report(text);
-    EXPECT_EQ(stacks.objects, report.objects.size());
+    const Stacks stacks(machine().rows("slab_stacks " + cache));
+    const std::vector<ReportRow> report = machine().rows("slab_trace print " + cache);
+    const std::vector<Entry> objects = entries(report, "object");
+    EXPECT_EQ(stacks.objects, objects.size());
+    EXPECT_EQ(stacks.verdict, report.back().text("verdict"));
     std::uint64_t bytes = 0;
-    for (std::size_t at = text.find(": size "); at != std::string::npos; at = text.find(": size ", at + 1)) {
-      bytes += std::stoull(text.substr(at + 7, 20));
-    }
-    EXPECT_EQ(stacks.bytes, bytes);
-    EXPECT_EQ(stacks.verdict == "complete", report.complete());
     std::map<std::string, std::uint64_t> by_names;
     std::set<std::vector<std::uint64_t>> distinct;
-    for (const TraceReport::Object& object : report.objects) {
-      std::string names;
-      std::vector<std::uint64_t> pcs;
-      for (const TraceReport::Frame& frame : object.frames) {
-        names += frame.name + "\n";
-        pcs.push_back(frame.pc);
-      }
-      if (object.truncated) names += "...\n";
-      ++by_names[names];
-      distinct.insert(pcs);
+    for (const Entry& object : objects) {
+      bytes += object.row.number("size_bytes");
+      ++by_names[object.names + std::to_string(object.row.number("truncated"))];
+      distinct.insert(object.addresses);
     }
+    EXPECT_EQ(stacks.bytes, bytes);
     std::map<std::string, std::uint64_t> shown;
     std::uint64_t sum = 0;
     std::uint64_t least = UINT64_MAX;
-    for (Stacks::Row row : stacks.rows) {
-      const std::size_t end = row.names.find("... (truncated)");
-      if (end != std::string::npos) row.names = row.names.substr(0, end) + "...\n";
-      shown[row.names] += row.objects;
-      sum += row.objects;
-      EXPECT_LE(row.bytes, least) << "largest first";
-      least = row.bytes;
+    for (const Entry& stack : stacks.rows) {
+      const std::uint64_t count = stack.row.number("objects");
+      shown[stack.names + std::to_string(stack.row.number("truncated"))] += count;
+      sum += count;
+      EXPECT_LE(stack.row.number("bytes"), least) << "largest first";
+      least = stack.row.number("bytes");
     }
     EXPECT_EQ(shown, by_names);
     EXPECT_EQ(sum, stacks.objects);
@@ -122,14 +105,14 @@ TEST_F(StacksTest, of_64_call_paths_add_up_with_the_records_and_group_as_their_f
   EXPECT_EQ(stacks.rows.size(), 64U);
   // 104 objects from 64 paths: the first 40 paths have one more than the others.
   run("slab_stacks threshold 2");
-  const Stacks large(run("slab_stacks stacks"));
+  const Stacks large(machine().rows("slab_stacks stacks"));
   run("slab_stacks threshold 1");
   EXPECT_EQ(large.shown, 40U);
   EXPECT_EQ(large.hidden, 24U);
   EXPECT_EQ(large.rows.size(), 40U);
-  for (const Stacks::Row& row : large.rows) EXPECT_EQ(row.objects, 2U);
+  for (const Entry& row : large.rows) EXPECT_EQ(row.row.number("objects"), 2U);
   run("workload stop");
-  const Stacks empty(run("slab_stacks stacks"));
+  const Stacks empty(machine().rows("slab_stacks stacks"));
   EXPECT_EQ(empty.objects, 0U);
   EXPECT_EQ(empty.hidden, 64U) << "none is forgotten";
 }
@@ -160,15 +143,14 @@ TEST(TracedMemory, of_10000_objects_from_64_paths_is_what_is_promised_for_each_o
       kmemstat_of(machine, "kmem_trace", kTotal) + kmemstat_of(machine, "ktrace", kHeld) - books;
   EXPECT_LE(2 * bytes, 57 * kObjects) << "28.5 each";
 
-  const Stacks stacks(machine.request("slab_stacks stacks").text);
+  const Stacks stacks(machine.rows("slab_stacks stacks"));
   EXPECT_EQ(stacks.rows.size(), 64U);
   EXPECT_EQ(stacks.objects, kObjects);
   EXPECT_EQ(stacks.bytes, 64 * kObjects);
   std::uint64_t objects = 0, most = 0;
-  for (const Stacks::Row& row : stacks.rows) {
-    objects += row.objects;
-    const auto depth = static_cast<std::uint64_t>(std::count(row.names.begin(), row.names.end(), '\n')) -
-                       (row.names.ends_with("(truncated)\n") ? 1 : 0);
+  for (const Entry& row : stacks.rows) {
+    objects += row.row.number("objects");
+    const std::uint64_t depth = row.addresses.size();
     most += std::max<std::uint64_t>(8 + 8 * depth, 56);
   }
   EXPECT_EQ(objects, kObjects);
@@ -178,28 +160,28 @@ TEST(TracedMemory, of_10000_objects_from_64_paths_is_what_is_promised_for_each_o
 
   // 10000 objects from 64 paths: the first 16 paths have one more than the others.
   EXPECT_EQ(machine.request("slab_stacks threshold 157").status, CommandStatus::kOk);
-  const Stacks large(machine.request("slab_stacks stacks").text);
+  const Stacks large(machine.rows("slab_stacks stacks"));
   EXPECT_EQ(large.rows.size(), 16U);
   EXPECT_EQ(large.hidden, 48U);
-  for (const Stacks::Row& row : large.rows) EXPECT_EQ(row.objects, 157U);
+  for (const Entry& row : large.rows) EXPECT_EQ(row.row.number("objects"), 157U);
   EXPECT_EQ(large.objects, kObjects) << "hidden ones count";
 }
 
 TEST(TracedMemory, is_four_bytes_an_object_where_counts_are_kept_and_the_stacks_are_the_same) {
   constexpr std::uint64_t kObjects = 10000;
   Machine machine;
-  std::map<std::string, std::uint64_t> by_records;
+  std::map<std::uint64_t, std::uint64_t> by_records;
   std::uint64_t bytes = 0;
   for (const char* way : {"slab_trace start stacks", "slab_trace start stacks counts"}) {
     ASSERT_EQ(machine.request(way).status, CommandStatus::kOk);
     const std::uint64_t books = kmemstat_of(machine, "ktrace", 2);
     ASSERT_EQ(machine.request("workload run stacks 10000").status, CommandStatus::kOk);
     bytes = kmemstat_of(machine, "ktrace", 2) - books;
-    const Stacks stacks(machine.request("slab_stacks stacks").text);
+    const Stacks stacks(machine.rows("slab_stacks stacks"));
     EXPECT_EQ(stacks.objects, kObjects);
     EXPECT_EQ(stacks.bytes, 64 * kObjects);
-    std::map<std::string, std::uint64_t> objects;
-    for (const Stacks::Row& row : stacks.rows) objects[row.id] = row.objects;
+    std::map<std::uint64_t, std::uint64_t> objects;
+    for (const Entry& row : stacks.rows) objects[row.row.number("stack")] = row.row.number("objects");
     if (by_records.empty()) by_records = objects;
     EXPECT_EQ(objects, by_records);
     EXPECT_EQ(machine.request("slab_trace stop stacks").status, CommandStatus::kOk);
@@ -215,14 +197,14 @@ TEST_F(StacksTest, a_sample_stands_for_what_is_out) {
   run("slab_trace reset stacks");
   run("slab_trace start stacks every 10");
   run("workload run stacks 10000");
-  const Stacks stacks(run("slab_stacks stacks"));
+  const Stacks stacks(machine().rows("slab_stacks stacks"));
   EXPECT_GT(stacks.objects, 8800U);
   EXPECT_LT(stacks.objects, 11200U);
   EXPECT_EQ(stacks.verdict, "incomplete");
   const std::string status = run("slab_trace status stacks");
   EXPECT_NE(status.find(", 28 bytes each, sampled 1 in 10, left out "), std::string::npos) << status;
   run("workload stop");
-  EXPECT_EQ(Stacks(run("slab_stacks stacks")).objects, 0U);
+  EXPECT_EQ(Stacks(machine().rows("slab_stacks stacks")).objects, 0U);
   run("slab_trace stop stacks");
   run("slab_trace reset stacks");
 }
@@ -261,7 +243,7 @@ TEST_F(StacksTest, a_mark_passes_around_what_gives_all_back_and_names_the_stack_
 }
 
 /// The stacks of a boot by their ids.
-std::map<std::string, std::string> stacks_of_a_boot(unsigned harts, const char* ram) {
+std::map<std::uint64_t, std::string> stacks_of_a_boot(unsigned harts, const char* ram) {
   qm::host::QemuOptions options = qm::test::demo();
   options.harts = harts;
   options.ram = ram;
@@ -270,8 +252,8 @@ std::map<std::string, std::string> stacks_of_a_boot(unsigned harts, const char* 
                            "workload run stacks 64"}) {
     EXPECT_EQ(machine.request(line).status, CommandStatus::kOk) << line;
   }
-  std::map<std::string, std::string> names;
-  for (const Stacks::Row& row : Stacks(machine.request("slab_stacks").text).rows) names[row.id] = row.names;
+  std::map<std::uint64_t, std::string> names;
+  for (const Entry& row : Stacks(machine.rows("slab_stacks")).rows) names[row.row.number("stack")] = row.names;
   return names;
 }
 
@@ -285,10 +267,10 @@ TEST_F(StacksTest, are_told_while_all_harts_churn) {
   run("slab_trace start *");
   run("workload start churn 4000000000");
   for (int i = 0; i < 5; ++i) {
-    const Stacks stacks(run("slab_stacks"));
-    std::set<std::string> ids;
-    for (const Stacks::Row& row : stacks.rows) {
-      EXPECT_TRUE(ids.insert(row.id).second) << row.id << " is there twice";
+    const Stacks stacks(machine().rows("slab_stacks"));
+    std::set<std::uint64_t> ids;
+    for (const Entry& row : stacks.rows) {
+      EXPECT_TRUE(ids.insert(row.row.number("stack")).second) << row.row.number("stack") << " is there twice";
     }
     EXPECT_EQ(stacks.rows.size(), stacks.shown);
   }

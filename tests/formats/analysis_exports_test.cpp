@@ -26,6 +26,54 @@ TEST_F(ExportsTest, pprof_opens_the_profile_and_sums_it_as_the_report_does) {
   EXPECT_NE(top("inuse_objects", "count").find("of " + total("live_objects") + " total"), std::string::npos);
 }
 
+TEST_F(ExportsTest, pprof_knows_the_cache_of_each_sample) {
+  if (!is_there("go")) GTEST_SKIP() << "go is not installed";
+  qm("export --format pprof -o " + path("labels.pb.gz"));
+  const std::string tags =
+      output_of("go tool pprof -tags -unit=B -sample_index=inuse_space '" + path("labels.pb.gz") + "' 2>&1");
+  EXPECT_NE(tags.find("cache: Total " + total("live_bytes") + ".0B"), std::string::npos) << tags;
+  for (const auto& cache : json_["caches"]) {
+    if (!cache.value("counted", true) || cache["live_bytes"] == 0) continue;
+    const std::string name = cache["name"];
+    EXPECT_NE(tags.find(": " + name + "\n"), std::string::npos) << name << " is not in\n" << tags;
+    const std::string top = output_of("go tool pprof -top -tagfocus='cache=^" + name +
+                                      "$' -unit=B -sample_index=inuse_space '" + path("labels.pb.gz") + "' 2>&1");
+    EXPECT_NE(top.find(cache["live_bytes"].dump() + "B "), std::string::npos) << top.substr(0, 300);
+  }
+}
+
+/// As heaptrack_print has them, by 1000: `502B`, `73.28K`.
+std::string heaptrack_bytes(double bytes) {
+  const char* units[] = {"B", "K", "M", "G"};
+  unsigned unit = 0;
+  for (; bytes > 1000 && unit < 3; bytes /= 1000) ++unit;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f%s" : "%.2f%s", bytes, units[unit]);
+  return text;
+}
+
+TEST_F(ExportsTest, heaptrack_print_sums_up_as_the_report_does) {
+  if (!is_there("heaptrack_print")) GTEST_SKIP() << "heaptrack is not installed";
+  qm("export --format heaptrack -o " + path("run.heaptrack"));
+  const std::string text = output_of("heaptrack_print '" + path("run.heaptrack") + "' 2>&1");
+  EXPECT_NE(text.find("calls to allocation functions: " + total("allocations") + " ("), std::string::npos) << text;
+  EXPECT_NE(text.find("total memory leaked: " + heaptrack_bytes(json_["totals"]["live_bytes"]) + "\n"),
+            std::string::npos)
+      << text.substr(text.size() - 600);
+  EXPECT_NE(text.find("peak heap memory consumption: " + heaptrack_bytes(json_["totals"]["peak_bytes"]) + "\n"),
+            std::string::npos)
+      << text.substr(text.size() - 600);
+  // Stacks go from the call site out, with files and lines.
+  const std::string leaks = output_of("heaptrack_print -l 1 -p 0 -a 0 -T 0 '" + path("run.heaptrack") + "' 2>&1");
+  auto most = json_["stacks"][0];
+  for (const auto& stack : json_["stacks"]) {
+    if (stack["live_bytes"] > most["live_bytes"]) most = stack;
+  }
+  const std::string name = most["frames"].back()["function"];
+  EXPECT_NE(leaks.find(name + "\n"), std::string::npos) << name << " is not in\n" << leaks.substr(0, 2000);
+  EXPECT_NE(leaks.find("\n  at "), std::string::npos) << leaks.substr(0, 2000);
+}
+
 TEST_F(ExportsTest, sqlite3_reads_the_database) {
   if (!is_there("sqlite3")) GTEST_SKIP() << "sqlite3 is not installed";
   qm("export --format sqlite -o " + path("run.db"));
@@ -95,6 +143,7 @@ TEST_F(ExportsTest, folded_stacks_sum_up_to_the_live_bytes) {
     const std::size_t blank = line.rfind(' ');
     ASSERT_NE(blank, std::string::npos) << line;
     EXPECT_EQ(line.substr(0, blank).find_first_of("\t\r"), std::string::npos);
+    EXPECT_NE(line.substr(0, blank).find(':', line.rfind('(')), std::string::npos) << line << ": its site";
     sum += std::stoull(line.substr(blank + 1));
   }
   EXPECT_EQ(std::to_string(sum), total("live_bytes"));

@@ -1,5 +1,6 @@
 // The page of `qm report --html` in a browser: what it shows is what the JSON report says.
 
+#include <filesystem>
 #include <regex>
 
 #include "fixture.hpp"
@@ -62,6 +63,31 @@ TEST_F(PageTest, shows_the_figures_of_the_report_in_a_browser) {
   }
   // It needs nothing from elsewhere.
   EXPECT_FALSE(std::regex_search(page, std::regex("(src|href)=\"")));
+}
+
+/// axe-core, fetched once (MPL-2.0, not part of the repository); "-" where that cannot be.
+std::string axe() {
+  static const std::string found = [] {
+    const std::string file = QM_AXE_FOLDER "/package/axe.min.js";
+    (void)qm::test::output_of("mkdir -p '" QM_AXE_FOLDER "' && cd '" QM_AXE_FOLDER
+                              "' && { [ -f package/axe.min.js ] || { npm pack --silent axe-core@4.10.2 && "
+                              "tar xzf axe-core-4.10.2.tgz; }; } 2>&1");
+    return std::filesystem::exists(file) ? file : std::string("-");
+  }();
+  return found;
+}
+
+TEST_F(PageTest, is_used_by_keyboard_at_every_width_light_and_dark_without_an_error) {
+  if (browser().empty()) GTEST_SKIP() << "no chromium: sh cmake/install-packages.sh formats could not install it";
+  if (!qm::test::is_there("node")) GTEST_SKIP() << "no node: sh cmake/install-packages.sh formats could not install it";
+  qm("report --html " + path("used.html"));
+  const std::string said = qm::test::output_of("node '" QM_SCHEMAS "/page.mjs' " + browser() + " '" +
+                                               path("used.html") + "' '" + path("used") + "' " + axe() + " 2>&1");
+  EXPECT_TRUE(std::regex_match(said, std::regex("checked [0-9]{2,}\n"))) << said;
+}
+
+TEST_F(PageTest, was_audited_by_axe_core) {
+  if (axe() == "-") GTEST_SKIP() << "no axe-core: npm could not fetch it, so accessibility was not audited";
 }
 
 }  // namespace

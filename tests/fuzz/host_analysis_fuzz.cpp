@@ -78,7 +78,7 @@ std::filesystem::path database() {
 
 void compare_dumps(std::string_view text) {
   try {
-    const analysis::Holdings dump = analysis::holdings_of(text, nullptr, "dump");
+    const analysis::Holdings dump = analysis::holdings_of(analysis::rows_of_json(text), nullptr, "dump");
     analysis::Holdings none = dump;
     none.stacks.clear();
     const analysis::Difference made = difference(none, dump);

@@ -44,13 +44,27 @@ done
 for directory in wire hal alloc trace console console/trace conformance; do
   (cd "$source/$directory/include" && find qm -name '*.h*' ! -name inline_masked.hpp | LC_ALL=C sort | sed 's/.*/#include <&>/')
 done >headers.cpp
+
+# With all warnings there is none in a public header, nor in those for C, which are C99 and C11.
+strict=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+printf '#include <%s>\n' qm/qm.h qm/trace/trace.h qm/conformance/port_check.h >headers.c
+check_headers() { # NAME OF THE C++ COMPILER, OF THE C COMPILER, OPTIONS OF BOTH...
+  local cxx=$1 c=$2 standard
+  shift 2
+  "$cxx" "$@" "${cxxflags[@]}" "${strict[@]}" -Wno-pragma-once-outside-header -D'QM_MODULE="m"' "${includes[@]}" -fsyntax-only headers.cpp || fail "the public headers with $cxx"
+  for standard in c99 c11; do
+    "$c" "$@" "${flags[@]}" -std=$standard "${strict[@]}" -pedantic-errors "${includes[@]}" -fsyntax-only headers.c || fail "the headers for C as $standard with $c"
+  done
+}
+check_headers "${prefix}g++" "${prefix}gcc"
+
 tried=0
 for clang in clang++-14 clang++-15 clang++-16 clang++-17 clang++-18 clang++-19; do
   command -v "$clang" >/dev/null || continue
   tried=$((tried + 1))
   with=("$clang" --target=riscv64-linux-gnu "${cxxflags[@]}" "${headers[@]}" -Wno-unknown-attributes)
   "${with[@]}" -c quartermaster.cpp -o clang.o || fail "the single file with $clang"
-  "${with[@]}" -D'QM_MODULE="m"' "${includes[@]}" -fsyntax-only headers.cpp || fail "the public headers with $clang"
+  check_headers "$clang" "${clang/++/}" --target=riscv64-linux-gnu "${headers[@]}" -Wno-unknown-attributes
   for file in alloc/src/{rewind,inlined_sections,call_sites,heap_charged,operator_new,memory_resource,memory_resource_key,sections,heap_sections,c_library,configuration} \
     conformance/src/{board,checks,port_check,rewind_probe,thread_check}; do
     file=$(ls "$source/$file".[cS]*)

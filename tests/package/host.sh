@@ -52,6 +52,30 @@ g++ -std=c++20 "${sanitizers[@]}" -I "$include" main.cpp "$scratch"/prefix/lib*/
   exit 1
 }
 ./by_hand | grep -q '^[0-9]* 1[0-9][0-9]$' || { echo "FAILED: by hand it prints"; ./by_hand; exit 1; }
+# By pkg-config, in C; and what find_package() refuses it says why.
+if [ -z "$sanitize" ]; then
+  command -v pkg-config >/dev/null || { echo "FAILED: pkg-config is missing"; exit 1; }
+  export PKG_CONFIG_PATH=$(echo "$scratch"/prefix/lib*/pkgconfig "$scratch"/prefix/lib*/*/pkgconfig | tr ' ' :)
+  cat >traced.c <<'END'
+#include <qm/qm.h>
+#include <qm/trace/trace.h>
+static unsigned char ram[1 << 20] __attribute__((aligned(4096)));
+int main(void) {
+  if (qm_init(ram, sizeof ram) != QM_OK || qm_trace_init(NULL) != QM_OK || qm_trace_start("kmalloc") != QM_OK) return 1;
+  return qm_malloc(100) == NULL;
+}
+END
+  # shellcheck disable=SC2046 # a list
+  gcc -std=c99 traced.c $(pkg-config --cflags --libs quartermaster-trace) -o traced && ./traced || { echo "FAILED: by pkg-config"; exit 1; }
+  pkg-config --atleast-version=0.7 quartermaster || { echo "FAILED: pkg-config's version"; exit 1; }
+fi
+for wanted in "9.9 REQUIRED" "0.7 REQUIRED COMPONENTS alloc nosuch"; do
+  mkdir -p refused
+  printf 'cmake_minimum_required(VERSION 3.25)\nproject(refused LANGUAGES C CXX)\nfind_package(quartermaster %s)\n' "$wanted" >refused/CMakeLists.txt
+  if cmake -S refused -B refused/build -D CMAKE_PREFIX_PATH="$scratch/prefix" >log 2>&1; then echo "FAILED: $wanted is found"; exit 1; fi
+  tr -s ' \n' ' ' <log | grep -qE 'version: 0[.]7|has no component nosuch; it has codegen, ' || { cat log; echo "FAILED: no reason"; exit 1; }
+  rm -rf refused
+done
 # Headers of another configuration do not go with the library, and the linker says whose they are.
 mkdir -p other/qm
 sed 's/^#define QM_COUNT.*//; s/\(QM_CONFIGURATION qm_configuration_.*\)_count/\1/' "$include/qm/config.h" >other/qm/config.h

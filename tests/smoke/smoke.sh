@@ -6,12 +6,14 @@
 #   input                           receive interrupt, ring, lost bytes, Ctrl-C
 #   fault NAME REGEX...             status 101, every expression in the report
 #   no_float                        no floating point instruction in the image
+#   board spike | sifive_u          as plain, on another board, and the image's status is QEMU's
 #   names                           every function of the image has its name in the symbol table
 set -u -o pipefail
 : "${QM_NM:=riscv64-linux-gnu-nm}" "${QM_OBJDUMP:=riscv64-linux-gnu-objdump}"
 elf=$1 harts=$2 mode=$3
 shift 3
 log=$(mktemp)
+board=virt timebase=10000000 further=0  # harts that S-mode does not have
 trap 'rm -f "$log" "$log".*' EXIT
 
 fail() {
@@ -24,7 +26,7 @@ fail() {
 boot() {
   local append=$1
   shift
-  timeout 80 "${QM_QEMU:-qemu-system-riscv64}" -machine virt -m 128M -smp "$harts" -bios default -display none -monitor none \
+  timeout 80 "${QM_QEMU:-qemu-system-riscv64}" -machine "$board" -m 128M -smp "$((harts + further))" -bios default -display none -monitor none \
     -serial stdio -kernel "$elf" -append "$append" "$@" | stdbuf -o0 tr -d '\r' >"$log"
   status=$?
 }
@@ -43,7 +45,7 @@ pass() { # QEMU ARGUMENT...
   [ "$status" -eq 0 ] || fail "status $status"
   expect '^smoke: passed$'
   local online=$((harts < 8 ? harts : 8))
-  expect "^harts $online, online $online, left out $((harts - online)), timebase 10000000, ram 128 MiB$"
+  expect "^harts $online, online $online, left out $((harts - online)), timebase $timebase, ram 128 MiB$"
   expect '^bootargs words in front$'
   expect "^label on hart $((online - 1)): irq 129 from irq 128 from task"
   ! grep -q FAILED "$log" || fail 'a part failed'
@@ -85,8 +87,21 @@ receive() {
   wait "$qemu"
 }
 
+on_board() {
+  local options=()
+  board=$1
+  if [ "$board" = sifive_u ]; then
+    timebase=1000000 further=1
+    options=(-semihosting-config 'enable=on,target=native')
+  fi
+  pass "${options[@]}"
+  boot exit=7 "${options[@]}" </dev/null
+  [ "$status" -eq 7 ] || fail "status $status, 7 wanted"
+}
+
 case $mode in
   plain) pass ;;
+  board) on_board "$1" ;;
   icount) pass -icount shift=0,sleep=off ;;
   singlestep) pass -singlestep ;;
   exit)

@@ -208,12 +208,12 @@ void fight(Form form, std::uint32_t wanted) {
 
 bool every_instruction_is_reached() { return !boot_argument("mode=plain"); }
 
-/// Interrupts inside a section that a run waits for. One instruction a block is slow: there it is fewer, unless `full`
-/// stands in the boot arguments.
+/// Interrupts inside a section that a run waits for: some hundreds for each instruction, fewer with one instruction a block,
+/// which is slow. More if `full` stands in the boot arguments.
 std::uint32_t inside_wanted() {
   if (boot_argument("full")) return kInsideWanted;
   if (!probe::kSections || boot_argument("mode=plain")) return kInsideWanted / 40;
-  return boot_argument("mode=singlestep") ? kInsideWanted / 20 : kInsideWanted;
+  return kInsideWanted / (boot_argument("mode=singlestep") ? 20 : 4);
 }
 
 class Sections : public testing::Test {

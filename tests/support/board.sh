@@ -1,5 +1,5 @@
 # A board in QEMU whose console a test types to; sourced with $scratch, the folder of what it writes.
-transcript=$scratch/transcript qemu='' prompts=1
+transcript=$scratch/transcript qemu='' prompts=1 prompt='qm> '
 leave() {
   [ -z "$qemu" ] || kill "$qemu" 2>/dev/null || true
   rm -f "$scratch/input"
@@ -35,11 +35,11 @@ boot_image() { # XLEN, IMAGE, options of QEMU
 
 printed() { tr -d '\r' <"$transcript"; }
 
-# Waits until the console has printed $prompts prompts in all.
+# Waits until the console has printed $prompts prompts, $prompt, in all.
 await_prompt() {
   local i
   for ((i = 0; i < 900; ++i)); do
-    if [ "$(printed | grep -c '^qm> ')" -ge "$prompts" ]; then return; fi
+    if [ "$(printed | grep -c "^$prompt")" -ge "$prompts" ]; then return; fi
     kill -0 "$qemu" 2>/dev/null || break
     sleep 0.1
   done

@@ -23,6 +23,8 @@ int QM_C_TEST(c_arenas)(void);
 int QM_C_TEST(c_imports)(void);
 int QM_C_TEST(c_caches)(void);
 int QM_C_TEST(c_heap)(void);
+int QM_C_TEST(c_misuse)(void);
+int QM_C_TEST(c_port)(void);
 
 static unsigned char ram[1 << 20];
 static unsigned char more_ram[1 << 17];
@@ -276,6 +278,46 @@ int QM_C_TEST(c_heap)(void) {
   qm_free(block);
   qm_free(NULL);
   CHECK(qm_usable_size(NULL) == 0);
+  return 0;
+}
+
+static qm_misuse_report told;
+static unsigned told_count;
+static void tell(const qm_misuse_report* report) {
+  told = *report;
+  ++told_count;
+}
+
+int QM_C_TEST(c_misuse)(void) {
+  qm_cache* cache;
+  char* object;
+  CHECK(starts());
+  cache = qm_cache_create("wronged", 64, 0, 0, NULL, NULL, NULL, NULL);
+  object = (char*)qm_cache_alloc(cache, 0);
+  told_count = 0;
+  qm_set_misuse_handler(tell);
+  qm_cache_free(cache, object + 8);
+  CHECK(told_count == 1 && told.kind == QM_MISUSE_INTERIOR && told.cache == cache);
+  CHECK(told.object == object && told.offset == 8 && told.what != NULL && told.what[0] != 0);
+  qm_set_misuse_handler(NULL);
+  qm_cache_free(cache, object + 8);
+  CHECK(told_count == 1);
+  qm_cache_free(cache, object);
+  CHECK(qm_status_name(QM_OK)[3] == 'O' && qm_status_name(QM_ABORTED)[3] == 'A' &&
+        qm_status_name(QM_REFUSED)[3] == 'R');
+  CHECK(qm_status_name((qm_status)7)[0] == 'u' && qm_status_name((qm_status)-12)[0] == 'u');
+  return 0;
+}
+
+/* All of it can be begun anew. */
+int QM_C_TEST(c_port)(void) {
+  CHECK(starts());
+  qm_on_ipi(); /* with nothing to serve */
+  qm_trap_enter();
+  qm_free(qm_malloc(10));
+  qm_trap_leave();
+  qm_shutdown();
+  CHECK(qm_malloc(10) == NULL && starts() && qm_malloc(10) != NULL);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
+#include <qm/hal/round.hpp>
 #include <qm/qm.h>
 #include <qm/system.hpp>
 
@@ -18,6 +19,10 @@ int c_caches_in_c();
 int c_caches_in_cpp();
 int c_heap_in_c();
 int c_heap_in_cpp();
+int c_misuse_in_c();
+int c_misuse_in_cpp();
+int c_port_in_c();
+int c_port_in_cpp();
 }
 
 namespace {
@@ -58,5 +63,19 @@ TEST_F(CInterface, is_the_same_library) {
   EXPECT_EQ(arena.destroy(), qm::Status::kOk);
   EXPECT_EQ(qm_cache_destroy(made_in_c), QM_OK);
 }
+
+TEST_F(CInterface, tells_of_misuse_in_c) { EXPECT_EQ(c_misuse_in_c(), 0); }
+TEST_F(CInterface, tells_of_misuse_in_cpp) { EXPECT_EQ(c_misuse_in_cpp(), 0); }
+TEST_F(CInterface, knows_of_traps) {
+  EXPECT_TRUE(qm::hal::may_wait());
+  qm_trap_enter();
+  qm_trap_enter();
+  qm_trap_leave();
+  EXPECT_FALSE(qm::hal::may_wait());
+  qm_trap_leave();
+  EXPECT_TRUE(qm::hal::may_wait());
+}
+TEST_F(CInterface, begins_anew_in_c) { EXPECT_EQ(c_port_in_c(), 0); }
+TEST_F(CInterface, begins_anew_in_cpp) { EXPECT_EQ(c_port_in_cpp(), 0); }
 
 }  // namespace

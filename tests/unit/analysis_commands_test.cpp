@@ -52,9 +52,10 @@ class Commands : public testing::Test {
 };
 
 std::string stacks(int objects) {
-  return " packet_alloc+0x3a/0x9c\n rx_deliver+0x12/0x60\nstack_count: " + std::to_string(objects) +
-         "\nstack_bytes: " + std::to_string(objects * 512) + "\nstack_id: 0x5a31c2e7\n\n" +
-         "stacks 1, hidden 0 (threshold 1), objects 1, bytes 1, dropped 0, not traced 30 caches: complete\n";
+  return std::string("{\"row\":\"stack\",\"objects\":") + std::to_string(objects) +
+         ",\"bytes\":" + std::to_string(objects * 512) +
+         ",\"stack\":1513210599,\"frames\":[{\"address\":\"0x80201000\",\"function\":\"packet_alloc\"}]}\n" +
+         "{\"row\":\"end\",\"verdict\":\"complete\"}\n{\"row\":\"status\",\"number\":0}\n";
 }
 
 TEST_F(Commands, diff_reads_a_dump_through_a_pipe_from_its_first_byte_on) {

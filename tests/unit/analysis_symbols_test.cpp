@@ -103,7 +103,7 @@ TEST(Symbols, agree_with_addr2line_on_every_frame_of_the_demo) {
     for (const Frame& frame : frames) ours += "\n    " + describe(frame);
     for (std::size_t at = 0; at < wanted.places.size(); ++at)
       theirs += "\n    " + wanted.functions[at] + " " + wanted.places[at];
-    ADD_FAILURE() << std::hex << wanted.address << "\n  ours" << ours << "\n  addr2line" << theirs;
+    ADD_FAILURE() << reinterpret_cast<const void*>(wanted.address) << "\n  ours" << ours << "\n  addr2line" << theirs;
   }
   EXPECT_EQ(failures, 0u) << "of " << expected.size();
   // addr2line 2.40 names the unit's own file for some functions of headers.
@@ -119,7 +119,8 @@ TEST(Symbols, take_a_return_address_for_the_call_before_it) {
     const auto any = symbols().look_up(address, Address::kAny);
     const auto call = symbols().look_up(address, Address::kReturn);
     if (exact.empty()) continue;  // what the linker pads sections with
-    EXPECT_TRUE(std::ranges::equal(any, exact) || std::ranges::equal(any, call)) << std::hex << address;
+    EXPECT_TRUE(std::ranges::equal(any, exact) || std::ranges::equal(any, call))
+        << reinterpret_cast<const void*>(address);
     found += !std::ranges::equal(any, exact);
   }
   EXPECT_EQ(found, 100u);
@@ -127,8 +128,8 @@ TEST(Symbols, take_a_return_address_for_the_call_before_it) {
 
 TEST(Symbols, have_nothing_outside_of_the_code) {
   for (const std::uint64_t address : {0ull, 0x1000ull, 0x801fffffull, 0x90000000ull, ~0ull}) {
-    EXPECT_TRUE(symbols().look_up(address, Address::kExact).empty()) << std::hex << address;
-    EXPECT_TRUE(symbols().look_up(address, Address::kAny).empty()) << std::hex << address;
+    EXPECT_TRUE(symbols().look_up(address, Address::kExact).empty()) << reinterpret_cast<const void*>(address);
+    EXPECT_TRUE(symbols().look_up(address, Address::kAny).empty()) << reinterpret_cast<const void*>(address);
   }
 }
 

@@ -37,9 +37,9 @@ inline void (*const interrupt_in)(std::uint32_t) = [](std::uint32_t ticks) { fir
 inline void (*const interrupt_in)(std::uint32_t) = nullptr;
 #endif
 
-/// @param[in] missing  harts that are awaited and do not come.
-/// @param[in] interrupt how hart 0 is interrupted; on a host it cannot be.
-inline bool run_check(unsigned harts, unsigned missing = 0, void (*interrupt)(std::uint32_t) = interrupt_in) {
+/// Hart 0 runs @p check, which says whether the port is right, and every other one @p attend.
+template <class Check, class Attend>
+bool run_harts(unsigned harts, Check check, Attend attend) {
   checked.length = 0;
   bool right = false;
 #if defined(QM_TARGET)
@@ -47,16 +47,23 @@ inline bool run_check(unsigned harts, unsigned missing = 0, void (*interrupt)(st
   firmware::set_tick_handler(tick, nullptr);
 #endif
   on_each_hart(harts, [&](unsigned hart) {
-    if (hart == 0)
-      right =
-          conformance::check_port({&keep_text, check_memory, harts + missing, missing != 0 ? 100U : 5000U, interrupt});
-    else conformance::attend_port_check();
+    if (hart == 0) right = check();
+    else attend();
   });
 #if defined(QM_TARGET)
   firmware::set_tick_handler(nullptr, nullptr);
   firmware::set_tick_period(0, static_cast<std::uint32_t>(hal::Port::tick_rate() / firmware::kTickHz));
 #endif
   return right;
+}
+
+/// @param[in] missing  harts that are awaited and do not come.
+/// @param[in] interrupt how hart 0 is interrupted; on a host it cannot be.
+inline bool run_check(unsigned harts, unsigned missing = 0, void (*interrupt)(std::uint32_t) = interrupt_in) {
+  const auto check = [&] {
+    return conformance::check_port({&keep_text, check_memory, harts + missing, missing != 0 ? 100U : 5000U, interrupt});
+  };
+  return run_harts(harts, check, conformance::attend_port_check);
 }
 
 }  // namespace qm::test

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <qm/conformance/port_check.h>
 #include <qm/conformance/port_check.hpp>
 #include <qm/conformance/thread_check.hpp>
 #include <qm/test/harts.hpp>
@@ -14,6 +15,7 @@ using qm::test::checked;
 using qm::test::checked_text;
 using qm::test::keep_text;
 using qm::test::run_check;
+using qm::test::run_harts;
 
 TEST(PortCheck, passes_on_the_port_of_this_build) {
   const unsigned harts = qm::test::harts();
@@ -22,6 +24,23 @@ TEST(PortCheck, passes_on_the_port_of_this_build) {
             std::string_view::npos)
       << checked_text();
   EXPECT_NE(checked_text().find("port: conforms: "), std::string_view::npos) << checked_text();
+}
+
+TEST(PortCheck, passes_from_c) {
+  const unsigned harts = qm::test::harts();
+  const qm_port_check check{[](const char* text, std::size_t length) {
+                              keep_text({text, length});
+                            },
+                            qm::test::check_memory.data(),
+                            qm::test::check_memory.size(),
+                            harts,
+                            0,
+                            qm::test::interrupt_in};
+  EXPECT_TRUE(run_harts(
+      harts, [&] { return qm_check_port(&check); }, qm_attend_port_check))
+      << checked_text();
+  EXPECT_NE(checked_text().find("port: conforms: "), std::string_view::npos) << checked_text();
+  EXPECT_FALSE(qm_check_port(nullptr));
 }
 
 TEST(PortCheck, finds_nothing_to_check_where_the_port_has_no_threads) {

@@ -74,6 +74,15 @@ TEST(Console, takes_several_commands_of_a_line_up_to_the_first_that_fails) {
   EXPECT_EQ(bench.command(";;"), "");
 }
 
+TEST(Console, runs_a_line_of_the_firmwares_shell_without_a_prompt) {
+  FakeTerminal terminal;
+  Console without_prompt(terminal, {});
+  EXPECT_EQ(without_prompt.run("echo a; nosuch"), CommandStatus::kUnknownCommand);
+  EXPECT_EQ(terminal.text, "a|\r\nerror: unknown command \"nosuch\" (try help)\r\n");
+  EXPECT_EQ(without_prompt.run("echo b"), CommandStatus::kOk);
+  EXPECT_EQ(std::string(terminal.text, terminal.text.size() - 4), "b|\r\n");
+}
+
 TEST(Console, passes_over_a_comment) {
   Bench bench;
   EXPECT_EQ(bench.command("# a note; echo a"), "");

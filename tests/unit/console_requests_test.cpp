@@ -135,7 +135,7 @@ TEST(ConsoleRequests, ctrl_c_during_a_request_abandons_the_line_too) {
 
 TEST(ConsoleRequests, answers_hello_but_not_its_own) {
   Bench bench;
-  const std::string hello = std::string("\x01\x00\x00\x04", 4) + "qm host";
+  const std::string hello = std::string("\x02\x00\x00\x04\x00", 5) + "qm host";
   EXPECT_EQ(bench.type(bench.frame(wire::FrameType::kHello, 9, hello)), "");
   ASSERT_EQ(bench.terminal.frames.size(), 1u);
   EXPECT_EQ(bench.terminal.frames[0].type, wire::FrameType::kHello);
@@ -144,6 +144,8 @@ TEST(ConsoleRequests, answers_hello_but_not_its_own) {
   ASSERT_TRUE(wire::unpack(wire::as_bytes(bench.terminal.frames[0].payload), payload));
   EXPECT_EQ(payload.version, wire::kProtocolVersion);
   EXPECT_EQ(payload.max_payload_bytes, 255u);
+  EXPECT_TRUE(payload.from_target);
+  EXPECT_EQ(payload.build_id, "cafe0123");
   EXPECT_EQ(payload.text, "Quartermaster 1.2.3 build cafe0123, 4 harts, 128 MiB, formats 2");
   const std::string own = bench.terminal.raw;
   bench.terminal.frames.clear();
@@ -195,8 +197,8 @@ TEST(ConsoleRequests, answers_what_is_wrong_with_a_frame_with_one_error_frame) {
 
 TEST(ConsoleRequests, names_its_version_to_a_frame_of_another) {
   Bench bench;
-  // The inner frame of docs/protocol.md's example, with version 2 and its CRC.
-  std::vector<std::uint8_t> inner = {2, 2, 7, 0, 0x34, 0x12, 0, 0, 4, 0, 'h', 'e', 'l', 'p'};
+  // The inner frame of docs/protocol.md's example, with version 1 and its CRC.
+  std::vector<std::uint8_t> inner = {1, 2, 7, 0, 0x34, 0x12, 0, 0, 4, 0, 'h', 'e', 'l', 'p'};
   wire::Crc32 crc;
   crc.add(inner);
   for (int i = 0; i < 4; ++i) inner.push_back(static_cast<std::uint8_t>(crc.value() >> (8 * i)));
@@ -210,7 +212,7 @@ TEST(ConsoleRequests, names_its_version_to_a_frame_of_another) {
   const Refusal refusal = refusal_of(bench, armoured);
   EXPECT_EQ(refusal.error, 1u);
   EXPECT_EQ(refusal.request, 0x1234u);
-  EXPECT_EQ(bench.terminal.frames[0].payload[2], 1);
+  EXPECT_EQ(bench.terminal.frames[0].payload[2], 2);
 }
 
 TEST(ConsoleRequests, gives_up_a_frame_at_a_line_end_ctrl_c_and_after_silence) {
@@ -310,7 +312,7 @@ TEST(ConsoleRequests, forgets_the_form_that_another_host_has_asked_for) {
   Bench bench;
   ASSERT_TRUE(ask_form(bench, true));
   bench.terminal.raw.clear();
-  bench.type(bench.frame(wire::FrameType::kHello, 3, std::string("\x01\x00\x00\x04qm", 6)));
+  bench.type(bench.frame(wire::FrameType::kHello, 3, std::string("\x02\x00\x00\x04\x00qm", 7)));
   EXPECT_EQ(bench.terminal.raw[0], '\x1b');
   EXPECT_FALSE(answers_raw(bench));
 }

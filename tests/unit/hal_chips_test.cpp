@@ -2,9 +2,11 @@
 
 #include <qm/hal/chip/byte_ring.hpp>
 #include <qm/hal/chip/finisher.hpp>
+#include <qm/hal/chip/htif.hpp>
 #include <qm/hal/chip/memory_map.hpp>
 #include <qm/hal/chip/plic.hpp>
 #include <qm/hal/chip/uart16550.hpp>
+#include <qm/hal/chip/uart_sifive.hpp>
 
 #include <array>
 #include <string_view>
@@ -132,6 +134,98 @@ TEST(Plic, claims_and_completes_at_the_contexts_register) {
   plic.complete(5, 10);
   EXPECT_EQ(fake.index[0], 0x200000u + 5 * 0x1000 + 4);
   EXPECT_EQ(fake.value[0], 10u);
+}
+
+TEST(UartSifive, is_switched_on_with_the_receive_interrupt) {
+  FakeWords fake;
+  UartSifive(FakeWordRegisters(fake)).initialise(true);
+  ASSERT_EQ(fake.writes, 3u);
+  EXPECT_EQ(fake.index[0], 0x08u);
+  EXPECT_EQ(fake.value[0], 0x1'0001u) << "on, and pending when nothing waits";
+  EXPECT_EQ(fake.index[1], 0x0cu);
+  EXPECT_EQ(fake.value[1], 1u);
+  EXPECT_EQ(fake.index[2], 0x10u);
+  EXPECT_EQ(fake.value[2], 2u);
+}
+
+TEST(UartSifive, puts_only_where_there_is_room) {
+  FakeWords fake;
+  const UartSifive uart{FakeWordRegisters(fake)};
+  fake.answer = 1u << 31;
+  EXPECT_FALSE(uart.try_put('a'));
+  EXPECT_EQ(fake.writes, 0u);
+  fake.answer = 0;
+  EXPECT_TRUE(uart.try_put('b'));
+  EXPECT_EQ(fake.index[0], 0x00u);
+  EXPECT_EQ(fake.value[0], static_cast<std::uint32_t>('b'));
+}
+
+/// Words of which one is at offset 0 and has an answer for each read.
+struct FakeReceiver {
+  std::array<std::uint32_t, 4> answers{};
+  std::size_t reads = 0;
+};
+class FakeReceiverRegisters {
+ public:
+  explicit FakeReceiverRegisters(FakeReceiver& receiver) : receiver_(&receiver) {}
+  [[nodiscard]] std::uint32_t read(std::uintptr_t) const { return receiver_->answers[receiver_->reads++]; }
+  void write(std::uintptr_t, std::uint32_t) const {}
+
+ private:
+  FakeReceiver* receiver_;
+};
+
+TEST(UartSifive, takes_what_was_received_until_the_chip_is_empty) {
+  FakeReceiver fake{{'h', 'i', 1u << 31}};
+  std::array<char, 4> taken{};
+  std::size_t count = 0;
+  EXPECT_EQ(UartSifive(FakeReceiverRegisters(fake)).receive([&](std::uint8_t byte) {
+    taken[count++] = static_cast<char>(byte);
+  }),
+            0u);
+  EXPECT_TRUE(std::string_view(taken.data(), count) == "hi");
+}
+
+constexpr std::uint32_t kHtifMark = 1u << 31;
+
+TEST(Htif, puts_a_byte_with_its_lower_half_first_and_marks_that_nothing_waits) {
+  FakeWords fake;
+  Htif htif{FakeWordRegisters(fake)};
+  htif.put('x');
+  ASSERT_EQ(fake.writes, 3u);
+  EXPECT_EQ(fake.index[0], 8u);
+  EXPECT_EQ(fake.value[0], static_cast<std::uint32_t>('x'));
+  EXPECT_EQ(fake.index[1], 12u);
+  EXPECT_EQ(fake.value[1], 0x0101'0000u);
+  EXPECT_EQ(fake.index[2], 0u);
+  EXPECT_EQ(fake.value[2], kHtifMark);
+}
+
+TEST(Htif, counts_the_bytes_that_it_takes_where_the_sender_looks) {
+  FakeWords fake;
+  Htif htif{FakeWordRegisters(fake)};
+  unsigned taken = 0;
+  const auto sink = [&](std::uint8_t byte) { taken += byte; };
+  fake.answer = kHtifMark | 0x141;  // a count, no byte
+  htif.receive(sink);
+  EXPECT_EQ(taken, 0u);
+  EXPECT_EQ(fake.writes, 0u);
+  fake.answer = 0x100 | 'A';
+  htif.receive(sink);
+  htif.receive(sink);
+  EXPECT_EQ(taken, 2u * 'A');
+  EXPECT_EQ(fake.value[0], kHtifMark | 1);
+  EXPECT_EQ(fake.value[1], kHtifMark | 2);
+}
+
+TEST(Htif, ends_with_the_status) {
+  FakeWords fake;
+  const Htif htif{FakeWordRegisters(fake)};
+  htif.exit(101);
+  EXPECT_EQ(fake.index[0], 8u);
+  EXPECT_EQ(fake.value[0], 101u << 1 | 1);
+  EXPECT_EQ(fake.index[1], 12u);
+  EXPECT_EQ(fake.value[1], 0u);
 }
 
 TEST(Finisher, passes_for_0_and_fails_with_the_status) {

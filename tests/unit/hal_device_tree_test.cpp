@@ -132,6 +132,45 @@ TEST(DeviceTree, gives_the_board) {
   EXPECT_EQ(board.finisher.base, 0x10'0000u);
 }
 
+// As QEMU's spike and sifive_u have it, of the latter the harts as well.
+TEST(DeviceTree, gives_the_line_of_other_boards) {
+  // clang-format off
+  TreeBuilder tree;
+  tree.begin("").cells("#address-cells", {2}).cells("#size-cells", {2});
+  tree.begin("htif").cells("reg", {0, 0x100'0000, 0, 0x1000}).text("compatible", "ucb,htif0").end();
+  tree.end();
+  Board spike;
+  ASSERT_TRUE(discover(*Fdt::open(tree.finish()), spike));
+  EXPECT_EQ(spike.uart_kind, Board::UartKind::kHtif);
+  EXPECT_EQ(spike.uart.base, 0x100'0000u);
+  EXPECT_EQ(spike.uart.interrupt, 0u);
+  EXPECT_EQ(spike.htif.base, 0x100'0000u);
+  EXPECT_EQ(spike.plic.base, 0u);
+
+  TreeBuilder other;
+  other.begin("").cells("#address-cells", {2}).cells("#size-cells", {2});
+  other.begin("cpus").cells("#address-cells", {1}).cells("#size-cells", {0});
+  cpu(other, 0, 7, "disabled");
+  cpu(other, 1, 6, "okay");
+  other.end();
+  other.begin("soc").cells("#address-cells", {2}).cells("#size-cells", {2});
+  other.begin("serial@10010000").cells("interrupts", {4}).cells("reg", {0, 0x1001'0000, 0, 0x1000}).text("compatible", "sifive,uart0").end();
+  other.begin("serial@10011000").cells("interrupts", {5}).cells("reg", {0, 0x1001'1000, 0, 0x1000}).text("compatible", "sifive,uart0").end();
+  other.begin("plic@c000000").cells("interrupts-extended", {7, 11, 6, 11, 6, 9})
+      .cells("reg", {0, 0x0c00'0000, 0, 0x400'0000}).text("compatible", "riscv,plic0").end();
+  other.end().end();
+  // clang-format on
+  Board sifive;
+  ASSERT_TRUE(discover(*Fdt::open(other.finish()), sifive));
+  EXPECT_EQ(sifive.uart_kind, Board::UartKind::kSifive);
+  EXPECT_EQ(sifive.uart.base, 0x1001'0000u) << "the first of two";
+  EXPECT_EQ(sifive.uart.interrupt, 4u);
+  EXPECT_EQ(sifive.htif.base, 0u);
+  ASSERT_EQ(sifive.hart_count, 1u);
+  EXPECT_EQ(sifive.harts[0].id, 1u);
+  EXPECT_EQ(sifive.harts[0].plic_context, 2u);
+}
+
 TEST(DeviceTree, gathers_the_memory_of_several_nodes_and_entries) {
   TreeBuilder tree;
   tree.begin("").cells("#address-cells", {2}).cells("#size-cells", {2});

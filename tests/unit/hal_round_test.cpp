@@ -16,7 +16,7 @@ using qm::hal::RoundStatus;
 using qm::hal::run_on_harts;
 
 constexpr HartMask kAll = ~HartMask{0};
-constexpr std::uint32_t kShortMs = 300;
+constexpr std::uint32_t kShortMs = 30;
 
 /// Counts a round's visits hart by hart.
 struct Visits {

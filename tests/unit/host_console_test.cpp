@@ -90,7 +90,7 @@ TEST_F(ConsoleTest, gets_raw_frames_and_goes_on_saying_that_it_is_there) {
 
 TEST_F(ConsoleTest, hello_says_who_is_there) {
   console().wait_for_prompt(kLong);
-  EXPECT_EQ(console().hello(kLong), "fake console");
+  EXPECT_EQ(console().hello(kLong).text, "fake console");
 }
 
 TEST_F(ConsoleTest, execute_joins_the_output_and_returns_the_status) {
@@ -176,8 +176,10 @@ TEST_F(ConsoleTest, a_damaged_frame_fails_the_command_and_not_the_next) {
   expect_next_command_works();
 }
 
-TEST_F(ConsoleTest, a_target_of_another_version_is_named) {
-  expect_protocol_fault("version", "the target speaks protocol version 2, this program 1");
+TEST_F(ConsoleTest, a_target_of_the_last_version_is_refused_by_name) {
+  const auto [fault, message] = fault_of([&] { (void)console().execute("version", kLong); });
+  EXPECT_EQ(fault, Fault::kVersion);
+  EXPECT_EQ(message, "\"version\": the target speaks protocol version 1, this program 2");
 }
 
 TEST_F(ConsoleTest, a_request_that_arrived_broken_has_failed) {

@@ -62,7 +62,7 @@ class QemuTest : public testing::Test {
 
 TEST_F(QemuTest, boots_runs_commands_and_powers_off_with_a_status) {
   Target target = Target::boot(options_, timeouts_);
-  EXPECT_EQ(target.identity(), "fake console");
+  EXPECT_EQ(target.identity().text, "fake console");
   EXPECT_EQ(target.execute("echo hello").text, "hello\n");
   EXPECT_EQ(target.type_command("echo typed"), "typed\n");
   EXPECT_EQ(leftovers(), 1);
@@ -208,6 +208,24 @@ TEST_F(QemuTest, arguments_say_what_the_options_ask_for) {
         "|-chardev|socket,id=line,path=/x/line,server=on,wait=on|", "|-d|int|"}) {
     EXPECT_NE(line.find(part), std::string::npos) << part << " in " << line;
   }
+}
+
+TEST_F(QemuTest, a_board_is_known_by_its_name) {
+  options_.board = "sifive_u";
+  options_.harts = 3;
+  std::string line;
+  for (const std::string& argument : Qemu::arguments(options_, "/x/line")) line += argument + "|";
+  for (const std::string part : {"|-machine|sifive_u|", "|-smp|4|", "|-chardev|pipe,id=line,path=/x/line|",
+                                 "|-semihosting-config|enable=on,target=native|"}) {
+    EXPECT_NE(line.find(part), std::string::npos) << part << " in " << line;
+  }
+  options_.harts = 5;
+  EXPECT_EQ(boot_fault("", Started::kNo).first, Fault::kUsage);
+  options_.board = "spike";
+  options_.lifetime = Lifetime::kKept;
+  EXPECT_EQ(boot_fault("", Started::kNo).first, Fault::kUsage);
+  options_.board = "sifive_v";
+  EXPECT_EQ(boot_fault("", Started::kNo).first, Fault::kUsage);
 }
 
 TEST_F(QemuTest, commands_follow_the_boot_options_and_the_line_is_a_pipe) {

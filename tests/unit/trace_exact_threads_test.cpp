@@ -97,10 +97,8 @@ enum Phase : std::uint32_t {
 constexpr std::uint32_t kCycles = QM_EXACT_CYCLES;
 #elif defined(QM_TARGET)
 constexpr std::uint32_t kCycles = 60;  // 8 harts of an emulator share a core or two
-#elif defined(__SANITIZE_THREAD__)
-constexpr std::uint32_t kCycles = kSound ? 250 : 1000;  // several times slower
 #else
-constexpr std::uint32_t kCycles = 1000;
+constexpr std::uint32_t kCycles = kSound ? 250 : 1000;
 #endif
 constexpr unsigned kHeld = 24;  // objects a worker keeps
 

@@ -39,8 +39,8 @@ TEST_F(TraceExhaustion, with_the_memory_exhausted_recorded_and_dropped_add_up) {
   if (kChecked) GTEST_SKIP() << "a checking build has other sizes and more stacks";
   std::uint64_t dropped = 0;
   // What runs out first depends on the last pages.
-  for (std::size_t pages = 0; pages < 12; ++pages) {
-    begin_again({}, 1, (std::size_t{1} << 20) - pages * 4096);
+  for (std::size_t pages = 0; pages < 24; ++pages) {
+    begin_again({}, 1, (std::size_t{1} << 20) - pages * PageMap::kPageBytes);
     Cache* cache = make("packet", 256);
     trace::start("packet");
     std::size_t count = 0;

@@ -132,7 +132,7 @@ TEST_F(StreamTest, counts_beside_the_events_what_they_say_number_for_number) {
   }
   stop();
   static wire::Statistic sums[300];
-  static wire::Definition definition, other;
+  static wire::Definition definition;
   for (wire::Statistic& sum : sums) sum = {};
   const auto allocated_in = [](const wire::Event& event, const wire::Definition& of) {
     if (event.allocated != wire::kSourceSize) return event.allocated;

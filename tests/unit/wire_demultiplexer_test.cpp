@@ -219,13 +219,24 @@ TEST(Demultiplexer, names_the_reason) {
 }
 
 TEST(Demultiplexer, knows_the_request_of_a_frame_of_a_later_version) {
-  const Received got = receive(raw_frame(std::string("\x02\x02\x01\x00\x34\x12\x00\x00\x02\x00"
+  const Received got = receive(raw_frame(std::string("\x03\x02\x01\x00\x34\x12\x00\x00\x02\x00"
                                                      "hi",
                                                      12)) +
                                "after");
   EXPECT_EQ(got.broken, std::vector{Broken::kVersion});
   EXPECT_EQ(got.broken_requests, std::vector<std::uint32_t>{0x1234});
   EXPECT_EQ(got.text, "after");
+  // One of an earlier version is refused too, unless captures are read.
+  const std::string earlier(
+      "\x01\x02\x01\x00\x34\x12\x00\x00\x02\x00"
+      "hi",
+      12);
+  EXPECT_EQ(receive(raw_frame(earlier)).broken, std::vector{Broken::kVersion});
+  std::uint8_t buffer[Demultiplexer::buffer_bytes(16)];
+  Demultiplexer reader(buffer, Demultiplexer::Side::kHost, 1);
+  bool taken = false;
+  for (const char c : raw_frame(earlier)) taken = reader.push(static_cast<std::uint8_t>(c)).frame || taken;
+  EXPECT_TRUE(taken);
 }
 
 TEST(Demultiplexer, reads_an_overlong_frame_to_its_end_and_knows_its_request) {

@@ -87,8 +87,18 @@ TEST(Payload, status_hello_and_error_are_read_as_they_were_written) {
 
   std::uint8_t room[64];
   HelloPayload hello;
-  ASSERT_TRUE(unpack(pack(HelloPayload{1, 255, "Quartermaster"}, room), hello));
-  EXPECT_EQ(hello.version, 1u);
+  ASSERT_TRUE(
+      unpack(pack(HelloPayload{.max_payload_bytes = 255, .build_id = "", .text = "Quartermaster"}, room), hello));
+  EXPECT_EQ(hello.version, kProtocolVersion);
+  EXPECT_FALSE(hello.from_target);
+  EXPECT_TRUE(hello.build_id.empty());
+  ASSERT_TRUE(unpack(
+      pack(HelloPayload{.from_target = true, .max_payload_bytes = 9, .build_id = "cafe01", .text = "q"}, room), hello));
+  EXPECT_TRUE(hello.from_target);
+  EXPECT_TRUE(hello.build_id == "cafe01" && hello.text == "q");
+  EXPECT_FALSE(unpack(std::span<const std::uint8_t>(room).first(10), hello)) << "within the build id";
+  ASSERT_TRUE(
+      unpack(pack(HelloPayload{.max_payload_bytes = 255, .build_id = "", .text = "Quartermaster"}, room), hello));
   EXPECT_EQ(hello.max_payload_bytes, 255u);
   EXPECT_TRUE(hello.text == "Quartermaster");
 
@@ -101,8 +111,11 @@ TEST(Payload, status_hello_and_error_are_read_as_they_were_written) {
 
 TEST(Payload, text_is_cut_where_the_room_ends_and_a_short_payload_is_refused) {
   std::uint8_t room[8];
-  EXPECT_EQ(pack(HelloPayload{1, 255, "Quartermaster"}, room).size(), 8u);
-  EXPECT_EQ(pack(HelloPayload{1, 255, "Quartermaster"}, std::span(room).first(3)).size(), 0u);
+  EXPECT_EQ(pack(HelloPayload{.max_payload_bytes = 255, .build_id = "", .text = "Quartermaster"}, room).size(), 8u);
+  EXPECT_EQ(
+      pack(HelloPayload{.max_payload_bytes = 255, .build_id = "", .text = "Quartermaster"}, std::span(room).first(3))
+          .size(),
+      0u);
   HelloPayload hello;
   ErrorPayload error;
   StatusPayload status;

@@ -53,7 +53,7 @@ TEST(Document, shows_the_status_that_is_sent) {
 
 TEST(Document, shows_the_error_that_is_sent) {
   std::uint8_t room[64];
-  const ErrorPayload payload{ProtocolError::kVersion, 1, name(ProtocolError::kVersion)};
+  const ErrorPayload payload{ProtocolError::kVersion, kProtocolVersion, name(ProtocolError::kVersion)};
   EXPECT_EQ(dump_of("error"), sent({FrameType::kError, 42, 0x1234, pack(payload, room)}));
 }
 

@@ -134,7 +134,7 @@ struct KnownStack {
 /// is found there is compared with the stack frame by frame, so a wrong one costs time and nothing else.
 class RecentStacks {
  public:
-  static constexpr unsigned kPlacesLog2 = 9;
+  static constexpr unsigned kPlacesLog2 = PageMap::kPageBytes == 4096 ? 9 : 5;
   static constexpr unsigned kPlaces = 1U << kPlacesLog2;
   [[nodiscard]] std::atomic<StackHandle>& at(Link from) const noexcept {
     constexpr auto kFactor = static_cast<std::uintptr_t>(0x9E37'79B9'7F4A'7C15);

@@ -110,6 +110,8 @@ qm_status qm_trace_init(const qm_trace_config* config) noexcept {
   return to_c(trace::initialize(all));
 }
 
+void qm_trace_shutdown() noexcept { trace::shutdown(); }
+
 qm_status qm_trace_start(const char* caches) noexcept {
   const std::string_view pattern = view(caches);
   return to_c((names_many(pattern) ? trace::trace_from_creation(pattern) : trace::start(pattern)).status);

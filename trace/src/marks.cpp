@@ -14,7 +14,7 @@
 namespace qm::trace {
 namespace {
 
-constinit Mark* first = nullptr;  // M2
+constinit Mark* first_mark = nullptr;  // M2
 
 /// Another number after each start, stop and reset, and for each source.
 std::uint32_t changes_of(const SourceBooks& one) noexcept { return one.changes.load(std::memory_order_relaxed); }
@@ -70,7 +70,7 @@ unsigned count_sources() noexcept {
 
 /// The link that points at the mark of that name, or the last one.
 Mark** link_of(std::string_view name) noexcept {
-  Mark** link = &first;
+  Mark** link = &first_mark;
   while (*link != nullptr && characters((*link)->name) != name) link = &(*link)->next;
   return link;
 }
@@ -100,7 +100,7 @@ Status set_mark(StackReport& report, std::string_view name) noexcept {
   if (!is_valid_name(text)) return Status::kInvalid;
   if (!books.ready()) return Status::kUnsafe;
   unsigned marks = 0;
-  for (const Mark* mark = first; mark != nullptr; mark = mark->next) ++marks;
+  for (const Mark* mark = first_mark; mark != nullptr; mark = mark->next) ++marks;
   Mark** const link = link_of(name);
   if (*link == nullptr && marks == kMaxMarks) return Status::kNoMemory;
 
@@ -145,8 +145,10 @@ Status drop_mark(const StackReport&, std::string_view name) noexcept {
 }
 
 const Mark* find_mark(const StackReport&, std::string_view name) noexcept { return *link_of(name); }
-const Mark* next_mark(const StackReport&, const Mark* mark) noexcept { return mark != nullptr ? mark->next : first; }
-void forget_marks() noexcept { first = nullptr; }
+const Mark* next_mark(const StackReport&, const Mark* mark) noexcept {
+  return mark != nullptr ? mark->next : first_mark;
+}
+void forget_marks() noexcept { first_mark = nullptr; }
 
 Coverage coverage_since(const Mark* mark, SourceTest is_meant, const void* context) noexcept {
   Coverage coverage;

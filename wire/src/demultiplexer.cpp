@@ -260,7 +260,7 @@ Broken Demultiplexer::judge() const noexcept {
   if (group_count_ != 0 || run_ != 0 || count_ < kHeaderBytes + kCrcBytes || count_ != announced_)
     return Broken::kLength;
   if (crc_.value() != Crc32::kResidue) return Broken::kChecksum;
-  if (buffer_[0] != kProtocolVersion) return Broken::kVersion;
+  if (buffer_[0] < oldest_ || buffer_[0] > kProtocolVersion) return Broken::kVersion;
   if (count_ > buffer_.size()) return Broken::kTooLong;
   return Broken::kNone;
 }

@@ -168,11 +168,17 @@ std::array<std::uint8_t, StatusPayload::kFixedBytes> pack(const StatusPayload& p
 }
 
 std::span<const std::uint8_t> pack(const HelloPayload& payload, std::span<std::uint8_t> out) noexcept {
-  if (out.size() < HelloPayload::kFixedBytes) return {};
+  const std::size_t length =
+      payload.build_id.size() < HelloPayload::kMaxBuildId ? payload.build_id.size() : HelloPayload::kMaxBuildId;
+  const std::size_t text = HelloPayload::kFixedBytes + length;
+  if (out.size() < text) return {};
   out[0] = payload.version;
-  out[1] = 0;
+  out[1] = payload.from_target ? 1 : 0;
   store16(&out[2], payload.max_payload_bytes);
-  return pack_text(out, HelloPayload::kFixedBytes, payload.text);
+  out[4] = static_cast<std::uint8_t>(length);
+  for (std::size_t at = 0; at < length; ++at)
+    out[HelloPayload::kFixedBytes + at] = static_cast<std::uint8_t>(payload.build_id[at]);
+  return pack_text(out, text, payload.text);
 }
 
 std::span<const std::uint8_t> pack(const ErrorPayload& payload, std::span<std::uint8_t> out) noexcept {
@@ -185,9 +191,13 @@ std::span<const std::uint8_t> pack(const ErrorPayload& payload, std::span<std::u
 
 bool unpack(std::span<const std::uint8_t> bytes, HelloPayload& payload) noexcept {
   if (bytes.size() < HelloPayload::kFixedBytes) return false;
+  const std::size_t text = HelloPayload::kFixedBytes + bytes[4];
+  if (bytes.size() < text) return false;
   payload.version = bytes[0];
+  payload.from_target = bytes[1] != 0;
   payload.max_payload_bytes = load16(&bytes[2]);
-  payload.text = as_text(bytes.subspan(HelloPayload::kFixedBytes));
+  payload.build_id = as_text(bytes.subspan(HelloPayload::kFixedBytes, bytes[4]));
+  payload.text = as_text(bytes.subspan(text));
   return true;
 }
 

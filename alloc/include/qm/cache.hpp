@@ -519,7 +519,7 @@ class alignas(Cell) Cache : public Traceable {
   [[no_unique_address]] std::conditional_t<kMagazines && hal::Section::kShuts, Cell, None> shut_cell_;
 };
 
-#if defined(QM_TARGET)
+#if defined(QM_TP)
 /// Where the running hart's cell lies in any cache, under a name that the sections know. They read it through tp: it is
 /// among the first hart-locals.
 extern constinit thread_local std::uintptr_t qm_cell_offset asm("qm_cell_offset");

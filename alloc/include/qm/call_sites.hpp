@@ -124,7 +124,7 @@ struct SiteView {
   }
 };
 
-#if defined(QM_TARGET)
+#if defined(QM_TP)
 /// Under a name that the sections know.
 extern constinit thread_local SiteView qm_site_view asm("qm_site_view");
 #endif
@@ -132,7 +132,7 @@ extern constinit thread_local SiteView qm_site_view asm("qm_site_view");
 namespace call_sites {
 
 /// @returns the running hart's. Context: any.
-#if defined(QM_TARGET)
+#if defined(QM_TP)
 [[nodiscard]] inline SiteView& view() noexcept { return qm_site_view; }
 #else
 [[nodiscard]] SiteView& view() noexcept;

@@ -167,7 +167,14 @@ class Observer {
 /// -foptimize-sibling-calls and -fomit-frame-pointer (the CMakeLists.txt of its layer), so it has no frame and is in
 /// no stack. Without optimisation there are no such jumps, nor under ThreadSanitizer: then it keeps its frame, and a walk
 /// passes it as any other of the allocator's. So does the single-file form, which is compiled as one.
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__)
+#define QM_THREAD_SANITIZER
+#elif defined(__has_feature)  // Clang
+#if __has_feature(thread_sanitizer)
+#define QM_THREAD_SANITIZER
+#endif
+#endif
+#if defined(__OPTIMIZE__) && !defined(QM_THREAD_SANITIZER)
 #define QM_JUMPS() static_cast<void>(0)
 #else
 #define QM_JUMPS() ::qm::keep_frame()

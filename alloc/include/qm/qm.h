@@ -61,6 +61,9 @@ typedef enum qm_status {
   QM_ABORTED = -11
 } qm_status;
 
+/* Returns "QM_OK", "QM_INVALID", ...; "unknown status" for what is none. Context: any. */
+const char* qm_status_name(qm_status status) QM_NOEXCEPT;
+
 /* ---- the whole ---------------------------------------------------------------------------------------------------- */
 
 /* Sets the allocator up over @bytes of memory at @ram, for as many harts as the port has at most, and attaches the calling
@@ -90,6 +93,51 @@ size_t qm_reclaim(void) QM_NOEXCEPT;
  * before qm_init(). */
 qm_arena* qm_base_arena(void) QM_NOEXCEPT;
 qm_arena* qm_page_arena(void) QM_NOEXCEPT;
+
+/* Forgets everything, for a test that sets up anew; after qm_trace_shutdown(), where there is a trace. Memory still in use stays where
+ * it is and must not be freed. Context: one hart, no other attached. */
+void qm_shutdown(void) QM_NOEXCEPT;
+
+/* What a port owes the allocator, for start code and traps in C. qm_on_ipi(): for each interrupt between harts, on the hart that
+ * got it, interrupts masked, after its pending bit was cleared. qm_trap_enter() and qm_trap_leave(): round every interrupt handler, so
+ * that the allocator knows that it may not wait; interrupts masked. */
+void qm_on_ipi(void) QM_NOEXCEPT;
+void qm_trap_enter(void) QM_NOEXCEPT;
+void qm_trap_leave(void) QM_NOEXCEPT;
+
+/* ---- misuse ------------------------------------------------------------------------------------------------------- */
+
+/* What was done wrong; the last four are found by a checking build alone, but for QM_MISUSE_OVERFLOW and _WRITE_AFTER_FREE of blocks. */
+typedef enum qm_misuse {
+  QM_MISUSE_NULL,
+  QM_MISUSE_DOUBLE_FREE,
+  QM_MISUSE_INTERIOR, /* the address lies inside an object, not at its start */
+  QM_MISUSE_WRONG_CACHE,
+  QM_MISUSE_FOREIGN, /* an address that is no cache's */
+  QM_MISUSE_AFTER_DESTROY,
+  QM_MISUSE_WRONG_SIZE,
+  QM_MISUSE_OVERFLOW,
+  QM_MISUSE_WRITE_AFTER_FREE,
+  QM_MISUSE_LEAK, /* a destroy was refused: @object is out, one of @count */
+  QM_MISUSE_TOO_LARGE
+} qm_misuse;
+
+/* Valid during the call. */
+typedef struct qm_misuse_report {
+  qm_misuse kind;
+  const char* what; /* a few words that follow the address: "is free already" */
+  qm_cache* cache;  /* NULL: none of the heap's; after its destroy not to be used */
+  qm_arena* arena;  /* whose block it is, where it is no cache's object */
+  qm_cache* owner;  /* of QM_MISUSE_WRONG_CACHE: whose object it is */
+  void* object;     /* where it starts; else the address as it was given */
+  size_t offset;    /* of the address, or of the first damaged byte, in the object */
+  size_t count;     /* objects out, or bytes asked for */
+} qm_misuse_report;
+typedef void (*qm_misuse_handler)(const qm_misuse_report* report);
+
+/* Has @handler called for each misuse, after it was counted; NULL: nobody. It must not call the allocator, and runs in the context of
+ * the call that was wrong, interrupts masked perhaps. Context: any. */
+void qm_set_misuse_handler(qm_misuse_handler handler) QM_NOEXCEPT;
 
 /* ---- arenas: ranges of integers, never touched --------------------------------------------------------------------- */
 

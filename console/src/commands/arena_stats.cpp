@@ -4,6 +4,7 @@
 
 #include <qm/bits.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 
 namespace qm::console::commands {
 namespace {
@@ -23,52 +24,64 @@ bool print_free_lists(Invocation& call, Arena& arena) noexcept {
   }
   for (unsigned log2 = 0; log2 < kWordBits; ++log2) {
     if (counts[log2] == 0) continue;
-    call.print("\tList of [2^{} - 2^{}):\n\t\tNr free segs: {}\n", log2, log2 + 1, counts[log2]);
+    call.row("free_list", "\tList of [2^{log2} - 2^{}):\n\t\tNr free segs: {segments}\n", log2, log2 + 1, counts[log2]);
   }
   return true;
 }
 
 void print_stats(Invocation& call, const ArenaStats& stats) noexcept {
-  call.print("\tStats:\n\t-----------------\n");
-  call.print("\t\tAmt free: {} ({})\n", stats.free, Address{stats.free});
-  call.print("\t\tAmt alloc: {} ({}), nr allocs {}\n", stats.allocated, Address{stats.allocated},
-             stats.allocations_ever);
-  call.print("\t\tAmt total segs: {}, amt alloc segs {}\n", stats.total, stats.allocated);
-  call.print("\t\tAmt imported: {} ({}), nr imports {}\n", stats.imported, Address{stats.imported}, stats.imports);
+  call.head("\tStats:\n\t-----------------\n");
+  Row row(call, "amounts");
+  row.print("\t\tAmt free: {free_bytes} ({})\n", stats.free, Address{stats.free});
+  row.print("\t\tAmt alloc: {used_bytes} ({}), nr allocs {allocations}\n", stats.allocated, Address{stats.allocated},
+            stats.allocations_ever);
+  row.print("\t\tAmt total segs: {total_bytes}, amt alloc segs {}\n", stats.total, stats.allocated);
+  row.print("\t\tAmt imported: {imported_bytes} ({}), nr imports {imports}\n", stats.imported, Address{stats.imported},
+            stats.imports);
 }
 
 /// Prints who draws from @p arena. @returns false when aborted.
 bool print_importers(Invocation& call, Arena& arena) noexcept {
-  call.print("\tImporting Arenas:\n\t-----------------\n");
+  call.head("\tImporting Arenas:\n\t-----------------\n");
   Matching<Arena> arenas({});
   while (Arena* importing = arenas.next()) {
-    if (importing->source() == &arena) call.print("\t\t{}\n", importing->name());
+    if (importing->source() == &arena) call.row("importing_arena", "\t\t{name}\n", importing->name());
     if (!call.yield()) return false;
   }
-  call.print("\tImporting Slabs:\n\t-----------------\n");
+  call.head("\tImporting Slabs:\n\t-----------------\n");
   Matching<Cache> caches({});
   while (Cache* importing = caches.next()) {
-    if (&importing->source() == &arena) call.print("\t\t{}\n", importing->name());
+    if (&importing->source() == &arena) call.row("importing_cache", "\t\t{name}\n", importing->name());
     if (!call.yield()) return false;
   }
   return true;
 }
 
 bool print_arena(Invocation& call, Arena& arena) noexcept {
-  call.print("Arena: {} ({})\n--------------\n", arena.name(), Address{reinterpret_cast<std::uintptr_t>(&arena)});
-  call.print("\tquantum: {}, qcache_max: {}\n", arena.quantum(), arena.quantum_cache_max());
-  const Arena* source = arena.source();
-  call.print("\tsource: {}\n", source == nullptr ? "none" : source->name());
+  {
+    Row row(call, "arena");
+    row.print("Arena: {name} ({address})\n--------------\n", arena.name(),
+              Address{reinterpret_cast<std::uintptr_t>(&arena)});
+    row.print("\tquantum: {quantum_bytes}, qcache_max: {quantum_cache_max_bytes}\n", arena.quantum(),
+              arena.quantum_cache_max());
+    const Arena* source = arena.source();
+    source == nullptr ? row.print("\tsource: none\n") : row.print("\tsource: {source}\n", source->name());
+  }
   if (!print_free_lists(call, arena)) return false;
-  call.print("\tSegments:\n\t--------------\n");
+  call.head("\tSegments:\n\t--------------\n");
   const ArenaStats stats = arena.stats();
   print_stats(call, stats);
   if (!print_importers(call, arena)) return false;
-  call.print("\tHigh water: {}\n", stats.high_water);
-  call.print("\tLargest free: {}\n", stats.largest_free);
-  call.print("\tFailures: {}, refused frees {}\n", stats.failures, stats.bad_frees);
-  call.print("\tImports: {}, releases {}, spans {}, idle {}\n", stats.imports, stats.releases, stats.spans, stats.idle);
-  call.print("\tNr segs: {} free, {} alloc\n", stats.segments_free, stats.segments_allocated);
+  {
+    Row row(call, "figures");
+    row.print("\tHigh water: {high_water_bytes}\n", stats.high_water);
+    row.print("\tLargest free: {largest_free_bytes}\n", stats.largest_free);
+    row.print("\tFailures: {failures}, refused frees {refused_frees}\n", stats.failures, stats.bad_frees);
+    row.print("\tImports: {}, releases {releases}, spans {spans}, idle {idle_bytes}\n", stats.imports, stats.releases,
+              stats.spans, stats.idle);
+    row.print("\tNr segs: {free_segments} free, {used_segments} alloc\n", stats.segments_free,
+              stats.segments_allocated);
+  }
   return call.yield();
 }
 
@@ -82,7 +95,7 @@ CommandStatus run_arena_stats(Invocation& call) noexcept {
     aborted = !print_arena(call, *arena);
     ++shown;
   }
-  call.print("arenas {}: {}\n", shown, closing_word(aborted));
+  call.row("end", "arenas {arenas}: {verdict}\n", shown, closing_word(aborted));
   return closing_status(aborted);
 }
 
@@ -98,6 +111,7 @@ constinit const Command arena_stats = {.name = "arena_stats",
                                        .run = run_arena_stats,
                                        .max_arguments = 1,
                                        .complete = complete_arena,
+                                       .example = "arena_stats kheap",
                                        .in_panic = true,
                                        .wrap = Output::Wrap::kYes};
 

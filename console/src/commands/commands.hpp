@@ -8,18 +8,21 @@ namespace qm::console::commands {
 // help.cpp
 extern const Command help;
 extern const Command version;
-// kmemstat.cpp
+// free.cpp
 extern const Command free_memory;
-extern const Command kmemstat;
 // fault.cpp
 extern const Command fault_injection;
 // in the files of their names
 extern const Command allocinfo;
 extern const Command arena_stats;
 extern const Command frag;
+extern const Command kmemstat;
 extern const Command reap;
 extern const Command slab_stats;
 extern const Command verify;
 extern const Command whatis;
+
+/// The report of kmemstat -v. In kmemstat_tree.cpp.
+CommandStatus show_tree(Invocation& call) noexcept;
 
 }  // namespace qm::console::commands

@@ -3,6 +3,7 @@
 #include "commands.hpp"
 
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/fault.hpp>
 
 namespace qm::console::commands {
@@ -12,18 +13,20 @@ CommandStatus end_all(Invocation& call) noexcept {
   for (unsigned index = 0; index < fault::kMaxFaults; ++index) {
     const fault::Fault one = fault::at(index);
     if (one.cache == nullptr) continue;
-    call.print("fault {}: {} of {} allocations failed\n", one.cache->name(), one.failed, one.counted);
+    call.row("fault", "fault {cache}: {failed} of {counted} allocations failed\n", one.cache->name(), one.failed,
+             one.counted);
   }
-  call.print("fault: {} ended\n", fault::clear());
+  call.row("end", "fault: {faults} ended\n", fault::clear());
   return call.ok();
 }
 
 void print(Invocation& call, const fault::Fault& one) noexcept {
   if (one.mode == fault::Mode::kNth) {
-    call.print("fault {}: allocation {} fails, {} counted\n", one.cache->name(), one.n, one.counted);
+    call.row("fault", "fault {cache}: allocation {nth} fails, {counted} counted\n", one.cache->name(), one.n,
+             one.counted);
   } else {
-    call.print("fault {}: one allocation in {} fails, {} of {} so far\n", one.cache->name(), one.n, one.failed,
-               one.counted);
+    call.row("fault", "fault {cache}: one allocation in {every} fails, {failed} of {counted} so far\n",
+             one.cache->name(), one.n, one.failed, one.counted);
   }
 }
 
@@ -35,7 +38,7 @@ CommandStatus list(Invocation& call) noexcept {
     print(call, one);
     ++armed;
   }
-  call.print("faults {} of {}: complete\n", armed, fault::kMaxFaults);
+  call.row("end", "faults {faults} of {room}: {verdict}\n", armed, fault::kMaxFaults, closing_word(false));
   return call.ok();
 }
 
@@ -74,12 +77,12 @@ CommandStatus set(Invocation& call, std::string_view pattern, fault::Mode mode, 
     const Status status = fault::set(*cache, mode, n);
     if (status != Status::kOk) return explain(call, *cache, status);
     if (mode == fault::Mode::kNth) {
-      call.print("fault {}: allocation {} from now fails\n", cache->name(), n);
+      call.row("fault", "fault {cache}: allocation {nth} from now fails\n", cache->name(), n);
     } else {
-      call.print("fault {}: one allocation in {} fails\n", cache->name(), n);
+      call.row("fault", "fault {cache}: one allocation in {every} fails\n", cache->name(), n);
     }
   }
-  if (is_glob(pattern)) call.print("note: skipped {} no-trace caches\n", no_trace);
+  if (is_glob(pattern)) call.note("skipped {} no-trace caches\n", no_trace);
   return call.ok();
 }
 
@@ -116,6 +119,7 @@ constinit const Command fault_injection = {.name = "fault",
                                            .max_arguments = 3,
                                            .complete = complete_fault,
                                            .forms = "fault  lists those that are armed",
+                                           .example = "fault packet every 10",
                                            .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

@@ -4,6 +4,7 @@
 
 #include <qm/bits.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/console/site_text.hpp>
 #include <qm/system.hpp>
 
@@ -80,25 +81,32 @@ class Search {
 };
 
 /// Prints who has the segment: the call site, a cache, an arena.
-void print_holder(Invocation& call, Arena& arena, const Segment& segment) noexcept {
+void print_holder(Row& row, Arena& arena, const Segment& segment) noexcept {
   Matching<Cache> caches({});
   while (Cache* cache = caches.next()) {
     ObjectPlace place;
     if (&cache->source() != &arena || !cache->locate(segment.start, place)) continue;
-    return call.print("slab of {}\n", cache->name());
+    row.print("slab of {cache}\n", cache->name());
+    return;
   }
   Matching<Arena> arenas({});
   while (Arena* above = arenas.next()) {
     Segment part;
-    if (above->source() == &arena && above->locate(segment.start, part) == Status::kOk)
-      return call.print("span of {}\n", above->name());
+    if (above->source() != &arena || above->locate(segment.start, part) != Status::kOk) continue;
+    row.print("span of {arena}\n", above->name());
+    return;
   }
-  if (segment.owner != SegmentOwner::kUser) return call.print("slabs or tags of the allocator\n");
+  if (segment.owner != SegmentOwner::kUser) {
+    row.print("{holder}\n", "slabs or tags of the allocator");
+    return;
+  }
   if constexpr (kCallSites) {
-    if (segment.site != nullptr && segment.site != &qm_untagged_site)
-      return call.print("{} {}:{}\n", segment.site->function, segment.site->file, segment.site->line);
+    if (segment.site != nullptr && segment.site != &qm_untagged_site) {
+      row.print("{function} {file}:{line}\n", segment.site->function, segment.site->file, segment.site->line);
+      return;
+    }
   }
-  call.print("a user\n");
+  row.print("{holder}\n", "a user");
 }
 
 /// @returns false when aborted.
@@ -109,8 +117,11 @@ bool print_pins(Invocation& call, Arena& arena, const Window& window) noexcept {
   while (walk.next(segment) && segment.start < window.start + window.bytes) {
     if (segment.kind != TagKind::kAllocated || segment.start < window.start) continue;
     call.out().hang(4);
-    call.print("  {} {:10}  ", Address{segment.start}, segment.size);
-    print_holder(call, arena, segment);
+    {
+      Row row(call, "piece");
+      row.print("  {address} {size_bytes:10}  ", Address{segment.start}, segment.size);
+      print_holder(row, arena, segment);
+    }
     if (!call.yield()) return false;
   }
   return true;
@@ -119,36 +130,39 @@ bool print_pins(Invocation& call, Arena& arena, const Window& window) noexcept {
 CommandStatus explain(Invocation& call, Arena& arena, std::size_t size) noexcept {
   const ArenaStats stats = arena.stats();
   const std::size_t wanted = round_up(size, arena.quantum());
-  call.print("{}: free {}, largest {}\n", arena.name(), stats.free, stats.largest_free);
+  call.row("arena", "{name}: free {free_bytes}, largest {largest_free_bytes}\n", arena.name(), stats.free,
+           stats.largest_free);
   bool aborted = false;
   Window best;
   if (size == 0) {
-    call.print("frag {}: complete\n", arena.name());
+    call.row("end", "frag {name}: {verdict}\n", arena.name(), closing_word(false));
     return call.ok();
   }
   if (stats.largest_free >= wanted) {
-    call.print("a request of {} has room\n", size);
+    call.row("request", "a request of {size_bytes} {answer}\n", size, "has room");
   } else {
     const Arena* source = arena.source();
     const bool imports = source != nullptr && const_cast<Arena*>(source)->stats().largest_free >= wanted;
     if (imports) {
-      call.print("a request of {} has no room here; {} has some\n", size, source->name());
+      call.row("request", "a request of {size_bytes} {answer}; {source} has some\n", size, "has no room here",
+               source->name());
     } else {
-      call.print("a request of {} fails: {}\n", size,
-                 stats.free < wanted ? "less than that is free" : "no free range is as large");
+      call.row("request", "a request of {size_bytes} {answer}: {why}\n", size, "fails",
+               stats.free < wanted ? "less than that is free" : "no free range is as large");
     }
     Search search(arena, wanted);
     aborted = !search.run(call);
     best = search.best();
     if (!aborted && best.bytes == 0) {
-      call.print("note: no span has as much\n");
+      call.note("no span has as much\n");
     } else if (!aborted) {
-      call.print("without {} of {} bytes there is a range of {} at {}:\n", Counted{best.pieces, "piece/pieces"},
-                 best.held, best.bytes, Address{best.start});
+      call.row("range", "without {pieces} of {held_bytes} bytes there is a range of {range_bytes} at {address}:\n",
+               Counted{best.pieces, "piece/pieces"}, best.held, best.bytes, Address{best.start});
       aborted = !print_pins(call, arena, best);
     }
   }
-  call.print("frag {}: pieces {}, bytes {}: {}\n", arena.name(), best.pieces, best.held, closing_word(aborted));
+  call.row("end", "frag {name}: pieces {pieces}, bytes {held_bytes}: {verdict}\n", arena.name(), best.pieces, best.held,
+           closing_word(aborted));
   return closing_status(aborted);
 }
 
@@ -186,6 +200,7 @@ constinit const Command frag = {
     .complete = complete_frag,
     .forms =
         "NAME is an arena, kheap without it; what is in the way is what holds least where SIZE would fit without it",
+    .example = "frag 64K kheap",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

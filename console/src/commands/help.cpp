@@ -3,6 +3,7 @@
 #include "commands.hpp"
 
 #include <qm/console/console.hpp>
+#include <qm/console/row.hpp>
 #include <qm/hal/hart.hpp>
 
 namespace qm::console::commands {
@@ -11,13 +12,15 @@ namespace {
 constexpr std::size_t kUsageColumns = 20;
 
 void print_entry(Invocation& call, const Command& command) noexcept {
+  Row row(call, "command");
+  row.text("name", command.name);
   call.out().hang(kUsageColumns + 2);
   if (command.usage.size() > kUsageColumns) {
-    call.print("{}\n", command.usage);
+    row.print("{usage}\n", command.usage);
     call.out().hang(kUsageColumns + 2);
-    call.print("{:20}  {}\n", "", command.summary);
+    row.print("{:20}  {summary}\n", "", command.summary);
   } else {
-    call.print("{:<20}  {}\n", command.usage, command.summary);
+    row.print("{usage:<20}  {summary}\n", command.usage, command.summary);
   }
 }
 
@@ -38,9 +41,11 @@ CommandStatus run_help(Invocation& call) noexcept {
   while (!forms.empty()) {
     const std::size_t end = find(forms, '\n');
     call.out().hang(6);
-    call.print("    {}\n", part(forms, 0, end));
+    call.row("form", "    {form}\n", part(forms, 0, end));
     forms = end == kNowhere ? std::string_view() : part(forms, end + 1);
   }
+  call.out().hang(6);
+  if (!command->example.empty()) call.row("example", "    example: {line}\n", command->example);
   return call.ok();
 }
 
@@ -63,6 +68,7 @@ constinit const Command help = {.name = "help",
                                 .run = run_help,
                                 .max_arguments = 1,
                                 .complete = complete_help,
+                                .example = "help slab_trace",
                                 .in_panic = true,
                                 .wrap = Output::Wrap::kYes};
 
@@ -70,6 +76,7 @@ constinit const Command version = {.name = "version",
                                    .usage = "version",
                                    .summary = "version, build, harts, memory, number of the formats",
                                    .run = run_version,
+                                   .example = "version",
                                    .in_panic = true,
                                    .wrap = Output::Wrap::kYes};
 

@@ -5,6 +5,7 @@
 #include <qm/system.hpp>
 
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 
 namespace qm::console::commands {
 namespace {
@@ -66,8 +67,9 @@ CommandStatus run_reap(Invocation& call) noexcept {
   const std::size_t held_now = held_by_arenas();
   reaped.bytes += held;
   reaped.bytes -= held_now < reaped.bytes ? held_now : reaped.bytes;
-  if (reaped.outside != 0) call.print("note: {} bytes more to arenas that do not draw from base\n", reaped.outside);
-  call.print("reap: {} bytes from {} caches: {}\n", reaped.bytes, reaped.caches, closing_word(aborted));
+  if (reaped.outside != 0) call.note("{} bytes more to arenas that do not draw from base\n", reaped.outside);
+  call.row("end", "reap: {bytes} bytes from {caches} caches: {verdict}\n", reaped.bytes, reaped.caches,
+           closing_word(aborted));
   return closing_status(aborted);
 }
 
@@ -83,6 +85,7 @@ constinit const Command reap = {.name = "reap",
                                 .run = run_reap,
                                 .max_arguments = 1,
                                 .complete = complete_reap,
+                                .example = "reap",
                                 .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

@@ -3,38 +3,40 @@
 #include "commands.hpp"
 
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 
 namespace qm::console::commands {
 namespace {
 
 void print_cache(Invocation& call, Cache& cache) noexcept {
   const CacheStats stats = cache.stats();
-  call.print("\nKmem_cache: {}\n---------------------\n", cache.name());
-  call.print("Source: {}\n", cache.source().name());
-  call.print("Objsize (incl align): {}\n", stats.object_size);
-  call.print("Align: {}\n", cache.alignment());
-  call.print("Nr unallocated in slab layer: {}\n", stats.in_slabs);
-  call.print("Nr allocated from slab layer: {}\n", stats.objects - stats.in_slabs);
-  call.print("Depot magsize: {}\n", stats.magazine_rounds);
-  call.print("Nr empty mags: {}\n", stats.depot_empty);
-  call.print("Nr non-empty mags: {}\n", stats.depot_full);
-  call.print("High water: {}\n", stats.high_water);
-  call.print("Failures: {}, refused frees {}\n", stats.failures, stats.misuses);
-  call.print("Nr slabs: {}, {} bytes each\n", stats.slabs, stats.slab_bytes);
-  call.print("Nr in use: {}\n", stats.in_use);
-  call.print("Nr idle in magazines: {}\n", stats.in_magazines);
-  call.print("Nr idle in depot: {}\n", stats.in_depot);
-  call.print("Nr idle in slabs: {}\n", stats.in_slabs);
-  call.print("Magazine misses: {}\n", stats.misses);
-  call.print("Magsize changes: {}\n", stats.magazine_changes);
+  Row row(call, "cache");
+  row.print("\nKmem_cache: {name}\n---------------------\n", cache.name());
+  row.print("Source: {source}\n", cache.source().name());
+  row.print("Objsize (incl align): {size_bytes}\n", stats.object_size);
+  row.print("Align: {align_bytes}\n", cache.alignment());
+  row.print("Nr unallocated in slab layer: {idle_in_slabs}\n", stats.in_slabs);
+  row.print("Nr allocated from slab layer: {out_of_slabs}\n", stats.objects - stats.in_slabs);
+  row.print("Depot magsize: {magazine_rounds}\n", stats.magazine_rounds);
+  row.print("Nr empty mags: {empty_magazines}\n", stats.depot_empty);
+  row.print("Nr non-empty mags: {full_magazines}\n", stats.depot_full);
+  row.print("High water: {high_water}\n", stats.high_water);
+  row.print("Failures: {failures}, refused frees {refused_frees}\n", stats.failures, stats.misuses);
+  row.print("Nr slabs: {slabs}, {slab_bytes} bytes each\n", stats.slabs, stats.slab_bytes);
+  row.print("Nr in use: {in_use}\n", stats.in_use);
+  row.print("Nr idle in magazines: {idle_in_magazines}\n", stats.in_magazines);
+  row.print("Nr idle in depot: {idle_in_depot}\n", stats.in_depot);
+  row.print("Nr idle in slabs: {}\n", stats.in_slabs);
+  row.print("Magazine misses: {magazine_misses}\n", stats.misses);
+  row.print("Magsize changes: {magazine_changes}\n", stats.magazine_changes);
   if (stats.limit != 0) {
-    call.print("Limit: {}\n", stats.limit);
+    row.print("Limit: {limit}\n", stats.limit);
   } else {
-    call.print("Limit: none\n");
+    row.print("Limit: none\n");
   }
-  call.print("Reserve: {}", stats.reserve);
-  if (stats.reserved != stats.reserve) call.print(", {} in it", stats.reserved);
-  call.print("\n");
+  row.print("Reserve: {reserve}", stats.reserve);
+  if (stats.reserved != stats.reserve) row.print(", {in_reserve} in it", stats.reserved);
+  row.print("\n");
 }
 
 CommandStatus run_slab_stats(Invocation& call) noexcept {
@@ -48,7 +50,7 @@ CommandStatus run_slab_stats(Invocation& call) noexcept {
     ++shown;
     aborted = !call.yield();
   }
-  call.print("caches {}: {}\n", shown, closing_word(aborted));
+  call.row("end", "caches {caches}: {verdict}\n", shown, closing_word(aborted));
   return closing_status(aborted);
 }
 
@@ -64,6 +66,7 @@ constinit const Command slab_stats = {.name = "slab_stats",
                                       .run = run_slab_stats,
                                       .max_arguments = 1,
                                       .complete = complete_cache,
+                                      .example = "slab_stats packet",
                                       .in_panic = true,
                                       .wrap = Output::Wrap::kYes};
 

@@ -4,6 +4,7 @@
 
 #include <qm/checked.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/slab_pass.hpp>
 
 namespace qm::console::commands {
@@ -27,8 +28,7 @@ struct Census {
   template <class... Arguments>
   void fault(Format<std::type_identity_t<Arguments>...> format, const Arguments&... arguments) noexcept {
     ++faults;
-    call.out().text("fault: ");
-    call.print<Arguments...>(format, arguments...);
+    call.row<Arguments...>("fault", format, arguments...);
   }
 };
 
@@ -42,8 +42,8 @@ bool verify_arena(Census& census, Arena& arena) noexcept {
     const bool span = segment.kind == TagKind::kSpan;
     (span ? census.spans : census.segments) += 1;
     if (!walk.is_sound()) {
-      census.fault("arena {}: {} {} breaks an invariant\n", arena.name(), span ? "span" : "segment",
-                   Address{segment.start});
+      census.fault("fault: arena {arena}: {part} {address} breaks an invariant\n", arena.name(),
+                   span ? "span" : "segment", Address{segment.start});
     }
     if (++steps % kSteps == 0 && !census.call.yield()) return false;
   }
@@ -77,9 +77,10 @@ bool verify_cache(Census& census, Cache& cache) noexcept {
   while (pass.step(look_at_slab, &look)) {
     ++census.slabs;
     census.objects += look.objects;
-    if (!look.sound) census.fault("cache {}: slab {} breaks an invariant\n", cache.name(), Address{look.start});
+    if (!look.sound)
+      census.fault("fault: cache {cache}: slab {address} breaks an invariant\n", cache.name(), Address{look.start});
     if (look.damaged != 0) {
-      census.fault("cache {}: slab {} has {}\n", cache.name(), Address{look.start},
+      census.fault("fault: cache {cache}: slab {address} has {damaged}\n", cache.name(), Address{look.start},
                    Counted{look.damaged, "damaged object/damaged objects"});
     }
     if (++steps % kSteps == 0 && !census.call.yield()) return false;
@@ -87,7 +88,9 @@ bool verify_cache(Census& census, Cache& cache) noexcept {
   census.whole = census.whole && pass.complete();
   switch (cache.verify_cells()) {
     case Status::kOk: break;
-    case Status::kMismatch: census.fault("cache {}: a hart's magazines break an invariant\n", cache.name()); break;
+    case Status::kMismatch:
+      census.fault("fault: cache {cache}: a hart's magazines break an invariant\n", cache.name());
+      break;
     default: census.whole = false; break;  // a hart has not answered
   }
   return census.call.yield();
@@ -102,9 +105,11 @@ CommandStatus run_verify(Invocation& call) noexcept {
   while (Arena* arena = aborted ? nullptr : arenas.next()) aborted = !verify_arena(census, *arena);
   Matching<Cache> caches(name);
   while (Cache* cache = aborted ? nullptr : caches.next()) aborted = !verify_cache(census, *cache);
-  call.print("arenas {}, spans {}, segments {}, caches {}, slabs {}\nverify: objects {}, faults {}: {}\n",
-             census.arenas, census.spans, census.segments, census.caches, census.slabs, census.objects, census.faults,
-             closing_word(aborted, census.whole));
+  call.row("end",
+           "arenas {arenas}, spans {spans}, segments {segments}, caches {caches}, slabs {slabs}\n"
+           "verify: objects {objects}, faults {faults}: {verdict}\n",
+           census.arenas, census.spans, census.segments, census.caches, census.slabs, census.objects, census.faults,
+           closing_word(aborted, census.whole));
   if (census.faults != 0) return call.fail("{}", Counted{census.faults, "fault/faults"});
   return closing_status(aborted);
 }
@@ -123,6 +128,7 @@ constinit const Command verify = {.name = "verify",
                                   .run = run_verify,
                                   .max_arguments = 1,
                                   .complete = complete_verify,
+                                  .example = "verify",
                                   .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

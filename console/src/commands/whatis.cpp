@@ -8,28 +8,29 @@
 #include <qm/checked.hpp>
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/console/site_text.hpp>
 
 namespace qm::console::commands {
 namespace {
 
-void print_whereabouts(Invocation& call, const Cache::Whereabouts& where) noexcept {
+void print_whereabouts(Row& row, const Cache::Whereabouts& where) noexcept {
   using Place = Cache::Place;
   switch (where.place) {
-    case Place::kUser: call.print("in use"); break;
-    case Place::kMagazine: call.print("idle in a magazine of hart {}", where.hart); break;
-    case Place::kDepot: call.print("idle in the depot"); break;
-    case Place::kReserve: call.print("idle in the reserve"); break;
-    case Place::kSlab: call.print("free in its slab"); break;
-    case Place::kUnknown:
-      if (hal::in_panic()) {
-        call.print("in use or idle (no hart is asked in panic)");
-      } else if (where.hart == hal::RoundResult::kNobody) {
-        call.print("in use or idle (the harts could not be asked)");
-      } else {
-        call.print("in use or idle (hart {} has not answered)", where.hart);
-      }
-      break;
+    case Place::kUser: row.print("{state}", "in use"); return;
+    case Place::kMagazine: row.print("{state} of hart {hart}", "idle in a magazine", where.hart); return;
+    case Place::kDepot: row.print("{state}", "idle in the depot"); return;
+    case Place::kReserve: row.print("{state}", "idle in the reserve"); return;
+    case Place::kSlab: row.print("{state}", "free in its slab"); return;
+    case Place::kUnknown: break;
+  }
+  row.print("{state}", "in use or idle");
+  if (hal::in_panic()) {
+    row.print(" (no hart is asked in panic)");
+  } else if (where.hart == hal::RoundResult::kNobody) {
+    row.print(" (the harts could not be asked)");
+  } else {
+    row.print(" (hart {} has not answered)", where.hart);
   }
 }
 
@@ -48,24 +49,29 @@ bool is_there(Cache& cache, std::uintptr_t slab) noexcept {
 inline void print_taker(Invocation& call, const CallSite* site) noexcept {
   if (site == nullptr || site == &qm_untagged_site) return;
   call.out().whole_line();
-  call.print("  taken at ");
-  print_site(call, *site);
-  call.print("\n");
+  Row row(call, "taken_at");
+  row.print("  taken at ");
+  print_site(row, *site);
+  row.print("\n");
 }
 
 /// Prints what the cache has at @p address. @returns whether it has something.
 bool print_cache(Invocation& call, Cache& cache, std::uintptr_t address) noexcept {
   ObjectPlace place;
   if (!cache.locate(address, place) || !is_there(cache, place.slab)) return false;
-  call.print("cache {}: ", cache.name());
   if (place.object == nullptr) {
-    call.print("slab {} + {}, no object\n", Address{place.slab}, address - place.slab);
+    call.row("place", "cache {cache}: slab {slab} + {offset}, {state}\n", cache.name(), Address{place.slab},
+             address - place.slab, "no object");
     return true;
   }
-  call.print("object {} + {}, ", Address{reinterpret_cast<std::uintptr_t>(place.object)}, place.offset);
   const Cache::Whereabouts where = cache.look_for(place.object);
-  print_whereabouts(call, where);
-  call.print("\n  {} of {} in slab {}\n", place.index + 1, place.objects, Address{place.slab});
+  {
+    Row row(call, "place");
+    row.print("cache {cache}: object {object} + {offset}, ", cache.name(),
+              Address{reinterpret_cast<std::uintptr_t>(place.object)}, place.offset);
+    print_whereabouts(row, where);
+    row.print("\n  {number} of {objects} in slab {slab}\n", place.index + 1, place.objects, Address{place.slab});
+  }
   if constexpr (kCallSites) {
     if (where.place == Cache::Place::kUser) print_taker(call, cache.site_of(place.object));
   }
@@ -95,8 +101,8 @@ const char* name_of(const Segment& segment) noexcept {
 bool print_arena(Invocation& call, Arena& arena, std::uintptr_t address) noexcept {
   Segment segment;
   if (arena.locate(address, segment) != Status::kOk) return false;
-  call.print("arena {}: segment {} + {}\n  {} bytes, {}\n", arena.name(), Address{segment.start},
-             address - segment.start, segment.size, name_of(segment));
+  call.row("place", "arena {arena}: segment {segment} + {offset}\n  {size_bytes} bytes, {state}\n", arena.name(),
+           Address{segment.start}, address - segment.start, segment.size, name_of(segment));
   const bool held = segment.kind == TagKind::kAllocated && segment.owner == SegmentOwner::kUser;
   if constexpr (kCallSites) {
     if (held) print_taker(call, segment.site);
@@ -135,7 +141,7 @@ void print_elsewhere(Invocation& call, std::uintptr_t address) noexcept {
   const ConsoleConfig& config = call.console().config();
   char text[96];
   const std::size_t length = config.describe != nullptr ? config.describe(address, std::span<char>(text)) : 0;
-  if (length != 0) call.print("in {}\n", std::string_view(text, length));
+  if (length != 0) call.row("place", "in {region}\n", std::string_view(text, length));
 }
 
 CommandStatus run_whatis(Invocation& call) noexcept {
@@ -160,15 +166,15 @@ CommandStatus run_whatis(Invocation& call) noexcept {
     aborted = !call.yield();
   }
   if (!aborted && found_caches + found_arenas == 0) {
-    call.print("no memory of this allocator\n");
+    call.row("place", "{state}\n", "no memory of this allocator");
     print_elsewhere(call, address);
   }
   Symbol symbol;
   if (!aborted && call.console().resolve(address, symbol)) {
-    call.print("code {}+0x{:x}/0x{:x}\n", symbol.name, symbol.offset, symbol.size);
+    call.row("code", "code {function}+0x{offset:x}/0x{function_bytes:x}\n", symbol.name, symbol.offset, symbol.size);
   }
-  call.print("whatis {}: caches {}, arenas {}: {}\n", Address{address}, found_caches, found_arenas,
-             closing_word(aborted));
+  call.row("end", "whatis {address}: caches {caches}, arenas {arenas}: {verdict}\n", Address{address}, found_caches,
+           found_arenas, closing_word(aborted));
   return closing_status(aborted);
 }
 
@@ -181,6 +187,7 @@ constinit const Command whatis = {.name = "whatis",
                                   .min_arguments = 1,
                                   .max_arguments = 1,
                                   .forms = "NAME is a function of the image: whatis packet_alloc+0x12",
+                                  .example = "whatis 0x80a41280",
                                   .in_panic = true,
                                   .wrap = Output::Wrap::kYes};
 

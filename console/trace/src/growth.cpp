@@ -8,6 +8,7 @@
 
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/console/site_text.hpp>
 
 namespace qm::console::commands {
@@ -16,20 +17,20 @@ namespace {
 /// Rows shown of caches and arenas, and of stacks.
 constexpr unsigned kTop = 10;
 
-struct Row {
+struct Source {
   char name[kNameBytes];
   bool is_arena;
   std::uint64_t now;
   std::uint64_t more;
   std::int64_t more_objects;
-  [[nodiscard]] bool before(const Row& other) const noexcept {
+  [[nodiscard]] bool before(const Source& other) const noexcept {
     return more != other.more ? more > other.more : more_objects > other.more_objects;
   }
 };
 
 /// The caches and arenas that have grown most.
 struct Growth {
-  Row rows[kTop];
+  Source rows[kTop];
   unsigned count = 0;
   unsigned caches = 0;
   unsigned arenas = 0;
@@ -44,7 +45,7 @@ struct Growth {
     known += then != nullptr ? 1 : 0;
     const trace::Holding now = trace::holding_of(source);
     const trace::Holding before = then != nullptr ? then->holding : trace::Holding{};
-    Row row{};
+    Source row{};
     row.more_objects = static_cast<std::int64_t>(now.objects - before.objects);
     if (now.amount < before.amount || (now.amount == before.amount && row.more_objects <= 0)) return;
     if (!whole && is_own_structure(from_c(source.name()))) {
@@ -65,7 +66,7 @@ struct Growth {
   static bool is_own_structure(std::string_view name) noexcept {
     return starts_with(name, "kmem_") || name == "ktrace";
   }
-  void enter(const Row& row) noexcept {
+  void enter(const Source& row) noexcept {
     unsigned place = count;
     while (place != 0 && row.before(rows[place - 1])) --place;
     if (count == kTop) more += (place == kTop ? row : rows[kTop - 1]).more;
@@ -77,20 +78,19 @@ struct Growth {
 };
 
 void print_rows(Invocation& call, const Growth& growth) noexcept {
-  call.print("{:<30}:Typ:      Alloc Amt:         Growth:     Objects\n", "Arena/Slab Name");
-  call.out().repeat('-', kColumns);
-  call.print("\n");
+  call.head("{:<30}:Typ:      Alloc Amt:         Growth:     Objects\n", "Arena/Slab Name");
+  call.head("-------------------------------------------------------------------------------\n");
   for (unsigned i = 0; i < growth.count; ++i) {
-    const Row& row = growth.rows[i];
-    call.print("{:<30}: {} :{:15}:{:15}:{:12}\n", static_cast<const char*>(row.name), row.is_arena ? "A" : "S", row.now,
-               row.more, row.more_objects);
+    const Source& row = growth.rows[i];
+    call.row(row.is_arena ? "arena" : "cache", "{name:<30}: {} :{used_bytes:15}:{growth_bytes:15}:{objects:12}\n",
+             static_cast<const char*>(row.name), row.is_arena ? "A" : "S", row.now, row.more, row.more_objects);
   }
   const unsigned grown = growth.caches + growth.arenas;
-  if (grown > growth.count) call.print("note: {} more grew by {} together\n", grown - growth.count, growth.more);
+  if (grown > growth.count) call.note("{} more grew by {} together\n", grown - growth.count, growth.more);
   if (growth.own != 0) {
-    call.print("note: {} of the allocator's own grew by {} together, left out\n", growth.own, growth.own_more);
+    call.note("{} of the allocator's own grew by {} together, left out\n", growth.own, growth.own_more);
   }
-  call.print("\n");
+  call.head("\n");
 }
 
 /// The sites that have more bytes than at the mark, or as many and more calls.
@@ -131,8 +131,8 @@ CommandStatus run_growth(Invocation& call) noexcept {
   }
   print_rows(call, growth);
   if (mark != nullptr && !aborted && growth.known < mark->source_count) {
-    call.print("note: {} gone\n",
-               Counted{mark->source_count - growth.known, "cache or arena of then is/caches and arenas of then are"});
+    call.note("{} gone\n",
+              Counted{mark->source_count - growth.known, "cache or arena of then is/caches and arenas of then are"});
   }
   if constexpr (kCallSites) print_sites(call, mark);
   report.select_all();
@@ -145,12 +145,14 @@ CommandStatus run_growth(Invocation& call) noexcept {
     aborted = !call.yield();
   }
   print_stack_notes(call, totals);
-  if (totals.stacks > shown) call.print("note: {} more stacks grew\n", totals.stacks - shown);
+  if (totals.stacks > shown) call.note("{} more stacks grew\n", totals.stacks - shown);
   const trace::Coverage coverage = trace::coverage_since(mark);
   print_coverage(call, coverage);
-  call.print("growth {}: {} caches, {} arenas, {} stacks", mark != nullptr ? mark->name : "since boot", growth.caches,
-             growth.arenas, totals.stacks);
-  close_report(call, mark, coverage, aborted, totals.truncated == 0 && totals.lost_objects == 0 && totals.sampled == 0);
+  Row closing(call, "end");
+  closing.print("growth {mark}: {caches} caches, {arenas} arenas, {stacks} stacks",
+                mark != nullptr ? mark->name : "since boot", growth.caches, growth.arenas, totals.stacks);
+  close_report(closing, mark, coverage, aborted,
+               totals.truncated == 0 && totals.lost_objects == 0 && totals.sampled == 0);
   return closing_status(aborted);
 }
 
@@ -169,6 +171,7 @@ constinit const Command growth = {
     .max_arguments = 2,
     .complete = complete_growth,
     .forms = "all: also what the allocator and the books have for themselves, kmem_* and ktrace",
+    .example = "growth before",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

@@ -5,6 +5,7 @@
 
 #include <qm/console/amount.hpp>
 #include <qm/console/console.hpp>
+#include <qm/console/query.hpp>
 #include <qm/console/row.hpp>
 #include <qm/console/site_text.hpp>
 #include <qm/trace/live_trace.hpp>
@@ -15,34 +16,27 @@ namespace {
 
 constexpr std::size_t kBytesWidth = 12;
 constexpr std::size_t kObjectsWidth = 9;
-constexpr std::uint32_t kMostUsers = TopSites::kTop;
+constexpr std::size_t kMostUsers = TopSites::kTop;
 
-struct UsersQuery {
-  bool by_stack = !kCallSites;
-  bool in_bytes = false;
-  std::uint32_t top = kMostUsers;
-};
+constexpr unsigned kUsersTakes = Takes::kInBytes | Takes::kByStackSite | Takes::kTop;
 
 /// The table's rows: what is held, by how many objects; then who.
 class Table {
  public:
   Table(Invocation& call, Unit unit) noexcept : call_(call), unit_(unit) {}
 
-  void header(std::string_view who) noexcept {
-    if (ReportRow::wanted(call_)) return;
-    call_.print("{:12}{:9}  {}\n", unit_.name(), "objects", who);
-  }
+  void header(std::string_view who) noexcept { call_.head("{:12}{:9}  {}\n", unit_.name(), "objects", who); }
   void begin(std::uint64_t bytes, std::uint64_t objects) noexcept {
+    if (call_.rows()) return;
     Output& out = call_.out();
     out.hang(kBytesWidth + kObjectsWidth + 4);
     unit_.print(out, bytes, kBytesWidth);
     Unit::bytes().print(out, objects, kObjectsWidth);
     out.text("  ");
   }
-  void row(std::uint64_t bytes, std::uint64_t objects, std::string_view who) noexcept {
-    if (ReportRow::wanted(call_)) return;
+  void sum(std::uint64_t bytes, std::uint64_t objects, std::string_view who) noexcept {
     begin(bytes, objects);
-    call_.print("{}\n", who);
+    Row(call_, "sum").print("{of}\n", who).number("bytes", bytes).number("objects", objects);
   }
 
  private:
@@ -51,7 +45,7 @@ class Table {
 };
 
 /// The call sites, as allocinfo counts them: nothing need be traced.
-inline CommandStatus show_sites(Invocation& call, const UsersQuery& query) noexcept {
+inline CommandStatus show_sites(Invocation& call, const Query& query) noexcept {
   static TopSites top;
   top.clear();
   std::uint64_t bytes = 0;
@@ -68,31 +62,28 @@ inline CommandStatus show_sites(Invocation& call, const UsersQuery& query) noexc
   std::uint64_t rest_bytes = bytes;
   std::uint64_t rest_objects = objects;
   unsigned shown = 0;
-  for (const TopSites::Row& row : top.rows()) {
+  for (const TopSites::Figures& of : top.rows()) {
     if (shown == query.top) break;
     ++shown;
-    rest_bytes -= row.bytes;
-    rest_objects -= static_cast<std::uint64_t>(row.objects);
-    if (ReportRow::wanted(call)) {
-      send_site(call, *row.site, row.bytes, row.objects);
-      continue;
-    }
-    table.begin(row.bytes, static_cast<std::uint64_t>(row.objects));
-    const bool is_untagged = row.site == &qm_untagged_site;
-    if (is_untagged) {
-      call.print("without a site\n");
+    rest_bytes -= of.bytes;
+    rest_objects -= static_cast<std::uint64_t>(of.objects);
+    table.begin(of.bytes, static_cast<std::uint64_t>(of.objects));
+    Row row(call, "site");
+    row.number("bytes", of.bytes).change("calls", of.objects);
+    if (of.site == &qm_untagged_site) {
+      row.print("without a site\n");
     } else {
-      call.print("{} {}:{}\n", row.site->function, row.site->file, row.site->line);
+      row.print("{function} {file}:{line}\n", of.site->function, of.site->file, of.site->line);
     }
   }
-  if (top.all() > shown) table.row(rest_bytes, rest_objects, "other sites");
-  table.row(bytes, objects, "in all");
-  call.print("sites {} of {}: complete\n", shown, top.all());
+  if (top.all() > shown) table.sum(rest_bytes, rest_objects, "other sites");
+  table.sum(bytes, objects, "in all");
+  call.row("end", "sites {sites} of {all_sites}: {verdict}\n", shown, top.all(), closing_word(false));
   return call.ok();
 }
 
 /// The stacks of what is traced.
-CommandStatus show_stacks_in_lines(Invocation& call, const UsersQuery& query) noexcept {
+CommandStatus show_stacks_in_lines(Invocation& call, const Query& query) noexcept {
   trace::StackReport report;
   if (report.begin() != Status::kOk) return call.fail("another report on stacks has not ended");
   report.select_all();
@@ -109,7 +100,7 @@ CommandStatus show_stacks_in_lines(Invocation& call, const UsersQuery& query) no
     ++shown;
     rest_bytes -= row.bytes;
     rest_objects -= row.objects;
-    if (ReportRow::wanted(call)) {
+    if (call.rows()) {
       print_stack(call.console(), call.out(), row);
     } else {
       table.begin(row.bytes, row.objects);
@@ -118,50 +109,27 @@ CommandStatus show_stacks_in_lines(Invocation& call, const UsersQuery& query) no
     }
     aborted = !call.yield();
   }
-  if (rest_objects != 0) table.row(rest_bytes, rest_objects, "other stacks");
-  table.row(totals.bytes, totals.objects, "in all");
+  if (rest_objects != 0) table.sum(rest_bytes, rest_objects, "other stacks");
+  table.sum(totals.bytes, totals.objects, "in all");
   const trace::Totals all = trace::totals();
-  call.print("stacks {} of {}, traced {} of {} caches, dropped {}: {}\n", shown, totals.stacks, all.traced, all.caches,
-             totals.dropped, closing_word(aborted, totals.complete()));
+  call.row("end",
+           "stacks {stacks} of {all_stacks}, traced {traced} of {all_caches} caches, dropped {dropped}: {verdict}\n",
+           shown, totals.stacks, all.traced, all.caches, totals.dropped, closing_word(aborted, totals.complete()));
   return closing_status(aborted);
 }
 
 CommandStatus run_kmausers(Invocation& call) noexcept {
-  const Words& words = call.words();
-  UsersQuery query;
-  for (std::size_t at = 1; at < words.size(); ++at) {
-    const std::string_view next = words[at + 1];  // empty at the end
-    if (words[at] == "-b") {
-      query.in_bytes = true;
-    } else if (words[at] == "by" && (next == "stack" || next == "site")) {
-      query.by_stack = next == "stack";
-      ++at;
-    } else if (words[at] == "top" && !next.empty()) {
-      std::uint64_t top = 0;
-      const Number read = parse_number(next, UINT32_MAX, top);
-      if (read != Number::kOk) return call.fail_number(next, read);
-      query.top = static_cast<std::uint32_t>(top);
-      ++at;
-    } else {
-      return call.usage();
-    }
-  }
+  Query query;
+  const CommandStatus read = read_query(call, 1, kUsersTakes, query);
+  if (read != CommandStatus::kOk) return read;
+  if (query.top == SIZE_MAX) query.top = kMostUsers;
   if constexpr (kCallSites) {
-    if (!query.by_stack) return show_sites(call, query);
+    if (query.by != Query::By::kStack) return show_sites(call, query);
   }
-  if (!query.by_stack) return call.fail("built without call sites");
   return show_stacks_in_lines(call, query);
 }
 
-void complete_kmausers(Completion& completion) noexcept {
-  const std::string_view before = completion.words()[completion.index() - 1];
-  if (before == "by") {
-    completion.offer("stack");
-    if (kCallSites) completion.offer("site");
-  } else if (before != "top") {
-    for (const std::string_view word : {"-b", "by", "top"}) completion.offer(word);
-  }
-}
+void complete_kmausers(Completion& completion) noexcept { (void)complete_query(completion, 1, kUsersTakes); }
 
 }  // namespace
 
@@ -175,6 +143,7 @@ constinit const Command kmausers = {
     .forms =
         "kmausers [-b] [by site] [top N]  the call sites, of which there are at most 10; -b: in bytes\n"
         "kmausers [-b] by stack [top N]   the stacks of what is traced",
+    .example = "kmausers by stack top 5",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

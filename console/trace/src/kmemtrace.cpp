@@ -6,6 +6,7 @@
 
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/hal/round.hpp>
 #include <qm/trace/event_ring.hpp>
 #include <qm/trace/event_stream.hpp>
@@ -74,8 +75,10 @@ CommandStatus start(Invocation& call) noexcept {
   const trace::CommandResult result = trace::start_stream(options, &Console::abort_requested);
   if (result.status != Status::kOk) return explain(call, options.pattern, result, on);
   const trace::StreamFigures figures = trace::stream_figures();
-  call.print("stream {}: {} caches and arenas, {} no-trace ones skipped, ring {} bytes a hart\n", figures.number,
-             figures.sources, result.skipped, figures.ring_bytes);
+  call.row(
+      "stream",
+      "stream {stream}: {sources} caches and arenas, {skipped} no-trace ones skipped, ring {ring_bytes} bytes a hart\n",
+      figures.number, figures.sources, result.skipped, figures.ring_bytes);
   return call.ok();
 }
 
@@ -91,20 +94,21 @@ CommandStatus stop(Invocation& call) noexcept {
   bool aborted = false;
   while (!aborted && trace::stream_state() != StreamState::kOff) aborted = !call.yield();
   figures = trace::stream_figures();
-  call.print("stream {}: events {}, lost {}: {}\n", number, figures.events, figures.lost,
-             closing_word(aborted, figures.lost == 0 && figures.unjoined == 0));
+  call.row("end", "stream {stream}: events {events}, lost {lost}: {verdict}\n", number, figures.events, figures.lost,
+           closing_word(aborted, figures.lost == 0 && figures.unjoined == 0));
   return closing_status(aborted);
 }
 
 CommandStatus status(Invocation& call) noexcept {
   const trace::StreamFigures figures = trace::stream_figures();
   constexpr std::string_view kStates[] = {"off", "on", "ending"};
-  call.print("state {}, mode {}, stream {}, caches and arenas {}, ring {} bytes a hart\n",
-             kStates[static_cast<unsigned>(figures.state)], name(figures.mode), figures.number, figures.sources,
-             figures.ring_bytes);
-  if (figures.unjoined != 0) call.print("note: no memory to join for {} new caches\n", figures.unjoined);
-  call.print("events {}, lost {}, waiting {}: {}\n", figures.events, figures.lost, figures.waiting,
-             closing_word(false, figures.lost == 0 && figures.unjoined == 0));
+  call.row("stream",
+           "state {state}, mode {mode}, stream {stream}, caches and arenas {sources}, ring {ring_bytes} bytes a hart\n",
+           kStates[static_cast<unsigned>(figures.state)], name(figures.mode), figures.number, figures.sources,
+           figures.ring_bytes);
+  if (figures.unjoined != 0) call.note("no memory to join for {} new caches\n", figures.unjoined);
+  call.row("end", "events {events}, lost {lost}, waiting {waiting}: {verdict}\n", figures.events, figures.lost,
+           figures.waiting, closing_word(false, figures.lost == 0 && figures.unjoined == 0));
   return call.ok();
 }
 
@@ -120,7 +124,7 @@ CommandStatus ring(Invocation& call) noexcept {
                        trace::kMaxRingBytes);
     default: return fail_busy(call, on);
   }
-  call.print("ring {} bytes a hart\n", trace::stream_figures().ring_bytes);
+  call.row("ring", "ring {ring_bytes} bytes a hart\n", trace::stream_figures().ring_bytes);
   return call.ok();
 }
 
@@ -161,6 +165,7 @@ constinit const Command kmemtrace = {
         "kmemtrace stop      tell no more, and send what waits\n"
         "kmemtrace status    mode, events, losses\n"
         "kmemtrace ring BYTES  size of each hart's ring, while stopped",
+    .example = "kmemtrace start packet",
     .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

@@ -4,6 +4,7 @@
 
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/hal/port.hpp>
 
 namespace qm::console {
@@ -17,16 +18,13 @@ CommandStatus find_mark(Invocation& call, trace::StackReport& report, const trac
 
 std::string_view Scope::background_of(Invocation& call) noexcept { return call.console().config().background; }
 
-CommandStatus Scope::read(Invocation& call, std::size_t first, std::size_t end) noexcept {
-  const Words& words = call.words();
-  for (std::size_t at = first; at < end; ++at) {
-    std::string_view pattern = words[at];
-    if (pattern == "older" && at + 1 < end) {
-      const CommandStatus status = read_older(call, words[++at], before_);
-      if (status != CommandStatus::kOk) return status;
-      continue;
-    }
-    if (count_ == kMaxPatterns || pattern == "-" || pattern == "by" || pattern == "older") return call.usage();
+CommandStatus Scope::read(Invocation& call, const Query& query) noexcept {
+  if (!query.older.empty()) {
+    const CommandStatus status = read_older(call, query.older, before_);
+    if (status != CommandStatus::kOk) return status;
+  }
+  for (unsigned at = 0; at < query.pattern_count; ++at) {
+    std::string_view pattern = query.patterns[at];
     patterns_[count_++] = pattern;
     const bool leaves_out = pattern[0] == '-';
     named_ = named_ || !leaves_out;
@@ -74,32 +72,28 @@ void Scope::select(trace::StackReport& report, const trace::Mark& mark) noexcept
 
 void Scope::print_left_out(Invocation& call, std::uint64_t own_objects, std::uint64_t own_bytes) const noexcept {
   if (!named_ && left_out_.objects != 0) {
-    call.print("note: left out: {}, {} bytes of kmem_cache{}{}", Counted{left_out_.objects, "object/objects"},
-               left_out_.bytes, background_.empty() ? "" : ",", background_);
+    call.note("left out: {}, {} bytes of kmem_cache{}{}", Counted{left_out_.objects, "object/objects"}, left_out_.bytes,
+              background_.empty() ? "" : ",", background_);
     for (unsigned i = 0; i < count_; ++i) call.print(",{}", part(patterns_[i], 1));
     call.print("\n");
   }
   if (own_objects != 0)
-    call.print("note: left out: {} of the allocator, {} bytes\n", Counted{own_objects, "slab or span/slabs and spans"},
-               own_bytes);
+    call.note("left out: {} of the allocator, {} bytes\n", Counted{own_objects, "slab or span/slabs and spans"},
+              own_bytes);
 }
 
 void print_coverage(Invocation& call, const trace::Coverage& coverage) noexcept {
-  if (coverage.whole + coverage.partial + coverage.thin == 0) call.print("note: nothing is traced\n");
-  if (coverage.thin != 0)
-    call.print("note: {} sampled or only counted\n", Counted{coverage.thin, "cache is/caches are"});
+  if (coverage.whole + coverage.partial + coverage.thin == 0) call.note("nothing is traced\n");
+  if (coverage.thin != 0) call.note("{} sampled or only counted\n", Counted{coverage.thin, "cache is/caches are"});
   if (coverage.partial != 0)
-    call.print("note: {} not traced all the time, or reset\n", Counted{coverage.partial, "cache was/caches were"});
+    call.note("{} not traced all the time, or reset\n", Counted{coverage.partial, "cache was/caches were"});
 }
 
-void close_report(Invocation& call, const trace::Mark* mark, const trace::Coverage& coverage, bool aborted,
+void close_report(Row& row, const trace::Mark* mark, const trace::Coverage& coverage, bool aborted,
                   bool whole) noexcept {
-  if (mark != nullptr) {
-    call.print(", age ");
-    print_seconds(call.out(), hal::Port::ticks() - mark->ticks);
-  }
-  call.print("\ntraced {} of {} caches, dropped {}: {}\n", coverage.whole, coverage.all, coverage.dropped,
-             closing_word(aborted, whole && coverage.complete()));
+  if (mark != nullptr) row.print(", age {age_ms}", duration(hal::Port::ticks() - mark->ticks));
+  row.print("\ntraced {traced} of {all_caches} caches, dropped {dropped}: {verdict}\n", coverage.whole, coverage.all,
+            coverage.dropped, closing_word(aborted, whole && coverage.complete()));
 }
 
 void complete_mark(Completion& completion) noexcept {

@@ -2,6 +2,8 @@
 /// What the reports since a mark share: leaks, expect, growth.
 
 #include <qm/console/command.hpp>
+#include <qm/console/query.hpp>
+#include <qm/console/row.hpp>
 #include <qm/trace/marks.hpp>
 #include <qm/trace/stack_report.hpp>
 
@@ -18,8 +20,8 @@ CommandStatus find_mark(Invocation& call, trace::StackReport& report, const trac
 class Scope {
  public:
   explicit Scope(Invocation& call) noexcept : background_(background_of(call)) {}
-  /// Reads the words of the command from @p first on, up to @p end. @returns kOk, or what the command answers.
-  CommandStatus read(Invocation& call, std::size_t first, std::size_t end) noexcept;
+  /// Takes what @p query says. @returns kOk, or what the command answers.
+  CommandStatus read(Invocation& call, const Query& query) noexcept;
   /// Records with this number and higher ones are too young.
   [[nodiscard]] std::uint64_t before() const noexcept { return before_; }
   [[nodiscard]] bool includes(Traceable& source) const noexcept;
@@ -33,10 +35,9 @@ class Scope {
   void print_left_out(Invocation& call, std::uint64_t own_objects, std::uint64_t own_bytes) const noexcept;
 
  private:
-  static constexpr unsigned kMaxPatterns = 8;
   static std::string_view background_of(Invocation& call) noexcept;
 
-  std::string_view patterns_[kMaxPatterns];  ///< those that leave out with their `-`
+  std::string_view patterns_[Query::kMaxPatterns];  ///< those that leave out with their `-`
   unsigned count_ = 0;
   bool named_ = false;  ///< there is one without a `-`
   std::uint64_t before_ = UINT64_MAX;
@@ -49,7 +50,7 @@ void print_coverage(Invocation& call, const trace::Coverage& coverage) noexcept;
 
 /// Prints the end of a closing line: how long ago, what was traced, what was dropped, the word.
 /// @param[in] mark nullptr: no time.
-void close_report(Invocation& call, const trace::Mark* mark, const trace::Coverage& coverage, bool aborted,
+void close_report(Row& row, const trace::Mark* mark, const trace::Coverage& coverage, bool aborted,
                   bool whole) noexcept;
 
 /// Offers the names of the marks for the first argument.

@@ -7,6 +7,8 @@
 
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/query.hpp>
+#include <qm/console/row.hpp>
 #include <qm/trace/dump.hpp>
 
 namespace qm::console::commands {
@@ -26,8 +28,8 @@ CommandStatus run_mark(Invocation& call) noexcept {
   }
   const trace::Mark* mark = find_mark(report, name);
   const trace::Coverage coverage = trace::coverage_since(mark);
-  call.print("mark {}: objects {}, bytes {}, traced {} of {} caches\n", name, mark->objects, mark->bytes,
-             coverage.whole, coverage.all);
+  call.row("mark", "mark {name}: objects {objects}, bytes {bytes}, traced {traced} of {all_caches} caches\n", name,
+           mark->objects, mark->bytes, coverage.whole, coverage.all);
   return call.ok();
 }
 
@@ -42,14 +44,18 @@ CommandStatus run_marks(Invocation& call) noexcept {
   }
   unsigned count = 0;
   for (const trace::Mark* mark = next_mark(turn, nullptr); mark != nullptr; mark = next_mark(turn, mark)) {
-    call.print("{:<31}: objects {}, bytes {}", static_cast<const char*>(mark->name), mark->objects, mark->bytes);
-    const trace::Coverage coverage = trace::coverage_since(mark);
-    close_report(call, mark, coverage, false, true);
+    Row row(call, "mark");
+    row.print("{name:<31}: objects {objects}, bytes {bytes}", static_cast<const char*>(mark->name), mark->objects,
+              mark->bytes);
+    close_report(row, mark, trace::coverage_since(mark), false, true);
     ++count;
   }
-  call.print("marks {} of {}: complete\n", count, trace::kMaxMarks);
+  call.row("end", "marks {marks} of {room}: {verdict}\n", count, trace::kMaxMarks, closing_word(false));
   return call.ok();
 }
+
+constexpr unsigned kExpectTakes = Takes::kPatterns | Takes::kOlder;
+constexpr unsigned kLeaksTakes = kExpectTakes | Takes::kByStackSite;
 
 // ---- leaks ----------------------------------------------------------------------------------------------------------
 
@@ -107,15 +113,15 @@ class Listing {
   Listing(Invocation& call, const trace::Mark& mark) noexcept : call_(call), mark_(mark) {}
 
   void add(Traceable& source, const trace::DumpEntry& entry, bool first) noexcept {
-    if (!first && says_the_same(entry)) {
+    if (!first && !call_.rows() && says_the_same(entry)) {
       ++alike_;
       last_ = entry.object;
       return;
     }
     finish();
     if (first)
-      call_.print("Dumping outstanding allocs from {} since {}\n-------------------------\n", source.name(),
-                  mark_.name);
+      call_.row("source", "Dumping outstanding allocs from {name} since {mark}\n-------------------------\n",
+                source.name(), static_cast<const char*>(mark_.name));
     print_record(call_.console(), call_.out(), entry, Detail::kVerbose);
     stack_id_ = entry.stack_id;
     requested_ = entry.requested;
@@ -172,7 +178,7 @@ Shown print_objects(Invocation& call, const trace::Mark& mark, const Scope& scop
   const Shown shown = visit_since(call, mark, scope, add, &listing);
   listing.finish();
   if (shown.aborted && shown.objects < report.totals().objects)
-    call.print("note: shown {} of {} that are out\n", shown.objects, report.totals().objects);
+    call.note("shown {} of {} that are out\n", shown.objects, report.totals().objects);
   return shown;
 }
 
@@ -205,13 +211,13 @@ Shown print_stacks(Invocation& call, const trace::Mark& mark, const Scope& scope
 }
 
 CommandStatus run_leaks(Invocation& call) noexcept {
-  const std::size_t words = call.words().size();
-  const bool by = words >= 4 && call.words()[words - 2] == "by";
-  const bool by_stack = by && call.words()[words - 1] == "stack";
-  const bool by_site = by && call.words()[words - 1] == "site";
-  if (by_site && !kCallSites) return call.fail("built without call sites");
+  Query query;
+  CommandStatus read = read_query(call, 2, kLeaksTakes, query);
+  if (read != CommandStatus::kOk) return read;
+  const bool by_stack = query.by == Query::By::kStack;
+  const bool by_site = query.by == Query::By::kSite;
   Scope scope(call);
-  const CommandStatus read = scope.read(call, 2, by_stack || by_site ? words - 2 : words);
+  read = scope.read(call, query);
   if (read != CommandStatus::kOk) return read;
   trace::StackReport report;
   const trace::Mark* mark = nullptr;
@@ -227,16 +233,21 @@ CommandStatus run_leaks(Invocation& call) noexcept {
   const trace::Coverage coverage = scope.coverage_since(mark);
   print_coverage(call, coverage);
   scope.print_left_out(call, shown.own_objects, shown.own_bytes);
-  call.print("leaks {}: objects {}, bytes {}", mark->name, shown.objects, shown.bytes);
-  close_report(call, mark, coverage, shown.aborted, !shown.truncated);
+  Row row(call, "end");
+  row.print("leaks {mark}: objects {objects}, bytes {bytes}", static_cast<const char*>(mark->name), shown.objects,
+            shown.bytes);
+  close_report(row, mark, coverage, shown.aborted, !shown.truncated);
   return closing_status(shown.aborted);
 }
 
 // ---- expect ---------------------------------------------------------------------------------------------------------
 
 CommandStatus run_expect(Invocation& call) noexcept {
+  Query query;
+  CommandStatus read = read_query(call, 2, kExpectTakes, query);
+  if (read != CommandStatus::kOk) return read;
   Scope scope(call);
-  const CommandStatus read = scope.read(call, 2, call.words().size());
+  read = scope.read(call, query);
   if (read != CommandStatus::kOk) return read;
   trace::StackReport report;
   const trace::Mark* mark = nullptr;
@@ -246,16 +257,21 @@ CommandStatus run_expect(Invocation& call) noexcept {
   const Shown shown = print_stacks(call, *mark, scope, report);
   const trace::Coverage coverage = scope.coverage_since(mark);
   const bool passes = shown.objects == 0 && coverage.complete() && !shown.aborted;
-  if (passes) call.print("PASS\n");
+  if (passes) call.head("PASS\n");
   print_coverage(call, coverage);
   scope.print_left_out(call, shown.own_objects, shown.own_bytes);
   const std::uint64_t older = report.totals().older_objects + scope.left_out().older_objects;
   if (coverage.partial == 0 && mark->objects > older && scope.before() == UINT64_MAX) {
-    call.print("note: {}, {} bytes from before the mark came back\n", Counted{mark->objects - older, "object/objects"},
-               mark->bytes - report.totals().older_bytes - scope.left_out().older_bytes);
+    call.note("{}, {} bytes from before the mark came back\n", Counted{mark->objects - older, "object/objects"},
+              mark->bytes - report.totals().older_bytes - scope.left_out().older_bytes);
   }
-  call.print("expect {}: objects {}, bytes {}", mark->name, shown.objects, shown.bytes);
-  close_report(call, mark, coverage, shown.aborted, !shown.truncated);
+  {
+    Row row(call, "end");
+    row.print("expect {mark}: objects {objects}, bytes {bytes}", static_cast<const char*>(mark->name), shown.objects,
+              shown.bytes);
+    row.text("answer", passes ? "PASS" : "FAIL");
+    close_report(row, mark, coverage, shown.aborted, !shown.truncated);
+  }
   if (shown.aborted) return call.aborted();
   if (shown.objects != 0)
     return call.fail("expect {}: {} objects, {} bytes more", mark->name, shown.objects, shown.bytes);
@@ -263,19 +279,9 @@ CommandStatus run_expect(Invocation& call) noexcept {
   return call.ok();
 }
 
-void complete_scope(Completion& completion, bool by) noexcept {
+void complete_scope(Completion& completion, unsigned takes) noexcept {
   complete_mark(completion);
-  if (completion.index() < 2) return;
-  const std::string_view before = completion.words()[completion.index() - 1];
-  if (before == "older") return;
-  if (by && before == "by") {
-    completion.offer("stack");
-    if (kCallSites) completion.offer("site");
-    return;
-  }
-  offer_traceable(completion);
-  completion.offer("older");
-  if (by) completion.offer("by");
+  if (complete_query(completion, 2, takes)) offer_traceable(completion);
 }
 
 void complete_marks(Completion& completion) noexcept {
@@ -283,8 +289,8 @@ void complete_marks(Completion& completion) noexcept {
   if (completion.index() == 2 && completion.words()[1] == "drop") offer_marks(completion);
 }
 
-void complete_leaks(Completion& completion) noexcept { complete_scope(completion, true); }
-void complete_expect(Completion& completion) noexcept { complete_scope(completion, false); }
+void complete_leaks(Completion& completion) noexcept { complete_scope(completion, kLeaksTakes); }
+void complete_expect(Completion& completion) noexcept { complete_scope(completion, kExpectTakes); }
 
 constexpr std::string_view kScopeForms =
     "SLAB_NAME, any number: about these; -SLAB_NAME: but for these; older T: about what is older than 500ms, 5s, 3m, "
@@ -299,6 +305,7 @@ constinit const Command mark = {.name = "mark",
                                 .min_arguments = 1,
                                 .max_arguments = 1,
                                 .complete = complete_mark,
+                                .example = "mark before",
                                 .wrap = Output::Wrap::kYes};
 
 constinit const Command marks = {.name = "marks",
@@ -307,6 +314,7 @@ constinit const Command marks = {.name = "marks",
                                  .run = run_marks,
                                  .max_arguments = 2,
                                  .complete = complete_marks,
+                                 .example = "marks drop before",
                                  .in_panic = true,
                                  .wrap = Output::Wrap::kYes};
 
@@ -318,6 +326,7 @@ constinit const Command leaks = {.name = "leaks",
                                  .max_arguments = 8,
                                  .complete = complete_leaks,
                                  .forms = kScopeForms,
+                                 .example = "leaks before older 5s by stack",
                                  .in_panic = true,
                                  .wrap = Output::Wrap::kYes};
 
@@ -330,6 +339,7 @@ constinit const Command expect = {
     .max_arguments = 8,
     .complete = complete_expect,
     .forms = kScopeForms,
+    .example = "expect before -session",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

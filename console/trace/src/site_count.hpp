@@ -27,8 +27,7 @@ class SiteCount {
     top.clear();
     for (unsigned i = 0; i < count_; ++i) top.enter(rows_[i]);
     top.print(call, TopSites::Numbers::kHeld);
-    if (others_ != 0)
-      call.print("note: {} of other sites than the first {}\n", Counted{others_, "object/objects"}, kSites);
+    if (others_ != 0) call.note("{} of other sites than the first {}\n", Counted{others_, "object/objects"}, kSites);
   }
 
  private:
@@ -41,7 +40,7 @@ class SiteCount {
     return site != nullptr ? site : &qm_untagged_site;
   }
 
-  TopSites::Row rows_[kSites];
+  TopSites::Figures rows_[kSites];
   unsigned count_ = 0;
   std::uint64_t others_ = 0;
 };

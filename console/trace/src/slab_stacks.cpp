@@ -4,6 +4,7 @@
 #include "trace_text.hpp"
 
 #include <qm/console/names.hpp>
+#include <qm/console/query.hpp>
 #include <qm/console/row.hpp>
 #include <qm/trace/live_trace.hpp>
 #include <qm/trace/stack_report.hpp>
@@ -16,11 +17,11 @@ constinit std::uint32_t threshold = 1;
 
 CommandStatus set_threshold(Invocation& call) noexcept {
   if (call.arguments() == 1) {
-    call.print("threshold {}\n", threshold);
+    call.row("end", "threshold {threshold}\n", threshold);
     return call.ok();
   }
   std::uint64_t number = 0;
-  const Number read = parse_number(call.words()[2], kAllStacks, number);
+  const Number read = parse_number(call.words()[2], UINT32_MAX, number);
   if (read != Number::kOk) return call.fail_number(call.words()[2], read);
   threshold = static_cast<std::uint32_t>(number);
   return call.ok();
@@ -39,16 +40,17 @@ void select(Invocation& call, std::string_view pattern, trace::StackReport& repo
     const trace::CacheTrace books = trace::cache_trace(*source);
     if (names_many(pattern) || books.state == trace::State::kOn) continue;
     if (books.known) {
-      call.print("note: {}, so later allocations are not recorded\n", trace::name(books.state));
+      call.note("{}, so later allocations are not recorded\n", trace::name(books.state));
     } else {
-      call.print("note: never traced\n");
+      call.note("never traced\n");
     }
   }
 }
 
 }  // namespace
 
-CommandStatus show_stacks(Invocation& call, std::string_view pattern, std::uint32_t top, Detail detail) noexcept {
+CommandStatus show_stacks(Invocation& call, std::string_view pattern, std::size_t top, Detail detail,
+                          std::uint64_t before) noexcept {
   if (!pattern.empty()) {
     const CommandStatus named = check_name(call, pattern);
     if (named != CommandStatus::kOk) return named;
@@ -56,7 +58,11 @@ CommandStatus show_stacks(Invocation& call, std::string_view pattern, std::uint3
   trace::StackReport report;
   if (report.begin() != Status::kOk) return call.fail("another report on stacks has not ended");
   select(call, pattern, report);
-  report.count_live(threshold);
+  if (before == UINT64_MAX) {
+    report.count_live(threshold);
+  } else {
+    report.count_since(0, before);
+  }
   const trace::StackTotals& totals = report.totals();
   std::uint32_t shown = 0;
   std::uint64_t objects = 0;
@@ -65,7 +71,8 @@ CommandStatus show_stacks(Invocation& call, std::string_view pattern, std::uint3
   bool aborted = !call.yield();
   while (!aborted && shown < top && report.next(row)) {
     if (detail == Detail::kVerbose) {
-      print_stack_closely(call.console(), call.out(), row, report.details(row));
+      const trace::StackDetails closely = report.details(row);
+      print_stack(call.console(), call.out(), row, {}, &closely);
     } else {
       print_stack(call.console(), call.out(), row);
     }
@@ -76,65 +83,40 @@ CommandStatus show_stacks(Invocation& call, std::string_view pattern, std::uint3
   }
   print_stack_notes(call, totals);
   if (totals.hidden_objects != 0) {
-    call.print("note: {}, {} bytes in hidden stacks\n", Counted{totals.hidden_objects, "object/objects"},
-               totals.hidden_bytes);
+    call.note("{}, {} bytes in hidden stacks\n", Counted{totals.hidden_objects, "object/objects"}, totals.hidden_bytes);
   }
   if (shown != totals.stacks) {
-    call.print("note: {}: {}, {} bytes\n", Counted{totals.stacks - shown, "more stack/more stacks"},
-               Counted{totals.objects - totals.lost_objects - totals.hidden_objects - objects, "object/objects"},
-               totals.bytes - totals.lost_bytes - totals.hidden_bytes - bytes);
+    call.note("{}: {}, {} bytes\n", Counted{totals.stacks - shown, "more stack/more stacks"},
+              Counted{totals.objects - totals.lost_objects - totals.hidden_objects - objects, "object/objects"},
+              totals.bytes - totals.lost_bytes - totals.hidden_bytes - bytes);
   }
   const trace::Totals all = trace::totals();
-  if (ReportRow::wanted(call)) {
-    ReportRow(call, "stacks")
-        .number("shown", shown)
-        .number("hidden", totals.hidden)
-        .number("threshold", threshold)
-        .number("objects", totals.objects)
-        .number("bytes", totals.bytes)
-        .number("dropped", totals.dropped)
-        .number("not_traced", all.caches - all.traced)
-        .text("verdict", closing_word(aborted, totals.complete()));
-    return closing_status(aborted);
-  }
   call.out().whole_line();
-  call.print("stacks {}, hidden {} (threshold {}), objects {}, bytes {}, dropped {}, not traced {} caches: {}\n", shown,
-             totals.hidden, threshold, totals.objects, totals.bytes, totals.dropped, all.caches - all.traced,
-             closing_word(aborted, totals.complete()));
+  call.row(
+      "end",
+      "stacks {stacks}, hidden {hidden} (threshold {threshold}), objects {objects}, bytes {bytes}, dropped {dropped}, "
+      "not traced {not_traced} caches: {verdict}\n",
+      shown, totals.hidden, threshold, totals.objects, totals.bytes, totals.dropped, all.caches - all.traced,
+      closing_word(aborted, totals.complete()));
   return closing_status(aborted);
 }
 
 namespace {
 
+constexpr unsigned kStacksTakes = Takes::kVerbose | Takes::kPattern | Takes::kTop;
+
 CommandStatus run_slab_stacks(Invocation& call) noexcept {
-  const Words& words = call.words();
-  const std::size_t count = call.arguments();
-  if (words[1] == "threshold") return count <= 2 ? set_threshold(call) : call.usage();
-  std::size_t at = 1;
-  const Detail detail = words[at] == "-v" ? Detail::kVerbose : Detail::kPlain;
-  if (detail == Detail::kVerbose) ++at;
-  const std::size_t left = count + 1 - at;
-  const bool named = left == 1 || left == 3;
-  const std::string_view pattern = named ? words[at] : std::string_view();
-  if (left < 2)
-    return words[at] == "top" || words[at] == "-v" ? call.usage() : show_stacks(call, pattern, kAllStacks, detail);
-  if (left > 3 || words[count - 1] != "top") return call.usage();
-  std::uint64_t top = 0;
-  const Number read = parse_number(words[count], kAllStacks, top);
-  if (read != Number::kOk) return call.fail_number(words[count], read);
-  return show_stacks(call, pattern, static_cast<std::uint32_t>(top), detail);
+  if (call.words()[1] == "threshold") return call.arguments() <= 2 ? set_threshold(call) : call.usage();
+  Query query;
+  const CommandStatus read = read_query(call, 1, kStacksTakes, query);
+  if (read != CommandStatus::kOk) return read;
+  return show_stacks(call, query.pattern(), query.top, query.verbose ? Detail::kVerbose : Detail::kPlain);
 }
 
 void complete_slab_stacks(Completion& completion) noexcept {
-  const bool verbose = completion.index() == 2 && completion.words()[1] == "-v";
-  if (completion.index() == 1 || verbose) {
-    for (const std::string_view word : {"-v", "threshold", "top"}) {
-      if (!verbose || word == "top") completion.offer(word);
-    }
-    offer_traceable(completion);
-  } else if (completion.index() == 2 && completion.words()[1] != "top" && completion.words()[1] != "threshold") {
-    completion.offer("top");
-  }
+  if (completion.words()[1] == "threshold") return;
+  if (completion.index() == 1) completion.offer("threshold");
+  if (complete_query(completion, 1, kStacksTakes)) offer_traceable(completion);
 }
 
 }  // namespace
@@ -151,6 +133,7 @@ constinit const Command slab_stacks = {
         "                                      -v: bytes held, ages, harts, contexts\n"
         "slab_stacks threshold [N]             hide stacks with fewer than N objects; without N: what it is\n"
         "SLAB_NAME may have * and ?",
+    .example = "slab_stacks packet top 5",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

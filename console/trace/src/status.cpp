@@ -4,6 +4,7 @@
 
 #include <qm/call_sites.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/fault.hpp>
 #include <qm/trace/event_stream.hpp>
 #include <qm/trace/live_trace.hpp>
@@ -17,71 +18,74 @@ constexpr std::size_t kColumn = 10;
 /// One line of the report: what it is about, then items with commas between them, or `none`.
 class Items {
  public:
-  Items(Invocation& call, std::string_view what) noexcept : call_(call) {
+  /// @param[in] kind of the items' rows.
+  Items(Invocation& call, std::string_view what, std::string_view kind) noexcept : call_(call), kind_(kind) {
     call.out().hang(kColumn);
-    call.print("{:<10}", what);
+    call.head("{:<10}", what);
   }
-  ~Items() { call_.print("{}\n", any_ ? "" : "none"); }
+  ~Items() { call_.head("{}\n", any_ ? "" : "none"); }
   Items(const Items&) = delete;
   Items& operator=(const Items&) = delete;
 
   template <class... Arguments>
   void add(Format<std::type_identity_t<Arguments>...> format, const Arguments&... arguments) noexcept {
-    if (any_) call_.print(", ");
+    if (any_) call_.head(", ");
     any_ = true;
-    call_.print<Arguments...>(format, arguments...);
+    call_.row<Arguments...>(kind_, format, arguments...);
   }
 
  private:
   Invocation& call_;
+  std::string_view kind_;
   bool any_ = false;
 };
 
 void print_traces(Invocation& call) noexcept {
-  Items items(call, "traces");
+  Items items(call, "traces", "trace");
   Matching<Traceable> sources({});
   while (Traceable* source = sources.next()) {
     const trace::CacheTrace of = trace::cache_trace(*source);
     if (!of.known || of.state == trace::State::kOff) continue;
     const std::string_view state = trace::name(of.state);
     if (of.keeping.counts) {
-      items.add("{} {} (counts)", source->name(), state);
+      items.add("{name} {state} ({keeps})", source->name(), state, "counts");
     } else if (of.keeping.every != 1) {
-      items.add("{} {} (one in {})", source->name(), state, of.keeping.every);
+      items.add("{name} {state} (one in {every})", source->name(), state, of.keeping.every);
     } else {
-      items.add("{} {}", source->name(), state);
+      items.add("{name} {state}", source->name(), state);
     }
   }
 }
 
 void print_stream(Invocation& call) noexcept {
-  Items items(call, "stream");
+  Items items(call, "stream", "stream");
   const trace::StreamFigures figures = trace::stream_figures();
   if (figures.state == trace::StreamState::kOff) return;
-  items.add("number {} of {}", figures.number, Counted{figures.sources, "cache or arena/caches and arenas"});
-  if (figures.lost != 0) items.add("{} lost", Counted{figures.lost, "event/events"});
+  items.add("number {stream} of {sources}", figures.number,
+            Counted{figures.sources, "cache or arena/caches and arenas"});
+  if (figures.lost != 0) items.add("{lost} lost", Counted{figures.lost, "event/events"});
 }
 
 /// @returns false if the marks could not be looked at.
 bool print_marks(Invocation& call) noexcept {
   trace::StackReport turn;
-  Items items(call, "marks");
+  Items items(call, "marks", "mark");
   if (turn.begin() != Status::kOk) {
     items.add("not known, as a report on stacks has not ended");
     return false;
   }
   for (const trace::Mark* mark = next_mark(turn, nullptr); mark != nullptr; mark = next_mark(turn, mark))
-    items.add("{}", static_cast<const char*>(mark->name));
+    items.add("{name}", static_cast<const char*>(mark->name));
   return true;
 }
 
 void print_limits(Invocation& call) noexcept {
-  Items items(call, "limits");
+  Items items(call, "limits", "limit");
   Matching<Cache> caches({});
   while (Cache* cache = caches.next()) {
     const CacheStats stats = cache->stats();
-    if (stats.limit != 0) items.add("{} at {}", cache->name(), Counted{stats.limit, "object/objects"});
-    if (stats.reserve != 0) items.add("{} with {} in reserve", cache->name(), stats.reserve);
+    if (stats.limit != 0) items.add("{name} at {limit}", cache->name(), Counted{stats.limit, "object/objects"});
+    if (stats.reserve != 0) items.add("{name} with {reserve} in reserve", cache->name(), stats.reserve);
   }
 }
 
@@ -90,20 +94,20 @@ CommandStatus run_status(Invocation& call) noexcept {
   print_stream(call);
   const bool whole = print_marks(call);
   {
-    Items items(call, "faults");
+    Items items(call, "faults", "fault");
     for (unsigned index = 0; index < fault::kMaxFaults; ++index) {
       const fault::Fault one = fault::at(index);
       if (one.cache == nullptr) continue;
-      items.add("{} {} {}, {} of {} failed", one.cache->name(), one.mode == fault::Mode::kNth ? "nth" : "every", one.n,
-                one.failed, one.counted);
+      items.add("{cache} {mode} {n}, {failed} of {counted} failed", one.cache->name(),
+                one.mode == fault::Mode::kNth ? "nth" : "every", one.n, one.failed, one.counted);
     }
   }
   print_limits(call);
   if constexpr (kCallSites) {
-    Items items(call, "allocinfo");
-    items.add("{}", call_sites::is_on() ? "on" : "off");
+    Items items(call, "allocinfo", "allocinfo");
+    items.add("{state}", call_sites::is_on() ? "on" : "off");
   }
-  call.print("status: {}\n", closing_word(false, whole));
+  call.row("end", "status: {verdict}\n", closing_word(false, whole));
   return call.ok();
 }
 
@@ -113,6 +117,7 @@ constinit const Command status = {.name = "status",
                                   .usage = "status",
                                   .summary = "all that is on: traces, stream, marks, faults, limits",
                                   .run = run_status,
+                                  .example = "status",
                                   .in_panic = true,
                                   .wrap = Output::Wrap::kYes};
 

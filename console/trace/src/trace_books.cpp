@@ -5,6 +5,7 @@
 
 #include <qm/console/announcement.hpp>
 #include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/trace/dump.hpp>
 #include <qm/trace/live_trace.hpp>
 
@@ -94,6 +95,11 @@ void TraceBooks::print_deed(Output& out, std::string_view what, std::uint32_t ha
   trace::CallStack stack;
   std::uint32_t id = 0;
   if (!trace::stack_of(handle, stack, id)) return;
+  if (out.rows()) {
+    Row(out, "deed").text("what", what).number("stack", id);
+    for (unsigned at = 0; at < stack.depth; ++at) Row(out, "frame").address("address", stack.pcs[at]);
+    return;
+  }
   out.hang(4);
   out.print("  {} ", what);
   print_stack_line(console_, out, stack);

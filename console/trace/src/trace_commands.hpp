@@ -4,6 +4,7 @@
 #include "trace_text.hpp"
 
 #include <qm/console/command.hpp>
+#include <qm/console/query.hpp>
 
 namespace qm::console::commands {
 
@@ -20,8 +21,15 @@ extern const Command slab_stacks;
 extern const Command slab_trace;
 extern const Command status;
 
-inline constexpr std::uint32_t kAllStacks = ~std::uint32_t{0};
 /// The report of slab_stacks, on what @p pattern names or, empty, on all. In slab_stacks.cpp.
-CommandStatus show_stacks(Invocation& call, std::string_view pattern, std::uint32_t top, Detail detail) noexcept;
+/// @param[in] before if there, only of records with a lower number.
+CommandStatus show_stacks(Invocation& call, std::string_view pattern, std::size_t top, Detail detail,
+                          std::uint64_t before = UINT64_MAX) noexcept;
+
+/// Of Takes, what slab_trace print takes.
+inline constexpr unsigned kPrintTakes =
+    Takes::kVerbose | Takes::kPattern | Takes::kOlder | Takes::kTop | Takes::kByStackSite;
+/// slab_trace print. In slab_trace_print.cpp.
+CommandStatus print_outstanding(Invocation& call) noexcept;
 
 }  // namespace qm::console::commands

@@ -15,31 +15,30 @@ void print_frame(Console& console, Output& out, unsigned number, std::uintptr_t 
   Symbol symbol;
   const bool known = console.resolve(pc - 1, symbol);
   out.whole_line();
-  out.print("#{:02} [<{}>] in {}\n", number, Address{pc}, known ? symbol.name : std::string_view("(null)"));
+  Row row(out, "frame");
+  row.print("#{:02} [<{address}>] in ", number, Address{pc});
+  known ? row.print("{function}\n", symbol.name).number("offset", symbol.offset + 1) : row.print("(null)\n");
 }
 
-/// The frames of the row before, a row each.
-void send_frames(Console& console, Output& out, const std::uintptr_t* pcs, unsigned depth) noexcept {
-  for (unsigned at = 0; at < depth; ++at) {
-    ReportRow row(console, out, "frame");
-    row.address("address", pcs[at]);
-    Symbol symbol;
-    if (!console.resolve(pcs[at] - 1, symbol)) continue;
-    row.text("function", symbol.name).number("offset", symbol.offset + 1);
-  }
-}
-
-enum class Size : std::uint8_t { kLeftOut, kShown };
-
-/// `rx_deliver+0x12`, or `rx_deliver+0x12/0x60` with the function's size, where the image says it.
-void print_symbol(Console& console, Output& out, std::uintptr_t pc, Size size = Size::kLeftOut) noexcept {
+/// `rx_deliver+0x12`
+void print_symbol(Console& console, Output& out, std::uintptr_t pc) noexcept {
   Symbol symbol;
-  if (!console.resolve(pc - 1, symbol)) {
-    out.print("{}", Address{pc});
-    return;
-  }
+  if (!console.resolve(pc - 1, symbol)) return out.print("{}", Address{pc});
   out.print("{}+0x{:x}", symbol.name, symbol.offset + 1);
-  if (size == Size::kShown && symbol.size != 0) out.print("/0x{:x}", symbol.size);
+}
+
+/// ` rx_deliver+0x12/0x60`, with the function's size where the image says it.
+void print_sized_symbol(Console& console, Output& out, std::uintptr_t pc) noexcept {
+  out.whole_line();
+  Row row(out, "frame");
+  Symbol symbol;
+  if (console.resolve(pc - 1, symbol)) {
+    row.address("address", pc).print(" {function}+0x{offset:x}", symbol.name, symbol.offset + 1);
+    if (symbol.size != 0) row.print("/0x{function_bytes:x}", symbol.size);
+  } else {
+    row.print(" {address}", Address{pc});
+  }
+  row.print("\n");
 }
 
 }  // namespace
@@ -67,37 +66,24 @@ unsigned note_skipped(Invocation& call, std::string_view pattern) noexcept {
     else if (!trace::cache_trace(*source).known) ++untraced;
     else ++traced;
   }
-  call.print("note: skipped {} no-trace caches, {} that were never traced\n", no_trace, untraced);
+  call.note("skipped {} no-trace caches, {} that were never traced\n", no_trace, untraced);
   return traced;
 }
 
-void print_seconds(Output& out, std::uint64_t ticks) noexcept {
-  const std::uint64_t milliseconds = ticks / (hal::Port::tick_rate() / 1000);
-  out.print("{}.{:03} s", milliseconds / 1000, milliseconds % 1000);
-}
+Milliseconds duration(std::uint64_t ticks) noexcept { return {ticks / (hal::Port::tick_rate() / 1000)}; }
 
 void print_record(Console& console, Output& out, const trace::DumpEntry& entry, Detail detail) noexcept {
-  if (ReportRow::wanted(console, out)) {
-    ReportRow(console, out, "object")
-        .address("address", entry.object)
-        .number("size_bytes", entry.requested)
-        .number("hart", entry.hart)
-        .text("context", entry.context)
-        .number("age_ms", entry.age_ticks / (hal::Port::tick_rate() / 1000))
-        .number("sequence", entry.sequence)
-        .number("stack", entry.stack_id)
-        .number("truncated", entry.truncated ? 1 : 0);
-    return send_frames(console, out, entry.pcs, entry.depth);
+  {
+    out.whole_line();
+    Row row(out, "object");
+    row.print("Obj {address}, from hart {hart} {context}:", Address{entry.object}, entry.hart, entry.context);
+    if (detail == Detail::kVerbose || out.rows())
+      row.print(" size {size_bytes}, age {age_ms}, seq {sequence}", entry.requested, duration(entry.age_ticks),
+                entry.sequence);
+    row.number("stack", entry.stack_id).number("truncated", entry.truncated ? 1 : 0).print("\n----\n");
   }
-  out.whole_line();
-  out.print("Obj {}, from hart {} {}:", Address{entry.object}, entry.hart, entry.context);
-  if (detail == Detail::kVerbose) {
-    out.print(" size {}, age ", entry.requested);
-    print_seconds(out, entry.age_ticks);
-    out.print(", seq {}", entry.sequence);
-  }
-  out.print("\n----\n");
   for (unsigned at = 0; at < entry.depth; ++at) print_frame(console, out, at + 1, entry.pcs[at]);
+  if (out.rows()) return;
   if (entry.truncated) out.print("#{:02} [<...>] in ... (truncated)\n", entry.depth + 1);
   out.print("\n");
 }
@@ -124,8 +110,8 @@ void Forecast::print(std::uint64_t records, std::string_view how) noexcept {
   const std::uint64_t characters = records * characters_ / sampled_;
   const std::uint64_t ms = characters * kBitsPerCharacter * 1000 / baud;
   if (ms <= kPatienceMs) return;
-  call_.print("note: {}, {} {} s at {} baud; by stack is shorter\n", Counted{records, "object/objects"}, how,
-              (ms + 999) / 1000, baud);
+  call_.note("{}, {} {} s at {} baud; by stack is shorter\n", Counted{records, "object/objects"}, how,
+             (ms + 999) / 1000, baud);
 }
 
 CommandStatus read_older(Invocation& call, std::string_view text, std::uint64_t& before) noexcept {
@@ -143,27 +129,6 @@ CommandStatus read_older(Invocation& call, std::string_view text, std::uint64_t&
 }
 
 namespace {
-
-void print_stack_rows(Console& console, Output& out, const trace::StackRow& row, std::string_view sign) noexcept {
-  if (ReportRow::wanted(console, out)) {
-    ReportRow(console, out, "stack")
-        .number("stack", row.id)
-        .change("objects", static_cast<std::int32_t>(row.objects))
-        .number("bytes", row.bytes)
-        .number("truncated", row.stack.truncated ? 1 : 0);
-    return send_frames(console, out, row.stack.pcs, row.stack.depth);
-  }
-  for (unsigned at = 0; at < row.stack.depth; ++at) {
-    out.whole_line();
-    out.put(' ');
-    print_symbol(console, out, row.stack.pcs[at], Size::kShown);
-    out.put('\n');
-  }
-  if (row.stack.truncated) out.text(" ... (truncated)\n");
-  const auto objects = static_cast<std::int32_t>(row.objects);
-  out.print("stack_count: {}{}\nstack_bytes: {}{}\nstack_id: 0x{:08x}{}\n", objects < 0 ? "" : sign, objects, sign,
-            row.bytes, row.id, row.collided ? " (collided)" : "");
-}
 
 /// `0-2, 5`
 void print_harts(Output& out, hal::HartMask harts) noexcept {
@@ -186,50 +151,60 @@ void print_contexts(Output& out, const trace::StackDetails& details) noexcept {
   unsigned count = 0;
   for (std::uint32_t id = 0; id < 1U << trace::kContextIdBits; ++id) {
     if (!details.has_context(id) || ++count > kShown) continue;
-    out.print("{}{}", count == 1 ? "" : ", ", id != 0 ? trace::context_label(id) : "not known");
+    Row(out, "context").print("{}{context}", count == 1 ? "" : ", ", id != 0 ? trace::context_label(id) : "not known");
   }
-  if (count > kShown) out.print(", {} more", count - kShown);
+  if (count > kShown && !out.rows()) out.print(", {} more", count - kShown);
+}
+
+/// The figures of a stack, with what is known of it @p closely. For people they stand behind its frames.
+void print_stack_figures(Output& out, const trace::StackRow& stack, std::string_view sign,
+                         const trace::StackDetails* closely) noexcept {
+  {
+    Row row(out, "stack");
+    const auto objects = static_cast<std::int32_t>(stack.objects);
+    row.print("stack_count: {}{objects}\nstack_bytes: {}{bytes}\nstack_id: 0x{stack:08x}{}\n", objects < 0 ? "" : sign,
+              objects, sign, stack.bytes, stack.id, stack.collided ? " (collided)" : "");
+    row.number("truncated", stack.stack.truncated ? 1 : 0);
+    if (closely == nullptr || closely->records == 0) return;
+    row.print("stack_held: {held_bytes}\nstack_age: oldest {oldest_ms}, mean {mean_ms}\n", closely->held_bytes,
+              duration(closely->oldest_ticks), duration(closely->mean_ticks));
+    row.number("harts", closely->harts);
+  }
+  if (!out.rows()) {
+    out.text("stack_harts: ");
+    print_harts(out, closely->harts);
+    out.text("\nstack_contexts: ");
+  }
+  print_contexts(out, *closely);
+  if (!out.rows()) out.text("\n");
 }
 
 }  // namespace
 
-void print_stack(Console& console, Output& out, const trace::StackRow& row, std::string_view sign) noexcept {
-  print_stack_rows(console, out, row, sign);
-  out.text("\n");
-}
-
-void print_stack_closely(Console& console, Output& out, const trace::StackRow& row,
-                         const trace::StackDetails& details) noexcept {
-  print_stack_rows(console, out, row, {});
-  if (details.records != 0) {
-    out.print("stack_held: {}\nstack_age: oldest ", details.held_bytes);
-    print_seconds(out, details.oldest_ticks);
-    out.text(", mean ");
-    print_seconds(out, details.mean_ticks);
-    out.text("\nstack_harts: ");
-    print_harts(out, details.harts);
-    out.text("\nstack_contexts: ");
-    print_contexts(out, details);
-    out.text("\n");
-  }
+void print_stack(Console& console, Output& out, const trace::StackRow& row, std::string_view sign,
+                 const trace::StackDetails* closely) noexcept {
+  if (out.rows()) print_stack_figures(out, row, sign, closely);
+  for (unsigned at = 0; at < row.stack.depth; ++at) print_sized_symbol(console, out, row.stack.pcs[at]);
+  if (out.rows()) return;
+  if (row.stack.truncated) out.text(" ... (truncated)\n");
+  print_stack_figures(out, row, sign, closely);
   out.text("\n");
 }
 
 void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexcept {
   if (totals.lost_objects != 0) {
-    call.print("note: {}, {} bytes without a stack: the stack depot is full\n",
-               Counted{totals.lost_objects, "object/objects"}, totals.lost_bytes);
+    call.note("{}, {} bytes without a stack: the stack depot is full\n", Counted{totals.lost_objects, "object/objects"},
+              totals.lost_bytes);
   }
   if (totals.sampled != 0)
-    call.print("note: {} are estimates\n",
-               Counted{totals.sampled, "cache is sampled: its figures/caches are sampled: theirs"});
+    call.note("{} are estimates\n",
+              Counted{totals.sampled, "cache is sampled: its figures/caches are sampled: theirs"});
   if (totals.counting != 0)
-    call.print("note: {} counts only: bytes are of whole objects\n",
-               Counted{totals.counting, "cache keeps/caches keep"});
-  if (totals.truncated != 0) call.print("note: {} truncated\n", Counted{totals.truncated, "stack is/stacks are"});
+    call.note("{} counts only: bytes are of whole objects\n", Counted{totals.counting, "cache keeps/caches keep"});
+  if (totals.truncated != 0) call.note("{} truncated\n", Counted{totals.truncated, "stack is/stacks are"});
   if (totals.collided != 0)
-    call.print("note: {} is another stack's\n",
-               Counted{totals.collided, "stack has another id, as its own/stacks have another id, as theirs"});
+    call.note("{} is another stack's\n",
+              Counted{totals.collided, "stack has another id, as its own/stacks have another id, as theirs"});
 }
 
 void print_stack_line(Console& console, Output& out, const trace::CallStack& stack) noexcept {

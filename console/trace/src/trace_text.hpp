@@ -15,8 +15,8 @@ CommandStatus check_name(Invocation& call, std::string_view pattern) noexcept;
 /// @returns how many of the caches and arenas it names were traced at some time.
 unsigned note_skipped(Invocation& call, std::string_view pattern) noexcept;
 
-/// Prints how long so many ticks are, to the millisecond: `12.045 s`.
-void print_seconds(Output& out, std::uint64_t ticks) noexcept;
+/// How long so many ticks are.
+[[nodiscard]] Milliseconds duration(std::uint64_t ticks) noexcept;
 
 enum class Detail : std::uint8_t { kPlain, kVerbose };
 
@@ -50,13 +50,10 @@ class Forecast {
 CommandStatus read_older(Invocation& call, std::string_view text, std::uint64_t& before) noexcept;
 
 /// Prints a stack as `slab_stacks` does: frames, count, bytes, id, an empty line.
-/// @param[in] sign before count and bytes: "+" for what has grown, whose count may be negative.
-void print_stack(Console& console, Output& out, const trace::StackRow& row, std::string_view sign = {}) noexcept;
-
-/// Prints a stack with what its records say besides, in four lines before the empty one: bytes held, ages, harts,
-/// contexts.
-void print_stack_closely(Console& console, Output& out, const trace::StackRow& row,
-                         const trace::StackDetails& details) noexcept;
+/// @param[in] sign    printed before count and bytes: "+" in a report of growth, where a count may be negative.
+/// @param[in] closely if there, what its records say besides, in four lines: bytes held, ages, harts, contexts.
+void print_stack(Console& console, Output& out, const trace::StackRow& row, std::string_view sign = {},
+                 const trace::StackDetails* closely = nullptr) noexcept;
 
 /// Prints what the closing line of a report on stacks has no room for.
 void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexcept;

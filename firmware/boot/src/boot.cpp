@@ -6,6 +6,7 @@
 
 #include <qm/hal/chip/board.hpp>
 #include <qm/hal/chip/finisher.hpp>
+#include <qm/hal/chip/htif.hpp>
 #include <qm/hal/chip/mmio.hpp>
 
 #include "hart_state.hpp"
@@ -116,6 +117,29 @@ void start_harts() noexcept {
   }
 }
 
+/// Ends an emulator that serves semihosting, on a board that has nothing to end it with. Returns where nobody serves it:
+/// the breakpoint then traps to the next line.
+void end_by_semihosting(unsigned status) noexcept {
+  constexpr std::uintptr_t kExitExtended = 0x20, kApplicationExit = 0x20026;
+  const std::uintptr_t reason[] = {kApplicationExit, status & 0xff};
+  hal::Port::mask_interrupts();
+  register std::uintptr_t call asm("a0") = kExitExtended;
+  register const std::uintptr_t* argument asm("a1") = reason;
+  asm volatile(
+      ".option push\n\t.option norvc\n\t"
+      "lla t0, 1f\n\t"
+      "csrrw t0, " QM_CSR_TEXT(QM_XTVEC) ", t0\n\t"
+      "j 2f\n\t"
+      ".balign 16\n"
+      "2:\tslli x0, x0, 0x1f\n\tebreak\n\tsrai x0, x0, 7\n\t"  // the call, which must not cross a page
+      ".balign 4\n"
+      "1:\tcsrw " QM_CSR_TEXT(QM_XTVEC) ", t0\n\t"
+      ".option pop"
+      : "+r"(call)
+      : "r"(argument)
+      : "t0", "memory");
+}
+
 void main_task(void*) {
   main(info);
   exit(0);
@@ -144,7 +168,7 @@ extern "C" [[noreturn]] void qm_boot(std::uintptr_t hart_id, const void* blob) {
   for (const Constructor* constructor = __init_array_start; constructor != __init_array_end; ++constructor)
     (*constructor)();
   open_plic(board.plic.base, plic_contexts[0]);
-  start_console(board.uart.base, board.uart.register_shift, board.uart.interrupt);
+  start_console(board);
   hal::hart_online(0);
   early_main(info);
   start_ticks();
@@ -170,6 +194,10 @@ void end_board(unsigned status) noexcept {
   if (board.finisher.base != 0) {
     hal::Finisher(hal::Mmio<std::uint32_t>(board.finisher.base)).exit(status);
   }
+  if (board.htif.base != 0) {
+    hal::Htif(hal::Mmio<std::uint32_t>(board.htif.base)).exit(status);
+  }
+  end_by_semihosting(status);
   hal::privilege::shut_down();
 }
 
@@ -180,7 +208,7 @@ void exit(unsigned status) noexcept {
 
 void reboot() noexcept {
   console_flush();
-  hal::privilege::restart();
+  if (board.htif.base == 0) hal::privilege::restart();  // of an HTIF the SBI asks for a reset that never comes
   panic("this board cannot be restarted");
 }
 

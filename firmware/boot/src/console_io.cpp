@@ -3,28 +3,27 @@
 #include <qm/firmware/console_io.hpp>
 
 #include <qm/hal/chip/byte_ring.hpp>
-#include <qm/hal/chip/mmio.hpp>
-#include <qm/hal/chip/uart16550.hpp>
 
 #include <qm/firmware/boot.hpp>
 
 #include "hart_state.hpp"
+#include "serial_line.hpp"
 
 namespace qm::firmware {
 namespace {
-
-using Chip = hal::Uart16550<hal::Mmio<std::uint8_t>>;
 
 constexpr std::uint8_t kCtrlC = 3;
 constexpr std::uint32_t kStuckMs = 1000;           // a panic gives up a line of text when a byte waits so long
 constexpr std::uintptr_t kUsualUart = 0x10000000;  // for a panic before the device tree is read
 
-constinit Chip chip{hal::Mmio<std::uint8_t>(kUsualUart)};
+constinit SerialLine chip{SerialLine::Kind::k16550, kUsualUart, 0};
 constinit hal::ByteRing<kConsoleRingBytes> received;
 constinit std::atomic<std::uint32_t> overruns{0};
 constinit Event input;
-constinit bool has_interrupt = false;  // or the receiver is looked at by who reads
-constexpr std::uint32_t kPollMs = 10;
+constinit bool has_interrupt = false;                   // or the receiver is looked at by who reads
+constexpr std::uint32_t kPollMs = 20, kPollSoonMs = 1;  // soon: when a byte came less than kLivelyMs ago
+constexpr std::uint32_t kLivelyMs = 100;
+constinit std::atomic<std::uint32_t> last_byte{0};  // ticks, the lower half
 
 constinit std::atomic<std::uint32_t> owner{0};  // 0 free, else 1 + the owner's hart index
 constinit Event released;
@@ -49,10 +48,11 @@ bool may_wait_for_owner() noexcept {
 
 }  // namespace
 
-void start_console(std::uintptr_t base, unsigned shift, unsigned interrupt) noexcept {
-  chip = Chip(hal::Mmio<std::uint8_t>(base != 0 ? base : kUsualUart, shift));
-  has_interrupt = interrupt != 0 && register_interrupt(interrupt, receive, nullptr);
-  console_receive_raw();  // what came while the board booted: the console tells what became of it
+void start_console(const hal::Board& board) noexcept {
+  if (board.uart.base != 0) chip = SerialLine(board.uart_kind, board.uart.base, board.uart.register_shift);
+  has_interrupt = board.uart.interrupt != 0 && register_interrupt(board.uart.interrupt, receive, nullptr);
+  // What came while the board booted: the console tells what became of it.
+  if (chip.keeps_received()) console_receive_raw();
   chip.initialise(has_interrupt);
 }
 
@@ -66,7 +66,10 @@ void console_put_raw(std::string_view text) noexcept {
 }
 
 void console_receive_raw() noexcept {
-  const unsigned lost = chip.receive([](std::uint8_t byte) { received.push(byte, kCtrlC); });
+  const unsigned lost = chip.receive([](std::uint8_t byte) {
+    received.push(byte, kCtrlC);
+    last_byte.store(static_cast<std::uint32_t>(hal::Port::ticks()), std::memory_order_relaxed);
+  });
   if (lost != 0) overruns.store(overruns.load(std::memory_order_relaxed) + lost, std::memory_order_relaxed);
 }
 
@@ -122,7 +125,9 @@ std::size_t console_read(std::span<char> out) noexcept {
 
 std::uint64_t console_wait_end(std::uint64_t deadline) noexcept {
   if (has_interrupt) return deadline;
-  const std::uint64_t look = hal::Port::ticks() + hal::ticks_of(kPollMs);
+  const std::uint64_t now = hal::Port::ticks();
+  const std::uint32_t since = static_cast<std::uint32_t>(now) - last_byte.load(std::memory_order_relaxed);
+  const std::uint64_t look = now + hal::ticks_of(since < hal::ticks_of(kLivelyMs) ? kPollSoonMs : kPollMs);
   return look < deadline ? look : deadline;
 }
 
@@ -138,7 +143,10 @@ std::size_t console_read_wait(std::span<char> out, std::uint64_t deadline) noexc
   }
 }
 
-bool console_interrupted() noexcept { return received.marked(); }
+bool console_interrupted() noexcept {
+  if (!has_interrupt) console_receive_raw();
+  return received.marked();
+}
 
 void console_drop_to_interrupt() noexcept { received.drop_to_mark(); }
 

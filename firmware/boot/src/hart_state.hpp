@@ -20,6 +20,10 @@
 
 #include "layout.h"
 
+namespace qm::hal {
+struct Board;
+}
+
 namespace qm::firmware {
 
 /// The registers of the interrupted code, on the trap stack. Its last two words are a frame record: (s0, pc).
@@ -136,7 +140,7 @@ class Text;
 [[noreturn]] void run_tasks() noexcept;  // the idle loop
 
 // console_io.cpp
-void start_console(std::uintptr_t base, unsigned shift, unsigned interrupt) noexcept;
+void start_console(const hal::Board& board) noexcept;
 void console_put_raw(std::string_view text) noexcept;  // polled, no lock: for panics
 void console_receive_raw() noexcept;  // polled: into the ring of console_read(), of which nobody is told
 void console_flush() noexcept;
@@ -152,7 +156,7 @@ void console_flush() noexcept;
 [[noreturn]] void run_panic_shell() noexcept;      // from its beginning
 
 // boot.cpp
-void end_board(unsigned status) noexcept;  // finisher, then SBI; returns if neither works
+void end_board(unsigned status) noexcept;  // finisher, HTIF, semihosting, then SBI; returns if none works
 
 }  // namespace qm::firmware
 

@@ -17,7 +17,9 @@
   .balign 8
   .globl qm_start_ids, qm_start_ids_ready
 qm_start_ids:                 # hart id of each hart index; -1: none. Written by the boot hart before qm_start_ids_ready.
-  .fill QM_MAX_HARTS, QM_WORD_BYTES, -1
+  .rept QM_MAX_HARTS * QM_WORD_BYTES / 4
+  .4byte -1
+  .endr
 qm_start_ids_ready:
   .4byte 0
 claimed:                      # not in .bss, which the boot hart clears

@@ -2,6 +2,8 @@
 
 #include <qm/cache.hpp>
 #include <qm/console/command.hpp>
+#include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/interrupt.hpp>
 #include <qm/firmware/task.hpp>
@@ -32,19 +34,23 @@ CommandStatus harts(Invocation& call) noexcept {
     }
     const firmware::HartReport report = firmware::hart_report(hart);
     online += report.online ? 1 : 0;
-    call.print("hart {} id {} {:<7} runs {}\n  tick {} us, worst lateness {} ticks ({} us), missed {}, misses {}\n",
-               hart, report.hart_id,
-               !report.online ? "offline"
-               : report.idle  ? "idle"
-                              : "running",
-               report.task, report.period_ticks / ticks_a_microsecond, report.worst_lateness,
-               report.worst_lateness / ticks_a_microsecond, report.missed_ticks, magazine_misses(hart));
+    call.row(
+        "hart",
+        "hart {hart} id {id} {state:<7} runs {task}\n"
+        "  tick {tick_us} us, worst lateness {worst_ticks} ticks ({worst_us} us), missed {missed}, misses {misses}\n",
+        hart, report.hart_id,
+        !report.online ? "offline"
+        : report.idle  ? "idle"
+                       : "running",
+        report.task, report.period_ticks / ticks_a_microsecond, report.worst_lateness,
+        report.worst_lateness / ticks_a_microsecond, report.missed_ticks, magazine_misses(hart));
     if (!call.yield()) {
-      call.print("harts {} of {}: aborted\n", hart + 1, count);
+      call.row("end", "harts {harts} of {all_harts}: {verdict}\n", hart + 1, count, console::closing_word(true));
       return Invocation::aborted();
     }
   }
-  if (!reset) call.print("harts {} of {} online: complete\n", online, count);
+  if (!reset)
+    call.row("end", "harts {harts} of {all_harts} online: {verdict}\n", online, count, console::closing_word(false));
   return Invocation::ok();
 }
 
@@ -74,16 +80,22 @@ QM_CONSOLE_COMMAND(harts, {.name = "harts",
                            .min_arguments = 0,
                            .max_arguments = 1,
                            .complete = complete_harts,
+                           .example = "harts",
                            .in_panic = true,
                            .wrap = console::Output::Wrap::kYes});
-QM_CONSOLE_COMMAND(
-    reboot, {.name = "reboot", .usage = "reboot", .summary = "restart the board", .run = reboot, .in_panic = true});
+QM_CONSOLE_COMMAND(reboot, {.name = "reboot",
+                            .usage = "reboot",
+                            .summary = "restart the board",
+                            .run = reboot,
+                            .example = "reboot",
+                            .in_panic = true});
 QM_CONSOLE_COMMAND(poweroff, {.name = "poweroff",
                               .usage = "poweroff [STATUS]",
                               .summary = "end the emulator with exit status STATUS, 0 to 255",
                               .run = poweroff,
                               .min_arguments = 0,
                               .max_arguments = 1,
+                              .example = "poweroff 3",
                               .in_panic = true});
 
 }  // namespace

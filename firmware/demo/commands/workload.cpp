@@ -3,6 +3,8 @@
 #include <bit>
 
 #include <qm/console/command.hpp>
+#include <qm/console/names.hpp>
+#include <qm/console/row.hpp>
 #include <qm/hal/port.hpp>
 
 #include "../workload.hpp"
@@ -19,9 +21,9 @@ std::uint64_t next_look() noexcept { return hal::Port::ticks() + hal::Port::tick
 CommandStatus list(Invocation& call) noexcept {
   for (const Workload* workload : workloads()) {
     call.out().hang(17);
-    call.print("{:<16} {}\n", workload->usage, workload->summary);
+    call.row("workload", "{usage:<16} {summary}\n", workload->usage, workload->summary);
   }
-  call.print("workloads {}: complete\n", workloads().size());
+  call.row("end", "workloads {workloads}: {verdict}\n", workloads().size(), console::closing_word(false));
   return Invocation::ok();
 }
 
@@ -90,7 +92,7 @@ CommandStatus start(Invocation& call, bool wait) noexcept {
 
 CommandStatus stop(Invocation& call) noexcept {
   const unsigned stopped = WorkloadRunner::stop_all();
-  call.print("workload: stopped {}\n", stopped);
+  call.row("end", "workload: stopped {stopped}\n", stopped);
   return Invocation::ok();
 }
 
@@ -121,6 +123,7 @@ QM_CONSOLE_COMMAND(workload, {.name = "workload",
                                        "workload run NAME [ARG...] [hart H] [seed S]\n"
                                        "workload start NAME [ARG...] [hart H] [seed S]\n"
                                        "workload stop\n",
+                              .example = "workload run leak 500 list hart 1 seed 7",
                               .wrap = console::Output::Wrap::kYes});
 
 }  // namespace

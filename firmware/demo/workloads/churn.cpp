@@ -75,11 +75,15 @@ void churn_task(WorkloadRun& run, unsigned hart) noexcept {
 void finish(WorkloadRun& run, console::Output& out) noexcept {
   const auto number = [&](Number which) { return run.numbers[which].load(std::memory_order_relaxed); };
   if (number(kFailed) != 0)
-    out.print("churn: {} failed\n", console::Counted{number(kFailed), "allocation/allocations"});
+    console::Row(out, "failed")
+        .print("churn: {failed} failed\n", console::Counted{number(kFailed), "allocation/allocations"});
   if (number(kBroken) != 0)
-    out.print("churn: {} overwritten\n", console::Counted{number(kBroken), "block was/blocks were"});
-  out.print("churn: {}{}, peak {} bytes, outstanding {}\n", run.stopping() ? "stopped, of " : "",
-            console::Counted{run.count, "operation/operations"}, number(kPeak), number(kOut));
+    console::Row(out, "broken")
+        .print("churn: {broken} overwritten\n", console::Counted{number(kBroken), "block was/blocks were"});
+  console::Row(out, "end")
+      .print("churn: {}{operations}, peak {peak_bytes} bytes, outstanding {outstanding}\n",
+             run.stopping() ? "stopped, of " : "", console::Counted{run.count, "operation/operations"}, number(kPeak),
+             number(kOut));
 }
 
 }  // namespace

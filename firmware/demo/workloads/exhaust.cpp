@@ -77,8 +77,10 @@ void exhaust_task(WorkloadRun& run, unsigned) noexcept {
 void finish(WorkloadRun& run, console::Output& out) noexcept {
   reclaim();
   const auto number = [&](Number which) { return run.numbers[which].load(std::memory_order_relaxed); };
-  out.print("exhaust: {} of exhaust\n", console::Counted{number(kObjects), "object/objects"});
-  out.print("exhaust: survived, {} bytes recovered\n", (std::uint64_t{number(kMebibytes)} << 20) + number(kRest));
+  console::Row row(out, "end");
+  row.print("exhaust: {objects} of exhaust\n", console::Counted{number(kObjects), "object/objects"});
+  row.print("exhaust: survived, {recovered_bytes} bytes recovered\n",
+            (std::uint64_t{number(kMebibytes)} << 20) + number(kRest));
 }
 
 }  // namespace

@@ -69,13 +69,18 @@ void finish(WorkloadRun& run, console::Output& out) noexcept {
   const std::uint32_t forgotten = run.numbers[kForgotten].load(std::memory_order_relaxed);
   if (run.option) {
     for (std::uint32_t i = 0; i < forgotten && i < kListed; ++i) {
-      out.print("leaked {}\n", console::Address{reinterpret_cast<std::uintptr_t>(leaked[i])});
+      console::Row(out, "leaked")
+          .print("leaked {address}\n", console::Address{reinterpret_cast<std::uintptr_t>(leaked[i])});
     }
-    if (forgotten > kListed) out.print("leak: {} more are not listed\n", forgotten - kListed);
+    if (forgotten > kListed)
+      console::Row(out, "not_listed").print("leak: {objects} more are not listed\n", forgotten - kListed);
   }
   const std::uint32_t failed = run.numbers[kFailed].load(std::memory_order_relaxed);
-  if (failed != 0) out.print("leak: {} failed\n", console::Counted{failed, "allocation/allocations"});
-  out.print("leak: forgot {} of packet in rx_checksum_error\n", console::Counted{forgotten, "object/objects"});
+  if (failed != 0)
+    console::Row(out, "failed").print("leak: {failed} failed\n", console::Counted{failed, "allocation/allocations"});
+  console::Row(out, "end")
+      .print("leak: forgot {forgotten} of packet in rx_checksum_error\n",
+             console::Counted{forgotten, "object/objects"});
 }
 
 }  // namespace

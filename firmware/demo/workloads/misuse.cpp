@@ -37,13 +37,13 @@ extern "C" {
   owner->free(object);
 }
 
-[[gnu::noinline]] static void write_behind(Cache* cache) {
+[[gnu::noinline, maybe_unused]] static void write_behind(Cache* cache) {
   auto* object = static_cast<volatile char*>(QM_ALLOC(cache->allocate));
   object[cache->object_size()] = 1;
   cache->free(const_cast<char*>(object));
 }
 
-[[gnu::noinline]] static void write_after_free(Cache* cache) {
+[[gnu::noinline, maybe_unused]] static void write_after_free(Cache* cache) {
   auto* object = static_cast<volatile char*>(QM_ALLOC(cache->allocate));
   cache->free(const_cast<char*>(object));
   object[40] = 1;
@@ -73,8 +73,9 @@ namespace {
 
 void finish(WorkloadRun& run, console::Output& out) noexcept {
   caches().packet->reap();
-  out.print("misuse: committed {}\n",
-            console::Counted{run.numbers[kCommitted].load(std::memory_order_relaxed), "time/times"});
+  console::Row(out, "end")
+      .print("misuse: committed {committed}\n",
+             console::Counted{run.numbers[kCommitted].load(std::memory_order_relaxed), "time/times"});
 }
 
 }  // namespace

@@ -87,10 +87,12 @@ void neutral_task(WorkloadRun& run, unsigned hart) noexcept {
 
 void finish(WorkloadRun& run, console::Output& out) noexcept {
   const std::uint32_t failed = run.numbers[kFailed].load(std::memory_order_relaxed);
-  if (failed != 0) out.print("neutral: {} failed\n", console::Counted{failed, "allocation/allocations"});
-  out.print("neutral: {}{}, outstanding {}\n", run.stopping() ? "stopped, of " : "",
-            console::Counted{run.count, "round/rounds"},
-            run.numbers[kTaken].load(std::memory_order_relaxed) - run.numbers[kGiven].load(std::memory_order_relaxed));
+  if (failed != 0)
+    console::Row(out, "failed").print("neutral: {failed} failed\n", console::Counted{failed, "allocation/allocations"});
+  console::Row(out, "end")
+      .print("neutral: {}{rounds}, outstanding {outstanding}\n", run.stopping() ? "stopped, of " : "",
+             console::Counted{run.count, "round/rounds"},
+             run.numbers[kTaken].load(std::memory_order_relaxed) - run.numbers[kGiven].load(std::memory_order_relaxed));
   under_way.store(0, std::memory_order_release);
 }
 

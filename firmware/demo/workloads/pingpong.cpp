@@ -52,8 +52,9 @@ void pingpong_task(WorkloadRun& run, unsigned hart) noexcept {
 }
 
 void finish(WorkloadRun& run, console::Output& out) noexcept {
-  out.print("pingpong: {} crossed\n",
-            console::Counted{run.numbers[kCrossed].load(std::memory_order_relaxed), "object/objects"});
+  console::Row(out, "end")
+      .print("pingpong: {crossed} crossed\n",
+             console::Counted{run.numbers[kCrossed].load(std::memory_order_relaxed), "object/objects"});
 }
 
 }  // namespace

@@ -85,11 +85,16 @@ void replay_task(WorkloadRun& run, unsigned hart) noexcept {
 void finish(WorkloadRun&, console::Output& out) noexcept {
   const replay::Result result = the_replay().result();
   const std::uint32_t broken = result.broken + the_replay().free_rest();
-  if (result.failed != 0) out.print("replay: {} failed\n", console::Counted{result.failed, "allocation/allocations"});
-  if (broken != 0) out.print("replay: {} overwritten\n", console::Counted{broken, "block was/blocks were"});
-  out.print("replay: {}, peak {} bytes, crossed {}, outstanding {}\n",
-            console::Counted{result.operations, "operation/operations"}, result.peak_bytes, result.crossed,
-            result.left);
+  if (result.failed != 0)
+    console::Row(out, "failed")
+        .print("replay: {failed} failed\n", console::Counted{result.failed, "allocation/allocations"});
+  if (broken != 0)
+    console::Row(out, "broken")
+        .print("replay: {broken} overwritten\n", console::Counted{broken, "block was/blocks were"});
+  console::Row(out, "end")
+      .print("replay: {operations}, peak {peak_bytes} bytes, crossed {crossed}, outstanding {outstanding}\n",
+             console::Counted{result.operations, "operation/operations"}, result.peak_bytes, result.crossed,
+             result.left);
   stage.clear();
   staged.store(0, std::memory_order_release);
 }

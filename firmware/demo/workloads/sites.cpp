@@ -88,9 +88,11 @@ void sites_task(WorkloadRun& run, unsigned hart) noexcept {
 
 void finish(WorkloadRun& run, console::Output& out) noexcept {
   const std::uint32_t failed = run.numbers[kFailed].load(std::memory_order_relaxed);
-  if (failed != 0) out.print("sites: {} failed\n", console::Counted{failed, "allocation/allocations"});
-  out.print("sites: {}, {} held\n", console::Counted{run.count, "round/rounds"},
-            console::Counted{run.numbers[kHeld].load(std::memory_order_relaxed), "object/objects"});
+  if (failed != 0)
+    console::Row(out, "failed").print("sites: {failed} failed\n", console::Counted{failed, "allocation/allocations"});
+  console::Row(out, "end")
+      .print("sites: {rounds}, {held} held\n", console::Counted{run.count, "round/rounds"},
+             console::Counted{run.numbers[kHeld].load(std::memory_order_relaxed), "object/objects"});
 }
 
 void release(WorkloadRun&) noexcept {

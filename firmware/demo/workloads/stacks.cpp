@@ -83,10 +83,12 @@ void stacks_task(WorkloadRun& run, unsigned hart) noexcept {
 
 void finish(WorkloadRun& run, console::Output& out) noexcept {
   const std::uint32_t failed = run.numbers[kFailed].load(std::memory_order_relaxed);
-  if (failed != 0) out.print("stacks: {} failed\n", console::Counted{failed, "allocation/allocations"});
-  out.print("stacks: {} from {}\n",
-            console::Counted{run.numbers[kHeld].load(std::memory_order_relaxed), "object/objects"},
-            console::Counted{run.count < kPaths ? run.count : kPaths, "path/paths"});
+  if (failed != 0)
+    console::Row(out, "failed").print("stacks: {failed} failed\n", console::Counted{failed, "allocation/allocations"});
+  console::Row(out, "end")
+      .print("stacks: {held} from {paths}\n",
+             console::Counted{run.numbers[kHeld].load(std::memory_order_relaxed), "object/objects"},
+             console::Counted{run.count < kPaths ? run.count : kPaths, "path/paths"});
 }
 
 void release(WorkloadRun& run) noexcept {

@@ -16,14 +16,14 @@ int __cxa_atexit(void (*)(void*), void*, void*) noexcept { return 0; }
 }
 
 namespace std {
-[[noreturn]] void __throw_length_error(const char* what) { fatal(what); }
-[[noreturn]] void __throw_logic_error(const char* what) { fatal(what); }
-[[noreturn]] void __throw_out_of_range(const char* what) { fatal(what); }
-[[noreturn]] void __throw_out_of_range_fmt(const char* what, ...) { fatal(what); }
-[[noreturn]] void __throw_invalid_argument(const char* what) { fatal(what); }
-[[noreturn]] void __throw_bad_alloc() { fatal("bad_alloc"); }
-[[noreturn]] void __throw_bad_array_new_length() { fatal("bad_array_new_length"); }
-[[noreturn]] void __throw_bad_function_call() { fatal("bad_function_call"); }
+void __throw_length_error(const char* what) { fatal(what); }
+void __throw_logic_error(const char* what) { fatal(what); }
+void __throw_out_of_range(const char* what) { fatal(what); }
+void __throw_out_of_range_fmt(const char* what, ...) { fatal(what); }
+void __throw_invalid_argument(const char* what) { fatal(what); }
+void __throw_bad_alloc() { fatal("bad_alloc"); }
+void __throw_bad_array_new_length() { fatal("bad_array_new_length"); }
+void __throw_bad_function_call() { fatal("bad_function_call"); }
 [[noreturn]] void __throw_bad_optional_access() { fatal("bad_optional_access"); }
 [[noreturn]] void __throw_bad_variant_access(const char* what) { fatal(what); }
 [[noreturn]] void __glibcxx_assert_fail(const char*, int, const char*, const char* condition) noexcept {

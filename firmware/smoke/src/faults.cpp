@@ -20,7 +20,7 @@ constexpr unsigned kLine = firmware::kSoftwareLine + 30;
 /// The board has nothing at this address.
 [[gnu::noinline]] void load_fault() { load_from(0x200); }
 void illegal() { asm volatile(".4byte 0"); }
-void use_float() { asm volatile("fmv.d.x ft0, zero"); }
+[[gnu::noinline]] void use_float() { asm volatile("fmv.d.x ft0, zero"); }
 
 volatile std::uint64_t deepest = ~std::uint64_t{0};  // never reached
 

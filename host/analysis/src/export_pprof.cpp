@@ -121,12 +121,22 @@ void Profile::sample(const StackEntry& stack) {
     const StackFrame nameless{0, {stack.name, "", 0, false}};
     locations.push_back(location(&nameless, &nameless + 1));
   }
-  const Figures& of = stack.figures;
-  const std::int64_t values[] = {whole(of.allocations), whole(of.allocated), whole(of.live_objects),
-                                 whole(of.live_bytes)};
-  protozero::pbf_writer message(writer_, kSample);
-  message.add_packed_uint64(1, locations.begin(), locations.end());
-  message.add_packed_int64(2, std::begin(values), std::end(values));
+  // A sample for each cache: pprof -tags, -tagfocus.
+  for (const auto& [cache, of] : stack.by_source) {
+    const std::int64_t values[] = {whole(of.allocations), whole(of.allocated), whole(of.live_objects),
+                                   whole(of.live_bytes)};
+    const std::int64_t labels[][2] = {{string("cache"), string(cache)},
+                                      {string("site"), string(stack.origin.call_site)}};
+    protozero::pbf_writer message(writer_, kSample);
+    message.add_packed_uint64(1, locations.begin(), locations.end());
+    message.add_packed_int64(2, std::begin(values), std::end(values));
+    for (const auto& [key, value] : labels) {
+      if (value == 0) continue;  // ""
+      protozero::pbf_writer label(message, 3);
+      label.add_int64(1, key);
+      label.add_int64(2, value);
+    }
+  }
 }
 
 std::string Profile::finish(double seconds) {

@@ -52,6 +52,8 @@ std::string export_folded(const Report& report, Value value) {
     const std::span<const StackFrame> frames_of = stack.callers();
     for (auto frame = frames_of.rbegin(); frame != frames_of.rend(); ++frame) {
       std::string name = frame_name(*frame);
+      const bool is_site = &*frame == &frames_of.front();
+      if (is_site && !frame->frame.file.empty()) name += fmt::format(" ({}:{})", frame->frame.file, frame->frame.line);
       std::replace(name.begin(), name.end(), ';', ':');
       line += (line.empty() ? "" : ";") + name;
     }

@@ -140,7 +140,13 @@ Report make_report(const Summary& summary, const Symbols* symbols, SortKey key, 
   std::map<std::string, Entry> sites;
   for (const Summary::Row& row : summary.rows()) {
     report.stacks.push_back(name_row(row, summary.definitions(), symbols));
-    const StackEntry& stack = report.stacks.back();
+    StackEntry& stack = report.stacks.back();
+    for (const auto& [source, figures] : row.by_source) {
+      const std::uint32_t number = summary.traceables()[source].number;
+      const auto known = summary.definitions().traceables.find(number);
+      stack.by_source.emplace_back(
+          known != summary.definitions().traceables.end() ? known->second.name : fmt::format("#{}", number), figures);
+    }
     Entry& site = sites[stack.name];
     site.name = stack.name;
     site.figures += stack.figures;

@@ -1,8 +1,10 @@
-// Everything that is written as JSON: the one file that compiles nlohmann-json.
+// Everything that is written or read as JSON: the one file that compiles nlohmann-json.
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include <qm/analysis/diff.hpp>
@@ -182,7 +184,7 @@ std::string difference_json(const Difference& of) {
     double objects = 0, bytes = 0;
     for (const auto& [key, holding] : holdings.stacks) objects += holding.objects, bytes += holding.bytes;
     json["objects"] = number(objects);
-    if (holdings.has_bytes) json["bytes"] = number(bytes);
+    json["bytes"] = number(bytes);
     return json;
   };
   Json json{{"format", "quartermaster diff"}, {"version", 1}, {"before", side(of.before)}, {"after", side(of.after)}};
@@ -191,7 +193,7 @@ std::string difference_json(const Difference& of) {
     const Holding& known = change.after.frames.empty() ? change.before : change.after;
     Json one{{"stack", change.origin.stack}, {"name", known.name}, {"objects", number(change.objects())}};
     if (!change.origin.call_site.empty()) one["call_site"] = change.origin.call_site;
-    if (of.after.has_bytes) one["bytes"] = number(change.bytes());
+    one["bytes"] = number(change.bytes());
     one["objects_before"] = number(change.before.objects);
     one["objects_after"] = number(change.after.objects);
     one["frames"] = known.frames;
@@ -199,6 +201,45 @@ std::string difference_json(const Difference& of) {
   }
   json["changes"] = std::move(changes);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::vector<host::ReportRow> rows_of_json(std::string_view text) {
+  std::vector<host::ReportRow> rows;
+  const auto add = [&rows](std::string kind, const Json& object) {
+    host::ReportRow row{std::move(kind), {}};
+    for (const auto& [name, value] : object.items()) {
+      host::ReportRow::Field field{name, wire::FieldType::kNumber, 0, {}};
+      if (value.is_string()) {
+        field.type = wire::FieldType::kText;
+        field.text = value.get<std::string>();
+        if (name == "address") {
+          field.type = wire::FieldType::kAddress;
+          field.number = std::strtoull(field.text.c_str(), nullptr, 16);
+        }
+      } else if (value.is_number_unsigned()) {
+        field.number = value.get<std::uint64_t>();
+      } else if (value.is_number_integer()) {
+        field.type = wire::FieldType::kChange;
+        field.number = static_cast<std::uint64_t>(value.get<std::int64_t>());
+      } else {
+        continue;
+      }
+      row.fields.push_back(std::move(field));
+    }
+    rows.push_back(std::move(row));
+  };
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const Json object = Json::parse(text.substr(0, end), nullptr, false);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!object.is_object() || !object.contains("row") || !object["row"].is_string()) continue;
+    add(object["row"].get<std::string>(), object);
+    if (!object.contains("frames") || !object["frames"].is_array()) continue;
+    for (const Json& frame : object["frames"]) {
+      if (frame.is_object()) add("frame", frame);
+    }
+  }
+  return rows;
 }
 
 }  // namespace qm::analysis

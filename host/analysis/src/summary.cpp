@@ -139,7 +139,7 @@ Summary::HartRow& Summary::hart(std::uint16_t index) {
 std::uint32_t Summary::row_of(std::uint32_t stack, std::uint32_t call_site) {
   const auto [entry, is_new] =
       row_numbers_.try_emplace(std::uint64_t{stack} << 32 | call_site, static_cast<std::uint32_t>(rows_.size()));
-  if (is_new) rows_.push_back({stack, call_site, {}, {}, {}, {}});
+  if (is_new) rows_.push_back({stack, call_site, {}, {}, {}, {}, {}});
   return entry->second;
 }
 
@@ -201,7 +201,8 @@ void Summary::allocated(const Event& event) {
   timeline_.add(of.series, bytes);
   if (!of.counted) return;
   HartRow& by = hart(event.hart);
-  for (Figures* const figures : {&totals_, &rows_[object.row].figures, &by.figures}) {
+  Row& row = rows_[object.row];
+  for (Figures* const figures : {&totals_, &row.figures, &row.of(traceable), &by.figures}) {
     count_allocation(*figures, event);
     const double before = figures->peak_bytes;
     put_on(*figures, object);
@@ -220,7 +221,8 @@ void Summary::take_off(const LiveObject& object) {
   timeline_.add(of.series, -bytes);
   if (!of.counted) return;
   HartRow& by = hart(object.hart);
-  for (Figures* const figures : {&totals_, &rows_[object.row].figures, &by.figures})
+  Row& row = rows_[object.row];
+  for (Figures* const figures : {&totals_, &row.figures, &row.of(object.traceable), &by.figures})
     analysis::take_off(*figures, object);
   timeline_.add(by.series, -bytes);
   timeline_.add(kTotalSeries, -bytes);
@@ -284,6 +286,13 @@ void Summary::on_mode(const host::ModeChange& change) {
   counters_only_ = counters_only_ || change.mode == host::StreamMode::kCounters;
 }
 
+Figures& Summary::Row::of(std::uint32_t traceable) {
+  for (auto& [source, its] : by_source) {
+    if (source == traceable) return its;
+  }
+  return by_source.emplace_back(traceable, Figures{}).second;
+}
+
 /// Makes one row of those that have the same origin: the device numbers a stack anew for each cache.
 /// @returns where each of the former rows is now.
 std::vector<std::uint32_t> Summary::merge_rows() {
@@ -299,6 +308,7 @@ std::vector<std::uint32_t> Summary::merge_rows() {
     } else {
       merged[place->second].figures += row.figures;
       merged[place->second].lifetimes += row.lifetimes;
+      for (const auto& [source, figures] : row.by_source) merged[place->second].of(source) += figures;
     }
   }
   rows_ = std::move(merged);

@@ -14,7 +14,7 @@ namespace {
 
 Holdings read(const std::string& file, const DiffOptions& options, std::string& build_id) {
   const std::string name = std::filesystem::path(file).filename().string();
-  // Opened once, for it may be a pipe. No text of the console begins as captures do (docs/capture-format.md).
+  // Opened once, for it may be a pipe. No JSON begins as captures do (docs/capture-format.md).
   std::ifstream in = open_text(file);
   if (const int first = in.peek(); first != std::ifstream::traits_type::eof() && (first & 0x80) != 0) {
     Summary summary({0, options.cache, 0});
@@ -28,7 +28,8 @@ Holdings read(const std::string& file, const DiffOptions& options, std::string& 
   }
   std::optional<Symbols> symbols;
   if (!options.image.elf.empty()) symbols.emplace(options.image.elf);
-  return holdings_of(std::string(std::istreambuf_iterator<char>(in), {}), symbols ? &*symbols : nullptr, name);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  return holdings_of(rows_of_json(text), symbols ? &*symbols : nullptr, name);
 }
 
 }  // namespace

@@ -31,7 +31,9 @@ void export_events(const ExportOptions& options, const Report& report) {
     if (!opened) throw host::Error(host::Fault::kOpen, "cannot write " + options.output + ": " + std::strerror(errno));
   }
   std::FILE* const file = opened ? opened.get() : stdout;
-  const auto made = options.format == "csv" ? export_csv(report, file) : export_perfetto(report, file);
+  const auto made = options.format == "csv"         ? export_csv(report, file)
+                    : options.format == "heaptrack" ? export_heaptrack(report, file)
+                                                    : export_perfetto(report, file);
   read_capture(options.file, *made);
   made->finish();
 }

@@ -86,8 +86,8 @@ void add_export(CLI::App& app, analysis::ExportOptions& options) {
   CLI::App* out = app.add_subcommand("export", "turn a capture into a file of another program's");
   out->add_option("file", options.file, "the capture")->required();
   out->add_option("--format", options.format,
-                  "pprof, perfetto (Chrome's trace events), folded, speedscope, csv, sqlite")
-      ->check(CLI::IsMember({"pprof", "perfetto", "folded", "speedscope", "csv", "sqlite"}))
+                  "pprof, perfetto (Chrome's trace events), folded, speedscope, heaptrack, csv, sqlite")
+      ->check(CLI::IsMember({"pprof", "perfetto", "folded", "speedscope", "heaptrack", "csv", "sqlite"}))
       ->required();
   out->add_option("-o,--output", options.output, "the file; without it standard output, where the format is text");
   out->add_option("--value", options.value, "what folded stacks weigh: live or allocated bytes")
@@ -102,7 +102,9 @@ void add_export(CLI::App& app, analysis::ExportOptions& options) {
 void add_diff(CLI::App& app, analysis::DiffOptions& options) {
   CLI::App* diff =
       app.add_subcommand("diff", "compare what two captures, or two dumps of the console, have out, stack by stack");
-  diff->add_option("before", options.before, "a capture, or the output of slab_stacks or slab_trace print")->required();
+  diff->add_option("before", options.before,
+                   "a capture, or what qm exec --json prints of slab_stacks or slab_trace print")
+      ->required();
   diff->add_option("after", options.after, "another of the same kind")->required();
   diff->add_option("--top", options.top, "of those that grew, and of those that shrank, so many")
       ->check(positive())

@@ -23,6 +23,7 @@ host::QemuOptions demo() {
   const char* image = std::getenv("QM_IMAGE");
   options.image = image == nullptr ? QM_DEMO_IMAGE : image;
   options.harts = harts();
+  if (const char* board = std::getenv("QM_BOARD")) options.board = board;
   options.extra = {"-no-reboot"};
   return options;
 }
@@ -70,6 +71,30 @@ Machine::Answer Machine::request(std::string_view line) {
   if (!wait([&] { return answer_to(number).answered; }))
     fail("no status for the request \"" + std::string(line) + "\"");
   return answer_to(number);
+}
+
+std::vector<std::uint64_t> addresses(const std::vector<host::ReportRow>& rows, std::string_view kind) {
+  std::vector<std::uint64_t> found;
+  for (const host::ReportRow& row : rows) {
+    if (row.kind == kind) found.push_back(row.number("address"));
+  }
+  return found;
+}
+
+std::vector<host::ReportRow> Machine::rows(std::string_view line) {
+  const std::uint32_t number = next_request();
+  send(frame(wire::FrameType::kRowRequest, number, line));
+  if (!wait([&] { return answer_to(number).answered; }))
+    fail("no status for the rows of \"" + std::string(line) + "\"");
+  std::vector<host::ReportRow> rows;
+  for (const Received& received : frames_) {
+    if (received.request != number || received.type != wire::FrameType::kRow) continue;
+    host::ReportRow row;
+    if (!host::read_row(wire::as_bytes(received.payload), row))
+      fail("a malformed row of \"" + std::string(line) + "\"");
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 std::string Machine::frame(wire::FrameType type, std::uint32_t number, std::string_view payload) {

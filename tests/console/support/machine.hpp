@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <qm/host/qemu.hpp>
+#include <qm/host/report_row.hpp>
 #include <qm/host/transcript.hpp>
 #include <qm/host/transport.hpp>
 #include <qm/wire/demultiplexer.hpp>
@@ -22,6 +23,9 @@ namespace qm::test {
 /// @returns options for QEMU with the demo image (QM_IMAGE in the environment, else the one of this build's sibling
 ///          target-release) and QM_HARTS harts.
 [[nodiscard]] host::QemuOptions demo();
+
+/// @returns the addresses of the rows of the kind @p kind, in order.
+[[nodiscard]] std::vector<std::uint64_t> addresses(const std::vector<host::ReportRow>& rows, std::string_view kind);
 
 class Machine {
  public:
@@ -51,6 +55,8 @@ class Machine {
   std::string type_line(std::string_view line);
   /// Sends a request frame and waits for its status. @throws host::Error if none comes.
   Answer request(std::string_view line);
+  /// Asks for the report as rows, and waits for its status. @throws host::Error if none comes.
+  std::vector<host::ReportRow> rows(std::string_view line);
   /// Takes in what comes until @p done says so. @returns whether it did within @p limit.
   bool wait(const std::function<bool()>& done, std::chrono::milliseconds limit = std::chrono::seconds(60));
   bool wait_for_text(std::string_view needle, std::chrono::milliseconds limit = std::chrono::seconds(60));

@@ -67,7 +67,11 @@ void FakeConsole::take_frame(const wire::Frame& frame) {
   switch (frame.type) {
     case FrameType::kHello: {
       std::uint8_t room[64];
-      return send(FrameType::kHello, frame.request, as_text(pack(wire::HelloPayload{1, 255, "fake console"}, room)));
+      return send(
+          FrameType::kHello, frame.request,
+          as_text(pack(
+              wire::HelloPayload{.from_target = true, .max_payload_bytes = 255, .build_id = "", .text = "fake console"},
+              room)));
     }
     case FrameType::kAskForm: {
       wire::LineForm form;
@@ -174,9 +178,9 @@ bool FakeConsole::misbehave(std::string_view line, std::uint32_t request) {
     return true;
   }
   if (line == "version") {
-    // A status of version 2, whose CRC is right: made by hand.
+    // A status of the last version, whose CRC is right: made by hand.
     wire::Crc32 crc;
-    std::string inner("\x02\x04\x00\x00", 4);
+    std::string inner("\x01\x04\x00\x00", 4);
     for (unsigned shift = 0; shift < 32; shift += 8) inner += static_cast<char>(request >> shift & 255);
     inner += std::string(2, '\0');
     crc.add(wire::as_bytes(inner));

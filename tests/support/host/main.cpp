@@ -9,7 +9,7 @@
 
 #include <qm/test/seed.hpp>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+#if defined(QM_SANITIZED) || !defined(__OPTIMIZE__)
 inline constexpr std::uint64_t kStepShare = 20;
 #else
 inline constexpr std::uint64_t kStepShare = 1;

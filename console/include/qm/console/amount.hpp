@@ -53,6 +53,12 @@ class Unit {
   std::string_view name_;
 };
 
+/// Prints @p text at the right of @p width columns.
+inline void print_right(Output& out, std::string_view text, std::size_t width) noexcept {
+  if (text.size() < width) out.repeat(' ', width - text.size());
+  out.text(text);
+}
+
 /// Prints @p name at the left of @p width columns; a longer one with a `~` in the place of its middle.
 inline void print_name(Output& out, std::string_view name, std::size_t width) noexcept {
   if (name.size() <= width) {

@@ -10,7 +10,7 @@
 ///       return call.ok();
 ///     }
 ///     QM_CONSOLE_COMMAND(led, {.name = "led", .usage = "led on|off", .summary = "switch the light", .run = run_led,
-///                              .min_arguments = 1, .max_arguments = 1});
+///                              .min_arguments = 1, .max_arguments = 1, .example = "led on"});
 ///
 /// The entries are gathered in a linker section named `qm_commands`. It needs no line in a linker script, as it is an
 /// orphan whose start and end the linker names; a script that names it keeps it with KEEP(*(qm_commands)). An entry in
@@ -45,6 +45,8 @@ struct Command {
   void (*complete)(Completion& completion) noexcept = nullptr;
   /// For `help NAME`: the forms in full, one a line, where usage does not say all. Lines end in LF.
   std::string_view forms = {};
+  /// For `help NAME`: a line to type.
+  std::string_view example = {};
   /// Whether it only looks, at what every state of the system leaves readable, and asks no other hart: then it runs
   /// after a panic.
   bool in_panic = false;
@@ -71,6 +73,29 @@ class Invocation {
   void print(Format<std::type_identity_t<Arguments>...> format, const Arguments&... arguments) noexcept {
     out_.print<Arguments...>(format, arguments...);
   }
+
+  /// Prints a line of a report, or a part of one; a program gets the placeholders with names as the fields of a row. With
+  /// row.hpp.
+  template <class... Arguments>
+  void row(std::string_view kind, Format<std::type_identity_t<Arguments>...> format,
+           const Arguments&... arguments) noexcept;
+  void vrow(std::string_view kind, std::string_view format, std::span<const Argument> arguments) noexcept;
+
+  /// Prints what only people need: a table's head, a rule.
+  template <class... Arguments>
+  void head(Format<std::type_identity_t<Arguments>...> format, const Arguments&... arguments) noexcept {
+    if (!out_.rows()) out_.print<Arguments...>(format, arguments...);
+  }
+
+  /// Prints `note: ` and the rest of the line, which ends in LF.
+  template <class... Arguments>
+  void note(Format<std::type_identity_t<Arguments>...> format, const Arguments&... arguments) noexcept {
+    out_.begin_line("note");
+    out_.print<Arguments...>(format, arguments...);
+  }
+
+  /// Whether a program gets rows.
+  [[nodiscard]] bool rows() const noexcept { return out_.rows(); }
 
   /// Lets other tasks of this hart run, takes input in, and prints what arrived asynchronously. Between two records of
   /// a report, with no lock held and nothing masked.

@@ -138,11 +138,9 @@ class Console {
     return request(line, number, Answer::kText);
   }
 
-  /// Whether what is printed to @p out answers a request for rows: a command then sends rows (row.hpp) in the place of
-  /// lines. A line that it prints all the same becomes a row of the kind `text`.
-  [[nodiscard]] bool wants_rows(const Output& out) const noexcept { return rows_out_ == &out; }
-  /// Sends a row behind all that was printed to @p out. Nothing happens unless wants_rows(out).
-  void send_row(Output& out, std::span<const std::uint8_t> row) noexcept;
+  /// Runs @p line as one that was typed, and prints what it prints, without a prompt: for firmware that has a shell of its
+  /// own. Neither start() nor poll() is needed then. @returns what the last command answered. Context: no command runs.
+  CommandStatus run(std::string_view line) noexcept;
 
   /// Does everything there is to do: reads the terminal, edits, runs the commands that are complete, prints notices.
   /// @returns whether there was anything. To be called when bytes have come, after notify() (ConsoleConfig::wake), and
@@ -213,7 +211,6 @@ class Console {
   void edit(std::uint8_t byte) noexcept;
   void complete(bool list) noexcept;
   void offer_candidates(Completion& completion) noexcept;
-  void run_typed(std::string_view line) noexcept;
   void run_request() noexcept;
   CommandStatus dispatch(std::string_view line, Output& out) noexcept;
   CommandStatus dispatch_one(std::string_view line, Output& out) noexcept;
@@ -235,7 +232,8 @@ class Console {
   void send_form(std::uint32_t request) noexcept;
   static void write_text(void* console, std::string_view bytes) noexcept;
   static void write_output_frame(void* console, std::string_view bytes) noexcept;
-  static void write_text_row(void* console, std::string_view bytes) noexcept;
+  static void write_line_row(void* console, std::string_view bytes) noexcept;
+  static void write_row(void* console, std::span<const std::uint8_t> row) noexcept;
 
   Terminal& terminal_;
   ConsoleConfig config_;
@@ -271,7 +269,7 @@ class Console {
   bool abort_ = false;
   bool answering_ = false;  // the running command is a request that has no status yet
   std::uint32_t running_request_ = 0;
-  Output* rows_out_ = nullptr;  // of the running command, if it answers with rows
+  const Output* rows_out_ = nullptr;  // of the running command, if it answers with rows
   std::uint64_t output_since_ms_ = 0;
   std::array<char, kOutputPayload> output_buffer_;
   std::array<char, wire::armoured_size(wire::kMaxPayloadBytes)> frame_out_;

@@ -3,7 +3,8 @@
 ///
 ///     print("{:<20}: {:>8} bytes at {}\n", name, size, Address{start})
 ///
-///     placeholder   {}  {:15}  {:<15}  {:02}  {:x}  {:016x}  {:+15}
+///     placeholder   {}  {:15}  {:<15}  {:02}  {:x}  {:016x}  {:+15}  {name:15}
+///                       |      |       |      |     |        |       the field's name in a row (row.hpp)
 ///                       |      |       |      |     |        width, with a sign also where it is no minus
 ///                       |      |       |      |     width, filled with zeroes, hexadecimal
 ///                       |      |       |      hexadecimal without 0x
@@ -34,6 +35,11 @@ struct Address {
   std::uintptr_t value = 0;
 };
 
+/// Prints as seconds to the millisecond: `12.045 s`.
+struct Milliseconds {
+  std::uint64_t value = 0;
+};
+
 /// Prints as a number and what it counts: `1 object`, `2 objects`.
 struct Counted {
   std::uint64_t number = 0;
@@ -43,7 +49,7 @@ struct Counted {
 /// One argument of print().
 class Argument {
  public:
-  enum class Kind : std::uint8_t { kUnsigned, kSigned, kText, kAddress, kCounted };
+  enum class Kind : std::uint8_t { kUnsigned, kSigned, kText, kAddress, kCounted, kSeconds };
 
   template <class T>
   requires std::integral<T> &&(!std::same_as<T, bool>)&&(!std::same_as<T, char>)constexpr Argument(
@@ -55,6 +61,7 @@ class Argument {
   constexpr Argument(Address address) noexcept : number_(address.value), kind_(Kind::kAddress) {}  // NOLINT
   constexpr Argument(Counted counted) noexcept                                                     // NOLINT
       : number_(counted.number), text_(counted.what), kind_(Kind::kCounted) {}
+  constexpr Argument(Milliseconds time) noexcept : number_(time.value), kind_(Kind::kSeconds) {}  // NOLINT
 
   [[nodiscard]] constexpr Kind kind() const noexcept { return kind_; }
   [[nodiscard]] constexpr std::uint64_t number() const noexcept { return number_; }
@@ -96,11 +103,15 @@ class Output {
   enum class Target : std::uint8_t {
     kTerminal,  ///< lines end in CR LF, each handed on when it ends
     kFrames,    ///< lines end in LF, handed on when the buffer is full and by flush()
+    kRows,      ///< lines are handed on when they end, without an end
   };
+  /// Takes the payload of a row.
+  using RowSink = void (*)(void* context, std::span<const std::uint8_t> row) noexcept;
 
   /// @param[in] buffer at least 2 bytes; the caller's, for as long as this lives.
-  Output(std::span<char> buffer, Target target, Sink sink, void* context) noexcept
-      : buffer_(buffer), sink_(sink), context_(context), target_(target) {}
+  /// @param[in] row_sink of kRows: where rows go.
+  Output(std::span<char> buffer, Target target, Sink sink, void* context, RowSink row_sink = nullptr) noexcept
+      : buffer_(buffer), sink_(sink), context_(context), row_sink_(row_sink), target_(target) {}
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
@@ -133,6 +144,19 @@ class Output {
   }
   void vprint(std::string_view format, std::span<const Argument> arguments) noexcept;
 
+  /// Whether a program gets rows; see Row.
+  [[nodiscard]] bool rows() const noexcept { return target_ == Target::kRows; }
+  /// Sends a row behind all that was printed. Nothing happens unless rows().
+  void send_row(std::span<const std::uint8_t> row) noexcept;
+
+  /// Begins a line `note: ...` or `error: ...`; of kRows the kind of a row that has the rest.
+  void begin_line(std::string_view kind) noexcept {
+    line_kind_ = kind;
+    if (!rows()) print("{}: ", kind);
+  }
+  /// Of the line that is handed on: what began it, else `text`.
+  [[nodiscard]] std::string_view line_kind() const noexcept { return line_kind_; }
+
   /// Passes @p bytes on as they are: echo and cursor movement. In one call, unless they are more than the buffer takes.
   void raw(std::string_view bytes) noexcept;
 
@@ -145,6 +169,7 @@ class Output {
   [[nodiscard]] std::size_t column() const noexcept { return column_; }
 
  private:
+  static constexpr std::string_view kText = "text";
   static constexpr std::size_t kHang = 2;
   static constexpr std::size_t kNoBreak = static_cast<std::size_t>(-1);
 
@@ -161,8 +186,10 @@ class Output {
   bool any_word_ = false;  ///< on this line
   bool whole_ = false;
   Wrap wrap_ = Wrap::kNo;
+  std::string_view line_kind_ = kText;
   Sink sink_;
   void* context_;
+  RowSink row_sink_;
   Target target_;
 };
 

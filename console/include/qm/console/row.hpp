@@ -1,62 +1,67 @@
 #pragma once
-/// A row of a report, for a program that has asked for rows instead of text.
+/// A row of a report: one format makes a line for people and typed fields for a program.
 ///
-///     if (ReportRow::wanted(call)) {
-///       ReportRow(call, "cache").text("name", name).number("used_bytes", used);
-///     } else {
-///       call.print(...);
-///     }
+///     call.row("end", "reap: {bytes} bytes from {caches} caches: {verdict}\n", bytes, caches, verdict);
+///
+/// Somebody at the terminal reads the line. A program that has asked for rows gets a row of the kind `end` with the fields
+/// `bytes`, `caches` and `verdict`. A line that is made in several steps is a Row:
+///
+///     Row row(call, "hart");
+///     row.print("hart {hart} {state:<7}", hart, state);
+///     if (late != 0) row.print(", late {late_ticks} ticks", late);
+///     row.aside("\n");
+///
+/// docs/protocol.md has the rows of every command.
 
 #include <cstdint>
 #include <string_view>
 
 #include <qm/console/command.hpp>
-#include <qm/console/console.hpp>
+#include <qm/console/output.hpp>
 #include <qm/wire/row.hpp>
 
 namespace qm::console {
 
-class ReportRow {
+class Row {
  public:
   /// Most bytes of a row; a field that finds no room is left out.
   static constexpr std::size_t kMaxBytes = 400;
 
-  /// Whether what is printed to @p out goes to such a program.
-  [[nodiscard]] static bool wanted(const Console& console, const Output& out) noexcept {
-    return console.wants_rows(out);
-  }
-  [[nodiscard]] static bool wanted(Invocation& call) noexcept { return wanted(call.console(), call.out()); }
+  Row(Output& out, std::string_view kind) noexcept;
+  Row(Invocation& call, std::string_view kind) noexcept : Row(call.out(), kind) {}
+  /// Sends it to a program.
+  ~Row();
+  Row(const Row&) = delete;
+  Row& operator=(const Row&) = delete;
 
-  ReportRow(Console& console, Output& out, std::string_view kind) noexcept
-      : console_(console), out_(out), row_(buffer_, kind) {}
-  ReportRow(Invocation& call, std::string_view kind) noexcept : ReportRow(call.console(), call.out(), kind) {}
-  /// Sends it.
-  ~ReportRow() { console_.send_row(out_, row_.written()); }
-  ReportRow(const ReportRow&) = delete;
-  ReportRow& operator=(const ReportRow&) = delete;
+  /// Prints for people; for a program the placeholders with names become fields.
+  template <class... Arguments>
+  Row& print(Format<std::type_identity_t<Arguments>...> format, const Arguments&... arguments) noexcept {
+    if constexpr (sizeof...(Arguments) == 0) return vprint(format.text(), {});
+    const Argument list[] = {Argument(arguments)..., Argument(0U)};
+    return vprint(format.text(), std::span(list).first(sizeof...(Arguments)));
+  }
+  Row& vprint(std::string_view format, std::span<const Argument> arguments) noexcept;
 
-  ReportRow& number(std::string_view name, std::uint64_t value) noexcept {
-    row_.number(name, value);
-    return *this;
-  }
-  ReportRow& change(std::string_view name, std::int64_t value) noexcept {
-    row_.change(name, value);
-    return *this;
-  }
-  ReportRow& text(std::string_view name, std::string_view value) noexcept {
-    row_.text(name, value);
-    return *this;
-  }
-  ReportRow& address(std::string_view name, std::uintptr_t value) noexcept {
-    row_.address(name, value);
-    return *this;
-  }
+  /// Fields that no line shows as they are: nothing for people.
+  Row& number(std::string_view name, std::uint64_t value) noexcept { return field(name, Argument(value)); }
+  Row& change(std::string_view name, std::int64_t value) noexcept { return field(name, Argument(value)); }
+  Row& text(std::string_view name, std::string_view value) noexcept { return field(name, Argument(value)); }
+  Row& address(std::string_view name, std::uintptr_t value) noexcept { return field(name, Argument(Address{value})); }
 
  private:
-  Console& console_;
+  Row& field(std::string_view name, const Argument& value) noexcept;
+
   Output& out_;
   std::uint8_t buffer_[kMaxBytes];
   wire::RowWriter row_;
 };
+
+template <class... Arguments>
+void Invocation::row(std::string_view kind, Format<std::type_identity_t<Arguments>...> format,
+                     const Arguments&... arguments) noexcept {
+  const Argument list[] = {Argument(arguments)..., Argument(0U)};
+  vrow(kind, format.text(), std::span(list).first(sizeof...(Arguments)));
+}
 
 }  // namespace qm::console

@@ -12,40 +12,33 @@ namespace qm::console {
 
 /// Prints a site as a row of allocinfo names it, without the end of the line: `net.cpp:41 [demo] func:packet_alloc`.
 /// `<untagged>` stands in the place of a file and of a function for what has no site.
-inline void print_site(Invocation& call, const CallSite& site) noexcept {
+inline void print_site(Row& row, const CallSite& site) noexcept {
   const bool is_untagged = &site == &qm_untagged_site;
-  const std::string_view none = "<untagged>";
-  call.print("{}:{} ", is_untagged ? none : from_c(site.file), site.line);
-  if (site.module != nullptr) call.print("[{}] ", site.module);
-  call.print("func:{}", is_untagged ? none : from_c(site.function));
-}
-
-/// Sends a site as a row, with what it has, or how much more it has.
-inline void send_site(Invocation& call, const CallSite& site, std::uint64_t bytes, std::int64_t calls) noexcept {
-  const bool is_untagged = &site == &qm_untagged_site;
-  ReportRow row(call, "site");
-  row.number("bytes", bytes).change("calls", calls);
-  if (is_untagged) return;
-  row.text("file", from_c(site.file)).number("line", site.line).text("function", from_c(site.function));
-  if (site.module != nullptr) row.text("module", from_c(site.module));
+  if (is_untagged) {
+    row.print("<untagged>:{} ", site.line);
+  } else {
+    row.print("{file}:{line} ", from_c(site.file), site.line);
+  }
+  if (site.module != nullptr) row.print("[{module}] ", site.module);
+  is_untagged ? row.print("func:<untagged>") : row.print("func:{function}", from_c(site.function));
 }
 
 /// The sites that have most of what a report is about.
 class TopSites {
  public:
   static constexpr unsigned kTop = 10;
-  struct Row {
+  struct Figures {
     const CallSite* site = nullptr;
     std::int64_t objects = 0;
     std::uint64_t bytes = 0;
-    [[nodiscard]] bool before(const Row& other) const noexcept {
+    [[nodiscard]] bool before(const Figures& other) const noexcept {
       return bytes != other.bytes ? bytes > other.bytes : objects > other.objects;
     }
   };
 
   void clear() noexcept { count_ = all_ = 0; }
   /// Enters a site; each once.
-  void enter(const Row& row) noexcept {
+  void enter(const Figures& row) noexcept {
     ++all_;
     unsigned place = count_;
     while (place != 0 && row.before(rows_[place - 1])) --place;
@@ -54,34 +47,31 @@ class TopSites {
     for (unsigned i = count_ - 1; i > place; --i) rows_[i] = rows_[i - 1];
     rows_[place] = row;
   }
-  [[nodiscard]] std::span<const Row> rows() const noexcept { return {rows_, count_}; }
+  [[nodiscard]] std::span<const Figures> rows() const noexcept { return {rows_, count_}; }
   /// How many were entered.
   [[nodiscard]] unsigned all() const noexcept { return all_; }
   enum class Numbers : std::uint8_t { kHeld, kChanges };
   /// Prints the rows as allocinfo does; @p numbers that are changes have a sign.
   void print(Invocation& call, Numbers numbers) const noexcept {
-    if (count_ != 0 && !ReportRow::wanted(call)) call.print("#     <size>  <calls> <tag info>\n");
+    if (count_ != 0) call.head("#     <size>  <calls> <tag info>\n");
     for (unsigned i = 0; i < count_; ++i) {
-      const Row& row = rows_[i];
-      if (ReportRow::wanted(call)) {
-        send_site(call, *row.site, row.bytes, row.objects);
-        continue;
-      }
+      const Figures& of = rows_[i];
       call.out().whole_line();
+      Row row(call, "site");
       if (numbers == Numbers::kChanges) {
-        call.print("{:+12} {:+8} ", row.bytes, row.objects);
+        row.print("{bytes:+12} {calls:+8} ", of.bytes, of.objects);
       } else {
-        call.print("{:12} {:8} ", row.bytes, row.objects);
+        row.print("{bytes:12} {calls:8} ", of.bytes, of.objects);
       }
-      print_site(call, *row.site);
-      call.print("\n");
+      print_site(row, *of.site);
+      row.print("\n");
     }
-    if (all_ > count_) call.print("note: {} more sites\n", all_ - count_);
-    if (count_ != 0) call.print("\n");
+    if (all_ > count_) call.note("{} more sites\n", all_ - count_);
+    if (count_ != 0) call.head("\n");
   }
 
  private:
-  Row rows_[kTop];
+  Figures rows_[kTop];
   unsigned count_ = 0;
   unsigned all_ = 0;
 };

@@ -1,7 +1,8 @@
 #pragma once
 /// What Quartermaster keeps per hart outside any cache: a hart-local block, and the set of harts that are online.
 ///
-/// On the target `thread_local` is hart-local (`tp` points at the hart's own copy); on the host a thread stands for a
+/// On the target `thread_local` is hart-local (`tp` points at the hart's own copy), unless the build says that tp is a
+/// kernel's: then each kind of block is a table, looked into by the hart's index. On the host a thread stands for a
 /// hart. Code that a scheduler may move to another hart looks at either with interrupts masked, or takes what it finds
 /// for a hint.
 
@@ -21,7 +22,7 @@ struct HartLocal {
   ThreadState thread;            ///< of a port without threads
 };
 
-#if defined(QM_TARGET)
+#if defined(QM_TP)
 extern constinit thread_local HartLocal hart_local_block asm("qm_hart_local");
 /// Finds the block where it is called, in one instruction when linked. A compiler is free to find it earlier, before
 /// interrupts were masked: it would be the block of a hart that the thread has left since.
@@ -51,7 +52,12 @@ template <int Change>
       : "memory");
 }
 #else
+#if defined(QM_TARGET)
+extern constinit HartLocal hart_local_blocks[Port::kMaxHarts];
+inline HartLocal& hart_local() noexcept { return hart_local_blocks[Port::hart_index()]; }
+#else
 HartLocal& hart_local() noexcept;
+#endif
 template <int Change>
 inline void change_lock_depth() noexcept {
   hart_local().lock_depth += static_cast<std::uint32_t>(Change);

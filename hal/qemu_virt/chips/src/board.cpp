@@ -106,7 +106,13 @@ class Discovery {
                 node.register_shift};
       return true;
     };
-    if (fdt_has_string(node.compatible, "ns16550a")) here(board_.uart);
+    const auto uart = [&](std::string_view compatible, Board::UartKind kind) {
+      if (fdt_has_string(node.compatible, compatible) && here(board_.uart)) board_.uart_kind = kind;
+    };
+    uart("ns16550a", Board::UartKind::k16550);
+    uart("sifive,uart0", Board::UartKind::kSifive);
+    uart("ucb,htif0", Board::UartKind::kHtif);
+    if (fdt_has_string(node.compatible, "ucb,htif0")) here(board_.htif);
     if (fdt_has_string(node.compatible, "sifive,test0")) here(board_.finisher);
     if (fdt_has_string(node.compatible, "riscv,plic0") || fdt_has_string(node.compatible, "sifive,plic-1.0.0")) {
       if (here(board_.plic)) plic_lines_ = node.interrupts_extended;

@@ -29,6 +29,12 @@ struct CommandResult {
   [[nodiscard]] bool ok() const noexcept { return status == wire::CommandStatus::kOk && !output_dropped; }
 };
 
+/// Who answers a hello.
+struct Identity {
+  std::string text;      ///< name, version, build: for people
+  std::string build_id;  ///< of the image; empty: not known
+};
+
 enum class Direction : std::uint8_t { kReceived, kSent };
 
 class Console {
@@ -66,9 +72,8 @@ class Console {
   CommandResult next_answer(std::string_view line, Milliseconds timeout, const Listener& on_output = {});
 
   /// Asks who is there, again every half second until an answer comes.
-  /// @returns the target's name, version and build.
   /// @throws Error kNoAnswer if none has come within @p timeout; kDied, kProtocol.
-  std::string hello(Milliseconds timeout);
+  Identity hello(Milliseconds timeout);
 
   /// Asks the target for raw frames, which take three quarters of the line, and says every second that somebody is here
   /// to read them, for as long as pump() is called.
@@ -137,7 +142,7 @@ class Console {
     std::uint32_t request = 0;
     bool answered = false;
     CommandResult result;
-    std::string hello;
+    Identity hello;
     const Listener* on_output = nullptr;
     const RowListener* on_row = nullptr;
     std::optional<Error> failure;
@@ -152,7 +157,8 @@ class Console {
   void take_error(const wire::Frame& frame);
   void answer(Pending& pending, const wire::Frame& frame);
   [[nodiscard]] Pending* asked(std::uint32_t request) noexcept;
-  void fail_pending(const std::string& why);
+  void fail_pending(const std::string& why, Fault fault = Fault::kProtocol);
+  void fail_version(unsigned spoken);
   std::uint32_t new_request() noexcept;
   void take_broken(wire::Broken reason);
   void flush_text();

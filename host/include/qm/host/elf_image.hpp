@@ -19,8 +19,4 @@ namespace qm::host {
 /// @returns a build id as it is printed: in lower-case hexadecimal.
 [[nodiscard]] std::string build_id_text(std::span<const std::uint8_t> build_id);
 
-/// @returns the build id in what a target says of itself (`Quartermaster VERSION build BUILD-ID, ...`); empty: it says
-///          none.
-[[nodiscard]] std::string build_id_in(std::string_view identity);
-
 }  // namespace qm::host

@@ -19,6 +19,7 @@ enum class Fault {
   kTimedOut,     ///< the target was heard of, and did not answer in time
   kDied,         ///< the line was closed, or the program that ran the target ended
   kProtocol,     ///< what arrived is not what docs/protocol.md says
+  kVersion,      ///< the target speaks another version of the protocol
   kInterrupted,  ///< Transport::interrupt() was called
   kInput,        ///< a file is not there, or not what it should be
 };

@@ -1,11 +1,12 @@
 #pragma once
-/// QEMU's `virt` board as a child process, with its serial line on a Unix socket in a private directory. QEMU waits for
+/// A board of QEMU as a child process, with its serial line on a Unix socket in a private directory. QEMU waits for
 /// its client before it starts the board, so that not one byte of the boot is lost. A board that has its commands from
-/// the start (QemuOptions::commands) only sends: its line is a pipe.
+/// the start (QemuOptions::commands) only sends: its line is a pipe. So it is on boards but `virt`, both ways.
 
 #include <sys/types.h>
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,7 +21,8 @@ enum class Lifetime { kOwned, kKept };
 
 struct QemuOptions {
   std::filesystem::path image;  ///< the firmware, an ELF file
-  unsigned harts = 4;           ///< 1 to 8
+  std::string board = "virt";   ///< or spike, sifive_u: QEMU's name
+  unsigned harts = 4;           ///< 1 to 8, on sifive_u 1 to 4
   std::string ram = "128M";     ///< as QEMU's -m takes it
   std::string append;           ///< boot options, for /chosen/bootargs
   /// Time is counted in instructions, one host thread for all harts. Time runs on while the board waits for the host, so
@@ -47,6 +49,8 @@ struct ExitStatus {
 
 /// @returns "ended with status 3" or "was killed by signal 9 (Killed)".
 [[nodiscard]] std::string describe(ExitStatus status);
+
+class BoardLine;
 
 class Qemu {
  public:
@@ -96,6 +100,7 @@ class Qemu {
   Lifetime lifetime_;
   bool only_sends_;  // it has its commands: the line is a pipe
   std::filesystem::path directory_;
+  std::unique_ptr<BoardLine> line_;  // where a thread moves its bytes
   pid_t pid_ = -1;
   std::optional<ExitStatus> exit_status_;
 };

@@ -23,6 +23,9 @@ struct ReportRow {
 
   /// @returns the field called @p name; nullptr if there is none.
   [[nodiscard]] const Field* find(std::string_view name) const noexcept;
+  /// @returns its number, and its text; 0 and nothing where there is no such field.
+  [[nodiscard]] std::uint64_t number(std::string_view name) const noexcept;
+  [[nodiscard]] std::string_view text(std::string_view name) const noexcept;
 };
 
 /// Reads the payload of a row frame. @returns false if it is malformed.

@@ -82,7 +82,7 @@ class Target {
   [[nodiscard]] bool only_sends() const noexcept { return only_sends_; }
   /// @returns nullptr for an attached target.
   [[nodiscard]] Qemu* qemu() noexcept { return qemu_.get(); }
-  [[nodiscard]] const std::string& identity() const noexcept { return identity_; }
+  [[nodiscard]] const Identity& identity() const noexcept { return identity_; }
 
   /// @returns @p error with everything that is known about the target's end, and the place of the transcript.
   [[nodiscard]] Error explained(const Error& error);
@@ -98,7 +98,7 @@ class Target {
   std::unique_ptr<Transcript> transcript_;
   std::unique_ptr<Qemu> qemu_;
   std::unique_ptr<Console> console_;
-  std::string identity_;
+  Identity identity_;
   bool only_sends_ = false;  // QemuOptions::commands
 };
 

@@ -30,6 +30,7 @@
 #include <string_view>
 
 #include <qm/hal/round.hpp>
+#include <qm/page_map.hpp>
 #include <qm/status.hpp>
 
 namespace qm {
@@ -59,11 +60,14 @@ struct Keeping {
 inline constexpr std::uint64_t kRecordedBytes = std::uint64_t{1} << 35;
 
 struct Config {
-  std::size_t stack_bytes = 262144;    ///< for stacks; at most 32 MiB
-  std::size_t record_bytes = 1048576;  ///< for records, kBytesPerRecord each; taken in chunks of 168 as they are needed
-  std::uintptr_t object_base = 0;      ///< objects of memory lie in [object_base, object_base + kRecordedBytes)
-  unsigned contexts = 128;             ///< distinct context labels, a power of two from 2 to 512
-  unsigned caches = 256;               ///< caches traced at once, up to 65535
+  std::size_t stack_bytes = 262144;  ///< for stacks; at most 32 MiB
+  std::size_t record_bytes =
+      1048576;  ///< for records, kBytesPerRecord each; taken in chunks of kChunkRecords as they are needed
+  std::uintptr_t object_base = 0;  ///< objects of memory lie in [object_base, object_base + kRecordedBytes)
+  /// Distinct context labels, a power of two from 2 to 512; and caches traced at once, up to 65535. Fewer where pages are
+  /// small because the memory is (QM_PAGE_BYTES).
+  unsigned contexts = PageMap::kPageBytes == 4096 ? 128 : PageMap::kPageBytes / 64;
+  unsigned caches = PageMap::kPageBytes == 4096 ? 256 : PageMap::kPageBytes / 8;
   /// Take the memory now, for stacks, tables and all records, not when it is needed. Until that for stacks is taken a
   /// report of misuse has no stack.
   bool at_once = false;

@@ -30,6 +30,7 @@
 
 #include <qm/bits.hpp>
 #include <qm/lock.hpp>
+#include <qm/page_map.hpp>
 #include <qm/trace/sequence.hpp>
 #include <qm/trace/stack_depot.hpp>
 #include <qm/trace/context_table.hpp>
@@ -119,10 +120,11 @@ struct alignas(8) RecordSlot {
 };
 static_assert(sizeof(RecordSlot) == 24 && offsetof(RecordSlot, object) == 8);
 
-/// Records of a chunk; its bytes are the object size of `kmem_trace`.
-inline constexpr unsigned kChunkRecords = 168;
+/// Records of a chunk; its bytes are the object size of `kmem_trace`: a page, or a kilobyte where pages are
+/// small because the memory is.
+inline constexpr unsigned kChunkRecords = PageMap::kPageBytes == 4096 ? 168 : 40;
 inline constexpr std::size_t kChunkBytes = kChunkRecords * sizeof(RecordSlot);
-static_assert(kChunkBytes == 4032);
+static_assert(kChunkBytes == 4032 || PageMap::kPageBytes < 4096);
 
 class RecordTable {
  public:

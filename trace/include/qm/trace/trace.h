@@ -32,6 +32,9 @@ typedef struct qm_trace_config {
  * Returns QM_INVALID, QM_BUSY (open already), QM_NO_MEMORY, QM_UNSAFE before qm_init(). */
 qm_status qm_trace_init(const qm_trace_config* config) QM_NOEXCEPT;
 
+/* Forgets everything, for a test that sets up anew; qm_shutdown() follows. Context: no cache in use. */
+void qm_trace_shutdown(void) QM_NOEXCEPT;
+
 /* Records every allocation of these caches from when this returns; what was recorded before is kept. A pattern is kept until it,
  * or one that matches it, is stopped - eight at a time, then QM_NO_MEMORY -: caches that are made meanwhile, as the heap's classes
  * when a size is first asked for, are traced from the beginning. So a pattern is found though nothing has such a name yet.

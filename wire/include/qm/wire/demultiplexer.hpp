@@ -92,8 +92,10 @@ class Demultiplexer {
   enum class Side : bool { kTarget, kHost };
 
   /// @param[in] buffer at least buffer_bytes(0); the caller's, for as long as this lives.
-  explicit Demultiplexer(std::span<std::uint8_t> buffer, Side side = Side::kHost) noexcept
-      : buffer_(buffer), side_(side) {}
+  /// @param[in] oldest version of frames that are taken: a capture of an older one can be read, as its streams are the same.
+  explicit Demultiplexer(std::span<std::uint8_t> buffer, Side side = Side::kHost,
+                         std::uint8_t oldest = kProtocolVersion) noexcept
+      : buffer_(buffer), side_(side), oldest_(oldest) {}
 
   /// Takes the next byte. Complexity: O(1). Context: one caller at a time.
   [[nodiscard]] Step push(std::uint8_t byte) noexcept;
@@ -148,6 +150,7 @@ class Demultiplexer {
 
   std::span<std::uint8_t> buffer_;
   Side side_;
+  std::uint8_t oldest_;
   Frame frame_;
   Header header_;
   Crc32 crc_;

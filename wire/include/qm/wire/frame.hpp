@@ -29,7 +29,7 @@
 
 namespace qm::wire {
 
-inline constexpr std::uint8_t kProtocolVersion = 1;
+inline constexpr std::uint8_t kProtocolVersion = 2;
 
 /// What a frame is. Types below 16 belong to commands, 16 to 31 to the event stream. A target answers a type it does
 /// not know with an error frame; a host ignores and counts it.
@@ -125,11 +125,15 @@ struct LineForm {
   bool raw = false;
 };
 
-/// Payload of a hello: u8 highest version spoken, u8 0, u16 longest payload taken, then text (name, version, build).
+/// Payload of a hello: u8 version spoken, u8 0 from a host and 1 from a target, u16 longest payload taken, u8 length of the
+/// build id, the build id in hexadecimal digits, then text: who it is.
 struct HelloPayload {
-  static constexpr std::size_t kFixedBytes = 4;
+  static constexpr std::size_t kFixedBytes = 5;
+  static constexpr std::size_t kMaxBuildId = 64;
   std::uint8_t version = kProtocolVersion;
+  bool from_target = false;
   std::uint16_t max_payload_bytes = 0;
+  std::string_view build_id;  ///< empty: not known; cut at kMaxBuildId
   std::string_view text;
 };
 

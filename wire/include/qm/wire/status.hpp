@@ -48,7 +48,7 @@ constexpr std::string_view name(CommandStatus status) noexcept {
 /// @returns the text that goes with @p error in an error frame, or "unknown error".
 constexpr std::string_view name(ProtocolError error) noexcept {
   switch (error) {
-    case ProtocolError::kVersion: return "protocol version 1 is spoken here";
+    case ProtocolError::kVersion: return "protocol version 2 is spoken here";
     case ProtocolError::kDamaged: return "a frame arrived broken";
     case ProtocolError::kTooLong: return "the payload is too long";
     case ProtocolError::kUnknownType: return "unknown frame type";

@@ -2,16 +2,18 @@
 /// Two states of the same firmware, compared stack by stack: captures, or dumps of the console.
 ///
 /// A stack is known by its id, which is the same in each boot of the same image, and its call site. The console's dumps
-/// have no call sites: a capture is compared with one by stacks alone. `slab_trace print` prints no ids: its stacks are
-/// known by their addresses, so both sides have to be of that kind then.
+/// have no call sites: a capture is compared with one by stacks alone. A dump is what `qm exec --json` prints of a command
+/// with rows of objects or stacks (docs/protocol.md).
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <qm/analysis/report.hpp>
+#include <qm/host/report_row.hpp>
 
 namespace qm::analysis {
 
@@ -26,7 +28,6 @@ struct Holding {
 /// What is out, by stack.
 struct Holdings {
   std::string source;          ///< the file
-  bool has_bytes = true;       ///< false: dumps by object do not tell sizes
   bool has_call_sites = true;  ///< false: dumps do not tell them
   bool complete = true;
   std::map<Origin, Holding> stacks;
@@ -35,11 +36,13 @@ struct Holdings {
 /// @returns what is live at the end of a capture.
 [[nodiscard]] Holdings holdings_of(const Report& report);
 
-/// Reads the console's output: a report of `slab_stacks` or of `slab_trace print`, other lines around it. One whose
-/// closing line is missing is not complete.
-/// @param[in] symbols for names of stacks that a dump gives as addresses; nullptr: as they are there.
-/// @throws host::Error kInput if there is neither, or more than one: two moments make no sum.
-[[nodiscard]] Holdings holdings_of(std::string_view text, const Symbols* symbols, std::string source);
+/// Adds up the rows of a report by stack. One whose last row is missing is not complete.
+/// @param[in] symbols for names of stacks; nullptr: as they are there.
+/// @throws host::Error kInput if there is no report, or more than one: two moments make no sum.
+[[nodiscard]] Holdings holdings_of(std::span<const host::ReportRow> rows, const Symbols* symbols, std::string source);
+
+/// @returns the rows in @p text, lines of JSON as `qm exec --json` prints them; what is none is left out.
+[[nodiscard]] std::vector<host::ReportRow> rows_of_json(std::string_view text);
 
 /// One origin that holds more or less than before.
 struct Change {
@@ -54,7 +57,6 @@ struct Difference {
   std::vector<Change> changes;  ///< what grew most first, what shrank most last; what is the same is left out
 };
 
-/// @throws host::Error kInput if the two cannot be compared: the stacks of one have ids, those of the other addresses.
 [[nodiscard]] Difference difference(Holdings before, Holdings after);
 
 /// @param[in] top so many of those that grew, and of those that shrank; 0: all.

@@ -14,11 +14,12 @@ namespace qm::analysis {
 enum class Value { kLiveBytes, kAllocatedBytes };
 
 /// @returns a profile.proto, compressed, of four values a stack: alloc_objects, alloc_space, inuse_objects,
-///          inuse_space.
+///          inuse_space, and of two labels: `cache`, the cache or arena, and `site`, the tagged call site if there is one.
 /// @throws host::Error kOpen if it cannot be compressed.
 [[nodiscard]] std::string export_pprof(const Report& report);
 
-/// @returns a line a stack, `outermost;...;innermost VALUE`, as flamegraph.pl reads it.
+/// @returns a line a stack, `outermost;...;innermost (FILE:LINE) VALUE`, as flamegraph.pl reads it: the innermost frame is the
+///          call site.
 [[nodiscard]] std::string export_folded(const Report& report, Value value);
 
 /// @returns a file of speedscope with two profiles, of live bytes and of allocated ones.
@@ -61,6 +62,10 @@ class EventExport : public host::EventHandler {
 /// Chrome's trace event format, which Perfetto opens: an instant event for each event on its hart's track, and live
 /// bytes by cache and hart as counters.
 [[nodiscard]] std::unique_ptr<EventExport> export_perfetto(const Report& report, std::FILE* file);
+
+/// The data of heaptrack (file version 3), which heaptrack_print and heaptrack_gui open: each allocation and free with its
+/// stack, and the time. An object of a sample stands there as often as the sample says. @p file stays open.
+[[nodiscard]] std::unique_ptr<EventExport> export_heaptrack(const Report& report, std::FILE* file);
 
 /// A database of SQLite, written anew: events, gaps, and a table for each kind of definition.
 [[nodiscard]] std::unique_ptr<EventExport> export_sqlite(const Report& report, const std::filesystem::path& path);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <qm/analysis/summary.hpp>
@@ -32,6 +33,8 @@ struct StackEntry : Entry {
   Origin origin;
   bool truncated = false, collided = false;
   std::vector<StackFrame> frames;  ///< innermost first, inlined calls spelled out
+  /// Of the figures what is of each cache or arena, by its name; without frees and crossings.
+  std::vector<std::pair<std::string, Figures>> by_source;
   /// The frame that names it: its call site, else the first that is none of the allocator's headers.
   std::size_t site = 0;
   /// Who allocated, innermost first: the frames without the allocator's. What exports have.

@@ -74,6 +74,9 @@ class Summary final : public host::EventHandler {
     Figures figures;
     Lifetimes lifetimes;
     Suspects suspects;  ///< see finish in summary.cpp for who counts as one
+    /// Of the figures what is of each cache or arena, by its place in traceables(); without frees and crossings.
+    std::vector<std::pair<std::uint32_t, Figures>> by_source;
+    Figures& of(std::uint32_t traceable);
   };
   struct TraceableRow {
     std::uint32_t number = 0;

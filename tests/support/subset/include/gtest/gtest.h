@@ -88,6 +88,7 @@ void print(Text& text, const T& value, Quotes quotes) noexcept {
       print(text, element, Quotes::kYes);
     }
     text.append(" }");
+  } else if constexpr (std::is_function_v<T>) {  // a manipulator, as std::hex: numbers are decimal
   } else {
     text.append_unsigned(sizeof(T));
     text.append("-byte object");

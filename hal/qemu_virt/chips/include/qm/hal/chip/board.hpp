@@ -21,6 +21,7 @@ struct Board {
     std::uint32_t interrupt_handle = 0;  ///< phandle of the hart's own interrupt controller
     unsigned plic_context = kNoContext;  ///< the PLIC's context for this hart's external interrupt
   };
+  enum class UartKind { k16550, kSifive, kHtif };
   struct Device {
     std::uintptr_t base = 0;
     unsigned interrupt = 0;       ///< PLIC source, 0: none
@@ -35,7 +36,8 @@ struct Board {
   std::size_t reserved_left_out = 0;  ///< ranges of reserved memory that `reserved` has no room for
   std::uint64_t timebase_hz = 0;
   std::string_view bootargs;  ///< points into the blob
-  Device uart, plic, finisher;
+  Device uart, plic, finisher, htif;
+  UartKind uart_kind = UartKind::k16550;
 };
 
 /// Reads @p tree into @p board.

@@ -1,0 +1,48 @@
+// The allocator's start and its console, for a firmware whose own sources are C.
+#include "quartermaster.hpp"
+
+extern "C" {
+extern char __heap_start[], __heap_end[];
+void board_put(char byte);
+int board_get();
+[[noreturn]] void board_stop(const char* reason);
+void firmware_main();
+void on_command();
+}
+
+namespace {
+
+class Line final : public qm::console::Terminal {
+ public:
+  void write(std::string_view bytes) noexcept override {
+    for (const char byte : bytes) board_put(byte);
+  }
+  std::size_t read(std::span<char> bytes) noexcept override {
+    std::size_t count = 0;
+    for (int byte; count < bytes.size() && (byte = board_get()) >= 0;) bytes[count++] = static_cast<char>(byte);
+    return count;
+  }
+};
+
+qm::console::CommandStatus run(qm::console::Invocation& call) noexcept {
+  on_command();
+  return call.ok();
+}
+QM_CONSOLE_COMMAND(jobs, {.name = "jobs", .usage = "jobs", .summary = "run 16 jobs", .run = run});
+
+}  // namespace
+
+extern "C" [[noreturn]] void board_main() {
+  const qm::MemoryRange memory[] = {
+      {reinterpret_cast<std::uintptr_t>(__heap_start), static_cast<std::size_t>(__heap_end - __heap_start)}};
+  const auto open_books = []() noexcept { qm::trace::initialize({.object_base = 0x80000000}); };
+  if (qm::initialize(memory, 1, open_books) != qm::Status::kOk) board_stop("the allocator cannot start");
+  qm::attach_hart(0);
+  firmware_main();
+  qm::hal::Port::restore_interrupts(qm::hal::Port::InterruptState::kEnabled);
+  static Line line;
+  static qm::console::Console console(line, {.version = "1.0"});
+  static qm::console::TraceBooks books(console);
+  console.start();
+  for (;;) console.poll();
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# The project built by Clang and, for a target, linked by lld: clang.sh BUILD SOURCE PRESET TEST-REGEX
+#
+# Builds what the tests of PRESET need that match, and runs these. Warnings are errors, as with GCC.
+set -eu -o pipefail
+build=$1/integrations/$3 source=$2 preset=$3 tests=$4
+programs=(clang-19 clang++-19)
+[ "$preset" = clang-host ] || programs+=(ld.lld-19)
+for program in "${programs[@]}"; do
+  command -v "$program" >/dev/null || { echo "skipped: $program is missing: apt install clang-19 lld-19"; exit 77; }
+done
+mkdir -p "$build"
+scratch=$build
+# shellcheck source=tests/support/board.sh
+. "$source/tests/support/board.sh"
+cd "$source"
+quietly cmake --preset "$preset" -B "$build"
+mapfile -t targets < <(awk -v tests="$tests" '$1 ~ tests' "$build/tests.txt" | cut -d' ' -f2- | tr ' ' '\n' | grep -v / | sed '/^$/d' | sort -u)
+[ "${#targets[@]}" -gt 4 ] || fail "few tests match $tests"
+if [ "$preset" = clang-rv64 ]; then targets+=(quartermaster); fi
+quietly cmake --build "$build" -j 2 --target "${targets[@]}"
+quietly ctest --test-dir "$build" -j 2 -R "$tests" --output-on-failure
+grep -E 'tests passed' "$build/log"
+if [ "$preset" = clang-rv64 ]; then
+  # The demo knows its commands, which lld has kept, and its stacks have names.
+  boot_image 64 "$build/firmware/demo/quartermaster.elf" -smp 2 -m 128M -monitor none -serial stdio
+  type_lines 'slab_trace start packet' 'workload run leak 100' 'slab_trace print packet' poweroff
+  wait "$qemu" || fail "the demo ended with status $?"
+  qemu=''
+  for name in packet_alloc rx_checksum_error rx_deliver; do
+    printed | grep -E "^#0[0-9] .* in $name" >"$build/found" || fail "no $name in the stacks"
+  done
+  echo "$(wc -l <"$build/found") stacks of the demo"
+fi

@@ -1,0 +1,70 @@
+# NuttX with a memory manager, for rv-virt; sourced with $source, $build, $config and $folder set, the name of the folder it is built in.
+work=$build/integrations/$folder
+mkdir -p "$work"
+work=$(cd "$work" && pwd)
+# shellcheck disable=SC2034 # used by board.sh
+scratch=$work
+# shellcheck source=tests/support/board.sh
+. "$source/tests/support/board.sh"
+# shellcheck source=tests/integrations/third_party.sh
+. "$source/tests/integrations/third_party.sh"
+case $config in
+  nsh64 | smp64) xlen=64 ;;
+  nsh) xlen=32 ;;
+esac
+harts=1
+[ "$config" != smp64 ] || harts=8
+image=$work/nuttx/nuttx
+
+# What NuttX is configured by: CONFIG_NAME=VALUE, n for off.
+configure_nuttx() { # SETTING ...
+  local setting name
+  for setting in "$@"; do
+    name=${setting%%=*}
+    sed -i -E "/^(# )?$name[= ]/d" .config
+    if [ "${setting#*=}" != n ]; then echo "$setting" >>.config; fi
+  done
+  make olddefconfig >/dev/null 2>&1
+}
+
+# Unpacks and configures NuttX once. DEVICE_TREE downloads. Debian's compiler has no libm. Frame pointers and the allocator need stacks. ostest's
+# spin locks go round 10^5 times rather than 10^7.
+prepare_nuttx() { # MANAGER, as DEFAULT
+  command -v kconfig-conf >/dev/null && command -v genromfs >/dev/null || skip 'the packages kconfig-frontends and genromfs are missing'
+  command -v riscv64-unknown-elf-gcc >/dev/null || skip 'the package gcc-riscv64-unknown-elf is missing'
+  unpack_third_party nuttx 'NuttX and its apps' \
+    'git clone https://github.com/apache/nuttx && git clone https://github.com/apache/nuttx-apps apps && tar --zstd -cf nuttx.tar.zst nuttx apps'
+  ln -sfn "$source/integrations/nuttx" "$work/apps/quartermaster"
+  ln -sfn "$source/tests/integrations/nuttx" "$work/apps/qm_tests"
+  cd "$work/nuttx"
+  if [ ! -e configured ]; then
+    quietly ./tools/configure.sh -l "rv-virt:$config"
+    sed -i -E 's/^(CONFIG_[A-Z0-9_]*STACKSIZE)=(2048|3072)$/\1=4096/' .config
+    configure_nuttx CONFIG_LIBC_FDT=n CONFIG_DEVICE_TREE=n CONFIG_LIBM_TOOLCHAIN=n CONFIG_LIBM=y CONFIG_MM_DEFAULT_MANAGER=n "CONFIG_MM_$1_MANAGER=y" CONFIG_FRAME_POINTER=y \
+      CONFIG_DEFAULT_TASK_STACKSIZE=4096 CONFIG_PTHREAD_STACK_DEFAULT=4096 CONFIG_INIT_STACKSIZE=8192 CONFIG_SYSTEM_NSH_STACKSIZE=8192 \
+      CONFIG_TESTING_OSTEST=y CONFIG_TEST_LOOP_SCALE=1 CONFIG_TESTING_HEAP=y CONFIG_TESTING_MEMORY_STRESS=y CONFIG_BOARDCTL_POWEROFF=y "CONFIG_CCACHE=$(command -v ccache >/dev/null && echo y || echo n)"
+    touch configured
+  fi
+}
+
+# For RV32 Debian's compiler names the libgcc of another processor, where -march= has extensions behind a _.
+build_nuttx() {
+  local libgcc=''
+  [ "$xlen" = 64 ] || libgcc=$(riscv64-unknown-elf-gcc -march=rv32imafdc -mabi=ilp32d -print-libgcc-file-name)
+  EXTRA_LIBS=$libgcc quietly make -j2 CROSSDEV=riscv64-unknown-elf-
+}
+
+# NSH. What the kernel prints is in the transcript too.
+prompt='nsh> '
+boot_nuttx() { # options of QEMU
+  boot_image "$xlen" "$image" -machine aclint=on -bios none -semihosting -monitor none -serial stdio -smp "$harts" "$@"
+}
+quit_nuttx() {
+  await_prompt
+  kill "$qemu"
+  wait "$qemu" || true
+  qemu=''
+  ! printed | grep -E 'PANIC|Assertion failed|EXCEPTION' || fail "NuttX has stopped"
+}
+# What the command printed that was typed as $1, up to the next prompt.
+answer() { printed | sed 's/\x1b\[K//g' | awk -v line="nsh> $1" '$0 == line { on = 1; next } /^nsh> / { on = 0 } on'; }
