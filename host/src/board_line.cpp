@@ -62,21 +62,16 @@ Transport BoardLine::connect() {
   return line;
 }
 
-bool BoardLine::send(const char* bytes, std::size_t count) const {
-  while (count != 0) {
-    const ssize_t sent = ::send(near_, bytes, count, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    bytes += sent;
-    count -= static_cast<std::size_t>(sent);
-  }
-  return true;
-}
-
 bool BoardLine::move_output() {
-  char bytes[4096];
-  const ssize_t count = read(out_, bytes, sizeof bytes);
-  return count <= 0 || send(bytes, static_cast<std::size_t>(count));
+  if (outgoing_.empty()) {
+    char bytes[4096];
+    const ssize_t count = read(out_, bytes, sizeof bytes);
+    if (count > 0) outgoing_.assign(bytes, static_cast<std::size_t>(count));
+  }
+  if (outgoing_.empty()) return true;
+  const ssize_t sent = ::send(near_, outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent > 0) outgoing_.erase(0, static_cast<std::size_t>(sent));
+  return sent >= 0 || errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
 bool BoardLine::move_input() {
@@ -103,10 +98,13 @@ bool BoardLine::move_input() {
 
 void BoardLine::move() {
   for (;;) {
-    pollfd watched[] = {{out_, POLLIN, 0}, {near_, static_cast<short>(pending_.empty() ? POLLIN : 0), 0}};
+    // Output that the line's reader does not take yet waits in the pipe: input is moved meanwhile.
+    const bool waits = !outgoing_.empty();
+    pollfd watched[] = {{waits ? -1 : out_, POLLIN, 0},
+                        {near_, static_cast<short>((pending_.empty() ? POLLIN : 0) | (waits ? POLLOUT : 0)), 0}};
     // While input waits it is looked at again and again; the monitor's answer takes its time.
     if (poll(watched, 2, pending_.empty() ? -1 : 1) < 0 && errno != EINTR) break;
-    if ((watched[0].revents & POLLIN) != 0 && !move_output()) break;
+    if (((watched[0].revents & POLLIN) != 0 || (watched[1].revents & POLLOUT) != 0) && !move_output()) break;
     if ((watched[0].revents & (POLLIN | POLLHUP)) == POLLHUP) break;  // QEMU has ended
     if ((watched[1].revents & POLLIN) != 0) {
       char bytes[4096];

@@ -33,7 +33,6 @@ class BoardLine {
   void move();
   bool move_output();
   bool move_input();
-  [[nodiscard]] bool send(const char* bytes, std::size_t count) const;
   /// @returns the word in which the firmware says what it has taken; 0 where the monitor does not answer.
   [[nodiscard]] std::uint32_t acknowledged();
   bool open_monitor();
@@ -42,6 +41,7 @@ class BoardLine {
   int in_ = -1, out_ = -1;    // the pipes
   int near_ = -1, far_ = -1;  // the socket's ends: far_ is the line's
   int monitor_ = -1;
+  std::string outgoing_;            // output that the line's reader has not taken
   std::string pending_;             // input that no pipe has taken
   bool in_flight_ = false;          // pending_'s first byte was sent, and is not acknowledged
   std::uint32_t acknowledged_ = 0;  // bytes, as the firmware counts
