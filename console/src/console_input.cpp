@@ -1,5 +1,6 @@
 /// The console's receiving half: what comes over the line is taken apart, and text waits in the receive ring.
 
+#include <algorithm>
 #include <cstring>
 
 #include <qm/console/console.hpp>
@@ -18,10 +19,14 @@ constexpr bool ends_line(std::uint8_t byte) noexcept { return byte == '\r' || by
 void Console::feed(std::span<const char> bytes) noexcept {
   if (bytes.empty()) return;
   for (const char c : bytes) take(demultiplexer_.push(static_cast<std::uint8_t>(c)));
-  last_byte_ms_ = terminal_.milliseconds();
+  silence_ms_ = 0;
 }
 
 void Console::pump() noexcept {
+  // A console that was kept from looking does not take that for silence: the sender may have been kept from sending.
+  const std::uint64_t now = terminal_.milliseconds();
+  silence_ms_ += std::min<std::uint64_t>(now - looked_ms_, kLookMs);
+  looked_ms_ = now;
   char bytes[64];
   // Bounded, so that a line that never falls silent does not keep the console here.
   for (std::size_t rounds = 0; rounds < kReceiveBytes / sizeof bytes; ++rounds) {
@@ -32,8 +37,6 @@ void Console::pump() noexcept {
   if (const std::size_t lost = terminal_.take_lost(); lost > 0) lose(lost);
   if (demultiplexer_.waiting() && silent()) take(demultiplexer_.timeout());
 }
-
-bool Console::silent() noexcept { return terminal_.milliseconds() - last_byte_ms_ >= wire::kSilenceMs; }
 
 void Console::take(const wire::Demultiplexer::Step& step) noexcept {
   if (step.frame) take_frame(demultiplexer_.frame());

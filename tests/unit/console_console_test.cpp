@@ -203,14 +203,39 @@ TEST(Console, runs_no_part_of_a_line_whose_middle_was_lost) {
   EXPECT_NE(text.find("error: 29 bytes of input lost\r\nqm> "), std::string::npos) << text;
 }
 
+/// Lets the console look at a line on which nothing comes until it takes that for silence. @returns what it wrote.
+std::string pass_silence(Bench& bench) {
+  std::string text;
+  for (unsigned ms = 0; ms < wire::kSilenceMs; ms += Console::kLookMs) {
+    EXPECT_TRUE(bench.console.needs_poll());
+    EXPECT_LE(bench.console.poll_ms(), Console::kLookMs);
+    bench.terminal.now_ms += Console::kLookMs;
+    text += bench.type("");
+  }
+  return text;
+}
+
+TEST(Console, takes_no_pause_of_its_own_for_silence) {
+  Bench bench;
+  const std::string frame = "\x1bPm";
+  bench.type(frame);
+  for (unsigned pause = 0; pause < 3; ++pause) {
+    bench.terminal.now_ms += 100 * wire::kSilenceMs;
+    EXPECT_EQ(bench.type(""), "");
+    EXPECT_TRUE(bench.console.needs_poll()) << "the frame's end is waited for";
+  }
+  bench.type("A");
+  pass_silence(bench);
+  EXPECT_FALSE(bench.console.needs_poll()) << "a frame that stays without an end is given up";
+}
+
 TEST(Console, says_how_much_its_driver_lost) {
   Bench bench;
   bench.type("echo hal");
   bench.terminal.lost = 7;
   EXPECT_EQ(bench.type(""), "\x1b[08D\x1b[K");
   EXPECT_TRUE(bench.console.needs_poll());
-  bench.terminal.now_ms += wire::kSilenceMs;
-  EXPECT_EQ(bench.type(""), "\r\nerror: 7 bytes of input lost\r\nqm> ");
+  EXPECT_EQ(pass_silence(bench), "\r\nerror: 7 bytes of input lost\r\nqm> ");
   EXPECT_FALSE(bench.console.needs_poll());
   EXPECT_EQ(bench.command("echo next"), "next|\r\n");
 }

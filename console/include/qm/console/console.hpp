@@ -23,6 +23,7 @@
 ///          call the
 /// console but feed() and notify().
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -113,6 +114,9 @@ class Console {
   static constexpr std::size_t kReceiveBytes = 1024;
   static constexpr std::size_t kOutputPayload = 512;    ///< of an output frame
   static constexpr std::uint64_t kOutputDelayMs = 100;  ///< how long output for a program may wait for more
+  /// So much of the time between two looks at the line counts as silence: a firmware or an emulator that pauses must not
+  /// break a frame that is on its way.
+  static constexpr unsigned kLookMs = wire::kSilenceMs / 4;
 
   explicit Console(Terminal& terminal, const ConsoleConfig& config) noexcept;
   Console(const Console&) = delete;
@@ -144,14 +148,16 @@ class Console {
 
   /// Does everything there is to do: reads the terminal, edits, runs the commands that are complete, prints notices.
   /// @returns whether there was anything. To be called when bytes have come, after notify() (ConsoleConfig::wake), and
-  ///          at least every 200 ms while needs_poll().
+  ///          after poll_ms() at the latest while needs_poll().
   bool poll() noexcept;
 
   /// Whether time alone may give poll() something to do: the end of a frame, of a line of which a byte was lost, or of a
   /// stop that a hart has not answered.
   [[nodiscard]] bool needs_poll() const noexcept;
   /// How long poll() may wait then.
-  [[nodiscard]] unsigned poll_ms() const noexcept { return books_->poll_ms(); }
+  [[nodiscard]] unsigned poll_ms() const noexcept {
+    return demultiplexer_.waiting() || lost_ != 0 ? std::min(kLookMs, books_->poll_ms()) : books_->poll_ms();
+  }
 
   /// Has @p text printed on lines of its own as soon as that disturbs nothing; a final line end may be left out.
   /// @returns false, and the notice is counted as lost, if there is no room.
@@ -201,7 +207,7 @@ class Console {
   void take_broken(wire::Broken reason) noexcept;
   void lose(std::size_t bytes) noexcept;
   void lose_begun_line() noexcept;
-  [[nodiscard]] bool silent() noexcept;
+  [[nodiscard]] bool silent() const noexcept { return silence_ms_ >= wire::kSilenceMs; }
   bool ring_push(std::uint8_t byte, std::uint32_t reserve) noexcept;
   [[nodiscard]] bool ring_empty() const noexcept { return ring_head_ == ring_tail_; }
   bool ring_drop_through_abort() noexcept;
@@ -241,7 +247,8 @@ class Console {
 
   std::array<std::uint8_t, wire::Demultiplexer::buffer_bytes(kMaxLine)> frame_in_{};
   wire::Demultiplexer demultiplexer_;
-  std::uint64_t last_byte_ms_ = 0;
+  std::uint64_t looked_ms_ = 0;   // when pump() last looked for bytes
+  std::uint64_t silence_ms_ = 0;  // since the last byte; of the time between two looks no more than kLookMs
 
   std::array<std::uint8_t, kReceiveBytes> ring_;
   std::uint32_t ring_head_ = 0;  // free-running
