@@ -189,14 +189,18 @@ static int on_ipi(int irq, void* context, void* arg) {
   return result;
 }
 
-/* Harts are started by the interrupt that the allocator sends too: none is asked for anything before all run. */
+/* A hart takes part in rounds from its first call on. NuttX starts harts by the interrupt that the allocator sends too, and clears
+ * it at the end of their start: what is sent to a hart before that is lost. Returns with interrupts as they were. */
 static void bring_online(void) {
-  static volatile bool is_done;
-  if (is_done || !OSINIT_OS_READY()) return;
+  static volatile bool is_online[HARTS];
+  if (is_online[up_this_cpu()] || !OSINIT_OS_READY()) return; /* a hint, if the task moves */
   const irqstate_t before = up_irq_save();
-  is_done = true;
-  (void)irq_attach(RISCV_IRQ_SOFT, on_ipi, NULL);
-  qm_nuttx_bring_online();
+  const int hart = up_this_cpu();
+  if (!is_online[hart]) {
+    is_online[hart] = true;
+    (void)irq_attach(RISCV_IRQ_SOFT, on_ipi, NULL); /* by the first; the others attach the same */
+    qm_nuttx_bring_online((unsigned)hart);
+  }
   up_irq_restore(before);
 }
 #else
@@ -334,11 +338,8 @@ bool mm_heapmember(struct mm_heap_s* heap, void* mem) {
 
 static bool enter(void) {
   const bool in_handler = up_interrupt_context();
-  if (in_handler) {
-    qm_nuttx_enter_handler();
-  } else {
-    bring_online();
-  }
+  bring_online();
+  if (in_handler) qm_nuttx_enter_handler();
   return in_handler;
 }
 

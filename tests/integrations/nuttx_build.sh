@@ -13,6 +13,8 @@ case $config in
   nsh) xlen=32 ;;
 esac
 harts=1
+# shellcheck disable=SC2034 # used by board.sh
+patience=400 # ostest alone takes 100 s where it waits in real time
 [ "$config" != smp64 ] || harts=8
 image=$work/nuttx/nuttx
 

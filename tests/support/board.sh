@@ -1,5 +1,6 @@
 # A board in QEMU whose console a test types to; sourced with $scratch, the folder of what it writes.
 transcript=$scratch/transcript qemu='' prompts=1 prompt='qm> '
+patience=90 # seconds for a prompt at least
 leave() {
   [ -z "$qemu" ] || kill "$qemu" 2>/dev/null || true
   rm -f "$scratch/input"
@@ -28,7 +29,7 @@ boot_image() { # XLEN, IMAGE, options of QEMU
   mkfifo "$scratch/input"
   exec 3<>"$scratch/input"
   : >"$transcript"  # or the last image's prompts are taken for this one's
-  timeout 200 "qemu-system-riscv$xlen" -machine virt -nographic -kernel "$image" "$@" <&3 >"$transcript" 2>&1 &
+  timeout $((patience * 2 + 20)) "qemu-system-riscv$xlen" -machine virt -nographic -kernel "$image" "$@" <&3 >"$transcript" 2>&1 &
   qemu=$!
   prompts=1
 }
@@ -38,7 +39,7 @@ printed() { tr -d '\r' <"$transcript"; }
 # Waits until the console has printed $prompts prompts, $prompt, in all.
 await_prompt() {
   local i
-  for ((i = 0; i < 900; ++i)); do
+  for ((i = 0; i < patience * 10; ++i)); do
     if [ "$(printed | grep -c "^$prompt")" -ge "$prompts" ]; then return; fi
     kill -0 "$qemu" 2>/dev/null || break
     sleep 0.1

@@ -57,9 +57,7 @@ extern "C" {
 void qm_nuttx_enter_handler() noexcept { ++qm::hal::hart_local().trap_depth; }
 void qm_nuttx_leave_handler() noexcept { --qm::hal::hart_local().trap_depth; }
 
-void qm_nuttx_bring_online() noexcept {
-  for (unsigned hart = 0; hart < qm::hart_count(); ++hart) qm::hal::hart_online(hart);
-}
+void qm_nuttx_bring_online(unsigned hart) noexcept { qm::hal::hart_online(hart); }
 void qm_nuttx_on_ipi(unsigned hart) noexcept { qm::hal::on_ipi(hart); }
 
 bool qm_nuttx_has_arena(const char* name) noexcept {

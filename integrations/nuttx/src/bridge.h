@@ -12,8 +12,8 @@ extern "C" {
 void qm_nuttx_enter_handler(void) QM_NOEXCEPT;
 void qm_nuttx_leave_handler(void) QM_NOEXCEPT;
 
-/* The other harts take part in rounds from here on. */
-void qm_nuttx_bring_online(void) QM_NOEXCEPT;
+/* @hart takes part in rounds from here on. */
+void qm_nuttx_bring_online(unsigned hart) QM_NOEXCEPT;
 /* For each IPI, after its pending bit was cleared. */
 void qm_nuttx_on_ipi(unsigned hart) QM_NOEXCEPT;
 
