@@ -69,4 +69,4 @@ quit_nuttx() {
   ! printed | grep -E 'PANIC|Assertion failed|EXCEPTION' || fail "NuttX has stopped"
 }
 # What the command printed that was typed as $1, up to the next prompt.
-answer() { printed | sed 's/\x1b\[K//g' | awk -v line="nsh> $1" '$0 == line { on = 1; next } /^nsh> / { on = 0 } on'; }
+answer() { printed | sed 's/\x1b\[K//g' | awk -v line="nsh> $1" '$0 == line { on = 1; next } /^nsh> / { on = 0 } on' || true; }
