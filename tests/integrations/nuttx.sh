@@ -24,7 +24,9 @@ if grep -E ' (mm_addfreechunk|mm_shrinkchunk|tlsf_malloc)$' "$work/symbols"; the
 icount=(-icount 'shift=0,sleep=off')
 if [ "$config" = smp64 ]; then icount=(); fi
 boot_nuttx "${icount[@]}"
-type_lines wake ostest heap 'memstress -m 4096 -n 64 -t 10 -x 4 &' 'slab_trace start kmalloc' 'sleep 5' 'slab_trace stop kmalloc' verify
+type_lines wake ostest heap
+type_background 'memstress -m 4096 -n 64 -t 10 -x 4 &' 'MemoryStress:testing'
+type_lines 'slab_trace start kmalloc' 'sleep 5' 'slab_trace stop kmalloc' verify
 quit_nuttx
 answer ostest | grep -q 'ostest_main: Exiting with status 0' || fail ostest
 ! answer ostest | grep -E 'ERROR|FAIL' || fail "ostest has errors"

@@ -68,5 +68,22 @@ quit_nuttx() {
   qemu=''
   ! printed | grep -E 'PANIC|Assertion failed|EXCEPTION' || fail "NuttX has stopped"
 }
+# What runs in the background begins with saying $2. It may say so in the middle of the line of the next prompt, which is not waited for.
+type_background() { # LINE, PATTERN
+  local started=started
+  type_lines "$1"
+  await_text "$2"
+  printf 'echo %s\n' "$started" >&3
+  await_text "^$started"
+  prompts=$(printed | awk -v line="$started" 'index($0, line) == 1 { exit } /^nsh> / { ++count } END { print count + 1 }')
+}
+await_text() { # PATTERN
+  local i
+  for ((i = 0; i < patience * 10; ++i)); do
+    if printed | grep -q "$1"; then return; fi
+    sleep 0.1
+  done
+  fail "no text $1"
+}
 # What the command printed that was typed as $1, up to the next prompt.
 answer() { printed | sed 's/\x1b\[K//g' | awk -v line="nsh> $1" '$0 == line { on = 1; next } /^nsh> / { on = 0 } on' || true; }
