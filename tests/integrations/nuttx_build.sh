@@ -70,12 +70,12 @@ quit_nuttx() {
 }
 # What runs in the background begins with saying $2. It may say so in the middle of the line of the next prompt, which is not waited for.
 type_background() { # LINE, PATTERN
-  local started=started
+  local said='nsh: no_command: command not found'
   type_lines "$1"
   await_text "$2"
-  printf 'echo %s\n' "$started" >&3
-  await_text "^$started"
-  prompts=$(printed | awk -v line="$started" 'index($0, line) == 1 { exit } /^nsh> / { ++count } END { print count + 1 }')
+  printf 'no_command\n' >&3
+  await_text "^$said"
+  prompts=$(printed | awk -v said="$said" 'index($0, said) == 1 { exit } /^nsh> / { ++count } END { print count + 1 }')
 }
 await_text() { # PATTERN
   local i
