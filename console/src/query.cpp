@@ -48,7 +48,7 @@ CommandStatus read_query(Invocation& call, std::size_t first, unsigned takes, Qu
       taken = take(top, value);
       ++at;
     } else if ((takes & Takes::kByStackSite) != 0 && word == "by") {
-      taken = take(by, value) && (by == "stack" || by == "site");
+      taken = take(by, value) && (by == "stack" || by == "site" || ((takes & Takes::kByTask) != 0 && by == "task"));
       ++at;
     } else if ((takes & Takes::kSort) != 0 && word == "sort") {
       taken = take(query.sort, value);
@@ -68,7 +68,7 @@ CommandStatus read_query(Invocation& call, std::size_t first, unsigned takes, Qu
     query.top = static_cast<std::size_t>(number);
   }
   if (by == "site" && !kCallSites) return call.fail("built without call sites");
-  if (!by.empty()) query.by = by == "stack" ? Query::By::kStack : Query::By::kSite;
+  if (!by.empty()) query.by = by == "stack" ? Query::By::kStack : by == "task" ? Query::By::kTask : Query::By::kSite;
   return call.ok();
 }
 
@@ -80,6 +80,7 @@ bool complete_query(Completion& completion, std::size_t first, unsigned takes) n
     if (before == "by") {
       completion.offer("stack");
       if (kCallSites) completion.offer("site");
+      if ((takes & Takes::kByTask) != 0) completion.offer("task");
       return false;
     }
   }

@@ -62,15 +62,16 @@ functions() {
 }
 
 boot "$firmware"
-type_lines 'slab_trace start kmalloc' radio 'slab_trace print kmalloc' 'mark m' radio 'expect m' verify
+type_lines 'slab_trace start kmalloc' radio 'slab_trace print kmalloc' 'kmausers -b by task' 'mark m' radio 'expect m' verify
 quit
-printed | awk '/^qm> slab_trace print/ { on = 1 } /^qm> mark/ { on = 0 } on' >"$work/dump"
+printed | awk '/^qm> slab_trace print/ { on = 1 } /^qm> kmausers/ { on = 0 } on' >"$work/dump"
 [ "$(grep -c '^Obj .*, from hart 0 task radio:$' "$work/dump")" -eq 2 ] || fail "two objects of the task radio are out"
 [ "$(grep -c '^Obj ' "$work/dump")" -eq 2 ] || fail "other objects are out"
 [ "$(functions <"$work/dump" | sort | uniq -c | tr -s ' ')" = ' 2 xQueueGenericCreate send_message radio ' ] || fail "$(functions <"$work/dump")"
 ! grep -q ': incomplete' "$work/dump" || fail "the trace is incomplete"
 printed | awk '/^qm> expect m/ { on = 1 } /^expect m:/ { on = 0 } on' >"$work/expected"
 [ "$(functions <"$work/expected" | tr -s ' \n' ' ')" = 'xQueueGenericCreate send_message radio ' ] || fail "expect: $(functions <"$work/expected")"
+printed | grep -qE '^ +[0-9]+ +2  task radio$' || fail "kmausers does not say what the task radio holds"
 printed | grep '^error: expect m: 2 objects' || fail "expect does not say that two objects are out"
 printed | grep -q '^verify: .* faults 0: complete' || fail "verify"
 # The session in the guide is this one, but for addresses and what it leaves out by dots.

@@ -333,8 +333,16 @@ TEST_F(MarkCommands, kmausers_says_who_holds_how_much) {
   EXPECT_NE(text.find("         0.2        2  other stacks\r\n         1.7        5  in all\r\n"), std::string::npos)
       << text;
   EXPECT_NE(text.find("\r\n         1.5        3  rx_deliver+0x13"), std::string::npos) << text;
+  const auto by_task = [](const char* who, int shown) {
+    return format(
+        "       bytes  objects  task\r\n        1664        5  %s\r\n        1664        5  in all\r\n"
+        "tasks %d of 1, traced 2 of %u caches, dropped 0: complete\r\n",
+        who, shown, trace::totals().caches);
+  };
+  EXPECT_EQ(command("kmausers -b by task"), by_task("thread", 1));
+  EXPECT_EQ(command("kmausers top 0 -b by task"), by_task("other tasks", 0));
   for (const char* wrong : {"kmausers by", "kmausers by cache", "kmausers top", "kmausers packet"})
-    EXPECT_EQ(command(wrong), "error: usage: kmausers [-b] [by stack|site] [top N]\r\n") << wrong;
+    EXPECT_EQ(command(wrong), "error: usage: kmausers [-b] [by stack|site|task] [top N]\r\n") << wrong;
   if (!kCallSites) {
     EXPECT_EQ(command("kmausers by site"), "error: built without call sites\r\n");
     return;

@@ -264,6 +264,26 @@ bool StackReport::next(StackRow& row) noexcept {
 
 std::string_view context_label(std::uint32_t id) noexcept { return books.contexts.text(id); }
 
+std::uint64_t next_record() noexcept { return books.sequence.next(); }
+
+std::size_t sum_contexts(std::uint32_t first, std::uint64_t before, std::span<ContextSum> sums) noexcept {
+  std::size_t count = 0;
+  for (std::uint32_t id = first; id <= books.contexts.capacity() && count < sums.size(); ++id) {
+    if (!books.contexts.text(id).empty()) sums[count++] = {.id = id};
+  }
+  Record found;
+  for (RecordTable::Cursor cursor = 0; count != 0 && books.records.scan(cursor, found);) {
+    if (found.sequence() >= before) continue;
+    for (ContextSum& sum : sums.first(count)) {
+      if (sum.id != found.context()) continue;
+      const std::uint32_t weight = books.books_numbered(found.cache)->keeping().every;
+      sum.objects += weight;
+      sum.bytes += std::uint64_t{weight} * found.size;
+    }
+  }
+  return count;
+}
+
 StackDetails StackReport::details(const StackRow& row) const noexcept {
   StackDetails details;
   std::uint64_t ages = 0;

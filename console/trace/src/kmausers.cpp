@@ -11,14 +11,17 @@
 #include <qm/trace/live_trace.hpp>
 #include <qm/trace/stack_report.hpp>
 
+#include <span>
+
 namespace qm::console::commands {
 namespace {
 
 constexpr std::size_t kBytesWidth = 12;
 constexpr std::size_t kObjectsWidth = 9;
 constexpr std::size_t kMostUsers = TopSites::kTop;
+constexpr std::size_t kContextsAtOnce = 16;
 
-constexpr unsigned kUsersTakes = Takes::kInBytes | Takes::kByStackSite | Takes::kTop;
+constexpr unsigned kUsersTakes = Takes::kInBytes | Takes::kByStackSite | Takes::kByTask | Takes::kTop;
 
 /// The table's rows: what is held, by how many objects; then who.
 class Table {
@@ -118,11 +121,84 @@ CommandStatus show_stacks_in_lines(Invocation& call, const Query& query) noexcep
   return closing_status(aborted);
 }
 
+/// The contexts that hold the most, largest first.
+class TopContexts {
+ public:
+  void enter(const trace::ContextSum& sum) noexcept {
+    if (sum.objects == 0) return;
+    ++all_;
+    bytes_ += sum.bytes;
+    objects_ += sum.objects;
+    std::size_t at = count_;
+    while (at > 0 && rows_[at - 1].bytes < sum.bytes) --at;
+    if (at == kMostUsers) return;
+    if (count_ < kMostUsers) ++count_;
+    for (std::size_t i = count_ - 1; i > at; --i) rows_[i] = rows_[i - 1];
+    rows_[at] = sum;
+  }
+
+  [[nodiscard]] std::span<const trace::ContextSum> rows() const noexcept { return std::span(rows_).first(count_); }
+  [[nodiscard]] std::size_t all() const noexcept { return all_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::uint64_t objects() const noexcept { return objects_; }
+
+ private:
+  trace::ContextSum rows_[kMostUsers];
+  std::size_t count_ = 0;
+  std::size_t all_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t objects_ = 0;
+};
+
+/// The tasks and handlers that have allocated what has a record and is out.
+CommandStatus show_tasks(Invocation& call, const Query& query) noexcept {
+  trace::StackReport report;  // for what it says besides: what has no record
+  if (report.begin() != Status::kOk) return call.fail("another report on stacks has not ended");
+  report.select_all();
+  TopContexts top;
+  trace::ContextSum sums[kContextsAtOnce];
+  const std::uint64_t before = trace::next_record();
+  bool aborted = !call.yield();
+  for (std::size_t found = kContextsAtOnce, first = 0; !aborted && found == kContextsAtOnce;
+       first = sums[found - 1].id + 1) {
+    found = trace::sum_contexts(static_cast<std::uint32_t>(first), before, sums);
+    if (found == 0) break;
+    for (const trace::ContextSum& sum : std::span(sums).first(found)) top.enter(sum);
+    aborted = !call.yield();
+  }
+  Table table(call, query.in_bytes ? Unit::bytes() : Unit::of(top.bytes()));
+  table.header("task");
+  std::uint64_t rest_bytes = top.bytes();
+  std::uint64_t rest_objects = top.objects();
+  std::size_t shown = 0;
+  for (const trace::ContextSum& of : top.rows()) {
+    if (shown == query.top) break;
+    ++shown;
+    rest_bytes -= of.bytes;
+    rest_objects -= of.objects;
+    table.begin(of.bytes, of.objects);
+    Row(call, "task")
+        .print("{context}\n", of.id != 0 ? trace::context_label(of.id) : "not known")
+        .number("bytes", of.bytes)
+        .number("objects", of.objects);
+  }
+  if (shown != top.all()) table.sum(rest_bytes, rest_objects, "other tasks");
+  table.sum(top.bytes(), top.objects(), "in all");
+  const trace::StackTotals& totals = report.totals();
+  const trace::Totals all = trace::totals();
+  call.row(
+      "end", "tasks {tasks} of {all_tasks}, traced {traced} of {all_caches} caches, dropped {dropped}: {verdict}\n",
+      shown, top.all(), all.traced, all.caches, totals.dropped,
+      closing_word(aborted, totals.known != 0 && totals.dropped == 0 && totals.sampled == 0 && totals.counting == 0));
+  return closing_status(aborted);
+}
+
 CommandStatus run_kmausers(Invocation& call) noexcept {
   Query query;
   const CommandStatus read = read_query(call, 1, kUsersTakes, query);
   if (read != CommandStatus::kOk) return read;
   if (query.top == SIZE_MAX) query.top = kMostUsers;
+  if (query.by == Query::By::kTask) return show_tasks(call, query);
   if constexpr (kCallSites) {
     if (query.by != Query::By::kStack) return show_sites(call, query);
   }
@@ -135,14 +211,16 @@ void complete_kmausers(Completion& completion) noexcept { (void)complete_query(c
 
 constinit const Command kmausers = {
     .name = "kmausers",
-    .usage = "kmausers [-b] [by stack|site] [top N]",
+    .usage = "kmausers [-b] [by stack|site|task] [top N]",
     .summary = "who holds how much of all caches, a line each, largest first",
     .run = run_kmausers,
     .max_arguments = 5,
     .complete = complete_kmausers,
     .forms =
         "kmausers [-b] [by site] [top N]  the call sites, of which there are at most 10; -b: in bytes\n"
-        "kmausers [-b] by stack [top N]   the stacks of what is traced",
+        "kmausers [-b] by stack [top N]   the stacks of what is traced\n"
+        "kmausers [-b] by task [top N]    the tasks and handlers that allocated what is traced, of which there are at "
+        "most 10",
     .example = "kmausers by stack top 5",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};

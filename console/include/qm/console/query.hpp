@@ -17,6 +17,7 @@ struct Takes {
     kVerbose = 8,       ///< -v
     kTop = 16,          ///< top N
     kByStackSite = 32,  ///< by stack, by site
+    kByTask = 256,      ///< by task, too
     kSort = 64,         ///< sort KEY; the command knows its keys
     kOlder = 128,       ///< older T
   };
@@ -30,7 +31,7 @@ struct Query {
   bool in_bytes = false;
   bool verbose = false;
   std::size_t top = SIZE_MAX;
-  enum class By : std::uint8_t { kNothing, kStack, kSite };
+  enum class By : std::uint8_t { kNothing, kStack, kSite, kTask };
   By by = By::kNothing;
   std::string_view sort = {};
   std::string_view older = {};  ///< T as it was typed

@@ -93,6 +93,20 @@ struct StackTotals {
   }
 };
 
+/// What is out of one context's allocations, as the records say.
+struct ContextSum {
+  std::uint32_t id = 0;  ///< for context_label()
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;  ///< asked for
+};
+/// Adds up what is out, was recorded before number @p before, and is of the next contexts from id @p first on, as many as @p sums
+/// has room for. Id 0 stands for those that could not be kept.
+/// @returns how many contexts there were; fewer than there is room for: no other follows.
+/// Complexity: O(records) and O(contexts). Context: a task; nothing is allocated, and no lock is held.
+[[nodiscard]] std::size_t sum_contexts(std::uint32_t first, std::uint64_t before, std::span<ContextSum> sums) noexcept;
+/// A number above that of each record there is, for sum_contexts(). Context: any.
+[[nodiscard]] std::uint64_t next_record() noexcept;
+
 class StackReport {
  public:
   StackReport() noexcept = default;
