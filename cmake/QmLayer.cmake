@@ -94,7 +94,7 @@ function(qm_add_layer)
     qm_precompile(${target})
     # Not together: what tests put another in the place of, and what has names of another source.
     list(LENGTH L_SOURCES count)
-    if(QM_UNITY AND count GREATER 8)
+    if((L_NAME IN_LIST QM_UNITY OR QM_UNITY STREQUAL ON) AND count GREATER 8)
       set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
     endif()
     foreach(source IN LISTS L_APART)
