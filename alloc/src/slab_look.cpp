@@ -21,13 +21,21 @@ SlabStats SlabLayer::stats() noexcept {
 }
 
 bool SlabLayer::locate(std::uintptr_t address, ObjectPlace& place) noexcept {
-  Slab* slab = find(reinterpret_cast<const void*>(address));
+  const void* const there = reinterpret_cast<const void*>(address);
+  Slab* slab = no_touch_ ? find(there) : find_by_mask(there);
   if (slab == nullptr) return false;
+  if (!no_touch_) {
+    // A short slab ends where a whole one does, and begins behind memory that is not its own.
+    const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(slab + 1);
+    if (end - address > bytes_of(slab->objects)) return false;
+  }
   place = {};
   place.slab = slab->start;
   place.objects = slab->objects;
+  place.in_header = !no_touch_ && address >= reinterpret_cast<std::uintptr_t>(&bits(*slab, words() - 1));
+  // What follows the last object up to the next one's place, as a tag, may not be there.
+  if (place.in_header || address < slab->start || (address - slab->start) / stride_ >= slab->objects) return true;
   place.index = static_cast<unsigned>((address - slab->start) / stride_);
-  if (place.index >= slab->objects) return true;
   place.object = object(*slab, place.index);
   place.offset = address - reinterpret_cast<std::uintptr_t>(place.object);
   place.is_out = !is_free(*slab, place.index);

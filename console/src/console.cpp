@@ -19,6 +19,11 @@ std::string_view without_comment(std::string_view line) noexcept {
   return line;
 }
 
+/// The command of a line's first word; nullptr: there is none.
+const Command* find_command(std::string_view word) noexcept {
+  return CommandTable::find(word == "?" ? std::string_view("help") : word);
+}
+
 /// The console that runs a command, for abort_requested().
 constinit Console* active = nullptr;
 
@@ -185,7 +190,7 @@ CommandStatus Console::dispatch(std::string_view line, Output& out) noexcept {
 CommandStatus Console::dispatch_one(std::string_view line, Output& out) noexcept {
   const Words words(line);
   if (words.empty()) return CommandStatus::kOk;
-  const Command* command = CommandTable::find(words[0] == "?" ? std::string_view("help") : words[0]);
+  const Command* command = find_command(words[0]);
   if (command == nullptr) {
     out.begin_line("error");
     out.print("unknown command \"{}\" (try help)\n", words[0]);
@@ -281,12 +286,13 @@ void Console::offer_candidates(Completion& completion) noexcept {
       completion.offer(c->name);
     return;
   }
-  const Command* command = CommandTable::find(completion.words()[0]);
+  const Command* command = find_command(completion.words()[0]);
   if (command != nullptr && command->complete != nullptr) command->complete(completion);
 }
 
 void Console::complete(bool list) noexcept {
-  const std::string_view typed = editor_.before_cursor();
+  std::string_view typed = editor_.before_cursor();
+  for (std::size_t end = find(typed, ';'); end != kNowhere; end = find(typed, ';')) typed = part(typed, end + 1);
   std::size_t start = typed.size();
   while (start > 0 && !Words::is_blank(typed[start - 1])) --start;
   const Words before(part(typed, 0, start));

@@ -32,6 +32,12 @@ void Invocation::answer(CommandStatus status) noexcept {
 
 void Completion::offer(std::string_view candidate) noexcept {
   constexpr std::size_t kListColumns = 78;
+  char left_out[kMaxCandidate];
+  if (leaves_out_ && candidate.size() < kMaxCandidate) {
+    left_out[0] = '-';
+    for (std::size_t at = 0; at < candidate.size(); ++at) left_out[at + 1] = candidate[at];
+    candidate = {left_out, candidate.size() + 1};
+  }
   if (!starts_with(candidate, prefix_)) return;
   if (list_ != nullptr) {
     if (!list_->at_line_start()) {

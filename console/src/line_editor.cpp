@@ -13,11 +13,14 @@ constexpr std::uint8_t kDelete = 0x7f;
 constexpr std::uint8_t kEscapeByte = 0x1b;
 constexpr std::string_view kEraseToEnd = "\x1b[K";
 constexpr std::string_view kClearScreen = "\x1b[H\x1b[2J";
+constexpr std::string_view kAskWidth = "\x1b[999C\x1b[6n\r";  // the cursor goes as far as it can and says where it is
 // What stands before the letter of an arrow key with Alt (`1;3`) and with Ctrl (`1;5`), its separator left out.
 constexpr unsigned kWithAlt = 13;
 constexpr unsigned kWithControl = 15;
-constexpr std::size_t kScrollStep = 20;  // columns the view moves at once
+constexpr std::size_t kScrollStep = 20;  // columns the view moves at once, or half of a narrow one
 constexpr unsigned kMaxParameter = 99;
+constexpr unsigned kMaxLast = 9999;
+constexpr unsigned kLeastWidth = 20;  // a smaller number is that of a key held with F3
 
 }  // namespace
 
@@ -86,6 +89,7 @@ LineEditor::Event LineEditor::control(std::uint8_t byte) noexcept {
     case control_key('F'): key('C', 0); break;
     case control_key('L'):
       echo_.raw(kClearScreen);
+      echo_.raw(kAskWidth);
       redraw();
       break;
     case control_key('R'): recall_like(); break;
@@ -104,7 +108,7 @@ void LineEditor::escape_sequence(std::uint8_t byte) noexcept {
     if (byte == 'f') move_to(word_behind());
     if (byte == 'd') erase(cursor_, word_behind());
     bare_ = true;
-    parameter_ = 0;
+    parameter_ = last_ = 0;
     return;
   }
   if (escape_ == Escape::kRest) {
@@ -115,6 +119,10 @@ void LineEditor::escape_sequence(std::uint8_t byte) noexcept {
   if (byte >= '0' && byte <= '9') {
     parameter_ = parameter_ * 10 + static_cast<unsigned>(byte - '0');
     if (parameter_ > kMaxParameter) parameter_ = kMaxParameter;
+    last_ = last_ * 10 + static_cast<unsigned>(byte - '0');
+    if (last_ > kMaxLast) last_ = kMaxLast;
+  } else if (byte == ';') {
+    last_ = 0;
   } else if (bare && (byte == 'M' || byte == '[')) {
     // A mouse of X10 sends its button and its place behind `ESC [ M`, the Linux console a function key's letter behind
     // `ESC [ [`.
@@ -137,6 +145,8 @@ void LineEditor::key(char final, unsigned parameter) noexcept {
     case 'D': move_to(by_word ? word_before() : cursor_ > 0 ? cursor_ - 1 : 0); break;
     case 'H': move_to(0); break;
     case 'F': move_to(length_); break;
+    case 'R':
+    case 't': set_width(last_); break;
     case '~':
       if (parameter == 1 || parameter == 7) move_to(0);
       if (parameter == 4 || parameter == 8) move_to(length_);
@@ -144,6 +154,17 @@ void LineEditor::key(char final, unsigned parameter) noexcept {
       break;
     default: break;
   }
+}
+
+/// Takes over the terminal's width, and draws the line anew if that changes what is seen of it.
+void LineEditor::set_width(unsigned columns) noexcept {
+  if (columns < kLeastWidth) return;
+  const std::size_t usable = columns - 1 < kColumns ? columns - 1 : kColumns;
+  if (usable - prompt_.size() == view_columns_) return;
+  view_columns_ = usable - prompt_.size();
+  echo_.raw("\r");
+  echo_.raw(kEraseToEnd);
+  redraw();
 }
 
 LineEditor::Event LineEditor::end_line() noexcept {
@@ -295,8 +316,9 @@ void LineEditor::move_left(std::size_t columns) noexcept {
 
 /// Moves the view so that the cursor is inside. @returns where it ends.
 std::size_t LineEditor::choose_view() noexcept {
-  if (cursor_ > view_ + view_columns_) view_ = cursor_ - view_columns_ + kScrollStep;
-  if (cursor_ <= view_ && view_ > 0) view_ = cursor_ > kScrollStep ? cursor_ - kScrollStep : 0;
+  const std::size_t step = view_columns_ < 2 * kScrollStep ? view_columns_ / 2 : kScrollStep;
+  if (cursor_ > view_ + view_columns_) view_ = cursor_ - view_columns_ + step;
+  if (cursor_ <= view_ && view_ > 0) view_ = cursor_ > step ? cursor_ - step : 0;
   return length_ - view_ > view_columns_ ? view_ + view_columns_ : length_;
 }
 

@@ -61,6 +61,7 @@ CommandStatus read_query(Invocation& call, std::size_t first, unsigned takes, Qu
     }
     if (!taken) return call.usage();
   }
+  if ((takes & Takes::kAllSites) != 0 && by == "site" && !top.empty()) return call.usage();
   if (!top.empty()) {
     std::uint64_t number = 0;
     const Number read = parse_number(top, SIZE_MAX, number);

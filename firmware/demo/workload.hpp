@@ -32,6 +32,7 @@ struct Workload {
   bool counted = true;       ///< takes N
   bool named = false;        ///< takes a NAME
   std::string_view option;   ///< a word it takes behind N; empty: none
+  std::string_view names{};  ///< what NAME may be, separated by commas
   /// Before the tasks start. @returns nullptr, or what is wrong.
   const char* (*prepare)(WorkloadRun& run) noexcept;
   void (*work)(WorkloadRun& run, unsigned hart) noexcept;

@@ -280,7 +280,7 @@ std::string read_script(const std::string& file, std::vector<std::string>& comma
     if (!opened) return fmt::format("{}: {}", file, std::strerror(errno));
   }
   std::istream& in = file == "-" ? std::cin : opened;
-  script.file = file;
+  script.file = file == "-" ? "standard input" : file;
   unsigned number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
@@ -290,7 +290,9 @@ std::string read_script(const std::string& file, std::vector<std::string>& comma
     commands.push_back(line);
     script.lines.push_back(number);
   }
-  if (in.bad()) return fmt::format("{}: cannot be read", file);
+  if (in.bad()) return fmt::format("{}: cannot be read", script.file);
+  if (commands.empty() && file == "-")
+    return "standard input is not a terminal and has no commands: give some with -c 'COMMAND' or -f FILE";
   if (commands.empty()) return fmt::format("{}: has no commands", file);
   return "";
 }

@@ -26,11 +26,11 @@ enum class Answers : std::uint8_t { kText, kJson };
 
 /// Where commands come from that stand in a file; the first that fails is the last.
 struct Script {
-  std::string file;             ///< empty: they come from the command line; "-": standard input
+  std::string file;             ///< what it is called; empty: the commands come from the command line
   std::vector<unsigned> lines;  ///< of each command
 };
 
-/// Reads the commands of @p file, a line each; blank lines and those that begin with `#` are none.
+/// Reads the commands of @p file, or of standard input (`-`), a line each; blank lines and those that begin with `#` are none.
 /// @returns what is wrong; empty: nothing.
 std::string read_script(const std::string& file, std::vector<std::string>& commands, Script& script);
 

@@ -85,7 +85,8 @@ void add_run(CLI::App& app, Options& options) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   run->add_option("-f,--file", options.script,
-                  "run the commands of this file, one a line, up to the first that fails; -: of standard input")
+                  "run the commands of this file, one a line, up to the first that fails; -: of standard input, as "
+                  "without an option where that is no terminal")
       ->type_name("FILE");
   run->add_option("--board", options.run.qemu.board, "QEMU's board: virt, spike, sifive_u")
       ->check(CLI::IsMember({"virt", "spike", "sifive_u"}))
@@ -319,6 +320,9 @@ int start(int argc, char** argv) {
   }
   options.run.record.image = options.run.qemu.image;
   const CLI::App& run = *app.get_subcommand("run");
+  // ./run < script
+  if (options.what.empty() && options.run.commands.empty() && options.script.empty() && isatty(STDIN_FILENO) == 0)
+    options.script = "-";
   if (!options.script.empty()) {
     std::string wrong = "demo, -c and -f: one of them";
     if (options.what.empty() && options.run.commands.empty())

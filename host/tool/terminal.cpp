@@ -1,10 +1,14 @@
 #include "terminal.hpp"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <string>
+#include <utility>
 
 #include "cleanup.hpp"
 
@@ -52,6 +56,42 @@ class Keys {
   bool escape_ = false;
 };
 
+/// Tells the target how many columns the terminal has, once it listens: after its first prompt, and when that changes.
+class Width {
+ public:
+  /// @param[in] text what the target has printed.
+  void look_for_prompt(std::string_view text) {
+    for (const char c : text) {
+      tail_ = c == '\n' ? std::string() : tail_ + c;
+      for (const std::string_view prompt : {"qm> ", "panic> "}) {
+        if (tail_ == prompt && prompt != prompt_) prompt_ = prompt, told_ = kUsual;  // another console begins
+      }
+    }
+    if (tail_.size() > kUsual) tail_.resize(kUsual);
+  }
+  /// @returns what the target is to be told; empty: nothing.
+  std::string news() {
+    winsize window{};
+    if (prompt_.empty() || ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0) return {};
+    const unsigned columns = std::min<unsigned>(window.ws_col, kUsual);
+    if (std::exchange(told_, columns) == columns) return {};
+    return "\x1b[8;" + std::to_string(window.ws_row) + ';' + std::to_string(columns) + 't';
+  }
+
+ private:
+  static constexpr unsigned kUsual = 80;  // what the console takes for granted
+  std::string tail_;
+  std::string_view prompt_;
+  unsigned told_ = kUsual;
+};
+
+/// Lets the change of a window's size end a poll().
+void notice_windows() {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  sigaction(SIGWINCH, &action, nullptr);
+}
+
 }  // namespace
 
 RawTerminal::RawTerminal() {
@@ -73,9 +113,12 @@ RawTerminal::~RawTerminal() {
 Left converse(host::Console& console, host::Milliseconds first) {
   const auto deadline = host::Clock::now() + first;
   bool heard = first.count() == 0;
+  Width width;
+  notice_windows();
   console.on_text([&](std::string_view text) {
     heard = true;
     write_all(text);
+    width.look_for_prompt(text);
   });
   struct Silence {
     host::Console& console;
@@ -85,7 +128,9 @@ Left converse(host::Console& console, host::Milliseconds first) {
   for (;;) {
     pollfd watched[2] = {{STDIN_FILENO, POLLIN, 0}, {console.transport().descriptor(), POLLIN, 0}};
     const int timeout = console.holds_bytes() ? 50 : heard ? -1 : 250;
-    if (poll(watched, 2, timeout) < 0) continue;  // a signal, as for a resized window: nothing to do
+    const bool signalled = poll(watched, 2, timeout) < 0;  // as by a resized window
+    if (const std::string news = width.news(); !news.empty()) console.type(news);
+    if (signalled) continue;
     try {
       (void)console.pump(host::Clock::now());
     } catch (const host::Error& error) {

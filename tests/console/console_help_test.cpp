@@ -4,6 +4,7 @@
 
 #include <qm/test/pattern.hpp>
 
+#include <sstream>
 #include <string>
 
 namespace {
@@ -40,6 +41,66 @@ TEST_F(Help, lists_the_commands_in_order_and_each_alone_as_in_the_list) {
     ++commands;
   }
   EXPECT_GE(commands, 6u) << help;
+}
+
+/// The words of the usage that are typed as they stand, each of which an example has.
+TEST_F(Help, has_an_example_of_every_option_and_every_example_works) {
+  machine().request("slab_trace start packet");
+  machine().request("workload run leak 100");
+  machine().request("mark before");
+  for (const qm::host::ReportRow& command : machine().rows("help")) {
+    const std::string name(command.text("name"));
+    std::string forms = "\n" + std::string(command.text("usage"));
+    std::string examples;
+    for (const qm::host::ReportRow& row : machine().rows("help " + name)) {
+      const std::string form(row.text("form"));
+      if (form.starts_with(name + " ")) forms += "\n" + form.substr(0, form.find("  "));
+      if (row.kind != "example") continue;
+      const std::string line(row.text("line"));
+      examples += line + "\n";
+      if (name == "panic" || name == "poweroff" || name == "reboot") continue;
+      const Machine::Answer answer = machine().request(line);
+      const bool may_fail = name == "expect";  // something is out
+      EXPECT_TRUE(answer.status == CommandStatus::kOk || (may_fail && answer.status == CommandStatus::kFailed))
+          << line << "\n" << answer.text;
+    }
+    EXPECT_FALSE(examples.empty()) << name;
+    for (const auto& option : qm::test::find_all(forms, "[ \\[|](-?[a-z_]+)")) {
+      EXPECT_FALSE(qm::test::find(examples, " " + std::string(option[1]) + "[ \n]").empty())
+          << name << ": no example of " << option[1] << " among\n" << examples;
+    }
+  }
+  discard();
+}
+
+/// Tab offers each word of each example where it stands: verbs, options, and the names of what there is.
+TEST_F(Help, each_word_of_an_example_is_offered_by_completion) {
+  machine().request("slab_trace start packet");
+  machine().request("mark before");
+  machine().request("pool take 64 64 64");
+  unsigned words = 0;
+  for (const qm::host::ReportRow& command : machine().rows("help")) {
+    const std::string name(command.text("name"));
+    for (const qm::host::ReportRow& row : machine().rows("help " + name)) {
+      if (row.kind != "example") continue;
+      std::istringstream line{std::string(row.text("line"))};
+      std::string before, word, last;
+      for (; line >> word; before += word + ' ', last = word) {
+        const bool is_number = word[0] >= '0' && word[0] <= '9' && last != "hart" && before != "pool free ";
+        const bool is_made_up = word.find_first_of("*+") != std::string::npos || before == "mark ";
+        if (is_number || is_made_up) continue;
+        ++words;
+        machine().clear();
+        machine().send("free; " + before + (word[0] == '-' ? "-" : "") + "\t\t\x03");
+        ASSERT_TRUE(machine().wait_for_text("^C\r\n"));
+        const std::string shown = machine().text().substr(machine().text().find(before) + before.size());
+        EXPECT_FALSE(qm::test::find(shown, "(^|[ \r\n])" + word + "[ \r\n]").empty())
+            << before << "<Tab> does not offer " << word << ":\n" << shown;
+      }
+    }
+  }
+  EXPECT_GE(words, 100U);
+  discard();
 }
 
 TEST_F(Help, knows_no_command_that_does_not_exist) {

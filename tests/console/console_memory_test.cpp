@@ -38,6 +38,18 @@ class Memory : public MachineTest {
     EXPECT_NE(at, std::string::npos) << label << " in\n" << text;
     return at == std::string::npos ? 0 : std::stoul(text.substr(at + label.size()));
   }
+  static std::string hex(std::uint64_t address) {
+    char text[24];
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
+    return text;
+  }
+  /// A page that is a slab of the cache. Those that are made at boot lie below the image, the first of them highest.
+  static std::uint64_t a_slab_of(std::string_view cache) {
+    for (std::uint64_t page = 0x801ff000; page >= 0x80000000; page -= 4096) {
+      if (machine().rows("whatis " + hex(page + 4088)).at(0).text("cache") == cache) return page;
+    }
+    return 0;
+  }
   static bool has(const std::string& text, const std::string& pattern) {
     return !qm::test::find(text, pattern).empty();
   }
@@ -68,11 +80,6 @@ TEST_F(Memory, whatis_needs_no_trace_to_say_who_has_an_object_and_from_where) {
   discard();  // the packets that other tests left are not known
   const auto leaked = qm::test::addresses(machine().rows("workload run leak 100 list seed 5"), "leaked");
   ASSERT_FALSE(leaked.empty());
-  const auto hex = [](unsigned long long address) {
-    char text[24];
-    std::snprintf(text, sizeof text, "0x%llx", address);
-    return std::string(text);
-  };
   for (const std::uint64_t object : leaked) {
     const std::string text = run("whatis " + hex(object));
     ASSERT_TRUE(has(text,
@@ -117,9 +124,16 @@ TEST_F(Memory, whatis_tells_a_slabs_header_another_harts_magazine_and_free_memor
   EXPECT_EQ(held.number("offset"), 511U);
   EXPECT_EQ(held.text("state"), "in use");
   const std::uint64_t slab = held.number("slab");
-  const qm::host::ReportRow header = place((slab & ~std::uint64_t{4095}) + 8);  // in front of the objects
-  EXPECT_EQ(header.text("arena"), "base");
-  EXPECT_EQ(header.text("state"), "allocated");
+  const qm::host::ReportRow header = place((slab | 4095) - 7);  // the last word of the slab's page
+  EXPECT_EQ(header.text("cache"), "packet");
+  EXPECT_EQ(header.number("slab"), slab);
+  EXPECT_EQ(header.text("state"), "header of the slab");
+  if ((slab & 4095) != 0) {
+    const qm::host::ReportRow colour = place(slab & ~std::uint64_t{4095});
+    EXPECT_EQ(colour.text("cache"), "packet");
+    EXPECT_EQ(colour.number("before"), slab & 4095);
+    EXPECT_EQ(colour.text("state"), "unused part of the slab");
+  }
   // The objects of the slab, each one step from the other.
   const std::uint64_t step = 576;
   unsigned in_magazine = 0;
@@ -136,6 +150,100 @@ TEST_F(Memory, whatis_tells_a_slabs_header_another_harts_magazine_and_free_memor
   EXPECT_EQ(free.text("arena"), "dma");
   EXPECT_EQ(free.text("state"), "free");
   EXPECT_EQ(place(0x40000000).text("state"), "allocated");
+}
+
+// A slab of addresses that nobody touches has its header elsewhere, in an object of kmem_slab. There are few of these.
+TEST_F(Memory, whatis_says_whose_slab_an_object_of_kmem_slab_is_the_header_of) {
+  unsigned headers = 0;
+  std::uint64_t of_dma_buffer = 0;
+  const std::uint64_t page = a_slab_of("kmem_slab");
+  ASSERT_NE(page, 0U);
+  for (std::uint64_t at = page; at < page + 4096; at += 32) {
+    const std::string text = run("whatis " + hex(at));
+    if (!has(text, "^cache kmem_slab: object 0x[0-9a-f]+ \\+ [0-9]+, in use\n")) continue;
+    const qm::test::Match header = qm::test::find(text, "\n  header of slab (0x[0-9a-f]+) of ([a-z_0-9]+)\n");
+    ASSERT_FALSE(header.empty()) << text;
+    ++headers;
+    if (header[2] == "dma_buffer") of_dma_buffer = std::stoull(header[1], nullptr, 16);
+  }
+  EXPECT_GE(headers, 1U);
+  ASSERT_NE(of_dma_buffer, 0U);
+  EXPECT_EQ(machine().rows("whatis " + hex(of_dma_buffer)).at(0).text("cache"), "dma_buffer");
+}
+
+// The demo's pool is a block of the heap, and tells where its pieces are.
+TEST_F(Memory, whatis_tells_a_held_block_of_the_heap_from_a_free_one) {
+  discard();
+  const auto piece = qm::test::addresses(machine().rows("pool take 64"), "piece");
+  ASSERT_EQ(piece.size(), 1U);
+  const auto in = [](const std::vector<qm::host::ReportRow>& rows, std::string_view arena) {
+    for (const qm::host::ReportRow& row : rows) {
+      if (row.text("arena") == arena) return row;
+    }
+    return qm::host::ReportRow{};
+  };
+  const std::vector<qm::host::ReportRow> held = machine().rows("whatis " + hex(piece[0] + 100));
+  const qm::host::ReportRow block = in(held, "kheap");
+  EXPECT_EQ(block.text("state"), "allocated");
+  EXPECT_EQ(block.number("segment") + block.number("offset"), piece[0] + 100);
+  EXPECT_LE(block.number("segment"), piece[0]);
+  EXPECT_GE(block.number("size_bytes"), 16384U + piece[0] - block.number("segment"));
+  EXPECT_EQ(in(held, "pool").text("state"), "free") << "64 bytes are taken, 36 further on lies nothing";
+  EXPECT_EQ(in(machine().rows("whatis " + hex(piece[0] + 63)), "pool").text("state"), "allocated");
+  const std::string text = run("whatis " + hex(piece[0]));
+  EXPECT_TRUE(has(text, "\n  taken at [^\n]*pool.cpp:[0-9]+ \\[demo\\] func:make\n")) << text;
+  run("pool free 1");
+  const std::vector<qm::host::ReportRow> freed = machine().rows("whatis " + hex(piece[0]));
+  EXPECT_EQ(in(freed, "pool").kind, "") << "the arena is gone";
+  EXPECT_TRUE(in(freed, "kheap").text("state") == "free" || in(freed, "kheap").kind.empty()) << run("whatis " + hex(piece[0]));
+}
+
+// The pieces are numbered in the order in which they are taken: 1024 free, 512, 1024 free, 64, 1024 free, 64, 2048 free, 512,
+// 1024 free, 2048, and the rest. 4096 bytes fit once 4 and 6 are gone.
+TEST_F(Memory, frag_names_what_pins_a_heap_and_freeing_that_is_what_helps) {
+  for (const std::string kept : {"none", "4", "6"}) {
+    discard();
+    run("pool take 1024 512 1024 64 1024 64 2048 512; pool take 1024 2048 6720; pool free 1 3 5 7 9");
+    EXPECT_EQ(machine().request("pool take 4096").text,
+              "error: the pool has no room for 4096 bytes (try frag 4096 pool)\n");
+    std::vector<std::uint64_t> held;
+    for (const qm::host::ReportRow& row : machine().rows("pool list")) {
+      const std::uint64_t number = row.kind == "piece" ? row.number("number") : 0;
+      if (number == 4 || number == 6) held.push_back(row.number("address"));
+    }
+    const std::vector<qm::host::ReportRow> rows = machine().rows("frag 4096 pool");
+    EXPECT_EQ(qm::test::addresses(rows, "piece"), held);
+    for (const qm::host::ReportRow& row : rows) {
+      if (row.kind == "request") EXPECT_EQ(row.text("answer"), "fails");
+      if (row.kind == "piece") EXPECT_EQ(row.text("function"), "take") << "who took it";
+      if (row.kind == "range") EXPECT_EQ(row.number("range_bytes"), 4224U);
+    }
+    if (kept != "4") run("pool free 4");
+    if (kept != "6") run("pool free 6");
+    const bool has_room = kept == "none";
+    EXPECT_EQ(machine().request("pool take 4096").status, has_room ? CommandStatus::kOk : CommandStatus::kFailed)
+        << "kept: " << kept;
+  }
+}
+
+TEST_F(Memory, the_pool_refuses_what_it_has_not) {
+  discard();
+  EXPECT_EQ(machine().request("pool take 16385").text, "error: 16385 is too large\n");
+  for (const char* wrong : {"pool", "pool take", "pool free", "pool give 1", "pool take 0", "pool list 1"})
+    EXPECT_EQ(machine().request(wrong).text, "error: usage: pool take SIZE...|free N...|list\n") << wrong;
+  EXPECT_EQ(machine().request("pool free 1").text, "error: the pool has no piece 1\n");
+  for (int i = 0; i < 8; ++i) run("pool take 64 64 64 64 64 64 64 64");
+  EXPECT_EQ(machine().request("pool take 64").text, "error: the pool has 64 pieces at most\n");
+  EXPECT_TRUE(has(run("pool list"), "\npool: pieces 64 of 64: complete\n$"));
+  EXPECT_TRUE(has(run("arena_stats pool"), "pool"));
+  for (int i = 0; i < 8; ++i) {
+    std::string line = "pool free";
+    for (int j = 1; j <= 8; ++j) line += " " + std::to_string(8 * i + j);
+    run(line);
+  }
+  EXPECT_EQ(machine().request("arena_stats pool").text, "error: No such arena pool\n") << "it ended with its last piece";
+  EXPECT_EQ(run("pool list"), "pool: pieces 0 of 64: complete\n");
+  EXPECT_NE(run("verify").find("faults 0: "), std::string::npos);
 }
 
 TEST_F(Memory, blocks_above_the_largest_class_are_recorded_with_their_stack) {

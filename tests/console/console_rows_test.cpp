@@ -42,6 +42,10 @@ const std::vector<std::string> kAsked = {"help",
                                          "frag",
                                          "frag 16M dma",
                                          "frag 4096 dma",
+                                         "pool take 64 1K 64",
+                                         "pool free 2",
+                                         "pool list",
+                                         "frag 15900 pool",
                                          "slab_trace status packet",
                                          "slab_trace status stacks",
                                          "slab_trace print packet",
@@ -144,7 +148,8 @@ TEST_F(Rows, equal_the_text_of_every_command) {
     // What changes something is asked for as rows once more, where that does no harm; else its rows alone are looked at.
     std::string text = machine().request(line).text;
     const bool changes = line.starts_with("workload run") || line.starts_with("workload st") || line == "fault off" ||
-                         line.starts_with("mark") || line.starts_with("slab_trace reset") ||
+                         line.starts_with("mark") ||
+                         line.starts_with("pool take") || line.starts_with("pool free") || line.starts_with("slab_trace reset") ||
                          line.starts_with("slab_trace start") || line.starts_with("reap") ||
                          line == "expect now -packet";
     std::vector<ReportRow> rows = machine().rows(line);

@@ -44,7 +44,22 @@ TEST_F(Diagnosis, whatis_says_who_has_an_object) {
   packet->free(held[0]);
   const std::uintptr_t header = (place.slab | 4095) - 7;  // the last word of the slab's page
   EXPECT_EQ(of_the_cache(reinterpret_cast<const void*>(header)),
-            format("cache packet: slab 0x%016" PRIxPTR " + %zu, no object\r\n", place.slab, header - place.slab));
+            format("cache packet: slab 0x%016" PRIxPTR " + %zu, header of the slab\r\n", place.slab, header - place.slab));
+  // In front of the header lies the bitmap of free objects, and what no object has is neither.
+  const std::uintptr_t bitmap = (place.slab | 4095) + 1 - sizeof(Slab) - sizeof(long);
+  EXPECT_NE(of_the_cache(reinterpret_cast<const void*>(bitmap)).find(", header of the slab\r\n"), std::string::npos);
+  const std::uintptr_t behind = place.slab + place.objects * packet->slabs().stride();
+  if (behind + sizeof(long) < bitmap && !kChecked) {
+    EXPECT_EQ(of_the_cache(reinterpret_cast<const void*>(behind)),
+              format("cache packet: slab 0x%016" PRIxPTR " + %zu, unused part of the slab\r\n", place.slab,
+                     behind - place.slab));
+  }
+  const std::uintptr_t page = place.slab & ~std::uintptr_t{4095};
+  if (page != place.slab) {
+    EXPECT_EQ(of_the_cache(reinterpret_cast<const void*>(page)),
+              format("cache packet: slab 0x%016" PRIxPTR " - %zu, unused part of the slab\r\n", place.slab,
+                     place.slab - page));
+  }
   ASSERT_EQ(packet->reserve(2), Status::kOk);
   packet->reap();
 }

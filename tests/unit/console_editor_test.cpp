@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <string>
 
@@ -13,12 +14,19 @@ using Event = LineEditor::Event;
 
 /// One row of a terminal, as much of one as the editor uses.
 struct Row {
-  static constexpr std::size_t kColumns = 80;
-  std::string cells = std::string(kColumns, ' ');
+  std::size_t columns = 80;
+  std::string cells = std::string(columns, ' ');
   std::size_t cursor = 0;
   std::size_t prompts = 0;
   std::string everything;
+  std::string report;  ///< what the terminal answers
 
+  /// Another width: what is beyond it is cut off.
+  void resize(std::size_t to) {
+    columns = to;
+    cells.resize(to, ' ');
+    cursor = std::min(cursor, to - 1);
+  }
   void write(std::string_view bytes) {
     everything += bytes;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -26,7 +34,7 @@ struct Row {
       if (c == '\r') {
         cursor = 0;
       } else if (c == '\n') {
-        cells.assign(kColumns, ' ');
+        cells.assign(columns, ' ');
       } else if (c == '\b') {
         ASSERT_GT(cursor, 0u);
         --cursor;
@@ -37,9 +45,13 @@ struct Row {
         if (bytes[i] == 'H') {
           cursor = 0;
         } else if (bytes[i] == 'J') {
-          cells.assign(kColumns, ' ');
+          cells.assign(columns, ' ');
+        } else if (bytes[i] == 'C') {
+          cursor = std::min(cursor + number, columns - 1);
+        } else if (bytes[i] == 'n') {
+          report = "\x1b[24;" + std::to_string(cursor + 1) + "R";
         } else if (bytes[i] == 'K') {
-          for (std::size_t at = cursor; at < kColumns; ++at) cells[at] = ' ';
+          for (std::size_t at = cursor; at < columns; ++at) cells[at] = ' ';
         } else {
           ASSERT_EQ(bytes[i], 'D');
           ASSERT_GE(cursor, number);
@@ -47,7 +59,7 @@ struct Row {
         }
       } else {
         ASSERT_GE(c, ' ');
-        ASSERT_LT(cursor, kColumns - 1) << "the row wrapped";
+        ASSERT_LT(cursor, columns - 1) << "the row wrapped";
         cells[cursor++] = c;
       }
     }
@@ -249,7 +261,7 @@ TEST(LineEditor, clears_the_screen_and_keeps_the_line) {
   desk.type(std::string("help me") + kLeft + kLeft);
   desk.row.everything.clear();
   desk.key(0x0c);
-  EXPECT_EQ(desk.row.everything, "\x1b[H\x1b[2Jqm> help me\x1b[02D");
+  EXPECT_EQ(desk.row.everything, "\x1b[H\x1b[2J\x1b[999C\x1b[6n\rqm> help me\x1b[02D");
   EXPECT_EQ(desk.row.cells.substr(0, 12), "qm> help me ");
   EXPECT_EQ(desk.row.cursor, 9u);
 }
@@ -310,11 +322,57 @@ struct Model {
   }
 };
 
-TEST(LineEditor, shows_what_the_line_is_after_any_keys) {
+/// What the row shows of the model's line, in a terminal of @p width columns.
+void expect_shown(const Desk& desk, const Model& model, std::size_t width) {
+  const std::size_t view = width - 5;
+  ASSERT_EQ(desk.row.cells.substr(0, 4), "qm> ");
+  ASSERT_GE(desk.row.cursor, 4u);
+  const std::size_t column = desk.row.cursor - 4;
+  ASSERT_LE(column, std::min(view, model.cursor));
+  const std::string visible = model.line.substr(model.cursor - column, view);
+  ASSERT_EQ(desk.row.cells.substr(4, view), visible + std::string(view - visible.size(), ' '));
+}
+
+TEST(LineEditor, asks_for_the_width_of_the_terminal_and_keeps_to_it) {
+  Desk desk;
+  const std::string line(100, 'x');
+  desk.row.columns = 40;
+  desk.type("\x0c");
+  ASSERT_EQ(desk.row.report, "\x1b[24;40R");
+  desk.type(desk.row.report);
+  desk.row.resize(40);
+  desk.type(line);  // the row does not wrap
+  EXPECT_EQ(desk.editor.line(), line) << "the answer is not in the line";
+  expect_shown(desk, {line, 100, 0}, 40);
+  desk.type("\x01");
+  EXPECT_EQ(desk.row.cells, "qm> " + line.substr(0, 35) + " ");
+  // Told unasked, when the window has become another.
+  desk.row.resize(100);
+  desk.type("\x1b[8;24;100t");
+  EXPECT_EQ(desk.row.cells.substr(0, 80), "qm> " + line.substr(0, 75) + " ");
+  desk.row.resize(20);
+  desk.type("\x1b[8;24;20t");
+  EXPECT_EQ(desk.row.cells, "qm> " + line.substr(0, 15) + " ");
+  desk.row.everything.clear();
+  desk.type("\x1b[8;24;20t\x1b[1;5R\x1b[0;0R\x1b[R");
+  EXPECT_EQ(desk.row.everything, "") << "nothing new, a key, and nonsense";
+  desk.type("\r");
+  EXPECT_EQ(desk.line, line);
+}
+
+void press_any_keys(std::size_t width, int presses);
+
+TEST(LineEditor, shows_what_the_line_is_after_any_keys) { press_any_keys(80, 200'000); }
+TEST(LineEditor, shows_what_the_line_is_after_any_keys_in_forty_columns) { press_any_keys(40, 100'000); }
+TEST(LineEditor, shows_what_the_line_is_after_any_keys_in_twenty_columns) { press_any_keys(20, 100'000); }
+
+void press_any_keys(std::size_t width, int presses) {
   qm::test::Random random;
   Desk desk;
   Model model;
-  for (int i = 0; i < 200'000; ++i) {
+  desk.row.resize(width);
+  desk.type("\x1b[8;24;" + std::to_string(width) + "t");
+  for (int i = 0; i < presses; ++i) {
     const unsigned kind = static_cast<unsigned>(random.below(100));
     if (kind < 62) {
       const char c = static_cast<char>(random.between(' ' + 1, '~'));
@@ -347,12 +405,7 @@ TEST(LineEditor, shows_what_the_line_is_after_any_keys) {
     }
     ASSERT_EQ(desk.editor.line(), model.line) << "step " << i;
     ASSERT_EQ(desk.editor.excess(), model.excess) << "step " << i;
-    ASSERT_EQ(desk.row.cells.substr(0, 4), "qm> ");
-    ASSERT_GE(desk.row.cursor, 4u);
-    const std::size_t column = desk.row.cursor - 4;
-    ASSERT_LE(column, model.cursor);
-    const std::string visible = model.line.substr(model.cursor - column, 75);
-    ASSERT_EQ(desk.row.cells.substr(4, 75), visible + std::string(75 - visible.size(), ' ')) << "step " << i;
+    expect_shown(desk, model, width);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }

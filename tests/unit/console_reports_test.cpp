@@ -144,7 +144,7 @@ TEST_F(Reports, kmemstat_prints_a_line_a_cache_and_their_sum) {
   EXPECT_EQ(figures_of(in_bytes, "packet"), format(" 512 %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "%% ", used,
                                                    total - used, total, used * 100 / total) +
                                                 ever + " 0");
-  EXPECT_EQ(lines_of(text)[0], "KiB                          size   in use     idle    total used   allocs fail");
+  EXPECT_EQ(lines_of(text)[0], "KiB                        size/B   in use     idle    total used   allocs fail");
   // What the lines say is what their sum says.
   std::uint64_t all = 0;
   const std::vector<std::string> lines = lines_of(in_bytes);
@@ -170,7 +170,7 @@ TEST_F(Reports, kmemstat_sorts_selects_and_cuts) {
   EXPECT_TRUE(qm::test::matches(lines.back(), "shown 2 of \\d+: complete")) << lines.back();
   Cache* const long_name = make("a_name_of_thirty_one_characters", 32);
   lines = lines_of(command("kmemstat -b a_name*"));
-  EXPECT_TRUE(lines[1].starts_with("a_name_of_thir~ne_characters ")) << lines[1];
+  EXPECT_TRUE(lines[1].starts_with("a_name_of_thi~e_characters ")) << lines[1];
   EXPECT_EQ(Cache::destroy(long_name), Status::kOk);
   EXPECT_EQ(command("kmemstat nothing"), "error: No such slab nothing\r\n");
   for (const char* wrong :

@@ -61,13 +61,14 @@ class QmTest : public testing::Test {
   }
 
   /// Runs `qm ARGUMENTS` without a terminal and waits for its end.
-  static Outcome qm(const std::vector<std::string>& arguments) {
+  /// @param[in] input the file that is its standard input.
+  static Outcome qm(const std::vector<std::string>& arguments, const std::string& input = "/dev/null") {
     int out[2], error[2];
     EXPECT_EQ(pipe2(out, O_CLOEXEC), 0);
     EXPECT_EQ(pipe2(error, O_CLOEXEC), 0);
     const pid_t pid = fork();
     if (pid == 0) {
-      dup2(open("/dev/null", O_RDONLY), 0);
+      dup2(open(input.c_str(), O_RDONLY), 0);
       dup2(out[1], 1);
       dup2(error[1], 2);
       become_qm(arguments);
@@ -93,9 +94,9 @@ class QmTest : public testing::Test {
     outcome.status = status_of(pid);
     return outcome;
   }
-  static Outcome run(std::vector<std::string> arguments) {
+  static Outcome run(std::vector<std::string> arguments, const std::string& input = "/dev/null") {
     arguments.insert(arguments.begin(), {"run", "--image", QM_FAKE_QEMU});
-    return qm(arguments);
+    return qm(arguments, input);
   }
   [[nodiscard]] bool a_transcript_has(const std::string& needle) const {
     return qm::test::await_text(folder_ / "transcripts", needle);
@@ -156,6 +157,17 @@ TEST_F(QmTest, run_does_a_script_up_to_the_first_that_fails_and_says_where) {
   EXPECT_EQ(outcome.out, "one\nerror: it was to fail\n");
   EXPECT_NE(outcome.error.find("qm: " + bad + ":3: failed: fail\n"), std::string::npos) << outcome.error;
   EXPECT_EQ(run({"-f", script("ends", "echo one\npoweroff 42\n")}).status, 42);
+  // Of standard input likewise, with -f - and without.
+  for (const std::vector<std::string>& how : std::vector<std::vector<std::string>>{{}, {"-f", "-"}}) {
+    outcome = run(how, good);
+    EXPECT_EQ(outcome.status, 0) << outcome.error;
+    EXPECT_EQ(outcome.out, "one\ntwo\n");
+    outcome = run(how, bad);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(outcome.out, "one\nerror: it was to fail\n");
+    EXPECT_NE(outcome.error.find("qm: standard input:3: failed: fail\n"), std::string::npos) << outcome.error;
+  }
+  EXPECT_EQ(run({"-c", "echo three"}, good).out, "three\n") << "given commands are those that run";
   for (const std::vector<std::string>& wrong :
        std::vector<std::vector<std::string>>{{"-f", script("empty", "# nothing\n")},
                                              {"-f", "/nonexistent/script"},
@@ -235,10 +247,10 @@ TEST_F(QmTest, run_leaves_no_folder_behind_however_early_a_signal_comes) {
     EXPECT_FALSE(entry.path().filename().string().starts_with("qm-")) << entry.path();
 }
 
-TEST_F(QmTest, run_without_a_terminal_says_so_and_ends_with_3) {
+TEST_F(QmTest, run_without_a_terminal_and_without_commands_says_so_and_ends_with_2) {
   const Outcome outcome = run({});
-  EXPECT_EQ(outcome.status, 3);
-  EXPECT_NE(outcome.error.find("not a terminal"), std::string::npos) << outcome.error;
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_NE(outcome.error.find("not a terminal and has no commands"), std::string::npos) << outcome.error;
 }
 
 TEST_F(QmTest, run_ends_with_3_and_the_transcript_when_the_target_dies) {
@@ -378,6 +390,8 @@ class QmTerminalTest : public QmTest {
     ASSERT_EQ(grantpt(master_), 0);
     ASSERT_EQ(unlockpt(master_), 0);
     slave_ = open(ptsname(master_), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    const winsize size{24, columns_, 0, 0};
+    ASSERT_EQ(ioctl(master_, TIOCSWINSZ, &size), 0);
     ASSERT_EQ(tcgetattr(slave_, &before_), 0);
     pid_ = fork();
     if (pid_ == 0) {
@@ -434,6 +448,7 @@ class QmTerminalTest : public QmTest {
     QmTest::TearDown();
   }
 
+  unsigned short columns_ = 80;
   int master_ = -1, slave_ = -1;
   pid_t pid_ = -1;
   termios before_{};
@@ -478,6 +493,28 @@ TEST_F(QmTerminalTest, survives_a_resized_window_and_ends_with_a_typed_poweroff)
   ASSERT_TRUE(shows("resized\r\nqm> ")) << screen_;
   type("poweroff 7\r");
   EXPECT_EQ(ended(), 7) << screen_;
+}
+
+TEST_F(QmTerminalTest, tells_the_target_how_wide_a_narrow_window_is_and_when_that_changes) {
+  columns_ = 40;
+  start({});
+  ASSERT_TRUE(shows("qm> "));
+  type("\r");  // the fake takes what it was told for a command
+  ASSERT_TRUE(shows("unknown command \"\x1b[8;24;40t\"")) << screen_;
+  screen_.clear();
+  winsize size{30, 200, 0, 0};
+  ASSERT_EQ(ioctl(master_, TIOCSWINSZ, &size), 0);
+  // The window's change and a key are two things, either of which may come first.
+  for (int i = 0; i < 50 && screen_.find("\x1b[8;30;80t\"") == std::string::npos; ++i) {
+    type("\r");
+    ASSERT_TRUE(shows("qm> "));
+    if (screen_.find("\x1b[8") == std::string::npos) screen_.clear();
+    pollfd watched{master_, POLLIN, 0};
+    (void)poll(&watched, 1, 100);
+  }
+  ASSERT_TRUE(shows("unknown command \"\x1b[8;30;80t\"")) << screen_;
+  type("\x01x");
+  EXPECT_EQ(ended(), 0);
 }
 
 TEST_F(QmTerminalTest, restores_the_terminal_when_a_signal_ends_it) {

@@ -77,6 +77,7 @@ struct ObjectPlace {
   unsigned index = 0;       ///< of the object
   unsigned objects = 0;     ///< of the slab
   bool is_out = false;      ///< the layer has handed the object out
+  bool in_header = false;   ///< the slab's header has the address, or the bitmap before it
 };
 
 /// What layers of no-touch slabs do otherwise: slab_untouched.cpp.
@@ -279,7 +280,8 @@ class SlabLayer {
   // ---- for reports: slab_look.cpp -------------------------------------------------------------------------------------
 
   [[nodiscard]] SlabStats stats() noexcept;
-  /// Finds where @p address lies. @returns false if in none of this layer's slabs. Complexity, context: as judge().
+  /// Finds where @p address lies, in a slab of memory also before its first object. @returns false if in none of this
+  /// layer's slabs. Complexity, context: as judge().
   [[nodiscard]] bool locate(std::uintptr_t address, ObjectPlace& place) noexcept;
   /// Whether the slab keeps S1 and knows its layer. Context: as a SlabPass shows it.
   [[nodiscard]] bool is_sound(Slab& slab) noexcept;

@@ -164,7 +164,7 @@ constinit const Command allocinfo = {
     .forms =
         "allocinfo [top N] [sort size|calls]  each place in the source that holds memory, by bytes or by calls\n"
         "allocinfo on|off                     count allocations from now on, or do not",
-    .example = "allocinfo top 5 sort calls",
+    .example = "allocinfo top 5 sort calls\nallocinfo sort size\nallocinfo off\nallocinfo on",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

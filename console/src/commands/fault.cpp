@@ -119,7 +119,7 @@ constinit const Command fault_injection = {.name = "fault",
                                            .max_arguments = 3,
                                            .complete = complete_fault,
                                            .forms = "fault  lists those that are armed",
-                                           .example = "fault packet every 10",
+                                           .example = "fault packet every 10\nfault session nth 3\nfault\nfault off",
                                            .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

@@ -200,7 +200,7 @@ constinit const Command frag = {
     .complete = complete_frag,
     .forms =
         "NAME is an arena, kheap without it; what is in the way is what holds least where SIZE would fit without it",
-    .example = "frag 64K kheap",
+    .example = "frag 64K kheap\nfrag dma",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

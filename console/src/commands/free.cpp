@@ -98,7 +98,7 @@ constinit const Command free_memory = {.name = "free",
                                        .max_arguments = 1,
                                        .complete = complete_free,
                                        .forms = "free -v  a line an amount, in bytes; free -b  as free, in bytes",
-                                       .example = "free -v",
+                                       .example = "free\nfree -b\nfree -v",
                                        .in_panic = true,
                                        .wrap = Output::Wrap::kYes};
 

@@ -24,6 +24,14 @@ void print_entry(Invocation& call, const Command& command) noexcept {
   }
 }
 
+/// Takes the first line off @p text. @returns it, without its end.
+std::string_view next_line(std::string_view& text) noexcept {
+  const std::size_t end = find(text, '\n');
+  const std::string_view line = part(text, 0, end);
+  text = end == kNowhere ? std::string_view() : part(text, end + 1);
+  return line;
+}
+
 CommandStatus run_help(Invocation& call) noexcept {
   if (call.arguments() == 0) {
     for (const Command* c = CommandTable::after({}); c != nullptr; c = CommandTable::after(c->name)) {
@@ -39,13 +47,14 @@ CommandStatus run_help(Invocation& call) noexcept {
   print_entry(call, *command);
   std::string_view forms = command->forms;
   while (!forms.empty()) {
-    const std::size_t end = find(forms, '\n');
     call.out().hang(6);
-    call.row("form", "    {form}\n", part(forms, 0, end));
-    forms = end == kNowhere ? std::string_view() : part(forms, end + 1);
+    call.row("form", "    {form}\n", next_line(forms));
   }
-  call.out().hang(6);
-  if (!command->example.empty()) call.row("example", "    example: {line}\n", command->example);
+  const char* label = "example:";
+  for (std::string_view examples = command->example; !examples.empty(); label = "        ") {
+    call.out().hang(15);
+    call.row("example", "    {} {line}\n", label, next_line(examples));
+  }
   return call.ok();
 }
 

@@ -147,7 +147,7 @@ struct Widths {
   static constexpr std::size_t most(std::size_t a, std::size_t b) noexcept { return a > b ? a : b; }
   Widths(const Line& sum, std::uint64_t largest_size, bool in_bytes) noexcept
       : unit(in_bytes ? Unit::bytes() : Unit::of(sum.total)),
-        size(1 + most(4, Unit::digits(largest_size))),
+        size(1 + most(6, Unit::digits(largest_size))),
         used(1 + most(8, unit.columns(sum.used))),
         idle(1 + most(8, unit.columns(sum.idle))),
         total(1 + most(8, unit.columns(sum.total))),
@@ -197,7 +197,7 @@ void print_line(Invocation& call, const Line& line, std::string_view name, const
 void print_header(Output& out, const Widths& widths) noexcept {
   out.text(widths.unit.name());
   out.repeat(' ', widths.names - widths.unit.name().size());
-  print_right(out, "size", widths.size);
+  print_right(out, "size/B", widths.size);  // whatever the unit of the amounts is
   print_right(out, "in use", widths.used);
   print_right(out, "idle", widths.idle);
   print_right(out, "total", widths.total);
@@ -284,7 +284,7 @@ constinit const Command kmemstat = {
         "kmemstat [-b] [PATTERN] [sort KEY] [top N]  KEY is name, size, used, idle, total, allocs or failures; -b: "
         "bytes\n"
         "kmemstat -v  all arenas and caches as a tree, in bytes, in the columns of Akaros",
-    .example = "kmemstat kmalloc* sort used top 5",
+    .example = "kmemstat kmem_* sort used top 5\nkmemstat -b packet\nkmemstat -v",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

@@ -55,13 +55,32 @@ inline void print_taker(Invocation& call, const CallSite* site) noexcept {
   row.print("\n");
 }
 
+/// Of an object of `kmem_slab`, which is the header of a slab that lies elsewhere: of which, and whose.
+void print_header_of(Invocation& call, const Cache& headers, const ObjectPlace& place) noexcept {
+  if (from_c(headers.name()) != "kmem_slab") return;
+  const auto* const slab =
+      reinterpret_cast<const Slab*>(reinterpret_cast<std::uintptr_t>(place.object) + SlabLayer::kExternalHead);
+  Matching<Cache> caches({});
+  while (Cache* cache = caches.next()) {
+    if (slab->layer != &cache->slabs()) continue;
+    call.row("header_of", "  header of slab {slab} of {cache}\n", Address{slab->start}, cache->name());
+    return;
+  }
+}
+
 /// Prints what the cache has at @p address. @returns whether it has something.
 bool print_cache(Invocation& call, Cache& cache, std::uintptr_t address) noexcept {
   ObjectPlace place;
   if (!cache.locate(address, place) || !is_there(cache, place.slab)) return false;
   if (place.object == nullptr) {
-    call.row("place", "cache {cache}: slab {slab} + {offset}, {state}\n", cache.name(), Address{place.slab},
-             address - place.slab, "no object");
+    const char* const state = place.in_header ? "header of the slab" : "unused part of the slab";
+    if (address < place.slab) {
+      call.row("place", "cache {cache}: slab {slab} - {before}, {state}\n", cache.name(), Address{place.slab},
+               place.slab - address, state);
+    } else {
+      call.row("place", "cache {cache}: slab {slab} + {offset}, {state}\n", cache.name(), Address{place.slab},
+               address - place.slab, state);
+    }
     return true;
   }
   const Cache::Whereabouts where = cache.look_for(place.object);
@@ -72,6 +91,7 @@ bool print_cache(Invocation& call, Cache& cache, std::uintptr_t address) noexcep
     print_whereabouts(row, where);
     row.print("\n  {number} of {objects} in slab {slab}\n", place.index + 1, place.objects, Address{place.slab});
   }
+  if (place.is_out) print_header_of(call, cache, place);
   if constexpr (kCallSites) {
     if (where.place == Cache::Place::kUser) print_taker(call, cache.site_of(place.object));
   }
@@ -187,7 +207,7 @@ constinit const Command whatis = {.name = "whatis",
                                   .min_arguments = 1,
                                   .max_arguments = 1,
                                   .forms = "NAME is a function of the image: whatis packet_alloc+0x12",
-                                  .example = "whatis 0x80a41280",
+                                  .example = "whatis 0x80a41280\nwhatis packet_alloc+0x12",
                                   .in_panic = true,
                                   .wrap = Output::Wrap::kYes};
 

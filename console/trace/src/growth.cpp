@@ -158,7 +158,7 @@ CommandStatus run_growth(Invocation& call) noexcept {
 
 void complete_growth(Completion& completion) noexcept {
   complete_mark(completion);
-  completion.offer("all");
+  if (completion.index() <= 2 && completion.words()[1] != "all") completion.offer("all");
 }
 
 }  // namespace
@@ -171,7 +171,7 @@ constinit const Command growth = {
     .max_arguments = 2,
     .complete = complete_growth,
     .forms = "all: also what the allocator and the books have for themselves, kmem_* and ktrace",
-    .example = "growth before",
+    .example = "growth before\ngrowth before all",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

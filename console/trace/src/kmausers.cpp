@@ -221,7 +221,7 @@ constinit const Command kmausers = {
         "kmausers [-b] by stack [top N]   the stacks of what is traced\n"
         "kmausers [-b] by task [top N]    the tasks and handlers that allocated what is traced, of which there are at "
         "most 10",
-    .example = "kmausers by stack top 5",
+    .example = "kmausers by stack top 5\nkmausers -b by site\nkmausers by task",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

@@ -141,6 +141,8 @@ void complete_kmemtrace(Completion& completion) noexcept {
   if (completion.index() == 1) {
     for (const std::string_view verb : {"start", "stop", "status", "ring"}) completion.offer(verb);
   } else if (completion.words()[1] == "start") {
+    const std::string_view before = completion.words()[completion.index() - 1];
+    if (completion.index() > 2 && (before == "min" || before == "sample")) return;
     if (completion.index() == 2) offer_traceable(completion);
     completion.offer("min");
     completion.offer("sample");
@@ -165,7 +167,7 @@ constinit const Command kmemtrace = {
         "kmemtrace stop      tell no more, and send what waits\n"
         "kmemtrace status    mode, events, losses\n"
         "kmemtrace ring BYTES  size of each hart's ring, while stopped",
-    .example = "kmemtrace start packet",
+    .example = "kmemtrace ring 256K\nkmemtrace start pack* min 64 sample 4K\nkmemtrace status\nkmemtrace stop",
     .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

@@ -281,7 +281,9 @@ CommandStatus run_expect(Invocation& call) noexcept {
 
 void complete_scope(Completion& completion, unsigned takes) noexcept {
   complete_mark(completion);
-  if (complete_query(completion, 2, takes)) offer_traceable(completion);
+  if (!complete_query(completion, 2, takes)) return;
+  completion.leave_out();
+  offer_traceable(completion);
 }
 
 void complete_marks(Completion& completion) noexcept {
@@ -314,7 +316,7 @@ constinit const Command marks = {.name = "marks",
                                  .run = run_marks,
                                  .max_arguments = 2,
                                  .complete = complete_marks,
-                                 .example = "marks drop before",
+                                 .example = "marks\nmarks drop before",
                                  .in_panic = true,
                                  .wrap = Output::Wrap::kYes};
 
@@ -326,7 +328,7 @@ constinit const Command leaks = {.name = "leaks",
                                  .max_arguments = 8,
                                  .complete = complete_leaks,
                                  .forms = kScopeForms,
-                                 .example = "leaks before older 5s by stack",
+                                 .example = "leaks before older 5s by stack\nleaks before packet by site\nleaks before -packet",
                                  .in_panic = true,
                                  .wrap = Output::Wrap::kYes};
 
@@ -339,7 +341,7 @@ constinit const Command expect = {
     .max_arguments = 8,
     .complete = complete_expect,
     .forms = kScopeForms,
-    .example = "expect before -session",
+    .example = "expect before\nexpect before packet older 5s\nexpect before -session",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

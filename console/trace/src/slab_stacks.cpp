@@ -133,7 +133,7 @@ constinit const Command slab_stacks = {
         "                                      -v: bytes held, ages, harts, contexts\n"
         "slab_stacks threshold [N]             hide stacks with fewer than N objects; without N: what it is\n"
         "SLAB_NAME may have * and ?",
-    .example = "slab_stacks packet top 5",
+    .example = "slab_stacks packet top 5\nslab_stacks -v\nslab_stacks threshold 2",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

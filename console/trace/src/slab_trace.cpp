@@ -184,7 +184,17 @@ constinit const Command slab_trace = {
         "slab_trace status [SLAB_NAME]    state, counts, memory of the books\n"
         "SLAB_NAME may have * and ?; kmalloc is kmalloc_* and kheap. Then start, without counts or every,\n"
         "also traces caches made later, until a stop of that SLAB_NAME or of *",
-    .example = "slab_trace start packet; workload run leak 100; slab_trace print packet by stack",
+    .example = 
+        "slab_trace start packet\n"
+        "slab_trace print packet top 3\n"
+        "slab_trace print -v packet older 5s\n"
+        "slab_trace print by stack\n"
+        "slab_trace print packet by site\n"
+        "slab_trace status\n"
+        "slab_trace stop packet\n"
+        "slab_trace reset packet\n"
+        "slab_trace start stacks counts\n"
+        "slab_trace start session every 10",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};
 

@@ -141,7 +141,7 @@ CommandStatus print_outstanding(Invocation& call) noexcept {
   if (read != CommandStatus::kOk) return read;
   const bool asks =
       query.pattern_count != 0 || query.top != SIZE_MAX || !query.older.empty() || query.by != Query::By::kNothing;
-  if (!asks || (query.by == Query::By::kSite && query.top != SIZE_MAX)) return call.usage();
+  if (!asks) return call.usage();
   if (!query.older.empty()) read = read_older(call, query.older, query.before);
   if (read == CommandStatus::kOk && !query.pattern().empty()) read = check_name(call, query.pattern());
   if (read != CommandStatus::kOk) return read;

@@ -28,7 +28,7 @@ CommandStatus show_stacks(Invocation& call, std::string_view pattern, std::size_
 
 /// Of Takes, what slab_trace print takes.
 inline constexpr unsigned kPrintTakes =
-    Takes::kVerbose | Takes::kPattern | Takes::kOlder | Takes::kTop | Takes::kByStackSite;
+    Takes::kVerbose | Takes::kPattern | Takes::kOlder | Takes::kTop | Takes::kByStackSite | Takes::kAllSites;
 /// slab_trace print. In slab_trace_print.cpp.
 CommandStatus print_outstanding(Invocation& call) noexcept;
 

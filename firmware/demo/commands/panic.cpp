@@ -77,7 +77,7 @@ QM_CONSOLE_COMMAND(panic, {.name = "panic",
                            .min_arguments = 0,
                            .max_arguments = 1,
                            .complete = complete_panic,
-                           .example = "panic fault",
+                           .example = "panic fault\npanic interrupt\npanic lock",
                            .in_panic = true,
                            .wrap = console::Output::Wrap::kYes});
 

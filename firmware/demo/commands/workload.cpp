@@ -104,8 +104,33 @@ CommandStatus run_workload(Invocation& call) noexcept {
   return call.usage();
 }
 
+/// Behind the workload's name: what it takes, then `hart H` and `seed S`.
+void complete_arguments(console::Completion& completion, const Workload& workload) noexcept {
+  const std::size_t arguments = (workload.counted ? 1 : 0) + (workload.named ? 1 : 0);
+  if (completion.index() < 3 + arguments) {
+    if (!workload.named || completion.index() + 1 < 3 + arguments) return;
+    for (std::string_view names = workload.names; !names.empty();) completion.offer(console::next_item(names));
+    return;
+  }
+  const std::string_view before = completion.words()[completion.index() - 1];
+  if (before == "seed") return;
+  if (before == "hart") {
+    for (unsigned hart = 0; hart < hal::Port::kMaxHarts && hart < 10; ++hart) {
+      const char digit = static_cast<char>('0' + hart);
+      if ((hal::online_harts() >> hart & 1) != 0) completion.offer({&digit, 1});
+    }
+    return;
+  }
+  if (!workload.option.empty()) completion.offer(workload.option);
+  completion.offer("hart");
+  completion.offer("seed");
+}
+
 void complete(console::Completion& completion) noexcept {
-  if (completion.index() == 1) {
+  if (completion.index() >= 3 && (completion.words()[1] == "run" || completion.words()[1] == "start")) {
+    const Workload* workload = find_workload(completion.words()[2]);
+    if (workload != nullptr) complete_arguments(completion, *workload);
+  } else if (completion.index() == 1) {
     for (const std::string_view verb : {"list", "run", "start", "stop"}) completion.offer(verb);
   } else if (completion.index() == 2 && (completion.words()[1] == "run" || completion.words()[1] == "start")) {
     for (const Workload* workload : workloads()) completion.offer(workload->name);
@@ -123,7 +148,11 @@ QM_CONSOLE_COMMAND(workload, {.name = "workload",
                                        "workload run NAME [ARG...] [hart H] [seed S]\n"
                                        "workload start NAME [ARG...] [hart H] [seed S]\n"
                                        "workload stop\n",
-                              .example = "workload run leak 500 list hart 1 seed 7",
+                              .example = 
+                                  "workload list\n"
+                                  "workload run leak 500 list hart 1 seed 7\n"
+                                  "workload start stacks 100\n"
+                                  "workload stop",
                               .wrap = console::Output::Wrap::kYes});
 
 }  // namespace

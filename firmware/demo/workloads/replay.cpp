@@ -109,6 +109,7 @@ constinit const Workload kReplay = {
     .counted = false,
     .named = true,
     .option = {},
+    .names = "sqlite,jq,redis-threads",
     .prepare = prepare,
     .work = replay_task,
     .finish = finish,

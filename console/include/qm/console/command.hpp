@@ -45,7 +45,7 @@ struct Command {
   void (*complete)(Completion& completion) noexcept = nullptr;
   /// For `help NAME`: the forms in full, one a line, where usage does not say all. Lines end in LF.
   std::string_view forms = {};
-  /// For `help NAME`: a line to type.
+  /// For `help NAME`: lines to type, in which each option stands once. Separated by LF.
   std::string_view example = {};
   /// Whether it only looks, at what every state of the system leaves readable, and asks no other hart: then it runs
   /// after a panic.
@@ -164,6 +164,8 @@ class Completion {
   [[nodiscard]] std::size_t index() const noexcept { return before_.size(); }
   /// Offers @p candidate; ignored unless it begins with what is there.
   void offer(std::string_view candidate) noexcept;
+  /// Where the word begins with `-`, candidates are names to be left out from here on: `-` and the name.
+  void leave_out() noexcept { leaves_out_ = starts_with(prefix_, "-"); }
 
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
   /// What all candidates have in common, from their first character on.
@@ -173,6 +175,7 @@ class Completion {
   const Words& before_;
   std::string_view prefix_;
   Output* list_;
+  bool leaves_out_ = false;
   std::size_t count_ = 0;
   std::size_t common_length_ = 0;
   char common_[kMaxCandidate];

@@ -5,8 +5,9 @@
 ///              ^ the cursor stands at cursor_ - view_
 ///
 /// Invariants
-///  1. The line fits one row of an 80-column terminal: a longer one scrolls sideways. So nothing depends on the
-///     terminal's real width, nor on a change of it, and the cursor never has to go up a row.
+///  1. The line fits one row of the terminal: a longer one scrolls sideways, and the cursor never has to go up a row. The
+///     terminal has 80 columns until it says that it has fewer: Ctrl-L asks it (cursor position report), and who knows
+///     of a change may tell it unasked, as xterm reports its size (`ESC [ 8 ; ROWS ; COLUMNS t`).
 ///  2. Typing at the end of a line that fits echoes each character and nothing else.
 ///  3. The prompt is written once for each line, and again after text that arrived asynchronously; scrolling and recall
 ///     move the cursor relative to where it is.
@@ -59,7 +60,7 @@ class LineEditor {
   /// @param[in] echo   where echo goes; flushed by the owner.
   /// @param[in] prompt what stands before the line; lives as long as the editor.
   explicit LineEditor(Output& echo, std::string_view prompt = kPrompt) noexcept
-      : echo_(echo), prompt_(prompt), view_columns_(79 - prompt.size()) {}
+      : echo_(echo), prompt_(prompt), view_columns_(kColumns - prompt.size()) {}
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
@@ -90,6 +91,7 @@ class LineEditor {
   Event control(std::uint8_t byte) noexcept;
   void escape_sequence(std::uint8_t byte) noexcept;
   void key(char final, unsigned parameter) noexcept;
+  void set_width(unsigned columns) noexcept;
   Event end_line() noexcept;
   void insert_character(char c) noexcept;
   void erase(std::size_t from, std::size_t to) noexcept;
@@ -119,7 +121,8 @@ class LineEditor {
   std::size_t view_ = 0;
   std::size_t excess_ = 0;
   std::size_t recalled_ = 0;  // 0: the line being typed; else history_[recalled_ - 1]
-  unsigned parameter_ = 0;
+  unsigned parameter_ = 0;  // all digits of a sequence
+  unsigned last_ = 0;       // those behind its last separator
   Escape escape_ = Escape::kNone;
   bool bare_ = false;      // nothing has come since `ESC [` or `ESC O`
   std::uint8_t rest_ = 0;  // bytes that still belong to the sequence

@@ -20,6 +20,7 @@ struct Takes {
     kByTask = 256,      ///< by task, too
     kSort = 64,         ///< sort KEY; the command knows its keys
     kOlder = 128,       ///< older T
+    kAllSites = 256,    ///< no top N with by site
   };
 };
 
