@@ -162,6 +162,7 @@ void LineEditor::set_width(unsigned columns) noexcept {
   const std::size_t usable = columns - 1 < kColumns ? columns - 1 : kColumns;
   if (usable - prompt_.size() == view_columns_) return;
   view_columns_ = usable - prompt_.size();
+  view_ = 0;
   echo_.raw("\r");
   echo_.raw(kEraseToEnd);
   redraw();

@@ -346,9 +346,12 @@ TEST(LineEditor, asks_for_the_width_of_the_terminal_and_keeps_to_it) {
   expect_shown(desk, {line, 100, 0}, 40);
   desk.type("\x01");
   EXPECT_EQ(desk.row.cells, "qm> " + line.substr(0, 35) + " ");
-  // Told unasked, when the window has become another.
+  // Told unasked, when the window has become another: as much is shown as there is room for now.
+  desk.type("\x05\x08\x08\x08" + std::string(30, '\x08'));
   desk.row.resize(100);
   desk.type("\x1b[8;24;100t");
+  EXPECT_EQ(desk.row.cells.substr(0, 80), "qm> " + line.substr(0, 67) + std::string(9, ' '));
+  desk.type(line.substr(0, 33) + "\x01");
   EXPECT_EQ(desk.row.cells.substr(0, 80), "qm> " + line.substr(0, 75) + " ");
   desk.row.resize(20);
   desk.type("\x1b[8;24;20t");
