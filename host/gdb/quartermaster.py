@@ -2,11 +2,15 @@
 
     qm caches [NAME]     what the console's slab_stats prints       qm traces NAME   what slab_trace print does
     qm whatis WHERE      what whatis does, of an address or a name  qm stacks [NAME] what slab_stacks does
+    qm free              what free -b does                          qm kmemstat [NAME] what kmemstat -b does
+    qm allocinfo [NUMBER] what allocinfo [top NUMBER] does          qm growth        what growth does: what is held since boot
     qm image FILE BASE   looks at raw memory saved by QEMU's `pmemsave BASE SIZE FILE` instead of a running target
 
-They read memory and run nothing on the target, so they work at any stop, after a panic, on a core (QEMU's
+NAME and NUMBER may be expressions of GDB: a cache or a pointer to one, a variable. Where structures lie is what the image's
+debug information says. They read memory and run nothing on the target, so they work at any stop, after a panic, on a core (QEMU's
 `dump-guest-memory`) and on a memory image. They need the image with its debug information. NAME may have * and ?. The
-target was stopped anywhere: what a hart was about to change may be half changed; each list says what it saw. Also:
+target was stopped anywhere: what a hart was about to change may be half changed; each list says what it saw. A list that
+damaged memory has made endless ends where it comes back, or after LONGEST steps, and a line says so. Also:
 pretty-printers for caches, arenas and atomics.
 """
 
@@ -23,7 +27,11 @@ import gdb.printing
 QUANTUM_CACHE = 4
 WATCH, RECORD, HOLD = 128, 4, 8  # of a state word: alloc/include/qm/observer.hpp
 TRUNCATED, COLLIDED = 0x80, 1  # of a stack's entry: trace/include/qm/trace/stack_depot.hpp
-RECORD_BYTES = 24  # of a slot: trace/include/qm/trace/record_table.hpp
+HART_BITS, STACK_BITS = 5, 22  # of a record's words: trace/include/qm/trace/record_table.hpp
+DIRECT = 8  # of a cache's flags: alloc/include/qm/cache.hpp
+CALL_SHIFT = 40  # of a site's word: alloc/include/qm/call_sites.hpp
+LONGEST = 1 << 20  # steps of a walk, of which an image of sound memory has fewer
+MOST_HARTS = 64
 
 
 def plain(value):
@@ -33,7 +41,7 @@ def plain(value):
         if kind.code != gdb.TYPE_CODE_STRUCT:
             break
         names = [field.name for field in kind.fields()]
-        for name in ("_M_i", "_M_b", "_M_p"):
+        for name in ("_M_i", "_M_b", "_M_p", "_M_base"):
             if name in names:
                 value = value[name]
                 break
@@ -76,6 +84,59 @@ def counted_as(count, one, many):
 
 def memory(address, size):
     return bytes(gdb.selected_inferior().read_memory(address, size))
+
+
+def bounded(nodes, what):
+    """The nodes of a list, up to one that it had before, to LONGEST of them, or to memory that is not there."""
+    seen = set()
+    try:
+        for node in nodes:
+            address = int(node) if node.type.code == gdb.TYPE_CODE_PTR else int(node.address)
+            if address in seen or len(seen) == LONGEST:
+                print("note: %s do not end: memory is damaged" % what)
+                return
+            seen.add(address)
+            (node.dereference() if node.type.code == gdb.TYPE_CODE_PTR else node).fetch_lazy()
+            yield node
+    except gdb.MemoryError as error:
+        print("note: %s end where memory does: %s" % (what, error))
+
+
+def at(address, type_name):
+    """What lies at an address, as a structure of the image."""
+    return gdb.Value(address).cast(gdb.lookup_type(type_name).pointer()).dereference()
+
+
+class Layout:
+    """Where the members of a structure lie, for many of them: faster than a gdb.Value each."""
+
+    def __init__(self, type_name):
+        self.type = gdb.lookup_type(type_name).strip_typedefs()
+        self.sizeof = self.type.sizeof
+        self.members = {field.name: (field.bitpos // 8, field.type.sizeof) for field in self.type.fields()
+                        if hasattr(field, "bitpos") and not field.is_base_class}
+
+    def number(self, data, start, name):
+        offset, size = self.members[name]
+        return int.from_bytes(data[start + offset : start + offset + size], "little")
+
+
+def limited(count, limit, what):
+    """A count of the target's, unless it cannot be."""
+    if not 0 <= count <= limit:
+        raise gdb.GdbError("%d %s: memory is damaged, or the image is another" % (count, what))
+    return count
+
+
+def text_of(value, limit=256):
+    """A string of C, of which no more than that is read; `?` where no memory is."""
+    try:
+        text = b""
+        while len(text) < limit and not text.endswith(b"\0"):
+            text += memory(int(value) + len(text), 1)
+        return text.rstrip(b"\0").decode("ascii", "replace")
+    except gdb.error:
+        return "?"
 
 
 def is_glob(pattern):
@@ -160,11 +221,15 @@ def name_text(name, offset, size):
 
 def entries(kind):
     """Arenas (0) or caches (1), in the order of their creation."""
-    entry = static("firsts")[kind]
-    while int(entry) != 0:
+
+    def following(entry):
+        while int(entry) != 0:
+            yield entry
+            entry = entry["next_"]
+
+    for entry in bounded(following(static("firsts")[kind]), "caches and arenas"):
         if not entry["hidden_"]:
             yield entry
-        entry = entry["next_"]
 
 
 def arenas():
@@ -178,11 +243,11 @@ def caches():
 
 
 def name_of(source):
-    return source["name_"].string()
+    return text_of(source["name_"])
 
 
 def harts():
-    return int(static("caches", member="harts_")["harts_"])
+    return limited(int(static("caches", member="harts_")["harts_"]), MOST_HARTS, "harts")
 
 
 class CacheView:
@@ -225,9 +290,18 @@ class CacheView:
         loaded = number(cell["loaded"])
         if loaded == 0:
             return []
-        slots = loaded + 3 * self.word
+        slots = loaded + gdb.lookup_type("qm::Magazine").sizeof
         count = (top - slots) // self.word
-        return [slots + i * self.word for i in range(count)] if 0 <= count <= 61 else []
+        return [slots + i * self.word for i in range(count)] if 0 <= count <= self.capacity(loaded) else []
+
+    def capacity(self, magazine):
+        return int(at(magazine, "qm::Magazine")["capacity"])
+
+    def magazine_slots(self, magazine):
+        """Addresses of the slots in use of a magazine that is not loaded."""
+        header = at(magazine, "qm::Magazine")
+        slots = magazine + header.type.sizeof
+        return [slots + i * self.word for i in range(int(header["rounds"]))]
 
     def rounds(self, cell):
         return len(self.loaded_rounds(cell)) + number(cell["prev_rounds"])
@@ -236,11 +310,15 @@ class CacheView:
         return int.from_bytes(memory(address, self.word), "little")
 
     def magazine_objects(self, magazine):
-        while magazine != 0:
-            rounds = memory(magazine + self.word + 1, 1)[0]  # behind `next` and the capacity
-            for i in range(rounds):
-                yield self.pointer(magazine + (3 + i) * self.word)
-            magazine = self.pointer(magazine)
+        def following(header):
+            while int(header) != 0:
+                yield header
+                header = header["next"]
+
+        first = gdb.Value(magazine).cast(gdb.lookup_type("qm::Magazine").pointer())
+        for header in bounded(following(first), "magazines"):
+            for slot in self.magazine_slots(int(header)):
+                yield self.pointer(slot)
 
     def slab_bytes(self):
         return int(self.slabs["slab_bytes_"])
@@ -248,14 +326,21 @@ class CacheView:
     # -- slabs
 
     def all_slabs(self):
-        for ring in ("usable_", "full_"):
-            first = plain(self.slabs[ring]["first_"])
+        def following(first):
             slab = first
             while int(slab) != 0:
                 yield slab.dereference()
                 slab = plain(slab["next"]).cast(first.type)
                 if slab == first:
-                    break
+                    return
+
+        for ring in ("usable_", "full_"):
+            yield from bounded(following(plain(self.slabs[ring]["first_"])), "slabs of %s" % name_of(self.cache))
+
+    def bytes_of(self, slab):
+        """As SlabLayer::bytes_of(): a slab of one object has no more behind it than needed."""
+        whole = int(slab["objects"]) != 1 or int(self.slabs["objects_"]) == 1
+        return self.slab_bytes() if whole else int(slab.address) + slab.type.sizeof - int(slab["start"])
 
     def slab_of(self, address):
         for slab in self.all_slabs():
@@ -264,16 +349,21 @@ class CacheView:
                 if 0 <= address - start < int(slab["objects"]) * int(self.slabs["stride_"]):
                     return slab
             else:
-                size = self.slab_bytes()
-                header = (address | (size - 1)) + 1 - slab.type.sizeof
-                if header == int(slab.address) and 0 <= address - start < size:
+                end = (address | (self.slab_bytes() - 1)) + 1
+                if end - slab.type.sizeof == int(slab.address) and end - address <= self.bytes_of(slab):
                     return slab
         return None
 
+    def bitmap(self, slab):
+        """Where the bitmap of a slab's free objects begins, and the bytes of its words."""
+        word = gdb.lookup_type("long").sizeof
+        words = (int(self.slabs["objects_"]) + 8 * word - 1) // (8 * word)
+        return int(slab.address) - words * word, word
+
     def is_free(self, slab, index):
-        bits = 8 * gdb.lookup_type("long").sizeof
-        words = (int(self.slabs["objects_"]) + bits - 1) // bits
-        word = memory(int(slab.address) - (words - index // bits) * (bits // 8), bits // 8)
+        word_bytes = gdb.lookup_type("long").sizeof  # the word of the first objects is the last
+        bits = 8 * word_bytes
+        word = memory(int(slab.address) - (1 + index // bits) * word_bytes, word_bytes)
         return int.from_bytes(word, "little") >> (index % bits) & 1 != 0
 
     def whereabouts(self, slab, index, address):
@@ -284,14 +374,22 @@ class CacheView:
                 return "idle in a magazine of hart %d" % hart
             previous = int(cell["prev"])
             if previous != 0:
-                rounds = memory(previous + self.word + 1, 1)[0]
-                if address in [self.pointer(previous + (3 + i) * self.word) for i in range(rounds)]:
+                if address in [self.pointer(slot) for slot in self.magazine_slots(previous)]:
                     return "idle in a magazine of hart %d" % hart
         if address in self.magazine_objects(number(self.depot["first_"][0])):
             return "idle in the depot"
         if self.extra is not None and address in self.magazine_objects(int(self.extra["reserve"]["stocked_"])):
             return "idle in the reserve"
         return "in use"
+
+    def allocations(self):
+        """So far; None in a build that does not count them."""
+        try:
+            if int(self.cache["flags_"]) & DIRECT:
+                return number(self.slabs["taken_ever_"])
+            return sum(number(cell["counts"]["allocs"]) for cell in self.cells)
+        except gdb.error:
+            return None
 
     def stats(self):
         slabs, depot = self.slabs, self.depot
@@ -308,6 +406,8 @@ class CacheView:
             "in_magazines": in_magazines, "in_depot": in_depot, "reserved": reserved,
             "reserve": number(self.extra["reserve"]["promised_"]) if self.extra is not None else 0,
             "in_use": max(out - idle, 0), "limit": 0 if limit == 0xFFFFFFFF else limit,
+            "total": total,
+            "allocations": self.allocations(),
             "failures": sum(number(cell["counts"]["failures"]) for cell in self.cells),
             "misuses": sum(number(cell["counts"]["misuses"]) for cell in self.cells),
             "misses": sum(number(cell["counts"]["misses"]) for cell in self.cells),
@@ -320,12 +420,15 @@ class CacheView:
 class Record:
     """A record in its slot: see trace/include/qm/trace/record_table.hpp."""
 
-    def __init__(self, words):
-        self.sequence_low, self.cache, hart_sequence, self.object, stack_context, self.time, self.size = words
-        self.hart = hart_sequence & 31
-        self.sequence = hart_sequence >> 5 << 32 | self.sequence_low
-        self.stack = stack_context & (1 << 22) - 1
-        self.context = (stack_context & 0x7FFFFFFF) >> 22
+    def __init__(self, layout, data, start):
+        self.cache, self.object, self.time, self.size = (
+            layout.number(data, start, name) for name in ("cache", "object", "time", "size"))
+        hart_sequence = layout.number(data, start, "hart_sequence")
+        stack_context = layout.number(data, start, "stack_context")
+        self.hart = hart_sequence & (1 << HART_BITS) - 1
+        self.sequence = hart_sequence >> HART_BITS << 32 | layout.number(data, start, "sequence_low")
+        self.stack = stack_context & (1 << STACK_BITS) - 1
+        self.context = (stack_context & 0x7FFFFFFF) >> STACK_BITS
 
 
 class Books:
@@ -338,6 +441,7 @@ class Books:
         self.word = gdb.lookup_type("char").pointer().sizeof
         if self.ready:
             self.opened = number(self.books["open_"]) != 0
+            self.stack_layout = Layout("qm::trace::StackEntry")
 
     def of(self, source):
         """The books of a source; None: it was never traced."""
@@ -349,7 +453,7 @@ class Books:
     def numbered(self):
         if not self.ready or not self.opened:
             return
-        for index in range(1, int(self.books["cache_limit_"]) + 1):
+        for index in range(1, limited(int(self.books["cache_limit_"]), LONGEST, "caches at most") + 1):
             at = number(self.books["directory_"][index])
             if at == 0:
                 return
@@ -360,7 +464,7 @@ class Books:
         first = gdb.Value(int(one.address) + one.type.sizeof).cast(kind)
         mask = (1 << 8 * gdb.lookup_type("long").sizeof) - 1
         sums = {"recorded": 0, "left_out": 0, "lost_stacks": 0, "lost_contexts": 0, "dropped": [0] * len(self.REASONS)}
-        for hart in range(int(self.books["harts_"])):
+        for hart in range(limited(int(self.books["harts_"]), MOST_HARTS, "harts")):
             now, base = first[hart]["now"], first[hart]["base"]
             for name in ("recorded", "left_out", "lost_stacks", "lost_contexts"):
                 sums[name] += (number(now[name]) - number(base[name])) & mask
@@ -391,40 +495,51 @@ class Books:
         if not self.ready or not self.opened:
             return
         table = self.books["records"]
-        per_chunk = int(self.books["trace_cache_"]["slabs_"]["stride_"]) // RECORD_BYTES
-        for chunk in range(number(table["chunks_"])):
+        layout = Layout("qm::trace::RecordSlot")
+        stride = limited(int(self.books["trace_cache_"]["slabs_"]["stride_"]), LONGEST, "bytes of a chunk of records")
+        per_chunk = stride // layout.sizeof
+        for chunk in range(limited(number(table["chunks_"]), LONGEST, "chunks of records")):
             slots = number(table["directory_"][chunk])
             if slots == 0:
                 continue
-            for words in struct.iter_unpack("<IHHIIII", memory(slots, per_chunk * RECORD_BYTES)):
-                if words[0] != 0 and words[1] != 0:
-                    yield Record(words)
+            data = memory(slots, per_chunk * layout.sizeof)
+            for start in range(0, len(data), layout.sizeof):
+                if layout.number(data, start, "sequence_low") and layout.number(data, start, "cache"):
+                    yield Record(layout, data, start)
 
     def object_of(self, one, record):
         base, unit = int(one["base"]), int(one["unit"])
         return base + ((record.object - base // unit) & 0xFFFFFFFF) * unit
 
     def entry(self, handle):
-        """(handle, id, owner, depth, flags, pcs, next) of a stack."""
+        """handle, id, owner, flags, pcs, next and how many it counts, of a stack; None: there is none."""
         if handle < 2:
             return None
-        pool = int(self.books["stacks"]["pool_"])
-        _, _, counted, ident, after, _, owner, depth, flags = struct.unpack("<IIIIIIHBB", memory(pool + handle * 8, 28))
+        layout = self.stack_layout
+        place = int(self.books["stacks"]["pool_"]) + handle * 8  # a handle counts words of 8 bytes
+        data = memory(place, layout.sizeof)
+        entry = {name: layout.number(data, 0, name) for name in ("id", "owner", "flags", "next", "counted", "depth")}
         low = int(self.books["ranges_"]["plain"]["low"])
-        frames = struct.unpack("<%di" % depth, memory(pool + handle * 8 + 28, 4 * depth))
+        frames = struct.unpack("<%di" % entry["depth"], memory(place + layout.sizeof, 4 * entry["depth"]))
         wide = (1 << 8 * self.word) - 1
-        return {"handle": handle, "id": ident, "owner": owner, "flags": flags, "next": after, "counted": counted,
-                "pcs": [(low + frame) & wide for frame in frames]}
+        entry.update(handle=handle, pcs=[(low + frame) & wide for frame in frames])
+        return entry
 
     def stacks(self):
         depot = self.books["stacks"]
         buckets = int(depot["buckets_"])
         if buckets == 0:
             return
-        for head in struct.iter_unpack("<I", memory(buckets, 4 * (int(depot["mask_"]) + 1))):
+        seen = set()
+        buckets_here = limited(int(depot["mask_"]) + 1, LONGEST, "buckets of stacks")
+        for head in struct.iter_unpack("<I", memory(buckets, 4 * buckets_here)):
             handle = head[0]
             while handle != 0:
-                entry = self.entry(handle)
+                entry = self.entry(handle) if handle not in seen else None
+                if entry is None:
+                    print("note: the stacks of a bucket do not end: memory is damaged")
+                    break
+                seen.add(handle)
                 yield entry
                 handle = entry["next"]
 
@@ -432,7 +547,8 @@ class Books:
         if ident == 0:
             return "?"
         slot = self.books["contexts"]["slots_"][ident]
-        return memory(int(slot["text"].address), int(slot["length"])).decode()
+        length = min(int(slot["length"]), slot["text"].type.sizeof)
+        return memory(int(slot["text"].address), length).decode("ascii", "replace")
 
     def print_record(self, one, record):
         where = address_text(self.object_of(one, record))
@@ -462,6 +578,7 @@ class Books:
 
 
 def named(sources, pattern):
+    pattern = name_in(pattern)
     found = [source for source in sources if matches(pattern, name_of(source))]
     if not sources:
         raise gdb.GdbError("no caches and arenas are there: is there a target, and has it booted?")
@@ -587,6 +704,8 @@ def print_stacks(pattern):
             lost_objects += weight
             lost_bytes += weight * record.size
             continue
+        if record.stack not in speaks:
+            continue  # of a damaged chain
         row = rows.setdefault(speaks[record.stack]["id"], [0, 0])
         row[0] += weight
         row[1] += weight * record.size
@@ -665,8 +784,15 @@ def print_taker(site):
     if site == 0 or site == image_address("qm_untagged_site"):
         return
     site = gdb.Value(site).cast(gdb.lookup_type("qm::CallSite").pointer())
-    module = "[%s] " % site["module"].string() if int(site["module"]) else ""
-    print("  taken at %s:%d %sfunc:%s" % (site["file"].string(), int(site["line"]), module, site["function"].string()))
+    print("  taken at " + site_text(site))
+
+
+def site_text(site):
+    """As Linux's allocinfo has a place: FILE:LINE [MODULE] func:NAME."""
+    if int(site) == image_address("qm_untagged_site"):
+        return "func:<untagged>"
+    module = "[%s] " % text_of(site["module"]) if int(site["module"]) else ""
+    return "%s:%d %sfunc:%s" % (text_of(site["file"]), int(site["line"]), module, text_of(site["function"]))
 
 
 def site_of_object(cache, address):
@@ -685,8 +811,13 @@ def segments(arena):
     """Start, size, a word on it, whether a user holds it, and the address of its call site: of each segment."""
     owners = ("allocated", "extent of slabs", "slab of a quantum cache", "boundary tags")
     ends = arena["ends_"]
-    tag = ends["next"]
-    while int(tag) != int(ends.address):
+
+    def following(tag):
+        while int(tag) not in (0, int(ends.address)):
+            yield tag
+            tag = tag["next"]
+
+    for tag in bounded(following(ends["next"]), "segments of %s" % name_of(arena)):
         kind = int(tag["kind"])
         if kind != 2:
             owner = int(tag["owner"])
@@ -694,7 +825,6 @@ def segments(arena):
             yield int(tag["start"]), int(tag["size"]), "free" if kind == 0 else owners[owner], held, int(tag["site"])
         elif int(arena["blocks_"]):
             yield from blocks(int(tag["start"]), int(tag["size"]))
-        tag = tag["next"]
 
 
 def blocks(start, size):
@@ -734,8 +864,11 @@ def print_whatis(text):
             found_caches += 1
             start, stride, objects = int(slab["start"]), int(view.slabs["stride_"]), int(slab["objects"])
             index = (address - start) // stride
-            if index >= objects:
-                print("cache %s: slab %s + %d, no object" % (name_of(cache), address_text(start), address - start))
+            in_header = not bool(view.slabs["no_touch_"]) and address >= view.bitmap(slab)[0]
+            if in_header or not 0 <= index < objects:
+                part = "header of the slab" if in_header else "unused part of the slab"
+                print("cache %s: slab %s %s %d, %s" % (name_of(cache), address_text(start), "+-"[address < start],
+                                                       abs(address - start), part))
                 continue
             where = start + index * stride
             whereabouts = view.whereabouts(slab, index, where)
@@ -766,6 +899,206 @@ def print_whatis(text):
     print("whatis %s: caches %d, arenas %d: complete" % (address_text(address), found_caches, found_arenas))
 
 
+# ---- totals ----------------------------------------------------------------------------------------------------------
+
+
+def arena_stats(arena):
+    """Amounts of an arena, as Arena::stats() has them."""
+    counts = arena["counts_"]
+    total, allocated = int(counts["total"]), int(counts["allocated"])
+    return {"total": total, "allocated": allocated, "free": total - allocated, "high_water": int(counts["high_water"]),
+            "allocations": int(counts["allocations_ever"]), "frees": int(counts["frees_ever"]),
+            "failures": int(counts["failures"])}
+
+
+def root_of(arena):
+    """Of the arenas that an arena draws from, the last."""
+    for _ in range(MOST_HARTS):
+        source = arena["source_"]
+        if int(source) in (0, int(arena.address)):
+            return arena
+        arena = source.dereference()
+    raise gdb.GdbError("the sources of %s do not end: memory is damaged" % name_of(arena))
+
+
+def base_arena():
+    """The arena that refills the boundary tags."""
+    for arena in arenas():
+        if bool(arena["refills_tags_"]):
+            return arena
+    raise gdb.GdbError("no caches and arenas are there: is there a target, and has it booted?")
+
+
+def idle_in_extents(base):
+    """Bytes of the pages of extents that no slab has; the upper bits of `pages` say something else."""
+    ends = base["ends_"]
+    idle = 0
+
+    def following(tag):
+        while int(tag) not in (0, int(ends.address)):
+            yield tag
+            tag = tag["next"]
+
+    for tag in bounded(following(ends["next"]), "segments of base"):
+        if int(tag["kind"]) == 1 and int(tag["owner"]) == 1:
+            idle += bin(int(tag["pages"]) & 0xFF).count("1") * (int(tag["size"]) // 8)
+    return idle
+
+
+def print_free(text):
+    if text:
+        raise gdb.GdbError("usage: qm free")
+    base = base_arena()
+    stats = arena_stats(base)
+    mine = [arena for arena in arenas() if root_of(arena).address == base.address]
+    idle = sum(idle_in_extents(arena) if arena.address == base.address else arena_stats(arena)["free"] for arena in mine)
+    of_base = [cache for cache in caches() if root_of(cache["slabs_"]["source_"].dereference()).address == base.address]
+    for cache in of_base:
+        view = CacheView(cache)
+        held = view.stats()
+        idle += (held["total"] - held["in_use"]) * print_slab_bytes(view) // int(view.slabs["objects_"])
+    largest = max([size for _, size, what, _, _ in segments(base) if what == "free"], default=0)
+    amounts = (("total", stats["total"]), ("used", stats["allocated"]), ("free", stats["free"]), ("idle", idle),
+               ("least free", stats["total"] - stats["high_water"]), ("largest", largest))
+    print("bytes" + "".join("%12s" % name for name, _ in amounts))
+    print("     " + "".join("%12d" % amount for _, amount in amounts))
+    print("caches %d, arenas %d: complete" % (len(of_base), len(mine)))
+
+
+def print_kmemstat(pattern):
+    """Each byte that users hold is in one line: of caches but quantum caches, and of arenas from which users alone draw."""
+    pattern = name_in(pattern)
+    base = base_arena()
+    lines = []
+    every = caches()
+    for cache in every:
+        if int(cache["flags_"]) & QUANTUM_CACHE or not matches(pattern, name_of(cache)):
+            continue
+        view = CacheView(cache)
+        stats, size = view.stats(), view.object_size()
+        lines.append((name_of(cache), size, stats["in_use"] * size, (stats["total"] - stats["in_use"]) * size,
+                      stats["allocations"], stats["failures"]))
+    for arena in arenas():
+        if not matches(pattern, name_of(arena)) or root_of(arena).address != base.address or number(arena["importers_"]):
+            continue
+        stats = arena_stats(arena)
+        lines.append((name_of(arena), int(arena["quantum_"]), stats["allocated"], stats["free"], stats["allocations"],
+                      stats["failures"]))
+    if not lines:
+        raise gdb.GdbError("No such slab %s" % pattern)
+    print("%-30s %8s %10s %10s %10s used %9s fail" % ("bytes", "size", "in use", "idle", "total", "allocs"))
+    lines.append(("total", None) + tuple(sum(line[i] or 0 for line in lines) for i in range(2, 6)))
+    for name, size, used, idle, allocations, failures in lines:
+        print("%-30s %8s %10d %10d %10d %3d%% %9s %4d" % (
+            name, "" if size is None else size, used, idle, used + idle,
+            used * 100 // (used + idle) if used + idle else 0, "-" if allocations is None else allocations, failures))
+    print("shown %d of %d: complete" % (len(lines) - 1, len(lines) - 1))
+
+
+def site_rows():
+    """Call site, bytes, calls, what of the bytes nobody asked for, and whether that is all, of each site."""
+    first, stop = image_address("__start_qm_call_sites"), image_address("__stop_qm_call_sites")
+    if first == 0:
+        raise gdb.GdbError("this build has no call sites (QM_CALL_SITES)")
+    kind, counts = gdb.lookup_type("qm::CallSite"), Layout("qm::SiteCounts")
+    count = limited((stop - first) // kind.sizeof, LONGEST, "call sites")
+    word, waste = counts.type["words"].type.target().sizeof, counts.type["wastes"].type.target().sizeof
+    harts_here = limited(int(static("word_harts", namespace="qm::call_sites")), MOST_HARTS, "harts")
+    table = int(static("all_words", namespace="qm::call_sites"))
+    row_bytes = counts.sizeof
+    hart_bytes = ((count + 1) * row_bytes + 63) // 64 * 64
+    pointer = gdb.lookup_type("char").pointer().sizeof
+    tables = [memory(table + hart * hart_bytes, hart_bytes) for hart in range(harts_here)]
+
+    def sums(start):
+        """A word of every hart: calls above bytes in 64 bits, or two of 32."""
+        parts = [(int.from_bytes(data[start : start + 4], "little"), int.from_bytes(data[start + 4 : start + 8], "little"))
+                 for data in tables]
+        if pointer == 4:
+            return sum(calls for calls, _ in parts) & 0xFFFFFFFF, sum(size for _, size in parts) & 0xFFFFFFFF
+        both = sum(low | high << 32 for low, high in parts) & 0xFFFFFFFFFFFFFFFF
+        return both >> CALL_SHIFT, both & (1 << CALL_SHIFT) - 1
+
+    for index in range(count):
+        start = (index + 1) * row_bytes
+        words, wastes = start + counts.members["words"][0], start + counts.members["wastes"][0]
+        calls, size = sums(words)
+        lost = sum(int.from_bytes(data[wastes : wastes + pointer], "little") for data in tables)
+        lost &= (1 << 8 * pointer) - 1
+        yield at(first + index * kind.sizeof, "qm::CallSite").address, size, calls, lost, sums(words + word) == (0, 0)
+
+
+def print_allocinfo(text):
+    rows = list(site_rows())
+    top = int(gdb.parse_and_eval(text)) if text else len(rows)
+    if top < 0:
+        raise gdb.GdbError("usage: qm allocinfo [NUMBER]")
+    shown = sorted((row for row in rows if row[1] or row[2] or not row[4]), key=lambda row: (-row[1], -row[2]))[:top]
+    print("allocinfo - version: 2.0\n#     <size>  <calls> <tag info>")
+    for site, size, calls, lost, accurate in shown:
+        print("%12d %8d %s%s%s" % (size, calls, site_text(site), " requested:%d" % (size - lost) if lost else "",
+                                   "" if accurate else " accurate:no"))
+    untagged = sum(row[1] for row in rows if int(row[0]) == image_address("qm_untagged_site"))
+    on = number(static("on", namespace="qm::call_sites")) != 0
+    print("# sites %d of %d, bytes %d of %d, untagged %d, state %s: complete" % (
+        len(shown), len(rows), sum(row[1] for row in shown), sum(row[1] for row in rows), untagged, "on" if on else "off"))
+
+
+def print_growth(text):
+    """Since boot: all that is held. Marks are the console's."""
+    if text:
+        raise gdb.GdbError("usage: qm growth")
+    rows, own = [], []
+    every = named(caches() + arenas(), "")
+    for source in every:
+        if source.type.name == "qm::Cache":
+            view = CacheView(source)
+            objects = view.stats()["in_use"]
+            kind, size = "S", objects * view.object_size()
+        else:
+            counts = source["counts_"]
+            objects = int(counts["allocations_ever"]) - int(counts["frees_ever"]) - int(source["slab_segments_"])
+            kind, size = "A", int(counts["allocated"])
+        if size == 0 and objects <= 0:
+            continue
+        name = name_of(source)
+        mine = own if name.startswith("kmem_") or name == "ktrace" else rows
+        mine.append((name, kind, size, objects))
+    print("%-30s:Typ:      Alloc Amt:         Growth:     Objects\n%s" % ("Arena/Slab Name", "-" * 79))
+    for name, kind, size, objects in sorted(rows, key=lambda row: (-row[2], -row[3])):
+        print("%-30s: %s :%15d:%15d:%12d" % (name, kind, size, size, objects))
+    if own:
+        print("note: %d of the allocator's own grew by %d together, left out" % (len(own), sum(row[2] for row in own)))
+    print("")
+    try:
+        sites = sorted((row for row in site_rows() if row[1] or row[2]), key=lambda row: (-row[1], -row[2]))
+    except gdb.GdbError:
+        sites = []  # a build without call sites
+    if sites:
+        print("#     <size>  <calls> <tag info>")
+        for site, size, calls, _, _ in sites:
+            print("%+12d %+8d %s" % (size, calls, site_text(site)))
+        print("")
+    print("growth since boot: %d caches, %d arenas: complete" % (
+        sum(1 for row in rows if row[1] == "S"), sum(1 for row in rows if row[1] == "A")))
+
+
+def name_in(text):
+    """The name of a cache or an arena: as it stands, or of what an expression of GDB is or points to."""
+    is_pattern = is_glob(text) and not re.match(r"\*+[$&(\w]", text)
+    if not text or is_pattern or any(name_of(source) == text for source in caches() + arenas()):
+        return text
+    try:
+        value = gdb.parse_and_eval(text)
+        while value.type.strip_typedefs().code in (gdb.TYPE_CODE_PTR, gdb.TYPE_CODE_REF):
+            value = value.referenced_value()
+        if value.type.strip_typedefs().name in ("qm::Cache", "qm::Arena", "qm::Traceable"):
+            return name_of(value)
+    except gdb.error:
+        pass
+    return text
+
+
 def load_image(arguments):
     """A core file made of raw memory: one segment, no registers."""
     words = gdb.string_to_argv(arguments)
@@ -793,9 +1126,11 @@ def load_image(arguments):
 
 
 class Quartermaster(gdb.Command):
-    """Quartermaster's books: qm caches [NAME] | traces NAME | stacks [NAME] | whatis ADDRESS|NAME | image FILE BASE."""
+    """Quartermaster's books: qm caches [NAME] | traces NAME | stacks [NAME] | whatis ADDRESS|NAME | free | kmemstat [NAME] |
+allocinfo [NUMBER] | growth | image FILE BASE."""
 
     VERBS = {"caches": print_caches, "traces": print_traces, "stacks": print_stacks, "whatis": print_whatis,
+             "free": print_free, "kmemstat": print_kmemstat, "allocinfo": print_allocinfo, "growth": print_growth,
              "image": load_image}
 
     def __init__(self):
@@ -809,6 +1144,8 @@ class Quartermaster(gdb.Command):
             self.VERBS[verb](rest.strip())
         except (gdb.error, OSError) as error:  # no such name, memory or file
             raise gdb.GdbError(str(error))
+        except (ArithmeticError, LookupError, ValueError, struct.error) as error:
+            raise gdb.GdbError("memory is damaged, or the image is another: %s" % error)
 
     def complete(self, text, word):
         verb, space, begun = text.lstrip().partition(" ")
@@ -819,7 +1156,8 @@ class Quartermaster(gdb.Command):
         if verb == "image":
             return gdb.COMPLETE_FILENAME
         try:
-            known = [name_of(source) for source in caches() + (arenas() if verb != "caches" else [])]
+            takes_names = verb in ("caches", "traces", "stacks", "kmemstat")
+            known = [name_of(source) for source in caches() + (arenas() if verb != "caches" else [])] if takes_names else []
         except gdb.error:
             return []  # no target, or no memory of it
         # GDB completes the last word of a name that has several, as of `a-b`.

@@ -180,11 +180,16 @@ void add_top(CLI::App& app, Options& options) {
       ->check(positive())
       ->capture_default_str();
   top->add_option("--for", options.top.seconds, "end after so many seconds")->check(positive());
+  top->add_option("--sort", options.top.sort, "what stands first: bytes, growth, objects, allocs, frees, name")
+      ->check(CLI::IsMember({"bytes", "growth", "objects", "allocs", "frees", "name"}))
+      ->capture_default_str();
+  top->add_option("--filter", options.top.filter, "show what has this in its name, or a pattern with * and ?")
+      ->type_name("PATTERN");
   top->add_option("--start", options.top.start, "the command that starts the event stream; '' starts none")
       ->capture_default_str();
   top->footer(
-      "What is shown counts from the start of the stream: + is more than was out then. On no terminal: a table each "
-      "time.");
+      "Keys: b g o a f n sort, r reverses, / filters, p pauses, h has them all. Growth counts from the start of the "
+      "stream.\nOn no terminal: a table each time.");
 }
 
 void add_check(CLI::App& app, Options& options) {

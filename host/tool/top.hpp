@@ -12,6 +12,8 @@ struct TopOptions {
   unsigned baud = 115200;
   double every_seconds = 1;
   double seconds = 0;                     ///< 0: until q or Ctrl-C
+  std::string sort = "bytes";             ///< bytes, growth, objects, allocs, frees or name
+  std::string filter;                     ///< part of the names to show, or a pattern; empty: all
   std::string start = "kmemtrace start";  ///< the command that starts the stream; empty: none
   host::TargetTimeouts timeouts;
 };

@@ -234,11 +234,22 @@ TEST(Top, shows_what_caches_hold_and_how_fast_they_are_used) {
   const Outcome top = qm("top " + place + " --every 0.5 --for 4");
   EXPECT_EQ(top.status, 0) << top.text;
   // On no terminal a table each time, of what the background tasks do: with a rate, and nothing lost.
-  static const std::regex kRow("\n[a-z0-9_]+ +[+-][0-9]+ +[+-][0-9]+ +[1-9][0-9]* +[0-9]+\n");
+  static const std::regex kRow("\n[a-z0-9_]+ +[0-9]+ +~?[0-9]+ +[+-][0-9]+ +[1-9][0-9]* +[0-9]+ [^\n]*\n");
   EXPECT_TRUE(std::regex_search(top.text, kRow)) << top.text;
   EXPECT_NE(top.text.find("dropped 0, lost on the line 0\n"), std::string::npos) << top.text;
   EXPECT_NE(top.text.find("since the stream began", top.text.find("since the stream began") + 1), std::string::npos)
       << top.text;
+  // What it says is held is what the console says of a cache that nobody uses.
+  (void)qm("exec --serial " + place + " 'workload run leak 200'");
+  const Outcome packet = qm("top " + place + " --every 0.5 --for 2 --sort name --filter packe");
+  const Outcome lines = qm("exec --serial " + place + " 'kmemstat -b packet'");
+  const auto shown = qm::test::find(packet.text, "\npacket +([0-9]+) +([0-9]+) +[+]0 +0 +0 ");
+  const auto held = qm::test::find(lines.text, "\npacket +512 +([0-9]+) ");
+  ASSERT_FALSE(shown.empty() || held.empty()) << packet.text << lines.text;
+  EXPECT_EQ(std::stoull(shown[1]) * 512, std::stoull(held[1])) << packet.text << lines.text;
+  EXPECT_EQ(packet.text.find("\ninode "), std::string::npos) << "the filter leaves it out: " << packet.text;
+  EXPECT_NE(packet.text.find("; by name\n"), std::string::npos) << packet.text;
+  EXPECT_NE(qm("top " + place + " --sort weight").status, 0);
   // It has stopped what it had started.
   const Outcome status = qm("exec --serial " + place + " 'kmemtrace status'");
   EXPECT_NE(status.text.find("state off"), std::string::npos) << status.text;

@@ -53,24 +53,39 @@ reports() { # SUFFIX: the four reports of the console
   say 'slab_trace print packet' "traces.$1"
   say 'slab_stacks' "stacks.$1"
   say "whatis $object" "whatis.$1"
+  say 'free -b' "all_free.$1"
+  say 'kmemstat -b' "all_kmemstat.$1"
+  say 'allocinfo' "all_allocinfo.$1"
+  say 'growth' "all_growth.$1"
+  keep "$1"
 }
+keep() { # SUFFIX: of what the background changes all the while only what rests, and of rows the words
+  awk '/^ / { $4 = ""; print }' "all_free.$1" >"free.$1"  # but what is idle
+  grep -E '^(packet|stacks|session) ' "all_kmemstat.$1" | tr -s ' ' >"kmemstat.$1"
+  grep -E '(leak|stacks)\.cpp:' "all_allocinfo.$1" >"allocinfo.$1"
+  grep -E '^(packet|stacks) |(leak|stacks)\.cpp:' "all_growth.$1" >"growth.$1"
+}
+totals='free kmemstat allocinfo growth'
 look() { # COMMAND SUFFIX [GDB ARGUMENT...]: what GDB says
   local suffix=$1 verb
   shift
   # Ages tell the time of the look, and are not compared.
   local -a arguments=()
-  for verb in 'caches stacks' 'traces packet' stacks "whatis $object"; do
+  for verb in 'caches stacks' 'traces packet' stacks "whatis $object" $totals; do
     arguments+=(-ex "echo @@${verb%% *}\\n" -ex "qm $verb")
   done
   gdb-multiarch -q -nx -batch -ex "set width 0" -ex "set height 0" -ex "source $commands" "$@" "${arguments[@]}" "$image" >"gdb.$suffix" 2>&1
-  for verb in caches traces stacks whatis; do
+  for verb in caches traces stacks whatis $totals; do
     awk -v verb="@@$verb" '/^@@/ { on = $0 == verb; next } on' "gdb.$suffix" | sed '/^\[Inferior .* detached\]$/d' >"$verb.$suffix"
   done
+  for verb in $totals; do mv "$verb.$suffix" "all_$verb.$suffix"; done
+  keep "$suffix"
 }
 plain() { sed -E 's/ size [0-9]+, age [0-9.]+ s, seq [0-9]+$//' "$1"; }
 same() { # SUFFIX SUFFIX
   local verb
-  for verb in caches traces stacks whatis; do
+  for verb in caches traces stacks whatis $totals; do
+    [ -s "$verb.$1" ] || { echo "nothing of $verb"; return 1; }
     diff <(plain "$verb.$1") <(plain "$verb.$2") >"diff.$verb" || { cat "diff.$verb"; return 1; }
   done
 }
@@ -109,6 +124,69 @@ done
 gdb-multiarch -q -nx -batch -ex "source $commands" -ex 'complete qm traces pack' "$image" >asked 2>&1
 if grep -q 'Exception' asked; then fail "$(cat asked)"; fi
 echo "functions by name, and names completed"
+# NAME and NUMBER may be expressions of GDB.
+gdb-multiarch -q -nx -batch -ex "source $commands" -ex "qm image $scratch/memory 0x80000000" -ex 'set $top = 2' -ex 'qm allocinfo $top' \
+  -ex 'python gdb.set_convenience_variable("cache", [c for c in caches() if name_of(c) == "packet"][0].address)' \
+  -ex 'echo @@name\n' -ex 'qm kmemstat packet' -ex 'echo @@symbol\n' -ex 'qm kmemstat $cache' -ex 'echo @@object\n' -ex 'qm kmemstat *$cache' "$image" >asked 2>&1
+grep -q '^# sites 2 of ' asked || fail "allocinfo of two: $(cat asked)"
+for way in symbol object; do
+  diff <(sed -n '/^@@name/,/^@@/p' asked | grep -v '^@@') <(sed -n "/^@@$way/,/^@@/p" asked | grep -v '^@@') || fail "a $way is no name: $(cat asked)"
+done
+echo "arguments may be expressions"
+# Damaged memory: what is chained leads back to itself, or nowhere, or is anything. Every command ends, and none by an exception.
+cat >damage.py <<'PYTHON'
+import random
+
+def place(value):
+    return int(value.address)
+
+def spoil(how, seed):
+    """Addresses, with what is to be written there in eight bytes."""
+    cache = [c for c in caches() if name_of(c) == "packet"][0]
+    entry = cache.address.cast(gdb.lookup_type("qm::Traceable").pointer()).dereference()
+    ring = cache["slabs_"]["full_" if int(plain(cache["slabs_"]["usable_"]["first_"])) == 0 else "usable_"]
+    slab = plain(ring["first_"]).dereference()
+    base = base_arena()
+    tag = base["ends_"]["next"].dereference()["next"].dereference()
+    if how == "round":
+        return [(place(entry["next_"]), place(entry)), (place(slab["next"]), place(slab)), (place(tag["next"]), place(tag))]
+    if how == "nowhere":
+        return [(place(entry["next_"]), 0x8), (place(slab["next"]), 0x10), (place(tag["next"]), 0x18)]
+    source = random.Random(seed)
+    words = []
+    for one in [place(cache), place(slab) - 512, place(tag), int(number(cache["books"]))]:
+        words += [(one + 8 * source.randrange(64), source.getrandbits(64)) for _ in range(12)]
+    return words
+
+def write(file, how, seed):
+    with open(file, "r+b") as image:
+        for address, word in spoil(how, seed):
+            if 0 <= address - 0x80000000 < 0x4000000:
+                image.seek(address - 0x80000000)
+                image.write(word.to_bytes(8, "little"))
+PYTHON
+for how in 'round 0' 'nowhere 0' 'any 1' 'any 2' 'any 3'; do
+  cp memory damaged
+  read -r kind seed <<<"$how"
+  gdb-multiarch -q -nx -batch -ex "source $commands" -ex "qm image $scratch/memory 0x80000000" -ex 'source damage.py' \
+    -ex "python write('damaged', '$kind', $seed)" "$image" >damaged.log 2>&1 || fail "$(cat damaged.log)"
+  cmp -s memory damaged && fail "nothing was damaged: $(cat damaged.log)"
+  # A command that fails ends a script: each is tried.
+  for verb in caches stacks 'traces *' "whatis $object" $totals; do
+    echo "python
+try:
+    gdb.execute('qm $verb')
+except gdb.error as error:
+    print('refused: %s' % error)
+end"
+  done >every.gdb
+  timeout 120 gdb-multiarch -q -nx -batch -ex "source $commands" -ex "qm image $scratch/damaged 0x80000000" -x every.gdb "$image" >damaged.log 2>&1
+  status=$?
+  [ $status -eq 0 ] || fail "damage $how: status $status, $(tail -n 20 damaged.log)"
+  if grep -qE 'Python Exception|Traceback' damaged.log; then fail "damage $how: $(grep -B5 -A5 -E 'Python Exception|Traceback' damaged.log)"; fi
+  [ "$kind" = any ] || grep -q 'memory is damaged\|end where memory does' damaged.log || fail "damage $how is not told: $(tail -n 20 damaged.log)"
+done
+echo "every command ends on damaged memory"
 # What cannot be answered is one line each, without a target and with one.
 refused() { # LINE GDB ARGUMENT...
   local line=$1
