@@ -15,8 +15,8 @@ namespace {
 // The target sends its statistics once a second, and gathers so many events of a hart before it sends them.
 constexpr double kStatisticsLate = 2.5;
 constexpr std::uint64_t kGathered = 64;
-constexpr std::size_t kPast = 120;        // looks that the bars can show
-constexpr std::size_t kBeforeBars = 68;   // columns of a row
+constexpr std::size_t kPast = 120;       // looks that the bars can show
+constexpr std::size_t kBeforeBars = 68;  // columns of a row
 constexpr char kControlC = 3;
 constexpr char kEscape = 0x1b;
 constexpr char kDelete = 0x7f;
@@ -107,14 +107,13 @@ bool TopView::press(char key) {
 
 bool TopView::passes(const std::string& name) const {
   const bool is_pattern = filter.find_first_of("*?") != std::string::npos;
-  return filter.empty() || (is_pattern ? fnmatch(filter.c_str(), name.c_str(), 0) == 0
-                                       : name.find(filter) != std::string::npos);
+  return filter.empty() ||
+         (is_pattern ? fnmatch(filter.c_str(), name.c_str(), 0) == 0 : name.find(filter) != std::string::npos);
 }
 
 std::string TopView::prompt() const {
   if (types_filter_) return "filter: " + filter;
-  return fmt::format("{}q ends, h helps, / filters{}", paused ? "paused; " : "",
-                     filter.empty() ? "" : ": " + filter);
+  return fmt::format("{}q ends, h helps, / filters{}", paused ? "paused; " : "", filter.empty() ? "" : ": " + filter);
 }
 
 std::vector<std::string> TopView::help() {
@@ -148,9 +147,7 @@ void TopTable::on_event(const host::Event& event) {
   newest_ticks_ = std::max(newest_ticks_, event.ticks);
 }
 
-void TopTable::on_gap(const host::Gap& gap) {
-  lost_on_line_ += gap.why == host::Missing::kLine ? gap.events : 0;
-}
+void TopTable::on_gap(const host::Gap& gap) { lost_on_line_ += gap.why == host::Missing::kLine ? gap.events : 0; }
 
 void TopTable::on_statistics(const host::Statistics& statistics) {
   latest_ = statistics;
@@ -279,8 +276,8 @@ std::vector<std::string> TopTable::lines(const TopView& view, std::size_t rows_a
        at < all.size() && lines.size() < rows_at_most + 3; ++at) {
     const Row& each = all[at];
     const std::string held = fmt::format("{}{}", each.is_exact ? "" : "~", each.bytes);
-    const std::string name = each.name.size() <= 18 ? each.name
-                                                    : each.name.substr(0, 9) + '~' + each.name.substr(each.name.size() - 8);
+    const std::string name =
+        each.name.size() <= 18 ? each.name : each.name.substr(0, 9) + '~' + each.name.substr(each.name.size() - 8);
     lines.push_back(fmt::format("{:<18}{:>9}{:>11}{:>+11}{:>9.0f}{:>9.0f} {}", name, each.objects, held, each.growth,
                                 each.allocations, each.frees,
                                 each.past != nullptr ? sparkline(*each.past, bars, view.utf8) : ""));

@@ -33,8 +33,8 @@ class TopView {
   [[nodiscard]] static std::vector<std::string> help();
 
   Key sort = Key::kBytes;
-  bool reversed = false;      ///< smallest first, names from the end
-  bool paused = false;        ///< what is shown stays
+  bool reversed = false;  ///< smallest first, names from the end
+  bool paused = false;    ///< what is shown stays
   bool shows_help = false;
   std::string filter;         ///< empty: all
   std::size_t first_row = 0;  ///< rows above the screen
@@ -83,11 +83,11 @@ class TopTable : public host::EventHandler {
   const host::Definitions* definitions_ = nullptr;
   host::Statistics latest_;          // as told last
   host::Statistics before_, shown_;  // what rates are taken from: of the last look and the one before
-  std::map<std::uint32_t, std::deque<std::int64_t>> past_;  // bytes, one a look
-  Clock::time_point told_;                                  // when the latest came
+  std::map<std::uint32_t, std::deque<std::int64_t>> past_;           // bytes, one a look
+  Clock::time_point told_;                                           // when the latest came
   std::uint64_t arrived_ = 0, lost_on_line_ = 0, newest_ticks_ = 0;  // of events
-  std::uint64_t behind_ = 0;   // events that had not arrived when the latest came
-  double behind_seconds_ = 0;  // how old they were at most
+  std::uint64_t behind_ = 0;                                         // events that had not arrived when the latest came
+  double behind_seconds_ = 0;                                        // how old they were at most
   host::StreamMode mode_ = host::StreamMode::kFull;
 };
 

@@ -61,12 +61,12 @@ const std::vector<std::string> kTyped = {
     "slab_trace print older 1ms by site", "slab_trace print by stack",
     "leaks a_mark_of_thirty_one_characters packet* -packet older 1ms", "expect a_mark_of_thirty_one_characters -packet",
     "slab_stacks", "kmemtrace start", "kmemtrace status", "kmemtrace stop", "kmemtrace ring 65536", "allocinfo",
-    "allocinfo sort calls", "arena_stats", "frag", "frag 1M kheap",
-    "frag 127400K base", "frag 16M dma", "pool take 1024 64 1024", "pool free 1 3", "pool list", "frag 15900 pool", "pool free 2", "slab_stats", "fault session every 10", "workload run churn 300", "fault",
-    "status", "fault off", "verify", "verify packet", "reap", "reap packet", "whatis 0x80200000", "whatis 0",
-    "whatis 0xffffffffffffffff", "kmemstat", "kmemstat -b", "free",
-    "kmemstat sort name", "kmemstat sort size", "kmemstat sort idle", "kmemstat sort total", "kmemstat sort allocs",
-    "kmemstat sort failures",
+    "allocinfo sort calls", "arena_stats", "frag", "frag 1M kheap", "frag 127400K base", "frag 16M dma",
+    "pool take 1024 64 1024", "pool free 1 3", "pool list", "frag 15900 pool", "pool free 2", "slab_stats",
+    "fault session every 10", "workload run churn 300", "fault", "status", "fault off", "verify", "verify packet",
+    "reap", "reap packet", "whatis 0x80200000", "whatis 0", "whatis 0xffffffffffffffff", "kmemstat", "kmemstat -b",
+    "free", "kmemstat sort name", "kmemstat sort size", "kmemstat sort idle", "kmemstat sort total",
+    "kmemstat sort allocs", "kmemstat sort failures",
     // Refused
     "slab_trace", "slab_stacks threshold many", "workload", "fault session", "kmemtrace", "leaks",
     "slab_trace print by", "expect no_mark", "whatis here",
@@ -80,7 +80,8 @@ const std::set<std::string> kNotTyped = {"panic", "poweroff", "reboot"};
 void expect_one_unit(const std::string& line, const std::string& text) {
   if (line.starts_with("help")) return;
   std::set<std::string> units;
-  for (const auto& found : qm::test::find_all(text, "(^|[ \n0-9])([KMG]i?B)[ ,:\n]")) units.insert(std::string(found[2]));
+  for (const auto& found : qm::test::find_all(text, "(^|[ \n0-9])([KMG]i?B)[ ,:\n]"))
+    units.insert(std::string(found[2]));
   if (!qm::test::find(text, "[0-9] bytes").empty()) units.insert("bytes");
   EXPECT_LE(units.size(), 1U) << line << "\n" << text;
 }

@@ -62,12 +62,14 @@ TEST_F(Help, has_an_example_of_every_option_and_every_example_works) {
       const Machine::Answer answer = machine().request(line);
       const bool may_fail = name == "expect";  // something is out
       EXPECT_TRUE(answer.status == CommandStatus::kOk || (may_fail && answer.status == CommandStatus::kFailed))
-          << line << "\n" << answer.text;
+          << line << "\n"
+          << answer.text;
     }
     EXPECT_FALSE(examples.empty()) << name;
     for (const auto& option : qm::test::find_all(forms, "[ \\[|](-?[a-z_]+)")) {
       EXPECT_FALSE(qm::test::find(examples, " " + std::string(option[1]) + "[ \n]").empty())
-          << name << ": no example of " << option[1] << " among\n" << examples;
+          << name << ": no example of " << option[1] << " among\n"
+          << examples;
     }
   }
   discard();
@@ -95,7 +97,8 @@ TEST_F(Help, each_word_of_an_example_is_offered_by_completion) {
         ASSERT_TRUE(machine().wait_for_text("^C\r\n"));
         const std::string shown = machine().text().substr(machine().text().find(before) + before.size());
         EXPECT_FALSE(qm::test::find(shown, "(^|[ \r\n])" + word + "[ \r\n]").empty())
-            << before << "<Tab> does not offer " << word << ":\n" << shown;
+            << before << "<Tab> does not offer " << word << ":\n"
+            << shown;
       }
     }
   }

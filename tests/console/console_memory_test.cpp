@@ -195,7 +195,8 @@ TEST_F(Memory, whatis_tells_a_held_block_of_the_heap_from_a_free_one) {
   run("pool free 1");
   const std::vector<qm::host::ReportRow> freed = machine().rows("whatis " + hex(piece[0]));
   EXPECT_EQ(in(freed, "pool").kind, "") << "the arena is gone";
-  EXPECT_TRUE(in(freed, "kheap").text("state") == "free" || in(freed, "kheap").kind.empty()) << run("whatis " + hex(piece[0]));
+  EXPECT_TRUE(in(freed, "kheap").text("state") == "free" || in(freed, "kheap").kind.empty())
+      << run("whatis " + hex(piece[0]));
 }
 
 // The pieces are numbered in the order in which they are taken: 1024 free, 512, 1024 free, 64, 1024 free, 64, 2048 free, 512,
@@ -241,7 +242,8 @@ TEST_F(Memory, the_pool_refuses_what_it_has_not) {
     for (int j = 1; j <= 8; ++j) line += " " + std::to_string(8 * i + j);
     run(line);
   }
-  EXPECT_EQ(machine().request("arena_stats pool").text, "error: No such arena pool\n") << "it ended with its last piece";
+  EXPECT_EQ(machine().request("arena_stats pool").text, "error: No such arena pool\n")
+      << "it ended with its last piece";
   EXPECT_EQ(run("pool list"), "pool: pieces 0 of 64: complete\n");
   EXPECT_NE(run("verify").find("faults 0: "), std::string::npos);
 }

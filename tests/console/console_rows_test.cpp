@@ -148,10 +148,9 @@ TEST_F(Rows, equal_the_text_of_every_command) {
     // What changes something is asked for as rows once more, where that does no harm; else its rows alone are looked at.
     std::string text = machine().request(line).text;
     const bool changes = line.starts_with("workload run") || line.starts_with("workload st") || line == "fault off" ||
-                         line.starts_with("mark") ||
-                         line.starts_with("pool take") || line.starts_with("pool free") || line.starts_with("slab_trace reset") ||
-                         line.starts_with("slab_trace start") || line.starts_with("reap") ||
-                         line == "expect now -packet";
+                         line.starts_with("mark") || line.starts_with("pool take") || line.starts_with("pool free") ||
+                         line.starts_with("slab_trace reset") || line.starts_with("slab_trace start") ||
+                         line.starts_with("reap") || line == "expect now -packet";
     std::vector<ReportRow> rows = machine().rows(line);
     asked.insert(line.substr(0, line.find(' ')));
     for (const ReportRow& row : rows) kinds.insert(row.kind);

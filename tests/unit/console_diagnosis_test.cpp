@@ -43,8 +43,9 @@ TEST_F(Diagnosis, whatis_says_who_has_an_object) {
   held[0] = packet->allocate();
   packet->free(held[0]);
   const std::uintptr_t header = (place.slab | 4095) - 7;  // the last word of the slab's page
-  EXPECT_EQ(of_the_cache(reinterpret_cast<const void*>(header)),
-            format("cache packet: slab 0x%016" PRIxPTR " + %zu, header of the slab\r\n", place.slab, header - place.slab));
+  EXPECT_EQ(
+      of_the_cache(reinterpret_cast<const void*>(header)),
+      format("cache packet: slab 0x%016" PRIxPTR " + %zu, header of the slab\r\n", place.slab, header - place.slab));
   // In front of the header lies the bitmap of free objects, and what no object has is neither.
   const std::uintptr_t bitmap = (place.slab | 4095) + 1 - sizeof(Slab) - sizeof(long);
   EXPECT_NE(of_the_cache(reinterpret_cast<const void*>(bitmap)).find(", header of the slab\r\n"), std::string::npos);

@@ -107,11 +107,11 @@ TEST_F(Top, sorts_by_each_key_and_the_other_way_round) {
   tell_three();
   EXPECT_EQ(names(), "session packet kheap ");
   for (const auto& [key, order] : std::vector<std::pair<const char*, const char*>>{{"n", "kheap packet session "},
-                                                                                  {"o", "session packet kheap "},
-                                                                                  {"g", "session kheap packet "},
-                                                                                  {"a", "session packet kheap "},
-                                                                                  {"f", "session packet kheap "},
-                                                                                  {"b", "session packet kheap "}}) {
+                                                                                   {"o", "session packet kheap "},
+                                                                                   {"g", "session kheap packet "},
+                                                                                   {"a", "session packet kheap "},
+                                                                                   {"f", "session packet kheap "},
+                                                                                   {"b", "session packet kheap "}}) {
     EXPECT_FALSE(view_.type(key));
     EXPECT_EQ(names(), order) << key;
   }

@@ -320,17 +320,18 @@ constinit const Command marks = {.name = "marks",
                                  .in_panic = true,
                                  .wrap = Output::Wrap::kYes};
 
-constinit const Command leaks = {.name = "leaks",
-                                 .usage = "leaks NAME [SLAB_NAME] [-SLAB_NAME] [older T] [by stack|site]",
-                                 .summary = "what was allocated since mark NAME and is still out",
-                                 .run = run_leaks,
-                                 .min_arguments = 1,
-                                 .max_arguments = 8,
-                                 .complete = complete_leaks,
-                                 .forms = kScopeForms,
-                                 .example = "leaks before older 5s by stack\nleaks before packet by site\nleaks before -packet",
-                                 .in_panic = true,
-                                 .wrap = Output::Wrap::kYes};
+constinit const Command leaks = {
+    .name = "leaks",
+    .usage = "leaks NAME [SLAB_NAME] [-SLAB_NAME] [older T] [by stack|site]",
+    .summary = "what was allocated since mark NAME and is still out",
+    .run = run_leaks,
+    .min_arguments = 1,
+    .max_arguments = 8,
+    .complete = complete_leaks,
+    .forms = kScopeForms,
+    .example = "leaks before older 5s by stack\nleaks before packet by site\nleaks before -packet",
+    .in_panic = true,
+    .wrap = Output::Wrap::kYes};
 
 constinit const Command expect = {
     .name = "expect",

@@ -184,7 +184,7 @@ constinit const Command slab_trace = {
         "slab_trace status [SLAB_NAME]    state, counts, memory of the books\n"
         "SLAB_NAME may have * and ?; kmalloc is kmalloc_* and kheap. Then start, without counts or every,\n"
         "also traces caches made later, until a stop of that SLAB_NAME or of *",
-    .example = 
+    .example =
         "slab_trace start packet\n"
         "slab_trace print packet top 3\n"
         "slab_trace print -v packet older 5s\n"

@@ -148,11 +148,10 @@ QM_CONSOLE_COMMAND(workload, {.name = "workload",
                                        "workload run NAME [ARG...] [hart H] [seed S]\n"
                                        "workload start NAME [ARG...] [hart H] [seed S]\n"
                                        "workload stop\n",
-                              .example = 
-                                  "workload list\n"
-                                  "workload run leak 500 list hart 1 seed 7\n"
-                                  "workload start stacks 100\n"
-                                  "workload stop",
+                              .example = "workload list\n"
+                                         "workload run leak 500 list hart 1 seed 7\n"
+                                         "workload start stacks 100\n"
+                                         "workload stop",
                               .wrap = console::Output::Wrap::kYes});
 
 }  // namespace

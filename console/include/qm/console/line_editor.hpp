@@ -121,8 +121,8 @@ class LineEditor {
   std::size_t view_ = 0;
   std::size_t excess_ = 0;
   std::size_t recalled_ = 0;  // 0: the line being typed; else history_[recalled_ - 1]
-  unsigned parameter_ = 0;  // all digits of a sequence
-  unsigned last_ = 0;       // those behind its last separator
+  unsigned parameter_ = 0;    // all digits of a sequence
+  unsigned last_ = 0;         // those behind its last separator
   Escape escape_ = Escape::kNone;
   bool bare_ = false;      // nothing has come since `ESC [` or `ESC O`
   std::uint8_t rest_ = 0;  // bytes that still belong to the sequence
