@@ -1,15 +1,15 @@
-# cmake -D ROWS=files -D RECORDED=file.json [-D MARK=@bench] [-D BENCH=name [-D LIMITS=file]] -P check.cmake: holds the rows of a
-# bench (lines "@bench {...}") against the recorded ones and against the limits of limits.cmake. Fails on
+# cmake -D ROWS=files -D RECORDED=file.json [-D MARK=@bench] [-D BENCH=name [-D LIMITS=file]] -P check.cmake: compares
+# the rows of a bench (lines "@bench {...}") with the recorded rows and with the limits of limits.cmake. It fails on
 #
-#   - a figure that is higher than recorded, a row or a figure that is not recorded;
-#   - a recorded row or figure that is no longer measured; of rows that name a build, those of the builds that were measured;
-#   - a figure of BENCH above a limit, and a limit that no row has.
+#   - a figure that is higher than the recorded one, and a row or a figure that is not recorded;
+#   - a recorded row or figure that is no longer measured (of rows that name a build, only those of measured builds);
+#   - a figure of BENCH above a limit, and a limit that applies to no row.
 #
-# An aim that is missed is printed and fails nothing. Rows and figures of a peer that the build has no source of (bench/peers) are
-# not missed.
+# A missed aim is printed and is no failure. Rows and figures of a peer whose source the build does not have
+# (bench/peers) need not be measured.
 #
-# With RUN, IMAGE, RAM, HARTS (a list, a boot each) and TRANSCRIPT in place of ROWS the bench is run first. An increase that is meant
-# is written down by `bench/run --record NAME`, and then passes; a limit is not moved by that.
+# With RUN, IMAGE, RAM, HARTS (a list, one boot for each) and TRANSCRIPT instead of ROWS, the bench is run first. To
+# accept an intended increase, record it with `bench/run --record NAME`; that does not change a limit.
 cmake_minimum_required(VERSION 3.25)
 if(NOT DEFINED MARK)
   set(MARK @bench)
@@ -21,7 +21,7 @@ macro(fail text)
   string(APPEND failures "\n  ${text}")
 endmacro()
 
-# A figure of a row in hundredths, in which CMake can calculate, and as text; "" where the row has none.
+# Reads a figure of a row in hundredths, with which CMake can calculate, and as text; "" if the row does not have it.
 function(read_figure row key result text_result)
   string(JSON value ERROR_VARIABLE missing GET "${row}" ${key})
   if(missing)
@@ -39,8 +39,8 @@ function(read_figure row key result text_result)
   set(${text_result} "${text}" PARENT_SCOPE)
 endfunction()
 
-# The texts of a row and its conditions say which row it is (as in report/main.cpp); everything else is a figure. The name has a
-# bar at either end: "|allocator=cache|case=pair, hot|harts=1|".
+# The texts of a row and its conditions identify the row (as in report/main.cpp); all other entries are figures. The
+# name has a bar at either end: "|allocator=cache|case=pair, hot|harts=1|".
 function(read_row row name_result keys_result)
   set(name "|")
   set(keys "")
@@ -60,7 +60,7 @@ function(read_row row name_result keys_result)
   set(${keys_result} "${keys}" PARENT_SCOPE)
 endfunction()
 
-# Reads a row into now_names, and now_row_N, now_keys_N for the N-th of them; or into those of was.
+# Reads a row into now_names, and now_row_N and now_keys_N for row N; or into the same variables of was.
 macro(add_row which json)
   read_row("${json}" name keys)
   list(LENGTH ${which}_names number)
@@ -69,7 +69,7 @@ macro(add_row which json)
   set(${which}_keys_${number} "${keys}")
 endmacro()
 
-# ---- what was measured, and what is recorded ----
+# ---- the measured and the recorded figures ----
 
 if(DEFINED RUN)
   set(ROWS "")
@@ -104,7 +104,7 @@ foreach(i RANGE ${last})
   add_row(was "${row}")
 endforeach()
 
-# Peers that are in no row.
+# The peers that no row has.
 set(missing_peers TLSF heap_4 o1heap)
 set(number 0)
 foreach(name IN LISTS now_names)
@@ -116,7 +116,7 @@ foreach(name IN LISTS now_names)
   math(EXPR number "${number} + 1")
 endforeach()
 list(JOIN missing_peers "|" missing_peers)
-# Whether a row's name or a figure's is of one of these.
+# Whether the name of a row or of a figure belongs to one of these.
 function(is_missing_peer name result)
   set(${result} FALSE PARENT_SCOPE)
   if(missing_peers AND name MATCHES "${missing_peers}")
@@ -152,7 +152,7 @@ foreach(name IN LISTS was_names)
   list(FIND now_names "${name}" after)
   is_missing_peer("${name}" is_missing)
   if(NOT build IN_LIST builds OR is_missing)
-    # Another build's row, or a peer's, which this build does not measure.
+    # A row of another build, or of a peer, which this build does not measure.
   elseif(after EQUAL -1)
     fail("${name} recorded, but not measured")
   else()
@@ -177,7 +177,7 @@ endif()
 
 # ---- against the limits ----
 
-# The figure of the row of that name; as low as there is where none was measured.
+# Reads a figure of the row with this name; 0 if it was not measured.
 function(figure_of name figure result)
   list(FIND now_names "${name}" number)
   read_figure("${now_row_${number}}" ${figure} value text)
@@ -187,7 +187,7 @@ function(figure_of name figure result)
   set(${result} ${value} PARENT_SCOPE)
 endfunction()
 
-# As limits.cmake says.
+# See limits.cmake.
 function(limit bench case allocator figure most)
   is_missing_peer("${figure}" is_missing)
   if(NOT bench STREQUAL BENCH OR is_missing)
@@ -226,7 +226,7 @@ function(limit bench case allocator figure most)
   set(failures "${failures}" PARENT_SCOPE)
 endfunction()
 
-# A limit that is not kept yet: what is above it is printed.
+# A limit that is not reached yet: a figure above it is only printed.
 function(aim bench case allocator figure most)
   set(failures "")
   limit("${bench}" "${case}" "${allocator}" "${figure}" "${most}" ${ARGN})

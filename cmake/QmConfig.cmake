@@ -1,4 +1,4 @@
-# qm_write_config(DIRECTORY) writes <qm/config.h> below DIRECTORY, from the options as the caller has them.
+# qm_write_config(DIRECTORY) writes <qm/config.h> below DIRECTORY, from the options in the caller's scope.
 function(qm_write_config directory)
   set(QM_FAST_PATH_SECTIONS OFF)
   set(QM_FAST_PATH_FLAGGED OFF)

@@ -2,13 +2,15 @@
 #
 #   qm_add_firmware(NAME smoke SOURCES src/main.cpp LIBRARIES quartermaster::console quartermaster::alloc [NAMELESS])
 #
-# makes <NAME>.elf beside <NAME>.map. The image is linked twice: the first link (<NAME>_nameless.elf) fixes every address;
-# the symbol table made from it goes to the image's end in the second. A check after the link compares the two byte for byte
-# (but for table and build id) and reports the table's size. With NAMELESS, or QM_SYMBOLS=OFF, there is no table, and one link.
+# makes <NAME>.elf and <NAME>.map beside it. The image is linked twice: the first link (<NAME>_nameless.elf) fixes every
+# address; the second link appends the symbol table that was made from the first image. A check after the second link
+# compares the two images byte for byte (except for the table and the build id) and reports the table's size. With
+# NAMELESS, or QM_SYMBOLS=OFF, there is no table and only one link.
 #
 # SOURCES define qm::firmware::main() (<qm/firmware/boot.hpp>). LIBRARIES come before boot and runtime on the link line.
 #
-# Part of the installed package too: the folders linker/ and firmware/boot/src/ lie beside this one's as they do in the tree.
+# The installed package has this file too: the folders linker/ and firmware/boot/src/ lie beside this file's folder
+# there as in the source tree.
 
 if(NOT DEFINED QM_SYMBOLS)
   set(QM_SYMBOLS ON)
@@ -21,10 +23,10 @@ find_program(QM_AWK NAMES mawk gawk awk REQUIRED)
 function(_qm_link_image target name script)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} SUFFIX .elf LINK_DEPENDS ${script})
   target_link_options(${target} PRIVATE ${QM_ARCH_FLAGS} -nostdlib -nostartfiles -static -no-pie -T ${script}
-    LINKER:--undefined=qm_rewind  # from the first library that has it: the allocator's, else the runtime's
+    LINKER:--undefined=qm_rewind  # from the first library that defines it: the allocator's, else the runtime's
     LINKER:--gc-sections LINKER:--build-id=sha1 LINKER:-z,max-page-size=4096 LINKER:--fatal-warnings
     LINKER:-Map,${CMAKE_CURRENT_BINARY_DIR}/${name}.map
-    $<$<LINK_LANG_AND_ID:CXX,Clang>:LINKER:-z,nostart-stop-gc>)  # what __start_qm_commands begins is needed, as GNU ld sees it
+    $<$<LINK_LANG_AND_ID:CXX,Clang>:LINKER:-z,nostart-stop-gc>)  # keeps sections that __start_qm_commands refers to, as GNU ld does
 endfunction()
 
 function(qm_add_firmware)

@@ -3,12 +3,12 @@
 #
 #   include/qm/...  lib/libqm_*.a  lib/cmake/quartermaster/  share/quartermaster/{cmake,linker,firmware,gdb}
 #
-# What share/ has lies there as it does in the tree, so that cmake/QmFirmware.cmake is one file for both.
+# share/ has the same layout as the source tree, so that one cmake/QmFirmware.cmake serves both.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(targets codegen)
-foreach(library wire hal alloc new malloc pmr conformance trace console console_trace chips boot app app_trace runtime host)
+foreach(library wire hal alloc new malloc pmr conformance trace console console_trace console_scan chips boot app app_trace runtime host)
   if(TARGET qm_${library})
     list(APPEND targets ${library})
   endif()
@@ -21,12 +21,12 @@ set(package ${CMAKE_INSTALL_LIBDIR}/cmake/quartermaster)
 install(EXPORT quartermaster NAMESPACE quartermaster:: FILE quartermaster-targets.cmake DESTINATION ${package})
 configure_package_config_file(cmake/package/quartermaster-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/quartermaster-config.cmake
   INSTALL_DESTINATION ${package} PATH_VARS CMAKE_INSTALL_DATADIR)
-# While the version is 0.x, its minor number is what may break.
+# In versions 0.x a new minor number may break compatibility.
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/quartermaster-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/quartermaster-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/quartermaster-config-version.cmake
   DESTINATION ${package})
 
-# pkg-config: quartermaster is the allocator, the others come before it on the link line.
+# pkg-config: quartermaster is the allocator; the other libraries precede it on the link line.
 file(RELATIVE_PATH QM_PC_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" QM_PC_UP ${QM_PC_UP})
 function(_qm_install_pc name what requires)
@@ -41,7 +41,7 @@ set(system "")
 if(NOT CMAKE_CROSSCOMPILING)
   set(system -lstdc++ -pthread)
 endif()
-_qm_install_pc(quartermaster "A memory allocator that keeps the books" "" -lqm_alloc -lqm_hal ${system})
+_qm_install_pc(quartermaster "A memory allocator that can say who allocated every byte" "" -lqm_alloc -lqm_hal ${system})
 if(TARGET qm_malloc)
   _qm_install_pc(quartermaster-malloc "malloc() and operator new from it" quartermaster -lqm_malloc)
 endif()
@@ -59,12 +59,12 @@ if(TARGET qm_boot)
   install(FILES linker/qemu_virt.ld DESTINATION ${share}/linker)
   install(FILES firmware/boot/src/symbols_none.S DESTINATION ${share}/firmware/boot/src)
 endif()
-foreach(program qm qm-analysis qm-replay)  # qm starts the others, which lie beside it
+foreach(program qm qm-analysis qm-replay)  # qm starts the others, which lie in the same folder
   if(TARGET ${program})
     install(TARGETS ${program})
   endif()
 endforeach()
-# What has to be built before `cmake --install`.
+# The targets that have to be built before `cmake --install`.
 set(QM_INSTALLED "")
 foreach(target ${targets} qm qm-analysis qm-replay)
   if(TARGET ${target})

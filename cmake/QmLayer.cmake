@@ -2,11 +2,11 @@
 #
 #   qm_add_layer(NAME wire RANK 0 SOURCES a.cpp HEADERS include/qm/wire/a.hpp USES ... [APART a.cpp])
 #
-# makes the library qm_<NAME> (alias quartermaster::<NAME>) whose public headers are the HEADERS below include/ (or BASE_DIRS), and
-# refuses at configure time to let it use a layer of the same or a higher rank. Include paths come from USES alone - the
-# repository root is never one - so an upward #include does not compile either.
+# makes the library qm_<NAME> (alias quartermaster::<NAME>). Its public headers are the HEADERS below include/ (or
+# BASE_DIRS). A layer that uses a layer of the same or a higher rank is refused at configure time. Include paths come
+# only from USES, and the repository root is never one, so an upward #include does not compile either.
 
-# How code for the target is generated. Exported as quartermaster::codegen for firmware that wants the same; forced on nobody.
+# Code generation for the target. Exported as quartermaster::codegen for firmware that wants the same; users may omit it.
 add_library(qm_codegen INTERFACE)
 add_library(quartermaster::codegen ALIAS qm_codegen)
 set_target_properties(qm_codegen PROPERTIES EXPORT_NAME codegen)
@@ -20,12 +20,13 @@ if(CMAKE_CROSSCOMPILING)
     $<$<COMPILE_LANGUAGE:C>:-ffreestanding -ffunction-sections
       -fdata-sections -fno-asynchronous-unwind-tables -fno-stack-protector>)
 else()
-  # Also for a shared object, a plug-in or what is preloaded: thread-locals are found without a call, which might allocate.
+  # Position-independent, also for shared objects, plug-ins and preloaded libraries. Thread-locals are accessed without
+  # a call, which might allocate.
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
   target_compile_options(qm_codegen INTERFACE -fno-omit-frame-pointer -ftls-model=initial-exec -fno-semantic-interposition)
 endif()
 
-# Code of this project: warnings too, errors where it is not part of another.
+# For code of this project: warnings as well; they are errors if this is the top-level project.
 add_library(qm_flags INTERFACE)
 target_compile_features(qm_flags INTERFACE cxx_std_20)
 target_compile_options(qm_flags INTERFACE
@@ -34,30 +35,34 @@ target_compile_options(qm_flags INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
 if(PROJECT_IS_TOP_LEVEL)
   target_compile_options(qm_flags INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
-  # std::stable_sort() of GCC 12's library calls what that library itself calls deprecated, and Clang from 17 on tells it.
+  # GCC 12's std::stable_sort() calls a function that its own library marks deprecated, and Clang reports that from
+  # version 17 on.
   target_compile_options(qm_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>)
 endif()
 target_compile_options(qm_flags INTERFACE ${QM_ARCH_FLAGS})
 target_link_libraries(qm_flags INTERFACE qm_codegen)
-# GCC 12 sees an overlap in `"literal" + std::string` where there is none (GCC bug 105651): for those who build strings.
+# GCC 12 sees an overlap in `"literal" + std::string` where there is none (GCC bug 105651). For targets that build
+# strings.
 add_library(qm_no_restrict INTERFACE)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(qm_no_restrict INTERFACE -Wno-restrict)
 endif()
 if(QM_SANITIZE)
-  # Lines and names are all that a report shows, and the rest of the debug information a tenth of the time to compile.
+  # Reports show only lines and names; the rest of the debug information would take a tenth of the compile time.
   target_compile_options(qm_flags INTERFACE -fsanitize=${QM_SANITIZE} -fno-sanitize-recover=all -g1)
-  # A function of C takes a qm_arena, which is qm::Arena in C++: two types to the check of calls through pointers.
+  # A C function takes a qm_arena, which is qm::Arena in C++: the check of calls through pointers sees two different
+  # types.
   target_compile_options(qm_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fno-sanitize=function>)
   target_link_options(qm_flags INTERFACE -fsanitize=${QM_SANITIZE})
   if(QM_SANITIZE MATCHES "thread")
-    # TSan does not model fences: what they order is accessed with acquire and release as well, or it would report it.
+    # TSan does not model fences. All data that fences order is also accessed with acquire and release, so TSan reports
+    # no race.
     target_compile_options(qm_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-tsan>)
   endif()
 endif()
 
-# With QM_PCH the standard headers are compiled once for all C++ sources of the targets for which qm_precompile is called. A target
-# whose code generation is its own does not call it.
+# With QM_PCH the standard headers are compiled once for all C++ sources of the targets for which qm_precompile is
+# called. Do not call it for a target with its own code generation options.
 if(QM_PCH)
   set(headers algorithm array atomic bit charconv concepts cstddef cstdint cstring limits memory new span string_view type_traits utility)
   if(NOT CMAKE_CROSSCOMPILING)
@@ -76,7 +81,7 @@ function(qm_precompile target)
     target_precompile_headers(${target} REUSE_FROM qm_pch)
     get_target_property(type ${target} TYPE)
     if(type STREQUAL EXECUTABLE AND NOT CMAKE_CROSSCOMPILING)
-      target_compile_options(${target} PRIVATE -fPIC)  # as the libraries and what was compiled once; CMake has said -fPIE
+      target_compile_options(${target} PRIVATE -fPIC)  # as for the libraries and the precompiled header; CMake has added -fPIE
     endif()
   endif()
 endfunction()
@@ -92,7 +97,7 @@ function(qm_add_layer)
     set(scope PUBLIC)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:qm_flags>)
     qm_precompile(${target})
-    # Not together: what tests put another in the place of, and what has names of another source.
+    # Excluded from unity builds (APART): sources that tests replace, and sources that define a name of another source.
     list(LENGTH L_SOURCES count)
     if((L_NAME IN_LIST QM_UNITY OR QM_UNITY STREQUAL ON) AND count GREATER 8)
       set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)

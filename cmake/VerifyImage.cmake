@@ -1,4 +1,5 @@
-# Run after an image's second link: the first and the second must be the same, but for symbol table and build id.
+# Runs after an image's second link: the first and the second image must be equal, except for the symbol table and the
+# build id.
 foreach(image FIRST SECOND)
   execute_process(COMMAND ${OBJCOPY} -O binary -R .qm_symbols -R .note.gnu.build-id ${${image}} ${${image}}.plain
     COMMAND_ERROR_IS_FATAL ANY)

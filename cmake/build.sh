@@ -1,10 +1,10 @@
-# Sourced by ./run and ./qm, with $root set: builds what they start.
+# Sourced by ./run and ./qm, with $root set: builds the programs that they start.
 #
-#   prepare PACKAGES PRESET/TARGET...   installs the packages of that group that are missing, and builds the targets; in a shell of
-#                                       its own, so that its lock ends with it. Status 3, with the reason shown, if it cannot.
-#                                       Where it may not write it takes what is built.
-#   file_of PRESET/TARGET               what it is built into
-# Sets $build: where. QM_BUILD_DIR names another place.
+#   prepare PACKAGES PRESET/TARGET...   installs the missing packages of that group and builds the targets, in a subshell,
+#                                       so that its lock ends with it. If it fails, it prints the reason and exits with 3.
+#                                       If it may not write to the build folder, it uses what is built there.
+#   file_of PRESET/TARGET               prints the path of the built target
+# Sets $build, the build folder. QM_BUILD_DIR selects another one.
 build=${QM_BUILD_DIR:-$root/build}
 case $build in /*) ;; *) build=$root/$build ;; esac
 
@@ -28,7 +28,7 @@ prepare() (
     exit 0
   fi
   sh "$root/cmake/install-packages.sh" "$packages" || exit 3
-  # Several may be started at once; one at a time builds.
+  # Several calls may run at once; only one of them builds at a time.
   if command -v flock >/dev/null 2>&1; then
     exec 9>"$build/.run-lock"
     flock 9
@@ -36,14 +36,14 @@ prepare() (
   for wanted in "$@"; do build_target "${wanted%%/*}" "${wanted#*/}"; done
 )
 
-# One target of one preset; its output is shown if it fails.
+# Builds one target of one preset; prints the output if that fails.
 build_target() { # preset target
   log=$build/$1-run.log
   if [ ! -f "$build/$1/build.ninja" ]; then
-    # Without the tests, which need a package more; ./test configures them in.
+    # Without the tests, which need another package; ./test configures them.
     (cd "$root" && cmake --preset "$1" -B "$build/$1" -D QM_TESTS=OFF) >"$log" 2>&1 </dev/null || failed "$1" "$log"
   elif ! ninja -C "$build/$1" -t query "$2" >/dev/null 2>&1; then
-    # What it needs may have been installed since.
+    # A package that the target needs may have been installed since.
     cmake "$build/$1" >"$log" 2>&1 </dev/null || failed "$1" "$log"
   fi
   case $(ninja -C "$build/$1" -n "$2" 2>&1) in

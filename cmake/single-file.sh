@@ -1,12 +1,12 @@
 #!/bin/sh
-# Makes the single-file form: allocator, books, console and wire as one source and its header, for who does not use CMake.
+# Makes the single-file form, for projects without CMake: allocator, trace, console and wire as one source and its header.
 #
 #   cmake/single-file.sh [--no-magazines] DIRECTORY
 #
-# writes quartermaster.hpp, and quartermaster.h for C99; quartermaster.cpp, to be compiled with the firmware; qm_port.hpp, the template
-# of a port, to be edited, unless the directory has one. The fast path masks interrupts (QM_FAST_PATH=masked): restartable
-# sections are assembly and need the package. With --no-magazines it is the form of QM_MAGAZINES=OFF. docs/embedding.md shows the
-# form in use. Needs a shell and awk.
+# writes quartermaster.hpp, and quartermaster.h for C99; quartermaster.cpp, to be compiled with the firmware; and
+# qm_port.hpp, a port template to edit, unless the directory has one. The fast path masks interrupts
+# (QM_FAST_PATH=masked): restartable sections are assembly and need the package. With --no-magazines it is the form of
+# QM_MAGAZINES=OFF. docs/embedding.md shows how to use the form. Needs a shell and awk.
 set -eu
 options=QM_MAGAZINES form=masked
 if [ "${1:-}" = --no-magazines ]; then
@@ -34,8 +34,9 @@ config() { # option...
     { sub(/@QM_CONFIGURATION@/, symbol); print }' cmake/config.h.in
 }
 
-# Puts each header of this project in the place of its first #include; later ones go. `seen` is a file of those that are in already.
-# What sources have for themselves in unnamed namespaces gets the source's number where two sources have the same name.
+# Replaces the first #include of each header of this project by the header, and removes later ones. `seen` is a file
+# that lists the headers already included. If two sources have the same name in unnamed namespaces, each name gets the
+# number of its source.
 amalgamate() { # source...
   awk -v seen="$target/.seen" '
     BEGIN {
@@ -111,10 +112,10 @@ amalgamate() { # source...
 rm -f "$target/.seen"
 : >"$target/.seen"
 public() { find "$1" -name '*.hpp' ! -name 'selected_port.hpp' ! -name memory_resource.hpp ! -name inline_sections.hpp | LC_ALL=C sort; }
-# What each of the files has.
+# The contents of each file.
 headers="$(public alloc/include) $(public wire/include) $(public trace/include) $(public console/include) $(public console/trace/include)"
-sources=$(LC_ALL=C ls wire/src/*.cpp hal/src/*.cpp alloc/src/*.cpp trace/src/*.cpp console/src/*.cpp console/src/commands/*.cpp console/trace/src/*.cpp |
-  grep -vE '^alloc/src/(rewind|inlined_sections|call_sites|heap_charged|checked|operator_new|memory_resource(_key)?)[.]cpp$')
+sources=$(LC_ALL=C ls wire/src/*.cpp hal/src/*.cpp alloc/src/*.cpp alloc/src/*/*.cpp trace/src/*.cpp console/src/*.cpp console/src/commands/*.cpp console/trace/src/*.cpp |
+  grep -vE '^alloc/src/(fastpath/(rewind|inlined_sections)|diagnose/(call_sites|checked)|heap/(heap_charged|operator_new|memory_resource(_key)?))[.]cpp$')
 symbol=qm_configuration_${version%.*}_target_$form
 symbol=$(printf '%s' "$symbol" | tr . _)
 # shellcheck disable=SC2086 # names without blanks

@@ -1,4 +1,4 @@
-/* The symbol that <qm/configuration.h> refers to. A number, of no section. */
+/* The symbol that <qm/configuration.h> refers to: a number, in no section. */
 #include <qm/config.h>
 
   .globl QM_CONFIGURATION

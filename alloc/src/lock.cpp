@@ -1,13 +1,13 @@
-#include <qm/lock.hpp>
+#include <qm/detail/lock.hpp>
 
 namespace qm {
 namespace {
 
-/// Looks at a held lock before a hart goes to sleep: some times what the longest hold takes.
+/// Reads of a held lock before a hart goes to sleep: together a few times the longest hold.
 constexpr unsigned kSpins = 200;
 
-/// Harts that sleep for any lock. One set for all: sleeping is rare, and a hart woken for another's lock looks and
-/// sleeps on.
+/// Harts that sleep for any lock. There is one set for all locks: sleeping is rare, and a hart that is woken for
+/// another lock reads its own and sleeps on.
 constinit std::atomic<hal::HartMask> sleepers{0};
 
 }  // namespace
@@ -20,8 +20,8 @@ void Lock::lock_slow() noexcept {
     hal::Port::relax();
   }
   sleepers.fetch_or(self, std::memory_order_seq_cst);
-  // The bit before the state: the holder whose release finds kSleptOn finds the bit, and its IPI ends the wait. A hart
-  // that took the lock from here on leaves kSleptOn behind, so others that sleep are not forgotten.
+  // Set the bit before the state. The holder whose release finds kSleptOn then finds the bit, and its IPI ends the
+  // wait. A hart that takes the lock from here on leaves kSleptOn behind, so other sleeping harts are not forgotten.
   while (state_.exchange(kSleptOn, std::memory_order_seq_cst) != kFree && !hal::in_panic())
     hal::Port::wait_for_interrupt();
   sleepers.fetch_and(~self, std::memory_order_relaxed);

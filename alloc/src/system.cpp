@@ -4,29 +4,29 @@
 #include <new>
 
 #include <qm/arena.hpp>
-#include <qm/boundary_tag.hpp>
+#include <qm/detail/boundary_tag.hpp>
 #include <qm/cache.hpp>
 #include <qm/exhaustion.hpp>
 #include <qm/heap.hpp>
-#include <qm/observer.hpp>
-#include <qm/page_map.hpp>
+#include <qm/detail/observer.hpp>
+#include <qm/detail/page_map.hpp>
 #include <qm/qm.h>
 
-#include "blocks.hpp"
-#include "extents.hpp"
+#include "segments/blocks.hpp"
+#include "slab/extents.hpp"
 #include "linked.hpp"
-#include "upkeep.hpp"
+#include "slab/upkeep.hpp"
 
 namespace qm {
 
 #if defined(QM_TP)
-// used: own_cell() names it where link-time optimisation does not look.
-[[gnu::used, gnu::section(".tdata.qm_hot")]] constinit thread_local std::uintptr_t qm_cell_offset = sizeof(Cache);
+// used: own_hart_cache() refers to it where link-time optimisation does not see it.
+[[gnu::used, gnu::section(".tdata.qm_hot")]] constinit thread_local std::uintptr_t qm_hart_cache_offset = sizeof(Cache);
 #endif
 
 namespace {
 
-/// The caches that make caches: of their structures, and of magazines, one for each size of block.
+/// The caches that other caches are made from: one for their structures, and one for each size of magazine block.
 struct OwnCache {
   const char* name;
   unsigned words;  ///< of an object; 0: a cache's structure
@@ -37,7 +37,7 @@ constexpr OwnCache kOwnCaches[] = {{"kmem_cache", 0},
                                    {"kmem_magazine_61", internal::kMostBlockWords}};
 static_assert(internal::kMostBlockWords - sizeof(Magazine) / sizeof(void*) == kMaxRounds);
 
-/// The caches of blocks by size, from 0.
+/// The number of the cache for a block size, from 0.
 constexpr unsigned kind_of_block(unsigned words) noexcept {
   unsigned kind = 0;
   while (kOwnCaches[1 + kind].words < words) ++kind;
@@ -45,13 +45,13 @@ constexpr unsigned kind_of_block(unsigned words) noexcept {
 }
 
 constexpr std::size_t kPage = SlabLayer::kPageBytes;
-/// As many as a heap of blocks alone takes, with what arenas keep at hand.
+/// Enough for a heap of blocks alone, with the spare tags of the arenas.
 constexpr std::size_t kStartTags = 12;
 static_assert(kStartTags >= kFirstTags);
 
 }  // namespace
 
-/// They have no magazines of their own.
+/// The caches of kOwnCaches. They have no magazines of their own.
 class InternalCaches {
  public:
   /// Bytes of their structures.
@@ -69,12 +69,12 @@ class InternalCaches {
   }
   void forget() noexcept { harts_ = 0; }
 
-  /// That of caches' structures.
+  /// The cache of caches' structures.
   [[nodiscard]] Cache& of_caches() noexcept { return *caches_[0]; }
-  /// That of blocks of @p words words.
+  /// The cache of blocks of @p words words.
   [[nodiscard]] Cache& of_blocks(unsigned words) noexcept { return *caches_[1 + kind_of_block(words)]; }
   [[nodiscard]] Cache& of_blocks_of_kind(unsigned kind) noexcept { return *caches_[1 + kind]; }
-  /// 0: caches cannot be made.
+  /// 0: no cache can be made.
   [[nodiscard]] unsigned harts() const noexcept { return harts_; }
 
  private:
@@ -85,9 +85,9 @@ class InternalCaches {
     CacheConfig config;
     config.name = own.name;
     config.object_size = is_of_caches ? structure_bytes : own.words * sizeof(void*);
-    // Magazines of different harts lie in no common line of the processor's cache.
-    config.alignment = is_of_caches ? alignof(Cell) : SlabLayer::kColourBytes;
-    config.flags = cache_flags::kDirect | (is_of_caches ? 0 : cache_flags::kNoTrace);
+    // Magazines of different harts share no line of the processor's cache.
+    config.alignment = is_of_caches ? alignof(HartCache) : SlabLayer::kColourBytes;
+    config.flags = cache_flags::kNoMagazines | (is_of_caches ? 0 : cache_flags::kNoTrace);
     const Status status = cache.initialize(config, nullptr, harts);
     return status == Status::kOk ? registry_add(RegistryKind::kCache, cache) : status;
   }
@@ -101,35 +101,35 @@ namespace {
 bool ready = false;
 InternalCaches caches;
 constinit Arena base;
-MemoryRange own_pages{};  // of the caches that make caches and the first boundary tags
+MemoryRange own_pages{};  // of the allocator's own caches and the first boundary tags
 
-/// Whether @p range has a page, does not wrap, and does not begin at 0, which is no address.
+/// Whether @p range has a page, does not wrap, and does not begin at 0, which is not an address.
 bool is_memory(const MemoryRange& range) noexcept {
   return range.start != 0 && range.size >= kPage && range.start + range.size > range.start;
 }
 
 }  // namespace
 
-/// At the start of the first range lie the allocator's own caches, behind them the first tags.
+/// Bytes of the allocator's own caches and, behind them, the first tags. They lie at the start of the first range.
 constexpr std::size_t own_bytes(unsigned harts) noexcept {
   return round_up(InternalCaches::bytes(harts) + kStartTags * sizeof(BoundaryTag), Blocks::kUnit);
 }
-/// The pages of these.
+/// Bytes of the pages that have these.
 constexpr std::size_t first_bytes(unsigned harts) noexcept { return round_up(own_bytes(harts), kPage); }
 
-/// What lies beside the whole pages of a range is for blocks.
+/// Gives the heap the parts of a range beside its whole pages, for blocks.
 static void add_remains(std::uintptr_t start, std::uintptr_t end) noexcept {
   if (start < end && is_linked(heap::add_memory)) static_cast<void>(heap::add_memory(start, end - start));
 }
 
-/// All of initialize() but the checks: memory first, then what is made of it.
+/// All of initialize() except the checks: first the memory, then what is made from it.
 static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, unsigned harts,
-                     void (*open_books)() noexcept) noexcept {
-  // With the first tags base can cut its own pages into tags.
+                     void (*open_trace)() noexcept) noexcept {
+  // With the first tags, base can cut its own pages into tags.
   const std::size_t own = InternalCaches::bytes(harts);
   boundary_tags_initialize(reinterpret_cast<void*>(first + own), own_bytes(harts) - own);
   own_pages = {first, first_bytes(harts)};
-  // The books have their memory from there, so they do not trace it.
+  // The trace has its memory from there, so it does not trace that arena.
   Status status = base.initialize({.name = "base", .quantum = kPage, .no_trace = true, .from_top = true});
   std::uintptr_t start = first + first_bytes(harts);
   for (const MemoryRange& range : memory) {
@@ -137,14 +137,14 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
     if (&range != memory.data()) start = range.start;
     if (status == Status::kOk) status = base.add(start, end - start);
     if (&range == memory.data()) boundary_tags_set_root(base);
-    if (status == Status::kOk) status = page_map.add_bank(start, end);
+    if (status == Status::kOk) status = page_map.add_region(start, end);
   }
   if constexpr (kExtents) extents.initialize(base);
   if constexpr (kCallSites) {
     if (status == Status::kOk) status = call_sites::initialize(harts);
   }
   if (status == Status::kOk) status = caches.initialize(first, harts);
-  if (status == Status::kOk && open_books != nullptr) open_books();
+  if (status == Status::kOk && open_trace != nullptr) open_trace();
   if (status == Status::kOk && is_linked(internal::initialize_slab_headers))
     status = internal::initialize_slab_headers();
   if (status == Status::kOk && is_linked(internal::initialize_page_arena)) status = internal::initialize_page_arena();
@@ -160,7 +160,7 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
   return Status::kOk;
 }
 
-Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*open_books)() noexcept) noexcept {
+Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*open_trace)() noexcept) noexcept {
   if (ready) return Status::kBusy;
   if (memory.empty() || harts == 0 || harts > hal::Port::kMaxHarts) return Status::kInvalid;
   for (const MemoryRange& range : memory) {
@@ -169,7 +169,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*op
   const std::uintptr_t first = (memory[0].start + kPage - 1) & ~(kPage - 1);
   const std::size_t least = first_bytes(harts) + kPage;  // and a page for the heap
   if (memory[0].size < least || first - memory[0].start > memory[0].size - least) return Status::kInvalid;
-  const Status status = set_up(memory, first, harts, open_books);
+  const Status status = set_up(memory, first, harts, open_trace);
   ready = status == Status::kOk;
   if (!ready) shutdown();
   return status;
@@ -191,14 +191,14 @@ void shutdown() noexcept {
 Status add_memory(const MemoryRange& range) noexcept {
   if (!ready || !is_memory(range)) return Status::kInvalid;
   const std::uintptr_t end = range.start + range.size;
-  // base does not have these pages
+  // These pages are not in base, so base.add() does not detect an overlap with them.
   if (range.start < own_pages.start + own_pages.size && end > own_pages.start) return Status::kOverlap;
-  // The bank first: what other harts take of it they may free at once.
-  Status status = page_map.add_bank(range.start, end);
+  // The memory region first: other harts may allocate from it, and free, at once.
+  Status status = page_map.add_region(range.start, end);
   if (status != Status::kOk) return status;
   status = base.add(range.start, range.size);
   if (status != Status::kOk) {
-    page_map.drop_bank();
+    page_map.drop_region();
     return status;
   }
   add_remains(range.start, round_up(range.start, kPage));
@@ -208,11 +208,13 @@ Status add_memory(const MemoryRange& range) noexcept {
 }
 
 Arena& base_arena() noexcept { return base; }
+
+MemoryRange internal::first_pages() noexcept { return {own_pages.start - kPage, own_pages.size + kPage}; }
 unsigned hart_count() noexcept { return caches.harts(); }
 
 Status attach_hart(unsigned hart) noexcept {
   if (hart >= hart_count()) return Status::kInvalid;
-  internal::attach_cells(hart);
+  internal::attach_hart_caches(hart);
   if (is_linked(heap::attach_hart)) heap::attach_hart();
   if constexpr (kCallSites) call_sites::attach_hart(hart);
   hal::hart_online(hart);
@@ -240,8 +242,18 @@ std::size_t trim() noexcept {
 
 namespace internal {
 
-void* allocate_cache() noexcept { return QM_ALLOC(caches.of_caches().allocate); }
+void* allocate_cache() noexcept {
+  Cache& all = caches.of_caches();
+  if (kCallSites || all.slabs().is_spent()) return QM_ALLOC(all.allocate);  // which may reclaim
+  return all.allocate_direct();
+}
 void free_cache(void* cache) noexcept { caches.of_caches().free(cache); }
+bool prepare_cache() noexcept {
+  SlabLayer& slabs = caches.of_caches().slabs();
+  if (!slabs.is_spent()) return false;
+  slabs.prepare();
+  return !slabs.is_spent();
+}
 void* allocate_block(unsigned words) noexcept { return caches.of_blocks(words).allocate_direct(); }
 void free_block(void* block, unsigned words) noexcept { caches.of_blocks(words).free_direct(block); }
 

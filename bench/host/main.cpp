@@ -1,8 +1,8 @@
-/// Benches on the host: wall clock of Quartermaster and of other allocators, taking turns in one process.
+/// Benches on the host: the wall clock of Quartermaster and of other allocators, which take turns in one process.
 ///
-/// The machine may be busy with other things. So a sample is the least of a few short slices; samples of all subjects
-/// are interleaved; and what is reported is the ratio of ours to theirs within one turn: its median over the turns, and
-/// its spread. Nanoseconds are the medians, for orientation.
+/// The machine may be busy with other work. So a sample is the shortest of a few short slices, the samples of all
+/// subjects are interleaved, and the result is the ratio of our time to theirs within one turn: its median over the
+/// turns, and its spread. Nanoseconds are medians, for orientation.
 
 #include <algorithm>
 #include <cstdio>
@@ -21,7 +21,7 @@ constexpr unsigned kSlices = 5;
 struct Workload {
   const char* name;
   double (*run)(const Subject& subject, unsigned pairs);
-  unsigned pairs;  ///< a slice: some milliseconds; a recording is as long as it is
+  unsigned pairs;  ///< pairs in a slice, which takes some milliseconds; a recording has a fixed length
   bool mixed_sizes = false;
   bool shared = false;
   bool reallocates = false;
@@ -56,7 +56,7 @@ double sample(const Workload& workload, const Subject& subject) {
   return least;
 }
 
-/// The columns of ours over theirs.
+/// Prints the columns of our time divided by theirs.
 void print_ratios(const std::vector<double>& mine, const std::vector<double>& theirs) {
   std::vector<double> ratios;
   for (unsigned turn = 0; turn < kTurns; ++turn) ratios.push_back(mine[turn] / theirs[turn]);
@@ -64,7 +64,7 @@ void print_ratios(const std::vector<double>& mine, const std::vector<double>& th
   std::printf(",\"ratio\":%.2f,\"least\":%.2f,\"most\":%.2f", median(ratios), *least, *most);
 }
 
-/// The strictest comparison: with whoever is fastest in the turn, of the mallocs that are made to be fast.
+/// The strictest comparison: with the fastest malloc of each turn, among those that are made to be fast.
 constexpr Subject kBest{.name = "best of the three"};
 
 void add_best(std::vector<const Subject*>& chosen, std::vector<std::vector<double>>& times) {
@@ -88,11 +88,11 @@ void run(const Workload& workload) {
     if (workload.suits(subject)) chosen.push_back(&subject);
   }
   std::vector<std::vector<double>> times(chosen.size());
-  for (const Subject* subject : chosen) workload.run(*subject, workload.pairs);  // warm
+  for (const Subject* subject : chosen) workload.run(*subject, workload.pairs);  // warm-up
   for (unsigned turn = 0; turn < kTurns; ++turn) {
     for (std::size_t i = 0; i < chosen.size(); ++i) times[i].push_back(sample(workload, *chosen[i]));
   }
-  const std::size_t first_peer = workload.mixed_sizes ? 1 : 2;  // a cache has one size
+  const std::size_t first_peer = workload.mixed_sizes ? 1 : 2;  // a cache has one size, so it does not take part
   add_best(chosen, times);
   for (std::size_t ours = 0; ours < first_peer; ++ours) {
     for (std::size_t i = first_peer; i < chosen.size(); ++i) {

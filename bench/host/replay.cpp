@@ -1,5 +1,5 @@
-/// Real programs' allocations (firmware/replay), timed. Unlike the replayer of the target, which fills and verifies every
-/// block, this one writes a word of each: what is compared is the allocator.
+/// Times the allocations of real programs (firmware/replay). The replayer of the target fills and verifies every block;
+/// this one writes one word of each block, because it compares allocators.
 
 #include <atomic>
 #include <memory>
@@ -16,18 +16,18 @@
 namespace qm::bench {
 namespace {
 
-/// A block's place. One operation at a time touches it, the one whose turn it is; as in qm/replay/replay.hpp.
+/// The slot of a block. One operation at a time uses it, the one whose turn it is; as in qm/replay/replay.hpp.
 struct Slot {
   std::atomic<std::uint32_t> turn{0};
   void* block = nullptr;
   std::size_t size = 0;
 };
 
-/// A recording, decoded.
+/// A decoded recording.
 class Program {
  public:
-  /// @param[in] workers with more than one each block has a slot of its own: in the recording an allocation takes the slot
-  ///                    that was freed last, and would have to wait for that free wherever it is done.
+  /// @param[in] workers if more than one, each block has a slot of its own: in the recording an allocation takes the
+  ///          slot that was freed last, and would have to wait for that free, wherever it is done.
   Program(std::string_view name, unsigned workers) : workers_(workers) {
     const replay::Recording* recording = replay::find_recording(name);
     replay::Header header;
@@ -79,19 +79,20 @@ void perform(const Subject& subject, const replay::Operation& operation, Slot& s
   if (operation.size >= sizeof(std::uint32_t)) *static_cast<volatile std::uint32_t*>(slot.block) = operation.turn;
 }
 
-/// Does the operations of the recorded threads that are @p worker's. An operation waits for those before it on its slot.
+/// Does the operations of the recorded threads that @p worker has. An operation waits for the earlier operations on its
+/// slot.
 void work(const Program& program, const Subject& subject, Slot* slots, unsigned worker) {
   for (const replay::Operation& operation : program.operations()) {
     if (operation.thread % program.workers() != worker) continue;
     Slot& slot = slots[operation.slot];
-    // acquire: pairs with the release below, of whoever had the turn before: its block is seen.
+    // acquire: pairs with the release below, by the previous operation on this slot, whose block must be visible.
     while (slot.turn.load(std::memory_order_acquire) != operation.turn) std::this_thread::yield();
     perform(subject, operation, slot);
     slot.turn.store(operation.turn + 1, std::memory_order_release);
   }
 }
 
-/// @returns nanoseconds an operation.
+/// @returns nanoseconds for one operation.
 double replay_on(const Program& program, const Subject& subject) {
   const auto slots = std::make_unique<Slot[]>(program.slots());
   const Clock::duration time = on_threads(program.workers(), [&](unsigned worker) {

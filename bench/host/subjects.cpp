@@ -35,7 +35,7 @@ void set_up_ours() {
   if (cache == nullptr) throw std::runtime_error("no cache");
 }
 
-// The functions are called as those of a shared library are, like the others.
+// The functions are called like those of a shared library, as with the other subjects.
 void* (*volatile const cache_allocate_function)(Cache*) = qm_cache_allocate;
 void (*volatile const cache_free_function)(Cache*, void*) = qm_cache_free;
 [[gnu::aligned(64)]] void* cache_allocate(std::size_t) { return cache_allocate_function(cache); }
@@ -45,15 +45,15 @@ void (*volatile const cache_free_function)(Cache*, void*) = qm_cache_free;
 
 void* glibc_malloc(std::size_t size) {
   void* block = std::malloc(size);
-  asm volatile("" : "+r"(block));  // not to be folded with its free
+  asm volatile("" : "+r"(block));  // keeps the compiler from removing the pair of allocation and free
   return block;
 }
 void glibc_free(void* block, std::size_t) { std::free(block); }
 void* glibc_realloc(void* block, std::size_t size) { return std::realloc(block, size); }
 
-/// A malloc of a shared library, or ours. The pointers are read at each call, as a call through a linkage table reads
-/// them. What calls through them begins a line of the processor's cache for each subject: where it lies in one is worth a
-/// cycle of fifteen.
+/// A malloc of a shared library, or ours. The pointers are read at each call, as a call through a linkage table does.
+/// For each subject, the code of the calls begins at a processor cache line, because its position in the line changes
+/// the time by about one cycle in fifteen.
 template <unsigned Which>
 struct Malloc {
   static inline void* (*volatile malloc_function)(std::size_t) = nullptr;
@@ -70,7 +70,7 @@ struct Malloc {
     realloc_function = qm_realloc;
     return {.name = name, .allocate = allocate, .free = free, .reallocate = reallocate};
   }
-  /// @param[in] prefix of its names: "" or "mi_".
+  /// @param[in] prefix prefix of the library's function names: "" or "mi_".
   static Subject load(std::string_view name, const char* library, const std::string& prefix) {
     void* handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) throw std::runtime_error(dlerror());
@@ -96,7 +96,7 @@ void own_pool_free(void* block, std::size_t size) { own_pool->deallocate(block, 
 void* common_pool_allocate(std::size_t size) { return common_pool->allocate(size, 16); }
 void common_pool_free(void* block, std::size_t size) { common_pool->deallocate(block, size, 16); }
 
-/// The floor: an intrusive list, each thread its own.
+/// The lower bound: an intrusive list for each thread.
 struct Node {
   Node* next;
 };

@@ -1,5 +1,5 @@
 #pragma once
-/// Timed work on one thread or on two at once.
+/// Timed work on one thread, or on two threads at once.
 
 #include <algorithm>
 #include <array>
@@ -13,8 +13,9 @@ namespace qm::bench {
 
 using Clock = std::chrono::steady_clock;
 
-/// Runs `Clock::duration work(thread)` on @p threads threads, 1 or 2, of which the caller is thread 0; all have begun
-/// before any is timed. @returns the longest time.
+/// Runs `Clock::duration work(thread)` on @p threads threads, 1 or 2; the caller is thread 0. All threads have begun
+/// before any is timed.
+/// @returns the longest time.
 template <class Work>
 Clock::duration on_threads(unsigned threads, Work work) {
   std::atomic<unsigned> ready{0};

@@ -34,7 +34,7 @@ struct Block {
   std::size_t size;
 };
 
-/// Writes a word, as whoever allocates does.
+/// Allocates a block and writes one word, as a user of the block does.
 void* take(const Subject& subject, std::size_t size) {
   void* block = subject.allocate(size);
   *static_cast<volatile std::uint64_t*>(block) = size;

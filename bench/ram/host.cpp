@@ -1,7 +1,8 @@
-/// The least RAM in which recorded programs get through: the smallest pool of each allocator, as a multiple of what the
-/// program holds at its peak. One hart; each pool in a process of its own; always at the same address.
+/// The least RAM in which recorded programs run to their end: the smallest pool of each allocator, as a multiple of the
+/// bytes that the program has live at its peak. One hart; each pool in a process of its own, always at the same
+/// address.
 ///
-///     qm_bench_ram                    all programs, whole and scaled, on all allocators
+///     qm_bench_ram                    all programs, complete and scaled, on all allocators
 ///     qm_bench_ram WORD...            only these; a word is
 ///                                       an allocator    ours TLSF heap_4 o1heap
 ///                                       a program       its name, or the path of a recording (a file .qmr)
@@ -31,7 +32,7 @@
 namespace qm::bench {
 namespace {
 
-/// Of the library that this program is linked with.
+/// The allocator that is linked into this program.
 struct Ours {
   static constexpr std::string_view kName = "ours";
   static bool start(void* memory, std::size_t bytes) noexcept { return qm_init(memory, bytes) == QM_OK; }
@@ -40,7 +41,7 @@ struct Ours {
   static void free(void* block) noexcept { qm_free(block); }
 };
 
-/// What is measured: nothing named means all.
+/// The selected measurements: if nothing is named, all.
 struct Choice {
   std::vector<std::string> allocators, programs, sizes;
   [[nodiscard]] static bool has(const std::vector<std::string>& names, std::string_view name) {
@@ -50,7 +51,7 @@ struct Choice {
 
 constexpr std::string_view kWhole = "whole";
 
-/// "32" of "32 KB".
+/// @returns "32" for "32 KB".
 std::string_view word_of(const Size& size) { return size.name.substr(0, size.name.find(' ')); }
 
 void* map_pool() {
@@ -78,7 +79,7 @@ Ending run_in_process(const Script& script, std::vector<replay::Slot>& slots, vo
   return ending;
 }
 
-/// @returns bytes.
+/// @returns the smallest pool in bytes.
 template <class Allocator>
 std::size_t measure(const Script& script, void* pool) {
   std::vector<replay::Slot> slots(script.slots);
@@ -123,7 +124,7 @@ void measure_program(const Program& program, const Choice& choice) {
   if (Choice::has(choice.sizes, kWhole)) print_row(name + ", whole", program.use, whole, choice);
 }
 
-/// A recording that is not one of the bench's.
+/// Measures a recording that is not one of the bench's.
 void measure_file(const std::string& path, const Choice& choice) {
   std::ifstream in(path, std::ios::binary);
   const std::vector<char> read(std::istreambuf_iterator<char>(in), {});

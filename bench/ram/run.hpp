@@ -10,10 +10,10 @@
 
 namespace qm::bench {
 
-/// How a program ended in a pool.
+/// The end of a program's run in a pool.
 enum class Ending : int { kThrough, kNoMemory, kRefused, kDamaged };
 
-/// An allocator in a replay. Every allocator gets at least one byte to allocate.
+/// An allocator in a replay. Sizes are at least one byte for every allocator.
 template <class Allocator>
 struct RamFace {
   static inline bool out_of_memory = false;
@@ -32,8 +32,9 @@ struct RamFace {
   static void wake(std::uint32_t) noexcept {}
 };
 
-/// Runs the program on the allocator, whose only memory is the pool; blocks are filled and verified. Stops where memory runs out.
-/// @param[in] slots place for script.slots slots of the replay
+/// Runs the program on the allocator, whose only memory is the pool; blocks are filled and verified. Stops when an
+/// allocation fails.
+/// @param[in] slots memory for script.slots slots of the replay
 template <class Allocator>
 Ending run_in_pool(const Script& script, void* slots, void* pool, std::size_t bytes) noexcept {
   using Face = RamFace<Allocator>;

@@ -1,5 +1,5 @@
 #pragma once
-/// The smallest pool in which a program gets through.
+/// The smallest pool in which a program runs to its end.
 
 #include <cstddef>
 
@@ -8,9 +8,9 @@ namespace qm::bench {
 inline constexpr std::size_t kPoolStep = 512;
 inline constexpr std::size_t kPoolMost = std::size_t{64} << 20;
 
-/// @param[in] live bytes that every pool must have; not 0
-/// @param[in] passes whether the program gets through in a pool of these bytes, a multiple of kPoolStep
-/// @returns a pool of the smallest size, to kPoolStep; 0 if kPoolMost are not enough.
+/// @param[in] live a lower bound of the pool in bytes; not 0
+/// @param[in] passes whether the program runs to its end in a pool of this many bytes, a multiple of kPoolStep
+/// @returns the smallest size of a pool, to kPoolStep; 0 if kPoolMost is not enough.
 template <class Passes>
 std::size_t smallest_pool(std::size_t live, Passes passes) {
   std::size_t fails = (live - 1) / kPoolStep * kPoolStep;

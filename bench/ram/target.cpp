@@ -1,5 +1,5 @@
-/// The bench `ram` on a board without an operating system: the programs scaled down, in memory of one hart. The allocators begin
-/// anew in each pool, which always lies at the same address.
+/// The bench `ram` on a board without an operating system: the scaled programs, in memory of one hart. The allocators
+/// start anew in each pool, which always lies at the same address.
 
 #include <algorithm>
 #include <array>
@@ -34,7 +34,7 @@ struct Ours {
   static inline bool is_up_ = false;
 };
 
-/// The largest range of memory: first what is made of recordings, then the pool.
+/// The largest memory range: first the data made from recordings, then the pool.
 class Memory {
  public:
   Memory() noexcept {
@@ -61,7 +61,7 @@ class Memory {
   std::uintptr_t next_ = 0, end_ = 0;
 };
 
-/// @returns bytes.
+/// @returns the smallest pool in bytes.
 template <class Allocator>
 std::size_t measure(const Script& script, Memory memory) {
   void* const slots = memory.take(script.slots * sizeof(replay::Slot));

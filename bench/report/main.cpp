@@ -1,17 +1,21 @@
-/// Turns what benches print into JSON, tables and the document.
+/// Turns the output of benches into JSON, tables, docs/performance.md and docs/figures.md.
 ///
-///     qm_bench_report json               standard input's rows (lines "@bench {...}") as a JSON array, a row a line
+///     qm_bench_report json               standard input's rows (lines "@bench {...}") as a JSON array, one row per line
 ///     qm_bench_report table FILE         a JSON array as a table in Markdown, which reads well on a terminal too
-///     qm_bench_report compare OLD NEW    what differs; status 1 if something does
+///     qm_bench_report compare OLD NEW    the differences; status 1 if there are any
 ///     qm_bench_report document TEMPLATE FOLDER
 ///                                        the template with each line `{{NAME}}` replaced by the table of FOLDER/NAME.json,
-///                                        `{{model}}` by that of the paper model, and its figures within lines
-///     qm_bench_report series FILE CASE   the rows of a case for gnuplot: for each `cost` a block of `count mean max`, its name first
+///                                        `{{model}}` by the table of the paper model, and figures within lines (below)
+///     qm_bench_report series FILE CASE   the rows of a case for gnuplot: for each `cost` its name, then `count mean max`
 ///     qm_bench_report profile ELF TRANSCRIPT
-///                                        from what path_plugin wrote, on standard input: where the instructions of each
-///                                        path's longest operation went, by function
+///                                        from path_plugin's output on standard input: the instructions of each
+///                                        path's longest operation, by function
 ///
-/// Status: 0; 1 as said; 2 wrong usage or unreadable input.
+/// Within a line of the template, `{{NAME; KEY=VALUE; ...; COLUMN}}` is the figure in COLUMN of the only row of
+/// FOLDER/NAME.json that has each VALUE under its KEY. With `mean of`, `lowest` or `highest` before COLUMN it is taken
+/// from all rows that have the values. `{{NAME}}` without a semicolon is a figure of the paper model.
+///
+/// Status: 0; 1 as above; 2 wrong usage or unreadable input.
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +34,7 @@
 
 namespace {
 
-using Json = nlohmann::ordered_json;  // keys stay in the order in which the bench printed them
+using Json = nlohmann::ordered_json;  // keeps the keys in the order in which the bench printed them
 
 Json parse_rows(std::istream& in) {
   constexpr std::string_view kMark = "@bench ";
@@ -60,14 +64,14 @@ Json read_rows(const std::string& path) {
   return Json::parse(in);
 }
 
-/// A number as the document has it: fractions keep two decimals.
+/// @returns a number in the form of the document: fractions have two decimals.
 std::string text_of(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return fmt::format("{:.2f}", value.get<double>());
   return value.dump();
 }
 
-/// Columns in order of first appearance over all rows.
+/// @returns the columns in order of their first appearance in all rows.
 std::vector<std::string> columns_of(const Json& rows) {
   std::vector<std::string> columns;
   for (const Json& row : rows) {
@@ -108,10 +112,10 @@ std::string table(const Json& rows) {
   return heading + rule + "|\n" + body;
 }
 
-/// Numbers that say under what a row was measured, rather than what (as in check.cmake).
+/// Whether a number is a condition of the row's measurement instead of a result (as in check.cmake).
 bool is_condition(std::string_view key) { return key == "harts" || key == "count" || key == "object"; }
 
-/// What makes a row the same row in two runs: its texts and conditions.
+/// @returns the identity of a row in several runs: its texts and conditions.
 std::string name_of(const Json& row) {
   std::string name;
   for (const auto& [key, value] : row.items()) {
@@ -121,7 +125,7 @@ std::string name_of(const Json& row) {
   return name;
 }
 
-/// The row of @p rows that has @p row's name; nullptr if there is none.
+/// @returns the row of @p rows with @p row's name; nullptr if there is none.
 const Json* find_row(const Json& rows, const Json& row) {
   const auto same =
       std::find_if(rows.begin(), rows.end(), [&](const Json& other) { return name_of(other) == name_of(row); });
@@ -151,9 +155,9 @@ int compare(const Json& old_rows, const Json& new_rows) {
   return differences;
 }
 
-// ---- the paper model: from what was measured on the fewest and the most harts to more of them --------------------------
+// ---- the paper model: extrapolation from the measurements on the fewest and the most harts --------------------------
 
-/// The figure of the row that has these texts and conditions.
+/// @returns the figure of the row with these texts and conditions.
 double figure(const Json& rows, const Json& wanted, const std::string& key) {
   for (const Json& row : rows) {
     const auto has = [&](const auto& item) { return row.contains(item.key()) && row[item.key()] == item.value(); };
@@ -163,7 +167,7 @@ double figure(const Json& rows, const Json& wanted, const std::string& key) {
   throw std::runtime_error("no row is " + wanted.dump());
 }
 
-/// What grows by the same with each hart.
+/// A value that grows by the same amount with each hart.
 struct Line {
   unsigned from;
   double first, slope;
@@ -171,7 +175,7 @@ struct Line {
   [[nodiscard]] std::string text() const { return fmt::format("{:.0f} + {:.0f} (H - {})", first, slope, from); }
 };
 
-/// Through what a cost of the bench `scale` is on @p from and on 8 harts.
+/// @returns the line through a cost of the bench `scale` on @p from and on 8 harts.
 Line measured_line(const Json& scale, const std::string& cost, unsigned from) {
   constexpr unsigned kMost = 8;
   const auto mean = [&](unsigned harts) {
@@ -180,17 +184,17 @@ Line measured_line(const Json& scale, const std::string& cost, unsigned from) {
   return {from, mean(from), (mean(kMost) - mean(from)) / (kMost - from)};
 }
 
-constexpr unsigned kFirstRounds = 13;  ///< of a magazine of small objects, as in <qm/magazine.hpp>
+constexpr unsigned kFirstRounds = 13;  ///< first capacity of magazines of small objects, as in <qm/detail/magazine.hpp>
 constexpr unsigned kMostRounds = 61;
 
-/// The rows of {{model}}.
+/// @returns the rows of {{model}}.
 Json model(const std::string& folder) {
   const Json scale = read_rows(folder + "/scale.json"), layout = read_rows(folder + "/layout.json");
   const auto bytes = [&](const char* structure) {
     return figure(layout, {{"structure", structure}, {"build", "rv64"}}, "bytes");
   };
   constexpr double kWord = 8;
-  const double magazine = bytes("magazine header") + kFirstRounds * kWord, cell = bytes("cell of a hart");
+  const double magazine = bytes("magazine header") + kFirstRounds * kWord, hart_cache = bytes("hart cache");
   Json rows = Json::array();
   const auto add = [&](const std::string& what, const std::string& growth, const Line& line) {
     rows.push_back({{"what", what}, {"grows as, with H harts", growth}});
@@ -201,16 +205,17 @@ Json model(const std::string& folder) {
     add(what, line.text() + remark, line);
   };
   add("hot pair", "no shared word, no lock", measured_line(scale, "pair, hot", 1));
-  add("cells of a cache, bytes", fmt::format("{} H", cell), {0, 0, cell});
+  add("hart caches of a cache, bytes", fmt::format("{} H", hart_cache), {0, 0, hart_cache});
   add("its magazines at first, bytes", fmt::format("2 H of {}", magazine), {0, 0, 2 * magazine});
   add("idle objects in them, at most", fmt::format("2 H of {} rounds", kFirstRounds), {0, 0, 2.0 * kFirstRounds});
-  add_measured("create a cache, instructions", "create a cache", 1, ": closes each hart's cell");
-  add_measured("a round, instructions of all", "a round", 2, ", the firmware's part of an IPI included");
+  add_measured("create a cache, instructions", "create a cache", 1, ": closes each hart's cache");
+  add_measured("a broadcast, instructions of all", "a broadcast", 2, ", the firmware's part of an IPI included");
   add_measured("destroy, all have used it", "destroy, all have used it", 1, "");
   return rows;
 }
 
-/// What stands for {{NAME}} in the midst of a line: of the depot, which harts begin to wait for when all are in it always.
+/// @returns the text for {{NAME}} inside a line: the number of harts from which on they wait for the depot if all use
+///          it at all times.
 std::string model_figure(const std::string& folder, const std::string& name) {
   const Json worst = read_rows(folder + "/worst.json"), single = read_rows(folder + "/single.json");
   const double allocate = figure(worst, {{"case", "allocate: magazine from the depot"}}, "mean");
@@ -232,15 +237,83 @@ std::string model_figure(const std::string& folder, const std::string& name) {
   throw std::runtime_error("the template asks for " + name);
 }
 
-/// @returns @p line with what it names in double braces.
+// ---- figures within lines -------------------------------------------------------------------------------------------
+
+/// @returns the parts of @p text between semicolons, without the blanks around them.
+std::vector<std::string> parts_of(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ';');) {
+    const std::size_t first = part.find_first_not_of(' '), last = part.find_last_not_of(' ');
+    parts.push_back(first == std::string::npos ? "" : part.substr(first, last + 1 - first));
+  }
+  return parts;
+}
+
+/// @returns a number in the form of a sentence: whole from 100 on, with commas between thousands; with one decimal from
+///          10 on unless it is whole; with two decimals below. An integer stays as it is.
+std::string rounded(const Json& value) {
+  const double number = value.get<double>() + 1e-9;  // a half in decimals rounds up
+  if (!value.is_number_integer() && number < 10) return fmt::format("{:.2f}", number);
+  const bool is_whole = number >= 100 || number - std::floor(number) < 1e-6;
+  std::string text = fmt::format("{:.{}f}", number, is_whole ? 0 : 1);
+  if (!is_whole) return text;
+  for (std::size_t end = text.size(); end > 3; end -= 3) text.insert(end - 3, ",");
+  return text;
+}
+
+/// @returns the text for `{{NAME; KEY=VALUE; ...; COLUMN}}`.
+std::string recorded_figure(const std::string& folder, const std::string& wanted) {
+  const std::vector<std::string> parts = parts_of(wanted);
+  if (parts.size() < 2) throw std::runtime_error("no column in " + wanted);
+  const auto is_wanted = [&](const Json& row) {
+    return std::all_of(parts.begin() + 1, parts.end() - 1, [&](const std::string& part) {
+      const std::size_t equals = part.find('=');
+      if (equals == std::string::npos) throw std::runtime_error("no = in " + part);
+      const std::string key = part.substr(0, equals);
+      return row.contains(key) && text_of(row[key]) == part.substr(equals + 1);
+    });
+  };
+  std::string column = parts.back();
+  const auto begins_with = [&](std::string_view word) {
+    if (!column.starts_with(word)) return false;
+    column.erase(0, word.size());
+    return true;
+  };
+  const bool is_mean = begins_with("mean of ");
+  const bool is_lowest = begins_with("lowest ");
+  const bool is_highest = begins_with("highest ");
+  std::vector<Json> values;
+  for (const Json& row : read_rows(folder + "/" + parts.front() + ".json")) {
+    if (is_wanted(row) && row.contains(column)) values.push_back(row[column]);
+  }
+  if (values.empty()) throw std::runtime_error("not recorded: " + wanted);
+  if (is_mean) {
+    double sum = 0;
+    for (const Json& value : values) sum += value.get<double>();
+    return rounded(sum / static_cast<double>(values.size()));
+  }
+  if (is_lowest) return rounded(*std::min_element(values.begin(), values.end()));
+  if (is_highest) return rounded(*std::max_element(values.begin(), values.end()));
+  if (values.size() > 1) throw std::runtime_error("several rows have " + wanted);
+  return rounded(values.front());
+}
+
+/// @returns @p line with each figure in double braces filled in.
 std::string filled_in(std::string line, const std::string& folder) {
   for (std::size_t open = 0; (open = line.find("{{", open)) != std::string::npos;) {
     const std::size_t close = line.find("}}", open);
     if (close == std::string::npos) throw std::runtime_error("braces are left open: " + line);
-    const std::string text = model_figure(folder, line.substr(open + 2, close - open - 2));
-    line.replace(open, close + 2 - open, text);
+    const std::string wanted = line.substr(open + 2, close - open - 2);
+    const bool is_recorded = wanted.find(';') != std::string::npos;
+    line.replace(open, close + 2 - open, is_recorded ? recorded_figure(folder, wanted) : model_figure(folder, wanted));
   }
   return line;
+}
+
+/// @returns whether @p line is `{{NAME}}` alone.
+bool is_table(const std::string& line) {
+  return line.starts_with("{{") && line.find("}}") == line.size() - 2 && line.find(';') == std::string::npos;
 }
 
 void document(const std::string& path, const std::string& folder) {
@@ -248,7 +321,7 @@ void document(const std::string& path, const std::string& folder) {
   for (std::string line; std::getline(in, line);) {
     if (line == "{{model}}") {
       fmt::print("{}", table(model(folder)));
-    } else if (line.starts_with("{{") && line.ends_with("}}")) {
+    } else if (is_table(line)) {
       fmt::print("{}", table(read_rows(folder + "/" + line.substr(2, line.size() - 4) + ".json")));
     } else {
       fmt::print("{}\n", filled_in(line, folder));
@@ -265,7 +338,7 @@ void series(const Json& rows, const std::string& wanted) {
   }
   if (costs.empty()) throw std::runtime_error("no case is called " + wanted);
   for (const std::string& cost : costs) {
-    fmt::print("{}\"{}\"\n", cost == costs.front() ? "" : "\n\n", cost);  // two empty lines between blocks
+    fmt::print("{}\"{}\"\n", cost == costs.front() ? "" : "\n\n", cost);  // two empty lines separate blocks
     for (const Json& row : rows) {
       if (row.at("case") != wanted || row.at("cost") != cost) continue;
       fmt::print("{} {} {}\n", row.at("count").dump(), row.at("mean").dump(), row.at("max").dump());

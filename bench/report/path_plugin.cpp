@@ -1,13 +1,13 @@
-/// A plugin for QEMU (TCG): keeps the instructions of each path's longest operation.
+/// A plugin for QEMU (TCG): records the instructions of each path's longest operation.
 ///
 ///     -plugin path_plugin.so,marks=0xADDRESS,out=FILE
 ///
-/// At `marks` lie instructions of four bytes: an operation begins when the first runs and stops with the second; later
-/// one of the others says of which path it was, the next one of path 0 and so on (<qm/bench/path.hpp>). At the end FILE
-/// has, for each path, a line "path N" and a line for each instruction of its longest operation: the address,
-/// hexadecimal. One hart runs operations.
+/// Instructions of four bytes lie at `marks`. An operation begins when the first of them runs and ends with the second.
+/// One of the others runs later and gives the path of the operation: the third means path 0, and so on
+/// (<qm/bench/path.hpp>). The output FILE has, for each path, a line "path N" and a line with the hexadecimal address
+/// of each instruction of its longest operation. Only one hart runs operations.
 ///
-/// The header of QEMU's plugin interface is in no Debian package; these are the declarations used, of version 1.
+/// No Debian package has the header of QEMU's plugin interface; these are the declarations used, of version 1.
 
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +45,7 @@ using Trace = std::vector<std::uint64_t>;
 
 std::uint64_t marks;
 bool inside;
-/// Never destroyed: QEMU calls finished() after this library's static objects are gone.
+/// Never destroyed: QEMU calls finished() after the destruction of this library's static objects.
 struct State {
   std::string output;
   Trace current;

@@ -20,7 +20,7 @@ namespace {
 using Address = std::uint64_t;
 using Trace = std::vector<Address>;
 
-/// The longest operation of each path.
+/// @returns the longest operation of each path.
 std::map<unsigned, Trace> read_log(std::istream& log) {
   std::map<unsigned, Trace> longest;
   Trace* path = nullptr;
@@ -34,12 +34,12 @@ std::map<unsigned, Trace> read_log(std::istream& log) {
   return longest;
 }
 
-/// The outermost function at an address, and the innermost, which may be inlined there.
+/// The outermost function at an address, and the innermost one, which may be inlined into it.
 struct Place {
   std::string function, inlined;
 };
 
-/// Asks addr2line for all addresses at once.
+/// Asks addr2line for all addresses in one call.
 std::unordered_map<Address, Place> resolve(const std::map<unsigned, Trace>& traces, const std::string& elf) {
   Trace all;
   for (const auto& [path, trace] : traces) all.insert(all.end(), trace.begin(), trace.end());
@@ -71,7 +71,7 @@ std::unordered_map<Address, Place> resolve(const std::map<unsigned, Trace>& trac
     if (is_name && place != nullptr) {
       constexpr std::string_view kUnnamed = "(anonymous namespace)::";
       for (std::size_t at; (at = line.find(kUnnamed)) != std::string::npos;) line.erase(at, kUnnamed.size());
-      line.erase(std::min(line.find('('), line.size()));  // without parameters
+      line.erase(std::min(line.find('('), line.size()));  // removes the parameters
       if (place->inlined.empty()) place->inlined = line;
       place->function = line;
     }
@@ -106,7 +106,7 @@ void print_path(const std::string& name, const Trace& trace, const std::unordere
   unsigned sum = 0;
   for (const Address pc : trace) {
     const Place& place = places.at(pc);
-    if (place.function.find("qm::bench::") != std::string::npos) continue;  // the bench's own
+    if (place.function.find("qm::bench::") != std::string::npos) continue;  // a function of the bench itself
     ++sum;
     ++functions[place.function];
     ++inlined[place.function][place.inlined];

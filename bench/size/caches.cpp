@@ -1,4 +1,4 @@
-/// Set-up, and caches: create, allocate, free, destroy; memory in harts' magazines comes back when it is needed.
+/// Set-up, and caches: create, allocate, free, destroy; memory in harts' magazines is reclaimed when it is needed.
 
 #include <qm/cache.hpp>
 #include <qm/system.hpp>

@@ -1,4 +1,4 @@
-/// A console, with the commands that it has by itself.
+/// A console with its built-in commands.
 
 #include <qm/console/console.hpp>
 

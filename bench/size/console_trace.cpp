@@ -1,11 +1,11 @@
-/// The trace under the console.
+/// The trace's console commands.
 
-#include <qm/console/trace_books.hpp>
+#include <qm/console/trace.hpp>
 #include <qm/trace/live_trace.hpp>
 
 #include "entry.hpp"
 
 void qm::size::use_console_trace() {
-  static console::TraceBooks books(the_console());
+  static console::Trace trace(the_console());
   number = static_cast<unsigned long>(trace::initialize(*some<trace::Config>()));
 }

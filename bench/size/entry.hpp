@@ -1,5 +1,6 @@
 #pragma once
-/// The features of a case: each source of it defines one of these, and the entry calls those that are there.
+/// The features of a case: each source of the case defines one of these functions, and the entry calls those that
+/// exist.
 
 namespace qm::console {
 class Console;
@@ -14,7 +15,7 @@ void use_live_trace();
 void use_console();
 void use_console_trace();
 
-/// Where arguments come from and results go, so that no call is folded away.
+/// The source of arguments and the target of results, so that the compiler removes no call.
 extern void* volatile anything;
 extern unsigned long volatile number;
 

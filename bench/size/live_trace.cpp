@@ -1,4 +1,4 @@
-/// The live trace: its commands, a dump, its figures.
+/// The live trace: its commands, a dump, and its statistics.
 
 #include <string_view>
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# measure.sh NM BUILD LAYOUT_OBJECT MAP...: the ledger's rows for size.json and, of the cases console*, console.json, from the linker's
-# maps (size_<case>.map), and those for layout.json, from the layout object.
+# measure.sh NM BUILD LAYOUT_OBJECT MAP...: makes the ledger's rows for size.json and, for the cases console*, for
+# console.json, from the linker's maps (size_<case>.map), and the rows for layout.json from the layout object.
 set -eu
 nm=$1 build=$2 layout=$3
 shift 3
@@ -10,7 +10,7 @@ for map in "$@"; do
   awk -v name="$name" -v build="$build" '
     /^Linker script and memory map/ { placed = 1 }
     !placed { next }
-    # A long section name stands on a line of its own.
+    # A long section name has a line of its own.
     NF == 1 && $1 ~ /^[.a-zA-Z_]/ { section = $1; next }
     NF >= 4 && $2 ~ /^0x/ && $3 ~ /^0x/ { section = $1; size = $3; file = $4 }
     NF == 3 && $1 ~ /^0x/ && $2 ~ /^0x/ { size = $2; file = $3 }
@@ -23,7 +23,7 @@ for map in "$@"; do
         if (library == "wire" || library == "console_trace") library = "console"
       }
       if (file ~ /libgcc\.a\(save-restore\.o\)/) library = "alloc"
-      # Link-time optimisation leaves one object: what is used of the port counts as the allocator.
+      # Link-time optimisation leaves one object: the linked functions of the port count as part of the allocator.
       if (file ~ /ltrans/) library = "alloc"
       if (library == "" || section == "") { file = ""; next }
       kind = ""

@@ -1,4 +1,5 @@
-/// The rest of what an application calls: the malloc family, arenas with constraints and walks, figures, reclaim.
+/// Other functions that an application calls: the malloc family, arenas with constraints and walks, statistics,
+/// reclaim.
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>

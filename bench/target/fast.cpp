@@ -1,5 +1,5 @@
-/// The fast paths of this build, with whatever its options add: hot pairs of 64-byte objects, loop and calls included.
-/// A test holds these against the recorded figures.
+/// The fast paths of this build, with the additions of its options: hot pairs of 64-byte objects, loop and calls
+/// included. A test compares them with the recorded figures.
 
 #include <qm/config.h>
 #include <qm/bench/bench.hpp>
@@ -22,11 +22,12 @@ namespace {
 constexpr std::string_view kBuild = kCounted ? QM_BENCH_PATH ", counted" QM_BENCH_SITES : QM_BENCH_PATH QM_BENCH_SITES;
 constexpr std::size_t kSize = 64;
 constexpr unsigned kPairs = 1000;
+constexpr unsigned kWarmUp = 64;  // pairs: a class of the heap is hot when its cache exists
 
 template <class Subject>
 void pair() {
   Subject subject(kSize);
-  for (int i = 0; i < 2; ++i) subject.free(subject.allocate(kSize));
+  for (unsigned i = 0; i < kWarmUp; ++i) subject.free(subject.allocate(kSize));
   const unsigned long cost = count([&] {
     for (unsigned left = kPairs; left != 0; --left) subject.free(subject.allocate(kSize));
   });
@@ -37,7 +38,8 @@ void pair() {
       .mean("mean", cost, kPairs);
 }
 
-/// Through a hook, which is what call sites cost: in a build without them the pairs above.
+/// Calls through a hook, which shows the cost of call sites; in a build without them the figures are those of the pairs
+/// above.
 void show_hooked(std::string_view allocator, std::string_view state, unsigned long cost) {
   Row("pair, hooked")
       .text("allocator", allocator)
@@ -50,20 +52,20 @@ void show_hooked(std::string_view allocator, std::string_view state, unsigned lo
 void hooked(std::string_view state) {
   {
     CacheSubject subject(kSize);
-    for (int i = 0; i < 2; ++i) subject.free(subject.allocate(kSize));
+    for (unsigned i = 0; i < kWarmUp; ++i) subject.free(subject.allocate(kSize));
     show_hooked(subject.kName, state, count([&] {
                   for (unsigned left = kPairs; left != 0; --left) subject.free(QM_ALLOC(subject.cache->allocate));
                 }));
   }
   {
     InlinedSubject subject(kSize);
-    for (int i = 0; i < 2; ++i) subject.free(subject.allocate(kSize));
+    for (unsigned i = 0; i < kWarmUp; ++i) subject.free(subject.allocate(kSize));
     show_hooked(subject.kName, state, count([&] {
                   for (unsigned left = kPairs; left != 0; --left) subject.free(QM_ALLOC(Inlined::allocate));
                 }));
   }
   HeapSubject subject;
-  for (int i = 0; i < 2; ++i) subject.free(subject.allocate(kSize));
+  for (unsigned i = 0; i < kWarmUp; ++i) subject.free(subject.allocate(kSize));
   show_hooked(subject.kName, state, count([&] {
                 for (unsigned left = kPairs; left != 0; --left) subject.free(QM_ALLOC(heap::allocate, kSize));
               }));

@@ -1,5 +1,5 @@
-/// What several harts cost each other: hot pairs on each hart and on all, and objects that one hart allocates and the
-/// next frees.
+/// The cost that harts cause one another: hot pairs on each hart and on all, and objects that one hart allocates and
+/// the next one frees.
 
 #include <array>
 
@@ -19,7 +19,7 @@ void pairs(Subject& subject, unsigned count) noexcept {
   for (unsigned left = count; left != 0; --left) subject.free(subject.allocate(kSize));
 }
 
-/// Each hart in turn, the others asleep. All have to come to the same.
+/// Runs on each hart in turn while the others sleep. All harts must have the same cost.
 template <class Subject>
 void in_turn() {
   constexpr unsigned kPairs = 1000;
@@ -40,7 +40,7 @@ void in_turn() {
       .mean("most", most, kPairs);
 }
 
-/// Instructions of all harts together for each pair; what it costs to wake them is taken off.
+/// Instructions of all harts together for each pair, without the cost of waking them.
 template <class Subject>
 void at_once() {
   constexpr unsigned kPairs = 20'000;
@@ -57,7 +57,7 @@ void at_once() {
       .mean("pair", cost > wake ? cost - wake : 0, static_cast<std::uint64_t>(kPairs) * harts());
 }
 
-/// Hart h frees what hart h - 1 has allocated, in batches: every magazine goes through the depot.
+/// Hart h frees, in batches, the objects that hart h - 1 allocated: every magazine goes through the depot.
 template <class Subject>
 void ping_pong() {
   constexpr std::size_t kBatch = 256;
@@ -79,7 +79,7 @@ void ping_pong() {
     for (void* object : batches[(hart + harts() - 1) % harts()]) frees.add(count([&] { subject.free(object); }));
   };
   for (unsigned round = 0; round < kRounds + 2; ++round) {
-    if (round == 2) mallocs = frees = {};  // slabs and magazines are there
+    if (round == 2) mallocs = frees = {};  // slabs and magazines exist now
     for (unsigned hart = 0; hart < harts(); ++hart) on_harts(hart, hart, allocate);
     for (unsigned hart = 0; hart < harts(); ++hart) on_harts(hart, hart, free);
   }
@@ -97,7 +97,7 @@ void all() {
   ping_pong<Subject>();
 }
 
-/// What has no locks: never two harts at once.
+/// For subjects without locks: never two harts at once.
 template <class Subject>
 void one_at_a_time() {
   in_turn<Subject>();

@@ -1,11 +1,11 @@
-/// What the allocator takes for itself, and what objects take of it.
+/// The memory that the allocator itself takes, and the memory that objects take.
 
 #include <array>
 
 #include <qm/arena.hpp>
 #include <qm/bench/bench.hpp>
 #include <qm/bench/subjects.hpp>
-#include <qm/boundary_tag.hpp>
+#include <qm/detail/boundary_tag.hpp>
 #include <qm/cache.hpp>
 #include <qm/firmware/boot.hpp>
 #include <qm/heap.hpp>
@@ -13,7 +13,7 @@
 #include <qm/trace/live_trace.hpp>
 
 extern "C" {
-extern const char __qm_books_data_start[], __qm_books_data_end[], __qm_books_bss_start[], __qm_books_bss_end[];
+extern const char __qm_trace_data_start[], __qm_trace_data_end[], __qm_trace_bss_start[], __qm_trace_bss_end[];
 extern const char __tls_blocks[], __tls_first_block_end[];
 }
 
@@ -26,8 +26,8 @@ std::array<void*, 1000> live;
 /// trace, the hart-local blocks.
 void show_ram(const char* when) {
   const std::size_t pages = base_arena().stats().allocated + SlabLayer::kPageBytes;
-  const auto data = static_cast<std::size_t>(__qm_books_data_end - __qm_books_data_start);
-  const auto bss = static_cast<std::size_t>(__qm_books_bss_end - __qm_books_bss_start);
+  const auto data = static_cast<std::size_t>(__qm_trace_data_end - __qm_trace_data_start);
+  const auto bss = static_cast<std::size_t>(__qm_trace_bss_end - __qm_trace_bss_start);
   const unsigned harts = firmware::boot_info().hart_count;
   const std::size_t hart_locals = harts * static_cast<std::size_t>(__tls_first_block_end - __tls_blocks);
   Row(when)
@@ -65,7 +65,7 @@ void run() {
   trace::Config config;
   config.object_base = firmware::boot_info().memory.front().low;
   if (trace::initialize(config) != Status::kOk) return;
-  show_ram("with the books");
+  show_ram("with the trace");
   CacheConfig traced;
   traced.name = "traced";
   traced.object_size = 64;

@@ -1,12 +1,13 @@
-/// Real programs' allocations, beside other mallocs: how much memory each takes at its peak for what the program
-/// has live, and what an operation costs. One hart, the recorded order, all contents checked.
+/// Allocations of real programs, in comparison with other mallocs: the peak memory of each for the bytes that the
+/// program has live, and the cost of an operation. One hart, the recorded order, all contents checked.
 ///
-/// The heap's peak is everything the base arena had handed out: the allocator's own structures, boundary tags, slabs,
-/// magazines and idle memory; it starts anew for each recording. picolibc's is what it had from sbrk. A peer has a pool, and no peak here: the bench `ram` has the
-/// smallest pool of each.
+/// The heap's peak is the most that the base arena had allocated: the allocator's own structures, boundary tags, slabs,
+/// magazines and idle memory; it starts anew for each recording. picolibc's peak is the memory from sbrk. A peer has a
+/// fixed pool and no peak here: the bench `ram` finds the smallest pool of each.
 
 #include <qm/arena.hpp>
 #include <qm/bench/bench.hpp>
+#include <qm/bench/path.hpp>
 #include <qm/bench/peer_subject.hpp>
 #include <qm/bench/subjects.hpp>
 #include <qm/firmware/boot.hpp>
@@ -20,7 +21,17 @@ namespace {
 
 Distribution mallocs, frees, reallocs;
 
-/// What is common to both: counts, and no waits, since one worker does everything in order.
+/// For a profile: the operations of a program by kind.
+struct Paths {
+  explicit Paths(std::string_view name) noexcept
+      : malloc("malloc", name, Path::Rows::kNone),
+        free("free", name, Path::Rows::kNone),
+        realloc("realloc", name, Path::Rows::kNone) {}
+  Path malloc, free, realloc;
+};
+Paths* paths = nullptr;
+
+/// The parts that all allocators share: counts, and no waits, since one worker does everything in order.
 template <class Allocator>
 struct CountedFace {
   static void* allocate(std::size_t size) noexcept {
@@ -57,7 +68,7 @@ struct Picolibc {
   static void* allocate(std::size_t size) noexcept { return picolibc_malloc(size); }
   static void* reallocate(void* block, std::size_t size) noexcept { return picolibc_realloc(block, size); }
   static void free(void* block) noexcept { picolibc_free(block); }
-  /// Its sbrk's memory is had beforehand: that is the bench's affair.
+  /// Allocates the memory for its sbrk beforehand, because the bench supplies it and not the malloc.
   static void warm_up() noexcept {
     picolibc_free(picolibc_malloc(1));
     picolibc_reset();
@@ -65,7 +76,7 @@ struct Picolibc {
   static std::size_t peak_bytes(std::size_t) noexcept { return picolibc_peak_bytes(); }
 };
 
-/// A peer's pool is set up in warm_up(), after what replays.
+/// warm_up() sets up a peer's pool, after the memory of the replay itself is allocated.
 template <class Peer>
 struct PooledPeer : Peer {
   static void warm_up() noexcept {
@@ -75,8 +86,9 @@ struct PooledPeer : Peer {
   }
 };
 
-/// Sets the allocator up anew, with nothing taken and no caches, over the largest range of memory: the device tree lies
-/// in the midst of the machine's, and what it cuts off is less than a recording and its program have at their peak.
+/// Restarts the allocator with no allocations and no caches, over the largest memory range. The device tree lies in the
+/// middle of the machine's memory; the part that it cuts off is smaller than a recording and its program need at their
+/// peak.
 void start_anew() {
   MemoryRange memory;
   for (const hal::MemoryRange& range : firmware::boot_info().memory) {
@@ -88,9 +100,27 @@ void start_anew() {
   attach_hart(0);
 }
 
+/// The same for a profile.
 template <class Allocator>
+struct MarkedFace : CountedFace<Allocator> {
+  static void* allocate(std::size_t size) noexcept {
+    void* block = nullptr;
+    paths->malloc.add(measure([&] { block = Allocator::allocate(size); }));
+    return block;
+  }
+  static void* reallocate(void* block, std::size_t size) noexcept {
+    void* moved = nullptr;
+    paths->realloc.add(measure([&] { moved = Allocator::reallocate(block, size); }));
+    return moved;
+  }
+  static void free(void* block) noexcept {
+    paths->free.add(measure([&] { Allocator::free(block); }));
+  }
+};
+
+template <class Allocator, class Face = CountedFace<Allocator>>
 void replay_on(const replay::Recording& recording) {
-  using Replay = replay::Replay<CountedFace<Allocator>>;
+  using Replay = replay::Replay<Face>;
   start_anew();
   Allocator::warm_up();
   mallocs = {};
@@ -119,7 +149,7 @@ void replay_on(const replay::Recording& recording) {
   if (reallocs.operations() != 0) {
     row.mean("realloc mean", reallocs.sum(), reallocs.operations()).number("realloc max", reallocs.max());
   }
-  // Frees of what the program never freed are not its operations, and are counted in no figure.
+  // Freeing the blocks that the program left live is not one of its operations, and no figure counts it.
   if (result.operations != header.operations || result.errors() + replay.free_rest() != 0)
     firmware::panic("bench: replay broke");
 }
@@ -132,9 +162,16 @@ void run() {
       for_each_peer([&]<class Peer> { replay_on<PooledPeer<Peer>>(recording); });
       continue;
     }
+    if (profiling()) {
+      Paths of_program(recording.name);
+      paths = &of_program;
+      replay_on<Heap, MarkedFace<Heap>>(recording);
+      continue;
+    }
     replay_on<Heap>(recording);
     replay_on<Picolibc>(recording);
   }
+  if (profiling()) print_paths();
 }
 
 }  // namespace qm::bench

@@ -1,6 +1,6 @@
-/// How costs grow: with live objects, caches, free fragments of an arena, and harts. Each row is one point of one curve
-/// of one picture in docs/performance.md: instructions of one operation, mean and worst, at `count` of what the case
-/// names.
+/// The growth of costs with live objects, caches, free fragments of an arena, and harts. Each row is a point of a curve
+/// in a picture of docs/performance.md: instructions of one operation, mean and worst, at `count` of the things that
+/// the case names.
 
 #include <array>
 
@@ -9,7 +9,7 @@
 #include <qm/bench/harts.hpp>
 #include <qm/bench/subjects.hpp>
 #include <qm/firmware/boot.hpp>
-#include <qm/hal/round.hpp>
+#include <qm/hal/broadcast.hpp>
 #include <qm/system.hpp>
 
 namespace qm::bench {
@@ -19,7 +19,7 @@ constexpr std::size_t kSize = 64;
 constexpr std::size_t kBatch = 256;
 constexpr unsigned kBatches = 40;
 
-/// Mean and worst of one operation.
+/// The mean and the worst cost of one operation.
 class Cost {
  public:
   void add(unsigned long cost) noexcept {
@@ -41,7 +41,7 @@ class Cost {
   unsigned long max_ = 0;
 };
 
-/// Memory for a bench's own tables, page by page from `base`.
+/// Memory for the bench's own tables, in pages from `base`.
 template <class Item>
 class Table {
  public:
@@ -72,7 +72,7 @@ Cost hot_pair(Subject& subject) {
 
 // ---- live objects ---------------------------------------------------------------------------------------------------
 
-/// @p live objects; then batches of them, at most half, chosen at random, freed and allocated anew.
+/// @p live objects; then batches of them, at most half of all, are chosen at random, freed and allocated again.
 template <class Subject>
 void live_objects(std::string_view grows, std::size_t live) {
   Subject subject(kSize);
@@ -87,7 +87,7 @@ void live_objects(std::string_view grows, std::size_t live) {
   }
   const std::size_t batch = kBatch < live / 2 ? kBatch : live / 2;
   for (unsigned turn = 0; turn < kBatches; ++turn) {
-    // The last of the table are the batch: a random one takes each one's place first.
+    // The batch is the end of the table: random objects are swapped into it first.
     for (std::size_t i = live - batch; i < live; ++i) std::swap(objects[i], objects[random.below(live)]);
     for (std::size_t i = live - batch; i < live; ++i) frees.measure([&] { subject.free(objects[i]); });
     for (std::size_t i = live - batch; i < live; ++i) {
@@ -105,7 +105,7 @@ void live_objects(std::string_view grows, std::size_t live) {
 
 // ---- caches ---------------------------------------------------------------------------------------------------------
 
-constexpr unsigned kMostCaches = 10'000 + 20;  // and probes
+constexpr unsigned kMostCaches = 10'000 + 20;  // including the probes
 
 Cache* make_cache(unsigned number) {
   static char names[kMostCaches][12];
@@ -116,7 +116,7 @@ Cache* make_cache(unsigned number) {
   return Cache::create({.name = name, .object_size = kSize});
 }
 
-/// @p count caches that have been used, each with an object out.
+/// @p count caches that have been used, each with one live object.
 void caches(std::size_t count_of_caches) {
   constexpr unsigned kSteps = 2000;
   constexpr unsigned kProbes = 20;
@@ -126,7 +126,7 @@ void caches(std::size_t count_of_caches) {
   for (std::size_t i = 0; i < count_of_caches; ++i) {
     all[i] = make_cache(static_cast<unsigned>(i));
     if (all[i] == nullptr) firmware::panic("bench: no cache");
-    all[i]->free(all[i]->allocate());  // the magazines of a cache come with its first free
+    all[i]->free(all[i]->allocate());  // a cache gets its magazines with its first free
     objects[i] = all[i]->allocate();
   }
   Cost create, destroy, pair, mallocs, frees, trims;
@@ -160,7 +160,7 @@ void caches(std::size_t count_of_caches) {
 constexpr std::uintptr_t kBase = 0x1000'0000;
 constexpr std::size_t kMostBytes = 8192;
 
-/// Between @p holes free segments, sizes at random and each between two allocated ones.
+/// Allocates sizes at random between @p holes free segments, each of which lies between two allocated ones.
 class Fragmented {
  public:
   explicit Fragmented(std::size_t holes) noexcept : walls_(holes) {
@@ -238,9 +238,9 @@ void harts_at_work() {
   constexpr unsigned kProbes = 20;
   CacheSubject subject(kSize);
   hot_pair(subject).print(kGrows, "pair, hot", harts());
-  Cost round, create, destroy, mallocs, frees;
+  Cost broadcast, create, destroy, mallocs, frees;
   for (unsigned probe = 0; probe < kProbes; ++probe) {
-    round.measure([] {
+    broadcast.measure([] {
       static_cast<void>(hal::run_on_harts(
           ~hal::HartMask{0}, [](unsigned, void*) noexcept {}, nullptr));
     });
@@ -249,7 +249,7 @@ void harts_at_work() {
     on_harts(0, harts() - 1, [&](unsigned) { one->free(one->allocate()); });
     destroy.measure([&] { Cache::destroy(one); });
   }
-  // What hart h allocates hart h + 1 frees: every magazine goes through the depot.
+  // Hart h + 1 frees the objects that hart h allocates: every magazine goes through the depot.
   static std::array<std::array<void*, kBatch>, hal::Port::kMaxHarts> batches;
   for (unsigned turn = 0; turn < 20; ++turn) {
     for (unsigned hart = 0; hart < harts(); ++hart) {
@@ -263,7 +263,7 @@ void harts_at_work() {
       });
     }
   }
-  round.print(kGrows, "a round", harts());
+  broadcast.print(kGrows, "a broadcast", harts());
   create.print(kGrows, "create a cache", harts());
   destroy.print(kGrows, "destroy, all have used it", harts());
   mallocs.print(kGrows, "allocate here", harts());

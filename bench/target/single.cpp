@@ -1,5 +1,5 @@
-/// The costs of single threads of work, beside other mallocs and the floor: a hot pair, pairs in batches of 256,
-/// random replacement of 1000 live objects, mixed sizes with 1000 live, and the first 1000 objects of all.
+/// The costs of typical workloads on one hart, in comparison with other mallocs and the lower bound: a hot pair, pairs
+/// in batches of 256, random replacement of 1000 live objects, mixed sizes with 1000 live, and the first 1000 objects.
 
 #include <array>
 
@@ -22,7 +22,7 @@ Row& describe(Row& row) noexcept {
   return row.text("allocator", Subject::kName);
 }
 
-/// The result is stored after the count was read.
+/// The result is stored after the counter was read.
 template <class Subject>
 unsigned long count_allocation(Subject& subject, std::size_t size, void*& result) {
   void* object = nullptr;
@@ -31,7 +31,7 @@ unsigned long count_allocation(Subject& subject, std::size_t size, void*& result
   return cost;
 }
 
-/// Loop included: seven instructions where the allocator needs to be told which cache.
+/// Including the loop: seven instructions if the allocator needs the cache as an argument.
 template <class Subject>
 void pair_hot() {
   constexpr unsigned kPairs = 10'000;
@@ -61,7 +61,7 @@ void pair_batch() {
   describe<Subject>(row).mean("pair mean", cost, kBatch * kBatches);
 }
 
-/// The first kLive objects, and giving them back.
+/// Allocates the first kLive objects, and frees them.
 template <class Subject>
 void cold_fill() {
   Subject subject(kSize);
@@ -73,8 +73,8 @@ void cold_fill() {
   describe<Subject>(row).distribution("malloc", mallocs).distribution("free", frees);
 }
 
-/// The most bytes live at once in the script of replace(), and the most that the allocator had of its source meanwhile: in a
-/// run of its own, so that nothing stands between what is counted.
+/// The most bytes live at once in the script of replace(), and the most memory that the allocator had from its source
+/// at the same time. Measured in a separate run, so that no extra code runs between the counted operations.
 template <class Subject, class Size>
 void show_peaks(Row& row, Size size) {
   static std::array<std::size_t, kLive> sizes;

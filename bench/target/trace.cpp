@@ -1,5 +1,5 @@
-/// What tracing costs: before the books are open, off, on, after a stop with records left, after they are gone, after a
-/// reset. Pairs come from 50 call stacks of depth 8 in rotation.
+/// The cost of tracing: before the trace is open, off, on, after a stop with records left, after the last record is
+/// gone, after a reset. Pairs come from 50 call stacks of depth 8 in rotation.
 
 #include <array>
 #include <utility>
@@ -24,7 +24,7 @@ constexpr unsigned kBatch = 100;
 Cache* cache;
 Distribution mallocs, frees;
 unsigned depth_seen;
-Path* allocation;  ///< for the profile: what the next operations are
+Path* allocation;  ///< for the profile: the path of the next operations
 Path* release;
 
 /// One of 50 functions that allocate.
@@ -45,22 +45,22 @@ constexpr std::array<Site, sizeof...(N)> make_sites(std::integer_sequence<unsign
 }
 constexpr std::array<Site, kStacks> sites = make_sites(std::make_integer_sequence<unsigned, kStacks>());
 
-/// Calls itself until @p frames more are on the stack.
+/// Calls itself until @p frames more frames are on the stack.
 [[gnu::noinline]] void* descend(unsigned frames, unsigned site) {
   if (frames != 0) {
     void* object = descend(frames - 1, site);
-    asm volatile("" : "+r"(object));  // a call and no jump
+    asm volatile("" : "+r"(object));  // keeps the call from becoming a jump
     return object;
   }
   trace::CallStack stack;
   if (depth_seen == 0) {
     trace::walk_here(stack);
-    depth_seen = stack.depth + 1;  // and the site
+    depth_seen = stack.depth + 1;  // plus the frame of the site
   }
   return sites[site]();
 }
 
-unsigned frames_below = 0;  ///< so that the whole stack has kDepth
+unsigned frames_below = 0;  ///< frames to add so that the whole stack has depth kDepth
 
 void* allocate_from(unsigned site) { return descend(frames_below, site % kStacks); }
 
@@ -79,7 +79,7 @@ void free_measured(void* object) {
   }
 }
 
-/// Allocates kBatch, then frees them in the order in which they came.
+/// Allocates kBatch objects, then frees them in the same order.
 [[gnu::noinline]] void measure_batches(unsigned batches) {
   mallocs = frees = {};
   std::array<void*, kBatch> objects;
@@ -94,7 +94,7 @@ void row(std::string_view state) {
 }
 
 void show(std::string_view state) {
-  // Twice from one place, so that the stacks are the same: then whatever is first, is over.
+  // Both passes run from one place, so that the stacks are the same; after the first pass all one-time work is done.
   for (unsigned pairs = 2 * kStacks; pairs <= kPairs; pairs += kPairs - 2 * kStacks) {
     asm volatile("" : "+r"(pairs));
     measure_pairs(pairs);
@@ -128,16 +128,16 @@ void stopped_with_records(Path* rest, Path* recorded) {
   Row("stopped, a recorded object").number("harts", harts()).distribution("free", frees);
 }
 
-/// What is kept of the cache is less than a record of each object.
+/// With settings that keep less than a record of each object.
 void kept_less(std::string_view state, const trace::Keeping& keeping, Path* allocations, Path* releases) {
-  require(trace::start("bench", nullptr, hal::kRoundDeadlineMs, keeping));
+  require(trace::start("bench", nullptr, hal::kBroadcastDeadlineMs, keeping));
   allocation = allocations;
   release = releases;
   show(state);
   require(trace::stop("bench"));
 }
 
-/// With the event stream on, and no reader: the rings have room for all of it.
+/// With the event stream on and no reader: the rings have room for all events.
 void streamed(Path* allocations, Path* releases) {
   if (trace::set_ring_bytes(std::size_t{1} << 20) != Status::kOk) firmware::panic("bench: no rings");
   require(trace::start_stream({.pattern = "bench"}));
@@ -153,7 +153,7 @@ trace::EventRing ring;
 std::array<trace::RingEntry, 2048> entries;
 std::atomic<std::uint32_t> numbers{0};
 
-/// What writing an event adds to an operation: its words, number and time into the ring.
+/// The cost that writing an event adds to an operation: its words, number and time go into the ring.
 void written() {
   ring.initialize(entries, wire::StreamMode::kFull);
   Distribution writes;
@@ -177,7 +177,7 @@ void run() {
   frames_below = kDepth - depth_seen;
   show("never");
   const std::uintptr_t memory = firmware::boot_info().memory.front().low & ~std::uintptr_t{0xffffff};
-  if (trace::initialize({.object_base = memory}) != Status::kOk) firmware::panic("bench: no books");
+  if (trace::initialize({.object_base = memory}) != Status::kOk) firmware::panic("bench: no trace");
   show("off");
   show_batches("off, batches");
   require(trace::start("bench"));

@@ -1,5 +1,5 @@
-/// The worst single operation of each kind, over scripts that look for it: first use, magazines that run empty or full,
-/// slabs that come and go, arenas with thousands of isolated holes.
+/// The longest single operation of each kind, in scripts that search for it: first use, magazines that become empty or
+/// full, slabs that are created and destroyed, arenas with thousands of isolated holes.
 
 #include <array>
 
@@ -19,7 +19,7 @@ std::array<void*, kMost> held;
 
 unsigned repetitions(unsigned full) noexcept { return profiling() ? full / 20 : full; }
 
-// ---- caches: what happened is read off the cache's own figures ------------------------------------------------------
+// ---- caches: the path of an operation is read from the cache's own statistics ---------------------------------------
 
 constexpr std::string_view kCache = CacheSubject::kName;
 
@@ -73,7 +73,7 @@ void cache_paths() {
   CachePaths paths(64);
   Random random;
   std::size_t count = 0;
-  // To the top and to the bottom again, then up and down at random.
+  // Up to the top and down to the bottom, then up and down at random.
   while (count < kMost) held[count++] = paths.allocate();
   while (count != 0) paths.free(held[--count]);
   for (unsigned walk = 0; walk < repetitions(200); ++walk) {
@@ -87,7 +87,7 @@ void cache_paths() {
   while (count != 0) paths.free(held[--count]);
 }
 
-/// The floor.
+/// The lower bound.
 void free_list_paths() {
   FreeListSubject list(64);
   Path allocate("allocate", FreeListSubject::kName), free("free", FreeListSubject::kName);
@@ -122,7 +122,7 @@ struct ArenaPaths {
   }
 };
 
-/// kHoles free segments of @p hole bytes, each between two allocated; @p rest bytes free behind them.
+/// kHoles free segments of @p hole bytes, each between two allocated segments; @p rest bytes are free behind them.
 void arena_with_holes(std::string_view allocating, std::string_view freeing, std::size_t hole, std::size_t wanted) {
   ArenaPaths paths(std::size_t{16} << 20);
   static std::array<std::uintptr_t, kMost> starts;
@@ -160,7 +160,7 @@ void arena_at_random() {
   for (const Segment& segment : segments) paths.free(free, segment.start, segment.size);
 }
 
-/// Pages: a quantum cache, and above what it serves the arena itself and its source.
+/// Pages: a quantum cache serves them; larger segments come from the arena itself and its source.
 void pages() {
   Path small("allocate: a page", "kpages"), small_free("free: a page", "kpages");
   Path large("allocate: 64 KiB", "kpages"), large_free("free: 64 KiB", "kpages");
@@ -200,8 +200,8 @@ void four_blocks(Subject& subject, Path& mallocs, Path& frees) {
   for (void* block : blocks) free(frees, subject, block);
 }
 
-/// Blocks of 1000 bytes while there are kHoles free ones of @p hole bytes, each between two held. What comes once, the
-/// first time - the class's cache, its first slab, the hart's magazines - is a row of its own.
+/// Allocates blocks of 1000 bytes while there are kHoles free ones of @p hole bytes, each between two live blocks.
+/// One-time costs (the class's cache, its first slab, the hart's magazines) are in a row of their own.
 template <class Subject>
 void heap_with_holes(std::string_view first, std::string_view allocating, std::string_view freeing, std::size_t hole) {
   Subject subject(0);
@@ -230,7 +230,7 @@ void heap_at_random(std::string_view first, std::string_view allocating, std::st
   for (std::size_t i = 0; i < 1000; ++i) free(frees, subject, held[i]);
 }
 
-/// One size made another, where the block stays and where it moves: which it was is seen afterwards.
+/// Changes the size of a block, which stays or moves; the result shows afterwards which of these happened.
 template <class Subject>
 class Resizes {
  public:
@@ -247,7 +247,8 @@ class Resizes {
   Path in_place_, moved_;
 };
 
-/// Within a class of the heap, from one to another, and of large blocks, which have room behind them or a block.
+/// Within a size class of the heap, from one class to another, and of large blocks, which have free room or a live
+/// block behind them.
 template <class Subject>
 void heap_resizes() {
   Subject subject(0);
@@ -284,7 +285,7 @@ void run() {
   if (kOfPeers) return for_each_peer([]<class Peer> { malloc_paths<PeerSubject<Peer>>(); });
   cache_paths();
   if (!profiling()) free_list_paths();
-  // Segments of 1072 bytes and requests of 1088 are in one power-of-two class, with 1024 to 2047.
+  // Segments of 1072 bytes and requests of 1088 bytes are in the same power-of-two class, 1024 to 2047.
   arena_with_holes("allocate: 2000 holes, each 16 too small", "free: 2000 holes, each 16 too small", 1072, 1088);
   arena_with_holes("allocate: 2000 holes of 48", "free: 2000 holes of 48", 48, 1008);
   arena_at_random();

@@ -1,5 +1,6 @@
-# Clang and lld in the place of GCC, for a processor of RISC-V: -D QM_XLEN=64 or 32. Of Debian's GCC cross compilers it takes the headers of the
-# C and the C++ library, libgcc and nm; packages clang-19, lld-19, g++-riscv64-linux-gnu and, for RV32, gcc-riscv64-unknown-elf.
+# Clang and lld instead of GCC, for RISC-V: -D QM_XLEN=64 or 32. From Debian's GCC cross compilers it takes the headers
+# of the C and the C++ library, libgcc and nm. Packages: clang-19, lld-19, g++-riscv64-linux-gnu and, for RV32,
+# gcc-riscv64-unknown-elf.
 set(QM_XLEN 64 CACHE STRING "64 or 32")
 set(QM_CLANG 19 CACHE STRING "Which Clang and lld")
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES QM_XLEN QM_CLANG)
@@ -19,7 +20,7 @@ if(QM_XLEN EQUAL 64)
 else()
   set(arch -march=rv32imac_zicsr_zifencei -mabi=ilp32)
 endif()
-# GCC's folders of headers, but for those of the compiler itself.
+# GCC's header folders, except those of the compiler itself.
 execute_process(COMMAND sh -c "${QM_CROSS_PREFIX}g++ -std=c++20 -x c++ -E -v - </dev/null 2>&1 | sed -n '/^#include </,/^End of search/s/^ //p'"
   OUTPUT_VARIABLE folders OUTPUT_STRIP_TRAILING_WHITESPACE)
 string(REPLACE "\n" ";" folders "${folders}")

@@ -1,5 +1,5 @@
-# RV32 with Debian's packages; another compiler that ships the C++ standard headers (any riscv*-elf-g++ with libstdc++) is named by
-# -DQM_CROSS_PREFIX=riscv32-...-
+# RV32 with Debian's packages. -DQM_CROSS_PREFIX=riscv32-...- names another compiler that ships the C++ standard headers
+# (any riscv*-elf-g++ with libstdc++).
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR riscv32)
 set(QM_CROSS_PREFIX riscv64-linux-gnu- CACHE STRING "Prefix of the cross compiler's program names")

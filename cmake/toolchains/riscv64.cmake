@@ -1,5 +1,5 @@
-# Debian's linux-gnu cross compiler, used freestanding: it is the one that ships the C++ standard headers.
-# Another compiler that does (any riscv64-*-elf-g++ with libstdc++) is named by -DQM_CROSS_PREFIX=riscv64-...-
+# Debian's linux-gnu cross compiler, used freestanding, because it ships the C++ standard headers.
+# -DQM_CROSS_PREFIX=riscv64-...- names another compiler that does (any riscv64-*-elf-g++ with libstdc++).
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR riscv64)
 set(QM_CROSS_PREFIX riscv64-linux-gnu- CACHE STRING "Prefix of the cross compiler's program names")

@@ -1,15 +1,16 @@
-# What every toolchain file ends with: QM_ARCH_FLAGS reach every target, and the compiler has what freestanding C++ needs of it.
+# Included at the end of every toolchain file: it applies QM_ARCH_FLAGS to every target, and makes sure that the
+# compiler has what freestanding C++ needs.
 #
-# Debian's linux-gnu compiler has a C library and a libgcc for lp64d only. Freestanding C++ needs of the C library only that its headers
-# are found: for another ABI an empty gnu/stubs-<abi>.h and, for RV32, a SYS_futex (named by <atomic>, never called) are enough. libgcc
-# comes from riscv64-unknown-elf then.
+# Debian's linux-gnu compiler has a C library and a libgcc for lp64d only. Freestanding C++ needs only the headers of
+# the C library. For another ABI an empty gnu/stubs-<abi>.h and, for RV32, a SYS_futex (named by <atomic>, never called)
+# are enough; libgcc then comes from riscv64-unknown-elf.
 set(QM_ARCH_FLAGS $CACHE{QM_ARCH_FLAGS})
 if(NOT QM_ARCH_FLAGS MATCHES "-mabi=lp64d")
   list(APPEND QM_ARCH_FLAGS -isystem ${CMAKE_CURRENT_LIST_DIR}/include)
   if(QM_XLEN EQUAL 32)
     list(APPEND QM_ARCH_FLAGS -DSYS_futex=98)
   endif()
-  # Of the named compiler's own libraries, or riscv64-unknown-elf's, those for this processor; they know no extension behind a _.
+  # The libgcc for this processor, of the named compiler or of riscv64-unknown-elf. Both accept no extension behind a _.
   set(multilib $CACHE{QM_ARCH_FLAGS})
   list(FILTER multilib INCLUDE REGEX "^-m(arch|abi)=")
   list(TRANSFORM multilib REPLACE "^(-march=[^_]*)_.*" "\\1")
@@ -26,7 +27,7 @@ if(NOT QM_ARCH_FLAGS MATCHES "-mabi=lp64d")
     message(FATAL_ERROR "no libgcc for ${multilib}: install gcc-riscv64-unknown-elf, or name a compiler that has one by -DQM_CROSS_PREFIX=")
   endif()
 endif()
-# Programs and libraries that are not of this project as well.
+# The flags apply to programs and libraries of other projects as well.
 list(JOIN QM_ARCH_FLAGS " " flags)
 foreach(language C CXX ASM)
   set(CMAKE_${language}_FLAGS_INIT "${flags}")

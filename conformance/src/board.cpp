@@ -15,7 +15,7 @@ const Line& Line::operator<<(std::uint64_t number) const noexcept {
 }
 
 namespace {
-constexpr std::uint32_t kLooksWithoutTicks = 5'000'000;  // ticks may be what is broken
+constexpr std::uint32_t kLooksWithoutTicks = 5'000'000;  // a bound for a port whose ticks are broken
 }  // namespace
 
 bool wait_until(std::uint32_t ms, bool (*done)(unsigned hart), unsigned hart) noexcept {
@@ -34,7 +34,7 @@ void begin_order(unsigned hart, Order order) noexcept {
 }
 
 bool order_done(unsigned hart) noexcept {
-  // acquire: pairs with the release in attend_port_check(): what the order found is visible.
+  // acquire: pairs with the release in attend_port_check(): the results of the order are visible.
   return board.desks[hart].order.load(std::memory_order_acquire) == 0;
 }
 

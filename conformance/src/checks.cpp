@@ -1,7 +1,7 @@
-/// The checks, in the order in which they need each other.
+/// The checks, in the order of their dependencies.
 
 #include <qm/config.h>
-#include <qm/hal/round.hpp>
+#include <qm/hal/broadcast.hpp>
 #include <qm/system.hpp>
 
 #include "board.hpp"
@@ -23,7 +23,7 @@ constexpr bool kSections = true;
 constexpr bool kSections = false;
 #endif
 
-/// What hart 0's own interrupts share with the checks.
+/// Data shared by hart 0's own interrupts and the checks.
 struct Own {
   void (*interrupt_in)(std::uint32_t ticks) = nullptr;
   std::atomic<std::uint32_t> count{0};
@@ -71,7 +71,8 @@ bool masking(const PortCheck&, const Line& line) {
   return found == nullptr;
 }
 
-/// How many harts there are to look at: on a port for one a constant, so that what is asked of others is not compiled.
+/// The number of harts to check. For a port with one hart it is a constant, so the checks of other harts are not
+/// compiled.
 unsigned harts_of(const PortCheck& check) noexcept { return hal::kManyHarts ? check.harts : 1; }
 
 bool attendance(const PortCheck& check, const Line& line) {
@@ -157,7 +158,7 @@ bool allocator(const PortCheck& check, const Line& line) {
   return true;
 }
 
-/// What a handler finds about itself.
+/// What a handler observes about its own context.
 struct Visit {
   std::atomic<std::uint32_t> count{0};
   unsigned hart = 0;
@@ -235,7 +236,7 @@ bool masked_hart(const PortCheck& check, const Line& line) {
   return true;
 }
 
-/// From now on hart 0 does @p what in its interrupts, the first of which comes in @p ticks.
+/// From now on each of hart 0's interrupts runs @p what; the first comes in @p ticks.
 void interrupt_for(void (*what)() noexcept, std::uint32_t ticks) noexcept {
   own.count.store(0, std::memory_order_relaxed);
   board.on_interrupt.store(what, std::memory_order_relaxed);
@@ -262,7 +263,7 @@ bool own_interrupts(const PortCheck& check, const Line& line) {
   return !kTraps || own.in_trap;
 }
 
-/// Whether hart 0's section begins again after it was interrupted.
+/// Whether hart 0's section starts again after an interrupt.
 bool rewinds_itself() noexcept {
   Desk& desk = board.desks[0];
   desk.begun.store(0, std::memory_order_relaxed);
@@ -306,7 +307,7 @@ bool rewind(const PortCheck& check, const Line& line) {
 
 constinit std::array<std::atomic<std::uint32_t>*, Port::kMaxHarts> kept{};
 
-/// An interrupt between two instructions of an allocation that takes what that one was about to take.
+/// The work of an interrupt in the midst of an allocation: it takes the object that the allocation was about to take.
 void take_or_give(unsigned hart, void* argument) noexcept {
   auto& twice = *static_cast<std::uint32_t*>(argument);
   if (kept[hart] != nullptr) {
@@ -319,8 +320,8 @@ void take_or_give(unsigned hart, void* argument) noexcept {
   if (kept[hart] != nullptr && kept[hart]->fetch_add(1, std::memory_order_relaxed) != 0) ++twice;
 }
 
-/// Hart 0 allocates while its own interrupts do. They come a quarter of a millisecond or more apart, so that there is time
-/// for the allocations on a slow board, and never in step with them. @returns how many objects two had at a time.
+/// Hart 0 allocates, and so do its own interrupts. They come at least 0.25 ms apart, so that a slow board has time for
+/// the allocations, and never in step with them. @returns the number of objects that had two owners at a time.
 std::uint32_t churn_interrupted() noexcept {
   own.twice = 0;
   const auto take = []() noexcept {
@@ -334,7 +335,7 @@ std::uint32_t churn_interrupted() noexcept {
     interrupt_for(take, least + step);
     for (std::uint64_t begun = Port::ticks(); own.count.load(std::memory_order_relaxed) == 0;) {
       twice += churn(8);
-      if (Port::ticks() - begun > enough) break;  // it has been lost
+      if (Port::ticks() - begun > enough) break;  // the interrupt was lost
     }
   }
   board.on_interrupt.store(nullptr, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 #include <qm/conformance/port_check.hpp>
 
-#include <qm/hal/round.hpp>
+#include <qm/hal/broadcast.hpp>
 #include <qm/system.hpp>
 
 #include "board.hpp"
@@ -41,7 +41,7 @@ void obey(unsigned hart, Desk& desk, Order order) noexcept {
   }
 }
 
-/// All harts leave. One that comes only now waits for the next check.
+/// Makes all harts leave. A hart that arrives only now waits for the next check.
 void end_attendance() noexcept {
   board.over.store(1, std::memory_order_release);
   wait_until(2000, [](unsigned) { return board.arrived.load(std::memory_order_acquire) == 0; });

@@ -1,10 +1,10 @@
-/// A restartable section that is long enough to be interrupted for certain; its entry in the table has
-/// inline_sections.hpp's form.
+/// A restartable section that is so long that it is certainly interrupted; its entry in the table has the form of
+/// inline_sections.hpp.
 
 #include "board.hpp"
 
 extern "C" {
-// The linker script's table of sections, where it has one.
+// The linker script's table of sections, if it has one.
 extern const char __qm_sections_start[] __attribute__((weak));
 extern const char __qm_sections_end[] __attribute__((weak));
 }
@@ -13,7 +13,7 @@ namespace qm::conformance {
 
 bool can_probe_rewind() noexcept { return &__qm_sections_start[0] != &__qm_sections_end[0]; }
 
-/// Counts how often it is begun, and stays in it until it is let go: whoever is interrupted in it begins again.
+/// Counts how often the section starts, and stays in it until it is released: an interrupt makes it start again.
 [[gnu::noinline]] void stay_in_section(Desk& desk) noexcept {
   std::uint32_t left;
   // clang-format off

@@ -1,4 +1,4 @@
-/// Threads look where they are, over and over, and allocate in between; what they have found is compared at the end.
+/// The threads check repeatedly where they are, and allocate in between; the results are compared at the end.
 
 #include <qm/conformance/thread_check.hpp>
 
@@ -12,26 +12,26 @@ namespace {
 using hal::HartMask;
 using hal::Port;
 
-/// What one thread finds. It alone writes it, until it has left.
+/// The observations of one thread. Only that thread writes them, until it has left.
 struct Seat {
-  std::atomic<HartMask> harts{0};           // it was on
-  const hal::ThreadState* state = nullptr;  // where thread_state() was first
-  std::uint32_t key = 0;                    // what context_key() was first
+  std::atomic<HartMask> harts{0};           // that the thread ran on
+  const hal::ThreadState* state = nullptr;  // the first address that thread_state() returned
+  std::uint32_t key = 0;                    // the first value that context_key() returned
   bool state_changed = false, key_changed = false, outside_its_stack = false;
-  std::uint32_t twice = 0;  // objects that somebody else had as well
+  std::uint32_t twice = 0;  // objects that another thread had at the same time
 };
 
 struct Room {
   std::array<Seat, kMostThreads> seats;
-  std::array<std::atomic<const hal::HartLocal*>, Port::kMaxHarts> locals;  // that were first seen on each hart
-  std::atomic<HartMask> mixed_up{0};                                       // harts that others were seen on
+  std::array<std::atomic<const hal::HartLocal*>, Port::kMaxHarts> locals;  // the first seen on each hart
+  std::atomic<HartMask> mixed_up{0};                                       // harts on which different ones were seen
   std::atomic<std::uint32_t> came{0}, left{0}, over{0};
   Cache* cache = nullptr;  // under test; release with `began`
   std::atomic<std::uint32_t> began{0};
 };
 constinit Room room;
 
-/// One look, from which nobody can be moved away.
+/// One observation, masked so that the thread cannot be moved during it.
 void look(Seat& seat) noexcept {
   const hal::InterruptGuard masked;
   const unsigned hart = Port::hart_index() % Port::kMaxHarts;
@@ -42,7 +42,7 @@ void look(Seat& seat) noexcept {
   seat.harts.fetch_or(HartMask{1} << hart, std::memory_order_relaxed);
 }
 
-/// A look at what is the thread's own, which has to be right without a mask.
+/// Observes the thread's own data, which must be right without masking.
 void look_at_itself(Seat& seat) noexcept {
   if (&hal::thread_state() != seat.state) seat.state_changed = true;
   if (Port::context_key() != seat.key) seat.key_changed = true;
@@ -65,7 +65,7 @@ void sit(Seat& seat) noexcept {
 bool all_came(unsigned threads) noexcept { return room.came.load(std::memory_order_acquire) >= threads; }
 bool all_left(unsigned threads) noexcept { return room.left.load(std::memory_order_acquire) >= threads; }
 
-/// The first hart that thread @p seat was not on; @p harts if it was on all.
+/// The first hart on which the thread of @p seat did not run; @p harts if it ran on all.
 unsigned missed_hart(const Seat& seat, unsigned harts) noexcept {
   unsigned hart = 0;
   while (hart < harts && (seat.harts.load(std::memory_order_relaxed) >> hart & 1) != 0) ++hart;
@@ -97,7 +97,7 @@ bool hart_locals(const ThreadCheck& check, const Line& line) {
   return true;
 }
 
-/// @returns whether no two threads have the same @p value of a seat, and none saw it change.
+/// @returns whether no two threads have the same @p value in their seats, and no thread saw its value change.
 template <class T>
 bool is_their_own(const ThreadCheck& check, const Line& line, const char* what, T Seat::*value, bool Seat::*changed) {
   for (unsigned i = 0; i < check.threads; ++i) {
@@ -166,7 +166,7 @@ bool begin(const ThreadCheck& check, const Line& line) {
   return false;
 }
 
-/// Until all were everywhere, or time is over.
+/// Runs until every thread was on every hart, or the time is over.
 void watch(const ThreadCheck& check) noexcept {
   Seat& own = room.seats[0];
   own.state = &hal::thread_state();

@@ -10,7 +10,7 @@ namespace {
 
 enum class Verdict : std::uint8_t { kTaken, kUnknown, kMalformed, kNotInThisBuild };
 
-/// Whether @p list can name caches: items of name characters, `*` and `?`, none empty.
+/// Whether @p list is a list of patterns: each item is non-empty and has name characters, `*` and `?` only.
 bool is_glob_list(std::string_view list) noexcept {
   bool item_empty = true;
   for (const char c : list) {

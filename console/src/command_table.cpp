@@ -5,8 +5,8 @@
 namespace qm::console {
 namespace {
 
-/// The console's own commands. Being in the section they are found like those of the firmware, and the section always
-/// exists.
+/// The console's own commands. They lie in the same section as the commands of the firmware, so one search finds both,
+/// and the section always exists.
 [[gnu::section("qm_commands"), gnu::used]] constinit const Command* const own_commands[] = {
     &commands::help,        &commands::version,         &commands::kmemstat,
     &commands::free_memory, &commands::arena_stats,     &commands::slab_stats,
@@ -32,7 +32,7 @@ const Command* CommandTable::find(std::string_view name) noexcept {
 const Command* CommandTable::after(std::string_view name) noexcept {
   const Command* next = nullptr;
   for (const Command* const* entry = __start_qm_commands; entry != __stop_qm_commands; ++entry) {
-    // Alignment may leave a gap of zeroes between two objects' entries.
+    // Alignment may leave zeroes between the entries of two object files.
     if (*entry == nullptr || (*entry)->name <= name) continue;
     if (next == nullptr || (*entry)->name < next->name) next = *entry;
   }

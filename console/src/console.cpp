@@ -1,4 +1,4 @@
-/// The console's working half: editing, running commands, printing.
+/// The console, first half: it edits lines, runs commands and prints.
 
 #include <qm/console/console.hpp>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint8_t kCtrlC = 0x03;
 
-/// @p line up to a word that begins with `#`.
+/// @returns @p line up to the first word that begins with `#`.
 std::string_view without_comment(std::string_view line) noexcept {
   for (std::size_t at = 0; at < line.size(); ++at) {
     if (line[at] == '#' && (at == 0 || Words::is_blank(line[at - 1]) || line[at - 1] == ';')) return part(line, 0, at);
@@ -19,7 +19,7 @@ std::string_view without_comment(std::string_view line) noexcept {
   return line;
 }
 
-/// The command of a line's first word; nullptr: there is none.
+/// @returns the command called @p word, the first word of a line; nullptr if there is none.
 const Command* find_command(std::string_view word) noexcept {
   return CommandTable::find(word == "?" ? std::string_view("help") : word);
 }
@@ -44,11 +44,11 @@ void Console::write_text(void* console, std::string_view bytes) noexcept {
 
 void Console::write_output_frame(void* console, std::string_view bytes) noexcept {
   auto& self = *static_cast<Console*>(console);
-  if (!self.answering_) return;  // the status was the last that belongs to the request
+  if (!self.answering_) return;  // the request has been answered: its status is the last frame
   self.send_frame(wire::FrameType::kOutput, self.running_request_, wire::as_bytes(bytes));
 }
 
-/// What is printed where rows are wanted: a line, or a part of one that is longer than the buffer.
+/// Sends printed text to a program that has asked for rows: a line, or a part of a line that does not fit the buffer.
 void Console::write_line_row(void* console, std::string_view bytes) noexcept {
   auto& self = *static_cast<Console*>(console);
   std::uint8_t payload[kOutputPayload + 32];
@@ -63,7 +63,6 @@ void Console::write_row(void* console, std::span<const std::uint8_t> row) noexce
 }
 
 void Console::print_banner(Output& out) const noexcept {
-  out.whole_line();
   Row row(out, "version");
   row.print("Quartermaster {version}", config_.version);
   if (!config_.build_id.empty()) row.print(" build {build}", config_.build_id);
@@ -73,6 +72,7 @@ void Console::print_banner(Output& out) const noexcept {
 }
 
 void Console::start() noexcept {
+  text_.whole_line();
   print_banner(text_);
   lose_begun_line();
   take_over(*this);
@@ -96,16 +96,16 @@ bool Console::poll() noexcept {
     pump();
   }
   report_lost();
-  if (!worked && books_->finish(terminal_.milliseconds())) worked = true;
+  if (!worked && trace_->finish(terminal_.milliseconds())) worked = true;
   text_.flush();
-  return books_->send(terminal_.milliseconds()) || worked;
+  return trace_->send(terminal_.milliseconds()) || worked;
 }
 
-bool Console::needs_poll() const noexcept { return demultiplexer_.waiting() || lost_ != 0 || books_->waiting(); }
+bool Console::needs_poll() const noexcept { return demultiplexer_.waiting() || lost_ != 0 || trace_->waiting(); }
 
-/// Takes the next byte or the waiting request, whichever came first. @returns false if there is neither.
+/// Handles the next byte or the waiting request, in the order of their arrival. @returns false if there is neither.
 bool Console::step() noexcept {
-  // The request's place may lie behind the tail: Ctrl-C has dropped what was before it.
+  // The request's position may be older than the tail: Ctrl-C drops the text that arrived before the request.
   const bool request_first = static_cast<std::int32_t>(request_position_ - ring_tail_) <= 0;
   if (request_waits_ && (request_first || ring_empty())) {
     run_request();
@@ -158,7 +158,7 @@ void Console::run_request() noexcept {
   answering_ = true;
   abort_ = false;
   active = this;
-  // A copy: another request may come and wait while this one runs.
+  // A copy, because another request may arrive and wait while this one runs.
   const std::array<char, kMaxLine> line = request_line_;
   const bool rows = request_answer_ == Answer::kRows;
   Output out(output_buffer_, rows ? Output::Target::kRows : Output::Target::kFrames,
@@ -171,11 +171,11 @@ void Console::run_request() noexcept {
   active = nullptr;
   answering_ = false;
   running_ = false;
-  // Ctrl-C was meant for the line that is being typed as well.
+  // Ctrl-C also abandons the line that is being typed.
   if (abort_ && !editor_.line().empty()) edit(kCtrlC);
 }
 
-/// Runs what stands between semicolons, up to the first that fails.
+/// Runs the commands of a line, which semicolons separate, up to the first that fails.
 CommandStatus Console::dispatch(std::string_view line, Output& out) noexcept {
   line = without_comment(line);
   CommandStatus status = CommandStatus::kOk;
@@ -216,7 +216,7 @@ bool Console::yield_for(Output& out) noexcept {
     output_since_ms_ = terminal_.milliseconds();
   }
   if (&out != &text_ || out.at_line_start()) print_notices();
-  (void)books_->send(terminal_.milliseconds());
+  (void)trace_->send(terminal_.milliseconds());
   terminal_.yield();
   pump();
   return !abort_;
@@ -233,23 +233,26 @@ bool Console::abort_requested() noexcept {
   return active->abort_;
 }
 
-// ---- what arrives asynchronously ------------------------------------------------------------------------------------
+// ---- asynchronous text ----------------------------------------------------------------------------------------------
 
 void Console::print_reports_of(Console& told) noexcept {
   char line[Notices::kMaxLine];
   while (const std::size_t length = told.notices_.take(line)) text_.print("{}\n", std::string_view(line, length));
   if (const std::uint32_t lost = told.notices_.take_lost(); lost > 0)
     text_.print("{} lost\n", Counted{lost, "notice/notices"});
+  const Output::Wrap wrap = text_.wrap();
+  text_.wrap(Output::Wrap::kYes);
   print_misuse(told.misuse_);
   print_exhaustion(told.exhaustion_);
+  text_.wrap(wrap);
 }
 
-/// Leaves the line being typed.
+/// Moves the terminal's cursor below the line being typed.
 void Console::begin_lines() noexcept {
   if (prompt_shown_) text_.raw("\r\n");
 }
 
-/// Shows it again, and hands on what was printed meanwhile.
+/// Shows the line being typed again, and flushes the text printed meanwhile.
 void Console::end_lines() noexcept {
   if (!text_.at_line_start()) text_.put('\n');
   if (prompt_shown_) editor_.redraw();
@@ -267,8 +270,8 @@ bool Console::print_notices() noexcept {
   return true;
 }
 
-/// Says what was lost, once all that was kept has been used and the line of which a byte was lost has ended. What comes
-/// from then on is a new line.
+/// Reports lost bytes, once the ring is empty and the line that lost a byte has ended. Input from then on is a new
+/// line.
 void Console::report_lost() noexcept {
   if (lost_ == 0 || !ring_empty() || (losing_ && !silent())) return;
   if (prompt_shown_) text_.raw("\r\n");
@@ -299,13 +302,14 @@ void Console::complete(bool list) noexcept {
   const std::string_view prefix = part(typed, start);
   if (list) {
     text_.raw("\r\n");
-    Completion shown(before, prefix, &text_);
+    Completion shown(before, prefix, &text_, config_.symbols);
     offer_candidates(shown);
+    if (shown.count() > Completion::kMaxListed) text_.print("\n{} more\n", shown.count() - Completion::kMaxListed);
     if (!text_.at_line_start()) text_.put('\n');
     editor_.redraw();
     return;
   }
-  Completion found(before, prefix, nullptr);
+  Completion found(before, prefix, nullptr, config_.symbols);
   offer_candidates(found);
   if (found.count() == 0) return;
   editor_.insert(part(found.common(), prefix.size()));

@@ -1,4 +1,4 @@
-/// The console's receiving half: what comes over the line is taken apart, and text waits in the receive ring.
+/// The console, second half: it separates received bytes into frames and text, and keeps text in the receive ring.
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,7 @@ namespace qm::console {
 namespace {
 
 constexpr std::uint8_t kCtrlC = 0x03;
-constexpr std::uint8_t kEraseLine = 0x15;  // Ctrl-U: in the ring, the mark that what precedes it is no whole line
+constexpr std::uint8_t kEraseLine = 0x15;  // Ctrl-U: in the ring, it erases the text of an incomplete line before it
 
 constexpr bool ends_line(std::uint8_t byte) noexcept { return byte == '\r' || byte == '\n'; }
 
@@ -23,12 +23,12 @@ void Console::feed(std::span<const char> bytes) noexcept {
 }
 
 void Console::pump() noexcept {
-  // A console that was kept from looking does not take that for silence: the sender may have been kept from sending.
+  // If this function was not called for long, that does not count as silence: the sender may have paused as well.
   const std::uint64_t now = terminal_.milliseconds();
   silence_ms_ += std::min<std::uint64_t>(now - looked_ms_, kLookMs);
   looked_ms_ = now;
   char bytes[64];
-  // Bounded, so that a line that never falls silent does not keep the console here.
+  // The loop is bounded, so that a serial line with continuous input does not keep the console here.
   for (std::size_t rounds = 0; rounds < kReceiveBytes / sizeof bytes; ++rounds) {
     const std::size_t count = terminal_.read(bytes);
     if (count == 0) break;
@@ -46,7 +46,7 @@ void Console::take(const wire::Demultiplexer::Step& step) noexcept {
 
 // ---- text -----------------------------------------------------------------------------------------------------------
 
-/// Puts a byte in the ring if more than @p reserve bytes are free. @returns whether it did.
+/// Adds a byte to the ring if more than @p reserve bytes are free. @returns whether it was added.
 bool Console::ring_push(std::uint8_t byte, std::uint32_t reserve) noexcept {
   if (kReceiveBytes - (ring_head_ - ring_tail_) <= reserve) return false;
   ring_[ring_head_++ % kReceiveBytes] = byte;
@@ -61,7 +61,7 @@ void Console::take_text(std::uint8_t byte) noexcept {
     clean_since_loss_ = true;
     return;
   }
-  // One byte stays free for the mark that erases a line of which a byte was lost.
+  // One byte stays free for the mark that erases a line that lost a byte.
   if (losing_ || !ring_push(byte, 1)) {
     lose(1);
     if (ends_line(byte) || byte == kCtrlC) losing_ = false;
@@ -76,14 +76,14 @@ void Console::lose(std::size_t bytes) noexcept {
   if (!clean_since_loss_) clean_since_loss_ = ring_push(kEraseLine, 0);
 }
 
-/// Takes in what has come already, without the line that it begins with.
+/// Reads the input that has arrived, and drops its first line, which may be incomplete.
 void Console::lose_begun_line() noexcept {
   losing_ = true;
   pump();
   if (lost_ == 0) losing_ = false;
 }
 
-/// Removes what the ring holds up to its last Ctrl-C. @returns whether there was one.
+/// Removes the ring's contents up to and including its last Ctrl-C. @returns whether there was one.
 bool Console::ring_drop_through_abort() noexcept {
   for (std::uint32_t at = ring_head_; at != ring_tail_; --at) {
     if (ring_[(at - 1) % kReceiveBytes] == kCtrlC) {
@@ -99,18 +99,19 @@ bool Console::ring_drop_through_abort() noexcept {
 void Console::take_frame(const wire::Frame& frame) noexcept {
   switch (frame.type) {
     case wire::FrameType::kHello: {
-      // A line that is looped back returns our own hello: answering that would never end. Nor is an error answered.
+      // A serial line with a loopback returns this console's own hello. To answer it would never end. Errors are not
+      // answered either.
       wire::HelloPayload hello;
       if (!wire::unpack(frame.payload, hello)) {
         send_error(wire::ProtocolError::kMalformed, frame.request, name(wire::ProtocolError::kMalformed));
       } else if (!hello.from_target) {
-        raw_ = false;  // whoever asks who is here knows nothing of what another has agreed upon
+        raw_ = false;  // the host that sends a hello need not be the host that asked for raw frames
         send_hello(frame.request);
       }
       return;
     }
     case wire::FrameType::kAskForm: take_form(frame); return;
-    case wire::FrameType::kForm: return;  // our own, looped back
+    case wire::FrameType::kForm: return;  // this console's own frame, looped back
     case wire::FrameType::kRequest:
     case wire::FrameType::kRowRequest: take_request(frame); return;
     case wire::FrameType::kError: return;
@@ -119,7 +120,7 @@ void Console::take_frame(const wire::Frame& frame) noexcept {
       if (wire::unpack(frame.payload, ask) != wire::Decoded::kOk) {
         send_error(wire::ProtocolError::kMalformed, frame.request, name(wire::ProtocolError::kMalformed));
       } else {
-        books_->answer(ask);
+        trace_->answer(ask);
       }
       return;
     }
@@ -160,7 +161,7 @@ void Console::take_broken(wire::Broken reason) noexcept {
     send_error(wire::ProtocolError::kTooLong, header.request, name(wire::ProtocolError::kTooLong));
     return;
   }
-  // What came since the last line end may be the rest of a frame.
+  // The text since the last line end may be the rest of a frame.
   if (reason == wire::Broken::kTail && !clean_since_loss_) clean_since_loss_ = ring_push(kEraseLine, 0);
   send_error(wire::ProtocolError::kDamaged, 0, name(reason));
 }

@@ -28,12 +28,12 @@ ExhaustionLog::Entry* ExhaustionLog::claim() noexcept {
   return &ring_[head_++ % kReports];
 }
 
-bool ExhaustionLog::add(const ExhaustionReport& report, Books& books) noexcept {
+bool ExhaustionLog::add(const ExhaustionReport& report, TraceBackend& trace) noexcept {
   Entry* entry = claim();
   if (entry == nullptr) return false;
   entry->report = report;
   entry->holders = {};
-  books.find_holders(entry->holders);
+  trace.find_holders(entry->holders);
   if constexpr (kCallSites) rank_sites(*entry);
   entry->whole.store(true, std::memory_order_release);  // pairs with the acquire in oldest()
   return true;

@@ -1,15 +1,17 @@
-/// Reports of exhaustion as text, between what commands print: who lacked what, where idle memory is, who holds the
-/// rest.
+/// Prints reports of exhaustion between the output of commands: the failed allocation, where idle memory is, and which
+/// caches, call sites and stacks hold the rest.
 
 #include <qm/console/console.hpp>
 
 namespace qm::console {
 namespace {
 
-const char* word(Effort effort) noexcept {
-  switch (effort) {
-    case Effort::kAtomic: return "atomic";
-    case Effort::kWait: return "wait";
+constexpr std::size_t kHang = 4;  // indentation of the continuation of lines that begin with two spaces
+
+const char* word(WaitPolicy wait_policy) noexcept {
+  switch (wait_policy) {
+    case WaitPolicy::kAtomic: return "atomic";
+    case WaitPolicy::kWait: return "wait";
     default: return "reclaim";
   }
 }
@@ -17,19 +19,20 @@ const char* word(Effort effort) noexcept {
 void print_want(Output& out, const ExhaustionReport& report) noexcept {
   out.print("warning: {}: {} {}, {} bytes ({}), failure {}", report.at_limit ? "limit reached" : "out of memory",
             report.is_arena ? "arena" : "cache", static_cast<const char*>(report.name), report.size,
-            word(report.effort), report.failures);
-  if (report.unreported != 0) out.print(", {} before it not told", report.unreported);
+            word(report.wait_policy), report.failures);
+  if (report.unreported != 0) out.print(", {} before it not reported", report.unreported);
   out.put('\n');
 }
 
 void print_idle(Output& out, const ExhaustionReport& report) noexcept {
   std::size_t in_magazines = 0;
   for (const std::size_t bytes : report.in_magazines) in_magazines += bytes;
+  out.hang(kHang);
   out.print("  reap would recover {}: magazines {}, depots {}, slabs {}, spans {}; fragments {}\n", report.recoverable,
             in_magazines, report.in_depots, report.in_slabs, report.in_spans, report.in_fragments);
   for (unsigned hart = 0; hart < std::size(report.in_magazines); ++hart) {
     if (report.in_magazines[hart] == 0) continue;
-    // Each is read while its hart goes on.
+    // The hart ran on while its figures were read, so they may not agree.
     const std::size_t previous = report.in_previous[hart];
     const std::size_t loaded = report.in_magazines[hart] > previous ? report.in_magazines[hart] - previous : 0;
     out.print("  hart {} magazines: loaded {}, previous {}\n", hart, loaded, previous);
@@ -40,6 +43,7 @@ void print_idle(Output& out, const ExhaustionReport& report) noexcept {
 }
 
 void print_holders(Output& out, const ExhaustionReport& report) noexcept {
+  out.hang(kHang);
   out.text("  held:");
   const char* separator = " ";
   for (const ExhaustionReport::Holder& holder : report.holders) {
@@ -53,6 +57,7 @@ void print_holders(Output& out, const ExhaustionReport& report) noexcept {
 inline void print_sites(Output& out, const ExhaustionLog::Entry& entry) noexcept {
   for (unsigned at = 0; at < entry.site_count; ++at) {
     const call_sites::Row& row = entry.sites[at];
+    out.hang(kHang);
     if (row.is_untagged()) {
       out.text("  site <untagged>");
     } else {
@@ -69,9 +74,9 @@ void Console::print_exhaustion(ExhaustionLog& log) noexcept {
     print_want(text_, entry->report);
     print_idle(text_, entry->report);
     print_holders(text_, entry->report);
-    books_->print_stacks(text_, entry->holders);
+    trace_->print_stacks(text_, entry->holders);
     if constexpr (kCallSites) print_sites(text_, *entry);
-    books_->print_totals(text_, entry->holders, entry->report.silent == 0);
+    trace_->print_totals(text_, entry->holders, entry->report.silent == 0);
     log.drop();
   }
   if (const std::uint32_t lost = log.take_lost(); lost > 0)

@@ -39,7 +39,9 @@ void Completion::offer(std::string_view candidate) noexcept {
     candidate = {left_out, candidate.size() + 1};
   }
   if (!starts_with(candidate, prefix_)) return;
-  if (list_ != nullptr) {
+  if (list_ != nullptr && count_ >= kMaxListed) {
+    // only counted
+  } else if (list_ != nullptr) {
     if (!list_->at_line_start()) {
       const bool fits = list_->column() + 2 + candidate.size() <= kListColumns;
       list_->text(fits ? "  " : "\n");

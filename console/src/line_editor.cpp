@@ -13,14 +13,17 @@ constexpr std::uint8_t kDelete = 0x7f;
 constexpr std::uint8_t kEscapeByte = 0x1b;
 constexpr std::string_view kEraseToEnd = "\x1b[K";
 constexpr std::string_view kClearScreen = "\x1b[H\x1b[2J";
-constexpr std::string_view kAskWidth = "\x1b[999C\x1b[6n\r";  // the cursor goes as far as it can and says where it is
-// What stands before the letter of an arrow key with Alt (`1;3`) and with Ctrl (`1;5`), its separator left out.
+constexpr std::string_view kAskWidth = "\x1b[999C\x1b[6n\r";  // move to the last column and ask for the position
+// The parameter of an arrow key with Alt (`1;3`) and with Ctrl (`1;5`), without its separator.
 constexpr unsigned kWithAlt = 13;
 constexpr unsigned kWithControl = 15;
-constexpr std::size_t kScrollStep = 20;  // columns the view moves at once, or half of a narrow one
+constexpr std::size_t kScrollStep = 20;  // columns that the view scrolls by; a narrow view scrolls by half its width
 constexpr unsigned kMaxParameter = 99;
 constexpr unsigned kMaxLast = 9999;
-constexpr unsigned kLeastWidth = 20;  // a smaller number is that of a key held with F3
+constexpr unsigned kLeastWidth = 20;  // a smaller number belongs to F3 with a modifier key
+constexpr std::string_view kBeforeWanted = "find ";
+constexpr std::string_view kBehindWanted = ": ";
+constexpr std::size_t kLeastView = 8;  // columns that a search leaves to the line
 
 }  // namespace
 
@@ -57,6 +60,7 @@ LineEditor::Event LineEditor::push(std::uint8_t byte) noexcept {
     }
     escape_ = Escape::kNone;
   }
+  if (searching_ && search_key(byte)) return Event::kNone;
   if (byte == '\t') return tab_again ? Event::kList : Event::kComplete;
   if (byte < 0x20 || byte == kDelete) return control(byte);
   insert_character(byte < kDelete ? static_cast<char>(byte) : kUnprintable);
@@ -92,7 +96,7 @@ LineEditor::Event LineEditor::control(std::uint8_t byte) noexcept {
       echo_.raw(kAskWidth);
       redraw();
       break;
-    case control_key('R'): recall_like(); break;
+    case control_key('R'): begin_search(); break;
     case control_key('P'): key('A', 0); break;
     case control_key('N'): key('B', 0); break;
     default: break;
@@ -124,8 +128,8 @@ void LineEditor::escape_sequence(std::uint8_t byte) noexcept {
   } else if (byte == ';') {
     last_ = 0;
   } else if (bare && (byte == 'M' || byte == '[')) {
-    // A mouse of X10 sends its button and its place behind `ESC [ M`, the Linux console a function key's letter behind
-    // `ESC [ [`.
+    // X10 mouse reports have a button and a position (3 bytes) after `ESC [ M`. Function keys of the Linux console have
+    // a letter after `ESC [ [`.
     rest_ = byte == 'M' ? 3 : 1;
     escape_ = Escape::kRest;
   } else if (byte >= 0x40) {
@@ -156,16 +160,15 @@ void LineEditor::key(char final, unsigned parameter) noexcept {
   }
 }
 
-/// Takes over the terminal's width, and draws the line anew if that changes what is seen of it.
+/// Sets the terminal's width, and redraws the line if its visible part changes.
 void LineEditor::set_width(unsigned columns) noexcept {
   if (columns < kLeastWidth) return;
+  if (searching_) end_search();
   const std::size_t usable = columns - 1 < kColumns ? columns - 1 : kColumns;
   if (usable - prompt_.size() == view_columns_) return;
   view_columns_ = usable - prompt_.size();
   view_ = 0;
-  echo_.raw("\r");
-  echo_.raw(kEraseToEnd);
-  redraw();
+  draw_row();
 }
 
 LineEditor::Event LineEditor::end_line() noexcept {
@@ -244,15 +247,6 @@ std::size_t LineEditor::word_behind() const noexcept {
 
 void LineEditor::erase_word() noexcept { erase(word_before(), cursor_); }
 
-void LineEditor::recall_like() noexcept {
-  const std::string_view wanted = recalled_ == 0 ? line() : std::string_view(stash_, stash_length_);
-  for (std::size_t age = recalled_ + 1; age <= history_.size(); ++age) {
-    const std::string_view older = history_[age - 1];
-    if (!contains(older, wanted) || older == line()) continue;
-    return recall(age);
-  }
-}
-
 void LineEditor::move_to(std::size_t cursor) noexcept {
   const std::size_t old_column = column();
   const bool in_view = cursor >= view_ && cursor - view_ <= view_columns_ && (cursor > view_ || view_ == 0);
@@ -272,22 +266,105 @@ void LineEditor::move_to(std::size_t cursor) noexcept {
 
 void LineEditor::recall(std::size_t age) noexcept {
   if (age > history_.size()) return;
-  if (recalled_ == 0) {
-    std::memcpy(stash_, line_, length_);
-    stash_length_ = length_;
-  }
+  stash();
   recalled_ = age;
   excess_ = 0;
   replace(age == 0 ? std::string_view(stash_, stash_length_) : history_[age - 1]);
 }
 
+/// Saves the line being typed, unless a line of the history is shown.
+void LineEditor::stash() noexcept {
+  if (recalled_ != 0) return;
+  std::memcpy(stash_, line_, length_);
+  stash_length_ = length_;
+}
+
 void LineEditor::replace(std::string_view text) noexcept {
   const std::size_t old_column = column();
   if (text.empty() && length_ == 0) return;
+  take(text);
+  draw_from(old_column);
+}
+
+void LineEditor::take(std::string_view text) noexcept {
   if (!text.empty()) std::memcpy(line_, text.data(), text.size());
   length_ = cursor_ = text.size();
   view_ = 0;
-  draw_from(old_column);
+}
+
+// ---- search ---------------------------------------------------------------------------------------------------------
+
+void LineEditor::begin_search() noexcept {
+  searching_ = true;
+  own_prompt_ = prompt_;
+  wanted_length_ = 0;
+  excess_ = 0;
+  for (const char c : line()) (void)add_wanted(c);
+  show_wanted();
+  if (wanted_length_ != 0) search(recalled_ + 1);
+  draw_row();
+}
+
+bool LineEditor::search_key(std::uint8_t byte) noexcept {
+  switch (byte) {
+    case control_key('R'): search(recalled_ + 1); break;
+    case kBackspace:
+    case kDelete:
+      if (wanted_length_ != 0) --wanted_length_;
+      search(1);
+      break;
+    case control_key('G'):
+      if (recalled_ != 0) take({stash_, stash_length_});
+      recalled_ = 0;
+      end_search();
+      return true;
+    default:
+      if (byte < 0x20 || byte > kDelete) {
+        end_search();
+        return false;
+      }
+      if (add_wanted(static_cast<char>(byte)) && !search(recalled_ != 0 ? recalled_ : 1)) --wanted_length_;
+      break;
+  }
+  show_wanted();
+  draw_row();
+  return true;
+}
+
+/// Shows the newest line of the history, from @p age on, that contains the wanted text and differs from the shown line.
+bool LineEditor::search(std::size_t age) noexcept {
+  const std::string_view wanted(prompt_of_search_ + kBeforeWanted.size(), wanted_length_);
+  for (; age <= history_.size(); ++age) {
+    const std::string_view older = history_[age - 1];
+    if (!contains(older, wanted) || (age > recalled_ && recalled_ != 0 && older == line())) continue;
+    stash();
+    recalled_ = age;
+    take(older);
+    return true;
+  }
+  return false;
+}
+
+/// @returns false if there is no room.
+bool LineEditor::add_wanted(char c) noexcept {
+  const std::size_t usable = view_columns_ + prompt_.size();
+  const std::size_t around = kBeforeWanted.size() + kBehindWanted.size() + kLeastView;
+  if (c == kUnprintable || wanted_length_ == kMostWanted || usable <= around + wanted_length_) return false;
+  prompt_of_search_[kBeforeWanted.size() + wanted_length_++] = c;
+  return true;
+}
+
+void LineEditor::show_wanted() noexcept {
+  std::memcpy(prompt_of_search_, kBeforeWanted.data(), kBeforeWanted.size());
+  const std::size_t end = kBeforeWanted.size() + wanted_length_;
+  std::memcpy(prompt_of_search_ + end, kBehindWanted.data(), kBehindWanted.size());
+  set_prompt({prompt_of_search_, end + kBehindWanted.size()});
+}
+
+void LineEditor::end_search() noexcept {
+  searching_ = false;
+  set_prompt(own_prompt_);
+  draw_row();
 }
 
 // ---- the terminal ---------------------------------------------------------------------------------------------------
@@ -297,6 +374,19 @@ void LineEditor::redraw() noexcept {
   const std::size_t end = choose_view();
   for (std::size_t at = view_; at < end; ++at) show(line_[at]);
   move_left(end - view_ - column());
+}
+
+void LineEditor::draw_row() noexcept {
+  echo_.raw("\r");
+  echo_.raw(kEraseToEnd);
+  redraw();
+}
+
+/// Changes the prompt; the width of the row stays. The caller redraws.
+void LineEditor::set_prompt(std::string_view prompt) noexcept {
+  view_columns_ = view_columns_ + prompt_.size() - prompt.size();
+  prompt_ = prompt;
+  view_ = 0;
 }
 
 void LineEditor::show(char c) noexcept {
@@ -315,7 +405,7 @@ void LineEditor::move_left(std::size_t columns) noexcept {
   }
 }
 
-/// Moves the view so that the cursor is inside. @returns where it ends.
+/// Scrolls the view so that it contains the cursor. @returns the end of the view in the line.
 std::size_t LineEditor::choose_view() noexcept {
   const std::size_t step = view_columns_ < 2 * kScrollStep ? view_columns_ / 2 : kScrollStep;
   if (cursor_ > view_ + view_columns_) view_ = cursor_ - view_columns_ + step;
@@ -323,7 +413,7 @@ std::size_t LineEditor::choose_view() noexcept {
   return length_ - view_ > view_columns_ ? view_ + view_columns_ : length_;
 }
 
-/// Draws the view anew; the terminal's cursor stands at @p old_column.
+/// Redraws the view. The terminal's cursor is at @p old_column.
 void LineEditor::draw_from(std::size_t old_column) noexcept {
   move_left(old_column);
   const std::size_t end = choose_view();

@@ -14,7 +14,7 @@ struct Placeholder {
   bool hex = false;
 };
 
-/// Reads a format: the characters between the colon and `}`.
+/// Parses a placeholder: the characters between `{` and `}`.
 Placeholder read_placeholder(std::string_view inside) noexcept {
   Placeholder result;
   const std::size_t colon = find(inside, ':');
@@ -35,7 +35,7 @@ Placeholder read_placeholder(std::string_view inside) noexcept {
   return result;
 }
 
-/// Writes the digits of @p value to the end of @p digits. @returns them.
+/// Writes the digits of @p value at the end of @p digits. @returns the digits.
 std::string_view to_digits(std::uint64_t value, unsigned base, std::span<char, kMaxDigits> digits) noexcept {
   std::size_t at = digits.size();
   do {
@@ -83,7 +83,7 @@ void print_one(Output& out, const Argument& argument, Placeholder how) noexcept 
 
 void Output::append(char c) noexcept {
   if (used_ == buffer_.size() && break_ != kNoBreak && break_ > 1) {
-    // The space and the word behind it stay: the line may be broken there yet.
+    // Keep the last space and the word after it: the line may still be broken there.
     const std::size_t kept = break_ - 1;
     sink_(context_, {buffer_.data(), kept});
     for (std::size_t at = kept; at < used_; ++at) buffer_[at - kept] = buffer_[at];
@@ -110,7 +110,7 @@ void Output::send_row(std::span<const std::uint8_t> row) noexcept {
   row_sink_(context_, row);
 }
 
-/// Ends the line at the last space, and begins another with what stands behind it.
+/// Ends the line at the last space, and begins a new line with the text after that space.
 void Output::break_line() noexcept {
   char word[kColumns + 1];
   std::size_t length = 0;
@@ -123,7 +123,7 @@ void Output::break_line() noexcept {
   any_word_ = true;
 }
 
-/// After @p c, the last one on the line.
+/// Updates the place where the line may be broken. @param[in] c the character just added to the line.
 void Output::note_break(char c) noexcept {
   if (c != ' ') {
     any_word_ = true;

@@ -1,11 +1,11 @@
 #include <qm/console/query.hpp>
 
-#include <qm/call_sites.hpp>
+#include <qm/detail/call_sites.hpp>
 
 namespace qm::console {
 namespace {
 
-/// Takes the value of a word that stands once. @returns whether it is there, and the first.
+/// Stores the value of an option that may occur once. @returns false if the value is missing or the option is repeated.
 bool take(std::string_view& into, std::string_view value) noexcept {
   if (value.empty() || !into.empty()) return false;
   into = value;

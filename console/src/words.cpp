@@ -12,7 +12,8 @@ unsigned digit(char c) noexcept {
   return kNoDigit;
 }
 
-/// Reads digits over all of @p text. A malformed text is that even where its beginning is too large.
+/// Reads @p text, which must consist of digits. @returns kMalformed for a malformed text, even if the number at its
+/// beginning is too large.
 Number read_digits(std::string_view text, unsigned base, std::uint64_t limit, std::uint64_t& value) noexcept {
   if (text.empty()) return Number::kMalformed;
   std::uint64_t result = 0;

@@ -1,4 +1,4 @@
-/* QEMU's virt in M-mode: a 16550, the CLINT's timer, the test finisher; and what a compiler takes for granted. */
+/* QEMU's virt in M-mode: a 16550, the CLINT's timer, the test finisher; and the functions that a compiler calls. */
 #include "board.h"
 
 static volatile unsigned char* const uart = (volatile unsigned char*)0x10000000;
@@ -23,7 +23,7 @@ void board_stop(const char* reason) {
 
 uint64_t board_ticks(void) {
   volatile uint32_t* const time = (volatile uint32_t*)0x200bff8;
-  for (;;) { /* the halves belong together if the upper one has not moved */
+  for (;;) { /* the halves belong together if the upper one has not changed */
     const uint32_t high = time[1], low = time[0];
     if (time[1] == high) return (uint64_t)high << 32 | low;
   }
@@ -32,7 +32,7 @@ uint64_t board_ticks(void) {
 void board_set_timer(uint32_t ticks) {
   volatile uint32_t* const compare = (volatile uint32_t*)0x2004000;
   const uint64_t due = board_ticks() + ticks;
-  compare[1] = 0xffffffff; /* no deadline in between is earlier than both */
+  compare[1] = 0xffffffff; /* so that no intermediate deadline is earlier than the old and the new one */
   compare[0] = (uint32_t)due;
   compare[1] = (uint32_t)(due >> 32);
   __asm__ volatile("csrs mie, %0" : : "r"(1 << 7));

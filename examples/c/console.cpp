@@ -1,4 +1,4 @@
-// The allocator's start and its console, for a firmware whose own sources are C.
+// Starts the allocator and its console, for a firmware whose own sources are C.
 #include "quartermaster.hpp"
 
 extern "C" {
@@ -35,14 +35,14 @@ QM_CONSOLE_COMMAND(jobs, {.name = "jobs", .usage = "jobs", .summary = "run 16 jo
 extern "C" [[noreturn]] void board_main() {
   const qm::MemoryRange memory[] = {
       {reinterpret_cast<std::uintptr_t>(__heap_start), static_cast<std::size_t>(__heap_end - __heap_start)}};
-  const auto open_books = []() noexcept { qm::trace::initialize({.object_base = 0x80000000}); };
-  if (qm::initialize(memory, 1, open_books) != qm::Status::kOk) board_stop("the allocator cannot start");
+  const auto open_trace = []() noexcept { qm::trace::initialize({.object_base = 0x80000000}); };
+  if (qm::initialize(memory, 1, open_trace) != qm::Status::kOk) board_stop("the allocator cannot start");
   qm::attach_hart(0);
   firmware_main();
   qm::hal::Port::restore_interrupts(qm::hal::Port::InterruptState::kEnabled);
   static Line line;
   static qm::console::Console console(line, {.version = "1.0"});
-  static qm::console::TraceBooks books(console);
+  static qm::console::Trace trace(console);
   console.start();
   for (;;) console.poll();
 }

@@ -1,4 +1,4 @@
-/* The firmware's own part: it loses every eighth job, and its timer's handler allocates as well. */
+/* The firmware's own code: it leaks every eighth job, and its timer's handler also allocates. */
 #include "board.h"
 
 static qm_cache* jobs;
@@ -14,7 +14,7 @@ static void __attribute__((noinline)) run_jobs(unsigned count) {
   }
 }
 
-/* Called by trap.S between qm_trap_enter() and qm_trap_leave(), interrupts masked. */
+/* Called by board_trap() between qm_trap_enter() and qm_trap_leave(), with interrupts masked. */
 void on_interrupt(uintptr_t cause) {
   if (cause << 1 != 7 << 1) board_stop("an interrupt nobody asked for");
   board_set_timer(100000);
@@ -22,7 +22,7 @@ void on_interrupt(uintptr_t cause) {
   ++ticks;
 }
 
-/* What the console does with a line that begins with "jobs". */
+/* Runs the console's command "jobs". */
 void on_command(void) {
   run_jobs(16);
   board_print("16 jobs done\n");

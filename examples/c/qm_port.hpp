@@ -24,7 +24,7 @@ struct Port : PortDefaults {
   static std::uint64_t ticks() noexcept { return board_ticks(); }
   static std::uint64_t tick_rate() noexcept { return 10'000'000; }
   static void send_ipi(unsigned) noexcept {}
-  /// Of the one stack: by this the trace records all of a call stack, and nothing beyond it.
+  /// The bounds of the only stack, so that the trace records a whole call stack and reads nothing beyond it.
   static StackBounds stack_bounds(std::uintptr_t) noexcept {
     return {reinterpret_cast<std::uintptr_t>(__stack_start), reinterpret_cast<std::uintptr_t>(__stack_end)};
   }

@@ -8,7 +8,7 @@
 #define LOAD lw
 #define WORD 4
 #endif
-  .macro for_saved action       # what a C function may change
+  .macro for_saved action       # the registers that a C function may change
   .irp n, 1,5,6,7,10,11,12,13,14,15,16,17,28,29,30,31
   \action x\n, WORD * \n(sp)
   .endr
@@ -30,7 +30,7 @@ _start:
   csrw  mtvec, t0
   la    sp, __stack_end
   la    tp, __tls_start
-  li    s0, 0                   # the outermost frame: a walk over the stack ends here
+  li    s0, 0                   # the outermost frame: a stack walk ends here
   li    ra, 0
   j     board_main
 

@@ -1,4 +1,4 @@
-/// A board with the console and no trace: how its memory is used, and the pool of its own as a command.
+/// A board with the console and without the trace. It shows how its memory is used, and has a command for its own pool.
 
 #include <array>
 

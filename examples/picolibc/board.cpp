@@ -1,4 +1,4 @@
-// What the board owes the program: memory, a line, and a console after it has run.
+// The board's part for the program: memory, a serial line, and a console after the program has run.
 
 #include <qm/firmware/app.hpp>
 #include <qm/firmware/console_io.hpp>
@@ -10,7 +10,7 @@ void board_put(const char* text, std::size_t length) { qm::firmware::console_wri
 void qm::firmware::early_main(const BootInfo& info) { start_allocator(info); }
 
 void qm::firmware::main(const BootInfo&) {
-  QM_CSR_SET(QM_XSTATUS, 1u << 13);  // one task computes with floating point: nobody has to keep its registers for it
+  QM_CSR_SET(QM_XSTATUS, 1u << 13);  // only one task uses floating point, so no code has to save its registers
   c_main();
   serve_console({.version = "1.0"});
 }

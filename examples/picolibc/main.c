@@ -1,4 +1,4 @@
-/* A firmware in C. Its memory, and that of the C library, comes from the allocator: strdup() is in the trace. */
+/* A firmware in C. It and the C library allocate from the allocator, so strdup() is in the trace. */
 
 #include <malloc.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ FILE *const stdout = &line;
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* The C library has no frames, so a stack shows strdup(), misses who called it, and goes on with who called that. */
+/* The C library has no frame pointers, so a stack has strdup(), lacks its caller, and continues with the next one. */
 __attribute__((noinline)) static char *copy_word(const char *word) { return strdup(word); }
 
 __attribute__((noinline)) static char **copy_words(const char *const *words, size_t count) {
@@ -33,7 +33,7 @@ __attribute__((noinline)) static char **copy_words(const char *const *words, siz
 int c_main(void) {
   static const char *const words[] = {"slab", "arena", "magazine", "cell"};
   const size_t count = sizeof words / sizeof *words;
-  free(malloc(1)); /* the class of 16 bytes is made by its first block */
+  free(malloc(1)); /* the first block of 16 bytes creates the size class */
   qm_trace_start("kmalloc_16");
   char **copies = copy_words(words, count);
   for (size_t i = 0; i < count; ++i) printf("%s\n", copies[i]);
@@ -42,7 +42,7 @@ int c_main(void) {
   copies[0] = realloc(copies[0], 100);
   printf("%d %d\n", copies[0] != NULL, malloc_usable_size(copies[0]) >= 100);
   for (size_t i = 0; i < count; ++i) {
-    if (i != 2) free(copies[i]); /* the leak that the trace is to show */
+    if (i != 2) free(copies[i]); /* the leak that the trace shows */
   }
   free(copies);
   return 0;

@@ -1,4 +1,4 @@
-// C++ without a C++ library: what it allocates with new comes from the same heap.
+// C++ without a C++ library: operator new allocates from the same heap.
 
 #include "board.h"
 

@@ -1,4 +1,4 @@
-/* The workload on the host: what the target has to print. */
+/* Runs the workload on the host, and prints the lines that the target has to print. */
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/// SQLite under the console: `sql run` runs the workload and prints its answers, `sql leak` forgets to free some.
+/// SQLite with the console: `sql run` runs the workload and prints its answers; `sql leak` does not free some strings.
 
 #include <qm/firmware/app.hpp>
 
@@ -26,6 +26,6 @@ QM_CONSOLE_COMMAND(sql, {.name = "sql",
 void qm::firmware::early_main(const BootInfo& info) { start_allocator(info); }
 
 void qm::firmware::main(const BootInfo&) {
-  asm volatile("csrs sstatus, %0" ::"r"(1ul << 13));  // floating point on: one task has it, nobody keeps its registers
+  asm volatile("csrs sstatus, %0" ::"r"(1ul << 13));  // enables floating point; only one task uses it
   serve_console({.version = "1.0"});
 }

@@ -1,5 +1,5 @@
-/* What SQLite asks of an operating system that has no files (SQLITE_OS_OTHER): randomness, sleep and the date, which are the same in
- * each run so that runs can be compared. */
+/* The functions that SQLite needs of an operating system without files (SQLITE_OS_OTHER): randomness, sleep and date.
+ * They give the same values in each run, so that runs can be compared. */
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Sensors and their readings: what a data logger would keep. The same program on the host and on the target. */
+/* Stores sensors and their readings, as a data logger does. The host and the target run the same program. */
 
 #include "workload.h"
 
@@ -61,7 +61,7 @@ __attribute__((noinline)) static int add_reading(struct Workload *work, sqlite3_
   sqlite3_bind_int(insert, 2, 1000 + number / kSensors * 60);
   sqlite3_bind_double(insert, 3, value);
   const int status = sqlite3_bind_text(insert, 4, note, -1, SQLITE_TRANSIENT);
-  if (work->leaky == 0 || number % 500 != 0) sqlite3_free(note);  /* what sqlite3_mprintf() gives is the caller's to free */
+  if (work->leaky == 0 || number % 500 != 0) sqlite3_free(note);  /* the caller of sqlite3_mprintf() frees its result */
   return status == SQLITE_OK ? run_once(insert) : status;
 }
 
@@ -100,7 +100,7 @@ static int answer_all(struct Workload *work) {
   return status;
 }
 
-/* What changes much: a transaction that is rolled back, one that is not, and the indexes that follow. */
+/* Makes many changes: a transaction that is rolled back, one that is not, and the changes of the indexes. */
 static int churn(struct Workload *work) {
   int status = execute(work, "begin; delete from reading; rollback");
   if (status == SQLITE_OK) status = execute(work, "update reading set value = value + 0.5, note = note || ' corrected' where id % 3 = 0");

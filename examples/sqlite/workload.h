@@ -7,8 +7,8 @@ extern "C" {
 
 typedef void (*workload_print)(void* context, const char* line);
 
-/* Fills a database in memory, asks it questions and prints the answers, a line each; the lines are the same wherever it runs.
- * leaky: every 500th reading's note is not freed. Returns 0, or SQLite's error, which is printed. */
+/* Fills a database in memory, runs queries and prints the answers, one a line; the lines are the same everywhere.
+ * leaky: the note of every 500th reading is not freed. Returns 0, or SQLite's error, which is printed. */
 int workload_run(int leaky, workload_print print, void* context);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/// Two tasks on two harts hand packets to each other; one packet in a hundred is forgotten, and the books say whose.
+/// Two tasks on two harts exchange packets. One packet in a hundred is leaked, and the trace shows its allocation.
 
 #include <algorithm>
 #include <array>
@@ -32,7 +32,7 @@ class Packet {
 
 constexpr unsigned kPackets = 1000;
 ObjectCache<Packet> packets;
-constinit std::atomic<Packet*> slot{nullptr};  // one packet on its way
+constinit std::atomic<Packet*> slot{nullptr};  // the packet being passed
 constinit firmware::Event changed;
 constinit std::atomic<bool> counted{false};
 
@@ -84,7 +84,7 @@ void counter(void*) {
 
 bool print_record(const qm_trace_record* record, void*) {
   firmware::SymbolName name;
-  print("  packet of hart "), print(record->hart), print(" "), print(record->context), print(", drawn in ");
+  print("  packet of hart "), print(record->hart), print(" "), print(record->context), print(", allocated in ");
   print(record->depth != 0 && firmware::symbol(record->stack[0] - 1, name) ? name.name() : "?");
   print("\n");
   return true;
@@ -100,7 +100,7 @@ void early_main(const BootInfo& info) {
 
 void main(const BootInfo& info) {
   packets = ObjectCache<Packet>::create("packet");
-  if (!packets || qm_trace_start("packet") != QM_OK) panic("no cache, or no books");
+  if (!packets || qm_trace_start("packet") != QM_OK) panic("no cache, or no trace");
   spawn(info.hart_count - 1, "counter", counter, nullptr);
   spawn(0, "receiver", receiver, nullptr);
   wait_for([] { return counted.load(std::memory_order_acquire); });

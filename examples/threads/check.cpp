@@ -1,4 +1,4 @@
-/// Whether the port conforms, and its threads: another image of the same kernel. Ends with status 0 if they do.
+/// Checks whether the port and its threads conform, as another image of the same kernel. Ends with status 0 if they do.
 
 #include <array>
 #include <atomic>
@@ -45,7 +45,7 @@ void start_threads() {
   kernel::start("thread check", check_threads, nullptr);
 }
 
-/// Before there are threads, with interrupts enabled.
+/// Checks the port before there are threads, with interrupts enabled.
 void check_port(unsigned hart) {
   Port::restore_interrupts(Port::InterruptState::kEnabled);
   if (hart != 0) qm::conformance::attend_port_check();

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <new>
 
-#include <qm/hal/round.hpp>
+#include <qm/hal/broadcast.hpp>
 #include <qm/heap.hpp>
-#include <qm/lock.hpp>
+#include <qm/detail/lock.hpp>
 #include <qm/rewind.hpp>
 
 using qm::hal::Context;
@@ -13,7 +13,7 @@ using qm::hal::HartMask;
 using qm::hal::Port;
 
 extern "C" {
-/// What runs on this hart while a trap is handled.
+/// The context that runs on this hart while it handles a trap.
 constinit thread_local Context trap_context;
 void trap_entry();
 void thread_start();
@@ -49,7 +49,7 @@ constinit std::atomic<std::uint32_t> keys{0}, switches{0}, moves{0}, rewinds{0};
 
 HartMask bit(unsigned hart) noexcept { return HartMask{1} << hart; }
 
-/// The next timer interrupt of this hart, in ticks from now.
+/// Sets the next timer interrupt of this hart, in ticks from now.
 void set_timer(std::uint64_t distance) noexcept {
   reinterpret_cast<volatile std::uint64_t*>(0x2004000)[Port::hart_index()] = Port::ticks() + distance;  // mtimecmp
 }
@@ -63,7 +63,7 @@ void begin_slice(Hart& hart) noexcept {
   set_timer(kLeastSlice + (random >> 8) % kSlices);
 }
 
-/// A thread for whichever hart comes first.
+/// Puts a thread into the ready queue, from which any hart may take it.
 void make_ready_locked(Thread& thread) noexcept {
   ready.push(thread);
   if (idle_harts == 0) return;
@@ -83,14 +83,14 @@ Thread& next_locked(unsigned hart) noexcept {
   return *next;
 }
 
-/// The hart goes on with the thread that has waited longest.
+/// @returns the thread that the hart runs next: the one that has been ready longest.
 Thread& preempt(Thread& from, unsigned hart) noexcept {
   const qm::LockGuard hold(lock);
   if (!from.idles) ready.push(from);
   return next_locked(hart);
 }
 
-/// What wait() and thread_end() ask for, when the thread's registers are where another hart can take them up.
+/// Serves a call of wait() or thread_end(). The thread's registers have been saved, so another hart can continue it.
 Thread& serve_call(Thread& from, unsigned hart) noexcept {
   from.pc += 4;
   auto* const semaphore = reinterpret_cast<Semaphore*>(from.x[10]);
@@ -110,7 +110,7 @@ Thread& serve_interrupt(Thread& from, std::uintptr_t cause, unsigned hart) noexc
   if (pc != from.pc) rewinds.fetch_add(1, std::memory_order_relaxed);
   from.pc = pc;
   if (cause == kSoftware) {
-    reinterpret_cast<volatile std::uint32_t*>(0x2000000)[hart] = 0;  // msip, before it is looked what it was for
+    reinterpret_cast<volatile std::uint32_t*>(0x2000000)[hart] = 0;  // clears msip before the requests are read
     asm volatile("fence o, rw" : : : "memory");
     qm::hal::on_ipi(hart);
     return from.idles ? preempt(from, hart) : from;
@@ -127,7 +127,7 @@ void call(Semaphore* semaphore) noexcept {
 
 }  // namespace
 
-// The trap entry has saved what ran, and goes on with what this returns.
+// The trap entry has saved the interrupted context in @p ran. It continues with the returned context.
 extern "C" Context* kernel_trap(Context* ran, std::uintptr_t cause) noexcept {
   if (ran == &trap_context) Port::fatal("an exception in the kernel");
   if (ran->x[2] <= ran->stack.low) Port::fatal("stack overflow");
@@ -201,7 +201,7 @@ Counts counts() noexcept { return {switches.load(), moves.load(), rewinds.load()
 void open_hart(std::uint32_t seed) noexcept {
   const unsigned index = Port::hart_index();
   Hart& hart = harts[index];
-  hart.random = (seed * 64 + index + 1) * 0x9e3779b9U | 1;  // never 0, where the generator would stay
+  hart.random = (seed * 64 + index + 1) * 0x9e3779b9U | 1;  // never 0, as the generator would stay 0
   hart.idle.idles = true;
   hart.idle.label = "idle";
   hart.idle.key = keys.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -216,7 +216,7 @@ void open_hart(std::uint32_t seed) noexcept {
 }
 
 void run_threads() noexcept {
-  begin_slice(harts[Port::hart_index()]);  // the first look at the queue
+  begin_slice(harts[Port::hart_index()]);  // the timer interrupt then takes a thread from the queue
   asm volatile("csrsi mstatus, 8");
   for (;;) Port::wait_for_interrupt();
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// A small preemptive kernel: threads in one ready queue for all harts, slices of random length, semaphores. Who waits
-/// is in no queue but the semaphore's; a hart without a thread is in `wfi`.
+/// A small preemptive kernel: one ready queue of threads for all harts, slices of random length, semaphores. A waiting
+/// thread is only in its semaphore's queue. A hart without a thread waits in `wfi`.
 
 #include <atomic>
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace kernel {
 
 class Thread;
 
-/// First in, first out. Under the kernel's lock.
+/// A first-in, first-out queue. Context: with the kernel's lock.
 class Queue {
  public:
   void push(Thread& thread) noexcept;
@@ -22,7 +22,7 @@ class Queue {
   Thread* last_ = nullptr;
 };
 
-/// As many waits go on as there are signals, and @p count more.
+/// A counting semaphore, whose initial count is @p count.
 class Semaphore {
  public:
   constexpr explicit Semaphore(unsigned count = 0) noexcept : count_(count) {}
@@ -38,34 +38,35 @@ class Semaphore {
 
 class Thread : public qm::hal::Context {
  public:
-  std::atomic<qm::hal::HartMask> harts{0};  // that it has run on
+  std::atomic<qm::hal::HartMask> harts{0};  // harts that it has run on
   unsigned last_hart = 0;
   Thread* next = nullptr;  // in a queue
-  bool idles = false;      // a hart's, for want of others
+  bool idles = false;      // the idle thread of a hart
   Semaphore ended;
 };
 
 /// Starts a thread, with its stack from the allocator. @returns nullptr if there is no memory.
-/// @param[in] label "thread NAME", kept and not copied: it is the context of what the thread allocates.
+/// @param[in] label "thread NAME", not copied: it is the context in the records of the thread's allocations.
 Thread* start(const char* label, void (*entry)(void*), void* argument) noexcept;
 
-/// Gives the memory of a thread that has ended back.
+/// Frees the memory of a thread that has ended.
 void release(Thread* thread) noexcept;
 
-/// What all harts have done.
+/// Counts over all harts.
 struct Counts {
   std::uint32_t switches = 0;
-  std::uint32_t moves = 0;    ///< a thread went on on another hart
-  std::uint32_t rewinds = 0;  ///< a section was interrupted and began again
+  std::uint32_t moves = 0;    ///< a thread continued on another hart
+  std::uint32_t rewinds = 0;  ///< a restartable section was interrupted and started again
 };
 [[nodiscard]] Counts counts() noexcept;
 
-/// Sets this hart up for threads, interrupts masked; then, with the allocator attached, lets them run.
+/// open_hart() sets this hart up for threads, with interrupts masked. When the allocator is attached, run_threads()
+/// starts them.
 void open_hart(std::uint32_t seed) noexcept;
 [[noreturn]] void run_threads() noexcept;
 
 void print(const char* text) noexcept;
-/// Ends the emulator. 0: all is well.
+/// Ends the emulator. @param[in] status 0: success.
 [[noreturn]] void finish(unsigned status) noexcept;
 
 }  // namespace kernel

@@ -1,5 +1,5 @@
-/// Three threads draw messages and three give them back, on whichever hart they are at the moment; one forgets notes,
-/// and the books say whose they are.
+/// Three threads allocate messages and three free them, on whatever hart each runs at the moment. One thread leaks
+/// notes, and the trace shows which.
 
 #include <array>
 #include <atomic>
@@ -38,11 +38,11 @@ void print(std::uint64_t number, int base = 10) {
 }
 [[noreturn]] void fail(const char* what) { Port::fatal(what); }
 
-/// Where a thread is at the moment, which nobody can rely on.
+/// @returns the hart that the thread runs on at the moment; it may change at any time.
 unsigned hart_just_now() { return Port::hart_index(); }
 
 struct Message {
-  std::atomic<unsigned> holders;  // 0 while nobody has it
+  std::atomic<unsigned> holders;  // 0 while no thread has it
   unsigned hart;
   unsigned bytes;
   unsigned char* payload;
@@ -67,7 +67,8 @@ bool have_been_everywhere() {
   return true;
 }
 
-/// A message that somebody else has as well is what a lost section leads to.
+/// Allocates a message, and checks that no other thread has the same one, which a section without a restart could
+/// cause.
 Message* draw() {
   auto* const message = static_cast<Message*>(messages->allocate());
   if (message == nullptr) fail("no message");
@@ -101,7 +102,7 @@ Message* take() {
 
 [[gnu::noinline]] void* write_note() { return notes->allocate(); }
 
-/// The thread "radio" forgets a note now and then.
+/// The body of the sending threads. The thread "radio" leaks some notes.
 void send_messages(void* forgets) {
   for (unsigned number = 1; number <= kMessages || !have_been_everywhere(); ++number) {
     for (unsigned i = 0; i < 16; ++i) give_back(draw());
@@ -132,17 +133,17 @@ void receive_messages(void*) {
 
 bool print_note(const qm_trace_record* record, void* harts) {
   *static_cast<qm::hal::HartMask*>(harts) |= 1u << record->hart;
-  print("  note of hart "), print(record->hart), print(", "), print(record->context), print(", drawn at 0x");
+  print("  note of hart "), print(record->hart), print(", "), print(record->context), print(", allocated at 0x");
   print(record->depth != 0 ? record->stack[0] - 1 : 0, 16);
   print("\n");
   return true;
 }
 
-bool books_are_sound() {
+bool heap_is_sound() {
   bool sound = true;
   qm::RegistryCursor<qm::Cache> caches;
   while (qm::Cache* cache = caches.next())
-    sound = sound && cache->verify_cells() == qm::Status::kOk && cache->validate();
+    sound = sound && cache->verify_hart_caches() == qm::Status::kOk && cache->validate();
   qm::RegistryCursor<qm::Arena> arenas;
   while (qm::Arena* arena = arenas.next()) sound = sound && arena->validate();
   return sound;
@@ -152,14 +153,14 @@ void report() {
   const kernel::Counts counts = kernel::counts();
   print("every thread has run on each of "), print(Port::kMaxHarts), print(" harts\n");
   print(counts.rewinds != 0 ? "sections were interrupted, and began again\n" : "no section was interrupted\n");
-  print(from_elsewhere != 0 ? "messages were given back on other harts than they were drawn on\n"
+  print(from_elsewhere != 0 ? "messages were freed on other harts than they were allocated on\n"
                             : "no thread has moved\n");
   print("notes that are out:\n");
   qm_trace_summary summary;
   qm::hal::HartMask harts = 0;
   qm_trace_foreach("note", print_note, &harts, &summary);
   print(summary.complete ? "the trace is complete, " : "the trace is not complete, ");
-  print(books_are_sound() && messages->stats().in_use == 0 ? "the books are sound\n" : "the books are not sound\n");
+  print(heap_is_sound() && messages->stats().in_use == 0 ? "the heap is sound\n" : "the heap is not sound\n");
   print("("), print(counts.switches), print(" switches, "), print(counts.moves), print(" moves, "),
       print(counts.rewinds);
   print(" sections begun again, "), print(sent), print(" messages, "), print(from_elsewhere),
@@ -188,14 +189,14 @@ void run_all(void*) {
 
 constinit std::atomic<bool> allocator_is_up{false};
 
-/// The last word of the memory: QEMU's -device loader writes a seed there.
+/// @returns the word behind the heap, into which QEMU's -device loader writes a seed.
 std::uint32_t seed() { return *reinterpret_cast<volatile std::uint32_t*>(__heap_end); }
 
 void start_allocator() {
   const qm::MemoryRange memory[] = {
       {reinterpret_cast<std::uintptr_t>(__heap_start), static_cast<std::size_t>(__heap_end - __heap_start)}};
-  const auto open_books = []() noexcept { qm_trace_init(nullptr); };
-  if (qm::initialize(memory, Port::kMaxHarts, open_books) != qm::Status::kOk) fail("no allocator");
+  const auto open_trace = []() noexcept { qm_trace_init(nullptr); };
+  if (qm::initialize(memory, Port::kMaxHarts, open_trace) != qm::Status::kOk) fail("no allocator");
   qm::attach_hart(0);
   const auto unheld = [](void* object, void*) noexcept {
     static_cast<Message*>(object)->holders = 0;
@@ -209,7 +210,7 @@ void start_allocator() {
 
 }  // namespace
 
-/// Each hart comes here, on its boot stack.
+/// The entry of each hart, on its boot stack.
 extern "C" [[noreturn]] void hart_start(unsigned hart) {
   kernel::open_hart(seed());
   if (hart == 0) {

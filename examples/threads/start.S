@@ -1,6 +1,6 @@
-# Entry of every hart, of every trap, and of every thread.
+# The entries of harts, traps and threads.
 
-# A context's fields: port/include/qm/hal/selected_port.hpp; static_asserts in kernel.cpp.
+# Offsets of a context's fields (port/include/qm/hal/selected_port.hpp); static_asserts in kernel.cpp check them.
 #define AT_X(n) (8 * (n))
 #define AT_PC 256
 #define AT_STATUS 264
@@ -13,7 +13,7 @@ _start:
   csrw  mtvec, t0
   csrr  a0, mhartid
   li    t0, HARTS
-  bgeu  a0, t0, early_trap      # more harts than the image has room for
+  bgeu  a0, t0, early_trap      # a hart that the image has no room for
   .option push
   .option norelax
   la    gp, __global_pointer$
@@ -46,13 +46,13 @@ early_trap:
   wfi
   j     early_trap
 
-# Return addresses in here end a recorded stack.
+# A return address in this text ends a recorded stack.
   .section .text.trap, "ax"
   .globl __trap_text_start, __trap_text_end, trap_entry, thread_start
 __trap_text_start:
   .balign 4
 trap_entry:
-  csrrw a0, mscratch, a0        # a0 = what ran
+  csrrw a0, mscratch, a0        # a0 = the interrupted context
   .irp n, 1,2,3,4,5,6,7,8,9,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
   sd    x\n, AT_X(\n)(a0)
   .endr
@@ -66,16 +66,16 @@ trap_entry:
   lui   t0, %tprel_hi(trap_context)
   add   t0, t0, tp, %tprel_add(trap_context)
   addi  t0, t0, %tprel_lo(trap_context)
-  csrw  mscratch, t0            # what runs now is this hart's handler, on a stack of its own
+  csrw  mscratch, t0            # the running context is now this hart's trap handler, on its own stack
   ld    sp, AT_STACK_HIGH(t0)
   li    s0, 0
-  call  kernel_trap             # a0 = what runs next
+  call  kernel_trap             # a0 = the context that runs next
   csrw  mscratch, a0
   ld    t0, AT_PC(a0)
   csrw  mepc, t0
   ld    t0, AT_STATUS(a0)
   csrw  mstatus, t0
-  # Neither gp, which is the same everywhere, nor tp: it is the hart's, and the thread may have come from another.
+  # Do not restore gp, which is the same everywhere, or tp, which is the hart's: the thread may come from another hart.
   .irp n, 1,2,5,6,7,8,9,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
   ld    x\n, AT_X(\n)(a0)
   .endr

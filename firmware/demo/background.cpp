@@ -16,7 +16,7 @@
 namespace qm::demo {
 namespace {
 
-/// What the tick of a hart left for its next tick. Only that hart's timer interrupt touches it.
+/// The objects that a hart's ticks hold. Only that hart's timer interrupt accesses them.
 std::array<std::array<void*, 4>, hal::Port::kMaxHarts> tick_events;
 
 }  // namespace
@@ -25,18 +25,18 @@ std::array<std::array<void*, 4>, hal::Port::kMaxHarts> tick_events;
 // Plain C names: this is how the console prints them.
 extern "C" {
 
-/// Timer interrupt: one object of four is replaced at each tick.
+/// Timer interrupt: replaces one of four objects at each tick.
 static void tick_interrupt(void*) {
   static std::array<std::uint32_t, qm::hal::Port::kMaxHarts> turn;
   const unsigned hart = qm::hal::Port::hart_index();
   void*& slot = qm::demo::tick_events[hart][turn[hart]++ % 4];
   qm::Cache* cache = qm::demo::caches().tick_event;
   if (slot != nullptr) cache->free(slot);
-  slot = QM_ALLOC(cache->allocate, 0, qm::Effort::kAtomic);
+  slot = QM_ALLOC(cache->allocate, 0, qm::WaitPolicy::kAtomic);
 }
 
-/// Sleeps until the next multiple of @p milliseconds since the board was switched on. What all tasks of all harts sleep
-/// for comes at the same instants, so that an idle board wakes less often.
+/// Sleeps until the next multiple of @p milliseconds since the board was switched on. So all tasks of all harts wake at
+/// the same times, and an idle board wakes less often.
 static void sleep_to_next(std::uint32_t milliseconds) {
   const std::uint64_t period = qm::hal::ticks_of(milliseconds);
   qm::firmware::sleep_until((qm::hal::Port::ticks() / period + 1) * period);
@@ -54,7 +54,7 @@ static void timer_task(void*) {
   }
 }
 
-/// Opens and closes files: each has an inode and a number, and is read through a buffer of the device's.
+/// Opens and closes files: each has an inode and an id, and is read through a buffer of the device.
 static void fs_task(void*) {
   struct File {
     void* inode;

@@ -1,6 +1,6 @@
 #pragma once
-/// The demo's caches. The workloads' are used by workloads alone, so that what is out of them is what a workload took;
-/// the system's own tasks and interrupt handlers use the others.
+/// The demo's caches. Only workloads use the workloads' caches, so all live objects in them belong to a workload. The
+/// system's own tasks and interrupt handlers use the other caches.
 
 #include <cstdint>
 
@@ -8,7 +8,7 @@
 
 namespace qm::demo {
 
-/// A network packet, as the workloads receive it.
+/// A network packet that the workloads receive.
 struct Packet {
   std::uint32_t sequence;
   std::uint32_t checksum;
@@ -26,11 +26,11 @@ struct Caches {
   // The system's own.
   Cache* timer = nullptr;
   Cache* inode = nullptr;
-  Cache* dma_buffer = nullptr;  ///< 2 KiB of the device window, never touched
+  Cache* dma_buffer = nullptr;  ///< no-touch objects of 2 KiB in the device window
   Cache* tick_event = nullptr;  ///< allocated and freed by the timer interrupt
 };
 
-/// Creates them all, after create_arenas(). @returns false if there is no memory for one.
+/// Creates all caches, after create_arenas(). @returns false if there is no memory for one of them.
 bool create_caches() noexcept;
 [[nodiscard]] const Caches& caches() noexcept;
 

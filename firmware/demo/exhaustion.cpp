@@ -17,7 +17,7 @@ void pause(std::uint64_t until) noexcept { firmware::wait_event(memory_freed, me
 
 // A plain C name: this is how the console prints it.
 extern "C" {
-/// Finishes drains; when there is none for a second, lets go of what was not used in it.
+/// Finishes drains. If there was none for a second, trims: gives back idle memory that was not used in that second.
 static void drain_task(void*) {
   for (;;) {
     const std::uint32_t seen = qm::demo::drain_wanted.sequence();

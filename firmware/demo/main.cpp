@@ -1,9 +1,9 @@
-/// The demo firmware: the allocator, its books and its console on a small but living system.
+/// The demo firmware: the allocator, its trace and its console on a small system with background activity.
 
 #include <algorithm>
 #include <string_view>
 
-#include <qm/call_sites.hpp>
+#include <qm/detail/call_sites.hpp>
 #include <qm/console/words.hpp>
 #include <qm/firmware/app.hpp>
 #include <qm/hal/hart.hpp>
@@ -21,31 +21,31 @@
 namespace qm::firmware {
 namespace {
 
-/// Names @p list's patterns to the books. @returns what is wrong with it; empty: nothing.
+/// Traces caches and arenas that @p list's patterns name from their creation. @returns an error text; empty: no error.
 std::string_view trace_from_boot(std::string_view list) noexcept {
   bool all = true;
   while (!list.empty()) all = trace::trace_from_creation(console::next_item(list)).status == Status::kOk && all;
   return all ? "" : "boot option trace has more or longer patterns than there is room for";
 }
 
-/// A ring that holds the events of a workload of 20,000 operations a hart while a slow line takes them.
+/// A ring of this size holds the events of a workload of 20,000 operations a hart while a slow serial line sends them.
 constexpr std::size_t kRingBytes = std::size_t{1} << 20;
 
-/// Starts the event stream, if the boot options say so. @returns whether it could.
+/// Sets the ring size, and starts the event stream if the boot options say so. @returns false if either failed.
 bool stream_from_boot(const console::BootOptions& options) noexcept {
   const std::size_t bytes = options.ring_bytes != 0 ? options.ring_bytes : kRingBytes;
   if (trace::set_ring_bytes(bytes) != Status::kOk) return false;
   return !options.stream || trace::start_stream_at_boot({}).status == Status::kOk;
 }
 
-/// Opens the books, before there is a cache to trace. With boot options they are as large as those say, and what
-/// `trace` names is traced from its first allocation on, into memory that is taken here.
-void open_asked_books() noexcept {
+/// Initializes the trace before there is a cache to trace, with the sizes in the boot options. Caches and arenas that
+/// `trace` names are traced from their first allocation on; the memory for that is allocated here.
+void open_asked_traces() noexcept {
   const BootInfo& info = boot_info();
   const console::BootOptions options = console::parse_boot_options(info.bootargs);
   if constexpr (kCallSites) call_sites::set_on(!options.allocinfo_off);
   trace::Config config;
-  // From 0 on, where that reaches all memory, so that objects in device windows have records too.
+  // Start at 0 if the records then still reach all memory, so that objects in device windows can have records too.
   std::uintptr_t low = UINTPTR_MAX, high = 0;
   for (const hal::MemoryRange& range : info.memory) {
     low = std::min(low, range.low);
@@ -53,7 +53,7 @@ void open_asked_books() noexcept {
   }
   config.object_base = high <= trace::kRecordedBytes ? 0 : low;
   trace::Config asked = config;
-  // More than a word can say is refused as what is more than the books can number.
+  // A number that overflows a word is refused like any number above the largest that the trace supports.
   const std::size_t records = std::min<std::size_t>(options.records, SIZE_MAX / trace::kBytesPerRecord);
   if (records != 0) asked.record_bytes = records * trace::kBytesPerRecord;
   if (options.stack_bytes != 0) asked.stack_bytes = options.stack_bytes;
@@ -63,16 +63,16 @@ void open_asked_books() noexcept {
     if (!stream_from_boot(options))
       demo::boot_warning = "no memory for the event stream, or rings not as the boot options say";
   } else if (trace::initialize(config) == Status::kOk) {
-    demo::boot_warning = "no books as large as the boot options say: nothing is traced";
+    demo::boot_warning = "no trace as large as the boot options say: nothing is traced";
   } else {
-    panic("the books cannot be opened");
+    panic("the trace cannot be opened");
   }
 }
 
 }  // namespace
 
 void early_main(const BootInfo& info) {
-  start_allocator(info, open_asked_books);
+  start_allocator(info, open_asked_traces);
   static_cast<void>(page_arena());  // an image that does not call it has no `kpages`
   if (!demo::create_arenas() || !demo::create_caches()) panic("no memory for the demo's caches");
 }

@@ -3,7 +3,7 @@
 #include <array>
 #include <new>
 
-#include <qm/console/trace_books.hpp>
+#include <qm/console/trace.hpp>
 #include <qm/firmware/boot.hpp>
 
 namespace qm::demo {
@@ -18,11 +18,11 @@ class PanicTerminal final : public console::Terminal {
 constinit PanicTerminal terminal;
 constinit console::Console* former = nullptr;
 constinit std::uint32_t patience_seconds = 0;
-constinit bool attended = false;  // somebody has typed
+constinit bool attended = false;  // a user has typed
 
-// Made anew each time: the other console may be in the midst of anything, and so may this one after a fault.
+// Constructed anew each time: the former console may have stopped in any state, and so may this one after a fault.
 alignas(console::Console) constinit std::byte shell_storage[sizeof(console::Console)]{};
-alignas(console::TraceBooks) constinit std::byte books_storage[sizeof(console::TraceBooks)]{};
+alignas(console::Trace) constinit std::byte books_storage[sizeof(console::Trace)]{};
 
 void greet() noexcept {
   std::array<char, 96> buffer;
@@ -34,7 +34,7 @@ void greet() noexcept {
   out.flush();
 }
 
-/// Waits for somebody who types. @returns false if nobody does.
+/// Waits for a user to type. @returns false if nobody types within patience_seconds.
 bool wait_for_somebody(console::Console& shell) noexcept {
   const std::uint64_t begun = hal::Port::ticks();
   const std::uint64_t patience = hal::Port::tick_rate() * patience_seconds;
@@ -54,7 +54,7 @@ void run_panic_shell() noexcept {
   config.prompt = "panic> ";
   config.wake = nullptr;
   auto& shell = *new (shell_storage) console::Console(terminal, config);
-  new (books_storage) console::TraceBooks(shell);
+  new (books_storage) console::Trace(shell);
   if (!attended) greet();
   shell.take_over(attended ? shell : *former);
   attended = attended || wait_for_somebody(shell);

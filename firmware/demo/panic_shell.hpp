@@ -7,9 +7,9 @@
 
 namespace qm::demo {
 
-/// From here on a panic ends in a console in place of @p console, with the commands that only look, if a key is pressed
-/// within
-/// @p seconds (0: however long it takes).
+/// From here on a panic starts a console in place of @p console, with the read-only commands. The system ends if no key
+/// is pressed within
+/// @p seconds (0: no limit).
 void enable_panic_shell(console::Console& console, std::uint32_t seconds) noexcept;
 
 }  // namespace qm::demo

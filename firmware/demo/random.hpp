@@ -1,5 +1,5 @@
 #pragma once
-/// A small seeded generator (xorshift32): the same seed, the same run.
+/// A small generator of pseudo-random numbers (xorshift32): the same seed gives the same run.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace qm::demo {
 
 class Random {
  public:
-  /// Neighbouring seeds give unrelated sequences.
+  /// Consecutive seeds give unrelated sequences.
   explicit Random(std::uint32_t seed) noexcept : state_((seed + 1) * 0x9e3779b9U) {
     if (state_ == 0) state_ = 1;
     for (int i = 0; i < 4; ++i) next();

@@ -4,10 +4,12 @@
 
 #include <qm/cache.hpp>
 #include <qm/console/announcement.hpp>
-#include <qm/console/trace_books.hpp>
+#include <qm/console/findleaks.hpp>
+#include <qm/console/trace.hpp>
 #include <qm/firmware/app.hpp>
 #include <qm/firmware/board_terminal.hpp>
 #include <qm/firmware/console_io.hpp>
+#include <qm/firmware/scan_roots.hpp>
 #include <qm/firmware/task.hpp>
 
 #include "background.hpp"
@@ -37,18 +39,18 @@ void warn_of_options(console::Console& console, std::string_view bootargs) noexc
   if (!boot_warning.empty()) console::Announcement(console).out().print("warning: {}\n", boot_warning);
 }
 
-/// What comes before the commands among the boot options. The host looks for it in the image (qm::host::takes_commands).
+/// The text before the commands in the boot options. The host searches the image for it (qm::host::takes_commands).
 [[gnu::used]] constexpr char kCommandsFollow[] = " -- commands\n";
 
-/// @returns the commands behind the boot options, one a line; empty: there are none. Nothing need be sent to a board that
-///          has them, so that under QEMU's -icount its run repeats.
+/// @returns the commands after the boot options, one a line; empty: there are none. A board with such commands needs no
+///          input, so that its run under QEMU's -icount is repeatable.
 std::string_view boot_commands(std::string_view bootargs) noexcept {
   const std::size_t at = bootargs.find(kCommandsFollow);
   if (at == std::string_view::npos) return {};
   return console::part(bootargs, at + sizeof kCommandsFollow - 1);
 }
 
-/// Hands the next of @p commands, one a line, to @p console as the request after @p last. @returns whether it could.
+/// Queues the next line of @p commands at @p console as the request after @p last. @returns whether it was queued.
 bool request_next(console::Console& console, std::string_view& commands, std::uint32_t& last) noexcept {
   if (commands.empty()) return false;
   const std::size_t end = std::min(commands.find('\n'), commands.size());
@@ -69,7 +71,9 @@ void run_console(const firmware::BootInfo& info) noexcept {
   config.baud = console::parse_boot_options(info.bootargs).baud;
   config.background = kBackground;
   static console::Console console(terminal, firmware::of_this_boot(config));
-  static console::TraceBooks books(console);
+  static console::Trace trace(console);
+  console::add_findleaks();
+  firmware::name_scan_roots();
   the_console = &console;
   enable_panic_shell(console, console::parse_boot_options(info.bootargs).panic_seconds);
   set_misuse_handler(report_misuse);

@@ -1,5 +1,5 @@
 #pragma once
-/// The console on the serial line: the task that reads, runs commands, and prints what workloads say at their end.
+/// The console on the serial line: a task reads input, runs commands, and prints the results of ended workloads.
 
 #include <string_view>
 
@@ -8,7 +8,7 @@
 
 namespace qm::demo {
 
-/// What there is to say of the boot options once the console runs; empty: nothing.
+/// A warning about the boot options, which the console prints when it runs; empty: none.
 extern constinit std::string_view boot_warning;
 
 /// Runs the console for ever. Context: a task of hart 0.

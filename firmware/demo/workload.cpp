@@ -9,8 +9,8 @@
 namespace qm::demo {
 namespace {
 
-constinit const Workload* const kAll[] = {&kNeutral, &kLeak,    &kPingpong, &kChurn, &kStacks,
-                                          &kSites,   &kExhaust, &kReplay,   &kMisuse};
+constinit const Workload* const kAll[] = {&kNeutral, &kLeak,   &kPingpong, &kChurn, &kStacks, &kSites,
+                                          &kExhaust, &kReplay, &kMisuse,   &kPlant, &kHold,   &kCareless};
 
 std::array<WorkloadRun, WorkloadRunner::kMaxRuns> runs;
 
@@ -100,7 +100,7 @@ const char* WorkloadRunner::start(WorkloadRun& run) noexcept {
 }
 
 bool WorkloadRunner::done(const WorkloadRun& run) noexcept {
-  // acquire: pairs with the release of the last worker, so that its numbers are seen.
+  // acquire: pairs with the release of the last worker, so that its numbers are visible.
   return run.state_.load(std::memory_order_acquire) == kDone;
 }
 

@@ -1,10 +1,10 @@
-/* SiFive's UART, polled; the end by semihosting, as the board has nothing that ends QEMU. */
+/* Polls SiFive's UART, and ends QEMU by semihosting, because the board has no finisher. */
 #include "board.h"
 
 static volatile uint32_t* const uart = (volatile uint32_t*)0x10013000;
 
 void put(const char* text) {
-  uart[2] = 1; /* the transmitter is on */
+  uart[2] = 1; /* enable the transmitter */
   for (; *text != 0; ++text) {
     while ((uart[0] >> 31) != 0) {
     }

@@ -1,4 +1,4 @@
-/* What the firmware of this folder has beside the allocator. */
+/* The board functions of the firmware in this folder. */
 #ifndef BOARD_H
 #define BOARD_H
 

@@ -1,4 +1,4 @@
-/* The small build with its trace, in 16 KB: a firmware that loses 20 packets, and says which and from where. */
+/* The small build with the trace, in 16 KB of RAM: firmware that leaks 20 packets and reports them with stacks. */
 #include "board.h"
 
 static void put_number(uintptr_t number, unsigned base, unsigned digits) {

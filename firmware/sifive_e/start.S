@@ -1,4 +1,4 @@
-# The one hart at reset: what has a value is copied from flash, what has none is cleared.
+# Entry of the only hart at reset: copies initialised data from flash, and clears the rest.
   .section .text.start, "ax"
   .globl _start
 _start:
@@ -18,6 +18,6 @@ _start:
   bltu  t1, t2, 2b
   la    sp, __stack_end
   la    tp, __tls_start
-  li    s0, 0                   # the outermost frame: a walk over the stack ends here
+  li    s0, 0                   # the outermost frame: a stack walk ends here
   li    ra, 0
   j     board_main

@@ -6,7 +6,8 @@ bool Turn::take_or_wait() noexcept {
   const InterruptGuard masked;
   const HartMask self = HartMask{1} << Port::hart_index();
   waiting_.fetch_or(self, std::memory_order_seq_cst);
-  // acquire: pairs with the store in give_back(). The bit before the look: a turn that ends in between wakes this hart.
+  // acquire: pairs with the store in give_back(). The waiting bit is set before the read: a turn that ends in between
+  // wakes this hart.
   if (taken_.load(std::memory_order_seq_cst) == 0 && taken_.exchange(1, std::memory_order_acquire) == 0) {
     waiting_.fetch_and(~self, std::memory_order_relaxed);
     return true;

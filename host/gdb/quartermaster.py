@@ -1,17 +1,17 @@
-"""GDB commands that read Quartermaster's books: (gdb) source quartermaster.py
+"""GDB commands that read Quartermaster's data: (gdb) source quartermaster.py
 
-    qm caches [NAME]     what the console's slab_stats prints       qm traces NAME   what slab_trace print does
-    qm whatis WHERE      what whatis does, of an address or a name  qm stacks [NAME] what slab_stacks does
-    qm free              what free -b does                          qm kmemstat [NAME] what kmemstat -b does
-    qm allocinfo [NUMBER] what allocinfo [top NUMBER] does          qm growth        what growth does: what is held since boot
-    qm image FILE BASE   looks at raw memory saved by QEMU's `pmemsave BASE SIZE FILE` instead of a running target
+    qm caches [NAME]      as slab_stats on the console    qm traces NAME     as slab_trace print
+    qm whatis WHERE       as whatis, address or name      qm stacks [NAME]   as slab_stacks
+    qm free               as free -b                      qm kmemstat [NAME] as kmemstat -b
+    qm allocinfo [NUMBER] as allocinfo [top NUMBER]       qm growth [MARK]   as growth, but all entries, not the ten largest
+    qm image FILE BASE    reads raw memory saved by QEMU's `pmemsave BASE SIZE FILE` instead of a running target
 
-NAME and NUMBER may be expressions of GDB: a cache or a pointer to one, a variable. Where structures lie is what the image's
-debug information says. They read memory and run nothing on the target, so they work at any stop, after a panic, on a core (QEMU's
-`dump-guest-memory`) and on a memory image. They need the image with its debug information. NAME may have * and ?. The
-target was stopped anywhere: what a hart was about to change may be half changed; each list says what it saw. A list that
-damaged memory has made endless ends where it comes back, or after LONGEST steps, and a line says so. Also:
-pretty-printers for caches, arenas and atomics.
+NAME and NUMBER may be GDB expressions: a cache or a pointer to one, a variable. NAME may have * and ?. The commands need the
+image with its debug information, which has the layout of structures and bit fields. They read memory and run nothing on the
+target, so they work at any stop, after a panic, on a core (QEMU's `dump-guest-memory`) and on a memory image. The target may
+be stopped anywhere, so a change of a hart may be half done; each list says how much it read. A list that damaged memory has
+made endless ends where it repeats, or after LONGEST steps, and a line reports that. The file also has pretty-printers for
+caches, arenas and atomics.
 """
 
 import bisect
@@ -24,18 +24,15 @@ import tempfile
 import gdb
 import gdb.printing
 
-QUANTUM_CACHE = 4
-WATCH, RECORD, HOLD = 128, 4, 8  # of a state word: alloc/include/qm/observer.hpp
-TRUNCATED, COLLIDED = 0x80, 1  # of a stack's entry: trace/include/qm/trace/stack_depot.hpp
-HART_BITS, STACK_BITS = 5, 22  # of a record's words: trace/include/qm/trace/record_table.hpp
-DIRECT = 8  # of a cache's flags: alloc/include/qm/cache.hpp
-CALL_SHIFT = 40  # of a site's word: alloc/include/qm/call_sites.hpp
-LONGEST = 1 << 20  # steps of a walk, of which an image of sound memory has fewer
+# Entries and slots of a part of the directory of traced sources, and of contexts: trace/src/tracer.hpp, context_table.hpp.
+PART_ENTRIES, PART_SLOTS = 16, 4
+
+LONGEST = 1 << 20  # steps of a walk: undamaged memory needs fewer
 MOST_HARTS = 64
 
 
 def plain(value):
-    """What an atomic holds, a number of a number, an address of a pointer."""
+    """The value of an atomic: an integer if it holds a number, an address if it holds a pointer."""
     while True:
         kind = value.type.strip_typedefs()
         if kind.code != gdb.TYPE_CODE_STRUCT:
@@ -58,7 +55,7 @@ def number(value):
 
 
 def static(name, member=None, namespace="qm"):
-    """A variable of an unnamed namespace; the one that has @p member, if several have the name."""
+    """A variable of an unnamed namespace; if several have the name, the one that has @p member."""
     for symbol in gdb.lookup_static_symbols("%s::(anonymous namespace)::%s" % (namespace, name)):
         kind = symbol.type.strip_typedefs()
         if member and (kind.code != gdb.TYPE_CODE_STRUCT or member not in [field.name for field in kind.fields()]):
@@ -78,7 +75,7 @@ def address_text(address):
 
 
 def counted_as(count, one, many):
-    """A number and what it counts, as the console prints it: 1 object, 2 objects."""
+    """A number and its noun, as the console prints it: 1 object, 2 objects."""
     return "%d %s" % (count, one if count == 1 else many)
 
 
@@ -87,7 +84,7 @@ def memory(address, size):
 
 
 def bounded(nodes, what):
-    """The nodes of a list, up to one that it had before, to LONGEST of them, or to memory that is not there."""
+    """The nodes of a list, up to a node that has come before, to LONGEST nodes, or to memory that cannot be read."""
     seen = set()
     try:
         for node in nodes:
@@ -103,12 +100,23 @@ def bounded(nodes, what):
 
 
 def at(address, type_name):
-    """What lies at an address, as a structure of the image."""
+    """The memory at an address, as a structure of the image."""
     return gdb.Value(address).cast(gdb.lookup_type(type_name).pointer()).dereference()
 
 
+def constant(type_name, name):
+    """A constant of a class, or an enumerator."""
+    kind = gdb.lookup_type(type_name).strip_typedefs()
+    for field in kind.fields():
+        if field.name is not None and field.name.rsplit("::", 1)[-1] == name:
+            if kind.code == gdb.TYPE_CODE_ENUM:
+                return int(field.enumval)
+            return int(gdb.Value(0).cast(kind.pointer()).dereference()[field])
+    raise gdb.GdbError("the image has no %s of %s: is it another's?" % (name, type_name))
+
+
 class Layout:
-    """Where the members of a structure lie, for many of them: faster than a gdb.Value each."""
+    """The offsets of the members of a structure. For many structures this is faster than one gdb.Value each."""
 
     def __init__(self, type_name):
         self.type = gdb.lookup_type(type_name).strip_typedefs()
@@ -122,14 +130,14 @@ class Layout:
 
 
 def limited(count, limit, what):
-    """A count of the target's, unless it cannot be."""
+    """Returns a count read from the target; refuses one that is out of range."""
     if not 0 <= count <= limit:
         raise gdb.GdbError("%d %s: memory is damaged, or the image is another" % (count, what))
     return count
 
 
 def text_of(value, limit=256):
-    """A string of C, of which no more than that is read; `?` where no memory is."""
+    """A C string, cut after the limit; `?` if the memory cannot be read."""
     try:
         text = b""
         while len(text) < limit and not text.endswith(b"\0"):
@@ -163,39 +171,45 @@ def uleb128(data, at):
 
 
 class Names:
-    """The function around an address: by the table in the image that the console looks into (its layout is in
-    firmware/boot/src/symbols.cpp), and of an image without one as GDB knows it."""
-
-    BLOCK = 16
+    """The function or variable around an address. It is found in the symbol table in the image, which the console uses
+    (its layout is in firmware/boot/src/symbols.cpp), or, if the image has no such table, by GDB."""
 
     def __init__(self):
         self.starts, self.sizes, self.names = [], [], []
-        try:
-            text = int(gdb.parse_and_eval("(unsigned long)&__text_start"))
-            at = int(gdb.parse_and_eval("(unsigned long)&__qm_symbols_start")) + 8
-            blocks, records, length, qualifiers, text_bytes, _ = struct.unpack("<6I", memory(at, 24))
-        except gdb.error:
+        self.text_end = image_address("__text_end")
+        text, table_start = image_address("__text_start"), image_address("__qm_symbol_table_start")
+        if text == 0 or table_start == 0:
             return
-        table = memory(at, length)
-        scopes = table[qualifiers:].decode().split("\0")
-        for i in range(records):
-            if i % self.BLOCK == 0:
-                start, at = struct.unpack_from("<II", table, 24 + 8 * (i // self.BLOCK))
+        try:
+            header_type = gdb.lookup_type("qm::firmware::(anonymous namespace)::Header")
+            block_type = gdb.lookup_type("qm::firmware::(anonymous namespace)::Block")
+            per_block = number(static("kBlock", namespace="qm::firmware"))
+            header = gdb.Value(table_start).cast(header_type.pointer()).dereference()
+            table = memory(table_start, number(header["bytes"]))
+        except (gdb.error, gdb.GdbError):
+            return
+        scopes = table[number(header["qualifiers"]) :].decode().split("\0")
+        first = gdb.Value(table_start + header_type.sizeof).cast(block_type.pointer())
+        gap = 0
+        for i in range(number(header["records"])):
+            if i % per_block == 0:
+                block = first[i // per_block]
+                start, at = number(block["text_offset"]), number(block["records"])
             distance, at = uleb128(table, at)
             padding, at = uleb128(table, at)
             end = table.index(0, at + 1)
-            start += 2 * distance
+            start += distance
             if self.starts:
                 self.sizes.append(text + start - self.starts[-1] - gap)
-            gap = 2 * padding
+            gap = padding
             self.starts.append(text + start)
             self.names.append(scopes[table[at]] + table[at + 1 : end].decode())
             at = end + 1
         if self.starts:
-            self.sizes.append(text + text_bytes - self.starts[-1] - gap)
+            self.sizes.append(text + number(header["reach"]) - self.starts[-1] - gap)
 
     def find(self, pc):
-        """Name, offset, and size (0: not known); None where no function is."""
+        """Name, offset, and size (0: not known); None if there is no function."""
         if not self.starts:
             text = gdb.execute("info symbol 0x%x" % pc, to_string=True)
             told = re.match(r"(.*?)(?: \+ (\d+))? in section \.text", text)
@@ -207,7 +221,7 @@ class Names:
 
 
     def start(self, name):
-        """Where the only function of a name begins; None: there is none, or there are several."""
+        """The start of the function with this name; None if there is none, or there are several."""
         found = [start for start, known in zip(self.starts, self.names) if known == name]
         return found[0] if len(found) == 1 else None
 
@@ -216,7 +230,7 @@ def name_text(name, offset, size):
     return "%s+0x%x" % (name, offset) + ("/0x%x" % size if size else "")
 
 
-# ---- what there is ---------------------------------------------------------------------------------------------------
+# ---- caches and arenas -----------------------------------------------------------------------------------------------
 
 
 def entries(kind):
@@ -251,28 +265,28 @@ def harts():
 
 
 class CacheView:
-    """A cache, and where its objects are."""
+    """A cache, and the places of its objects."""
 
     def __init__(self, cache):
         self.cache = cache
         self.slabs = cache["slabs_"]
         self.depot = cache["depot_"]
-        kind = gdb.lookup_type("qm::Cell").pointer()
+        kind = gdb.lookup_type("qm::HartCache").pointer()
         first = gdb.Value(int(cache.address) + cache.type.sizeof).cast(kind)
-        self.cells = [first[hart] for hart in range(harts())]
+        self.hart_caches = [first[hart] for hart in range(harts())]
         extra = int(plain(cache["extra_"]))
         self.extra = gdb.Value(extra).cast(gdb.lookup_type("qm::CacheExtra").pointer()).dereference() if extra else None
         self.word = gdb.lookup_type("char").pointer().sizeof
 
     def trailer(self):
-        """Bytes behind an object, of a call site's tag; a checking build has more, which its debug information does not
-        say."""
+        """As SlabLayer::trailer(): the bytes before an object, for the tag of a call site, and after it, in a checking
+        build."""
         fields = self.slabs["tagging_"].type.fields()
         tagging = [field.name for field in fields if not field.is_base_class and hasattr(field, "bitpos")]
-        if bool(self.slabs["no_touch_"]) or "tagged" not in tagging or not bool(self.slabs["tagging_"]["tagged"]):
-            return 0
         align = 1 << int(self.slabs["alignment_log2_"])
-        return (4 + align - 1) & ~(align - 1)
+        lead = align if "tagged" in tagging and bool(self.slabs["tagging_"]["tagged"]) else 0
+        redzone = 0 if bool(self.slabs["no_touch_"]) else constant("qm::SlabLayer", "kRedzone")
+        return lead + ((redzone + align - 1) & ~(align - 1))
 
     def object_size(self):
         return int(self.slabs["stride_"]) - self.trailer()
@@ -282,12 +296,12 @@ class CacheView:
     def closed(self):
         return int(gdb.lookup_global_symbol("qm::kClosed").value()[1].address)
 
-    def loaded_rounds(self, cell):
-        """Addresses of the slots in use of a cell's loaded magazine."""
-        top = number(cell["top"])
+    def loaded_rounds(self, hart_cache):
+        """Addresses of the slots in use in the loaded magazine of a per-hart cache."""
+        top = number(hart_cache["top"])
         if top == self.closed():
-            top = number(cell["saved_top"])
-        loaded = number(cell["loaded"])
+            top = number(hart_cache["saved_top"])
+        loaded = number(hart_cache["loaded"])
         if loaded == 0:
             return []
         slots = loaded + gdb.lookup_type("qm::Magazine").sizeof
@@ -298,13 +312,13 @@ class CacheView:
         return int(at(magazine, "qm::Magazine")["capacity"])
 
     def magazine_slots(self, magazine):
-        """Addresses of the slots in use of a magazine that is not loaded."""
+        """Addresses of the slots in use in a magazine that is not loaded."""
         header = at(magazine, "qm::Magazine")
         slots = magazine + header.type.sizeof
         return [slots + i * self.word for i in range(int(header["rounds"]))]
 
-    def rounds(self, cell):
-        return len(self.loaded_rounds(cell)) + number(cell["prev_rounds"])
+    def rounds(self, hart_cache):
+        return len(self.loaded_rounds(hart_cache)) + number(hart_cache["prev_rounds"])
 
     def pointer(self, address):
         return int.from_bytes(memory(address, self.word), "little")
@@ -338,7 +352,7 @@ class CacheView:
             yield from bounded(following(plain(self.slabs[ring]["first_"])), "slabs of %s" % name_of(self.cache))
 
     def bytes_of(self, slab):
-        """As SlabLayer::bytes_of(): a slab of one object has no more behind it than needed."""
+        """As SlabLayer::bytes_of(): a slab of one object ends right behind its header."""
         whole = int(slab["objects"]) != 1 or int(self.slabs["objects_"]) == 1
         return self.slab_bytes() if whole else int(slab.address) + slab.type.sizeof - int(slab["start"])
 
@@ -355,13 +369,13 @@ class CacheView:
         return None
 
     def bitmap(self, slab):
-        """Where the bitmap of a slab's free objects begins, and the bytes of its words."""
+        """The start of the bitmap of a slab's free objects, and the bytes of each of its words."""
         word = gdb.lookup_type("long").sizeof
         words = (int(self.slabs["objects_"]) + 8 * word - 1) // (8 * word)
         return int(slab.address) - words * word, word
 
     def is_free(self, slab, index):
-        word_bytes = gdb.lookup_type("long").sizeof  # the word of the first objects is the last
+        word_bytes = gdb.lookup_type("long").sizeof  # the last word has the first objects
         bits = 8 * word_bytes
         word = memory(int(slab.address) - (1 + index // bits) * word_bytes, word_bytes)
         return int.from_bytes(word, "little") >> (index % bits) & 1 != 0
@@ -369,10 +383,10 @@ class CacheView:
     def whereabouts(self, slab, index, address):
         if self.is_free(slab, index):
             return "free in its slab"
-        for hart, cell in enumerate(self.cells):
-            if address in [self.pointer(slot) for slot in self.loaded_rounds(cell)]:
+        for hart, hart_cache in enumerate(self.hart_caches):
+            if address in [self.pointer(slot) for slot in self.loaded_rounds(hart_cache)]:
                 return "idle in a magazine of hart %d" % hart
-            previous = int(cell["prev"])
+            previous = int(hart_cache["prev"])
             if previous != 0:
                 if address in [self.pointer(slot) for slot in self.magazine_slots(previous)]:
                     return "idle in a magazine of hart %d" % hart
@@ -383,11 +397,11 @@ class CacheView:
         return "in use"
 
     def allocations(self):
-        """So far; None in a build that does not count them."""
+        """The number of allocations so far; None in a build that does not count them."""
         try:
-            if int(self.cache["flags_"]) & DIRECT:
+            if int(self.cache["flags_"]) & constant("qm::Cache", "kWithoutMagazines"):
                 return number(self.slabs["taken_ever_"])
-            return sum(number(cell["counts"]["allocs"]) for cell in self.cells)
+            return sum(number(hart_cache["counts"]["allocs"]) for hart_cache in self.hart_caches)
         except gdb.error:
             return None
 
@@ -396,7 +410,7 @@ class CacheView:
         whole = int(slabs["slabs_"]) - int(slabs["short_slabs_"])
         total = whole * int(slabs["objects_"]) + int(slabs["short_slabs_"])
         out = int(slabs["out_"])
-        in_magazines = sum(self.rounds(cell) for cell in self.cells)
+        in_magazines = sum(self.rounds(hart_cache) for hart_cache in self.hart_caches)
         in_depot = number(depot["full_rounds_"])
         reserved = number(self.extra["reserve"]["held_"]) if self.extra is not None else 0
         idle = in_magazines + in_depot + reserved
@@ -405,66 +419,83 @@ class CacheView:
             "in_slabs": total - out, "out": out,
             "in_magazines": in_magazines, "in_depot": in_depot, "reserved": reserved,
             "reserve": number(self.extra["reserve"]["promised_"]) if self.extra is not None else 0,
-            "in_use": max(out - idle, 0), "limit": 0 if limit == 0xFFFFFFFF else limit,
+            "in_use": max(out - idle, 0), "limit": 0 if limit == constant("qm::SlabLayer", "kNoLimit") else limit,
             "total": total,
             "allocations": self.allocations(),
-            "failures": sum(number(cell["counts"]["failures"]) for cell in self.cells),
-            "misuses": sum(number(cell["counts"]["misuses"]) for cell in self.cells),
-            "misses": sum(number(cell["counts"]["misses"]) for cell in self.cells),
+            "failures": sum(number(hart_cache["counts"]["failures"]) for hart_cache in self.hart_caches),
+            "misuses": sum(number(hart_cache["counts"]["misuses"]) for hart_cache in self.hart_caches),
+            "misses": sum(number(hart_cache["counts"]["misses"]) for hart_cache in self.hart_caches),
         }
 
 
-# ---- the books -------------------------------------------------------------------------------------------------------
+# ---- the trace -------------------------------------------------------------------------------------------------------
+
+
+class RecordBits:
+    """The division of a record's words into fields: see trace/include/qm/trace/record_table.hpp."""
+
+    def __init__(self):
+        self.hart = constant("qm::trace::RecordSlot", "kHartBits")
+        self.mark = constant("qm::trace::RecordSlot", "kMark")
+        self.stack = constant("qm::trace::StackEntry", "kHandleBits")
 
 
 class Record:
-    """A record in its slot: see trace/include/qm/trace/record_table.hpp."""
+    """A record in its slot."""
 
-    def __init__(self, layout, data, start):
+    def __init__(self, layout, bits, data, start):
         self.cache, self.object, self.time, self.size = (
             layout.number(data, start, name) for name in ("cache", "object", "time", "size"))
         hart_sequence = layout.number(data, start, "hart_sequence")
         stack_context = layout.number(data, start, "stack_context")
-        self.hart = hart_sequence & (1 << HART_BITS) - 1
-        self.sequence = hart_sequence >> HART_BITS << 32 | layout.number(data, start, "sequence_low")
-        self.stack = stack_context & (1 << STACK_BITS) - 1
-        self.context = (stack_context & 0x7FFFFFFF) >> STACK_BITS
+        self.hart = hart_sequence & (1 << bits.hart) - 1
+        low_bits = 8 * layout.members["sequence_low"][1]
+        self.sequence = hart_sequence >> bits.hart << low_bits | layout.number(data, start, "sequence_low")
+        self.stack = stack_context & (1 << bits.stack) - 1
+        self.context = (stack_context & ~bits.mark) >> bits.stack
 
 
-class Books:
+class Trace:
     REASONS = ("records full", "no memory for records", "no memory for handles", "address out of range")
 
     def __init__(self):
-        self.books = variable("qm::trace::books")
-        self.ready = self.books is not None and int(self.books["trace_cache_"]) != 0
+        self.tracer = variable("qm::trace::tracer")
+        self.ready = self.tracer is not None and int(self.tracer["trace_cache_"]) != 0
         self.names = Names()
         self.word = gdb.lookup_type("char").pointer().sizeof
         if self.ready:
-            self.opened = number(self.books["open_"]) != 0
+            self.opened = number(self.tracer["open_"]) != 0
             self.stack_layout = Layout("qm::trace::StackEntry")
+            chunk = limited(int(self.tracer["trace_cache_"]["slabs_"]["stride_"]), LONGEST, "bytes of a chunk of records")
+            self.region_log2 = 10 if chunk > 2048 else 7  # by QM_PAGE_BYTES: trace/include/qm/trace/stack_depot.hpp
+            self.truncated, self.collided, self.first_stack, self.handle_unit = (
+                constant("qm::trace::StackEntry", name) for name in ("kTruncated", "kCollided", "kFirst", "kHandleUnit"))
 
     def of(self, source):
-        """The books of a source; None: it was never traced."""
-        at = number(source["books"])
+        """The trace data of a cache or an arena; None: it was never traced."""
+        at = number(source["traced_source"])
         if at == 0:
             return None
-        return gdb.Value(at).cast(gdb.lookup_type("qm::trace::SourceBooks").pointer()).dereference()
+        return gdb.Value(at).cast(gdb.lookup_type("qm::trace::TracedSource").pointer()).dereference()
 
     def numbered(self):
         if not self.ready or not self.opened:
             return
-        for index in range(1, limited(int(self.books["cache_limit_"]), LONGEST, "caches at most") + 1):
-            at = number(self.books["directory_"][index])
+        for index in range(1, limited(int(self.tracer["cache_limit_"]), LONGEST, "caches at most") + 1):
+            part = number(self.tracer["directory_"][index // PART_ENTRIES])
+            if part == 0:
+                return
+            at = int.from_bytes(memory(part + index % PART_ENTRIES * self.word, self.word), "little")
             if at == 0:
                 return
-            yield gdb.Value(at).cast(gdb.lookup_type("qm::trace::SourceBooks").pointer()).dereference()
+            yield gdb.Value(at).cast(gdb.lookup_type("qm::trace::TracedSource").pointer()).dereference()
 
     def figures(self, one):
-        kind = gdb.lookup_type("qm::trace::HartBooks").pointer()
+        kind = gdb.lookup_type("qm::trace::HartTrace").pointer()
         first = gdb.Value(int(one.address) + one.type.sizeof).cast(kind)
         mask = (1 << 8 * gdb.lookup_type("long").sizeof) - 1
         sums = {"recorded": 0, "left_out": 0, "lost_stacks": 0, "lost_contexts": 0, "dropped": [0] * len(self.REASONS)}
-        for hart in range(limited(int(self.books["harts_"]), MOST_HARTS, "harts")):
+        for hart in range(limited(int(self.tracer["harts_"]), MOST_HARTS, "harts")):
             now, base = first[hart]["now"], first[hart]["base"]
             for name in ("recorded", "left_out", "lost_stacks", "lost_contexts"):
                 sums[name] += (number(now[name]) - number(base[name])) & mask
@@ -475,15 +506,15 @@ class Books:
     @staticmethod
     def state(source):
         word = number(source["state_"])
-        if word & RECORD:
+        if word & constant("qm::Traceable", "kRecorded"):
             return "on"
-        if word & HOLD:
+        if word & constant("qm::Traceable", "kHeld"):
             return "stopping"
-        return "draining" if word & WATCH else "off"
+        return "draining" if word & constant("qm::Traceable", "kWatched") else "off"
 
     @staticmethod
     def from_before_start(one, source):
-        """As trace::cache_trace() has it: never more than users hold without a record."""
+        """As trace::cache_trace() computes it: at most the number of live objects that have no record."""
         if source.type.name == "qm::Cache":
             held = CacheView(source).stats()["in_use"]
         else:
@@ -494,59 +525,63 @@ class Books:
     def records(self):
         if not self.ready or not self.opened:
             return
-        table = self.books["records"]
-        layout = Layout("qm::trace::RecordSlot")
-        stride = limited(int(self.books["trace_cache_"]["slabs_"]["stride_"]), LONGEST, "bytes of a chunk of records")
+        table = self.tracer["records"]
+        layout, bits = Layout("qm::trace::RecordSlot"), RecordBits()
+        stride = limited(int(self.tracer["trace_cache_"]["slabs_"]["stride_"]), LONGEST, "bytes of a chunk of records")
         per_chunk = stride // layout.sizeof
-        for chunk in range(limited(number(table["chunks_"]), LONGEST, "chunks of records")):
-            slots = number(table["directory_"][chunk])
+        directory = number(table["directory_"])
+        for chunk in range(limited(number(table["chunks_"]), LONGEST, "chunks of records") if directory else 0):
+            slots = int.from_bytes(memory(directory + chunk * self.word, self.word), "little")
             if slots == 0:
                 continue
             data = memory(slots, per_chunk * layout.sizeof)
             for start in range(0, len(data), layout.sizeof):
                 if layout.number(data, start, "sequence_low") and layout.number(data, start, "cache"):
-                    yield Record(layout, data, start)
+                    yield Record(layout, bits, data, start)
 
     def object_of(self, one, record):
         base, unit = int(one["base"]), int(one["unit"])
-        return base + ((record.object - base // unit) & 0xFFFFFFFF) * unit
+        return base + ((record.object - base // unit) & (1 << 8 * gdb.lookup_type("qm::trace::RecordSlot")["object"].type.sizeof) - 1) * unit
 
     def entry(self, handle):
-        """handle, id, owner, flags, pcs, next and how many it counts, of a stack; None: there is none."""
-        if handle < 2:
+        """The handle, id, owner, flags, pcs, children and count of a stack; None if there is no such stack."""
+        if handle < self.first_stack:
             return None
         layout = self.stack_layout
-        place = int(self.books["stacks"]["pool_"]) + handle * 8  # a handle counts words of 8 bytes
-        data = memory(place, layout.sizeof)
-        entry = {name: layout.number(data, 0, name) for name in ("id", "owner", "flags", "next", "counted", "depth")}
-        low = int(self.books["ranges_"]["plain"]["low"])
-        frames = struct.unpack("<%di" % entry["depth"], memory(place + layout.sizeof, 4 * entry["depth"]))
         wide = (1 << 8 * self.word) - 1
+        region = number(self.tracer["stacks"]["directory_"][handle >> self.region_log2])
+        place = region - 1 + handle * self.handle_unit & wide
+        data = memory(place, layout.sizeof)
+        entry = {name: layout.number(data, 0, name) for name in ("id", "owner", "flags", "counted", "depth")}
+        entry["children"] = struct.unpack_from("<4I", data, layout.members["children"][0])
+        low = int(self.tracer["ranges_"]["plain"]["low"])
+        frames = struct.unpack("<%di" % entry["depth"], memory(place + layout.sizeof, 4 * entry["depth"]))
         entry.update(handle=handle, pcs=[(low + frame) & wide for frame in frames])
         return entry
 
     def stacks(self):
-        depot = self.books["stacks"]
-        buckets = int(depot["buckets_"])
-        if buckets == 0:
-            return
-        seen = set()
-        buckets_here = limited(int(depot["mask_"]) + 1, LONGEST, "buckets of stacks")
-        for head in struct.iter_unpack("<I", memory(buckets, 4 * buckets_here)):
-            handle = head[0]
-            while handle != 0:
-                entry = self.entry(handle) if handle not in seen else None
-                if entry is None:
-                    print("note: the stacks of a bucket do not end: memory is damaged")
-                    break
-                seen.add(handle)
-                yield entry
-                handle = entry["next"]
+        depot = self.tracer["stacks"]
+        seen, waiting = set(), [number(depot["root_"])]
+        while waiting:
+            handle = waiting.pop()
+            if handle == 0:
+                continue
+            entry = self.entry(handle) if handle not in seen else None
+            if entry is None:
+                print("note: the tree of stacks is none: memory is damaged")
+                continue
+            seen.add(handle)
+            yield entry
+            waiting.extend(reversed(entry["children"]))
 
     def context(self, ident):
         if ident == 0:
             return "?"
-        slot = self.books["contexts"]["slots_"][ident]
+        contexts = self.tracer["contexts"]
+        if ident > number(contexts["used_"]):
+            return ""
+        kind = gdb.lookup_type("qm::trace::ContextSlot").pointer()
+        slot = gdb.Value(number(contexts["directory_"][ident // PART_SLOTS])).cast(kind)[ident % PART_SLOTS]
         length = min(int(slot["length"]), slot["text"].type.sizeof)
         return memory(int(slot["text"].address), length).decode("ascii", "replace")
 
@@ -558,7 +593,7 @@ class Books:
         for at, pc in enumerate(pcs):
             found = self.names.find(pc - 1)
             print("#%02d [<%s>] in %s" % (at + 1, address_text(pc), found[0] if found else "(null)"))
-        truncated = stack is None or stack["flags"] & TRUNCATED != 0
+        truncated = stack is None or stack["flags"] & self.truncated != 0
         if truncated:
             print("#%02d [<...>] in ... (truncated)" % (len(pcs) + 1))
         print("")
@@ -619,34 +654,34 @@ def print_caches(pattern):
 
 
 def print_slab_bytes(view):
-    """SlabLayer::bytes_of() for a whole slab."""
+    """SlabLayer::bytes_of() for a complete slab."""
     if bool(view.slabs["no_touch_"]):
         return int(view.slabs["objects_"]) * int(view.slabs["stride_"])
     return view.slab_bytes()
 
 
 def print_traces(pattern):
-    books = Books()
+    trace = Trace()
     if not pattern:
         raise gdb.GdbError("usage: qm traces NAME")
     sources = named(caches() + arenas(), pattern)
     if not is_glob(pattern) and bool(sources[0]["no_trace_"]):
         raise gdb.GdbError("Unable to trace slab %s" % pattern)
     for source in sources:
-        one = books.of(source) if books.ready else None
+        one = trace.of(source) if trace.ready else None
         if is_glob(pattern) and (bool(source["no_trace_"]) or one is None):
             continue
         print("Dumping outstanding allocs from %s\n-------------------------" % name_of(source))
-        number_of = 0 if one is None else int(one["number"])  # no record's is 0
-        mine = sorted((r for r in books.records() if r.cache == number_of), key=lambda r: r.sequence)
-        truncated = sum(1 for record in mine if books.print_record(one, record))
-        state = books.state(source)
+        number_of = 0 if one is None else int(one["number"])  # no record has the number 0
+        mine = sorted((r for r in trace.records() if r.cache == number_of), key=lambda r: r.sequence)
+        truncated = sum(1 for record in mine if trace.print_record(one, record))
+        state = trace.state(source)
         if one is None:
             print("note: never traced")
         elif state != "on":
             print("note: %s, so later allocations are not recorded" % state)
         none = {"recorded": 0, "left_out": 0, "dropped": [], "lost_stacks": 0, "lost_contexts": 0}
-        sums = books.figures(one) if one is not None else none
+        sums = trace.figures(one) if one is not None else none
         every = number(one["every"]) if one is not None else 1
         counted = number(source["live_records"]) if every == 0 else 0
         if every == 0:
@@ -655,7 +690,7 @@ def print_traces(pattern):
             print("note: sampled: 1 of %d allocations has a record, %d were left out" % (every, sums["left_out"]))
         for reason, dropped in enumerate(sums["dropped"]):
             if dropped:
-                print("note: dropped %d: %s" % (dropped, Books.REASONS[reason]))
+                print("note: dropped %d: %s" % (dropped, Trace.REASONS[reason]))
         if sums["lost_stacks"]:
             print("note: %s without a stack: the stack depot is full" % counted_as(sums["lost_stacks"], "record", "records"))
         if sums["lost_contexts"]:
@@ -664,74 +699,87 @@ def print_traces(pattern):
         whole = one is not None and every != 0 and not lacking
         print("outstanding %d, recorded %d, dropped %d, truncated stacks %d, from before start %d: %s" % (
             len(mine) + counted, sums["recorded"], sum(sums["dropped"]), truncated,
-            Books.from_before_start(one, source) if one is not None else 0, "complete" if whole else "incomplete"))
+            Trace.from_before_start(one, source) if one is not None else 0, "complete" if whole else "incomplete"))
+
+
+class StackSums:
+    """The live objects and bytes of each stack, by its id: those with records and those that are only counted. Entries
+    with one id are one stack, and the oldest of them represents it."""
+
+    def __init__(self, trace, ones, owners, whole):
+        self.rows, self.by_id, self.speaks = {}, {}, {}
+        self.every_of = {int(one["number"]): number(one["every"]) for one in ones}
+        size_of = {int(one["number"]): number(one["object_size"]) for one in ones}
+        for entry in trace.stacks() if trace.ready else []:
+            self.speaks[entry["handle"]] = entry
+            self.by_id.setdefault(entry["id"], []).append(entry)
+            if entry["owner"] != 0 and (whole or entry["owner"] in owners):
+                self.add(entry["id"], entry["counted"], entry["counted"] * size_of.get(entry["owner"], 0))
+        self.lost_objects = sum(number(one["counted_bare"]) for one in ones)
+        self.lost_bytes = sum(number(one["counted_bare"]) * number(one["object_size"]) for one in ones)
+        for record in trace.records():
+            if record.cache not in owners:
+                continue
+            weight = max(1, self.every_of[record.cache])
+            if record.stack < trace.first_stack:
+                self.lost_objects += weight
+                self.lost_bytes += weight * record.size
+            elif record.stack in self.speaks:  # else the chain is damaged
+                self.add(self.speaks[record.stack]["id"], weight, weight * record.size)
+
+    def add(self, ident, objects, size):
+        row = self.rows.setdefault(ident, [0, 0])
+        row[0] += objects
+        row[1] += size
+
+    def largest_first(self):
+        return sorted(self.rows, key=lambda i: (-self.rows[i][1], -self.rows[i][0], -self.by_id[i][0]["handle"]))
+
+    def print(self, trace, ident, sign=""):
+        entry = self.by_id[ident][0]
+        for pc in entry["pcs"]:
+            found = trace.names.find(pc - 1)
+            print(" " + (name_text(found[0], found[1] + 1, found[2]) if found else address_text(pc)))
+        if entry["flags"] & trace.truncated:
+            print(" ... (truncated)")
+        collided = " (collided)" if entry["flags"] & trace.collided else ""
+        objects, size = self.rows[ident]
+        print("stack_count: %s%d\nstack_bytes: %s%d\nstack_id: 0x%08x%s\n" % (sign, objects, sign, size, ident, collided))
 
 
 def print_stacks(pattern):
-    books = Books()
+    trace = Trace()
     every = caches() + arenas()
     picked = named(every, pattern)
-    ones = [books.of(source) for source in picked]
+    ones = [trace.of(source) for source in picked]
     ones = [one for one in ones if one is not None]
     owners = {int(one["number"]) for one in ones}
-    dropped = sum(sum(books.figures(one)["dropped"]) for one in ones)
+    dropped = sum(sum(trace.figures(one)["dropped"]) for one in ones)
     if pattern and not is_glob(pattern):
-        state = books.state(picked[0])
+        state = trace.state(picked[0])
         if not ones:
             print("note: never traced")
         elif state != "on":
             print("note: %s, so later allocations are not recorded" % state)
-    # Entries of one id are one stack, whose oldest entry speaks for all.
-    rows, speaks, by_id = {}, {}, {}
-    every_of = {int(one["number"]): number(one["every"]) for one in ones}
-    size_of = {int(one["number"]): number(one["object_size"]) for one in ones}
-    on = {int(one["number"]) for one, source in ((books.of(source), source) for source in picked)
-          if one is not None and books.state(source) != "off"}
-    for entry in books.stacks() if books.ready else []:
-        speaks[entry["handle"]] = entry
-        by_id.setdefault(entry["id"], []).append(entry)
-        if entry["owner"] != 0 and (not pattern or entry["owner"] in owners):
-            row = rows.setdefault(entry["id"], [0, 0])
-            row[0] += entry["counted"]
-            row[1] += entry["counted"] * size_of.get(entry["owner"], 0)
-    lost_objects = sum(number(one["counted_bare"]) for one in ones)
-    lost_bytes = sum(number(one["counted_bare"]) * number(one["object_size"]) for one in ones)
-    for record in books.records():
-        if record.cache not in owners:
-            continue
-        weight = max(1, every_of[record.cache])
-        if record.stack < 2:
-            lost_objects += weight
-            lost_bytes += weight * record.size
-            continue
-        if record.stack not in speaks:
-            continue  # of a damaged chain
-        row = rows.setdefault(speaks[record.stack]["id"], [0, 0])
-        row[0] += weight
-        row[1] += weight * record.size
+    sums = StackSums(trace, ones, owners, not pattern)
+    rows, by_id, every_of = sums.rows, sums.by_id, sums.every_of
+    on = {int(one["number"]) for one, source in ((trace.of(source), source) for source in picked)
+          if one is not None and trace.state(source) != "off"}
     try:
         threshold = int(static("threshold", namespace="qm::console::commands"))
     except gdb.GdbError:
         threshold = 1  # an image without the console
-    order = sorted(rows, key=lambda ident: (-rows[ident][1], -rows[ident][0], -by_id[ident][-1]["handle"]))
     hidden = [ident for ident in rows if rows[ident][0] < threshold]
-    truncated = sum(1 for ident in rows if rows[ident][0] and by_id[ident][-1]["flags"] & TRUNCATED)
+    truncated = sum(1 for ident in rows if rows[ident][0] and by_id[ident][0]["flags"] & trace.truncated)
     shown = 0
-    for ident in order:
-        objects, size = rows[ident]
-        if objects < threshold:
+    for ident in sums.largest_first():
+        if rows[ident][0] < threshold:
             continue
         shown += 1
-        entry = by_id[ident][-1]
-        for pc in entry["pcs"]:
-            found = books.names.find(pc - 1)
-            print(" " + (name_text(found[0], found[1] + 1, found[2]) if found else address_text(pc)))
-        if entry["flags"] & TRUNCATED:
-            print(" ... (truncated)")
-        collided = " (collided)" if entry["flags"] & COLLIDED else ""
-        print("stack_count: %d\nstack_bytes: %d\nstack_id: 0x%08x%s\n" % (objects, size, ident, collided))
-    if lost_objects:
-        print("note: %s, %d bytes without a stack: the stack depot is full" % (counted_as(lost_objects, "object", "objects"), lost_bytes))
+        sums.print(trace, ident)
+    if sums.lost_objects:
+        print("note: %s, %d bytes without a stack: the stack depot is full" % (
+            counted_as(sums.lost_objects, "object", "objects"), sums.lost_bytes))
     sampled = sum(1 for owner in on if every_of[owner] > 1)
     counting = sum(1 for owner in on if every_of[owner] == 0)
     if sampled:
@@ -743,23 +791,23 @@ def print_stacks(pattern):
     hidden_objects = sum(rows[ident][0] for ident in hidden)
     if hidden_objects:
         print("note: %s, %d bytes in hidden stacks" % (counted_as(hidden_objects, "object", "objects"), sum(rows[ident][1] for ident in hidden)))
-    traced = sum(1 for source in every if books.state(source) != "off")
-    complete = ones and not dropped and not lost_objects and not truncated and not sampled
+    traced = sum(1 for source in every if trace.state(source) != "off")
+    complete = ones and not dropped and not sums.lost_objects and not truncated and not sampled
     print("stacks %d, hidden %d (threshold %d), objects %d, bytes %d, dropped %d, not traced %d caches: %s" % (
-        shown, len(hidden), threshold, sum(row[0] for row in rows.values()) + lost_objects,
-        sum(row[1] for row in rows.values()) + lost_bytes, dropped, len(every) - traced,
+        shown, len(hidden), threshold, sum(row[0] for row in rows.values()) + sums.lost_objects,
+        sum(row[1] for row in rows.values()) + sums.lost_bytes, dropped, len(every) - traced,
         "complete" if complete else "incomplete"))
 
 
 def address_of(text, names):
-    """Where an expression of GDB points, or lies if it is none of a number; where a function of the image's table is,
-    which reports print as NAME+0xOFFSET/0xSIZE."""
+    """The value of a GDB expression if it is a number or a pointer, else its address; or the address of a function in
+    the image's table, which reports print as NAME+0xOFFSET/0xSIZE."""
     printed = re.fullmatch(r"(.*[^+])\+(0x[0-9a-f]+)/0x[0-9a-f]+", text)
     name, offset = (printed.group(1), int(printed.group(2), 16)) if printed else (text, 0)
     start = names.start(name)
     if start is not None:
         return start + offset
-    # GDB reads some names of namespaces as types unless they are quoted.
+    # Without quotes GDB takes some names of namespaces for types.
     symbol = gdb.lookup_global_symbol(name)
     value = symbol.value() if symbol is not None else gdb.parse_and_eval(name)
     if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
@@ -771,7 +819,7 @@ def address_of(text, names):
 
 
 def image_address(name):
-    """Of a symbol of the image; 0: it has none."""
+    """The address of a symbol of the image; 0 if it has none of this name."""
     try:
         return int(gdb.parse_and_eval("(unsigned long)&" + name))
     except gdb.error:
@@ -779,16 +827,18 @@ def image_address(name):
 
 
 def print_taker(site):
-    """Who took what a user holds, of the address of a call site, if the build has call sites and it is known."""
-    site &= ~1
+    """Prints the call site, given by its address, that allocated a live object, if the build has call sites and the
+    site is known."""
+    kind = gdb.lookup_type("qm::CallSite")
+    site -= site % kind.alignof  # the bits below hold a flag
     if site == 0 or site == image_address("qm_untagged_site"):
         return
-    site = gdb.Value(site).cast(gdb.lookup_type("qm::CallSite").pointer())
+    site = gdb.Value(site).cast(kind.pointer())
     print("  taken at " + site_text(site))
 
 
 def site_text(site):
-    """As Linux's allocinfo has a place: FILE:LINE [MODULE] func:NAME."""
+    """A call site in the form of Linux's allocinfo: FILE:LINE [MODULE] func:NAME."""
     if int(site) == image_address("qm_untagged_site"):
         return "func:<untagged>"
     module = "[%s] " % text_of(site["module"]) if int(site["module"]) else ""
@@ -796,7 +846,7 @@ def site_text(site):
 
 
 def site_of_object(cache, address):
-    """The address of the call site that an object of a cache is charged to; 0: of none."""
+    """The address of the call site that an object of a cache is charged to; 0: no site."""
     first = image_address("__start_qm_call_sites")
     if first == 0 or int(cache["charge_"]["amount_"]) == 0:
         return 0
@@ -808,8 +858,13 @@ def site_of_object(cache, address):
 
 
 def segments(arena):
-    """Start, size, a word on it, whether a user holds it, and the address of its call site: of each segment."""
-    owners = ("allocated", "extent of slabs", "slab of a quantum cache", "boundary tags")
+    """For each segment: start, size, a word for its state, whether a user holds it, and the address of its call
+    site."""
+    owners = {constant("qm::SegmentOwner", name): text for name, text in (
+        ("kUser", "allocated"), ("kSlabs", "extent of slabs"), ("kQuantumCache", "slab of a quantum cache"),
+        ("kTagPool", "boundary tags"))}
+    user = constant("qm::SegmentOwner", "kUser")
+    free, allocated, span = (constant("qm::TagKind", name) for name in ("kFree", "kAllocated", "kSpan"))
     ends = arena["ends_"]
 
     def following(tag):
@@ -819,29 +874,32 @@ def segments(arena):
 
     for tag in bounded(following(ends["next"]), "segments of %s" % name_of(arena)):
         kind = int(tag["kind"])
-        if kind != 2:
+        if kind != span:
             owner = int(tag["owner"])
-            held = kind == 1 and owner == 0
-            yield int(tag["start"]), int(tag["size"]), "free" if kind == 0 else owners[owner], held, int(tag["site"])
+            held = kind == allocated and owner == user
+            yield int(tag["start"]), int(tag["size"]), "free" if kind == free else owners[owner], held, int(tag["site"])
         elif int(arena["blocks_"]):
             yield from blocks(int(tag["start"]), int(tag["size"]))
 
 
 def blocks(start, size):
-    """The same of a span of blocks, up to a header that is none."""
+    """The same for a span of blocks, up to a header that is not valid."""
     header_type = gdb.lookup_type("qm::BlockHeader")
     header_bytes, note_bytes = header_type.sizeof, gdb.lookup_type("qm::BlockNote").sizeof
+    unit, flag_bits = (constant("qm::BlockHeader", name) for name in ("kUnit", "kFlagBits"))
+    least = constant("qm::Blocks", "kLeast")
+    free, with_note = (constant("qm::BlockFlag", name) for name in ("kFree", "kNoted"))
     end = start + size - header_bytes
     at = start + header_bytes
     while at < end:
         word = int(gdb.Value(at).cast(header_type.pointer())["word"])
-        bytes_of_block = (word >> 3) * 16
-        if not 32 <= bytes_of_block <= end - at:
+        bytes_of_block = (word >> flag_bits) * unit
+        if not least <= bytes_of_block <= end - at:
             return
-        noted = word & 5 == 4
+        noted = word & (free | with_note) == with_note
         usable = bytes_of_block - header_bytes - (note_bytes if noted else 0)
         note = gdb.Value(at + bytes_of_block - note_bytes).cast(gdb.lookup_type("qm::BlockNote").pointer())
-        yield (at + header_bytes, usable, "free" if word & 1 else "allocated", not word & 1,
+        yield (at + header_bytes, usable, "free" if word & free else "allocated", not word & free,
                int(note["site"]) if noted else 0)
         at += bytes_of_block
 
@@ -849,13 +907,14 @@ def blocks(start, size):
 def print_whatis(text):
     if not text:
         raise gdb.GdbError("usage: qm whatis ADDRESS|NAME")
-    books = Books()
-    address = address_of(text, books.names) % (1 << 8 * gdb.lookup_type("char").pointer().sizeof)
+    trace = Trace()
+    address = address_of(text, trace.names) % (1 << 8 * gdb.lookup_type("char").pointer().sizeof)
     found_caches = found_arenas = 0
     every = named(caches(), "")
-    for kind in (0, QUANTUM_CACHE):
+    of_quanta = constant("qm::Cache", "kOfQuanta")
+    for kind in (0, of_quanta):
         for cache in every:
-            if int(cache["flags_"]) & QUANTUM_CACHE != kind:
+            if int(cache["flags_"]) & of_quanta != kind:
                 continue
             view = CacheView(cache)
             slab = view.slab_of(address)
@@ -877,9 +936,9 @@ def print_whatis(text):
                 index + 1, objects, address_text(start)))
             if whereabouts == "in use":
                 print_taker(site_of_object(cache, where))
-            one, record = books.record_of(cache, where)
+            one, record = trace.record_of(cache, where)
             if record is not None:
-                books.print_record(one, record)
+                trace.print_record(one, record)
     for arena in arenas():
         for start, size, what, held, site in segments(arena):
             if not start <= address < start + size:
@@ -889,13 +948,13 @@ def print_whatis(text):
                 name_of(arena), address_text(start), address - start, size, what))
             if held:
                 print_taker(site)
-            one, record = books.record_of(arena, start) if held else (None, None)
+            one, record = trace.record_of(arena, start) if held else (None, None)
             if record is not None:
-                books.print_record(one, record)
+                trace.print_record(one, record)
             break
-    symbol = books.names.find(address)
+    symbol = trace.names.find(address)
     if symbol:
-        print("code " + name_text(*symbol))
+        print(("code " if address < trace.names.text_end or not trace.names.starts else "variable ") + name_text(*symbol))
     print("whatis %s: caches %d, arenas %d: complete" % (address_text(address), found_caches, found_arenas))
 
 
@@ -903,7 +962,7 @@ def print_whatis(text):
 
 
 def arena_stats(arena):
-    """Amounts of an arena, as Arena::stats() has them."""
+    """Figures of an arena, as Arena::stats() has them."""
     counts = arena["counts_"]
     total, allocated = int(counts["total"]), int(counts["allocated"])
     return {"total": total, "allocated": allocated, "free": total - allocated, "high_water": int(counts["high_water"]),
@@ -912,7 +971,7 @@ def arena_stats(arena):
 
 
 def root_of(arena):
-    """Of the arenas that an arena draws from, the last."""
+    """The root of an arena: the last of its chain of sources."""
     for _ in range(MOST_HARTS):
         source = arena["source_"]
         if int(source) in (0, int(arena.address)):
@@ -930,9 +989,11 @@ def base_arena():
 
 
 def idle_in_extents(base):
-    """Bytes of the pages of extents that no slab has; the upper bits of `pages` say something else."""
+    """Bytes of the extents' pages that belong to no slab; the upper bits of `pages` have another meaning."""
     ends = base["ends_"]
     idle = 0
+    all_pages, pages = (constant("qm::Extents", name) for name in ("kAllPages", "kPages"))
+    allocated, slabs = constant("qm::TagKind", "kAllocated"), constant("qm::SegmentOwner", "kSlabs")
 
     def following(tag):
         while int(tag) not in (0, int(ends.address)):
@@ -940,8 +1001,8 @@ def idle_in_extents(base):
             tag = tag["next"]
 
     for tag in bounded(following(ends["next"]), "segments of base"):
-        if int(tag["kind"]) == 1 and int(tag["owner"]) == 1:
-            idle += bin(int(tag["pages"]) & 0xFF).count("1") * (int(tag["size"]) // 8)
+        if int(tag["kind"]) == allocated and int(tag["owner"]) == slabs:
+            idle += bin(int(tag["pages"]) & all_pages).count("1") * (int(tag["size"]) // pages)
     return idle
 
 
@@ -966,13 +1027,15 @@ def print_free(text):
 
 
 def print_kmemstat(pattern):
-    """Each byte that users hold is in one line: of caches but quantum caches, and of arenas from which users alone draw."""
+    """Each byte that users hold is in one line: that of a cache that is not a quantum cache, or that of an arena from
+    which only users allocate."""
     pattern = name_in(pattern)
     base = base_arena()
+    of_quanta = constant("qm::Cache", "kOfQuanta")
     lines = []
     every = caches()
     for cache in every:
-        if int(cache["flags_"]) & QUANTUM_CACHE or not matches(pattern, name_of(cache)):
+        if int(cache["flags_"]) & of_quanta or not matches(pattern, name_of(cache)):
             continue
         view = CacheView(cache)
         stats, size = view.stats(), view.object_size()
@@ -996,7 +1059,8 @@ def print_kmemstat(pattern):
 
 
 def site_rows():
-    """Call site, bytes, calls, what of the bytes nobody asked for, and whether that is all, of each site."""
+    """For each call site: the site, bytes, calls, the bytes that were not requested, and whether these figures are
+    complete."""
     first, stop = image_address("__start_qm_call_sites"), image_address("__stop_qm_call_sites")
     if first == 0:
         raise gdb.GdbError("this build has no call sites (QM_CALL_SITES)")
@@ -1006,18 +1070,22 @@ def site_rows():
     harts_here = limited(int(static("word_harts", namespace="qm::call_sites")), MOST_HARTS, "harts")
     table = int(static("all_words", namespace="qm::call_sites"))
     row_bytes = counts.sizeof
-    hart_bytes = ((count + 1) * row_bytes + 63) // 64 * 64
+    line = constant("qm::SiteCounts", "kLine")
+    hart_bytes = ((count + 1) * row_bytes + line - 1) // line * line
     pointer = gdb.lookup_type("char").pointer().sizeof
+    kind_of_word = counts.type["words"].type.target().strip_typedefs()
+    shared = "kCallShift" in [field.name for field in kind_of_word.fields()]
+    shift = constant(kind_of_word.name, "kCallShift") if shared else None
     tables = [memory(table + hart * hart_bytes, hart_bytes) for hart in range(harts_here)]
 
     def sums(start):
-        """A word of every hart: calls above bytes in 64 bits, or two of 32."""
+        """The sum over all harts of one word: calls above bytes in 64 bits, or two words of 32 bits."""
         parts = [(int.from_bytes(data[start : start + 4], "little"), int.from_bytes(data[start + 4 : start + 8], "little"))
                  for data in tables]
-        if pointer == 4:
+        if shift is None:
             return sum(calls for calls, _ in parts) & 0xFFFFFFFF, sum(size for _, size in parts) & 0xFFFFFFFF
         both = sum(low | high << 32 for low, high in parts) & 0xFFFFFFFFFFFFFFFF
-        return both >> CALL_SHIFT, both & (1 << CALL_SHIFT) - 1
+        return both >> shift, both & (1 << shift) - 1
 
     for index in range(count):
         start = (index + 1) * row_bytes
@@ -1044,13 +1112,52 @@ def print_allocinfo(text):
         len(shown), len(rows), sum(row[1] for row in shown), sum(row[1] for row in rows), untagged, "on" if on else "off"))
 
 
+def marks():
+    """The marks that were set on the console, oldest first."""
+    first = static("first_mark", namespace="qm::trace")
+
+    def following(mark):
+        while int(mark) != 0:
+            yield mark
+            mark = mark["next"]
+
+    return [mark.dereference() for mark in bounded(following(first), "marks")]
+
+
+class MarkView:
+    """The data behind a mark: see trace/include/qm/trace/marks.hpp."""
+
+    def __init__(self, mark):
+        self.name = text_of(mark["name"].address)
+        start = int(mark.address) + mark.type.sizeof
+        self.sites, start = self.rows(mark, "site_count", "qm::trace::SiteThen", ("bytes", "calls"), start)
+        kind = gdb.lookup_type("qm::trace::SourceThen")
+        count = limited(int(mark["source_count"]), LONGEST, "caches and arenas of a mark")
+        self.sources = {}
+        for index in range(count):
+            then = at(start + index * kind.sizeof, "qm::trace::SourceThen")
+            self.sources[text_of(then["name"].address)] = (int(then["holding"]["objects"]), int(then["holding"]["amount"]))
+        self.stacks, _ = self.rows(mark, "stack_count", "qm::trace::StackThen", ("handle", "objects", "bytes"),
+                                   start + count * kind.sizeof)
+
+    @staticmethod
+    def rows(mark, count, type_name, names, start):
+        layout = Layout(type_name)
+        size = limited(int(mark[count]), LONGEST, "rows of a mark") * layout.sizeof
+        data = memory(start, size) if size else b""
+        found = [tuple(layout.number(data, place, name) for name in names) for place in range(0, size, layout.sizeof)]
+        return found, start + size
+
+
 def print_growth(text):
-    """Since boot: all that is held. Marks are the console's."""
-    if text:
-        raise gdb.GdbError("usage: qm growth")
-    rows, own = [], []
-    every = named(caches() + arenas(), "")
-    for source in every:
+    """Prints the growth since a mark; without a mark, everything that is in use."""
+    found = [mark for mark in (marks() if text else []) if text_of(mark["name"].address) == text]
+    if text and not found:
+        raise gdb.GdbError("No such mark %s" % text)
+    mark = MarkView(found[0]) if found else None
+    rows, own, known = [], [], 0
+    for source in named(caches() + arenas(), ""):
+        name = name_of(source)
         if source.type.name == "qm::Cache":
             view = CacheView(source)
             objects = view.stats()["in_use"]
@@ -1059,32 +1166,60 @@ def print_growth(text):
             counts = source["counts_"]
             objects = int(counts["allocations_ever"]) - int(counts["frees_ever"]) - int(source["slab_segments_"])
             kind, size = "A", int(counts["allocated"])
-        if size == 0 and objects <= 0:
+        then = mark.sources.get(name) if mark else None
+        known += then is not None
+        objects_more, more = objects - (then[0] if then else 0), size - (then[1] if then else 0)
+        if more < 0 or more == 0 and objects_more <= 0:
             continue
-        name = name_of(source)
         mine = own if name.startswith("kmem_") or name == "ktrace" else rows
-        mine.append((name, kind, size, objects))
+        mine.append((name, kind, size, more, objects_more))
     print("%-30s:Typ:      Alloc Amt:         Growth:     Objects\n%s" % ("Arena/Slab Name", "-" * 79))
-    for name, kind, size, objects in sorted(rows, key=lambda row: (-row[2], -row[3])):
-        print("%-30s: %s :%15d:%15d:%12d" % (name, kind, size, size, objects))
+    for row in sorted(rows, key=lambda row: (-row[3], -row[4])):
+        print("%-30s: %s :%15d:%15d:%12d" % row)
     if own:
-        print("note: %d of the allocator's own grew by %d together, left out" % (len(own), sum(row[2] for row in own)))
+        print("note: %d of the allocator's own grew by %d together, left out" % (len(own), sum(row[3] for row in own)))
     print("")
+    if mark and known < len(mark.sources):
+        print("note: %s gone" % counted_as(len(mark.sources) - known, "cache or arena of then is",
+                                           "caches and arenas of then are"))
+    sites = []
     try:
-        sites = sorted((row for row in site_rows() if row[1] or row[2]), key=lambda row: (-row[1], -row[2]))
+        for index, (site, size, calls, _, _) in enumerate(site_rows()):
+            then = mark.sites[index] if mark and index < len(mark.sites) else (0, 0)
+            more, calls_more = size - then[0], calls - then[1]
+            if more > 0 or more == 0 and calls_more > 0:
+                sites.append((site, more, calls_more))
     except gdb.GdbError:
-        sites = []  # a build without call sites
+        pass  # a build without call sites
     if sites:
         print("#     <size>  <calls> <tag info>")
-        for site, size, calls, _, _ in sites:
-            print("%+12d %+8d %s" % (size, calls, site_text(site)))
+        for site, more, calls in sorted(sites, key=lambda row: (-row[1], -row[2])):
+            print("%+12d %+8d %s" % (more, calls, site_text(site)))
         print("")
-    print("growth since boot: %d caches, %d arenas: complete" % (
-        sum(1 for row in rows if row[1] == "S"), sum(1 for row in rows if row[1] == "A")))
+    print("growth %s: %d caches, %d arenas, %d stacks: complete" % (
+        mark.name if mark else "since boot", sum(1 for row in rows if row[1] == "S"),
+        sum(1 for row in rows if row[1] == "A"), print_grown_stacks(mark)))
+
+
+def print_grown_stacks(mark):
+    """@returns the number of stacks that grew."""
+    trace = Trace()
+    if not trace.ready:
+        return 0
+    ones = [one for one in (trace.of(source) for source in caches() + arenas()) if one is not None]
+    sums = StackSums(trace, ones, {int(one["number"]) for one in ones}, True)
+    for handle, objects, size in mark.stacks if mark else []:
+        if handle in sums.speaks:
+            sums.add(sums.speaks[handle]["id"], -objects, -size)
+    grown = [i for i in sums.largest_first() if sums.rows[i][1] > 0 or sums.rows[i][1] == 0 and sums.rows[i][0] > 0]
+    for ident in grown:
+        sums.print(trace, ident, "+")
+    return len(grown)
 
 
 def name_in(text):
-    """The name of a cache or an arena: as it stands, or of what an expression of GDB is or points to."""
+    """The name of a cache or an arena: the text itself, or the name of the one that a GDB expression is or points
+    to."""
     is_pattern = is_glob(text) and not re.match(r"\*+[$&(\w]", text)
     if not text or is_pattern or any(name_of(source) == text for source in caches() + arenas()):
         return text
@@ -1100,7 +1235,7 @@ def name_in(text):
 
 
 def load_image(arguments):
-    """A core file made of raw memory: one segment, no registers."""
+    """Loads raw memory as a core file: one segment, no registers."""
     words = gdb.string_to_argv(arguments)
     if len(words) != 2:
         raise gdb.GdbError("usage: qm image FILE BASE")
@@ -1122,12 +1257,12 @@ def load_image(arguments):
     try:
         gdb.execute("target core %s" % core.name)
     finally:
-        os.unlink(core.name)  # GDB has it open
+        os.unlink(core.name)  # GDB keeps it open
 
 
 class Quartermaster(gdb.Command):
-    """Quartermaster's books: qm caches [NAME] | traces NAME | stacks [NAME] | whatis ADDRESS|NAME | free | kmemstat [NAME] |
-allocinfo [NUMBER] | growth | image FILE BASE."""
+    """Quartermaster's trace: qm caches [NAME] | traces NAME | stacks [NAME] | whatis ADDRESS|NAME | free | kmemstat [NAME] |
+allocinfo [NUMBER] | growth [MARK] | image FILE BASE."""
 
     VERBS = {"caches": print_caches, "traces": print_traces, "stacks": print_stacks, "whatis": print_whatis,
              "free": print_free, "kmemstat": print_kmemstat, "allocinfo": print_allocinfo, "growth": print_growth,
@@ -1142,7 +1277,7 @@ allocinfo [NUMBER] | growth | image FILE BASE."""
             raise gdb.GdbError(self.__doc__)
         try:
             self.VERBS[verb](rest.strip())
-        except (gdb.error, OSError) as error:  # no such name, memory or file
+        except (gdb.error, OSError) as error:  # an unknown name, unreadable memory or a missing file
             raise gdb.GdbError(str(error))
         except (ArithmeticError, LookupError, ValueError, struct.error) as error:
             raise gdb.GdbError("memory is damaged, or the image is another: %s" % error)
@@ -1156,11 +1291,14 @@ allocinfo [NUMBER] | growth | image FILE BASE."""
         if verb == "image":
             return gdb.COMPLETE_FILENAME
         try:
+            if verb == "growth":
+                known = [text_of(mark["name"].address) for mark in marks()]
+                return [name[len(begun) - len(word) :] for name in known if name.startswith(begun)]
             takes_names = verb in ("caches", "traces", "stacks", "kmemstat")
             known = [name_of(source) for source in caches() + (arenas() if verb != "caches" else [])] if takes_names else []
         except gdb.error:
-            return []  # no target, or no memory of it
-        # GDB completes the last word of a name that has several, as of `a-b`.
+            return []  # no target, or its memory cannot be read
+        # If a name has several words, such as `a-b`, GDB completes the last one.
         return [name[len(begun) - len(word) :] for name in known if name.startswith(begun)]
 
 

@@ -1,4 +1,4 @@
-// qm replay: what other settings of the allocator would have cost the program that was recorded.
+// qm replay: the cost of the recorded program with other settings of the allocator.
 
 #include <fmt/core.h>
 
@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
       "other: all\n"
       "but the time is the same each time. `As they are`: magazines as suits the objects, slabs from 4 KiB, quantum "
       "caches to 8 KiB.\n"
-      "Misses: operations that found no round or no room in their hart's magazines. Arenas: segments that no quantum "
+      "Misses: operations that found no object or no room in their hart's magazines. Arenas: segments that no quantum "
       "cache had.\n"
       "Status: 0 done, 1 no such input, 2 wrong usage.");
   app.require_subcommand(1);

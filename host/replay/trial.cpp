@@ -17,11 +17,11 @@
 namespace qm::replay {
 namespace {
 
-/// Of the arena that stands for the heap's large blocks.
+/// Quantum of the arena that stands for the heap's large blocks.
 constexpr std::size_t kLargeQuantum = 64;
 constexpr std::size_t kLargeImport = std::size_t{16} << 10;
 
-/// Memory for an allocator, taken from the machine as it is touched.
+/// Memory for an allocator. The operating system supplies each page when it is first used.
 class Memory {
  public:
   explicit Memory(std::size_t bytes) : bytes_(bytes) {
@@ -56,7 +56,7 @@ class Stage {
     large.source = &base_arena();
     large.minimum_import = kLargeImport;
     require(large_.initialize(large));
-    // Names are kept where they are.
+    // The allocator refers to the names, so they must not move.
     names_.reserve(workload.supplies.size());
     for (const Supply& supply : workload.supplies) add(supply, settings);
   }
@@ -112,7 +112,7 @@ class Stage {
   std::vector<Cache*> caches_;
 };
 
-/// What is out.
+/// A live object.
 struct Object {
   void* place = nullptr;
   std::uint32_t supply = 0;
@@ -121,7 +121,7 @@ struct Object {
 constexpr int kLeastPasses = 3, kMostPasses = 100;
 constexpr double kLeastNanoseconds = 20e6;
 
-/// The time that this thread has had a processor: others that run meanwhile do not count.
+/// @returns the processor time of this thread; time in which other threads run does not count.
 double processor_nanoseconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -144,8 +144,8 @@ std::uint64_t perform(Stage& stage, const Workload& workload, std::vector<Object
 }  // namespace
 
 Cost try_out(const Workload& workload, const Settings& settings) {
-  // All passes use the same memory: the first one pays for the machine's pages, and its time does not count. Of the
-  // others the shortest one counts.
+  // All passes use the same memory. The first pass pays for the machine's pages, and its time does not count. The time
+  // of the shortest of the other passes counts.
   const Memory memory(std::max(std::size_t{64} << 20, static_cast<std::size_t>(workload.peak_bytes) * 16));
   const auto operations = static_cast<double>(workload.operations.size());
   Cost cost;

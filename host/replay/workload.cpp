@@ -20,7 +20,7 @@ namespace {
   throw host::Error(host::Fault::kInput, file.string() + ": " + why);
 }
 
-/// Adds operations, and keeps count of what is out.
+/// Adds operations, and counts the live objects and their bytes.
 class Builder {
  public:
   explicit Builder(Workload& workload) : workload_(workload) {}
@@ -44,7 +44,7 @@ class Builder {
 
 // ---- a trace in text ------------------------------------------------------------------------------------------------
 
-/// The heap's size classes, and the arena behind them.
+/// @returns the heap's size classes and the arena behind them.
 std::vector<Supply> heap_supplies() {
   std::vector<Supply> all;
   for (unsigned number = 1; heap::class_bytes(number) != 0; ++number) {
@@ -115,7 +115,7 @@ Workload read_trace(const std::filesystem::path& path) {
 
 // ---- a capture ------------------------------------------------------------------------------------------------------
 
-/// Makes operations of the events of the last stream.
+/// Turns the events of the last stream into operations.
 class FromEvents : public host::EventHandler {
  public:
   explicit FromEvents(Workload& workload) : workload_(workload) {}
@@ -170,8 +170,8 @@ class FromEvents : public host::EventHandler {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 31;
 
-  /// @returns kNone for what is no memory of objects: arenas but the heap's, what serves them, what caches are made of,
-  ///          numbers.
+  /// @returns kNone for everything that does not supply memory for objects: arenas except the heap's, quantum caches,
+  ///          the allocator's own caches, and caches of numbers.
   std::uint32_t supply_of(std::uint32_t number) {
     const auto [place, fresh] = supplies_.try_emplace(number, kNone);
     const auto found = definitions_->traceables.find(number);
@@ -215,7 +215,7 @@ class FromEvents : public host::EventHandler {
   std::uint32_t streams_ = 0;
   const host::Definitions* definitions_ = nullptr;
   std::unordered_map<std::uint32_t, std::uint32_t> supplies_;
-  std::unordered_map<std::uint64_t, std::uint32_t> slots_;  // of what is out
+  std::unordered_map<std::uint64_t, std::uint32_t> slots_;  // slots of live objects
   std::vector<std::uint32_t> free_slots_;
 };
 

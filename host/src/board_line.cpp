@@ -18,13 +18,13 @@ namespace qm::host {
 namespace {
 
 constexpr int kFifoBytes = 1 << 20;
-/// As hal/chip/htif.hpp has them.
+/// The values of hal/chip/htif.hpp.
 constexpr std::uint32_t kMark = 1u << 31, kCountBits = 0xffff;
 
 int open_fifo(const std::filesystem::path& path, int flags) {
   const int fifo = mkfifo(path.c_str(), 0600) == 0 ? open(path.c_str(), flags | O_NONBLOCK | O_CLOEXEC) : -1;
   if (fifo < 0) throw Error(Fault::kOpen, "cannot make the pipe " + path.string() + ": " + std::strerror(errno));
-  fcntl(fifo, F_SETPIPE_SZ, kFifoBytes);  // or it stays as large as it is
+  fcntl(fifo, F_SETPIPE_SZ, kFifoBytes);  // if this fails, the pipe keeps its size
   return fifo;
 }
 
@@ -53,7 +53,7 @@ Transport BoardLine::connect() {
     throw Error(Fault::kOpen, std::string("cannot make a pair of sockets: ") + std::strerror(errno));
   near_ = ends[0];
   Transport line(ends[1], "pipe:" + path_.string());
-  // Signals are for the thread that waits for the line.
+  // This thread blocks all signals, so that the thread that waits for the line receives them.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -84,25 +84,25 @@ bool BoardLine::move_input() {
     in_flight_ = write(in_, pending_.data(), 1) == 1;
     return true;
   }
-  // What QEMU has taken out of the pipe is in the register before the monitor is next served.
+  // QEMU puts a byte that it has read from the pipe into the register before it next serves the monitor.
   int waiting = 0;
   if (ioctl(in_, FIONREAD, &waiting) != 0 || waiting != 0) return true;
   const std::uint32_t word = acknowledged();
-  if ((word & kMark) == 0) return monitor_ >= 0;  // the byte is there still
+  if ((word & kMark) == 0) return monitor_ >= 0;  // the byte is still in the register
   const std::uint32_t count = word & kCountBits;
   if (count == ((acknowledged_ + 1) & kCountBits)) pending_.erase(0, 1);
-  acknowledged_ = count;  // another count: of a board that has begun anew
+  acknowledged_ = count;  // any other count comes from a board that has booted again
   in_flight_ = false;
   return true;
 }
 
 void BoardLine::move() {
   for (;;) {
-    // Output that the line's reader does not take yet waits in the pipe: input is moved meanwhile.
+    // While the line's reader does not take output, further output stays in the pipe, and input is still moved.
     const bool waits = !outgoing_.empty();
     pollfd watched[] = {{waits ? -1 : out_, POLLIN, 0},
                         {near_, static_cast<short>((pending_.empty() ? POLLIN : 0) | (waits ? POLLOUT : 0)), 0}};
-    // While input waits it is looked at again and again; the monitor's answer takes its time.
+    // While input waits, this polls every millisecond; the monitor's answer takes longer.
     if (poll(watched, 2, pending_.empty() ? -1 : 1) < 0 && errno != EINTR) break;
     if (((watched[0].revents & POLLIN) != 0 || (watched[1].revents & POLLOUT) != 0) && !move_output()) break;
     if ((watched[0].revents & (POLLIN | POLLHUP)) == POLLHUP) break;  // QEMU has ended
@@ -114,9 +114,9 @@ void BoardLine::move() {
     } else if ((watched[1].revents & (POLLHUP | POLLERR)) != 0) {
       break;
     }
-    if (!pending_.empty() && !move_input()) pending_.clear();  // QEMU ends
+    if (!pending_.empty() && !move_input()) pending_.clear();  // QEMU is ending
   }
-  shutdown(near_, SHUT_RDWR);  // the line's reader sees the end
+  shutdown(near_, SHUT_RDWR);  // the line's reader sees the end of the stream
 }
 
 bool BoardLine::open_monitor() {

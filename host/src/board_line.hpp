@@ -1,10 +1,11 @@
 #pragma once
-/// The serial line of a QEMU board whose chip drops what its other side does not take at once: `sifive_u` drops output,
-/// `spike` output and input. In between stand pipes, which hold a megabyte of output, and a thread that moves the bytes
-/// between these and a socket, from which the line is read and written as any other.
+/// The serial line of a QEMU board whose chip drops bytes that the other side does not take at once: `sifive_u` drops
+/// output, `spike` drops output and input. Pipes lie in between, which hold a megabyte of output, and a thread moves
+/// the bytes between them and a socket. The line is read and written at this socket like any other line.
 ///
-/// The input of `spike` is given byte by byte: its HTIF holds one, and the firmware (hal/chip/htif.hpp) says there how
-/// many bytes it has taken. The thread reads that over QEMU's monitor, and sends a byte again that was overwritten.
+/// Input of `spike` is sent byte by byte, because its HTIF holds one byte. The firmware (hal/chip/htif.hpp) leaves
+/// there the number of bytes that it has taken. The thread reads this number over QEMU's monitor, and sends an
+/// overwritten byte again.
 
 #include <sys/types.h>
 
@@ -18,33 +19,33 @@ namespace qm::host {
 
 class BoardLine {
  public:
-  /// Makes the pipes @p path.in and @p path.out, for QEMU's `-chardev pipe`. @throws Error kOpen if it cannot.
-  /// @param[in] monitor the socket of QEMU's monitor, for input that is acknowledged; empty: input flows.
+  /// Creates the pipes @p path.in and @p path.out, for QEMU's `-chardev pipe`. @throws Error kOpen if that fails.
+  /// @param[in] monitor the socket of QEMU's monitor, for input that is acknowledged; empty: input is not acknowledged.
   BoardLine(const std::filesystem::path& path, std::filesystem::path monitor);
   BoardLine(const BoardLine&) = delete;
   BoardLine& operator=(const BoardLine&) = delete;
-  /// The line is closed; what QEMU sends from then on is lost.
+  /// Closes the line; later output of QEMU is lost.
   ~BoardLine();
 
-  /// Begins to move bytes. Once, after QEMU was started. @returns the line. @throws Error kOpen.
+  /// Starts moving bytes. Call it once, after QEMU was started. @returns the line. @throws Error kOpen.
   [[nodiscard]] Transport connect();
 
  private:
   void move();
   bool move_output();
   bool move_input();
-  /// @returns the word in which the firmware says what it has taken; 0 where the monitor does not answer.
+  /// @returns the word with the number of bytes that the firmware has taken; 0 if the monitor does not answer.
   [[nodiscard]] std::uint32_t acknowledged();
   bool open_monitor();
 
   std::filesystem::path path_, monitor_path_;
   int in_ = -1, out_ = -1;    // the pipes
-  int near_ = -1, far_ = -1;  // the socket's ends: far_ is the line's
+  int near_ = -1, far_ = -1;  // the ends of the socket; far_ becomes the line
   int monitor_ = -1;
   std::string outgoing_;            // output that the line's reader has not taken
-  std::string pending_;             // input that no pipe has taken
-  bool in_flight_ = false;          // pending_'s first byte was sent, and is not acknowledged
-  std::uint32_t acknowledged_ = 0;  // bytes, as the firmware counts
+  std::string pending_;             // input that the pipe has not taken, or that is not acknowledged
+  bool in_flight_ = false;          // pending_'s first byte was sent and is not acknowledged
+  std::uint32_t acknowledged_ = 0;  // number of bytes, as the firmware counts them
   std::thread thread_;
 };
 

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kReadBytes = std::size_t{1} << 18;
 constexpr std::size_t kMostChunkBytes = kChunkHeaderBytes + kMaxChunkPayloadBytes + kChunkCrcBytes;
 constexpr std::size_t kMostProblems = 100;
-// A thousand times what a compressed chunk has may be in it.
+// A compressed chunk expands to at most about a thousand times its size, so the size of the image needs a bound.
 constexpr std::uint64_t kMostImageBytes = std::uint64_t{1} << 30;
 
 std::string count_of(std::uint64_t count, const char* what) {
@@ -35,7 +35,8 @@ CaptureAbout parse_about(std::string_view text) {
   return about;
 }
 
-/// @returns how large the image in a capture may be: as *about* says, if it says so, and not without a bound.
+/// @returns the largest permitted size of the image in a capture: the size in *about*, if there is one, but at most
+///          kMostImageBytes.
 std::uint64_t image_bytes(const CaptureAbout& about) {
   std::uint64_t bytes = kMostImageBytes;
   const auto told = about.find("image-bytes");
@@ -109,7 +110,7 @@ bool CaptureReader::next(Chunk& chunk) {
     chunk.payload = at.substr(kChunkHeaderBytes, bytes - kChunkHeaderBytes - kChunkCrcBytes);
     const bool in_order = chunk.sequence >= expected_;
     check_order(chunk);
-    // What is out of order is told and left out: its bytes would be taken for later ones.
+    // A chunk that is out of order is reported and skipped: its bytes would be taken for later ones.
     if (!in_order) {
       consume(bytes);
       continue;
@@ -133,7 +134,7 @@ bool CaptureReader::next(Chunk& chunk) {
   return false;
 }
 
-/// Reads on until @p wanted bytes are in the window. @returns false if the file ends before.
+/// Reads on until the window has @p wanted bytes. @returns false if the file ends before that.
 bool CaptureReader::fill(std::size_t wanted) {
   while (buffer_.size() - begin_ < wanted && !at_end_) {
     if (begin_ != 0) {
@@ -161,7 +162,8 @@ void CaptureReader::consume(std::size_t count) noexcept {
 /// @returns the length of the intact chunk at the beginning of the window; 0 if there is none.
 std::size_t CaptureReader::chunk_at_front() {
   if (!fill(kChunkHeaderBytes) || static_cast<std::uint8_t>(window()[0]) != kChunkMark) return 0;
-  // A time of two thousand years is none. Without this a run of marks would be looked through once for each of them.
+  // A time above two thousand years is impossible. Without this check, a run of marks would be searched once for each
+  // of its bytes.
   if (window()[kChunkHeaderBytes - 1] != 0) return 0;
   const std::size_t bytes = kChunkHeaderBytes + number_at(window(), 2, 2) + kChunkCrcBytes;
   if (!fill(bytes)) return 0;
@@ -170,7 +172,7 @@ std::size_t CaptureReader::chunk_at_front() {
                                                                                                                 : 0;
 }
 
-/// Passes over bytes that belong to no chunk, and says so. @returns false if no chunk follows.
+/// Skips bytes that belong to no chunk, and reports them. @returns false if no chunk follows.
 bool CaptureReader::skip_to_chunk() {
   const std::uint64_t from = offset_;
   while (fill(1)) {
@@ -190,7 +192,7 @@ bool CaptureReader::skip_to_chunk() {
   return !window().empty();
 }
 
-/// What comes after the end is not looked through, however long it is.
+/// Reports data after the end of the capture, without searching it.
 void CaptureReader::take_rest() {
   if (!fill(1)) return;
   if (preamble_at_front()) {

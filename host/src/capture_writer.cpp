@@ -19,7 +19,7 @@ std::uint64_t random_id() {
   return static_cast<std::uint64_t>(device()) << 32 | device();
 }
 
-/// A value of *about*: one line, whatever it holds.
+/// @returns a value of *about* as one line, whatever characters it has.
 std::string one_line(std::string_view value) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string out;
@@ -56,7 +56,7 @@ CaptureWriter::CaptureWriter(const std::filesystem::path& path, const CaptureAbo
 CaptureWriter::~CaptureWriter() {
   try {
     if (!ended_) end("the recorder gave up");
-  } catch (const Error&) {  // the file is cut short, and a reader says so
+  } catch (const Error&) {  // the file is cut short; a reader will report that
   }
   close(descriptor_);
 }

@@ -10,13 +10,13 @@ namespace {
 
 constexpr std::string_view kPrompt = "qm> ";
 constexpr std::size_t kTextKept = std::size_t{16} << 20;
-/// Longer than the target's own: an emulator that shares its processor may pause in the middle of a frame, and nobody
-/// types half a frame to a program.
+/// Longer than the target's limit: an emulator that shares its processor may pause in the middle of a frame, and no
+/// person types half a frame to a program.
 constexpr Milliseconds kSilence{10 * wire::kSilenceMs};
 constexpr Milliseconds kWriteTimeout{10'000};
-// How long an answer may take after the target has complained of a broken frame without saying which.
+// Longest wait for an answer after the target has reported a broken frame without saying which one.
 constexpr Milliseconds kDoubt{2'000};
-// How long a command may take to end after Ctrl-C.
+// Longest wait for the end of a command after Ctrl-C.
 constexpr Milliseconds kStop{2'000};
 
 std::string seconds(Milliseconds time) {
@@ -25,7 +25,7 @@ std::string seconds(Milliseconds time) {
   return text + " s";
 }
 
-/// As a command is named in a message: quoted, cut after 60 characters.
+/// @returns a command as messages quote it: cut after 60 characters.
 std::string quoted(std::string_view line) {
   return "\"" + escaped(line.substr(0, 60)) + (line.size() > 60 ? "...\"" : "\"");
 }
@@ -37,7 +37,7 @@ Console::Console(Transport transport, Transcript& transcript)
       transcript_(transcript),
       frame_buffer_(wire::kMaxFrameBytes),
       demultiplexer_(frame_buffer_),
-      // An answer to an earlier program on the same line must not be taken for one of ours.
+      // Answers to an earlier program on the same line must not be taken for answers to this one.
       next_request_(static_cast<std::uint32_t>(getpid()) << 16 | 1) {
   transcript_.note("attached to " + transport_.place());
 }
@@ -182,7 +182,7 @@ bool Console::pump(Clock::time_point deadline) {
     }
     if (held && Clock::now() >= last_byte_ + kSilence) take(demultiplexer_.timeout());
     flush_text();
-    // Perhaps only the held bytes have timed out, or it was time to say something: the caller has time left.
+    // Perhaps only the held bytes have timed out, or a message to the target was due: the caller has time left.
     if (Clock::now() >= deadline) return false;
   }
 }
@@ -224,7 +224,7 @@ void Console::take_frame(const wire::Frame& frame) {
   }
 }
 
-/// @returns what waits for the answer to @p request; nullptr if nothing does.
+/// @returns the request that waits for the answer @p request; nullptr if there is none.
 Console::Pending* Console::asked(std::uint32_t request) noexcept {
   if (pending_ != nullptr && pending_->request == request) return pending_;
   for (Pending& each : expected_) {
@@ -234,7 +234,7 @@ Console::Pending* Console::asked(std::uint32_t request) noexcept {
 }
 
 void Console::answer(Pending& pending, const wire::Frame& frame) {
-  pending.damage.clear();  // it was another frame that broke
+  pending.damage.clear();  // another frame was the broken one
   switch (frame.type) {
     case wire::FrameType::kHello: {
       wire::HelloPayload payload;
@@ -243,7 +243,7 @@ void Console::answer(Pending& pending, const wire::Frame& frame) {
       pending.answered = true;
       return;
     }
-    case wire::FrameType::kForm: pending.answered = true; return;  // the demultiplexer goes by it
+    case wire::FrameType::kForm: pending.answered = true; return;  // the demultiplexer evaluates it
     case wire::FrameType::kOutput: {
       std::string text(wire::as_text(frame.payload));
       std::erase(text, '\r');
@@ -305,8 +305,8 @@ void Console::take_broken(wire::Broken reason) {
   }
 }
 
-/// The first reason stays. It is thrown when all that has been received is taken in. What breaks behind the answer is
-/// not the request's.
+/// Keeps the first reason. It is thrown after all received bytes are processed. Damage after the answer does not
+/// concern the request.
 void Console::fail_pending(const std::string& why, Fault fault) {
   if (pending_ != nullptr && !pending_->answered && !pending_->failure) pending_->failure = Error(fault, why);
 }
@@ -351,16 +351,16 @@ void Console::await(Pending& pending, Milliseconds silence, const std::string& w
   if (pending.failure) throw Error(pending.failure->fault(), what + ": " + pending.failure->what());
 }
 
-/// Sends Ctrl-C and waits for the answer, but not for long, and not through a second interruption.
+/// Sends Ctrl-C and waits for the answer, at most kStop; a second interruption ends the wait.
 void Console::stop(const Pending& pending) noexcept {
   try {
     type("\x03");
     for (const auto until = Clock::now() + kStop; !pending.answered && Clock::now() < until;) (void)pump(until);
-  } catch (const Error&) {  // it was the last thing to be tried
+  } catch (const Error&) {  // nothing more can be done
   }
 }
 
-/// Whether the doubt about a request has lasted long enough to be believed.
+/// Whether a request is in doubt for so long that it counts as lost.
 bool Console::given_up(const Pending& pending) const {
   return !pending.answered && !pending.damage.empty() && Clock::now() >= pending.doubted_since + kDoubt;
 }

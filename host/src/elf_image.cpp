@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kMostNoteBytes = 1 << 16;
 
-/// The parts of a file that are asked for.
+/// An ELF file, of which only the requested parts are read.
 class File {
  public:
   explicit File(const std::filesystem::path& path) : path_(path), file_(path, std::ios::binary) {
@@ -42,7 +42,7 @@ class File {
     if (!file_) refuse("a damaged ELF file: it ends within its notes");
     return value;
   }
-  /// @returns the first bytes, as many as there are.
+  /// @returns the first @p count bytes, or fewer if the file is shorter.
   [[nodiscard]] std::string beginning(std::size_t count) {
     std::string text(count, 0);
     file_.read(text.data(), static_cast<std::streamsize>(count));
@@ -59,7 +59,7 @@ class File {
 std::string build_id_among(const std::vector<unsigned char>& notes) {
   std::size_t at = 0;
   while (at + 12 <= notes.size()) {
-    std::uint32_t words[3];  // name bytes, description bytes, type
+    std::uint32_t words[3];  // length of the name, length of the description, type
     std::memcpy(words, notes.data() + at, sizeof words);
     const std::uint64_t name = at + 12, description = name + (std::uint64_t{words[0]} + 3) / 4 * 4;
     const std::uint64_t end = description + (std::uint64_t{words[1]} + 3) / 4 * 4;
@@ -83,7 +83,7 @@ std::string build_id_in_sections(File& file) {
   return "";
 }
 
-/// @returns 32 or 64. @throws Error kInput unless @p file is a RISC-V image.
+/// @returns 32 or 64. @throws Error kInput if @p file is not a RISC-V image.
 unsigned require_riscv(File& file) {
   const std::string identity = file.beginning(EI_NIDENT);
   if (identity.empty()) file.refuse("empty, no ELF file");
@@ -92,7 +92,7 @@ unsigned require_riscv(File& file) {
   if (identity[EI_DATA] != ELFDATA2LSB) file.refuse("an ELF file, but not for RISC-V: big endian");
   const bool wide = identity[EI_CLASS] == ELFCLASS64;
   if (!wide && identity[EI_CLASS] != ELFCLASS32) file.refuse("a damaged ELF file: neither of 32 nor of 64 bits");
-  // Both classes have it in the same place.
+  // Both ELF classes have the field at the same offset.
   static_assert(offsetof(Elf32_Ehdr, e_machine) == offsetof(Elf64_Ehdr, e_machine));
   if (file.at<Elf32_Half>(offsetof(Elf64_Ehdr, e_machine)) != EM_RISCV) file.refuse("an ELF file, but not for RISC-V");
   return wide ? 64 : 32;

@@ -6,7 +6,7 @@
 namespace qm::host {
 namespace {
 
-// Freed objects that are remembered beyond as many as are out.
+// Number of freed objects that are remembered, in addition to as many as are live.
 constexpr std::size_t kFreedKept = 65536;
 
 }  // namespace
@@ -32,7 +32,7 @@ bool Model::is_arena(std::uint32_t traceable) const noexcept {
   return of != nullptr && of->arena;
 }
 
-/// @returns the cache, other than a quantum cache, of which an object at @p address is out; 0: none.
+/// @returns the cache, other than a quantum cache, that has a live object at @p address; 0: none.
 std::uint32_t Model::cache_that_has(std::uint64_t address) const noexcept {
   for (const auto& [number, of] : definitions_.traceables) {
     const Traceable* const parent = find(of.parent);
@@ -105,7 +105,7 @@ void Model::give_back(const Event& event, Key key, Step& step) {
   remember_freed(left, event.number);
 }
 
-/// Remembers a freed object, known or not; of too many, forgets the older half.
+/// Remembers a freed object, known or not. If there are too many, forgets the older half.
 void Model::remember_freed(Key key, std::uint64_t event_number) {
   freed_[key] = event_number;
   if (freed_.size() <= kFreedKept + 2 * live_.size()) return;

@@ -27,21 +27,21 @@
 namespace qm::host {
 namespace {
 
-/// What is known of a board before it runs; the firmware finds the rest in the device tree.
+/// The facts about a board that must be known before it runs; the firmware finds the others in the device tree.
 struct Board {
   std::string_view name;
   unsigned most_harts = 0;
-  unsigned further_harts = 0;          // on which no firmware in S-mode runs
-  bool is_piped = false;               // see BoardLine
-  bool acknowledges = false;           // likewise
-  std::vector<std::string> options{};  // of QEMU
+  unsigned further_harts = 0;          // harts on which no firmware runs in S-mode
+  bool is_piped = false;               // its line is a BoardLine
+  bool acknowledges = false;           // its input is acknowledged, see BoardLine
+  std::vector<std::string> options{};  // options for QEMU
 };
 
 const Board& board_of(const QemuOptions& options) {
   static const std::array<Board, 3> kBoards{{
       {.name = "virt", .most_harts = 8},
       {.name = "spike", .most_harts = 8, .is_piped = true, .acknowledges = true},
-      // Nothing on it ends QEMU with a status but semihosting.
+      // On this board only semihosting can end QEMU with a status.
       {.name = "sifive_u",
        .most_harts = 4,
        .further_harts = 1,
@@ -64,7 +64,8 @@ std::string program_of(const QemuOptions& options) {
   return named != nullptr && *named != 0 ? named : "qemu-system-riscv64";
 }
 
-/// Refuses an image for a machine that QEMU is not: it would say nothing for ever. A QEMU of another name may be any.
+/// Refuses an image for another machine than QEMU's, because it would never print anything. A QEMU with an unusual name
+/// may be for any machine.
 void require_image_for(const std::string& program, const std::filesystem::path& image) {
   const std::string name = std::filesystem::path(program).filename().string();
   for (const unsigned bits : {32u, 64u}) {
@@ -76,7 +77,7 @@ void require_image_for(const std::string& program, const std::filesystem::path& 
   }
 }
 
-/// A directory that only this user can enter, with room for a socket's path.
+/// @returns a new directory that only this user can enter, with a path short enough for a socket's name.
 std::filesystem::path private_directory() {
   const char* temporary = std::getenv("TMPDIR");
   std::string pattern = (temporary != nullptr && *temporary != 0 ? std::string(temporary) : "/tmp") + "/qm-XXXXXX";
@@ -90,13 +91,13 @@ std::filesystem::path private_directory() {
   return pattern;
 }
 
-/// What a board that only sends may be ahead of the host by.
+/// Most bytes of output that the host has not read, for a board that only sends.
 constexpr int kPipeBytes = 1 << 20;
 
-/// Between the boot options and the commands.
+/// Separates the boot options from the commands.
 constexpr std::string_view kCommandsFollow = " -- commands\n";
 
-/// The boot options, and behind them what the demo image takes for commands.
+/// @returns the boot options, followed by the text from which the demo image takes its commands.
 std::string boot_options(const QemuOptions& options) {
   std::string text = options.append;
   if (!options.commands.empty()) text += kCommandsFollow;
@@ -104,12 +105,13 @@ std::string boot_options(const QemuOptions& options) {
   return text;
 }
 
-/// Only in the child between fork and exec: async-signal-safe calls alone. Reports errno through @p report if it fails.
+/// Runs only in the child, between fork and exec: async-signal-safe calls alone. If it fails, it reports errno through
+/// @p report.
 [[noreturn]] void become(const std::vector<char*>& arguments, int log, int report, pid_t parent, Lifetime lifetime) {
-  setsid();  // Ctrl-C in the terminal is for the firmware
+  setsid();  // Ctrl-C in the terminal is for the firmware, not for QEMU
   if (lifetime == Lifetime::kOwned) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(127);  // the parent died before the line above
+    if (getppid() != parent) _exit(127);  // the parent ended before the line above
   }
   const int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
@@ -216,7 +218,7 @@ void Qemu::start(const std::vector<std::string>& arguments) {
   close(log);
   close(report[1]);
   int error = pid_ < 0 ? errno : 0;
-  // The pipe closes when the program has been started.
+  // The pipe closes when exec has succeeded.
   if (pid_ > 0 && read(report[0], &error, sizeof error) != static_cast<ssize_t>(sizeof error)) error = 0;
   close(report[0]);
   if (error == 0) return;
@@ -233,12 +235,12 @@ Qemu::~Qemu() {
   std::filesystem::remove_all(directory_, ignored);
 }
 
-/// A pipe seems closed until QEMU has opened it: the board's first byte says that it has.
+/// A pipe seems closed until QEMU has opened it. The board's first byte shows that QEMU has.
 Transport Qemu::open_pipe(Clock::time_point deadline) {
   const int pipe = open(socket().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (pipe < 0) throw Error(Fault::kOpen, socket().string() + ": " + std::strerror(errno));
   Transport line(pipe, "pipe:" + socket().string());
-  fcntl(pipe, F_SETPIPE_SZ, kPipeBytes);  // or it stays as large as it is
+  fcntl(pipe, F_SETPIPE_SZ, kPipeBytes);  // if this fails, the pipe keeps its size
   pollfd watched{pipe, POLLIN, 0};
   while (poll(&watched, 1, 5) <= 0) {
     if (const auto status = exit_status())
@@ -266,7 +268,7 @@ Transport Qemu::connect(Clock::time_point deadline) {
                                           ") hangs: it has not opened its serial line");
       }
     }
-    std::this_thread::sleep_for(Milliseconds(5));  // there is nothing to wait on until the socket exists
+    std::this_thread::sleep_for(Milliseconds(5));  // the socket does not exist yet, so there is nothing to wait on
   }
 }
 
@@ -294,7 +296,7 @@ std::string Qemu::messages() const {
   std::ifstream log(directory_ / "qemu.log");
   std::string text;
   for (std::string line; std::getline(log, line);) {
-    // Said at every start, and no explanation of anything.
+    // QEMU prints this line at every start; it explains nothing.
     if (line.find("info: QEMU waiting for connection on") == std::string::npos) text += line + "\n";
   }
   if (text.size() > 2000) text.erase(0, text.size() - 2000);

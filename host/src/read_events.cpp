@@ -9,7 +9,7 @@
 namespace qm::host {
 namespace {
 
-// As the console does: longer, and the target has given up the frame.
+// As long as for the console: after this silence the target has abandoned the frame.
 constexpr std::uint64_t kSilenceMicroseconds = std::uint64_t{10} * wire::kSilenceMs * 1000;
 constexpr std::uint64_t kProgressBytes = std::uint64_t{1} << 20;
 
@@ -21,7 +21,7 @@ class Frames {
         buffer_(wire::Demultiplexer::buffer_bytes(wire::kMaxPayloadBytes)),
         demultiplexer_(buffer_, wire::Demultiplexer::Side::kHost, 1) {}
 
-  /// Hands each frame to @p take. @returns false at the end of the capture.
+  /// Passes each frame to @p take. @returns false at the end of the capture.
   template <class Take>
   bool next_chunk(Take&& take) {
     Chunk chunk;
@@ -52,7 +52,7 @@ void read_events(const std::filesystem::path& capture, EventHandler& handler, co
   Frames frames(capture);
   StreamReader streams(handler);
   streams.on_unknown([&] {
-    // What was lost may have been asked for again, and have come later.
+    // Lost definitions may have been requested again, and may have arrived later.
     Frames later(capture);
     while (later.next_chunk([&](const wire::Frame& frame) { streams.adopt(frame); })) {
     }

@@ -12,7 +12,7 @@ std::string json_text(std::string_view text) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       (out += '\\') += c;
-    } else if (byte < 0x20 || byte > 0x7e) {  // what is no ASCII is no UTF-8 for sure
+    } else if (byte < 0x20 || byte > 0x7e) {  // a byte that is not ASCII need not be UTF-8
       char escape[8];
       std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(byte));
       out += escape;

@@ -10,7 +10,7 @@
 namespace qm::host {
 
 void open_standard_streams() noexcept {
-  // open() gives the least number that is free.
+  // open() returns the lowest free number.
   int descriptor = open("/dev/null", O_RDWR);
   while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = open("/dev/null", O_RDWR);
   if (descriptor >= 0) close(descriptor);

@@ -5,13 +5,13 @@
 namespace qm::host {
 namespace {
 
-// The least that an event takes in a ring of the device.
+// The fewest bytes of an event in a ring of the device.
 constexpr std::size_t kLeastRingBytes = 32;
 constexpr std::size_t kLeastWindow = 4096;
-// What 8 harts with rings of 4 MiB may need: 200 MB. A header may claim larger rings, and need not be true.
+// The need of 8 harts with rings of 4 MiB: 200 MB. A header may falsely claim larger rings.
 constexpr std::size_t kMostWindow = std::size_t{1} << 21;
 
-/// Fills in the sizes that the stream leaves out: those of the cache's objects; of a segment what was asked for,
+/// Fills in the sizes that the stream omits: for a cache the size of its objects, for a segment the requested size,
 /// rounded up.
 void fill_sizes(const wire::Event& from, const Traceable* of, Event& event) noexcept {
   const bool is_free = from.operation == wire::Operation::kFree;
@@ -40,7 +40,8 @@ void StreamMerge::grow_to(std::uint32_t harts) {
 
 void StreamMerge::set_harts(std::uint32_t harts, std::uint32_t ring_bytes) {
   grow_to(harts);
-  // A drained ring's events may come before those of a ring that is drained next, which has filled meanwhile.
+  // Events of a ring that is drained first may arrive before those of a ring that is drained next, which fills
+  // meanwhile.
   window_ = std::clamp(std::size_t{2} * harts * (ring_bytes / kLeastRingBytes), kLeastWindow, kMostWindow);
 }
 

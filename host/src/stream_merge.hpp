@@ -1,5 +1,5 @@
 #pragma once
-/// Puts the events of all harts into one order. See StreamReader, invariants 1 and 2.
+/// Merges the events of all harts into one order. See StreamReader, invariants 1 and 2.
 
 #include <array>
 #include <cstdint>
@@ -20,31 +20,32 @@ class StreamMerge {
   void set_harts(std::uint32_t harts, std::uint32_t ring_bytes);
   void set_mode(wire::StreamMode mode, std::uint64_t sample_bytes);
 
-  /// A frame of @p hart comes whose first event is the hart's number @p hart_number: what lies between is missing.
+  /// Begins a frame of @p hart whose first event is the hart's number @p hart_number: events between the last one and
+  /// this one are missing.
   void begin_frame(std::uint32_t hart, std::uint64_t hart_number);
   void put(const wire::Event& event, const Definitions& definitions);
-  /// Delivers what is certain to be next.
+  /// Delivers the events that are certain to be next.
   void deliver();
-  /// Delivers everything that waits.
+  /// Delivers all waiting events.
   void flush();
-  /// After the last event: gives back the queues, of which each hart has one.
+  /// After the last event: releases the queues of all harts.
   void close() noexcept { harts_ = {}; }
-  /// After the last event: finds out, from the device's own counters, what is missing at the end of each hart.
+  /// After the last event: finds out from the device's own counters which events are missing at the end of each hart.
   void settle(const Statistics& final);
 
   [[nodiscard]] std::uint64_t misplaced() const noexcept { return misplaced_; }
-  /// Hart to events that the device dropped; and that did not arrive.
+  /// The number of events of each hart that the device dropped, and that did not arrive.
   [[nodiscard]] const std::map<std::uint32_t, std::uint64_t>& overruns() const noexcept { return overruns_; }
   [[nodiscard]] const std::map<std::uint32_t, std::uint64_t>& missing() const noexcept { return missing_; }
 
  private:
   struct Item {
     enum class What : std::uint8_t { kEvent, kOverrun, kMissing, kMode } what = What::kEvent;
-    Event event;  // of a note: hart, number, ticks; in `requested` how many, or what is sampled; in `flags` the mode
+    Event event;  // of a note: hart, number and ticks; `requested` is the count or the sample size, `flags` the mode
   };
   struct Hart {
     std::deque<Item> queue;
-    std::uint64_t expected = 0;  // its next event's number
+    std::uint64_t expected = 0;  // number of its next event
     std::uint64_t arrived = 0;
     std::uint64_t last_number = 0;
     bool has_number = false;
@@ -66,7 +67,7 @@ class StreamMerge {
   std::size_t window_ = 65536;
   std::uint64_t highest_ = 0;
   bool has_highest_ = false;
-  std::uint64_t next_ = 0;  // number after the one delivered last
+  std::uint64_t next_ = 0;  // number after that of the event delivered last
   bool has_next_ = false;
   std::uint64_t last_delivered_ = 0;
   std::uint64_t misplaced_ = 0;

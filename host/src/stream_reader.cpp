@@ -12,7 +12,7 @@ namespace qm::host {
 namespace {
 
 constexpr std::size_t kMostProblems = 100;
-// Each reads the whole capture.
+// Each look-ahead reads the whole capture.
 constexpr unsigned kMostLooksAhead = 64;
 
 EventKind kind_of(wire::SourceKind kind) noexcept {
@@ -49,12 +49,12 @@ StreamHeader header_of(const wire::StreamPrefix& prefix, const wire::StreamHeade
   return header;
 }
 
-/// Whether a device can have what @p definition is of.
+/// Whether a device can have the object of @p definition.
 bool is_possible(const wire::Definition& definition) noexcept {
   return definition.kind != wire::DefinitionKind::kSource || definition.number < kMostTraceables;
 }
 
-/// @param[in] replace whether what is known already has another meaning from here on.
+/// @param[in] replace whether numbers that are defined already get a new meaning from here on.
 void define(Definitions& definitions, const wire::Definition& from, bool replace) {
   switch (from.kind) {
     case wire::DefinitionKind::kSource: {
@@ -87,22 +87,22 @@ void define(Definitions& definitions, const wire::Definition& from, bool replace
 
 }  // namespace
 
-/// One stream: what is known of it, and its events on their way.
+/// One stream: its definitions, and its events that are not delivered yet.
 struct StreamReader::Stream {
   Stream(EventHandler& handler, std::uint32_t place_of) : merge(handler), place(place_of) {}
 
   Definitions definitions;
   StreamMerge merge;
-  std::uint32_t place;  // in the capture, from 1 on
+  std::uint32_t place;  // place in the capture, from 1 on
   std::uint32_t expected_frame = 0;
   std::uint64_t lost_frames = 0;
   bool has_header = false;
   bool ended = false;
   bool looked_ahead = false;
   std::uint64_t undefined_events = 0;
-  std::uint64_t impossible = 0;  // events and definitions of caches and arenas that no device has
+  std::uint64_t impossible = 0;  // events and definitions with numbers of caches and arenas that no device has
   std::uint32_t sample_seed = 0;
-  Statistics statistics;  // of the snapshot that is arriving
+  Statistics statistics;  // of the snapshot that is being received
   std::uint32_t snapshot = 0;
   bool snapshot_whole = false;
   bool final_seen = false;
@@ -130,7 +130,7 @@ void StreamReader::begin_stream(std::uint16_t number) {
   streams_.back()->definitions.header.stream = number;
 }
 
-/// The stream that a frame belongs to: the one that is being read, or a new one.
+/// @returns the stream that a frame belongs to: the current one, or a new one.
 StreamReader::Stream& StreamReader::stream_of(const wire::StreamPrefix& prefix, bool is_header) {
   const bool known = !streams_.empty() && streams_.back()->definitions.header.stream == prefix.stream;
   if (known) return *streams_.back();
@@ -143,7 +143,7 @@ StreamReader::Stream& StreamReader::stream_of(const wire::StreamPrefix& prefix, 
   return stream;
 }
 
-/// Checks a frame's number. @returns false if it was there before.
+/// Checks a frame's number. @returns false if a frame with that number has come before.
 bool StreamReader::number(Stream& stream, std::uint32_t frame_number) {
   if (frame_number < stream.expected_frame) {
     problem(&stream, "frame " + std::to_string(frame_number) + " came twice, or out of order");
@@ -306,7 +306,7 @@ void StreamReader::take_end(const wire::Frame& frame) {
   handler_.on_stream_end(stream.definitions.header.schema_minor != 0 ? end.ticks : 0);
 }
 
-/// Judges the stream that is being read, which does not go on.
+/// Completes and checks the current stream, which has no further frames.
 void StreamReader::end_stream() {
   Stream& stream = *streams_.back();
   stream.merge.flush();
@@ -327,7 +327,7 @@ void StreamReader::end_stream() {
   }
   for (const auto& [hart, lost] : stream.merge.overruns()) {
     problem(&stream, "hart " + std::to_string(hart) + " lost " + counted(lost, "event") +
-                         " for want of room (overruns): see docs/recording.md");
+                         " for want of room (overruns): see docs/qm.md");
   }
   for (const auto& [hart, lost] : stream.merge.missing()) {
     problem(&stream, counted(lost, "event") + " of hart " + std::to_string(hart) + " did not arrive");

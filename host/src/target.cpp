@@ -5,7 +5,7 @@
 namespace qm::host {
 namespace {
 
-/// The last @p count lines of @p text, without a prompt that waits at its end.
+/// @returns the last @p count lines of @p text, without a prompt at its end.
 std::string last_lines(std::string text, unsigned count) {
   std::erase(text, '\r');
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -41,7 +41,7 @@ Target Target::power_on(const QemuOptions& options, const TargetTimeouts& timeou
     target.only_sends_ = !options.commands.empty();
   } catch (const Error& error) {
     const Error shown = target.explained(error);
-    if (target.qemu_ != nullptr) target.qemu_->kill();  // a kept one too: nobody can use it
+    if (target.qemu_ != nullptr) target.qemu_->kill();  // even with Lifetime::kKept: nobody can use it
     throw shown;
   }
   return target;
@@ -84,7 +84,7 @@ void Target::greet(Beginning beginning) {
     const bool hangs = error.fault() == Fault::kTimedOut || error.fault() == Fault::kNoAnswer;
     const Error shown = explained(
         hangs ? Error(Fault::kNoAnswer, std::string("the target hangs while it boots: ") + error.what()) : error);
-    qemu_->kill();  // a kept one too: nobody can use it
+    qemu_->kill();  // even with Lifetime::kKept: nobody can use it
     throw shown;
   }
 }
@@ -122,7 +122,7 @@ ExitStatus Target::power_off(int status) {
   try {
     (void)console_->execute("poweroff " + std::to_string(status), timeouts_.end);
   } catch (const Error& error) {
-    // The line may close before the answer is through.
+    // The line may close before the answer has arrived completely.
     if (error.fault() != Fault::kDied) throw explained(error);
   }
   return wait_for_end();
@@ -140,7 +140,7 @@ ExitStatus Target::wait_for_end() {
 
 Error Target::explained(const Error& error) {
   transcript_->note(std::string("failed: ") + error.what());
-  if (error.fault() == Fault::kVersion) return error;  // which says it all
+  if (error.fault() == Fault::kVersion) return error;  // its message needs no addition
   std::string message = error.what();
   if (qemu_ != nullptr) {
     // After the line has closed, QEMU needs a moment to end.

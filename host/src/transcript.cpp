@@ -22,7 +22,7 @@ std::filesystem::path directory() {
   return base / ("quartermaster-" + std::to_string(getuid()));
 }
 
-/// Their names begin with the time, so that the order of names is that of age.
+/// Removes the oldest files. A file's name begins with the time, so the order of names is the order of age.
 void remove_oldest(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> transcripts;
   std::error_code ignored;
@@ -101,7 +101,7 @@ void Transcript::bytes_passed(char mark, std::string_view bytes) {
   while (file_ != nullptr && !bytes.empty()) {
     if (bytes_ >= most_bytes_) begin_another();
     if (open_mark_ != mark) begin_line(mark);
-    // A frame is a line of text without an end: it is cut, so that a file can end within a stream.
+    // A frame is a line of text without an end. It is cut into pieces, so that a file can end inside a stream.
     const std::size_t end = std::min({bytes.find('\n'), bytes.size() - 1, most_bytes_ / 8}) + 1;
     put(escaped(bytes.substr(0, end)));
     if (bytes[end - 1] == '\n') {
@@ -128,7 +128,7 @@ void Transcript::put(std::string_view text) {
   bytes_ += text.size();
 }
 
-/// Goes on in a new file. If there can be none, nothing more is kept: it is not what the line is used for.
+/// Continues in a new file. If it cannot be created, nothing more is kept: the line works without a transcript.
 void Transcript::begin_another() {
   std::filesystem::path older = path_;
   older.replace_extension(".older" + path_.extension().string());

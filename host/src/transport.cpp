@@ -28,7 +28,7 @@ namespace {
 constexpr int kInterruptPollMs = 250;
 volatile std::sig_atomic_t interrupted = 0;
 
-/// A descriptor that is closed unless it is released.
+/// Owns a descriptor, and closes it unless it is released.
 class Descriptor {
  public:
   explicit Descriptor(int value) noexcept : value_(value) {}
@@ -48,7 +48,7 @@ class Descriptor {
   throw Error(fault, place + ": " + why);
 }
 
-/// Milliseconds until @p deadline for poll(), rounded up, at least 0.
+/// @returns the milliseconds until @p deadline for poll(), rounded up, at least 0.
 int poll_timeout(Clock::time_point deadline) noexcept {
   const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now()).count();
   return static_cast<int>(std::clamp<long long>(left, 0, 3'600'000));
@@ -77,7 +77,7 @@ int open_unix(const std::string& place, const std::string& path) {
   }
 }
 
-/// Connects, and waits for the answer until @p deadline. @returns 0, or why not.
+/// Connects, and waits for the result until @p deadline. @returns 0, or the error number.
 int connect_until(int descriptor, const addrinfo& to, Clock::time_point deadline) {
   if (connect(descriptor, to.ai_addr, to.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -199,10 +199,10 @@ void Transport::pace(unsigned baud) noexcept {
   next_byte_ = Clock::now();
 }
 
-/// Waits until the line may have brought a byte. @returns how many it may have brought, at most @p room; 0: not before
-/// @p deadline.
+/// Waits until the paced line may have brought a byte. @returns the number of bytes that it may have brought, at most
+/// @p room; 0 if @p deadline comes first.
 std::size_t Transport::await_pace(std::size_t room, Clock::time_point deadline) {
-  // A few at once: a receiver is not woken for each byte.
+  // Waits for a few bytes at once, so that the receiver is not woken for each byte.
   const auto step = std::max<Clock::duration>(std::chrono::milliseconds(2), byte_time_);
   next_byte_ = std::max(next_byte_, Clock::now() - std::max<Clock::duration>(kPaceSlack, byte_time_));
   if (next_byte_ + step > Clock::now()) std::this_thread::sleep_until(std::min(next_byte_ + step, deadline));
@@ -213,7 +213,7 @@ std::size_t Transport::await_pace(std::size_t room, Clock::time_point deadline) 
 std::optional<std::size_t> Transport::read(std::span<char> into, Clock::time_point deadline) {
   for (;;) {
     pollfd watched{descriptor_, POLLIN, 0};
-    // A signal between the look at the flag and poll() does not wake it.
+    // A signal between the check of the flag and poll() does not wake poll().
     const int ready = poll(&watched, 1, std::min(poll_timeout(deadline), kInterruptPollMs));
     if (ready < 0 && errno != EINTR) fail(Fault::kDied, place_, std::strerror(errno));
     if (interrupted != 0) {
@@ -230,7 +230,7 @@ std::optional<std::size_t> Transport::read(std::span<char> into, Clock::time_poi
         next_byte_ += count * byte_time_;
         return static_cast<std::size_t>(count);
       }
-      // A pty whose other side is closed gives EIO, a socket whose peer was killed ECONNRESET.
+      // A pty gives EIO if its other side is closed, and a socket ECONNRESET if its peer was killed.
       if (count == 0 || errno == EIO || errno == ECONNRESET) return std::nullopt;
       if (errno != EAGAIN && errno != EINTR) fail(Fault::kDied, place_, std::strerror(errno));
     }

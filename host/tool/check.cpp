@@ -26,14 +26,14 @@ std::string name_of(const host::Definitions& definitions, std::uint32_t traceabl
   return found != definitions.traceables.end() ? found->second.name : fmt::format("number {}", traceable);
 }
 
-/// What a device of 32-bit words has counted if there are @p of: its counters wrap.
+/// @returns the counters @p of as a device with 32-bit words has them: they wrap.
 host::Counters wrapped(const host::Counters& of) {
   const auto word = [](std::uint64_t number) { return static_cast<std::uint32_t>(number); };
   return {word(of.allocations), word(of.frees),     word(of.reallocations),
           word(of.requested),   word(of.allocated), word(of.freed)};
 }
 
-/// Of several the worst counts.
+/// From good to bad: the worst of several verdicts counts.
 enum class Verdict { kEqual, kNotCompared, kWrong };
 
 /// Checks one stream.
@@ -54,7 +54,7 @@ class StreamCheck {
     (gap.why == host::Missing::kOverrun ? overruns_ : missing_)[gap.hart] += gap.events;
   }
 
-  /// Prints the verdict.
+  /// Prints the findings. @returns the verdict.
   [[nodiscard]] Verdict report();
 
  private:
@@ -94,7 +94,7 @@ void StreamCheck::take(const host::Event& event) {
 
 void StreamCheck::misfit(const host::Event& event, host::Misfit misfit) {
   if (misfit == host::Misfit::kNone) return;
-  // What was out before the stream began may be freed in it.
+  // Objects that were live before the stream began may be freed in it.
   if (misfit == host::Misfit::kUnknown && !definitions_.header.from_boot) return;
   if (misfits_[static_cast<std::size_t>(misfit)]++ >= kShownEach) return;
   shown_.push_back(fmt::format("  event {}: {}: {:#x} of {}, hart {}", event.number, host::name(misfit), event.address,
@@ -203,7 +203,7 @@ Verdict StreamCheck::report_equality() const {
   return unequal == 0 ? Verdict::kEqual : Verdict::kWrong;
 }
 
-/// Arenas apart, as in `qm report`: slabs and blocks are made of what they hand out.
+/// Reports live objects. Arenas are apart, as in `qm report`: their segments become slabs and blocks.
 void StreamCheck::report_out() const {
   std::uint64_t objects = 0, bytes = 0, segments = 0, segment_bytes = 0;
   model_.for_each_live([&](const host::LiveObject& object) {
@@ -268,7 +268,7 @@ class Checker : public host::EventHandler {
   Verdict verdict_ = Verdict::kEqual;
 };
 
-/// @returns whether the capture is one of @p wanted. An empty id is not known, and no reason to refuse.
+/// @returns whether the build id of the capture is @p wanted. An empty id is unknown, and no reason to refuse.
 bool check_build(const std::string& wanted, const std::string& found, const char* whose, bool force) {
   if (wanted.empty() || found.empty() || wanted == found) return true;
   fmt::print(stderr, "{}: the capture is of build {}, {} of build {}\n", force ? "qm: warning" : "qm", found, whose,

@@ -1,5 +1,5 @@
 #pragma once
-/// `qm check`: is a capture whole, does it agree with itself, and with what the device counted?
+/// `qm check`: is a capture complete and consistent, and does it agree with the device's counters?
 
 #include <filesystem>
 
@@ -7,11 +7,11 @@ namespace qm::tool {
 
 struct CheckOptions {
   std::filesystem::path file;
-  std::filesystem::path image;  ///< the ELF file that it is to belong to; empty: any
-  bool force = false;           ///< of another build id say so and go on
+  std::filesystem::path image;  ///< the ELF file that the capture should belong to; empty: any
+  bool force = false;           ///< if the build id differs, say so and continue
 };
 
-/// Prints what it finds. @returns kOk iff the capture is complete, and equal to the device's statistics number for
+/// Prints its findings. @returns kOk iff the capture is complete, and equal to the device's statistics number for
 /// number; else kCommandFailed.
 /// @throws host::Error kInput for files that cannot be read.
 int check(const CheckOptions& options);

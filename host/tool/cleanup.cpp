@@ -11,7 +11,8 @@
 namespace qm::tool {
 namespace {
 
-// Written by the main thread, read by the handler on the same thread: a flag set last makes the rest valid.
+// The main thread writes these, and the handler reads them on the same thread. A flag is set last and makes the data
+// valid.
 termios saved_mode;
 volatile sig_atomic_t mode_is_saved = 0;
 pid_t child = -1;
@@ -54,7 +55,8 @@ void remember_terminal(const termios* mode) {
   mode_is_saved = 0;
   if (mode == nullptr) return;
   saved_mode = *mode;
-  std::atomic_signal_fence(std::memory_order_release);  // the handler reads saved_mode after mode_is_saved
+  // release: the handler reads saved_mode only after it has seen mode_is_saved
+  std::atomic_signal_fence(std::memory_order_release);
   mode_is_saved = 1;
 }
 
@@ -73,7 +75,7 @@ void remember_qemu(const host::Qemu* qemu) {
   copy(socket_path, qemu->socket().string());
   copy(log_path, (qemu->directory() / "qemu.log").string());
   copy(directory_path, qemu->directory().string());
-  std::atomic_signal_fence(std::memory_order_release);  // as above, for the child
+  std::atomic_signal_fence(std::memory_order_release);  // release: as above, for the child
   child_is_known = 1;
 }
 

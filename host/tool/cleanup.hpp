@@ -1,6 +1,6 @@
 #pragma once
-/// What has to be undone even when a signal ends the program: the terminal's mode, a QEMU, its directory. Destructors
-/// do it on every other path; a signal handler cannot run destructors, so it works on the copies kept here.
+/// Undoes, even when a signal ends the program, the changes of the terminal's mode, a QEMU and its directory.
+/// Destructors do it on every other path. A signal handler cannot run destructors, so it uses the copies kept here.
 
 #include <signal.h>
 #include <termios.h>
@@ -9,13 +9,13 @@
 
 namespace qm::tool {
 
-/// Handles every signal that would end the program. SIGPIPE is ignored: writes report it.
+/// Handles every signal that would end the program. SIGPIPE is ignored: writes report the error.
 void install_signal_handlers();
 
-/// @p mode is restored on standard input by a signal; nullptr: nothing is.
+/// A signal restores @p mode on standard input; nullptr: it restores nothing.
 void remember_terminal(const termios* mode);
 
-/// While it lives signals wait.
+/// Blocks signals during its lifetime.
 class SignalsHeld {
  public:
   SignalsHeld();
@@ -27,7 +27,7 @@ class SignalsHeld {
   sigset_t before_;
 };
 
-/// @p qemu is killed and its directory removed by a signal; nullptr: nothing is.
+/// A signal kills @p qemu and removes its directory; nullptr: it kills nothing.
 void remember_qemu(const host::Qemu* qemu);
 
 }  // namespace qm::tool

@@ -25,8 +25,8 @@ void show(std::string_view text) {
   std::fflush(stdout);
 }
 
-/// Text that comes by itself while commands run as requests, a warning or a panic: to standard error, without the
-/// prompts.
+/// Copies text that the target prints unasked while commands run as requests, such as a warning or a panic, to standard
+/// error, without prompts.
 class Asides {
  public:
   explicit Asides(host::Console& console) : console_(console) {
@@ -53,7 +53,7 @@ class Asides {
   std::string line_;
 };
 
-/// Shows what the target complained of while it booted, as of an unknown boot option.
+/// Shows the target's warnings from its boot, for example about an unknown boot option.
 void show_boot_warnings(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -62,7 +62,7 @@ void show_boot_warnings(const std::string& text) {
   }
 }
 
-/// @returns the status that the command asks QEMU to end with, if it is a `poweroff`.
+/// @returns the status that a `poweroff` command gives QEMU; nothing if @p command is another command.
 std::optional<int> poweroff_status(const std::string& command) {
   std::istringstream words(command);
   std::string word, number, rest;
@@ -79,13 +79,13 @@ std::optional<int> poweroff_status(const std::string& command) {
 
 bool is_blank(const std::string& command) { return command.find_first_not_of(' ') == std::string::npos; }
 
-/// Whether @p command restarts the board, if it succeeds.
+/// Whether @p command restarts the board if it succeeds.
 bool is_reboot(const std::string& command) {
   std::string word;
   return (std::istringstream(command) >> word) && word == "reboot";
 }
 
-/// The end that a `poweroff` was to bring.
+/// Waits for the end that a `poweroff` causes.
 int expect_end(host::Target& target, int status) {
   if (target.qemu() == nullptr) return status;
   const host::ExitStatus ended = target.wait_for_end();
@@ -93,7 +93,7 @@ int expect_end(host::Target& target, int status) {
   throw target.explained(host::Error(host::Fault::kDied, "poweroff " + std::to_string(status) + " was asked for"));
 }
 
-/// Runs a command, and prints its rows and at last its status as JSON, an object a line.
+/// Runs a command, and prints its rows and then its status as JSON, one object on each line.
 host::CommandResult execute_as_json(host::Target& target, const std::string& command) {
   host::JsonRows json;
   const auto print = [](const std::string& lines) {
@@ -112,7 +112,7 @@ host::CommandResult execute_as_json(host::Target& target, const std::string& com
   return result;
 }
 
-/// Says where in the script a command has failed. @returns whether that is the end.
+/// Prints the place in the script of a failed command. @returns whether the script ends there.
 bool ends(const Script& script, std::size_t index, const std::string& command) {
   if (script.file.empty()) return false;
   std::fflush(stdout);
@@ -120,8 +120,8 @@ bool ends(const Script& script, std::size_t index, const std::string& command) {
   return true;
 }
 
-/// Runs the commands one after the other; of a script, up to the first that fails.
-/// @returns the status of the program; in @p off whether the target has powered off.
+/// Runs the commands one after another; stops a script at the first command that fails.
+/// @returns the status of the program; sets @p off if the target has powered off.
 int run_commands(host::Target& target, const std::vector<std::string>& commands, const Script& script, Answers answers,
                  bool& off) {
   std::optional<Asides> asides(std::in_place, target.console());
@@ -132,7 +132,7 @@ int run_commands(host::Target& target, const std::vector<std::string>& commands,
     const auto end = poweroff_status(command);
     const bool boots = is_reboot(command);
     if (boots) {
-      asides.reset();  // the banner is none
+      asides.reset();  // the banner of the boot is not printed
       target.console().clear_text();
     }
     try {
@@ -163,7 +163,7 @@ int run_commands(host::Target& target, const std::vector<std::string>& commands,
   return status;
 }
 
-/// Whether the last line typed at the terminal was a poweroff.
+/// Whether the last line typed at the terminal was a `poweroff`.
 bool powered_off_by_hand(const std::string& text) {
   const std::size_t prompt = text.rfind("qm> ");
   return prompt != std::string::npos && text.find("poweroff", prompt) != std::string::npos;
@@ -197,7 +197,7 @@ void require_terminal() {
                     "standard input and output are not a terminal; without one, give commands with -c 'COMMAND'");
 }
 
-/// The recorder of a run, if it has one. A run that fails ends the file as well.
+/// The recorder of a run, if the run has one. A run that fails completes the file as well.
 class Recording {
  public:
   Recording(host::Target& target, const RunOptions& options) {
@@ -209,18 +209,18 @@ class Recording {
   ~Recording() {
     try {
       end("the run has failed");
-    } catch (const host::Error&) {  // the disk is full: the file is cut short, and a reader says so
+    } catch (const host::Error&) {  // the disk is full: the file is cut short, and a reader will report that
     }
   }
 
   void await_end_of_stream() {
     if (recorder_) recorder_->await_end_of_stream();
   }
-  /// After Ctrl-C: ends the stream and the file as `qm record` does. A second Ctrl-C ends the file where it is.
+  /// After Ctrl-C: ends the stream and the file as `qm record` does. A second Ctrl-C ends the file at once.
   void end_interrupted(host::Target& target) {
     try {
       if (recorder_ && recorder_->stream_runs() && !target.only_sends()) stop_stream(target, *recorder_);
-    } catch (const host::Error&) {  // the target does not answer any more: the file says that the stream has no end
+    } catch (const host::Error&) {  // the target no longer answers: the file shows that the stream has no end
     }
     end("Ctrl-C");
   }
@@ -232,7 +232,8 @@ class Recording {
   std::optional<Recorder> recorder_;
 };
 
-/// Runs what needs no keys. @returns the status of the program; in @p off whether the target has powered off.
+/// Runs commands or the demonstration, which need no keys. @returns the status of the program; sets @p off if the
+/// target has powered off.
 int run_by_itself(host::Target& target, const RunOptions& options, bool& off) {
   show_boot_warnings(target.console().text());
   target.console().clear_text();
@@ -240,10 +241,11 @@ int run_by_itself(host::Target& target, const RunOptions& options, bool& off) {
   return options.demo ? demo(target) : run_commands(target, options.commands, options.script, options.answers, off);
 }
 
-/// QEMU's options. Where time is counted in instructions the board has the commands from its start, and the run repeats.
+/// @returns QEMU's options. If time is counted in instructions, the board gets the commands at its start, so the run is
+///          repeatable.
 host::QemuOptions qemu_options(const RunOptions& options) {
   host::QemuOptions qemu = options.qemu;
-  // So that the console can say how long a report takes on such a line.
+  // Lets the console estimate the time of a report on such a line.
   if (options.pace != 0) qemu.append = fmt::format("baud={} {}", options.pace, qemu.append);
   if (!qemu.icount || options.commands.empty()) return qemu;
   if (!host::takes_commands(qemu.image)) {
@@ -256,11 +258,12 @@ host::QemuOptions qemu_options(const RunOptions& options) {
   return qemu;
 }
 
-/// A signal finds either no QEMU or one that is remembered.
-host::Target power_on(const RunOptions& options) {
+}  // namespace
+
+host::Target power_on(const host::QemuOptions& options, const host::TargetTimeouts& timeouts) {
   std::optional<SignalsHeld> held(std::in_place);
-  return host::Target::power_on(qemu_options(options), options.timeouts, [&](const host::Qemu& qemu) {
-    if (options.qemu.lifetime == host::Lifetime::kOwned) remember_qemu(&qemu);
+  return host::Target::power_on(options, timeouts, [&](const host::Qemu& qemu) {
+    if (options.lifetime == host::Lifetime::kOwned) remember_qemu(&qemu);
     held.reset();
   });
 }
@@ -271,7 +274,14 @@ int report(const host::Error& error) {
   return status_of(error);
 }
 
-}  // namespace
+std::string shell_word(std::string_view text) {
+  std::string word = "'";
+  for (const char c : text) {
+    if (c == '\'') word += "'\\''";
+    else word += c;
+  }
+  return word + "'";
+}
 
 std::string read_script(const std::string& file, std::vector<std::string>& commands, Script& script) {
   std::ifstream opened;
@@ -325,9 +335,10 @@ int run(const RunOptions& options) {
   try {
     if (interactive) require_terminal();
     const bool owned = options.serial.empty() && options.qemu.lifetime == host::Lifetime::kOwned;
-    host::Target target =
-        options.serial.empty() ? power_on(options) : host::Target::open(options.serial, options.baud, options.timeouts);
-    // A target that stays is not left with a request that runs. In the terminal Ctrl-C is a key for the target.
+    host::Target target = options.serial.empty() ? power_on(qemu_options(options), options.timeouts)
+                                                 : host::Target::open(options.serial, options.baud, options.timeouts);
+    // Ctrl-C must not leave a running request behind on a target that keeps running. In the terminal, Ctrl-C is a key
+    // for the target.
     std::optional<Interruptible> interruptible;
     if (!interactive && (!owned || !options.record.file.empty())) interruptible.emplace();
     Recording recording(target, options);

@@ -1,4 +1,4 @@
-// The demonstration: the leak hunt that the README tells, typed by a program that knows what has to come out.
+// The demonstration: a program types the leak hunt of the README and knows the correct results.
 
 #include <fmt/core.h>
 
@@ -16,11 +16,11 @@ namespace qm::tool {
 namespace {
 
 constexpr std::string_view kCulprit = "rx_checksum_error";
-constexpr std::size_t kFirstFrames = 4;  // "among the first frames"
+constexpr std::size_t kFirstFrames = 4;  // number of frames that the demonstration calls "the first frames"
 
 std::string pretty(std::uint64_t address) { return fmt::format("{:#018x}", address); }
 
-/// Runs one command and shows it as it looks at the prompt, its output cut to @p shown lines.
+/// Runs one command and shows it as it looks at the prompt, with the output cut to @p shown lines.
 /// @throws host::Error as Target::execute.
 host::CommandResult step(host::Target& target, const std::string& command, std::size_t shown) {
   fmt::print("qm> {}\n", command);
@@ -42,21 +42,21 @@ host::CommandResult step(host::Target& target, const std::string& command, std::
   return result;
 }
 
-/// An object that the trace shows.
+/// An object in the output of the trace.
 struct Object {
   std::uint64_t address = 0;
   std::vector<std::string> frames;  ///< names, innermost first
 };
 
-/// What a report's rows say.
+/// The contents of a report's rows.
 struct Findings {
-  std::vector<std::uint64_t> leaked;  ///< as the workload knows
-  std::vector<Object> objects;        ///< as the trace shows
-  std::uint64_t counted = 0;          ///< in the last row
+  std::vector<std::uint64_t> leaked;  ///< addresses of leaked objects, from the workload
+  std::vector<Object> objects;        ///< the objects in the trace
+  std::uint64_t counted = 0;          ///< the count in the last row
   bool complete = false;
 };
 
-/// Runs @p command once more for its rows. @returns whether it ended well.
+/// Runs @p command once more to get its rows. @returns whether it succeeded.
 bool read_rows(host::Target& target, const std::string& command, Findings& findings) {
   const auto take = [&](const host::ReportRow& row) {
     if (row.kind == "leaked") findings.leaked.push_back(row.number("address"));
@@ -70,7 +70,7 @@ bool read_rows(host::Target& target, const std::string& command, Findings& findi
   return target.execute_for_rows(command, take).ok();
 }
 
-/// The conditions of the demonstration, one line each as they are checked.
+/// The conditions of the demonstration; prints one line for each when it is checked.
 class Checks {
  public:
   void check(bool holds, const std::string& claim) {

@@ -1,4 +1,4 @@
-// qm: one tool, one subcommand for each thing it does. Here are the options; the rest is in commands.hpp.
+// qm: one tool with one subcommand for each task. This file has the options; commands.hpp has the subcommands.
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -17,6 +17,7 @@
 #include "cleanup.hpp"
 #include "check.hpp"
 #include "commands.hpp"
+#include "sweep.hpp"
 #include "top.hpp"
 
 namespace {
@@ -30,6 +31,13 @@ void add_baud(CLI::App& app, unsigned& baud) {
 void add_raw(CLI::App& app, bool& raw) {
   app.add_flag("--raw", raw,
                "frames without the armour that hides them from terminals: a third more events over the same line");
+}
+
+void add_board(CLI::App& app, host::QemuOptions& qemu) {
+  app.add_option("--board", qemu.board, "QEMU's board: virt, spike, sifive_u")
+      ->check(CLI::IsMember({"virt", "spike", "sifive_u"}))
+      ->capture_default_str();
+  app.add_option("--harts", qemu.harts, "1 to 8, on sifive_u 1 to 4")->check(CLI::Range(1u, 8u))->capture_default_str();
 }
 
 CLI::Validator ram_size() {
@@ -46,7 +54,7 @@ CLI::Validator ram_size() {
       "SIZE");
 }
 
-/// CLI11's own prints its range, to 300 digits.
+/// CLI11's own validator prints its range with 300 digits.
 CLI::Validator positive() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
@@ -67,6 +75,8 @@ struct Options {
   tool::RecordOptions record;
   tool::CheckOptions check;
   tool::TopOptions top;
+  tool::SweepOptions sweep;
+  double hang_seconds = 10;
 };
 
 void add_json(CLI::App& app, Options& options) {
@@ -88,12 +98,7 @@ void add_run(CLI::App& app, Options& options) {
                   "run the commands of this file, one a line, up to the first that fails; -: of standard input, as "
                   "without an option where that is no terminal")
       ->type_name("FILE");
-  run->add_option("--board", options.run.qemu.board, "QEMU's board: virt, spike, sifive_u")
-      ->check(CLI::IsMember({"virt", "spike", "sifive_u"}))
-      ->capture_default_str();
-  run->add_option("--harts", options.run.qemu.harts, "1 to 8, on sifive_u 1 to 4")
-      ->check(CLI::Range(1u, 8u))
-      ->capture_default_str();
+  add_board(*run, options.run.qemu);
   run->add_option("--ram", options.run.qemu.ram, "size of the memory")->check(ram_size())->capture_default_str();
   run->add_option("--append", options.run.qemu.append, "boot options, as 'trace=* ring=64K'");
   run->add_option("--image", options.run.qemu.image, "the firmware, an ELF file");
@@ -134,7 +139,7 @@ void add_exec(CLI::App& app, Options& options) {
       ->capture_default_str();
 }
 
-/// Where the target is: an argument, or QM_SERIAL in the environment.
+/// The line of the target: an argument, or QM_SERIAL in the environment.
 void add_place(CLI::App& app, std::string& serial, unsigned& baud) {
   app.add_option("serial", serial, "unix:PATH, tcp:HOST:PORT or a serial device; default: $QM_SERIAL")
       ->envname("QM_SERIAL");
@@ -200,8 +205,38 @@ void add_check(CLI::App& app, Options& options) {
   check->footer("Status: 0 complete and equal, 1 not, or no capture, 2 wrong usage.");
 }
 
-/// A subcommand of another program, which lies beside this one: booting and recording need neither its libraries nor
-/// the time it takes to build.
+void add_sweep(CLI::App& app, Options& options) {
+  CLI::App* sweep = app.add_subcommand(
+      "sweep", "run commands again and again, with another allocation failing each time: who leaks, crashes, hangs?");
+  sweep->add_option("command", options.sweep.commands, "commands, one argument each")->required();
+  sweep->add_option("--image", options.sweep.qemu.image, "the firmware to boot in QEMU, an ELF file");
+  sweep->add_option("--serial", options.sweep.serial,
+                    "unix:PATH, tcp:HOST:PORT or a serial device of a target that runs already");
+  add_baud(*sweep, options.sweep.baud);
+  add_board(*sweep, options.sweep.qemu);
+  sweep->add_option("--append", options.sweep.qemu.append, "boot options");
+  sweep
+      ->add_option("--caches", options.sweep.caches,
+                   "fail allocations of these, a pattern with * and ?; default: of all that "
+                   "the commands allocate from")
+      ->type_name("PATTERN");
+  sweep->add_option("--most", options.sweep.most, "allocations of a cache to fail, one in each run")
+      ->check(CLI::Range(1u, 1000000u))
+      ->capture_default_str();
+  sweep->add_option("--timeout", options.hang_seconds, "seconds of silence after which a run hangs")
+      ->check(positive())
+      ->capture_default_str();
+  sweep->add_flag_callback(
+      "--json", [&options] { options.sweep.answers = tool::Answers::kJson; },
+      "print each run as JSON, an object a line");
+  sweep->footer(
+      "Status: 0 each run ended well or with an error that a command reported, 1 one leaked, damaged the heap, hung or "
+      "crashed,\n"
+      "2 wrong usage, 3 the commands fail without a failure, or the target never answered.");
+}
+
+/// A subcommand of another program in the same folder: booting and recording need neither its libraries nor its build
+/// time.
 struct Elsewhere {
   std::string_view name;
   const char* program;
@@ -215,7 +250,7 @@ constexpr std::array<Elsewhere, 5> kElsewhere = {{
     {"symbolize", "qm-analysis", "explain addresses in any text: function, file, line, inlined calls"},
 }};
 
-/// Becomes the other program with the same arguments. @returns only if that cannot be.
+/// Replaces this program by the other one, with the same arguments. @returns only if that fails.
 int start_other(const Elsewhere& other, char** argv) {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe").replace_filename(other.program);
   execv(program.c_str(), argv);
@@ -255,7 +290,7 @@ std::string command_line(int argc, char** argv) {
   for (int index = 1; index < argc; ++index) {
     const std::string word = argv[index];
     const bool plain = word.find_first_of(" '\"\\$*?;&|<>()") == std::string::npos && !word.empty();
-    line += plain ? " " + word : " '" + word + "'";
+    line += " " + (plain ? word : tool::shell_word(word));
   }
   return line;
 }
@@ -264,7 +299,7 @@ host::Milliseconds milliseconds(double seconds) {
   return host::Milliseconds(static_cast<long long>(std::min(seconds, 1e6) * 1000));
 }
 
-/// Reads the options and does what they say.
+/// Reads the options and executes them.
 /// @returns the program's exit status.
 int start(int argc, char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
@@ -279,6 +314,7 @@ int start(int argc, char** argv) {
   add_record(app, options);
   add_check(app, options);
   add_top(app, options);
+  add_sweep(app, options);
   for (const Elsewhere& each : kElsewhere) app.add_subcommand(std::string(each.name), each.help);
   app.require_subcommand(1);
   app.set_version_flag("--version", "qm " QM_VERSION);
@@ -302,6 +338,17 @@ int start(int argc, char** argv) {
                          options.run.timeouts);
   }
   if (app.got_subcommand("check")) return tool::check(options.check);
+  if (app.got_subcommand("sweep")) {
+    if (options.sweep.qemu.image.empty() == options.sweep.serial.empty()) {
+      fmt::print(stderr, "qm: sweep needs --image or --serial, one of them\n");
+      return tool::kWrongUsage;
+    }
+    // A panic waits for a key before it ends, and nobody presses one during a sweep.
+    std::string& append = options.sweep.qemu.append;
+    if (append.find("panic=") == std::string::npos) append += append.empty() ? "panic=1" : " panic=1";
+    options.sweep.timeouts.command = milliseconds(options.hang_seconds);
+    return tool::sweep(options.sweep);
+  }
   const std::string command = command_line(argc, argv);
   if (app.got_subcommand("record")) {
     if (options.record.serial.empty()) return missing_place();

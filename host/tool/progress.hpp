@@ -1,5 +1,5 @@
 #pragma once
-/// A bar on standard error while something long is read; nothing where that is no terminal.
+/// A progress bar on standard error while a long file is read; nothing if standard error is not a terminal.
 
 #include <cstdint>
 #include <functional>
@@ -11,10 +11,10 @@ class Progress {
   Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  /// Takes the bar away.
+  /// Removes the bar.
   ~Progress();
 
-  /// @param[in] of 0: not known.
+  /// @param[in] of the total; 0: not known.
   void show(std::uint64_t done, std::uint64_t of);
   [[nodiscard]] std::function<void(std::uint64_t, std::uint64_t)> listener() {
     return [this](std::uint64_t done, std::uint64_t of) { show(done, of); };

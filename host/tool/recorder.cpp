@@ -17,17 +17,17 @@
 namespace qm::tool {
 namespace {
 
-// A line that is read in pieces of some bytes costs a chunk for each; QEMU also writes faster to a reader that does not
-// hurry.
+// Each piece that is read from the line becomes a chunk, so small pieces are expensive; QEMU also writes faster to a
+// reader that waits a little.
 constexpr std::chrono::microseconds kGather{200};
 constexpr host::Milliseconds kAskAgain{1000};
 constexpr host::Milliseconds kShown{500};
 constexpr host::Milliseconds kEndSilence{3000};
-// A stream that nobody has stopped does not end.
+// Longest wait for the end of a stream: a stream that was not stopped does not end.
 constexpr host::Milliseconds kEndLatest{15'000};
 
-/// To standard error, if anybody is there: after SIGHUP the terminal is gone, and what is left to do is done all the
-/// same.
+/// Prints to standard error and ignores failures: after SIGHUP the terminal is gone, and the rest of the work must
+/// still be done.
 template <class... Arguments>
 void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   std::fputs(fmt::format(format, std::forward<Arguments>(arguments)...).c_str(), stderr);
@@ -136,14 +136,14 @@ Interruptible::~Interruptible() {
 void Recorder::end(const std::string& why) {
   if (ended_) return;
   ended_ = true;
-  streams_.finish({});  // the last events wait for others that do not come any more
+  streams_.finish({});  // the last events would wait for others that no longer come
   writer_.end(why);
   say("recorded {}: {}\n", writer_.path().string(), figures());
 }
 
 namespace {
 
-/// Takes in what comes until the time is over. @returns why it ended.
+/// Receives until the time is over. @returns why it ended.
 std::string listen(host::Target& target, Recorder& recorder, double seconds) {
   const bool for_ever = seconds <= 0;
   const auto end =
@@ -186,7 +186,8 @@ void stop_stream(host::Target& target, Recorder& recorder) {
 
 int record(const RecordOptions& options) {
   host::Target target =
-      host::Target::open(options.serial, options.baud, options.timeouts, host::Keeps::kNothing);  // the capture has it
+      // the capture has the bytes
+      host::Target::open(options.serial, options.baud, options.timeouts, host::Keeps::kNothing);
   const Interruptible interruptible;
   Recorder recorder(target.console(), options.to);
   try {

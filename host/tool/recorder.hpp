@@ -1,5 +1,5 @@
 #pragma once
-/// Records a target's line into a capture while it is used, and watches the event stream that passes.
+/// Records a target's line into a capture while it is used, and follows the event stream in it.
 
 #include <signal.h>
 
@@ -15,42 +15,42 @@ namespace qm::tool {
 
 struct RecordTo {
   std::filesystem::path file;   ///< empty: nothing is recorded
-  std::filesystem::path image;  ///< the target's ELF file, to be put into the capture; empty: none is known
+  std::filesystem::path image;  ///< the target's ELF file, which is added to the capture; empty: not known
   std::string command;          ///< the recorder's command line
-  std::string line;             ///< where the target is attached
-  unsigned baud = 0;            ///< 0: no serial device
+  std::string line;             ///< the line that the target is attached to
+  unsigned baud = 0;            ///< 0: not a serial device
 };
 
 class Recorder {
  public:
-  /// Begins the file and records everything from the console's next byte on.
+  /// Creates the file and records everything from the console's next byte on.
   /// @throws host::Error kInput if the image cannot be read, kOpen if the file cannot be written.
   Recorder(host::Console& console, const RecordTo& to);
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
   ~Recorder();
 
-  /// Notes who the target is. @throws host::Error kInput if it runs another image than the one that is recorded with
-  /// it.
+  /// Records the target's identity. @throws host::Error kInput if the target runs another image than the recorded one,
+  /// unless forced.
   void identify(const host::Identity& identity, bool force);
 
   /// Whether a stream has begun and not ended.
   [[nodiscard]] bool stream_runs() const noexcept { return streams_.running(); }
 
-  /// Waits until the stream that is running has ended, at most until nothing has come for 3 s.
+  /// Waits until the current stream has ended, or until nothing has arrived for 3 s.
   void await_end_of_stream();
 
-  /// Asks the target again for definitions that were lost, at most once a second. To be called now and then.
+  /// Requests lost definitions from the target again, at most once a second. To be called regularly.
   void ask_for_what_is_missing();
 
-  /// Ends the file and says on standard error what is in it.
+  /// Completes the file and prints a summary of it on standard error.
   void end(const std::string& why);
 
-  /// One line: how long, how much, what was lost.
+  /// @returns one line: duration, amount of data, losses.
   [[nodiscard]] std::string figures() const;
 
  private:
-  /// Counts what passes.
+  /// Counts the events in the stream.
   class Passing : public host::EventHandler {
    public:
     void on_event(const host::Event&) override { ++events; }
@@ -70,8 +70,8 @@ class Recorder {
   bool ended_ = false;
 };
 
-/// While it lives Ctrl-C, SIGTERM and SIGHUP interrupt what waits for the line (host::Fault::kInterrupted), and nothing
-/// else.
+/// During its lifetime, Ctrl-C, SIGTERM and SIGHUP interrupt a wait for the line (host::Fault::kInterrupted) and do
+/// nothing else.
 class Interruptible {
  public:
   Interruptible();
@@ -84,13 +84,15 @@ class Interruptible {
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 
-/// Asks the target for the header and the definitions that @p streams lacks.
+/// Requests from the target the header and the definitions that @p streams lacks.
 void ask_for_definitions(host::Console& console, host::StreamReader& streams);
 
-/// Starts the event stream with @p command. @returns whether it has; if not, the target's answer is on standard error.
+/// Starts the event stream with @p command. @returns whether it succeeded; if not, the target's answer is on standard
+/// error.
 bool start_stream(host::Target& target, const std::string& command);
 
-/// Stops the target's stream and waits for its end, so that the capture has it; says so on standard error if it cannot.
+/// Stops the target's stream and waits for its end, so that the capture has it; reports on standard error if that
+/// fails.
 void stop_stream(host::Target& target, Recorder& recorder);
 
 /// `qm record`.

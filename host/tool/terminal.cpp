@@ -30,10 +30,10 @@ void write_all(std::string_view text) {
   }
 }
 
-/// Takes the keys for this program out of those for the target.
+/// Separates the keys for this program from the keys for the target.
 class Keys {
  public:
-  /// @returns false when the user leaves. @p out gets what the target is to have.
+  /// @returns false when the user leaves. Sets @p out to the keys for the target.
   bool take(std::string_view keys, std::string& out) {
     for (const char key : keys) {
       if (!escape_) {
@@ -56,10 +56,10 @@ class Keys {
   bool escape_ = false;
 };
 
-/// Tells the target how many columns the terminal has, once it listens: after its first prompt, and when that changes.
+/// Tells the target the number of the terminal's columns: after the target's first prompt, and when the number changes.
 class Width {
  public:
-  /// @param[in] text what the target has printed.
+  /// @param[in] text output of the target.
   void look_for_prompt(std::string_view text) {
     for (const char c : text) {
       tail_ = c == '\n' ? std::string() : tail_ + c;
@@ -69,7 +69,7 @@ class Width {
     }
     if (tail_.size() > kUsual) tail_.resize(kUsual);
   }
-  /// @returns what the target is to be told; empty: nothing.
+  /// @returns the message for the target; empty: nothing has changed.
   std::string news() {
     winsize window{};
     if (prompt_.empty() || ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0) return {};
@@ -79,13 +79,13 @@ class Width {
   }
 
  private:
-  static constexpr unsigned kUsual = 80;  // what the console takes for granted
+  static constexpr unsigned kUsual = 80;  // the console's default
   std::string tail_;
   std::string_view prompt_;
   unsigned told_ = kUsual;
 };
 
-/// Lets the change of a window's size end a poll().
+/// Makes a change of the window's size end a poll().
 void notice_windows() {
   struct sigaction action {};
   action.sa_handler = [](int) {};
@@ -128,7 +128,7 @@ Left converse(host::Console& console, host::Milliseconds first) {
   for (;;) {
     pollfd watched[2] = {{STDIN_FILENO, POLLIN, 0}, {console.transport().descriptor(), POLLIN, 0}};
     const int timeout = console.holds_bytes() ? 50 : heard ? -1 : 250;
-    const bool signalled = poll(watched, 2, timeout) < 0;  // as by a resized window
+    const bool signalled = poll(watched, 2, timeout) < 0;  // a signal, for example after a resize
     if (const std::string news = width.news(); !news.empty()) console.type(news);
     if (signalled) continue;
     try {

@@ -1,5 +1,5 @@
 #pragma once
-/// The user's terminal, attached to a target's console: keys go out as they are, text comes in, frames do not.
+/// The user's terminal, attached to a target's console: it sends all keys unchanged, and shows text but not frames.
 
 #include <termios.h>
 
@@ -7,10 +7,10 @@
 
 namespace qm::tool {
 
-/// Standard input and output in raw mode, for as long as this lives.
+/// Puts standard input and output into raw mode during its lifetime.
 class RawTerminal {
  public:
-  /// @throws host::Error kOpen if standard input or output is no terminal.
+  /// @throws host::Error kOpen if standard input or output is not a terminal.
   RawTerminal();
   RawTerminal(const RawTerminal&) = delete;
   RawTerminal& operator=(const RawTerminal&) = delete;
@@ -21,13 +21,13 @@ class RawTerminal {
 };
 
 enum class Left {
-  kByKey,     ///< Ctrl-A x, or the terminal's end
+  kByKey,     ///< Ctrl-A x, or the end of the terminal's input
   kByTarget,  ///< the line was closed
 };
 
 /// Passes keys and text until the user leaves or the line closes.
-/// @param[in] first how long the target may say nothing at all at the beginning; zero: for ever.
-/// @throws host::Error kNoAnswer if it says nothing for that long, and whatever the line throws.
+/// @param[in] first longest time in which the target may send nothing at all at the beginning; zero: no limit.
+/// @throws host::Error kNoAnswer if the target sends nothing for that long; also all errors of the line.
 Left converse(host::Console& console, host::Milliseconds first);
 
 }  // namespace qm::tool

@@ -33,7 +33,7 @@ void put(std::string_view text) {
   std::fflush(stdout);
 }
 
-/// Whether the terminal has more than ASCII, by the first of these variables that says something.
+/// Whether the terminal supports UTF-8, by the first of these variables that is set.
 bool has_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);
@@ -44,17 +44,17 @@ bool has_utf8() {
   return false;
 }
 
-/// The beginning of @p line that takes @p columns columns.
+/// @returns the beginning of @p line that fits into @p columns columns.
 std::string_view fitting(std::string_view line, std::size_t columns) {
   std::size_t at = 0;
   for (std::size_t shown = 0; at < line.size(); ++at) {
-    const bool begins = (static_cast<unsigned char>(line[at]) & 0xc0) != 0x80;  // a character, of UTF-8
+    const bool begins = (static_cast<unsigned char>(line[at]) & 0xc0) != 0x80;  // the first byte of a UTF-8 character
     if (begins && shown++ == columns) break;
   }
   return line.substr(0, at);
 }
 
-/// The whole screen, for as long as this lives.
+/// Uses the whole screen during its lifetime.
 class Screen {
  public:
   Screen() { put(kEnterScreen); }
@@ -82,7 +82,7 @@ class Screen {
   }
 };
 
-/// Reads what was typed. @returns whether there was something; in @p ends whether it was the end.
+/// Processes typed keys. @returns whether there were any; sets @p ends if one of them ends the program.
 bool take_keys(TopView& view, bool& ends) {
   pollfd watched{STDIN_FILENO, POLLIN, 0};
   char keys[64];
@@ -117,7 +117,7 @@ void watch(host::Target& target, host::StreamReader& streams, TopTable& table, T
     if (!is_time && !typed) continue;
     if (is_time) {
       looked = now;
-      // A stream that began before has told its header and its names already.
+      // The header and the names of a stream that began earlier have been sent already.
       if (streams.wants_definitions()) ask_for_definitions(target.console(), streams);
       if (!view.paused) table.look();
     }

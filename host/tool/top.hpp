@@ -1,5 +1,6 @@
 #pragma once
-/// `qm top`: what the caches of a running target hold, and how fast they are used, shown again and again.
+/// `qm top`: shows repeatedly how many objects and bytes the caches of a running target have allocated, and how fast
+/// they are used.
 
 #include <string>
 
@@ -13,12 +14,12 @@ struct TopOptions {
   double every_seconds = 1;
   double seconds = 0;                     ///< 0: until q or Ctrl-C
   std::string sort = "bytes";             ///< bytes, growth, objects, allocs, frees or name
-  std::string filter;                     ///< part of the names to show, or a pattern; empty: all
+  std::string filter;                     ///< part of the shown names, or a pattern; empty: all
   std::string start = "kmemtrace start";  ///< the command that starts the stream; empty: none
   host::TargetTimeouts timeouts;
 };
 
-/// On a terminal it takes the whole screen and gives it back; else it prints one table after the other.
+/// On a terminal, uses the whole screen and restores it at the end; otherwise prints one table after another.
 int top(const TopOptions& options);
 
 }  // namespace qm::tool

@@ -12,11 +12,11 @@
 namespace qm::tool {
 namespace {
 
-// The target sends its statistics once a second, and gathers so many events of a hart before it sends them.
+// The target sends its statistics once a second, and sends a hart's events only when it has gathered this many.
 constexpr double kStatisticsLate = 2.5;
 constexpr std::uint64_t kGathered = 64;
-constexpr std::size_t kPast = 120;       // looks that the bars can show
-constexpr std::size_t kBeforeBars = 68;  // columns of a row
+constexpr std::size_t kPast = 120;       // updates that the bars can show
+constexpr std::size_t kBeforeBars = 68;  // columns of a row before the bars
 constexpr char kControlC = 3;
 constexpr char kEscape = 0x1b;
 constexpr char kDelete = 0x7f;
@@ -58,7 +58,7 @@ bool TopView::type(std::string_view keys) {
   for (const char key : keys) {
     if (press(key)) return true;
   }
-  // Alone, it is the key Esc.
+  // A lone escape character is the Esc key.
   if (escape_ == std::string(1, kEscape)) {
     escape_.clear();
     if (types_filter_) filter = former_;
@@ -163,7 +163,7 @@ double TopTable::seconds(std::uint64_t from, std::uint64_t to) const {
   return rate != 0 && to > from ? static_cast<double>(to - from) / static_cast<double>(rate) : 0;
 }
 
-/// What came between two values of a counter, which a target of 32-bit words wraps.
+/// @returns the increase between two values of a counter, which wraps on a target with 32-bit words.
 std::int64_t TopTable::difference(std::uint64_t now, std::uint64_t before) const {
   const bool narrow = definitions_->header.pointer_bytes == 4;
   return narrow ? static_cast<std::int32_t>(now - before) : static_cast<std::int64_t>(now - before);
@@ -252,7 +252,7 @@ std::vector<std::string> TopTable::lines(const TopView& view, std::size_t rows_a
   std::int64_t bytes = 0, growth = 0;
   for (const Row& each : all) bytes += each.bytes, growth += each.growth;
   std::erase_if(all, [&](const Row& each) { return !view.passes(each.name); });
-  const auto less = [&](const Row& a, const Row& b) {  // what stands first
+  const auto less = [&](const Row& a, const Row& b) {  // the order of the rows
     switch (view.sort) {
       case Key::kGrowth: return a.growth > b.growth;
       case Key::kObjects: return a.objects > b.objects;

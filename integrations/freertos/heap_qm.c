@@ -1,15 +1,16 @@
-/* The kernel's heap over Quartermaster: a file for FREERTOS_HEAP, in the place of heap_1.c to heap_5.c; docs/freertos.md is the
- * guide. It is also what the allocator's port asks of the kernel: the running task's name and stack, time, and a wait.
+/* The kernel's heap over Quartermaster: a file for FREERTOS_HEAP in place of heap_1.c to heap_5.c. The guide is
+ * docs/freertos.md. This file also has the kernel's side of the allocator's port: the running task's name and stack,
+ * time, and a wait.
  *
- *     pvPortMalloc()   suspend the scheduler -> qm_malloc(), as far as it may go here -> count -> resume
+ *     pvPortMalloc()   suspend the scheduler -> qm_malloc() with the context's wait policy -> count -> resume
  *     vPortFree()      suspend the scheduler -> count -> qm_free() -> resume
  *
- * Interrupts stay enabled but for the allocator's short sections. With the scheduler suspended no task is deleted or preempted
- * in the middle. From an interrupt handler, and where the caller has suspended the scheduler, an allocation fails rather than
- * reclaim idle memory.
+ * Interrupts stay enabled except in the allocator's short masked sections. While the scheduler is suspended, no task is
+ * preempted or deleted during an operation. In an interrupt handler, and if the caller has suspended the scheduler, an
+ * allocation without free memory fails at once and reclaims no idle memory.
  *
- * The figures are those of blocks: what is free is the memory that there was at first less the usable bytes of all blocks
- * that are out. They change in one masked section, in which traceMALLOC() and traceFREE() are called. */
+ * The figures count blocks: the free bytes are the memory at the start minus the usable bytes of all live blocks. They
+ * change in one masked section, in which traceMALLOC() and traceFREE() are called. */
 #include <string.h>
 
 #define MPU_WRAPPERS_INCLUDED_FROM_API_FILE
@@ -35,7 +36,8 @@
 #define configHEAP_CLEAR_MEMORY_ON_FREE 0
 #endif
 
-/* One region, as in heap_1.c to heap_4.c; without configTOTAL_HEAP_SIZE those of vPortDefineHeapRegions(), as in heap_5.c. */
+/* One region, as in heap_1.c to heap_4.c. Without configTOTAL_HEAP_SIZE, the regions of vPortDefineHeapRegions(), as in
+ * heap_5.c. */
 #if defined(configTOTAL_HEAP_SIZE)
 #if (configAPPLICATION_ALLOCATED_HEAP == 1)
 extern uint8_t ucHeap[configTOTAL_HEAP_SIZE];
@@ -46,20 +48,20 @@ static uint8_t ucHeap[configTOTAL_HEAP_SIZE] __attribute__((aligned(16)));
 
 /* The stack of interrupts, in the kernel's RISC-V port. */
 extern const StackType_t xISRStackTop;
-/* What main() may have of it, in bytes. */
+/* The largest part of it that main() may use, in bytes. */
 #define MOST_ISR_STACK 65536u
 
 static qm_status status = QM_UNSAFE;
 static size_t free_bytes, least_free_bytes, allocations, frees, refused;
-static bool suspended_here; /* the scheduler, by an allocation */
+static bool suspended_here; /* an allocation has suspended the scheduler */
 volatile uint8_t qm_freertos_in_section;
 const char* volatile qm_freertos_reason;
 
-/* ---- who runs ------------------------------------------------------------------------------------------------------ */
+/* ---- the running context ----------------------------------------------------------------------------------------- */
 
 enum context { IN_MAIN, IN_TASK, IN_HANDLER };
 
-/* Sets @task, unless it is main() that runs. Complexity: about 60 instructions. */
+/* Returns the running context. Sets @task unless it is main(). Complexity: about 60 instructions. */
 static enum context running(TaskStatus_t* task, BaseType_t scheduler) {
   if (scheduler == taskSCHEDULER_NOT_STARTED) return IN_MAIN;
   vTaskGetInfo(NULL, task, pdFALSE, eRunning);
@@ -121,7 +123,8 @@ uint64_t qm_freertos_tick_rate(void) {
 #endif
 }
 
-/* Lets all other tasks run for a tick. The allocator's masked section that this is called in is over, and another begins. */
+/* Lets other tasks run for a tick. If it is called in a masked section of the allocator, it ends that section and
+ * begins another after the wait. */
 static void delay(void) {
   const bool inside = qm_freertos_in_section != 0;
   qm_freertos_in_section = 0;
@@ -129,7 +132,7 @@ static void delay(void) {
   if (inside) (void)qm_freertos_mask();
 }
 
-/* The allocator waits for a task that was preempted while it reclaims, and holds nothing itself. */
+/* Called while the allocator waits for a task that was preempted during its reclaim. The caller holds no lock. */
 void qm_freertos_wait(void) {
   const bool suspended = suspended_here;
   TaskStatus_t task;
@@ -194,20 +197,21 @@ void vPortHeapResetState(void) {
 qm_status qm_freertos_status(void) { return status; }
 size_t qm_freertos_refused(void) { return refused; }
 
-/* Whether the allocator's section is what the caller has interrupted: then nothing of it may be touched. */
+/* Whether the caller has interrupted a masked section of the allocator; then it must not call the allocator. */
 static bool is_refused(void) {
   if (qm_freertos_in_section == 0) return false;
   ++refused;
   return true;
 }
 
-/* From where the heap is called, and what is undone at the end. */
+/* The context of a call of the heap, and whether the call resumes the scheduler at its end. */
 struct call {
   enum context context;
-  bool suspends; /* the scheduler */
+  bool suspends; /* this call has suspended the scheduler */
 };
 
-/* running(), which is not asked again in the stack of the same task: where a task has its stack no handler ever has. */
+/* Returns the same as running(). It remembers the last task's stack and does not call running() again on that stack,
+ * because no handler runs on a task's stack. */
 static enum context from_where(BaseType_t scheduler) {
   static volatile uintptr_t low, high;
   const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -284,7 +288,7 @@ void vPortFree(void* pv) {
   const struct call call = enter();
   const uintptr_t before = qm_freertos_mask();
   const size_t bytes = qm_usable_size(pv);
-  if (bytes != 0) { /* else it is no block: qm_free() tells */
+  if (bytes != 0) { /* else it is no block, and qm_free() reports it */
     free_bytes += bytes;
     ++frees;
     traceFREE(pv, bytes);
@@ -323,7 +327,7 @@ void vPortGetHeapStats(HeapStats_t* pxHeapStats) {
 
 /* ---- frame pointers ------------------------------------------------------------------------------------------------ */
 
-/* A function that keeps one sets s0 behind the stack pointer in its first instructions: addi s0, sp, n, or c.addi4spn. */
+/* A function with a frame pointer sets s0 = sp + n in its first instructions: addi s0, sp, n, or c.addi4spn. */
 bool qm_freertos_has_frames(void) {
   const uint16_t* code = (const uint16_t*)(uintptr_t)&xTaskCreate;
   for (unsigned parcel = 0; parcel < 32; ++parcel) {

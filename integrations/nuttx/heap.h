@@ -1,6 +1,6 @@
 #ifndef QM_NUTTX_HEAP_H
 #define QM_NUTTX_HEAP_H
-/* What the sources that are compiled with NuttX's flags have of each other. */
+/* Declarations shared by the sources that are compiled with NuttX's flags. */
 
 #include <nuttx/mm/mm.h>
 
@@ -10,9 +10,9 @@
 
 #include "src/bridge.h"
 
-/* NULL for the first heap. */
+/* Returns the heap's arena; NULL for the first heap. */
 qm_arena* qm_nuttx_arena(struct mm_heap_s* heap);
-/* What the trace calls the heap. */
+/* Returns the heap's name in the trace. */
 const char* qm_nuttx_trace_name(struct mm_heap_s* heap);
 
 #endif

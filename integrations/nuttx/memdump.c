@@ -1,4 +1,4 @@
-/* /proc/memdump and mallinfo_task(): the blocks that the trace has a record of, by the pid in their context, and free pieces. */
+/* /proc/memdump and mallinfo_task(): blocks with a record in the trace, by the pid in their context; free segments. */
 #include <nuttx/config.h>
 
 #include <nuttx/mm/mm.h>
@@ -13,7 +13,7 @@
 #if defined(CONFIG_QUARTERMASTER_TRACE)
 #include <qm/trace/trace.h>
 
-/* The pid behind "pid" in a context; -1 for a handler's or the start's. */
+/* Returns the pid in a context; -1 for the context of a handler or of the start. */
 static pid_t pid_of(const char* context) {
   const char* const word = strstr(context, " pid ");
   const char* last = word;

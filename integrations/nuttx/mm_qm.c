@@ -1,13 +1,13 @@
-/* NuttX's memory manager over Quartermaster: what <nuttx/mm/mm.h> declares below the malloc() and the kmm_malloc() of NuttX, for
- * CONFIG_MM_CUSTOMIZE_MANAGER; docs/nuttx.md is the guide. It is also what the allocator's port asks of NuttX: the running task's
- * name, pid and stack, time, waits, and interrupts between harts.
+/* NuttX's memory manager over Quartermaster, for CONFIG_MM_CUSTOMIZE_MANAGER: the functions of <nuttx/mm/mm.h> that
+ * NuttX's malloc() and kmm_malloc() call. The guide is docs/nuttx.md. This file also has NuttX's side of the
+ * allocator's port: the running task's name, pid and stack, time, waits, and interrupts between harts.
  *
- *     the first heap (Umem)      the allocator's: its memory, size classes, and blocks
- *     each other (Kmem, ...)     an arena of that name over the heap's memory, whose tags lie in the first heap
+ *     the first heap (Umem)      the allocator's heap: its memory, size classes, and blocks
+ *     any other (Kmem, ...)      an arena of that name over the heap's memory; its boundary tags lie in the first heap
  *
- * Any context may allocate and free. An interrupt handler's allocation fails rather than reclaim idle memory. What is freed while
- * the running task gives up its processor, as the stack that it still runs on, waits in a list of the processor's until the next
- * call: others must not have it before. */
+ * Any context may allocate and free. An allocation in an interrupt handler fails without reclaiming idle memory. A
+ * block that is freed while the running task gives up its processor may be the stack on which that task still runs, so
+ * it must not be allocated again yet. It waits in a list of the processor until the next call. */
 #include <nuttx/config.h>
 
 #include <nuttx/arch.h>
@@ -55,9 +55,9 @@
 #define HAVE_PROCFS 1
 #endif
 #define NAME_BYTES 32
-/* In front of a recorded stack these are left out, as the allocator. */
-#define BOOKS __attribute__((section("qm_books")))
-/* Of threads that reclaim memory at the same time; more share. */
+/* Functions in this section are left out at the start of a recorded stack, like those of the allocator. */
+#define BOOKS __attribute__((section("qm_trace")))
+/* The number of flags for threads that reclaim memory at the same time; further threads share flags. */
 #define THREAD_FLAGS 256
 
 struct delayed {
@@ -80,7 +80,7 @@ struct mm_heap_s {
 static struct mm_heap_s first_heap;
 static qm_status status = QM_UNSAFE;
 
-/* ---- who runs ------------------------------------------------------------------------------------------------------ */
+/* ---- the running context ----------------------------------------------------------------------------------------- */
 
 unsigned qm_nuttx_hart(void) { return (unsigned)up_this_cpu(); }
 
@@ -95,7 +95,7 @@ bool* qm_nuttx_thread_flag(void) {
   return flag;
 }
 
-/* pids are not used again before 2^31 tasks. */
+/* A pid is not reused before 2^31 tasks have been created. */
 uint32_t qm_nuttx_context_key(void) {
   const irqstate_t before = up_irq_save();
   const struct tcb_s* const self = nxsched_self();
@@ -158,8 +158,8 @@ uint64_t qm_nuttx_microseconds(void) {
   return (uint64_t)now.tv_sec * 1000000 + (unsigned)now.tv_nsec / 1000;
 }
 
-/* For what another hart or a preempted task does. Most is done at once, by another hart; what a task does that was preempted is
- * not, and this one may be of higher priority. */
+/* Called in a loop while the allocator waits for another hart or a preempted task. Another hart is mostly done at once.
+ * A preempted task may have a lower priority than this one, so every 64th call sleeps for a tick. */
 void qm_nuttx_wait(void) {
   static volatile unsigned calls;
   if (++calls % 64 != 0) return;
@@ -177,28 +177,29 @@ void qm_nuttx_send_ipi(unsigned hart) {
 }
 
 #if defined(CONFIG_SMP)
-/* The kernel's: serves the scheduler and clears the pending bit. */
+/* A function of the kernel: it serves the scheduler and clears the pending bit. */
 int riscv_smp_call_handler(int irq, void* context, void* arg);
 
 static int on_ipi(int irq, void* context, void* arg) {
   const int result = riscv_smp_call_handler(irq, context, arg);
-  __asm volatile("fence" : : : "memory"); /* the bit is cleared before the look at what is asked for */
+  __asm volatile("fence" : : : "memory"); /* clear the bit before the requests are read */
   qm_nuttx_enter_handler();
   qm_nuttx_on_ipi((unsigned)up_this_cpu());
   qm_nuttx_leave_handler();
   return result;
 }
 
-/* A hart takes part in rounds from its first call on. NuttX starts harts by the interrupt that the allocator sends too, and clears
- * it at the end of their start: what is sent to a hart before that is lost. Returns with interrupts as they were. */
+/* Makes this hart take part in broadcasts from its first call on. NuttX starts harts with the interrupt that the
+ * allocator also sends, and clears it at the end of their start; an interrupt sent to a hart before that is lost.
+ * Returns with interrupts as they were. */
 static void bring_online(void) {
   static volatile bool is_online[HARTS];
-  if (is_online[up_this_cpu()] || !OSINIT_OS_READY()) return; /* a hint, if the task moves */
+  if (is_online[up_this_cpu()] || !OSINIT_OS_READY()) return; /* may be outdated if the task moves */
   const irqstate_t before = up_irq_save();
   const int hart = up_this_cpu();
   if (!is_online[hart]) {
     is_online[hart] = true;
-    (void)irq_attach(RISCV_IRQ_SOFT, on_ipi, NULL); /* by the first; the others attach the same */
+    (void)irq_attach(RISCV_IRQ_SOFT, on_ipi, NULL); /* every hart attaches the same handler */
     qm_nuttx_bring_online((unsigned)hart);
   }
   up_irq_restore(before);
@@ -293,7 +294,7 @@ struct mm_heap_s* mm_initialize_heap(const struct mm_heap_config_s* config) {
 }
 
 #if defined(CONFIG_MM_HEAP_MEMPOOL)
-/* Size classes are what pools are for. */
+/* Size classes do the work of pools, so @init is ignored. */
 struct mm_heap_s* mm_initialize_pool(const struct mm_heap_config_s* config, const struct mempool_init_s* init) {
   UNUSED(init);
   return mm_initialize_heap(config);
@@ -358,7 +359,7 @@ static void give_back(struct mm_heap_s* heap, void* mem) {
   }
 }
 
-/* Whether the running task gives up its processor: the next one is entered already, and does not run yet. */
+/* Whether the running task gives up its processor: the next task is already the current one, but does not run yet. */
 static bool is_switching(void) { return !up_interrupt_context() && nxsched_gettid() < 0; }
 
 static void delay(struct mm_heap_s* heap, struct delayed* block) {
@@ -369,7 +370,7 @@ static void delay(struct mm_heap_s* heap, struct delayed* block) {
 }
 
 static void free_delayed(struct mm_heap_s* heap) {
-  if (heap->delayed[up_this_cpu()] == NULL || is_switching()) return; /* a hint: another call finds it */
+  if (heap->delayed[up_this_cpu()] == NULL || is_switching()) return; /* may be outdated: another call frees them */
   const irqstate_t before = up_irq_save();
   struct delayed* block = heap->delayed[up_this_cpu()];
   heap->delayed[up_this_cpu()] = NULL;

@@ -43,7 +43,7 @@ const char* qm_nuttx_name_of(uintptr_t address, size_t* offset) {
 #endif
 }
 
-/* A task that was deleted with a command under way has it no more. */
+/* Makes the calling task the one that runs a command. Returns false if another task, not deleted, runs one. */
 static bool become_runner(void) {
   const pid_t self = gettid();
   sched_lock();

@@ -1,10 +1,11 @@
-# cmake -D CHECK=bench/check.cmake -D FOLDER=scratch -P check_test.cmake: what check.cmake lets pass, and what it says of the rest.
+# cmake -D CHECK=bench/check.cmake -D FOLDER=scratch -P check_test.cmake: tests what check.cmake accepts, and its
+# messages otherwise.
 cmake_minimum_required(VERSION 3.25)
 file(MAKE_DIRECTORY ${FOLDER})
 set(broken 0)
 
-# Rows and recorded rows in brackets, as {...}; what check.cmake has to say, or "" if these pass. Behind the bench: what it has to say
-# where these pass.
+# ROWS and RECORDED are in brackets, as {...}; COMPLAINT is check.cmake's message, or "" if it must accept them. After
+# the bench follows the message if it accepts them.
 function(expect claim rows recorded complaint)
   string(REGEX REPLACE "{" "\n@bench {" rows "${rows}")
   string(REPLACE "}{" "},{" recorded "${recorded}")

@@ -1,16 +1,18 @@
-# cmake -D REPORT=qm_bench_report -D SOURCE=repository -D FOLDER=scratch -P document_test.cmake: docs/performance.md and its pictures
-# are made from the template and from the recorded figures as they are now.
+# cmake -D REPORT=qm_bench_report -D SOURCE=repository -D FOLDER=scratch -P document_test.cmake: docs/performance.md,
+# docs/figures.md and their pictures must be made from the current templates and the current recorded figures.
 cmake_minimum_required(VERSION 3.25)
 set(failures "")
 file(MAKE_DIRECTORY ${FOLDER})
-execute_process(COMMAND ${REPORT} document ${SOURCE}/bench/performance.md.in ${SOURCE}/bench/recorded
-  OUTPUT_FILE ${FOLDER}/performance.md COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${FOLDER}/performance.md ${SOURCE}/docs/performance.md RESULT_VARIABLE differs)
-if(differs)
-  string(APPEND failures "\n  docs/performance.md is not ${FOLDER}/performance.md")
-endif()
+foreach(document performance figures)
+  execute_process(COMMAND ${REPORT} document ${SOURCE}/bench/${document}.md.in ${SOURCE}/bench/recorded
+    OUTPUT_FILE ${FOLDER}/${document}.md COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${FOLDER}/${document}.md ${SOURCE}/docs/${document}.md RESULT_VARIABLE differs)
+  if(differs)
+    string(APPEND failures "\n  docs/${document}.md is not ${FOLDER}/${document}.md")
+  endif()
+endforeach()
 
-# The last line of a picture: its case, and a digest of the case's figures and of what drew them.
+# The last line of a picture: its case, and a digest of the case's figures and of the script that drew it.
 file(GLOB pictures ${SOURCE}/docs/pictures/scale-*.svg)
 file(READ ${SOURCE}/bench/report/scale.gp script)
 foreach(picture IN LISTS pictures)

@@ -1,5 +1,6 @@
-# cmake -D RECORDER=librecord_allocations.so -D PROGRAM=bench_recorded -D FOLDER=scratch -P record_test.cmake: the trace of recorded.c has each
-# of its operations, of both threads, and none of its child; with a bound, the first operations only.
+# cmake -D RECORDER=librecord_allocations.so -D PROGRAM=bench_recorded -D FOLDER=scratch -P record_test.cmake: the trace
+# of recorded.c must have all operations of both its threads, and none of its child; with a bound, only the first
+# operations.
 cmake_minimum_required(VERSION 3.25)
 file(MAKE_DIRECTORY ${FOLDER})
 
@@ -12,7 +13,7 @@ function(record most result)
   set(${result} "${trace}" PARENT_SCOPE)
 endfunction()
 
-# Where the thread is made, the C library allocates for it.
+# The C library allocates when it creates the thread.
 record(1000 trace)
 if(NOT trace MATCHES "^t 0[|]a 0 10[|]a 1 21[|]r 0 1000[|]f 1[|]a 1 30[|](a [0-9]+ [0-9]+[|])*t 1[|]f 0[|]a 0 77[|](f [0-9]+[|])*t 0[|](f [0-9]+[|])*r 1 31[|]")
   message(FATAL_ERROR "recorded: ${trace}")

@@ -1,11 +1,11 @@
-/* A program whose allocations record_test.cmake knows. */
+/* A program with allocations that record_test.cmake knows. */
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void* volatile keep; /* not to be optimised away */
+static void* volatile keep; /* keeps the compiler from removing allocations */
 
 static void* take(size_t bytes) {
   keep = malloc(bytes);

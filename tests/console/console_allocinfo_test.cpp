@@ -1,6 +1,6 @@
-// Who holds the memory, on the running demo: the rows of allocinfo, read as a program for Linux's /proc/allocinfo reads
-// them, against what kmemstat says that users hold; and who is charged for what a helper takes, and for what an
-// interrupt takes.
+// The holders of memory on the running demo: the rows of allocinfo, read in the way of programs for Linux's
+// /proc/allocinfo, are compared with the bytes that kmemstat reports as allocated. Also the charges for allocations in
+// a helper and in an interrupt.
 
 #include "machine.hpp"
 
@@ -11,7 +11,7 @@
 #include <map>
 #include <string>
 
-namespace {
+namespace console_allocinfo_test {
 
 using qm::test::Allocinfo;
 using qm::test::AllocinfoRow;
@@ -32,8 +32,8 @@ class CallSites : public MachineTest {
     return info;
   }
 
-  /// Bytes that users hold of each cache and of the heap's large blocks, as kmemstat's columns Alloc Amt say. Left out
-  /// is what no site is charged for: numbers, and the allocator's own.
+  /// @returns the allocated bytes of each cache and of the heap's large blocks, from kmemstat's column Alloc Amt.
+  ///          Numbers and the allocator's own memory are left out, because no site is charged for them.
   static std::map<std::string, std::int64_t> held() {
     std::map<std::string, std::int64_t> bytes;
     for (const auto& row : qm::test::find_all(run("kmemstat -v"), R"((\S+) +: ([AS]) : +\d+: +\d+: +(\d+):)")) {
@@ -44,8 +44,8 @@ class CallSites : public MachineTest {
     return bytes;
   }
 
-  /// Looks until nobody allocated between two reports of what users hold, and calls @p compare with what allocinfo said
-  /// meanwhile. The demo's tasks replace an object now and then: only then can the two be compared.
+  /// Repeats until no allocation happened between two reports of allocated bytes, and calls @p compare with the
+  /// allocinfo from between them. The demo's tasks sometimes replace an object, and the two cannot be compared then.
   template <class Compare>
   static void once_quiet(Compare compare) {
     std::string last;
@@ -54,7 +54,7 @@ class CallSites : public MachineTest {
       const Allocinfo info = rows();
       if (before != held()) continue;
       last = compare(info, before);
-      if (last.empty()) return;  // an object may be on its way
+      if (last.empty()) return;  // an object may be between two owners
     }
     ADD_FAILURE() << "never equal: " << last;
   }
@@ -70,7 +70,7 @@ class CallSites : public MachineTest {
 TEST_F(CallSites, add_up_to_what_users_hold_after_churn_on_all_harts) {
   run("workload run churn 1500");
   once_quiet(equal);
-  run("workload run neutral 200");  // packets are freed on other harts than took them
+  run("workload run neutral 200");  // packets are freed on other harts than those that allocated them
   once_quiet(equal);
   run("workload run leak 300");  // and some are not freed
   once_quiet([](const Allocinfo& info, const auto& held) {
@@ -108,12 +108,12 @@ TEST_F(CallSites, charge_each_way_to_allocate_as_the_document_says) {
     if (row.file.ends_with("sites.cpp") || row.function == "<untagged>") all += row.calls;
     EXPECT_TRUE(row.is_accurate()) << row.function;
   }
-  // Every second object of each hart's list has been given back: of 5 kinds in turn half of each.
+  // Every second object in each hart's list has been freed: half of each of 5 kinds in turn.
   const std::uint64_t half = kRounds * qm::test::harts() / 2;
   EXPECT_EQ(all, of_a_hart * qm::test::harts() / 2);
   EXPECT_EQ(sums["sites_hooked"].first, 2 * half);
   EXPECT_EQ(sums["sites_hooked"].second,
-            static_cast<std::int64_t>(half * (192 + 512)));  // its realloc took the charge over
+            static_cast<std::int64_t>(half * (192 + 512)));  // its realloc took over the charge
   EXPECT_EQ(sums["sites_converted"].first, half);
   EXPECT_EQ(sums["sites_converted"].second, static_cast<std::int64_t>(half * 112));
   ASSERT_NE(info.of("sites_converted"), nullptr);
@@ -168,4 +168,4 @@ TEST_F(CallSites, say_which_rows_have_missed_what_was_allocated_while_off) {
   }
 }
 
-}  // namespace
+}  // namespace console_allocinfo_test

@@ -1,5 +1,5 @@
-// Every command in every form, on a terminal of 80 columns: no line has more than 79, but for those whose format is fixed
-// elsewhere, which stand here.
+// Every command in every form, on a terminal of 80 columns: no line has more than 79, except lines of formats that are
+// defined elsewhere, which are listed here.
 
 #include "machine.hpp"
 
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace console_columns_test {
 
 using qm::test::MachineTest;
 
@@ -21,7 +21,7 @@ constexpr std::size_t kColumns = 79;
 
 /// Lines of fixed formats, which may be longer.
 const std::array kFixed = {
-    // Akaros: slab_trace. Leaks and whatis print records likewise.
+    // Akaros: slab_trace. Leaks and whatis print records in the same format.
     "^Obj 0x[0-9a-f]+, from hart [0-9]+ .*$",
     "^#[0-9]+ \\[<0x[0-9a-f]+>\\] in .*$",
     "^outstanding [0-9]+, recorded [0-9]+, dropped [0-9]+, truncated stacks [0-9]+, from before start [0-9]+: [a-z]+$",
@@ -37,14 +37,12 @@ const std::array kFixed = {
     "^stacks [0-9]+, hidden [0-9]+ \\(threshold [0-9]+\\), objects [0-9]+, bytes [0-9]+, dropped [0-9]+, not traced "
     "[0-9]+ caches: "
     "[a-z]+$",
-    // Linux: /proc/allocinfo. Leaks and growth print sites likewise.
+    // Linux: /proc/allocinfo. Leaks and growth print sites in the same format.
     "^ *[+]?[0-9]+ +[+-]?[0-9]+ [^ ]+:[0-9]+ .*func:.*$",
     "^# sites [0-9]+ of [0-9]+, .*$",
-    // The banner.
-    "^Quartermaster .*, formats [0-9]+$",
 };
 
-/// What is typed besides the examples that `help` gives; `kmemstat -v` is Akaros's table.
+/// The lines typed besides the examples of `help`; `kmemstat -v` prints Akaros's table.
 const std::vector<std::string> kTyped = {
     "help", "help slab_trace", "help kmemstat", "help leaks", "help workload", "version", "kmemstat", "kmemstat -b",
     "kmemstat kmem_* sort used top 3", "free", "free -v", "free -b", "workload list", "workload run leak 50 list",
@@ -64,19 +62,19 @@ const std::vector<std::string> kTyped = {
     "allocinfo sort calls", "arena_stats", "frag", "frag 1M kheap", "frag 127400K base", "frag 16M dma",
     "pool take 1024 64 1024", "pool free 1 3", "pool list", "frag 15900 pool", "pool free 2", "slab_stats",
     "fault session every 10", "workload run churn 300", "fault", "status", "fault off", "verify", "verify packet",
-    "reap", "reap packet", "whatis 0x80200000", "whatis 0", "whatis 0xffffffffffffffff", "kmemstat", "kmemstat -b",
-    "free", "kmemstat sort name", "kmemstat sort size", "kmemstat sort idle", "kmemstat sort total",
-    "kmemstat sort allocs", "kmemstat sort failures",
-    // Refused
+    "findleaks", "workload run plant 3", "findleaks", "reap", "reap packet", "whatis 0x80200000", "whatis 0",
+    "whatis 0xffffffffffffffff", "kmemstat", "kmemstat -b", "free", "kmemstat sort name", "kmemstat sort size",
+    "kmemstat sort idle", "kmemstat sort total", "kmemstat sort allocs", "kmemstat sort failures",
+    // Refused commands
     "slab_trace", "slab_stacks threshold many", "workload", "fault session", "kmemtrace", "leaks",
     "slab_trace print by", "expect no_mark", "whatis here",
     "a_command_of_a_name_that_is_by_far_too_long_for_a_terminal_of_eighty_columns x"};
 
-/// What ends the machine, and is short.
+/// Commands that end the machine; their output is short.
 const std::set<std::string> kNotTyped = {"panic", "poweroff", "reboot"};
 
-/// Amounts in one unit: KiB or MiB as a header or a number has it, and none in bytes beside those. What has a name of its
-/// own is no amount: a size in `bytes each`.
+/// Expects amounts in one unit: KiB or MiB, as a header or a number says, and no amounts in bytes besides. A value with
+/// a name of its own is no amount: a size in `bytes each`.
 void expect_one_unit(const std::string& line, const std::string& text) {
   if (line.starts_with("help")) return;
   std::set<std::string> units;
@@ -86,7 +84,7 @@ void expect_one_unit(const std::string& line, const std::string& text) {
   EXPECT_LE(units.size(), 1U) << line << "\n" << text;
 }
 
-/// The words of a usage or a form that are typed as they stand: `start`, `-v`, `top`; not `SLAB_NAME`.
+/// @returns the words of a usage or a form that are typed literally: `start`, `-v`, `top`; not `SLAB_NAME`.
 std::set<std::string> options(std::string_view form) {
   std::set<std::string> words;
   std::string word;
@@ -104,7 +102,7 @@ std::set<std::string> options(std::string_view form) {
 
 class Columns : public MachineTest {
  protected:
-  /// Types @p line, and looks at what comes.
+  /// Types @p line, and checks the output.
   void look(const std::string& line);
   std::map<std::string, std::set<std::string>> typed_;  // by command, the words that were typed
 };
@@ -130,7 +128,7 @@ void Columns::look(const std::string& line) {
 }
 
 TEST_F(Columns, are_79_at_most_in_every_line_of_every_command) {
-  // Every example of the command table, with what these are about.
+  // Every example of the command table, with the objects that it refers to.
   const std::vector<qm::host::ReportRow> commands = machine().rows("help");
   look("slab_trace start packet");
   look("workload run leak 50 list");
@@ -148,7 +146,7 @@ TEST_F(Columns, are_79_at_most_in_every_line_of_every_command) {
   look("slab_trace reset *");
   look("slab_stacks threshold 1");
   for (const std::string& line : kTyped) look(line);
-  // Each option of each form was among them.
+  // Each option of each form must have been typed.
   for (const qm::host::ReportRow& command : commands) {
     const std::string name(command.text("name"));
     if (kNotTyped.contains(name)) continue;
@@ -162,4 +160,18 @@ TEST_F(Columns, are_79_at_most_in_every_line_of_every_command) {
   }
 }
 
-}  // namespace
+TEST_F(Columns, are_79_at_most_in_what_arrives_by_itself) {
+  std::string text;
+  for (const char* line : {"slab_trace start *", "workload run misuse", "workload run exhaust"}) {
+    machine().type_line(line);
+    machine().settle();
+    text += machine().text();
+  }
+  std::erase(text, '\r');
+  EXPECT_NE(text.find("\nmisuse: packet: "), std::string::npos) << text;
+  EXPECT_NE(text.find("\nwarning: out of memory: "), std::string::npos) << text;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), kColumns) << line;
+}
+
+}  // namespace console_columns_test

@@ -1,10 +1,10 @@
-// How a session ends: poweroff and its statuses, reboot.
+// The end of a session: poweroff and its statuses, reboot.
 
 #include "machine.hpp"
 
 #include <string>
 
-namespace {
+namespace console_end_test {
 
 using qm::test::Machine;
 using qm::test::MachineTest;
@@ -53,7 +53,7 @@ TEST_F(End, reboot_comes_back_to_the_banner) {
   Machine machine(options);
   machine.clear();
   machine.send("reboot\r");
-  if (options.board == "spike") {  // which has no reset
+  if (options.board == "spike") {  // this board has no reset
     ASSERT_TRUE(machine.wait_for_text("panic: this board cannot be restarted")) << machine.transcript();
     return;
   }
@@ -62,4 +62,4 @@ TEST_F(End, reboot_comes_back_to_the_banner) {
   EXPECT_TRUE(machine.type_line("version").starts_with("Quartermaster "));
 }
 
-}  // namespace
+}  // namespace console_end_test

@@ -1,4 +1,4 @@
-// Memory taken to the end on every hart: the console hears of it once, with who holds it, and the system goes on.
+// Memory is exhausted on every hart: one report with the holders of memory goes to the console, and the system goes on.
 
 #include "machine.hpp"
 
@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace {
+namespace console_exhaustion_test {
 
 using qm::test::Machine;
 
@@ -17,13 +17,14 @@ std::string run(Machine& machine, std::string_view line) {
   return answer.text;
 }
 
-TEST(Exhaustion, is_told_with_who_holds_the_memory_and_is_over_when_it_is_given_back) {
+TEST(Exhaustion, is_reported_with_who_holds_the_memory_and_is_over_when_it_is_given_back) {
   Machine machine;
   const std::string report = run(machine, "workload run exhaust");
   EXPECT_NE(report.find("exhaust: survived, "), std::string::npos) << report;
-  ASSERT_TRUE(machine.wait_for_text("caches: incomplete\r\n")) << machine.text();
+  ASSERT_TRUE(machine.wait([&] { return !qm::test::find(machine.text(), "caches:\\s+incomplete\r\n").empty(); }))
+      << machine.text();
   machine.settle();
-  const std::string& text = machine.text();
+  const std::string text = qm::test::replace_all(machine.text(), "\r\n    ", " ");  // joins broken lines
   const qm::test::Match match = qm::test::find(
       text,
       "warning: out of memory: (cache|arena) [a-z0-9_]+, [0-9]+ bytes \\((atomic|reclaim)\\), failure ([0-9]+)\r\n"
@@ -36,12 +37,12 @@ TEST(Exhaustion, is_told_with_who_holds_the_memory_and_is_over_when_it_is_given_
   ASSERT_FALSE(match.empty()) << text;
   EXPECT_GT(std::stoull(match[7]), 100U << 20) << "the workload's blocks";
   if (match[2] == "reclaim") {
-    // Another hart, whose own request is about to fail, has joined what was free between spans.
+    // Another hart, whose own request is about to fail, has joined free memory between spans.
     const std::uint64_t joined = qm::test::harts() == 1 ? 0 : std::stoull(match[5]);
     EXPECT_LT(std::stoull(match[4]) - joined, 64U << 10) << "what could be had was had";
   }
   EXPECT_EQ(text.find("has not answered"), std::string::npos) << text;
-  // Once a second at most, whatever the number of failures.
+  // At most one report a second, whatever the number of failures.
   EXPECT_LE(qm::test::find_all(text, "warning: out of memory").size(), 30U);
   machine.clear();
   EXPECT_NE(run(machine, "workload run churn 1000").find("outstanding 0"), std::string::npos);
@@ -49,7 +50,7 @@ TEST(Exhaustion, is_told_with_who_holds_the_memory_and_is_over_when_it_is_given_
   EXPECT_EQ(machine.text().find("out of memory"), std::string::npos) << machine.text();
 }
 
-/// The figures of a report's line, by the words before them.
+/// @returns the figure in a report's line, by the words before it.
 unsigned long number_after(const std::string& text, const std::string& label) {
   const std::size_t at = text.find(label);
   EXPECT_NE(at, std::string::npos) << label << " in\n" << text;
@@ -60,16 +61,17 @@ TEST(Exhaustion, with_all_views_on_the_report_is_complete_and_all_memory_is_back
   auto options = qm::test::demo();
   options.append = "trace=* records=40000";
   Machine machine(options);
-  run(machine, "workload run churn 500");  // size classes and magazines are there
+  run(machine, "workload run churn 500");  // now size classes and magazines exist
   run(machine, "reap");
   const unsigned long free_before = number_after(run(machine, "free -v"), "Free Memory  : ");
   machine.clear();
   EXPECT_NE(run(machine, "workload run exhaust").find("exhaust: survived, "), std::string::npos);
-  ASSERT_TRUE(machine.wait([&] { return !qm::test::find(machine.text(), "  stacks [^\r]*plete\r\n").empty(); }))
-      << machine.text();
+  ASSERT_TRUE(machine.wait([&] {
+    return !qm::test::find(machine.text(), "  stacks [^\r]*(\r\n    [^\r]*)?plete\r\n").empty();
+  })) << machine.text();
   machine.settle();
-  const std::string& text = machine.text();
-  // The stack that took the large blocks comes first, each by its functions and with what it held then.
+  const std::string text = qm::test::replace_all(machine.text(), "\r\n    ", " ");  // joins broken lines
+  // The stack that allocated the large blocks comes first, each with its functions and the bytes it held at that time.
   const qm::test::Match report = qm::test::find(
       text,
       "warning: out of memory: [^\r]*\r\n  reap would recover [^\r]*\r\n(  hart [0-9] magazines: [^\r]*\r\n)*  held: "
@@ -83,8 +85,8 @@ TEST(Exhaustion, with_all_views_on_the_report_is_complete_and_all_memory_is_back
   EXPECT_GT(std::stoull(report[2]), 64U << 20);
   EXPECT_LT(std::stoull(report[2]), 128U << 20) << "once, and not for each arena that it went through";
   EXPECT_GE(std::stoull(report[5]), std::stoull(report[2]));
-  EXPECT_EQ(report[6], "7");  // base and ktrace, and what the allocator makes caches, slabs and records of
-  // The system goes on, and all is back.
+  EXPECT_EQ(report[6], "7");  // base and ktrace, and the sources of caches, slabs and records
+  // The system continues, and all memory has been freed.
   EXPECT_NE(run(machine, "workload run neutral 50").find("outstanding 0"), std::string::npos);
   run(machine, "reap");
   const unsigned long free_after = number_after(run(machine, "free -v"), "Free Memory  : ");
@@ -92,4 +94,4 @@ TEST(Exhaustion, with_all_views_on_the_report_is_complete_and_all_memory_is_back
   EXPECT_NE(run(machine, "verify").find("faults 0: complete"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace console_exhaustion_test

@@ -1,4 +1,4 @@
-// Frames as they should not be: one error frame each, nothing done, and text and frames stay apart.
+// Malformed frames: each is answered with one error frame and has no other effect, and text and frames stay separate.
 
 #include "machine.hpp"
 
@@ -6,7 +6,7 @@
 
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace console_frames_test {
 
 using qm::test::Machine;
 using qm::test::MachineTest;
@@ -31,7 +31,7 @@ class Frames : public MachineTest {
   }
 };
 
-/// @returns the armour around @p inner, which need not be a frame.
+/// @returns the armour around @p inner, which may be malformed.
 std::string armoured(std::string_view inner) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out = "\x1bPm";
@@ -87,7 +87,7 @@ TEST_F(Frames, a_hand_made_request_is_understood) {
   EXPECT_EQ(machine().answer_to(0x1234).status, CommandStatus::kOk);
 }
 
-// 1: the version that did not know what its rows are of, and a build id in the hello.
+// Version 1 did not send the subject of its rows, or a build id in the hello.
 TEST_F(Frames, a_frame_of_the_last_version_or_a_later_one_is_refused_by_number) {
   expect_error(raw_frame(1, 1, 76, std::string("\1\0\0\4qm", 6)), ProtocolError::kVersion, 76);
   expect_error(raw_frame(kVersion + 1, 2, 77, "version"), ProtocolError::kVersion, 77);
@@ -116,7 +116,7 @@ TEST_F(Frames, a_request_that_is_no_command_line_is_refused) {
 TEST_F(Frames, one_changed_byte_anywhere_is_noticed_and_nothing_is_done) {
   const std::string intact = raw_frame(kVersion, 2, 42, "version");
   qm::test::Random random;
-  // The introducer's bytes are left alone here: without them it is text, see below.
+  // The introducer's bytes are not changed here: without them the frame is text, see below.
   for (std::size_t place = 3; place + 2 < intact.size(); ++place) {
     std::string broken = intact;
     char byte = intact[place];
@@ -195,4 +195,4 @@ TEST_F(Frames, sequence_numbers_of_the_target_have_no_gap) {
   EXPECT_EQ(machine().broken_frames(), 0u);
 }
 
-}  // namespace
+}  // namespace console_frames_test

@@ -1,4 +1,4 @@
-// What the console says about itself.
+// The console's information about itself.
 
 #include "machine.hpp"
 
@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-namespace {
+namespace console_help_test {
 
 using qm::test::Machine;
 using qm::test::MachineTest;
@@ -16,7 +16,7 @@ using qm::wire::CommandStatus;
 class Help : public MachineTest {};
 
 TEST_F(Help, the_banner_is_what_version_says) {
-  const std::string version = machine().type_line("version");
+  const std::string version = qm::test::replace_all(machine().type_line("version"), "\n  ", " ");  // joins the lines
   EXPECT_TRUE(qm::test::matches(
       version, "Quartermaster [0-9]+\\.[0-9]+\\.[0-9]+ build [0-9a-f]{40}, 2 harts, 128 MiB, formats 2\n"))
       << version;
@@ -31,7 +31,7 @@ TEST_F(Help, lists_the_commands_in_order_and_each_alone_as_in_the_list) {
   unsigned commands = 0;
   for (std::size_t at = 0; at < help.size();) {
     std::size_t end = help.find('\n', at) + 1;
-    while (end < help.size() && help[end] == ' ') end = help.find('\n', end) + 1;  // the entry's further lines
+    while (end < help.size() && help[end] == ' ') end = help.find('\n', end) + 1;  // the further lines of the entry
     entry = help.substr(at, end - at);
     const std::string name = entry.substr(0, entry.find_first_of(" \n"));
     EXPECT_LT(last, name);
@@ -43,7 +43,7 @@ TEST_F(Help, lists_the_commands_in_order_and_each_alone_as_in_the_list) {
   EXPECT_GE(commands, 6u) << help;
 }
 
-/// The words of the usage that are typed as they stand, each of which an example has.
+/// Each word of a usage that is typed literally must occur in an example.
 TEST_F(Help, has_an_example_of_every_option_and_every_example_works) {
   machine().request("slab_trace start packet");
   machine().request("workload run leak 100");
@@ -60,7 +60,7 @@ TEST_F(Help, has_an_example_of_every_option_and_every_example_works) {
       examples += line + "\n";
       if (name == "panic" || name == "poweroff" || name == "reboot") continue;
       const Machine::Answer answer = machine().request(line);
-      const bool may_fail = name == "expect";  // something is out
+      const bool may_fail = name == "expect";  // some objects are live
       EXPECT_TRUE(answer.status == CommandStatus::kOk || (may_fail && answer.status == CommandStatus::kFailed))
           << line << "\n"
           << answer.text;
@@ -75,7 +75,7 @@ TEST_F(Help, has_an_example_of_every_option_and_every_example_works) {
   discard();
 }
 
-/// Tab offers each word of each example where it stands: verbs, options, and the names of what there is.
+/// Tab must offer each word of each example at its position: verbs, options, and the names of existing objects.
 TEST_F(Help, each_word_of_an_example_is_offered_by_completion) {
   machine().request("slab_trace start packet");
   machine().request("mark before");
@@ -121,11 +121,11 @@ TEST_F(Help, a_boot_option_that_is_unknown_or_malformed_is_named) {
   auto options = qm::test::demo();
   options.append = "frobnicate=1 ring=lots";
   Machine warned(options);
-  // The warnings may come before the first prompt or behind it.
+  // The warnings may come before or after the first prompt.
   EXPECT_TRUE(warned.wait_for_text("warning: boot option frobnicate")) << warned.text();
   EXPECT_TRUE(warned.wait_for_text("warning: boot option ring")) << warned.text();
   warned.settle();
   EXPECT_TRUE(warned.type_line("version").starts_with("Quartermaster "));
 }
 
-}  // namespace
+}  // namespace console_help_test

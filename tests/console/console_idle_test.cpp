@@ -1,4 +1,4 @@
-// A board at its prompt sleeps: what the emulator takes of the host's processor is what the harts wake up for.
+// A board at its prompt sleeps: the processor time of the emulator on the host shows how often the harts wake up.
 
 #include "machine.hpp"
 
@@ -9,11 +9,11 @@
 #include <iostream>
 #include <string>
 
-namespace {
+namespace console_idle_test {
 
 using qm::test::Machine;
 
-/// Seconds of processor time that all threads of process @p process have taken.
+/// @returns the processor time in seconds that all threads of process @p process have used.
 double processor_seconds(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string word;
@@ -29,7 +29,7 @@ TEST(Idle, takes_less_than_a_twenty_fifth_of_a_processor) {
   machine.settle(std::chrono::seconds(2));
   const double before = processor_seconds(machine.process());
   const auto start = std::chrono::steady_clock::now();
-  machine.settle(std::chrono::seconds(10));  // nothing comes
+  machine.settle(std::chrono::seconds(10));  // no output comes
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
   const double share = (processor_seconds(machine.process()) - before) / time.count();
   std::cout << "takes " << share * 100 << " % of a processor\n";
@@ -38,4 +38,4 @@ TEST(Idle, takes_less_than_a_twenty_fifth_of_a_processor) {
   EXPECT_TRUE(machine.type_line("version").starts_with("Quartermaster "));
 }
 
-}  // namespace
+}  // namespace console_idle_test

@@ -1,4 +1,4 @@
-// What a person can type wrong, and what noise does to the line: one clear error or nothing, and the next command
+// Wrong input of a person, and noise on the line: the console prints one clear error or nothing, and the next command
 // works.
 
 #include "machine.hpp"
@@ -7,7 +7,7 @@
 
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace console_input_test {
 
 using qm::test::Machine;
 using qm::test::MachineTest;
@@ -76,7 +76,7 @@ TEST_F(Input, noise_of_any_kind_leaves_a_console_that_works) {
     SCOPED_TRACE("burst " + std::to_string(burst));
     std::string noise;
     const std::uint64_t length = random.between(1, 400);
-    const bool framing = random.chance(50);  // half of the bursts are rich in what begins and ends frames
+    const bool framing = random.chance(50);  // half of the bursts have many bytes that begin or end frames
     for (std::uint64_t at = 0; at < length; ++at) {
       static constexpr char kFraming[] = {'\x1b', 'P', 'm', '\\', 'A', '=', '\r', '\x03'};
       noise +=
@@ -90,8 +90,8 @@ TEST_F(Input, noise_of_any_kind_leaves_a_console_that_works) {
   }
 }
 
-// Whatever the boot loader and the set-up of the receiver take of a line that is typed while the board boots: the line
-// runs whole or not at all, and the lines behind it run.
+// The boot loader and the set-up of the receiver may consume a part of a line that is typed while the board boots: that
+// line must run completely or not at all, and the lines after it must run.
 TEST(EarlyInput, a_line_typed_while_the_board_boots_is_run_whole_or_told_as_lost) {
   for (int delay = 0; delay <= 700; delay += 100) {
     SCOPED_TRACE("sent after " + std::to_string(delay) + " ms");
@@ -109,7 +109,7 @@ TEST(EarlyInput, a_line_typed_while_the_board_boots_is_run_whole_or_told_as_lost
 }
 
 TEST_F(Input, what_does_not_fit_the_receive_ring_is_counted) {
-  // Typed ahead while a command runs: 16 lines of 128 characters, twice the ring.
+  // Typed while a command runs: 16 lines of 128 characters, twice the size of the ring.
   machine().clear();
   machine().send("workload run churn 100000000\r");
   ASSERT_TRUE(machine().wait_for_text("churn 100000000\r\n"));
@@ -117,7 +117,7 @@ TEST_F(Input, what_does_not_fit_the_receive_ring_is_counted) {
   for (char mark = 'a'; mark < 'q'; ++mark) lines += std::string(127, mark) + "\r";
   machine().send(lines);
   machine().settle(std::chrono::milliseconds(1500));
-  // The abort drops what was typed ahead, the loss is reported all the same.
+  // The abort drops the input typed ahead, but the loss is still reported.
   machine().send("\x03");
   ASSERT_TRUE(machine().wait_for_text(" bytes of input lost")) << machine().text();
   machine().settle();
@@ -132,7 +132,7 @@ TEST_F(Input, every_command_refuses_surplus_words_with_its_usage_from_help) {
     if (line.starts_with(' ')) continue;  // the second line of an entry
     const std::string usage = line.substr(0, line.find("  "));
     const std::string name = usage.substr(0, usage.find(' '));
-    if (name == "slab_trace") continue;  // has a fixed text of its own, tested with it
+    if (name == "slab_trace") continue;  // it has a fixed text of its own, which has its own test
     EXPECT_EQ(machine().type_line(name + " a b c d e f g h i j"), "error: usage: " + usage + "\n");
     ++commands;
   }
@@ -140,4 +140,4 @@ TEST_F(Input, every_command_refuses_surplus_words_with_its_usage_from_help) {
   expect_it_still_works();
 }
 
-}  // namespace
+}  // namespace console_input_test

@@ -1,5 +1,5 @@
-// The commands that look at memory and hand it back, on the running demo: whatis, verify, reap, fault; and misuse,
-// which is told by itself.
+// Commands that inspect memory and reclaim it, on the running demo: whatis, verify, reap, fault; and reports of misuse,
+// which are printed unasked.
 
 #include "machine.hpp"
 
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <string>
 
-namespace {
+namespace console_memory_test {
 
 using qm::test::Machine;
 using qm::test::MachineTest;
@@ -17,7 +17,7 @@ using qm::wire::CommandStatus;
 
 class Memory : public MachineTest {
  protected:
-  /// The address of some instruction: the first that the report of slab_trace names.
+  /// @returns the address of an instruction: the first one in the output of slab_trace.
   static std::string a_function() {
     run("slab_trace start session");
     run("workload start sites 1");
@@ -43,7 +43,7 @@ class Memory : public MachineTest {
     std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
     return text;
   }
-  /// A page that is a slab of the cache. Those that are made at boot lie below the image, the first of them highest.
+  /// @returns a page that is a slab of the cache. Those created at boot lie below the image, the first one highest.
   static std::uint64_t a_slab_of(std::string_view cache) {
     for (std::uint64_t page = 0x801ff000; page >= 0x80000000; page -= 4096) {
       if (machine().rows("whatis " + hex(page + 4088)).at(0).text("cache") == cache) return page;
@@ -77,7 +77,7 @@ TEST_F(Memory, whatis_shows_the_object_its_record_and_the_segments_it_lies_in) {
 }
 
 TEST_F(Memory, whatis_needs_no_trace_to_say_who_has_an_object_and_from_where) {
-  discard();  // the packets that other tests left are not known
+  discard();  // packets that other tests left live are not known
   const auto leaked = qm::test::addresses(machine().rows("workload run leak 100 list seed 5"), "leaked");
   ASSERT_FALSE(leaked.empty());
   for (const std::uint64_t object : leaked) {
@@ -87,13 +87,13 @@ TEST_F(Memory, whatis_needs_no_trace_to_say_who_has_an_object_and_from_where) {
                     "  taken at [^\n]*/leak.cpp:[0-9]+ \\[demo\\] func:packet_alloc\narena "))
         << text;
   }
-  // All around one: what was forgotten is in use, and what was not is in a magazine, the depot or its slab.
+  // All objects around one: forgotten ones are in use, others are in a magazine, the depot or their slab.
   unsigned forgotten = 0, returned = 0;
   const std::uint64_t page = leaked[0] & ~std::uint64_t{4095};
   for (std::uint64_t at = page; at < page + 4096; at += 64) {
     const std::string text = run("whatis " + hex(at));
     const qm::test::Match found = qm::test::find(text, "^cache packet: object (0x[0-9a-f]+) \\+ [0-9]+, ([^\n]*)\n");
-    if (found.empty()) continue;  // where the slab begins or ends
+    if (found.empty()) continue;  // outside of the slab's objects
     const std::uint64_t object = std::stoull(found[1], nullptr, 16);
     const bool is_leaked = std::find(leaked.begin(), leaked.end(), object) != leaked.end();
     ++(is_leaked ? forgotten : returned);
@@ -107,7 +107,7 @@ TEST_F(Memory, whatis_needs_no_trace_to_say_who_has_an_object_and_from_where) {
   EXPECT_GE(returned, 1u);
 }
 
-// The workload runs on the last hart, and tells what it forgot: the one slab's other objects lie in that hart's magazine.
+// The workload runs on the last hart and prints the forgotten objects; that hart's magazine has the slab's others.
 TEST_F(Memory, whatis_tells_a_slabs_header_another_harts_magazine_and_free_memory) {
   discard();
   const std::string last = std::to_string(qm::test::demo().harts - 1);
@@ -134,7 +134,7 @@ TEST_F(Memory, whatis_tells_a_slabs_header_another_harts_magazine_and_free_memor
     EXPECT_EQ(colour.number("before"), slab & 4095);
     EXPECT_EQ(colour.text("state"), "unused part of the slab");
   }
-  // The objects of the slab, each one step from the other.
+  // The objects of the slab, one step apart.
   const std::uint64_t step = 576;
   unsigned in_magazine = 0;
   for (std::uint64_t at = slab + (leaked[0] - slab) % step; at + 512 <= slab + 4096; at += step) {
@@ -152,7 +152,7 @@ TEST_F(Memory, whatis_tells_a_slabs_header_another_harts_magazine_and_free_memor
   EXPECT_EQ(place(0x40000000).text("state"), "allocated");
 }
 
-// A slab of addresses that nobody touches has its header elsewhere, in an object of kmem_slab. There are few of these.
+// A slab of a no-touch cache has its header elsewhere, in an object of kmem_slab. There are few such slabs.
 TEST_F(Memory, whatis_says_whose_slab_an_object_of_kmem_slab_is_the_header_of) {
   unsigned headers = 0;
   std::uint64_t of_dma_buffer = 0;
@@ -171,7 +171,7 @@ TEST_F(Memory, whatis_says_whose_slab_an_object_of_kmem_slab_is_the_header_of) {
   EXPECT_EQ(machine().rows("whatis " + hex(of_dma_buffer)).at(0).text("cache"), "dma_buffer");
 }
 
-// The demo's pool is a block of the heap, and tells where its pieces are.
+// The demo's pool is a block of the heap; a command prints the addresses of its pieces.
 TEST_F(Memory, whatis_tells_a_held_block_of_the_heap_from_a_free_one) {
   discard();
   const auto piece = qm::test::addresses(machine().rows("pool take 64"), "piece");
@@ -199,8 +199,8 @@ TEST_F(Memory, whatis_tells_a_held_block_of_the_heap_from_a_free_one) {
       << run("whatis " + hex(piece[0]));
 }
 
-// The pieces are numbered in the order in which they are taken: 1024 free, 512, 1024 free, 64, 1024 free, 64, 2048 free, 512,
-// 1024 free, 2048, and the rest. 4096 bytes fit once 4 and 6 are gone.
+// The pieces are numbered in the order of their allocation: 1024 free, 512, 1024 free, 64, 1024 free, 64, 2048 free,
+// 512, 1024 free, 2048, and the rest. 4096 bytes fit after 4 and 6 are freed.
 TEST_F(Memory, frag_names_what_pins_a_heap_and_freeing_that_is_what_helps) {
   for (const std::string kept : {"none", "4", "6"}) {
     discard();
@@ -218,6 +218,7 @@ TEST_F(Memory, frag_names_what_pins_a_heap_and_freeing_that_is_what_helps) {
       if (row.kind == "request") EXPECT_EQ(row.text("answer"), "fails");
       if (row.kind == "piece") EXPECT_EQ(row.text("function"), "take") << "who took it";
       if (row.kind == "range") EXPECT_EQ(row.number("range_bytes"), 4224U);
+      if (row.kind == "holder") EXPECT_EQ(row.number("held_bytes"), 128U);
     }
     if (kept != "4") run("pool free 4");
     if (kept != "6") run("pool free 6");
@@ -254,7 +255,7 @@ TEST_F(Memory, blocks_above_the_largest_class_are_recorded_with_their_stack) {
   EXPECT_TRUE(
       has(run("slab_trace print kheap"),
           "outstanding 0, recorded [1-9][0-9]*, dropped 0, truncated stacks 0, from before start 0: complete\n$"));
-  run("slab_stacks threshold 0");  // all have come back
+  run("slab_stacks threshold 0");  // all objects are free again
   const std::string stacks = run("slab_stacks kheap");
   run("slab_stacks threshold 1");
   run("slab_trace stop kheap");
@@ -272,14 +273,19 @@ TEST_F(Memory, whatis_knows_what_is_no_memory) {
                   "whatis .* caches 0, arenas 0: complete\n"));
   EXPECT_EQ(run("whatis 0xffffffffffffffff"),
             "no memory of this allocator\nwhatis 0xffffffffffffffff: caches 0, arenas 0: complete\n");
-  // A function by its name, and what is behind it.
+  // A function by its name, with and without an offset.
   for (const std::string offset : {"", "+0x4", "+4"}) {
     const std::string text = run("whatis qm::demo::run_worker" + offset);
     EXPECT_TRUE(has(text, "\ncode qm::demo::run_worker\\+0x" + std::string(offset.empty() ? "0" : "4") + "/0x"))
         << text;
   }
-  EXPECT_EQ(machine().request("whatis no_function+1").text, "error: No such function no_function\n");
-  // The stack of hart 0, which boots; of the pool's stacks the first is main's.
+  // The same for a static variable; an address inside one is reported with its name.
+  const std::string variable = run("whatis qm::demo::ring_root+0x8");
+  EXPECT_TRUE(
+      has(variable, "^no memory of this allocator\nin the image\nvariable qm::demo::ring_root\\+0x8/0x20\nwhatis "))
+      << variable;
+  EXPECT_EQ(machine().request("whatis no_function+1").text, "error: No such symbol no_function\n");
+  // The stack of hart 0, which boots; the first of the pool's stacks is main's.
   const auto symbol = [](const std::string& name) {
     const std::string all = qm::test::run_command("riscv64-linux-gnu-nm -C " + qm::test::demo().image.string()).text;
     const qm::test::Match found = qm::test::find(all, "([0-9a-f]{16}) [a-zA-Z] [^\n]*" + name + "\n");
@@ -288,7 +294,8 @@ TEST_F(Memory, whatis_knows_what_is_no_memory) {
   EXPECT_TRUE(has(run("whatis " + symbol("__hart_stacks")),
                   "^no memory of this allocator\nin the boot and idle stack of hart 0\nwhatis "));
   EXPECT_TRUE(has(run("whatis " + symbol("::stack_pool")),
-                  "^no memory of this allocator\nin the stack of hart 0 task [^\n]+\nwhatis "));
+                  "^no memory of this allocator\nin the stack of hart 0 task [^\n]+\nvariable "
+                  "[^\n]+stack_pool\\+0x0/0x[^\n]+\nwhatis "));
   EXPECT_EQ(machine().request("whatis x").status, CommandStatus::kFailed);
 }
 
@@ -333,7 +340,7 @@ TEST_F(Memory, fault_makes_allocations_fail_and_says_how_many) {
   EXPECT_EQ(machine().request("fault packet nth 0").text, "error: N is at least 1\n");
 }
 
-TEST_F(Memory, misuse_is_told_by_itself_with_the_functions_names) {
+TEST_F(Memory, misuse_is_reported_by_itself_with_the_functions_names) {
   run("slab_trace reset *");
   run("slab_trace start packet");
   run("slab_trace start session");
@@ -353,4 +360,4 @@ TEST_F(Memory, misuse_is_told_by_itself_with_the_functions_names) {
   expect_it_still_works();
 }
 
-}  // namespace
+}  // namespace console_memory_test

@@ -1,4 +1,4 @@
-// After a panic: the report, and a console that looks at what is left without waiting for anybody.
+// After a panic: the report, and a console that shows the remaining state without waiting for any hart or lock.
 
 #include "machine.hpp"
 
@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace {
+namespace console_panic_test {
 
 using qm::test::Machine;
 using qm::wire::CommandStatus;
@@ -19,14 +19,14 @@ qm::host::QemuOptions with(const std::string& append) {
   return options;
 }
 
-/// Types a line that ends in a panic, and waits for the shell's prompt.
+/// Types a line that causes a panic, and waits for the shell's prompt.
 void panic(Machine& machine, const std::string& line) {
   machine.clear();
   machine.send(line + "\r");
   ASSERT_TRUE(machine.wait_for_text(kPrompt)) << machine.transcript();
 }
 
-/// Types a line to the shell. @returns what it printed.
+/// Types a line to the shell. @returns its output.
 std::string look(Machine& machine, const std::string& line) {
   machine.clear();
   machine.send(line + "\r");
@@ -46,7 +46,7 @@ TEST(Panic, beside_a_held_lock_everything_can_be_looked_at_and_nothing_changed) 
   panic(machine, "panic lock");
   EXPECT_TRUE(has(machine.text(), "\\*\\*\\* panic: asked for, [^\r]* on hart [01] ")) << machine.text();
   EXPECT_TRUE(has(machine.text(), "backtrace:\r\n#01 [^\r]* in (panic_beside_lock|keep_lock)\r\n")) << machine.text();
-  // In the order of the help; each is whole.
+  // In the order of the help; each report is complete.
   EXPECT_TRUE(has(look(machine, "arena_stats base"), "arenas 1: complete\r\n$"));
   EXPECT_TRUE(
       has(look(machine, "free -v"), "^Total Memory : +[0-9]+\r\n[^$]*caches [0-9]+, arenas [0-9]+: complete\r\n$"));
@@ -76,7 +76,7 @@ TEST(Panic, beside_a_held_lock_everything_can_be_looked_at_and_nothing_changed) 
   }
   EXPECT_FALSE(has(help, "\nreap |\nworkload |^fault "));
   EXPECT_TRUE(has(help, "\nkmemstat "));
-  // A program at the line is answered, too.
+  // The shell also answers requests of a program.
   const Machine::Answer answer = machine.request("kmemstat -v");
   EXPECT_EQ(answer.status, CommandStatus::kOk);
   EXPECT_NE(answer.text.find("complete\n"), std::string::npos);
@@ -102,7 +102,7 @@ TEST(Panic, in_an_interrupt_is_shown_down_to_what_was_interrupted_and_ends_unatt
   EXPECT_TRUE(has(machine.text(), "without a key within 1 s the system ends\r\npanic> ")) << machine.text();
 }
 
-TEST(Panic, in_the_shell_is_told_and_the_shell_goes_on) {
+TEST(Panic, in_the_shell_is_reported_and_the_shell_goes_on) {
   Machine machine(with("panic=0"));
   panic(machine, "panic fault");
   EXPECT_TRUE(has(machine.text(), "in read_nothing\r\n[^$]*in qm::firmware::main\r\n")) << machine.text();
@@ -116,4 +116,4 @@ TEST(Panic, in_the_shell_is_told_and_the_shell_goes_on) {
   EXPECT_EQ(machine.wait_for_end(), 3);
 }
 
-}  // namespace
+}  // namespace console_panic_test

@@ -1,5 +1,5 @@
-// The rows of a report are what its text says: of every command in every form each value of a row stands in the text, and
-// each number of the text in a row.
+// The rows of a report have the contents of its text: for every command in every form, each value of a row occurs in
+// the text, and each number of the text in a row.
 
 #include "machine.hpp"
 
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace console_rows_test {
 
 using qm::host::ReportRow;
 using qm::test::Machine;
@@ -23,7 +23,7 @@ using qm::wire::FieldType;
 
 class Rows : public MachineTest {};
 
-/// The demo's own caches, tasks and clocks go on between the two reports: what is asked for here stands still.
+/// The demo's own caches, tasks and clocks continue between the two reports; the objects requested here do not change.
 const std::vector<std::string> kAsked = {"help",
                                          "help slab_trace",
                                          "help free",
@@ -87,12 +87,12 @@ const std::vector<std::string> kAsked = {"help",
                                          "free -b",
                                          "free -v"};
 
-/// What one of the two has and the other has not, by design: `kind.field`.
+/// Fields that by design occur only in the rows: `kind.field`.
 const std::set<std::string> kOnlyInRows = {
-    // Ids and details that the line of a form has no room for.
-    "command.name",     "object.size_bytes", "object.age_ms", "object.sequence",      "object.stack",
-    "object.truncated", "frame.offset",      "frame.address", "frame.function_bytes", "stack.truncated",
-    "stack.stack",      "end.name",          "end.answer",    "end.age_ms",           "mark.age_ms"};
+    // Ids and details for which the line of a form has no room.
+    "command.name", "object.size_bytes", "object.age_ms",        "object.sequence", "object.stack", "object.truncated",
+    "frame.offset", "frame.address",     "frame.function_bytes", "stack.truncated", "stack.stack",  "end.name",
+    "end.answer",   "end.age_ms",        "mark.age_ms",          "trace.state"};
 
 std::string collapsed(const std::string& text) {
   std::string out;
@@ -104,7 +104,7 @@ std::string collapsed(const std::string& text) {
   return out + ' ';
 }
 
-/// A value as a text may show it.
+/// @returns the forms in which a text may show a value.
 std::vector<std::string> forms(const ReportRow::Field& field) {
   char hex[24], digits[24], seconds[32];
   std::snprintf(hex, sizeof hex, "%llx", static_cast<unsigned long long>(field.number));
@@ -123,7 +123,7 @@ bool is_there(const std::string& text, const std::vector<std::string>& forms) {
                      [&](const std::string& form) { return text.find(form) != std::string::npos; });
 }
 
-/// What the text of a command has and its rows have not, or the other way round. Empty if they are equal.
+/// @returns the values that only the text or only the rows of a command have; empty if they agree.
 std::string difference(const std::string& text, const std::vector<ReportRow>& rows) {
   const std::string words = collapsed(text);
   std::string values = " ";
@@ -145,7 +145,7 @@ std::string difference(const std::string& text, const std::vector<ReportRow>& ro
 TEST_F(Rows, equal_the_text_of_every_command) {
   std::set<std::string> asked, kinds;
   for (const std::string& line : kAsked) {
-    // What changes something is asked for as rows once more, where that does no harm; else its rows alone are looked at.
+    // A command that changes something runs again for its rows if that does no harm; else only its rows are checked.
     std::string text = machine().request(line).text;
     const bool changes = line.starts_with("workload run") || line.starts_with("workload st") || line == "fault off" ||
                          line.starts_with("mark") || line.starts_with("pool take") || line.starts_with("pool free") ||
@@ -157,7 +157,7 @@ TEST_F(Rows, equal_the_text_of_every_command) {
     if (changes) {
       for (const ReportRow& row : rows) EXPECT_NE(row.kind, "text") << line << ": " << row.text("line");
     } else {
-      // The background may take or give back memory between the two: then they are asked for again.
+      // The background may allocate or free memory between the two: then both are requested again.
       for (int again = 0; again < 5 && !difference(text, rows).empty(); ++again) {
         text = machine().request(line).text;
         rows = machine().rows(line);
@@ -165,7 +165,7 @@ TEST_F(Rows, equal_the_text_of_every_command) {
       EXPECT_EQ(difference(text, rows), "") << line;
     }
   }
-  // These tell of what never stands still.
+  // These report values that always change.
   for (const char* line : {"harts",
                            "kmemstat",
                            "kmemstat -v",
@@ -185,6 +185,7 @@ TEST_F(Rows, equal_the_text_of_every_command) {
                            "kmemtrace start",
                            "kmemtrace stop",
                            "verify",
+                           "findleaks",
                            "whatis 0x80000000",
                            "reap",
                            "allocinfo off",
@@ -200,7 +201,7 @@ TEST_F(Rows, equal_the_text_of_every_command) {
     const std::string name(row.text("name"));
     if (name != "panic" && name != "poweroff" && name != "reboot") EXPECT_TRUE(asked.contains(name)) << name;
   }
-  // docs/protocol.md knows each kind.
+  // docs/protocol.md must list each kind.
   std::ifstream file(QM_SOURCE_DIR "/docs/protocol.md");
   const std::string document(std::istreambuf_iterator<char>(file), {});
   for (const std::string& kind : kinds)
@@ -208,4 +209,4 @@ TEST_F(Rows, equal_the_text_of_every_command) {
         << kind << " is not in docs/protocol.md";
 }
 
-}  // namespace
+}  // namespace console_rows_test

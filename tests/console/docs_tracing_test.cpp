@@ -1,9 +1,9 @@
-// docs/tracing.md is true: its commands are typed in order on the running demo, and what they print has the shape that
-// it shows.
+// docs/tracing.md is correct: its commands are typed in order on the running demo, and their output must have the shape
+// shown in the document.
 //
-// In a block of the document `qm> LINE` is typed, `$ LINE` is run by the shell, and what follows is expected. A number
-// stands for any number, an address for any address, blanks for any blanks, a line `...` for any lines. An address in a
-// command is replaced by the one that was printed where the document has it.
+// In a block of the document, `qm> LINE` is typed, `$ LINE` is run by the shell, and the following lines are expected.
+// A number stands for any number, an address for any address, blanks for any blanks, a line `...` for any lines. An
+// address in a command is replaced by the address printed at its place in the document.
 
 #include "machine.hpp"
 
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace docs_tracing_test {
 
 using qm::test::Machine;
 
@@ -41,7 +41,7 @@ std::string masked(const std::string& line) {
   return qm::test::replace_all(text, " +", " ");
 }
 
-/// Which line of @p printed each of @p expected stands for; empty: they do not match.
+/// @returns for each line of @p expected the corresponding line of @p printed; empty: they do not match.
 bool align(const Lines& expected, const Lines& printed, std::size_t at, std::size_t from,
            std::vector<std::size_t>& places) {
   if (at == expected.size()) return from == printed.size();
@@ -56,7 +56,7 @@ bool align(const Lines& expected, const Lines& printed, std::size_t at, std::siz
   return align(expected, printed, at + 1, from + 1, places);
 }
 
-/// Remembers which address of the document stands for which that was printed.
+/// Stores which printed address each address of the document stands for.
 void remember(const std::string& expected, const std::string& printed, Addresses& addresses) {
   const auto theirs = qm::test::find_all(expected, "0x[0-9a-f]+");
   const auto ours = qm::test::find_all(printed, "0x[0-9a-f]+");
@@ -82,7 +82,7 @@ std::string shell(const std::string& command) {
 
 class Tracing : public ::testing::Test {
  protected:
-  /// Does one command of the document and compares.
+  /// Runs one command of the document and compares the output.
   void do_one(const std::string& command, const Lines& expected) {
     const std::string line = replaced(command.substr(command.find(' ') + 1), addresses_);
     std::istringstream output(command[0] == '$' ? shell(line) : machine_.request(line).text);
@@ -123,4 +123,4 @@ TEST_F(Tracing, the_document_shows_what_is_printed) {
   EXPECT_GT(commands, 15U);
 }
 
-}  // namespace
+}  // namespace docs_tracing_test

@@ -1,4 +1,4 @@
-// What the target sends is recorded and checked: complete and equal to its own statistics, or what is missing is told.
+// The target's output is recorded and checked: it is complete and equal to its own statistics, or losses are reported.
 
 #include "machine.hpp"
 
@@ -19,13 +19,13 @@
 
 #include "capture_encoder.hpp"
 
-namespace {
+namespace host_record_test {
 
 namespace host = qm::host;
 
 using qm::test::Outcome;
 
-/// Runs `qm ARGUMENTS`, which need no quotes but those given.
+/// Runs `qm ARGUMENTS`; the arguments need no quotes except those given.
 Outcome qm(const std::string& arguments) {
   return qm::test::run_command(std::string(QM_TOOL) + " " + arguments + " 2>&1");
 }
@@ -47,7 +47,7 @@ class Record : public testing::Test {
   qm::test::TemporaryFolder folder_;
 };
 
-/// Keeps a capture's only stream, and writes it anew without the event numbered @p without.
+/// Stores a capture's only stream, and writes it again without the event numbered @p without.
 class Rewritten : public host::EventHandler {
  public:
   Rewritten(const std::string& path, std::uint64_t without)
@@ -115,10 +115,10 @@ TEST_F(Record, in_raw_frames_is_as_good_and_shorter) {
   const std::uint64_t events = number_behind(run.text, "stream 1: events ");
   const std::uint64_t bytes = number_behind(run.text, " s, ");
   EXPECT_EQ(events, number_behind(check.text, "stream 1: "));
-  EXPECT_LT(bytes, events * 9) << run.text;  // boot, definitions and statistics included
+  EXPECT_LT(bytes, events * 9) << run.text;  // including boot, definitions and statistics
 }
 
-/// Files of call sites that allocated objects of caches.
+/// The files of the call sites that allocated objects of caches.
 class Sites : public host::EventHandler {
  public:
   void on_header(const host::Definitions& definitions) override { definitions_ = &definitions; }
@@ -149,8 +149,8 @@ TEST(Pace, a_host_that_takes_115200_baud_gets_it_while_events_wait) {
   options.harts = 4;
   host::Target target = host::Target::boot(options);
   ASSERT_TRUE(target.execute("kmemtrace start").ok());
-  // More events come than such a line takes. They wait when the workload is over. An emulator that gets no processor
-  // for a while sends nothing then, so the best second of five counts; after it the rest may come at once.
+  // The line cannot carry all events, so some wait when the workload has ended. An emulator without processor time sends
+  // nothing for a while, so the best second of five counts; the waiting events may come at once afterwards.
   constexpr unsigned kBaud = 115200;
   constexpr double kCould = kBaud / 10.0;
   std::uint64_t bytes = 0;
@@ -211,7 +211,7 @@ TEST_F(Record, rings_that_are_too_small_make_it_incomplete_by_so_many_events) {
 TEST_F(Record, of_a_run_that_is_interrupted_is_complete) {
   const std::string run = std::string(QM_TOOL) + " run --image " + qm::test::demo().image.string() + " --record " +
                           capture() + " -c 'kmemtrace start packet*' -c 'workload run churn 100000000'";
-  // Interrupted when the stream runs; a run that ends before is not waited for.
+  // Interrupted while the stream runs; if the run ends before that, there is no wait.
   const Outcome ended =
       qm::test::run_command(run + " >" + capture() + ".said 2>&1 & qm=$!; until grep -q '^stream 1' " + capture() +
                             ".said; do kill -0 $qm || break; sleep 0.1; done; kill -INT $qm; wait $qm; s=$?; cat " +
@@ -223,7 +223,7 @@ TEST_F(Record, of_a_run_that_is_interrupted_is_complete) {
 
 TEST(Top, shows_what_caches_hold_and_how_fast_they_are_used) {
   host::QemuOptions options = qm::test::demo();
-  options.board = "virt";  // whose line is a socket
+  options.board = "virt";  // its line is a socket
   host::Qemu qemu(options);
   {
     host::Transcript transcript;
@@ -233,13 +233,13 @@ TEST(Top, shows_what_caches_hold_and_how_fast_they_are_used) {
   const std::string place = "unix:" + qemu.socket().string();
   const Outcome top = qm("top " + place + " --every 0.5 --for 4");
   EXPECT_EQ(top.status, 0) << top.text;
-  // On no terminal a table each time, of what the background tasks do: with a rate, and nothing lost.
+  // Without a terminal it prints tables, here about the background tasks: with a rate, and without losses.
   static const std::regex kRow("\n[a-z0-9_]+ +[0-9]+ +~?[0-9]+ +[+-][0-9]+ +[1-9][0-9]* +[0-9]+ [^\n]*\n");
   EXPECT_TRUE(std::regex_search(top.text, kRow)) << top.text;
   EXPECT_NE(top.text.find("dropped 0, lost on the line 0\n"), std::string::npos) << top.text;
   EXPECT_NE(top.text.find("since the stream began", top.text.find("since the stream began") + 1), std::string::npos)
       << top.text;
-  // What it says is held is what the console says of a cache that nobody uses.
+  // The bytes that it shows must equal the console's for a cache that nothing else uses.
   (void)qm("exec --serial " + place + " 'workload run leak 200'");
   const Outcome packet = qm("top " + place + " --every 0.5 --for 2 --sort name --filter packe");
   const Outcome lines = qm("exec --serial " + place + " 'kmemstat -b packet'");
@@ -250,7 +250,7 @@ TEST(Top, shows_what_caches_hold_and_how_fast_they_are_used) {
   EXPECT_EQ(packet.text.find("\ninode "), std::string::npos) << "the filter leaves it out: " << packet.text;
   EXPECT_NE(packet.text.find("; by name\n"), std::string::npos) << packet.text;
   EXPECT_NE(qm("top " + place + " --sort weight").status, 0);
-  // It has stopped what it had started.
+  // It has stopped the stream that it started.
   const Outcome status = qm("exec --serial " + place + " 'kmemtrace status'");
   EXPECT_NE(status.text.find("state off"), std::string::npos) << status.text;
   (void)qm("exec --serial " + place + " poweroff");
@@ -286,4 +286,4 @@ TEST(Json, has_the_rows_of_a_report_and_the_status_of_each_command) {
       << text;
 }
 
-}  // namespace
+}  // namespace host_record_test

@@ -1,4 +1,4 @@
-// With --icount and -c the board has its commands from the start, and each run is the same: addresses, times and all.
+// With --icount and -c the board has its commands from the start, and all runs are identical, even addresses and times.
 
 #include "machine.hpp"
 
@@ -9,7 +9,7 @@
 #include <qm/test/command.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace host_repeat_test {
 
 using qm::test::Outcome;
 
@@ -36,4 +36,4 @@ TEST(Repeat, the_commands_are_run_as_others_are) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace host_repeat_test

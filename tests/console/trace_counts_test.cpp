@@ -1,5 +1,5 @@
-// Full record pools, full stack depots, no memory at all: what was recorded and what was dropped add up to what the
-// workload itself counted, and each report says that it is not complete.
+// Full record pools, full stack depots, no memory at all: the numbers of recorded and dropped objects add up to the
+// workload's own count, and each report says that it is incomplete.
 
 #include "machine.hpp"
 
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace {
+namespace trace_counts_test {
 
 using qm::test::Machine;
 
@@ -69,7 +69,7 @@ TEST(Counts, with_a_tiny_depot_and_pool_every_report_says_what_is_missing_and_th
   run(machine, "slab_trace start stacks");
   run(machine, "mark tiny");
   EXPECT_EQ(run(machine, "workload run stacks 400"), "stacks: 400 objects from 64 paths\n");
-  // Fewer than 200 records: what the harts keep at hand of the pool is out of the others' reach.
+  // Fewer than 200 records: other harts cannot use the free records in a hart's stash.
   const Closing closing = closing_line(run(machine, "slab_trace print stacks"));
   EXPECT_EQ(closing.recorded + closing.dropped, 400U);
   const std::string dropped = "dropped " + std::to_string(closing.dropped);
@@ -123,9 +123,9 @@ TEST(Counts, tracing_from_boot_sees_the_first_allocation) {
   EXPECT_NE(report.find("in fs_task\n"), std::string::npos) << report;
 }
 
-TEST(Counts, tracing_all_from_boot_has_what_the_allocator_itself_drew_first) {
+TEST(Counts, tracing_all_from_boot_has_what_the_allocator_itself_allocated_first) {
   Machine machine(with("trace=* records=20000 stacks=128K"));
-  // What is from before is the cache of the books' own records; then come those that the pages are served from.
+  // The object from before is the cache of the trace's own records; then come the caches that serve pages.
   const std::string caches = run(machine, "slab_trace print -v kmem_cache");
   EXPECT_FALSE(qm::test::find(caches,
                               ", from hart 0 boot: size [0-9]+, age [0-9.]+ s, seq 1\n----\n"
@@ -137,7 +137,7 @@ TEST(Counts, tracing_all_from_boot_has_what_the_allocator_itself_drew_first) {
     const std::string report = run(machine, std::string("slab_trace print ") + name);
     EXPECT_NE(report.find("from before start 0: complete"), std::string::npos) << report;
   }
-  // The rings are constrained: a segment each.
+  // Allocations from the rings are constrained: each is a segment.
   const std::string ring = run(machine, "whatis 0x40000010");
   EXPECT_FALSE(
       qm::test::find(ring,
@@ -153,11 +153,11 @@ TEST(Counts, tracing_all_from_boot_has_what_the_allocator_itself_drew_first) {
       << status;
 }
 
-TEST(Counts, books_that_memory_has_no_room_for_are_told_and_the_system_boots) {
+TEST(Counts, a_trace_that_memory_has_no_room_for_is_reported_and_the_system_boots) {
   Machine machine(with("trace=* records=4000000"));
-  EXPECT_TRUE(machine.wait_for_text("warning: no books as large as the boot options say: nothing is traced\r\n"))
+  EXPECT_TRUE(machine.wait_for_text("warning: no trace as large as the boot options say: nothing is traced\r\n"))
       << machine.text();
   EXPECT_NE(run(machine, "slab_trace status").find("traced 0 of "), std::string::npos);
 }
 
-}  // namespace
+}  // namespace trace_counts_test

@@ -1,14 +1,14 @@
-// A system keeps its deadlines while it answers: under deterministic time the worst lateness of the 1 ms ticks during a
-// dump of 500 records is that without a dump. And Ctrl-C ends a dump within a record.
+// A system keeps its deadlines while it answers: in deterministic time, the worst lateness of the 1 ms ticks during a
+// dump of 500 records is the same as without a dump. And Ctrl-C ends a dump within one record.
 //
-// One hart alone: a tick is late by a few hundred instructions. Several harts take turns in the emulator, which end
-// when some hart's timer is due; with ticks alone a turn is a millisecond, far more than any section of the firmware,
-// so the image cuts slices of 5 us (see firmware/boot/src/slices.cpp). A tick then waits for its hart's next turn, 10
-// to 50 us, at random: the worst of a window is an extreme value. So the median of the dumps is held against the worst
-// of the windows without, and where they are still too close to tell, more of both are taken.
+// With one hart, a tick is late by a few hundred instructions. Several harts take turns in the emulator, and a turn
+// ends when some hart's timer expires. With only the ticks, a turn would last a millisecond, far longer than any
+// section of the firmware, so the image makes slices of 5 us (see firmware/boot/src/slices.cpp). A tick then waits for
+// its hart's next turn, 10 to 50 us, at random, and the worst value of a window is an extreme value. So the median of
+// the dumps is compared with the worst window without a dump; if these are too close, more of both are measured.
 //
-// That the first can fail is seen with an image whose dump holds a lock, and so masks interrupts, from its first record
-// to its last.
+// An image whose dump holds a lock, and so masks interrupts, from its first record to its last shows that the first
+// test can fail.
 
 #include "machine.hpp"
 
@@ -23,13 +23,13 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace trace_deadlines_test {
 
 using qm::test::Machine;
 
 constexpr unsigned kRecords = 500;
 constexpr int kMostRounds = 8;
-constexpr int kQuietWindows = 3;  // for each dump; one hart, whose lateness is no matter of chance, needs one
+constexpr int kQuietWindows = 3;  // for each dump; with one hart the lateness is not random, and one window is enough
 
 std::string run(Machine& machine, const std::string& line) {
   const Machine::Answer answer = machine.request(line);
@@ -37,7 +37,7 @@ std::string run(Machine& machine, const std::string& line) {
   return answer.text;
 }
 
-/// Worst lateness of each hart's ticks since the last `harts reset`, in ticks of the timebase.
+/// @returns the worst lateness of each hart's ticks since the last `harts reset`, in ticks of the timebase.
 std::vector<std::uint64_t> worst_lateness(Machine& machine) {
   const std::string text = run(machine, "harts");
   std::vector<std::uint64_t> lateness;
@@ -49,7 +49,7 @@ std::vector<std::uint64_t> worst_lateness(Machine& machine) {
 
 using Lateness = std::vector<std::uint64_t>;  // by hart
 
-/// A window without a dump, in which the line is used as much.
+/// Measures a window without a dump, in which the line is used equally.
 Lateness without_dump(Machine& machine) {
   run(machine, "harts reset");
   for (int i = 0; i < 25; ++i) run(machine, "kmemstat -v");
@@ -66,7 +66,7 @@ Lateness with_dump(Machine& machine) {
   return worst_lateness(machine);
 }
 
-/// What windows of both kinds have shown so far.
+/// The results of the windows of both kinds so far.
 struct Comparison {
   std::vector<Lateness> quiet;
   std::vector<Lateness> dumping;
@@ -86,7 +86,7 @@ struct Comparison {
     std::sort(sorted.begin(), sorted.end());
     return sorted[sorted.size() / 2];
   }
-  /// Whether ticks are late by at most 1.1 times as much during a dump, on every hart.
+  /// Whether ticks during a dump are late by at most 1.1 times as much, on every hart.
   [[nodiscard]] bool holds() const {
     for (std::size_t hart = 0; hart < quiet[0].size(); ++hart) {
       if (median_dumping(hart) * 10 > worst_quiet(hart) * 11) return false;
@@ -152,11 +152,11 @@ TEST(Deadlines, ctrl_c_ends_a_dump_within_a_record) {
   const std::string& text = machine.text();
   std::size_t shown = 0;
   for (std::size_t at = text.find("Obj "); at != std::string::npos; at = text.find("Obj ", at + 1)) ++shown;
-  // What QEMU and the sockets held when the key was pressed is on its way already; the rest of the 2000 is not.
+  // Data that QEMU and the sockets held when the key was pressed still arrives; the rest of the 2000 does not.
   EXPECT_LT(shown, 1000u);
-  // Nothing of another record behind the one during which it was seen.
+  // No further record comes after the one during which the key was noticed.
   EXPECT_EQ(text.rfind("\r\n\r\n"), text.rfind("\r\n\r\nnote: shown ")) << text.substr(text.size() - 400);
   EXPECT_TRUE(machine.type_line("version").starts_with("Quartermaster "));
 }
 
-}  // namespace
+}  // namespace trace_deadlines_test

@@ -1,5 +1,5 @@
-// The main job: what a workload forgot is what the trace shows, object for object, with the function that forgot it;
-// and a workload that forgets nothing leaves nothing.
+// The main purpose: the trace shows exactly the objects that a workload forgot, each with the function that forgot it;
+// a workload that forgets nothing leaves nothing.
 
 #include "machine.hpp"
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace trace_leak_test {
 
 using qm::host::ReportRow;
 using qm::test::addresses;
@@ -56,10 +56,10 @@ TEST_F(Leak, a_neutral_workload_leaves_nothing_outstanding) {
   const std::string text = run("slab_trace print packet");
   EXPECT_NE(text.find("\noutstanding 0, recorded "), std::string::npos) << text;
   EXPECT_TRUE(text.ends_with(": complete\n")) << text;
-  EXPECT_EQ(text.find(", recorded 0,"), std::string::npos) << text;  // it did go through the traced cache
+  EXPECT_EQ(text.find(", recorded 0,"), std::string::npos) << text;  // the objects did go through the traced cache
 }
 
-// The demo's own tasks go on all the while, and the allocator makes classes and slabs for the workload.
+// The demo's own tasks keep running, and the allocator creates classes and slabs for the workload.
 TEST_F(Leak, of_the_whole_live_system_nothing_is_expected_but_what_was_forgotten) {
   run("slab_trace reset *");
   run("slab_trace start *");
@@ -94,4 +94,4 @@ TEST_F(Leak, counts_survive_pingpong_and_churn) {
   run("slab_trace stop *");
 }
 
-}  // namespace
+}  // namespace trace_leak_test

@@ -1,4 +1,4 @@
-// Stacks with what is out of them: the counts add up with the records, and the grouping is that of the printed objects
+// Stacks with their live objects: the counts add up with the records, and the groups are those of the printed objects
 // by their frames.
 
 #include "machine.hpp"
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace trace_stacks_test {
 
 using qm::host::ReportRow;
 using qm::test::Machine;
@@ -23,7 +23,7 @@ using qm::wire::CommandStatus;
 /// An object or a stack of a report, with its frames.
 struct Entry {
   ReportRow row;
-  std::string names;  ///< of the frames, innermost first, one a line
+  std::string names;  ///< names of the frames, innermost first, one on each line
   std::vector<std::uint64_t> addresses;
 };
 
@@ -39,7 +39,7 @@ std::vector<Entry> entries(const std::vector<ReportRow>& rows, std::string_view 
   return found;
 }
 
-/// What slab_stacks says.
+/// The output of slab_stacks.
 struct Stacks {
   std::vector<Entry> rows;
   std::uint64_t shown = 0, hidden = 0, objects = 0, bytes = 0;
@@ -118,7 +118,7 @@ TEST_F(StacksTest, of_64_call_paths_add_up_with_the_records_and_group_as_their_f
   EXPECT_EQ(empty.hidden, 64U) << "none is forgotten";
 }
 
-/// A number of the row of @p name in what kmemstat says. @param[in] column counted from the object size on.
+/// @returns a number in the row of @p name in kmemstat's output. @param[in] column counted from the object size on.
 std::uint64_t kmemstat_of(Machine& machine, const std::string& name, unsigned column) {
   const std::string text = machine.request("kmemstat -v").text;
   const qm::test::Match row = qm::test::find(text, "\n *" + name + " *: [AS] : *([0-9]+): *([0-9]+): *([0-9]+):");
@@ -131,7 +131,7 @@ TEST(TracedMemory, of_10000_objects_from_64_paths_is_what_is_promised_for_each_o
   constexpr unsigned kTotal = 1, kHeld = 2;
   Machine machine;
   ASSERT_EQ(machine.request("slab_trace start stacks").status, CommandStatus::kOk);
-  const std::uint64_t books = kmemstat_of(machine, "ktrace", kHeld);
+  const std::uint64_t trace = kmemstat_of(machine, "ktrace", kHeld);
   ASSERT_EQ(kmemstat_of(machine, "kmem_trace", kTotal), 0U);
   ASSERT_EQ(machine.request("workload start stacks 10000").status, CommandStatus::kOk);
   std::string status;
@@ -141,10 +141,12 @@ TEST(TracedMemory, of_10000_objects_from_64_paths_is_what_is_promised_for_each_o
            status.find("complete") != std::string::npos);
   // The pool of records and, in `ktrace`, the handles.
   const std::uint64_t bytes =
-      kmemstat_of(machine, "kmem_trace", kTotal) + kmemstat_of(machine, "ktrace", kHeld) - books;
-  // The harts that recorded none of them may have free records of their own.
-  const std::uint64_t free_elsewhere = (qm::test::harts() - 1) * 60ull * 28;
-  EXPECT_LE(2 * (bytes - std::min(bytes, free_elsewhere)), 57 * kObjects) << "28.5 each";
+      kmemstat_of(machine, "kmem_trace", kTotal) + kmemstat_of(machine, "ktrace", kHeld) - trace;
+  // Each other hart may have free records of its own, and may have added a chunk at the same time as this hart: nothing
+  // prevents two harts without a free record from adding one each.
+  const std::uint64_t free_elsewhere = (qm::test::harts() - 1) * (60ull * 28 + 4096);
+  constexpr std::uint64_t kStacks = 8192;  // for the 64 paths: the first region of stacks, made with the first path
+  EXPECT_LE(2 * (bytes - std::min(bytes, free_elsewhere + kStacks)), 57 * kObjects) << "28.5 each";
 
   const Stacks stacks(machine.rows("slab_stacks stacks"));
   EXPECT_EQ(stacks.rows.size(), 64U);
@@ -177,9 +179,9 @@ TEST(TracedMemory, is_four_bytes_an_object_where_counts_are_kept_and_the_stacks_
   std::uint64_t bytes = 0;
   for (const char* way : {"slab_trace start stacks", "slab_trace start stacks counts"}) {
     ASSERT_EQ(machine.request(way).status, CommandStatus::kOk);
-    const std::uint64_t books = kmemstat_of(machine, "ktrace", 2);
+    const std::uint64_t trace = kmemstat_of(machine, "ktrace", 2);
     ASSERT_EQ(machine.request("workload run stacks 10000").status, CommandStatus::kOk);
-    bytes = kmemstat_of(machine, "ktrace", 2) - books;
+    bytes = kmemstat_of(machine, "ktrace", 2) - trace;
     const Stacks stacks(machine.rows("slab_stacks stacks"));
     EXPECT_EQ(stacks.objects, kObjects);
     EXPECT_EQ(stacks.bytes, 64 * kObjects);
@@ -222,7 +224,7 @@ TEST_F(StacksTest, of_a_leak_add_up_with_the_records) {
 }
 
 TEST_F(StacksTest, a_mark_passes_around_what_gives_all_back_and_names_the_stack_of_a_leak) {
-  run("workload run neutral 1");  // makes the classes that it needs
+  run("workload run neutral 1");  // creates the classes that it needs
   for (const char* cache : {"packet", "session", "kmalloc*"}) run(std::string("slab_trace start ") + cache);
   run("mark quiet");
   run("workload run neutral 500");
@@ -245,7 +247,7 @@ TEST_F(StacksTest, a_mark_passes_around_what_gives_all_back_and_names_the_stack_
   EXPECT_TRUE(growth.ends_with(": complete\n")) << growth;
 }
 
-/// The stacks of a boot by their ids.
+/// @returns the stacks of a boot, by id.
 std::map<std::uint64_t, std::string> stacks_of_a_boot(unsigned harts, const char* ram) {
   qm::host::QemuOptions options = qm::test::demo();
   options.harts = harts;
@@ -266,7 +268,7 @@ TEST(StackIds, are_the_same_in_two_boots_with_other_harts_and_another_memory) {
   EXPECT_EQ(stacks_of_a_boot(3, "256M"), one);
 }
 
-TEST_F(StacksTest, are_told_while_all_harts_churn) {
+TEST_F(StacksTest, are_reported_while_all_harts_churn) {
   run("slab_trace start *");
   run("workload start churn 4000000000");
   for (int i = 0; i < 5; ++i) {
@@ -300,4 +302,4 @@ TEST(SlowLine, is_told_of_before_a_long_dump_and_an_aborted_one_says_what_it_has
   EXPECT_FALSE(qm::test::find(machine.text(), "note: shown [0-9]+ of 3000 that are out\r\n").empty());
 }
 
-}  // namespace
+}  // namespace trace_stacks_test

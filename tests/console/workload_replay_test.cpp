@@ -1,4 +1,4 @@
-// Real programs' allocations, replayed on the target: nothing is lost, nothing is overwritten, all of it comes back.
+// Allocations of real programs, replayed on the target: nothing is lost or overwritten, and all memory is freed.
 
 #include "machine.hpp"
 
@@ -6,7 +6,7 @@
 
 #include <qm/test/harts.hpp>
 
-namespace {
+namespace workload_replay_test {
 
 using qm::test::Machine;
 using qm::test::MachineTest;
@@ -60,4 +60,4 @@ TEST_F(Replay, wants_the_name_of_a_recording) {
   EXPECT_EQ(error("workload run replay doom"), "error: no such recording: sqlite, jq or redis-threads\n");
 }
 
-}  // namespace
+}  // namespace workload_replay_test

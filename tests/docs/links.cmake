@@ -1,6 +1,6 @@
-# cmake -DROOT=repository -P links.cmake: every link of README.md and docs/ that points into the repository leads somewhere, with
-# its heading where it names one, every path in backticks that begins with a folder of the repository is there, and so is every
-# case of the unit tests that is named as `Suite.case_in_words`.
+# cmake -DROOT=repository -P links.cmake: checks that every link of README.md and docs/ into the repository has a
+# target, with its heading if it names one; that every path in backticks that begins with a folder of the repository
+# exists; and that every case of the unit tests named as `Suite.case_in_words` exists.
 cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE documents ${ROOT}/docs/*.md)
 if(EXISTS ${ROOT}/README.md)
@@ -18,7 +18,8 @@ foreach(test IN LISTS tests)
   endforeach()
 endforeach()
 
-# The anchors of a document's headings, as forges make them: lower case, blanks to hyphens, other punctuation dropped.
+# The anchors of a document's headings, as web services for git make them: lower case, blanks become hyphens, other
+# punctuation is dropped.
 function(anchors document result)
   set(names "")
   file(STRINGS ${document} headings REGEX "^#+ ")

@@ -1,5 +1,6 @@
-# cmake -DROOT=... -P stages.cmake: the table of builds in docs/testing.md has a row for each stage of CMakePresets.json, in that
-# order, in its words; and each stage has its configure, build and test preset. A stage is a workflow preset with a test step.
+# cmake -DROOT=... -P stages.cmake: the table of builds in docs/testing.md must have a row for each stage of
+# CMakePresets.json, in the same order and words, and each stage its configure, build and test preset. A stage is a
+# workflow preset with a test step.
 file(READ ${ROOT}/CMakePresets.json presets)
 
 function(find kind name result)  # the index of a preset, or a failure

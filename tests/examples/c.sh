@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The starter of examples/c, copied and made as its README says: c.sh SOURCE XLEN. The lost jobs are found, and the timer's handler allocates.
+# The starter of examples/c, copied and built according to its README: c.sh SOURCE XLEN. It finds the lost jobs; the
+# timer's handler allocates.
 set -eu -o pipefail
 source=$(cd "$1" && pwd) xlen=$2
 scratch=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The example examples/console: its session is that of its README, and nothing of trace/ is in the image.
+# The example examples/console: its session must be that of its README, and nothing of trace/ may be in the image.
 #
 #   console.sh BUILD SOURCE
 . "$(dirname "$0")/example.sh"

@@ -1,4 +1,4 @@
-# What the tests of examples share; sourced with BUILD and SOURCE as arguments.
+# Functions that the tests of examples share; sourced with BUILD and SOURCE as arguments.
 set -eu -o pipefail
 build=$1 source=$2
 scratch=$(mktemp -d)
@@ -8,7 +8,7 @@ trap 'leave; rm -rf "$scratch"' EXIT
 
 need_picolibc() { [ -d /usr/lib/picolibc/riscv64-unknown-elf ] || skip "the package picolibc-riscv64-unknown-elf is missing"; }
 
-# Installs the package, builds the example against it, and sets the image and what lies below it.
+# Installs the package, builds the example with it, and sets the image and the firmware below it.
 build_for_target() { # EXAMPLE [options of cmake]
   local name=$1
   shift

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The example examples/picolibc: what it prints, the word that it forgets to free is found where it was copied, and nothing of the C
-# library's own malloc is linked.
+# The example examples/picolibc: its output; the word that it forgets to free is found at the place of its copy; and the
+# C library's own malloc is not linked.
 #
 #   picolibc.sh BUILD SOURCE
 #
@@ -9,7 +9,7 @@
 need_picolibc
 build_for_target picolibc
 
-# The map names each member that is linked, with the file that asked for it.
+# The map names each linked member, with the file that refers to it.
 map=$scratch/target/picolibc.map
 grep -q 'libc\.a(.*strdup' "$map" || fail "the map shows no strdup of the C library: the check itself is broken"
 if grep 'libc\.a(.*malloc' "$map"; then fail "a part of the C library's malloc is linked"; fi

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The example examples/sqlite: its answers on the target are those on the host, it allocates 10^5 times at least, and the note that it
-# forgets to free is found with the stack that made it.
+# The example examples/sqlite: its answers on the target are those on the host, it allocates at least 10^5 times, and
+# the note that it forgets to free is found with the stack that allocated it.
 #
 #   sqlite.sh BUILD SOURCE
 #
 # Skipped without the network or picolibc.
 . "$(dirname "$0")/example.sh"
 need_picolibc
-# The amalgamation is kept beside the build, so that one run in many needs the network.
+# The amalgamation is kept next to the build, so that only the first run needs the network.
 kept=$build/sqlite.tgz
 package=$(sed -n 's/^set(SQLITE_PACKAGE \([^ ]*\) .*/\1/p' "$source/examples/sqlite/CMakeLists.txt")
 if [ ! -s "$kept" ]; then
@@ -41,7 +41,7 @@ type_line 'slab_stacks kmalloc_*'
 grep -q '^stack_count: 24$' "$scratch/answer" && [ "$(grep -c '^stack_count' "$scratch/answer")" -eq 1 ] || fail "not one stack of 24"
 type_line 'slab_trace print kmalloc_*'
 [ "$(grep -c '^Obj ' "$scratch/answer")" -eq 24 ] || fail "not 24 objects"
-# sqlite3_mprintf() as the function that forgot calls it, beneath the library's own frames.
+# The function that forgot called sqlite3_mprintf(), below the library's own frames.
 found=$(grep -c "in sqlite3_mprintf$" "$scratch/answer" || true)
 callers=$(grep -A1 'in sqlite3_mprintf$' "$scratch/answer" | grep -c 'in add_reading$' || true)
 [ "$found" -eq 24 ] && [ "$callers" -eq 24 ] || fail "$callers of $found stacks name add_reading"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The example examples/tasks prints what its README says: the forgotten packets, of the task that drew them. The books hand them to a
-# callback: nothing of the console is in the image.
+# The example examples/tasks prints the output in its README: the forgotten packets, with the task that allocated them.
+# The trace passes them to a callback: nothing of the console is in the image.
 #
 #   tasks.sh BUILD SOURCE
 . "$(dirname "$0")/example.sh"
@@ -11,7 +11,7 @@ if grep 'qm::console::' "$scratch/symbols"; then fail "a part of the console is 
 boot -smp 2
 wait "$qemu" || fail "status $?"
 qemu=''
-# Indented in the README, whose last block is what is printed; ten packets are ten lines.
+# Indented in the README, whose last block is the output; ten packets are ten lines.
 sed -n '/^It prints/,$s/^    //p' "$source/examples/tasks/README.md" |
   awk '/ packet of hart / { for (i = 0; i < 10; ++i) print; next } 1' >"$scratch/expected"
 printed | sed -n '/^1000 packets/,$p' >"$scratch/printed"

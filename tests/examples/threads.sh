@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The example examples/threads, on a package made for its own port: it prints what its README says with threads preempted at instants
-# from a seed, all harts taking turns, so that sections are interrupted for certain; and holds with real parallelism. Its port conforms, and
-# so do its threads.
+# The example examples/threads, with a package made for its own port: it prints the output in its README when threads
+# are preempted at instants from a seed and all harts take turns, so that sections are certainly interrupted; and it
+# works with real parallelism. Its port and its threads pass the conformance checks.
 #
 #   threads.sh BUILD SOURCE
 . "$(dirname "$0")/example.sh"
@@ -9,7 +9,7 @@ build=$scratch/package
 quietly cmake -G Ninja -S "$source" -B "$build" -D QM_PORT="$source/examples/threads/port" -D QM_TESTS=OFF -D CMAKE_BUILD_TYPE=Release \
   -D CMAKE_CXX_FLAGS_RELEASE=-O1 --toolchain "$source/cmake/toolchains/riscv64.cmake"
 quietly cmake --build "$build" --target qm_trace qm_conformance qm_runtime
-# What the example does without is not compiled for it: an empty library is in its place.
+# Parts that the example does not use are not compiled for it: empty libraries replace them.
 for library in $(ninja -C "$build" -t targets all | sed -n 's/^\([^:]*\.a\): CXX_STATIC_LIBRARY.*/\1/p'); do
   [ -e "$build/$library" ] || ar cr "$build/$library"
 done
@@ -17,7 +17,7 @@ build_for_target threads
 bios=none
 
 same_for_all() { sed -E 's/hart [0-9],/hart #,/; s/0x[0-9a-f]+/@/; s/[0-9]+ (switches|moves|sections|messages|given)/# \1/g'; }
-# Indented in the README, whose last block is what is printed; which hart a note is of is not the same in every run.
+# Indented in the README, whose last block is the output; the hart of a note differs between runs.
 sed -n '/^It prints/,$s/^    //p' "$source/examples/threads/README.md" | same_for_all >"$scratch/expected"
 [ "$(wc -l <"$scratch/expected")" -ge 10 ] || fail "the README shows no output"
 run() { # options of QEMU
@@ -35,16 +35,16 @@ for seed in 1 2 3; do
   harts+=$(printed | sed -n 's/^  note of hart \([0-9]\).*/\1/p' | sort -u | wc -l)
 done
 case $harts in *[2-4]*) ;; *) fail "all notes of a run are of one hart" ;; esac
-# The same seed, the same run.
+# The same seed must give the same run.
 printed >"$scratch/first"
 seeded 3
 printed | diff "$scratch/first" - || fail "seed 3 has not been repeated"
-pc=$(sed -n 's/.*, drawn at \(0x[0-9a-f]*\)$/\1/p' "$scratch/first" | head -n 1)
+pc=$(sed -n 's/.*, allocated at \(0x[0-9a-f]*\)$/\1/p' "$scratch/first" | head -n 1)
 riscv64-linux-gnu-addr2line -fie "$image" "$pc" >"$scratch/function"
 grep -q write_note "$scratch/function" || fail "$pc is not in write_note()"
 run
 printed >"$scratch/parallel"
-grep -qx 'the trace is complete, the books are sound' "$scratch/parallel" || fail "not with real parallelism"
+grep -qx 'the trace is complete, the heap is sound' "$scratch/parallel" || fail "not with real parallelism"
 image=$scratch/target/check.elf
 run
 printed >"$scratch/checked"

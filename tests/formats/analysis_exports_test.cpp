@@ -1,4 +1,4 @@
-// Each export, opened by a program that is not ours; its figures are those of the report.
+// Each export is opened by another project's program, whose figures must be those of the report.
 
 #include "fixture.hpp"
 
@@ -42,7 +42,7 @@ TEST_F(ExportsTest, pprof_knows_the_cache_of_each_sample) {
   }
 }
 
-/// As heaptrack_print has them, by 1000: `502B`, `73.28K`.
+/// @returns bytes in the form of heaptrack_print, in steps of 1000: `502B`, `73.28K`.
 std::string heaptrack_bytes(double bytes) {
   const char* units[] = {"B", "K", "M", "G"};
   unsigned unit = 0;
@@ -63,7 +63,7 @@ TEST_F(ExportsTest, heaptrack_print_sums_up_as_the_report_does) {
   EXPECT_NE(text.find("peak heap memory consumption: " + heaptrack_bytes(json_["totals"]["peak_bytes"]) + "\n"),
             std::string::npos)
       << text.substr(text.size() - 600);
-  // Stacks go from the call site out, with files and lines.
+  // Stacks begin at the call site, with files and lines.
   const std::string leaks = output_of("heaptrack_print -l 1 -p 0 -a 0 -T 0 '" + path("run.heaptrack") + "' 2>&1");
   auto most = json_["stacks"][0];
   for (const auto& stack : json_["stacks"]) {
@@ -100,7 +100,7 @@ TEST_F(ExportsTest, sqlite3_imports_the_csv) {
             total("allocations") + "|" + total("requested") + "\n");
 }
 
-/// What the validator of python3-jsonschema says of a file; empty: it is valid.
+/// @returns the output of the validator of python3-jsonschema for a file; empty: it is valid.
 std::string validity(const std::string& file, const std::string& schema) {
   return output_of("/usr/bin/python3 -W ignore -m jsonschema -i '" + file + "' '" + QM_SCHEMAS "/" + schema + "' 2>&1");
 }

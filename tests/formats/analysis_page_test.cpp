@@ -1,4 +1,4 @@
-// The page of `qm report --html` in a browser: what it shows is what the JSON report says.
+// The page of `qm report --html` in a browser: it must show the contents of the JSON report.
 
 #include <filesystem>
 #include <regex>
@@ -16,7 +16,7 @@ std::string browser() {
   return "";
 }
 
-/// The value of @p attribute of the first element that @p opening begins, as `<div class="card" data-key="freed"`.
+/// The value of @p attribute in the first element that begins with @p opening, as `<div class="card" data-key="freed"`.
 std::string attribute_of(const std::string& page, const std::string& opening, const std::string& attribute) {
   const std::size_t at = page.find(opening);
   if (at == std::string::npos) return "(no " + opening + ")";
@@ -42,7 +42,7 @@ TEST_F(PageTest, shows_the_figures_of_the_report_in_a_browser) {
               totals[key].dump())
         << key;
   }
-  // The flame graph's root, the treemap, the end of the timeline: each the sum of what it shows.
+  // The flame graph's root, the treemap, the end of the timeline: each must have the sum of its parts.
   EXPECT_EQ(attribute_of(page, "<g data-name=\"all\"", "data-value"), totals["live_bytes"].dump());
   const std::size_t map = page.find("id=\"treemap\"");
   ASSERT_NE(map, std::string::npos);
@@ -61,11 +61,11 @@ TEST_F(PageTest, shows_the_figures_of_the_report_in_a_browser) {
     EXPECT_EQ(attribute_of(caches.substr(line), "<td class=\"number\" data-key=\"live_bytes\"", "data-value"),
               cache["live_bytes"].dump());
   }
-  // It needs nothing from elsewhere.
+  // The page refers to no other file.
   EXPECT_FALSE(std::regex_search(page, std::regex("(src|href)=\"")));
 }
 
-/// axe-core, fetched once (MPL-2.0, not part of the repository); "-" where that cannot be.
+/// @returns the path of axe-core, fetched once (MPL-2.0, not part of the repository); "-" if it is not available.
 std::string axe() {
   static const std::string found = [] {
     const std::string file = QM_AXE_FOLDER "/package/axe.min.js";

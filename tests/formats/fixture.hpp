@@ -1,5 +1,5 @@
 #pragma once
-/// A capture made once, the tool run on it, and others' programs run on what it writes.
+/// A capture made once, the tool run on it, and other programs run on the tool's output.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@
 
 namespace qm::test {
 
-/// Whether @p program can be started; the tests that need it are skipped if not.
+/// Whether @p program can be started; tests that need it are skipped otherwise.
 inline bool is_there(const std::string& program) {
   return std::system(("command -v " + program + " >/dev/null 2>&1").c_str()) == 0;
 }

@@ -59,6 +59,8 @@ async function open(width, dark) {
 async function look() {
   check(await evaluate("document.body.dataset.ready") === "yes", "the script did not run to its end");
   check(await evaluate("document.documentElement.scrollWidth <= innerWidth"), `the page is ${await evaluate("document.documentElement.scrollWidth")} px wide`);
+  const leaks = await evaluate("document.getElementById('leaks').getBoundingClientRect().top + scrollY");
+  check(leaks < 480, `the leaks begin at ${leaks} px`);
   // Nothing but what scrolls by itself, and is reached by Tab, has more than its place.
   const wide = await evaluate(`[...document.querySelectorAll("main *")].filter(each => !each.closest(".wide, svg") && each.getBoundingClientRect().right > innerWidth + 1)
     .map(each => each.tagName + "#" + each.id)`);

@@ -1,7 +1,7 @@
-// What is made of event streams whose frames are intact and wrong, and of dumps of the console: the summary with its
-// timeline, every report, every export, the comparison. Whatever they say, each ends, and says complete only of what is.
+// Outputs for event streams with intact frames and wrong contents, and for dumps of the console: the summary with its
+// timeline, every report, every export, the comparison. Each must end, and report as complete only what is complete.
 //
-//     input   frames, each: u8 type (16 to 20 by its low bits), u16 bytes, payload; the last byte says what is made
+//     input   frames, each: u8 type (16 to 20 by its low bits), u16 bytes, payload; the last byte selects the output
 
 #include <algorithm>
 #include <cstdio>
@@ -58,19 +58,19 @@ void check_text(const std::string& text, const analysis::Report& report) {
   if (says_complete && !report.summary->complete()) fail("complete, and the summary is not");
 }
 
-/// What costs milliseconds is made of one input in 16.
+/// Outputs that take milliseconds are made for one input in 16.
 bool is_left_out(unsigned what, const std::uint8_t* data, std::size_t size) {
   constexpr unsigned kCostly = 4;
   return what < kCostly && std::accumulate(data, data + size, 0U) % 16 != 0;
 }
 
-/// Writes the events of the input, read for the second time.
+/// Writes the events of the input, which is read for the second time.
 void write_events(analysis::EventExport& to, const std::uint8_t* data, std::size_t size) {
   deliver(data, size, to);
   to.finish();
 }
 
-/// The database of all runs: SQLite wants a file with a name.
+/// @returns the database of all runs: SQLite needs a file with a name.
 std::filesystem::path database() {
   static const qm::test::TemporaryFolder folder;
   return folder / "database";

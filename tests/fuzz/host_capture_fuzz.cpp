@@ -1,7 +1,7 @@
-// Capture files of any bytes, and of chunks whose checksums are right and whose contents are not: the reader ends, and
-// is complete only where an end says so.
+// Capture files of arbitrary bytes, and of chunks with correct checksums and wrong contents: the reader must end, and
+// be complete only if the capture has an end.
 //
-//     input   u8: even: a file as it is; odd: chunks follow, each: u8 type, u8 step of the sequence, u8 bytes, payload
+//     input   u8: even: an unchanged file; odd: chunks follow, each: u8 type, u8 step of the sequence, u8 bytes, payload
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -64,7 +64,7 @@ class Handler : public host::EventHandler {
   void on_event(const host::Event&) override {}
 };
 
-/// A file in memory, the same for all runs.
+/// A file in memory, reused by all runs.
 class MemoryFile {
  public:
   void put(const std::string& bytes) const {

@@ -1,5 +1,5 @@
-// Frames of event streams that are intact and wrong: whatever they say, the reader ends, delivers each hart's events in
-// order, and never says complete of what it could not read.
+// Frames of event streams that are intact and have wrong contents: the reader must end, deliver each hart's events in
+// order, and never report a stream as complete that it could not read.
 //
 //     input   frames, each: u8 type (16 to 20 by its low bits), u16 bytes, payload
 

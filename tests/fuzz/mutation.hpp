@@ -1,5 +1,5 @@
 #pragma once
-// What a fuzz target does without a fuzzer: inputs of the corpus, changed in a few places each, from a seed.
+// The inputs of a fuzz target without a fuzzer: those of the corpus, each changed in a few places, depending on a seed.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace qm::test {
 
-/// The files of @p folder, by name; none if it is no folder that can be read.
+/// @returns the files of @p folder, sorted by name; none if it cannot be read.
 inline std::vector<std::string> read_corpus(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
   std::error_code failed;

@@ -1,9 +1,9 @@
-// The demultiplexer under damaged streams: text and frames, armoured or raw, in a random mixture, then bytes changed,
-// lost, doubled and put in. Whatever happens, the text that comes out was in the stream, in that order; a frame that
-// comes out is one that was sent; and the next line and the next frame get through, where frames are raw behind one
+// The demultiplexer with damaged streams: text and frames, armoured or raw, in a random mixture, then with bytes
+// changed, lost, doubled and inserted. In all cases the resulting text was in the stream, in that order; each resulting
+// frame is one that was sent; and the next line and the next frame are received, where frames are raw after one frame
 // that may be lost.
 //
-// Compiled with -fsanitize=fuzzer (clang) it is a libFuzzer target; else it runs a fixed number of seeded streams.
+// Compiled with -fsanitize=fuzzer (clang), it is a libFuzzer target; else it runs a fixed number of seeded streams.
 
 #include <algorithm>
 #include <cstdint>
@@ -35,7 +35,7 @@ std::string frame(const std::string& payload, bool raw = false) {
   return line;
 }
 
-/// The frame that says that raw frames come.
+/// @returns the frame that announces raw frames.
 std::string announcement() {
   const auto payload = pack(LineForm{true});
   std::string line(armoured_size(payload.size()), ' ');
@@ -43,7 +43,7 @@ std::string announcement() {
   return line;
 }
 
-/// Pushes @p stream and checks what comes out. @p sent holds the payloads of all frames in it; nullptr: nothing is
+/// Pushes @p stream and checks the output. @param[in] sent the payloads of all frames in it; nullptr: not
 /// known.
 /// @param[in] raw raw frames have been announced.
 void check(const std::string& stream, const std::vector<std::string>* sent, bool raw) {
@@ -52,7 +52,7 @@ void check(const std::string& stream, const std::vector<std::string>* sent, bool
   if (raw) {
     for (const char byte : announcement()) (void)demultiplexer.push(static_cast<std::uint8_t>(byte));
   }
-  std::size_t place = 0;  // everything before it has been accounted for as text, or passed over
+  std::size_t place = 0;  // everything before it was counted as text, or skipped
   std::string text;
   bool last_was_frame = false;
   const auto take = [&](const Demultiplexer::Step& step) {

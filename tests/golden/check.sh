@@ -1,5 +1,5 @@
 #!/bin/sh
-# check.sh QM MAKE_CAPTURE: are captures written as they were, and do reports on the old ones say what they said?
+# check.sh QM MAKE_CAPTURE: captures must be written as before, and reports on the old captures must be the same.
 set -u
 qm=$1 maker=$2
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 1

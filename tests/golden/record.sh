@@ -1,5 +1,5 @@
 #!/bin/sh
-# record.sh BUILD: writes captures and reports anew, with the programs of the build directory BUILD (a host preset's).
+# record.sh BUILD: writes captures and reports again, with the programs of the build directory BUILD (a host preset's).
 set -eu
 build=$(CDPATH='' cd -- "$1" && pwd)
 qm=$build/host/qm maker=$build/tests/host/qm_make_capture

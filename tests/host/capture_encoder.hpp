@@ -1,6 +1,6 @@
 #pragma once
-/// Writes the events that it is told into a capture, as a device would send them: the other half of StreamReader. With
-/// defects, to see that they are found.
+/// Writes events into a capture in the form in which a device sends them: the counterpart of StreamReader. It can add
+/// defects, to show that they are detected.
 
 #include <cstdint>
 #include <functional>
@@ -15,14 +15,14 @@
 
 namespace qm::test {
 
-/// What goes wrong. Events are counted over all harts from 0, frames as they are numbered in the stream.
+/// The defects. Events are counted over all harts from 0; frames have their numbers in the stream.
 struct Defects {
-  /// Events that are left out, everything else repaired as if they had never been.
+  /// Events that are left out; everything else is adapted as if they had never happened.
   std::function<bool(std::uint64_t)> omit = {};
   std::function<bool(std::uint64_t)> overrun = {};  ///< events that the device drops
   std::function<bool(std::uint32_t)> lose = {};     ///< frames that the line loses
-  bool unended = false;                             ///< no end of the stream
-  std::uint64_t too_much = 0;                       ///< what each counter of a source says beyond what happened
+  bool unended = false;                             ///< the stream has no end
+  std::uint64_t too_much = 0;                       ///< added to each counter of a source
 };
 
 class CaptureEncoder : public host::EventHandler {
@@ -37,8 +37,8 @@ class CaptureEncoder : public host::EventHandler {
  private:
   struct Hart {
     std::vector<wire::Event> waiting;
-    std::uint64_t number = 0;    // of its next event
-    std::uint64_t overruns = 0;  // not told yet
+    std::uint64_t number = 0;    // number of its next event
+    std::uint64_t overruns = 0;  // not reported yet
     std::uint64_t all_overruns = 0;
   };
 

@@ -1,5 +1,5 @@
-// make_capture EVENTS FILE [STACKS [LIVE [LOST]]]: a capture of a run that never was. LOST: events that a hart dropped.
-// For measurements and for the tests of what reads captures.
+// make_capture EVENTS FILE [STACKS [LIVE [LOST]]]: a capture of an invented run. LOST: events that a hart dropped. For
+// measurements and for the tests of programs that read captures.
 
 #include <cstdio>
 #include <cstdlib>

@@ -33,7 +33,7 @@ void Synthetic::define() {
                                    0,  heap + 1};
   }
   for (std::uint32_t number = 0; number < options_.stacks; ++number) {
-    // Stacks share their outer frames, as they do in a program.
+    // Stacks share their outer frames, as in a real program.
     host::Stack stack;
     for (std::uint32_t level = 0; level < options_.depth; ++level) {
       const std::uint64_t inner = options_.depth - level;
@@ -142,7 +142,7 @@ void Synthetic::reallocate(Event& event) {
   event.stack = 1 + static_cast<std::uint32_t>(random_.below(options_.stacks));
 }
 
-/// Addresses are used again, the one freed last first.
+/// Addresses are reused, the last freed one first.
 std::uint64_t Synthetic::take_address(std::uint64_t bytes) {
   std::vector<std::uint64_t>& free = free_addresses_[bytes];
   if (!free.empty()) {

@@ -1,6 +1,6 @@
 #pragma once
-/// A run of an allocator that never was, the same for the same seed: events as a device would send them, with
-/// definitions and statistics that agree with them. For the tests of everything that reads captures.
+/// An invented run of an allocator, the same for the same seed: events as a device sends them, with definitions and
+/// statistics that agree with them. For the tests of everything that reads captures.
 
 #include <cstdint>
 #include <map>
@@ -16,28 +16,28 @@ struct SyntheticOptions {
   std::uint16_t harts = 4;
   std::uint32_t caches = 12;
   std::uint32_t stacks = 300;
-  std::uint32_t depth = 16;   ///< frames of a stack
-  std::uint32_t live = 1000;  ///< about so many objects are out at once
+  std::uint32_t depth = 16;   ///< frames of each stack
+  std::uint32_t live = 1000;  ///< approximate number of live objects
   std::uint64_t seed = 1;
-  std::uint64_t base_pc = 0x80200000;  ///< frames lie from here on, 4 bytes apart
+  std::uint64_t base_pc = 0x80200000;  ///< addresses of frames begin here, 4 bytes apart
   std::uint64_t statistics_every = 100'000;
   std::uint64_t quiet_ticks = 0;  ///< from the last event to the stop
   std::uint64_t drain_ticks = 0;  ///< from the stop to the last statistics
   std::uint16_t stream = 1;
   std::uint64_t boot = 0;
   std::uint8_t pointer_bytes = 8;
-  host::StreamMode mode = host::StreamMode::kFull;  ///< what the header says; all events come nevertheless
+  host::StreamMode mode = host::StreamMode::kFull;  ///< the mode in the header; all events are delivered nevertheless
 };
 
 class Synthetic {
  public:
   explicit Synthetic(const SyntheticOptions& options);
 
-  /// Delivers the whole run: header, events, statistics every now and then and after the last event, end.
+  /// Delivers the whole run: header, events, statistics at intervals and after the last event, end.
   void deliver(host::EventHandler& handler);
 
   [[nodiscard]] const host::Definitions& definitions() const noexcept { return definitions_; }
-  /// What the device would have counted so far.
+  /// @returns the counters that a device would have at this point.
   [[nodiscard]] const host::Statistics& statistics() const noexcept { return statistics_; }
 
  private:

@@ -1,27 +1,28 @@
 #!/usr/bin/env bash
-# What the compiler and the linker made of the fast path.
+# Checks the compiler's and the linker's output for the fast path.
 #
 #   fast-path.sh calls   IMAGE            the public functions are called, not inlined
 #   fast-path.sh costs   IMAGE            instructions of a pair, loop and calls included
-#   fast-path.sh same    IMAGE IMAGE      both forms have the same instructions in both images; one image knows of tracing
-#   fast-path.sh listing IMAGE DOCUMENT   the listings in the document are the image's
-#   fast-path.sh charges IMAGE DOCUMENT   and what call sites add to them
-#   fast-path.sh table   IMAGE OBJECT     the linker drops the entries of a function that it drops, and sorts the others
-#   fast-path.sh object  OBJECT LIBRARY   the forms where there is no image: words are loaded and stored
+#   fast-path.sh same    IMAGE IMAGE      both forms have the same instructions in two images, with and without the trace
+#   fast-path.sh listing IMAGE DOCUMENT   the listings in the document are those of the image
+#   fast-path.sh charges IMAGE DOCUMENT   the same for the instructions that call sites add
+#   fast-path.sh table   IMAGE OBJECT     the linker drops the entries of a dropped function, and sorts the others
+#   fast-path.sh object  OBJECT LIBRARY   the forms without an image: words are loaded and stored
 #
-#   fast-path.sh jumps   LIBRARY          what the fast paths go on with ends in jumps and keeps no frame, so that stacks begin at who called
-#   fast-path.sh scans   LIBRARY          bit scans are instructions where the processor has them (yes in QM_BIT_SCAN), and never calls
+#   fast-path.sh jumps   LIBRARY          the fast paths continue with jumps and keep no frame, so stacks begin at the caller
+#   fast-path.sh scans   LIBRARY          bit scans are never calls, and are instructions if the processor has them (QM_BIT_SCAN=yes)
 #
 # Environment: QM_OBJDUMP, QM_NM, QM_READELF, QM_COUNTED (yes with QM_COUNT), QM_XLEN.
 set -u -o pipefail
 
 fail() { echo "fast-path.sh: $*" >&2; exit 1; }
 
-# The instructions of a function, a line each, without addresses: hart-locals, data and slow halves by name, `addi` spelled out.
+# The instructions of a function, one on each line, without addresses: hart-locals, data and slow halves by name, `addi`
+# spelled out.
 instructions() { # file function
   "$QM_OBJDUMP" -d --no-show-raw-insn "$1" | awk -v function_name="$2" '
     $0 ~ "^[0-9a-f]+ <" function_name ">:" { inside = 1; next }
-    /^Disassembly/ || /^[0-9a-f]+ <[^.].*>:/ { inside = 0 }  # an object has local labels inside a function
+    /^Disassembly/ || /^[0-9a-f]+ <[^.].*>:/ { inside = 0 }  # in an object, local labels lie inside a function
     inside && /^ *[0-9a-f]+:/ {
       sub(/^ *[0-9a-f]+:[ \t]*/, "")
       if (match($0, /# [0-9a-f]+ <[^>]*>/)) {
@@ -36,18 +37,19 @@ instructions() { # file function
       if ($0 ~ /^srl .*,0x/) sub(/^srl /, "srli ")
       if ($0 ~ /^sll .*,0x/) sub(/^sll /, "slli ")
       if (/^auipc /) { upper = 1; sub(/0x[0-9a-f]+$/, "upper") }
-      if (before == "add t0,t4,tp") sub(/-?[0-9]+\(/, "qm_heap_cells(")
+      if (before == "add t0,t4,tp") sub(/-?[0-9]+\(/, "qm_heap_hart_caches(")
       before = $0
       print
     }'
 }
 
-# What a section is: up to `ret`, its way out called `slow`.
+# The instructions of a section: up to `ret`, with its exit called `slow`.
 section() { # file function
   instructions "$1" "$2" | sed -E 's/^(b[a-z]+ .*,)[0-9a-f]+ <.*$/\1slow/; /^ret$/q'
 }
 
-# What lies from one instruction to another, both included: a jump's target is the function that it names, or `away`.
+# The instructions from one instruction to another, both included. A jump's target is the function that it names, or
+# `away`.
 between() { # file function first last
   instructions "$1" "$2" | first=$3 last=$4 awk '
     !inside && $0 ~ ENVIRON["first"] { inside = 1 }
@@ -72,8 +74,8 @@ loop() { # file function
     END { for (i = first; first && i <= last; ++i) print line[i] }'
 }
 
-# The loop of the inlined pair as the sections it is made of. Where the compiler has the object is called `object`, and where it
-# counts `left`.
+# The loop of the inlined pair as its sections. The register that the compiler uses for the object is called `object`,
+# and the one that counts is called `left`.
 inlined() { # file
   loop "$1" qm_image_pair_inlined | sed -E 's/^ *[0-9a-f]+:[ \t]*//; s/# [0-9a-f]+ <([^>]*)>.*$/ \1/' | awk '
     { name = $NF; if (sub(/[0-9]+\(tp\)/, name "(tp)", $2)) $0 = $1 " " $2
@@ -91,8 +93,8 @@ inlined() { # file
     }'
 }
 
-# A listing of the document: the lines between "<!-- listing NAME -->" and the fence's end, without comments. Lines that begin
-# with + belong to builds with QM_COUNT.
+# A listing of the document: the lines from "<!-- listing NAME -->" to the end of the fence, without comments. Lines
+# that begin with + belong to builds with QM_COUNT.
 documented() { # document name
   awk -v wanted="<!-- listing $2 -->" -v counted="$QM_COUNTED" '
     $0 == wanted { found = 1; next }
@@ -160,7 +162,7 @@ case ${1:-} in
       compare "$name" "$(documented "$3" $name)" "$(section "$2" $name)"
     done
     compare "another leaf" "$(documented "$3" "qm_free, another leaf")" "$(between "$2" qm_free '^auipc' '^j ')"
-    body=$(inlined "$2" | sed 's/qm_cell_pointer_[A-Za-z]*/qm_cell_pointer_NAME/')
+    body=$(inlined "$2" | sed 's/qm_hart_cache_pointer_[A-Za-z]*/qm_hart_cache_pointer_NAME/')
     compare "the inlined pair" "$(documented "$3" "inlined pop"; documented "$3" "inlined push")" \
       "$(printf '%s\n' "$body" | head -n -2)"
     ;;
@@ -202,7 +204,7 @@ case ${1:-} in
       code=$(instructions "$2" "$function")
       [ -n "$code" ] || code=$(instructions "$2" "${function}_at")  # with call sites
       [ -n "$code" ] || fail "no $function in $2"
-      # The class of a large size is looked up by a function, before the jump.
+      # Before the jump, a function looks up the class of a large size.
       [ $function = qm_heap_allocate_slow ] || ! grep -qE '^(jalr|addi sp,sp,-)' <<<"$code" || fail "$function calls or keeps a frame: $code"
       ! grep -qE '^(ret|addi s0,sp)' <<<"$code" || fail "$function does not end in jumps: $code"
     done

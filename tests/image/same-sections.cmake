@@ -1,5 +1,5 @@
-# cmake -D OBJCOPY=objcopy -D FIRST=image -D SECOND=image -D FOLDER=folder -P same-sections.cmake: both images have the same
-# bytes in .text and in .data.
+# cmake -D OBJCOPY=objcopy -D FIRST=image -D SECOND=image -D FOLDER=folder -P same-sections.cmake: checks that both
+# images have the same bytes in .text and in .data.
 cmake_minimum_required(VERSION 3.25)
 foreach(section .text .data)
   foreach(image FIRST SECOND)

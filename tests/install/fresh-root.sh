@@ -1,14 +1,15 @@
 #!/bin/sh
-# Clones the repository into an empty Debian 12 that has git and nothing else, and runs it there.
+# Clones the repository into an empty Debian 12 that has only git, and runs it there.
 #
 #   sudo tests/install/fresh-root.sh [DIR] [COMMAND ...]
 #
-# DIR       where the root is made (default: a new directory under /var/tmp); one that is there already is used as it is,
-#           with a fresh clone, so that a second run shows that nothing is installed twice
-# COMMAND   what runs in the clone, each with /bin/sh -c (default: './run demo' and './test')
+# DIR       where the root is made (default: a new directory under /var/tmp); an existing root is reused with a
+#           fresh clone, so that a second run shows that nothing is installed twice
+# COMMAND   runs in the clone, each with /bin/sh -c (default: './run demo' and './test')
 #
-# QM_MIRROR names another mirror than debootstrap's own; http_proxy is heeded. Needs root, debootstrap, 4 GB of disk. What is committed is what
-# is cloned. Ends with the time of each command; status 0 iff each had status 0. The root stays; nothing stays mounted.
+# QM_MIRROR replaces debootstrap's own mirror; http_proxy is used. Needs root, debootstrap, 4 GB of disk. It clones the
+# committed state. It ends with the time of each command; status 0 iff each had status 0. The root remains; nothing
+# remains mounted.
 set -eu
 
 repository=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
@@ -27,7 +28,7 @@ if ! command -v debootstrap >/dev/null 2>&1; then
   exit 1
 fi
 
-# In namespaces of our own: whatever is mounted or still runs is gone when this script is.
+# In separate namespaces: mounts and processes end together with this script.
 if [ "${QM_FRESH_ROOT_INSIDE:-}" != yes ]; then
   export QM_FRESH_ROOT_INSIDE=yes
   exec unshare --mount --pid --fork --kill-child "$0" "$root" "$@"
@@ -36,7 +37,7 @@ fi
 if [ ! -x "$root/bin/sh" ]; then
   echo "== debootstrap --variant=minbase bookworm $root $mirror"
   debootstrap --variant=minbase bookworm "$root" ${mirror:+"$mirror"}
-  # Archives that a proxy or mirror dates oddly are of no concern here, nor are packages' recommendations.
+  # Neither unusual dates of a proxy's or a mirror's archives matter here, nor packages' recommendations.
   echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/90fresh-root"
 fi
 [ ! -f /etc/resolv.conf ] || cp /etc/resolv.conf "$root/etc/resolv.conf"

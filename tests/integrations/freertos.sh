@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # integrations/freertos over the kernel's sources: freertos.sh BUILD SOURCE XLEN
 #
-# Builds the example and the images of tests/integrations/freertos, and runs them in QEMU: the leak of docs/freertos.md is found, the
-# heap's figures are a model's, bad input is answered as the guide says.
+# Builds the example and the images of tests/integrations/freertos, and runs them in QEMU: the leak of docs/freertos.md
+# is found, the heap's figures agree with a model, and bad input is answered as the guide says.
 set -eu -o pipefail
 build=$1 source=$2 xlen=$3
 work=$build/integrations/freertos-rv$xlen
@@ -24,13 +24,13 @@ quietly cmake -G Ninja -S "$source/tests/integrations/freertos" -B "$work/build"
 quietly cmake --build "$work/build" --target firmware $images
 firmware=$work/build/example/firmware.elf
 
-# ---- what is linked
+# ---- the linked symbols
 riscv64-linux-gnu-nm "$firmware" >"$work/symbols"
 grep -q ' pvPortMalloc$' "$work/symbols" || fail "the image has no heap: the check itself is broken"
 if grep -E ' (ucHeap$|prvHeapInit|prvInsertBlock)' "$work/symbols" | grep -v ' ucHeap$'; then fail "a heap of the kernel's is in the image"; fi
 if grep -oE 'heap_[1-5][.]c' "$work/build/example/firmware.map"; then fail "a heap of the kernel's is in the image"; fi
 
-# ---- images that run to their end
+# ---- images that end by themselves
 run() { # IMAGE WANTED-LINE STATUS [options of QEMU]
   local image=$1 wanted=$2 status=$3 got=0
   shift 3
@@ -54,7 +54,7 @@ quit() {
   wait "$qemu" || fail "QEMU ended with status $?"
   qemu=''
 }
-# The functions of the stacks, a line a stack.
+# The functions of the stacks, one line for each stack.
 functions() {
   sed -nE 's/^(#[0-9]+ \[<| )?(0x[0-9a-f]{8,16})(>\].*)?$/\2/p; s/^$/-/p' | while read -r pc; do
     if [ "$pc" = - ]; then echo; else printf '%s ' "$(riscv64-linux-gnu-addr2line -f -e "$firmware" "$(printf '0x%x' $((pc - 1)))" | head -n 1)"; fi
@@ -74,7 +74,7 @@ printed | awk '/^qm> expect m/ { on = 1 } /^expect m:/ { on = 0 } on' >"$work/ex
 printed | grep -qE '^ +[0-9]+ +2  task radio$' || fail "kmausers does not say what the task radio holds"
 printed | grep '^error: expect m: 2 objects' || fail "expect does not say that two objects are out"
 printed | grep -q '^verify: .* faults 0: complete' || fail "verify"
-# The session in the guide is this one, but for addresses and what it leaves out by dots.
+# The session in the guide is this one, except for addresses and parts replaced by dots.
 awk '/^```console/ { on = 1; next } /^```/ { on = 0 } on' "$source/docs/freertos.md" | sed -nE 's/^qm> //p' >"$work/typed"
 printf '%s\n' 'slab_trace start kmalloc' radio 'slab_trace print kmalloc' | diff - "$work/typed" || fail "the guide has another session"
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What the heap of FreeRTOS costs beside heap_4.c, in the same program: freertos_ram.sh BUILD SOURCE XLEN [options of cmake]
+# The cost of FreeRTOS' heap in comparison with heap_4.c, in the same program: freertos_ram.sh BUILD SOURCE XLEN
+# [options of cmake]
 #
-# The work of integrations/freertos/example beside 0, 200, 500 and 1000 blocks of 8 to 71 bytes: the least heap in which it gets through,
-# what .data and .bss have besides, and the sum. Also text, and the instructions of a hot pair of an allocation and its free.
-# No test: it takes minutes.
+# The work of integrations/freertos/example with 0, 200, 500 and 1000 further blocks of 8 to 71 bytes: the smallest heap
+# in which it runs to its end, the additional bytes of .data and .bss, and the sum. Also text, and the instructions of a
+# hot pair of an allocation and its free. This is no test, because it takes minutes.
 set -eu -o pipefail
 build=$1 source=$(cd "$2" && pwd) xlen=$3
 shift 3

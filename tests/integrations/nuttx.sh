@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # integrations/nuttx over NuttX's sources: nuttx.sh BUILD SOURCE nsh64|nsh|smp64
 #
-# Builds NuttX for rv-virt with Quartermaster as its memory manager, and types at NSH's prompt: NuttX's own tests pass, a leak is found
-# with its task and stack, figures agree, bad input is answered as docs/nuttx.md says.
+# Builds NuttX for rv-virt with Quartermaster as its memory manager, and types at NSH's prompt: NuttX's own tests pass,
+# a leak is found with its task and stack, figures agree, and bad input is answered as docs/nuttx.md says.
 set -eu -o pipefail
 build=$1 source=$(cd "$2" && pwd) config=$3
 folder=nuttx-$config
@@ -14,13 +14,14 @@ sources >"$work/sources"
 build_nuttx
 sources | diff "$work/sources" - || fail "the build writes into the checkout"
 
-# ---- what is linked
+# ---- the linked symbols
 riscv64-unknown-elf-nm "$image" >"$work/symbols"
 grep -q ' mm_malloc$' "$work/symbols" || fail "the image has no memory manager: the check itself is broken"
 if grep -E ' (mm_addfreechunk|mm_shrinkchunk|tlsf_malloc)$' "$work/symbols"; then fail "a memory manager of NuttX's is in the image"; fi
 
 # ---- NuttX's own tests
-# With eight harts in real time: where they take turns, the spinning harts of ostest's lock test starve the one that creates them.
+# With eight harts in real time: if harts took turns, the spinning harts of ostest's lock test would starve the hart
+# that creates them.
 icount=(-icount 'shift=0,sleep=off')
 if [ "$config" = smp64 ]; then icount=(); fi
 boot_nuttx "${icount[@]}"
@@ -38,7 +39,7 @@ answer verify | grep -q ', faults 0: complete' || fail verify
 boot_nuttx
 type_lines wake agree heaps 'slab_trace start kmalloc' leaky 'slab_trace print kmalloc_*'
 await_prompt
-# The size class of the messages, which has no object of the commands' tasks.
+# The size class of the messages, which has no objects of the commands' tasks.
 class=$(answer 'slab_trace print kmalloc_*' | awk '/^Dumping/ { class = $5 } / task leaky pid / { print class; exit }')
 type_lines "slab_trace print $class" 'mark m' leaky "expect m $class" \
   'deleted 50' 'slab_trace print nothing' 'qm' verify 'slab_trace stop kmalloc'
@@ -60,7 +61,8 @@ answer 'deleted 50' | grep -q '^deleted: 50 tasks' || fail deleted
 answer verify | grep -q ', faults 0: complete' || fail verify
 answer 'slab_trace print nothing' | grep -q '^error: ' || fail "no error"
 answer qm | grep -q '^slab_trace start' || fail "qm does not list the commands"
-# total, used and free are those of the command free, where what is idle is free; kmemstat counts the same idle memory.
+# total, used and free are those of the command `free`, which counts idle memory as free; kmemstat counts the same idle
+# memory.
 answer agree | awk '
   /^ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+$/ { total = $1; used = $2 - $4; free = $3 + $4 }
   /^total / { held = $2 }

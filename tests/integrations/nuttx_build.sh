@@ -1,4 +1,5 @@
-# NuttX with a memory manager, for rv-virt; sourced with $source, $build, $config and $folder set, the name of the folder it is built in.
+# NuttX with a memory manager, for rv-virt; sourced with $source, $build, $config and $folder set, the name of the
+# folder for the build.
 work=$build/integrations/$folder
 mkdir -p "$work"
 work=$(cd "$work" && pwd)
@@ -14,11 +15,11 @@ case $config in
 esac
 harts=1
 # shellcheck disable=SC2034 # used by board.sh
-patience=400 # ostest alone takes 100 s where it waits in real time
+patience=400 # ostest alone takes 100 s if it waits in real time
 [ "$config" != smp64 ] || harts=8
 image=$work/nuttx/nuttx
 
-# What NuttX is configured by: CONFIG_NAME=VALUE, n for off.
+# Configures NuttX: CONFIG_NAME=VALUE, n for off.
 configure_nuttx() { # SETTING ...
   local setting name
   for setting in "$@"; do
@@ -29,8 +30,8 @@ configure_nuttx() { # SETTING ...
   make olddefconfig >/dev/null 2>&1
 }
 
-# Unpacks and configures NuttX once. DEVICE_TREE downloads. Debian's compiler has no libm. Frame pointers and the allocator need stacks. ostest's
-# spin locks go round 10^5 times rather than 10^7.
+# Unpacks and configures NuttX once. DEVICE_TREE would download. Debian's compiler has no libm. Frame pointers and the
+# allocator need stack space. ostest's spin locks go round 10^5 times instead of 10^7.
 prepare_nuttx() { # MANAGER, as DEFAULT
   command -v kconfig-conf >/dev/null && command -v genromfs >/dev/null || skip 'the packages kconfig-frontends and genromfs are missing'
   command -v riscv64-unknown-elf-gcc >/dev/null || skip 'the package gcc-riscv64-unknown-elf is missing'
@@ -49,14 +50,14 @@ prepare_nuttx() { # MANAGER, as DEFAULT
   fi
 }
 
-# For RV32 Debian's compiler names the libgcc of another processor, where -march= has extensions behind a _.
+# For RV32, Debian's compiler names the libgcc of another processor if -march= has extensions after a _.
 build_nuttx() {
   local libgcc=''
   [ "$xlen" = 64 ] || libgcc=$(riscv64-unknown-elf-gcc -march=rv32imafdc -mabi=ilp32d -print-libgcc-file-name)
   EXTRA_LIBS=$libgcc quietly make -j2 CROSSDEV=riscv64-unknown-elf-
 }
 
-# NSH. What the kernel prints is in the transcript too.
+# NSH. The kernel's output is in the transcript too.
 prompt='nsh> '
 boot_nuttx() { # options of QEMU
   boot_image "$xlen" "$image" -machine aclint=on -bios none -semihosting -monitor none -serial stdio -smp "$harts" "$@"
@@ -68,7 +69,8 @@ quit_nuttx() {
   qemu=''
   ! printed | grep -E 'PANIC|Assertion failed|EXCEPTION' || fail "NuttX has stopped"
 }
-# What runs in the background begins with saying $2. It may say so in the middle of the line of the next prompt, which is not waited for.
+# A background command first prints $2. This may happen in the middle of the line of the next prompt, for which there is
+# no wait.
 type_background() { # LINE, PATTERN
   local said='nsh: no_command: command not found'
   type_lines "$1"
@@ -85,5 +87,5 @@ await_text() { # PATTERN
   done
   fail "no text $1"
 }
-# What the command printed that was typed as $1, up to the next prompt.
+# @returns the output of the command that was typed as $1, up to the next prompt.
 answer() { printed | sed 's/\x1b\[K//g' | awk -v line="nsh> $1" '$0 == line { on = 1; next } /^nsh> / { on = 0 } on' || true; }

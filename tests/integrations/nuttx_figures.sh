@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# What ostest and the apps' heap test cost with each memory manager of NuttX, in rv-virt:nsh64: nuttx_figures.sh BUILD SOURCE
+# The cost of ostest and of the apps' heap test with each memory manager of NuttX, in rv-virt:nsh64: nuttx_figures.sh
+# BUILD SOURCE
 #
-# Seconds on a processor of one instruction a nanosecond, as NSH's `time` says: ostest mostly waits, the heap test never. And the most
-# memory that was ever in use, as NSH's `free` says, in bytes. No test: it builds NuttX up to four times. For the TLSF manager it needs peers/tlsf beside nuttx.tar.zst.
+# Seconds on a processor that runs one instruction a nanosecond, from NSH's `time` (ostest mostly waits, the heap test
+# never), and the most memory that was ever in use, from NSH's `free`, in bytes. This is no test: it builds NuttX up to
+# four times. The TLSF manager needs peers/tlsf next to nuttx.tar.zst.
 set -eu -o pipefail
 build=$1 source=$(cd "$2" && pwd) config=nsh64
 figures() { # NAME, MANAGER [SETTING ...]
@@ -18,7 +20,7 @@ figures() { # NAME, MANAGER [SETTING ...]
       if [ -d "$folder/peers/tlsf" ]; then cp -r "$folder/peers/tlsf" mm/tlsf/tlsf; break; fi
     done
     chmod -R u+w mm/tlsf/tlsf
-    mkdir mm/tlsf/tlsf/.git  # or the Makefile downloads it
+    mkdir mm/tlsf/tlsf/.git  # otherwise the Makefile downloads it
     (cd mm && for patch in tlsf/000*.patch; do patch -s -p0 <"$patch"; done)
   fi
   if [ $# -gt 0 ]; then configure_nuttx "$@"; fi

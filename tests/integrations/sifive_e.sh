@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# QEMU's board sifive_e: the small build with its trace finds 20 lost objects within 16 KB of RAM: sifive_e.sh BUILD SOURCE
+# QEMU's board sifive_e: the small build with its trace finds 20 lost objects within 16 KB of RAM: sifive_e.sh BUILD
+# SOURCE
 set -eu -o pipefail
 build=$1/integrations/sifive_e source=$2
 mkdir -p "$build"
@@ -21,7 +22,7 @@ stacks=$(sed -nE 's/^ (0x[0-9a-f]+)$/\1/p; s/^Obj .*/-/p' "$build/said" | while 
 done | grep . | sort | uniq -c | tr -s ' ')
 [ "$stacks" = ' 20 new_packet checksum_error receive board_main ' ] || fail "the stacks are $stacks"
 grep '^outstanding 20, recorded 200, .*: complete$' "$build/said"
-# What is in RAM, as the map has it.
+# The contents of RAM, from the map.
 map=${image%.elf}.map used=0
 while read -r section address bytes _; do
   printf '%-7s %6d bytes at %s\n' "$section" "$bytes" "$address"

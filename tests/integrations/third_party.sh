@@ -1,6 +1,6 @@
-# Foreign sources; sourced with $source and $work set.
+# Sources of other projects; sourced with $source and $work set.
 
-# Unpacks third_party/NAME.tar.zst into $work. Status 77, which ctest takes for skipped, where there is none.
+# Unpacks third_party/NAME.tar.zst into $work. If there is none, status 77, which ctest interprets as skipped.
 unpack_third_party() { # NAME, what it is, how to get it
   local folder archive=''
   for folder in "${QM_THIRD_PARTY:-}" "$source/../shared/third_party"; do

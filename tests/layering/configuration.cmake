@@ -1,6 +1,6 @@
 # cmake -DROOT= -P configuration.cmake
-# A file that asks for an option of the build includes <qm/config.h> itself, or the one header through which assembly has it: else the
-# option would be off there, silently.
+# A file that tests an option of the build must include <qm/config.h> itself, or the header that includes it for
+# assembly: otherwise the option would silently be off there.
 cmake_minimum_required(VERSION 3.25)
 set(options "QM_(TARGET|MAX_HARTS|FAST_PATH_SECTIONS|FAST_PATH_FLAGGED|COUNT|CALL_SITES|CHECKED|MAGAZINES)")
 set(asked 0)
@@ -12,7 +12,7 @@ foreach(layer wire hal alloc trace console conformance firmware host bench tests
       continue()
     endif()
     math(EXPR asked "${asked} + 1")
-    if(NOT text MATCHES "#include <qm/config.h>" AND NOT (file MATCHES "[.]S$" AND text MATCHES "#include \"sections.hpp\""))
+    if(NOT text MATCHES "#include <qm/config.h>" AND NOT (file MATCHES "[.]S$" AND text MATCHES "#include \"fastpath/sections.hpp\""))
       message(SEND_ERROR "${file} asks for an option and does not include <qm/config.h>")
     endif()
   endforeach()

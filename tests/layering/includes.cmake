@@ -1,5 +1,5 @@
 # cmake -DCOMPILER= -DINCLUDES=dir,dir -DOWN=header,header -DUPWARD=header,header -P includes.cmake
-# With these include paths each OWN header is found and no UPWARD one is.
+# With these include paths, each OWN header is found and no UPWARD header is.
 cmake_minimum_required(VERSION 3.25)
 foreach(list INCLUDES OWN UPWARD)
   string(REPLACE "," ";" ${list} "${${list}}")

@@ -11,7 +11,7 @@ function(compile includes source result output)
   set(${output} "${error}" PARENT_SCOPE)
 endfunction()
 
-foreach(source hal/template/src/port.cpp hal/src/round.cpp hal/src/turn.cpp)
+foreach(source hal/template/src/port.cpp hal/src/broadcast.cpp hal/src/turn.cpp)
   compile(${SOURCE}/hal/template/include ${SOURCE}/${source} status error)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "${source} does not compile with the template:\n${error}")

@@ -1,5 +1,5 @@
 # cmake -DMODULE=QmLayer.cmake -DDIRECTORY=scratch -DGENERATOR=Ninja -P ranks.cmake
-# A layer over a lower one configures; one over an equal or a higher one does not, and the message names both.
+# A layer over a lower one configures; a layer over an equal or a higher one does not, and the message names both.
 cmake_minimum_required(VERSION 3.25)
 function(configure rank expected)
   set(source ${DIRECTORY}/rank${rank})

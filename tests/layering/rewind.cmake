@@ -1,6 +1,7 @@
 # cmake -DCOMPILER= -DXLEN=64 -DFLAGS=flag,flag -DINCLUDES=dir,dir -DARCHIVES=alloc.a,hal.a,runtime.a -DDIRECTORY= -P rewind.cmake
-# Restartable sections need the trap entry's hook. An image with sections in which nothing calls qm_rewind() does not link, and the
-# symbol that is missing says why; with a call, or told that it takes no interrupts, it does. With GNU ld, and lld where it is.
+# Restartable sections need the hook in the trap entry. An image with sections that never calls qm_rewind() must not
+# link, and the name of the missing symbol must say why. It must link with a call, or if it declares that it takes no
+# interrupts. With GNU ld, and with lld if available.
 cmake_minimum_required(VERSION 3.25)
 foreach(list FLAGS INCLUDES ARCHIVES)
   string(REPLACE "," ";" ${list} "${${list}}")
@@ -30,7 +31,7 @@ foreach(source firmware trap)
     -c ${DIRECTORY}/${source}.cpp -o ${DIRECTORY}/${source}.o COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
 
-# Links the firmware with ARGN. What the linker says, but for places, is in said.
+# Links the firmware with ARGN. Sets `said` to the linker's messages without positions.
 function(link linker result)
   execute_process(COMMAND ${linker} -m elf${XLEN}lriscv -static --gc-sections -e start ${DIRECTORY}/firmware.o ${ARGN} ${ARCHIVES}
     -o ${DIRECTORY}/firmware.elf RESULT_VARIABLE status ERROR_VARIABLE error)

@@ -1,7 +1,8 @@
 # cmake -DNM= -DLAYER=alloc -DARCHIVE=libqm_alloc.a -DLOWER=lib,lib -P symbols.cmake
-# What ARCHIVE leaves undefined, but for weak references, which may stay so, is: defined in LOWER, the compiler's mem* functions
-# (alloc: without memmove), libgcc's integer helpers (alloc: without them), or of the port (qm::hal and the C hooks qm_*), or of the
-# linker (the tables of inlined sections and of call sites). Anything else an embedder would have to supply.
+# The undefined symbols of ARCHIVE, except weak references, which may stay undefined, must be defined in LOWER, or be
+# the compiler's mem* functions (alloc: without memmove), libgcc's integer helpers (alloc: without them), symbols of the
+# port (qm::hal and the C hooks qm_*), or of the linker (the tables of inlined sections and of call sites). An embedder
+# would have to supply any other.
 cmake_minimum_required(VERSION 3.25)
 string(REPLACE "," ";" LOWER "${LOWER}")
 set(memory memcpy memset memcmp)
@@ -15,7 +16,7 @@ if(NOT LAYER STREQUAL wire)
   set(port "^_ZNK?2qm3hal|^qm_|^__qm_sections_(start|end)$|^__(start|stop)_qm_call_sites$")
 endif()
 
-# Symbols of the archives of one kind, a name a line: nm's -P format is "name type value size".
+# The symbols of one kind in the archives, one name on each line: nm's -P format is "name type value size".
 function(symbols kind result)
   set(names "")
   foreach(archive IN LISTS ARGN)

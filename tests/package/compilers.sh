@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What compiles, with what: compilers.sh SOURCE BUILD COMPILER_PREFIX COMPILER_FLAGS...
+# The compilers that compile the sources: compilers.sh SOURCE BUILD COMPILER_PREFIX COMPILER_FLAGS...
 #
-# The single-file form has no warning of GCC's under the flags below, as C++ and as C. Each Clang that is here, from 14 on, compiles it,
-# every public header of the build, and the sources that the single-file form leaves out.
+# The single-file form must compile without GCC warnings under the flags below, as C++ and as C. Each available Clang
+# from 14 on must compile it, every public header of the build, and the sources that the single-file form leaves out.
 set -eu -o pipefail
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd) prefix=$3
 shift 3
@@ -24,14 +24,14 @@ echo '#include "quartermaster.h"' >c.c
 foreign=$("${prefix}nm" -u quartermaster.o | grep -vE ' w | (mem(cpy|move|set|cmp)|strlen|__(start|stop)_qm_commands)$' || true)
 [ -z "$foreign" ] || fail "the single file needs $foreign"
 
-# Nothing of libstdc++ is called, however little is inlined.
+# No function of libstdc++ may be called, even with little inlining.
 for level in -O0 -Os -O2; do
   "${prefix}g++" "${cxxflags[@]}" "$level" -c quartermaster.cpp -o level.o
   foreign=$("${prefix}nm" -u level.o | grep -E ' _ZN?K?St| __throw' || true)
   [ -z "$foreign" ] || fail "at $level the single file needs $foreign"
 done
 
-# The headers of the C and the C++ library for this target, where GCC has them; the compiler's own are Clang's.
+# The headers of the C and the C++ library for this target, from GCC's folders; the compiler's own headers are Clang's.
 headers=(-nostdlibinc)
 while read -r directory; do
   directory=$(realpath "$directory")
@@ -45,7 +45,7 @@ for directory in wire hal alloc trace console console/trace conformance; do
   (cd "$source/$directory/include" && find qm -name '*.h*' ! -name inline_masked.hpp | LC_ALL=C sort | sed 's/.*/#include <&>/')
 done >headers.cpp
 
-# With all warnings there is none in a public header, nor in those for C, which are C99 and C11.
+# With all warnings on, no public header may cause one; the headers for C must be C99 and C11.
 strict=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
 printf '#include <%s>\n' qm/qm.h qm/trace/trace.h qm/conformance/port_check.h >headers.c
 check_headers() { # NAME OF THE C++ COMPILER, OF THE C COMPILER, OPTIONS OF BOTH...
@@ -65,7 +65,8 @@ for clang in clang++-14 clang++-15 clang++-16 clang++-17 clang++-18 clang++-19; 
   with=("$clang" --target=riscv64-linux-gnu "${cxxflags[@]}" "${headers[@]}" -Wno-unknown-attributes)
   "${with[@]}" -c quartermaster.cpp -o clang.o || fail "the single file with $clang"
   check_headers "$clang" "${clang/++/}" --target=riscv64-linux-gnu "${headers[@]}" -Wno-unknown-attributes
-  for file in alloc/src/{rewind,inlined_sections,call_sites,heap_charged,operator_new,memory_resource,memory_resource_key,sections,heap_sections,c_library,configuration} \
+  for file in alloc/src/fastpath/{rewind,inlined_sections,sections,heap_sections} alloc/src/{configuration,diagnose/call_sites} \
+    alloc/src/heap/{heap_charged,operator_new,memory_resource,memory_resource_key,c_library} \
     conformance/src/{board,checks,port_check,rewind_probe,thread_check}; do
     file=$(ls "$source/$file".[cS]*)
     "${with[@]}" -D'QM_MODULE="m"' "${includes[@]}" -c "$file" -o clang.o || fail "$file with $clang"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# contexts.sh SOURCE: each function of <qm/qm.h> and <qm/trace/trace.h> has a row in the table of contexts of docs/embedding.md, and the
-# table names no other. A function `..._at` goes with the one without.
+# contexts.sh SOURCE: each function of <qm/qm.h> and <qm/trace/trace.h> must have a row in the table of contexts of
+# docs/embedding.md, and the table must have no other. A function `..._at` belongs to the row of the one without `_at`.
 set -eu -o pipefail
 cd "$1"
 declared=$(sed -E '/^ *[/*]/d' alloc/include/qm/qm.h trace/include/qm/trace/trace.h | grep -oE '\bqm_[a-z_]+\(' | sed -E 's/\(//; s/_at$//' | sort -u)

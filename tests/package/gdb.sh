@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The GDB commands say what the console says of the same state: gdb.sh IMAGE COMMANDS QEMU BIOS, where COMMANDS is host/gdb/quartermaster.py
-# and BIOS default or none.
+# The GDB commands must print the same as the console for the same state: gdb.sh IMAGE COMMANDS QEMU BIOS, where
+# COMMANDS is host/gdb/quartermaster.py and BIOS default or none.
 #
-# The demo runs in QEMU, a leak is traced, the console's reports are kept. Then GDB stops the target and must print the same, byte for
-# byte: on the live target, and when that is gone on what QEMU has saved of it, a core and raw memory. If the system was not quiet -
-# the console says something else after GDB than before - it is done again, three times at most.
+# The demo runs in QEMU, a leak is traced, and the console's reports are kept. Then GDB stops the target and must print
+# the same, byte for byte: on the live target, and after its end on QEMU's copies of it, a core and raw memory. If the
+# system was not quiet (the console prints something else after GDB than before), this is repeated, at most three times.
 set -u -o pipefail
 image=$1 commands=$2 emulator=${QM_QEMU:-$3} bios=$4
 command -v gdb-multiarch >/dev/null || { echo "no gdb-multiarch"; exit 77; }
@@ -38,9 +38,11 @@ say() { # LINE FILE: types it, keeps what it prints
 }
 for ((i = 0; i < 300 && $(prompts) == 0; ++i)); do sleep 0.1; done
 [ "$(prompts)" -gt 0 ] || fail "no prompt"
-# What the demo's background uses is left out: it never rests.
+# The background's caches are left out, because they always change.
 say 'slab_trace start packet' started
 say 'slab_trace start stacks counts' started
+say 'workload run leak 100' ran
+say 'mark m' marked
 say 'workload run leak 200' ran
 say 'workload run stacks 100' ran
 say 'slab_trace print packet' said
@@ -57,22 +59,28 @@ reports() { # SUFFIX: the four reports of the console
   say 'kmemstat -b' "all_kmemstat.$1"
   say 'allocinfo' "all_allocinfo.$1"
   say 'growth' "all_growth.$1"
+  say 'growth m' "all_marked.$1"
   keep "$1"
 }
 keep() { # SUFFIX: of what the background changes all the while only what rests, and of rows the words
-  awk '/^ / { $4 = ""; print }' "all_free.$1" >"free.$1"  # but what is idle
+  awk '/^ / { $4 = ""; print }' "all_free.$1" >"free.$1"  # without idle memory
   grep -E '^(packet|stacks|session) ' "all_kmemstat.$1" | tr -s ' ' >"kmemstat.$1"
   grep -E '(leak|stacks)\.cpp:' "all_allocinfo.$1" >"allocinfo.$1"
-  grep -E '^(packet|stacks) |(leak|stacks)\.cpp:' "all_growth.$1" >"growth.$1"
+  # Only traced caches have stacks, so all stacks rest; the console shows the ten largest.
+  local way
+  for way in growth marked; do
+    { grep -E '^(packet|stacks) |(leak|stacks)\.cpp:' "all_$way.$1"; grep -E -B12 '^stack_id' "all_$way.$1" | grep -E '^( [a-z]|stack_)'; } |
+      awk '/^stack_id/ && ++ids == 10 { print; exit } 1' >"$way.$1"
+  done
 }
-totals='free kmemstat allocinfo growth'
+totals='free kmemstat allocinfo growth marked'
 look() { # COMMAND SUFFIX [GDB ARGUMENT...]: what GDB says
   local suffix=$1 verb
   shift
-  # Ages tell the time of the look, and are not compared.
+  # Ages depend on the time of the output, and are not compared.
   local -a arguments=()
   for verb in 'caches stacks' 'traces packet' stacks "whatis $object" $totals; do
-    arguments+=(-ex "echo @@${verb%% *}\\n" -ex "qm $verb")
+    arguments+=(-ex "echo @@${verb%% *}\\n" -ex "qm ${verb/#marked/growth m}")
   done
   gdb-multiarch -q -nx -batch -ex "set width 0" -ex "set height 0" -ex "source $commands" "$@" "${arguments[@]}" "$image" >"gdb.$suffix" 2>&1
   for verb in caches traces stacks whatis $totals; do
@@ -110,13 +118,13 @@ echo "the same on the core"
 look image -ex "qm image $scratch/memory 0x80000000"
 same before image || fail "image: $(grep -iE "(Python|gdb).*(Exception|error)" gdb.image | head -n 3)"
 echo "the same on the memory image"
-# A function is known by its name, also as reports print it; names are completed.
+# A function is known by its name, also in the form printed in reports; names are completed.
 asked=(-ex "qm image $scratch/memory 0x80000000" -ex 'qm whatis packet_alloc' -ex 'qm whatis packet_alloc+0x4/0x10' -ex 'qm whatis qm::demo::run_worker'
-  -ex "qm whatis &'qm::trace::books'" -ex 'qm whatis qm::trace::books' -ex 'complete qm traces pack' -ex 'complete qm caches pack'
-  -ex 'complete qm stacks kpa' -ex 'complete qm wh')
+  -ex "qm whatis &'qm::trace::tracer'" -ex 'qm whatis qm::trace::tracer' -ex 'complete qm traces pack' -ex 'complete qm caches pack'
+  -ex 'complete qm stacks kpa' -ex 'complete qm wh' -ex 'complete qm growth ')
 gdb-multiarch -q -nx -batch -ex "source $commands" "${asked[@]}" "$image" >asked 2>&1
 for line in '^code packet_alloc\+0x0/' '^code packet_alloc\+0x4/' '^code qm::demo::run_worker\+0x0/' '^qm traces packet$' '^qm caches packet$' \
-  '^qm stacks kpages$' '^qm whatis$'; do
+  '^qm stacks kpages$' '^qm whatis$' '^qm growth m$'; do
   grep -qE "$line" asked || fail "no line $line in $(cat asked)"
 done
 [ "$(grep -c '^whatis 0x.*: complete$' asked)" -eq 5 ] || fail "$(cat asked)"
@@ -124,7 +132,7 @@ done
 gdb-multiarch -q -nx -batch -ex "source $commands" -ex 'complete qm traces pack' "$image" >asked 2>&1
 if grep -q 'Exception' asked; then fail "$(cat asked)"; fi
 echo "functions by name, and names completed"
-# NAME and NUMBER may be expressions of GDB.
+# NAME and NUMBER may be GDB expressions.
 gdb-multiarch -q -nx -batch -ex "source $commands" -ex "qm image $scratch/memory 0x80000000" -ex 'set $top = 2' -ex 'qm allocinfo $top' \
   -ex 'python gdb.set_convenience_variable("cache", [c for c in caches() if name_of(c) == "packet"][0].address)' \
   -ex 'echo @@name\n' -ex 'qm kmemstat packet' -ex 'echo @@symbol\n' -ex 'qm kmemstat $cache' -ex 'echo @@object\n' -ex 'qm kmemstat *$cache' "$image" >asked 2>&1
@@ -133,7 +141,7 @@ for way in symbol object; do
   diff <(sed -n '/^@@name/,/^@@/p' asked | grep -v '^@@') <(sed -n "/^@@$way/,/^@@/p" asked | grep -v '^@@') || fail "a $way is no name: $(cat asked)"
 done
 echo "arguments may be expressions"
-# Damaged memory: what is chained leads back to itself, or nowhere, or is anything. Every command ends, and none by an exception.
+# Damaged memory: links lead back, to nowhere, or are random. Every command must end, and none by an exception.
 cat >damage.py <<'PYTHON'
 import random
 
@@ -154,7 +162,7 @@ def spoil(how, seed):
         return [(place(entry["next_"]), 0x8), (place(slab["next"]), 0x10), (place(tag["next"]), 0x18)]
     source = random.Random(seed)
     words = []
-    for one in [place(cache), place(slab) - 512, place(tag), int(number(cache["books"]))]:
+    for one in [place(cache), place(slab) - 512, place(tag), int(number(cache["traced_source"]))]:
         words += [(one + 8 * source.randrange(64), source.getrandbits(64)) for _ in range(12)]
     return words
 
@@ -171,11 +179,11 @@ for how in 'round 0' 'nowhere 0' 'any 1' 'any 2' 'any 3'; do
   gdb-multiarch -q -nx -batch -ex "source $commands" -ex "qm image $scratch/memory 0x80000000" -ex 'source damage.py' \
     -ex "python write('damaged', '$kind', $seed)" "$image" >damaged.log 2>&1 || fail "$(cat damaged.log)"
   cmp -s memory damaged && fail "nothing was damaged: $(cat damaged.log)"
-  # A command that fails ends a script: each is tried.
+  # A command that fails ends a script, so each is tried separately.
   for verb in caches stacks 'traces *' "whatis $object" $totals; do
     echo "python
 try:
-    gdb.execute('qm $verb')
+    gdb.execute('qm ${verb/#marked/growth m}')
 except gdb.error as error:
     print('refused: %s' % error)
 end"
@@ -187,7 +195,7 @@ end"
   [ "$kind" = any ] || grep -q 'memory is damaged\|end where memory does' damaged.log || fail "damage $how is not told: $(tail -n 20 damaged.log)"
 done
 echo "every command ends on damaged memory"
-# What cannot be answered is one line each, without a target and with one.
+# Each request that cannot be answered gives one line, with and without a target.
 refused() { # LINE GDB ARGUMENT...
   local line=$1
   shift
@@ -196,6 +204,7 @@ refused() { # LINE GDB ARGUMENT...
 }
 refused 'is there a target, and has it booted?' -ex 'qm caches'
 refused 'usage: qm whatis ADDRESS|NAME' -ex 'qm whatis'
+refused 'No such mark nosuch' -ex "qm image $scratch/memory 0x80000000" -ex 'qm growth nosuch'
 refused 'No symbol "nosuch" in current context.' -ex 'qm whatis nosuch'
 refused 'No such file or directory' -ex 'qm image /nonexistent 0x80000000'
 refused 'whatis 0xffffffff' -ex "qm image $scratch/memory 0x80000000" -ex 'qm whatis -1'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The package of a host build: host.sh BUILD [SANITIZERS]. The tool and its programs run; a project in an empty folder finds the package and runs on
-# the host port and the client library.
+# The package of a host build: host.sh BUILD [SANITIZERS]. The tool and its programs run; a project in an empty folder
+# finds the package and runs on the host port and the client library.
 set -eu -o pipefail
 build=$1 sanitize=${2:-}
 scratch=$(mktemp -d)
@@ -42,8 +42,8 @@ cmake --build build >log 2>&1 || { cat log; exit 1; }
 ./build/tool | grep -q '^[0-9]* 1[0-9][0-9]$' || { echo "FAILED: it prints"; ./build/tool; exit 1; }
 found=$(grep -rlIF -- "$build" "$scratch/prefix" || true)
 [ -z "$found" ] || { echo "FAILED: $build is named by $found"; exit 1; }
-# With the headers alone and no option on the command line, as in a Makefile; and in a shared object, which is loaded at run time and
-# which is preloaded.
+# With only the headers and no option on the command line, as in a Makefile; and in a shared object, which is loaded at
+# run time or preloaded.
 include=$scratch/prefix/include
 libraries=("$scratch"/prefix/lib*/libqm_{trace,wire,alloc,hal}.a -pthread)
 sanitizers=(${sanitize:+"-fsanitize=$sanitize"})
@@ -52,7 +52,7 @@ g++ -std=c++20 "${sanitizers[@]}" -I "$include" main.cpp "$scratch"/prefix/lib*/
   exit 1
 }
 ./by_hand | grep -q '^[0-9]* 1[0-9][0-9]$' || { echo "FAILED: by hand it prints"; ./by_hand; exit 1; }
-# By pkg-config, in C; and what find_package() refuses it says why.
+# With pkg-config, in C; if find_package() refuses something, it says why.
 if [ -z "$sanitize" ]; then
   command -v pkg-config >/dev/null || { echo "FAILED: pkg-config is missing"; exit 1; }
   export PKG_CONFIG_PATH=$(echo "$scratch"/prefix/lib*/pkgconfig "$scratch"/prefix/lib*/*/pkgconfig | tr ' ' :)
@@ -76,7 +76,7 @@ for wanted in "9.9 REQUIRED" "0.7 REQUIRED COMPONENTS alloc nosuch"; do
   tr -s ' \n' ' ' <log | grep -qE 'version: 0[.]7|has no component nosuch; it has codegen, ' || { cat log; echo "FAILED: no reason"; exit 1; }
   rm -rf refused
 done
-# Headers of another configuration do not go with the library, and the linker says whose they are.
+# Headers of another configuration do not fit the library, and the linker names their configuration.
 mkdir -p other/qm
 sed 's/^#define QM_COUNT.*//; s/\(QM_CONFIGURATION qm_configuration_.*\)_count/\1/' "$include/qm/config.h" >other/qm/config.h
 if g++ -std=c++20 "${sanitizers[@]}" -I other -I "$include" main.cpp "${libraries[@]}" -o mismatched >log 2>&1; then
@@ -162,7 +162,7 @@ if cmake -G Ninja -B missing -D CMAKE_PREFIX_PATH="$scratch/prefix" >log 2>&1; t
 fi
 tr '\n' ' ' <log | tr -s ' ' | grep -q 'has no component nonsense' || { cat log; exit 1; }
 mv CMakeLists.txt.bak CMakeLists.txt
-# A project that is compiled for another machine is told what is wrong.
+# A project that is compiled for another machine gets an error message.
 if cmake -G Ninja -B cross -D CMAKE_PREFIX_PATH="$scratch/prefix" -D CMAKE_SYSTEM_NAME=Generic >log 2>&1; then
   echo "FAILED: a package for the host is found for another machine"
   exit 1

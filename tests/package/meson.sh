@@ -43,7 +43,7 @@ meson setup --cross-file cross.ini build >log 2>&1 || { tail -n 30 log; fail "me
 ninja -C build >log 2>&1 || { tail -n 30 log; fail "ninja"; }
 timeout --kill-after=5 60 qemu-system-riscv64 -machine virt -m 16M -nographic -monitor none -serial stdio -bios none -kernel build/firmware.elf </dev/null | tee said
 grep -q '^the trace works' said || fail "the firmware"
-# What is wrong is said: no port, and a program of the host.
+# Errors are reported: a missing port, and a program of the host.
 rm port/qm_port.hpp
 if meson setup --cross-file cross.ini without >log 2>&1; then fail "a project without a port is configured"; fi
 grep -q 'no qm_port.hpp in' log || { tail log; fail "no word of the port"; }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # As part of an embedder's build: part.sh SOURCE COMPILER_PREFIX
 #
-# The block of docs/embedding.md that fetches the project configures, its libraries get their flags, and the embedder's own source
-# gets none of them; what of the library is compiled here is wire and hal.
+# The block of docs/embedding.md that fetches the project must configure. Its libraries get their flags, and the
+# embedder's own source gets none of them; of the library only wire and hal are compiled here.
 set -eu -o pipefail
 source=$(cd "$1" && pwd) prefix=$2
 scratch=$(mktemp -d)
@@ -25,7 +25,7 @@ cmake -G Ninja -B build -D CMAKE_SYSTEM_NAME=Generic -D CMAKE_SYSTEM_PROCESSOR=r
   -D CMAKE_EXPORT_COMPILE_COMMANDS=ON -D CMAKE_BUILD_TYPE=MinSizeRel -D "FETCHCONTENT_SOURCE_DIR_QUARTERMASTER=$source" >log 2>&1 || { cat log; fail "configure"; }
 command_of() { grep "\"command\".*$1" build/compile_commands.json | head -n 1; }
 own=$(command_of '/main\.cpp')
-library=$(command_of 'alloc/src/cache\.cpp')
+library=$(command_of 'alloc/src/cache/cache\.cpp')
 [ -n "$own" ] && [ -n "$library" ] || fail "no commands"
 for flag in -ffreestanding -fno-exceptions; do
   case $library in *" $flag "*) ;; *) fail "the library is compiled without $flag" ;; esac
@@ -40,6 +40,6 @@ for target in test demo smoke qm_replay lint coverage install; do
   fi
 done
 cmake --build build --target firmware qm_wire qm_hal >log 2>&1 || { cat log; fail "build"; }
-# A port for one hart, as the template is: the compiler finds nothing there to warn of that is asked of others.
+# A port for one hart, like the template: the compiler must not warn about code for ports with more harts.
 ninja -C build "$source/conformance/src/checks.cpp^" >log 2>&1 && ! grep 'warning:' log || { cat log; fail "the conformance test for one hart"; }
 echo "the library has its flags, the embedder hers"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The release archive, made by one command: release.sh BUILD COMPILER_PREFIX COMPILER_FLAGS... It is whole, the same each time, and compiles.
+# The release archive, made by one command: release.sh BUILD COMPILER_PREFIX COMPILER_FLAGS... It must be complete,
+# reproducible, and compile.
 set -eu -o pipefail
 build=$1 prefix=$2
 shift 2

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # The single-file form in a firmware in C of its own, for one hart: small.sh firmware|leak|picolibc SOURCE COMPILER_PREFIX XLEN LIBGCC COMPILER_FLAGS...
 #
-# The firmware of tests/package/small runs in QEMU. `leak` has the trace, and prints who holds what: that has to be what it lost, with the
-# functions that lost it. The bytes that the allocator takes in either image are at most so many. `picolibc` is `leak` with picolibc's own
-# start and linker script, which knows where the text ends and not where it begins: each stack ends where the program began.
+# The firmware of tests/package/small runs in QEMU. `leak` has the trace and prints the holders of memory: these must be
+# the objects that it lost, with the functions that lost them. The allocator's bytes in either image are limited.
+# `picolibc` is `leak` with picolibc's own start and linker script, which defines the end of the text but not its start:
+# each stack ends where the program began.
 set -eu -o pipefail
 program=$1 source=$(cd "$2" && pwd) prefix=$3 xlen=$4 libgcc=$5
 shift 5
 most=43008 says='the allocator works' flags=("$@")
 if [ "$program" != firmware ]; then
-  most=67584 says='the trace works'
+  most=70656 says='the trace works'
   flags+=(-fno-omit-frame-pointer -fno-optimize-sibling-calls)
 fi
 scratch=$(mktemp -d)
@@ -31,7 +32,7 @@ if [ "$program" = picolibc ]; then
   linking=(-T "$picolibc/picolibc.ld" -Wl,--defsym=__flash=0x80000000,--defsym=__flash_size=1M,--defsym=__ram=0x80200000,--defsym=__ram_size=2M,--defsym=__stack_size=64K)
   libraries=(-Wl,--start-group "$multilib/libc.a" "$libgcc" -Wl,--end-group)
   printf '#include "board.h"\nint main(void) {\n  board_main();\n  return 0;\n}\n' >>leak.c
-  # The stack lies between the heap and the end of the memory.
+  # The stack lies between the heap and the end of memory.
   sed -i 's/__stack_start/__heap_end/g; s/__stack_end/__stack/g' qm_port.hpp
 fi
 flags+=(-Os -ffreestanding -ffunction-sections -fdata-sections -mcmodel=medany -fno-pie -fno-stack-protector
@@ -52,7 +53,7 @@ echo "$text bytes of the allocator's functions in the image"
 [ "$text" -gt 2000 ] && [ "$text" -le "$most" ]
 [ "$program" = leak ] || exit 0
 
-# The functions of each object's stack, a line an object, against what the program has lost.
+# The functions of each object's stack, one line for each object, compared with the losses of the program.
 sed -n 's/^leaked //p' log >lost
 sed -n 's/^Obj \(0x[0-9a-f]*\), .*/\1/p' log >shown
 [ "$(wc -l <lost)" -eq 8 ]
@@ -60,10 +61,10 @@ diff lost shown
 sed -nE 's/^#[0-9]+ \[<(0x[0-9a-f]+)>\]$/\1/p; s/^$/-/p' log | while read -r pc; do
   # A return address lies behind its call.
   if [ "$pc" = - ]; then echo; else printf '%s ' "$("${prefix}addr2line" -f -e image.elf "$(printf '0x%x' $((pc - 1)))" | head -n 1)"; fi
-done | sed 's/__text_start/_start/' >stacks  # the linker's name for the same place
+done | sed 's/__text_start/_start/' >stacks  # the linker's name for the same address
 below='board_main _start '
 if [ "$start" != start.o ]; then
-  # Nothing says which functions are the allocator's.
+  # The image does not mark the allocator's functions.
   sed -Ei 's/(_Z[^ ]*N2qm[^ ]*|_ZNK2qm[^ ]*|qm_[^ ]*) //g' stacks
   below='board_main main __start '
 fi

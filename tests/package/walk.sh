@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Does what a document says, as a new user would: in an empty folder, with nothing but the installed package.
+# Follows a document as a new user does: in an empty folder, with only the installed package.
 #
 #   walk.sh BUILD SOURCE DOCUMENT HEADING
 #
-# Of the section "## HEADING" of DOCUMENT, in order: a block after a paragraph that begins with `NAME` becomes the file NAME, a block
-# `sh` is run, a block `console` is typed to the QEMU that the last block `sh` has started: `qm> LINE` is typed, all other lines
-# are expected in this order, where an address stands for any address, and a line `...` for nothing.
+# The section "## HEADING" of DOCUMENT, in order: a block after a paragraph that begins with `NAME` becomes the file
+# NAME, a block `sh` is run, a block `console` is typed to the QEMU that the last block `sh` has started: `qm> LINE` is
+# typed, all other lines are expected in this order, where an address stands for any address, and a line `...` for
+# nothing.
 #
-# A block after a paragraph that has "In the checkout" is run there, but for `cmake --preset` and `cmake --build`, which ./test has done.
-# Then checkout and build tree go out of sight: something empty is mounted over them, in a mount namespace of this
-# test. Where no namespace can be had that much is not shown; that no installed file and no file of the project names them, is.
+# A block after a paragraph with "In the checkout" is run there, except `cmake --preset` and `cmake --build`, which
+# ./test has done. Then checkout and build tree are hidden: an empty folder is mounted over them, in a mount namespace
+# of this test. If no namespace is available, this is not tested; but no installed file and no file of the project may
+# name them.
 set -eu -o pipefail
 
 if [ $# -eq 4 ]; then
@@ -19,7 +21,7 @@ if [ $# -eq 4 ]; then
   build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
   awk -v heading="## $4" '/^## / { in_section = $0 == heading } in_section' "$source/$3" >"$scratch/section"
   [ -s "$scratch/section" ] || { echo "no section $4 in $3"; exit 1; }
-  # Paths that begin with build/ are the document's; this build is elsewhere.
+  # Paths that begin with build/ are those of the document; this build is elsewhere.
   export HOME=$scratch/home
   mkdir "$HOME"
   unset CMAKE_CXX_COMPILER_LAUNCHER CMAKE_C_COMPILER_LAUNCHER
@@ -113,7 +115,7 @@ run_console() { # FILE
     esac
   done <"$1"
   wait_for_prompt $((typed + 1))
-  # Each expected line in its order.
+  # Each expected line, in order.
   grep -v '^\.\.\.$' "$1" | masked >"$1.expected"
   masked <"$transcript" | sed 's/.*\(qm> \)/\1/' >"$1.printed"
   awk 'NR == FNR { want[++count] = $0; next } at < count && index($0, want[at + 1]) == 1 { ++at }
@@ -134,7 +136,7 @@ for step in "$scratch"/steps/*; do
   esac
 done
 [ "$blocks" -gt 0 ] || fail "the section shows no console"
-# Nothing leads back to where the package was built.
+# No file may refer to the place where the package was built.
 for hidden in "$build" "$source"; do
   found=$(grep -rlIF -- "$hidden" "$HOME" "$scratch/project" || true)
   [ -z "$found" ] || fail "$hidden is named by $found"

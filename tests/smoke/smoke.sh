@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Boots the smoke image once and judges what it says: smoke.sh ELF HARTS MODE [ARGUMENT...]
+# Boots the smoke image once and checks its output: smoke.sh ELF HARTS MODE [ARGUMENT...]
 #
 #   plain | icount | singlestep     all parts pass, status 0
-#   exit                            the image's status is QEMU's
+#   exit                            QEMU's status is the image's
 #   input                           receive interrupt, ring, lost bytes, Ctrl-C
 #   fault NAME REGEX...             status 101, every expression in the report
 #   no_float                        no floating point instruction in the image
-#   board spike | sifive_u          as plain, on another board, and the image's status is QEMU's
+#   board spike | sifive_u          as plain, on another board, and QEMU's status is the image's
 #   names                           every function of the image has its name in the symbol table
 set -u -o pipefail
 : "${QM_NM:=riscv64-linux-gnu-nm}" "${QM_OBJDUMP:=riscv64-linux-gnu-objdump}"
 elf=$1 harts=$2 mode=$3
 shift 3
 log=$(mktemp)
-board=virt timebase=10000000 further=0  # harts that S-mode does not have
+board=virt timebase=10000000 further=0  # further: harts without S-mode
 trap 'rm -f "$log" "$log".*' EXIT
 
 fail() {
@@ -22,7 +22,7 @@ fail() {
   cat "$log"
   exit 1
 }
-# boot APPEND [QEMU ARGUMENT...]: runs to the end; transcript, without CR and at once, in $log, status in $status
+# boot APPEND [QEMU ARGUMENT...]: runs to the end; the transcript so far, without CR, is in $log, the status in $status
 boot() {
   local append=$1
   shift
@@ -32,7 +32,7 @@ boot() {
 }
 expect() { grep -q -- "$1" "$log" || fail "missing: $1"; }
 
-# Lines that all harts write at once are whole: no line has part of another.
+# Lines that all harts write at the same time must be whole: no line contains part of another.
 judge_lines() {
   local online=$1 whole any
   whole=$(grep -c '^line [0-9]* of hart [0-9] abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ 0123456789 end$' "$log")
@@ -68,14 +68,14 @@ receive() {
   wait_for '^ok: no task on a hart'
   printf 'hello there\n' >&3
   wait_for '^got 11 bytes, lost 0: hello there$'
-  # 2001 bytes to a ring of 1024 that nobody reads
+  # sends 2001 bytes to a ring of 1024 bytes that has no reader
   printf 'sleep\n' >&3
   wait_for '^got 5 bytes, lost 0: sleep$'
   { printf 'x%.0s' $(seq 2000) && printf '\n'; } >&3
   wait_for '^woke, interrupted no$'
   printf '\n' >&3
   wait_for '^got 300 bytes, lost 977: xxxxx'
-  # a Ctrl-C that finds the ring full is seen all the same
+  # a Ctrl-C that arrives while the ring is full is still noticed
   printf 'sleep\n' >&3
   wait_for '^got 5 bytes, lost 977: sleep$'
   { printf 'y%.0s' $(seq 1500) && printf '\003'; } >&3
@@ -120,7 +120,7 @@ case $mode in
     for text in "$@"; do expect "$text"; done
     ;;
   no_float)
-    # The one on purpose is in use_float().
+    # The only intended one is in use_float().
     "$QM_OBJDUMP" -d --no-show-raw-insn "$elf" >"$log.dis" || fail "$QM_OBJDUMP"
     awk '/^[0-9a-f]+ <.*>:$/ { name = $2 } /^ *[0-9a-f]+:\t/ { if ($2 ~ /^(c\.)?f[a-z]/ && $2 !~ /^fence/) print name, $0 }' \
       "$log.dis" >"$log"
@@ -131,7 +131,7 @@ case $mode in
   names)
     boot names </dev/null
     expect '^symbols [1-9][0-9]*, bytes [1-9]'
-    # Start and size of each function with a size, as nm has them; the image knows labels besides.
+    # Start and size of each function with a size, from nm; the image also has labels.
     "$QM_NM" -S "$elf" | awk 'NF == 4 && $3 ~ /^[tTwW]$/ { sub(/^0+/, "", $2); print "0x" $1, "0x" $2 }' | sort -u >"$log.nm"
     sed -n 's/^function \(0x[0-9a-f]* 0x[0-9a-f]*\) .*/\1/p' "$log" | sort -u >"$log.own"
     missing=$(comm -23 "$log.nm" "$log.own")

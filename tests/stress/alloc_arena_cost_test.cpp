@@ -1,4 +1,4 @@
-/// What an arena's operations cost with thousands of free segments, to the instruction: see cost.hpp.
+/// The exact number of instructions of an arena's operations with thousands of free segments: see cost.hpp.
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include <qm/arena.hpp>
-#include <qm/boundary_tag.hpp>
+#include <qm/detail/boundary_tag.hpp>
 #include <qm/test/seed.hpp>
 
 #include "cost.hpp"
@@ -23,7 +23,7 @@ using qm::test::put;
 constexpr std::size_t kTags = 12000;
 constexpr std::size_t kHoles = 2000;
 
-/// Prints a cost, and holds its worst case to @p most.
+/// Prints a cost, and expects its worst case to be at most @p most.
 void print(std::string_view name, const Cost& cost, unsigned long most) {
   cost.print(name);
   if (counter_is_exact()) {
@@ -41,7 +41,7 @@ class ArenaCost : public testing::Test {
   }
   void TearDown() override { EXPECT_TRUE(arena_.validate()); }
 
-  /// kHoles free segments between allocated ones, of sizes from a function, and a large one above.
+  /// Makes kHoles free segments between allocated ones, with sizes from a function, and a large free one above.
   template <class SizeOf>
   void make_holes(SizeOf size_of) {
     ASSERT_EQ(arena_.add(1 << 20, std::size_t{1} << 28), qm::Status::kOk);
@@ -56,8 +56,8 @@ class ArenaCost : public testing::Test {
     ASSERT_EQ(arena_.stats().segments_free, kHoles + 1);
   }
 
-  /// The first request that is searched for by address enters all free segments into an index, in short holds of the
-  /// lock.
+  /// The first request that needs a search by address enters all free segments into an index, with many short holds of
+  /// the lock.
   void index_addresses() {
     Cost first;
     EXPECT_EQ(first.measure([&] { return arena_.allocate(std::size_t{1} << 40, Fit::kNext); }), 0U);
@@ -67,7 +67,7 @@ class ArenaCost : public testing::Test {
   Arena arena_;
 };
 
-/// Just below the power of two above all holes, so that a list of them would be scanned from end to end.
+/// The size is just below the power of two above all holes, so a search of their list would scan all of it.
 TEST_F(ArenaCost, instant_fit_passes_by_two_thousand_segments_just_too_small) {
   make_holes([](std::size_t i) { return 16 * (65 + i % 35); });
   Cost allocate;
@@ -118,14 +118,14 @@ TEST_F(ArenaCost, bounds_end_a_search_where_they_are) {
   Cost below;
   Cost above;
   for (unsigned i = 0; i < 100; ++i) {
-    // Nothing that fits lies below the bound, and everything above it would: a search that went on would find it. Quiet:
-    // the search alone, without the drain that follows a failure.
+    // No segment below the bound fits, and every segment above it would: a search beyond the bound would succeed.
+    // Quiet: only the search is measured, without the drain that follows a failure.
     const auto search_below = [&] {
       return arena_.allocate_constrained(16 * 5, {.max = (1 << 20) + 100'000}, Fit::kInstant, nullptr,
-                                         qm::Effort::kQuiet);
+                                         qm::WaitPolicy::kQuiet);
     };
     EXPECT_EQ(below.measure(search_below), 0U);
-    // 2000 segments lie below the lowest start.
+    // 2000 segments lie below the lowest permitted start.
     const std::uintptr_t start =
         above.measure([&] { return arena_.allocate_constrained(16 * 4, {.min = (1 << 20) + 150'000}); });
     EXPECT_NE(start, 0U);
@@ -136,7 +136,7 @@ TEST_F(ArenaCost, bounds_end_a_search_where_they_are) {
 }
 
 TEST_F(ArenaCost, a_long_search_lets_interrupts_in_all_the_while) {
-  make_holes([](std::size_t) { return 16 * 7; });  // large enough, and none begins as it is asked for
+  make_holes([](std::size_t) { return 16 * 7; });  // large enough, but none begins at the requested alignment
   const std::uintptr_t rest = arena_.allocate(arena_.stats().largest_free);
   ASSERT_NE(rest, 0U);
   qm::test::Ticks ticks(50);

@@ -1,4 +1,4 @@
-/// What names cost where there are thousands, to the instruction: see cost.hpp.
+/// The exact number of instructions of operations on thousands of names: see cost.hpp.
 
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST(RegistryCost, adding_and_removing_among_thousands_lets_interrupts_in_all_th
   ticks.stop();
   print("the 4001st name: remove ", removing, ticks);
   if (counter_is_exact()) {
-    // A tick each 2000 instructions; one pass of the list without interrupts would be more than 12,000.
+    // A tick each 2000 instructions; one pass over the list with interrupts masked would take more than 12,000.
     EXPECT_GT(in_adding, 10U);
     EXPECT_GT(ticks.count(), 10U);
     EXPECT_LT(longest_adding, 3'000U);

@@ -1,10 +1,10 @@
-/// The restartable sections under fire, out of line, inlined and the heap's: a timer interrupt that allocates from and
-/// frees to the same cache on the same hart lands, at random, at every instruction of every section. With
-/// QM_FAST_PATH=masked the same is asked of the masked form.
+/// Stress test of the restartable sections: out of line, inlined, and those of the heap. A timer interrupt allocates
+/// from and frees to the same cache on the same hart, and occurs at random at every instruction of every section. With
+/// QM_FAST_PATH=masked the test does the same to the masked form.
 ///
-/// sections_probe.hpp counts where interrupts fall, and can leave the rewind out, to see that the test would notice.
+/// sections_probe.hpp counts where interrupts occur, and can leave out the rewind, to show that the test can fail.
 ///
-/// Plain TCG takes interrupts at block starts only; the modes icount and singlestep reach every instruction.
+/// Plain TCG takes interrupts only at block starts; the modes icount and singlestep reach every instruction.
 
 #include <gtest/gtest.h>
 
@@ -35,25 +35,25 @@ std::uint32_t interrupts;
 std::uint32_t violations;
 qm::test::Random* handler_random;
 
-/// An object knows whether somebody holds it.
+/// An object that records its holder.
 struct Object {
-  std::uint32_t holder;  // 0: nobody
+  std::uint32_t holder;  // 0: none
   std::uint32_t rest[15];
 };
 
-alignas(4096) std::byte memory[4 << 20];  // in which kmalloc_64 has its cache at once
+alignas(4096) std::byte memory[4 << 20];  // large enough for kmalloc_64 to have its cache at once
 
-/// Both forms of the cache take turns; the heap's objects are a class's.
+/// Both forms of the cache are used in turn; the heap's objects are those of a size class.
 std::uint32_t turn;
 bool from_heap;
 
-/// Without the rewind anything may come out of the cache.
+/// Without the rewind, the cache may return anything.
 bool is_plausible(const Object* object) {
   const auto offset = reinterpret_cast<std::uintptr_t>(object) - reinterpret_cast<std::uintptr_t>(memory);
   return offset < sizeof memory && offset % alignof(Object) == 0;
 }
 
-/// Takes an object for @p holder. @returns nullptr if there is none, or none that may be touched.
+/// Marks an object as held by @p holder. @returns nullptr if there is no object, or it must not be touched.
 Object* take(Object* object, std::uint32_t holder) {
   if (object == nullptr) return nullptr;
   if (!is_plausible(object) || object->holder != 0) {
@@ -84,7 +84,7 @@ Object* allocate(const qm::CallSite* site) {
 [[gnu::noinline]] const qm::CallSite* site_of_main() { return QM_SITE; }
 [[gnu::noinline]] const qm::CallSite* site_of_handler() { return QM_SITE; }
 
-/// Whether a build with call sites has charged @p site with so many objects.
+/// Whether a build with call sites has charged this many objects to @p site.
 bool is_charged([[maybe_unused]] const qm::CallSite* site, [[maybe_unused]] std::size_t objects) {
   if constexpr (qm::kCallSites) {
     const qm::call_sites::Row row = qm::call_sites::row(qm::call_sites::number_of(site));
@@ -105,11 +105,11 @@ bool boot_argument(const char* text) {
   return false;
 }
 
-/// Sets the next ticks at random: the interrupts must not march in step with the loop, and not fill all the time. One
-/// instruction a block is slow.
+/// Sets the next ticks at random: interrupts must not stay in step with the loop, and must not take all the time. The
+/// mode with one instruction a block is slow.
 void change_period() {
   const bool slow = boot_argument("mode=singlestep");
-  const std::uint64_t ticks = slow ? handler_random->between(2000, 8000) : handler_random->between(30, 90);
+  const std::uint64_t ticks = slow ? handler_random->between(1000, 4000) : handler_random->between(30, 90);
   qm::firmware::set_tick_period(qm::hal::Port::hart_index(), static_cast<std::uint32_t>(ticks));
 }
 
@@ -122,19 +122,19 @@ void give_kept() {
   }
 }
 
-/// Gives back what the last tick took, oldest first, and takes up to three others: the magazine is never left as it was
-/// found.
+/// Frees the objects that the last tick allocated, oldest first, and allocates up to three others: so each tick leaves
+/// the magazine in another state.
 void tick(void*) {
-  if (violations != 0) return;  // without the rewind: the cache is not to be touched any more
+  if (violations != 0) return;  // without the rewind: the cache must not be used any more
   give_kept();
   const unsigned count = 1 + interrupts % kept.size();
   for (unsigned i = 0; i < count; ++i) kept[i] = take(allocate(site_of_handler()), kHandler);
-  // Whatever was interrupted, and wherever in its charge.
+  // This must hold at whatever point an operation or its charge was interrupted.
   if (probe::rewinding && !is_charged(site_of_handler(), count)) ++violations;
   if (++interrupts % 8 == 0) change_period();
 }
 
-/// Bare pairs: without the rewind each object is looked at.
+/// Only pairs; without the rewind each object is checked.
 [[gnu::noinline]] void pairs_out_of_line(unsigned count) {
   for (; count != 0 && violations == 0; --count) {
     auto* object = static_cast<Object*>(QM_ALLOC(Contested::cache()->allocate));
@@ -173,15 +173,15 @@ void pairs(Form form, unsigned count) {
   }
 }
 
-/// A class has no constructor: more blocks than anybody will hold are written to, and nobody's from here on.
+/// A class has no constructor: more blocks than will ever be held are written to, and marked as held by none.
 void prepare_heap() {
   std::array<void*, 200> blocks;
   for (void*& block : blocks) __builtin_memset(block = qm::heap::allocate(sizeof(Object)), 0, sizeof(Object));
   for (void* block : blocks) qm::heap::free(block);
 }
 
-/// Allocates and frees, one object or a few, until @p wanted interrupts fell into sections of @p form. Most of the time
-/// goes to bare pairs, so that most interrupts fall into a section.
+/// Allocates and frees one object or a few, until @p wanted interrupts occurred inside sections of @p form. Most of the
+/// time goes to simple pairs, so that most interrupts occur inside a section.
 void fight(Form form, std::uint32_t wanted) {
   qm::test::Random random;
   static qm::test::Random for_handler(qm::test::seed() + 1);
@@ -208,8 +208,8 @@ void fight(Form form, std::uint32_t wanted) {
 
 bool every_instruction_is_reached() { return !boot_argument("mode=plain"); }
 
-/// Interrupts inside a section that a run waits for: some hundreds for each instruction, fewer with one instruction a block,
-/// which is slow. More if `full` stands in the boot arguments.
+/// @returns the number of interrupts inside a section that a run waits for: some hundreds for each instruction, fewer
+///          with one instruction a block, which is slow. More if the boot arguments contain `full`.
 std::uint32_t inside_wanted() {
   if (boot_argument("full")) return kInsideWanted;
   if (!probe::kSections || boot_argument("mode=plain")) return kInsideWanted / 40;
@@ -257,7 +257,7 @@ class Sections : public testing::Test {
     return caches.find("kmalloc_64");
   }
 
-  /// Interrupts fall at the store of the count, and no allocation is lost from it.
+  /// Interrupts occur at the store of the count, and no allocation is missing in it.
   static void count(Form form) {
     probe::reset();
     from_heap = form == Form::kHeap;
@@ -301,7 +301,7 @@ class Sections : public testing::Test {
     EXPECT_EQ(Contested::destroy(), qm::Status::kOk);
   }
 
-  /// The same without the rewind hands objects out twice: survive() can fail.
+  /// Without the rewind the same test allocates objects twice, which shows that survive() can fail.
   static void lose_objects_without_the_rewind(Form form) {
     if (!probe::kSections || !every_instruction_is_reached()) return;
     if (qm::kCallSites) GTEST_SKIP() << "what comes out of the cache then is charged, and need not be memory";

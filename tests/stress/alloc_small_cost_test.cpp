@@ -1,4 +1,4 @@
-/// What operations of a build without magazines cost, to the instruction: see cost.hpp.
+/// The exact number of instructions of operations in a build without magazines: see cost.hpp.
 
 #include <support/system_fixture.hpp>
 
@@ -13,7 +13,7 @@ using namespace qm;
 
 using qm::test::Cost;
 
-/// Prints a cost, and holds its mean and its worst case on RV32. RV64 has tries of twice the depth.
+/// Prints a cost, and expects limits on its mean and its worst case on RV32. RV64 has tries of twice the depth.
 void print(std::string_view name, const Cost& cost, unsigned long mean, unsigned long worst) {
   cost.print(name);
   if (!qm::test::counter_is_exact() || sizeof(void*) != 4) return;
@@ -53,8 +53,8 @@ TEST_F(SmallCost, random_replacement_in_the_heap) {
     block = allocations.measure([&] { return heap::allocate(size); });
     ASSERT_NE(block, nullptr);
   }
-  print("malloc of 16 to 1023 bytes, 1000 live", allocations, 245, 4100);
-  print("free", frees, 220, 1250);
+  print("malloc of 16 to 1023 bytes, 1000 live", allocations, 735, 2450);
+  print("free", frees, 490, 1250);
   for (void* block : blocks) heap::free(block);
   EXPECT_EQ(heap::misuses(), 0U);
 }
@@ -69,8 +69,8 @@ TEST_F(SmallCost, large_blocks_among_isolated_holes) {
     ASSERT_NE(block, nullptr);
     frees.measure([&] { return heap::free(block), 0; });
   }
-  print("large block, 300 holes too small", allocations, 810, 4300);
-  print("free", frees, 540, 615);
+  print("large block, 300 holes too small", allocations, 950, 4300);
+  print("free", frees, 580, 615);
   for (unsigned i = 1; i < blocks.size(); i += 2) heap::free(blocks[i]);
 }
 

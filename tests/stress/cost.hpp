@@ -1,7 +1,7 @@
 #pragma once
-/// What a test of costs is written with: the counter of retired instructions, costs of operations, and lines that tell
-/// them. Under icount the counter is exact; in the other modes it counts something else, and only the results of the
-/// operations are looked at.
+/// The tools for tests of costs: the counter of retired instructions, costs of operations, and lines that print them.
+/// Under icount the counter is exact. In the other modes it counts something else, and the tests check only the results
+/// of the operations.
 
 #include <algorithm>
 #include <cstddef>
@@ -34,7 +34,7 @@ inline void put(unsigned long number) {
 /// Costs of one kind of operation, in instructions.
 class Cost {
  public:
-  /// Does @p operation, with interrupts masked; the call is part of what it costs. @returns what it returns.
+  /// Runs @p operation with interrupts masked; its cost includes the call. @returns its result.
   template <class Operation>
   auto measure(Operation operation) {
     const hal::InterruptGuard masked;
@@ -49,7 +49,7 @@ class Cost {
   [[nodiscard]] unsigned long mean() const { return count_ == 0 ? 0 : sum_ / count_; }
   [[nodiscard]] unsigned long worst() const { return worst_; }
 
-  /// A line with both.
+  /// Prints a line with the mean and the worst cost.
   void print(std::string_view name) const {
     put(name);
     put(": mean ");
@@ -65,11 +65,11 @@ class Cost {
   unsigned long worst_ = 0;
 };
 
-/// Ticks of this hart, and the longest time without one: what is done meanwhile masks interrupts for less.
+/// Counts ticks of this hart, and the longest time without one: an operation masks interrupts for less than that.
 class Ticks {
  public:
-  /// A tick each @p period of the timer, which is 100 instructions under icount. In real time it would be a storm: there
-  /// the period stays as it is.
+  /// A tick each @p period of the timer, which is 100 instructions under icount. In real time this would be an
+  /// interrupt storm, so the period stays as it is.
   explicit Ticks(std::uint32_t period) {
     firmware::set_tick_handler(tick, this);
     if (counter_is_exact()) set_period(period);
@@ -79,7 +79,7 @@ class Ticks {
   Ticks(const Ticks&) = delete;
   Ticks& operator=(const Ticks&) = delete;
 
-  /// Forgets what was.
+  /// Forgets all earlier ticks.
   void restart() {
     const hal::InterruptGuard masked;
     count_ = 0;
@@ -90,7 +90,7 @@ class Ticks {
     set_period(kNormalPeriod);
   }
   [[nodiscard]] unsigned count() const { return count_; }
-  /// In instructions. @pre count() > 1
+  /// Unit: instructions. @pre count() > 1
   [[nodiscard]] unsigned long longest_gap() const { return longest_gap_; }
 
  private:

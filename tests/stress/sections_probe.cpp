@@ -25,7 +25,7 @@ extern const Section __qm_sections_start[], __qm_sections_end[];
 extern const Section qm_heap_sections[] __attribute__((weak));  // it may not be linked
 #if defined(QM_CALL_SITES)
 void qm_cache_push(qm::Cache* cache,
-                   void* object) noexcept;  // the section; qm_cache_free() takes the charge back before it
+                   void* object) noexcept;  // the section; qm_cache_free() reverses the charge before it
 #else
 constexpr auto* qm_cache_push = &qm_cache_free;
 #endif
@@ -60,7 +60,7 @@ void note(Form form, std::uintptr_t section, std::uintptr_t offset, std::uintptr
   if (section < kMaxSections && offset / 4 < kMaxInstructions) ++found.at[section][offset / 4];
 }
 
-/// Looks for @p pc in a table of sections.
+/// Searches for @p pc in a table of sections.
 void note(Form form, const Section* first, const Section* end, std::uintptr_t pc) noexcept {
   for (const Section* one = first; one != end; ++one) {
     const std::uintptr_t offset = pc - one->start();

@@ -1,7 +1,7 @@
 #pragma once
-/// Where interrupts fall: the trap entry's hook, wrapped at link time (--wrap=qm_rewind), counts them by instruction of
-/// the restartable sections, and can leave the rewind out. With QM_FAST_PATH=masked there are no sections: each
-/// interrupt counts.
+/// Positions of interrupts: the trap entry's hook, wrapped at link time (--wrap=qm_rewind), counts them for each
+/// instruction of the restartable sections, and can leave out the rewind. With QM_FAST_PATH=masked there are no
+/// sections: each interrupt counts.
 
 #include <cstdint>
 
@@ -11,28 +11,28 @@ namespace probe {
 
 enum class Form : std::uint8_t { kOutOfLine, kInlined, kHeap };
 
-/// Whether this build has sections.
+/// Whether this build has restartable sections.
 #if defined(QM_FAST_PATH_SECTIONS)
 inline constexpr bool kSections = true;
 #else
 inline constexpr bool kSections = false;
 #endif
 
-/// Whether interrupted sections start again, as they must.
+/// Whether interrupted sections start again, as they should.
 extern bool rewinding;
 
 void reset() noexcept;
 
-/// Interrupts since reset() at an instruction of a section of @p form, from its first to its commit; all of them if
-/// masked.
+/// @returns the number of interrupts since reset() at an instruction of a section of @p form, from its first to its
+///          commit; for the masked form, all interrupts.
 [[nodiscard]] std::uint32_t inside(Form form) noexcept;
 
-/// Interrupts since reset() at the store of a count behind a commit.
+/// @returns the number of interrupts since reset() at the store of a count behind a commit.
 [[nodiscard]] std::uint32_t at_count(Form form) noexcept;
 
-/// @returns how many instructions of the sections, from the first to the commit, no interrupt has hit since reset(). Of
-///          the inlined sections those of @p function are looked at: its first @p sections ones; otherwise it does not
-///          matter.
+/// @returns the number of instructions of the sections, from the first to the commit, that no interrupt has hit since
+///          reset(). Of the inlined sections, the first @p sections ones of @p function count; for the other forms @p
+///          function is ignored.
 [[nodiscard]] unsigned missed(Form form, void (*function)(unsigned), unsigned sections) noexcept;
 
 }  // namespace probe

@@ -1,26 +1,32 @@
 # qm_add_unit_test(NAME alloc_arena SOURCES alloc_arena_test.cpp LIBRARIES alloc
-#                  [THREADS] [CHECKED] [HOST_ONLY | TARGET_ONLY] [HARTS 1 4] [MODES icount singlestep] [TIMEOUT 60])
+#                  [ALONE] [THREADS] [CHECKED] [HOST_ONLY | TARGET_ONLY] [HARTS 1 4] [MODES icount singlestep] [TIMEOUT 60])
 #
-# One source, two runs. NAME is <layer>_<unit>; the ctest name is unit.<layer>.<unit>, its labels are the kind, the layer
-# and "threads" for THREADS. LIBRARIES are layers (alloc) or targets. Configured for the host the test is a program of the
-# host; configured for a target it is an image that boots in QEMU.
+# One source, two runs. NAME is <layer>_<unit>; the ctest name is unit.<layer>.<unit>, and its labels are the kind, the
+# layer and "threads" for THREADS. LIBRARIES are layers (alloc) or targets. In a build for the host the test is in a
+# program of the host; in a build for a target it is in an image that boots in QEMU.
 #
+# The tests of a layer that link the same libraries are one program, unit_<layer>; each test runs the cases of its
+# sources in a process, or a boot, of its own. Several sources are one translation unit there, so each source has a
+# namespace with its name.
+#
+# ALONE:   a program of its own, for a test that defines names of the library, or has special compile options.
 # THREADS: the test calls qm::test::on_each_hart(); it runs once for each of HARTS (default 1 2 4 8), as
 #          unit.<layer>.<unit>@4harts.
-# HARTS:   without THREADS it counts on the target only (default 1).
-# MODES:   on the target, one more run each on the least of HARTS: icount (one instruction is 1 ns, deterministic) and
-#          singlestep (one instruction a translation block, so that interrupts land between any two), as
+# HARTS:   without THREADS it applies only to the target (default 1).
+# MODES:   on the target, one further run each on the least of HARTS: icount (one instruction is 1 ns, deterministic) and
+#          singlestep (one instruction a translation block, so that interrupts can occur between any two), as
 #          unit.<layer>.<unit>@icount. THREADS without HARTS adds slices: 4 harts in deterministic time, whose
-#          turns end at random instants from the seed, as unit.<layer>.<unit>@slices.
-# HOST_ONLY, TARGET_ONLY: left out of the other's build.
-# CHECKED: built in the checking build (QM_CHECKED) as well: what stands on class Cache, which alone is another there.
-# LABELS:  more labels: "defect" for a test with a defect in what it tests, which passes iff it sees the defect.
-# NEEDS:   what else is built before it, see qm_add_test.
+#          turns end at random instants that depend on the seed, as unit.<layer>.<unit>@slices.
+# HOST_ONLY, TARGET_ONLY: not in the build for the other one.
+# CHECKED: also built in the checking build (QM_CHECKED): for tests of class Cache, which alone is different there.
+# LABELS:  more labels: "defect" for a test whose subject has a deliberate defect; it passes iff it detects the defect.
+# NEEDS:   targets that are built before it, see qm_add_test.
 # TIMEOUT: seconds for one run (default 60); three times that under a sanitizer and in MODES.
 
 set(QM_TEST_SUPPORT_DIR ${CMAKE_CURRENT_LIST_DIR})
 
-# What ./test runs of this build: the filter of the test preset named like the configure preset. Everything without a preset.
+# The tests that ./test runs of this build: the filter of the test preset with the name of the configure preset. Without
+# a preset, all.
 set(QM_STAGE "" CACHE STRING "The preset of CMakePresets.json whose tests the target qm_stage builds")
 set(QM_STAGE_CHOICE "")
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/CMakePresets.json)
@@ -42,7 +48,7 @@ foreach(index RANGE ${last})
 endforeach()
 add_custom_target(qm_stage COMMENT "The tests of stage ${QM_STAGE}")
 
-# Whether the stage has a test of that name and these labels.
+# Whether the stage has a test with this name and these labels.
 function(qm_stage_has name labels result)
   set(${result} YES PARENT_SCOPE)
   foreach(choice IN LISTS QM_STAGE_CHOICE)
@@ -64,9 +70,9 @@ endfunction()
 
 # qm_add_test(docs.api.warnings COMMAND program argument... LABELS docs api [TIMEOUT 60] [NEEDS target...] [PROPERTIES name value...]
 #             [EXPAND_LISTS])
-# A ctest test. What its command names as $<TARGET_FILE:x> or $<TARGET_OBJECTS:x>, or as its program, and NEEDS, is built before it:
-# by qm_stage if the stage has the test, and by ./test, which reads tests.txt: a line a test, with its targets. PRESET/TARGET among
-# NEEDS is a target of a sibling build, for ./test alone.
+# Adds a ctest test. The targets that its command names as $<TARGET_FILE:x> or $<TARGET_OBJECTS:x>, or as its program,
+# and NEEDS are built before it: by qm_stage if the stage has the test, and by ./test, which reads tests.txt: one line
+# for each test, with its targets. PRESET/TARGET in NEEDS is a target of a sibling build, only for ./test.
 function(qm_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 T "EXPAND_LISTS" "TIMEOUT" "COMMAND;LABELS;NEEDS;PROPERTIES")
   if(T_UNPARSED_ARGUMENTS)
@@ -119,8 +125,52 @@ function(qm_test_at_harts test harts result)
   endif()
 endfunction()
 
+# Builds one program of unit tests: a program of the host, or an image. TOGETHER: several sources in one translation
+# unit.
+function(_qm_add_unit_program program)
+  cmake_parse_arguments(PARSE_ARGV 1 P "TOGETHER" "" "SOURCES;LIBRARIES")
+  list(REMOVE_DUPLICATES P_LIBRARIES)
+  if(CMAKE_CROSSCOMPILING)
+    qm_add_test_image(${program} SOURCES ${P_SOURCES} LIBRARIES ${P_LIBRARIES})
+    set(compiled ${program}_objects)
+    if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
+      target_compile_options(${compiled} PRIVATE -O1)  # saves a third of the compile time; the libraries are compiled as they are shipped
+    endif()
+  else()
+    add_executable(${program} ${P_SOURCES})
+    target_link_libraries(${program} PRIVATE qm_test_support qm_flags)
+    if(program MATCHES "^unit_console")
+      target_link_libraries(${program} PRIVATE qm_test_text)
+    endif()
+    qm_precompile(${program})
+    qm_test_libraries(${program} ${P_LIBRARIES})
+    set(compiled ${program})
+  endif()
+  if(P_TOGETHER)
+    set_target_properties(${compiled} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  endif()
+endfunction()
+
+# Builds the programs from the sources that qm_add_unit_test() has collected. Called once, after the last test.
+function(qm_add_unit_programs)
+  get_property(programs GLOBAL PROPERTY QM_UNIT_PROGRAMS)
+  list(REMOVE_DUPLICATES programs)
+  foreach(program IN LISTS programs)
+    get_property(sources GLOBAL PROPERTY QM_UNIT_SOURCES_${program})
+    get_property(libraries GLOBAL PROPERTY QM_UNIT_LIBRARIES_${program})
+    foreach(source IN LISTS sources)
+      # A macro would affect the sources after it, and C has no namespaces.
+      file(STRINGS ${source} macros REGEX "^#define" LIMIT_COUNT 1)
+      if(macros OR NOT source MATCHES "_test[.]cpp$")
+        set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      endif()
+    endforeach()
+    _qm_add_unit_program(${program} TOGETHER SOURCES ${sources} LIBRARIES ${libraries})
+  endforeach()
+endfunction()
+
 function(qm_add_unit_test)
-  cmake_parse_arguments(PARSE_ARGV 0 T "THREADS;CHECKED;HOST_ONLY;TARGET_ONLY" "NAME;TIMEOUT" "SOURCES;LIBRARIES;HARTS;MODES;LABELS;NEEDS")
+  cmake_parse_arguments(PARSE_ARGV 0 T "ALONE;THREADS;CHECKED;HOST_ONLY;TARGET_ONLY" "NAME;TIMEOUT" "SOURCES;LIBRARIES;HARTS;MODES;LABELS;NEEDS")
   if(T_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "qm_add_unit_test(${T_NAME}): unknown ${T_UNPARSED_ARGUMENTS}")
   endif()
@@ -129,7 +179,8 @@ function(qm_add_unit_test)
   endif()
   set(layer ${CMAKE_MATCH_1})
   set(unit ${CMAKE_MATCH_2})
-  if(QM_CHECKED AND NOT T_CHECKED)
+  if((QM_CHECKED AND NOT T_CHECKED) OR (CMAKE_CROSSCOMPILING AND (T_HOST_ONLY OR NOT COMMAND qm_add_test_image))
+     OR (T_TARGET_ONLY AND NOT CMAKE_CROSSCOMPILING))
     return()
   endif()
   if(NOT T_TIMEOUT)
@@ -146,30 +197,59 @@ function(qm_add_unit_test)
       list(APPEND T_MODES slices)
     endif()
   endif()
+
+  # Its program: that of its layer if this build's stage has the test, else a separate program, which is built on
+  # request.
+  set(names unit.${layer}.${unit})
+  foreach(harts IN LISTS T_HARTS)
+    qm_test_at_harts(unit.${layer}.${unit} ${harts} name)
+    list(APPEND names ${name})
+  endforeach()
+  list(TRANSFORM T_MODES PREPEND unit.${layer}.${unit}@ OUTPUT_VARIABLE modes)
+  set(program unit_${T_NAME})
+  set(files "")
+  if(NOT T_ALONE)
+    foreach(name IN LISTS names modes)
+      qm_stage_has(${name} "${labels}" has)
+      if(has)
+        set(program unit_${layer})
+        set(others ${T_LIBRARIES})
+        list(REMOVE_ITEM others ${layer})
+        list(FILTER others EXCLUDE REGEX "::")
+        if(others)
+          list(SORT others)
+          list(JOIN others _ others)
+          string(APPEND program _with_${others})
+        endif()
+        list(TRANSFORM T_SOURCES REPLACE "^.*/" "" OUTPUT_VARIABLE files)
+        list(JOIN files "," files)
+        set(files "file=${files}")
+        list(TRANSFORM T_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]")
+        set_property(GLOBAL APPEND PROPERTY QM_UNIT_PROGRAMS ${program})
+        set_property(GLOBAL APPEND PROPERTY QM_UNIT_SOURCES_${program} ${T_SOURCES})
+        set_property(GLOBAL APPEND PROPERTY QM_UNIT_LIBRARIES_${program} ${T_LIBRARIES})
+        break()
+      endif()
+    endforeach()
+  endif()
+  if(NOT files)
+    _qm_add_unit_program(${program} SOURCES ${T_SOURCES} LIBRARIES ${T_LIBRARIES})
+  endif()
+
   if(CMAKE_CROSSCOMPILING)
-    if(NOT T_HOST_ONLY AND COMMAND qm_add_target_test)
-      qm_add_target_test(unit_${T_NAME} TEST unit.${layer}.${unit} LABELS ${labels} TIMEOUT ${T_TIMEOUT}
-        SOURCES ${T_SOURCES} LIBRARIES ${T_LIBRARIES} HARTS ${T_HARTS} MODES ${T_MODES})
-    endif()
+    qm_add_image_runs(${program} TEST unit.${layer}.${unit} LABELS ${labels} TIMEOUT ${T_TIMEOUT} HARTS ${T_HARTS} MODES ${T_MODES} APPEND "${files}")
     return()
   endif()
-  if(T_TARGET_ONLY)
-    return()
-  endif()
-  add_executable(unit_${T_NAME} ${T_SOURCES})
-  target_link_libraries(unit_${T_NAME} PRIVATE qm_test_support qm_flags)
-  qm_precompile(unit_${T_NAME})
-  qm_test_libraries(unit_${T_NAME} ${T_LIBRARIES})
   if(QM_SANITIZE)
     math(EXPR T_TIMEOUT "${T_TIMEOUT} * 3")
   endif()
   if(NOT T_THREADS)
-    qm_add_test(unit.${layer}.${unit} COMMAND unit_${T_NAME} LABELS ${labels} TIMEOUT ${T_TIMEOUT} NEEDS ${T_NEEDS})
+    qm_add_test(unit.${layer}.${unit} COMMAND $<TARGET_FILE:${program}> ${files} LABELS ${labels} TIMEOUT ${T_TIMEOUT} NEEDS ${T_NEEDS})
     return()
   endif()
   foreach(harts IN LISTS T_HARTS)
     qm_test_at_harts(unit.${layer}.${unit} ${harts} name)
-    qm_add_test(${name} COMMAND unit_${T_NAME} LABELS ${labels} TIMEOUT ${T_TIMEOUT}
+    qm_add_test(${name} COMMAND $<TARGET_FILE:${program}> ${files} LABELS ${labels} TIMEOUT ${T_TIMEOUT}
       PROPERTIES ENVIRONMENT QM_HARTS=${harts} PROCESSORS 2)
   endforeach()
 endfunction()

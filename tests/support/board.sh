@@ -1,4 +1,4 @@
-# A board in QEMU whose console a test types to; sourced with $scratch, the folder of what it writes.
+# A board in QEMU with a console for a test to type to; sourced with $scratch, the folder of its output files.
 transcript=$scratch/transcript qemu='' prompts=1 prompt='qm> '
 patience=90 # seconds for a prompt at least
 leave() {
@@ -13,7 +13,7 @@ fail() {
   exit 1
 }
 
-# Status 77, which ctest takes for skipped.
+# Ends with status 77, which ctest interprets as skipped.
 skip() {
   echo "skipped: $*"
   exit 77
@@ -21,23 +21,23 @@ skip() {
 
 quietly() { "$@" >"$scratch/log" 2>&1 || { tail -n 40 "$scratch/log"; fail "$*"; }; }
 
-# What is written to descriptor 3 is typed.
+# Text written to descriptor 3 is typed.
 boot_image() { # XLEN, IMAGE, options of QEMU
   local xlen=$1 image=$2
   shift 2
   rm -f "$scratch/input"
   mkfifo "$scratch/input"
   exec 3<>"$scratch/input"
-  : >"$transcript"  # or the last image's prompts are taken for this one's
+  : >"$transcript"  # the last image's prompts must not be taken for this one's
   timeout $((patience * 2 + 20)) "qemu-system-riscv$xlen" -machine virt -nographic -kernel "$image" "$@" <&3 >"$transcript" 2>&1 &
   qemu=$!
   prompts=1
 }
 
-# A reader that has seen enough, as grep -q, may end before tr has written all: no failure.
+# A reader that stops early, such as grep -q, may end before tr has written everything: that is no failure.
 printed() { tr -d '\r' <"$transcript" || true; }
 
-# Waits until the console has printed $prompts prompts, $prompt, in all.
+# Waits until the console has printed the prompt $prompt $prompts times in total.
 await_prompt() {
   local i
   for ((i = 0; i < patience * 10; ++i)); do
@@ -48,7 +48,7 @@ await_prompt() {
   fail "prompt $prompts never came"
 }
 
-# Types each line at a prompt of its own.
+# Types each line at its own prompt.
 type_lines() {
   local line
   for line in "$@"; do

@@ -1,6 +1,6 @@
-/// Every single thing that the allocator acquires - a segment, a tag, a batch of objects, a constructed object - is
-/// made to fail in turn, in a script that uses arenas, caches, the heap and the books. For all n: nothing is corrupt,
-/// nothing leaks, and an operation fails only if something of its own has failed, with the status that says so.
+/// Every acquisition of the allocator (a segment, a boundary tag, a batch of objects, a constructed object) is made to
+/// fail in turn, in a script that uses arenas, caches, the heap and the trace. For all n: nothing is corrupt, nothing
+/// leaks, and an operation fails only if one of its own acquisitions has failed, with the corresponding status.
 
 #include "trace_fixture.hpp"
 
@@ -10,11 +10,11 @@
 #include <qm/exhaustion.hpp>
 #include <qm/fault.hpp>
 
-namespace {
+namespace alloc_acquisition_test {
 
 using namespace qm;
 
-/// Which acquisitions fail: the n-th, or all from the n-th on.
+/// The acquisitions that fail: the n-th, or all from the n-th on.
 struct Injection {
   unsigned n = 0;
   bool from_then_on = false;
@@ -30,7 +30,7 @@ struct Injection {
 };
 Injection injection;
 
-/// Whether the operation since the last call may have failed: something that it wanted to acquire has.
+/// Whether the operation since the last call may have failed, because one of its acquisitions did.
 class Excuse {
  public:
   bool operator()() noexcept {
@@ -43,10 +43,10 @@ class Excuse {
   unsigned seen_ = 0;
 };
 
-/// The script: each part gives back what it took, whether it came to its end or not.
+/// The script: each part frees what it allocated, whether it was completed or not.
 class Script {
  public:
-  explicit Script(Effort effort) noexcept : effort_(effort) {}
+  explicit Script(WaitPolicy wait_policy) noexcept : wait_policy_(wait_policy) {}
 
   void run() {
     numbers();
@@ -72,7 +72,7 @@ class Script {
     if (*static_cast<unsigned char*>(object) == 0x5a) --static_cast<Script*>(context)->constructed;
   }
 
-  /// Judges a status: kOk, or kNoMemory with an excuse.
+  /// Checks a status: kOk, or kNoMemory with an excuse.
   bool succeeded(Status status, const char* what) {
     const bool excused = excuse_();
     if (status == Status::kOk) return true;
@@ -82,7 +82,7 @@ class Script {
   }
   bool succeeded(bool got, const char* what) { return succeeded(got ? Status::kOk : Status::kNoMemory, what); }
 
-  /// Judges what cannot fail.
+  /// Checks the status of an operation that cannot fail.
   static void must(Status status, const char* what) { EXPECT_EQ(status, Status::kOk) << what; }
 
   void numbers() {
@@ -92,10 +92,11 @@ class Script {
     succeeded(ids.add(200, 100), "add");
     std::array<std::uintptr_t, 24> taken{};
     for (std::size_t i = 0; i < taken.size(); ++i) {
-      taken[i] = ids.allocate(1 + i % 4, Fit::kNext, nullptr, effort_);
+      taken[i] = ids.allocate(1 + i % 4, Fit::kNext, nullptr, wait_policy_);
       succeeded(taken[i] != 0, "a number");
     }
-    const std::uintptr_t aligned = ids.allocate_constrained(8, {.align = 8, .min = 200}, Fit::kBest, nullptr, effort_);
+    const std::uintptr_t aligned =
+        ids.allocate_constrained(8, {.align = 8, .min = 200}, Fit::kBest, nullptr, wait_policy_);
     succeeded(aligned != 0, "an aligned range of numbers");
     if (aligned != 0) must(ids.free_constrained(aligned, 8), "free of an aligned range");
     EXPECT_TRUE(ids.validate());
@@ -112,13 +113,13 @@ class Script {
     std::array<std::size_t, 6> sizes{};
     for (std::size_t i = 0; i < taken.size(); ++i) {
       sizes[i] = 1024 * (i + 1);
-      taken[i] = above.allocate(sizes[i], Fit::kBest, nullptr, effort_);
+      taken[i] = above.allocate(sizes[i], Fit::kBest, nullptr, wait_policy_);
       succeeded(taken[i] != 0, "a segment");
     }
     for (std::size_t i = 0; i < taken.size(); ++i) {
       if (taken[i] == 0) continue;
       if (succeeded(above.resize_in_place(taken[i], sizes[i], 512), "shrink")) sizes[i] = 512;
-      // What lies behind may be taken: then there is no excuse to look for.
+      // The segment behind may be allocated: a failure then needs no excuse.
       if (above.resize_in_place(taken[i], sizes[i], 1024) == Status::kOk) sizes[i] = 1024;
       excuse_();
     }
@@ -133,7 +134,7 @@ class Script {
 
   void take_objects(Cache& cache, std::array<void*, kObjects>& taken) {
     for (void*& object : taken) {
-      object = cache.allocate_at(nullptr, 0, effort_);
+      object = cache.allocate_at(nullptr, 0, wait_policy_);
       if (succeeded(object != nullptr, "an object")) std::memset(object, 0x5a, 64);
     }
   }
@@ -169,7 +170,7 @@ class Script {
     for (const void* object : taken) out += object != nullptr ? 1 : 0;
     if (started) {
       const trace::Figures figures = trace::cache_trace(*cache).figures;
-      EXPECT_EQ(figures.recorded + figures.all_dropped(), out);  // each is recorded, or counted as not
+      EXPECT_EQ(figures.recorded + figures.all_dropped(), out);  // each is recorded or counted as dropped
       must(trace::stop("traced").status, "trace stop");
     }
     give_objects(*cache, taken);
@@ -185,9 +186,9 @@ class Script {
     const bool promised = succeeded(cache->reserve(20), "reserve");
     EXPECT_EQ(cache->stats().reserve, promised ? 20U : 0U);
     std::array<void*, 30> bulk{};
-    const std::size_t got = cache->allocate_bulk(bulk.data(), bulk.size(), effort_);
+    const std::size_t got = cache->allocate_bulk(bulk.data(), bulk.size(), wait_policy_);
     succeeded(got == bulk.size(), "bulk");
-    if (promised) {  // what was promised is there, whatever fails
+    if (promised) {  // a reserve was granted: its objects are available, whatever fails
       std::array<void*, 20> urgent{};
       const hal::InterruptGuard masked;
       for (void*& object : urgent) EXPECT_NE(object = cache->allocate(), nullptr);
@@ -205,7 +206,7 @@ class Script {
     static constexpr std::size_t kSizes[] = {1, 40, 100, 500, 600, 5000, 20000};
     std::array<unsigned char*, std::size(kSizes)> taken{};
     for (std::size_t i = 0; i < taken.size(); ++i) {
-      taken[i] = static_cast<unsigned char*>(heap::allocate_at(nullptr, kSizes[i], effort_));
+      taken[i] = static_cast<unsigned char*>(heap::allocate_at(nullptr, kSizes[i], wait_policy_));
       if (succeeded(taken[i] != nullptr, "a block")) {
         taken[i][0] = taken[i][kSizes[i] - 1] = static_cast<unsigned char>(i);
       }
@@ -214,7 +215,7 @@ class Script {
       if (taken[i] == nullptr) continue;
       void* moved = heap::reallocate(taken[i], kSizes[i] * 2);
       if (succeeded(moved != nullptr, "a larger block")) taken[i] = static_cast<unsigned char*>(moved);
-      EXPECT_EQ(taken[i][0], i);  // moved or not, the contents are whole
+      EXPECT_EQ(taken[i][0], i);  // moved or not, the contents are intact
       EXPECT_EQ(taken[i][kSizes[i] - 1], i);
     }
     void* aligned = heap::allocate_aligned(512, 2000);
@@ -222,7 +223,7 @@ class Script {
     for (unsigned char* block : taken) heap::free(block);
   }
 
-  Effort effort_;
+  WaitPolicy wait_policy_;
   Excuse excuse_;
 };
 
@@ -233,7 +234,7 @@ class Acquisitions : public qm::test::TraceTest {
     TraceTest::TearDown();
   }
 
-  /// What is free, and what has become tags for good.
+  /// @returns the free bytes and the bytes that have permanently become boundary tags.
   static std::size_t accounted_bytes() { return free_bytes() + boundary_tags_stats().pages * 4096; }
 
   static void inject(unsigned n, bool from_then_on) {
@@ -248,15 +249,15 @@ class Acquisitions : public qm::test::TraceTest {
     while (Arena* arena = arenas.next()) EXPECT_TRUE(arena->validate()) << arena->name();
   }
 
-  /// Runs the script for n = 1, 2, ... until nothing fails any more. @returns how many acquisitions it makes.
-  static unsigned fail_each(Effort effort, bool from_then_on) {
+  /// Runs the script for n = 1, 2, ... until nothing fails any more. @returns the number of acquisitions in it.
+  static unsigned fail_each(WaitPolicy wait_policy, bool from_then_on) {
     inject(0, false);
-    for (unsigned i = 0; i < 2; ++i) Script(effort).run();  // the heap's classes and the books are kept
+    for (unsigned i = 0; i < 2; ++i) Script(wait_policy).run();  // the heap's classes and the trace keep their memory
     const std::size_t bytes = accounted_bytes();
     unsigned n = 0;
     do {
       inject(++n, from_then_on);
-      Script script(effort);
+      Script script(wait_policy);
       script.run();
       fault::set_acquisition_test(nullptr);
       EXPECT_EQ(accounted_bytes(), bytes) << "acquisition " << n;
@@ -267,15 +268,15 @@ class Acquisitions : public qm::test::TraceTest {
   }
 };
 
-TEST_F(Acquisitions, each_fails_once_and_nothing_leaks) { EXPECT_GT(fail_each(Effort::kQuiet, false), 100U); }
+TEST_F(Acquisitions, each_fails_once_and_nothing_leaks) { EXPECT_GT(fail_each(WaitPolicy::kQuiet, false), 100U); }
 
 TEST_F(Acquisitions, each_fails_with_all_that_follow_and_nothing_leaks) {
-  EXPECT_GT(fail_each(Effort::kReclaim, true), 100U);
+  EXPECT_GT(fail_each(WaitPolicy::kReclaim, true), 100U);
 }
 
 TEST_F(Acquisitions, one_failure_is_made_up_for_by_whoever_may_reclaim) {
   inject(0, false);
-  Script(Effort::kReclaim).run();
+  Script(WaitPolicy::kReclaim).run();
   unsigned n = 0;
   do {
     inject(++n, false);
@@ -292,7 +293,7 @@ TEST_F(Acquisitions, one_failure_is_made_up_for_by_whoever_may_reclaim) {
   EXPECT_GT(n, 1U);
 }
 
-/// In a fresh system the heap makes its classes, and the books their first chunk and directory.
+/// In a new system the heap creates its classes in steps, and the trace its first chunk and directory.
 TEST_F(Acquisitions, the_first_use_of_each_class_may_fail_too) {
   std::size_t without = 0;
   for (const bool from_then_on : {false, true}) {
@@ -301,11 +302,14 @@ TEST_F(Acquisitions, the_first_use_of_each_class_may_fail_too) {
       begin_again({});
       without = accounted_bytes();
       inject(++n, from_then_on);
-      void* block = heap::allocate_at(nullptr, 40, Effort::kQuiet);
-      if (block == nullptr) {
-        EXPECT_GT(injection.struck, 0U) << "acquisition " << n;
+      void* block = nullptr;
+      for (int steps = 8; steps != 0; --steps) {
+        block = heap::allocate_at(nullptr, 40, WaitPolicy::kQuiet);
+        if (block == nullptr) {
+          EXPECT_GT(injection.struck, 0U) << "acquisition " << n;
+        }
+        heap::free(block);
       }
-      heap::free(block);
       fault::set_acquisition_test(nullptr);
       RegistryCursor<Cache> caches;
       Cache* made = caches.find("kmalloc_48");
@@ -313,7 +317,7 @@ TEST_F(Acquisitions, the_first_use_of_each_class_may_fail_too) {
         EXPECT_EQ(accounted_bytes(), without) << "acquisition " << n;
       }
       expect_sound();
-      block = heap::allocate(40);  // and it can be made later
+      block = heap::allocate(40);  // the class can be created later
       EXPECT_NE(block, nullptr);
       EXPECT_GE(heap::usable_size(block), 40U);
       heap::free(block);
@@ -322,4 +326,4 @@ TEST_F(Acquisitions, the_first_use_of_each_class_may_fail_too) {
   }
 }
 
-}  // namespace
+}  // namespace alloc_acquisition_test

@@ -1,6 +1,6 @@
-// The portable checks of arenas: what any arena in the manner of vmem must do, each written from the fact that it
-// asserts. Akaros's kernel tests assert the same facts; number 8 is one that Akaros itself fails. Values are integers
-// that nothing stands behind, except where a test says "memory".
+// The portable checks of arenas: the behaviour of any arena in the manner of vmem, each check written from the fact
+// that it asserts. Akaros's kernel tests assert the same facts; Akaros itself fails number 8. Values are integers
+// without memory behind them, except where a test says "memory".
 
 #include <gtest/gtest.h>
 
@@ -13,9 +13,9 @@
 #include "support/system_fixture.hpp"
 
 namespace qm {
-namespace {
+namespace alloc_arena_akaros_test {
 
-/// An arena over a whole allocator, which quantum caches and caches of identifiers need.
+/// An arena over a complete allocator, which quantum caches and caches of identifiers need.
 class ArenaChecks : public test::SystemTest {
  protected:
   void TearDown() override {
@@ -93,7 +93,7 @@ TEST_F(ArenaChecks, the_quantum_need_be_no_power_of_two) {
   free(7, 7);
   free(14, 7);
   const std::uintptr_t aligned = arena_.allocate_constrained(7, {.align = 4});
-  EXPECT_EQ(aligned, 28U);  // the one multiple of both
+  EXPECT_EQ(aligned, 28U);  // the only multiple of both
   const std::uintptr_t other = arena_.allocate(7);
   EXPECT_NE(other, 0U);
   EXPECT_EQ(other % 7, 0U);
@@ -104,7 +104,7 @@ TEST_F(ArenaChecks, the_quantum_need_be_no_power_of_two) {
 // 6
 TEST_F(ArenaChecks, nocross_passes_by_a_start_that_would_cross) {
   make(3, 3, 20);
-  EXPECT_EQ(arena_.allocate_constrained(3, {.nocross = 4}), 9U);  // 3 and 6 cross
+  EXPECT_EQ(arena_.allocate_constrained(3, {.nocross = 4}), 9U);  // starts 3 and 6 would cross
   free_constrained(9, 3);
 }
 
@@ -192,7 +192,7 @@ TEST_F(ArenaChecks, import_functions_may_translate_what_they_import) {
   EXPECT_EQ(arena_.stats().free, arena_.stats().total);
 }
 
-/// Takes three objects of a no-touch cache, which are multiples of @p unit, and destroys it.
+/// Allocates three objects of a no-touch cache, expects multiples of @p unit, and destroys the cache.
 void use_no_touch_cache(std::size_t size, std::size_t alignment, Arena* source, std::size_t unit) {
   CacheConfig config;
   config.name = "objects";
@@ -281,7 +281,7 @@ TEST_F(ArenaChecks, free_and_total_add_up) {
   free_constrained(high, 15);
 }
 
-/// An arena whose spans come out of nothing, one after the other.
+/// An arena that creates its own spans, each above the one before.
 struct Fountain {
   Arena arena;
   std::uintptr_t next = 0x10000;
@@ -319,5 +319,5 @@ TEST_F(ArenaChecks, an_arena_may_be_its_own_source) {
   EXPECT_EQ(fountain.arena.destroy(), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_arena_akaros_test
 }  // namespace qm

@@ -1,4 +1,4 @@
-// Arena::allocate_aligned(): what every arena can do, whatever else is linked.
+// Arena::allocate_aligned(): every arena supports it, whatever else is linked.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <qm/arena.hpp>
 
 namespace qm {
-namespace {
+namespace alloc_arena_aligned_test {
 
 class AlignedArenas : public testing::Test {
  protected:
@@ -59,7 +59,7 @@ TEST_F(AlignedArenas, neither_a_size_nor_an_alignment_of_half_a_word_wraps) {
   EXPECT_TRUE(arena_.validate());
 }
 
-/// Sixteen pages from page 1 on, of which pairs are free: a few at odd pages, and one at an even page.
+/// Sixteen pages from page 1 on, with free pairs among them: a few at odd pages, and one at an even page.
 class PairsOfPages : public AlignedArenas {
  protected:
   static constexpr std::uintptr_t kPage = 0x1000;
@@ -75,7 +75,7 @@ class PairsOfPages : public AlignedArenas {
       EXPECT_EQ(arena_.free((page + 1) * kPage, kPage), Status::kOk);
     }
   }
-  /// Frees all pages but those of @p pairs.
+  /// Frees all pages except those of @p pairs.
   void give_back(const Pairs& pairs) {
     for (std::uintptr_t page = 1; page <= 16; ++page) {
       bool is_free = false;
@@ -153,5 +153,5 @@ TEST_F(AlignedArenas, an_alignment_that_the_quantum_does_not_divide_is_met_and_l
   EXPECT_EQ(arena_.stats().allocated, 0U);
 }
 
-}  // namespace
+}  // namespace alloc_arena_aligned_test
 }  // namespace qm

@@ -1,4 +1,4 @@
-// What is_sound() says of one damaged tag, and validate() of all of them.
+// The results of is_sound() for one damaged tag, and of validate() for all tags.
 
 #include <gtest/gtest.h>
 
@@ -10,25 +10,25 @@
 #include "support/arena_fixture.hpp"
 
 namespace qm {
-namespace {
+namespace alloc_arena_damage_test {
 
 class ArenaDamage : public test::ArenaTest {
  protected:
-  /// The tag of the span or segment that a walk shows as @p segment.
+  /// @returns the tag of the span or segment that a walk shows as @p segment.
   static BoundaryTag* tag_of(const Segment& segment) {
     for (BoundaryTag& tag : tags()) {
       if (is_shown(tag, segment)) return &tag;
     }
     return nullptr;
   }
-  /// Whether @p tag says what @p segment says, and is no tag that was used for the same before.
+  /// Whether @p tag describes @p segment, and is not an old tag that described it before.
   static bool is_shown(const BoundaryTag& tag, const Segment& segment) {
     if (tag.start != segment.start || tag.size != segment.size || tag.kind != segment.kind) return false;
     return tag.prev != nullptr ? tag.prev->next == &tag : tag.next != nullptr && tag.next->prev == &tag;
   }
 };
 
-/// Damages the tag on which @p walk stands, @p field by @p field, and expects each to be seen.
+/// Damages the tag at which @p walk stands, one field at a time, and expects is_sound() to detect each damage.
 struct Damage {
   ArenaWalk& walk;
   BoundaryTag& tag;
@@ -51,10 +51,10 @@ TEST_F(ArenaDamage, a_walk_sees_it_in_the_tag_that_it_stands_on) {
   std::uintptr_t held[20];
   for (std::size_t i = 0; i < 20; ++i) held[i] = arena_.allocate(40 + 8 * (i % 5));
   for (std::size_t i = 0; i < 20; i += 2) ASSERT_EQ(arena_.free(held[i]), Status::kOk);
-  ASSERT_EQ(arena_.allocate(100000, Fit::kNext), 0U);  // from now on it has an address index
+  ASSERT_EQ(arena_.allocate(100000, Fit::kNext), 0U);  // from now on the arena has an address index
   unsigned damages = 0;
   ArenaWalk walk(arena_);
-  EXPECT_TRUE(walk.is_sound());  // on nothing yet
+  EXPECT_TRUE(walk.is_sound());  // before the first step
   Segment segment;
   while (walk.next(segment)) {
     BoundaryTag* const found = tag_of(segment);
@@ -114,7 +114,7 @@ TEST_F(ArenaDamage, validate_sees_it_in_spans_that_were_imported) {
     ArenaWalk walk(importer);
     Segment segment;
     while (walk.next(segment)) {
-      BoundaryTag* tag = nullptr;  // the importer's, not its source's
+      BoundaryTag* tag = nullptr;  // that of the importer, not of its source
       for (BoundaryTag& one : tags()) {
         const BoundaryTag* span = one.kind == TagKind::kSpan ? &one : one.prev;
         const bool imported = span != nullptr && span->kind == TagKind::kSpan && span->origin != SpanOrigin::kAdded;
@@ -138,14 +138,14 @@ TEST_F(ArenaDamage, validate_sees_it_in_spans_that_were_imported) {
   EXPECT_EQ(importer.destroy(), Status::kOk);
 }
 
-/// validate() is what the random tests rely on: whatever is wrong in a tag, it has to say so.
+/// The random tests rely on validate(): it must report any damage in a tag.
 TEST_F(ArenaDamage, validate_sees_damage_in_every_tag) {
   make(1, 1, 1000);
   ASSERT_EQ(arena_.add(2000, 500), Status::kOk);
   std::uintptr_t held[20];
   for (std::size_t i = 0; i < 20; ++i) held[i] = arena_.allocate(5 + i % 7);
   for (std::size_t i = 0; i < 20; i += 2) ASSERT_EQ(arena_.free(held[i]), Status::kOk);
-  ASSERT_EQ(arena_.allocate(100000, Fit::kNext), 0U);  // from now on it has an address index
+  ASSERT_EQ(arena_.allocate(100000, Fit::kNext), 0U);  // from now on the arena has an address index
   ASSERT_TRUE(arena_.validate());
   unsigned damages = 0;
   for (BoundaryTag& tag : tags()) {
@@ -230,5 +230,5 @@ TEST_F(ArenaDamage, validate_sees_damage_in_every_tag) {
   for (std::size_t i = 1; i < 20; i += 2) ASSERT_EQ(arena_.free(held[i]), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_arena_damage_test
 }  // namespace qm

@@ -1,4 +1,4 @@
-// Arenas that import: spans from a source, back to it, and arenas that are their own source.
+// Arenas that import: spans from a source and back to it, and arenas that are their own source.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "support/arena_fixture.hpp"
 
 namespace qm {
-namespace {
+namespace alloc_arena_import_test {
 
 class ArenaImport : public test::ArenaTest {
  protected:
@@ -43,7 +43,7 @@ TEST_F(ArenaImport, aligns_inside_a_span_of_a_finer_source) {
   make(1, 1, 1000);
   make_importer(16);
   expect_allocation(16, 16);
-  EXPECT_EQ(importer_.reap(), 16U);  // nothing in excess
+  EXPECT_EQ(importer_.reap(), 16U);  // no excess
   EXPECT_EQ(arena_.stats().free, 1000U);
 }
 
@@ -82,7 +82,7 @@ TEST_F(ArenaImport, rounds_to_the_sources_quantum_and_loses_nothing) {
   EXPECT_EQ(importer_.stats().imports, 10U);
   for (const std::uintptr_t start : held) EXPECT_EQ(importer_.free(start, 16), Status::kOk);
   EXPECT_TRUE(importer_.validate());
-  EXPECT_EQ(importer_.stats().spans, 1U);  // the last one stays, for the next request
+  EXPECT_EQ(importer_.stats().spans, 1U);  // the last span stays, for the next request
   EXPECT_EQ(importer_.stats().idle, 64U);
   EXPECT_EQ(importer_.reap(), 64U);
   EXPECT_EQ(importer_.reap(), 0U);
@@ -203,7 +203,7 @@ TEST_F(ArenaImport, next_fit_through_a_source_fails_or_fits_and_never_stops_the_
 }
 
 TEST_F(ArenaImport, a_bound_inside_the_sources_quantum_is_met) {
-  // The span begins below the bound and ends above it; only the segment has to keep to it.
+  // The span begins below the bound and ends above it; only the segment must respect the bound.
   make(4096, 4096, std::size_t{64} * 4096);
   make_importer(64);
   EXPECT_EQ(importer_.allocate_constrained(64, {.min = 0x20040, .max = 0x20080}), 0x20040U);
@@ -238,9 +238,9 @@ TEST_F(ArenaImport, sizes_above_two_gigabytes) {
   EXPECT_EQ(importer_.free(large, kTera / 2 + 16), Status::kOk);
 }
 
-// ---- functions of ones own ------------------------------------------------------------------------------------------
+// ---- import functions -----------------------------------------------------------------------------------------------
 
-/// What import functions that look around have seen.
+/// The observations of import functions that inspect their arenas.
 struct Watched {
   Arena* importer = nullptr;
   unsigned calls = 0;
@@ -251,7 +251,7 @@ Watched watched;
 void look_around() {
   ++watched.calls;
   if (hal::hart_local().lock_depth > watched.deepest) watched.deepest = hal::hart_local().lock_depth;
-  EXPECT_TRUE(watched.importer->validate());  // takes the importer's lock: it would wait for ever if that were held
+  EXPECT_TRUE(watched.importer->validate());  // takes the importer's lock, and so would hang if it were held
 }
 std::uintptr_t import_watched(Arena& source, std::size_t size, Fit fit) noexcept {
   look_around();
@@ -300,10 +300,10 @@ TEST_F(ArenaImport, without_a_release_of_ones_own_spans_are_kept_for_ever) {
   EXPECT_EQ(arena_.free(other, 64), Status::kOk);
 }
 
-/// Spans out of nothing, one after the other, each a quantum above where the last one ended.
+/// An import function that creates spans, each one quantum above the end of the one before.
 struct Well {
   Arena arena;
-  Arena others;  ///< what others do with tags meanwhile
+  Arena others;  ///< allocates boundary tags in the meantime
   std::uintptr_t next = 0x10010;
   std::size_t supplied = 0;
   bool tags_are_taken = false;
@@ -328,7 +328,7 @@ struct Well {
     EXPECT_EQ(arena.destroy(), Status::kOk);
     EXPECT_EQ(others.destroy(), Status::kOk);
   }
-  /// All that there are: of the pool, and what the two arenas have at hand.
+  /// Allocates all boundary tags: those of the pool, and the spare ones of the two arenas.
   void take_tags() {
     for (std::uintptr_t at = 1; others.add(at, 1) != Status::kNoMemory;) at += 2;
     for (std::uintptr_t at = 0x1000; arena.add(at, 16) != Status::kNoMemory;) at += 32;
@@ -343,7 +343,7 @@ TEST_F(ArenaImport, what_cannot_go_back_is_not_asked_for_without_tags_and_entere
   EXPECT_NE(start, 0U);
   EXPECT_EQ(well.supplied, 32U);
   EXPECT_EQ(tags_in_pool(), 0U);
-  // What take_tags() has added is too small, and there is no tag for more.
+  // The segments that take_tags() added are too small, and there is no tag for another.
   const std::size_t total = well.arena.stats().total;
   EXPECT_GE(total, 32U);
   EXPECT_EQ(well.arena.allocate(64), 0U);
@@ -356,7 +356,7 @@ TEST_F(ArenaImport, what_cannot_go_back_is_not_asked_for_without_tags_and_entere
 TEST_F(ArenaImport, what_cannot_go_back_is_kept_where_the_request_does_not_fit_in_it) {
   Well well;
   ASSERT_EQ(well.make(), Status::kOk);
-  // No span lies as low as this may: all that are tried stay, and serve others.
+  // No span lies below this bound: all spans that were tried stay, and serve other requests.
   EXPECT_EQ(well.arena.allocate_constrained(32, {.max = 0x10000}), 0U);
   EXPECT_GT(well.supplied, 0U);
   EXPECT_EQ(well.arena.stats().total, well.supplied);
@@ -385,7 +385,7 @@ TEST_F(ArenaImport, a_span_that_ends_behind_the_last_address_is_refused) {
 
 // ---- self-source ----------------------------------------------------------------------------------------------------
 
-/// An arena whose spans come out of nothing, one after the other.
+/// An arena that creates its own spans, each above the one before.
 struct Fountain {
   Arena arena;
   std::uintptr_t next = 0x10000;
@@ -440,10 +440,10 @@ TEST_F(ArenaImport, a_segment_alone_in_its_span_grows_into_what_the_source_has_b
   EXPECT_TRUE(arena_.validate());
   EXPECT_EQ(importer_.stats().total, 1024U);
   EXPECT_EQ(arena_.stats().allocated, 1024U);
-  // Half of what it lacks is in its span, the other half is the source's.
+  // Half of the missing bytes are in its span, the other half is free in the source.
   EXPECT_EQ(importer_.resize_in_place(start, 1000, 1040), Status::kOk);
   EXPECT_EQ(importer_.stats().total, 1088U);
-  // What follows is another's now, in the span and behind it.
+  // The following bytes, in the span and behind it, now belong to others.
   const std::uintptr_t beside = importer_.allocate(16);
   EXPECT_EQ(beside, start + 1040);
   EXPECT_EQ(importer_.resize_in_place(start, 1040, 1104), Status::kNoMemory);
@@ -453,7 +453,7 @@ TEST_F(ArenaImport, a_segment_alone_in_its_span_grows_into_what_the_source_has_b
   EXPECT_EQ(importer_.resize_in_place(start, 1040, 1104), Status::kNoMemory);
   EXPECT_EQ(importer_.stats().total, 1088U);
   EXPECT_EQ(arena_.free_constrained(wall, 64), Status::kOk);
-  // All goes back as one.
+  // Everything is freed as one segment.
   EXPECT_EQ(importer_.free(start, 1040), Status::kOk);
   importer_.reap();
   EXPECT_EQ(arena_.stats().allocated, 0U);
@@ -467,14 +467,14 @@ TEST_F(ArenaImport, a_span_that_cannot_be_made_longer_stays_as_it_is) {
   EXPECT_EQ(importer_.stats().total, 64U);
   EXPECT_EQ(arena_.stats().allocated, 64U);
   EXPECT_TRUE(importer_.validate());
-  // One with an import function knows nothing of what lies behind.
+  // An arena with an import function does not know the memory behind its spans.
   Arena by_function;
   ASSERT_EQ(by_function.initialize(
                 {.name = "by_function",
                  .quantum = 16,
                  .source = &arena_,
                  .import = [](Arena& from, std::size_t size,
-                              Fit fit) noexcept { return from.allocate(size, fit, nullptr, Effort::kQuiet); },
+                              Fit fit) noexcept { return from.allocate(size, fit, nullptr, WaitPolicy::kQuiet); },
                  .release = [](Arena& to, std::uintptr_t at, std::size_t size) noexcept { to.free(at, size); }}),
             Status::kOk);
   const std::uintptr_t other = by_function.allocate(64);
@@ -484,7 +484,7 @@ TEST_F(ArenaImport, a_span_that_cannot_be_made_longer_stays_as_it_is) {
   EXPECT_EQ(importer_.free(start, 64), Status::kOk);
 }
 
-/// A source that returns the same range again and again.
+/// A source that returns the same range each time.
 std::uintptr_t import_again(Arena&, std::size_t, Fit) noexcept { return 0x1000; }
 void release_again(Arena&, std::uintptr_t, std::size_t) noexcept {}
 
@@ -502,5 +502,5 @@ TEST_F(ArenaImport, a_source_that_hands_out_a_range_twice_is_refused) {
   EXPECT_EQ(arena.destroy(), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_arena_import_test
 }  // namespace qm

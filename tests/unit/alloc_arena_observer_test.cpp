@@ -1,4 +1,4 @@
-// What an arena tells the books: segments recorded after they were taken, forgotten before they are released.
+// The calls from an arena to the trace: segments are recorded after their allocation and forgotten before release.
 
 #include <gtest/gtest.h>
 
@@ -6,14 +6,14 @@
 #include <cstdint>
 
 #include <qm/arena.hpp>
-#include <qm/observer.hpp>
+#include <qm/detail/observer.hpp>
 
 #include "support/arena_fixture.hpp"
 
 namespace qm {
-namespace {
+namespace alloc_arena_observer_test {
 
-/// Books of one page: the handle is the number of the record, and record() asks for prepare() each first time.
+/// A trace of one page: the handle is the number of the record, and record() requires prepare() the first time.
 class Page final : public Observer {
  public:
   void prepare(const Allocation&, void*, Prepared& prepared) noexcept override {
@@ -149,13 +149,13 @@ TEST_F(ArenaObserver, a_resize_in_place_keeps_the_record_and_tells_the_new_size)
   EXPECT_EQ(arena_.resize_in_place(start, 90, 20), Status::kOk);
   EXPECT_EQ(page_.last_size, 20U);
   EXPECT_EQ(page_.resizes, 2U);
-  // What is refused is not told.
+  // A refused operation is not reported.
   EXPECT_EQ(arena_.resize_in_place(start, 20, 112), Status::kNoMemory);
   EXPECT_EQ(arena_.resize_in_place(start, 90, 20), Status::kMismatch);
   EXPECT_EQ(arena_.resize_in_place(start + 16, 16, 32), Status::kNotFound);
   EXPECT_EQ(arena_.resize_in_place(start, 20, 0), Status::kInvalid);
   EXPECT_EQ(page_.resizes, 2U);
-  // The handle is in the tag of the segment that stays.
+  // The handle is in the boundary tag of the remaining segment.
   EXPECT_EQ(*arena_.handle(start), number);
   EXPECT_EQ(arena_.free(start, 20), Status::kOk);
   EXPECT_EQ(page_.last_forgotten, number);
@@ -194,5 +194,5 @@ TEST_F(ArenaObserver, sees_the_spans_that_an_importer_takes_and_gives_back) {
   page_.arenas_destroyed = 0;  // the importer's
 }
 
-}  // namespace
+}  // namespace alloc_arena_observer_test
 }  // namespace qm

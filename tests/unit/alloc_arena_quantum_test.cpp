@@ -11,17 +11,17 @@
 #include "support/system_fixture.hpp"
 
 namespace qm {
-namespace {
+namespace alloc_arena_quantum_test {
 
 class ArenaQuantum : public test::SystemTest {
  protected:
   void TearDown() override {
-    // The system's own books must be balanced: every page but those of boundary tags is back.
+    // The totals must be correct: every page has been freed, except those of boundary tags.
     EXPECT_TRUE(base_arena().validate());
     SystemTest::TearDown();
   }
 
-  /// Takes @p count segments of each of @p sizes, frees them, and expects starts that are multiples of the quantum.
+  /// Allocates @p count segments of each of @p sizes, frees them, and expects starts that are multiples of the quantum.
   static void use(Arena& arena, const std::size_t* sizes, std::size_t size_count, std::size_t count) {
     std::uintptr_t starts[16];
     for (std::size_t s = 0; s < size_count; ++s) {
@@ -65,7 +65,7 @@ TEST_F(ArenaQuantum, a_segment_behind_a_cache_is_not_freed_by_its_start) {
             Status::kOk);
   std::uintptr_t held[64];
   for (std::uintptr_t& start : held) start = ids.allocate(1);
-  // One of these starts a slab, which is a segment of the arena's own.
+  // One of these is the start of a slab, which is a segment of the arena itself.
   for (const std::uintptr_t start : held) EXPECT_EQ(ids.free(start), Status::kNotFound);
   for (const std::uintptr_t start : held) EXPECT_EQ(ids.free_constrained(start, 1), Status::kNotFound);
   for (const std::uintptr_t start : held) EXPECT_EQ(ids.free(start, 1), Status::kOk);
@@ -88,7 +88,7 @@ TEST_F(ArenaQuantum, a_bad_free_of_a_size_that_a_cache_serves_is_refused) {
   EXPECT_EQ(ids.free(large, 3), Status::kNotFound);
   EXPECT_EQ(ids.stats().bad_frees, 5U);
   EXPECT_EQ(ids.free(one, 1), Status::kOk);
-  reclaim();  // it is in its slab, or that is gone
+  reclaim();  // afterwards the object is in its slab, or the slab is gone
   EXPECT_EQ(ids.free(one, 1), Status::kNotFound);
   EXPECT_EQ(ids.free(two, 2), Status::kOk);
   EXPECT_EQ(ids.free(large, 10), Status::kOk);
@@ -100,7 +100,7 @@ TEST_F(ArenaQuantum, a_second_free_that_follows_the_first_is_refused_at_once) {
   Arena ids;
   ASSERT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 10000, .quantum = 1, .quantum_cache_max = 3}),
             Status::kOk);
-  // As many as fill magazines, so that what is freed last lies in the first, in one of the depot's, in a new one.
+  // Enough to fill magazines, so that the last freed ones lie in the first, in one of the depot's, and in a new one.
   std::uintptr_t held[200];
   for (std::uintptr_t& start : held) start = ids.allocate(2);
   unsigned refused = 0;
@@ -137,7 +137,7 @@ TEST_F(ArenaQuantum, a_constrained_segment_given_to_a_quantum_cache_is_reported_
   set_misuse_handler(count_misuse);
   const std::uintptr_t start = ids.allocate_constrained(2, {.min = 5000});
   ASSERT_EQ(start, 5000U);
-  EXPECT_EQ(ids.free(start, 2), Status::kNotFound);  // free_constrained() is right
+  EXPECT_EQ(ids.free(start, 2), Status::kNotFound);  // free_constrained() is the right function
   reclaim();
   EXPECT_EQ(misuses, 1U);
   EXPECT_TRUE(ids.validate());
@@ -204,7 +204,7 @@ TEST_F(ArenaQuantum, caches_of_identifiers_and_of_aligned_bytes) {
 }
 
 TEST_F(ArenaQuantum, ten_thousand_arenas_come_and_go) {
-  // Tags stay with the pool, so the first rounds may add a page of them.
+  // Tags stay in the pool, so the first rounds may add a page of them.
   std::size_t free_before = 0;
   for (unsigned round = 0; round < 10'000; ++round) {
     if (round == 100) free_before = free_bytes();
@@ -218,5 +218,5 @@ TEST_F(ArenaQuantum, ten_thousand_arenas_come_and_go) {
   EXPECT_EQ(free_bytes(), free_before);
 }
 
-}  // namespace
+}  // namespace alloc_arena_quantum_test
 }  // namespace qm

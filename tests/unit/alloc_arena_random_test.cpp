@@ -1,6 +1,6 @@
-// Arenas against a slow, obviously correct model: one cell an integer. An arena with several spans, and above it one of
-// another quantum that imports from it, do random things; every answer is compared with what the cells say, and after
-// every step both arenas validate themselves.
+// Arenas against a slow, obviously correct model with one cell for each integer. Random operations run on an arena with
+// several spans, and on an arena with another quantum that imports from it. Every result is compared with the model's
+// cells, and after every step both arenas validate themselves.
 
 #include <gtest/gtest.h>
 
@@ -8,14 +8,14 @@
 #include <cstdint>
 
 #include <qm/arena.hpp>
-#include <qm/bits.hpp>
+#include <qm/detail/bits.hpp>
 #include <qm/test/seed.hpp>
 
 #include "arena_model.hpp"
 #include "support/arena_fixture.hpp"
 
 namespace qm {
-namespace {
+namespace alloc_arena_random_test {
 
 using test::ArenaMap;
 
@@ -24,11 +24,11 @@ constexpr std::size_t kMostSpans = 64;
 
 struct Held {
   std::uintptr_t start;
-  std::size_t size;  // asked for
+  std::size_t size;  // requested
   bool constrained;
 };
 
-/// One arena, what the test holds of it, and its cells.
+/// One arena, the segments that the test holds in it, and its cells.
 struct Side {
   Arena* arena = nullptr;
   std::size_t quantum = 1;
@@ -79,7 +79,7 @@ class ArenaRandom : public test::ArenaTest {
     ASSERT_EQ(tags_in_pool(), boundary_tags_stats().total);
   }
 
-  /// Makes both maps from what is held and which spans there are.
+  /// Makes both maps from the held segments and the spans.
   void settle() {
     source_.map.clear();
     for (std::size_t i = 0; i < range_count_; ++i)
@@ -105,7 +105,7 @@ class ArenaRandom : public test::ArenaTest {
     return upper_.map.is_free(start, inner_end(span) - start);
   }
 
-  /// Reads the importer's spans: each must have been free in the source.
+  /// Reads the importer's spans: each of them must have been free in the source.
   void read_spans() {
     span_count_ = 0;
     settle();
@@ -124,7 +124,7 @@ class ArenaRandom : public test::ArenaTest {
     }
   }
 
-  /// Whether the importer must find a place: in its spans, or in the source once the span that waits empty is back.
+  /// Whether the importer must find a place: in its spans, or in the source after its empty span has been returned.
   [[nodiscard]] bool possible_above(std::size_t size, const Constraint& c) {
     if (test::lowest_start(upper_.map, upper_.quantum, size, c) != 0) return true;
     const std::size_t quanta[] = {upper_.quantum, source_.quantum};
@@ -167,14 +167,14 @@ class ArenaRandom : public test::ArenaTest {
     side.held[side.count++] = {start, size, constrained};
   }
 
-  // Quietly: what an empty span of the importer holds is not had by the source, whose model knows of none.
+  // Quietly: an empty span of the importer is not available to the source, because the source's model has no reclaim.
   void allocate(Side& side, test::Random& random) {
     const std::size_t size = 1 + random.below(random.chance(80) ? 24 : 90);
     const std::size_t rounded = side.rounded(size);
     const auto fit = static_cast<Fit>(random.below(3));
     const std::size_t smallest = side.map.smallest(rounded);
     const bool possible = smallest != 0 || (&side == &upper_ && possible_above(rounded, {}));
-    const std::uintptr_t start = side.arena->allocate(size, fit, nullptr, Effort::kQuiet);
+    const std::uintptr_t start = side.arena->allocate(size, fit, nullptr, WaitPolicy::kQuiet);
     ASSERT_EQ(start != 0, possible) << "size " << size;
     if (start == 0) return;
     if (smallest != 0) {
@@ -185,7 +185,7 @@ class ArenaRandom : public test::ArenaTest {
     hold(side, start, size, false);
   }
 
-  /// Whether @p start is where the fit says, of all that is free inside the arena.
+  /// Whether @p start is a correct place for the fit, given all free segments of the arena.
   void expect_fit(const Side& side, std::uintptr_t start, std::size_t size, Fit fit, std::size_t smallest) {
     if (fit == Fit::kNext) {
       const std::uintptr_t above = test::lowest_start(side.map, side.quantum, size, {}, side.next_fit);
@@ -193,8 +193,8 @@ class ArenaRandom : public test::ArenaTest {
       return;
     }
     const std::size_t segment = side.map.segment_at(start);
-    // Instant fit: the smallest where sizes have bins of their own; above, the smallest power of two that is all at
-    // least the size, and of which there is a segment.
+    // Instant fit: the smallest segment where each size has a bin; above, a segment of the smallest power-of-two class
+    // that is not empty and contains only segments that are large enough.
     const std::size_t sure = side.map.smallest(std::bit_ceil(size));
     const bool exact = segment >> floor_log2(side.quantum) < kWordBits;
     if (fit == Fit::kBest || sure == 0 || exact) {
@@ -216,14 +216,14 @@ class ArenaRandom : public test::ArenaTest {
     const Fit fit = random.chance(25) ? Fit::kNext : Fit::kInstant;
     const std::uintptr_t lowest = test::lowest_start(side.map, side.quantum, rounded, c);
     const bool possible = lowest != 0 || (&side == &upper_ && possible_above(rounded, c));
-    const std::uintptr_t start = side.arena->allocate_constrained(size, c, fit, nullptr, Effort::kQuiet);
+    const std::uintptr_t start = side.arena->allocate_constrained(size, c, fit, nullptr, WaitPolicy::kQuiet);
     ASSERT_EQ(start != 0, possible) << "size " << size << " align " << c.align << " phase " << c.phase << " nocross "
                                     << c.nocross << " min " << c.min << " max " << c.max;
     if (start == 0) return;
     ASSERT_TRUE(test::meets(start, rounded, c));
     if (lowest != 0) {
       ASSERT_TRUE(side.map.is_free(start, rounded));
-      const bool bounded = c.nocross != 0 || c.min != 0 || c.max != 0;  // else a roomy segment may be taken
+      const bool bounded = c.nocross != 0 || c.min != 0 || c.max != 0;  // else any large segment will do
       const std::uintptr_t above =
           fit == Fit::kNext ? test::lowest_start(side.map, side.quantum, rounded, c, side.next_fit) : 0;
       if (bounded) {
@@ -244,7 +244,7 @@ class ArenaRandom : public test::ArenaTest {
     side.held[index] = side.held[--side.count];
   }
 
-  /// Whether the source can make the span longer in which the importer's segment is alone.
+  /// Whether the source can extend the span in which the importer's segment is alone.
   [[nodiscard]] bool may_grow(std::uintptr_t start, std::size_t before, std::size_t after) {
     if (source_.quantum % upper_.quantum != 0) return false;
     for (std::size_t i = 0; i < span_count_; ++i) {
@@ -268,11 +268,11 @@ class ArenaRandom : public test::ArenaTest {
     if (can) held.size = size;
   }
 
-  /// Frees of what is not allocated, and with the wrong size: refused.
+  /// Frees of unallocated segments, and frees with a wrong size: they must be refused.
   void misuse(Side& side, test::Random& random) {
     const std::uintptr_t start = random.below(ArenaMap::kUnits);
     for (std::size_t i = 0; i < span_count_ && &side == &source_; ++i) {
-      if (spans_[i].start == start) return;  // the importer's: it would be freed under it
+      if (spans_[i].start == start) return;  // it belongs to the importer, which would lose its span
     }
     for (std::size_t i = 0; i < side.count; ++i) {
       if (side.held[i].start != start) continue;
@@ -291,8 +291,8 @@ class ArenaRandom : public test::ArenaTest {
     ASSERT_EQ(importer_.stats().idle, 0U);
   }
 
-  /// Destroys the importer if nothing is out, and makes another; else it is refused and nothing has changed. The source
-  /// is always refused.
+  /// Destroys the importer if it has no allocated segments, and makes another; otherwise destroy must be refused and
+  /// change nothing. For the source it is always refused.
   void destroy(test::Random& random) {
     ASSERT_EQ(arena_.destroy(), Status::kBusy);
     if (upper_.count != 0) {
@@ -321,7 +321,7 @@ class ArenaRandom : public test::ArenaTest {
 
   // ---- the comparison -----------------------------------------------------------------------------------------------
 
-  /// The arena's allocated segments are exactly what is held and, below the importer, its spans.
+  /// The arena's allocated segments must be exactly the held ones and, below the importer, its spans.
   void expect_segments(const Side& side) {
     std::uint16_t sizes[ArenaMap::kUnits] = {};
     std::size_t expected = side.count;
@@ -345,7 +345,7 @@ class ArenaRandom : public test::ArenaTest {
     ASSERT_TRUE(arena_.validate());
     ASSERT_TRUE(importer_.validate());
     const ArenaStats upper = importer_.stats();
-    const std::uint64_t changes = upper.imports + upper.releases + (std::uint64_t{upper.imported} << 32);  // or longer
+    const std::uint64_t changes = upper.imports + upper.releases + (std::uint64_t{upper.imported} << 32);  // or grown
     if (changes != span_changes_) {
       read_spans();
       span_changes_ = changes;
@@ -397,7 +397,7 @@ TEST_F(ArenaRandom, an_arena_and_its_importer_agree_with_a_model_of_one_cell_an_
   end();
 }
 
-/// Many segments: the indexes at sizes where a mistake in a trie or a tree shows.
+/// Many segments: the sizes of the indexes at which a mistake in a trie or a tree shows.
 TEST_F(ArenaRandom, thousands_of_segments_of_all_sizes) {
   constexpr std::size_t kSegments = 600;
   test::Random random(test::seed() + 1);
@@ -427,5 +427,5 @@ TEST_F(ArenaRandom, thousands_of_segments_of_all_sizes) {
   EXPECT_EQ(arena_.stats().segments_free, 1U);
 }
 
-}  // namespace
+}  // namespace alloc_arena_random_test
 }  // namespace qm

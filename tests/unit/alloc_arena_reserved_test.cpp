@@ -1,5 +1,5 @@
-// An arena never touches what its values name. Here they are addresses that fault when read or written: memory of the
-// host that is mapped without access.
+// An arena never touches the memory at its values. Here the values are addresses that fault when read or written:
+// memory of the host that is mapped without access.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 #include "support/system_fixture.hpp"
 
 namespace qm {
-namespace {
+namespace alloc_arena_reserved_test {
 
 class ArenaReserved : public test::SystemTest {
  protected:
@@ -38,7 +38,7 @@ class ArenaReserved : public test::SystemTest {
     SystemTest::TearDown();
   }
 
-  /// Random allocations of all kinds and their frees.
+  /// Random allocations of all kinds, and their frees.
   static void churn(Arena& arena, std::size_t unit) {
     struct Held {
       std::uintptr_t start;
@@ -105,5 +105,5 @@ TEST_F(ArenaReserved, a_no_touch_cache_over_a_range_that_faults) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_arena_reserved_test
 }  // namespace qm

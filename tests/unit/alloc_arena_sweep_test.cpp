@@ -1,8 +1,8 @@
-// Every constrained request of a range over small arenas: it succeeds exactly when trying every start finds a place for
-// it, and what comes back is such a place. In arenas of every quantum, with several spans and holes, and through
-// importers.
+// Every constrained request in a range, in small arenas: it must succeed exactly when an enumeration of all starts
+// finds a place, and return such a place. The arenas have every quantum, several spans and holes; the requests also go
+// through importers.
 //
-// Built again with defects in the search (alloc/src/arena_defect.hpp), to show that the sweep sees them.
+// The test is also built with defects in the search (alloc/src/arena/arena_defect.hpp), to show that it detects them.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 #include "support/arena_fixture.hpp"
 
 namespace qm {
-namespace {
+namespace alloc_arena_sweep_test {
 
 using test::ArenaMap;
 
@@ -29,9 +29,9 @@ constexpr bool kHasDefect = true;
 constexpr bool kHasDefect = false;
 #endif
 
-/// Pictures of arenas, a character a quantum from the first one on: '.' free, '#' allocated, '|' where one span ends
-/// and the next begins, ' ' in no span. The last one has more free segments than one hold of the lock looks at, and is
-/// for quanta up to kManyQuantum.
+/// Pictures of arenas, one character for each quantum from the first one on: '.' free, '#' allocated, '|' where one
+/// span ends and the next begins, ' ' in no span. The last one has more free segments than one hold of the lock visits,
+/// and is for quanta up to kManyQuantum.
 constexpr std::string_view kLayouts[] = {
     "..........................",
     "#.##..#...##.....#.......#",
@@ -58,7 +58,7 @@ class ArenaSweep : public test::ArenaTest {
     Constraint constraint;
   };
 
-  /// Fills the test's arena as @p layout shows and the map with it.
+  /// Fills the test's arena and the map according to @p layout.
   void lay_out(std::string_view layout, std::size_t quantum) {
     make(quantum);
     map_.clear();
@@ -97,7 +97,7 @@ class ArenaSweep : public test::ArenaTest {
     EXPECT_EQ(arena.free_constrained(start, size), Status::kOk);
   }
 
-  /// Calls @p ask with every wish, or every so many where a step costs much.
+  /// Calls @p ask with every wish, or with every n-th wish where a step is slow.
   template <class Ask>
   void for_every_wish(std::size_t quantum, bool bounded, Ask ask) {
     static constexpr std::uintptr_t kBounds[][2] = {{0, 0},  {0, 16},  {0, 33},  {0, 64},  {0, 65},  {9, 0},   {9, 16},
@@ -117,8 +117,8 @@ class ArenaSweep : public test::ArenaTest {
     }
   }
 
-  /// Judges an answer of @p arena, an arena of @p quantum.
-  void judge(const Wish& wish, std::size_t quantum, std::uintptr_t start, bool possible, bool is_free) {
+  /// Checks an answer of @p arena, an arena of @p quantum.
+  void classify(const Wish& wish, std::size_t quantum, std::uintptr_t start, bool possible, bool is_free) {
     const std::size_t size = (wish.size + quantum - 1) / quantum * quantum;
     possible_ += possible;
     impossible_ += !possible;
@@ -142,7 +142,7 @@ class ArenaSweep : public test::ArenaTest {
     EXPECT_GT(impossible_, possible_ / 20);
   }
 
-  /// Asks each wish of @p levels arenas above each other; quanta[0] is the innermost one's. The outermost is laid out.
+  /// Requests each wish through @p levels arenas; quanta[0] is that of the innermost one. The outermost has the layout.
   void sweep_through(std::string_view layout, const std::size_t* quanta, std::size_t levels) {
     lay_out(layout, quanta[levels - 1]);
     Arena importers[kLevels];
@@ -156,7 +156,7 @@ class ArenaSweep : public test::ArenaTest {
       const std::size_t size = (wish.size + quanta[0] - 1) / quanta[0] * quanta[0];
       const bool possible = test::possible_through(map_, quanta, levels, size, wish.constraint);
       const std::uintptr_t start = source->allocate_constrained(wish.size, wish.constraint);
-      judge(wish, quanta[0], start, possible, map_.is_free(start, size));
+      classify(wish, quanta[0], start, possible, map_.is_free(start, size));
       if (start != 0) release(*source, start, wish.size);
       for (std::size_t i = 0; i + 1 < levels; ++i) importers[i].reap();
     });
@@ -169,10 +169,10 @@ class ArenaSweep : public test::ArenaTest {
 
   void SetUp() override {
     ArenaTest::SetUp();
-    constexpr std::uint64_t kRequests = 1'000'000;  // about what a test asks in full
+    constexpr std::uint64_t kRequests = 1'000'000;  // about as many as a test requests in full
     const std::uint64_t steps = test::steps(kRequests);
     stride_ = steps == 0 || steps > kRequests ? 1 : kRequests / steps;
-    // Coprime to the lengths of for_every_wish()'s loops, so that no value is left out for ever.
+    // Coprime to the lengths of for_every_wish()'s loops, so that each value occurs.
     constexpr std::uint64_t kLengths = 2 * 3 * 5 * 17;
     while (stride_ != 1 && std::gcd(stride_, kLengths) != 1) ++stride_;
   }
@@ -195,7 +195,7 @@ TEST_F(ArenaSweep, a_request_succeeds_exactly_when_some_start_would_do) {
         const std::size_t size = (wish.size + quantum - 1) / quantum * quantum;
         const bool possible = test::lowest_start(map_, quantum, size, wish.constraint) != 0;
         const std::uintptr_t start = arena_.allocate_constrained(wish.size, wish.constraint);
-        judge(wish, quantum, start, possible, map_.is_free(start, size));
+        classify(wish, quantum, start, possible, map_.is_free(start, size));
         if (start != 0) release(arena_, start, wish.size);
       });
       clear(quantum);
@@ -213,7 +213,7 @@ TEST_F(ArenaSweep, through_an_importer_exactly_when_the_source_has_a_place) {
 }
 
 TEST_F(ArenaSweep, through_two_importers_exactly_when_the_outermost_source_has_a_place) {
-  if (kHasDefect) return;  // the sweeps above have to see it
+  if (kHasDefect) return;  // the sweeps above must detect it
   constexpr std::size_t kTriples[][3] = {{1, 2, 4}, {4, 2, 1}, {2, 6, 4}, {3, 5, 2}, {4, 6, 7}};
   for (const auto& quanta : kTriples) {
     for (const std::string_view layout : {kLayouts[1], kLayouts[2]}) sweep_through(layout, quanta, 3);
@@ -221,18 +221,18 @@ TEST_F(ArenaSweep, through_two_importers_exactly_when_the_outermost_source_has_a
   conclude();
 }
 
-/// Foreign import functions know sizes only. Where the source is far larger than what is asked for, that is enough.
+/// An import function of another project knows only sizes. This suffices if the source is much larger than the request.
 std::uintptr_t import_foreign(Arena& source, std::size_t size, Fit fit) noexcept {
-  return source.allocate(size, fit, nullptr, Effort::kQuiet);
+  return source.allocate(size, fit, nullptr, WaitPolicy::kQuiet);
 }
 void release_foreign(Arena& source, std::uintptr_t start, std::size_t size) noexcept { source.free(start, size); }
 
 TEST_F(ArenaSweep, an_import_function_of_ones_own_gets_enough_for_any_alignment_and_boundary) {
-  if (kHasDefect) return;  // the sweeps above have to see it
+  if (kHasDefect) return;  // the sweeps above must detect it
   for (const std::size_t quantum : {1, 3, 4, 6, 7}) {
     for (const std::size_t source : {1, 3, 4, 8}) {
       make(source, source, std::size_t{100'000} * source);
-      const std::uintptr_t shift = arena_.allocate(source);  // so that spans do not begin at a multiple of much
+      const std::uintptr_t shift = arena_.allocate(source);  // so that spans begin at no multiple of much
       Arena foreign;  // has the import function: the importer itself, or the arena below it
       Arena above;
       const bool is_below = source == 3 || source == 8;
@@ -247,12 +247,12 @@ TEST_F(ArenaSweep, an_import_function_of_ones_own_gets_enough_for_any_alignment_
       for_every_wish(quantum, false, [&](const Wish& wish) {
         const Constraint& c = wish.constraint;
         const std::size_t size = (wish.size + quantum - 1) / quantum * quantum;
-        bool possible = false;  // starts and boundaries repeat: a few multiples of all of them show every case
+        bool possible = false;  // starts and boundaries repeat: a few multiples of all of them cover every case
         for (std::uintptr_t start = quantum; start <= quantum * 64 * 2 && !possible; start += quantum) {
           possible = test::meets(start, size, c);
         }
         const std::uintptr_t start = importer.allocate_constrained(wish.size, c);
-        judge(wish, quantum, start, possible, true);
+        classify(wish, quantum, start, possible, true);
         if (start != 0) release(importer, start, wish.size);
         above.reap();
         foreign.reap();
@@ -266,5 +266,5 @@ TEST_F(ArenaSweep, an_import_function_of_ones_own_gets_enough_for_any_alignment_
   conclude();
 }
 
-}  // namespace
+}  // namespace alloc_arena_sweep_test
 }  // namespace qm

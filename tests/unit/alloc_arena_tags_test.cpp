@@ -1,4 +1,4 @@
-// Where boundary tags come from, and what happens when none is to be had.
+// The sources of boundary tags, and the behaviour when no tag is available.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <qm/arena.hpp>
 
 namespace qm {
-namespace {
+namespace alloc_arena_tags_test {
 
 class ArenaTags : public testing::Test {
  protected:
@@ -46,7 +46,7 @@ TEST_F(ArenaTags, every_operation_refills_the_pool) {
   Arena ids;
   ASSERT_EQ(ids.initialize({.name = "ids", .quantum = 1}), Status::kOk);
   const auto empty_the_pool = [&] {
-    // With one range each, until the next tag would come from a page.
+    // Each add takes one range, until the next tag would come from a page.
     static std::uintptr_t at = 1;
     while (boundary_tags_stats().free != 0) ASSERT_EQ(ids.add(10 * at++, 5), Status::kOk);
   };
@@ -56,7 +56,7 @@ TEST_F(ArenaTags, every_operation_refills_the_pool) {
   const auto pages = [] { return boundary_tags_stats().pages; };
   std::uintptr_t held[4 * Arena::kSpares] = {};
   std::size_t count = 0;
-  // Each kind often enough to use up what the arena has at hand.
+  // Each kind of operation, often enough to use up the arena's spare tags.
   empty_the_pool();
   std::size_t before = pages();
   for (unsigned i = 0; i < Arena::kSpares; ++i) {
@@ -86,7 +86,7 @@ TEST_F(ArenaTags, every_operation_refills_the_pool) {
 }
 
 TEST_F(ArenaTags, running_out_of_tags_is_a_failure_and_passes) {
-  // The root first gives away every page.
+  // First the root allocates every page.
   std::uintptr_t pages[kPages];
   std::size_t taken = 0;
   for (std::uintptr_t page = root_.allocate(kPageBytes); page != 0; page = root_.allocate(kPageBytes))
@@ -99,7 +99,7 @@ TEST_F(ArenaTags, running_out_of_tags_is_a_failure_and_passes) {
   while ((status = ids.add(10 + 100 * ranges, 10)) == Status::kOk) ++ranges;
   EXPECT_EQ(status, Status::kNoMemory);
   EXPECT_TRUE(ids.validate());
-  // Every operation that needs a tag fails cleanly now.
+  // Now every operation that needs a tag must fail cleanly.
   const std::size_t total = ids.stats().total;
   std::size_t allocated = 0;
   while (ids.allocate(2) != 0) ++allocated;
@@ -109,7 +109,7 @@ TEST_F(ArenaTags, running_out_of_tags_is_a_failure_and_passes) {
   EXPECT_EQ(ids.stats().total, total);
   EXPECT_LT(allocated, total / 2);
   EXPECT_GT(boundary_tags_stats().failures, 0U);
-  // A single page later everything works.
+  // After one page is freed, everything works.
   EXPECT_EQ(root_.free(pages[--taken], kPageBytes), Status::kOk);
   const std::uintptr_t more = ids.allocate(2);
   EXPECT_NE(more, 0U);
@@ -126,7 +126,7 @@ TEST_F(ArenaTags, running_out_of_tags_is_a_failure_and_passes) {
 }
 
 TEST_F(ArenaTags, fail_the_nth_tag_for_every_n) {
-  // A pool of n tags and no root: each step of the script works or fails cleanly.
+  // A pool of n tags and no root: each step of the script must work or fail cleanly.
   for (std::size_t n = 0; n < 40; ++n) {
     alignas(BoundaryTag) static std::byte storage[64 * sizeof(BoundaryTag)];
     registry_reset();
@@ -166,7 +166,7 @@ TEST_F(ArenaTags, the_last_tag_of_the_pool_is_used_however_short_its_chains_are)
   alignas(BoundaryTag) static std::byte storage[kTags * sizeof(BoundaryTag)];
   registry_reset();
   boundary_tags_initialize(storage, sizeof storage);
-  // An arena that ends leaves chains of what it had at hand. @returns how many segments it had.
+  // A destroyed arena returns chains of its spare tags. @returns how many segments it had.
   const auto live = [](std::size_t most) {
     Arena ids;
     EXPECT_EQ(ids.initialize({.name = "ids", .start = 1, .size = 1000, .quantum = 1}), Status::kOk);
@@ -179,9 +179,9 @@ TEST_F(ArenaTags, the_last_tag_of_the_pool_is_used_however_short_its_chains_are)
   };
   for (std::size_t most = 0; most < 8; ++most) {
     EXPECT_EQ(live(most), most);
-    EXPECT_EQ(live(kTags), kTags - 2) << most;  // its span and what is free have a tag each
+    EXPECT_EQ(live(kTags), kTags - 2) << most;  // its span and its free segment have a tag each
   }
 }
 
-}  // namespace
+}  // namespace alloc_arena_tags_test
 }  // namespace qm

@@ -1,5 +1,5 @@
-// Arenas: their edges, misuse, and what has gone wrong in others. What any arena must do is in
-// alloc_arena_akaros_test.cpp. Values are integers that nothing stands behind, except where a test says "memory".
+// Arenas: edge cases, misuse, and past defects of other arenas. alloc_arena_akaros_test.cpp has the requirements on any
+// arena. Values are integers without memory behind them, except where a test says "memory".
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "support/arena_fixture.hpp"
 
 namespace qm {
-namespace {
+namespace alloc_arena_test {
 
 using test::ArenaTest;
 
@@ -30,7 +30,7 @@ TEST_F(Arenas, next_fit_goes_on_above_the_last_allocation) {
   EXPECT_EQ(third, second + 1);
   EXPECT_EQ(arena_.free(second, 1), Status::kOk);
   EXPECT_EQ(arena_.free(third, 1), Status::kOk);
-  // Everything is one free segment now, and reuse is still put off.
+  // Everything is one free segment now, and next fit still defers reuse.
   EXPECT_EQ(arena_.allocate(1, Fit::kNext), third + 1);
   EXPECT_EQ(arena_.free(third + 1, 1), Status::kOk);
 }
@@ -45,7 +45,7 @@ TEST_F(Arenas, next_fit_goes_round_at_the_end) {
 }
 
 TEST_F(Arenas, next_fit_begins_at_the_lowest_of_a_new_arena) {
-  // In storage that was used before: whatever lies there must not be taken for the end of the last allocation.
+  // The storage was used before: its contents must not be taken for the end of the last allocation.
   alignas(Arena) static std::byte storage[sizeof(Arena)];
   __builtin_memset(storage, 0x5a, sizeof storage);
   auto* arena = new (storage) Arena;
@@ -147,7 +147,7 @@ TEST_F(Arenas, add_refuses_overlap_and_what_holds_no_quantum) {
   EXPECT_EQ(arena_.add(201, 16), Status::kInvalid);
   EXPECT_EQ(arena_.add(200, 0), Status::kInvalid);
   EXPECT_EQ(arena_.add(SIZE_MAX - 8, 32), Status::kInvalid);
-  EXPECT_LE(tags - tags_in_pool(), std::size_t{Arena::kSpares});  // a refused add keeps no tag but the spares
+  EXPECT_LE(tags - tags_in_pool(), std::size_t{Arena::kSpares});  // a refused add keeps no tag except the spares
   EXPECT_EQ(arena_.add(128, 16), Status::kOk);
   EXPECT_EQ(arena_.add(32, 32), Status::kOk);
   EXPECT_TRUE(arena_.validate());
@@ -204,7 +204,7 @@ TEST_F(Arenas, a_bad_free_is_refused_and_changes_nothing) {
   EXPECT_EQ(arena_.free(start + 16), Status::kNotFound);
   EXPECT_EQ(arena_.stats().bad_frees, 8U);
   EXPECT_EQ(arena_.stats().allocated, 64U);
-  // And the lock was let go each time.
+  // The lock must have been released each time.
   EXPECT_EQ(hal::hart_local().lock_depth, 0U);
   EXPECT_EQ(arena_.free(start, 60), Status::kOk);
   EXPECT_EQ(arena_.free(start, 64), Status::kNotFound);
@@ -255,7 +255,7 @@ TEST_F(Arenas, destroy_is_refused_while_anything_is_in_use) {
     EXPECT_EQ(importer.destroy(), Status::kBusy);
     EXPECT_EQ(cursor.find("nobody"), nullptr);
   }
-  // What was refused goes on as before.
+  // After a refused operation the arena works as before.
   const std::uintptr_t imported = importer.allocate(64);
   EXPECT_NE(imported, 0U);
   EXPECT_EQ(importer.destroy(), Status::kBusy);
@@ -331,7 +331,7 @@ TEST_F(Arenas, a_search_goes_on_behind_what_one_hold_of_the_lock_looks_at) {
   make(1);
   for (std::uintptr_t i = 0; i < 100; ++i) ASSERT_EQ(arena_.add(0x1000 + 0x100 * i + 1, 20), Status::kOk);
   ASSERT_EQ(arena_.add(0x1000 + 0x100 * 100, 20), Status::kOk);
-  // Only the last begins at a multiple of 0x100; none is so large that it would do wherever it begins.
+  // Only the last one begins at a multiple of 0x100; none is so large that its start does not matter.
   EXPECT_EQ(arena_.allocate_constrained(20, {.align = 0x100}), 0x7400U);
   EXPECT_EQ(arena_.allocate_constrained(20, {.align = 0x100}), 0U);
   EXPECT_EQ(arena_.free_constrained(0x7400, 20), Status::kOk);
@@ -343,7 +343,7 @@ TEST_F(Arenas, a_segment_that_does_wherever_it_begins_shortens_the_search) {
   ASSERT_EQ(arena_.add(0x7400, 20), Status::kOk);
   ASSERT_EQ(arena_.add(0x10001, 0x200), Status::kOk);
   EXPECT_EQ(arena_.allocate_constrained(20, {.align = 0x100}), 0x10100U);
-  // With a bound the lowest is found, however far it is.
+  // With a bound, the lowest one is found, however far away it is.
   EXPECT_EQ(arena_.allocate_constrained(20, {.align = 0x100, .min = 1}), 0x7400U);
   EXPECT_EQ(arena_.free_constrained(0x10100, 20), Status::kOk);
   EXPECT_EQ(arena_.free_constrained(0x7400, 20), Status::kOk);
@@ -355,7 +355,7 @@ TEST_F(Arenas, a_first_search_by_address_finds_what_was_free_long_before) {
   for (std::uintptr_t i = 0; i < kSegments; ++i) ASSERT_EQ(arena_.allocate(10), 10 * i + 1);
   for (std::uintptr_t i = 0; i < kSegments; i += 2) ASSERT_EQ(arena_.free(10 * i + 1, 10), Status::kOk);
   ASSERT_TRUE(arena_.validate());
-  // More tags than one hold of the lock enters.
+  // More tags than one hold of the lock enters into the index.
   EXPECT_EQ(arena_.allocate_constrained(10, {.min = 1001, .max = 1021}), 1001U);
   EXPECT_TRUE(arena_.validate());
   for (std::uintptr_t i = 0; i < kSegments; i += 2) {
@@ -415,7 +415,7 @@ TEST_F(Arenas, a_walk_survives_what_happens_around_it) {
   ASSERT_TRUE(walk.next(segment));  // the span
   for (unsigned i = 0; i < 4; ++i) ASSERT_TRUE(walk.next(segment));
   EXPECT_EQ(segment.start, held[3]);
-  // What the walk stands on, and both neighbours, become one free segment.
+  // The segment at which the walk stands and both neighbours become one free segment.
   for (const unsigned i : {2U, 3U, 4U, 1U}) EXPECT_EQ(arena_.free(held[i], 10), Status::kOk);
   EXPECT_EQ(arena_.allocate(40), held[1]);
   for (unsigned i = 5; i < 10; ++i) {
@@ -441,5 +441,5 @@ TEST_F(Arenas, cursors_see_every_arena_and_skip_none) {
   EXPECT_EQ(two.destroy(), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_arena_test
 }  // namespace qm

@@ -8,7 +8,7 @@
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
-#include <qm/observer.hpp>
+#include <qm/detail/observer.hpp>
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 
@@ -16,11 +16,11 @@
 #include "support/system_fixture.hpp"
 
 namespace qm {
-namespace {
+namespace alloc_arena_threads_test {
 
 constexpr unsigned kMaxHarts = 8;
 
-/// Which hart holds each unit: a unit that is handed out twice is seen by whoever marks it second.
+/// The hart that holds each unit: if a unit is allocated twice, the hart that marks it second detects that.
 class Ownership {
  public:
   static constexpr std::size_t kUnits = 4096;
@@ -46,7 +46,7 @@ class ArenaHarts : public test::ArenaTest {
   static constexpr unsigned kHeld = 16;
   static constexpr unsigned kRounds = 4000;
 
-  /// Random allocations and frees on one hart; every segment is owned by one hart at a time.
+  /// Random allocations and frees on one hart; every segment has one owner at a time.
   static void churn(Arena& arena, Ownership& ownership, unsigned hart) {
     test::Random random(test::seed() * kMaxHarts + hart);
     std::uintptr_t starts[kHeld] = {};
@@ -88,7 +88,7 @@ TEST_F(ArenaHarts, segments_come_and_go_while_the_address_index_is_made) {
   test::Barrier barrier(test::harts());
   test::on_each_hart(test::harts(), [&](unsigned hart) {
     barrier.arrive();
-    // The last hart, and the only one, searches by address; the others free what lies behind it and before it.
+    // Only the last hart searches by address; the others free segments behind and before it.
     if (hart + 1 == test::harts()) {
       EXPECT_EQ(arena_.allocate_constrained(6, {.max = 5}), 0U);
       return;
@@ -132,7 +132,7 @@ TEST_F(ArenaHarts, segments_grow_while_what_follows_them_comes_and_goes) {
   Arena importer;
   ASSERT_EQ(importer.initialize({.name = "importer", .quantum = 1, .source = &arena_, .minimum_import = 256}),
             Status::kOk);
-  // The first hart's is alone in its span but for what the others take behind it.
+  // The first hart's segment is alone in its span, except for segments that the others allocate behind it.
   const std::uintptr_t first = importer.allocate(32);
   ASSERT_NE(first, 0U);
   test::on_each_hart(test::harts(), [&](unsigned hart) {
@@ -255,7 +255,7 @@ TEST_F(ArenaHarts, creating_and_destroying_on_all_harts_leaks_nothing) {
   EXPECT_EQ(arena_.stats().free, 4096U);
 }
 
-/// Arenas with quantum caches over a whole allocator: what is idle is taken back by some while others use it.
+/// Arenas with quantum caches over a complete allocator: some harts reclaim idle memory while others use it.
 class ArenaReclaim : public test::SystemTest {
  protected:
   void SetUp() override { start(test::kPoolBytes, test::harts()); }
@@ -305,7 +305,7 @@ TEST_F(ArenaReclaim, quantum_caches_and_spans_are_reclaimed_under_those_who_use_
   EXPECT_EQ(free_bytes() + boundary_tags_stats().pages * 4096, before);
 }
 
-/// Stands on the first cache it is told of, as a report does that shows it.
+/// Stands on the first cache that it is notified of, like a report that shows it.
 struct Reader final : Observer {
   RegistryCursor<Cache> cursor;
   std::atomic<bool> stands{false};
@@ -354,5 +354,5 @@ TEST_F(ArenaReclaim, an_arena_that_is_refused_leaves_no_cache_though_a_report_st
   EXPECT_EQ(ids.destroy(), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_arena_threads_test
 }  // namespace qm

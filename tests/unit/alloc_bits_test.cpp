@@ -4,12 +4,12 @@
 
 #include <cstddef>
 
-#include <qm/bits.hpp>
+#include <qm/detail/bits.hpp>
 
 namespace qm {
-namespace {
+namespace alloc_bits_test {
 
-/// Not known to the compiler: what runs is what a program's word would go through.
+/// Hides the value from the compiler, so that the code runs as with a program's variable.
 std::size_t opaque(std::size_t word) {
   asm volatile("" : "+r"(word));
   return word;
@@ -21,7 +21,7 @@ TEST(Bits, the_lowest_and_the_highest_of_a_word_are_found_at_each_place) {
       const std::size_t bits = std::size_t{1} << high | std::size_t{1} << low;
       EXPECT_EQ(lowest_bit(opaque(bits)), low);
       EXPECT_EQ(floor_log2(opaque(bits)), high);
-      // And with everything in between.
+      // The same with other bits in between.
       const std::size_t run = (std::size_t{1} << high) - (std::size_t{1} << low) + (std::size_t{1} << high);
       EXPECT_EQ(lowest_bit(opaque(run)), low);
       EXPECT_EQ(floor_log2(opaque(run)), high);
@@ -38,5 +38,5 @@ TEST(Bits, a_power_of_two_is_told_from_its_neighbours) {
   EXPECT_FALSE(is_power_of_two(opaque(0)));
 }
 
-}  // namespace
+}  // namespace alloc_bits_test
 }  // namespace qm

@@ -1,4 +1,4 @@
-/// The heap's blocks, which have their headers before them: against a model, damaged, and in pools of every size.
+/// The heap's blocks, which have headers before their payload: against a model, damaged, and in pools of every size.
 
 #include <support/system_fixture.hpp>
 
@@ -9,13 +9,13 @@
 #include <qm/misuse.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace alloc_blocks_test {
 
 using namespace qm;
 
 Arena& kheap() { return *RegistryCursor<Arena>().find("kheap"); }
 
-/// A block with contents by which it is known.
+/// A block with contents that identify it.
 struct Held {
   unsigned char* start = nullptr;
   std::uint32_t size = 0;
@@ -35,7 +35,7 @@ struct Held {
 
 class BlocksTest : public qm::test::SystemTest {
  protected:
-  static constexpr std::size_t kSmall = 48 * 1024;  ///< in which no class has a cache
+  static constexpr std::size_t kSmall = 48 * 1024;  ///< so small that no class has a cache
   void SetUp() override { start(kSmall); }
   void TearDown() override {
     set_misuse_handler(nullptr);
@@ -134,10 +134,10 @@ TEST_F(BlocksTest, pages_between_spans_join_them_when_no_other_memory_is_left) {
   Arena& base = base_arena();
   heap::free(heap::allocate(1));
   reclaim();
-  // All whole pages: of the upper ones only three in a row go back, first the outer two.
+  // All whole pages: of the upper ones only three in a row are freed, first the outer two.
   static std::array<std::uintptr_t, 200> pages;
   std::size_t count = 0;
-  while ((pages[count] = base.allocate(kPage, Fit::kBest, nullptr, Effort::kQuiet)) != 0)
+  while ((pages[count] = base.allocate(kPage, Fit::kBest, nullptr, WaitPolicy::kQuiet)) != 0)
     ASSERT_LT(++count, pages.size());
   std::size_t low = count;
   for (std::size_t i = 0; i < count; ++i) {
@@ -151,7 +151,7 @@ TEST_F(BlocksTest, pages_between_spans_join_them_when_no_other_memory_is_left) {
   const auto within = [](const void* block, std::uintptr_t page) {
     return reinterpret_cast<std::uintptr_t>(block) - page < kPage;
   };
-  // A block at the start of each of the outer pages' spans, and nothing else in them.
+  // A block at the start of each of the outer pages' spans, which are otherwise empty.
   std::array<void*, 2> kept{};
   for (const unsigned at : {0U, 2U}) {
     ASSERT_EQ(base.free(first + at * kPage, kPage), Status::kOk);
@@ -167,7 +167,7 @@ TEST_F(BlocksTest, pages_between_spans_join_them_when_no_other_memory_is_left) {
     }
   }
   const std::size_t spans = kheap().stats().spans;
-  const std::size_t wanted = kPage + kPage / 16;  // no page has as much
+  const std::size_t wanted = kPage + kPage / 16;  // more than any page has
   EXPECT_EQ(heap::allocate(wanted), nullptr);
   EXPECT_TRUE(kheap().validate());
   ASSERT_EQ(base.free(first + kPage, kPage), Status::kOk);
@@ -201,6 +201,42 @@ TEST_F(BlocksTest, a_class_gets_its_cache_once_it_holds_enough) {
   EXPECT_EQ(heap::misuses(), 0U);
 }
 
+TEST_F(BlocksTest, the_first_operations_of_a_class_have_blocks_and_make_its_cache_in_steps) {
+  restart(qm::test::kPoolBytes);
+  constexpr std::size_t kSize = 64;
+  const auto has_cache = [] { return RegistryCursor<Cache>().find("kmalloc_64") != nullptr; };
+  std::array<void*, 16> blocks;
+  std::size_t count = 0;
+  std::size_t held = kheap().segments_held();
+  while (!has_cache() && count < blocks.size()) {
+    ASSERT_NE(blocks[count++] = heap::allocate(kSize), nullptr);
+    EXPECT_EQ(kheap().segments_held(), ++held);  // the one that creates the cache is a block, too
+  }
+  EXPECT_GE(count, 2U);
+  ASSERT_LT(count, blocks.size());
+  void* const object = heap::allocate(kSize);
+  EXPECT_EQ(kheap().segments_held(), held);
+  EXPECT_EQ(heap::usable_size(object), kSize);
+  heap::free(object);
+  while (count != 0) heap::free(blocks[--count]);
+  EXPECT_EQ(heap::misuses(), 0U);
+}
+
+TEST_F(BlocksTest, a_block_of_a_class_without_a_cache_changes_its_size_where_it_is) {
+  restart(std::size_t{64} * 1024);  // no class has a cache yet
+  auto* const block = static_cast<unsigned char*>(heap::allocate(40));
+  ASSERT_NE(block, nullptr);
+  std::memset(block, 0x5a, 40);
+  for (const std::size_t size : {56, 72, 200, 120, 40, 8}) {
+    ASSERT_EQ(heap::reallocate(block, size), block) << size;
+    EXPECT_GE(heap::usable_size(block), size);
+    for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(block[i], 0x5a);
+    EXPECT_TRUE(kheap().validate());
+  }
+  heap::free(block);
+  EXPECT_EQ(heap::misuses(), 0U);
+}
+
 // ---- damage ---------------------------------------------------------------------------------------------------------
 
 MisuseReport last;
@@ -210,7 +246,7 @@ void note(const MisuseReport& report) noexcept {
   ++reports;
 }
 
-TEST_F(BlocksTest, a_write_behind_a_block_is_told_with_both_neighbours_when_either_is_freed) {
+TEST_F(BlocksTest, a_write_behind_a_block_is_reported_with_both_neighbours_when_either_is_freed) {
   set_misuse_handler(note);
   qm::test::Random random;
   constexpr unsigned kRounds = 2000;
@@ -225,9 +261,9 @@ TEST_F(BlocksTest, a_write_behind_a_block_is_told_with_both_neighbours_when_eith
     std::array<unsigned char, 64> before{};
     std::memcpy(before.data(), end, bytes);
     for (std::size_t i = 0; i < bytes; ++i) end[i] = static_cast<unsigned char>(random.next());
-    if (std::memcmp(before.data(), end, bytes) == 0) continue;  // nothing has changed
+    if (std::memcmp(before.data(), end, bytes) == 0) continue;  // unchanged
     reports = 0;
-    // With call sites a note lies between the payload and the next header: the block's own free looks at it.
+    // With call sites, a note lies between the payload and the next header: the block's own free checks it.
     const bool is_in_note = kCallSites && bytes <= sizeof(void*) * 2;
     heap::free(blocks[is_in_note ? 0 : random.below(2)]);
     ASSERT_EQ(reports, 1U) << round;
@@ -235,8 +271,8 @@ TEST_F(BlocksTest, a_write_behind_a_block_is_told_with_both_neighbours_when_eith
     EXPECT_EQ(last.object, blocks[0]);
     EXPECT_EQ(last.neighbour, blocks[1]);
     EXPECT_EQ(heap::misuses(), 1U);
-    EXPECT_EQ(kheap().stats().segments_allocated, 3U);  // both are left alone
-    heap::free(blocks[2]);                              // which is not beside the damage
+    EXPECT_EQ(kheap().stats().segments_allocated, 3U);  // both remain untouched
+    heap::free(blocks[2]);                              // not adjacent to the damage
   }
 }
 
@@ -250,7 +286,7 @@ TEST_F(BlocksTest, a_write_to_free_memory_behind_a_block_misleads_no_allocation)
     for (std::size_t i = 1; i < blocks.size(); i += 2) heap::free(blocks[i]);
     const std::size_t hit = random.below(blocks.size() / 2) * 2;
     std::memset(blocks[hit] + heap::usable_size(blocks[hit]), static_cast<int>(random.next() & 0xff), 24);
-    // Nothing is followed through the damaged header: every allocation is sound memory or none.
+    // A damaged header is not followed: every allocation returns undamaged memory or none.
     for (unsigned i = 0; i < 60; ++i) {
       const std::size_t size = random.between(1, 400);
       auto* block = static_cast<unsigned char*>(heap::allocate(size));
@@ -260,7 +296,7 @@ TEST_F(BlocksTest, a_write_to_free_memory_behind_a_block_misleads_no_allocation)
     Segment segment;
     bool is_sound = true;
     while (walk.next(segment)) is_sound = walk.is_sound() && is_sound;
-    EXPECT_FALSE(is_sound) << round;  // as `verify` finds
+    EXPECT_FALSE(is_sound) << round;  // `verify` reports this too
   }
 }
 
@@ -274,7 +310,7 @@ TEST_F(BlocksTest, a_second_free_and_an_address_inside_are_refused) {
   heap::free(block);
   EXPECT_EQ(heap::misuses(), 3U);
   heap::free(other);
-  heap::free(other);  // it was joined with its neighbour
+  heap::free(other);  // its block was joined with the neighbour
   EXPECT_EQ(heap::misuses(), 4U);
   EXPECT_TRUE(kheap().validate());
 }
@@ -304,8 +340,8 @@ TEST_F(BlocksTest, a_pool_of_any_size_is_refused_or_serves_blocks_until_it_is_fu
       shutdown();
     }
   }
-  EXPECT_LE(least, 8 * PageMap::kPageBytes);  // with kpages, which the fixture links
+  EXPECT_LE(least, 8 * PageMap::kPageBytes);  // including kpages, which the fixture links
   start(kSmall);
 }
 
-}  // namespace
+}  // namespace alloc_blocks_test

@@ -1,5 +1,5 @@
-/* Every function of <qm/qm.h>, used as C99. Compiled as C++ as well: alloc_c_interface_in_cpp.cpp. Each test returns 0, or the
- * line of the first check that failed. */
+/* Every function of <qm/qm.h>, used as C99. alloc_c_interface_in_cpp.cpp compiles it as C++ too. Each test returns
+ * 0, or the line of the first check that failed. */
 
 #include <qm/config.h>
 #include <qm/qm.h>
@@ -50,7 +50,7 @@ int QM_C_TEST(c_whole)(void) {
   return 0;
 }
 
-/* The base arena, and not that of pages. */
+/* The base arena, not the arena of pages. */
 int QM_C_TEST(c_source)(void) {
   size_t free_bytes, pages;
   qm_cache* cache;
@@ -117,7 +117,7 @@ int QM_C_TEST(c_arenas)(void) {
 
 static size_t drawn;
 
-/* A source that makes numbers out of nothing; each span in a place of its own. */
+/* A source that creates numbers; each span has a place of its own. */
 static uintptr_t import_span(qm_arena* source, size_t size, qm_policy policy) {
   static uintptr_t next;
   (void)source;
@@ -132,7 +132,7 @@ static void release_span(qm_arena* source, uintptr_t address, size_t size) {
   if (address != 0) drawn -= size;
 }
 
-/* A source below another, a quarter of it at a time. */
+/* A source below another one, from which it imports a quarter at a time. */
 static uintptr_t import_from_source(qm_arena* source, size_t size, qm_policy policy) {
   return qm_arena_alloc(source, size, policy);
 }
@@ -235,7 +235,7 @@ int QM_C_TEST(c_caches)(void) {
   CHECK(qm_cache_destroy(cache) == QM_OK);
   CHECK(qm_cache_destroy(NULL) == QM_OK);
 
-  /* Numbers, three at a time. */
+  /* Numbers, in units of three. */
   range = qm_arena_create("range", 1000, 60, 3, NULL, NULL, NULL, 0);
   CHECK(range != NULL);
   numbers = qm_cache_create("numbers", 3, 0, QM_NO_TOUCH, range, NULL, NULL, NULL);
@@ -309,10 +309,10 @@ int QM_C_TEST(c_misuse)(void) {
   return 0;
 }
 
-/* All of it can be begun anew. */
+/* All of this can be repeated. */
 int QM_C_TEST(c_port)(void) {
   CHECK(starts());
-  qm_on_ipi(); /* with nothing to serve */
+  qm_on_ipi(); /* nothing is pending */
   qm_trap_enter();
   qm_free(qm_malloc(10));
   qm_trap_leave();

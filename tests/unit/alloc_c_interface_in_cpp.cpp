@@ -1,3 +1,3 @@
-// The C interface, used by the same lines as C++.
+// The C interface, used by the same lines in C++.
 #define QM_C_TEST(name) name##_in_cpp
 #include "alloc_c_interface.c"

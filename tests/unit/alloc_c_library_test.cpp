@@ -1,4 +1,4 @@
-// malloc() and its like, and newlib's reentrant forms, as quartermaster::malloc has them.
+// malloc() and its family, and newlib's reentrant forms, as in quartermaster::malloc.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ void* _memalign_r(void* reent, std::size_t alignment, std::size_t size);
 std::size_t _malloc_usable_size_r(void* reent, void* block);
 }
 
-namespace {
+namespace alloc_c_library_test {
 
 using qm::heap::usable_size;
 
@@ -42,17 +42,18 @@ class CLibrary : public qm::test::SystemTest {
 };
 
 TEST_F(CLibrary, allocates_from_the_heap) {
+  qm::test::make_class(100);
   void* const block = malloc(100);
   ASSERT_NE(block, nullptr);
   EXPECT_EQ(malloc_usable_size(block), usable_size(block));
   EXPECT_GE(usable_size(block), 100U);
   free(block);
-  EXPECT_EQ(malloc(100), block);  // the youngest round
+  EXPECT_EQ(malloc(100), block);  // the object freed last
   cfree(block);
   free(nullptr);
 }
 
-// Not known to the compiler, which would warn.
+// Hides the value from the compiler, which would warn.
 volatile std::size_t half = SIZE_MAX / 2;
 
 TEST_F(CLibrary, clears_and_moves) {
@@ -109,4 +110,4 @@ TEST_F(CLibrary, serves_new_from_the_same_heap) {
   delete number;
 }
 
-}  // namespace
+}  // namespace alloc_c_library_test

@@ -1,5 +1,5 @@
-// Every function of <qm/qm.h> and <qm/trace/trace.h> before qm_init() and with arguments that can never be right: a status, 0 or
-// NULL, never a fault. qm_cache_free() of a NULL cache is left out, as <qm/qm.h> says.
+// Every function of <qm/qm.h> and <qm/trace/trace.h>, before qm_init() and with impossible arguments: the result is a
+// status, 0 or NULL, never a fault. As <qm/qm.h> says, qm_cache_free() of a NULL cache is not covered.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include <qm/trace/live_trace.hpp>
 #include <qm/trace/trace.h>
 
-namespace {
+namespace alloc_c_refusals_test {
 
 alignas(4096) unsigned char ram[1 << 20];
 alignas(4096) unsigned char more[1 << 16];
@@ -25,7 +25,7 @@ qm_cache* create(const char* name, std::size_t size, std::size_t align = 0, std:
   return qm_cache_create(name, size, align, flags, nullptr, nullptr, nullptr, nullptr);
 }
 
-/// What holds as long as qm_init() has not answered QM_OK.
+/// The expectations until qm_init() has returned QM_OK.
 void expect_nothing() {
   EXPECT_EQ(qm_add_memory(ram, sizeof ram), QM_INVALID);
   EXPECT_EQ(qm_attach_hart(), QM_INVALID);
@@ -68,7 +68,7 @@ class CRefusals : public testing::Test {
   }
 };
 
-// Runs first: in a process where nothing was set up yet.
+// Runs first: nothing in the process has been set up.
 TEST_F(CRefusals, before_init) { expect_nothing(); }
 
 TEST_F(CRefusals, a_failed_init_leaves_nothing_and_another_succeeds) {
@@ -87,7 +87,7 @@ TEST_F(CRefusals, a_failed_init_leaves_nothing_and_another_succeeds) {
   qm_free(block);
 }
 
-/// The ranges are looked at before anything is set up, and what fails later is undone.
+/// The ranges are checked before anything is set up, and a later failure is undone.
 TEST_F(CRefusals, a_failed_initialize_of_several_ranges_is_undone) {
   const auto range = [](unsigned char* at, std::size_t bytes) {
     return qm::MemoryRange{reinterpret_cast<std::uintptr_t>(at), bytes};
@@ -117,7 +117,7 @@ TEST_F(CRefusals, memory_that_is_none) {
   EXPECT_EQ(qm_add_memory(more, SIZE_MAX), QM_INVALID);
   EXPECT_EQ(qm_add_memory(more, 4095), QM_INVALID);
   EXPECT_EQ(qm_add_memory(more + 1, 4096), QM_INVALID);
-  // The first page, which holds boundary tags and is not the arena's, included.
+  // Including the first page, which holds boundary tags and does not belong to the arena.
   for (std::size_t page = 0; page < 20; ++page) EXPECT_EQ(qm_add_memory(ram + 4096 * page, 4096), QM_OVERLAP);
   EXPECT_EQ(qm_add_memory(more, sizeof more), QM_OK);
   EXPECT_EQ(qm_add_memory(more, sizeof more), QM_OVERLAP);
@@ -251,4 +251,4 @@ TEST_F(CRefusals, trace) {
   EXPECT_EQ(qm_trace_foreach("", visit, nullptr, nullptr), QM_NOT_FOUND);
 }
 
-}  // namespace
+}  // namespace alloc_c_refusals_test

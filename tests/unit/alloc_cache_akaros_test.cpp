@@ -1,12 +1,12 @@
-/// Defects and limits of Akaros's slab layer (docs: the tests name them): each case fails if ours had it.
+/// Defects and limits of Akaros's slab layer (the tests' names are in docs): each case fails if this allocator has it.
 
 #include <support/system_fixture.hpp>
 
 #include <array>
 
-#include <qm/boundary_tag.hpp>
+#include <qm/detail/boundary_tag.hpp>
 
-namespace {
+namespace alloc_cache_akaros_test {
 
 using namespace qm;
 
@@ -28,8 +28,8 @@ class AkarosCache : public qm::test::SystemTest {
   static inline std::array<void*, 2000> objects;
 };
 
-/// B7: a destroy that was refused has freed the cache's structure all the same: importers dangle, the structure is used
-/// again while objects live.
+/// B7: a refused destroy freed the cache's structure all the same: importers were left dangling, and the structure was
+/// reused while objects were live.
 TEST_F(AkarosCache, B7_a_refused_destroy_frees_nothing) {
   Arena arena;
   ArenaConfig config;
@@ -60,7 +60,7 @@ TEST_F(AkarosCache, B7_a_refused_destroy_frees_nothing) {
   EXPECT_EQ(arena.destroy(), Status::kOk);
 }
 
-/// B8: reap frees slabs that stay on a list.
+/// B8: reap frees slabs that remain on a list.
 TEST_F(AkarosCache, B8_reap_takes_the_slabs_it_frees_off_their_list) {
   Cache* cache = make("reaped", 300);
   ASSERT_NE(cache, nullptr);
@@ -76,7 +76,7 @@ TEST_F(AkarosCache, B8_reap_takes_the_slabs_it_frees_off_their_list) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-/// Reap sees only empty slabs, and magazines keep every slab from being empty: of 2000 idle objects none was released.
+/// Reap sees only empty slabs, and magazines keep every slab from being empty: of 2000 idle objects none was freed.
 TEST_F(AkarosCache, reap_reaches_what_lies_in_magazines_and_depot) {
   Cache* cache = make("idle", 100);
   ASSERT_NE(cache, nullptr);
@@ -88,9 +88,9 @@ TEST_F(AkarosCache, reap_reaches_what_lies_in_magazines_and_depot) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-/// B9: the array of per-hart state is lost at destroy, and two magazines a hart stay behind.
-TEST_F(AkarosCache, B9_destroy_gives_back_cells_and_magazines) {
-  const std::size_t before = free_and_tags();  // with nothing in use yet
+/// B9: destroy lost the array of per-hart state, and two magazines a hart were not freed.
+TEST_F(AkarosCache, B9_destroy_gives_back_hart_caches_and_magazines) {
+  const std::size_t before = free_and_tags();  // nothing is in use yet
   std::size_t magazines = 0;
   for (unsigned i = 0; i < 100; ++i) {
     Cache* cache = make("shortlived", 100);
@@ -99,13 +99,13 @@ TEST_F(AkarosCache, B9_destroy_gives_back_cells_and_magazines) {
     for (unsigned k = 0; k < 100; ++k) cache->free(objects[k]);
     EXPECT_GT(stats_of("kmem_magazine").in_use, magazines);
     ASSERT_EQ(Cache::destroy(cache), Status::kOk);
-    if (i == 0) magazines = stats_of("kmem_magazine").in_use;  // those of the caches below, once they are in use
+    if (i == 0) magazines = stats_of("kmem_magazine").in_use;  // those of the caches below are in use now
     ASSERT_EQ(stats_of("kmem_magazine").in_use, magazines);
   }
   EXPECT_EQ(free_and_tags(), before);
 }
 
-/// A page and more for each cache's per-hart state.
+/// Each cache took a page or more for its per-hart state.
 TEST_F(AkarosCache, caches_share_pages) {
   restart(test::kPoolBytes, 4);
   std::array<Cache*, 60> caches;
@@ -117,12 +117,12 @@ TEST_F(AkarosCache, caches_share_pages) {
     names[i][2] = static_cast<char>('0' + i % 10);
     ASSERT_NE(caches[i] = make(names[i], 64), nullptr);
   }
-  const std::size_t each = sizeof(Cache) + 4 * sizeof(Cell);
+  const std::size_t each = sizeof(Cache) + 4 * sizeof(HartCache);
   EXPECT_LE(base_arena().stats().allocated - before, caches.size() * each * 8 / 7 + 2 * 4096);
   for (Cache* cache : caches) EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-/// Objects that lie in magazines are shown as allocated.
+/// Objects in magazines were shown as allocated.
 TEST_F(AkarosCache, what_lies_in_magazines_is_not_in_use) {
   Cache* cache = make("counted", 64);
   ASSERT_NE(cache, nullptr);
@@ -134,12 +134,12 @@ TEST_F(AkarosCache, what_lies_in_magazines_is_not_in_use) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-/// A constructor's failure is no more than a warning there, and a slab that holds one object never becomes empty.
+/// A constructor's failure was only a warning, and a slab with one object never became empty.
 TEST_F(AkarosCache, a_failing_constructor_leaves_slabs_that_can_become_empty) {
   bool fails = true;
   CacheConfig config;
   config.name = "unmade";
-  config.object_size = 60 * 1024;  // one a slab
+  config.object_size = 60 * 1024;  // one object in each slab
   config.context = &fails;
   config.constructor = [](void*, void* context) noexcept { return !*static_cast<bool*>(context); };
   Cache* cache = Cache::create(config);
@@ -156,4 +156,4 @@ TEST_F(AkarosCache, a_failing_constructor_leaves_slabs_that_can_become_empty) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_cache_akaros_test

@@ -1,24 +1,24 @@
-/// What validate() and verify_cells() say of a cache whose slabs or cells were written over, and what the slab layer
-/// says of addresses that are none of its objects.
+/// The results of validate() and verify_hart_caches() for a cache whose slabs or per-hart caches were overwritten, and the
+/// answers of the slab layer for addresses that are not its objects.
 
 #include <support/system_fixture.hpp>
 
 #include <array>
 
-namespace {
+namespace alloc_cache_damage_test {
 
 using namespace qm;
 
 class CacheDamage : public qm::test::SystemTest {
  protected:
-  void SetUp() override { start(test::kPoolBytes, 2); }  // hart 1 never comes
+  void SetUp() override { start(test::kPoolBytes, 2); }  // hart 1 is never attached
   static Cache* make(std::size_t size) {
     CacheConfig config;
     config.name = "packet";
     config.object_size = size;
     return Cache::create(config);
   }
-  /// Writes @p value over @p word, expects @p looks_sound() to see it, and writes back what was there.
+  /// Writes @p value over @p word, expects @p looks_sound() to detect it, and restores the old value.
   template <class Word, class Value, class Look>
   static void expect_seen(const char* what, Word& word, Value value, Look looks_sound) {
     const Word sound = word;
@@ -67,26 +67,26 @@ TEST_F(CacheDamage, validate_sees_it_in_a_slab) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-TEST_F(CacheDamage, validate_sees_a_cell_of_a_hart_that_has_none) {
+TEST_F(CacheDamage, validate_sees_a_hart_cache_of_a_hart_that_has_none) {
   Cache* cache = make(256);
   ASSERT_NE(cache, nullptr);
   const auto sound = [&] { return cache->validate(); };
   void* word = nullptr;
-  expect_seen("an open cell", cache->cell(1).top, &word, sound);
-  expect_seen("a limit of a closed cell", cache->cell(1).limit, &word, sound);
+  expect_seen("an open per-hart cache", cache->hart_cache(1).top, &word, sound);
+  expect_seen("a limit of a closed per-hart cache", cache->hart_cache(1).limit, &word, sound);
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-TEST_F(CacheDamage, verify_cells_sees_it_in_every_word_of_a_cell) {
+TEST_F(CacheDamage, verify_hart_caches_sees_it_in_every_word_of_a_hart_cache) {
   Cache* cache = make(256);
   ASSERT_NE(cache, nullptr);
   for (void*& object : objects) object = cache->allocate();
   for (void* object : objects) cache->free(object);
-  Cell& own = cache->cell(0);
+  HartCache& own = cache->hart_cache(0);
   Magazine* loaded = own.loaded.load();
   ASSERT_NE(loaded, nullptr);
   ASSERT_NE(own.prev, nullptr);
-  const auto sound = [&] { return cache->verify_cells() == Status::kOk; };
+  const auto sound = [&] { return cache->verify_hart_caches() == Status::kOk; };
   ASSERT_TRUE(sound());
   expect_seen("loaded", own.loaded, nullptr, sound);
   expect_seen("top below the magazine", own.top, &loaded->bottom, sound);
@@ -98,11 +98,11 @@ TEST_F(CacheDamage, verify_cells_sees_it_in_every_word_of_a_cell) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-TEST_F(CacheDamage, verify_cells_sees_it_in_a_closed_cell) {
+TEST_F(CacheDamage, verify_hart_caches_sees_it_in_a_closed_hart_cache) {
   Cache* cache = make(256);
   ASSERT_NE(cache, nullptr);
-  Cell& own = cache->cell(0);
-  const auto sound = [&] { return cache->verify_cells() == Status::kOk; };
+  HartCache& own = cache->hart_cache(0);
+  const auto sound = [&] { return cache->verify_hart_caches() == Status::kOk; };
   ASSERT_TRUE(sound());
   void* word = nullptr;
   expect_seen("a limit without a magazine", own.limit, &word, sound);  // nothing was allocated yet
@@ -127,7 +127,7 @@ TEST_F(CacheDamage, look_for_finds_an_object_of_either_magazine_and_none_of_the_
   for (void*& object : objects) object = cache->allocate();
   EXPECT_EQ(cache->look_for(objects[0]).place, Cache::Place::kUser);
   for (void* object : objects) cache->free(object);
-  Cell& own = cache->cell(0);
+  HartCache& own = cache->hart_cache(0);
   ASSERT_NE(own.prev, nullptr);
   ASSERT_NE(own.prev->rounds, 0U);
   for (unsigned i = 0; i < own.prev->rounds; ++i) {
@@ -209,9 +209,9 @@ TEST_F(CacheDamage, a_slab_layer_refuses_sizes_and_alignments_that_cannot_be) {
   SlabConfig config;
   config.source = &numbers;
   config.object_size = 64;
-  config.no_touch = &untouched_calls;
-  EXPECT_EQ(slabs.initialize(config), Status::kInvalid);  // a slab's quanta do not fit a word
+  config.no_touch = &no_touch_calls;
+  EXPECT_EQ(slabs.initialize(config), Status::kInvalid);  // a slab has more quanta than a word can count
   EXPECT_EQ(numbers.destroy(), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_cache_damage_test

@@ -1,5 +1,5 @@
-/// Caches against a slow, obviously correct model: a table of what is out. Six caches of all kinds share a small
-/// memory, so that allocations fail all the time; each failure is looked into.
+/// Caches against a slow, obviously correct model: a table of the live objects. Six caches of all kinds share a small
+/// memory, so allocations fail frequently; each failure is checked.
 
 #include <support/system_fixture.hpp>
 
@@ -8,16 +8,16 @@
 
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace alloc_cache_random_test {
 
 using namespace qm;
 
 constexpr std::size_t kRam = 1 << 20;
-constexpr std::size_t kMostOut = 160;  // objects of a cache at a time, unless memory ends first
+constexpr std::size_t kMostOut = 160;  // live objects of a cache at a time, unless memory ends first
 constexpr std::size_t kMostBulk = 40;
 constexpr std::uint32_t kMade = 0x600d0b1e;
 
-/// What a constructor has done and a destructor not yet undone, and whether constructions fail.
+/// The constructions that no destructor has undone yet, and whether constructions fail.
 struct Constructions {
   std::size_t live = 0;
   bool failing = false;
@@ -32,7 +32,7 @@ bool construct(void* object, void* context) noexcept {
 }
 void destruct(void*, void* context) noexcept { --static_cast<Constructions*>(context)->live; }
 
-/// A kind of cache under test.
+/// A kind of cache to test.
 struct Kind {
   const char* name;
   std::size_t size;
@@ -52,13 +52,13 @@ constexpr Kind kKinds[] = {
 };
 constexpr unsigned kCaches = sizeof kKinds / sizeof kKinds[0];
 
-/// A cache and the model of it.
+/// A cache and its model.
 struct Subject {
   Cache* cache = nullptr;
   std::array<void*, kMostOut + kMostBulk> out{};
-  std::size_t count = 0;  ///< objects out
+  std::size_t count = 0;  ///< live objects
   std::size_t limit = 0;
-  std::size_t reserve = 0;  ///< promised
+  std::size_t reserve = 0;  ///< granted
   std::uint64_t allocations = 0;
   std::size_t failures = 0;
 };
@@ -89,7 +89,7 @@ class CacheRandom : public qm::test::SystemTest {
     one.cache = Cache::create(config);
   }
 
-  /// Enters an object in the model.
+  /// Adds an object to the model.
   void enter(unsigned which, void* object) {
     Subject& one = subjects_[which];
     const auto address = reinterpret_cast<std::uintptr_t>(object);
@@ -123,7 +123,7 @@ class CacheRandom : public qm::test::SystemTest {
     return static_cast<int>(reinterpret_cast<std::uintptr_t>(object) >> 3 & 0xff);
   }
 
-  /// Takes object @p index out of the model.
+  /// Removes object @p index from the model.
   void* leave(unsigned which, std::size_t index) {
     Subject& one = subjects_[which];
     void* object = one.out[index];
@@ -138,7 +138,7 @@ class CacheRandom : public qm::test::SystemTest {
     return object;
   }
 
-  /// An allocation that may reclaim has failed: nothing that could have served it lies idle.
+  /// After the failure of an allocation that may reclaim: no idle memory could have served it.
   void look_into_failure(unsigned which) {
     ++failures_;
     Subject& one = subjects_[which];
@@ -154,7 +154,7 @@ class CacheRandom : public qm::test::SystemTest {
     if (one.count >= kMostOut) return;
     const bool atomic = random.chance(30);
     const std::size_t reserved = one.cache->stats().reserved;
-    void* object = one.cache->allocate_at(nullptr, 0, atomic ? Effort::kAtomic : Effort::kReclaim);
+    void* object = one.cache->allocate_at(nullptr, 0, atomic ? WaitPolicy::kAtomic : WaitPolicy::kReclaim);
     if (object != nullptr) return enter(which, object);
     ++one.failures;
     if (!atomic) return look_into_failure(which);
@@ -166,7 +166,7 @@ class CacheRandom : public qm::test::SystemTest {
     if (one.count >= kMostOut) return;
     std::array<void*, kMostBulk> objects;
     const std::size_t wanted = random.below(kMostBulk + 1);
-    const std::size_t got = one.cache->allocate_bulk(objects.data(), wanted, Effort::kReclaim);
+    const std::size_t got = one.cache->allocate_bulk(objects.data(), wanted, WaitPolicy::kReclaim);
     ASSERT_LE(got, wanted);
     if (got != wanted) {
       ++one.failures;
@@ -208,7 +208,7 @@ class CacheRandom : public qm::test::SystemTest {
       ASSERT_EQ(constructions_.live, 0U);
     }
     make(which);
-    while (one.cache == nullptr) {  // memory is exhausted: somebody gives way
+    while (one.cache == nullptr) {  // memory is exhausted: another cache is emptied
       const unsigned other = largest();
       ASSERT_NE(subjects_[other].count, 0U);
       subjects_[other].cache->free(leave(other, 0));
@@ -243,7 +243,7 @@ class CacheRandom : public qm::test::SystemTest {
     if (kind >= 994) recreate(which);
   }
 
-  /// Compares what a cache says with the model.
+  /// Compares a cache with its model.
   void compare(unsigned which) {
     Subject& one = subjects_[which];
     ASSERT_TRUE(one.cache->validate()) << kKinds[which].name;
@@ -297,4 +297,4 @@ TEST_F(CacheRandom, seven_caches_agree_with_a_table_of_what_is_out) {
   EXPECT_EQ(ids_.destroy(), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_cache_random_test

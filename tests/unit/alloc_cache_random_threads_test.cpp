@@ -1,5 +1,5 @@
-/// Caches under all harts at once, against a model that each hart keeps of what it holds. Between phases nobody runs,
-/// and the caches' own counts must agree with all models together.
+/// Caches used by all harts at once, against a model on each hart of the objects that it holds. Between phases no hart
+/// runs, and the caches' own counts must agree with the sum of all models.
 
 #include <support/system_fixture.hpp>
 
@@ -10,16 +10,16 @@
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace alloc_cache_random_threads_test {
 
 using namespace qm;
 
 constexpr unsigned kCaches = 3;
 constexpr std::size_t kSizes[kCaches] = {48, 700, 3000};
-constexpr std::size_t kHeld = 60;  // of a cache by a hart
+constexpr std::size_t kHeld = 60;  // objects of a cache that a hart holds
 constexpr std::size_t kPhases = 8;
 
-/// The first word of an object is the hart that holds it, from 1; 0: nobody.
+/// The first word of an object is its holder, a hart counted from 1; 0: none.
 std::atomic<std::uint32_t>& holder_of(void* object) { return *static_cast<std::atomic<std::uint32_t>*>(object); }
 
 struct Model {
@@ -68,13 +68,14 @@ class CacheRandomThreads : public qm::test::SystemTest {
     std::array<void*, SlabLayer::kBatch> objects;
     if (kind < 470) {
       if (count >= kHeld) return;
-      void* object = cache.allocate_at(nullptr, 0, random.chance(50) ? Effort::kAtomic : Effort::kReclaim);
+      void* object = cache.allocate_at(nullptr, 0, random.chance(50) ? WaitPolicy::kAtomic : WaitPolicy::kReclaim);
       if (object != nullptr) enter(model, which, object, hart);
     } else if (kind < 920) {
       if (count != 0) cache.free(leave(model, which, random.below(count), hart));
     } else if (kind < 955) {
       if (count >= kHeld) return;
-      const std::size_t got = cache.allocate_bulk(objects.data(), random.below(objects.size() + 1), Effort::kAtomic);
+      const std::size_t got =
+          cache.allocate_bulk(objects.data(), random.below(objects.size() + 1), WaitPolicy::kAtomic);
       for (std::size_t i = 0; i < got; ++i) enter(model, which, objects[i], hart);
     } else if (kind < 992) {
       std::size_t taken = 0;
@@ -134,4 +135,4 @@ TEST_F(CacheRandomThreads, the_counts_agree_with_what_all_harts_hold) {
   for (Cache* cache : caches_) EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_cache_random_threads_test

@@ -3,10 +3,10 @@
 #include <array>
 #include <cstring>
 
-#include <qm/boundary_tag.hpp>
+#include <qm/detail/boundary_tag.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace alloc_cache_test {
 
 using namespace qm;
 using qm::test::SystemTest;
@@ -25,7 +25,7 @@ class Cache : public SystemTest {
 
 std::array<void*, 20000> objects;
 
-/// Allocates until the cache says no, into `objects`. @returns how many.
+/// Allocates until the cache fails, into `objects`. @returns the number of objects.
 std::size_t exhaust(qm::Cache& cache) {
   std::size_t count = 0;
   while (count < objects.size() && (objects[count] = cache.allocate()) != nullptr) ++count;
@@ -134,10 +134,10 @@ TEST_F(Cache, keeps_objects_constructed_between_uses) {
   }
   EXPECT_GE(made, 10U);
   if constexpr (kMagazines) {
-    EXPECT_EQ(counts.made, made);  // once, however often they are used
+    EXPECT_EQ(counts.made, made);  // constructed once, however often they are used
     EXPECT_EQ(counts.unmade, 0U);
   } else {
-    EXPECT_EQ(counts.made, 30U);  // while users hold them
+    EXPECT_EQ(counts.made, 30U);  // while they are allocated
     EXPECT_EQ(counts.unmade, 30U);
   }
   const unsigned in_all = counts.made;
@@ -245,7 +245,7 @@ TEST_F(Cache, a_cache_and_an_arena_created_used_and_destroyed_again_and_again_le
 TEST_F(Cache, create_use_destroy_leaves_no_byte_behind) {
   std::size_t before = 0;
   for (unsigned round = 0; round < 2000; ++round) {
-    if (round == 700) before = free_bytes();  // every size was there once: the boundary tags suffice from here on
+    if (round == 700) before = free_bytes();  // every size occurred: from here on no boundary tags are needed
     qm::Cache* cache = make("shortlived", 16 + round % 700 * 8);
     ASSERT_NE(cache, nullptr);
     for (unsigned i = 0; i < 40; ++i) ASSERT_NE(objects[i] = cache->allocate(), nullptr);
@@ -310,13 +310,13 @@ TEST_F(Cache, a_no_touch_cache_serves_identifiers_that_are_no_memory) {
   EXPECT_EQ(ids.destroy(), Status::kOk);
 }
 
-/// An observer that counts what the seam tells it.
+/// An observer that counts the calls of the trace's seam.
 class CountingObserver final : public Observer {
  public:
   unsigned prepared = 0, recorded = 0, forgotten = 0, released = 0;
   void* last = nullptr;
   std::size_t requested = 0;
-  bool takes_handler = false;  ///< the handler of misuse, while a report is made for it, as another hart may
+  bool takes_handler = false;  ///< the handler of misuse, during its report, as another hart may do
   void prepare(const Allocation&, void*, Prepared& p) noexcept override {
     p.ready = true;
     ++prepared;
@@ -342,9 +342,9 @@ class CountingObserver final : public Observer {
 };
 
 TEST_F(Cache, the_state_word_closes_the_paths_and_reopens_them) {
-  if (kChecked) GTEST_SKIP() << "a checking build's cells stay closed";
-  CountingObserver books;
-  set_observer(&books);
+  if (kChecked) GTEST_SKIP() << "a checking build's per-hart caches stay closed";
+  CountingObserver trace;
+  set_observer(&trace);
   qm::Cache* cache = make("traced", 128);
   void* warm = cache->allocate();
   cache->free(warm);
@@ -352,30 +352,30 @@ TEST_F(Cache, the_state_word_closes_the_paths_and_reopens_them) {
     cache->state().store(word);
     const hal::InterruptGuard masked;
     cache->close(0);
-    cache->expose(0);
+    cache->open_hart_cache(0);
   };
   using namespace trace_state;
   change(kRecord | kWatch | kHold);
   void* object = cache->allocate_at(nullptr, 100);
-  EXPECT_EQ(books.recorded, 1U);
-  EXPECT_EQ(books.last, object);
-  EXPECT_EQ(books.requested, 100U);
-  EXPECT_EQ(books.prepared, books.released);
+  EXPECT_EQ(trace.recorded, 1U);
+  EXPECT_EQ(trace.last, object);
+  EXPECT_EQ(trace.requested, 100U);
+  EXPECT_EQ(trace.prepared, trace.released);
   cache->free(object);
-  EXPECT_EQ(books.forgotten, 1U);
+  EXPECT_EQ(trace.forgotten, 1U);
   change(kWatch | kSettled);
   object = cache->allocate();
-  EXPECT_EQ(books.recorded, 1U);
+  EXPECT_EQ(trace.recorded, 1U);
   if constexpr (kMagazines) {
-    EXPECT_NE(cache->cell(0).top.load(), closed_address());  // the pop is open again at once
+    EXPECT_NE(cache->hart_cache(0).top.load(), closed_address());  // the pop is open again at once
   }
   cache->free(object);
-  EXPECT_EQ(books.forgotten, 2U);
+  EXPECT_EQ(trace.forgotten, 2U);
   change(0);
   const std::size_t misses = cache->stats().misses;
   object = cache->allocate();
   cache->free(object);
-  EXPECT_EQ(books.forgotten, 2U);
+  EXPECT_EQ(trace.forgotten, 2U);
   EXPECT_EQ(cache->stats().misses, misses);
   if (kCounted) {
     EXPECT_EQ(cache->stats().allocations, 4U);
@@ -407,9 +407,9 @@ unsigned told_misuses;
 
 TEST_F(Cache, a_misuse_handler_that_goes_while_a_report_is_made_gets_it) {
   qm::Cache* cache = make("fresh", 128);
-  CountingObserver books;
-  books.takes_handler = true;
-  set_observer(&books);
+  CountingObserver trace;
+  trace.takes_handler = true;
+  set_observer(&trace);
   told_misuses = 0;
   set_misuse_handler([](const MisuseReport&) noexcept { ++told_misuses; });
   cache->free_slow(nullptr);
@@ -430,16 +430,16 @@ TEST_F(Cache, none_is_made_before_the_allocator_is_set_up_and_after_it_was_shut_
 }
 
 TEST_F(Cache, a_record_is_prepared_with_the_object_if_recording_starts_in_the_middle) {
-  // A cache's first allocation goes through refill(): there the object is in hand before the word is read.
-  CountingObserver books;
-  set_observer(&books);
+  // A cache's first allocation goes through refill(): there the object is allocated before the state word is read.
+  CountingObserver trace;
+  set_observer(&trace);
   qm::Cache* cache = make("fresh", 128);
   cache->state().store(trace_state::kRecord | trace_state::kWatch | trace_state::kHold);
   void* object = cache->allocate();
   EXPECT_NE(object, nullptr);
-  EXPECT_EQ(books.recorded, 1U);
+  EXPECT_EQ(trace.recorded, 1U);
   cache->free(object);
-  EXPECT_EQ(books.forgotten, 1U);
+  EXPECT_EQ(trace.forgotten, 1U);
 }
 
-}  // namespace
+}  // namespace alloc_cache_test

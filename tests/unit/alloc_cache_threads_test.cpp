@@ -1,4 +1,4 @@
-/// Caches under all harts at once: objects change hands, idle memory is taken back meanwhile, caches come and go.
+/// Caches used by all harts at once: objects change hands, idle memory is reclaimed, caches are created and destroyed.
 
 #include <support/system_fixture.hpp>
 
@@ -9,12 +9,12 @@
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace alloc_cache_threads_test {
 
 using namespace qm;
 
 struct Object {
-  std::atomic<std::uint32_t> holder;  // 0: nobody; else hart + 1
+  std::atomic<std::uint32_t> holder;  // 0: none; else hart + 1
   std::uint32_t stamp;
 };
 
@@ -35,7 +35,7 @@ class CacheThreads : public qm::test::SystemTest {
   }
 };
 
-/// Runs on each hart, attached to the allocator for as long.
+/// Runs on each hart, which is attached to the allocator for that time.
 template <class Callable>
 void on_each_attached_hart(unsigned count, Callable&& callable) {
   test::on_each_hart(count, [&](unsigned hart) {
@@ -45,7 +45,7 @@ void on_each_attached_hart(unsigned count, Callable&& callable) {
   });
 }
 
-/// Pages that have become boundary tags stay with the pool.
+/// Pages of boundary tags stay with the pool.
 std::size_t tag_bytes() { return boundary_tags_stats().pages * 4096; }
 
 std::atomic<std::uint32_t> violations;
@@ -133,7 +133,7 @@ TEST_F(CacheThreads, all_memory_idle_in_other_harts_magazines_is_had_before_an_a
   ASSERT_NE(cache, nullptr);
   const unsigned harts = test::harts();
   static std::array<std::array<void*, 400>, hal::Port::kMaxHarts> held;
-  // Each hart in turn takes a share and gives it back: what fits stays in its magazines, while the hart stays attached.
+  // Each hart in turn allocates a share and frees it: its magazines keep as many objects as fit, and it stays attached.
   test::Barrier barrier(harts);
   std::atomic<unsigned> turn{0};
   std::size_t most = 0;
@@ -166,7 +166,7 @@ TEST_F(CacheThreads, destroy_succeeds_while_other_harts_reclaim) {
   on_each_attached_hart(harts, [&](unsigned hart) {
     for (unsigned round = 0; hart == 0 && round < 50; ++round) {
       Cache* cache = make("contested");
-      if (cache == nullptr) continue;  // the one before was refused, and has the name
+      if (cache == nullptr) continue;  // the previous one's destroy was refused, so it still has the name
       cache->free(cache->allocate());
       if (Cache::destroy(cache) != Status::kOk) refused.fetch_add(1);
     }
@@ -207,4 +207,4 @@ TEST_F(CacheThreads, create_use_on_all_harts_and_destroy_leaves_no_byte_behind) 
   EXPECT_EQ(free_bytes() + tag_bytes(), before);
 }
 
-}  // namespace
+}  // namespace alloc_cache_threads_test

@@ -1,4 +1,4 @@
-/* What the tests of call sites share with their C half. */
+/* Shared declarations of the call sites' tests and their C half. */
 #ifndef ALLOC_CALL_SITES_H
 #define ALLOC_CALL_SITES_H
 
@@ -8,17 +8,17 @@
 extern "C" {
 #endif
 
-/* A helper that is converted by the recipe: charged to who calls it. */
+/* A helper converted by the recipe: its allocations are charged to its caller. */
 void* qm_test_converted_at(const qm_call_site* site, size_t size);
 #define qm_test_converted(size) QM_AT(qm_test_converted_at, size)
 
-/* A helper with a hook of its own, and one with none. */
+/* A helper with its own hook, and one without a hook. */
 void* qm_test_unconverted(size_t size);
 void* qm_test_plain(size_t size);
 
-/* Hooks over each function of C that allocates; a number of lines of this file are rows then. Blocks are freed again. */
+/* Hooks over each allocating function of C; a number of lines of this file become rows. The blocks are freed again. */
 int qm_test_hooks_of_c(qm_cache* cache);
-/* Three blocks that stay. */
+/* Three blocks that are not freed. */
 void qm_test_take_in_c(void* blocks[3]);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/// Call sites: who is charged, with how much, and what undoes it.
+/// Call sites: which site is charged, the amount, and what reverses the charge.
 
 #define QM_MODULE "test"
 
@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include <qm/arena.hpp>
-#include <qm/call_sites.hpp>
+#include <qm/detail/call_sites.hpp>
 #include <qm/heap.hpp>
-#include <qm/page_map.hpp>
+#include <qm/detail/page_map.hpp>
 #include <qm/inline_cache.hpp>
 #include <qm/object_cache.hpp>
 
@@ -17,7 +17,7 @@
 
 #include "alloc_call_sites.h"
 
-namespace {
+namespace alloc_call_sites_test {
 
 using qm::Cache;
 using qm::CallSite;
@@ -26,7 +26,7 @@ using qm::call_sites::Row;
 QM_INLINE_CACHE(Inlined);
 QM_DEFINE_INLINE_CACHE(Inlined);
 
-/// The row of one site.
+/// @returns the row of one site.
 Row row_of(const CallSite* site) {
   for (std::size_t i = 0; i < qm::call_sites::count(); ++i) {
     const Row row = qm::call_sites::row(i);
@@ -37,10 +37,10 @@ Row row_of(const CallSite* site) {
 Row row_of(Cache* cache, void* object) { return row_of(cache->site_of(object)); }
 Row untagged() { return row_of(&qm_untagged_site); }
 
-/// Of a row with one block, what usable_size() says of it: a checking build's is what was asked for.
+/// @returns usable_size() of the one block in a row: in a checking build the requested size.
 std::uint64_t usable(const Row& row) { return row.bytes - (qm::kChecked ? row.waste : 0); }
 
-/// What a block of the heap is charged with: an object of a cache without what lies before it, any other with its header and note.
+/// The charge of a heap block: for an object of a cache without the bytes before it, else with its header and note.
 std::size_t charged(const void* block) {
   constexpr std::size_t kHeaderAndNote = 24;
   return qm::heap::usable_size(block) +
@@ -49,7 +49,7 @@ std::size_t charged(const void* block) {
 
 bool is_allocators(const Row& row) { return row.site->module != nullptr && std::string_view(row.site->module) == "qm"; }
 
-/// Sum over all rows but those of the allocator itself.
+/// @returns the sum over all rows except those of the allocator itself.
 Row users() {
   Row sum;
   for (std::size_t i = 0; i < qm::call_sites::count(); ++i) {
@@ -125,7 +125,7 @@ TEST_F(CallSites, a_converted_helper_is_charged_to_its_caller_and_one_with_a_hoo
 
 TEST_F(CallSites, of_nested_hooks_the_innermost_counts) {
   Cache* cache = make("packets", 64);
-  // A helper that takes a site and has a hook inside: the outer one is not what it allocates with.
+  // A helper with a parameter for a site and a hook inside: the parameter is not the site that it allocates with.
   const auto helper_at = [cache](const CallSite*) { return QM_ALLOC(cache->allocate); };
   const unsigned line = __LINE__ - 1;
   void* object = QM_AT(helper_at);
@@ -151,7 +151,7 @@ TEST_F(CallSites, c_has_hooks_for_all_that_allocates) {
   }
 }
 
-TEST_F(CallSites, every_way_to_allocate_and_free_keeps_the_books) {
+TEST_F(CallSites, every_way_to_allocate_and_free_keeps_the_sums) {
   Cache* cache = make("packets", 40, 8);
   ASSERT_EQ(Inlined::create({.name = "inlined", .object_size = 48}), qm::Status::kOk);
   void* bulk[40];
@@ -203,7 +203,8 @@ TEST_F(CallSites, a_hooked_realloc_moves_the_charge_and_a_plain_one_leaves_it) {
 }
 
 TEST_F(CallSites, a_row_says_how_much_of_the_heaps_blocks_nobody_asked_for) {
-  void* blocks[40];  // the first by the slow half, which makes the class's cache
+  for (const std::size_t size : {50, 100}) qm::test::make_class(size);
+  void* blocks[40];  // the first through the slow half
   for (void*& block : blocks) block = QM_ALLOC(qm::heap::allocate, 50);
   const CallSite* site = qm::heap::site_of(blocks[0]);
   EXPECT_EQ(row_of(site).bytes, 40 * 64U);
@@ -226,7 +227,7 @@ TEST_F(CallSites, a_row_says_how_much_of_the_heaps_blocks_nobody_asked_for) {
   EXPECT_EQ(users().bytes, 0U);
   Cache* cache = make("packets", 100);
   void* object = QM_ALLOC(cache->allocate, 70);
-  EXPECT_EQ(row_of(cache, object).waste, 0U);  // of caches it is not known
+  EXPECT_EQ(row_of(cache, object).waste, 0U);  // for caches it is not known
   cache->free(object);
 }
 
@@ -265,7 +266,7 @@ TEST_F(CallSites, a_row_misses_exactly_what_was_allocated_while_off_and_says_so)
   EXPECT_FALSE(row_of(site).is_accurate);
   EXPECT_EQ(row_of(block_site).bytes, block_bytes);
   EXPECT_FALSE(row_of(block_site).is_accurate);
-  cache->free(before);  // off or not: what was counted is counted back
+  cache->free(before);  // whether counting is off or not: a counted object is subtracted when it is freed
   qm::heap::free(block_before);
   EXPECT_EQ(row_of(site).bytes, 0U);
   EXPECT_EQ(row_of(block_site).bytes, 0U);
@@ -292,7 +293,7 @@ TEST_F(CallSites, misuse_leaves_the_rows_as_they_were) {
   EXPECT_EQ(row_of(cache, object).bytes, 64U);
   const CallSite* site = cache->site_of(object);
   cache->free(object);
-  cache->free(object);  // twice
+  cache->free(object);  // a double free
   EXPECT_EQ(row_of(site).bytes, 0U);
   EXPECT_EQ(row_of(other, kept).bytes, 64U);
 }
@@ -310,7 +311,7 @@ TEST_F(CallSites, numbers_and_what_is_the_allocators_own_are_charged_to_no_user)
     const Row row = qm::call_sites::row(i);
     if (is_allocators(row)) own += row.bytes;
   }
-  EXPECT_GT(own, 0U);  // the structure of `packets`
+  EXPECT_GT(own, 0U);  // the structure of the cache `packets`
   EXPECT_EQ(Cache::destroy(cache), qm::Status::kOk);
 }
 
@@ -346,4 +347,4 @@ TEST_F(CallSites, a_checking_build_names_who_allocates_without_a_site) {
   EXPECT_EQ(qm::call_sites::untagged_caller(2).address, 0U);
 }
 
-}  // namespace
+}  // namespace alloc_call_sites_test

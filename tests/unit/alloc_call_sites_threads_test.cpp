@@ -1,4 +1,4 @@
-/// Call sites on several harts: what is quiet adds up.
+/// Call sites on several harts: when no hart allocates, the sums are exact.
 
 #define QM_MODULE "test"
 
@@ -7,14 +7,14 @@
 #include <array>
 #include <atomic>
 
-#include <qm/call_sites.hpp>
+#include <qm/detail/call_sites.hpp>
 #include <qm/heap.hpp>
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 
 #include <support/system_fixture.hpp>
 
-namespace {
+namespace alloc_call_sites_threads_test {
 
 using qm::Cache;
 using qm::call_sites::Row;
@@ -34,13 +34,13 @@ class CallSitesThreads : public qm::test::SystemTest {
     }
     return sum;
   }
-  /// What users hold of caches and of the heap's large blocks, as the allocator's own figures have it.
+  /// @returns the live bytes of caches and of the heap's large blocks, by the allocator's own statistics.
   static std::size_t held() {
     std::size_t bytes = 0;
     qm::RegistryCursor<Cache> caches;
     while (Cache* cache = caches.next()) {
-      const bool own =
-          (cache->flags() & (qm::cache_flags::kNoTouch | qm::cache_flags::kNoTrace | qm::cache_flags::kDirect)) != 0;
+      const bool own = (cache->flags() &
+                        (qm::cache_flags::kNoTouch | qm::cache_flags::kNoTrace | qm::cache_flags::kNoMagazines)) != 0;
       if (!own) bytes += cache->stats().in_use * cache->object_size();
     }
     qm::RegistryCursor<qm::Arena> arenas;
@@ -102,4 +102,4 @@ TEST_F(CallSitesThreads, turning_accounting_off_and_on_loses_nothing) {
   EXPECT_TRUE(users().is_accurate);
 }
 
-}  // namespace
+}  // namespace alloc_call_sites_threads_test

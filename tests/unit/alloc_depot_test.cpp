@@ -1,10 +1,10 @@
-/// What stands between the cells and the slabs: magazines that grow and shrink, working sets, bulk.
+/// The level between the per-hart caches and the slabs: magazines that grow and shrink, working sets, bulk moves.
 
 #include "depot_fixture.hpp"
 
 #include <qm/test/harts.hpp>
 
-namespace {
+namespace alloc_depot_test {
 
 using namespace qm;
 using qm::test::DepotTest;
@@ -27,10 +27,10 @@ TEST_F(DepotTest, magazines_begin_with_4_KiB_of_objects_at_most) {
 TEST_F(DepotTest, an_operation_makes_a_slab_or_a_magazine_or_fills_what_there_is) {
   Cache* cache = make(64);
   ASSERT_NE(cache, nullptr);
-  ASSERT_EQ(take(*cache, 1), 1U);  // makes a slab
+  ASSERT_EQ(take(*cache, 1), 1U);  // creates a slab
   EXPECT_EQ(cache->stats().slabs, 1U);
   EXPECT_EQ(cache->magazine_harts(), 0U);
-  ASSERT_EQ(take(*cache, 1), 1U);  // makes a magazine
+  ASSERT_EQ(take(*cache, 1), 1U);  // creates a magazine
   EXPECT_NE(cache->magazine_harts(), 0U);
   EXPECT_EQ(cache->stats().in_magazines, 0U);
   ASSERT_EQ(take(*cache, 1), 1U);  // fills it
@@ -48,7 +48,7 @@ TEST_F(DepotTest, magazines_grow_up_to_4_KiB_of_objects_while_a_cache_is_busy_an
   give(*cache, 300);
   ASSERT_EQ(take(*cache, 2000), 2000U);
   EXPECT_EQ(cache->stats().magazine_rounds, 61U);
-  EXPECT_EQ(cache->stats().slabs, (2000 - 1) / cache->slabs().objects() + 1);  // no slab is made to fill a magazine
+  EXPECT_EQ(cache->stats().slabs, (2000 - 1) / cache->slabs().objects() + 1);  // no slab is created to fill a magazine
   give(*cache, 2000);
   cache->trim();
   EXPECT_EQ(cache->stats().magazine_rounds, 61U);
@@ -69,7 +69,7 @@ TEST_F(DepotTest, waiting_for_the_depot_makes_magazines_larger_and_quiet_makes_t
   ASSERT_EQ(depot.rounds(), 13U);
   if (test::harts() < 2) return;
   restart(test::kPoolBytes / 2, 2);
-  // One hart holds the depot, the other comes to it meanwhile, in lockstep: almost every exchange has to wait.
+  // One hart holds the depot's lock when the other comes to the depot, in lockstep: almost every exchange waits.
   constexpr unsigned kRounds = 2000;
   std::atomic<unsigned> held{0};
   std::atomic<unsigned> exchanged{0};
@@ -98,12 +98,12 @@ TEST_F(DepotTest, waiting_for_the_depot_makes_magazines_larger_and_quiet_makes_t
   for (unsigned i = 0; i < Depot::kQuietExchanges; ++i) static_cast<void>(depot.exchange_for_full(nullptr));
   static_cast<void>(depot.end_interval(quiet));
   EXPECT_FALSE(quiet);
-  const std::uint32_t busy = depot.rounds();  // without contention they stay as they are
+  const std::uint32_t busy = depot.rounds();  // without contention the capacity stays the same
   static_cast<void>(depot.end_interval(quiet));
   EXPECT_TRUE(quiet);
   EXPECT_LT(depot.rounds(), busy);
   static_cast<void>(depot.end_interval(quiet));
-  EXPECT_EQ(depot.rounds(), 13U);  // what the cache began with
+  EXPECT_EQ(depot.rounds(), 13U);  // the first capacity of the cache
 }
 
 TEST_F(DepotTest, magazines_are_bounded_by_the_bytes_of_their_rounds) {
@@ -126,11 +126,11 @@ TEST_F(DepotTest, a_magazine_of_another_size_is_replaced_once_it_comes_to_the_de
   ASSERT_EQ(take(*large, 400), 400U);
   give(*large, 400);
   EXPECT_EQ(large->stats().in_magazines + large->stats().in_depot, large->stats().objects - large->stats().in_slabs);
-  EXPECT_GE(large->stats().depot_full, Depot::kLeastKept);
+  EXPECT_GE(large->stats().depot_full, Depot::kLeastWorkingSet);
   ASSERT_EQ(Cache::destroy(large), Status::kOk);
 }
 
-/// Rounds of the first magazines of a cache for 64 bytes.
+/// Capacity in objects of the first magazines of a cache for 64 bytes.
 constexpr std::size_t kFirst = 13;
 
 TEST_F(DepotTest, what_is_freed_in_bulk_and_not_missed_goes_back_to_the_slabs) {
@@ -139,7 +139,7 @@ TEST_F(DepotTest, what_is_freed_in_bulk_and_not_missed_goes_back_to_the_slabs) {
   ASSERT_EQ(take(*cache, 2000), 2000U);
   give(*cache, 2000);
   const CacheStats stats = cache->stats();
-  EXPECT_LT(stats.in_depot, Depot::kLeastKept * kFirst + stats.magazine_rounds);
+  EXPECT_LT(stats.in_depot, Depot::kLeastWorkingSet * kFirst + stats.magazine_rounds);
   EXPECT_LE(stats.in_magazines, 2 * stats.magazine_rounds);
   EXPECT_LE(stats.slabs, 6U);
   EXPECT_TRUE(cache->validate());
@@ -162,8 +162,8 @@ TEST_F(DepotTest, what_is_missed_again_and_again_is_kept_up_to_a_bound) {
     ASSERT_EQ(take(*cache, 2000), 2000U);
     give(*cache, 2000);
   }
-  EXPECT_GE(cache->stats().in_depot, Depot::kMostKept * kFirst);
-  EXPECT_LT(cache->stats().in_depot, Depot::kMostKept * kFirst + cache->stats().magazine_rounds);
+  EXPECT_GE(cache->stats().in_depot, Depot::kMostWorkingSet * kFirst);
+  EXPECT_LT(cache->stats().in_depot, Depot::kMostWorkingSet * kFirst + cache->stats().magazine_rounds);
   EXPECT_TRUE(cache->validate());
   ASSERT_EQ(Cache::destroy(cache), Status::kOk);
 }
@@ -176,8 +176,8 @@ TEST_F(DepotTest, trim_gives_back_what_an_interval_did_not_use_and_nothing_else)
     give(*cache, 2000);
   }
   const CacheStats peak = cache->stats();
-  EXPECT_GE(peak.in_depot, Depot::kMostKept * kFirst);
-  cache->trim();  // the interval of the peak: at its beginning there was nothing
+  EXPECT_GE(peak.in_depot, Depot::kMostWorkingSet * kFirst);
+  cache->trim();  // the interval of the peak: at its beginning the depot was empty
   EXPECT_EQ(cache->stats().in_depot, peak.in_depot);
   for (unsigned i = 0; i < 4; ++i) {  // an interval that uses 300 objects
     ASSERT_EQ(take(*cache, 300), 300U);
@@ -187,16 +187,16 @@ TEST_F(DepotTest, trim_gives_back_what_an_interval_did_not_use_and_nothing_else)
   const CacheStats after = cache->stats();
   EXPECT_LE(after.in_depot + after.in_magazines, 300U + 2 * 61);
   EXPECT_GE(after.in_depot + after.in_magazines,
-            300U - 61);  // its working set is still there, but for what one refill takes
+            300U - 61);  // its working set remains, except the objects that one refill allocates
   EXPECT_TRUE(cache->validate());
   for (unsigned i = 0; i < 3; ++i) cache->trim();
   EXPECT_EQ(cache->stats().depot_full, 0U);
   EXPECT_EQ(cache->stats().depot_empty, 0U);
-  EXPECT_LE(cache->stats().slabs, 8U);  // of 33: under what lies in this hart's magazines
+  EXPECT_LE(cache->stats().slabs, 8U);  // of 33: those with objects in this hart's magazines
   ASSERT_EQ(take(*cache, 2000), 2000U);
   give(*cache, 2000);
   EXPECT_LT(cache->stats().in_depot,
-            Depot::kLeastKept * kFirst + cache->stats().magazine_rounds);  // what it had learned is forgotten
+            Depot::kLeastWorkingSet * kFirst + cache->stats().magazine_rounds);  // the working set begins small again
   ASSERT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
@@ -212,7 +212,7 @@ TEST_F(DepotTest, trim_of_everything_brings_an_idle_system_back_to_its_size) {
   EXPECT_LT(busy, before - 100000);
   for (unsigned i = 0; i < 6; ++i) trim();
   EXPECT_GT(base_arena().stats().free, busy + 50000);
-  EXPECT_GT(base_arena().stats().free, before - 6 * 32768);  // each page still in use may keep its slab of eight
+  EXPECT_GT(base_arena().stats().free, before - 6 * 32768);  // each page in use may keep a slab with eight parts
   ASSERT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
@@ -288,4 +288,4 @@ TEST_F(DepotTest, caches_without_magazines_count_what_their_slabs_have_handed_ou
   ASSERT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_depot_test

@@ -1,6 +1,6 @@
-/// Exhaustion against everything else at once: every hart churns in a memory that is too small, with every effort,
-/// while tracing starts, stops and resets, faults come and go, reclaimers come and go, caches and arenas are made and
-/// destroyed.
+/// Exhaustion while everything else happens: every hart allocates and frees in a memory that is too small, with every
+/// wait policy, while tracing starts, stops and resets, faults and reclaimers are set and removed, and caches and
+/// arenas are created and destroyed.
 
 #include "trace_fixture.hpp"
 
@@ -12,16 +12,16 @@
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace alloc_exhaustion_races_test {
 
 using namespace qm;
 
 constexpr std::size_t kRam = 1024 * 1024;
-constexpr std::size_t kLeft = 64 * 1024;  // bytes; each hart's worker wants about 45 KiB, and now and then 80
+constexpr std::size_t kLeft = 64 * 1024;  // bytes; each hart's worker needs about 45 KiB, and sometimes 80
 constexpr unsigned kSteps = 2000;
 
 struct Object {
-  std::atomic<std::uint32_t> holder;  // 0: nobody; else hart + 1
+  std::atomic<std::uint32_t> holder;  // 0: none; else hart + 1
 };
 
 std::atomic<unsigned> violations;
@@ -40,7 +40,7 @@ class ExhaustionRaces : public qm::test::TraceTest {
   static std::size_t accounted_bytes() { return free_bytes() + boundary_tags_stats().pages * 4096; }
 };
 
-/// What one hart does.
+/// The work of one hart.
 class Worker {
  public:
   Worker(Cache& shared, Cache& large, unsigned hart)
@@ -67,18 +67,18 @@ class Worker {
   }
 
  private:
-  Effort effort() {
+  WaitPolicy wait_policy() {
     switch (random_.below(8)) {
-      case 0: return Effort::kAtomic;
-      case 1: return Effort::kQuiet;
+      case 0: return WaitPolicy::kAtomic;
+      case 1: return WaitPolicy::kQuiet;
       case 2: return wait_at_most(2);
-      case 3: return Effort::kReclaim;
-      default: return Effort::kAuto;
+      case 3: return WaitPolicy::kReclaim;
+      default: return WaitPolicy::kAuto;
     }
   }
 
   void take(Cache& cache, Object*& object) {
-    object = static_cast<Object*>(cache.allocate_at(nullptr, 0, effort()));
+    object = static_cast<Object*>(cache.allocate_at(nullptr, 0, wait_policy()));
     if (object == nullptr) return;
     if (object->holder.exchange(hart_ + 1, std::memory_order_relaxed) != 0) violations.fetch_add(1);
   }
@@ -96,7 +96,7 @@ class Worker {
     other == nullptr ? take(large_, other) : give(large_, other);
     if (random_.chance(10)) {
       heap::free(block_);
-      block_ = heap::allocate_at(nullptr, 600 + random_.below(20000), effort());
+      block_ = heap::allocate_at(nullptr, 600 + random_.below(20000), wait_policy());
     }
   }
 
@@ -111,7 +111,7 @@ class Worker {
   void come_and_go() {
     Cache* cache = Cache::create({.name = name_, .object_size = 200});
     if (cache == nullptr) return;
-    void* object = cache->allocate_at(nullptr, 0, effort());
+    void* object = cache->allocate_at(nullptr, 0, wait_policy());
     if (object != nullptr) cache->free(object);
     EXPECT_EQ(Cache::destroy(cache), Status::kOk);
   }
@@ -125,7 +125,7 @@ class Worker {
     }
   }
 
-  /// For the time of a few allocations, any hart that lacks memory may have a block of this one's.
+  /// During a few allocations, any hart that runs out of memory may reclaim a block of this hart.
   void lend() {
     std::atomic<void*> block{heap::allocate(3000)};
     Reclaimer lender(
@@ -145,7 +145,7 @@ class Worker {
     Arena ids;
     const ArenaConfig config{.name = name_, .start = 1, .size = 64, .quantum = 1, .quantum_cache_max = 1};
     if (ids.initialize(config) != Status::kOk) return;
-    const std::uintptr_t number = ids.allocate(1, Fit::kInstant, nullptr, effort());
+    const std::uintptr_t number = ids.allocate(1, Fit::kInstant, nullptr, wait_policy());
     if (number != 0) {
       EXPECT_EQ(ids.free(number, 1), Status::kOk);
     }
@@ -187,18 +187,18 @@ TEST_F(ExhaustionRaces, nothing_is_lost_corrupted_or_stuck) {
   fault::clear();
   EXPECT_EQ(trace::stop("*").status, Status::kOk);
   EXPECT_EQ(violations.load(), 0U);
-  EXPECT_FALSE(exhaustion::scarce());
+  EXPECT_FALSE(exhaustion::under_pressure());
   for (Cache* cache : {shared, large}) {
     EXPECT_TRUE(cache->validate());
     EXPECT_EQ(cache->stats().in_use, 0U);
     EXPECT_EQ(cache->stats().misuses, 0U);
   }
   const ExhaustionStats stats = exhaustion_stats();
-  EXPECT_GT(stats.failures, 0U);  // it was scarce indeed
+  EXPECT_GT(stats.failures, 0U);  // memory was indeed exhausted
   EXPECT_EQ(stats.missed, 0U);
   EXPECT_EQ(base_arena().free(ballast, ballast_bytes), Status::kOk);
   EXPECT_EQ(Cache::destroy(shared), Status::kOk);
   EXPECT_EQ(Cache::destroy(large), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_exhaustion_races_test

@@ -1,10 +1,10 @@
-/// Exhaustion: who may wait fails last, after idle memory and the reclaimers; the firmware hears of it once.
+/// Exhaustion: an allocation that may wait fails last, after idle memory and the reclaimers; one report is made.
 
 #include "exhaustion_fixture.hpp"
 
 #include <algorithm>
 
-namespace {
+namespace alloc_exhaustion_test {
 
 using namespace qm;
 using namespace qm::test;
@@ -15,7 +15,7 @@ class Exhaustion : public ExhaustionTest {};
 
 TEST_F(Exhaustion, memory_idle_in_another_cache_on_other_harts_is_had_before_an_allocation_fails) {
   Cache* hoard = make("hoard");
-  Cache* hungry = make("hungry", 1000);  // in slabs of a page, so that it does not matter which pages are free
+  Cache* hungry = make("hungry", 1000);  // in slabs of one page, so that it does not matter which pages are free
   ASSERT_TRUE(hoard != nullptr && hungry != nullptr);
   const unsigned harts = test::harts();
   const std::size_t expected = take_all(*hungry);
@@ -28,11 +28,11 @@ TEST_F(Exhaustion, memory_idle_in_another_cache_on_other_harts_is_had_before_an_
     if (hart == harts - 1) give_all(*hoard, take_all(*hoard));
     barrier.arrive();
     if (hart == 0) {
-      got = take_all(*hungry, Effort::kReclaim);
+      got = take_all(*hungry, WaitPolicy::kReclaim);
     }
     barrier.arrive();
   });
-  // A page may have become a magazine or tags for good, no more.
+  // At most one page may have permanently become a magazine or tags.
   EXPECT_GE(got + 8, expected);
   EXPECT_EQ(hoard->stats().objects, 0U);
   EXPECT_EQ(exhaustion_stats().failures, 1U);
@@ -47,19 +47,19 @@ TEST_F(Exhaustion, a_failure_is_counted_and_reported_once_with_who_holds_the_mem
   Cache* cache = make("holder", 512);
   Cache* other = make("other", 4000);
   ASSERT_TRUE(cache != nullptr && other != nullptr);
-  const std::size_t count = take_all(*cache, Effort::kReclaim);
+  const std::size_t count = take_all(*cache, WaitPolicy::kReclaim);
   EXPECT_EQ(reports.load(), 1U);
   EXPECT_EQ(cache->stats().failures, 1U);
   EXPECT_EQ(name(last_report.name), "holder");
   EXPECT_EQ(last_report.size, 512U);
-  EXPECT_EQ(last_report.effort, Effort::kReclaim);
+  EXPECT_EQ(last_report.wait_policy, WaitPolicy::kReclaim);
   EXPECT_FALSE(last_report.is_arena);
   EXPECT_EQ(name(last_report.holders[0].name), "holder");
   EXPECT_EQ(last_report.holders[0].bytes, count * 512);
   EXPECT_EQ(last_report.recoverable, 0U);
   EXPECT_EQ(last_report.failures, 1U);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(other->allocate(), nullptr);
-  EXPECT_EQ(reports.load(), 1U);  // too soon
+  EXPECT_EQ(reports.load(), 1U);  // too soon for another report
   EXPECT_EQ(exhaustion_stats().failures, 11U);
   const std::uint64_t due = hal::Port::ticks() + hal::Port::tick_rate() / 1000 * kInterval;
   while (hal::Port::ticks() < due) hal::Port::relax();
@@ -79,7 +79,7 @@ TEST_F(Exhaustion, what_a_drain_has_pinned_cannot_be_destroyed_meanwhile) {
   pin.stand_with(walk);
   walk.leave();
   {
-    const hal::InterruptGuard masked;  // so that the destroy does not wait
+    const hal::InterruptGuard masked;  // so that the destroy does not wait for an answer
     EXPECT_EQ(Cache::destroy(cache), Status::kBusy);
   }
   pin.leave();
@@ -90,7 +90,7 @@ TEST_F(Exhaustion, what_a_drain_has_pinned_cannot_be_destroyed_meanwhile) {
 
 bool is_alone() { return hal::online_harts() == 1; }
 
-/// What a firmware does that runs without interrupts: 256 KB, all of it freed, and then one large block.
+/// A firmware that runs without interrupts: it allocates 256 KB, frees all of it, and then allocates one large block.
 TEST_F(Exhaustion, idle_memory_of_the_only_hart_is_had_with_its_interrupts_masked) {
   if (!is_alone()) GTEST_SKIP() << "the others of a machine stay online";
   restart(256 * 1024);
@@ -98,7 +98,7 @@ TEST_F(Exhaustion, idle_memory_of_the_only_hart_is_had_with_its_interrupts_maske
   std::size_t count = 0;
   while (count < kMost && (table()[count] = heap::allocate(64 + count % 900)) != nullptr) ++count;
   for (std::size_t i = 0; i < count; ++i) heap::free(table()[i]);
-  // With call sites their tables lie between the free pages.
+  // With call sites, their tables lie between the free pages.
   void* block = heap::allocate((kCallSites ? 96 : 160) * 1024);
   EXPECT_NE(block, nullptr);
   heap::free(block);
@@ -125,7 +125,7 @@ TEST_F(Exhaustion, nobody_waits_with_interrupts_masked_for_frees_that_cannot_com
   EXPECT_EQ(cache->allocate_at(nullptr, 0, wait_at_most(60'000)), nullptr);
   EXPECT_EQ(exhaustion_stats().waits, 0U);
   EXPECT_EQ(exhaustion_stats().atomic_failures, 0U);
-  EXPECT_EQ(cache->allocate_at(nullptr, 0, Effort::kAtomic), nullptr);
+  EXPECT_EQ(cache->allocate_at(nullptr, 0, WaitPolicy::kAtomic), nullptr);
   EXPECT_TRUE(finish_drain());
   give_all(*cache, count);
 }
@@ -142,7 +142,7 @@ TEST_F(Exhaustion, numbers_idle_in_the_magazines_of_other_harts_are_had_before_a
   on_each_attached_hart(harts, [&](unsigned hart) {
     std::array<std::uintptr_t, kNumbers> mine{};
     if (hart == harts - 1) {
-      for (std::uintptr_t& number : mine) number = numbers.allocate(1, Fit::kInstant, nullptr, Effort::kQuiet);
+      for (std::uintptr_t& number : mine) number = numbers.allocate(1, Fit::kInstant, nullptr, WaitPolicy::kQuiet);
       for (const std::uintptr_t number : mine) {
         EXPECT_NE(number, 0U);
         EXPECT_EQ(numbers.free(number, 1), Status::kOk);
@@ -160,7 +160,7 @@ TEST_F(Exhaustion, numbers_idle_in_the_magazines_of_other_harts_are_had_before_a
   EXPECT_EQ(reports.load(), 1U);
   EXPECT_TRUE(last_report.is_arena);
   EXPECT_EQ(name(last_report.name), "numbers");
-  EXPECT_EQ(name(last_report.holders[0].name), "numbers");  // not memory: what draws from other roots is left out
+  EXPECT_EQ(name(last_report.holders[0].name), "numbers");  // not memory: arenas below other roots are left out
   EXPECT_EQ(last_report.holders[0].bytes, kNumbers);
   EXPECT_EQ(last_report.holders[1].bytes, 0U);
   EXPECT_EQ(numbers.destroy(), Status::kOk);
@@ -171,7 +171,7 @@ TEST_F(Exhaustion, pages_idle_in_a_cache_are_had_before_the_arena_below_fails) {
   ASSERT_NE(cache, nullptr);
   give_all(*cache, take_all(*cache));
   const std::size_t bytes = base_arena().stats().total / 4;
-  EXPECT_EQ(base_arena().allocate(bytes, Fit::kInstant, nullptr, Effort::kQuiet), 0U);
+  EXPECT_EQ(base_arena().allocate(bytes, Fit::kInstant, nullptr, WaitPolicy::kQuiet), 0U);
   const std::uintptr_t start = base_arena().allocate(bytes);
   EXPECT_NE(start, 0U);
   EXPECT_EQ(base_arena().free(start, bytes), Status::kOk);
@@ -256,7 +256,7 @@ TEST_F(Exhaustion, reclaimers_are_asked_in_turn_until_the_allocation_succeeds_an
   EXPECT_FALSE(empty.recursed || full.recursed);
   EXPECT_EQ(full.removal, Status::kBusy);  // from within itself
   EXPECT_EQ(exhaustion_stats().rescued, 1U);
-  EXPECT_EQ(cache->stats().failures, 3U);  // the last of take_all(), and one of each reclaimer that was asked
+  EXPECT_EQ(cache->stats().failures, 3U);  // the last of take_all(), and one in each reclaimer that was called
   EXPECT_EQ(remove_reclaimer(second), Status::kOk);
   EXPECT_EQ(remove_reclaimer(first), Status::kOk);
   EXPECT_EQ(remove_reclaimer(third), Status::kOk);
@@ -324,7 +324,7 @@ TEST_F(Exhaustion, a_constructor_that_fails_follows_the_policy_and_is_not_called
 TEST_F(Exhaustion, no_memory_for_a_cache_leaves_no_trace_of_it) {
   Cache* cache = make("filler", 512);
   ASSERT_NE(cache, nullptr);
-  const std::size_t before = free_bytes() + boundary_tags_stats().pages * 4096;  // pages of tags are never given back
+  const std::size_t before = free_bytes() + boundary_tags_stats().pages * 4096;  // pages of tags are never freed
   const std::size_t count = take_all(*cache);
   Cache* extra[64] = {};
   Status why = Status::kOk;
@@ -342,7 +342,7 @@ TEST_F(Exhaustion, no_memory_for_a_cache_leaves_no_trace_of_it) {
   ASSERT_LT(made, 64U);
   EXPECT_EQ(why, Status::kNoMemory);
   give_all(*cache, count);
-  extra[made] = Cache::create(config, &why);  // the name was not taken
+  extra[made] = Cache::create(config, &why);  // the failed create has not registered the name
   EXPECT_EQ(why, Status::kOk);
   for (Cache* one : extra) {
     if (one != nullptr) {
@@ -352,10 +352,10 @@ TEST_F(Exhaustion, no_memory_for_a_cache_leaves_no_trace_of_it) {
   EXPECT_EQ(free_bytes() + boundary_tags_stats().pages * 4096, before);
 }
 
-TEST_F(Exhaustion, a_limit_is_told_as_one_and_drains_nobody_else) {
+TEST_F(Exhaustion, a_limit_is_reported_as_one_and_drains_nobody_else) {
   Cache* cache = Cache::create({.name = "limited", .object_size = 64, .limit = 5});
   ASSERT_NE(cache, nullptr);
-  EXPECT_EQ(take_all(*cache, Effort::kReclaim), 5U);
+  EXPECT_EQ(take_all(*cache, WaitPolicy::kReclaim), 5U);
   EXPECT_EQ(reports.load(), 1U);
   EXPECT_TRUE(last_report.at_limit);
   EXPECT_EQ(exhaustion_stats().drains, 0U);
@@ -378,11 +378,11 @@ TEST_F(Exhaustion, a_handler_that_is_served_from_the_reserve_starts_a_drain) {
   EXPECT_NE(object, nullptr);
   EXPECT_EQ(drains_wanted.load(), 1U);
   EXPECT_TRUE(finish_drain());
-  EXPECT_EQ(reports.load(), 0U);  // nothing has failed
+  EXPECT_EQ(reports.load(), 0U);  // no allocation has failed
   cache->free(object);
   give_all(*cache, count);
   EXPECT_EQ(cache->reserve(0), Status::kOk);
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_exhaustion_test

@@ -1,9 +1,9 @@
-/// Exhaustion: who may not wait starts what others finish, who waits is woken, and storms and silent harts hold nobody
-/// up.
+/// Exhaustion: an atomic allocation starts a drain that others finish, a waiting allocation is woken, and neither
+/// storms nor silent harts block anyone.
 
 #include "exhaustion_fixture.hpp"
 
-namespace {
+namespace alloc_exhaustion_waits_test {
 
 using namespace qm;
 using namespace qm::test;
@@ -20,7 +20,7 @@ TEST_F(ExhaustionWaits, an_atomic_failure_starts_a_drain_so_that_the_next_one_su
   test::Barrier barrier(harts);
   void* object = nullptr;
   on_each_attached_hart(harts, [&](unsigned hart) {
-    // Half: as much as magazines can be had for without memory, so that no page comes back by itself.
+    // Half of them: as many as fit into the magazines without new memory, so that no page is freed by the frees alone.
     if (hart == harts - 1) give_all(*hoard, take_all(*hoard) / 2);
     barrier.arrive();
     if (hart == 0) {
@@ -28,9 +28,9 @@ TEST_F(ExhaustionWaits, an_atomic_failure_starts_a_drain_so_that_the_next_one_su
         const InHandler handler;
         EXPECT_EQ(urgent->allocate(), nullptr);
       }
-      EXPECT_EQ(urgent->allocate_at(nullptr, 0, Effort::kAtomic), nullptr);
+      EXPECT_EQ(urgent->allocate_at(nullptr, 0, WaitPolicy::kAtomic), nullptr);
       EXPECT_GE(drains_wanted.load(), 1U);
-      EXPECT_EQ(reports.load(), 0U);  // not from a caller that has no time
+      EXPECT_EQ(reports.load(), 0U);  // not from a caller that may not wait
       EXPECT_TRUE(finish_drain());
       EXPECT_FALSE(finish_drain());
       EXPECT_EQ(reports.load(), 1U);
@@ -41,18 +41,18 @@ TEST_F(ExhaustionWaits, an_atomic_failure_starts_a_drain_so_that_the_next_one_su
   });
   EXPECT_NE(object, nullptr);
   EXPECT_EQ(name(last_report.name), "urgent");
-  EXPECT_EQ(last_report.effort, Effort::kAtomic);
+  EXPECT_EQ(last_report.wait_policy, WaitPolicy::kAtomic);
   EXPECT_GT(last_report.recoverable, 1024U);
   EXPECT_EQ(exhaustion_stats().atomic_failures, 2U);
   EXPECT_EQ(exhaustion_stats().posts, 1U);
   urgent->free(object);
 }
 
-TEST_F(ExhaustionWaits, an_atomic_failure_of_numbers_is_told_later_and_drains_nothing) {
+TEST_F(ExhaustionWaits, an_atomic_failure_of_numbers_is_reported_later_and_drains_nothing) {
   Arena numbers;
   ASSERT_EQ(numbers.initialize({.name = "numbers", .start = 1, .size = 1, .quantum = 1}), Status::kOk);
   EXPECT_EQ(numbers.allocate(1), 1U);
-  EXPECT_EQ(numbers.allocate(1, Fit::kInstant, nullptr, Effort::kAtomic), 0U);
+  EXPECT_EQ(numbers.allocate(1, Fit::kInstant, nullptr, WaitPolicy::kAtomic), 0U);
   EXPECT_EQ(drains_wanted.load(), 1U);
   EXPECT_EQ(reports.load(), 0U);
   EXPECT_TRUE(finish_drain());
@@ -79,11 +79,11 @@ TEST_F(ExhaustionWaits, what_other_harts_have_of_the_same_cache_comes_back_witho
     barrier.arrive();
     if (hart == 0) {
       EXPECT_EQ(cache->stats().in_magazines, 2U);
-      EXPECT_EQ(cache->allocate_at(nullptr, 0, Effort::kAtomic), nullptr);
+      EXPECT_EQ(cache->allocate_at(nullptr, 0, WaitPolicy::kAtomic), nullptr);
       while ((cache->magazine_harts() & 2) != 0) hal::Port::relax();  // it answers when it can
-      table()[0] = cache->allocate_at(nullptr, 0, Effort::kAtomic);
+      table()[0] = cache->allocate_at(nullptr, 0, WaitPolicy::kAtomic);
       EXPECT_NE(table()[0], nullptr);
-      table()[1] = cache->allocate_at(nullptr, 0, Effort::kAtomic);
+      table()[1] = cache->allocate_at(nullptr, 0, WaitPolicy::kAtomic);
       EXPECT_NE(table()[1], nullptr);
       give_all(*cache, held);
     }
@@ -105,7 +105,7 @@ TEST_F(ExhaustionWaits, a_wait_that_nobody_ends_ends_at_its_bound) {
   EXPECT_EQ(cache->allocate_at(nullptr, 0, wait_at_most(30)), nullptr);
   EXPECT_GE(milliseconds_since(then), 30U);
   EXPECT_EQ(exhaustion_stats().waits, 1U);
-  EXPECT_EQ(last_report.effort, Effort::kWait);
+  EXPECT_EQ(last_report.wait_policy, WaitPolicy::kWait);
   give_all(*cache, count);
 }
 
@@ -121,7 +121,7 @@ TEST_F(ExhaustionWaits, whoever_waits_gets_what_another_hart_frees) {
       waiting = true;
       void* object = cache->allocate_at(nullptr, 0, wait_at_most(20000));
       EXPECT_NE(object, nullptr);
-      EXPECT_EQ(cache->stats().in_use, count);  // the very one that the other hart has freed
+      EXPECT_EQ(cache->stats().in_use, count);  // exactly the object that the other hart has freed
       table()[0] = object;
       give_all(*cache, count);
     } else {
@@ -153,7 +153,7 @@ TEST_F(ExhaustionWaits, the_hook_runs_other_tasks_of_the_hart_and_what_they_free
 
 // ---- storms, and harts that do not answer --------------------------------------------------------------------------
 
-TEST_F(ExhaustionWaits, a_storm_of_failures_is_no_storm_of_rounds) {
+TEST_F(ExhaustionWaits, a_storm_of_failures_is_no_storm_of_broadcasts) {
   Cache* cache = make("stormy");
   ASSERT_NE(cache, nullptr);
   const unsigned harts = test::harts();
@@ -162,19 +162,19 @@ TEST_F(ExhaustionWaits, a_storm_of_failures_is_no_storm_of_rounds) {
   constexpr unsigned kEach = 100;
   const std::uint64_t then = hal::Port::ticks();
   on_each_attached_hart(harts, [&](unsigned hart) {
-    cache->free(cache->allocate());  // every hart has an open cell
+    cache->free(cache->allocate());  // every hart has an open per-hart cache
     barrier.arrive();
-    if (hart == 0) held = take_all(*cache, Effort::kReclaim);
+    if (hart == 0) held = take_all(*cache, WaitPolicy::kReclaim);
     barrier.arrive();
     for (unsigned i = 0; i < kEach; ++i) {
-      EXPECT_EQ(cache->allocate_at(nullptr, 0, i % 2 == 0 ? Effort::kReclaim : Effort::kAtomic), nullptr);
+      EXPECT_EQ(cache->allocate_at(nullptr, 0, i % 2 == 0 ? WaitPolicy::kReclaim : WaitPolicy::kAtomic), nullptr);
     }
     barrier.arrive();
   });
   const ExhaustionStats stats = exhaustion_stats();
   EXPECT_EQ(stats.failures, harts * kEach + 1);
-  EXPECT_LE(stats.rounds, 8U);  // those of the first, which had something to find
-  // Those that nobody finishes are repeated each 10 ms; harts that fail at one moment may each post.
+  EXPECT_LE(stats.broadcasts, 8U);  // those of the first failure, which found idle memory
+  // Posts that no hart finishes are repeated each 10 ms; harts that fail at the same moment may each post.
   EXPECT_LE(stats.posts, (milliseconds_since(then) / 10 + 1) * harts);
   EXPECT_LE(reports.load(), milliseconds_since(then) / 1000 + 2);
   give_all(*cache, held);
@@ -204,7 +204,7 @@ TEST_F(ExhaustionWaits, a_hart_that_does_not_answer_is_named_and_waited_for_once
       EXPECT_EQ(last_report.in_magazines[1], 256U);
       EXPECT_EQ(exhaustion_stats().missed, 1U);
       EXPECT_EQ(cache->allocate(), nullptr);
-      EXPECT_EQ(exhaustion_stats().missed, 1U);  // not waited for again
+      EXPECT_EQ(exhaustion_stats().missed, 1U);  // no second wait for this hart
       step = 2;
       while ((cache->magazine_harts() & 2) != 0) hal::Port::relax();  // it answers the post
       table()[0] = cache->allocate();
@@ -215,8 +215,8 @@ TEST_F(ExhaustionWaits, a_hart_that_does_not_answer_is_named_and_waited_for_once
   });
 }
 
-/// Another round takes all the time: its hart is not to blame, and what it has idle is had.
-TEST_F(ExhaustionWaits, a_hart_whose_round_is_under_way_is_not_taken_for_one_that_does_not_answer) {
+/// Another broadcast takes all the time: the drain must not blame that hart, and must find its idle memory.
+TEST_F(ExhaustionWaits, a_hart_whose_broadcast_is_under_way_is_not_taken_for_one_that_does_not_answer) {
   const unsigned harts = test::harts();
   if (harts < 3) return;
   Cache* cache = make("withheld");
@@ -240,11 +240,11 @@ TEST_F(ExhaustionWaits, a_hart_whose_round_is_under_way_is_not_taken_for_one_tha
       const auto begin = [](unsigned on, void* argument) noexcept {
         if (on == 1) static_cast<std::atomic<unsigned>*>(argument)->store(2);
       };
-      EXPECT_TRUE(hal::run_on_harts(6, begin, &step, 60'000).ok());  // hart 2 answers in the end
+      EXPECT_TRUE(hal::run_on_harts(6, begin, &step, 60'000).ok());  // hart 2 finally answers
     }
     if (hart == 0) {
       while (step != 2) hal::Port::relax();
-      // Lets hart 2 go, and so ends the round, if the drain has not found the object without.
+      // Releases hart 2, which ends the broadcast, if the drain does not find the object before.
       const auto let_go = [](std::size_t, void* at) noexcept -> std::size_t {
         return static_cast<std::atomic<unsigned>*>(at)->exchange(3) != 3 ? 1 : 0;
       };
@@ -292,4 +292,4 @@ TEST_F(ExhaustionWaits, two_harts_that_reclaim_at_once_serve_each_other) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_exhaustion_waits_test

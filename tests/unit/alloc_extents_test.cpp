@@ -1,5 +1,5 @@
-// Extents: slabs share segments of base, which come when a slab wants a place, ahead of it where an operation has time,
-// and go when they are free as a whole.
+// Extents: slabs share segments of base, which are allocated when a slab needs a place, or before that when an
+// operation has time, and freed when all of their places are free.
 
 #include <support/system_fixture.hpp>
 
@@ -9,7 +9,7 @@
 #include <qm/exhaustion.hpp>
 #include <qm/fault.hpp>
 
-namespace {
+namespace alloc_extents_test {
 
 using namespace qm;
 
@@ -49,7 +49,7 @@ bool has_place_for(unsigned pages) {
   return has;
 }
 
-/// What a test holds.
+/// The live objects of a test.
 struct Objects {
   static constexpr std::size_t kMost = 2500;
   void add(Cache& cache, void* object) {
@@ -68,8 +68,8 @@ Objects objects, filled_objects;
 
 /// Segments of base.
 struct Blocks {
-  void take_all(std::size_t bytes, Effort effort) {
-    while (const std::uintptr_t block = base_arena().allocate(bytes, Fit::kInstant, nullptr, effort)) {
+  void take_all(std::size_t bytes, WaitPolicy wait_policy) {
+    while (const std::uintptr_t block = base_arena().allocate(bytes, Fit::kInstant, nullptr, wait_policy)) {
       ASSERT_LT(count, all.size());
       all[count++] = block;
     }
@@ -95,7 +95,7 @@ class ExtentsTest : public qm::test::SystemTest {
     objects.count = 0;
     SystemTest::TearDown();
   }
-  /// As many slabs as there are before one shares an extent.
+  /// Allocates as many slabs as there must be before a slab shares an extent.
   void fill_outside(std::size_t bytes = 8 * kExtent) {
     filler_ = make_cache("filler", kPage);
     for (std::size_t i = 0; i < 2 * bytes / kPage; ++i) filled_.add(*filler_, filler_->allocate());
@@ -104,13 +104,13 @@ class ExtentsTest : public qm::test::SystemTest {
     CacheConfig config;
     config.name = name;
     config.object_size = bytes / 2 - 40;
-    config.flags = cache_flags::kDirect;
+    config.flags = cache_flags::kNoMagazines;
     Cache* const cache = Cache::create(config);
     EXPECT_NE(cache, nullptr);
     EXPECT_EQ(cache->slab_bytes(), bytes);
     return cache;
   }
-  /// Its slabs have @p bytes, two objects: half a slab has no room for one beside its header.
+  /// A cache with slabs of @p bytes, for two objects: half a slab has no room for one object and a header.
   Cache& cache_of_slabs(std::size_t bytes) {
     static constexpr std::array<const char*, 3> kNames = {"first", "second", "third"};
     caches_[count_] = make_cache(kNames[count_], bytes);
@@ -119,9 +119,9 @@ class ExtentsTest : public qm::test::SystemTest {
   static std::uintptr_t slab_of(const void* object, std::size_t bytes) {
     return reinterpret_cast<std::uintptr_t>(object) & ~(bytes - 1);
   }
-  /// Has slabs in extents with single pages free between them.
+  /// Creates slabs in extents, with single free pages between them.
   static void spread(Cache& one) {
-    std::array<void*, 240> slabs;  // two objects a slab
+    std::array<void*, 240> slabs;  // two objects in each slab
     for (void*& object : slabs) object = one.allocate();
     for (std::size_t i = 0; i < slabs.size(); ++i) {
       if (slab_of(slabs[i], 2 * kPage) == slab_of(slabs[i], kPage)) {
@@ -181,7 +181,7 @@ TEST_F(ExtentsTest, go_when_nobody_has_a_page_of_them) {
   Cache& one = cache_of_slabs(kPage);
   Cache& four = cache_of_slabs(4 * kPage);
   std::size_t before = 0;
-  for (int times = 0; times < 2; ++times) {  // boundary tags that the first takes stay
+  for (int times = 0; times < 2; ++times) {  // the boundary tags that the first pass allocates remain
     before = free_bytes();
     for (int i = 0; i < 200; ++i) {
       Cache& cache = i % 3 == 0 ? four : one;
@@ -225,7 +225,7 @@ TEST_F(ExtentsTest, there_are_none_for_few_slabs) {
   fill_outside(4 * kExtent);
   EXPECT_EQ(extents(), 0U);
   filled_.free_all();
-  // What has gone does not count.
+  // Freed slabs do not count.
   for (int times = 0; times < 10; ++times) {
     for (std::size_t i = 0; i < 64; ++i) filled_.add(*filler_, filler_->allocate());
     filled_.free_all();
@@ -237,13 +237,13 @@ TEST_F(ExtentsTest, there_are_none_for_few_slabs) {
 TEST_F(ExtentsTest, memory_too_short_for_one_still_serves_slabs) {
   Cache& four = cache_of_slabs(4 * kPage);
   Blocks blocks;
-  blocks.take_all(kExtent, Effort::kQuiet);
+  blocks.take_all(kExtent, WaitPolicy::kQuiet);
   ASSERT_GT(blocks.count, 4U);
   const std::size_t before = extents();
   while (void* object = four.allocate()) objects.add(four, object);
   EXPECT_LE(extents(), before);
   EXPECT_FALSE(has_place_for(4));
-  // What the arena has left is less than a slab, wherever it may lie.
+  // Each free part of the arena is smaller than a slab, wherever it lies.
   for (std::size_t i = 0; i < 4; ++i) {
     ASSERT_EQ(base_arena().free(blocks.all[i]), Status::kOk);
     void* const object = four.allocate();
@@ -260,7 +260,7 @@ TEST_F(ExtentsTest, a_large_request_gets_what_idles_in_them) {
   while (void* object = one.allocate()) objects.add(one, object);
   EXPECT_GT(objects.count * kPage / 2, before - 2 * kExtent);
   objects.free_all();
-  // All but the books' own in one piece: none of it may have stayed with the extents.
+  // Half of the memory in one piece: no free part of it may have stayed with the extents.
   const std::size_t most = before / 2;
   const std::uintptr_t block = base_arena().allocate(most);
   ASSERT_NE(block, 0U);
@@ -271,15 +271,15 @@ TEST_F(ExtentsTest, a_slab_finds_the_last_place_though_few_lie_outside) {
   Cache& one = cache_of_slabs(kPage);
   do objects.add(one, one.allocate());
   while (free_pages() < 4);
-  filled_.free_all();  // what lay outside is the arena's again
+  filled_.free_all();  // the slabs outside of extents are freed
   filler_->reap();
   const std::size_t kept = extents();
   Blocks blocks;
-  blocks.take_all(kPage, Effort::kQuiet);
+  blocks.take_all(kPage, WaitPolicy::kQuiet);
   const std::size_t places = free_pages();
   ASSERT_GT(places, 0U);
   std::size_t taken = 0;
-  while (void* object = one.allocate(0, Effort::kQuiet)) {
+  while (void* object = one.allocate(0, WaitPolicy::kQuiet)) {
     objects.add(one, object);
     ++taken;
   }
@@ -293,7 +293,7 @@ TEST_F(ExtentsTest, a_slab_finds_the_last_place_though_few_lie_outside) {
 TEST_F(ExtentsTest, places_are_used_up_though_few_slabs_lie_outside) {
   Cache& one = cache_of_slabs(kPage);
   spread(one);
-  filled_.free_all();  // what lay outside is the arena's again
+  filled_.free_all();  // the slabs outside of extents are freed
   filler_->reap();
   const std::size_t places = free_pages();
   ASSERT_GT(places, 20U);
@@ -308,12 +308,12 @@ TEST_F(ExtentsTest, who_lacks_memory_gets_every_page_that_no_slab_has) {
   for (int i = 0; i < 40; ++i) objects.add(two, two.allocate());
   spread(one);
   Blocks blocks;
-  blocks.take_all(kPage, Effort::kQuiet);
+  blocks.take_all(kPage, WaitPolicy::kQuiet);
   const std::size_t places = free_pages();
   ASSERT_GT(places, 20U);
   EXPECT_EQ(base_arena().stats().in_extents, places * kPage);
   const std::size_t before = blocks.count + boundary_tags_stats().pages;
-  blocks.take_all(kPage, Effort::kReclaim);
+  blocks.take_all(kPage, WaitPolicy::kReclaim);
   EXPECT_EQ(blocks.count + boundary_tags_stats().pages, before + places);
   EXPECT_EQ(free_pages(), 0U);
   EXPECT_EQ(base_arena().stats().in_extents, 0U);
@@ -348,7 +348,7 @@ TEST_F(ExtentsTest, a_slab_of_one_that_was_dissolved_goes_back_by_itself) {
   }
   EXPECT_EQ(free_bytes() + boundary_tags_stats().pages * kPage, before);
   EXPECT_EQ(extents(), 0U);
-  // Nor does it count as one that lies outside.
+  // Such a slab does not count as outside of extents, either.
   filled_.free_all();
   filler_->reap();
   for (int i = 0; i < 100; ++i) objects.add(one, one.allocate());
@@ -393,14 +393,14 @@ TEST_F(ExtentsTest, without_boundary_tags_a_page_of_one_becomes_some) {
   Cache& one = cache_of_slabs(kPage);
   Cache& two = cache_of_slabs(2 * kPage);
   Cache& four = cache_of_slabs(4 * kPage);
-  // How many tags base has at hand in the end depends on how often it has split what was free.
+  // The number of spare tags that base has at the end depends on how often it has split free segments.
   std::size_t most_places = 0;
   for (std::size_t first = 1; first <= 4; ++first) {
     spread(one);
-    // Single pages are all that is free, between slabs.
+    // Only single pages between slabs are free.
     while (has_place_for(4)) objects.add(four, four.allocate());
     while (has_place_for(2)) objects.add(two, two.allocate());
-    RegistryCursor<Cache> caches;  // none has a slab that a drain could free
+    RegistryCursor<Cache> caches;  // afterwards a drain can free no slab
     while (Cache* cache = caches.next()) cache->reap();
     Arena eater;
     ArenaConfig config;
@@ -415,14 +415,14 @@ TEST_F(ExtentsTest, without_boundary_tags_a_page_of_one_becomes_some) {
     Blocks blocks;
     blocks.all[blocks.count++] = base_arena().allocate(first * kPage);
     eat_tags();
-    while (const std::uintptr_t block = base_arena().allocate(kPage, Fit::kInstant, nullptr, Effort::kQuiet)) {
+    while (const std::uintptr_t block = base_arena().allocate(kPage, Fit::kInstant, nullptr, WaitPolicy::kQuiet)) {
       blocks.all[blocks.count++] = block;
       eat_tags();
     }
     const std::size_t places = free_pages();
     most_places = std::max(most_places, places);
     const std::size_t before = blocks.count + boundary_tags_stats().pages;
-    blocks.take_all(kPage, Effort::kReclaim);
+    blocks.take_all(kPage, WaitPolicy::kReclaim);
     EXPECT_EQ(free_pages(), 0U) << first;
     EXPECT_EQ(blocks.count + boundary_tags_stats().pages, before + places) << first;
     EXPECT_TRUE(base_arena().validate());
@@ -443,7 +443,7 @@ TEST_F(ExtentsTest, a_report_counts_what_idles_in_them) {
   ASSERT_GT(idle, 0U);
   static ExhaustionReport told;
   configure_exhaustion({.report = [](const ExhaustionReport& report) noexcept { told = report; }});
-  EXPECT_EQ(base_arena().allocate(base_arena().stats().total, Fit::kInstant, nullptr, Effort::kAtomic), 0U);
+  EXPECT_EQ(base_arena().allocate(base_arena().stats().total, Fit::kInstant, nullptr, WaitPolicy::kAtomic), 0U);
   configure_exhaustion({});
   EXPECT_GE(told.in_slabs, idle);
   EXPECT_LT(told.in_slabs, idle + 16 * kPage);
@@ -485,14 +485,14 @@ TEST_F(ExtentsTest, a_slab_can_be_refused_its_place) {
   void* const first = one.allocate();
   fault::set_acquisition_test([](fault::Resource resource) noexcept { return resource != fault::Resource::kSegment; });
   void* const second = one.allocate();
-  EXPECT_NE(second, nullptr);  // of the first one's slab
-  EXPECT_EQ(one.allocate(0, Effort::kQuiet), nullptr);
+  EXPECT_NE(second, nullptr);  // from the slab of the first one
+  EXPECT_EQ(one.allocate(0, WaitPolicy::kQuiet), nullptr);
   fault::set_acquisition_test(nullptr);
   one.free(second);
   one.free(first);
 }
 
-// Soon after one was used there is a place again: an operation that could have filled a magazine has seen to it.
+// Soon after a place was used there is a new one: an operation that could have filled a magazine has allocated it.
 TEST_F(ExtentsTest, a_place_for_the_largest_slab_is_drawn_ahead) {
   static std::array<void*, 4000> blocks;
   unsigned without = 0;
@@ -504,4 +504,4 @@ TEST_F(ExtentsTest, a_place_for_the_largest_slab_is_drawn_ahead) {
   for (void* block : blocks) heap::free(block);
 }
 
-}  // namespace
+}  // namespace alloc_extents_test

@@ -1,4 +1,4 @@
-/// Extents while others dissolve them: slabs of all three sizes come and go on every hart, one asks for what idles.
+/// Extents while harts dissolve them: every hart creates and frees slabs of all three sizes, and one hart reclaims.
 
 #include <support/system_fixture.hpp>
 
@@ -7,7 +7,7 @@
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace alloc_extents_threads_test {
 
 using namespace qm;
 
@@ -24,7 +24,7 @@ TEST_F(ExtentsThreads, slabs_keep_their_places_while_extents_are_dissolved) {
     CacheConfig config;
     config.name = kNames[i];
     config.object_size = (kPage << i) / 2 - 40;
-    config.flags = cache_flags::kDirect;
+    config.flags = cache_flags::kNoMagazines;
     caches[i] = Cache::create(config);
     ASSERT_NE(caches[i], nullptr);
     ASSERT_EQ(caches[i]->slab_bytes(), kPage << i);
@@ -51,7 +51,7 @@ TEST_F(ExtentsThreads, slabs_keep_their_places_while_extents_are_dissolved) {
       put_back(held);
       if (random.below(4) != 0) {
         held.cache = caches[random.below(caches.size())];
-        held.object = static_cast<unsigned char*>(held.cache->allocate(0, Effort::kQuiet));
+        held.object = static_cast<unsigned char*>(held.cache->allocate(0, WaitPolicy::kQuiet));
         held.value = static_cast<unsigned char>(random.below(255) + 1);
         if (held.object != nullptr) {
           held.object[0] = held.value;
@@ -78,4 +78,4 @@ TEST_F(ExtentsThreads, slabs_keep_their_places_while_extents_are_dissolved) {
   EXPECT_GT(stats.free, test::kPoolBytes / 4 * 3);
 }
 
-}  // namespace
+}  // namespace alloc_extents_threads_test

@@ -1,5 +1,5 @@
-/// Failures on purpose: exactly the allocation that was named fails, on whichever hart, and afterwards nothing is left
-/// behind.
+/// Injected failures: exactly the named allocation fails, on whichever hart it occurs, and afterwards nothing of the
+/// fault remains.
 
 #include <support/system_fixture.hpp>
 
@@ -9,7 +9,7 @@
 #include <qm/fault.hpp>
 #include <qm/test/harts.hpp>
 
-namespace {
+namespace alloc_fault_test {
 
 using namespace qm;
 using fault::Mode;
@@ -28,7 +28,7 @@ class Faults : public qm::test::SystemTest {
     return Cache::create(config);
   }
   /// Whether the running hart's pop is open.
-  static bool is_open(Cache& cache) { return cache.cell(0).top.load() != closed_address(); }
+  static bool is_open(Cache& cache) { return cache.hart_cache(0).top.load() != closed_address(); }
   /// Allocates and frees @p count times. @returns the number of the first failure, from 1; 0: none.
   static unsigned first_failure(Cache& cache, unsigned count) {
     for (unsigned i = 1; i <= count; ++i) {
@@ -41,7 +41,7 @@ class Faults : public qm::test::SystemTest {
 };
 
 TEST_F(Faults, exactly_the_nth_allocation_fails_once_though_each_would_be_a_fast_path) {
-  if (kChecked) GTEST_SKIP() << "a checking build's cells stay closed";
+  if (kChecked) GTEST_SKIP() << "a checking build's per-hart caches stay closed";
   Cache* cache = make("victim");
   ASSERT_NE(cache, nullptr);
   EXPECT_EQ(first_failure(*cache, 3), 0U);
@@ -51,15 +51,31 @@ TEST_F(Faults, exactly_the_nth_allocation_fails_once_though_each_would_be_a_fast
     EXPECT_EQ(first_failure(*cache, n + 5), n);
     EXPECT_EQ(first_failure(*cache, 2 * n + 5), 0U);
     EXPECT_EQ(fault::at(0).cache, nullptr);
-    EXPECT_TRUE(is_open(*cache));  // nothing is left on the fast path
+    EXPECT_TRUE(is_open(*cache));  // the fast path is unchanged
   }
   EXPECT_EQ(cache->stats().failures, 4U);
   EXPECT_EQ(cache->stats().in_use, 0U);
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
+TEST_F(Faults, all_allocations_from_the_nth_on_fail_until_the_faults_are_cleared) {
+  if (kChecked) GTEST_SKIP() << "a checking build's per-hart caches stay closed";
+  Cache* cache = make("victim");
+  ASSERT_NE(cache, nullptr);
+  EXPECT_EQ(fault::set(*cache, Mode::kFrom, 4), Status::kOk);
+  for (unsigned i = 1; i <= 10; ++i) {
+    void* object = cache->allocate();
+    EXPECT_EQ(object == nullptr, i >= 4) << "allocation " << i;
+    if (object != nullptr) cache->free(object);
+  }
+  EXPECT_EQ(fault::at(0).failed, 7U);
+  EXPECT_EQ(fault::clear(), 1U);
+  EXPECT_EQ(first_failure(*cache, 30), 0U);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
 TEST_F(Faults, every_nth_allocation_fails_until_the_faults_are_cleared) {
-  if (kChecked) GTEST_SKIP() << "a checking build's cells stay closed";
+  if (kChecked) GTEST_SKIP() << "a checking build's per-hart caches stay closed";
   Cache* cache = make("victim");
   ASSERT_NE(cache, nullptr);
   EXPECT_EQ(fault::set(*cache, Mode::kEvery, 3), Status::kOk);
@@ -112,7 +128,7 @@ TEST_F(Faults, refusals_leave_the_cache_without_a_fault) {
   Cache& last = *caches[fault::kMaxFaults];
   EXPECT_EQ(fault::set(last, Mode::kEvery, 1), Status::kNoMemory);
   EXPECT_EQ(last.state().load(), 0U);
-  EXPECT_EQ(Cache::destroy(caches[3]), Status::kOk);  // its fault goes with it
+  EXPECT_EQ(Cache::destroy(caches[3]), Status::kOk);  // destroys its fault, too
   EXPECT_EQ(fault::set(last, Mode::kEvery, 1), Status::kOk);
   EXPECT_EQ(fault::clear(), fault::kMaxFaults);
 }
@@ -141,7 +157,7 @@ TEST_F(Faults, tracing_and_a_fault_do_not_end_each_other) {
   ASSERT_NE(cache, nullptr);
   EXPECT_EQ(first_failure(*cache, 1), 0U);
   EXPECT_EQ(fault::set(*cache, Mode::kNth, 3), Status::kOk);
-  cache->state().fetch_or(trace_state::kHold | trace_state::kWatch);  // a start
+  cache->state().fetch_or(trace_state::kHold | trace_state::kWatch);  // as a start of a trace does
   cache->state().fetch_and(~(trace_state::kHold | trace_state::kWatch));
   EXPECT_EQ(first_failure(*cache, 10), 3U);
   EXPECT_EQ(fault::set(*cache, Mode::kNth, 3), Status::kOk);
@@ -162,7 +178,7 @@ TEST_F(Faults, on_all_harts_together_exactly_every_nth_allocation_fails) {
   test::Barrier barrier(harts);
   test::on_each_hart(harts, [&](unsigned hart) {
     attach_hart(hart);
-    EXPECT_EQ(first_failure(*cache, 10), 0U);  // every hart has an open cell
+    EXPECT_EQ(first_failure(*cache, 10), 0U);  // every hart has an open per-hart cache
     barrier.arrive();
     if (hart == 0) {
       EXPECT_EQ(fault::set(*cache, Mode::kEvery, kEvery), Status::kOk);
@@ -186,4 +202,4 @@ TEST_F(Faults, on_all_harts_together_exactly_every_nth_allocation_fails) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_fault_test

@@ -1,4 +1,4 @@
-/// What RAM the allocator and its books use before anybody allocates: on the target, over all of the board's memory.
+/// The RAM that allocator and trace use before the first allocation: on the target, with all of the board's memory.
 
 #include <gtest/gtest.h>
 
@@ -11,11 +11,11 @@
 #include <qm/trace/live_trace.hpp>
 
 extern "C" {
-extern const char __qm_books_data_start[], __qm_books_data_end[], __qm_books_bss_start[], __qm_books_bss_end[];
+extern const char __qm_trace_data_start[], __qm_trace_data_end[], __qm_trace_bss_start[], __qm_trace_bss_end[];
 extern const char __tls_blocks[], __tls_first_block_end[];
 }
 
-namespace {
+namespace alloc_footprint_test {
 
 using namespace qm;
 
@@ -31,10 +31,10 @@ TEST(Footprint, bootstrap_takes_at_most_32_KiB_of_RAM) {
   trace::Config config;
   config.object_base = memory[0].start;
   ASSERT_EQ(trace::initialize(config), Status::kOk);
-  // The page of the first boundary tags is not among those of base.
+  // The page of the first boundary tags is not counted among those of base.
   const std::size_t pages = base_arena().stats().allocated + SlabLayer::kPageBytes;
-  const auto own = static_cast<std::size_t>(__qm_books_data_end - __qm_books_data_start) +
-                   static_cast<std::size_t>(__qm_books_bss_end - __qm_books_bss_start) +
+  const auto own = static_cast<std::size_t>(__qm_trace_data_end - __qm_trace_data_start) +
+                   static_cast<std::size_t>(__qm_trace_bss_end - __qm_trace_bss_start) +
                    info.hart_count * static_cast<std::size_t>(__tls_first_block_end - __tls_blocks);
   EXPECT_GT(own, 1000U);
   EXPECT_LE(pages + own, 32768U) << "pages " << pages << ", data, bss and hart-locals " << own;
@@ -42,4 +42,4 @@ TEST(Footprint, bootstrap_takes_at_most_32_KiB_of_RAM) {
   shutdown();
 }
 
-}  // namespace
+}  // namespace alloc_footprint_test

@@ -1,10 +1,10 @@
-/// qm/glob.hpp: patterns of names.
+/// qm/detail/glob.hpp: patterns for names.
 
 #include <gtest/gtest.h>
 
-#include <qm/glob.hpp>
+#include <qm/detail/glob.hpp>
 
-namespace {
+namespace alloc_glob_test {
 
 using namespace qm;
 
@@ -42,4 +42,4 @@ TEST(Glob, names_what_a_plain_name_a_pattern_or_kmalloc_means) {
   EXPECT_FALSE(names_many("packet"));
 }
 
-}  // namespace
+}  // namespace alloc_glob_test

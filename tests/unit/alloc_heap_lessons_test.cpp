@@ -1,11 +1,11 @@
-// What went wrong in Akaros's kmalloc, and what its fixes taught: a test each that fails if ours had it.
+// Defects of Akaros's kmalloc and the lessons of their fixes: for each a test that fails if this heap has it.
 
 #include <support/system_fixture.hpp>
 
 #include <array>
 #include <cstring>
 
-namespace {
+namespace alloc_heap_lessons_test {
 
 using namespace qm;
 
@@ -39,7 +39,7 @@ TEST_F(HeapLessons, no_size_wraps_into_a_small_block) {
   EXPECT_EQ(heap::allocate_zeroed(4, SIZE_MAX / 4 + 2), nullptr);
 }
 
-// "roundup_pow2 shifts an int": what a slab imports was undefined from 2 GiB on.
+// "roundup_pow2 shifts an int": the size of a slab's import was undefined from 2 GiB on.
 TEST_F(HeapLessons, objects_of_gigabytes_are_imported_right) {
   if constexpr (sizeof(std::size_t) == 8) {
     for (unsigned shift = 30; shift <= 40; ++shift) {
@@ -64,17 +64,19 @@ TEST_F(HeapLessons, objects_of_gigabytes_are_imported_right) {
 }
 
 // "kmalloc panics on NULL even for MEM_ATOMIC".
-TEST_F(HeapLessons, without_memory_there_is_a_null_whatever_the_effort) {
+TEST_F(HeapLessons, without_memory_there_is_a_null_whatever_the_wait_policy) {
   static std::array<void*, 200000> blocks;
   std::size_t count = 0;
-  for (const Effort effort : {Effort::kAtomic, Effort::kReclaim}) {
+  for (const WaitPolicy wait_policy : {WaitPolicy::kAtomic, WaitPolicy::kReclaim}) {
     for (const std::size_t size : {1700, 900, 100, 1700}) {
-      while (count < blocks.size() && (blocks[count] = heap::allocate_at(nullptr, size, effort)) != nullptr) ++count;
+      while (count < blocks.size() && (blocks[count] = heap::allocate_at(nullptr, size, wait_policy)) != nullptr)
+        ++count;
     }
   }
   ASSERT_LT(count, blocks.size());
-  for (const Effort effort : {Effort::kAtomic, Effort::kAuto, Effort::kReclaim, Effort::kQuiet, wait_at_most(1)}) {
-    EXPECT_EQ(heap::allocate_at(nullptr, 60000, effort), nullptr);
+  for (const WaitPolicy wait_policy :
+       {WaitPolicy::kAtomic, WaitPolicy::kAuto, WaitPolicy::kReclaim, WaitPolicy::kQuiet, wait_at_most(1)}) {
+    EXPECT_EQ(heap::allocate_at(nullptr, 60000, wait_policy), nullptr);
   }
   while (count != 0) heap::free(blocks[--count]);
   void* block = heap::allocate(60000);
@@ -92,7 +94,7 @@ TEST_F(HeapLessons, powers_of_two_take_a_header_more_at_most) {
   }
 }
 
-// 782b10e9, 6a0d3c17: realloc lost contents, or forgot that its tag takes room.
+// 782b10e9, 6a0d3c17: realloc lost contents, or did not count the room of its tag.
 TEST_F(HeapLessons, realloc_keeps_all_contents_over_every_boundary) {
   for (std::size_t size = 1; size < 1400; size += 13) {
     for (const std::size_t step :
@@ -111,7 +113,7 @@ TEST_F(HeapLessons, realloc_keeps_all_contents_over_every_boundary) {
   EXPECT_EQ(heap::misuses(), 0U);
 }
 
-// krealloc panicked on what kmalloc_align had given, and that had a limit of 2^28.
+// krealloc panicked on a block from kmalloc_align, which also had a limit of 2^28.
 TEST_F(HeapLessons, an_aligned_block_is_a_block_like_any_other) {
   for (std::size_t alignment = 16; alignment <= 65536; alignment *= 2) {
     void* block = heap::allocate_aligned(alignment, 300);
@@ -122,12 +124,12 @@ TEST_F(HeapLessons, an_aligned_block_is_a_block_like_any_other) {
     ASSERT_TRUE(holds(block, 300));
     heap::free(block);
   }
-  // More than there is, wherever the memory lies: no panic.
+  // More than the memory has, wherever it lies: no panic.
   EXPECT_EQ(heap::allocate_aligned(std::size_t{1} << (sizeof(std::size_t) * 8 - 2), 300), nullptr);
   EXPECT_EQ(heap::misuses(), 0U);
 }
 
-// Canaries were looked at in free only; a second free of a large block was silent.
+// Only free checked canaries; a second free of a large block was not reported.
 TEST_F(HeapLessons, a_second_free_of_a_large_block_is_found_at_once) {
   void* block = heap::allocate(3000);
   heap::free(block);
@@ -140,4 +142,4 @@ TEST_F(HeapLessons, a_second_free_of_a_large_block_is_found_at_once) {
   heap::free(other);
 }
 
-}  // namespace
+}  // namespace alloc_heap_lessons_test

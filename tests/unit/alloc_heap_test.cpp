@@ -5,7 +5,7 @@
 
 #include <qm/misuse.hpp>
 
-namespace {
+namespace alloc_heap_test {
 
 using namespace qm;
 
@@ -34,7 +34,7 @@ TEST_F(Heap, large_blocks_are_not_rounded_to_pages) {
 }
 
 TEST_F(Heap, every_block_of_a_slab_of_several_pages_comes_back_where_it_belongs) {
-  static std::array<void*, 300> blocks;  // of which 40 at least are in slabs, whatever the class had before its cache
+  static std::array<void*, 300> blocks;  // at least 40 of them in slabs; the others come before the class has a cache
   for (const std::size_t size : {900U, 1024U, 1088U, 2700U, 4600U, 6500U}) {
     for (void*& block : blocks) ASSERT_NE(block = heap::allocate(size), nullptr);
     RegistryCursor<Cache> caches;
@@ -128,7 +128,7 @@ TEST_F(Heap, reallocate_keeps_the_contents_and_grows_large_blocks_in_place) {
     for (unsigned i = 0; i < 10; ++i) ASSERT_EQ(block[i], i) << size;
   }
   heap::free(block);
-  void* large = heap::allocate(20000);  // no free block has as much: it comes from the end of a span that can grow
+  void* large = heap::allocate(20000);  // no free block is large enough: it comes from the end of a span that can grow
   EXPECT_EQ(heap::reallocate(large, 30000), large);
   EXPECT_EQ(heap::reallocate(large, 15000), large);
   heap::free(large);
@@ -148,6 +148,7 @@ TEST_F(Heap, reallocate_without_memory_leaves_the_block_as_it_was) {
 
 TEST_F(Heap, what_is_no_block_is_refused_and_nothing_happens) {
   static unsigned char elsewhere[64];
+  qm::test::make_class(40);
   auto* small = static_cast<unsigned char*>(heap::allocate(40));
   auto* large = static_cast<unsigned char*>(heap::allocate(5000));
   CacheConfig config;
@@ -169,7 +170,7 @@ TEST_F(Heap, what_is_no_block_is_refused_and_nothing_happens) {
     EXPECT_EQ(heap::usable_size(wrong), 0U);
   }
   heap::free(large);
-  heap::free(large);  // twice
+  heap::free(large);  // a double free
   EXPECT_EQ(heap::misuses(), ++refused);
   heap::free_sized(small, 1000);
   EXPECT_EQ(told.kind, Misuse::kWrongSize);
@@ -182,6 +183,7 @@ TEST_F(Heap, what_is_no_block_is_refused_and_nothing_happens) {
 }
 
 TEST_F(Heap, free_with_a_size_checks_it) {
+  for (const std::size_t size : {40, 128}) qm::test::make_class(size);
   void* small = heap::allocate(40);
   void* large = heap::allocate(5000);
   void* aligned = heap::allocate_aligned(64, 100);
@@ -247,13 +249,13 @@ TEST_F(Heap, a_class_whose_name_is_taken_is_served_by_large_blocks) {
   heap::free_sized(block, 40);
   EXPECT_EQ(heap::misuses(), 0U);
   EXPECT_EQ(Cache::destroy(thief), Status::kOk);
-  heap::free(heap::allocate(40));
+  qm::test::make_class(40);
   RegistryCursor<Cache> caches;
   EXPECT_NE(caches.find("kmalloc_48"), nullptr);
 }
 
-TEST(HeapBanks, memory_may_lie_in_ranges_with_anything_between) {
-  // The pool's second quarter is nobody's: the heap neither hands it out nor writes to it.
+TEST(HeapRegions, memory_may_lie_in_ranges_with_anything_between) {
+  // The pool's second quarter does not belong to the heap: the heap neither allocates it nor writes to it.
   std::byte* pool = qm::test::pool();
   constexpr std::size_t kQuarter = qm::test::kPoolBytes / 4;
   std::memset(pool + kQuarter, 0x3c, kQuarter);
@@ -313,9 +315,9 @@ TEST_F(Heap, random_blocks_keep_their_contents_and_everything_comes_back) {
   }
   for (Block& block : blocks) heap::free(block.start);
   const std::size_t after = free_bytes();
-  EXPECT_GE(after + 24 * 4096 + 65536, before);  // the classes that were created, and pages that became boundary tags
+  EXPECT_GE(after + 24 * 4096 + 65536, before);  // the caches of the classes, and pages that became boundary tags
   EXPECT_TRUE(base_arena().validate());
   EXPECT_TRUE(page_arena().validate());
 }
 
-}  // namespace
+}  // namespace alloc_heap_test

@@ -6,11 +6,11 @@
 #include <atomic>
 #include <cstring>
 
-#include <qm/page_map.hpp>
+#include <qm/detail/page_map.hpp>
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace alloc_heap_threads_test {
 
 using namespace qm;
 
@@ -57,7 +57,7 @@ TEST_F(HeapThreads, blocks_of_all_sizes_cross_between_harts_and_keep_their_conte
   };
   static std::array<Block, kSlots> slots;
   const unsigned harts = qm::test::harts();
-  // A block says how long it is and what it is filled with. Whoever swaps it out of its slot owns it.
+  // A block contains its length and its fill byte. The hart that swaps it out of its slot owns it.
   const auto make = [](qm::test::Random& random) {
     const auto size =
         static_cast<std::uint32_t>(random.chance(20) ? random.between(600, 6000) : random.between(8, 500));
@@ -96,7 +96,7 @@ TEST_F(HeapThreads, blocks_of_all_sizes_cross_between_harts_and_keep_their_conte
   EXPECT_EQ(page_arena().stats().allocated, 0U);
 }
 
-/// What another hart has taken of the new memory it frees while the addition is still under way.
+/// Another hart frees what it has allocated from new memory while that memory is still being added.
 TEST_F(HeapThreads, no_request_fails_because_another_hart_takes_what_was_had_for_it) {
   constexpr std::size_t kBlock = 100'000;
   struct Link {
@@ -135,7 +135,7 @@ TEST_F(HeapThreads, no_request_fails_because_another_hart_takes_what_was_had_for
       barrier.arrive();
       if (hart != 0) detach_hart(hart);
     });
-    // Each hart may have a block that is not counted yet, and leave a piece between its spans that is too small for one.
+    // Each hart may have an uncounted block, and leave a gap between its spans that is too small for a block.
     ASSERT_GE(taken_at_first_failure.load() + 2 * harts, alone) << "round " << round;
   }
 }
@@ -153,8 +153,9 @@ TEST_F(HeapThreads, memory_may_be_added_while_other_harts_wait_for_it) {
   std::atomic<bool> complete{false};
   qm::test::on_each_hart(harts, [&](unsigned hart) {
     if (hart == 0) {
-      for (std::size_t bank = 1; bank != PageMap::kMaxBanks; ++bank) {
-        const std::size_t offset = bank * 2 * kMore + kFirst;  // apart, so that each is a bank of its own
+      for (std::size_t region = 1; region != PageMap::kMaxRegions; ++region) {
+        const std::size_t offset =
+            region * 2 * kMore + kFirst;  // with gaps, so that each is a memory region of its own
         EXPECT_EQ(add_memory({reinterpret_cast<std::uintptr_t>(qm::test::pool()) + offset, kMore}), Status::kOk);
       }
       complete.store(true, std::memory_order_release);
@@ -163,8 +164,8 @@ TEST_F(HeapThreads, memory_may_be_added_while_other_harts_wait_for_it) {
     attach_hart(hart);
     for (bool last = false; !last;) {
       last = complete.load(std::memory_order_acquire);
-      void* all = nullptr;  // through the first words
-      while (void* object = cache->allocate(0, Effort::kQuiet)) {
+      void* all = nullptr;  // a list through the objects' first words
+      while (void* object = cache->allocate(0, WaitPolicy::kQuiet)) {
         *static_cast<void**>(object) = all;
         all = object;
       }
@@ -181,4 +182,4 @@ TEST_F(HeapThreads, memory_may_be_added_while_other_harts_wait_for_it) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_heap_threads_test

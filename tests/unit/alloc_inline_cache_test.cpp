@@ -1,4 +1,4 @@
-/// Caches known at compile time: the inlined form and the out-of-line form are one cache.
+/// Caches known at compile time: the inlined and the out-of-line form use the same cache.
 
 #include <qm/inline_cache.hpp>
 
@@ -6,7 +6,7 @@
 
 #include <support/system_fixture.hpp>
 
-namespace {
+namespace alloc_inline_cache_test {
 
 QM_INLINE_CACHE(Packets);
 QM_INLINE_CACHE(Frames);
@@ -80,7 +80,7 @@ TEST_F(InlineCache, says_why_it_is_not_created) {
 TEST_F(InlineCache, is_made_anew_after_a_destroy) {
   Packets::free(Packets::allocate());
   ASSERT_EQ(Packets::destroy(), qm::Status::kOk);
-  EXPECT_EQ(Packets::allocate(), nullptr);  // no hart has kept its way into the old cells
+  EXPECT_EQ(Packets::allocate(), nullptr);  // no hart still refers to the old per-hart caches
   ASSERT_EQ(Packets::create({.name = "packets", .object_size = 128}), qm::Status::kOk);
   void* object = Packets::allocate();
   ASSERT_NE(object, nullptr);
@@ -129,4 +129,4 @@ TEST_F(InlineCache, keeps_two_caches_apart) {
   EXPECT_EQ(Frames::destroy(), qm::Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_inline_cache_test

@@ -1,4 +1,4 @@
-/// Inlined caches on several harts: each hart has its own way to its cell, and loses it when it must.
+/// Inlined caches on several harts: each hart has its own pointer to its per-hart cache, and loses it when it must.
 
 #include <qm/inline_cache.hpp>
 #include <qm/test/harts.hpp>
@@ -9,13 +9,13 @@
 
 #include <support/system_fixture.hpp>
 
-namespace {
+namespace alloc_inline_cache_threads_test {
 
 QM_INLINE_CACHE(Shared);
 QM_DEFINE_INLINE_CACHE(Shared);
 
 struct Object {
-  std::atomic<std::uint32_t> holder{0};  // 0: nobody
+  std::atomic<std::uint32_t> holder{0};  // 0: none
   std::uint32_t rest[15];
 };
 
@@ -43,7 +43,7 @@ class InlineCacheThreads : public qm::test::SystemTest {
   }
 };
 
-/// Runs on each hart, attached to the allocator for as long.
+/// Runs on each hart, which is attached to the allocator for that time.
 template <class Callable>
 void on_each_attached_hart(Callable&& callable) {
   qm::test::on_each_hart(qm::test::harts(), [&](unsigned hart) {
@@ -53,7 +53,7 @@ void on_each_attached_hart(Callable&& callable) {
   });
 }
 
-/// Takes and gives in both forms at random; an object has one holder at a time.
+/// Allocates and frees in both forms at random; an object has one holder at a time.
 void use(unsigned hart, int steps, std::atomic<std::uint32_t>& violations) {
   qm::test::Random random(qm::test::seed() + hart);
   std::array<Object*, 20> held{};
@@ -84,7 +84,7 @@ TEST_F(InlineCacheThreads, hand_each_object_to_one_holder) {
   EXPECT_TRUE(Shared::cache()->validate());
 }
 
-TEST_F(InlineCacheThreads, lose_their_cells_when_the_cache_is_destroyed_and_find_those_of_the_next) {
+TEST_F(InlineCacheThreads, lose_their_hart_caches_when_the_cache_is_destroyed_and_find_those_of_the_next) {
   std::atomic<std::uint32_t> violations{0};
   std::atomic<std::uint32_t> leftovers{0};
   qm::test::Barrier all(qm::test::harts());
@@ -121,4 +121,4 @@ TEST_F(InlineCacheThreads, give_their_magazines_back_when_another_hart_reclaims)
   EXPECT_EQ(violations.load(), 0U);
 }
 
-}  // namespace
+}  // namespace alloc_inline_cache_threads_test

@@ -1,12 +1,12 @@
-/// The lock under all harts at once: mutual exclusion, and that who sleeps for it is woken.
+/// The lock used by all harts at once: mutual exclusion, and a hart that sleeps for it is woken.
 
 #include <gtest/gtest.h>
 
-#include <qm/lock.hpp>
+#include <qm/detail/lock.hpp>
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace alloc_lock_threads_test {
 
 using namespace qm;
 
@@ -25,7 +25,7 @@ TEST(LockThreads, lets_one_hart_in_at_a_time) {
 }
 
 TEST(LockThreads, wakes_those_who_sleep_for_it) {
-  // Each holder stays so long that the others stop spinning and sleep.
+  // Each holder holds the lock so long that the others stop spinning and sleep.
   static constinit Lock lock;
   static std::uint32_t counter;
   counter = 0;
@@ -58,4 +58,4 @@ TEST(LockThreads, counts_its_depth_and_masks_interrupts) {
   EXPECT_EQ(hal::hart_local().lock_depth, 0U);
 }
 
-}  // namespace
+}  // namespace alloc_lock_threads_test

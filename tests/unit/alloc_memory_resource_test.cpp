@@ -5,7 +5,7 @@
 
 #include <qm/memory_resource.hpp>
 
-namespace {
+namespace alloc_memory_resource_test {
 
 using namespace qm;
 
@@ -42,4 +42,4 @@ TEST_F(MemoryResource, aligns_and_checks_the_size) {
   EXPECT_TRUE(resource.is_equal(heap_resource()));
 }
 
-}  // namespace
+}  // namespace alloc_memory_resource_test

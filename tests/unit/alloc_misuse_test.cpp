@@ -1,5 +1,5 @@
-/// Misuse of a cache: what every build finds where the object passes a slow path, and what a checking build finds at
-/// once.
+/// Misuse of a cache: the errors that every build finds when the object passes a slow path, and those that a checking
+/// build finds at once.
 
 #include "trace_fixture.hpp"
 
@@ -7,10 +7,10 @@
 #include <cstring>
 
 #include <qm/config.h>
-#include <qm/checked.hpp>
-#include <qm/slab_pass.hpp>
+#include <qm/detail/checked.hpp>
+#include <qm/detail/slab_pass.hpp>
 
-namespace {
+namespace alloc_misuse_test {
 
 using namespace qm;
 
@@ -42,7 +42,7 @@ class MisuseTest : public test::TraceTest {
     TraceTest::TearDown();
   }
 
-  /// Frees @p bad among so many others that its magazine leaves the hart, and all of them to their slabs.
+  /// Frees @p bad among so many other objects that its magazine leaves the hart, and all of them return to their slabs.
   static void free_among_others(Cache& cache, void* bad) {
     for (void*& object : objects) object = cache.allocate();
     for (unsigned i = 0; i < objects.size(); ++i) {
@@ -51,7 +51,7 @@ class MisuseTest : public test::TraceTest {
     }
     cache.reap();
   }
-  /// Nothing is held, and the layer is whole.
+  /// Expects that no object is live and the layer is consistent.
   static void expect_whole(Cache& cache) {
     cache.reap();
     EXPECT_EQ(cache.stats().in_use, 0U);
@@ -62,7 +62,7 @@ class MisuseTest : public test::TraceTest {
 
 int foreign_word[4];
 
-TEST_F(MisuseTest, a_foreign_pointer_is_told_when_it_comes_to_its_slab_at_the_latest) {
+TEST_F(MisuseTest, a_foreign_pointer_is_reported_when_it_comes_to_its_slab_at_the_latest) {
   Cache* cache = make("packet");
   void* const foreign[] = {foreign_word, &cache, reinterpret_cast<void*>(std::uintptr_t{16}),
                            reinterpret_cast<void*>(~std::uintptr_t{15}), test::pool() + test::kPoolBytes / 2};
@@ -79,7 +79,7 @@ TEST_F(MisuseTest, a_foreign_pointer_is_told_when_it_comes_to_its_slab_at_the_la
   EXPECT_EQ(told.count, wanted) << "each is told once";
 }
 
-TEST_F(MisuseTest, the_inside_of_an_object_is_told_with_the_object) {
+TEST_F(MisuseTest, the_inside_of_an_object_is_reported_with_the_object) {
   Cache* cache = make("packet", 96);
   auto* object = static_cast<std::byte*>(cache->allocate());
   free_among_others(*cache, object + 40);
@@ -91,7 +91,7 @@ TEST_F(MisuseTest, the_inside_of_an_object_is_told_with_the_object) {
   expect_whole(*cache);
 }
 
-TEST_F(MisuseTest, another_caches_object_is_told_with_its_owner) {
+TEST_F(MisuseTest, another_caches_object_is_reported_with_its_owner) {
   Cache* cache = make("packet");
   Cache* owner = make("session", 200);
   void* object = owner->allocate();
@@ -123,12 +123,12 @@ TEST_F(MisuseTest, of_a_full_magazine_that_leaves_the_hart_rounds_are_looked_at_
   expect_whole(*cache);
 }
 
-TEST_F(MisuseTest, an_object_that_lies_beside_itself_is_told_when_its_full_magazine_leaves_the_hart) {
+TEST_F(MisuseTest, an_object_that_lies_beside_itself_is_reported_when_its_full_magazine_leaves_the_hart) {
   Cache* cache = make("packet");
   constexpr unsigned kObjects = 100;
   for (unsigned i = 0; i < kObjects; ++i) objects[i] = cache->allocate();
   for (unsigned i = 0; i < kObjects; ++i) cache->free(objects[i]);
-  for (unsigned i = 0; i < kObjects; ++i) objects[i] = cache->allocate();  // the depot has empty magazines now
+  for (unsigned i = 0; i < kObjects; ++i) objects[i] = cache->allocate();  // now the depot has empty magazines
   for (unsigned i = 0; i < kObjects; ++i) {
     cache->free(objects[i]);
     cache->free(objects[i]);
@@ -140,7 +140,7 @@ TEST_F(MisuseTest, an_object_that_lies_beside_itself_is_told_when_its_full_magaz
   expect_whole(*cache);
 }
 
-TEST_F(MisuseTest, an_object_freed_twice_in_a_row_is_told_when_the_second_comes_to_its_slab) {
+TEST_F(MisuseTest, an_object_freed_twice_in_a_row_is_reported_when_the_second_comes_to_its_slab) {
   Cache* cache = make("packet");
   void* held = cache->allocate();
   for (void*& object : objects) object = cache->allocate();
@@ -162,14 +162,14 @@ TEST_F(MisuseTest, an_object_freed_twice_in_a_row_is_told_when_the_second_comes_
   expect_whole(*cache);
 }
 
-TEST_F(MisuseTest, an_object_that_is_back_in_its_slab_is_told_at_the_free_or_at_the_exchange) {
+TEST_F(MisuseTest, an_object_that_is_back_in_its_slab_is_reported_at_the_free_or_at_the_exchange) {
   Cache* cache = make("packet");
   void* keeps_the_slab = cache->allocate();
   void* object = cache->allocate();
   cache->free(object);
   cache->reap();
   EXPECT_EQ(told.count, 0U);
-  cache->free(object);  // there is no magazine: the free itself is a slow path
+  cache->free(object);  // there is no magazine, so the free itself takes a slow path
   ASSERT_EQ(told.count, 1U);
   EXPECT_EQ(told.last().kind, Misuse::kDoubleFree);
   EXPECT_EQ(told.last().object, object);
@@ -190,7 +190,7 @@ TEST_F(MisuseTest, a_free_that_doubles_another_does_not_let_a_cache_go_whose_obj
   expect_whole(*cache);
 }
 
-TEST_F(MisuseTest, among_many_frees_at_once_is_told_and_the_others_are_done) {
+TEST_F(MisuseTest, among_many_frees_at_once_is_reported_and_the_others_are_done) {
   Cache* cache = make("packet");
   ASSERT_EQ(cache->allocate_bulk(objects.data(), 100), 100U);
   auto* inside = static_cast<std::byte*>(objects[40]) + 8;
@@ -227,7 +227,7 @@ TEST_F(MisuseTest, null_does_no_harm) {
   EXPECT_EQ(told.count, 3U);
 }
 
-TEST_F(MisuseTest, a_destroyed_cache_is_told_by_its_name_and_hands_nothing_out) {
+TEST_F(MisuseTest, a_destroyed_cache_is_reported_by_its_name_and_hands_nothing_out) {
   Cache* cache = make("packet");
   void* object = cache->allocate();
   cache->free(object);
@@ -246,14 +246,14 @@ TEST_F(MisuseTest, a_destroyed_cache_is_told_by_its_name_and_hands_nothing_out) 
   EXPECT_EQ(told.count, 2U);
 }
 
-TEST_F(MisuseTest, is_told_with_the_stack_that_allocated_when_traced) {
+TEST_F(MisuseTest, is_reported_with_the_stack_that_allocated_when_traced) {
   Cache* cache = make("packet");
   void* keeps_the_slab = cache->allocate();
   ASSERT_EQ(trace::start("packet").status, Status::kOk);
   auto* object = static_cast<std::byte*>(cache->allocate());
   static trace::DumpEntry entry;
   ASSERT_TRUE(trace::find(*cache, object, entry));
-  cache->free(object + 8);  // while it is out
+  cache->free(object + 8);  // while the object is live
   ASSERT_EQ(told.count, 1U);
   EXPECT_EQ(told.last().kind, Misuse::kInterior);
   trace::CallStack stack;
@@ -263,7 +263,7 @@ TEST_F(MisuseTest, is_told_with_the_stack_that_allocated_when_traced) {
   ASSERT_TRUE(trace::stack_of(told.last().found_by, stack, id));
   EXPECT_GT(stack.depth, 0U);
   cache->free(object);
-  cache->free(object);  // and when its record is gone
+  cache->free(object);  // and after its record was removed
   cache->reap();
   ASSERT_EQ(told.count, 2U);
   EXPECT_EQ(told.last().kind, Misuse::kDoubleFree);
@@ -274,7 +274,7 @@ TEST_F(MisuseTest, is_told_with_the_stack_that_allocated_when_traced) {
   expect_whole(*cache);
 }
 
-TEST_F(MisuseTest, of_identifiers_is_told_as_well) {
+TEST_F(MisuseTest, of_identifiers_is_reported_as_well) {
   Arena ids;
   ArenaConfig arena;
   arena.name = "ids";
@@ -311,7 +311,7 @@ class CheckedTest : public MisuseTest {
     std::uint32_t id = 0;
     return trace::stack_of(handle, stack, id) && stack.depth > 0;
   }
-  /// What a look at every object of the cache finds.
+  /// @returns the damage that a check of every object of the cache finds.
   static std::size_t damaged(Cache& cache) {
     struct Look {
       Cache& cache;
@@ -330,7 +330,7 @@ class CheckedTest : public MisuseTest {
   }
 };
 
-TEST_F(CheckedTest, a_double_free_is_told_at_once_with_all_its_stacks) {
+TEST_F(CheckedTest, a_double_free_is_reported_at_once_with_all_its_stacks) {
   Cache* cache = make("packet");
   void* object = cache->allocate();
   cache->free(object);
@@ -345,7 +345,7 @@ TEST_F(CheckedTest, a_double_free_is_told_at_once_with_all_its_stacks) {
   expect_whole(*cache);
 }
 
-TEST_F(CheckedTest, a_bad_address_is_told_at_once) {
+TEST_F(CheckedTest, a_bad_address_is_reported_at_once) {
   Cache* cache = make("packet");
   Cache* owner = make("session", 200);
   auto* object = static_cast<std::byte*>(owner->allocate());
@@ -364,7 +364,7 @@ TEST_F(CheckedTest, a_bad_address_is_told_at_once) {
   expect_whole(*owner);
 }
 
-TEST_F(CheckedTest, a_write_behind_the_object_is_told_at_its_free) {
+TEST_F(CheckedTest, a_write_behind_the_object_is_reported_at_its_free) {
   for (const std::size_t size :
        {std::size_t{1}, std::size_t{24}, std::size_t{64}, std::size_t{500}, std::size_t{5000}}) {
     Cache* cache = make("packet", size);
@@ -434,7 +434,7 @@ TEST_F(CheckedTest, an_object_in_use_keeps_the_stack_that_freed_it_in_its_life_b
   expect_whole(*cache);
 }
 
-TEST_F(CheckedTest, a_write_after_the_free_is_told_by_a_look_and_at_the_next_allocation) {
+TEST_F(CheckedTest, a_write_after_the_free_is_reported_by_a_look_and_at_the_next_allocation) {
   Cache* cache = make("packet", 64);
   auto* object = static_cast<unsigned char*>(cache->allocate());
   cache->free(object);
@@ -484,7 +484,7 @@ TEST_F(CheckedTest, constructed_objects_keep_their_contents_and_are_looked_at_al
   EXPECT_EQ(told.last().kind, Misuse::kWriteAfterFree);
   cache->free(object);
   object[2] = 8;
-  cache->reap();  // the destructor's turn
+  cache->reap();  // the destructor runs
   EXPECT_EQ(told.count, 2U);
   EXPECT_EQ(unmade, made);
   expect_whole(*cache);
@@ -513,11 +513,11 @@ TEST_F(CheckedTest, the_fast_path_stays_closed) {
   Cache* cache = make("packet");
   for (unsigned i = 0; i < 40; ++i) objects[i] = cache->allocate();
   for (unsigned i = 0; i < 40; ++i) cache->free(objects[i]);
-  EXPECT_EQ(cache->cell(0).top.load(), closed_address());
-  EXPECT_EQ(cache->cell(0).limit.load(), nullptr);
+  EXPECT_EQ(cache->hart_cache(0).top.load(), closed_address());
+  EXPECT_EQ(cache->hart_cache(0).limit.load(), nullptr);
   EXPECT_GT(cache->stats().in_magazines, 0U) << "magazines serve as ever";
   expect_whole(*cache);
 }
 #endif
 
-}  // namespace
+}  // namespace alloc_misuse_test

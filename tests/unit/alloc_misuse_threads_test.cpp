@@ -1,4 +1,4 @@
-/// The handler of misuse is set and taken away while another hart tells of misuse.
+/// The handler of misuse is set and removed while another hart reports misuse.
 
 #include <support/system_fixture.hpp>
 
@@ -7,7 +7,7 @@
 #include <qm/misuse.hpp>
 #include <qm/test/harts.hpp>
 
-namespace {
+namespace alloc_misuse_threads_test {
 
 using namespace qm;
 
@@ -38,4 +38,4 @@ TEST_F(MisuseThreads, the_handler_may_go_while_another_hart_is_about_to_call_it)
   EXPECT_GT(told.load(), 0U);
 }
 
-}  // namespace
+}  // namespace alloc_misuse_threads_test

@@ -2,7 +2,7 @@
 
 #include <qm/object_cache.hpp>
 
-namespace {
+namespace alloc_object_cache_test {
 
 using namespace qm;
 
@@ -52,7 +52,7 @@ TEST_F(ObjectCacheTest, no_memory_is_a_null_and_nothing_is_constructed) {
   auto sessions = ObjectCache<Session>::create("session", {.limit = 1});
   const auto only = sessions.make_unique(1, 1);
   EXPECT_EQ(sessions.make(2, 2), nullptr);
-  EXPECT_EQ(sessions.make_with(Effort::kQuiet, 2, 2), nullptr);
+  EXPECT_EQ(sessions.make_with(WaitPolicy::kQuiet, 2, 2), nullptr);
   EXPECT_EQ(sessions.make_unique(2, 2), nullptr);
   EXPECT_EQ(Session::alive, 1);
 }
@@ -82,4 +82,4 @@ TEST_F(ObjectCacheTest, ends_with_its_scope_and_says_why_it_could_not_begin) {
   EXPECT_EQ(free_bytes(), before);
 }
 
-}  // namespace
+}  // namespace alloc_object_cache_test

@@ -1,4 +1,4 @@
-// On the target only: on the host the C++ library itself lives on operator new, before the heap is set up.
+// Target only: on the host the C++ library itself uses operator new, before the heap is set up.
 
 #include <support/system_fixture.hpp>
 
@@ -7,7 +7,7 @@
 
 #include <qm/new.hpp>
 
-namespace {
+namespace alloc_operator_new_test {
 
 using namespace qm;
 
@@ -41,7 +41,7 @@ struct Counted {
 
 template <class T>
 T* opaque(T* pointer) {
-  asm volatile("" : "+r"(pointer));  // else the compiler may leave out a pair of new and delete
+  asm volatile("" : "+r"(pointer));  // keeps the compiler from removing a pair of new and delete
   return pointer;
 }
 
@@ -136,4 +136,4 @@ TEST_F(OperatorNew, a_handler_frees_something_and_the_allocation_goes_on) {
   operator delete(block);
 }
 
-}  // namespace
+}  // namespace alloc_operator_new_test

@@ -1,12 +1,13 @@
-// The page map: tags of pages, wherever they lie, in leaves that are made as slabs come to lie there.
+// The page map: tags of pages at any address, in leaves that are created when slabs are placed there.
 
 #include <support/system_fixture.hpp>
 
 #include <array>
+#include <cstring>
 
-#include <qm/page_map.hpp>
+#include <qm/detail/page_map.hpp>
 
-namespace {
+namespace alloc_page_map_test {
 
 using namespace qm;
 
@@ -57,6 +58,33 @@ TEST_F(PageMapTest, costs_what_the_tagged_memory_is_and_not_what_lies_between) {
   EXPECT_EQ(base_arena().stats().free, before - 2 * kPage);
 }
 
+TEST_F(PageMapTest, a_page_that_was_prepared_serves_for_the_next_leaf_or_goes_back) {
+  const std::size_t before = base_arena().stats().free;
+  EXPECT_TRUE(map_.prepare());  // the lower half of a page
+  EXPECT_TRUE(map_.prepare());  // the upper half
+  EXPECT_FALSE(map_.prepare());
+  EXPECT_EQ(base_arena().stats().free, before - kPage);
+  ASSERT_TRUE(map_.mark(std::uintptr_t{1} << 30, kPage, 8));
+  EXPECT_EQ(base_arena().stats().free, before - kPage);
+  for (std::uintptr_t page = kPage; page != PageMap::kLeafBytes; page += kPage)
+    ASSERT_EQ(map_.tag((std::uintptr_t{1} << 30) + page), 0U);
+  EXPECT_EQ(map_.trim(), 0U);
+  for (const unsigned halves : {1U, 2U}) {
+    for (unsigned half = 0; half != halves; ++half) EXPECT_TRUE(map_.prepare());
+    EXPECT_EQ(map_.trim(), kPage);
+    EXPECT_EQ(base_arena().stats().free, before - kPage);
+  }
+  // All of a used page is cleared, also the half that was not needed when it was allocated.
+  const std::uintptr_t dirty = base_arena().allocate(kPage);
+  ASSERT_NE(dirty, 0U);
+  std::memset(reinterpret_cast<void*>(dirty), 0xff, kPage);
+  base_arena().free(dirty, kPage);
+  EXPECT_TRUE(map_.prepare());
+  ASSERT_TRUE(map_.mark(std::uintptr_t{3} << 30, kPage, 8));
+  for (std::uintptr_t page = kPage; page != PageMap::kLeafBytes; page += kPage)
+    ASSERT_EQ(map_.tag((std::uintptr_t{3} << 30) + page), 0U);
+}
+
 TEST_F(PageMapTest, has_as_many_leaves_as_there_is_memory_for_them) {
   constexpr unsigned kLeaves = 200;
   const auto address = [](unsigned i) { return i * 7 * PageMap::kLeafBytes; };
@@ -65,23 +93,23 @@ TEST_F(PageMapTest, has_as_many_leaves_as_there_is_memory_for_them) {
 }
 
 TEST_F(PageMapTest, without_memory_to_grow_into_nothing_is_tagged) {
-  while (base_arena().allocate(kPage, Fit::kInstant, nullptr, Effort::kQuiet) != 0) {
+  while (base_arena().allocate(kPage, Fit::kInstant, nullptr, WaitPolicy::kQuiet) != 0) {
   }
   EXPECT_FALSE(map_.mark(kPage, kPage, 8));
   EXPECT_EQ(map_.tag(kPage), 0U);
 }
 
-TEST_F(PageMapTest, knows_its_banks) {
+TEST_F(PageMapTest, knows_its_regions) {
   PageMap map;
-  for (unsigned i = 0; i < PageMap::kMaxBanks; ++i) {
+  for (unsigned i = 0; i < PageMap::kMaxRegions; ++i) {
     const std::uintptr_t start = 0x10000 * (i + 1) + kPage / 2;
-    ASSERT_EQ(map.add_bank(start, start + kPage), Status::kOk);
+    ASSERT_EQ(map.add_region(start, start + kPage), Status::kOk);
   }
-  EXPECT_EQ(map.add_bank(0x1000000, 0x1001000), Status::kNoMemory);
-  EXPECT_EQ(map.bank_of(0x10000).low, 0x10000U);
-  EXPECT_EQ(map.bank_of(0x20000 + kPage).low, 0x20000U);
-  EXPECT_EQ(&map.bank_of(0x20000 + kPage / 2 * 3), &PageMap::kNoBank);
-  EXPECT_EQ(&map.bank_of(0), &PageMap::kNoBank);
+  EXPECT_EQ(map.add_region(0x1000000, 0x1001000), Status::kNoMemory);
+  EXPECT_EQ(map.region_of(0x10000).low, 0x10000U);
+  EXPECT_EQ(map.region_of(0x20000 + kPage).low, 0x20000U);
+  EXPECT_EQ(&map.region_of(0x20000 + kPage / 2 * 3), &PageMap::kNoRegion);
+  EXPECT_EQ(&map.region_of(0), &PageMap::kNoRegion);
 }
 
-}  // namespace
+}  // namespace alloc_page_map_test

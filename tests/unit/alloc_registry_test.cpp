@@ -1,4 +1,4 @@
-// Names, and who is found by them.
+// Names, and the entries found by them.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "support/arena_fixture.hpp"
 
 namespace qm {
-namespace {
+namespace alloc_registry_test {
 
 class Registry : public test::ArenaTest {};
 
@@ -53,5 +53,5 @@ TEST_F(Registry, each_kind_of_misuse_has_words_of_its_own) {
   EXPECT_EQ(describe(static_cast<Misuse>(11))[0], 0);
 }
 
-}  // namespace
+}  // namespace alloc_registry_test
 }  // namespace qm

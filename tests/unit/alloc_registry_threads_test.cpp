@@ -1,4 +1,4 @@
-// Names added, removed and looked for by all harts at once, in lists longer than one hold of the lock passes.
+// All harts add, remove and search names at once, in lists longer than one hold of the lock passes.
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <qm/test/harts.hpp>
 
 namespace qm {
-namespace {
+namespace alloc_registry_threads_test {
 
-/// An entry that is nothing but its name.
+/// An entry that is only a name.
 template <RegistryKind kKind>
 class Named : public Registered {
  public:
@@ -30,13 +30,13 @@ using NamedArena = Named<RegistryKind::kArena>;
 using NamedCache = Named<RegistryKind::kCache>;
 
 constexpr unsigned kMaxHarts = 8;
-constexpr unsigned kStanding = 4 * kRegistryHold;  ///< entries of each kind that stay
+constexpr unsigned kObjectState = 4 * kRegistryHold;  ///< entries of each kind that remain
 
 class RegistryHarts : public testing::Test {
  protected:
   void SetUp() override {
     registry_reset();
-    for (unsigned i = 0; i < kStanding; ++i) stand(i);
+    for (unsigned i = 0; i < kObjectState; ++i) stand(i);
   }
   void TearDown() override { registry_reset(); }
 
@@ -47,9 +47,9 @@ class RegistryHarts : public testing::Test {
     ASSERT_EQ(status, Status::kOk);
   }
 
-  std::array<std::array<char, 4>, kStanding> names_;
-  std::array<NamedArena, kStanding / 2> arenas_;
-  std::array<NamedCache, kStanding / 2> caches_;
+  std::array<std::array<char, 4>, kObjectState> names_;
+  std::array<NamedArena, kObjectState / 2> arenas_;
+  std::array<NamedCache, kObjectState / 2> caches_;
 };
 
 TEST_F(RegistryHarts, of_those_that_are_added_with_one_name_at_a_time_one_is_entered) {
@@ -60,7 +60,7 @@ TEST_F(RegistryHarts, of_those_that_are_added_with_one_name_at_a_time_one_is_ent
     NamedArena arena;
     NamedCache cache;
     for (unsigned round = 0; round < 200; ++round) {
-      // Arenas against caches, and in other rounds among their own.
+      // Arenas against caches, and in other rounds names of one kind.
       const bool as_arena = (hart + round) % 2 == 0 || round % 4 == 3;
       barrier.arrive();
       const Status status = as_arena ? arena.add("contested") : cache.add("contested");
@@ -90,11 +90,11 @@ TEST_F(RegistryHarts, a_walk_shows_each_that_stays_once_and_in_order_while_other
         EXPECT_EQ(own.add(kNames[hart]), Status::kOk);
         EXPECT_EQ(twin.add(kNames[hart]), Status::kDuplicate);
         EXPECT_EQ(own.remove(), Status::kOk);
-        // Out of the midst of the list and to its end. A search on another hart may stand on it.
-        NamedCache& standing = caches_[hart * (kStanding / 2 / kMaxHarts)];
-        const char* const name = standing.name();
-        EXPECT_EQ(standing.remove(), Status::kOk);
-        EXPECT_EQ(standing.add(name), Status::kOk);
+        // Moves an entry from the middle of the list to its end. A search on another hart may stand on it.
+        NamedCache& object_state = caches_[hart * (kObjectState / 2 / kMaxHarts)];
+        const char* const name = object_state.name();
+        EXPECT_EQ(object_state.remove(), Status::kOk);
+        EXPECT_EQ(object_state.add(name), Status::kOk);
       }
       working.fetch_sub(1);
       return;
@@ -116,5 +116,5 @@ TEST_F(RegistryHarts, a_walk_shows_each_that_stays_once_and_in_order_while_other
   EXPECT_EQ(left, caches_.size());
 }
 
-}  // namespace
+}  // namespace alloc_registry_threads_test
 }  // namespace qm

@@ -1,8 +1,8 @@
-/// What a cache promises and what it may not exceed: the reserve, the limit.
+/// The guarantee and the bound of a cache: the reserve, the limit.
 
 #include "depot_fixture.hpp"
 
-namespace {
+namespace alloc_reserve_test {
 
 using namespace qm;
 
@@ -17,21 +17,21 @@ TEST_F(ReserveTest, reserved_objects_are_had_when_memory_is_exhausted_and_only_b
   ASSERT_EQ(cache->reserve(100), Status::kOk);
   EXPECT_EQ(cache->stats().reserved, 100U);
   EXPECT_EQ(cache->stats().reserve, 100U);
-  EXPECT_EQ(cache->stats().in_use, 0U);  // they are not the user's
+  EXPECT_EQ(cache->stats().in_use, 0U);  // the user does not hold them
   EXPECT_TRUE(cache->validate());
   Cache* other = hoard_memory();
-  const std::size_t before = take(*cache, objects.size());  // what its slabs still had, and no more
+  const std::size_t before = take(*cache, objects.size());  // the free objects of its slabs, and no more
   EXPECT_LT(before, 400U);
   EXPECT_EQ(cache->stats().reserved, 100U);
   {
-    const hal::InterruptGuard masked;  // as in an interrupt handler: it may not wait
+    const hal::InterruptGuard masked;  // as in an interrupt handler: allocations may not wait
     for (unsigned i = 0; i < 100; ++i) ASSERT_NE(objects[before + i] = cache->allocate(), nullptr) << i;
     EXPECT_EQ(cache->allocate(), nullptr);
   }
   EXPECT_EQ(cache->stats().reserved, 0U);
   EXPECT_EQ(cache->stats().in_use, before + 100);
   EXPECT_TRUE(cache->validate());
-  give(*cache, 100);  // frees go to the reserve first, from the hart that has drawn upon it
+  give(*cache, 100);  // frees refill the reserve first, from the hart that has used it
   EXPECT_EQ(cache->stats().reserved, 100U);
   EXPECT_TRUE(cache->validate());
   for (std::size_t i = 100; i < before + 100; ++i) cache->free(objects[i]);
@@ -47,10 +47,10 @@ TEST_F(ReserveTest, an_explicitly_atomic_allocation_draws_on_the_reserve_too) {
   ASSERT_EQ(cache->reserve(5), Status::kOk);
   Cache* other = hoard_memory();
   const std::size_t before = take(*cache, objects.size());
-  EXPECT_EQ(take(*cache, objects.size(), Effort::kAtomic), 5U);
+  EXPECT_EQ(take(*cache, objects.size(), WaitPolicy::kAtomic), 5U);
   EXPECT_EQ(cache->stats().in_use, before + 5);
   EXPECT_EQ(cache->stats().reserved, 0U);
-  shutdown();  // with objects out
+  shutdown();  // with live objects
   start(256 * 1024);
   static_cast<void>(other);
 }
@@ -78,7 +78,7 @@ TEST_F(ReserveTest, a_reserve_that_cannot_be_had_is_refused_and_changes_nothing)
   caches.find("depots");
   while (caches.next() != nullptr) {
   }
-  ASSERT_EQ(Cache::destroy(cache), Status::kOk);  // gives the reserve back
+  ASSERT_EQ(Cache::destroy(cache), Status::kOk);  // returns the reserve
 }
 
 TEST_F(ReserveTest, trim_fills_a_reserve_that_frees_on_the_fast_path_have_not) {
@@ -87,7 +87,7 @@ TEST_F(ReserveTest, trim_fills_a_reserve_that_frees_on_the_fast_path_have_not) {
   ASSERT_NE(cache, nullptr);
   ASSERT_EQ(cache->reserve(30), Status::kOk);
   Cache* other = hoard_memory();
-  std::size_t had = take(*cache, objects.size(), Effort::kAtomic);
+  std::size_t had = take(*cache, objects.size(), WaitPolicy::kAtomic);
   EXPECT_EQ(cache->stats().reserved, 0U);
   give_hoard(other);
   cache->trim();
@@ -102,7 +102,7 @@ TEST_F(ReserveTest, the_next_refill_fills_the_reserve) {
   ASSERT_NE(cache, nullptr);
   ASSERT_EQ(cache->reserve(5), Status::kOk);
   Cache* other = hoard_memory();
-  std::size_t had = take(*cache, objects.size(), Effort::kAtomic);
+  std::size_t had = take(*cache, objects.size(), WaitPolicy::kAtomic);
   EXPECT_EQ(cache->stats().reserved, 0U);
   give_hoard(other);
   ASSERT_NE(objects[had++] = cache->allocate(), nullptr);
@@ -122,8 +122,8 @@ TEST_F(ReserveTest, reserved_objects_are_constructed) {
   Cache* cache = Cache::create(config);
   ASSERT_NE(cache, nullptr);
   ASSERT_EQ(cache->reserve(20), Status::kOk);
-  cache->set_limit(20);  // nothing but the reserve is left
-  const std::size_t had = take(*cache, 20, Effort::kAtomic);
+  cache->set_limit(20);  // only the reserve is left
+  const std::size_t had = take(*cache, 20, WaitPolicy::kAtomic);
   EXPECT_EQ(had, 20U);
   for (std::size_t i = 0; i < had; ++i) EXPECT_EQ(*static_cast<unsigned*>(objects[i]), 0xc0deU);
   give(*cache, had);
@@ -145,10 +145,10 @@ TEST_F(ReserveTest, a_limit_is_exact_and_costs_no_other_allocation_its_memory) {
   EXPECT_EQ(cache->stats().limit, 60U);
   for (unsigned i = 50; i < 60; ++i) ASSERT_NE(objects[i] = cache->allocate(), nullptr);
   EXPECT_EQ(cache->allocate(), nullptr);
-  cache->set_limit(10);  // less than are out: they stay
+  cache->set_limit(10);  // less than the live objects, which stay
   EXPECT_EQ(cache->allocate(), nullptr);
   give(*cache, 60);
-  cache->set_limit(10);  // idle objects beyond it go
+  cache->set_limit(10);  // idle objects beyond the limit are freed
   EXPECT_EQ(take(*cache, 100), 10U);
   cache->set_limit(0);
   EXPECT_EQ(cache->stats().limit, 0U);
@@ -204,4 +204,4 @@ TEST_F(ReserveTest, a_limited_cache_fails_without_reclaiming_everybody_elses_idl
   ASSERT_EQ(Cache::destroy(idle), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_reserve_test

@@ -1,5 +1,5 @@
-/// A table of inlined sections that is not in the order of the text is noticed: here are two entries without the flag
-/// that makes the linker sort them, the later section's first.
+/// A table of inlined sections that is not in the order of the text is detected: here are two entries without the flag
+/// that makes the linker sort them, with the later section first.
 
 #include <gtest/gtest.h>
 
@@ -20,8 +20,8 @@ qm_test_second:
   .popsection
 )");
 
-namespace {
+namespace alloc_sections_order_test {
 
 TEST(SectionsOrder, is_verified) { EXPECT_FALSE(qm::inlined_sections_in_order()); }
 
-}  // namespace
+}  // namespace alloc_sections_order_test

@@ -1,15 +1,15 @@
-/// The pass over a layer's slabs: every slab once, whatever happens around it.
+/// The pass over a layer's slabs visits every slab once, whatever other operations run.
 
 #include <support/system_fixture.hpp>
 
 #include <array>
 #include <atomic>
 
-#include <qm/hal/round.hpp>
-#include <qm/slab_pass.hpp>
+#include <qm/hal/broadcast.hpp>
+#include <qm/detail/slab_pass.hpp>
 #include <qm/test/harts.hpp>
 
-namespace {
+namespace alloc_slab_pass_test {
 
 using namespace qm;
 
@@ -75,7 +75,7 @@ TEST_F(SlabPassTest, goes_on_where_the_slab_it_stood_on_has_gone_or_changed_list
   SlabPass pass(cache->slabs());
   unsigned freed = 0;
   while (pass.step(look_at, &look)) {
-    // Objects in the order of their slabs: the one under the pass becomes partial, then empty, and is given back.
+    // Objects in the order of their slabs: the slab at which the pass stands becomes partial, then empty, and is freed.
     for (unsigned i = 0; i < 9 && freed < 350; ++i) cache->free(objects[freed++]);
     cache->reap();
   }
@@ -131,7 +131,7 @@ TEST_F(SlabPassTest, while_all_harts_allocate_every_slab_is_sound) {
             &sums)) {
         }
         EXPECT_TRUE(sums.sound);
-        EXPECT_EQ(cache->verify_cells(), Status::kOk);
+        EXPECT_EQ(cache->verify_hart_caches(), Status::kOk);
       }
       done = true;
       return;
@@ -150,4 +150,4 @@ TEST_F(SlabPassTest, while_all_harts_allocate_every_slab_is_sound) {
   EXPECT_TRUE(cache->validate());
 }
 
-}  // namespace
+}  // namespace alloc_slab_pass_test

@@ -1,11 +1,11 @@
-/// Slabs: what they waste, where they lie, what they touch.
+/// Slabs: their waste, their addresses, the memory that they touch.
 
 #include <support/system_fixture.hpp>
 
 #include <array>
 #include <cstring>
 
-namespace {
+namespace alloc_slab_test {
 
 using namespace qm;
 
@@ -20,24 +20,24 @@ class SlabTest : public qm::test::SystemTest {
     config.source = source;
     return Cache::create(config);
   }
-  /// An arena of memory from @p before bytes below a multiple of 128 KiB on.
+  /// Makes an arena of memory that begins @p before bytes below a multiple of 128 KiB.
   static void make_arena(Arena& arena, std::size_t quantum, std::size_t size, std::size_t before = 0) {
     arena_memory =
         round_up(reinterpret_cast<std::uintptr_t>(test::pool()) + test::kPoolBytes / 2 + before, 131072) - before;
     ASSERT_EQ(arena.initialize({.name = "pages", .start = arena_memory, .size = size, .quantum = quantum}),
               Status::kOk);
   }
-  void SetUp() override { start(test::kPoolBytes / 2); }  // the other half is for arenas of a test's own
+  void SetUp() override { start(test::kPoolBytes / 2); }  // tests have arenas of their own in the other half
 
   static inline std::uintptr_t arena_memory = 0;
   static inline std::array<void*, 4096> objects;
 };
 
-/// Bytes of a slab in which no object of @p size lies.
+/// @returns the bytes of a slab that no object of @p size uses.
 std::size_t waste(const SlabLayer& slabs, std::size_t size) { return slabs.slab_bytes() - slabs.objects() * size; }
 
 TEST_F(SlabTest, wastes_at_most_an_eighth_for_every_size_up_to_64_KiB) {
-  // Packed as close as the user allows: what is left over is the slab's fault alone.
+  // Packed as closely as the user allows: the remainder is only the slab's waste.
   SlabConfig config;
   config.source = &page_arena();
   config.alignment = 1;
@@ -97,7 +97,7 @@ TEST_F(SlabTest, finds_the_slab_of_every_object_by_its_address_and_of_no_other_a
     Cache* cache = make(size);
     ASSERT_NE(cache, nullptr);
     SlabLayer& slabs = cache->slabs();
-    const unsigned count = slabs.objects() + 1;  // a second slab
+    const unsigned count = slabs.objects() + 1;  // needs a second slab
     for (unsigned i = 0; i < count; ++i) ASSERT_NE(objects[i] = cache->allocate(), nullptr);
     for (unsigned i = 0; i < count; ++i) {
       Slab* slab = slabs.find(objects[i]);
@@ -116,7 +116,7 @@ TEST_F(SlabTest, finds_the_slab_of_every_object_by_its_address_and_of_no_other_a
 TEST_F(SlabTest, colours_neighbouring_slabs_differently_and_keeps_every_alignment) {
   if (qm::kCallSites) GTEST_SKIP() << "another distance between objects: their tags";
   if (PageMap::kPageBytes != 4096) GTEST_SKIP() << "smaller slabs, of which these objects leave nothing";
-  // 12 objects of 320 bytes leave 200: steps of 64 keep the 64 to which 320 aligns.
+  // 12 objects of 320 bytes leave 200: steps of 64 keep the alignment 64, which follows from 320.
   Cache* cache = make(320, 32);
   ASSERT_NE(cache, nullptr);
   SlabLayer& slabs = cache->slabs();
@@ -133,7 +133,7 @@ TEST_F(SlabTest, colours_neighbouring_slabs_differently_and_keeps_every_alignmen
     std::memset(objects[i], 0xff, 320);
   }
   EXPECT_EQ(seen, 15U);
-  EXPECT_TRUE(cache->validate());  // no object reaches into a header
+  EXPECT_TRUE(cache->validate());  // no object overlaps a header
   for (unsigned i = 0; i < count; ++i) cache->free(objects[i]);
   ASSERT_EQ(Cache::destroy(cache), Status::kOk);
 }
@@ -156,8 +156,8 @@ TEST_F(SlabTest, a_new_slab_touches_none_of_its_objects) {
 
 TEST_F(SlabTest, a_source_too_short_for_a_whole_slab_supplies_single_objects) {
   Arena arena;
-  // A whole slab of 40 KiB objects has 128 KiB and three of them; a short one has 44 KiB and ends where a whole one
-  // would.
+  // A whole slab of 40 KiB objects has 128 KiB and three objects; a short one has 44 KiB and ends at the same place as
+  // a whole one.
   constexpr std::size_t kShort = 44 * 1024;
   make_arena(arena, 4096, kShort + 131072, kShort);
   Cache* cache = make(40 * 1024, 0, &arena);
@@ -208,7 +208,7 @@ TEST_F(SlabTest, a_slab_of_one_object_goes_from_full_to_empty) {
   ASSERT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-/// A source that looks at its callers.
+/// A source that checks its callers.
 struct Nosy {
   static inline unsigned asked = 0;
   static inline bool held = false;
@@ -216,7 +216,7 @@ struct Nosy {
   static std::uintptr_t import(Arena& source, std::size_t size, Fit fit) noexcept {
     ++asked;
     held = held || hal::hart_local().lock_depth != 0 || !hal::may_wait();
-    if (cache != nullptr) {  // the cache itself is usable meanwhile: its lock is free
+    if (cache != nullptr) {  // the cache itself can be used at this time, because its lock is free
       Cache* self = cache;
       cache = nullptr;
       void* object = self->allocate();
@@ -301,4 +301,4 @@ TEST_F(SlabTest, a_no_touch_slab_of_many_small_objects_wastes_nothing) {
   EXPECT_EQ(ids.destroy(), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_slab_test

@@ -6,7 +6,7 @@
 
 #include <qm/test/harts.hpp>
 
-namespace {
+namespace alloc_stats_threads_test {
 
 using namespace qm;
 
@@ -46,8 +46,8 @@ TEST_F(StatsThreads, add_up_at_every_moment) {
         ASSERT_LE(stats.idle, stats.free);
       }
       const CacheStats stats = cache->stats();
-      // Each hart's magazines are read one after the other, so an object may be seen in two of them or in none; what
-      // the slab layer knows is one reading.
+      // Each hart's magazines are read one after another, so an object may be counted in two of them or in none; the
+      // slab layer's counts are one consistent reading.
       ASSERT_LE(stats.in_use, stats.objects);
       ASSERT_LE(stats.in_slabs, stats.objects);
       ASSERT_LE(stats.objects - stats.in_slabs, stats.high_water);
@@ -66,4 +66,4 @@ TEST_F(StatsThreads, add_up_at_every_moment) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
-}  // namespace
+}  // namespace alloc_stats_threads_test

@@ -1,4 +1,4 @@
-// qm report, export, diff and symbolize as a user starts them: what they read and write, and what they refuse.
+// qm report, export, diff and symbolize as a user starts them: their input and output, and the errors that they report.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include "capture_encoder.hpp"
 #include "synthetic.hpp"
 
-namespace {
+namespace analysis_commands_test {
 
 using qm::test::Defects;
 using qm::test::Outcome;
@@ -31,11 +31,11 @@ class Commands : public testing::Test {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return path(name);
   }
-  /// Runs what a shell makes of `BEFORE qm ARGUMENTS`.
+  /// Runs the shell command `BEFORE qm ARGUMENTS`.
   [[nodiscard]] static Outcome qm(const std::string& arguments, const std::string& before = "") {
     return qm::test::run_command(before + QM_TOOL " " + arguments + " 2>&1");
   }
-  /// A capture with a stream for each of @p streams.
+  /// @returns a capture with a stream for each of @p streams.
   [[nodiscard]] std::string capture(const std::vector<Defects>& streams = {{}}) const {
     qm::host::CaptureWriter writer(path("capture"), {}, 1);
     std::uint16_t number = 0;
@@ -59,7 +59,7 @@ std::string stacks(int objects) {
 }
 
 TEST_F(Commands, diff_reads_a_dump_through_a_pipe_from_its_first_byte_on) {
-  // Before the report, so much that a reader's buffer is full of it.
+  // The text before the report is so long that it fills a reader's buffer.
   const std::string before = file("before", "qm> help\n" + stacks(10) + std::string(100'000, '\n'));
   const std::string after = file("after", stacks(14));
   const Outcome piped = qm("diff /dev/stdin " + after, "cat " + before + " | ");
@@ -102,7 +102,7 @@ TEST_F(Commands, export_to_sqlite_replaces_a_file_and_nothing_else) {
   EXPECT_EQ(qm::test::run_command("mkfifo " + path("fifo")).status, 0);
   EXPECT_EQ(qm("export --format sqlite -o " + path("fifo") + " " + good).status, 1);
   EXPECT_TRUE(std::filesystem::is_fifo(path("fifo")));
-  // A link stays one; what was in the file is gone.
+  // A symbolic link remains one; the old contents of the file are gone.
   std::filesystem::create_symlink(file("old.db", "no database"), path("link.db"));
   for (int again = 0; again < 2; ++again) {
     const Outcome link = qm("export --format sqlite -o " + path("link.db") + " " + good);
@@ -125,8 +125,8 @@ TEST_F(Commands, report_marks_what_is_missing_in_the_stream_that_it_is_of_and_in
 }
 
 TEST_F(Commands, check_and_report_agree_on_how_long_the_stream_was) {
-  // Of 10 million ticks a second: the last event within the first millisecond, the stop after 2 s, the line empty 18 s
-  // later.
+  // At 10 million ticks a second: the last event is within the first millisecond, the stop after 2 s, and the line is
+  // empty 18 s later.
   {
     qm::host::CaptureWriter writer(path("slow"), {}, 1);
     qm::test::CaptureEncoder encoder(writer);
@@ -165,7 +165,7 @@ TEST_F(Commands, say_that_no_cache_has_a_name_and_count_nothing_as_complete) {
 }
 
 TEST_F(Commands, report_has_addresses_if_the_image_within_the_capture_was_stripped) {
-  // An ELF file for RISC-V, linked, without anything in it.
+  // A linked ELF file for RISC-V with empty contents.
   std::string elf(
       "\x7f"
       "ELF\x02\x01\x01",
@@ -199,4 +199,4 @@ TEST_F(Commands, say_that_a_directory_is_no_text) {
   EXPECT_TRUE(has(outcome.text, "a directory, no file")) << outcome.text;
 }
 
-}  // namespace
+}  // namespace analysis_commands_test

@@ -1,4 +1,4 @@
-// Two states compared: dumps of the console, and what has to be refused.
+// The comparison of two states: dumps of the console, and input that must be refused.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <qm/analysis/diff.hpp>
 #include <qm/host/error.hpp>
 
-namespace {
+namespace analysis_diff_test {
 
 using namespace qm::analysis;
 
@@ -91,7 +91,7 @@ TEST(Diff, of_a_dump_that_was_cut_off_behind_a_stack_is_incomplete) {
 
 TEST(Diff, refuses_two_reports_in_one_file) {
   EXPECT_THROW((void)of(stacks(1) + stacks(2)), qm::host::Error);
-  // Of a pattern, slab_trace print has a part for each cache.
+  // For a pattern, slab_trace print has a part for each cache.
   EXPECT_EQ(of(objects(1).substr(0, objects(1).find("{\"row\":\"status")) + objects(2)).stacks.begin()->second.objects,
             3);
 }
@@ -102,4 +102,4 @@ TEST(Diff, refuses_what_is_no_report) {
   EXPECT_THROW((void)of("{\"row\":\"command\",\"usage\":\"help\"}\n[1]\n{\"row\":3}\n"), qm::host::Error);
 }
 
-}  // namespace
+}  // namespace analysis_diff_test

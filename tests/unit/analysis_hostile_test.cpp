@@ -1,4 +1,4 @@
-// Frames that are intact, and say what no device says: no index and no time is too large, and memory has a bound.
+// Intact frames with contents that no device sends: no index and no time is too large, and memory is bounded.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include <qm/wire/event.hpp>
 #include <qm/wire/stream.hpp>
 
-namespace {
+namespace analysis_hostile_test {
 
 using namespace qm;
 using analysis::Timeline;
@@ -139,7 +139,7 @@ TEST(Hostile, rings_that_a_header_claims_hold_back_no_more_than_two_million_even
   wire::Event event;
   for (std::uint64_t count = 0; count < kMost + 10'000; ++count) {
     line.put(event);
-    event.global_number += 2;  // none follows the one before
+    event.global_number += 2;  // no event follows the one before
     ++event.hart_number;
   }
   EXPECT_GT(counter.events, 5'000u);
@@ -211,4 +211,4 @@ TEST(Hostile, frees_of_unknown_objects_are_forgotten_again) {
   EXPECT_EQ(free(64), host::Misfit::kUnknown) << "it was the first, and is remembered still";
 }
 
-}  // namespace
+}  // namespace analysis_hostile_test

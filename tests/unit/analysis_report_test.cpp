@@ -1,5 +1,5 @@
-// Whom a report, a difference and the exports name: a stack that belongs to several call sites, and the frames of the
-// allocator's headers.
+// The names of origins in a report, a difference and the exports: a stack that belongs to several call sites, and the
+// frames of the allocator's headers.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include <qm/analysis/export.hpp>
 #include <qm/analysis/report.hpp>
 
-namespace {
+namespace analysis_report_test {
 
 using namespace qm;
 using analysis::difference;
@@ -28,7 +28,7 @@ using host::Operation;
 
 bool has(const std::string& text, const std::string& needle) { return text.find(needle) != std::string::npos; }
 
-/// The demo's image, if it is built.
+/// @returns the symbols of the demo's image; nullptr if it is not built.
 const analysis::Symbols* symbols() {
   const char* const other = std::getenv("QM_IMAGE");
   const std::filesystem::path image = other != nullptr ? other : QM_DEMO_IMAGE;
@@ -37,7 +37,7 @@ const analysis::Symbols* symbols() {
   return read.get();
 }
 
-/// Two caches of one heap, a stack that the device has numbered for each of them, and two call sites below it.
+/// Two caches of one heap, a stack that the device has numbered for each of them, and two call sites below the stack.
 class ReportTest : public testing::Test {
  protected:
   static constexpr std::uint32_t kSmall = 1, kLarge = 2, kNumbers = 3;
@@ -89,7 +89,7 @@ class ReportTest : public testing::Test {
     for (const host::Event& each : events) to.on_event(each);
     to.on_end({});
   }
-  /// One object of 64 bytes by churn_take(), of two that it took, and two of 480 by allocate_cache() below it.
+  /// churn_take() allocated two objects of 64 bytes and freed one; allocate_cache() below it allocated two of 480.
   std::vector<host::Event> churn() {
     return {taken(kSmall, 0x1000, kChurnTake), taken(kLarge, 0x2000, kChurnTake), freed(kLarge, 0x2000),
             taken(kLarge, 0x3000, kAllocateCache), taken(kLarge, 0x4000, kAllocateCache)};
@@ -171,7 +171,7 @@ TEST_F(ReportTest, exports_have_the_call_site_as_the_innermost_frame) {
 
 TEST_F(ReportTest, exports_have_no_frame_of_the_allocators_headers_at_the_leaf) {
   if (symbols() == nullptr) GTEST_SKIP() << "the demo's image is not built";
-  // The first call in the image into which Cache::allocate_at() is inlined.
+  // The first call in the image with Cache::allocate_at() inlined.
   std::uint64_t pc = 0x80200000;
   const auto is_inlined = [&] {
     const auto frames = symbols()->look_up(pc);
@@ -212,4 +212,4 @@ TEST_F(ReportTest, json_gives_no_longest_life_where_nothing_was_freed) {
   EXPECT_GT(life, large) << json;
 }
 
-}  // namespace
+}  // namespace analysis_report_test

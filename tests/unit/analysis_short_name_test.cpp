@@ -1,6 +1,6 @@
-// What a function is called in reports: the host tool makes the name from the image's symbols (host/analysis), the
-// build of the image by cmake/symbol_table.awk for its own table, from which the console and the GDB commands have it.
-// Both say the same.
+// The names of functions in reports. The host tool makes a name from the image's symbols (host/analysis). The image's
+// build makes it with cmake/symbol_table.awk for the image's own table, which the console and the GDB commands use.
+// Both must give the same name.
 
 #include <gtest/gtest.h>
 
@@ -16,11 +16,11 @@
 #include <qm/test/command.hpp>
 #include <qm/test/folder.hpp>
 
-namespace {
+namespace analysis_short_name_test {
 
 using qm::analysis::short_name;
 
-/// The names that the image's table gets, of symbols as the linker knows them.
+/// @returns the names in the image's table for symbols as the linker has them.
 std::vector<std::string> names_in_table(const std::vector<std::string>& symbols) {
   const qm::test::TemporaryFolder folder;
   const std::string list = folder / "names";
@@ -48,7 +48,7 @@ std::vector<std::string> names_in_table(const std::vector<std::string>& symbols)
   }
   EXPECT_EQ(names.size(), scope_of.size());
   for (std::size_t at = 0; at < names.size(); ++at) names[at] = scopes.at(scope_of.at(at)) + names[at];
-  if (!names.empty() && names.front().empty()) names.erase(names.begin());  // the text before the first
+  if (!names.empty() && names.front().empty()) names.erase(names.begin());  // the text before the first name
   return names;
 }
 
@@ -58,7 +58,7 @@ struct Case {
 };
 constexpr Case kCases[] = {
     {"main", "main"},
-    {"i", "i"},  // a name, and would be a type
+    {"i", "i"},  // a name, but would be demangled as a type
     {"qm_malloc", "qm_malloc"},
     {"net_task.constprop.0", "net_task"},
     {"_ZN2qm5Cache8allocateEv", "qm::Cache::allocate"},
@@ -118,4 +118,4 @@ TEST(ShortNames, are_the_same_for_every_function_of_the_demo) {
   for (std::size_t at = 0; at < symbols.size(); ++at) EXPECT_EQ(names[at], short_name(symbols[at])) << symbols[at];
 }
 
-}  // namespace
+}  // namespace analysis_short_name_test

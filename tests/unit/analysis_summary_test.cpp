@@ -1,4 +1,4 @@
-// What a stream of events amounts to: small streams by hand, a long one against sums made another way.
+// The summary of a stream of events: small streams written by hand, and a long one against sums made in another way.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "synthetic.hpp"
 
-namespace {
+namespace analysis_summary_test {
 
 using namespace qm;
 using analysis::Figures;
@@ -63,7 +63,7 @@ class SummaryTest : public testing::Test {
   }
   Event free(std::uint32_t traceable, std::uint64_t address) { return event(Operation::kFree, traceable, address); }
 
-  /// The summary of @p events, and of what @p more tells before the end.
+  /// @returns the summary of @p events, and of the further calls in @p more before the end.
   Summary summary(
       const std::vector<Event>& events, SummaryOptions options = {},
       const std::function<void(Summary&)>& more = [](Summary&) {}) {
@@ -131,7 +131,7 @@ TEST_F(SummaryTest, takes_a_reallocation_for_the_end_of_one_object_and_the_begin
 }
 
 TEST_F(SummaryTest, keeps_arenas_apart_unless_asked_for) {
-  // The segment's address is that of the first object in it.
+  // The segment has the same address as the first object in it.
   const std::vector<Event> events{allocation(kPages, 0x1000, 4096), allocation(kPacket, 0x1000, 64)};
   const auto of = summary(events);
   EXPECT_EQ(of.totals().allocated, 64);
@@ -207,7 +207,7 @@ TEST_F(SummaryTest, suspects_what_is_out_far_longer_than_its_stack_is_used_to) {
     events.push_back(allocation(kPacket, 0x2000, 64));
     events.push_back(free(kPacket, 0x2000));
   }
-  events.push_back(allocation(kPacket, 0x3000, 64));  // out because the recording ends
+  events.push_back(allocation(kPacket, 0x3000, 64));  // live because the recording ends
   const auto of = summary(events);
   EXPECT_EQ(of.rows()[0].suspects.objects, 1);
   EXPECT_EQ(of.rows()[0].suspects.bytes, 64);
@@ -216,7 +216,7 @@ TEST_F(SummaryTest, suspects_what_is_out_far_longer_than_its_stack_is_used_to) {
 }
 
 TEST_F(SummaryTest, measures_ages_to_the_stop_and_not_to_statistics_that_come_while_rings_drain) {
-  // Round by round an object lives for 10 ticks. One is 15 ticks old at the stop, and is none to suspect.
+  // In each round an object lives for 10 ticks. One is 15 ticks old at the stop, and is no suspect.
   std::vector<Event> events;
   for (std::uint64_t round = 0; round < 9; ++round) {
     events.push_back(allocation(kPacket, 0x2000, 64));
@@ -234,10 +234,10 @@ TEST_F(SummaryTest, measures_ages_to_the_stop_and_not_to_statistics_that_come_wh
   });
   EXPECT_EQ(of.last_ticks(), stop);
   EXPECT_EQ(of.rows()[0].suspects.objects, 0);
-  // What comes after the last event counts as well: nothing but a leak happens then.
+  // The time after the last event counts as well: it passes without events, except for leaks.
   const auto quiet = summary(events, {}, [&](Summary& made) { made.on_stream_end(stop + 100); });
   EXPECT_EQ(quiet.rows()[0].suspects.objects, 1);
-  // A device of schema 1.0 does not tell; nor does one that was not stopped.
+  // A device of schema 1.0 does not send the time of the stop, and a device that was not stopped has none.
   EXPECT_EQ(summary(events, {}, [](Summary& made) { made.on_stream_end(0); }).last_ticks(), events.back().ticks);
   EXPECT_EQ(summary(events).last_ticks(), events.back().ticks);
 }
@@ -254,13 +254,13 @@ TEST(Summary, agrees_with_the_device_on_a_long_stream) {
   for (const Summary::TraceableRow& row : of.traceables()) {
     const host::Counters& device = run.statistics().traceables.at(row.number);
     EXPECT_EQ(row.figures.requested >= static_cast<double>(device.requested), true) << row.number;
-    if (device.reallocations != 0) continue;  // the device counts those apart
+    if (device.reallocations != 0) continue;  // the device counts those separately
     EXPECT_EQ(row.figures.allocations, static_cast<double>(device.allocations));
     EXPECT_EQ(row.figures.frees, static_cast<double>(device.frees));
     EXPECT_EQ(row.figures.allocated, static_cast<double>(device.allocated));
     EXPECT_EQ(row.figures.freed, static_cast<double>(device.freed));
   }
-  // Invariant 1 of summary.hpp, from three sides.
+  // Invariant 1 of summary.hpp, checked in three ways.
   const auto live = [](double sum, const auto& row) { return sum + row.figures.live_bytes; };
   EXPECT_EQ(std::accumulate(of.rows().begin(), of.rows().end(), 0.0, live), of.totals().live_bytes);
   EXPECT_EQ(std::accumulate(of.traceables().begin(), of.traceables().end(), 0.0, live), of.totals().live_bytes);
@@ -335,4 +335,4 @@ TEST(Matches, knows_stars_and_question_marks) {
   }
 }
 
-}  // namespace
+}  // namespace analysis_summary_test

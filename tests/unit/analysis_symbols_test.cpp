@@ -1,4 +1,4 @@
-// Symbols read from a real image, against binutils' addr2line on the same image.
+// Symbols read from a real image, compared with binutils' addr2line on the same image.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 #include <qm/test/folder.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace analysis_symbols_test {
 
 using qm::analysis::Address;
 using qm::analysis::Frame;
@@ -38,7 +38,7 @@ std::string place(const std::string& file, const std::string& line) {
   return std::filesystem::path(file).lexically_normal().string() + ":" + line;
 }
 
-/// What addr2line says of one address: `function`, `file:line`, innermost first.
+/// The output of addr2line for one address: `function`, `file:line`, innermost first.
 struct Expected {
   std::uint64_t address = 0;
   std::vector<std::string> functions, places;
@@ -68,8 +68,8 @@ std::vector<Expected> ask_addr2line(const std::vector<std::uint64_t>& addresses)
   return all;
 }
 
-/// Whether our name is the one that addr2line means: it knows only the last part of the name of a function without a
-/// linkage name, takes the enclosing function's for some, and has no word for a lambda's conversion.
+/// Whether our name is the name that addr2line means: without a linkage name it prints only the last part, or the
+/// enclosing function's name, and it has no name for a lambda's conversion.
 bool same_name(const std::string& ours, const Expected& wanted, std::size_t at) {
   const std::string theirs = qm::analysis::short_name(wanted.functions[at]);
   return ours.ends_with(theirs) || ours.ends_with("lambda") ||
@@ -77,7 +77,7 @@ bool same_name(const std::string& ours, const Expected& wanted, std::size_t at) 
 }
 
 TEST(Symbols, agree_with_addr2line_on_every_frame_of_the_demo) {
-  // One address of 31, others for each seed.
+  // One address of 31, different ones for each seed.
   std::vector<std::uint64_t> addresses;
   const std::uint64_t first = 0x80200000 + qm::test::seed() % 31 * 2;
   for (std::uint64_t address = first; symbols().is_code(address); address += 62) addresses.push_back(address);
@@ -88,16 +88,16 @@ TEST(Symbols, agree_with_addr2line_on_every_frame_of_the_demo) {
   for (const Expected& wanted : expected) {
     const auto frames = symbols().look_up(wanted.address, Address::kExact);
     inlined += wanted.places.size() > 1;
-    if (frames.empty() && wanted.places.front().ends_with("?:?")) continue;  // what the linker pads sections with
+    if (frames.empty() && wanted.places.front().ends_with("?:?")) continue;  // the linker's padding between sections
     bool same = frames.size() == wanted.places.size();
     for (std::size_t at = 0; same && at < frames.size(); ++at) {
       const Frame& frame = frames[at];
       const std::string line = ":" + std::to_string(frame.line);
       same = wanted.places[at].ends_with(":?") || wanted.places[at].ends_with(line);
       same = same && frame.inlined == (at + 1 < frames.size());
-      // Several labels of the assembler's may stand at one place.
+      // Several assembler labels may have the same address.
       same = same && (same_name(frame.function, wanted, at) || frame.file.ends_with(".S"));
-      // addr2line leaves the build's folder before a name that was mapped to the root of the tree.
+      // addr2line does not remove the build's folder from a name that was mapped to the root of the tree.
       const bool there = ("/" + wanted.places[at]).ends_with("/" + frame.file + line);
       misplaced += !wanted.places[at].ends_with(":?") && !there;
     }
@@ -115,13 +115,13 @@ TEST(Symbols, agree_with_addr2line_on_every_frame_of_the_demo) {
 }
 
 TEST(Symbols, take_a_return_address_for_the_call_before_it) {
-  // The last instruction of a function that ends in a call: the address behind it is another function's.
+  // The last instruction of a function that ends with a call: the address after it belongs to another function.
   std::size_t found = 0;
   for (std::uint64_t address = 0x80200002; symbols().is_code(address) && found < 100; address += 2) {
     const auto exact = symbols().look_up(address, Address::kExact);
     const auto any = symbols().look_up(address, Address::kAny);
     const auto call = symbols().look_up(address, Address::kReturn);
-    if (exact.empty()) continue;  // what the linker pads sections with
+    if (exact.empty()) continue;  // the linker's padding between sections
     EXPECT_TRUE(std::ranges::equal(any, exact) || std::ranges::equal(any, call))
         << reinterpret_cast<const void*>(address);
     found += !std::ranges::equal(any, exact);
@@ -136,7 +136,7 @@ TEST(Symbols, have_nothing_outside_of_the_code) {
   }
 }
 
-/// What the constructor says of @p path; empty if it takes it.
+/// @returns the constructor's error for @p path; empty if it succeeds.
 std::string refusal(const std::filesystem::path& path) {
   try {
     const Symbols read(path);
@@ -211,8 +211,14 @@ TEST(TextSymbolizer, refuses_text_of_another_image_unless_forced) {
       "Quartermaster 0.1.0 build 00112233445566778899aabbccddeeff00112233, 4 harts, 128 MiB, formats 2\n";
   EXPECT_THROW(filtered(banner), qm::host::Error);
   EXPECT_EQ(filtered(banner, qm::analysis::Match::kForced), banner);
+  EXPECT_THROW(filtered("00112233445566778899aabbccddeeff00112233"), qm::host::Error);
   const std::string own = "Quartermaster 0.1.0 build " + symbols().build_id() + ", 4 harts\n";
   EXPECT_EQ(filtered(own), own);
+  // One digit too few, one too many, a part of a name: not build ids.
+  const std::string others =
+      "0112233445566778899aabbccddeeff00112233 000112233445566778899aabbccddeeff00112233 "
+      "_00112233445566778899aabbccddeeff00112233 00112233445566778899aabbccddeeff00112233z\n";
+  EXPECT_EQ(filtered(others), others);
 }
 
-}  // namespace
+}  // namespace analysis_symbols_test

@@ -1,5 +1,5 @@
 #pragma once
-/// The slow, obviously correct model of an arena over small integers: one cell an integer.
+/// The slow, obviously correct model of an arena over small integers, with one cell for each integer.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace qm::test {
 
-/// What every integer is to one arena: free or not, and where free space does not go on because a span ends.
+/// The state of each integer in one arena: free or not, and the ends of spans, which separate free segments.
 class ArenaMap {
  public:
-  static constexpr std::uintptr_t kUnits = 256;  ///< integers of the model: 0 to kUnits - 1
+  static constexpr std::uintptr_t kUnits = 256;  ///< size of the model: integers 0 to kUnits - 1
 
   void clear() {
     for (std::uintptr_t unit = 0; unit <= kUnits; ++unit) free_[unit] = edge_[unit] = false;
   }
-  /// A span [low, high), all of it free. The map is to be settled after changes.
+  /// Adds a span [low, high), all of it free. Call settle() after changes.
   void add_span(std::uintptr_t low, std::uintptr_t high) {
     set(low, high - low, true);
     edge_[low] = edge_[high] = true;
@@ -34,10 +34,10 @@ class ArenaMap {
     }
   }
 
-  /// How many integers are free from @p start to the end of the free segment there.
+  /// @returns the number of free integers from @p start to the end of the free segment there.
   [[nodiscard]] std::size_t run(std::uintptr_t start) const { return start < kUnits ? run_[start] : 0; }
   [[nodiscard]] bool is_free(std::uintptr_t start, std::size_t size) const { return size != 0 && run(start) >= size; }
-  /// Whether [start, start + size) is free, spans or no spans.
+  /// Whether [start, start + size) is free, regardless of spans.
   [[nodiscard]] bool is_all_free(std::uintptr_t start, std::size_t size) const {
     for (std::uintptr_t unit = start; unit < start + size; ++unit) {
       if (unit >= kUnits || !free_[unit]) return false;
@@ -48,12 +48,12 @@ class ArenaMap {
   [[nodiscard]] bool begins_segment(std::uintptr_t at) const {
     return free_[at] && (at == 0 || edge_[at] || !free_[at - 1]);
   }
-  /// The size of the free segment that contains @p start.
+  /// @returns the size of the free segment that contains @p start.
   [[nodiscard]] std::size_t segment_at(std::uintptr_t start) const {
     while (!begins_segment(start)) --start;
     return run(start);
   }
-  /// The size of the smallest free segment that holds @p size, 0 if none does.
+  /// @returns the size of the smallest free segment of at least @p size; 0 if there is none.
   [[nodiscard]] std::size_t smallest(std::size_t size) const {
     std::size_t best = 0;
     for (std::uintptr_t unit = 0; unit < kUnits; ++unit) {
@@ -72,16 +72,16 @@ class ArenaMap {
   std::size_t largest_ = 0;
 };
 
-/// Whether [start, start + size) keeps to @p c, said as the documentation says it.
+/// Whether [start, start + size) satisfies @p c, in the words of the documentation.
 inline bool meets(std::uintptr_t start, std::size_t size, const Constraint& c) {
   if (c.align > 1 && start % c.align != c.phase) return false;
   if (c.nocross != 0 && start / c.nocross != (start + size - 1) / c.nocross) return false;
   return start >= c.min && (c.max == 0 || start + size <= c.max);
 }
 
-/// Tries every start of an arena of @p quantum. @returns the lowest one at or above @p from that keeps to @p c and is
-/// free in
-/// @p map; 0 if there is none.
+/// Tries every start in an arena of @p quantum.
+/// @returns the lowest one at or above @p from that satisfies @p c and at which @p size is free in @p map; 0 if there
+///          is none.
 inline std::uintptr_t lowest_start(const ArenaMap& map, std::size_t quantum, std::size_t size, const Constraint& c,
                                    std::uintptr_t from = 0) {
   for (std::uintptr_t start = quantum; start < ArenaMap::kUnits; start += quantum) {
@@ -90,8 +90,8 @@ inline std::uintptr_t lowest_start(const ArenaMap& map, std::size_t quantum, std
   return 0;
 }
 
-/// The same through importers: what has to be free is what remains after rounding outwards to the quantum of each arena
-/// from the innermost to the source, whose map is @p map.
+/// The same through importers: the range that must be free is rounded outwards to the quantum of each arena, from the
+/// innermost one to the source, whose map is @p map.
 inline bool possible_through(const ArenaMap& map, const std::size_t* quanta, std::size_t arenas, std::size_t size,
                              const Constraint& c) {
   for (std::uintptr_t start = quanta[0]; start < ArenaMap::kUnits; start += quanta[0]) {

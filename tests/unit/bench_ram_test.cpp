@@ -8,14 +8,14 @@
 #include <qm/bench/program.hpp>
 #include "search.hpp"
 
-namespace {
+namespace bench_ram_test {
 
 using namespace qm;
 using bench::Script;
 using replay::Kind;
 using replay::Operation;
 
-/// A recording, unpacked, and what is made of it.
+/// An unpacked recording, and the scripts made from it.
 class Whole {
  public:
   explicit Whole(std::string_view name) {
@@ -34,12 +34,12 @@ class Whole {
   std::vector<std::uint64_t> unpacked_, scaled_;
 };
 
-/// What a program has live, from its operations alone.
+/// The live blocks of a program, computed only from its operations.
 struct Live {
   std::map<std::uint32_t, std::uint32_t> sizes;  ///< by slot
   std::map<std::uint32_t, std::uint32_t> turns;
   std::uint32_t bytes = 0, peak = 0, largest = 0;
-  bool whole = true;  ///< each operation is on a block that lives, each turn follows the one before
+  bool whole = true;  ///< each operation is on a live block, and each turn follows the one before
 
   void perform(const Operation& operation) {
     const auto kind = static_cast<Kind>(operation.kind);
@@ -99,4 +99,4 @@ TEST(BenchRam, The_search_finds_the_smallest_pool_to_a_step) {
   EXPECT_EQ(bench::smallest_pool(1000, [](std::size_t) { return false; }), 0U);
 }
 
-}  // namespace
+}  // namespace bench_ram_test

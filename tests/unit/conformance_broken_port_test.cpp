@@ -1,4 +1,4 @@
-// A port that is broken in one place at a time, and what the check says of it.
+// A port that is broken in one place at a time, and the check's output for it.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ std::uintptr_t __wrap_qm_rewind(std::uintptr_t pc, const std::uintptr_t* registe
 }
 }
 
-namespace {
+namespace conformance_broken_port_test {
 
 using qm::hal::broken;
 using qm::hal::Broken;
@@ -100,4 +100,4 @@ TEST(BrokenPort, of_one_hart_is_asked_how_to_interrupt_its_sections) {
 }
 #endif
 
-}  // namespace
+}  // namespace conformance_broken_port_test

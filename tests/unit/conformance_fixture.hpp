@@ -1,5 +1,5 @@
 #pragma once
-// Runs the port's check on the test's harts and keeps what it prints.
+// Runs the check of the port on the test's harts and keeps its output.
 
 #include <algorithm>
 #include <array>
@@ -37,7 +37,7 @@ inline void (*const interrupt_in)(std::uint32_t) = [](std::uint32_t ticks) { fir
 inline void (*const interrupt_in)(std::uint32_t) = nullptr;
 #endif
 
-/// Hart 0 runs @p check, which says whether the port is right, and every other one @p attend.
+/// Hart 0 runs @p check, which returns whether the port is right, and every other hart runs @p attend.
 template <class Check, class Attend>
 bool run_harts(unsigned harts, Check check, Attend attend) {
   checked.length = 0;
@@ -58,7 +58,7 @@ bool run_harts(unsigned harts, Check check, Attend attend) {
 }
 
 /// @param[in] missing  harts that are awaited and do not come.
-/// @param[in] interrupt how hart 0 is interrupted; on a host it cannot be.
+/// @param[in] interrupt how hart 0 is interrupted; not possible on a host.
 inline bool run_check(unsigned harts, unsigned missing = 0, void (*interrupt)(std::uint32_t) = interrupt_in) {
   const auto check = [&] {
     return conformance::check_port({&keep_text, check_memory, harts + missing, missing != 0 ? 100U : 5000U, interrupt});

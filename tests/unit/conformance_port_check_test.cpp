@@ -1,4 +1,4 @@
-// The port of this build, and what the check prints of it.
+// The port of this build, and the check's output for it.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "conformance_fixture.hpp"
 
-namespace {
+namespace conformance_port_check_test {
 
 using qm::test::checked;
 using qm::test::checked_text;
@@ -57,4 +57,4 @@ TEST(PortCheck, says_how_many_harts_have_not_come) {
       << checked_text();
 }
 
-}  // namespace
+}  // namespace conformance_port_check_test

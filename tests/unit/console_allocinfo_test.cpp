@@ -1,13 +1,13 @@
-/// allocinfo: its text is read as a program for Linux's /proc/allocinfo, version 2.0, reads it.
+/// allocinfo: its output is read in the way of programs for Linux's /proc/allocinfo, version 2.0.
 
 #define QM_MODULE "test"
 
 #include "console_reports_fixture.hpp"
 
-#include <qm/call_sites.hpp>
+#include <qm/detail/call_sites.hpp>
 #include <qm/test/allocinfo.hpp>
 
-namespace {
+namespace console_allocinfo_test {
 
 using qm::test::AllocinfoRow;
 
@@ -88,4 +88,4 @@ TEST_F(Allocinfo, refuses_what_it_does_not_understand) {
   EXPECT_EQ(command("allocinfo top many"), "error: many is not a number\r\n");
 }
 
-}  // namespace
+}  // namespace console_allocinfo_test

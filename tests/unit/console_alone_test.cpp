@@ -1,4 +1,4 @@
-/// The console of an image without the trace: this program links none of it.
+/// The console of an image without the trace: this program does not link it.
 
 #include "console_terminal.hpp"
 
@@ -10,7 +10,7 @@
 
 #include <qm/test/pattern.hpp>
 
-namespace {
+namespace console_alone_test {
 
 using namespace qm;
 
@@ -25,7 +25,7 @@ class ConsoleAlone : public test::SystemTest {
   }
   void TearDown() override { shutdown(); }
 
-  /// What is printed when @p bytes are typed.
+  /// @returns the output when @p bytes are typed.
   std::string type(const std::string& bytes) {
     terminal_.text.clear();
     console_.feed(bytes);
@@ -38,7 +38,7 @@ class ConsoleAlone : public test::SystemTest {
   Cache* packet_ = nullptr;
 };
 
-TEST_F(ConsoleAlone, has_the_commands_that_need_no_books) {
+TEST_F(ConsoleAlone, has_the_commands_that_need_no_trace) {
   const std::string listed = type("help\r");
   for (const std::string name : {"allocinfo", "arena_stats", "fault", "free", "help", "kmemstat", "reap", "slab_stats",
                                  "verify", "version", "whatis"}) {
@@ -65,8 +65,8 @@ TEST_F(ConsoleAlone, says_of_an_object_what_its_cache_knows) {
 }
 
 TEST_F(ConsoleAlone, tells_of_exhaustion_without_stacks) {
-  EXPECT_TRUE(
-      console_.notify(ExhaustionReport{.name = "packet", .effort = Effort::kAtomic, .size = 512, .failures = 1}));
+  EXPECT_TRUE(console_.notify(
+      ExhaustionReport{.name = "packet", .wait_policy = WaitPolicy::kAtomic, .size = 512, .failures = 1}));
   EXPECT_EQ(test::replace_all(type(""), "  site [^\r]*\r\n", ""),
             "\r\nwarning: out of memory: cache packet, 512 bytes (atomic), failure 1\r\n"
             "  reap would recover 0: magazines 0, depots 0, slabs 0, spans 0; fragments 0\r\n"
@@ -91,4 +91,4 @@ TEST_F(ConsoleAlone, has_nothing_to_poll_for) {
   EXPECT_FALSE(console_.poll());
 }
 
-}  // namespace
+}  // namespace console_alone_test

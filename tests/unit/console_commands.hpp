@@ -1,5 +1,5 @@
 #pragma once
-// Commands of the console's tests, registered as an embedder's are.
+// Commands for the console's tests, registered in the way of an embedder's commands.
 
 #include "console_fixture.hpp"
 
@@ -28,7 +28,7 @@ inline CommandStatus run_echo(Invocation& call) noexcept {
   return call.ok();
 }
 
-/// Prints a line and yields, as often as its argument says.
+/// Prints a line and yields, as many times as its argument says.
 inline CommandStatus run_lines(Invocation& call) noexcept {
   std::uint64_t count = 0;
   const Number read = parse_number(call.words()[1], 1'000'000, count);
@@ -44,7 +44,7 @@ inline CommandStatus run_lines(Invocation& call) noexcept {
   return call.ok();
 }
 
-/// Yields before it looks at its words.
+/// Yields before it reads its words.
 inline CommandStatus run_late(Invocation& call) noexcept {
   if (!call.yield()) return call.aborted();
   call.print("{}\n", call.words()[1]);

@@ -3,7 +3,7 @@
 #include <qm/console/announcement.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace console_console_test {
 
 using namespace qm::console;
 using qm::test::Bench;
@@ -117,6 +117,29 @@ TEST(Console, completes_commands_and_arguments) {
             std::string("\x1b[21D\x1b[Kfrob x\r\nqm> frob x\x1b[06D\x1b[K"));
 }
 
+TEST(Console, completes_the_names_of_functions_after_whatis) {
+  Bench bench;
+  bench.console.config().symbols = [](Completion& completion) noexcept {
+    for (const char* name : {"rx_deliver", "rx_checksum_error", "net_task"}) completion.offer(name);
+  };
+  EXPECT_EQ(bench.type("whatis \t"), "whatis ") << "no list of all functions";
+  EXPECT_EQ(bench.type("r\t"), "rx_");
+  EXPECT_EQ(bench.type("\t"), "\r\nrx_deliver  rx_checksum_error\r\nqm> whatis rx_");
+  EXPECT_EQ(bench.type("d\t"), "deliver ");
+  EXPECT_EQ(bench.type("n\t\t").find("net_task"), std::string::npos) << "whatis takes one word";
+}
+
+TEST(Console, a_long_list_says_how_many_more_there_are) {
+  Bench bench;
+  bench.console.config().symbols = [](Completion& completion) noexcept {
+    for (int i = 0; i < 200; ++i) completion.offer("function_" + std::to_string(i + 100));
+  };
+  EXPECT_EQ(bench.type("whatis f\t"), "whatis function_");
+  const std::string list = bench.type("\t");
+  EXPECT_NE(list.find("function_163\r\n136 more\r\nqm> whatis function_"), std::string::npos) << list;
+  EXPECT_EQ(list.find("function_164"), std::string::npos);
+}
+
 // ---- while a command runs -------------------------------------------------------------------------------------------
 
 TEST(Console, ctrl_c_aborts_within_a_line) {
@@ -183,7 +206,7 @@ TEST(Console, says_how_much_type_ahead_was_lost_and_runs_no_part_of_a_line) {
     }
   };
   const std::string text = bench.type("lines 2\r");
-  EXPECT_EQ(runs, 63u);  // 1023 bytes are 63 lines and a part of one
+  EXPECT_EQ(runs, 63u);  // 1023 bytes are 63 lines and a part of another
   EXPECT_NE(text.find("error: 577 bytes of input lost\r\nqm> "), std::string::npos) << text;
   EXPECT_EQ(bench.command("echo next"), "next|\r\n");
 }
@@ -193,7 +216,7 @@ TEST(Console, runs_no_part_of_a_line_whose_middle_was_lost) {
   runs = 0;
   std::string lines;
   for (int i = 0; i < 146; ++i) lines += "echo 1\r";
-  // One byte of the line fits, one is lost, and the rest comes in while the ring is being emptied.
+  // One byte of the line fits, one is lost, and the rest arrives while the ring is being emptied.
   bench.console.feed(lines + "ec");
   bench.terminal.trickle = true;
   bench.terminal.send("ho part and echo more of it\recho 2\r");
@@ -203,7 +226,7 @@ TEST(Console, runs_no_part_of_a_line_whose_middle_was_lost) {
   EXPECT_NE(text.find("error: 29 bytes of input lost\r\nqm> "), std::string::npos) << text;
 }
 
-/// Lets the console look at a line on which nothing comes until it takes that for silence. @returns what it wrote.
+/// Polls the console on a silent line until it detects the silence. @returns its output.
 std::string pass_silence(Bench& bench) {
   std::string text;
   for (unsigned ms = 0; ms < wire::kSilenceMs; ms += Console::kLookMs) {
@@ -257,7 +280,7 @@ TEST(Console, drops_the_rest_of_a_line_that_its_driver_lost_a_byte_of_also_when_
 TEST(Console, runs_no_line_that_began_before_the_prompt_and_those_behind_it) {
   FakeTerminal terminal;
   Console console(terminal, qm::test::test_config());
-  terminal.send("ks\recho one\r");  // the boot loader has taken what was in front
+  terminal.send("ks\recho one\r");  // the boot loader has consumed the beginning
   console.start();
   EXPECT_TRUE(console.needs_poll());
   terminal.text.clear();
@@ -279,7 +302,7 @@ TEST(Console, takes_a_frame_that_came_before_the_prompt) {
   EXPECT_FALSE(console.needs_poll());
 }
 
-// ---- what arrives asynchronously ------------------------------------------------------------------------------------
+// ---- asynchronous input --------------------------------------------------------------------------------------------
 
 TEST(Console, prints_notices_on_lines_of_their_own_and_the_prompt_again) {
   Bench bench;
@@ -353,4 +376,4 @@ TEST(Console, any_bytes_yield_an_error_or_nothing_and_the_next_command_works) {
   EXPECT_EQ(bench.terminal.broken, 0u) << "what the console sends is never broken";
 }
 
-}  // namespace
+}  // namespace console_console_test

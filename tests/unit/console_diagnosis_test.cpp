@@ -1,10 +1,10 @@
-/// What finds a defect: whatis, verify and fault, byte for byte, as the reports of console_reports_test.cpp.
+/// Commands that find defects: whatis, verify and fault, byte for byte, like the reports of console_reports_test.cpp.
 
 #include "console_reports_fixture.hpp"
 
 #include <qm/heap.hpp>
 
-namespace {
+namespace console_diagnosis_test {
 
 using namespace qm;
 using namespace qm::test;
@@ -24,7 +24,7 @@ TEST_F(Diagnosis, whatis_says_who_has_an_object) {
     return format("cache packet: object %s + %zu, %s\r\n  %u of %u in slab 0x%016" PRIxPTR "\r\n", hex(object).c_str(),
                   offset, whereabouts, place.index + 1, place.objects, place.slab);
   };
-  const auto of_the_cache = [&](const void* address) {  // a line, and what hangs under it
+  const auto of_the_cache = [&](const void* address) {  // a line, and the indented lines below it
     const std::string text = command("whatis " + hex(address));
     std::size_t end = text.find("\r\n") + 2;
     if (text.compare(end, 2, "  ") == 0) end = text.find("\r\n", end) + 2;
@@ -33,7 +33,7 @@ TEST_F(Diagnosis, whatis_says_who_has_an_object) {
   EXPECT_EQ(of_the_cache(object + 100), expected("in use", 100));
   EXPECT_EQ(of_the_cache(object), expected("in use", 0));
   for (int i = 1; i < 12; ++i) packet->free(held[static_cast<std::size_t>(i)]);
-  packet->free(object);  // the last: in the hart's magazine
+  packet->free(object);  // freed last, so it is in the hart's magazine
   EXPECT_EQ(of_the_cache(object + 8), expected("idle in a magazine of hart 0", 8));
   {
     const hal::InterruptGuard masked;
@@ -46,7 +46,7 @@ TEST_F(Diagnosis, whatis_says_who_has_an_object) {
   EXPECT_EQ(
       of_the_cache(reinterpret_cast<const void*>(header)),
       format("cache packet: slab 0x%016" PRIxPTR " + %zu, header of the slab\r\n", place.slab, header - place.slab));
-  // In front of the header lies the bitmap of free objects, and what no object has is neither.
+  // Before the header lies the bitmap of free objects. Bytes that belong to no object are neither object nor bitmap.
   const std::uintptr_t bitmap = (place.slab | 4095) + 1 - sizeof(Slab) - sizeof(long);
   EXPECT_NE(of_the_cache(reinterpret_cast<const void*>(bitmap)).find(", header of the slab\r\n"), std::string::npos);
   const std::uintptr_t behind = place.slab + place.objects * packet->slabs().stride();
@@ -93,7 +93,7 @@ TEST_F(Diagnosis, whatis_shows_the_record_and_the_segments) {
   EXPECT_EQ(command("whatis"), "error: usage: whatis ADDR|NAME[+OFFSET]\r\n");
 }
 
-/// Frees on a stack that ends with this function's frame.
+/// Frees an object on a stack that ends with the frame of this function.
 template <int kPath>
 [[gnu::noinline]] void free_by(Cache& cache, void* object) {
   const StackEnd end(__builtin_frame_address(0));
@@ -101,16 +101,16 @@ template <int kPath>
   asm volatile("" ::"i"(kPath));
 }
 
-/// Names a place in allocate_at_end() and free_by() after the last of them that begins before it; none in allocate_by().
+/// Names a place in allocate_at_end() and free_by() after the function that it is in; no name in allocate_through().
 bool name_life(std::uintptr_t pc, Symbol& symbol) noexcept {
-  constexpr std::uintptr_t kMostBytes = 1024;  // of one of them
+  constexpr std::uintptr_t kMostBytes = 1024;  // of one of these functions
   const struct {
     const char* name;
     std::uintptr_t begin;
   } functions[] = {{"first_user", reinterpret_cast<std::uintptr_t>(&allocate_at_end<1>)},
                    {"second_user", reinterpret_cast<std::uintptr_t>(&allocate_at_end<2>)},
-                   {"", reinterpret_cast<std::uintptr_t>(&allocate_by<1>)},
-                   {"", reinterpret_cast<std::uintptr_t>(&allocate_by<2>)},
+                   {"", reinterpret_cast<std::uintptr_t>(&allocate_through<1>)},
+                   {"", reinterpret_cast<std::uintptr_t>(&allocate_through<2>)},
                    {"first_end", reinterpret_cast<std::uintptr_t>(&free_by<1>)},
                    {"second_end", reinterpret_cast<std::uintptr_t>(&free_by<2>)}};
   symbol = {"", kMostBytes, kMostBytes};
@@ -122,12 +122,12 @@ bool name_life(std::uintptr_t pc, Symbol& symbol) noexcept {
 
 TEST_F(Diagnosis, whatis_of_a_checking_build_shows_who_allocated_and_who_freed_in_the_life_before) {
   if (!kChecked) GTEST_SKIP() << "the stacks of a life are kept by a checking build";
-  command("slab_trace start packet");  // there are stacks from here on
+  command("slab_trace start packet");  // from here on stacks are recorded
   bench.console.config().resolver = &name_life;
-  void* const object = allocate_by<1>(*packet);
+  void* const object = allocate_through<1>(*packet);
   const auto shows = [&](const char* allocated_by, const char* freed_by) {
     const auto deed = [](const char* what, const char* function) {
-      // An unoptimised build shows some of the allocator's own frames before; behind it is the place in the test.
+      // An unoptimised build first shows some of the allocator's own frames; the place in the test follows.
       return format("  %s (@ < )*%s\\+0x[0-9a-f]+ < @, stack 0x[0-9a-f]{8}\r\n", what, function);
     };
     const std::string expected = "^cache packet: object @ \\+ 0, [^\r]*\r\n[^\r]* in slab @\r\n" +
@@ -139,7 +139,7 @@ TEST_F(Diagnosis, whatis_of_a_checking_build_shows_who_allocated_and_who_freed_i
   shows("first_user", nullptr);
   free_by<1>(*packet, object);
   shows("first_user", "first_end");
-  ASSERT_EQ(allocate_by<2>(*packet), object);
+  ASSERT_EQ(allocate_through<2>(*packet), object);
   shows("second_user", "first_end");
   free_by<2>(*packet, object);
   shows("second_user", "second_end");
@@ -161,8 +161,8 @@ TEST_F(Diagnosis, whatis_takes_the_name_of_a_function_and_an_offset) {
   EXPECT_EQ(address("operator++1"), "0x0000000000004001");
   EXPECT_EQ(command("whatis rx_deliver+x"), "error: x is not a number\r\n");
   EXPECT_EQ(command("whatis rx_deliver+"), "error:  is not a number\r\n");
-  EXPECT_EQ(command("whatis nobody+1"), "error: No such function nobody\r\n");
-  EXPECT_EQ(command("whatis nobody"), "error: No such function nobody\r\n");
+  EXPECT_EQ(command("whatis nobody+1"), "error: No such symbol nobody\r\n");
+  EXPECT_EQ(command("whatis nobody"), "error: No such symbol nobody\r\n");
   EXPECT_EQ(command("whatis 1x"), "error: 1x is not a number\r\n");
 }
 
@@ -181,26 +181,31 @@ TEST_F(Diagnosis, whatis_says_what_is_no_memory_of_the_allocator_and_what_the_fi
   EXPECT_NE(freed.find(" bytes, free\r\n"), std::string::npos) << freed;
 }
 
+/// Initializes @p pool as the arena `pool` over @p memory, in units of 64 bytes.
+Status initialize_pool(Arena& pool, std::span<std::byte> memory) {
+  ArenaConfig config;
+  config.name = "pool";
+  config.start = reinterpret_cast<std::uintptr_t>(memory.data());
+  config.size = memory.size();
+  config.quantum = 64;
+  return pool.initialize(config);
+}
+
 TEST_F(Diagnosis, frag_names_what_is_in_the_way_and_no_more) {
   alignas(64) static std::byte memory[16 * 1024];
   Arena pool;
-  ArenaConfig config;
-  config.name = "pool";
-  config.start = reinterpret_cast<std::uintptr_t>(memory);
-  config.size = sizeof memory;
-  config.quantum = 64;
-  ASSERT_EQ(pool.initialize(config), Status::kOk);
+  ASSERT_EQ(initialize_pool(pool, memory), Status::kOk);
   std::vector<std::uintptr_t> held;
   const std::size_t sizes[] = {1024, 512, 1024, 64, 1024, 64, 2048, 512, 1024, 2048};
   for (const std::size_t size : sizes) held.push_back(pool.allocate(size));
   const std::uintptr_t rest = pool.allocate(sizeof memory - 9344);
   ASSERT_NE(rest, 0u);
   for (const std::size_t i : {0, 2, 4, 6, 8}) pool.free(held[i], sizes[i]);
-  // 1024 free, 512, 1024 free, 64, 1024 free, 64, 2048 free, 512, 1024 free, 2048: 4096 fit without the two of 64.
+  // 1024 free, 512, 1024 free, 64, 1024 free, 64, 2048 free, 512, 1024 free, 2048: without the two of 64, 4096 fit.
   const std::string text = command("frag 4096 pool");
   EXPECT_NE(text.find("pool: free 6144, largest 2048\r\na request of 4096 fails: no free range is as large\r\n"
                       "without 2 pieces of 128 bytes there is a range of 4224 at " +
-                      hex(reinterpret_cast<void*>(held[2])) + ":\r\n"),
+                      hex(reinterpret_cast<void*>(held[2])) + ":\r\n  2 pieces, 128 bytes: a user\r\n"),
             std::string::npos)
       << text;
   const auto pins = qm::test::find_all(text, "\r\n  (0x[0-9a-f]+) +64  ");
@@ -208,7 +213,10 @@ TEST_F(Diagnosis, frag_names_what_is_in_the_way_and_no_more) {
   EXPECT_EQ(pins[0][1], hex(reinterpret_cast<void*>(held[3])));
   EXPECT_EQ(pins[1][1], hex(reinterpret_cast<void*>(held[5])));
   EXPECT_TRUE(text.ends_with("frag pool: pieces 2, bytes 128: complete\r\n")) << text;
-  // It is true.
+  // Without a size: the obstacles to twice the largest free segment, which is 4096.
+  EXPECT_EQ(replace_all(command("frag pool"), "pool: free [^\r]*\r\n", ""),
+            replace_all(text, "pool: free [^\r]*\r\na request [^\r]*\r\n", ""));
+  // The answer is correct.
   pool.free(held[3], 64);
   EXPECT_EQ(pool.allocate(4096), 0u) << "one of them is not enough";
   pool.free(held[5], 64);
@@ -224,6 +232,50 @@ TEST_F(Diagnosis, frag_names_what_is_in_the_way_and_no_more) {
   pool.free(large, 4096);
   for (const std::size_t i : {1, 7, 9}) pool.free(held[i], sizes[i]);
   pool.free(rest, sizeof memory - 9344);
+  EXPECT_EQ(pool.destroy(), Status::kOk);
+}
+
+TEST_F(Diagnosis, frag_shows_twenty_of_many_pieces) {
+  alignas(64) static std::byte memory[8 * 1024];
+  Arena pool;
+  ASSERT_EQ(initialize_pool(pool, memory), Status::kOk);
+  std::vector<std::uintptr_t> held;
+  for (std::size_t i = 0; i < sizeof memory / 64; ++i) held.push_back(pool.allocate(64));
+  for (std::size_t i = 0; i < held.size(); i += 2) pool.free(held[i], 64);
+  const std::string text = command("frag 4000 pool");  // 63 segments of 64, every second one of them free
+  EXPECT_EQ(qm::test::find_all(text, "\r\n  0x[0-9a-f]+ +64  ").size(), 20U) << text;
+  EXPECT_NE(text.find("\r\nnote: 11 more pieces\r\nfrag pool: pieces 31, "), std::string::npos) << text;
+  for (std::size_t i = 1; i < held.size(); i += 2) pool.free(held[i], 64);
+  EXPECT_EQ(pool.destroy(), Status::kOk);
+}
+
+TEST_F(Diagnosis, frag_adds_up_what_each_holder_has) {
+  alignas(64) static std::byte memory[4096];
+  Arena pool;
+  ASSERT_EQ(initialize_pool(pool, memory), Status::kOk);
+  std::vector<std::uintptr_t> held;
+#define QM_TAKE held.push_back(QM_ALLOC(pool.allocate, 64, Fit::kInstant));  // each expansion is a call site of its own
+  const auto of_one_site = [&] { QM_TAKE };
+  of_one_site();
+  QM_TAKE QM_TAKE QM_TAKE QM_TAKE QM_TAKE QM_TAKE QM_TAKE QM_TAKE QM_TAKE QM_TAKE;
+  of_one_site();
+  QM_TAKE QM_TAKE QM_TAKE QM_TAKE QM_TAKE QM_TAKE QM_TAKE QM_TAKE QM_TAKE QM_TAKE;
+#undef QM_TAKE
+  of_one_site();
+  held.push_back(pool.allocate(4096 - 23 * 64));
+  for (const std::uintptr_t start : held) ASSERT_NE(start, 0U);
+  pool.free(held.back(), 4096 - 23 * 64);
+  const std::string text = command("frag 4K pool");
+  if (kCallSites) {
+    EXPECT_TRUE(
+        !qm::test::find(text, ":\r\n  3 pieces, 192 bytes: operator\\(\\) [^\r]*\r\n  1 piece, 64 bytes: ").empty())
+        << text;
+    EXPECT_EQ(qm::test::find_all(text, "\r\n  [0-9]+ pieces?, 64 bytes: ").size(), 15U) << text;
+    EXPECT_NE(text.find("\r\nnote: 5 pieces, 320 bytes of other holders\r\n"), std::string::npos) << text;
+  } else {
+    EXPECT_NE(text.find(":\r\n  23 pieces, 1472 bytes: a user\r\n  0x"), std::string::npos) << text;
+  }
+  for (std::size_t i = 0; i + 1 < held.size(); ++i) pool.free(held[i], 64);
   EXPECT_EQ(pool.destroy(), Status::kOk);
 }
 
@@ -280,7 +332,7 @@ TEST_F(Diagnosis, verify_finds_a_slab_whose_bitmap_was_damaged) {
 
 TEST_F(Diagnosis, verify_finds_a_hart_whose_magazine_was_damaged) {
   packet->free(packet->allocate());
-  Magazine* loaded = packet->cell(0).loaded.load();
+  Magazine* loaded = packet->hart_cache(0).loaded.load();
   loaded->bottom = loaded;
   const std::string text = command("verify packet");
   EXPECT_EQ(text.substr(0, text.find("\r\n")), "fault: cache packet: a hart's magazines break an invariant");
@@ -310,9 +362,20 @@ TEST_F(Diagnosis, fault_sets_counts_and_ends) {
             "fault packet_small: 0 of 1 allocations failed\r\n"
             "fault: 2 ended\r\n");
   EXPECT_EQ(command("fault off"), "fault: 0 ended\r\n");
+  EXPECT_EQ(command("fault packet from 2"), "fault packet: allocation 2 from now and all later ones fail\r\n");
+  for (int i = 0; i < 3; ++i) {
+    void* object = packet->allocate();
+    EXPECT_EQ(object != nullptr, i == 0);
+    if (object != nullptr) held.push_back(object);
+  }
+  EXPECT_EQ(command("fault"),
+            "fault packet: allocation 2 and all later ones fail, 2 of 3 so far\r\nfaults 1 of 8: complete\r\n");
+  EXPECT_NE(command("status").find("\r\nfaults    packet from 2, 2 of 3 failed\r\n"), std::string::npos);
+  EXPECT_EQ(command("fault off"), "fault packet: 2 of 3 allocations failed\r\nfault: 1 ended\r\n");
   for (const char* line : {"fault packet", "fault packet nth", "fault packet often 3", "fault off now", "fault nothing",
                            "fault nothing sometimes 1"}) {
-    EXPECT_EQ(command(line), "error: usage: fault [SLAB_NAME nth N|SLAB_NAME every N|off]\r\n") << line;
+    EXPECT_EQ(command(line), "error: usage: fault [SLAB_NAME nth N|SLAB_NAME every N|SLAB_NAME from N|off]\r\n")
+        << line;
   }
   EXPECT_EQ(command("fault nothing nth 1"), "error: No such slab nothing\r\n");
   EXPECT_EQ(command("fault packet nth 0"), "error: N is at least 1\r\n");
@@ -354,4 +417,4 @@ TEST_F(Diagnosis, fault_sets_none_where_there_is_no_room_for_all) {
   command("fault off");
 }
 
-}  // namespace
+}  // namespace console_diagnosis_test

@@ -9,10 +9,11 @@
 #include <map>
 #include <string>
 
+#include <qm/console/findleaks.hpp>
 #include <qm/test/pattern.hpp>
 #include <qm/version.h>
 
-namespace {
+namespace console_document_test {
 
 using qm::test::find;
 using qm::test::find_all;
@@ -28,7 +29,7 @@ std::string read(const std::filesystem::path& path) {
 std::string document() { return read(QM_CONSOLE_DOCUMENT); }
 
 /// Compares the table below the heading @p heading with the rows @p expected, lines of usage and summary. With
-/// QM_WRITE_DOCUMENTS in the environment, writes it: so the document is generated.
+/// QM_WRITE_DOCUMENTS in the environment, writes the table: that generates the document.
 void expect_table(const std::string& heading, const std::string& expected) {
   std::string text = document();
   const std::string head = "| usage | does |\n|---|---|\n";
@@ -49,7 +50,7 @@ std::string row(std::string_view usage, std::string_view summary) {
   return "| `" + replace_all(std::string(usage), "\\|", "\\|") + "` | " + std::string(summary) + " |\n";
 }
 
-/// What the string literals after `.@p field = ` in @p source are, joined.
+/// @returns the joined string literals after `.@p field = ` in @p source.
 std::string literal(const std::string& source, const std::string& field) {
   const Match match = find(source, "\\." + field + " = ((?:\"(?:[^\"\\\\]|\\\\.)*\"\\s*)+)");
   return match.empty() ? std::string() : replace_all(match[1], "^\"|\"\\s*$|\"\\s*\"", "");
@@ -68,12 +69,13 @@ TEST(Document, shows_the_banner_of_this_version) {
 }
 
 TEST(Document, has_the_consoles_commands_of_the_command_table) {
-  const qm::test::Bench whole;  // with the trace, whose commands come with its books
+  const qm::test::Bench whole;  // with the trace, which registers its commands when it is opened
+  qm::console::add_findleaks();
   std::string rows;
   using qm::console::CommandTable;
   for (const auto* c = CommandTable::after({}); c != nullptr; c = CommandTable::after(c->name)) {
     rows += row(c->usage, c->summary);
-    // help ends with lines to type, of this command.
+    // The output of help ends with lines to type for this command.
     const std::string name(c->name);
     EXPECT_FALSE(find(std::string(c->example), "^" + name + "[^\n;]*(\n" + name + "[^\n;]*)*$").empty())
         << c->name << ": " << c->example;
@@ -117,4 +119,4 @@ TEST(Document, has_every_error_text) {
   EXPECT_GE(errors, 12u);
 }
 
-}  // namespace
+}  // namespace console_document_test

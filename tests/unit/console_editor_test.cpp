@@ -7,21 +7,21 @@
 #include <qm/console/line_editor.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace console_editor_test {
 
 using namespace qm::console;
 using Event = LineEditor::Event;
 
-/// One row of a terminal, as much of one as the editor uses.
+/// One row of a terminal, with the functions that the editor uses.
 struct Row {
   std::size_t columns = 80;
   std::string cells = std::string(columns, ' ');
   std::size_t cursor = 0;
   std::size_t prompts = 0;
   std::string everything;
-  std::string report;  ///< what the terminal answers
+  std::string report;  ///< the terminal's answer
 
-  /// Another width: what is beyond it is cut off.
+  /// Changes the width: columns beyond it are cut off.
   void resize(std::size_t to) {
     columns = to;
     cells.resize(to, ' ');
@@ -220,7 +220,7 @@ TEST(LineEditor, ignores_all_bytes_of_a_mouse_and_of_a_function_key) {
       "b\x1b[M#\xff\xff"
       "c\r");  // X10: button, column, row
   EXPECT_EQ(desk.line, "abc");
-  desk.type("\x1b[<0;10;20Md\x1b[32;10;20Me\r");  // SGR and urxvt: all of it stands before the M
+  desk.type("\x1b[<0;10;20Md\x1b[32;10;20Me\r");  // SGR and urxvt: the whole report comes before the M
   EXPECT_EQ(desk.line, "de");
   desk.type("\x1b[[Af\x1b[15~g\r");  // F1 of the Linux console, F5
   EXPECT_EQ(desk.line, "fg");
@@ -251,7 +251,7 @@ TEST(LineEditor, moves_and_erases_by_words) {
       "\x1b"
       "d\x1b"
       "f\x01\x1b"
-      "b\x1b[1;5D");  // nothing is there
+      "b\x1b[1;5D");  // nothing to delete
   EXPECT_EQ(desk.editor.line(), "^slab_trace$!");
   EXPECT_EQ(desk.row.cursor, 4u);
 }
@@ -279,6 +279,57 @@ TEST(LineEditor, finds_older_lines_with_what_was_typed) {
   EXPECT_EQ(desk.editor.line(), "packet") << "back to what was typed";
   desk.type("\x15nowhere\x12\r");
   EXPECT_EQ(desk.line, "nowhere");
+}
+
+TEST(LineEditor, finds_older_lines_while_what_is_wanted_is_typed) {
+  Desk desk;
+  desk.type("slab_trace start packet\rfree\rslab_trace print packet\rkmemstat\r");
+  const auto shows = [&](std::string_view text) {
+    EXPECT_EQ(desk.row.cells.substr(0, text.size() + 1), std::string(text) + ' ');
+  };
+  desk.type("mar\x12");
+  shows("find mar: mar");
+  desk.type("\x08\x08\x08pack");
+  shows("find pack: slab_trace print packet");
+  desk.type("et x");
+  shows("find packet: slab_trace print packet");  // a pattern without a match is not accepted
+  desk.type("\x12");
+  shows("find packet: slab_trace start packet");
+  desk.type("\x07");
+  shows("qm> mar");
+  EXPECT_EQ(desk.editor.line(), "mar");
+  desk.type(
+      "\x15\x12"
+      "fre\x05");  // Ctrl-E accepts it, and later input belongs to the line
+  shows("qm> free");
+  desk.type(" -v\r");
+  EXPECT_EQ(desk.line, "free -v");
+  desk.type("\x12kmem\r");
+  EXPECT_EQ(desk.line, "kmemstat");
+  desk.type("\x12kmem\x03");
+  shows("qm>");
+  EXPECT_EQ(desk.editor.line(), "");
+}
+
+TEST(LineEditor, a_search_leaves_room_for_the_line_in_a_narrow_window) {
+  Desk desk;
+  desk.type("slab_trace start packet\r\x1b[24;20R\x12slab_trace start");
+  EXPECT_EQ(desk.row.cells.substr(0, 19), "find slab: cket    ");
+  desk.type("\x1b[24;80R");
+  EXPECT_EQ(desk.row.cells.substr(0, 27), "qm> slab_trace start packet");
+}
+
+TEST(LineEditor, a_search_left_by_any_key_leaves_the_line_that_is_shown) {
+  qm::test::Random random;
+  Desk desk;
+  for (int press = 0; press < 20'000; ++press) {
+    constexpr std::string_view kKeys = "aabbcc  \x12\x12\x12\x08\x07\x01\x0b\x17\x10\x0e\r\t\x7f";
+    desk.type(std::string(1, kKeys[random.below(kKeys.size())]));
+    if (random.below(8) != 0) continue;
+    desk.type("\x05");  // Ctrl-E
+    const std::string line(desk.editor.line());
+    if (line.size() < 70) ASSERT_EQ(desk.row.cells, "qm> " + line + std::string(76 - line.size(), ' ')) << press;
+  }
 }
 
 TEST(LineEditor, tells_the_first_tab_from_the_second) {
@@ -322,7 +373,7 @@ struct Model {
   }
 };
 
-/// What the row shows of the model's line, in a terminal of @p width columns.
+/// Compares the row with the model's line, in a terminal of @p width columns.
 void expect_shown(const Desk& desk, const Model& model, std::size_t width) {
   const std::size_t view = width - 5;
   ASSERT_EQ(desk.row.cells.substr(0, 4), "qm> ");
@@ -346,7 +397,7 @@ TEST(LineEditor, asks_for_the_width_of_the_terminal_and_keeps_to_it) {
   expect_shown(desk, {line, 100, 0}, 40);
   desk.type("\x01");
   EXPECT_EQ(desk.row.cells, "qm> " + line.substr(0, 35) + " ");
-  // Told unasked, when the window has become another: as much is shown as there is room for now.
+  // Reported without a request, when the window has changed: the row shows as much as fits now.
   desk.type("\x05\x08\x08\x08" + std::string(30, '\x08'));
   desk.row.resize(100);
   desk.type("\x1b[8;24;100t");
@@ -413,4 +464,4 @@ void press_any_keys(std::size_t width, int presses) {
   }
 }
 
-}  // namespace
+}  // namespace console_editor_test

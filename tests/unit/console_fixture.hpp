@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <qm/console/trace_books.hpp>
+#include <qm/console/trace.hpp>
 #include <qm/wire/row.hpp>
 
 namespace qm::test {
@@ -13,7 +13,7 @@ namespace qm::test {
 struct Bench {
   FakeTerminal terminal;
   console::Console console{terminal, test_config()};
-  console::TraceBooks books{console};
+  console::Trace trace{console};
   std::uint16_t sequence = 0;
   std::string banner;
 
@@ -23,7 +23,7 @@ struct Bench {
     terminal.text.clear();
   }
 
-  /// Feeds @p bytes and returns the text that comes back.
+  /// Feeds @p bytes and returns the text of the answer.
   std::string type(std::string_view bytes) {
     terminal.text.clear();
     console.feed(bytes);
@@ -31,7 +31,7 @@ struct Bench {
     return terminal.text;
   }
 
-  /// Types @p line and returns what its command printed: what stands between its echo and the next prompt.
+  /// Types @p line and returns the command's output: the text between its echo and the next prompt.
   std::string command(std::string_view line) {
     std::string all = type(std::string(line) + "\r");
     const std::string echo = std::string(line) + "\r\n";
@@ -53,8 +53,8 @@ struct Bench {
     std::size_t frames = 0;
   };
 
-  /// Sends @p line as a request for rows. @returns a line a row, `kind name=value ...`, and last `status N`; no text may
-  /// come.
+  /// Sends @p line as a request for rows. @returns one line for each row, `kind name=value ...`, and at the end `status
+  /// N`; no text may come.
   std::string rows(std::string_view line, std::uint32_t id = 78) {
     terminal.frames.clear();
     EXPECT_EQ(type(frame(wire::FrameType::kRowRequest, id, line)), "");

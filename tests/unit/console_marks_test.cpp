@@ -3,18 +3,19 @@
 #define QM_MODULE "test"
 
 #include <array>
+#include <deque>
 
 #include "console_reports_fixture.hpp"
 
 #include <qm/call_site.hpp>
 #include <qm/trace/marks.hpp>
 
-namespace {
+namespace console_marks_test {
 
 using namespace qm;
 using namespace qm::test;
 
-/// Replaces ids, numbers and ages, and equal frames by one: an unoptimised build shows more of them.
+/// Replaces ids, numbers and ages, and repeated frames by one: an unoptimised build shows more of them.
 std::string stable(const std::string& text) {
   std::string all = replace_all(plain(text), "( rx_deliver\\+[^\r]*\r\n)+", " rx_deliver+0x13/0x60\r\n");
   all = replace_all(all, "(#[0-9]+ \\[<@>\\] in rx_deliver\r\n)+", "#01 [<@>] in rx_deliver\r\n");
@@ -35,7 +36,7 @@ class MarkCommands : public ConsoleReports {
   }
   template <int kPath>
   void take(Cache& cache, int count = 1) {
-    for (int i = 0; i < count; ++i) held.emplace_back(&cache, allocate_by<kPath>(cache));
+    for (int i = 0; i < count; ++i) held.emplace_back(&cache, allocate_through<kPath>(cache));
   }
   void give_first() {
     held.front().first->free(held.front().second);
@@ -216,7 +217,7 @@ TEST_F(MarkCommands, leaks_by_site_shows_the_line_the_objects_and_the_bytes_of_e
   };
   EXPECT_EQ(answer("leaks here by site"), head + row_of(1536, 3, kParseLine, "parse") +
                                               row_of(320, 5, kQueueLine, "queue") + untagged + closing(9, 1920));
-  give_first();  // from before the mark
+  give_first();  // an object from before the mark
   packet->free(held[1].second);
   packet->free(held[2].second);
   packet->free(held[3].second);
@@ -235,7 +236,7 @@ TEST_F(MarkCommands, leave_out_what_the_allocator_itself_holds_and_say_so) {
   ASSERT_NE(pages, nullptr);
   command("slab_trace start *");
   command("mark here");
-  held.emplace_back(pages, pages->allocate());  // with its slab, a page of the arena's
+  held.emplace_back(pages, pages->allocate());  // including its slab, a page of the arena
   Cache* young = make("young", 100);
   Arena below;
   ASSERT_EQ(below.initialize({.name = "below", .quantum = 64, .source = &page_arena()}), Status::kOk);
@@ -246,7 +247,7 @@ TEST_F(MarkCommands, leave_out_what_the_allocator_itself_holds_and_say_so) {
   EXPECT_NE(text.find("note: left out: 1 object, "), std::string::npos) << text;
   EXPECT_FALSE(test::find(text, "note: left out: 2 slabs and spans of the allocator, [0-9]+ bytes\r\n").empty())
       << text;
-  // With the segment of `below`, which `start *` is for as well.
+  // With the segment of `below`, to which `start *` applies as well.
   EXPECT_NE(text.find("expect here: objects 2, bytes 192, "), std::string::npos) << text;
   EXPECT_NE(answer("leaks here").find("leaks here: objects 2, bytes 192, "), std::string::npos);
   EXPECT_NE(answer("expect here of_pages").find("expect here: objects 1, bytes 128, "), std::string::npos);
@@ -312,10 +313,25 @@ TEST_F(MarkCommands, status_says_all_that_is_on) {
   command("mark two");
   packet->set_limit(100);
   EXPECT_EQ(command("status"),
-            "traces    packet on, packet_small on (one in 3)\r\nstream    none\r\nmarks     one, two\r\n"
+            "traces    packet_small on (one in 3), packet\r\nstream    none\r\nmarks     one, two\r\n"
             "faults    none\r\nlimits    packet at 100 objects\r\n" +
                 calls + "status: complete\r\n");
   packet->set_limit(0);
+}
+
+TEST_F(MarkCommands, status_names_twelve_of_many_that_are_traced) {
+  std::vector<Cache*> many;
+  std::deque<std::string> names;  // a cache refers to its name
+  std::string shown;
+  for (int i = 10; i < 24; ++i) {
+    names.push_back("many_" + std::to_string(i));
+    many.push_back(make(names.back().c_str(), 32));
+    if (i < 22) shown += names.back() + ", ";
+  }
+  command("slab_trace start many_*");
+  const std::string text = replace_all(command("status"), "\r\n          ", " ");
+  EXPECT_TRUE(text.starts_with("traces    " + shown + "2 more\r\nstream")) << text;
+  for (Cache* cache : many) EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
 TEST_F(MarkCommands, kmausers_says_who_holds_how_much) {
@@ -362,7 +378,7 @@ TEST_F(MarkCommands, growth_shows_what_holds_more_than_then) {
   take<1>(*packet);
   take<2>(*packet_small, 2);
   give_first();
-  take<1>(*packet);  // the slab, and the records' memory are there
+  take<1>(*packet);  // now the slab and the records' memory exist
   command("mark here");
   take<2>(*packet_small, 3);
   const std::string head = "Arena/Slab Name               :Typ:      Alloc Amt:         Growth:     Objects\r\n" +
@@ -377,7 +393,7 @@ TEST_F(MarkCommands, growth_shows_what_holds_more_than_then) {
   EXPECT_NE(since_boot.find(growth_row("packet", 'S', 512, 512, 1)), std::string::npos) << since_boot;
   EXPECT_NE(since_boot.find(row("+1", "+512") + row("+5", "+320")), std::string::npos) << since_boot;
   EXPECT_NE(since_boot.find("arenas, 2 stacks\r\ntraced 2 of "), std::string::npos) << since_boot;
-  // What the allocator has for itself only where it is asked for.
+  // The allocator's own memory is shown only on request.
   EXPECT_EQ(since_boot.find("\r\nkmem_"), std::string::npos) << since_boot;
   EXPECT_FALSE(find(since_boot, "note: \\d+ of the allocator's own grew by \\d+ together, left out").empty())
       << since_boot;
@@ -418,4 +434,4 @@ TEST_F(MarkCommands, growth_says_what_is_past_the_top_and_what_is_gone) {
   EXPECT_GE(std::stoi(more[2]), 1024 + 2048);
 }
 
-}  // namespace
+}  // namespace console_marks_test

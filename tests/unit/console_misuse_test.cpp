@@ -5,11 +5,11 @@
 #include <support/system_fixture.hpp>
 
 #include <qm/test/pattern.hpp>
-#include <qm/object_check.hpp>
+#include <qm/detail/object_check.hpp>
 #include <qm/trace/dump.hpp>
 #include <qm/trace/live_trace.hpp>
 
-namespace {
+namespace console_misuse_test {
 
 using namespace qm;
 using test::Bench;
@@ -40,11 +40,11 @@ class MisuseText : public test::SystemTest {
     trace::shutdown();
     shutdown();
   }
-  /// What the console prints by itself.
+  /// @returns the console's unasked output.
   std::string printed() {
     bench.terminal.text.clear();
     bench.console.poll();
-    return bench.terminal.text;
+    return test::replace_all(bench.terminal.text, "\r\n    ", " ");  // joins broken lines
   }
 
   Bench bench;
@@ -81,7 +81,7 @@ TEST_F(MisuseText, names_the_cache_the_object_and_what_is_wrong) {
 
 TEST_F(MisuseText, names_the_bytes_of_an_allocation_that_is_refused) {
   EXPECT_EQ(packet->allocate(100), nullptr);
-  const std::string text = printed();  // a checking build has the stack that found it besides
+  const std::string text = printed();  // a checking build also has the stack that found the misuse
   EXPECT_TRUE(text.starts_with("\r\nmisuse: packet: 100 bytes asked for, more than an object has\r\n")) << text;
   EXPECT_TRUE(text.ends_with("\r\nqm> ") && (kChecked || text.find("found by") == std::string::npos)) << text;
 }
@@ -121,4 +121,4 @@ TEST_F(MisuseText, stands_between_the_lines_of_a_report) {
   EXPECT_NE(text.find("\r\nmisuse: packet: 0x0000000000000000 is null\r\n"), std::string::npos) << text;
 }
 
-}  // namespace
+}  // namespace console_misuse_test

@@ -5,7 +5,7 @@
 #include <qm/console/notices.hpp>
 #include <qm/test/harts.hpp>
 
-namespace {
+namespace console_notices_test {
 
 using qm::console::Notices;
 using qm::test::Bench;
@@ -73,4 +73,4 @@ TEST(Notices, that_do_not_fit_are_counted) {
   EXPECT_EQ(bench.type(""), "");
 }
 
-}  // namespace
+}  // namespace console_notices_test

@@ -8,7 +8,7 @@
 #include <qm/console/output.hpp>
 #include <qm/console/words.hpp>
 
-namespace {
+namespace console_output_test {
 
 using namespace qm::console;
 
@@ -265,4 +265,4 @@ TEST(BootOptions, end_at_two_dashes) {
   EXPECT_EQ(parse_boot_options("").rejected_count, 0u);
 }
 
-}  // namespace
+}  // namespace console_output_test

@@ -1,5 +1,5 @@
 #pragma once
-/// An allocator with its books and a console, for the golden tests of reports.
+/// An allocator with its trace and a console, for the golden tests of reports.
 
 #include "console_fixture.hpp"
 
@@ -36,13 +36,13 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Replaces every address by @, and the hart's label of the host by `here`.
+/// Replaces every address by @, and the host's label of the hart by `here`.
 inline std::string plain(const std::string& text) {
   const std::string no_addresses = replace_all(text, "0x[0-9a-f]{16}", "@");
   return replace_all(no_addresses, "from hart 0 [^:]*:", "from here:");
 }
 
-/// Lets stacks end with the frame at @p frame: those above, the test framework's, keep no frame pointers.
+/// Makes stacks end with the frame at @p frame: the outer ones, of the test framework, keep no frame pointers.
 class StackEnd {
  public:
   explicit StackEnd(void* frame) : frame_(static_cast<void* volatile*>(frame)), saved_(*frame_) { *frame_ = nullptr; }
@@ -55,7 +55,7 @@ class StackEnd {
   void* saved_;
 };
 
-/// For allocate_by() alone: the stack's end, where the allocation is.
+/// Only for allocate_through(): the stack's end, in which the allocation is.
 template <int kPath>
 [[gnu::noinline]] void* allocate_at_end(Cache& cache) {
   const StackEnd end(__builtin_frame_address(0));
@@ -64,17 +64,17 @@ template <int kPath>
   return object;
 }
 
-/// Allocates on one and the same stack, whoever calls: it ends below this function's one call, and so has no place in a
-/// caller, of which the compiler may make several.
+/// Allocates on the same stack for every caller: the stack ends below the one call in this function, and so has no
+/// place in a caller, of which the compiler may make several copies.
 /// @tparam kPath another stack for each number.
 template <int kPath>
-[[gnu::noinline]] void* allocate_by(Cache& cache) {
+[[gnu::noinline]] void* allocate_through(Cache& cache) {
   void* object = allocate_at_end<kPath>(cache);
   asm volatile("" : "+r"(object) : "i"(kPath));
   return object;
 }
 
-inline void* allocate_outermost(Cache& cache) { return allocate_by<0>(cache); }
+inline void* allocate_outermost(Cache& cache) { return allocate_through<0>(cache); }
 
 class ConsoleReports : public SystemTest {
  protected:

@@ -1,11 +1,11 @@
-/// The reports, byte for byte: what is fixed stands here as in the contract, numbers come from the allocator itself and
-/// are set by printf with the contract's formats.
+/// The reports, byte for byte: constant text is written here as in the contract; numbers come from the allocator and
+/// are formatted by printf with the contract's formats.
 
 #include "console_reports_fixture.hpp"
 
 #include <qm/heap.hpp>
 
-namespace {
+namespace console_reports_test {
 
 using namespace qm;
 using namespace qm::test;
@@ -67,7 +67,7 @@ TEST_F(Reports, kmemstat_prints_akaros_columns_and_three_more) {
 }
 
 TEST_F(Reports, kmemstat_shows_twelve_levels_and_says_when_there_are_more) {
-  std::string names[13];  // arenas keep them
+  std::string names[13];  // arenas refer to them
   Arena chain[13];
   for (std::size_t i = 0; i < 13; ++i) {
     const std::string& name = names[i] = "level_" + std::to_string(i);
@@ -116,13 +116,13 @@ TEST_F(Reports, kmemstat_ends_with_aborted_at_ctrl_c) {
 
 // ---- a line a cache
 
-/// @p bytes as a column of KiB: the next larger tenth.
+/// @returns @p bytes as a column of KiB, rounded up to tenths.
 std::string kib(std::uint64_t bytes) {
   const std::uint64_t tenths = (bytes * 10 + 1023) / 1024;
   return format("%" PRIu64 ".%" PRIu64, tenths / 10, tenths % 10);
 }
 
-/// The numbers of the line of @p name, without the name.
+/// @returns the numbers in the line of @p name, without the name.
 std::string figures_of(const std::string& text, const std::string& name) {
   for (const std::string& line : lines_of(text)) {
     if (line.starts_with(name + ' ')) return qm::test::replace_all(line.substr(name.size()), " +", " ");
@@ -145,7 +145,7 @@ TEST_F(Reports, kmemstat_prints_a_line_a_cache_and_their_sum) {
                                                    total - used, total, used * 100 / total) +
                                                 ever + " 0");
   EXPECT_EQ(lines_of(text)[0], "KiB                        size/B   in use     idle    total used   allocs fail");
-  // What the lines say is what their sum says.
+  // The sum of the lines must equal the line of sums.
   std::uint64_t all = 0;
   const std::vector<std::string> lines = lines_of(in_bytes);
   for (std::size_t i = 1; i + 2 < lines.size(); ++i)
@@ -180,7 +180,7 @@ TEST_F(Reports, kmemstat_sorts_selects_and_cuts) {
   for (int i = 40; i < 45; ++i) packet_small->free(held[i]);
 }
 
-/// What `free` is to say as idle: of slabs and spans what nobody holds, and the pages of extents that no slab has.
+/// The idle bytes that `free` must show: those of slabs and spans that nobody holds, and pages of extents without slab.
 std::size_t idle_bytes() {
   std::size_t idle = base_arena().stats().in_extents;
   RegistryCursor<Arena> arenas;
@@ -452,7 +452,7 @@ TEST_F(Reports, reap_counts_what_comes_back_of_extents) {
   for (void* object : held) packet->free(object);
 }
 
-/// Of all slabs of magazines, and of headers of slabs that lie outside of these.
+/// @returns the bytes of all slabs of magazines, and of the slabs of headers outside of slabs.
 std::size_t magazine_bytes() {
   std::size_t bytes = 0;
   RegistryCursor<Cache> caches;
@@ -480,7 +480,7 @@ TEST_F(Reports, reap_gives_back_by_how_much_the_idle_memory_of_free_falls) {
   const std::size_t bytes = reaped();
   EXPECT_GT(bytes, 100'000u);
   EXPECT_EQ(used - line_of_free(1), bytes);
-  // The magazines that have held idle objects, and the headers of idle slabs, were in use themselves.
+  // The magazines that held idle objects, and the headers of idle slabs, were themselves in use.
   EXPECT_GE(bytes, idle - line_of_free(3));
   EXPECT_LE(bytes, idle - line_of_free(3) + magazines);
   EXPECT_EQ(reaped(), 0u) << "one reap gives all";
@@ -542,7 +542,7 @@ TEST_F(Reports, come_as_rows_with_what_the_text_says) {
   EXPECT_EQ(bench.rows("kmemstat packet").substr(0, bench.rows("kmemstat packet").find('\n')),
             "cache name=packet size_bytes=" + f[1] + " used_bytes=" + f[2] + " idle_bytes=" + f[3] +
                 " total_bytes=" + f[4] + ever + " failures=" + f[6]);
-  // Of a dump and of the stacks.
+  // The rows of a dump and of the stacks.
   const std::string dump = bench.rows("slab_trace print packet");
   for (void* object : held) {
     EXPECT_NE(dump.find(format("object address=%zu hart=0 context=", reinterpret_cast<std::size_t>(object))),
@@ -563,7 +563,7 @@ TEST_F(Reports, come_as_rows_with_what_the_text_says) {
       stacks.find(format("stack objects=3 bytes=1536 stack=%lu truncated=0\nframe ", std::stoul(id, nullptr, 16))), 0u)
       << stacks;
   EXPECT_NE(stacks.find("objects=3 bytes=1536 dropped=0 "), std::string::npos) << stacks;
-  // What has failed says why.
+  // A failed command returns its error.
   EXPECT_EQ(bench.rows("free x"), "error line=usage: free [-v|-b]\nstatus 2\n");
   EXPECT_NE(bench.rows("nosuch").find("status 3\n"), std::string::npos);
   EXPECT_EQ(bench.rows("free").find("memory total_bytes="), 0u);
@@ -580,4 +580,4 @@ TEST_F(Reports, complete_the_names_of_caches_and_arenas) {
   EXPECT_EQ(bench.type("arena_stats kp\t\x15"), "arena_stats kpages \x1b[19D\x1b[K");
 }
 
-}  // namespace
+}  // namespace console_reports_test

@@ -2,7 +2,7 @@
 
 #include "console_commands.hpp"
 
-namespace {
+namespace console_requests_test {
 
 using namespace qm::console;
 using qm::test::Bench;
@@ -197,7 +197,7 @@ TEST(ConsoleRequests, answers_what_is_wrong_with_a_frame_with_one_error_frame) {
 
 TEST(ConsoleRequests, names_its_version_to_a_frame_of_another) {
   Bench bench;
-  // The inner frame of docs/protocol.md's example, with version 1 and its CRC.
+  // The inner frame of the example in docs/protocol.md, with version 1 and a matching CRC.
   std::vector<std::uint8_t> inner = {1, 2, 7, 0, 0x34, 0x12, 0, 0, 4, 0, 'h', 'e', 'l', 'p'};
   wire::Crc32 crc;
   crc.add(inner);
@@ -250,7 +250,7 @@ TEST(ConsoleRequests, erases_the_line_in_which_the_tail_of_a_frame_arrived) {
 
 // ---- raw frames -----------------------------------------------------------------------------------------------------
 
-/// Asks for a form, and looks at the answer. @returns whether the next answer of the console is a raw frame.
+/// Requests a form and checks the answer. @returns whether the next answer of the console is a raw frame.
 bool answers_raw(Bench& bench) {
   bench.terminal.raw.clear();
   EXPECT_EQ(bench.request("echo x").output, "x|\n");
@@ -305,7 +305,7 @@ TEST(ConsoleRequests, goes_back_to_armour_when_nobody_says_that_he_is_there) {
   bench.type(bench.frame(wire::FrameType::kRequest, 7, "echo x"));
   EXPECT_EQ(bench.terminal.raw[0], '\x1b');
   EXPECT_EQ(bench.terminal.frames.size(), 3u);
-  // It says so first.
+  // The frame that announces the form comes first.
   EXPECT_EQ(bench.terminal.frames[0].type, wire::FrameType::kForm);
   EXPECT_EQ(bench.terminal.frames[0].payload[0], '\0');
   EXPECT_TRUE(ask_form(bench, true));
@@ -328,4 +328,4 @@ TEST(ConsoleRequests, refuses_a_form_that_it_does_not_know) {
   EXPECT_FALSE(answers_raw(bench));
 }
 
-}  // namespace
+}  // namespace console_requests_test

@@ -1,11 +1,11 @@
-/// slab_trace, byte for byte, as the reports of console_reports_test.cpp.
+/// slab_trace, byte for byte, like the reports of console_reports_test.cpp.
 
 #include "console_reports_fixture.hpp"
 
 #include <qm/heap.hpp>
-#include <qm/slab_pass.hpp>
+#include <qm/detail/slab_pass.hpp>
 
-namespace {
+namespace console_slab_trace_test {
 
 using namespace qm;
 using namespace qm::test;
@@ -39,9 +39,9 @@ TEST_F(SlabTrace, says_what_is_kept_where_that_is_not_a_record_of_each_object) {
   EXPECT_NE(command("slab_stacks packet").find("note: 1 cache keeps counts only: bytes are of whole objects\r\n"),
             std::string::npos);
   EXPECT_EQ(command("slab_trace start packet"),
-            "error: what is out of packet was traced in another way: stop and reset it first\r\n");
+            "error: packet has objects traced in another way: stop and reset it first\r\n");
   EXPECT_EQ(command("slab_trace start packet every 5"),
-            "error: what is out of packet was traced in another way: stop and reset it first\r\n");
+            "error: packet has objects traced in another way: stop and reset it first\r\n");
   packet->free(object);
   command("slab_trace stop packet");
   command("slab_trace reset packet");
@@ -51,8 +51,7 @@ TEST_F(SlabTrace, says_what_is_kept_where_that_is_not_a_record_of_each_object) {
   EXPECT_NE(command("slab_trace status packet").find(", 28 bytes each, sampled 1 in 65535, left out 0\r\n"),
             std::string::npos);
   EXPECT_EQ(command("slab_trace start kheap counts"), "error: Unable to trace slab kheap\r\n");
-  EXPECT_NE(command("slab_trace start * counts").find("error: what is out of * was traced in another way"),
-            std::string::npos);
+  EXPECT_NE(command("slab_trace start * counts").find("error: * has objects traced in another way"), std::string::npos);
   command("slab_trace stop packet");
   EXPECT_NE(command("slab_trace start * counts").find(" no-trace caches and arenas skipped\r\n"), std::string::npos);
 }
@@ -61,8 +60,8 @@ TEST_F(SlabTrace, reset_that_ends_before_all_counts_are_dropped_says_what_is_gon
   command("slab_trace start packet counts");
   void* object = allocate_outermost(*packet);
   {
-    SlabPass under_way(packet_small->slabs());  // so another one shows nothing
-    bench.terminal.trickle = true;              // Ctrl-C comes when the command has begun
+    SlabPass under_way(packet_small->slabs());  // so another pass shows nothing
+    bench.terminal.trickle = true;              // Ctrl-C arrives after the command has begun
     EXPECT_NE(bench.type("slab_trace reset packet\r\x03")
                   .find("error: aborted, records and figures are gone, but not all "
                         "counts: reset again\r\n"),
@@ -88,7 +87,7 @@ TEST_F(SlabTrace, names_what_it_cannot_trace) {
             "error: No such slab this_name_is_longer_than_any_name_of_a_cache_can_be\r\n");
 }
 
-/// The report on one object that is out, of two recorded, and one from before the start.
+/// The report on one live object, of two that were recorded, and one from before the start.
 std::string report_of(const char* source, const void* object) {
   return std::string("^Dumping outstanding allocs from ") + source +
          "\r\n"
@@ -172,7 +171,7 @@ TEST_F(SlabTrace, print_says_beforehand_how_long_it_takes_on_a_slow_line) {
   for (void* object : held) packet->free(object);
 }
 
-/// A large block of the heap, as allocate_outermost().
+/// A large block of the heap, in the way of allocate_outermost().
 [[gnu::noinline]] void* allocate_block_outermost(std::size_t size) {
   auto* frame = static_cast<void* volatile*>(__builtin_frame_address(0));
   void* const saved = frame[0];
@@ -297,7 +296,7 @@ TEST_F(SlabTrace, start_of_a_pattern_is_for_caches_made_later_until_its_stop) {
   EXPECT_EQ(command("slab_trace stop packet*"), "3 caches, 0 no-trace caches skipped\r\n");
   Cache* const untraced = make("packet_untraced");
   EXPECT_NE(command("slab_trace print packet_untraced").find("note: never traced\r\n"), std::string::npos);
-  // Counts and samples are for those that there are.
+  // Counts and samples apply to the existing caches.
   command("slab_trace reset packet*");
   EXPECT_EQ(command("slab_trace start packet* counts"), "4 caches, 0 no-trace caches and arenas skipped\r\n");
   Cache* const uncounted = make("packet_uncounted");
@@ -307,6 +306,7 @@ TEST_F(SlabTrace, start_of_a_pattern_is_for_caches_made_later_until_its_stop) {
 }
 
 TEST_F(SlabTrace, kmalloc_is_all_that_serves_the_heap) {
+  qm::test::make_class(40);
   EXPECT_NE(command("slab_trace start kmalloc").find(" caches, 0 no-trace caches skipped\r\n"), std::string::npos);
   void* const small = heap::allocate(40);
   void* const large = heap::allocate(300000);
@@ -382,18 +382,18 @@ TEST_F(SlabTrace, print_says_what_was_dropped_and_why) {
   command("slab_trace start packet_small");
   std::vector<void*> held;
   for (int i = 0; i < 1000; ++i) held.push_back(packet_small->allocate());
-  const trace::CacheTrace books = trace::cache_trace(*packet_small);
-  ASSERT_GT(books.figures.all_dropped(), 0u);
+  const trace::CacheTrace trace = trace::cache_trace(*packet_small);
+  ASSERT_GT(trace.figures.all_dropped(), 0u);
   const std::string text = command("slab_trace print packet_small");
-  EXPECT_NE(text.find(format("note: dropped %" PRIu64 ": ", books.figures.all_dropped())), std::string::npos)
+  EXPECT_NE(text.find(format("note: dropped %" PRIu64 ": ", trace.figures.all_dropped())), std::string::npos)
       << text.substr(text.size() - 300);
-  EXPECT_NE(text.find(format("outstanding %u, recorded %" PRIu64 ", dropped %" PRIu64 ", truncated stacks ", books.live,
-                             books.figures.recorded, books.figures.all_dropped())),
+  EXPECT_NE(text.find(format("outstanding %u, recorded %" PRIu64 ", dropped %" PRIu64 ", truncated stacks ", trace.live,
+                             trace.figures.recorded, trace.figures.all_dropped())),
             std::string::npos);
   EXPECT_EQ(text.substr(text.size() - 14), ": incomplete\r\n");
-  EXPECT_EQ(books.figures.recorded + books.figures.all_dropped(), 1000u);
+  EXPECT_EQ(trace.figures.recorded + trace.figures.all_dropped(), 1000u);
   const std::string status = command("slab_trace status");
-  EXPECT_NE(status.find(format("dropped %" PRIu64 ": incomplete\r\n", books.figures.all_dropped())), std::string::npos)
+  EXPECT_NE(status.find(format("dropped %" PRIu64 ": incomplete\r\n", trace.figures.all_dropped())), std::string::npos)
       << status;
   for (void* object : held) packet_small->free(object);
 }
@@ -419,4 +419,4 @@ TEST_F(SlabTrace, status_has_a_row_a_cache_and_the_totals) {
   EXPECT_NE(command("slab_trace status packet").find(": off      recorded 1, dropped 0, live 0, "), std::string::npos);
 }
 
-}  // namespace
+}  // namespace console_slab_trace_test

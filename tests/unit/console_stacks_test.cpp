@@ -5,12 +5,12 @@
 #include <qm/trace/dump.hpp>
 #include <qm/trace/stack_report.hpp>
 
-namespace {
+namespace console_stacks_test {
 
 using namespace qm;
 using namespace qm::test;
 
-/// Replaces the ids of stacks, and equal frames by one: an unoptimised build shows more of them.
+/// Replaces the ids of stacks, and repeated frames by one: an unoptimised build shows more of them.
 std::string without_ids(const std::string& text) {
   const std::string one_frame = replace_all(plain(text), "( rx_deliver[^\r]*\r\n)+", " rx_deliver+0x13/0x60\r\n");
   return replace_all(one_frame, "stack_id: 0x[0-9a-f]{8}\r", "stack_id: #\r");
@@ -29,7 +29,7 @@ class Stacks : public ConsoleReports {
   }
   template <int kPath>
   void take(Cache& cache, int count) {
-    for (int i = 0; i < count; ++i) held.emplace_back(&cache, allocate_by<kPath>(cache));
+    for (int i = 0; i < count; ++i) held.emplace_back(&cache, allocate_through<kPath>(cache));
   }
   static std::string row(int objects, int bytes) {
     return format(" rx_deliver+0x13/0x60\r\nstack_count: %d\r\nstack_bytes: %d\r\nstack_id: #\r\n\r\n", objects, bytes);
@@ -219,4 +219,4 @@ TEST_F(Stacks, come_the_same_in_frames) {
   EXPECT_EQ(bench.request("slab_stacks").output, replace_all(command("slab_stacks"), "\r\n", "\n"));
 }
 
-}  // namespace
+}  // namespace console_stacks_test

@@ -1,4 +1,4 @@
-/// A stop that a hart has not answered: the console ends it by itself once the hart answers.
+/// A stop that a hart has not answered: the console completes it by itself when the hart answers.
 
 #include "console_fixture.hpp"
 
@@ -9,7 +9,7 @@
 #include <qm/test/harts.hpp>
 #include <qm/trace/live_trace.hpp>
 
-namespace {
+namespace console_stopping_test {
 
 using namespace qm;
 using test::Bench;
@@ -65,7 +65,7 @@ TEST_F(Stopping, ends_in_an_idle_moment_of_the_console) {
     EXPECT_EQ(trace::cache_trace(*cache).state, trace::State::kStopping);
     bench.terminal.now_ms += 10;
     phase = 4;
-    // Within the time between two tries nothing is tried.
+    // Between two tries nothing happens.
     EXPECT_FALSE(bench.console.poll());
     EXPECT_EQ(trace::cache_trace(*cache).state, trace::State::kStopping);
     bench.terminal.text.clear();
@@ -81,4 +81,4 @@ TEST_F(Stopping, ends_in_an_idle_moment_of_the_console) {
   });
 }
 
-}  // namespace
+}  // namespace console_stopping_test

@@ -1,4 +1,4 @@
-// What the sender of the event stream does when the line cannot keep up, and when it can again.
+// The reaction of the event stream's sender when the line cannot keep up, and when it can again.
 
 #include "trace_fixture.hpp"
 
@@ -7,7 +7,7 @@
 
 #include <qm/console/stream_server.hpp>
 
-namespace {
+namespace console_stream_server_test {
 
 using namespace qm;
 using console::StreamServer;
@@ -25,14 +25,14 @@ class StreamServerTest : public test::TraceTest {
     ASSERT_EQ(trace::start_stream({.pattern = "packet", .sample_bytes = sample_bytes}).status, Status::kOk);
     second(1);
   }
-  /// A second in which @p pairs allocations and frees come at once, so that most of many find no room.
+  /// A second with @p pairs allocations and frees at once; if there are many, most of their events find no room.
   void second(unsigned pairs) {
     for (unsigned i = 0; i < pairs; ++i) cache_->free(cache_->allocate());
     now_ms_ += StreamServer::kStatisticsMs;
     (void)server_.pump(now_ms_);
   }
   static StreamMode mode() { return trace::stream_figures().mode; }
-  /// @returns after how many quiet seconds the mode is @p wanted; 0: not within a hundred.
+  /// @returns the number of quiet seconds until the mode is @p wanted; 0: not within a hundred.
   unsigned quiet_until(StreamMode wanted) {
     for (unsigned seconds = 1; seconds <= 100; ++seconds) {
       second(1);
@@ -78,7 +78,7 @@ TEST_F(StreamServerTest, goes_over_to_less_while_most_is_dropped_and_back_when_n
   EXPECT_TRUE(mode() == StreamMode::kFull);
   second(1000);
   EXPECT_TRUE(mode() == StreamMode::kSampled);
-  // In the sample are so few that none is dropped.
+  // The sample has so few events that none is dropped.
   EXPECT_EQ(quiet_until(StreamMode::kFull), StreamServer::kPatience);
   second(10);
   EXPECT_TRUE(mode() == StreamMode::kFull);
@@ -112,7 +112,7 @@ TEST_F(StreamServerTest, tells_the_time_of_the_stop_however_late_the_rings_are_e
 }
 
 TEST_F(StreamServerTest, never_tells_more_than_was_asked_for) {
-  start(64);  // its objects are all in it
+  start(64);  // all of its objects are in the sample
   second(10'000);
   EXPECT_TRUE(mode() == StreamMode::kCounters);
   EXPECT_TRUE(quiet_until(StreamMode::kSampled) != 0);
@@ -121,4 +121,4 @@ TEST_F(StreamServerTest, never_tells_more_than_was_asked_for) {
   finish();
 }
 
-}  // namespace
+}  // namespace console_stream_server_test

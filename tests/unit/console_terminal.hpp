@@ -13,7 +13,7 @@
 
 namespace qm::test {
 
-/// Keeps what the console writes, taken apart into text and frames as a host would; feeds what the test has queued.
+/// Keeps the console's output, separated into text and frames as a host does; feeds the input that the test has queued.
 class FakeTerminal final : public console::Terminal {
  public:
   struct Received {
@@ -50,14 +50,14 @@ class FakeTerminal final : public console::Terminal {
   }
   std::uint64_t milliseconds() noexcept override { return now_ms; }
 
-  /// Has @p bytes come in at the next read().
+  /// Makes @p bytes arrive at the next read().
   void send(std::string_view bytes) { input.append(bytes); }
 
   std::string input;
   std::string raw;   ///< all bytes
-  std::string text;  ///< those outside frames
+  std::string text;  ///< bytes outside frames
   std::vector<Received> frames;
-  bool trickle = false;  ///< input comes a byte at a time
+  bool trickle = false;  ///< input arrives one byte at a time
   std::size_t lost = 0;
   std::size_t broken = 0;
   std::size_t writes = 0;

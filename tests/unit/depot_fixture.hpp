@@ -1,11 +1,11 @@
 #pragma once
-/// A cache to take from and give to, and a way to use up the memory behind it.
+/// A cache to allocate from and free to, and a function that uses up the memory behind it.
 
 #include <support/system_fixture.hpp>
 
 #include <array>
 
-#include <qm/boundary_tag.hpp>
+#include <qm/detail/boundary_tag.hpp>
 
 namespace qm::test {
 
@@ -19,16 +19,16 @@ class DepotTest : public SystemTest {
     config.limit_callback = callback;
     return Cache::create(config);
   }
-  /// Takes @p count objects, one by one. @returns how many there were.
-  static std::size_t take(Cache& cache, std::size_t count, Effort effort = Effort::kAuto) {
+  /// Allocates @p count objects, one by one. @returns the number of successful allocations.
+  static std::size_t take(Cache& cache, std::size_t count, WaitPolicy wait_policy = WaitPolicy::kAuto) {
     std::size_t had = 0;
-    while (had < count && (objects[had] = cache.allocate_at(nullptr, 0, effort)) != nullptr) ++had;
+    while (had < count && (objects[had] = cache.allocate_at(nullptr, 0, wait_policy)) != nullptr) ++had;
     return had;
   }
   static void give(Cache& cache, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) cache.free(objects[i]);
   }
-  /// Uses up all memory with another cache. @returns it, its objects in `hoard`.
+  /// Uses up all memory with another cache. @returns that cache; its objects are in `hoard`.
   static Cache* hoard_memory() {
     CacheConfig config;
     config.name = "hoard";
@@ -43,7 +43,7 @@ class DepotTest : public SystemTest {
     EXPECT_EQ(Cache::destroy(cache), Status::kOk);
   }
 
-  /// Pages that have become boundary tags stay with the pool.
+  /// Pages of boundary tags stay with the pool.
   static std::size_t tag_bytes() { return boundary_tags_stats().pages * 4096; }
 
   static inline std::array<void*, 8192> objects;

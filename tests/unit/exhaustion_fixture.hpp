@@ -1,6 +1,6 @@
 #pragma once
-/// A small machine whose exhaustion is told to the test: the last report, how many there were, how often a drain was
-/// wanted.
+/// A small machine whose exhaustion is reported to the test: the last report, the number of reports, and the number of
+/// requested drains.
 
 #include <support/system_fixture.hpp>
 
@@ -38,7 +38,7 @@ class ExhaustionTest : public SystemTest {
   }
   void TearDown() override {
     EXPECT_EQ(reports_with_a_lock.load(), 0U);
-    EXPECT_FALSE(exhaustion::scarce());
+    EXPECT_FALSE(exhaustion::under_pressure());
     SystemTest::TearDown();
   }
 
@@ -55,10 +55,10 @@ class ExhaustionTest : public SystemTest {
     static std::array<void*, kMost> objects;
     return objects;
   }
-  /// Allocates until there is no more. @returns how many.
-  static std::size_t take_all(Cache& cache, Effort effort = Effort::kQuiet) {
+  /// Allocates until an allocation fails. @returns the number of objects.
+  static std::size_t take_all(Cache& cache, WaitPolicy wait_policy = WaitPolicy::kQuiet) {
     std::size_t count = 0;
-    while (count < kMost && (table()[count] = cache.allocate_at(nullptr, 0, effort)) != nullptr) ++count;
+    while (count < kMost && (table()[count] = cache.allocate_at(nullptr, 0, wait_policy)) != nullptr) ++count;
     return count;
   }
   static void give_all(Cache& cache, std::size_t count) {
@@ -67,7 +67,7 @@ class ExhaustionTest : public SystemTest {
   static std::string_view name(const char* text) { return text; }
 };
 
-/// For its scope, the running hart is in an interrupt handler.
+/// Simulates that the running hart is in an interrupt handler, for a scope.
 class InHandler {
  public:
   InHandler() noexcept { ++hal::hart_local().trap_depth; }

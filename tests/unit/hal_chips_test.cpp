@@ -11,7 +11,7 @@
 #include <array>
 #include <string_view>
 
-namespace {
+namespace hal_chips_test {
 
 using namespace qm::hal;
 
@@ -21,7 +21,7 @@ struct FakeUart {
   char sent[16] = {};
   std::size_t sent_count = 0;
   std::string_view incoming;
-  unsigned busy_polls = 0;  // LSR reads until THRE comes up after each byte
+  unsigned busy_polls = 0;  // number of LSR reads until THRE is set after each byte
   unsigned busy = 0, lost = 0;
   bool overrun = false;
 };
@@ -75,7 +75,7 @@ TEST(Uart16550, is_initialised_with_fifos_and_the_receive_interrupt) {
   FakeUart fake;
   Uart16550(FakeUartRegisters(fake)).initialise(true);
   EXPECT_EQ(fake.written[1], 1u);
-  EXPECT_EQ(fake.written[2], 5u);  // the receiver is not emptied
+  EXPECT_EQ(fake.written[2], 5u);  // the driver does not clear the receiver
   EXPECT_EQ(fake.written[3], 3u);
 }
 
@@ -160,7 +160,7 @@ TEST(UartSifive, puts_only_where_there_is_room) {
   EXPECT_EQ(fake.value[0], static_cast<std::uint32_t>('b'));
 }
 
-/// Words of which one is at offset 0 and has an answer for each read.
+/// Words, of which the one at offset 0 has an answer for each read.
 struct FakeReceiver {
   std::array<std::uint32_t, 4> answers{};
   std::size_t reads = 0;
@@ -206,7 +206,7 @@ TEST(Htif, counts_the_bytes_that_it_takes_where_the_sender_looks) {
   Htif htif{FakeWordRegisters(fake)};
   unsigned taken = 0;
   const auto sink = [&](std::uint8_t byte) { taken += byte; };
-  fake.answer = kHtifMark | 0x141;  // a count, no byte
+  fake.answer = kHtifMark | 0x141;  // a count without a byte
   htif.receive(sink);
   EXPECT_EQ(taken, 0u);
   EXPECT_EQ(fake.writes, 0u);
@@ -233,7 +233,7 @@ TEST(Finisher, passes_for_0_and_fails_with_the_status) {
   const Finisher finisher{FakeWordRegisters(fake)};
   finisher.exit(0);
   finisher.exit(101);
-  finisher.exit(256);  // the emulator keeps 8 bits: as 0
+  finisher.exit(256);  // the emulator keeps 8 bits, which are 0
   EXPECT_EQ(fake.value[0], 0x5555u);
   EXPECT_EQ(fake.value[1], 101u << 16 | 0x3333);
   EXPECT_EQ(fake.value[2], 0x5555u);
@@ -325,4 +325,4 @@ TEST(MemoryMap, trims_inwards) {
   EXPECT_EQ(map.ranges()[0].high, 0x3000u);
 }
 
-}  // namespace
+}  // namespace hal_chips_test

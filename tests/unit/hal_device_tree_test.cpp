@@ -8,11 +8,11 @@
 #include <cstring>
 #include <initializer_list>
 
-namespace {
+namespace hal_device_tree_test {
 
 using namespace qm::hal;
 
-/// Writes a flattened tree into a fixed buffer.
+/// Writes a flattened device tree into a fixed buffer.
 class TreeBuilder {
  public:
   TreeBuilder() {
@@ -39,7 +39,7 @@ class TreeBuilder {
     string(value);
     return *this;
   }
-  /// The finished blob: header, one reservation and its end, structure, strings.
+  /// @returns the finished blob: header, one reservation and its end, structure, strings.
   Fdt::Bytes finish() {
     u32(9);
     constexpr std::size_t kReservations = 40, kStructure = kReservations + 32;
@@ -76,7 +76,7 @@ class TreeBuilder {
     strings_size_ += name.size() + 1;
   }
 
-  // Static: too large for a target's stack. One builder at a time.
+  // Static: too large for a target's stack. Only one builder exists at a time.
   static inline std::array<std::byte, 8192> structure_, strings_;
   static inline std::array<std::byte, 16384> blob_;
   std::size_t structure_size_ = 0, strings_size_ = 0;
@@ -88,7 +88,7 @@ TreeBuilder& cpu(TreeBuilder& tree, std::uint32_t id, std::uint32_t handle, std:
       .begin("interrupt-controller").text("compatible", "riscv,cpu-intc").cells("phandle", {handle}).end().end();
 }
 
-/// Like QEMU's virt board with two harts in use, 1 and 4, and one that is not.
+/// A tree like that of QEMU's virt board with two harts in use, 1 and 4, and one that is not.
 Fdt::Bytes virt(TreeBuilder& tree) {
   tree.begin("").cells("#address-cells", {2}).cells("#size-cells", {2});
   tree.begin("chosen").text("bootargs", "trace=* ring=4K").end();
@@ -132,7 +132,7 @@ TEST(DeviceTree, gives_the_board) {
   EXPECT_EQ(board.finisher.base, 0x10'0000u);
 }
 
-// As QEMU's spike and sifive_u have it, of the latter the harts as well.
+// As on QEMU's spike and sifive_u, for the latter including the harts.
 TEST(DeviceTree, gives_the_line_of_other_boards) {
   // clang-format off
   TreeBuilder tree;
@@ -268,7 +268,7 @@ TEST(DeviceTree, is_refused_when_it_is_none) {
   EXPECT_FALSE(Fdt::open(blob.subspan(4)).has_value());
 }
 
-/// @p blob ends where its buffer ends, so that a sanitizer sees a read behind it.
+/// Reads @p blob, which ends where its buffer ends, so that a sanitizer detects a read behind it.
 void judge_anything(Fdt::Bytes blob) {
   const auto fdt = Fdt::open(blob);
   if (!fdt) return;
@@ -286,7 +286,7 @@ TEST(DeviceTree, survives_every_truncation) {
   const Fdt::Bytes whole = virt(tree);
   static std::array<std::byte, 8192> buffer;
   for (std::size_t size = 40; size < whole.size(); ++size) {
-    // Flush with the buffer's end; the header says the new size, so that the blocks are what is cut.
+    // It ends at the buffer's end, and the header has the new size, so only the blocks are cut.
     const auto blob = std::span(buffer).last(size);
     std::memcpy(blob.data(), whole.data(), size);
     for (std::size_t i = 0; i < 4; ++i) blob[4 + i] = static_cast<std::byte>(size >> (24 - 8 * i));
@@ -309,4 +309,4 @@ TEST(DeviceTree, survives_flipped_bytes) {
   }
 }
 
-}  // namespace
+}  // namespace hal_device_tree_test

@@ -1,4 +1,4 @@
-/// The host's own: several threads may stand for one hart.
+/// For the host only: several threads may stand for one hart.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include <qm/hal/port.hpp>
 
-namespace {
+namespace hal_host_hart_test {
 
 using namespace qm;
 
@@ -22,7 +22,7 @@ TEST(HostHart, threads_that_stand_for_the_same_hart_exclude_each_other) {
       const auto add = [&] {
         const std::uint32_t before = sum.load(std::memory_order_relaxed);
         for (int i = 0; i < 100; ++i)
-          static_cast<void>(sum.load(std::memory_order_relaxed));  // for others to come between
+          static_cast<void>(sum.load(std::memory_order_relaxed));  // lets other threads run in between
         sum.store(before + 1, std::memory_order_relaxed);
       };
       {
@@ -73,4 +73,4 @@ TEST(HostHart, is_the_own_hart_of_one_thread_and_who_shares_is_counted) {
   EXPECT_EQ(hal::threads_without_hart(), before + 2);
 }
 
-}  // namespace
+}  // namespace hal_host_hart_test

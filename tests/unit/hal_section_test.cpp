@@ -1,14 +1,14 @@
-/// Sections of a fast path in C++ against what a round does on the same hart, with plain words that lose an addition
-/// when two add at once.
+/// Sections of a fast path in C++ against a broadcast's function on the same hart, with plain words that lose an
+/// addition if two additions overlap.
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include <qm/hal/round.hpp>
+#include <qm/hal/broadcast.hpp>
 #include <qm/test/harts.hpp>
 
-namespace {
+namespace hal_section_test {
 
 using namespace qm;
 
@@ -17,10 +17,10 @@ constexpr std::uint32_t kVisit = 1 << 20;
 struct alignas(64) Word {
   std::atomic<std::uint32_t> sum{0};
   std::uint32_t sections = 0;  ///< additions in a section
-  std::uint32_t masked = 0;    ///< additions with interrupts masked, because the sections were shut
+  std::uint32_t masked = 0;    ///< additions with interrupts masked, because the sections were closed
   std::atomic<std::uint32_t> visits{0};
 
-  /// @param[in] looks how slowly, for others to come between.
+  /// @param[in] looks number of reads before the store, in which other additions may occur.
   void add(std::uint32_t what, unsigned looks) noexcept {
     const std::uint32_t before = sum.load(std::memory_order_relaxed);
     for (; looks != 0; --looks) static_cast<void>(sum.load(std::memory_order_relaxed));
@@ -35,7 +35,7 @@ void visit(unsigned hart, void*) noexcept {
   words[hart].visits.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// One addition, as the fast path and its slow half do it.
+/// One addition, in the way of the fast path and its slow half.
 void add_on(unsigned hart) noexcept {
   {
     const hal::Section section;
@@ -50,7 +50,7 @@ void add_on(unsigned hart) noexcept {
   ++words[hart].masked;
 }
 
-TEST(Section, loses_nothing_to_the_rounds_of_another_hart) {
+TEST(Section, loses_nothing_to_the_broadcasts_of_another_hart) {
   const std::uint64_t begin = hal::Port::ticks();
   std::atomic<unsigned> late{test::harts() - 1};  // harts that have not had their share yet
   std::atomic<bool> done{false};
@@ -75,4 +75,4 @@ TEST(Section, loses_nothing_to_the_rounds_of_another_hart) {
   }
 }
 
-}  // namespace
+}  // namespace hal_section_test

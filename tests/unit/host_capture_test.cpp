@@ -1,4 +1,4 @@
-// Captures: what was written is read, and nothing that happens to a file goes unnoticed.
+// Captures: the reader returns what was written, and detects every change of a file.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -20,11 +19,11 @@
 #include <qm/test/folder.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace host_capture_test {
 
 using namespace qm::host;
 
-/// All places of a sweep in an optimised build, some where each costs much more.
+/// All positions of a sweep in an optimised build, some of them where each is slower.
 const std::size_t kStride = qm::test::steps(20) == 20 ? 1 : 19;
 
 std::string read_file(const std::filesystem::path& path) {
@@ -32,9 +31,9 @@ std::string read_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What a reader makes of a file.
+/// The reader's results for a file.
 struct Reading {
-  std::string refusal;  ///< why it did not begin
+  std::string refusal;  ///< the error of the constructor
   std::string received, sent, notes;
   std::uint64_t missing = 0;
   std::uint64_t unknown = 0;
@@ -71,7 +70,7 @@ Reading read_capture(const std::filesystem::path& path) {
 
 class Capture : public testing::Test {
  protected:
-  /// A capture of @p pieces pieces from the line, about 10 KB for 200 of them.
+  /// @returns a capture of @p pieces pieces from the line, about 10 KB for 200 of them.
   [[nodiscard]] std::string written(unsigned pieces, std::uint64_t id = 0x0807060504030201) const {
     qm::test::Random random;
     {
@@ -99,7 +98,7 @@ class Capture : public testing::Test {
     file.seekp(static_cast<std::streamoff>(place)).put(byte);
   }
 
-  /// The places where chunks begin.
+  /// @returns the positions where chunks begin.
   static std::vector<std::size_t> chunks_of(const std::string& bytes) {
     std::vector<std::size_t> places;
     std::size_t at = kCapturePreambleBytes;
@@ -167,7 +166,7 @@ TEST_F(Capture, damage_in_the_middle_costs_one_chunk_and_names_the_place) {
   const std::string intact = written(20);
   const std::vector<std::size_t> places = chunks_of(intact);
   std::string changed = intact;
-  changed[places[5] + 2] ^= 0x40;  // its length
+  changed[places[5] + 2] ^= 0x40;  // the chunk's length
   const Reading reading = reading_of(changed);
   EXPECT_EQ(reading.missing, 1u);
   ASSERT_FALSE(reading.problems.empty());
@@ -201,7 +200,7 @@ TEST_F(Capture, two_captures_are_not_one) {
   EXPECT_NE(both.all_problems().find("a second capture begins at byte " + std::to_string(first.size())),
             std::string::npos);
   EXPECT_EQ(both.received, reading_of(first).received);
-  // A chunk of another capture is no chunk of this one.
+  // A chunk of another capture is not accepted in this one.
   const std::vector<std::size_t> at = chunks_of(first), other = chunks_of(second);
   EXPECT_FALSE(
       reading_of(first.substr(0, at[4]) + second.substr(other[4], other[5] - other[4]) + first.substr(at[5])).complete);
@@ -215,7 +214,7 @@ TEST_F(Capture, what_is_no_capture_is_refused_by_name) {
   EXPECT_NE(reading_of(intact.substr(0, 10)).refusal.find("cut short"), std::string::npos);
   EXPECT_NE(read_capture(folder()).refusal.find("directory"), std::string::npos);
   EXPECT_NE(read_capture(folder() / "nothing").refusal.find("No such file"), std::string::npos);
-  // Version 2, and right otherwise: made by hand.
+  // Version 2 and otherwise correct: made by hand.
   const std::string later("\x89QMC\r\n\x1a\n\x02\x00\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08", 20);
   std::uint32_t crc = 0xffff'ffff;  // bit by bit: the reference form of CRC-32
   for (const char c : later) {
@@ -227,7 +226,7 @@ TEST_F(Capture, what_is_no_capture_is_refused_by_name) {
   EXPECT_NE(reading_of(file).refusal.find("format version 2"), std::string::npos) << reading_of(file).refusal;
 }
 
-TEST_F(Capture, four_gigabytes_of_nothing_are_told_in_bounded_memory) {
+TEST_F(Capture, four_gigabytes_of_nothing_are_reported_in_bounded_memory) {
   const std::string intact = written(20);
   std::filesystem::resize_file(path(), std::uint64_t{1} << 32);  // sparse
   const Reading reading = read_capture(path());
@@ -299,7 +298,7 @@ TEST_F(Capture, an_image_larger_than_the_capture_says_is_not_unpacked) {
   }
 }
 
-/// The bytes in the block ```@p name of the document.
+/// @returns the bytes in the block ```@p name of the document.
 std::string documented(const std::string& name) {
   const std::string text = read_file(QM_CAPTURE_DOCUMENT);
   const std::size_t begin = text.find("```" + name + "\n");
@@ -330,14 +329,13 @@ TEST_F(Capture, the_document_shows_the_bytes_that_are_written) {
   EXPECT_EQ(documented("capture"), read_file(path())) << hex;
 }
 
-TEST_F(Capture, a_long_run_of_marks_within_it_is_passed_over_in_no_time) {
+TEST_F(Capture, a_long_run_of_marks_within_it_is_passed_over_in_linear_time) {
+  // A reader that tried every byte of the run against all bytes after it would not end before the test's timeout.
   const std::string whole = written(20);
   std::ofstream(path(), std::ios::binary)
       << whole.substr(0, whole.size() / 2) << std::string(2'000'000, '\xc7') << whole.substr(whole.size() / 2);
-  const auto before = std::chrono::steady_clock::now();
   const Reading reading = read_capture(path());
-  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(8));
   EXPECT_NE(reading.all_problems().find("are damaged"), std::string::npos) << reading.all_problems();
 }
 
-}  // namespace
+}  // namespace host_capture_test

@@ -15,7 +15,7 @@
 #include <qm/host/console.hpp>
 #include <qm/test/folder.hpp>
 
-namespace {
+namespace host_console_test {
 
 using namespace qm::host;
 using qm::wire::CommandStatus;
@@ -23,7 +23,7 @@ using qm::wire::CommandStatus;
 constexpr Milliseconds kLong{20'000};
 constexpr Milliseconds kShort{150};
 
-/// A fake console on a thread of its own, and a client attached to it.
+/// A fake console on its own thread, and a client attached to it.
 class ConsoleTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -46,7 +46,7 @@ class ConsoleTest : public testing::Test {
     std::ifstream file(transcript_.path());
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  /// @returns the fault and the message of what @p act throws.
+  /// @returns the fault and the message of the exception that @p act throws.
   template <class Act>
   static std::pair<std::optional<Fault>, std::string> fault_of(Act act) {
     try {
@@ -82,7 +82,7 @@ TEST_F(ConsoleTest, gets_raw_frames_and_goes_on_saying_that_it_is_there) {
   EXPECT_EQ(echo.text, "raw\n");
   const auto end = Clock::now() + Milliseconds(qm::wire::kHeartbeatMs * 5 / 2);
   while (Clock::now() < end) (void)console().pump(end);
-  // The request, and as often as the time asks for.
+  // The first request, and the repetitions that the time requires.
   EXPECT_GE(std::stoi(console().execute("forms", kLong).text), 3);
   EXPECT_EQ(console().broken_frames(), 0u);
   EXPECT_EQ(console().ignored_frames(), 0u);
@@ -271,4 +271,4 @@ TEST(Escaped, shows_every_byte) {
   EXPECT_EQ(escaped(std::string_view("a\r\n\t\x1b\\\x00\x7f\xff~", 10)), "a\\r\\n\\t\\e\\\\\\x00\\x7f\\xff~");
 }
 
-}  // namespace
+}  // namespace host_console_test

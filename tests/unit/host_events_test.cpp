@@ -1,4 +1,4 @@
-// From a run to frames to a capture and back: nothing is changed, and what is missing is counted.
+// From a run through frames and a capture back to events: nothing is changed, and missing events are counted.
 
 #include <gtest/gtest.h>
 
@@ -15,14 +15,14 @@
 #include "capture_encoder.hpp"
 #include "synthetic.hpp"
 
-namespace {
+namespace host_events_test {
 
 using namespace qm::host;
 using qm::test::CaptureEncoder;
 using qm::test::Defects;
 using qm::test::Synthetic;
 
-/// Keeps everything.
+/// Stores everything.
 class Kept : public EventHandler {
  public:
   void on_header(const Definitions& known) override {
@@ -60,7 +60,7 @@ class Kept : public EventHandler {
 
 class Events : public testing::Test {
  protected:
-  /// Sends a run through a capture.
+  /// Passes a run through a capture.
   [[nodiscard]] Kept through_a_capture(const qm::test::SyntheticOptions& options, const Defects& defects = {}) const {
     {
       CaptureWriter writer(folder_ / "capture", {});
@@ -243,4 +243,4 @@ TEST(Model, finds_each_misfit) {
   EXPECT_EQ(model.live_bytes(), 8192u);
 }
 
-}  // namespace
+}  // namespace host_events_test

@@ -1,4 +1,4 @@
-// QEMU as a child process, played by a fake that behaves or misbehaves.
+// QEMU as a child process, with a fake that behaves well or misbehaves.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include <qm/host/target.hpp>
 #include <qm/test/folder.hpp>
 
-namespace {
+namespace host_qemu_test {
 
 using namespace qm::host;
 
@@ -35,7 +35,7 @@ class QemuTest : public testing::Test {
     unsetenv("QM_FAKE");
   }
   enum class Started { kYes, kNo };
-  /// @returns the fault and the message of booting while the fake misbehaves as @p mode says. The message names a
+  /// @returns the fault and the message of a boot while the fake misbehaves according to @p mode. The message names a
   ///          transcript iff QEMU was @p started.
   std::pair<std::optional<Fault>, std::string> boot_fault(const char* mode, Started started = Started::kYes) {
     setenv("QM_FAKE", mode, 1);
@@ -48,7 +48,7 @@ class QemuTest : public testing::Test {
     }
     return {};
   }
-  /// Everything that a QEMU left behind in the folder for temporary files.
+  /// @returns the number of entries that QEMUs left behind in the folder for temporary files.
   [[nodiscard]] long leftovers() const {
     const std::filesystem::directory_iterator entries(folder_.path());
     return std::count_if(begin(entries), end(entries),
@@ -117,7 +117,7 @@ TEST_F(QemuTest, kept_stays_and_can_be_attached_to) {
   waitpid(pid, nullptr, 0);
 }
 
-TEST_F(QemuTest, that_ends_at_once_is_told_with_its_own_words) {
+TEST_F(QemuTest, that_ends_at_once_is_reported_with_its_own_words) {
   const auto [fault, message] = boot_fault("exit");
   EXPECT_EQ(fault, Fault::kDied);
   EXPECT_NE(message.find("ended with status 7 before it opened its serial line"), std::string::npos) << message;
@@ -140,14 +140,14 @@ TEST_F(QemuTest, that_says_nothing_hangs_in_its_boot) {
   EXPECT_NE(message.find("the target hangs while it boots: no prompt"), std::string::npos) << message;
 }
 
-TEST_F(QemuTest, that_ends_in_its_boot_is_told_with_its_status_and_last_words) {
+TEST_F(QemuTest, that_ends_in_its_boot_is_reported_with_its_status_and_last_words) {
   const auto [fault, message] = boot_fault("crash");
   EXPECT_EQ(fault, Fault::kDied);
   EXPECT_NE(message.find("ended with status 5"), std::string::npos) << message;
   EXPECT_NE(message.find("Quarterm"), std::string::npos) << message;
 }
 
-TEST_F(QemuTest, that_dies_in_a_command_is_told_with_its_last_words) {
+TEST_F(QemuTest, that_dies_in_a_command_is_reported_with_its_last_words) {
   Target target = Target::boot(options_, timeouts_);
   try {
     (void)target.execute("die");
@@ -254,4 +254,4 @@ TEST_F(QemuTest, several_targets_run_at_once) {
   EXPECT_EQ(first.power_off(1).number, 1);
 }
 
-}  // namespace
+}  // namespace host_qemu_test

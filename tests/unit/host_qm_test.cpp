@@ -24,12 +24,12 @@
 #include <qm/test/folder.hpp>
 #include <qm/wire/frame.hpp>
 
-namespace {
+namespace host_qm_test {
 
 using Clock = std::chrono::steady_clock;
 
 struct Outcome {
-  int status = -1;  // 128 + signal if killed by one
+  int status = -1;  // 128 + the signal, if a signal killed it
   std::string out, error;
 };
 
@@ -39,7 +39,7 @@ int status_of(pid_t pid) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// Only in a child: becomes qm with @p arguments.
+/// Only in a child: replaces the process by qm with @p arguments.
 [[noreturn]] void become_qm(const std::vector<std::string>& arguments) {
   std::vector<char*> pointers{const_cast<char*>(QM_TOOL)};
   for (const std::string& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
@@ -61,7 +61,7 @@ class QmTest : public testing::Test {
   }
 
   /// Runs `qm ARGUMENTS` without a terminal and waits for its end.
-  /// @param[in] input the file that is its standard input.
+  /// @param[in] input the file for its standard input.
   static Outcome qm(const std::vector<std::string>& arguments, const std::string& input = "/dev/null") {
     int out[2], error[2];
     EXPECT_EQ(pipe2(out, O_CLOEXEC), 0);
@@ -125,7 +125,7 @@ TEST_F(QmTest, run_refuses_what_would_not_repeat) {
     EXPECT_EQ(outcome.status, 2) << with.back();
     EXPECT_NE(outcome.error.find("--icount"), std::string::npos) << outcome.error;
   }
-  // An image that does not know what commands among its boot options are.
+  // An image that does not support commands among its boot options.
   const Outcome outcome = run({"--icount", "-c", "echo one"});
   EXPECT_EQ(outcome.status, 0) << outcome.error;
   EXPECT_EQ(outcome.out, "one\n");
@@ -157,7 +157,7 @@ TEST_F(QmTest, run_does_a_script_up_to_the_first_that_fails_and_says_where) {
   EXPECT_EQ(outcome.out, "one\nerror: it was to fail\n");
   EXPECT_NE(outcome.error.find("qm: " + bad + ":3: failed: fail\n"), std::string::npos) << outcome.error;
   EXPECT_EQ(run({"-f", script("ends", "echo one\npoweroff 42\n")}).status, 42);
-  // Of standard input likewise, with -f - and without.
+  // The same for standard input, with -f - and without.
   for (const std::vector<std::string>& how : std::vector<std::vector<std::string>>{{}, {"-f", "-"}}) {
     outcome = run(how, good);
     EXPECT_EQ(outcome.status, 0) << outcome.error;
@@ -291,7 +291,7 @@ TEST_F(QmTest, exec_uses_a_target_that_runs_and_a_second_client_is_told_that_it_
   qm::host::Qemu qemu(options);
   const std::string place = "unix:" + qemu.socket().string();
   const qm::host::Transport holder = qemu.connect(Clock::now() + std::chrono::seconds(10));
-  // The fake serves one client; the next one is accepted by nobody.
+  // The fake serves one client; the next connection is never accepted.
   const Outcome outcome = qm({"exec", "--serial", place, "--timeout", "1", "echo one"});
   EXPECT_EQ(outcome.status, 3);
   EXPECT_NE(outcome.error.find("does no other program hold the line?"), std::string::npos) << outcome.error;
@@ -382,7 +382,7 @@ TEST_F(QmTest, exec_that_is_interrupted_ends_its_request_on_the_target) {
   }
 }
 
-/// qm on a pty, as in a terminal window.
+/// qm on a pty, like in a terminal window.
 class QmTerminalTest : public QmTest {
  protected:
   void start(const std::vector<std::string>& arguments) {
@@ -408,7 +408,7 @@ class QmTerminalTest : public QmTest {
   void type(const std::string& keys) {
     ASSERT_EQ(write(master_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
-  /// Reads what the terminal shows until it contains @p needle.
+  /// Reads the terminal's output until it contains @p needle.
   bool shows(const std::string& needle) {
     const auto deadline = Clock::now() + std::chrono::seconds(20);
     while (screen_.find(needle) == std::string::npos && Clock::now() < deadline) {
@@ -472,7 +472,7 @@ TEST_F(QmTerminalTest, shows_text_passes_keys_and_leaves_on_control_a_x) {
 TEST_F(QmTerminalTest, never_shows_a_byte_of_a_frame) {
   start({});
   ASSERT_TRUE(shows("qm> "));
-  // A broken frame makes the fake answer with an error frame.
+  // The fake answers a broken frame with an error frame.
   type("\x1bPmAQIDBA==\x1b\\echo after\r");
   ASSERT_TRUE(shows("echo after\r\nafter\r\nqm> ")) << screen_;
   EXPECT_EQ(screen_.find("\x1bP"), std::string::npos) << screen_;
@@ -499,12 +499,12 @@ TEST_F(QmTerminalTest, tells_the_target_how_wide_a_narrow_window_is_and_when_tha
   columns_ = 40;
   start({});
   ASSERT_TRUE(shows("qm> "));
-  type("\r");  // the fake takes what it was told for a command
+  type("\r");  // the fake takes the message for a command
   ASSERT_TRUE(shows("unknown command \"\x1b[8;24;40t\"")) << screen_;
   screen_.clear();
   winsize size{30, 200, 0, 0};
   ASSERT_EQ(ioctl(master_, TIOCSWINSZ, &size), 0);
-  // The window's change and a key are two things, either of which may come first.
+  // The change of the window and the key are independent; either may come first.
   for (int i = 0; i < 50 && screen_.find("\x1b[8;30;80t\"") == std::string::npos; ++i) {
     type("\r");
     ASSERT_TRUE(shows("qm> "));
@@ -554,4 +554,4 @@ TEST_F(QmTerminalTest, says_when_the_target_says_nothing_and_ends_with_3) {
   EXPECT_NE(screen_.find("it has said nothing at all"), std::string::npos) << screen_;
 }
 
-}  // namespace
+}  // namespace host_qm_test

@@ -1,4 +1,4 @@
-// `qm replay`: what is in a trace or a capture goes through the allocator, and what settings cost comes out.
+// `qm replay`: replays a trace or a capture on the allocator, and prints the cost of settings.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@
 #include "capture_encoder.hpp"
 #include "synthetic.hpp"
 
-namespace {
+namespace host_replay_test {
 
 /// A line of the table.
 struct Row {
@@ -43,7 +43,7 @@ class Replay : public testing::Test {
   [[nodiscard]] Outcome replay() const {
     return read_table(qm::test::run_command(std::string(QM_TOOL) + " replay " + path() + " 2>&1"));
   }
-  /// The same, while the program is stopped again and again, as by others that want the processor.
+  /// The same while the program is stopped repeatedly, as if others needed the processor.
   [[nodiscard]] Outcome disturbed_replay() const {
     const std::string said = (folder_ / "said").string();
     const pid_t pid = fork();
@@ -77,7 +77,7 @@ class Replay : public testing::Test {
     }
     return outcome;
   }
-  /// The least that can be: what must be refused is said, and where.
+  /// Expects @p text to be refused with the reason @p why, which names the place.
   void expect_refused(const std::string& text, const std::string& why) const {
     write(text);
     const Outcome outcome = replay();
@@ -102,7 +102,7 @@ TEST_F(Replay, of_a_trace_says_what_settings_cost) {
   const Row& now = outcome.rows.at("as they are");
   EXPECT_GT(now.peak, 509'100u);
   EXPECT_LT(now.peak, 800'000u);
-  // A thousand blocks come in magazines of 1 or of 61 at a time.
+  // A thousand blocks move in magazines of 1 or of 61 objects.
   EXPECT_GT(outcome.rows.at("magazines of 1 at first").misses, outcome.rows.at("magazines of 61 at first").misses);
   EXPECT_GT(now.arenas, 2 * outcome.rows.at("slabs of 32 KiB").arenas);
   EXPECT_LT(now.peak, outcome.rows.at("slabs of 32 KiB").peak);
@@ -120,7 +120,7 @@ TEST_F(Replay, of_threads_stands_for_so_many_harts) {
   const Outcome outcome = replay();
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_NE(outcome.text.find("1000 operations on 4 harts"), std::string::npos) << outcome.text;
-  // Every object crosses: magazines of one round are exchanged each time.
+  // Every object crosses harts: magazines of one object are exchanged each time.
   EXPECT_GT(outcome.rows.at("magazines of 1 at first").misses, outcome.rows.at("magazines of 61 at first").misses);
 }
 
@@ -181,4 +181,4 @@ TEST_F(Replay, times_are_the_allocators_however_busy_the_machine_is) {
   EXPECT_LT(longest, 6 * shortest) << alone.text << disturbed.text;
 }
 
-}  // namespace
+}  // namespace host_replay_test

@@ -7,7 +7,7 @@
 
 #include <qm/host/report_row.hpp>
 
-namespace {
+namespace host_report_row_test {
 
 using namespace qm;
 using namespace qm::host;
@@ -51,13 +51,13 @@ TEST(ReportRow, that_is_cut_or_of_another_form_is_malformed) {
   const auto whole = writer.written();
   ReportRow row;
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    // Behind the kind a row may end.
+    // A row may end after its kind.
     EXPECT_EQ(read_row(whole.first(size), row), size == 7) << size;
   }
   room[0] = 2;
   EXPECT_FALSE(read_row(whole, row));
   room[0] = wire::kRowForm;
-  room[7 + 5] = 9;  // a type that there is not
+  room[7 + 5] = 9;  // a type that does not exist
   EXPECT_FALSE(read_row(whole, row));
 }
 
@@ -77,4 +77,4 @@ TEST(JsonRows, are_an_object_a_line_and_frames_a_list_of_the_row_before) {
   EXPECT_EQ(json.finish(), "");
 }
 
-}  // namespace
+}  // namespace host_report_row_test

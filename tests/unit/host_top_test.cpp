@@ -1,4 +1,4 @@
-// What `qm top` shows, of statistics that are made here.
+// The output of `qm top`, for statistics made here.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "top_table.hpp"
 
-namespace {
+namespace host_top_test {
 
 using qm::host::Counters;
 using qm::tool::sparkline;
@@ -43,7 +43,7 @@ class Top : public testing::Test {
     counters.freed = frees * bytes;
     return counters;
   }
-  /// The target's counters at so many seconds.
+  /// Delivers the target's counters at @p at seconds.
   void tell(double at, std::map<std::uint32_t, Counters> counters, std::uint64_t events = 0) {
     qm::host::Statistics statistics;
     statistics.ticks = definitions_.header.start_ticks + static_cast<std::uint64_t>(at * kSecond);
@@ -53,7 +53,7 @@ class Top : public testing::Test {
     table_.look();
   }
   [[nodiscard]] std::vector<std::string> lines(std::size_t rows = 20) const { return table_.lines(view_, rows); }
-  /// The names that are shown, in their order.
+  /// @returns the shown names, in their order.
   [[nodiscard]] std::string names(std::size_t rows = 20) const {
     std::string all;
     const std::vector<std::string> shown = lines(rows);
@@ -85,9 +85,9 @@ TEST_F(Top, shows_what_is_held_what_it_grew_and_the_rates_between_two_looks) {
   EXPECT_EQ(shown[2], "rows 3              objects      bytes     growth allocs/s  frees/s bytes then");
   // 200 of them at 192 bytes; 100 allocated and 5 freed a second.
   EXPECT_EQ(shown[3].substr(0, 67), "session                 200      38400     +38400      100        5");
-  // 10 were out when the stream began.
+  // 10 were live when the stream began.
   EXPECT_EQ(shown[4].substr(0, 67), "packet                   13       6656      +1536        1        2");
-  // How much lay in an arena then is not told.
+  // The bytes in an arena at that time are not known.
   EXPECT_EQ(shown[5].substr(0, 67), "kheap                     4      ~4096      +4096        0        0");
   for (const std::string& line : shown) EXPECT_LE(line.size(), 79u) << line;
 }
@@ -189,4 +189,4 @@ TEST(Sparkline, has_the_least_and_the_most_at_its_ends) {
   EXPECT_EQ(sparkline({INT64_MIN, INT64_MAX}, 2, false), "_#");
 }
 
-}  // namespace
+}  // namespace host_top_test

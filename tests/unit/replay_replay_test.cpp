@@ -4,19 +4,19 @@
 
 #include <qm/arena.hpp>
 #include <qm/heap.hpp>
-#include <qm/page_map.hpp>
+#include <qm/detail/page_map.hpp>
 #include <qm/replay/replay.hpp>
 #include <qm/system.hpp>
 #include <qm/test/harts.hpp>
 
-namespace {
+namespace replay_replay_test {
 
 using namespace qm;
 using replay::Header;
 using replay::Kind;
 using replay::Operation;
 
-/// The heap, as a replay sees it.
+/// The heap as the allocator of a replay.
 struct HeapFace {
   static void* allocate(std::size_t size) noexcept { return heap::allocate(size); }
   static void* reallocate(void* block, std::size_t size) noexcept { return heap::reallocate(block, size); }
@@ -40,7 +40,7 @@ class ReplayTest : public testing::Test {
 
   void TearDown() override { shutdown(); }
 
-  /// In one leaf of the page map, wherever the image lies: a second one is a page more, which the peak would have.
+  /// In one page-map leaf at any address of the image: a second leaf would add a page to the peak.
   static std::byte* pool() {
     static_assert(kPoolBytes <= PageMap::kLeafBytes);
     alignas(4096) static std::byte memory[2 * kPoolBytes];
@@ -66,10 +66,10 @@ class ReplayTest : public testing::Test {
     operations_ = replay::unpack(recording.file, tables());
     ASSERT_EQ(operations_.size(), header_.operations);
   }
-  /// Behind the operations; what unpack() needed there is not needed any more.
+  /// Behind the operations; unpack() no longer needs the memory there.
   [[nodiscard]] void* slots() const { return tables() + ((operations_.size_bytes() + 7) & ~std::size_t{7}); }
 
-  /// Replays on @p workers harts; everything is right and comes back.
+  /// Replays on @p workers harts; expects no error, and that all memory is freed.
   void replay_on(unsigned workers) {
     start(workers);
     replay::Replay<HeapFace> replay(header_, operations_, slots());
@@ -99,7 +99,7 @@ class ReplayTest : public testing::Test {
 struct Known {
   const char* name;
   std::uint32_t operations, peak_bytes, peak_blocks, crossed;
-  std::uint32_t picolibc_bytes;  ///< what picolibc's malloc takes for it: bench/recorded/replay.json
+  std::uint32_t picolibc_bytes;  ///< memory that picolibc's malloc takes for it: bench/recorded/replay.json
 };
 constexpr Known kKnown[] = {{"sqlite", 88402, 1623803, 1172, 0, 1915520},
                             {"jq", 69406, 2642283, 25191, 0, 2976680},
@@ -143,8 +143,8 @@ TEST_F(ReplayTest, a_damaged_recording_is_refused_wherever_it_is_cut) {
 
 TEST_F(ReplayTest, programs_get_what_they_ask_for_in_little_more_than_picolibc_takes) {
   if (kCallSites) GTEST_SKIP() << "16 bytes more a block: its tag, and what aligns the next";
-  // Where a section can be shut each cache has a cell more: so many caches, a page more.
-  const std::size_t shut_cells = hal::Section::kShuts ? PageMap::kPageBytes : 0;
+  // Where a section can be closed, each cache has one per-hart cache more: with so many caches, one page.
+  const std::size_t close_hart_caches = hal::Section::kShuts ? PageMap::kPageBytes : 0;
   for (const Known& known : kKnown) {
     SCOPED_TRACE(known.name);
     read(*replay::find_recording(known.name));
@@ -152,7 +152,7 @@ TEST_F(ReplayTest, programs_get_what_they_ask_for_in_little_more_than_picolibc_t
     EXPECT_EQ(result_.peak_bytes, header_.peak_bytes);
     EXPECT_EQ(result_.crossed, 0U);
     EXPECT_LE(peak_, header_.peak_bytes * 13 / 10);
-    EXPECT_LE((peak_ - shut_cells) * 100, known.picolibc_bytes * std::size_t{112});
+    EXPECT_LE((peak_ - close_hart_caches) * 100, known.picolibc_bytes * std::size_t{112});
     shutdown();
   }
 }
@@ -162,11 +162,11 @@ TEST_F(ReplayTest, redis_gets_what_it_asks_for_with_its_threads_as_harts) {
   if (qm::test::harts() < header_.threads) GTEST_SKIP();
   replay_on(header_.threads);
   EXPECT_EQ(result_.crossed, header_.crossed);
-  // What idles on four harts included; with call sites 16 bytes more a block.
+  // Including idle memory on four harts; with call sites 16 bytes more for each block.
   EXPECT_LE(peak_, header_.peak_bytes * (kCallSites ? 15 : 13) / 10);
 }
 
-/// A heap that spoils a byte of every thousandth block, and loses every thousandth reallocation.
+/// A heap that damages a byte of every thousandth block, and loses every thousandth reallocation.
 struct SpoiledFace : HeapFace {
   static inline unsigned count = 0;
   static void* allocate(std::size_t size) noexcept {
@@ -192,4 +192,4 @@ TEST_F(ReplayTest, a_replay_sees_a_spoiled_block) {
   EXPECT_NE(replay.result().broken + replay.free_rest(), 0U);
 }
 
-}  // namespace
+}  // namespace replay_replay_test

@@ -1,4 +1,4 @@
-// What an event costs on the line: a recorded program's allocations, each block of one of 300 stacks, in frames.
+// The bytes of an event on the line: a recorded program's allocations in frames; each block has one of 300 stacks.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <qm/wire/event.hpp>
 #include <qm/wire/frame.hpp>
 
-namespace {
+namespace replay_stream_test {
 
 using namespace qm;
 
@@ -71,7 +71,7 @@ TEST(StreamBytes, an_event_of_sqlite_takes_at_most_9_bytes_raw_and_12_armoured) 
     while (trace::next_event(0, event)) {
       ASSERT_TRUE(event.operation <= wire::Operation::kReallocate);
       if (event.operation != wire::Operation::kFree) event.stack = 1 + slot % kStacks;
-      event.ticks /= per_tick;  // of 100 ns, as the board's
+      event.ticks /= per_tick;  // in units of 100 ns, like the board's
       line.add(event);
       ++count;
     }
@@ -93,9 +93,9 @@ TEST(StreamBytes, an_event_of_sqlite_takes_at_most_9_bytes_raw_and_12_armoured) 
   const std::uint64_t armoured = line.armoured * 100 / count;
   EXPECT_TRUE(raw <= 900) << raw;
   EXPECT_TRUE(armoured <= 1200) << armoured;
-  EXPECT_TRUE(raw > 400 && count < operations.size() + 1000) << raw;  // or these are other events
+  EXPECT_TRUE(raw > 400 && count < operations.size() + 1000) << raw;  // otherwise these are other events
   trace::shutdown();
   shutdown();
 }
 
-}  // namespace
+}  // namespace replay_stream_test

@@ -1,5 +1,5 @@
-/// Defects that Akaros's tracing and statistics have, each as a test that fails if ours had it. The numbers are those
-/// of docs/design.md.
+/// Defects of Akaros's tracing and statistics: for each a test that fails if this allocator has it. docs/design.md has
+/// the numbers.
 
 #include "trace_fixture.hpp"
 
@@ -8,7 +8,7 @@
 
 #include <qm/exhaustion.hpp>
 
-namespace {
+namespace trace_akaros_test {
 
 using namespace qm;
 
@@ -16,7 +16,7 @@ class Akaros : public test::TraceTest {};
 
 std::array<void*, 12000> objects;
 
-/// B1: the flag for "was traced at some time" overlaps the one for how slabs are laid out.
+/// B1: the flag for "was traced at some time" overlapped the flag for the layout of slabs.
 TEST_F(Akaros, B1_starting_a_trace_changes_the_state_word_and_nothing_else_of_a_cache) {
   Cache* cache = make("small", 32);
   for (unsigned i = 0; i < 200; ++i) objects[i] = cache->allocate();
@@ -25,7 +25,7 @@ TEST_F(Akaros, B1_starting_a_trace_changes_the_state_word_and_nothing_else_of_a_
   ASSERT_EQ(trace::start("small").status, Status::kOk);
   EXPECT_EQ(cache->flags(), flags);
   EXPECT_EQ(cache->slabs().objects(), per_slab);
-  // What the slabs held before and hand out now is theirs all the same.
+  // Objects from before and after belong to the slabs all the same.
   for (unsigned i = 0; i < 200; i += 2) cache->free(objects[i]);
   cache->reap();
   for (unsigned i = 0; i < 200; i += 2) {
@@ -43,16 +43,16 @@ TEST_F(Akaros, B1_starting_a_trace_changes_the_state_word_and_nothing_else_of_a_
   EXPECT_TRUE(cache->validate());
 }
 
-/// B1, the converse: a cache that was never traced looks like one that was, and each of its frees goes to the trace.
-TEST_F(Akaros, B1_a_cache_that_was_never_traced_never_meets_the_books) {
+/// B1, the converse: a cache that was never traced looked like a traced one, and each of its frees went to the trace.
+TEST_F(Akaros, B1_a_cache_that_was_never_traced_never_meets_the_trace) {
   Cache* traced = make("traced");
   for (const std::size_t size : {std::size_t{16}, std::size_t{600}, std::size_t{9000}}) {
     Cache* cache = make("other", size);
     ASSERT_EQ(trace::start("traced").status, Status::kOk);
     EXPECT_EQ(cache->state().load(), 0U);
-    EXPECT_EQ(cache->books.load(), nullptr);
+    EXPECT_EQ(cache->traced_source.load(), nullptr);
     cache->free(cache->allocate());
-    EXPECT_EQ(cache->books.load(), nullptr);
+    EXPECT_EQ(cache->traced_source.load(), nullptr);
     EXPECT_EQ(trace::cache_trace(*cache).figures.recorded, 0U);
     trace::stop("traced");
     EXPECT_EQ(Cache::destroy(cache), Status::kOk);
@@ -60,7 +60,7 @@ TEST_F(Akaros, B1_a_cache_that_was_never_traced_never_meets_the_books) {
   EXPECT_EQ(Cache::destroy(traced), Status::kOk);
 }
 
-/// Ticks for a thousand pairs of an allocation and a free, at best.
+/// @returns the ticks for a thousand pairs of an allocation and a free, at best.
 std::uint64_t best_of_five(Cache& cache) {
   std::uint64_t best = ~std::uint64_t{0};
   for (int round = 0; round < 5; ++round) {
@@ -72,7 +72,7 @@ std::uint64_t best_of_five(Cache& cache) {
   return best;
 }
 
-/// B2: six of 64 chains are used, so a free walks over a sixth of all records.
+/// B2: six of 64 chains were used, so a free walked over a sixth of all records.
 TEST_F(Akaros, B2_a_free_finds_its_record_among_ten_thousand_as_fast_as_among_ten) {
   Cache* cache = make("packet", 16);
   ASSERT_EQ(trace::start("packet").status, Status::kOk);
@@ -82,19 +82,20 @@ TEST_F(Akaros, B2_a_free_finds_its_record_among_ten_thousand_as_fast_as_among_te
   while (held < 10000) ASSERT_NE(objects[held++] = cache->allocate(), nullptr);
   ASSERT_EQ(trace::cache_trace(*cache).live, 10000U);
   const std::uint64_t many = best_of_five(*cache);
-  // A chain of a sixth of them is 1666 records long: fifty times what the whole pair takes.
+  // A chain of a sixth of them has 1666 records: a walk takes fifty times as long as the whole pair.
   EXPECT_LT(many, few * 8 + 10) << few << " ticks with ten records";
   while (held != 0) cache->free(objects[--held]);
 }
 
-/// B3: an allocation that fails is recorded, as an object at 0 that nobody can free.
+/// B3: a failed allocation was recorded, as an object at 0 that can never be freed.
 TEST_F(Akaros, B3_an_allocation_that_fails_has_no_record) {
   begin_again({}, 1, std::size_t{1} << 20);
   Cache* cache = make("packet", 4000);
   ASSERT_EQ(trace::start("packet").status, Status::kOk);
   std::size_t held = 0;
-  while (held < objects.size() && (objects[held] = cache->allocate_at(nullptr, 0, Effort::kAtomic)) != nullptr) ++held;
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(cache->allocate_at(nullptr, 0, Effort::kAtomic), nullptr);
+  while (held < objects.size() && (objects[held] = cache->allocate_at(nullptr, 0, WaitPolicy::kAtomic)) != nullptr)
+    ++held;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(cache->allocate_at(nullptr, 0, WaitPolicy::kAtomic), nullptr);
   const trace::CacheTrace now = trace::cache_trace(*cache);
   EXPECT_EQ(now.figures.recorded + now.figures.all_dropped(), held) << "the failures are in none of the figures";
   EXPECT_EQ(now.live, now.figures.recorded);
@@ -111,7 +112,7 @@ TEST_F(Akaros, B3_an_allocation_that_fails_has_no_record) {
   EXPECT_EQ(trace::cache_trace(*cache).live, 0U);
 }
 
-/// B13: a lock of the trace is taken with interrupts masked by some and not by others.
+/// B13: some code took a lock of the trace with interrupts masked, other code without.
 TEST_F(Akaros, B13_with_interrupts_masked_everything_is_recorded_and_no_lock_is_left_held) {
   Cache* cache = make("packet");
   ASSERT_EQ(trace::start("packet").status, Status::kOk);
@@ -131,7 +132,7 @@ TEST_F(Akaros, B13_with_interrupts_masked_everything_is_recorded_and_no_lock_is_
   for (unsigned i = 1; i < 500; i += 2) cache->free(objects[i]);
 }
 
-/// Silent loss: a record that cannot be had is left out, and the report looks complete.
+/// Silent loss: if no record was available, the allocation was left out, and the report looked complete.
 TEST_F(Akaros, what_is_not_recorded_is_counted_and_the_report_says_incomplete) {
   trace::Config config;
   config.record_bytes = 100 * trace::kBytesPerRecord;
@@ -141,12 +142,12 @@ TEST_F(Akaros, what_is_not_recorded_is_counted_and_the_report_says_incomplete) {
   for (unsigned i = 0; i < 300; ++i) objects[i] = cache->allocate();
   const trace::DumpSummary summary = dump_of(*cache);
   EXPECT_EQ(summary.figures.recorded + summary.figures.all_dropped(), 300U);
-  EXPECT_GE(summary.figures.all_dropped(), 132U);  // all but 168, the records of a chunk
+  EXPECT_GE(summary.figures.all_dropped(), 132U);  // all but 168, which is the number of records in a chunk
   EXPECT_FALSE(summary.complete());
   for (unsigned i = 0; i < 300; ++i) cache->free(objects[i]);
 }
 
-/// Magazine-cached objects count as allocated.
+/// Objects in magazines counted as allocated.
 TEST_F(Akaros, what_waits_in_magazines_is_idle_and_not_in_use) {
   Cache* cache = make("packet");
   for (unsigned i = 0; i < 100; ++i) objects[i] = cache->allocate();
@@ -157,4 +158,4 @@ TEST_F(Akaros, what_waits_in_magazines_is_idle_and_not_in_use) {
   for (unsigned i = 90; i < 100; ++i) cache->free(objects[i]);
 }
 
-}  // namespace
+}  // namespace trace_akaros_test

@@ -1,4 +1,4 @@
-// The live trace of arenas: segments are recorded as objects of caches are.
+// The live trace of arenas: segments are recorded in the same way as objects of caches.
 
 #include "trace_fixture.hpp"
 
@@ -8,12 +8,12 @@
 #include <qm/heap.hpp>
 #include <qm/trace/unwind.hpp>
 
-namespace {
+namespace trace_arena_test {
 
 using namespace qm;
 using trace::State;
 
-constexpr std::size_t kLarge = 5000;  // above every class of the heap
+constexpr std::size_t kLarge = 5000;  // larger than every class of the heap
 
 class TraceArena : public qm::test::TraceTest {
  protected:
@@ -28,7 +28,7 @@ class TraceArena : public qm::test::TraceTest {
   static std::uint32_t live(Arena& arena) { return trace::cache_trace(arena).live; }
   static std::uint64_t recorded(Arena& arena) { return trace::cache_trace(arena).figures.recorded; }
 
-  /// The only record of an arena.
+  /// @returns the only record of an arena.
   static trace::DumpEntry only_record(Arena& arena) {
     static trace::Dump dump;
     trace::DumpEntry entry;
@@ -47,7 +47,7 @@ class TraceArena : public qm::test::TraceTest {
     return dump.finish();
   }
 
-  /// An arena of numbers, which no memory lies at.
+  /// Makes an arena of numbers, without memory behind them.
   static Status make_numbers(Arena& arena, const char* name, std::uintptr_t start, std::size_t size,
                              std::size_t quantum) {
     ArenaConfig config;
@@ -86,7 +86,7 @@ TEST_F(TraceArena, a_segment_is_shown_with_the_function_that_asked_for_the_objec
   CacheConfig config;
   config.name = "packet";
   config.object_size = 5000;
-  config.source = &page_arena();  // whose quantum caches have no slab as large
+  config.source = &page_arena();  // its quantum caches have no slab of that size
   Cache* cache = Cache::create(config);
   ASSERT_NE(cache, nullptr);
   ASSERT_EQ(trace::start("kpages").status, Status::kOk);
@@ -129,7 +129,7 @@ TEST_F(TraceArena, stop_drains_and_is_off_with_the_last_record) {
   EXPECT_EQ(state(kheap()), State::kOn);
   EXPECT_EQ(trace::cache_trace(kheap()).from_before_start, 1U);
   void* block = heap::allocate(kLarge);
-  void* aligned = heap::allocate_aligned(8192, 100);  // by constraint
+  void* aligned = heap::allocate_aligned(8192, 100);  // a constrained allocation
   EXPECT_EQ(live(kheap()), 2U);
   ASSERT_EQ(trace::stop("kheap").status, Status::kOk);
   EXPECT_EQ(state(kheap()), State::kDraining);
@@ -167,7 +167,7 @@ TEST_F(TraceArena, a_reallocation_that_moves_is_a_record_of_the_new_block_and_no
   ASSERT_EQ(trace::start("kheap").status, Status::kOk);
   void* block = heap::allocate(kLarge);
   const trace::DumpEntry before = only_record(kheap());
-  void* barrier = heap::allocate(kLarge);  // so that the block cannot grow where it is
+  void* barrier = heap::allocate(kLarge);  // keeps the block from growing in place
   void* moved = heap::reallocate(block, 8 * kLarge);
   ASSERT_NE(moved, block);
   trace::DumpEntry after;
@@ -216,15 +216,15 @@ TEST_F(TraceArena, reset_drops_the_records_and_keeps_the_state) {
   EXPECT_EQ(now.figures.recorded, 0U);
   EXPECT_EQ(now.from_before_start, 1U);
   void* later = heap::allocate(kLarge);
-  heap::free(block);  // its handle names a record that is gone, perhaps another's now
+  heap::free(block);  // its handle belongs to a record that is gone, or that is now another block's
   EXPECT_EQ(live(kheap()), 1U);
   EXPECT_EQ(only_record(kheap()).object, reinterpret_cast<std::uintptr_t>(later));
   heap::free(later);
   EXPECT_EQ(live(kheap()), 0U);
 }
 
-TEST_F(TraceArena, what_the_books_draw_from_is_refused_and_passed_by) {
-  ASSERT_EQ(trace::start("kheap").status, Status::kOk);  // the books are open
+TEST_F(TraceArena, sources_of_the_trace_itself_are_refused_and_passed_by) {
+  ASSERT_EQ(trace::start("kheap").status, Status::kOk);  // the trace is open
   for (const char* name : {"base", "ktrace"}) {
     EXPECT_EQ(trace::start(name).status, Status::kRefused) << name;
     EXPECT_EQ(arena(name).state().load(), 0U) << name;
@@ -335,7 +335,7 @@ TEST_F(TraceArena, an_arena_made_later_is_traced_from_its_first_segment_if_that_
   EXPECT_EQ(numbers.destroy(), Status::kOk);
 }
 
-TEST_F(TraceArena, destroying_a_traced_arena_is_refused_while_segments_are_out_and_then_drops_its_books) {
+TEST_F(TraceArena, destroying_a_traced_arena_is_refused_while_segments_are_out_and_then_drops_its_trace) {
   Arena numbers;
   ASSERT_EQ(make_numbers(numbers, "numbers", 1, 100, 1), Status::kOk);
   ASSERT_EQ(trace::start("numbers").status, Status::kOk);
@@ -346,7 +346,7 @@ TEST_F(TraceArena, destroying_a_traced_arena_is_refused_while_segments_are_out_a
   EXPECT_EQ(numbers.free(number, 1), Status::kOk);
   EXPECT_EQ(numbers.destroy(), Status::kOk);
   EXPECT_EQ(trace::totals().traced, 0U);
-  Cache* next = make("next");  // takes the number over
+  Cache* next = make("next");  // reuses the number
   EXPECT_EQ(trace::start("next").status, Status::kOk);
   EXPECT_EQ(trace::cache_trace(*next).figures.recorded, 0U);
   EXPECT_TRUE(trace::validate());
@@ -369,4 +369,4 @@ TEST_F(TraceArena, a_dump_of_an_arena_that_is_destroyed_ends_and_says_so) {
   EXPECT_TRUE(dump.finish().destroyed);
 }
 
-}  // namespace
+}  // namespace trace_arena_test

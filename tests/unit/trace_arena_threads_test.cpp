@@ -1,4 +1,4 @@
-// The live trace of an arena while all harts allocate from it: what the commands have answered holds for every hart.
+// The live trace of an arena while all harts allocate from it: the result of a command holds for every hart.
 
 #include "trace_fixture.hpp"
 
@@ -8,12 +8,12 @@
 #include <qm/heap.hpp>
 #include <qm/test/harts.hpp>
 
-namespace {
+namespace trace_arena_threads_test {
 
 using namespace qm;
 using trace::State;
 
-/// What hart 0 has told last. Odd numbers: a command is under way.
+/// The phase that hart 0 has published. Odd numbers: a command is in progress.
 constexpr std::uint32_t kOff = 0;
 constexpr std::uint32_t kOn = 2;
 
@@ -25,7 +25,7 @@ TEST_F(TraceArenaThreads, each_segment_is_recorded_exactly_when_the_answered_com
   begin_again({}, harts);
   RegistryCursor<Arena> arenas;
   Arena& kheap = *arenas.find("kheap");
-  std::atomic<std::uint32_t> phase{0};  // counts up; phase % 4 is kOff or kOn, or odd
+  std::atomic<std::uint32_t> phase{0};  // increases; phase % 4 is kOff or kOn, or odd
   std::atomic<std::uint32_t> done{0};
   std::atomic<std::uint32_t> judged[2] = {0, 0};
   std::atomic<std::uint32_t> wrong{0};
@@ -77,4 +77,4 @@ TEST_F(TraceArenaThreads, each_segment_is_recorded_exactly_when_the_answered_com
   EXPECT_TRUE(trace::validate());
 }
 
-}  // namespace
+}  // namespace trace_arena_threads_test

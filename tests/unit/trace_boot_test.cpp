@@ -1,4 +1,4 @@
-// Tracing from the first allocation of all: the books are opened while the allocator sets itself up.
+// Tracing from the first allocation on: the trace is opened while the allocator sets itself up.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <qm/trace/dump.hpp>
 #include <qm/trace/live_trace.hpp>
 
-namespace {
+namespace trace_boot_test {
 
 using namespace qm;
 
@@ -17,7 +17,7 @@ std::size_t stack_bytes = 0;
 std::size_t record_bytes = 0;
 Status opened = Status::kOk;
 
-void open_books() noexcept {
+void open_trace() noexcept {
   trace::Config config;
   config.object_base = reinterpret_cast<std::uintptr_t>(qm::test::pool());
   config.stack_bytes = stack_bytes;
@@ -39,7 +39,7 @@ class TraceBoot : public testing::Test {
   }
   static void boot() {
     const MemoryRange range{reinterpret_cast<std::uintptr_t>(qm::test::pool()), qm::test::kPoolBytes};
-    ASSERT_EQ(initialize({&range, 1}, 1, open_books), Status::kOk);
+    ASSERT_EQ(initialize({&range, 1}, 1, open_trace), Status::kOk);
     ASSERT_STREQ(page_arena().name(), "kpages");  // linked because it is called
     attach_hart(0);
   }
@@ -55,7 +55,7 @@ class TraceBoot : public testing::Test {
 TEST_F(TraceBoot, what_the_allocator_itself_draws_is_recorded_from_the_first_on) {
   boot();
   ASSERT_EQ(opened, Status::kOk);
-  // The caches that kpages was made with; the first object of all is the cache of the books' own records.
+  // The caches that kpages created; the first object of all is the cache of the trace's own records.
   const trace::CacheTrace caches = trace::cache_trace(named<Cache>("kmem_cache"));
   EXPECT_EQ(caches.state, trace::State::kOn);
   EXPECT_EQ(caches.from_before_start, 1U);
@@ -67,6 +67,7 @@ TEST_F(TraceBoot, what_the_allocator_itself_draws_is_recorded_from_the_first_on)
     EXPECT_EQ(trace::cache_trace(named<Arena>(arena)).state, trace::State::kOn) << arena;
     EXPECT_EQ(trace::cache_trace(named<Arena>(arena)).from_before_start, 0U) << arena;
   }
+  qm::test::make_class(40);
   void* small = heap::allocate(40);
   void* large = heap::allocate(100000);
   EXPECT_TRUE(trace::find(named<Arena>("kheap"), reinterpret_cast<std::uintptr_t>(large), entry));
@@ -92,14 +93,14 @@ TEST_F(TraceBoot, the_pool_is_bounded_and_taken_before_the_first_record) {
   const trace::Totals after = trace::totals();
   EXPECT_EQ(after.records_reserved, before.records_reserved);
   EXPECT_GT(after.dropped, 0U);
-  const trace::CacheTrace books = trace::cache_trace(*many);
-  EXPECT_EQ(books.figures.recorded + books.figures.all_dropped(), 2U * kRecords);
+  const trace::CacheTrace trace = trace::cache_trace(*many);
+  EXPECT_EQ(trace.figures.recorded + trace.figures.all_dropped(), 2U * kRecords);
   for (void* object : objects) many->free(object);
   EXPECT_EQ(trace::cache_trace(*many).live, 0U);
   EXPECT_TRUE(trace::validate());
 }
 
-TEST_F(TraceBoot, books_larger_than_half_of_the_memory_are_refused_and_nothing_is_taken) {
+TEST_F(TraceBoot, a_trace_larger_than_half_of_the_memory_is_refused_and_nothing_is_taken) {
   record_bytes = qm::test::kPoolBytes / 2;
   boot();
   EXPECT_EQ(opened, Status::kNoMemory);
@@ -109,4 +110,4 @@ TEST_F(TraceBoot, books_larger_than_half_of_the_memory_are_refused_and_nothing_i
   heap::free(object);
 }
 
-}  // namespace
+}  // namespace trace_boot_test

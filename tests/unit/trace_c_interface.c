@@ -1,5 +1,5 @@
-/* Every function of <qm/trace/trace.h>, used as C99. Compiled as C++ as well: trace_c_interface_in_cpp.cpp. Each test returns
- * 0, or the line of the first check that failed. */
+/* Every function of <qm/trace/trace.h>, used as C99. trace_c_interface_in_cpp.cpp compiles it as C++ too. Each test
+ * returns 0, or the line of the first check that failed. */
 
 #include <qm/trace/trace.h>
 
@@ -36,7 +36,7 @@ static bool look(const qm_trace_record* record, void* priv) {
   if (record->requested != 96 || record->stack_id == 0) seen->wrong = __LINE__;
   seen->last_sequence = record->sequence;
   seen->objects[seen->count++] = record->object;
-  /* The one iteration is taken. */
+  /* Only one iteration is possible at a time. */
   if (qm_trace_foreach(NULL, look, priv, NULL) != QM_BUSY) seen->wrong = __LINE__;
   return seen->count != seen->stop_after;
 }
@@ -87,7 +87,7 @@ int QM_C_TEST(c_trace)(void) {
   return 0;
 }
 
-/* On a host a stack may not be walked to its end. */
+/* On a host, the stack walk may not reach the end of the stack. */
 static bool truncated;
 #define COMPLETE (summary.complete || truncated)
 
@@ -97,7 +97,13 @@ static bool count(const qm_trace_record* record, void* priv) {
   return true;
 }
 
-/* Caches that are made after the start of a pattern that names them, as the heap's classes are. */
+/* A pattern that was started also applies to caches created later, such as the heap's classes. */
+/* The first operations of a size class use blocks, and each makes progress towards its cache. */
+static void make_class(size_t size) {
+  int steps;
+  for (steps = 0; steps < 8; ++steps) qm_free(qm_malloc(size));
+}
+
 int QM_C_TEST(c_patterns)(void) {
   qm_trace_summary summary;
   size_t bytes = 0;
@@ -105,7 +111,8 @@ int QM_C_TEST(c_patterns)(void) {
   qm_cache* cache;
   CHECK(qm_init(ram, sizeof ram) == QM_OK);
   CHECK(qm_trace_init(NULL) == QM_OK);
-  /* The heap, of which nothing is made yet. */
+  /* The heap, of which one class is created. */
+  make_class(40);
   CHECK(qm_trace_start("kmalloc") == QM_OK);
   CHECK(qm_trace_start("kmalloc") == QM_OK);
   CHECK(qm_trace_foreach("kmalloc", count, &bytes, &summary) == QM_OK && bytes == 0 && COMPLETE);
@@ -117,7 +124,8 @@ int QM_C_TEST(c_patterns)(void) {
   CHECK(qm_trace_foreach("kmalloc_*", count, (bytes = 0, &bytes), &summary) == QM_OK && bytes == 40 && COMPLETE);
   CHECK(qm_trace_foreach(NULL, count, (bytes = 0, &bytes), &summary) == QM_OK && bytes == 100040 && COMPLETE);
   CHECK(qm_trace_stop("kmalloc") == QM_OK);
-  /* A class that is made after the stop: not traced, and not said to be. */
+  /* A class that is created after the stop is not traced, and is not reported as traced. */
+  make_class(600);
   later = qm_malloc(600);
   CHECK(later != NULL);
   CHECK(qm_trace_foreach("kmalloc_*", count, (bytes = 0, &bytes), &summary) == QM_OK && bytes == 40 &&
@@ -128,7 +136,7 @@ int QM_C_TEST(c_patterns)(void) {
   CHECK(qm_cache_destroy(cache) == QM_OK);
   CHECK(qm_trace_foreach("bef*", count, &bytes, NULL) == QM_NOT_FOUND);
   CHECK(qm_trace_stop("bef*") == QM_NOT_FOUND);
-  /* All, and what is made later. */
+  /* All caches, and those created later. */
   CHECK(qm_trace_start("*") == QM_OK);
   CHECK(qm_trace_start("late*") == QM_OK);
   cache = qm_cache_create("later", 64, 0, 0, NULL, NULL, NULL, NULL);
@@ -138,7 +146,7 @@ int QM_C_TEST(c_patterns)(void) {
   CHECK(qm_trace_foreach("lat?r", count, (bytes = 0, &bytes), NULL) == QM_OK && bytes == 64);
   CHECK(qm_trace_reset("late*") == QM_OK);
   CHECK(qm_trace_foreach("later", count, (bytes = 0, &bytes), &summary) == QM_OK && bytes == 0);
-  /* The stop of all drops both patterns. */
+  /* Stopping all drops both patterns. */
   CHECK(qm_trace_stop("*") == QM_OK);
   qm_cache_free(cache, object);
   CHECK(qm_cache_destroy(cache) == QM_OK);

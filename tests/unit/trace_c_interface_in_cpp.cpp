@@ -1,3 +1,3 @@
-// The C interface of the books, used by the same lines as C++.
+// The C interface of the trace, used by the same lines in C++.
 #define QM_C_TEST(name) name##_in_cpp
 #include "trace_c_interface.c"

@@ -11,7 +11,7 @@ int c_patterns_in_c();
 int c_patterns_in_cpp();
 }
 
-namespace {
+namespace trace_c_interface_test {
 
 class TraceCInterface : public testing::Test {
  protected:
@@ -21,10 +21,10 @@ class TraceCInterface : public testing::Test {
   }
 };
 
-// What a failure names is a line of trace_c_interface.c.
+// The number in a failure is a line of trace_c_interface.c.
 TEST_F(TraceCInterface, says_who_holds_what_in_c) { EXPECT_EQ(c_trace_in_c(), 0); }
 TEST_F(TraceCInterface, says_who_holds_what_in_cpp) { EXPECT_EQ(c_trace_in_cpp(), 0); }
 TEST_F(TraceCInterface, traces_what_is_made_later_in_c) { EXPECT_EQ(c_patterns_in_c(), 0); }
 TEST_F(TraceCInterface, traces_what_is_made_later_in_cpp) { EXPECT_EQ(c_patterns_in_cpp(), 0); }
 
-}  // namespace
+}  // namespace trace_c_interface_test

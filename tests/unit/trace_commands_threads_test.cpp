@@ -1,4 +1,4 @@
-// The commands when a hart does not answer, when two harts give them at once, and while caches come and go.
+// The commands when a hart does not answer, when two harts give commands at once, and while caches come and go.
 
 #include "trace_fixture.hpp"
 
@@ -9,20 +9,20 @@
 #include <qm/trace/event_stream.hpp>
 #include <qm/trace/stack_report.hpp>
 
-namespace {
+namespace trace_commands_threads_test {
 
 using namespace qm;
 using trace::State;
 
-constexpr std::uint32_t kShort = 30;  // ms: a deadline that passes
+constexpr std::uint32_t kShort = 30;  // ms: a deadline that expires
 
 class Commands : public qm::test::TraceTest {
  protected:
   static State state(Cache& cache) { return trace::cache_trace(cache).state; }
 };
 
-/// Runs @p before on hart 0 once hart 1 has used @p cache, @p body while hart 1 masks its interrupts, and @p after when
-/// it answers again.
+/// Runs @p before on hart 0 after hart 1 has used @p cache, @p body while hart 1 masks its interrupts, and @p after
+/// when hart 1 answers again.
 template <class Before, class Body, class After>
 void with_a_deaf_hart(Cache& cache, Before&& before, Body&& body, After&& after) {
   std::atomic<std::uint32_t> used{0};
@@ -127,11 +127,11 @@ TEST_F(Commands, a_stop_that_a_hart_does_not_answer_records_no_more_and_is_finis
         EXPECT_EQ(now.live, 1U);
       },
       [&] {
-        const trace::CommandResult result = trace::finish_stopping(hal::kRoundDeadlineMs);
+        const trace::CommandResult result = trace::finish_stopping(hal::kBroadcastDeadlineMs);
         EXPECT_EQ(result.status, Status::kOk);
         EXPECT_EQ(result.caches, 1U);
         EXPECT_EQ(state(*cache), State::kDraining);
-        EXPECT_EQ(trace::finish_stopping(hal::kRoundDeadlineMs).caches, 0U);
+        EXPECT_EQ(trace::finish_stopping(hal::kBroadcastDeadlineMs).caches, 0U);
         cache->free(held);
         EXPECT_EQ(state(*cache), State::kOff);
       });
@@ -234,7 +234,7 @@ TEST_F(Commands, each_way_of_keeping_adds_up_while_all_harts_allocate) {
     attach_hart(hart);
     if (hart == 0) {
       for (unsigned i = 0; i < 30; ++i) {
-        EXPECT_EQ(trace::start("packet", nullptr, hal::kRoundDeadlineMs, kWays[i % 3]).status, Status::kOk);
+        EXPECT_EQ(trace::start("packet", nullptr, hal::kBroadcastDeadlineMs, kWays[i % 3]).status, Status::kOk);
         EXPECT_TRUE(trace::cache_trace(*cache).keeping == kWays[i % 3]);
         EXPECT_EQ(trace::reset("packet").status, Status::kOk);
         void* object = cache->allocate();
@@ -250,7 +250,7 @@ TEST_F(Commands, each_way_of_keeping_adds_up_while_all_harts_allocate) {
     while (done.load() == 0) {
       void* objects[20];
       for (void*& object : objects) object = cache->allocate();
-      objects[0] = shared.exchange(objects[0]);  // another hart frees some
+      objects[0] = shared.exchange(objects[0]);  // another hart frees some of them
       for (void* object : objects) {
         if (object != nullptr) cache->free(object);
       }
@@ -284,7 +284,7 @@ TEST_F(Commands, caches_may_come_and_go_meanwhile) {
         }
         EXPECT_EQ(trace::reset("t?").status == Status::kTimedOut, false);
         EXPECT_EQ(trace::stop("*").status, Status::kOk);
-        // Rounds are not served in order: give the others' a chance.
+        // Broadcasts are not served in order: this lets others proceed.
         const std::uint32_t before = gone.load();
         while (gone.load() == before && running.load() != 0) hal::Port::relax();
       }
@@ -309,4 +309,4 @@ TEST_F(Commands, caches_may_come_and_go_meanwhile) {
   EXPECT_TRUE(trace::validate());
 }
 
-}  // namespace
+}  // namespace trace_commands_threads_test

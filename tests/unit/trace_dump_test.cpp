@@ -1,10 +1,10 @@
-// The dump on one hart: order, completeness, what happens to records that come and go meanwhile.
+// The dump on one hart: order, completeness, and records that are added and removed during it.
 
 #include "trace_fixture.hpp"
 
-#include <qm/observer.hpp>
+#include <qm/detail/observer.hpp>
 
-namespace {
+namespace trace_dump_test {
 
 using namespace qm;
 
@@ -75,7 +75,7 @@ TEST_F(Dump, leaves_out_what_was_freed_and_what_is_younger_and_counts_both) {
   dump.begin(*cache);
   for (unsigned i = 0; i < 10; ++i) ASSERT_TRUE(dump.next(entry));
   give(500, 600);
-  take(500, 540);  // younger, some of them at the same addresses
+  take(500, 540);  // newer objects, some of them at the same addresses
   unsigned shown = 10;
   std::uint64_t last = entry.sequence;
   while (dump.next(entry)) {
@@ -171,7 +171,7 @@ TEST_F(Dump, finds_the_record_of_one_object) {
   cache->free(objects[2]);
 }
 
-// Who asks about what nobody holds may read a handle whose memory has gone.
+// A query about an object that is not live may read a handle whose memory has been freed.
 TEST_F(Dump, finds_nothing_by_a_handle_that_is_none) {
   take(0, 1);
   std::uint32_t* handle = cache->handle(objects[0]);
@@ -191,4 +191,4 @@ TEST_F(Dump, finds_nothing_by_a_handle_that_is_none) {
   give(0, 1);
 }
 
-}  // namespace
+}  // namespace trace_dump_test

@@ -1,5 +1,5 @@
 // Dumps while every other hart allocates and frees from the dumped cache: each record that is live all the time is
-// shown exactly once, in order, and none that is younger than the dump.
+// shown exactly once, in order, and no record that is newer than the dump.
 
 #include "trace_fixture.hpp"
 
@@ -9,13 +9,13 @@
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace trace_dump_threads_test {
 
 using namespace qm;
 
 constexpr unsigned kPermanent = 1000;
 #if defined(QM_TARGET)
-constexpr unsigned kDumps = 12;  // the harts of an emulator share a core or two
+constexpr unsigned kDumps = 12;  // the harts of an emulator share one or two cores
 #else
 constexpr unsigned kDumps = 40;
 #endif
@@ -44,7 +44,7 @@ void churn(unsigned hart) {
   }
 }
 
-/// Where in `permanent` an object is; it is sorted. @returns kPermanent if it is not there.
+/// @returns the index of an object in the sorted table `permanent`; kPermanent if it is not there.
 unsigned index_of(std::uintptr_t object) {
   unsigned low = 0;
   unsigned high = kPermanent;
@@ -72,7 +72,7 @@ class DumpThreads : public qm::test::TraceTest {
  protected:
   unsigned harts = 0;
 
-  /// Lets the others do a few operations, so that a dump lasts over many of them.
+  /// Waits until the others have done a few operations, so that a dump spans many of them.
   void let_churn() const {
     const std::uint32_t begin = churned.load(std::memory_order_relaxed);
     while (harts > 1 && churned.load(std::memory_order_relaxed) - begin < 100) hal::Port::relax();
@@ -80,7 +80,7 @@ class DumpThreads : public qm::test::TraceTest {
   void one_dump() {
     for (std::uint8_t& one : shown) one = 0;
     dump.begin(*cache);
-    // Whatever is allocated from here on has a higher number than this one.
+    // Every later allocation has a higher sequence number than this one.
     void* marker = cache->allocate();
     trace::DumpEntry young;
     ASSERT_TRUE(trace::find(*cache, marker, young));
@@ -124,4 +124,4 @@ TEST_F(DumpThreads, each_record_that_stays_is_shown_exactly_once) {
   EXPECT_TRUE(trace::validate());
 }
 
-}  // namespace
+}  // namespace trace_dump_threads_test

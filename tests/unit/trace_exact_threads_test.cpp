@@ -1,16 +1,16 @@
 // start, stop and reset are exact while every other hart allocates and frees without a pause.
 //
-// What it takes to see a defect (each was found by leaving it out):
-// - Requests go out staggered by up to 400 us each, so some harts are closed long before others; and the observer
-//   dawdles inside its masked section, so that a section that has read the state word goes on long after the word has
-//   changed.
-// - When a stop is near, harts hold next to nothing, so that the last record is soon gone.
-// - Large magazines, so that an open hart stays on its fast path for long.
-// - The cache is fully open again in each cycle.
-// - Objects change hands all the time: one hart allocates, another frees.
+// Conditions for detecting a defect (each was found by leaving it out):
+// - Requests go out with delays of up to 400 us between them, so some harts are closed long before others; and the
+//   observer delays inside its masked section, so that a section that has read the state word continues long after the
+//   word has changed.
+// - When a stop is near, harts hold almost nothing, so that the last record is soon gone.
+// - Magazines are large, so that an open hart stays on its fast path for a long time.
+// - The cache is completely open again in each cycle.
+// - Objects always change hands: one hart allocates, another frees.
 //
-// An allocation is judged only if the published phase was the same before and after it; then that very object's record
-// is looked at. With QM_TRACE_DEFECT the commands have a defect, and the test passes iff it sees a violation.
+// An allocation is checked only if the published phase was the same before and after it; then the record of that object
+// is looked up. With QM_TRACE_DEFECT the commands have a defect, and the test passes iff it detects a violation.
 
 #include "trace_fixture.hpp"
 
@@ -20,7 +20,7 @@
 #include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 
-namespace {
+namespace trace_exact_threads_test {
 
 using namespace qm;
 using qm::test::Random;
@@ -31,14 +31,14 @@ constexpr bool kSound = QM_TRACE_DEFECT == 0;
 constexpr bool kSound = true;
 #endif
 
-/// Slow, every traced operation goes through the observer; else most are the traced path's, which races as it is.
+/// true: every traced operation goes through the slow observer; else most take the traced path, with its own races.
 #if defined(QM_TRACE_SHORT_WAY)
 constexpr bool kSlow = false;
 #else
 constexpr bool kSlow = true;
 #endif
 
-/// Lets up to 400 us go by.
+/// Delays by up to 400 us.
 void dawdle(Random& random) {
   const std::uint64_t begin = hal::Port::ticks();
   const std::uint64_t span = random.below(hal::Port::tick_rate() / 2500);
@@ -54,30 +54,30 @@ Random& own_random() {
   return randoms[hart];
 }
 
-/// Forwards to the books, and dawdles in record() now and then: interrupts are masked, the state word was read.
+/// Forwards to the trace, and sometimes delays in record(): interrupts are masked, and the state word has been read.
 class SlowObserver final : public Observer {
  public:
-  explicit SlowObserver(Observer& books) : books_(books) {}
-  void prepare(const Allocation& a, void* object, Prepared& p) noexcept override { books_.prepare(a, object, p); }
+  explicit SlowObserver(Observer& trace) : observer_(trace) {}
+  void prepare(const Allocation& a, void* object, Prepared& p) noexcept override { observer_.prepare(a, object, p); }
   bool record(const Allocation& a, void* object, Prepared& p) noexcept override {
     if (own_random().below(200) == 0) dawdle(own_random());
-    return books_.record(a, object, p);
+    return observer_.record(a, object, p);
   }
-  void release(Prepared& p) noexcept override { books_.release(p); }
-  void forget(Cache& cache, void* object) noexcept override { books_.forget(cache, object); }
-  void forget(Arena& arena, std::uintptr_t start) noexcept override { books_.forget(arena, start); }
+  void release(Prepared& p) noexcept override { observer_.release(p); }
+  void forget(Cache& cache, void* object) noexcept override { observer_.forget(cache, object); }
+  void forget(Arena& arena, std::uintptr_t start) noexcept override { observer_.forget(arena, start); }
   void resized(Arena& arena, std::uintptr_t start, std::size_t size, std::size_t former) noexcept override {
-    books_.resized(arena, start, size, former);
+    observer_.resized(arena, start, size, former);
   }
   void release_handles(std::uint32_t* handles, std::size_t count) noexcept override {
-    books_.release_handles(handles, count);
+    observer_.release_handles(handles, count);
   }
-  void created(Cache& cache) noexcept override { books_.created(cache); }
-  void destroyed(Cache& cache) noexcept override { books_.destroyed(cache); }
-  void destroyed(Arena& arena) noexcept override { books_.destroyed(arena); }
+  void created(Cache& cache) noexcept override { observer_.created(cache); }
+  void destroyed(Cache& cache) noexcept override { observer_.destroyed(cache); }
+  void destroyed(Arena& arena) noexcept override { observer_.destroyed(arena); }
 
  private:
-  Observer& books_;
+  Observer& observer_;
 };
 
 enum Phase : std::uint32_t {
@@ -96,27 +96,27 @@ enum Phase : std::uint32_t {
 #if defined(QM_EXACT_CYCLES)
 constexpr std::uint32_t kCycles = QM_EXACT_CYCLES;
 #elif defined(QM_TARGET)
-constexpr std::uint32_t kCycles = 60;  // 8 harts of an emulator share a core or two
+constexpr std::uint32_t kCycles = 60;  // 8 harts of an emulator share one or two cores
 #else
 constexpr std::uint32_t kCycles = kSound ? 250 : 1000;
 #endif
-constexpr unsigned kHeld = 24;  // objects a worker keeps
+constexpr unsigned kHeld = 24;  // objects that a worker keeps
 
 struct alignas(64) Worker {
   std::atomic<std::uint32_t> operations{0};
-  std::atomic<std::uint32_t> inside_on{0};           ///< allocations that lay wholly in this cycle's kOn
-  std::atomic<std::uint32_t> inside_after_reset{0};  ///< and wholly in its kAfterReset
-  std::atomic<std::uint32_t> drained{0};             ///< the phase word in which nothing was held
+  std::atomic<std::uint32_t> inside_on{0};           ///< allocations entirely inside this cycle's kOn
+  std::atomic<std::uint32_t> inside_after_reset{0};  ///< allocations entirely inside its kAfterReset
+  std::atomic<std::uint32_t> drained{0};             ///< the phase word in which no object was held
 };
 
 struct Violations {
   std::atomic<std::uint32_t> unrecorded{0};  ///< allocated while on, without a record
   std::atomic<std::uint32_t> recorded{0};    ///< allocated while stopped or open, with a record
-  std::atomic<std::uint32_t> stale{0};       ///< allocated, whenever, with a record that another hart had made before
-  std::atomic<std::uint32_t> survived{0};    ///< a record from before a reset
-  std::atomic<std::uint32_t> stragglers{0};  ///< recorded after stop had answered
+  std::atomic<std::uint32_t> stale{0};       ///< allocated at any time, with an older record of another hart
+  std::atomic<std::uint32_t> survived{0};    ///< records from before a reset
+  std::atomic<std::uint32_t> stragglers{0};  ///< recorded after the answer of stop
   std::atomic<std::uint32_t> orphans{0};     ///< records without an object
-  std::atomic<std::uint32_t> miscounted{0};  ///< the figures miss an allocation
+  std::atomic<std::uint32_t> miscounted{0};  ///< allocations that the statistics lack
   [[nodiscard]] std::uint32_t all() const {
     return unrecorded + recorded + stale + survived + stragglers + orphans + miscounted;
   }
@@ -126,18 +126,18 @@ Worker workers[hal::Port::kMaxHarts];
 Violations seen;
 std::atomic<std::uint32_t> published{0};  // cycle * kPhases + phase
 std::atomic<void*> mailbox[4];
-std::atomic<std::uint32_t> open_cells{0};  // workers that found their cell open in kOpen
+std::atomic<std::uint32_t> open_hart_caches{0};  // workers that found their per-hart cache open in kOpen
 Cache* cache = nullptr;
 
 constexpr Phase phase_of(std::uint32_t word) { return static_cast<Phase>(word % kPhases); }
 
 struct Held {
   void* object = nullptr;
-  std::uint32_t word = 0;  ///< the phase it was allocated in
+  std::uint32_t word = 0;  ///< the phase of its allocation
 };
 
-/// Judges an allocation that lay wholly in the phase @p word.
-void judge(bool found, std::uint32_t word, Worker& mine) {
+/// Checks an allocation that was entirely inside the phase @p word.
+void classify(bool found, std::uint32_t word, Worker& mine) {
   switch (phase_of(word)) {
     case kOn:
     case kAfterReset:
@@ -163,10 +163,10 @@ void free_all(Held (&held)[kHeld]) {
   }
 }
 
-/// One allocation; what was held in its place goes to another hart, and what another hart left is freed here.
+/// Allocates one object, passes the previous one in its place to another hart, and frees one passed by another hart.
 void exchange(Held& place, std::uint32_t before, Worker& mine) {
   if (place.object != nullptr) {
-    // A reset between its allocation and now has killed its record.
+    // A reset after its allocation has removed its record.
     if (phase_of(before) == kAfterReset && place.word == before - kAfterReset + kOn) {
       trace::DumpEntry entry;
       if (trace::find(*cache, place.object, entry)) seen.survived.fetch_add(1, std::memory_order_relaxed);
@@ -180,10 +180,10 @@ void exchange(Held& place, std::uint32_t before, Worker& mine) {
   trace::DumpEntry entry;
   const bool found = trace::find(*cache, place.object, entry);
   if (found && entry.hart != hal::Port::hart_index()) seen.stale.fetch_add(1, std::memory_order_relaxed);
-  // After the look: a reset may kill the record as soon as the phase has changed.
+  // After the lookup: a reset may remove the record as soon as the phase has changed.
   if (published.load(std::memory_order_seq_cst) != before) return;
   place.word = before;
-  judge(found, before, mine);
+  classify(found, before, mine);
 }
 
 void work(unsigned hart) {
@@ -206,8 +206,8 @@ void work(unsigned hart) {
       }
     }
     exchange(held[phase == kStopping ? 0 : own_random().below(kHeld)], before, mine);
-    if (kMagazines && phase == kOpen && cache->cell(hart).limit.load(std::memory_order_relaxed) != nullptr) {
-      open_cells.fetch_or(1U << hart, std::memory_order_relaxed);
+    if (kMagazines && phase == kOpen && cache->hart_cache(hart).limit.load(std::memory_order_relaxed) != nullptr) {
+      open_hart_caches.fetch_or(1U << hart, std::memory_order_relaxed);
     }
     mine.operations.fetch_add(1, std::memory_order_release);
     if (own_random().chance(2)) hal::Port::relax();
@@ -234,7 +234,7 @@ class Exact : public qm::test::TraceTest {
       }
     }
   }
-  /// Everybody frees everything; with the last record the watch ends.
+  /// All harts free everything; the watching ends with the last record.
   void drain() {
     publish(kDrain);
     const std::uint32_t word = published.load();
@@ -256,7 +256,7 @@ class Exact : public qm::test::TraceTest {
     let_work(60);
     publish(kStarting);
     let_work(2);
-    for (Worker& one : workers) one.inside_on = one.inside_after_reset = 0;  // nobody counts between drain and start
+    for (Worker& one : workers) one.inside_on = one.inside_after_reset = 0;  // no hart counts between drain and start
     const std::uint64_t before = trace::cache_trace(*cache).figures.recorded;
     ASSERT_EQ(trace::start("exact").status, Status::kOk);
     publish(kOn);
@@ -282,10 +282,10 @@ class Exact : public qm::test::TraceTest {
 };
 
 TEST_F(Exact, no_record_is_too_early_too_late_or_missing) {
-  if (kChecked) GTEST_SKIP() << "a checking build's cells stay closed";
+  if (kChecked) GTEST_SKIP() << "a checking build's per-hart caches stay closed";
   harts = qm::test::harts();
   if (harts < 2) GTEST_SKIP() << "one hart has nobody to race with";
-  // Harts beyond the processors wait for each other most of the time.
+  // If there are more harts than processors, they wait for each other most of the time.
   const std::uint32_t cycles = kSound && harts > 4 ? kCycles / 4 : kCycles;
   trace::Config config;
   begin_again(config, harts);
@@ -311,7 +311,7 @@ TEST_F(Exact, no_record_is_too_early_too_late_or_missing) {
   const std::uint32_t all_workers = (1U << harts) - 2;
   if (kSound) {
     EXPECT_EQ(cycle, cycles);
-    EXPECT_EQ(open_cells.load(), kMagazines ? all_workers : 0U);
+    EXPECT_EQ(open_hart_caches.load(), kMagazines ? all_workers : 0U);
     EXPECT_EQ(seen.unrecorded.load(), 0U);
     EXPECT_EQ(seen.recorded.load(), 0U);
     EXPECT_EQ(seen.stale.load(), 0U);
@@ -327,4 +327,4 @@ TEST_F(Exact, no_record_is_too_early_too_late_or_missing) {
   }
 }
 
-}  // namespace
+}  // namespace trace_exact_threads_test

@@ -1,10 +1,10 @@
-// The live trace when something runs out: what is not recorded is counted, and the counts add up.
+// The live trace when a resource is exhausted: operations that are not recorded are counted, and the counts add up.
 
 #include "trace_fixture.hpp"
 
 #include <iterator>
 
-namespace {
+namespace trace_exhaustion_test {
 
 using namespace qm;
 
@@ -38,7 +38,7 @@ TEST_F(TraceExhaustion, with_the_records_full_recorded_and_dropped_add_up) {
 TEST_F(TraceExhaustion, with_the_memory_exhausted_recorded_and_dropped_add_up) {
   if (kChecked) GTEST_SKIP() << "a checking build has other sizes and more stacks";
   std::uint64_t dropped = 0;
-  // What runs out first depends on the last pages.
+  // The resource that is exhausted first depends on the last pages.
   for (std::size_t pages = 0; pages < 24; ++pages) {
     begin_again({}, 1, (std::size_t{1} << 20) - pages * PageMap::kPageBytes);
     Cache* cache = make("packet", 256);
@@ -56,12 +56,12 @@ TEST_F(TraceExhaustion, with_the_memory_exhausted_recorded_and_dropped_add_up) {
     EXPECT_TRUE(trace::validate());
     EXPECT_EQ(Cache::destroy(cache), Status::kOk);
   }
-  if (!kCallSites) {  // with which none of these sizes leaves an object without a record
+  if (!kCallSites) {  // with call sites, none of these sizes leaves an object without a record
     EXPECT_NE(dropped, 0U);
   }
 }
 
-/// Allocates from @p depth calls deep, so that each depth is another stack.
+/// Allocates from a depth of @p depth calls, so that each depth is another stack.
 [[gnu::noinline]] void* allocate_deep(Cache& cache, unsigned depth) {
   void* object = depth == 0 ? cache.allocate() : allocate_deep(cache, depth - 1);
   asm volatile("" : : : "memory");
@@ -131,4 +131,4 @@ TEST_F(TraceExhaustion, what_lies_outside_the_range_of_records_is_dropped_and_co
   cache->free(object);
 }
 
-}  // namespace
+}  // namespace trace_exhaustion_test

@@ -1,10 +1,10 @@
-/// What the books say of themselves: names, figures before there are any, and damage.
+/// The trace's information about itself: names, statistics before anything is recorded, and damage.
 
 #include "trace_fixture.hpp"
 
-#include <qm/observer.hpp>
+#include <qm/detail/observer.hpp>
 
-namespace {
+namespace trace_figures_test {
 
 using namespace qm;
 
@@ -95,7 +95,7 @@ TEST_F(TraceFigures, validate_sees_counts_and_words_that_contradict_each_other) 
   cache->state().store(word);
   EXPECT_TRUE(trace::validate());
   cache->free(object);
-  // Without records what is recorded must still be watched and held.
+  // Without records, a recording cache must still be watched and held.
   for (const std::uint32_t lost : {trace_state::kWatch, trace_state::kHold}) {
     cache->state().store(word & ~lost);
     EXPECT_FALSE(trace::validate()) << "without " << lost;
@@ -104,4 +104,4 @@ TEST_F(TraceFigures, validate_sees_counts_and_words_that_contradict_each_other) 
   EXPECT_TRUE(trace::validate());
 }
 
-}  // namespace
+}  // namespace trace_figures_test

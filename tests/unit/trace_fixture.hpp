@@ -1,5 +1,5 @@
 #pragma once
-/// A fresh allocator with its books for each test.
+/// A new allocator with its trace for each test.
 
 #include <support/system_fixture.hpp>
 
@@ -24,7 +24,7 @@ class TraceTest : public SystemTest {
     shutdown();
   }
 
-  /// Sets allocator and books up; @p config's object_base is filled in.
+  /// Sets up the allocator and the trace; fills in @p config's object_base.
   void begin(trace::Config config, unsigned harts = 1, std::size_t bytes = kPoolBytes) {
     start(bytes, harts);
     config.object_base = reinterpret_cast<std::uintptr_t>(pool());
@@ -47,7 +47,7 @@ class TraceTest : public SystemTest {
   static std::uint64_t recorded(Cache& cache) { return trace::cache_trace(cache).figures.recorded; }
   static std::uint64_t dropped(Cache& cache) { return trace::cache_trace(cache).figures.all_dropped(); }
 
-  /// Dumps a cache without looking at the entries.
+  /// Dumps a cache and ignores the entries.
   static trace::DumpSummary dump_of(Cache& cache) {
     static trace::Dump dump;
     trace::DumpEntry entry;

@@ -2,15 +2,15 @@
 
 #include <qm/heap.hpp>
 
-namespace {
+namespace trace_heap_test {
 
 using namespace qm;
 
 class TraceHeap : public qm::test::TraceTest {
  protected:
-  /// The class's cache, made if need be.
+  /// @returns the class's cache, which is created if necessary.
   static Cache& traced_class(const char* name, std::size_t size) {
-    heap::free(heap::allocate(size));
+    qm::test::make_class(size);
     RegistryCursor<Cache> caches;
     Cache* cache = caches.find(name);
     EXPECT_EQ(trace::start(name).status, Status::kOk);
@@ -40,7 +40,7 @@ TEST_F(TraceHeap, a_reallocation_in_place_is_the_same_record_with_another_size) 
   EXPECT_EQ(after.sequence, before.sequence);
   EXPECT_EQ(after.stack_id, before.stack_id);
   EXPECT_EQ(trace::cache_trace(cache).figures.recorded, 1U);
-  // Also while it is draining; and a block without a record stays without.
+  // The same while it is draining; a block without a record stays without one.
   void* later = nullptr;
   ASSERT_EQ(trace::stop("kmalloc_64").status, Status::kOk);
   later = heap::allocate(50);
@@ -70,4 +70,4 @@ TEST_F(TraceHeap, a_reallocation_that_moves_leaves_one_record) {
   EXPECT_EQ(trace::cache_trace(to).live, 0U);
 }
 
-}  // namespace
+}  // namespace trace_heap_test

@@ -1,4 +1,4 @@
-// What is kept of a traced cache other than a record of each object: counts only, or a sample.
+// The alternatives to a record for each object of a traced cache: only counts, or a sample.
 
 #include "trace_fixture.hpp"
 
@@ -10,7 +10,7 @@
 #include <qm/trace/marks.hpp>
 #include <qm/trace/stack_report.hpp>
 
-namespace {
+namespace trace_keeping_test {
 
 using namespace qm;
 using namespace qm::test;
@@ -21,7 +21,7 @@ constexpr Keeping kCounts{.every = 1, .counts = true};
 constexpr Keeping sampled(std::uint32_t every) { return {.every = every, .counts = false}; }
 
 trace::CommandResult trace_as(std::string_view pattern, const Keeping& keeping) {
-  return trace::start(pattern, nullptr, hal::kRoundDeadlineMs, keeping);
+  return trace::start(pattern, nullptr, hal::kBroadcastDeadlineMs, keeping);
 }
 
 class KeepingTest : public TraceTest {
@@ -31,7 +31,7 @@ class KeepingTest : public TraceTest {
     cache = make("packet");
   }
 
-  /// What a report on the stacks of a cache says.
+  /// The contents of a report on the stacks of a cache.
   struct Told {
     trace::StackTotals totals;
     std::uint32_t first_objects = 0, first_bytes = 0;  ///< of the largest stack
@@ -235,6 +235,7 @@ TEST_F(KeepingTest, counts_are_of_caches_only) {
 }
 
 TEST_F(KeepingTest, counts_follow_blocks_of_the_heap_that_are_reallocated) {
+  qm::test::make_class(40);
   void* first = heap::allocate(40);
   ASSERT_EQ(trace_as("kmalloc_*", kCounts).status, Status::kOk);
   RegistryCursor<Cache> caches;
@@ -302,7 +303,7 @@ TEST_F(KeepingTest, one_of_so_many_has_a_record_and_all_add_up) {
 }
 
 TEST_F(KeepingTest, a_sample_is_fair_to_what_comes_in_turns_and_to_what_comes_first) {
-  // Two stacks in turn, in many short samples: the mean of the estimates is what there is.
+  // Two stacks in turn, in many short samples: the mean of the estimates is the true number.
   constexpr unsigned kRounds = 400;
   std::uint64_t first = 0, odd = 0, even = 0;
   for (unsigned round = 0; round < kRounds; ++round) {
@@ -318,8 +319,8 @@ TEST_F(KeepingTest, a_sample_is_fair_to_what_comes_in_turns_and_to_what_comes_fi
     trace::stop("packet");
     trace::reset("packet");
   }
-  // Each of the 10 is recorded once in four: 100 times of 400 for the first, 500 of 2000 for those at odd and at even
-  // places.
+  // Each of the 10 is recorded once in four times: 100 times of 400 for the first, 500 of 2000 for those at odd and at
+  // even places.
   EXPECT_GT(first, 55U);
   EXPECT_LT(first, 145U);
   EXPECT_GT(odd, 400U);
@@ -372,4 +373,4 @@ TEST_F(KeepingTest, segments_of_an_arena_are_sampled_as_well) {
   EXPECT_TRUE(trace::validate());
 }
 
-}  // namespace
+}  // namespace trace_keeping_test

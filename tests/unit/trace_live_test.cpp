@@ -1,4 +1,4 @@
-// The live trace on one hart: what is recorded, and what the states are.
+// The live trace on one hart: the recorded objects, and the states.
 
 #include "trace_fixture.hpp"
 
@@ -6,9 +6,10 @@
 #include <cstring>
 
 #include <qm/object_cache.hpp>
+#include <qm/trace/record_table.hpp>
 #include <qm/trace/unwind.hpp>
 
-namespace {
+namespace trace_live_test {
 
 using namespace qm;
 using trace::State;
@@ -83,7 +84,7 @@ TEST_F(LiveTrace, records_every_object_of_a_type_that_asks_for_little) {
   EXPECT_EQ(trace::cache_trace(odd.cache()).live, 0U);
 }
 
-// Neighbours lie closer together than 8 bytes, or not at multiples of 8.
+// Neighbours are less than 8 bytes apart, or not at multiples of 8.
 TEST_F(LiveTrace, names_each_object_of_caches_whose_alignment_is_below_8) {
   constexpr int kObjects = 100;
   struct Shape {
@@ -136,35 +137,35 @@ TEST_F(LiveTrace, names_each_object_of_caches_whose_alignment_is_below_8) {
 }
 
 TEST_F(LiveTrace, stopped_without_records_it_is_off_at_once_and_the_fast_path_is_open) {
-  if (kChecked || !kMagazines) GTEST_SKIP() << "no cell opens";
+  if (kChecked || !kMagazines) GTEST_SKIP() << "no per-hart cache opens";
   Cache* cache = make("packet");
   trace::start("packet");
   cache->free(cache->allocate());
   trace::stop("packet");
   EXPECT_EQ(state(*cache), State::kOff);
   EXPECT_EQ(cache->state().load(), 0U);
-  cache->free(cache->allocate());  // a slow path each: they open the cell
-  EXPECT_NE(cache->cell(0).limit.load(), nullptr);
-  EXPECT_NE(cache->cell(0).top.load(), closed_address());
+  cache->free(cache->allocate());  // each takes a slow path, which opens the per-hart cache
+  EXPECT_NE(cache->hart_cache(0).limit.load(), nullptr);
+  EXPECT_NE(cache->hart_cache(0).top.load(), closed_address());
 }
 
 TEST_F(LiveTrace, draining_leaves_the_pop_open_and_the_push_shut) {
-  if (kChecked || !kMagazines) GTEST_SKIP() << "no cell opens";
+  if (kChecked || !kMagazines) GTEST_SKIP() << "no per-hart cache opens";
   Cache* cache = make("packet");
   trace::start("packet");
   void* held = cache->allocate();
-  EXPECT_EQ(cache->cell(0).top.load(), closed_address());
+  EXPECT_EQ(cache->hart_cache(0).top.load(), closed_address());
   trace::stop("packet");
   void* other = cache->allocate();
-  EXPECT_EQ(cache->cell(0).limit.load(), nullptr);
-  EXPECT_NE(cache->cell(0).top.load(), closed_address());
+  EXPECT_EQ(cache->hart_cache(0).limit.load(), nullptr);
+  EXPECT_NE(cache->hart_cache(0).top.load(), closed_address());
   cache->free(held);
   cache->free(other);
-  EXPECT_NE(cache->cell(0).limit.load(), nullptr);
+  EXPECT_NE(cache->hart_cache(0).limit.load(), nullptr);
 }
 
 TEST_F(LiveTrace, draining_outlasts_exchanges_of_magazines) {
-  if (kChecked || !kMagazines) GTEST_SKIP() << "no cell opens";
+  if (kChecked || !kMagazines) GTEST_SKIP() << "no per-hart cache opens";
   Cache* cache = make("packet");
   constexpr unsigned kObjects = 60;
   for (unsigned i = 0; i < kObjects; ++i) objects[i] = cache->allocate();
@@ -175,13 +176,13 @@ TEST_F(LiveTrace, draining_outlasts_exchanges_of_magazines) {
   for (unsigned i = 0; i < kObjects; ++i) cache->free(objects[i]);
   for (unsigned i = 0; i < kObjects; ++i) {
     objects[i] = cache->allocate();
-    EXPECT_EQ(cache->cell(0).limit.load(), nullptr) << "after allocation " << i;
+    EXPECT_EQ(cache->hart_cache(0).limit.load(), nullptr) << "after allocation " << i;
   }
   cache->free(held);
   EXPECT_EQ(trace::cache_trace(*cache).live, 1U);
-  Cell& cell = cache->cell(0);
+  HartCache& hart_cache = cache->hart_cache(0);
   unsigned freed = 0;
-  while (freed < kObjects && cell.top.load() != cell.loaded.load()->end()) cache->free(objects[freed++]);
+  while (freed < kObjects && hart_cache.top.load() != hart_cache.loaded.load()->end()) cache->free(objects[freed++]);
   ASSERT_LT(freed, kObjects);
   cache->free(held_too);  // into the previous magazine
   EXPECT_EQ(trace::cache_trace(*cache).live, 0U);
@@ -206,7 +207,7 @@ TEST_F(LiveTrace, a_dump_shows_the_object_its_size_its_stack_and_its_context) {
   EXPECT_FALSE(entry.context.empty());
   EXPECT_GE(entry.stack_id, trace::kFirstId);
   EXPECT_LT(entry.age_ticks, hal::Port::tick_rate() * 60);
-  // This function's caller is a frame of the object's stack too; what is below it is ours.
+  // This function's caller is also a frame of the object's stack; the frames below it are the test's.
   ASSERT_GE(here.depth, 1U);
   bool found = false;
   for (unsigned i = 0; i < entry.depth; ++i) found = found || entry.pcs[i] == here.pcs[0];
@@ -232,7 +233,7 @@ TEST_F(LiveTrace, reset_drops_records_and_figures_and_leaves_the_state) {
   EXPECT_EQ(now.live, 0U);
   EXPECT_EQ(now.from_before_start, 500U);
   EXPECT_TRUE(trace::validate());
-  // New records may come to lie in the slots that the old handles still name.
+  // New records may occupy the slots to which the old handles still refer.
   for (unsigned i = 500; i < 1000; ++i) objects[i] = cache->allocate();
   for (unsigned i = 0; i < 500; ++i) cache->free(objects[i]);
   now = trace::cache_trace(*cache);
@@ -262,7 +263,7 @@ TEST_F(LiveTrace, start_keeps_older_records) {
   void* between = cache->allocate();
   EXPECT_EQ(trace::start("packet").status, Status::kOk);
   EXPECT_EQ(trace::cache_trace(*cache).from_before_start, 1U);
-  EXPECT_EQ(trace::start("packet").status, Status::kOk);  // on already
+  EXPECT_EQ(trace::start("packet").status, Status::kOk);  // already on
   void* second = cache->allocate();
   EXPECT_EQ(dump_of(*cache).outstanding, 2U);
   EXPECT_EQ(recorded(*cache), 2U);
@@ -300,7 +301,7 @@ TEST_F(LiveTrace, more_caches_than_a_visit_takes_are_all_started) {
     names[i][6] = static_cast<char>('0' + i % 10);
     caches[i] = make(names[i]);
     ASSERT_NE(caches[i], nullptr);
-    caches[i]->free(caches[i]->allocate());  // opens its cell
+    caches[i]->free(caches[i]->allocate());  // opens its per-hart cache
   }
   EXPECT_EQ(trace::start("many_*").caches, 40U);
   for (Cache* cache : caches) cache->free(cache->allocate());
@@ -383,7 +384,7 @@ TEST_F(LiveTrace, ids_are_recorded_as_they_are) {
 
 // ---- destroy --------------------------------------------------------------------------------------------------------
 
-TEST_F(LiveTrace, destroying_a_traced_cache_is_refused_while_objects_are_out_and_then_drops_its_books) {
+TEST_F(LiveTrace, destroying_a_traced_cache_is_refused_while_objects_are_out_and_then_drops_its_trace) {
   Cache* cache = make("packet");
   trace::start("packet");
   void* held = cache->allocate();
@@ -399,7 +400,7 @@ TEST_F(LiveTrace, destroying_a_traced_cache_is_refused_while_objects_are_out_and
   EXPECT_TRUE(trace::validate());
 }
 
-// Cache::destroy() hides a cache and drains it on every hart before it may refuse, as objects are out: then it shows it.
+// Cache::destroy() hides a cache and drains it on every hart before it can refuse for its live objects; then it shows it.
 TEST_F(LiveTrace, stop_and_reset_reach_a_cache_whose_destroy_is_under_way) {
   Cache* cache = make("packet");
   ASSERT_EQ(trace::start("packet").status, Status::kOk);
@@ -436,7 +437,7 @@ TEST_F(LiveTrace, a_dump_of_a_cache_that_is_destroyed_ends_and_says_so) {
 TEST_F(LiveTrace, creating_and_destroying_traced_caches_uses_nothing_up) {
   if (kChecked) GTEST_SKIP() << "a checking build has other sizes and more stacks";
   trace::trace_from_creation("temp");
-  for (unsigned i = 0; i < 3; ++i) {  // warm
+  for (unsigned i = 0; i < 3; ++i) {  // warm-up
     Cache* cache = make("temp");
     cache->free(cache->allocate());
     ASSERT_EQ(Cache::destroy(cache), Status::kOk);
@@ -466,15 +467,15 @@ TEST_F(LiveTrace, refuses_a_configuration_that_cannot_be) {
   config.record_bytes = 0;
   EXPECT_EQ(trace::initialize(config), Status::kInvalid);
   config = {};
-  config.stack_bytes = std::size_t{16} << 20;  // more than there is
+  config.stack_bytes = std::size_t{16} << 20;  // more than the memory has
   config.at_once = true;
   EXPECT_EQ(trace::initialize(config), Status::kNoMemory);
   EXPECT_EQ(trace::start("*").status, Status::kUnsafe);
-  EXPECT_EQ(trace::initialize({}), Status::kOk);  // nothing is left of the failures
+  EXPECT_EQ(trace::initialize({}), Status::kOk);  // the failures have left nothing behind
   EXPECT_EQ(trace::initialize({}), Status::kBusy);
 }
 
-TEST_F(LiveTrace, takes_no_memory_for_stacks_and_tables_before_the_first_cache_is_traced) {
+TEST_F(LiveTrace, takes_a_page_when_the_first_cache_is_traced_and_the_rest_as_it_is_needed) {
   if (kChecked) GTEST_SKIP() << "a checking build keeps stacks from the first allocation on";
   trace::shutdown();
   shutdown();
@@ -485,33 +486,51 @@ TEST_F(LiveTrace, takes_no_memory_for_stacks_and_tables_before_the_first_cache_i
   trace::Config config;
   config.object_base = reinterpret_cast<std::uintptr_t>(qm::test::pool());
   ASSERT_EQ(trace::initialize(config), Status::kOk);
-  EXPECT_EQ(trace::totals().stack_capacity, 262144U);  // what it may take
+  EXPECT_EQ(trace::totals().stack_capacity, 262144U);  // the maximum
   EXPECT_EQ(trace::stop("packet").status, Status::kOk);
   EXPECT_EQ(trace::reset("*").status, Status::kOk);
   EXPECT_TRUE(trace::validate());
   EXPECT_LE(base_arena().stats().allocated, before + PageMap::kPageBytes);  // for the cache of records
+  // The first start takes a page, the first record a chunk and memory for its table: nothing is sized for the maximum.
+  const auto taken = [] {
+    RegistryCursor<Arena> arenas;
+    return arenas.find("ktrace")->stats().total;
+  };
+  EXPECT_EQ(taken(), 0U);
   ASSERT_EQ(trace::start("packet").status, Status::kOk);
-  EXPECT_GT(base_arena().stats().allocated, before + 262144);
+  EXPECT_LE(taken(), hart_count() <= 4 ? 4096U : 12288U);
+  EXPECT_EQ(trace::totals().records_reserved, 0U);
   void* object = cache->allocate();
   EXPECT_EQ(recorded(*cache), 1U);
+  EXPECT_LE(taken(), hart_count() <= 4 ? 8192U : 16384U);
+  EXPECT_EQ(trace::totals().records_reserved, trace::kChunkBytes);
   cache->free(object);
 }
 
-TEST_F(LiveTrace, a_start_without_memory_for_the_books_changes_nothing) {
+TEST_F(LiveTrace, a_start_without_memory_for_the_trace_changes_nothing) {
   if (kChecked) GTEST_SKIP() << "a checking build keeps stacks from the first allocation on";
   trace::shutdown();
   shutdown();
   start(qm::test::kPoolBytes);
   trace::Config config;
-  config.stack_bytes = std::size_t{16} << 20;  // more than there is
   ASSERT_EQ(trace::initialize(config), Status::kOk);
   Cache* cache = make("packet");
   ASSERT_NE(cache, nullptr);
+  std::uintptr_t pages = 0;  // each page has the address of the one before
+  while (const std::uintptr_t page = base_arena().allocate(PageMap::kPageBytes)) {
+    *reinterpret_cast<std::uintptr_t*>(page) = pages;
+    pages = page;
+  }
   EXPECT_EQ(trace::start("packet").status, Status::kNoMemory);
   EXPECT_EQ(trace::trace_from_creation("*").status, Status::kNoMemory);
   EXPECT_EQ(cache->state().load(), 0U);
+  while (pages != 0) {
+    const std::uintptr_t page = pages;
+    pages = *reinterpret_cast<std::uintptr_t*>(page);
+    EXPECT_EQ(base_arena().free(page, PageMap::kPageBytes), Status::kOk);
+  }
   cache->free(cache->allocate());
   EXPECT_TRUE(trace::validate());
 }
 
-}  // namespace
+}  // namespace trace_live_test

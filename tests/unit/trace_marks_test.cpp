@@ -1,10 +1,10 @@
-// Marks: what they remember, and what can be told of the time since.
+// Marks: their contents, and the changes since a mark.
 
 #include "trace_fixture.hpp"
 
 #include <qm/trace/marks.hpp>
 
-namespace {
+namespace trace_marks_test {
 
 using namespace qm;
 using test::allocate_by;
@@ -19,7 +19,7 @@ class Marks : public qm::test::TraceTest {
     EXPECT_EQ(report.begin(), Status::kOk);
     return trace::set_mark(report, name);
   }
-  /// Counts objects since the mark.
+  /// @returns the objects since the mark.
   static trace::StackTotals since(const char* name) {
     StackReport report;
     EXPECT_EQ(report.begin(), Status::kOk);
@@ -125,7 +125,7 @@ TEST_F(Marks, outlast_caches) {
   ASSERT_EQ(set("here"), Status::kOk);
   ASSERT_EQ(Cache::destroy(cache), Status::kOk);
   EXPECT_EQ(since("here").objects, 0U);
-  // Another of that name, whose books are another's: it was not recorded from the mark on.
+  // A new cache of that name with a new traced source: it was not recorded from the mark on.
   cache = make("packet");
   trace::start("packet");
   void* object = allocate_by<1>(*cache);
@@ -147,7 +147,7 @@ TEST_F(Marks, know_who_was_recorded_all_the_time) {
   EXPECT_EQ(coverage("here").whole, 4U);
   EXPECT_EQ(coverage("here").partial, 0U);
   EXPECT_TRUE(coverage("here").complete());
-  trace::start("whole");  // on already: nothing changes
+  trace::start("whole");  // already on: nothing changes
   EXPECT_TRUE(coverage("here").complete());
   trace::start("late");
   EXPECT_EQ(coverage("here").partial, 1U);
@@ -190,17 +190,17 @@ TEST_F(Marks, count_what_is_dropped_since) {
   for (void* object : held) cache->free(object);
 }
 
-TEST_F(Marks, take_no_cache_for_the_one_whose_name_and_books_it_has) {
+TEST_F(Marks, take_no_cache_for_the_one_whose_name_and_place_in_the_trace_it_has) {
   Cache* cache = make("packet");
   trace::start("packet");
   ASSERT_EQ(set("here"), Status::kOk);
   ASSERT_EQ(Cache::destroy(cache), Status::kOk);
   ASSERT_EQ(trace::trace_from_creation("other*").status, Status::kOk);
-  make("other");  // has the books now
+  make("other");  // it reuses the traced source
   cache = make("packet");
   void* leaked = allocate_by<1>(*cache);
   trace::start("packet");
-  EXPECT_EQ(coverage("here").whole, 1U);  // the other one
+  EXPECT_EQ(coverage("here").whole, 1U);  // the cache `other`
   EXPECT_EQ(coverage("here").partial, 1U);
   cache->free(leaked);
 }
@@ -239,7 +239,7 @@ TEST_F(Marks, tell_which_stacks_have_grown) {
     }
   }
   for (const unsigned back : {0U, 1U, 7U}) cache->free(held[back]);
-  // 1 has less, 2 has another object, 3 and 4 have one more, 5 none again.
+  // 1 has fewer, 2 has another object, 3 and 4 have one more, 5 has none again.
   StackReport report;
   ASSERT_EQ(report.begin(), Status::kOk);
   report.select_all();
@@ -261,7 +261,7 @@ TEST_F(Marks, tell_which_stacks_have_grown) {
 
 TEST_F(Marks, are_not_set_without_memory) {
   ASSERT_EQ(set("there"), Status::kOk);
-  while (base_arena().allocate(4096, Fit::kInstant, nullptr, Effort::kQuiet) != 0) {
+  while (base_arena().allocate(4096, Fit::kInstant, nullptr, WaitPolicy::kQuiet) != 0) {
   }
   Status status = Status::kOk;
   char name[] = "0";
@@ -272,4 +272,4 @@ TEST_F(Marks, are_not_set_without_memory) {
   EXPECT_NE(trace::find_mark(turn, "there"), nullptr);
 }
 
-}  // namespace
+}  // namespace trace_marks_test

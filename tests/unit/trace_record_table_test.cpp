@@ -1,15 +1,16 @@
-// Records in slots that never move; the sequence; context labels; name patterns.
+// Records in slots that never move; the sequence; labels of contexts; patterns for names.
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include <qm/test/seed.hpp>
 #include <qm/trace/context_table.hpp>
 #include <qm/trace/record_table.hpp>
 
-namespace {
+namespace trace_record_table_test {
 
 using namespace qm::trace;
 
@@ -29,7 +30,7 @@ class RecordTable : public testing::Test {
     return record;
   }
   void grow() { ASSERT_TRUE(table.add_chunk(chunks[table.chunks()])); }
-  /// Removes on hart 0, as nearly all tests do.
+  /// Removes on hart 0, as almost all tests do.
   static bool remove(SlotId slot, std::uint32_t object, std::uint32_t cache = 1) {
     return table.remove(0, slot, object, cache, former);
   }
@@ -226,7 +227,7 @@ TEST_F(RecordTable, records_stay_where_they_are_whatever_else_happens) {
   static std::uint64_t numbers[kAll];
   for (unsigned i = 0; i < kAll; ++i) slots[i] = kNoSlot;
   for (unsigned step = 0; step < 20000; ++step) {
-    // A stash of the other hart is out of reach.
+    // A stash of the other hart is not available to this hart.
     const auto object = static_cast<std::uint32_t>(random.below(kAll - qm::trace::RecordTable::Stash::kSlots));
     Record record;
     if (slots[object] == kNoSlot) {
@@ -285,8 +286,14 @@ TEST(Sequence, a_records_number_has_a_low_word) {
 
 class ContextTable : public testing::Test {
  protected:
-  void SetUp() override { table.initialize(slots); }
-  static inline ContextSlot slots[8];
+  using Table = qm::trace::ContextTable;
+  static constexpr unsigned kSlots = 8;
+  void SetUp() override {
+    std::memset(parts, 0, sizeof parts);
+    table.initialize(directory, kSlots, parts[0]);
+  }
+  static inline Table::Part directory[Table::parts_for(kSlots)];
+  alignas(8) static inline std::byte parts[Table::parts_for(kSlots)][Table::kPartBytes];
   static inline qm::trace::ContextTable table;
 };
 
@@ -319,7 +326,22 @@ TEST_F(ContextTable, cuts_a_long_label_and_marks_the_cut) {
   EXPECT_TRUE(cut.substr(0, 51) == std::string_view(longer, 51));
 }
 
+TEST_F(ContextTable, takes_its_memory_a_part_at_a_time) {
+  char label[] = "task 0";
+  for (unsigned i = 1; i < Table::kPartSlots; ++i, ++label[5]) EXPECT_EQ(table.intern(label), i);
+  EXPECT_EQ(table.intern(label), 0U);
+  EXPECT_EQ(table.failures(), 0U);  // the table is not full
+  EXPECT_TRUE(table.text(Table::kPartSlots).empty());
+  EXPECT_EQ(table.next_part(), 1U);
+  EXPECT_TRUE(table.add_part(1, parts[1]));
+  EXPECT_FALSE(table.add_part(1, parts[1]));
+  EXPECT_EQ(table.intern(label), Table::kPartSlots);
+  EXPECT_TRUE(table.text(Table::kPartSlots) == label);
+  EXPECT_EQ(table.intern("task 0"), 1U);
+}
+
 TEST_F(ContextTable, full_it_answers_0_and_counts) {
+  for (unsigned part = 1; part < table.parts(); ++part) ASSERT_TRUE(table.add_part(part, parts[part]));
   char label[] = "task 0";
   for (unsigned i = 0; i < table.capacity(); ++i, ++label[5]) EXPECT_NE(table.intern(label), 0U);
   EXPECT_EQ(table.capacity(), 7U);
@@ -329,4 +351,4 @@ TEST_F(ContextTable, full_it_answers_0_and_counts) {
   EXPECT_TRUE(table.text(0) == "?");
 }
 
-}  // namespace
+}  // namespace trace_record_table_test

@@ -1,5 +1,5 @@
-// The traced path of the books and the slow halves behind it tell and keep the same. Here an observer counts which
-// operations are left to the slow halves, and with kNoTracedPath it is all of them.
+// The traced path of the trace and the slow halves behind it report and record the same. An observer counts the
+// operations that are left to the slow halves; with kNoTracedPath these are all operations.
 
 #include "trace_fixture.hpp"
 
@@ -10,48 +10,48 @@
 #include <qm/trace/event_stream.hpp>
 
 namespace qm::trace {
-extern const TracedPath kTracedPath;  // trace/src/books.hpp
+extern const TracedPath kTracedPath;  // trace/src/tracer.hpp
 }
 
-namespace {
+namespace trace_short_way_test {
 
 using namespace qm;
 using namespace qm::trace;
 using wire::Operation;
 
-/// Whether the image says which frames are the allocator's, so that both ways have the same and the short one is taken
-/// for stacks that are new as well.
+/// Whether the image knows which frames are the allocator's: then both ways have the same stacks, and the short way is
+/// also taken for new stacks.
 #if defined(QM_TARGET) && defined(__OPTIMIZE__)
 constexpr bool kTakesShortWay = !kChecked;
 #else
 constexpr bool kTakesShortWay = false;
 #endif
 
-/// Forwards to the books, and counts what comes.
+/// Forwards to the trace, and counts the operations.
 class CountingObserver final : public Observer {
  public:
-  void prepare(const Allocation& a, void* object, Prepared& p) noexcept override { books->prepare(a, object, p); }
+  void prepare(const Allocation& a, void* object, Prepared& p) noexcept override { trace->prepare(a, object, p); }
   bool record(const Allocation& a, void* object, Prepared& p) noexcept override {
     ++allocations;
-    return books->record(a, object, p);
+    return trace->record(a, object, p);
   }
-  void release(Prepared& p) noexcept override { books->release(p); }
+  void release(Prepared& p) noexcept override { trace->release(p); }
   void forget(Cache& cache, void* object) noexcept override {
     ++frees;
-    books->forget(cache, object);
+    trace->forget(cache, object);
   }
-  void forget(Arena& arena, std::uintptr_t start) noexcept override { books->forget(arena, start); }
+  void forget(Arena& arena, std::uintptr_t start) noexcept override { trace->forget(arena, start); }
   void resized(Arena& arena, std::uintptr_t start, std::size_t size, std::size_t former) noexcept override {
-    books->resized(arena, start, size, former);
+    trace->resized(arena, start, size, former);
   }
   void release_handles(std::uint32_t* handles, std::size_t count) noexcept override {
-    books->release_handles(handles, count);
+    trace->release_handles(handles, count);
   }
-  void created(Cache& cache) noexcept override { books->created(cache); }
-  void destroyed(Cache& cache) noexcept override { books->destroyed(cache); }
-  void destroyed(Arena& arena) noexcept override { books->destroyed(arena); }
+  void created(Cache& cache) noexcept override { trace->created(cache); }
+  void destroyed(Cache& cache) noexcept override { trace->destroyed(cache); }
+  void destroyed(Arena& arena) noexcept override { trace->destroyed(arena); }
 
-  Observer* books = nullptr;
+  Observer* trace = nullptr;
   unsigned allocations = 0;
   unsigned frees = 0;
 };
@@ -73,17 +73,17 @@ class ShortWay : public test::TraceTest {
   void SetUp() override {
     TraceTest::SetUp();
     cache = make("packet");
-    counting.books = observer();
-    give(take());  // now the magazine has them
+    counting.trace = observer();
+    give(take());  // now the magazine has the objects
   }
 
-  /// Allocations that differ in what is to be told of them; the last two by one stack.
+  /// Allocations with different data in their events; the last two have the same stack.
   [[gnu::noinline]] unsigned take() {
     void** next = objects;
     *next++ = test::allocate_by<1>(*cache);
     *next++ = test::allocate_by<2>(*cache);
     *next++ = allocate_deep(*cache, kStackDepth + 8);
-    *next++ = QM_ALLOC(cache->allocate, 40, Effort::kAtomic);
+    *next++ = QM_ALLOC(cache->allocate, 40, WaitPolicy::kAtomic);
     for (unsigned i = 0; i < 2; ++i) *next++ = test::allocate_by<3>(*cache);
     return static_cast<unsigned>(next - objects);
   }
@@ -91,14 +91,14 @@ class ShortWay : public test::TraceTest {
     while (count != 0) cache->free(objects[--count]);
   }
 
-  /// Goes by @p path from here on, with counts from 0.
+  /// Uses @p path from here on, with counts from 0.
   void go_by(const TracedPath& path) {
     static_assert(std::size(Told{}.stack.frames) >= kStackDepth);
     set_observer(&counting, path);
     counting.allocations = counting.frees = 0;
   }
-  /// The traced path has left next to nothing to the slow halves: what finds a magazine empty or full, and with
-  /// @p is_first a context that is new.
+  /// Expects that the traced path left almost nothing to the slow halves: only operations that find a magazine empty or
+  /// full and, with @p is_first, a new context.
   void expect_short_way(bool is_first = false) const {
     if (!kTakesShortWay) return;
     EXPECT_LE(counting.allocations, is_first ? 2u : 1u);
@@ -106,7 +106,7 @@ class ShortWay : public test::TraceTest {
   }
 
   void begin_stream() { ASSERT_EQ(start_stream({.pattern = "packet"}).status, Status::kOk); }
-  /// Stops the stream and reads the events of each object's allocation, and then of their frees, the last first.
+  /// Stops the stream and reads the events of each object's allocation, then those of the frees, in reverse order.
   void end_stream_of(Told (&told)[2 * kObjects]) {
     ASSERT_EQ(stop_stream().status, Status::kOk);
     for (unsigned i = 0; i < 2 * kObjects; ++i) {
@@ -171,7 +171,7 @@ TEST_F(ShortWay, a_stream_that_comes_and_goes_leaves_records_and_counts_as_they_
   for (const Keeping& keeping : ways) {
     go_by(kTracedPath);
     void* before[2 * kObjects];
-    ASSERT_EQ(trace::start("packet", nullptr, hal::kRoundDeadlineMs, keeping).status, Status::kOk);
+    ASSERT_EQ(trace::start("packet", nullptr, hal::kBroadcastDeadlineMs, keeping).status, Status::kOk);
     ASSERT_EQ(take(), kObjects);
     std::copy(objects, objects + kObjects, before);
     begin_stream();
@@ -181,7 +181,7 @@ TEST_F(ShortWay, a_stream_that_comes_and_goes_leaves_records_and_counts_as_they_
     EXPECT_EQ(cache_trace(*cache).live, kObjects);
     end_stream_of(told);
     go_by(kTracedPath);
-    ASSERT_EQ(take(), kObjects);  // recorded, and no longer told
+    ASSERT_EQ(take(), kObjects);  // recorded, and no longer in the stream
     EXPECT_EQ(cache_trace(*cache).live, 2 * kObjects);
     std::copy(objects, objects + kObjects, before + kObjects);
     for (void* object : before) cache->free(object);
@@ -196,7 +196,7 @@ TEST_F(ShortWay, a_stream_that_comes_and_goes_leaves_records_and_counts_as_they_
   EXPECT_TRUE(cache->validate());
 }
 
-TEST_F(ShortWay, a_free_without_a_record_is_told_where_others_have_one) {
+TEST_F(ShortWay, a_free_without_a_record_is_reported_where_others_have_one) {
   ASSERT_EQ(take(), kObjects);
   go_by(kTracedPath);
   ASSERT_EQ(trace::start("packet").status, Status::kOk);
@@ -236,7 +236,7 @@ TEST_F(ShortWay, in_batches_magazines_and_free_records_are_exchanged_on_the_way)
     for (void* object : batch) cache->free(object);
   };
   ASSERT_EQ(trace::start("packet").status, Status::kOk);
-  for (unsigned i = 0; i < 20; ++i) fill(), drain();  // then there are slabs, magazines and slots enough
+  for (unsigned i = 0; i < 20; ++i) fill(), drain();  // afterwards there are enough slabs, magazines and slots
   go_by(kTracedPath);
   fill();
   EXPECT_EQ(cache_trace(*cache).live, std::size(batch));
@@ -245,7 +245,7 @@ TEST_F(ShortWay, in_batches_magazines_and_free_records_are_exchanged_on_the_way)
   fill();
   ASSERT_EQ(trace::stop("packet").status, Status::kOk);
   drain();
-  EXPECT_EQ(cache->state().load(), 0u);  // with the last record the watch was over
+  EXPECT_EQ(cache->state().load(), 0u);  // the watching ended with the last record
   EXPECT_TRUE(cache->validate());
   if (!kTakesShortWay) return;
   EXPECT_LE(counting.allocations, 0u);
@@ -270,4 +270,4 @@ TEST_F(ShortWay, goes_on_without_room_for_stacks_and_tells_an_event_without_one)
   EXPECT_LT(without, kObjects);
 }
 
-}  // namespace
+}  // namespace trace_short_way_test

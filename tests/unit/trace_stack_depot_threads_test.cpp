@@ -1,4 +1,4 @@
-// All harts store the same stacks at once: each stack ends up with one handle, also where ids collide.
+// All harts store the same stacks at once: each stack gets exactly one handle, even if ids collide.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <qm/test/seed.hpp>
 #include <qm/trace/stack_depot.hpp>
 
-namespace {
+namespace trace_stack_depot_threads_test {
 
 using namespace qm::trace;
 
@@ -22,9 +22,10 @@ struct NarrowHash {
 };
 
 constexpr unsigned kStacks = 500;
-constexpr unsigned kBuckets = 64;
-alignas(8) std::byte pool[65536];
-std::uint32_t buckets[kBuckets];
+constexpr std::size_t kBytes = 65536;
+constexpr std::size_t kRegions = StackDepot::regions_for(kBytes);
+alignas(8) std::byte memory[8][kRegions][StackDepot::kRegionBytes];
+StackDepot::Region directory[kRegions];
 std::uint32_t handles[8][kStacks];
 
 StackKey key_of(std::uint16_t owner, std::span<const std::uint32_t> frames) {
@@ -39,15 +40,19 @@ template <class Hash>
 void stores_each_stack_once() {
   static BasicStackDepot<Hash> depot;
   for (unsigned run = 0; run < 20; ++run) {
-    depot.initialize(pool, buckets);
+    depot.initialize(directory, kBytes);
     const unsigned count = qm::test::harts();
     qm::test::Barrier begin(count);
     qm::test::on_each_hart(count, [&](unsigned hart) {
       begin.arrive();
       for (std::uint32_t i = 0; i < kStacks; ++i) {
         const std::uint32_t frames[] = {i, run, i * 16, 7};
-        handles[hart][i] = depot.intern(1, frames, false);
-        // Where ids collide a stack's id need not be that of its content.
+        while ((handles[hart][i] = depot.intern(1, frames, false)) == kStackNoMemory) {
+          const std::uint32_t region = depot.next_region();
+          ASSERT_LT(region, kRegions);
+          if (!depot.has_region(region)) depot.add_region(region, memory[hart][region]);
+        }
+        // If ids collide, a stack's id may differ from the id of its content.
         const StackHandle found = depot.find(Hash::id(frames, false, 0), key_of(1, frames));
         EXPECT_TRUE(found == handles[hart][i] || (found == kNoStack && std::is_same_v<Hash, NarrowHash>));
       }
@@ -63,4 +68,4 @@ void stores_each_stack_once() {
 TEST(StackDepotThreads, harts_that_store_the_same_stack_get_one_handle) { stores_each_stack_once<ContentHash>(); }
 TEST(StackDepotThreads, also_where_ids_collide) { stores_each_stack_once<NarrowHash>(); }
 
-}  // namespace
+}  // namespace trace_stack_depot_threads_test

@@ -1,18 +1,18 @@
-// The report on stacks: each once, largest first, adding up with the records.
+// The report on stacks: each stack once, the largest first, with sums that agree with the records.
 
 #include "trace_fixture.hpp"
 
 #include <qm/heap.hpp>
 #include <qm/trace/stack_report.hpp>
 
-namespace {
+namespace trace_stack_report_test {
 
 using namespace qm;
 using test::allocate_by;
 using trace::StackReport;
 using trace::StackRow;
 
-/// Not known to the compiler, which would unroll a loop and so make several call sites of one.
+/// Hides the value from the compiler, which would unroll a loop and so make several call sites of one.
 volatile unsigned three = 3;
 volatile unsigned two = 2;
 
@@ -20,7 +20,7 @@ class StackReports : public qm::test::TraceTest {
  protected:
   static constexpr unsigned kMost = 16;
 
-  /// Counts what is out of @p cache, or of all, and keeps the rows.
+  /// Counts the live objects of @p cache, or of all caches, and stores the rows.
   void count(Cache* cache, std::uint32_t threshold = 1) {
     StackReport report;
     ASSERT_EQ(report.begin(), Status::kOk);
@@ -70,7 +70,7 @@ TEST_F(StackReports, show_each_stack_once_largest_first) {
   for (void* object : held) cache->free(object);
 }
 
-TEST_F(StackReports, tell_closely_who_drew_what_is_out_and_how_long_ago) {
+TEST_F(StackReports, tell_closely_who_allocated_what_is_out_and_how_long_ago) {
   Cache* cache = make("packet", 64);
   trace::start("packet");
   const auto take = [&](unsigned size) { return cache->allocate_at(nullptr, size); };
@@ -79,7 +79,7 @@ TEST_F(StackReports, tell_closely_who_drew_what_is_out_and_how_long_ago) {
     held[i] = take(20 + i);
     const std::uint64_t begin = hal::Port::ticks();
     while (hal::Port::ticks() - begin < hal::Port::tick_rate() / 200)
-      hal::Port::relax();  // 5 ms, which coarse ticks show
+      hal::Port::relax();  // 5 ms, which coarse ticks resolve
   }
   void* other = allocate_by<1>(*cache);
   trace::StackReport report;
@@ -139,7 +139,7 @@ TEST_F(StackReports, tell_the_stack_of_several_caches_once_and_of_one_its_part) 
   ASSERT_EQ(report.begin(), Status::kOk);
   report.select(*small);
   report.select(*large);
-  report.select(*large);  // not counted twice
+  report.select(*large);  // does not count it twice
   report.count_live(1);
   ASSERT_TRUE(report.next(rows[0]));
   EXPECT_EQ(rows[0].objects, 2U);
@@ -168,7 +168,7 @@ TEST_F(StackReports, hide_what_is_below_the_threshold) {
 }
 
 TEST_F(StackReports, follow_a_block_that_is_resized) {
-  heap::free(heap::allocate(20));  // makes the class
+  qm::test::make_class(20);
   trace::start("*");
   void* small = heap::allocate(20);
   void* large = heap::allocate(100000);
@@ -232,4 +232,4 @@ TEST_F(StackReports, are_empty_where_nothing_was_ever_traced) {
   EXPECT_EQ(found, 0U);
 }
 
-}  // namespace
+}  // namespace trace_stack_report_test

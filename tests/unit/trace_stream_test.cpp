@@ -1,6 +1,6 @@
 #include "trace_fixture.hpp"
 
-#include <qm/call_sites.hpp>
+#include <qm/detail/call_sites.hpp>
 #include <qm/heap.hpp>
 #include <qm/trace/event_ring.hpp>
 #include <qm/trace/event_stream.hpp>
@@ -8,7 +8,7 @@
 
 #include "stream.hpp"
 
-namespace {
+namespace trace_stream_test {
 
 using namespace qm;
 using namespace qm::trace;
@@ -90,7 +90,7 @@ TEST_F(StreamTest, a_reallocation_is_one_event_whether_it_moves_or_not) {
     last = event.new_address;
     ++seen;
   }
-  EXPECT_EQ(seen, 4u);  // with the free at the end
+  EXPECT_EQ(seen, 4u);  // including the free at the end
 }
 
 TEST_F(StreamTest, the_call_site_is_told_of_an_object_of_a_large_block_and_of_a_reallocation_that_moves) {
@@ -239,10 +239,10 @@ TEST_F(StreamTest, a_sample_has_both_events_of_an_object_or_none_and_its_weights
   }
   stop();
   EXPECT_EQ(taken, freed);
-  EXPECT_TRUE(taken * 8 > 1400 && taken * 8 < 2600) << taken;  // one in eight, by a seed that differs
+  EXPECT_TRUE(taken * 8 > 1400 && taken * 8 < 2600) << taken;  // one in eight, with seeds that differ
 }
 
-TEST_F(StreamTest, a_change_of_mode_is_told_in_its_place_and_then_counters_go_on_alone) {
+TEST_F(StreamTest, a_change_of_mode_is_reported_in_its_place_and_then_counters_go_on_alone) {
   Cache* cache = make("packet");
   start({.pattern = "packet"});
   cache->free(cache->allocate());
@@ -332,7 +332,7 @@ TEST_F(StreamTest, makes_no_cache_that_was_made_again_one_that_was_traced) {
   EXPECT_TRUE(cache_trace(*make("packet", 96)).known);
 }
 
-// Cache::destroy() hides a cache and drains it on every hart before it may refuse, as objects are out: then it shows it.
+// Cache::destroy() hides a cache and drains it on every hart before it can refuse for its live objects; then it shows it.
 TEST_F(StreamTest, is_over_for_a_cache_too_whose_destroy_was_under_way_at_the_stop) {
   Cache* cache = make("packet", 96);
   start();
@@ -353,7 +353,7 @@ TEST_F(StreamTest, is_over_for_a_cache_too_whose_destroy_was_under_way_at_the_st
   EXPECT_TRUE(next().operation == Operation::kAllocate);
 }
 
-TEST_F(StreamTest, says_what_a_number_means_only_of_numbers_that_it_has_told) {
+TEST_F(StreamTest, says_what_a_number_means_only_of_numbers_that_it_has_reported) {
   Cache* cache = make("packet", 96);
   start({.pattern = "packet"});
   cache->free(test::allocate_by<1>(*cache));
@@ -411,7 +411,7 @@ TEST_F(StreamTest, gives_its_memory_back_when_it_is_over_and_keeps_its_figures) 
     stop();
     drain();
   };
-  lasts();  // what stays - the books, and what they keep of each source - is there from then on
+  lasts();  // afterwards all permanent memory exists: the trace, and its data for each source
   end_stream();
   base_arena().reap();
   const std::size_t used = base_arena().stats().allocated;
@@ -454,4 +454,4 @@ TEST_F(StreamTest, is_refused_while_one_is_on_and_for_a_name_that_nothing_has) {
   start({});
 }
 
-}  // namespace
+}  // namespace trace_stream_test

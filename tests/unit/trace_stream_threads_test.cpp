@@ -1,6 +1,6 @@
-// Harts allocate and free, and hand objects to each other, while one reads the rings: each hart's events come in its
-// order without a gap but for those that are told as lost, and by the global number every free comes after its
-// allocation.
+// Harts allocate and free, and pass objects to each other, while one hart reads the rings: each hart's events arrive in
+// order and without a gap, except for events that are reported as lost, and in the order of global numbers every free
+// follows its allocation.
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 #include <qm/trace/event_ring.hpp>
 #include <qm/trace/event_stream.hpp>
 
-namespace {
+namespace trace_stream_threads_test {
 
 using namespace qm;
 using namespace qm::trace;
@@ -24,7 +24,7 @@ constexpr unsigned kRounds = 3000;
 
 class StreamThreads : public test::TraceTest {
  protected:
-  /// Everybody works but the reader, hart 0, which works too and reads in between.
+  /// All harts work; hart 0, the reader, also reads in between.
   void run(std::size_t ring_bytes) {
     begin_again({}, test::harts());
     Cache* cache = make("packet");
@@ -66,7 +66,7 @@ class StreamThreads : public test::TraceTest {
     }
   }
 
-  /// Unless something was lost, of each object allocations and frees come in turn; it may have been out before.
+  /// If nothing was lost, allocations and frees of each object alternate; it may have been live before.
   void expect_turns() {
     EXPECT_GT(events_.size() + lost_, 100u);
     if (lost_ != 0) return;
@@ -91,7 +91,7 @@ class StreamThreads : public test::TraceTest {
   std::array<std::uint64_t, 32> numbers_{};
   std::vector<Told> events_;
   std::uint64_t lost_ = 0;
-  unsigned whole_ = 0;  ///< streams of which nothing was lost
+  unsigned whole_ = 0;  ///< streams without losses
 };
 
 TEST_F(StreamThreads, events_have_one_order_in_which_cause_comes_before_effect) {
@@ -115,7 +115,7 @@ TEST_F(StreamThreads, events_have_one_order_in_which_cause_comes_before_effect) 
   EXPECT_TRUE(out.empty());
 }
 
-TEST_F(StreamThreads, with_small_rings_told_and_lost_add_up_to_what_was_done) {
+TEST_F(StreamThreads, with_small_rings_reported_and_lost_add_up_to_what_was_done) {
   run(8 * sizeof(RingEntry));
   EXPECT_EQ(events_.size() + lost_, std::size_t{2} * kRounds * test::harts());
   std::uint64_t counted = 0;
@@ -126,7 +126,7 @@ TEST_F(StreamThreads, with_small_rings_told_and_lost_add_up_to_what_was_done) {
   EXPECT_EQ(counted, std::uint64_t{2} * kRounds * test::harts());
 }
 
-TEST_F(StreamThreads, what_is_told_between_a_start_and_a_stop_has_neither_gaps_nor_stragglers) {
+TEST_F(StreamThreads, what_is_reported_between_a_start_and_a_stop_has_neither_gaps_nor_stragglers) {
   constexpr unsigned kCycles = 20;
   begin_again({}, test::harts());
   Cache* cache = make("packet");
@@ -171,4 +171,4 @@ TEST_F(StreamThreads, what_is_told_between_a_start_and_a_stop_has_neither_gaps_n
   EXPECT_EQ(cache->state().load(), 0u);
 }
 
-}  // namespace
+}  // namespace trace_stream_threads_test

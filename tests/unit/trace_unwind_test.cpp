@@ -1,4 +1,4 @@
-// The walk over frame records, on stacks built by hand in both layouts, and once over the running one.
+// The walk over frame records, on stacks built by hand in both layouts, and once on the running stack.
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include <qm/trace/unwind.hpp>
 
-namespace {
+namespace trace_unwind_test {
 
 using namespace qm;
 using namespace qm::trace;
@@ -17,11 +17,11 @@ WalkRanges ranges() {
   WalkRanges all;
   all.text = {kText, kText + 0x10000};
   all.traps = {kText + 0x8000, kText + 0x8100};
-  all.books = {kText + 0x9000, kText + 0xa000};
+  all.trace = {kText + 0x9000, kText + 0xa000};
   return all;
 }
 
-/// A stack of records, eight words each, the innermost lowest.
+/// A stack of records, eight words for each, the innermost at the lowest address.
 template <class Frames>
 struct FakeStack {
   static constexpr unsigned kWords = 8;
@@ -40,7 +40,7 @@ struct FakeStack {
     *reinterpret_cast<std::uintptr_t*>(ra_at) = pc;
     *reinterpret_cast<std::uintptr_t*>(fp_at) = next;
   }
-  /// @p count records linked to each other, the last one outermost, with return addresses kText + 0x100, + 0x200, ...
+  /// Makes @p count linked records, the last one outermost, with return addresses kText + 0x100, + 0x200, ...
   void chain(unsigned count) {
     for (unsigned i = 0; i < count; ++i) set(i, kText + 0x100 * (i + 1), i + 1 < count ? frame(i + 1) : 0);
   }
@@ -96,7 +96,7 @@ TEST(Unwind, leaves_out_the_allocators_own_frames_in_front_only) {
   stack.chain(6);
   stack.set(0, kText + 0x9010, stack.frame(1));
   stack.set(1, kText + 0x9ffe, stack.frame(2));
-  stack.set(4, kText + 0x9020, stack.frame(5));  // a callback from the allocator's midst
+  stack.set(4, kText + 0x9020, stack.frame(5));  // a callback from inside the allocator
   const CallStack found = stack.walk();
   ASSERT_EQ(found.depth, 4U);
   EXPECT_EQ(found.pcs[0], kText + 0x300);
@@ -131,7 +131,7 @@ void marks_a_bad_frame() {
   stack.set(2, kText + 0x300, stack.frame(0));  // back
   EXPECT_EQ(stack.walk().depth, 3U);
   EXPECT_TRUE(stack.walk().truncated);
-  stack.set(2, kText + 0x300, stack.bounds().high + 16);  // out of the stack
+  stack.set(2, kText + 0x300, stack.bounds().high + 16);  // outside of the stack
   EXPECT_EQ(stack.walk().depth, 3U);
   EXPECT_TRUE(stack.walk().truncated);
   stack.set(2, kText - 2, stack.frame(3));  // a return address outside the text
@@ -159,22 +159,22 @@ TEST(Unwind, a_frame_lies_wholly_in_its_stack) {
 TEST(Unwind, plain_text_changes_nothing_but_the_cost) {
   FakeStack<RiscvFrames> stack;
   stack.chain(6);
-  stack.set(0, kText + 0x9010, stack.frame(1));  // the allocator's
+  stack.set(0, kText + 0x9010, stack.frame(1));  // a return address in the allocator
   WalkRanges known = ranges();
   CallStack without, with;
   walk_frames<RiscvFrames>(stack.frame(0), stack.bounds(), known, without);
-  known.plain = {kText, kText + 0x400};  // a part of the chain
+  known.plain = {kText, kText + 0x400};  // contains a part of the chain
   walk_frames<RiscvFrames>(stack.frame(0), stack.bounds(), known, with);
   ASSERT_EQ(with.depth, without.depth);
   EXPECT_EQ(with.truncated, without.truncated);
   for (unsigned i = 0; i < with.depth; ++i) EXPECT_EQ(with.pcs[i], without.pcs[i]);
 }
 
-TEST(Unwind, the_images_plain_text_has_no_traps_and_no_books) {
+TEST(Unwind, the_images_plain_text_has_no_traps_and_no_trace) {
   const WalkRanges ranges = image_ranges();
   EXPECT_TRUE(ranges.text.contains(ranges.plain.low));
   EXPECT_EQ(ranges.plain.high, ranges.text.high);
-  for (const TextRange& other : {ranges.traps, ranges.books}) {
+  for (const TextRange& other : {ranges.traps, ranges.trace}) {
     EXPECT_TRUE(other.low == other.high || other.high <= ranges.plain.low);
   }
 }
@@ -188,7 +188,7 @@ TEST(Unwind, the_images_plain_text_has_no_traps_and_no_books) {
   asm volatile("" : : : "memory");  // keeps the call above from becoming a jump
 }
 
-// As over picolibc's own linker script, which has __text_end alone.
+// As with picolibc's own linker script, which defines only __text_end.
 TEST(Unwind, takes_each_bound_of_the_text_for_itself_and_frames_count_from_within_the_code) {
   const std::uintptr_t start = static_cast<std::uintptr_t>(0x8000'0000), end = start + 0x2'0000;
   const std::uintptr_t within = start + 0x1'0000;
@@ -211,9 +211,9 @@ TEST(Unwind, takes_each_bound_of_the_text_for_itself_and_frames_count_from_withi
       EXPECT_EQ(ranges.plain.low + static_cast<std::uintptr_t>(distance), pc);
     }
   }
-  const TextRange books{within - 0x100, within + 0x800};
+  const TextRange trace{within - 0x100, within + 0x800};
   const ImageBounds no_start{.text_start = 0, .text_end = end, .executable_start = 0, .etext = 0, .within = within};
-  EXPECT_FALSE(ranges_between(no_start, {}, books).plain.contains(within)) << "the books' own text is not plain";
+  EXPECT_FALSE(ranges_between(no_start, {}, trace).plain.contains(within)) << "the trace's own text is not plain";
 }
 
 TEST(Unwind, sees_the_running_stack) {
@@ -227,11 +227,11 @@ TEST(Unwind, sees_the_running_stack) {
   CallStack again;
   outer(again);
   EXPECT_EQ(again.pcs[0], found.pcs[0]);
-  EXPECT_NE(again.pcs[1], found.pcs[1]);  // and outer from two places here
+  EXPECT_NE(again.pcs[1], found.pcs[1]);  // and outer was called from two places here
 }
 
 TEST(Unwind, of_a_stack_that_the_port_does_not_know_keeps_one_return_address_and_a_mark) {
-  // Frame records of either layout, in no stack.
+  // Frame records of either layout, not on a stack.
   alignas(16) static std::uintptr_t words[8] = {0x1234, 0x1234, 0x1234, 0x1234, 0x1234, 0x1234, 0x1234, 0x1234};
   const auto frame = reinterpret_cast<std::uintptr_t>(&words[4]);
   CallStack found;
@@ -246,4 +246,4 @@ TEST(Unwind, of_a_stack_that_the_port_does_not_know_keeps_one_return_address_and
   }
 }
 
-}  // namespace
+}  // namespace trace_unwind_test

@@ -8,13 +8,13 @@
 #include <qm/wire/crc32.hpp>
 #include <qm/wire/demultiplexer.hpp>
 
-namespace {
+namespace wire_demultiplexer_test {
 
 using namespace qm::wire;
 
 constexpr std::size_t kPayloadRoom = 300;
 
-/// What a receiver makes of a stream, in order.
+/// A receiver's results for a stream, in order.
 struct Received {
   std::string text;
   std::vector<std::string> frames;
@@ -75,7 +75,7 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
-/// A frame made by hand, so that any field can be wrong and the CRC right nevertheless.
+/// A frame made by hand, so that any field can be wrong while the CRC is right.
 std::string raw_frame(std::string inner) {
   Crc32 crc;
   crc.add(as_bytes(inner));
@@ -160,7 +160,7 @@ TEST(Demultiplexer, notices_every_lost_byte_and_every_doubled_one) {
     ASSERT_EQ(got.frames.size(), 0u) << "place " << place;
     ASSERT_EQ(got.counted, 1u) << "place " << place;
     ASSERT_TRUE(got.text.ends_with("\r\nnext")) << "place " << place;
-    // A doubled first or last byte leaves the frame whole: ESC ESC P m ... is text ESC and a frame.
+    // If the first or last byte is doubled, the frame stays intact: ESC ESC P m ... is the text ESC and a frame.
     if (place == 0 || place + 1 == good.size()) continue;
     std::string longer = good;
     longer.insert(place, 1, good[place]);
@@ -226,7 +226,7 @@ TEST(Demultiplexer, knows_the_request_of_a_frame_of_a_later_version) {
   EXPECT_EQ(got.broken, std::vector{Broken::kVersion});
   EXPECT_EQ(got.broken_requests, std::vector<std::uint32_t>{0x1234});
   EXPECT_EQ(got.text, "after");
-  // One of an earlier version is refused too, unless captures are read.
+  // A frame of an earlier version is refused too, except when a capture is read.
   const std::string earlier(
       "\x01\x02\x01\x00\x34\x12\x00\x00\x02\x00"
       "hi",
@@ -294,7 +294,7 @@ std::string raw(std::string_view payload, std::uint32_t request = 5) {
   return line;
 }
 
-/// The frame that announces raw frames, or takes that back.
+/// The frame that announces raw frames, or ends them.
 std::string form(bool is_raw) {
   const auto payload = pack(LineForm{is_raw});
   std::string line(armoured_size(payload.size()), ' ');
@@ -302,7 +302,7 @@ std::string form(bool is_raw) {
   return line;
 }
 
-/// What a receiver makes of @p bytes after raw frames have been announced.
+/// @returns a receiver's results for @p bytes after raw frames have been announced.
 Received receive_raw(std::string_view bytes) {
   Received received = receive(form(true) + std::string(bytes));
   EXPECT_FALSE(received.frames.empty());
@@ -317,7 +317,7 @@ TEST(RawFrame, comes_out_as_it_went_in_for_every_payload) {
   for (const char byte : form(true)) (void)demultiplexer.push(static_cast<std::uint8_t>(byte));
   ASSERT_TRUE(demultiplexer.raw());
   for (std::size_t size = 0; size <= kMaxPayloadBytes; ++size) {
-    // None, few or many zeroes: runs of every length, of 254 bytes too.
+    // No zeroes, few or many: runs of every length, including 254 bytes.
     const unsigned zeroes = static_cast<unsigned>(size % 3) * 30;
     std::string payload(size, 'x');
     for (char& byte : payload) byte = random.chance(zeroes) ? '\0' : static_cast<char>(random.between(1, 255));
@@ -341,7 +341,7 @@ TEST(RawFrame, is_text_until_it_is_announced_and_after_that_is_taken_back) {
   EXPECT_EQ(between.text, "ab");
   const Received after = receive_raw(form(false) + line);
   EXPECT_EQ(after.text, line);
-  EXPECT_EQ(after.frames.size(), 1u);  // the form's
+  EXPECT_EQ(after.frames.size(), 1u);  // the frame that announces the form
 }
 
 TEST(RawFrame, stands_beside_armoured_ones_and_text) {
@@ -390,4 +390,4 @@ TEST(RawFrame, without_its_end_is_given_up_after_as_much_as_a_frame_can_have) {
   EXPECT_EQ(received.frames, std::vector<std::string>{"last"});
 }
 
-}  // namespace
+}  // namespace wire_demultiplexer_test

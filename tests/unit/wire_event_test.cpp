@@ -4,11 +4,11 @@
 #include <qm/wire/frame.hpp>
 #include <qm/wire/stream.hpp>
 
-namespace {
+namespace wire_event_test {
 
 using namespace qm::wire;
 
-/// Small and good enough, the same everywhere.
+/// A small generator of sufficient quality, the same everywhere.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
@@ -18,7 +18,7 @@ class Random {
     return state_ ^= state_ << 17;
   }
   std::uint64_t below(std::uint64_t bound) { return next() % bound; }
-  /// Any number of bits alike.
+  /// Each number of bits is equally likely.
   std::uint64_t wide() { return next() >> below(64); }
 
  private:
@@ -61,7 +61,7 @@ Event following(const Event& before, Random& random, bool wild) {
   return event;
 }
 
-/// A note behind @p before. @param[in,out] next what the event behind it has at least.
+/// A note after @p before. @param[in,out] next lower bounds for the event after the note.
 Event note_behind(const Event& before, Random& random) {
   Event event;
   event.hart = before.hart;
@@ -79,7 +79,7 @@ Event note_behind(const Event& before, Random& random) {
   return event;
 }
 
-/// A payload of events and notes, and what it was made of.
+/// A payload of events and notes, and the data it was made from.
 struct Sample {
   std::uint8_t bytes[kMaxPayloadBytes];
   std::span<const std::uint8_t> payload;
@@ -151,7 +151,7 @@ TEST(Events, are_malformed_when_cut_anywhere) {
   }
 }
 
-/// Decodes @p payload and encodes it again. @returns whether it is malformed or the same bytes come out.
+/// Decodes @p payload and encodes it again. @returns whether it is malformed or the same bytes result.
 bool has_one_form(std::span<const std::uint8_t> payload) {
   static EventDecoder decoder;
   static EventEncoder encoder;
@@ -190,7 +190,7 @@ TEST(Events, of_random_bytes_end_and_stay_malformed) {
     static std::uint8_t bytes[kMaxPayloadBytes];
     const auto size = static_cast<std::size_t>(random.below(200));
     for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::uint8_t>(random.next());
-    if (size > 40) bytes[25] = 0;  // numbers are not all longer than they may be
+    if (size > 40) bytes[25] = 0;  // otherwise most numbers would be longer than permitted
     static EventDecoder decoder;
     Event event;
     Decoded result = decoder.begin(std::span(bytes).first(size));
@@ -214,7 +214,7 @@ TEST(Events, skip_and_count_what_a_later_minor_version_adds) {
   out.varint(2);
   out.fixed(0xabcd, 2);
   out.byte(0x20);  // an allocation with rare fields
-  out.byte(0x80);  // of a later version
+  out.byte(0x80);  // fields of a later version
   out.varint(0);
   out.varint(3);                 // source
   out.varint(0x1000 / 16 << 2);  // distance
@@ -223,7 +223,7 @@ TEST(Events, skip_and_count_what_a_later_minor_version_adds) {
   out.byte(0x81);  // a free of the same source
   out.varint(9);
   out.varint(0);
-  out.byte(0xff);  // behind the records
+  out.byte(0xff);  // bytes after the records
   EventDecoder decoder;
   Event event;
   ASSERT_TRUE(decoder.begin(out.written()) == Decoded::kOk);
@@ -279,7 +279,7 @@ TEST(Events, the_largest_takes_no_more_than_is_kept_free_for_one) {
   EXPECT_TRUE(encoder.finish().size() - before <= EventEncoder::kMaxEventBytes) << encoder.finish().size() - before;
 }
 
-// At compile time: a target has its floating point off.
+// At compile time: floating point is off on a target.
 static_assert(sample_weight(16, 4096) == 256.0 && sample_weight(1024, 4096) == 4.0 && sample_weight(4096, 4096) == 1.0);
 static_assert(sample_weight(100, 4096) > 40.959 && sample_weight(100, 4096) < 40.961);
 
@@ -303,4 +303,4 @@ TEST(Sampling, takes_as_many_as_the_size_says) {
   EXPECT_EQ(sample_threshold(std::uint64_t{1} << 40, std::uint64_t{1} << 41), UINT32_MAX / 2);
 }
 
-}  // namespace
+}  // namespace wire_event_test

@@ -4,7 +4,7 @@
 #include <qm/wire/demultiplexer.hpp>
 #include <qm/wire/frame.hpp>
 
-namespace {
+namespace wire_frame_test {
 
 using namespace qm::wire;
 
@@ -146,4 +146,4 @@ TEST(SequenceCheck, counts_what_is_missing_across_the_wrap) {
   EXPECT_EQ(check.lost_before(2), 65534u);
 }
 
-}  // namespace
+}  // namespace wire_frame_test

@@ -1,4 +1,4 @@
-// The worked example of docs/protocol.md, read out of the document, is what the code sends.
+// The code sends exactly the bytes of the worked example in docs/protocol.md, which the test reads.
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 #include <qm/wire/event.hpp>
 #include <qm/wire/frame.hpp>
 
-namespace {
+namespace wire_protocol_test {
 
 using namespace qm::wire;
 
-/// The bytes of the document's code block with the info word @p block.
+/// @returns the bytes of the document's code block with the info word @p block.
 std::string dump_of(const std::string& block) {
   std::ifstream document(QM_PROTOCOL_DOCUMENT);
   std::string line, bytes;
@@ -105,4 +105,4 @@ TEST(Document, shows_the_events_that_are_sent_and_reads_them) {
   EXPECT_EQ(decoder.next(event), Decoded::kEnd);
 }
 
-}  // namespace
+}  // namespace wire_protocol_test

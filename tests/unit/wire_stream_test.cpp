@@ -3,7 +3,7 @@
 #include <qm/wire/frame.hpp>
 #include <qm/wire/stream.hpp>
 
-namespace {
+namespace wire_stream_test {
 
 using namespace qm::wire;
 
@@ -151,9 +151,9 @@ TEST(Definitions, that_do_not_fit_change_nothing_and_unknown_ones_are_skipped) {
   EXPECT_EQ(encoder.finish().size(), 0u);
   ByteWriter out(bytes);
   put_prefix(out, {1, 8});
-  out.byte(77);  // of a later version
+  out.byte(77);  // fields of a later version
   out.text("what it is");
-  out.byte(4);  // a context with a field behind its name
+  out.byte(4);  // a context with a field after its name
   out.varint(4);
   out.varint(1);
   out.text("a");
@@ -169,7 +169,7 @@ TEST(Definitions, that_do_not_fit_change_nothing_and_unknown_ones_are_skipped) {
   for (std::size_t size = 0; size < out.written().size(); ++size) {
     Decoded result = decoder.begin(out.written().first(size), prefix);
     while (result == Decoded::kOk) result = decoder.next(read);
-    // Between two of them is an end as well: the frame's length is what tells.
+    // The position between two of them is also a valid end: the frame's length decides.
     ASSERT_TRUE(result == Decoded::kMalformed || size == 18) << "size " << size;
   }
 }
@@ -274,4 +274,4 @@ TEST(Varint, has_one_form_and_ends_at_64_bits) {
   EXPECT_EQ(to_zigzag(-1), 1u);
 }
 
-}  // namespace
+}  // namespace wire_stream_test

@@ -1,6 +1,6 @@
 // <qm/trace/trace.h>: the live trace for C.
 
-#include <qm/glob.hpp>
+#include <qm/detail/glob.hpp>
 #include <qm/trace/trace.h>
 
 #include <atomic>
@@ -13,7 +13,7 @@
 #include <qm/trace/characters.hpp>
 #include <qm/trace/live_trace.hpp>
 
-#include "books.hpp"
+#include "tracer.hpp"
 
 namespace {
 
@@ -25,12 +25,12 @@ std::string_view view(const char* text) noexcept {
   return text != nullptr ? trace::characters(text) : std::string_view();
 }
 
-/// An iteration's dump and its entry: too large for a small stack, so there is one.
+/// The dump and the entry of an iteration: too large for a small stack, so there is only one.
 constinit trace::Dump the_dump;
 constinit trace::DumpEntry the_entry{};
 constinit std::atomic<std::uint32_t> dumping{0};
 
-/// Where memory begins, rounded down as a record's addresses are.
+/// Where memory begins, rounded down to what a record's addresses allow.
 std::uintptr_t lowest_address() noexcept {
   constexpr std::uintptr_t kRounding = 0xffffff;
   Segment first;
@@ -38,10 +38,10 @@ std::uintptr_t lowest_address() noexcept {
   return walk.next(first) ? first.start & ~kRounding : 0;
 }
 
-/// The right to use it.
+/// The right to use the dump.
 class DumpTurn {
  public:
-  // acquire and release: the dump as its last user left it.
+  // acquire and release: the dump is visible as its last user left it.
   DumpTurn() noexcept : mine_(dumping.exchange(1, std::memory_order_acquire) == 0) {}
   ~DumpTurn() {
     if (mine_) dumping.store(0, std::memory_order_release);
@@ -54,7 +54,7 @@ class DumpTurn {
   bool mine_;
 };
 
-/// @returns what the visit says. Its strings and arrays live as long as the call.
+/// @returns the result of the visit. Its strings and arrays are valid during the call.
 bool show(const trace::DumpEntry& entry, qm_trace_visit visit, void* priv) noexcept {
   char context[sizeof(trace::ContextSlot::text) + 1] = {};
   for (std::size_t i = 0; i < entry.context.size() && i + 1 < sizeof context; ++i) context[i] = entry.context[i];
@@ -72,7 +72,8 @@ bool show(const trace::DumpEntry& entry, qm_trace_visit visit, void* priv) noexc
   return visit(&record, priv);
 }
 
-/// Visits what @p dump has begun and adds to @p sum what it came to. @returns false if the visit ended it.
+/// Visits the records of @p dump, which has begun, and adds the results to @p sum. @returns false if the visit ended
+/// it.
 bool show_all(trace::Dump& dump, qm_trace_visit visit, void* priv, qm_trace_summary& sum) noexcept {
   bool more = true;
   while (more && dump.next(the_entry)) more = show(the_entry, visit, priv);
@@ -85,11 +86,11 @@ bool show_all(trace::Dump& dump, qm_trace_visit visit, void* priv, qm_trace_summ
   return more;
 }
 
-/// Whether a source that a kept pattern names is not traced all the same, for want of memory.
+/// Whether a source that a kept pattern matches is not traced, because memory was lacking.
 bool is_one_missing() noexcept {
   RegistryCursor<Traceable> sources;
   while (Traceable* source = sources.next()) {
-    if (source->traceable() && trace::books.joins(source->name()) && !trace::cache_trace(*source).known) return true;
+    if (source->traceable() && trace::tracer.joins(source->name()) && !trace::cache_trace(*source).known) return true;
   }
   return false;
 }
@@ -121,7 +122,7 @@ qm_status qm_trace_reset(const char* caches) noexcept { return to_c(trace::reset
 
 qm_status qm_trace_foreach(const char* cache, qm_trace_visit visit, void* priv, qm_trace_summary* summary) noexcept {
   if (visit == nullptr) return QM_INVALID;
-  if (!trace::books.ready()) return QM_UNSAFE;
+  if (!trace::tracer.ready()) return QM_UNSAFE;
   const DumpTurn turn;
   if (!turn.mine()) return QM_BUSY;
   qm_trace_summary all{};
@@ -133,7 +134,7 @@ qm_status qm_trace_foreach(const char* cache, qm_trace_visit visit, void* priv, 
     all.complete = all.complete && !is_one_missing();
   } else {
     const std::string_view pattern = view(cache);
-    bool found = trace::books.keeps(pattern);
+    bool found = trace::tracer.keeps(pattern);
     RegistryCursor<Traceable> sources;
     while (Traceable* source = more ? sources.next() : nullptr) {
       if (!names(pattern, trace::characters(source->name()))) continue;

@@ -15,23 +15,29 @@ std::uint32_t hash_of(std::string_view label) noexcept {  // FNV-1a
 
 }  // namespace
 
-void ContextTable::initialize(std::span<ContextSlot> storage) noexcept {
-  for (ContextSlot& slot : storage) new (&slot) ContextSlot;
-  slots_ = storage.data();
-  mask_ = static_cast<std::uint32_t>(storage.size() - 1);
+void ContextTable::initialize(std::span<Part> directory, unsigned slots, void* first) noexcept {
+  for (Part& part : directory) new (&part) Part(nullptr);
+  directory_ = directory.data();
+  slots_ = slots;
   used_.store(0, std::memory_order_relaxed);
   failures_.store(0, std::memory_order_relaxed);
+  add_part(0, first);
 }
 
-std::uint32_t ContextTable::probe(std::uint32_t hash, std::string_view label) const noexcept {
-  std::uint32_t at = hash & mask_;
-  for (std::uint32_t i = 0; i <= mask_; ++i, at = (at + 1) & mask_) {
-    if (at == 0) continue;
-    // acquire: pairs with the release in intern(), so that the text is seen.
-    const std::uint32_t found = slots_[at].hash.load(std::memory_order_acquire);
-    if (found == 0 || (found == hash && text(at) == label)) return at;
+inline std::atomic<std::uint16_t>& ContextTable::head(std::uint32_t hash) const noexcept {
+  static_assert(kLists * sizeof(std::uint16_t) <= sizeof(ContextSlot::text) - 1);
+  auto* heads = reinterpret_cast<std::atomic<std::uint16_t>*>(&at(0));
+  return heads[sizeof(ContextSlot) / sizeof(std::uint16_t) - kLists + (hash ^ hash >> 16) % kLists];
+}
+
+std::uint32_t ContextTable::find(std::uint32_t hash, std::string_view label) const noexcept {
+  // acquire: pairs with the release in intern(): the text is visible; also for at().
+  std::uint32_t id = head(hash).load(std::memory_order_acquire);
+  for (; id != 0; id = at(id).next.load(std::memory_order_relaxed)) {
+    const ContextSlot& slot = at(id);
+    if (slot.hash == hash && std::string_view(slot.text, slot.length) == label) break;
   }
-  return 0;
+  return id;
 }
 
 std::uint32_t ContextTable::intern(std::string_view label) noexcept {
@@ -42,29 +48,34 @@ std::uint32_t ContextTable::intern(std::string_view label) noexcept {
     label = std::string_view(cut, kContextChars);
   }
   const std::uint32_t hash = hash_of(label);
-  std::uint32_t at = probe(hash, label);
-  if (at != 0 && slots_[at].hash.load(std::memory_order_relaxed) != 0) return at;
+  if (const std::uint32_t id = find(hash, label); id != 0) return id;
   const LockGuard hold(lock_);
-  at = probe(hash, label);  // another hart may have stored it, or another label there
-  if (at == 0) {
+  if (const std::uint32_t id = find(hash, label); id != 0) return id;  // another hart has stored it
+  const unsigned part = next_part();
+  if (part == parts()) {
     failures_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
-  ContextSlot& slot = slots_[at];
-  if (slot.hash.load(std::memory_order_relaxed) == 0) {
-    copy_characters(label, slot.text, label.size());
-    slot.length = static_cast<std::uint8_t>(label.size());
-    slot.hash.store(hash, std::memory_order_release);
-    used_.fetch_add(1, std::memory_order_relaxed);
-  }
-  return at;
+  if (!has_part(part)) return 0;
+  const std::uint32_t id = used_.load(std::memory_order_relaxed) + 1;
+  auto* slot = new (&at(id)) ContextSlot;
+  copy_characters(label, slot->text, label.size());
+  slot->hash = hash;
+  slot->length = static_cast<std::uint8_t>(label.size());
+  std::atomic<std::uint16_t>& first = head(hash);
+  slot->next.store(first.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  first.store(static_cast<std::uint16_t>(id), std::memory_order_release);
+  // release: pairs with the acquire in text().
+  used_.store(id, std::memory_order_release);
+  return id;
 }
 
 std::string_view ContextTable::text(std::uint32_t id) const noexcept {
   if (id == 0) return "?";
-  // acquire: pairs with the release in intern(): a number from elsewhere may name a slot that is being filled.
-  if (slots_[id].hash.load(std::memory_order_acquire) == 0) return {};
-  return {slots_[id].text, slots_[id].length};
+  // acquire: pairs with the release in intern(): a number from an untrusted source may name a slot that has no label
+  // yet.
+  if (id > used_.load(std::memory_order_acquire)) return {};
+  return {at(id).text, at(id).length};
 }
 
 }  // namespace qm::trace

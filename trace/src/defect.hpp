@@ -1,13 +1,13 @@
 #pragma once
-/// Defects put into the commands on purpose, so that the test of their exactness can show that it sees them. Only that
-/// test compiles anything but kNone.
+/// Deliberate defects of the commands. With them the test of exactness shows that it detects such defects. Only that
+/// test compiles any value but kNone.
 
 namespace qm::trace {
 
 enum class Defect : unsigned {
   kNone,
-  kOnePhaseStart,      ///< start records as each hart closes
-  kEarlyReopening,     ///< stop lets the watch end before every hart has answered
+  kOnePhaseStart,      ///< start begins to record when each hart closes its per-hart cache
+  kEarlyReopening,     ///< stop ends the watching before every hart has answered
   kNoAcknowledgement,  ///< start, stop and reset do not wait for the harts
 };
 

@@ -1,6 +1,6 @@
 #include <qm/trace/dump.hpp>
 
-#include "books.hpp"
+#include "tracer.hpp"
 #include "figures.hpp"
 
 namespace qm::trace {
@@ -26,7 +26,7 @@ void copy(const CacheTrace& trace, DumpSummary& summary) noexcept {
   summary.known = trace.known;
 }
 
-/// The sum over all caches that were traced.
+/// The sum over all caches and arenas that were traced.
 CacheTrace look_at_all(std::uint32_t& resets) noexcept {
   CacheTrace sum;
   resets = 0;
@@ -34,7 +34,7 @@ CacheTrace look_at_all(std::uint32_t& resets) noexcept {
   while (Traceable* source = sources.next()) {
     const CacheTrace trace = cache_trace(*source);
     if (!trace.known) continue;
-    SourceBooks* const one = books_at(*source);
+    TracedSource* const one = traced_source(*source);
     sum.known = true;
     if (trace.state != State::kOff) sum.state = trace.state;
     add_figures(*one, sum.figures);
@@ -45,30 +45,31 @@ CacheTrace look_at_all(std::uint32_t& resets) noexcept {
   return sum;
 }
 
-void fill(const SourceBooks& one, const Record& record, DumpEntry& entry) noexcept {
-  entry.object = books.object_of(one, record);
+void fill(const TracedSource& one, const Record& record, DumpEntry& entry) noexcept {
+  entry.object = tracer.object_of(one, record);
   entry.requested = record.size;
-  entry.age_ticks = books.age_ticks(record);
+  entry.age_ticks = tracer.age_ticks(record);
   entry.sequence = record.sequence();
   entry.hart = record.hart();
-  entry.context = books.contexts.text(record.context());
-  entry.stack_id = books.stacks.id(record.stack());
-  const StackEntry* stack = books.stacks.entry(record.stack());
+  entry.context = tracer.contexts.text(record.context());
+  entry.stack_id = tracer.stacks.id(record.stack());
+  const StackEntry* stack = tracer.stacks.entry(record.stack());
   entry.depth = stack != nullptr ? stack->depth : 0;
   entry.truncated = stack == nullptr || stack->truncated();
-  for (unsigned i = 0; i < entry.depth; ++i) entry.pcs[i] = books.pc_of(stack->frames()[i]);
+  for (unsigned i = 0; i < entry.depth; ++i) entry.pcs[i] = tracer.pc_of(stack->frames()[i]);
 }
 
-/// The record of what begins at @p start, which @p handle belongs to.
-bool find_at(const SourceBooks& one, std::uint32_t* handle, std::uintptr_t start, DumpEntry& entry) noexcept {
+/// The record of the object or segment that begins at @p start, whose handle is @p handle.
+bool find_at(const TracedSource& one, std::uint32_t* handle, std::uintptr_t start, DumpEntry& entry) noexcept {
   if (handle == nullptr) return false;
   const SlotId slot = std::atomic_ref<std::uint32_t>(*handle).load(std::memory_order_relaxed);
   Record record;
-  // Nobody may hold what is asked about: if its slab is freed meanwhile, there is no handle any more, but anything.
-  if ((slot & (Books::kFormer | CountWord::kMark)) != 0 || !books.records.has_slot(slot) ||
-      !books.records.copy(slot, record) || record.cache != one.number)
+  // The caller may not hold the object: if its slab is freed meanwhile, the word read is not a handle, and has any
+  // value.
+  if ((slot & (Tracer::kFormer | CountWord::kMark)) != 0 || !tracer.records.has_slot(slot) ||
+      !tracer.records.copy(slot, record) || record.cache != one.number)
     return false;
-  if (books.object_of(one, record) != start) return false;
+  if (tracer.object_of(one, record) != start) return false;
   fill(one, record, entry);
   return true;
 }
@@ -76,19 +77,20 @@ bool find_at(const SourceBooks& one, std::uint32_t* handle, std::uintptr_t start
 }  // namespace
 
 bool find(Cache& cache, void* object, DumpEntry& entry) noexcept {
-  const SourceBooks* one = books_at(cache);
+  const TracedSource* one = traced_source(cache);
   return one != nullptr && find_at(*one, cache.handle(object), reinterpret_cast<std::uintptr_t>(object), entry);
 }
 
 bool find(Arena& arena, std::uintptr_t start, DumpEntry& entry) noexcept {
-  const SourceBooks* one = books_at(arena);
-  // If the segment is freed meanwhile, its tag may have another's handle, whose record does not begin at `start`.
+  const TracedSource* one = traced_source(arena);
+  // If the segment is freed meanwhile, its boundary tag may have another segment's handle, whose record does not begin
+  // at `start`.
   return one != nullptr && find_at(*one, arena.handle(start), start, entry);
 }
 
 void Dump::begin(Traceable& source) noexcept {
   all_ = false;
-  one_ = books_at(source);
+  one_ = traced_source(source);
   begin_window(&source);
 }
 
@@ -102,9 +104,9 @@ void Dump::begin_window(Traceable* source) noexcept {
   last_ = 0;
   shown_ = truncated_ = 0;
   count_ = at_ = 0;
-  more_ = books.ready() && (all_ || one_ != nullptr);
+  more_ = tracer.ready() && (all_ || one_ != nullptr);
   ended_ = !more_;
-  window_ = books.sequence.next();
+  window_ = tracer.sequence.next();
   CacheTrace trace;
   if (all_ && more_) {
     trace = look_at_all(resets_);
@@ -124,7 +126,7 @@ bool Dump::alive() const noexcept {
 
 // ---- the next records in order --------------------------------------------------------------------------------------
 
-/// Keeps the kBatch lowest keys: a heap with the highest on top.
+/// Keeps the kBatch lowest keys in a heap with the highest on top.
 void Dump::offer(std::uint64_t key) noexcept {
   if (count_ == kBatch) {
     more_ = true;
@@ -149,7 +151,7 @@ void Dump::sift_down(unsigned root, unsigned count) noexcept {
   keys_[root] = key;
 }
 
-/// Turns the heap into a rising sequence.
+/// Sorts the heap in rising order.
 void Dump::sort() noexcept {
   for (unsigned count = count_; count > 1; --count) {
     const std::uint64_t highest = keys_[0];
@@ -163,7 +165,7 @@ void Dump::collect() noexcept {
   Record found;
   count_ = at_ = 0;
   more_ = false;
-  for (RecordTable::Cursor cursor = 0; books.records.scan(cursor, found);) {
+  for (RecordTable::Cursor cursor = 0; tracer.records.scan(cursor, found);) {
     const std::uint64_t sequence = found.sequence();
     if ((!all_ && found.cache != one_->number) || sequence <= last_ || sequence >= window_) continue;
     offer(key_of(sequence, cursor));
@@ -185,9 +187,9 @@ bool Dump::next(DumpEntry& entry) noexcept {
     const std::uint64_t key = keys_[at_++];
     last_ = sequence_of(key);
     Record record;
-    // Numbers are unique: the same number in the slot means that the record was never gone.
-    if (!books.records.copy(books.records.slot_before(behind(key)), record) || record.sequence() != last_) continue;
-    fill(all_ ? *books.books_numbered(record.cache) : *one_, record, entry);
+    // Numbers are unique: the same number in the slot means that the record was there all the time.
+    if (!tracer.records.copy(tracer.records.slot_before(behind(key)), record) || record.sequence() != last_) continue;
+    fill(all_ ? *tracer.source_numbered(record.cache) : *one_, record, entry);
     ++shown_;
     if (entry.truncated) ++truncated_;
     return true;
@@ -200,7 +202,7 @@ DumpSummary Dump::finish() noexcept {
   std::uint32_t resets = resets_;
   CacheTrace trace;
   summary.destroyed = !alive();
-  if (all_ && books.ready()) {
+  if (all_ && tracer.ready()) {
     trace = look_at_all(resets);
   } else if (one_ != nullptr && !summary.destroyed && look_at(*one_, trace)) {
     resets = one_->resets.load(std::memory_order_relaxed);
@@ -208,7 +210,7 @@ DumpSummary Dump::finish() noexcept {
   summary.shown = summary.outstanding = shown_;
   if (trace.known) {
     const std::uint64_t before = at_begin_.figures.recorded;
-    if (!all_) trace.from_before_start = at_begin_.from_before_start;  // only who holds the source can say
+    if (!all_) trace.from_before_start = at_begin_.from_before_start;  // known only to a caller that holds the source
     copy(trace, summary);
     if (!ended_) summary.outstanding = trace.keeping.counts ? 0 : trace.live;
     summary.reset = resets != resets_;

@@ -1,6 +1,6 @@
 #include <qm/trace/event_ring.hpp>
 
-#include <qm/bits.hpp>
+#include <qm/detail/bits.hpp>
 
 namespace qm::trace {
 
@@ -13,8 +13,8 @@ void EventRing::put_note(wire::Operation operation, std::uint32_t value) noexcep
   head_.store(head + 1, std::memory_order_release);  // as in put()
 }
 
-/// Says what has to be said before the next event, if there is room for all of it and @p entries. @returns false if
-/// there is not.
+/// Puts the notes that have to precede the next event, if there is room for them and for @p entries more. @returns
+/// false if there is not.
 bool EventRing::say(std::uint32_t entries) noexcept {
   // acquire: pairs with the release in drop().
   const std::uint32_t tail = tail_.load(std::memory_order_acquire);
@@ -29,7 +29,7 @@ bool EventRing::say(std::uint32_t entries) noexcept {
   return true;
 }
 
-/// As say(), and where there is no room the event counts as dropped.
+/// As say(); if there is no room, it counts the event as dropped.
 bool EventRing::make_room(std::uint32_t entries, std::atomic<std::uint32_t>& numbers) noexcept {
   if (say(entries)) return true;
   ++lost_unsaid_;
@@ -60,7 +60,7 @@ void EventRing::change_mode(wire::StreamMode mode) noexcept {
   mode_ = mode;
   mode_unsaid_ = true;
   if (say(0)) return;
-  // The next event that finds room says it first, or if there is none, whoever empties the ring at the end.
+  // The next event that finds room puts the note first; if there is none, the reader notes it at the end.
   limit_ = head_.load(std::memory_order_relaxed);
 }
 

@@ -1,4 +1,4 @@
-// What the books say of themselves.
+// The trace's figures.
 
 #include "figures.hpp"
 
@@ -30,7 +30,7 @@ void Counts::add_to(Figures& figures, const Counts& base) const noexcept {
   figures.lost_contexts += since(lost_contexts, base.lost_contexts);
 }
 
-bool Books::look(const SourceBooks& one, std::uint32_t& word, std::uint32_t& live) noexcept {
+bool Tracer::look(const TracedSource& one, std::uint32_t& word, std::uint32_t& live) noexcept {
   const LockGuard hold(directory_lock_);
   Traceable* source = one.source.load(std::memory_order_relaxed);
   if (source == nullptr) return false;
@@ -45,13 +45,13 @@ State state_of(std::uint32_t word) noexcept {
   return (word & trace_state::kWatch) != 0 ? State::kDraining : State::kOff;
 }
 
-void add_figures(SourceBooks& one, Figures& figures) noexcept {
-  for (unsigned hart = 0; hart < books.harts(); ++hart) one.harts()[hart].now.add_to(figures, one.harts()[hart].base);
+void add_figures(TracedSource& one, Figures& figures) noexcept {
+  for (unsigned hart = 0; hart < tracer.harts(); ++hart) one.harts()[hart].now.add_to(figures, one.harts()[hart].base);
 }
 
-bool look_at(SourceBooks& one, CacheTrace& trace) noexcept {
+bool look_at(TracedSource& one, CacheTrace& trace) noexcept {
   std::uint32_t word = 0;
-  if (!one.traced.load(std::memory_order_relaxed) || !books.look(one, word, trace.live)) return false;
+  if (!one.traced.load(std::memory_order_relaxed) || !tracer.look(one, word, trace.live)) return false;
   trace.known = true;
   trace.state = state_of(word);
   add_figures(one, trace.figures);
@@ -69,10 +69,10 @@ std::size_t unrecorded(Traceable& source) noexcept {
 
 CacheTrace cache_trace(Traceable& source) noexcept {
   CacheTrace trace;
-  SourceBooks* one = books_at(source);
+  TracedSource* one = traced_source(source);
   if (one == nullptr || !look_at(*one, trace) || trace.from_before_start == 0) return trace;
-  // A free without a record does not tell whether the object was older than the start. No more of those that were are
-  // left than objects without a record.
+  // A free without a record does not show whether its object was older than the start. At most as many old objects are
+  // left as there are objects without a record.
   const std::size_t now = unrecorded(source);
   if (now < trace.from_before_start) trace.from_before_start = now;
   return trace;
@@ -87,24 +87,23 @@ Totals totals() noexcept {
     if (trace.state != State::kOff) ++totals.traced;
     totals.dropped += trace.figures.all_dropped();
   }
-  if (!books.ready()) return totals;
-  totals.record_bytes = books.records.live() * kBytesPerRecord;
-  totals.record_capacity = books.config().record_bytes;
-  totals.records_reserved = books.records.chunks() * kChunkBytes;
-  const StackDepotStats stacks = books.stacks.stats();
+  if (!tracer.ready()) return totals;
+  totals.record_bytes = tracer.records.live() * kBytesPerRecord;
+  totals.record_capacity = tracer.config().record_bytes;
+  totals.records_reserved = tracer.records.chunks() * kChunkBytes;
+  const StackDepotStats stacks = tracer.stacks.stats();
   totals.stack_bytes = stacks.used_bytes;
-  totals.stack_capacity = books.config().stack_bytes;
-  totals.stack_table = stacks.table_bytes;
+  totals.stack_capacity = tracer.config().stack_bytes;
   totals.stacks = stacks.entries;
   totals.stack_collisions = stacks.collisions;
-  totals.contexts = books.contexts.size();
-  totals.context_capacity = books.config().contexts - 1;
+  totals.contexts = tracer.contexts.size();
+  totals.context_capacity = tracer.config().contexts - 1;
   return totals;
 }
 
 bool validate() noexcept {
-  if (!books.ready()) return true;
-  if (!books.records.validate()) return false;
+  if (!tracer.ready()) return true;
+  if (!tracer.records.validate()) return false;
   std::uint32_t live = 0;
   RegistryCursor<Traceable> sources;
   while (Traceable* source = sources.next()) {
@@ -115,10 +114,10 @@ bool validate() noexcept {
         (word & (trace_state::kWatch | trace_state::kHold)) != (trace_state::kWatch | trace_state::kHold)) {
       return false;
     }
-    const SourceBooks* one = books_at(*source);
+    const TracedSource* one = traced_source(*source);
     live += one != nullptr && one->keeping().counts ? 0 : records;
   }
-  return live == books.records.live();
+  return live == tracer.records.live();
 }
 
 const char* name(State state) noexcept {
@@ -141,10 +140,10 @@ const char* name(Drop reason) noexcept {
   return "?";
 }
 
-Status initialize(const Config& config) noexcept { return books.initialize(config); }
+Status initialize(const Config& config) noexcept { return tracer.initialize(config); }
 void shutdown() noexcept {
   forget_marks();
-  books.shutdown();
+  tracer.shutdown();
 }
 
 }  // namespace qm::trace

@@ -1,18 +1,20 @@
 #pragma once
-/// Figures of one source's books, for reports.
+/// The figures of one source, for reports.
 
-#include "books.hpp"
+#include "tracer.hpp"
 
 namespace qm::trace {
 
-/// Adds what was counted of a source since its last reset.
-void add_figures(SourceBooks& one, Figures& figures) noexcept;
+/// Adds a source's counts since its last reset.
+void add_figures(TracedSource& one, Figures& figures) noexcept;
 
-/// Fills @p trace. @returns false if the source was destroyed, or never traced: a stream makes books as well.
-bool look_at(SourceBooks& one, CacheTrace& trace) noexcept;
+/// Fills @p trace. @returns false if the source was destroyed, or never traced: a stream too gives a source its
+/// TracedSource.
+bool look_at(TracedSource& one, CacheTrace& trace) noexcept;
 
-/// @returns how many objects or segments of @p source users hold that have no record; exact if nobody allocates or
-///          frees. Context: the source stays meanwhile.
+/// @returns the number of objects or segments of @p source in use without a record; exact if no hart allocates or
+///          frees.
+/// Context: the source must not be destroyed meanwhile.
 [[nodiscard]] std::size_t unrecorded(Traceable& source) noexcept;
 
 }  // namespace qm::trace

@@ -1,5 +1,5 @@
 #pragma once
-/// A walk into the key of a stack.
+/// A stack walk that builds the key of the stack.
 
 #include <cstdint>
 
@@ -8,7 +8,8 @@
 
 namespace qm::trace {
 
-/// Makes a key of the depot of a walk, and hashes as it goes. The key lies apart, so that the rest lies in registers.
+/// Builds a key of the depot from a walk, and hashes it frame by frame. The key lies in another object, so that these
+/// fields stay in registers.
 struct KeyWalk {
   std::uint32_t* const begin;
   std::uint32_t* end;
@@ -24,7 +25,7 @@ struct KeyWalk {
     *end++ = static_cast<std::uint32_t>(distance);
     hash = ContentHash::add_distance(hash, static_cast<std::intptr_t>(distance));
   }
-  /// Makes @p key, which was walked into, whole. @returns what its content's hash gives it as an id.
+  /// Completes @p key, into which the walk has written. @returns the id from the hash of its content.
   [[nodiscard]] std::uint32_t finish(StackKey& key, std::uint16_t owner) const noexcept {
     const auto depth = static_cast<unsigned>(end - begin);
     key.owner = owner;

@@ -5,10 +5,10 @@
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
-#include <qm/call_sites.hpp>
+#include <qm/detail/call_sites.hpp>
 #include <qm/trace/characters.hpp>
 
-#include "books.hpp"
+#include "tracer.hpp"
 #include "figures.hpp"
 
 namespace qm::trace {
@@ -16,14 +16,14 @@ namespace {
 
 constinit Mark* first_mark = nullptr;  // M2
 
-/// Another number after each start, stop and reset, and for each source.
-std::uint32_t changes_of(const SourceBooks& one) noexcept { return one.changes.load(std::memory_order_relaxed); }
-std::uint32_t adopted_of(const SourceBooks& one) noexcept { return one.adopted.load(std::memory_order_relaxed); }
+/// A number that is new after each start, stop and reset, and for each source.
+std::uint32_t changes_of(const TracedSource& one) noexcept { return one.changes.load(std::memory_order_relaxed); }
+std::uint32_t adopted_of(const TracedSource& one) noexcept { return one.adopted.load(std::memory_order_relaxed); }
 
-/// Allocations without a record, since the books are of their source.
-std::uint32_t dropped_of(SourceBooks& one) noexcept {
+/// Allocations without a record since the source adopted its trace.
+std::uint32_t dropped_of(TracedSource& one) noexcept {
   std::uint32_t sum = 0;
-  for (unsigned hart = 0; hart < books.harts(); ++hart) {
+  for (unsigned hart = 0; hart < tracer.harts(); ++hart) {
     for (const std::atomic<Word>& count : one.harts()[hart].now.dropped) {
       sum += static_cast<std::uint32_t>(count.load(std::memory_order_relaxed));
     }
@@ -31,7 +31,7 @@ std::uint32_t dropped_of(SourceBooks& one) noexcept {
   return sum;
 }
 
-/// Whether each allocation has a record, or counts as dropped.
+/// Whether each allocation has a record or is counted as dropped.
 bool is_recording(Traceable& source) noexcept {
   return (source.state().load(std::memory_order_relaxed) & (trace_state::kRecord | trace_state::kThin)) ==
          trace_state::kRecord;
@@ -40,7 +40,7 @@ bool is_recording(Traceable& source) noexcept {
 void fill(SourceThen& row, Traceable& source) noexcept {
   source.copy_name(row.name);
   row.holding = holding_of(source);
-  SourceBooks* one = books_at(source);
+  TracedSource* one = traced_source(source);
   row.recording = one != nullptr && is_recording(source);
   row.dropped = one != nullptr ? dropped_of(*one) : 0;
   row.adopted = one != nullptr ? adopted_of(*one) : 0;
@@ -68,7 +68,7 @@ unsigned count_sources() noexcept {
   return count;
 }
 
-/// The link that points at the mark of that name, or the last one.
+/// The link that points to the mark of that name, or the last link.
 Mark** link_of(std::string_view name) noexcept {
   Mark** link = &first_mark;
   while (*link != nullptr && characters((*link)->name) != name) link = &(*link)->next;
@@ -98,7 +98,7 @@ Status set_mark(StackReport& report, std::string_view name) noexcept {
   if (name.size() >= kNameBytes) return Status::kInvalid;
   for (std::size_t i = 0; i < name.size(); ++i) text[i] = name[i];
   if (!is_valid_name(text)) return Status::kInvalid;
-  if (!books.ready()) return Status::kUnsafe;
+  if (!tracer.ready()) return Status::kUnsafe;
   unsigned marks = 0;
   for (const Mark* mark = first_mark; mark != nullptr; mark = mark->next) ++marks;
   Mark** const link = link_of(name);
@@ -112,15 +112,15 @@ Status set_mark(StackReport& report, std::string_view name) noexcept {
   const std::size_t bytes =
       (sizeof(Mark) + sites * sizeof(SiteThen) + sources * sizeof(SourceThen) + stacks * sizeof(StackThen) + 7) &
       ~std::size_t{7};
-  void* block = books.take(bytes);
+  void* block = tracer.take(bytes);
   if (block == nullptr) return Status::kNoMemory;
   auto* mark = new (block) Mark;
   std::memcpy(mark->name, text, kNameBytes);
   mark->taken = bytes;
   mark->site_count = sites;
-  // The instant. What is counted before and after it may differ by what others do meanwhile.
+  // The moment of the mark. The counts before and after it may differ, because other harts continue.
   mark->ticks = hal::Port::ticks();
-  mark->sequence = books.sequence.next();
+  mark->sequence = tracer.sequence.next();
   fill_sites(*mark);
   RegistryCursor<Traceable> cursor;
   while (Traceable* source = mark->source_count < sources ? cursor.next() : nullptr) {
@@ -130,7 +130,7 @@ Status set_mark(StackReport& report, std::string_view name) noexcept {
   mark->bytes = report.totals().bytes;
   mark->stack_count = report.copy({mark->stacks(), stacks});
   mark->next = *link != nullptr ? (*link)->next : nullptr;
-  if (*link != nullptr) books.give(*link, (*link)->taken);
+  if (*link != nullptr) tracer.give(*link, (*link)->taken);
   *link = mark;
   return Status::kOk;
 }
@@ -140,7 +140,7 @@ Status drop_mark(const StackReport&, std::string_view name) noexcept {
   Mark* const mark = *link;
   if (mark == nullptr) return Status::kNotFound;
   *link = mark->next;
-  books.give(mark, mark->taken);
+  tracer.give(mark, mark->taken);
   return Status::kOk;
 }
 
@@ -155,7 +155,7 @@ Coverage coverage_since(const Mark* mark, SourceTest is_meant, const void* conte
   RegistryCursor<Traceable> sources;
   while (Traceable* source = sources.next()) {
     ++coverage.all;
-    SourceBooks* one = books_at(*source);
+    TracedSource* one = traced_source(*source);
     if (one == nullptr || !one->traced.load(std::memory_order_relaxed)) continue;
     if (is_meant != nullptr && !is_meant(context, *source)) continue;
     const bool recording = is_recording(*source);
@@ -167,8 +167,8 @@ Coverage coverage_since(const Mark* mark, SourceTest is_meant, const void* conte
       continue;
     }
     const SourceThen* then = mark->find(source->name());
-    // A source that is younger than the mark was recorded from its creation on, or not. One that had no books then, or
-    // bears the name of one that is gone, counts as started since, or not.
+    // A source younger than the mark was either recorded from its creation on or not. A source without a trace at the
+    // mark, or with the name of a destroyed source, counts as started since the mark, or not.
     const bool unchanged = changes_of(*one) == (then != nullptr ? then->changes : adopted_of(*one));
     const bool same = then != nullptr && then->adopted == adopted_of(*one);
     if (recording && unchanged) {

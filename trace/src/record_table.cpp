@@ -5,16 +5,23 @@
 namespace qm::trace {
 
 void RecordTable::initialize(std::span<Chunk> directory, std::span<Stash> stashes, std::uint32_t records) noexcept {
-  for (Chunk& chunk : directory) new (&chunk) Chunk(nullptr);
   for (Stash& stash : stashes) new (&stash) Stash;
-  directory_ = directory.data();
+  directory_.store(nullptr, std::memory_order_relaxed);
   stashes_ = stashes.data();
   harts_ = static_cast<std::uint32_t>(stashes.size());
-  limit_ = static_cast<std::uint32_t>(directory.size());
+  limit_ = chunk_count(records);
   capacity_ = records;
   chunks_.store(0, std::memory_order_relaxed);
   base_.store(0, std::memory_order_relaxed);
   shelf_.store(kNoSlot, std::memory_order_relaxed);
+  if (!directory.empty()) set_directory(directory);
+}
+
+bool RecordTable::set_directory(std::span<Chunk> directory) noexcept {
+  for (Chunk& chunk : directory) new (&chunk) Chunk(nullptr);
+  Chunk* none = nullptr;
+  return directory_.compare_exchange_strong(none, directory.data(), std::memory_order_release,
+                                            std::memory_order_relaxed);
 }
 
 // ---- free slots -----------------------------------------------------------------------------------------------------
@@ -31,8 +38,8 @@ bool RecordTable::add_chunk(void* memory) noexcept {
   } while (!chunks_.compare_exchange_weak(number, number + 1, std::memory_order_relaxed));
   auto* slots = static_cast<RecordSlot*>(memory);
   for (unsigned index = 0; index < kChunkRecords; ++index) slots[index].clear();
-  // release: pairs with the acquire in scan().
-  directory_[number].store(slots, std::memory_order_release);
+  // release: pairs with the acquire in chunk().
+  directory_.load(std::memory_order_acquire)[number].store(slots, std::memory_order_release);
   const std::uint32_t count = slots_of(number);
   SlotId id = id_of(*slots);
   const SlotId last = id;
@@ -46,7 +53,7 @@ bool RecordTable::add_chunk(void* memory) noexcept {
   return true;
 }
 
-/// Has a batch kept by its slots. @returns what it is known by. Uses @p batch up.
+/// Stores a batch in its own slots. @returns the id that identifies it. It overwrites @p batch.
 inline SlotId RecordTable::pack(SlotId* batch, SlotId next) const noexcept {
   const SlotId* keeper = batch + kFirstKeeper;
   for (SlotId* four = batch; four != batch + kLastFour; four += 4, ++keeper) {
@@ -58,14 +65,14 @@ inline SlotId RecordTable::pack(SlotId* batch, SlotId next) const noexcept {
   return known;
 }
 
-/// Puts batches on the shelf that are chained from @p batch to @p last.
+/// Puts the chain of batches from @p batch to @p last on the shelf.
 void RecordTable::shelve(SlotId batch, SlotId last) noexcept {
   const LockGuard hold(lock_);
   store_relaxed(at(last).size, shelf_.load(std::memory_order_relaxed));
   store_relaxed(shelf_, batch);
 }
 
-/// The ids of the batch that is known by @p known. @returns the next batch.
+/// Reads the ids of the batch that @p known identifies. @returns the next batch.
 inline SlotId RecordTable::unpack(SlotId known, SlotId* batch) const noexcept {
   at(known).tell(batch + kLastFour);
   const SlotId next = batch[kBatch - 1];
@@ -73,7 +80,7 @@ inline SlotId RecordTable::unpack(SlotId known, SlotId* batch) const noexcept {
   const SlotId* keeper = batch + kBatch - 1;
   for (SlotId* four = batch + kLastFour; four != batch;) {
     four -= 4;
-    if (*--keeper != kNoSlot) {  // told already
+    if (*--keeper != kNoSlot) {  // read already
       at(*keeper).tell(four);
     } else {
       for (unsigned i = 0; i != 4; ++i) four[i] = kNoSlot;
@@ -96,11 +103,11 @@ bool RecordTable::refill(Stash& stash) noexcept {
   return true;
 }
 
-/// Takes a batch of a full stash to the shelf.
+/// Moves a batch of a full stash to the shelf.
 void RecordTable::spill(Stash& stash) noexcept {
   SlotId* const top = stash.top.load(std::memory_order_relaxed);
   store_relaxed(stash.top, top + kBatch);
-  // release: whoever sees ids in a slot sees its last record's number gone (T2).
+  // release: a hart that sees ids in a slot also sees that the low word of its last record is cleared (T2).
   std::atomic_thread_fence(std::memory_order_release);
   const SlotId batch = pack(top, kNoSlot);
   shelve(batch, batch);
@@ -141,18 +148,18 @@ bool RecordTable::read(const RecordSlot& slot, Record& record) noexcept {
     record.hart_sequence = slot.hart_sequence.load(std::memory_order_relaxed);
     record.time = slot.time.load(std::memory_order_relaxed);
     record.size = slot.size.load(std::memory_order_relaxed);
-    // acquire: pairs with the fence in fill(): a word of the next record is not seen without this one's number gone.
+    // acquire: pairs with the fence in fill(): if a word of the next record is visible, so is the cleared low word of
+    // this one.
     std::atomic_thread_fence(std::memory_order_acquire);
-    // A record that goes may have lost its cache before its number.
+    // A record that is being removed may have lost its cache before its number.
     if (slot.sequence_low.load(std::memory_order_relaxed) == record.sequence_low) return record.cache != 0;
   }
 }
 
 bool RecordTable::has_slot(SlotId slot) const noexcept {
   const std::uintptr_t place = base_.load(std::memory_order_relaxed) + std::uintptr_t{slot} * 8;
-  for (std::uint32_t chunk = 0; chunk < chunks(); ++chunk) {
-    // acquire: as in scan().
-    const auto first = reinterpret_cast<std::uintptr_t>(directory_[chunk].load(std::memory_order_acquire));
+  for (std::uint32_t number = 0; number < chunks(); ++number) {
+    const auto first = reinterpret_cast<std::uintptr_t>(chunk(number));
     const std::uintptr_t distance = place - first;
     if (first != 0 && distance < kChunkBytes) return distance % sizeof(RecordSlot) == 0;
   }
@@ -164,8 +171,7 @@ bool RecordTable::copy(SlotId slot, Record& record) const noexcept { return slot
 bool RecordTable::scan(Cursor& cursor, Record& record) const noexcept {
   const std::uint32_t end = chunks() * kChunkRecords;
   while (cursor < end) {
-    // acquire: pairs with add_chunk(); a chunk that is not published yet has no records.
-    const RecordSlot* slots = directory_[cursor / kChunkRecords].load(std::memory_order_acquire);
+    const RecordSlot* slots = chunk(cursor / kChunkRecords);
     const std::uint32_t index = cursor++ % kChunkRecords;
     if (slots != nullptr && read(slots[index], record)) return true;
   }
@@ -174,7 +180,7 @@ bool RecordTable::scan(Cursor& cursor, Record& record) const noexcept {
 
 SlotId RecordTable::slot_before(Cursor cursor) const noexcept {
   --cursor;
-  return id_of(directory_[cursor / kChunkRecords].load(std::memory_order_acquire)[cursor % kChunkRecords]);
+  return id_of(chunk(cursor / kChunkRecords)[cursor % kChunkRecords]);
 }
 
 std::uint32_t RecordTable::live() const noexcept {
@@ -184,7 +190,7 @@ std::uint32_t RecordTable::live() const noexcept {
   return live;
 }
 
-/// Whether unpack() may follow what it finds.
+/// Whether unpack() may follow the words in the slots.
 bool RecordTable::has_batch(SlotId known) const noexcept {
   alignas(8) SlotId batch[kBatch] = {};
   batch[kBatch - 1] = known;

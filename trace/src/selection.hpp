@@ -1,11 +1,11 @@
 #pragma once
-/// What the commands that change state words share: the sources they apply to, and the rounds that make a change
-/// effective.
+/// Common parts of the commands that change state words: the sources that a command applies to, and the broadcasts that
+/// make a change take effect.
 
-#include <qm/glob.hpp>
+#include <qm/detail/glob.hpp>
 #include <qm/trace/characters.hpp>
 
-#include "books.hpp"
+#include "tracer.hpp"
 #include "defect.hpp"
 
 namespace qm::trace {
@@ -14,17 +14,18 @@ inline constexpr unsigned kBatch = 16;  // sources a visit
 
 constexpr hal::HartMask bit(unsigned hart) { return hal::HartMask{1} << hart; }
 
-inline Traceable& source_of(const SourceBooks& one) noexcept { return *one.source.load(std::memory_order_relaxed); }
+inline Traceable& source_of(const TracedSource& one) noexcept { return *one.source.load(std::memory_order_relaxed); }
 
-/// Sources a command applies to, chained through their books.
+/// The sources that a command applies to, chained through their TracedSource.
 class Selection {
  public:
   enum class Missing : std::uint8_t { kMake, kSkip };
   enum class Kind : std::uint8_t { kAll, kCaches };
 
-  /// Finds the sources that @p pattern names. @param[in] missing whether one without books gets some or is passed by;
-  /// then those with books are found in a destroy as well, as it may still be refused.
-  /// @param[in] kind  all, or caches only: what else there is, is as if it could not be traced.
+  /// Finds the sources that @p pattern matches.
+  /// @param[in] missing whether a source without a trace gets one or is left out. If it is left out, sources with a
+  ///                    trace are found even during a destroy, since the destroy may still be refused.
+  /// @param[in] kind    all sources, or caches only; then arenas are treated as sources that cannot be traced.
   Selection(std::string_view pattern, Missing missing, CommandResult& result, Kind kind = Kind::kAll) noexcept {
     RegistryCursor<Traceable> sources;
     bool found = false;
@@ -37,15 +38,15 @@ class Selection {
         continue;
       }
       ++result.caches;
-      SourceBooks* one = books_at(*source);
-      if (one == nullptr && missing == Missing::kMake && (one = books.books_of(*source)) == nullptr) {
+      TracedSource* one = traced_source(*source);
+      if (one == nullptr && missing == Missing::kMake && (one = tracer.ensure_source(*source)) == nullptr) {
         result.status = Status::kNoMemory;
         return;
       }
       if (one != nullptr) add(one);
     }
-    for (SourceBooks* one = missing == Missing::kSkip ? books.books_after(0) : nullptr; one != nullptr;
-         one = books.books_after(one->number)) {
+    for (TracedSource* one = missing == Missing::kSkip ? tracer.source_after(0) : nullptr; one != nullptr;
+         one = tracer.source_after(one->number)) {
       if (one->selected || !names(pattern, characters(source_of(*one).name()))) continue;
       found = true;
       ++result.caches;
@@ -54,15 +55,15 @@ class Selection {
     if (!found) result.status = Status::kNotFound;
   }
   ~Selection() {
-    for (SourceBooks* one = first_; one != nullptr; one = one->next_selected) one->selected = false;
+    for (TracedSource* one = first_; one != nullptr; one = one->next_selected) one->selected = false;
   }
   Selection(const Selection&) = delete;
   Selection& operator=(const Selection&) = delete;
 
-  [[nodiscard]] SourceBooks* first() const noexcept { return first_; }
+  [[nodiscard]] TracedSource* first() const noexcept { return first_; }
 
  private:
-  void add(SourceBooks* one) noexcept {
+  void add(TracedSource* one) noexcept {
     one->next_selected = nullptr;
     one->selected = true;
     one->changing = false;
@@ -70,25 +71,26 @@ class Selection {
     last_ = one;
   }
 
-  SourceBooks* first_ = nullptr;
-  SourceBooks* last_ = nullptr;
+  TracedSource* first_ = nullptr;
+  TracedSource* last_ = nullptr;
 };
 
-/// The cache, whose cells have to follow the word; nullptr for an arena: each of its operations reads the word.
-inline Cache* cells_of(const SourceBooks& one) noexcept {
+/// The cache, whose per-hart caches have to follow the word; nullptr for an arena: each of its operations reads the
+/// word.
+inline Cache* hart_caches_of(const TracedSource& one) noexcept {
   Traceable& source = source_of(one);
   return source.kind() == RegistryKind::kCache ? static_cast<Cache*>(&source) : nullptr;
 }
 
-/// What a round needs to know besides the harts.
+/// How long a broadcast waits.
 struct Patience {
   hal::AbortTest abort;
   std::uint32_t deadline_ms;
 };
 
-/// A round; while this hart is alone it only masks itself, which is possible at boot too. Not one function for all
-/// files: in a test one of them has a defect.
-static inline bool ask(hal::HartMask harts, hal::RoundFunction function, void* argument, const Patience& patience,
+/// Runs a broadcast. While this hart is alone it only masks interrupts, which is possible at boot too. Each file has
+/// its own copy, because a test builds one file with a defect.
+static inline bool ask(hal::HartMask harts, hal::BroadcastFunction function, void* argument, const Patience& patience,
                        CommandResult& result) noexcept {
   if constexpr (kDefect == Defect::kNoAcknowledgement) return true;
   if (!hal::in_panic()) {
@@ -99,7 +101,8 @@ static inline bool ask(hal::HartMask harts, hal::RoundFunction function, void* a
       return true;
     }
   }
-  const hal::RoundResult answer = hal::run_on_harts(harts, function, argument, patience.deadline_ms, patience.abort);
+  const hal::BroadcastResult answer =
+      hal::run_on_harts(harts, function, argument, patience.deadline_ms, patience.abort);
   result.hart = answer.hart;
   if (!answer.ok()) result.status = status_of(answer.status);
   return answer.ok();
@@ -107,11 +110,11 @@ static inline bool ask(hal::HartMask harts, hal::RoundFunction function, void* a
 
 /// Up to kBatch of the selected sources, for one visit of each hart.
 struct Batch {
-  SourceBooks* sources[kBatch];
+  TracedSource* sources[kBatch];
   unsigned count = 0;
 
-  /// Takes the next ones from @p one on. @returns where to go on.
-  SourceBooks* fill(SourceBooks* one) noexcept {
+  /// Takes the next sources from @p one on. @returns the source to continue with.
+  TracedSource* fill(TracedSource* one) noexcept {
     for (count = 0; one != nullptr && count < kBatch; one = one->next_selected) {
       if (one->changing) sources[count++] = one;
     }
@@ -119,12 +122,12 @@ struct Batch {
   }
 };
 
-/// Changes the state word, in which kOwned stays only as far as it may. @returns what it was.
+/// Changes the state word and clears kOwned if it may not stay. @returns the previous word.
 inline std::uint32_t change(Traceable& source, std::uint32_t set, std::uint32_t clear) noexcept {
-  const SourceBooks* one = books_at(source);
-  const bool is_plain = one != nullptr && one->unit == 8;  // as plain_code() has it
+  const TracedSource* one = traced_source(source);
+  const bool is_plain = one != nullptr && one->unit == 8;  // the condition of plain_code()
   std::uint32_t word = source.state().load(std::memory_order_relaxed);
-  // seq_cst: against expose(), which publishes its hart's bit and then reads the word again.
+  // seq_cst: pairs with open_hart_cache(), which publishes its hart's bit and then reads the word again.
   for (std::uint32_t next = 0;;) {
     using namespace trace_state;
     next = (word & ~clear) | set;
@@ -134,13 +137,13 @@ inline std::uint32_t change(Traceable& source, std::uint32_t set, std::uint32_t 
   return word;
 }
 
-inline void shut_cells(unsigned hart, void* argument) noexcept {
+inline void close_hart_caches(unsigned hart, void* argument) noexcept {
   const Batch& batch = *static_cast<const Batch*>(argument);
   for (unsigned i = 0; i < batch.count; ++i) {
-    Cache* cache = cells_of(*batch.sources[i]);
+    Cache* cache = hart_caches_of(*batch.sources[i]);
     if (cache == nullptr) continue;
     cache->close(hart);
-    cache->expose(hart);
+    cache->open_hart_cache(hart);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <qm/trace/dump.hpp>
 #include <qm/trace/marks.hpp>
 
-#include "books.hpp"
+#include "tracer.hpp"
 #include "figures.hpp"
 
 namespace qm::trace {
@@ -13,14 +13,8 @@ namespace {
 
 constinit std::atomic<std::uint32_t> under_way{0};  // K3
 
-/// The entry that speaks for the stack of @p entry: the oldest one with its id. Newer ones come in front of it.
-StackEntry& spokesman(StackEntry& entry) noexcept {
-  StackEntry* oldest = &entry;
-  for (StackEntry* at = books.stacks.entry(entry.next); at != nullptr; at = books.stacks.entry(at->next)) {
-    if (at->id == entry.id) oldest = at;
-  }
-  return *oldest;
-}
+/// The entry that represents the stack of @p entry: the oldest one with its id.
+StackEntry& spokesman(const StackEntry& entry) noexcept { return tracer.stacks.oldest(entry.id); }
 
 std::uint32_t objects_in(const StackEntry& entry) noexcept {
   return entry.snapshot_objects.load(std::memory_order_relaxed);
@@ -29,14 +23,15 @@ std::uint32_t bytes_in(const StackEntry& entry) noexcept {
   return entry.snapshot_bytes.load(std::memory_order_relaxed);
 }
 
-/// The arena of which @p source hands out memory for slabs and spans; nullptr: it does not.
+/// The arena whose memory @p source hands out: the arena itself, or a quantum cache's source. nullptr for other caches,
+/// which hand out no memory for slabs and spans.
 const Arena* drawn_upon(Traceable& source) noexcept {
   if (source.kind() == RegistryKind::kArena) return static_cast<Arena*>(&source);
   auto& cache = static_cast<Cache&>(source);
   return (cache.flags() & cache_flags::kQuantumCache) != 0 ? &cache.source() : nullptr;
 }
 
-/// Whether what lies at @p start is a slab of a cache, or a span of an arena, with @p arena as its source.
+/// Whether a slab of a cache or a span of an arena, with @p arena as its source, begins at @p start.
 bool is_drawn_from(const Arena* arena, std::uintptr_t start) noexcept {
   RegistryCursor<Cache> caches;
   while (Cache* cache = caches.next()) {
@@ -58,18 +53,18 @@ bool is_own(Traceable& source, std::uintptr_t start) noexcept {
 }
 
 StackReport::~StackReport() {
-  // release: pairs with the acquire in begin(): the next one finds the snapshots as they were left.
+  // release: pairs with the acquire in begin(): the next report sees the snapshots as this one left them.
   if (holds_) under_way.store(0, std::memory_order_release);
 }
 
 Status StackReport::begin() noexcept {
-  // In a panic whoever has the turn does not run any more.
+  // In a panic the holder of the report does not run any more.
   if (!holds_ && under_way.exchange(1, std::memory_order_acquire) != 0 && !hal::in_panic()) return Status::kBusy;
   holds_ = true;
   all_ = false;
   totals_ = {};
-  for (unsigned number = 1; number <= books.cache_limit(); ++number) {
-    SourceBooks* one = books.books_numbered(number);
+  for (unsigned number = 1; number <= tracer.cache_limit(); ++number) {
+    TracedSource* one = tracer.source_numbered(number);
     if (one == nullptr) break;  // numbers are given in order
     one->reported = false;
     one->own_of = nullptr;
@@ -77,19 +72,19 @@ Status StackReport::begin() noexcept {
   return Status::kOk;
 }
 
-/// Adds what one of those selected has to say.
-void StackReport::note(SourceBooks& one) noexcept {
+/// Adds the figures of a selected source.
+void StackReport::note(TracedSource& one) noexcept {
   CacheTrace trace;
   if (!look_at(one, trace)) return;
   ++totals_.known;
   totals_.dropped += trace.figures.all_dropped();
-  if (trace.state == State::kOff) return;  // and has nothing out
+  if (trace.state == State::kOff) return;  // it has no live objects either
   totals_.sampled += trace.keeping.every != 1 ? 1 : 0;
   totals_.counting += trace.keeping.counts ? 1 : 0;
 }
 
 void StackReport::select(Traceable& source, Own own) noexcept {
-  SourceBooks* one = books_at(source);
+  TracedSource* one = traced_source(source);
   if (one == nullptr || one->reported) return;
   one->reported = true;
   one->own_of = own == Own::kLeaveOut ? drawn_upon(source) : nullptr;
@@ -99,26 +94,26 @@ void StackReport::select(Traceable& source, Own own) noexcept {
 void StackReport::select_all() noexcept {
   all_ = true;
   totals_ = {};
-  for (unsigned number = 1; number <= books.cache_limit(); ++number) {
-    SourceBooks* one = books.books_numbered(number);
+  for (unsigned number = 1; number <= tracer.cache_limit(); ++number) {
+    TracedSource* one = tracer.source_numbered(number);
     if (one == nullptr) break;
     note(*one);
   }
 }
 
 bool StackReport::includes(std::uint32_t owner) const noexcept {
-  if (owner == Books::kNoOwner) return false;  // a stack of a report of misuse
-  return all_ || books.books_numbered(owner)->reported;
+  if (owner == Tracer::kNoOwner) return false;  // a stack of a misuse report
+  return all_ || tracer.source_numbered(owner)->reported;
 }
 
-/// Takes every stack out of the report, then those selected in, without objects.
+/// Takes every stack out of the report, then takes the selected ones in, without objects.
 void StackReport::clear() noexcept {
-  StackDepot::Walk all(books.stacks);
-  while (StackEntry* entry = books.stacks.entry(all.next())) {
+  StackDepot::Walk all(tracer.stacks);
+  while (StackEntry* entry = tracer.stacks.entry(all.next())) {
     entry->snapshot_objects.store(StackEntry::kUnreported, std::memory_order_relaxed);
   }
-  StackDepot::Walk selected(books.stacks);
-  while (StackEntry* entry = books.stacks.entry(selected.next())) {
+  StackDepot::Walk selected(tracer.stacks);
+  while (StackEntry* entry = tracer.stacks.entry(selected.next())) {
     if (includes(entry->owner)) add(*entry, 0, 0);
   }
   started_ = false;
@@ -153,10 +148,10 @@ void StackReport::count_growth(const Mark* mark) noexcept {
   count_counted();
   for (std::uint32_t i = 0; mark != nullptr && i < mark->stack_count; ++i) {
     const StackThen& then = mark->stacks()[i];
-    add(*books.stacks.entry(then.handle), 0 - then.objects, 0 - then.bytes);
+    add(*tracer.stacks.entry(then.handle), 0 - then.objects, 0 - then.bytes);
   }
-  StackDepot::Walk stacks(books.stacks);
-  while (StackEntry* entry = books.stacks.entry(stacks.next())) {
+  StackDepot::Walk stacks(tracer.stacks);
+  while (StackEntry* entry = tracer.stacks.entry(stacks.next())) {
     const std::uint32_t objects = objects_in(*entry);
     if (objects == StackEntry::kUnreported) continue;
     const auto more_objects = static_cast<std::int32_t>(objects);
@@ -169,9 +164,9 @@ void StackReport::count_growth(const Mark* mark) noexcept {
 
 std::uint32_t StackReport::copy(std::span<StackThen> rows) const noexcept {
   std::uint32_t count = 0;
-  StackDepot::Walk stacks(books.stacks);
+  StackDepot::Walk stacks(tracer.stacks);
   StackHandle handle = kNoStack;
-  while (const StackEntry* entry = books.stacks.entry(handle = stacks.next())) {
+  while (const StackEntry* entry = tracer.stacks.entry(handle = stacks.next())) {
     if (objects_in(*entry) == StackEntry::kUnreported || objects_in(*entry) < threshold_) continue;
     if (count < rows.size()) rows[count++] = {handle, objects_in(*entry), bytes_in(*entry)};
   }
@@ -180,21 +175,21 @@ std::uint32_t StackReport::copy(std::span<StackThen> rows) const noexcept {
 
 void StackReport::count_records(std::uint64_t sequence, std::uint64_t before) noexcept {
   since_ = sequence;
-  const std::uint64_t now = books.sequence.next();
+  const std::uint64_t now = tracer.sequence.next();
   window_ = before < now ? before : now;
   Record found;
-  for (RecordTable::Cursor cursor = 0; books.records.scan(cursor, found);) {
+  for (RecordTable::Cursor cursor = 0; tracer.records.scan(cursor, found);) {
     const std::uint64_t number = found.sequence();
     if (number >= window_ || !includes(found.cache)) continue;
-    const SourceBooks& one = *books.books_numbered(found.cache);
+    const TracedSource& one = *tracer.source_numbered(found.cache);
     const std::uint32_t weight = one.keeping().every;
     if (number < sequence) {
       totals_.older_objects += weight;
       totals_.older_bytes += std::uint64_t{weight} * found.size;
-    } else if (one.own_of != nullptr && is_drawn_from(one.own_of, books.object_of(one, found))) {
+    } else if (one.own_of != nullptr && is_drawn_from(one.own_of, tracer.object_of(one, found))) {
       totals_.own_objects += weight;
       totals_.own_bytes += std::uint64_t{weight} * found.size;
-    } else if (StackEntry* entry = books.stacks.entry(found.stack())) {
+    } else if (StackEntry* entry = tracer.stacks.entry(found.stack())) {
       add(*entry, weight, weight * found.size);
     } else {
       totals_.lost_objects += weight;
@@ -203,16 +198,16 @@ void StackReport::count_records(std::uint64_t sequence, std::uint64_t before) no
   }
 }
 
-/// Adds what is counted where there are no records.
+/// Adds the objects that are counted without records.
 void StackReport::count_counted() noexcept {
-  StackDepot::Walk stacks(books.stacks);
-  while (StackEntry* entry = books.stacks.entry(stacks.next())) {
+  StackDepot::Walk stacks(tracer.stacks);
+  while (StackEntry* entry = tracer.stacks.entry(stacks.next())) {
     const std::uint32_t objects = entry->counted.load(std::memory_order_relaxed);
     if (objects == 0 || !includes(entry->owner)) continue;
-    add(*entry, objects, static_cast<std::uint32_t>(objects * books.books_numbered(entry->owner)->object_size));
+    add(*entry, objects, static_cast<std::uint32_t>(objects * tracer.source_numbered(entry->owner)->object_size));
   }
-  for (unsigned number = 1; number <= books.cache_limit(); ++number) {
-    const SourceBooks* one = books.books_numbered(number);
+  for (unsigned number = 1; number <= tracer.cache_limit(); ++number) {
+    const TracedSource* one = tracer.source_numbered(number);
     if (one == nullptr) break;
     const std::uint32_t objects = includes(number) ? one->counted_bare.load(std::memory_order_relaxed) : 0;
     totals_.lost_objects += objects;
@@ -224,8 +219,8 @@ void StackReport::sum_up(std::uint32_t threshold) noexcept {
   threshold_ = threshold;
   totals_.objects = totals_.lost_objects;
   totals_.bytes = totals_.lost_bytes;
-  StackDepot::Walk stacks(books.stacks);
-  while (const StackEntry* entry = books.stacks.entry(stacks.next())) {
+  StackDepot::Walk stacks(tracer.stacks);
+  while (const StackEntry* entry = tracer.stacks.entry(stacks.next())) {
     const std::uint32_t objects = objects_in(*entry);
     if (objects == StackEntry::kUnreported) continue;
     totals_.objects += objects;
@@ -244,14 +239,14 @@ void StackReport::sum_up(std::uint32_t threshold) noexcept {
 
 bool StackReport::next(StackRow& row) noexcept {
   Rank best;
-  StackDepot::Walk stacks(books.stacks);
+  StackDepot::Walk stacks(tracer.stacks);
   StackHandle handle = kNoStack;
-  while (const StackEntry* entry = books.stacks.entry(handle = stacks.next())) {
+  while (const StackEntry* entry = tracer.stacks.entry(handle = stacks.next())) {
     if (objects_in(*entry) == StackEntry::kUnreported || objects_in(*entry) < threshold_) continue;
     const Rank rank{std::uint64_t{bytes_in(*entry)} << 32 | objects_in(*entry), handle};
     if ((!started_ || last_.before(rank)) && (best.handle == kNoStack || rank.before(best))) best = rank;
   }
-  const StackEntry* entry = books.stacks.entry(best.handle);
+  const StackEntry* entry = tracer.stacks.entry(best.handle);
   if (entry == nullptr) return false;
   started_ = true;
   last_ = best;
@@ -262,21 +257,21 @@ bool StackReport::next(StackRow& row) noexcept {
   return stack_of(best.handle, row.stack, row.id);
 }
 
-std::string_view context_label(std::uint32_t id) noexcept { return books.contexts.text(id); }
+std::string_view context_label(std::uint32_t id) noexcept { return tracer.contexts.text(id); }
 
-std::uint64_t next_record() noexcept { return books.sequence.next(); }
+std::uint64_t next_record() noexcept { return tracer.sequence.next(); }
 
 std::size_t sum_contexts(std::uint32_t first, std::uint64_t before, std::span<ContextSum> sums) noexcept {
   std::size_t count = 0;
-  for (std::uint32_t id = first; id <= books.contexts.capacity() && count < sums.size(); ++id) {
-    if (!books.contexts.text(id).empty()) sums[count++] = {.id = id};
+  for (std::uint32_t id = first; id <= tracer.contexts.capacity() && count < sums.size(); ++id) {
+    if (!tracer.contexts.text(id).empty()) sums[count++] = {.id = id};
   }
   Record found;
-  for (RecordTable::Cursor cursor = 0; count != 0 && books.records.scan(cursor, found);) {
+  for (RecordTable::Cursor cursor = 0; count != 0 && tracer.records.scan(cursor, found);) {
     if (found.sequence() >= before) continue;
     for (ContextSum& sum : sums.first(count)) {
       if (sum.id != found.context()) continue;
-      const std::uint32_t weight = books.books_numbered(found.cache)->keeping().every;
+      const std::uint32_t weight = tracer.source_numbered(found.cache)->keeping().every;
       sum.objects += weight;
       sum.bytes += std::uint64_t{weight} * found.size;
     }
@@ -288,12 +283,12 @@ StackDetails StackReport::details(const StackRow& row) const noexcept {
   StackDetails details;
   std::uint64_t ages = 0;
   Record found;
-  for (RecordTable::Cursor cursor = 0; books.records.scan(cursor, found);) {
-    // An id is one stack's (D2).
-    if (books.stacks.id(found.stack()) != row.id || !includes(found.cache)) continue;
+  for (RecordTable::Cursor cursor = 0; tracer.records.scan(cursor, found);) {
+    // One id belongs to one stack (D2).
+    if (tracer.stacks.id(found.stack()) != row.id || !includes(found.cache)) continue;
     if (found.sequence() < since_ || found.sequence() >= window_) continue;
-    const SourceBooks& one = *books.books_numbered(found.cache);
-    const std::uint64_t age = books.age_ticks(found);
+    const TracedSource& one = *tracer.source_numbered(found.cache);
+    const std::uint64_t age = tracer.age_ticks(found);
     ++details.records;
     details.held_bytes += one.held_bytes(found.size);
     ages += age;

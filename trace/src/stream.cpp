@@ -1,11 +1,11 @@
-// The event stream's start and stop, and what it tells of a source. What the reader sees of it: stream_reader.cpp.
+// The event stream's start and stop, and the events of a source. stream_reader.cpp has the reader's functions.
 
 #include "stream.hpp"
 
 #include <new>
 
-#include <qm/call_sites.hpp>
-#include <qm/glob.hpp>
+#include <qm/detail/call_sites.hpp>
+#include <qm/detail/glob.hpp>
 #include <qm/system.hpp>
 #include <qm/trace/characters.hpp>
 
@@ -73,19 +73,19 @@ std::size_t ring_entries(std::size_t bytes) noexcept {
   return entries;
 }
 
-/// A bit for each of @p count numbers.
+/// The bytes of a bitmap with a bit for each of @p count numbers.
 constexpr std::size_t bit_bytes(std::size_t count) noexcept { return (count / 32 + 1) * sizeof(std::uint32_t); }
 
-std::size_t defined_stacks_bytes() noexcept { return bit_bytes(books.config().stack_bytes / 8); }
+std::size_t defined_stacks_bytes() noexcept { return bit_bytes(tracer.config().stack_bytes / 8); }
 
-std::uint32_t* take_bits(std::size_t bytes) noexcept { return static_cast<std::uint32_t*>(books.take(bytes)); }
+std::uint32_t* take_bits(std::size_t bytes) noexcept { return static_cast<std::uint32_t*>(tracer.take(bytes)); }
 
 }  // namespace
 
 bool EventStream::take_memory() noexcept {
-  if (memory != nullptr) give_memory();  // of a start that failed while somebody could still tell
-  taken_bytes = ring_entries(ring_bytes) * kEntryBytes * books.harts();
-  memory = books.take(taken_bytes);
+  if (memory != nullptr) give_memory();  // from a start that failed while a hart could still put events
+  taken_bytes = ring_entries(ring_bytes) * kEntryBytes * tracer.harts();
+  memory = tracer.take(taken_bytes);
   defined_stacks = take_bits(defined_stacks_bytes());
   if constexpr (kCallSites) defined_sites = take_bits(bit_bytes(call_sites::count()));
   if (memory != nullptr && defined_stacks != nullptr && (!kCallSites || defined_sites != nullptr)) return true;
@@ -94,14 +94,14 @@ bool EventStream::take_memory() noexcept {
 }
 
 void EventStream::give_memory() noexcept {
-  if (memory != nullptr) books.give(memory, taken_bytes);
-  if (defined_stacks != nullptr) books.give(defined_stacks, defined_stacks_bytes());
+  if (memory != nullptr) tracer.give(memory, taken_bytes);
+  if (defined_stacks != nullptr) tracer.give(defined_stacks, defined_stacks_bytes());
   if constexpr (kCallSites) {
-    if (defined_sites != nullptr) books.give(defined_sites, bit_bytes(call_sites::count()));
+    if (defined_sites != nullptr) tracer.give(defined_sites, bit_bytes(call_sites::count()));
   }
   memory = nullptr;
   defined_stacks = defined_sites = nullptr;
-  books.give_idle();
+  tracer.give_idle();
 }
 
 void EventStream::forget() noexcept {
@@ -117,9 +117,9 @@ namespace {
 
 using namespace trace_state;
 
-/// How long a start that has failed waits until nobody can tell any more.
+/// How long a failed start waits at most until no hart can put events, in milliseconds.
 constexpr std::uint32_t kUndoMs = 10;
-/// Bytes of a sample if the line cannot keep up and nobody has said anything.
+/// Default of sample_bytes, for when the line cannot keep up.
 constexpr std::size_t kDefaultSampleBytes = 4096;
 
 bool starts_with(std::string_view text, std::string_view prefix) noexcept {
@@ -132,7 +132,7 @@ CommandResult refused(Status status) noexcept {
   return result;
 }
 
-/// Whether @p source is of a size that the stream is about.
+/// Whether the stream includes sources of the size of @p source.
 bool is_large_enough(Traceable& source) noexcept {
   return source.kind() != RegistryKind::kCache ||
          static_cast<Cache&>(source).object_size() >= stream.options.minimum_bytes;
@@ -157,7 +157,7 @@ void describe(SourceStream& of, Traceable& source) noexcept {
     of.object_bytes = static_cast<std::uint32_t>(cache.object_size());
     of.allocated_bytes = static_cast<std::uint32_t>(cache.slabs().stride());
     of.outstanding = static_cast<std::uint32_t>(cache.stats().in_use);
-    if (const SourceBooks* parent = books_at(cache.source()); parent != nullptr) of.parent = parent->number + 1u;
+    if (const TracedSource* parent = traced_source(cache.source()); parent != nullptr) of.parent = parent->number + 1u;
   } else {
     auto& arena = static_cast<Arena&>(source);
     of.object_bytes = static_cast<std::uint32_t>(arena.quantum());
@@ -167,12 +167,12 @@ void describe(SourceStream& of, Traceable& source) noexcept {
   of.threshold = wire::sample_threshold(of.object_bytes, stream.options.sample_bytes);
 }
 
-/// Makes the source part of the stream about to begin or under way, once. @returns false: no memory.
-bool enroll(SourceBooks& one, Traceable& source) noexcept {
+/// Makes the source part of the stream that is starting or running, once. @returns false: no memory.
+bool enroll(TracedSource& one, Traceable& source) noexcept {
   SourceStream* of = stream_of(one);
   SourceStream is;
   describe(is, source);
-  void* fresh = of == nullptr ? books.take(SourceStream::bytes(books.harts())) : nullptr;
+  void* fresh = of == nullptr ? tracer.take(SourceStream::bytes(tracer.harts())) : nullptr;
   if (of == nullptr && fresh == nullptr) return false;
   bool used = false;
   {
@@ -184,13 +184,13 @@ bool enroll(SourceBooks& one, Traceable& source) noexcept {
     }
     if (one.stream_number.load(std::memory_order_relaxed) != stream.number) {
       *of = is;
-      for (unsigned hart = 0; hart < books.harts(); ++hart) new (&of->harts()[hart]) StreamCounts;
+      for (unsigned hart = 0; hart < tracer.harts(); ++hart) new (&of->harts()[hart]) StreamCounts;
     }
-    // release: pairs with the acquire in stream_of(), and this in the reader.
+    // release: pairs with the acquire in stream_of(), and the next release with that in the reader.
     one.stream.store(of, std::memory_order_release);
     one.stream_number.store(stream.number, std::memory_order_release);
   }
-  if (fresh != nullptr && !used) books.give(fresh, SourceStream::bytes(books.harts()));
+  if (fresh != nullptr && !used) tracer.give(fresh, SourceStream::bytes(tracer.harts()));
   return true;
 }
 
@@ -201,15 +201,15 @@ void begin(const StreamOptions& options) noexcept {
   stream.mode = options.sample_bytes != 0 ? wire::StreamMode::kSampled : wire::StreamMode::kFull;
   if (options.sample_bytes == 0) stream.options.sample_bytes = kDefaultSampleBytes;
   stream.first_mode = stream.mode;
-  if (++stream.number == 0) stream.number = 1;  // 0: none
+  if (++stream.number == 0) stream.number = 1;  // 0 means none
   stream.start_ticks = hal::Port::ticks();
   if (stream.boot == 0) stream.boot = stream.start_ticks * 0x9E37'79B9'7F4A'7C15 | 1;
   stream.seed = static_cast<std::uint32_t>(stream.start_ticks * 0x9e3779b1u) | 1;
   stream.from_boot = false;
   stream.unjoined.store(0, std::memory_order_relaxed);
   stream.numbers.store(0, std::memory_order_relaxed);
-  const std::size_t entries = stream.taken_bytes / books.harts() / kEntryBytes;
-  for (unsigned hart = 0; hart < books.harts(); ++hart) {
+  const std::size_t entries = stream.taken_bytes / tracer.harts() / kEntryBytes;
+  for (unsigned hart = 0; hart < tracer.harts(); ++hart) {
     auto* ring = static_cast<RingEntry*>(stream.memory) + hart * entries;
     stream.rings[hart].initialize({ring, entries}, stream.mode);
     stream.taken[hart] = {0, 0, stream.start_ticks, 0};
@@ -218,9 +218,10 @@ void begin(const StreamOptions& options) noexcept {
   forget_defined();
 }
 
-/// Closes every cell of the selected sources that are of the stream. @returns whether every hart has answered.
+/// Closes every per-hart cache of the selected sources that are in the stream. @returns whether every hart has
+/// answered.
 bool close_for_stream(const Selection& selection, const Patience& patience, CommandResult& result) noexcept {
-  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+  for (TracedSource* one = selection.first(); one != nullptr; one = one->next_selected) {
     Traceable& source = source_of(*one);
     one->changing = is_large_enough(source) && (source.state().load(std::memory_order_relaxed) & kStream) == 0;
     if (!one->changing) continue;
@@ -232,37 +233,38 @@ bool close_for_stream(const Selection& selection, const Patience& patience, Comm
     one->previous = change(source, kStreamHold, 0);
   }
   Batch batch;
-  for (SourceBooks* one = selection.first(); one != nullptr;) {
+  for (TracedSource* one = selection.first(); one != nullptr;) {
     one = batch.fill(one);
     hal::HartMask harts = 0;
     for (unsigned i = 0; i < batch.count; ++i) {
-      Cache* cache = cells_of(*batch.sources[i]);
+      Cache* cache = hart_caches_of(*batch.sources[i]);
       harts |= cache != nullptr ? cache->open_harts() : 0;
     }
-    if (batch.count != 0 && !ask(harts, shut_cells, &batch, patience, result)) return false;
+    if (batch.count != 0 && !ask(harts, close_hart_caches, &batch, patience, result)) return false;
   }
   return true;
 }
 
-/// Lets the cells of all sources open again.
+/// Lets the per-hart caches of all sources open again.
 void release_sources() noexcept {
-  for (SourceBooks* one = books.books_after(0); one != nullptr; one = books.books_after(one->number))
+  for (TracedSource* one = tracer.source_after(0); one != nullptr; one = tracer.source_after(one->number))
     source_of(*one).state().fetch_and(~(kStream | kStreamHold), std::memory_order_seq_cst);
 }
 
-/// Leaves the selected sources as close_for_stream() has found them, and those that have joined meanwhile untold.
+/// Restores the selected sources to their state before close_for_stream(), and removes from the stream the sources that
+/// have joined meanwhile.
 void undo_start(const Selection& selection) noexcept {
   stream.joining.store(0, std::memory_order_seq_cst);
   release_sources();
-  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+  for (TracedSource* one = selection.first(); one != nullptr; one = one->next_selected) {
     if (one->changing) change(source_of(*one), one->previous & kOwned, 0);
   }
 }
 
 void visit_nothing(unsigned, void*) noexcept {}
 
-/// Tells what an arena had given out before anything could be told.
-void tell_segments(Arena& arena, SourceBooks& one) noexcept {
+/// Puts events for the segments that an arena allocated before the stream.
+void tell_segments(Arena& arena, TracedSource& one) noexcept {
   ArenaWalk walk(arena);
   Segment segment;
   while (walk.next(segment)) {
@@ -273,8 +275,8 @@ void tell_segments(Arena& arena, SourceBooks& one) noexcept {
   }
 }
 
-/// Tells the caches that were made before: each is an object of `kmem_cache`.
-void tell_caches(Cache& of, SourceBooks& one) noexcept {
+/// Puts events for the caches that were created before the stream: each is an object of `kmem_cache`.
+void tell_caches(Cache& of, TracedSource& one) noexcept {
   RegistryCursor<Cache> caches;
   while (Cache* cache = caches.next()) {
     if (of.slabs().find(cache) == nullptr) continue;
@@ -287,10 +289,10 @@ void tell_caches(Cache& of, SourceBooks& one) noexcept {
 CommandResult start_locked(const StreamOptions& options, bool at_boot, const Patience& patience) noexcept {
   if (stream.state.load(std::memory_order_acquire) != StreamState::kOff) return refused(Status::kBusy);
   if (options.pattern.empty() || options.pattern.size() >= kNameBytes) return refused(Status::kInvalid);
-  if (books.open() != Status::kOk || !stream.take_memory()) return refused(Status::kNoMemory);
+  if (tracer.open() != Status::kOk || !stream.take_memory()) return refused(Status::kNoMemory);
   CommandResult result;
   {
-    const Selection found(options.pattern, Selection::Missing::kMake, result);  // or nothing has changed
+    const Selection found(options.pattern, Selection::Missing::kMake, result);  // if this fails, nothing has changed
     if (result.status != Status::kOk) {
       stream.give_memory();
       return result;
@@ -299,15 +301,16 @@ CommandResult start_locked(const StreamOptions& options, bool at_boot, const Pat
   begin(options);
   stream.joining.store(1, std::memory_order_seq_cst);
   result = {};
-  const Selection selection(stream.options.pattern, Selection::Missing::kMake, result);  // what is not in it joins
+  const Selection selection(stream.options.pattern, Selection::Missing::kMake, result);  // later sources join
   if (result.status != Status::kOk || !close_for_stream(selection, patience, result)) {
     undo_start(selection);
-    // An operation of a source that has joined meanwhile may still be telling. Else the next start has the memory.
+    // An operation of a source that has joined meanwhile may still put an event. If that is not over in time, the next
+    // start frees the memory.
     CommandResult ended;
     if (ask(hal::online_harts(), visit_nothing, nullptr, {nullptr, kUndoMs}, ended)) stream.give_memory();
     return result;
   }
-  for (SourceBooks* one = selection.first(); one != nullptr; one = one->next_selected) {
+  for (TracedSource* one = selection.first(); one != nullptr; one = one->next_selected) {
     if (!one->changing) continue;
     Traceable& source = source_of(*one);
     if (at_boot) {
@@ -327,13 +330,13 @@ CommandResult start_locked(const StreamOptions& options, bool at_boot, const Pat
 void join_stream(Traceable& source) noexcept {
   if (stream.joining.load(std::memory_order_seq_cst) == 0 || !source.traceable() || !is_large_enough(source)) return;
   if (!names(stream.options.pattern, characters(source.name()))) return;
-  SourceBooks* one = books.books_of(source);
+  TracedSource* one = tracer.ensure_source(source);
   if (one == nullptr || !enroll(*one, source)) {
     stream.unjoined.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   source.state().fetch_or(kStream | kStreamHold, std::memory_order_seq_cst);
-  // A stop looks for sources after it has cleared this.
+  // A stop looks for sources after it has cleared `joining`.
   if (stream.joining.load(std::memory_order_seq_cst) == 0) {
     source.state().fetch_and(~(kStream | kStreamHold), std::memory_order_seq_cst);
   }
@@ -343,7 +346,7 @@ void join_stream(Traceable& source) noexcept {
 
 Status set_ring_bytes(std::size_t bytes) noexcept {
   if (bytes < EventRing::kMinEntries * kEntryBytes || bytes > kMaxRingBytes) return Status::kInvalid;
-  const CommandToken held(hal::kRoundDeadlineMs);
+  const CommandToken held(hal::kBroadcastDeadlineMs);
   if (held.status() != Status::kOk) return held.status();
   if (stream.state.load(std::memory_order_acquire) != StreamState::kOff) return Status::kBusy;
   stream.ring_bytes = ring_entries(bytes) * kEntryBytes;
@@ -351,33 +354,33 @@ Status set_ring_bytes(std::size_t bytes) noexcept {
 }
 
 CommandResult start_stream(const StreamOptions& options, hal::AbortTest abort, std::uint32_t deadline_ms) noexcept {
-  if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
+  if (!tracer.ready() || hal::in_panic()) return refused(Status::kUnsafe);
   const CommandToken held(deadline_ms, abort);
   if (held.status() != Status::kOk) return refused(held.status());
   return start_locked(options, false, {abort, deadline_ms});
 }
 
 CommandResult start_stream_at_boot(const StreamOptions& options) noexcept {
-  if (!books.ready()) return refused(Status::kUnsafe);
-  const CommandToken held(hal::kRoundDeadlineMs);
+  if (!tracer.ready()) return refused(Status::kUnsafe);
+  const CommandToken held(hal::kBroadcastDeadlineMs);
   if (held.status() != Status::kOk) return refused(held.status());
-  return start_locked(options, true, {nullptr, hal::kRoundDeadlineMs});
+  return start_locked(options, true, {nullptr, hal::kBroadcastDeadlineMs});
 }
 
 CommandResult stop_stream(hal::AbortTest abort, std::uint32_t deadline_ms) noexcept {
-  if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
+  if (!tracer.ready() || hal::in_panic()) return refused(Status::kUnsafe);
   const CommandToken held(deadline_ms, abort);
   if (held.status() != Status::kOk) return refused(held.status());
   if (stream.state.load(std::memory_order_relaxed) != StreamState::kOn) return refused(Status::kNotFound);
   stream.joining.store(0, std::memory_order_seq_cst);
   CommandResult result;
-  for (SourceBooks* one = books.books_after(0); one != nullptr; one = books.books_after(one->number)) {
+  for (TracedSource* one = tracer.source_after(0); one != nullptr; one = tracer.source_after(one->number)) {
     if ((source_of(*one).state().fetch_and(~kStream, std::memory_order_seq_cst) & kStreamHold) != 0) ++result.caches;
   }
-  // All harts: an operation that read STREAM may be under way on any.
+  // All harts: any of them may be in an operation that has read STREAM.
   if (!ask(hal::online_harts(), visit_nothing, nullptr, {abort, deadline_ms}, result)) return result;
   release_sources();
-  for (SourceBooks* one = books.books_after(0); one != nullptr; one = books.books_after(one->number))
+  for (TracedSource* one = tracer.source_after(0); one != nullptr; one = tracer.source_after(one->number))
     change(source_of(*one), trace_state::kOwned, 0);
   stream.stop_ticks = hal::Port::ticks();
   stream.state.store(StreamState::kEnding, std::memory_order_release);
@@ -385,13 +388,13 @@ CommandResult stop_stream(hal::AbortTest abort, std::uint32_t deadline_ms) noexc
 }
 
 CommandResult change_stream_mode(wire::StreamMode mode, hal::AbortTest abort, std::uint32_t deadline_ms) noexcept {
-  if (!books.ready() || hal::in_panic()) return refused(Status::kUnsafe);
+  if (!tracer.ready() || hal::in_panic()) return refused(Status::kUnsafe);
   const CommandToken held(deadline_ms, abort);
   if (held.status() != Status::kOk) return refused(held.status());
   if (stream.state.load(std::memory_order_relaxed) != StreamState::kOn) return refused(Status::kNotFound);
   CommandResult result;
   const auto turn = [](unsigned hart, void* to) noexcept {
-    if (hart >= books.harts()) return;  // online, and not attached: it has no ring
+    if (hart >= tracer.harts()) return;  // the hart is online but not attached: it has no ring
     stream.rings[hart].change_mode(*static_cast<const wire::StreamMode*>(to));
   };
   if (!ask(hal::online_harts(), turn, &mode, {abort, deadline_ms}, result)) return result;

@@ -1,6 +1,7 @@
-// What the reader of the event stream is given: events out of the rings, what their numbers mean, and the counters.
+// The functions for the reader of the event stream: events from the rings, the definitions of their numbers, and the
+// counters.
 
-#include <qm/call_sites.hpp>
+#include <qm/detail/call_sites.hpp>
 
 #include "selection.hpp"
 #include "stream.hpp"
@@ -12,21 +13,21 @@ static_assert(kStackDepth <= wire::kMaxStackFrames);
 
 constexpr std::uint32_t bit32(std::uint32_t number) noexcept { return std::uint32_t{1} << number % 32; }
 
-SourceStream* source_numbered(std::uint32_t number, SourceBooks*& one) noexcept {
-  one = number != 0 && number <= books.cache_limit() ? books.books_numbered(number) : nullptr;
-  // acquire: pairs with the release of whoever made it part of the stream.
+SourceStream* source_numbered(std::uint32_t number, TracedSource*& one) noexcept {
+  one = number != 0 && number <= tracer.cache_limit() ? tracer.source_numbered(number) : nullptr;
+  // acquire: pairs with the release in enroll().
   return one != nullptr && one->stream_number.load(std::memory_order_acquire) == stream.number ? stream_of(*one)
                                                                                                : nullptr;
 }
 
-/// The whole of a time of which the ring has the low word: the last one that is not later than now.
+/// The full time for the low word in a ring: the latest such time that is not in the future.
 std::uint64_t whole_ticks(std::uint32_t low, std::uint64_t before) noexcept {
   const std::uint64_t now = hal::Port::ticks();
   const std::uint64_t whole = now - static_cast<std::uint32_t>(static_cast<std::uint32_t>(now) - low);
   return whole > before ? whole : before;
 }
 
-/// The stack's number for an event; none where the depot was full.
+/// The stack's number for an event; 0 if the depot was full.
 std::uint32_t stack_number(std::uint32_t packed) noexcept {
   const StackHandle handle = Record::stack_in(packed);
   return handle >= kFirstHandle ? handle : 0;
@@ -34,9 +35,9 @@ std::uint32_t stack_number(std::uint32_t packed) noexcept {
 
 std::uint32_t context_number(std::uint32_t packed) noexcept { return (packed & ~Record::kMark) >> kStackHandleBits; }
 
-/// Puts the call site and the sizes into an event, but for sizes that the definition of its source says.
+/// Puts the call site and the sizes into an event, except sizes that the source's definition has.
 void fill_sizes(const RingEntry& entry, wire::Event& event) noexcept {
-  SourceBooks* one = nullptr;
+  TracedSource* one = nullptr;
   const SourceStream* of = source_numbered(entry.source(), one);
   if ((entry.what & RingEntry::kBytes) != 0) {
     event.allocated = entry.beside;
@@ -78,7 +79,8 @@ void take_note(unsigned hart, const RingEntry& entry, wire::Event& event) noexce
   event.mode = static_cast<wire::StreamMode>(entry.stack_context);
 }
 
-/// What no note in the ring has said, once nobody puts any more. @returns false: nothing.
+/// Makes a note of the drops or the mode that no note in the ring has. Called when no hart puts events.
+/// @returns false if there are none.
 bool take_unsaid(unsigned hart, wire::Event& event) noexcept {
   if (stream.state.load(std::memory_order_acquire) != StreamState::kEnding) return false;
   EventRing& ring = stream.rings[hart];
@@ -137,7 +139,7 @@ bool next_event(unsigned hart, wire::Event& event) noexcept {
 // ---- definitions ----------------------------------------------------------------------------------------------------
 
 bool define_source(std::uint32_t number, wire::Definition& definition) noexcept {
-  SourceBooks* one = nullptr;
+  TracedSource* one = nullptr;
   const SourceStream* of = source_numbered(number, one);
   if (of == nullptr) return false;
   definition = wire::Definition{};
@@ -153,7 +155,7 @@ bool define_source(std::uint32_t number, wire::Definition& definition) noexcept 
 }
 
 bool define_stack(std::uint32_t number, wire::Definition& definition) noexcept {
-  const StackEntry* entry = books.stacks.find_entry(number);
+  const StackEntry* entry = tracer.stacks.find_entry(number);
   if (entry == nullptr) return false;
   definition = wire::Definition{};
   definition.kind = wire::DefinitionKind::kStack;
@@ -162,16 +164,16 @@ bool define_stack(std::uint32_t number, wire::Definition& definition) noexcept {
   definition.truncated = entry->truncated();
   definition.collided = (entry->flags & StackEntry::kCollided) != 0;
   definition.depth = entry->depth;
-  for (unsigned i = 0; i < entry->depth; ++i) definition.frames[i] = books.pc_of(entry->frames()[i]);
+  for (unsigned i = 0; i < entry->depth; ++i) definition.frames[i] = tracer.pc_of(entry->frames()[i]);
   return true;
 }
 
 bool define_context(std::uint32_t number, wire::Definition& definition) noexcept {
-  if (number == 0 || number > books.contexts.capacity()) return false;
+  if (number == 0 || number > tracer.contexts.capacity()) return false;
   definition = wire::Definition{};
   definition.kind = wire::DefinitionKind::kContext;
   definition.number = number;
-  definition.name = books.contexts.text(number);
+  definition.name = tracer.contexts.text(number);
   return !definition.name.empty();
 }
 
@@ -195,7 +197,7 @@ bool mark_defined(wire::DefinitionKind kind, std::uint32_t number) noexcept {
   if (number == 0) return true;
   std::uint32_t* word = nullptr;
   if (kind == wire::DefinitionKind::kSource) {
-    SourceBooks* one = nullptr;
+    TracedSource* one = nullptr;
     SourceStream* of = source_numbered(number, one);
     if (of == nullptr) return true;
     const bool was = of->defined;
@@ -215,19 +217,19 @@ bool mark_defined(wire::DefinitionKind kind, std::uint32_t number) noexcept {
 
 void forget_defined() noexcept {
   if (stream.state.load(std::memory_order_relaxed) == StreamState::kOff && stream.memory == nullptr) return;
-  for (std::size_t i = 0; i <= books.config().stack_bytes / 8 / 32; ++i) stream.defined_stacks[i] = 0;
+  for (std::size_t i = 0; i <= tracer.config().stack_bytes / 8 / 32; ++i) stream.defined_stacks[i] = 0;
   for (std::uint32_t& word : stream.defined_contexts) word = 0;
   if constexpr (kCallSites) {
     for (std::size_t i = 0; i <= call_sites::count() / 32; ++i) stream.defined_sites[i] = 0;
   }
-  for (std::uint32_t number = 1; number <= books.cache_limit(); ++number) {
-    SourceBooks* one = nullptr;
+  for (std::uint32_t number = 1; number <= tracer.cache_limit(); ++number) {
+    TracedSource* one = nullptr;
     if (SourceStream* of = source_numbered(number, one); of != nullptr) of->defined = false;
   }
 }
 
-std::uint32_t last_source() noexcept { return books.cache_limit(); }
-std::uint32_t last_context() noexcept { return books.contexts.capacity(); }
+std::uint32_t last_source() noexcept { return tracer.cache_limit(); }
+std::uint32_t last_context() noexcept { return tracer.contexts.capacity(); }
 
 // ---- figures --------------------------------------------------------------------------------------------------------
 
@@ -241,7 +243,7 @@ wire::Statistic hart_statistic(unsigned hart) noexcept {
 }
 
 bool source_statistic(std::uint32_t number, wire::Statistic& statistic) noexcept {
-  SourceBooks* one = nullptr;
+  TracedSource* one = nullptr;
   SourceStream* of = source_numbered(number, one);
   if (of == nullptr) return false;
   statistic = wire::Statistic{};
@@ -249,8 +251,8 @@ bool source_statistic(std::uint32_t number, wire::Statistic& statistic) noexcept
   const auto value = [](const std::atomic<Word>& counter) {
     return std::uint64_t{counter.load(std::memory_order_relaxed)};
   };
-  std::uint64_t given_back = 0;  // objects
-  for (unsigned hart = 0; hart < books.harts(); ++hart) {
+  std::uint64_t given_back = 0;  // in objects
+  for (unsigned hart = 0; hart < tracer.harts(); ++hart) {
     const StreamCounts& counts = of->harts()[hart];
     statistic.allocations += value(counts.allocations);
     statistic.frees += value(counts.frees);
@@ -283,14 +285,14 @@ StreamFigures stream_figures() noexcept {
   figures.from_boot = stream.from_boot;
   figures.seed = stream.seed;
   figures.unjoined = stream.unjoined.load(std::memory_order_relaxed);
-  if (!books.ready() || stream.number == 0) return figures;
-  for (unsigned hart = 0; hart < books.harts(); ++hart) {
+  if (!tracer.ready() || stream.number == 0) return figures;
+  for (unsigned hart = 0; hart < tracer.harts(); ++hart) {
     figures.events += stream.taken[hart].events;
     figures.lost += stream.rings[hart].lost();
     figures.waiting += stream.rings[hart].waiting();
   }
-  SourceBooks* one = nullptr;
-  for (std::uint32_t number = 1; number <= books.cache_limit(); ++number) {
+  TracedSource* one = nullptr;
+  for (std::uint32_t number = 1; number <= tracer.cache_limit(); ++number) {
     figures.sources += source_numbered(number, one) != nullptr ? 1 : 0;
   }
   return figures;

@@ -1,16 +1,16 @@
-/// The way that nearly every allocation and free of a traced cache takes: one function each, without a lock and without
-/// anything that can fail. Without a free slot, or with an empty or a full magazine, they get what is lacking and begin
-/// again. What is not as plain as that - a context seen for the first time, a slab without handles, objects that are no
-/// memory, a reallocation that moves - is left for the slow halves, with nothing changed. A record that a sweep may take
-/// as well is taken by free_watched().
+/// The path of nearly every allocation and free of a traced cache: one function each, which takes no lock and cannot
+/// fail halfway. If there is no free slot, or if a magazine is empty or full, the function supplies what is lacking and
+/// starts again. Other cases go to the slow halves, with nothing changed: a context seen for the first time, a slab
+/// without handles, objects that are not memory, a reallocation that moves. free_watched() removes a record that a
+/// sweep may remove too.
 ///
-///     allocate   walk and hash -> find the stack -> | take from the closed cell -> fill a slot -> handle |
-///     free                                          | handle -> clear the slot -> put into the cell      |
+///     allocate   walk and hash -> find the stack -> | take from the closed per-hart cache -> fill a slot -> handle |
+///     free                                          | handle -> clear the slot -> put into the per-hart cache      |
 ///                                                      masked
 ///
-/// What the two cost is in docs/performance.md, from the bench `trace`.
+/// docs/figures.md has the cost of both, from the bench `trace`.
 
-#include "books.hpp"
+#include "tracer.hpp"
 #include "defect.hpp"
 #include "enter.hpp"
 
@@ -25,41 +25,41 @@ using trace_state::kStream;
 using trace_state::kThin;
 using trace_state::kWatch;
 
-/// Of the state word: how an allocation is kept or told.
+/// The bits of the state word that select how an allocation is recorded or streamed.
 constexpr std::uint32_t kWays = kRecord | kFault | kStream | kThin;
 
-/// Whether a new stack is stored here even if the slow half has other frames of it (Books::find_in_depot()): in tests of
-/// this way on a host, which would hardly be taken there otherwise.
+/// Whether this path stores a new stack even if the slow half would store other frames of it (Tracer::find_in_depot()).
+/// Set in host tests of this path, which would hardly take it otherwise.
 #if defined(QM_TRACE_SHORT_WAY)
 constexpr bool kStoresAnyStack = true;
 #else
 constexpr bool kStoresAnyStack = false;
 #endif
 
-/// A defect of the commands leaves cells open that are recorded.
-[[nodiscard]] inline bool is_closed(const Cell& own) noexcept {
+/// With a test defect of the commands, the per-hart caches of a recorded cache are open.
+[[nodiscard]] inline bool is_closed(const HartCache& own) noexcept {
   return kDefect == Defect::kNone || own.top.load(std::memory_order_relaxed) == closed_address();
 }
 
-/// Whether the cache records, and its records are plain, and nothing else has to be thought of. relaxed: what the word
-/// goes with was published before this hart answered the round of the start, and a stop waits until this section is
+/// Whether the cache records plainly, and does nothing else that this path must handle. relaxed: the data that belongs
+/// to the word was published before this hart answered the broadcast of start, and a stop waits until this section is
 /// over.
 [[nodiscard]] inline bool only_records(Cache& cache) noexcept {
   const std::intptr_t word = load_relaxed(cache.state());
-  return word < 0 && (word & (kFault | kThin)) == 0;  // kOwned is with kRecord, and without kStream
+  return word < 0 && (word & (kFault | kThin)) == 0;  // kOwned is set only with kRecord and without kStream
 }
-/// Whether it goes another way, @p way, and nothing else. acquire: pairs with change(), since a hart that had no cell
-/// open answers no round, and where its samples or its events begin was written before.
+/// Whether the cache has the mode @p way and no other. acquire: pairs with change(). A hart without an open per-hart
+/// cache answers no broadcast, so the acquire makes the start of its samples or events visible.
 [[nodiscard]] inline bool only_goes(Cache& cache, std::uint32_t way) noexcept {
   return (cache.state().load(std::memory_order_acquire) & kWays) == way;
 }
 
 }  // namespace
 
-/// Whether @p entry is the stack that begins with @p from. What the entry has was looked at when it was stored; where
-/// the frames lie is looked at now (W1).
-[[gnu::always_inline]] inline bool Books::is_stack_of(const StackEntry& entry, Link from,
-                                                      const KnownContext& known) const noexcept {
+/// Whether @p entry is the stack that begins with @p from. The entry's addresses were checked when it was stored; the
+/// frames' places are checked here (W1).
+[[gnu::always_inline]] inline bool Tracer::is_stack_of(const StackEntry& entry, Link from,
+                                                       const KnownContext& known) const noexcept {
   const std::uintptr_t base = ranges_.plain.low;
   const std::uintptr_t highest = known.highest;
   const auto is_sound = [highest](std::uintptr_t frame, std::uintptr_t below) {
@@ -80,7 +80,7 @@ constexpr bool kStoresAnyStack = false;
     below = at.frame;
     at = above(at);
   }
-  // Two at a time: nothing has to be moved.
+  // Two frames at a time, so that no registers have to be moved.
   for (; frames != last; frames += 2) {
     if (!shows(frames[0], at) || !is_sound(at.frame, below)) return false;
     const Link between = above(at);
@@ -89,20 +89,20 @@ constexpr bool kStoresAnyStack = false;
     at = above(between);
   }
   if (!shows(*last, at)) return false;
-  // As walk_frames() ends.
+  // Ends as walk_frames() does.
   bool truncated = at.frame != 0;
   if (is_sound(at.frame, below)) {
     const std::uintptr_t pc = NativeFrames::return_address(at.frame);
     truncated = pc != 0 && !ranges_.traps.contains(pc);
-    if (truncated && ranges_.text.contains(pc) && entry.depth != kStackDepth) return false;  // it goes on
+    if (truncated && ranges_.text.contains(pc) && entry.depth != kStackDepth) return false;  // more frames
   }
   return truncated == entry.truncated();
 }
 
-/// Whether what was just read of @p known is the running context's. Where threads move, first whether this is still the
-/// hart: what it knows was read while it changed, if another context came between, and is seen to have changed from
-/// here on.
-[[gnu::always_inline]] inline bool Books::is_still(const KnownContext& known, std::uint32_t key) const noexcept {
+/// Whether the data just read from @p known belongs to the running context. With threads, it first checks that the
+/// thread is still on this hart. If another context ran in between and changed the data during the read, this test sees
+/// the change.
+[[gnu::always_inline]] inline bool Tracer::is_still(const KnownContext& known, std::uint32_t key) const noexcept {
   if constexpr (hal::kThreads) {
     if (&known != &known_[hal::Port::hart_index()]) return false;
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -110,15 +110,15 @@ constexpr bool kStoresAnyStack = false;
   return known.is(key);
 }
 
-/// Looks whether the stack is the one found last from there, without storing or hashing it.
-[[gnu::always_inline]] inline KnownStack Books::find_lately(Link from) const noexcept {
+/// Whether the stack is the one that was found last from this place. Neither stores nor hashes it.
+[[gnu::always_inline]] inline KnownStack Tracer::find_lately(Link from) const noexcept {
   const std::uint32_t key = hal::Port::context_key();
   const KnownContext& known = known_[hal::Port::hart_index()];
   if (!known.is(key)) return {};
   const KnownContext context{key, known.packed, known.lowest, known.highest};
   std::atomic_signal_fence(std::memory_order_seq_cst);  // as in capture()
   if (!is_still(known, key)) return {};
-  // Pairs with the release below, so that the entry is seen.
+  // Pairs with the release below: the entry is visible.
   const std::intptr_t handle = load_followed(recent_.at(from));
   if (handle == kNoStack) return {};
   const StackEntry& entry = stacks.at_handle(static_cast<std::size_t>(handle));
@@ -127,8 +127,8 @@ constexpr bool kStoresAnyStack = false;
   return {&entry, packed};
 }
 
-[[gnu::always_inline]] inline KnownStack Books::find_in_depot(Cache& cache, std::uintptr_t frame) noexcept {
-  const SourceBooks* one = books_at(cache);
+[[gnu::always_inline]] inline KnownStack Tracer::find_in_depot(Cache& cache, std::uintptr_t frame) noexcept {
+  const TracedSource* one = traced_source(cache);
   const std::uint32_t key = hal::Port::context_key();
   const KnownContext& known = known_[hal::Port::hart_index()];
   if (one == nullptr || !known.is(key)) return {};
@@ -143,20 +143,21 @@ constexpr bool kStoresAnyStack = false;
   if (found.empty()) return {};
   const std::uint32_t id = found.finish(stack_key, one->number);
   StackHandle handle = stacks.find(id, stack_key);
-  // Where an image does not say which frames are the allocator's, they are shown, and the slow half has others.
-  const bool may_store = kStoresAnyStack || ranges_.books.high != ranges_.books.low;
+  // If the image does not mark the allocator's frames, the stack includes them, and those of the slow half are
+  // different.
+  const bool may_store = kStoresAnyStack || ranges_.trace.high != ranges_.trace.low;
   if (handle == kNoStack && may_store) handle = stacks.intern(id, stack_key);
   if (handle < kFirstHandle) return {};
-  // release: pairs with find_lately(). Only stacks that are stored, with frames, come there.
+  // release: pairs with find_lately(). Only handles of stored stacks with frames are put here.
   recent_.at({NativeFrames::return_address(frame), NativeFrames::next(frame)}).store(handle, std::memory_order_release);
   return {stacks.entry(handle), context.packed | handle};
 }
 
-[[gnu::always_inline]] inline void* Books::insert_known(Cache& cache, SourceBooks& one, std::size_t requested,
-                                                        KnownStack found) noexcept {
+[[gnu::always_inline]] inline void* Tracer::insert_known(Cache& cache, TracedSource& one, std::size_t requested,
+                                                         KnownStack found) noexcept {
   const hal::InterruptGuard masked;
   if (!only_records(cache)) return nullptr;  // read in the section that inserts (O2)
-  Cell& own = cache.own_cell();
+  HartCache& own = cache.own_hart_cache();
   void** const top = own.saved_top.load(std::memory_order_relaxed);
   void* object = is_closed(own) ? top[-1] : nullptr;
   if (object == nullptr) return nullptr;
@@ -171,20 +172,20 @@ constexpr bool kStoresAnyStack = false;
   store_relaxed(stash.top, slot + 1);
   record.stack_context = found.packed;
   record.size = requested != 0 ? requested : cache.object_size();
-  HartBooks& mine = one.harts()[hart];
+  HartTrace& mine = one.harts()[hart];
   enter(cache, one, mine, hart, *slot, *word, record);
   if (found.entry->truncated()) Counts::add(mine.now.truncated_stacks);
   cache.count_allocation();
   return object;
 }
 
-inline void* Books::leave_out(Cache& cache) noexcept {
-  auto* one = static_cast<SourceBooks*>(cache.books.load(kFollowed));
+inline void* Tracer::leave_out(Cache& cache) noexcept {
+  auto* one = static_cast<TracedSource*>(cache.traced_source.load(kFollowed));
   const hal::InterruptGuard masked;
   if (one == nullptr || !only_goes(cache, kRecord | kSampled)) return nullptr;
   const unsigned hart = hal::Port::hart_index();
-  HartBooks& mine = one->harts()[hart];
-  Cell& own = cache.own_cell();
+  HartTrace& mine = one->harts()[hart];
+  HartCache& own = cache.own_hart_cache();
   if (mine.to_leave_out.load(std::memory_order_relaxed) == 0 || !is_closed(own)) return nullptr;
   void* object = own.take_closed();
   if (object == nullptr) return nullptr;
@@ -193,28 +194,28 @@ inline void* Books::leave_out(Cache& cache) noexcept {
   return object;
 }
 
-inline void* Books::count_known(Cache& cache, SourceBooks& one, KnownStack found) noexcept {
+inline void* Tracer::count_known(Cache& cache, TracedSource& one, KnownStack found) noexcept {
   const hal::InterruptGuard masked;
   if (!only_goes(cache, kRecord | kCounts)) return nullptr;
   const unsigned hart = hal::Port::hart_index();
-  Cell& own = cache.own_cell();
+  HartCache& own = cache.own_hart_cache();
   void* object = is_closed(own) ? own.peek_closed() : nullptr;
   std::uint32_t* handle = object != nullptr ? plain_handle(cache, object) : nullptr;
   if (handle == nullptr) return nullptr;
   own.drop_closed();
-  HartBooks& mine = one.harts()[hart];
+  HartTrace& mine = one.harts()[hart];
   count_in(cache, one, mine, *handle, Record::stack_in(static_cast<std::uint32_t>(found.packed)));
   if (found.entry->truncated()) Counts::add(mine.now.truncated_stacks);
   cache.count_allocation();
   return object;
 }
 
-inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& one, KnownStack found) noexcept {
+inline void* Tracer::tell_known(const Allocation& allocation, const TracedSource& one, KnownStack found) noexcept {
   Cache& cache = *allocation.cache;
   const hal::InterruptGuard masked;
-  if (!only_goes(cache, kStream) || allocation.effort == Effort::kMoving) return nullptr;
+  if (!only_goes(cache, kStream) || allocation.wait_policy == WaitPolicy::kMoving) return nullptr;
   const unsigned hart = hal::Port::hart_index();
-  Cell& own = cache.own_cell();
+  HartCache& own = cache.own_hart_cache();
   void* object = is_closed(own) ? own.take_closed() : nullptr;
   if (object == nullptr) return nullptr;
   stream.allocated(*stream_of(one), hart,
@@ -223,34 +224,35 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
   return object;
 }
 
-/// A free that is told, and has no record.
-[[gnu::always_inline]] inline bool Books::free_told(Cache& cache, void* object) noexcept {
+/// A free that puts an event and has no record.
+[[gnu::always_inline]] inline bool Tracer::free_told(Cache& cache, void* object) noexcept {
   const SlabLayer& slabs = cache.slabs();
   const Slab* slab = slabs.find_by_mask(object);
   const hal::InterruptGuard masked;
-  // acquire: as in only_goes(); the event goes before the object does (O1).
+  // acquire: as in only_goes(); the event is put before the object is released (O1).
   const std::uint32_t word = cache.state().load(std::memory_order_acquire);
   const unsigned hart = hal::Port::hart_index();
-  Cell& own = cache.own_cell();
+  HartCache& own = cache.own_hart_cache();
   if (slab == nullptr || slabs.index_by_reciprocal(*slab, object) == SlabLayer::kNoIndex) return false;
   void** const place = own.saved_top.load(std::memory_order_relaxed);
   if ((word & (kStream | kWatch)) != kStream || cache.has_reserve() || !is_closed(own) || !own.has_room(place))
     return false;
   tell_free(cache, hart, object);
-  Cell::put_at(own.saved_top, place, object);
+  HartCache::put_at(own.saved_top, place, object);
   return true;
 }
 
-/// A free that has no record.
-[[gnu::always_inline]] inline bool Books::free_bare(Cache& cache, void* object) noexcept {
+/// A free without a record.
+[[gnu::always_inline]] inline bool Tracer::free_bare(Cache& cache, void* object) noexcept {
   const hal::InterruptGuard masked;
-  return (load_relaxed(cache.state()) & kStream) == 0 && !cache.has_reserve() && cache.own_cell().put_watched(object);
+  return (load_relaxed(cache.state()) & kStream) == 0 && !cache.has_reserve() &&
+         cache.own_hart_cache().put_watched(object);
 }
 
-/// The handle of @p object; nullptr if it is no object. Whose it is does not change until its free is over.
-/// @param[out] says what the handle says: above 0 a slot, which is checked by its record, or a count.
-[[gnu::always_inline]] inline std::uint32_t* Books::held(const Cache& cache, const void* object,
-                                                         std::intptr_t& says) noexcept {
+/// The handle of @p object; nullptr if it is not an object. The object's owner does not change until its free is over.
+/// @param[out] says the value of the handle: above 0 a slot, which its record confirms, or a count.
+[[gnu::always_inline]] inline std::uint32_t* Tracer::held(const Cache& cache, const void* object,
+                                                          std::intptr_t& says) noexcept {
   static constinit std::uint32_t none = 0;
   const SlabLayer& slabs = cache.slabs();
   const Slab* slab = slabs.find_by_mask(object);
@@ -267,14 +269,14 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
   return slabs.starts_at(index, offset) ? &none : nullptr;
 }
 
-[[gnu::always_inline]] inline bool Books::free_traced(Cache& cache, void* object) noexcept {
+[[gnu::always_inline]] inline bool Tracer::free_traced(Cache& cache, void* object) noexcept {
   const hal::InterruptGuard masked;
-  // relaxed: as in only_records(); the record goes before the object does (O1).
+  // relaxed: as in only_records(); the record is removed before the object is released (O1).
   if (load_relaxed(cache.state()) >= 0 || cache.has_reserve()) return false;
   RecordTable::Stash& stash = records.stash_of(hal::Port::hart_index());
   SlotId* const top = stash.top.load(std::memory_order_relaxed);
   if (top == stash.slots) return false;  // full
-  Cell& own = cache.own_cell();
+  HartCache& own = cache.own_hart_cache();
   void** const place = own.saved_top.load(std::memory_order_relaxed);
   if (!own.has_room(place)) return false;
   std::intptr_t says = 0;
@@ -282,17 +284,17 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
   if (handle == nullptr) return false;
   if (says > 0) [[likely]] {
     if (!is_code_whole(object)) return false;
-    const auto* one = static_cast<const SourceBooks*>(cache.books.load(std::memory_order_relaxed));
+    const auto* one = static_cast<const TracedSource*>(cache.traced_source.load(std::memory_order_relaxed));
     if (!records.claim_own(says, static_cast<std::uint32_t>(plain_code(object)), one->number, *handle)) return false;
     RecordTable::give_to(stash, top, static_cast<std::uintptr_t>(says));
-    // Not the end of the watch: a stop that settles comes after this section and sees the count.
+    // This does not end the watching: a stop that settles comes after this section and reads the count.
     cache.live_records.fetch_sub(1, std::memory_order_relaxed);
   }
-  Cell::put_at(own.saved_top, place, object);
+  HartCache::put_at(own.saved_top, place, object);
   return true;
 }
 
-[[gnu::always_inline]] inline bool Books::free_watched(Cache& cache, void* object) noexcept {
+[[gnu::always_inline]] inline bool Tracer::free_watched(Cache& cache, void* object) noexcept {
   std::intptr_t says = 0;
   std::uint32_t* const handle = held(cache, object, says);
   if (says <= 0) return handle != nullptr && free_bare(cache, object);
@@ -303,8 +305,8 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
   const std::uint32_t word = cache.state().load(std::memory_order_acquire);
   if ((word & (kStream | kWatch)) != kWatch || cache.has_reserve()) return false;
   RecordTable::Stash& stash = records.stash_of(hal::Port::hart_index());
-  Cell& own = cache.own_cell();
-  const auto* one = static_cast<const SourceBooks*>(cache.books.load(kFollowed));
+  HartCache& own = cache.own_hart_cache();
+  const auto* one = static_cast<const TracedSource*>(cache.traced_source.load(kFollowed));
   std::atomic<void**>& real = own.top.load(std::memory_order_relaxed) == closed_address() ? own.saved_top : own.top;
   void** const place = real.load(std::memory_order_relaxed);
   if (stash.full() || !own.has_room(place) || one == nullptr || one->unit != 8 || !is_code_whole(object)) return false;
@@ -312,12 +314,12 @@ inline void* Books::tell_known(const Allocation& allocation, const SourceBooks& 
   if (!records.claim(slot, static_cast<std::uint32_t>(plain_code(object)), one->number, former)) return false;
   store_relaxed(*handle, former);
   RecordTable::give_to(stash, stash.top.load(std::memory_order_relaxed), slot);
-  if (count_out(cache)) return false;  // with the last record the watch is over, and the slow half opens the cell
-  Cell::put_at(real, place, object);
+  if (count_out(cache)) return false;  // the last record: watching ends, and the slow half opens the per-hart cache
+  HartCache::put_at(real, place, object);
   return true;
 }
 
-inline bool Books::supply(Cache& cache) noexcept {
+inline bool Tracer::supply(Cache& cache) noexcept {
   {
     const hal::InterruptGuard masked;
     if (records.refill_empty(records.stash_of(hal::Port::hart_index()))) return true;
@@ -325,7 +327,7 @@ inline bool Books::supply(Cache& cache) noexcept {
   return cache.supply();
 }
 
-inline bool Books::make_room(Cache& cache) noexcept {
+inline bool Tracer::make_room(Cache& cache) noexcept {
   {
     const hal::InterruptGuard masked;
     if (records.spill_full(records.stash_of(hal::Port::hart_index()))) return true;
@@ -335,20 +337,21 @@ inline bool Books::make_room(Cache& cache) noexcept {
 
 namespace {
 
-/// The last part of an allocation, once its stack and context are known.
-using LastPart = void* (*)(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+/// The last part of an allocation, after its stack and context are known.
+using LastPart = void* (*)(Cache* cache, const CallSite* site, std::size_t requested, WaitPolicy wait_policy,
                            const StackEntry* entry, std::uintptr_t packed) noexcept;
 
-/// A stack that was not the last one found from its place, or is new.
+/// For a stack that is new, or that was not the last one found from its place.
 template <LastPart kLast>
-[[gnu::noinline]] void* by_hash(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+[[gnu::noinline]] void* by_hash(Cache* cache, const CallSite* site, std::size_t requested,
+                                WaitPolicy wait_policy) noexcept {
   keep_return_address();
-  const KnownStack found = books.find_in_depot(*cache, current_frame());
-  if (found.entry != nullptr) return kLast(cache, site, requested, effort, found.entry, found.packed);
-  return qm_cache_allocate_other(cache, site, requested, effort);
+  const KnownStack found = tracer.find_in_depot(*cache, current_frame());
+  if (found.entry != nullptr) return kLast(cache, site, requested, wait_policy, found.entry, found.packed);
+  return qm_cache_allocate_other(cache, site, requested, wait_policy);
 }
 
-/// What reaches the user from here, in a build with call sites.
+/// The object as it is returned to the user, after the charge to its call site in a build with call sites.
 [[gnu::always_inline]] inline void* charged([[maybe_unused]] Cache& cache, void* object,
                                             [[maybe_unused]] const CallSite* site,
                                             [[maybe_unused]] std::size_t requested) noexcept {
@@ -356,117 +359,120 @@ template <LastPart kLast>
   return object;
 }
 
-/// An allocation whose stack is known, and that has not found a slot, or a round: gets them and begins again.
+/// For an allocation with a known stack that found no slot or no object: supplies them and starts again.
 template <LastPart kLast>
-[[gnu::noinline]] void* supplied(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+[[gnu::noinline]] void* supplied(Cache* cache, const CallSite* site, std::size_t requested, WaitPolicy wait_policy,
                                  const StackEntry* entry, std::uintptr_t packed) noexcept {
   keep_frame();
-  if (books.supply(*cache)) return kLast(cache, site, requested, effort, entry, packed);
-  return qm_cache_allocate_other(cache, site, requested, effort);
+  if (tracer.supply(*cache)) return kLast(cache, site, requested, wait_policy, entry, packed);
+  return qm_cache_allocate_other(cache, site, requested, wait_policy);
 }
 
-/// The books of the cache, if @p entry is of its stacks.
-[[gnu::always_inline]] inline SourceBooks* owner_of(Cache& cache, const StackEntry& entry) noexcept {
-  auto* one = static_cast<SourceBooks*>(cache.books.load(kFollowed));
+/// The trace of the cache, if @p entry is one of its stacks.
+[[gnu::always_inline]] inline TracedSource* owner_of(Cache& cache, const StackEntry& entry) noexcept {
+  auto* one = static_cast<TracedSource*>(cache.traced_source.load(kFollowed));
   return one != nullptr && entry.owner == one->number ? one : nullptr;
 }
 
-/// The last parts: of an allocation that is recorded, ...
-[[gnu::noinline]] void* record_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+/// The last parts: for an allocation that is recorded, ...
+[[gnu::noinline]] void* record_known(Cache* cache, const CallSite* site, std::size_t requested, WaitPolicy wait_policy,
                                      const StackEntry* entry, std::uintptr_t packed) noexcept {
   QM_JUMPS();
-  SourceBooks* one = owner_of(*cache, *entry);
-  if (one == nullptr) return by_hash<&record_known>(cache, site, requested, effort);
-  if (void* object = books.insert_known(*cache, *one, requested, {entry, packed}); object != nullptr) {
+  TracedSource* one = owner_of(*cache, *entry);
+  if (one == nullptr) return by_hash<&record_known>(cache, site, requested, wait_policy);
+  if (void* object = tracer.insert_known(*cache, *one, requested, {entry, packed}); object != nullptr) {
     return charged(*cache, object, site, requested);
   }
-  return supplied<&record_known>(cache, site, requested, effort, entry, packed);
+  return supplied<&record_known>(cache, site, requested, wait_policy, entry, packed);
 }
 
-/// ... of one that is counted, ...
-[[gnu::noinline]] void* count_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+/// ... for one that is counted, ...
+[[gnu::noinline]] void* count_known(Cache* cache, const CallSite* site, std::size_t requested, WaitPolicy wait_policy,
                                     const StackEntry* entry, std::uintptr_t packed) noexcept {
   QM_JUMPS();
-  SourceBooks* one = owner_of(*cache, *entry);
-  if (one == nullptr) return by_hash<&count_known>(cache, site, requested, effort);
-  if (void* object = books.count_known(*cache, *one, {entry, packed}); object != nullptr) {
+  TracedSource* one = owner_of(*cache, *entry);
+  if (one == nullptr) return by_hash<&count_known>(cache, site, requested, wait_policy);
+  if (void* object = tracer.count_known(*cache, *one, {entry, packed}); object != nullptr) {
     return charged(*cache, object, site, requested);
   }
-  return qm_cache_allocate_other(cache, site, requested, effort);
+  return qm_cache_allocate_other(cache, site, requested, wait_policy);
 }
 
-/// ... and of one that is told.
-[[gnu::noinline]] void* tell_known(Cache* cache, const CallSite* site, std::size_t requested, Effort effort,
+/// ... and for one that is streamed.
+[[gnu::noinline]] void* tell_known(Cache* cache, const CallSite* site, std::size_t requested, WaitPolicy wait_policy,
                                    const StackEntry* entry, std::uintptr_t packed) noexcept {
   QM_JUMPS();
-  const SourceBooks* one = owner_of(*cache, *entry);
-  if (one == nullptr) return by_hash<&tell_known>(cache, site, requested, effort);
+  const TracedSource* one = owner_of(*cache, *entry);
+  if (one == nullptr) return by_hash<&tell_known>(cache, site, requested, wait_policy);
   Allocation allocation;
   allocation.cache = cache;
   allocation.requested = requested != 0 ? requested : cache->object_size();
   allocation.site = site;
-  allocation.effort = effort;
-  if (void* object = books.tell_known(allocation, *one, {entry, packed}); object != nullptr) {
+  allocation.wait_policy = wait_policy;
+  if (void* object = tracer.tell_known(allocation, *one, {entry, packed}); object != nullptr) {
     return charged(*cache, object, site, requested);
   }
-  return qm_cache_allocate_other(cache, site, requested, effort);
+  return qm_cache_allocate_other(cache, site, requested, wait_policy);
 }
 
-/// An allocation whose stack matters, and has been called from @p pc, in the function with frame @p frame.
+/// An allocation that needs its stack. It was called from @p pc, in the function with frame @p frame.
 template <LastPart kLast>
 [[gnu::always_inline]] inline void* from_caller(Cache* cache, const CallSite* site, std::size_t requested,
-                                                Effort effort, std::uintptr_t pc, std::uintptr_t frame) noexcept {
-  const KnownStack found = books.find_lately({pc, frame});
-  if (found.entry != nullptr) return kLast(cache, site, requested, effort, found.entry, found.packed);
-  return by_hash<kLast>(cache, site, requested, effort);
+                                                WaitPolicy wait_policy, std::uintptr_t pc,
+                                                std::uintptr_t frame) noexcept {
+  const KnownStack found = tracer.find_lately({pc, frame});
+  if (found.entry != nullptr) return kLast(cache, site, requested, wait_policy, found.entry, found.packed);
+  return by_hash<kLast>(cache, site, requested, wait_policy);
 }
 
-/// An allocation of a cache that is sampled. What is of the sample goes the slow way.
+/// An allocation of a sampled cache. Allocations of the sample take the slow path.
 [[gnu::noinline]] void* allocate_sampled(Cache* cache, const CallSite* site, std::size_t requested,
-                                         Effort effort) noexcept {
+                                         WaitPolicy wait_policy) noexcept {
   QM_JUMPS();
-  if (void* object = books.leave_out(*cache); object != nullptr) return charged(*cache, object, site, requested);
-  return qm_cache_allocate_other(cache, site, requested, effort);
+  if (void* object = tracer.leave_out(*cache); object != nullptr) return charged(*cache, object, site, requested);
+  return qm_cache_allocate_other(cache, site, requested, wait_policy);
 }
 
 }  // namespace
 }  // namespace qm::trace
 
-// A walk begins with registers of who has called: the return address and the frame pointer. The instructions that hand them on
-// are written down, since in a function of a compiler the latter may be its own, or something else, as its options say.
+// A walk begins with the caller's return address and frame pointer. The instructions that pass them on are written in
+// assembly, because in a compiled function the frame pointer register may hold the function's own frame or something
+// else, depending on the compiler's options.
 //
-// QM_FROM_CALLER(name, last) makes `void* name(Cache*, const CallSite*, std::size_t, Effort)` of from_caller<last>.
+// QM_FROM_CALLER(name, last) makes `void* name(Cache*, const CallSite*, std::size_t, WaitPolicy)` of from_caller<last>.
 #if defined(__riscv)
-#define QM_FROM_CALLER(name, last)                                                                                  \
-  extern "C" void* name(qm::Cache*, const qm::CallSite*, std::size_t, qm::Effort) noexcept;                         \
-  extern "C" [[gnu::used]] void* name##_from(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,     \
-                                             qm::Effort effort, std::uintptr_t pc, std::uintptr_t frame) noexcept { \
-    QM_JUMPS();                                                                                                     \
-    return qm::trace::from_caller<last>(cache, site, requested, effort, pc, frame);                                 \
-  }                                                                                                                 \
-  asm(".pushsection .text." #name                                                                                   \
-      ", \"ax\", @progbits\n"                                                                                       \
-      ".balign 4\n"                                                                                                 \
-      ".globl " #name                                                                                               \
-      "\n"                                                                                                          \
-      ".type " #name ", @function\n" #name                                                                          \
-      ":\n"                                                                                                         \
-      "  mv a4, ra\n"                                                                                               \
-      "  mv a5, s0\n"                                                                                               \
-      "  tail " #name                                                                                               \
-      "_from\n"                                                                                                     \
-      ".size " #name ", . - " #name                                                                                 \
-      "\n"                                                                                                          \
+#define QM_FROM_CALLER(name, last)                                                                                    \
+  extern "C" void* name(qm::Cache*, const qm::CallSite*, std::size_t, qm::WaitPolicy) noexcept;                       \
+  extern "C"                                                                                                          \
+      [[gnu::used]] void* name##_from(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,              \
+                                      qm::WaitPolicy wait_policy, std::uintptr_t pc, std::uintptr_t frame) noexcept { \
+    QM_JUMPS();                                                                                                       \
+    return qm::trace::from_caller<last>(cache, site, requested, wait_policy, pc, frame);                              \
+  }                                                                                                                   \
+  asm(".pushsection .text." #name                                                                                     \
+      ", \"ax\", @progbits\n"                                                                                         \
+      ".balign 4\n"                                                                                                   \
+      ".globl " #name                                                                                                 \
+      "\n"                                                                                                            \
+      ".type " #name ", @function\n" #name                                                                            \
+      ":\n"                                                                                                           \
+      "  mv a4, ra\n"                                                                                                 \
+      "  mv a5, s0\n"                                                                                                 \
+      "  tail " #name                                                                                                 \
+      "_from\n"                                                                                                       \
+      ".size " #name ", . - " #name                                                                                   \
+      "\n"                                                                                                            \
       ".popsection")
 #else
-#define QM_FROM_CALLER(name, last)                                                                         \
-  extern "C" void* name(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,                 \
-                        qm::Effort effort) noexcept {                                                      \
-    using qm::trace::NativeFrames;                                                                         \
-    const std::uintptr_t own = qm::trace::current_frame();                                                 \
-    return qm::trace::from_caller<last>(cache, site, requested, effort, NativeFrames::return_address(own), \
-                                        NativeFrames::next(own));                                          \
-  }                                                                                                        \
+#define QM_FROM_CALLER(name, last)                                                                              \
+  extern "C" void* name(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,                      \
+                        qm::WaitPolicy wait_policy) noexcept {                                                  \
+    using qm::trace::NativeFrames;                                                                              \
+    const std::uintptr_t own = qm::trace::current_frame();                                                      \
+    return qm::trace::from_caller<last>(cache, site, requested, wait_policy, NativeFrames::return_address(own), \
+                                        NativeFrames::next(own));                                               \
+  }                                                                                                             \
   static_assert(true)
 #endif
 QM_FROM_CALLER(qm_trace_recorded, &qm::trace::record_known);
@@ -476,43 +482,43 @@ QM_FROM_CALLER(qm_trace_told, &qm::trace::tell_known);
 namespace qm::trace {
 namespace {
 
-void* allocate_mixed(Cache* cache, const CallSite* site, std::size_t requested, Effort effort) noexcept {
+void* allocate_mixed(Cache* cache, const CallSite* site, std::size_t requested, WaitPolicy wait_policy) noexcept {
   QM_JUMPS();
-  const std::intptr_t word = load_relaxed(cache->state());  // a hint: they read it again
-  if ((word & kRecord) == 0) return qm_trace_told(cache, site, requested, effort);
-  if ((word & kStream) != 0) return qm_cache_allocate_other(cache, site, requested, effort);
-  if ((word & kSampled) != 0) return allocate_sampled(cache, site, requested, effort);
-  return qm_trace_counted(cache, site, requested, effort);
+  const std::intptr_t word = load_relaxed(cache->state());  // a hint: the functions read it again
+  if ((word & kRecord) == 0) return qm_trace_told(cache, site, requested, wait_policy);
+  if ((word & kStream) != 0) return qm_cache_allocate_other(cache, site, requested, wait_policy);
+  if ((word & kSampled) != 0) return allocate_sampled(cache, site, requested, wait_policy);
+  return qm_trace_counted(cache, site, requested, wait_policy);
 }
 
-/// A free for which there was no room, or that the ways here do not take.
+/// A free for which there was no room, or that the functions here do not handle.
 [[gnu::noinline]] void free_with_room(Cache* cache, void* object) noexcept {
   keep_frame();
-  if (books.make_room(*cache)) return qm_cache_free_slow(cache, object);
-  if (!books.free_shared(*cache, object)) qm_cache_free_other(cache, object);
+  if (tracer.make_room(*cache)) return qm_cache_free_slow(cache, object);
+  if (!tracer.free_shared(*cache, object)) qm_cache_free_other(cache, object);
 }
 
-/// A free of an object that is counted, or that has taken the last record, or as above.
+/// A free of a counted object, of the last record, or one as above.
 [[gnu::noinline]] void free_shared(Cache* cache, void* object) noexcept {
   keep_frame();
-  if (books.free_shared(*cache, object)) return;
-  Books::end_watch_if_done(*cache);
+  if (tracer.free_shared(*cache, object)) return;
+  Tracer::end_watch_if_done(*cache);
   free_with_room(cache, object);
 }
 
 void free_told(Cache* cache, void* object) noexcept {
   QM_JUMPS();
-  if (!books.free_told(*cache, object)) qm_cache_free_other(cache, object);
+  if (!tracer.free_told(*cache, object)) qm_cache_free_other(cache, object);
 }
 
 void free(Cache* cache, void* object) noexcept {
   QM_JUMPS();
-  if (!books.free_traced(*cache, object)) free_with_room(cache, object);
+  if (!tracer.free_traced(*cache, object)) free_with_room(cache, object);
 }
 
 void free_watched(Cache* cache, void* object) noexcept {
   QM_JUMPS();
-  if (!books.free_watched(*cache, object)) free_shared(cache, object);
+  if (!tracer.free_watched(*cache, object)) free_shared(cache, object);
 }
 
 }  // namespace

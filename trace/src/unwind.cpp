@@ -1,11 +1,11 @@
 #include <qm/trace/unwind.hpp>
 
 extern "C" {
-// Defined by the image's linker script; an image without them has none of the ranges.
+// Defined by the image's linker script; without them the ranges are empty.
 [[gnu::weak]] extern const char __trap_text_start[];
 [[gnu::weak]] extern const char __trap_text_end[];
-[[gnu::weak]] extern const char __qm_books_text_start[];
-[[gnu::weak]] extern const char __qm_books_text_end[];
+[[gnu::weak]] extern const char __qm_trace_text_start[];
+[[gnu::weak]] extern const char __qm_trace_text_end[];
 [[gnu::weak]] extern const char __text_start[];
 [[gnu::weak]] extern const char __text_end[];
 [[gnu::weak]] extern const char __executable_start[];
@@ -25,7 +25,7 @@ WalkRanges ranges_between(const ImageBounds& bounds, TextRange traps, TextRange 
   ranges.text = {first(bounds.text_start, bounds.executable_start),
                  first(first(bounds.text_end, bounds.etext), UINTPTR_MAX)};
   ranges.traps = traps;
-  ranges.books = own;
+  ranges.trace = own;
   ranges.plain = ranges.text;
   if (ranges.text.low == 0) ranges.plain.low = bounds.within;
   for (const TextRange& range : {traps, own}) {
@@ -43,7 +43,7 @@ WalkRanges image_ranges() noexcept {
       .within = reinterpret_cast<std::uintptr_t>(&image_ranges),
   };
   return ranges_between(bounds, {address(__trap_text_start), address(__trap_text_end)},
-                        {address(__qm_books_text_start), address(__qm_books_text_end)});
+                        {address(__qm_trace_text_start), address(__qm_trace_text_end)});
 }
 
 void walk(std::uintptr_t frame, CallStack& out) noexcept {

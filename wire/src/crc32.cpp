@@ -5,7 +5,7 @@
 namespace qm::wire {
 namespace {
 
-constexpr std::uint32_t kPolynomial = 0xedb88320;  // 0x04c11db7 with its bits reversed
+constexpr std::uint32_t kPolynomial = 0xedb88320;  // 0x04c11db7 with its bits in reverse order
 
 constexpr std::array<std::uint32_t, 16> make_table() noexcept {
   std::array<std::uint32_t, 16> table{};

@@ -8,7 +8,8 @@ constexpr std::uint8_t kNotBase64 = 0xff;
 
 constexpr bool ends_a_line(std::uint8_t byte) noexcept { return byte == '\r' || byte == '\n' || byte == 0x03; }
 
-/// After an ESC that ended a broken string: whether it began an escape sequence, or is what is left of a terminator.
+/// For the byte after an ESC that ended a broken string: whether the ESC began an escape sequence. Otherwise it is the
+/// rest of a terminator.
 constexpr bool begins_a_sequence(std::uint8_t byte) noexcept { return !ends_a_line(byte) && byte != kEsc; }
 
 constexpr std::uint8_t base64_value(std::uint8_t character) noexcept {
@@ -87,7 +88,7 @@ Demultiplexer::Step Demultiplexer::text(std::uint8_t byte) noexcept {
   return step;
 }
 
-/// @p step, and what @p byte is as text.
+/// @p step with @p byte added to its text.
 Demultiplexer::Step Demultiplexer::then_text(Step step, std::uint8_t byte) noexcept {
   const Step rest = text(byte);
   if (rest.text_count != 0) add_text(step, rest.text[0]);
@@ -121,7 +122,7 @@ Demultiplexer::Step Demultiplexer::in_body(std::uint8_t byte) noexcept {
   return {};
 }
 
-/// After the last character of an intact frame: only `ESC \` is right.
+/// After the last character of an intact frame: anything but `ESC \` is an error.
 Demultiplexer::Step Demultiplexer::in_end(std::uint8_t byte) noexcept {
   if (state_ == State::kEnd && !ends_a_line(byte)) {
     held_ = byte;
@@ -136,7 +137,7 @@ Demultiplexer::Step Demultiplexer::in_end(std::uint8_t byte) noexcept {
   }
   Step step = give_up(Broken::kUnterminated);
   switch (held_) {
-    case 0: break;  // a line end in the place of ESC
+    case 0: break;  // a line end instead of ESC
     case kEsc:
       if (byte == 'P') {
         begin(false);
@@ -146,14 +147,14 @@ Demultiplexer::Step Demultiplexer::in_end(std::uint8_t byte) noexcept {
       if (begins_a_sequence(byte)) add_text(step, kEsc);
       break;
     default:
-      if (byte == '\\') return step;  // a damaged ESC: both bytes are the terminator's
+      if (byte == '\\') return step;  // the ESC is damaged: both bytes belong to the terminator
       add_text(step, held_);
       break;
   }
   return then_text(step, byte);
 }
 
-/// In a raw frame: a byte of its COBS, or 00.
+/// Inside a raw frame: the byte is part of the COBS, or the final 00.
 Demultiplexer::Step Demultiplexer::in_raw(std::uint8_t byte) noexcept {
   if (byte == kRawEnd) return finish();
   if (state_ == State::kRawDone) return then_text(give_up(Broken::kUnterminated), byte);
@@ -169,7 +170,8 @@ Demultiplexer::Step Demultiplexer::in_raw(std::uint8_t byte) noexcept {
   return count_ > kMaxFrameBytes ? give_up(Broken::kLength) : Step{};
 }
 
-/// Reports a broken frame and goes back to text. Counts it unless it is a further piece of one that has been counted.
+/// Reports a broken frame and returns to text. Counts it unless it is a further piece of a frame that was counted
+/// before.
 Demultiplexer::Step Demultiplexer::give_up(Broken reason) noexcept {
   Step step;
   state_ = State::kText;
@@ -182,11 +184,11 @@ Demultiplexer::Step Demultiplexer::give_up(Broken reason) noexcept {
 }
 
 Demultiplexer::Step Demultiplexer::finish() noexcept {
-  const Broken reason = judge();
+  const Broken reason = classify();
   if (intact()) read_header();
   if (reason != Broken::kNone) {
     const Step step = give_up(reason);
-    tail_counted_ = false;  // it ended with its own terminator: the next one belongs to another
+    tail_counted_ = false;  // this frame had its own terminator: the next one belongs to another frame
     return step;
   }
   frame_ = {static_cast<FrameType>(header_.type), header_.sequence, header_.request,
@@ -211,7 +213,7 @@ void Demultiplexer::begin(bool inside_another) noexcept {
   inside_another_ = inside_another;
 }
 
-/// Takes one character of the body. Padding ends it: any character after it is bad.
+/// Decodes one character of the body. Padding ends the body: any character after it is bad.
 void Demultiplexer::decode(std::uint8_t character) noexcept {
   const std::uint8_t value = base64_value(character);
   if (character == '=' && (group_count_ == 3 || (group_count_ == 2 && !padded_)) && !bad_character_) {
@@ -248,13 +250,13 @@ void Demultiplexer::store(std::uint8_t byte) noexcept {
   announced_ = kHeaderBytes + kCrcBytes + (buffer_[8] | static_cast<std::uint32_t>(buffer_[9]) << 8);
 }
 
-/// Whether length and CRC say that the frame is complete, at a place where its base64 may end.
+/// Whether length and CRC match, at a place where the base64 may end: the frame is complete.
 bool Demultiplexer::intact() const noexcept {
   return group_count_ == 0 && !bad_character_ && !foreign_ && count_ >= kHeaderBytes + kCrcBytes &&
          count_ == announced_ && crc_.value() == Crc32::kResidue;
 }
 
-Broken Demultiplexer::judge() const noexcept {
+Broken Demultiplexer::classify() const noexcept {
   if (foreign_) return Broken::kForeign;
   if (bad_character_) return Broken::kCharacter;
   if (group_count_ != 0 || run_ != 0 || count_ < kHeaderBytes + kCrcBytes || count_ != announced_)

@@ -5,20 +5,21 @@
 namespace qm::wire {
 namespace {
 
-// The tag: the operation in bits 0 and 1; 3 is a note, with its kind in the other bits. Else:
+// The tag has the operation in bits 0 and 1; 3 is a note, with its kind in the other bits. Otherwise the other bits
+// are:
 constexpr std::uint8_t kContextChanges = 4;
 constexpr std::uint8_t kGap = 8;
 constexpr std::uint8_t kSized = 16;    // `requested` follows
 constexpr std::uint8_t kRare = 32;     // a byte of rare fields follows
-constexpr std::uint8_t kStacked = 64;  // the stack follows; else it is the last one of the source, or of a free none
+constexpr std::uint8_t kStacked = 64;  // the stack follows; else an allocation has its source's last, a free none
 constexpr std::uint8_t kSameSource = 128;
 
 // The rare fields.
 constexpr std::uint8_t kAllocated = 1;
 constexpr std::uint8_t kFlagged = 2;
 constexpr std::uint8_t kSited = 4;
-constexpr std::uint8_t kMoved = 8;    // of a reallocation: new source, distance of the new address
-constexpr std::uint8_t kLater = 128;  // fields of a later minor version: a length and as many bytes
+constexpr std::uint8_t kMoved = 8;    // in a reallocation: new source, distance of the new address
+constexpr std::uint8_t kLater = 128;  // fields of a later minor version: a length and that many bytes
 constexpr std::uint8_t kKnownRare = kAllocated | kFlagged | kSited | kMoved | kLater;
 
 constexpr std::uint8_t kNote = 3;
@@ -26,9 +27,10 @@ constexpr std::uint8_t kLostNote = 1;
 constexpr std::uint8_t kModeNote = 2;
 
 constexpr std::int64_t kUnit = 16;
-/// Instead of a distance: the address follows in 8 bytes. As a distance it would be 0, which is a multiple of the unit.
+/// In place of a distance: the address follows in 8 bytes. As a distance this would be 0, which is a multiple of the
+/// unit.
 constexpr std::uint64_t kAbsolute = 1;
-/// Whether a distance that is no multiple of the unit can be told.
+/// Whether a distance that is not a multiple of the unit can be encoded.
 constexpr bool is_near(std::int64_t by) noexcept { return to_zigzag(by) >> 63 == 0; }
 
 constexpr bool is_note(Operation operation) noexcept {
@@ -204,7 +206,7 @@ Decoded EventDecoder::note(std::uint8_t tag, Event& event) noexcept {
     if (event.mode > StreamMode::kCounters) body.fail();
   } else {
     ++skipped_;
-    return in_.good() ? Decoded::kEnd : Decoded::kMalformed;  // none that is known here
+    return in_.good() ? Decoded::kEnd : Decoded::kMalformed;  // an unknown kind of note: skipped
   }
   skipped_ += body.left() != 0 ? 1 : 0;
   if (!body.good()) in_.fail();
@@ -224,7 +226,7 @@ void EventDecoder::fields(std::uint8_t tag, Event& event) noexcept {
   if ((tag & kSized) != 0) event.requested = in_.varint(kSourceSize - 1);
   const std::uint32_t stack = has_stack_by_default(event.operation) ? place.stack : 0;
   event.stack = (tag & kStacked) != 0 ? in_.varint32() : stack;
-  // The first record is where the frame says it is; and what would have been told shorter is malformed.
+  // The first record has the time that the frame gives; and a value that has a shorter encoding is malformed.
   if (at_start_ && (event.ticks != ticks_ || gap != 0)) in_.fail();
   if (((tag & kGap) != 0 && gap == 0) || ((tag & kContextChanges) != 0 && event.context == context_) ||
       ((tag & kSameSource) != 0) == (first_ || event.source != source_) ||

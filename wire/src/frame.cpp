@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Collects characters and hands them on when 64 have come together.
+/// Collects characters and passes them on in pieces of 64.
 class Pieces {
  public:
   Pieces(PieceSink sink, void* context) noexcept : sink_(sink), context_(context) {}
@@ -37,7 +37,7 @@ class Armour {
     group_ = group_ << 8 | byte;
     if (++count_ == 3) finish();
   }
-  /// Writes what is left, padded. Without a rest it writes nothing.
+  /// Writes the remaining bytes, padded; writes nothing if there are none.
   void finish() noexcept {
     if (count_ == 0) return;
     const std::uint32_t group = group_ << (8 * (3 - count_));
@@ -51,14 +51,14 @@ class Armour {
   unsigned count_ = 0;
 };
 
-/// COBS: runs of bytes that are not 0, each behind its length + 1; a 0 follows each run that is not of 254 bytes, but
-/// the last.
+/// COBS: runs of bytes other than 0, each preceded by its length + 1. A 0 is implied after each run shorter than 254
+/// bytes, except the last run.
 class Stuffing {
  public:
   explicit Stuffing(std::span<char> out) noexcept : out_(out) {}
 
   void put(std::uint8_t byte) noexcept {
-    // A run of 254 bytes ends by itself, and another begins only if something follows.
+    // A run of 254 bytes ends by itself; another run begins only if a byte follows.
     if (used_ - code_at_ == 255) end_run();
     if (byte != 0) {
       out_[used_++] = static_cast<char>(byte);
@@ -66,7 +66,7 @@ class Stuffing {
       end_run();
     }
   }
-  /// @returns how many bytes were written.
+  /// @returns the number of bytes written.
   [[nodiscard]] std::size_t finish() noexcept {
     out_[code_at_] = static_cast<char>(used_ - code_at_);
     return used_;
@@ -104,7 +104,7 @@ std::span<const std::uint8_t> pack_text(std::span<std::uint8_t> out, std::size_t
   return out.first(fixed + length);
 }
 
-/// Puts the bytes of the inner frame into @p out.
+/// Passes the bytes of the inner frame to @p out.
 template <class Out>
 void put_inner(const Frame& frame, Out& out) noexcept {
   std::uint8_t header[kHeaderBytes];

@@ -15,7 +15,7 @@ constexpr std::uint8_t kCollided = 2;
 constexpr std::uint8_t kFirst = 1;
 constexpr std::uint8_t kLast = 2;
 constexpr std::uint8_t kFinal = 4;
-// What a statistic is of.
+// The subject of a statistic.
 constexpr std::uint8_t kOfHart = 1;
 constexpr std::uint8_t kOfSource = 2;
 
@@ -25,7 +25,7 @@ Decoded ended(const ByteReader& in, std::uint32_t& skipped) noexcept {
   return Decoded::kOk;
 }
 
-/// Something that a kind and a length stand before, so that unknown ones can be skipped.
+/// An item with its kind and length in front, so that a decoder can skip unknown kinds.
 template <class Body>
 [[nodiscard]] bool put_entry(ByteWriter& out, std::uint8_t kind, Body&& body) noexcept {
   const std::size_t before = out.written().size();
@@ -257,7 +257,7 @@ bool StatisticsEncoder::add(const Statistic& statistic) noexcept {
 }
 
 std::span<const std::uint8_t> StatisticsEncoder::finish(bool last) noexcept {
-  if (last) buffer_[6] |= kLast;  // the flags stand behind the prefix
+  if (last) buffer_[6] |= kLast;  // the flags follow the prefix
   return out_.written();
 }
 

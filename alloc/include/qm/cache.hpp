@@ -1,40 +1,41 @@
 #pragma once
-/// Caches: a supply of equal-sized objects, fast on every hart, with books that can be opened.
+/// Caches: objects of one size, allocated fast on every hart, and traceable at any time.
 ///
-///     allocate()                         fast path: a restartable section, no lock, no mask, no atomic
-///       allocate_from_previous()         empty, and nothing else to think of: the previous magazine,
-///       allocate_one()                   the depot and the slabs have nothing, or there is upkeep to do,
-///       allocate_by_exchange()           the depot's, or from the slabs,
-///       TracedPath::allocate()           recording, and all is there that this takes
-///       allocate_slow()                  closed, or empty:
-///         Cell::take()                     the previous magazine
-///         Depot::exchange_for_full()       another hart's surplus
-///         refill() -> SlabLayer::take()    a few objects, constructed; from a new slab if need be
-///         refill_at_limit()                idle objects of this cache, if its limit is what stands in the way
+///     allocate()                         fast path: a restartable section; no lock, no interrupt mask, no atomics
+///       allocate_from_previous()         loaded magazine empty: takes from the previous magazine
+///       allocate_one()                   depot and slabs have no free object, or upkeep is due: one object of a slab
+///       allocate_by_exchange()           takes a full magazine of the depot, or fills the loaded one from the slabs
+///       TracedPath::allocate()           the cache is traced, and all that this path needs is ready
+///       allocate_slow()                  per-hart cache closed, or empty:
+///         HartCache::take()                     the previous magazine
+///         Depot::exchange_for_full()       a magazine that another hart filled
+///         refill() -> SlabLayer::take()    a few objects, constructed; from a new slab if no slab has a free object
+///         refill_at_limit()                idle objects of this cache, if the cache is at its limit
 ///         reclaim()                        idle memory of every hart and cache, if the caller may wait
-///         Reserve::take()                  what was promised, if the caller may not wait
+///         Reserve::take()                  the reserve, if the caller may not wait
 ///         Observer::record()               if the state word says so
 ///     free()
-///       TracedPath::free()               watching, and all is there that this takes
-///       free_slow()                      closed, watching, or full:
-///         free_to_previous()               full, and nothing else to think of: the previous magazine,
-///         free_by_exchange()               full against empty, or some of the rounds to their slabs
+///       TracedPath::free()               frees are watched, and all that this path needs is ready
+///       free_slow()                      per-hart cache closed, watching, or full:
+///         free_to_previous()               loaded magazine full: puts into the previous magazine
+///         free_by_exchange()               exchanges a full magazine for an empty one, or frees objects to slabs
 ///         Observer::forget()               before the object is released
-///         Reserve::put()                   if the reserve was drawn upon
-///         Cell::put(), Depot               the previous magazine; full against empty
-///         SlabLayer::put()                 when no magazine is to be had
+///         Reserve::put()                   if the reserve lacks objects
+///         HartCache::put(), Depot               the previous magazine, or an empty one for a full one
+///         SlabLayer::put()                 if no magazine is available
 ///
-///     | Cache | Cell of hart 0 | Cell of hart 1 | ... |        one allocation of kmem_cache
+///     | Cache | HartCache of hart 0 | HartCache of hart 1 | ... |        one allocation of kmem_cache
 ///
 /// Invariants
-/// - C1 "Acquire outside, install inside": what may be long (depot, slab, arena, constructor, reclaim) happens with
-///      interrupts as the caller had them and without the cell; its result enters the cell in a masked section that
-///      reads everything again. An interrupt in between finds a valid cell.
-/// - C2 A hart sets its bit in `magazine_harts_` before it exposes a magazine, then reads the state word again. Whoever
-///      changes the word reads the bits afterwards. So a round over the bits misses no open cell.
+/// - C1 "Acquire outside, install inside": steps that may take long (depot, slab, arena, constructor, reclaim) run with
+///      interrupts as the caller had them and do not touch the per-hart cache. A masked section then reads the per-hart
+///      cache again and installs the result. An interrupt in between finds a valid per-hart cache.
+/// - C2 A hart sets its bit in `magazine_harts_` before it opens its per-hart cache, then reads the state word again. A
+///      command that changes the word reads the bits afterwards. So a broadcast to the harts in `magazine_harts_`
+///      misses no open per-hart cache.
 /// - C3 Objects in magazines, the depot and the reserve are constructed; objects in slabs are raw.
-/// - C4 What users hold = objects out of the slab layer - rounds in magazines and in the reserve. Exact while no
-///      operation is under way.
+/// - C4 Objects that users hold = objects allocated from the slab layer - objects in magazines and in the reserve.
+///      Exact while no operation is under way.
 
 #include <atomic>
 #include <cstddef>
@@ -42,29 +43,34 @@
 #include <type_traits>
 
 #include <qm/config.h>
-#include <qm/cache_extra.hpp>
+#include <qm/detail/cache_extra.hpp>
 #include <qm/call_site.hpp>
-#include <qm/call_sites.hpp>
-#include <qm/effort.hpp>
-#include <qm/magazine.hpp>
+#include <qm/detail/call_sites.hpp>
+#include <qm/wait_policy.hpp>
+#include <qm/detail/magazine.hpp>
 #include <qm/misuse.hpp>
-#include <qm/observer.hpp>
+#include <qm/detail/observer.hpp>
 #include <qm/registry.hpp>
-#include <qm/slab.hpp>
+#include <qm/detail/slab.hpp>
 #include <qm/status.hpp>
-#include <qm/traceable.hpp>
+#include <qm/detail/traceable.hpp>
 
 namespace qm {
 
 class Arena;
 class Cache;
+namespace scan {
+class Scanner;
+}
 
 namespace cache_flags {
 inline constexpr std::uint32_t kNoTouch = 1;       ///< objects are not memory, or must not be written while free
 inline constexpr std::uint32_t kNoTrace = 2;       ///< cannot be traced: the allocator's own
 inline constexpr std::uint32_t kQuantumCache = 4;  ///< serves an arena; set by the arena
-inline constexpr std::uint32_t kDirect = 8;        ///< no magazines: what magazines are made of
-static_assert((kNoTouch | kNoTrace | kQuantumCache | kDirect) == 15, "the flags overlap");
+inline constexpr std::uint32_t kNoMagazines = 8;   ///< has no magazines: the caches that magazines come from
+inline constexpr std::uint32_t kNoPointers =
+    16;  ///< objects hold no pointers to other objects: a leak scan does not read them
+static_assert((kNoTouch | kNoTrace | kQuantumCache | kNoMagazines | kNoPointers) == 31, "the flags overlap");
 }  // namespace cache_flags
 
 struct CacheConfig {
@@ -77,13 +83,13 @@ struct CacheConfig {
   Constructor constructor = nullptr;
   Destructor destructor = nullptr;
   void* context = nullptr;  ///< handed to the callbacks
-  /// Rounds a magazine should have to begin with; 0: as suits the size (magazine.hpp).
+  /// Objects that a magazine should hold at first; 0: chosen by the object's size (magazine.hpp).
   std::uint32_t magazine_rounds = 0;
-  /// Set by InlineCache and the heap: where a hart has its pointer to its cell, from tp on.
-  std::uint16_t cell_pointer = kNoCellPointer;
+  /// Set by InlineCache and the heap: offset from tp of the hart's pointer to its per-hart cache.
+  std::uint16_t hart_cache_pointer = kNoHartCachePointer;
   std::uint8_t heap_class = 0;  ///< set by the heap for its classes: see SlabConfig
   std::size_t least_slab = 0;   ///< the same
-  std::size_t limit = 0;        ///< most objects out of the slab layer; 0: none. See set_limit()
+  std::size_t limit = 0;        ///< most objects allocated from the slab layer; 0: no limit. See set_limit()
   LimitCallback limit_callback = nullptr;
 };
 
@@ -91,92 +97,97 @@ struct CacheConfig {
 struct CacheStats {
   std::size_t object_size = 0;    ///< bytes of an object, alignment included
   std::size_t objects = 0;        ///< objects in all slabs
-  std::size_t in_use = 0;         ///< users hold them; exact
+  std::size_t in_use = 0;         ///< objects that users hold; exact
   std::size_t in_magazines = 0;   ///< idle in harts' magazines; exact
   std::size_t in_depot = 0;       ///< idle in the depot's full magazines; exact
   std::size_t reserved = 0;       ///< held for allocations that must not fail; exact
   std::size_t in_slabs = 0;       ///< free in slabs; exact
-  std::size_t high_water = 0;     ///< most objects ever out of the slab layer at once, idle ones included
-  std::uint64_t allocations = 0;  ///< allocations ever, if `counted`
-  bool counted = false;           ///< in a build with QM_COUNT
+  std::size_t high_water = 0;     ///< most objects ever allocated from the slab layer at once, idle ones included
+  std::uint64_t allocations = 0;  ///< allocations so far, if `counted`
+  bool counted = false;           ///< whether this is a build with QM_COUNT
   std::size_t failures = 0;       ///< allocations that returned nullptr
-  std::size_t misses = 0;         ///< slow paths for want of a round or of room
+  std::size_t misses = 0;         ///< slow paths because the loaded magazine was empty or full
   std::size_t misuses = 0;        ///< see misuse.hpp: bad frees, damage, refused destroys
   std::size_t slabs = 0;
   std::size_t slab_bytes = 0;
-  std::size_t depot_full = 0;  ///< magazines with rounds in the depot
+  std::size_t depot_full = 0;  ///< magazines with objects in the depot
   std::size_t depot_empty = 0;
-  std::uint32_t magazine_rounds = 0;   ///< of magazines to come
+  std::uint32_t magazine_rounds = 0;   ///< capacity of new magazines in objects
   std::uint32_t magazine_changes = 0;  ///< how often that has changed
   std::size_t reserve = 0;             ///< objects the reserve should hold
-  std::size_t limit = 0;               ///< most objects out of the slab layer at once; 0: none
+  std::size_t limit = 0;               ///< most objects allocated from the slab layer at once; 0: no limit
 };
 
 }  // namespace qm
 
 extern "C" {
-/// The fast path and its slow halves. `_at` carries the call site, the bytes asked for (0: the object's size) and the
-/// effort. In a build with call sites all of them charge, and their site is not null.
+/// The fast path and its slow halves. `_at` takes the call site, the bytes requested (0: the object's size) and the
+/// wait policy as well. In a build with call sites all of them charge the site, which is not null.
 #if defined(QM_CALL_SITES)
 void* qm_cache_allocate(qm::Cache* cache, const qm::CallSite* site) noexcept;
 #else
 void* qm_cache_allocate(qm::Cache* cache) noexcept;
 #endif
 void* qm_cache_allocate_at(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
-                           qm::Effort effort) noexcept;
+                           qm::WaitPolicy wait_policy) noexcept;
 void qm_cache_free(qm::Cache* cache, void* object) noexcept;
 void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
-                             qm::Effort effort) noexcept;
+                             qm::WaitPolicy wait_policy) noexcept;
 void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept;
-/// The slow halves of what a TracedPath does not do.
+/// The slow halves for operations that a TracedPath does not complete.
 void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
-                              qm::Effort effort) noexcept;
+                              qm::WaitPolicy wait_policy) noexcept;
 void qm_cache_free_other(qm::Cache* cache, void* object) noexcept;
 }
 
 namespace qm {
 
 namespace internal {
-/// Makes the running hart's pointer at @p offset from its tp point at @p cell. Masked; supplied with the fast path.
-void set_cell_pointer(std::uint16_t offset, Cell* cell) noexcept;
-/// Where a hart has its pointer to its cell of the heap's class with @p tag, from its tp on.
-[[nodiscard]] std::uint16_t heap_cell_pointer(std::uint8_t tag) noexcept;
-/// Has the running hart know no cell of the heap's classes, and no leaf of the page map. Masked.
+/// Sets the running hart's pointer at @p offset from its tp to @p hart_cache. Interrupts masked. Supplied with the fast path.
+void set_hart_cache_pointer(std::uint16_t offset, HartCache* hart_cache) noexcept;
+/// Offset from tp of a hart's pointer to its per-hart cache of the heap's class with @p tag.
+[[nodiscard]] std::uint16_t heap_hart_cache_pointer(std::uint8_t tag) noexcept;
+/// Resets the running hart's pointers to per-hart caches of the heap's classes and to its page-map leaf. Interrupts
+/// masked.
 void reset_heap_pointers() noexcept;
 }  // namespace internal
 
-class alignas(Cell) Cache : public Traceable {
+class alignas(HartCache) Cache : public Traceable {
  public:
   static constexpr RegistryKind kRegistryKind = RegistryKind::kCache;
+  /// Copies of cache_flags, for debuggers (traceable.hpp).
+  static constexpr std::uint32_t kOfQuanta = cache_flags::kQuantumCache;
+  static constexpr std::uint32_t kWithoutMagazines = cache_flags::kNoMagazines;
 
-  /// Makes a cache, open for use on every hart.
+  /// Creates a cache, usable on every hart at once.
   /// @param[out] why  if not null: kOk; kInvalid (name, size, alignment; before initialize()); kDuplicate; kNoMemory.
   /// @returns the cache; nullptr with a reason in @p why.
-  /// Complexity: O(harts); touches no slab. Context: any in which kmem_cache may allocate.
-  /// What no-touch caches need is linked with the first call whose flags may ask for one.
+  /// Complexity: O(harts); allocates no slab. Context: any in which kmem_cache may allocate.
+  /// The code for no-touch caches is linked with the first call whose flags may contain kNoTouch.
   [[nodiscard, gnu::always_inline]] static Cache* create(const CacheConfig& config, Status* why = nullptr) noexcept {
-    return create(config, (config.flags & cache_flags::kNoTouch) != 0 ? &untouched_calls : nullptr, why);
+    return create(config, (config.flags & cache_flags::kNoTouch) != 0 ? &no_touch_calls : nullptr, why);
   }
 
-  /// Gives back everything the cache took, its magazines on every hart included.
-  /// @returns kOk; kNotFound if it is no cache, or none any more; kBusy and nothing is freed while users hold objects or a report stands on the cache; kUnsafe outside
-  ///          a context that may wait, unless no hart has magazines of it; kTimedOut if a hart does not answer: the
-  ///          cache stays usable.
-  /// Complexity: a round over the harts that have magazines of it, and O(slabs).
+  /// Destroys the cache and returns all its memory, including its magazines on every hart.
+  /// @returns kOk; kNotFound if @p cache is not a cache or was destroyed; kBusy, and nothing is freed, while users hold
+  ///          objects or a report uses the cache; kUnsafe outside a context that may wait, unless no hart has magazines
+  ///          of the cache; kTimedOut if a hart does not answer: the cache stays usable.
+  /// Complexity: a broadcast to the harts that have magazines of the cache, and O(slabs).
   static Status destroy(Cache* cache) noexcept;
 
-  /// The half of destroy() that may refuse, for who destroys several at once: takes the cache out of everybody's sight
-  /// and its idle objects into the slabs. @returns as destroy(); if not kOk, the cache is as usable as before.
-  /// registry_show() undoes it.
+  /// The half of destroy() that may be refused, for a caller that destroys several caches at once: hides the cache from
+  /// the registry and returns its idle objects to the slabs. registry_show() undoes it.
+  /// @returns as destroy(); if not kOk, the cache is as usable as before.
   Status retire() noexcept;
-  /// The other half, of a cache that is retired: cannot fail.
+  /// The second half of destroy(), for a cache that retire() has retired. Cannot fail.
   static void end(Cache* cache) noexcept;
 
-  /// Takes one object. Its contents are indeterminate unless the cache has a constructor.
+  /// Allocates one object. Its contents are indeterminate unless the cache has a constructor.
   /// @returns the object, aligned as the cache was created with; nullptr iff the source cannot supply a slab even after
-  ///          idle memory was reclaimed (where the context allows that), or construction failed; counted in stats().
-  /// Complexity: O(1); a magazine hit takes no lock and masks nothing.
-  /// Context:    any hart that attach_hart() has seen, any interrupt level; never blocks in a handler.
+  ///          idle memory was reclaimed (where the context allows that), or the cache is at its limit, or construction
+  ///          failed; counted in stats().
+  /// Complexity: O(1); a magazine hit takes no lock and does not mask interrupts.
+  /// Context:    any hart that attach_hart() has attached, any interrupt level; never blocks in a handler.
   [[nodiscard, gnu::always_inline]] void* allocate() noexcept {
 #if defined(QM_CALL_SITES)
     return qm_cache_allocate(this, call_sites::untagged());
@@ -185,192 +196,202 @@ class alignas(Cell) Cache : public Traceable {
 #endif
   }
 
-  /// As allocate(), for a caller that knows more.
-  /// @param[in] site      where in the source, or nullptr.
-  /// @param[in] requested bytes the user asked for, for the books; 0: the object's size. More than that is refused: a
-  ///                      failure, and Misuse::kTooLarge.
+  /// As allocate(), with a call site, a requested size and a wait policy.
+  /// @param[in] site      the call site, or nullptr.
+  /// @param[in] requested bytes the user asked for, for the trace; 0: the object's size. More bytes than an object has
+  ///                      are refused: a failure, and Misuse::kTooLarge.
   [[nodiscard, gnu::always_inline]] void* allocate_at(const CallSite* site, std::size_t requested,
-                                                      Effort effort = Effort::kAuto) noexcept {
+                                                      WaitPolicy wait_policy = WaitPolicy::kAuto) noexcept {
     if (requested > object_size()) [[unlikely]]
       return refuse_size(requested);
-    return allocate_fitting(site, requested, effort);
+    return allocate_fitting(site, requested, wait_policy);
   }
-  /// The same for @p requested bytes that an object has.
+  /// The same if @p requested is at most the object's size.
   [[nodiscard, gnu::always_inline]] void* allocate_fitting(const CallSite* site, std::size_t requested,
-                                                           Effort effort) noexcept {
-    return qm_cache_allocate_at(this, site_or_untagged(site), requested, effort);
+                                                           WaitPolicy wait_policy) noexcept {
+    return qm_cache_allocate_at(this, site_or_untagged(site), requested, wait_policy);
   }
   [[nodiscard, gnu::always_inline]] void* allocate_at(const CallSite* site) noexcept {
 #if defined(QM_CALL_SITES)
     return qm_cache_allocate(this, site_or_untagged(site));
 #else
-    return allocate_fitting(site, 0, Effort::kAuto);
+    return allocate_fitting(site, 0, WaitPolicy::kAuto);
 #endif
   }
-  /// The same without a site; the plain form of QM_ALLOC(cache->allocate, requested, effort).
-  [[nodiscard, gnu::always_inline]] void* allocate(std::size_t requested, Effort effort = Effort::kAuto) noexcept {
-    return allocate_at(nullptr, requested, effort);
+  /// The same without a call site; the plain form of QM_ALLOC(cache->allocate, requested, wait_policy).
+  [[nodiscard, gnu::always_inline]] void* allocate(std::size_t requested,
+                                                   WaitPolicy wait_policy = WaitPolicy::kAuto) noexcept {
+    return allocate_at(nullptr, requested, wait_policy);
   }
 
-  /// Takes up to @p count objects at once, for little more than a move each where magazines have them.
-  /// @param[out] objects room for @p count.
-  /// @returns how many; fewer than @p count iff the next single allocation failed, which is counted.
+  /// Allocates up to @p count objects at once. Each costs little more than a move if it comes from a magazine.
+  /// @param[out] objects room for @p count pointers.
+  /// @returns the number allocated; fewer than @p count iff the next single allocation failed, which is counted.
   /// Complexity: O(count); interrupts are masked for kBulkChunk objects at a time. Context: as allocate().
-  [[nodiscard]] std::size_t allocate_bulk(void** objects, std::size_t count, Effort effort = Effort::kAuto) noexcept {
-    return allocate_bulk_at(nullptr, objects, count, effort);
+  [[nodiscard]] std::size_t allocate_bulk(void** objects, std::size_t count,
+                                          WaitPolicy wait_policy = WaitPolicy::kAuto) noexcept {
+    return allocate_bulk_at(nullptr, objects, count, wait_policy);
   }
   [[nodiscard]] std::size_t allocate_bulk_at(const CallSite* site, void** objects, std::size_t count,
-                                             Effort effort = Effort::kAuto) noexcept;
+                                             WaitPolicy wait_policy = WaitPolicy::kAuto) noexcept;
 
-  /// Gives @p count objects back, as free() does each.
+  /// Frees @p count objects, each as free() does.
   /// Complexity, Context: as allocate_bulk().
   void free_bulk(void* const* objects, std::size_t count) noexcept;
   static constexpr std::size_t kBulkChunk = 16;
 
-  /// Keeps @p objects objects ready, constructed, for allocations that may not wait: in an interrupt handler, with
-  /// interrupts masked, with a lock held, or Effort::kAtomic. As many of those as it holds cannot fail, whatever
-  /// happens to memory. It fills up again from frees that take the slow path, from later refills and in trim(); until
-  /// then stats().reserved is below stats().reserve. Its objects count against the limit.
+  /// Keeps @p objects constructed objects in reserve for allocations that may not wait: in an interrupt handler, with
+  /// interrupts masked, with a lock held, or WaitPolicy::kAtomic. As many of these allocations as the reserve has objects
+  /// cannot fail, whatever happens to memory. Frees that take the slow path, later refills and trim() fill the reserve
+  /// again; until then stats().reserved is below stats().reserve. The reserve's objects count against the limit.
   /// @returns kOk; kNoMemory (memory, the limit, a constructor that failed); kRefused for a cache without magazines.
-  ///          Unless kOk the reserve is as it was.
+  ///          Unless kOk the reserve is unchanged.
   /// Complexity: O(objects). Context: any; may reclaim where hal::may_ask_harts(). One call at a time for a cache.
   Status reserve(std::size_t objects) noexcept;
 
-  /// Lets at most @p objects be out of the slab layer from now on: what users hold, magazines and the reserve. An
-  /// allocation that meets the limit first uses what is idle: the depot's magazines, and where it may wait those of all
-  /// harts; then it asks @p callback; then it fails. 0: no limit. A limit below what is out gives idle objects back,
-  /// those in magazines where hal::may_ask_harts(); what users hold they keep, and it goes the usual way when they free
-  /// it.
-  /// @returns kOk; kNoMemory if there is none to keep a callback in: nothing has changed then.
+  /// Limits the objects allocated from the slab layer to @p objects from now on: objects that users hold, and those in
+  /// magazines and in the reserve. 0: no limit. An allocation that meets the limit first uses idle objects: the depot's
+  /// magazines and, if it may wait, the magazines of all harts. Then it calls @p callback; then it fails. A new limit
+  /// below the current count returns idle objects to their slabs, those in magazines only where hal::may_ask_harts().
+  /// Users keep the objects they hold; these return in the usual way when they are freed.
+  /// @returns kOk; kNoMemory if there is no memory in which to keep the callback: nothing has changed then.
   Status set_limit(std::size_t objects, LimitCallback callback = nullptr) noexcept;
 
-  /// Gives an object back. Never fails; misuse that the slow path can see is reported and otherwise ignored.
+  /// Frees an object. Never fails; misuse that the slow path detects is reported and otherwise ignored.
   /// Complexity: O(1). Context: as allocate().
   [[gnu::always_inline]] void free(void* object) noexcept { qm_cache_free(this, object); }
 
   /// Bytes of an object, alignment included.
   [[nodiscard]] std::size_t object_size() const noexcept { return slabs_.object_size(); }
-  /// Every object lies at a multiple of it.
+  /// Every object's address is a multiple of it.
   [[nodiscard]] std::size_t alignment() const noexcept { return slabs_.alignment(); }
   [[nodiscard]] std::uint32_t flags() const noexcept { return flags_; }
-  /// Numbers of live caches are unique, 1 to 65535; a number is not used again soon.
+  /// Unique among live caches, 1 to 65535; a number is not reused soon.
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   [[nodiscard]] Arena& source() const noexcept { return slabs_.source(); }
-  /// What a slab takes of it, unless it is short.
+  /// Bytes that a slab takes from the source, unless the source is short.
   [[nodiscard]] std::size_t slab_bytes() const noexcept { return slabs_.slab_bytes(); }
   [[nodiscard]] CacheStats stats() noexcept;
   [[nodiscard]] SlabLayer& slabs() noexcept { return slabs_; }
   [[nodiscard]] const SlabLayer& slabs() const noexcept { return slabs_; }
-  /// Where an address lies among the slabs. @returns false if in none of them. Context: any.
+  /// Finds the object at an address. @returns false if the address is in no slab of the cache. Context: any.
   bool locate(std::uintptr_t address, ObjectPlace& place) noexcept { return slabs_.locate(address, place); }
-  /// Who has an object of this cache.
+  /// The place of an object of this cache.
   enum class Place : std::uint8_t { kUser, kMagazine, kDepot, kReserve, kSlab, kUnknown };
   struct Whereabouts {
     Place place = Place::kUser;
-    unsigned hart = 0;  ///< kMagazine: whose; kUnknown: who has not answered, or hal::RoundResult::kNobody
+    unsigned hart =
+        0;  ///< kMagazine: its hart; kUnknown: the hart that has not answered, or hal::BroadcastResult::kNobody
   };
-  /// Complexity: a round over the harts that have magazines, O(rounds in depot and reserve) with their locks held.
+  /// Complexity: a broadcast to the harts that have magazines, O(objects in depot and reserve) with their locks held.
   /// Context:    hal::may_ask_harts().
   [[nodiscard]] Whereabouts look_for(void* object) noexcept;
-  /// Checks each hart's cell, on that hart, while others use the cache.
-  /// @returns kMismatch if one breaks I1 to I6 or C2; kTimedOut if a hart does not answer. Context: hal::may_ask_harts().
-  [[nodiscard]] Status verify_cells() noexcept;
-  /// The site that @p object, which a user holds, is charged to; nullptr if it is charged to none. Build with call
-  /// sites.
+  /// Checks each hart's per-hart cache, on that hart, while others use the cache.
+  /// @returns kMismatch if one violates I1 to I6 or C2; kTimedOut if a hart does not answer. Context:
+  ///          hal::may_ask_harts().
+  [[nodiscard]] Status verify_hart_caches() noexcept;
+  /// The call site to which @p object, which a user holds, is charged; nullptr if it is charged to none. Build with
+  /// call sites.
   [[nodiscard]] const CallSite* site_of(void* object) noexcept {
     return charge_.is_set() && slabs_.spans(object)
                ? call_sites::site_of(charge_.head(object).tag.load(std::memory_order_relaxed))
                : nullptr;
   }
-  /// Charges an object that is about to reach its user, or that a user holds and that discharge() has been told of;
-  /// nullptr passes through. Build with call sites; the functions that allocate do it.
+  /// Charges an object that is about to reach its user, or that a user holds and that was discharged; nullptr passes
+  /// through. Build with call sites; the allocating functions call it.
   /// @param[in] requested bytes asked for; 0: the object's size.
   [[gnu::always_inline]] void* charge(void* object, const CallSite* site, std::size_t requested = 0) const noexcept {
-    if (!charge_.is_set()) return object;  // the allocator's own: whoever causes it is no caller without a site
+    if (!charge_.is_set()) return object;  // an internal cache: its callers need no site
     return charge_.charge(object, site_or_untagged(site), requested);
   }
-  /// Takes the charge back from what may be no object at all: then there is none, or what is free has lost it.
+  /// Removes the charge of an object. Safe for an address that is no object, which has no charge, and for a free
+  /// object, which has lost it.
   [[gnu::always_inline]] void discharge(void* object) const noexcept {
     if (charge_.is_set() && slabs_.spans(object)) charge_.discharge(object);
   }
-  /// Whether free objects are what their users or a constructor left: a checking build does not poison them.
+  /// Whether free objects keep the contents that their users or a constructor left: a checking build does not poison
+  /// them.
   [[nodiscard]] bool keeps_contents() const noexcept {
-    return has_constructor() || has_destructor() || (flags_ & cache_flags::kDirect) != 0;
+    return has_constructor() || has_destructor() || (flags_ & cache_flags::kNoMagazines) != 0;
   }
-  /// Checks every invariant that can be checked from here; exact while no operation is under way.
+  /// Checks every invariant that can be checked without stopping other harts; exact while no operation is under way.
   [[nodiscard]] bool validate() noexcept;
 
-  /// Gives idle memory back to the source: the magazines of all harts (if the context allows the round:
+  /// Returns idle memory to the source: the magazines of all harts (if the context allows the broadcast:
   /// hal::may_ask_harts()), the depot's, and every empty slab.
-  /// @returns bytes given back. Complexity: O(idle objects), in steps of one object. Context: any.
+  /// @returns the bytes returned. Complexity: O(idle objects), in steps of one object. Context: any.
   std::size_t reap() noexcept;
 
   struct Returned {
-    std::size_t objects = 0;  ///< from the depot into slabs
-    std::size_t bytes = 0;    ///< of slabs, to the source
+    std::size_t objects = 0;  ///< objects moved from the depot to slabs
+    std::size_t bytes = 0;    ///< bytes of slabs returned to the source
   };
-  /// As reap(), but asks no hart: empties the depot and gives back every empty slab. Context: any.
+  /// As reap(), but without a broadcast: empties the depot and returns every empty slab to the source. Context: any.
   Returned give_back() noexcept;
-  /// Ends an interval: gives back the magazines that lay unused in the depot for all of it, and the empty slabs of a
-  /// cache that was quiet; takes smaller magazines for one that had grown them and is quiet; fills the reserve.
-  /// @returns bytes given back. Complexity: O(objects given back), in steps of one object. Context: any.
+  /// Ends an interval of the working set: returns the magazines that no hart took from the depot during the interval,
+  /// and the empty slabs of a cache that was quiet; a quiet cache whose magazines had grown goes back to the next
+  /// smaller size; fills the reserve.
+  /// @returns the bytes returned. Complexity: O(objects returned), in steps of one object. Context: any.
   std::size_t trim() noexcept;
 
-  // ---- for the books ------------------------------------------------------------------------------------------------
+  // ---- for the trace ------------------------------------------------------------------------------------------------
 
   /// Harts that have magazines.
   [[nodiscard]] hal::HartMask magazine_harts() const noexcept {
     return kMagazines ? magazine_harts_.load(std::memory_order_seq_cst) : 0;
   }
-  /// Harts on which a change of the state word takes effect once they were asked: those that may have an open cell;
-  /// without magazines, where an operation reads the word in its masked section, all but the only one.
+  /// Harts that must answer a broadcast before a change of the state word is in effect: those that may have an open
+  /// per-hart cache. Without magazines, each operation reads the word in its masked section, so it is all online harts,
+  /// or none if there is only one hart.
   [[nodiscard]] hal::HartMask open_harts() const noexcept {
     if constexpr (kMagazines) return magazine_harts();
     return hal::kManyHarts ? hal::online_harts() : 0;
   }
-  /// Shuts hart @p hart's cell and opens it as far as the state word allows. On that hart, masked.
+  /// close() closes hart @p hart's per-hart cache, open_hart_cache() opens it to the mode that the state word allows. On that
+  /// hart, interrupts masked.
   void close(unsigned hart) noexcept {
-    if constexpr (kMagazines) cell(hart).close();
+    if constexpr (kMagazines) hart_cache(hart).close();
   }
-  void expose(unsigned hart) noexcept;
-  /// Gives hart @p hart's magazines to the depot; its cell stays closed until it is filled again. On that hart, masked.
+  void open_hart_cache(unsigned hart) noexcept;
+  /// Moves hart @p hart's magazines to the depot; its per-hart cache stays closed until it is filled again. On that
+  /// hart, interrupts masked.
   void detach_magazines(unsigned hart) noexcept;
-  /// The object's trace handle; nullptr while its slab has no handles yet, or if it is no object of this cache.
+  /// The object's trace handle; nullptr while its slab has no handles, or if it is no object of this cache.
   [[nodiscard]] std::uint32_t* handle(void* object) noexcept;
   /// Gives the object's slab @p handles (slabs().objects() zeroed words). @returns false if it has handles already.
   bool adopt_handles(void* object, std::uint32_t* handles) noexcept;
 
-  /// Counts a misuse, adds what is known of the object's stacks and tells the handler. Context: any.
+  /// Counts a misuse, adds the known stacks of the object and calls the handler. Context: any.
   void report(MisuseReport& report) noexcept;
 
-  /// What a hart keeps of a cache, behind it.
-  using HartPart = std::conditional_t<kMagazines, Cell, HartCounts>;
-  /// Bytes of a cache with what so many harts keep of it.
+  /// Per-hart data of a cache, which lies behind the cache.
+  using HartPart = std::conditional_t<kMagazines, HartCache, HartCounts>;
+  /// Bytes of a cache with the per-hart data of @p harts harts.
   [[nodiscard]] static constexpr std::size_t bytes(unsigned harts) noexcept {
     return (sizeof(Cache) + harts * sizeof(HartPart) + alignof(Cache) - 1) & ~(alignof(Cache) - 1);
   }
-  /// The cell of a hart. Build with magazines. The fast path finds it at sizeof(Cache) + hart * sizeof(Cell).
-  [[nodiscard]] Cell& cell(unsigned hart) noexcept { return reinterpret_cast<Cell*>(this + 1)[hart]; }
-  /// The running hart's. Masked.
-  [[nodiscard]] Cell& own_cell() noexcept;
+  /// The per-hart cache of a hart. Build with magazines. The fast path finds it at sizeof(Cache) + hart * sizeof(HartCache).
+  [[nodiscard]] HartCache& hart_cache(unsigned hart) noexcept { return reinterpret_cast<HartCache*>(this + 1)[hart]; }
+  /// The running hart's per-hart cache. Interrupts masked.
+  [[nodiscard]] HartCache& own_hart_cache() noexcept;
   [[nodiscard]] HartCounts& counts(unsigned hart) noexcept {
-    if constexpr (kMagazines) return cell(hart).counts;
+    if constexpr (kMagazines) return hart_cache(hart).counts;
     return reinterpret_cast<HartCounts*>(this + 1)[hart];
   }
-  /// The running hart's. Masked.
+  /// The running hart's counts. Interrupts masked.
   [[nodiscard]] HartCounts& own_counts() noexcept {
-    if constexpr (kMagazines) return own_cell().counts;
+    if constexpr (kMagazines) return own_hart_cache().counts;
     return counts(hal::kManyHarts ? hal::Port::hart_index() : 0);
   }
-  [[nodiscard]] bool has_magazines() const noexcept { return kMagazines && (flags_ & cache_flags::kDirect) == 0; }
-  /// The cell that a section may use: its hart's, or while another stands for that hart shut_cell_, one before the
-  /// first.
-  [[nodiscard, gnu::always_inline]] Cell& cell_in(const hal::Section& section) noexcept {
-    constexpr std::ptrdiff_t kBytes = sizeof(Cell) / hal::Section::kStep;
+  [[nodiscard]] bool has_magazines() const noexcept { return kMagazines && (flags_ & cache_flags::kNoMagazines) == 0; }
+  /// The per-hart cache that a section may use: its hart's, or, while another thread acts for that hart, closed_hart_cache_,
+  /// which lies just before the first.
+  [[nodiscard, gnu::always_inline]] HartCache& hart_cache_in(const hal::Section& section) noexcept {
+    constexpr std::ptrdiff_t kBytes = sizeof(HartCache) / hal::Section::kStep;
     const auto place = static_cast<std::uintptr_t>(section.place() * kBytes);
-    return *reinterpret_cast<Cell*>(reinterpret_cast<std::uintptr_t>(this + 1) + place);
+    return *reinterpret_cast<HartCache*>(reinterpret_cast<std::uintptr_t>(this + 1) + place);
   }
-  /// Objects that the reserve lacks: what is freed is for it.
+  /// Objects that the reserve lacks; freed objects fill it.
   [[nodiscard]] std::uint32_t reserve_missing() const noexcept {
     const CacheExtra* extra = kMagazines ? this->extra() : nullptr;
     return extra != nullptr ? extra->reserve.missing() : 0;
@@ -379,18 +400,18 @@ class alignas(Cell) Cache : public Traceable {
     const CacheExtra* extra = kMagazines ? this->extra() : nullptr;
     return extra != nullptr && extra->reserve.promised() != 0;
   }
-  /// Counts an allocation that no section counted. Masked.
+  /// Counts an allocation that no section counted. Interrupts masked.
   void count_allocation() noexcept {
     if constexpr (kCounted) own_counts().count_allocation();
   }
 
-  /// An object of a cache without magazines, by the shortest way; and back. @returns nullptr if there is no memory:
-  /// nothing is pursued. Context: as allocate().
+  /// Allocates an object of a cache without magazines straight from the slabs; free_direct() frees it. @returns nullptr
+  /// if there is no memory: nothing is reclaimed. Context: as allocate().
   [[nodiscard]] void* allocate_direct() noexcept;
   void free_direct(void* object) noexcept;
 
-  /// The fast path of a build without magazines: an object from a slab that there is, and back to its slab. @returns
-  /// nullptr or false for the slow half, with nothing changed. Masked.
+  /// The fast path of a build without magazines: allocates an object from an existing slab; put_plain() frees it to its
+  /// slab. @returns nullptr or false, with nothing changed, for the slow half. Interrupts masked.
   [[nodiscard, gnu::always_inline]] void* take_plain() noexcept {
     void* object = has_plain_objects() ? slabs_.take_plain() : nullptr;
     if constexpr (kCounted) {
@@ -402,31 +423,33 @@ class alignas(Cell) Cache : public Traceable {
     return has_plain_objects() && slabs_.put_plain(object);
   }
 
-  /// Takes a round of the previous magazine, which becomes the loaded one. @returns nullptr where that is empty, too,
-  /// with nothing changed.
+  /// Makes the previous magazine the loaded one and takes an object from it. @returns nullptr, with nothing changed, if
+  /// it is empty, too.
   void* allocate_from_previous() noexcept;
   [[nodiscard]] bool wants_one() noexcept;
   void* allocate_one() noexcept;
   void* allocate_by_exchange(bool& exchanged) noexcept;
-  void* allocate_slow(const CallSite* site, std::size_t requested, Effort effort, bool exchanged) noexcept;
-  /// Where a freed object has gone, or is to go.
+  void* allocate_slow(const CallSite* site, std::size_t requested, WaitPolicy wait_policy, bool exchanged) noexcept;
+  /// Where a freed object was put, or is to be put.
   enum class Placed : std::uint8_t { kHere, kForNewMagazine, kForSlab, kNowhere };
-  /// Puts a round into the previous magazine, which becomes the loaded one. @returns false where that is full, too,
-  /// with nothing changed.
+  /// Makes the previous magazine the loaded one and puts an object into it. @returns false, with nothing changed, if it
+  /// is full, too.
   bool free_to_previous(void* object) noexcept;
   Placed free_by_exchange(void* object) noexcept;
   void free_slow(void* object, Placed placed = Placed::kNowhere) noexcept;
-  /// Refuses and tells a free of the object that the running hart has freed last, which is the youngest round of its
-  /// magazine still. @returns whether @p object is that.
+  /// Refuses and reports a free of the object that the running hart freed last, if that is still the newest object of
+  /// its magazine. @returns whether @p object is that object.
   bool refuse_last_freed(void* object) noexcept;
 
-  /// See to it that a cell which is watching or closed has a round, or room, in its loaded magazine, as the middle path
-  /// would. @returns whether they have; for the slow half is left what they leave. Context: as allocate().
+  /// Ensure that the loaded magazine of a watching or closed per-hart cache has an object (supply()) or room
+  /// (make_room()), as allocate_by_exchange() and free_by_exchange() do for an open one. @returns whether it has; if
+  /// not, the slow half does the operation. Context: as allocate().
   [[nodiscard]] bool supply() noexcept;
   [[nodiscard]] bool make_room() noexcept;
 
  private:
   friend class InternalCaches;
+  friend class scan::Scanner;
   friend struct CacheLayout;
   friend void set_misuse_handler(MisuseHandler) noexcept;
   static constexpr hal::HartMask bit(unsigned hart) noexcept { return hal::HartMask{1} << hart; }
@@ -435,21 +458,21 @@ class alignas(Cell) Cache : public Traceable {
     return site;
   }
   Cache() noexcept : Traceable(kRegistryKind) {}
-  static Cache* create(const CacheConfig& config, const UntouchedCalls* no_touch, Status* why) noexcept;
-  Status initialize(const CacheConfig& config, const UntouchedCalls* no_touch, unsigned harts) noexcept;
+  static Cache* create(const CacheConfig& config, const NoTouchCalls* no_touch, Status* why) noexcept;
+  Status initialize(const CacheConfig& config, const NoTouchCalls* no_touch, unsigned harts) noexcept;
 
   void abandon() noexcept;
   [[nodiscard]] bool recording() const noexcept {
     return (state_.load(std::memory_order_relaxed) & trace_state::kHearsAllocation) != 0;
   }
   [[nodiscard]] bool record(const Allocation& allocation, void* object, Observer::Prepared& prepared) noexcept;
-  void* take_from_cell(Cell& own) noexcept;
-  [[nodiscard]] bool load_empty(Cell& own) noexcept;
-  Placed put_in_cell(Cell& own, void* object) noexcept;
+  void* take_from_hart_cache(HartCache& own) noexcept;
+  [[nodiscard]] bool load_empty(HartCache& own) noexcept;
+  Placed put_in_hart_cache(HartCache& own, void* object) noexcept;
   void* refill() noexcept;
   void* refill_at_limit(bool may_ask) noexcept;
   void* refill_within_limit(bool may_ask) noexcept;
-  void* refill_or_pursue(Effort effort) noexcept;
+  void* refill_or_reclaim(WaitPolicy wait_policy) noexcept;
   [[nodiscard]] bool limit_callback_helps() noexcept;
   SlabLayer::Taken take_constructed(void** objects, unsigned count) noexcept;
   [[nodiscard]] bool may_fill(const Magazine& loaded) const noexcept;
@@ -460,25 +483,25 @@ class alignas(Cell) Cache : public Traceable {
   unsigned install_and_put(Magazine* magazine, void* const* objects, unsigned count) noexcept;
   [[nodiscard]] bool construct(void* object) noexcept;
   void put_in_slab(void* object) noexcept;
-  void refuse(void* address, SlabLayer::Standing standing) noexcept;
+  void refuse(void* address, SlabLayer::ObjectState object_state) noexcept;
   void* refuse_size(std::size_t requested) noexcept;
-  static void tell_refused(Cache& cache, void* address, SlabLayer::Standing standing) noexcept;
+  static void tell_refused(Cache& cache, void* address, SlabLayer::ObjectState object_state) noexcept;
   void count_misuse() noexcept;
-  void inspect_previous(Cell& own) noexcept;
+  void inspect_previous(HartCache& own) noexcept;
   void expel_from(Magazine& magazine, unsigned first) noexcept;
   [[nodiscard]] Slab* spill(Magazine& magazine) noexcept;
   [[nodiscard]] bool is_dead() noexcept { return std::atomic_ref(number_).load(std::memory_order_relaxed) == 0; }
   [[nodiscard]] bool is_plain() const noexcept;
-  /// Whether nobody hears of an operation, and objects are as they come from their slab. relaxed: with a word of 0 nothing
-  /// else is read.
+  /// Whether no observer or fault concerns an operation and objects need no constructor, check or reserve. relaxed: if
+  /// the word is 0, nothing else is read.
   [[nodiscard, gnu::always_inline]] bool has_plain_objects() const noexcept {
     return !kChecked && state_.load(std::memory_order_relaxed) == 0 &&
            extra_.load(std::memory_order_relaxed) == nullptr;
   }
-  [[nodiscard]] Magazine* run_empty(const Cell& own) const noexcept;
-  [[nodiscard]] Magazine* run_full(const Cell& own) const noexcept;
-  void* turn_to_full(Cell& own, Magazine& empty, Magazine& full) noexcept;
-  void turn_to_free(Cell& own, Magazine& full, Magazine& free, void* object) noexcept;
+  [[nodiscard]] Magazine* run_empty(const HartCache& own) const noexcept;
+  [[nodiscard]] Magazine* run_full(const HartCache& own) const noexcept;
+  void* turn_to_full(HartCache& own, Magazine& empty, Magazine& full) noexcept;
+  void turn_to_free(HartCache& own, Magazine& full, Magazine& free, void* object) noexcept;
   unsigned take_chunk(void** objects, std::size_t count) noexcept;
   unsigned put_chunk(void* const* objects, std::size_t count) noexcept;
   [[nodiscard]] bool replenish() noexcept;
@@ -508,38 +531,41 @@ class alignas(Cell) Cache : public Traceable {
   // In an order without holes, from the padding of the base on.
   std::uint16_t number_ = 0;
   std::atomic<hal::HartMask> magazine_harts_{0};
-  std::uint16_t cell_pointer_ = kNoCellPointer;  ///< of an inlined cache
+  std::uint16_t hart_cache_pointer_ = kNoHartCachePointer;  ///< of an inlined cache: as CacheConfig::hart_cache_pointer
   std::uint8_t flags_ = 0;
   std::atomic<CacheExtra*> extra_{nullptr};
   [[no_unique_address]] std::conditional_t<kCallSites, ObjectCharge, NoObjectCharge> charge_;
   SlabLayer slabs_;
   [[no_unique_address]] std::conditional_t<kMagazines, Depot, NoDepot> depot_;
   struct None {};
-  /// Closed for ever; stays last.
-  [[no_unique_address]] std::conditional_t<kMagazines && hal::Section::kShuts, Cell, None> shut_cell_;
+  /// Always closed; must be the last member.
+  [[no_unique_address]] std::conditional_t<kMagazines && hal::Section::kShuts, HartCache, None> closed_hart_cache_;
 };
 
 #if defined(QM_TP)
-/// Where the running hart's cell lies in any cache, under a name that the sections know. They read it through tp: it is
-/// among the first hart-locals.
-extern constinit thread_local std::uintptr_t qm_cell_offset asm("qm_cell_offset");
-/// Looks where it is called, as hal::hart_local() does, in one instruction when linked. The lower half says all.
-inline Cell& Cache::own_cell() noexcept {
+/// Offset of the running hart's per-hart cache in any cache, under a name that the sections know. They read it through
+/// tp: it is among the first hart-locals.
+extern constinit thread_local std::uintptr_t qm_hart_cache_offset asm("qm_hart_cache_offset");
+/// Computes the hart-local's address at the call, as hal::hart_local() does, in one instruction after linking. A 32-bit
+/// load of the lower half suffices.
+inline HartCache& Cache::own_hart_cache() noexcept {
   std::uintptr_t offset;
   asm volatile(
-      "lui %0, %%tprel_hi(qm_cell_offset)\n"
-      "add %0, %0, tp, %%tprel_add(qm_cell_offset)\n"
-      "lw %0, %%tprel_lo(qm_cell_offset)(%0)"
+      "lui %0, %%tprel_hi(qm_hart_cache_offset)\n"
+      "add %0, %0, tp, %%tprel_add(qm_hart_cache_offset)\n"
+      "lw %0, %%tprel_lo(qm_hart_cache_offset)(%0)"
       : "=r"(offset));
-  return *reinterpret_cast<Cell*>(reinterpret_cast<std::uintptr_t>(this) + offset);
+  return *reinterpret_cast<HartCache*>(reinterpret_cast<std::uintptr_t>(this) + offset);
 }
 namespace internal {
-inline void attach_cells(unsigned hart) noexcept { qm_cell_offset = sizeof(Cache) + hart * sizeof(Cell); }
+inline void attach_hart_caches(unsigned hart) noexcept {
+  qm_hart_cache_offset = sizeof(Cache) + hart * sizeof(HartCache);
+}
 }  // namespace internal
 #else
-inline Cell& Cache::own_cell() noexcept { return cell(hal::Port::hart_index()); }
+inline HartCache& Cache::own_hart_cache() noexcept { return hart_cache(hal::Port::hart_index()); }
 namespace internal {
-inline void attach_cells(unsigned) noexcept {}
+inline void attach_hart_caches(unsigned) noexcept {}
 }  // namespace internal
 #endif
 

@@ -1,20 +1,21 @@
 #ifndef QM_CALL_SITE_H
 #define QM_CALL_SITE_H
-/* Call sites: the places in the source that allocate. In a build with QM_CALL_SITES each has a row of live bytes and calls
- * (<qm/call_sites.hpp>, the console's `allocinfo`); in any other build the hooks are plain calls. C99 and C++.
+/* Call sites: the places in the source that allocate. In a build with QM_CALL_SITES each has a row of live bytes and
+ * calls (<qm/detail/call_sites.hpp>, the console's `allocinfo`); in any other build the macros below are plain
+ * calls. C99 and C++.
  *
  *     void *packet = QM_ALLOC(qm_malloc, 64);              = qm_malloc_at(QM_SITE, 64), or qm_malloc(64)
  *     void *object = QM_ALLOC(cache->allocate);            = cache->allocate_at(QM_SITE), or cache->allocate()
  *
- * A site is passed as an argument, from the hook to the allocator, so no trap and no switch of tasks has to save it, and of
- * hooks on the way the innermost counts. A helper that is to be charged to its callers takes the site itself and has a hook for
- * a name:
+ * A site is passed as an argument, from the macro to the allocator, so no trap and no task switch has to save it. If
+ * such calls are nested, the innermost site counts. To charge a helper's allocations to its callers, give the helper
+ * a site parameter and define a macro with its name:
  *
  *     struct packet *packet_alloc_at(const qm_call_site *site, size_t size);     its body allocates with qm_malloc_at(site, ...)
  *     #define packet_alloc(size) QM_AT(packet_alloc_at, size)
  *
- * In a build without call sites QM_AT passes a null. A hook is for functions that are neither inline nor templates: the compiler
- * cannot place their statics in a section. */
+ * In a build without call sites QM_AT passes a null. Do not use the macros in inline functions or templates: the
+ * compiler cannot place their statics in a section. */
 
 #include <stdint.h>
 
@@ -33,10 +34,10 @@ struct qm_call_site {
 #endif
   const char* file;
   const char* function;
-  const char* module; /* what QM_MODULE names; null: nothing */
+  const char* module; /* the string QM_MODULE; null: none */
   uint32_t line;
 #if UINTPTR_MAX > 0xffffffff
-  uint32_t unused; /* a site has 32 bytes, as what a hart counts of it */
+  uint32_t unused; /* makes a site 32 bytes, as many as a hart's counts of it */
 #else
   uint32_t unused[4];
 #endif
@@ -52,13 +53,13 @@ struct qm_call_site {
   }
 #endif
 
-/* What the rows of a source file say in brackets: a string, defined for the file, or nothing. */
+/* The text in brackets in the rows of a source file: a string, which the file defines, or nothing. */
 #if !defined(QM_MODULE)
 #define QM_MODULE 0
 #endif
 
 #if defined(QM_CALL_SITES)
-/* This place: a `const qm_call_site *`. */
+/* The site of this place: a `const qm_call_site *`. */
 #define QM_SITE                                                                              \
   (__extension__({                                                                           \
     static const qm_call_site qm_site_here __attribute__((section("qm_call_sites"), used)) = \

@@ -1,6 +1,6 @@
 #pragma once
 /// A place in the source that allocates. The public allocation functions have a form that takes one (`..._at`); the
-/// hooks of <qm/call_site.h> make them. nullptr means "not known".
+/// macros of <qm/call_site.h> create them. nullptr means "not known".
 
 #include <cstddef>
 #include <cstdint>
@@ -16,11 +16,12 @@ inline constexpr bool kCallSites = true;
 inline constexpr bool kCallSites = false;
 #endif
 
-/// What stands before each object that is charged to a site: where in a hart's table it is counted, in bytes.
+/// A tag stands before each charged object: the offset in bytes in a hart's table at which the object's site is
+/// counted.
 using SiteTag = std::uint32_t;
-/// Of an object that is free: there nothing is counted that a report shows.
+/// The tag of a free object: reports do not show what is counted there.
 inline constexpr SiteTag kNoSiteTag = 0;
-/// Of what stands before such an object.
+/// Bytes before each charged object.
 inline constexpr std::size_t kChargeHeadBytes = 8;
 
 }  // namespace qm

@@ -1,12 +1,13 @@
 #ifndef QM_CONFIGURATION_H
 #define QM_CONFIGURATION_H
-/* Makes a program that was compiled with the headers of one build and is linked with the library of another fail to link, with a
- * message that names the configuration its headers are of:
+/* A program that mixes headers of one build with the library of another does not link. The linker's message names
+ * the configuration of the headers:
  *
  *     undefined reference to `qm_configuration_0_7_target_sections_count'
  *
- * Each object that includes a header of the allocator refers to that symbol from a section that is not loaded: neither text nor data
- * has anything of it. GNU ld looks at that section, unless it is told to drop debug information (-s, -S); LLVM's lld does not. */
+ * Each object that includes a header of the allocator refers to that symbol from a section that is not loaded, so
+ * neither text nor data grows. GNU ld reads that section, unless it has to drop debug information (-s, -S); LLVM's
+ * lld does not. */
 
 #include <qm/config.h>
 

@@ -1,69 +1,74 @@
 #pragma once
-/// Exhaustion: what an allocation does when its cache or arena, and what they draw from, have nothing left.
+/// Exhaustion: what an allocation does when its cache or arena, and their sources, have no memory left.
 ///
-///     pursue()               the outermost level of a slow path, nothing held
-///       drain                  idle memory of all harts and caches back into the arenas; then the allocation again
-///       Reclaimer              what the firmware can spare, one after the other, each followed by drain and allocation
-///       wait                   Effort::kWait: the allocation again when somebody frees, a drain now and then
-///       ExhaustionReport       to the firmware, not more often than it wants
+///     reclaim_and_retry()               called at the outermost level of a slow path; holds nothing
+///       drain                  moves the idle memory of all harts and caches into the arenas; then a retry
+///       Reclaimer              called one after the other, each followed by a drain and a retry
+///       wait                   WaitPolicy::kWait: a retry after each free, and a drain from time to time
+///       ExhaustionReport       to the firmware, at most once an interval that the firmware chooses
 ///
 ///     atomic failure         hal::post(): each hart gives its magazines to the depots;
-///                            the firmware's background task, told by drain_wanted, calls finish_drain() for the rest
+///                            drain_wanted wakes the firmware's background task, which calls finish_drain() for the
+///                            rest
 ///
 /// Invariants
-/// - X1 pursue() holds nothing: no lock, no cell, and interrupts enabled unless no other hart is online. The harts it
-///      asks can answer whatever they are doing, and two harts that ask at once serve each other.
-/// - X2 While scarce(), no magazine is filled: a free goes to the slabs, a refill takes one object. What a drain has
-///      found does not hide again before its finder has tried, and whoever waits hears of every free that is not a fast
-///      path; a drained cell is closed, so fast paths end with the drain.
-/// - X3 A drain that began after a hart asked serves that hart, whoever did it: a storm of failures shares its drains.
-/// - X4 On a hart that drains or asks a reclaimer, what a destructor or the reclaimer allocates fails quietly: no
+/// - X1 reclaim_and_retry() holds no lock and no per-hart cache, and interrupts are enabled unless no other hart is online. The
+///      harts in its broadcast can answer whatever they are doing, and two harts that reclaim at once answer each
+///      other.
+/// - X2 While under_pressure(), no magazine is filled: a freed object goes to its slab, and a refill takes one object. So
+///      reclaimed memory is not cached again before the requester retries. A waiting allocation is notified of every
+///      free on a slow path; a drain closes per-hart caches, so after it every free is on a slow path.
+/// - X3 A drain that began after a hart's request serves that hart, whichever hart ran it: concurrent failures share
+///      drains.
+/// - X4 On a hart that drains or calls a reclaimer, an allocation by a destructor or by the reclaimer fails quietly: no
 ///      recursion.
-/// - X5 A hart that has missed a deadline is named, and not waited for again before it has answered a post.
+/// - X5 A hart that misses a deadline is named in the report, and no drain waits for it again until it has answered a
+///      post.
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
-#include <qm/effort.hpp>
+#include <qm/wait_policy.hpp>
 #include <qm/hal/hart.hpp>
-#include <qm/hal/round.hpp>
-#include <qm/list.hpp>
+#include <qm/hal/broadcast.hpp>
+#include <qm/detail/list.hpp>
 #include <qm/registry.hpp>
 
 namespace qm {
 
 class Arena;
 
-// ---- what the firmware can spare -----------------------------------------------------------------------------------
+// ---- reclaimers: memory that the firmware can spare -----------------------------------------------------------------
 
-/// Something that holds memory it could do without: a cache of files, of decoded pictures. Asked when no idle memory is
-/// left.
+/// A part of the firmware that holds memory it can spare, such as a cache of files or of decoded pictures. Called when
+/// no idle memory is left.
 struct Reclaimer : ListNode {
-  /// Frees what it can, about @p wanted bytes or more, by the ordinary functions. Runs on the hart that lacks memory,
-  /// in the midst of an allocation: it must not wait for a lock that may be held while allocating (try it and return
-  /// 0), nor yield. What it allocates itself fails quietly. @returns the bytes it has freed; 0: nothing to spare.
+  /// Frees about @p wanted bytes or more, if it can, by the ordinary functions. Runs on the hart that lacks memory, in
+  /// the middle of an allocation: it must not yield, nor wait for a lock that may be held while allocating (it should
+  /// try the lock and return 0). Its own allocations fail quietly. @returns the bytes it has freed; 0: nothing to
+  /// spare.
   using Function = std::size_t (*)(std::size_t wanted, void* context) noexcept;
   constexpr explicit Reclaimer(Function what, void* whose = nullptr) noexcept : function(what), context(whose) {}
 
   Function function;
   void* context;
-  std::uint32_t running = 0;  ///< harts in the function: the allocator's
+  std::uint32_t running = 0;  ///< harts that run the function; for the allocator only
 };
 
-/// Adds @p reclaimer, the last to be asked. It stays the caller's and lives until it is removed.
-/// @returns kInvalid without a function; kBusy if it is added already. Context: any.
+/// Adds @p reclaimer as the last to be called. The caller owns it and keeps it until it is removed.
+/// @returns kInvalid without a function; kBusy if it is already added. Context: any.
 Status add_reclaimer(Reclaimer& reclaimer) noexcept;
 
-/// Takes @p reclaimer out, once no hart is in its function.
-/// @returns kNotFound if it was not added; kBusy, and it stays, if a hart is in its function and the caller may not
+/// Removes @p reclaimer, once no hart runs its function.
+/// @returns kNotFound if it was not added; kBusy, and it stays, if a hart runs its function and the caller may not
 ///          wait.
 Status remove_reclaimer(Reclaimer& reclaimer) noexcept;
 
-// ---- what the firmware hears ---------------------------------------------------------------------------------------
+// ---- reports to the firmware ----------------------------------------------------------------------------------------
 
-/// One allocation that failed, and where the memory is.
+/// A failed allocation, and where the memory is.
 struct ExhaustionReport {
   struct Holder {
     char name[kNameBytes] = {};
@@ -73,114 +78,121 @@ struct ExhaustionReport {
 
   char name[kNameBytes] = {};  ///< the cache or arena
   bool is_arena = false;
-  bool at_limit = false;          ///< the cache's own limit was in the way, not want of memory
-  Effort effort = Effort::kAuto;  ///< what was done for it: kAtomic, kReclaim or kWait
-  std::size_t size = 0;           ///< bytes (or units) asked for
+  bool at_limit = false;                       ///< the cache was at its limit; memory was not the reason
+  WaitPolicy wait_policy = WaitPolicy::kAuto;  ///< what the allocation did before it failed: kAtomic, kReclaim or kWait
+  std::size_t size = 0;                        ///< bytes (or units) requested
 
-  // Idle in what draws from the same root as the cache or arena.
+  // Idle bytes of all caches and arenas with the same root as the failed cache or arena.
   std::size_t in_magazines[hal::Port::kMaxHarts] = {};  ///< by hart, bytes
-  std::size_t in_previous[hal::Port::kMaxHarts] = {};   ///< of these, in the magazines that are not loaded
+  std::size_t in_previous[hal::Port::kMaxHarts] = {};   ///< part of these in the previous magazines
   std::size_t in_depots = 0;
-  std::size_t in_slabs = 0;  ///< empty slabs, and pages of extents that no slab has
+  std::size_t in_slabs = 0;  ///< empty slabs, and pages of extents that no slab uses
   std::size_t in_spans = 0;  ///< empty spans
-  /// Free objects of slabs in use, which only their own cache can have.
+  /// Free objects of slabs in use: only their own cache can allocate them.
   std::size_t in_fragments = 0;
-  std::size_t recoverable = 0;  ///< what a drain could free at most: all but the fragments
+  std::size_t recoverable = 0;  ///< upper bound of what a drain can free: all but the fragments
 
-  Holder holders[kHolders] = {};  ///< who holds the most: caches, and arenas that nobody imports from
-  hal::HartMask silent = 0;       ///< harts that did not answer: what they have idle is not had
+  Holder holders[kHolders] = {};  ///< the largest holders: caches, and arenas from which none imports
+  hal::HartMask silent = 0;       ///< harts that did not answer: their idle memory was not reclaimed
   std::uint32_t failures = 0;     ///< allocations that failed since boot, this one included
-  std::uint32_t unreported = 0;   ///< of these, since the last report: too soon after one to get their own
+  std::uint32_t unreported = 0;   ///< of these, without a report of their own, since the last report
 };
 
 struct ExhaustionConfig {
-  /// Told of a failure. No lock is held; must not allocate with more than Effort::kQuiet. Context: of the allocation
-  /// that failed, or of finish_drain() for an atomic one; of the atomic one itself if there is no `drain_wanted`.
+  /// Called after a failure. No lock is held; must not allocate with more than WaitPolicy::kQuiet. Context: that of the
+  /// failed allocation; for an atomic allocation that of finish_drain(), or of the allocation itself if there is no
+  /// `drain_wanted`.
   void (*report)(const ExhaustionReport& report) noexcept = nullptr;
-  /// An atomic allocation has failed: wake whoever calls finish_drain(). Context: any, interrupt handlers included.
+  /// Called after an atomic allocation has failed: wakes the task that calls finish_drain(). Context: any, interrupt
+  /// handlers included.
   void (*drain_wanted)() noexcept = nullptr;
-  /// Lets a waiting allocation's hart do something else until hal::Port::ticks() is @p until, or less long. Default:
-  /// `wfi`, which a free ends, and the hart's timer tick; without a tick, a wait is as long as the next interrupt makes
-  /// it.
+  /// Called while an allocation waits: may run other work on its hart until hal::Port::ticks() is @p until, and may
+  /// return earlier. Default: `wfi`, which ends at a free or at the hart's timer tick; without a tick, the wait lasts
+  /// until the next interrupt.
   void (*pause)(std::uint64_t until) noexcept = nullptr;
-  /// With a `pause` of one's own: somebody has freed while an allocation is in it, so it may end. Context: any.
+  /// With a `pause` of the firmware's own: called after a free while an allocation is in `pause`, which may then
+  /// return. Context: any.
   void (*wake)() noexcept = nullptr;
-  /// How long a drain waits for a hart to give its magazines. It is in every reclaiming allocation's worst case.
-  std::uint32_t deadline_ms = hal::kRoundDeadlineMs;
+  /// Time that a drain waits for a hart to give its magazines. It is part of the worst case of every reclaiming
+  /// allocation.
+  std::uint32_t deadline_ms = hal::kBroadcastDeadlineMs;
   /// Least time between two reports.
   std::uint32_t interval_ms = 1000;
 };
 
-/// Sets all of it. Context: after qm::initialize(), which forgets it; no allocation is failing meanwhile.
+/// Sets all hooks and times. Context: after qm::initialize(), which resets them; no allocation may fail meanwhile.
 void configure_exhaustion(const ExhaustionConfig& config) noexcept;
 
 struct ExhaustionStats {
-  std::uint32_t failures = 0;         ///< allocations that returned nullptr, those within others and faults not counted
+  std::uint32_t failures = 0;         ///< failed allocations, except those within others and by a fault
   std::uint32_t atomic_failures = 0;  ///< of these, by callers that could not wait
   std::uint32_t rescued = 0;          ///< allocations that succeeded after a drain, a reclaimer or a wait
   std::uint32_t drains = 0;
-  std::uint32_t shared = 0;  ///< requests that another hart's drain served
-  std::uint32_t rounds = 0;  ///< rounds asked of other harts by drains
-  std::uint32_t posts = 0;   ///< drains started by atomic failures
-  std::uint32_t missed = 0;  ///< deadlines that a hart missed
-  std::uint32_t waits = 0;   ///< allocations that waited for frees
+  std::uint32_t shared = 0;      ///< requests that another hart's drain served
+  std::uint32_t broadcasts = 0;  ///< broadcasts by drains
+  std::uint32_t posts = 0;       ///< drains started by atomic failures
+  std::uint32_t missed = 0;      ///< deadlines that harts missed
+  std::uint32_t waits = 0;       ///< allocations that waited for frees
   std::uint32_t reports = 0;
 };
 [[nodiscard]] ExhaustionStats exhaustion_stats() noexcept;
 
 /// Finishes the drain that an atomic failure has started, and reports that failure.
-/// @returns whether there was one. Complexity: as reclaim(). Context: hal::may_ask_harts(): a background task, or the idle
-///          loop.
+/// @returns whether there was one. Complexity: as reclaim(). Context: hal::may_ask_harts(): a background task, or the
+///          idle loop.
 bool finish_drain() noexcept;
 
 // ---- for the allocator ---------------------------------------------------------------------------------------------
 
 namespace exhaustion {
 
-/// An allocation that has found nothing.
-struct Want {
-  const Registered& who;  ///< the cache or arena
+/// A request that found no memory.
+struct Request {
+  const Registered& who;  ///< the cache or arena with the request
   const Arena& from;      ///< the arena, or the cache's source
   bool is_arena;
-  bool at_limit;  ///< the cache's own limit is in the way
-  bool drains;    ///< whether a drain may give it anything
+  bool at_limit;  ///< the cache is at its limit
+  bool drains;    ///< whether a drain can help
   std::size_t size;
-  Effort effort;
+  WaitPolicy wait_policy;
 };
 
-/// The allocation again. @returns what it got; 0: nothing.
+/// Retries the allocation. @returns its result; 0: no memory.
 using Attempt = std::uintptr_t (*)(void* argument) noexcept;
 
-/// Does what @p want's effort allows, with @p attempt now and then.
-/// @returns what an attempt got; 0 if none got anything: the failure is counted and reported then, unless it is quiet.
+/// Reclaims as @p want's wait policy allows, and retries with @p attempt after each step.
+/// @returns the result of an attempt; 0 if all failed: then the failure is counted and reported, unless it is quiet.
 /// Context: any; where not hal::may_ask_harts() it is an atomic failure.
-[[nodiscard]] std::uintptr_t pursue(const Want& want, Attempt attempt, void* argument) noexcept;
+[[nodiscard]] std::uintptr_t reclaim_and_retry(const Request& request, Attempt attempt, void* argument) noexcept;
 
-/// What calls a callable `std::uintptr_t()`, with that as its argument.
+/// A function that calls a callable `std::uintptr_t()`, which it gets as its argument.
 template <class Callable>
 [[nodiscard]] constexpr Attempt attempt_of(Callable&) noexcept {
   return [](void* callable) noexcept { return (*static_cast<Callable*>(callable))(); };
 }
 
-/// pursue() with a callable.
+/// The same with a callable.
 template <class Callable>
-[[nodiscard]] std::uintptr_t pursue(const Want& want, Callable&& attempt) noexcept {
-  return pursue(want, attempt_of(attempt), &attempt);
+[[nodiscard]] std::uintptr_t reclaim_and_retry(const Request& request, Callable&& attempt) noexcept {
+  return reclaim_and_retry(request, attempt_of(attempt), &attempt);
 }
 
-/// Starts a drain as an atomic failure does, without one: memory was short, and something else has helped. Context:
-/// any.
+/// Starts a drain as an atomic failure does, although none failed: memory was short, and something other than a drain
+/// has supplied it. Context: any.
 void start_drain() noexcept;
 
 namespace internal {
 extern constinit std::atomic<std::uint32_t> shortages;
-}
-/// Whether an allocation is in pursuit of memory somewhere (X2).
-[[nodiscard]] inline bool scarce() noexcept { return internal::shortages.load(std::memory_order_relaxed) != 0; }
-/// Something was given back to the slabs while scarce(): whoever waits looks again. Context: any, no lock.
+/// The first reclaimer, for the leak scan, since the list refers to it; nullptr: there is none.
+[[nodiscard]] const Reclaimer* first_in_line() noexcept;
+}  // namespace internal
+/// Whether any allocation reclaims (X2).
+[[nodiscard]] inline bool under_pressure() noexcept { return internal::shortages.load(std::memory_order_relaxed) != 0; }
+/// Notifies waiting allocations that objects were returned to the slabs while under_pressure(); they retry. Context: any, no
+/// lock.
 void note_free() noexcept;
 
-/// Forgets hooks, reclaimers and counts. Context: of qm::shutdown().
+/// Resets hooks, reclaimers and counts. Context: of qm::shutdown().
 void reset() noexcept;
 
 }  // namespace exhaustion

@@ -1,17 +1,19 @@
 #pragma once
-/// Failures on purpose: an allocation of a cache, exactly the n-th or every n-th from now; and, for tests, any single
-/// thing that the allocator acquires for itself.
+/// Deliberate failures: of allocations of a cache (the n-th from now, every n-th, or all from the n-th on), and, for
+/// tests, of any single acquisition by the allocator itself.
 ///
-/// A cache with a fault has trace_state::kFault in its state word: its cells are closed, so every allocation is a slow
-/// path and is counted. Without one there is nothing to test on the fast path.
+/// A cache with a fault has trace_state::kFault in its state word: its per-hart caches are closed, so every allocation
+/// takes the slow path and is counted. The fast path has no test for faults.
 ///
 /// Invariants
 /// - F1 A cache's word has kFault iff the table has a fault for it.
-/// - F2 set() answers after every hart has closed its cell: from then on each allocation of the cache counts, on
-///      whichever hart.
+/// - F2 set() returns after every hart has closed its per-hart cache: from then on each allocation of the cache on any
+///      hart counts.
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <string_view>
 
 #include <qm/status.hpp>
 
@@ -24,25 +26,29 @@ namespace fault {
 enum class Mode : std::uint8_t {
   kNth,    ///< the n-th from now fails, once; then the fault is gone
   kEvery,  ///< every n-th fails, until clear()
+  kFrom,   ///< the n-th from now fails, and all after it, until clear()
 };
+/// The names of the modes in commands and reports, in the order of Mode.
+inline constexpr std::array<std::string_view, 3> kModeNames = {"nth", "every", "from"};
 
-/// Caches that may have a fault at a time.
+/// Most caches that may have a fault at once.
 inline constexpr unsigned kMaxFaults = 8;
 
-/// Makes allocations of @p cache return nullptr, as if memory were exhausted: counted in the cache's failures, but
-/// nothing is reclaimed and nothing is reported. Replaces an earlier fault of the cache. What a reserve promised is not
-/// touched.
+/// Makes allocations of @p cache return nullptr, as if memory were exhausted. They are counted in the cache's failures,
+/// but start no reclaim and are not reported. Replaces an earlier fault of the cache. Objects of the cache's reserve
+/// are not used.
 /// @param[in] n 1 or more, counted from now over all harts.
 /// @returns kInvalid for n = 0; kNoMemory if kMaxFaults other caches have one; kUnsafe outside a context that may wait;
 ///          kTimedOut if a hart does not answer. Unless kOk, the cache has no fault.
-/// Complexity: a round over the harts that have magazines of it. Context: hal::may_ask_harts(); the cache
-/// is not destroyed meanwhile.
+/// Complexity: a broadcast to the harts that have magazines of the cache. Context: hal::may_ask_harts(); the cache must
+///             not be destroyed meanwhile.
 Status set(Cache& cache, Mode mode, std::uint32_t n) noexcept;
 
-/// Ends all faults. @returns how many there were. Cells open again at each hart's next slow path. Context: any.
+/// Ends all faults. @returns how many there were. Each hart opens its per-hart cache again on its next slow path.
+/// Context: any.
 unsigned clear() noexcept;
 
-/// A fault as it stands.
+/// The present state of a fault.
 struct Fault {
   Cache* cache = nullptr;
   Mode mode = Mode::kNth;
@@ -50,13 +56,13 @@ struct Fault {
   std::uint32_t counted = 0;  ///< allocations since set()
   std::uint32_t failed = 0;   ///< of these, made to fail
 };
-/// The fault in place @p index, 0 to kMaxFaults - 1; its cache is nullptr if there is none.
+/// The fault with number @p index, 0 to kMaxFaults - 1; its cache is nullptr if there is none.
 [[nodiscard]] Fault at(unsigned index) noexcept;
 
 // ---- for the allocator ---------------------------------------------------------------------------------------------
 
 namespace internal {
-/// What caches call once there has been a fault. An image that never calls set() does not link it.
+/// Functions that caches call once a fault was set. An image that never calls set() does not link them.
 struct Calls {
   bool (*strikes)(Cache& cache) noexcept;
   void (*forget)(Cache& cache) noexcept;
@@ -64,35 +70,35 @@ struct Calls {
 extern constinit std::atomic<const Calls*> calls;
 }  // namespace internal
 
-/// Counts one allocation of a cache whose word has kFault. @returns whether it is to fail. Context: any.
+/// Counts one allocation of a cache whose word has kFault. @returns whether to fail the allocation. Context: any.
 [[nodiscard]] inline bool strikes(Cache& cache) noexcept {
   // acquire: pairs with the release in set().
   const internal::Calls* calls = internal::calls.load(std::memory_order_acquire);
   return calls != nullptr && calls->strikes(cache);
 }
-/// The cache goes. Context: of Cache::destroy().
+/// Removes the fault of a cache that is being destroyed. Context: of Cache::destroy().
 inline void forget(Cache& cache) noexcept {
   const internal::Calls* calls = internal::calls.load(std::memory_order_acquire);
   if (calls != nullptr) calls->forget(cache);
 }
 
-/// What the allocator acquires for itself, or for a user on a slow path.
+/// A resource that the allocator acquires for itself, or for a user on a slow path.
 enum class Resource : std::uint8_t {
   kSegment,  ///< a segment of an arena: pages, spans, slabs, large blocks
   kTag,      ///< a boundary tag
   kObjects,  ///< objects of a slab layer: a batch for a user, a magazine, a cache's structure
 };
 
-/// Asked before each acquisition; false makes it fail as if there were no memory. For tests that fail each one in turn.
-/// Context: any, an arena's lock may be held.
+/// Called before each acquisition; if it returns false, the acquisition fails as if there were no memory. For tests
+/// that fail each acquisition in turn. Context: any, an arena's lock may be held.
 using AcquisitionTest = bool (*)(Resource resource) noexcept;
-/// nullptr: no acquisition fails. Context: nobody else is in the allocator.
+/// nullptr: no acquisition fails. Context: no other hart is in the allocator.
 void set_acquisition_test(AcquisitionTest test) noexcept;
 
 namespace internal {
 extern constinit std::atomic<AcquisitionTest> acquisition_test;
 }
-/// Whether each acquisition is asked about.
+/// Whether an acquisition test is set.
 [[nodiscard]] inline bool tested() noexcept {
   return internal::acquisition_test.load(std::memory_order_relaxed) != nullptr;
 }

@@ -1,18 +1,18 @@
 #pragma once
-/// What a user of a cache can do wrong, and how it is told.
+/// Misuse of caches and of the heap, and how it is reported.
 ///
 ///     found                          when                                                    by
 ///     free to a destroyed cache      at the next slow path, while the cache's place is not used again
 ///     null, foreign, interior        when the object passes a slow path: a full or closed    every build
-///     or already free object         magazine, at its exchange perhaps, always the slab
+///     or already free object         magazine, perhaps at its exchange, always at the slab
 ///     the same, at once              at the free                                             QM_CHECKED
 ///     a write behind the object      at the free, by `verify`                                QM_CHECKED
 ///     a write after the free         at the next allocation of the object, by `verify`       QM_CHECKED
-///     objects out at a destroy       at the destroy, which is refused                        QM_CHECKED names holders
+///     objects in use at a destroy    at the destroy, which is refused                        QM_CHECKED names holders
 ///     more bytes than an object has  at the allocation, which fails                          every build
 ///
-/// What is found is counted in CacheStats::misuses, told once to the handler, and otherwise without effect: the bad
-/// free is ignored, a damaged redzone or poison is mended.
+/// Each misuse is counted in CacheStats::misuses, reported once to the handler, and has no other effect: the bad free
+/// is ignored, a damaged redzone or poison is repaired.
 
 #include <atomic>
 #include <cstddef>
@@ -23,11 +23,11 @@ namespace qm {
 class Arena;
 class Cache;
 
-/// How an address stands to a slab layer.
-enum class Standing : std::uint8_t {
-  kOut,      ///< an object that the layer has handed out
-  kFree,     ///< an object that the layer has
-  kInside,   ///< in one of the slabs, at no object's start
+/// The state of an address in a slab layer.
+enum class ObjectState : std::uint8_t {
+  kOut,      ///< an allocated object of the layer
+  kFree,     ///< a free object of the layer
+  kInside,   ///< in one of the slabs, but not at an object's start
   kOutside,  ///< in none of the slabs
 };
 
@@ -41,43 +41,45 @@ enum class Misuse : std::uint8_t {
   kWrongSize,       ///< a block of the heap was freed with a size that is not its own
   kOverflow,        ///< something wrote behind the object's end
   kWriteAfterFree,  ///< something wrote to the object while it was free
-  kLeak,            ///< a destroy was refused: the object is still out, one of `count`
+  kLeak,            ///< a destroy was refused: the object is still in use, one of `count`
   kTooLarge,        ///< an allocation was refused: it asked for `count` bytes of a cache whose objects have fewer
 };
 
-/// A few words for each, to follow an object's address: "is free already".
+/// A few words for each, to print after an object's address: "is free already".
 [[nodiscard]] const char* describe(Misuse kind) noexcept;
 
 struct MisuseReport {
   Misuse kind = Misuse::kNull;
-  /// To which the object was freed, or whose object it is; nullptr: an address given to the heap that is in none of its
-  /// caches. With kAfterDestroy its name alone is valid.
+  /// The cache to which the object was freed, or that has the object; nullptr: an address given to the heap that is in
+  /// none of its caches. With kAfterDestroy only its name is valid.
   Cache* cache = nullptr;
-  /// Whose block it is, with kOverflow and kWriteAfterFree of a block that is no cache's object.
+  /// The arena of the block, with kOverflow and kWriteAfterFree of a block that is not an object of a cache.
   Arena* arena = nullptr;
-  Cache* owner = nullptr;  ///< kWrongCache: whose object it is; may be destroyed meanwhile
-  void* object = nullptr;  ///< the object's start; where there is none, the address as it was given
-  std::size_t offset = 0;  ///< of the address or the first damaged byte from the object's start
-  /// kOverflow of a block: the payload behind it, whose header was overwritten. kWriteAfterFree: the one behind the free block.
+  Cache* owner = nullptr;  ///< kWrongCache: the cache that has the object; may be destroyed meanwhile
+  void* object = nullptr;  ///< the object's start; if there is none, the address as given
+  std::size_t offset = 0;  ///< from the object's start to the address or the first damaged byte
+  /// kOverflow of a block: the payload of the next block, whose header was overwritten. kWriteAfterFree: that of the
+  /// block after the free one.
   void* neighbour = nullptr;
-  std::size_t count = 0;           ///< kLeak: objects out; kTooLarge: bytes asked for
+  std::size_t count = 0;           ///< kLeak: objects in use; kTooLarge: bytes requested
   std::uint32_t allocated_by = 0;  ///< stack (the observer's handle) that allocated the object last, 0: not known
   std::uint32_t freed_by = 0;      ///< stack that freed it last (QM_CHECKED)
-  std::uint32_t found_by = 0;      ///< stack of the call that found it: in a checking build the wrong one itself
+  std::uint32_t found_by = 0;      ///< stack of the call that found it: in a checking build the call with the misuse
 };
 
-/// Called for each misuse, after it was counted. Context: as the free's or the allocation's, interrupts masked perhaps;
-/// must not call the allocator.
+/// Called for each misuse, after it was counted. Context: that of the free or the allocation, perhaps with interrupts
+/// masked; must not call the allocator.
 using MisuseHandler = void (*)(const MisuseReport& report) noexcept;
-/// Sets it, nullptr for none. A hart that is about to tell of a misuse may still call the one before. Context: any.
+/// Sets the handler, nullptr for none. A hart that is just reporting a misuse may still call the previous one. Context:
+/// any.
 void set_misuse_handler(MisuseHandler handler) noexcept;
 
 namespace internal {
-/// What finds out more about a misuse and tells it. An image without a handler does not link it.
+/// The functions that complete a misuse report and call the handler. An image without a handler does not link them.
 struct MisuseCalls {
-  /// Fills in what is known of the object's stacks.
+  /// Adds the known stacks of the object.
   void (*tell)(MisuseReport& report) noexcept;
-  void (*refused)(Cache& cache, void* address, Standing standing) noexcept;  ///< counts it, too
+  void (*refused)(Cache& cache, void* address, ObjectState object_state) noexcept;  ///< counts it as well
 };
 extern constinit std::atomic<const MisuseCalls*> misuse_calls;
 inline void tell_misuse(MisuseReport& report) noexcept {

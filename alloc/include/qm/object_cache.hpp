@@ -1,16 +1,16 @@
 #pragma once
-/// A cache of objects of one C++ type, constructed when they are taken and destroyed when they are given back.
+/// A cache of objects of one C++ type, constructed when they are allocated and destroyed when they are freed.
 ///
 ///     auto sessions = qm::ObjectCache<Session>::create("session");
 ///     Session* session = sessions.make(address, port);       // nullptr: no memory
 ///     sessions.destroy(session);
 ///     auto owned = sessions.make_unique(address, port);      // std::unique_ptr; empty: no memory
 ///
-/// The name: `Cache<T>` would be the natural one, but qm::Cache, which has no type, is what everything else is made of,
-/// and a class and a template cannot share a name.
+/// The natural name would be `Cache<T>`, but a class and a template cannot share a name, and qm::Cache, which has no
+/// type, is the base of everything else.
 ///
-/// Not to be mixed up with a cache's Constructor: that makes what an object keeps from one user to the next. Here every
-/// user gets a new T.
+/// Not the same as a cache's Constructor, which prepares the part of an object that stays valid from one user to the
+/// next. Here every user gets a new T.
 
 #include <memory>
 #include <new>
@@ -23,7 +23,7 @@ namespace qm {
 template <class T>
 class ObjectCache {
  public:
-  /// Gives an object back to the cache it is from.
+  /// Destroys an object and frees it to its cache.
   class Deleter {
    public:
     Deleter() noexcept = default;
@@ -38,15 +38,15 @@ class ObjectCache {
   };
   using Pointer = std::unique_ptr<T, Deleter>;
 
-  /// What may differ from one cache to the next.
+  /// Options of a cache.
   struct Options {
     std::uint32_t flags = 0;  ///< kNoTrace; not kNoTouch
     Arena* source = nullptr;  ///< nullptr: base_arena()
-    std::size_t limit = 0;    ///< most objects out; 0: none
+    std::size_t limit = 0;    ///< most objects allocated from the slab layer; 0: no limit
   };
 
-  /// Makes the cache. @param[out] why if not null: as Cache::create().
-  /// @returns an object cache, which is false if there is no cache. Context: as Cache::create().
+  /// Creates the cache. @param[out] why if not null: as Cache::create().
+  /// @returns an object cache; it converts to false if the cache could not be created. Context: as Cache::create().
   [[nodiscard]] static ObjectCache create(const char* name, const Options& options = {},
                                           Status* why = nullptr) noexcept {
     CacheConfig config;
@@ -65,11 +65,11 @@ class ObjectCache {
     std::swap(cache_, other.cache_);
     return *this;
   }
-  /// Destroys the cache, unless objects are out: they stay what they are then, and so does the cache.
+  /// Destroys the cache, unless objects are in use: then these and the cache stay valid.
   ~ObjectCache() { (void)close(); }
 
-  /// Destroys the cache; the object cache is false afterwards.
-  /// @returns as Cache::destroy(): kBusy, and nothing has happened, while objects are out.
+  /// Destroys the cache; afterwards the object cache converts to false.
+  /// @returns as Cache::destroy(): kBusy, and nothing has changed, while objects are in use.
   Status close() noexcept {
     const Status status = cache_ == nullptr ? Status::kOk : Cache::destroy(cache_);
     if (status == Status::kOk) cache_ = nullptr;
@@ -79,23 +79,23 @@ class ObjectCache {
   [[nodiscard]] explicit operator bool() const noexcept { return cache_ != nullptr; }
   [[nodiscard]] Cache& cache() noexcept { return *cache_; }
 
-  /// Takes an object and constructs it. A constructor that throws ends the program.
-  /// @returns nullptr as Cache::allocate(). Complexity, Context: as Cache::allocate(), and the constructor's.
+  /// Allocates an object and constructs it. A constructor that throws ends the program.
+  /// @returns nullptr as Cache::allocate(). Complexity, Context: as Cache::allocate() and the constructor.
   template <class... Arguments>
   [[nodiscard]] T* make(Arguments&&... arguments) noexcept {
     return construct(cache_->allocate(), std::forward<Arguments>(arguments)...);
   }
-  /// The same, for a caller that knows its call site.
+  /// The same, with a call site.
   template <class... Arguments>
   [[nodiscard]] T* make_at(const CallSite* site, Arguments&&... arguments) noexcept {
     return construct(cache_->allocate_at(site, sizeof(T)), std::forward<Arguments>(arguments)...);
   }
-  /// The same, with a word on what it may do before it fails.
+  /// The same, with a wait policy.
   template <class... Arguments>
-  [[nodiscard]] T* make_with(Effort effort, Arguments&&... arguments) noexcept {
-    return construct(cache_->allocate_at(nullptr, sizeof(T), effort), std::forward<Arguments>(arguments)...);
+  [[nodiscard]] T* make_with(WaitPolicy wait_policy, Arguments&&... arguments) noexcept {
+    return construct(cache_->allocate_at(nullptr, sizeof(T), wait_policy), std::forward<Arguments>(arguments)...);
   }
-  /// The same, owned. @returns an empty pointer where make() returns nullptr.
+  /// The same, as a unique pointer. @returns an empty pointer if make() returns nullptr.
   template <class... Arguments>
   [[nodiscard]] Pointer make_unique(Arguments&&... arguments) noexcept {
     return Pointer(make(std::forward<Arguments>(arguments)...), Deleter(cache_));
@@ -105,7 +105,7 @@ class ObjectCache {
     return Pointer(make_at(site, std::forward<Arguments>(arguments)...), Deleter(cache_));
   }
 
-  /// Destroys an object and gives it back; nullptr is ignored.
+  /// Destroys an object and frees it; nullptr is ignored.
   void destroy(T* object) noexcept {
     if (object != nullptr) Deleter{cache_}(object);
   }

@@ -1,9 +1,9 @@
 #pragma once
-/// What the allocator answers where nullptr does not say enough.
+/// Results of functions for which nullptr does not say enough.
 
 #include <cstdint>
 
-#include <qm/hal/round.hpp>
+#include <qm/hal/broadcast.hpp>
 
 namespace qm {
 
@@ -12,24 +12,24 @@ enum class Status : std::uint8_t {
   /// An argument that can never be right: size 0, an alignment that is no power of two, an overflow, a bad name.
   kInvalid,
   kDuplicate,  ///< the name is taken
-  kOverlap,    ///< the range overlaps what the arena has
+  kOverlap,    ///< the range overlaps a range of the arena
   kNoMemory,   ///< the source cannot supply it
   kBusy,       ///< still in use: nothing was freed
-  kNotFound,   ///< nothing of that description: an address that is not allocated, a name that does not exist
-  kMismatch,   ///< the address is known, with another size or in another cache
+  kNotFound,   ///< no allocated object or segment at that address, or no such name
+  kMismatch,   ///< the address is allocated, but with another size or in another cache
   kTimedOut,   ///< a hart did not answer in time
   kUnsafe,     ///< the caller's context does not allow it (interrupt handler, lock held, interrupts masked, panic)
-  kRefused,    ///< the object's flags forbid it, as tracing a no-trace cache
-  kAborted,    ///< the caller's abort test said so
+  kRefused,    ///< the object's flags forbid it, for example tracing a no-trace cache
+  kAborted,    ///< the caller's abort test returned true
 };
 
-/// What a round's answer is called here.
-constexpr Status status_of(hal::RoundStatus answer) noexcept {
+/// The Status for the result of a broadcast.
+constexpr Status status_of(hal::BroadcastStatus answer) noexcept {
   switch (answer) {
-    case hal::RoundStatus::kDone: return Status::kOk;
-    case hal::RoundStatus::kTimedOut: return Status::kTimedOut;
-    case hal::RoundStatus::kAborted: return Status::kAborted;
-    case hal::RoundStatus::kUnsafe: break;
+    case hal::BroadcastStatus::kDone: return Status::kOk;
+    case hal::BroadcastStatus::kTimedOut: return Status::kTimedOut;
+    case hal::BroadcastStatus::kAborted: return Status::kAborted;
+    case hal::BroadcastStatus::kUnsafe: break;
   }
   return Status::kUnsafe;
 }

@@ -1,20 +1,20 @@
 #pragma once
-/// The allocator as a whole: what is set up once, and what everything else draws from.
+/// The allocator as a whole: its set-up, and the arenas from which everything allocates.
 ///
 ///     base             all memory given to initialize(), by pages
 ///       kheap          blocks of the heap
-///       kpages         pages for who wants them, with quantum caches kpages_4096, kpages_8192: in a program that calls page_arena()
+///       kpages         pages for users, with quantum caches kpages_4096, kpages_8192; if the program calls page_arena()
 ///       ...            the slabs of all caches that name no source
-///       kmem_cache, kmem_magazine*      what caches are made of; no magazines of their own
-///       kmem_slab                       the headers of no-touch slabs: in a program that has such caches
+///       kmem_cache, kmem_magazine*      caches of Cache structures and of magazines; without magazines of their own
+///       kmem_slab                       the headers of no-touch slabs; if the program has no-touch caches
 ///
-/// One allocator a program: the fast path finds a hart's cells through hart-locals.
+/// A program has one allocator: the fast path finds a hart's per-hart caches through hart-locals.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include <qm/magazine.hpp>
+#include <qm/detail/magazine.hpp>
 #include <qm/status.hpp>
 
 namespace qm {
@@ -28,72 +28,80 @@ struct MemoryRange {
   std::size_t size = 0;
 };
 
-/// Sets the allocator up over @p memory for harts 0 to @p harts - 1. Call attach_hart() on each before it allocates.
+/// Sets up the allocator over @p memory for harts 0 to @p harts - 1. Call attach_hart() on each before it allocates.
 /// @returns kInvalid for no range, a first range below 2 whole pages, a range below a page, one that wraps or begins at
-///          address 0, harts 0 or above Port::kMaxHarts; kOverlap; kNoMemory; kBusy if it is set up already. Unless kOk,
-///          nothing has changed, and another call may succeed.
-/// @param[in] open_books called when caches can be made and none has been: whoever observes allocations from the first
-///                       on is set up there, as trace::initialize(). nullptr: nobody. If initialize() fails after
-///                       that, who was set up there is told nothing: call trace::shutdown() before the next try.
+///          address 0, harts 0 or above Port::kMaxHarts; kOverlap; kNoMemory; kBusy if the allocator is already set up.
+///          Unless kOk, nothing has changed; after kInvalid, kOverlap or kNoMemory another call may succeed.
+/// @param[in] open_trace called as soon as caches can be created, before the first is: an observer that must see every
+///                       allocation is set up there, for example by trace::initialize(). nullptr: none. If initialize()
+///                       fails after this call, the observer is not notified: call trace::shutdown() before the next
+///                       try.
 /// Context: one hart, before any other call.
 Status initialize(std::span<const MemoryRange> memory, unsigned harts,
-                  void (*open_books)() noexcept = nullptr) noexcept;
+                  void (*open_trace)() noexcept = nullptr) noexcept;
 
-/// Adds a range of memory, however far from the others.
-/// @returns kInvalid (before initialize(); less than a page; a range that wraps or begins at address 0), kOverlap with memory it has,
-///          kNoMemory (tags, or PageMap::kMaxBanks ranges there are). Unless kOk, nothing has changed.
+/// Adds a range of memory, at any distance from the others.
+/// @returns kInvalid (before initialize(); less than a page; a range that wraps or begins at address 0), kOverlap with
+///          memory of the allocator, kNoMemory (no tags, or there are PageMap::kMaxRegions ranges already). Unless kOk,
+///          nothing has changed.
 /// Context: one hart at a time.
 Status add_memory(const MemoryRange& range) noexcept;
 
-/// Forgets everything, for a test that sets up anew. Memory still in use stays where it is and must not be freed.
+/// Resets the allocator, for a test that sets it up again. Memory still in use stays where it is and must not be freed.
 /// Context: one hart, no other attached.
 void shutdown() noexcept;
 
-/// Makes hart @p hart known: its fast path works from here on. On that hart, once, before it allocates or takes part in
-/// a round. hal::hart_online() is called.
-/// @returns kInvalid, and nothing has changed, for a hart that initialize() was not told of, and before initialize().
+/// Attaches hart @p hart: its fast path works from here on. Call it on that hart, once, before the hart allocates or
+/// takes part in a broadcast. Calls hal::hart_online().
+/// @returns kInvalid, and nothing has changed, for a hart number not below hart_count(), and before initialize().
 Status attach_hart(unsigned hart) noexcept;
 
-/// Takes hart @p hart out: its magazines go to the depots, and it takes part in no round any more. On that hart;
-/// nothing may allocate on it afterwards, interrupt handlers included, until it is attached again.
+/// Detaches hart @p hart: its magazines go to the depots, and it takes part in no more broadcasts. Call it on that
+/// hart; no code on it may allocate afterwards, interrupt handlers included, until it is attached again.
 /// @returns as attach_hart(). Complexity: O(caches).
 Status detach_hart(unsigned hart) noexcept;
 
-/// Harts given to initialize(); 0 before it.
+/// Number of harts given to initialize(); 0 before it.
 [[nodiscard]] unsigned hart_count() noexcept;
 
-/// The root: all memory. Its segments are pages.
+/// The root arena, which has all memory. Its segments are pages.
 [[nodiscard]] Arena& base_arena() noexcept;
-/// Pages, of which small numbers come out of caches. A program that never calls this has neither.
+/// An arena of pages; quantum caches serve small numbers of pages. A program that never calls this has neither.
 [[nodiscard]] Arena& page_arena() noexcept;
 
-/// Gives back all idle memory: magazines of every hart that answers, depots, empty slabs, empty spans.
+/// Returns all idle memory to the arenas: magazines of every hart that answers, depots, empty slabs, empty spans.
 /// @returns by how many bytes base_arena() has more free memory.
-/// Complexity: O(idle memory), in bounded steps. Context: hal::may_ask_harts() for the magazines of other harts; no
-///             destructor.
+/// Complexity: O(idle memory), in bounded steps. Context: hal::may_ask_harts() for the magazines of other harts; not in
+///             a destructor.
 std::size_t reclaim() noexcept;
 
-/// Lets go of what was not used lately: Cache::trim() for every cache. Meant to be called at a steady interval, a
-/// second or some, from a task; nothing depends on it but how soon idle memory is back and magazines are small again.
+/// Returns memory that was not used lately: calls Cache::trim() for every cache. Call it from a task at a steady
+/// interval of about a second. The interval only determines how soon idle memory returns and magazines shrink again.
 /// @returns by how many bytes base_arena() has more free memory.
-/// Complexity: O(caches) and O(what is given back), in bounded steps. Context: any.
+/// Complexity: O(caches) and O(memory returned), in bounded steps. Context: any.
 std::size_t trim() noexcept;
 
-/// What caches are made of; class Cache uses it, nobody else.
+/// Memory for the structures of caches; for class Cache only.
 namespace internal {
-/// Parts of initialize(), in programs that have what they set up: page_arena.cpp is linked with the first call of
-/// page_arena(), slab_untouched.cpp with the first no-touch cache.
+/// Parts of initialize(), linked with the feature they set up: page_arena.cpp with the first call of page_arena(),
+/// slab_no_touch.cpp with the first no-touch cache.
 [[gnu::weak]] Status initialize_page_arena() noexcept;
 [[gnu::weak]] Status initialize_slab_headers() noexcept;
+/// The place of the allocator's first caches and boundary tags, before the first memory region, together with the page
+/// below, whose end may belong to the heap.
+[[nodiscard]] MemoryRange first_pages() noexcept;
 [[nodiscard]] void* allocate_cache() noexcept;
 void free_cache(void* cache) noexcept;
-/// A block of @p words words or more, at most kMostBlockWords, for what caches have besides magazines; lies in
+/// Creates a slab for allocate_cache() if no slab has a free object. @returns false, and nothing has changed, if one
+/// has, or if there is no memory.
+bool prepare_cache() noexcept;
+/// A block of at least @p words words, at most kMostBlockWords, for data of caches other than magazines; allocated from
 /// kmem_magazine*.
-inline constexpr unsigned kBlockWords = 16;  ///< of the smallest
+inline constexpr unsigned kBlockWords = 16;  ///< words of the smallest block
 inline constexpr unsigned kMostBlockWords = 64;
 [[nodiscard]] void* allocate_block(unsigned words) noexcept;
 void free_block(void* block, unsigned words) noexcept;
-/// An empty magazine of the smallest size that has @p rounds rounds, or of the largest; nullptr if there is no memory.
+/// An empty magazine of the smallest size for @p rounds objects, or of the largest size; nullptr if there is no memory.
 [[nodiscard]] Magazine* create_magazine(std::uint32_t rounds) noexcept;
 void free_magazine(Magazine* magazine) noexcept;
 }  // namespace internal

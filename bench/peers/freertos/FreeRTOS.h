@@ -1,10 +1,11 @@
 #pragma once
-/* What heap_4.c needs of a FreeRTOS kernel: one task, blocks aligned to 16 bytes, and a pool that is given at run time. */
+/* The parts of a FreeRTOS kernel that heap_4.c needs: one task, blocks aligned to 16 bytes, and a pool that is set
+ * at run time. */
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The pool, where heap_4.c declares an array; set by peers.cpp before the first allocation. */
+/* The pool, which heap_4.c declares as an array; peers.cpp sets it before the first allocation. */
 extern uint8_t* ucHeap;
 extern size_t qm_heap_4_bytes;
 
@@ -30,7 +31,7 @@ extern size_t qm_heap_4_bytes;
 typedef long BaseType_t;
 typedef unsigned long UBaseType_t;
 
-/* For vPortGetHeapStats(), which nothing calls. */
+/* For vPortGetHeapStats(), which is never called. */
 typedef struct {
   size_t xAvailableHeapSpaceInBytes;
   size_t xSizeOfLargestFreeBlockInBytes;

@@ -10,7 +10,7 @@ std::size_t tlsf_block_size_min();
 void vPortHeapResetState();
 O1HeapInstance* o1heapInit(void* memory, std::size_t bytes);
 
-// heap_4's pool, as freertos/FreeRTOS.h declares it.
+// heap_4's pool, declared in freertos/FreeRTOS.h.
 std::uint8_t* ucHeap = nullptr;
 std::size_t qm_heap_4_bytes = 0;
 }
@@ -18,7 +18,7 @@ std::size_t qm_heap_4_bytes = 0;
 namespace qm::bench {
 namespace {
 
-/// A block's bytes stand in the header before it, which is @p header_bytes long, in the word at @p word.
+/// @returns the bytes of a block, from word @p word of the header of @p header_bytes bytes before it.
 std::size_t size_in_header(const void* block, std::size_t header_bytes, std::size_t word) noexcept {
   std::size_t size = 0;
   std::memcpy(&size, static_cast<const char*>(block) - header_bytes + word * sizeof size, sizeof size);
@@ -52,7 +52,7 @@ bool Heap4::start(void* memory, std::size_t bytes) noexcept {
   return bytes >= kEmptyBytes;
 }
 
-/// Its header is a pointer and the block's size with the header, whose top bit says that it is allocated; 16 bytes.
+/// The header of 16 bytes is a pointer and the size of block and header; the top bit of the size means allocated.
 void* Heap4::reallocate(void* block, std::size_t size) noexcept {
   if constexpr (!kGiven) return nullptr;
   constexpr std::size_t kHeaderBytes = 16;
@@ -64,7 +64,7 @@ bool O1heap::start(void* memory, std::size_t bytes) noexcept {
   return heap_ != nullptr;
 }
 
-/// Its header is four words long; the third is the block's size with the header.
+/// The header has four words; the third is the size of block and header.
 void* O1heap::reallocate(void* block, std::size_t size) noexcept {
   if constexpr (!kGiven) return nullptr;
   constexpr std::size_t kHeaderBytes = 4 * sizeof(void*);

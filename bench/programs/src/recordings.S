@@ -1,4 +1,4 @@
-# The recordings that only this bench has; qm_replay has the others.
+# The recordings that only benches have; qm_replay has the others.
 .macro recording name, file
   .balign 8
   .globl qm_recording_\name, qm_recording_\name\()_end

@@ -8,11 +8,11 @@ namespace {
 using replay::Kind;
 using replay::Operation;
 
-/// A block from its allocation to its free.
+/// A block, from its allocation to its free.
 struct Life {
-  std::uint32_t largest;  ///< bytes, over its reallocations
-  std::uint32_t size;     ///< while operations are gone through
-  std::uint32_t slot;     ///< in the small program
+  std::uint32_t largest;  ///< most bytes, including reallocations
+  std::uint32_t size;     ///< current bytes while the operations are visited
+  std::uint32_t slot;     ///< its slot in the small program
   std::uint32_t turns;
 };
 
@@ -20,7 +20,8 @@ constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
 class Scaling {
  public:
-  /// Numbers the lives in the order of their allocations: an operation's slot becomes its life's number.
+  /// Numbers the lives in the order of their allocations: the slot of each operation is replaced by the number of its
+  /// life.
   Scaling(const Script& whole, std::uint32_t bytes, Operation* operations, Life* lives, std::uint32_t* life_of) noexcept
       : operations_(operations, whole.operations.size()), lives_(lives), bytes_(bytes) {
     std::uint32_t next = 0;
@@ -37,7 +38,7 @@ class Scaling {
     }
   }
 
-  /// Keeps the largest share of lives that stays below the bytes.
+  /// Keeps the largest share of lives that does not exceed the bytes.
   Script run() noexcept {
     std::uint32_t fits = 1, above = kShares + 1;
     while (above - fits > 1) {
@@ -62,7 +63,7 @@ class Scaling {
 
  private:
   static constexpr std::uint32_t kShares = 1000;
-  static constexpr std::uint64_t kSpread = 2654435761;  // 2^32 over the golden ratio
+  static constexpr std::uint64_t kSpread = 2654435761;  // 2^32 divided by the golden ratio
 
   static Kind kind_of(const Operation& operation) noexcept { return static_cast<Kind>(operation.kind); }
 

@@ -21,7 +21,7 @@ unsigned long Distribution::percentile(unsigned percent) const noexcept {
   return max_;
 }
 
-// ---- rows: a JSON object a line, behind a word that no other output begins with -------------------------------------
+// ---- rows: a JSON object on each line, after a word that begins no other output -------------------------------------
 
 Row::Row(std::string_view name) noexcept {
   put("@bench {");

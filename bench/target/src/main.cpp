@@ -1,4 +1,4 @@
-/// The main of every bench image.
+/// The main program of every bench image.
 
 #include <array>
 
@@ -17,7 +17,7 @@ bool qm::bench::profiling() noexcept {
 namespace qm::firmware {
 namespace {
 
-/// Two reads without anything between them say whether this emulator counts instructions.
+/// Two consecutive reads show whether this emulator counts instructions.
 bool counter_is_exact() noexcept {
   for (int i = 0; i < 100; ++i) {
     if (bench::count([] {}) != 0) return false;
@@ -25,10 +25,10 @@ bool counter_is_exact() noexcept {
   return true;
 }
 
-/// No ticks: what interrupted a measurement would be counted.
+/// Stops all ticks: an interrupt would be counted.
 void silence(unsigned harts) noexcept {
   for (unsigned hart = 0; hart < harts; ++hart) set_tick_period(hart, 0);
-  sleep_until(hal::Port::ticks() + hal::Port::tick_rate() / 100);  // a tick may be under way
+  sleep_until(hal::Port::ticks() + hal::Port::tick_rate() / 100);  // a tick may be pending
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ void early_main(const BootInfo& info) {
 void hart_main(unsigned hart) { attach_hart(hart); }
 
 void main(const BootInfo& info) {
-  console_write("\r\n");  // the SBI firmware's banner may not end its line
+  console_write("\r\n");  // the SBI firmware's banner may not end with a line end
   silence(info.hart_count);
   if (!counter_is_exact()) panic("bench: not under icount with shift=0");
   bench::run();

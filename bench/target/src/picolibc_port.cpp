@@ -1,4 +1,5 @@
-/// What picolibc's malloc needs: sbrk, locks that do nothing (there is no other user; this flatters it), mem*, errno.
+/// The functions that picolibc's malloc needs: sbrk, locks that do nothing (it has only one user; this favours it),
+/// mem*, errno.
 
 #include <cstddef>
 #include <cstdint>

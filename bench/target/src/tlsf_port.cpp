@@ -1,5 +1,5 @@
-/// What TLSF needs of a C library and of libgcc beyond mem*: printf, which says why it refuses a pool, and the first set bit of
-/// a word, by the name that the compiler calls it with on RV64 and on RV32.
+/// The functions of a C library and of libgcc that TLSF needs besides mem*: printf, which it calls to say why it
+/// refuses a pool, and the first set bit of a word, under the names that the compiler uses on RV64 and on RV32.
 
 #include <qm/firmware/boot.hpp>
 

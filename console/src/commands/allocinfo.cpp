@@ -2,7 +2,7 @@
 
 #include "commands.hpp"
 
-#include <qm/call_sites.hpp>
+#include <qm/detail/call_sites.hpp>
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
 #include <qm/console/query.hpp>
@@ -40,13 +40,13 @@ inline void print_row(Invocation& call, const Counts& counts) noexcept {
   row.print("\n");
 }
 
-/// Goes through the rows in the order of the report.
+/// Selects the rows in the order of the report.
 class Selection {
  public:
   explicit Selection(const Report& report) noexcept : report_(report) {}
   [[nodiscard]] const Counts& row() const noexcept { return row_; }
 
-  /// Finds what follows the row that is here, the first to begin with. @returns false at the end. Complexity: O(sites).
+  /// Moves to the next row; the first call moves to the first row. @returns false at the end. Complexity: O(sites).
   bool advance() noexcept {
     const Counts last = row_;
     const std::size_t last_number = number_;
@@ -78,7 +78,7 @@ class Selection {
   bool any_ = false;
 };
 
-/// Who has allocated without a site, in a checking build.
+/// Prints the callers that allocated without a site, in a checking build.
 inline void print_untagged_callers(Invocation& call) noexcept {
   for (unsigned i = 0; i < call_sites::kUntaggedCallers; ++i) {
     const call_sites::UntaggedCaller caller = call_sites::untagged_caller(i);

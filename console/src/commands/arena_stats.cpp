@@ -2,14 +2,14 @@
 
 #include "commands.hpp"
 
-#include <qm/bits.hpp>
+#include <qm/detail/bits.hpp>
 #include <qm/console/names.hpp>
 #include <qm/console/row.hpp>
 
 namespace qm::console::commands {
 namespace {
 
-/// Segments looked at between two yields.
+/// Segments read between two yields.
 constexpr unsigned kWalkSteps = 64;
 
 /// Prints how many free segments there are in each power of two. @returns false when aborted.
@@ -40,7 +40,7 @@ void print_stats(Invocation& call, const ArenaStats& stats) noexcept {
             stats.imports);
 }
 
-/// Prints who draws from @p arena. @returns false when aborted.
+/// Prints the arenas and caches that import from @p arena. @returns false when aborted.
 bool print_importers(Invocation& call, Arena& arena) noexcept {
   call.head("\tImporting Arenas:\n\t-----------------\n");
   Matching<Arena> arenas({});
@@ -105,14 +105,15 @@ void complete_arena(Completion& completion) noexcept {
 
 }  // namespace
 
-constinit const Command arena_stats = {.name = "arena_stats",
-                                       .usage = "arena_stats [NAME]",
-                                       .summary = "an arena, or all: free segments by size, amounts, who draws from it",
-                                       .run = run_arena_stats,
-                                       .max_arguments = 1,
-                                       .complete = complete_arena,
-                                       .example = "arena_stats kheap",
-                                       .in_panic = true,
-                                       .wrap = Output::Wrap::kYes};
+constinit const Command arena_stats = {
+    .name = "arena_stats",
+    .usage = "arena_stats [NAME]",
+    .summary = "an arena, or all: free segments by size, amounts, who imports from it",
+    .run = run_arena_stats,
+    .max_arguments = 1,
+    .complete = complete_arena,
+    .example = "arena_stats kheap",
+    .in_panic = true,
+    .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

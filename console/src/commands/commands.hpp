@@ -1,5 +1,5 @@
 #pragma once
-/// The console's own commands, by the file that has them.
+/// The console's own commands, and the file that defines each.
 
 #include <qm/console/command.hpp>
 
@@ -12,7 +12,7 @@ extern const Command version;
 extern const Command free_memory;
 // fault.cpp
 extern const Command fault_injection;
-// in the files of their names
+// in the file with the command's name
 extern const Command allocinfo;
 extern const Command arena_stats;
 extern const Command frag;
@@ -22,7 +22,7 @@ extern const Command slab_stats;
 extern const Command verify;
 extern const Command whatis;
 
-/// The report of kmemstat -v. In kmemstat_tree.cpp.
+/// Prints the report of kmemstat -v. In kmemstat_tree.cpp.
 CommandStatus show_tree(Invocation& call) noexcept;
 
 }  // namespace qm::console::commands

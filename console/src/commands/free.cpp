@@ -1,4 +1,4 @@
-/// free: all memory in total.
+/// free: totals of all memory.
 
 #include "commands.hpp"
 
@@ -12,27 +12,27 @@
 namespace qm::console::commands {
 namespace {
 
-/// Bytes of @p arena's memory that nobody holds; of `base`, what no slab has of the extents.
+/// @returns the idle bytes of @p arena's memory; for `base`, the bytes of extents that no slab uses.
 std::size_t idle_bytes(Arena& arena) noexcept {
   const ArenaStats stats = arena.stats();
   return &arena == &base_arena() ? stats.in_extents : stats.free;
 }
 
-/// Bytes of @p cache's slabs that nobody holds: each idle object with its share of its slab, so that a slab that goes
-/// takes all of its bytes along.
+/// @returns the idle bytes of @p cache's slabs. Each idle object counts with its share of its slab, so that a slab of
+/// idle objects counts with all of its bytes.
 std::size_t idle_bytes(Cache& cache) noexcept {
   const CacheStats stats = cache.stats();
   return (stats.objects - stats.in_use) * cache.slab_bytes() / cache.slabs().objects();
 }
 
 struct Amount {
-  std::string_view line;  ///< what Akaros calls it
+  std::string_view line;  ///< name in Akaros
   std::string_view column;
-  std::string_view field;  ///< in a row
+  std::string_view field;  ///< name in a row
   std::uint64_t bytes;
 };
 
-/// A line of names and one of amounts.
+/// Prints a line of names and a line of amounts.
 void print_amounts(Output& out, std::span<const Amount> amounts, Unit unit) noexcept {
   constexpr std::size_t kWidth = 12;
   out.print("{:<5}", unit.name());

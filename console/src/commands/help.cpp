@@ -24,7 +24,7 @@ void print_entry(Invocation& call, const Command& command) noexcept {
   }
 }
 
-/// Takes the first line off @p text. @returns it, without its end.
+/// Removes the first line of @p text. @returns the line, without its end.
 std::string_view next_line(std::string_view& text) noexcept {
   const std::size_t end = find(text, '\n');
   const std::string_view line = part(text, 0, end);

@@ -1,4 +1,4 @@
-/// kmemstat: a line a cache.
+/// kmemstat: one line for each cache and arena.
 
 #include "commands.hpp"
 
@@ -21,9 +21,9 @@ constexpr KeyName kKeys[] = {{"name", Key::kName},        {"size", Key::kSize}, 
                              {"idle", Key::kIdle},        {"total", Key::kTotal}, {"allocs", Key::kAllocations},
                              {"failures", Key::kFailures}};
 
-/// A cache, or an arena from which users alone draw.
+/// A cache, or an arena that only users allocate from.
 struct Line {
-  Traceable* source = nullptr;  ///< until the walk goes on
+  Traceable* source = nullptr;  ///< valid until the walk continues
   std::size_t place = 0;        ///< in the walk
   std::uint64_t size = 0;
   std::uint64_t used = 0;
@@ -55,8 +55,8 @@ struct Line {
   }
 };
 
-/// Walks over what has a line. Each byte that users hold is in one of them: what quantum caches hand out is counted at
-/// their arena, and what an arena hands out to caches and arenas, at those.
+/// Walks over the caches and arenas that have a line. Each byte that users hold is counted in exactly one line. The
+/// objects of quantum caches count at their arena. Memory that caches and arenas import counts at the importers.
 class Lines {
  public:
   explicit Lines(std::string_view pattern) noexcept : sources_(pattern) {}
@@ -103,14 +103,15 @@ class Lines {
   std::size_t place_ = 0;
 };
 
-/// Finds the lines in the order that was asked for, one a walk. Those that were shown are remembered by their places.
+/// Finds the lines in sorted order, with one walk for each line. A bitmap marks the places of lines already shown.
 class Sorted {
  public:
   static constexpr std::size_t kMax = 512;
 
   Sorted(std::string_view pattern, Key key) noexcept : pattern_(pattern), key_(key) {}
 
-  /// @param[out] name of the line, copied, as the walk is at its end. @returns false when there is none left.
+  /// @param[out] name a copy of the line's name: `source` is no longer valid when the walk has ended.
+  /// @returns false if no line is left.
   bool next(Line& best, char (&name)[kNameBytes]) noexcept {
     Lines lines(pattern_);
     Line line;
@@ -137,7 +138,8 @@ class Sorted {
   std::uint64_t shown_[kMax / 64] = {};
 };
 
-/// The widths of the columns: as the sums need, of which no line has more; the names have the rest.
+/// The widths of the columns. Columns of numbers are as wide as their sums, which are the largest numbers. Names have
+/// the remaining columns.
 struct Widths {
   static constexpr std::size_t kNames = 30;
   static constexpr std::size_t kLeastNames = 8;
@@ -197,7 +199,7 @@ void print_line(Invocation& call, const Line& line, std::string_view name, const
 void print_header(Output& out, const Widths& widths) noexcept {
   out.text(widths.unit.name());
   out.repeat(' ', widths.names - widths.unit.name().size());
-  print_right(out, "size/B", widths.size);  // whatever the unit of the amounts is
+  print_right(out, "size/B", widths.size);  // always in bytes
   print_right(out, "in use", widths.used);
   print_right(out, "idle", widths.idle);
   print_right(out, "total", widths.total);
@@ -276,7 +278,7 @@ void complete_kmemstat(Completion& completion) noexcept {
 constinit const Command kmemstat = {
     .name = "kmemstat",
     .usage = "kmemstat [-b] [PATTERN] [sort KEY] [top N]",
-    .summary = "a line a cache: what users hold, what is idle, allocations, failures",
+    .summary = "a line a cache: bytes in use and idle, allocations, failures",
     .run = run_kmemstat,
     .max_arguments = 6,
     .complete = complete_kmemstat,

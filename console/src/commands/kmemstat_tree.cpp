@@ -13,7 +13,7 @@ constexpr std::size_t kIndent = 4;
 /// Levels of arenas shown: a row's name starts at 4 columns a level.
 constexpr unsigned kMaxLevels = 12;
 
-/// One kmemstat under way.
+/// One run of kmemstat -v.
 struct Tree {
   Invocation& call;
   unsigned arenas = 0;
@@ -21,7 +21,7 @@ struct Tree {
   bool aborted = false;
   bool too_deep = false;
 
-  /// The name at the left, and what it is of.
+  /// Prints the name, indented by its depth, and the type.
   void begin(Row& row, const char* name, unsigned depth, char type) noexcept {
     Output& out = call.out();
     row.text("name", from_c(name)).number("depth", depth);
@@ -86,8 +86,8 @@ struct Tree {
     return drawing != nullptr;
   }
 
-  /// Shows the arenas without a source, each followed by the arenas that draw from it and then by its caches. A level's
-  /// cursor stands on the arena whose branch is shown, and so pins it.
+  /// Shows the arenas without a source, each followed by the arenas that import from it and then by its caches. The
+  /// cursor of a level stands on the arena whose branch is shown, so that arena cannot be destroyed.
   void show_all() noexcept {
     RegistryCursor<Arena> cursors[kMaxLevels];
     Arena* branch[kMaxLevels] = {};

@@ -1,4 +1,4 @@
-/// reap: idle memory back to the arenas.
+/// reap: gives idle memory back to the arenas.
 
 #include "commands.hpp"
 
@@ -10,16 +10,18 @@
 namespace qm::console::commands {
 namespace {
 
-/// Caches of memory come first: their slabs fall into the quantum caches of arenas. Then what those caches were made
-/// of: their magazines are idle only now.
+/// The kinds of caches in the order in which they are reaped. Ordinary caches come first: they free their slabs into
+/// the quantum caches of arenas. The allocator's own caches, which have the magazines of the others, come last: only
+/// now are those magazines idle.
 enum class Kind : std::uint8_t { kOfMemory, kQuantum, kOwn };
 
 Kind kind_of(const Cache& cache) noexcept {
   if ((cache.flags() & cache_flags::kQuantumCache) != 0) return Kind::kQuantum;
-  return (cache.flags() & cache_flags::kDirect) != 0 ? Kind::kOwn : Kind::kOfMemory;
+  return (cache.flags() & cache_flags::kNoMagazines) != 0 ? Kind::kOwn : Kind::kOfMemory;
 }
 
-/// What draws from `base` has of it, but for caches; with the pages of extents that no slab has taken off.
+/// @returns the bytes that arenas have imported from `base`, and the bytes of extents that no slab uses. Slabs of
+/// caches are not included.
 std::size_t held_by_arenas() noexcept {
   std::size_t bytes = 0;
   Matching<Arena> arenas({});
@@ -29,11 +31,11 @@ std::size_t held_by_arenas() noexcept {
   return bytes + base_arena().stats().in_extents;
 }
 
-/// The bytes that come back are counted where they reach `base`, or the arena without a source that they are of. So
-/// none counts twice on its way through arenas.
+/// Freed bytes count only when they reach `base`, or their own arena without a source. So bytes that pass through
+/// several arenas count once.
 struct Reaped {
   std::size_t bytes = 0;    ///< to `base`
-  std::size_t outside = 0;  ///< to arenas that do not draw from it
+  std::size_t outside = 0;  ///< to arenas that do not import from `base`
   unsigned caches = 0;
 
   void reap(Cache& cache) noexcept {

@@ -1,19 +1,19 @@
-/// verify: every invariant of arenas and caches that can be checked while the system runs.
+/// verify: checks every invariant of arenas and caches that can be checked while the system runs.
 
 #include "commands.hpp"
 
-#include <qm/checked.hpp>
+#include <qm/detail/checked.hpp>
 #include <qm/console/names.hpp>
 #include <qm/console/row.hpp>
-#include <qm/slab_pass.hpp>
+#include <qm/detail/slab_pass.hpp>
 
 namespace qm::console::commands {
 namespace {
 
-/// Segments or slabs looked at between two yields.
+/// Segments or slabs checked between two yields.
 constexpr unsigned kSteps = 16;
 
-/// What was looked at, and what was wrong.
+/// Counts of what was checked, and of faults.
 struct Census {
   Invocation& call;
   unsigned arenas = 0;
@@ -50,7 +50,7 @@ bool verify_arena(Census& census, Arena& arena) noexcept {
   return true;
 }
 
-/// One slab of a pass: looked at under its layer's lock, told outside.
+/// One slab of a pass: checked under its layer's lock, reported without the lock.
 struct SlabLook {
   Cache* cache = nullptr;
   std::uintptr_t start = 0;
@@ -86,7 +86,7 @@ bool verify_cache(Census& census, Cache& cache) noexcept {
     if (++steps % kSteps == 0 && !census.call.yield()) return false;
   }
   census.whole = census.whole && pass.complete();
-  switch (cache.verify_cells()) {
+  switch (cache.verify_hart_caches()) {
     case Status::kOk: break;
     case Status::kMismatch:
       census.fault("fault: cache {cache}: a hart's magazines break an invariant\n", cache.name());

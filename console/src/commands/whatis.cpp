@@ -1,11 +1,11 @@
-/// whatis: what lies at an address.
+/// whatis: the object, slab, segment or symbol at an address.
 
 #include "commands.hpp"
 
 #include <span>
 
-#include <qm/bits.hpp>
-#include <qm/checked.hpp>
+#include <qm/detail/bits.hpp>
+#include <qm/detail/checked.hpp>
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
 #include <qm/console/row.hpp>
@@ -27,25 +27,26 @@ void print_whereabouts(Row& row, const Cache::Whereabouts& where) noexcept {
   row.print("{state}", "in use or idle");
   if (hal::in_panic()) {
     row.print(" (no hart is asked in panic)");
-  } else if (where.hart == hal::RoundResult::kNobody) {
+  } else if (where.hart == hal::BroadcastResult::kNobody) {
     row.print(" (the harts could not be asked)");
   } else {
     row.print(" (hart {} has not answered)", where.hart);
   }
 }
 
-/// Whether the source of a slab has it out: memory that was not cleared at a restart may have headers of slabs from before.
+/// Whether the slab's source has allocated it. After a restart without clearing memory, headers of old slabs may
+/// remain.
 bool is_there(Cache& cache, std::uintptr_t slab) noexcept {
   Segment segment;
   if (cache.source().locate(slab, segment) != Status::kOk || segment.kind != TagKind::kAllocated) return false;
   if (segment.owner == SegmentOwner::kSlabs)
     return (segment.free_pages >> (slab - segment.start) / SlabLayer::kPageBytes & 1) == 0;
-  // A slab is a segment of its own, or lies in one of a quantum cache.
+  // A slab is a segment of its own, or lies in a segment of a quantum cache.
   return segment.owner == SegmentOwner::kQuantumCache ||
          segment.size <= round_up(cache.slab_bytes(), cache.source().quantum());
 }
 
-/// Prints the call site that took what a user holds, where it is known.
+/// Prints the call site that allocated the memory, if it is known.
 inline void print_taker(Invocation& call, const CallSite* site) noexcept {
   if (site == nullptr || site == &qm_untagged_site) return;
   call.out().whole_line();
@@ -55,7 +56,7 @@ inline void print_taker(Invocation& call, const CallSite* site) noexcept {
   row.print("\n");
 }
 
-/// Of an object of `kmem_slab`, which is the header of a slab that lies elsewhere: of which, and whose.
+/// An object of `kmem_slab` is the header of a slab that lies elsewhere. Prints that slab and its cache.
 void print_header_of(Invocation& call, const Cache& headers, const ObjectPlace& place) noexcept {
   if (from_c(headers.name()) != "kmem_slab") return;
   const auto* const slab =
@@ -68,7 +69,7 @@ void print_header_of(Invocation& call, const Cache& headers, const ObjectPlace& 
   }
 }
 
-/// Prints what the cache has at @p address. @returns whether it has something.
+/// Prints the object or slab of @p cache at @p address. @returns false if the cache has no slab there.
 bool print_cache(Invocation& call, Cache& cache, std::uintptr_t address) noexcept {
   ObjectPlace place;
   if (!cache.locate(address, place) || !is_there(cache, place.slab)) return false;
@@ -100,10 +101,10 @@ bool print_cache(Invocation& call, Cache& cache, std::uintptr_t address) noexcep
     life.cache = &cache;
     life.object = place.object;
     checked::add_stacks(life);
-    call.console().books().print_deed(call.out(), "allocated by", life.allocated_by);
-    call.console().books().print_deed(call.out(), "freed by", life.freed_by);
+    call.console().trace().print_deed(call.out(), "allocated by", life.allocated_by);
+    call.console().trace().print_deed(call.out(), "freed by", life.freed_by);
   }
-  call.console().books().print_record(call.out(), cache, place.object);
+  call.console().trace().print_record(call.out(), cache, place.object);
   return true;
 }
 
@@ -127,11 +128,11 @@ bool print_arena(Invocation& call, Arena& arena, std::uintptr_t address) noexcep
   if constexpr (kCallSites) {
     if (held) print_taker(call, segment.site);
   }
-  if (held) call.console().books().print_record(call.out(), arena, segment.start);
+  if (held) call.console().trace().print_record(call.out(), arena, segment.start);
   return true;
 }
 
-/// Reads an address: a number, or NAME, NAME+NUMBER. @returns kOk, or what the command answers.
+/// Reads an address: a number, NAME, or NAME+NUMBER. @returns kOk, or the status that the command returns.
 CommandStatus read_address(Invocation& call, std::string_view text, std::uintptr_t& address) noexcept {
   std::uint64_t number = 0;
   Number parsed = parse_number(text, UINTPTR_MAX, number);
@@ -139,14 +140,14 @@ CommandStatus read_address(Invocation& call, std::string_view text, std::uintptr
   const bool starts_with_digit = text[0] >= '0' && text[0] <= '9';
   if (parsed == Number::kMalformed && finder != nullptr && !starts_with_digit) {
     std::size_t plus = text.size();
-    while (plus != 0 && text[plus - 1] != '+') --plus;  // the last one: an operator's name may have others
+    while (plus != 0 && text[plus - 1] != '+') --plus;  // the last `+`: the name of an operator may contain others
     std::uintptr_t start = 0;
     number = 0;
     if (!finder(text, start)) {
-      if (plus == 0) return call.fail("No such function {}", text);
+      if (plus == 0) return call.fail("No such symbol {}", text);
       parsed = parse_number(part(text, plus), UINTPTR_MAX, number);
       if (parsed != Number::kOk) return call.fail_number(part(text, plus), parsed);
-      if (!finder(part(text, 0, plus - 1), start)) return call.fail("No such function {}", part(text, 0, plus - 1));
+      if (!finder(part(text, 0, plus - 1), start)) return call.fail("No such symbol {}", part(text, 0, plus - 1));
     }
     number += start;
     parsed = Number::kOk;
@@ -156,7 +157,7 @@ CommandStatus read_address(Invocation& call, std::string_view text, std::uintptr
   return call.ok();
 }
 
-/// What else is known of @p address.
+/// Prints the firmware's description of @p address, if it has one.
 void print_elsewhere(Invocation& call, std::uintptr_t address) noexcept {
   const ConsoleConfig& config = call.console().config();
   char text[96];
@@ -171,7 +172,7 @@ CommandStatus run_whatis(Invocation& call) noexcept {
   unsigned found_caches = 0;
   unsigned found_arenas = 0;
   bool aborted = false;
-  // A slab is an object of a quantum cache, which comes after the one whose objects it has.
+  // A slab may be an object of a quantum cache. Ordinary caches come first, so that their objects are found.
   for (const std::uint32_t kind : {std::uint32_t{0}, cache_flags::kQuantumCache}) {
     Matching<Cache> caches({});
     while (Cache* cache = aborted ? nullptr : caches.next()) {
@@ -191,22 +192,32 @@ CommandStatus run_whatis(Invocation& call) noexcept {
   }
   Symbol symbol;
   if (!aborted && call.console().resolve(address, symbol)) {
-    call.row("code", "code {function}+0x{offset:x}/0x{function_bytes:x}\n", symbol.name, symbol.offset, symbol.size);
+    if (symbol.is_function) {
+      call.row("code", "code {function}+0x{offset:x}/0x{function_bytes:x}\n", symbol.name, symbol.offset, symbol.size);
+    } else {
+      call.row("variable", "variable {variable}+0x{offset:x}/0x{variable_bytes:x}\n", symbol.name, symbol.offset,
+               symbol.size);
+    }
   }
   call.row("end", "whatis {address}: caches {caches}, arenas {arenas}: {verdict}\n", Address{address}, found_caches,
            found_arenas, closing_word(aborted));
   return closing_status(aborted);
 }
 
+void complete_whatis(Completion& completion) noexcept {
+  if (completion.index() == 1) completion.offer_symbols();
+}
+
 }  // namespace
 
 constinit const Command whatis = {.name = "whatis",
                                   .usage = "whatis ADDR|NAME[+OFFSET]",
-                                  .summary = "what lies at an address: object, slab, segment, and who drew it",
+                                  .summary = "the object, slab or segment at an address, and who allocated it",
                                   .run = run_whatis,
                                   .min_arguments = 1,
                                   .max_arguments = 1,
-                                  .forms = "NAME is a function of the image: whatis packet_alloc+0x12",
+                                  .complete = complete_whatis,
+                                  .forms = "NAME is a function or a static variable: whatis packet_alloc+0x12",
                                   .example = "whatis 0x80a41280\nwhatis packet_alloc+0x12",
                                   .in_panic = true,
                                   .wrap = Output::Wrap::kYes};

@@ -14,7 +14,7 @@
 namespace qm::console::commands {
 namespace {
 
-/// Rows shown of caches and arenas, and of stacks.
+/// The largest number of rows shown: of caches and arenas, and of stacks.
 constexpr unsigned kTop = 10;
 
 struct Source {
@@ -34,11 +34,11 @@ struct Growth {
   unsigned count = 0;
   unsigned caches = 0;
   unsigned arenas = 0;
-  unsigned known = 0;      ///< of those at the mark
-  std::uint64_t more = 0;  ///< amount of those past the top
-  bool whole = false;      ///< with the allocator's own
-  unsigned own = 0;        ///< of those left out, the ones that grew
-  std::uint64_t own_more = 0;
+  unsigned known = 0;          ///< caches and arenas that the mark has
+  std::uint64_t more = 0;      ///< growth of those that are not in `rows`
+  bool whole = false;          ///< includes the allocator's own caches and arenas
+  unsigned own = 0;            ///< those of the allocator that grew and were left out
+  std::uint64_t own_more = 0;  ///< their growth
 
   void look_at(Traceable& source, const trace::Mark* mark) noexcept {
     const trace::SourceThen* then = mark != nullptr ? mark->find(source.name()) : nullptr;
@@ -62,7 +62,7 @@ struct Growth {
   }
 
  private:
-  /// What the allocator and the books have for themselves.
+  /// Whether @p name is a cache or arena of the allocator or of the trace itself.
   static bool is_own_structure(std::string_view name) noexcept {
     return starts_with(name, "kmem_") || name == "ktrace";
   }
@@ -93,7 +93,7 @@ void print_rows(Invocation& call, const Growth& growth) noexcept {
   call.head("\n");
 }
 
-/// The sites that have more bytes than at the mark, or as many and more calls.
+/// Prints the sites that have more bytes than at the mark, or as many bytes and more calls.
 inline void print_sites(Invocation& call, const trace::Mark* mark) noexcept {
   static TopSites top;
   top.clear();
@@ -166,11 +166,11 @@ void complete_growth(Completion& completion) noexcept {
 constinit const Command growth = {
     .name = "growth",
     .usage = "growth [NAME] [all]",
-    .summary = "what holds more than at mark NAME, or at boot: caches, arenas, sites, stacks",
+    .summary = "caches, arenas, sites and stacks that hold more than at mark NAME, or at boot",
     .run = run_growth,
     .max_arguments = 2,
     .complete = complete_growth,
-    .forms = "all: also what the allocator and the books have for themselves, kmem_* and ktrace",
+    .forms = "all: also the memory of the allocator and the trace, kmem_* and ktrace",
     .example = "growth before\ngrowth before all",
     .in_panic = true,
     .wrap = Output::Wrap::kYes};

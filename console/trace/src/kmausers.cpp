@@ -1,4 +1,4 @@
-/// kmausers: who holds how much, over all caches, in one table.
+/// kmausers: one table of the stacks, call sites or tasks that hold memory, over all caches.
 
 #include "trace_commands.hpp"
 #include "trace_text.hpp"
@@ -23,7 +23,7 @@ constexpr std::size_t kContextsAtOnce = 16;
 
 constexpr unsigned kUsersTakes = Takes::kInBytes | Takes::kByStackSite | Takes::kByTask | Takes::kTop;
 
-/// The table's rows: what is held, by how many objects; then who.
+/// Prints the rows of the table: the bytes and the number of objects held, then the holder.
 class Table {
  public:
   Table(Invocation& call, Unit unit) noexcept : call_(call), unit_(unit) {}
@@ -47,7 +47,7 @@ class Table {
   Unit unit_;
 };
 
-/// The call sites, as allocinfo counts them: nothing need be traced.
+/// Prints the call sites as allocinfo counts them, without a trace.
 inline CommandStatus show_sites(Invocation& call, const Query& query) noexcept {
   static TopSites top;
   top.clear();
@@ -85,7 +85,7 @@ inline CommandStatus show_sites(Invocation& call, const Query& query) noexcept {
   return call.ok();
 }
 
-/// The stacks of what is traced.
+/// Prints the stacks of traced caches and arenas.
 CommandStatus show_stacks_in_lines(Invocation& call, const Query& query) noexcept {
   trace::StackReport report;
   if (report.begin() != Status::kOk) return call.fail("another report on stacks has not ended");
@@ -150,9 +150,9 @@ class TopContexts {
   std::uint64_t objects_ = 0;
 };
 
-/// The tasks and handlers that have allocated what has a record and is out.
+/// Prints the tasks and interrupt handlers that allocated the live objects with a record.
 CommandStatus show_tasks(Invocation& call, const Query& query) noexcept {
-  trace::StackReport report;  // for what it says besides: what has no record
+  trace::StackReport report;  // for its counts of objects without a record
   if (report.begin() != Status::kOk) return call.fail("another report on stacks has not ended");
   report.select_all();
   TopContexts top;

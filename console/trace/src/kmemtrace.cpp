@@ -1,4 +1,4 @@
-/// kmemtrace: the event stream, started and stopped. What it sends goes over the line in frames; see stream_server.hpp.
+/// kmemtrace: starts and stops the event stream, which stream_server.hpp sends over the serial line in frames.
 
 #include "trace_commands.hpp"
 
@@ -7,7 +7,7 @@
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
 #include <qm/console/row.hpp>
-#include <qm/hal/round.hpp>
+#include <qm/hal/broadcast.hpp>
 #include <qm/trace/event_ring.hpp>
 #include <qm/trace/event_stream.hpp>
 
@@ -25,7 +25,7 @@ std::string_view name(wire::StreamMode mode) noexcept {
   return "?";
 }
 
-/// @param[in] on whether a stream was on that is in the way; else another command is.
+/// Prints why the command is refused. @param[in] on true: a stream is on; false: another command runs.
 CommandStatus fail_busy(Invocation& call, bool on) noexcept {
   call.fail("{}", on ? "a stream is on: kmemtrace stop" : "another slab_trace or kmemtrace has not ended");
   return CommandStatus::kBusy;
@@ -38,9 +38,9 @@ CommandStatus explain(Invocation& call, std::string_view pattern, const trace::C
     case Status::kInvalid: return call.fail("No such slab {}", pattern);
     case Status::kRefused: return call.fail("Unable to trace slab {}", pattern);
     case Status::kTimedOut:
-      if (result.hart == hal::RoundResult::kNobody)
-        return call.fail("the harts were busy with another command for {} s", hal::kRoundDeadlineMs / 1000);
-      return call.fail("hart {} has not answered for {} s", result.hart, hal::kRoundDeadlineMs / 1000);
+      if (result.hart == hal::BroadcastResult::kNobody)
+        return call.fail("the harts were busy with another command for {} s", hal::kBroadcastDeadlineMs / 1000);
+      return call.fail("hart {} has not answered for {} s", result.hart, hal::kBroadcastDeadlineMs / 1000);
     case Status::kAborted: call.fail("aborted"); return call.aborted();
     case Status::kNoMemory: return call.fail("no memory for the rings (kmemtrace ring BYTES)");
     case Status::kBusy: return fail_busy(call, on);
@@ -82,7 +82,7 @@ CommandStatus start(Invocation& call) noexcept {
   return call.ok();
 }
 
-/// Ends the recording, and waits until the rings are sent.
+/// Ends recording, and waits until the contents of the rings are sent.
 CommandStatus stop(Invocation& call) noexcept {
   if (trace::stream_state() == StreamState::kOff) return call.fail("no stream is on");
   if (trace::stream_state() == StreamState::kOn) {
@@ -161,10 +161,10 @@ constinit const Command kmemtrace = {
     .complete = complete_kmemtrace,
     .forms =
         "kmemtrace start [SLAB_NAME] [min BYTES] [sample BYTES]\n"
-        "                    tell each allocation and free in frames that a program reads;\n"
+        "                    send each allocation and free as a frame, for a program;\n"
         "                    min: of caches and segments at least that large;\n"
         "                    sample: one in so many bytes\n"
-        "kmemtrace stop      tell no more, and send what waits\n"
+        "kmemtrace stop      end the stream, after the events that wait\n"
         "kmemtrace status    mode, events, losses\n"
         "kmemtrace ring BYTES  size of each hart's ring, while stopped",
     .example = "kmemtrace ring 256K\nkmemtrace start pack* min 64 sample 4K\nkmemtrace status\nkmemtrace stop",

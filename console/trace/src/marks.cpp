@@ -1,4 +1,4 @@
-/// mark, marks, leaks, expect: what was allocated since a moment and is still out.
+/// mark, marks, leaks, expect: objects that were allocated since a mark and are still live.
 
 #include "mark_text.hpp"
 #include "site_count.hpp"
@@ -24,7 +24,7 @@ CommandStatus run_mark(Invocation& call) noexcept {
     case Status::kOk: break;
     case Status::kInvalid: return call.fail("{} is not a name", name);
     case Status::kNoMemory: return call.fail("no memory for mark {}, or there are {}", name, trace::kMaxMarks);
-    default: return call.fail("the books refuse {}", name);
+    default: return call.fail("the trace refuses {}", name);
   }
   const trace::Mark* mark = find_mark(report, name);
   const trace::Coverage coverage = trace::coverage_since(mark);
@@ -59,7 +59,7 @@ constexpr unsigned kLeaksTakes = kExpectTakes | Takes::kByStackSite;
 
 // ---- leaks ----------------------------------------------------------------------------------------------------------
 
-/// What a report since a mark has shown.
+/// The totals of a report since a mark.
 struct Shown {
   std::uint64_t objects = 0;
   std::uint64_t bytes = 0;
@@ -69,10 +69,10 @@ struct Shown {
   bool aborted = false;
 };
 
-/// Told of an object; @p first of its source.
+/// Called for each object. @param[in] first whether it is the first object of @p source.
 using Visit = void (*)(void* context, Traceable& source, const trace::DumpEntry& entry, bool first);
 
-/// Calls @p visit for every object of @p source that was recorded since, before number @p before, and is out.
+/// Calls @p visit for every live object of @p source that was recorded since the mark, with a number below @p before.
 void visit_source(Invocation& call, const trace::Mark& mark, std::uint64_t before, Traceable& source, Shown& shown,
                   Visit visit, void* context) noexcept {
   static trace::Dump dump;  // 2 KiB; one command runs at a time
@@ -95,7 +95,7 @@ void visit_source(Invocation& call, const trace::Mark& mark, std::uint64_t befor
   shown.truncated = shown.truncated || dump.finish().reset;
 }
 
-/// The same for all caches and arenas of @p scope.
+/// Calls visit_source() for all caches and arenas of @p scope.
 Shown visit_since(Invocation& call, const trace::Mark& mark, const Scope& scope, Visit visit, void* context) noexcept {
   Shown shown;
   Matching<Traceable> sources({});
@@ -107,7 +107,7 @@ Shown visit_since(Invocation& call, const trace::Mark& mark, const Scope& scope,
   return shown;
 }
 
-/// Prints records, and those that say the same as the one before, once with how many there are.
+/// Prints records. Consecutive records with the same stack, size, hart and context are printed once, with their number.
 class Listing {
  public:
   Listing(Invocation& call, const trace::Mark& mark) noexcept : call_(call), mark_(mark) {}
@@ -128,7 +128,7 @@ class Listing {
     hart_ = entry.hart;
     context_ = entry.context;
   }
-  /// After the last one.
+  /// To be called after the last record.
   void finish() noexcept {
     if (alike_ != 0) call_.print("{} like it, the last {}\n\n", Counted{alike_, "more/more"}, Address{last_});
     alike_ = 0;
@@ -150,7 +150,7 @@ class Listing {
   std::uintptr_t last_ = 0;
 };
 
-/// Says how long a listing of everything takes, from how the first objects look.
+/// Prints how long a listing of all objects takes, estimated from the first objects.
 void print_forecast(Invocation& call, const trace::Mark& mark, const Scope& scope, std::uint64_t objects) noexcept {
   Forecast forecast(call);
   Matching<Traceable> sources({});
@@ -191,7 +191,7 @@ inline Shown print_sites(Invocation& call, const trace::Mark& mark, const Scope&
   return shown;
 }
 
-/// Counts by stack what is selected, and prints the stacks.
+/// Counts the selected objects by stack, and prints the stacks.
 Shown print_stacks(Invocation& call, const trace::Mark& mark, const Scope& scope, trace::StackReport& report) noexcept {
   report.count_since(mark.sequence, scope.before());
   const trace::StackTotals& totals = report.totals();
@@ -295,8 +295,8 @@ void complete_leaks(Completion& completion) noexcept { complete_scope(completion
 void complete_expect(Completion& completion) noexcept { complete_scope(completion, kExpectTakes); }
 
 constexpr std::string_view kScopeForms =
-    "SLAB_NAME, any number: about these; -SLAB_NAME: but for these; older T: about what is older than 500ms, 5s, 3m, "
-    "1h. Without a SLAB_NAME what the allocator and the firmware's background hold is left out";
+    "SLAB_NAME, any number: only these; -SLAB_NAME: all but these; older T: only objects older than 500ms, 5s, 3m, "
+    "1h. Without a SLAB_NAME, objects of the allocator and of background tasks are left out";
 
 }  // namespace
 
@@ -323,7 +323,7 @@ constinit const Command marks = {.name = "marks",
 constinit const Command leaks = {
     .name = "leaks",
     .usage = "leaks NAME [SLAB_NAME] [-SLAB_NAME] [older T] [by stack|site]",
-    .summary = "what was allocated since mark NAME and is still out",
+    .summary = "objects allocated since mark NAME and not freed",
     .run = run_leaks,
     .min_arguments = 1,
     .max_arguments = 8,
@@ -336,7 +336,7 @@ constinit const Command leaks = {
 constinit const Command expect = {
     .name = "expect",
     .usage = "expect NAME [SLAB_NAME] [-SLAB_NAME] [older T]",
-    .summary = "PASS if nothing allocated since mark NAME is out, else what, and it fails",
+    .summary = "PASS if all that was allocated since mark NAME is freed; else fails, with stacks",
     .run = run_expect,
     .min_arguments = 1,
     .max_arguments = 8,

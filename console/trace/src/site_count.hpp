@@ -1,13 +1,13 @@
 #pragma once
-/// Records counted by call site, for reports `by site`.
+/// Counts records by call site, for reports `by site`.
 
 #include <qm/console/site_text.hpp>
 #include <qm/trace/dump.hpp>
 
 namespace qm::console {
 
-/// Counts by call site, and prints those with most bytes. The site of an object is beside it; one that is freed
-/// meanwhile has none.
+/// Counts objects by call site, and prints the sites with the most bytes. The site is stored with the object; an object
+/// that is freed meanwhile counts as one without a site.
 class SiteCount {
  public:
   void add(Traceable& source, const trace::DumpEntry& entry) noexcept {

@@ -1,4 +1,4 @@
-/// slab_stacks: which stacks hold what is out, each once, largest first.
+/// slab_stacks: the stacks that hold live objects, each once, largest first.
 
 #include "trace_commands.hpp"
 #include "trace_text.hpp"
@@ -27,7 +27,7 @@ CommandStatus set_threshold(Invocation& call) noexcept {
   return call.ok();
 }
 
-/// Selects what @p pattern names, or all. Prints what there is to say of it beforehand.
+/// Selects the caches and arenas that @p pattern names, or all, and prints notes about them.
 void select(Invocation& call, std::string_view pattern, trace::StackReport& report) noexcept {
   if (pattern.empty()) {
     report.select_all();
@@ -37,10 +37,10 @@ void select(Invocation& call, std::string_view pattern, trace::StackReport& repo
   Matching<Traceable> sources(pattern);
   while (Traceable* source = sources.next()) {
     report.select(*source);
-    const trace::CacheTrace books = trace::cache_trace(*source);
-    if (names_many(pattern) || books.state == trace::State::kOn) continue;
-    if (books.known) {
-      call.note("{}, so later allocations are not recorded\n", trace::name(books.state));
+    const trace::CacheTrace trace = trace::cache_trace(*source);
+    if (names_many(pattern) || trace.state == trace::State::kOn) continue;
+    if (trace.known) {
+      call.note("{}, so later allocations are not recorded\n", trace::name(trace.state));
     } else {
       call.note("never traced\n");
     }
@@ -124,14 +124,15 @@ void complete_slab_stacks(Completion& completion) noexcept {
 constinit const Command slab_stacks = {
     .name = "slab_stacks",
     .usage = "slab_stacks [-v] [SLAB_NAME] [top N]",
-    .summary = "which stacks hold what is out, largest first",
+    .summary = "the stacks of objects in use, largest first",
     .run = run_slab_stacks,
     .max_arguments = 4,
     .complete = complete_slab_stacks,
     .forms =
-        "slab_stacks [-v] [SLAB_NAME] [top N]  each stack with objects out, by bytes; of all caches without a name;\n"
+        "slab_stacks [-v] [SLAB_NAME] [top N]  each stack with objects in use, by bytes; of all caches without a "
+        "name;\n"
         "                                      -v: bytes held, ages, harts, contexts\n"
-        "slab_stacks threshold [N]             hide stacks with fewer than N objects; without N: what it is\n"
+        "slab_stacks threshold [N]             hide stacks with fewer than N objects; without N: shows it\n"
         "SLAB_NAME may have * and ?",
     .example = "slab_stacks packet top 5\nslab_stacks -v\nslab_stacks threshold 2",
     .in_panic = true,

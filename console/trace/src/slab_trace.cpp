@@ -1,11 +1,11 @@
-/// slab_trace: which objects of a cache, or segments of an arena, are out, who drew them, from where.
+/// slab_trace: the live objects of a cache or segments of an arena, with the context and the stack that allocated each.
 
 #include "trace_commands.hpp"
 
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
 #include <qm/console/row.hpp>
-#include <qm/hal/round.hpp>
+#include <qm/hal/broadcast.hpp>
 #include <qm/trace/live_trace.hpp>
 
 namespace qm::console::commands {
@@ -25,19 +25,18 @@ CommandStatus explain(Invocation& call, std::string_view pattern, const trace::C
     case Status::kOk: break;
     case Status::kNotFound: return call.fail("No such slab {}", pattern);
     case Status::kRefused: return call.fail("Unable to trace slab {}", pattern);
-    case Status::kMismatch:
-      return call.fail("what is out of {} was traced in another way: stop and reset it first", pattern);
+    case Status::kMismatch: return call.fail("{} has objects traced in another way: stop and reset it first", pattern);
     case Status::kTimedOut:
-      if (result.hart == hal::RoundResult::kNobody)
-        return call.fail("the harts were busy with another command for {} s", hal::kRoundDeadlineMs / 1000);
-      return call.fail("hart {} has not answered for {} s", result.hart, hal::kRoundDeadlineMs / 1000);
+      if (result.hart == hal::BroadcastResult::kNobody)
+        return call.fail("the harts were busy with another command for {} s", hal::kBroadcastDeadlineMs / 1000);
+      return call.fail("hart {} has not answered for {} s", result.hart, hal::kBroadcastDeadlineMs / 1000);
     case Status::kAborted:
       call.fail("aborted, {}", stopping ? "still stopping: stop again" : "nothing has changed");
       return call.aborted();
-    case Status::kNoMemory: return call.fail("no memory for the books of {}", pattern);
+    case Status::kNoMemory: return call.fail("no memory for the trace of {}", pattern);
     case Status::kBusy: call.fail("another slab_trace or kmemtrace has not ended"); return CommandStatus::kBusy;
     case Status::kUnsafe: return call.fail("not in {}", hal::in_panic() ? "panic" : "this context");
-    default: return call.fail("the books refuse {}", pattern);
+    default: return call.fail("the trace refuses {}", pattern);
   }
   if (names_many(pattern)) {
     call.row("end", "{caches} caches, {skipped} no-trace caches{} skipped\n", result.caches, result.skipped,
@@ -58,7 +57,7 @@ using Verb = trace::CommandResult (*)(std::string_view, hal::AbortTest, std::uin
 CommandStatus change(Invocation& call, Verb verb, std::string_view pattern) noexcept {
   const CommandStatus named = check_name(call, pattern);
   if (named != CommandStatus::kOk) return named;
-  const trace::CommandResult result = verb(pattern, &Console::abort_requested, hal::kRoundDeadlineMs);
+  const trace::CommandResult result = verb(pattern, &Console::abort_requested, hal::kBroadcastDeadlineMs);
   return explain(call, pattern, result, verb == &trace::stop);
 }
 
@@ -81,10 +80,10 @@ CommandStatus start(Invocation& call) noexcept {
   keeping.every = static_cast<std::uint32_t>(every);
   const bool later_too = names_many(pattern) && !keeping.counts && !sampled;
   trace::CommandResult result;
-  if (later_too) result = trace::trace_from_creation(pattern, &Console::abort_requested, hal::kRoundDeadlineMs);
+  if (later_too) result = trace::trace_from_creation(pattern, &Console::abort_requested, hal::kBroadcastDeadlineMs);
   if (later_too && result.status != Status::kNoMemory) return explain(call, pattern, result);
-  // Without room for one more pattern, those that there are.
-  result = trace::start(pattern, &Console::abort_requested, hal::kRoundDeadlineMs, keeping);
+  // There is no room for another pattern: trace the caches and arenas that exist now.
+  result = trace::start(pattern, &Console::abort_requested, hal::kBroadcastDeadlineMs, keeping);
   const CommandStatus status = explain(call, pattern, result, false, keeping.counts);
   if (later_too && result.status == Status::kOk)
     call.note("caches made later are not traced: no room for another pattern\n");
@@ -167,21 +166,21 @@ void complete_slab_trace(Completion& completion) noexcept {
 constinit const Command slab_trace = {
     .name = "slab_trace",
     .usage = "slab_trace start|stop|print|reset SLAB_NAME",
-    .summary = "which objects of a cache are out, and who drew them",
+    .summary = "which objects of a cache are allocated, and who allocated them",
     .run = run_slab_trace,
     .min_arguments = 1,
     .max_arguments = 8,
     .complete = complete_slab_trace,
     .forms =
         "slab_trace start SLAB_NAME       record every later allocation; older records stay\n"
-        "slab_trace start SLAB_NAME counts   keep how many objects each stack has out, no records\n"
+        "slab_trace start SLAB_NAME counts   count the objects in use of each stack, no records\n"
         "slab_trace start SLAB_NAME every N  record one of N allocations, by chance\n"
         "slab_trace stop SLAB_NAME        record no more; frees go on removing records\n"
-        "slab_trace print [-v] SLAB_NAME  what is out, oldest first; -v: size, age, number\n"
+        "slab_trace print [-v] SLAB_NAME  objects in use, oldest first; -v: size, age, number\n"
         "slab_trace print [-v] [SLAB_NAME] [older T] [top N]  the N oldest; T is 500ms, 5s, 3m, 1h\n"
-        "slab_trace print [SLAB_NAME] [older T] by stack|site  each stack, or call site, with how much is out\n"
+        "slab_trace print [SLAB_NAME] [older T] by stack|site  each stack, or call site, with its objects in use\n"
         "slab_trace reset SLAB_NAME       drop the records and zero the figures\n"
-        "slab_trace status [SLAB_NAME]    state, counts, memory of the books\n"
+        "slab_trace status [SLAB_NAME]    state, counts, memory of the trace\n"
         "SLAB_NAME may have * and ?; kmalloc is kmalloc_* and kheap. Then start, without counts or every,\n"
         "also traces caches made later, until a stop of that SLAB_NAME or of *",
     .example =

@@ -1,4 +1,4 @@
-/// slab_trace print: which objects are out, a record each, or by stack or call site.
+/// slab_trace print: the live objects, one record each, or counted by stack or call site.
 
 #include "site_count.hpp"
 #include "trace_commands.hpp"
@@ -13,11 +13,11 @@ namespace qm::console::commands {
 namespace {
 
 struct PrintQuery : Query {
-  std::uint64_t before = UINT64_MAX;  ///< number that all records have less than
+  std::uint64_t before = UINT64_MAX;  ///< only records with a number below this one are printed
   [[nodiscard]] Detail detail() const noexcept { return verbose ? Detail::kVerbose : Detail::kPlain; }
 };
 
-/// What the closing line has no room for, a line each, where there is something to say.
+/// Prints notes for which the closing line has no room, each on a line of its own.
 void print_notes(Invocation& call, const trace::DumpSummary& summary) noexcept {
   if (!summary.known) {
     call.note("never traced\n");
@@ -58,7 +58,7 @@ void print_head(Invocation& call, std::string_view source) noexcept {
   call.row("source", "Dumping outstanding allocs from {name}\n-------------------------\n", source);
 }
 
-/// Says how long the dump takes, if that is long.
+/// Prints how long the dump takes, if that is long.
 void print_forecast(Invocation& call, Traceable& source, const PrintQuery& query, trace::Dump& dump,
                     trace::DumpEntry& entry) noexcept {
   const std::size_t live = trace::cache_trace(source).live;

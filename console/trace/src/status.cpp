@@ -1,8 +1,8 @@
-/// status: everything that is switched on, on one screen.
+/// status: shows everything that is switched on, on one screen.
 
 #include "trace_commands.hpp"
 
-#include <qm/call_sites.hpp>
+#include <qm/detail/call_sites.hpp>
 #include <qm/console/names.hpp>
 #include <qm/console/row.hpp>
 #include <qm/fault.hpp>
@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::size_t kColumn = 10;
 
-/// One line of the report: what it is about, then items with commas between them, or `none`.
+/// One line of the report: its subject, then items separated by commas, or `none`.
 class Items {
  public:
-  /// @param[in] kind of the items' rows.
+  /// @param[in] what the subject. @param[in] kind the kind of the items' rows.
   Items(Invocation& call, std::string_view what, std::string_view kind) noexcept : call_(call), kind_(kind) {
     call.out().hang(kColumn);
     call.head("{:<10}", what);
@@ -29,32 +29,58 @@ class Items {
 
   template <class... Arguments>
   void add(Format<std::type_identity_t<Arguments>...> format, const Arguments&... arguments) noexcept {
-    if (any_) call_.head(", ");
-    any_ = true;
+    separate();
     call_.row<Arguments...>(kind_, format, arguments...);
+  }
+  /// Adds an item whose state is shown only to programs.
+  void add_on(std::string_view name, std::string_view state) noexcept {
+    separate();
+    Row(call_, kind_).print("{name}", name).text("state", state);
+  }
+  /// Prints text that is not an item, for people only.
+  template <class... Arguments>
+  void say(Format<std::type_identity_t<Arguments>...> format, const Arguments&... arguments) noexcept {
+    separate();
+    call_.head<Arguments...>(format, arguments...);
   }
 
  private:
+  void separate() noexcept {
+    if (any_) call_.head(", ");
+    any_ = true;
+  }
+
   Invocation& call_;
   std::string_view kind_;
   bool any_ = false;
 };
 
+/// Prints first the traces that are draining, keep counts or sample, then the others, of which people see at most
+/// kMostPlain.
 void print_traces(Invocation& call) noexcept {
+  constexpr unsigned kMostPlain = 12;
   Items items(call, "traces", "trace");
-  Matching<Traceable> sources({});
-  while (Traceable* source = sources.next()) {
-    const trace::CacheTrace of = trace::cache_trace(*source);
-    if (!of.known || of.state == trace::State::kOff) continue;
-    const std::string_view state = trace::name(of.state);
-    if (of.keeping.counts) {
-      items.add("{name} {state} ({keeps})", source->name(), state, "counts");
-    } else if (of.keeping.every != 1) {
-      items.add("{name} {state} (one in {every})", source->name(), state, of.keeping.every);
-    } else {
-      items.add("{name} {state}", source->name(), state);
+  unsigned plain = 0;
+  for (const bool special : {true, false}) {
+    Matching<Traceable> sources({});
+    while (Traceable* source = sources.next()) {
+      const trace::CacheTrace of = trace::cache_trace(*source);
+      const bool is_on = of.state == trace::State::kOn;
+      const bool keeps_all = !of.keeping.counts && of.keeping.every == 1;
+      if (!of.known || of.state == trace::State::kOff || special == (is_on && keeps_all)) continue;
+      const std::string_view state = trace::name(of.state);
+      if (of.keeping.counts) {
+        items.add("{name} {state} ({keeps})", source->name(), state, "counts");
+      } else if (of.keeping.every != 1) {
+        items.add("{name} {state} (one in {every})", source->name(), state, of.keeping.every);
+      } else if (special) {
+        items.add("{name} {state}", source->name(), state);
+      } else if (call.rows() || plain++ < kMostPlain) {
+        items.add_on(source->name(), state);
+      }
     }
   }
+  if (plain > kMostPlain) items.say("{} more", plain - kMostPlain);
 }
 
 void print_stream(Invocation& call) noexcept {
@@ -66,7 +92,7 @@ void print_stream(Invocation& call) noexcept {
   if (figures.lost != 0) items.add("{lost} lost", Counted{figures.lost, "event/events"});
 }
 
-/// @returns false if the marks could not be looked at.
+/// @returns false if the marks could not be read because another report has the turn.
 bool print_marks(Invocation& call) noexcept {
   trace::StackReport turn;
   Items items(call, "marks", "mark");
@@ -99,7 +125,7 @@ CommandStatus run_status(Invocation& call) noexcept {
       const fault::Fault one = fault::at(index);
       if (one.cache == nullptr) continue;
       items.add("{cache} {mode} {n}, {failed} of {counted} failed", one.cache->name(),
-                one.mode == fault::Mode::kNth ? "nth" : "every", one.n, one.failed, one.counted);
+                fault::kModeNames[static_cast<unsigned>(one.mode)], one.n, one.failed, one.counted);
     }
   }
   print_limits(call);
@@ -115,7 +141,7 @@ CommandStatus run_status(Invocation& call) noexcept {
 
 constinit const Command status = {.name = "status",
                                   .usage = "status",
-                                  .summary = "all that is on: traces, stream, marks, faults, limits",
+                                  .summary = "everything that is on: traces, stream, marks, faults, limits",
                                   .run = run_status,
                                   .example = "status",
                                   .in_panic = true,

@@ -64,7 +64,7 @@ void StreamServer::begin(std::uint64_t now_ms) noexcept {
   frames_ = snapshots_ = 0;
   judged_events_ = judged_lost_ = 0;
   quiet_ = 0;
-  patience_ = kPatience / 2;  // doubled by the first step
+  patience_ = kPatience / 2;  // doubled when the stream first reduces
   statistics_ms_ = now_ms;
   const auto half = static_cast<std::uint32_t>(figures.ring_bytes / sizeof(trace::RingEntry) / 2);
   batch_ = half < kBatch ? half : kBatch;
@@ -129,7 +129,7 @@ void StreamServer::flush_events() noexcept {
   flush_definitions();
   if (!events_begun_) return;
   events_begun_ = false;
-  // The number is known only now: definitions have gone before.
+  // The frame's number is known only now: frames with definitions have been sent before it.
   events_.set_number(frames_);
   send(FrameType::kEvents, events_.finish());
 }
@@ -144,7 +144,7 @@ void StreamServer::send_end() noexcept {
   trace::end_stream();
 }
 
-/// Invariant 2.
+/// Changes the mode of the stream as invariant 2 says.
 void StreamServer::judge_losses() noexcept {
   const trace::StreamFigures figures = trace::stream_figures();
   const std::uint64_t events = figures.events - judged_events_;
@@ -159,7 +159,7 @@ void StreamServer::judge_losses() noexcept {
   quiet_ = 0;
   constexpr std::uint32_t kAnswerMs = 10;
   const auto next = static_cast<wire::StreamMode>(less ? mode + 1 : mode - 1);
-  // If a hart does not answer, another snapshot tries again.
+  // If a hart does not answer, the next snapshot tries again.
   const bool changed = trace::change_stream_mode(next, nullptr, kAnswerMs).status == Status::kOk;
   if (less && changed && patience_ < kMostPatience) patience_ *= 2;
 }
@@ -208,7 +208,7 @@ void StreamServer::send_all(DefinitionKind kind) noexcept {
 void StreamServer::answer(const wire::Ask& ask) noexcept {
   if (stream_ == 0) return;
   if (ask.kind == 0) {
-    trace::forget_defined();  // stacks and contexts come before the next events that have them
+    trace::forget_defined();  // stacks and contexts are sent again before the next events that refer to them
     send_header();
     send_all(DefinitionKind::kSource);
     return;

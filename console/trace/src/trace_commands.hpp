@@ -1,5 +1,5 @@
 #pragma once
-/// The commands of the trace, by the file that has them.
+/// The commands of the trace, and the file that defines each.
 
 #include "trace_text.hpp"
 
@@ -13,7 +13,7 @@ extern const Command expect;
 extern const Command leaks;
 extern const Command mark;
 extern const Command marks;
-// in the files of their names
+// in the file with the command's name
 extern const Command growth;
 extern const Command kmausers;
 extern const Command kmemtrace;
@@ -21,15 +21,15 @@ extern const Command slab_stacks;
 extern const Command slab_trace;
 extern const Command status;
 
-/// The report of slab_stacks, on what @p pattern names or, empty, on all. In slab_stacks.cpp.
-/// @param[in] before if there, only of records with a lower number.
+/// Prints the report of slab_stacks on the caches and arenas that @p pattern names; on all if it is empty. In
+/// slab_stacks.cpp. @param[in] before only records with a lower number count.
 CommandStatus show_stacks(Invocation& call, std::string_view pattern, std::size_t top, Detail detail,
                           std::uint64_t before = UINT64_MAX) noexcept;
 
-/// Of Takes, what slab_trace print takes.
+/// The arguments of slab_trace print, as flags of Takes.
 inline constexpr unsigned kPrintTakes =
     Takes::kVerbose | Takes::kPattern | Takes::kOlder | Takes::kTop | Takes::kByStackSite | Takes::kAllSites;
-/// slab_trace print. In slab_trace_print.cpp.
+/// Runs slab_trace print. In slab_trace_print.cpp.
 CommandStatus print_outstanding(Invocation& call) noexcept;
 
 }  // namespace qm::console::commands

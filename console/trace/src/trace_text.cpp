@@ -7,11 +7,11 @@
 namespace qm::console {
 namespace {
 
-/// Frames of a stack that is printed on one line.
+/// The largest number of frames of a stack that is printed on one line.
 constexpr unsigned kLineFrames = 8;
 
 void print_frame(Console& console, Output& out, unsigned number, std::uintptr_t pc) noexcept {
-  // A return address lies behind its call, perhaps in the next function already.
+  // A return address follows its call and may already belong to the next function.
   Symbol symbol;
   const bool known = console.resolve(pc - 1, symbol);
   out.whole_line();
@@ -27,7 +27,7 @@ void print_symbol(Console& console, Output& out, std::uintptr_t pc) noexcept {
   out.print("{}+0x{:x}", symbol.name, symbol.offset + 1);
 }
 
-/// ` rx_deliver+0x12/0x60`, with the function's size where the image says it.
+/// ` rx_deliver+0x12/0x60`, with the function's size if the image has it.
 void print_sized_symbol(Console& console, Output& out, std::uintptr_t pc) noexcept {
   out.whole_line();
   Row row(out, "frame");
@@ -145,7 +145,7 @@ void print_harts(Output& out, hal::HartMask harts) noexcept {
   }
 }
 
-/// The first ones, and how many more.
+/// Prints the first contexts, and the number of the others.
 void print_contexts(Output& out, const trace::StackDetails& details) noexcept {
   constexpr unsigned kShown = 8;
   unsigned count = 0;
@@ -156,7 +156,7 @@ void print_contexts(Output& out, const trace::StackDetails& details) noexcept {
   if (count > kShown && !out.rows()) out.print(", {} more", count - kShown);
 }
 
-/// The figures of a stack, with what is known of it @p closely. For people they stand behind its frames.
+/// Prints the figures of a stack, and the details in @p closely if it is not null. People see them after the frames.
 void print_stack_figures(Output& out, const trace::StackRow& stack, std::string_view sign,
                          const trace::StackDetails* closely) noexcept {
   {
@@ -209,6 +209,7 @@ void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexc
 
 void print_stack_line(Console& console, Output& out, const trace::CallStack& stack) noexcept {
   const unsigned shown = stack.depth < kLineFrames ? stack.depth : kLineFrames;
+  if (shown == 0) return out.text("frames that could not be walked");
   for (unsigned at = 0; at < shown; ++at) {
     if (at != 0) out.text(" < ");
     print_symbol(console, out, stack.pcs[at]);

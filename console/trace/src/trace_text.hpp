@@ -1,5 +1,5 @@
 #pragma once
-/// Trace records and call stacks as text: what the commands of the trace share with reports.
+/// Prints trace records and call stacks, for the commands of the trace and for reports.
 
 #include <qm/console/command.hpp>
 #include <qm/trace/dump.hpp>
@@ -7,15 +7,15 @@
 
 namespace qm::console {
 
-/// Refuses a name that no cache or arena has, and the plain name of a no-trace one.
-/// @returns kOk, or what the command answers.
+/// Refuses a name that no cache or arena has, and the plain name of a cache or arena that cannot be traced.
+/// @returns kOk, or the status that the command returns; the error has been printed.
 CommandStatus check_name(Invocation& call, std::string_view pattern) noexcept;
 
-/// Prints `note: skipped ...` for a pattern: what it passes over.
-/// @returns how many of the caches and arenas it names were traced at some time.
+/// Prints `note: skipped ...` for the caches and arenas that a pattern names but that are skipped.
+/// @returns how many of the caches and arenas that @p pattern names were traced at some time.
 unsigned note_skipped(Invocation& call, std::string_view pattern) noexcept;
 
-/// How long so many ticks are.
+/// Converts @p ticks to a time.
 [[nodiscard]] Milliseconds duration(std::uint64_t ticks) noexcept;
 
 enum class Detail : std::uint8_t { kPlain, kVerbose };
@@ -24,18 +24,18 @@ enum class Detail : std::uint8_t { kPlain, kVerbose };
 /// @param[in] detail kVerbose: size, age and number on the first line.
 void print_record(Console& console, Output& out, const trace::DumpEntry& entry, Detail detail) noexcept;
 
-/// How long a listing of many records takes on this line, from how the first of them look.
+/// Estimates how long a listing of many records takes on this serial line, from the first of the records.
 class Forecast {
  public:
   static constexpr unsigned kSample = 32;
   static constexpr std::uint64_t kPatienceMs = 5000;
 
   explicit Forecast(Invocation& call) noexcept : call_(call) {}
-  /// Whether a listing of @p records could be long: there is something to look at.
+  /// Whether a listing of @p records records could be long, so that an estimate is useful.
   [[nodiscard]] bool wanted(std::uint64_t records) const noexcept;
-  /// Looks at a record that would be printed. @returns whether another one is welcome.
+  /// Measures a record of the listing. @returns whether the estimate can use another record.
   bool add(const trace::DumpEntry& entry, Detail detail) noexcept;
-  /// Says of how many records the listing is and how long that takes, if it is longer than kPatienceMs.
+  /// Prints the number of records and the time of the listing, if that is longer than kPatienceMs.
   /// @param[in] how `about`, or `at most` where the listing may be shorter than its records.
   void print(std::uint64_t records, std::string_view how = "about") noexcept;
 
@@ -45,17 +45,17 @@ class Forecast {
   unsigned sampled_ = 0;
 };
 
-/// Reads the time of `older T`, and finds the number that all records older than that have less than.
-/// @returns kOk, or what the command answers.
+/// Reads the time of `older T`. @param[out] before a number greater than that of every record older than T.
+/// @returns kOk, or the status that the command returns; the error has been printed.
 CommandStatus read_older(Invocation& call, std::string_view text, std::uint64_t& before) noexcept;
 
 /// Prints a stack as `slab_stacks` does: frames, count, bytes, id, an empty line.
 /// @param[in] sign    printed before count and bytes: "+" in a report of growth, where a count may be negative.
-/// @param[in] closely if there, what its records say besides, in four lines: bytes held, ages, harts, contexts.
+/// @param[in] closely if not null, four more lines are printed from it: bytes held, ages, harts, contexts.
 void print_stack(Console& console, Output& out, const trace::StackRow& row, std::string_view sign = {},
                  const trace::StackDetails* closely = nullptr) noexcept;
 
-/// Prints what the closing line of a report on stacks has no room for.
+/// Prints notes for which the closing line of a report on stacks has no room.
 void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexcept;
 
 /// Prints a stack on one line, innermost first: `packet_alloc+0x3a < rx_deliver+0x12 < ...`.

@@ -6,10 +6,10 @@
 
 namespace qm::firmware {
 
-[[gnu::weak]] void open_books() noexcept {}  // books.cpp has the other
+[[gnu::weak]] void open_trace() noexcept {}  // app_trace.cpp overrides it
 
 void start_allocator(const BootInfo& info, void (*open)() noexcept) noexcept {
-  // The largest bank first: the allocator's own first pages come from there.
+  // The largest memory region first: the allocator's own first pages come from it.
   std::array<MemoryRange, hal::MemoryMap::kMaxRanges> memory;
   std::size_t count = 0;
   for (const hal::MemoryRange& range : info.memory) {

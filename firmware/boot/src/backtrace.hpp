@@ -4,10 +4,10 @@
 ///     fp - 1 word    return address        in a leaf function: the caller's frame pointer, and nothing at fp - 2
 ///     fp - 2 words   the caller's frame pointer
 ///
-/// Whether an interrupted function is a leaf is seen from the word at fp - 1: a stack address is no return address. Its
-/// own return address is then in the trap frame's ra. A trap in a function's first or last instructions may hide its
-/// caller, and so does one in a function that was compiled without a frame (SizeIndex::insert(), remove(), move()):
-/// the panic's registers have its ra.
+/// The word at fp - 1 shows whether an interrupted function is a leaf function: a stack address is not a return
+/// address. The return address of a leaf function is in the trap frame's ra. The backtrace may lack the caller of a
+/// function that was trapped in its first or last instructions, or that has no frame (SizeIndex::insert(), remove(),
+/// move()): then the registers in the panic's report have the return address in ra.
 
 #include <cstdint>
 
@@ -15,14 +15,15 @@
 
 namespace qm::firmware {
 
-/// One step: a code address, or (trap != null) the mark that what follows was interrupted by this trap.
+/// One step: a code address, or, if `trap` is not null, the mark that this trap interrupted the code in the next steps.
 struct BacktraceFrame {
   std::uintptr_t pc = 0;
   bool exact = false;  ///< pc is an instruction that was interrupted, not a return address
   const TrapFrame* trap = nullptr;
 };
 
-/// The stack that has @p frame. Just below the running task's stack counts as that stack: it has overflowed.
+/// @returns the stack that contains @p frame. An address just below the running task's stack counts as part of it: that
+///          stack has overflowed.
 inline hal::StackBounds stack_of(std::uintptr_t frame) noexcept {
   constexpr std::uintptr_t kOverflow = 4096;
   const hal::StackBounds& running = this_hart().current->stack;
@@ -34,8 +35,8 @@ inline hal::StackBounds stack_of(std::uintptr_t frame) noexcept {
 
 /// Calls @p visit (`void(const BacktraceFrame&)`) for each step, innermost first, at most 64 times.
 /// @param[in] pc    the innermost code address; exact if @p trap is not null.
-/// @param[in] frame the frame pointer there.
-/// @param[in] trap  the trap in whose frame @p pc and @p frame are; null for a call.
+/// @param[in] frame the frame pointer at @p pc.
+/// @param[in] trap  the trap frame that @p pc and @p frame come from; null if they come from a call.
 template <class Visit>
 void walk_stack(std::uintptr_t pc, std::uintptr_t frame, const TrapFrame* trap, Visit visit) noexcept {
   const auto address = [](const char* symbol) { return reinterpret_cast<std::uintptr_t>(symbol); };
@@ -46,7 +47,7 @@ void walk_stack(std::uintptr_t pc, std::uintptr_t frame, const TrapFrame* trap, 
     if (stack.high == 0 || frame % 16 != 0 || frame < stack.low + 16) return;
     const auto* const record = reinterpret_cast<const std::uintptr_t*>(frame) - 2;
     std::uintptr_t ra = record[1], next = record[0];
-    if (trap != nullptr && ra > stack.low && ra <= stack.high) {  // an interrupted leaf
+    if (trap != nullptr && ra > stack.low && ra <= stack.high) {  // an interrupted leaf function
       next = ra;
       ra = trap->x[1];
     }
@@ -56,7 +57,7 @@ void walk_stack(std::uintptr_t pc, std::uintptr_t frame, const TrapFrame* trap, 
       trap = reinterpret_cast<const TrapFrame*>(next) - 1;
       visit(BacktraceFrame{0, false, trap});
       visit(BacktraceFrame{trap->original_pc, true, nullptr});
-      frame = trap->x[8];  // on the same stack or an outer one
+      frame = trap->x[8];  // on the same stack, or on the stack of an outer context
       continue;
     }
     if (!in_text(ra) || ra == address(__task_return)) return;

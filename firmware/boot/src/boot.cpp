@@ -1,4 +1,4 @@
-/// The boot list of every hart.
+/// The boot sequence of every hart.
 
 #include <qm/firmware/boot.hpp>
 
@@ -30,7 +30,7 @@ using Constructor = void (*)();
 extern const Constructor __init_array_start[], __init_array_end[];
 }
 
-/// Reads the device tree; what a board must have is checked here.
+/// Reads the device tree, and checks that the board has everything that it must have.
 hal::MemoryRange read_tree(const void* blob) noexcept {
   const std::size_t bytes = hal::Fdt::declared_bytes(blob);
   if (bytes == 0 || bytes > kMaxTreeBytes) panic("no device tree");
@@ -58,7 +58,7 @@ void number_harts(std::uintptr_t boot_id) noexcept {
   info.harts_left_out = static_cast<unsigned>(board.hart_count - count + board.harts_left_out);
 }
 
-/// The image's end is kept in the symbol table's section, so that no code depends on how large the table is.
+/// @returns the image's end. It is stored in the symbol table's section, so that no code depends on the table's size.
 std::uintptr_t image_end() noexcept { return __qm_symbols_start[0]; }
 
 void map_memory(hal::MemoryRange tree) noexcept {
@@ -79,7 +79,7 @@ std::span<const std::uint8_t> find_build_id() noexcept {
   return {reinterpret_cast<const std::uint8_t*>(note.data() + 4), note[1]};
 }
 
-/// Stack bounds, trap vector, interrupt sources. Interrupts stay masked.
+/// Sets the stack bounds, the trap vector and the current task of a hart. Interrupts stay masked.
 void set_up_hart(unsigned index) noexcept {
   hal::port_hart_index = index;
   HartState& hart = hart_states[index];
@@ -101,9 +101,9 @@ void let_interrupts_in() noexcept {
   QM_CSR_SET(QM_XSTATUS, QM_XSTATUS_IE);
 }
 
-/// Starts the other harts and waits until each is online, or has not come for kStartMs.
+/// Starts the other harts, and waits until all are online or kStartMs have passed.
 void start_harts() noexcept {
-  const hal::HartMask wanted = (hal::HartMask{2} << (info.hart_count - 1)) - 1;  // of 32 harts, too
+  const hal::HartMask wanted = (hal::HartMask{2} << (info.hart_count - 1)) - 1;  // without overflow for 32 harts
   for (unsigned index = 0; index < info.hart_count; ++index) qm_start_ids[index] = hal::port_state.hart_ids[index];
   __atomic_store_n(&qm_start_ids_ready, 1, __ATOMIC_RELEASE);  // pairs with the fence in start.S
   for (unsigned index = 1; index < info.hart_count; ++index) {
@@ -113,12 +113,12 @@ void start_harts() noexcept {
   for (;;) {
     const hal::InterruptGuard masked;
     if ((hal::online_harts() & wanted) == wanted || hal::Port::ticks() > end) return;
-    hal::Port::wait_for_interrupt();  // the new hart's IPI or the tick ends it
+    hal::Port::wait_for_interrupt();  // ends with the new hart's IPI or a tick
   }
 }
 
-/// Ends an emulator that serves semihosting, on a board that has nothing to end it with. Returns where nobody serves it:
-/// the breakpoint then traps to the next line.
+/// Ends an emulator with semihosting, on a board without a finisher. Returns if there is no semihosting: the breakpoint
+/// then traps to the code behind it.
 void end_by_semihosting(unsigned status) noexcept {
   constexpr std::uintptr_t kExitExtended = 0x20, kApplicationExit = 0x20026;
   const std::uintptr_t reason[] = {kApplicationExit, status & 0xff};
@@ -185,7 +185,7 @@ extern "C" [[noreturn]] void qm_hart_boot(unsigned index) {
   hart_main(index);
   start_ticks();
   let_interrupts_in();
-  hal::Port::send_ipi(0);  // ends its wait in start_harts()
+  hal::Port::send_ipi(0);  // ends hart 0's wait in start_harts()
   run_tasks();
 }
 
@@ -208,7 +208,7 @@ void exit(unsigned status) noexcept {
 
 void reboot() noexcept {
   console_flush();
-  if (board.htif.base == 0) hal::privilege::restart();  // of an HTIF the SBI asks for a reset that never comes
+  if (board.htif.base == 0) hal::privilege::restart();  // with an HTIF the SBI asks for a reset that never happens
   panic("this board cannot be restarted");
 }
 

@@ -1,4 +1,4 @@
-/// The serial line: one transmitter shared by token, one receive ring filled by the interrupt.
+/// The serial line: one transmitter, which one task owns at a time, and one receive ring, which the interrupt fills.
 
 #include <qm/firmware/console_io.hpp>
 
@@ -13,17 +13,17 @@ namespace qm::firmware {
 namespace {
 
 constexpr std::uint8_t kCtrlC = 3;
-constexpr std::uint32_t kStuckMs = 1000;           // a panic gives up a line of text when a byte waits so long
+constexpr std::uint32_t kStuckMs = 1000;           // a panic drops the rest of a text if one byte waits this long
 constexpr std::uintptr_t kUsualUart = 0x10000000;  // for a panic before the device tree is read
 
 constinit SerialLine chip{SerialLine::Kind::k16550, kUsualUart, 0};
 constinit hal::ByteRing<kConsoleRingBytes> received;
 constinit std::atomic<std::uint32_t> overruns{0};
 constinit Event input;
-constinit bool has_interrupt = false;                   // or the receiver is looked at by who reads
-constexpr std::uint32_t kPollMs = 20, kPollSoonMs = 1;  // soon: when a byte came less than kLivelyMs ago
+constinit bool has_interrupt = false;                   // false: readers poll the receiver
+constexpr std::uint32_t kPollMs = 20, kPollSoonMs = 1;  // kPollSoonMs if a byte arrived less than kLivelyMs ago
 constexpr std::uint32_t kLivelyMs = 100;
-constinit std::atomic<std::uint32_t> last_byte{0};  // ticks, the lower half
+constinit std::atomic<std::uint32_t> last_byte{0};  // its arrival time, lower 32 bits of the ticks
 
 constinit std::atomic<std::uint32_t> owner{0};  // 0 free, else 1 + the owner's hart index
 constinit Event released;
@@ -51,7 +51,7 @@ bool may_wait_for_owner() noexcept {
 void start_console(const hal::Board& board) noexcept {
   if (board.uart.base != 0) chip = SerialLine(board.uart_kind, board.uart.base, board.uart.register_shift);
   has_interrupt = board.uart.interrupt != 0 && register_interrupt(board.uart.interrupt, receive, nullptr);
-  // What came while the board booted: the console tells what became of it.
+  // Keep the bytes that arrived during the boot: the console reports what it drops.
   if (chip.keeps_received()) console_receive_raw();
   chip.initialise(has_interrupt);
 }

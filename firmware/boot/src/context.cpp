@@ -1,4 +1,5 @@
-/// Labels of the running context: innermost trap first, each "from" what it interrupted.
+/// Labels of the running context: the innermost trap first, each followed by "from" and the context that it
+/// interrupted.
 
 #include "hart_state.hpp"
 #include <qm/firmware/text.hpp>

@@ -1,12 +1,12 @@
 #pragma once
-/// What the firmware keeps per hart, and the trap frame.
+/// The firmware's state of each hart, and the trap frame.
 ///
 ///     __hart_stacks, per hart:  [guard | boot and idle stack][guard | trap stack]
 ///
 /// Invariants
-/// - H1 A hart's state is written by that hart, with interrupts masked or in a trap handler; what others may touch is
+/// - H1 A hart writes its own state, with interrupts masked or in a trap handler. Members that other harts access are
 ///      atomic.
-/// - H2 `current` is the task whose stack the hart is on, or would be on but for the traps that `innermost` lists.
+/// - H2 `current` is the task on whose stack the hart runs, or ran before the traps that `innermost` lists.
 
 #include <array>
 #include <atomic>
@@ -29,12 +29,12 @@ namespace qm::firmware {
 /// The registers of the interrupted code, on the trap stack. Its last two words are a frame record: (s0, pc).
 struct TrapFrame {
   std::array<std::uintptr_t, 32> x;
-  std::uintptr_t original_pc;  ///< where the trap was taken: for reports
-  std::uintptr_t pc;           ///< where it resumes: after the rewind of restartable sections
+  std::uintptr_t original_pc;  ///< the pc where the trap was taken: for reports
+  std::uintptr_t pc;           ///< the pc where the code resumes: after the rewind of restartable sections
   std::uintptr_t cause, value, status;
-  std::uintptr_t scratch;  ///< what sscratch goes back to
+  std::uintptr_t scratch;  ///< the value to restore to sscratch
   TrapFrame* outer;        ///< the trap that this one interrupted
-  std::uintptr_t line;     ///< the interrupt line being served, 0: none yet
+  std::uintptr_t line;     ///< the interrupt line being served; 0: none
   std::array<std::uintptr_t, 2> padding;
   std::uintptr_t record_s0, record_pc;
 
@@ -65,7 +65,7 @@ class Task {
   std::uint32_t key = 0;  // hal::Port::context_key()
   std::uint64_t deadline = kForever;
   hal::StackBounds stack;
-  int pool_slot = -1;  // of the stack pool; -1: the stack was given
+  int pool_slot = -1;  // of the stack pool; -1: the caller of spawn() supplied the stack
   void (*entry)(void*) = nullptr;
   void* argument = nullptr;
   std::array<char, kMaxTaskName + 1> name{};
@@ -74,12 +74,12 @@ class Task {
 struct alignas(64) HartState {
   // Scheduler
   Task* current = nullptr;
-  Task* ring = nullptr;                   // some task of the ring of this hart's tasks; the idle task is not in it
+  Task* ring = nullptr;                   // the last task of the ring of this hart's tasks, without the idle task
   Task idle;                              // the boot stack's context
-  std::atomic<std::uint32_t> recheck{0};  // something happened that may end a wait
+  std::atomic<std::uint32_t> recheck{0};  // 1: the wait of a task may be over
   std::atomic<Task*> inbox{nullptr};      // tasks spawned for this hart, newest first
   std::atomic<std::uint32_t> tasks{0};
-  bool scheduling = false;  // in the idle loop or a task: not in the boot code any more
+  bool scheduling = false;  // the boot code is done: the hart is in its idle loop or a task
 
   // Traps
   TrapFrame* innermost = nullptr;
@@ -94,7 +94,7 @@ struct alignas(64) HartState {
   std::uint64_t next_wake = kForever;  // earliest deadline of a waiting task
   std::uint64_t next_cut = kForever;   // end of a slice, see slices.cpp
   std::uint32_t cut_random = 0;
-  bool asleep = false;           // in the idle loop's `wfi`: no tick is wanted
+  bool asleep = false;           // in the idle loop's `wfi`: the timer ignores ticks
   bool slept_over_tick = false;  // next_tick fell due while it slept, so it is not late
   std::atomic<std::uint32_t> period{0}, requested_period{0};
   std::atomic<std::uint32_t> ticks{0}, missed{0}, worst_lateness{0};
@@ -115,18 +115,18 @@ inline void count(std::atomic<std::uint32_t>& counter) noexcept {
 // stack_guard.cpp
 void paint_guard(const hal::StackBounds& stack) noexcept;
 [[nodiscard]] bool guard_intact(const hal::StackBounds& stack) noexcept;
-void check_stack(const HartState& hart, std::uintptr_t sp) noexcept;  // fatal if the current stack has overflowed
+void check_stack(const HartState& hart, std::uintptr_t sp) noexcept;  // panics if the current stack has overflowed
 
 // timer.cpp
 void start_ticks() noexcept;
 void serve_timer(HartState& hart) noexcept;
 void serve_period_request(HartState& hart) noexcept;
 void arm_timer(HartState& hart) noexcept;              // masked: sets the SBI timer to the next tick, wake-up or cut
-void sleep_until_interrupt(HartState& hart) noexcept;  // masked: what ends it stays pending; a tick does not
+void sleep_until_interrupt(HartState& hart) noexcept;  // masked: the interrupt that ends it stays pending
 
 // slices.cpp
 void read_slices(std::string_view bootargs) noexcept;         // on hart 0, before any hart's ticks
-void cut_slice(HartState& hart, std::uint64_t now) noexcept;  // masked: draws the hart's next cut
+void cut_slice(HartState& hart, std::uint64_t now) noexcept;  // masked: sets the hart's next cut at random
 
 // interrupt.cpp
 void serve_software_lines(HartState& hart, TrapFrame& frame) noexcept;
@@ -135,14 +135,14 @@ void open_plic(std::uintptr_t base, unsigned context) noexcept;
 
 // task.cpp
 class Text;
-/// Writes which task has the stack at @p address. @returns false if it is no task's stack.
+/// Writes the task whose stack contains @p address. @returns false if no stack of a task or of the pool contains it.
 [[nodiscard]] bool describe_task_stack(std::uintptr_t address, Text& out) noexcept;
 [[noreturn]] void run_tasks() noexcept;  // the idle loop
 
 // console_io.cpp
 void start_console(const hal::Board& board) noexcept;
 void console_put_raw(std::string_view text) noexcept;  // polled, no lock: for panics
-void console_receive_raw() noexcept;  // polled: into the ring of console_read(), of which nobody is told
+void console_receive_raw() noexcept;                   // polled: fills the ring of console_read(), without a signal
 void console_flush() noexcept;
 
 // panic.cpp
@@ -152,8 +152,8 @@ void console_flush() noexcept;
 
 // panic_shell.cpp
 [[nodiscard]] hal::StackBounds panic_stack() noexcept;
-[[nodiscard]] bool panic_shell_wanted() noexcept;  // there is one, and it gets further than to fault at once
-[[noreturn]] void run_panic_shell() noexcept;      // from its beginning
+[[nodiscard]] bool panic_shell_wanted() noexcept;  // there is one, and it did not fault before reading a byte
+[[noreturn]] void run_panic_shell() noexcept;      // starts it from its beginning
 
 // boot.cpp
 void end_board(unsigned status) noexcept;  // finisher, HTIF, semihosting, then SBI; returns if none works

@@ -19,11 +19,11 @@ struct Line {
 };
 std::array<Line, kSoftwareLine + kSoftwareLines> lines;
 std::uintptr_t plic_base = 0;
-std::atomic<std::uint32_t> plic_lock{0};  // enable registers are read, changed and written
+std::atomic<std::uint32_t> plic_lock{0};  // held while an enable register is read, changed and written
 
 void call(unsigned line, TrapFrame& frame) noexcept {
   if (line >= lines.size() || lines[line].state.load(std::memory_order_acquire) != 2)
-    return;  // release in register_interrupt
+    return;  // acquire: pairs with the release in register_interrupt()
   frame.line = line;
   lines[line].handler(lines[line].argument);
   hal::Port::mask_interrupts();  // the handler may have enabled them

@@ -1,4 +1,4 @@
-/* Sizes and offsets that assembly, C++ and each other must agree on; static_asserts in hart_state.hpp pin them. */
+/* Sizes and offsets shared by assembly and C++; static_asserts in hart_state.hpp check them. */
 #ifndef QM_FIRMWARE_LAYOUT_H
 #define QM_FIRMWARE_LAYOUT_H
 
@@ -29,7 +29,7 @@
 #define QM_FRAME_RECORD_PC QM_FRAME_X(43)
 #define QM_FRAME_BYTES QM_FRAME_X(44)
 
-/* What qm_switch keeps on a stack: word 13 ra, 12 to 1 s0 to s11, the rest padding. */
+/* The frame of qm_switch on a stack: word 13 is ra, words 12 to 1 are s0 to s11, the rest is padding. */
 #define QM_SWITCH_AT(n) (QM_WORD_BYTES * (n))
 #define QM_SWITCH_BYTES QM_SWITCH_AT(16)
 

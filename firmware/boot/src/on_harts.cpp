@@ -4,7 +4,7 @@
 namespace qm::firmware {
 namespace {
 
-/// What the harts of one on_harts() share. Static: only one runs at a time.
+/// The data that the harts of one on_harts() share. It is static because only one call runs at a time.
 struct Work {
   void (*function)(unsigned hart, void* argument) = nullptr;
   void* argument = nullptr;

@@ -1,4 +1,4 @@
-/// The end: what a panic or an exception prints, and how the other harts are stopped.
+/// Panics and exceptions: prints the report and halts the other harts.
 
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/symbols.hpp>
@@ -10,8 +10,8 @@
 namespace qm::firmware {
 namespace {
 
-std::atomic<std::uint32_t> panic_hart{0};  // 1 + the hart that prints
-constinit bool reporting = false;          // of that hart: a report has begun and not ended
+std::atomic<std::uint32_t> panic_hart{0};  // 1 + the hart that reports
+constinit bool reporting = false;          // that hart has begun a report and not ended it
 constexpr unsigned kHaltMs = 200;
 constexpr unsigned kDigits = 2 * sizeof(std::uintptr_t);
 
@@ -87,7 +87,7 @@ void print_backtrace(std::uintptr_t pc, std::uintptr_t frame, const TrapFrame* t
   });
 }
 
-/// Stops the other harts and waits, not for ever, until they have stopped. The timer ends each `wfi`.
+/// Halts the other harts, and waits until they have halted, for at most kHaltMs. The timer ends each `wfi`.
 void halt_others() noexcept {
   const hal::HartMask others = hal::online_harts() & ~(hal::HartMask{1} << hal::Port::hart_index());
   for (unsigned hart = 0; hart < hart_states.size(); ++hart) {
@@ -105,8 +105,8 @@ void halt_others() noexcept {
   }
 }
 
-/// Makes this hart the one that reports; does not return on any other, nor for a panic inside the report. The shell's
-/// are reported as well.
+/// Makes this hart the one that reports. Returns only on that hart, and not for a panic inside a report. A panic in the
+/// panic shell is reported as well.
 void enter() noexcept {
   hal::Port::mask_interrupts();
   std::uint32_t expected = 0;
@@ -161,7 +161,7 @@ bool halt_requested() noexcept { return panic_hart.load(std::memory_order_seq_cs
 
 void halt_hart() noexcept {
   hal::Port::mask_interrupts();
-  QM_CSR_WRITE(QM_XIE, 0);                                 // nothing ends the wait any more
+  QM_CSR_WRITE(QM_XIE, 0);                                 // no interrupt ends the wait
   this_hart().halted.store(1, std::memory_order_release);  // pairs with the acquire in halt_others()
   const std::uint32_t reporter = panic_hart.load(std::memory_order_relaxed);
   if (reporter != 0) hal::Port::send_ipi(reporter - 1);
@@ -180,7 +180,7 @@ void panic(const char* reason) noexcept {
   enter();
   print_head("panic: ", reason, nullptr);
   const auto* const frame = static_cast<const std::uintptr_t*>(__builtin_frame_address(0));
-  print_backtrace(frame[-1], frame[-2], nullptr);  // from the caller on
+  print_backtrace(frame[-1], frame[-2], nullptr);  // starts at the caller
   end();
 }
 

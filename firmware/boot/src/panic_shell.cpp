@@ -1,4 +1,4 @@
-/// The shell after a panic: where it runs, how it begins again, and its line.
+/// The shell after a panic: its stack, its restart after a fault, and its serial line.
 
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/console_io.hpp>
@@ -11,8 +11,8 @@ namespace {
 alignas(16) constinit std::byte stack[kPanicStackBytes]{};
 constinit PanicShell shell = nullptr;
 
-// Of the hart that has panicked, as they were before the shell first ran: its faults nest deeper, and are left by
-// beginning again.
+// The trap state of the hart that panicked, before the shell first ran. A fault of the shell is a nested trap; starting
+// the shell anew restores this state.
 constinit TrapFrame* innermost = nullptr;
 constinit std::uint32_t trap_depth = 0;
 constinit bool begun = false;
@@ -29,7 +29,7 @@ hal::StackBounds panic_stack() noexcept {
 
 bool panic_shell_wanted() noexcept { return shell != nullptr && (!begun || has_read); }
 
-/// On the panic stack, without a caller.
+/// Runs the shell. Context: on the panic stack, without a caller.
 extern "C" [[noreturn, gnu::used]] void qm_panic_shell() {
   shell();
   console_put_raw("*** system halted\r\n");
@@ -63,7 +63,7 @@ std::size_t panic_read(std::span<char> bytes) noexcept {
 }
 
 void panic_write(std::string_view bytes) noexcept {
-  constexpr std::size_t kPiece = 8;  // less than the chip keeps of what comes meanwhile
+  constexpr std::size_t kPiece = 8;  // fewer bytes than the chip can receive meanwhile
   while (!bytes.empty()) {
     console_put_raw(bytes.substr(0, kPiece));
     bytes.remove_prefix(bytes.size() < kPiece ? bytes.size() : kPiece);
@@ -72,7 +72,7 @@ void panic_write(std::string_view bytes) noexcept {
 }
 
 void panic_pause() noexcept {
-  // The timer ends the `wfi`; neither it nor the line is served.
+  // The timer ends the `wfi`. Interrupts are masked, so neither the timer nor the serial line is served.
   QM_CSR_SET(QM_XIE, 1u << QM_TIMER_INTERRUPT);
   hal::privilege::set_timer(hal::Port::ticks() + hal::ticks_of(1));
   hal::Port::wait_for_interrupt();

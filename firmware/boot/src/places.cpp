@@ -10,7 +10,7 @@ bool contains(const hal::StackBounds& stack, std::uintptr_t address) noexcept {
   return address >= stack.low && address < stack.high;
 }
 
-/// Writes of whom the stack is that has @p address. @returns whether one has it.
+/// Writes the owner of the stack that contains @p address. @returns false if no stack contains it.
 bool describe_stack(std::uintptr_t address, Text& out) noexcept {
   if (describe_task_stack(address, out)) return true;
   for (unsigned hart = 0; hart < hart_states.size(); ++hart) {

@@ -1,6 +1,6 @@
 #pragma once
-/// The board's serial line, whichever chip it has. What one board's chip asks of its driver stands here, so that the
-/// rest of the firmware knows one line.
+/// The board's serial line over any of the supported chips. Code that depends on the chip is here, so that the rest of
+/// the firmware uses one interface.
 
 #include <atomic>
 
@@ -23,7 +23,7 @@ class SerialLine {
         sifive_(hal::Mmio<std::uint32_t>(base)),
         htif_(hal::Mmio<std::uint32_t>(base)) {}
 
-  /// @returns whether the chip keeps what was received before.
+  /// @returns whether the chip keeps bytes that it received before initialise().
   [[nodiscard]] bool keeps_received() const noexcept { return kind_ != Kind::kHtif; }
 
   void initialise(bool receive_interrupt) noexcept {
@@ -34,7 +34,7 @@ class SerialLine {
     }
   }
 
-  /// Transmits one byte if there is room. @returns whether there was.
+  /// Transmits one byte if the chip has room. @returns whether it was transmitted.
   bool try_put(std::uint8_t byte) noexcept {
     switch (kind_) {
       case Kind::k16550: return uart16550_.try_put(byte);
@@ -43,7 +43,7 @@ class SerialLine {
     }
   }
 
-  /// Transmits @p bytes. Waits, without bound, until each has room.
+  /// Transmits @p bytes. Waits, without bound, until the chip has room for each.
   void write(std::span<const char> bytes) noexcept {
     for (const char byte : bytes) {
       while (!try_put(static_cast<std::uint8_t>(byte))) hal::Port::relax();
@@ -58,7 +58,7 @@ class SerialLine {
     }
   }
 
-  /// Gives every byte that the chip holds to @p sink. @returns how often the chip reported that bytes were lost.
+  /// Passes every byte that the chip holds to @p sink. @returns how often the chip reported that bytes were lost.
   template <class Sink>
   unsigned receive(Sink sink) noexcept {
     switch (kind_) {
@@ -69,7 +69,8 @@ class SerialLine {
   }
 
  private:
-  /// Both directions of an HTIF use one register: one hart at a time, and masked, so that none is halted in between.
+  /// Runs @p act if no other hart runs one. Both directions of an HTIF use one register, so one hart uses it at a time,
+  /// with interrupts masked, so that it is not halted in between.
   template <class Act>
   bool alone(Act act) noexcept {
     const hal::InterruptGuard masked;

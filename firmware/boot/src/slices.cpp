@@ -1,10 +1,11 @@
-/// Slices: timer interrupts at random instants, from a seed, beside the ticks.
+/// Slices: additional timer interrupts at random times that depend on a seed.
 ///
-/// An emulator that counts instructions runs one hart until some hart's timer is due, then the next. With ticks alone a
-/// turn lasts a millisecond and always begins and ends at the same places. Cuts make turns short, fair, and different
-/// for each seed: races show, and are found again with the seed.
+/// An emulator that counts instructions runs one hart until the timer of any hart is due, then the next hart. With
+/// ticks alone, a hart's turn lasts a millisecond and always begins and ends at the same instructions. Additional
+/// interrupts (cuts) make turns short, fair, and different for each seed, so that races appear and can be repeated with
+/// the seed.
 ///
-///     boot options:  slices=TICKS   mean time between two cuts of a hart; none without it
+///     boot options:  slices=TICKS   mean time between two cuts of a hart; without this option there are no cuts
 ///                    seed=N
 
 #include <charconv>
@@ -19,7 +20,7 @@ namespace {
 constinit std::uint32_t mean_ticks = 0;
 constinit std::uint32_t seed = 1;
 
-/// Reads `name=number` if @p word is that.
+/// Reads the number if @p word is `name=number`.
 void read_number(std::string_view word, std::string_view name, std::uint32_t& number) noexcept {
   if (word.starts_with(name)) std::from_chars(word.data() + name.size(), word.data() + word.size(), number);
 }
@@ -35,7 +36,7 @@ void read_slices(std::string_view bootargs) noexcept {
     bootargs.remove_prefix(std::min(end + 1, bootargs.size()));
   }
   for (unsigned hart = 0; hart < hart_states.size(); ++hart) {
-    hart_states[hart].cut_random = (seed * 64 + hart + 1) * 0x9e3779b9U | 1;  // never 0, where the generator would stay
+    hart_states[hart].cut_random = (seed * 64 + hart + 1) * 0x9e3779b9U | 1;  // never 0, as the generator would stay 0
   }
 }
 

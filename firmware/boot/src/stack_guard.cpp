@@ -29,7 +29,8 @@ void check_stack(const HartState& hart, std::uintptr_t sp) noexcept {
 namespace qm::hal {
 
 StackBounds platform_stack_bounds(std::uintptr_t frame) noexcept {
-  // A frame pointer is the address behind its frame: a stack's high end belongs to it, its low end does not.
+  // A frame pointer is the address just above its frame, so the stack's high end is a valid frame pointer and its low
+  // end is not.
   const auto has = [frame](const StackBounds& stack) { return frame > stack.low && frame <= stack.high; };
   const firmware::HartState& hart = firmware::this_hart();
   if (has(hart.current->stack)) return hart.current->stack;

@@ -1,16 +1,16 @@
-# Entry of every hart: stack, hart-local block, then C++. In M-mode all harts come here at reset, and all but the first wait
-# for an IPI; in S-mode the SBI starts them.
+# Entry of every hart: it sets up the stack and the hart-local block, then calls C++. In M-mode all harts start here at
+# reset, and all but the first wait for an IPI. In S-mode the SBI starts them.
 #
-# a0 = hart id, a1 = device tree. The first hart to come is the boot hart, hart index 0 whichever hart id it has. It starts
-# the others at this same address, and they find their index by hart id; what they have in a1 is not looked at. For OpenSBI
-# announces a start before it stores the new address and argument: a hart that looks between the two arrives at the image's
-# entry, with an argument of either kind. (The order is read from its source; two harts at the entry were seen once, in 160
-# boots with 1.1.)
+# a0 = hart id, a1 = device tree. The first hart that arrives is the boot hart, hart index 0, whatever its hart id. It
+# starts the others at this same address. They find their index by hart id and ignore a1. The reason is that OpenSBI
+# announces a start before it stores the new address and argument: a hart that reads them in between arrives at the
+# image's entry with the old or the new argument. (Source: the order in OpenSBI's code; in 160 boots with OpenSBI 1.1,
+# two harts arrived at the entry once.)
 #include <qm/hal/privilege.h>
 
 #include "layout.h"
 
-  .globl qm_max_harts           # the linker script compares it with the room it leaves
+  .globl qm_max_harts           # the linker script checks that it leaves room for so many harts
   .set qm_max_harts, QM_MAX_HARTS
 
   .section .data.qm_start, "aw", @progbits
@@ -30,7 +30,7 @@ claimed:                      # not in .bss, which the boot hart clears
 _start:
   csrw  QM_XIE, zero          # no interrupt source enabled
   csrci QM_XSTATUS, QM_XSTATUS_IE # and none taken
-  lla   t0, park              # until there is a trap handler a trap ends here, and not at this entry again
+  lla   t0, park              # until there is a trap handler, a trap parks the hart
   csrw  QM_XTVEC, t0
   lla   t0, claimed
   li    t1, 1
@@ -56,7 +56,7 @@ _start:
 
 other_hart:
   li    t1, 1 << QM_SOFTWARE_INTERRUPT
-  csrw  QM_XIE, t1            # an IPI ends the wait below, and is served when the hart is set up
+  csrw  QM_XIE, t1            # an IPI ends the wait below; it is served when the hart is set up
   lla   t0, qm_start_ids_ready
   j     2f
 1:
@@ -75,7 +75,7 @@ other_hart:
   addi  a1, a1, 1
   bne   a1, t2, 1b
   .balign 4
-park:                         # a hart that is not wanted, or a trap too early
+park:                         # for a hart without an index, and for a trap before there is a handler
   wfi
   j     park
 3:
@@ -99,7 +99,7 @@ prepare_hart:
   lla   t1, __hart_stacks
   add   t1, t1, t0
   li    t0, QM_BOOT_STACK_BYTES
-  add   sp, t1, t0            # the boot stack comes first, the trap stack behind it
+  add   sp, t1, t0            # the boot stack is below the trap stack
   li    s0, 0                 # the outermost frame
   .option push
   .option norelax
@@ -110,7 +110,7 @@ prepare_hart:
   lla   tp, __tls_blocks
   add   tp, tp, t0            # this hart's block: tp-relative offsets start at it
   mv    t0, tp
-  lla   t1, __tdata_start     # its initialised part is copied,
+  lla   t1, __tdata_start     # copy the initialised part of the block
   lla   t3, __tdata_end
 3:
   bgeu  t1, t3, 4f
@@ -127,7 +127,7 @@ prepare_hart:
   .option pop
   add   t5, tp, t5
 5:
-  bgeu  t0, t5, 6f            # the rest is zero
+  bgeu  t0, t5, 6f            # clear the rest
   STORE zero, 0(t0)
   addi  t0, t0, QM_WORD_BYTES
   j     5b

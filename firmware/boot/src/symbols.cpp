@@ -1,11 +1,10 @@
-/// Look-up in the symbol table that the build generates (cmake/symbol_table.awk) from the linked image.
+/// Looks up symbols in the table that the build generates from the linked image (cmake/symbol_table.awk).
 ///
 ///     image end (8 bytes, from the linker script) | header | blocks | records | qualifiers
-///     block:  offset of its first function from __text_start, offset of its records in the table; 16 functions a block
-///     record: uleb128 distance / 2 from the function before in the block; uleb128 bytes / 2 between this function's
-///     end and the
-///             next one; qualifier number; name, final zero
-///     A nameless record covers code without a symbol.
+///     block:  offset of its first symbol from __text_start, offset of its records in the table; 16 symbols a block
+///     record: uleb128 distance from the previous symbol in the block; uleb128 bytes between this symbol's end and the
+///             next symbol; qualifier number; name, terminating zero
+///     Symbols are functions, then variables, by address. A nameless record covers code without a symbol.
 
 #include <qm/firmware/symbols.hpp>
 
@@ -19,7 +18,8 @@ struct Block {
   std::uint32_t text_offset, records;
 };
 struct Header {
-  std::uint32_t blocks, records, bytes, qualifiers, text_bytes, names;
+  std::uint32_t blocks, records, bytes, qualifiers, reach,
+      names;  ///< reach: from __text_start to the last symbol's end
 };
 
 constexpr std::uint32_t kBlock = 16;
@@ -45,7 +45,7 @@ const char* skip_string(const char* at) noexcept {
   return at;
 }
 
-/// The block that has @p offset: the last that does not start behind it.
+/// @returns the block that contains @p offset: the last block that does not start after it.
 std::uint32_t find_block(std::uint32_t offset) noexcept {
   std::uint32_t low = 0, high = header().blocks;
   while (high - low > 1) {
@@ -63,8 +63,8 @@ struct Record {
 
 Record take_record(const char*& at, std::uint32_t previous_start) noexcept {
   Record record;
-  record.start = previous_start + 2 * take_uleb128(at);
-  record.padding = 2 * take_uleb128(at);
+  record.start = previous_start + take_uleb128(at);
+  record.padding = take_uleb128(at);
   record.qualifier = static_cast<std::uint8_t>(*at++);
   record.name = at;
   at = skip_string(at);
@@ -77,7 +77,7 @@ std::size_t symbol_table_bytes() noexcept { return header().bytes; }
 
 std::size_t symbol_count() noexcept { return header().names; }
 
-bool find_function(std::string_view name, std::uintptr_t& start) noexcept {
+void visit_symbols(SymbolVisitor visit, void* context) noexcept {
   const Header& head = header();
   for (std::uint32_t block = 0; block < head.blocks; ++block) {
     const char* at = table() + blocks()[block].records;
@@ -88,26 +88,41 @@ bool find_function(std::string_view name, std::uintptr_t& start) noexcept {
       if (*record.name == 0) continue;
       const char* qualifier = table() + head.qualifiers;
       for (unsigned q = 0; q < record.qualifier; ++q) qualifier = skip_string(qualifier);
-      const std::string_view first(qualifier), last(record.name);
-      if (name.size() != first.size() + last.size() || !name.starts_with(first) || !name.ends_with(last)) continue;
-      start = reinterpret_cast<std::uintptr_t>(__text_start) + record.start;
-      return true;
+      if (!visit(context, qualifier, record.name, reinterpret_cast<std::uintptr_t>(__text_start) + record.start))
+        return;
     }
   }
-  return false;
 }
 
-bool symbol(std::uintptr_t pc, SymbolName& out) noexcept {
+bool find_symbol(std::string_view name, std::uintptr_t& start) noexcept {
+  struct Search {
+    std::string_view name;
+    std::uintptr_t start = 0;
+  } search{name};
+  visit_symbols(
+      [](void* context, std::string_view first, std::string_view last, std::uintptr_t at) noexcept {
+        auto& sought = *static_cast<Search*>(context);
+        const std::string_view all = sought.name;
+        if (all.size() != first.size() + last.size() || !all.starts_with(first) || !all.ends_with(last)) return true;
+        sought.start = at;
+        return false;
+      },
+      &search);
+  if (search.start != 0) start = search.start;
+  return search.start != 0;
+}
+
+bool symbol(std::uintptr_t address, SymbolName& out) noexcept {
   const auto text = reinterpret_cast<std::uintptr_t>(__text_start);
   const Header& head = header();
-  if (head.blocks == 0 || pc < text || pc - text >= head.text_bytes) return false;
-  const auto offset = static_cast<std::uint32_t>(pc - text);
+  if (head.blocks == 0 || address < text || address - text >= head.reach) return false;
+  const auto offset = static_cast<std::uint32_t>(address - text);
   const std::uint32_t block = find_block(offset);
   if (offset < blocks()[block].text_offset) return false;
 
   const char* at = table() + blocks()[block].records;
   const std::uint32_t count = block + 1 < head.blocks ? kBlock : head.records - block * kBlock;
-  std::uint32_t end = block + 1 < head.blocks ? blocks()[block + 1].text_offset : head.text_bytes;
+  std::uint32_t end = block + 1 < head.blocks ? blocks()[block + 1].text_offset : head.reach;
   Record found = take_record(at, blocks()[block].text_offset);
   for (std::uint32_t i = 1; i < count; ++i) {
     const Record record = take_record(at, found.start);
@@ -127,6 +142,7 @@ bool symbol(std::uintptr_t pc, SymbolName& out) noexcept {
   out.length = name.length();
   out.offset = offset - found.start;
   out.size = end - found.start;
+  out.is_function = address < reinterpret_cast<std::uintptr_t>(__text_end);
   return true;
 }
 

@@ -1,18 +1,22 @@
-/// The scheduler of one hart's tasks.
+/// The scheduler of a hart's tasks.
 ///
 ///     ring -> task -> task -> ... -> ring        in spawn order, round robin from the current one
 ///
 /// Invariants
-/// - S1 The ring, the states and the links are touched only by their hart, with interrupts masked. Other harts and
-///      interrupt handlers leave a task in `inbox` or set `recheck`.
-/// - S2 Interrupts are masked from the change of `current` until the switch is done: a trap's stack check sees both or
-///      neither.
-/// - S3 A wake-up between a look and `wfi` is not lost: the look is done masked, and what arrives stays pending and
-///      ends `wfi`.
+/// - S1 Only the hart itself accesses its ring, states and links, with interrupts masked. Other harts and interrupt
+///      handlers put a task into `inbox` or set `recheck`.
+/// - S2 Interrupts are masked from the change of `current` until the switch is complete, so a trap's stack check sees
+/// both
+///      or neither.
+/// - S3 A wake-up between the check of the waiting tasks and `wfi` is not lost: interrupts are masked during both, and
+/// an
+///      interrupt that arrives stays pending and ends `wfi`.
 
 #include <algorithm>
+#include <cstring>
 
 #include <qm/firmware/boot.hpp>
+#include <qm/firmware/stacks.hpp>
 
 #include "hart_state.hpp"
 #include <qm/firmware/text.hpp>
@@ -20,7 +24,7 @@
 namespace qm::firmware {
 namespace {
 
-// Room for 8 harts with two background tasks and four workloads each, and main: 49.
+// 8 harts with two background tasks and four workloads each, and main, need 49.
 constexpr std::size_t kMaxTasks = 64, kPooledStacks = 56;
 
 std::array<Task, kMaxTasks> tasks;
@@ -40,7 +44,7 @@ int take_slot(std::array<std::atomic<std::uint32_t>, N>& taken) noexcept {
   return -1;
 }
 
-/// A key that no task has; none comes again before 2^32 tasks were made.
+/// @returns a key that no task has. A key is not reused before 2^32 tasks have been made.
 std::uint32_t new_key() noexcept {
   static constinit std::atomic<std::uint32_t> made{0};
   std::uint32_t key = 0;
@@ -64,7 +68,7 @@ bool has(std::span<const std::byte> stack, std::uintptr_t address) noexcept {
 void add_to_ring(HartState& hart, Task* task) noexcept {
   if (hart.ring == nullptr) {
     task->next = task;
-  } else {  // behind `ring`, which becomes the new last one
+  } else {  // after `ring`; the task becomes the new last one
     task->next = hart.ring->next;
     hart.ring->next = task;
   }
@@ -96,11 +100,12 @@ void take_inbox(HartState& hart) noexcept {
 }
 
 bool wait_is_over(Task& task, std::uint64_t now) noexcept {
-  task.signalled = task.event != nullptr && task.event->sequence() != task.seen;
+  task.signalled = task.event != nullptr && task.event->signalled_since(task.seen);
   return task.signalled || now >= task.deadline;
 }
 
-/// Makes waiting tasks ready whose wait is over, frees ended ones, and sets the timer to the earliest deadline left.
+/// Adds the tasks of the inbox to the ring, makes tasks ready whose wait is over, and sets the timer to the earliest
+/// remaining deadline.
 void look_around(HartState& hart) noexcept {
   hart.recheck.store(0, std::memory_order_relaxed);
   take_inbox(hart);
@@ -121,7 +126,7 @@ void look_around(HartState& hart) noexcept {
   }
 }
 
-/// The next ready task behind the current one; null if there is none.
+/// @returns the next ready task after the current one; null if there is none.
 Task* next_ready(const HartState& hart) noexcept {
   if (hart.ring == nullptr) return nullptr;
   Task* const start = hart.current == &hart.idle ? hart.ring->next : hart.current->next;
@@ -133,7 +138,7 @@ Task* next_ready(const HartState& hart) noexcept {
   return nullptr;
 }
 
-/// Masked. Goes on with @p next; returns when this task runs again.
+/// Switches to @p next; returns when this task runs again. Context: interrupts masked.
 void switch_to(HartState& hart, Task& next) noexcept {
   Task& self = *hart.current;
   __atomic_store_n(&hart.current, &next, __ATOMIC_RELAXED);
@@ -141,13 +146,13 @@ void switch_to(HartState& hart, Task& next) noexcept {
   qm_switch(&self.sp, next.sp);
 }
 
-/// Masked. Leaves the current task, which is not ready, for another or the idle loop.
+/// Switches from the current task, which is not ready, to another task or the idle loop. Context: interrupts masked.
 void leave(HartState& hart) noexcept {
   Task* const next = next_ready(hart);
   switch_to(hart, next != nullptr ? *next : hart.idle);
 }
 
-/// Frees tasks that have ended; on another stack than theirs.
+/// Frees tasks that have ended. Context: not on the stack of such a task.
 void bury_ended(HartState& hart) noexcept {
   for (bool found = true; found && hart.ring != nullptr;) {
     found = false;
@@ -165,13 +170,13 @@ void bury_ended(HartState& hart) noexcept {
   }
 }
 
-/// Outside a task: waits in place.
+/// Waits for an event outside a task.
 bool wait_in_place(const Event& event, std::uint32_t seen, std::uint64_t deadline) noexcept {
   for (;;) {
     const hal::InterruptGuard masked;
     if (event.sequence() != seen) return true;
     if (!masked.were_enabled() || hal::Port::ticks() >= deadline) return false;
-    hal::Port::wait_for_interrupt();  // the tick ends it at the latest
+    hal::Port::wait_for_interrupt();  // ends at the next tick at the latest
   }
 }
 
@@ -179,7 +184,7 @@ bool wait_in_place(const Event& event, std::uint32_t seen, std::uint64_t deadlin
 
 void Event::signal() noexcept {
   sequence_.fetch_add(1, std::memory_order_seq_cst);
-  // seq_cst with wait_event(): either this sees the waiter's bit, or the waiter sees the new sequence number.
+  // seq_cst with signalled_since(): either this sees the waiter's bit, or the waiter sees the new sequence number.
   const hal::HartMask waiting = waiters_.exchange(0, std::memory_order_seq_cst);
   if (waiting == 0) return;
   const hal::InterruptGuard masked;
@@ -189,6 +194,14 @@ void Event::signal() noexcept {
     if (hart == self) this_hart().recheck.store(1, std::memory_order_relaxed);
     else hal::Port::send_ipi(hart);
   }
+}
+
+/// Each call sets the hart's bit again: a signal() clears the bits of all harts, including a hart that has already read
+/// the new sequence number and waits for the next signal.
+bool Event::signalled_since(std::uint32_t seen) noexcept {
+  const hal::HartMask self = hal::HartMask{1} << hal::Port::hart_index();
+  if ((waiters_.load(std::memory_order_seq_cst) & self) == 0) waiters_.fetch_or(self, std::memory_order_seq_cst);
+  return sequence() != seen;
 }
 
 bool in_task() noexcept {
@@ -214,6 +227,8 @@ bool spawn(unsigned index, std::string_view name, void (*entry)(void*), void* ar
   }
   const auto low = (reinterpret_cast<std::uintptr_t>(stack.data()) + 15) & ~std::uintptr_t{15};
   task.stack = {low, reinterpret_cast<std::uintptr_t>(stack.data() + stack.size()) & ~std::uintptr_t{15}};
+  // A leak scan would take the values that an earlier task left on the stack for pointers of this task.
+  std::memset(reinterpret_cast<void*>(low), 0, task.stack.high - low);
   paint_guard(task.stack);
   task.entry = entry;
   task.argument = argument;
@@ -221,7 +236,7 @@ bool spawn(unsigned index, std::string_view name, void (*entry)(void*), void* ar
   task.key = new_key();
   task.state = Task::State::kReady;
   std::copy_n(name.data(), std::min(name.size(), kMaxTaskName), task.name.data());
-  // What qm_switch takes from the stack: ra at word 13, s0, s1, s2 below. s0 = 0 ends frame walks.
+  // qm_switch loads from the stack: ra from word 13, s0, s1 and s2 from the words below. s0 = 0 ends frame walks.
   auto* const saved = reinterpret_cast<std::uintptr_t*>(task.stack.high - QM_SWITCH_BYTES);
   std::fill_n(saved, QM_SWITCH_BYTES / sizeof *saved, 0);
   saved[13] = reinterpret_cast<std::uintptr_t>(&qm_task_start);
@@ -242,12 +257,12 @@ bool spawn(unsigned index, std::string_view name, void (*entry)(void*), void* ar
   return true;
 }
 
-/// Where a task that returns from its entry ends up.
+/// Ends a task that has returned from its entry.
 extern "C" [[noreturn]] void qm_task_end() {
   hal::Port::mask_interrupts();
   HartState& hart = this_hart();
   hart.current->state = Task::State::kEnded;
-  hart.recheck.store(1, std::memory_order_relaxed);  // whoever runs next buries it, at the latest the idle loop
+  hart.recheck.store(1, std::memory_order_relaxed);  // a later yield() or the idle loop frees the task
   leave(hart);
   __builtin_unreachable();
 }
@@ -274,8 +289,6 @@ bool wait_event(Event& event, std::uint32_t seen, std::uint64_t deadline) noexce
   self.event = &event;
   self.seen = seen;
   self.deadline = deadline;
-  // seq_cst with Event::signal(): the bit before the look.
-  event.waiters_.fetch_or(hal::HartMask{1} << hal::Port::hart_index(), std::memory_order_seq_cst);
   self.state = Task::State::kWaiting;
   look_around(hart);
   if (self.state == Task::State::kWaiting) leave(hart);
@@ -305,7 +318,7 @@ void run_tasks() noexcept {
       if (next != nullptr) switch_to(hart, *next);
       else sleep_until_interrupt(hart);
     }
-    // Interrupts are enabled here for an instant: what ended `wfi` is served.
+    // Interrupts are enabled here briefly: the interrupt that ended `wfi` is served.
   }
 }
 
@@ -332,6 +345,44 @@ bool describe_task_stack(std::uintptr_t address, Text& out) noexcept {
     return true;
   }
   return false;
+}
+
+namespace {
+
+/// @returns the sp of the code that a stopped hart was running: the one in its outermost trap frame.
+std::uintptr_t interrupted_sp(const TrapFrame& innermost) noexcept {
+  const TrapFrame* frame = &innermost;
+  while (frame->outer != nullptr) frame = frame->outer;
+  return frame->x[2];
+}
+
+bool is_current(const Task& task) noexcept { return hart_states[task.hart].current == &task; }
+
+}  // namespace
+
+void visit_stacks(std::uintptr_t sp, void (*visit)(const LiveStack& stack, void* argument) noexcept,
+                  void* argument) noexcept {
+  for (const HartState& hart : hart_states) {
+    if (hart.current == nullptr) continue;  // never started
+    if (hart.innermost != nullptr) {
+      visit({hart.trap_stack, reinterpret_cast<std::uintptr_t>(hart.innermost)}, argument);
+      visit({hart.current->stack, interrupted_sp(*hart.innermost)}, argument);
+    } else if (&hart == &this_hart()) {
+      visit({hart.current->stack, sp}, argument);
+    }
+    if (hart.current != &hart.idle) visit({hart.boot_stack, hart.idle.sp}, argument);
+  }
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const Task& task = tasks[i];
+    const bool is_there = task_taken[i].load(std::memory_order_relaxed) != 0 && task.state != Task::State::kFree;
+    if (!is_there || task.state == Task::State::kEnded || task.sp == 0 || is_current(task)) continue;
+    visit({task.stack, task.sp}, argument);
+  }
+}
+
+hal::StackBounds stack_pool_bounds() noexcept {
+  const auto low = reinterpret_cast<std::uintptr_t>(stack_pool);
+  return {low, low + sizeof stack_pool};
 }
 
 }  // namespace qm::firmware

@@ -1,5 +1,5 @@
-/// Each hart's timer: a periodic tick that does not drift, and the wake-ups of its tasks. Ticks do not wake a hart that
-/// sleeps; those that fell due while it slept are served as one when it wakes.
+/// Each hart's timer: a periodic tick without drift, and the wake-ups of its tasks. Ticks do not wake a hart that
+/// sleeps. Ticks that fell due while it slept are served as one tick when it wakes.
 
 #include <algorithm>
 #include <utility>
@@ -16,7 +16,7 @@ struct TickHandler {
   void* argument = nullptr;
 };
 TickHandler tick_handlers[2];
-std::atomic<std::uint32_t> tick_handler_slot{0};  // the one in use
+std::atomic<std::uint32_t> tick_handler_slot{0};  // the slot in use
 
 void start_period(HartState& hart, std::uint32_t period) noexcept {
   hart.period.store(period, std::memory_order_relaxed);
@@ -25,7 +25,8 @@ void start_period(HartState& hart, std::uint32_t period) noexcept {
   arm_timer(hart);
 }
 
-/// Serves the ticks that are due: one call of the handler, however late it is, and the next due time on the old raster.
+/// Serves all due ticks by one call of the handler, and sets the next due time. Due times stay multiples of the period
+/// after the first one.
 void serve_ticks(HartState& hart, std::uint64_t now) noexcept {
   const std::uint32_t period = hart.period.load(std::memory_order_relaxed);
   const std::uint64_t late = now - hart.next_tick;
@@ -59,10 +60,10 @@ void sleep_until_interrupt(HartState& hart) noexcept {
   const std::uint64_t now = hal::Port::ticks();
   if (now >= hart.next_tick) {
     const std::uint32_t period = hart.period.load(std::memory_order_relaxed);
-    hart.next_tick += (now - hart.next_tick) / period * period;  // the last one that was due
+    hart.next_tick += (now - hart.next_tick) / period * period;  // the last due time
     hart.slept_over_tick = true;
   }
-  // Else the timer's interrupt has come, and its handler arms it.
+  // Else the timer's interrupt is pending, and its handler arms the timer.
   if (now < std::min(hart.next_wake, hart.next_cut)) arm_timer(hart);
 }
 
@@ -77,7 +78,7 @@ void start_ticks() noexcept {
 void serve_timer(HartState& hart) noexcept {
   const std::uint64_t now = hal::Port::ticks();
   if (now >= hart.next_cut) cut_slice(hart, now);
-  if (now >= hart.next_wake) hart.next_wake = kForever;  // the scheduler looks at its waiting tasks after every trap
+  if (now >= hart.next_wake) hart.next_wake = kForever;  // the scheduler checks waiting tasks after every trap
   if (now >= hart.next_tick) {
     serve_ticks(hart, now);
   } else {

@@ -1,10 +1,10 @@
 # Trap entry and exit, task start and context switch.
 #
-# Return addresses inside [__trap_text_start, __trap_text_end) end an allocation's frame walk: what lies further out belongs
-# to the interrupted code (__trap_return) or is no caller (__task_return).
+# A return address in [__trap_text_start, __trap_text_end) ends an allocation's frame walk: the outer frames belong to
+# the interrupted code (__trap_return), or there is no caller (__task_return).
 #
-# sscratch: the top of this hart's trap stack while no trap is handled, 0 while one is. A trap from outside switches to the
-# trap stack; a nested one goes on where it is. Frame layout: TrapFrame in hart_state.hpp.
+# sscratch is the top of this hart's trap stack while the hart handles no trap, and 0 while it handles one. The first
+# trap switches to the trap stack; a nested trap stays on the current stack. Frame layout: TrapFrame in hart_state.hpp.
 #include <qm/hal/privilege.h>
 
 #include "layout.h"
@@ -26,7 +26,7 @@ qm_trap_entry:
   addi  sp, sp, -QM_FRAME_BYTES
   STORE t0, QM_FRAME_X(5)(sp)
   addi  t0, sp, QM_FRAME_BYTES
-  STORE t0, QM_FRAME_SCRATCH(sp) # sscratch goes back to the stack's top
+  STORE t0, QM_FRAME_SCRATCH(sp) # sscratch will be restored to the stack's top
   j     2f
 1:
   csrr  sp, QM_XSCRATCH       # nested: stay on the interrupted stack
@@ -34,7 +34,7 @@ qm_trap_entry:
   STORE t0, QM_FRAME_X(5)(sp)
   STORE zero, QM_FRAME_SCRATCH(sp) # sscratch stays 0
 2:
-  csrrw t0, QM_XSCRATCH, zero # inside a trap from here on
+  csrrw t0, QM_XSCRATCH, zero # t0 = interrupted sp; sscratch = 0: a trap is handled from here on
   STORE t0, QM_FRAME_X(2)(sp)
   for_saved STORE
   STORE zero, QM_FRAME_X(0)(sp)
@@ -53,10 +53,10 @@ qm_trap_entry:
   mv    a0, sp
   call  qm_trap
 __trap_return:
-  csrci QM_XSTATUS, QM_XSTATUS_IE # the handler may have let interrupts in
+  csrci QM_XSTATUS, QM_XSTATUS_IE # mask interrupts: the handler may have enabled them
   LOAD t0, QM_FRAME_PC(sp)
   csrw  QM_XEPC, t0
-  LOAD t0, QM_FRAME_STATUS(sp) # what enables is 0 in it, what was before are as at entry
+  LOAD t0, QM_FRAME_STATUS(sp) # its enable bit is 0; its previous enable and mode are as at entry
   csrw  QM_XSTATUS, t0
   LOAD t0, QM_FRAME_SCRATCH(sp)
   csrw  QM_XSCRATCH, t0
@@ -70,7 +70,7 @@ __trap_return:
   .globl qm_task_start, __task_return
   .type qm_task_start, @function
 qm_task_start:
-  csrsi QM_XSTATUS, QM_XSTATUS_IE # interrupts on
+  csrsi QM_XSTATUS, QM_XSTATUS_IE # enable interrupts
   mv    a0, s2
   jalr  s1
 __task_return:
@@ -78,7 +78,8 @@ __task_return:
   .size qm_task_start, . - qm_task_start
 __trap_text_end:
 
-# void qm_switch(std::uintptr_t* saved_sp, std::uintptr_t next_sp): callee-saved registers to this stack, then from that.
+# void qm_switch(std::uintptr_t* saved_sp, std::uintptr_t next_sp): saves the callee-saved registers on this stack and
+# its sp in *saved_sp, then switches to next_sp and restores the registers from there.
   .section .text..switch, "ax", @progbits
   .globl qm_switch
   .type qm_switch, @function

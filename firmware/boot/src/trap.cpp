@@ -1,6 +1,6 @@
-/// Traps: what every entry does before and after its handler.
+/// Traps: the work of every trap before and after its handler.
 
-#include <qm/hal/round.hpp>
+#include <qm/hal/broadcast.hpp>
 #include <qm/rewind.hpp>
 
 #include <qm/firmware/boot.hpp>
@@ -11,7 +11,7 @@ namespace qm::firmware {
 namespace {
 
 void serve_ipi(HartState& hart, TrapFrame& frame) noexcept {
-  // Clear before looking: a request posted after the look then raises the bit again.
+  // Clear the bit before reading requests: a request that is posted after the read raises it again.
   hal::privilege::clear_ipi();
   std::atomic_thread_fence(std::memory_order_seq_cst);
   count(hart.ipi_count);
@@ -30,7 +30,7 @@ void serve_interrupt(HartState& hart, TrapFrame& frame) noexcept {
   }
 }
 
-/// The interrupted stack: the current task's, or for a nested trap the trap stack.
+/// Checks the interrupted stack: the current task's stack or, for a nested trap, the trap stack.
 void check_interrupted_stack(const HartState& hart, const TrapFrame& frame) noexcept {
   if (frame.scratch != 0) {
     check_stack(hart, frame.x[2]);
@@ -44,14 +44,14 @@ void check_interrupted_stack(const HartState& hart, const TrapFrame& frame) noex
 /// Called by qm_trap_entry with interrupts masked.
 extern "C" void qm_trap(TrapFrame* frame) {
   HartState& hart = this_hart();
-  // A section that was interrupted starts again; before anything here may allocate, enable interrupts or switch
-  // context.
+  // Send an interrupted restartable section back to its start, before this trap allocates, enables interrupts or
+  // switches context.
   if (frame->is_interrupt()) frame->pc = qm_rewind(frame->original_pc, frame->x.data());
   frame->outer = hart.innermost;
   frame->line = 0;
   hart.innermost = frame;
   const std::uint32_t interrupted = hal::port_context_key;
-  hal::port_context_key = 0;  // a handler's label and stack are asked for
+  hal::port_context_key = 0;  // 0: a handler's label and stack are queried each time
   ++hal::hart_local().trap_depth;
   if (!frame->is_interrupt()) fatal_exception(*frame);
   check_interrupted_stack(hart, *frame);

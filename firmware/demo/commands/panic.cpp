@@ -1,6 +1,6 @@
-/// panic: the end on purpose, in several places.
+/// panic: panics on purpose, in several places.
 ///
-/// Plain C names for the functions on the way: this is how a backtrace prints them.
+/// The functions on the path have C linkage, so that a backtrace prints plain names.
 
 #include <qm/cache.hpp>
 #include <qm/console/command.hpp>
@@ -8,7 +8,7 @@
 #include <qm/firmware/interrupt.hpp>
 #include <qm/firmware/task.hpp>
 #include <qm/hal/hart.hpp>
-#include <qm/slab_pass.hpp>
+#include <qm/detail/slab_pass.hpp>
 
 #include "../caches.hpp"
 
@@ -22,10 +22,10 @@ constinit std::atomic<bool> held{false};
 
 extern "C" {
 
-/// Reads where nothing is.
+/// Reads an address without memory.
 [[gnu::noinline]] static void read_nothing(void*) { asm volatile("lb zero, 0(%0)" : : "r"(8)); }
 
-/// Called with the lock of the slab layer held and interrupts masked; keeps it.
+/// Called with the slab layer's lock held and interrupts masked. Never returns, so it never unlocks.
 [[gnu::noinline]] static void keep_lock(qm::SlabLayer&, qm::Slab&, void*) noexcept {
   held.store(true, std::memory_order_release);  // pairs with the acquire in panic_beside_lock()
   if (qm::hal::Port::hart_index() == 0) qm::firmware::panic("asked for, with a lock held");
@@ -37,9 +37,9 @@ extern "C" {
   pass.step(keep_lock, nullptr);
 }
 
-/// Panics while another hart, or if there is none this one, holds the lock of the slabs of `packet` for ever.
+/// Panics while another hart holds the slab lock of `packet` for ever. Without another hart, this hart holds it.
 [[gnu::noinline]] static void panic_beside_lock() {
-  (void)qm::demo::caches().packet->allocate();  // so that there is a slab
+  (void)qm::demo::caches().packet->allocate();  // makes sure that there is a slab
   if (!qm::firmware::spawn(1, "holder", hold_lock, nullptr)) hold_lock(nullptr);
   while (!held.load(std::memory_order_acquire)) qm::firmware::yield();
   qm::firmware::panic("asked for, beside a held lock");

@@ -1,7 +1,7 @@
-/// pool take SIZE... | free N... | list: pieces of a small arena, taken and given back by hand. `frag` and `whatis` have
-/// something to explain then.
+/// pool take SIZE... | free N... | list: allocates and frees pieces of a small arena by hand, to give `frag` and
+/// `whatis` examples.
 ///
-/// The arena is a block of the heap, made for the first piece and given back with the last one.
+/// The arena's memory is a block of the heap, allocated with the first piece and freed with the last one.
 
 #include <array>
 
@@ -44,7 +44,7 @@ bool make() noexcept {
   return false;
 }
 
-/// Gives the memory back if no piece is out. @returns whether the arena is gone.
+/// Frees the arena's memory if no piece is allocated. @returns whether there is no arena now.
 bool end_if_empty() noexcept {
   if (memory == nullptr || pool.destroy() != Status::kOk) return memory == nullptr;
   heap::free(memory);
@@ -57,7 +57,7 @@ void print(Invocation& call, unsigned at, std::string_view state) noexcept {
            console::Address{pieces[at].start}, state);
 }
 
-/// Reads all numbers behind the verb before anything is done.
+/// Reads all numbers after the verb, before the command changes anything.
 bool read(Invocation& call, std::array<std::uint64_t, 8>& numbers, CommandStatus& status) noexcept {
   for (std::size_t at = 2; at < call.words().size(); ++at) {
     const std::string_view text = call.words()[at];

@@ -75,7 +75,7 @@ void complete_harts(console::Completion& completion) noexcept {
 
 QM_CONSOLE_COMMAND(harts, {.name = "harts",
                            .usage = "harts [reset]",
-                           .summary = "the harts, what they run, how late their ticks came; reset forgets the lateness",
+                           .summary = "the harts, their tasks, how late their ticks came; reset forgets the lateness",
                            .run = harts,
                            .min_arguments = 0,
                            .max_arguments = 1,

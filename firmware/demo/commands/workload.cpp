@@ -15,7 +15,7 @@ namespace {
 using console::CommandStatus;
 using console::Invocation;
 
-/// How often a waiting command looks at the line.
+/// @returns the time at which a waiting command next polls the serial line: in 10 ms.
 std::uint64_t next_look() noexcept { return hal::Port::ticks() + hal::Port::tick_rate() / 100; }
 
 CommandStatus list(Invocation& call) noexcept {
@@ -104,7 +104,7 @@ CommandStatus run_workload(Invocation& call) noexcept {
   return call.usage();
 }
 
-/// Behind the workload's name: what it takes, then `hart H` and `seed S`.
+/// Completes the words after the workload's name: its arguments, then `hart H` and `seed S`.
 void complete_arguments(console::Completion& completion, const Workload& workload) noexcept {
   const std::size_t arguments = (workload.counted ? 1 : 0) + (workload.named ? 1 : 0);
   if (completion.index() < 3 + arguments) {

@@ -1,5 +1,5 @@
-/// churn N: N operations on every hart, random sizes and lifetimes; everything is freed at the end. One operation in
-/// four takes a session, the others a block of the heap.
+/// churn N: N operations on every hart with random sizes and lifetimes; all objects are freed at the end. One operation
+/// in four allocates a session, the others a block of the heap.
 
 #include <cstring>
 
@@ -37,8 +37,9 @@ void count_taken(WorkloadRun& run, std::uint32_t bytes) noexcept {
     run.numbers[kFailed].fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  block.fill = static_cast<unsigned char>(random.next());
-  block.start[0] = block.start[block.bytes - 1] = block.fill;
+  // Fill the whole block with bytes that form no address: for a leak scan, old contents could point to other objects.
+  block.fill = static_cast<unsigned char>(random.next() & 0x7f);
+  std::memset(block.start, block.fill, block.session ? block.bytes : heap::usable_size(block.start));
   count_taken(run, block.bytes);
 }
 

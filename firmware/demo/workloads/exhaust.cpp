@@ -1,5 +1,5 @@
-/// exhaust: every hart takes memory until none is left - large blocks, smaller ones, then objects of the cache
-/// `exhaust` - and when the last hart has failed, all free what they took.
+/// exhaust: every hart allocates memory until none is left: large blocks, smaller blocks, then objects of the cache
+/// `exhaust`. When an allocation has failed on every hart, all harts free their memory.
 
 #include <qm/heap.hpp>
 #include <qm/system.hpp>

@@ -1,7 +1,7 @@
-/// leak N [list]: receives N packets; on one error path, about one in ten, a copy is made for a report that nobody ever
-/// writes. That copy is what is found later.
+/// leak N [list]: receives N packets. On an error path, for about one packet in ten, it makes a copy for a report that
+/// is never written. That copy is the leak.
 ///
-/// Plain C names for the functions on the path: this is how the console prints them.
+/// The functions on the path have C linkage, so that the console prints plain names.
 
 #include "../caches.hpp"
 #include "workloads.hpp"
@@ -10,9 +10,9 @@ namespace {
 
 using qm::demo::Packet;
 
-/// Addresses of the forgotten, for `list`. More than these are counted, not listed.
+/// Complements of leaked addresses, for `list`: a leak scan would see plain ones as pointers. More leaks only count.
 constexpr std::uint32_t kListed = 8192;
-std::array<void*, kListed> leaked;
+std::array<std::uintptr_t, kListed> leaked;
 
 enum Number : unsigned { kForgotten, kFailed };
 
@@ -26,17 +26,17 @@ extern "C" {
 
 [[gnu::noinline]] static void packet_free(Packet* packet) { qm::demo::caches().packet->free(packet); }
 
-/// Keeps a copy of the broken packet - and loses it.
+/// Makes a copy of the broken packet, and loses it.
 [[gnu::noinline]] static void rx_checksum_error(qm::demo::WorkloadRun& run, const Packet* packet) {
   Packet* copy = packet_alloc();
   if (copy == nullptr) {
     run.numbers[kFailed].fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  copy->sequence = packet->sequence;
-  copy->checksum = packet->checksum;
+  // The whole packet: in the copy, the memory's old contents could look like a pointer to a leak scan.
+  *copy = *packet;
   const std::uint32_t at = run.numbers[kForgotten].fetch_add(1, std::memory_order_relaxed);
-  if (at < kListed) leaked[at] = copy;
+  if (at < kListed) leaked[at] = ~reinterpret_cast<std::uintptr_t>(copy);
 }
 
 [[gnu::noinline]] static void rx_deliver(qm::demo::WorkloadRun& run, std::uint32_t sequence, std::uint32_t checksum) {
@@ -45,8 +45,8 @@ extern "C" {
     run.numbers[kFailed].fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  packet->sequence = sequence;
-  packet->checksum = checksum;
+  *packet = {sequence, checksum, nullptr, {}};
+  // About one packet in ten counts as broken.
   if (checksum % 10 == 0) rx_checksum_error(run, packet);
   packet_free(packet);
 }
@@ -69,8 +69,7 @@ void finish(WorkloadRun& run, console::Output& out) noexcept {
   const std::uint32_t forgotten = run.numbers[kForgotten].load(std::memory_order_relaxed);
   if (run.option) {
     for (std::uint32_t i = 0; i < forgotten && i < kListed; ++i) {
-      console::Row(out, "leaked")
-          .print("leaked {address}\n", console::Address{reinterpret_cast<std::uintptr_t>(leaked[i])});
+      console::Row(out, "leaked").print("leaked {address}\n", console::Address{~leaked[i]});
     }
     if (forgotten > kListed)
       console::Row(out, "not_listed").print("leak: {objects} more are not listed\n", forgotten - kListed);

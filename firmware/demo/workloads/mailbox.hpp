@@ -1,6 +1,6 @@
 #pragma once
-/// A ring from one hart to another, for objects that are freed elsewhere than they were allocated. One writer, one
-/// reader.
+/// A ring from one hart to another, for objects that are freed on another hart than they were allocated on. It has one
+/// writer and one reader.
 
 #include <array>
 #include <atomic>
@@ -20,7 +20,7 @@ class Mailbox {
   }
   void* take() noexcept {
     const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-    // acquire: pairs with the release in put(), so that the slot and the object are seen.
+    // acquire: pairs with the release in put(), so that the slot and the object are visible.
     if (tail == head_.load(std::memory_order_acquire)) return nullptr;
     void* object = slots_[tail % slots_.size()];
     tail_.store(tail + 1, std::memory_order_release);

@@ -1,10 +1,10 @@
-/// misuse: does with packets and sessions what must not be done, one thing after the other, and gives everything back.
-/// The console tells each: in an ordinary build when the object passes a slow path, at the latest at this workload's
-/// end; in a checking build at once, and the last two there alone.
+/// misuse: misuses packets and sessions in several ways, one after the other, and frees everything. The console reports
+/// each misuse: in an ordinary build when the object comes to a slow path, at the latest at this workload's end; in a
+/// checking build at once. The last two occur only in a checking build.
 ///
-/// Plain C names for the functions that do it: this is how the console prints them.
+/// The functions that misuse objects have C linkage, so that the console prints plain names.
 
-#include <qm/object_check.hpp>
+#include <qm/detail/object_check.hpp>
 
 #include "../caches.hpp"
 #include "workloads.hpp"
@@ -57,7 +57,7 @@ extern "C" {
   free_inside(caches.packet);
   free_to_another(caches.packet, caches.session);
   free_twice(caches.packet);
-  // What lies behind an object without a redzone is the next one, and what is written to a free one nobody notices.
+  // Without redzones a write behind an object changes the next object, and a write to a free object is not noticed.
   if constexpr (qm::kChecked) {
     committed += 2;
     write_behind(caches.packet);
@@ -83,7 +83,7 @@ void finish(WorkloadRun& run, console::Output& out) noexcept {
 constinit const Workload kMisuse = {
     .name = "misuse",
     .usage = "misuse",
-    .summary = "frees objects twice, to the wrong cache and worse, to be told",
+    .summary = "frees objects twice, to the wrong cache and worse, to be reported",
     .task = "misuse",
     .counted = false,
     .option = {},

@@ -1,5 +1,5 @@
-/// neutral N: N rounds on every hart of allocations and frees in several caches and sizes; every fourth packet is freed
-/// by the next hart. What it takes it gives back: a trace taken over it shows nothing outstanding.
+/// neutral N: N iterations on every hart of allocations and frees in several caches and sizes. The next hart frees
+/// about one packet in four. The workload frees all its objects, so a trace of it shows nothing outstanding.
 
 #include <qm/heap.hpp>
 
@@ -12,11 +12,11 @@ namespace {
 
 enum Number : unsigned { kTaken, kGiven, kFailed };
 
-/// mailboxes[h]: what hart h has to free. They are one run's: a mailbox has one writer and one reader.
+/// mailboxes[h] has the objects that hart h frees. One run uses them, as a mailbox has one writer and one reader.
 std::array<Mailbox, hal::Port::kMaxHarts> mailboxes;
 constinit std::atomic<std::uint32_t> under_way{0};
 
-/// Counts what one task takes and gives back; adds it to the run at the end.
+/// Counts the allocations and frees of one task, and adds the counts to the run at the end.
 class Ledger {
  public:
   explicit Ledger(WorkloadRun& run) noexcept : run_(run) {}
@@ -28,7 +28,7 @@ class Ledger {
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  // Converted: what is taken is charged to who takes it.
+  // Converted functions: they charge an allocation to their caller's site.
   void* take_at(const CallSite* site, Cache& cache) noexcept { return note(cache.allocate_at(site)); }
   void* take_at(const CallSite* site, std::size_t bytes) noexcept { return note(heap::allocate_at(site, bytes)); }
   void give(Cache& cache, void* object) noexcept {

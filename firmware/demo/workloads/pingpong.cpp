@@ -1,4 +1,4 @@
-/// pingpong N: one hart allocates, another frees. With one hart nothing crosses.
+/// pingpong N: one hart allocates, another frees. With one hart, it does both.
 
 #include "../caches.hpp"
 #include "mailbox.hpp"
@@ -19,12 +19,12 @@ void serve(WorkloadRun& run) noexcept {
     run.numbers[kServed].fetch_add(1, std::memory_order_release);
     if (i % 16 == 0) firmware::yield();
   }
-  run.numbers[kReturned].store(1, std::memory_order_release);  // nothing more comes
+  run.numbers[kReturned].store(1, std::memory_order_release);  // no packet follows
 }
 
 void take_back(WorkloadRun& run, bool other_hart) noexcept {
   for (;;) {
-    // acquire: pairs with serve()'s last release: an empty table after it is empty for good.
+    // acquire: pairs with the last release in serve(): if the table is empty after it, it stays empty.
     const bool last = run.numbers[kReturned].load(std::memory_order_acquire) != 0;
     void* packet = table.take();
     if (packet != nullptr) {

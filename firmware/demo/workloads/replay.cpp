@@ -1,5 +1,5 @@
-/// replay NAME: replays a recorded trace of a real program on the heap, its threads as harts, every block's contents
-/// checked. One at a time. The tables lie in pages of the base arena.
+/// replay NAME: replays a recorded trace of a real program on the heap. Harts take the parts of its threads, and the
+/// contents of every block are checked. One replay runs at a time. Its tables lie in pages of the base arena.
 
 #include <new>
 
@@ -13,10 +13,10 @@
 namespace qm::demo {
 namespace {
 
-/// Signalled when a worker has done what another waits for.
+/// Signalled when a worker has done an operation that another worker waits for.
 constinit firmware::Event turn_over;
 
-/// The heap, as a replay sees it.
+/// The interface of a replay to the heap.
 struct HeapFace {
   static void* allocate(std::size_t size) noexcept { return QM_ALLOC(heap::allocate, size); }
   static void* reallocate(void* block, std::size_t size) noexcept { return QM_ALLOC(heap::reallocate, block, size); }
@@ -31,12 +31,12 @@ struct HeapFace {
 
 using HeapReplay = replay::Replay<HeapFace>;
 
-/// The replay under way.
+/// The running replay.
 struct Stage {
   replay::Header header;
   std::span<const replay::Operation> operations;
   std::uintptr_t unpacked = 0;  // memory of base
-  std::uintptr_t slots = 0;     // the same
+  std::uintptr_t slots = 0;     // memory of base
   alignas(HeapReplay) std::byte replay[sizeof(HeapReplay)];
 
   void clear() noexcept {

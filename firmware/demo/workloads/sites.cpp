@@ -1,11 +1,11 @@
-/// sites N: N rounds on every hart, each of one allocation in each way that call sites know; what they hold stays until
-/// `workload stop`, but for every second object of each list, which the next hart gives back. So `allocinfo` says who
-/// is charged:
+/// sites N: N iterations on every hart, each with one allocation in each way that call sites support. The objects stay
+/// until `workload stop`, except every second object of each list, which the next hart frees. `allocinfo` then shows
+/// the site that is charged:
 ///
-///     sites_hooked       a hook at the allocation: a session, or a block that is made larger through another hook
+///     sites_hooked       a hook at the allocation: a session, or a block that another hook enlarges
 ///     sites_converted    calls report_alloc(), a helper that passes its caller's site on
-///     record_alloc       a helper with a hook of its own: what its callers hold is its
-///     <untagged>         no hook at all: small blocks, and large ones
+///     record_alloc       a helper with its own hook: its callers' blocks are charged to it
+///     <untagged>         no hook: small blocks, and large ones
 
 #include <utility>
 
@@ -21,16 +21,16 @@ enum Number : unsigned { kHeld, kFailed };
 
 struct Held {
   Held* next;
-  Cache* cache;  ///< nullptr: the heap's
+  Cache* cache;  ///< nullptr: the heap
 };
 
-/// What each hart has taken; one run at a time.
+/// The objects of each hart; one run at a time.
 std::array<Held*, hal::Port::kMaxHarts> held;
 std::atomic<std::uint32_t> is_held{0};
 
 }  // namespace
 
-/// Converted: charged to whoever writes report_alloc().
+/// Converted: charges the line that calls report_alloc().
 void* report_alloc_at(const CallSite* site, std::size_t bytes) noexcept { return heap::allocate_at(site, bytes); }
 #define report_alloc(bytes) QM_AT(::qm::demo::report_alloc_at, bytes)
 

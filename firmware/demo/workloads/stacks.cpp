@@ -1,5 +1,5 @@
-/// stacks N: holds N objects of the cache `stacks`, taken through 64 distinct call paths of depth 4 to 28, until
-/// `workload stop`. Each level of a path calls one of two functions, by the bit of the path's number whose turn it is:
+/// stacks N: keeps N objects of the cache `stacks` until `workload stop`. It allocates them through 64 call paths of
+/// depth 4 to 28. Each level of a path calls one of two functions, selected by a bit of the path's number:
 ///
 ///     path      0   1-2   3-6   7-14   15 ... 63
 ///     levels    0    1     2     3      4 ... 24      and four frames more: stack_end, stacks_task, run_worker, the task's
@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned kPaths = 64;
 
-/// Levels of a path. Paths of equal length differ in the bits that they use.
+/// @returns the number of levels of a path. Paths of equal length differ in the bits that they use.
 constexpr unsigned levels(unsigned path) {
   unsigned count = 0;
   while (count < 4 && path + 1 >= (2U << count)) ++count;
@@ -28,7 +28,7 @@ enum Number : unsigned { kHeld, kFailed };
 struct Held {
   Held* next;
 };
-/// One list a run slot would do; runs of `stacks` share this one, and a release frees what its run had taken.
+/// The objects of all runs of `stacks`, which share one list.
 std::atomic<Held*> held{nullptr};
 
 }  // namespace
@@ -41,7 +41,7 @@ static void* stack_right(unsigned path, unsigned depth);
 
 [[gnu::noinline]] static void* stack_end() { return QM_ALLOC(qm::demo::caches().stacks->allocate); }
 
-/// One level further down; the empty asm keeps the call from becoming a jump or a loop.
+/// Calls the next level. The empty asm keeps the compiler from turning the call into a jump or a loop.
 static inline void* stack_step(unsigned path, unsigned depth) {
   void* object = nullptr;
   if (depth == 0) {

@@ -1,5 +1,5 @@
 #pragma once
-/// The workloads that there are; one file each.
+/// The workloads, one file each.
 
 #include "../workload.hpp"
 
@@ -14,5 +14,8 @@ extern const Workload kSites;
 extern const Workload kExhaust;
 extern const Workload kReplay;
 extern const Workload kMisuse;
+extern const Workload kPlant;
+extern const Workload kHold;
+extern const Workload kCareless;
 
 }  // namespace qm::demo

@@ -1,8 +1,8 @@
-/// Encodes a recorded trace: `encode_recording IN.trace OUT.qmr`. With one argument, an encoded one, it prints the
-/// trace back, so that `encode_recording OUT.qmr | cmp - IN.trace` shows that nothing was lost.
+/// Encodes a recorded trace: `encode_recording IN.trace OUT.qmr`. With one argument, an encoded trace, it prints the
+/// decoded trace, so that `encode_recording OUT.qmr | cmp - IN.trace` shows that nothing was lost.
 ///
-/// A trace is text, an operation a line: `t N` (what follows is thread N's), `a SLOT SIZE`, `r SLOT SIZE`, `f SLOT`. An
-/// allocation must take the slot that was freed last, or a new one: that is why the encoded form need not name it.
+/// A trace is text, one operation a line: `t N` (the next operations belong to thread N), `a SLOT SIZE`, `r SLOT SIZE`,
+/// `f SLOT`. An allocation must use the slot that was freed last, or a new one, so the encoded form does not name it.
 
 #include <cstdio>
 #include <fstream>
@@ -29,7 +29,7 @@ void put(Bytes& out, std::uint32_t value) {
   std::exit(1);
 }
 
-/// The codes of a trace, and its header.
+/// Builds the codes of a trace, and its header.
 class Encoder {
  public:
   void line(char verb, std::uint32_t slot, std::uint32_t size) {
@@ -98,7 +98,7 @@ class Encoder {
   std::uint32_t thread_ = 0, last_ = 0, live_ = 0, blocks_ = 0;
 };
 
-/// LZ77, the longest of the last 64 matches of four bytes.
+/// LZ77: uses the longest of the last 64 matches of four bytes.
 Bytes pack(const Bytes& in) {
   constexpr std::size_t kKey = 4, kLeast = 5, kTried = 64;
   Bytes out;

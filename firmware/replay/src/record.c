@@ -1,9 +1,10 @@
-/* Records what a program of Linux allocates, as a trace for encode_recording:
+/* Records the allocations of a Linux program, as a trace for encode_recording:
  *
  *     QM_RECORD=OUT.trace QM_RECORD_OPERATIONS=60000 LD_PRELOAD=librecord_allocations.so PROGRAM...
  *
- * OUT.trace must not exist: the first process that allocates makes it and is recorded, and not what it starts. At most
- * QM_RECORD_OPERATIONS are recorded, if it is set. A block gets the slot that was freed last, or a new one. */
+ * OUT.trace must not exist. The first process that allocates creates it and is recorded; its child processes are not.
+ * At most QM_RECORD_OPERATIONS operations are recorded, if it is set. A block gets the slot that was freed last, or a
+ * new one. */
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* glibc's own, under names that are not replaced here. */
+/* The functions of glibc, under names that this file does not replace. */
 extern void* __libc_malloc(size_t bytes);
 extern void* __libc_calloc(size_t count, size_t bytes);
 extern void* __libc_realloc(void* block, size_t bytes);
@@ -61,7 +62,7 @@ static void start(void) {
   recorded = getpid();
 }
 
-/* Whether the caller is recorded; the lock is held then. A child of the recorded process is not. */
+/* Whether the caller is recorded; if so, the lock is taken. A child of the recorded process is not recorded. */
 static int begin(void) {
   if (recorded != 0 && (file < 0 || getpid() != recorded)) return 0;
   while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) continue;
@@ -81,7 +82,7 @@ static uint32_t place_of(const void* block) {
   return place;
 }
 
-/* Takes the block out, and moves what linear probing would not find behind the gap. */
+/* Removes the block, and moves entries that linear probing would not find beyond the gap. */
 static uint32_t remove_block(const void* block) {
   uint32_t gap = place_of(block);
   if (places[gap].block == NULL) return kNone;
@@ -121,7 +122,7 @@ static void allocated(void* block, size_t bytes) {
 
 static void freed(void* block) {
   const uint32_t slot = remove_block(block);
-  if (slot == kNone) return; /* NULL, or from before the recording */
+  if (slot == kNone) return; /* NULL, or allocated before the recording */
   free_slots[free_count++] = slot;
   write_line('f', slot, 0);
 }
@@ -147,7 +148,7 @@ void free(void* block) {
   if (recording) end();
 }
 
-/* With no bytes glibc frees the block. */
+/* With 0 bytes glibc frees the block. */
 void* realloc(void* block, size_t bytes) {
   const int recording = begin();
   void* const resized = __libc_realloc(block, bytes);

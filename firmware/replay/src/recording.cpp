@@ -3,7 +3,7 @@
 namespace qm::replay {
 namespace {
 
-/// Bytes, read to an end that no read passes.
+/// Reads bytes, and never reads past their end.
 class Bytes {
  public:
   explicit Bytes(std::span<const std::uint8_t> bytes) noexcept : rest_(bytes) {}
@@ -47,7 +47,7 @@ bool read_header(Bytes& in, Header& header) noexcept {
   return !in.failed() && header.slots < (1U << 24) && header.threads <= 16;
 }
 
-/// The body, unpacked to @p out.
+/// Unpacks the body to @p out.
 bool expand(Bytes& in, std::span<std::uint8_t> out) noexcept {
   std::size_t at = 0;
   for (;;) {
@@ -64,10 +64,10 @@ bool expand(Bytes& in, std::span<std::uint8_t> out) noexcept {
 
 constexpr std::size_t up_to_8(std::size_t bytes) { return (bytes + 7) & ~std::size_t{7}; }
 
-/// Turns codes into operations: knows which slots are free, and how often each was used.
+/// Turns codes into operations. It keeps the free slots, and the number of operations on each slot.
 class Decoder {
  public:
-  /// @param[in] memory two words of 32 bits a slot.
+  /// @param[in] memory two 32-bit words for each slot.
   Decoder(const Header& header, std::uint32_t* memory) noexcept
       : slots_(header.slots), threads_(header.threads), free_(memory), turns_(memory + header.slots) {
     for (std::uint32_t slot = 0; slot < slots_; ++slot) turns_[slot] = 0;

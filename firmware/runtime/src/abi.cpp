@@ -1,5 +1,5 @@
-/// What the compiler and libstdc++'s headers call when something must not go on, and static objects' destructors, which
-/// firmware never runs.
+/// Functions that the compiler and the headers of libstdc++ call for fatal errors, and the registration of static
+/// destructors, which firmware never runs.
 
 #include <qm/hal/port.hpp>
 

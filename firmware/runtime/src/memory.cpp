@@ -1,6 +1,6 @@
-/// The four functions that the compiler may call for memory, and what string_view needs. Word by word where both sides
-/// are aligned alike, in runs of eight words. Built without the loop-to-call transformation, which would make memset
-/// call itself.
+/// The four memory functions that the compiler may call, and the functions that string_view needs. If source and
+/// destination have the same alignment, they copy words, in runs of eight words. This file is built without the
+/// loop-to-call transformation, with which memset would call itself.
 
 #include <cstddef>
 #include <cstdint>

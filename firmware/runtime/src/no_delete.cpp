@@ -1,4 +1,5 @@
-/// operator delete for images without a heap: virtual destructors name it. Linked only if nothing before defines it.
+/// operator delete for images without a heap, because virtual destructors refer to it. It is linked only if no earlier
+/// library defines operator delete.
 
 #include <cstddef>
 #include <new>

@@ -1,4 +1,4 @@
-/// The trap entry's hook in images without restartable sections. Linked only if nothing before defines it.
+/// The trap entry's hook in images without restartable sections. It is linked only if no earlier library defines it.
 
 #include <qm/rewind.hpp>
 

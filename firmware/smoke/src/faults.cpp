@@ -17,7 +17,7 @@ constexpr unsigned kLine = firmware::kSoftwareLine + 30;
   return value;
 }
 
-/// The board has nothing at this address.
+/// Reads an address at which the board has no memory.
 [[gnu::noinline]] void load_fault() { load_from(0x200); }
 void illegal() { asm volatile(".4byte 0"); }
 [[gnu::noinline]] void use_float() { asm volatile("fmv.d.x ft0, zero"); }
@@ -33,7 +33,7 @@ volatile std::uint64_t deepest = ~std::uint64_t{0};  // never reached
 }
 void overflow() { descend(0); }
 
-/// The backtrace crosses the interrupt: the handler's frames, then those of the code it interrupted.
+/// Faults in an interrupt handler. The backtrace shows the handler's frames, then those of the interrupted code.
 void in_interrupt() {
   firmware::register_interrupt(
       kLine, [](void*) { load_fault(); }, nullptr);

@@ -1,5 +1,5 @@
 #pragma once
-/// Ways to end badly, by name: each must stop the system with a report and a failing status.
+/// Faults by name: each must stop the system with a report and a failing status.
 
 #include <string_view>
 

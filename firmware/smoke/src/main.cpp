@@ -1,9 +1,9 @@
-/// The smoke image: one line for each part of boot that works, "smoke: passed" and status 0 at the end; status 1 when a
-/// part does not. A word of /chosen/bootargs asks for more:
+/// The smoke image: prints a line for each part of boot that works, and at the end "smoke: passed" with status 0. It
+/// ends with status 1 if a part does not work. A word of /chosen/bootargs adds a test:
 ///
-///     fault=NAME   end by that fault (faults.cpp), status 101
+///     fault=NAME   end with that fault (faults.cpp), status 101
 ///     input        report each line received, until the line "end"
-///     names        look up every address; print each function's first one found, and size
+///     names        look up every address; print each function's first address found, and its size
 ///     exit=N       end with status N, a digit
 
 #include <atomic>
@@ -14,7 +14,7 @@
 #include <qm/firmware/symbols.hpp>
 #include <qm/firmware/task.hpp>
 #include <qm/firmware/text.hpp>
-#include <qm/hal/round.hpp>
+#include <qm/hal/broadcast.hpp>
 
 #include "faults.hpp"
 
@@ -28,7 +28,7 @@ using firmware::Text;
 using hal::Port;
 
 constexpr unsigned kOuterLine = firmware::kSoftwareLine, kInnerLine = firmware::kSoftwareLine + 1;
-constexpr unsigned kRounds = 100, kLines = 40;
+constexpr unsigned kRounds = 100, kLines = 40, kPasses = 20000;
 
 unsigned harts = 1;
 std::uint64_t ms() { return Port::tick_rate() / 1000; }
@@ -47,7 +47,7 @@ void require(bool ok, std::string_view what) {
   if (!ok) firmware::exit(1);
 }
 
-/// Waits in turns until @p done, at most five seconds.
+/// Polls until @p done returns true, for at most 5 s. @returns whether it did.
 template <class Done>
 bool eventually(Done done) {
   const std::uint64_t end = Port::ticks() + 5000 * ms();
@@ -85,7 +85,7 @@ void stay_awake(void*) {
 
 void check_ticks() {
   if (harts > 1) {
-    // It may still be awake from its start, or be woken by something else: sooner or later it sleeps over 20 ticks.
+    // The hart may still be awake from its start, or be woken by another cause: eventually it sleeps through 20 ticks.
     const auto sleeps = [] {
       const std::uint32_t before = firmware::hart_report(harts - 1).ticks;
       firmware::sleep_until(Port::ticks() + 20 * ms());
@@ -110,15 +110,15 @@ void check_ticks() {
   awake = 0;
 }
 
-/// The raster of the ticks does not move: after many, the next is due where the first one's raster has it.
+/// Ticks do not drift: due times stay multiples of the period after the first one.
 void check_no_drift() {
   const auto period = static_cast<std::uint32_t>(ms() / 2);
   firmware::set_tick_period(0, period);
   const std::uint64_t start = Port::ticks();
   const firmware::HartReport before = firmware::hart_report(0);
   while (Port::ticks() < start + 200 * period) Port::relax();  // awake: a hart that sleeps has no ticks
-  // A host that has other things to do may hold the hart up anywhere here: a tick that is due is served a moment later, but a
-  // raster that has moved stays behind.
+  // A busy host may delay the hart anywhere here. Then a due tick is served a moment later; if due times have drifted,
+  // the count stays wrong.
   const auto is_on_raster = [&] {
     const std::uint64_t least = (Port::ticks() - start) / period;
     const firmware::HartReport after = firmware::hart_report(0);
@@ -128,13 +128,13 @@ void check_no_drift() {
   };
   const std::uint64_t end = Port::ticks() + 5000 * ms();
   bool is_there = is_on_raster();
-  while (!is_there && Port::ticks() < end) is_there = is_on_raster();  // awake still
+  while (!is_there && Port::ticks() < end) is_there = is_on_raster();  // still awake
   require(is_there, "ticks do not drift");
   firmware::set_tick_period(0, static_cast<std::uint32_t>(ms()));
   firmware::reset_worst_lateness(0);
 }
 
-/// Instructions of one switch to another task, under icount: the counter counts all harts, and the others are in `wfi`.
+/// Counts the instructions of one task switch, under icount. The counter counts all harts; the others are in `wfi`.
 std::atomic<std::uint32_t> partner_runs{0};
 void measure_yield() {
   firmware::spawn(
@@ -163,7 +163,7 @@ std::atomic<std::uint32_t> outer_calls{0}, inner_calls{0};
 char inner_label[60];
 std::size_t inner_length = 0;
 
-/// Lets interrupts in and raises the inner line: it is served nested in this one.
+/// Enables interrupts and raises the inner line, whose handler runs nested in this one.
 void outer(void*) {
   const unsigned self = Port::hart_index();
   const std::uint32_t before = inner_calls.load();
@@ -196,14 +196,14 @@ void check_rounds() {
   static std::atomic<std::uint32_t> visits{0};
   bool ok = true;
   for (unsigned i = 0; i < kRounds; ++i) {
-    const hal::RoundResult result = hal::run_on_harts(
+    const hal::BroadcastResult result = hal::run_on_harts(
         ~hal::HartMask{0}, [](unsigned, void*) noexcept { visits.fetch_add(1, std::memory_order_relaxed); }, nullptr);
     ok = ok && result.ok();
   }
   require(ok && visits.load() == kRounds * harts, "100 rounds over all harts");
 }
 
-/// Passes a turn round the harts: each waits for its number, then hands on the next.
+/// Passes a turn from hart to hart: each waits for its number, then signals the next.
 struct Relay {
   Event moved;
   std::atomic<std::uint32_t> turn{0}, finished{0};
@@ -224,7 +224,7 @@ void run_relay(void* argument) {
   relay.finished.fetch_add(1);
 }
 
-/// Lines of all harts at once: whoever reads them checks that each is whole.
+/// All harts write lines at once; the test that reads them checks that each line is whole.
 std::atomic<std::uint32_t> writers_done{0};
 void write_lines(void*) {
   for (unsigned i = 0; i < kLines; ++i) {
@@ -236,6 +236,26 @@ void write_lines(void*) {
   writers_done.fetch_add(1);
 }
 
+/// A token that a task of each hart takes and gives back. A task that finds it taken waits for the event. The signal
+/// may be an earlier one, so the task waits again; it must miss no signal.
+struct Token {
+  firmware::Event given_back;
+  std::atomic<std::uint32_t> taken{0}, finished{0};
+} token;
+void pass_token(void*) {
+  for (unsigned i = 0; i < kPasses; ++i) {
+    for (;;) {
+      const std::uint32_t seen = token.given_back.sequence();
+      if (token.taken.exchange(1) == 0) break;
+      firmware::wait_event(token.given_back, seen);
+    }
+    for (unsigned spin = 0; spin < (i & 63); ++spin) hal::Port::relax();
+    token.taken.store(0);
+    token.given_back.signal();
+  }
+  token.finished.fetch_add(1);
+}
+
 void check_tasks() {
   for (unsigned hart = 0; hart < harts; ++hart) {
     require(firmware::spawn(hart, "relay", run_relay, reinterpret_cast<void*>(std::uintptr_t{hart})), "spawn");
@@ -243,6 +263,8 @@ void check_tasks() {
   require(eventually([] { return relay.finished.load() == harts; }), "relay over all harts");
   for (unsigned hart = 0; hart < harts; ++hart) firmware::spawn(hart, "writer", write_lines, nullptr);
   require(eventually([] { return writers_done.load() == harts; }), "lines of all harts");
+  for (unsigned hart = 0; hart < harts; ++hart) firmware::spawn(hart, "token", pass_token, nullptr);
+  require(eventually([] { return token.finished.load() == harts; }), "a token among all harts");
   const auto ended = [] {
     for (unsigned hart = 0; hart < harts; ++hart) {
       if (firmware::task_count(hart) != (hart == 0 ? 1u : 0u)) return false;
@@ -263,7 +285,13 @@ void check_symbols() {
   });
   if (firmware::symbol_count() != 0)
     require(found && name.name() == "qm::smoke::run_fault" && name.offset == 2, "own name");
-  require(!firmware::symbol(0x1000, name), "no name outside the text");
+  require(!firmware::symbol(0x1000, name), "no name outside the image");
+  static char tail[3];
+  if (firmware::symbol_count() != 0) {
+    require(firmware::symbol(reinterpret_cast<std::uintptr_t>(&tail[1]), name) && !name.is_function &&
+                name.offset == 1 && name.size == sizeof tail && name.name() == "qm::smoke::check_symbols::tail",
+            "a variable's name");
+  }
 }
 
 void print_names() {
@@ -280,7 +308,7 @@ void print_names() {
   }
 }
 
-/// Reads nothing for two seconds, so that the ring fills up; then does what Ctrl-C asks for.
+/// Reads nothing for 2 s, so that the ring fills up; then drops the input up to the Ctrl-C.
 void be_deaf() {
   firmware::sleep_until(Port::ticks() + 2000 * ms());
   say([](Text& text) { text << "woke, interrupted " << (firmware::console_interrupted() ? "yes" : "no"); });
@@ -308,7 +336,7 @@ void echo_lines() {
   }
 }
 
-/// The value of word NAME= in the boot arguments; "" if it is not there.
+/// @returns the value of the word NAME= in the boot arguments; "" if there is none.
 std::string_view option(std::string_view arguments, std::string_view name) {
   const std::size_t at = arguments.find(name);
   if (at == std::string_view::npos) return {};

@@ -13,11 +13,11 @@ namespace qm::hal {
 namespace {
 
 constinit std::array<FlaggedHart, Port::kMaxHarts> harts;
-constinit FlaggedHart nobodys;  // always shut; its flag is looked at by none
+constinit FlaggedHart nobodys;  // always shut; no thread reads its flag
 
 long membarrier(int command) noexcept { return syscall(SYS_membarrier, command, 0, 0); }
 
-/// Set before main(), by the program's first thread; false before that, and where the kernel refuses.
+/// Set before main() by the program's first thread; false before that, and if the kernel refuses.
 bool has_membarrier = false;
 
 /// The program's first thread is hart 0.
@@ -33,7 +33,7 @@ bool has_membarrier = false;
 constinit thread_local FlaggedHart* internal::own_flag = &nobodys;
 
 HartClaim::HartClaim(unsigned hart) noexcept : previous_(internal::own_flag) {
-  claimed_ = !harts[hart].claimed.exchange(true, std::memory_order_acq_rel);  // pairs with the next one's
+  claimed_ = !harts[hart].claimed.exchange(true, std::memory_order_acq_rel);  // pairs with the next claimant's
   if (claimed_) {
     internal::own_flag = &harts[hart];
   } else if (previous_ != &harts[hart]) {
@@ -49,16 +49,16 @@ HartClaim::~HartClaim() {
 bool has_claimed(unsigned hart) noexcept { return internal::own_flag == &harts[hart]; }
 
 void shut_sections(unsigned hart) noexcept {
-  if (!has_membarrier) return;  // they are
-  harts[hart].cells.store(FlaggedHart::kShut, std::memory_order_relaxed);
+  if (!has_membarrier) return;  // the sections are always shut
+  harts[hart].hart_caches.store(FlaggedHart::kShut, std::memory_order_relaxed);
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) Port::fatal("membarrier fails after it was registered");
-  // acquire: pairs with the release at a section's end, so that what it did to the cell is visible here.
+  // acquire: pairs with the release at a section's end: its changes of the per-hart cache are visible here.
   while (harts[hart].flag.load(std::memory_order_acquire)) sched_yield();
 }
 
 void open_sections(unsigned hart) noexcept {
   // release: F2
-  if (has_membarrier) harts[hart].cells.store(FlaggedHart::kStep * hart, std::memory_order_release);
+  if (has_membarrier) harts[hart].hart_caches.store(FlaggedHart::kStep * hart, std::memory_order_release);
 }
 
 }  // namespace qm::hal

@@ -1,5 +1,5 @@
 #include <qm/hal/port.hpp>
-#include <qm/hal/round.hpp>
+#include <qm/hal/broadcast.hpp>
 
 #include <pthread.h>
 #include <sched.h>
@@ -19,7 +19,7 @@ std::array<std::mutex, Port::kMaxHarts> hart_mutex;
 thread_local unsigned hart = 0;
 thread_local bool masked = false;
 thread_local bool owns_hart = false;
-thread_local bool is_counted = false;  // among those that share a hart
+thread_local bool is_counted = false;  // counted among the threads that share a hart
 std::array<std::atomic<bool>, Port::kMaxHarts> taken{};
 std::atomic<std::uint32_t> sharing{0};
 std::atomic<HartMask> pending{0};  // harts with an undelivered IPI
@@ -31,10 +31,10 @@ FatalHandler fatal_handler = nullptr;
   owns_hart = true;
 }
 
-/// Serves the box of every hart that has an IPI pending and does not mask interrupts. Whoever masks a hart calls this
-/// when it has let go, so that a try that fails here is made up for there. The caller masks nothing.
+/// Serves the box of every hart that has an IPI pending and does not mask interrupts. A thread that masks a hart calls
+/// this after it has unmasked it, which makes up for an attempt that fails here. The caller masks nothing.
 void deliver_ipis() noexcept {
-  // seq_cst: an IPI is published before its sender tries the mutex; the mutex is let go before this look.
+  // seq_cst: the sender publishes an IPI before it tries the mutex; the mutex is released before this read.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (unsigned target = 0; pending.load(std::memory_order_seq_cst) != 0 && target < Port::kMaxHarts; ++target) {
     const HartMask bit = HartMask{1} << target;
@@ -42,8 +42,7 @@ void deliver_ipis() noexcept {
       const std::unique_lock hold(hart_mutex[target], std::try_to_lock);
       if (!hold) break;
       if ((pending.fetch_and(~bit, std::memory_order_seq_cst) & bit) == 0) continue;
-      // While this thread holds the target's mutex it stands for that hart, so that locks taken below mask nothing
-      // further.
+      // While this thread holds the target's mutex it stands for that hart, so locks taken below mask nothing further.
       const unsigned self = hart;
       hart = target;
       masked = true;
@@ -91,6 +90,23 @@ void Port::send_ipi(unsigned target) noexcept {
   if (!masked) deliver_ipis();
 }
 
+void Port::hold_harts(std::uint32_t harts) noexcept {
+  for (unsigned target = 0; target < kMaxHarts; ++target) {
+    if ((harts >> target & 1) == 0) continue;
+    hart_mutex[target].lock();
+    shut_sections(target);
+  }
+}
+
+void Port::let_go_harts(std::uint32_t harts) noexcept {
+  for (unsigned target = 0; target < kMaxHarts; ++target) {
+    if ((harts >> target & 1) == 0) continue;
+    open_sections(target);
+    hart_mutex[target].unlock();
+  }
+  deliver_ipis();
+}
+
 void Port::fatal(const char* reason) noexcept {
   if (fatal_handler != nullptr) fatal_handler(reason);
   std::fprintf(stderr, "fatal: %s\n", reason);
@@ -112,7 +128,7 @@ StackBounds thread_stack() noexcept {
 }  // namespace
 
 StackBounds Port::stack_bounds(std::uintptr_t frame) noexcept {
-  static thread_local const StackBounds bounds = thread_stack();  // asking for the first thread's reads a file
+  static thread_local const StackBounds bounds = thread_stack();  // reading the first thread's bounds opens a file
   return frame >= bounds.low && frame < bounds.high ? bounds : StackBounds{};
 }
 

@@ -15,7 +15,7 @@
 namespace qm::analysis {
 namespace {
 
-/// What a row says of a number that it may lack.
+/// @returns the number in a field that the row may lack.
 double number(const host::ReportRow& row, std::string_view name) {
   const auto* field = row.find(name);
   if (field == nullptr) return 0;
@@ -34,7 +34,7 @@ std::vector<std::string> describe(const host::ReportRow& frame, const Symbols* s
   return names;
 }
 
-/// Leaves the call sites out: adds up what is of the same stack.
+/// Drops the call sites: adds up the figures of the same stack.
 void leave_out_call_sites(Holdings& of) {
   std::map<Origin, Holding> stacks;
   for (auto& [origin, holding] : of.stacks) {
@@ -77,7 +77,7 @@ Holdings holdings_of(std::span<const host::ReportRow> rows, const Symbols* symbo
   made.has_call_sites = false;
   unsigned reports = 0;
   bool any = false, open = false;
-  Holding* of = nullptr;  // whose frames come
+  Holding* of = nullptr;  // the holding that the following frames belong to
   for (const host::ReportRow& row : rows) {
     const bool is_object = row.kind == "object";
     if (row.kind == "frame") {

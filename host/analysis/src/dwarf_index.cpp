@@ -32,7 +32,7 @@ const char* linkage_name(Dwarf_Die* die) {
 
 }  // namespace
 
-/// The prefix of what a namespace, a class or a function contains.
+/// @returns the prefix of the names inside a namespace, a class or a function.
 std::string DwarfIndex::prefix_inside(const std::string& prefix, Dwarf_Die* die) const {
   if (dwarf_tag(die) == DW_TAG_subprogram) return name_of(dwarf_dieoffset(die)) + "::";
   const char* const name = text_of(die, DW_AT_name);
@@ -50,14 +50,14 @@ DwarfIndex::DwarfIndex(Dwarf* dwarf, const std::vector<Range>& code) : dwarf_(dw
     read_rows(&die, context, code);
     read_children(&die, kNone, 0, "", context, code);
   }
-  // Where one sequence ends another may begin, and is meant.
+  // At an address where one sequence ends and another begins, the beginning is wanted.
   std::stable_sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
     return a.address != b.address ? a.address < b.address : a.line == kNone && b.line != kNone;
   });
   flatten();
 }
 
-/// Adds the rows of code that is in the image; libdw has sorted them, so sequences are mixed.
+/// Adds the rows of code that is in the image. libdw has sorted them, so the sequences are mixed.
 void DwarfIndex::read_rows(Dwarf_Die* unit, const Unit& context, const std::vector<Range>& code) {
   Dwarf_Lines* lines = nullptr;
   std::size_t count = 0;
@@ -126,7 +126,7 @@ std::uint32_t DwarfIndex::read_scope(Dwarf_Die* die, std::uint32_t outer, std::u
   return scope != kNone ? scope : outer;
 }
 
-/// Makes starts_ of pieces_, which lie inside one another: at each address the deepest that covers it.
+/// Makes starts_ from pieces_, which are nested: each address belongs to the deepest piece that covers it.
 void DwarfIndex::flatten() {
   std::sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) {
     return a.range.begin != b.range.begin ? a.range.begin < b.range.begin : a.depth < b.depth;
@@ -155,9 +155,9 @@ std::uint32_t DwarfIndex::file_number(const char* path, const std::string& folde
   if (is_new) {
     std::string_view name = path;
     if (!folder.empty() && name.starts_with(folder + "/"))
-      name.remove_prefix(folder.size() + 1);  // libdw has put it in front
-    // A relative folder was mapped to the root of the tree (-ffile-prefix-map), and so was a name, unless the compiler
-    // was given it from that folder on: ../../alloc/src/cache.cpp.
+      name.remove_prefix(folder.size() + 1);  // libdw has prepended it
+    // -ffile-prefix-map maps a relative folder to the root of the tree, and also a name, unless the compiler was given
+    // the name relative to that folder: ../../alloc/src/cache/cache.cpp.
     const bool stands_alone = name.starts_with('/') || (!folder.starts_with('/') && !name.starts_with(".."));
     const std::filesystem::path whole =
         stands_alone ? std::filesystem::path(name) : std::filesystem::path(folder) / name;
@@ -172,7 +172,7 @@ std::string DwarfIndex::name_of(Dwarf_Off offset) const {
   if (const char* const name = linkage_name(&die); name != nullptr) return short_name(name);
   const char* const name = text_of(&die, DW_AT_name);
   if (name == nullptr) return "";
-  // Its declaration says what encloses it.
+  // The declaration says which scope encloses it.
   for (int step = 0; step < 8; ++step) {
     if (const auto prefix = prefixes_.find(dwarf_dieoffset(&die));
         prefix != prefixes_.end() && !prefix->second.empty()) {

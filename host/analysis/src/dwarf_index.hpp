@@ -1,5 +1,5 @@
 #pragma once
-/// The tables behind Symbols, made in one pass over the DWARF of an image.
+/// The tables of Symbols, made in one pass over the DWARF of an image.
 
 #include <elfutils/libdw.h>
 
@@ -19,14 +19,15 @@ struct Range {
 
 class DwarfIndex {
  public:
-  /// Reads the whole of @p dwarf, which has to outlive this. What lies outside of @p code (functions that the linker
-  /// dropped) is left out.
+  /// Reads all of @p dwarf, which must outlive this object. Entries outside of @p code (functions that the linker
+  /// dropped) are left out.
   DwarfIndex(Dwarf* dwarf, const std::vector<Range>& code);
 
-  /// @returns whether there is a row at all.
+  /// @returns whether there is any row.
   [[nodiscard]] bool has_lines() const noexcept { return !rows_.empty(); }
 
-  /// @returns the frames at @p address, innermost first; without a name in the last if no function's scope is there.
+  /// @returns the frames at @p address, innermost first; the last has no name if no function's scope covers the
+  ///          address.
   [[nodiscard]] std::vector<Frame> look_up(std::uint64_t address) const;
 
  private:
@@ -41,18 +42,18 @@ class DwarfIndex {
     std::uint32_t outer = kNone;  // kNone: a function
     std::uint32_t call_file = 0, call_line = 0;
   };
-  struct Piece {  // of one scope's code
+  struct Piece {  // a part of one scope's code
     Range range;
     std::uint32_t scope = 0, depth = 0;
   };
-  struct Start {  // from here on, up to the next: this scope
+  struct Start {  // addresses from this one up to the next start belong to this scope
     std::uint64_t address = 0;
     std::uint32_t scope = kNone;
   };
-  struct Unit {  // being read
+  struct Unit {  // the unit that is being read
     Dwarf_Files* files = nullptr;
     std::size_t file_count = 0;
-    std::string folder;  // it was compiled in
+    std::string folder;  // where it was compiled
   };
 
   void read_rows(Dwarf_Die* unit, const Unit& context, const std::vector<Range>& code);
@@ -68,11 +69,12 @@ class DwarfIndex {
   Dwarf* dwarf_;
   std::vector<Row> rows_;
   std::vector<Scope> scopes_;
-  std::vector<Piece> pieces_;  // until flatten()
+  std::vector<Piece> pieces_;  // used until flatten()
   std::vector<Start> starts_;
   std::vector<std::string> files_;
   std::unordered_map<std::string, std::uint32_t> file_numbers_;
-  std::unordered_map<Dwarf_Off, std::string> prefixes_;  // of functions that have no linkage name: what encloses them
+  // the enclosing scopes' prefix, for functions that have no linkage name
+  std::unordered_map<Dwarf_Off, std::string> prefixes_;
 };
 
 }  // namespace qm::analysis

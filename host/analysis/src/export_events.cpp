@@ -115,7 +115,7 @@ class Perfetto final : public EventExport {
                event.allocated, name.empty() ? "" : ",\"from\":" + name);
   }
 
-  /// Who allocated, quoted; empty: not told.
+  /// @returns the origin of the event, quoted; empty if it is not known.
   const std::string& from(const host::Event& event) {
     const auto [known, is_new] = known_.try_emplace(std::uint64_t{event.stack} << 32 | event.call_site);
     if (is_new && known->first != 0) {
@@ -141,7 +141,7 @@ class Perfetto final : public EventExport {
 
   std::FILE* file_;
   std::map<Origin, std::string> names_;                   // quoted
-  std::unordered_map<std::uint64_t, std::string> known_;  // of the numbers of stacks and call sites
+  std::unordered_map<std::uint64_t, std::string> known_;  // key: the numbers of stack and call site
 };
 
 }  // namespace

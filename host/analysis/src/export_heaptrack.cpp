@@ -1,4 +1,4 @@
-// The data of heaptrack 1.4, as its interpreter writes them: a line a record, numbers in hexadecimal.
+// The data format of heaptrack 1.4, as its interpreter writes it: one record on each line, numbers in hexadecimal.
 //
 //     v 10400 3                   versions: of heaptrack, of the file
 //     X COMMAND   I PAGE PAGES    who ran, on which machine
@@ -41,7 +41,7 @@ class Heaptrack final : public EventExport {
   }
 
  private:
-  /// Kinds of allocations: bytes, and the numbers of stack and call site of the target.
+  /// A kind of allocation: bytes, and the target's numbers of stack and call site.
   using Kind = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;
 
   void write(const host::Event& event) override {
@@ -70,7 +70,7 @@ class Heaptrack final : public EventExport {
     return entry->second;
   }
 
-  /// The number of an address with the frames [first, last), the innermost first.
+  /// @returns the number of an address with the frames [first, last), the innermost first.
   std::size_t address(const StackFrame* first, const StackFrame* last) {
     std::string text = fmt::format("{:x} {:x}", first->pc, module_);
     for (const StackFrame* frame = first; frame != last; ++frame) {
@@ -94,7 +94,7 @@ class Heaptrack final : public EventExport {
         known != stacks_.end() ? known->second->callers() : std::span<const StackFrame>();
     std::size_t made = 0;
     for (const StackFrame* end = frames.data() + frames.size(); end != frames.data();) {
-      // The frames of one address: behind one that is inlined stands what it is inlined in.
+      // The frames of one address: an inlined frame is followed by the frame that it is inlined in.
       const StackFrame* first = end - 1;
       while (first != frames.data() && (first - 1)->frame.inlined) --first;
       made = trace(address(first, end), made);

@@ -29,14 +29,14 @@ enum ProfileField : protozero::pbf_tag_type {
   kDefaultSampleType = 14
 };
 
-/// @returns @p value as the format has it, as near as that can tell it.
+/// @returns @p value rounded to an integer of the format and clamped to its range.
 std::int64_t whole(double value) {
   constexpr double kMost = 9223372036854774784.0;  // the last double below 2^63
   return static_cast<std::int64_t>(std::clamp(value, -kMost, kMost));
 }
 
-/// The profile as it grows. Each message refers to others by numbers, from 1 on; strings are counted from 0, which is
-/// "".
+/// The profile while it is built. Messages refer to one another by numbers, which begin with 1; strings are numbered
+/// from 0, which is "".
 class Profile {
  public:
   Profile() { (void)string(""); }
@@ -52,7 +52,7 @@ class Profile {
     message.add_uint64(3, ~std::uint64_t{0} >> 1);
     message.add_int64(5, string(file));
     message.add_int64(6, string(build_id));
-    // It has names, files, lines, inlined frames: pprof need not look for an image.
+    // The profile has names, files, lines and inlined frames, so pprof need not look for an image.
     for (const protozero::pbf_tag_type flag : {7, 8, 9, 10}) message.add_bool(flag, true);
   }
   void sample(const StackEntry& stack);
@@ -87,7 +87,7 @@ std::uint64_t Profile::function(const std::string& name, const std::string& file
   return entry->second;
 }
 
-/// The frames of one address, [first, last): the innermost first.
+/// @returns the location of one address with the frames [first, last), the innermost first.
 std::uint64_t Profile::location(const StackFrame* first, const StackFrame* last) {
   const auto [entry, is_new] =
       locations_.try_emplace({first->pc, first->frame.function, first->frame.line}, locations_.size() + 1);
@@ -121,7 +121,7 @@ void Profile::sample(const StackEntry& stack) {
     const StackFrame nameless{0, {stack.name, "", 0, false}};
     locations.push_back(location(&nameless, &nameless + 1));
   }
-  // A sample for each cache: pprof -tags, -tagfocus.
+  // One sample for each cache, for pprof's -tags and -tagfocus.
   for (const auto& [cache, of] : stack.by_source) {
     const std::int64_t values[] = {whole(of.allocations), whole(of.allocated), whole(of.live_objects),
                                    whole(of.live_bytes)};
@@ -148,7 +148,7 @@ std::string Profile::finish(double seconds) {
 
 std::string compressed(const std::string& bytes) {
   z_stream stream{};
-  // 16: with the header of gzip.
+  // 15 + 16: with a gzip header.
   if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
     throw host::Error(host::Fault::kOpen, "zlib does not start");
   }

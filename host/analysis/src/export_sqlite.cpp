@@ -32,7 +32,7 @@ class Statement {
   }
 
  private:
-  // SQLite's integers are signed; so are addresses in it. A text stays until the row is stored.
+  // SQLite's integers are signed, and addresses are stored as such. A text must stay valid until the row is stored.
   void bind(int column, std::uint64_t value) {
     sqlite3_bind_int64(statement_, column, static_cast<sqlite3_int64>(value));
   }
@@ -89,7 +89,7 @@ class Sqlite final : public EventExport {
     void operator()(sqlite3* database) const noexcept { sqlite3_close(database); }
   };
 
-  /// SQLite would add to what is in a file. Anything but a file is left as it is.
+  /// Empties the file, because SQLite would add to its contents. Anything but a regular file is left as it is.
   static void empty(const std::filesystem::path& path) {
     std::error_code error;
     const std::filesystem::file_status status = std::filesystem::status(path, error);
@@ -117,7 +117,7 @@ class Sqlite final : public EventExport {
   }
 
   std::unique_ptr<sqlite3, Close> database_;
-  std::unique_ptr<Statement> event_, gap_;  // gone before the database
+  std::unique_ptr<Statement> event_, gap_;  // destroyed before the database
 };
 
 void Sqlite::define() {
@@ -155,10 +155,10 @@ void Sqlite::define_stacks() {
     const std::string id = origin_of(definitions(), number, 0).stack;
     stack.run(number, id, of.truncated, of.collided);
     const auto entry = named.find(id);
-    if (entry == named.end()) continue;  // no event of this report has it
+    if (entry == named.end()) continue;  // no event of this report has this origin
     std::uint32_t depth = 0;
     for (const StackFrame& each : entry->second->frames) {
-      if (each.pc == 0) continue;  // a call site has a table of its own
+      if (each.pc == 0) continue;  // call sites have a table of their own
       frame.run(number, depth++, each.pc, each.frame.function, each.frame.file, std::uint32_t{each.frame.line},
                 each.frame.inlined);
     }

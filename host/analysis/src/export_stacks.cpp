@@ -22,7 +22,7 @@ std::string json_string(std::string_view text) {
       made += c;
     } else if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f) {
       made +=
-          fmt::format("\\u{:04x}", static_cast<unsigned char>(c));  // names are ASCII; anything else is kept visible
+          fmt::format("\\u{:04x}", static_cast<unsigned char>(c));  // names are ASCII; any other character is escaped
     } else {
       made += c;
     }
@@ -44,7 +44,8 @@ const char* operation_name(host::Operation operation) noexcept {
 }
 
 std::string export_folded(const Report& report, Value value) {
-  std::map<std::string, double> lines;  // stacks may differ only in the places within functions
+  // several stacks may have the same line: they differ only in positions within functions
+  std::map<std::string, double> lines;
   for (const StackEntry& stack : report.stacks) {
     const double weight = value == Value::kLiveBytes ? stack.figures.live_bytes : stack.figures.allocated;
     if (weight <= 0) continue;
@@ -67,7 +68,7 @@ std::string export_folded(const Report& report, Value value) {
 
 namespace {
 
-/// The frames of all profiles, each once.
+/// The frames of all profiles, each of them once.
 class FrameTable {
  public:
   std::size_t add(const StackFrame& frame) {

@@ -1,5 +1,5 @@
 #pragma once
-/// What several exports write alike.
+/// Text functions that several exports share.
 
 #include <string>
 #include <string_view>
@@ -8,10 +8,10 @@
 
 namespace qm::analysis {
 
-/// @returns @p text as a JSON string, quotes included.
+/// @returns @p text as a JSON string, including the quotes.
 [[nodiscard]] std::string json_string(std::string_view text);
 
-/// @returns a frame's name in one word: the function, else the address.
+/// @returns the name of a frame: its function, else its address.
 [[nodiscard]] std::string frame_name(const StackFrame& frame);
 
 /// @returns "alloc", "free" or "realloc".

@@ -42,7 +42,7 @@ std::string short_text(const StackFrame& frame) {
   return fmt::format("{} ({}:{})", frame.frame.function, file_name(frame.frame.file), frame.frame.line);
 }
 
-/// Whether @p frame is the allocator's: code of a header that lies in the folder `include/qm` itself.
+/// Whether @p frame is part of the allocator's interface: code of a header in the folder `include/qm` itself.
 bool is_face(const StackFrame& frame) {
   constexpr std::string_view kFolder = "include/qm/";
   const std::size_t at = frame.frame.file.rfind(kFolder);
@@ -54,10 +54,10 @@ std::string_view last_name(std::string_view function) {
   return colons == std::string_view::npos ? function : function.substr(colons + 2);
 }
 
-/// Makes the call site the frame that names the stack.
+/// Makes the call site the frame that names the entry.
 void place_call_site(StackEntry& entry, const host::CallSite& site) {
   std::string file = site.file;
-  while (file.starts_with("../")) file.erase(0, 3);  // the compiler's folder is not the reader's
+  while (file.starts_with("../")) file.erase(0, 3);  // the compiler's working folder means nothing to the reader
   if (entry.site < entry.frames.size()) {
     Frame& there = entry.frames[entry.site].frame;
     if (last_name(there.function) == site.function && file_name(there.file) == file_name(file)) {
@@ -124,7 +124,7 @@ std::vector<std::string> problems_of(const Summary& summary) {
   for (const host::Problem& problem : summary.end().problems) {
     if (host::CaptureEnd::concerns(problem, summary.stream())) problems.push_back(problem.text);
   }
-  // Who reads the capture says what is missing; this is for a stream that comes without one.
+  // The reader of captures reports what is missing. This is for a stream without such a report.
   if (problems.empty() && !summary.complete())
     problems.push_back(host::counted(static_cast<std::uint64_t>(summary.lost()), "event is", "events are") +
                        " missing");

@@ -1,4 +1,4 @@
-// Everything that is written or read as JSON: the one file that compiles nlohmann-json.
+// All reading and writing of JSON. This is the only file that compiles nlohmann-json.
 
 #include <fmt/core.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A whole number as one: sums are exact, and readers expect integers.
+/// Writes a whole number as an integer: sums are exact, and readers expect integers.
 Json number(double value) {
   if (value == std::floor(value) && std::fabs(value) < 9007199254740992.0) return static_cast<std::int64_t>(value);
   return value;

@@ -13,11 +13,11 @@ namespace {
 
 constexpr std::size_t kNameColumns = 36;
 
-/// Builds text; every figure that may be wrong carries the mark of why.
+/// Builds the text. Each figure that may be wrong has a mark that says why.
 class Writer {
  public:
   explicit Writer(const Report& report) : report_(report), summary_(*report.summary) {
-    // A lower bound is a graver thing to say than an estimate.
+    // The mark of a lower bound has priority over the mark of an estimate.
     if (summary_.sampled()) mark_ = "~";
     if (summary_.lost() > 0 || summary_.counters_only() || !summary_.end().whole(summary_.stream())) mark_ = "*";
   }
@@ -44,7 +44,7 @@ class Writer {
  private:
   [[nodiscard]] std::string number(double value) const { return fmt::format("{:.0f}{}", value, mark_); }
   [[nodiscard]] std::string bytes(double value) const { return bytes_text(value) + mark_; }
-  /// A number and what there is so many of.
+  /// @returns a number and its noun, singular or plural.
   [[nodiscard]] std::string counted(double value, const char* one, const char* many) const {
     return fmt::format("{} {}", number(value), value == 1 ? one : many);
   }
@@ -104,7 +104,7 @@ void Writer::totals() {
   if (summary_.replaced() > 0) line("Objects whose free is missing:      {:>16}", number(summary_.replaced()));
 }
 
-/// What `qm check` counts as out, and the totals do not.
+/// Reports the objects that `qm check` counts as live and the totals leave out.
 void Writer::left_out() {
   Figures arenas, caches;
   for (const TraceableEntry& entry : report_.traceables) {

@@ -11,7 +11,7 @@ namespace qm::analysis {
 namespace {
 
 std::string demangle(const std::string& name) {
-  if (!name.starts_with("_Z")) return name;  // `i` is a name, and would be a type
+  if (!name.starts_with("_Z")) return name;  // `i` is a name, but would be demangled as a type
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
                                                          std::free);
@@ -22,7 +22,7 @@ void drop_all(std::string& text, std::string_view what) {
   for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos;) text.erase(at, what.size());
 }
 
-/// Drops `@p open ... first close behind it` wherever it stands.
+/// Drops every span from `@p open` to the next @p close.
 void drop_spans(std::string& text, std::string_view open, char close) {
   for (std::size_t at = 0; (at = text.find(open, at)) != std::string::npos;) {
     const std::size_t end = text.find(close, at);
@@ -31,7 +31,8 @@ void drop_spans(std::string& text, std::string_view open, char close) {
   }
 }
 
-/// The operator whose name stands at the front of @p text and holds an angle bracket or a parenthesis; empty: none.
+/// @returns the operator name at the front of @p text that contains an angle bracket or a parenthesis; empty if there
+///          is none.
 std::string_view operator_name(std::string_view text) {
   static constexpr std::array<std::string_view, 11> names = {"operator<=>", "operator<<=", "operator>>=", "operator<<",
                                                              "operator>>",  "operator<=",  "operator>=",  "operator->*",
@@ -42,12 +43,13 @@ std::string_view operator_name(std::string_view text) {
   return text.starts_with("operator()") ? std::string_view("operator()") : std::string_view();
 }
 
-/// Keeps what stands outside of all brackets.
+/// Keeps only the text outside of all brackets.
 std::string without_brackets(std::string_view text) {
   std::string kept;
   int angles = 0, rounds = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
-    const std::string_view name = angles == 0 && rounds == 0 ? operator_name(text.substr(at)) : std::string_view();
+    const bool outside = angles == 0 && rounds == 0;
+    const std::string_view name = outside && text[at] == 'o' ? operator_name(text.substr(at)) : std::string_view();
     if (!name.empty()) {
       kept += name;
       at += name.size() - 1;
@@ -62,21 +64,22 @@ std::string without_brackets(std::string_view text) {
       ++angles;
     } else if (c == '>' && rounds == 0) {
       --angles;
-    } else if (angles == 0 && rounds == 0) {
+    } else if (outside) {
       kept += c;
     }
   }
   return kept;
 }
 
-/// A template function's name comes with its return type in front, a thunk's with what it is.
+/// Drops the prefix of a name: a template function's return type, or the kind of a thunk.
 void drop_return_type(std::string& text) {
   const std::size_t word = text.find("operator ");  // as in `operator new`
   const std::size_t blank = text.rfind(' ', word == std::string::npos ? word : (word == 0 ? 0 : word - 1));
   if (blank != std::string::npos && blank != word + 8) text.erase(0, blank + 1);
 }
 
-/// Names `lambda` what a mangled name calls `{lambda(int)#1}` and DWARF `<lambda(int)>`.
+/// Replaces both spellings of a lambda, `{lambda(int)#1}` in a demangled name and `<lambda(int)>` in DWARF, by
+/// `lambda`.
 void replace_lambdas(std::string& text) {
   for (const auto& [begin, close] :
        {std::pair<std::string_view, std::string_view>{"{lambda(", "}"}, {"<lambda(", ")>"}}) {

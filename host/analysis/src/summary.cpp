@@ -10,7 +10,7 @@ using host::Event;
 using host::EventKind;
 using host::Operation;
 
-// There are no more traceables than numbers of them.
+// LiveObject::traceable can hold every traceable's number.
 static_assert(host::kMostTraceables - 1 <= std::numeric_limits<decltype(LiveObject::traceable)>::max());
 
 void count_allocation(Figures& figures, const Event& event) {
@@ -34,7 +34,7 @@ void take_off(Figures& figures, const LiveObject& object) {
   figures.live_bytes -= weight * static_cast<double>(object.allocated);
 }
 
-/// @returns the last tick if @p seconds are longer than time goes on from @p start.
+/// @returns the time @p seconds after @p start; the last tick if that is beyond the range of ticks.
 std::uint64_t ticks_after(std::uint64_t start, double seconds, std::uint64_t ticks_per_second) {
   constexpr std::uint64_t kLast = ~std::uint64_t{0};
   const double ticks = seconds * static_cast<double>(ticks_per_second);
@@ -74,7 +74,7 @@ Suspects& Suspects::operator+=(const Suspects& other) noexcept {
 }
 
 bool matches(std::string_view pattern, std::string_view name) noexcept {
-  // Greedy, with one place to come back to: the last star.
+  // Greedy matching, with one position to return to: the last star.
   std::size_t p = 0, n = 0, star = std::string_view::npos, after = 0;
   while (n < name.size()) {
     if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n]) && pattern[p] != '*') {
@@ -293,8 +293,8 @@ Figures& Summary::Row::of(std::uint32_t traceable) {
   return by_source.emplace_back(traceable, Figures{}).second;
 }
 
-/// Makes one row of those that have the same origin: the device numbers a stack anew for each cache.
-/// @returns where each of the former rows is now.
+/// Merges the rows that have the same origin: the device gives a stack a new number in each cache.
+/// @returns the new index of each former row.
 std::vector<std::uint32_t> Summary::merge_rows() {
   std::map<Origin, std::uint32_t> origins;
   std::vector<std::uint32_t> places;
@@ -315,8 +315,8 @@ std::vector<std::uint32_t> Summary::merge_rows() {
   return places;
 }
 
-/// An object is suspect if it is out more than twice as long as any that its origin allocated and somebody freed, and
-/// longer than a tenth of the recording: the youngest are out because the recording ended.
+/// An object is a suspect if it is live for more than twice the longest lifetime among the freed objects of its origin,
+/// and for longer than a tenth of the recording: the youngest objects are live only because the recording ended.
 void Summary::find_suspects(const std::vector<std::uint32_t>& row_places) {
   const std::uint64_t least =
       (last_ticks_ - std::min(last_ticks_, std::max(since_ticks_, source_->header.start_ticks))) / 10;

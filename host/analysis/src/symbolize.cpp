@@ -1,5 +1,6 @@
 #include <qm/analysis/symbolize.hpp>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <istream>
@@ -10,7 +11,7 @@ namespace {
 
 constexpr std::string_view kHex = "0123456789abcdefABCDEF";
 
-/// A number behind `0x` at @p at of @p text; @p end is set behind it.
+/// @returns the number after the `0x` at @p at in @p text; sets @p end to the position after it.
 std::optional<std::uint64_t> number_at(std::string_view text, std::size_t at, std::size_t& end) {
   if (!text.substr(at).starts_with("0x")) return std::nullopt;
   std::uint64_t value = 0;
@@ -34,13 +35,20 @@ std::string frames_text(std::span<const Frame> frames, std::string_view where) {
   return text;
 }
 
-/// The build id that a banner names; empty: @p line is none.
-std::string_view build_id_in(std::string_view line) {
-  const std::size_t banner = line.find("Quartermaster ");
-  const std::size_t at = banner == std::string_view::npos ? banner : line.find(" build ", banner);
-  if (at == std::string_view::npos) return {};
-  const std::string_view rest = line.substr(at + 7);
-  return rest.substr(0, rest.find_first_not_of(kHex));
+/// @returns the first word of @p line that can be a build id: hexadecimal digits, as many as @p own has; empty if there
+///          is none, or if
+/// @p own is so short that a number could be taken for a build id.
+std::string_view build_id_in(std::string_view line, std::string_view own) {
+  constexpr std::size_t kShortest = 32;  // twice the digits of an address
+  if (own.size() < kShortest) return {};
+  for (std::size_t end = 0;;) {
+    const std::size_t begin = line.find_first_of(kHex, end);
+    if (begin == std::string_view::npos) return {};
+    end = std::min(line.find_first_not_of(kHex, begin), line.size());
+    const bool is_word =
+        (begin == 0 || !part_of_name(line[begin - 1])) && (end == line.size() || !part_of_name(line[end]));
+    if (is_word && end - begin == own.size()) return line.substr(begin, own.size());
+  }
 }
 
 }  // namespace
@@ -52,7 +60,7 @@ std::string describe(const Frame& frame) {
 }
 
 std::string TextSymbolizer::explain(std::string_view line) const {
-  if (match_ == Match::kRequired) require_same_image(symbols_, build_id_in(line));
+  if (match_ == Match::kRequired) require_same_image(symbols_, build_id_in(line, symbols_.build_id()));
   std::string text;
   for (std::size_t at = 0; (at = line.find("0x", at)) != std::string_view::npos;) {
     std::size_t end = at + 2;
@@ -61,7 +69,7 @@ std::string TextSymbolizer::explain(std::string_view line) const {
     at = end;
     if (!value) continue;
     if (begin > 1 && line[begin - 1] == '+') {
-      // NAME+0xOFFSET/0xSIZE: the return address that the plain console shows by name.
+      // NAME+0xOFFSET/0xSIZE: the plain console prints a return address in this form.
       std::size_t size_end = end;
       if (end >= line.size() || line[end] != '/') continue;
       const auto size = number_at(line, end + 1, size_end);

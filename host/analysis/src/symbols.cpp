@@ -32,7 +32,7 @@ struct DwarfEnd {
   void operator()(Dwarf* dwarf) const noexcept { dwarf_end(dwarf); }
 };
 
-/// The file's descriptor, closed with it.
+/// The file descriptor, closed by the destructor.
 class File {
  public:
   explicit File(const std::filesystem::path& path) : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -52,7 +52,7 @@ struct Function {
   std::string name;
 };
 
-/// Code that stands in the file, to be looked at.
+/// Code in the file, in which call instructions are recognized.
 struct Text {
   Range range;
   const std::uint8_t* bytes = nullptr;
@@ -76,7 +76,7 @@ struct Symbols::State {
   std::string build_id;
   std::vector<Range> code;
   std::vector<Text> text;
-  std::vector<Function> functions;  // by address
+  std::vector<Function> functions;  // sorted by address
   std::unique_ptr<DwarfIndex> index;
   mutable std::unordered_map<std::uint64_t, std::vector<Frame>> known;
 };
@@ -122,7 +122,7 @@ void Symbols::State::read_sections(const std::filesystem::path& path) {
     GElf_Shdr header;
     if (gelf_getshdr(section, &header) != nullptr && header.sh_type == SHT_SYMTAB) read_functions(section, header);
   }
-  // Of several at an address the one with a size, a real function, is found.
+  // Of several symbols at an address, the look-up must find the one with a size: a real function.
   std::sort(functions.begin(), functions.end(), [](const Function& a, const Function& b) {
     return a.address != b.address ? a.address < b.address : a.size < b.size;
   });
@@ -135,7 +135,7 @@ void Symbols::State::read_functions(Elf_Scn* section, const GElf_Shdr& header) {
     GElf_Sym symbol;
     if (gelf_getsym(data, static_cast<int>(index_of), &symbol) == nullptr) continue;
     const char* const name = elf_strptr(elf.get(), header.sh_link, symbol.st_name);
-    // A label of the assembler's has no type; those that only mark something begin with $ or a point.
+    // An assembler label has no type; a label that only marks a position begins with $ or a period.
     const int type = GELF_ST_TYPE(symbol.st_info);
     if (name == nullptr || *name == '$' || *name == '.' || (type != STT_FUNC && type != STT_NOTYPE)) continue;
     if (is_code(symbol.st_value)) functions.push_back({symbol.st_value, symbol.st_size, short_name(name)});
@@ -153,11 +153,11 @@ const Function* Symbols::State::function_at(std::uint64_t address) const {
                        [](std::uint64_t value, const Function& function) { return value < function.address; });
   if (next == functions.begin()) return nullptr;
   const Function& function = *std::prev(next);
-  // A label goes up to the next one.
+  // A label extends to the next one.
   return function.size == 0 || address < function.address + function.size ? &function : nullptr;
 }
 
-/// Whether the instruction before @p address is one of the three that call: `jal ra`, `jalr ra`, `c.jalr`.
+/// Whether the instruction before @p address is one of the three call instructions: `jal ra`, `jalr ra`, `c.jalr`.
 bool Symbols::State::call_ends_at(std::uint64_t address) const {
   for (const Text& part : text) {
     if (address < part.range.begin + 2 || address > part.range.end) continue;

@@ -20,7 +20,7 @@ void Timeline::close_bucket() {
   end_ += width_;
 }
 
-/// Makes one bucket of two; of an odd number the last one is open again.
+/// Merges each two buckets into one. If the number is odd, the last bucket is open again.
 void Timeline::merge() {
   for (Series& series : series_) {
     const std::size_t pairs = closed_ / 2;
@@ -40,14 +40,14 @@ void Timeline::merge() {
 /// @param[in] since ticks since the origin.
 void Timeline::advance_slow(std::uint64_t since) {
   while (since >= end_) {
-    // Only an even number of closed buckets is merged, so none is opened again.
+    // Only an even number of closed buckets is merged, so no bucket is reopened.
     if (closed_ + 1 == kBuckets) {
       close_bucket();
       merge();
     } else {
       close_bucket();
     }
-    // Far ahead: widen first instead of closing bucket after bucket.
+    // A far jump widens the buckets first, instead of closing one bucket after another.
     while (closed_ % 2 == 0 && closed_ != 0 && since >= end_ && since / width_ >= kBuckets) merge();
     while (closed_ == 0 && since >= end_ && since / width_ >= kBuckets) {
       width_ *= 2;

@@ -1,6 +1,6 @@
 #pragma once
-/// The subcommands that explain, after their options have been read. Each returns the program's exit status, 0, and
-/// throws host::Error: kUsage for what cannot be meant (status 2), anything else for bad input (status 1).
+/// The subcommands of the analysis, after their options were read. Each returns the program's exit status, 0, and
+/// throws host::Error: kUsage for impossible arguments (status 2), another fault for bad input (status 1).
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace qm::analysis {
 
 struct ImageOptions {
   std::string elf;     ///< empty: none
-  bool force = false;  ///< take an image of another build id
+  bool force = false;  ///< accept an image with another build id
 };
 
 struct SymbolizeOptions {
@@ -25,13 +25,13 @@ struct ReportOptions {
   ImageOptions image;
   std::string file;
   std::string sort = "bytes";
-  std::size_t top = 0;  ///< lines of each table; 0: 20 in text, all in JSON
+  std::size_t top = 0;  ///< lines in each table; 0: 20 in text, all in JSON
   double since_seconds = 0;
   std::string cache;         ///< a pattern; empty: all
-  std::uint32_t stream = 0;  ///< 0: the last
+  std::uint32_t stream = 0;  ///< 0: the last stream
   bool stacks = false, lifetimes = false, leaks = false, timeline = false, all = false;
   bool json = false;
-  std::string html;  ///< where to; empty: no page
+  std::string html;  ///< path of the page; empty: no page
 };
 
 /// `qm report`.
@@ -41,7 +41,7 @@ struct ExportOptions {
   ImageOptions image;
   std::string file, output;  ///< output empty: standard output
   std::string format;
-  std::string value = "live";  ///< of folded stacks: live or allocated
+  std::string value = "live";  ///< value of folded stacks: live or allocated
   std::string cache;
   std::uint32_t stream = 0;
 };
@@ -51,9 +51,9 @@ int export_capture(const ExportOptions& options);
 
 struct DiffOptions {
   ImageOptions image;
-  std::string before, after;  ///< captures, or the console's output
+  std::string before, after;  ///< captures, or output of the console
   std::string cache;
-  std::size_t top = 20;  ///< of those that grew, and of those that shrank
+  std::size_t top = 20;  ///< at most this many origins that grew, and as many that shrank
   bool json = false;
 };
 

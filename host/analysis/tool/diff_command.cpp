@@ -14,7 +14,7 @@ namespace {
 
 Holdings read(const std::string& file, const DiffOptions& options, std::string& build_id) {
   const std::string name = std::filesystem::path(file).filename().string();
-  // Opened once, for it may be a pipe. No JSON begins as captures do (docs/capture-format.md).
+  // Opened once, because it may be a pipe. JSON never begins with the signature of a capture (docs/capture-format.md).
   std::ifstream in = open_text(file);
   if (const int first = in.peek(); first != std::ifstream::traits_type::eof() && (first & 0x80) != 0) {
     Summary summary({0, options.cache, 0});

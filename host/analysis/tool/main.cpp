@@ -1,5 +1,5 @@
-// qm-analysis: the subcommands of qm that explain. A user types `qm report`; qm starts this program, which lies beside
-// it.
+// qm-analysis: the analysis subcommands of qm. A user types `qm report`, and qm starts this program, which lies in the
+// same folder.
 
 #include <fmt/core.h>
 #include <signal.h>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace qm;
 
-/// What all subcommands know of the image.
+/// Options for the image, which all subcommands have.
 void add_image(CLI::App& app, analysis::ImageOptions& image) {
   app.add_option("--elf", image.elf, "the image, as the linker wrote it: names, files and lines are read from it");
   app.add_flag("--force", image.force, "take it even if its build id is another");
@@ -30,7 +30,7 @@ void add_symbolize(CLI::App& app, analysis::SymbolizeOptions& options) {
   symbolize->add_option("file", options.file, "the text; without it, standard input");
 }
 
-/// Seconds: a number, or one with s, ms or us behind it.
+/// A validator for seconds: a number, optionally with s, ms or us after it.
 CLI::Validator duration() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
@@ -45,7 +45,7 @@ CLI::Validator duration() {
       "TIME");
 }
 
-/// CLI11's own prints its range, to 20 digits.
+/// CLI11's own validator prints its range with 20 digits.
 CLI::Validator positive() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
@@ -141,7 +141,7 @@ int start(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   host::open_standard_streams();
-  signal(SIGPIPE, SIG_DFL);  // the reader of a pipe may have seen enough
+  signal(SIGPIPE, SIG_DFL);  // a reader that closes the pipe early ends the program silently
   try {
     const int status = start(argc, argv);
     host::flush_standard_output();

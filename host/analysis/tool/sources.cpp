@@ -17,7 +17,7 @@
 namespace qm::analysis {
 namespace {
 
-/// A file of our own that is gone with it.
+/// A temporary file, which the destructor removes.
 class TemporaryFile {
  public:
   TemporaryFile() {
@@ -65,7 +65,7 @@ std::optional<Symbols> symbols_of(const std::string& file, const ImageOptions& i
     try {
       symbols.emplace(own.path());
     } catch (const host::Error& error) {
-      // It is named as the temporary file that it was for a moment.
+      // The message names the temporary file; only the text behind the name is kept.
       const std::string why = std::string(error.what()).substr(own.path().string().size());
       fmt::print(stderr, "qm: addresses instead of names: the image within {}{}\n", file, why);
       return std::nullopt;
@@ -93,7 +93,7 @@ std::ifstream open_text(const std::string& file) {
 }
 
 void require_another_file(const std::string& output, const std::string& input) {
-  std::error_code ignored;  // a file that is not there yet is another one
+  std::error_code ignored;  // a file that does not exist yet is not the input
   if (std::filesystem::equivalent(output, input, ignored))
     throw host::Error(host::Fault::kUsage, output + " is the file that is read: give another one to write to");
 }

@@ -1,7 +1,7 @@
 #ifndef FREERTOS_CONFIG_H
 #define FREERTOS_CONFIG_H
 
-/* What heap_qm.c needs. */
+/* Settings that heap_qm.c needs. */
 #define configSUPPORT_DYNAMIC_ALLOCATION 1
 #define configUSE_TRACE_FACILITY 1        /* the number of a task */
 #define configRECORD_STACK_HIGH_ADDRESS 1 /* the bounds of its stack */

@@ -47,7 +47,7 @@ void board_stop(const char* reason) {
   __builtin_unreachable();
 }
 
-/* What the kernel and the allocator call. */
+/* Functions that the kernel and the allocator call. */
 
 void vApplicationStackOverflowHook(TaskHandle_t task, char* name) {
   (void)task;

@@ -1,6 +1,6 @@
 #ifndef BOARD_H
 #define BOARD_H
-/* QEMU's virt board: a line, and an end. */
+/* QEMU's virt board: a serial line, and functions that end QEMU. */
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// A command of the firmware's own.
+// The firmware's own command.
 
 #include <qm/console/command.hpp>
 #include <qm/console/console.hpp>

@@ -14,7 +14,7 @@ struct order {
 static QueueHandle_t orders;
 static SemaphoreHandle_t done;
 
-/* What the two tasks of a message share. */
+/* The data that the two tasks of a message share. */
 struct message {
   StreamBufferHandle_t bytes;
   QueueHandle_t answers;
@@ -53,7 +53,7 @@ static void radio(void* argument) {
     xQueueReceive(orders, &order, portMAX_DELAY);
     for (unsigned number = 0; number < order.count; ++number) {
       send_message(number, order.forgetful);
-      vTaskDelay(1); /* the idle task frees what a deleted task had */
+      vTaskDelay(1); /* the idle task frees the memory of deleted tasks */
     }
     xSemaphoreGive(done);
   }

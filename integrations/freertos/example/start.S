@@ -1,4 +1,4 @@
-/* RV32 or RV64 in M-mode, one hart, nothing below. RAM is zero, as an emulator's is at reset. */
+/* RV32 or RV64 in M-mode, one hart, without SBI firmware. RAM is zero at reset, as in an emulator. */
   .section .text.start, "ax"
   .globl _start
 _start:
@@ -13,6 +13,6 @@ _start:
   la tp, __tls_start            /* the allocator's hart-locals; the kernel leaves tp alone */
   la t0, freertos_risc_v_trap_handler
   csrw mtvec, t0
-  mv s0, zero                   /* the outermost frame: a walk over the stack ends here */
+  mv s0, zero                   /* the outermost frame: a stack walk ends here */
   mv ra, zero
   j main

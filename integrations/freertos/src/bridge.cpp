@@ -11,10 +11,10 @@ namespace {
 using qm::hal::Port;
 
 constexpr std::uint32_t kMark = 0x51ab7a61;
-/// Where tp points into the image's TLS segment, or a copy of it, this is in it.
+/// If tp points into the image's TLS segment or a copy of it, this variable has the value kMark.
 constinit thread_local std::uint32_t mark = kMark;
 
-/// The arenas that the heap's memory is in: `base`, and `kheap` over it.
+/// Calls @p action for the arenas of the heap: `base`, and `kheap`, which imports from it.
 template <class Action>
 void for_each_arena(const Action& action) noexcept {
   action(qm::base_arena());
@@ -26,8 +26,8 @@ void for_each_arena(const Action& action) noexcept {
 
 extern "C" {
 
-void* qm_freertos_allocate(size_t size, qm_flags effort) noexcept {
-  return qm::heap::allocate(size, qm::Effort{effort});
+void* qm_freertos_allocate(size_t size, qm_flags wait_policy) noexcept {
+  return qm::heap::allocate(size, qm::WaitPolicy{wait_policy});
 }
 
 void qm_freertos_enter_handler() noexcept { ++qm::hal::hart_local().trap_depth; }

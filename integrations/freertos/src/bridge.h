@@ -1,6 +1,6 @@
 #ifndef QM_FREERTOS_BRIDGE_H
 #define QM_FREERTOS_BRIDGE_H
-/* What heap_qm.c needs of the allocator beyond <qm/qm.h>: not for firmware. */
+/* Functions of the allocator beyond <qm/qm.h> that heap_qm.c calls; not for firmware. */
 
 #include <qm/qm.h>
 
@@ -8,18 +8,18 @@
 extern "C" {
 #endif
 
-void* qm_freertos_allocate(size_t size, qm_flags effort) QM_NOEXCEPT;
-/* Round what a handler calls. */
+void* qm_freertos_allocate(size_t size, qm_flags wait_policy) QM_NOEXCEPT;
+/* Called before and after each call of the heap from an interrupt handler. */
 void qm_freertos_enter_handler(void) QM_NOEXCEPT;
 void qm_freertos_leave_handler(void) QM_NOEXCEPT;
-/* The port's. Nests. */
+/* Mask and restore interrupts as the port does; they nest. */
 uintptr_t qm_freertos_mask(void) QM_NOEXCEPT;
 void qm_freertos_unmask(uintptr_t before) QM_NOEXCEPT;
-/* Ends in qm_freertos_fatal() unless tp points at a copy of the image's TLS segment. */
+/* Calls qm_freertos_fatal() unless tp points at a copy of the image's TLS segment. */
 void qm_freertos_check_hart_locals(void) QM_NOEXCEPT;
 void qm_freertos_shutdown(void) QM_NOEXCEPT;
 
-/* Of the arenas base and kheap. */
+/* Free memory of the arenas base and kheap. */
 size_t qm_freertos_free_bytes(void) QM_NOEXCEPT;
 typedef struct qm_freertos_free_memory {
   size_t largest, smallest, count; /* segments, in bytes */

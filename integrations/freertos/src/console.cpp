@@ -1,4 +1,4 @@
-// The console as a task of the kernel.
+// Runs the console as a task of the kernel.
 
 #include <qm_freertos.h>
 
@@ -6,7 +6,7 @@
 #include <task.h>
 
 #include <qm/console/console.hpp>
-#include <qm/console/trace_books.hpp>
+#include <qm/console/trace.hpp>
 #include <qm/misuse.hpp>
 #include <qm/trace/trace.h>
 
@@ -51,7 +51,7 @@ void run(void*) {
   static Console console(terminal, {.version = "FreeRTOS " tskKERNEL_VERSION_NUMBER,
                                     .resolver = line->name_of != nullptr ? name_of : nullptr,
                                     .wake = qm_freertos_console_input});
-  static qm::console::TraceBooks books(console);
+  static qm::console::Trace trace(console);
   the_console = &console;
   qm::set_misuse_handler(report_misuse);
   console.start();
@@ -90,7 +90,7 @@ void qm_freertos_console_input() noexcept {
   if (task == nullptr) return;
   const std::uintptr_t before = qm_freertos_mask();
   BaseType_t woken = pdFALSE;
-  vTaskNotifyGiveFromISR(task, &woken);  // the tick switches to it
+  vTaskNotifyGiveFromISR(task, &woken);  // the next tick switches to the task
   qm_freertos_unmask(before);
 }
 

@@ -2,9 +2,9 @@
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
-#include <qm/glob.hpp>
+#include <qm/detail/glob.hpp>
 #include <qm/hal/hart.hpp>
-#include <qm/hal/round.hpp>
+#include <qm/hal/broadcast.hpp>
 #include <qm/heap.hpp>
 #include <qm/registry.hpp>
 #include <qm/system.hpp>
@@ -15,7 +15,7 @@ using qm::hal::Port;
 
 std::uintptr_t address_of(const void* block) noexcept { return reinterpret_cast<std::uintptr_t>(block); }
 
-/// The arenas that the first heap's memory is in: `base`, and `kheap` over it; or the heap's own.
+/// Calls @p action for the arenas of a heap: for the first heap `base` and `kheap`, which imports from it; else @p own.
 template <class Action>
 void for_each_arena(qm::Arena* own, const Action& action) noexcept {
   if (own != nullptr) return action(*own);
@@ -24,7 +24,7 @@ void for_each_arena(qm::Arena* own, const Action& action) noexcept {
   if (qm::Arena* const heap = arenas.find("kheap"); heap != nullptr) action(*heap);
 }
 
-/// What nobody holds of memory that `base` has handed out, as the command `free` counts it.
+/// @returns the idle bytes of memory that `base` counts as allocated, as the command `free` counts them.
 std::size_t idle_bytes() noexcept {
   std::size_t idle = qm::base_arena().stats().in_extents;
   qm::RegistryCursor<qm::Arena> arenas;
@@ -40,7 +40,7 @@ std::size_t idle_bytes() noexcept {
   return idle;
 }
 
-/// Objects of the heap's size classes that are out.
+/// @returns the number of live objects of the heap's size classes.
 std::size_t small_blocks() noexcept {
   std::size_t count = 0;
   qm::RegistryCursor<qm::Cache> caches;

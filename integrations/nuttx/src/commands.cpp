@@ -1,4 +1,4 @@
-// The commands of the console, run from another shell.
+// Runs the console's commands from another shell.
 
 #include <qm/console/console.hpp>
 #include <qm/misuse.hpp>
@@ -9,7 +9,7 @@
 
 namespace qm::nuttx {
 
-[[gnu::weak]] void use_books(console::Console&) noexcept {}  // trace.cpp has the other
+[[gnu::weak]] void use_trace(console::Console&) noexcept {}  // trace.cpp overrides it
 
 }  // namespace qm::nuttx
 
@@ -38,7 +38,7 @@ Console& the_console() noexcept {
   return console;
 }
 
-/// Tells of it at once, in short, and with stacks and names before the next command's prompt.
+/// Reports misuse at once in short form, and with stacks and names at the next command.
 void report_misuse(const qm::MisuseReport& report) noexcept {
   qm_nuttx_tell("a wrong free, or a block that was overwritten; the next command has more", report.object);
   the_console().notify(report);
@@ -49,7 +49,7 @@ void report_misuse(const qm::MisuseReport& report) noexcept {
 extern "C" {
 
 void qm_nuttx_watch_misuse() noexcept {
-  qm::nuttx::use_books(the_console());
+  qm::nuttx::use_trace(the_console());
   qm::set_misuse_handler(report_misuse);
 }
 

@@ -3,7 +3,7 @@
 
 namespace qm::nuttx {
 
-/// Gives the console its books, in a build with the trace.
-void use_books(console::Console& console) noexcept;
+/// Connects the trace to the console, in a build with the trace.
+void use_trace(console::Console& console) noexcept;
 
 }  // namespace qm::nuttx

@@ -1,6 +1,6 @@
 // The trace, in a build that has it.
 
-#include <qm/console/trace_books.hpp>
+#include <qm/console/trace.hpp>
 #include <qm/trace/trace.h>
 
 #include "bridge.h"
@@ -8,7 +8,7 @@
 
 namespace qm::nuttx {
 
-void use_books(console::Console& console) noexcept { static console::TraceBooks books(console); }
+void use_trace(console::Console& console) noexcept { static console::Trace trace(console); }
 
 }  // namespace qm::nuttx
 

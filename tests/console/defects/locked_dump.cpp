@@ -1,5 +1,5 @@
 /// The demo with a defect: a dump holds a lock from its first record to its closing line, so interrupts stay masked and
-/// the task cannot yield. Put in at link time (--wrap), so that the product has no switch for it.
+/// the task cannot yield. The defect is linked in (--wrap), so that the product has no switch for it.
 
 #include <qm/firmware/task.hpp>
 #include <qm/hal/port.hpp>

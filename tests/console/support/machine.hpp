@@ -1,6 +1,6 @@
 #pragma once
-/// A machine for console tests: the demo image in QEMU, and the raw far end of its line. It sees frames as they are,
-/// broken answers and error frames included, which a well-behaved client would hide or act upon.
+/// A machine for console tests: the demo image in QEMU, and direct access to the host's end of its line. It shows
+/// frames unchanged, including broken answers and error frames, which a normal client would hide or react to.
 
 #include <gtest/gtest.h>
 
@@ -35,32 +35,32 @@ class Machine {
     std::uint32_t request = 0;
     std::string payload;
   };
-  /// What a request was answered with.
+  /// The answer to a request.
   struct Answer {
     bool answered = false;
     std::string text;
     wire::CommandStatus status{};
   };
 
-  /// Boots and waits for the first prompt. @throws host::Error, with the transcript's place.
+  /// Boots and waits for the first prompt. @throws host::Error, which names the transcript.
   /// @param[in] early bytes that are sent @p delay after the board was switched on, without waiting for the prompt.
   explicit Machine(const host::QemuOptions& options = demo(), std::string_view early = {},
                    std::chrono::milliseconds delay = {});
 
-  /// Sends bytes as they are.
+  /// Sends bytes unchanged.
   void send(std::string_view bytes);
-  /// Types a line and Enter, and waits for the prompt. @returns what came between the echo and the prompt, lines ended
-  /// by LF.
+  /// Types a line and Enter, and waits for the prompt. @returns the output between the echo and the prompt; lines end
+  /// with LF.
   /// @throws host::Error if no prompt comes.
   std::string type_line(std::string_view line);
   /// Sends a request frame and waits for its status. @throws host::Error if none comes.
   Answer request(std::string_view line);
-  /// Asks for the report as rows, and waits for its status. @throws host::Error if none comes.
+  /// Requests the report as rows, and waits for its status. @throws host::Error if none comes.
   std::vector<host::ReportRow> rows(std::string_view line);
-  /// Takes in what comes until @p done says so. @returns whether it did within @p limit.
+  /// Receives input until @p done returns true. @returns whether it did within @p limit.
   bool wait(const std::function<bool()>& done, std::chrono::milliseconds limit = std::chrono::seconds(60));
   bool wait_for_text(std::string_view needle, std::chrono::milliseconds limit = std::chrono::seconds(60));
-  /// Takes in what comes until nothing has come for @p silence.
+  /// Receives input until the line has been silent for @p silence.
   void settle(std::chrono::milliseconds silence = std::chrono::milliseconds(400));
   /// @returns the frame's bytes on the line, with the next sequence number.
   [[nodiscard]] std::string frame(wire::FrameType type, std::uint32_t number, std::string_view payload);
@@ -70,14 +70,14 @@ class Machine {
   [[nodiscard]] Answer answer_to(std::uint32_t number) const;
   /// Waits for QEMU's end. @returns its exit status, -1 if it did not end or was killed.
   int wait_for_end();
-  /// Forgets what was received.
+  /// Discards the received input.
   void clear();
 
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
   [[nodiscard]] const std::vector<Received>& frames() const noexcept { return frames_; }
   [[nodiscard]] std::uint32_t broken_frames() const noexcept { return demultiplexer_.broken(); }
   [[nodiscard]] std::string transcript() const { return transcript_.path().string(); }
-  /// Of QEMU.
+  /// The process of QEMU.
   [[nodiscard]] pid_t process() const noexcept { return qemu_.pid(); }
   [[nodiscard]] std::uint32_t next_request() noexcept { return ++last_request_; }
 
@@ -97,14 +97,14 @@ class Machine {
   std::uint32_t last_request_ = 0;
 };
 
-/// One machine for all tests of a suite; a test that fails or uses it up gets the next one a new one. The transcript's
-/// place is printed after a failure.
+/// One machine for all tests of a suite. After a test that fails or uses up the machine, the next test gets a new one.
+/// A failure prints the name of the transcript.
 class MachineTest : public ::testing::Test {
  protected:
   static Machine& machine();
-  /// The shared machine is gone: the next machine() boots.
+  /// Discards the shared machine: the next machine() boots.
   static void discard();
-  /// Both faces of the console answer: typed, after Ctrl-C has ended whatever line was begun, and by request.
+  /// Expects both interfaces to work: typed lines, after Ctrl-C has ended any unfinished line, and requests.
   static void expect_it_still_works();
   void TearDown() override;
   static void TearDownTestSuite() { discard(); }

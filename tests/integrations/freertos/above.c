@@ -1,5 +1,5 @@
-/* An interrupt above the kernel's mask level allocates and frees at any instruction: what comes in the middle of the allocator is
- * refused and counted, everything else is served, and nothing is corrupt. */
+/* An interrupt above the kernel's mask level allocates and frees at any instruction: calls in the middle of the
+ * allocator are refused and counted, all others are served, and nothing is corrupted. */
 #include <FreeRTOS.h>
 #include <qm_freertos.h>
 #include <string.h>
@@ -30,7 +30,7 @@ void freertos_risc_v_application_interrupt_handler(void) {
   } else {
     vPortFree(held);
     if (qm_freertos_refused() == refused) held = NULL, ++served;
-    else ++not_served; /* again the next time */
+    else ++not_served; /* tried again the next time */
   }
 }
 

@@ -8,7 +8,7 @@ bool arenas_are_sound() {
   bool sound = true;
   qm::RegistryCursor<qm::Cache> caches;
   while (qm::Cache* cache = caches.next())
-    sound = sound && cache->verify_cells() == qm::Status::kOk && cache->validate();
+    sound = sound && cache->verify_hart_caches() == qm::Status::kOk && cache->validate();
   qm::RegistryCursor<qm::Arena> arenas;
   while (qm::Arena* arena = arenas.next()) sound = sound && arena->validate();
   return sound;

@@ -1,5 +1,5 @@
-/* Tasks are deleted at any instruction while they allocate and are traced: the figures stay right, and what they had is found by
- * their name. */
+/* Tasks are deleted at any instruction while they allocate and are traced: the figures stay right, and the blocks
+ * that they held are found by their name. */
 #include <FreeRTOS.h>
 #include <qm/trace/trace.h>
 #include <qm_freertos.h>
@@ -12,11 +12,11 @@ enum { VICTIMS = 300 };
 
 void vApplicationMallocFailedHook(void) { board_stop("no memory"); }
 
-static void* kept; /* the victim's, if it holds one */
+static void* kept; /* the victim's block, if it holds one */
 
 static void allocate_for_ever(void* argument) {
   uint32_t random = (uint32_t)(uintptr_t)argument * 77 + 1;
-  kept = pvPortMalloc(24); /* and the block? */
+  kept = pvPortMalloc(24); /* the victim may be deleted before it has the block */
   for (;;) {
     void* const block = pvPortMalloc(next_random(&random) % 300 + 1);
     vPortFree(block);
@@ -44,18 +44,18 @@ static void conduct(void* argument) {
     CHECK(xTaskCreate(allocate_for_ever, "victim", 512, (void*)number, 1, &victim) == pdPASS);
     kept = NULL;
     while (kept == NULL) vTaskDelay(1 + next_random(&random) % 2);
-    /* The tick comes at any instruction of the victim. */
+    /* The tick occurs at any instruction of the victim. */
     for (uint32_t spin = next_random(&random) % 500; spin != 0; --spin) __asm volatile("");
     vTaskDelete(victim);
     ledger_compare();
-    CHECK(pvPortMalloc(1) != NULL); /* ours */
+    CHECK(pvPortMalloc(1) != NULL); /* this task's block */
   }
   vTaskDelay(2);
   struct found found = {0, 0, 0};
   qm_trace_summary summary;
   CHECK(qm_trace_foreach(NULL, look, &found, &summary) == QM_OK);
   CHECK(found.of_victims >= VICTIMS && found.of_victims <= 2 * VICTIMS && summary.dropped == 0);
-  /* No block was lost on its way to its task, and none on its way back. */
+  /* No block was lost on the way to its task or back. */
   CHECK(found.of_victims + found.others == ledger_blocks() - before);
   CHECK(found.deep == found.of_victims + found.others);
   CHECK(arenas_are_sound());

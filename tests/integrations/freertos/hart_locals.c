@@ -1,4 +1,4 @@
-/* tp is not set: a message, and an end. */
+/* If tp is not set, the firmware ends with a message. */
 #include <FreeRTOS.h>
 
 #include "ledger.h"

@@ -1,4 +1,4 @@
-/* For images that have none of their own. */
+/* For images without hooks of their own. */
 #include <FreeRTOS.h>
 
 volatile unsigned char test_masks_to_level;

@@ -17,7 +17,7 @@ static size_t find(const void* block) {
   return at;
 }
 
-/* Interrupts are masked. */
+/* Called with interrupts masked. */
 void trace_malloc(const void* block, size_t bytes) {
   if (block == NULL) return;
   CHECK(bytes != 0 && find(block) == count);

@@ -1,6 +1,6 @@
 #ifndef LEDGER_H
 #define LEDGER_H
-/* A slow model of the heap's figures: a table of the blocks that are out, told by traceMALLOC() and traceFREE(). */
+/* A slow model of the heap's figures: a table of the live blocks, filled by traceMALLOC() and traceFREE(). */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,16 +16,16 @@
 extern "C" {
 #endif
 
-/* Before the first allocation. */
+/* Call it before the first allocation. */
 void ledger_open(void);
-/* Compares all figures. Interrupts are masked meanwhile. */
+/* Compares all figures, with interrupts masked. */
 void ledger_compare(void);
 void ledger_compare_in_handler(void);
-/* As xPortResetHeapMinimumEverFreeHeapSize(). */
+/* Like xPortResetHeapMinimumEverFreeHeapSize(). */
 void ledger_reset_minimum(void);
-/* Blocks that are out. */
+/* The number of live blocks. */
 size_t ledger_blocks(void);
-/* Whether each arena's bookkeeping is in order. */
+/* Whether each arena's data structures are consistent. */
 bool arenas_are_sound(void);
 
 static inline uint32_t next_random(uint32_t* state) {

@@ -1,4 +1,4 @@
-/* 100,000 random operations of four tasks and the timer's interrupt: all figures of the heap are the ledger's. */
+/* 100,000 random operations of four tasks and the timer's interrupt: all figures of the heap must be the ledger's. */
 #include <FreeRTOS.h>
 #include <qm_freertos.h>
 #include <semphr.h>
@@ -43,7 +43,7 @@ static void give_back(struct worker* worker, unsigned slot) {
   uint8_t* const block = worker->slots[slot].block;
   for (size_t at = 0; block != NULL && at < worker->slots[slot].size; ++at) CHECK(block[at] == worker->fill);
   worker->slots[slot].block = NULL;
-  vPortFree(block); /* NULL too */
+  vPortFree(block); /* also with NULL */
 }
 
 static void count_failure(void) {
@@ -85,7 +85,7 @@ static void work(void* argument) {
     count_operation(worker);
     if (worker->operations % 16 == 0) ledger_compare();
     if (worker->operations % 1000 == 0) ledger_reset_minimum();
-    /* Those of the higher priority leave time to the others, and preempt them at a tick. */
+    /* Tasks of the higher priority leave time to the others, and preempt them at a tick. */
     if (worker->operations % 40 == 0 && (worker - workers) % 2 == 1) vTaskDelay(1);
   }
   for (unsigned slot = 0; slot < SLOTS; ++slot) give_back(worker, slot);
@@ -109,7 +109,7 @@ void vApplicationTickHook(void) {
   if (worker->operations % 16 == 0) ledger_compare_in_handler();
 }
 
-/* What the figures of free blocks promise, now that nothing changes. */
+/* Checks the figures of free blocks at a time when nothing changes. */
 static void check_free_blocks(void) {
   HeapStats_t stats;
   qm_reclaim();
@@ -120,7 +120,7 @@ static void check_free_blocks(void) {
   CHECK(block != NULL);
   vPortFree(block);
   const unsigned before = hook_calls;
-  /* What lies free at the ends of blocks' spans may add less than a page at either side. */
+  /* Free memory at the ends of blocks' spans may add less than a page at either side. */
   CHECK(pvPortMalloc(largest + 2 * 4096) == NULL && hook_calls == before + 1);
   CHECK(pvPortCalloc(SIZE_MAX / 2, 3) == NULL);
   ledger_compare();

@@ -1,6 +1,6 @@
 #pragma once
-// The port's masks for the tests: mstatus.MIE, as where there is no such header; or, once test_masks_to_level is set, the timer's
-// interrupt alone, so that the software interrupt is above the level.
+// The port's masks for the tests: mstatus.MIE, as without such a header; or, after test_masks_to_level was set, only
+// the timer's interrupt, so that the software interrupt is above the level.
 
 extern "C" volatile std::uint8_t test_masks_to_level;
 

@@ -1,5 +1,5 @@
-/* The work of the example beside blocks of 8 to 71 bytes that are kept. QEMU writes to 0x81000000 and behind the bytes of the heap and
- * the number of blocks. Also counts the instructions of a pair of an allocation and its free. */
+/* The work of the example, in addition to live blocks of 8 to 71 bytes. QEMU writes the bytes of the heap to 0x81000000,
+ * followed by the number of blocks. Also counts the instructions of a pair of an allocation and its free. */
 #include <FreeRTOS.h>
 #include <task.h>
 
@@ -11,7 +11,7 @@ static size_t kept_blocks(void) { return ((volatile uint32_t*)0x81000000)[1]; }
 
 void vApplicationMallocFailedHook(void) { board_stop("no memory"); }
 
-/* Of a hot pair, in instructions, the loop included. */
+/* @returns the instructions of a hot pair, including the loop. */
 static size_t count_pair(void) {
   size_t before, after;
   enum { PAIRS = 100 };
@@ -46,7 +46,7 @@ int main(void) {
   const HeapRegion_t regions[] = {{memory, heap_bytes()}, {NULL, 0}};
   vPortDefineHeapRegions(regions);
 #else
-  /* heap_4.c has the last bytes of its array: what is taken first lies before them. */
+  /* heap_4.c uses the last bytes of its array: the first allocation lies before them. */
   if (pvPortMalloc(configTOTAL_HEAP_SIZE - heap_bytes() - 16) == NULL) board_stop("no memory");
 #endif
   uint32_t random = 7;

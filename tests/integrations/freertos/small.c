@@ -1,4 +1,4 @@
-/* A heap that is too small: a status, and NULL. */
+/* A heap that is too small: it returns a status, and allocations return NULL. */
 #include <FreeRTOS.h>
 #include <qm_freertos.h>
 

@@ -1,4 +1,4 @@
-/* Hart 0 starts as in the example; hart 1 has it interrupted, again and again, at any time. */
+/* Hart 0 starts as in the example; hart 1 interrupts it repeatedly, at any time. */
   .section .text.start, "ax"
   .globl _start
 _start:

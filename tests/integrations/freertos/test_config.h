@@ -1,4 +1,4 @@
-/* What the tests have in the kernel's configuration beyond the example. */
+/* The tests' additions to the kernel's configuration of the example. */
 #undef configUSE_TICK_HOOK
 #define configUSE_TICK_HOOK 1
 #if !defined(__ASSEMBLER__)

@@ -1,4 +1,4 @@
-/* agree: /proc/meminfo, mallinfo(), and the console's `free` and `kmemstat` of one moment. Prints all of them. */
+/* agree: prints /proc/meminfo, mallinfo(), and the console's `free` and `kmemstat` at one moment. */
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@ int main(int argc, char* argv[]) {
   static char text[512];
   (void)argc;
   (void)argv;
-  printf("begin\n"); /* the stream has its buffer from here on */
+  printf("begin\n"); /* makes the stream allocate its buffer */
   const int file = open("/proc/meminfo", O_RDONLY);
   const ssize_t length = read(file, text, sizeof text - 1);
   const struct mallinfo info = mallinfo();

@@ -1,4 +1,4 @@
-/* deleted N: N tasks, one after the other, that allocate and free all the time and are deleted in the middle of it. */
+/* deleted N: N tasks, one after another, that always allocate and free and are deleted during that. */
 #include <nuttx/config.h>
 
 #include <nuttx/sched.h>

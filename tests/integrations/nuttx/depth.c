@@ -1,4 +1,4 @@
-/* depth: bytes of its stack that a task uses which allocates and frees blocks of all sizes. */
+/* depth: the bytes of stack of a task that allocates and frees blocks of all sizes. */
 #include <nuttx/config.h>
 
 #include <nuttx/arch.h>

@@ -1,4 +1,4 @@
-/* heaps: heaps beside the first one - regions, mm_extend(), figures, dumps -, the first one's further memory, and bad input. */
+/* heaps: heaps besides the first one (regions, mm_extend(), figures, dumps), more memory for the first one, bad input. */
 #include <nuttx/config.h>
 
 #include <nuttx/mm/mm.h>
@@ -43,7 +43,7 @@ static int beside(void) {
   (void)strcpy(block, "kept");
   char* const grown = mm_realloc(heap, block, 5000);
   CHECK(grown != NULL && strcmp(grown, "kept") == 0 && mm_heapmember(heap, grown));
-  mm_free(heap, grown + 16); /* no block: told, and nothing happens */
+  mm_free(heap, grown + 16); /* not a block: reported, without effect */
   mm_free(heap, grown);
   mm_free(heap, large);
   mm_free(heap, aligned);
@@ -52,7 +52,7 @@ static int beside(void) {
   CHECK(mm_mallinfo_task(heap, &pieces).uordblks == 2 * BYTES);
   struct mm_heap_s* const same = mm_initialize("Test heap", memory + 2 * BYTES, BYTES);
   CHECK(same != NULL && mm_malloc(same, 100) != NULL);
-  mm_uninitialize(same); /* with a block out, as NuttX's own */
+  mm_uninitialize(same); /* with a live block, like NuttX's own function */
   mm_uninitialize(heap);
   CHECK(mm_initialize("tiny", memory, 8) == NULL);
   return 0;
@@ -62,7 +62,7 @@ static int first(void) {
   const int before = mallinfo().arena;
   char* const region = memalign(4096, 8 * 4096);
   CHECK(region != NULL);
-  umm_addregion(region, 100); /* memory that the heap has already, and less than a page */
+  umm_addregion(region, 100); /* memory that the heap already has, and less than a page */
   CHECK(mallinfo().arena == before);
   free(region);
   CHECK(malloc(huge - 100) == NULL && malloc(huge / 4) == NULL);

@@ -1,5 +1,5 @@
-/* wake: an interrupt to each hart but the first. NuttX's start of a hart ends with clearing this interrupt: if the scheduler had sent it by
- * then, the task that was meant waits, and so does every later one, since the scheduler holds the interrupt for pending. */
+/* wake: sends an interrupt to each hart except the first. NuttX's start of a hart ends by clearing this interrupt: if the
+ * scheduler had sent it, the intended task and every later one wait, because the scheduler takes it for pending. */
 #include <nuttx/config.h>
 
 #include <nuttx/arch.h>

@@ -14,7 +14,7 @@ void board_done(void) {
   for (;;) *(volatile uint32_t*)0x100000 = 0x5555;
 }
 
-/* All that the allocator needs of a C library. */
+/* All functions of a C library that the allocator needs. */
 void* memcpy(void* to, const void* from, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) ((volatile char*)to)[i] = ((const char*)from)[i];
   return to;

@@ -1,4 +1,4 @@
-/* What the firmware of this folder has beside the allocator. */
+/* The parts of this folder's firmware besides the allocator. */
 #ifndef BOARD_H
 #define BOARD_H
 

@@ -1,4 +1,4 @@
-/* A firmware in C that has the allocator and nothing else: what it allocates, what it is refused, and that it comes back. */
+/* A firmware in C with only the allocator: it allocates, is refused, and gets all memory back. */
 #include "board.h"
 
 static size_t free_bytes(void) {
@@ -25,10 +25,10 @@ static void caches(void) {
   CHECK(qm_cache_alloc(others, 0) == 0 && qm_malloc(5000) == 0);
   for (unsigned i = 0; i < count; ++i) CHECK(all[i][0] == 0x5a && all[i][199] == 0x5a);
   qm_cache_free(packets, all[7] + 8); /* inside an object */
-  qm_cache_free(others, all[7]);      /* another cache's */
+  qm_cache_free(others, all[7]);      /* to another cache */
   qm_cache_free(packets, all[7]);
-  qm_cache_free(packets, all[7]); /* twice */
-  qm_cache_free(packets, &count); /* no memory of the allocator's */
+  qm_cache_free(packets, all[7]); /* a second time */
+  qm_cache_free(packets, &count); /* not memory of the allocator */
   CHECK(misuses(packets) == 3 && misuses(others) == 1);
   CHECK(qm_cache_alloc(packets, 0) == all[7]);
   CHECK(qm_cache_destroy(packets) == QM_BUSY);
@@ -36,7 +36,7 @@ static void caches(void) {
   if (count % 7 == 0) board_stop("the order has to reach all");
   CHECK(misuses(packets) == 3);
   CHECK(qm_cache_destroy(packets) == QM_OK && qm_cache_destroy(others) == QM_OK);
-  CHECK(free_bytes() >= before - 8192); /* pages of tags stay */
+  CHECK(free_bytes() >= before - 8192); /* pages of boundary tags remain */
 }
 
 static void heap(void) {
@@ -48,7 +48,7 @@ static void heap(void) {
   text = qm_realloc(text, 20);
   CHECK(text[0] == 'q' && text[6] == 'r' && text[7] == 0);
   qm_free(text);
-  qm_free(text); /* twice: refused */
+  qm_free(text); /* a second time: refused */
   for (size_t alignment = 1; alignment <= 16384; alignment *= 2) {
     void* block = qm_aligned_alloc(alignment, 700);
     CHECK(block != 0 && (uintptr_t)block % alignment == 0 && qm_usable_size(block) >= 700);

@@ -1,5 +1,5 @@
-/* A firmware in C with the allocator and its live trace: it loses packets on an error path and a buffer now and then, and says which,
- * and from where, over its own UART. */
+/* A firmware in C with the allocator and its live trace: it loses packets on an error path, and sometimes a buffer,
+ * and prints over its own UART which objects were lost and where they were allocated. */
 #include "board.h"
 
 static void put_number(uintptr_t number, unsigned base, unsigned digits) {
@@ -16,14 +16,14 @@ static void put_address(uintptr_t address) {
   put_number(address, 16, 2 * sizeof address);
 }
 
-/* ---- what is traced ------------------------------------------------------------------------------------------------ */
+/* ---- the traced objects -------------------------------------------------------------------------------------------- */
 
 static qm_cache* packets;
 static unsigned lost;
 
 #define NOT_INLINED __attribute__((noinline))
 
-/* Which objects are lost, so that the test can compare. */
+/* Prints a lost object, so that the test can compare. */
 static void forget(const void* object) {
   ++lost;
   put("leaked ");

@@ -22,7 +22,7 @@ struct Port : PortDefaults {
   }
   static std::uint64_t ticks() noexcept { return 0; }
   static void send_ipi(unsigned) noexcept {}
-  /// Of the one stack: by this the trace records all of a call stack, and nothing beyond it.
+  /// The bounds of the only stack: with them the trace records all of a call stack, and nothing beyond it.
   static StackBounds stack_bounds(std::uintptr_t) noexcept {
     return {reinterpret_cast<std::uintptr_t>(__stack_start), reinterpret_cast<std::uintptr_t>(__stack_end)};
   }

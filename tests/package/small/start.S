@@ -1,4 +1,4 @@
-/* RV32 or RV64 in M-mode, one hart, nothing below: a stack, and no memory but what is zero. */
+/* RV32 or RV64 in M-mode, one hart, without SBI firmware: sets up a stack; all memory is zero at reset. */
 #if __riscv_xlen == 64
 #define STORE sd
 #define WORD 8

@@ -91,7 +91,7 @@ void FakeConsole::take_frame(const wire::Frame& frame) {
   }
 }
 
-/// Output goes into frames for a request, and onto the line without one.
+/// Output goes into frames if there is a request, and directly onto the line if there is none.
 void FakeConsole::run(std::string_view line, std::uint32_t request) {
   const auto say = [&](std::string_view text) {
     if (request != 0) return send(FrameType::kOutput, request, text);
@@ -178,7 +178,7 @@ bool FakeConsole::misbehave(std::string_view line, std::uint32_t request) {
     return true;
   }
   if (line == "version") {
-    // A status of the last version, whose CRC is right: made by hand.
+    // A status frame of an older version with a correct CRC, made by hand.
     wire::Crc32 crc;
     std::string inner("\x01\x04\x00\x00", 4);
     for (unsigned shift = 0; shift < 32; shift += 8) inner += static_cast<char>(request >> shift & 255);

@@ -1,5 +1,5 @@
 #pragma once
-// A console to test the host's side against: it answers as docs/protocol.md says, or misbehaves as it is told to.
+// A console for tests of the host's side: it answers as docs/protocol.md specifies, or misbehaves on request.
 
 #include <string>
 #include <string_view>
@@ -11,8 +11,8 @@
 namespace qm::test {
 
 /// The commands of a fake console: `echo TEXT`, `fail`, `poweroff [STATUS]`, `reboot`, `run` (until Ctrl-C), `forms`
-/// (how often a form was asked for), `send FILE` (the file's frames, numbered on from the console's own: what is lost between
-/// them stays lost), and the misbehaviours below. As on a target, a request that comes while one runs is refused.
+/// (how often a form was requested), `send FILE` (the file's frames, numbered from the console's own number on, gaps
+/// included), and the misbehaviours below. As on a target, a request that arrives while another runs is refused.
 ///   die          closes the line in the middle of an output
 ///   hang         answers nothing
 ///   slow         stops for 100 ms in the middle of a frame
@@ -20,20 +20,20 @@ namespace qm::test {
 ///   lose         leaves out one output frame
 ///   corrupt      damages a byte of an output frame
 ///   version      answers in a frame of version 2
-///   deaf         says that a frame arrived broken, and nothing else
+///   deaf         reports a broken frame, and sends nothing else
 ///   busy         refuses with the error busy
-///   stale        answers another request first
+///   stale        first answers another request
 class FakeConsole {
  public:
   explicit FakeConsole(int descriptor) : descriptor_(descriptor), demultiplexer_(buffer_) {}
 
-  /// Prints banner and prompt.
+  /// Prints the banner and the prompt.
   void boot();
 
   /// Serves until the line closes or a command ends it.
   /// @returns the status of `poweroff`; -1 if the line was closed.
   int serve();
-  /// How often definitions were asked for.
+  /// @returns how often definitions were requested.
   [[nodiscard]] int asks() const { return asks_; }
 
  private:

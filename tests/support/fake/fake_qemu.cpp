@@ -1,6 +1,6 @@
-// A program that looks like QEMU to the host's side (QM_QEMU): it opens the serial line's socket and serves a fake
-// console there. QM_FAKE in the environment makes it misbehave: `exit` (ends at once), `deaf` (never opens the line),
-// `mute` (opens it and says nothing), `crash` (ends in the middle of its boot), `stuck` (stays after poweroff).
+// A program that the host's side takes for QEMU (QM_QEMU): it opens the serial line's socket and serves a fake console
+// there. QM_FAKE in the environment makes it misbehave: `exit` (ends at once), `deaf` (never opens the line), `mute`
+// (opens the line and sends nothing), `crash` (ends in the middle of its boot), `stuck` (stays after poweroff).
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -27,7 +27,7 @@ std::string socket_path(int count, char** arguments) {
 }
 
 int open_line(const std::string& path) {
-  // It gets its name when it listens, so that who sees it can connect.
+  // The socket gets its final name when it listens, so a client that sees it can connect.
   const std::string unnamed = path + ".new";
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

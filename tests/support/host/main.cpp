@@ -1,11 +1,12 @@
-// The main of every host test: runs the cases, prints what they came to, and the seed after a failure. An argument, or
-// QM_FILTER, is a pattern over "Suite.name".
+// The main program of every host test: runs the cases, prints their results, and the seed after a failure. An argument,
+// or QM_FILTER, is a pattern for "Suite.name"; an argument `file=NAME[,NAME...]` selects the cases of these sources.
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <string_view>
 
 #include <qm/test/seed.hpp>
 
@@ -55,12 +56,22 @@ void call(void (*run)()) {
 }  // namespace testing::internal
 
 int main(int argc, char** argv) {
-  const char* filter = argc > 1 ? argv[1] : std::getenv("QM_FILTER");
+  testing::Selection selection;
+  if (const char* const pattern = std::getenv("QM_FILTER"); pattern != nullptr) selection.filter = pattern;
+  constexpr std::string_view kFile = "file=";
+  for (int index = 1; index < argc; ++index) {
+    const std::string_view word = argv[index];
+    if (word.starts_with(kFile)) {
+      selection.files = word.substr(kFile.size());
+    } else {
+      selection.filter = word;
+    }
+  }
   const auto write = [](std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);  // a case may end the program
   };
-  const testing::Totals totals = testing::run_all_tests(write, filter == nullptr ? "" : filter);
+  const testing::Totals totals = testing::run_all_tests(write, selection);
   if (totals.failed != 0) {
     const auto seed = static_cast<unsigned long long>(qm::test::seed());
     std::printf("seed %llu; to repeat: QM_SEED=%llu %s\n", seed, seed, argc > 0 ? argv[0] : "");

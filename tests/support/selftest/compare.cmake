@@ -1,4 +1,5 @@
-# cmake -DPROGRAM=... -DARGUMENTS=... -DEXPECTED=file -DSTATUS=n -P compare.cmake: the program's output and status are as given.
+# cmake -DPROGRAM=... -DARGUMENTS=... -DEXPECTED=file -DSTATUS=n -P compare.cmake: checks the program's output and
+# status.
 execute_process(COMMAND ${PROGRAM} ${ARGUMENTS} OUTPUT_VARIABLE output RESULT_VARIABLE status)
 string(REPLACE "${PROGRAM}" PROGRAM output "${output}")
 string(REGEX REPLACE "(^|\n)([.][.]/)+" "\\1" output "${output}")  # ccache with a base directory compiles relative paths

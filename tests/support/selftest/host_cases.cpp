@@ -1,5 +1,5 @@
-// What the subset has on the host alone, failing on purpose: exceptions, floating point, ranges, threads. The report is
-// compared with host_report.txt: mind the line numbers.
+// Parts of the subset that only the host has, in cases that fail on purpose: exceptions, floating point, ranges,
+// threads. The report is compared with host_report.txt, which has line numbers of this file.
 
 #include <gtest/gtest.h>
 

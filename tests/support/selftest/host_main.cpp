@@ -16,7 +16,7 @@ void call(void (*run)()) { run(); }
 
 int main(int argc, char** argv) {
   const testing::Totals totals = testing::run_all_tests(
-      [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }, argc > 1 ? argv[1] : "");
+      [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }, {argc > 1 ? argv[1] : "", {}});
   std::printf("%u passed, %u failed, %u skipped\n", totals.passed, totals.failed, totals.skipped);
   return totals.failed == 0 ? 0 : 1;
 }

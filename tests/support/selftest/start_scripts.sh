@@ -1,6 +1,6 @@
 #!/bin/sh
-# start_scripts.sh SOURCE FOLDER: ./run and ./qm start what is built where nothing can be written, and say what is missing. The tool and the
-# image are stand-ins, and so are the programs that would build.
+# start_scripts.sh SOURCE FOLDER: ./run and ./qm start built programs without write access, and report what is missing.
+# The tool, the image and the programs that would build are stand-ins.
 set -u
 source=$1 folder=$2
 rm -rf "$folder"
@@ -40,7 +40,7 @@ expect 3 "$tree/build/host-release/host/qm-analysis is not there: set QM_BUILD_D
 QM_BUILD_DIR=elsewhere expect 3 "$tree/elsewhere/host-release/host/qm is not there" "$tree/qm" check f.qm
 END
 
-# Root may write wherever no file system forbids it.
+# Root may write everywhere, unless the file system forbids it.
 if [ "$(id -u)" -ne 0 ]; then
   chmod -R a-w "$folder/tree"
   sh "$folder/cases.sh" "$folder"

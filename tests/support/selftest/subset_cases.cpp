@@ -1,5 +1,5 @@
 // Cases that pass, fail and skip on purpose, to test the GoogleTest subset itself. The report is compared with
-// subset_report.txt: mind the line numbers.
+// subset_report.txt, which has line numbers of this file.
 
 #include <gtest/gtest.h>
 

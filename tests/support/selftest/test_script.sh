@@ -1,6 +1,7 @@
 #!/bin/bash
-# test_script.sh SOURCE FOLDER: what ./test says and how it ends, where tests fail or do not run and where something is wrong with the
-# place. It runs here with a cmake and a ctest that only say what they are told to: LISTED, RESULTS, and BUILD for a build that fails.
+# test_script.sh SOURCE FOLDER: the output and the status of ./test, where tests fail or do not run and where the
+# environment has a fault. It runs with a cmake and a ctest that print given output: LISTED, RESULTS, and BUILD for a
+# build that fails.
 set -u
 source=$1 folder=$2
 rm -rf "$folder"
@@ -76,7 +77,7 @@ ci 'echo 5 passed, 0 failed' 'echo 2 passed, 0 failed, 1 skipped' 0 '7 passed, 0
 ci 'echo 4 passed, 1 failed; exit 1' 'echo 2 passed, 0 failed' 1 '6 passed, 1 failed'
 ci 'echo 5 passed, 0 failed' 'echo error: the disk is full; exit 3' 3 '5 passed, 1 failed'
 
-# Bad input: a sentence each.
+# Bad input: one sentence for each error.
 check '' '' 'unit.a' 2 '^error: no test matches unit[.]a; '
 check '' '' '(' 2 '^error: [(] is no regular expression'
 check '' '' '--lust' 2 '^error: usage: '
@@ -87,16 +88,16 @@ flock 8
 check 'unit.a1' '' '' 3 '^error: another ./test .* runs in '
 exec 8>&-
 
-# Ctrl-C: status 130, and what ctest started is gone, whatever its session.
+# Ctrl-C: status 130, and all processes that ctest started have ended, whatever their session.
 LISTED='unit.a1 unit.a2' RESULTS=hang PATH=$folder/tools:$PATH "$source/test" host-asan >"$folder/log" 2>&1 &
 until [ -s "$folder/pid" ]; do sleep 0.1; done
 kill -INT $!
 wait $!
 status=$?
 [ $status -eq 130 ] || wrong "interrupted, ./test ends with $status"
-until ! kill -0 "$(cat "$folder/pid")" 2>/dev/null; do sleep 0.1; done  # or this test's time is over
+until ! kill -0 "$(cat "$folder/pid")" 2>/dev/null; do sleep 0.1; done  # else the test's timeout ends this
 
-# No network, and nothing installed: the packages are named.
+# No network, and no packages installed: the message names the packages.
 for tool in apt-get sudo; do printf '#!/bin/sh\nexit 100\n' >"$folder/tools/$tool"; done
 printf '#!/bin/sh\nexit 1\n' >"$folder/tools/dpkg-query"
 chmod +x "$folder"/tools/*

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Boots a test image in QEMU and keeps what its serial line said.
+# Boots a test image in QEMU and keeps the output of its serial line.
 #
 #   run-in-qemu.sh [--harts N] [--mode plain|icount|slices|singlestep] [--timeout SECONDS] [--status N] [--append TEXT]
 #                  [--board virt|spike|sifive_u] [--ram SIZE] [--qemu PROGRAM] [--bios NAME] --transcript FILE IMAGE
 #
-# Status: the image's own (the test finisher's) where it equals --status (default 0), then 0; else 1, after the transcript's
-# last lines and its place were printed. A run that takes longer than --timeout is killed and fails. QM_SEED is passed on as
-# `seed=N`, QM_STEPS as `steps=N`, QM_FILTER as `filter=PATTERN`. QM_QEMU names another QEMU than --qemu. Nothing is read from standard input.
+# Status: 0 if the image's own status (from the test finisher) equals --status (default 0); else 1, after the
+# transcript's last lines and its place were printed. A run that takes longer than --timeout is killed and fails.
+# QM_SEED is passed on as `seed=N`, QM_STEPS as `steps=N`, QM_FILTER as `filter=PATTERN`. QM_QEMU overrides --qemu.
+# Standard input is not read.
 set -u
 
 harts=1 mode=plain board=virt timeout=60 expected=0 append='' transcript='' ram=128M qemu=qemu-system-riscv64 bios=default
@@ -44,7 +45,7 @@ case $mode in
   *) echo "run-in-qemu.sh: unknown mode $mode" >&2; exit 2 ;;
 esac
 
-# A hart of sifive_u has no S-mode, and nothing there ends QEMU with a status but semihosting.
+# One hart of sifive_u has no S-mode, and only semihosting can end QEMU with a status there.
 if [ "$board" = sifive_u ]; then
   harts=$((harts + 1)) options="$options -semihosting-config enable=on,target=native"
 fi
@@ -64,7 +65,7 @@ if [ "$status" -eq "$expected" ]; then
   tail -n 1 "$transcript" | tr -d '\r'
   exit 0
 fi
-# The SBI firmware's banner says nothing about the test.
+# Leaves out the SBI firmware's banner.
 tr -d '\r' <"$transcript" | sed '/^OpenSBI v/,/^Boot HART MEDELEG/d' | tail -n 60
 echo "$image on $harts harts ($mode): $verdict; expected status $expected"
 grep '^\[ RUN' "$transcript" | tail -n 1 | tr -d '\r' | sed 's/^/last case: /'

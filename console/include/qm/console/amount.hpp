@@ -1,5 +1,5 @@
 #pragma once
-/// Amounts of memory for people: one unit for a whole report, which its header names.
+/// Amounts of memory for people. A report uses one unit, which its header names.
 
 #include <cstdint>
 #include <string_view>
@@ -11,7 +11,7 @@ namespace qm::console {
 
 class Unit {
  public:
-  /// The unit in which @p largest, the largest amount of a report, is printed: KiB, or MiB from 1 GiB on.
+  /// @returns the unit of a report whose largest amount is @p largest, in bytes: KiB, or MiB from 1 GiB on.
   [[nodiscard]] static constexpr Unit of(std::uint64_t largest) noexcept {
     return largest < (std::uint64_t{1} << 30) ? Unit(10, "KiB") : Unit(20, "MiB");
   }
@@ -19,12 +19,13 @@ class Unit {
 
   [[nodiscard]] constexpr std::string_view name() const noexcept { return name_; }
 
-  /// Columns that @p amount takes.
+  /// The number of columns that @p amount occupies.
   [[nodiscard]] constexpr std::size_t columns(std::uint64_t amount) const noexcept {
     return shift_ == 0 ? digits(amount) : digits(tenths(amount) / 10) + 2;
   }
 
-  /// Prints @p amount, to a tenth, at the right of @p width columns; the next larger tenth, so that only 0 is 0.
+  /// Prints @p amount with one decimal, aligned to the right in @p width columns. The decimal is rounded up, so only 0
+  /// prints as 0.
   void print(Output& out, std::uint64_t amount, std::size_t width) const noexcept {
     const std::size_t used = columns(amount);
     if (used < width) out.repeat(' ', width - used);
@@ -53,13 +54,13 @@ class Unit {
   std::string_view name_;
 };
 
-/// Prints @p text at the right of @p width columns.
+/// Prints @p text aligned to the right in @p width columns.
 inline void print_right(Output& out, std::string_view text, std::size_t width) noexcept {
   if (text.size() < width) out.repeat(' ', width - text.size());
   out.text(text);
 }
 
-/// Prints @p name at the left of @p width columns; a longer one with a `~` in the place of its middle.
+/// Prints @p name aligned to the left in @p width columns. If the name is longer, `~` replaces its middle.
 inline void print_name(Output& out, std::string_view name, std::size_t width) noexcept {
   if (name.size() <= width) {
     out.text(name);

@@ -1,13 +1,13 @@
 #pragma once
-/// What the console's task has to say of its own accord.
+/// Text that the console's task prints without a command.
 
 #include <qm/console/console.hpp>
 #include <qm/console/output.hpp>
 
 namespace qm::console {
 
-/// Text on lines of its own, printed at once and in any length; the line being typed appears again behind it.
-/// Context: the console's task, while no command runs. Everybody else tells Console::notify().
+/// Prints text of any length at once, on lines of its own, and then shows the line being typed again.
+/// Context: the console's task, while no command runs. Any other context calls Console::notify().
 class Announcement {
  public:
   explicit Announcement(Console& console) noexcept : console_(console) { console.begin_lines(); }

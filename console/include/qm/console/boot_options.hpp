@@ -2,14 +2,14 @@
 /// The boot options: words of the device tree's /chosen/bootargs.
 ///
 ///     trace=GLOB[,GLOB]   trace these caches from their first allocation on
-///     records=N           most trace records
+///     records=N           largest number of trace records
 ///     stacks=BYTES        memory for call stacks
-///     kmemtrace=on        the event stream from the boot on
-///     ring=BYTES          its ring, for each hart
-///     allocinfo=on|off    count allocations by call site, or do not; rejected in a build without call sites
-///     panic=SECONDS       how long after a panic somebody may begin to type; 0: for ever
-///     baud=N              bits per second of the line, for estimates of how long a report takes
-///     -- ...              what follows `--` belongs to the firmware
+///     kmemtrace=on        start the event stream at boot
+///     ring=BYTES          size of each hart's ring for the event stream
+///     allocinfo=on|off    whether to count allocations by call site; rejected in a build without call sites
+///     panic=SECONDS       how long the panic shell waits for a user to begin typing; 0: for ever
+///     baud=N              bits per second of the serial line, to estimate how long a report takes
+///     -- ...              the words after `--` belong to the firmware
 
 #include <cstddef>
 #include <cstdint>
@@ -37,11 +37,11 @@ struct BootOptions {
   bool allocinfo_off = false;
   std::uint32_t baud = 0;  ///< 0: not given
   Rejected rejected[kMaxRejected];
-  std::size_t rejected_count = 0;  ///< may exceed kMaxRejected: the rest is not kept
+  std::size_t rejected_count = 0;  ///< may exceed kMaxRejected; `rejected` has the first kMaxRejected only
 };
 
-/// Reads @p bootargs: options separated by blanks; of one given twice the last counts. The views in the result point
-/// into it.
+/// Reads @p bootargs: options separated by blanks. If an option occurs twice, the last one counts. The views in the
+/// result point into @p bootargs.
 /// Complexity: O(length). Context: any; pure.
 [[nodiscard]] BootOptions parse_boot_options(std::string_view bootargs) noexcept;
 

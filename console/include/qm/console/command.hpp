@@ -1,6 +1,6 @@
 #pragma once
-/// A command: what it is called, what it takes, and what it does. There is one table; it is what `help` prints, what
-/// completion offers and what runs.
+/// A command: its name, its arguments and its function. There is one table of commands; `help`, completion and
+/// execution use it.
 ///
 /// A command anywhere in the firmware is one static entry:
 ///
@@ -12,9 +12,10 @@
 ///     QM_CONSOLE_COMMAND(led, {.name = "led", .usage = "led on|off", .summary = "switch the light", .run = run_led,
 ///                              .min_arguments = 1, .max_arguments = 1, .example = "led on"});
 ///
-/// The entries are gathered in a linker section named `qm_commands`. It needs no line in a linker script, as it is an
-/// orphan whose start and end the linker names; a script that names it keeps it with KEEP(*(qm_commands)). An entry in
-/// a static library counts only if something else of its object file is used.
+/// The entries lie in a linker section named `qm_commands`. A linker script need not name the section: the linker
+/// places it as an orphan and defines symbols for its start and end. A script that names it must keep it with
+/// KEEP(*(qm_commands)). An entry in a static library is linked only if the image uses something else of its object
+/// file.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,23 +35,24 @@ using CommandStatus = wire::CommandStatus;
 
 struct Command {
   std::string_view name = {};     ///< one word
-  std::string_view usage = {};    ///< as it stands in `help` and after `error: usage: `
+  std::string_view usage = {};    ///< as `help` prints it, and as it follows `error: usage: `
   std::string_view summary = {};  ///< one line for `help`
-  /// Does it. The number of words is right. Prints `error: ...` itself iff it returns kFailed or kUsage, best by
-  /// returning call.fail() or call.usage().
+  /// Runs the command. The number of arguments has been checked. Prints `error: ...` itself iff it returns kFailed or
+  /// kUsage; `return call.fail()` and `return call.usage()` do both.
   CommandStatus (*run)(Invocation& call) noexcept = nullptr;
   std::uint8_t min_arguments = 0;
   std::uint8_t max_arguments = 0;
-  /// Offers what may stand for the word that is being completed; null: nothing.
+  /// Offers candidates for the word that is being completed; null: there are none.
   void (*complete)(Completion& completion) noexcept = nullptr;
-  /// For `help NAME`: the forms in full, one a line, where usage does not say all. Lines end in LF.
+  /// For `help NAME`: all forms of the command, one a line, if usage does not show them all. Lines end in LF.
   std::string_view forms = {};
-  /// For `help NAME`: lines to type, in which each option stands once. Separated by LF.
+  /// For `help NAME`: example lines in which each option occurs once. Separated by LF.
   std::string_view example = {};
-  /// Whether it only looks, at what every state of the system leaves readable, and asks no other hart: then it runs
-  /// after a panic.
+  /// Whether the command may run after a panic: it is read-only, reads only data that is readable in every state of the
+  /// system, and asks no other hart.
   bool in_panic = false;
-  /// Whether its lines are broken at kColumns columns, but for those of a fixed format (Output::whole_line()).
+  /// Whether the command's lines are broken at kColumns columns. Lines of a fixed format are not
+  /// (Output::whole_line()).
   Output::Wrap wrap = Output::Wrap::kNo;
 };
 
@@ -74,14 +76,14 @@ class Invocation {
     out_.print<Arguments...>(format, arguments...);
   }
 
-  /// Prints a line of a report, or a part of one; a program gets the placeholders with names as the fields of a row. With
-  /// row.hpp.
+  /// Prints a line of a report, or a part of one. A program gets a row whose fields are the placeholders with names.
+  /// Defined in row.hpp.
   template <class... Arguments>
   void row(std::string_view kind, Format<std::type_identity_t<Arguments>...> format,
            const Arguments&... arguments) noexcept;
   void vrow(std::string_view kind, std::string_view format, std::span<const Argument> arguments) noexcept;
 
-  /// Prints what only people need: a table's head, a rule.
+  /// Prints text for people only, such as a table's head or a rule.
   template <class... Arguments>
   void head(Format<std::type_identity_t<Arguments>...> format, const Arguments&... arguments) noexcept {
     if (!out_.rows()) out_.print<Arguments...>(format, arguments...);
@@ -97,12 +99,12 @@ class Invocation {
   /// Whether a program gets rows.
   [[nodiscard]] bool rows() const noexcept { return out_.rows(); }
 
-  /// Lets other tasks of this hart run, takes input in, and prints what arrived asynchronously. Between two records of
-  /// a report, with no lock held and nothing masked.
-  /// @returns false once Ctrl-C was seen: the command ends soon, with aborted().
+  /// Lets other tasks of this hart run, reads input, and prints notices that have arrived. A command calls it between
+  /// two records of a report, with no lock held and interrupts enabled.
+  /// @returns false once Ctrl-C was seen: the command then returns aborted() soon.
   [[nodiscard]] bool yield() noexcept;
 
-  /// Whether Ctrl-C was seen. Looks at no new input.
+  /// Whether Ctrl-C was seen. Reads no new input.
   [[nodiscard]] bool abort_requested() const noexcept;
 
   [[nodiscard]] static constexpr CommandStatus ok() noexcept { return CommandStatus::kOk; }
@@ -123,7 +125,8 @@ class Invocation {
   /// Prints why @p text is no number. @returns kFailed. Precondition: @p why is not kOk.
   CommandStatus fail_number(std::string_view text, Number why) noexcept;
 
-  /// Sends all output and, to a program, the status, before the command acts: for what does not return, as a reboot.
+  /// Sends all output and, to a program, the status, before the command has returned. It is for commands that do not
+  /// return, such as a reboot.
   void answer(CommandStatus status) noexcept;
 
  private:
@@ -145,43 +148,55 @@ class CommandTable {
   [[nodiscard]] static const Command* after(std::string_view name) noexcept;
 };
 
-/// Where a command's complete() puts what may stand.
+class Completion;
+/// Offers names to completion. Must not allocate.
+using Completer = void (*)(Completion& completion) noexcept;
+
+/// Collects the candidates that a command's complete() offers.
 class Completion {
  public:
-  static constexpr std::size_t kMaxCandidate = 64;
+  static constexpr std::size_t kMaxCandidate = 96;
+  static constexpr std::size_t kMaxListed = 64;  ///< a list shows at most this many, and counts the rest
 
-  /// @param[in] before the words before the one that is completed.
-  /// @param[in] prefix what of that word is there.
-  /// @param[in] list   null: find out what is common to all; else: print all there.
-  Completion(const Words& before, std::string_view prefix, Output* list) noexcept
-      : before_(before), prefix_(prefix), list_(list) {}
+  /// @param[in] before  the words before the one that is completed.
+  /// @param[in] prefix  the part of that word that has been typed.
+  /// @param[in] list    null: only compute the common beginning of all candidates; else: print all candidates there.
+  /// @param[in] symbols offers the names of the image's functions and variables; null: there are none.
+  Completion(const Words& before, std::string_view prefix, Output* list, Completer symbols) noexcept
+      : before_(before), prefix_(prefix), list_(list), symbols_(symbols) {}
   Completion(const Completion&) = delete;
   Completion& operator=(const Completion&) = delete;
 
-  /// The words before; the first is the command's name.
+  /// The words before the one that is completed; the first is the command's name.
   [[nodiscard]] const Words& words() const noexcept { return before_; }
-  /// Which word is completed: 1 for the first argument.
+  /// The index of the word that is completed: 1 for the first argument.
   [[nodiscard]] std::size_t index() const noexcept { return before_.size(); }
-  /// Offers @p candidate; ignored unless it begins with what is there.
+  /// Offers @p candidate. It is ignored unless it begins with the typed prefix.
   void offer(std::string_view candidate) noexcept;
-  /// Where the word begins with `-`, candidates are names to be left out from here on: `-` and the name.
+  /// If the typed prefix begins with `-`, candidates offered from here on are completed as `-` and the name: names that
+  /// the command leaves out.
   void leave_out() noexcept { leaves_out_ = starts_with(prefix_, "-"); }
+  /// Offers the symbols of the image whose names begin with the typed prefix; none if the prefix is empty.
+  void offer_symbols() noexcept {
+    if (symbols_ != nullptr && !prefix_.empty()) symbols_(*this);
+  }
 
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
-  /// What all candidates have in common, from their first character on.
+  /// The longest common beginning of all candidates.
   [[nodiscard]] std::string_view common() const noexcept { return {common_, common_length_}; }
 
  private:
   const Words& before_;
   std::string_view prefix_;
   Output* list_;
+  Completer symbols_;
   bool leaves_out_ = false;
   std::size_t count_ = 0;
   std::size_t common_length_ = 0;
   char common_[kMaxCandidate];
 };
 
-/// Offers the names of all caches, or of those that can be traced; of arenas and caches that can; of all arenas.
+/// Offer, in this order, the names of all caches, of traceable caches, of traceable caches and arenas, of all arenas.
 void offer_caches(Completion& completion) noexcept;
 void offer_traceable_caches(Completion& completion) noexcept;
 void offer_traceable(Completion& completion) noexcept;
@@ -189,8 +204,7 @@ void offer_arenas(Completion& completion) noexcept;
 
 }  // namespace qm::console
 
-/// Enters a command in the table; see the head of this file. @p identifier is any name not used otherwise in the
-/// namespace.
+/// Adds a command to the table; see the head of this file. @p identifier is any name that is unused in the namespace.
 #define QM_CONSOLE_COMMAND(identifier, ...)                                                          \
   static constinit const ::qm::console::Command qm_command_##identifier __VA_ARGS__;                 \
   [[gnu::section("qm_commands"),                                                                     \

@@ -1,15 +1,15 @@
 #pragma once
-/// Reports of exhaustion on their way to the console: what holds the memory is looked up on the hart that had none
-/// left, when it had none left; the console's task prints each report in one piece.
+/// Queues reports of exhaustion for the console. The hart whose allocation failed finds the holders of the memory at
+/// that moment; the console's task prints each report in one piece later.
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 
-#include <qm/call_sites.hpp>
-#include <qm/console/books.hpp>
+#include <qm/detail/call_sites.hpp>
+#include <qm/console/trace_backend.hpp>
 #include <qm/exhaustion.hpp>
-#include <qm/lock.hpp>
+#include <qm/detail/lock.hpp>
 
 namespace qm::console {
 
@@ -18,35 +18,36 @@ class ExhaustionLog {
   static constexpr unsigned kReports = 2;
   static constexpr unsigned kSites = 10;  ///< most call sites of one report
 
-  /// A report, and the stacks that held the most then, of caches and of arenas that nothing else draws from.
+  /// A report, and the stacks that held the most when it was made. They are counted over caches, and over arenas that
+  /// no cache or arena imports from.
   struct Entry {
     ExhaustionReport report;
-    Books::Holders holders;
-    std::array<call_sites::Row, kSites> sites{};  ///< those that hold the most, in a build with call sites
+    TraceBackend::Holders holders;
+    std::array<call_sites::Row, kSites> sites{};  ///< the call sites that hold the most, in a build with call sites
     unsigned site_count = 0;
-    std::atomic<bool> whole{false};  ///< all of it is filled in
+    std::atomic<bool> whole{false};  ///< the entry is complete; release in add(), acquire in oldest()
   };
 
-  /// Keeps @p report and looks up what goes with it.
-  /// @returns false if there is no room: it is counted as lost.
-  /// Complexity: O(call sites), and Books::find_holders(). A lock for O(1).
-  /// Context: of ExhaustionConfig::report. Allocates nothing.
-  bool add(const ExhaustionReport& report, Books& books) noexcept;
+  /// Keeps @p report, and finds the stacks and call sites that hold the most. Allocates nothing.
+  /// @returns false if there is no room; the report is then counted as lost.
+  /// Complexity: O(call sites), and that of TraceBackend::find_holders(). Holds a lock for O(1).
+  /// Context: as ExhaustionConfig::report.
+  bool add(const ExhaustionReport& report, TraceBackend& trace) noexcept;
 
-  /// @returns the oldest report, until drop(); nullptr if there is none. Context: the console's task.
+  /// @returns the oldest report, which is valid until drop(); nullptr if there is none. Context: the console's task.
   [[nodiscard]] const Entry* oldest() const noexcept;
   void drop() noexcept;
 
   /// @returns the reports lost since the last call.
   [[nodiscard]] std::uint32_t take_lost() noexcept;
 
-  /// Whether oldest() or take_lost() has something.
+  /// Whether oldest() has a report or take_lost() is not 0.
   [[nodiscard]] bool pending() noexcept;
 
  private:
   Entry* claim() noexcept;
 
-  Lock lock_;  // guards what is claimed and lost
+  Lock lock_;  // guards head_, tail_ and lost_
   std::array<Entry, kReports> ring_;
   std::uint32_t head_ = 0;  // free-running
   std::uint32_t tail_ = 0;

@@ -1,20 +1,20 @@
 #pragma once
-/// The line editor: bytes of a terminal in, lines out, echo on the way.
+/// The line editor: it turns the bytes of a terminal into lines, and echoes them.
 ///
 ///     prompt | view: view_columns_ characters of the line from view_ on | rest of the terminal's row
 ///              ^ the cursor stands at cursor_ - view_
 ///
 /// Invariants
-///  1. The line fits one row of the terminal: a longer one scrolls sideways, and the cursor never has to go up a row. The
-///     terminal has 80 columns until it says that it has fewer: Ctrl-L asks it (cursor position report), and who knows
-///     of a change may tell it unasked, as xterm reports its size (`ESC [ 8 ; ROWS ; COLUMNS t`).
+///  1. The line occupies one row of the terminal: a longer line scrolls sideways, so the cursor never moves up a row.
+///     The editor assumes 80 columns until the terminal reports fewer. Ctrl-L asks the terminal for its width (cursor
+///     position report); a terminal may also report a new size unasked, as xterm does (`ESC [ 8 ; ROWS ; COLUMNS t`).
 ///  2. Typing at the end of a line that fits echoes each character and nothing else.
-///  3. The prompt is written once for each line, and again after text that arrived asynchronously; scrolling and recall
-///     move the cursor relative to where it is.
-///  4. Nothing is taken into the line past its limit; what is too much is counted, so that backspace can take it back.
-///     The line as a whole is refused at its end.
-///  5. A byte that is no printable ASCII stands in the line as kUnprintable and matches no name. Control characters and
-///     escape sequences without a meaning are ignored, with the bytes that belong to them.
+///  3. The editor writes the prompt once for each line, and again after asynchronous text. Scrolling and recall move
+///     the cursor relative to its position.
+///  4. The line holds at most kMaxLine characters. The editor counts the characters past that limit, so that backspace
+///     can remove them, and refuses the whole line when it ends with such characters.
+///  5. A byte that is not printable ASCII is stored as kUnprintable and matches no name. The editor ignores unknown
+///     control characters and escape sequences completely.
 
 #include <cstddef>
 #include <cstdint>
@@ -50,38 +50,38 @@ class LineEditor {
  public:
   enum class Event : std::uint8_t {
     kNone,
-    kLine,       ///< line() is entered
-    kTooLong,    ///< a line is entered that was longer than kMaxLine; line() is empty
+    kLine,       ///< the user entered line()
+    kTooLong,    ///< the user entered a line longer than kMaxLine; line() is empty
     kAbandoned,  ///< Ctrl-C
     kComplete,   ///< Tab; after insert() or list_shown()
-    kList,       ///< Tab again, with nothing in between
+    kList,       ///< a second Tab with nothing in between
   };
 
-  /// @param[in] echo   where echo goes; flushed by the owner.
-  /// @param[in] prompt what stands before the line; lives as long as the editor.
+  /// @param[in] echo   receives the echo; the owner flushes it.
+  /// @param[in] prompt precedes the line; lives as long as the editor.
   explicit LineEditor(Output& echo, std::string_view prompt = kPrompt) noexcept
       : echo_(echo), prompt_(prompt), view_columns_(kColumns - prompt.size()) {}
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  /// Takes the next byte. After kLine, kTooLong and kAbandoned the terminal stands at the start of a row, and
-  /// next_line() is due. Complexity: O(line). Context: one caller at a time.
+  /// Processes the next byte. After kLine, kTooLong and kAbandoned the terminal's cursor is at the start of a row, and
+  /// the caller calls next_line(). Complexity: O(line). Context: one caller at a time.
   [[nodiscard]] Event push(std::uint8_t byte) noexcept;
 
   /// Empties the line and writes the prompt.
   void next_line() noexcept;
 
-  /// Writes prompt and line as they are, from the start of a row.
+  /// Writes the prompt and the line again. The cursor is at the start of a row.
   void redraw() noexcept;
 
-  /// Empties the line without a trace on the terminal but the one that erases it.
+  /// Empties the line, and erases it on the terminal.
   void kill_line() noexcept;
 
-  /// Puts @p text in at the cursor, as far as the line's limit allows.
+  /// Inserts @p text at the cursor, up to the line's limit.
   void insert(std::string_view text) noexcept;
 
   [[nodiscard]] std::string_view line() const noexcept { return {line_, length_}; }
-  /// What stands before the cursor.
+  /// The part of the line before the cursor.
   [[nodiscard]] std::string_view before_cursor() const noexcept { return {line_, cursor_}; }
   [[nodiscard]] std::size_t excess() const noexcept { return excess_; }
 
@@ -101,33 +101,50 @@ class LineEditor {
   void erase_word() noexcept;
   [[nodiscard]] std::size_t word_before() const noexcept;
   [[nodiscard]] std::size_t word_behind() const noexcept;
-  void recall_like() noexcept;
+  void stash() noexcept;
+  void take(std::string_view text) noexcept;
+
+  void begin_search() noexcept;
+  bool search_key(std::uint8_t byte) noexcept;
+  bool search(std::size_t age) noexcept;
+  bool add_wanted(char c) noexcept;
+  void show_wanted() noexcept;
+  void end_search() noexcept;
 
   [[nodiscard]] std::size_t column() const noexcept { return cursor_ - view_; }
   void move_left(std::size_t columns) noexcept;
   void show(char c) noexcept;
   std::size_t choose_view() noexcept;
   void draw_from(std::size_t old_column) noexcept;
+  void draw_row() noexcept;
+  void set_prompt(std::string_view prompt) noexcept;
 
   Output& echo_;
   std::string_view prompt_;
   std::size_t view_columns_;
   History history_;
   char line_[kMaxLine];
-  char stash_[kMaxLine];  // what was being typed when recall began
+  char stash_[kMaxLine];  // the line that was being typed when recall began
   std::size_t length_ = 0;
   std::size_t stash_length_ = 0;
   std::size_t cursor_ = 0;
   std::size_t view_ = 0;
   std::size_t excess_ = 0;
   std::size_t recalled_ = 0;  // 0: the line being typed; else history_[recalled_ - 1]
-  unsigned parameter_ = 0;    // all digits of a sequence
-  unsigned last_ = 0;         // those behind its last separator
+  unsigned parameter_ = 0;    // the number that all digits of a sequence form
+  unsigned last_ = 0;         // the number behind its last separator
   Escape escape_ = Escape::kNone;
-  bool bare_ = false;      // nothing has come since `ESC [` or `ESC O`
+  bool bare_ = false;      // no byte has arrived since `ESC [` or `ESC O`
   std::uint8_t rest_ = 0;  // bytes that still belong to the sequence
   bool after_cr_ = false;
   bool after_tab_ = false;
+
+  // After Ctrl-R the prompt is `find WANTED: `; the typed characters are WANTED.
+  static constexpr std::size_t kMostWanted = 24;
+  bool searching_ = false;
+  std::size_t wanted_length_ = 0;
+  std::string_view own_prompt_;
+  char prompt_of_search_[8 + kMostWanted];
 };
 
 }  // namespace qm::console

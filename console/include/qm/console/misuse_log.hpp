@@ -1,11 +1,11 @@
 #pragma once
-/// Reports of misuse on their way to the console: taken from any hart and any interrupt level, printed by the console's
-/// task, which alone may look names up.
+/// Queues reports of misuse for the console. Any hart at any interrupt level adds a report. The console's task prints
+/// it, because only that task may resolve symbols.
 
 #include <array>
 #include <cstdint>
 
-#include <qm/lock.hpp>
+#include <qm/detail/lock.hpp>
 #include <qm/misuse.hpp>
 #include <qm/registry.hpp>
 
@@ -15,14 +15,14 @@ class MisuseLog {
  public:
   static constexpr unsigned kReports = 8;
 
-  /// A report, with the names of the caches, which may be gone when it is printed.
+  /// A report, with copies of the caches' names: the caches may have been destroyed when it is printed.
   struct Entry {
     MisuseReport report;
     char cache[kNameBytes] = {};
     char owner[kNameBytes] = {};  ///< empty: none
   };
 
-  /// Keeps a copy of @p report. @returns false if there is no room: it is counted as lost.
+  /// Keeps a copy of @p report. @returns false if there is no room; the report is then counted as lost.
   /// Complexity: O(1), under a lock with interrupts masked. Context: any.
   bool add(const MisuseReport& report) noexcept;
 
@@ -32,7 +32,7 @@ class MisuseLog {
   /// @returns the reports lost since the last call.
   [[nodiscard]] std::uint32_t take_lost() noexcept;
 
-  /// Whether take() or take_lost() has something.
+  /// Whether take() has a report or take_lost() is not 0.
   [[nodiscard]] bool pending() noexcept;
 
  private:

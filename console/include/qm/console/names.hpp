@@ -1,5 +1,5 @@
 #pragma once
-/// From what a user typed to arenas and caches.
+/// Finds the arenas and caches that a user's pattern names.
 
 #include <string_view>
 
@@ -11,8 +11,8 @@
 
 namespace qm::console {
 
-/// Walks over the arenas or caches that a pattern names: one for a plain name, all for an empty pattern. What next()
-/// returned last cannot be destroyed.
+/// Walks over the arenas or caches that a pattern names: one for a plain name, all for an empty pattern. The entry that
+/// next() returned last cannot be destroyed.
 template <class T>
 class Matching {
  public:
@@ -37,12 +37,12 @@ template <class T>
   return matching.next() != nullptr;
 }
 
-/// The word that ends a report.
+/// The last word of a report.
 [[nodiscard]] constexpr std::string_view closing_word(bool aborted, bool whole = true) noexcept {
   return aborted ? "aborted" : whole ? "complete" : "incomplete";
 }
 
-/// The status that goes with it.
+/// The status of a command that prints closing_word(@p aborted).
 [[nodiscard]] constexpr CommandStatus closing_status(bool aborted) noexcept {
   return aborted ? CommandStatus::kAborted : CommandStatus::kOk;
 }

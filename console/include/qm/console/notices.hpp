@@ -1,5 +1,6 @@
 #pragma once
-/// Text for the console from anywhere: any hart, any interrupt level. The console prints it when it disturbs nothing.
+/// Queues text for the console from any hart and any interrupt level. The console prints it when that disturbs no other
+/// output.
 
 #include <array>
 #include <cstddef>
@@ -7,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include <qm/lock.hpp>
+#include <qm/detail/lock.hpp>
 
 namespace qm::console {
 
@@ -17,8 +18,8 @@ class Notices {
   static constexpr std::size_t kMaxNotice = 256;  ///< characters of one add(); the rest is cut
   static constexpr std::size_t kMaxLine = 160;    ///< characters of a line; the rest is cut
 
-  /// Adds @p text, one or more lines; a final line end may be left out.
-  /// @returns false if it did not fit: nothing is added, and its lines are counted as lost.
+  /// Adds @p text, one or more lines; a final line end is optional.
+  /// @returns false if the text does not fit; then nothing is added, and its lines are counted as lost.
   /// Complexity: O(text), under a lock with interrupts masked. Context: any.
   bool add(std::string_view text) noexcept;
 
@@ -28,7 +29,7 @@ class Notices {
   /// @returns the notices lost since the last call.
   [[nodiscard]] std::uint32_t take_lost() noexcept;
 
-  /// Whether take() or take_lost() has something.
+  /// Whether take() has a line or take_lost() is not 0.
   [[nodiscard]] bool pending() noexcept;
 
  private:

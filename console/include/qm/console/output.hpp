@@ -1,23 +1,23 @@
 #pragma once
-/// Text without allocation and without a libc: a typed formatter that fills a buffer and hands it on.
+/// Prints text without allocation and without a libc: a typed formatter that fills a buffer and passes it to a sink.
 ///
 ///     print("{:<20}: {:>8} bytes at {}\n", name, size, Address{start})
 ///
 ///     placeholder   {}  {:15}  {:<15}  {:02}  {:x}  {:016x}  {:+15}  {name:15}
 ///                       |      |       |      |     |        |       the field's name in a row (row.hpp)
-///                       |      |       |      |     |        width, with a sign also where it is no minus
+///                       |      |       |      |     |        width, with a sign, `+` included
 ///                       |      |       |      |     width, filled with zeroes, hexadecimal
 ///                       |      |       |      hexadecimal without 0x
 ///                       |      |       width, filled with zeroes
-///                       |      width, to the left
-///                       width, to the right; a longer text is not cut
+///                       |      width, aligned to the left
+///                       width, aligned to the right; a longer text is not cut
 ///
 /// Invariants
-///  1. What comes out is printable ASCII, tabs and line ends: any other byte becomes `?`. So names, symbols and what a
-///     user typed can be printed as they are. raw() alone is exempt.
-///  2. For a terminal each line is handed on whole when it ends, in one call, unless it is longer than the buffer.
-///  3. With wrap(), a line has at most kColumns columns: it is broken at the last space that fits, and goes on
-///     indented. Lines of a fixed format are exempt (whole_line()), and so is a word that is longer.
+///  1. Output is printable ASCII, tabs and line ends; any other byte becomes `?`. So a command can print names, symbols
+///     and user input unchecked. Only raw() is exempt.
+///  2. For a terminal, each line is passed to the sink in one call when it ends, unless it is longer than the buffer.
+///  3. With wrap(), a line has at most kColumns columns: it is broken at the last space that fits, and continues
+///     indented. Lines of a fixed format are exempt (whole_line()), and so are longer words.
 
 #include <concepts>
 #include <cstddef>
@@ -40,10 +40,10 @@ struct Milliseconds {
   std::uint64_t value = 0;
 };
 
-/// Prints as a number and what it counts: `1 object`, `2 objects`.
+/// Prints as a number and a noun: `1 object`, `2 objects`.
 struct Counted {
   std::uint64_t number = 0;
-  std::string_view what;  ///< what follows the number 1, `/`, and what follows any other: `object/objects`
+  std::string_view what;  ///< singular, `/`, plural: `object/objects`
 };
 
 /// One argument of print().
@@ -73,7 +73,7 @@ class Argument {
   Kind kind_;
 };
 
-/// Columns of a line that fits a terminal of 80, whose last one would wrap.
+/// Longest line, in columns. A terminal of 80 columns may wrap after its last one.
 inline constexpr std::size_t kColumns = 79;
 
 namespace detail {
@@ -96,20 +96,20 @@ class Format {
   std::string_view text_;
 };
 
-/// Where a command's text goes. One owner at a time; any context in which the sink may be called.
+/// The output of a command. Context: one owner at a time, in any context in which the sink may be called.
 class Output {
  public:
   using Sink = void (*)(void* context, std::string_view bytes) noexcept;
   enum class Target : std::uint8_t {
-    kTerminal,  ///< lines end in CR LF, each handed on when it ends
-    kFrames,    ///< lines end in LF, handed on when the buffer is full and by flush()
-    kRows,      ///< lines are handed on when they end, without an end
+    kTerminal,  ///< lines end in CR LF; each is passed to the sink when it ends
+    kFrames,    ///< lines end in LF; they are passed to the sink when the buffer is full, and by flush()
+    kRows,      ///< each line is passed to the sink when it ends, without its line end
   };
-  /// Takes the payload of a row.
+  /// Receives the payload of a row.
   using RowSink = void (*)(void* context, std::span<const std::uint8_t> row) noexcept;
 
-  /// @param[in] buffer at least 2 bytes; the caller's, for as long as this lives.
-  /// @param[in] row_sink of kRows: where rows go.
+  /// @param[in] buffer   at least 2 bytes; the caller owns it and keeps it until this output is destroyed.
+  /// @param[in] row_sink for kRows: receives the rows.
   Output(std::span<char> buffer, Target target, Sink sink, void* context, RowSink row_sink = nullptr) noexcept
       : buffer_(buffer), sink_(sink), context_(context), row_sink_(row_sink), target_(target) {}
   Output(const Output&) = delete;
@@ -124,12 +124,12 @@ class Output {
   }
 
   enum class Wrap : std::uint8_t { kNo, kYes };
-  /// From here on, whether lines are broken at kColumns. Not while a line is begun.
+  /// Sets whether lines are broken at kColumns from here on. To be called at the start of a line.
   void wrap(Wrap wrap) noexcept { wrap_ = wrap; }
   [[nodiscard]] Wrap wrap() const noexcept { return wrap_; }
-  /// The line that is begun, or begins next, is not broken.
+  /// Exempts the current line, or the next one if none is begun, from being broken.
   void whole_line() noexcept { whole_ = true; }
-  /// Where the line that is begun goes on if it is broken: behind so many spaces instead of kHang.
+  /// If the current line is broken, its continuation is indented by @p columns instead of kHang.
   void hang(std::size_t columns) noexcept { hang_ = columns; }
 
   /// Prints @p format with its placeholders filled; see the head of this file.
@@ -144,23 +144,24 @@ class Output {
   }
   void vprint(std::string_view format, std::span<const Argument> arguments) noexcept;
 
-  /// Whether a program gets rows; see Row.
+  /// Whether the output goes to a program that receives rows; see Row.
   [[nodiscard]] bool rows() const noexcept { return target_ == Target::kRows; }
-  /// Sends a row behind all that was printed. Nothing happens unless rows().
+  /// Sends a row after all text printed before. Does nothing unless rows().
   void send_row(std::span<const std::uint8_t> row) noexcept;
 
-  /// Begins a line `note: ...` or `error: ...`; of kRows the kind of a row that has the rest.
+  /// Begins a line `note: ...` or `error: ...`. For kRows, @p kind becomes the kind of the row that has the line's
+  /// text.
   void begin_line(std::string_view kind) noexcept {
     line_kind_ = kind;
     if (!rows()) print("{}: ", kind);
   }
-  /// Of the line that is handed on: what began it, else `text`.
+  /// The kind given to begin_line() for the current line; `text` if none was given.
   [[nodiscard]] std::string_view line_kind() const noexcept { return line_kind_; }
 
-  /// Passes @p bytes on as they are: echo and cursor movement. In one call, unless they are more than the buffer takes.
+  /// Passes @p bytes to the sink unchanged: echo and cursor movement. In one call, unless they do not fit the buffer.
   void raw(std::string_view bytes) noexcept;
 
-  /// Hands on what the buffer holds.
+  /// Passes the contents of the buffer to the sink.
   void flush() noexcept;
 
   [[nodiscard]] bool empty() const noexcept { return used_ == 0; }
@@ -181,9 +182,9 @@ class Output {
   std::span<char> buffer_;
   std::size_t used_ = 0;
   std::size_t column_ = 0;
-  std::size_t break_ = kNoBreak;  ///< in the buffer: behind the last space where the line may be broken
+  std::size_t break_ = kNoBreak;  ///< index in the buffer, behind the last space where the line may be broken
   std::size_t hang_ = kHang;
-  bool any_word_ = false;  ///< on this line
+  bool any_word_ = false;  ///< this line has a word
   bool whole_ = false;
   Wrap wrap_ = Wrap::kNo;
   std::string_view line_kind_ = kText;

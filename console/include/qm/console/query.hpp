@@ -1,5 +1,5 @@
 #pragma once
-/// What a report is asked for: the words that several commands take, read and completed in one place.
+/// The arguments that several reports share: this file reads and completes them.
 
 #include <cstdint>
 #include <string_view>
@@ -8,19 +8,19 @@
 
 namespace qm::console {
 
-/// Which of them a command takes.
+/// Flags: the arguments that a command accepts.
 struct Takes {
   enum : unsigned {
     kPattern = 1,       ///< SLAB_NAME, once
-    kPatterns = 2,      ///< SLAB_NAME and -SLAB_NAME, as often as there is room
+    kPatterns = 2,      ///< SLAB_NAME and -SLAB_NAME, up to Query::kMaxPatterns times
     kInBytes = 4,       ///< -b
     kVerbose = 8,       ///< -v
     kTop = 16,          ///< top N
     kByStackSite = 32,  ///< by stack, by site
-    kByTask = 256,      ///< by task, too
-    kSort = 64,         ///< sort KEY; the command knows its keys
+    kByTask = 256,      ///< by task, with kByStackSite
+    kSort = 64,         ///< sort KEY; the command checks the key
     kOlder = 128,       ///< older T
-    kAllSites = 256,    ///< no top N with by site
+    kAllSites = 256,    ///< refuses top N with by site
   };
 };
 
@@ -40,13 +40,14 @@ struct Query {
   [[nodiscard]] std::string_view pattern() const noexcept { return patterns[0]; }
 };
 
-/// Reads the words of @p call from @p first on. Each may stand once, in any order.
-/// @param[in] takes of Takes.
-/// @returns kOk, or what the command answers: what is no number, `by site` in a build without call sites, usage.
+/// Reads the words of @p call from @p first on. Each option may occur once, in any order.
+/// @param[in] takes flags of Takes.
+/// @returns kOk; kFailed for a malformed number, or for `by site` in a build without call sites; kUsage for any other
+///          error. The error has been printed, and the command returns the status.
 CommandStatus read_query(Invocation& call, std::size_t first, unsigned takes, Query& query) noexcept;
 
-/// Offers what may stand for the word that is completed, but for names and the keys of `sort`.
-/// @returns whether a name may stand there.
+/// Offers candidates for the word that is completed, except names and the keys of `sort`.
+/// @returns whether a name is possible there.
 bool complete_query(Completion& completion, std::size_t first, unsigned takes) noexcept;
 
 }  // namespace qm::console

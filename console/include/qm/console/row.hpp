@@ -1,10 +1,10 @@
 #pragma once
-/// A row of a report: one format makes a line for people and typed fields for a program.
+/// A row of a report: one format yields a line for people and typed fields for a program.
 ///
 ///     call.row("end", "reap: {bytes} bytes from {caches} caches: {verdict}\n", bytes, caches, verdict);
 ///
-/// Somebody at the terminal reads the line. A program that has asked for rows gets a row of the kind `end` with the fields
-/// `bytes`, `caches` and `verdict`. A line that is made in several steps is a Row:
+/// A terminal shows the line. A program that has asked for rows gets a row of the kind `end` with the fields `bytes`,
+/// `caches` and `verdict`. A Row prints a line in several steps:
 ///
 ///     Row row(call, "hart");
 ///     row.print("hart {hart} {state:<7}", hart, state);
@@ -24,17 +24,17 @@ namespace qm::console {
 
 class Row {
  public:
-  /// Most bytes of a row; a field that finds no room is left out.
+  /// The largest size of a row in bytes. A field that does not fit is left out.
   static constexpr std::size_t kMaxBytes = 400;
 
   Row(Output& out, std::string_view kind) noexcept;
   Row(Invocation& call, std::string_view kind) noexcept : Row(call.out(), kind) {}
-  /// Sends it to a program.
+  /// Sends the row to a program.
   ~Row();
   Row(const Row&) = delete;
   Row& operator=(const Row&) = delete;
 
-  /// Prints for people; for a program the placeholders with names become fields.
+  /// Prints text for people. For a program, the placeholders with names become fields.
   template <class... Arguments>
   Row& print(Format<std::type_identity_t<Arguments>...> format, const Arguments&... arguments) noexcept {
     if constexpr (sizeof...(Arguments) == 0) return vprint(format.text(), {});
@@ -43,7 +43,7 @@ class Row {
   }
   Row& vprint(std::string_view format, std::span<const Argument> arguments) noexcept;
 
-  /// Fields that no line shows as they are: nothing for people.
+  /// Add a field for a program; they print nothing for people.
   Row& number(std::string_view name, std::uint64_t value) noexcept { return field(name, Argument(value)); }
   Row& change(std::string_view name, std::int64_t value) noexcept { return field(name, Argument(value)); }
   Row& text(std::string_view name, std::string_view value) noexcept { return field(name, Argument(value)); }

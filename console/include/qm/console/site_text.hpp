@@ -1,17 +1,17 @@
 #pragma once
-/// Call sites as text: what allocinfo, leaks and growth share.
+/// Prints call sites for allocinfo, leaks and growth.
 
 #include <span>
 
-#include <qm/call_sites.hpp>
+#include <qm/detail/call_sites.hpp>
 #include <qm/console/command.hpp>
 #include <qm/console/names.hpp>
 #include <qm/console/row.hpp>
 
 namespace qm::console {
 
-/// Prints a site as a row of allocinfo names it, without the end of the line: `net.cpp:41 [demo] func:packet_alloc`.
-/// `<untagged>` stands in the place of a file and of a function for what has no site.
+/// Prints a site as a row of allocinfo does, without the line end: `net.cpp:41 [demo] func:packet_alloc`. For
+/// allocations without a site it prints `<untagged>` instead of the file and of the function.
 inline void print_site(Row& row, const CallSite& site) noexcept {
   const bool is_untagged = &site == &qm_untagged_site;
   if (is_untagged) {
@@ -23,7 +23,7 @@ inline void print_site(Row& row, const CallSite& site) noexcept {
   is_untagged ? row.print("func:<untagged>") : row.print("func:{function}", from_c(site.function));
 }
 
-/// The sites that have most of what a report is about.
+/// The kTop sites with the most bytes.
 class TopSites {
  public:
   static constexpr unsigned kTop = 10;
@@ -37,7 +37,7 @@ class TopSites {
   };
 
   void clear() noexcept { count_ = all_ = 0; }
-  /// Enters a site; each once.
+  /// Adds a site. Each site is added at most once.
   void enter(const Figures& row) noexcept {
     ++all_;
     unsigned place = count_;
@@ -48,10 +48,10 @@ class TopSites {
     rows_[place] = row;
   }
   [[nodiscard]] std::span<const Figures> rows() const noexcept { return {rows_, count_}; }
-  /// How many were entered.
+  /// The number of sites added.
   [[nodiscard]] unsigned all() const noexcept { return all_; }
   enum class Numbers : std::uint8_t { kHeld, kChanges };
-  /// Prints the rows as allocinfo does; @p numbers that are changes have a sign.
+  /// Prints the rows as allocinfo does. @param[in] numbers kChanges: numbers are printed with a sign.
   void print(Invocation& call, Numbers numbers) const noexcept {
     if (count_ != 0) call.head("#     <size>  <calls> <tag info>\n");
     for (unsigned i = 0; i < count_; ++i) {

@@ -1,6 +1,5 @@
 #pragma once
-/// The few string operations that the freestanding part of the C++ library cannot do alone: std::string_view's own
-/// substr() and find() need a libc (memchr) or an exception.
+/// String operations for freestanding code. std::string_view::find() needs a libc (memchr), and substr() may throw.
 
 #include <cstddef>
 #include <string_view>
@@ -36,7 +35,7 @@ inline constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
   return false;
 }
 
-/// @returns the characters of @p text up to its final zero.
+/// @returns the characters of @p text up to its terminating zero.
 [[nodiscard]] constexpr std::string_view from_c(const char* text) noexcept {
   std::size_t length = 0;
   while (text[length] != '\0') ++length;

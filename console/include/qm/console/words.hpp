@@ -6,17 +6,17 @@
 #include <string_view>
 
 #include <qm/console/text.hpp>
-#include <qm/glob.hpp>
+#include <qm/detail/glob.hpp>
 
 namespace qm::console {
 
-/// The words of a line: what spaces and tabs separate. Points into the line.
+/// The words of a line, separated by spaces and tabs. They point into the line.
 class Words {
  public:
   static constexpr std::size_t kMax = 32;
 
   constexpr Words() noexcept = default;
-  /// Splits @p line. Words past kMax are counted, and otherwise not kept.
+  /// Splits @p line. Words past kMax are counted but not kept.
   constexpr explicit Words(std::string_view line) noexcept {
     std::size_t at = 0;
     while (true) {
@@ -43,7 +43,7 @@ class Words {
   std::size_t count_ = 0;
 };
 
-/// How reading a number went.
+/// The result of reading a number.
 enum class Number : std::uint8_t {
   kOk,
   kMalformed,  ///< not a number, or an unknown suffix
@@ -51,7 +51,7 @@ enum class Number : std::uint8_t {
 };
 
 /// Reads a decimal or 0x hexadecimal number.
-/// @param[in]  limit the largest value taken.
+/// @param[in]  limit the largest value accepted.
 /// @param[out] value set iff kOk is returned.
 [[nodiscard]] Number parse_number(std::string_view text, std::uint64_t limit, std::uint64_t& value) noexcept;
 
@@ -61,7 +61,7 @@ enum class Number : std::uint8_t {
 /// Reads a time in milliseconds: a number and `ms`, `s` (or nothing), `m` or `h`.
 [[nodiscard]] Number parse_duration(std::string_view text, std::uint64_t limit_ms, std::uint64_t& ms) noexcept;
 
-/// Takes the next item off a list separated by commas. @returns it; empty at the end or for an empty item.
+/// Removes the first item of a list separated by commas. @returns the item; empty at the end, or if the item is empty.
 [[nodiscard]] std::string_view next_item(std::string_view& list) noexcept;
 
 }  // namespace qm::console

@@ -1,10 +1,10 @@
 #pragma once
-/// What Quartermaster keeps per hart outside any cache: a hart-local block, and the set of harts that are online.
+/// The state that Quartermaster keeps per hart outside any cache: a hart-local block, and the set of online harts.
 ///
-/// On the target `thread_local` is hart-local (`tp` points at the hart's own copy), unless the build says that tp is a
-/// kernel's: then each kind of block is a table, looked into by the hart's index. On the host a thread stands for a
-/// hart. Code that a scheduler may move to another hart looks at either with interrupts masked, or takes what it finds
-/// for a hint.
+/// On the target `thread_local` is hart-local (`tp` points at the hart's own copy), unless the build says that `tp`
+/// belongs to a kernel. In that build each kind of block is a table indexed by the hart's index. On the host a thread
+/// stands for a hart. Code that a scheduler may move to another hart masks interrupts while it reads a block or the
+/// index, or treats the value as a hint.
 
 #include <atomic>
 #include <cstddef>
@@ -15,17 +15,18 @@
 
 namespace qm::hal {
 
-/// A hart's own block. Only the hart itself touches it.
+/// A hart's own block. Only the hart itself reads and writes it.
 struct HartLocal {
-  std::uint32_t lock_depth = 0;  ///< allocator locks held; a round must not start above 0
+  std::uint32_t lock_depth = 0;  ///< allocator locks held; a broadcast must not start above 0
   std::uint32_t trap_depth = 0;  ///< trap handlers entered and not left; the port's trap entry counts
-  ThreadState thread;            ///< of a port without threads
+  ThreadState thread;            ///< used if the port has no threads
 };
 
 #if defined(QM_TP)
 extern constinit thread_local HartLocal hart_local_block asm("qm_hart_local");
-/// Finds the block where it is called, in one instruction when linked. A compiler is free to find it earlier, before
-/// interrupts were masked: it would be the block of a hart that the thread has left since.
+/// Loads the block's address at the place of the call, in one instruction after linking. Without this a compiler may
+/// load the address earlier, before interrupts are masked; that would be the block of a hart that the thread has left
+/// since.
 inline HartLocal& hart_local() noexcept {
   HartLocal* block;
   asm volatile(
@@ -35,7 +36,7 @@ inline HartLocal& hart_local() noexcept {
       : "=r"(block));
   return *block;
 }
-/// Adds @p Change to the block's `lock_depth`, in three instructions when linked. Masked.
+/// Adds @p Change to the block's `lock_depth`, in three instructions after linking. Context: interrupts masked.
 template <int Change>
 [[gnu::always_inline]] inline void change_lock_depth() noexcept {
   std::uintptr_t depth, block;
@@ -73,32 +74,35 @@ ThreadState& thread_state() noexcept {
 }
 }  // namespace internal
 
-/// What is kept of the running thread, or where the port has none of the hart.
+/// The state of the running thread; if the port has no threads, that of the hart.
 inline ThreadState& thread_state() noexcept { return internal::thread_state<Port>(); }
 
-/// Brings hart @p hart into rounds. Called on that hart, before it first allocates, after the port can tell its index.
-/// Pairs with the round's look at the set: a hart that comes up during a round is either visited, or sees what the
-/// round's initiator had published before (both sides put a full fence between their store and their load).
+/// Adds hart @p hart to the set of online harts, so that broadcasts include it. Called on that hart, before it first
+/// allocates, and after the port can return its index.
+/// Pairs with the read of the set in run_on_harts(): a hart that comes online during a broadcast is either asked, or
+/// sees all that the broadcast's initiator had published before (both sides have a full fence between their store and
+/// their load).
 void hart_online(unsigned hart) noexcept;
 
-/// Takes hart @p hart out of rounds, and serves what it was asked for before: no round waits for a hart that has gone.
-/// Called on that hart, after its magazines were drained.
+/// Removes hart @p hart from the set of online harts, and serves the request that is pending for it. So no broadcast
+/// waits for an offline hart. Called on that hart, after its magazines were drained.
 void hart_offline(unsigned hart) noexcept;
 
 /// The harts that are online.
 [[nodiscard]] HartMask online_harts() noexcept;
 
-/// Says that the system is going down: every wait in the allocator looks at this and gives up. Set once, never cleared.
+/// Announces that the system is going down: every wait in the allocator reads this flag and gives up. Set once, never
+/// cleared.
 void enter_panic() noexcept;
 [[nodiscard]] bool in_panic() noexcept;
 
-/// Whether the caller may wait for another hart: interrupts enabled, no allocator lock held, not in a trap handler, no
-/// panic.
+/// Whether the caller may wait for another hart: interrupts are enabled, and the hart holds no allocator lock, runs no
+/// trap handler and is not in a panic.
 [[nodiscard]] bool may_wait() noexcept;
 
-/// Whether the caller may ask the harts for something (round.hpp) and give back idle memory: may_wait() holds, or no
-/// other hart is online and masked interrupts are all that is against it. Then there is nobody to wait for, and the
-/// caller must not wait.
+/// Whether the caller may run a broadcast (broadcast.hpp) and reclaim idle memory. True if may_wait() is true, or if masked
+/// interrupts are the only obstacle and no other hart is online. In the second case the broadcast waits for no hart,
+/// and the caller must not wait either.
 [[nodiscard]] bool may_ask_harts() noexcept;
 
 }  // namespace qm::hal

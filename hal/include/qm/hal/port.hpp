@@ -1,5 +1,5 @@
 #pragma once
-/// The selected port, checked against the contract, and what keeps interrupts away through it: the guard that masks
+/// The selected port, checked against the contract; and the two classes that keep interrupts away: the guard that masks
 /// them, and the section of a fast path that is written in C++.
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace qm::hal {
 static_assert(PortContract<Port>,
               "the selected port does not meet qm::hal::PortContract, as the lines below say: see docs/porting.md");
 
-/// Whether there is another hart to look out for: what is only for that is not in an image for one.
+/// Whether the image may run on more than one hart. An image for one hart leaves out the code that handles other harts.
 inline constexpr bool kManyHarts = Port::kMaxHarts > 1;
 
 namespace internal {
@@ -29,13 +29,14 @@ concept NamesThreads = requires {
 };
 }  // namespace internal
 
-/// Whether code may go on on another hart after any instruction, unless it masks interrupts: the port has threads.
+/// Whether a thread may continue on another hart after any instruction at which interrupts are enabled: the port has
+/// threads.
 inline constexpr bool kThreads = internal::HasThreads<Port>;
 static_assert(kThreads || !internal::NamesThreads<Port>,
               "thread_state() of the selected port is to be: static ThreadState& thread_state() noexcept");
 
-/// Ticks in @p milliseconds, by the whole ones in one of them. Without a 64-bit division, which RV32 has to call libgcc
-/// for.
+/// The number of ticks in @p milliseconds; a millisecond counts as a whole number of ticks, rounded down. It needs no
+/// 64-bit division, for which RV32 would call libgcc.
 [[nodiscard]] inline std::uint64_t ticks_of(std::uint32_t milliseconds) noexcept {
   return std::uint64_t{static_cast<std::uint32_t>(Port::tick_rate()) / 1000} * milliseconds;
 }
@@ -54,11 +55,11 @@ class InterruptGuard {
   Port::InterruptState state_;
 };
 
-/// Surrounds the two accesses of a fast path in C++: nobody else changes the hart's cells meanwhile. This one masks
-/// interrupts.
+/// Encloses the two accesses of a fast path in C++, so that nothing else changes the hart's per-hart caches between
+/// them. This class masks interrupts.
 class MaskedSection {
  public:
-  /// Whether place() may be -kStep: the section must find the hart's cells closed.
+  /// Whether place() may return -kStep, with which the section must find the hart's per-hart caches closed.
   static constexpr bool kShuts = false;
   static constexpr std::ptrdiff_t kStep = 1;
   /// The hart's index times kStep.
@@ -80,7 +81,7 @@ struct SectionOf<P> {
 };
 }  // namespace internal
 
-/// The port's own, where it has a cheaper one.
+/// The port's own section class if it has a cheaper one, else MaskedSection.
 using Section = internal::SectionOf<Port>::Type;
 
 }  // namespace qm::hal

@@ -1,10 +1,10 @@
 #pragma once
-/// The port: what a platform supplies to Quartermaster, and nothing else.
+/// The port: the functions that a platform supplies to Quartermaster.
 ///
 /// A port is a class of static functions named `qm::hal::Port`, defined by the header <qm/hal/selected_port.hpp> of the
-/// one port that the build selects (folders hal/host, hal/qemu_virt, hal/template). Selection is by include path, so
-/// that every call is resolved at compile time and may be inlined. Six functions are required; `PortDefaults` has the
-/// rest.
+/// one port that the build selects (folders hal/host, hal/qemu_virt, hal/template). The build selects it by include
+/// path, so every call is resolved at compile time and may be inlined. Six functions are required; `PortDefaults` has
+/// defaults for the others.
 ///
 ///     struct Port : PortDefaults { ... };
 
@@ -26,33 +26,33 @@ struct StackBounds {
   std::uintptr_t high = 0;
 };
 
-/// What the allocator keeps of a thread. A port whose scheduler takes the hart from a thread between any two
-/// instructions has one in each thread, and one for what runs on each hart outside of threads, and supplies
+/// The state that the allocator keeps for a thread. A port whose scheduler may preempt a thread after any instruction
+/// keeps one in each thread and one per hart for the code that runs outside threads, and supplies
 ///
-///     static ThreadState& thread_state() noexcept;  // the running thread's, whichever hart it is on
+///     static ThreadState& thread_state() noexcept;  // the running thread's, on any hart
 ///
-/// kThreads (<qm/hal/port.hpp>) is true then. See "Threads that migrate" in docs/porting.md.
+/// kThreads (<qm/hal/port.hpp>) is then true. See "Threads that migrate" in docs/porting.md.
 struct ThreadState {
-  bool reclaiming = false;  ///< a reclaim of this thread is under way, so that it does not recurse
+  bool reclaiming = false;  ///< this thread is reclaiming; prevents recursion
 };
 
-/// The build's option of this name, the same for the library and for who uses it.
+/// The build option of this name, the same for the library and its users.
 #if !defined(QM_MAX_HARTS)
 #define QM_MAX_HARTS 8
 #endif
 
-/// What a port may leave out.
+/// Defaults for the members that a port may leave out.
 struct PortDefaults {
-  /// Most harts this image can use, 1 to 32. A compile-time maximum: the arrays of the round and the masks have this
-  /// size.
+  /// Most harts that this image can use, 1 to 32. A compile-time maximum: it is the size of the broadcast's arrays and
+  /// masks.
   static constexpr unsigned kMaxHarts = QM_MAX_HARTS;
   static_assert(kMaxHarts >= 1 && kMaxHarts <= 32);
 
   /// Rate of ticks(), in Hz: from 1 kHz to below 2^32.
   static std::uint64_t tick_rate() noexcept { return 10'000'000; }
 
-  /// The stack that contains frame pointer @p frame, so that a walk over frames cannot leave it.
-  /// @returns {0, 0} where the port does not know: the walk then records the first return address only.
+  /// The bounds of the stack that contains frame pointer @p frame. A stack walk stays between them.
+  /// @returns {0, 0} if the port does not know them: the walk then records only the first return address.
   static StackBounds stack_bounds(std::uintptr_t frame) noexcept {
     (void)frame;
     return {};
@@ -66,41 +66,50 @@ struct PortDefaults {
     return 0;
   }
 
-  /// A number for the running context that no other context of this boot has had or will have, where there are no more
-  /// than one hart can remember: whoever knows it knows the label and the stack. 0: none; both are then asked for each
-  /// time, as in trap handlers. A port that has tasks numbers them as it makes them.
+  /// A number that identifies the running context among all contexts of this boot. The trace may reuse the label and
+  /// the stack bounds that it has stored under this number. 0: the context has no number, and the trace asks for both
+  /// each time, as in trap handlers. A port with tasks numbers them when it creates them.
   static std::uint32_t context_key() noexcept { return 0; }
 
-  /// Waits until an interrupt is pending, also while interrupts are masked; may return at once. Every wait for another
-  /// hart calls it, and that hart sends an IPI when there is something to see.
+  /// Writes the addresses of objects that only hardware of the running hart refers to, such as a descriptor's address
+  /// in a device register. A leak scan treats them as references. Called with interrupts masked while all harts stand
+  /// still; must not block or allocate.
+  /// @returns the number of addresses written, at most words.size().
+  static std::size_t hardware_roots(std::span<std::uintptr_t> words) noexcept {
+    (void)words;
+    return 0;
+  }
+
+  /// Waits until an interrupt is pending, even while interrupts are masked; may return at once. Every wait for another
+  /// hart calls it, and that hart sends an IPI when the condition may have changed.
   static void wait_for_interrupt() noexcept {}
 
   /// A hint inside a spin loop.
   static void relax() noexcept {}
 };
 
-/// The contract. `InterruptState` is an enumeration, of what mask_interrupts() needs to undo itself; its value kEnabled
-/// says that interrupts were enabled.
+/// The contract. `InterruptState` is an enumeration of the states that mask_interrupts() returns and
+/// restore_interrupts() restores; its value kEnabled means that interrupts were enabled.
 template <class P>
 concept PortContract = std::derived_from<P, PortDefaults> &&
     requires(unsigned hart, typename P::InterruptState state, const char* reason) {
   P::InterruptState::kEnabled;
-  /// Index of the running hart, dense from 0; below kMaxHarts. At most a few instructions: slow paths call it freely.
+  /// Index of the running hart, dense from 0, below kMaxHarts. At most a few instructions: slow paths call it often.
   { P::hart_index() }
   noexcept->std::same_as<unsigned>;
-  /// Masks interrupts on this hart. Nests: the returned state says whether they were masked already.
+  /// Masks interrupts on this hart. Calls nest: the returned state says whether interrupts were masked before.
   { P::mask_interrupts() }
   noexcept->std::same_as<typename P::InterruptState>;
-  /// Goes back to @p state.
+  /// Restores @p state, which mask_interrupts() returned.
   { P::restore_interrupts(state) }
   noexcept;
-  /// A monotonic time, the same on all harts up to a few ticks.
+  /// A monotonic time; the clocks of all harts agree to a few ticks.
   { P::ticks() }
   noexcept->std::same_as<std::uint64_t>;
-  /// Makes @p hart (another than the running one) call qm::hal::on_ipi() soon, with interrupts masked.
+  /// Makes @p hart, which is not the running one, call qm::hal::on_ipi() soon, with interrupts masked.
   { P::send_ipi(hart) }
   noexcept;
-  /// Stops the system: the allocator found its own state corrupt. Must not return and must not allocate.
+  /// Stops the system because the allocator found its own state corrupt. Must not return and must not allocate.
   { P::fatal(reason) }
   noexcept;
 };

@@ -1,6 +1,6 @@
 #pragma once
-/// A turn: what one hart at a time may do, and what may take long. Not a Lock: it is held with interrupts enabled, and
-/// whoever waits for it goes on serving its box, so that a holder who asks all harts for something gets its answers.
+/// A turn: a right that one hart at a time has, for work that may take long. It is not a Lock: the holder has
+/// interrupts enabled, and a hart that waits for the turn still serves its box. So the holder may run a broadcast.
 ///
 ///     while (!turn.take_or_wait()) { if (patience is over) return; }
 ///     ...
@@ -19,10 +19,11 @@ class Turn {
   Turn& operator=(const Turn&) = delete;
 
   /// Takes the turn, or waits for an interrupt, which is served on return.
-  /// @returns whether it was taken. Context: may_wait().
+  /// @returns whether it took the turn. Context: may_wait().
   [[nodiscard]] bool take_or_wait() noexcept;
 
-  /// Ends the turn and wakes the harts that wait for it.
+  /// Gives the turn back and wakes the harts that wait for it.
+  ///
   void give_back() noexcept;
 
  private:

@@ -3,10 +3,10 @@
 namespace qm::hal {
 namespace {
 
-/// The properties of one open node that matter here.
+/// The properties of an open node that the walk uses.
 struct Node {
   std::string_view name;
-  unsigned address_cells = 2, size_cells = 1;  // for its children
+  unsigned address_cells = 2, size_cells = 1;  // they apply to its children
   unsigned register_shift = 0;
   std::uint32_t handle = 0, interrupt = 0;
   bool enabled = true, is_memory = false, is_cpu = false;
@@ -45,7 +45,7 @@ class Discovery {
   }
 
  private:
-  static constexpr std::size_t kMaxDepth = 8;  // deeper nodes are passed over
+  static constexpr std::size_t kMaxDepth = 8;  // deeper nodes are skipped
 
   void property(Node& node, const Fdt::Token& token) noexcept {
     const std::string_view name = token.name;
@@ -72,7 +72,7 @@ class Discovery {
     return depth_ != 0 && depth_ <= kMaxDepth ? &open_[depth_ - 1] : nullptr;
   }
 
-  /// Called at a node's end, when its properties and its children are known.
+  /// Called at the end of a node, after its properties and its children were read.
   void close(const Node& node) noexcept {
     const Node* const above = parent();
     if (above == nullptr) return;
@@ -119,7 +119,7 @@ class Discovery {
     }
   }
 
-  /// @returns how many there was no room for.
+  /// @returns the number of ranges that did not fit.
   static std::size_t add_ranges(const Node& node, const Node& above, MemoryMap& map) noexcept {
     const unsigned address = above.address_cells, size = above.size_cells;
     if (address == 0 || address > 2 || size == 0 || size > 2) return 0;
@@ -134,7 +134,7 @@ class Discovery {
     return left_out;
   }
 
-  /// A PLIC context's number is its place in the PLIC's list of (hart's interrupt controller, cause).
+  /// The number of a PLIC context is its index in the PLIC's list of (hart's interrupt controller, cause).
   void assign_contexts() noexcept {
     for (std::size_t at = 0; at + 8 <= plic_lines_.size(); at += 8) {
       if (fdt_u32(plic_lines_, at + 4) != external_) continue;
@@ -159,7 +159,7 @@ class Discovery {
   std::uint32_t external_;
   std::array<Node, kMaxDepth> open_{};
   std::size_t depth_ = 0;
-  std::uint32_t handle_of_hart_ = 0;  // of the cpu whose children were just seen
+  std::uint32_t handle_of_hart_ = 0;  // of the cpu node whose children were read last
   Fdt::Bytes plic_lines_;
 };
 

@@ -30,7 +30,7 @@ std::string_view text(Fdt::Bytes data, std::size_t offset, std::size_t length) n
 
 constexpr std::size_t align4(std::size_t n) noexcept { return (n + 3) & ~std::size_t{3}; }
 
-/// [offset, offset + bytes) of @p blob; empty optional if that is not inside.
+/// [offset, offset + bytes) of @p blob; an empty optional if that does not lie inside.
 std::optional<Fdt::Bytes> block(Fdt::Bytes blob, std::size_t offset, std::size_t bytes) noexcept {
   if (offset > blob.size() || bytes > blob.size() - offset) return std::nullopt;
   return blob.subspan(offset, bytes);

@@ -1,16 +1,16 @@
 #pragma once
-/// The capture file: every byte that went over a line, when it did, and what is needed to explain it elsewhere.
-/// docs/capture-format.md fixes every byte.
+/// The capture file: every byte that went over a serial line, the time of each, and the data needed to explain them
+/// elsewhere. docs/capture-format.md specifies every byte.
 ///
 ///     preamble 24   signature 8 | major, minor, 0 | id 8 | crc 4
 ///     chunk         mark 1 | type 1 | length 2 | sequence 4 | time 8 | payload | crc 4 (over the id, too)
 ///
 /// Invariants
-///  1. What was given to the writer is in the file before its call returns: a killed recorder loses nothing that it
-///     had.
+///  1. Data given to the writer is in the file before the call returns: a killed recorder loses none of the data that
+///     it had.
 ///  2. The reader's memory does not depend on the file's size.
-///  3. Every difference between what was written and what is read - bytes changed, cut off, put in, moved - is a
-///     problem that the reader names; what is intact before and behind it is delivered nevertheless.
+///  3. The reader reports every difference between the written and the read file (bytes changed, cut off, inserted or
+///     moved) as a problem, and still delivers the intact chunks before and after it.
 
 #include <cstdint>
 #include <cstdio>
@@ -28,7 +28,7 @@ namespace qm::host {
 
 enum class ChunkType : std::uint8_t { kAbout = 1, kReceived = 2, kSent = 3, kImage = 4, kNote = 5, kEnd = 6 };
 
-/// What a recorder knows before it begins. The keys are those of docs/capture-format.md.
+/// The data that a recorder has before it begins. docs/capture-format.md has the keys.
 using CaptureAbout = std::map<std::string, std::string, std::less<>>;
 
 inline constexpr std::size_t kCapturePreambleBytes = 24;
@@ -38,25 +38,26 @@ inline constexpr std::size_t kMaxChunkPayloadBytes = 65535;
 
 class CaptureWriter {
  public:
-  /// Begins the file @p path, which is written anew, with @p about.
+  /// Creates or truncates the file @p path and writes @p about.
   /// @throws Error kOpen if it cannot be created or written.
   CaptureWriter(const std::filesystem::path& path, const CaptureAbout& about);
-  /// As above; what is random and what is the time is given.
+  /// As above, with a given id instead of a random one.
   CaptureWriter(const std::filesystem::path& path, const CaptureAbout& about, std::uint64_t id);
   CaptureWriter(const CaptureWriter&) = delete;
   CaptureWriter& operator=(const CaptureWriter&) = delete;
   /// Ends the file if end() was not called.
   ~CaptureWriter();
 
-  /// Each writes before it returns. @throws Error kOpen if the file cannot take it: the disk is full.
+  /// Each of these writes before it returns. @throws Error kOpen if writing fails, for example because the disk is
+  /// full.
   void received(std::string_view bytes);
   void sent(std::string_view bytes);
   void note(std::string_view text);
-  /// Puts in the ELF file @p elf, compressed. @throws Error kInput if it cannot be read.
+  /// Adds the ELF file @p elf, compressed. @throws Error kInput if it cannot be read.
   void image(const std::filesystem::path& elf);
   void end(std::string_view why);
 
-  /// As the times of all later chunks: for files that are the same each time.
+  /// Sets the time of all later chunks, for files that are the same each time.
   void set_clock(std::uint64_t microseconds) noexcept { fixed_clock_ = microseconds; }
 
   [[nodiscard]] std::uint64_t received_bytes() const noexcept { return received_bytes_; }
@@ -80,39 +81,39 @@ class CaptureWriter {
   bool ended_ = false;
 };
 
-/// One intact chunk. Its payload is the reader's until the next next().
+/// One intact chunk. The reader owns its payload, which is valid until the next next().
 struct Chunk {
   ChunkType type = ChunkType::kNote;
   std::uint32_t sequence = 0;
   std::uint64_t microseconds = 0;
-  std::uint64_t offset = 0;   ///< in the file
-  std::uint32_t missing = 0;  ///< chunks that should be before it and are not
+  std::uint64_t offset = 0;   ///< position in the file
+  std::uint32_t missing = 0;  ///< number of chunks that are missing before this one
   std::string_view payload;
 };
 
-/// Refuses what is no regular file: captures are read more than once, and a pipe has lost what was read from it.
-/// @throws Error kInput; the message says what it is.
+/// Refuses a file that is not regular: a capture is read more than once, and data read from a pipe is gone.
+/// @throws Error kInput; the message says what kind of file it is.
 void require_regular_file(const std::filesystem::path& path);
 
 class CaptureReader {
  public:
-  /// Opens a capture and reads its preamble and *about*.
-  /// @throws Error kInput if it cannot be opened, is no regular file, is empty, is none, is of another version, or its preamble is damaged:
-  ///         the message says which.
+  /// Opens a capture and reads its preamble and its *about* chunk.
+  /// @throws Error kInput if it cannot be opened, is not a regular file, is empty, is not a capture, has another
+  ///          version, or has a damaged preamble: the message says which.
   explicit CaptureReader(const std::filesystem::path& path);
 
-  /// @returns false after the last chunk; problems() and complete() are final then. The *about* chunk is not delivered.
+  /// @returns false after the last chunk; then problems() and complete() are final. The *about* chunk is not delivered.
   [[nodiscard]] bool next(Chunk& chunk);
 
   [[nodiscard]] const CaptureAbout& about() const noexcept { return about_; }
-  /// What is wrong with the file so far, a line each, in the order of the places; at most 100, then one that counts the
-  /// rest.
+  /// The problems of the file so far, one line each, in file order; at most 100, then one line with the number of the
+  /// others.
   [[nodiscard]] const std::vector<std::string>& problems() const noexcept { return problems_; }
-  /// Whether the file was written to its end and nothing is wrong with it. Valid after the last next().
+  /// Whether the file was written to its end and has no problems. Valid after the last next().
   [[nodiscard]] bool complete() const noexcept { return problems_.empty() && ended_; }
   [[nodiscard]] std::uint64_t unknown_chunks() const noexcept { return unknown_chunks_; }
   [[nodiscard]] const std::string& end_reason() const noexcept { return end_reason_; }
-  /// For a progress bar.
+  /// The position in the file, for a progress bar.
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return file_bytes_; }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
@@ -139,9 +140,9 @@ class CaptureReader {
   std::string buffer_;
   std::size_t begin_ = 0;
   bool at_end_ = false;
-  std::uint64_t offset_ = 0;  // of the first byte in the window
+  std::uint64_t offset_ = 0;  // position of the window's first byte
   std::uint64_t file_bytes_ = 0;
-  std::size_t delivered_ = 0;  // bytes of the chunk that next() has delivered
+  std::size_t delivered_ = 0;  // bytes of the chunk that next() returned last
   std::uint64_t id_ = 0;
   std::uint32_t expected_ = 0;
   std::uint64_t last_time_ = 0;
@@ -156,9 +157,9 @@ class CaptureReader {
   bool finished_ = false;
 };
 
-/// Puts the ELF file in a capture together again.
-/// @returns whether the capture holds one, whole, which is @p to now; one that is larger than *about* says, or than
-///          1 GiB, is none.
+/// Restores the ELF file in a capture.
+/// @returns whether the capture holds a complete ELF file, which is then in @p to; a file larger than *about* says, or
+///          than 1 GiB, does not count.
 /// @throws Error kInput if the capture cannot be read, kOpen if @p to cannot be written.
 bool extract_image(const std::filesystem::path& capture, const std::filesystem::path& to);
 

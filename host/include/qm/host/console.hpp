@@ -1,8 +1,9 @@
 #pragma once
-/// The console of a target, from the far end of its line: commands as request frames, and as a person types them.
+/// The console of a target, used from the host's end of the line: commands as request frames, and as a person types
+/// them.
 ///
-/// Everything received is split into text and frames. Text is kept (text(), at least its last 8 MiB) and handed to a
-/// listener as it comes; frames answer requests. Both directions are in the transcript.
+/// It splits all received bytes into text and frames. It keeps text (text(), at least its last 8 MiB) and passes it to
+/// a listener as it arrives; frames answer requests. The transcript has both directions.
 
 #include <cstdint>
 #include <deque>
@@ -21,18 +22,18 @@
 
 namespace qm::host {
 
-/// What a command answered.
+/// The result of a command.
 struct CommandResult {
-  std::string text;  ///< its output, lines ended by LF
+  std::string text;  ///< its output; lines end with LF
   wire::CommandStatus status = wire::CommandStatus::kOk;
-  bool output_dropped = false;  ///< the target could not send all of it
+  bool output_dropped = false;  ///< the target could not send all of its output
   [[nodiscard]] bool ok() const noexcept { return status == wire::CommandStatus::kOk && !output_dropped; }
 };
 
-/// Who answers a hello.
+/// The target's answer to a hello.
 struct Identity {
-  std::string text;      ///< name, version, build: for people
-  std::string build_id;  ///< of the image; empty: not known
+  std::string text;      ///< name, version and build, for people to read
+  std::string build_id;  ///< build id of the image; empty: not known
 };
 
 enum class Direction : std::uint8_t { kReceived, kSent };
@@ -48,40 +49,41 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  /// Runs @p line on the target as a request. Interrupted, it sends Ctrl-C and waits shortly for the end, so that the
-  /// next client finds the line free.
-  /// @param[in] timeout longest silence: how long the target may send nothing at all before it counts as hung.
-  /// @param[in] on_output, if set, gets each piece of the output as it comes.
-  /// @returns text and status. A request that the target refuses (too long, malformed, busy) gives the status kFailed
-  ///          (kBusy) and a text `error: WHY`.
-  /// @throws Error kUsage if the line does not fit a frame, kTimedOut, kDied, kInterrupted, kProtocol (lost or broken
-  ///         frames, another version).
+  /// Runs @p line on the target as a request. If it is interrupted, it sends Ctrl-C and waits for a short time for the
+  /// end of the command, so that the next client finds the line free.
+  /// @param[in] timeout the longest silence: a target that sends nothing at all for this long counts as hung.
+  /// @param[in] on_output if set, receives each piece of the output as it arrives.
+  /// @returns text and status. If the target refuses the request (too long, malformed, busy), the status is kFailed
+  ///          (kBusy) and the text is `error: REASON`.
+  /// @throws Error kUsage if the line does not fit into a frame, kTimedOut, kDied, kInterrupted, kProtocol (lost or
+  ///          broken frames, another version).
   CommandResult execute(std::string_view line, Milliseconds timeout, const Listener& on_output = {});
 
   using RowListener = std::function<void(const ReportRow&)>;
-  /// As execute(), but asks for the report as rows, each of which @p on_row gets as it comes. What a command prints
-  /// besides are rows of the kind `text`; the result's text is empty, or says why the target refused.
+  /// As execute(), but requests the report as rows, and passes each row to @p on_row as it arrives. Other output of the
+  /// command arrives as rows of the kind `text`. The result's text is empty, or says why the target refused the
+  /// request.
   CommandResult execute_for_rows(std::string_view line, Milliseconds timeout, const RowListener& on_row);
 
-  /// Says that the target runs @p count commands by itself, as the requests 1, 2, ...: QemuOptions::commands. Before
-  /// anything is received.
+  /// Declares that the target runs @p count commands by itself, as the requests 1, 2, ...; see QemuOptions::commands.
+  /// To be called before anything is received.
   void expect_answers(std::size_t count);
-  /// Whether an answer is left that next_answer() has not returned.
+  /// Whether next_answer() has not yet returned all answers.
   [[nodiscard]] bool answers_left() const noexcept { return !expected_.empty(); }
-  /// Waits for the answer to the next of them, @p line. Parameters, result and errors are those of execute().
+  /// Waits for the answer to the next of these commands, @p line. Parameters, result and errors are those of execute().
   CommandResult next_answer(std::string_view line, Milliseconds timeout, const Listener& on_output = {});
 
-  /// Asks who is there, again every half second until an answer comes.
-  /// @throws Error kNoAnswer if none has come within @p timeout; kDied, kProtocol.
+  /// Sends a hello, and repeats it every half second until the target answers.
+  /// @throws Error kNoAnswer if no answer has come within @p timeout; kDied, kProtocol.
   Identity hello(Milliseconds timeout);
 
-  /// Asks the target for raw frames, which take three quarters of the line, and says every second that somebody is here
-  /// to read them, for as long as pump() is called.
-  /// @returns false if the target knows no other form than the armour.
+  /// Asks the target for raw frames, which need three quarters of the bytes. Afterwards pump(), while it is called,
+  /// tells the target every second that a program is here to read them.
+  /// @returns false if the target supports only armoured frames.
   /// @throws Error kTimedOut, kDied, kProtocol.
   bool use_raw_frames(Milliseconds timeout);
 
-  /// Says that the target boots again, and counts its frames from 0.
+  /// Prepares for a new boot of the target, which counts its frames from 0.
   void expect_boot() noexcept { sequence_check_ = {}; }
 
   /// Waits until the text ends with the prompt.
@@ -89,46 +91,46 @@ class Console {
   /// @throws Error kTimedOut, kDied.
   void wait_for_prompt(Milliseconds timeout);
 
-  /// Waits until the text that came since the last clear_text() contains @p needle.
-  /// @returns the place behind it in text().
-  /// @throws Error kTimedOut after @p timeout in all, kDied.
+  /// Waits until the text since the last clear_text() contains @p needle.
+  /// @returns the position after it in text().
+  /// @throws Error kTimedOut after @p timeout in total, kDied.
   std::size_t wait_for_text(std::string_view needle, Milliseconds timeout);
 
   /// Types @p line and Enter, and waits for the next prompt.
-  /// @param[in] timeout longest silence.
-  /// @returns what was printed between the echo and the prompt, lines ended by LF.
+  /// @param[in] timeout the longest silence.
+  /// @returns the output between the echo and the prompt; lines end with LF.
   /// @throws Error kTimedOut, kDied.
   std::string type_command(std::string_view line, Milliseconds timeout);
 
-  /// Sends bytes as they are: keys, control characters, half a frame.
+  /// Sends bytes unchanged: keys, control characters, part of a frame.
   void type(std::string_view bytes);
 
   /// Sends a frame with the next sequence number.
   void send(wire::FrameType type, std::uint32_t request, std::string_view payload);
 
-  /// Waits for bytes until @p deadline and takes in what has come.
-  /// @returns false iff nothing came.
+  /// Waits for bytes until @p deadline and processes those that arrived.
+  /// @returns false iff no byte arrived.
   /// @throws Error kDied, kProtocol.
   bool pump(Clock::time_point deadline);
 
-  /// Whether pump() has something to do within 2 s even if nothing comes: a byte is held that may begin a frame, or a
-  /// target that sends raw frames wants to hear of us.
+  /// Whether pump() has something to do within 2 s even if no byte arrives: it holds a byte that may begin a frame, or
+  /// it must tell a target that sends raw frames that a program reads them.
   [[nodiscard]] bool holds_bytes() const noexcept { return demultiplexer_.waiting() || raw_; }
 
-  /// The text received since the last clear_text().
+  /// The text since the last clear_text().
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
   void clear_text() noexcept { text_.clear(); }
 
-  /// The listener gets the text as it comes, without frames.
+  /// Passes text to the listener as it arrives, without frames.
   void on_text(Listener listener) { on_text_ = std::move(listener); }
 
-  /// The listener gets every byte of the line as it passes, before anything is made of it.
+  /// Passes every byte of the line to the listener, before it is interpreted.
   void on_line(LineListener listener) { on_line_ = std::move(listener); }
 
-  /// The listener gets the frames of event streams.
+  /// Passes the frames of event streams to the listener.
   void on_stream(FrameListener listener) { on_stream_ = std::move(listener); }
 
-  /// What was wrong with frames so far.
+  /// The number of broken frames so far.
   [[nodiscard]] std::uint32_t broken_frames() const noexcept { return demultiplexer_.broken(); }
   [[nodiscard]] std::uint32_t lost_frames() const noexcept { return lost_frames_; }
   [[nodiscard]] std::uint32_t ignored_frames() const noexcept { return ignored_frames_; }
@@ -137,7 +139,7 @@ class Console {
   [[nodiscard]] Transcript& transcript() noexcept { return transcript_; }
 
  private:
-  /// A request that waits for its answer.
+  /// A request that has no answer yet.
   struct Pending {
     std::uint32_t request = 0;
     bool answered = false;
@@ -146,8 +148,9 @@ class Console {
     const Listener* on_output = nullptr;
     const RowListener* on_row = nullptr;
     std::optional<Error> failure;
-    std::string damage;                 // the target has said that something arrived broken: perhaps this request
-    Clock::time_point doubted_since{};  // when it said so
+    // set when the target reported that a frame arrived broken: perhaps this request
+    std::string damage;
+    Clock::time_point doubted_since{};  // time of that report
   };
 
   CommandResult ask(wire::FrameType type, std::string_view line, Milliseconds timeout, Pending& pending);
@@ -175,17 +178,17 @@ class Console {
   wire::SequenceCheck sequence_check_;
   Clock::time_point last_byte_ = Clock::now();
   std::string text_;
-  std::string fresh_;  // text that the listener has not had
+  std::string fresh_;  // text not yet passed to the listener
   Listener on_text_;
   LineListener on_line_;
   FrameListener on_stream_;
   Pending* pending_ = nullptr;
-  std::deque<Pending> expected_;  // what the target runs by itself and next_answer() has not returned
+  std::deque<Pending> expected_;  // the commands that the target runs by itself and next_answer() has not returned
   std::uint32_t next_request_;
   std::uint16_t next_sequence_ = 0;
   std::uint32_t lost_frames_ = 0;
   std::uint32_t ignored_frames_ = 0;
-  bool raw_ = false;  // raw frames have been asked for, and granted
+  bool raw_ = false;  // the target has granted raw frames
   Clock::time_point said_{};
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Numbers of things, in words.
+/// Numbers with nouns, in words.
 
 #include <cstdint>
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace qm::host {
 
-/// @returns `1 cache`, `2 caches`: @p count and @p one, or its plural.
-/// @param[in] many the plural, where it is not @p one and an s.
+/// @returns `1 cache`, `2 caches`: @p count and the noun @p one, singular or plural.
+/// @param[in] many the plural, if it is not @p one and an s.
 [[nodiscard]] inline std::string counted(std::uint64_t count, std::string_view one, std::string_view many = {}) {
   std::string text = std::to_string(count) + " ";
   if (count == 1) return text.append(one);

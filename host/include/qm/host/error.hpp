@@ -1,6 +1,6 @@
 #pragma once
-/// What goes wrong between a host and a target, as exceptions: a caller that can do something about one asks for its
-/// fault, every other one prints what().
+/// Failures between a host and a target, as exceptions. A caller that can handle one of them checks its fault; every
+/// other caller prints what().
 
 #include <chrono>
 #include <stdexcept>
@@ -12,19 +12,19 @@ using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
 enum class Fault {
-  kUsage,        ///< an argument that cannot be right
+  kUsage,        ///< an impossible argument
   kOpen,         ///< the line, the image or the program cannot be opened or started
   kBusy,         ///< another program holds the line
-  kNoAnswer,     ///< the target was never heard of
-  kTimedOut,     ///< the target was heard of, and did not answer in time
+  kNoAnswer,     ///< the target has never answered
+  kTimedOut,     ///< the target has answered before, but not in time
   kDied,         ///< the line was closed, or the program that ran the target ended
-  kProtocol,     ///< what arrived is not what docs/protocol.md says
+  kProtocol,     ///< the received data do not follow docs/protocol.md
   kVersion,      ///< the target speaks another version of the protocol
   kInterrupted,  ///< Transport::interrupt() was called
-  kInput,        ///< a file is not there, or not what it should be
+  kInput,        ///< a file does not exist, or has the wrong contents
 };
 
-/// One clear message, fit to be printed after "error: ".
+/// One clear message, which can be printed after "error: ".
 class Error : public std::runtime_error {
  public:
   Error(Fault fault, const std::string& message) : std::runtime_error(message), fault_(fault) {}

@@ -1,21 +1,21 @@
 #pragma once
-/// What a capture tells of the allocator, as a program wants it: events of all harts in one order, and beside them
-/// definitions, statistics and what is missing. Who explains a capture implements EventHandler; who delivers one - the
-/// reader of captures, the live line, the generator of the tests - calls it.
+/// The contents of a capture, in a form for programs: the events of all harts in one order, and also definitions,
+/// statistics and gaps. A consumer of captures implements EventHandler; a producer (the reader of captures, the live
+/// line, the generator of the tests) calls it.
 ///
-///     on_header                 once for each stream, before anything else of it
-///     on_event ...              in the order of their numbers; within a hart that is the order of the operations
-///     on_gap                    between the events around the place where some are missing
-///     on_statistics, on_mode    where the device sent them
+///     on_header                 once for each stream, before its other calls
+///     on_event ...              in the order of their numbers; within a hart this is the order of the operations
+///     on_gap                    between the events around the missing ones
+///     on_statistics, on_mode    at the position where the device sent them
 ///     on_stream_end             after the last event of a stream that the device ended, with the time of the stop
-///     on_end                    once, after everything: whether the capture was whole
+///     on_end                    once, at the end: whether the capture was complete
 ///
-/// What a number in an event means is told before the event, unless that was lost on the line: then it may be told
+/// A number in an event is defined before the event, unless the definition was lost on the line: then it may come
 /// later, or never. So look up stacks, call sites and contexts at the end.
 ///
-/// A capture has several streams if the device started and stopped several times, or booted again. Each stands for
-/// itself: between two of them anything may have been allocated and freed. It is known by its place in the capture,
-/// from 1 on: a device's own numbers begin anew with each boot.
+/// A capture has several streams if the device started and stopped several times, or booted again. Streams are
+/// independent: between two of them, anything may have been allocated and freed. A stream is identified by its place in
+/// the capture, from 1 on, because a device's own numbers begin again with each boot.
 
 #include <algorithm>
 #include <cstdint>
@@ -28,24 +28,25 @@ namespace qm::host {
 
 enum class Operation : std::uint8_t { kAllocate, kFree, kReallocate };
 
-/// A device has fewer caches and arenas than this, and so fewer numbers of them (docs/protocol.md).
+/// The exclusive upper bound of the number of caches and arenas of a device, and of their numbers (docs/protocol.md).
 inline constexpr std::uint32_t kMostTraceables = 1 << 16;
 
-/// The face that an operation went through.
+/// The interface that the operation was called through.
 enum class EventKind : std::uint8_t { kHeap, kCache, kArena };
 
-/// One operation. What the stream leaves out because it can be derived is filled in.
+/// One operation. Fields that the stream omits because they can be derived are filled in.
 struct Event {
-  /// In the one order of all harts, which agrees with cause and effect; dropped events count.
+  /// Position in the order of all harts, which agrees with cause and effect; dropped events have numbers too.
   std::uint64_t number = 0;
   std::uint64_t ticks = 0;        ///< the device's clock, StreamHeader::ticks_per_second
-  std::uint64_t address = 0;      ///< of the object; of a reallocation the new one
+  std::uint64_t address = 0;      ///< of the object; of a reallocation the new address
   std::uint64_t old_address = 0;  ///< of a reallocation, else 0
-  std::uint64_t requested = 0;    ///< bytes asked for; 0 of a free
-  /// Bytes handed out; of a free of a cache's object those given back, of an arena's segment 0: not told.
+  std::uint64_t requested = 0;    ///< bytes requested; 0 for a free
+  /// Bytes allocated. Of a free: the bytes given back for a cache's object, 0 (not known) for an arena's segment.
   std::uint64_t allocated = 0;
-  std::uint32_t traceable = 0;      ///< below kMostTraceables: of the cache or arena, a key of Definitions::traceables
-  std::uint32_t old_traceable = 0;  ///< of a reallocation the one that it left, else 0
+  /// number of the cache or arena, below kMostTraceables, a key of Definitions::traceables
+  std::uint32_t traceable = 0;
+  std::uint32_t old_traceable = 0;  ///< of a reallocation the cache or arena that it left, else 0
   std::uint32_t stack = 0;          ///< a key of Definitions::stacks; 0: none
   std::uint32_t call_site = 0;      ///< a key of Definitions::call_sites; 0: none
   std::uint32_t context = 0;        ///< a key of Definitions::contexts; 0: none
@@ -53,7 +54,7 @@ struct Event {
   std::uint16_t hart = 0;           ///< hart index
   Operation operation = Operation::kAllocate;
   EventKind kind = EventKind::kCache;
-  double weight = 1;  ///< how many operations it stands for: above 1 where the device samples
+  double weight = 1;  ///< number of operations that it stands for: above 1 where the device samples
 };
 
 /// A cache or an arena.
@@ -61,20 +62,21 @@ struct Traceable {
   static constexpr std::uint32_t kNoParent = 0xffff'ffff;
   std::uint32_t number = 0;
   EventKind kind = EventKind::kCache;  ///< kHeap: a size class, or an arena, of the heap
-  bool arena = false;                  ///< it hands out segments, whose addresses are those of objects as well
+  bool arena = false;                  ///< it allocates segments, whose addresses may also be those of objects
   std::string name;
-  std::uint64_t object_bytes = 0;  ///< of a cache what the user may use of an object; of an arena its quantum
+  std::uint64_t object_bytes = 0;  ///< of a cache the usable bytes of an object; of an arena its quantum
   std::uint64_t allocated_bytes =
-      0;                          ///< of a cache what an object takes; of an arena its quantum and a segment's header
-  std::uint64_t outstanding = 0;  ///< objects or segments that were out when the stream began
-  std::uint32_t parent = kNoParent;  ///< number of the arena that it draws from
+      /// of a cache the bytes that an object takes; of an arena its quantum and a segment's header
+      0;
+  std::uint64_t outstanding = 0;     ///< objects or segments that were live when the stream began
+  std::uint32_t parent = kNoParent;  ///< number of the arena that it imports from
 };
 
 struct Stack {
   std::uint32_t id = 0;               ///< the same in each boot of the same image
-  std::vector<std::uint64_t> frames;  ///< return addresses, the innermost first
-  bool truncated = false;             ///< there were more frames
-  bool collided = false;              ///< another stack of this boot has the same id
+  std::vector<std::uint64_t> frames;  ///< return addresses, innermost first
+  bool truncated = false;             ///< the stack had more frames
+  bool collided = false;              ///< another stack of the same boot has the same id
 };
 
 struct CallSite {
@@ -82,25 +84,25 @@ struct CallSite {
   std::uint32_t line = 0;
 };
 
-/// How much of what happens becomes an event: the device changes it by itself when the line cannot keep up.
+/// The part of all operations that becomes events. The device changes the mode by itself when the line cannot keep up.
 enum class StreamMode : std::uint8_t { kFull, kSampled, kCounters };
 
-/// What a stream says of itself.
+/// The description of a stream, from its header.
 struct StreamHeader {
   std::uint16_t schema_major = 1, schema_minor = 0;
-  std::uint16_t stream = 0;  ///< streams of a boot count from 1
-  std::uint64_t boot = 0;    ///< tells one boot from another, as far as the device can
+  std::uint16_t stream = 0;  ///< number of the stream; the streams of a boot count from 1
+  std::uint64_t boot = 0;    ///< distinguishes boots, if the device can
   std::uint8_t pointer_bytes = 8;
   bool big_endian = false;
   std::uint16_t harts = 0;
   std::uint64_t ticks_per_second = 0;
   std::uint64_t start_ticks = 0;
-  bool from_boot = false;  ///< it began before the first allocation: a free of an unknown object is an error
+  bool from_boot = false;  ///< the stream began before the first allocation: a free of an unknown object is an error
   StreamMode mode = StreamMode::kFull;  ///< at the start
   std::uint64_t sample_bytes = 0;
-  std::uint64_t minimum_bytes = 0;  ///< allocations of fewer bytes are left out
-  std::string pattern;              ///< names of what is recorded
-  std::uint32_t ring_bytes = 0;     ///< of each hart
+  std::uint64_t minimum_bytes = 0;  ///< allocations of fewer bytes are not recorded
+  std::string pattern;              ///< pattern for the names of the recorded caches and arenas
+  std::uint32_t ring_bytes = 0;     ///< size of each hart's ring
   std::string build_id;             ///< hexadecimal
   std::vector<std::uint32_t> size_classes;
 };
@@ -113,21 +115,22 @@ struct Definitions {
   std::unordered_map<std::uint32_t, std::string> contexts;  ///< "task net-rx", "irq 10"
 };
 
-/// Why events are not there.
+/// The reason why events are missing.
 enum class Missing : std::uint8_t {
-  kOverrun,  ///< the device had no room: its rings were too small, or the line too slow
-  kLine,     ///< frames did not arrive, or arrived damaged, or the capture has lost them
+  kOverrun,  ///< the device had no room: its rings were too small, or the line was too slow
+  kLine,     ///< frames did not arrive, or arrived damaged, or are missing in the capture
 };
 
 struct Gap {
   Missing why = Missing::kOverrun;
-  std::uint16_t hart = 0;    ///< whose events
+  std::uint16_t hart = 0;    ///< the hart whose events are missing
   std::uint64_t events = 0;  ///< how many
-  std::uint64_t after = 0;   ///< number of the hart's last event before them; 0: none
+  std::uint64_t after = 0;   ///< number of the hart's last event before the gap; 0: there is none
 };
 
 /// The device's own counters since the start of the stream, counted where events are written. A reallocation counts for
-/// where the block is then; it takes all of it anew there, and gives all of it back where it was.
+/// the cache or arena of the new block: all of its bytes are allocated there, and all bytes of the old block are freed
+/// where that was.
 struct Counters {
   std::uint64_t allocations = 0, frees = 0, reallocations = 0;
   std::uint64_t requested = 0, allocated = 0;  ///< bytes, by allocations and reallocations
@@ -135,13 +138,13 @@ struct Counters {
   friend bool operator==(const Counters&, const Counters&) = default;
 };
 struct HartCounters {
-  std::uint64_t events = 0;    ///< written
-  std::uint64_t overruns = 0;  ///< dropped, besides
+  std::uint64_t events = 0;    ///< events written
+  std::uint64_t overruns = 0;  ///< further events, which were dropped
   friend bool operator==(const HartCounters&, const HartCounters&) = default;
 };
 struct Statistics {
-  std::uint64_t ticks = 0;  ///< when they were sent: events of before may still wait in the device's rings
-  bool final = false;       ///< every hart had stopped: equal to the events, number for number
+  std::uint64_t ticks = 0;  ///< time of sending: earlier events may still be in the device's rings
+  bool final = false;       ///< every hart had stopped: the counters equal the events, number for number
   std::map<std::uint32_t, Counters> traceables;
   std::map<std::uint32_t, HartCounters> harts;
 };
@@ -149,29 +152,30 @@ struct Statistics {
 struct ModeChange {
   StreamMode mode = StreamMode::kFull;
   std::uint64_t sample_bytes = 0;
-  std::uint16_t hart = 0;  ///< for which it changes here
+  std::uint16_t hart = 0;  ///< the hart whose mode changes at this point
   std::uint64_t ticks = 0;
   std::uint64_t number = 0;
 };
 
-/// Why a capture is not complete.
+/// A reason why a capture is not complete.
 struct Problem {
-  std::string text;          ///< one line
-  std::uint32_t stream = 0;  ///< place in the capture of the stream that it is of, from 1 on; 0: of all there is
+  std::string text;  ///< one line
+  /// place in the capture of the stream that has the problem, from 1 on; 0: the whole capture
+  std::uint32_t stream = 0;
 };
 
-/// What is known at the end of a capture.
+/// The findings at the end of a capture.
 struct CaptureEnd {
-  bool complete = true;            ///< everything that was sent is there, and every stream was ended
-  std::vector<Problem> problems;   ///< why it is not
-  std::vector<std::string> notes;  ///< what else there is to say, a line each
-  std::uint64_t unknown = 0;       ///< frames and fields of a later minor version, skipped
+  bool complete = true;            ///< nothing that was sent is missing, and every stream was ended
+  std::vector<Problem> problems;   ///< the reasons if it is not complete
+  std::vector<std::string> notes;  ///< other remarks, one line each
+  std::uint64_t unknown = 0;       ///< number of frames and fields of a later minor version, which were skipped
 
-  /// @returns whether @p problem keeps the stream at @p place from being whole.
+  /// @returns whether @p problem makes the stream at @p place incomplete.
   [[nodiscard]] static bool concerns(const Problem& problem, std::uint32_t place) noexcept {
     return problem.stream == 0 || problem.stream == place;
   }
-  /// @returns whether the stream at @p place is whole, whatever is wrong with others.
+  /// @returns whether the stream at @p place is complete, regardless of other streams.
   [[nodiscard]] bool whole(std::uint32_t place) const noexcept {
     return complete || (!problems.empty() && std::none_of(problems.begin(), problems.end(),
                                                           [=](const Problem& each) { return concerns(each, place); }));
@@ -181,14 +185,14 @@ struct CaptureEnd {
 class EventHandler {
  public:
   virtual ~EventHandler() = default;
-  /// @p definitions grow while the stream is read, and stay where they are until on_end() has returned.
+  /// @p definitions grow while the stream is read; the reference is valid until on_end() has returned.
   virtual void on_header(const Definitions& definitions) { (void)definitions; }
   virtual void on_event(const Event& event) = 0;
   virtual void on_gap(const Gap& gap) { (void)gap; }
   virtual void on_statistics(const Statistics& statistics) { (void)statistics; }
   virtual void on_mode(const ModeChange& change) { (void)change; }
-  /// @param[in] stop_ticks when the device stopped recording; its rings were drained after that. 0: not told, by a
-  ///            device of schema 1.0.
+  /// @param[in] stop_ticks time at which the device stopped recording; it drained its rings afterwards. 0: not known,
+  ///          for a device of schema 1.0.
   virtual void on_stream_end(std::uint64_t stop_ticks) { (void)stop_ticks; }
   virtual void on_end(const CaptureEnd& end) { (void)end; }
 };

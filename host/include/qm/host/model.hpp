@@ -1,9 +1,9 @@
 #pragma once
-/// What is out, replayed from events: the same objects, counts and bytes as the device has, if nothing is missing.
+/// The live objects, replayed from events. If no events are missing, objects, counts and bytes are those of the device.
 ///
-/// An object is known by its address and where it came from: a slab begins where its first object does, the slab is an
-/// object of a quantum cache, that one's slab a segment, and arenas may hand out numbers. Memory grows with the objects
-/// that are out, and with those freed lately.
+/// An object is identified by its address and its cache or arena, because addresses coincide: a slab begins where its
+/// first object does, the slab is an object of a quantum cache, the slab of that cache is a segment, and arenas may
+/// allocate numbers. Memory grows with the live objects and with those freed recently.
 
 #include <cstdint>
 #include <map>
@@ -13,22 +13,23 @@
 
 namespace qm::host {
 
-/// Why an event does not fit what was before it.
+/// The reason why an event contradicts the events before it.
 enum class Misfit : std::uint8_t {
   kNone,
-  kUnknown,     ///< a free of an object that the stream does not know: older than it, or its allocation is missing
-  kDoubleFree,  ///< a free of an object that was freed, and not allocated since
-  kWrongCache,  ///< a free to another cache than the one it came from
-  kStillOut,    ///< an allocation at an address that is out
+  /// a free of an object that the stream does not know: the object is older, or its allocation is missing
+  kUnknown,
+  kDoubleFree,  ///< a free of an object that was freed and not allocated again
+  kWrongCache,  ///< a free to another cache than the one that allocated it
+  kStillOut,    ///< an allocation at the address of a live object
 };
 [[nodiscard]] const char* name(Misfit misfit) noexcept;
 inline constexpr std::size_t kMisfits = 5;
 
-/// An object that is out.
+/// A live object.
 struct LiveObject {
   std::uint64_t address = 0;
   std::uint64_t requested = 0, allocated = 0;
-  std::uint64_t ticks = 0, number = 0;  ///< of its allocation
+  std::uint64_t ticks = 0, number = 0;  ///< time and event number of its allocation
   std::uint32_t traceable = 0, stack = 0, call_site = 0, context = 0;
   std::uint16_t hart = 0;
   double weight = 1;
@@ -36,35 +37,35 @@ struct LiveObject {
 
 class Model {
  public:
-  /// @param[in] definitions those of the stream; they must outlive this object.
+  /// @param[in] definitions the definitions of the stream, which must outlive this object.
   explicit Model(const Definitions& definitions) : definitions_(definitions) {}
 
   struct Step {
     Misfit misfit = Misfit::kNone;
-    bool had_object = false;  ///< `before` is the object as it was
-    LiveObject before;        ///< of a free or a reallocation
-    bool crossed = false;     ///< freed on another hart than it was allocated on
+    bool had_object = false;  ///< `before` is valid
+    LiveObject before;        ///< the object before a free or a reallocation
+    bool crossed = false;     ///< another hart frees it than allocated it
   };
 
   /// Takes the next event in order. Complexity: O(1).
   Step apply(const Event& event);
 
-  /// As the device counts. @see Statistics
+  /// Counters in the way the device counts. @see Statistics
   [[nodiscard]] const std::map<std::uint32_t, Counters>& traceables() const noexcept { return traceables_; }
   [[nodiscard]] const std::map<std::uint32_t, HartCounters>& harts() const noexcept { return harts_; }
   [[nodiscard]] std::uint64_t events() const noexcept { return events_; }
   [[nodiscard]] std::uint64_t crossed() const noexcept { return crossed_; }
   [[nodiscard]] std::uint64_t live_objects() const noexcept { return live_.size(); }
   [[nodiscard]] std::uint64_t live_bytes() const noexcept { return live_bytes_; }
-  /// Calls @p visit with each object that is out, in no order.
+  /// Calls @p visit with each live object, in unspecified order.
   template <class Visit>
   void for_each_live(Visit visit) const {
     for (const auto& [key, object] : live_) visit(object);
   }
-  /// Frees of objects that the stream does not know, by cache or arena.
+  /// The number of frees of objects that the stream does not know, by cache or arena.
   [[nodiscard]] const std::map<std::uint32_t, std::uint64_t>& unknown_frees() const noexcept { return unknown_; }
-  /// Whether `freed` of @p traceable is all that was freed: of an arena's segment that is older than the stream only
-  /// the device knows the size.
+  /// Whether `freed` of @p traceable includes all freed bytes: only the device knows the size of an arena's segment
+  /// that is older than the stream.
   [[nodiscard]] bool knows_freed_bytes(std::uint32_t traceable) const noexcept {
     return !is_arena(traceable) || !unknown_.contains(traceable);
   }
@@ -92,7 +93,8 @@ class Model {
 
   const Definitions& definitions_;
   std::unordered_map<Key, LiveObject, Hash> live_;
-  std::unordered_map<Key, std::uint64_t, Hash> freed_;  // and not allocated since: the number of the free
+  // freed objects that were not allocated again, with the event number of the free
+  std::unordered_map<Key, std::uint64_t, Hash> freed_;
   std::map<std::uint32_t, Counters> traceables_;
   std::map<std::uint32_t, HartCounters> harts_;
   std::map<std::uint32_t, std::uint64_t> unknown_;

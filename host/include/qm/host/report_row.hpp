@@ -1,5 +1,5 @@
 #pragma once
-/// Rows of reports, as a target sends them to a program that has asked for rows instead of text.
+/// Rows of reports. A target sends them to a program that requested rows instead of text.
 
 #include <cstdint>
 #include <span>
@@ -15,7 +15,7 @@ struct ReportRow {
   struct Field {
     std::string name;
     wire::FieldType type = wire::FieldType::kNumber;
-    std::uint64_t number = 0;  ///< of a change as it is: a std::int64_t
+    std::uint64_t number = 0;  ///< a change is a std::int64_t, converted
     std::string text;
   };
   std::string kind;
@@ -23,7 +23,7 @@ struct ReportRow {
 
   /// @returns the field called @p name; nullptr if there is none.
   [[nodiscard]] const Field* find(std::string_view name) const noexcept;
-  /// @returns its number, and its text; 0 and nothing where there is no such field.
+  /// @returns the number, or the text, of the field @p name; 0, or an empty text, if there is no such field.
   [[nodiscard]] std::uint64_t number(std::string_view name) const noexcept;
   [[nodiscard]] std::string_view text(std::string_view name) const noexcept;
 };
@@ -31,17 +31,17 @@ struct ReportRow {
 /// Reads the payload of a row frame. @returns false if it is malformed.
 [[nodiscard]] bool read_row(std::span<const std::uint8_t> payload, ReportRow& row);
 
-/// Writes rows as JSON, an object a line: `{"row":"cache","name":"packet","size_bytes":512}`. Rows of the kind `frame`
-/// become the list `frames` of the row before them. An address is a text of hexadecimal digits.
+/// Writes rows as JSON, one object on each line: `{"row":"cache","name":"packet","size_bytes":512}`. Rows of the kind
+/// `frame` become the list `frames` of the row before them. An address is a string of hexadecimal digits.
 class JsonRows {
  public:
-  /// Takes the next row. @returns the lines that are complete by now.
+  /// Adds the next row. @returns the lines that are now complete.
   std::string add(const ReportRow& row);
-  /// After the last one. @returns the rest.
+  /// Call after the last row. @returns the remaining text.
   std::string finish();
 
  private:
-  std::string open_;  ///< a row without its end
+  std::string open_;  ///< the line of a row that is not complete yet
   bool in_frames_ = false;
 };
 

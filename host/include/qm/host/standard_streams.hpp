@@ -1,14 +1,14 @@
 #pragma once
-/// Standard input, output and error of a program of ours.
+/// Standard input, output and error of the host's programs.
 
 namespace qm::host {
 
-/// Opens /dev/null for those that are closed: a file opened later would get its number, and what is meant for a person.
-/// To be called first.
+/// Opens /dev/null for each standard stream that is closed. Otherwise a file opened later would get its number and
+/// receive the messages for the user. To be called first.
 void open_standard_streams() noexcept;
 
-/// Writes out what standard output still holds.
-/// @throws Error kOpen if that, or anything before, could not be written: a full disk.
+/// Flushes standard output.
+/// @throws Error kOpen if this or any earlier output could not be written, for example because the disk is full.
 void flush_standard_output();
 
 }  // namespace qm::host

@@ -1,16 +1,17 @@
 #pragma once
-/// Makes events out of the frames of event streams: puts the harts' events into one order, looks up what the stream
-/// leaves out, and finds out what is missing.
+/// Turns the frames of event streams into events: merges the harts' events into one order, fills in the fields that the
+/// stream omits, and detects missing events.
 ///
-///     frames ─▶ one stream each ─▶ a queue for each hart ─▶ merged by global number ─▶ EventHandler
+///     frames ─▶ one for each stream ─▶ a queue for each hart ─▶ merged by global number ─▶ EventHandler
 ///
 /// Invariants
-///  1. Each event is delivered once, in the order of global numbers. A queue's numbers ascend, so the least of the
-///     heads is next if it follows the one before, or if no queue is empty; else it waits for at most what all rings of
-///     the device can hold, and 2^21 events.
-///  2. What is missing is delivered as a Gap where it is missing, in events: overruns as the device says, the rest by
-///     the harts' own numbers.
-///  3. Memory grows with definitions and the window of 1, not with events; nor with what a header claims.
+///  1. Each event is delivered once, in the order of global numbers. The numbers in a queue ascend, so the smallest
+///     number at the head of a queue is next if it follows the one before it, or if no queue is empty. Otherwise it
+///     waits while the queues hold no more than all rings of the device can hold, and at most 2^21 events.
+///  2. Missing events are delivered as a Gap at their place, counted in events: overruns by the device's report, other
+///     losses by the harts' own numbers.
+///  3. Memory grows with definitions and the window of invariant 1, not with events, and not with sizes that a header
+///     claims.
 
 #include <cstdint>
 #include <deque>
@@ -35,23 +36,22 @@ class StreamReader {
   StreamReader& operator=(const StreamReader&) = delete;
   ~StreamReader();
 
-  /// Takes the next frame from the target, of any type. @returns whether it belongs to a stream.
+  /// Processes the next frame from the target, of any type. @returns whether it belongs to a stream.
   bool take(const wire::Frame& frame);
 
-  /// Called when an event names a cache or arena that has not been defined, at most once a stream and 64 times: who has
-  /// the rest of the capture may adopt() what comes later.
+  /// Sets a function that is called when an event names a cache or arena that is not defined, at most once for each
+  /// stream and 64 times in total. A caller that has the rest of the capture may adopt() later definitions.
   void on_unknown(std::function<void()> look_ahead) { look_ahead_ = std::move(look_ahead); }
-  /// Takes the definitions in @p frame that the stream does not have yet, if it is one of the stream that is being
-  /// read.
+  /// Adds the definitions in @p frame that the stream does not have yet, if the frame belongs to the current stream.
   void adopt(const wire::Frame& frame);
 
-  /// Delivers what still waits, and on_end() with @p end, to which it adds what it has found.
+  /// Delivers the waiting events, then on_end() with @p end, to which it adds its findings.
   void finish(CaptureEnd end);
 
-  /// What a live display shows: whether a stream is running, and how many of its frames were lost.
+  /// For a live display: whether a stream is running, and how many of its frames were lost.
   [[nodiscard]] bool running() const noexcept;
   [[nodiscard]] std::uint64_t lost_frames() const noexcept { return lost_frames_; }
-  /// Whether something that the host could ask for is missing: a header, or definitions.
+  /// Whether a header or definitions are missing, which the host can request from the target.
   [[nodiscard]] bool wants_definitions() const noexcept { return wants_definitions_; }
   void asked_for_definitions() noexcept { wants_definitions_ = false; }
 
@@ -68,12 +68,12 @@ class StreamReader {
   void end_stream();
   [[nodiscard]] bool number(Stream& stream, std::uint32_t frame_number);
   void malformed(const char* what, const Stream* of = nullptr);
-  /// @param[in] of nullptr: of the capture.
+  /// @param[in] of nullptr: the problem concerns the whole capture.
   void problem(const Stream* of, std::string text);
 
   EventHandler& handler_;
   std::function<void()> look_ahead_;
-  std::deque<std::unique_ptr<Stream>> streams_;  // the last one is being read
+  std::deque<std::unique_ptr<Stream>> streams_;  // the last one is the current one
   CaptureEnd end_;
   std::uint64_t lost_frames_ = 0;
   std::uint64_t more_problems_ = 0;
@@ -82,12 +82,12 @@ class StreamReader {
 };
 
 struct ReadOptions {
-  /// Told now and then how much has been read: bytes, of so many (0: not known).
+  /// Called from time to time with the number of bytes read, and the total number (0: not known).
   std::function<void(std::uint64_t, std::uint64_t)> progress;
 };
 
-/// Reads a capture and delivers what it holds to @p handler.
-/// @throws Error kInput if the file is no capture that can be read; damage within it is told in CaptureEnd.
+/// Reads a capture and delivers its contents to @p handler.
+/// @throws Error kInput if the file is not a readable capture; damage within it is reported in CaptureEnd.
 void read_events(const std::filesystem::path& capture, EventHandler& handler, const ReadOptions& options = {});
 
 }  // namespace qm::host

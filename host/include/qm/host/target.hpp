@@ -1,6 +1,6 @@
 #pragma once
-/// A target as tools and tests use it: booted in QEMU or found at the end of a line, its console, and a transcript,
-/// begun when QEMU runs or the line is open, whose place is told in every failure.
+/// A target for tools and tests: booted in QEMU or attached over a line, with its console and a transcript. The
+/// transcript begins when QEMU runs or the line is open; every failure names its file.
 
 #include <functional>
 #include <memory>
@@ -18,24 +18,24 @@ namespace qm::host {
 struct TargetTimeouts {
   Milliseconds start{20'000};     ///< until QEMU has opened its line
   Milliseconds boot{60'000};      ///< longest silence until the first prompt
-  Milliseconds hello{5'000};      ///< until a running target has said who it is
+  Milliseconds hello{5'000};      ///< until a running target has answered a hello
   Milliseconds command{300'000};  ///< longest silence while a command runs
   Milliseconds end{20'000};       ///< until QEMU has ended after `poweroff`
   Milliseconds connect{10'000};   ///< until a TCP connection is made
 };
 
-/// Whether what goes over the line is kept in a transcript.
+/// Whether the bytes of the line are kept in a transcript.
 enum class Keeps { kTranscript, kNothing };
 
 class Target {
  public:
   /// Boots the image in QEMU and waits for the prompt and the answer to a hello.
-  /// @throws Error as Qemu, Console::wait_for_prompt and Console::hello; every message names QEMU's end, if it
-  ///         ended, and the transcript.
+  /// @throws Error as Qemu, Console::wait_for_prompt and Console::hello; every message says how QEMU ended, if it
+  ///          ended, and names the transcript.
   static Target boot(const QemuOptions& options, const TargetTimeouts& timeouts = {});
 
   /// As boot(), but returns as soon as QEMU has opened the line: nothing has been read yet.
-  /// @param[in] started called when QEMU's process and its folder are there, before its line is.
+  /// @param[in] started called when QEMU's process and its directory exist, and its line does not yet.
   static Target power_on(const QemuOptions& options, const TargetTimeouts& timeouts = {},
                          const std::function<void(const Qemu&)>& started = {});
 
@@ -43,48 +43,49 @@ class Target {
   static Target open(const std::string& place, unsigned baud = 115200, const TargetTimeouts& timeouts = {},
                      Keeps keeps = Keeps::kTranscript);
 
-  /// Does the rest of boot() or attach() after power_on() or open().
+  /// Does the rest of boot() after power_on(), or of attach() after open().
   void greet();
 
-  /// Does what greet() does for a target that boots again, as it has promised in answer to `reboot`. The console's text
-  /// is to be cleared before that is sent: a fast boot may come together with the answer.
+  /// Does the work of greet() for a target that boots again, after it has promised that in its answer to `reboot`.
+  /// Clear the console's text before sending `reboot`: a fast boot's output may arrive together with the answer.
   void greet_again();
 
-  /// Attaches to a target that runs already, and waits for the answer to a hello.
+  /// Attaches to a running target, and waits for the answer to a hello.
   /// @throws Error as Transport::open and Console::hello.
   static Target attach(const std::string& place, unsigned baud = 115200, const TargetTimeouts& timeouts = {});
 
-  /// Runs a command as a request; see Console::execute. Of a target that has its commands from the start
-  /// (QemuOptions::commands), waits for the next of them, which @p line is.
-  /// @throws Error as there; the message names the command, how QEMU ended, the last lines of text and the transcript.
+  /// Runs a command as a request; see Console::execute. For a target that gets its commands at the start
+  /// (QemuOptions::commands), waits for the next answer; @p line must be that command.
+  /// @throws Error as Console::execute; the message has the command, how QEMU ended, the last lines of text and the
+  ///          transcript.
   CommandResult execute(std::string_view line, const Console::Listener& on_output = {});
 
-  /// Runs a command as a request for rows; see Console::execute_for_rows. Not for a target with commands of its own.
+  /// Runs a command as a request for rows; see Console::execute_for_rows. Not for a target with its own commands.
   /// @throws Error as execute().
   CommandResult execute_for_rows(std::string_view line, const Console::RowListener& on_row);
 
   /// Types a command; see Console::type_command.
   std::string type_command(std::string_view line);
 
-  /// Sends `poweroff STATUS` and waits until QEMU has ended. Not for an attached target. A board that nothing can be
-  /// sent to ends at once.
+  /// Sends `poweroff STATUS` and waits until QEMU has ended. Not for an attached target. A board that only sends is
+  /// ended at once.
   /// @returns QEMU's exit status.
-  /// @throws Error kTimedOut if it has not ended in time; it is killed then.
+  /// @throws Error kTimedOut if it has not ended in time; it is then killed.
   ExitStatus power_off(int status = 0);
 
-  /// Waits for QEMU's end, which the caller has asked for.
-  /// @throws as power_off().
+  /// Waits for QEMU's end, which the caller has requested.
+  /// @throws Error as power_off().
   ExitStatus wait_for_end();
 
   [[nodiscard]] Console& console() noexcept { return *console_; }
   [[nodiscard]] Transcript& transcript() noexcept { return *transcript_; }
-  /// Whether nothing can be sent to it (QemuOptions::commands).
+  /// Whether nothing can be sent to the target (QemuOptions::commands).
   [[nodiscard]] bool only_sends() const noexcept { return only_sends_; }
-  /// @returns nullptr for an attached target.
+  /// @returns QEMU; nullptr for an attached target.
   [[nodiscard]] Qemu* qemu() noexcept { return qemu_.get(); }
   [[nodiscard]] const Identity& identity() const noexcept { return identity_; }
 
-  /// @returns @p error with everything that is known about the target's end, and the place of the transcript.
+  /// @returns @p error with all that is known about the target's end, and the name of the transcript.
   [[nodiscard]] Error explained(const Error& error);
 
  private:

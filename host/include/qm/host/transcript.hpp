@@ -1,15 +1,16 @@
 #pragma once
-/// Everything that went over a line, in a file that people read after a failure:
+/// All bytes of a line, in a file for people to read after a failure:
 ///
 ///        0.102431 < Quartermaster 0.1.0 build 5f0c, 4 harts, 128 MiB, formats 2\r\n
-///        0.102519 > \e\Pm...\e\\                      what was sent
+///       0.102519 > \e\Pm...\e\\                      bytes sent
 ///        0.102520 * sent request 1: help              remarks
 ///
-/// Seconds since the beginning; `<` from the target, `>` to it. Control characters, bytes above 0x7e and the backslash
-/// are escaped (\r \n \t \e \\ \xNN); a line of the file ends after each \n of the stream.
+/// The number is seconds since the beginning; `<` marks bytes from the target, `>` bytes to it. Control characters,
+/// bytes above 0x7e and the backslash are escaped (\r \n \t \e \\ \xNN); a line of the file ends after each \n of the
+/// stream.
 ///
-/// A file that is full becomes NAME.older.transcript, in the place of the one before it, and another is begun: what
-/// stays is the end, at least kMostBytes of it and at most twice as much.
+/// A full file is renamed to NAME.older.transcript, which replaces the previous one, and a new file begins. So the end
+/// is kept: at least kMostBytes of it, at most twice as many.
 
 #include <cstddef>
 #include <cstdio>
@@ -24,24 +25,25 @@ namespace qm::host {
 
 class Transcript {
  public:
-  static constexpr std::size_t kMostBytes = std::size_t{16} << 20;  ///< of a file
+  static constexpr std::size_t kMostBytes = std::size_t{16} << 20;  ///< of one file
 
-  /// Begins a new file in the directory that the environment variable QM_TRANSCRIPTS names, else in `quartermaster-UID`
-  /// in the directory for temporary files; the oldest files of the directory are removed so that at most 200 stay.
+  /// Creates a new file in the directory that the environment variable QM_TRANSCRIPTS names, else in
+  /// `quartermaster-UID` in the directory for temporary files. It removes the oldest files of the directory, so that at
+  /// most 200 remain.
   /// @throws Error kOpen if the file cannot be created.
   Transcript();
 
-  /// Begins the file @p path. @param[in] most_bytes of a file.
+  /// Creates the file @p path. @param[in] most_bytes of one file.
   /// @throws Error kOpen if it cannot be created.
   explicit Transcript(const std::filesystem::path& path, std::size_t most_bytes = kMostBytes);
 
-  /// @returns one that keeps nothing and has no file: for a line that is recorded otherwise.
+  /// @returns a transcript without a file, which keeps nothing: for a line that is recorded in another way.
   static Transcript none() { return Transcript(nullptr); }
 
   void received(std::string_view bytes) { bytes_passed('<', bytes); }
   void sent(std::string_view bytes) { bytes_passed('>', bytes); }
 
-  /// Writes @p text as a remark of its own line; control characters are escaped.
+  /// Writes @p text as a remark on a line of its own; control characters are escaped.
   void note(std::string_view text);
 
   /// @returns the file; empty if there is none.
@@ -61,10 +63,10 @@ class Transcript {
 
   std::filesystem::path path_;
   std::size_t most_bytes_ = kMostBytes;
-  std::size_t bytes_ = 0;                   // in the file
+  std::size_t bytes_ = 0;                   // bytes in the file
   std::unique_ptr<std::FILE, Close> file_;  // nullptr: nothing is kept
   Clock::time_point start_ = Clock::now();
-  char open_mark_ = 0;  // mark of the line that has no end yet; 0: none
+  char open_mark_ = 0;  // mark of the line that is not yet ended; 0: there is none
 };
 
 /// @returns @p bytes with control characters, bytes above 0x7e and backslashes escaped.

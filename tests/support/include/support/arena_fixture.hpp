@@ -1,6 +1,6 @@
 #pragma once
-/// Arenas for tests, without the rest of the allocator: a pool of tags in static storage, and one arena that a test
-/// makes.
+/// Arenas for tests, without the rest of the allocator: a pool of boundary tags in static storage, and one arena that
+/// the test makes.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <span>
 
 #include <qm/arena.hpp>
-#include <qm/boundary_tag.hpp>
+#include <qm/detail/boundary_tag.hpp>
 
 namespace qm::test {
 
@@ -31,11 +31,11 @@ class ArenaTest : public testing::Test {
     EXPECT_EQ(tags_in_pool(), boundary_tags_stats().total);
   }
 
-  /// Makes the test's arena.
+  /// Initializes the test's arena.
   void make(std::size_t quantum, std::uintptr_t start = 0, std::size_t size = 0) {
     ASSERT_EQ(arena_.initialize({.name = "test", .start = start, .size = size, .quantum = quantum}), Status::kOk);
   }
-  /// All tags there are, used or not.
+  /// @returns all boundary tags, used or not.
   [[nodiscard]] static std::span<BoundaryTag> tags() {
     alignas(BoundaryTag) static std::byte storage[kTags * sizeof(BoundaryTag)];
     return {static_cast<BoundaryTag*>(static_cast<void*>(storage)), kTags};

@@ -10,7 +10,7 @@ namespace {
 using internal::Case;
 using internal::Text;
 
-Text report;  // what is being written, under report_lock
+Text report;  // the text being written, under report_lock
 std::atomic<std::uint32_t> report_lock{0};
 Writer write = nullptr;
 Case* first_case = nullptr;
@@ -19,7 +19,7 @@ std::atomic<std::uint32_t> failures{0};
 std::atomic<std::uint32_t> fatal_failures{0};
 std::atomic<std::uint32_t> skips{0};
 
-/// Holds the report for a scope; what was appended is written by flush() and at the end.
+/// Holds the report for a scope; flush() and the destructor write the appended text.
 class ReportGuard {
  public:
   ReportGuard() noexcept {
@@ -42,7 +42,7 @@ class ReportGuard {
   qm::hal::InterruptGuard masked_;
 };
 
-/// A text may fill the report: what came before is written first, the line's end after it.
+/// A text may fill the report: the earlier text is written first, the line end after it.
 void write_line(std::string_view text) noexcept {
   ReportGuard::flush();
   report.append(text);
@@ -74,12 +74,24 @@ void announce(std::string_view verdict, const Case& test) noexcept {
   report.append("\n");
 }
 
-bool selected(const Case& test, std::string_view filter) noexcept {
+/// Whether @p path ends with one of the names in @p files, which commas separate.
+bool is_among(std::string_view files, std::string_view path) noexcept {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  while (!files.empty()) {
+    const std::size_t end = files.find(',');
+    if (files.substr(0, end) == name) return true;
+    files = end == std::string_view::npos ? std::string_view() : files.substr(end + 1);
+  }
+  return false;
+}
+
+bool selected(const Case& test, const Selection& selection) noexcept {
+  if (!selection.files.empty() && !is_among(selection.files, test.file)) return false;
   Text name;
   name.append(test.suite);
   name.append(".");
   name.append(test.name);
-  return filter.empty() || matches(filter, name.view());
+  return selection.filter.empty() || matches(selection.filter, name.view());
 }
 
 void run_one(const Case& test, Totals& totals) {
@@ -100,12 +112,12 @@ void run_one(const Case& test, Totals& totals) {
   }
 }
 
-/// Runs the selected cases of @p leader's suite between the suite's own functions.
-void run_suite(const Case& leader, std::string_view filter, Totals& totals) {
+/// Runs the selected cases of @p leader's suite, between the suite's set-up and tear-down functions.
+void run_suite(const Case& leader, const Selection& selection, Totals& totals) {
   const std::string_view suite = leader.suite;
   bool set_up = false;
   for (Case* test = first_case; test != nullptr; test = test->next) {
-    if (test->done || suite != test->suite || !selected(*test, filter)) continue;
+    if (test->done || suite != test->suite || !selected(*test, selection)) continue;
     if (!set_up) leader.functions.set_up();
     set_up = true;
     run_one(*test, totals);
@@ -121,7 +133,7 @@ namespace internal {
 void Text::append(std::string_view text) noexcept {
   const std::size_t room = kTextBytes - length_;
   const std::size_t taken = text.size() <= room ? text.size() : room;
-  std::memcpy(characters_ + length_, text.data(), taken);
+  if (taken != 0) std::memcpy(characters_ + length_, text.data(), taken);  // an empty text may have no data
   length_ += taken;
   if (taken < text.size()) characters_[kTextBytes - 1] = '~';
 }
@@ -154,8 +166,9 @@ void Text::append_hex(std::uint64_t value) noexcept {
 Text& result_text() noexcept { return own_texts().result; }
 Text& message_text() noexcept { return own_texts().message; }
 
-Case::Case(const char* suite_name, const char* case_name, Suite suite_functions, void (*function)()) noexcept
-    : suite(suite_name), name(case_name), functions(suite_functions), run(function) {
+Case::Case(const char* path, const char* suite_name, const char* case_name, Suite suite_functions,
+           void (*function)()) noexcept
+    : file(path), suite(suite_name), name(case_name), functions(suite_functions), run(function) {
   (last_case == nullptr ? first_case : last_case->next) = this;
   last_case = this;
 }
@@ -190,7 +203,7 @@ AssertionResult check(bool actual, bool expected, const char* expression) noexce
 
 AssertionResult check(const AssertionResult& actual, bool expected, const char* expression) noexcept {
   if (static_cast<bool>(actual) == expected) return AssertionResult(true);
-  Text& text = result_text();  // holds the reason
+  Text& text = result_text();  // result_text() holds the reason
   text.append("\nValue of: ");
   text.append(expression);
   text.append(expected ? "\nExpected: true" : "\nExpected: false");
@@ -232,11 +245,11 @@ void ScopedTrace::print(internal::Text& text) const noexcept {
   text.append("\n");
 }
 
-Totals run_all_tests(Writer writer, std::string_view filter) {
+Totals run_all_tests(Writer writer, const Selection& selection) {
   write = writer;
   Totals totals;
   for (Case* leader = first_case; leader != nullptr; leader = leader->next) {
-    if (!leader->done) run_suite(*leader, filter, totals);
+    if (!leader->done) run_suite(*leader, selection, totals);
   }
   return totals;
 }

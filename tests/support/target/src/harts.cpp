@@ -29,13 +29,13 @@ void on_each_hart(unsigned count, void (*function)(unsigned hart, void* argument
   const auto run = [](unsigned hart, void* of) {
     const Call& called = *static_cast<Call*>(of);
     called.function(hart, called.argument);
-    hal::hart_online(hart);  // a test may have taken it offline; tasks start on harts that are online
+    hal::hart_online(hart);  // a test may have taken it offline, and tasks start only on harts that are online
   };
   firmware::on_harts(0, count - 1, "test", run, &call);
 }
 
 void Barrier::arrive() noexcept {
-  // acquire: pairs with the release of the last to arrive, so that what each did before is visible to all after.
+  // acquire: pairs with the release of the last hart to arrive: all harts see what was done before the barrier.
   const std::uint32_t phase = phase_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == count_) {
     arrived_.store(0, std::memory_order_relaxed);

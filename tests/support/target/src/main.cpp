@@ -1,6 +1,7 @@
-// The main of every unit test image: runs the cases, prints what they came to, ends QEMU with 0 or 1.
+// The main program of every unit test image: runs the cases, prints their results, ends QEMU with 0 or 1.
 //
-// Boot arguments: `seed=N` and `steps=N` for the random tests, `filter=PATTERN` over "Suite.name".
+// Boot arguments: `seed=N` and `steps=N` for the random tests, `filter=PATTERN` for "Suite.name", `file=NAME[,NAME...]`
+// for the cases of these sources.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +14,7 @@
 
 namespace {
 
-/// The value of `name=value` among the blank-separated boot arguments; the last one counts; empty if there is none.
+/// @returns the value of the last `name=value` among the blank-separated boot arguments; empty if there is none.
 std::string_view boot_argument(std::string_view name) noexcept {
   std::string_view rest = qm::firmware::boot_info().bootargs;
   std::string_view value;
@@ -56,8 +57,8 @@ std::uint64_t steps(std::uint64_t wanted) noexcept {
 }  // namespace qm::test
 
 void qm::firmware::main(const BootInfo&) {
-  write("\n");  // the SBI firmware's banner may not end its line
-  const testing::Totals totals = testing::run_all_tests(&write, boot_argument("filter"));
+  write("\n");  // the SBI firmware's banner may not end with a line end
+  const testing::Totals totals = testing::run_all_tests(&write, {boot_argument("filter"), boot_argument("file")});
   if (totals.failed != 0) {
     write("seed ");
     write_number(qm::test::seed());

@@ -1,5 +1,5 @@
 #pragma once
-/// A dump: the records of one cache or arena or of all, oldest first, while the system allocates.
+/// A dump lists the records of one cache or arena, or of all, oldest first, while the system continues to allocate.
 ///
 ///     trace::Dump dump;                       // 2 KiB: static rather than on a small stack
 ///     trace::DumpEntry entry;
@@ -8,13 +8,13 @@
 ///     const trace::DumpSummary summary = dump.finish();
 ///
 /// Invariants
-/// - U1 What is shown was recorded before begin(): its sequence number is lower than the one begin() took.
-/// - U2 Numbers are shown in rising order. Each record that is live from begin() to finish() is shown exactly once, no
-///      record twice; one freed meanwhile may be left out.
-/// - U3 Nothing is allocated, no lock is held and no interrupt masked.
+/// - U1 Every record shown was made before begin(): its sequence number is lower than the one that begin() took.
+/// - U2 Records are shown in rising order of their numbers. Each record that is live from begin() to finish() is shown
+///      exactly once, and no record twice; a record freed meanwhile may be left out.
+/// - U3 A dump allocates nothing, holds no lock and masks no interrupts.
 ///
-/// The next kBatch records in order are found by a scan of the whole table, so n records take n/kBatch scans: with 10^5
-/// records 391 scans, an instruction or two for each character printed.
+/// A scan of the whole table finds the next kBatch records in order, so n records take n/kBatch scans: 10^5 records
+/// take 391 scans, an instruction or two for each character printed.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,53 +26,54 @@
 
 namespace qm::trace {
 
-struct SourceBooks;
+struct TracedSource;
 
 /// One live object.
 struct DumpEntry {
   std::uintptr_t object = 0;
-  std::size_t requested = 0;    ///< bytes asked for
-  std::uint64_t age_ticks = 0;  ///< Port::tick_rate() ticks, to about a millisecond; wraps after 24 days or more
+  std::size_t requested = 0;    ///< in bytes
+  std::uint64_t age_ticks = 0;  ///< in ticks of Port::tick_rate(), to about a millisecond; wraps after 24 days or more
   std::uint64_t sequence = 0;
   unsigned hart = 0;
-  std::string_view context;    ///< label without the hart; stays valid
+  std::string_view context;    ///< label of the context without the hart; stays valid
   std::uint32_t stack_id = 0;  ///< below kFirstId: no stack
   unsigned depth = 0;
-  bool truncated = false;           ///< the walk did not reach the stack's end, or there is no stack
+  bool truncated = false;           ///< the walk did not reach the end of the stack, or there is no stack
   std::uintptr_t pcs[kStackDepth];  ///< return addresses, innermost first
 };
 
-/// The record of one object.
+/// Finds the record of one object.
 /// @returns false if @p object has none. Complexity: O(1).
-/// Context: any; the object's slab stays where it is meanwhile (somebody holds an object of it).
+/// Context: any; the object's slab must not be freed meanwhile (an object of it is in use).
 bool find(Cache& cache, void* object, DumpEntry& entry) noexcept;
 
-/// The record of the segment of @p arena that begins at @p start.
+/// Finds the record of the segment of @p arena that begins at @p start.
 /// @returns false if it has none. Complexity: O(1). Context: any.
 bool find(Arena& arena, std::uintptr_t start, DumpEntry& entry) noexcept;
 
-/// The stack that a handle in a MisuseReport names.
+/// Finds the stack that a handle in a MisuseReport names.
 /// @param[out] id the stack's id. @returns false if @p handle names none. Complexity: O(depth). Context: any.
 bool stack_of(StackHandle handle, CallStack& stack, std::uint32_t& id) noexcept;
 
-/// What the closing line says.
+/// The figures for the closing line.
 struct DumpSummary {
-  std::size_t shown = 0;              ///< records that next() has given
-  std::size_t outstanding = 0;        ///< the same; of a dump that was cut short, all records at its end
+  std::size_t shown = 0;              ///< records that next() has returned
+  std::size_t outstanding = 0;        ///< the same; if the dump was cut short, all records at its end
   Figures figures;                    ///< of the cache, or summed over all
-  std::size_t truncated_shown = 0;    ///< of the records shown, without a whole stack
-  std::size_t from_before_start = 0;  ///< see CacheTrace; at begin(), or of all at finish()
-  /// Recorded at begin(), gone before they were shown; an estimate while others run.
+  std::size_t truncated_shown = 0;    ///< records shown whose stack is not complete
+  std::size_t from_before_start = 0;  ///< see CacheTrace; at begin(), or for a dump of all at finish()
+  /// Records that existed at begin() and were gone before they were shown; an estimate while other harts run.
   std::size_t freed_meanwhile = 0;
-  std::size_t allocated_meanwhile = 0;  ///< recorded since begin(), not shown
+  std::size_t allocated_meanwhile = 0;  ///< recorded since begin(), so not shown
   State state = State::kOff;
   Keeping keeping;
-  std::size_t counted = 0;  ///< objects that are out and have no record, as only counts are kept
+  std::size_t counted = 0;  ///< live objects without a record, because only counts are kept
   bool known = false;       ///< the cache was traced at some time
-  bool reset = false;       ///< a reset fell into the dump
+  bool reset = false;       ///< a reset happened during the dump
   bool destroyed = false;   ///< the cache was destroyed during the dump; the figures are those at begin()
-  bool ended = false;       ///< next() had nothing left; else the dump was cut short
-  /// Whether everything that was out and recorded has been shown, with its whole stack, and nothing was dropped.
+  bool ended = false;       ///< next() had nothing left; otherwise the dump was cut short
+  /// Whether the dump showed a record, with its whole stack, of every recorded object in use, and no allocation was
+  /// dropped.
   [[nodiscard]] bool complete() const noexcept {
     return known && ended && !reset && !destroyed && truncated_shown == 0 && figures.all_dropped() == 0 &&
            figures.left_out == 0 && !keeping.counts;
@@ -87,19 +88,19 @@ class Dump {
   Dump(const Dump&) = delete;
   Dump& operator=(const Dump&) = delete;
 
-  /// Begins a dump of a cache or an arena, which may be destroyed meanwhile. Two dumps may run at once.
+  /// Begins a dump of a cache or an arena, which may be destroyed during the dump. Two dumps may run at once.
   /// Context: any outside interrupt handlers.
   void begin(Traceable& source) noexcept;
   /// Begins a dump of all caches and arenas together.
   void begin_all() noexcept;
-  /// Leaves out records older than @p sequence ("since a mark"). After begin(), before next().
+  /// Leaves out records with numbers below @p sequence ("since a mark"). Call it after begin() and before next().
   void since(std::uint64_t sequence) noexcept { last_ = sequence == 0 ? 0 : sequence - 1; }
 
-  /// @returns false when there is nothing left.
-  /// Complexity: one record; each kBatch records a scan over all.
+  /// @returns false if no record is left.
+  /// Complexity: O(1); a scan over all records for every kBatch records.
   bool next(DumpEntry& entry) noexcept;
 
-  /// @returns what there is to say at the end; also after a dump that was cut short.
+  /// @returns the closing figures, also after a dump that was cut short.
   [[nodiscard]] DumpSummary finish() noexcept;
 
  private:
@@ -110,18 +111,18 @@ class Dump {
   void sort() noexcept;
   [[nodiscard]] bool alive() const noexcept;
 
-  SourceBooks* one_ = nullptr;  ///< nullptr: all caches, or one that was never traced
+  TracedSource* one_ = nullptr;  ///< nullptr: all caches, or a cache that was never traced
   bool all_ = false;
   std::uint32_t incarnation_ = 0;
   std::uint32_t resets_ = 0;
-  std::uint64_t window_ = 0;  ///< numbers from here on are younger than the dump
-  std::uint64_t last_ = 0;    ///< every number up to here is done
+  std::uint64_t window_ = 0;  ///< records with this number or a higher one are younger than the dump
+  std::uint64_t last_ = 0;    ///< all records up to this number are done
   DumpSummary at_begin_;
   std::size_t live_at_begin_ = 0;
   std::size_t shown_ = 0;
   std::size_t truncated_ = 0;
   bool ended_ = false;
-  bool more_ = true;  ///< the last scan left records for another
+  bool more_ = true;  ///< the last scan left records for another scan
   unsigned count_ = 0;
   unsigned at_ = 0;
   std::uint64_t keys_[kBatch] = {};  ///< sequence << 21 | cursor behind it: a max-heap while collecting, then sorted

@@ -1,15 +1,16 @@
 #pragma once
-/// The ring in which a hart puts its events, until somebody takes them out.
+/// The ring into which a hart puts its events, and from which a reader takes them.
 ///
 ///     entries:  | ... | tail -> oldest | ... | head -> next | ...      free-running, modulo the capacity
-///     limit:    where the hart looks again how much room there is; the head itself after a drop
+///     limit:    the head at which the hart reads the tail again; equal to the head after a drop
 ///
 /// Invariants
 /// - E1 The hart that owns the ring writes head, limit, entries and counts, with interrupts masked; one reader writes
 ///      tail.
-/// - E2 What is dropped is counted, and before the next event that finds room stands a note that says how many were
-///      dropped. So the place of each drop is known, and the number of an event follows from those before it.
-/// - E3 An event is put or dropped as a whole, of however many entries.
+/// - E2 Each dropped event is counted, and before the next event that finds room the ring has a note with the number of
+///      dropped events. So the place of each drop is known, and the number of an event follows from the numbers before
+///      it.
+/// - E3 An event is put or dropped as a whole, with all its entries.
 
 #include <atomic>
 #include <cstddef>
@@ -20,15 +21,15 @@
 
 namespace qm::trace {
 
-/// An event as it lies in a ring. Of a reallocation that moved, the second entry has what is new.
+/// An event as it lies in a ring. For a reallocation that moved, the second entry describes the new place.
 struct RingEntry {
   std::uint64_t address = 0;
-  std::uint32_t stack_context = 0;  ///< Record::stack_context; of a note its number
+  std::uint32_t stack_context = 0;  ///< Record::stack_context; in a note: its number
   std::uint32_t requested = 0;
-  std::uint32_t number = 0;  ///< the global one
+  std::uint32_t number = 0;  ///< the global number
   std::uint32_t ticks = 0;   ///< the low word
   std::uint32_t what = 0;    ///< source 16, operation 4, flags 4, kQuantumMore, kBytes, kMoved
-  std::uint32_t beside = 0;  ///< the number of the call site of who allocated, 0: none; with kBytes: a segment's bytes
+  std::uint32_t beside = 0;  ///< the call site of the allocation, 0: none; with kBytes: a segment's bytes
 
   static constexpr std::uint32_t pack(std::uint32_t source, wire::Operation operation,
                                       std::uint32_t flags = 0) noexcept {
@@ -36,13 +37,13 @@ struct RingEntry {
   }
   [[nodiscard]] std::uint32_t source() const noexcept { return what & 0xffff; }
   [[nodiscard]] wire::Operation operation() const noexcept { return static_cast<wire::Operation>(what >> 16 & 15); }
-  /// wire::AllocationFlag
+  /// The wire::AllocationFlag bits.
   [[nodiscard]] std::uint32_t flags() const noexcept { return what >> 20 & 15; }
-  /// Of an arena's segment: it has a quantum more than wire::segment_bytes().
+  /// In an event of an arena's segment: it has one quantum more than wire::segment_bytes().
   static constexpr std::uint32_t kQuantumMore = 1U << 29;
-  /// Of an arena's segment with still more bytes: `beside` has their number.
+  /// In an event of an arena's segment with still more bytes: `beside` has their number.
   static constexpr std::uint32_t kBytes = 1U << 30;
-  /// Of a reallocation: a second entry follows.
+  /// In an event of a reallocation: a second entry follows.
   static constexpr std::uint32_t kMoved = 1U << 31;
   [[nodiscard]] bool is_moved() const noexcept { return (what & kMoved) != 0; }
 };
@@ -50,10 +51,10 @@ static_assert(sizeof(RingEntry) == 32);
 
 class alignas(64) EventRing {
  public:
-  /// Fewer make no ring: a note, an event of two entries, and one more.
+  /// Fewest entries: a note, an event of two entries, and one more.
   static constexpr std::uint32_t kMinEntries = 8;
 
-  /// Starts empty. @param[in] entries a power of two of them. Context: nobody uses the ring.
+  /// Starts empty. @param[in] entries their number is a power of two. Context: nobody uses the ring.
   void initialize(std::span<RingEntry> entries, wire::StreamMode mode) noexcept {
     entries_ = entries.data();
     mask_ = static_cast<std::uint32_t>(entries.size()) - 1;
@@ -66,7 +67,7 @@ class alignas(64) EventRing {
     lost_.store(0, std::memory_order_relaxed);
   }
 
-  /// Puts an event. Its number, when it is put, is the next of @p numbers; it goes on when it is dropped as well.
+  /// Puts an event. It takes the next number from @p numbers if it is put; a dropped event takes a number too.
   /// Context: the owner, masked.
   [[gnu::always_inline]] void put(std::uint32_t what, std::uint64_t address, std::uint32_t stack_context,
                                   std::uint32_t requested, std::uint32_t beside, std::atomic<std::uint32_t>& numbers,
@@ -82,34 +83,34 @@ class alignas(64) EventRing {
   /// Puts a reallocation that moved, as two entries. Context: as put().
   void put_move(const RingEntry& from, const RingEntry& to, std::atomic<std::uint32_t>& numbers) noexcept;
 
-  /// From here on the hart goes by @p mode, and says so here if there is room. Context: the owner, masked.
+  /// Sets the hart's mode to @p mode, and puts a note about it if there is room. Context: the owner, masked.
   void change_mode(wire::StreamMode mode) noexcept;
   [[nodiscard]] wire::StreamMode mode() const noexcept { return mode_; }
 
-  // ---- the reader's
+  // ---- the reader's functions
 
-  /// Entries that wait. Context: any.
+  /// The number of entries in the ring. Context: any.
   [[nodiscard]] std::uint32_t waiting() const noexcept {
     return head_.load(std::memory_order_acquire) - tail_.load(std::memory_order_relaxed);
   }
-  /// The entry @p ahead of the oldest, of those that wait.
+  /// The entry @p ahead places after the oldest; @p ahead is below waiting().
   [[nodiscard]] const RingEntry& peek(std::uint32_t ahead = 0) const noexcept {
     return entries_[(tail_.load(std::memory_order_relaxed) + ahead) & mask_];
   }
-  /// Gives the room of @p count entries back.
+  /// Frees the room of the oldest @p count entries.
   void drop(std::uint32_t count) noexcept {
-    // release: pairs with the acquire in put_slow(): what was here has been read.
+    // release: pairs with the acquire in put_slow(): the entries have been read before they are overwritten.
     tail_.store(tail_.load(std::memory_order_relaxed) + count, std::memory_order_release);
   }
-  /// Events dropped since the beginning; wraps. Context: any.
+  /// The number of events dropped since the beginning; wraps. Context: any.
   [[nodiscard]] std::uint32_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
-  /// Drops that no note has said, and none will. Context: the hart has stopped.
+  /// The number of dropped events that are in no note; no note will follow. Context: the hart has stopped.
   [[nodiscard]] std::uint32_t take_unsaid() noexcept {
     const std::uint32_t unsaid = lost_unsaid_;
     lost_unsaid_ = 0;
     return unsaid;
   }
-  /// Whether a change of mode has found no room for its note. Context: the hart has stopped.
+  /// Whether a change of mode found no room for its note. Context: the hart has stopped.
   [[nodiscard]] bool take_unsaid_mode() noexcept {
     const bool unsaid = mode_unsaid_;
     mode_unsaid_ = false;
@@ -128,8 +129,8 @@ class alignas(64) EventRing {
     entry.what = what;
     entry.beside = beside;
     entry.ticks = ticks;
-    // relaxed: one word has one order; and cause comes before effect, since the object is handed on after this or was
-    // before.
+    // relaxed: all harts see one order of the numbers. Cause precedes effect, since an object is passed on after its
+    // allocation is put and before its free is put.
     entry.number = numbers.fetch_add(1, std::memory_order_relaxed);
     return entry;
   }
@@ -139,7 +140,7 @@ class alignas(64) EventRing {
   bool make_room(std::uint32_t entries, std::atomic<std::uint32_t>& numbers) noexcept;
   void put_note(wire::Operation operation, std::uint32_t value) noexcept;
 
-  // The owner's:
+  // Written by the owner:
   std::atomic<std::uint32_t> head_{0};
   std::uint32_t limit_ = 0;
   std::uint32_t mask_ = 0;
@@ -148,7 +149,7 @@ class alignas(64) EventRing {
   RingEntry* entries_ = nullptr;
   std::uint32_t lost_unsaid_ = 0;
   std::atomic<std::uint32_t> lost_{0};
-  // The reader's:
+  // Written by the reader:
   alignas(64) std::atomic<std::uint32_t> tail_{0};
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Trace records in slots that never move.
+/// Trace records, in slots that never move.
 ///
 ///     directory: | chunk 0 -> | chunk 1 -> | ...        a chunk: 168 records, 4032 bytes
 ///     free slots:  | stash of hart 0 | stash of hart 1 | ...    slot ids, each hart's own
@@ -12,41 +12,41 @@
 ///     record: | sequence low | cache 16, hart 5, sequence high 11 | object / 8 | stack 22, context 9, 1 | time | size |
 ///
 /// Invariants
-/// - T1 A slot is free iff the low word of its sequence number is 0, or its cache is: no record's are. Free slots soon
-///      have both.
-/// - T2 Whoever inserts writes the low word last, and whoever removes clears it first, by compare-and-swap: one of
-///      those who remove a record succeeds, and a copy with the same low word before and after is of one record. Who is
-///      alone in removing records of a cache (claim_own()) needs no compare-and-swap.
-/// - T3 A published chunk stays where it is for ever.
-/// - T4 Sequence numbers of records are unique: a slot that holds the number it held before was not freed in between.
-///      For the low word this holds until 2^32 records later: a copy or a removal takes some instructions.
-/// - T5 A stash is touched by its hart alone, masked. A slot goes to the stash of the hart that frees it; what is too
-///      much there goes to the shelf, so that slots come back to whoever allocates.
+/// - T1 A slot is free iff the low word of its sequence number is 0 or its cache is 0; no record has either. A free
+///      slot soon has both.
+/// - T2 An insert writes the low word last; a removal clears it first, by compare-and-swap. So one of several
+///      concurrent removals of a record succeeds, and a copy with the same low word before and after is of one record.
+///      Code that alone removes the records of a cache (claim_own()) needs no compare-and-swap.
+/// - T3 A published chunk never moves and is never freed.
+/// - T4 Sequence numbers of records are unique: a slot that holds the same number as before was not freed in between.
+///      For the low word alone this holds until 2^32 records later; a copy or a removal takes only some instructions.
+/// - T5 Only its own hart uses a stash, with interrupts masked. A freed slot goes to the stash of the hart that frees
+///      it; a full stash moves a batch to the shelf, from which harts that allocate take it.
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include <qm/bits.hpp>
-#include <qm/lock.hpp>
-#include <qm/page_map.hpp>
+#include <qm/detail/bits.hpp>
+#include <qm/detail/lock.hpp>
+#include <qm/detail/page_map.hpp>
 #include <qm/trace/sequence.hpp>
 #include <qm/trace/stack_depot.hpp>
 #include <qm/trace/context_table.hpp>
 
 namespace qm::trace {
 
-/// Where a record lies; what a slab's side array keeps for each object. Below 2^30.
+/// The place of a record. A slab's side array keeps one for each object. Below 2^30.
 using SlotId = std::uint32_t;
 inline constexpr SlotId kNoSlot = 0;
 
-/// One live object of a traced cache. @tparam Whole, Half what 32 and 16 bits are kept in.
+/// The record of one live object of a traced cache. @tparam Whole, Half types that hold 32 and 16 bits.
 template <class Whole, class Half>
 struct BasicRecord {
   static constexpr unsigned kCacheBits = 16;
   static constexpr unsigned kHartBits = 5;
-  /// Set in every record's stack_context, so that it can stand in a handle for what is no slot.
+  /// Set in every record's stack_context, so that a handle can hold this word in place of a slot id.
   static constexpr std::uint32_t kMark = 0x8000'0000;
 
   std::uint32_t sequence_low = 0;
@@ -54,8 +54,8 @@ struct BasicRecord {
   Whole stack_context = 0;  ///< stack handle, context id above it, kMark
   Half cache = 0;
   Half hart_sequence = 0;  ///< hart, upper bits of the sequence
-  Whole time = 0;          ///< coarse ticks
-  Whole size = 0;          ///< bytes asked for
+  Whole time = 0;          ///< when the object was allocated, in coarse ticks
+  Whole size = 0;          ///< requested
 
   [[nodiscard]] unsigned hart() const noexcept { return hart_sequence & ((1U << kHartBits) - 1); }
   [[nodiscard]] std::uint64_t sequence() const noexcept {
@@ -79,31 +79,36 @@ struct BasicRecord {
   }
 };
 using Record = BasicRecord<std::uint32_t, std::uint16_t>;
-/// A record as it is put together: of each word what fits is stored, and nothing has to be cut to size before.
+/// A record while it is put together in registers. The store cuts each word to size, so the code before it need not.
 using RecordInRegisters = BasicRecord<std::uintptr_t, std::uintptr_t>;
 static_assert(Record::kCacheBits + Record::kHartBits + Sequence::kBits == 64);
 static_assert(kStackHandleBits + kContextIdBits == 31);
 static_assert(hal::Port::kMaxHarts <= 1U << Record::kHartBits);
 
-/// What stands in the handle of an object that is counted and has no record: no slot id, and not negative.
+/// The handle of an object that is counted and has no record: not a slot id, and not negative.
 struct CountWord {
   static constexpr std::uint32_t kMark = 0x4000'0000;
   static constexpr std::uint32_t of(StackHandle stack) noexcept { return kMark | stack; }
   static constexpr bool is(std::uint32_t word) noexcept { return (word & (Record::kMark | kMark)) == kMark; }
 };
 
-/// A record where it lies (T2).
+/// A record in its slot (T2).
 struct alignas(8) RecordSlot {
+  /// Constants of Record, repeated for debuggers: debug information has the constants of a template's classes only
+  /// where they are used.
+  static constexpr unsigned kHartBits = Record::kHartBits;
+  static constexpr std::uint32_t kMark = Record::kMark;
+
   std::atomic<std::uint32_t> sequence_low{0};
   std::atomic<std::uint16_t> cache{0};
   std::atomic<std::uint16_t> hart_sequence{0};
-  // Free, in a batch: four ids.
+  // In a free slot of a batch, this word and the next three keep four ids.
   std::atomic<std::uint32_t> object{0};
   std::atomic<std::uint32_t> stack_context{0};
   std::atomic<std::uint32_t> time{0};
-  std::atomic<std::uint32_t> size{0};  ///< in the slot that a batch is known by: the next batch
+  std::atomic<std::uint32_t> size{0};  ///< in the slot that identifies a batch: the next batch
 
-  /// Makes the slot free by T1, in one store where a word is as long.
+  /// Makes the slot free (T1), in one store if a machine word holds both fields.
   void clear() noexcept {
     if constexpr (sizeof(void*) == 8) {
       store_relaxed(*reinterpret_cast<std::uint64_t*>(this), 0);
@@ -113,35 +118,34 @@ struct alignas(8) RecordSlot {
     }
   }
 
-  /// Has a free slot keep four ids, and copies them back. They lie at a multiple of 8.
+  /// keep() stores four ids in a free slot, tell() copies them back. They are aligned to 8 bytes.
   void keep(const SlotId* ids) noexcept { copy_relaxed(&object, ids, kFourIds); }
   void tell(SlotId* ids) const noexcept { copy_relaxed(ids, &object, kFourIds); }
-  static constexpr std::size_t kFourIds = 4 * sizeof(SlotId) / sizeof(Word);  ///< words
+  static constexpr std::size_t kFourIds = 4 * sizeof(SlotId) / sizeof(Word);  ///< in words
 };
 static_assert(sizeof(RecordSlot) == 24 && offsetof(RecordSlot, object) == 8);
 
-/// Records of a chunk; its bytes are the object size of `kmem_trace`: a page, or a kilobyte where pages are
-/// small because the memory is.
+/// Records in a chunk. The size of a chunk in bytes is the object size of `kmem_trace`: a page, or 1 KiB where pages
+/// are smaller than 4096 bytes.
 inline constexpr unsigned kChunkRecords = PageMap::kPageBytes == 4096 ? 168 : 40;
 inline constexpr std::size_t kChunkBytes = kChunkRecords * sizeof(RecordSlot);
 static_assert(kChunkBytes == 4032 || PageMap::kPageBytes < 4096);
 
 class RecordTable {
  public:
-  /// A chunk's number and a record's index must fit 21 bits beside a sequence number.
+  /// A chunk's number and a record's index must fit in 21 bits beside a sequence number.
   static constexpr std::uint32_t kMaxChunks = 8191;
-  /// Slots that lie within reach of a slot id: so many bytes from the first chunk, up and down.
+  /// The range of slot ids: the distance in bytes from the first chunk, up or down, that an id can express.
   static constexpr std::uintptr_t kReach = sizeof(void*) > 4 ? std::uintptr_t{1} << (sizeof(void*) > 4 ? 32 : 0) : 0;
   static constexpr unsigned kBatch = 32;
 
   using Chunk = std::atomic<RecordSlot*>;
 
-  /// A hart's free slots, from the end of the array down.
+  /// The free slots of one hart, filled from the end of the array down.
   struct Stash {
     static constexpr unsigned kSlots = 60;
-    alignas(8)
-        SlotId slots[64 - sizeof(void*) / sizeof(SlotId)] = {};  ///< with `top` 256 bytes: stashes are found by a shift
-    std::atomic<SlotId*> top{end()};                             ///< the youngest
+    alignas(8) SlotId slots[64 - sizeof(void*) / sizeof(SlotId)] = {};  ///< 256 bytes with `top`: a shift finds a stash
+    std::atomic<SlotId*> top{end()};                                    ///< the newest
     [[nodiscard]] SlotId* end() noexcept { return slots + kSlots; }
     [[nodiscard]] const SlotId* end() const noexcept { return slots + kSlots; }
     [[nodiscard]] bool empty() const noexcept { return top.load(std::memory_order_relaxed) == end(); }
@@ -152,50 +156,56 @@ class RecordTable {
   constexpr RecordTable() noexcept = default;
 
   /// Starts empty.
-  /// @param[in] directory  one entry for each chunk_count(records).
+  /// @param[in] directory  chunk_count(records) entries, or empty: see set_directory().
   /// @param[in] stashes    one for each hart.
-  /// @param[in] records    most records at a time, up to kMaxChunks * kChunkRecords; the last chunk may be used in part.
+  /// @param[in] records    most live records, up to kMaxChunks * kChunkRecords; the last chunk may be used in part.
   void initialize(std::span<Chunk> directory, std::span<Stash> stashes, std::uint32_t records) noexcept;
+  /// Gives a table its directory. @returns false if another hart has given one; @p directory then stays the caller's.
+  /// Context: any.
+  bool set_directory(std::span<Chunk> directory) noexcept;
+  [[nodiscard]] bool has_directory() const noexcept { return directory_.load(std::memory_order_acquire) != nullptr; }
   static constexpr std::uint32_t chunk_count(std::uint32_t records) noexcept {
     return records / kChunkRecords + (records % kChunkRecords != 0 ? 1 : 0);
   }
 
-  /// Whether hart @p hart finds a free slot. Context: on that hart.
+  /// Whether hart @p hart has a free slot in its stash or on the shelf. Context: on that hart.
   [[nodiscard]] bool has_free(unsigned hart) const noexcept {
     return !stashes_[hart].empty() || shelf_.load(std::memory_order_relaxed) != kNoSlot;
   }
   /// Whether another chunk may be added.
   [[nodiscard]] bool may_grow() const noexcept { return chunks_.load(std::memory_order_relaxed) < limit_; }
-  /// Adds the memory at @p chunk (kChunkBytes, aligned to 8).
-  /// @returns false, and the memory stays the caller's, if the directory is full, or the memory is out of reach.
+  /// Adds the memory at @p chunk (kChunkBytes bytes, aligned to 8).
+  /// @returns false if the directory is full or the memory is out of reach; the memory then stays the caller's.
   /// Complexity: O(kChunkRecords), one short hold of a lock. Context: any.
   bool add_chunk(void* chunk) noexcept;
 
-  /// Takes a free slot. @returns kNoSlot if there is none but in other harts' stashes.
-  /// Complexity: O(1), at times O(kBatch). Context: hart @p hart, masked; as the next two.
+  /// Takes a free slot. @returns kNoSlot if only other harts' stashes have free slots.
+  /// Complexity: O(1), sometimes O(kBatch). Context: hart @p hart, masked; as the next two.
   [[nodiscard]] SlotId take(unsigned hart) noexcept {
     Stash& stash = stashes_[hart];
     return stash.empty() && !refill(stash) ? kNoSlot : take_from(stash);
   }
-  /// The stash of a hart, and a slot of one that is not empty: for who leaves the rest to take().
+  /// A hart's stash, for a fast path that takes from it and calls take() if it is empty.
   [[nodiscard]] Stash& stash_of(std::size_t hart) const noexcept { return stashes_[hart]; }
   static SlotId take_from(Stash& stash) noexcept {
     SlotId* top = stash.top.load(std::memory_order_relaxed);
     store_relaxed(stash.top, top + 1);
     return *top;
   }
-  /// Sees to it that a stash is not empty, and that one is not full. @returns whether it was and is no more.
+  /// Fills a stash if it is empty, or makes room in it if it is full. @returns whether the stash was empty (full) and
+  /// is not any more.
   bool refill_empty(Stash& stash) noexcept { return stash.empty() && refill(stash); }
   bool spill_full(Stash& stash) noexcept {
     const bool full = stash.full();
     if (full) spill(stash);
     return full;
   }
-  /// Fills a slot that was taken, and publishes it.
+  /// Writes a record into a slot that was taken, and publishes it.
   template <class Whole, class Half>
   void fill(std::uintptr_t id, const BasicRecord<Whole, Half>& record) noexcept {
     RecordSlot& slot = at(id);
-    // release: whoever sees a word of this record sees the last one's number gone (T2).
+    // release: a hart that sees any word of this record also sees that the low word of the previous record is cleared
+    // (T2).
     std::atomic_thread_fence(std::memory_order_release);
     store_lower_relaxed(slot.object, record.object);
     store_lower_relaxed(slot.stack_context, record.stack_context);
@@ -206,19 +216,19 @@ class RecordTable {
     // release: pairs with the acquire in copy() and remove().
     slot.sequence_low.store(record.sequence_low, std::memory_order_release);
   }
-  /// Gives a free slot back.
+  /// Returns a free slot to a stash.
   void give(unsigned hart, SlotId slot) noexcept {
     Stash& stash = stashes_[hart];
     if (stash.full()) spill(stash);
     give_to(stash, stash.top.load(std::memory_order_relaxed), slot);
   }
-  /// The same for a stash that is not full, for who has its top in hand.
+  /// The same for a stash that is not full, for a caller that has its `top` in a register.
   static void give_to(Stash& stash, SlotId* top, std::uintptr_t slot) noexcept {
     *--top = static_cast<SlotId>(slot);
     store_relaxed(stash.top, top);
   }
 
-  /// Puts @p record, whose sequence number has a low word, into a slot.
+  /// Puts @p record, which must have a sequence number with a low word other than 0, into a slot.
   /// @returns the slot; kNoSlot as take(). Complexity, context: as take().
   SlotId insert(unsigned hart, const Record& record) noexcept {
     const SlotId slot = take(hart);
@@ -226,20 +236,20 @@ class RecordTable {
     return slot;
   }
 
-  /// Frees @p slot, an id that fill() returned, if it holds @p object of @p cache.
-  /// @param[out] stack_context what it held. @returns false, and nothing has changed, if it does not.
-  /// Complexity: O(1), at times O(kBatch). Context: hart @p hart, masked.
+  /// Frees @p slot, an id that insert() returned or that fill() filled, if it holds @p object of @p cache.
+  /// @param[out] stack_context of the record. @returns false, with nothing changed, if the slot does not hold it.
+  /// Complexity: O(1), sometimes O(kBatch). Context: hart @p hart, masked.
   bool remove(unsigned hart, SlotId slot, std::uint32_t object, std::uint32_t cache,
               std::uint32_t& stack_context) noexcept {
     const bool found = claim(slot, object, cache, stack_context);
     if (found) give(hart, slot);
     return found;
   }
-  /// As remove(), but the slot is the caller's to give().
+  /// As remove(), but the caller gets the slot and must give() it.
   [[nodiscard]] bool claim(SlotId slot, std::uint32_t object, std::uint32_t cache,
                            std::uint32_t& stack_context) noexcept {
     RecordSlot& place = at(slot);
-    // acquire: pairs with the release in fill(): the other words are this record's or a later one's.
+    // acquire: pairs with the release in fill(): the other words are of this record or of a later one.
     std::uint32_t number = place.sequence_low.load(std::memory_order_acquire);
     if (number == 0 || place.object.load(std::memory_order_relaxed) != object ||
         place.cache.load(std::memory_order_relaxed) != cache) {
@@ -251,10 +261,10 @@ class RecordTable {
     stack_context = held;
     return true;
   }
-  /// As claim(), where nobody but who has the object removes records of that cache.
-  /// @param[in] slot of @p handle, which gets the record's stack_context. What object and cache say is the caller's
-  ///                 record or nobody's: who removed the record before has cleared its cache, and this hart has
-  ///                 answered a round since.
+  /// As claim(), for a cache whose records only the object's owner removes.
+  /// @param[in] slot the slot of @p handle, which gets the record's stack_context. If its object and cache match, it
+  ///                 holds the caller's record, or none: the hart that removed the record before has cleared its cache,
+  ///                 and this hart has answered a broadcast since.
   [[nodiscard]] bool claim_own(std::intptr_t slot, std::uint32_t object, std::uint32_t cache,
                                std::uint32_t& handle) noexcept {
     auto& place =
@@ -266,35 +276,36 @@ class RecordTable {
     return true;
   }
 
-  /// Frees @p slot if it holds the record numbered @p sequence; else as remove(). Not at the same time as resize().
+  /// Frees @p slot if it holds the record numbered @p sequence; otherwise as remove(). Must not run at the same time as
+  /// resize().
   bool remove_numbered(SlotId slot, std::uint64_t sequence) noexcept;
 
-  /// Gives the record in @p slot another size, if it holds @p object of @p cache. @returns whether it does.
-  /// Context: any; whoever calls holds the object, so that nobody frees it.
+  /// Changes the size in the record in @p slot, if it holds @p object of @p cache. @returns whether it does.
+  /// Context: any; the caller holds the object, so no other code frees it.
   bool resize(SlotId slot, std::uint32_t object, std::uint32_t cache, std::uint32_t size) noexcept;
 
-  /// Whether @p slot, a number from elsewhere, is the id of a slot. Complexity: O(chunks). Context: any.
+  /// Whether @p slot, a number from an untrusted source, is the id of a slot. Complexity: O(chunks). Context: any.
   [[nodiscard]] bool has_slot(SlotId slot) const noexcept;
 
-  /// Copies the record in @p slot. @returns false if it is free. Context: any; takes no lock.
+  /// Copies the record in @p slot. @returns false if the slot is free. Context: any; takes no lock.
   bool copy(SlotId slot, Record& record) const noexcept;
 
-  /// A place in the table, to scan it in steps: the number of a slot, below 2^21.
+  /// A place in the table for a scan in steps: the number of a slot, below 2^21.
   using Cursor = std::uint32_t;
   /// Copies the next record.
-  /// @returns false at the end. A record that is live from the first step to the last is found once.
+  /// @returns false at the end. The scan finds each record once that is live from the first step to the last.
   bool scan(Cursor& cursor, Record& record) const noexcept;
-  /// The slot that a scan found last.
+  /// The slot of the record that scan() copied last.
   [[nodiscard]] SlotId slot_before(Cursor cursor) const noexcept;
 
   [[nodiscard]] std::uint32_t chunks() const noexcept { return chunks_.load(std::memory_order_relaxed); }
-  /// Records it can hold with all chunks.
+  /// Most records, with all chunks added.
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
-  /// Records that live. Complexity: O(capacity).
+  /// The number of live records. Complexity: O(capacity).
   [[nodiscard]] std::uint32_t live() const noexcept;
 
-  /// Checks that every slot has a record or is free once; exact while nobody else uses the table. Context: tests and
-  /// the console.
+  /// Checks that every slot has a record or is free exactly once. The result is exact if no other hart uses the table
+  /// meanwhile. Context: tests and the console.
   [[nodiscard]] bool validate() const noexcept;
 
  private:
@@ -304,7 +315,7 @@ class RecordTable {
   [[nodiscard]] SlotId id_of(const RecordSlot& slot) const noexcept {
     return static_cast<SlotId>((reinterpret_cast<std::uintptr_t>(&slot) - base_.load(std::memory_order_relaxed)) / 8);
   }
-  /// Slots of a chunk that are used; only the last chunk has fewer than kChunkRecords.
+  /// The number of slots in use in a chunk; only the last chunk has fewer than kChunkRecords.
   [[nodiscard]] std::uint32_t slots_of(std::uint32_t chunk) const noexcept {
     const std::uint32_t rest = capacity_ - chunk * kChunkRecords;
     return rest < kChunkRecords ? rest : kChunkRecords;
@@ -315,19 +326,28 @@ class RecordTable {
   SlotId pack(SlotId* batch, SlotId next) const noexcept;
   SlotId unpack(SlotId known, SlotId* batch) const noexcept;
   [[nodiscard]] bool has_batch(SlotId known) const noexcept;
-  // Of a batch: from where on its slots keep four ids each, in their order, and the four that the last one keeps.
+  // In a batch: the index from which on the slots keep four ids each, in order, and the four ids that the last slot
+  // keeps.
   static constexpr unsigned kFirstKeeper = kBatch - kBatch / 4;
   static constexpr unsigned kLastFour = kBatch - 4;
   static bool read(const RecordSlot& slot, Record& record) noexcept;
 
-  Chunk* directory_ = nullptr;
+  /// Chunk @p number. @returns nullptr if there is none.
+  [[nodiscard]] RecordSlot* chunk(std::uint32_t number) const noexcept {
+    // acquire: pairs with the release in set_directory() and in add_chunk(); a chunk that is not published has no
+    // records.
+    const Chunk* directory = directory_.load(std::memory_order_acquire);
+    return directory != nullptr ? directory[number].load(std::memory_order_acquire) : nullptr;
+  }
+
+  std::atomic<Chunk*> directory_{nullptr};
   Stash* stashes_ = nullptr;
   std::uint32_t harts_ = 0;
-  std::uint32_t limit_ = 0;  ///< chunks
+  std::uint32_t limit_ = 0;  ///< in chunks
   std::uint32_t capacity_ = 0;
   std::atomic<std::uint32_t> chunks_{0};
-  std::atomic<std::uintptr_t> base_{0};  ///< of slot ids; from the first chunk on
-  Lock lock_;                            ///< of the shelf, and of what resizes and sweeps
+  std::atomic<std::uintptr_t> base_{0};  ///< the origin of slot ids; set with the first chunk
+  Lock lock_;                            ///< protects the shelf, and excludes resize() and sweeps
   std::atomic<SlotId> shelf_{kNoSlot};   ///< written under the lock
 };
 

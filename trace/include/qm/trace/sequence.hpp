@@ -1,10 +1,11 @@
 #pragma once
 /// The sequence: a number for each recorded allocation, mark and dump, in the order in which they happened.
 ///
-/// It orders records ("oldest first"), bounds a dump ("none that is younger") and kills records at a reset ("older
-/// than"). 43 bits last 100 days at a million a second; 32 would wrap within 72 minutes. Where atomics of 8 bytes do
-/// not exist, as on RV32, it is built from two of 4: the low word counts, and a second one counts its half turns, so
-/// that a reader can tell on which side of a wrap it stands.
+/// It orders records ("oldest first"), bounds a dump ("no younger records") and selects the records that a reset
+/// removes ("older than"). 43 bits last 100 days at a million numbers a second; 32 bits would wrap within 72 minutes.
+/// On targets without 8-byte atomics, such as RV32, the sequence consists of two 4-byte atomics: the low word counts,
+/// and the second word counts the half turns of the low word. So a reader can determine on which side of a wrap the low
+/// word is.
 
 #include <atomic>
 #include <cstdint>
@@ -19,12 +20,12 @@ class BasicSequence {
   static constexpr std::uint64_t kMask = (std::uint64_t{1} << kBits) - 1;
 
   constexpr BasicSequence() noexcept = default;
-  /// For tests: starts so that the next number is @p first.
+  /// For tests: the next number is @p first.
   explicit constexpr BasicSequence(std::uint64_t first) noexcept
       : low_(static_cast<Counter>(first)), half_turns_(static_cast<std::uint32_t>(first >> 31)) {}
 
-  /// @returns the next number, never the same twice. If a hart sees another's effect and then takes a number, its
-  ///          number is the higher one.
+  /// @returns the next number; each number is returned once. If a hart sees an effect of another hart that came after
+  ///          that hart's number, and then takes a number, its number is higher.
   /// Complexity: one atomic addition. Context: any.
   std::uint64_t next() noexcept {
     if constexpr (sizeof(Counter) == 8) {
@@ -33,7 +34,7 @@ class BasicSequence {
       return raw_next();
     }
   }
-  /// The next number whose low word is not 0: a record's, which keeps kBits of it.
+  /// The next number whose low word is not 0, for a record. A record keeps kBits of it.
   std::uint64_t next_for_record() noexcept {
     std::uint64_t number = raw_next();
     while (static_cast<std::uint32_t>(number) == 0) number = raw_next();
@@ -44,11 +45,11 @@ class BasicSequence {
   static constexpr std::uint32_t kHalf = std::uint32_t{1} << 31;
 
   std::uint64_t raw_next() noexcept {
-    // One word has one order, whatever goes on beside it.
+    // relaxed: all harts see one order of the changes of one word, whatever the order of other accesses.
     if constexpr (sizeof(Counter) == 8) {
       return low_.fetch_add(1, std::memory_order_relaxed);
     } else {
-      // acq_rel: a number taken after another hart's is seen to be later.
+      // acq_rel: a number taken after another hart's number is seen as later.
       return complete(low_.fetch_add(1, std::memory_order_acq_rel));
     }
   }
@@ -58,7 +59,8 @@ class BasicSequence {
     std::uint32_t turns = half_turns_.load(std::memory_order_acquire);
     const std::uint32_t half = low >> 31;
     if ((turns & 1) != half) {
-      // The other hart's addition is late (the low word has just crossed), or this hart is (it is about to).
+      // Either the other hart's addition is late (the low word has just crossed), or this hart's is (it is about to do
+      // it).
       turns = (low & (kHalf - 1)) < kHalf / 2 ? turns + 1 : turns - 1;
     }
     return ((std::uint64_t{turns >> 1} << 32) | low) & kMask;

@@ -5,20 +5,21 @@
 ///              -1w   | return address|
 ///              -2w   | saved fp      |
 ///
-/// What a plain walk gets wrong, and what is done about it:
-/// - A leaf function saves its fp where others save the return address. So a walk starts from the frame of a function
-///   that calls it: walk_here() is always inlined into one. All frames above have called, so none of them is a leaf.
-/// - An interrupted leaf has no return address in its frame. An allocation's walk ends before it (W3); the panic's
-///   walk, which goes on there, is the platform's, since only it knows its trap frames.
-/// - Tail calls vanish; traced builds use -fno-optimize-sibling-calls, but for sources of the allocator whose functions are
-///   to vanish (QM_JUMPS() in observer.hpp).
+/// Where a plain walk goes wrong, and the remedy:
+/// - A leaf function saves its fp where other functions save the return address. So a walk starts from the frame of a
+///   function that calls another one: walk_here() is always inlined into such a function. All functions further out
+///   have made a call, so none of them is a leaf.
+/// - An interrupted leaf has no return address in its frame. The walk of an allocation ends before it (W3). The panic's
+///   walk continues there; the platform supplies it, since only the platform knows its trap frames.
+/// - Tail calls leave no frame. Traced builds use -fno-optimize-sibling-calls, except for those sources of the
+///   allocator whose functions are meant to leave no frame (QM_JUMPS() in observer.hpp).
 ///
 /// Invariants
-/// - W1 Every frame read lies in the stack of the running context, is aligned to 16 bytes, and lies above the one
-///      before.
-/// - W2 A walk that ends otherwise than at the outermost frame (return address or frame pointer 0) or at a trap says
-///      so: `truncated`.
-/// - W3 An allocation's walk stops at the trap entry: what was interrupted did not allocate.
+/// - W1 Every frame that is read lies in the stack of the running context, is aligned to 16 bytes, and lies above the
+///      previous one.
+/// - W2 A walk that does not end at the outermost frame (return address or frame pointer 0) or at a trap sets
+///      `truncated`.
+/// - W3 The walk of an allocation stops at the trap entry: the interrupted code did not make the allocation.
 
 #include <cstdint>
 
@@ -26,7 +27,7 @@
 
 namespace qm::trace {
 
-/// Frames kept of an allocation's stack, the allocator's own not counted.
+/// Frames stored of an allocation's stack, not counting the allocator's own.
 inline constexpr unsigned kStackDepth = 24;
 
 /// Addresses [low, high) of code.
@@ -36,7 +37,8 @@ struct TextRange {
   [[nodiscard]] constexpr bool contains(std::uintptr_t pc) const noexcept { return pc - low < high - low; }
 };
 
-/// Return addresses, innermost first. A return address lies behind its call: look up the one before it.
+/// Return addresses, innermost first. A return address is the one after its call: to find the call's line, look up the
+/// address minus 1.
 struct CallStack {
   unsigned depth = 0;
   bool truncated = false;
@@ -47,34 +49,34 @@ struct CallStack {
   void push(std::uintptr_t pc) noexcept { pcs[depth++] = pc; }
 };
 
-/// The code ranges that a walk looks at. Ranges the image does not define are empty.
+/// The code ranges that a walk uses. Ranges that the image does not define are empty.
 struct WalkRanges {
-  /// Where return addresses may lie: from __text_start or __executable_start to __text_end or etext; a bound of which
-  /// the linker script defines neither name is open.
+  /// The range of valid return addresses: from __text_start or __executable_start to __text_end or etext. If the linker
+  /// script defines neither symbol of a bound, that end is open.
   TextRange text{0, UINTPTR_MAX};
   TextRange traps;  ///< the trap entry: __trap_text_start, __trap_text_end
-  /// Allocator and books, not shown in front: __qm_books_text_start, __qm_books_text_end.
-  TextRange books;
-  /// A part of the text without traps and books, which is looked at first; or empty. Frames are kept as signed distances
-  /// of 32 bits from its start, so it begins within the code wherever the text begins.
+  /// The allocator and the trace, left out at the start of a stack: __qm_trace_text_start, __qm_trace_text_end.
+  TextRange trace;
+  /// A part of the text without `traps` and `trace`, which is tested first; or empty. Frames are stored as signed
+  /// distances of 32 bits from its start, so it starts within the code, wherever the text starts.
   TextRange plain;
 };
 
-/// What the linker says of the image; 0: it does not.
+/// The linker's symbols of the image; 0: not defined.
 struct ImageBounds {
   std::uintptr_t text_start = 0, text_end = 0;     ///< __text_start, __text_end
-  std::uintptr_t executable_start = 0, etext = 0;  ///< of the same name
-  std::uintptr_t within = 0;                       ///< some address in the code, for a text without a start
+  std::uintptr_t executable_start = 0, etext = 0;  ///< the symbols of the same names
+  std::uintptr_t within = 0;                       ///< an address in the code, for images that do not define a start
 };
 [[nodiscard]] WalkRanges ranges_between(const ImageBounds& bounds, TextRange traps, TextRange own) noexcept;
 /// The image's ranges, from the linker's symbols.
 [[nodiscard]] WalkRanges image_ranges() noexcept;
 
-/// Frame records as the RISC-V ABI has them.
+/// Frame records in the layout of the RISC-V ABI.
 struct RiscvFrames {
   static constexpr std::uintptr_t kWord = sizeof(std::uintptr_t);
   static constexpr std::uintptr_t kBelow = 2 * kWord;  ///< bytes of a record below the frame pointer
-  static constexpr std::uintptr_t kAbove = 0;          ///< and at or above it
+  static constexpr std::uintptr_t kAbove = 0;          ///< and at or above the frame pointer
   static std::uintptr_t return_address(std::uintptr_t frame) noexcept { return word(frame - kWord); }
   static std::uintptr_t next(std::uintptr_t frame) noexcept { return word(frame - 2 * kWord); }
   static std::uintptr_t word(std::uintptr_t address) noexcept {
@@ -82,7 +84,7 @@ struct RiscvFrames {
   }
 };
 
-/// Frame records as the x86-64 and AArch64 ABIs have them.
+/// Frame records in the layout of the x86-64 and AArch64 ABIs.
 struct PairFrames {
   static constexpr std::uintptr_t kWord = sizeof(std::uintptr_t);
   static constexpr std::uintptr_t kBelow = 0;
@@ -98,7 +100,7 @@ using NativeFrames = PairFrames;
 #endif
 
 /// Walks from @p frame, the frame pointer of an allocator function, to the outermost frame or the trap entry.
-/// @param[in,out] out a CallStack, or what takes return addresses as it does; empty, and not truncated.
+/// @param[in,out] out a CallStack, or a class with the same functions; empty, and not truncated.
 /// Complexity: about 14 instructions a frame.
 template <class Frames, class Stack>
 [[gnu::always_inline]] inline void walk_frames(std::uintptr_t frame, hal::StackBounds stack, const WalkRanges& ranges,
@@ -115,7 +117,7 @@ template <class Frames, class Stack>
     if (!ranges.plain.contains(pc)) [[unlikely]] {
       out.truncated = pc != 0 && !ranges.traps.contains(pc);
       if (!out.truncated || !ranges.text.contains(pc)) return;
-      shown = !out.empty() || !ranges.books.contains(pc);
+      shown = !out.empty() || !ranges.trace.contains(pc);
     }
     if (shown) {
       if (out.full()) return;
@@ -129,28 +131,28 @@ template <class Frames, class Stack>
   } while (frame <= highest);
 }
 
-/// The frame pointer of the function this is inlined into.
+/// The frame pointer of the function that this is inlined into.
 [[nodiscard, gnu::always_inline]] inline std::uintptr_t current_frame() noexcept {
   return reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
 }
 
-/// Makes the function this is inlined into keep its return address in its frame even if it calls nobody: so that a walk
-/// may begin there.
+/// Makes the function that this is inlined into save its return address in its frame, even if it calls no function, so
+/// that a walk may start there.
 #if defined(__riscv)
 [[gnu::always_inline]] inline void keep_return_address() noexcept { asm volatile("" : : : "ra"); }
 #else
 inline void keep_return_address() noexcept {}
 #endif
 
-/// One step of a walk: a return address, and the frame of the function that it leads into.
+/// One step of a walk: a return address, and the frame of the function that it returns to.
 struct Link {
   std::uintptr_t pc = 0;
   std::uintptr_t frame = 0;
 };
 
-/// Walks the running context's stack from @p frame as an allocation's: the leading frames of the allocator are left
-/// out. Where the port does not know the stack, the result is the first return address, truncated.
-/// @param[in,out] out as of walk_frames(). Context: any, on the context the frame belongs to.
+/// Walks the running context's stack from @p frame for an allocation: it leaves out the allocator's frames at the
+/// start. If the port does not know the stack's bounds, the result is the first return address, truncated.
+/// @param[in,out] out as for walk_frames(). Context: any, on the context that the frame belongs to.
 template <class Stack>
 void walk(std::uintptr_t frame, const WalkRanges& ranges, Stack& out) noexcept {
   const hal::StackBounds stack = hal::Port::stack_bounds(frame);
@@ -161,7 +163,7 @@ void walk(std::uintptr_t frame, const WalkRanges& ranges, Stack& out) noexcept {
 /// The same with the image's ranges.
 void walk(std::uintptr_t frame, CallStack& out) noexcept;
 
-/// The stack of the function this is inlined into, its caller first.
+/// Walks the stack of the function that this is inlined into; the first return address leads to its caller.
 [[gnu::always_inline]] inline void walk_here(CallStack& out) noexcept { walk(current_frame(), out); }
 
 }  // namespace qm::trace

@@ -1,15 +1,15 @@
 #pragma once
-/// Writing and reading of payloads: fixed little-endian numbers, variable-length ones, texts with their length in
+/// Writes and reads payloads: fixed little-endian numbers, numbers of variable length, and texts with their length in
 /// front.
 ///
-/// A *varint* has seven bits a byte, the least significant first, the top bit set in all but the last: 1 byte up to
-/// 127, 10 for the largest. It has one form only: a last byte of 0 behind others is malformed. A *zigzag* is a signed
-/// number as a varint: 0, -1, 1, -2, ... are 0, 1, 2, 3, ...
+/// A *varint* has seven bits a byte, the least significant first; the top bit is set in all bytes but the last. It
+/// takes 1 byte up to 127, and 10 for the largest number. It has only one encoding: a last byte of 0 after other bytes
+/// is malformed. A *zigzag* is a signed number as a varint: 0, -1, 1, -2, ... are 0, 1, 2, 3, ...
 ///
 /// Invariants
-///  1. Neither side goes beyond its span. What did not fit, or was malformed, is remembered: whoever asks once at the
-///     end knows.
-///  2. After that a writer writes nothing, and a reader gives zeros.
+///  1. Neither class goes beyond its span. Each remembers whether a value did not fit or was malformed, so one test at
+///     the end is enough.
+///  2. After such a failure a writer writes nothing, and a reader returns zeros.
 
 #include <cstddef>
 #include <cstdint>
@@ -41,11 +41,11 @@ class ByteWriter {
   /// The length as a varint, then the characters.
   void text(std::string_view value) noexcept;
 
-  /// @returns whether everything fitted.
+  /// @returns whether all values fitted.
   [[nodiscard]] bool fits() const noexcept { return fits_; }
   [[nodiscard]] std::size_t room() const noexcept { return out_.size() - used_; }
   [[nodiscard]] std::span<const std::uint8_t> written() const noexcept { return out_.first(used_); }
-  /// Goes back to where written() had @p size bytes and everything fitted.
+  /// Returns to the state in which written() had @p size bytes and all values fitted.
   void rewind(std::size_t size) noexcept {
     used_ = size;
     fits_ = true;
@@ -65,15 +65,15 @@ class ByteReader {
   std::uint8_t byte() noexcept;
   std::uint64_t fixed(unsigned count) noexcept;
   std::uint64_t varint() noexcept;
-  /// A varint that has to be at most @p most.
+  /// Reads a varint; one above @p most is malformed.
   std::uint64_t varint(std::uint64_t most) noexcept;
   std::uint32_t varint32() noexcept { return static_cast<std::uint32_t>(varint(UINT32_MAX)); }
   std::int64_t zigzag() noexcept { return from_zigzag(varint()); }
   std::span<const std::uint8_t> bytes(std::uint64_t count) noexcept;
-  /// As ByteWriter::text(). The characters stay where they are.
+  /// Reads what ByteWriter::text() wrote. The result refers to the payload.
   std::string_view text() noexcept;
 
-  /// @returns whether all that was read was there, and well formed.
+  /// @returns whether all values read were present and well formed.
   [[nodiscard]] bool good() const noexcept { return good_; }
   [[nodiscard]] std::size_t left() const noexcept { return in_.size() - next_; }
   void fail() noexcept {

@@ -11,13 +11,13 @@
 ///     ..      events and notes                           ..      size, stack, and the rare fields
 ///
 /// Invariants
-///  1. A frame has the events of one hart, in their order, and stands for itself: whatever was lost before it, it is
-///     read alike.
-///  2. A hart's events are numbered without a gap, those that it dropped included: a note in their place says how many.
-///  3. An event has one form only, but for what comes after it in a later minor version.
-///  4. An address is told as the distance from the one before it of the same source, in units of 16 bytes if it is a
-///     multiple. Both sides remember 64 sources of a frame; whichever comes to the place of another begins at the last
-///     address told.
+///  1. A frame has events of one hart, in their order, and is complete in itself: it is decoded the same way whichever
+///     frames before it were lost.
+///  2. A hart's events are numbered without a gap, including dropped events: a note in their place has their number.
+///  3. An event has only one encoding, except for fields that a later minor version adds.
+///  4. An address is encoded as the distance from the previous address of the same source, in units of 16 bytes if the
+///     distance is a multiple. Both sides remember 64 sources of a frame; a source that replaces another one in this
+///     memory begins at the last address of the frame.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,33 +27,33 @@
 
 namespace qm::wire {
 
-/// What a decoder says of a payload or a part of one.
+/// The result of decoding a payload or a part of one.
 enum class Decoded : std::uint8_t {
   kOk,
   kEnd,        ///< nothing follows
-  kMalformed,  ///< truncated, a number out of range, or not in its only form
+  kMalformed,  ///< truncated, a number out of range, or not the only encoding
 };
 
 enum class Operation : std::uint8_t {
   kAllocate = 0,
   kFree = 1,
-  kReallocate = 2,  ///< from `address` to `new_address`, which is the same if it stayed where it was
-  kLost = 3,        ///< no event: here the hart dropped `lost` of them, because its ring was full
-  kMode = 4,        ///< no event: from here on the hart records by `mode` and `sample_bytes`
+  kReallocate = 2,  ///< from `address` to `new_address`; the two are equal if it was resized in place
+  kLost = 3,        ///< a note: here the hart dropped `lost` events because its ring was full
+  kMode = 4,        ///< a note: from here on the hart records by `mode` and `sample_bytes`
 };
 
-/// How much of what happens becomes an event. Statistics are counted in all of them.
+/// Which operations become events. Statistics count all operations in each mode.
 enum class StreamMode : std::uint8_t {
   kFull = 0,
   kSampled = 1,   ///< see is_sampled()
-  kCounters = 2,  ///< none
+  kCounters = 2,  ///< no events
 };
 
-/// A size that is not told, as it is what the source's definition says: of a cache's objects. Of an arena's segment
-/// `allocated` is then segment_bytes().
+/// Stands for the size in the source's definition, which is not encoded: in a cache's event that of its objects. In the
+/// event of an arena's segment, `allocated` is then segment_bytes().
 inline constexpr std::uint64_t kSourceSize = UINT64_MAX;
 
-/// Usable bytes of an arena's segment: header and requested bytes take whole quanta.
+/// Usable bytes of an arena's segment: the header and the requested bytes take whole quanta.
 /// @param[in] quantum, with_header object_bytes and allocated_bytes of the arena's definition.
 constexpr std::uint64_t segment_bytes(std::uint64_t requested, std::uint64_t quantum,
                                       std::uint64_t with_header) noexcept {
@@ -63,22 +63,22 @@ constexpr std::uint64_t segment_bytes(std::uint64_t requested, std::uint64_t qua
   return bytes + (over != 0 ? quantum - over : 0) - header;
 }
 
-/// One event or note. Fields without meaning for the operation are as they are here.
+/// One event or note. Fields that the operation does not use have the values here.
 struct Event {
   Operation operation = Operation::kAllocate;
   std::uint32_t hart = 0;
-  std::uint64_t hart_number = 0;          ///< of this event among the hart's, from 0; of a note: the next event's
+  std::uint64_t hart_number = 0;          ///< of this event among the hart's, from 0; in a note: of the next event
   std::uint32_t global_number = 0;        ///< order over all harts that agrees with cause and effect; modulo 2^32;
-                                          ///< of a note: the lowest that the next event can have
+                                          ///< in a note: the lowest number that the next event can have
   std::uint64_t ticks = 0;                ///< the target's clock
   std::uint32_t context = 0;              ///< 0: not known
-  std::uint32_t source = 0;               ///< the cache or arena; of a reallocation the one it left
-  std::uint64_t address = 0;              ///< of a reallocation the one it left
-  std::uint64_t requested = kSourceSize;  ///< bytes asked for: kAllocate, kReallocate
-  std::uint64_t allocated = kSourceSize;  ///< bytes taken or given back
-  std::uint32_t stack = 0;                ///< number of its definition, 0: none
-  std::uint32_t call_site = 0;            ///< number of its definition, 0: none
-  std::uint32_t flags = 0;                ///< of the allocation, AllocationFlag
+  std::uint32_t source = 0;               ///< the cache or arena; in a reallocation the old one
+  std::uint64_t address = 0;              ///< in a reallocation the old one
+  std::uint64_t requested = kSourceSize;  ///< requested bytes: kAllocate, kReallocate
+  std::uint64_t allocated = kSourceSize;  ///< bytes allocated or freed
+  std::uint32_t stack = 0;                ///< number of the stack's definition, 0: none
+  std::uint32_t call_site = 0;            ///< number of the call site's definition, 0: none
+  std::uint32_t flags = 0;                ///< AllocationFlag bits of the allocation
   std::uint32_t new_source = 0;           ///< kReallocate
   std::uint64_t new_address = 0;          ///< kReallocate
   std::uint64_t lost = 0;                 ///< kLost
@@ -89,13 +89,13 @@ struct Event {
 };
 
 enum AllocationFlag : std::uint32_t {
-  kAtomic = 1,  ///< it may not wait
-  kWait = 2,    ///< it may wait for frees
+  kAtomic = 1,  ///< the allocation may not wait
+  kWait = 2,    ///< the allocation may wait for frees
   kZeroed = 4,
-  kAligned = 8,  ///< to more than its size class
+  kAligned = 8,  ///< to more than its size class is
 };
 
-/// The addresses, sizes and stacks told last in a frame, on both sides.
+/// The last addresses, sizes and stacks of a frame; the encoder and the decoder each keep one.
 class EventMemory {
  public:
   struct Place {
@@ -122,20 +122,20 @@ class EventMemory {
   std::uint64_t last_ = 0;
 };
 
-/// Puts events of one hart into the payload of one frame.
+/// Encodes events of one hart into the payload of one frame.
 class EventEncoder {
  public:
-  /// More than any event or note takes. A payload with less room left is full.
+  /// No event or note is longer. A payload with less room left is full.
   static constexpr std::size_t kMaxEventBytes = 112;
 
-  /// Begins a payload in @p out, of kMaxPayloadBytes, whose first event is @p first.
+  /// Begins a payload in @p out, which has kMaxPayloadBytes bytes. Its first event is @p first.
   void begin(std::span<std::uint8_t> out, std::uint16_t stream, std::uint32_t number, const Event& first) noexcept;
 
-  /// Adds an event or a note. Its hart and hart number are taken as those that follow. @returns false, with nothing
-  /// changed, iff the payload is full: finish() it and begin another with this event.
+  /// Adds an event or a note. Its hart and hart number must continue the payload; they are not checked.
+  /// @returns false, with nothing changed, iff the payload is full: finish() it and begin another one with this event.
   [[nodiscard]] bool add(const Event& event) noexcept;
 
-  /// Gives the payload another number, where it becomes known late.
+  /// Changes the payload's number, for callers that know it only later.
   void set_number(std::uint32_t number) noexcept;
 
   /// @returns the payload; empty if it has no event.
@@ -158,14 +158,16 @@ class EventEncoder {
   std::uint32_t source_ = 0;
 };
 
-/// Takes the payload of one events frame apart.
+/// Decodes the payload of one events frame.
 class EventDecoder {
  public:
-  /// Begins with @p payload, which has to stay. @returns kMalformed iff its beginning is; next() then gives the same.
+  /// Begins with @p payload, which must stay valid. @returns kMalformed iff its head is malformed; next() then returns
+  /// the same.
   Decoded begin(std::span<const std::uint8_t> payload) noexcept;
 
-  /// Gives the next event or note in @p event.
-  /// @returns kOk; kEnd behind the last; kMalformed, for good, iff the bytes are no event. What came before it stands.
+  /// Decodes the next event or note into @p event.
+  /// @returns kOk; kEnd after the last; kMalformed iff the bytes are not an event. After kMalformed every call returns
+  ///          it; the events before it are valid.
   Decoded next(Event& event) noexcept;
 
   [[nodiscard]] std::uint16_t stream() const noexcept { return stream_; }
@@ -173,7 +175,7 @@ class EventDecoder {
   [[nodiscard]] std::uint32_t hart() const noexcept { return hart_; }
   /// The hart's number of the next event.
   [[nodiscard]] std::uint64_t hart_number() const noexcept { return hart_number_; }
-  /// Fields, notes and trailing bytes of a later minor version, which were skipped.
+  /// The number of skipped items of a later minor version: fields, notes and trailing bytes.
   [[nodiscard]] std::uint32_t skipped() const noexcept { return skipped_; }
 
  private:
@@ -197,9 +199,10 @@ class EventDecoder {
   std::uint32_t skipped_ = 0;
 };
 
-/// @returns whether an event about @p size bytes at @p address is in the sample of one in @p sample_bytes: always if it
-///          has that many, else with a probability of size / sample_bytes over all seeds. The same for an object's
-///          allocation and its free, so nothing has to be remembered of it. Complexity: O(1), without a division.
+/// @returns whether an event about @p size bytes at @p address is in the sample of one in @p sample_bytes: always if @p
+///          size is at least @p sample_bytes, otherwise with a probability of size / sample_bytes over all seeds. The
+///          result is the same for an object's allocation and its free, so no state is kept per object. Complexity:
+///          O(1), without a division.
 /// @param[in] threshold sample_threshold() of the size.
 [[nodiscard]] constexpr bool is_sampled(std::uint64_t address, std::uint32_t seed, std::uint32_t threshold) noexcept {
   std::uint32_t hash =
@@ -208,11 +211,11 @@ class EventDecoder {
   return (hash ^ hash >> 13) <= threshold;
 }
 
-/// The probability of an event about @p size bytes, as the largest hash that is in the sample.
+/// The probability of an event about @p size bytes, as the largest hash that belongs to the sample.
 [[nodiscard]] constexpr std::uint32_t sample_threshold(std::uint64_t size, std::uint64_t sample_bytes) noexcept {
   if (size >= sample_bytes) return UINT32_MAX;
   if (size == 0) size = 1;
-  // Both shrink alike until the product fits.
+  // Halve both until the product fits.
   while (size >> 32 != 0) {
     size >>= 1;
     sample_bytes >>= 1;
@@ -221,7 +224,7 @@ class EventDecoder {
   return quotient != 0 ? static_cast<std::uint32_t>(quotient - 1) : 0;
 }
 
-/// What an event of the sample stands for: the inverse of its probability.
+/// The weight of an event in the sample: the inverse of its probability.
 [[nodiscard]] constexpr double sample_weight(std::uint64_t size, std::uint64_t sample_bytes) noexcept {
   return 4294967296.0 / (static_cast<double>(sample_threshold(size, sample_bytes)) + 1.0);
 }

@@ -1,11 +1,11 @@
 #pragma once
-/// One row of a report: the payload of a row frame. docs/protocol.md has every byte, and which rows there are.
+/// One row of a report: the payload of a row frame. docs/protocol.md has every byte and the list of rows.
 ///
 ///     u8    form (1)
-///     text  kind: what the row is of
+///     text  kind: what the row describes
 ///     fields up to the end:  text name | u8 type | value by its type
 ///
-/// A row says what its fields are called, so a host needs no table to read one, and takes fields that it does not know.
+/// A row has the names of its fields. So a host needs no table to read a row, and accepts fields that it does not know.
 
 #include <cstdint>
 #include <span>
@@ -43,7 +43,7 @@ class RowWriter {
     add(name, FieldType::kText, [=](ByteWriter& out) { out.text(value); });
   }
   [[nodiscard]] std::span<const std::uint8_t> written() const noexcept { return out_.written(); }
-  /// @returns whether every field found room; one that did not is left out.
+  /// @returns whether every field fitted; one that did not is left out.
   [[nodiscard]] bool whole() const noexcept { return whole_; }
 
  private:
@@ -65,11 +65,11 @@ class RowWriter {
 struct Field {
   std::string_view name;
   FieldType type = FieldType::kNumber;
-  std::uint64_t number = 0;  ///< of a change as it is: a std::int64_t
+  std::uint64_t number = 0;  ///< for kChange the bits of a std::int64_t
   std::string_view text;
 };
 
-/// Reads a row where it lies.
+/// Reads a row in place; texts refer to the payload.
 class RowReader {
  public:
   explicit RowReader(std::span<const std::uint8_t> payload) noexcept : in_(payload) {
@@ -77,7 +77,7 @@ class RowReader {
     kind_ = in_.text();
   }
   [[nodiscard]] std::string_view kind() const noexcept { return kind_; }
-  /// @returns false at the end, or where the row is malformed.
+  /// @returns false at the end, and if the row is malformed.
   bool next(Field& field) noexcept {
     if (in_.left() == 0) return false;
     field = {};
@@ -92,7 +92,7 @@ class RowReader {
     }
     return in_.good();
   }
-  /// @returns whether all that was read was well formed.
+  /// @returns whether all fields read so far were well formed.
   [[nodiscard]] bool good() const noexcept { return in_.good(); }
 
  private:

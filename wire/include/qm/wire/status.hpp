@@ -1,20 +1,20 @@
 #pragma once
-/// The numbers with which a command, or the protocol itself, says how it went. They are part of docs/protocol.md: a
-/// number is never given another meaning.
+/// The numbers of the results of commands and of the protocol's errors. They are part of docs/protocol.md; the meaning
+/// of a number never changes.
 
 #include <cstdint>
 #include <string_view>
 
 namespace qm::wire {
 
-/// How a command ended: the first field of a status frame.
+/// The result of a command: the first field of a status frame.
 enum class CommandStatus : std::uint32_t {
   kOk = 0,
   kFailed = 1,          ///< the command ran and failed; its text ends in a line `error: ...`
   kUsage = 2,           ///< wrong or extra arguments; nothing was done
   kUnknownCommand = 3,  ///< no such command; nothing was done
   kAborted = 4,         ///< Ctrl-C ended it early
-  kBusy = 5,            ///< it cannot run now, as another command of its kind has not ended; nothing was done
+  kBusy = 5,            ///< it cannot run now, because another command of its kind is running; nothing was done
 };
 
 /// Flags of a status frame; bits without a name are 0.
@@ -24,15 +24,15 @@ enum StatusFlag : std::uint32_t {
 
 /// Why no command ran: the first field of an error frame.
 enum class ProtocolError : std::uint16_t {
-  kVersion = 1,      ///< the frame is of a version that is not spoken here; the error frame names the one that is
-  kDamaged = 2,      ///< a frame arrived broken; which one is not known, so the error's request is 0
-  kTooLong = 3,      ///< the payload is longer than the receiver takes
-  kUnknownType = 4,  ///< a type without meaning in this version
-  kMalformed = 5,    ///< the payload does not have its type's form: a control character in a command, a missing field
-  kBusy = 6,         ///< a request is waiting already; send the next after the answer
+  kVersion = 1,      ///< the frame's version is not supported; the error frame has the supported version
+  kDamaged = 2,      ///< a frame arrived broken; its request is not known, so the error's request is 0
+  kTooLong = 3,      ///< the payload is longer than the receiver accepts
+  kUnknownType = 4,  ///< the type is not defined in this version
+  kMalformed = 5,    ///< the payload is not valid for its type: a control character in a command, a missing field
+  kBusy = 6,         ///< another request is waiting; send the next one after its answer
 };
 
-/// @returns the field's word for @p status, or "unknown status".
+/// @returns the word for @p status, or "unknown status".
 constexpr std::string_view name(CommandStatus status) noexcept {
   switch (status) {
     case CommandStatus::kOk: return "ok";
@@ -45,7 +45,7 @@ constexpr std::string_view name(CommandStatus status) noexcept {
   return "unknown status";
 }
 
-/// @returns the text that goes with @p error in an error frame, or "unknown error".
+/// @returns the text for @p error in an error frame, or "unknown error".
 constexpr std::string_view name(ProtocolError error) noexcept {
   switch (error) {
     case ProtocolError::kVersion: return "protocol version 2 is spoken here";

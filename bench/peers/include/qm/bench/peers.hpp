@@ -1,13 +1,13 @@
 #pragma once
-/// Allocators for small memories that benches compare with: TLSF, heap_4 and o1heap, each over one pool. They are compiled from
-/// their own sources, as far as QM_PEERS has them (bench/peers/CMakeLists.txt).
+/// Allocators for small memories, with which benches compare: TLSF, heap_4 and o1heap, each over one pool. They are
+/// compiled from their own sources, those that QM_PEERS has (bench/peers/CMakeLists.txt).
 ///
 ///     for_each_peer([&]<class Peer> { ...Peer::kName... });
 ///
 /// A Peer's functions are static:
-///   start(memory, bytes)     begins anew over a pool, aligned to 32; false if the pool is too small even for an empty one
+///   start(memory, bytes)     starts anew over a pool, aligned to 32; false if an empty heap does not fit into the pool
 ///   allocate(size)           size is not 0 (TLSF and o1heap return nullptr for it)
-///   reallocate(block, size)  where the peer has none: a new block, a copy, a free
+///   reallocate(block, size)  if the peer has no such function: a new block, a copy, a free
 ///   free(block)
 
 #include <cstddef>
@@ -70,7 +70,7 @@ struct O1heap {
   static inline O1HeapInstance* heap_ = nullptr;
 };
 
-/// Calls `visit.operator()<Peer>()` for each peer whose source was given.
+/// Calls `visit.operator()<Peer>()` for each peer whose source is available.
 template <class Visit>
 void for_each_peer(Visit visit) {
   if constexpr (Tlsf::kGiven) visit.template operator()<Tlsf>();

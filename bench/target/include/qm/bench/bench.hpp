@@ -1,5 +1,5 @@
 #pragma once
-/// What a bench on the target is written with. A bench is a source that defines qm::bench::run() and measures; each
+/// The tools for a bench on the target. A bench is a source that defines qm::bench::run() and measures; each
 /// measurement is a row:
 ///
 ///     void qm::bench::run() {
@@ -8,8 +8,9 @@
 ///       Row("cold fill of 1000").text("allocator", "cache").number("objects", 1000).distribution("malloc", costs);
 ///     }
 ///
-/// run() is called in hart 0's task "main". The allocator is up over all memory, every hart is attached and sleeps, and
-/// no hart has a tick: nothing interrupts, so a count is what the counted code retired, and is the same in every run.
+/// Hart 0's task "main" calls run(). The allocator manages all memory, every hart is attached and sleeps, and no hart
+/// has a timer tick. So nothing interrupts: a count has only the instructions of the counted code, and is the same in
+/// every run.
 
 #include <array>
 #include <cstddef>
@@ -21,20 +22,20 @@ namespace qm::bench {
 /// Defined by the bench.
 void run();
 
-/// Whether every instruction is logged (`bench/run --profile`): a bench leaves out its repetitions and its peers then.
+/// Whether every instruction is logged (`bench/run --profile`); then a bench leaves out its repetitions and its peers.
 [[nodiscard]] bool profiling() noexcept;
 
-/// Retired instructions, of all harts together: a sleeping hart retires none. Exact under icount only.
+/// Retired instructions of all harts together; a sleeping hart retires none. Exact only under icount.
 [[gnu::always_inline]] inline unsigned long instructions() noexcept {
   unsigned long count;
   asm volatile("rdinstret %0" : "=r"(count) : : "memory");
   return count;
 }
 
-/// Instructions between two reads with nothing in between: the second read itself.
+/// Instructions between two consecutive reads: the second read itself.
 inline constexpr unsigned long kReadCost = 1;
 
-/// Instructions that @p call retires, arguments, call and return included.
+/// @returns the instructions that @p call retires, including arguments, call and return.
 template <class Call>
 [[gnu::always_inline]] inline unsigned long count(Call&& call) noexcept {
   const unsigned long before = instructions();
@@ -42,31 +43,32 @@ template <class Call>
   return instructions() - before - kReadCost;
 }
 
-/// Has @p value computed here: the compiler may move what a counted call is given behind the first read of the counter.
+/// Forces the computation of @p value at this point: otherwise the compiler may move the computation of a counted
+/// call's arguments behind the first read of the counter.
 template <class T>
 [[gnu::always_inline]] inline void settle(T& value) noexcept {
   asm volatile("" : "+r"(value));
 }
 
-/// Counts of many single operations.
+/// The counts of many single operations.
 class Distribution {
  public:
   void add(unsigned long count) noexcept;
   [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
   [[nodiscard]] std::uint64_t sum() const noexcept { return sum_; }
   [[nodiscard]] unsigned long max() const noexcept { return max_; }
-  /// The least count that @p percent of the operations do not exceed.
+  /// @returns the least count that @p percent of the operations do not exceed.
   [[nodiscard]] unsigned long percentile(unsigned percent) const noexcept;
 
  private:
-  static constexpr std::size_t kExact = 8192;  ///< counts above are in one bucket, reported as the maximum
+  static constexpr std::size_t kExact = 8192;  ///< larger counts share one bucket, reported as the maximum
   std::array<std::uint32_t, kExact + 1> histogram_{};
   std::uint64_t operations_ = 0;
   std::uint64_t sum_ = 0;
   unsigned long max_ = 0;
 };
 
-/// One line of a result, printed when it goes out of scope. Keys are columns, in the order in which they are added.
+/// One line of a result, printed by the destructor. Keys are columns, in the order in which they are added.
 class Row {
  public:
   explicit Row(std::string_view name) noexcept;
@@ -75,9 +77,9 @@ class Row {
   Row& operator=(const Row&) = delete;
   Row& text(std::string_view key, std::string_view value) noexcept;
   Row& number(std::string_view key, std::uint64_t value) noexcept;
-  /// @p sum / @p operations with two decimals.
+  /// Adds @p sum / @p operations with two decimals.
   Row& mean(std::string_view key, std::uint64_t sum, std::uint64_t operations) noexcept;
-  /// Columns `<key> mean`, `<key> p99`, `<key> max`.
+  /// Adds the columns `<key> mean`, `<key> p99`, `<key> max`.
   Row& distribution(std::string_view key, const Distribution& counts) noexcept;
 
  private:
@@ -88,7 +90,7 @@ class Row {
   std::size_t length_ = 0;
 };
 
-/// xorshift64*, seeded alike in every run.
+/// xorshift64*, with the same seed in every run.
 class Random {
  public:
   std::uint64_t next() noexcept {
@@ -97,7 +99,7 @@ class Random {
     state_ ^= state_ >> 27;
     return state_ * 0x2545f4914f6cdd1dULL;
   }
-  /// 0 to @p bound - 1.
+  /// @returns a number from 0 to @p bound - 1.
   std::size_t below(std::size_t bound) noexcept { return static_cast<std::size_t>((next() >> 32) * bound >> 32); }
 
  private:

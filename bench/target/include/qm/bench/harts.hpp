@@ -1,5 +1,5 @@
 #pragma once
-/// Work on other harts, one after the other or at once. Who waits sleeps and so retires nothing.
+/// Work on other harts, one after another or at once. A hart that waits sleeps, so it retires no instructions.
 
 #include <type_traits>
 
@@ -7,7 +7,7 @@ namespace qm::bench {
 
 [[nodiscard]] unsigned harts() noexcept;
 
-/// Runs @p function on harts @p first to @p last at once and returns when each has.
+/// Runs @p function on harts @p first to @p last at once, and returns when all have returned.
 void on_harts(unsigned first, unsigned last, void (*function)(unsigned hart, void* argument), void* argument) noexcept;
 
 /// The same with a callable `void(unsigned hart)`.

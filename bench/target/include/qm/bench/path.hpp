@@ -1,20 +1,22 @@
 #pragma once
-/// Paths: operations of one kind, whose worst is wanted, and where its instructions go.
+/// Paths: a path is one kind of operation. A bench finds the longest operation of each path, and the distribution of
+/// its instructions.
 ///
 ///     Path miss("cache free, depot"), hit("cache free, hit");
 ///     const unsigned long cost = measure([&] { cache->free(object); });
-///     (was_miss ? miss : hit).add(cost);         // which path it was may be known only afterwards
+///     (was_miss ? miss : hit).add(cost);         // the path may be known only after the operation
 ///
-/// makes a row a path, printed after run(). `bench/run --profile NAME` boots the image with a plugin in QEMU, to which
-/// measure() and add() mark each operation, and shows the instructions of each path's longest by function.
+/// makes one row for each path, printed after run(). `bench/run --profile NAME` boots the image with a plugin in QEMU.
+/// measure() and add() mark each operation for the plugin, and the instructions of each path's longest operation are
+/// printed by function.
 
 #include <qm/bench/bench.hpp>
 
 extern "C" {
-/// Markers, one behind the other, each a return. The plugin sees which was called.
+/// Markers: consecutive functions, each only a return. The plugin sees which one was called.
 void qm_bench_marks() noexcept;       // an operation begins
-void qm_bench_mark_stop() noexcept;   // it is over
-void qm_bench_mark_paths() noexcept;  // its path: four bytes each
+void qm_bench_mark_stop() noexcept;   // the operation ends
+void qm_bench_mark_paths() noexcept;  // the operation's path: four bytes for each path
 }
 
 namespace qm::bench {
@@ -30,16 +32,17 @@ template <class Call>
 class Path {
  public:
   enum class Rows : std::uint8_t { kOne, kNone };
-  /// @p name and @p allocator are kept by reference. At most 64 in an image. Without a row it is for the profile only.
+  /// Keeps references to @p name and @p allocator. At most 64 in an image. Without a row, the path is only for the
+  /// profile.
   explicit Path(std::string_view name, std::string_view allocator, Rows rows = Rows::kOne) noexcept;
-  /// @param[in] cost what measure() has just returned.
+  /// @param[in] cost the last result of measure().
   void add(unsigned long cost) noexcept;
 
  private:
   unsigned id_;
 };
 
-/// Prints a row for each path that had an operation, in the order of their construction.
+/// Prints a row for each path that had operations, in the order of construction.
 void print_paths() noexcept;
 
 }  // namespace qm::bench

@@ -1,5 +1,5 @@
 #pragma once
-/// A peer as a subject of a bench (subjects.hpp), over a pool of its own that begins empty.
+/// A peer as a subject of a bench (subjects.hpp), over its own pool, which begins empty.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace qm::bench {
 
-/// Whether this is the image that a bench has for peers alone.
+/// Whether this is the bench's image for peers only.
 inline constexpr bool kOfPeers = QM_BENCH_OF_PEERS != 0;
 
 template <class Peer>

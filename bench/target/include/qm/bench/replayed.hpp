@@ -1,5 +1,5 @@
 #pragma once
-/// What replay.cpp replays: an image of its own for each of two sets.
+/// The programs that replay.cpp replays: two sets, each with an image of its own.
 
 #include <span>
 
@@ -7,7 +7,7 @@
 
 namespace qm::bench {
 
-/// Of the bench `replay` the recordings that the firmware has, of `programs` the others.
+/// @returns the recordings of the firmware in the bench `replay`, the others in the bench `programs`.
 [[nodiscard]] std::span<const replay::Recording> replayed() noexcept;
 
 }  // namespace qm::bench

@@ -1,6 +1,7 @@
 #pragma once
-/// What is compared: the same inlined calls for each, `allocate(size)` and `free(object)`; for a malloc also
-/// `reallocate(block, size)`. taken_bytes() is what it has of its source at the moment, its own structures included.
+/// The compared allocators, with the same inlined calls for each: `allocate(size)` and `free(object)`; for a malloc
+/// also `reallocate(block, size)`. taken_bytes() is the memory that it has from its source at the moment, including its
+/// own structures.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,7 @@ namespace qm::bench {
 
 QM_INLINE_CACHE(Inlined);
 
-/// A cache through its out-of-line functions, with magazines of the default size.
+/// A cache through its out-of-line functions, with magazines of the default capacity.
 struct CacheSubject {
   static constexpr std::string_view kName = "cache";
   explicit CacheSubject(std::size_t size) noexcept;
@@ -51,7 +52,7 @@ struct InlinedSubject {
 struct HeapSubject {
   static constexpr std::string_view kName = "heap";
   explicit HeapSubject(std::size_t = 0) noexcept {}
-  ~HeapSubject();  ///< gives idle memory back, so that the next begins cold
+  ~HeapSubject();  ///< reclaims idle memory, so that the next subject begins cold
   HeapSubject(const HeapSubject&) = delete;
   HeapSubject& operator=(const HeapSubject&) = delete;
   [[gnu::always_inline]] void* allocate(std::size_t size) noexcept { return heap::allocate(size); }
@@ -62,14 +63,14 @@ struct HeapSubject {
   [[nodiscard]] static std::size_t taken_bytes() noexcept { return base_arena().stats().allocated; }
 };
 
-/// Starts picolibc's malloc anew, with nothing taken from its sbrk. Nothing of it may be in use.
+/// Restarts picolibc's malloc with no memory from its sbrk. None of its blocks may be in use.
 void picolibc_reset() noexcept;
-/// The same, and gives what its sbrk hands out back to the base arena.
+/// The same, and returns the memory of its sbrk to the base arena.
 void picolibc_give_up_memory() noexcept;
-/// Most bytes it had from sbrk since picolibc_reset().
+/// @returns the most bytes that it had from sbrk since picolibc_reset().
 [[nodiscard]] std::size_t picolibc_peak_bytes() noexcept;
 
-/// Begins cold: it would never give anything back to its sbrk.
+/// Begins cold, by a reset: picolibc's malloc never returns memory to its sbrk.
 struct PicolibcSubject {
   static constexpr std::string_view kName = "picolibc";
   explicit PicolibcSubject(std::size_t = 0) noexcept { picolibc_reset(); }
@@ -78,10 +79,11 @@ struct PicolibcSubject {
   [[gnu::always_inline]] void* reallocate(void* block, std::size_t size) noexcept {
     return picolibc_realloc(block, size);
   }
-  [[nodiscard]] static std::size_t taken_bytes() noexcept { return picolibc_peak_bytes(); }  // it gives none back
+  [[nodiscard]] static std::size_t taken_bytes() noexcept { return picolibc_peak_bytes(); }  // it never returns memory
 };
 
-/// The floor: an intrusive list of equal objects, out of line, filled beforehand. No size, no growth, no protection.
+/// The lower bound: an intrusive list of equal objects, out of line, filled beforehand. No size, no growth, no
+/// protection.
 struct FreeListSubject {
   static constexpr std::string_view kName = "free list";
   explicit FreeListSubject(std::size_t size) noexcept;

@@ -1,16 +1,16 @@
 #pragma once
-/// Sends the event stream over the line: empties the rings of trace/event_stream.hpp into frames, with what the events
-/// refer to in front of them.
+/// Sends the event stream over the serial line: it empties the rings of trace/event_stream.hpp into frames, and sends
+/// the definitions that events refer to before the events.
 ///
 ///     header ─▶ sources ─▶ [definitions] events ... statistics ... ─▶ final statistics ─▶ end
 ///
 /// Invariants
-///  1. What a number means is sent before the first event that has it.
-///  2. An operation never waits for the line: what finds no room in its ring is dropped there. If in a second more was
-///     dropped than sent, the stream goes over from all events to a sample of them, then to counters only. After some
-///     seconds without a drop it goes back a step, after twice as many each time that this was too soon. Each change is
-///     a note in the stream.
-///  3. One call sends a few frames at most, so that input is seen in between.
+///  1. The definition of a number is sent before the first event with that number.
+///  2. An operation never waits for the serial line: an event that finds its ring full is dropped. If more events were
+///     dropped than sent in a second, the stream changes from all events to a sample of them, then to counters only.
+///     After kPatience snapshots (one a second) without a drop it goes back one step. Each time that it has to reduce
+///     again, this number doubles, up to kMostPatience. The stream has a note of each change.
+///  3. One call sends at most a few frames, so that the console reads input in between.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,29 +29,29 @@ namespace qm::console {
 class StreamServer {
  public:
   static constexpr std::uint64_t kStatisticsMs = 1000;
-  /// Snapshots without a drop after which the stream goes back a step: at first, and at most.
+  /// The number of snapshots without a drop after which the stream goes back one step: its initial and largest value.
   static constexpr unsigned kPatience = 4;
   static constexpr unsigned kMostPatience = 64;
-  /// Events of a hart wait for more so long.
+  /// Longest time that a hart's events wait for further events.
   static constexpr std::uint64_t kDelayMs = 50;
   static constexpr std::uint32_t kBatch = 64;
   static constexpr unsigned kFramesAtOnce = 4;
 
   using Send = void (*)(void* context, wire::FrameType type, std::span<const std::uint8_t> payload) noexcept;
 
-  /// @param[in] build_id the image's, as text of hexadecimal digits.
+  /// @param[in] build_id the build id of the image, in hexadecimal digits.
   StreamServer(Send sender, void* context, std::string_view build_id) noexcept;
   StreamServer(const StreamServer&) = delete;
   StreamServer& operator=(const StreamServer&) = delete;
 
-  /// Sends what there is to send, a few frames at most. @returns whether there was anything. Context: the console's
-  /// task, no lock held, no command token.
+  /// Sends at most a few frames. @returns whether there was anything to send. Context: the console's task, with no lock
+  /// and without the turn of the trace commands.
   bool pump(std::uint64_t now_ms) noexcept;
 
-  /// Whether a stream is on or has to be sent to its end. O(1).
+  /// Whether a stream is on, or has stopped and is not sent completely. Complexity: O(1).
   [[nodiscard]] bool busy() const noexcept { return trace::stream_state() != trace::StreamState::kOff; }
 
-  /// Sends again what a host asks for. Without a stream there is nothing.
+  /// Sends again the definitions that a host asks for. Does nothing without a stream.
   void answer(const wire::Ask& ask) noexcept;
 
  private:
@@ -76,15 +76,15 @@ class StreamServer {
   std::uint8_t build_id_[wire::StreamHeader::kMaxBuildIdBytes] = {};
   std::size_t build_id_bytes_ = 0;
 
-  std::uint16_t stream_ = 0;  // 0: none begun
-  std::uint32_t frames_ = 0;  // sent of this stream
+  std::uint16_t stream_ = 0;  // number of the stream; 0: none has begun
+  std::uint32_t frames_ = 0;  // frames sent of this stream
   std::uint32_t snapshots_ = 0;
   std::uint32_t batch_ = kBatch;
   std::uint64_t statistics_ms_ = 0;
   std::uint64_t judged_events_ = 0;
   std::uint64_t judged_lost_ = 0;
   unsigned quiet_ = 0;     // snapshots without a drop
-  unsigned patience_ = 0;  // how many of them the next step back takes
+  unsigned patience_ = 0;  // snapshots without a drop that the next step back needs
   std::uint64_t sent_ms_[hal::Port::kMaxHarts] = {};
 
   wire::EventEncoder events_;

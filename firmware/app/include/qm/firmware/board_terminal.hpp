@@ -10,8 +10,8 @@
 
 namespace qm::firmware {
 
-/// Reads what console_read() has, writes in one piece, yields to the hart's other tasks. One object an image: it takes the
-/// bytes of the line.
+/// Reads with console_read(), writes each call's bytes in one piece, and yields to the hart's other tasks. An image has
+/// one object of this class, because it consumes the bytes of the serial line.
 /// Context: one task of the boot hart.
 class BoardTerminal final : public console::Terminal {
  public:
@@ -21,7 +21,7 @@ class BoardTerminal final : public console::Terminal {
   void yield() noexcept override;
 
  private:
-  std::uint32_t lost_ = 0;  // of console_lost(), those that take_lost() has told
+  std::uint32_t lost_ = 0;  // the part of console_lost() that take_lost() has returned
 };
 
 }  // namespace qm::firmware

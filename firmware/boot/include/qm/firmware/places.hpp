@@ -1,5 +1,5 @@
 #pragma once
-/// What lies at an address of the image or on a stack, in words.
+/// Describes an address of the image or of a stack in words.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,10 +7,11 @@
 
 namespace qm::firmware {
 
-/// Writes to @p text what lies at @p address: `the stack of hart 0 task net-rx`, `the trap stack of hart
-/// 1`, `a stack that no task has`, `the image`.
-/// @returns how many characters; 0: nothing that the firmware knows. A longer text is cut.
-/// Complexity: O(tasks + harts). Context: any, a panic included; what changes meanwhile may be told as it was.
+/// Writes to @p text a description of @p address: `the stack of hart 0 task net-rx`, `the trap stack of hart 1`, `a
+/// stack that no task has`, `the image`. A longer description is cut.
+/// @returns the number of characters; 0 if the firmware does not know the address.
+/// Complexity: O(tasks + harts). Context: any, a panic included. If tasks change during the call, the description may
+///          be outdated.
 std::size_t describe(std::uintptr_t address, std::span<char> text) noexcept;
 
 }  // namespace qm::firmware

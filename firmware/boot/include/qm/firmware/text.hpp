@@ -1,5 +1,5 @@
 #pragma once
-/// Text into a fixed buffer, for labels and panics: no allocation, cut at the end.
+/// Writes text to a fixed buffer, for labels and panics. It does not allocate; text that does not fit is cut.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +28,7 @@ class Text {
     } while (value != 0);
     return *this << std::string_view(digits + at, sizeof digits - at);
   }
-  /// 0x and at least @p digits hexadecimal digits.
+  /// Writes 0x and at least @p digits hexadecimal digits.
   Text& hex(std::uint64_t value, unsigned digits) noexcept {
     char text[16];
     std::size_t at = sizeof text;

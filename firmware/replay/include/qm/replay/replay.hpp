@@ -1,16 +1,17 @@
 #pragma once
-/// Replays a recording on an allocator: every block is filled when it is taken, and verified before it is resized or
-/// freed.
+/// Replays a recording on an allocator: it fills every block after its allocation, and verifies the contents before a
+/// resize or a free.
 ///
 ///     Replay<Face> replay(header, operations, slots);
 ///     on each worker:  replay.work(worker, workers, go);     // worker w does the operations of the threads t % workers == w
 ///     one of them:     replay.result(), replay.free_rest();
 ///
-/// Workers run at once. An operation waits until those before it on its slot are done: a free for its allocation, an
-/// allocation for the free that left it the slot. Waits follow the recorded order, so they cannot be circular.
+/// Workers run concurrently. An operation waits until the earlier operations on its slot are done: a free waits for its
+/// allocation, and an allocation for the free that left it the slot. Waits follow the recorded order, so there is no
+/// circular wait.
 ///
-/// A Face is what is replayed on: static functions allocate(size), reallocate(block, size), free(block); wait(ready),
-/// which returns when ready() says so, a wake() has come, or a while has passed; and wake(workers), for a mask of
+/// Face is the interface to the allocator: static functions allocate(size), reallocate(block, size) and free(block);
+/// wait(ready), which returns when ready() is true, after a wake(), or after some time; and wake(workers) for a mask of
 /// workers.
 
 #include <atomic>
@@ -23,41 +24,41 @@
 
 namespace qm::replay {
 
-/// A block's place. One operation at a time touches it: the one whose turn it is.
+/// The slot of a block. Only the operation whose turn it is accesses it.
 struct Slot {
   std::atomic<std::uint32_t> turn{0};
-  std::atomic<std::uint32_t> waiting{0};  ///< workers that wait for a turn here, a bit each
+  std::atomic<std::uint32_t> waiting{0};  ///< bit mask of the workers that wait for a turn on this slot
   std::uint32_t size = 0;
-  std::uint32_t worker = 0;  ///< who allocated it
-  std::uint32_t seed = 0;    ///< of its contents
+  std::uint32_t worker = 0;  ///< the worker that allocated the block
+  std::uint32_t seed = 0;    ///< of the block's contents
   unsigned char* block = nullptr;
 };
 
 struct Result {
   std::uint32_t operations = 0;
-  std::uint32_t peak_bytes = 0;  ///< most bytes live at once, as asked for
-  std::uint32_t crossed = 0;     ///< frees by another worker than the allocation's
-  std::uint32_t left = 0;        ///< blocks still out
+  std::uint32_t peak_bytes = 0;  ///< most requested bytes live at once
+  std::uint32_t crossed = 0;     ///< frees by a different worker than the allocation's
+  std::uint32_t left = 0;        ///< blocks still live
   std::uint32_t failed = 0;      ///< allocations that returned nullptr
   std::uint32_t broken = 0;      ///< blocks whose contents had changed
   [[nodiscard]] std::uint32_t errors() const noexcept { return failed + broken; }
 };
 
-/// Fills and checks contents: words of a sequence that depends on the seed.
+/// Fill and check the contents of a block: words of a sequence that depends on the seed.
 void fill(unsigned char* block, std::uint32_t size, std::uint32_t seed) noexcept;
 [[nodiscard]] bool holds(const unsigned char* block, std::uint32_t size, std::uint32_t seed) noexcept;
 
 template <class Face>
 class Replay {
  public:
-  /// @param[in] slots header.slots places; initialized here.
+  /// @param[in] slots memory of slots_bytes() bytes; initialized here.
   Replay(const Header& header, std::span<const Operation> operations, void* slots) noexcept
       : operations_(operations), slots_(static_cast<Slot*>(slots)), slot_count_(header.slots) {
     for (std::uint32_t i = 0; i < slot_count_; ++i) new (&slots_[i]) Slot;
   }
   [[nodiscard]] static std::size_t slots_bytes(const Header& header) noexcept { return header.slots * sizeof(Slot); }
 
-  /// @param[in] go asked before each operation and in waits: whether to go on. One worker's no stops them all.
+  /// @param[in] go called before each operation and in waits; returns whether to continue. One false stops all workers.
   template <class Go>
   void work(unsigned worker, unsigned workers, Go go) noexcept {
     for (const Operation& operation : operations_) {
@@ -65,15 +66,15 @@ class Replay {
       Slot& slot = slots_[operation.slot];
       if (!may_go(go) || !await(slot, operation.turn, std::uint32_t{1} << worker, go)) return;
       perform(operation, slot, worker);
-      // The turn before the look at who waits; they look the other way round. release: pairs with the acquire in
-      // await().
+      // Store the turn before loading `waiting`; waiters set `waiting` before they load the turn. seq_cst (release):
+      // pairs with the acquire in await().
       slot.turn.store(operation.turn + 1, std::memory_order_seq_cst);
       const std::uint32_t waiting = slot.waiting.load(std::memory_order_seq_cst);
       if (waiting != 0) Face::wake(waiting);
     }
   }
 
-  /// Exact when no worker is at work.
+  /// @returns the totals, which are exact while no worker runs.
   [[nodiscard]] Result result() const noexcept {
     Result result;
     result.operations = done_.load(std::memory_order_relaxed);
@@ -85,7 +86,7 @@ class Replay {
     return result;
   }
 
-  /// Verifies and frees what the program left. @returns blocks whose contents had changed.
+  /// Verifies and frees the blocks that the program left. @returns the number of blocks whose contents had changed.
   std::uint32_t free_rest() noexcept {
     std::uint32_t broken = 0;
     for (std::uint32_t i = 0; i < slot_count_; ++i) {
@@ -108,7 +109,7 @@ class Replay {
   /// Waits for a turn on a slot. @returns false if the replay was stopped.
   template <class Go>
   bool await(Slot& slot, std::uint32_t turn, std::uint32_t bit, Go& go) noexcept {
-    // acquire: so that the slot and its block's contents are seen.
+    // acquire: pairs with the store in work(), so that the slot and its block's contents are visible.
     if (slot.turn.load(std::memory_order_acquire) == turn) return true;
     slot.waiting.fetch_or(bit, std::memory_order_seq_cst);
     const auto ready = [&] { return slot.turn.load(std::memory_order_seq_cst) == turn; };
@@ -130,7 +131,7 @@ class Replay {
       return;
     }
     const bool fresh = kind == Kind::kAllocate;
-    if (!fresh && slot.block == nullptr) return;  // its allocation had failed
+    if (!fresh && slot.block == nullptr) return;  // its allocation failed
     void* const block = fresh ? Face::allocate(operation.size) : Face::reallocate(slot.block, operation.size);
     if (block == nullptr) {
       failed_.fetch_add(1, std::memory_order_relaxed);

@@ -1,23 +1,22 @@
 #pragma once
 /// A section of the fast path on Linux: two plain stores and a load, no lock, no atomic read-modify-write.
 ///
-///     the thread that has claimed the hart      another one that masks the hart, with its mutex: to serve its box, mostly
+///     the thread that has claimed the hart      another thread that holds the hart's mutex, mostly to serve its box
 ///
-///     flag = 1                                  cells = kShut                            shut_sections()
+///     flag = 1                                  hart_caches = kShut                      shut_sections()
 ///     the compiler moves nothing across         membarrier(2): each running thread has passed a full barrier
-///     read `cells`: where the hart's are,       wait until flag == 0
-///       whose cell is popped or pushed,         ... change the hart's cells ...
-///       or kShut: the slow half                 cells = the hart (release)               open_sections()
+///     read `hart_caches`: the place of the hart's     wait until flag == 0
+///       per-hart caches, for pop or push,       ... change the hart's per-hart caches ...
+///       or kShut: the slow half                 hart_caches = the hart (release)         open_sections()
 ///     flag = 0 (release)
 ///
 /// Invariants
-/// - F1 Between shut_sections() and open_sections() no section works on a cell of the hart. One whose flag was not seen
-///      raised began after the barrier, so it reads kShut; one whose flag was seen is waited for, and waits for nothing
-///      itself.
-/// - F2 What was done to the cells meanwhile is seen by the next section: its acquire of `cells` pairs with the
-///      release.
-/// - F3 One thread at most has a hart's flag. The sections of a thread that has none, and of all threads where the
-///      kernel has no membarrier, are always shut: each of their operations takes the slow half, which masks.
+/// - F1 Between shut_sections() and open_sections() no section uses a per-hart cache of the hart. A section whose flag
+///      was not seen raised began after the barrier, so it reads kShut; a section whose flag was seen is waited for,
+///      and it waits for nothing itself.
+/// - F2 The next section sees the changes to the per-hart caches: its acquire of `hart_caches` pairs with the release.
+/// - F3 At most one thread has a hart's flag. For a thread without a flag, and for all threads if the kernel has no
+///      membarrier, the sections are always shut: each operation takes the slow half, which masks.
 
 #include <atomic>
 #include <cstddef>
@@ -26,39 +25,40 @@
 namespace qm::hal {
 
 struct alignas(64) FlaggedHart {
-  /// `cells` is the hart's index times this, the bytes of a cell, so that the fast path has nothing to multiply.
+  /// `hart_caches` is the hart's index times this, the size of a per-hart cache in bytes, so that the fast path needs no
+  /// multiplication.
   static constexpr std::ptrdiff_t kStep = 8 * sizeof(void*);
   static constexpr std::ptrdiff_t kShut = -kStep;
-  std::atomic<bool> flag{false};  ///< a byte: what raises and lowers it is half as long as for a word
-  std::atomic<std::ptrdiff_t> cells{kShut};
+  std::atomic<bool> flag{false};  ///< a byte: the code that raises and lowers it is half as long as for a word
+  std::atomic<std::ptrdiff_t> hart_caches{kShut};
   std::atomic<bool> claimed{false};
 };
 
 namespace internal {
-/// The running thread's. At a fixed distance from the thread pointer, which a program knows when it is linked and a
-/// shared library when it is loaded.
+/// The flag of the running thread. It lies at a fixed distance from the thread pointer, which is known when a program
+/// is linked or a shared library is loaded.
 extern constinit thread_local FlaggedHart* own_flag [[gnu::tls_model("initial-exec")]];
 }  // namespace internal
 
-/// Raises the flag for a scope. Context: the hart's thread; never within another section.
+/// Raises the flag for a scope. Context: the hart's thread; never inside another section.
 class FlaggedSection {
  public:
   static constexpr bool kShuts = true;
   static constexpr std::ptrdiff_t kStep = FlaggedHart::kStep;
   FlaggedSection() noexcept : own_(*internal::own_flag) {
     own_.flag.store(true, std::memory_order_relaxed);
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // the processor's half of this fence is the membarrier
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the membarrier is the processor's half of this fence
   }
   ~FlaggedSection() { own_.flag.store(false, std::memory_order_release); }  // pairs with the wait in shut_sections()
   FlaggedSection(const FlaggedSection&) = delete;
   FlaggedSection& operator=(const FlaggedSection&) = delete;
-  [[nodiscard]] std::ptrdiff_t place() const noexcept { return own_.cells.load(std::memory_order_acquire); }
+  [[nodiscard]] std::ptrdiff_t place() const noexcept { return own_.hart_caches.load(std::memory_order_acquire); }
 
  private:
   FlaggedHart& own_;
 };
 
-/// Makes a hart's flag the calling thread's for a scope, unless another thread has it.
+/// Gives a hart's flag to the calling thread for a scope, unless another thread has it.
 class HartClaim {
  public:
   explicit HartClaim(unsigned hart) noexcept;
@@ -74,9 +74,9 @@ class HartClaim {
 /// Whether the calling thread has hart @p hart's flag.
 [[nodiscard]] bool has_claimed(unsigned hart) noexcept;
 
-/// Keeps hart @p hart's sections out of its cells until open_sections(). Complexity: a membarrier, and the wait for one
-/// section.
-/// Context: the caller has the hart's mutex, and is in no section.
+/// Keeps hart @p hart's sections away from its per-hart caches until open_sections(). Complexity: a membarrier, and the
+/// wait for one section.
+/// Context: the caller holds the hart's mutex and is not in a section.
 void shut_sections(unsigned hart) noexcept;
 void open_sections(unsigned hart) noexcept;
 

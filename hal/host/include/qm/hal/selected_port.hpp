@@ -1,8 +1,8 @@
 #pragma once
-/// The host port: a thread stands for a hart, "interrupts masked" means holding the hart's own mutex, and an IPI takes
-/// the other hart's mutex and serves its box on its behalf; if that hart is masked, it is served when it unmasks. With
-/// QM_FAST_PATH=masked ThreadSanitizer understands all of it. With QM_FAST_PATH=flagged the fast path does without the
-/// mutex.
+/// The host port: a thread stands for a hart, and "interrupts masked" means that the thread holds the hart's mutex. The
+/// sender of an IPI takes the other hart's mutex and serves its box on its behalf; if that hart is masked, the box is
+/// served when it unmasks. With QM_FAST_PATH=masked, ThreadSanitizer understands all of this. With QM_FAST_PATH=flagged
+/// the fast path does not take the mutex.
 
 #include <qm/config.h>
 #include <qm/hal/port_contract.hpp>
@@ -13,7 +13,7 @@
 namespace qm::hal {
 
 #if !defined(QM_FAST_PATH_FLAGGED)
-/// The mutex does it all.
+/// Empty: the mutex alone protects the hart.
 struct HartClaim {
   explicit HartClaim(unsigned) noexcept {}
 };
@@ -41,37 +41,43 @@ struct Port : PortDefaults {
   static std::uint32_t context_key() noexcept;
   static void wait_for_interrupt() noexcept;
   static void relax() noexcept;
+  /// Masks @p harts, none of them the caller's own, until let_go_harts(): no thread that stands for one of them
+  /// allocates or frees.
+  /// Context: the caller masks nothing.
+  static void hold_harts(std::uint32_t harts) noexcept;
+  static void let_go_harts(std::uint32_t harts) noexcept;
 };
 
-/// Makes the calling thread stand for hart @p hart and brings that hart online; the destructor takes it offline,
-/// unless it was online before. The thread that loads the library, mostly the program's first, is hart 0 without it.
+/// Makes the calling thread stand for hart @p hart and brings that hart online; the destructor takes it offline, unless
+/// it was online before. The thread that loads the library, usually the program's first thread, is hart 0 without a
+/// HostHart.
 ///
-/// A hart is one thread's own. Every further thread that stands for it, and every thread without a HostHart, which
-/// stands for hart 0, shares it: they take turns at its mutex, and with QM_FAST_PATH=flagged none of their operations
-/// takes the fast path. With more threads than harts somebody shares: see threads_without_hart().
+/// One thread owns a hart. Every further thread that stands for the hart shares it, and so does every thread without a
+/// HostHart with hart 0: they take turns with the hart's mutex, and with QM_FAST_PATH=flagged none of their operations
+/// takes the fast path. If there are more threads than harts, some share: see threads_without_hart().
 class HostHart {
  public:
   explicit HostHart(unsigned hart) noexcept;
   ~HostHart();
   HostHart(const HostHart&) = delete;
   HostHart& operator=(const HostHart&) = delete;
-  /// Whether the hart is this thread's own.
+  /// Whether this thread owns the hart.
   [[nodiscard]] bool is_own() const noexcept { return own_; }
 
  private:
   unsigned previous_;
   bool was_online_;
-  bool took_;  ///< the hart, which was nobody's
+  bool took_;  ///< the hart, which no thread owned
   bool own_;
   bool previous_own_;
   [[no_unique_address]] HartClaim claim_;
 };
 
-/// How many threads so far have shared a hart when they allocated or freed: 0 unless there were more of them than harts,
-/// or some without a HostHart. Context: any.
+/// The number of threads that have shared a hart in an allocation or a free so far: 0 unless there were more threads
+/// than harts, or threads without a HostHart. Context: any.
 [[nodiscard]] std::uint32_t threads_without_hart() noexcept;
 
-/// Replaces what fatal() does: tests catch the report instead of ending the process. Must not return normally.
+/// Replaces the action of fatal(): tests catch the report instead of ending the process. Must not return normally.
 using FatalHandler = void (*)(const char* reason);
 void set_fatal_handler(FatalHandler handler) noexcept;
 

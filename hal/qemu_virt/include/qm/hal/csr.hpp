@@ -1,5 +1,6 @@
 #pragma once
-/// Control and status registers, by their own names or by those of privilege.h, which are S-mode's or M-mode's.
+/// Access to control and status registers, by their own names or by those of privilege.h, which stand for S-mode's or
+/// M-mode's.
 
 #include <cstdint>
 

@@ -1,9 +1,10 @@
 #pragma once
-/// The ports for QEMU's virt board, S-mode over OpenSBI (QM_PORT=qemu_virt) and M-mode bare (qemu_virt_machine), RV64
-/// and RV32: hart-locals through `tp`, interrupts masked in sstatus.SIE or mstatus.MIE. <qm/hal/privilege.hpp> is what
-/// differs.
+/// The ports for QEMU's virt board, S-mode over OpenSBI (QM_PORT=qemu_virt) and bare M-mode (qemu_virt_machine), RV64
+/// and RV32: hart-locals through `tp`, interrupts masked in sstatus.SIE or mstatus.MIE. <qm/hal/privilege.hpp> has the
+/// functions that differ.
 ///
-/// What needs to know of stacks and tasks is declared here and defined by the image's composition root (firmware/boot).
+/// Functions that depend on stacks and tasks are declared here and defined by the image's composition root
+/// (firmware/boot).
 
 #include <qm/hal/csr.hpp>
 #include <qm/hal/port_contract.hpp>
@@ -11,7 +12,7 @@
 
 namespace qm::hal {
 
-/// What the boot code tells the port before the first hart goes online.
+/// Values that the boot code gives the port before the first hart goes online.
 struct PortState {
   std::uint64_t tick_rate = 10'000'000;                   ///< Hz, from the device tree
   std::uintptr_t hart_ids[PortDefaults::kMaxHarts] = {};  ///< hart id of each hart index
@@ -21,7 +22,7 @@ extern constinit PortState port_state;
 /// The running hart's index; written once by each hart's start code.
 extern constinit thread_local unsigned port_hart_index;
 
-/// The running context's key; the composition root changes it with the context, masked.
+/// The running context's key; the composition root changes it together with the context, with interrupts masked.
 extern constinit thread_local std::uint32_t port_context_key;
 
 /// Defined by the composition root.
@@ -30,7 +31,7 @@ StackBounds platform_stack_bounds(std::uintptr_t frame) noexcept;
 std::size_t platform_context_label(std::span<char> label) noexcept;
 
 struct Port : PortDefaults {
-  /// The status register's enabling bit as it was, in place.
+  /// The interrupt-enable bit of the status register, at its position.
   enum class InterruptState : std::uintptr_t { kMasked = 0, kEnabled = QM_XSTATUS_IE };
 
   /// 1 instruction.

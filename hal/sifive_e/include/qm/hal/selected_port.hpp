@@ -1,6 +1,6 @@
 #pragma once
-/// The port for QEMU's board sifive_e (SiFive's E31: RV32, M-mode, 16 KB of RAM, code in flash) and its like: one hart
-/// whose handlers may allocate.
+/// The port for QEMU's board sifive_e (SiFive's E31: RV32, M-mode, 16 KB of RAM, code in flash) and similar boards: one
+/// hart, whose handlers may allocate.
 
 #include <qm/hal/port_contract.hpp>
 
@@ -15,7 +15,7 @@ struct Port : PortDefaults {
   static constexpr unsigned kMaxHarts = 1;
   static unsigned hart_index() noexcept { return 0; }
 
-  enum class InterruptState : std::uintptr_t { kMasked = 0, kEnabled = 8 };  // mstatus.MIE, in place
+  enum class InterruptState : std::uintptr_t { kMasked = 0, kEnabled = 8 };  // mstatus.MIE, at its position
   static InterruptState mask_interrupts() noexcept {
     std::uintptr_t before;
     asm volatile("csrrci %0, mstatus, 8" : "=r"(before) : : "memory");
@@ -28,7 +28,7 @@ struct Port : PortDefaults {
   /// The CLINT's mtime, which counts at 32768 Hz.
   static std::uint64_t ticks() noexcept {
     volatile std::uint32_t* const time = reinterpret_cast<volatile std::uint32_t*>(0x200bff8);
-    for (;;) {  // the halves belong together if the upper one has not moved
+    for (;;) {  // both halves are consistent if the upper one has not changed
       const std::uint32_t high = time[1], low = time[0];
       if (time[1] == high) return static_cast<std::uint64_t>(high) << 32 | low;
     }

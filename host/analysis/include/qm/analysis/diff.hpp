@@ -1,9 +1,9 @@
 #pragma once
-/// Two states of the same firmware, compared stack by stack: captures, or dumps of the console.
+/// Compares two states of the same firmware stack by stack. A state is a capture or a dump of the console.
 ///
-/// A stack is known by its id, which is the same in each boot of the same image, and its call site. The console's dumps
-/// have no call sites: a capture is compared with one by stacks alone. A dump is what `qm exec --json` prints of a command
-/// with rows of objects or stacks (docs/protocol.md).
+/// A stack is identified by its id, which is the same in each boot of the same image, and by its call site. The
+/// console's dumps have no call sites, so a capture and a dump are compared by stacks alone. A dump is the output of
+/// `qm exec --json` for a command with rows of objects or stacks (docs/protocol.md).
 
 #include <cstdint>
 #include <map>
@@ -17,34 +17,34 @@
 
 namespace qm::analysis {
 
-/// What one side knows of one origin.
+/// The figures of one origin in one state.
 struct Holding {
   double objects = 0, bytes = 0;
-  std::string name;                 ///< the call site, else the innermost frame
+  std::string name;                 ///< the call site if there is one, else the innermost frame
   std::vector<std::string> frames;  ///< as text, innermost first
-  bool call_site_in_front = false;  ///< the first frame is a call site, and none of the stack
+  bool call_site_in_front = false;  ///< the first frame is the call site and not part of the stack
 };
 
-/// What is out, by stack.
+/// The live objects of one state, by stack.
 struct Holdings {
   std::string source;          ///< the file
-  bool has_call_sites = true;  ///< false: dumps do not tell them
+  bool has_call_sites = true;  ///< false: a dump, which has no call sites
   bool complete = true;
   std::map<Origin, Holding> stacks;
 };
 
-/// @returns what is live at the end of a capture.
+/// @returns the objects that are live at the end of a capture.
 [[nodiscard]] Holdings holdings_of(const Report& report);
 
-/// Adds up the rows of a report by stack. One whose last row is missing is not complete.
-/// @param[in] symbols for names of stacks; nullptr: as they are there.
-/// @throws host::Error kInput if there is no report, or more than one: two moments make no sum.
+/// Adds up the rows of a report by stack. A report whose last row is missing is not complete.
+/// @param[in] symbols names the stacks; nullptr: the names in the rows are used.
+/// @throws host::Error kInput if there is no report, or more than one: states of two moments cannot be added.
 [[nodiscard]] Holdings holdings_of(std::span<const host::ReportRow> rows, const Symbols* symbols, std::string source);
 
-/// @returns the rows in @p text, lines of JSON as `qm exec --json` prints them; what is none is left out.
+/// @returns the rows in @p text, lines of JSON as `qm exec --json` prints them; other lines are left out.
 [[nodiscard]] std::vector<host::ReportRow> rows_of_json(std::string_view text);
 
-/// One origin that holds more or less than before.
+/// An origin that holds more or less than before.
 struct Change {
   Origin origin;
   Holding before, after;
@@ -54,12 +54,12 @@ struct Change {
 
 struct Difference {
   Holdings before, after;
-  std::vector<Change> changes;  ///< what grew most first, what shrank most last; what is the same is left out
+  std::vector<Change> changes;  ///< the largest growth first, the largest decrease last; unchanged origins are left out
 };
 
 [[nodiscard]] Difference difference(Holdings before, Holdings after);
 
-/// @param[in] top so many of those that grew, and of those that shrank; 0: all.
+/// @param[in] top at most this many origins that grew, and as many that shrank; 0: all.
 [[nodiscard]] std::string difference_text(const Difference& of, std::size_t top);
 [[nodiscard]] std::string difference_json(const Difference& of);
 

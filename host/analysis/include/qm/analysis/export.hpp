@@ -1,5 +1,5 @@
 #pragma once
-/// A capture in the formats of others' programs. Which program was seen to open which is in docs/qm.md.
+/// Writes a capture in the formats of other programs. docs/qm.md says which programs were seen to open which format.
 
 #include <cstdio>
 #include <filesystem>
@@ -10,24 +10,23 @@
 
 namespace qm::analysis {
 
-/// What a stack weighs, where a format has one value for it.
+/// The value of a stack in a format that has one value for each.
 enum class Value { kLiveBytes, kAllocatedBytes };
 
-/// @returns a profile.proto, compressed, of four values a stack: alloc_objects, alloc_space, inuse_objects,
-///          inuse_space, and of two labels: `cache`, the cache or arena, and `site`, the tagged call site if there is one.
-/// @throws host::Error kOpen if it cannot be compressed.
+/// @returns a compressed profile.proto with four values for each stack (alloc_objects, alloc_space, inuse_objects,
+///          inuse_space) and two labels: `cache`, the cache or arena, and `site`, the tagged call site if there is one.
+/// @throws host::Error kOpen if compressing fails.
 [[nodiscard]] std::string export_pprof(const Report& report);
 
-/// @returns a line a stack, `outermost;...;innermost (FILE:LINE) VALUE`, as flamegraph.pl reads it: the innermost frame is the
-///          call site.
+/// @returns one line for each stack, `outermost;...;innermost (FILE:LINE) VALUE`, as flamegraph.pl reads it; the
+///          innermost frame is the call site.
 [[nodiscard]] std::string export_folded(const Report& report, Value value);
 
-/// @returns a file of speedscope with two profiles, of live bytes and of allocated ones.
+/// @returns a speedscope file with two profiles: live bytes and allocated bytes.
 [[nodiscard]] std::string export_speedscope(const Report& report);
 
-/// The rest is written event by event, when the capture is read for the second time; then the stream and its
-/// definitions are those of @p report. What cannot be written is told by an exception, host::Error kOpen, from within a
-/// call or from finish().
+/// The other formats are written event by event, while the capture is read for the second time; its stream and
+/// definitions are then those of @p report. If writing fails, a call or finish() throws host::Error kOpen.
 class EventExport : public host::EventHandler {
  public:
   explicit EventExport(const Report& report) : report_(report), wanted_(report.summary->stream()) {}
@@ -40,7 +39,7 @@ class EventExport : public host::EventHandler {
   void on_gap(const host::Gap& gap) final {
     if (in_stream_) write(gap);
   }
-  /// Ends the file.
+  /// Completes the file.
   virtual void finish() = 0;
 
  protected:
@@ -56,18 +55,18 @@ class EventExport : public host::EventHandler {
   bool in_stream_ = false;
 };
 
-/// A line an event, below a line of column names. @p file stays open.
+/// Writes a line of column names and then one line for each event. @p file stays open.
 [[nodiscard]] std::unique_ptr<EventExport> export_csv(const Report& report, std::FILE* file);
 
-/// Chrome's trace event format, which Perfetto opens: an instant event for each event on its hart's track, and live
-/// bytes by cache and hart as counters.
+/// Writes Chrome's trace event format, which Perfetto opens: an instant event for each event, on the track of its hart,
+/// and counters of live bytes by cache and hart.
 [[nodiscard]] std::unique_ptr<EventExport> export_perfetto(const Report& report, std::FILE* file);
 
-/// The data of heaptrack (file version 3), which heaptrack_print and heaptrack_gui open: each allocation and free with its
-/// stack, and the time. An object of a sample stands there as often as the sample says. @p file stays open.
+/// Writes the data of heaptrack (file version 3), which heaptrack_print and heaptrack_gui open: each allocation and
+/// free with its stack, and the time. A sampled object is written as many times as its weight says. @p file stays open.
 [[nodiscard]] std::unique_ptr<EventExport> export_heaptrack(const Report& report, std::FILE* file);
 
-/// A database of SQLite, written anew: events, gaps, and a table for each kind of definition.
+/// Writes a new SQLite database: events, gaps, and a table for each kind of definition.
 [[nodiscard]] std::unique_ptr<EventExport> export_sqlite(const Report& report, const std::filesystem::path& path);
 
 }  // namespace qm::analysis

@@ -1,18 +1,18 @@
 #pragma once
-/// What a stream of events amounts to: figures by call stack, by cache or arena, by hart, and over time.
+/// Summarizes a stream of events: figures by call stack, by cache or arena, by hart, and over time.
 ///
-/// Fed event by event; memory grows with live objects and with stacks, not with events.
+/// It takes the stream event by event. Memory grows with live objects and with stacks, not with events.
 ///
-///     live_      address -> what, who, when       one entry a live object, 48 bytes
-///     rows_      (stack, call site) -> figures    one a distinct pair of the device's numbers; at the end one an Origin
-///     traceables_, harts_                         one each
+///     live_      address -> object, origin, time  one entry for each live object, 48 bytes
+///     rows_      (stack, call site) -> figures    one for each pair of the device's numbers; at the end by Origin
+///     traceables_, harts_                         one entry for each
 ///     timeline_                                   256 buckets for each of these and for the whole
 ///
 /// Invariants
-///  1. live of a row, a traceable, a hart = the sum over the entries of live_ that point to it.
-///  2. What an arena hands out becomes slabs and heap blocks, which events of their own tell of: unless a filter asks
-///     for it, an arena has figures of its own and is in no total, so that no byte is counted twice.
-///  3. A reallocation ends one object and begins another; its event counts as one hit of the new one's stack.
+///  1. The live figures of a row, a traceable or a hart are the sum over the entries of live_ that refer to it.
+///  2. Segments of an arena become slabs and heap blocks, which have events of their own. So an arena has separate
+///     figures and is in no total, unless a filter asks for it: no byte is counted twice.
+///  3. A reallocation ends one object and begins another; its event counts as one hit of the new object's stack.
 
 #include <array>
 #include <cstdint>
@@ -34,17 +34,17 @@ namespace qm::analysis {
 struct Figures {
   double allocations = 0, frees = 0;
   double requested = 0, allocated = 0, freed = 0;  ///< bytes
-  double cross_hart_frees = 0;                     ///< by another hart than the one that allocated
+  double cross_hart_frees = 0;                     ///< frees by another hart than the one that allocated
   double live_objects = 0, live_requested = 0, live_bytes = 0;
-  double peak_bytes = 0;  ///< the highest live_bytes ever were
+  double peak_bytes = 0;  ///< the highest value of live_bytes
 
-  /// @returns the share of the allocated bytes that nobody asked for, in percent: 100 - 100 * requested / allocated.
+  /// @returns the part of the allocated bytes that was not requested, in percent: 100 - 100 * requested / allocated.
   [[nodiscard]] double waste_percent() const noexcept { return allocated > 0 ? 100 - 100 * requested / allocated : 0; }
-  /// Adds up; of the peaks the sum is an upper bound, as they need not be at once.
+  /// Adds up. The sum of the peaks is an upper bound, because they need not occur at the same time.
   Figures& operator+=(const Figures& other) noexcept;
 };
 
-/// How long objects lived, by powers of two of ticks: [0] below 1, [n] below 2^n.
+/// Lifetimes of objects, counted by powers of two of ticks: [0] below 1, [n] below 2^n.
 struct Lifetimes {
   static constexpr std::size_t kBuckets = 48;
   std::array<double, kBuckets> objects{};
@@ -54,15 +54,16 @@ struct Lifetimes {
 };
 
 struct SummaryOptions {
-  double since_seconds = 0;  ///< only what happened so long after the stream began, or later
-  std::string cache;         ///< only caches and arenas whose names match: `*` and `?`; empty: all, arenas apart
-  std::uint32_t stream = 0;  ///< of the capture, from 1 on; 0: the last
+  double since_seconds = 0;  ///< only events from this many seconds after the start of the stream
+  /// pattern for caches and arenas, with `*` and `?`; empty: all, with arenas apart from the totals
+  std::string cache;
+  std::uint32_t stream = 0;  ///< place in the capture, from 1 on; 0: the last stream
 };
 
-/// Objects that are out, and longer than their stack's objects used to be.
+/// Live objects that are older than twice the longest lifetime of their stack's objects.
 struct Suspects {
   double objects = 0, bytes = 0;
-  std::uint64_t oldest_ticks = 0;  ///< the age of the oldest
+  std::uint64_t oldest_ticks = 0;  ///< age of the oldest
   Suspects& operator+=(const Suspects& other) noexcept;
 };
 
@@ -73,21 +74,22 @@ class Summary final : public host::EventHandler {
     Origin origin;
     Figures figures;
     Lifetimes lifetimes;
-    Suspects suspects;  ///< see finish in summary.cpp for who counts as one
-    /// Of the figures what is of each cache or arena, by its place in traceables(); without frees and crossings.
+    Suspects suspects;  ///< see find_suspects() in summary.cpp for the condition
+    /// The part of the figures that belongs to each cache or arena, by index in traceables(); without frees and
+    /// cross-hart frees.
     std::vector<std::pair<std::uint32_t, Figures>> by_source;
     Figures& of(std::uint32_t traceable);
   };
   struct TraceableRow {
     std::uint32_t number = 0;
-    bool counted = true;      ///< in the totals and the rows
+    bool counted = true;      ///< included in the totals and the rows
     std::uint32_t space = 0;  ///< of its addresses, see LiveObject
     Figures figures;
     Lifetimes lifetimes;
-    std::size_t series = 0;  ///< of the timeline: live bytes
+    std::size_t series = 0;  ///< its series of live bytes in the timeline
   };
   struct HartRow {
-    Figures figures;                              ///< live: what it allocated and nobody freed
+    Figures figures;                              ///< live: objects that this hart allocated and no hart has freed
     double lost_on_target = 0, lost_on_line = 0;  ///< events
     std::size_t series = 0;
   };
@@ -101,12 +103,13 @@ class Summary final : public host::EventHandler {
   void on_stream_end(std::uint64_t stop_ticks) override;
   void on_end(const host::CaptureEnd& end) override;
 
-  // After on_end().
+  // The following are valid after on_end().
   [[nodiscard]] const SummaryOptions& options() const noexcept { return options_; }
   [[nodiscard]] const host::Definitions& definitions() const noexcept { return definitions_; }
   [[nodiscard]] const host::CaptureEnd& end() const noexcept { return end_; }
   [[nodiscard]] std::uint32_t streams() const noexcept { return streams_; }
-  [[nodiscard]] std::uint32_t stream() const noexcept { return stream_; }  ///< which of them this is; 0: none
+  /// the place of the summarized stream in the capture; 0: there is none
+  [[nodiscard]] std::uint32_t stream() const noexcept { return stream_; }
   [[nodiscard]] const Figures& totals() const noexcept { return totals_; }
   [[nodiscard]] const Lifetimes& lifetimes() const noexcept { return lifetimes_; }
   [[nodiscard]] const std::vector<Row>& rows() const noexcept { return rows_; }
@@ -116,19 +119,20 @@ class Summary final : public host::EventHandler {
   [[nodiscard]] const Timeline& timeline() const noexcept { return timeline_; }
   [[nodiscard]] std::uint64_t events() const noexcept { return events_; }
   [[nodiscard]] double reallocations() const noexcept { return reallocations_; }
-  /// Of objects from before the stream, or lost.
+  /// Frees of objects that were allocated before the stream, or whose allocation was lost.
   [[nodiscard]] double unknown_frees() const noexcept { return unknown_frees_; }
-  /// Objects whose free is missing: another came there.
+  /// Objects whose free is missing: another object was allocated at their address.
   [[nodiscard]] double replaced() const noexcept { return replaced_; }
-  /// The stop of the stream; its last event, if it was not stopped.
+  /// The time of the stream's stop, or of its last event if it was not stopped.
   [[nodiscard]] std::uint64_t last_ticks() const noexcept { return last_ticks_; }
   [[nodiscard]] std::uint64_t peak_ticks() const noexcept { return peak_ticks_; }
   [[nodiscard]] double lost() const noexcept;
-  [[nodiscard]] bool sampled() const noexcept { return sampled_; }              ///< figures are estimates
-  [[nodiscard]] bool counters_only() const noexcept { return counters_only_; }  ///< for a time nothing was recorded
-  /// Whether the figures say all that happened since the stream began.
+  [[nodiscard]] bool sampled() const noexcept { return sampled_; }  ///< figures are estimates
+  /// for some time no events were recorded
+  [[nodiscard]] bool counters_only() const noexcept { return counters_only_; }
+  /// Whether the figures include everything that happened since the stream began.
   [[nodiscard]] bool complete() const noexcept;
-  /// The time of @p ticks in seconds since the stream began.
+  /// Converts @p ticks to seconds since the stream began.
   [[nodiscard]] double seconds(std::uint64_t ticks) const noexcept;
   [[nodiscard]] double seconds_long(double ticks) const noexcept;
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Text with addresses in it, explained line by line.
+/// Adds explanations to text that contains addresses, line by line.
 
 #include <iosfwd>
 #include <string>
@@ -13,16 +13,17 @@ enum class Match { kRequired, kForced };
 
 class TextSymbolizer {
  public:
-  /// @param[in] match kRequired: refuse text that names the build id of another image.
+  /// @param[in] match kRequired: refuse text with the build id of another image.
   explicit TextSymbolizer(const Symbols& symbols, Match match = Match::kRequired) : symbols_(symbols), match_(match) {}
 
-  /// @returns what to print behind @p line, a text without its end: for each address of the image's code in it, `0x`
-  ///          and at least four hex digits, and for each `NAME+0xOFFSET/0xSIZE`, a line a frame; empty if there is
-  ///          none.
-  /// @throws host::Error kInput if the line is a banner of another image (`Quartermaster VERSION build BUILD-ID, ...`).
+  /// @returns the text to print after @p line, which is given without its line end: a line for each frame of each
+  ///          address of the image's code in it, where an address is `0x` and at least four hex digits, or
+  ///          `NAME+0xOFFSET/0xSIZE`; empty if there is no such address.
+  /// @throws host::Error kInput if the line has the build id of another image: a word of as many hexadecimal digits as
+  ///          the image's own build id, which has 32 or more.
   [[nodiscard]] std::string explain(std::string_view line) const;
 
-  /// Copies @p in to @p out with explanations, line by line, each as soon as it is whole.
+  /// Copies @p in to @p out line by line, with explanations. Each line is written as soon as it is complete.
   void filter(std::istream& in, std::ostream& out) const;
 
  private:
@@ -30,7 +31,8 @@ class TextSymbolizer {
   Match match_;
 };
 
-/// @returns @p frame as `packet_alloc (firmware/demo/net.cpp:41)`, without the parenthesis if its place is not known.
+/// @returns @p frame as `packet_alloc (firmware/demo/net.cpp:41)`; without the parenthesis if file and line are not
+///          known.
 [[nodiscard]] std::string describe(const Frame& frame);
 
 }  // namespace qm::analysis

@@ -1,5 +1,5 @@
 #pragma once
-/// Waits for what another program writes. Host only.
+/// Waits for output of another program. Host only.
 
 #include <chrono>
 #include <filesystem>
@@ -10,11 +10,11 @@
 
 namespace qm::test {
 
-/// Waits, at most 10 s, until a file in @p folder has @p needle in it. @returns whether one has.
+/// Waits until a file in @p folder contains @p needle, at most 10 s. @returns whether one does.
 inline bool await_text(const std::filesystem::path& folder, const std::string& needle) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (std::chrono::steady_clock::now() < deadline) {
-    std::error_code ignored;  // the folder may come later
+    std::error_code ignored;  // the folder may be created later
     for (const auto& each : std::filesystem::directory_iterator(folder, ignored)) {
       std::ifstream file(each.path(), std::ios::binary);
       if (std::string(std::istreambuf_iterator<char>(file), {}).find(needle) != std::string::npos) return true;

@@ -1,5 +1,5 @@
 #pragma once
-/// Commands of the shell, run by a test. Host only.
+/// Shell commands, run by a test. Host only.
 
 #include <sys/wait.h>
 
@@ -10,10 +10,10 @@
 
 namespace qm::test {
 
-/// What came of a command.
+/// The result of a command.
 struct Outcome {
   int status = -1;   ///< its exit status; -1: it could not be started, or was killed
-  std::string text;  ///< what it wrote to standard output
+  std::string text;  ///< its standard output
 };
 
 /// Runs @p command and waits for its end.
@@ -29,7 +29,7 @@ inline Outcome run_command(const std::string& command) {
   return outcome;
 }
 
-/// The same. @returns what it wrote to standard output.
+/// The same. @returns its standard output.
 inline std::string output_of(const std::string& command) { return run_command(command).text; }
 
 }  // namespace qm::test

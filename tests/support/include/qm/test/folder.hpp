@@ -9,10 +9,10 @@
 
 namespace qm::test {
 
-/// A new empty folder among the temporary files, which goes with its contents.
+/// A new empty folder among the temporary files; the destructor removes it with its contents.
 class TemporaryFolder {
  public:
-  /// @throws std::system_error if there can be none.
+  /// @throws std::system_error if it cannot be created.
   TemporaryFolder() {
     std::string pattern = (std::filesystem::temp_directory_path() / "qm-test-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) throw std::system_error(errno, std::generic_category(), pattern);

@@ -7,13 +7,13 @@
 
 namespace qm::test {
 
-/// How many harts a test has: QM_HARTS in the environment on the host (default 4, at most Port::kMaxHarts), those that
-/// started on the target.
+/// @returns the number of harts of a test: on the host QM_HARTS in the environment (default 4, at most
+///          Port::kMaxHarts), on the target the harts that started.
 [[nodiscard]] unsigned harts() noexcept;
 
-/// Runs @p function at the same time on the first @p count harts and returns when every call has returned. Each call
-/// runs with interrupts enabled and its hart online; the calling hart is hart 0 and takes part. Not nested. EXPECT_ and
-/// ADD_FAILURE may be used in @p function; ASSERT_ leaves only the call it is in.
+/// Runs @p function at the same time on the first @p count harts, and returns when every call has returned. Each call
+/// runs with interrupts enabled and its hart online. The calling hart is hart 0 and takes part. Calls must not be
+/// nested. EXPECT_ and ADD_FAILURE may be used in @p function; ASSERT_ leaves only the call it is in.
 void on_each_hart(unsigned count, void (*function)(unsigned hart, void* argument), void* argument);
 
 /// The same with a callable `void(unsigned hart)`.
@@ -24,8 +24,8 @@ void on_each_hart(unsigned count, Callable&& callable) {
       count, [](unsigned hart, void* argument) { (*static_cast<Plain*>(argument))(hart); }, &callable);
 }
 
-/// A meeting point for the harts of one on_each_hart(): arrive() returns once @p count have arrived. Serves interrupts
-/// while it waits.
+/// A barrier for the harts of one on_each_hart(): arrive() returns once @p count harts have arrived. It serves
+/// interrupts while it waits.
 class Barrier {
  public:
   explicit Barrier(unsigned count) noexcept : count_(count) {}

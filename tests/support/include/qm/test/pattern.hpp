@@ -1,22 +1,22 @@
 #pragma once
-/// Regular expressions over what was printed. On the host only, and compiled once: <regex> costs five seconds a source.
+/// Regular expressions for printed text. Host only, and compiled once: <regex> costs five seconds a source.
 
 #include <string>
 #include <vector>
 
 namespace qm::test {
 
-/// The whole of a match in [0], its groups behind it; empty where there is none.
+/// [0] is the whole match, its groups follow; empty if there is no match.
 using Match = std::vector<std::string>;
 
-/// A regular expression as ECMAScript writes it. Throws std::regex_error if @p pattern is none.
-/// @returns the first match in @p text. O(text), more for patterns that go back.
+/// @param[in] pattern a regular expression in ECMAScript syntax; throws std::regex_error if it is not valid.
+/// @returns the first match in @p text. Complexity: O(text), more for patterns that backtrack.
 [[nodiscard]] Match find(const std::string& text, const std::string& pattern);
-/// @returns every match, in order, none overlapping another.
+/// @returns all matches, in order, without overlaps.
 [[nodiscard]] std::vector<Match> find_all(const std::string& text, const std::string& pattern);
 /// Whether all of @p text matches.
 [[nodiscard]] bool matches(const std::string& text, const std::string& pattern);
-/// @returns the text with each match replaced by @p with, in which $& is the match.
+/// @returns the text with each match replaced by @p with, in which $& stands for the match.
 [[nodiscard]] std::string replace_all(const std::string& text, const std::string& pattern, const std::string& with);
 
 }  // namespace qm::test

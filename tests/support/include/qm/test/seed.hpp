@@ -1,17 +1,17 @@
 #pragma once
-/// Random numbers for tests: a run is a function of its seed, and a failure prints the seed.
+/// Random numbers for tests: a run depends only on its seed, and a failure prints the seed.
 
 #include <cstdint>
 
 namespace qm::test {
 
-/// The seed of this run: QM_SEED in the environment on the host, `seed=N` in the boot arguments on the target, else 1.
+/// @returns the seed of this run: QM_SEED in the environment on the host, `seed=N` in the boot arguments on the target, or 1.
 /// The runner prints it after a failure, with the command that repeats the run.
 [[nodiscard]] std::uint64_t seed() noexcept;
 
-/// How many steps a long random test takes: QM_STEPS in the environment, `steps=N` in the boot arguments on the target;
-/// else all @p wanted in an optimised host build, and a twentieth (a fiftieth on the target) where a step costs much
-/// more.
+/// @returns the number of steps of a long random test: QM_STEPS in the environment, `steps=N` in the boot arguments on
+///          the target; else @p wanted in an optimised host build, and a twentieth of it (a fiftieth on the target)
+///          where a step takes much longer.
 [[nodiscard]] std::uint64_t steps(std::uint64_t wanted) noexcept;
 
 /// A small generator (splitmix64), the same on host and target. One per hart or thread; not synchronised.
@@ -26,11 +26,11 @@ class Random {
     mixed = (mixed ^ (mixed >> 27)) * 0x94D0'49BB'1331'11EB;
     return mixed ^ (mixed >> 31);
   }
-  /// A number in [0, limit); 0 for limit 0.
+  /// @returns a number in [0, limit); 0 for limit 0.
   std::uint64_t below(std::uint64_t limit) noexcept { return limit == 0 ? 0 : next() % limit; }
-  /// A number in [low, high].
+  /// @returns a number in [low, high].
   std::uint64_t between(std::uint64_t low, std::uint64_t high) noexcept { return low + below(high - low + 1); }
-  /// True in @p of_hundred of a hundred cases.
+  /// @returns true in @p of_hundred of a hundred cases.
   bool chance(unsigned of_hundred) noexcept { return below(100) < of_hundred; }
 
  private:

@@ -3,14 +3,14 @@
 /// source runs on the host and on a target without an operating system. No heap, no exceptions, no streams; a tenth of
 /// GoogleTest's time to compile.
 ///
-/// Here: TEST, TEST_F (with SetUp, TearDown, SetUpTestSuite, TearDownTestSuite), EXPECT_ and ASSERT_ TRUE FALSE EQ NE
-/// LT LE GT GE STREQ STRNE, `<<` after each of them, FAIL, ADD_FAILURE, SUCCEED, GTEST_SKIP, SCOPED_TRACE,
+/// Supported: TEST, TEST_F (with SetUp, TearDown, SetUpTestSuite, TearDownTestSuite), EXPECT_ and ASSERT_ TRUE FALSE EQ
+/// NE LT LE GT GE STREQ STRNE, `<<` after each of them, FAIL, ADD_FAILURE, SUCCEED, GTEST_SKIP, SCOPED_TRACE,
 /// HasFatalFailure, HasFailure, AssertionResult; on the host EXPECT_THROW, EXPECT_NO_THROW and floating point too.
-/// Not here: TEST_P, typed tests, matchers, death tests.
+/// Not supported: TEST_P, typed tests, matchers, death tests.
 ///
-/// Differences: text of one assertion is cut at internal::kTextBytes; values that are no number, enumeration, pointer,
-/// string or range of those print as their size; a test case runs on hart 0, and assertions may be used on any hart, and
-/// on the host in any thread.
+/// Differences: the text of one assertion is cut at internal::kTextBytes; values other than numbers, enumerations,
+/// pointers, strings and ranges of these print as their size; a test case runs on hart 0, and assertions may be used on
+/// any hart, and on the host in any thread.
 
 #include <atomic>
 #include <cstddef>
@@ -29,7 +29,7 @@ inline constexpr std::size_t kTextBytes = QM_TEST_TEXT_BYTES;
 inline constexpr std::size_t kTextBytes = 640;
 #endif
 
-/// Characters appended up to a fixed size; what does not fit is left out and the end marked with `~`.
+/// Text of a fixed capacity; characters beyond it are dropped, and the end is marked with `~`.
 class Text {
  public:
   void clear() noexcept { length_ = 0; }
@@ -38,14 +38,14 @@ class Text {
   void append_unsigned(std::uint64_t value) noexcept;
   void append_signed(std::int64_t value) noexcept;
   void append_hex(std::uint64_t value) noexcept;
-  void append_floating(double value) noexcept;  // on the host
+  void append_floating(double value) noexcept;  // host only
 
  private:
   std::size_t length_ = 0;
   char characters_[kTextBytes];
 };
 
-/// Whether a value is printed as text or, quoted, as a value.
+/// Whether strings are printed as plain text or, with quotes, as values.
 enum class Quotes : bool { kNo, kYes };
 
 template <class T>
@@ -79,7 +79,7 @@ void print(Text& text, const T& value, Quotes quotes) noexcept {
   } else if constexpr (std::is_pointer_v<T>) {
     text.append("0x");
     text.append_hex(reinterpret_cast<std::uintptr_t>(value));
-  } else if constexpr (requires { std::string_view(value.native()); }) {  // std::filesystem::path, a range of its like
+  } else if constexpr (requires { std::string_view(value.native()); }) {  // std::filesystem::path, a range of paths
     print(text, value.native(), quotes);
   } else if constexpr (requires { value.begin() != value.end(); }) {
     text.append("{");
@@ -88,21 +88,21 @@ void print(Text& text, const T& value, Quotes quotes) noexcept {
       print(text, element, Quotes::kYes);
     }
     text.append(" }");
-  } else if constexpr (std::is_function_v<T>) {  // a manipulator, as std::hex: numbers are decimal
+  } else if constexpr (std::is_function_v<T>) {  // a manipulator such as std::hex: numbers are always decimal
   } else {
     text.append_unsigned(sizeof(T));
     text.append("-byte object");
   }
 }
 
-/// What the running hart's current assertion found, and what its author appended. Static, a pair a hart: assertions
-/// stay cheap on small stacks.
+/// The finding of the running hart's current assertion, and the text that its author appended. Static, one pair for
+/// each hart: assertions need little stack.
 Text& result_text() noexcept;
 Text& message_text() noexcept;
 
 }  // namespace internal
 
-/// What `<<` after an assertion appends to. There is one a hart, on the host one a thread; a new Message empties it.
+/// The target of `<<` after an assertion. One for each hart, on the host for each thread; a new Message empties it.
 class Message {
  public:
   Message() noexcept { internal::message_text().clear(); }
@@ -113,7 +113,7 @@ class Message {
   }
 };
 
-/// A verdict with its reason. The reason lives in the hart's text until the next assertion there.
+/// A verdict with its reason. The reason is in the hart's text until the next assertion on that hart.
 class AssertionResult {
  public:
   explicit AssertionResult(bool success) noexcept : success_(success) {}
@@ -182,14 +182,15 @@ class ScopedTrace {
 
 namespace internal {
 
-/// One TEST. Static, linked into the list of all cases before main runs.
+/// One TEST. Static, and linked into the list of all cases before main() runs.
 class Case {
  public:
   struct Suite {
     void (*set_up)();
     void (*tear_down)();
   };
-  Case(const char* suite, const char* name, Suite functions, void (*run)()) noexcept;
+  Case(const char* file, const char* suite, const char* name, Suite functions, void (*run)()) noexcept;
+  const char* file;
   const char* suite;
   const char* name;
   Suite functions;
@@ -205,13 +206,13 @@ struct Texts {
   ScopedTrace* trace = nullptr;
 };
 
-/// What the place has to supply in which the tests run.
+/// The environment in which the tests run must supply these functions.
 /// @returns the texts of the calling hart or thread.
 Texts& own_texts() noexcept;
-/// Calls @p run. On the host an exception that leaves it is a failure.
+/// Calls @p run. On the host, an exception that leaves it counts as a failure.
 void call(void (*run)());
 
-/// Runs a case's object. It lives in static storage: harts have small stacks.
+/// Runs a case's object. It lies in static storage, because harts have small stacks.
 void run_object(Test& test);
 
 template <class T>
@@ -296,19 +297,24 @@ QM_GTEST_OPERATION(GreaterEqual, >=)
 
 }  // namespace internal
 
-/// What a run came to.
+/// The result of a run.
 struct Totals {
   unsigned passed = 0;
   unsigned failed = 0;
   unsigned skipped = 0;
 };
 
-/// Where the report goes: one call a report, never inside a line of another. Supplied by the image.
+/// The destination of the report: one call for each report, never inside a line of another. The image supplies it.
 using Writer = void (*)(std::string_view text);
 
-/// Runs the cases whose "Suite.name" matches @p filter (`*` and `?` as in GoogleTest; empty: all), in the order of
-/// their definition, suites together.
-Totals run_all_tests(Writer writer, std::string_view filter);
+/// The cases to run.
+struct Selection {
+  std::string_view filter;  // for "Suite.name", `*` and `?` as in GoogleTest; empty: all
+  std::string_view files;   // names of the cases' sources, as "a_test.cpp,b_test.cpp"; empty: all
+};
+
+/// Runs the cases of @p selection, in the order of their definition, each suite without interruption.
+Totals run_all_tests(Writer writer, const Selection& selection);
 
 }  // namespace testing
 
@@ -322,7 +328,7 @@ Totals run_all_tests(Writer writer, std::string_view filter);
     void TestBody() override;                                                                                  \
   };                                                                                                           \
   static ::testing::internal::Case qm_gtest_case_##suite##_##name(                                             \
-      #suite, #name, QM_GTEST_CLASS(suite, name)::kSuite,                                                      \
+      __FILE__, #suite, #name, QM_GTEST_CLASS(suite, name)::kSuite,                                            \
       &::testing::internal::run_case<QM_GTEST_CLASS(suite, name)>);                                            \
   void QM_GTEST_CLASS(suite, name)::TestBody()
 #define TEST(suite, name) QM_GTEST_TEST(suite, name, ::testing::Test)
@@ -331,7 +337,7 @@ Totals run_all_tests(Writer writer, std::string_view filter);
 #define QM_GTEST_REPORT(kind) \
   ::testing::internal::Report(::testing::internal::Kind::kind, __FILE__, __LINE__) = ::testing::Message()
 #define QM_GTEST_EXPECT(result) static_cast<bool>(result) ? static_cast<void>(0) : QM_GTEST_REPORT(kNonfatal)
-// The switch keeps an `else` after the macro with the `if` before it.
+// The switch makes an `else` after the macro belong to the `if` before it.
 #define QM_GTEST_ASSERT(result)    \
   switch (0)                       \
   case 0:                          \

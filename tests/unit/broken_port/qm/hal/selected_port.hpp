@@ -1,6 +1,6 @@
 #pragma once
 #pragma GCC system_header  // #include_next
-// The port of this build with one function broken at a time.
+// The port of this build, with one function broken at a time.
 
 #define Port SoundPort
 #include_next <qm/hal/selected_port.hpp>

@@ -1,8 +1,9 @@
 #pragma once
-/// A port whose scheduler moves threads from hart to hart: QEMU's virt board in M-mode, nothing below it.
+/// A port whose scheduler moves threads from hart to hart: QEMU's virt board in M-mode, without SBI firmware.
 ///
-/// mscratch names what runs: the thread's context, or while a trap is handled the hart's own for that. One instruction
-/// reads it, so what a thread finds there is its own, wherever it is a moment later. `tp` belongs to the hart.
+/// mscratch points to the running context: the thread's or, while the hart handles a trap, the hart's trap context. One
+/// instruction reads it, so a thread always reads its own context, even if it moves right after. `tp` belongs to the
+/// hart.
 
 #include <array>
 
@@ -10,14 +11,15 @@
 
 namespace qm::hal {
 
-/// The registers of what does not run, and what the allocator asks about what does. The kernel's Thread is one.
+/// A context: its saved registers while it does not run, and the data that the port reports. The kernel's Thread is
+/// one.
 struct Context {
   std::array<std::uintptr_t, 32> x{};  ///< x0 to x31. tp and gp are kept and not restored
   std::uintptr_t pc = 0;
   std::uintptr_t status = 0;  ///< mstatus
   StackBounds stack;
   const char* label = "";  ///< "thread radio"
-  std::uint32_t key = 0;   ///< of this context alone; 0: of traps
+  std::uint32_t key = 0;   ///< unique to this context; 0: a trap context
   ThreadState allocator;
 };
 
@@ -27,7 +29,7 @@ struct Context {
 struct Port : PortDefaults {
   static constexpr unsigned kMaxHarts = 4;
 
-  /// The board numbers its harts from 0. The running one while interrupts are masked, or a hint.
+  /// The board numbers its harts from 0. The result is exact while interrupts are masked, and else a hint.
   static unsigned hart_index() noexcept {
     std::uintptr_t hart;
     asm volatile("csrr %0, mhartid" : "=r"(hart));
@@ -51,7 +53,7 @@ struct Port : PortDefaults {
   }
   [[noreturn]] static void fatal(const char* reason) noexcept { kernel_fatal(reason); }
 
-  // What has defaults:
+  // Functions with defaults in PortDefaults:
 
   static Context& running() noexcept {
     Context* context;

@@ -1,6 +1,6 @@
 #pragma once
-/// What differs between S-mode and M-mode: in M-mode nobody is below, and the board's own timer and registers are
-/// written.
+/// The functions that differ between S-mode and M-mode: in M-mode no lower layer exists, and they write the board's
+/// timer and registers.
 ///
 ///     CLINT       +0      msip, 4 bytes a hart
 ///                 +4000   mtimecmp, 8 bytes a hart
@@ -23,7 +23,7 @@ inline volatile std::uint32_t& word_at(std::uintptr_t address) noexcept {
 inline std::uint64_t ticks() noexcept { return *reinterpret_cast<volatile std::uint64_t*>(kTime); }
 #else
 inline std::uint64_t ticks() noexcept {
-  for (;;) {  // the halves belong together if the upper one has not moved
+  for (;;) {  // both halves are consistent if the upper one has not changed
     const std::uint32_t high = word_at(kTime + 4), low = word_at(kTime);
     if (word_at(kTime + 4) == high) return static_cast<std::uint64_t>(high) << 32 | low;
   }
@@ -33,13 +33,13 @@ inline std::uint64_t ticks() noexcept {
 /// Sets this hart's next timer interrupt to @p deadline_ticks, and clears a pending one. All ones: never.
 inline void set_timer(std::uint64_t deadline_ticks) noexcept {
   const std::uintptr_t compare = kTimeCompare + 8 * QM_CSR_READ(mhartid);
-  word_at(compare + 4) = ~0u;  // no deadline in between is earlier than both
+  word_at(compare + 4) = ~0u;  // so that no intermediate value is an earlier deadline than both
   word_at(compare) = static_cast<std::uint32_t>(deadline_ticks);
   word_at(compare + 4) = static_cast<std::uint32_t>(deadline_ticks >> 32);
 }
 
-/// Makes a software interrupt pending on the hart with id @p hart_id. The writes before it are visible to that hart's
-/// handler.
+/// Makes a software interrupt pending on the hart with id @p hart_id. That hart's handler sees the writes before this
+/// call.
 inline void send_ipi(std::uintptr_t hart_id) noexcept {
   asm volatile("fence rw, o" : : : "memory");
   word_at(kClint + 4 * hart_id) = 1;
@@ -51,10 +51,10 @@ inline void clear_ipi() noexcept {
   asm volatile("fence o, rw" : : : "memory");
 }
 
-/// Lets the hart with id @p hart_id go on: all came to the image's entry at reset, and wait there for this IPI.
+/// Starts the hart with id @p hart_id: at reset all harts entered the image, and they wait there for this IPI.
 inline void start_hart(std::uintptr_t hart_id, std::uintptr_t) noexcept { send_ipi(hart_id); }
 
-/// Both return where the board cannot.
+/// Both return if the board cannot do it.
 inline void shut_down() noexcept { word_at(kFinisher) = 0x5555; }
 inline void restart() noexcept { word_at(kFinisher) = 0x7777; }
 

@@ -6,7 +6,7 @@
 namespace qm::hal::sbi {
 
 struct Result {
-  long error = 0;  ///< 0: success; else an SBI error number, negative
+  long error = 0;  ///< 0: success; otherwise an SBI error number, negative
   long value = 0;
 };
 
@@ -42,8 +42,8 @@ inline void set_timer(std::uint64_t deadline_ticks) noexcept {
   }
 }
 
-/// Makes a software interrupt pending on the hart with id @p hart_id. The writes before it are visible to that hart's
-/// handler.
+/// Makes a software interrupt pending on the hart with id @p hart_id. That hart's handler sees the writes before this
+/// call.
 inline void send_ipi(unsigned long hart_id) noexcept { call(kIpi, 0, 1, hart_id); }
 
 /// Starts a stopped hart at @p entry with its id in a0 and @p opaque in a1.
@@ -53,7 +53,7 @@ inline Result hart_start(unsigned long hart_id, std::uintptr_t entry, std::uintp
 
 enum class ResetType : unsigned long { kShutdown = 0, kColdReboot = 1, kWarmReboot = 2 };
 
-/// Resets or shuts down. Returns only where the SBI cannot.
+/// Resets or shuts down. Returns only if the SBI cannot do it.
 inline void system_reset(ResetType type) noexcept { call(kReset, 0, static_cast<unsigned long>(type), 0); }
 
 }  // namespace qm::hal::sbi

@@ -1,19 +1,19 @@
 #pragma once
-/// The port for FreeRTOS on one RISC-V hart in M-mode. Includes nothing of the kernel: what it asks of the kernel is in
-/// heap_qm.c, which is compiled with it.
+/// The port for FreeRTOS on one RISC-V hart in M-mode. It includes no header of the kernel: the code that calls the
+/// kernel is in heap_qm.c, which is compiled with the kernel.
 ///
-/// Masking clears mstatus.MIE, as the critical sections of the kernel's RISC-V port do, so either nests in the other. For
-/// a kernel whose critical sections mask interrupts up to a level only (a CLIC, an interrupt controller with a threshold)
-/// the firmware has a header <qm_freertos_mask.hpp> in the include path of this one, with
+/// Masking clears mstatus.MIE, as the critical sections of the kernel's RISC-V port do, so the two nest in any order.
+/// For a kernel whose critical sections mask interrupts only up to a level (a CLIC, an interrupt controller with a
+/// threshold), the firmware has a header <qm_freertos_mask.hpp> in the include path of this header, with
 ///
 ///     namespace qm::freertos {
 ///     inline constexpr std::uintptr_t kUnmasked = ...;    // the level in tasks, outside of critical sections
-///     std::uintptr_t mask_level() noexcept;               // raises it to the kernel's; returns what it was
-///     void restore_level(std::uintptr_t before) noexcept;
+///     std::uintptr_t mask_level() noexcept;               // raises the level to the kernel's; returns the level
+///     before void restore_level(std::uintptr_t before) noexcept;
 ///     }
 ///
-/// An interrupt above that level may come at any instruction. What it asks of the heap while the allocator has masked
-/// the others is refused: heap_qm.c looks at qm_freertos_in_section.
+/// An interrupt above that level may occur at any instruction. heap_qm.c refuses its calls of the heap during a masked
+/// section of the allocator, which qm_freertos_in_section shows.
 
 #include <cstddef>
 #include <cstdint>
@@ -54,7 +54,7 @@ struct Port : PortDefaults {
   static constexpr unsigned kMaxHarts = 1;
   static unsigned hart_index() noexcept { return 0; }
 
-  /// What the level was, and in the lowest bit qm_freertos_in_section.
+  /// The previous level, and in the lowest bit the previous qm_freertos_in_section.
   enum class InterruptState : std::uintptr_t { kEnabled = freertos::kUnmasked << 1 };
   static InterruptState mask_interrupts() noexcept {
     const std::uintptr_t level = freertos::mask_level();
@@ -73,7 +73,7 @@ struct Port : PortDefaults {
   static void send_ipi(unsigned) noexcept {}  // there is no other hart
   [[noreturn]] static void fatal(const char* reason) noexcept { qm_freertos_fatal(reason); }
 
-  // What has defaults:
+  // Functions with defaults in PortDefaults:
 
   static std::uint32_t context_key() noexcept { return qm_freertos_context_key(); }
   static std::size_t context_label(std::span<char> label) noexcept {

@@ -1,9 +1,9 @@
 #pragma once
-/// The port for NuttX's flat builds on RISC-V, in M-mode or S-mode (QM_NUTTX_S_MODE). Includes nothing of NuttX: what it
-/// asks of NuttX is in mm_qm.c, which is compiled with NuttX's flags.
+/// The port for NuttX's flat builds on RISC-V, in M-mode or S-mode (QM_NUTTX_S_MODE). It includes no header of NuttX:
+/// the code that calls NuttX is in mm_qm.c, which is compiled with NuttX's flags.
 ///
-/// tp belongs to NuttX's threads, so the build has QM_HART_LOCALS=table. Threads go on on another hart after any
-/// instruction at which interrupts are enabled: the port has threads (docs/porting.md).
+/// tp belongs to NuttX's threads, so the build has QM_HART_LOCALS=table. A thread may continue on another hart after
+/// any instruction at which interrupts are enabled: the port has threads (docs/porting.md).
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Port : PortDefaults {
     return qm_nuttx_hart();
 #else
     unsigned hart;
-    asm volatile("csrr %0, mhartid" : "=r"(hart));  // NuttX's number of the processor, too
+    asm volatile("csrr %0, mhartid" : "=r"(hart));  // equals NuttX's processor number
     return hart;
 #endif
   }
@@ -64,7 +64,7 @@ struct Port : PortDefaults {
   static void send_ipi(unsigned hart) noexcept { qm_nuttx_send_ipi(hart); }
   [[noreturn]] static void fatal(const char* reason) noexcept { qm_nuttx_fatal(reason); }
 
-  // What has defaults:
+  // Functions with defaults in PortDefaults:
 
   static ThreadState& thread_state() noexcept { return *reinterpret_cast<ThreadState*>(qm_nuttx_thread_flag()); }
   static std::uint32_t context_key() noexcept { return qm_nuttx_context_key(); }

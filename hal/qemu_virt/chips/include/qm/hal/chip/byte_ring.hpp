@@ -24,11 +24,11 @@ class ByteRing {
  public:
   constexpr ByteRing() noexcept = default;
 
-  /// Adds @p byte, or counts it as lost when the ring is full. A byte equal to @p mark is remembered for marked(), also
-  /// when it is lost: the last byte kept then stands for it.
+  /// Adds @p byte, or counts it as lost if the ring is full. If the byte equals @p mark, the ring marks it for
+  /// marked(). A lost mark is remembered at the last byte that was stored.
   void push(std::uint8_t byte, std::uint8_t mark) noexcept {
     const std::uint32_t head = head_.load(std::memory_order_relaxed);
-    // acquire: pairs with the release in pop(), so that a slot is not overwritten before it was read.
+    // acquire: pairs with the release in pop(): a slot is not overwritten before it has been read.
     const bool full = head - tail_.load(std::memory_order_acquire) == Size;
     if (full) {
       lost_.store(lost_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -37,15 +37,15 @@ class ByteRing {
       head_.store(head + 1, std::memory_order_release);  // pairs with the acquire in pop()
     }
     if (byte == mark) {
-      mark_.store(full ? head : head + 1, std::memory_order_relaxed);  // the position behind it
+      mark_.store(full ? head : head + 1, std::memory_order_relaxed);  // the position after the byte
       marked_.store(1, std::memory_order_release);                     // pairs with the acquire in marked()
     }
   }
 
-  /// Takes up to out.size() bytes. @returns how many.
+  /// Takes up to out.size() bytes. @returns the number taken.
   std::size_t pop(std::span<char> out) noexcept {
     const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-    // acquire: pairs with the release in push(), so that the bytes are there.
+    // acquire: pairs with the release in push(): the bytes are visible.
     const std::uint32_t waiting = head_.load(std::memory_order_acquire) - tail;
     const std::uint32_t count = waiting < out.size() ? waiting : static_cast<std::uint32_t>(out.size());
     for (std::uint32_t i = 0; i < count; ++i) out[i] = static_cast<char>(bytes_[(tail + i) % Size]);
@@ -53,13 +53,13 @@ class ByteRing {
     return count;
   }
 
-  /// Drops what waits up to and including the last mark; nothing if there is none.
+  /// Drops the waiting bytes up to and including the last mark; does nothing if there is no mark.
   void drop_to_mark() noexcept {
     if (!marked()) return;
     tail_.store(mark_.load(std::memory_order_relaxed), std::memory_order_release);
   }
 
-  /// Whether a marked byte waits that the consumer has not taken.
+  /// Whether a marked byte waits for the consumer.
   [[nodiscard]] bool marked() const noexcept {
     if (marked_.load(std::memory_order_acquire) == 0) return false;  // pairs with the release in push()
     const std::uint32_t ahead = mark_.load(std::memory_order_relaxed) - tail_.load(std::memory_order_relaxed);

@@ -3,8 +3,8 @@
 ///
 ///     header | memory reservations | structure block: tokens | strings block
 ///
-/// The blob is input: every offset and length is checked against the blob before it is used, and a broken tree ends the
-/// walk with kBroken. Nothing is copied; names and data point into the blob, which must outlive them.
+/// The blob is untrusted input: every offset and length is checked against the blob before it is used, and a broken
+/// tree ends the walk with kBroken. Nothing is copied; names and data refer to the blob, which must outlive them.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ class Fdt {
   enum class Kind : std::uint8_t { kBeginNode, kEndNode, kProperty, kEnd, kBroken };
   struct Token {
     Kind kind = Kind::kBroken;
-    std::string_view name;  ///< kBeginNode: the node with its unit address; kProperty: the property
+    std::string_view name;  ///< kBeginNode: the node's name with unit address; kProperty: the property's name
     Bytes data;             ///< kProperty
   };
   struct Reservation {
@@ -29,7 +29,7 @@ class Fdt {
     std::uint64_t bytes = 0;
   };
 
-  /// Walks the tokens in order; kEnd and kBroken repeat for ever.
+  /// Walks the tokens in order; after kEnd or kBroken it returns the same again.
   class Cursor {
    public:
     explicit Cursor(const Fdt& tree) noexcept : structure_(tree.structure_), strings_(tree.strings_) {}
@@ -44,14 +44,14 @@ class Fdt {
     Kind over_ = Kind::kEndNode;  // kEnd or kBroken once the walk is over
   };
 
-  /// The size that the blob at @p start declares. Reads 8 bytes. @returns 0 if there is no device tree.
+  /// The size that the blob at @p start declares. Reads 8 bytes. @returns 0 if it is not a device tree.
   [[nodiscard]] static std::size_t declared_bytes(const void* start) noexcept;
 
-  /// @returns nothing if @p blob is shorter than it declares, of a version other than 16 and 17 and their like, or has
-  ///          a block outside itself.
+  /// @returns nothing if @p blob is shorter than it declares, has an incompatible version (not 16, 17 or compatible),
+  ///          or has a block that lies outside it.
   [[nodiscard]] static std::optional<Fdt> open(Bytes blob) noexcept;
 
-  /// The i-th memory reservation; nothing behind the last.
+  /// The i-th memory reservation; nothing after the last.
   [[nodiscard]] std::optional<Reservation> reservation(std::size_t index) const noexcept;
 
  private:
@@ -59,16 +59,16 @@ class Fdt {
   Bytes reservations_, structure_, strings_;
 };
 
-/// The 32-bit big-endian number at @p offset of @p data; 0 if that is outside.
+/// The 32-bit big-endian number at @p offset of @p data; 0 if it does not lie inside.
 [[nodiscard]] std::uint32_t fdt_u32(Fdt::Bytes data, std::size_t offset) noexcept;
 
-/// The number in @p cells 32-bit cells at @p offset; 0 if outside or of more than 2 cells.
+/// The number in @p cells 32-bit cells at @p offset; 0 if it does not lie inside or has more than 2 cells.
 [[nodiscard]] std::uint64_t fdt_cells(Fdt::Bytes data, std::size_t offset, unsigned cells) noexcept;
 
 /// The first string of a string list, without its final zero.
 [[nodiscard]] std::string_view fdt_string(Fdt::Bytes data) noexcept;
 
-/// Whether the string list @p data has @p wanted.
+/// Whether the string list @p data contains @p wanted.
 [[nodiscard]] bool fdt_has_string(Fdt::Bytes data, std::string_view wanted) noexcept;
 
 }  // namespace qm::hal

@@ -10,8 +10,7 @@ class Finisher {
  public:
   constexpr explicit Finisher(Registers registers) noexcept : registers_(registers) {}
 
-  /// Ends the emulator with @p status, of which it keeps 8 bits. Returns where there is no such chip behind the
-  /// register.
+  /// Ends the emulator with the lower 8 bits of @p status. Returns if the register does not belong to such a chip.
   void exit(unsigned status) const noexcept {
     registers_.write(0, (status & 0xff) == 0 ? kPass : ((status & 0xff) << 16) | kFail);
   }

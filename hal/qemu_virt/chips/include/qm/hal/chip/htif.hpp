@@ -1,13 +1,13 @@
 #pragma once
-/// The host-target interface of QEMU's board `spike` ("ucb,htif0"): console and end of the emulator in two registers of
-/// 64 bits, of which the halves are written in this order.
+/// The host-target interface of QEMU's board `spike` ("ucb,htif0"): console and end of the emulator, in two registers
+/// of 64 bits. The halves are written in this order:
 ///
 ///     0x0 from host:  the answer, here a byte received (0x100 | byte)
-///     0x8 to host:    device << 56 | command << 48 | payload, taken when the upper half is written
+///     0x8 to host:    device << 56 | command << 48 | payload, processed when the upper half is written
 ///
-/// The register from the host holds one byte, and is overwritten: by the next byte that comes, and by the answer to a
-/// byte that is put. So its lower half has a mark while nothing waits in it, with how many bytes were taken in all:
-/// whoever sends waits for the next count, and sends again what got lost. Somebody who types is slow enough without.
+/// The register from the host holds one byte. It is overwritten by the next received byte, and by the answer to a
+/// transmitted byte. So while no byte waits, its lower half has a mark with the number of bytes taken so far: a sending
+/// program waits for the next number and repeats lost bytes. A person who types is slow enough without this.
 
 #include <cstdint>
 
@@ -19,18 +19,19 @@ class Htif {
   /// @param[in] registers 32-bit registers, indexed by byte offset.
   constexpr explicit Htif(Registers registers) noexcept : registers_(registers) {}
 
-  /// Drops what was received.
+  /// Drops the received byte.
   void initialise() noexcept { registers_.write(kFromHost, kMark | taken_); }
 
-  /// Transmits one byte. Context: not beside receive().
+  /// Transmits one byte. Context: not concurrently with receive().
   void put(std::uint8_t byte) noexcept {
     registers_.write(kToHost, byte);
     registers_.write(kToHost + 4, kPutByte);
-    registers_.write(kFromHost, kMark | taken_);  // in the place of the answer
+    registers_.write(kFromHost, kMark | taken_);  // replaces the answer
   }
 
-  /// Gives the byte that was received, if there is one, to @p sink (`void(std::uint8_t)`). Context: not beside put().
-  /// @returns 0: a byte that was overwritten is not seen.
+  /// Passes the received byte, if there is one, to @p sink (`void(std::uint8_t)`). Context: not concurrently with
+  /// put().
+  /// @returns 0: it cannot detect an overwritten byte.
   template <class Sink>
   unsigned receive(Sink sink) noexcept {
     const std::uint32_t value = registers_.read(kFromHost);
@@ -41,7 +42,7 @@ class Htif {
     return 0;
   }
 
-  /// Ends the emulator with @p status, of which it keeps 8 bits.
+  /// Ends the emulator with the lower 8 bits of @p status.
   void exit(unsigned status) const noexcept {
     registers_.write(kToHost, (status & 0xff) << 1 | 1);
     registers_.write(kToHost + 4, 0);

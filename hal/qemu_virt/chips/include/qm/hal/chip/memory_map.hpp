@@ -1,5 +1,5 @@
 #pragma once
-/// A small set of address ranges: what RAM there is, less what is taken.
+/// A small set of address ranges: the RAM minus the parts in use.
 
 #include <array>
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace qm::hal {
 
-/// [low, high).
+/// The range [low, high).
 struct MemoryRange {
   std::uintptr_t low = 0;
   std::uintptr_t high = 0;
@@ -20,14 +20,14 @@ class MemoryMap {
   static constexpr std::size_t kMaxRanges = 16;
 
   /// Adds a range that does not overlap another; an empty one is ignored.
-  /// @returns false when there are kMaxRanges already: the range is then left out.
+  /// @returns false if there are kMaxRanges ranges already: the range is then left out.
   bool add(MemoryRange range) noexcept;
 
-  /// Takes @p range out. Cutting a hole into the last of kMaxRanges ranges drops the part behind the hole.
+  /// Removes @p range. A hole in the last of kMaxRanges ranges drops the part behind the hole.
   /// @returns false in that case.
   bool remove(MemoryRange range) noexcept;
 
-  /// Rounds every range inwards to multiples of @p alignment, a power of two, and drops those that vanish.
+  /// Rounds every range inwards to multiples of @p alignment, a power of two, and drops ranges that become empty.
   void trim(std::size_t alignment) noexcept;
 
   [[nodiscard]] std::span<const MemoryRange> ranges() const noexcept { return {ranges_.data(), count_}; }

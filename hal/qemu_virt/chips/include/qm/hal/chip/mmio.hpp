@@ -1,11 +1,12 @@
 #pragma once
-/// Register access. A chip driver is a template over one of these, so that a test gives it registers of its own.
+/// Register access. A chip driver is a template over one of these classes, so that a test can supply registers of its
+/// own.
 
 #include <cstdint>
 
 namespace qm::hal {
 
-/// Registers in memory: `Value` wide, a register every `1 << shift` bytes from `base`.
+/// Memory-mapped registers of the type `Value`, one every `1 << shift` bytes from `base`.
 template <class Value>
 class Mmio {
  public:

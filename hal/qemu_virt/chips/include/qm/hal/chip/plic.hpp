@@ -15,10 +15,10 @@ class Plic {
   /// @param[in] registers 32-bit registers, indexed by byte offset.
   constexpr explicit Plic(Registers registers) noexcept : registers_(registers) {}
 
-  /// Lets every source with a priority through to @p context.
+  /// Admits every source with a priority to @p context.
   void open_context(unsigned context) const noexcept { registers_.write(kThreshold + 0x1000u * context, 0); }
 
-  /// Enables @p source for @p context. Not safe against another hart that enables for the same context.
+  /// Enables @p source for @p context. Not safe if another hart enables a source for the same context at the same time.
   void enable(unsigned context, unsigned source) const noexcept {
     registers_.write(4u * source, 1);
     const std::uintptr_t word = kEnable + 0x80u * context + 4u * (source / 32);
@@ -31,12 +31,12 @@ class Plic {
     registers_.write(word, registers_.read(word) & ~(1u << (source % 32)));
   }
 
-  /// Takes the most urgent pending source. @returns 0 when there is none.
+  /// Claims the most urgent pending source. @returns 0 if there is none.
   [[nodiscard]] unsigned claim(unsigned context) const noexcept {
     return registers_.read(kThreshold + 0x1000u * context + 4);
   }
 
-  /// Says that @p source, claimed before, is served.
+  /// Completes @p source, which was claimed before.
   void complete(unsigned context, unsigned source) const noexcept {
     registers_.write(kThreshold + 0x1000u * context + 4, source);
   }

@@ -3,8 +3,8 @@
 ///
 ///     0 RBR/THR (DLL)   1 IER (DLM)   2 IIR/FCR   3 LCR   4 MCR   5 LSR
 ///
-/// Every byte waits for LSR.THRE before it is written: without that, an emulator whose reader is slow loses bytes
-/// silently. No function takes a lock; whoever shares the transmitter orders its writers itself.
+/// Every write of a byte waits for LSR.THRE: without that, an emulator whose reader is slow loses bytes silently. No
+/// function takes a lock; code that shares the transmitter serialises its writers itself.
 
 #include <cstdint>
 #include <span>
@@ -16,10 +16,10 @@ class Uart16550 {
  public:
   constexpr explicit Uart16550(Registers registers) noexcept : registers_(registers) {}
 
-  /// Sets 8 data bits, no parity, one stop bit, FIFOs on, receive interrupt as @p receive_interrupt says. Empties the
-  /// transmitter's FIFO. The receiver keeps what it holds, unless its FIFO was off: a chip empties a FIFO that is
-  /// switched on, so receive() comes first.
-  /// @param[in] divisor clock divisor of the rate, 0 leaves the rate that the boot loader has set.
+  /// Sets 8 data bits, no parity, one stop bit, FIFOs on, and the receive interrupt to @p receive_interrupt. Empties
+  /// the transmitter's FIFO. The receiver keeps its bytes, unless its FIFO was off: a chip empties a FIFO when it is
+  /// switched on, so call receive() first.
+  /// @param[in] divisor clock divisor of the rate; 0 keeps the rate that the boot loader has set.
   void initialise(bool receive_interrupt, std::uint16_t divisor = 0) const noexcept {
     registers_.write(kIer, 0);
     if (divisor != 0) {
@@ -33,7 +33,7 @@ class Uart16550 {
     if (receive_interrupt) registers_.write(kIer, kReceiveInterrupt);
   }
 
-  /// Transmits one byte if the transmitter has room. @returns whether it had.
+  /// Transmits one byte if the transmitter has room. @returns whether it had room.
   bool try_put(std::uint8_t byte) const noexcept {
     if ((registers_.read(kLsr) & kTransmitEmpty) == 0) return false;
     registers_.write(kData, byte);
@@ -54,8 +54,8 @@ class Uart16550 {
   /// Whether the last byte has left the chip.
   [[nodiscard]] bool idle() const noexcept { return (registers_.read(kLsr) & kTransmitterIdle) != 0; }
 
-  /// Takes every byte that the receiver holds and gives it to @p sink (`void(std::uint8_t)`).
-  /// @returns how often the receiver reported an overrun: at least so many bytes were lost in the chip.
+  /// Takes every byte in the receiver and passes it to @p sink (`void(std::uint8_t)`).
+  /// @returns the number of overruns that the receiver reported: at least that many bytes were lost in the chip.
   template <class Sink>
   unsigned receive(Sink sink) const noexcept {
     unsigned overruns = 0;

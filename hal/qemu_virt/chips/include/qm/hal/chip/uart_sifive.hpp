@@ -4,7 +4,7 @@
 ///     0x00 transmit (bit 31: full)    0x04 receive (bit 31: empty)    0x08, 0x0c their controls
 ///     0x10 interrupts enabled         0x14 interrupts pending         0x18 divisor
 ///
-/// No function takes a lock; whoever shares the transmitter orders its writers itself.
+/// No function takes a lock; code that shares the transmitter serialises its writers itself.
 
 #include <cstdint>
 
@@ -16,15 +16,15 @@ class UartSifive {
   /// @param[in] registers 32-bit registers, indexed by byte offset.
   constexpr explicit UartSifive(Registers registers) noexcept : registers_(registers) {}
 
-  /// Switches transmitter and receiver on, and the receive interrupt as @p receive_interrupt says. The rate stays as
-  /// the boot loader has set it.
+  /// Switches the transmitter and the receiver on, and sets the receive interrupt to @p receive_interrupt. The rate
+  /// stays as the boot loader has set it.
   void initialise(bool receive_interrupt) const noexcept {
     registers_.write(kTransmitControl, kOn | kWatermarkOfOne);
     registers_.write(kReceiveControl, kOn);
     registers_.write(kInterrupts, receive_interrupt ? kReceive : 0);
   }
 
-  /// Transmits one byte if the transmitter has room. @returns whether it had.
+  /// Transmits one byte if the transmitter has room. @returns whether it had room.
   bool try_put(std::uint8_t byte) const noexcept {
     if ((registers_.read(kTransmit) & kFlag) != 0) return false;
     registers_.write(kTransmit, byte);
@@ -34,8 +34,8 @@ class UartSifive {
   /// Whether no byte waits for the transmitter.
   [[nodiscard]] bool idle() const noexcept { return (registers_.read(kPending) & kTransmitEmpty) != 0; }
 
-  /// Takes every byte that the receiver holds and gives it to @p sink (`void(std::uint8_t)`).
-  /// @returns 0: this chip does not report an overrun.
+  /// Takes every byte in the receiver and passes it to @p sink (`void(std::uint8_t)`).
+  /// @returns 0: this chip does not report overruns.
   template <class Sink>
   unsigned receive(Sink sink) const noexcept {
     for (;;) {

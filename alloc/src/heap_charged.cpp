@@ -1,7 +1,0 @@
-/// malloc in a build with call sites, where its caller has given none.
-
-#include <qm/heap.hpp>
-
-void* qm_malloc(std::size_t size) noexcept {
-  return qm_malloc_at(qm::call_sites::untagged(__builtin_return_address(0)), size);
-}

@@ -1,0 +1,210 @@
+/// The leak scan: its roots, its memory, and the pause of the harts.
+
+#include <qm/scan.hpp>
+
+#include <atomic>
+#include <new>
+
+#include <qm/arena.hpp>
+#include <qm/detail/bits.hpp>
+#include <qm/hal/broadcast.hpp>
+#include <qm/detail/lock.hpp>
+#include <qm/detail/page_map.hpp>
+
+#include "heap/c_status.hpp"
+#include "scan/scanner.hpp"
+
+namespace qm {
+namespace scan {
+namespace {
+
+constinit Lock lock;  // guards the roots; a leaf
+constinit qm_scan_root* roots = nullptr;
+constinit std::atomic<const Platform*> the_platform{nullptr};
+constinit MemoryRange given{};
+constinit std::atomic<std::uint32_t> taken{0};  // a scan uses the scanner
+constinit MemoryRange drawn{};                  // its memory, allocated from base
+constinit Scanner the_scanner;
+
+/// Saves the callee-saved registers in @p words. @returns the stack pointer: the stack has all of them from there on.
+[[gnu::always_inline]] inline std::uintptr_t spill_registers(std::uintptr_t (&words)[16]) noexcept {
+#if defined(__riscv)
+#if __riscv_xlen == 64
+#define QM_SPILL "sd"
+#define QM_WORD "8"
+#else
+#define QM_SPILL "sw"
+#define QM_WORD "4"
+#endif
+  std::uintptr_t sp;
+  asm volatile(QM_SPILL " s0, 0*" QM_WORD "(%1)\n\t" QM_SPILL " s1, 1*" QM_WORD "(%1)\n\t" QM_SPILL " s2, 2*" QM_WORD
+                        "(%1)\n\t" QM_SPILL " s3, 3*" QM_WORD "(%1)\n\t" QM_SPILL " s4, 4*" QM_WORD "(%1)\n\t" QM_SPILL
+                        " s5, 5*" QM_WORD "(%1)\n\t" QM_SPILL " s6, 6*" QM_WORD "(%1)\n\t" QM_SPILL " s7, 7*" QM_WORD
+                        "(%1)\n\t" QM_SPILL " s8, 8*" QM_WORD "(%1)\n\t" QM_SPILL " s9, 9*" QM_WORD "(%1)\n\t" QM_SPILL
+                        " s10, 10*" QM_WORD "(%1)\n\t" QM_SPILL " s11, 11*" QM_WORD
+                        "(%1)\n\t"
+                        "mv %0, sp"
+               : "=&r"(sp)
+               : "r"(&words[0])
+               : "memory");
+  return sp;
+#else
+  __builtin_unwind_init();
+  return reinterpret_cast<std::uintptr_t>(&words);
+#endif
+}
+
+bool is_range(std::uintptr_t start, std::size_t bytes) noexcept {
+  return start != 0 && bytes != 0 && start + bytes - 1 >= start;
+}
+
+}  // namespace
+
+const qm_scan_root* first_root() noexcept { return roots; }
+const Platform* platform() noexcept { return the_platform.load(std::memory_order_acquire); }
+
+void set_platform(const Platform* platform) noexcept { the_platform.store(platform, std::memory_order_release); }
+
+Status set_memory(const MemoryRange& memory) noexcept {
+  if (memory.size != 0 && !is_range(memory.start, memory.size)) return Status::kInvalid;
+  const LockGuard hold(lock);
+  given = memory;
+  return Status::kOk;
+}
+
+Status add_root(qm_scan_root& root) noexcept {
+  const auto start = reinterpret_cast<std::uintptr_t>(root.start);
+  if (!is_range(start, root.bytes) || !Scanner::is_memory(start, root.bytes)) return Status::kInvalid;
+  const LockGuard hold(lock);
+  for (const qm_scan_root* one = roots; one != nullptr; one = one->next) {
+    if (one == &root) return Status::kBusy;
+  }
+  root.next = roots;
+  roots = &root;
+  return Status::kOk;
+}
+
+Status remove_root(qm_scan_root& root) noexcept {
+  const LockGuard hold(lock);
+  for (qm_scan_root** link = &roots; *link != nullptr; link = &(*link)->next) {
+    if (*link != &root) continue;
+    *link = root.next;
+    root.next = nullptr;
+    return Status::kOk;
+  }
+  return Status::kNotFound;
+}
+
+bool Scanner::is_memory(std::uintptr_t start, std::size_t bytes) noexcept {
+  const auto has = [=](std::uintptr_t low, std::size_t size) noexcept {
+    return start - low < size && bytes <= size - (start - low);
+  };
+  for (unsigned number = 0; number < page_map.region_count(); ++number) {
+    const PageMap::Region region = ObjectMap::region(number);
+    if (region.has(start)) return has(region.low, region.bytes);
+  }
+  const Platform* const known = platform();
+  if (known == nullptr || known->memory.empty()) return start != 0;
+  for (const MemoryRange& range : known->memory) {
+    if (has(range.start, range.size)) return true;
+  }
+  return false;
+}
+
+std::size_t Scanner::fixed_bytes() noexcept {
+  return LeakScan::kMostGroups * sizeof(LeakGroup) + alignof(Page) + ObjectMap::table_bytes();
+}
+
+void Scanner::begin(std::uintptr_t start, std::size_t bytes) noexcept {
+  work_low_ = start;
+  work_high_ = start + bytes;
+  summary.work_bytes = bytes;
+  groups_ = reinterpret_cast<LeakGroup*>(round_up(start, alignof(LeakGroup)));
+  const std::uintptr_t map = round_up(reinterpret_cast<std::uintptr_t>(groups_ + LeakScan::kMostGroups), alignof(Page));
+  map_.begin(map, work_high_ - map);
+}
+
+void Scanner::note_hardware(unsigned hart) noexcept {
+  hardware_words_[hart] = static_cast<std::uint8_t>(hal::Port::hardware_roots(hardware_[hart]));
+}
+
+}  // namespace scan
+
+using scan::Scanner;
+
+LeakScan::~LeakScan() {
+  if (!is_mine_) return;
+  if (scan::drawn.size != 0) static_cast<void>(base_arena().free(scan::drawn.start, scan::drawn.size));
+  scan::drawn = {};
+  scan::taken.store(0, std::memory_order_release);  // pairs with the acquire in run()
+}
+
+const LeakSummary& LeakScan::summary() const noexcept {
+  static constinit const LeakSummary none{};
+  return is_mine_ ? scan::the_scanner.summary : none;
+}
+
+std::span<const LeakGroup> LeakScan::groups() const noexcept {
+  return is_mine_ ? scan::the_scanner.groups() : std::span<const LeakGroup>{};
+}
+
+Status LeakScan::run() noexcept {
+  if (scan::platform() == nullptr || hart_count() == 0) return Status::kRefused;
+  if (!hal::may_ask_harts()) return Status::kUnsafe;
+  if (is_mine_ || scan::taken.exchange(1, std::memory_order_acquire) != 0) return Status::kBusy;
+  is_mine_ = true;
+  Scanner& scanner = *new (&scan::the_scanner) Scanner;
+  // As many Pages as there are pages in use, if each has the start of an object; and some more for changes until the
+  // pause.
+  const ArenaStats stats = base_arena().stats();
+  const std::size_t page_count = (stats.allocated - stats.in_extents) / PageMap::kPageBytes + kMostGroups;
+  const std::size_t fixed = Scanner::fixed_bytes();
+  scanner.summary.wanted_bytes = fixed + page_count * sizeof(scan::Page);
+  MemoryRange work = scan::given;
+  if (work.size == 0) {
+    work.size = round_up(scanner.summary.wanted_bytes, PageMap::kPageBytes);
+    for (; work.size >= fixed; work.size = round_down(work.size / 2, PageMap::kPageBytes)) {
+      work.start = base_arena().allocate(work.size, Fit::kInstant, nullptr, WaitPolicy::kQuiet);
+      if (work.start != 0) break;
+    }
+    if (work.start == 0) return Status::kNoMemory;
+    scan::drawn = work;
+  }
+  if (work.size < fixed) return Status::kNoMemory;
+  scanner.begin(work.start, work.size);
+  scanner.summary.wanted_bytes = 0;
+  struct Work {
+    Scanner& scanner;
+    std::uintptr_t registers[16];
+    std::uintptr_t sp;
+    Status status;
+  } here{scanner, {}, 0, Status::kOk};
+  here.sp = scan::spill_registers(here.registers);
+  const hal::BroadcastResult answer = hal::run_while_still(
+      [](unsigned hart, void* argument) noexcept { static_cast<Work*>(argument)->scanner.note_hardware(hart); },
+      [](void* argument) noexcept {
+        Work& of = *static_cast<Work*>(argument);
+        of.status = of.scanner.run(of.sp);
+      },
+      &here);
+  if (!answer.ok()) {
+    scanner.summary.hart = answer.hart;
+    return status_of(answer.status);
+  }
+  return here.status;
+}
+
+}  // namespace qm
+
+extern "C" {
+
+int qm_scan_add_root(qm_scan_root* root) {
+  if (root == nullptr) return qm::c_status_of(qm::Status::kInvalid);
+  return qm::c_status_of(qm::scan::add_root(*root));
+}
+
+int qm_scan_remove_root(qm_scan_root* root) {
+  if (root == nullptr) return qm::c_status_of(qm::Status::kNotFound);
+  return qm::c_status_of(qm::scan::remove_root(*root));
+}
+}

@@ -1,0 +1,262 @@
+/// The leak scan: which objects are reached, and which are not.
+
+#include <algorithm>
+#include <utility>
+
+#include <qm/arena.hpp>
+#include <qm/cache.hpp>
+#include <qm/detail/observer.hpp>
+
+#include "scan/scanner.hpp"
+
+namespace qm::scan {
+namespace {
+
+/// Words are read as they lie in memory, whatever their type.
+using AnyWord [[gnu::may_alias]] = std::uintptr_t;
+
+}  // namespace
+
+// ---- marking --------------------------------------------------------------------------------------------------------
+
+/// Follows a word that may be a pointer: it lies between the lowest region's start and the highest one's end.
+void Scanner::look_up(std::uintptr_t value) noexcept {
+  const Place start = map_.find_start(value);
+  if (start.page != nullptr) [[likely]] {
+    ++summary.references;
+    if (phase_ == Phase::kRoots) Page::set(start.page->aux, start.bit);
+    if (Page::has(start.page->marks, start.bit)) return;
+    return reach(start);
+  }
+  const Place inside = map_.find(value);
+  if (inside.page == nullptr) return;
+  ++summary.references;
+  if (!Page::has(inside.page->marks, inside.bit)) reach(inside);
+}
+
+/// Marks an object.
+void Scanner::reach(const Place& place) noexcept {
+  Page::set(place.page->marks, place.bit);
+  if (phase_ == Phase::kCounts) {
+    ++head_group_->under;
+    head_group_->under_bytes += map_.end_of(place) - place.start();
+  }
+  if (place.page->kind != Page::Kind::kNoPointers) map_.push(place);
+}
+
+void Scanner::look(std::uintptr_t value) noexcept {
+  if (phase_ != Phase::kStacks && value - map_.low() < map_.bytes()) look_up(value);
+}
+
+/// Marks the object that contains @p address as reached at its start. Its words are not read.
+void Scanner::hold(std::uintptr_t address) noexcept {
+  const Place place = map_.find(address);
+  if (place.page == nullptr) return;
+  Page::set(place.page->marks, place.bit);
+  Page::set(place.page->aux, place.bit);
+}
+
+#if defined(__clang__) || !defined(__GNUC__)
+#define QM_SCAN_READS [[gnu::noinline]] __attribute__((no_sanitize("address", "thread")))
+#else
+#define QM_SCAN_READS [[gnu::noinline, gnu::no_sanitize_address, gnu::no_sanitize_thread]]
+#endif
+
+/// Reads words of other code's memory: stacks, objects with redzones between them.
+QM_SCAN_READS void Scanner::look_at_words(std::uintptr_t low, std::uintptr_t high) noexcept {
+  const auto* at = reinterpret_cast<const AnyWord*>(round_up(low, sizeof(AnyWord)));
+  const auto* const end = reinterpret_cast<const AnyWord*>(high - high % sizeof(AnyWord));
+  if (at >= end) return;
+  summary.words += static_cast<std::size_t>(end - at);
+  const std::uintptr_t first = map_.low();
+  const std::size_t bytes = map_.bytes();
+  for (; at != end; ++at) {
+    const std::uintptr_t value = *at;
+    if (value - first < bytes) [[unlikely]]
+      look_up(value);
+  }
+}
+
+/// Leaves out the scan's own memory.
+void Scanner::range(std::uintptr_t low, std::uintptr_t high) noexcept {
+  if (phase_ == Phase::kStacks) return;
+  if (high <= work_low_ || low >= work_high_) {
+    look_at_words(low, high);
+  } else {
+    if (low < work_low_) look_at_words(low, work_low_);
+    if (high > work_high_) look_at_words(work_high_, high);
+  }
+  look_inside();
+}
+
+void Scanner::stack(const hal::StackBounds& whole, std::uintptr_t sp) noexcept {
+  if (phase_ == Phase::kStacks) return hold(whole.low);
+  if (sp >= whole.low && sp < whole.high) range(sp, whole.high);
+}
+
+/// Reads the words of an object. Of a magazine, which an operation has in hand, it reads the objects that are in it,
+/// and not those that were in it before.
+void Scanner::look_into(const Place& place) noexcept {
+  const std::uintptr_t start = place.start();
+  const std::uintptr_t end = map_.end_of(place);
+  if (place.page->kind != Page::Kind::kMagazines) return look_at_words(start, end);
+  auto& magazine = *reinterpret_cast<Magazine*>(start);
+  const auto slots = reinterpret_cast<std::uintptr_t>(magazine.slots());
+  const std::uintptr_t rounds = slots + magazine.rounds * sizeof(void*);
+  if (magazine.rounds <= magazine.capacity && rounds <= end) look_at_words(slots, rounds);
+}
+
+void Scanner::look_inside() noexcept {
+  for (Place place = map_.pop(); place.page != nullptr; place = map_.pop()) look_into(place);
+}
+
+void Scanner::mark_roots(std::uintptr_t sp) noexcept {
+  phase_ = Phase::kStacks;  // marks all stacks before any word is read
+  platform()->visit(*this, sp);
+  phase_ = Phase::kRoots;
+  platform()->visit(*this, sp);
+  for (const qm_scan_root* root = first_root(); root != nullptr; root = root->next) {
+    look(reinterpret_cast<std::uintptr_t>(root));
+    const auto start = reinterpret_cast<std::uintptr_t>(root->start);
+    range(start, start + root->bytes);
+  }
+  for (unsigned hart = 0; hart < hal::Port::kMaxHarts; ++hart) {
+    for (unsigned at = 0; at < hardware_words_[hart]; ++at) look(hardware_[hart][at]);
+  }
+  mark_held_by_allocator();
+  look_inside();
+}
+
+// ---- what is left ---------------------------------------------------------------------------------------------------
+
+/// Calls @p action with each object that has a bit in @p which, in the order of the Pages.
+template <class Action>
+void Scanner::for_each_object(Page::Bits Page::*which, const Action& action) noexcept {
+  for (Page* page = map_.begin_pages(); page != map_.end_pages(); ++page) {
+    for (unsigned word = 0; word < Page::kWords; ++word) {
+      for (std::size_t left = (page->*which)[word]; left != 0; left &= left - 1) {
+        const unsigned bit = word * kWordBits + lowest_bit(left);
+        if (Page::has(page->*which, bit)) action(Place{page, bit});  // an action may have cleared it
+      }
+    }
+  }
+}
+
+/// Counts the live objects, and clears the live bit of all but those that were not reached.
+void Scanner::count_live() noexcept {
+  for_each_object(&Page::live, [this](const Place& place) noexcept {
+    Page& page = *place.page;
+    const bool is_reached = Page::has(page.marks, place.bit);
+    if (page.kind == Page::Kind::kMagazines) return Page::clear(page.live, place.bit);
+    const std::size_t bytes = map_.end_of(place) - place.start();
+    ++summary.live;
+    summary.live_bytes += bytes;
+    if (!is_reached) {
+      ++summary.leaked;
+      summary.leaked_bytes += bytes;
+      return;
+    }
+    if (!Page::has(page.aux, place.bit)) {
+      if (summary.inner_only < LeakGroup::kExamples) summary.inner_examples[summary.inner_only] = place.start();
+      ++summary.inner_only;
+      summary.inner_only_bytes += bytes;
+    }
+    Page::clear(page.live, place.bit);
+  });
+  for (Page* page = map_.begin_pages(); page != map_.end_pages(); ++page) {
+    std::fill_n(page->marks, Page::kWords, 0);
+    std::fill_n(page->aux, Page::kWords, 0);
+  }
+}
+
+/// Reads each object that no other has been found to lead to yet: it may be a head. None of these leads to a later one.
+void Scanner::find_heads() noexcept {
+  phase_ = Phase::kHeads;
+  for_each_object(&Page::live, [this](const Place& place) noexcept {
+    Page& page = *place.page;
+    if (Page::has(page.marks, place.bit)) return;
+    Page::set(page.marks, place.bit);
+    Page::set(page.aux, place.bit);
+    if (page.kind == Page::Kind::kNoPointers) return;
+    map_.push(place);
+    look_inside();
+  });
+  for (Page* page = map_.begin_pages(); page != map_.end_pages(); ++page) std::fill_n(page->marks, Page::kWords, 0);
+}
+
+/// The cache that has the object; nullptr: an arena has it.
+Cache* Scanner::cache_of(const Place& place) noexcept {
+  Traceable* const owner = place.page->owner;
+  if (owner == nullptr || owner->kind() != RegistryKind::kCache) return nullptr;
+  return static_cast<Cache*>(owner);
+}
+
+LeakGroup& Scanner::group_of(const Place& place, std::size_t bytes) noexcept {
+  LeakGroup key;
+  key.owner = place.page->owner;
+  key.object_size = bytes;
+  if (Cache* const cache = cache_of(place); cache != nullptr) {
+    auto* const object = reinterpret_cast<void*>(place.start());
+    if constexpr (kCallSites) key.site = cache->site_of(object);
+    if (observer() != nullptr) key.stack = observer()->allocating_stack(*cache, object);
+  } else if (key.owner != nullptr) {
+    if constexpr (kCallSites) key.site = static_cast<Arena*>(key.owner)->site_of(place.start());
+  }
+  for (std::size_t at = 0; at < group_count_; ++at) {
+    LeakGroup& group = groups_[at];
+    if (group.owner == key.owner && group.object_size == key.object_size && group.site == key.site &&
+        group.stack == key.stack)
+      return group;
+  }
+  if (group_count_ == LeakScan::kMostGroups) return groups_[group_count_ - 1];
+  if (group_count_ == LeakScan::kMostGroups - 1) key = {};  // the group of all others
+  groups_[group_count_] = key;
+  return groups_[group_count_++];
+}
+
+void Scanner::sort_groups() noexcept {
+  const auto comes_before = [](const LeakGroup& a, const LeakGroup& b) noexcept {
+    if ((a.owner == nullptr) != (b.owner == nullptr)) return b.owner == nullptr;
+    return a.bytes() != b.bytes() ? a.bytes() > b.bytes() : a.examples[0] < b.examples[0];
+  };
+  for (std::size_t sorted = 1; sorted < group_count_; ++sorted) {
+    for (std::size_t at = sorted; at != 0 && comes_before(groups_[at], groups_[at - 1]); --at)
+      std::swap(groups_[at], groups_[at - 1]);
+  }
+}
+
+/// Goes from the last candidate to the first: one that is still unmarked when its turn comes is a head, since no
+/// earlier one leads to it.
+void Scanner::count_groups() noexcept {
+  phase_ = Phase::kCounts;
+  for (Page* page = map_.end_pages(); page-- != map_.begin_pages();) {
+    for (unsigned word = Page::kWords; word-- != 0;) {
+      while (page->aux[word] != 0) {
+        const unsigned bit = word * kWordBits + floor_log2(page->aux[word]);
+        Page::clear(page->aux, bit);
+        if (!Page::has(page->marks, bit)) count_head({page, bit});
+      }
+    }
+  }
+  sort_groups();
+}
+
+void Scanner::count_head(const Place& place) noexcept {
+  Page& page = *place.page;
+  Page::set(page.marks, place.bit);
+  const std::size_t bytes = map_.end_of(place) - place.start();
+  LeakGroup& group = group_of(place, bytes);
+  std::uintptr_t lower = place.start();
+  for (std::uintptr_t& example : group.examples) {
+    if (example == 0 || lower < example) std::swap(example, lower);
+    if (lower == 0) break;
+  }
+  ++group.heads;
+  group.head_bytes += bytes;
+  if (page.kind == Page::Kind::kNoPointers) return;
+  head_group_ = &group;
+  map_.push(place);
+  look_inside();
+}
+
+}  // namespace qm::scan
