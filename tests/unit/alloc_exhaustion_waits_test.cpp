@@ -19,6 +19,7 @@ TEST_F(ExhaustionWaits, an_atomic_failure_starts_a_drain_so_that_the_next_one_su
   const unsigned harts = test::harts();
   test::Barrier barrier(harts);
   void* object = nullptr;
+  const std::uint64_t then = hal::Port::ticks();
   on_each_attached_hart(harts, [&](unsigned hart) {
     // Half of them: as many as fit into the magazines without new memory, so that no page is freed by the frees alone.
     if (hart == harts - 1) give_all(*hoard, take_all(*hoard) / 2);
@@ -44,7 +45,8 @@ TEST_F(ExhaustionWaits, an_atomic_failure_starts_a_drain_so_that_the_next_one_su
   EXPECT_EQ(last_report.wait_policy, WaitPolicy::kAtomic);
   EXPECT_GT(last_report.recoverable, 1024U);
   EXPECT_EQ(exhaustion_stats().atomic_failures, 2U);
-  EXPECT_EQ(exhaustion_stats().posts, 1U);
+  EXPECT_GE(exhaustion_stats().posts, 1U);
+  EXPECT_LE(exhaustion_stats().posts, milliseconds_since(then) / 10 + 1);  // the second failure may come 10 ms after the first
   urgent->free(object);
 }
 
