@@ -10,6 +10,10 @@ using namespace qm::test;
 
 class ExhaustionWaits : public ExhaustionTest {};
 
+std::uint64_t milliseconds_since(std::uint64_t then) {
+  return (hal::Port::ticks() - then) * 1000 / hal::Port::tick_rate();
+}
+
 // ---- may not wait --------------------------------------------------------------------------------------------------
 
 TEST_F(ExhaustionWaits, an_atomic_failure_starts_a_drain_so_that_the_next_one_succeeds) {
@@ -46,7 +50,8 @@ TEST_F(ExhaustionWaits, an_atomic_failure_starts_a_drain_so_that_the_next_one_su
   EXPECT_GT(last_report.recoverable, 1024U);
   EXPECT_EQ(exhaustion_stats().atomic_failures, 2U);
   EXPECT_GE(exhaustion_stats().posts, 1U);
-  EXPECT_LE(exhaustion_stats().posts, milliseconds_since(then) / 10 + 1);  // the second failure may come 10 ms after the first
+  EXPECT_LE(exhaustion_stats().posts,
+            milliseconds_since(then) / 10 + 1);  // the second failure may come 10 ms after the first
   urgent->free(object);
 }
 
@@ -94,10 +99,6 @@ TEST_F(ExhaustionWaits, what_other_harts_have_of_the_same_cache_comes_back_witho
 }
 
 // ---- waits ---------------------------------------------------------------------------------------------------------
-
-std::uint64_t milliseconds_since(std::uint64_t then) {
-  return (hal::Port::ticks() - then) * 1000 / hal::Port::tick_rate();
-}
 
 TEST_F(ExhaustionWaits, a_wait_that_nobody_ends_ends_at_its_bound) {
   Cache* cache = make("awaited");
