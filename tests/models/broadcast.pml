@@ -1,6 +1,7 @@
 // The broadcast: a function runs once on each hart that is online, and nowhere after the call has returned, while other
 // harts broadcast and post too, come online, go offline or answer late. No wake-up is lost.
 //
+// layer: hal
 // harts: 3
 //
 // Hart 0 changes a word and broadcasts; its call may have a deadline. Beside that, hart 1 broadcasts, or hart 1 posts to

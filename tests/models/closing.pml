@@ -1,6 +1,7 @@
 // Closing and opening a per-hart cache: once every hart that may have an open per-hart cache has answered, none is open
 // until the word changes back; and no object is lost on the way.
 //
+// layer: alloc
 // harts: 3
 //
 // Harts 0 and 1 own a per-hart cache each; hart 2 commands: close, open, close. An owner runs three of: a fast pop (one step,
@@ -12,7 +13,7 @@
 // through a store buffer: the fence, or the next step of the owner, drains it. Without the fence the owner may read the
 // word first.
 //
-// Not covered: `watching`, the mode in which only the push is closed (trace.pml has it); the inlined form's pointer; the
+// Not covered: `watching`, the mode in which only the push is closed (start_stop.pml has it); the inlined form's pointer; the
 // reserve; the host's flagged section, which shuts the sections of a hart that another thread serves.
 //
 // mutant NO_FENCE: an owner reads the word before its bit is visible

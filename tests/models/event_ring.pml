@@ -1,6 +1,7 @@
 // The ring of events of one hart, which one reader empties: an event is read as it was put, in order; each event that found
 // no room is counted in a note at its place; and after the stop nothing is missing.
 //
+// layer: trace
 // harts: 2
 //
 // The hart puts five times: an event, a reallocation (two entries) or a change of its mode. The ring has four entries, and
@@ -209,7 +210,7 @@ reach_mode: now = number
         fi
      fi;
      atomic {
-       // step: trace/include/qm/trace/event_ring.hpp: tail_.store(tail_.load(std::memory_order_relaxed) + count, std::memory_order_release);
+       // step: trace/include/qm/trace/event_ring.hpp: tail_.store(tail_.load(std::memory_order_relaxed) + count
 #ifdef MUTANT_TAIL_FIRST
        tail = WRAP(first + entries);
 #else

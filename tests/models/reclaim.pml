@@ -1,6 +1,7 @@
 // Reclaim under pressure: two allocations wait for memory while another hart frees. Each gets an object if there is one, and
 // neither sleeps on when a free could serve it; a drain serves a hart if it began after the hart asked.
 //
+// layer: alloc
 // harts: 3
 //
 // Harts 0 and 1 each run one allocation with WaitPolicy::kWait, without a bound. Hart 2 frees two objects, through the fast
@@ -258,7 +259,7 @@ reach_served: received++; slab = slab - TAKEN; step = DONE
        sleepers = sleepers | BIT(me)
 #endif
      };
-     // step: alloc/src/pressure/exhaustion.cpp: if (frees.load(std::memory_order_seq_cst) == seen && hal::Port::ticks() < until) hal::Port::wait_for_interrupt();
+     // step: alloc/src/pressure/exhaustion.cpp: if (frees.load(std::memory_order_seq_cst) == seen && hal::Port::ticks() < until)
      atomic {
        if
        :: frees == seen ->

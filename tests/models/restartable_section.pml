@@ -1,6 +1,7 @@
 // The restartable section: an interrupt at any instruction of a pop or a push sends it back to its start, and no object
 // is lost or handed out twice, whatever the interrupt does meanwhile.
 //
+// layer: alloc
 // harts: 2
 //
 // Each thread runs two operations, instruction by instruction. At any of them an interrupt may come: it rewinds the

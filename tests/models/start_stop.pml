@@ -2,6 +2,7 @@
 // has a record; one that begins after the stop has returned has none; a free removes the record before the object is
 // released; and the records are counted right, so the watch ends with the last one.
 //
+// layer: trace
 // harts: 3
 //
 // Harts 0 and 1 allocate and free, two operations each, on fast and slow paths; either frees what the other has allocated.
@@ -77,7 +78,7 @@ inline end_watch_if_done() {
   :: atomic { word == (WATCH | SETTLED) -> skip };
      if
      :: atomic { live == 0 -> skip };
-        // step: trace/src/tracer_record.cpp: if (source.state().compare_exchange_weak(word, word & trace_state::kNotOfLiveTrace, std::memory_order_seq_cst))
+        // step: trace/src/tracer_record.cpp: source.state().compare_exchange_weak(word, word & trace_state::kNotOfLiveTrace
         atomic { word = (word == (WATCH | SETTLED) -> 0 : word) }
      :: atomic { live != 0 -> skip }
      fi
@@ -209,12 +210,12 @@ reach_claim_own:
      :: atomic { (seen & OWNED) == 0 || !cache[object] -> step = FORGETS }
      fi
   // Masked, after a section that has found nothing or was only a look at the word.
-  // step: alloc/src/cache/cache.cpp: if ((state_.load(std::memory_order_acquire) & trace_state::kHearsFree) != 0) observer()->forget(*this, object);
+  // step: alloc/src/cache/cache.cpp: (state_.load(std::memory_order_acquire) & trace_state::kHearsFree) != 0) observer()->forget
   :: atomic { step == FORGETS -> seen = word; step = RELEASES;
        // step: trace/include/qm/trace/record_table.hpp: std::uint32_t number = place.sequence_low.load(std::memory_order_acquire);
        mine = ((seen & WATCH) != 0 && cache[object] -> number[object] : 0) };
      if
-     // step: trace/include/qm/trace/record_table.hpp: if (!place.sequence_low.compare_exchange_strong(number, 0, std::memory_order_relaxed)) return false;
+     // step: trace/include/qm/trace/record_table.hpp: place.sequence_low.compare_exchange_strong(number, 0
      :: atomic { mine != 0 && number[object] == mine -> number[object] = 0 };
         // step: trace/include/qm/trace/record_table.hpp: store_relaxed(place.cache, 0);
         atomic { cache[object] = false; clear_buffered[object] = false };
@@ -290,7 +291,7 @@ proctype Commander() {
   :: atomic { commands > 0 -> commands--; phase++; on = false; off = false };
      if
      :: command == START ->
-        // step: trace/src/commands.cpp: one->previous = change(source, kWatch | kHold | (kDefect == Defect::kOnePhaseStart ? kRecord : 0), kSettled);
+        // step: trace/src/commands.cpp: change(source, kWatch | kHold | (kDefect == Defect::kOnePhaseStart ? kRecord : 0), kSettled)
 #ifdef MUTANT_ONE_PHASE_START
         word = (word | WATCH | HOLD | RECORD) & ~SETTLED;
 #else
@@ -331,7 +332,7 @@ proctype Commander() {
            // step: trace/src/tracer.cpp: found.sequence() >= one->harts()[found.hart()].dead_before) continue;
            atomic { found = (cache[at] && number[at] < dead_before[hart_of[at]] -> number[at] : 0) };
            if
-           // step: trace/src/record_table.cpp: if (!at(slot).sequence_low.compare_exchange_strong(number, 0, std::memory_order_relaxed)) return false;
+           // step: trace/src/record_table.cpp: at(slot).sequence_low.compare_exchange_strong(number, 0
            // step: trace/src/record_table.cpp: store_relaxed(at(slot).cache, 0);
            :: atomic { found != 0 && number[at] == found ->
 reach_sweep: number[at] = 0;
@@ -355,7 +356,7 @@ reach_sweep: number[at] = 0;
 #ifndef MUTANT_OWNED_TOO_EARLY
         ask(VISIT);
 #endif
-        // step: trace/src/commands.cpp: if ((source_of(*one).state().load(std::memory_order_relaxed) & kRecord) != 0) change(source_of(*one), kOwned, 0);
+        // step: trace/src/commands.cpp: & kRecord) != 0) change(source_of(*one), kOwned, 0);
         atomic {
           word = ((word & RECORD) != 0 -> word | OWNED : word);
           assert((former & 1) == 0 || number[0] == 0);
