@@ -35,6 +35,7 @@ libclang-rt-19-dev       its sanitizers
 llvm-19                  names the places in their reports
 python3                  runs the tests: ./test
 clang-format-14          holds the tree against .clang-format
+spin                     searches the models of the concurrent arguments for errors
 doxygen                  makes the API reference, in the test that it makes no warning
 gdb-multiarch            reads the allocator and its trace on the target in the test of the GDB commands
 curl                     fetches the program of examples/sqlite
