@@ -36,6 +36,7 @@ llvm-19                  names the places in their reports
 python3                  runs the tests: ./test
 clang-format-14          holds the tree against .clang-format
 doxygen                  makes the API reference, in the test that it makes no warning
+mkdocs                   makes the site of the documents, in the test that it is whole
 gdb-multiarch            reads the allocator and its trace on the target in the test of the GDB commands
 curl                     fetches the program of examples/sqlite
 picolibc-riscv64-unknown-elf  its C library
