@@ -99,6 +99,8 @@ def rewrite_link(match, path, page):
         return f"[{text}]({posixpath.relpath(pages[to], posixpath.dirname(page) or '.')}{hash_sign}{heading})"
     if to.startswith("docs/") and os.path.isfile(os.path.join(ROOT, to)):
         return f"[{text}]({posixpath.relpath(to[len('docs/'):], posixpath.dirname(page) or '.')})"
+    if not os.path.exists(os.path.join(ROOT, to)):
+        raise PluginError(f"{path}: no {target}")
     named = re.search(r"[`./]", text) and to.endswith(text.strip("`/"))
     return f"`{to}`" if named else f"{text} (`{to}`)"
 

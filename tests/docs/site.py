@@ -10,7 +10,8 @@ import sys
 import urllib.parse
 
 source, site = (os.path.abspath(path) for path in sys.argv[1:])
-subprocess.run(["mkdocs", "build", "--strict", "--quiet", "--clean", "-f", f"{source}/mkdocs.yml", "-d", site], check=True)
+if subprocess.run(["mkdocs", "build", "--strict", "--quiet", "--clean", "-f", f"{source}/mkdocs.yml", "-d", site]).returncode != 0:
+    sys.exit("FAILED: mkdocs")
 failures = []
 
 

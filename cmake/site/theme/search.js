@@ -1,4 +1,4 @@
-// Finds the sections that have all words of the query, those with a word in the title first. The index is loaded as a
+// Finds the sections that have all words of the query, those with a word in the title first, then those with the phrase. The index is loaded as a
 // script when it is first needed, so that search works on pages that are opened as files too.
 (() => {
   const query = document.getElementById('query');
@@ -31,7 +31,8 @@
     results.replaceChildren();
     if (words.length === 0) return;
     const found = window.siteIndex.filter(section => words.every(word => section.lower.includes(word)));
-    const rank = section => words.filter(word => section.title.toLowerCase().includes(word)).length;
+    const phrase = words.join(' ');
+    const rank = section => words.filter(word => section.title.toLowerCase().includes(word)).length + (section.lower.includes(phrase) ? 0.5 : 0);
     found.sort((a, b) => rank(b) - rank(a));
     results.append(element('p', found.length === 1 ? '1 section' : `${found.length} sections`));
     for (const section of found.slice(0, kMost)) {
