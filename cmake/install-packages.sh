@@ -37,6 +37,7 @@ python3                  runs the tests: ./test
 clang-format-14          holds the tree against .clang-format
 spin                     searches the models of the concurrent arguments for errors
 doxygen                  makes the API reference, in the test that it makes no warning
+mkdocs                   makes the site of the documents, in the test that it is whole
 gdb-multiarch            reads the allocator and its trace on the target in the test of the GDB commands
 curl                     fetches the program of examples/sqlite
 picolibc-riscv64-unknown-elf  its C library
