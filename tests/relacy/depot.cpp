@@ -41,7 +41,7 @@ constexpr unsigned kMagazines = 3;
 struct Box {
   qm::Magazine magazine;
   void* slot = nullptr;
-  qm_relacy::Plain<unsigned> contents = 0;  // what stands for the objects: written by the hart that has the magazine
+  qm_relacy::Plain<unsigned> contents = 0;  // stands for the objects; the hart that has the magazine writes it
 };
 
 struct DepotSuite : rl::test_suite<DepotSuite, 3> {
@@ -54,12 +54,11 @@ struct DepotSuite : rl::test_suite<DepotSuite, 3> {
     RL_ASSERT(at < kMagazines);
     return *boxes[at];
   }
-  void change(Box& box) { ++box.contents; }
+  static void change(Box& box) { ++box.contents; }
 
   void before() {
-    qm_relacy::begin();
+    qm_relacy::begin_harts();
     qm::sleepers.touch();
-    for (auto& pending : qm::hal::Port::pending) pending.touch();
     depot = new qm::Depot;
     depot->initialize(4096, 1);
     for (Box*& box : boxes) {

@@ -16,6 +16,12 @@ char qm_configuration_relacy;
 
 namespace qm_relacy {
 
+/// begin(), and touches the port's static objects.
+inline void begin_harts() {
+  begin();
+  for (auto& pending : qm::hal::Port::pending) pending.touch();
+}
+
 /// Runs a suite with random schedules, and then with all schedules that have at most @p switches forced switches. Prints
 /// the number of runs, and ends the program with status 1 if Relacy finds an error.
 template <class Suite>

@@ -32,9 +32,8 @@ struct LockSuite : rl::test_suite<LockSuite, 3> {
   std::unique_ptr<qm_relacy::Plain<unsigned>> count;
 
   void before() {
-    qm_relacy::begin();
+    qm_relacy::begin_harts();
     qm::sleepers.touch();
-    for (auto& pending : qm::hal::Port::pending) pending.touch();
     lock = std::make_unique<qm::Lock>();
     count = std::make_unique<qm_relacy::Plain<unsigned>>(0);
   }

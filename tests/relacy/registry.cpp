@@ -46,7 +46,7 @@ namespace {
 
 struct Entry : qm::Registered {
   static constexpr qm::RegistryKind kRegistryKind = qm::RegistryKind::kCache;
-  qm_relacy::Plain<unsigned> contents = 0;  // what stands for the cache: written when it is created and destroyed
+  qm_relacy::Plain<unsigned> contents = 0;  // stands for the cache; create() and the destroyer write it
 };
 
 struct RegistrySuite : rl::test_suite<RegistrySuite, 3> {
@@ -67,14 +67,13 @@ struct RegistrySuite : rl::test_suite<RegistrySuite, 3> {
   }
 
   void before() {
-    qm_relacy::begin();
+    qm_relacy::begin_harts();
     qm::sleepers.touch();
     qm::registry_lock.state_.touch();
     for (auto& first : qm::firsts) first.touch();
     for (auto& last : qm::lasts) last.touch();
     qm::walks.touch();
     qm::is_prefix_used.touch();
-    for (auto& pending : qm::hal::Port::pending) pending.touch();
     for (Entry*& entry : entries) entry = new Entry;
     RL_ASSERT(create(*entries[0], "a") == qm::Status::kOk);
     RL_ASSERT(create(*entries[1], "b") == qm::Status::kOk);

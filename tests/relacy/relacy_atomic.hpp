@@ -8,6 +8,7 @@
 // In before(), a test calls begin() and touches the static objects: a variable that a thread makes is not initialised
 // for the others. In after() it calls end().
 
+// All standard headers that the project's sources include: below, std::atomic gets another name.
 #include <atomic>
 #include <bit>
 #include <concepts>
@@ -173,12 +174,6 @@ class qm_relacy_atomic {
   }
   T exchange(T desired, memory_order order = memory_order::seq_cst, Place place = Place::current()) noexcept {
     return value().exchange(desired, qm_relacy::order_of(order), qm_relacy::info_of(place));
-  }
-  T fetch_add(T more, memory_order order = memory_order::seq_cst, Place place = Place::current()) noexcept {
-    return value().fetch_add(more, qm_relacy::order_of(order), qm_relacy::info_of(place));
-  }
-  T fetch_sub(T less, memory_order order = memory_order::seq_cst, Place place = Place::current()) noexcept {
-    return value().fetch_sub(less, qm_relacy::order_of(order), qm_relacy::info_of(place));
   }
   T fetch_or(T bits, memory_order order = memory_order::seq_cst, Place place = Place::current()) noexcept {
     return value().fetch_or(bits, qm_relacy::order_of(order), qm_relacy::info_of(place));

@@ -23,9 +23,4 @@ struct Port : PortDefaults {
   static inline std::atomic<unsigned> pending[kMaxHarts];
 };
 
-struct HartLocal;
-HartLocal& hart_local() noexcept;
-bool in_panic() noexcept;
-bool may_wait() noexcept;
-
 }  // namespace qm::hal
