@@ -36,7 +36,7 @@ llvm-19                  names the places in their reports
 python3                  runs the tests: ./test
 clang-format-14          holds the tree against .clang-format
 spin                     searches the models of the concurrent arguments for errors
-relacy-dev               runs the depot, the registry and the lock with every order of memory accesses
+relacy-dev               runs the depot, the registry and the lock with the memory model of C++
 doxygen                  makes the API reference, in the test that it makes no warning
 mkdocs                   makes the site of the documents, in the test that it is whole
 gdb-multiarch            reads the allocator and its trace on the target in the test of the GDB commands
@@ -59,7 +59,6 @@ sqlite3                  opens the export to SQLite
 '
 packages_full='
 clang-tidy               looks for mistakes in the libraries and the host tool
-python3-clang-19         finds the places where tests/mutation/run changes the code
 '
 packages_bench='
 nlohmann-json3-dev            figures of benches

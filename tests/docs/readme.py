@@ -40,7 +40,7 @@ class Terminal:
         fcntl.ioctl(self.line, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
 
     def read_until(self, words):
-        """@returns what came before, and the words."""
+        """Reads up to @p words, and drops them. @returns what came before."""
         end = time.monotonic() + SECONDS
         while words not in self.text:
             if time.monotonic() > end:
@@ -80,20 +80,21 @@ def session_of(text):
     return session
 
 
+def without_blank_end(lines):
+    while lines and not lines[-1]:
+        lines = lines[:-1]
+    return lines
+
+
 def check_answer(command, wanted, answer):
     lines = [same(line) for line in answer.replace("\r", "").split("\n")]
     if lines[:1] == [command]:
         lines = lines[1:]  # the echo
-    while lines and not lines[-1]:
-        lines.pop()
-    wanted = [same(line) for line in wanted]
-    while wanted and not wanted[-1]:
-        wanted.pop()
+    lines = without_blank_end(lines)
+    wanted = without_blank_end([same(line) for line in wanted])
     if "..." in wanted:
         at = wanted.index("...")
-        first, last = wanted[:at], wanted[at + 1:]
-        while first and not first[-1]:
-            first.pop()
+        first, last = without_blank_end(wanted[:at]), wanted[at + 1:]
         right = lines[:len(first)] == first and lines[len(lines) - len(last):] == last
     else:
         right = lines == wanted
