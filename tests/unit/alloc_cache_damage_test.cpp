@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include <qm/misuse.hpp>
+
 namespace alloc_cache_damage_test {
 
 using namespace qm;
@@ -145,6 +147,55 @@ TEST_F(CacheDamage, look_for_finds_an_object_of_either_magazine_and_none_of_the_
   }
   cache->free(object);
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
+MisuseReport refused;
+unsigned refusals = 0;
+
+/// Second frees that nothing could detect at once: of an object that its slab has back already, and of one that lies
+/// below others of its magazine.
+TEST_F(CacheDamage, what_a_full_magazine_holds_twice_or_from_a_slab_is_reported_when_the_magazine_leaves_the_hart) {
+  if (kChecked || !kMagazines) GTEST_SKIP() << "each free is checked";
+  for (const unsigned spoil : {0U, 1U, 2U}) {
+    Cache* cache = make(256);
+    ASSERT_NE(cache, nullptr);
+    // Afterwards the depot has empty magazines.
+    for (void*& object : objects) ASSERT_NE(object = cache->allocate(), nullptr);
+    for (void* object : objects) cache->free(object);
+    for (void*& object : objects) ASSERT_NE(object = cache->allocate(), nullptr);
+    const HartCache& own = cache->hart_cache(0);
+    const auto both_are_full = [&] {
+      return own.prev != nullptr && own.prev->rounds == own.prev->capacity && own.rounds() == own.prev->capacity * 2U;
+    };
+    std::size_t freed = 0;
+    while (!both_are_full() && freed < objects.size()) cache->free(objects[freed++]);
+    ASSERT_LT(freed, objects.size());
+    const unsigned first = own.inspected + 2U > own.prev->capacity ? 0 : own.inspected;  // the next that is inspected
+    void** const slots = own.prev->slots();
+    const void* victim = slots[first + spoil % 2];
+    void* lost = nullptr;  // overwritten, so that no free will return it
+    if (spoil == 2) {
+      lost = slots[first + 1];
+      slots[first + 1] = slots[first];
+    } else {
+      EXPECT_EQ(cache->slabs().put(slots[first + spoil]), Status::kOk);
+    }
+    refusals = 0;
+    set_misuse_handler([](const MisuseReport& report) noexcept {
+      refused = report;
+      ++refusals;
+    });
+    cache->free(objects[freed++]);
+    EXPECT_EQ(refusals, 1U);
+    EXPECT_EQ(refused.kind, Misuse::kDoubleFree);
+    EXPECT_EQ(refused.object, victim);
+    set_misuse_handler(nullptr);
+    if (lost != nullptr) cache->free(lost);
+    while (freed < objects.size()) cache->free(objects[freed++]);
+    EXPECT_EQ(cache->stats().in_use, 0U);
+    EXPECT_TRUE(cache->validate());
+    EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+  }
 }
 
 TEST_F(CacheDamage, an_address_that_is_no_object_has_no_trace_handle) {

@@ -385,4 +385,44 @@ TEST_F(Exhaustion, a_handler_that_is_served_from_the_reserve_starts_a_drain) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
+TEST_F(Exhaustion, a_report_says_where_the_idle_memory_lies) {
+  configure_exhaustion({.report = keep_report});  // no drain before the report
+  Cache* idle = make("idle");
+  Cache* hungry = make("hungry", 1000);
+  ASSERT_TRUE(idle != nullptr && hungry != nullptr);
+  Arena spans;
+  ASSERT_EQ(spans.initialize({.name = "spans", .quantum = 16, .source = &base_arena()}), Status::kOk);
+  EXPECT_EQ(spans.free(spans.allocate(64), 64), Status::kOk);
+  const std::size_t in_spans = spans.stats().idle;
+  EXPECT_GE(in_spans, 64U);
+  std::array<void*, 3> objects{};
+  for (void*& object : objects) ASSERT_NE(object = idle->allocate(), nullptr);
+  const std::size_t count = take_all(*hungry);
+  for (void* object : objects) idle->free(object);
+  const CacheStats stats = idle->stats();
+  const SlabStats slabs = idle->slabs().stats();
+  std::size_t in_magazines = 0, in_previous = 0;
+  if constexpr (kMagazines) {
+    in_magazines = idle->hart_cache(0).rounds() * stats.object_size;
+    in_previous = idle->hart_cache(0).prev_rounds.load() * stats.object_size;
+    EXPECT_GT(in_magazines, 0U);
+  }
+  const std::size_t kheap_idle = RegistryCursor<Arena>().find("kheap")->stats().idle;
+  {
+    const InHandler handler;
+    EXPECT_EQ(hungry->allocate_at(nullptr, 0, WaitPolicy::kAtomic), nullptr);
+  }
+  ASSERT_EQ(reports.load(), 1U);
+  EXPECT_EQ(last_report.in_magazines[0], in_magazines);
+  EXPECT_EQ(last_report.in_previous[0], in_previous);
+  EXPECT_EQ(last_report.in_depots, stats.in_depot * stats.object_size);
+  EXPECT_GE(last_report.in_slabs, slabs.empty_slabs * stats.slab_bytes);
+  EXPECT_EQ(last_report.in_spans, in_spans + kheap_idle);
+  EXPECT_EQ(last_report.recoverable,
+            in_magazines + last_report.in_depots + last_report.in_slabs + last_report.in_spans);
+  give_all(*hungry, count);
+  static_cast<void>(finish_drain());
+  EXPECT_EQ(spans.destroy(), Status::kOk);
+}
+
 }  // namespace alloc_exhaustion_test
