@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include <qm/arena.hpp>
 #include <qm/cache.hpp>
@@ -123,6 +124,25 @@ TEST_F(ArenaQuantum, there_are_sixteen_caches_at_most) {
   const std::uintptr_t start = ids.allocate(32);
   EXPECT_NE(start, 0U);
   EXPECT_EQ(ids.free(start, 32), Status::kOk);
+  EXPECT_EQ(ids.destroy(), Status::kOk);
+}
+
+TEST_F(ArenaQuantum, the_names_of_the_caches_fit_behind_that_of_the_arena) {
+  char name[kNameBytes] = {};
+  std::memset(name, 'a', kNameBytes - 1);
+  Arena ids;
+  // `_9` follows the name. A refusal leaves nothing behind.
+  const auto create = [&] {
+    return ids.initialize({.name = name, .start = 1, .size = 1000, .quantum = 9, .quantum_cache_max = 9});
+  };
+  EXPECT_EQ(create(), Status::kInvalid);
+  name[kNameBytes - 2] = 0;
+  EXPECT_EQ(create(), Status::kInvalid);
+  name[kNameBytes - 3] = 0;
+  ASSERT_EQ(create(), Status::kOk);
+  name[kNameBytes - 3] = '_';
+  name[kNameBytes - 2] = '9';
+  EXPECT_NE(RegistryCursor<Cache>().find(name), nullptr);
   EXPECT_EQ(ids.destroy(), Status::kOk);
 }
 

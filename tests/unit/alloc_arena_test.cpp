@@ -428,6 +428,25 @@ TEST_F(Arenas, a_walk_survives_what_happens_around_it) {
   for (unsigned i = 5; i < 10; ++i) EXPECT_EQ(arena_.free(held[i], 10), Status::kOk);
 }
 
+TEST_F(Arenas, a_walk_shows_of_a_segment_that_has_grown_downwards_the_part_that_it_has_not_shown) {
+  make(1, 1, 40);
+  std::uintptr_t held[4];
+  for (std::uintptr_t& start : held) start = arena_.allocate(10);
+  EXPECT_EQ(arena_.free(held[2], 10), Status::kOk);
+  ArenaWalk walk(arena_);
+  Segment segment;
+  for (unsigned i = 0; i < 3; ++i) ASSERT_TRUE(walk.next(segment));
+  EXPECT_EQ(segment.start, held[1]);
+  EXPECT_EQ(arena_.free(held[1], 10), Status::kOk);
+  ASSERT_TRUE(walk.next(segment));
+  EXPECT_EQ(segment.kind, TagKind::kFree);
+  EXPECT_EQ(segment.start, held[2]);
+  EXPECT_EQ(segment.size, 10U);
+  ASSERT_TRUE(walk.next(segment));
+  EXPECT_EQ(segment.start, held[3]);
+  for (const unsigned i : {0U, 3U}) EXPECT_EQ(arena_.free(held[i], 10), Status::kOk);
+}
+
 TEST_F(Arenas, cursors_see_every_arena_and_skip_none) {
   Arena one;
   Arena two;

@@ -112,4 +112,14 @@ TEST_F(PageMapTest, knows_its_regions) {
   EXPECT_EQ(&map.region_of(0), &PageMap::kNoRegion);
 }
 
+TEST_F(PageMapTest, prepares_the_next_leaf_only_if_its_regions_are_larger_than_one_leaf) {
+  PageMap map;
+  ASSERT_TRUE(map.mark(std::uintptr_t{1} << 30, kPage, 8));
+  EXPECT_FALSE(map.prepares_next());
+  ASSERT_EQ(map.add_region(std::uintptr_t{1} << 30, (std::uintptr_t{1} << 30) + PageMap::kLeafBytes), Status::kOk);
+  EXPECT_FALSE(map.prepares_next());
+  ASSERT_EQ(map.add_region(std::uintptr_t{3} << 30, (std::uintptr_t{3} << 30) + kPage), Status::kOk);
+  EXPECT_EQ(map.prepares_next(), kMagazines && kPage >= 2048);
+}
+
 }  // namespace alloc_page_map_test

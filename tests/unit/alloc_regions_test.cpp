@@ -95,6 +95,21 @@ TEST_F(Regions, refuses_what_overlaps_or_is_too_small_to_begin_with) {
   EXPECT_EQ(initialize(std::array{piece(kRegion, kRegion), piece(0, 4096)}, 1), Status::kOk);
 }
 
+TEST_F(Regions, begins_at_the_first_whole_page_wherever_the_memory_begins) {
+  constexpr std::size_t kPage = PageMap::kPageBytes;
+  for (const std::size_t offset : {std::size_t{0}, std::size_t{1}, std::size_t{2}, kPage - 1, kPage}) {
+    const std::array one{piece(offset, kRegion)};
+    ASSERT_EQ(initialize(one, 1), Status::kOk) << offset;
+    attach_hart(0);
+    EXPECT_EQ(base_arena().stats().total % kPage, 0U);
+    const std::uintptr_t page = base_arena().allocate(kPage);
+    EXPECT_GE(page, one[0].start);
+    EXPECT_LE(page + kPage, one[0].start + one[0].size);
+    EXPECT_EQ(base_arena().free(page, kPage), Status::kOk);
+    shutdown();
+  }
+}
+
 TEST_F(Regions, refuses_harts_and_ranges_that_cannot_be) {
   const std::array one{piece(0, kRegion)};
   EXPECT_EQ(add_memory(piece(kRegion, kRegion)), Status::kInvalid);  // before initialize()

@@ -25,6 +25,7 @@ TEST_F(Registry, a_name_has_letters_digits_and_three_signs) {
   EXPECT_FALSE(is_valid_name(nullptr));
   EXPECT_TRUE(is_valid_name("a_name_of_thirty-one.characters"));
   EXPECT_FALSE(is_valid_name("a_name_of_thirty-two..characters"));
+  EXPECT_TRUE(is_valid_name("kmalloc_of_my_own"));
 }
 
 TEST_F(Registry, finds_by_the_whole_name_only_and_not_what_is_hidden) {

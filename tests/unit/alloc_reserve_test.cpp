@@ -55,6 +55,24 @@ TEST_F(ReserveTest, an_explicitly_atomic_allocation_draws_on_the_reserve_too) {
   static_cast<void>(other);
 }
 
+TEST_F(ReserveTest, a_bulk_free_refills_the_reserve_before_the_magazines) {
+  restart(512 * 1024);
+  Cache* cache = make(96);
+  ASSERT_NE(cache, nullptr);
+  ASSERT_EQ(cache->reserve(20), Status::kOk);
+  Cache* other = hoard_memory();
+  const std::size_t count = take(*cache, objects.size(), WaitPolicy::kAtomic);
+  EXPECT_EQ(cache->stats().reserved, 0U);
+  cache->free_bulk(objects.data(), 20);
+  EXPECT_EQ(cache->stats().reserved, 20U);
+  EXPECT_EQ(cache->stats().in_use, count - 20);
+  cache->free_bulk(objects.data() + 20, count - 20);
+  EXPECT_EQ(cache->stats().in_use, 0U);
+  EXPECT_TRUE(cache->validate());
+  give_hoard(other);
+  ASSERT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
 TEST_F(ReserveTest, a_reserve_that_cannot_be_had_is_refused_and_changes_nothing) {
   restart(256 * 1024);
   Cache* cache = make(96);

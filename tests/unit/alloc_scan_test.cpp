@@ -278,6 +278,20 @@ TEST_F(ScanTest, looks_at_declared_roots_until_they_are_taken_back) {
   EXPECT_NE(qm_scan_remove_root(nullptr), 0);
 }
 
+TEST_F(ScanTest, reads_the_whole_words_of_a_root_and_none_of_those_that_lie_partly_in_it) {
+  static std::array<void*, 5> words;
+  std::array<Hidden, 5> nodes;
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = (nodes[i] = node()).object();
+  constexpr std::size_t kHalf = sizeof(void*) / 2;
+  qm_scan_root root{reinterpret_cast<std::byte*>(&words[1]) - kHalf, 2 * sizeof(void*) + 2 * kHalf, "words", nullptr};
+  ASSERT_EQ(scan::add_root(root), Status::kOk);
+  EXPECT_EQ(find().heads, words.size() - 2);  // of words 1 and 2 all is in the root
+  root.bytes = kHalf;
+  EXPECT_EQ(find().heads, words.size());
+  EXPECT_EQ(scan::remove_root(root), Status::kOk);
+  words.fill(nullptr);
+}
+
 TEST_F(ScanTest, refuses_a_root_that_is_no_memory_and_says_so_if_it_ceases_to_be_one) {
   static std::array<void*, 4> ring;
   static std::array<MemoryRange, 2> known;
