@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include <qm/fault.hpp>
 #include <qm/misuse.hpp>
 #include <qm/test/seed.hpp>
 
@@ -186,6 +187,55 @@ TEST_F(BlocksTest, pages_between_spans_join_them_when_no_other_memory_is_left) {
   for (std::size_t i = 0; i < count; ++i) {
     if (pages[i] - first >= 3 * kPage) EXPECT_EQ(base.free(pages[i], kPage), Status::kOk);
   }
+}
+
+unsigned tags_until_failure;
+
+TEST_F(BlocksTest, a_span_from_which_no_pages_can_go_back_for_lack_of_tags_is_as_it_was) {
+  restart(std::size_t{96} * 1024);
+  void* low = heap::allocate(2000);
+  void* middle = heap::allocate(5 * PageMap::kPageBytes);
+  void* high = heap::allocate(2000);
+  void* end = heap::allocate(5 * PageMap::kPageBytes);
+  ASSERT_NE(end, nullptr);
+  const std::size_t before = base_arena().stats().free;
+  // Without tags, pages go back neither from the inside of a span nor from its end.
+  fault::set_acquisition_test(
+      [](fault::Resource resource) noexcept { return resource != fault::Resource::kTag || tags_until_failure-- != 0; });
+  for (unsigned n = 0; n < 6; ++n) {
+    tags_until_failure = ~0U;
+    heap::free(middle);
+    heap::free(end);
+    tags_until_failure = n;
+    kheap().reap();
+    EXPECT_TRUE(kheap().validate()) << n;
+    EXPECT_TRUE(base_arena().validate()) << n;
+    tags_until_failure = ~0U;
+    ASSERT_NE(middle = heap::allocate(5 * PageMap::kPageBytes), nullptr) << n;
+    ASSERT_NE(end = heap::allocate(5 * PageMap::kPageBytes), nullptr) << n;
+    EXPECT_TRUE(kheap().validate()) << n;
+  }
+  fault::set_acquisition_test(nullptr);
+  heap::free(middle);
+  heap::free(end);
+  reclaim();
+  EXPECT_GE(base_arena().stats().free, before + 8 * PageMap::kPageBytes);
+  heap::free(low);
+  heap::free(high);
+  EXPECT_TRUE(kheap().validate());
+  EXPECT_EQ(heap::misuses(), 0U);
+}
+
+TEST_F(BlocksTest, a_large_free_block_at_the_end_of_a_span_goes_back_at_once) {
+  restart(std::size_t{512} * 1024);
+  void* low = heap::allocate(2000);
+  void* large = heap::allocate(100'000);
+  ASSERT_NE(large, nullptr);
+  const std::size_t before = base_arena().stats().free;
+  heap::free(large);
+  EXPECT_GE(base_arena().stats().free, before + 50'000);
+  EXPECT_TRUE(kheap().validate());
+  heap::free(low);
 }
 
 TEST_F(BlocksTest, a_class_gets_its_cache_once_it_holds_enough) {

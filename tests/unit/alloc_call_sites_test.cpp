@@ -347,4 +347,14 @@ TEST_F(CallSites, a_checking_build_names_who_allocates_without_a_site) {
   EXPECT_EQ(qm::call_sites::untagged_caller(2).address, 0U);
 }
 
+TEST_F(CallSites, a_new_start_charges_again_and_knows_no_callers_of_the_one_before) {
+  Cache* cache = make("packets", 64);
+  for (int i = 0; i < 3; ++i) cache->free(cache->allocate());
+  qm::call_sites::set_on(false);
+  restart(qm::test::kPoolBytes);
+  EXPECT_TRUE(qm::call_sites::is_on());
+  EXPECT_EQ(qm::call_sites::untagged_caller(0).address, 0U);
+  EXPECT_EQ(qm::call_sites::untagged_caller(0).calls, 0U);
+}
+
 }  // namespace alloc_call_sites_test

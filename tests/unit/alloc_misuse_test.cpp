@@ -107,6 +107,29 @@ TEST_F(MisuseTest, another_caches_object_is_reported_with_its_owner) {
   expect_whole(*owner);
 }
 
+TEST_F(MisuseTest, in_another_caches_slab_only_an_allocated_object_is_reported_with_that_cache) {
+  Cache* cache = make("packet");
+  Cache* other = make("other", 96);
+  void* kept = other->allocate();
+  void* idle = other->allocate();
+  other->free(idle);
+  other->reap();
+  Slab* const slab = other->slabs().find(kept);
+  ASSERT_NE(slab, nullptr);
+  ASSERT_EQ(other->slabs().find(idle), slab);
+  void* const foreign[] = {idle, slab};
+  unsigned wanted = 0;
+  for (void* bad : foreign) {
+    free_among_others(*cache, bad);
+    ASSERT_EQ(told.count, ++wanted);
+    EXPECT_EQ(told.last().kind, Misuse::kForeign);
+    EXPECT_EQ(told.last().object, bad);
+  }
+  expect_whole(*cache);
+  other->free(kept);
+  expect_whole(*other);
+}
+
 TEST_F(MisuseTest, of_a_full_magazine_that_leaves_the_hart_rounds_are_looked_at_and_all_if_one_is_bad) {
   Cache* cache = make("packet");
   cache->free(cache->allocate());
