@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include <qm/exhaustion.hpp>
 #include <qm/fault.hpp>
+#include <qm/test/seed.hpp>
 
 namespace alloc_extents_test {
 
@@ -165,6 +167,49 @@ TEST_F(ExtentsTest, slabs_of_caches_share_one_and_have_pages_of_their_own) {
   four.free(large);
   two.free(middle);
   one.free(small);
+}
+
+TEST_F(ExtentsTest, slabs_of_one_two_and_four_pages_share_no_page_in_a_random_run) {
+  struct Held {
+    unsigned char* start;
+    std::size_t which;
+    int fill;
+  };
+  static std::array<Held, 500> held;
+  std::size_t count = 0;
+  for (const std::size_t pages : {1U, 2U, 4U}) cache_of_slabs(pages * kPage);
+  qm::test::Random random;
+  const auto is_intact = [&](const Held& one) {
+    const std::size_t size = caches_[one.which]->object_size();
+    return std::all_of(one.start, one.start + size, [&](unsigned char byte) { return byte == one.fill; });
+  };
+  for (unsigned step = 0; step < 10000; ++step) {
+    // Grows and shrinks: the extents become full of holes, and whole again.
+    if (random.chance(step / 1000 % 2 != 0 ? 35 : 65) ? count < held.size() : count == 0) {
+      Held& one = held[count];
+      one.which = random.chance(70) ? 0 : random.between(1, 2);
+      one.start = static_cast<unsigned char*>(caches_[one.which]->allocate());
+      if (one.start == nullptr) continue;
+      one.fill = static_cast<int>(random.below(256));
+      std::memset(one.start, one.fill, caches_[one.which]->object_size());
+      ++count;
+    } else {
+      Held& one = held[random.below(count)];
+      ASSERT_TRUE(is_intact(one)) << step;
+      caches_[one.which]->free(one.start);
+      one = held[--count];
+    }
+    if (step % 100 == 0) {
+      caches_[random.below(3)]->reap();
+      ASSERT_TRUE(base_arena().validate()) << step;
+    }
+  }
+  EXPECT_GT(extents(), 0U);
+  while (count != 0) {
+    --count;
+    EXPECT_TRUE(is_intact(held[count]));
+    caches_[held[count].which]->free(held[count].start);
+  }
 }
 
 TEST_F(ExtentsTest, are_used_up_before_another_is_drawn) {
