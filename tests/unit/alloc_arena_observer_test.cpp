@@ -85,6 +85,14 @@ TEST_F(ArenaObserver, sees_nothing_while_off) {
   EXPECT_EQ(page_.forgotten, 0U);
 }
 
+TEST_F(ArenaObserver, sees_the_free_of_a_segment_of_one_number) {
+  make(1, 1, 10);
+  set_state(trace_state::kRecord | trace_state::kWatch);
+  EXPECT_EQ(arena_.free(arena_.allocate(1), 1), Status::kOk);
+  EXPECT_EQ(page_.recorded, 1U);
+  EXPECT_EQ(page_.last_forgotten, 1U);
+}
+
 TEST_F(ArenaObserver, sees_each_segment_once_with_the_size_asked_for) {
   make(16, 16, 1024);
   set_state(trace_state::kRecord | trace_state::kWatch);

@@ -570,6 +570,53 @@ TEST_F(ScanTest, accuses_nobody_where_the_structures_of_the_allocator_are_damage
   EXPECT_EQ(arena.destroy(), Status::kOk);
 }
 
+TEST_F(ScanTest, knows_magazines_of_every_capacity) {
+  if (!kMagazines) GTEST_SKIP() << "there are none";
+  for (const std::uint32_t rounds : kMagazineRounds) {
+    CacheConfig config;
+    config.name = "magazines";
+    config.object_size = 64;
+    config.magazine_rounds = rounds;
+    Cache* const cache = Cache::create(config);
+    ASSERT_NE(cache, nullptr);
+    std::array<Hidden, 2 * kMaxRounds> objects;
+    for (Hidden& object : objects) object = cache->allocate();
+    for (const Hidden& object : objects) cache->free(object.object());
+    ASSERT_NE(cache->hart_cache(0).loaded.load(), nullptr);
+    EXPECT_EQ(find().status, Status::kOk) << rounds;
+    EXPECT_EQ(Cache::destroy(cache), Status::kOk);
+  }
+}
+
+TEST_F(ScanTest, accuses_nobody_where_a_magazine_is_damaged) {
+  if (!kMagazines) GTEST_SKIP() << "there are none";
+  std::array<Hidden, 40> objects;
+  for (Hidden& object : objects) object = node();
+  for (const Hidden& object : objects) cache_->free(object.object());
+  HartCache& own = cache_->hart_cache(0);
+  Magazine* const loaded = own.loaded.load();
+  ASSERT_NE(loaded, nullptr);
+  ASSERT_NE(own.prev, nullptr);
+  ASSERT_EQ(find().status, Status::kOk);
+  const auto expect_damage = [](auto& word, auto bad, const char* what) {
+    const auto sound = std::exchange(word, static_cast<std::remove_reference_t<decltype(word)>>(bad));
+    const Found found = find();
+    EXPECT_EQ(found.status, Status::kMismatch) << what;
+    EXPECT_STREQ(found.summary.damaged, "node") << what;
+    word = sound;
+    EXPECT_EQ(find().status, Status::kOk) << what;
+  };
+  for (Magazine* one : {loaded, own.prev}) expect_damage(one->capacity, kMaxRounds + 1, "a capacity");
+  expect_damage(own.prev->rounds, own.prev->capacity + 1, "more objects than slots");
+  expect_damage(own.prev, reinterpret_cast<Magazine*>(reinterpret_cast<std::uintptr_t>(own.prev) + 1), "prev");
+  for (void** bad : {loaded->slots() - 1, loaded->slots() + loaded->capacity + 1}) {
+    void** const sound = own.top.exchange(bad);
+    EXPECT_EQ(find().status, Status::kMismatch);
+    own.top.store(sound);
+  }
+  EXPECT_EQ(find().status, Status::kOk);
+}
+
 TEST_F(ScanTest, gathers_origins_beyond_its_list_in_a_last_group) {
   static std::array<std::array<char, 12>, 80> names;
   for (unsigned i = 0; i < names.size(); ++i) {

@@ -67,6 +67,30 @@ TEST_F(SlabTest, wastes_at_most_an_eighth_for_every_alignment_up_to_16_pages) {
   }
 }
 
+TEST_F(SlabTest, is_the_least_that_wastes_an_eighth_and_for_a_large_class_of_the_heap_a_sixteenth) {
+  if (PageMap::kPageBytes != 4096 || sizeof(long) != 8 || kChecked) GTEST_SKIP() << "other slabs";
+  struct Case {
+    std::size_t size;
+    unsigned heap_class;
+    std::size_t slab_bytes;
+    unsigned objects;
+  };
+  for (const Case& one : {Case{8, 0, 4096, 498}, Case{192, 0, 4096, 21}, Case{1024, 0, 8192, 7}, Case{1792, 0, 4096, 2},
+                          Case{5120, 0, 16384, 3}, Case{100'000, 0, 524288, 5}, Case{192, 1, 4096, 21},
+                          Case{1024, 1, 8192, 7}, Case{1032, 1, 16384, 15}, Case{1280, 1, 8192, 6},
+                          Case{1792, 1, 16384, 9}, Case{2016, 1, 8192, 4}, Case{5120, 1, 32768, 6}}) {
+    SlabConfig config;
+    config.source = &page_arena();
+    config.object_size = one.size;
+    config.alignment = 8;
+    config.heap_class = static_cast<std::uint8_t>(one.heap_class);
+    SlabLayer slabs;
+    ASSERT_EQ(slabs.initialize(config), Status::kOk);
+    EXPECT_EQ(slabs.slab_bytes(), one.slab_bytes) << one.size << " of class " << one.heap_class;
+    EXPECT_EQ(slabs.objects(), one.objects) << one.size << " of class " << one.heap_class;
+  }
+}
+
 TEST_F(SlabTest, uses_up_quanta_that_are_larger_than_its_pages) {
   Arena arena;
   make_arena(arena, 65536, 4 * 65536);
