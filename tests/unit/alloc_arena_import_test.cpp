@@ -69,6 +69,23 @@ TEST_F(ArenaImport, every_pair_of_quanta) {
   }
 }
 
+TEST_F(ArenaImport, import_and_release_need_a_source) {
+  const auto import = [](Arena&, std::size_t, Fit) noexcept -> std::uintptr_t { return 0; };
+  const auto release = [](Arena&, std::uintptr_t, std::size_t) noexcept {};
+  EXPECT_EQ(importer_.initialize({.name = "importer", .quantum = 1, .import = import}), Status::kInvalid);
+  EXPECT_EQ(importer_.initialize({.name = "importer", .quantum = 1, .release = release}), Status::kInvalid);
+  EXPECT_EQ(importer_.initialize({.name = "importer", .quantum = 1, .import = import, .release = release}),
+            Status::kInvalid);
+}
+
+TEST_F(ArenaImport, what_no_span_of_the_source_can_hold_is_a_failure_of_the_source_too) {
+  make(16, 64, 640);
+  make_importer(16);
+  EXPECT_EQ(importer_.allocate_constrained(32, {.align = 4096}), 0U);
+  EXPECT_EQ(importer_.stats().failures, 1U);
+  EXPECT_EQ(arena_.stats().failures, 2U);  // for a span of any place, and for one around an aligned place
+}
+
 TEST_F(ArenaImport, rounds_to_the_sources_quantum_and_loses_nothing) {
   make(64, 64, 640);
   make_importer(16);

@@ -189,41 +189,62 @@ TEST_F(BlocksTest, pages_between_spans_join_them_when_no_other_memory_is_left) {
   }
 }
 
-unsigned tags_until_failure;
-
 TEST_F(BlocksTest, a_span_from_which_no_pages_can_go_back_for_lack_of_tags_is_as_it_was) {
-  restart(std::size_t{96} * 1024);
+  constexpr std::size_t kPage = PageMap::kPageBytes;
+  restart(std::size_t{192} * 1024);
   void* low = heap::allocate(2000);
-  void* middle = heap::allocate(5 * PageMap::kPageBytes);
+  void* middle = heap::allocate(5 * kPage);
   void* high = heap::allocate(2000);
-  void* end = heap::allocate(5 * PageMap::kPageBytes);
-  ASSERT_NE(end, nullptr);
-  const std::size_t before = base_arena().stats().free;
-  // Without tags, pages go back neither from the inside of a span nor from its end.
-  fault::set_acquisition_test(
-      [](fault::Resource resource) noexcept { return resource != fault::Resource::kTag || tags_until_failure-- != 0; });
-  for (unsigned n = 0; n < 6; ++n) {
-    tags_until_failure = ~0U;
-    heap::free(middle);
-    heap::free(end);
-    tags_until_failure = n;
-    kheap().reap();
-    EXPECT_TRUE(kheap().validate()) << n;
-    EXPECT_TRUE(base_arena().validate()) << n;
-    tags_until_failure = ~0U;
-    ASSERT_NE(middle = heap::allocate(5 * PageMap::kPageBytes), nullptr) << n;
-    ASSERT_NE(end = heap::allocate(5 * PageMap::kPageBytes), nullptr) << n;
-    EXPECT_TRUE(kheap().validate()) << n;
-  }
-  fault::set_acquisition_test(nullptr);
+  ASSERT_NE(high, nullptr);
   heap::free(middle);
-  heap::free(end);
-  reclaim();
-  EXPECT_GE(base_arena().stats().free, before + 8 * PageMap::kPageBytes);
+  const auto fail_tags = [] {
+    fault::set_acquisition_test([](fault::Resource resource) noexcept { return resource != fault::Resource::kTag; });
+  };
+  // Until base has no tag any more to split a segment.
+  fail_tags();
+  static std::array<std::uintptr_t, 64> pages;
+  std::size_t count = 0;
+  while ((pages[count] = base_arena().allocate(kPage, Fit::kInstant, nullptr, WaitPolicy::kQuiet)) != 0)
+    ASSERT_LT(++count, pages.size());
+  const ArenaStats before = kheap().stats();
+  const std::size_t free = base_arena().stats().free;
+  ASSERT_GT(free, 0U);
+  kheap().reap();
+  EXPECT_EQ(base_arena().stats().free, free);
+  ArenaStats after = kheap().stats();
+  EXPECT_EQ(after.spans, before.spans);
+  EXPECT_EQ(after.total, before.total);
+  EXPECT_EQ(after.imported, before.imported);
+  EXPECT_EQ(after.largest_free, before.largest_free);
+  EXPECT_TRUE(kheap().validate());
+  EXPECT_TRUE(base_arena().validate());
+  fault::set_acquisition_test(nullptr);
+  EXPECT_GE(kheap().reap(), 4 * kPage);
+  EXPECT_TRUE(kheap().validate());
+  while (count != 0) EXPECT_EQ(base_arena().free(pages[--count], kPage), Status::kOk);
   heap::free(low);
   heap::free(high);
   EXPECT_TRUE(kheap().validate());
   EXPECT_EQ(heap::misuses(), 0U);
+}
+
+TEST_F(BlocksTest, a_span_grows_by_what_its_free_end_lacks) {
+  constexpr std::size_t kPage = PageMap::kPageBytes;
+  void* low = heap::allocate(100);
+  for (std::size_t pages = 1; pages <= 4; ++pages) {
+    // The end of the span is one free block; two quanta of it may be spare.
+    void* end = heap::allocate(2 * kPage - 200);
+    heap::free(end);
+    const ArenaStats before = kheap().stats();
+    const std::size_t wanted = before.largest_free + pages * kPage - kPage / 2;
+    void* large = heap::allocate(wanted);
+    ASSERT_NE(large, nullptr);
+    EXPECT_LE(kheap().stats().imported, before.imported + pages * kPage) << pages;
+    heap::free(large);
+    kheap().reap();
+  }
+  heap::free(low);
+  EXPECT_TRUE(kheap().validate());
 }
 
 TEST_F(BlocksTest, a_large_free_block_at_the_end_of_a_span_goes_back_at_once) {

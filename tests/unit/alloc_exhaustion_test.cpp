@@ -385,6 +385,22 @@ TEST_F(Exhaustion, a_handler_that_is_served_from_the_reserve_starts_a_drain) {
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
+TEST_F(Exhaustion, a_drain_asks_the_harts_once_for_the_magazines_of_several_caches) {
+  if (!kMagazines) GTEST_SKIP() << "there are none";
+  const std::array<Cache*, 3> caches{make("first"), make("second"), make("third")};
+  const unsigned harts = test::harts();
+  test::Barrier barrier(harts);
+  on_each_attached_hart(harts, [&](unsigned hart) {
+    for (Cache* cache : caches) cache->free(cache->allocate());
+    barrier.arrive();
+    if (hart == 0) reclaim();
+    barrier.arrive();
+  });
+  EXPECT_EQ(exhaustion_stats().drains, 1U);
+  EXPECT_LE(exhaustion_stats().broadcasts, 2U);  // the caches of an arena follow in a second batch
+  for (Cache* cache : caches) EXPECT_EQ(cache->stats().objects, 0U);
+}
+
 TEST_F(Exhaustion, a_report_says_where_the_idle_memory_lies) {
   configure_exhaustion({.report = keep_report});  // no drain before the report
   Cache* idle = make("idle");

@@ -262,11 +262,13 @@ TEST_F(MisuseTest, a_destroyed_cache_is_reported_by_its_name_and_hands_nothing_o
   EXPECT_STREQ(told.last().cache->name(), "packet");
   EXPECT_EQ(cache->allocate(), nullptr);
   EXPECT_EQ(told.of(Misuse::kAfterDestroy), 2U);
+  cache->free_bulk(&object, 1);
+  EXPECT_EQ(told.of(Misuse::kAfterDestroy), 3U);
   Cache* next = make("next");
   ASSERT_NE(next, nullptr);
   next->free(next->allocate());
   expect_whole(*next);
-  EXPECT_EQ(told.count, 2U);
+  EXPECT_EQ(told.count, 3U);
 }
 
 TEST_F(MisuseTest, is_reported_with_the_stack_that_allocated_when_traced) {
