@@ -247,6 +247,32 @@ TEST_F(BlocksTest, a_span_grows_by_what_its_free_end_lacks) {
   EXPECT_TRUE(kheap().validate());
 }
 
+TEST_F(BlocksTest, the_end_of_a_span_goes_back_whatever_part_of_a_page_lies_before_it) {
+  constexpr std::size_t kPage = PageMap::kPageBytes;
+  restart(std::size_t{96} * 1024);
+  for (std::size_t size = 16; size <= kPage + 16; size += 16) {
+    void* low = heap::allocate(size);
+    void* end = heap::allocate(3 * kPage);
+    ASSERT_NE(end, nullptr);
+    heap::free(end);
+    kheap().reap();
+    ASSERT_TRUE(kheap().validate()) << size;
+    EXPECT_LT(kheap().stats().free, 2 * kPage) << size;
+    heap::free(low);
+  }
+}
+
+TEST_F(BlocksTest, imports_a_sixty_fourth_of_the_memory_at_a_time) {
+  if (PageMap::kPageBytes != 4096 || base_arena().quantum() != 4096) GTEST_SKIP() << "other pages";
+  for (std::size_t pages = 440; pages < 470; ++pages) {
+    restart(pages * 4096);
+    const std::size_t part = base_arena().stats().total / 64 / 4096;
+    void* block = heap::allocate(100);
+    EXPECT_EQ(kheap().stats().imported, part * 4096) << pages;
+    heap::free(block);
+  }
+}
+
 TEST_F(BlocksTest, a_large_free_block_at_the_end_of_a_span_goes_back_at_once) {
   restart(std::size_t{512} * 1024);
   void* low = heap::allocate(2000);

@@ -152,11 +152,11 @@ TEST_F(CacheDamage, look_for_finds_an_object_of_either_magazine_and_none_of_the_
 MisuseReport refused;
 unsigned refusals = 0;
 
-/// Second frees that nothing could detect at once: of an object that its slab has back already, and of one that lies
-/// below others of its magazine.
-TEST_F(CacheDamage, what_a_full_magazine_holds_twice_or_from_a_slab_is_reported_when_the_magazine_leaves_the_hart) {
+/// Frees that nothing could detect at once: a second one of an object that its slab has back already, or that lies
+/// below others of its magazine, and one of the address behind the last object of a slab.
+TEST_F(CacheDamage, what_a_full_magazine_must_not_hold_is_reported_when_the_magazine_leaves_the_hart) {
   if (kChecked || !kMagazines) GTEST_SKIP() << "each free is checked";
-  for (const unsigned spoil : {0U, 1U, 2U}) {
+  for (const unsigned spoil : {0U, 1U, 2U, 3U}) {
     Cache* cache = make(256);
     ASSERT_NE(cache, nullptr);
     // Afterwards the depot has empty magazines.
@@ -177,6 +177,12 @@ TEST_F(CacheDamage, what_a_full_magazine_holds_twice_or_from_a_slab_is_reported_
     if (spoil == 2) {
       lost = slots[first + 1];
       slots[first + 1] = slots[first];
+    } else if (spoil == 3) {
+      lost = slots[first];
+      const Slab* slab = cache->slabs().find(lost);
+      ASSERT_NE(slab, nullptr);
+      slots[first] = reinterpret_cast<void*>(slab->start + slab->objects * cache->slabs().stride());
+      victim = slots[first];
     } else {
       EXPECT_EQ(cache->slabs().put(slots[first + spoil]), Status::kOk);
     }
@@ -187,7 +193,7 @@ TEST_F(CacheDamage, what_a_full_magazine_holds_twice_or_from_a_slab_is_reported_
     });
     cache->free(objects[freed++]);
     EXPECT_EQ(refusals, 1U);
-    EXPECT_EQ(refused.kind, Misuse::kDoubleFree);
+    EXPECT_EQ(refused.kind, spoil == 3 ? Misuse::kForeign : Misuse::kDoubleFree);
     EXPECT_EQ(refused.object, victim);
     set_misuse_handler(nullptr);
     if (lost != nullptr) cache->free(lost);

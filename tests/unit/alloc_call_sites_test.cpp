@@ -357,4 +357,25 @@ TEST_F(CallSites, a_new_start_charges_again_and_knows_no_callers_of_the_one_befo
   EXPECT_EQ(qm::call_sites::untagged_caller(0).calls, 0U);
 }
 
+TEST_F(CallSites, a_walk_of_the_heap_shows_the_site_of_each_block) {
+  std::array<void*, 4> blocks{};
+  for (void*& block : blocks) block = QM_ALLOC(qm::heap::allocate, 3000);
+  const unsigned line = __LINE__ - 1;
+  qm::heap::free(blocks[1]);
+  unsigned shown = 0;
+  qm::ArenaWalk walk(*qm::RegistryCursor<qm::Arena>().find("kheap"));
+  qm::Segment segment;
+  while (walk.next(segment)) {
+    if (segment.kind == qm::TagKind::kFree) EXPECT_EQ(segment.site, nullptr);
+    for (const unsigned i : {0U, 2U, 3U}) {
+      if (segment.start != reinterpret_cast<std::uintptr_t>(blocks[i])) continue;
+      ++shown;
+      ASSERT_NE(segment.site, nullptr);
+      EXPECT_EQ(segment.site->line, line);
+    }
+  }
+  EXPECT_EQ(shown, 3U);
+  for (const unsigned i : {0U, 2U, 3U}) qm::heap::free(blocks[i]);
+}
+
 }  // namespace alloc_call_sites_test

@@ -413,9 +413,15 @@ TEST_F(ScanTest, holds_what_the_allocator_was_given_to_keep) {
   config.context = context;
   Cache* const cache = Cache::create(config);
   ASSERT_NE(cache, nullptr);
+  auto* const arena_name = static_cast<char*>(heap::allocate(64));
+  std::memcpy(arena_name, "ids", 4);
+  Arena arena;
+  ASSERT_EQ(arena.initialize({.name = arena_name, .start = 1, .size = 100, .quantum = 1}), Status::kOk);
   EXPECT_EQ(find().summary.leaked, 0u);
+  EXPECT_EQ(arena.destroy(), Status::kOk);
+  EXPECT_EQ(find().summary.leaked, 1u);
   EXPECT_EQ(Cache::destroy(cache), Status::kOk);
-  EXPECT_EQ(find().summary.leaked, 3u);
+  EXPECT_EQ(find().summary.leaked, 4u);
 }
 
 /// A stack that is itself a block: its contents below sp keep nothing.
