@@ -267,7 +267,7 @@ TEST_F(BlocksTest, imports_a_sixty_fourth_of_the_memory_at_a_time) {
   for (std::size_t pages = 440; pages < 470; ++pages) {
     restart(pages * 4096);
     const std::size_t part = base_arena().stats().total / 64 / 4096;
-    void* block = heap::allocate(100);
+    void* block = heap::allocate(5000);
     EXPECT_EQ(kheap().stats().imported, part * 4096) << pages;
     heap::free(block);
   }

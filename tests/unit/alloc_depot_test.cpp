@@ -216,6 +216,21 @@ TEST_F(DepotTest, trim_of_everything_brings_an_idle_system_back_to_its_size) {
   ASSERT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
+TEST_F(DepotTest, trim_frees_the_empty_magazines_that_were_not_needed) {
+  Cache* cache = make(48);
+  ASSERT_NE(cache, nullptr);
+  ASSERT_EQ(take(*cache, 3000), 3000U);
+  give(*cache, 3000);
+  ASSERT_EQ(take(*cache, 3000), 3000U);
+  EXPECT_EQ(cache->stats().depot_empty, 1U);
+  trim();
+  EXPECT_EQ(cache->stats().depot_empty, 1U);  // it belongs to the working set of the interval that ends here
+  trim();
+  EXPECT_EQ(cache->stats().depot_empty, 0U);
+  give(*cache, 3000);
+  ASSERT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
 // ---- bulk -----------------------------------------------------------------------------------------------------------
 
 TEST_F(DepotTest, bulk_takes_and_gives_what_single_calls_would) {
