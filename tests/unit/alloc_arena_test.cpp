@@ -128,6 +128,16 @@ TEST_F(Arenas, the_whole_of_the_integers_but_the_last) {
   EXPECT_EQ(arena_.free_constrained(SIZE_MAX - 1, 1), Status::kOk);
 }
 
+TEST_F(Arenas, spans_may_touch_and_not_share_a_single_number) {
+  make(1, 10, 10);
+  EXPECT_EQ(arena_.add(5, 6), Status::kOverlap);
+  EXPECT_EQ(arena_.add(19, 6), Status::kOverlap);
+  EXPECT_EQ(arena_.add(5, 5), Status::kOk);
+  EXPECT_EQ(arena_.add(20, 5), Status::kOk);
+  EXPECT_EQ(arena_.stats().total, 20U);
+  EXPECT_TRUE(arena_.validate());
+}
+
 TEST_F(Arenas, zero_is_never_handed_out) {
   make(8, 0, 32);
   EXPECT_EQ(arena_.stats().total, 24U);
