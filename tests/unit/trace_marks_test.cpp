@@ -118,6 +118,24 @@ TEST_F(Marks, give_their_memory_back) {
   EXPECT_EQ(ktrace->stats().allocated, before);
 }
 
+TEST_F(Marks, take_memory_for_each_stack_that_they_remember) {
+  Arena* const ktrace = RegistryCursor<Arena>().find("ktrace");
+  ASSERT_NE(ktrace, nullptr);
+  Cache* cache = make("packet");
+  ASSERT_EQ(trace::start("packet").status, Status::kOk);
+  void* first = test::allocate_by<1>(*cache);
+  ASSERT_EQ(set("few"), Status::kOk);
+  const std::size_t before = ktrace->stats().allocated;
+  ASSERT_EQ(set("few"), Status::kOk);  // of the same size
+  EXPECT_EQ(ktrace->stats().allocated, before);
+  void* const others[] = {test::allocate_by<2>(*cache), test::allocate_by<3>(*cache), test::allocate_by<4>(*cache),
+                          test::allocate_by<5>(*cache), test::allocate_by<6>(*cache), test::allocate_by<7>(*cache)};
+  ASSERT_EQ(set("few"), Status::kOk);
+  EXPECT_GT(ktrace->stats().allocated, before);
+  for (void* object : others) cache->free(object);
+  cache->free(first);
+}
+
 TEST_F(Marks, outlast_caches) {
   Cache* cache = make("packet");
   trace::start("packet");

@@ -55,6 +55,23 @@ TEST(StackDepot, the_same_stack_of_an_owner_has_one_handle) {
   EXPECT_FALSE(entry->truncated());
 }
 
+TEST(StackDepot, has_a_small_region_and_then_large_ones) {
+  using Stacks = StackDepot;
+  EXPECT_EQ(Stacks::regions_for(256), 1U);
+  EXPECT_EQ(Stacks::regions_for(512), 1U);
+  EXPECT_EQ(Stacks::regions_for(513), 2U);
+  EXPECT_EQ(Stacks::regions_for(512 + Stacks::kRegionBytes), 2U);
+  EXPECT_EQ(Stacks::regions_for(512 + Stacks::kRegionBytes + 1), 3U);
+}
+
+TEST(StackDepot, counts_the_stacks_that_it_could_not_store) {
+  static Depot<ContentHash, 4096> depot;
+  EXPECT_EQ(depot->stats().failures, 0U);
+  depot->note_failure();
+  depot->note_failure();
+  EXPECT_EQ(depot->stats().failures, 2U);
+}
+
 TEST(StackDepot, a_number_from_elsewhere_has_an_entry_only_if_it_is_a_handle) {
   static Depot<ContentHash, 4096> depot;
   std::uint32_t frames[7];

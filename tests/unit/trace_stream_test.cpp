@@ -1,5 +1,8 @@
 #include "trace_fixture.hpp"
 
+#include <array>
+#include <span>
+
 #include <qm/detail/call_sites.hpp>
 #include <qm/heap.hpp>
 #include <qm/trace/event_ring.hpp>
@@ -381,6 +384,137 @@ TEST_F(StreamTest, says_what_a_number_means_only_of_numbers_that_it_has_reported
     EXPECT_FALSE(define_stack(1u << bit, definition) || define_source(1u << bit, definition));
     EXPECT_FALSE(define_context(1u << bit, definition) || define_call_site(1u << bit, definition));
   }
+  stop();
+}
+
+TEST_F(StreamTest, defines_a_source_with_its_parent_and_a_context_with_its_name) {
+  start({});
+  Cache* cache = Cache::create({.name = "packet", .object_size = 96, .source = &page_arena()});
+  ASSERT_NE(cache, nullptr);
+  cache->free(cache->allocate());
+  stop();
+  static wire::Definition definition;
+  wire::Event event;
+  do event = next();
+  while (name_of(event.source) != "packet");
+  ASSERT_TRUE(define_source(event.source, definition));
+  ASSERT_NE(definition.parent, 0U);
+  EXPECT_EQ(name_of(definition.parent - 1), cache->source().name());
+  ASSERT_TRUE(define_context(event.context, definition));
+  EXPECT_TRUE(definition.kind == wire::DefinitionKind::kContext);
+  EXPECT_EQ(definition.number, event.context);
+  EXPECT_FALSE(definition.name.empty());
+  EXPECT_FALSE(define_context(0, definition));
+  EXPECT_TRUE(define_stack(event.stack, definition));
+  EXPECT_TRUE(definition.kind == wire::DefinitionKind::kStack);
+}
+
+TEST_F(StreamTest, keeps_for_each_number_whether_it_is_defined_until_all_is_forgotten) {
+  make("packet", 96);
+  start({});
+  struct Numbered {
+    wire::DefinitionKind kind;
+    std::uint32_t number;
+  };
+  const std::uint32_t stacks = static_cast<std::uint32_t>(tracer.config().stack_bytes / 8);
+  static std::array<Numbered, 600> all;
+  std::size_t count = 0;
+  for (const std::uint32_t number : {1U, stacks - 1}) all[count++] = {wire::DefinitionKind::kStack, number};
+  for (const std::uint32_t number : {1U, last_context()}) all[count++] = {wire::DefinitionKind::kContext, number};
+  if constexpr (kCallSites) {
+    const auto last = static_cast<std::uint32_t>(call_sites::count());
+    for (const std::uint32_t number : {1U, last}) all[count++] = {wire::DefinitionKind::kCallSite, number};
+  }
+  static wire::Definition definition;
+  for (std::uint32_t number = 1; number <= last_source(); ++number) {
+    if (define_source(number, definition)) all[count++] = {wire::DefinitionKind::kSource, number};
+    ASSERT_LT(count, all.size());
+  }
+  for (unsigned round = 0; round < 2; ++round) {
+    for (const Numbered& one : std::span(all).first(count))
+      EXPECT_FALSE(mark_defined(one.kind, one.number)) << one.number;
+    for (const Numbered& one : std::span(all).first(count))
+      EXPECT_TRUE(mark_defined(one.kind, one.number)) << one.number;
+    forget_defined();
+  }
+  EXPECT_TRUE(mark_defined(wire::DefinitionKind::kSource, 0));
+  stop();
+}
+
+TEST_F(StreamTest, has_freed_all_bytes_that_it_has_allocated_once_nothing_is_out) {
+  start({});
+  std::array<void*, 30> blocks{};
+  for (unsigned i = 0; i < blocks.size(); ++i) blocks[i] = heap::allocate(40 + i * 700);
+  for (unsigned i = 0; i < blocks.size(); ++i) blocks[i] = heap::reallocate(blocks[i], 20'000 - i * 600);
+  for (void* block : blocks) heap::free(block);
+  stop();
+  unsigned sources = 0;
+  for (std::uint32_t number = 1; number <= last_source(); ++number) {
+    wire::Statistic counted;
+    if (!source_statistic(number, counted) || !name_of(number).starts_with("k")) continue;
+    if (name_of(number) == "kpages" || counted.frees == 0) continue;  // kpages: the heap keeps pages
+    ++sources;
+    EXPECT_EQ(counted.allocated_bytes, counted.freed_bytes) << number;
+  }
+  EXPECT_GT(sources, 1U);
+}
+
+TEST_F(StreamTest, says_of_a_known_stack_too_that_the_allocation_was_atomic) {
+  Cache* cache = make("packet", 96);
+  start({.pattern = "packet"});
+  for (unsigned i = 0; i < 6; ++i) cache->free(cache->allocate_at(nullptr, 0, WaitPolicy::kAtomic));
+  stop();
+  for (unsigned i = 0; i < 6; ++i) {
+    EXPECT_EQ(next().flags, wire::kAtomic) << i;
+    next();
+  }
+}
+
+TEST_F(StreamTest, has_no_event_of_an_arena_that_is_still_traced_after_its_stop) {
+  ASSERT_EQ(trace::start("kpages").status, Status::kOk);
+  start({.pattern = "kpages"});
+  const std::size_t page = page_arena().quantum();
+  const std::uintptr_t first = page_arena().allocate(20 * page);
+  const std::uintptr_t second = page_arena().allocate(20 * page);
+  EXPECT_EQ(page_arena().free(first, 20 * page), Status::kOk);
+  stop();
+  EXPECT_EQ(page_arena().free(second, 20 * page), Status::kOk);
+  wire::Event event;
+  unsigned frees = 0;
+  while (next_event(0, event)) frees += event.operation == Operation::kFree && event.address == second ? 1 : 0;
+  EXPECT_EQ(frees, 0U);
+}
+
+TEST_F(StreamTest, frees_of_objects_from_before_its_start_are_no_danger) {
+  Cache* cache = make("packet", 96);
+  std::array<void*, 20> objects{};
+  for (void*& object : objects) object = cache->allocate();
+  ASSERT_EQ(trace::start("packet").status, Status::kOk);
+  for (void* object : objects) cache->free(object);
+  EXPECT_EQ(cache->stats().in_use, 0U);
+  EXPECT_EQ(recorded(*cache), 0U);
+  EXPECT_TRUE(trace::validate());
+}
+
+TEST_F(StreamTest, a_source_that_joins_leaves_the_counts_of_all_others) {
+  Cache* before = make("before", 96);
+  Cache* gone = make("gone", 96);
+  Cache* after = make("after", 96);
+  start({});
+  for (Cache* cache : {before, after}) cache->free(cache->allocate());
+  ASSERT_EQ(Cache::destroy(gone), Status::kOk);
+  Cache* fresh = make("fresh", 96);
+  ASSERT_NE(fresh, nullptr);
+  unsigned counted = 0;
+  for (std::uint32_t number = 1; number <= last_source(); ++number) {
+    wire::Statistic statistic;
+    if (!source_statistic(number, statistic)) continue;
+    if (name_of(number) != "before" && name_of(number) != "after") continue;
+    ++counted;
+    EXPECT_EQ(statistic.allocations, 1U);
+    EXPECT_EQ(statistic.frees, 1U);
+  }
+  EXPECT_EQ(counted, 2U);
   stop();
 }
 
