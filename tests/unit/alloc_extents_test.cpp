@@ -372,6 +372,42 @@ TEST_F(ExtentsTest, who_lacks_memory_gets_every_page_that_no_slab_has) {
   objects.free_all();
 }
 
+TEST_F(ExtentsTest, pieces_of_one_that_was_dissolved_have_no_call_site) {
+  static const CallSite kSite = QM_SITE_VALUE("here.cpp", "here", nullptr, 1);
+  // The boundary tags of the pieces are used ones.
+  static std::array<std::uintptr_t, 100> pages;
+  for (std::uintptr_t& page : pages)
+    ASSERT_NE(page = base_arena().allocate(kPage, Fit::kInstant, &kSite, WaitPolicy::kQuiet), 0U);
+  for (const std::uintptr_t page : pages) EXPECT_EQ(base_arena().free(page, kPage), Status::kOk);
+  Cache& one = cache_of_slabs(kPage);
+  spread(one);
+  const std::size_t before = extents();
+  Blocks blocks;
+  blocks.take_all(kPage, WaitPolicy::kReclaim);
+  ASSERT_LT(extents(), before);
+  ArenaWalk walk(base_arena());
+  Segment segment;
+  while (walk.next(segment)) EXPECT_EQ(segment.site, nullptr);
+  blocks.free_all();
+  objects.free_all();
+}
+
+TEST_F(ExtentsTest, that_are_free_as_a_whole_go_with_the_reap_of_a_cache_that_has_pages_of_them) {
+  Cache& one = cache_of_slabs(kPage);
+  const auto whole = [] {
+    std::size_t count = 0;
+    for_each_extent([&](const Segment& extent) { count += (extent.free_pages & 0xff) == 0xff ? 1 : 0; });
+    return count;
+  };
+  for (unsigned i = 0; i < 200 && whole() == 0; ++i) {
+    for (unsigned j = 0; j < 16; ++j) objects.add(one, one.allocate());
+    objects.free_all();
+  }
+  ASSERT_GT(whole(), 0U);
+  one.reap();
+  EXPECT_EQ(whole(), 0U);
+}
+
 TEST_F(ExtentsTest, a_slab_of_one_that_was_dissolved_goes_back_by_itself) {
   const std::size_t before = free_bytes() + boundary_tags_stats().pages * kPage;
   Cache& one = cache_of_slabs(kPage);

@@ -162,6 +162,25 @@ TEST_F(SlabTest, colours_neighbouring_slabs_differently_and_keeps_every_alignmen
   ASSERT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
+TEST_F(SlabTest, a_batch_that_has_objects_leaves_an_empty_slab_as_it_is) {
+  SlabConfig config;
+  config.source = &page_arena();
+  config.object_size = 200;
+  SlabLayer slabs;
+  ASSERT_EQ(slabs.initialize(config), Status::kOk);
+  const unsigned whole = slabs.objects();
+  ASSERT_LT(whole + 1, objects.size());
+  unsigned count = 0;
+  while (count <= whole) count += slabs.take(objects.data() + count, 1).count;
+  EXPECT_EQ(slabs.put(objects[whole]), Status::kOk);  // the second slab is empty now
+  EXPECT_EQ(slabs.put(objects[0]), Status::kOk);
+  EXPECT_EQ(slabs.stats().empty_slabs, 1U);
+  EXPECT_EQ(slabs.take(objects.data() + whole, 4).count, 1U);
+  EXPECT_EQ(slabs.stats().empty_slabs, 1U);
+  for (unsigned i = 1; i <= whole; ++i) EXPECT_EQ(slabs.put(objects[i]), Status::kOk);
+  EXPECT_EQ(slabs.destroy(), Status::kOk);
+}
+
 TEST_F(SlabTest, a_new_slab_touches_none_of_its_objects) {
   if (qm::kCallSites) GTEST_SKIP() << "the object that is taken gets a tag";
   Arena arena;
