@@ -252,16 +252,21 @@ TEST_F(BlocksTest, a_span_grows_by_what_its_free_end_lacks) {
 TEST_F(BlocksTest, the_end_of_a_span_goes_back_whatever_part_of_a_page_lies_before_it) {
   constexpr std::size_t kPage = PageMap::kPageBytes;
   restart(std::size_t{96} * 1024);
+  void* first = heap::allocate(kPage);
   for (std::size_t size = 16; size <= kPage + 16; size += 16) {
+    heap::free(heap::allocate(2 * kPage - 200));
     void* low = heap::allocate(size);
-    void* end = heap::allocate(3 * kPage);
-    ASSERT_NE(end, nullptr);
-    heap::free(end);
     kheap().reap();
     ASSERT_TRUE(kheap().validate()) << size;
     EXPECT_LT(kheap().stats().free, 2 * kPage) << size;
+    void* next = heap::allocate(kPage);
+    ASSERT_NE(next, nullptr);
+    std::memset(next, 0x5a, kPage);
+    ASSERT_TRUE(kheap().validate()) << size;
+    heap::free(next);
     heap::free(low);
   }
+  heap::free(first);
 }
 
 TEST_F(BlocksTest, imports_a_sixty_fourth_of_the_memory_at_a_time) {
