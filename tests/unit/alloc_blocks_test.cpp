@@ -233,7 +233,7 @@ TEST_F(BlocksTest, a_span_grows_by_what_its_free_end_lacks) {
   void* low = heap::allocate(100);
   for (std::size_t pages = 1; pages <= 4; ++pages) {
     // The end of the span is one free block; two quanta of it may be spare.
-    void* end = heap::allocate(2 * kPage - 200);
+    void* end = heap::allocate(2 * kPage + 200);
     const std::size_t imported = kheap().stats().imported;
     heap::free(end);
     const ArenaStats before = kheap().stats();
