@@ -4,8 +4,8 @@
 #   fast-path.sh calls   IMAGE            the public functions are called, not inlined
 #   fast-path.sh costs   IMAGE            instructions of a pair, loop and calls included
 #   fast-path.sh same    IMAGE IMAGE      both forms have the same instructions in two images, with and without the trace
-#   fast-path.sh listing IMAGE DOCUMENT   the listings in the document are those of the image
-#   fast-path.sh charges IMAGE DOCUMENT   the same for the instructions that call sites add
+#   fast-path.sh listing IMAGE DOCUMENT...  the listings in the documents are those of the image
+#   fast-path.sh charges IMAGE DOCUMENT...  the same for the instructions that call sites add
 #   fast-path.sh table   IMAGE OBJECT     the linker drops the entries of a dropped function, and sorts the others
 #   fast-path.sh object  OBJECT LIBRARY   the forms without an image: words are loaded and stored
 #
@@ -93,10 +93,10 @@ inlined() { # file
     }'
 }
 
-# A listing of the document: the lines from "<!-- listing NAME -->" to the end of the fence, without comments. Lines
+# A listing of the documents: the lines from "<!-- listing NAME -->" to the end of the fence, without comments. Lines
 # that begin with + belong to builds with QM_COUNT.
-documented() { # document name
-  awk -v wanted="<!-- listing $2 -->" -v counted="$QM_COUNTED" '
+documented() { # name
+  awk -v wanted="<!-- listing $1 -->" -v counted="$QM_COUNTED" '
     $0 == wanted { found = 1; next }
     found && /^```/ { if (fence) exit; fence = 1; next }
     found && fence {
@@ -104,7 +104,7 @@ documented() { # document name
       sub(/^\+/, " "); sub(/#.*$/, ""); sub(/^ +/, ""); sub(/ +$/, "")
       operator = $1; $1 = ""; gsub(/ /, "")
       print operator ($0 == "" ? "" : " " $0)
-    }' "$1"
+    }' "${documents[@]}"
 }
 
 compare() { # what expected found
@@ -118,6 +118,7 @@ symbol() { # file name
 
 count() { printf '%s\n' "$1" | grep -c .; }
 
+documents=("${@:3}")
 extra=0
 [ "${QM_COUNTED:?}" = yes ] && extra=3
 
@@ -155,22 +156,22 @@ case ${1:-} in
     [ "$("$QM_NM" "$3" | grep -c _ZN2qm5trace)" -gt 0 ] || fail "$3 has no tracing"
     ;;
   listing)
-    compare qm_cache_allocate "$(documented "$3" qm_cache_allocate)" "$(section "$2" qm_cache_allocate)"
-    compare qm_cache_allocate_at "$(documented "$3" qm_cache_allocate_at)" "$(section "$2" qm_cache_allocate_at)"
-    compare qm_cache_free "$(documented "$3" qm_cache_free)" "$(section "$2" qm_cache_free)"
+    compare qm_cache_allocate "$(documented qm_cache_allocate)" "$(section "$2" qm_cache_allocate)"
+    compare qm_cache_allocate_at "$(documented qm_cache_allocate_at)" "$(section "$2" qm_cache_allocate_at)"
+    compare qm_cache_free "$(documented qm_cache_free)" "$(section "$2" qm_cache_free)"
     for name in qm_malloc qm_free; do
-      compare "$name" "$(documented "$3" $name)" "$(section "$2" $name)"
+      compare "$name" "$(documented $name)" "$(section "$2" $name)"
     done
-    compare "another leaf" "$(documented "$3" "qm_free, another leaf")" "$(between "$2" qm_free '^auipc' '^j ')"
+    compare "another leaf" "$(documented "qm_free, another leaf")" "$(between "$2" qm_free '^auipc' '^j ')"
     body=$(inlined "$2" | sed 's/qm_hart_cache_pointer_[A-Za-z]*/qm_hart_cache_pointer_NAME/')
-    compare "the inlined pair" "$(documented "$3" "inlined pop"; documented "$3" "inlined push")" \
+    compare "the inlined pair" "$(documented "inlined pop"; documented "inlined push")" \
       "$(printf '%s\n' "$body" | head -n -2)"
     ;;
   charges)
-    compare "the charge of a cache" "$(documented "$3" "qm_cache_allocate, charge")" "$(between "$2" qm_cache_allocate '^ld t5,' '^ret$')"
-    compare "and back" "$(documented "$3" "qm_cache_free, charge")" "$(between "$2" qm_cache_free '^ld t3,' '^j ')"
-    compare "the charge of the heap" "$(documented "$3" "qm_malloc_at, charge")" "$(between "$2" qm_malloc_at '^beqz a0,' '^ret$')"
-    compare "and back" "$(documented "$3" "qm_free, charge")" "$(between "$2" qm_free '^beqz t4,' '^add t0,' | sed '$d')"
+    compare "the charge of a cache" "$(documented "qm_cache_allocate, charge")" "$(between "$2" qm_cache_allocate '^ld t5,' '^ret$')"
+    compare "and back" "$(documented "qm_cache_free, charge")" "$(between "$2" qm_cache_free '^ld t3,' '^j ')"
+    compare "the charge of the heap" "$(documented "qm_malloc_at, charge")" "$(between "$2" qm_malloc_at '^beqz a0,' '^ret$')"
+    compare "and back" "$(documented "qm_free, charge")" "$(between "$2" qm_free '^beqz t4,' '^add t0,' | sed '$d')"
     ;;
   table)
     start=$(symbol "$2" __qm_sections_start) end=$(symbol "$2" __qm_sections_end)
