@@ -230,7 +230,7 @@ TEST_F(BlocksTest, a_span_from_which_no_pages_can_go_back_for_lack_of_tags_is_as
 
 TEST_F(BlocksTest, a_span_grows_by_what_its_free_end_lacks) {
   constexpr std::size_t kPage = PageMap::kPageBytes;
-  void* low = heap::allocate(100);
+  void* low = heap::allocate(kPage + 100);  // in a span of the source
   for (std::size_t pages = 1; pages <= 4; ++pages) {
     // The end of the span is one free block; two quanta of it may be spare.
     void* end = heap::allocate(2 * kPage + 200);

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include <qm/fault.hpp>
 #include <qm/misuse.hpp>
 
 namespace alloc_cache_damage_test {
@@ -202,6 +203,38 @@ TEST_F(CacheDamage, what_a_full_magazine_must_not_hold_is_reported_when_the_maga
     EXPECT_TRUE(cache->validate());
     EXPECT_EQ(Cache::destroy(cache), Status::kOk);
   }
+}
+
+TEST_F(CacheDamage, a_full_magazine_that_a_new_one_replaces_in_a_closed_hart_cache_is_inspected_too) {
+  if (kChecked || !kMagazines) GTEST_SKIP() << "each free is checked";
+  Cache* cache = make(256);
+  ASSERT_NE(cache, nullptr);
+  ASSERT_EQ(fault::set(*cache, fault::Mode::kEvery, 1'000'000), Status::kOk);  // closes the per-hart caches
+  for (void*& object : objects) ASSERT_NE(object = cache->allocate(), nullptr);
+  cache->reap();
+  HartCache& own = cache->hart_cache(0);
+  const auto both_are_full = [&] {
+    return own.prev != nullptr && own.prev->rounds == own.prev->capacity && own.rounds() == own.prev->capacity * 2U;
+  };
+  std::size_t freed = 0;
+  while (!both_are_full() && freed < objects.size()) cache->free(objects[freed++]);
+  ASSERT_LT(freed, objects.size());
+  EXPECT_EQ(cache->stats().depot_empty, 0U);
+  void* const victim = own.prev->slots()[own.inspected + 2U > own.prev->capacity ? 0 : own.inspected];
+  EXPECT_EQ(cache->slabs().put(victim), Status::kOk);
+  refusals = 0;
+  set_misuse_handler([](const MisuseReport& report) noexcept {
+    refused = report;
+    ++refusals;
+  });
+  cache->free(objects[freed++]);
+  EXPECT_EQ(refusals, 1U);
+  EXPECT_EQ(refused.object, victim);
+  set_misuse_handler(nullptr);
+  while (freed < objects.size()) cache->free(objects[freed++]);
+  fault::clear();
+  EXPECT_EQ(cache->stats().in_use, 0U);
+  EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
 TEST_F(CacheDamage, an_address_that_is_no_object_has_no_trace_handle) {
