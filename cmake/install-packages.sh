@@ -59,6 +59,7 @@ sqlite3                  opens the export to SQLite
 '
 packages_full='
 clang-tidy               looks for mistakes in the libraries and the host tool
+python3-clang-19         finds the places that the mutants of tests/mutation change
 '
 packages_bench='
 nlohmann-json3-dev            figures of benches
