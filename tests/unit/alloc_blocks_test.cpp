@@ -280,6 +280,42 @@ TEST_F(BlocksTest, imports_a_sixty_fourth_of_the_memory_at_a_time) {
   }
 }
 
+TEST_F(BlocksTest, takes_a_hole_of_the_size_before_larger_ones_that_were_freed_later) {
+  restart(std::size_t{128} * 1024);
+  // Holes of one power of two, and two of about a size.
+  static constexpr std::array<std::size_t, 6> kSizes = {1100, 1200, 2000, 2000, 2000, 2000};
+  std::array<void*, kSizes.size()> holes{};
+  std::array<void*, kSizes.size()> between{};
+  void* const first = heap::allocate(kheap().stats().largest_free - 200);  // the rest lies in a span that grows
+  ASSERT_NE(first, nullptr);
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    ASSERT_NE(holes[i] = heap::allocate(kSizes[i]), nullptr);
+    ASSERT_NE(between[i] = heap::allocate(4000), nullptr);
+  }
+  for (void* hole : holes) heap::free(hole);
+  void* small = heap::allocate(1100);
+  void* large = heap::allocate(1200);
+  EXPECT_EQ(small, holes[0]);
+  EXPECT_EQ(large, holes[1]);
+  heap::free(small);
+  heap::free(large);
+  for (void* block : between) heap::free(block);
+  heap::free(first);
+  EXPECT_TRUE(kheap().validate());
+}
+
+TEST_F(BlocksTest, classes_have_caches_from_forty_eight_pages_of_memory_on) {
+  for (std::size_t pages = 44; pages < 60; ++pages) {
+    restart(pages * PageMap::kPageBytes);
+    const std::size_t total = base_arena().stats().total / PageMap::kPageBytes;
+    static std::array<void*, 2000> blocks;
+    std::size_t count = 0;
+    while (count < blocks.size() && (blocks[count] = heap::allocate(64)) != nullptr) ++count;
+    EXPECT_EQ(RegistryCursor<Cache>().find("kmalloc_64") != nullptr, total >= 48) << pages;
+    while (count != 0) heap::free(blocks[--count]);
+  }
+}
+
 TEST_F(BlocksTest, a_large_free_block_at_the_end_of_a_span_goes_back_at_once) {
   restart(std::size_t{512} * 1024);
   void* low = heap::allocate(2000);

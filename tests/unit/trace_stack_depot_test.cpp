@@ -64,6 +64,14 @@ TEST(StackDepot, has_a_small_region_and_then_large_ones) {
   EXPECT_EQ(Stacks::regions_for(512 + Stacks::kRegionBytes + 1), 3U);
 }
 
+TEST(StackDepot, has_no_regions_beyond_the_reach_of_a_handle) {
+  constexpr std::size_t kMost = (std::size_t{1} << kStackHandleBits) / StackDepot::kRegionUnits;
+  static StackDepot::Region directory[kMost + 1];
+  static StackDepot depot;
+  depot.initialize(directory, 512 + kMost * StackDepot::kRegionBytes);
+  EXPECT_EQ(depot.regions(), kMost);
+}
+
 TEST(StackDepot, counts_the_stacks_that_it_could_not_store) {
   static Depot<ContentHash, 4096> depot;
   EXPECT_EQ(depot->stats().failures, 0U);
