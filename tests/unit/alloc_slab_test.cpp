@@ -181,6 +181,49 @@ TEST_F(SlabTest, a_batch_that_has_objects_leaves_an_empty_slab_as_it_is) {
   EXPECT_EQ(slabs.destroy(), Status::kOk);
 }
 
+TEST_F(SlabTest, a_short_slab_in_memory_that_was_used_has_a_single_object) {
+  constexpr std::size_t kPage = PageMap::kPageBytes;
+  if (4 * kPage > SlabLayer::kUsualSlabBytes) GTEST_SKIP() << "no slab of many objects has more than a page";
+  Arena arena;
+  make_arena(arena, kPage, kPage, kPage);  // a short slab ends where a whole one would
+  std::memset(reinterpret_cast<void*>(arena_memory), 0xff, kPage);
+  SlabConfig config;
+  config.source = &arena;
+  config.object_size = 16;
+  config.least_slab = 4 * kPage;
+  SlabLayer slabs;
+  ASSERT_EQ(slabs.initialize(config), Status::kOk);
+  ASSERT_EQ(slabs.slab_bytes(), 4 * kPage);
+  ASSERT_GT(slabs.objects(), 64U);  // the bitmap has several words
+  EXPECT_EQ(slabs.take(objects.data(), 10).count, 1U);
+  EXPECT_EQ(slabs.take(objects.data() + 1, 10).count, 0U);
+  EXPECT_TRUE(slabs.validate());
+  EXPECT_EQ(slabs.put(objects[0]), Status::kOk);
+  EXPECT_EQ(slabs.destroy(), Status::kOk);
+  EXPECT_EQ(arena.destroy(), Status::kOk);
+}
+
+TEST_F(SlabTest, objects_of_the_first_and_the_last_word_of_a_bitmap_are_found_again) {
+  Cache* cache = make(8);
+  ASSERT_NE(cache, nullptr);
+  const unsigned count = cache->slabs().objects();
+  ASSERT_GT(count, 8 * sizeof(long));  // more than a word
+  for (unsigned i = 0; i < count; ++i) ASSERT_NE(objects[i] = cache->allocate(), nullptr);
+  const std::size_t slabs = cache->slabs().stats().slabs;
+  for (const unsigned first : {0U, count - 1}) {
+    const unsigned second = count - 1 - first;
+    cache->free(objects[first]);
+    cache->free(objects[second]);
+    void* const one = cache->allocate();
+    void* const other = cache->allocate();
+    EXPECT_TRUE((one == objects[first] && other == objects[second]) ||
+                (one == objects[second] && other == objects[first]));
+    EXPECT_EQ(cache->slabs().stats().slabs, slabs);
+  }
+  for (unsigned i = 0; i < count; ++i) cache->free(objects[i]);
+  ASSERT_EQ(Cache::destroy(cache), Status::kOk);
+}
+
 TEST_F(SlabTest, a_new_slab_touches_none_of_its_objects) {
   if (qm::kCallSites) GTEST_SKIP() << "the object that is taken gets a tag";
   Arena arena;

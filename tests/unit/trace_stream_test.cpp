@@ -120,6 +120,32 @@ TEST_F(StreamTest, the_call_site_is_told_of_an_object_of_a_large_block_and_of_a_
   EXPECT_EQ(lines[2], lines[1] + kCallSites);
 }
 
+TEST_F(StreamTest, the_call_site_is_told_of_a_block_with_a_rest_too_small_for_another) {
+  if (!kCallSites) GTEST_SKIP() << "there are none";
+  start({});
+  void* hole = heap::allocate(70'016);
+  void* behind = heap::allocate(70'016);
+  heap::free(hole);
+  void* block = QM_ALLOC(heap::allocate, 70'000);
+  const unsigned line = __LINE__ - 1;
+  EXPECT_EQ(block, hole);
+  stop();
+  static wire::Definition definition;
+  wire::Event event;
+  unsigned seen = 0;
+  while (next_event(0, event)) {
+    if (event.requested != 70'000 || event.operation != Operation::kAllocate || name_of(event.source) != "kheap")
+      continue;
+    ++seen;
+    EXPECT_NE(event.allocated, wire::kSourceSize);
+    ASSERT_TRUE(define_call_site(event.call_site, definition));
+    EXPECT_EQ(definition.line, line);
+  }
+  EXPECT_EQ(seen, 1U);
+  heap::free(block);
+  heap::free(behind);
+}
+
 TEST_F(StreamTest, counts_beside_the_events_what_they_say_number_for_number) {
   Cache* cache = make("session", 200);
   start({});
