@@ -329,6 +329,24 @@ TEST_F(KeepingTest, a_sample_is_fair_to_what_comes_in_turns_and_to_what_comes_fi
   EXPECT_LT(even, 600U);
 }
 
+TEST_F(KeepingTest, a_sample_leaves_out_the_first_of_a_new_cache_as_often_as_any_other) {
+  Cache* caches[32];
+  char name[] = "many_00";
+  for (unsigned i = 0; i < std::size(caches); ++i) {
+    name[5] = static_cast<char>('0' + i / 10);
+    name[6] = static_cast<char>('0' + i % 10);
+    ASSERT_NE(caches[i] = make(name), nullptr);
+  }
+  ASSERT_EQ(trace_as("many_*", sampled(64)).status, Status::kOk);
+  std::uint64_t first = 0;
+  for (Cache* one : caches) {
+    void* object = one->allocate();
+    first += recorded(*one);
+    one->free(object);
+  }
+  EXPECT_LT(first, 8U);  // one in 64
+}
+
 TEST_F(KeepingTest, a_sample_of_each_is_a_record_of_each_and_others_are_refused) {
   ASSERT_EQ(trace_as("packet", sampled(1)).status, Status::kOk);
   take<1>(10);

@@ -227,6 +227,20 @@ TEST_F(ShortWay, what_begins_within_an_object_is_refused_while_recording_and_aft
   EXPECT_EQ(cache->stats().misuses, 2u);
 }
 
+TEST_F(ShortWay, what_lies_in_no_slab_of_the_cache_is_refused_while_recording_and_after_a_stop) {
+  alignas(64) static std::byte elsewhere[128];
+  ASSERT_EQ(trace::start("packet").status, Status::kOk);
+  void* const object = test::allocate_by<1>(*cache);
+  cache->free(elsewhere + 64);
+  EXPECT_EQ(cache->stats().misuses, 1u);
+  ASSERT_EQ(trace::stop("packet").status, Status::kOk);
+  cache->free(elsewhere + 64);
+  EXPECT_EQ(cache->stats().misuses, 2u);
+  cache->free(object);
+  EXPECT_EQ(cache_trace(*cache).live, 0u);
+  EXPECT_TRUE(cache->validate());
+}
+
 TEST_F(ShortWay, in_batches_magazines_and_free_records_are_exchanged_on_the_way) {
   static void* batch[100];
   const auto fill = [&] {

@@ -564,6 +564,77 @@ TEST_F(StreamTest, a_source_that_joins_leaves_the_counts_of_all_others) {
   }
 }
 
+TEST_F(StreamTest, defines_a_context_by_its_kind_number_and_name_and_none_by_0) {
+  Cache* cache = make("packet", 96);
+  start({.pattern = "packet"});
+  cache->free(cache->allocate());
+  stop();
+  const std::uint32_t context = next().context;
+  static wire::Definition definition;
+  ASSERT_NE(context, 0u);
+  ASSERT_TRUE(define_context(context, definition));
+  EXPECT_TRUE(definition.kind == wire::DefinitionKind::kContext);
+  EXPECT_EQ(definition.number, context);
+  EXPECT_FALSE(definition.name.empty());
+  EXPECT_FALSE(define_context(0, definition));
+}
+
+TEST_F(StreamTest, remembers_each_definition_until_it_forgets_them_all) {
+  Cache* cache = make("packet", 96);
+  start({.pattern = "packet"});
+  cache->free(cache->allocate());
+  const wire::Event event = next();
+  using Kind = wire::DefinitionKind;
+  struct Defined {
+    Kind kind;
+    std::uint32_t number;
+  };
+  const auto last_stack = static_cast<std::uint32_t>(tracer.config().stack_bytes / 8 - 1);
+  const Defined all[] = {{Kind::kSource, event.source},
+                         {Kind::kStack, event.stack},
+                         {Kind::kStack, last_stack},
+                         {Kind::kContext, event.context}};
+  for (unsigned round = 0; round < 2; ++round) {
+    for (const Defined& one : all) {
+      EXPECT_FALSE(mark_defined(one.kind, one.number)) << one.number;
+      EXPECT_TRUE(mark_defined(one.kind, one.number)) << one.number;
+    }
+    forget_defined();
+  }
+  stop();
+}
+
+TEST_F(StreamTest, counts_as_freed_what_it_counted_as_allocated_once_every_block_is_gone) {
+  test::make_class(100);
+  start();
+  void* block = heap::allocate(100);
+  block = heap::reallocate(block, 100'000);
+  block = heap::reallocate(block, 100);
+  heap::free(block);
+  stop();
+  for (std::uint32_t number = 1; number <= last_source(); ++number) {
+    wire::Statistic counted;
+    if (!source_statistic(number, counted) || name_of(number) != "kheap") continue;
+    EXPECT_NE(counted.allocated_bytes, 0u);
+    EXPECT_EQ(counted.freed_bytes, counted.allocated_bytes);
+  }
+}
+
+TEST_F(StreamTest, tells_the_call_site_of_a_segment_with_one_quantum_more) {
+  start({.pattern = "kheap"});
+  static wire::Definition of;
+  std::uint32_t number = 1;
+  while (number <= last_source() && !define_source(number, of)) ++number;
+  ASSERT_TRUE(of.name == "kheap");
+  const std::uint64_t bytes = wire::segment_bytes(1000, of.object_bytes, of.allocated_bytes) + of.object_bytes;
+  trace::stream.allocated(*stream_of(*tracer.source_numbered(number)), 0,
+                          {number, 64, 0, 1000, static_cast<std::size_t>(bytes), 7});
+  const wire::Event event = next();
+  EXPECT_EQ(event.call_site, 7u);
+  EXPECT_EQ(event.allocated, bytes);
+  stop();
+}
+
 TEST_F(StreamTest, that_is_refused_takes_no_number_and_leaves_the_figures_of_the_one_before) {
   Cache* cache = make("packet", 96);
   start({.pattern = "packet"});
