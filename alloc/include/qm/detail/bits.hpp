@@ -147,8 +147,8 @@ template <class T>
 /// Copies words of any type with relaxed stores. No other hart writes them.
 [[gnu::always_inline]] inline void copy_relaxed(void* to, const void* from, std::size_t words) noexcept {
   using Any [[gnu::may_alias]] = Word;
-  auto* const target = static_cast<Any*>(to);
-  auto* const source = static_cast<const Any*>(from);
+  Any* const target = static_cast<Any*>(to);  // auto would drop the attribute
+  const Any* const source = static_cast<const Any*>(from);
   for (std::size_t i = 0; i != words; ++i) {
 #if defined(__riscv)
     *const_cast<volatile Any*>(target + i) = source[i];  // as store_relaxed()

@@ -111,7 +111,8 @@ struct alignas(8) RecordSlot {
   /// Makes the slot free (T1), in one store if a machine word holds both fields.
   void clear() noexcept {
     if constexpr (sizeof(void*) == 8) {
-      store_relaxed(*reinterpret_cast<std::uint64_t*>(this), 0);
+      constexpr Word kFree = 0;
+      copy_relaxed(this, &kFree, 1);
     } else {
       store_relaxed(sequence_low, 0);
       store_relaxed(cache, 0);
