@@ -2,11 +2,10 @@
 # Tests of a preset that ./test does not build: preset.sh BUILD SOURCE PRESET TEST-REGEX
 #
 # Builds the targets that the matching tests of PRESET need, and runs these tests. Warnings are errors. clang-... means
-# Clang instead of GCC and, for a target, lld.
+# Clang and lld instead of GCC and ld.
 set -eu -o pipefail
 build=$1/integrations/$3 source=$2 preset=$3 tests=$4
 case $preset in
-  clang-host) programs=(clang-19 clang++-19) ;;
   clang-*) programs=(clang-19 clang++-19 ld.lld-19) ;;
   *) programs=() ;;
 esac
