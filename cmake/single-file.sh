@@ -1,19 +1,40 @@
 #!/bin/sh
 # Makes the single-file form, for projects without CMake: allocator, trace, console and wire as one source and its header.
 #
-#   cmake/single-file.sh [--no-magazines] DIRECTORY
+#   cmake/single-file.sh [--no-magazines] [--page-bytes N] DIRECTORY
 #
 # writes quartermaster.hpp, and quartermaster.h for C99; quartermaster.cpp, to be compiled with the firmware; and
 # qm_port.hpp, a port template to edit, unless the directory has one. The fast path masks interrupts
-# (QM_FAST_PATH=masked): restartable sections are assembly and need the package. With --no-magazines it is the form of
-# QM_MAGAZINES=OFF. docs/embedding.md shows how to use the form. Needs a shell and awk.
+# (QM_FAST_PATH=masked): restartable sections are assembly and need the package. --no-magazines is QM_MAGAZINES=OFF,
+# --page-bytes is QM_PAGE_BYTES: 4096 (the default), 2048, 1024, 512, or on RV32 256.
+# docs/embedding.md shows how to use the form. Needs a shell and awk.
 set -eu
-options=QM_MAGAZINES form=masked
-if [ "${1:-}" = --no-magazines ]; then
-  options='' form=masked_no_magazines
+usage() {
+  sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+}
+options=QM_MAGAZINES form=masked page=4096
+while [ $# -gt 1 ]; do
+  case $1 in
+    --no-magazines) options='' form=masked_no_magazines ;;
+    --page-bytes)
+      page=$2
+      shift
+      ;;
+    *) usage ;;
+  esac
   shift
-fi
-[ $# -eq 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+done
+case ${1:---}:$page in
+  -*) usage ;;
+  *:4096) log2='' ;;
+  *:2048) log2=11 ;;
+  *:1024) log2=10 ;;
+  *:512) log2=9 ;;
+  *:256) log2=8 ;;
+  *) echo "single-file.sh: --page-bytes is $page: one of 256, 512, 1024, 2048, 4096 is wanted" >&2; exit 2 ;;
+esac
+[ -z "$log2" ] || options="$options QM_PAGE_LOG2" form=${form}_pages_of_$page
 mkdir -p "$1"
 target=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -29,8 +50,8 @@ banner() { # what this file is
 
 # <qm/config.h> for these options.
 config() { # option...
-  awk -v options=" $* " -v symbol="$symbol" '
-    /^#cmakedefine / { if (index(options, " " $2 " ")) { sub(/cmake/, ""); print }; next }
+  awk -v options=" $* " -v symbol="$symbol" -v log2="$log2" '
+    /^#cmakedefine / { if (index(options, " " $2 " ")) { sub(/cmake/, ""); sub(/@QM_PAGE_LOG2@/, log2); print }; next }
     { sub(/@QM_CONFIGURATION@/, symbol); print }' cmake/config.h.in
 }
 

@@ -34,7 +34,7 @@ skip_sanity_check = true
 END
 cat >meson.build <<'END'
 project('firmware', 'c', 'cpp', default_options: ['buildtype=minsize'])
-quartermaster = dependency('quartermaster', fallback: 'quartermaster', default_options: ['port=port', 'magazines=false'])
+quartermaster = dependency('quartermaster', fallback: 'quartermaster', default_options: ['port=port', 'magazines=false', 'page_bytes=512'])
 script = meson.current_source_dir() / 'firmware.ld'
 executable('firmware', 'leak.c', 'board.c', 'start.S', name_suffix: 'elf', dependencies: quartermaster, link_depends: script,
   link_args: ['-nostdlib', '-static', '-no-pie', '-Wl,--gc-sections', '-Wl,--no-warn-rwx-segments', '-Wl,--build-id=none', '-T', script, '-lgcc'])

@@ -15,8 +15,11 @@ if [ "$program" != firmware ]; then
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-form=(--no-magazines)
-[ "$program" != picolibc ] || form=()
+case $program in
+  firmware) form=(--no-magazines) ;;
+  leak) form=(--no-magazines --page-bytes 512) ;;
+  picolibc) form=() ;;
+esac
 sh "$source/cmake/single-file.sh" "${form[@]}" "$scratch" >/dev/null
 cp "$source"/tests/package/small/* "$scratch"
 cd "$scratch"
