@@ -24,9 +24,9 @@ echo '#include "quartermaster.h"' >c.c
 foreign=$("${prefix}nm" -u quartermaster.o | grep -vE ' w | (mem(cpy|move|set|cmp)|strlen|__(start|stop)_qm_commands)$' || true)
 [ -z "$foreign" ] || fail "the single file needs $foreign"
 
-# No function of libstdc++ may be called, even with little inlining.
+# No function of libstdc++ may be called, even with little inlining. Above it was -Os.
 for level in -O0 -Os -O2; do
-  "${prefix}g++" "${cxxflags[@]}" "$level" -c quartermaster.cpp -o level.o
+  if [ "$level" = -Os ]; then cp quartermaster.o level.o; else "${prefix}g++" "${cxxflags[@]}" "$level" -c quartermaster.cpp -o level.o; fi
   foreign=$("${prefix}nm" -u level.o | grep -E ' _ZN?K?St| __throw' || true)
   [ -z "$foreign" ] || fail "at $level the single file needs $foreign"
 done
@@ -65,6 +65,7 @@ for clang in clang++-14 clang++-15 clang++-16 clang++-17 clang++-18 clang++-19; 
   with=("$clang" --target=riscv64-linux-gnu "${cxxflags[@]}" "${headers[@]}" -Wno-unknown-attributes)
   "${with[@]}" -c quartermaster.cpp -o clang.o || fail "the single file with $clang"
   check_headers "$clang" "${clang/++/}" --target=riscv64-linux-gnu "${headers[@]}" -Wno-unknown-attributes
+  [ "$clang" != clang++-19 ] || continue  # integrations.clang.rv64 compiles all sources with it
   for file in alloc/src/fastpath/{rewind,inlined_sections,sections,heap_sections} alloc/src/{configuration,diagnose/call_sites} \
     alloc/src/heap/{heap_charged,operator_new,memory_resource,memory_resource_key,c_library} \
     conformance/src/{board,checks,port_check,rewind_probe,thread_check}; do
