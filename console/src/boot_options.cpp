@@ -47,6 +47,11 @@ Verdict take(std::string_view key, std::string_view value, BootOptions& options)
     options.panic_seconds = static_cast<std::uint32_t>(number);
     return Verdict::kTaken;
   }
+  if (key == "exhausted") {
+    if (value.empty()) return Verdict::kMalformed;
+    options.exhausted = value;
+    return Verdict::kTaken;
+  }
   if (key == "baud") {
     if (parse_number(value, std::numeric_limits<std::uint32_t>::max(), number) != Number::kOk || number == 0)
       return Verdict::kMalformed;

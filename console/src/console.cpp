@@ -91,6 +91,7 @@ bool Console::poll() noexcept {
   if (running_) return false;
   pump();
   bool worked = print_notices();
+  if (follow_exhaustion()) worked = true;
   while (step()) {
     worked = true;
     pump();
@@ -267,6 +268,19 @@ bool Console::print_notices() noexcept {
   print_reports_of(*this);
   end_lines();
   text_.wrap(wrap);
+  return true;
+}
+
+/// Runs the commands that follow a report of exhaustion. @returns false if there is nothing to run.
+bool Console::follow_exhaustion() noexcept {
+  if (!exhaustion_told_ || config_.on_exhaustion.empty()) return false;
+  begin_lines();
+  const bool shown = prompt_shown_;
+  prompt_shown_ = false;
+  run(config_.on_exhaustion);
+  exhaustion_told_ = false;
+  prompt_shown_ = shown;
+  end_lines();
   return true;
 }
 

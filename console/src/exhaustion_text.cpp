@@ -78,6 +78,7 @@ void Console::print_exhaustion(ExhaustionLog& log) noexcept {
     if constexpr (kCallSites) print_sites(text_, *entry);
     trace_->print_totals(text_, entry->holders, entry->report.silent == 0);
     log.drop();
+    exhaustion_told_ = true;
   }
   if (const std::uint32_t lost = log.take_lost(); lost > 0)
     text_.print("{} of exhaustion lost\n", Counted{lost, "report/reports"});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <qm/arena.hpp>
 #include <qm/cache.hpp>
 #include <qm/console/announcement.hpp>
 #include <qm/console/findleaks.hpp>
@@ -11,6 +12,8 @@
 #include <qm/firmware/console_io.hpp>
 #include <qm/firmware/scan_roots.hpp>
 #include <qm/firmware/task.hpp>
+#include <qm/scan.hpp>
+#include <qm/system.hpp>
 
 #include "background.hpp"
 #include "exhaustion.hpp"
@@ -60,6 +63,13 @@ bool request_next(console::Console& console, std::string_view& commands, std::ui
   return true;
 }
 
+/// Sets memory aside for a leak scan that runs when there is none.
+void reserve_scan_memory() noexcept {
+  constexpr std::size_t kBytes = 1 << 20;
+  const std::uintptr_t start = base_arena().allocate(kBytes);
+  if (start != 0) static_cast<void>(scan::set_memory({start, kBytes}));
+}
+
 }  // namespace
 
 constinit std::string_view boot_warning;
@@ -68,14 +78,17 @@ void run_console(const firmware::BootInfo& info) noexcept {
   static firmware::BoardTerminal terminal;
   console::ConsoleConfig config;
   config.version = kVersion;
-  config.baud = console::parse_boot_options(info.bootargs).baud;
+  const console::BootOptions options = console::parse_boot_options(info.bootargs);
+  config.baud = options.baud;
+  config.on_exhaustion = options.exhausted;
+  if (!options.exhausted.empty()) reserve_scan_memory();
   config.background = kBackground;
   static console::Console console(terminal, firmware::of_this_boot(config));
   static console::Trace trace(console);
   console::add_findleaks();
   firmware::name_scan_roots();
   the_console = &console;
-  enable_panic_shell(console, console::parse_boot_options(info.bootargs).panic_seconds);
+  enable_panic_shell(console, options.panic_seconds);
   set_misuse_handler(report_misuse);
   start_exhaustion(report_exhaustion);
   console.start();

@@ -50,6 +50,25 @@ TEST(Exhaustion, is_reported_with_who_holds_the_memory_and_is_over_when_it_is_gi
   EXPECT_EQ(machine.text().find("out of memory"), std::string::npos) << machine.text();
 }
 
+TEST(Exhaustion, runs_the_command_of_the_boot_option_after_its_report) {
+  auto options = qm::test::demo();
+  options.append = "exhausted=findleaks";
+  Machine machine(options);
+  run(machine, "workload run plant 2");
+  machine.send("help");  // a line that is being typed
+  EXPECT_NE(run(machine, "workload run exhaust").find("exhaust: survived, "), std::string::npos);
+  ASSERT_TRUE(machine.wait_for_text("\r\nfindleaks: leaks ")) << machine.text();
+  machine.settle();
+  const std::string& text = machine.text();
+  const std::size_t report = text.find("warning: out of memory: ");
+  const std::size_t leaks = text.find("cache session, ");
+  ASSERT_NE(report, std::string::npos) << text;
+  ASSERT_NE(leaks, std::string::npos) << text;
+  EXPECT_LT(report, leaks) << text;
+  EXPECT_FALSE(qm::test::find(text, "\r\nfindleaks: leaks 12, objects 40, bytes [0-9]+: complete\r\nqm> help").empty())
+      << text;
+}
+
 /// @returns the figure in a report's line, by the words before it.
 unsigned long number_after(const std::string& text, const std::string& label) {
   const std::size_t at = text.find(label);

@@ -46,6 +46,7 @@ TEST(Panic, beside_a_held_lock_everything_can_be_looked_at_and_nothing_changed) 
   panic(machine, "panic lock");
   EXPECT_TRUE(has(machine.text(), "\\*\\*\\* panic: asked for, [^\r]* on hart [01] ")) << machine.text();
   EXPECT_TRUE(has(machine.text(), "backtrace:\r\n#01 [^\r]* in (panic_beside_lock|keep_lock)\r\n")) << machine.text();
+  EXPECT_TRUE(has(look(machine, "findleaks"), "^error: hart [01] may be inside the allocator\r\n$"));
   // In the order of the help; each report is complete.
   EXPECT_TRUE(has(look(machine, "arena_stats base"), "arenas 1: complete\r\n$"));
   EXPECT_TRUE(

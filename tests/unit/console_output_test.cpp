@@ -222,6 +222,8 @@ TEST(BootOptions, are_read_and_the_last_of_two_counts) {
   EXPECT_EQ(options.rejected_count, 0u);
   EXPECT_EQ(options.panic_seconds, 10u) << "where nothing is said";
   EXPECT_EQ(parse_boot_options("panic=3 panic=0").panic_seconds, 0u);
+  EXPECT_EQ(parse_boot_options("exhausted=reap exhausted=findleaks").exhausted, "findleaks");
+  EXPECT_EQ(parse_boot_options("exhausted=").rejected_count, 1u);
   EXPECT_EQ(options.baud, 0u);
   EXPECT_EQ(parse_boot_options("baud=115200").baud, 115200u);
   EXPECT_EQ(parse_boot_options("baud=0 baud=fast").rejected_count, 2u);

@@ -355,10 +355,13 @@ TEST(RawFrame, never_comes_out_with_a_byte_changed) {
   std::string payload("\x00\x01\xff payload \x00\x1bPm", 17);
   payload += std::string(260, 'y');
   const std::string good = raw(payload);
+  constexpr std::size_t kEnd = 40;  // bytes at either end of the frame; those between are alike
   for (std::size_t place = 0; place < good.size(); ++place) {
+    const bool between = place >= kEnd && place + kEnd < good.size() && place % 32 != 0;
     for (int change = 1; change < 256; ++change) {
       std::string bad = good;
       bad[place] = static_cast<char>(bad[place] ^ change);
+      if (between && bad[place] != '\0' && (change & (change - 1)) != 0) continue;  // every change of one bit, and to 0
       const Received received = receive_raw(bad + "\r\n" + raw("x") + raw("last"));
       for (const std::string& each : received.frames)
         ASSERT_TRUE(each == "x" || each == "last") << place << " " << change;

@@ -58,9 +58,13 @@ class Roots {
 /// The firmware's part of a scan, set once.
 struct Platform {
   /// Names data and bss except the allocator's own, and all stacks with the registers saved on them. Called while the
-  /// harts stand still, on the hart that scans: interrupts masked, must not allocate. @param[in] sp stack pointer of
-  /// the running context: its stack is in use from there on.
+  /// harts stand still, on the hart that scans: interrupts masked, must not allocate. In a panic (hal::in_panic()) it
+  /// names the stack and the registers of the context that panicked too. @param[in] sp stack pointer of the running
+  /// context: its stack is in use from there on.
   void (*visit)(Roots& roots, std::uintptr_t sp) noexcept = nullptr;
+  /// For a scan in a panic: a hart that is not halted at an interrupt, so that it may hold a lock of the allocator or have
+  /// registers that visit() does not name; ~0: none. nullptr: no hart is ever such a one.
+  unsigned (*busy_hart)() noexcept = nullptr;
   /// Readable memory outside the allocator's memory regions; empty: all but address 0.
   std::span<const MemoryRange> memory = {};
 };
@@ -111,7 +115,8 @@ struct LeakSummary {
   std::uint64_t pause_ticks = 0;  ///< ticks during which the harts stood still
   std::size_t work_bytes = 0;     ///< memory that the scan worked in
   std::size_t wanted_bytes = 0;   ///< kNoMemory: the memory that the scan needs
-  unsigned hart = 0;              ///< kTimedOut: the hart that has not answered, or hal::BroadcastResult::kNobody
+  unsigned hart = 0;              ///< kTimedOut: the hart that has not answered, or hal::BroadcastResult::kNobody;
+                                  ///< kUnsafe in a panic: the hart that may be inside the allocator
   const char* damaged =
       nullptr;  ///< kMismatch: the cache, the arena or "the registry"; kInvalid: the root that is no memory
 };
@@ -128,12 +133,14 @@ class LeakScan {
   /// Scans. Call it once for each LeakScan.
   /// @returns kOk; any other status reports no leaks: kBusy while another scan has its results; kRefused without a
   ///          platform, or before initialize(); kNoMemory (summary().wanted_bytes); kTimedOut if a hart does not
-  ///          answer; kUnsafe; kMismatch if the allocator's data are damaged, and kInvalid for a root that is not
+  ///          answer; kUnsafe in another context than below; kMismatch if the allocator's data are damaged, and kInvalid for a root that is not
   ///          memory (summary().damaged).
   /// Complexity: O(pages of memory), O(objects) and O(words of live objects and roots); the harts stand still for all
   ///             but the first.
   /// Context:    hal::may_ask_harts(). Allocates pages from base_arena() before the pause, unless set_memory() was
-  ///             called.
+  ///             called. Or a panic (hal::in_panic()) in which the other harts are halted: then the scan asks no hart,
+  ///             so it knows the hardware roots of this hart only; it allocates nothing, but writes into free pages; and
+  ///             it is kUnsafe if this hart holds a lock of the allocator, or Platform::busy_hart() names a hart.
   Status run() noexcept;
 
   [[nodiscard]] const LeakSummary& summary() const noexcept;

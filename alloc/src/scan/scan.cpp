@@ -26,6 +26,16 @@ constinit std::atomic<std::uint32_t> taken{0};  // a scan uses the scanner
 constinit MemoryRange drawn{};                  // its memory, allocated from base
 constinit Scanner the_scanner;
 
+/// Whether, in a panic, no hart can be in the middle of a change of the allocator's data. @param[out] hart one that may be.
+bool all_halted(unsigned& hart) noexcept {
+  constexpr unsigned kNone = ~0u;
+  const auto busy_hart = platform()->busy_hart;
+  hart = busy_hart != nullptr ? busy_hart() : kNone;
+  if (hart != kNone) return false;
+  hart = hal::Port::hart_index();
+  return hal::hart_local().lock_depth == 0;
+}
+
 /// Saves the callee-saved registers in @p words. @returns the stack pointer: the stack has all of them from there on.
 [[gnu::always_inline]] inline std::uintptr_t spill_registers(std::uintptr_t (&words)[16]) noexcept {
 #if defined(__riscv)
@@ -52,6 +62,22 @@ constinit Scanner the_scanner;
   __builtin_unwind_init();
   return reinterpret_cast<std::uintptr_t>(&words);
 #endif
+}
+
+/// Memory that a scan works in during a panic, when nothing can be allocated.
+MemoryRange memory_in_panic(Scanner& scanner) noexcept {
+  if (drawn.size != 0) return drawn;  // of a scan that the panic has ended; its results must not become roots
+  return given.size != 0 ? given : scanner.find_free();
+}
+
+/// Memory of at least @p least bytes, better @p wanted, allocated from base_arena(). {0, 0}: there is none.
+MemoryRange allocate_memory(std::size_t wanted, std::size_t least) noexcept {
+  MemoryRange work{0, round_up(wanted, PageMap::kPageBytes)};
+  for (; work.size >= least; work.size = round_down(work.size / 2, PageMap::kPageBytes)) {
+    work.start = base_arena().allocate(work.size, Fit::kInstant, nullptr, WaitPolicy::kQuiet);
+    if (work.start != 0) return drawn = work;
+  }
+  return {};
 }
 
 bool is_range(std::uintptr_t start, std::size_t bytes) noexcept {
@@ -134,8 +160,10 @@ using scan::Scanner;
 
 LeakScan::~LeakScan() {
   if (!is_mine_) return;
-  if (scan::drawn.size != 0) static_cast<void>(base_arena().free(scan::drawn.start, scan::drawn.size));
-  scan::drawn = {};
+  if (scan::drawn.size != 0 && !hal::in_panic()) {
+    static_cast<void>(base_arena().free(scan::drawn.start, scan::drawn.size));
+    scan::drawn = {};
+  }
   scan::taken.store(0, std::memory_order_release);  // pairs with the acquire in run()
 }
 
@@ -150,10 +178,13 @@ std::span<const LeakGroup> LeakScan::groups() const noexcept {
 
 Status LeakScan::run() noexcept {
   if (scan::platform() == nullptr || hart_count() == 0) return Status::kRefused;
-  if (!hal::may_ask_harts()) return Status::kUnsafe;
-  if (is_mine_ || scan::taken.exchange(1, std::memory_order_acquire) != 0) return Status::kBusy;
+  const bool in_panic = hal::in_panic();
+  if (!in_panic && !hal::may_ask_harts()) return Status::kUnsafe;
+  // In a panic a scan that has not ended never will.
+  if (is_mine_ || (scan::taken.exchange(1, std::memory_order_acquire) != 0 && !in_panic)) return Status::kBusy;
   is_mine_ = true;
   Scanner& scanner = *new (&scan::the_scanner) Scanner;
+  if (in_panic && !scan::all_halted(scanner.summary.hart)) return Status::kUnsafe;
   // As many Pages as there are pages in use, if each has the start of an object; and some more for changes until the
   // pause.
   const ArenaStats stats = base_arena().stats();
@@ -161,14 +192,11 @@ Status LeakScan::run() noexcept {
   const std::size_t fixed = Scanner::fixed_bytes();
   scanner.summary.wanted_bytes = fixed + page_count * sizeof(scan::Page);
   MemoryRange work = scan::given;
-  if (work.size == 0) {
-    work.size = round_up(scanner.summary.wanted_bytes, PageMap::kPageBytes);
-    for (; work.size >= fixed; work.size = round_down(work.size / 2, PageMap::kPageBytes)) {
-      work.start = base_arena().allocate(work.size, Fit::kInstant, nullptr, WaitPolicy::kQuiet);
-      if (work.start != 0) break;
-    }
-    if (work.start == 0) return Status::kNoMemory;
-    scan::drawn = work;
+  if (in_panic) {
+    work = scan::memory_in_panic(scanner);
+    if (scanner.summary.damaged != nullptr) return Status::kMismatch;
+  } else if (work.size == 0) {
+    work = scan::allocate_memory(scanner.summary.wanted_bytes, fixed);
   }
   if (work.size < fixed) return Status::kNoMemory;
   scanner.begin(work.start, work.size);
@@ -180,6 +208,10 @@ Status LeakScan::run() noexcept {
     Status status;
   } here{scanner, {}, 0, Status::kOk};
   here.sp = scan::spill_registers(here.registers);
+  if (in_panic) {
+    scanner.note_hardware(hal::Port::hart_index());
+    return scanner.run(here.sp);
+  }
   const hal::BroadcastResult answer = hal::run_while_still(
       [](unsigned hart, void* argument) noexcept { static_cast<Work*>(argument)->scanner.note_hardware(hart); },
       [](void* argument) noexcept {

@@ -240,6 +240,14 @@ void Scanner::enter_arena(Arena& arena, bool as_roots) noexcept {
   });
 }
 
+MemoryRange Scanner::find_free() noexcept {
+  MemoryRange largest{};
+  for_each_segment(base_arena(), [&](const BoundaryTag& tag) noexcept {
+    if (tag.kind == TagKind::kFree && tag.size > largest.size) largest = {tag.start, tag.size};
+  });
+  return largest;
+}
+
 // ---- all ------------------------------------------------------------------------------------------------------------
 
 void Scanner::enter_containers() noexcept {

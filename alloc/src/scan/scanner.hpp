@@ -36,6 +36,8 @@ class Scanner final : public Roots {
   /// Starts again in [start, start + bytes).
   void begin(std::uintptr_t start, std::size_t bytes) noexcept;
   [[nodiscard]] static std::size_t fixed_bytes() noexcept;
+  /// The largest free segment of base_arena(), which stays free.
+  [[nodiscard]] MemoryRange find_free() noexcept;
   /// Notes the words that the hardware of a hart holds. On that hart, interrupts masked.
   void note_hardware(unsigned hart) noexcept;
   /// Runs all steps. @param[in] sp of the running context.

@@ -62,6 +62,9 @@ CommandStatus tell_failure(Invocation& call, Status status, const LeakSummary& s
     case Status::kTimedOut:
       if (summary.hart != hal::BroadcastResult::kNobody) return call.fail("hart {} has not answered", summary.hart);
       break;
+    case Status::kUnsafe:
+      if (hal::in_panic()) return call.fail("hart {} may be inside the allocator", summary.hart);
+      break;
     default: break;
   }
   return call.fail("the harts could not be stopped");
@@ -106,6 +109,7 @@ QM_CONSOLE_COMMAND(findleaks, {.name = "findleaks",
                                .summary = "objects that no pointer leads to any more; all harts stand still for it",
                                .run = run_findleaks,
                                .example = "findleaks",
+                               .in_panic = true,
                                .wrap = Output::Wrap::kYes});
 
 }  // namespace

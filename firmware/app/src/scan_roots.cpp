@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include <qm/firmware/boot.hpp>
 #include <qm/firmware/stacks.hpp>
 #include <qm/scan.hpp>
 
@@ -17,6 +18,14 @@ namespace {
 
 std::uintptr_t at(const char* name) noexcept { return reinterpret_cast<std::uintptr_t>(name); }
 
+/// Names a range of the image without the panic shell's stack: its variables are the shell's own.
+void visit_image(scan::Roots& roots, std::uintptr_t low, std::uintptr_t high) noexcept {
+  const hal::StackBounds shell = panic_stack();
+  if (shell.low < low || shell.high > high) return roots.range(low, high);
+  roots.range(low, shell.low);
+  roots.range(shell.high, high);
+}
+
 void visit_roots(scan::Roots& roots, std::uintptr_t sp) noexcept {
   visit_stacks(
       sp,
@@ -25,8 +34,8 @@ void visit_roots(scan::Roots& roots, std::uintptr_t sp) noexcept {
       },
       &roots);
   roots.range(at(__data_start), at(__qm_trace_data_start));
-  roots.range(at(__qm_trace_data_end), at(__qm_trace_bss_start));
-  roots.range(at(__qm_trace_bss_end), at(__bss_end));
+  visit_image(roots, at(__qm_trace_data_end), at(__qm_trace_bss_start));
+  visit_image(roots, at(__qm_trace_bss_end), at(__bss_end));
   roots.range(at(__tls_blocks), at(__hart_stacks));
   const hal::StackBounds pool = stack_pool_bounds();
   roots.range(at(__hart_stacks) + at(__max_harts) * at(__hart_stacks_bytes), pool.low);
@@ -38,7 +47,7 @@ void visit_roots(scan::Roots& roots, std::uintptr_t sp) noexcept {
 void name_scan_roots() noexcept {
   static std::array<MemoryRange, 1> image;
   image[0] = {at(__image_start), at(__qm_symbols_start) - at(__image_start)};
-  static constinit const scan::Platform platform{.visit = visit_roots, .memory = image};
+  static constinit const scan::Platform platform{.visit = visit_roots, .busy_hart = busy_hart, .memory = image};
   scan::set_platform(&platform);
 }
 

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include <qm/firmware/boot.hpp>
+
 #include "hart_state.hpp"
 
 namespace qm::firmware {

@@ -71,6 +71,13 @@ class Task {
   std::array<char, kMaxTaskName + 1> name{};
 };
 
+/// How a hart halted for a panic of another hart.
+enum class Halted : std::uint32_t {
+  kNot,
+  kAtInterrupt,  ///< at an interrupt that it served: it holds no lock, and its trap stack has all registers
+  kInPanic,      ///< in a panic of its own, anywhere
+};
+
 struct alignas(64) HartState {
   // Scheduler
   Task* current = nullptr;
@@ -86,7 +93,7 @@ struct alignas(64) HartState {
   hal::StackBounds boot_stack, trap_stack;
   unsigned plic_context = ~0u;
   std::atomic<std::uint32_t> soft_lines{0};  // pending software lines
-  std::atomic<std::uint32_t> halted{0};
+  std::atomic<Halted> halted{Halted::kNot};
   std::atomic<std::uint32_t> external_count{0}, ipi_count{0};
 
   // Timer
@@ -147,13 +154,13 @@ void console_flush() noexcept;
 
 // panic.cpp
 [[noreturn]] void fatal_exception(TrapFrame& frame) noexcept;
-[[noreturn]] void halt_hart() noexcept;
+[[noreturn]] void halt_hart(Halted how) noexcept;
 [[nodiscard]] bool halt_requested() noexcept;
 
 // panic_shell.cpp
-[[nodiscard]] hal::StackBounds panic_stack() noexcept;
-[[nodiscard]] bool panic_shell_wanted() noexcept;  // there is one, and it did not fault before reading a byte
-[[noreturn]] void run_panic_shell() noexcept;      // starts it from its beginning
+[[nodiscard]] std::uintptr_t panicked_sp() noexcept;  // of the context that panicked, with its registers above; 0: none
+[[nodiscard]] bool panic_shell_wanted() noexcept;     // there is one, and it did not fault before reading a byte
+[[noreturn]] void run_panic_shell() noexcept;         // starts it from its beginning
 
 // boot.cpp
 void end_board(unsigned status) noexcept;  // finisher, HTIF, semihosting, then SBI; returns if none works
@@ -171,5 +178,6 @@ void _start();
 extern std::uintptr_t qm_start_ids[QM_MAX_HARTS];
 extern std::uint32_t qm_start_ids_ready;
 void qm_task_start();
+void qm_panic_start();
 void qm_switch(std::uintptr_t* saved_sp, std::uintptr_t next_sp);
 }

@@ -96,7 +96,7 @@ void halt_others() noexcept {
   const std::uint64_t ms = hal::Port::tick_rate() / 1000, end = hal::Port::ticks() + kHaltMs * ms;
   for (unsigned hart = 0; hart < hart_states.size(); ++hart) {
     // acquire: pairs with the release in halt_hart().
-    while ((others >> hart & 1) != 0 && hart_states[hart].halted.load(std::memory_order_acquire) == 0 &&
+    while ((others >> hart & 1) != 0 && hart_states[hart].halted.load(std::memory_order_acquire) == Halted::kNot &&
            hal::Port::ticks() < end) {
       hal::privilege::clear_ipi();
       hal::privilege::set_timer(hal::Port::ticks() + ms);
@@ -117,7 +117,7 @@ void enter() noexcept {
     reporting = true;
     return;
   }
-  if (expected != self) halt_hart();
+  if (expected != self) halt_hart(Halted::kInPanic);
   if (!reporting) {
     reporting = true;
     return;
@@ -131,7 +131,7 @@ void enter() noexcept {
 [[noreturn]] void end() noexcept {
   const hal::HartMask others = hal::online_harts() & ~(hal::HartMask{1} << hal::Port::hart_index());
   for (unsigned hart = 0; hart < hart_states.size(); ++hart) {
-    if ((others >> hart & 1) == 0 || hart_states[hart].halted.load(std::memory_order_acquire) != 0) continue;
+    if ((others >> hart & 1) == 0 || hart_states[hart].halted.load(std::memory_order_acquire) != Halted::kNot) continue;
     Line line;
     (line.text << "hart ").decimal(hart) << " did not halt";
   }
@@ -159,13 +159,23 @@ void print_head(std::string_view kind, std::string_view what, const TrapFrame* t
 
 bool halt_requested() noexcept { return panic_hart.load(std::memory_order_seq_cst) != 0; }
 
-void halt_hart() noexcept {
+void halt_hart(Halted how) noexcept {
   hal::Port::mask_interrupts();
-  QM_CSR_WRITE(QM_XIE, 0);                                 // no interrupt ends the wait
-  this_hart().halted.store(1, std::memory_order_release);  // pairs with the acquire in halt_others()
+  QM_CSR_WRITE(QM_XIE, 0);                                   // no interrupt ends the wait
+  this_hart().halted.store(how, std::memory_order_release);  // pairs with the acquire in halt_others()
   const std::uint32_t reporter = panic_hart.load(std::memory_order_relaxed);
   if (reporter != 0) hal::Port::send_ipi(reporter - 1);
   for (;;) hal::Port::wait_for_interrupt();
+}
+
+unsigned busy_hart() noexcept {
+  const hal::HartMask others = hal::online_harts() & ~(hal::HartMask{1} << hal::Port::hart_index());
+  for (unsigned hart = 0; hart < hart_states.size(); ++hart) {
+    // acquire: pairs with the release in halt_hart().
+    const Halted how = hart_states[hart].halted.load(std::memory_order_acquire);
+    if ((others >> hart & 1) != 0 && how != Halted::kAtInterrupt) return hart;
+  }
+  return kNoHart;
 }
 
 void fatal_exception(TrapFrame& frame) noexcept {

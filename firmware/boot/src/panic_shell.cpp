@@ -1,5 +1,7 @@
 /// The shell after a panic: its stack, its restart after a fault, and its serial line.
 
+#include <algorithm>
+
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/console_io.hpp>
 
@@ -17,6 +19,7 @@ constinit TrapFrame* innermost = nullptr;
 constinit std::uint32_t trap_depth = 0;
 constinit bool begun = false;
 constinit bool has_read = false;
+constinit std::uintptr_t sp_of_panic = 0;
 
 }  // namespace
 
@@ -27,10 +30,13 @@ hal::StackBounds panic_stack() noexcept {
   return {low, low + sizeof stack};
 }
 
+std::uintptr_t panicked_sp() noexcept { return sp_of_panic; }
+
 bool panic_shell_wanted() noexcept { return shell != nullptr && (!begun || has_read); }
 
 /// Runs the shell. Context: on the panic stack, without a caller.
 extern "C" [[noreturn, gnu::used]] void qm_panic_shell() {
+  begun = true;
   shell();
   console_put_raw("*** system halted\r\n");
   end_board(kPanicStatus);
@@ -46,12 +52,15 @@ void run_panic_shell() noexcept {
     do console_receive_raw();
     while (console_read(bytes) != 0);
   }
-  begun = true;
   has_read = false;
   hart.innermost = innermost;
   hal::hart_local().trap_depth = trap_depth;
-  // A frame pointer and a return address of 0 end a backtrace.
-  asm volatile("mv sp, %0\n li s0, 0\n li ra, 0\n j qm_panic_shell" : : "r"(stack + sizeof stack) : "memory");
+  // The registers that qm_switch loads: ra is word 13.
+  auto* const loaded = reinterpret_cast<std::uintptr_t*>(panic_stack().high - QM_SWITCH_BYTES);
+  std::fill_n(loaded, QM_SWITCH_BYTES / sizeof *loaded, 0);
+  loaded[13] = reinterpret_cast<std::uintptr_t>(&qm_panic_start);
+  std::uintptr_t unused = 0;
+  qm_switch(begun ? &unused : &sp_of_panic, reinterpret_cast<std::uintptr_t>(loaded));
   __builtin_unreachable();
 }
 

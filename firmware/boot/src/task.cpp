@@ -362,10 +362,13 @@ bool is_current(const Task& task) noexcept { return hart_states[task.hart].curre
 
 void visit_stacks(std::uintptr_t sp, void (*visit)(const LiveStack& stack, void* argument) noexcept,
                   void* argument) noexcept {
+  if (panicked_sp() != 0) sp = panicked_sp();
   for (const HartState& hart : hart_states) {
     if (hart.current == nullptr) continue;  // never started
     if (hart.innermost != nullptr) {
-      visit({hart.trap_stack, reinterpret_cast<std::uintptr_t>(hart.innermost)}, argument);
+      // A handler that panicked has its own variables below the frame of its trap.
+      const bool in_handler = &hart == &this_hart() && sp >= hart.trap_stack.low && sp < hart.trap_stack.high;
+      visit({hart.trap_stack, in_handler ? sp : reinterpret_cast<std::uintptr_t>(hart.innermost)}, argument);
       visit({hart.current->stack, interrupted_sp(*hart.innermost)}, argument);
     } else if (&hart == &this_hart()) {
       visit({hart.current->stack, sp}, argument);

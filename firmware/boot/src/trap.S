@@ -78,6 +78,15 @@ __task_return:
   .size qm_task_start, . - qm_task_start
 __trap_text_end:
 
+# The first instructions on the panic shell's stack: ra = 0 and s0 = 0 end a backtrace.
+  .section .text..panic, "ax", @progbits
+  .globl qm_panic_start
+  .type qm_panic_start, @function
+qm_panic_start:
+  li    ra, 0
+  tail  qm_panic_shell
+  .size qm_panic_start, . - qm_panic_start
+
 # void qm_switch(std::uintptr_t* saved_sp, std::uintptr_t next_sp): saves the callee-saved registers on this stack and
 # its sp in *saved_sp, then switches to next_sp and restores the registers from there.
   .section .text..switch, "ax", @progbits

@@ -15,7 +15,7 @@ void serve_ipi(HartState& hart, TrapFrame& frame) noexcept {
   hal::privilege::clear_ipi();
   std::atomic_thread_fence(std::memory_order_seq_cst);
   count(hart.ipi_count);
-  if (halt_requested()) halt_hart();
+  if (halt_requested()) halt_hart(Halted::kAtInterrupt);
   hal::on_ipi(hal::Port::hart_index());
   serve_period_request(hart);
   serve_software_lines(hart, frame);

@@ -45,6 +45,22 @@ extern "C" {
   qm::firmware::panic("asked for, beside a held lock");
 }
 
+/// Panics while one `session` is held only by this stack, and another only by a register.
+[[gnu::noinline]] static void panic_holding() {
+  void* volatile on_stack = qm::demo::caches().session->allocate();
+  void* const in_register = qm::demo::caches().session->allocate();
+  asm volatile(
+      "mv s11, %0\n\t"
+      "li %0, 0\n\t"
+      "mv a0, %1\n\t"
+      "jr %2"
+      :
+      : "r"(in_register), "r"("asked for, with objects in hand"), "r"(&qm::firmware::panic)
+      : "s11", "a0", "memory");
+  (void)on_stack;
+  __builtin_unreachable();
+}
+
 }  // extern "C"
 
 namespace qm::demo {
@@ -61,25 +77,28 @@ console::CommandStatus run_panic(console::Invocation& call) noexcept {
     for (;;) hal::Port::relax();
   } else if (how == "lock") {
     panic_beside_lock();
+  } else if (how == "holding") {
+    panic_holding();
   }
   return call.usage();
 }
 
 void complete_panic(console::Completion& completion) noexcept {
   if (completion.index() != 1) return;
-  for (const std::string_view kind : {"fault", "interrupt", "lock"}) completion.offer(kind);
+  for (const std::string_view kind : {"fault", "interrupt", "lock", "holding"}) completion.offer(kind);
 }
 
-QM_CONSOLE_COMMAND(panic, {.name = "panic",
-                           .usage = "panic [fault|interrupt|lock]",
-                           .summary = "stop the system as a defect does: at once, by an exception, beside a held lock",
-                           .run = run_panic,
-                           .min_arguments = 0,
-                           .max_arguments = 1,
-                           .complete = complete_panic,
-                           .example = "panic fault\npanic interrupt\npanic lock",
-                           .in_panic = true,
-                           .wrap = console::Output::Wrap::kYes});
+QM_CONSOLE_COMMAND(panic,
+                   {.name = "panic",
+                    .usage = "panic [fault|interrupt|lock|holding]",
+                    .summary = "stop the system: at once, by an exception, beside a held lock, with objects in hand",
+                    .run = run_panic,
+                    .min_arguments = 0,
+                    .max_arguments = 1,
+                    .complete = complete_panic,
+                    .example = "panic fault\npanic interrupt\npanic lock\npanic holding",
+                    .in_panic = true,
+                    .wrap = console::Output::Wrap::kYes});
 
 }  // namespace
 }  // namespace qm::demo

@@ -8,6 +8,7 @@
 ///     ring=BYTES          size of each hart's ring for the event stream
 ///     allocinfo=on|off    whether to count allocations by call site; rejected in a build without call sites
 ///     panic=SECONDS       how long the panic shell waits for a user to begin typing; 0: for ever
+///     exhausted=COMMAND   the command that runs after each report of exhaustion, such as findleaks
 ///     baud=N              bits per second of the serial line, to estimate how long a report takes
 ///     -- ...              the words after `--` belong to the firmware
 
@@ -34,6 +35,7 @@ struct BootOptions {
   bool stream = false;          ///< kmemtrace=on
   std::size_t ring_bytes = 0;   ///< 0: not given
   std::uint32_t panic_seconds = kPanicSeconds;
+  std::string_view exhausted;  ///< empty: none
   bool allocinfo_off = false;
   std::uint32_t baud = 0;  ///< 0: not given
   Rejected rejected[kMaxRejected];

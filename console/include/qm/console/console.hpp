@@ -104,6 +104,9 @@ struct ConsoleConfig {
   std::string_view background = {};
   std::uint32_t baud =
       0;  ///< bits per second of the serial line, 10 bits a character; 0: not known, and no duration is estimated
+  /// Commands that run after a report of exhaustion was printed, such as `findleaks`, as if they were typed. The text must
+  /// live as long as the console. Reports that come while they run cause no further run.
+  std::string_view on_exhaustion = {};
   void (*wake)() noexcept = nullptr;  ///< called when notify() has given poll() something to do. Context: as notify()
 };
 
@@ -231,6 +234,7 @@ class Console {
   void print_reports_of(Console& told) noexcept;
   void print_misuse(MisuseLog& log) noexcept;
   void print_exhaustion(ExhaustionLog& log) noexcept;
+  bool follow_exhaustion() noexcept;
   void report_lost() noexcept;
 
   // output
@@ -273,6 +277,7 @@ class Console {
   Notices notices_;
   MisuseLog misuse_;
   ExhaustionLog exhaustion_;
+  bool exhaustion_told_ = false;  // a report was printed, and the commands that follow it have not run
   bool prompt_shown_ = false;
 
   bool running_ = false;

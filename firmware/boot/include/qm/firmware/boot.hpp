@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include <qm/hal/chip/memory_map.hpp>
+#include <qm/hal/port_contract.hpp>
 
 namespace qm::firmware {
 
@@ -64,6 +65,14 @@ void set_hart_start(HartStart start) noexcept;
 using PanicShell = void (*)() noexcept;
 inline constexpr unsigned kPanicStackBytes = 16384;
 void set_panic_shell(PanicShell shell) noexcept;
+
+/// The stack of the panic shell.
+[[nodiscard]] hal::StackBounds panic_stack() noexcept;
+
+/// A hart that was not halted at an interrupt, so that it may be in the middle of anything: it did not halt, or it is in
+/// a panic of its own. kNoHart: all other harts were. Context: the panic shell.
+inline constexpr unsigned kNoHart = ~0u;
+[[nodiscard]] unsigned busy_hart() noexcept;
 
 /// The serial line for a panic shell: polled, without a lock. panic_read() does not wait. panic_pause() waits for at
 /// most 1 ms. Bytes received before the panic are dropped.
