@@ -1,5 +1,8 @@
 /// For the host only: several threads may stand for one hart.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -71,6 +74,18 @@ TEST(HostHart, is_the_own_hart_of_one_thread_and_who_shares_is_counted) {
     mask();
   }).join();
   EXPECT_EQ(hal::threads_without_hart(), before + 2);
+}
+
+TEST(HostHart, refuses_a_number_that_no_hart_has) {
+  const pid_t child = fork();
+  if (child == 0) {
+    hal::set_fatal_handler([](const char*) { _exit(7); });
+    const hal::HostHart beyond(hal::Port::kMaxHarts);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
 }
 
 }  // namespace hal_host_hart_test

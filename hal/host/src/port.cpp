@@ -150,7 +150,8 @@ void Port::wait_for_interrupt() noexcept { sched_yield(); }
 void Port::relax() noexcept { sched_yield(); }
 
 HostHart::HostHart(unsigned index) noexcept
-    : previous_(hart),
+    : previous_(
+          (index < Port::kMaxHarts ? hart : (Port::fatal("HostHart: a hart has a number below QM_MAX_HARTS"), 0))),
       was_online_((online_harts() >> index & 1) != 0),
       took_(!taken[index].exchange(true, std::memory_order_acq_rel)),
       own_(took_ || (owns_hart && hart == index)),

@@ -48,8 +48,8 @@ struct Port : PortDefaults {
   static void let_go_harts(std::uint32_t harts) noexcept;
 };
 
-/// Makes the calling thread stand for hart @p hart and brings that hart online; the destructor takes it offline, unless
-/// it was online before. The thread that loads the library, usually the program's first thread, is hart 0 without a
+/// Makes the calling thread stand for hart @p hart, which is below Port::kMaxHarts, or calls fatal(). Brings that hart
+/// online; the destructor takes it offline, unless it was online before. The thread that loads the library, usually the program's first thread, is hart 0 without a
 /// HostHart.
 ///
 /// One thread owns a hart. Every further thread that stands for the hart shares it, and so does every thread without a
