@@ -20,7 +20,8 @@ void visit_kept(scan::Roots& roots, std::uintptr_t) noexcept {
   const auto start = reinterpret_cast<std::uintptr_t>(kept.data());
   roots.range(start, start + sizeof kept);
 }
-constinit const scan::Platform kPlatform{.visit = visit_kept, .busy_hart = []() noexcept { return busy; }, .memory = {}};
+constinit const scan::Platform kPlatform{
+    .visit = visit_kept, .busy_hart = []() noexcept { return busy; }, .memory = {}};
 
 class ScanPanicTest : public test::SystemTest {
  protected:
