@@ -1,5 +1,5 @@
 #pragma once
-/// A port to copy: hal/template -> hal/<yours>, then -DQM_PORT=<yours>.
+/// A port to copy into a folder of your own. Build with -DQM_PORT= and its absolute path.
 ///
 /// As it stands it is right for one hart whose interrupt handlers never allocate: it masks nothing, and a variable
 /// stores the interrupt state. Go through the six functions below in order; the comment of each says what to write for

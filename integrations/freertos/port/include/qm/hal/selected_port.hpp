@@ -9,7 +9,7 @@
 ///     namespace qm::freertos {
 ///     inline constexpr std::uintptr_t kUnmasked = ...;    // the level in tasks, outside of critical sections
 ///     std::uintptr_t mask_level() noexcept;               // raises the level to the kernel's; returns the level
-///     before void restore_level(std::uintptr_t before) noexcept;
+///     void restore_level(std::uintptr_t before) noexcept;  // sets that level again
 ///     }
 ///
 /// An interrupt above that level may occur at any instruction. heap_qm.c refuses its calls of the heap during a masked
