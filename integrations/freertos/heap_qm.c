@@ -25,9 +25,10 @@
 #if (configSUPPORT_DYNAMIC_ALLOCATION == 0)
 #error "heap_qm.c is of no use with configSUPPORT_DYNAMIC_ALLOCATION 0"
 #endif
-#if (configUSE_TRACE_FACILITY == 0) || (configRECORD_STACK_HIGH_ADDRESS == 0) || (INCLUDE_xTaskGetSchedulerState == 0)
+#if (configUSE_TRACE_FACILITY == 0) || (configRECORD_STACK_HIGH_ADDRESS == 0) || \
+    (INCLUDE_xTaskGetSchedulerState == 0) || (INCLUDE_vTaskDelay == 0)
 #error \
-    "heap_qm.c needs configUSE_TRACE_FACILITY, configRECORD_STACK_HIGH_ADDRESS and INCLUDE_xTaskGetSchedulerState 1: by them it finds the running task's stack"
+    "heap_qm.c needs configUSE_TRACE_FACILITY, configRECORD_STACK_HIGH_ADDRESS, INCLUDE_xTaskGetSchedulerState and INCLUDE_vTaskDelay 1: to find the running task's stack, and to wait"
 #endif
 #if (configNUMBER_OF_CORES > 1)
 #error "heap_qm.c is for one core"
