@@ -36,7 +36,9 @@ const char* linkage_name(Dwarf_Die* die) {
 std::string DwarfIndex::prefix_inside(const std::string& prefix, Dwarf_Die* die) const {
   if (dwarf_tag(die) == DW_TAG_subprogram) return name_of(dwarf_dieoffset(die)) + "::";
   const char* const name = text_of(die, DW_AT_name);
-  return name != nullptr ? prefix + name + "::" : prefix;
+  if (name != nullptr) return prefix + name + "::";
+  // GCC names the types of most lambdas, but not of all.
+  return dwarf_tag(die) == DW_TAG_structure_type ? prefix + "lambda::" : prefix;
 }
 
 DwarfIndex::DwarfIndex(Dwarf* dwarf, const std::vector<Range>& code) : dwarf_(dwarf), files_(1) {
