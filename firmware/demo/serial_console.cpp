@@ -32,8 +32,7 @@ void report_misuse(const MisuseReport& report) noexcept {
 
 void report_exhaustion(const ExhaustionReport& report) noexcept { the_console->notify(report); }
 
-void warn_of_options(console::Console& console, std::string_view bootargs) noexcept {
-  const console::BootOptions options = console::parse_boot_options(bootargs);
+void warn_of_options(console::Console& console, const console::BootOptions& options) noexcept {
   for (std::size_t i = 0; i < std::min(options.rejected_count, console::BootOptions::kMaxRejected); ++i) {
     console::Announcement announcement(console);
     announcement.out().print("warning: boot option {} {}\n", options.rejected[i].option,
@@ -92,7 +91,7 @@ void run_console(const firmware::BootInfo& info) noexcept {
   set_misuse_handler(report_misuse);
   start_exhaustion(report_exhaustion);
   console.start();
-  warn_of_options(console, info.bootargs);
+  warn_of_options(console, options);
   const std::uint64_t millisecond = hal::Port::tick_rate() / 1000;
   std::string_view commands = boot_commands(info.bootargs);
   std::uint32_t request = 0;

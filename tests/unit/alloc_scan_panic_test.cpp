@@ -1,5 +1,5 @@
-// The leak scan in a panic. A panic cannot be undone, so this test has a program of its own, and one case. With two harts
-// the panic ends a scan, whose memory is still allocated; with one hart there is none.
+// The leak scan in a panic. A panic cannot be undone, so this test has a program of its own, and one case. With two
+// harts the panic ends a scan, whose memory is still allocated; with one hart there is none.
 
 #include <support/system_fixture.hpp>
 
@@ -14,7 +14,7 @@ namespace alloc_scan_panic_test {
 using namespace qm;
 
 std::array<void*, 4> kept;
-unsigned busy = ~0u;
+unsigned busy = hal::BroadcastResult::kNobody;
 
 void visit_kept(scan::Roots& roots, std::uintptr_t) noexcept {
   const auto start = reinterpret_cast<std::uintptr_t>(kept.data());
@@ -71,7 +71,7 @@ TEST_F(ScanPanicTest, asks_no_hart_allocates_nothing_and_refuses_if_a_hart_may_b
     EXPECT_EQ(scan.run(), Status::kUnsafe);
     EXPECT_EQ(scan.summary().hart, 0u);
   }
-  busy = ~0u;
+  busy = hal::BroadcastResult::kNobody;
   static constinit Lock lock;
   {
     const LockGuard held(lock);

@@ -62,8 +62,8 @@ struct Platform {
   /// names the stack and the registers of the context that panicked too. @param[in] sp stack pointer of the running
   /// context: its stack is in use from there on.
   void (*visit)(Roots& roots, std::uintptr_t sp) noexcept = nullptr;
-  /// For a scan in a panic: a hart that is not halted at an interrupt, so that it may hold a lock of the allocator or have
-  /// registers that visit() does not name; ~0: none. nullptr: no hart is ever such a one.
+  /// For a scan in a panic: a hart that is not halted at an interrupt, so that it may hold a lock of the allocator or
+  /// have registers that visit() does not name; hal::BroadcastResult::kNobody: none. nullptr: there never is one.
   unsigned (*busy_hart)() noexcept = nullptr;
   /// Readable memory outside the allocator's memory regions; empty: all but address 0.
   std::span<const MemoryRange> memory = {};
@@ -133,14 +133,14 @@ class LeakScan {
   /// Scans. Call it once for each LeakScan.
   /// @returns kOk; any other status reports no leaks: kBusy while another scan has its results; kRefused without a
   ///          platform, or before initialize(); kNoMemory (summary().wanted_bytes); kTimedOut if a hart does not
-  ///          answer; kUnsafe in another context than below; kMismatch if the allocator's data are damaged, and kInvalid for a root that is not
-  ///          memory (summary().damaged).
+  ///          answer; kUnsafe in another context than below; kMismatch if the allocator's data are damaged, and
+  ///          kInvalid for a root that is not memory (summary().damaged).
   /// Complexity: O(pages of memory), O(objects) and O(words of live objects and roots); the harts stand still for all
   ///             but the first.
   /// Context:    hal::may_ask_harts(). Allocates pages from base_arena() before the pause, unless set_memory() was
   ///             called. Or a panic (hal::in_panic()) in which the other harts are halted: then the scan asks no hart,
-  ///             so it knows the hardware roots of this hart only; it allocates nothing, but writes into free pages; and
-  ///             it is kUnsafe if this hart holds a lock of the allocator, or Platform::busy_hart() names a hart.
+  ///             so it knows the hardware roots of this hart only; it allocates nothing, but writes into free pages;
+  ///             and it is kUnsafe if this hart holds a lock of the allocator, or Platform::busy_hart() names a hart.
   Status run() noexcept;
 
   [[nodiscard]] const LeakSummary& summary() const noexcept;

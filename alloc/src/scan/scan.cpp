@@ -26,12 +26,12 @@ constinit std::atomic<std::uint32_t> taken{0};  // a scan uses the scanner
 constinit MemoryRange drawn{};                  // its memory, allocated from base
 constinit Scanner the_scanner;
 
-/// Whether, in a panic, no hart can be in the middle of a change of the allocator's data. @param[out] hart one that may be.
+/// Whether, in a panic, no hart can be in the middle of a change of the allocator's data.
+/// @param[out] hart one that may be.
 bool all_halted(unsigned& hart) noexcept {
-  constexpr unsigned kNone = ~0u;
   const auto busy_hart = platform()->busy_hart;
-  hart = busy_hart != nullptr ? busy_hart() : kNone;
-  if (hart != kNone) return false;
+  hart = busy_hart != nullptr ? busy_hart() : hal::BroadcastResult::kNobody;
+  if (hart != hal::BroadcastResult::kNobody) return false;
   hart = hal::Port::hart_index();
   return hal::hart_local().lock_depth == 0;
 }

@@ -181,3 +181,16 @@ void qm_task_start();
 void qm_panic_start();
 void qm_switch(std::uintptr_t* saved_sp, std::uintptr_t next_sp);
 }
+
+namespace qm::firmware {
+
+/// Prepares the top of a stack for the first qm_switch to it, which goes to @p start. s0 = 0 ends frame walks.
+/// @returns the words that qm_switch loads: s2 is word 10 and s1 word 11. Their address is the sp to switch to.
+inline std::uintptr_t* prepare_switch(std::uintptr_t stack_high, void (*start)()) noexcept {
+  auto* const words = reinterpret_cast<std::uintptr_t*>(stack_high - QM_SWITCH_BYTES);
+  for (std::size_t i = 0; i < QM_SWITCH_BYTES / sizeof *words; ++i) words[i] = 0;
+  words[13] = reinterpret_cast<std::uintptr_t>(start);  // ra
+  return words;
+}
+
+}  // namespace qm::firmware

@@ -2,6 +2,7 @@
 
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/symbols.hpp>
+#include <qm/hal/broadcast.hpp>
 
 #include "backtrace.hpp"
 #include "hart_state.hpp"
@@ -87,9 +88,11 @@ void print_backtrace(std::uintptr_t pc, std::uintptr_t frame, const TrapFrame* t
   });
 }
 
+hal::HartMask other_harts() noexcept { return hal::online_harts() & ~(hal::HartMask{1} << hal::Port::hart_index()); }
+
 /// Halts the other harts, and waits until they have halted, for at most kHaltMs. The timer ends each `wfi`.
 void halt_others() noexcept {
-  const hal::HartMask others = hal::online_harts() & ~(hal::HartMask{1} << hal::Port::hart_index());
+  const hal::HartMask others = other_harts();
   for (unsigned hart = 0; hart < hart_states.size(); ++hart) {
     if ((others >> hart & 1) != 0) hal::Port::send_ipi(hart);
   }
@@ -129,7 +132,7 @@ void enter() noexcept {
 }
 
 [[noreturn]] void end() noexcept {
-  const hal::HartMask others = hal::online_harts() & ~(hal::HartMask{1} << hal::Port::hart_index());
+  const hal::HartMask others = other_harts();
   for (unsigned hart = 0; hart < hart_states.size(); ++hart) {
     if ((others >> hart & 1) == 0 || hart_states[hart].halted.load(std::memory_order_acquire) != Halted::kNot) continue;
     Line line;
@@ -169,13 +172,13 @@ void halt_hart(Halted how) noexcept {
 }
 
 unsigned busy_hart() noexcept {
-  const hal::HartMask others = hal::online_harts() & ~(hal::HartMask{1} << hal::Port::hart_index());
+  const hal::HartMask others = other_harts();
   for (unsigned hart = 0; hart < hart_states.size(); ++hart) {
     // acquire: pairs with the release in halt_hart().
     const Halted how = hart_states[hart].halted.load(std::memory_order_acquire);
     if ((others >> hart & 1) != 0 && how != Halted::kAtInterrupt) return hart;
   }
-  return kNoHart;
+  return hal::BroadcastResult::kNobody;
 }
 
 void fatal_exception(TrapFrame& frame) noexcept {

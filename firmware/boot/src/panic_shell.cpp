@@ -1,7 +1,5 @@
 /// The shell after a panic: its stack, its restart after a fault, and its serial line.
 
-#include <algorithm>
-
 #include <qm/firmware/boot.hpp>
 #include <qm/firmware/console_io.hpp>
 
@@ -17,9 +15,8 @@ constinit PanicShell shell = nullptr;
 // the shell anew restores this state.
 constinit TrapFrame* innermost = nullptr;
 constinit std::uint32_t trap_depth = 0;
-constinit bool begun = false;
 constinit bool has_read = false;
-constinit std::uintptr_t sp_of_panic = 0;
+constinit std::uintptr_t sp_of_panic = 0;  // not 0: the shell has run
 
 }  // namespace
 
@@ -32,11 +29,10 @@ hal::StackBounds panic_stack() noexcept {
 
 std::uintptr_t panicked_sp() noexcept { return sp_of_panic; }
 
-bool panic_shell_wanted() noexcept { return shell != nullptr && (!begun || has_read); }
+bool panic_shell_wanted() noexcept { return shell != nullptr && (sp_of_panic == 0 || has_read); }
 
 /// Runs the shell. Context: on the panic stack, without a caller.
 extern "C" [[noreturn, gnu::used]] void qm_panic_shell() {
-  begun = true;
   shell();
   console_put_raw("*** system halted\r\n");
   end_board(kPanicStatus);
@@ -45,7 +41,8 @@ extern "C" [[noreturn, gnu::used]] void qm_panic_shell() {
 
 void run_panic_shell() noexcept {
   HartState& hart = this_hart();
-  if (!begun) {
+  const bool is_first = sp_of_panic == 0;
+  if (is_first) {
     innermost = hart.innermost;
     trap_depth = hal::hart_local().trap_depth;
     std::array<char, 64> bytes;
@@ -55,12 +52,9 @@ void run_panic_shell() noexcept {
   has_read = false;
   hart.innermost = innermost;
   hal::hart_local().trap_depth = trap_depth;
-  // The registers that qm_switch loads: ra is word 13.
-  auto* const loaded = reinterpret_cast<std::uintptr_t*>(panic_stack().high - QM_SWITCH_BYTES);
-  std::fill_n(loaded, QM_SWITCH_BYTES / sizeof *loaded, 0);
-  loaded[13] = reinterpret_cast<std::uintptr_t>(&qm_panic_start);
   std::uintptr_t unused = 0;
-  qm_switch(begun ? &unused : &sp_of_panic, reinterpret_cast<std::uintptr_t>(loaded));
+  const std::uintptr_t* const loaded = prepare_switch(panic_stack().high, qm_panic_start);
+  qm_switch(is_first ? &sp_of_panic : &unused, reinterpret_cast<std::uintptr_t>(loaded));
   __builtin_unreachable();
 }
 

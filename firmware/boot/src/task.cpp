@@ -236,10 +236,7 @@ bool spawn(unsigned index, std::string_view name, void (*entry)(void*), void* ar
   task.key = new_key();
   task.state = Task::State::kReady;
   std::copy_n(name.data(), std::min(name.size(), kMaxTaskName), task.name.data());
-  // qm_switch loads from the stack: ra from word 13, s0, s1 and s2 from the words below. s0 = 0 ends frame walks.
-  auto* const saved = reinterpret_cast<std::uintptr_t*>(task.stack.high - QM_SWITCH_BYTES);
-  std::fill_n(saved, QM_SWITCH_BYTES / sizeof *saved, 0);
-  saved[13] = reinterpret_cast<std::uintptr_t>(&qm_task_start);
+  std::uintptr_t* const saved = prepare_switch(task.stack.high, qm_task_start);
   saved[11] = reinterpret_cast<std::uintptr_t>(entry);
   saved[10] = reinterpret_cast<std::uintptr_t>(argument);
   task.sp = reinterpret_cast<std::uintptr_t>(saved);

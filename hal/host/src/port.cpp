@@ -149,10 +149,15 @@ void Port::wait_for_interrupt() noexcept { sched_yield(); }
 
 void Port::relax() noexcept { sched_yield(); }
 
+/// @returns @p index, if a hart has it.
+static unsigned checked(unsigned index) noexcept {
+  if (index >= Port::kMaxHarts) Port::fatal("HostHart: a hart has a number below QM_MAX_HARTS");
+  return index;
+}
+
 HostHart::HostHart(unsigned index) noexcept
-    : previous_(
-          (index < Port::kMaxHarts ? hart : (Port::fatal("HostHart: a hart has a number below QM_MAX_HARTS"), 0))),
-      was_online_((online_harts() >> index & 1) != 0),
+    : previous_(hart),
+      was_online_((online_harts() >> checked(index) & 1) != 0),
       took_(!taken[index].exchange(true, std::memory_order_acq_rel)),
       own_(took_ || (owns_hart && hart == index)),
       previous_own_(owns_hart),

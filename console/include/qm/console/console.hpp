@@ -104,8 +104,8 @@ struct ConsoleConfig {
   std::string_view background = {};
   std::uint32_t baud =
       0;  ///< bits per second of the serial line, 10 bits a character; 0: not known, and no duration is estimated
-  /// Commands that run after a report of exhaustion was printed, such as `findleaks`, as if they were typed. The text must
-  /// live as long as the console. Reports that come while they run cause no further run.
+  /// Commands that run after a report of exhaustion was printed, such as `findleaks`, as if they were typed. The text
+  /// must live as long as the console. Reports that come while they run cause no further run.
   std::string_view on_exhaustion = {};
   void (*wake)() noexcept = nullptr;  ///< called when notify() has given poll() something to do. Context: as notify()
 };

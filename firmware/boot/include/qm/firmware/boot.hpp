@@ -69,9 +69,8 @@ void set_panic_shell(PanicShell shell) noexcept;
 /// The stack of the panic shell.
 [[nodiscard]] hal::StackBounds panic_stack() noexcept;
 
-/// A hart that was not halted at an interrupt, so that it may be in the middle of anything: it did not halt, or it is in
-/// a panic of its own. kNoHart: all other harts were. Context: the panic shell.
-inline constexpr unsigned kNoHart = ~0u;
+/// A hart that was not halted at an interrupt, so that it may be in the middle of anything: it did not halt, or it is
+/// in a panic of its own. hal::BroadcastResult::kNobody: there is none. Context: the panic shell.
 [[nodiscard]] unsigned busy_hart() noexcept;
 
 /// The serial line for a panic shell: polled, without a lock. panic_read() does not wait. panic_pause() waits for at

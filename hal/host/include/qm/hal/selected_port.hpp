@@ -49,8 +49,8 @@ struct Port : PortDefaults {
 };
 
 /// Makes the calling thread stand for hart @p hart, which is below Port::kMaxHarts, or calls fatal(). Brings that hart
-/// online; the destructor takes it offline, unless it was online before. The thread that loads the library, usually the program's first thread, is hart 0 without a
-/// HostHart.
+/// online; the destructor takes it offline, unless it was online before. The thread that loads the library, usually the
+/// program's first thread, is hart 0 without a HostHart.
 ///
 /// One thread owns a hart. Every further thread that stands for the hart shares it, and so does every thread without a
 /// HostHart with hart 0: they take turns with the hart's mutex, and with QM_FAST_PATH=flagged none of their operations
