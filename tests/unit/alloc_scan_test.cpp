@@ -121,6 +121,19 @@ TEST_F(ScanTest, accuses_what_nothing_leads_to_and_nothing_else) {
   EXPECT_GE(found.summary.words, kept.size());
 }
 
+TEST_F(ScanTest, leaves_no_address_of_a_leaked_object_in_the_memory_that_it_frees) {
+  const Hidden leaked = node();
+  const volatile std::uintptr_t* words = nullptr;
+  {
+    LeakScan scan;
+    ASSERT_EQ(scan.run(), Status::kOk);
+    ASSERT_EQ(scan.groups().size(), 1u);
+    EXPECT_EQ(scan.groups()[0].examples[0], leaked.address());
+    words = reinterpret_cast<const std::uintptr_t*>(scan.groups().data());
+  }
+  for (std::size_t i = 0; i < sizeof(LeakGroup) / sizeof *words; ++i) EXPECT_FALSE(words[i] == leaked.address()) << i;
+}
+
 TEST_F(ScanTest, shows_a_list_by_its_head_whichever_way_it_goes_through_memory) {
   constexpr unsigned kLength = 60;
   static std::array<Hidden, kLength> nodes;

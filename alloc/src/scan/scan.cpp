@@ -150,6 +150,11 @@ void Scanner::begin(std::uintptr_t start, std::size_t bytes) noexcept {
   map_.begin(map, work_high_ - map);
 }
 
+void Scanner::forget_groups() noexcept {
+  for (std::size_t i = 0; i < group_count_; ++i) groups_[i] = {};
+  group_count_ = 0;
+}
+
 void Scanner::note_hardware(unsigned hart) noexcept {
   hardware_words_[hart] = static_cast<std::uint8_t>(hal::Port::hardware_roots(hardware_[hart]));
 }
@@ -161,6 +166,7 @@ using scan::Scanner;
 LeakScan::~LeakScan() {
   if (!is_mine_) return;
   if (scan::drawn.size != 0 && !hal::in_panic()) {
+    scan::the_scanner.forget_groups();
     static_cast<void>(base_arena().free(scan::drawn.start, scan::drawn.size));
     scan::drawn = {};
   }

@@ -45,6 +45,9 @@ class Scanner final : public Roots {
 
   LeakSummary summary;
   [[nodiscard]] std::span<const LeakGroup> groups() const noexcept { return {groups_, group_count_}; }
+  /// Clears the groups. Their examples are addresses of leaked objects: in memory that its next owner does not clear,
+  /// they would keep the objects in a later scan.
+  void forget_groups() noexcept;
 
   // Roots
   void range(std::uintptr_t low, std::uintptr_t high) noexcept override;
