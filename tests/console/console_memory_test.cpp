@@ -360,4 +360,32 @@ TEST_F(Memory, misuse_is_reported_by_itself_with_the_functions_names) {
   expect_it_still_works();
 }
 
+TEST_F(Memory, a_quarantine_finds_a_write_after_the_free_with_both_stacks) {
+  run("slab_trace reset *");
+  run("slab_trace start packet");
+  EXPECT_EQ(run("quarantine packet 64K"), "quarantine packet: up to 65536 freed bytes wait\n");
+  machine().clear();
+  EXPECT_NE(run("workload run misuse").find("misuse: committed 4 times"), std::string::npos);
+  machine().settle();
+  std::string text = machine().text();
+  std::erase(text, '\r');
+  EXPECT_TRUE(has(text,
+                  "\nmisuse: packet: 0x[0-9a-f]{16} was written while it was free, at byte 40\n"
+                  "  allocated by write_after_free\\+0x[^\n]*(\n    [^\n]*)*\n  freed by write_after_free\\+0x"))
+      << text;
+  EXPECT_TRUE(has(text,
+                  "\nmisuse: packet: 0x[0-9a-f]{16} is free already\n  allocated by free_twice\\+0x[^\n]*"
+                  "(\n    [^\n]*)*\n  freed by free_twice\\+0x"))
+      << text;
+  run("workload run leak 2000");
+  EXPECT_TRUE(has(run("quarantine"),
+                  "^quarantine packet: [0-9]+ objects in 65536 bytes, [0-9]+ left it\n"
+                  "quarantines 1: complete\n$"));
+  EXPECT_TRUE(run("quarantine off").ends_with("quarantine: 1 ended\n"));
+  EXPECT_TRUE(run("quarantine").ends_with("quarantines 0: complete\n"));
+  run("slab_trace stop *");
+  EXPECT_NE(run("verify").find("faults 0: "), std::string::npos) << "nothing was damaged";
+  expect_it_still_works();
+}
+
 }  // namespace console_memory_test

@@ -69,7 +69,7 @@ bool off = true; // a stop has returned, or no start was given
 byte allocated; // objects that users hold and whose allocation has returned
 byte former;    // those of them from before the reset that is under way
 
-// step: alloc/src/cache/cache.cpp: const bool watching = (word & trace_state::kWatch) != 0 || reserve_missing() != 0;
+// step: alloc/src/cache/cache.cpp: const bool watching = (word & trace_state::kClosesPush) != 0 || reserve_missing() != 0;
 #define MODE(seen) ((seen & HOLD) != 0 -> CLOSED : ((seen & WATCH) != 0 -> WATCHING : OPEN))
 
 // step: trace/src/tracer_record.cpp: void Tracer::end_watch_if_done(Traceable& source)

@@ -218,6 +218,7 @@ int QM_C_TEST(c_caches)(void) {
   CHECK(counts.high_water >= 30 && counts.slabs * counts.slab_bytes >= 30 * 96);
   qm_cache_free_bulk(cache, objects, count);
 #if defined(QM_MAGAZINES)
+  CHECK(qm_cache_quarantine(cache, 960) == QM_REFUSED);
   CHECK(qm_cache_reserve(cache, 5) == QM_OK);
   qm_cache_stats(cache, &counts);
   CHECK(counts.reserved == 5 && counts.in_use == 0);
@@ -290,6 +291,7 @@ static void tell(const qm_misuse_report* report) {
 
 int QM_C_TEST(c_misuse)(void) {
   qm_cache* cache;
+  qm_cache_counts counts;
   char* object;
   CHECK(starts());
   cache = qm_cache_create("wronged", 64, 0, 0, NULL, NULL, NULL, NULL);
@@ -303,6 +305,20 @@ int QM_C_TEST(c_misuse)(void) {
   qm_cache_free(cache, object + 8);
   CHECK(told_count == 1);
   qm_cache_free(cache, object);
+  CHECK(qm_cache_quarantine(cache, 63) == QM_INVALID);
+  CHECK(qm_cache_quarantine(cache, 640) == QM_OK);
+  object = (char*)qm_cache_alloc(cache, 0);
+  qm_cache_free(cache, object);
+  qm_cache_stats(cache, &counts);
+  CHECK(counts.quarantined == 1 && counts.in_use == 0);
+  qm_set_misuse_handler(tell);
+  qm_cache_free(cache, object);
+  CHECK(told_count == 2 && told.kind == QM_MISUSE_DOUBLE_FREE && told.object == object);
+  object[5] ^= 1;
+  CHECK(qm_cache_quarantine(cache, 0) == QM_OK);
+  CHECK(told_count == 3 && told.kind == QM_MISUSE_WRITE_AFTER_FREE && told.object == object && told.offset == 5);
+  qm_set_misuse_handler(NULL);
+  CHECK(qm_cache_destroy(cache) == QM_OK);
   CHECK(qm_status_name(QM_OK)[3] == 'O' && qm_status_name(QM_ABORTED)[3] == 'A' &&
         qm_status_name(QM_REFUSED)[3] == 'R');
   CHECK(qm_status_name((qm_status)7)[0] == 'u' && qm_status_name((qm_status)-12)[0] == 'u');

@@ -148,6 +148,7 @@ TEST_F(CRefusals, caches) {
   EXPECT_EQ(qm_cache_alloc_bulk_at(nullptr, nullptr, objects, 2, 0), 0U);
   qm_cache_free_bulk(nullptr, objects, 2);
   EXPECT_EQ(qm_cache_reserve(nullptr, 1), QM_INVALID);
+  EXPECT_EQ(qm_cache_quarantine(nullptr, 1), QM_INVALID);
   EXPECT_EQ(qm_cache_reap(nullptr), 0U);
   qm_cache_stats(nullptr, nullptr);
   counts.objects = 1;

@@ -253,6 +253,32 @@ TEST_F(ScanTest, neither_accuses_nor_asks_what_lies_idle) {
   EXPECT_EQ(find().summary.leaked, 0u);
 }
 
+TEST_F(ScanTest, neither_accuses_nor_asks_what_waits_in_quarantine) {
+  const Hidden lost = node();
+  Cache* keeping = Cache::create({.name = "keeping",  // with a destructor, freed objects keep their contents
+                                  .object_size = sizeof(Node),
+                                  .destructor = [](void*, void*) {}});
+  ASSERT_NE(keeping, nullptr);
+  for (Cache* cache : {cache_, keeping}) {
+    ASSERT_EQ(cache->set_quarantine(100 * sizeof(Node)), Status::kOk);
+    for (int i = 0; i < 130; ++i) {
+      auto* one = static_cast<Node*>(cache->allocate());
+      for (Node*& link : one->links) link = lost.node();
+      cache->free(one);
+    }
+    ASSERT_EQ(cache->stats().quarantined, 100u);
+  }
+  const Found found = find();
+  EXPECT_EQ(found.summary.damaged, nullptr);
+  EXPECT_EQ(found.summary.live, 1u);
+  EXPECT_EQ(found.heads, 1u);
+  EXPECT_EQ(found.first.examples[0], lost.address());
+  kept[0] = lost.object();
+  EXPECT_EQ(find().summary.leaked, 0u);
+  cache_->free(lost.object());
+  EXPECT_EQ(Cache::destroy(keeping), Status::kOk);
+}
+
 TEST_F(ScanTest, does_not_look_into_objects_without_pointers) {
   Cache* const texts = make("text", 128, cache_flags::kNoPointers);
   auto** const text = static_cast<void**>(texts->allocate());

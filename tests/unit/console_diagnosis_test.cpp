@@ -389,6 +389,36 @@ TEST_F(Diagnosis, fault_sets_counts_and_ends) {
   for (void* object : held) packet->free(object);
 }
 
+TEST_F(Diagnosis, quarantine_sets_lists_finds_and_ends) {
+  EXPECT_EQ(command("quarantine packet 2K"), "quarantine packet: up to 2048 freed bytes wait\r\n");
+  EXPECT_EQ(command("quarantine packet_s* 0x100"),
+            "quarantine packet_small: up to 256 freed bytes wait\r\nnote: skipped 0 caches that cannot have one\r\n");
+  auto* object = static_cast<char*>(packet->allocate());
+  packet->free(object);
+  EXPECT_EQ(command("quarantine"),
+            "quarantine packet: 1 object in 2048 bytes, 0 left it\r\n"
+            "quarantine packet_small: 0 objects in 256 bytes, 0 left it\r\nquarantines 2: complete\r\n");
+  EXPECT_NE(command("whatis " + hex(object)).find(", free, in quarantine\r\n"), std::string::npos);
+  EXPECT_NE(command("slab_stats packet").find("\r\nQuarantine: 2048 bytes, 1 in it, 0 left it\r\n"), std::string::npos);
+  EXPECT_NE(command("status").find("packet with 2048 bytes of quarantine"), std::string::npos);
+  if (!kChecked) {
+    object[9] = 1;
+    EXPECT_NE(command("verify packet").find("fault: cache packet: its quarantine has 1 damaged object\r\n"),
+              std::string::npos);
+    EXPECT_EQ(command("verify packet").find("fault:"), std::string::npos) << "told once";
+  }
+  EXPECT_EQ(command("quarantine packet off"), "quarantine packet: ended, 1 object left it\r\nquarantine: 1 ended\r\n");
+  EXPECT_EQ(command("quarantine off"), "quarantine packet_small: ended, 0 objects left it\r\nquarantine: 1 ended\r\n");
+  EXPECT_EQ(command("quarantine off"), "quarantine: 0 ended\r\n");
+  for (const char* line : {"quarantine packet", "quarantine packet 0", "quarantine off now"}) {
+    EXPECT_NE(command(line).find("error: "), std::string::npos) << line;
+  }
+  EXPECT_EQ(command("quarantine nothing 4K"), "error: No such slab nothing\r\n");
+  EXPECT_EQ(command("quarantine packet 511"), "error: an object of packet has 512 bytes\r\n");
+  EXPECT_EQ(command("quarantine packet x"), "error: x is not a number\r\n");
+  EXPECT_EQ(command("quarantine kmem_slab 4K"), "error: kmem_slab cannot have a quarantine\r\n");
+}
+
 TEST_F(Diagnosis, fault_sets_none_where_there_is_no_room_for_all) {
   static char names[fault::kMaxFaults + 1][8];
   std::vector<Cache*> many;

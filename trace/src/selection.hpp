@@ -131,7 +131,7 @@ inline std::uint32_t change(Traceable& source, std::uint32_t set, std::uint32_t 
   for (std::uint32_t next = 0;;) {
     using namespace trace_state;
     next = (word & ~clear) | set;
-    if (!is_plain || (next & (kStream | kStreamHold | kRecord | kCounts)) != kRecord) next &= ~kOwned;
+    if (!is_plain || (next & (kStream | kStreamHold | kRecord | kCounts | kQuarantine)) != kRecord) next &= ~kOwned;
     if (source.state().compare_exchange_weak(word, next, std::memory_order_seq_cst)) break;
   }
   return word;

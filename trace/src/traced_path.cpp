@@ -19,6 +19,7 @@ namespace {
 
 using trace_state::kCounts;
 using trace_state::kFault;
+using trace_state::kQuarantine;
 using trace_state::kRecord;
 using trace_state::kSampled;
 using trace_state::kStream;
@@ -235,7 +236,8 @@ inline void* Tracer::tell_known(const Allocation& allocation, const TracedSource
   HartCache& own = cache.own_hart_cache();
   if (slab == nullptr || slabs.index_by_reciprocal(*slab, object) == SlabLayer::kNoIndex) return false;
   void** const place = own.saved_top.load(std::memory_order_relaxed);
-  if ((word & (kStream | kWatch)) != kStream || cache.has_reserve() || !is_closed(own) || !own.has_room(place))
+  if ((word & (kStream | kWatch | kQuarantine)) != kStream || cache.has_reserve() || !is_closed(own) ||
+      !own.has_room(place))
     return false;
   tell_free(cache, hart, object);
   HartCache::put_at(own.saved_top, place, object);
@@ -245,7 +247,7 @@ inline void* Tracer::tell_known(const Allocation& allocation, const TracedSource
 /// A free without a record.
 [[gnu::always_inline]] inline bool Tracer::free_bare(Cache& cache, void* object) noexcept {
   const hal::InterruptGuard masked;
-  return (load_relaxed(cache.state()) & kStream) == 0 && !cache.has_reserve() &&
+  return (load_relaxed(cache.state()) & (kStream | kQuarantine)) == 0 && !cache.has_reserve() &&
          cache.own_hart_cache().put_watched(object);
 }
 
@@ -303,7 +305,7 @@ inline void* Tracer::tell_known(const Allocation& allocation, const TracedSource
   const hal::InterruptGuard masked;
   // acquire: as in Cache::free_slow()
   const std::uint32_t word = cache.state().load(std::memory_order_acquire);
-  if ((word & (kStream | kWatch)) != kWatch || cache.has_reserve()) return false;
+  if ((word & (kStream | kWatch | kQuarantine)) != kWatch || cache.has_reserve()) return false;
   RecordTable::Stash& stash = records.stash_of(hal::Port::hart_index());
   HartCache& own = cache.own_hart_cache();
   const auto* one = static_cast<const TracedSource*>(cache.traced_source.load(kFollowed));

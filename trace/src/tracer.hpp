@@ -208,6 +208,7 @@ class Tracer final : public Observer {
   void release(Prepared& prepared) noexcept override;
   void forget(Cache& cache, void* object) noexcept override;
   void forget(Arena& arena, std::uintptr_t start) noexcept override;
+  void need_stacks() noexcept override;
   std::uint32_t stack(std::uintptr_t frame) noexcept override;
   std::uint32_t allocating_stack(Cache& cache, void* object) noexcept override;
   void resized(Arena& arena, std::uintptr_t start, std::size_t requested, std::size_t former) noexcept override;

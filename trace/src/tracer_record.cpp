@@ -300,7 +300,8 @@ bool Tracer::free_shared(Cache& cache, void* object) noexcept {
   const std::uint32_t word = cache.state().load(std::memory_order_acquire);
   TracedSource* one = traced_source(cache);
   std::uint32_t* handle = plain_handle(cache, object);
-  if ((word & trace_state::kStream) != 0 || cache.has_reserve() || one == nullptr || handle == nullptr) return false;
+  constexpr std::uint32_t kElsewhere = trace_state::kStream | trace_state::kQuarantine;
+  if ((word & kElsewhere) != 0 || cache.has_reserve() || one == nullptr || handle == nullptr) return false;
   if (!forget_named(cache, *one, *handle, code_of(*one, object))) return false;
   return (cache.state().load(std::memory_order_relaxed) & trace_state::kWatch) != 0 && kMagazines &&
          cache.own_hart_cache().put_watched(object);
@@ -359,6 +360,11 @@ void Tracer::resized(Arena& arena, std::uintptr_t start, std::size_t requested, 
 }
 
 // ---- for reports of misuse ------------------------------------------------------------------------------------------
+
+void Tracer::need_stacks() noexcept {
+  const CommandToken held(hal::kBroadcastDeadlineMs);
+  if (held.status() == Status::kOk) (void)open();
+}
 
 std::uint32_t Tracer::stack(std::uintptr_t frame) noexcept {
   // acquire: pairs with the release in open(). A free must not allocate memory for stacks.

@@ -101,6 +101,7 @@ struct CacheStats {
   std::size_t in_magazines = 0;   ///< idle in harts' magazines; exact
   std::size_t in_depot = 0;       ///< idle in the depot's full magazines; exact
   std::size_t reserved = 0;       ///< held for allocations that must not fail; exact
+  std::size_t quarantined = 0;    ///< freed, and waiting in quarantine; exact
   std::size_t in_slabs = 0;       ///< free in slabs; exact
   std::size_t high_water = 0;     ///< most objects ever allocated from the slab layer at once, idle ones included
   std::uint64_t allocations = 0;  ///< allocations so far, if `counted`
@@ -112,10 +113,12 @@ struct CacheStats {
   std::size_t slab_bytes = 0;
   std::size_t depot_full = 0;  ///< magazines with objects in the depot
   std::size_t depot_empty = 0;
-  std::uint32_t magazine_rounds = 0;   ///< capacity of new magazines in objects
-  std::uint32_t magazine_changes = 0;  ///< how often that has changed
-  std::size_t reserve = 0;             ///< objects the reserve should hold
-  std::size_t limit = 0;               ///< most objects allocated from the slab layer at once; 0: no limit
+  std::uint32_t magazine_rounds = 0;    ///< capacity of new magazines in objects
+  std::uint32_t magazine_changes = 0;   ///< how often that has changed
+  std::size_t reserve = 0;              ///< objects the reserve should hold
+  std::size_t limit = 0;                ///< most objects allocated from the slab layer at once; 0: no limit
+  std::size_t quarantine = 0;           ///< bytes that may wait in quarantine; 0: none may
+  std::uint32_t quarantine_passed = 0;  ///< objects that have left it
 };
 
 }  // namespace qm
@@ -257,6 +260,23 @@ class alignas(HartCache) Cache : public Traceable {
   /// @returns kOk; kNoMemory if there is no memory in which to keep the callback: nothing has changed then.
   Status set_limit(std::size_t objects, LimitCallback callback = nullptr) noexcept;
 
+  /// From now on, the last freed objects, of together at most @p bytes bytes and at most 65535, wait before they are
+  /// used again: the quarantine. They are filled with 0xa5, unless the cache has a constructor or a destructor, and
+  /// summed; when one leaves, a write to it is reported as Misuse::kWriteAfterFree, with the stack of the free. A second
+  /// free of an object that waits is reported at once. 0 ends the quarantine: all objects leave it.
+  /// All objects also leave it when memory is exhausted, at the cache's limit, and at reap() and destroy(). Each free
+  /// takes the slow path, and fills and sums its object: O(object size).
+  /// @returns kOk; kInvalid if @p bytes is less than an object; kRefused for a no-trace cache, a quantum cache and one
+  ///          without magazines; kNoMemory for the table, of 24 bytes an object (16 on RV32): nothing has changed;
+  ///          kUnsafe outside a context that may wait, and kTimedOut if a hart does not answer: there is no quarantine.
+  /// Complexity: a broadcast to the harts that have magazines, O(objects that leave). Context: hal::may_ask_harts(), or
+  ///             any with 0. One call at a time for a cache.
+  Status set_quarantine(std::size_t bytes) noexcept;
+  /// Checks the objects that wait. Each damaged one is reported, and sealed again, so that it is reported once.
+  /// @returns how many are damaged. Complexity: O(bytes that wait), with interrupts masked for one object at a time.
+  /// Context: any.
+  std::size_t inspect_quarantine() noexcept;
+
   /// Frees an object. Never fails; misuse that the slow path detects is reported and otherwise ignored.
   /// Complexity: O(1). Context: as allocate().
   [[gnu::always_inline]] void free(void* object) noexcept { qm_cache_free(this, object); }
@@ -277,7 +297,7 @@ class alignas(HartCache) Cache : public Traceable {
   /// Finds the object at an address. @returns false if the address is in no slab of the cache. Context: any.
   bool locate(std::uintptr_t address, ObjectPlace& place) noexcept { return slabs_.locate(address, place); }
   /// The place of an object of this cache.
-  enum class Place : std::uint8_t { kUser, kMagazine, kDepot, kReserve, kSlab, kUnknown };
+  enum class Place : std::uint8_t { kUser, kMagazine, kDepot, kReserve, kQuarantine, kSlab, kUnknown };
   struct Whereabouts {
     Place place = Place::kUser;
     unsigned hart =
@@ -353,6 +373,9 @@ class alignas(HartCache) Cache : public Traceable {
     if constexpr (kMagazines) hart_cache(hart).close();
   }
   void open_hart_cache(unsigned hart) noexcept;
+  /// Closes the per-hart cache of every hart that has an open one, and opens it to the mode that the state word allows.
+  /// @returns kTimedOut if a hart does not answer; kUnsafe unless hal::may_ask_harts().
+  Status close_hart_caches() noexcept;
   /// Moves hart @p hart's magazines to the depot; its per-hart cache stays closed until it is filled again. On that
   /// hart, interrupts masked.
   void detach_magazines(unsigned hart) noexcept;
@@ -510,6 +533,18 @@ class alignas(HartCache) Cache : public Traceable {
   void end_reserve() noexcept;
   [[nodiscard]] bool put_in_reserve(void* object) noexcept;
   [[nodiscard]] void* take_from_reserve() noexcept;
+  [[nodiscard]] Quarantine* quarantine() const noexcept {
+    const CacheExtra* extra = this->extra();
+    return extra != nullptr ? extra->quarantine.load(std::memory_order_acquire) : nullptr;
+  }
+  // acquire: pairs with the release in set_quarantine(), which came before the cache had a quarantine.
+  [[nodiscard]] static const internal::QuarantineCalls& quarantine_calls() noexcept {
+    return *internal::quarantine_calls.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] void* hold_back(void* object) noexcept;
+  std::size_t empty_quarantine() noexcept;
+  void change_quarantine(Quarantine::Entry* table, std::uint32_t capacity, std::size_t bytes) noexcept;
+  void end_quarantine() noexcept;
   [[nodiscard]] CacheExtra* need_extra() noexcept;
   void free_extra() noexcept;
   /// Null for most caches. Pairs with the release in need_extra().

@@ -8,6 +8,8 @@
 ///     the same, at once              at the free                                             QM_CHECKED
 ///     a write behind the object      at the free, by `verify`                                QM_CHECKED
 ///     a write after the free         at the next allocation of the object, by `verify`       QM_CHECKED
+///     the same, and a double free    when the object leaves the quarantine, by `verify`; at  a cache with a quarantine
+///                                    the second free
 ///     objects in use at a destroy    at the destroy, which is refused                        QM_CHECKED names holders
 ///     more bytes than an object has  at the allocation, which fails                          every build
 ///
@@ -63,7 +65,7 @@ struct MisuseReport {
   void* neighbour = nullptr;
   std::size_t count = 0;           ///< kLeak: objects in use; kTooLarge: bytes requested
   std::uint32_t allocated_by = 0;  ///< stack (the observer's handle) that allocated the object last, 0: not known
-  std::uint32_t freed_by = 0;      ///< stack that freed it last (QM_CHECKED)
+  std::uint32_t freed_by = 0;      ///< stack that freed it last (QM_CHECKED, or a quarantine)
   std::uint32_t found_by = 0;      ///< stack of the call that found it: in a checking build the call with the misuse
 };
 

@@ -267,6 +267,14 @@ void qm_cache_free_bulk(qm_cache* cache, void* const* objects, size_t count) QM_
  * QM_REFUSED or QM_INVALID. */
 qm_status qm_cache_reserve(qm_cache* cache, size_t count) QM_NOEXCEPT;
 
+/* Lets the last freed objects, of together at most @bytes bytes, wait before they are used again; 0 ends it. They are
+ * filled with 0xa5, unless the cache has a constructor, and checked when they leave: a write to one, or its second free,
+ * is reported (qm_set_misuse_handler()). They leave too when memory is exhausted. Each free takes O(object size). One
+ * call at a time for a cache.
+ * Returns QM_OK; QM_INVALID if @bytes is less than an object, or for NULL; QM_REFUSED for a cache that cannot be traced;
+ * QM_NO_MEMORY for a table of 24 bytes an object (16 on RV32); QM_UNSAFE; QM_TIMED_OUT. */
+qm_status qm_cache_quarantine(qm_cache* cache, size_t bytes) QM_NOEXCEPT;
+
 /* Returns the cache's idle memory to its source. Returns the number of bytes. */
 size_t qm_cache_reap(qm_cache* cache) QM_NOEXCEPT;
 
@@ -277,11 +285,12 @@ qm_status qm_cache_destroy(qm_cache* cache) QM_NOEXCEPT;
 /* Numbers of a cache's objects. Exact while no operation on the cache is under way. */
 typedef struct qm_cache_counts {
   size_t object_size;  /* bytes, alignment included */
-  size_t objects;      /* in all slabs: the sum of the next five */
+  size_t objects;      /* in all slabs: the sum of the next six */
   size_t in_use;       /* objects that users hold */
   size_t in_magazines; /* idle in the harts' magazines */
   size_t in_depot;     /* idle in the depot */
   size_t reserved;     /* in the reserve */
+  size_t quarantined;  /* freed, and waiting in quarantine */
   size_t in_slabs;     /* free in slabs */
   size_t high_water;   /* most objects ever allocated from the slabs at once, idle ones included */
   size_t failures;     /* allocations that returned NULL */

@@ -5,6 +5,7 @@
 #include <qm/detail/checked.hpp>
 #include <qm/exhaustion.hpp>
 #include <qm/fault.hpp>
+#include <qm/hal/broadcast.hpp>
 #include <qm/system.hpp>
 
 namespace qm {
@@ -25,9 +26,17 @@ void Cache::open_hart_cache(unsigned hart) noexcept {
   const std::uint32_t word = state_.load(std::memory_order_acquire);
   if (kChecked || (word & trace_state::kClosesPop) != 0) return;
   if (hart_cache_pointer_ != kNoHartCachePointer) internal::set_hart_cache_pointer(hart_cache_pointer_, &own);
-  const bool watching = (word & trace_state::kWatch) != 0 || reserve_missing() != 0;
+  const bool watching = (word & trace_state::kClosesPush) != 0 || reserve_missing() != 0;
   store_relaxed(own.limit, watching ? nullptr : loaded->end());
   store_relaxed(own.top, own.saved_top.load(std::memory_order_relaxed));
+}
+
+Status Cache::close_hart_caches() noexcept {
+  const auto reopen = [](unsigned hart, void* argument) noexcept {
+    static_cast<Cache*>(argument)->close(hart);
+    static_cast<Cache*>(argument)->open_hart_cache(hart);
+  };
+  return status_of(hal::run_on_harts(open_harts(), reopen, this).status);
 }
 
 // ---- allocate -------------------------------------------------------------------------------------------------------
@@ -139,9 +148,15 @@ void Cache::free_slow(void* object, Placed placed) noexcept {
       if (!checked::take_back(*this, object)) return;
     }
     placed = Placed::kForSlab;
+    const bool held_back = (state_.load(std::memory_order_relaxed) & trace_state::kQuarantine) != 0;
+    if (held_back) {
+      object = quarantine_calls().put(*this, object);
+      if (object == nullptr) return;
+    }
     const hal::InterruptGuard masked;
     // acquire: as in record(); the record is removed before the object is freed (O1).
-    if ((state_.load(std::memory_order_acquire) & trace_state::kHearsFree) != 0) observer()->forget(*this, object);
+    if (!held_back && (state_.load(std::memory_order_acquire) & trace_state::kHearsFree) != 0)
+      observer()->forget(*this, object);
     if (has_magazines()) {
       const unsigned hart = hal::Port::hart_index();
       hart_cache(hart).close();

@@ -42,13 +42,16 @@ std::size_t Cache::allocate_bulk_at(const CallSite* site, void** objects, std::s
 }
 
 /// Puts objects into the hart's magazines and the depot's empty ones. @returns how many; 0 if frees are watched or
-/// checked.
+/// checked, or freed objects wait in quarantine.
 unsigned Cache::put_chunk(void* const* objects, std::size_t count) noexcept {
   if (kChecked || is_dead() || !has_magazines()) return 0;
   if (count > kBulkChunk) count = kBulkChunk;
   const hal::InterruptGuard masked;
   // acquire: as in record().
-  if ((state_.load(std::memory_order_acquire) & trace_state::kHearsFree) != 0 || reserve_missing() != 0) return 0;
+  if ((state_.load(std::memory_order_acquire) & (trace_state::kHearsFree | trace_state::kQuarantine)) != 0 ||
+      reserve_missing() != 0) {
+    return 0;
+  }
   const unsigned hart = hal::Port::hart_index();
   hart_cache(hart).close();
   unsigned placed = 0;

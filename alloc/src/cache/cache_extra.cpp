@@ -1,4 +1,4 @@
-/// What only few caches have: the extra structure, the limit, and the calls into the reserve.
+/// What only few caches have: the extra structure, the limit, and the calls into reserve and quarantine.
 
 #include <new>
 
@@ -8,6 +8,7 @@
 namespace qm {
 
 constinit std::atomic<const internal::ReserveCalls*> internal::reserve_calls{nullptr};
+constinit std::atomic<const internal::QuarantineCalls*> internal::quarantine_calls{nullptr};
 
 /// The cache's extra, made at the first call. @returns nullptr if there is no memory.
 CacheExtra* Cache::need_extra() noexcept {

@@ -118,6 +118,7 @@ void Cache::end(Cache* cache) noexcept {
   if (observer() != nullptr) observer()->destroyed(*cache);
   fault::forget(*cache);
   cache->end_reserve();
+  if (cache->quarantine() != nullptr) quarantine_calls().end(*cache);
   if (cache->slabs_.destroy() != Status::kOk) hal::Port::fatal("cache: objects are out though none is in use");
   registry_remove(kRegistryKind, *cache);
   cache->abandon();

@@ -167,6 +167,8 @@ Cache::Whereabouts Cache::look_for(void* object) noexcept {
   if (!broadcast.ok()) return {Place::kUnknown, broadcast.hart};
   if (depot_.holds(object)) return {Place::kDepot, 0};
   CacheExtra* extra = this->extra();
+  Quarantine::Entry entry;
+  if (quarantine() != nullptr && quarantine()->find(object, entry)) return {Place::kQuarantine, 0};
   return {extra != nullptr && extra->reserve.holds(object) ? Place::kReserve : Place::kUser, 0};
 }
 

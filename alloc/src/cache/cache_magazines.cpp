@@ -126,9 +126,11 @@ std::size_t Cache::empty_into_slabs(Magazine* full) noexcept {
   return objects;
 }
 
-/// Empties the depot into the slabs.
+/// Empties the quarantine and the depot into the slabs.
 std::size_t Cache::flush() noexcept {
   std::size_t objects = 0;
+  const Quarantine* quarantine = this->quarantine();
+  if (quarantine != nullptr && quarantine->held() != 0) objects = quarantine_calls().give_up(*this);
   while (Magazine* full = depot_.take_full()) objects += empty_into_slabs(full);
   while (Magazine* empty = depot_.take_empty()) internal::free_magazine(empty);
   return objects;

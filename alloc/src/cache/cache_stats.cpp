@@ -27,7 +27,12 @@ CacheStats Cache::stats() noexcept {
   stats.in_slabs = slabs.objects_total - slabs.objects_out;
   stats.reserved = extra != nullptr ? extra->reserve.held() : 0;
   stats.reserve = extra != nullptr ? extra->reserve.promised() : 0;
-  const std::size_t idle = stats.in_magazines + stats.in_depot + stats.reserved;
+  if (const Quarantine* quarantine = this->quarantine(); quarantine != nullptr) {
+    stats.quarantine = quarantine->bytes();
+    stats.quarantined = quarantine->held();
+    stats.quarantine_passed = quarantine->passed();
+  }
+  const std::size_t idle = stats.in_magazines + stats.in_depot + stats.reserved + stats.quarantined;
   stats.in_use = slabs.objects_out > idle ? slabs.objects_out - idle : 0;
   stats.high_water = slabs.objects_out_high;
   stats.slabs = slabs.slabs;
@@ -50,7 +55,7 @@ bool Cache::validate() noexcept {
   }
   const SlabStats slabs = slabs_.stats();
   const CacheStats all = stats();
-  return all.in_use + all.in_magazines + all.in_depot + all.reserved == slabs.objects_out;
+  return all.in_use + all.in_magazines + all.in_depot + all.reserved + all.quarantined == slabs.objects_out;
 }
 
 std::uint32_t* Cache::handle(void* object) noexcept {

@@ -6,39 +6,22 @@
 
 #include <qm/cache.hpp>
 #include <qm/detail/observer.hpp>
+#include <qm/detail/poison.hpp>
 #include <qm/detail/slab_pass.hpp>
 
 namespace qm::checked {
 namespace {
 
-constexpr unsigned char kPoison = 0xa5;
-constexpr unsigned char kRedzone = 0x5c;
 /// Live objects that are reported when a destroy is refused.
 constexpr std::size_t kHolders = 4;
-constexpr std::size_t kNone = ~std::size_t{0};
+using poison::first_other;
+using poison::kNone;
+using poison::kRedzone;
+using poison::sum_of;
 
 unsigned char* bytes_of(void* object) noexcept { return static_cast<unsigned char*>(object); }
 
 bool is_touched(const Cache& cache) noexcept { return (cache.flags() & cache_flags::kNoTouch) == 0; }
-
-/// Multiplication by an odd number is one to one, so a single changed word always changes the sum.
-std::uint32_t sum_of(const unsigned char* at, std::size_t size) noexcept {
-  std::uint32_t sum = static_cast<std::uint32_t>(size);
-  for (; size >= sizeof sum; size -= sizeof sum, at += sizeof sum) {
-    std::uint32_t word = 0;
-    std::memcpy(&word, at, sizeof word);
-    sum = (sum ^ word) * 0x9e3779b1U;
-    sum ^= sum >> 15;
-  }
-  for (; size != 0; --size) sum = (sum ^ *at++) * 0x9e3779b1U;
-  return sum;
-}
-
-/// Offset of the first byte in [from, to) that is not @p pattern, kNone if all are.
-std::size_t first_other(const unsigned char* at, std::size_t from, std::size_t to, unsigned char pattern) noexcept {
-  while (from < to && at[from] == pattern) ++from;
-  return from < to ? from : kNone;
-}
 
 ObjectCheck* check_of(Cache& cache, const void* object) noexcept {
   Slab* slab = cache.slabs().find(object);
@@ -64,11 +47,8 @@ void tell(Misuse kind, Cache& cache, void* object, std::size_t offset) noexcept 
 /// The offset at which an idle object's contents differ from what they were; kNone if they do not; 0 if it is not
 /// known.
 std::size_t damage_of(Cache& cache, const ObjectCheck& check, void* object) noexcept {
-  const std::size_t size = cache.object_size();
-  if (!is_touched(cache) || sum_of(bytes_of(object), size) == check.sum) return kNone;
-  if (cache.keeps_contents()) return 0;
-  const std::size_t first = first_other(bytes_of(object), 0, size, kPoison);
-  return first != kNone ? first : 0;
+  if (!is_touched(cache)) return kNone;
+  return poison::damage_of(object, cache.object_size(), check.sum, !cache.keeps_contents());
 }
 
 std::size_t redzone_damage(Cache& cache, const ObjectCheck& check, void* object) noexcept {
@@ -137,7 +117,7 @@ bool take_back(Cache& cache, void* object) noexcept {
   const std::size_t offset = redzone_damage(cache, *check, object);
   if (offset != kNone) tell(Misuse::kOverflow, cache, object, offset);
   check->freed_by = stack_at(cache, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
-  if (is_touched(cache) && !cache.keeps_contents()) std::memset(object, kPoison, cache.object_size());
+  if (is_touched(cache) && !cache.keeps_contents()) std::memset(object, poison::kFree, cache.object_size());
   sum(cache, *check, object);
   check->life.store(ObjectCheck::kIdle, std::memory_order_release);
   return true;

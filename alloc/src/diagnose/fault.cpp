@@ -3,7 +3,6 @@
 #include <array>
 
 #include <qm/cache.hpp>
-#include <qm/hal/broadcast.hpp>
 #include <qm/detail/lock.hpp>
 
 namespace qm::fault {
@@ -28,17 +27,6 @@ Fault* find_locked(const Cache* cache) noexcept {
 void remove_locked(Fault& one) noexcept {
   one.cache->state().fetch_and(~trace_state::kFault, std::memory_order_seq_cst);
   one = {};
-}
-
-void close_hart_cache(unsigned hart, void* argument) noexcept {
-  auto& cache = *static_cast<Cache*>(argument);
-  cache.close(hart);
-  cache.open_hart_cache(hart);
-}
-
-/// Closes the per-hart cache of every hart that has an open one (F2).
-Status close_everywhere(Cache& cache) noexcept {
-  return status_of(hal::run_on_harts(cache.open_harts(), close_hart_cache, &cache).status);
 }
 
 bool strike(Cache& cache) noexcept {
@@ -79,7 +67,7 @@ Status set(Cache& cache, Mode mode, std::uint32_t n) noexcept {
     // seq_cst: against open_hart_cache(), which sets its hart's bit and then reads the word.
     cache.state().fetch_or(trace_state::kFault, std::memory_order_seq_cst);
   }
-  const Status status = close_everywhere(cache);
+  const Status status = cache.close_hart_caches();  // F2
   const LockGuard hold(lock);
   Fault* one = find_locked(&cache);
   if (one == nullptr) return Status::kAborted;  // clear() was called meanwhile

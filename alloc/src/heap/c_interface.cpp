@@ -96,6 +96,9 @@ void qm_cache_free_bulk(qm_cache* cache, void* const* objects, std::size_t count
 qm_status qm_cache_reserve(qm_cache* cache, std::size_t count) noexcept {
   return cache == nullptr ? QM_INVALID : c_status_of(cache->reserve(count));
 }
+qm_status qm_cache_quarantine(qm_cache* cache, std::size_t bytes) noexcept {
+  return cache == nullptr ? QM_INVALID : c_status_of(cache->set_quarantine(bytes));
+}
 std::size_t qm_cache_reap(qm_cache* cache) noexcept { return cache == nullptr ? 0 : cache->reap(); }
 qm_status qm_cache_destroy(qm_cache* cache) noexcept {
   return cache == nullptr ? QM_OK : c_status_of(Cache::destroy(cache));
@@ -112,6 +115,7 @@ void qm_cache_stats(qm_cache* cache, qm_cache_counts* counts) noexcept {
   counts->in_magazines = stats.in_magazines;
   counts->in_depot = stats.in_depot;
   counts->reserved = stats.reserved;
+  counts->quarantined = stats.quarantined;
   counts->in_slabs = stats.in_slabs;
   counts->high_water = stats.high_water;
   counts->failures = stats.failures;

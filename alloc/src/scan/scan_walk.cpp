@@ -138,14 +138,26 @@ void Scanner::for_each_magazine(Cache& cache, const Action& action) noexcept {
   }
 }
 
-/// Whether an object that is allocated from its slab lies in a magazine. Complexity: O(objects in magazines): for
-/// objects that are not in the map.
+template <class Action>
+void Scanner::for_each_idle(Cache& cache, const Action& action) noexcept {
+  for_each_magazine(cache, [&](Magazine& magazine, void** end) noexcept {
+    for (void** slot = magazine.slots(); slot != end; ++slot) action(reinterpret_cast<std::uintptr_t>(*slot));
+  });
+  Quarantine* const quarantine = cache.quarantine();
+  if (quarantine == nullptr || quarantine->held() == 0) return;
+  const auto table = reinterpret_cast<std::uintptr_t>(quarantine->entries_);
+  const bool is_sound = is_aligned(table) && quarantine->held() <= quarantine->table_ &&
+                        quarantine->first_ < quarantine->table_ && is_memory(table, quarantine->table_bytes());
+  if (!is_sound) return damage(cache.name());
+  for (std::uint32_t position = 0; position < quarantine->held(); ++position)
+    action(reinterpret_cast<std::uintptr_t>(quarantine->at(position).object));
+}
+
+/// Whether an object that is allocated from its slab is not in use. Complexity: O(objects in magazines and quarantine):
+/// for objects that are not in the map.
 bool Scanner::is_idle(Cache& cache, std::uintptr_t object) noexcept {
   bool found = false;
-  for_each_magazine(cache, [&](Magazine& magazine, void** end) noexcept {
-    for (void** slot = magazine.slots(); slot != end; ++slot)
-      found = found || reinterpret_cast<std::uintptr_t>(*slot) == object;
-  });
+  for_each_idle(cache, [&](std::uintptr_t one) noexcept { found = found || one == object; });
   return found;
 }
 
@@ -282,15 +294,14 @@ void Scanner::enter_objects() noexcept {
 
 void Scanner::leave_out_idle() noexcept {
   for_each<Cache>([this](Cache& cache) noexcept {
-    if constexpr (!kMagazines) return;
+    // The words of these are not read.
     if (const CacheExtra* const extra = cache.extra(); extra != nullptr) hold(reinterpret_cast<std::uintptr_t>(extra));
-    for_each_magazine(cache, [this](Magazine& magazine, void** end) noexcept {
-      hold(reinterpret_cast<std::uintptr_t>(&magazine));  // its words are not read
-      for (void** slot = magazine.slots(); slot != end; ++slot) {
-        const auto object = reinterpret_cast<std::uintptr_t>(*slot);
-        const Place place = map_.find(object);
-        if (place.page != nullptr && place.start() == object) Page::clear(place.page->live, place.bit);
-      }
+    if (const Quarantine* const own = cache.quarantine(); own != nullptr) hold(reinterpret_cast<std::uintptr_t>(own));
+    for_each_magazine(
+        cache, [this](Magazine& magazine, void**) noexcept { hold(reinterpret_cast<std::uintptr_t>(&magazine)); });
+    for_each_idle(cache, [this](std::uintptr_t object) noexcept {
+      const Place place = map_.find(object);
+      if (place.page != nullptr && place.start() == object) Page::clear(place.page->live, place.bit);
     });
   });
 }

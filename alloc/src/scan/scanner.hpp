@@ -4,7 +4,7 @@
 ///
 ///     enter_containers()    slabs of all caches and spans of all arenas: no user allocated their memory
 ///     enter_objects()       the objects that the slab layers and the arenas have allocated
-///     leave_out_idle()      minus those in magazines, depots and reserves
+///     leave_out_idle()      minus those in magazines, depots, reserves and quarantines
 ///     mark_roots()          every word of the roots, and of the objects that they lead to
 ///     find_heads()          among the rest: candidates, none of which leads to a later one
 ///     count_groups()        from the last candidate to the first: the heads, by origin, with the objects they lead to
@@ -90,6 +90,9 @@ class Scanner final : public Roots {
   void show_depot(Cache& cache, AnyDepot& depot, const Action& action) noexcept;
   template <class Action>
   void for_each_magazine(Cache& cache, const Action& action) noexcept;
+  /// Calls @p action with each object that is allocated from its slab and not in use.
+  template <class Action>
+  void for_each_idle(Cache& cache, const Action& action) noexcept;
   [[nodiscard]] bool is_idle(Cache& cache, std::uintptr_t object) noexcept;
   void damage(const char* what) noexcept {
     if (summary.damaged == nullptr) summary.damaged = what;

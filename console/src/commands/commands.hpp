@@ -17,6 +17,7 @@ extern const Command allocinfo;
 extern const Command arena_stats;
 extern const Command frag;
 extern const Command kmemstat;
+extern const Command quarantine;
 extern const Command reap;
 extern const Command slab_stats;
 extern const Command verify;

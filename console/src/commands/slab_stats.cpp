@@ -37,6 +37,9 @@ void print_cache(Invocation& call, Cache& cache) noexcept {
   row.print("Reserve: {reserve}", stats.reserve);
   if (stats.reserved != stats.reserve) row.print(", {in_reserve} in it", stats.reserved);
   row.print("\n");
+  if (stats.quarantine == 0) return;
+  row.print("Quarantine: {quarantine_bytes} bytes, {in_quarantine} in it, {left_quarantine} left it\n",
+            stats.quarantine, stats.quarantined, stats.quarantine_passed);
 }
 
 CommandStatus run_slab_stats(Invocation& call) noexcept {

@@ -86,6 +86,10 @@ bool verify_cache(Census& census, Cache& cache) noexcept {
     if (++steps % kSteps == 0 && !census.call.yield()) return false;
   }
   census.whole = census.whole && pass.complete();
+  if (const std::size_t damaged = cache.inspect_quarantine(); damaged != 0) {
+    census.fault("fault: cache {cache}: its quarantine has {damaged}\n", cache.name(),
+                 Counted{damaged, "damaged object/damaged objects"});
+  }
   switch (cache.verify_hart_caches()) {
     case Status::kOk: break;
     case Status::kMismatch:

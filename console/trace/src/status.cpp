@@ -111,6 +111,9 @@ void print_limits(Invocation& call) noexcept {
   while (Cache* cache = caches.next()) {
     const CacheStats stats = cache->stats();
     if (stats.limit != 0) items.add("{name} at {limit}", cache->name(), Counted{stats.limit, "object/objects"});
+    if (stats.quarantine != 0) {
+      items.add("{name} with {quarantine_bytes} bytes of quarantine", cache->name(), stats.quarantine);
+    }
     if (stats.reserve != 0) items.add("{name} with {reserve} in reserve", cache->name(), stats.reserve);
   }
 }
@@ -139,12 +142,13 @@ CommandStatus run_status(Invocation& call) noexcept {
 
 }  // namespace
 
-constinit const Command status = {.name = "status",
-                                  .usage = "status",
-                                  .summary = "everything that is on: traces, stream, marks, faults, limits",
-                                  .run = run_status,
-                                  .example = "status",
-                                  .in_panic = true,
-                                  .wrap = Output::Wrap::kYes};
+constinit const Command status = {
+    .name = "status",
+    .usage = "status",
+    .summary = "everything that is on: traces, stream, marks, faults, limits, quarantines",
+    .run = run_status,
+    .example = "status",
+    .in_panic = true,
+    .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

@@ -1,5 +1,5 @@
 #pragma once
-/// Data that few caches have: callbacks and a reserve. It is allocated separately, so that other caches need no room
+/// Data that few caches have: callbacks, a reserve and a quarantine. It is allocated separately, so that other caches need no room
 /// for it.
 
 #include <atomic>
@@ -7,6 +7,7 @@
 
 #include <qm/detail/lock.hpp>
 #include <qm/detail/magazine.hpp>
+#include <qm/detail/quarantine.hpp>
 #include <qm/registry.hpp>
 
 namespace qm {
@@ -97,7 +98,8 @@ struct CacheExtra {
   void* context = nullptr;
   std::atomic<LimitCallback> limit_callback{nullptr};
   Reserve reserve;
-  char name[kNameBytes] = {};  ///< name of a quantum cache, which is stored only here
+  std::atomic<Quarantine*> quarantine{nullptr};  ///< from the first Cache::set_quarantine() to the cache's destroy
+  char name[kNameBytes] = {};                    ///< name of a quantum cache, which is stored only here
 };
 
 }  // namespace qm

@@ -43,21 +43,26 @@ inline constexpr std::uint32_t kFault =
     32;  ///< allocations are counted and some are made to fail: pop is closed (fault.hpp)
 inline constexpr std::uint32_t kStreamHold =
     64;  ///< pop and push are closed for the event stream, before its first event
-/// Recorded, and not sent as events; only the free of an object removes its record, which holds the object's address /
+/// Recorded, not sent as events, and without quarantine; only the free of an object removes its record, which holds the object's address /
 /// 8: no sweep removes records. Frees test this flag only. It is the sign bit, so that one branch tests it.
 inline constexpr std::uint32_t kOwned = std::uint32_t{1} << 31;
 inline constexpr std::uint32_t kSampled = 256;  ///< with kRecord: not each allocation has a record
 inline constexpr std::uint32_t kCounts = 512;   ///< with kRecord: no allocation has one, only counts are kept
-static_assert((kRecord | kStream | kHold | kSettled | kFault | kStreamHold | kWatch | kSampled | kCounts) == 1022,
+inline constexpr std::uint32_t kQuarantine =
+    1024;  ///< freed objects wait before they are used again: push is closed (quarantine.hpp)
+static_assert((kRecord | kStream | kHold | kSettled | kFault | kStreamHold | kWatch | kSampled | kCounts |
+               kQuarantine) == 2046,
               "the flags overlap");
 inline constexpr std::uint32_t kThin = kSampled | kCounts;
 /// Any of these closes the pop.
 inline constexpr std::uint32_t kClosesPop = kHold | kFault | kStreamHold;
+/// Either closes the push.
+inline constexpr std::uint32_t kClosesPush = kWatch | kQuarantine;
 /// Any of these makes an allocation, or a free, call the observer.
 inline constexpr std::uint32_t kHearsAllocation = kRecord | kStream;
 inline constexpr std::uint32_t kHearsFree = kWatch | kStream;
 /// Flags that do not belong to the live trace (live_trace.hpp).
-inline constexpr std::uint32_t kNotOfLiveTrace = kFault | kStream | kStreamHold;
+inline constexpr std::uint32_t kNotOfLiveTrace = kFault | kStream | kStreamHold | kQuarantine;
 }  // namespace trace_state
 
 /// One allocation, as the observer gets it.
@@ -132,6 +137,9 @@ class Observer {
   virtual void going(Arena& arena, std::uintptr_t start, std::size_t size) noexcept;
 
   // For reports of misuse (misuse.hpp). An observer without stacks returns 0.
+
+  /// Allocates the memory for stacks, if it is not there yet and there is memory. Context: hal::may_ask_harts().
+  virtual void need_stacks() noexcept {}
 
   /// Stores the call stack that begins at @p frame. @returns its handle. Context: any; takes no lock, allocates
   /// nothing.

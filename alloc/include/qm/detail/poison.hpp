@@ -1,0 +1,45 @@
+#pragma once
+/// What a checking build and a quarantine do to free objects: a pattern, and a checksum that shows a later write.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace qm::poison {
+
+inline constexpr unsigned char kFree = 0xa5;
+inline constexpr unsigned char kRedzone = 0x5c;
+inline constexpr std::size_t kNone = ~std::size_t{0};
+
+/// Multiplication by an odd number is one to one, so a single changed word always changes the sum. Complexity: O(size).
+[[nodiscard]] inline std::uint32_t sum_of(const void* object, std::size_t size) noexcept {
+  const auto* at = static_cast<const unsigned char*>(object);
+  std::uint32_t sum = static_cast<std::uint32_t>(size);
+  for (; size >= sizeof sum; size -= sizeof sum, at += sizeof sum) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, at, sizeof word);
+    sum = (sum ^ word) * 0x9e3779b1U;
+    sum ^= sum >> 15;
+  }
+  for (; size != 0; --size) sum = (sum ^ *at++) * 0x9e3779b1U;
+  return sum;
+}
+
+/// Offset of the first byte in [from, to) that is not @p pattern, kNone if all are.
+[[nodiscard]] inline std::size_t first_other(const void* object, std::size_t from, std::size_t to,
+                                             unsigned char pattern) noexcept {
+  const auto* at = static_cast<const unsigned char*>(object);
+  while (from < to && at[from] == pattern) ++from;
+  return from < to ? from : kNone;
+}
+
+/// The offset at which a free object of @p size bytes, whose sum was @p sum, has changed; 0 if it is not known, because
+/// the object was not filled with the pattern; kNone if it has not changed.
+[[nodiscard]] inline std::size_t damage_of(const void* object, std::size_t size, std::uint32_t sum,
+                                           bool is_filled) noexcept {
+  if (sum_of(object, size) == sum) return kNone;
+  const std::size_t first = is_filled ? first_other(object, 0, size, kFree) : kNone;
+  return first != kNone ? first : 0;
+}
+
+}  // namespace qm::poison
