@@ -116,7 +116,7 @@ void qm_trap_leave(void) QM_NOEXCEPT;
 /* ---- misuse ------------------------------------------------------------------------------------------------------- */
 
 /* The kind of misuse. A build without QM_CHECKED does not find QM_MISUSE_LEAK, and finds QM_MISUSE_OVERFLOW and
- * QM_MISUSE_WRITE_AFTER_FREE only of heap blocks that are not objects of a cache. */
+ * QM_MISUSE_WRITE_AFTER_FREE only of heap blocks that are not objects of a cache; the latter also in a quarantine. */
 typedef enum qm_misuse {
   QM_MISUSE_NULL,
   QM_MISUSE_DOUBLE_FREE,
