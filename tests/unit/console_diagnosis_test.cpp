@@ -398,7 +398,7 @@ TEST_F(Diagnosis, quarantine_sets_lists_finds_and_ends) {
   EXPECT_EQ(command("quarantine"),
             "quarantine packet: 1 object in 2048 bytes, 0 left it\r\n"
             "quarantine packet_small: 0 objects in 256 bytes, 0 left it\r\nquarantines 2: complete\r\n");
-  EXPECT_NE(command("whatis " + hex(object)).find(", free, in quarantine\r\n"), std::string::npos);
+  EXPECT_NE(command("whatis " + hex(object)).find(", idle in quarantine\r\n"), std::string::npos);
   EXPECT_NE(command("slab_stats packet").find("\r\nQuarantine: 2048 bytes, 1 in it, 0 left it\r\n"), std::string::npos);
   EXPECT_NE(command("status").find("packet with 2048 bytes of quarantine"), std::string::npos);
   if (!kChecked) {

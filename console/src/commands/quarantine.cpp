@@ -94,7 +94,7 @@ constinit const Command quarantine = {
     .max_arguments = 2,
     .complete = complete_quarantine,
     .forms = "quarantine  lists the caches that have one",
-    .example = "quarantine session 64K\nquarantine\nquarantine session off\nquarantine off",
+    .example = "quarantine packet 64K\nquarantine\nquarantine packet off\nquarantine off",
     .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

@@ -21,7 +21,7 @@ void print_whereabouts(Row& row, const Cache::Whereabouts& where) noexcept {
     case Place::kMagazine: row.print("{state} of hart {hart}", "idle in a magazine", where.hart); return;
     case Place::kDepot: row.print("{state}", "idle in the depot"); return;
     case Place::kReserve: row.print("{state}", "idle in the reserve"); return;
-    case Place::kQuarantine: row.print("{state}", "free, in quarantine"); return;
+    case Place::kQuarantine: row.print("{state}", "idle in quarantine"); return;
     case Place::kSlab: row.print("{state}", "free in its slab"); return;
     case Place::kUnknown: break;
   }
