@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
 
 #include <qm/detail/poison.hpp>
 #include <qm/heap.hpp>
 #include <qm/misuse.hpp>
-#include <qm/test/harts.hpp>
 #include <qm/test/seed.hpp>
 #include <qm/trace/event_stream.hpp>
 
@@ -21,7 +19,7 @@ using namespace qm;
 constexpr std::size_t kSize = 64;
 
 struct Told {
-  std::atomic<unsigned> count{0};
+  unsigned count = 0;
   MisuseReport last;
 };
 Told told;
@@ -41,7 +39,7 @@ class QuarantineTest : public test::TraceTest {
     told.last = {};
     set_misuse_handler([](const MisuseReport& report) noexcept {
       told.last = report;
-      told.count.fetch_add(1);
+      ++told.count;
     });
   }
   static Cache* make_waiting(std::size_t objects, const char* name = "packet") {
@@ -120,6 +118,7 @@ TEST_F(QuarantineTest, a_freed_object_is_not_used_again_before_as_many_others_we
 }
 
 TEST_F(QuarantineTest, a_write_to_a_waiting_object_is_reported_once_when_the_object_leaves) {
+  if (kChecked) GTEST_SKIP() << "a checking build finds it at the next use of the object";
   Cache* cache = make_waiting(4);
   ASSERT_EQ(trace::start("packet").status, Status::kOk);
   for (const std::size_t at : {std::size_t{0}, std::size_t{1}, std::size_t{17}, kSize - 1}) {
@@ -147,6 +146,7 @@ TEST_F(QuarantineTest, a_write_to_a_waiting_object_is_reported_once_when_the_obj
 }
 
 TEST_F(QuarantineTest, an_inspection_reports_each_damaged_object_once) {
+  if (kChecked) GTEST_SKIP() << "a checking build finds it at the next use of the object";
   Cache* cache = make_waiting(100);
   std::array<void*, 20> objects{};
   for (void*& object : objects) object = cache->allocate();
@@ -413,45 +413,6 @@ TEST_F(QuarantineTest, of_random_writes_and_second_frees_each_is_reported) {
   EXPECT_TRUE(cache->validate());
   cache->reap();
   expect_whole(*cache);
-}
-
-TEST_F(QuarantineTest, on_all_harts_nothing_is_lost_while_it_begins_and_ends) {
-  const unsigned harts = test::harts();
-  begin_again({}, harts);
-  listen();
-  warm_up();
-  const std::size_t before = free_bytes();
-  Cache* cache = make("shared", kSize);
-  test::Barrier barrier(harts);
-  test::on_each_hart(harts, [&](unsigned hart) {
-    attach_hart(hart);
-    barrier.arrive();
-    test::Random random(test::seed() + hart);
-    std::array<void*, 20> mine{};
-    for (unsigned step = 0; step < 4000; ++step) {
-      void*& slot = mine[random.below(mine.size())];
-      if (slot == nullptr) {
-        slot = cache->allocate();
-        if (slot != nullptr) std::memset(slot, static_cast<int>(hart), kSize);
-      } else {
-        EXPECT_EQ(poison::first_other(slot, 0, kSize, static_cast<unsigned char>(hart)), poison::kNone);
-        cache->free(slot);
-        slot = nullptr;
-      }
-      if (hart == 0 && step % 200 == 0) {
-        EXPECT_EQ(cache->set_quarantine(step % 400 == 0 ? (1 + step % 70) * kSize : 0), Status::kOk);
-      }
-      if (hart == 1 && step % 300 == 0) cache->reap();
-    }
-    for (void* object : mine) {
-      if (object != nullptr) cache->free(object);
-    }
-    barrier.arrive();
-    if (hart != 0) detach_hart(hart);
-  });
-  EXPECT_EQ(told.count, 0U);
-  expect_whole(*cache);
-  EXPECT_EQ(free_bytes(), before);
 }
 
 }  // namespace alloc_quarantine_test
