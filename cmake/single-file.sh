@@ -132,7 +132,7 @@ amalgamate() { # source...
 
 rm -f "$target/.seen"
 : >"$target/.seen"
-public() { find "$1" -name '*.hpp' ! -name 'selected_port.hpp' ! -name memory_resource.hpp ! -name inline_sections.hpp | LC_ALL=C sort; }
+public() { find "$1" -name '*.hpp' ! -name 'selected_port.hpp' ! -name memory_resource.hpp ! -name new.hpp ! -name inline_sections.hpp | LC_ALL=C sort; }
 # The contents of each file.
 headers="$(public alloc/include) $(public wire/include) $(public trace/include) $(public console/include) $(public console/trace/include)"
 sources=$(LC_ALL=C ls wire/src/*.cpp hal/src/*.cpp alloc/src/*.cpp alloc/src/*/*.cpp trace/src/*.cpp console/src/*.cpp console/src/commands/*.cpp console/trace/src/*.cpp |

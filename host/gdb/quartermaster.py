@@ -512,6 +512,19 @@ class Trace:
             return "stopping"
         return "draining" if word & constant("qm::Traceable", "kWatched") else "off"
 
+    def numbers_on(self, sources):
+        """The numbers of those of these sources whose trace is not off."""
+        traced = ((self.of(source), source) for source in sources)
+        return {int(one["number"]) for one, source in traced if one is not None and self.state(source) != "off"}
+
+    def dropped_ever(self, one):
+        """As trace::dropped_of(): allocations without a record, resets or not."""
+        kind = gdb.lookup_type("qm::trace::HartTrace").pointer()
+        first = gdb.Value(int(one.address) + one.type.sizeof).cast(kind)
+        return sum(number(first[hart]["now"]["dropped"][reason])
+                   for hart in range(limited(int(self.tracer["harts_"]), MOST_HARTS, "harts"))
+                   for reason in range(len(self.REASONS))) & 0xFFFFFFFF
+
     @staticmethod
     def from_before_start(one, source):
         """As trace::cache_trace() computes it: at most the number of live objects that have no record."""
@@ -746,6 +759,28 @@ class StackSums:
         objects, size = self.rows[ident]
         print("stack_count: %s%d\nstack_bytes: %s%d\nstack_id: 0x%08x%s\n" % (sign, objects, sign, size, ident, collided))
 
+    def print_notes(self, trace, on, idents):
+        """What the figures of these stacks lack, if the traces of the sources with the numbers in @p on are on. @returns
+        whether they lack nothing."""
+        if self.lost_objects:
+            print("note: %s, %d bytes without a stack: the stack depot is full" % (
+                counted_as(self.lost_objects, "object", "objects"), self.lost_bytes))
+        sampled = sum(1 for owner in on if self.every_of[owner] > 1)
+        if sampled:
+            print("note: %s are estimates" % counted_as(sampled, "cache is sampled: its figures", "caches are sampled: theirs"))
+        counting = sum(1 for owner in on if self.every_of[owner] == 0)
+        if counting:
+            print("note: %s counts only: bytes are of whole objects" % counted_as(counting, "cache keeps", "caches keep"))
+        flags = [(self.by_id[ident][0]["flags"], self.rows[ident][0]) for ident in idents]
+        truncated = sum(1 for flag, objects in flags if objects and flag & trace.truncated)
+        if truncated:
+            print("note: %s truncated" % counted_as(truncated, "stack is", "stacks are"))
+        collided = sum(1 for flag, _ in flags if flag & trace.collided)
+        if collided:
+            print("note: %s is another stack's" % counted_as(
+                collided, "stack has another id, as its own", "stacks have another id, as theirs"))
+        return not self.lost_objects and not sampled and not truncated
+
 
 def print_stacks(pattern):
     trace = Trace()
@@ -762,37 +797,25 @@ def print_stacks(pattern):
         elif state != "on":
             print("note: %s, so later allocations are not recorded" % state)
     sums = StackSums(trace, ones, owners, not pattern)
-    rows, by_id, every_of = sums.rows, sums.by_id, sums.every_of
-    on = {int(one["number"]) for one, source in ((trace.of(source), source) for source in picked)
-          if one is not None and trace.state(source) != "off"}
+    rows = sums.rows
+    on = trace.numbers_on(picked)
     try:
         threshold = int(static("threshold", namespace="qm::console::commands"))
     except gdb.GdbError:
         threshold = 1  # an image without the console
     hidden = [ident for ident in rows if rows[ident][0] < threshold]
-    truncated = sum(1 for ident in rows if rows[ident][0] and by_id[ident][0]["flags"] & trace.truncated)
     shown = 0
     for ident in sums.largest_first():
         if rows[ident][0] < threshold:
             continue
         shown += 1
         sums.print(trace, ident)
-    if sums.lost_objects:
-        print("note: %s, %d bytes without a stack: the stack depot is full" % (
-            counted_as(sums.lost_objects, "object", "objects"), sums.lost_bytes))
-    sampled = sum(1 for owner in on if every_of[owner] > 1)
-    counting = sum(1 for owner in on if every_of[owner] == 0)
-    if sampled:
-        print("note: %s are estimates" % counted_as(sampled, "cache is sampled: its figures", "caches are sampled: theirs"))
-    if counting:
-        print("note: %s counts only: bytes are of whole objects" % counted_as(counting, "cache keeps", "caches keep"))
-    if truncated:
-        print("note: %s truncated" % counted_as(truncated, "stack is", "stacks are"))
+    whole = sums.print_notes(trace, on, rows)
     hidden_objects = sum(rows[ident][0] for ident in hidden)
     if hidden_objects:
         print("note: %s, %d bytes in hidden stacks" % (counted_as(hidden_objects, "object", "objects"), sum(rows[ident][1] for ident in hidden)))
     traced = sum(1 for source in every if trace.state(source) != "off")
-    complete = ones and not dropped and not sums.lost_objects and not truncated and not sampled
+    complete = ones and not dropped and whole
     print("stacks %d, hidden %d (threshold %d), objects %d, bytes %d, dropped %d, not traced %d caches: %s" % (
         shown, len(hidden), threshold, sum(row[0] for row in rows.values()) + sums.lost_objects,
         sum(row[1] for row in rows.values()) + sums.lost_bytes, dropped, len(every) - traced,
@@ -839,10 +862,10 @@ def print_taker(site):
 
 def site_text(site):
     """A call site in the form of Linux's allocinfo: FILE:LINE [MODULE] func:NAME."""
-    if int(site) == image_address("qm_untagged_site"):
-        return "func:<untagged>"
     module = "[%s] " % text_of(site["module"]) if int(site["module"]) else ""
-    return "%s:%d %sfunc:%s" % (text_of(site["file"]), int(site["line"]), module, text_of(site["function"]))
+    untagged = int(site) == image_address("qm_untagged_site")
+    file, function = ("<untagged>",) * 2 if untagged else (text_of(site["file"]), text_of(site["function"]))
+    return "%s:%d %sfunc:%s" % (file, int(site["line"]), module, function)
 
 
 def site_of_object(cache, address):
@@ -1049,7 +1072,7 @@ def print_kmemstat(pattern):
                       stats["failures"]))
     if not lines:
         raise gdb.GdbError("No such slab %s" % pattern)
-    print("%-30s %8s %10s %10s %10s used %9s fail" % ("bytes", "size", "in use", "idle", "total", "allocs"))
+    print("%-30s %8s %10s %10s %10s used %9s fail" % ("bytes", "size/B", "in use", "idle", "total", "allocs"))
     lines.append(("total", None) + tuple(sum(line[i] or 0 for line in lines) for i in range(2, 6)))
     for name, size, used, idle, allocations, failures in lines:
         print("%-30s %8s %10d %10d %10d %3d%% %9s %4d" % (
@@ -1136,7 +1159,9 @@ class MarkView:
         self.sources = {}
         for index in range(count):
             then = at(start + index * kind.sizeof, "qm::trace::SourceThen")
-            self.sources[text_of(then["name"].address)] = (int(then["holding"]["objects"]), int(then["holding"]["amount"]))
+            self.sources[text_of(then["name"].address)] = (
+                int(then["holding"]["objects"]), int(then["holding"]["amount"]),
+                *(int(then[name]) for name in ("dropped", "adopted", "changes")))
         self.stacks, _ = self.rows(mark, "stack_count", "qm::trace::StackThen", ("handle", "objects", "bytes"),
                                    start + count * kind.sizeof)
 
@@ -1150,7 +1175,8 @@ class MarkView:
 
 
 def print_growth(text):
-    """Prints the growth since a mark; without a mark, everything that is in use."""
+    """Prints the growth since a mark; without a mark, everything that is in use. The age of the mark is not printed: the
+    clock is not in memory."""
     found = [mark for mark in (marks() if text else []) if text_of(mark["name"].address) == text]
     if text and not found:
         raise gdb.GdbError("No such mark %s" % text)
@@ -1196,16 +1222,52 @@ def print_growth(text):
         for site, more, calls in sorted(sites, key=lambda row: (-row[1], -row[2])):
             print("%+12d %+8d %s" % (more, calls, site_text(site)))
         print("")
-    print("growth %s: %d caches, %d arenas, %d stacks: complete" % (
-        mark.name if mark else "since boot", sum(1 for row in rows if row[1] == "S"),
-        sum(1 for row in rows if row[1] == "A"), print_grown_stacks(mark)))
-
-
-def print_grown_stacks(mark):
-    """@returns the number of stacks that grew."""
     trace = Trace()
-    if not trace.ready:
-        return 0
+    stacks, stacks_whole = print_grown_stacks(trace, mark) if trace.ready else (0, True)
+    every, whole, dropped, covered = print_coverage(trace, mark)
+    print("growth %s: %d caches, %d arenas, %d stacks\ntraced %d of %d caches, dropped %d: %s" % (
+        mark.name if mark else "since boot", sum(1 for row in rows if row[1] == "S"),
+        sum(1 for row in rows if row[1] == "A"), stacks, whole, every, dropped,
+        "complete" if covered and stacks_whole else "incomplete"))
+
+
+def print_coverage(trace, mark):
+    """As trace::coverage_since(), and its notes. @returns the number of all sources, and of those recorded all the time,
+    the allocations without a record, and whether each object of a traced source has one."""
+    every = whole = partial = thin = dropped = 0
+    for source in caches() + arenas():
+        every += 1
+        one = trace.of(source) if trace.ready else None
+        if one is None or not number(one["traced"]):
+            continue
+        word = number(source["state_"])
+        is_thin = word & constant("qm::Traceable", "kThinned") != 0
+        recording = word & constant("qm::Traceable", "kRecorded") != 0 and not is_thin
+        thin += is_thin
+        if mark is None:
+            whole += recording
+            dropped += sum(trace.figures(one)["dropped"])
+            continue
+        then = mark.sources.get(name_of(source))
+        adopted = number(one["adopted"])
+        unchanged = number(one["changes"]) == (then[4] if then else adopted)
+        if recording and unchanged:
+            whole += 1
+        elif recording or not unchanged:
+            partial += 1
+        if recording or is_thin or not unchanged:
+            dropped += trace.dropped_ever(one) - (then[2] if then and then[3] == adopted else 0)
+    if whole + partial + thin == 0:
+        print("note: nothing is traced")
+    if thin:
+        print("note: %s sampled or only counted" % counted_as(thin, "cache is", "caches are"))
+    if partial:
+        print("note: %s not traced all the time, or reset" % counted_as(partial, "cache was", "caches were"))
+    return every, whole, dropped, whole != 0 and partial + thin + dropped == 0
+
+
+def print_grown_stacks(trace, mark):
+    """@returns the number of stacks that grew, and whether their figures lack nothing."""
     ones = [one for one in (trace.of(source) for source in caches() + arenas()) if one is not None]
     sums = StackSums(trace, ones, {int(one["number"]) for one in ones}, True)
     for handle, objects, size in mark.stacks if mark else []:
@@ -1214,7 +1276,7 @@ def print_grown_stacks(mark):
     grown = [i for i in sums.largest_first() if sums.rows[i][1] > 0 or sums.rows[i][1] == 0 and sums.rows[i][0] > 0]
     for ident in grown:
         sums.print(trace, ident, "+")
-    return len(grown)
+    return len(grown), sums.print_notes(trace, trace.numbers_on(caches() + arenas()), grown)
 
 
 def name_in(text):

@@ -30,7 +30,7 @@ void add_baud(CLI::App& app, unsigned& baud) {
 
 void add_raw(CLI::App& app, bool& raw) {
   app.add_flag("--raw", raw,
-               "frames without the armour that hides them from terminals: a third more events over the same line");
+               "frames without the armour that hides them from terminals: a fifth more events over the same line");
 }
 
 void add_board(CLI::App& app, host::QemuOptions& qemu) {

@@ -1,6 +1,6 @@
 # cmake -D RECORDER=librecord_allocations.so -D PROGRAM=bench_recorded -D FOLDER=scratch -P record_test.cmake: the trace
 # of recorded.c must have all operations of both its threads, and none of its child; with a bound, only the first
-# operations.
+# operations. A trace that exists is kept, and a line says so.
 cmake_minimum_required(VERSION 3.25)
 file(MAKE_DIRECTORY ${FOLDER})
 
@@ -21,4 +21,20 @@ endif()
 record(4 trace)
 if(NOT trace STREQUAL "t 0|a 0 10|a 1 21|r 0 1000|f 1|")
   message(FATAL_ERROR "at most 4 operations: ${trace}")
+endif()
+set(environment ${CMAKE_COMMAND} -E env QM_RECORD=${FOLDER}/program.trace LD_PRELOAD=${RECORDER})
+execute_process(COMMAND ${environment} ${PROGRAM} ERROR_VARIABLE errors COMMAND_ERROR_IS_FATAL ANY)
+if(NOT errors MATCHES "^librecord_allocations: nothing is recorded: [^\n]*program[.]trace exists [(]errno [0-9]+[)]\n$")
+  message(FATAL_ERROR "of a trace that exists: ${errors}")
+endif()
+file(READ ${FOLDER}/program.trace kept)
+string(REPLACE "\n" "|" kept "${kept}")
+if(NOT kept STREQUAL trace)
+  message(FATAL_ERROR "the trace that existed is now: ${kept}")
+endif()
+# The shell is recorded, and the programs that it starts say nothing.
+file(REMOVE ${FOLDER}/program.trace)
+execute_process(COMMAND ${environment} sh -c "\"$0\"; \"$0\"" ${PROGRAM} ERROR_VARIABLE errors COMMAND_ERROR_IS_FATAL ANY)
+if(NOT errors STREQUAL "")
+  message(FATAL_ERROR "of a program that a recorded one starts: ${errors}")
 endif()

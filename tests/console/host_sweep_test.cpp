@@ -49,12 +49,12 @@ TEST(Sweep, finds_the_leak_on_an_error_path_and_reproduces_it) {
   // Three rounds of two allocations: if the second of a round fails, the first one leaks.
   EXPECT_NE(found.text.find("\npacket nth: 6 runs, 3 ok, 3 leak\n"), std::string::npos) << found.text;
   EXPECT_NE(found.text.find("\npacket from: 6 runs, 3 ok, 3 leak\n"), std::string::npos) << found.text;
-  EXPECT_NE(found.text.find("fault packet nth 4: leak: expect sweep: 1 objects, 512 bytes more, from qm::demo::take\n"),
+  EXPECT_NE(found.text.find("fault packet nth 4: leak: expect sweep: 1 object, 512 bytes more, from qm::demo::take\n"),
             std::string::npos)
       << found.text;
   const Outcome again = reproduce(found.text, "packet nth 4");
   EXPECT_EQ(again.status, 1) << again.text;
-  EXPECT_NE(again.text.find("error: expect sweep: 1 objects, 512 bytes more"), std::string::npos) << again.text;
+  EXPECT_NE(again.text.find("error: expect sweep: 1 object, 512 bytes more"), std::string::npos) << again.text;
 }
 
 TEST(Sweep, finds_the_unchecked_allocation_and_boots_again_after_each_crash) {

@@ -64,13 +64,16 @@ reports() { # SUFFIX: the four reports of the console
 }
 keep() { # SUFFIX: of what the background changes all the while only what rests, and of rows the words
   awk '/^ / { $4 = ""; print }' "all_free.$1" >"free.$1"  # without idle memory
-  grep -E '^(packet|stacks|session) ' "all_kmemstat.$1" | tr -s ' ' >"kmemstat.$1"
-  grep -E '(leak|stacks)\.cpp:' "all_allocinfo.$1" >"allocinfo.$1"
+  grep -E '^(bytes|packet|stacks|session) ' "all_kmemstat.$1" | tr -s ' ' >"kmemstat.$1"
+  { grep -E '(leak|stacks)\.cpp:' "all_allocinfo.$1"; grep -oE '<untagged>:.*func:.*' "all_allocinfo.$1"; } >"allocinfo.$1"
   # Only traced caches have stacks, so all stacks rest; the console shows the ten largest.
   local way
   for way in growth marked; do
     { grep -E '^(packet|stacks) |(leak|stacks)\.cpp:' "all_$way.$1"; grep -E -B12 '^stack_id' "all_$way.$1" | grep -E '^( [a-z]|stack_)'; } |
       awk '/^stack_id/ && ++ids == 10 { print; exit } 1' >"$way.$1"
+    # The notes on what is traced, and the closing lines, without the counts of caches and arenas that have grown.
+    grep -E '^(note: .*(traced|counted|counts|sampled|truncated)|growth |traced )' "all_$way.$1" |
+      sed -E 's/: [0-9]+ caches, [0-9]+ arenas,/:/; s/, age [0-9.]+ s$//' >>"$way.$1"
   done
 }
 totals='free kmemstat allocinfo growth marked'
@@ -121,10 +124,10 @@ echo "the same on the memory image"
 # A function is known by its name, also in the form printed in reports; names are completed.
 asked=(-ex "qm image $scratch/memory 0x80000000" -ex 'qm whatis packet_alloc' -ex 'qm whatis packet_alloc+0x4/0x10' -ex 'qm whatis qm::demo::run_worker'
   -ex "qm whatis &'qm::trace::tracer'" -ex 'qm whatis qm::trace::tracer' -ex 'complete qm traces pack' -ex 'complete qm caches pack'
-  -ex 'complete qm stacks kpa' -ex 'complete qm wh' -ex 'complete qm growth ')
+  -ex 'complete qm stacks kpa' -ex 'complete qm wh' -ex 'complete qm growth ' -ex 'python print(site_text(gdb.parse_and_eval("&qm_untagged_site")))')
 gdb-multiarch -q -nx -batch -ex "source $commands" "${asked[@]}" "$image" >asked 2>&1
 for line in '^code packet_alloc\+0x0/' '^code packet_alloc\+0x4/' '^code qm::demo::run_worker\+0x0/' '^qm traces packet$' '^qm caches packet$' \
-  '^qm stacks kpages$' '^qm whatis$' '^qm growth m$'; do
+  '^qm stacks kpages$' '^qm whatis$' '^qm growth m$' '^<untagged>:0 func:<untagged>$'; do
   grep -qE "$line" asked || fail "no line $line in $(cat asked)"
 done
 [ "$(grep -c '^whatis 0x.*: complete$' asked)" -eq 5 ] || fail "$(cat asked)"

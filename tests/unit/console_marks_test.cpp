@@ -273,7 +273,7 @@ TEST_F(MarkCommands, leave_out_the_background_unless_it_is_named) {
             "PASS\r\nnote: left out: 1 object, 64 bytes of kmem_cache,packet_sm*,other\r\n"
             "expect here: objects 0, bytes 0" +
                 tail(1, 0, "complete"));
-  EXPECT_NE(answer("expect here packet_small").find("error: expect here: 1 objects, 64 bytes more\r\n"),
+  EXPECT_NE(answer("expect here packet_small").find("error: expect here: 1 object, 64 bytes more\r\n"),
             std::string::npos);
   bench.console.config().background = "packet*";
   EXPECT_NE(answer("expect here").find("note: nothing is traced\r\n"), std::string::npos);

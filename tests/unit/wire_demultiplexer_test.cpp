@@ -218,6 +218,25 @@ TEST(Demultiplexer, names_the_reason) {
   EXPECT_EQ(receive(good.substr(0, good.size() - 2) + "xy").text, "xy");
 }
 
+TEST(Demultiplexer, keeps_every_byte_behind_a_frame_without_its_terminator) {
+  const std::string good = frame("help"), cut = good.substr(0, good.size() - 2);
+  for (int value = 0; value < 256; ++value) {
+    const auto byte = static_cast<char>(value);
+    if (byte == '\x1b') continue;
+    const std::string behind = byte + std::string("next\r\n");
+    const Received got = receive("before\r\n" + cut + behind);
+    EXPECT_EQ(got.text, "before\r\n" + behind) << "value " << value;
+    EXPECT_EQ(got.broken, std::vector{Broken::kUnterminated}) << "value " << value;
+    Receiver silent;
+    silent.push(cut + byte);
+    silent.timeout();
+    EXPECT_EQ(silent.result().text, std::string(1, byte)) << "value " << value;
+    // One byte and \ are a damaged terminator; a line end is none.
+    const bool ends_a_line = byte == '\r' || byte == '\n' || byte == '\x03';
+    EXPECT_EQ(receive(cut + byte + "\\").text, ends_a_line ? byte + std::string("\\") : "") << "value " << value;
+  }
+}
+
 TEST(Demultiplexer, knows_the_request_of_a_frame_of_a_later_version) {
   const Received got = receive(raw_frame(std::string("\x03\x02\x01\x00\x34\x12\x00\x00\x02\x00"
                                                      "hi",
@@ -349,6 +368,18 @@ TEST(RawFrame, stands_beside_armoured_ones_and_text) {
   EXPECT_EQ(received.text, "one\r\ntwo\r\n");
   EXPECT_EQ(received.frames, (std::vector<std::string>{"a", "b", "c", "", ""}));
   EXPECT_EQ(received.counted, 0u);
+}
+
+TEST(RawFrame, has_a_zero_that_ends_armoured_ones_too) {
+  const std::string good = frame("armoured");
+  for (std::size_t length = 3; length + 2 <= good.size(); ++length) {
+    std::string line = good.substr(0, length);
+    line.append(1, '\0').append("text").append(raw("next"));
+    const Received received = receive_raw(line);
+    EXPECT_EQ(received.text, "text") << length;
+    EXPECT_EQ(received.frames, std::vector<std::string>{"next"}) << length;
+    EXPECT_EQ(received.counted, 1u) << length;
+  }
 }
 
 TEST(RawFrame, never_comes_out_with_a_byte_changed) {

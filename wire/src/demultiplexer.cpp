@@ -125,6 +125,7 @@ Demultiplexer::Step Demultiplexer::in_body(std::uint8_t byte) noexcept {
 /// After the last character of an intact frame: anything but `ESC \` is an error.
 Demultiplexer::Step Demultiplexer::in_end(std::uint8_t byte) noexcept {
   if (state_ == State::kEnd && !ends_a_line(byte)) {
+    if (raw_ && byte == kRawEnd) return give_up(Broken::kUnterminated);
     held_ = byte;
     state_ = byte == kEsc ? State::kEndEscape : State::kEndOther;
     return {};
@@ -135,21 +136,18 @@ Demultiplexer::Step Demultiplexer::in_end(std::uint8_t byte) noexcept {
     state_ = State::kBody;
     return {};
   }
+  const State ended_in = state_;
   Step step = give_up(Broken::kUnterminated);
-  switch (held_) {
-    case 0: break;  // a line end instead of ESC
-    case kEsc:
-      if (byte == 'P') {
-        begin(false);
-        state_ = State::kEndIntroducer;
-        return step;
-      }
-      if (begins_a_sequence(byte)) add_text(step, kEsc);
-      break;
-    default:
-      if (byte == '\\') return step;  // the ESC is damaged: both bytes belong to the terminator
-      add_text(step, held_);
-      break;
+  if (ended_in == State::kEndEscape) {
+    if (byte == 'P') {
+      begin(false);
+      state_ = State::kEndIntroducer;
+      return step;
+    }
+    if (begins_a_sequence(byte)) add_text(step, kEsc);
+  } else if (ended_in == State::kEndOther) {
+    if (byte == '\\') return step;  // the ESC is damaged: both bytes belong to the terminator
+    add_text(step, held_);
   }
   return then_text(step, byte);
 }

@@ -162,7 +162,7 @@ struct Request {
 /// Retries the allocation. @returns its result; 0: no memory.
 using Attempt = std::uintptr_t (*)(void* argument) noexcept;
 
-/// Reclaims as @p want's wait policy allows, and retries with @p attempt after each step.
+/// Reclaims as @p request's wait policy allows, and retries with @p attempt after each step.
 /// @returns the result of an attempt; 0 if all failed: then the failure is counted and reported, unless it is quiet.
 /// Context: any; where not hal::may_ask_harts() it is an atomic failure.
 [[nodiscard]] std::uintptr_t reclaim_and_retry(const Request& request, Attempt attempt, void* argument) noexcept;

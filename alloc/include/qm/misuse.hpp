@@ -5,7 +5,7 @@
 ///     free to a destroyed cache      at the next slow path, while the cache's place is not used again
 ///     null, foreign, interior        when the object passes a slow path: a full or closed    every build
 ///     or already free object         magazine, perhaps at its exchange, always at the slab
-///     the same, at once              at the free                                             QM_CHECKED
+///     the same, at once              at the free                                             QM_CHECKED, no magazines
 ///     a write behind the object      at the free, by `verify`                                QM_CHECKED
 ///     a write after the free         at the next allocation of the object, by `verify`       QM_CHECKED
 ///     the same, and a double free    when the object leaves the quarantine, by `verify`; at  a cache with a quarantine

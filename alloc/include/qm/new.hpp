@@ -1,6 +1,7 @@
 #pragma once
 /// operator new with a call site: `new (QM_SITE) State(port)` charges the block to the line of the expression. In the
-/// library qm_new, as the plain forms; delete needs no site. In a build without call sites they equal the plain forms.
+/// libraries quartermaster::new and quartermaster::malloc, as the plain forms; delete needs no site. In a build without
+/// call sites they equal the plain forms.
 
 #include <cstddef>
 #include <new>

@@ -18,8 +18,9 @@
  * function with a status returns QM_INVALID for it. Only qm_cache_free() does not check its cache for NULL. A cache
  * or an arena must not be used after its destroy.
  *
- * Context. Allocate and free: any attached hart, any interrupt level. Create, destroy, reap: where the caller may
- * wait for other harts (interrupts enabled, no allocator lock held, not in a handler), or on the only hart.
+ * Context. Allocate, free, reserve, reap: any attached hart, any interrupt level. Create, destroy: where the caller may
+ * wait for other harts (interrupts enabled, no allocator lock held, not in a handler), or on the only hart. Elsewhere a
+ * reap leaves other harts' magazines alone.
  *
  * Call sites. Each function that allocates has a second form, `..._at`, whose first argument is the call site, the
  * place in the source. QM_ALLOC() of <qm/call_site.h> calls this form in a build with QM_CALL_SITES, and the first
@@ -72,8 +73,9 @@ const char* qm_status_name(qm_status status) QM_NOEXCEPT;
 
 /* Sets up the allocator over @bytes of memory at @ram, for the port's maximum number of harts, and attaches the
  * calling hart as qm_attach_hart() does.
- * Returns QM_INVALID for less than 2 whole pages (of 4096 bytes), NULL, or a range that wraps; QM_NO_MEMORY; QM_BUSY
- * if the allocator is already set up. After QM_INVALID or QM_NO_MEMORY another call may succeed. Context: one hart,
+ * Returns QM_INVALID for NULL, a range that wraps, or fewer whole pages (of QM_PAGE_BYTES, 4096 by default) than the
+ * allocator's own caches take, which grow with the number of harts, and one more; QM_NO_MEMORY; QM_BUSY if the
+ * allocator is already set up. After QM_INVALID or QM_NO_MEMORY another call may succeed. Context: one hart,
  * before any other call. */
 qm_status qm_init(void* ram, size_t bytes) QM_NOEXCEPT;
 
@@ -264,7 +266,7 @@ size_t qm_cache_alloc_bulk_at(const qm_call_site* site, qm_cache* cache, void** 
 void qm_cache_free_bulk(qm_cache* cache, void* const* objects, size_t count) QM_NOEXCEPT;
 
 /* Keeps @count objects in reserve, so that as many QM_ATOMIC allocations cannot fail. Returns QM_OK, QM_NO_MEMORY,
- * QM_REFUSED or QM_INVALID. */
+ * QM_REFUSED or QM_INVALID. Context: any, one call at a time for a cache. */
 qm_status qm_cache_reserve(qm_cache* cache, size_t count) QM_NOEXCEPT;
 
 /* Lets the last freed objects, of together at most @bytes bytes, wait before they are used again; 0 ends it. They are

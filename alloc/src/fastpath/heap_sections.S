@@ -15,8 +15,8 @@
  * In a build with call sites, qm_malloc_at allocates, and blocks are charged as in sections.S: with their class's
  * amount, and with the part of it that was not requested. That adds 14 instructions to malloc and 17 to free.
  *
- * Instructions, call and return included: malloc 16 (19 with QM_COUNT), free 17, free of a block in another leaf
- * than the latest 25. Tests assert it. */
+ * Instructions, with the return but without the call: malloc 16 (19 with QM_COUNT), free 17, free of a block in
+ * another leaf than the latest 25. Tests assert it. */
 #include "fastpath/sections.hpp"
 
   .option norvc

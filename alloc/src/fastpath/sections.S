@@ -2,15 +2,16 @@
  *
  * A section reads what it needs, and ends in one store to `top` of the per-hart cache, which commits it. An
  * interrupt at or before that store resumes the section at its block's start (qm_rewind), so that it reads
- * everything again: no interrupt is masked and no atomic instruction is used. a0 and a1 keep the arguments until the
+ * everything again: a section masks no interrupt and has no atomic instruction. a0 and a1 keep the arguments until the
  * commit. The nops at a block's start place the commit at the same offset in all blocks; they run only after a
  * restart.
  *
- * Instructions, call and return not counted: pop 9 (12 with QM_COUNT), push 9. Tests assert it.
+ * Instructions, with the return but without the call: pop 9 (12 with QM_COUNT), push 9. Tests assert it.
  *
  * In a build with call sites, the object is charged behind the pop, and discharged before the push: both lie outside
  * the section, so each happens once. call_sites.hpp has what they read of the object's head and of the hart's table.
- * They add 8 and 15 instructions. */
+ * They add 8 and 15 instructions. One of each, on RV32 two, is an `amoadd` on words of the hart, so that no interrupt
+ * comes between its load and its store. */
 #include "fastpath/sections.hpp"
 
   .option norvc

@@ -274,7 +274,7 @@ CommandStatus run_expect(Invocation& call) noexcept {
   }
   if (shown.aborted) return call.aborted();
   if (shown.objects != 0)
-    return call.fail("expect {}: {} objects, {} bytes more", mark->name, shown.objects, shown.bytes);
+    return call.fail("expect {}: {}, {} bytes more", mark->name, Counted{shown.objects, "object/objects"}, shown.bytes);
   if (!passes) return call.fail("expect {}: cannot tell, as not all was recorded", mark->name);
   return call.ok();
 }

@@ -182,7 +182,7 @@ constinit const Command slab_trace = {
         "slab_trace reset SLAB_NAME       drop the records and zero the figures\n"
         "slab_trace status [SLAB_NAME]    state, counts, memory of the trace\n"
         "SLAB_NAME may have * and ?; kmalloc is kmalloc_* and kheap. Then start, without counts or every,\n"
-        "also traces caches made later, until a stop of that SLAB_NAME or of *",
+        "also traces caches made later, until a stop of a SLAB_NAME that matches it",
     .example =
         "slab_trace start packet\n"
         "slab_trace print packet top 3\n"

@@ -2,9 +2,10 @@
  *
  *     QM_RECORD=OUT.trace QM_RECORD_OPERATIONS=60000 LD_PRELOAD=librecord_allocations.so PROGRAM...
  *
- * OUT.trace must not exist. The first process that allocates creates it and is recorded; its child processes are not.
- * At most QM_RECORD_OPERATIONS operations are recorded, if it is set. A block gets the slot that was freed last, or a
- * new one. */
+ * OUT.trace must not exist: if it does, a line on stderr says that nothing is recorded. The first process that
+ * allocates creates it and is recorded; its child processes are not, and find QM_RECORD empty. At most
+ * QM_RECORD_OPERATIONS operations are recorded, if it is set. A block gets the slot that was freed last, or a new one.
+ */
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -54,12 +55,23 @@ static void stop(void) {
   file = -1;
 }
 
+/* Writes to stderr without allocating: the lock is held. */
+static void say_why_not(const char* path, int reason) {
+  char line[512];
+  const int length = snprintf(line, sizeof line, "librecord_allocations: nothing is recorded: %.400s %s (errno %d)\n",
+                              path, reason == EEXIST ? "exists" : "cannot be created", reason);
+  if (write(STDERR_FILENO, line, (size_t)length) < 0) return;
+}
+
 static void start(void) {
-  const char* const path = getenv("QM_RECORD");
+  char* const path = getenv("QM_RECORD");
   const char* const most = getenv("QM_RECORD_OPERATIONS");
   operations_left = most != NULL ? strtoul(most, NULL, 10) : ~0UL;
-  file = path != NULL ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
   recorded = getpid();
+  if (path == NULL || *path == '\0') return;
+  file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file < 0) say_why_not(path, errno);
+  *path = '\0'; /* in the environment: a program that this process starts is not recorded, and says nothing */
 }
 
 /* Whether the caller is recorded; if so, the lock is taken. A child of the recorded process is not recorded. */

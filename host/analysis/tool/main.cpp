@@ -103,7 +103,7 @@ void add_diff(CLI::App& app, analysis::DiffOptions& options) {
   CLI::App* diff =
       app.add_subcommand("diff", "compare what two captures, or two dumps of the console, have out, stack by stack");
   diff->add_option("before", options.before,
-                   "a capture, or what qm exec --json prints of slab_stacks or slab_trace print")
+                   "a capture, or what qm exec --json prints of slab_stacks, slab_trace print or leaks")
       ->required();
   diff->add_option("after", options.after, "another of the same kind")->required();
   diff->add_option("--top", options.top, "of those that grew, and of those that shrank, so many")

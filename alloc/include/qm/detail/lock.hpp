@@ -9,7 +9,9 @@
 /// emulator the holder does not run at all before the other harts wait.
 ///
 /// Lock order (a hart that holds one may take only those further right):
-///     registry < arena < root arena;   registry < slab layer < depot;   trace pools, faults, reports are leaves.
+///     registry < arena < root arena;   registry < slab layer < depot.
+/// Leaves, under which no other lock is taken: reserve, page map, faults, reclaimers, exhaustion reports, roots of the
+/// leak scan; the trace's free records, directory of sources, contexts and stream; the console's notices and logs.
 /// The root arena's lock is taken under another arena's lock for boundary tags only: an arena's lock is never held
 /// while its source is asked for memory, nor the slab layer's while an arena's is taken.
 

@@ -16,6 +16,7 @@ class Traceable : public Registered {
   static constexpr std::uint32_t kWatched = trace_state::kWatch;
   static constexpr std::uint32_t kRecorded = trace_state::kRecord;
   static constexpr std::uint32_t kHeld = trace_state::kHold;
+  static constexpr std::uint32_t kThinned = trace_state::kThin;
 
   [[nodiscard]] RegistryKind kind() const noexcept { return kind_; }
   /// Whether it may be traced: a source from which the trace itself allocates may not.

@@ -2,8 +2,9 @@
 /// The test whether a port does what the allocator relies on. Link it with the port and run it on the board, before any
 /// other code uses the allocator:
 ///
-///     hart 0           check_port({print, memory, harts})     -> true: the port conforms
-///     every other hart attend_port_check()                    -> returns when hart 0 has finished
+///     hart 0           check_port({.write = print, .memory = memory, .harts = 4, .interrupt_in = set_timer})
+///                                              -> true: the port conforms
+///     every other hart attend_port_check()     -> returns when hart 0 has finished
 ///
 /// Call both when the hart is completely set up: traps, hart-locals, IPIs, and interrupts enabled. The check sets the
 /// allocator up over the given memory and shuts it down again.

@@ -23,7 +23,6 @@ class Turn {
   [[nodiscard]] bool take_or_wait() noexcept;
 
   /// Gives the turn back and wakes the harts that wait for it.
-  ///
   void give_back() noexcept;
 
  private:

@@ -6,7 +6,7 @@
  *     qm_trace_init(NULL);
  *     qm_trace_start("packet");
  *     ...
- *     qm_trace_foreach("packet", print, NULL);
+ *     qm_trace_foreach("packet", print, NULL, NULL);
  *
  * A call names caches by name or by a pattern with * and ?. It names the heap by "kmalloc": the caches kmalloc_* of its
  * size classes, and kheap, the arena of its large blocks. A pattern and "kmalloc" leave out caches that cannot be

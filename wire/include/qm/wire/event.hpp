@@ -89,10 +89,10 @@ struct Event {
 };
 
 enum AllocationFlag : std::uint32_t {
-  kAtomic = 1,  ///< the allocation may not wait
-  kWait = 2,    ///< the allocation may wait for frees
-  kZeroed = 4,
-  kAligned = 8,  ///< to more than its size class is
+  kAtomic = 1,   ///< the allocation may not wait
+  kWait = 2,     ///< the allocation may wait for frees
+  kZeroed = 4,   ///< not set by this version
+  kAligned = 8,  ///< to more than its size class is; not set by this version
 };
 
 /// The last addresses, sizes and stacks of a frame; the encoder and the decoder each keep one.

@@ -73,8 +73,9 @@ struct TextOptions {
 /// @returns the report as text, 120 columns wide unless names are longer.
 [[nodiscard]] std::string report_text(const Report& report, const TextOptions& options);
 
-/// @returns the report as one JSON object; docs/qm.md describes its contents. @param[in] top at most this many sites
-///          and stacks; 0: all.
+/// @returns the report as one JSON object, in seconds and bytes: `stream`; `complete` and `problems`; `totals`,
+///          `lifetimes`, `harts`, `caches`, `sites` and `stacks`, with the figures of Figures; `timeline`. @param[in] top
+///          at most this many sites and stacks; 0: all.
 [[nodiscard]] std::string report_json(const Report& report, std::size_t top = 0);
 
 /// @returns a self-contained HTML page that shows the report.
