@@ -334,6 +334,19 @@ class CacheView:
             for slot in self.magazine_slots(int(header)):
                 yield self.pointer(slot)
 
+    def quarantine(self):
+        """The cache's qm::Quarantine; None if it never had one."""
+        address = number(self.extra["quarantine"]) if self.extra is not None else 0
+        return at(address, "qm::Quarantine") if address != 0 else None
+
+    def quarantined(self):
+        quarantine = self.quarantine()
+        if quarantine is None:
+            return
+        first, table = int(quarantine["first_"]), int(quarantine["table_"])
+        for position in range(min(number(quarantine["held_"]), table)):
+            yield int(quarantine["entries_"][(first + position) % table]["object"])
+
     def slab_bytes(self):
         return int(self.slabs["slab_bytes_"])
 
@@ -394,6 +407,8 @@ class CacheView:
             return "idle in the depot"
         if self.extra is not None and address in self.magazine_objects(int(self.extra["reserve"]["stocked_"])):
             return "idle in the reserve"
+        if address in self.quarantined():
+            return "idle in quarantine"
         return "in use"
 
     def allocations(self):
@@ -413,12 +428,17 @@ class CacheView:
         in_magazines = sum(self.rounds(hart_cache) for hart_cache in self.hart_caches)
         in_depot = number(depot["full_rounds_"])
         reserved = number(self.extra["reserve"]["held_"]) if self.extra is not None else 0
-        idle = in_magazines + in_depot + reserved
+        quarantine = self.quarantine()
+        quarantined = number(quarantine["held_"]) if quarantine is not None else 0
+        idle = in_magazines + in_depot + reserved + quarantined
         limit = number(slabs["limit_"])
         return {
             "in_slabs": total - out, "out": out,
             "in_magazines": in_magazines, "in_depot": in_depot, "reserved": reserved,
             "reserve": number(self.extra["reserve"]["promised_"]) if self.extra is not None else 0,
+            "quarantined": quarantined,
+            "quarantine": number(quarantine["bytes_"]) if quarantine is not None else 0,
+            "passed": number(quarantine["passed_"]) if quarantine is not None else 0,
             "in_use": max(out - idle, 0), "limit": 0 if limit == constant("qm::SlabLayer", "kNoLimit") else limit,
             "total": total,
             "allocations": self.allocations(),
@@ -663,6 +683,9 @@ def print_caches(pattern):
         print("Limit: %s" % (stats["limit"] or "none"))
         held = ", %d in it" % stats["reserved"] if stats["reserved"] != stats["reserve"] else ""
         print("Reserve: %d%s" % (stats["reserve"], held))
+        if stats["quarantine"] != 0:
+            print("Quarantine: %d bytes, %d in it, %d left it" % (
+                stats["quarantine"], stats["quarantined"], stats["passed"]))
     print("caches %d: complete" % len(shown))
 
 
@@ -1376,7 +1399,7 @@ class CachePrinter:
 
     def to_string(self):
         stats = CacheView(self.value).stats()
-        idle = stats["in_magazines"] + stats["in_depot"] + stats["in_slabs"] + stats["reserved"]
+        idle = stats["in_magazines"] + stats["in_depot"] + stats["in_slabs"] + stats["reserved"] + stats["quarantined"]
         return "cache %s: %d in use, %d idle, %d bytes each" % (
             name_of(self.value), stats["in_use"], idle, CacheView(self.value).object_size())
 

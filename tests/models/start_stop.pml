@@ -210,7 +210,7 @@ reach_claim_own:
      :: atomic { (seen & OWNED) == 0 || !cache[object] -> step = FORGETS }
      fi
   // Masked, after a section that has found nothing or was only a look at the word.
-  // step: alloc/src/cache/cache.cpp: (state_.load(std::memory_order_acquire) & trace_state::kHearsFree) != 0) observer()->forget
+  // step: alloc/src/cache/cache.cpp: if (!held_back && (state_.load(std::memory_order_acquire) & trace_state::kHearsFree) != 0)
   :: atomic { step == FORGETS -> seen = word; step = RELEASES;
        // step: trace/include/qm/trace/record_table.hpp: std::uint32_t number = place.sequence_low.load(std::memory_order_acquire);
        mine = ((seen & WATCH) != 0 && cache[object] -> number[object] : 0) };

@@ -49,6 +49,11 @@ say 'slab_trace print packet' said
 object=$(sed -n 's/^Obj \(0x[0-9a-f]*\),.*/\1/p' said | head -n 1)
 [ -n "$object" ] || fail "nothing is out"
 say 'slab_trace stop packet' stopped
+say 'quarantine stacks 2K' waits
+say 'quarantine packet 2K' waits
+say 'workload stop' waits
+say 'workload run leak 20' waits
+say 'workload run stacks 100' waits
 
 reports() { # SUFFIX: the four reports of the console
   say 'slab_stats stacks' "caches.$1"

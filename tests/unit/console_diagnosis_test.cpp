@@ -414,6 +414,8 @@ TEST_F(Diagnosis, quarantine_sets_lists_finds_and_ends) {
     EXPECT_NE(command(line).find("error: "), std::string::npos) << line;
   }
   EXPECT_EQ(command("quarantine nothing 4K"), "error: No such slab nothing\r\n");
+  EXPECT_EQ(command("quarantine packet* 100"), "error: an object of packet has 512 bytes\r\n");
+  EXPECT_EQ(command("quarantine"), "quarantines 0: complete\r\n") << "nothing has changed";
   EXPECT_EQ(command("quarantine packet 511"), "error: an object of packet has 512 bytes\r\n");
   EXPECT_EQ(command("quarantine packet x"), "error: x is not a number\r\n");
   EXPECT_EQ(command("quarantine kmem_slab 4K"), "error: kmem_slab cannot have a quarantine\r\n");

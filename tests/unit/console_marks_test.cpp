@@ -359,6 +359,7 @@ TEST_F(MarkCommands, kmausers_says_who_holds_how_much) {
   EXPECT_EQ(command("kmausers top 0 -b by task"), by_task("other tasks", 0));
   for (const char* wrong : {"kmausers by", "kmausers by cache", "kmausers top", "kmausers packet"})
     EXPECT_EQ(command(wrong), "error: usage: kmausers [-b] [by stack|site|task] [top N]\r\n") << wrong;
+  EXPECT_TRUE(command("slab_trace print packet by task").starts_with("error: usage: ")) << "only kmausers has tasks";
   if (!kCallSites) {
     EXPECT_EQ(command("kmausers by site"), "error: built without call sites\r\n");
     return;
@@ -367,6 +368,7 @@ TEST_F(MarkCommands, kmausers_says_who_holds_how_much) {
   const auto sum = find(command("allocinfo"), "# sites \\d+ of \\d+, bytes (\\d+) of (\\d+),");
   EXPECT_FALSE(find(command("kmausers -b"), " +" + sum[2] + " +\\d+  in all\r\n").empty());
   EXPECT_NE(command("kmausers top 0").find("  other sites\r\n"), std::string::npos);
+  EXPECT_NE(command("kmausers by site top 0").find("  other sites\r\n"), std::string::npos);
 }
 
 std::string growth_row(const char* name, char type, std::size_t now, std::size_t more, long objects) {

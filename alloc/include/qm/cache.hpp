@@ -272,6 +272,10 @@ class alignas(HartCache) Cache : public Traceable {
   /// Complexity: a broadcast to the harts that have magazines, O(objects that leave). Context: hal::may_ask_harts(), or
   ///             any with 0. One call at a time for a cache.
   Status set_quarantine(std::size_t bytes) noexcept;
+  /// Whether set_quarantine() does not answer kRefused.
+  [[nodiscard]] bool may_have_quarantine() const noexcept {
+    return traceable() && (flags_ & (cache_flags::kQuantumCache | cache_flags::kNoMagazines)) == 0;
+  }
   /// Checks the objects that wait. Each damaged one is reported, and sealed again, so that it is reported once.
   /// @returns how many are damaged. Complexity: O(bytes that wait), with interrupts masked for one object at a time.
   /// Context: any.

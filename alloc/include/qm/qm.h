@@ -269,8 +269,8 @@ void qm_cache_free_bulk(qm_cache* cache, void* const* objects, size_t count) QM_
  * QM_REFUSED or QM_INVALID. Context: any, one call at a time for a cache. */
 qm_status qm_cache_reserve(qm_cache* cache, size_t count) QM_NOEXCEPT;
 
-/* Lets the last freed objects, of together at most @bytes bytes, wait before they are used again; 0 ends it. They are
- * filled with 0xa5, unless the cache has a constructor, and checked when they leave: a write to one, or its second free,
+/* Lets the last freed objects, of together at most @bytes bytes and at most 65535, wait before they are used again; 0 ends it. They are
+ * filled with 0xa5, unless the cache has a constructor or destructor, and checked when they leave: a write to one, or its second free,
  * is reported (qm_set_misuse_handler()). They leave too when memory is exhausted. Each free takes O(object size). One
  * call at a time for a cache.
  * Returns QM_OK; QM_INVALID if @bytes is less than an object, or for NULL; QM_REFUSED for a cache that cannot be traced;

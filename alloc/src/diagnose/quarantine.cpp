@@ -205,7 +205,7 @@ void Cache::end_quarantine() noexcept {
 }
 
 Status Cache::set_quarantine(std::size_t bytes) noexcept {
-  if (!traceable() || (flags_ & (cache_flags::kQuantumCache | cache_flags::kNoMagazines)) != 0) return Status::kRefused;
+  if (!may_have_quarantine()) return Status::kRefused;
   if (bytes == 0) {
     state_.fetch_and(~trace_state::kQuarantine, std::memory_order_seq_cst);
     if (quarantine() != nullptr) change_quarantine(nullptr, 0, 0);

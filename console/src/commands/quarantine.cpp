@@ -47,6 +47,11 @@ CommandStatus explain_quarantine(Invocation& call, const Cache& cache, Status st
 }
 
 CommandStatus set(Invocation& call, std::string_view pattern, std::size_t bytes) noexcept {
+  Matching<Cache> checked(pattern);
+  while (const Cache* cache = checked.next()) {
+    if (cache->may_have_quarantine() && cache->object_size() > bytes)
+      return explain_quarantine(call, *cache, Status::kInvalid);
+  }
   unsigned refused = 0;
   Matching<Cache> caches(pattern);
   while (Cache* cache = caches.next()) {

@@ -20,7 +20,7 @@ struct Takes {
     kByTask = 256,      ///< by task, with kByStackSite
     kSort = 64,         ///< sort KEY; the command checks the key
     kOlder = 128,       ///< older T
-    kAllSites = 256,    ///< refuses top N with by site
+    kAllSites = 512,    ///< refuses top N with by site
   };
 };
 
