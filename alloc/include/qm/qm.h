@@ -251,7 +251,7 @@ void* qm_cache_alloc(qm_cache* cache, qm_flags flags) QM_NOEXCEPT;
 
 void* qm_cache_alloc_at(const qm_call_site* site, qm_cache* cache, qm_flags flags) QM_NOEXCEPT;
 
-/* Frees an object; NULL is ignored. @cache must not be NULL: this is the fast path and does not check it. Misuse is
+/* Frees an object; NULL does no harm. @cache must not be NULL: this is the fast path and does not check it. Misuse is
  * reported when it is found, and otherwise ignored. A build without QM_CHECKED finds a double free, a foreign
  * pointer and another cache's object when they come to a slab, in a drain at the latest; and when a full magazine
  * leaves the hart, which checks two of its objects. It does not find them if the same hart allocates them from its
@@ -269,10 +269,10 @@ void qm_cache_free_bulk(qm_cache* cache, void* const* objects, size_t count) QM_
  * QM_REFUSED or QM_INVALID. Context: any, one call at a time for a cache. */
 qm_status qm_cache_reserve(qm_cache* cache, size_t count) QM_NOEXCEPT;
 
-/* Lets the last freed objects, of together at most @bytes bytes and at most 65535, wait before they are used again; 0 ends it. They are
- * filled with 0xa5, unless the cache has a constructor or destructor, and checked when they leave: a write to one, or its second free,
- * is reported (qm_set_misuse_handler()). They leave too when memory is exhausted. Each free takes O(object size). One
- * call at a time for a cache.
+/* Lets the last freed objects, of together at most @bytes bytes and at most 65535, wait before they are used again; 0
+ * ends it. They are filled with 0xa5, unless the cache has a constructor or destructor, and checked when they leave: a
+ * write to one, or its second free, is reported (qm_set_misuse_handler()). They leave too when memory is exhausted. Each
+ * free takes O(object size). One call at a time for a cache.
  * Returns QM_OK; QM_INVALID if @bytes is less than an object, or for NULL; QM_REFUSED for a cache that cannot be traced;
  * QM_NO_MEMORY for a table of 24 bytes an object (16 on RV32); QM_UNSAFE; QM_TIMED_OUT. */
 qm_status qm_cache_quarantine(qm_cache* cache, size_t bytes) QM_NOEXCEPT;
