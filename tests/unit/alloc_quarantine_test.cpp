@@ -108,6 +108,7 @@ TEST_F(QuarantineTest, a_freed_object_is_not_used_again_before_as_many_others_we
   EXPECT_EQ(cache->stats().quarantined, 10U);
   EXPECT_EQ(cache->stats().quarantine_passed, 0U);
   EXPECT_TRUE(is_filled(object));
+  EXPECT_EQ(cache->look_for(object).place, Cache::Place::kQuarantine);
   pass(*cache, 1);  // the eleventh
   EXPECT_EQ(cache->stats().quarantined, 10U);
   EXPECT_EQ(cache->stats().quarantine_passed, 1U);

@@ -33,9 +33,9 @@
 /// - C2 A hart sets its bit in `magazine_harts_` before it opens its per-hart cache, then reads the state word again. A
 ///      command that changes the word reads the bits afterwards. So a broadcast to the harts in `magazine_harts_`
 ///      misses no open per-hart cache.
-/// - C3 Objects in magazines, the depot and the reserve are constructed; objects in slabs are raw.
-/// - C4 Objects that users hold = objects allocated from the slab layer - objects in magazines and in the reserve.
-///      Exact while no operation is under way.
+/// - C3 Objects in magazines, depot, reserve and quarantine are constructed; objects in slabs are raw.
+/// - C4 Objects that users hold = objects allocated from the slab layer - those in magazines, depot, reserve and
+///      quarantine. Exact while no operation is under way.
 
 #include <atomic>
 #include <cstddef>

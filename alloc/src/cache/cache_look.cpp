@@ -153,6 +153,8 @@ Cache::Whereabouts Cache::look_for(void* object) noexcept {
     unsigned hart = 0;
   } search{this, object};
   if (slabs_.classify(object) != SlabLayer::ObjectState::kOut) return {Place::kSlab, 0};
+  Quarantine::Entry entry;
+  if (quarantine() != nullptr && quarantine()->find(object, entry)) return {Place::kQuarantine, 0};
   if constexpr (!kMagazines) return {};
   const hal::BroadcastResult broadcast = hal::run_on_harts(
       magazine_harts(),
@@ -167,8 +169,6 @@ Cache::Whereabouts Cache::look_for(void* object) noexcept {
   if (!broadcast.ok()) return {Place::kUnknown, broadcast.hart};
   if (depot_.holds(object)) return {Place::kDepot, 0};
   CacheExtra* extra = this->extra();
-  Quarantine::Entry entry;
-  if (quarantine() != nullptr && quarantine()->find(object, entry)) return {Place::kQuarantine, 0};
   return {extra != nullptr && extra->reserve.holds(object) ? Place::kReserve : Place::kUser, 0};
 }
 

@@ -14,7 +14,7 @@ CommandStatus list_quarantines(Invocation& call) noexcept {
   while (Cache* cache = caches.next()) {
     const CacheStats stats = cache->stats();
     if (stats.quarantine == 0) continue;
-    call.row("quarantine", "quarantine {cache}: {waiting} in {quarantine_bytes} bytes, {passed} left it\n",
+    call.row("quarantine", "quarantine {cache}: {in_quarantine} in {quarantine_bytes} bytes, {left_quarantine} left it\n",
              cache->name(), Counted{stats.quarantined, "object/objects"}, stats.quarantine, stats.quarantine_passed);
     ++count;
   }
@@ -28,7 +28,7 @@ CommandStatus end_quarantines(Invocation& call, std::string_view pattern) noexce
   while (Cache* cache = caches.next()) {
     if (cache->stats().quarantine == 0) continue;
     static_cast<void>(cache->set_quarantine(0));
-    call.row("quarantine", "quarantine {cache}: ended, {passed} left it\n", cache->name(),
+    call.row("quarantine", "quarantine {cache}: ended, {left_quarantine} left it\n", cache->name(),
              Counted{cache->stats().quarantine_passed, "object/objects"});
     ++ended;
   }
