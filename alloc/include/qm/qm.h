@@ -273,8 +273,8 @@ qm_status qm_cache_reserve(qm_cache* cache, size_t count) QM_NOEXCEPT;
  * ends it. They are filled with 0xa5, unless the cache has a constructor or destructor, and checked when they leave: a
  * write to one, or its second free, is reported (qm_set_misuse_handler()). They leave too when memory is exhausted. Each
  * free takes O(object size). One call at a time for a cache.
- * Returns QM_OK; QM_INVALID if @bytes is less than an object, or for NULL; QM_REFUSED for a cache that cannot be traced;
- * QM_NO_MEMORY for a table of 24 bytes an object (16 on RV32); QM_UNSAFE; QM_TIMED_OUT. */
+ * Returns QM_OK; QM_INVALID if @bytes is less than an object, or for NULL; QM_REFUSED for a cache with QM_NO_TRACE, and a
+ * quantum cache; QM_NO_MEMORY for a table of 24 bytes an object (16 on RV32); QM_UNSAFE; QM_TIMED_OUT. */
 qm_status qm_cache_quarantine(qm_cache* cache, size_t bytes) QM_NOEXCEPT;
 
 /* Returns the cache's idle memory to its source. Returns the number of bytes. */
@@ -296,7 +296,7 @@ typedef struct qm_cache_counts {
   size_t in_slabs;     /* free in slabs */
   size_t high_water;   /* most objects ever allocated from the slabs at once, idle ones included */
   size_t failures;     /* allocations that returned NULL */
-  size_t misuses;      /* frees that were refused */
+  size_t misuses;      /* frees that were refused, damage, allocations of more bytes than an object has */
   size_t slabs;
   size_t slab_bytes; /* of each */
 } qm_cache_counts;

@@ -14,7 +14,8 @@ CommandStatus list_quarantines(Invocation& call) noexcept {
   while (Cache* cache = caches.next()) {
     const CacheStats stats = cache->stats();
     if (stats.quarantine == 0) continue;
-    call.row("quarantine", "quarantine {cache}: {in_quarantine} in {quarantine_bytes} bytes, {left_quarantine} left it\n",
+    call.row("quarantine",
+             "quarantine {cache}: {in_quarantine} in {quarantine_bytes} bytes, {left_quarantine} left it\n",
              cache->name(), Counted{stats.quarantined, "object/objects"}, stats.quarantine, stats.quarantine_passed);
     ++count;
   }

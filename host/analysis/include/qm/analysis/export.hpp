@@ -1,5 +1,5 @@
 #pragma once
-/// Writes a capture in the formats of other programs. docs/qm.md says which programs were seen to open which format.
+/// Writes a capture in the formats of other programs. docs/qm.md says which programs open which format.
 
 #include <cstdio>
 #include <filesystem>

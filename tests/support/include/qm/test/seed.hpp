@@ -1,5 +1,5 @@
 #pragma once
-/// Random numbers for tests: a run depends only on its seed, and a failure prints the seed.
+/// Random numbers for tests, the same for the same seed; a failure prints the seed.
 
 #include <cstdint>
 
