@@ -32,7 +32,7 @@ static void tick_interrupt(void*) {
   void*& slot = qm::demo::tick_events[hart][turn[hart]++ % 4];
   qm::Cache* cache = qm::demo::caches().tick_event;
   if (slot != nullptr) cache->free(slot);
-  slot = QM_ALLOC(cache->allocate, 0, qm::WaitPolicy::kAtomic);
+  slot = qm::demo::cleared(QM_ALLOC(cache->allocate, 0, qm::WaitPolicy::kAtomic), cache->object_size());
 }
 
 /// Sleeps until the next multiple of @p milliseconds since the board was switched on. So all tasks of all harts wake at
@@ -46,10 +46,11 @@ static void sleep_to_next(std::uint32_t milliseconds) {
 static void timer_task(void*) {
   qm::demo::Random random(qm::hal::Port::hart_index() + 1);
   std::array<void*, 16> timers{};
+  qm::Cache* cache = qm::demo::caches().timer;
   for (;;) {
     void*& slot = timers[random.below(timers.size())];
-    if (slot != nullptr) qm::demo::caches().timer->free(slot);
-    slot = QM_ALLOC(qm::demo::caches().timer->allocate);
+    if (slot != nullptr) cache->free(slot);
+    slot = qm::demo::cleared(QM_ALLOC(cache->allocate), cache->object_size());
     sleep_to_next(50);
   }
 }
@@ -62,12 +63,13 @@ static void fs_task(void*) {
   };
   qm::demo::Random random(qm::hal::Port::hart_index() + 101);
   qm::Arena& numbers = qm::demo::arenas().inode_ids;
+  qm::Cache* inodes = qm::demo::caches().inode;
   std::array<File, 24> files{};
   for (;;) {
     File& file = files[random.below(files.size())];
-    if (file.inode != nullptr) qm::demo::caches().inode->free(file.inode);
+    if (file.inode != nullptr) inodes->free(file.inode);
     if (file.number != 0) numbers.free(file.number, 1);
-    file.inode = QM_ALLOC(qm::demo::caches().inode->allocate);
+    file.inode = qm::demo::cleared(QM_ALLOC(inodes->allocate), inodes->object_size());
     file.number = QM_ALLOC(numbers.allocate, 1, qm::Fit::kNext);
     void* buffer = QM_ALLOC(qm::demo::caches().dma_buffer->allocate);
     if (buffer != nullptr) qm::demo::caches().dma_buffer->free(buffer);

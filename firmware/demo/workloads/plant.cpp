@@ -1,7 +1,6 @@
 /// plant N [list]: leaks N lists, trees, cycles, objects with an interior pointer only, and large blocks that point to
 /// an object. hold: keeps objects through every kind of root of a leak scan, until workload stop.
 
-#include <cstring>
 #include <utility>
 
 #include <qm/heap.hpp>
@@ -21,14 +20,14 @@ enum Number : unsigned { kHeads, kObjects, kFailed, kBroken };
 constexpr std::uint32_t kListed = 4096;
 std::array<std::uintptr_t, kListed> planted;
 
-void** filled(void* object, std::size_t bytes) noexcept {
-  return object != nullptr ? static_cast<void**>(std::memset(object, 0, bytes)) : nullptr;
+void** take_packet() noexcept {
+  return static_cast<void**>(cleared(QM_ALLOC(caches().packet->allocate), sizeof(Packet)));
 }
-void** take_packet() noexcept { return filled(QM_ALLOC(caches().packet->allocate), sizeof(Packet)); }
-void** take_session() noexcept { return filled(QM_ALLOC(caches().session->allocate), kSession); }
+void** take_session() noexcept { return static_cast<void**>(cleared(QM_ALLOC(caches().session->allocate), kSession)); }
 void** take_block(std::size_t bytes) noexcept {
   void* const block = QM_ALLOC(heap::allocate, bytes);
-  return filled(block, block != nullptr ? heap::usable_size(block) : 0);  // a leak scan reads past the requested bytes
+  // A leak scan reads past the requested bytes.
+  return static_cast<void**>(cleared(block, block != nullptr ? heap::usable_size(block) : 0));
 }
 
 // ---- plant ----------------------------------------------------------------------------------------------------------
@@ -128,7 +127,7 @@ const char* prepare_hold(WorkloadRun&) noexcept {
   config.object_size = kRingBytes;
   config.flags = cache_flags::kNoPointers;
   rings = Cache::create(config);
-  void** const ring = rings != nullptr ? filled(rings->allocate(), kRingBytes) : nullptr;
+  void** const ring = rings != nullptr ? static_cast<void**>(cleared(rings->allocate(), kRingBytes)) : nullptr;
   if (ring == nullptr) return "no memory for a ring of descriptors";
   ring_root = {ring, kRingBytes, "descriptors", nullptr};
   return scan::add_root(ring_root) == Status::kOk ? nullptr : "the ring cannot be declared";
