@@ -319,7 +319,8 @@ void* qm_realloc_at(const qm_call_site* site, void* block, size_t size) QM_NOEXC
 void* qm_aligned_alloc_at(const qm_call_site* site, size_t alignment, size_t size) QM_NOEXCEPT;
 /* NULL is ignored; an address that is not a block is reported and ignored. */
 void qm_free(void* block) QM_NOEXCEPT;
-/* As qm_free(), and reports a size that is not the one asked for in the last qm_malloc(), qm_calloc() or qm_realloc(). */
+/* As qm_free(), and reports a size of another size class than that of the last qm_malloc(), qm_calloc() or
+ * qm_realloc(). */
 void qm_free_sized(void* block, size_t size) QM_NOEXCEPT;
 /* Usable bytes of the block; 0 for NULL and for an address that is not a block. */
 size_t qm_usable_size(const void* block) QM_NOEXCEPT;
