@@ -200,6 +200,23 @@ TEST_F(QuarantineTest, objects_of_a_constructor_keep_their_contents_and_a_write_
   expect_whole(*cache);
 }
 
+TEST_F(QuarantineTest, a_cache_without_magazines_may_have_one) {
+  Cache* cache = make("plain", kSize, cache_flags::kNoMagazines);
+  ASSERT_EQ(cache->set_quarantine(3 * kSize), Status::kOk);
+  void* object = cache->allocate();
+  cache->free(object);
+  cache->free(object);
+  EXPECT_EQ(told.count, 1U);
+  EXPECT_EQ(told.last.kind, Misuse::kDoubleFree);
+  if (!kChecked) {
+    bytes_of(object)[5] ^= std::byte{1};
+    pass(*cache, 3);
+    EXPECT_EQ(told.count, 2U);
+    EXPECT_EQ(told.last.kind, Misuse::kWriteAfterFree);
+  }
+  expect_whole(*cache);
+}
+
 TEST_F(QuarantineTest, objects_that_are_no_memory_wait_unwritten) {
   Cache* cache = make("device", kSize, cache_flags::kNoTouch);
   ASSERT_NE(cache, nullptr);
@@ -279,7 +296,7 @@ TEST_F(QuarantineTest, what_cannot_have_one_is_refused_and_unchanged) {
   EXPECT_EQ(own->set_quarantine(kSize), Status::kRefused);
   RegistryCursor<Cache> caches;
   while (Cache* one = caches.next()) {
-    if ((one->flags() & (cache_flags::kQuantumCache | cache_flags::kNoMagazines)) != 0) {
+    if (!one->traceable() || (one->flags() & cache_flags::kQuantumCache) != 0) {
       EXPECT_EQ(one->set_quarantine(1 << 16), Status::kRefused) << one->name();
     }
   }

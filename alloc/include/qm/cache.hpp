@@ -266,15 +266,15 @@ class alignas(HartCache) Cache : public Traceable {
   /// free of an object that waits is reported at once. 0 ends the quarantine: all objects leave it.
   /// All objects also leave it when memory is exhausted, at the cache's limit, and at reap() and destroy(). Each free
   /// takes the slow path, and fills and sums its object: O(object size).
-  /// @returns kOk; kInvalid if @p bytes is less than an object; kRefused for a no-trace cache, a quantum cache and one
-  ///          without magazines; kNoMemory for the table, of 24 bytes an object (16 on RV32): nothing has changed;
+  /// @returns kOk; kInvalid if @p bytes is less than an object; kRefused for a no-trace cache and a quantum cache;
+  ///          kNoMemory for the table, of 24 bytes an object (16 on RV32): nothing has changed;
   ///          kUnsafe outside a context that may wait, and kTimedOut if a hart does not answer: there is no quarantine.
   /// Complexity: a broadcast to the harts that have magazines, O(objects that leave). Context: hal::may_ask_harts(), or
   ///             any with 0. One call at a time for a cache.
   Status set_quarantine(std::size_t bytes) noexcept;
   /// Whether set_quarantine() does not answer kRefused.
   [[nodiscard]] bool may_have_quarantine() const noexcept {
-    return traceable() && (flags_ & (cache_flags::kQuantumCache | cache_flags::kNoMagazines)) == 0;
+    return traceable() && (flags_ & cache_flags::kQuantumCache) == 0;
   }
   /// Checks the objects that wait. Each damaged one is reported, and sealed again, so that it is reported once.
   /// @returns how many are damaged. Complexity: O(bytes that wait), with interrupts masked for one object at a time.
