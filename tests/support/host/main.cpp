@@ -74,7 +74,10 @@ int main(int argc, char** argv) {
   const testing::Totals totals = testing::run_all_tests(write, selection);
   if (totals.failed != 0) {
     const auto seed = static_cast<unsigned long long>(qm::test::seed());
-    std::printf("seed %llu; to repeat: QM_SEED=%llu %s\n", seed, seed, argc > 0 ? argv[0] : "");
+    std::printf("seed %llu; to repeat: QM_SEED=%llu", seed, seed);
+    if (const char* harts = std::getenv("QM_HARTS"); harts != nullptr) std::printf(" QM_HARTS=%s", harts);
+    for (int word = 0; word < argc; ++word) std::printf(" %s", argv[word]);
+    std::printf("\n");
   }
   std::printf("%u passed, %u failed", totals.passed, totals.failed);
   if (totals.skipped != 0) std::printf(", %u skipped", totals.skipped);
