@@ -386,6 +386,10 @@ TEST_F(Diagnosis, fault_sets_counts_and_ends) {
             "fault packet: allocation 1000 from now fails\r\nfault packet_small: allocation 1000 from now fails\r\n"
             "note: skipped 0 no-trace caches\r\n");
   command("fault off");
+  test::make_class(64);
+  EXPECT_TRUE(command("fault kmalloc nth 1000").ends_with("note: skipped 0 no-trace caches\r\n"))
+      << "the heap's caches";
+  command("fault off");
   for (void* object : held) packet->free(object);
 }
 

@@ -64,7 +64,7 @@ bool has_room(std::string_view pattern) noexcept {
   unsigned room = 0;
   for (unsigned index = 0; index < fault::kMaxFaults; ++index) {
     const Cache* taken = fault::at(index).cache;
-    room += taken == nullptr || (taken->traceable() && glob_matches(pattern, taken->name())) ? 1 : 0;  // replaced
+    room += taken == nullptr || (taken->traceable() && names(pattern, taken->name())) ? 1 : 0;  // replaced
   }
   return lacking <= room;
 }
@@ -75,7 +75,7 @@ CommandStatus set(Invocation& call, std::string_view pattern, fault::Mode mode, 
   Matching<Cache> caches(pattern);
   while (Cache* cache = caches.next()) {
     if (!cache->traceable()) {
-      if (!is_glob(pattern)) return call.fail("Unable to fault slab {}", pattern);
+      if (!names_many(pattern)) return call.fail("Unable to fault slab {}", pattern);
       ++no_trace;
       continue;
     }
@@ -89,7 +89,7 @@ CommandStatus set(Invocation& call, std::string_view pattern, fault::Mode mode, 
       call.row("fault", "fault {cache}: one allocation in {every} fails\n", cache->name(), n);
     }
   }
-  if (is_glob(pattern)) call.note("skipped {} no-trace caches\n", no_trace);
+  if (names_many(pattern)) call.note("skipped {} no-trace caches\n", no_trace);
   return call.ok();
 }
 

@@ -57,7 +57,7 @@ CommandStatus set(Invocation& call, std::string_view pattern, std::size_t bytes)
   Matching<Cache> caches(pattern);
   while (Cache* cache = caches.next()) {
     const Status status = cache->set_quarantine(bytes);
-    if (is_glob(pattern) && status == Status::kRefused) {
+    if (names_many(pattern) && status == Status::kRefused) {
       ++refused;
     } else if (status != Status::kOk) {
       return explain_quarantine(call, *cache, status);
@@ -65,7 +65,7 @@ CommandStatus set(Invocation& call, std::string_view pattern, std::size_t bytes)
       call.row("quarantine", "quarantine {cache}: up to {quarantine_bytes} freed bytes wait\n", cache->name(), bytes);
     }
   }
-  if (is_glob(pattern)) call.note("skipped {} caches that cannot have one\n", refused);
+  if (names_many(pattern)) call.note("skipped {} caches that cannot have one\n", refused);
   return call.ok();
 }
 
