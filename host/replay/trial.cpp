@@ -15,12 +15,10 @@
 #include <qm/host/error.hpp>
 #include <qm/system.hpp>
 
+#include "segments/blocks.hpp"
+
 namespace qm::replay {
 namespace {
-
-/// Quantum of the arena that stands for the heap's large blocks.
-constexpr std::size_t kLargeQuantum = 64;
-constexpr std::size_t kLargeImport = std::size_t{16} << 10;
 
 /// Memory for an allocator. The operating system supplies each page when it is first used.
 class Memory {
@@ -69,11 +67,12 @@ class Stage {
   }
   [[nodiscard]] void* allocate(std::uint32_t supply, std::uint32_t size) {
     if (Cache* cache = caches_[supply]; cache != nullptr) return cache->allocate();
-    return reinterpret_cast<void*>(large_[arenas_[supply]].allocate(std::max(size, 1u)));
+    return reinterpret_cast<void*>(
+        large_[arenas_[supply]].allocate_block(std::max(size, 1u), heap::kLargeQuantum, 0, nullptr, WaitPolicy::kAuto));
   }
   void free(std::uint32_t supply, void* object) {
     if (Cache* cache = caches_[supply]; cache != nullptr) return cache->free(object);
-    (void)large_[arenas_[supply]].free(reinterpret_cast<std::uintptr_t>(object));
+    (void)large_[arenas_[supply]].free_block(reinterpret_cast<std::uintptr_t>(object), SIZE_MAX);
   }
   [[nodiscard]] Cost cost() {
     Cost cost;
@@ -107,9 +106,10 @@ class Stage {
     names_.push_back("large_" + std::to_string(large_.size()));
     ArenaConfig config;
     config.name = names_.back().c_str();
-    config.quantum = kLargeQuantum;
+    config.quantum = heap::kLargeQuantum;
     config.source = &base_arena();
-    config.minimum_import = kLargeImport;
+    config.minimum_import = heap::kLargeImport;
+    config.blocks = &blocks_.emplace_back();
     require(large_.emplace_back().initialize(config));
   }
 
@@ -117,6 +117,7 @@ class Stage {
   Arena slabs_;
   // The allocator refers to these arenas and names, so they must not move.
   std::deque<Arena> large_;
+  std::deque<Blocks> blocks_;
   std::deque<std::string> names_;
   std::vector<std::uint32_t> arenas_;  // by supply
   std::vector<Cache*> caches_;
