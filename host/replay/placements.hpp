@@ -21,7 +21,7 @@ struct Placement {
 /// Most sites that get memory of their own: those with the highest peaks of bytes.
 inline constexpr std::size_t kSitesApart = 8;
 
-/// @returns the trials: `as it is`; `long-lived apart`, see host::lives_long(); `by site`, unless no sites are recorded.
+/// @returns the trials: `as it is`; `long-lived apart`, see host::lives_long(); `by site`, if sites are recorded.
 /// @throws host::Error kInput if the memory does not suffice for the caches.
 /// Complexity: a replay for each.
 [[nodiscard]] std::vector<Placement> try_placements(const Workload& workload);

@@ -193,8 +193,8 @@ class FromEvents : public host::EventHandler {
     return place->second = static_cast<std::uint32_t>(workload_.supplies.size() - 1);
   }
 
-  /// Replaces the pairs of call site and stack by sites: stacks that differ further out are of one site. Definitions may
-  /// come late, so this is done at the end.
+  /// Replaces the pairs of call site and stack by sites: stacks that differ further out are of one site. Definitions
+  /// may come late, so this is done at the end.
   void number_sites() {
     if (definitions_ == nullptr) return;
     std::map<std::string, std::uint32_t> sites{{"", 0}};

@@ -2,6 +2,7 @@
 /// Which events are about objects in memory, and which objects live long: the same for a report and for a replay.
 
 #include <cstdint>
+#include <string>
 
 #include <qm/host/events.hpp>
 

@@ -51,7 +51,7 @@ struct Fragmentation {
   std::vector<Strip> strips;                ///< by address, equally many pages each but for the ends of runs
 };
 
-/// Collects the objects of a capture's last stream. Memory: 48 bytes for each object and 16 for each operation.
+/// Collects the objects of a capture's last stream. Memory: 40 bytes for each object and 16 for each operation.
 class Occupancy final : public host::EventHandler {
  public:
   void on_header(const host::Definitions& definitions) override;
