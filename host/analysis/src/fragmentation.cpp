@@ -10,7 +10,7 @@
 namespace qm::analysis {
 namespace {
 
-constexpr std::uint64_t kPage = Fragmentation::kPageBytes;
+constexpr std::uint64_t kPageBytes = Fragmentation::kPageBytes;
 /// 16 GiB: more is no memory of a device, but damage.
 constexpr std::uint64_t kMostPages = std::uint64_t{1} << 22;
 
@@ -46,7 +46,7 @@ void Occupancy::on_event(const host::Event& event) {
   if (frees) end(event.operation == host::Operation::kFree ? event.address : event.old_address, step);
   if (event.operation == host::Operation::kFree) {
     if (step.freed == kNone) return;  // it is older than the stream
-  } else if (event.address >= kPage) {
+  } else if (event.address >= kPageBytes) {
     if (!frees) end(event.address, step);
     Object object;
     object.address = event.address;
@@ -91,9 +91,9 @@ class FragmentationMaker {
     std::vector<Run> used;
     for (const Object& object : of_.objects_) {
       const std::uint64_t last = object.address + (object.bytes - 1);
-      if (object.bytes / kPage > kMostPages || last < object.address)
+      if (object.bytes / kPageBytes > kMostPages || last < object.address)
         throw host::Error(host::Fault::kInput, file + ": an object in it is larger than memory");
-      used.push_back({object.address / kPage, last / kPage + 1, 0});
+      used.push_back({object.address / kPageBytes, last / kPageBytes + 1, 0});
     }
     std::sort(used.begin(), used.end(), [](const Run& a, const Run& b) { return a.first < b.first; });
     for (const Run& run : used) {
@@ -113,12 +113,12 @@ class FragmentationMaker {
   /// Calls @p visit with each page of @p object, by its place among the used pages, and the bytes of the object in it.
   template <class Visit>
   void for_each_page(const Object& object, Visit visit) const {
-    const std::uint64_t first = object.address / kPage;
+    const std::uint64_t first = object.address / kPageBytes;
     const auto behind = std::upper_bound(runs_.begin(), runs_.end(), first,
                                          [](std::uint64_t page, const Run& run) { return page < run.first; });
     std::size_t place = (behind - 1)->place + static_cast<std::size_t>(first - (behind - 1)->first);
-    std::uint64_t left = object.bytes, within = kPage - object.address % kPage;
-    for (; left != 0; ++place, within = kPage) {
+    std::uint64_t left = object.bytes, within = kPageBytes - object.address % kPageBytes;
+    for (; left != 0; ++place, within = kPageBytes) {
       const std::uint64_t here = std::min(left, within);
       visit(place, here);
       left -= here;
@@ -146,7 +146,7 @@ class FragmentationMaker {
     for (const Run& area : areas) {
       const std::size_t first = made_.strips.size();
       for (std::uint64_t page = area.first; page < area.end; page += pages) {
-        made_.strips.push_back({page * kPage, std::min(pages, area.end - page), page - before, {}});
+        made_.strips.push_back({page * kPageBytes, std::min(pages, area.end - page), page - before, {}});
         before = page + made_.strips.back().pages;
       }
       for (; run != runs_.end() && run->first < area.end; ++run) {
@@ -173,7 +173,7 @@ class FragmentationMaker {
         add(long_bytes_[page], bytes);
         add(strip_long_bytes_[strip_of_[page]], bytes);
       }
-      if (was_used != (bytes_[page] != 0)) add(spanned_, kPage);
+      if (was_used != (bytes_[page] != 0)) add(spanned_, kPageBytes);
     });
   }
   void apply(const Step& step) {
@@ -203,7 +203,7 @@ class FragmentationMaker {
   void close_column(std::uint64_t ticks) {
     made_.column_ticks.push_back(ticks);
     for (std::size_t strip = 0; strip < made_.strips.size(); ++strip) {
-      const std::uint64_t all = made_.strips[strip].pages * kPage, used = strip_bytes_[strip];
+      const std::uint64_t all = made_.strips[strip].pages * kPageBytes, used = strip_bytes_[strip];
       const int percent = static_cast<int>(std::min<std::uint64_t>(100, (100 * used + all - 1) / all));
       made_.strips[strip].cells.push_back(strip_long_bytes_[strip] == used ? -percent : percent);
     }
@@ -245,7 +245,7 @@ class FragmentationMaker {
     for (const Object& object : of_.objects_) {
       if (!live(object) || !is_long(object)) continue;
       for_each_page(object, [&](std::size_t page, std::uint64_t bytes) {
-        if (bytes_[page] == long_bytes_[page] && bytes_[page] < kPage) pages[page][site(object)] += bytes;
+        if (bytes_[page] == long_bytes_[page] && bytes_[page] < kPageBytes) pages[page][site(object)] += bytes;
       });
     }
     std::map<std::size_t, std::size_t> owners;  // page -> site
@@ -254,7 +254,7 @@ class FragmentationMaker {
                                          [](const auto& a, const auto& b) { return a.second < b.second; });
       owners[page] = most->first;
       ++pins[most->first].pages;
-      pins[most->first].bytes += kPage - bytes_[page];
+      pins[most->first].bytes += kPageBytes - bytes_[page];
     }
     for (const Object& object : of_.objects_) {
       bool begins = true;
