@@ -85,7 +85,7 @@ class FragmentationMaker {
   [[nodiscard]] bool is_long(const Object& object) const { return host::lives_long(lived(object), of_.steps_.size()); }
 
   void find_runs() {
-    std::string file = report_.file;
+    const std::string& file = report_.file;
     if (of_.objects_.empty())
       throw host::Error(host::Fault::kInput, file + ": no event in it is about an object in memory");
     std::vector<Run> used;
