@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <deque>
 #include <new>
 #include <optional>
 
@@ -14,12 +15,10 @@
 #include <qm/host/error.hpp>
 #include <qm/system.hpp>
 
+#include "segments/blocks.hpp"
+
 namespace qm::replay {
 namespace {
-
-/// Quantum of the arena that stands for the heap's large blocks.
-constexpr std::size_t kLargeQuantum = 64;
-constexpr std::size_t kLargeImport = std::size_t{16} << 10;
 
 /// Memory for an allocator. The operating system supplies each page when it is first used.
 class Memory {
@@ -50,14 +49,7 @@ class Stage {
     slabs.source = &base_arena();
     slabs.quantum_cache_max = settings.quantum_caches;
     require(slabs_.initialize(slabs));
-    ArenaConfig large;
-    large.name = "large";
-    large.quantum = kLargeQuantum;
-    large.source = &base_arena();
-    large.minimum_import = kLargeImport;
-    require(large_.initialize(large));
-    // The allocator refers to the names, so they must not move.
-    names_.reserve(workload.supplies.size());
+    add_large();
     for (const Supply& supply : workload.supplies) add(supply, settings);
   }
   Stage(const Stage&) = delete;
@@ -75,16 +67,18 @@ class Stage {
   }
   [[nodiscard]] void* allocate(std::uint32_t supply, std::uint32_t size) {
     if (Cache* cache = caches_[supply]; cache != nullptr) return cache->allocate();
-    return reinterpret_cast<void*>(large_.allocate(std::max(size, 1u)));
+    return reinterpret_cast<void*>(
+        large_[arenas_[supply]].allocate_block(std::max(size, 1u), heap::kLargeQuantum, 0, nullptr, WaitPolicy::kAuto));
   }
   void free(std::uint32_t supply, void* object) {
     if (Cache* cache = caches_[supply]; cache != nullptr) return cache->free(object);
-    (void)large_.free(reinterpret_cast<std::uintptr_t>(object));
+    (void)large_[arenas_[supply]].free_block(reinterpret_cast<std::uintptr_t>(object), SIZE_MAX);
   }
   [[nodiscard]] Cost cost() {
     Cost cost;
     cost.peak_bytes = base_arena().stats().high_water;
-    cost.arena_trips = slabs_.stats().allocations_ever + large_.stats().allocations_ever;
+    cost.arena_trips = slabs_.stats().allocations_ever;
+    for (Arena& large : large_) cost.arena_trips += large.stats().allocations_ever;
     for (Cache* cache : caches_) cost.misses += cache != nullptr ? cache->stats().misses : 0;
     return cost;
   }
@@ -95,6 +89,8 @@ class Stage {
       throw host::Error(host::Fault::kInput, "these settings, or so many caches, are not possible");
   }
   void add(const Supply& supply, const Settings& settings) {
+    while (large_.size() <= supply.arena) add_large();
+    arenas_.push_back(supply.arena);
     names_.push_back("replay_" + std::to_string(caches_.size()));
     CacheConfig config;
     config.name = names_.back().c_str();
@@ -106,9 +102,24 @@ class Stage {
     require(status);
   }
 
+  void add_large() {
+    names_.push_back("large_" + std::to_string(large_.size()));
+    ArenaConfig config;
+    config.name = names_.back().c_str();
+    config.quantum = heap::kLargeQuantum;
+    config.source = &base_arena();
+    config.minimum_import = heap::kLargeImport;
+    config.blocks = &blocks_.emplace_back();
+    require(large_.emplace_back().initialize(config));
+  }
+
   std::optional<hal::HostHart> hart_;
-  Arena slabs_, large_;
-  std::vector<std::string> names_;
+  Arena slabs_;
+  // The allocator refers to these arenas and names, so they must not move.
+  std::deque<Arena> large_;
+  std::deque<Blocks> blocks_;
+  std::deque<std::string> names_;
+  std::vector<std::uint32_t> arenas_;  // by supply
   std::vector<Cache*> caches_;
 };
 
@@ -141,12 +152,27 @@ std::uint64_t perform(Stage& stage, const Workload& workload, std::vector<Object
   return failures;
 }
 
+/// The memory for all passes of a workload.
+Memory memory_for(const Workload& workload) {
+  return Memory(std::max(std::size_t{64} << 20, static_cast<std::size_t>(workload.peak_bytes) * 16));
+}
+
 }  // namespace
+
+Cost measure(const Workload& workload, const Settings& settings) {
+  const Memory memory = memory_for(workload);
+  Stage stage(memory.range(), workload, settings);
+  std::vector<Object> objects(workload.slots);
+  const std::uint64_t failures = perform(stage, workload, objects);
+  Cost cost = stage.cost();
+  cost.failures = failures;
+  return cost;
+}
 
 Cost try_out(const Workload& workload, const Settings& settings) {
   // All passes use the same memory. The first pass pays for the machine's pages, and its time does not count. The time
   // of the shortest of the other passes counts.
-  const Memory memory(std::max(std::size_t{64} << 20, static_cast<std::size_t>(workload.peak_bytes) * 16));
+  const Memory memory = memory_for(workload);
   const auto operations = static_cast<double>(workload.operations.size());
   Cost cost;
   double sum = 0, least = 0;

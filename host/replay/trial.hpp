@@ -31,4 +31,7 @@ struct Cost {
 /// @throws host::Error kInput if the memory does not suffice for the caches.
 [[nodiscard]] Cost try_out(const Workload& workload, const Settings& settings);
 
+/// The same in one pass, without the time.
+[[nodiscard]] Cost measure(const Workload& workload, const Settings& settings = {});
+
 }  // namespace qm::replay

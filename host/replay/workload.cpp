@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 #include <qm/heap.hpp>
 #include <qm/host/capture.hpp>
 #include <qm/host/error.hpp>
+#include <qm/host/objects.hpp>
 #include <qm/host/stream_reader.hpp>
 
 namespace qm::replay {
@@ -49,9 +51,9 @@ std::vector<Supply> heap_supplies() {
   std::vector<Supply> all;
   for (unsigned number = 1; heap::class_bytes(number) != 0; ++number) {
     const auto bytes = static_cast<std::uint32_t>(heap::class_bytes(number));
-    all.push_back({"kmalloc_" + std::to_string(bytes), bytes});
+    all.push_back({"kmalloc_" + std::to_string(bytes), bytes, 0});
   }
-  all.push_back({"kheap", 0});
+  all.push_back({"kheap", 0, 0});
   return all;
 }
 
@@ -108,7 +110,7 @@ Workload read_trace(const std::filesystem::path& path) {
     }
     out[line.first] = line.verb != 'f';
     const Kind kind = line.verb == 'a' ? Kind::kAllocate : line.verb == 'f' ? Kind::kFree : Kind::kReallocate;
-    builder.add({kind, hart, supply_for(workload.supplies, line.second), line.first, line.second});
+    builder.add({kind, hart, supply_for(workload.supplies, line.second), line.first, line.second, 0});
   }
   return workload;
 }
@@ -128,6 +130,7 @@ class FromEvents : public host::EventHandler {
     supplies_.clear();
     slots_.clear();
     free_slots_.clear();
+    origins_.clear();
   }
   void on_gap(const host::Gap&) override { workload_.complete = false; }
   void on_mode(const host::ModeChange& change) override {
@@ -136,6 +139,7 @@ class FromEvents : public host::EventHandler {
   void on_end(const host::CaptureEnd& end) override {
     if (definitions_ != nullptr && definitions_->header.mode != host::StreamMode::kFull) workload_.complete = false;
     workload_.complete = workload_.complete && end.whole(streams_);
+    number_sites();
   }
   void on_event(const host::Event& event) override {
     const std::uint32_t supply = supply_of(event.traceable);
@@ -163,6 +167,10 @@ class FromEvents : public host::EventHandler {
         break;
       }
     }
+    if (operation.kind != Kind::kFree) {
+      const auto fresh = static_cast<std::uint32_t>(origins_.size() + 1);
+      operation.site = origins_.try_emplace({event.call_site, event.stack}, fresh).first->second;
+    }
     builder_->add(operation);
   }
 
@@ -170,8 +178,7 @@ class FromEvents : public host::EventHandler {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 31;
 
-  /// @returns kNone for everything that does not supply memory for objects: arenas except the heap's, quantum caches,
-  ///          the allocator's own caches, and caches of numbers.
+  /// @returns kNone for everything that does not supply memory for objects, and for objects smaller than a pointer.
   std::uint32_t supply_of(std::uint32_t number) {
     const auto [place, fresh] = supplies_.try_emplace(number, kNone);
     const auto found = definitions_->traceables.find(number);
@@ -181,14 +188,31 @@ class FromEvents : public host::EventHandler {
     }
     const host::Traceable& of = found->second;
     if (!fresh) return place->second;
-    const auto parent = definitions_->traceables.find(of.parent);
-    const bool serves_arena = parent != definitions_->traceables.end() &&
-                              of.name == parent->second.name + "_" + std::to_string(of.object_bytes);
-    const bool is_heap = of.kind == host::EventKind::kHeap;
-    const bool is_own = of.name.starts_with("kmem_");
-    if (of.arena ? !is_heap : serves_arena || is_own || of.object_bytes < sizeof(void*)) return kNone;
-    workload_.supplies.push_back({of.name, of.arena ? 0 : static_cast<std::uint32_t>(of.object_bytes)});
+    if (!host::holds_objects(*definitions_, of) || (!of.arena && of.object_bytes < sizeof(void*))) return kNone;
+    workload_.supplies.push_back({of.name, of.arena ? 0 : static_cast<std::uint32_t>(of.object_bytes), 0});
     return place->second = static_cast<std::uint32_t>(workload_.supplies.size() - 1);
+  }
+
+  /// Replaces the pairs of call site and stack by sites: stacks that differ further out are of one site. Definitions
+  /// may come late, so this is done at the end.
+  void number_sites() {
+    if (definitions_ == nullptr) return;
+    std::map<std::string, std::uint32_t> sites{{"", 0}};
+    std::vector<std::uint32_t> site_of(origins_.size() + 1);
+    for (const auto& [origin, number] : origins_) {
+      const auto fresh = static_cast<std::uint32_t>(sites.size());
+      site_of[number] = sites.try_emplace(site_text(origin.first, origin.second), fresh).first->second;
+    }
+    for (Operation& operation : workload_.operations) operation.site = site_of[operation.site];
+    workload_.sites = static_cast<std::uint32_t>(sites.size() - 1);
+  }
+  [[nodiscard]] std::string site_text(std::uint32_t call_site, std::uint32_t stack) const {
+    if (const auto found = definitions_->call_sites.find(call_site); found != definitions_->call_sites.end())
+      return found->second.file + ":" + std::to_string(found->second.line);
+    const auto found = definitions_->stacks.find(stack);
+    return found == definitions_->stacks.end() || found->second.frames.empty()
+               ? std::string()
+               : std::to_string(found->second.frames.front());
   }
 
   std::uint32_t take_slot(std::uint64_t address, std::uint32_t supply) {
@@ -217,6 +241,7 @@ class FromEvents : public host::EventHandler {
   std::unordered_map<std::uint32_t, std::uint32_t> supplies_;
   std::unordered_map<std::uint64_t, std::uint32_t> slots_;  // slots of live objects
   std::vector<std::uint32_t> free_slots_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> origins_;  // call site and stack, from 1 on
 };
 
 bool is_capture(const std::filesystem::path& path) {

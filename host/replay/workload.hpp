@@ -19,12 +19,14 @@ struct Operation {
   std::uint32_t supply = 0;
   std::uint32_t slot = 0;
   std::uint32_t size = 0;  ///< bytes requested; 0 for a free
+  std::uint32_t site = 0;  ///< who allocated, from 1 on; 0: not recorded, or a free
 };
 
 /// A cache, or the arena that serves larger blocks.
 struct Supply {
   std::string name;
   std::uint32_t object_bytes = 0;  ///< 0: an arena
+  std::uint32_t arena = 0;         ///< which of the arenas for larger blocks, if it is one
 };
 
 struct Workload {
@@ -32,6 +34,7 @@ struct Workload {
   std::vector<Supply> supplies;
   std::vector<Operation> operations;
   std::uint32_t slots = 0;
+  std::uint32_t sites = 0;  ///< call sites, else innermost return addresses; a trace in text has none
   unsigned harts = 1;
   std::uint64_t peak_bytes = 0;  ///< most bytes requested at once
   /// events that are not about memory of objects, or about objects older than the recording

@@ -80,7 +80,7 @@ std::string axe() {
 TEST_F(PageTest, is_used_by_keyboard_at_every_width_light_and_dark_without_an_error) {
   if (browser().empty()) GTEST_SKIP() << "no chromium: sh cmake/install-packages.sh formats could not install it";
   if (!qm::test::is_there("node")) GTEST_SKIP() << "no node: sh cmake/install-packages.sh formats could not install it";
-  qm("report --html " + path("used.html"));
+  qm("report --frag --html " + path("used.html"));
   const std::string said = qm::test::output_of("node '" QM_SCHEMAS "/page.mjs' " + browser() + " '" +
                                                path("used.html") + "' '" + path("used") + "' " + axe() + " 2>&1");
   EXPECT_TRUE(std::regex_match(said, std::regex("checked [0-9]{2,}\n"))) << said;

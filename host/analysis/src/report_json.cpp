@@ -125,6 +125,37 @@ Json timeline_json(const Report& report) {
           {"harts", std::move(harts)}};
 }
 
+Json fragmentation_json(const Summary& summary, const Fragmentation& of) {
+  Json columns = Json::array(), strips = Json::array(), pins = Json::array();
+  for (const std::uint64_t ticks : of.column_ticks) columns.push_back(summary.seconds(ticks));
+  for (const Strip& strip : of.strips) {
+    strips.push_back({{"address", fmt::format("{:#x}", strip.address)},
+                      {"pages", strip.pages},
+                      {"pages_left_out", strip.left_out},
+                      {"cells", strip.cells}});
+  }
+  for (const Pin& pin : of.pins) {
+    pins.push_back({{"name", pin.site},
+                    {"bytes", pin.bytes},
+                    {"pages", pin.pages},
+                    {"objects", pin.objects},
+                    {"median_age_seconds", summary.seconds_long(static_cast<double>(pin.median_ticks))},
+                    {"lifetimes", pin.lifetimes}});
+  }
+  return {{"page_bytes", Fragmentation::kPageBytes},
+          {"operations", of.operations},
+          {"peak_in_use", of.peak_in_use},
+          {"peak_spanned", of.peak_spanned},
+          {"worst",
+           {{"operation", of.worst_operation},
+            {"seconds", summary.seconds(of.worst_ticks)},
+            {"in_use", of.worst_in_use},
+            {"spanned", of.worst_spanned}}},
+          {"pins", std::move(pins)},
+          {"column_seconds", std::move(columns)},
+          {"strips", std::move(strips)}};
+}
+
 Json totals_json(const Summary& summary) {
   Json json = figures_json(summary.totals());
   json["net"] = number(summary.totals().allocated - summary.totals().freed);
@@ -175,6 +206,11 @@ std::string report_json(const Report& report, std::size_t top) {
   json["sites"] = list_json(report.sites, top, [&](const Entry& entry) { return entry_json(summary, entry); });
   json["stacks"] = list_json(report.stacks, top, [&](const StackEntry& entry) { return stack_json(summary, entry); });
   if (summary.stream() != 0) json["timeline"] = timeline_json(report);
+  if (report.fragmentation) json["fragmentation"] = fragmentation_json(summary, *report.fragmentation);
+  for (const PlacementEntry& each : report.placements) {
+    json["placements"].push_back(
+        {{"name", each.name}, {"peak_bytes", each.peak_bytes}, {"more", each.more}, {"failures", each.failures}});
+  }
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -38,6 +38,7 @@ class Writer {
   void lifetimes();
   void leaks(std::size_t top);
   void timeline();
+  void fragmentation(const Fragmentation& of);
   void closing();
   [[nodiscard]] std::string take() { return std::move(text_); }
 
@@ -282,6 +283,27 @@ void Writer::timeline() {
   }
 }
 
+void Writer::fragmentation(const Fragmentation& of) {
+  line("");
+  line("Fragmentation, of {}; long-lived: for more than a tenth of them", host::counted(of.operations, "operation"));
+  line("Peak of bytes in use:               {:>16}", of.peak_in_use);
+  line("Peak of bytes in pages with objects:{:>16}", of.peak_spanned);
+  line("Worst moment: after operation {}, at {}: {} in use in pages of {}", of.worst_operation + 1,
+       seconds_text(summary_.seconds(of.worst_ticks)), bytes_in_words(static_cast<double>(of.worst_in_use)),
+       bytes_in_words(static_cast<double>(of.worst_spanned)));
+  line("");
+  line(" {:<{}} | {:>12} | {:>6} | {:>8} | {:>10} | {}", "Pins pages, unused but for", kNameColumns, "Unused bytes",
+       "Pages", "Objects", "Median age", "Lived there to 1 % of operations, 10 %, longer");
+  line("{}", std::string(120, '-'));
+  for (const Pin& pin : of.pins) {
+    line(" {:<{}} | {:>12} | {:>6} | {:>8} | {:>10} | {}, {}, {} objects", shortened(pin.site, kNameColumns),
+         kNameColumns, bytes_text(static_cast<double>(pin.bytes)), pin.pages, pin.objects,
+         seconds_text(summary_.seconds_long(static_cast<double>(pin.median_ticks))), pin.lifetimes[0], pin.lifetimes[1],
+         pin.lifetimes[2]);
+  }
+  if (of.pins.empty()) line(" none");
+}
+
 void Writer::closing() {
   line("");
   line("sites {}, stacks {}, caches and arenas {}, events {}: {}", report_.sites.size(), report_.stacks.size(),
@@ -302,6 +324,7 @@ std::string report_text(const Report& report, const TextOptions& options) {
   if (options.lifetimes) writer.lifetimes();
   if (options.leaks) writer.leaks(options.top);
   if (options.timeline) writer.timeline();
+  if (report.fragmentation) writer.fragmentation(*report.fragmentation);
   writer.closing();
   return writer.take();
 }

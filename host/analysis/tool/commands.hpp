@@ -30,6 +30,7 @@ struct ReportOptions {
   std::string cache;         ///< a pattern; empty: all
   std::uint32_t stream = 0;  ///< 0: the last stream
   bool stacks = false, lifetimes = false, leaks = false, timeline = false, all = false;
+  bool frag = false;
   bool json = false;
   std::string html;  ///< path of the page; empty: no page
 };

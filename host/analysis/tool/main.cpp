@@ -64,16 +64,25 @@ void add_report(CLI::App& app, analysis::ReportOptions& options) {
       ->check(CLI::IsMember({"bytes", "req", "hit", "pingpong", "frag", "live", "callsite"}))
       ->capture_default_str();
   report->add_option("--top", options.top, "lines of each table (20; all in JSON)")->check(positive());
-  report->add_option("--since", options.since_seconds, "only what happened so long after the stream began")
-      ->transform(duration());
-  report->add_option("--cache", options.cache, "only caches and arenas of this name; * and ? stand for others");
-  report->add_option("--stream", options.stream, "which stream of the capture, from 1 on; without it the last")
-      ->check(positive());
+  CLI::Option* const since =
+      report->add_option("--since", options.since_seconds, "only what happened so long after the stream began")
+          ->transform(duration());
+  CLI::Option* const cache =
+      report->add_option("--cache", options.cache, "only caches and arenas of this name; * and ? stand for others");
+  CLI::Option* const stream =
+      report->add_option("--stream", options.stream, "which stream of the capture, from 1 on; without it the last")
+          ->check(positive());
   report->add_flag("--stacks", options.stacks, "whole stacks, with inlined calls");
   report->add_flag("--lifetimes", options.lifetimes, "how long objects lived");
   report->add_flag("--leaks", options.leaks, "objects that are out longer than is usual for their stack");
   report->add_flag("--timeline", options.timeline, "live bytes over time");
   report->add_flag("--all", options.all, "all of these");
+  report
+      ->add_flag("--frag", options.frag,
+                 "also who keeps nearly empty pages; with --html or --json memory over time and other placements too")
+      ->excludes(since)
+      ->excludes(cache)
+      ->excludes(stream);
   report->add_flag("--json", options.json, "as one JSON object");
   report->add_option("--html", options.html, "write a page to this file: flame graphs, timelines, treemap");
   report->footer(

@@ -12,6 +12,7 @@
 #include <qm/host/stream_reader.hpp>
 
 #include "commands.hpp"
+#include "placements.hpp"
 #include "sources.hpp"
 
 namespace qm::analysis {
@@ -25,6 +26,20 @@ SortKey sort_key(const std::string& name) {
   return keys.at(name);
 }
 
+/// @throws host::Error kInput if events are missing: the objects that are live would not be known.
+void add_fragmentation(const ReportOptions& options, Report& report) {
+  if (!report.summary->complete()) {
+    throw host::Error(host::Fault::kInput,
+                      options.file + ": --frag needs every event of the stream: " + report.problems.front());
+  }
+  Occupancy occupancy;
+  read_capture(options.file, occupancy);
+  report.fragmentation = occupancy.fragmentation(report);
+  if (options.html.empty() && !options.json) return;
+  for (const replay::Placement& each : replay::try_placements(replay::read_workload(options.file)))
+    report.placements.push_back({each.name, each.peak_bytes, each.more, each.failures});
+}
+
 }  // namespace
 
 int report(const ReportOptions& options) {
@@ -33,9 +48,10 @@ int report(const ReportOptions& options) {
   read_capture(options.file, summary);
   require_cache(summary, options.file);
   const std::optional<Symbols> symbols = symbols_of(options.file, options.image, summary.definitions().header.build_id);
-  const Report report = make_report(summary, symbols ? &*symbols : nullptr, sort_key(options.sort),
-                                    std::filesystem::path(options.file).filename().string());
+  Report report = make_report(summary, symbols ? &*symbols : nullptr, sort_key(options.sort),
+                              std::filesystem::path(options.file).filename().string());
   if (summary.stream() == 0) throw host::Error(host::Fault::kInput, options.file + ": " + report.problems.front());
+  if (options.frag) add_fragmentation(options, report);
   if (!options.html.empty()) write_file(options.html, report_html(report));
   if (options.json) {
     write_file("", report_json(report, options.top));
