@@ -46,7 +46,7 @@ std::string percent_more(std::size_t bytes, std::uint64_t peak) {
 
 void print_placements(const replay::Workload& workload) {
   fmt::print("\n{:<27} {:>13} {:>11}\n", "placement", "peak, bytes", "more");
-  for (const replay::Placement& placement : replay::try_placements(workload)) {
+  for (const host::Placement& placement : replay::try_placements(workload)) {
     fmt::print(
         "{:<27} {:>13} {:>+11}{}\n", placement.name, placement.peak_bytes, placement.more,
         placement.failures != 0 ? fmt::format("  {} failed", host::counted(placement.failures, "allocation")) : "");

@@ -5,8 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include <qm/host/objects.hpp>
-
 #include "trial.hpp"
 
 namespace qm::replay {
@@ -74,11 +72,11 @@ Groups by_site(const Workload& workload) {
 
 }  // namespace
 
-std::vector<Placement> try_placements(const Workload& workload) {
-  std::vector<Placement> all;
+std::vector<host::Placement> try_placements(const Workload& workload) {
+  std::vector<host::Placement> all;
   const auto add = [&](const char* name, const Workload& other) {
     const Cost cost = measure(other);
-    const std::size_t first = all.empty() ? cost.peak_bytes : all.front().peak_bytes;
+    const std::uint64_t first = all.empty() ? cost.peak_bytes : all.front().peak_bytes;
     all.push_back({name, cost.peak_bytes, static_cast<std::int64_t>(cost.peak_bytes) - static_cast<std::int64_t>(first),
                    cost.failures});
   };

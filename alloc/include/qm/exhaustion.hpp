@@ -15,11 +15,11 @@
 /// - X1 reclaim_and_retry() holds no lock and no per-hart cache, and interrupts are enabled unless no other hart is online. The
 ///      harts in its broadcast can answer whatever they are doing, and two harts that reclaim at once answer each
 ///      other.
-/// - X2 While under_pressure(), no magazine is filled and no object waits in quarantine: a freed object goes to its slab,
-///      and a refill takes one object. So reclaimed memory is not cached again before the requester retries. A waiting
-///      allocation is notified of every free on a slow path; a drain closes per-hart caches, so after it every free is
-///      on a slow path. One exception: a free that began before the pressure may still fill a magazine; the next look of
-///      a waiting allocation, after at most 16 ms, finds it.
+/// - X2 While under_pressure(), no magazine is filled and no object waits in quarantine: a freed object goes to its
+///      slab, and a refill takes one object. So reclaimed memory is not cached again before the requester retries. A
+///      waiting allocation is notified of every free on a slow path; a drain closes per-hart caches, so after it every
+///      free is on a slow path. One exception: a free that began before the pressure may still fill a magazine; the
+///      next look of a waiting allocation, after at most 16 ms, finds it.
 /// - X3 A drain that began after a hart's request serves that hart, whichever hart ran it: concurrent failures share
 ///      drains.
 /// - X4 On a hart that drains or calls a reclaimer, an allocation by a destructor or by the reclaimer fails quietly: no

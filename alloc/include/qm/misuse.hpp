@@ -13,8 +13,8 @@
 ///     objects in use at a destroy    at the destroy, which is refused                        QM_CHECKED names holders
 ///     more bytes than an object has  at the allocation, which fails                          every build
 ///
-/// Each misuse of a live cache is counted in CacheStats::misuses. Each is reported once to the handler, and has no other
-/// effect: the bad free is ignored, a damaged redzone or poison is repaired.
+/// Each misuse of a live cache is counted in CacheStats::misuses. Each is reported once to the handler, and has no
+/// other effect: the bad free is ignored, a damaged redzone or poison is repaired.
 
 #include <atomic>
 #include <cstddef>

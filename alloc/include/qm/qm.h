@@ -271,10 +271,10 @@ qm_status qm_cache_reserve(qm_cache* cache, size_t count) QM_NOEXCEPT;
 
 /* Lets the last freed objects, of together at most @bytes bytes and at most 65535, wait before they are used again; 0
  * ends it. They are filled with 0xa5, unless the cache has a constructor or destructor, and checked when they leave: a
- * write to one, or its second free, is reported (qm_set_misuse_handler()). They leave too when memory is exhausted. Each
- * free takes O(object size). One call at a time for a cache.
- * Returns QM_OK; QM_INVALID if @bytes is less than an object, or for NULL; QM_REFUSED for a cache with QM_NO_TRACE, and a
- * quantum cache; QM_NO_MEMORY for a table of 24 bytes an object (16 on RV32); QM_UNSAFE; QM_TIMED_OUT. */
+ * write to one, or its second free, is reported (qm_set_misuse_handler()). They leave too when memory is exhausted.
+ * Each free takes O(object size). One call at a time for a cache.
+ * Returns QM_OK; QM_INVALID if @bytes is less than an object, or for NULL; QM_REFUSED for a cache with QM_NO_TRACE,
+ * and a quantum cache; QM_NO_MEMORY for a table of 24 bytes an object (16 on RV32); QM_UNSAFE; QM_TIMED_OUT. */
 qm_status qm_cache_quarantine(qm_cache* cache, size_t bytes) QM_NOEXCEPT;
 
 /* Returns the cache's idle memory to its source. Returns the number of bytes. */

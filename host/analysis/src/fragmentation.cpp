@@ -262,8 +262,8 @@ class FragmentationMaker {
       for_each_page(object, [&](std::size_t page, std::uint64_t) {
         const auto owner = owners.find(page);
         if (owner != owners.end()) {
-          const std::uint64_t all = of_.steps_.size(), long_for = lived(object);
-          if (begins) ++pins[owner->second].lifetimes[long_for <= all / 100 ? 0 : long_for <= all / 10 ? 1 : 2];
+          const std::size_t kind = is_long(object) ? 2 : lived(object) > of_.steps_.size() / 100 ? 1 : 0;
+          if (begins) ++pins[owner->second].lifetimes[kind];
           pins_any = pins_any || (live(object) && owner->second == site(object));
         }
         begins = false;

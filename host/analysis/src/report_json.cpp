@@ -207,7 +207,7 @@ std::string report_json(const Report& report, std::size_t top) {
   json["stacks"] = list_json(report.stacks, top, [&](const StackEntry& entry) { return stack_json(summary, entry); });
   if (summary.stream() != 0) json["timeline"] = timeline_json(report);
   if (report.fragmentation) json["fragmentation"] = fragmentation_json(summary, *report.fragmentation);
-  for (const PlacementEntry& each : report.placements) {
+  for (const host::Placement& each : report.placements) {
     json["placements"].push_back(
         {{"name", each.name}, {"peak_bytes", each.peak_bytes}, {"more", each.more}, {"failures", each.failures}});
   }

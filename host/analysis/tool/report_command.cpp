@@ -36,8 +36,7 @@ void add_fragmentation(const ReportOptions& options, Report& report) {
   read_capture(options.file, occupancy);
   report.fragmentation = occupancy.fragmentation(report);
   if (options.html.empty() && !options.json) return;
-  for (const replay::Placement& each : replay::try_placements(replay::read_workload(options.file)))
-    report.placements.push_back({each.name, each.peak_bytes, each.more, each.failures});
+  report.placements = replay::try_placements(replay::read_workload(options.file));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-/// Data that few caches have: callbacks, a reserve and a quarantine. It is allocated separately, so that other caches need no room
-/// for it.
+/// Data that few caches have: callbacks, a reserve and a quarantine. It is allocated separately, so that other caches
+/// need no room for it.
 
 #include <atomic>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
-/// The allocator's only lock: test-and-test-and-set, taken with interrupts masked, held for constant work (except by reports
-/// and checks of the console).
+/// The allocator's only lock: test-and-test-and-set, taken with interrupts masked, held for constant work
+/// (except by reports and checks of the console).
 ///
 ///     free (0) <-> held (1) -> held, a hart sleeps (2) -> free, and an IPI to the sleeping harts
 ///

@@ -43,8 +43,9 @@ inline constexpr std::uint32_t kFault =
     32;  ///< allocations are counted and some are made to fail: pop is closed (fault.hpp)
 inline constexpr std::uint32_t kStreamHold =
     64;  ///< pop and push are closed for the event stream, before its first event
-/// Recorded, not sent as events, and without quarantine; only the free of an object removes its record, which holds the object's address /
-/// 8: no sweep removes records. Frees test this flag only. It is the sign bit, so that one branch tests it.
+/// Recorded, not sent as events, and without quarantine; only the free of an object removes its record, which holds the
+/// object's address / 8: no sweep removes records. Frees test this flag only. It is the sign bit, so that one branch
+/// tests it.
 inline constexpr std::uint32_t kOwned = std::uint32_t{1} << 31;
 inline constexpr std::uint32_t kSampled = 256;  ///< with kRecord: not each allocation has a record
 inline constexpr std::uint32_t kCounts = 512;   ///< with kRecord: no allocation has one, only counts are kept

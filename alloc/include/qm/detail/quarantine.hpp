@@ -60,7 +60,8 @@ class Quarantine {
   /// Takes the oldest. @returns false if there is none.
   [[nodiscard]] bool take(Entry& oldest) noexcept;
 
-  /// Calls @p check(entry) for the entry at @p position from the oldest, under the lock. @returns false if there is none.
+  /// Calls @p check(entry) for the entry at @p position from the oldest, under the lock. @returns false if there is
+  /// none.
   template <class Check>
   bool inspect(std::uint32_t position, const Check& check) noexcept {
     const LockGuard hold(lock_);

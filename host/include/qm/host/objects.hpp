@@ -1,5 +1,6 @@
 #pragma once
-/// Which events are about objects in memory, and which objects live long: the same for a report and for a replay.
+/// Which events are about objects in memory, which objects live long, and what another placement of them needs: the
+/// same for a report and for a replay.
 
 #include <cstdint>
 #include <string>
@@ -21,5 +22,13 @@ namespace qm::host {
 /// @returns whether an object that was live for @p lived of @p all operations on objects lives long: for more than a
 ///          tenth of them.
 [[nodiscard]] constexpr bool lives_long(std::uint64_t lived, std::uint64_t all) noexcept { return lived > all / 10; }
+
+/// What the program would need with its objects placed otherwise, as measured by a replay.
+struct Placement {
+  std::string name;
+  std::uint64_t peak_bytes = 0;  ///< most bytes taken from the base arena at once, with all bookkeeping
+  std::int64_t more = 0;         ///< bytes more than the first placement's peak
+  std::uint64_t failures = 0;    ///< allocations that failed
+};
 
 }  // namespace qm::host

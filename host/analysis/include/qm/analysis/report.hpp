@@ -11,6 +11,7 @@
 #include <qm/analysis/fragmentation.hpp>
 #include <qm/analysis/summary.hpp>
 #include <qm/analysis/symbols.hpp>
+#include <qm/host/objects.hpp>
 
 namespace qm::analysis {
 
@@ -52,14 +53,6 @@ struct TraceableEntry : Entry {
   std::size_t series = 0;
 };
 
-/// What the program would need with its objects placed otherwise, as measured by a replay.
-struct PlacementEntry {
-  std::string name;
-  std::uint64_t peak_bytes = 0;
-  std::int64_t more = 0;       ///< bytes more than the first
-  std::uint64_t failures = 0;  ///< allocations that failed
-};
-
 /// All that the report prints. Refers to the summary, which must outlive it.
 struct Report {
   const Summary* summary = nullptr;
@@ -70,7 +63,7 @@ struct Report {
   /// reasons why the figures are incomplete, one line each, the worst first; empty: they are complete
   std::vector<std::string> problems;
   std::optional<Fragmentation> fragmentation;  ///< only if asked for, like the placements
-  std::vector<PlacementEntry> placements;
+  std::vector<host::Placement> placements;
 };
 
 /// Names the rows of @p summary and sorts them. @param[in] symbols nullptr: addresses are printed instead of names.
@@ -86,9 +79,9 @@ struct TextOptions {
 [[nodiscard]] std::string report_text(const Report& report, const TextOptions& options);
 
 /// @returns the report as one JSON object, in seconds and bytes: `stream`; `complete` and `problems`; `totals`,
-///          `lifetimes`, `harts`, `caches`, `sites` and `stacks`, with the figures of Figures; `timeline`; if the report
-///          has them `fragmentation` and `placements`. @param[in] top
-///          at most this many sites and stacks; 0: all.
+///          `lifetimes`, `harts`, `caches`, `sites` and `stacks`, with the figures of Figures; `timeline`; if the
+///          report has them `fragmentation` and `placements`.
+/// @param[in] top at most this many sites and stacks; 0: all.
 [[nodiscard]] std::string report_json(const Report& report, std::size_t top = 0);
 
 /// @returns a self-contained HTML page that shows the report.
