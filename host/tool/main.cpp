@@ -232,7 +232,7 @@ void add_sweep(CLI::App& app, Options& options) {
   sweep->footer(
       "Status: 0 each run ended well or with an error that a command reported, 1 one leaked, damaged the heap, hung or "
       "crashed,\n"
-      "2 wrong usage, 3 the commands fail without a failure, or the target never answered.");
+      "2 wrong usage, 3 the commands fail or leak without an injected failure, or the target never answered.");
 }
 
 /// A subcommand of another program in the same folder: booting and recording need neither its libraries nor its build
