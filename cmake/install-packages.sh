@@ -33,6 +33,7 @@ packages_test='
 clang-19                 compiles the builds with sanitizers, in half of the time
 libclang-rt-19-dev       its sanitizers
 llvm-19                  names the places in their reports
+lld-19                   links the firmware that Clang compiles
 python3                  runs the tests: ./test
 clang-format-14          holds the tree against .clang-format
 spin                     searches the models of the concurrent arguments for errors

@@ -18,6 +18,10 @@ console::CommandStatus run_queue(console::Invocation& call) noexcept {
     while (queued < queue.size() && (queue[queued] = frames->allocate()) != nullptr) ++queued;
   } else if (call.words()[1] == "empty") {
     while (queued > 0) frames->free(queue[--queued]);
+  } else if (call.words()[1] == "bug") {  // frees the newest frame twice
+    if (queued == 0) return call.fail("the queue is empty");
+    frames->free(queue[--queued]);
+    frames->free(queue[queued]);
   } else {
     return call.usage();
   }
@@ -25,8 +29,8 @@ console::CommandStatus run_queue(console::Invocation& call) noexcept {
   return call.ok();
 }
 QM_CONSOLE_COMMAND(queue, {.name = "queue",
-                           .usage = "queue fill|empty",
-                           .summary = "take the queue's frames, or give them back",
+                           .usage = "queue fill|empty|bug",
+                           .summary = "take the queue's frames, give them back, or one twice",
                            .run = run_queue,
                            .min_arguments = 1,
                            .max_arguments = 1});

@@ -15,7 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -130,9 +130,10 @@ std::string boot_options(const QemuOptions& options) {
 
 bool takes_commands(const std::filesystem::path& image) {
   std::ifstream file(image, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
   if (!file) throw Error(Fault::kInput, image.string() + " cannot be read: " + std::strerror(errno));
-  return bytes.find(kCommandsFollow) != std::string::npos;
+  return bytes.view().find(kCommandsFollow) != std::string_view::npos;
 }
 
 std::string describe(ExitStatus status) {

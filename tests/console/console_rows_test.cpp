@@ -4,12 +4,11 @@
 #include "machine.hpp"
 
 #include <qm/test/pattern.hpp>
+#include <qm/test/read_file.hpp>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -206,8 +205,7 @@ TEST_F(Rows, equal_the_text_of_every_command) {
     if (name != "panic" && name != "poweroff" && name != "reboot") EXPECT_TRUE(asked.contains(name)) << name;
   }
   // docs/protocol.md must list each kind.
-  std::ifstream file(QM_SOURCE_DIR "/docs/protocol.md");
-  const std::string document(std::istreambuf_iterator<char>(file), {});
+  const std::string document = qm::test::read_file(QM_SOURCE_DIR "/docs/protocol.md");
   for (const std::string& kind : kinds)
     EXPECT_FALSE(qm::test::find(document, "\n[|] (`[a-z_]+`, )*`" + kind + "`(, `[a-z_]+`)* [|]").empty())
         << kind << " is not in docs/protocol.md";

@@ -211,11 +211,13 @@ TEST_F(Record, rings_that_are_too_small_make_it_incomplete_by_so_many_events) {
 TEST_F(Record, of_a_run_that_is_interrupted_is_complete) {
   const std::string run = std::string(QM_TOOL) + " run --image " + qm::test::demo().image.string() + " --record " +
                           capture() + " -c 'kmemtrace start packet*' -c 'workload run churn 100000000'";
-  // Interrupted while the stream runs; if the run ends before that, there is no wait.
-  const Outcome ended =
-      qm::test::run_command(run + " >" + capture() + ".said 2>&1 & qm=$!; until grep -q '^stream 1' " + capture() +
-                            ".said; do kill -0 $qm || break; sleep 0.1; done; kill -INT $qm; wait $qm; s=$?; cat " +
-                            capture() + ".said; exit $s");
+  // Interrupted when frames of the stream have been recorded; if the run ends before that, there is no wait.
+  const std::string size = "$(wc -c <" + capture() + ")";
+  const Outcome ended = qm::test::run_command(
+      run + " >" + capture() + ".said 2>&1 & qm=$!; until grep -q '^stream 1' " + capture() +
+      ".said; do kill -0 $qm || break; sleep 0.1; done; first=" + size + "; until [ " + size +
+      " -gt $((first + 500)) ]; do kill -0 $qm || break; sleep 0.1; done; kill -INT $qm; wait $qm; s=$?; cat " +
+      capture() + ".said; exit $s");
   EXPECT_EQ(ended.status, 130) << ended.text;
   const Outcome check = qm("check " + capture());
   EXPECT_EQ(check.status, 0) << ended.text << check.text;

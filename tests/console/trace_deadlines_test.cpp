@@ -3,8 +3,8 @@
 //
 // With one hart, a tick is late by a few hundred instructions. Several harts take turns in the emulator, and a turn
 // ends when some hart's timer expires. With only the ticks, a turn would last a millisecond, far longer than any
-// section of the firmware, so the image makes slices of 5 us (see firmware/boot/src/slices.cpp). A tick then waits for
-// its hart's next turn, 10 to 50 us, at random, and the worst value of a window is an extreme value. So the median of
+// section of the firmware, so the image makes slices of 20 us (see firmware/boot/src/slices.cpp). A tick then waits for
+// its hart's next turn, some 40 us, at random, and the worst value of a window is an extreme value. So the median of
 // the dumps is compared with the worst window without a dump; if these are too close, more of both are measured.
 //
 // An image whose dump holds a lock, and so masks interrupts, from its first record to its last shows that the first
@@ -112,7 +112,7 @@ void load(Machine& machine) {
 qm::host::QemuOptions deterministic() {
   qm::host::QemuOptions options = qm::test::demo();
   options.icount = true;
-  if (options.harts > 1) options.append = "-- slices=50 seed=" + std::to_string(qm::test::seed());
+  if (options.harts > 1) options.append = "-- slices=200 seed=" + std::to_string(qm::test::seed());
   return options;
 }
 

@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include <qm/test/read_file.hpp>
 #include <qm/test/seed.hpp>
 
 namespace qm::test {
@@ -25,10 +25,7 @@ inline std::vector<std::string> read_corpus(const std::filesystem::path& folder)
   }
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> inputs;
-  for (const auto& path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    inputs.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  }
+  for (const auto& path : paths) inputs.push_back(qm::test::read_file(path));
   return inputs;
 }
 

@@ -50,11 +50,16 @@ prepare_nuttx() { # MANAGER, as DEFAULT
   fi
 }
 
+# NuttX is built once, so its dependencies are not listed, and its apps here are always compiled. nsh64 compiles the library
+# as a user does; the others do it in fewer pieces.
 # For RV32, Debian's compiler names the libgcc of another processor if -march= has extensions after a _.
 build_nuttx() {
   local libgcc=''
   [ "$xlen" = 64 ] || libgcc=$(riscv64-unknown-elf-gcc -march=rv32imafdc -mabi=ilp32d -print-libgcc-file-name)
-  EXTRA_LIBS=$libgcc quietly make -j2 CROSSDEV=riscv64-unknown-elf-
+  local options=''
+  [ "$config" = nsh64 ] || options='-D QM_UNITY=ON -D QM_PCH=ON'
+  find "$work"/apps/{quartermaster,qm_tests}_build -name '*.o' -delete 2>/dev/null || true
+  EXTRA_LIBS=$libgcc quietly make -j2 MKDEP=true "QM_CMAKE_OPTIONS=$options" CROSSDEV=riscv64-unknown-elf-
 }
 
 # NSH. The kernel's output is in the transcript too.

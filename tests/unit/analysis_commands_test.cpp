@@ -8,6 +8,7 @@
 
 #include <qm/test/command.hpp>
 #include <qm/test/folder.hpp>
+#include <qm/test/read_file.hpp>
 
 #include "capture_encoder.hpp"
 #include "synthetic.hpp"
@@ -16,11 +17,7 @@ namespace analysis_commands_test {
 
 using qm::test::Defects;
 using qm::test::Outcome;
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+using qm::test::read_file;
 
 bool has(const std::string& text, const std::string& needle) { return text.find(needle) != std::string::npos; }
 

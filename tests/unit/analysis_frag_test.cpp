@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +13,7 @@
 #include <qm/host/error.hpp>
 #include <qm/test/command.hpp>
 #include <qm/test/folder.hpp>
+#include <qm/test/read_file.hpp>
 
 #include "capture_encoder.hpp"
 
@@ -258,8 +257,7 @@ TEST_F(FragTest, long_lived_objects_apart_need_less_where_they_pin_pages) {
   EXPECT_GT(bytes["as it is"], bytes["long-lived apart"] * 3 / 2) << said.text;
   EXPECT_GT(bytes["as it is"], bytes["by site"] * 3 / 2) << said.text;
   EXPECT_EQ(qm("report --frag --html " + page() + " " + capture()).status, 0);
-  std::ifstream file(page());
-  const std::string html((std::istreambuf_iterator<char>(file)), {});
+  const std::string html = qm::test::read_file(page());
   for (const auto& [name, peak] : bytes) {
     EXPECT_TRUE(has(html, "\"name\": \"" + name + "\",\n   \"peak_bytes\": " + std::to_string(peak) + ",\n")) << name;
   }

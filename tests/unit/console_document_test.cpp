@@ -11,6 +11,7 @@
 
 #include <qm/console/findleaks.hpp>
 #include <qm/test/pattern.hpp>
+#include <qm/test/read_file.hpp>
 #include <qm/version.h>
 
 namespace console_document_test {
@@ -21,9 +22,8 @@ using qm::test::Match;
 using qm::test::replace_all;
 
 std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file) << path;
-  return {std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(std::filesystem::exists(path)) << path;
+  return qm::test::read_file(path);
 }
 
 std::string document() { return read(QM_CONSOLE_DOCUMENT); }

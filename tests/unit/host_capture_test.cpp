@@ -17,19 +17,16 @@
 
 #include <qm/host/capture.hpp>
 #include <qm/test/folder.hpp>
+#include <qm/test/read_file.hpp>
 #include <qm/test/seed.hpp>
 
 namespace host_capture_test {
 
 using namespace qm::host;
+using qm::test::read_file;
 
 /// All positions of a sweep in an optimised build, some of them where each is slower.
 const std::size_t kStride = qm::test::steps(20) == 20 ? 1 : 19;
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// The reader's results for a file.
 struct Reading {

@@ -19,6 +19,7 @@
 #include <qm/host/capture.hpp>
 #include <qm/test/await_text.hpp>
 #include <qm/test/folder.hpp>
+#include <qm/test/read_file.hpp>
 #include <qm/wire/demultiplexer.hpp>
 #include <qm/wire/frame.hpp>
 
@@ -34,16 +35,12 @@ using qm::host::CaptureWriter;
 using qm::host::Chunk;
 using qm::host::ChunkType;
 using qm::test::Defects;
+using qm::test::read_file;
 
 struct Outcome {
   int status = -1;  // 128 + the signal, if a signal killed it
   std::string text;
 };
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 class Check : public testing::Test {
  protected:

@@ -6,14 +6,13 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 
 #include <fake_console.hpp>
 #include <qm/host/console.hpp>
 #include <qm/test/folder.hpp>
+#include <qm/test/read_file.hpp>
 
 namespace host_console_test {
 
@@ -42,10 +41,7 @@ class ConsoleTest : public testing::Test {
     std::filesystem::remove(transcript_.path());
   }
   Console& console() { return *console_; }
-  std::string transcript() {
-    std::ifstream file(transcript_.path());
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  std::string transcript() { return qm::test::read_file(transcript_.path()); }
   /// @returns the fault and the message of the exception that @p act throws.
   template <class Act>
   static std::pair<std::optional<Fault>, std::string> fault_of(Act act) {
@@ -239,10 +235,7 @@ TEST_F(ConsoleTest, the_transcript_has_both_directions_and_the_requests_in_clear
 
 TEST(Bounded, a_transcript_keeps_the_end) {
   const qm::test::TemporaryFolder folder;
-  const auto bytes = [&](const char* name) {
-    std::ifstream file(folder / name);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
+  const auto bytes = [&](const char* name) { return qm::test::read_file(folder / name); };
   constexpr std::size_t kMost = 4096;
   Transcript transcript(folder / "t.transcript", kMost);
   std::string line;

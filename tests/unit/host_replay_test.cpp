@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <sstream>
 #include <string>
@@ -19,6 +18,7 @@
 
 #include <qm/test/command.hpp>
 #include <qm/test/folder.hpp>
+#include <qm/test/read_file.hpp>
 
 #include "capture_encoder.hpp"
 #include "synthetic.hpp"
@@ -61,8 +61,7 @@ class Replay : public testing::Test {
       std::this_thread::sleep_for(milliseconds(20));
       kill(pid, SIGCONT);
     }
-    std::ifstream file(said);
-    return read_table({WEXITSTATUS(status), {std::istreambuf_iterator<char>(file), {}}});
+    return read_table({WEXITSTATUS(status), qm::test::read_file(said)});
   }
   [[nodiscard]] static Outcome read_table(qm::test::Outcome whole) {
     Outcome outcome{std::move(whole), {}};

@@ -75,6 +75,8 @@ using MisuseHandler = void (*)(const MisuseReport& report) noexcept;
 /// Sets the handler, nullptr for none. A hart that is just reporting a misuse may still call the previous one. Context:
 /// any.
 void set_misuse_handler(MisuseHandler handler) noexcept;
+/// @returns the handler, nullptr if there is none. Context: any.
+[[nodiscard]] MisuseHandler misuse_handler() noexcept;
 
 namespace internal {
 /// The functions that complete a misuse report and call the handler. An image without a handler does not link them.

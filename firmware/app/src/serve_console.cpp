@@ -8,6 +8,7 @@
 #include <qm/firmware/places.hpp>
 #include <qm/firmware/symbols.hpp>
 #include <qm/firmware/task.hpp>
+#include <qm/misuse.hpp>
 
 #include "use_trace.hpp"
 
@@ -79,6 +80,8 @@ void serve_console(const console::ConsoleConfig& config) noexcept {
   use_trace(console);
   console.start();
   served.store(&console, std::memory_order_release);  // pairs with the acquire in served_console()
+  if (misuse_handler() == nullptr)
+    set_misuse_handler([](const MisuseReport& report) noexcept { served_console()->notify(report); });
   const std::uint64_t millisecond = hal::Port::tick_rate() / 1000;
   for (;;) {
     const std::uint32_t seen = console_input().sequence();

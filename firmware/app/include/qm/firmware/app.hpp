@@ -36,7 +36,8 @@ void start_allocator(const BootInfo& info, void (*open)() noexcept = open_trace)
 
 /// Runs a console on the board's serial line: prints its banner, then reads and answers for ever, and sleeps while
 /// there is no work. Its configuration is of_this_boot(@p config). With quartermaster::app_trace it has the commands of
-/// the trace. It cannot fail. It is called once.
+/// the trace. It prints each misuse, unless the firmware has called set_misuse_handler(). It cannot fail. It is called
+/// once.
 /// Context: a task of the boot hart, such as main(). Commands run in this task. Other tasks of the hart run while it
 ///          waits and between the lines of a report.
 [[noreturn]] void serve_console(const console::ConsoleConfig& config = {}) noexcept;

@@ -3,10 +3,10 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
+
+#include <qm/test/read_file.hpp>
 
 namespace qm::test {
 
@@ -16,8 +16,7 @@ inline bool await_text(const std::filesystem::path& folder, const std::string& n
   while (std::chrono::steady_clock::now() < deadline) {
     std::error_code ignored;  // the folder may be created later
     for (const auto& each : std::filesystem::directory_iterator(folder, ignored)) {
-      std::ifstream file(each.path(), std::ios::binary);
-      if (std::string(std::istreambuf_iterator<char>(file), {}).find(needle) != std::string::npos) return true;
+      if (read_file(each.path()).find(needle) != std::string::npos) return true;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
