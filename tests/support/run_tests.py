@@ -391,7 +391,7 @@ def main():
     finally:
         lock.close()
     if not runner.report.times:
-        raise Refused(f"no test matches {words[0]}; ./test --list names them", 2)
+        raise Refused(f"no test matches {words[0]}; ./test --list and ./test --list integrations name them", 2)
     runner.report.close(time.monotonic() - begun)
     return 1 if runner.report.counts["failed"] else 0
 
