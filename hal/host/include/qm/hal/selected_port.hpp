@@ -54,7 +54,8 @@ struct Port : PortDefaults {
 ///
 /// One thread owns a hart. Every further thread that stands for the hart shares it, and so does every thread without a
 /// HostHart with hart 0: they take turns with the hart's mutex, and with QM_FAST_PATH=flagged none of their operations
-/// takes the fast path. If there are more threads than harts, some share: see threads_without_hart().
+/// takes the fast path. If there are more threads than harts, some share: see threads_without_hart(). A thread that
+/// shares a hart must end before the owner's HostHart, and leaves qm_detach_hart() to the owner.
 class HostHart {
  public:
   explicit HostHart(unsigned hart) noexcept;
