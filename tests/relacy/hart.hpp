@@ -22,24 +22,43 @@ inline void begin_harts() {
   for (auto& pending : qm::hal::Port::pending) pending.touch();
 }
 
-/// Runs a suite with random schedules, and then with all schedules that have at most @p switches forced switches. Prints
-/// the number of runs, and ends the program with status 1 if Relacy finds an error.
+/// Runs a suite with a scheduler, and after an error again, to print what led to it; rl::simulate() would do the same, and
+/// compile all schedulers. Prints the number of runs, and ends the program with status 1 if Relacy finds an error.
+template <class Suite, class Scheduler>
+void search_with(const char* kind, rl::test_params parameters) {
+  std::ostream nowhere(nullptr);
+  parameters.progress_stream = &nowhere;
+  parameters.output_stream = &std::cout;
+  parameters.test_name = kind;
+  rl::ostringstream state;
+  const bool passed = rl::run_test<Suite, Scheduler>(parameters, state, false) == rl::test_result_success;
+  if (!passed) {
+    parameters.collect_history = true;
+    parameters.initial_state = parameters.final_state = state.str();
+    rl::ostringstream ignored;
+    static_cast<void>(rl::run_test<Suite, Scheduler>(parameters, ignored, true));
+  }
+  std::cout << kind << ", runs " << static_cast<unsigned long long>(parameters.stop_iteration) << ": "
+            << (passed ? "no error" : "error") << std::endl;
+  if (!passed) std::_Exit(1);  // the variables of that run are not whole
+}
+
+/// Runs a suite with random schedules, and then with all schedules that have at most @p switches forced switches. A
+/// mutant (QM_MUTANT) must be found by the first.
 template <class Suite>
 void search(unsigned random_runs, unsigned switches) {
-  for (const rl::scheduler_type_e kind : {rl::sched_random, rl::sched_bound}) {
-    rl::test_params parameters;
-    parameters.search_type = kind;
-    parameters.iteration_count = random_runs;  // the other search ends by itself
-    parameters.context_bound = switches;
-    std::ostream nowhere(nullptr);
-    parameters.progress_stream = &nowhere;
-    parameters.output_stream = &std::cout;
-    const bool passed = rl::simulate<Suite>(parameters);
-    std::cout << (kind == rl::sched_random ? "random" : "few switches") << ", runs "
-              << static_cast<unsigned long long>(parameters.stop_iteration) << ": " << (passed ? "no error" : "error")
-              << std::endl;
-    if (!passed) std::_Exit(1);  // the variables of that run are not whole
-  }
+  constexpr rl::thread_id_t kThreads = Suite::params::thread_count;
+  rl::test_params parameters;
+  parameters.search_type = rl::sched_random;
+  parameters.iteration_count = random_runs;  // the other search ends by itself
+  search_with<Suite, rl::random_scheduler<kThreads>>("random", parameters);
+#if !defined(QM_MUTANT)
+  parameters.search_type = rl::sched_bound;
+  parameters.context_bound = switches;
+  search_with<Suite, rl::context_bound_scheduler<kThreads>>("few switches", parameters);
+#else
+  static_cast<void>(switches);
+#endif
 }
 
 }  // namespace qm_relacy
