@@ -22,8 +22,8 @@ inline void begin_harts() {
   for (auto& pending : qm::hal::Port::pending) pending.touch();
 }
 
-/// Runs a suite with a scheduler. After an error it runs again, to print the history, as rl::simulate() does, which would
-/// compile every scheduler. Prints the number of runs, and ends the program with status 1 if Relacy finds an error.
+/// Runs a suite with a scheduler. After an error it runs again, to print the history. rl::simulate() does the same, but
+/// compiles every scheduler. Prints the number of runs, and ends the program with status 1 if Relacy finds an error.
 template <class Suite, class Scheduler>
 void search_with(const char* kind, rl::test_params parameters) {
   std::ostream nowhere(nullptr);
