@@ -38,9 +38,9 @@ class MisuseTest : public test::TraceTest {
         [](const MisuseReport& report) noexcept { told.reports[told.count++ % told.reports.size()] = report; });
   }
   void TearDown() override {
-    EXPECT_TRUE(misuse_handler() != nullptr);
+    EXPECT_TRUE(has_misuse_handler());
     set_misuse_handler(nullptr);
-    EXPECT_TRUE(misuse_handler() == nullptr);
+    EXPECT_FALSE(has_misuse_handler());
     TraceTest::TearDown();
   }
 

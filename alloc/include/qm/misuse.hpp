@@ -75,8 +75,6 @@ using MisuseHandler = void (*)(const MisuseReport& report) noexcept;
 /// Sets the handler, nullptr for none. A hart that is just reporting a misuse may still call the previous one. Context:
 /// any.
 void set_misuse_handler(MisuseHandler handler) noexcept;
-/// @returns the handler, nullptr if there is none. Context: any.
-[[nodiscard]] MisuseHandler misuse_handler() noexcept;
 
 namespace internal {
 /// The functions that complete a misuse report and call the handler. An image without a handler does not link them.
@@ -91,5 +89,10 @@ inline void tell_misuse(MisuseReport& report) noexcept {
   if (const MisuseCalls* calls = misuse_calls.load(std::memory_order_acquire); calls != nullptr) calls->tell(report);
 }
 }  // namespace internal
+
+/// Whether a handler is set. Context: any.
+[[nodiscard]] inline bool has_misuse_handler() noexcept {
+  return internal::misuse_calls.load(std::memory_order_relaxed) != nullptr;
+}
 
 }  // namespace qm

@@ -8,11 +8,11 @@ constinit std::atomic<const internal::MisuseCalls*> internal::misuse_calls{nullp
 
 namespace {
 
-constinit std::atomic<MisuseHandler> current_handler{nullptr};
+constinit std::atomic<MisuseHandler> misuse_handler{nullptr};
 
 void tell(MisuseReport& report) noexcept {
-  // Read once: another hart may remove the handler.
-  const MisuseHandler handler = misuse_handler();
+  // acquire: pairs with the release in set_misuse_handler(). Read once: another hart may remove the handler.
+  const MisuseHandler handler = misuse_handler.load(std::memory_order_acquire);
   if (handler == nullptr) return;
   if (Observer* trace = observer(); trace != nullptr) {
     report.found_by = trace->stack(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
@@ -30,13 +30,8 @@ void tell(MisuseReport& report) noexcept {
 
 void set_misuse_handler(MisuseHandler handler) noexcept {
   static constexpr internal::MisuseCalls kCalls{tell, &Cache::tell_refused};
-  current_handler.store(handler, std::memory_order_release);
+  misuse_handler.store(handler, std::memory_order_release);
   internal::misuse_calls.store(handler != nullptr ? &kCalls : nullptr, std::memory_order_release);
-}
-
-MisuseHandler misuse_handler() noexcept {
-  // acquire: pairs with the release in set_misuse_handler().
-  return current_handler.load(std::memory_order_acquire);
 }
 
 const char* describe(Misuse kind) noexcept {

@@ -80,7 +80,7 @@ void serve_console(const console::ConsoleConfig& config) noexcept {
   use_trace(console);
   console.start();
   served.store(&console, std::memory_order_release);  // pairs with the acquire in served_console()
-  if (misuse_handler() == nullptr)
+  if (!has_misuse_handler())
     set_misuse_handler([](const MisuseReport& report) noexcept { served_console()->notify(report); });
   const std::uint64_t millisecond = hal::Port::tick_rate() / 1000;
   for (;;) {
