@@ -9,8 +9,8 @@
 // Symbols defined by linker/qemu_virt.ld.
 extern "C" {
 extern char __image_start[], __data_start[], __qm_trace_data_start[], __qm_trace_data_end[], __bss_start[],
-    __qm_trace_bss_start[], __qm_trace_bss_end[], __bss_end[], __tls_blocks[], __hart_stacks[], __max_harts[],
-    __hart_stacks_bytes[], __qm_symbols_start[];
+    __qm_trace_bss_start[], __qm_trace_bss_end[], __bss_end[], __tls_blocks[], __hart_stacks[], __hart_stacks_end[],
+    __qm_symbols_start[];
 }
 
 namespace qm::firmware {
@@ -38,7 +38,7 @@ void visit_roots(scan::Roots& roots, std::uintptr_t sp) noexcept {
   visit_image(roots, at(__qm_trace_bss_end), at(__bss_end));
   roots.range(at(__tls_blocks), at(__hart_stacks));
   const hal::StackBounds pool = stack_pool_bounds();
-  roots.range(at(__hart_stacks) + at(__max_harts) * at(__hart_stacks_bytes), pool.low);
+  roots.range(at(__hart_stacks_end), pool.low);
   roots.range(pool.high, at(__qm_symbols_start));
 }
 
