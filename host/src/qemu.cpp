@@ -132,7 +132,7 @@ bool takes_commands(const std::filesystem::path& image) {
   std::ifstream file(image, std::ios::binary);
   std::ostringstream bytes;
   bytes << file.rdbuf();
-  if (!file) throw Error(Fault::kInput, image.string() + " cannot be read: " + std::strerror(errno));
+  if (!file || bytes.bad()) throw Error(Fault::kInput, image.string() + " cannot be read: " + std::strerror(errno));
   return bytes.view().find(kCommandsFollow) != std::string_view::npos;
 }
 

@@ -31,12 +31,14 @@ void search_with(const char* kind, rl::test_params parameters) {
   parameters.output_stream = &std::cout;
   parameters.test_name = kind;
   rl::ostringstream state;
-  const bool passed = rl::run_test<Suite, Scheduler>(parameters, state, false) == rl::test_result_success;
+  const rl::test_result_e result = rl::run_test<Suite, Scheduler>(parameters, state, false);
+  const bool passed = result == rl::test_result_success;
   if (!passed) {
     parameters.collect_history = true;
     parameters.initial_state = parameters.final_state = state.str();
     rl::ostringstream ignored;
-    static_cast<void>(rl::run_test<Suite, Scheduler>(parameters, ignored, true));
+    const rl::test_result_e again = rl::run_test<Suite, Scheduler>(parameters, ignored, true);
+    RL_VERIFY(again == result);  // else the suite is not deterministic
   }
   std::cout << kind << ", runs " << static_cast<unsigned long long>(parameters.stop_iteration) << ": "
             << (passed ? "no error" : "error") << std::endl;
@@ -46,7 +48,7 @@ void search_with(const char* kind, rl::test_params parameters) {
 /// Runs a suite with random schedules, and then with all schedules that have at most @p switches forced switches. A
 /// mutant (QM_MUTANT) must be found by the first.
 template <class Suite>
-void search(unsigned random_runs, unsigned switches) {
+void search(unsigned random_runs, [[maybe_unused]] unsigned switches) {
   constexpr rl::thread_id_t kThreads = Suite::params::thread_count;
   rl::test_params parameters;
   parameters.search_type = rl::sched_random;
@@ -56,8 +58,6 @@ void search(unsigned random_runs, unsigned switches) {
   parameters.search_type = rl::sched_bound;
   parameters.context_bound = switches;
   search_with<Suite, rl::context_bound_scheduler<kThreads>>("few switches", parameters);
-#else
-  static_cast<void>(switches);
 #endif
 }
 

@@ -190,14 +190,9 @@ std::uint32_t inside_wanted() {
   return kInsideWanted / (boot_argument("mode=singlestep") ? 50 : 10);
 }
 
-/// Whether enough interrupts occurred inside sections of @p form, and one at each instruction if the mode can do that.
-bool is_thorough(Form form) {
-  if (probe::inside(form) < inside_wanted()) return false;
-  return !every_instruction_is_reached() || probe::missed(form, &pairs_inlined, 2) == 0;
-}
-
-/// Allocates and frees one object or a few, until is_thorough(@p form). Most of the time goes to simple pairs, so that
-/// most interrupts occur inside a section.
+/// Allocates and frees one object or a few, until inside_wanted() interrupts occurred inside sections of @p form, and
+/// one at each instruction if the mode can do that. Most of the time goes to simple pairs, so that most interrupts
+/// occur inside a section.
 void fight(Form form) {
   qm::test::Random random;
   static qm::test::Random for_handler(qm::test::seed() + 1);
@@ -209,7 +204,12 @@ void fight(Form form) {
   qm::firmware::set_tick_handler(tick, nullptr);
   change_period();
   std::array<Object*, 8> taken{};
-  while (!is_thorough(form) && violations == 0) {
+  const std::uint32_t wanted = inside_wanted();
+  const bool each = every_instruction_is_reached();
+  const auto is_thorough = [&] {
+    return probe::inside(form) >= wanted && !(each && probe::missed(form, &pairs_inlined, 2) != 0);
+  };
+  while (!is_thorough() && violations == 0) {
     const unsigned count = 1 + static_cast<unsigned>(random.below(taken.size()));
     for (unsigned i = 0; i < count; ++i) taken[i] = take(allocate(site_of_main()), kMain);
     for (unsigned i = 0; i < count; ++i) give(taken[i], kMain);
@@ -244,6 +244,7 @@ class Sections : public testing::Test {
 
   static void survive(Form form) {
     fight(form);
+    EXPECT_GE(probe::inside(form), inside_wanted());
     EXPECT_EQ(violations, 0U);
     qm::Cache* cache = form == Form::kHeap ? heap_class() : Contested::cache();
     EXPECT_EQ(cache->stats().in_use, 0U);
@@ -251,6 +252,9 @@ class Sections : public testing::Test {
     EXPECT_EQ(cache->stats().misuses, 0U);
     EXPECT_TRUE(is_charged(site_of_main(), 0));
     EXPECT_TRUE(is_charged(site_of_handler(), 0));
+    if (every_instruction_is_reached()) {
+      EXPECT_EQ(probe::missed(form, &pairs_inlined, 2), 0U);
+    }
     EXPECT_EQ(Contested::destroy(), qm::Status::kOk);
   }
 
