@@ -28,7 +28,7 @@ Outcome reproduce(const std::string& text, const std::string& fault) {
 }
 
 TEST(Sweep, of_a_workload_that_expects_failures_ends_well) {
-  const Outcome all = sweep("--most 6 'workload run neutral 5'");
+  const Outcome all = sweep("--most 20 'workload run neutral 5'");
   EXPECT_EQ(all.status, 0) << all.text;
   EXPECT_FALSE(qm::test::find(all.text, "\npacket nth: [0-9]+ runs, [0-9]+ ok").empty()) << all.text;
   EXPECT_FALSE(qm::test::find(all.text, "\npacket from: [0-9]+ runs, [0-9]+ ok").empty()) << all.text;

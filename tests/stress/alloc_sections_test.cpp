@@ -182,12 +182,12 @@ void prepare_heap() {
 
 bool every_instruction_is_reached() { return !boot_argument("mode=plain"); }
 
-/// @returns the number of interrupts inside a section that a run waits for: about a hundred for each instruction, fewer
+/// @returns the number of interrupts inside a section that a run waits for: some hundreds for each instruction, fewer
 ///          with one instruction a block, which is slow. More if the boot arguments contain `full`.
 std::uint32_t inside_wanted() {
   if (boot_argument("full")) return kInsideWanted;
   if (!probe::kSections || boot_argument("mode=plain")) return kInsideWanted / 40;
-  return kInsideWanted / (boot_argument("mode=singlestep") ? 50 : 10);
+  return kInsideWanted / (boot_argument("mode=singlestep") ? 20 : 4);
 }
 
 /// Allocates and frees one object or a few, until inside_wanted() interrupts occurred inside sections of @p form, and
