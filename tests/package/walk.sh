@@ -8,8 +8,8 @@
 # typed, all other lines are expected in this order, where an address stands for any address, and a line `...` for
 # nothing.
 #
-# A block after a paragraph with "In the checkout" is run there, except `cmake --preset` and `cmake --build`, which
-# ./test has done. Then checkout and build tree are hidden: an empty folder is mounted over them, in a mount namespace
+# A block after a paragraph with "In the checkout" is run there, except `cmake --preset` and `cmake --build`: the preset
+# must exist, and BUILD, which ./test has made, stands for its build. Then checkout and build tree are hidden: an empty folder is mounted over them, in a mount namespace
 # of this test. If no namespace is available, this is not tested; but no installed file and no file of the project may
 # name them.
 set -eu -o pipefail
@@ -41,7 +41,11 @@ if [ $# -eq 4 ]; then
     NF { paragraph = blank ? $0 : paragraph " " $0 }
     { blank = !NF }' "$scratch/section"
   for step in "$scratch"/steps/*.checkout; do
-    sed -E "/^cmake --(preset|build)/d; s|build/target-release|'$build'|" "$step" >"$scratch/checkout.sh"
+    (cd "$source" && cmake --list-presets) >"$scratch/presets"
+    sed -nE 's/^cmake .*--preset ([a-z-]+).*/\1/p' "$step" | while read -r preset; do
+      grep -q "\"$preset\"" "$scratch/presets" || { echo "no preset $preset"; exit 1; }
+    done
+    sed -E "/^cmake --(preset|build)/d; s|build/[a-z-]+|'$build'|" "$step" >"$scratch/checkout.sh"
     (cd "$source" && sh -eu "$scratch/checkout.sh") >"$scratch/checkout.log" || { cat "$scratch/checkout.log"; exit 1; }
     rm "$step"
   done
