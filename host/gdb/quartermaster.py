@@ -4,6 +4,7 @@
     qm whatis WHERE       as whatis, address or name      qm stacks [NAME]   as slab_stacks
     qm free               as free -b                      qm kmemstat [NAME] as kmemstat -b
     qm allocinfo [NUMBER] as allocinfo [top NUMBER]       qm growth [MARK]   as growth, but all entries, not the ten largest
+    qm findleaks          as findleaks, which stops nothing here
     qm image FILE BASE    reads raw memory saved by QEMU's `pmemsave BASE SIZE FILE` instead of a running target
 
 NAME and NUMBER may be GDB expressions: a cache or a pointer to one, a variable. NAME may have * and ?. The commands need the
@@ -29,6 +30,7 @@ PART_ENTRIES, PART_SLOTS = 16, 4
 
 LONGEST = 1 << 20  # steps of a walk: undamaged memory needs fewer
 MOST_HARTS = 64
+LINE_FRAMES = 8  # of a stack in one line: console/trace/src/trace_text.cpp
 
 
 def plain(value):
@@ -127,6 +129,13 @@ class Layout:
     def number(self, data, start, name):
         offset, size = self.members[name]
         return int.from_bytes(data[start + offset : start + offset + size], "little")
+
+
+def elements(array):
+    """The elements of a std::array."""
+    values = array["_M_elems"]
+    first, last = values.type.strip_typedefs().range()
+    return [values[at] for at in range(first, last + 1)]
 
 
 def limited(count, limit, what):
@@ -233,8 +242,8 @@ def name_text(name, offset, size):
 # ---- caches and arenas -----------------------------------------------------------------------------------------------
 
 
-def entries(kind):
-    """Arenas (0) or caches (1), in the order of their creation."""
+def entries(kind, hidden=False):
+    """Arenas (0) or caches (1), in the order of their creation; those that are being destroyed only with @p hidden."""
 
     def following(entry):
         while int(entry) != 0:
@@ -242,18 +251,18 @@ def entries(kind):
             entry = entry["next_"]
 
     for entry in bounded(following(static("firsts")[kind]), "caches and arenas"):
-        if not entry["hidden_"]:
+        if hidden or not entry["hidden_"]:
             yield entry
 
 
-def arenas():
+def arenas(hidden=False):
     kind = gdb.lookup_type("qm::Arena").pointer()
-    return [entry.cast(gdb.lookup_type("qm::Traceable").pointer()).cast(kind).dereference() for entry in entries(0)]
+    return [entry.cast(gdb.lookup_type("qm::Traceable").pointer()).cast(kind).dereference() for entry in entries(0, hidden)]
 
 
-def caches():
+def caches(hidden=False):
     kind = gdb.lookup_type("qm::Cache").pointer()
-    return [entry.cast(gdb.lookup_type("qm::Traceable").pointer()).cast(kind).dereference() for entry in entries(1)]
+    return [entry.cast(gdb.lookup_type("qm::Traceable").pointer()).cast(kind).dereference() for entry in entries(1, hidden)]
 
 
 def name_of(source):
@@ -333,6 +342,38 @@ class CacheView:
         for header in bounded(following(first), "magazines"):
             for slot in self.magazine_slots(int(header)):
                 yield self.pointer(slot)
+
+    def magazines(self):
+        """Each magazine's address, and its idle objects."""
+        for hart_cache in self.hart_caches:
+            loaded, previous = number(hart_cache["loaded"]), int(hart_cache["prev"])
+            if loaded != 0:
+                yield loaded, [self.pointer(slot) for slot in self.loaded_rounds(hart_cache)]
+            if previous != 0:
+                yield previous, [self.pointer(slot) for slot in self.magazine_slots(previous)]
+        lists = [number(self.depot["first_"][at]) for at in range(self.depot["first_"].type.sizeof // self.word)]
+        if self.extra is not None:
+            lists += [int(self.extra["reserve"][name]) for name in ("stocked_", "spare_")]
+
+        def following(header):
+            while int(header) != 0:
+                yield header
+                header = header["next"]
+
+        for first in lists:
+            for header in bounded(following(gdb.Value(first).cast(gdb.lookup_type("qm::Magazine").pointer())), "magazines"):
+                yield int(header), [self.pointer(slot) for slot in self.magazine_slots(int(header))]
+
+    def taken(self, slab):
+        """The starts of the objects that are allocated from a slab."""
+        start, word_bytes = self.bitmap(slab)
+        words = memory(start, int(slab.address) - start)
+        bits = 8 * word_bytes
+        stride, first = int(self.slabs["stride_"]), int(slab["start"])
+        for index in range(int(slab["objects"])):
+            at = len(words) - (1 + index // bits) * word_bytes  # the last word has the first objects
+            if int.from_bytes(words[at : at + word_bytes], "little") >> (index % bits) & 1 == 0:
+                yield first + index * stride
 
     def quarantine(self):
         """The cache's qm::Quarantine; None if it never had one."""
@@ -575,6 +616,12 @@ class Trace:
     def object_of(self, one, record):
         base, unit = int(one["base"]), int(one["unit"])
         return base + ((record.object - base // unit) & (1 << 8 * gdb.lookup_type("qm::trace::RecordSlot")["object"].type.sizeof) - 1) * unit
+
+    @staticmethod
+    def compressed(one, address):
+        """The address of an object as its record has it."""
+        wide = (1 << 8 * gdb.lookup_type("qm::trace::RecordSlot")["object"].type.sizeof) - 1
+        return address // int(one["unit"]) & wide
 
     def entry(self, handle):
         """The handle, id, owner, flags, pcs, children and count of a stack; None if there is no such stack."""
@@ -1302,6 +1349,380 @@ def print_grown_stacks(trace, mark):
     return len(grown), sums.print_notes(trace, trace.numbers_on(caches() + arenas()), grown)
 
 
+# ---- the leak scan ---------------------------------------------------------------------------------------------------
+
+
+class LeakScan:
+    """As qm::LeakScan: alloc/src/scan/. Its roots are those of the repository's boot code, or without that all writable
+    sections of the image; and the registers of all threads. A stack counts from a thread's or a saved stack pointer on;
+    if none is known, as in raw memory for the running contexts, all of it counts."""
+
+    GRANULE = 8
+
+    def __init__(self):
+        self.word = gdb.lookup_type("char").pointer().sizeof
+        self.trace = Trace()
+        self.page = constant("qm::PageMap", "kPageBytes")
+        self.regions = self.memory_regions()
+        self.low, self.high = min(low for low, _ in self.regions), max(high for _, high in self.regions)
+        self.base = int(base_arena().address)
+        self.objects = {}  # start: (end, owner, kind, the address of an arena's call site)
+        self.roots, self.pointers, self.held = [], [], []
+        self.stacks = []  # (low, high, stack pointer)
+        self.not_judged = self.words = self.references = 0
+        self.views = [CacheView(cache) for cache in caches(hidden=True)]
+        self.arenas = arenas(hidden=True)
+        self.find_containers()
+        for view in self.views:
+            self.enter_cache(view)
+        for arena in self.arenas:
+            self.enter_arena(arena)
+        self.leave_out_idle()
+        self.starts = sorted(self.objects)
+        self.firmware_roots()
+        self.mark()
+
+    # -- which objects are live
+
+    def memory_regions(self):
+        pages = at(image_address("qm_page_map"), "qm::PageMap")
+        found = [(int(region["low"]), int(region["low"]) + int(region["bytes"]))
+                 for region in (pages["regions_"][at] for at in range(limited(number(pages["region_count_"]), 64, "memory regions")))]
+        if not found:
+            raise gdb.GdbError("no memory was given to the allocator: has the target booted?")
+        own = static("own_pages")
+        if int(own["start"]) + int(own["size"]) == found[0][0]:
+            found[0] = (int(own["start"]) - self.page, found[0][1])
+        return found
+
+    def covers(self, address):
+        return any(low <= address < high for low, high in self.regions)
+
+    def is_of_base(self, arena):
+        return int(root_of(arena).address) == self.base
+
+    def find_containers(self):
+        """Slabs and spans: (start, arena), the arena's segment there holds others' objects."""
+        self.containers = set()
+        span = constant("qm::TagKind", "kSpan")
+        for view in self.views:
+            for slab in view.all_slabs():
+                no_touch = bool(view.slabs["no_touch_"])
+                start = int(slab["start"]) if no_touch else int(slab.address) + slab.type.sizeof - view.bytes_of(slab)
+                self.containers.add((start, int(view.slabs["source_"])))
+        for arena in self.arenas:
+            source = int(arena["source_"])
+            if source not in (0, int(arena.address)):
+                for start, _, kind, _ in tags(arena):
+                    if kind == span:
+                        self.containers.add((start, source))
+
+    def enter(self, start, size, owner, kind="plain", site=0):
+        self.objects[start] = (start + size + self.GRANULE - 1 & -self.GRANULE, owner, kind, site)
+
+    def enter_cache(self, view):
+        cache, flags = view.cache, int(view.cache["flags_"])
+        name = name_of(cache)
+        own = flags & constant("qm::Cache", "kWithoutMagazines") and (bool(cache["no_trace_"]) or name == "kmem_cache")
+        of_magazines = own and name.startswith("kmem_magazine")
+        if own and not of_magazines:
+            return
+        holds_pointers = not flags & constant("qm::Cache", "kWithoutPointers") or view.slab_bytes() < self.page
+        kind = "magazine" if of_magazines else "plain" if holds_pointers else "no pointers"
+        may_hold_others = flags & constant("qm::Cache", "kOfQuanta")
+        source, of_base = int(view.slabs["source_"]), self.is_of_base(view.slabs["source_"].dereference())
+        size, stride = view.object_size(), int(view.slabs["stride_"])
+        idle = None
+        for slab in view.all_slabs():
+            start = int(slab["start"])
+            if of_base and (start | stride) % self.GRANULE == 0 and self.covers(start):
+                for address in view.taken(slab):
+                    if not may_hold_others or (address, source) not in self.containers:
+                        self.enter(address, size, cache, kind)
+            elif not bool(view.slabs["no_touch_"]) and not own:
+                if idle is None:
+                    idle = {one for _, objects in view.magazines() for one in objects} | set(view.quarantined())
+                for address in view.taken(slab):
+                    if address not in idle:
+                        self.not_judged += 1
+                        self.roots.append((address, address + size))
+
+    def enter_arena(self, arena):
+        self.pointers += [int(arena.address), int(arena["name_"]), int(arena["context_"])]
+        is_base = int(arena.address) == self.base
+        if bool(arena["no_trace_"]) and not is_base or not self.is_of_base(arena):
+            return
+        of_blocks = int(arena["blocks_"]) != 0
+        for start, size, _, held, site in segments(arena):
+            if not held or not of_blocks and (start, int(arena.address)) in self.containers or not self.covers(start):
+                continue
+            if is_base or start % self.GRANULE != 0:
+                self.roots.append((start, start + size))
+            else:
+                self.enter(start, size, arena, site=site)
+
+    def leave_out_idle(self):
+        for view in self.views:
+            self.pointers.append(int(view.cache["name_"]))
+            if view.extra is not None:
+                self.pointers.append(int(view.extra["context"]))
+                self.held += [int(view.extra.address), number(view.extra["quarantine"])]
+            for magazine, idle in view.magazines():
+                self.held.append(magazine)
+                for address in idle:
+                    self.objects.pop(address, None)
+            for address in view.quarantined():
+                self.objects.pop(address, None)
+
+    # -- roots
+
+    def firmware_roots(self):
+        registers = [self.registers_of(thread) for thread in gdb.selected_inferior().threads()]
+        for _, values in registers:
+            self.pointers += values
+        root = static("roots", namespace="qm::scan")
+        while int(root) != 0:
+            self.pointers.append(int(root))
+            self.roots.append((int(root["start"]), int(root["start"]) + int(root["bytes"])))
+            root = root["next"]
+        sps = [sp for sp, _ in registers if sp]
+        if image_address("__tls_blocks") and image_address("__hart_stacks_end"):
+            self.roots_of_boot_code(sps)
+            return
+        for line in gdb.execute("maint info sections -all-objects", to_string=True).splitlines():
+            told = re.search(r"(0x[0-9a-f]+)->(0x[0-9a-f]+) at .*: \S+ (.*)", line)
+            if told and "ALLOC" in told.group(3) and "READONLY" not in told.group(3):
+                self.roots.append((int(told.group(1), 16), int(told.group(2), 16)))
+        for sp in sps:
+            place = self.around(sp, sorted(self.objects))
+            if place is not None:
+                self.stacks.append((place, self.objects[place][0], sp))
+
+    @staticmethod
+    def registers_of(thread):
+        """The stack pointer and all general registers of a thread."""
+        before = gdb.selected_thread()
+        try:
+            thread.switch()
+            frame = gdb.newest_frame()
+            values = [int(frame.read_register("x%d" % at)) & (1 << 8 * gdb.lookup_type("char").pointer().sizeof) - 1
+                      for at in range(32)]
+            return values[2], values
+        except (gdb.error, ValueError):
+            return 0, []
+        finally:
+            if before is not None:
+                before.switch()
+
+    def roots_of_boot_code(self, sps):
+        """As visit_roots() of firmware/app and visit_stacks() of firmware/boot."""
+
+        def bounds(stack):
+            return int(stack["low"]), int(stack["high"])
+
+        def see(stack, sp):
+            low, high = bounds(stack)
+            self.stacks.append((low, high, sp if low <= sp < high else low))
+
+        def sp_in(stack):
+            low, high = bounds(stack)
+            return next((sp for sp in sps if low <= sp < high), 0)
+
+        panicked = int(static("sp_of_panic", namespace="qm::firmware"))
+        current = set()
+        for hart in elements(variable("qm::firmware::hart_states")):
+            task = int(hart["current"])
+            if task == 0:
+                continue  # never started
+            current.add(task)
+            task = hart["current"].dereference()
+            frame = hart["innermost"]
+            known = [sp_in(hart["trap_stack"]), sp_in(task["stack"])]
+            if not any(known) and panicked:
+                low, high = bounds(hart["trap_stack"])
+                known[0 if low <= panicked < high else 1] = panicked
+            if int(frame) != 0:
+                see(hart["trap_stack"], known[0] or int(frame))
+                while int(frame["outer"]) != 0:
+                    frame = frame["outer"]
+                see(task["stack"], int(frame["x"]["_M_elems"][2]))
+            else:
+                see(task["stack"], known[1])
+            if int(hart["current"]) != int(hart["idle"].address):
+                see(hart["boot_stack"], int(hart["idle"]["sp"]))
+        over = {constant("qm::firmware::Task::State", name) for name in ("kFree", "kEnded")}
+        taken = elements(static("task_taken", namespace="qm::firmware"))
+        for task, is_taken in zip(elements(static("tasks", namespace="qm::firmware")), taken):
+            if number(is_taken) and int(task["state"]) not in over and int(task["sp"]) and int(task.address) not in current:
+                see(task["stack"], int(task["sp"]))
+        shell = static("stack", namespace="qm::firmware")
+        pool = static("stack_pool", namespace="qm::firmware")
+        names = ("__data_start", "__qm_trace_data_start", "__qm_trace_data_end", "__qm_trace_bss_start", "__qm_trace_bss_end",
+                 "__bss_end", "__tls_blocks", "__hart_stacks", "__hart_stacks_end", "__qm_symbols_start")
+        data, trace_data, trace_data_end, trace_bss, trace_bss_end, bss_end, blocks, stacks, stacks_end, symbols = (
+            image_address(name) for name in names)
+        for low, high in ((data, trace_data), (trace_data_end, trace_bss), (trace_bss_end, bss_end), (blocks, stacks), (stacks_end, symbols)):
+            for hole in sorted((int(one.address), int(one.address) + one.type.sizeof) for one in (shell, pool)):
+                if low <= hole[0] and hole[1] <= high:
+                    self.roots.append((low, hole[0]))
+                    low = hole[1]
+            self.roots.append((low, high))
+
+    # -- marking
+
+    def around(self, address, starts=None):
+        """The start of the live object that contains an address; None if there is none."""
+        starts = self.starts if starts is None else starts
+        at = bisect.bisect_right(starts, address) - 1
+        return starts[at] if at >= 0 and address < self.objects[starts[at]][0] else None
+
+    def words_of(self, low, high):
+        low, high = -(-low // self.word) * self.word, high // self.word * self.word
+        if low >= high:
+            return ()
+        self.words += (high - low) // self.word
+        return struct.unpack("<%d%s" % ((high - low) // self.word, "Q" if self.word == 8 else "I"), memory(low, high - low))
+
+    def inner_words(self, start):
+        """The words of an object that may be pointers."""
+        end, _, kind, _ = self.objects[start]
+        if kind == "plain":
+            return self.words_of(start, end)
+        if kind == "no pointers":
+            return ()
+        header = at(start, "qm::Magazine")
+        slots = start + header.type.sizeof
+        end_of_rounds = slots + int(header["rounds"]) * self.word
+        return self.words_of(slots, end_of_rounds) if int(header["rounds"]) <= int(header["capacity"]) and end_of_rounds <= end else ()
+
+    def follow(self, words, marks, exact=None):
+        """Marks what the words lead to, and what that leads to. @returns the objects that were marked."""
+        fresh, waiting = [], [words]
+        while waiting:
+            for value in waiting.pop():
+                if not self.low <= value < self.high:
+                    continue
+                start = value if value in self.objects else self.around(value)
+                if start is None:
+                    continue
+                self.references += 1
+                if exact is not None and start == value:
+                    exact.add(start)
+                if start not in marks:
+                    marks.add(start)
+                    fresh.append(start)
+                    waiting.append(self.inner_words(start))
+        return fresh
+
+    def mark(self):
+        marks, exact = set(), set()
+        for address in self.held + [low for low, _, _ in self.stacks]:
+            start = self.around(address)
+            if start is not None:
+                marks.add(start)
+                exact.add(start)
+        for low, high in [(sp, high) for _, high, sp in self.stacks] + self.roots:
+            self.follow(self.words_of(low, high), marks, exact)
+        self.follow(self.pointers, marks, exact)
+        live = {start: one for start, one in self.objects.items() if one[2] != "magazine"}
+        self.live, self.live_bytes = len(live), sum(one[0] - start for start, one in live.items())
+        self.inner_only = sorted(start for start in live if start in marks and start not in exact)
+        self.inner_bytes = sum(live[start][0] - start for start in self.inner_only)
+        self.scanned = self.words, self.references
+        self.objects = {start: one for start, one in live.items() if start not in marks}
+        self.starts = sorted(self.objects)
+        self.find_groups()
+
+    def find_groups(self):
+        """The leaked objects by origin: heads, and what only they lead to."""
+        stacks = {(record.cache, record.object): record.stack for record in self.trace.records()}
+        candidates, marks = [], set()
+        for start in self.starts:
+            if start not in marks:
+                marks.add(start)
+                candidates.append(start)
+                self.follow(self.inner_words(start), marks)
+        marks = set()
+        groups = {}
+        for start in reversed(candidates):
+            if start in marks:
+                continue
+            marks.add(start)
+            end = self.objects[start][0]
+            group = groups.setdefault(self.origin(start, stacks), [0, 0, 0, 0, []])
+            under = self.follow(self.inner_words(start), marks)
+            group[0] += 1
+            group[1] += end - start
+            group[2] += len(under)
+            group[3] += sum(self.objects[one][0] - one for one in under)
+            group[4].append(start)
+        self.groups = sorted(groups.items(), key=lambda item: (-item[1][1] - item[1][3], min(item[1][4])))
+
+    def origin(self, start, stacks):
+        """What kind of owner, its name, the bytes of the object, its call site, and the handle of its stack."""
+        end, owner, _, site = self.objects[start]
+        one = self.trace.of(owner) if self.trace.ready else None
+        stack = 0
+        if owner.type.name == "qm::Cache":
+            site = site_of_object(owner, start)
+            if one is not None:
+                stack = stacks.get((int(one["number"]), self.trace.compressed(one, start)), 0)
+        return "cache" if owner.type.name == "qm::Cache" else "arena", name_of(owner), end - start, site, stack
+
+
+def tags(arena):
+    """Start, size, kind and owner of each boundary tag of an arena, spans included."""
+    ends = arena["ends_"]
+
+    def following(tag):
+        while int(tag) not in (0, int(ends.address)):
+            yield tag
+            tag = tag["next"]
+
+    for tag in bounded(following(ends["next"]), "segments of %s" % name_of(arena)):
+        yield int(tag["start"]), int(tag["size"]), int(tag["kind"]), int(tag["owner"])
+
+
+def line_of(trace, entry):
+    """The first frames of a stack in one line."""
+    frames = []
+    for pc in entry["pcs"][:LINE_FRAMES]:
+        found = trace.names.find(pc - 1)
+        frames.append("%s+0x%x" % (found[0], found[1] + 1) if found else address_text(pc))
+    if len(entry["pcs"]) > LINE_FRAMES or entry["flags"] & trace.truncated:
+        frames.append("...")
+    return " < ".join(frames)
+
+
+def print_findleaks(text):
+    if text:
+        raise gdb.GdbError("usage: qm findleaks")
+    scan = LeakScan()
+
+    def examples(starts):
+        for start in sorted(starts)[:3]:
+            print("  " + address_text(start))
+
+    for (kind, name, size, site, stack), (heads, head_bytes, under, under_bytes, starts) in scan.groups:
+        print("%s %s, %d bytes: heads %d, bytes %d; under them %d, bytes %d" % (kind, name, size, heads, head_bytes, under, under_bytes))
+        print_taker(site)
+        entry = scan.trace.entry(stack) if stack else None
+        if entry is not None:
+            print("  allocated by %s, stack 0x%08x" % (line_of(scan.trace, entry), entry["id"]))
+        examples(starts)
+    if scan.inner_only:
+        print("held by pointers into them only: %s, bytes %d" % (
+            counted_as(len(scan.inner_only), "object", "objects"),
+            scan.inner_bytes))
+        examples(scan.inner_only)
+    if scan.not_judged:
+        print("not judged: %s" % counted_as(scan.not_judged, "object", "objects"))
+    print("live %d, bytes %d; words %d, references %d" % (scan.live, scan.live_bytes, *scan.scanned))
+    leaked = sum(group[1][0] + group[1][2] for group in scan.groups)
+    size = sum(group[1][1] + group[1][3] for group in scan.groups)
+    print("findleaks: leaks %d, objects %d, bytes %d: complete" % (sum(group[1][0] for group in scan.groups), leaked, size))
+
+
 def name_in(text):
     """The name of a cache or an arena: the text itself, or the name of the one that a GDB expression is or points
     to."""
@@ -1347,11 +1768,11 @@ def load_image(arguments):
 
 class Quartermaster(gdb.Command):
     """Quartermaster's trace: qm caches [NAME] | traces NAME | stacks [NAME] | whatis ADDRESS|NAME | free | kmemstat [NAME] |
-allocinfo [NUMBER] | growth [MARK] | image FILE BASE."""
+allocinfo [NUMBER] | growth [MARK] | findleaks | image FILE BASE."""
 
     VERBS = {"caches": print_caches, "traces": print_traces, "stacks": print_stacks, "whatis": print_whatis,
              "free": print_free, "kmemstat": print_kmemstat, "allocinfo": print_allocinfo, "growth": print_growth,
-             "image": load_image}
+             "findleaks": print_findleaks, "image": load_image}
 
     def __init__(self):
         super().__init__("qm", gdb.COMMAND_DATA)

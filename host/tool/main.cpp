@@ -137,6 +137,7 @@ void add_exec(CLI::App& app, Options& options) {
   exec->add_option("--timeout", options.silence_seconds, "seconds of silence after which a command counts as hung")
       ->check(positive())
       ->capture_default_str();
+  exec->footer("Status: 0 no command failed, 1 one did, 2 wrong usage, 3 no answer or another protocol version.");
 }
 
 /// The line of the target: an argument, or QM_SERIAL in the environment.

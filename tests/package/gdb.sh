@@ -65,11 +65,14 @@ reports() { # SUFFIX: the four reports of the console
   say 'allocinfo' "all_allocinfo.$1"
   say 'growth' "all_growth.$1"
   say 'growth m' "all_marked.$1"
+  say 'findleaks' "all_findleaks.$1"
   keep "$1"
 }
 keep() { # SUFFIX: of what the background changes all the while only what rests, and of rows the words
   awk '/^ / { $4 = ""; print }' "all_free.$1" >"free.$1"  # without idle memory
   grep -E '^(bytes|packet|stacks|session) ' "all_kmemstat.$1" | tr -s ' ' >"kmemstat.$1"
+  # The console breaks long lines; the background's objects are live, not leaked.
+  tr -s ' \n' ' ' <"all_findleaks.$1" | sed -E 's/ live [0-9]+, bytes [^:]*findleaks:/\nfindleaks:/' >"findleaks.$1"
   { grep -E '(leak|stacks)\.cpp:' "all_allocinfo.$1"; grep -oE '<untagged>:.*func:.*' "all_allocinfo.$1"; } >"allocinfo.$1"
   # Only traced caches have stacks, so all stacks rest; the console shows the ten largest.
   local way
@@ -81,7 +84,7 @@ keep() { # SUFFIX: of what the background changes all the while only what rests,
       sed -E 's/: [0-9]+ caches, [0-9]+ arenas,/:/; s/, age [0-9.]+ s$//' >>"$way.$1"
   done
 }
-totals='free kmemstat allocinfo growth marked'
+totals='free kmemstat allocinfo growth marked findleaks'
 look() { # COMMAND SUFFIX [GDB ARGUMENT...]: what GDB says
   local suffix=$1 verb
   shift
@@ -116,7 +119,10 @@ done
 same before after || fail "the system is not quiet"
 [ -s traces.live ] || fail "$(cat gdb.live)"
 same before live || fail "live: $(grep -iE "(Python|gdb).*(Exception|error)" gdb.live | head -n 3)"
-echo "the same on the live target: $(wc -l <traces.live) lines of traces, $(wc -l <stacks.live) of stacks"
+leaks=$(sed -nE 's/^findleaks: leaks ([0-9]+),.*: complete ?$/\1/p' findleaks.live)
+[ "${leaks:-0}" -ge 20 ] || fail "findleaks found not what the workload leaked: $(cat findleaks.live)"
+grep -q 'allocated by packet_alloc+' findleaks.live || fail "findleaks names no stack: $(cat findleaks.live)"
+echo "the same on the live target: $(wc -l <traces.live) lines of traces, $(wc -l <stacks.live) of stacks, $leaks leaks"
 kill "$qemu"
 qemu=''
 look core -ex "target core core" -ex "echo @@harts\n" -ex "info threads"

@@ -309,6 +309,8 @@ class Runner:
             thread.join(0.2)  # short, so that Ctrl-C is heard
 
     def list(self, stages):
+        """Prints the builds and tests. Returns whether there are any."""
+        found = False
         for stage in stages:
             if not self.configure(stage.preset):
                 raise Refused(f"{stage.preset} cannot be configured: {BUILD}/{stage.preset}-configure.log says why", 3)
@@ -317,6 +319,8 @@ class Runner:
                 print(f"build.{stage.name}: {stage.what}")
             for test in tests:
                 print(f"{test.name} ({stage.name})")
+            found = found or bool(tests)
+        return found
 
 
 def choose(words):
@@ -364,9 +368,9 @@ def interrupt(number, frame):
 
 
 def main():
-    words = sys.argv[1:]
-    listing = "--list" in words
-    stages, pattern = choose([word for word in words if word != "--list"])
+    words = [word for word in sys.argv[1:] if word != "--list"]
+    listing = "--list" in sys.argv
+    stages, pattern = choose(words)
     os.makedirs(BUILD, exist_ok=True)
     lock = take_lock()
     runner = Runner(pattern)
@@ -375,11 +379,12 @@ def main():
     begun = time.monotonic()
     try:
         if listing:
-            runner.list(stages)
-            return 0
-        if words == ["full"] and not runner.install("full"):
+            found = runner.list(stages)
+        elif words == ["full"] and not runner.install("full"):
             raise Refused("./test full needs these packages", 3)
-        runner.run(stages)
+        else:
+            runner.run(stages)
+            found = bool(runner.report.times)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         runner.children.end()
@@ -390,8 +395,10 @@ def main():
         raise
     finally:
         lock.close()
-    if not runner.report.times:
-        raise Refused(f"no test matches {words[0]}; ./test --list and ./test --list integrations name them", 2)
+    if not found:
+        raise Refused(f"no test matches {''.join(words)}; ./test --list and ./test --list integrations name them", 2)
+    if listing:
+        return 0
     runner.report.close(time.monotonic() - begun)
     return 1 if runner.report.counts["failed"] else 0
 

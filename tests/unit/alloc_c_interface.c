@@ -24,6 +24,7 @@ int QM_C_TEST(c_imports)(void);
 int QM_C_TEST(c_caches)(void);
 int QM_C_TEST(c_heap)(void);
 int QM_C_TEST(c_misuse)(void);
+int QM_C_TEST(c_overflow)(void);
 int QM_C_TEST(c_port)(void);
 
 static unsigned char ram[1 << 20];
@@ -322,6 +323,22 @@ int QM_C_TEST(c_misuse)(void) {
   CHECK(qm_status_name(QM_OK)[3] == 'O' && qm_status_name(QM_ABORTED)[3] == 'A' &&
         qm_status_name(QM_REFUSED)[3] == 'R');
   CHECK(qm_status_name((qm_status)7)[0] == 'u' && qm_status_name((qm_status)-12)[0] == 'u');
+  return 0;
+}
+
+int QM_C_TEST(c_overflow)(void) {
+  unsigned char *block, *next;
+  CHECK(starts());
+  block = (unsigned char*)qm_malloc(100);
+  next = (unsigned char*)qm_malloc(100);
+  CHECK(block != NULL && next > block);
+  told_count = 0;
+  qm_set_misuse_handler(tell);
+  block[qm_usable_size(block)] ^= 0xff;
+  qm_free(block);
+  CHECK(told_count == 1 && told.kind == QM_MISUSE_OVERFLOW && told.cache == NULL && told.arena != NULL);
+  CHECK(told.object == block && told.neighbour == next);
+  qm_set_misuse_handler(NULL);
   return 0;
 }
 

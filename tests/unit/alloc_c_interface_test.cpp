@@ -21,6 +21,8 @@ int c_heap_in_c();
 int c_heap_in_cpp();
 int c_misuse_in_c();
 int c_misuse_in_cpp();
+int c_overflow_in_c();
+int c_overflow_in_cpp();
 int c_port_in_c();
 int c_port_in_cpp();
 }
@@ -66,6 +68,8 @@ TEST_F(CInterface, is_the_same_library) {
 
 TEST_F(CInterface, tells_of_misuse_in_c) { EXPECT_EQ(c_misuse_in_c(), 0); }
 TEST_F(CInterface, tells_of_misuse_in_cpp) { EXPECT_EQ(c_misuse_in_cpp(), 0); }
+TEST_F(CInterface, names_the_neighbour_of_an_overflow_in_c) { EXPECT_EQ(c_overflow_in_c(), 0); }
+TEST_F(CInterface, names_the_neighbour_of_an_overflow_in_cpp) { EXPECT_EQ(c_overflow_in_cpp(), 0); }
 TEST_F(CInterface, knows_of_traps) {
   EXPECT_TRUE(qm::hal::may_wait());
   qm_trap_enter();

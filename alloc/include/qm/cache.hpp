@@ -161,6 +161,7 @@ class alignas(HartCache) Cache : public Traceable {
   /// Copies of cache_flags, for debuggers (traceable.hpp).
   static constexpr std::uint32_t kOfQuanta = cache_flags::kQuantumCache;
   static constexpr std::uint32_t kWithoutMagazines = cache_flags::kNoMagazines;
+  static constexpr std::uint32_t kWithoutPointers = cache_flags::kNoPointers;
 
   /// Creates a cache, usable on every hart at once.
   /// @param[out] why  if not null: kOk; kInvalid (name, size, alignment; before initialize()); kDuplicate; kNoMemory.

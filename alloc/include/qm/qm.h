@@ -143,6 +143,7 @@ typedef struct qm_misuse_report {
   void* object;     /* start of the object; if there is none, the address as given */
   size_t offset;    /* offset in the object of the address, or of the first damaged byte */
   size_t count;     /* objects in use, or bytes requested */
+  void* neighbour;  /* the next block: QM_MISUSE_OVERFLOW of a block, QM_MISUSE_WRITE_AFTER_FREE of a free one */
 } qm_misuse_report;
 typedef void (*qm_misuse_handler)(const qm_misuse_report* report);
 

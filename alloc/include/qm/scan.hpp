@@ -14,9 +14,9 @@
 ///
 /// In doubt an object is not reported: a number that happens to be an object's address keeps the object.
 ///
-/// Limits: pages allocated directly from base_arena() are roots and never reported. Caches and arenas over memory that
-/// was not given to the allocator are not examined. Objects whose alignment is below kScanAlignment are roots and not
-/// reported.
+/// Limits: these are roots and never reported: pages allocated directly from base_arena(), objects whose alignment is
+/// below kScanAlignment, and objects of caches over memory that was not given to the allocator, unless they are
+/// no-touch. Arenas over such memory are not examined.
 ///
 /// Source: Boehm and Weiser 1988 for the marking; illumos' findleaks for the reports.
 
@@ -111,7 +111,7 @@ struct LeakSummary {
   std::size_t inner_only = 0;  ///< objects kept only by pointers into them, none to their start
   std::size_t inner_only_bytes = 0;
   std::uintptr_t inner_examples[LeakGroup::kExamples] = {};
-  std::size_t not_judged = 0;     ///< objects not examined: their alignment is below kScanAlignment
+  std::size_t not_judged = 0;     ///< objects of caches that are roots: see above
   std::uint64_t pause_ticks = 0;  ///< ticks during which the harts stood still
   std::size_t work_bytes = 0;     ///< memory that the scan worked in
   std::size_t wanted_bytes = 0;   ///< kNoMemory: the memory that the scan needs

@@ -76,7 +76,6 @@ Quarantine::Entry Quarantine::pop_locked() noexcept {
   std::uint16_t* link = &bucket_of(oldest.object);
   while (*link != first_ + 1) link = &entries_[*link - 1].next;
   *link = oldest.next;
-  entries_[first_].object = nullptr;
   if (++first_ == table_) first_ = 0;
   held_.store(held() - 1, std::memory_order_relaxed);
   passed_.store(passed() + 1, std::memory_order_relaxed);
@@ -96,8 +95,8 @@ Quarantine::Put Quarantine::put(Entry& fresh) noexcept {
     fresh = *twice;
     return Put::kTwice;
   }
-  if (capacity_ == 0) return Put::kRefused;
-  const bool full = held() == capacity_;
+  if (bytes() == 0) return Put::kRefused;
+  const bool full = held() == table_;
   const Entry oldest = full ? pop_locked() : Entry{};
   Entry& entry = at(held());
   std::uint16_t& bucket = bucket_of(fresh.object);
@@ -113,7 +112,6 @@ Quarantine::Put Quarantine::put(Entry& fresh) noexcept {
 
 void Quarantine::shut() noexcept {
   const LockGuard hold(lock_);
-  capacity_ = 0;
   bytes_.store(0, std::memory_order_relaxed);
 }
 
@@ -121,7 +119,6 @@ void Quarantine::adopt(Entry* entries, std::uint32_t capacity, std::size_t bytes
   const LockGuard hold(lock_);
   entries_ = entries;
   table_ = capacity;
-  capacity_ = capacity;
   first_ = 0;
   bytes_.store(bytes, std::memory_order_relaxed);
 }

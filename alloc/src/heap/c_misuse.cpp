@@ -34,7 +34,8 @@ void tell_c(const qm::MisuseReport& report) noexcept {
                               report.owner,
                               report.object,
                               report.offset,
-                              report.count};
+                              report.count,
+                              report.neighbour};
   handler(&told);
 }
 

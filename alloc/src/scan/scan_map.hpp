@@ -28,7 +28,7 @@ struct Page {
   static constexpr std::size_t kBytes = PageMap::kPageBytes;
   static constexpr unsigned kWords = kBytes / kGranule / kWordBits;
   static constexpr unsigned kNone = ~0U;
-  static_assert(kWords != 0);
+  static_assert(kWords != 0, "QM_PAGE_BYTES: pages of 256 bytes need pointers of 32 bits");
   using Bits = std::size_t[kWords];
   enum class Kind : std::uint8_t { kPlain, kNoPointers, kMagazines };
 

@@ -75,7 +75,9 @@ int main(int argc, char** argv) {
   if (totals.failed != 0) {
     const auto seed = static_cast<unsigned long long>(qm::test::seed());
     std::printf("seed %llu; to repeat: QM_SEED=%llu", seed, seed);
-    if (const char* harts = std::getenv("QM_HARTS"); harts != nullptr) std::printf(" QM_HARTS=%s", harts);
+    for (const char* name : {"QM_HARTS", "QM_STEPS"}) {
+      if (const char* value = std::getenv(name); value != nullptr) std::printf(" %s=%s", name, value);
+    }
     for (int word = 0; word < argc; ++word) std::printf(" %s", argv[word]);
     std::printf("\n");
   }

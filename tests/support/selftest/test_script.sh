@@ -42,9 +42,12 @@ wrong() {
   echo "error: $1"
   exit 1
 }
-check() { # listed results argument status words
-  LISTED=$1 RESULTS=$2 PATH=$folder/tools:$PATH "$source/test" ${3:+"$3"} >"$folder/log" 2>&1
+check() { # listed results arguments status words
+  set -f  # the arguments are words, not patterns
+  # shellcheck disable=SC2086
+  LISTED=$1 RESULTS=$2 PATH=$folder/tools:$PATH "$source/test" $3 >"$folder/log" 2>&1
   status=$?
+  set +f
   [ $status -eq "$4" ] || wrong "with tests \"$1\", results \"$2\" and argument \"$3\" ./test ends with $status, not $4"
   grep -qE -- "$5" "$folder/log" || wrong "with tests \"$1\", results \"$2\" and argument \"$3\" ./test does not say \"$5\""
 }
@@ -79,6 +82,7 @@ ci 'echo 5 passed, 0 failed' 'echo error: the disk is full; exit 3' 3 '5 passed,
 
 # Bad input: one sentence for each error.
 check '' '' 'unit.a' 2 '^error: no test matches unit[.]a; '
+check '' '' '--list unit.a' 2 '^error: no test matches unit[.]a; '
 check '' '' '(' 2 '^error: [(] is no regular expression'
 check '' '' '--lust' 2 '^error: usage: '
 BUILD='fatal error: x.s: No space left on device' check 'unit.a1' '' host-asan 1 'build[.]host-asan .*: the disk is full$'

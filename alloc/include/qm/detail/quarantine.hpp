@@ -90,9 +90,8 @@ class Quarantine {
   Lock lock_;  // a leaf
   std::atomic<std::uint32_t> held_{0};
   std::atomic<std::uint32_t> passed_{0};
-  std::uint32_t first_ = 0;     ///< number of the oldest entry
-  std::uint32_t table_ = 0;     ///< entries of the table
-  std::uint32_t capacity_ = 0;  ///< objects that may wait: the same, or 0
+  std::uint32_t first_ = 0;  ///< number of the oldest entry
+  std::uint32_t table_ = 0;  ///< entries of the table: objects that may wait
   std::atomic<std::size_t> bytes_{0};
   Entry* entries_ = nullptr;
 };
