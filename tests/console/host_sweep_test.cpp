@@ -6,11 +6,13 @@
 
 #include <string>
 
+#include <qm/host/target.hpp>
 #include <qm/test/command.hpp>
 #include <qm/test/pattern.hpp>
 
 namespace host_sweep_test {
 
+namespace host = qm::host;
 using qm::test::Outcome;
 
 std::string image() { return qm::test::demo().image.string(); }
@@ -76,6 +78,35 @@ TEST(Sweep, finds_the_lock_that_an_error_path_holds) {
   EXPECT_NE(found.text.find("\npacket from: 1 run, 1 hang; there are more (--most)\n"), std::string::npos)
       << found.text;
   EXPECT_EQ(reproduce(found.text, "packet nth 1").status, 3);
+}
+
+// Not --image: the target runs already, and nothing but its line is known.
+TEST(Sweep, goes_over_a_serial_line_as_over_qemu) {
+  host::QemuOptions options = qm::test::demo();
+  options.board = "virt";  // its line is a socket
+  options.append += options.append.empty() ? "panic=1" : " panic=1";
+  host::Qemu qemu(options);
+  {
+    host::Transcript transcript;
+    host::Console console(qemu.connect(host::Clock::now() + host::Milliseconds(20'000)), transcript);
+    console.wait_for_prompt(host::Milliseconds(60'000));
+  }
+  const std::string tool = std::string(QM_TOOL) + " ";
+  const std::string sweeps = tool + "sweep --timeout 3 --serial unix:" + qemu.socket().string() + " --caches packet ";
+  const Outcome found = qm::test::run_command(sweeps + "'workload run careless leak' 2>&1");
+  EXPECT_EQ(found.status, 1);
+  EXPECT_NE(found.text.find("\npacket nth: 6 runs, 3 ok, 3 leak\n"), std::string::npos) << found.text;
+  EXPECT_NE(found.text.find("\npacket from: 6 runs, 3 ok, 3 leak\n"), std::string::npos) << found.text;
+  const qm::test::Match line = qm::test::find(found.text, "\n  qm (exec --serial [^\n]*'fault packet nth 4'[^\n]*)\n");
+  ASSERT_FALSE(line.empty()) << found.text;
+  const Outcome again = qm::test::run_command(tool + line[1] + " --timeout 3 2>&1");
+  EXPECT_EQ(again.status, 1) << again.text;
+  EXPECT_NE(again.text.find("error: expect sweep: 1 object, 512 bytes more"), std::string::npos) << again.text;
+  // Nothing here resets the target after a crash: the sweep reports the crash, and then that nobody answers.
+  const Outcome dead = qm::test::run_command(sweeps + "'workload run careless null' 2>&1");
+  EXPECT_EQ(dead.status, 3);
+  EXPECT_FALSE(qm::test::find(dead.text, "fault packet nth 1: crash: ").empty()) << dead.text;
+  EXPECT_FALSE(qm::test::find(dead.text, "\nqm: [^\n]*\n$").empty()) << dead.text;
 }
 
 TEST(Sweep, prints_each_run_as_json) {
