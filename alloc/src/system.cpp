@@ -157,7 +157,7 @@ static Status set_up(std::span<const MemoryRange> memory, std::uintptr_t first, 
   }
   add_remains(memory[0].start, first);
   add_remains(first + own_bytes(harts), first + first_bytes(harts));
-  return Status::kOk;
+  return is_linked(heap::has_room) && !heap::has_room() ? Status::kNoMemory : Status::kOk;
 }
 
 Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*open_trace)() noexcept) noexcept {

@@ -1,4 +1,4 @@
-/// The heap's blocks, which have headers before their payload: against a model, damaged, and in pools of every size.
+/// The heap's blocks, which have headers before their payload: against a model, and damaged.
 
 #include <support/system_fixture.hpp>
 
@@ -87,7 +87,7 @@ TEST_F(BlocksTest, all_memory_comes_back_to_the_byte_after_exhaustion_at_every_s
   heap::free(first);
   const std::size_t before = free_bytes();
   for (std::size_t size = 16; size <= kSmall; size += size < 256 ? 16 : size / 3 / 16 * 16) {
-    static std::array<void*, kSmall / 32> blocks;
+    static std::array<void*, kSmall / 16> blocks;
     std::size_t count = 0;
     while (void* block = heap::allocate(size)) blocks[count++] = block;
     EXPECT_TRUE(kheap().validate()) << size;
@@ -453,35 +453,6 @@ TEST_F(BlocksTest, a_second_free_and_an_address_inside_are_refused) {
   heap::free(other);  // its block was joined with the neighbour
   EXPECT_EQ(heap::misuses(), 4U);
   EXPECT_TRUE(kheap().validate());
-}
-
-// ---- pools ----------------------------------------------------------------------------------------------------------
-
-TEST_F(BlocksTest, a_pool_of_any_size_is_refused_or_serves_blocks_until_it_is_full) {
-  shutdown();
-  std::size_t least = 0;
-  for (const std::size_t offset : {std::size_t{0}, std::size_t{16}, std::size_t{4000}}) {
-    for (std::size_t bytes = 0; bytes <= std::size_t{64} * 1024; bytes += 16) {
-      const MemoryRange range{reinterpret_cast<std::uintptr_t>(qm::test::pool()) + offset, bytes};
-      const Status status = initialize({&range, 1}, 1);
-      if (status != Status::kOk) {
-        ASSERT_TRUE(status == Status::kInvalid || status == Status::kNoMemory) << bytes;
-        continue;
-      }
-      attach_hart(0);
-      if (least == 0) least = bytes;
-      void* block = heap::allocate(100);
-      ASSERT_NE(block, nullptr) << bytes;
-      if (bytes % 1024 == 0) {
-        std::size_t held = 1;
-        while (heap::allocate(100) != nullptr) ++held;
-        EXPECT_GE(held * 112 + 8 * PageMap::kPageBytes, bytes) << bytes;
-      }
-      shutdown();
-    }
-  }
-  EXPECT_LE(least, 8 * PageMap::kPageBytes);  // including kpages, which the fixture links
-  start(kSmall);
 }
 
 }  // namespace alloc_blocks_test

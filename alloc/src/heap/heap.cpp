@@ -271,6 +271,13 @@ Status initialize() noexcept {
 
 Status add_memory(std::uintptr_t start, std::size_t size) noexcept { return large.add(start, size); }
 
+bool has_room() noexcept {
+  const ArenaStats base = base_arena().stats();
+  if (base.allocated != base.total) return true;  // a page
+  const std::uintptr_t block = large.allocate(kLeastRoom, Fit::kInstant, nullptr, WaitPolicy::kQuiet);
+  return block != 0 && large.free(block, kLeastRoom) == Status::kOk;
+}
+
 void attach_hart() noexcept {
   const hal::InterruptGuard masked;
   internal::reset_heap_pointers();
