@@ -128,7 +128,7 @@ void free_sized(void* block, std::size_t size, std::size_t alignment = kAlignmen
 [[gnu::weak]] Status initialize() noexcept;
 /// Adds a range of memory that base_arena() cannot have, since it is no whole page. @returns as Arena::add().
 [[gnu::weak]] Status add_memory(std::uintptr_t start, std::size_t size) noexcept;
-/// Whether all memory together serves a block of kLeastRoom bytes. Allocates one only if base_arena() is used up.
+/// Whether all memory together serves a block of kLeastRoom bytes. Allocates one unless base_arena() has pages enough.
 [[gnu::weak]] bool has_room() noexcept;
 inline constexpr std::size_t kLeastRoom = 100;
 /// Reports the size of all memory, in bytes.

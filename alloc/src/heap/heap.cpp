@@ -273,7 +273,7 @@ Status add_memory(std::uintptr_t start, std::size_t size) noexcept { return larg
 
 bool has_room() noexcept {
   const ArenaStats base = base_arena().stats();
-  if (base.allocated != base.total) return true;  // a page
+  if (base.total - base.allocated > 4 * PageMap::kPageBytes) return true;
   const std::uintptr_t block = large.allocate(kLeastRoom, Fit::kInstant, nullptr, WaitPolicy::kQuiet);
   return block != 0 && large.free(block, kLeastRoom) == Status::kOk;
 }

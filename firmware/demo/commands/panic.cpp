@@ -91,7 +91,7 @@ void complete_panic(console::Completion& completion) noexcept {
 QM_CONSOLE_COMMAND(panic,
                    {.name = "panic",
                     .usage = "panic [fault|interrupt|lock|holding]",
-                    .summary = "stop the system: at once, by an exception, in a handler, beside a lock, with objects in hand",
+                    .summary = "stop: at once, by an exception, in a handler, beside a held lock, with objects in hand",
                     .run = run_panic,
                     .min_arguments = 0,
                     .max_arguments = 1,
