@@ -334,6 +334,21 @@ TEST_F(MarkCommands, status_names_twelve_of_many_that_are_traced) {
   for (Cache* cache : many) EXPECT_EQ(Cache::destroy(cache), Status::kOk);
 }
 
+TEST_F(MarkCommands, kmausers_says_why_it_is_incomplete) {
+  command("slab_trace start packet counts");
+  command("slab_trace start packet_small every 65535");
+  take<1>(*packet, 3);
+  std::string text = command("kmausers by stack");
+  const char* const sampled = "note: 1 cache is sampled: its figures are estimates\r\n";
+  EXPECT_NE(text.find(sampled), std::string::npos) << text;
+  EXPECT_NE(text.find("note: 1 cache keeps counts only: bytes are of whole objects\r\n"), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with(": incomplete\r\n")) << text;
+  text = command("kmausers by task");
+  EXPECT_NE(text.find(sampled), std::string::npos) << text;
+  EXPECT_NE(text.find("note: 1 cache keeps counts only, without tasks\r\n"), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with(": incomplete\r\n")) << text;
+}
+
 TEST_F(MarkCommands, kmausers_says_who_holds_how_much) {
   command("slab_trace start packet*");
   take<1>(*packet, 3);

@@ -114,6 +114,7 @@ CommandStatus show_stacks_in_lines(Invocation& call, const Query& query) noexcep
   }
   if (rest_objects != 0) table.sum(rest_bytes, rest_objects, "other stacks");
   table.sum(totals.bytes, totals.objects, "in all");
+  print_stack_notes(call, totals);
   const trace::Totals all = trace::totals();
   call.row("end",
            "stacks {stacks} of {all_stacks}, traced {traced} of {all_caches} caches, dropped {dropped}: {verdict}\n",
@@ -185,6 +186,9 @@ CommandStatus show_tasks(Invocation& call, const Query& query) noexcept {
   if (shown != top.all()) table.sum(rest_bytes, rest_objects, "other tasks");
   table.sum(top.bytes(), top.objects(), "in all");
   const trace::StackTotals& totals = report.totals();
+  print_sample_note(call, totals);
+  if (totals.counting != 0)
+    call.note("{} counts only, without tasks\n", Counted{totals.counting, "cache keeps/caches keep"});
   const trace::Totals all = trace::totals();
   call.row(
       "end", "tasks {tasks} of {all_tasks}, traced {traced} of {all_caches} caches, dropped {dropped}: {verdict}\n",

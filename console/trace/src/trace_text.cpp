@@ -191,14 +191,17 @@ void print_stack(Console& console, Output& out, const trace::StackRow& row, std:
   out.text("\n");
 }
 
+void print_sample_note(Invocation& call, const trace::StackTotals& totals) noexcept {
+  if (totals.sampled == 0) return;
+  call.note("{} are estimates\n", Counted{totals.sampled, "cache is sampled: its figures/caches are sampled: theirs"});
+}
+
 void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexcept {
   if (totals.lost_objects != 0) {
     call.note("{}, {} bytes without a stack: the stack depot is full\n", Counted{totals.lost_objects, "object/objects"},
               totals.lost_bytes);
   }
-  if (totals.sampled != 0)
-    call.note("{} are estimates\n",
-              Counted{totals.sampled, "cache is sampled: its figures/caches are sampled: theirs"});
+  print_sample_note(call, totals);
   if (totals.counting != 0)
     call.note("{} counts only: bytes are of whole objects\n", Counted{totals.counting, "cache keeps/caches keep"});
   if (totals.truncated != 0) call.note("{} truncated\n", Counted{totals.truncated, "stack is/stacks are"});

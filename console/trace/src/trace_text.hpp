@@ -57,6 +57,8 @@ void print_stack(Console& console, Output& out, const trace::StackRow& row, std:
 
 /// Prints notes for which the closing line of a report on stacks has no room.
 void print_stack_notes(Invocation& call, const trace::StackTotals& totals) noexcept;
+/// The one of these on sampled caches.
+void print_sample_note(Invocation& call, const trace::StackTotals& totals) noexcept;
 
 /// Prints a stack on one line, innermost first: `packet_alloc+0x3a < rx_deliver+0x12 < ...`.
 void print_stack_line(Console& console, Output& out, const trace::CallStack& stack) noexcept;
