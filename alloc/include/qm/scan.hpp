@@ -102,7 +102,7 @@ struct LeakGroup {
 
 /// Totals of a scan.
 struct LeakSummary {
-  std::size_t live = 0;  ///< objects that users hold
+  std::size_t live = 0;  ///< objects that users hold, leaked ones included
   std::size_t live_bytes = 0;
   std::size_t words = 0;       ///< words of memory read
   std::size_t references = 0;  ///< words that lead to an object
