@@ -1494,9 +1494,22 @@ class LeakScan:
             if told and "ALLOC" in told.group(3) and "READONLY" not in told.group(3):
                 self.roots.append((int(told.group(1), 16), int(told.group(2), 16)))
         for sp in sps:
-            place = self.around(sp, sorted(self.objects))
+            place = self.around(sp)
             if place is not None:
                 self.stacks.append((place, self.objects[place][0], sp))
+            elif not any(low <= sp < high for low, high in self.roots):
+                self.roots.append((sp, self.end_of_stack(sp)))
+
+    def end_of_stack(self, sp):
+        """An end for a stack in no section: where other memory begins, or what can be read of 64 KB."""
+        size = min([low - sp for low, _ in self.roots + self.regions if low > sp] + [1 << 16])
+        while size > 0:
+            try:
+                memory(sp, size)
+                break
+            except gdb.MemoryError:
+                size //= 2
+        return sp + size
 
     @staticmethod
     def registers_of(thread):
@@ -1570,11 +1583,10 @@ class LeakScan:
 
     # -- marking
 
-    def around(self, address, starts=None):
+    def around(self, address):
         """The start of the live object that contains an address; None if there is none."""
-        starts = self.starts if starts is None else starts
-        at = bisect.bisect_right(starts, address) - 1
-        return starts[at] if at >= 0 and address < self.objects[starts[at]][0] else None
+        at = bisect.bisect_right(self.starts, address) - 1
+        return self.starts[at] if at >= 0 and address < self.objects[self.starts[at]][0] else None
 
     def words_of(self, low, high):
         low, high = -(-low // self.word) * self.word, high // self.word * self.word
