@@ -1354,8 +1354,8 @@ def print_grown_stacks(trace, mark):
 
 class LeakScan:
     """As qm::LeakScan: alloc/src/scan/. Its roots are those of the repository's boot code, or without that all writable
-    sections of the image; and the registers of all threads. A stack counts from a thread's or a saved stack pointer on;
-    if none is known, as in raw memory for the running contexts, all of it counts."""
+    sections of the image; and the registers of all threads. A stack counts from a thread's or a saved stack pointer on.
+    If none is known, as in raw memory for running tasks, all of it counts, but of a stack in no section nothing."""
 
     GRANULE = 8
 
