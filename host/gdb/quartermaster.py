@@ -280,9 +280,11 @@ class CacheView:
         self.cache = cache
         self.slabs = cache["slabs_"]
         self.depot = cache["depot_"]
-        kind = gdb.lookup_type("qm::HartCache").pointer()
+        self.has_magazines = "first_" in [field.name for field in self.depot.type.strip_typedefs().fields()]  # QM_MAGAZINES
+        kind = gdb.lookup_type("qm::HartCache" if self.has_magazines else "qm::HartCounts").pointer()
         first = gdb.Value(int(cache.address) + cache.type.sizeof).cast(kind)
-        self.hart_caches = [first[hart] for hart in range(harts())]
+        self.hart_caches = [first[hart] for hart in range(harts())] if self.has_magazines else []
+        self.counts = [first[hart]["counts"] if self.has_magazines else first[hart] for hart in range(harts())]
         extra = int(plain(cache["extra_"]))
         self.extra = gdb.Value(extra).cast(gdb.lookup_type("qm::CacheExtra").pointer()).dereference() if extra else None
         self.word = gdb.lookup_type("char").pointer().sizeof
@@ -351,7 +353,9 @@ class CacheView:
                 yield loaded, [self.pointer(slot) for slot in self.loaded_rounds(hart_cache)]
             if previous != 0:
                 yield previous, [self.pointer(slot) for slot in self.magazine_slots(previous)]
-        lists = [number(self.depot["first_"][at]) for at in range(self.depot["first_"].type.sizeof // self.word)]
+        lists = []
+        if self.has_magazines:
+            lists = [number(self.depot["first_"][at]) for at in range(self.depot["first_"].type.sizeof // self.word)]
         if self.extra is not None:
             lists += [int(self.extra["reserve"][name]) for name in ("stocked_", "spare_")]
 
@@ -444,7 +448,7 @@ class CacheView:
             if previous != 0:
                 if address in [self.pointer(slot) for slot in self.magazine_slots(previous)]:
                     return "idle in a magazine of hart %d" % hart
-        if address in self.magazine_objects(number(self.depot["first_"][0])):
+        if self.has_magazines and address in self.magazine_objects(number(self.depot["first_"][0])):
             return "idle in the depot"
         if self.extra is not None and address in self.magazine_objects(int(self.extra["reserve"]["stocked_"])):
             return "idle in the reserve"
@@ -457,17 +461,17 @@ class CacheView:
         try:
             if int(self.cache["flags_"]) & constant("qm::Cache", "kWithoutMagazines"):
                 return number(self.slabs["taken_ever_"])
-            return sum(number(hart_cache["counts"]["allocs"]) for hart_cache in self.hart_caches)
+            return sum(number(counts["allocs"]) for counts in self.counts)
         except gdb.error:
             return None
 
     def stats(self):
-        slabs, depot = self.slabs, self.depot
+        slabs = self.slabs
         whole = int(slabs["slabs_"]) - int(slabs["short_slabs_"])
         total = whole * int(slabs["objects_"]) + int(slabs["short_slabs_"])
         out = int(slabs["out_"])
         in_magazines = sum(self.rounds(hart_cache) for hart_cache in self.hart_caches)
-        in_depot = number(depot["full_rounds_"])
+        in_depot = number(self.depot["full_rounds_"]) if self.has_magazines else 0
         reserved = number(self.extra["reserve"]["held_"]) if self.extra is not None else 0
         quarantine = self.quarantine()
         quarantined = number(quarantine["held_"]) if quarantine is not None else 0
@@ -483,9 +487,9 @@ class CacheView:
             "in_use": max(out - idle, 0), "limit": 0 if limit == constant("qm::SlabLayer", "kNoLimit") else limit,
             "total": total,
             "allocations": self.allocations(),
-            "failures": sum(number(hart_cache["counts"]["failures"]) for hart_cache in self.hart_caches),
-            "misuses": sum(number(hart_cache["counts"]["misuses"]) for hart_cache in self.hart_caches),
-            "misses": sum(number(hart_cache["counts"]["misses"]) for hart_cache in self.hart_caches),
+            "failures": sum(number(counts["failures"]) for counts in self.counts),
+            "misuses": sum(number(counts["misuses"]) for counts in self.counts),
+            "misses": sum(number(counts["misses"]) for counts in self.counts),
         }
 
 
@@ -707,8 +711,11 @@ def print_caches(pattern):
     for cache in shown:
         view = CacheView(cache)
         stats = view.stats()
-        depot = view.depot
-        magazine_rounds = int(gdb.parse_and_eval("qm::kMagazineRounds")[number(depot["step_"])])
+        depot, magazine_rounds, empty, full, changes = view.depot, 0, 0, 0, 0
+        if view.has_magazines:
+            magazine_rounds = int(gdb.parse_and_eval("qm::kMagazineRounds")[number(depot["step_"])])
+            full, empty = (int(depot["count_"][at]["now"]) for at in range(2))
+            changes = number(depot["changes_"])
         print("\nKmem_cache: %s\n---------------------" % name_of(cache))
         print("Source: %s" % name_of(view.slabs["source_"].dereference()))
         print("Objsize (incl align): %d" % view.object_size())
@@ -716,8 +723,8 @@ def print_caches(pattern):
         print("Nr unallocated in slab layer: %d" % stats["in_slabs"])
         print("Nr allocated from slab layer: %d" % stats["out"])
         print("Depot magsize: %d" % magazine_rounds)
-        print("Nr empty mags: %d" % int(depot["count_"][1]["now"]))
-        print("Nr non-empty mags: %d" % int(depot["count_"][0]["now"]))
+        print("Nr empty mags: %d" % empty)
+        print("Nr non-empty mags: %d" % full)
         print("High water: %d" % int(view.slabs["out_high_"]))
         print("Failures: %d, refused frees %d" % (stats["failures"], stats["misuses"]))
         print("Nr slabs: %d, %d bytes each" % (int(view.slabs["slabs_"]), print_slab_bytes(view)))
@@ -726,7 +733,7 @@ def print_caches(pattern):
         print("Nr idle in depot: %d" % stats["in_depot"])
         print("Nr idle in slabs: %d" % stats["in_slabs"])
         print("Magazine misses: %d" % stats["misses"])
-        print("Magsize changes: %d" % number(depot["changes_"]))
+        print("Magsize changes: %d" % changes)
         print("Limit: %s" % (stats["limit"] or "none"))
         held = ", %d in it" % stats["reserved"] if stats["reserved"] != stats["reserve"] else ""
         print("Reserve: %d%s" % (stats["reserve"], held))
@@ -1480,7 +1487,10 @@ class LeakScan:
         registers = [self.registers_of(thread) for thread in gdb.selected_inferior().threads()]
         for _, values in registers:
             self.pointers += values
-        root = static("roots", namespace="qm::scan")
+        try:
+            root = static("roots", namespace="qm::scan")
+        except gdb.GdbError:
+            root = 0  # an image without the scan: none was declared
         while int(root) != 0:
             self.pointers.append(int(root))
             self.roots.append((int(root["start"]), int(root["start"]) + int(root["bytes"])))
@@ -1490,9 +1500,11 @@ class LeakScan:
             self.roots_of_boot_code(sps)
             return
         for line in gdb.execute("maint info sections -all-objects", to_string=True).splitlines():
-            told = re.search(r"(0x[0-9a-f]+)->(0x[0-9a-f]+) at .*: \S+ (.*)", line)
-            if told and "ALLOC" in told.group(3) and "READONLY" not in told.group(3):
-                self.roots.append((int(told.group(1), 16), int(told.group(2), 16)))
+            told = re.search(r"(0x[0-9a-f]+)->(0x[0-9a-f]+) at .*: (\S+) (.*)", line)
+            if told and "ALLOC" in told.group(4) and "READONLY" not in told.group(4):
+                low, high = int(told.group(1), 16), int(told.group(2), 16)
+                in_it = [sp for sp in sps if low <= sp < high] if "stack" in told.group(3) else []
+                self.roots.append((min(in_it, default=low), high))
         for sp in sps:
             place = self.around(sp)
             if place is not None:

@@ -3,15 +3,15 @@
 #
 # The firmware of tests/package/small runs in QEMU. `leak` has the trace and prints the holders of memory: these must be
 # the objects that it lost, with the functions that lost them. The allocator's bytes in either image are limited.
-# `picolibc` is `leak` with picolibc's own start and linker script, which defines the end of the text but not its start:
-# each stack ends where the program began.
+# GDB's commands must print the same objects. `picolibc` is `leak` with picolibc's own start and linker script, which
+# defines the end of the text but not its start: each stack ends where the program began.
 set -eu -o pipefail
 program=$1 source=$(cd "$2" && pwd) prefix=$3 xlen=$4 libgcc=$5
 shift 5
 most=43008 says='the allocator works' flags=("$@")
 if [ "$program" != firmware ]; then
   most=70656 says='the trace works'
-  flags+=(-fno-omit-frame-pointer -fno-optimize-sibling-calls)
+  flags+=(-g -fno-omit-frame-pointer -fno-optimize-sibling-calls)
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -74,3 +74,18 @@ fi
 sort stacks | uniq -c | tee /dev/stderr | diff - <(printf '%7d %s\n' 5 "new_packet checksum_error receive $below" 3 "write_log $below")
 grep '^Obj ' log | sed 's/.*, size //' | sort | uniq -c | diff - <(printf '%7d %s\n' 1 '107, from hart 0:' 1 '127, from hart 0:' 1 '147, from hart 0:' 5 '200, from hart 0:')
 grep -q '^outstanding 8, recorded 150, dropped 0: complete' log
+
+command -v gdb-multiarch >/dev/null || exit 0
+timeout --kill-after=5 60 "qemu-system-riscv$xlen" -machine virt -m 16M -display none -monitor none -serial null -bios none -kernel image.elf \
+  -S -gdb unix:gdb,server=on,wait=off &
+until [ -S gdb ]; do sleep 0.1; done
+verbs=(caches 'traces *' free kmemstat findleaks "whatis $(head -n 1 lost)")
+commands=(-ex "source $source/host/gdb/quartermaster.py" -ex 'target remote gdb' -ex 'break board_done' -ex continue)
+for verb in "${verbs[@]}"; do commands+=(-ex "qm $verb"); done
+gdb-multiarch -q -nx -batch -ex 'set width 0' -ex 'set height 0' "${commands[@]}" -ex 'monitor quit' image.elf >said 2>&1 || true
+wait
+sed -n 's/^Obj \(0x[0-9a-f]*\), .*/\1/p' said | sort -u | diff <(sort lost) -
+grep -qE '^Nr in use: 5$' said
+grep -qE '^findleaks: leaks [1-9][0-9]*, .*: complete$' said
+grep -qE "^cache packet: object $(head -n 1 lost) [+] 0, in use$" said || grep -qE "^arena kheap: segment $(head -n 1 lost) [+] 0$" said
+if grep -E 'Python Exception|Error occurred' said; then exit 1; fi
