@@ -157,10 +157,12 @@ def text_of(value, limit=256):
 
 
 def is_glob(pattern):
-    return "*" in pattern or "?" in pattern
+    return "*" in pattern or "?" in pattern or pattern == "kmalloc"
 
 
 def matches(pattern, name):
+    if pattern == "kmalloc":  # the whole heap
+        return name == "kheap" or name.startswith("kmalloc_")
     if is_glob(pattern):
         return fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))
     return not pattern or pattern == name

@@ -135,10 +135,10 @@ echo "the same on the memory image"
 # A function is known by its name, also in the form printed in reports; names are completed.
 asked=(-ex "qm image $scratch/memory 0x80000000" -ex 'qm whatis packet_alloc' -ex 'qm whatis packet_alloc+0x4/0x10' -ex 'qm whatis qm::demo::run_worker'
   -ex "qm whatis &'qm::trace::tracer'" -ex 'qm whatis qm::trace::tracer' -ex 'complete qm traces pack' -ex 'complete qm caches pack'
-  -ex 'complete qm stacks kpa' -ex 'complete qm wh' -ex 'complete qm growth ' -ex 'python print(site_text(gdb.parse_and_eval("&qm_untagged_site")))')
+  -ex 'complete qm stacks kpa' -ex 'complete qm wh' -ex 'complete qm growth ' -ex 'qm kmemstat kmalloc' -ex 'python print(site_text(gdb.parse_and_eval("&qm_untagged_site")))')
 gdb-multiarch -q -nx -batch -ex "source $commands" "${asked[@]}" "$image" >asked 2>&1
 for line in '^code packet_alloc\+0x0/' '^code packet_alloc\+0x4/' '^code qm::demo::run_worker\+0x0/' '^qm traces packet$' '^qm caches packet$' \
-  '^qm stacks kpages$' '^qm whatis$' '^qm growth m$' '^<untagged>:0 func:<untagged>$'; do
+  '^qm stacks kpages$' '^qm whatis$' '^qm growth m$' '^kheap ' '^<untagged>:0 func:<untagged>$'; do
   grep -qE "$line" asked || fail "no line $line in $(cat asked)"
 done
 [ "$(grep -c '^whatis 0x.*: complete$' asked)" -eq 5 ] || fail "$(cat asked)"
