@@ -327,11 +327,18 @@ int QM_C_TEST(c_misuse)(void) {
 }
 
 int QM_C_TEST(c_overflow)(void) {
-  unsigned char *block, *next;
+  unsigned char *blocks[8], *block = NULL, *next = NULL;
+  int i, j;
   CHECK(starts());
-  block = (unsigned char*)qm_malloc(100);
-  next = (unsigned char*)qm_malloc(100);
-  CHECK(block != NULL && next > block);
+  for (i = 0; i < 8; ++i) CHECK((blocks[i] = (unsigned char*)qm_malloc(20000)) != NULL);
+  /* Blocks, since no size class is as large. Two neighbours: no other two are as near to each other. */
+  for (i = 0; i < 8; ++i) {
+    for (j = 0; j < 8; ++j) {
+      if (blocks[j] <= blocks[i] || (block != NULL && blocks[j] - blocks[i] >= next - block)) continue;
+      block = blocks[i];
+      next = blocks[j];
+    }
+  }
   told_count = 0;
   qm_set_misuse_handler(tell);
   block[qm_usable_size(block)] ^= 0xff;
