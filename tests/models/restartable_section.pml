@@ -2,7 +2,7 @@
 // is lost or handed out twice, whatever the interrupt does meanwhile.
 //
 // layer: alloc
-// harts: 2
+// harts: 3
 //
 // Each thread runs two operations, instruction by instruction. At any of them an interrupt may come: it rewinds the
 // program counter, may close or open the hart's per-hart cache or swap its magazines, as a broadcast or the slow half of
@@ -22,12 +22,12 @@
 // mutant RESULT_TOO_EARLY: the pop writes a0 before its commit, and a restart needs it
 // mutant STORE_AFTER_COMMIT: the push stores the object after the commit
 
-#define HARTS 2
+#define HARTS 3
 #define THREADS 2
 #define INTERRUPTS 2
 #define SLOTS 2     /* of a magazine */
-#define MAGAZINES 4 /* hart h has the magazines 2h and 2h + 1 */
-#define OBJECTS 6   /* numbers 1 to 6; 0 is null */
+#define MAGAZINES 6 /* hart h has the magazines 2h and 2h + 1 */
+#define OBJECTS 7   /* numbers 1 to 7; 0 is null */
 #define NONE 15
 
 // Addresses are indexes of `memory`. kClosed[0] is at 0, so 1 is the closed address. Behind it lie the magazines: a null,
@@ -296,6 +296,7 @@ reach_visit: close(); open()
        fi }
   :: atomic { hart == NONE && runs[0] == NONE -> hart = 0; runs[0] = me }
   :: atomic { hart == NONE && runs[1] == NONE -> hart = 1; runs[1] = me }
+  :: atomic { hart == NONE && runs[2] == NONE -> hart = 2; runs[2] = me }
   od;
   atomic {
     done++;
@@ -320,8 +321,8 @@ init {
       h++
     :: else -> break
     od;
-    memory[FIRST(1)] = 5; // the previous magazine of hart 0 is full
-    memory[FIRST(1) + 1] = 6;
+    memory[FIRST(1)] = 6; // the previous magazine of hart 0 is full
+    memory[FIRST(1) + 1] = 7;
     rounds[1] = SLOTS;
     run Thread(0);
     run Thread(1)
