@@ -336,16 +336,19 @@ class CacheView:
     def pointer(self, address):
         return int.from_bytes(memory(address, self.word), "little")
 
-    def magazine_objects(self, magazine):
+    def magazine_list(self, first):
+        """The address of each magazine of a list, and its idle objects."""
+
         def following(header):
             while int(header) != 0:
                 yield header
                 header = header["next"]
 
-        first = gdb.Value(magazine).cast(gdb.lookup_type("qm::Magazine").pointer())
-        for header in bounded(following(first), "magazines"):
-            for slot in self.magazine_slots(int(header)):
-                yield self.pointer(slot)
+        for header in bounded(following(gdb.Value(first).cast(gdb.lookup_type("qm::Magazine").pointer())), "magazines"):
+            yield int(header), [self.pointer(slot) for slot in self.magazine_slots(int(header))]
+
+    def magazine_objects(self, first):
+        return (one for _, objects in self.magazine_list(first) for one in objects)
 
     def magazines(self):
         """Each magazine's address, and its idle objects."""
@@ -360,15 +363,8 @@ class CacheView:
             lists = [number(self.depot["first_"][at]) for at in range(self.depot["first_"].type.sizeof // self.word)]
         if self.extra is not None:
             lists += [int(self.extra["reserve"][name]) for name in ("stocked_", "spare_")]
-
-        def following(header):
-            while int(header) != 0:
-                yield header
-                header = header["next"]
-
         for first in lists:
-            for header in bounded(following(gdb.Value(first).cast(gdb.lookup_type("qm::Magazine").pointer())), "magazines"):
-                yield int(header), [self.pointer(slot) for slot in self.magazine_slots(int(header))]
+            yield from self.magazine_list(first)
 
     def taken(self, slab):
         """The starts of the objects that are allocated from a slab."""
@@ -621,13 +617,15 @@ class Trace:
 
     def object_of(self, one, record):
         base, unit = int(one["base"]), int(one["unit"])
-        return base + ((record.object - base // unit) & (1 << 8 * gdb.lookup_type("qm::trace::RecordSlot")["object"].type.sizeof) - 1) * unit
+        return base + ((record.object - base // unit) & self.address_mask()) * unit
+
+    def compressed(self, one, address):
+        """The address of an object as its record has it."""
+        return address // int(one["unit"]) & self.address_mask()
 
     @staticmethod
-    def compressed(one, address):
-        """The address of an object as its record has it."""
-        wide = (1 << 8 * gdb.lookup_type("qm::trace::RecordSlot")["object"].type.sizeof) - 1
-        return address // int(one["unit"]) & wide
+    def address_mask():
+        return (1 << 8 * gdb.lookup_type("qm::trace::RecordSlot")["object"].type.sizeof) - 1
 
     def entry(self, handle):
         """The handle, id, owner, flags, pcs, children and count of a stack; None if there is no such stack."""
@@ -959,6 +957,18 @@ def site_of_object(cache, address):
     return site if tag >= bytes_of_site and site < image_address("__stop_qm_call_sites") else 0
 
 
+def tags(arena):
+    """The boundary tags of an arena, spans included, in address order."""
+    ends = arena["ends_"]
+
+    def following(tag):
+        while int(tag) not in (0, int(ends.address)):
+            yield tag
+            tag = tag["next"]
+
+    return bounded(following(ends["next"]), "segments of %s" % name_of(arena))
+
+
 def segments(arena):
     """For each segment: start, size, a word for its state, whether a user holds it, and the address of its call
     site."""
@@ -967,14 +977,7 @@ def segments(arena):
         ("kTagPool", "boundary tags"))}
     user = constant("qm::SegmentOwner", "kUser")
     free, allocated, span = (constant("qm::TagKind", name) for name in ("kFree", "kAllocated", "kSpan"))
-    ends = arena["ends_"]
-
-    def following(tag):
-        while int(tag) not in (0, int(ends.address)):
-            yield tag
-            tag = tag["next"]
-
-    for tag in bounded(following(ends["next"]), "segments of %s" % name_of(arena)):
+    for tag in tags(arena):
         kind = int(tag["kind"])
         if kind != span:
             owner = int(tag["owner"])
@@ -1092,17 +1095,10 @@ def base_arena():
 
 def idle_in_extents(base):
     """Bytes of the extents' pages that belong to no slab; the upper bits of `pages` have another meaning."""
-    ends = base["ends_"]
     idle = 0
     all_pages, pages = (constant("qm::Extents", name) for name in ("kAllPages", "kPages"))
     allocated, slabs = constant("qm::TagKind", "kAllocated"), constant("qm::SegmentOwner", "kSlabs")
-
-    def following(tag):
-        while int(tag) not in (0, int(ends.address)):
-            yield tag
-            tag = tag["next"]
-
-    for tag in bounded(following(ends["next"]), "segments of base"):
+    for tag in tags(base):
         if int(tag["kind"]) == allocated and int(tag["owner"]) == slabs:
             idle += bin(int(tag["pages"]) & all_pages).count("1") * (int(tag["size"]) // pages)
     return idle
@@ -1422,9 +1418,7 @@ class LeakScan:
         for arena in self.arenas:
             source = int(arena["source_"])
             if source not in (0, int(arena.address)):
-                for start, _, kind, _ in tags(arena):
-                    if kind == span:
-                        self.containers.add((start, source))
+                self.containers.update((int(tag["start"]), source) for tag in tags(arena) if int(tag["kind"]) == span)
 
     def enter(self, start, size, owner, kind="plain", site=0):
         self.objects[start] = (start + size + self.GRANULE - 1 & -self.GRANULE, owner, kind, site)
@@ -1694,19 +1688,6 @@ class LeakScan:
             if one is not None:
                 stack = stacks.get((int(one["number"]), self.trace.compressed(one, start)), 0)
         return "cache" if owner.type.name == "qm::Cache" else "arena", name_of(owner), end - start, site, stack
-
-
-def tags(arena):
-    """Start, size, kind and owner of each boundary tag of an arena, spans included."""
-    ends = arena["ends_"]
-
-    def following(tag):
-        while int(tag) not in (0, int(ends.address)):
-            yield tag
-            tag = tag["next"]
-
-    for tag in bounded(following(ends["next"]), "segments of %s" % name_of(arena)):
-        yield int(tag["start"]), int(tag["size"]), int(tag["kind"]), int(tag["owner"])
 
 
 def line_of(trace, entry):

@@ -9,9 +9,9 @@
 # nothing.
 #
 # A block after a paragraph with "In the checkout" is run there, except `cmake --preset` and `cmake --build`: the preset
-# must exist, and BUILD, which ./test has made, stands for its build. Then checkout and build tree are hidden: an empty folder is mounted over them, in a mount namespace
-# of this test. If no namespace is available, this is not tested; but no installed file and no file of the project may
-# name them.
+# must exist, and BUILD, which ./test has made, stands for its build. Then checkout and build tree are hidden: an empty
+# folder is mounted over them, in a mount namespace of this test. If no namespace is available, this is not tested; but
+# no installed file and no file of the project may name them.
 set -eu -o pipefail
 
 if [ $# -eq 4 ]; then
