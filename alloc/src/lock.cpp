@@ -16,13 +16,13 @@ void Lock::lock_slow() noexcept {
   if constexpr (!hal::kManyHarts) return;
   const hal::HartMask self = hal::HartMask{1} << hal::Port::hart_index();
   for (unsigned spins = 0; spins < kSpins; ++spins) {
-    if (state_.load(std::memory_order_relaxed) == kFree && try_lock()) return;
+    if (state_.load(std::memory_order_relaxed) == kUnlocked && try_lock()) return;
     hal::Port::relax();
   }
   sleepers.fetch_or(self, std::memory_order_seq_cst);
   // Set the bit before the state. The holder whose release finds kSleptOn then finds the bit, and its IPI ends the
   // wait. A hart that takes the lock from here on leaves kSleptOn behind, so other sleeping harts are not forgotten.
-  while (state_.exchange(kSleptOn, std::memory_order_seq_cst) != kFree && !hal::in_panic())
+  while (state_.exchange(kSleptOn, std::memory_order_seq_cst) != kUnlocked && !hal::in_panic())
     hal::Port::wait_for_interrupt();
   sleepers.fetch_and(~self, std::memory_order_relaxed);
 }

@@ -7,6 +7,7 @@
 #include <qm/detail/boundary_tag.hpp>
 #include <qm/cache.hpp>
 #include <qm/exhaustion.hpp>
+#include <qm/guards.hpp>
 #include <qm/heap.hpp>
 #include <qm/detail/observer.hpp>
 #include <qm/detail/page_map.hpp>
@@ -177,6 +178,7 @@ Status initialize(std::span<const MemoryRange> memory, unsigned harts, void (*op
 
 void shutdown() noexcept {
   ready = false;
+  if (const guards::internal::Calls* guards = guards::internal::linked(); guards != nullptr) guards->end();
   caches.forget();
   upkeep::want_nothing();
   if (is_linked(heap::shutdown)) heap::shutdown();
@@ -218,6 +220,7 @@ Status attach_hart(unsigned hart) noexcept {
   if (is_linked(heap::attach_hart)) heap::attach_hart();
   if constexpr (kCallSites) call_sites::attach_hart(hart);
   hal::hart_online(hart);
+  if (const guards::internal::Calls* guards = guards::internal::linked(); guards != nullptr) guards->attach();
   return Status::kOk;
 }
 

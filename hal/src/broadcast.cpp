@@ -23,7 +23,7 @@ constinit Turn broadcast_turn;
 BroadcastFunction broadcast_function = nullptr;
 void* broadcast_argument = nullptr;
 std::atomic<std::uint32_t> broadcast_initiator{0};  // the hart that waits for the answers
-std::atomic<PostFunction> post_function{nullptr};
+std::array<std::atomic<PostFunction>, kPosts> post_functions{};
 
 std::atomic<void (*)() noexcept> ipi_pause{nullptr};
 
@@ -349,16 +349,19 @@ BroadcastResult run_while_still(BroadcastFunction on_each, StillFunction work, v
   return result;
 }
 
-void set_post_function(PostFunction function) noexcept { post_function.store(function, std::memory_order_release); }
+void set_post_function(PostFunction function, Post kind) noexcept {
+  post_functions[static_cast<unsigned>(kind)].store(function, std::memory_order_release);
+}
 
-void post(HartMask harts) noexcept {
+void post(HartMask harts, Post kind) noexcept {
   if constexpr (!kManyHarts) return;
+  const std::uint32_t flag = 1U << static_cast<unsigned>(kind);
   const InterruptGuard masked;
   harts &= online_harts() & ~bit(Port::hart_index());
   for (unsigned hart = 0; hart < Port::kMaxHarts; ++hart) {
     // release: pairs with the acquire in on_ipi(). If an earlier post has not been served, its interrupt is still on
     // the way.
-    if ((harts & bit(hart)) != 0 && slots[hart].posted.exchange(1, std::memory_order_acq_rel) == 0)
+    if ((harts & bit(hart)) != 0 && slots[hart].posted.fetch_or(flag, std::memory_order_acq_rel) == 0)
       Port::send_ipi(hart);
   }
 }
@@ -366,9 +369,13 @@ void post(HartMask harts) noexcept {
 void on_ipi(unsigned hart) noexcept {
   serve_box(hart);
   if (slots[hart].posted.load(std::memory_order_relaxed) == 0) return;
-  // acquire: pairs with post(). Cleared before the post is served, so a later post is served again.
-  slots[hart].posted.exchange(0, std::memory_order_acq_rel);
-  if (const PostFunction function = post_function.load(std::memory_order_acquire); function != nullptr) function(hart);
+  // acquire: pairs with post(). Cleared before the posts are served, so a later post is served again.
+  const std::uint32_t flags = slots[hart].posted.exchange(0, std::memory_order_acq_rel);
+  for (unsigned kind = 0; kind < kPosts; ++kind) {
+    const PostFunction function =
+        (flags >> kind & 1) != 0 ? post_functions[kind].load(std::memory_order_acquire) : nullptr;
+    if (function != nullptr) function(hart);
+  }
 }
 
 }  // namespace qm::hal

@@ -21,7 +21,7 @@
 // mutant NO_ACQUIRE: the hart that takes a magazine does not see what is in it
 //   alloc/include/qm/detail/lock.hpp: kHeld, std::memory_order_acquire => kHeld, std::memory_order_relaxed
 // mutant NO_RELEASE: what a hart wrote into a magazine may come after it has given it away
-//   alloc/include/qm/detail/lock.hpp: Lock::kFree, std::memory_order_release => Lock::kFree, std::memory_order_relaxed
+//   alloc/include/qm/detail/lock.hpp: Lock::kUnlocked, std::memory_order_release => Lock::kUnlocked, std::memory_order_relaxed
 
 #include "relacy_atomic.hpp"
 

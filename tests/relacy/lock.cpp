@@ -9,7 +9,7 @@
 // mutant NO_ACQUIRE: a hart that takes the lock does not see what the last holder wrote
 //   alloc/include/qm/detail/lock.hpp: kHeld, std::memory_order_acquire => kHeld, std::memory_order_relaxed
 // mutant NO_RELEASE: the holder's writes may come after it has freed the lock
-//   alloc/include/qm/detail/lock.hpp: Lock::kFree, std::memory_order_release => Lock::kFree, std::memory_order_relaxed
+//   alloc/include/qm/detail/lock.hpp: Lock::kUnlocked, std::memory_order_release => Lock::kUnlocked, std::memory_order_relaxed
 // mutant FORGETS_OTHERS: a hart that slept takes the lock as if no other hart slept
 //   alloc/src/lock.cpp: state_.exchange(kSleptOn, std::memory_order_seq_cst) != kFree => state_.exchange(kHeld, std::memory_order_seq_cst) != kFree
 // mutant WAKES_NOBODY: the holder does not look whether a hart sleeps

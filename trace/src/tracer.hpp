@@ -210,6 +210,7 @@ class Tracer final : public Observer {
   void forget(Arena& arena, std::uintptr_t start) noexcept override;
   void need_stacks() noexcept override;
   std::uint32_t stack(std::uintptr_t frame) noexcept override;
+  std::uint32_t stack_of_allocation(std::uintptr_t frame) noexcept override;
   std::uint32_t allocating_stack(Cache& cache, void* object) noexcept override;
   void resized(Arena& arena, std::uintptr_t start, std::size_t requested, std::size_t former) noexcept override;
   void resized(Cache& cache, void* object, std::size_t requested) noexcept override;

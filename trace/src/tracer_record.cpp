@@ -371,6 +371,14 @@ std::uint32_t Tracer::stack(std::uintptr_t frame) noexcept {
   return open_.load(std::memory_order_acquire) != 0 ? store_stack(kNoOwner, frame) : kNoStack;
 }
 
+std::uint32_t Tracer::stack_of_allocation(std::uintptr_t frame) noexcept {
+  // For this stack, and for those of frees and faults that come before the next allocation.
+  constexpr std::size_t kLeft = 8 * StackEntry::bytes(kStackDepth);
+  if (open_.load(std::memory_order_acquire) == 0) return kNoStack;
+  if (stacks.is_short_of(kLeft)) static_cast<void>(add_stacks());
+  return store_stack(kNoOwner, frame);
+}
+
 std::uint32_t Tracer::allocating_stack(Cache& cache, void* object) noexcept {
   const TracedSource* one = traced_source(cache);
   std::uint32_t* handle = one != nullptr ? cache.handle(object) : nullptr;

@@ -361,6 +361,11 @@ class alignas(HartCache) Cache : public Traceable {
 
   // ---- for the trace ------------------------------------------------------------------------------------------------
 
+  /// About how many allocations a hart's magazine serves between two slow paths.
+  [[nodiscard]] unsigned rounds() const noexcept {
+    if constexpr (kMagazines) return has_magazines() ? depot_.rounds() : 1;
+    return 1;
+  }
   /// Harts that have magazines.
   [[nodiscard]] hal::HartMask magazine_harts() const noexcept {
     return kMagazines ? magazine_harts_.load(std::memory_order_seq_cst) : 0;
@@ -480,6 +485,7 @@ class alignas(HartCache) Cache : public Traceable {
   friend class scan::Scanner;
   friend struct CacheLayout;
   friend void set_misuse_handler(MisuseHandler) noexcept;
+  friend struct GuardedCache;
   static constexpr hal::HartMask bit(unsigned hart) noexcept { return hal::HartMask{1} << hart; }
   [[nodiscard, gnu::always_inline]] static const CallSite* site_or_untagged(const CallSite* site) noexcept {
     if constexpr (kCallSites) return site != nullptr ? site : call_sites::untagged();
@@ -512,6 +518,7 @@ class alignas(HartCache) Cache : public Traceable {
   [[nodiscard]] bool construct(void* object) noexcept;
   void put_in_slab(void* object) noexcept;
   void refuse(void* address, SlabLayer::ObjectState object_state) noexcept;
+  void free_other(void* object, SlabLayer::ObjectState object_state) noexcept;
   void* refuse_size(std::size_t requested) noexcept;
   static void tell_refused(Cache& cache, void* address, SlabLayer::ObjectState object_state) noexcept;
   void count_misuse() noexcept;

@@ -10,6 +10,7 @@
 ///     a write after the free         at the next allocation of the object, by `verify`       QM_CHECKED
 ///     the same, and a double free    when the object leaves the quarantine, by `verify`; at  a cache with a quarantine
 ///                                    the second free
+///     an access outside, or after the free          at the access                            guarded samples
 ///     objects in use at a destroy    at the destroy, which is refused                        QM_CHECKED names holders
 ///     more bytes than an object has  at the allocation, which fails                          every build
 ///
@@ -45,6 +46,8 @@ enum class Misuse : std::uint8_t {
   kWriteAfterFree,  ///< something wrote to the object while it was free
   kLeak,            ///< a destroy was refused: the object is still in use, one of `count`
   kTooLarge,        ///< an allocation was refused: it asked for `count` bytes of a cache whose objects have fewer
+  kOutside,         ///< a guarded object (guards.hpp) of `count` bytes was accessed outside
+  kUseAfterFree,    ///< the same, after its free
 };
 
 /// A few words for each, to print after an object's address: "is free already".
@@ -59,14 +62,19 @@ struct MisuseReport {
   Arena* arena = nullptr;
   Cache* owner = nullptr;  ///< kWrongCache: the cache that has the object; may be destroyed meanwhile
   void* object = nullptr;  ///< the object's start; if there is none, the address as given
-  std::size_t offset = 0;  ///< from the object's start to the address or the first damaged byte
+  /// From the object's start to the address or the first damaged byte; kOutside: before the start it is negative, modulo
+  /// the word.
+  std::size_t offset = 0;
   /// kOverflow of a block: the payload of the next block, whose header was overwritten. kWriteAfterFree: that of the
   /// block after the free one.
   void* neighbour = nullptr;
-  std::size_t count = 0;           ///< kLeak: objects in use; kTooLarge: bytes requested
+  std::size_t count = 0;           ///< kLeak: objects in use; kTooLarge: bytes requested; a guarded object's bytes
   std::uint32_t allocated_by = 0;  ///< stack (the observer's handle) that allocated the object last, 0: not known
   std::uint32_t freed_by = 0;      ///< stack that freed it last (QM_CHECKED, or a quarantine)
   std::uint32_t found_by = 0;      ///< stack of the call that found it: in a checking build the call with the misuse
+  std::uintptr_t pc = 0;  ///< kOutside, kUseAfterFree: of the access, and found_by is the stack of its callers; 0: found
+                          ///< later, at the free or by `verify`
+  bool is_write = false;  ///< kOutside, kUseAfterFree: whether the access was a write
 };
 
 /// Called for each misuse, after it was counted. Context: that of the free or the allocation, perhaps with interrupts

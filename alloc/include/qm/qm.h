@@ -130,7 +130,9 @@ typedef enum qm_misuse {
   QM_MISUSE_OVERFLOW,
   QM_MISUSE_WRITE_AFTER_FREE,
   QM_MISUSE_LEAK, /* a destroy was refused: @object is in use, one of @count */
-  QM_MISUSE_TOO_LARGE
+  QM_MISUSE_TOO_LARGE,
+  QM_MISUSE_OUTSIDE,       /* of guarded samples: an access before or behind the object */
+  QM_MISUSE_USE_AFTER_FREE /* of guarded samples */
 } qm_misuse;
 
 /* A report; valid during the handler's call. */
@@ -144,6 +146,8 @@ typedef struct qm_misuse_report {
   size_t offset;    /* offset in the object of the address, or of the first damaged byte */
   size_t count;     /* objects in use, or bytes requested */
   void* neighbour;  /* the next block: QM_MISUSE_OVERFLOW of a block, QM_MISUSE_WRITE_AFTER_FREE of a free one */
+  uintptr_t pc;     /* of the access to a guarded object; 0: not known */
+  int is_write;     /* whether it was a write */
 } qm_misuse_report;
 typedef void (*qm_misuse_handler)(const qm_misuse_report* report);
 

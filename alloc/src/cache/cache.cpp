@@ -5,6 +5,7 @@
 #include <qm/detail/checked.hpp>
 #include <qm/exhaustion.hpp>
 #include <qm/fault.hpp>
+#include <qm/guards.hpp>
 #include <qm/hal/broadcast.hpp>
 #include <qm/system.hpp>
 
@@ -139,16 +140,23 @@ bool Cache::may_fill_magazine() const noexcept { return has_magazines() && !exha
 
 // ---- free -----------------------------------------------------------------------------------------------------------
 
+/// Frees a guarded object, or refuses an address that is no object in use.
+void Cache::free_other(void* object, SlabLayer::ObjectState object_state) noexcept {
+  const guards::internal::Calls* const guards = guards::internal::linked();
+  if (guards == nullptr || !guards->free(object, guards::internal::current_frame())) refuse(object, object_state);
+}
+
 void Cache::free_slow(void* object, Placed placed) noexcept {
   if (is_dead()) return refuse(object, SlabLayer::ObjectState::kOutside);
   if (placed == Placed::kNowhere) {
     const SlabLayer::ObjectState object_state = slabs_.classify(object);
-    if (object_state != SlabLayer::ObjectState::kOut) return refuse(object, object_state);
+    if (object_state != SlabLayer::ObjectState::kOut) return free_other(object, object_state);
     if constexpr (kChecked) {
       if (!checked::take_back(*this, object)) return;
     }
     placed = Placed::kForSlab;
-    const bool held_back = (state_.load(std::memory_order_relaxed) & trace_state::kQuarantine) != 0;
+    const bool held_back =
+        (state_.load(std::memory_order_relaxed) & trace_state::kQuarantine) != 0 && quarantine() != nullptr;
     if (held_back) {
       object = quarantine_calls().put(*this, object);
       if (object == nullptr) return;

@@ -6,6 +6,7 @@
 
 #include <qm/cache.hpp>
 #include <qm/exhaustion.hpp>
+#include <qm/guards.hpp>
 
 #include "slab/upkeep.hpp"
 
@@ -31,7 +32,8 @@ void set_observer(Observer* observer, const TracedPath& path) noexcept {
 /// masked, as in open_hart_cache().
 inline bool Cache::is_plain() const noexcept {
   // acquire: as in open_hart_cache()
-  return (state_.load(std::memory_order_acquire) & ~trace_state::kSettled) == 0 && reserve_missing() == 0;
+  constexpr std::uint32_t kOpen = trace_state::kSettled | trace_state::kGuard;
+  return (state_.load(std::memory_order_acquire) & ~kOpen) == 0 && reserve_missing() == 0;
 }
 
 // ---- for an allocation ----------------------------------------------------------------------------------------------
@@ -381,6 +383,21 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
   return cache->allocate_slow(site, requested, wait_policy, exchanged);
 }
 
+/// Allocates from a cache that the guards have selected: a guarded object, if a sample is due.
+[[gnu::noinline]] static void* allocate_sampled(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                                                qm::WaitPolicy wait_policy) noexcept {
+  const std::uintptr_t frame = qm::guards::internal::current_frame();
+  void* const sample = qm::guards::internal::linked()->allocate(cache, requested, 0, frame);
+  if (sample != nullptr) return sample;
+  if (qm::kMagazines) {
+    if (void* object = cache->allocate_from_previous(); object != nullptr) {
+      if constexpr (qm::kCallSites) cache->charge(object, site, requested);
+      return object;
+    }
+  }
+  return qm_cache_allocate_other(cache, site, requested, wait_policy);
+}
+
 void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
                               qm::WaitPolicy wait_policy) noexcept {
   QM_JUMPS();
@@ -392,14 +409,20 @@ void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::s
 void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
                              qm::WaitPolicy wait_policy) noexcept {
   QM_JUMPS();
-  if constexpr (!qm::kMagazines) return cache->allocate_slow(site, requested, wait_policy, true);
   using namespace qm::trace_state;
+  constexpr std::uint32_t kNotSampled = kGuard | kFault | kHearsAllocation;
+  if constexpr (!qm::kMagazines) {
+    if ((qm::load_relaxed(cache->state()) & kNotSampled) != kGuard)
+      return cache->allocate_slow(site, requested, wait_policy, true);
+    return allocate_sampled(cache, site, requested, wait_policy);
+  }
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return allocate_plain(cache, site, requested, wait_policy);
   if ((word & (kRecord | kFault | kStream | kThin)) == kRecord) {
     return qm::traced_path.allocate(cache, site, requested, wait_policy);
   }
   if ((word & kHearsAllocation) != 0) return qm::traced_path.allocate_mixed(cache, site, requested, wait_policy);
+  if ((word & kNotSampled) == kGuard) return allocate_sampled(cache, site, requested, wait_policy);
   return qm_cache_allocate_other(cache, site, requested, wait_policy);
 }
 

@@ -7,6 +7,7 @@
 #include <qm/cache.hpp>
 #include <qm/detail/checked.hpp>
 #include <qm/fault.hpp>
+#include <qm/guards.hpp>
 #include <qm/system.hpp>
 
 namespace qm {
@@ -85,6 +86,8 @@ Cache* Cache::create(const CacheConfig& config, const NoTouchCalls* no_touch, St
     }
   }
   if (cache != nullptr && observer() != nullptr) observer()->created(*cache);
+  if (const guards::internal::Calls* guards = guards::internal::linked(); cache != nullptr && guards != nullptr)
+    guards->created(*cache);
   if (why != nullptr) *why = status;
   return cache;
 }
@@ -105,7 +108,8 @@ Status Cache::retire() noexcept {
     const CacheExtra* extra = this->extra();
     const std::size_t out =
         slabs_.objects_out() - (extra != nullptr ? extra->reserve.held() : 0);  // magazines are empty
-    if (out != 0) status = Status::kBusy;
+    const guards::internal::Calls* const guards = guards::internal::linked();
+    if (out != 0 || (guards != nullptr && guards->holds(*this))) status = Status::kBusy;
     if constexpr (kChecked) {
       if (out != 0) checked::report_holders(*this, out);
     }

@@ -15,7 +15,7 @@ void tell(MisuseReport& report) noexcept {
   const MisuseHandler handler = misuse_handler.load(std::memory_order_acquire);
   if (handler == nullptr) return;
   if (Observer* trace = observer(); trace != nullptr) {
-    report.found_by = trace->stack(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
+    if (report.found_by == 0) report.found_by = trace->stack(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
     Cache* holder = report.owner != nullptr ? report.owner : report.cache;
     const bool known =
         report.kind != Misuse::kNull && report.kind != Misuse::kForeign && report.kind != Misuse::kAfterDestroy;
@@ -47,6 +47,8 @@ const char* describe(Misuse kind) noexcept {
     case Misuse::kWriteAfterFree: return "was written while it was free";
     case Misuse::kLeak: return "is out at a destroy";
     case Misuse::kTooLarge: return "is smaller than what was asked for";
+    case Misuse::kOutside: return "was accessed outside its bounds";
+    case Misuse::kUseAfterFree: return "was accessed after its free";
   }
   return "";
 }

@@ -204,7 +204,8 @@ void Cache::end_quarantine() noexcept {
 Status Cache::set_quarantine(std::size_t bytes) noexcept {
   if (!may_have_quarantine()) return Status::kRefused;
   if (bytes == 0) {
-    state_.fetch_and(~trace_state::kQuarantine, std::memory_order_seq_cst);
+    if ((state_.load(std::memory_order_relaxed) & trace_state::kGuardsFrees) == 0)
+      state_.fetch_and(~trace_state::kQuarantine, std::memory_order_seq_cst);
     if (quarantine() != nullptr) change_quarantine(nullptr, 0, 0);
     return Status::kOk;
   }

@@ -19,7 +19,9 @@ static_assert(QM_MISUSE_WRONG_SIZE == static_cast<int>(qm::Misuse::kWrongSize) &
               QM_MISUSE_OVERFLOW == static_cast<int>(qm::Misuse::kOverflow) &&
               QM_MISUSE_WRITE_AFTER_FREE == static_cast<int>(qm::Misuse::kWriteAfterFree) &&
               QM_MISUSE_LEAK == static_cast<int>(qm::Misuse::kLeak) &&
-              QM_MISUSE_TOO_LARGE == static_cast<int>(qm::Misuse::kTooLarge));
+              QM_MISUSE_TOO_LARGE == static_cast<int>(qm::Misuse::kTooLarge) &&
+              QM_MISUSE_OUTSIDE == static_cast<int>(qm::Misuse::kOutside) &&
+              QM_MISUSE_USE_AFTER_FREE == static_cast<int>(qm::Misuse::kUseAfterFree));
 
 constinit std::atomic<qm_misuse_handler> c_misuse_handler{nullptr};
 
@@ -35,7 +37,9 @@ void tell_c(const qm::MisuseReport& report) noexcept {
                               report.object,
                               report.offset,
                               report.count,
-                              report.neighbour};
+                              report.neighbour,
+                              report.pc,
+                              report.is_write ? 1 : 0};
   handler(&told);
 }
 

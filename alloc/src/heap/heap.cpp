@@ -7,6 +7,7 @@
 #include <qm/arena.hpp>
 #include <qm/detail/bits.hpp>
 #include <qm/detail/checked.hpp>
+#include <qm/guards.hpp>
 #include <qm/misuse.hpp>
 #include <qm/detail/page_map.hpp>
 #include <qm/system.hpp>
@@ -179,7 +180,11 @@ Traceable& source_of(Cache* cache) noexcept {
 
 /// usable_size() of such a block.
 std::size_t usable_in(Cache* cache, const void* block) noexcept {
-  if (cache == nullptr) return large.size_of(reinterpret_cast<std::uintptr_t>(block));
+  if (cache == nullptr) {
+    const std::size_t size = large.size_of(reinterpret_cast<std::uintptr_t>(block));
+    const guards::internal::Calls* const guards = size == 0 ? guards::internal::linked() : nullptr;
+    return guards != nullptr ? guards->size_of(block) : size;
+  }
   if constexpr (kChecked) return checked::requested(*cache, block);  // the redzone begins behind it
   return cache->object_size();
 }
@@ -198,6 +203,8 @@ bool is_told(Traceable& source) noexcept {
 /// Counts or reports the result of freeing a block that lies in no slab.
 void note_free_of_large(void* block, Status status) noexcept {
   if (status == Status::kOk) return;
+  const guards::internal::Calls* const guards = guards::internal::linked();
+  if (guards != nullptr && guards->free(block, guards::internal::current_frame())) return;
   if (status == Status::kInvalid) {  // a damaged header beside it, which the arena has reported
     refused_frees.fetch_add(1, std::memory_order_relaxed);
   } else {
@@ -213,11 +220,19 @@ void note_free_of_large(void* block, Status status) noexcept {
 static void* allocate_in(unsigned number, std::size_t alignment, const CallSite* site, std::size_t size,
                          WaitPolicy wait_policy) noexcept {
   if (Cache* cache = cache_of(number); cache != nullptr) return take(*cache, site, size, wait_policy);
-  if (observer() != nullptr && number != 0 && earns_cache(number)) {
-    // With the trace linked, a class's cache is made before its first block: a trace by the class's name has all of the
-    // class.
-    create_class(number);
-    if (Cache* cache = cache_of(number); cache != nullptr) return take(*cache, site, size, wait_policy);
+  if (observer() != nullptr) {
+    if (number != 0 && earns_cache(number)) {
+      // With the trace linked, a class's cache is made before its first block: a trace by the class's name has all of
+      // the class.
+      create_class(number);
+      if (Cache* cache = cache_of(number); cache != nullptr) return take(*cache, site, size, wait_policy);
+    }
+    const guards::internal::Calls* const guards = guards::internal::linked();
+    if (guards != nullptr && large.state().load(std::memory_order_relaxed) == 0) {
+      const std::uintptr_t frame = guards::internal::current_frame();
+      void* const sample = guards->allocate(nullptr, size != 0 ? size : 1, alignment, frame);
+      if (sample != nullptr) return sample;
+    }
   }
   const std::uint32_t imports = blocks.imports.load(std::memory_order_relaxed);
   const std::uintptr_t block = large.allocate_block(size != 0 ? size : 1, alignment, number, site, wait_policy);

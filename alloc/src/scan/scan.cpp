@@ -7,6 +7,7 @@
 
 #include <qm/arena.hpp>
 #include <qm/detail/bits.hpp>
+#include <qm/guards.hpp>
 #include <qm/hal/broadcast.hpp>
 #include <qm/detail/lock.hpp>
 #include <qm/detail/page_map.hpp>
@@ -214,15 +215,23 @@ Status LeakScan::run() noexcept {
     Status status;
   } here{scanner, {}, 0, Status::kOk};
   here.sp = scan::spill_registers(here.registers);
+  // The scan reads the pool of guarded objects, too.
+  static constexpr auto kRun = [](Scanner& one, std::uintptr_t sp) noexcept {
+    const guards::internal::Calls* const guards = guards::internal::linked();
+    if (guards != nullptr) guards->set_armed(false);
+    const Status status = one.run(sp);
+    if (guards != nullptr) guards->set_armed(true);
+    return status;
+  };
   if (in_panic) {
     scanner.note_hardware(hal::Port::hart_index());
-    return scanner.run(here.sp);
+    return kRun(scanner, here.sp);
   }
   const hal::BroadcastResult answer = hal::run_while_still(
       [](unsigned hart, void* argument) noexcept { static_cast<Work*>(argument)->scanner.note_hardware(hart); },
       [](void* argument) noexcept {
         Work& of = *static_cast<Work*>(argument);
-        of.status = of.scanner.run(of.sp);
+        of.status = kRun(of.scanner, of.sp);
       },
       &here);
   if (!answer.ok()) {

@@ -57,6 +57,13 @@ __trap_return:
   LOAD t0, QM_FRAME_PC(sp)
   csrw  QM_XEPC, t0
   LOAD t0, QM_FRAME_STATUS(sp) # its enable bit is 0; its previous enable and mode are as at entry
+#if QM_XSTATUS_KEPT
+  csrr  t1, QM_XSTATUS
+  xor   t1, t1, t0
+  li    t2, QM_XSTATUS_KEPT
+  and   t1, t1, t2
+  xor   t0, t0, t1
+#endif
   csrw  QM_XSTATUS, t0
   LOAD t0, QM_FRAME_SCRATCH(sp)
   csrw  QM_XSCRATCH, t0

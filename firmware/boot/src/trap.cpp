@@ -1,5 +1,6 @@
 /// Traps: the work of every trap before and after its handler.
 
+#include <qm/guards.hpp>
 #include <qm/hal/broadcast.hpp>
 #include <qm/rewind.hpp>
 
@@ -30,6 +31,15 @@ void serve_interrupt(HartState& hart, TrapFrame& frame) noexcept {
   }
 }
 
+/// Whether the exception is an access that a trap unit denied. It has been reported, and the code makes it again.
+bool serve_guards(const TrapFrame& frame) noexcept {
+  constexpr unsigned kLoadFault = 5, kStoreFault = 7, kLoadPageFault = 13, kStorePageFault = 15;
+  const unsigned code = frame.code();
+  const bool is_write = code == kStoreFault || code == kStorePageFault;
+  if (!is_write && code != kLoadFault && code != kLoadPageFault) return false;
+  return guards::on_fault(frame.value, is_write, frame.original_pc, frame.x[8]);
+}
+
 /// Checks the interrupted stack: the current task's stack or, for a nested trap, the trap stack.
 void check_interrupted_stack(const HartState& hart, const TrapFrame& frame) noexcept {
   if (frame.scratch != 0) {
@@ -53,9 +63,12 @@ extern "C" void qm_trap(TrapFrame* frame) {
   const std::uint32_t interrupted = hal::port_context_key;
   hal::port_context_key = 0;  // 0: a handler's label and stack are queried each time
   ++hal::hart_local().trap_depth;
-  if (!frame->is_interrupt()) fatal_exception(*frame);
-  check_interrupted_stack(hart, *frame);
-  serve_interrupt(hart, *frame);
+  if (frame->is_interrupt()) {
+    check_interrupted_stack(hart, *frame);
+    serve_interrupt(hart, *frame);
+  } else if (!serve_guards(*frame)) {
+    fatal_exception(*frame);
+  }
   hal::Port::mask_interrupts();
   hart.recheck.store(1, std::memory_order_relaxed);  // read by this hart only, after the trap
   --hal::hart_local().trap_depth;

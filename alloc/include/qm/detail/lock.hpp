@@ -32,16 +32,16 @@ class Lock {
 
  private:
   friend class LockGuard;
-  enum State : std::uint32_t { kFree, kHeld, kSleptOn };
+  enum State : std::uint32_t { kUnlocked, kHeld, kSleptOn };
   /// Compares and swaps, so that the state kSleptOn is not overwritten.
   bool try_lock() noexcept {
-    std::uint32_t expected = kFree;
+    std::uint32_t expected = kUnlocked;
     // acquire: pairs with the release in ~LockGuard().
     return state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
   }
   [[gnu::cold]] void lock_slow() noexcept;
   [[gnu::cold]] void wake_sleepers() noexcept;
-  std::atomic<std::uint32_t> state_{kFree};
+  std::atomic<std::uint32_t> state_{kUnlocked};
 };
 
 /// Holds a lock for a scope, with interrupts masked. On a port for one hart, masking is all it does. In a panic it does
@@ -57,7 +57,7 @@ class LockGuard {
   ~LockGuard() {
     if constexpr (hal::kManyHarts) {
       hal::change_lock_depth<-1>();
-      if (lock_.state_.exchange(Lock::kFree, std::memory_order_release) == Lock::kSleptOn) lock_.wake_sleepers();
+      if (lock_.state_.exchange(Lock::kUnlocked, std::memory_order_release) == Lock::kSleptOn) lock_.wake_sleepers();
     }
   }
   LockGuard(const LockGuard&) = delete;

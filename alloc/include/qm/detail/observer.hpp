@@ -50,9 +50,14 @@ inline constexpr std::uint32_t kOwned = std::uint32_t{1} << 31;
 inline constexpr std::uint32_t kSampled = 256;  ///< with kRecord: not each allocation has a record
 inline constexpr std::uint32_t kCounts = 512;   ///< with kRecord: no allocation has one, only counts are kept
 inline constexpr std::uint32_t kQuarantine =
-    1024;  ///< freed objects wait before they are used again: push is closed (quarantine.hpp)
-static_assert((kRecord | kStream | kHold | kSettled | kFault | kStreamHold | kWatch | kSampled | kCounts |
-               kQuarantine) == 2046,
+    1024;  ///< push is closed: freed objects wait before they are used again (quarantine.hpp), or are looked for
+           ///< among the guarded ones
+/// Allocations on the slow path may be sampled (guards.hpp). A per-hart cache may be open.
+inline constexpr std::uint32_t kGuard = 1;
+/// With kQuarantine: push is closed for the guards too, so set_quarantine(0) leaves that flag.
+inline constexpr std::uint32_t kGuardsFrees = 4096;
+static_assert((kRecord | kStream | kHold | kSettled | kFault | kStreamHold | kWatch | kSampled | kCounts | kQuarantine |
+               kGuard | kGuardsFrees) == 2047 + 4096,
               "the flags overlap");
 inline constexpr std::uint32_t kThin = kSampled | kCounts;
 /// Any of these closes the pop.
@@ -63,7 +68,8 @@ inline constexpr std::uint32_t kClosesPush = kWatch | kQuarantine;
 inline constexpr std::uint32_t kHearsAllocation = kRecord | kStream;
 inline constexpr std::uint32_t kHearsFree = kWatch | kStream;
 /// Flags that do not belong to the live trace (live_trace.hpp).
-inline constexpr std::uint32_t kNotOfLiveTrace = kFault | kStream | kStreamHold | kQuarantine;
+inline constexpr std::uint32_t kNotOfLiveTrace =
+    kFault | kStream | kStreamHold | kQuarantine | kGuard | kGuardsFrees;
 }  // namespace trace_state
 
 /// One allocation, as the observer gets it.
@@ -148,6 +154,8 @@ class Observer {
     (void)frame;
     return 0;
   }
+  /// The same for an allocation: it allocates memory for stacks if little is left. Context: any; no lock held.
+  virtual std::uint32_t stack_of_allocation(std::uintptr_t frame) noexcept { return stack(frame); }
   /// @returns the stack of the last allocation of @p object, also if the object is free by now; 0 if it was not recorded.
   ///          Context: any.
   virtual std::uint32_t allocating_stack(Cache& cache, void* object) noexcept {

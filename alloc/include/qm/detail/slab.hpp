@@ -263,6 +263,8 @@ class SlabLayer {
 
   /// object_size(): bytes of an object, alignment included; stride(): bytes from one object to the next.
   [[nodiscard]] std::size_t object_size() const noexcept { return stride_ - trailer(); }
+  /// Whether it is a size class of the heap.
+  [[nodiscard]] bool of_heap() const noexcept { return heap_class_ != 0; }
   [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
   /// Offset in a stride at which the redzone of a checking build ends.
   [[nodiscard]] std::size_t redzone_end() const noexcept { return stride_ - lead(); }

@@ -77,12 +77,19 @@ void set_ipi_pause(void (*pause)() noexcept) noexcept;
 /// The function that a posted hart runs: masked, bounded, must not wait.
 using PostFunction = void (*)(unsigned hart) noexcept;
 
-/// Sets the function that post() requests; one for all harts. nullptr: none.
-void set_post_function(PostFunction function) noexcept;
+/// What a post asks of a hart.
+enum class Post : std::uint8_t {
+  kDrain,    ///< give its magazines away
+  kRefresh,  ///< refresh its trap unit (port_contract.hpp)
+};
+inline constexpr unsigned kPosts = 2;
+
+/// Sets the function that post() requests, for each kind one for all harts. nullptr: none.
+void set_post_function(PostFunction function, Post kind = Post::kDrain) noexcept;
 
 /// Makes each online hart of @p harts except the running one call the post function soon, and waits for none of them. A
 /// hart that has not yet served an earlier post gets no second interrupt. Complexity: one IPI a hart. Context: any.
-void post(HartMask harts) noexcept;
+void post(HartMask harts, Post kind = Post::kDrain) noexcept;
 
 /// Serves hart @p hart's box, then its posts. The port calls it for each IPI, with interrupts masked, after it has
 /// cleared the pending bit. A call with an empty box does nothing.

@@ -41,8 +41,56 @@ struct ThreadState {
 #define QM_MAX_HARTS 8
 #endif
 
+/// A trap unit makes parts of a piece of memory, the pool of guarded objects (<qm/guards.hpp>), inaccessible. The pool
+/// is a row of slots of kSlotBytes. A slot begins with kEdgeBytes that are never an object; so many follow the last
+/// slot, too. In the rest of each slot a window of whole kGrainBytes can be made accessible:
+///
+///     | edge | window | edge |   window  | ... | edge |
+///     |<--- slot 0 -->|<---- slot 1 ---->|
+///
+/// The functions are called on one hart at a time, with interrupts masked, except arm(), disarm() and refresh().
+/// This unit is for ports without one: nothing traps.
+struct NoTrapUnit {
+  static constexpr std::size_t kSlotBytes = 1024;
+  static constexpr std::size_t kEdgeBytes = 64;
+  static constexpr std::size_t kGrainBytes = 1;
+  static constexpr unsigned kMostSlots = 255;
+  /// Alignment of the pool. No multiple of kNoCross lies inside the pool and its tables; 0: one may.
+  static constexpr std::size_t kAlign = 16;
+  static constexpr std::size_t kNoCross = 0;
+  /// Bytes of memory, at a multiple of kAlign, that the unit needs for its own tables.
+  static constexpr std::size_t kTableBytes = 0;
+
+  /// Builds the tables of a pool at @p pool; no window is accessible. @returns false if the hardware cannot do it: then
+  /// no other function is called.
+  static bool prepare(std::uintptr_t pool, unsigned slots, std::uintptr_t tables) noexcept {
+    (void)pool;
+    (void)slots;
+    (void)tables;
+    return false;
+  }
+  /// Makes the tables effective on the running hart, and ends that. Interrupts masked.
+  static void arm() noexcept {}
+  static void disarm() noexcept {}
+  /// Makes [low, high) the accessible window of a slot, nothing if both are equal, and closes the edges beside the slot.
+  /// The change is effective on the running hart; on each other one at the latest after its refresh().
+  static void show(unsigned slot, std::uintptr_t low, std::uintptr_t high) noexcept {
+    (void)slot;
+    (void)low;
+    (void)high;
+  }
+  /// Makes the memory around @p address, which is in the pool, accessible until the next show() of that slot or of one
+  /// beside it.
+  static void open(std::uintptr_t address) noexcept { (void)address; }
+  /// Makes all earlier changes effective on the running hart. Interrupts masked.
+  static void refresh() noexcept {}
+};
+
 /// Defaults for the members that a port may leave out.
 struct PortDefaults {
+  /// The trap unit of the port.
+  using TrapUnit = NoTrapUnit;
+
   /// Most harts that this image can use, 1 to 32. A compile-time maximum: it is the size of the broadcast's arrays and
   /// masks.
   static constexpr unsigned kMaxHarts = QM_MAX_HARTS;

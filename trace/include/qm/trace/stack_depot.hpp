@@ -296,6 +296,14 @@ class BasicStackDepot {
     bool is_over_ = false;
   };
 
+  /// Whether less than @p bytes are left in the region that is being filled, or it has no memory.
+  [[nodiscard]] bool is_short_of(std::size_t bytes) const noexcept {
+    const std::uint32_t end = end_.load(std::memory_order_relaxed);
+    const std::uint32_t region = end >> kRegionLog2;
+    if (region >= regions_ || (region + 1 < regions_ && has_region(region + 1))) return false;
+    return !has_region(region) || region_bytes(region) - end % kRegionUnits * 8 < bytes;
+  }
+
   [[nodiscard]] StackDepotStats stats() const noexcept {
     StackDepotStats stats;
     stats.capacity_bytes = bytes_;

@@ -22,7 +22,28 @@ inline void shut_sections(unsigned) noexcept {}
 inline void open_sections(unsigned) noexcept {}
 #endif
 
+/// The trap unit of the host: mprotect(). The memory given to qm::initialize() must come from whole pages of a private
+/// mapping or of data. A SIGSEGV handler of the program calls qm::guards::on_fault().
+struct HostTrapUnit {
+  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kSlotBytes = 2 * kPage;
+  static constexpr std::size_t kEdgeBytes = kPage;
+  static constexpr std::size_t kGrainBytes = kPage;
+  static constexpr unsigned kMostSlots = 255;
+  static constexpr std::size_t kAlign = kPage;
+  static constexpr std::size_t kNoCross = 0;
+  static constexpr std::size_t kTableBytes = 0;
+
+  static bool prepare(std::uintptr_t pool, unsigned slots, std::uintptr_t tables) noexcept;
+  static void arm() noexcept;
+  static void disarm() noexcept;
+  static void show(unsigned slot, std::uintptr_t low, std::uintptr_t high) noexcept;
+  static void open(std::uintptr_t address) noexcept;
+  static void refresh() noexcept {}
+};
+
 struct Port : PortDefaults {
+  using TrapUnit = HostTrapUnit;
 #if defined(QM_FAST_PATH_FLAGGED)
   using Section = FlaggedSection;
 #endif

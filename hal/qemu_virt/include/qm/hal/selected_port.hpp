@@ -9,6 +9,7 @@
 #include <qm/hal/csr.hpp>
 #include <qm/hal/port_contract.hpp>
 #include <qm/hal/privilege.hpp>
+#include <qm/hal/trap_unit.hpp>
 
 namespace qm::hal {
 
@@ -31,6 +32,7 @@ StackBounds platform_stack_bounds(std::uintptr_t frame) noexcept;
 std::size_t platform_context_label(std::span<char> label) noexcept;
 
 struct Port : PortDefaults {
+  using TrapUnit = SelectedTrapUnit;
   /// The interrupt-enable bit of the status register, at its position.
   enum class InterruptState : std::uintptr_t { kMasked = 0, kEnabled = QM_XSTATUS_IE };
 

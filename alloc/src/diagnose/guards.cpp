@@ -1,0 +1,594 @@
+/// Guarded samples; see guards.hpp.
+///
+/// Invariants
+/// - G1 A slot is in use from its allocation to its free, else in the list of idle slots, which is in order of the frees:
+///      the one that was freed first is used next.
+/// - G2 The trap unit shows the window of each slot in use, and of no other, except what on_fault() has opened.
+/// - G3 No lock is held while a stack is walked, a misuse is reported or a hart is asked.
+
+#include <qm/guards.hpp>
+
+#include <cstring>
+#include <new>
+
+#include <qm/arena.hpp>
+#include <qm/cache.hpp>
+#include <qm/detail/bits.hpp>
+#include <qm/detail/lock.hpp>
+#include <qm/detail/observer.hpp>
+#include <qm/detail/poison.hpp>
+#include <qm/hal/broadcast.hpp>
+#include <qm/heap.hpp>
+#include <qm/misuse.hpp>
+#include <qm/system.hpp>
+
+namespace qm {
+
+/// What the guards need of a cache's private members.
+struct GuardedCache {
+  static bool may_be_selected(const Cache& cache) noexcept {
+    constexpr std::uint32_t kNever = cache_flags::kQuantumCache | cache_flags::kNoTouch | cache_flags::kNoTrace;
+    return (cache.flags() & kNever) == 0 && cache.traceable() && !cache.has_constructor() && !cache.has_destructor();
+  }
+  static bool has_quarantine(const Cache& cache) noexcept {
+    const Quarantine* quarantine = cache.quarantine();
+    return quarantine != nullptr && quarantine->bytes() != 0;
+  }
+};
+
+namespace guards {
+namespace internal {
+constinit std::atomic<const Calls*> calls{nullptr};
+}
+
+namespace {
+
+using Unit = hal::Port::TrapUnit;
+constexpr std::size_t kRoom = Unit::kSlotBytes - Unit::kEdgeBytes;
+/// Bytes of the pattern on each side of an object.
+constexpr std::size_t kPattern = 64;
+static_assert(Unit::kEdgeBytes >= kPattern && Unit::kEdgeBytes % heap::kAlignment == 0);
+constexpr std::uint16_t kNone = 0xffff;
+/// Longest access of one instruction.
+constexpr std::size_t kLongestAccess = 8;
+
+struct Slot {
+  enum class State : std::uint8_t { kUnused, kLive, kFreed };
+  std::uintptr_t start = 0;
+  std::uint32_t bytes = 0;
+  std::uint32_t allocated_by = 0;
+  std::uint32_t freed_by = 0;
+  Cache* cache = nullptr;  ///< nullptr: a block of the heap
+  State state = State::kUnused;
+  bool is_told = false;      ///< on_fault() has reported an access
+  std::uint16_t next = kNone;  ///< in the list of idle slots
+
+  [[nodiscard]] std::uintptr_t end() const noexcept { return start + bytes; }
+  [[nodiscard]] std::uintptr_t window_low() const noexcept { return round_down(start, Unit::kGrainBytes); }
+  [[nodiscard]] std::uintptr_t window_high() const noexcept { return round_up(end(), Unit::kGrainBytes); }
+};
+
+struct Pool {
+  std::uintptr_t start = 0;  ///< 0: there is none
+  std::size_t bytes = 0;
+  unsigned slots = 0;
+  Slot* table = nullptr;
+  MemoryRange extra{};  ///< of the trap unit's tables and the slots
+  bool traps = false;
+  bool is_ending = false;  ///< no samples any more
+  std::uint16_t first_idle = kNone, last_idle = kNone;
+  unsigned live = 0;
+  unsigned freed = 0;
+  std::uint64_t sampled = 0, missed = 0;
+  std::uint32_t random = 1;
+};
+
+constinit Lock lock;  // a leaf
+constinit Pool pool;  // under the lock; start, slots and traps change only while no hart is armed
+std::atomic<std::uint32_t> every{0};
+std::atomic<std::uint32_t> interval_ms{0};
+std::atomic<std::int32_t> left{0};       ///< allocations until the next sample
+std::atomic<std::uint64_t> latest{0};    ///< ticks at the latest sample
+std::atomic<bool> samples_heap{false};
+
+/// The latest fault of a hart that was answered by a refresh.
+struct Refreshed {
+  std::uintptr_t pc = 0;
+  std::uintptr_t address = 0;
+};
+Refreshed refreshed[hal::Port::kMaxHarts];
+
+bool is_in_pool(std::uintptr_t address) noexcept { return pool.start != 0 && address - pool.start < pool.bytes; }
+
+unsigned number_of(std::uintptr_t address) noexcept {
+  const auto number = static_cast<unsigned>((address - pool.start) / Unit::kSlotBytes);
+  return number < pool.slots ? number : pool.slots - 1;  // the last edge
+}
+
+std::uintptr_t place_of(unsigned number) noexcept {
+  return pool.start + number * Unit::kSlotBytes + Unit::kEdgeBytes;
+}
+
+// ---- the pattern beside an object -----------------------------------------------------------------------------------
+
+struct Range {
+  std::uintptr_t low, high;
+};
+
+/// The memory on both sides of an object that does not trap and has the pattern.
+Range patterned(const Slot& slot) noexcept {
+  const std::uintptr_t low = slot.start - kPattern, high = slot.end() + kPattern;
+  if (!pool.traps) return {low, high};
+  return {low > slot.window_low() ? low : slot.window_low(), high < slot.window_high() ? high : slot.window_high()};
+}
+
+void fill_pattern(const Slot& slot) noexcept {
+  const Range range = patterned(slot);
+  std::memset(reinterpret_cast<void*>(range.low), poison::kRedzone, slot.start - range.low);
+  std::memset(reinterpret_cast<void*>(slot.end()), poison::kRedzone, range.high - slot.end());
+}
+
+/// The address of the first damaged byte; 0: none.
+std::uintptr_t damage_beside(const Slot& slot) noexcept {
+  const Range range = patterned(slot);
+  const auto other = [](std::uintptr_t from, std::uintptr_t to) noexcept -> std::uintptr_t {
+    const std::size_t at =
+        poison::first_other(reinterpret_cast<const void*>(from), 0, to - from, poison::kRedzone);
+    return at != poison::kNone ? from + at : 0;
+  };
+  const std::uintptr_t behind = other(slot.end(), range.high);
+  return behind != 0 ? behind : other(range.low, slot.start);
+}
+
+/// Only without a trap unit: the address of the first byte of a freed object that was written since; 0: none.
+std::uintptr_t damage_in_freed(const Slot& slot) noexcept {
+  if (pool.traps || slot.state != Slot::State::kFreed) return 0;
+  const std::size_t at =
+      poison::first_other(reinterpret_cast<const void*>(slot.start), 0, slot.bytes, poison::kFree);
+  return at != poison::kNone ? slot.start + at : 0;
+}
+
+// ---- reports --------------------------------------------------------------------------------------------------------
+
+std::uint32_t stack_from(std::uintptr_t frame) noexcept {
+  Observer* const trace = observer();
+  return trace != nullptr ? trace->stack(frame) : 0;
+}
+std::uint32_t stack_of_allocation(std::uintptr_t frame) noexcept {
+  Observer* const trace = observer();
+  return trace != nullptr ? trace->stack_of_allocation(frame) : 0;
+}
+
+/// Reports a misuse of the object that @p slot, a copy, had.
+void tell(Misuse kind, const Slot& slot, std::uintptr_t address, MisuseReport report = {}) noexcept {
+  report.kind = kind;
+  report.cache = slot.cache;
+  report.object = reinterpret_cast<void*>(slot.start);
+  report.offset = address - slot.start;
+  report.count = slot.bytes;
+  report.allocated_by = slot.allocated_by;
+  report.freed_by = slot.freed_by;
+  if (slot.cache != nullptr) return slot.cache->report(report);
+  qm::internal::tell_misuse(report);
+}
+
+// ---- sampling -------------------------------------------------------------------------------------------------------
+
+/// Whether the next sample is due, after @p weight more allocations.
+bool is_due(std::uint32_t weight) noexcept {
+  if (const std::uint32_t rate = every.load(std::memory_order_relaxed); rate != 0) {
+    if (left.fetch_sub(static_cast<std::int32_t>(weight), std::memory_order_relaxed) >
+        static_cast<std::int32_t>(weight))
+      return false;
+    left.store(static_cast<std::int32_t>(rate), std::memory_order_relaxed);
+    return true;
+  }
+  const std::uint64_t wait = hal::ticks_of(interval_ms.load(std::memory_order_relaxed));
+  if (wait == 0) return false;
+  const std::uint64_t now = hal::Port::ticks();
+  if (now - latest.load(std::memory_order_relaxed) < wait) return false;
+  latest.store(now, std::memory_order_relaxed);
+  return true;
+}
+
+std::uint16_t take_idle_locked() noexcept {
+  const std::uint16_t number = pool.first_idle;
+  if (number == kNone) return kNone;
+  pool.first_idle = pool.table[number].next;
+  if (pool.first_idle == kNone) pool.last_idle = kNone;
+  return number;
+}
+
+void give_idle_locked(std::uint16_t number) noexcept {
+  pool.table[number].next = kNone;
+  (pool.last_idle != kNone ? pool.table[pool.last_idle].next : pool.first_idle) = number;
+  pool.last_idle = number;
+}
+
+bool random_side_locked() noexcept {
+  pool.random ^= pool.random << 13;
+  pool.random ^= pool.random >> 17;
+  pool.random ^= pool.random << 5;
+  return (pool.random & 1) != 0;
+}
+
+void* allocate(Cache* cache, std::size_t bytes, std::size_t alignment, std::uintptr_t frame) noexcept {
+  if (cache == nullptr && !samples_heap.load(std::memory_order_relaxed)) return nullptr;
+  if (!is_due(cache != nullptr ? cache->rounds() : 1)) return nullptr;
+  if (cache != nullptr) {
+    alignment = cache->alignment();
+    if (bytes == 0) bytes = cache->object_size();
+    if (cache->slabs().of_heap()) alignment = heap::kAlignment;
+  }
+  if (alignment > Unit::kEdgeBytes || bytes > kRoom) return nullptr;
+  const std::uint32_t stack = stack_of_allocation(frame);
+  Slot former;
+  std::uintptr_t start = 0, damage = 0;
+  {
+    const LockGuard hold(lock);
+    const std::uint16_t number = pool.start != 0 && !pool.is_ending ? take_idle_locked() : kNone;
+    if (number == kNone) {
+      ++pool.missed;
+      return nullptr;
+    }
+    Slot& slot = pool.table[number];
+    former = slot;
+    damage = damage_in_freed(slot);
+    const std::uintptr_t place = place_of(number);
+    start = random_side_locked() ? place : round_down(place + kRoom - bytes, alignment);
+    if (slot.state == Slot::State::kFreed) --pool.freed;
+    slot = {.start = start,
+            .bytes = static_cast<std::uint32_t>(bytes),
+            .allocated_by = stack,
+            .cache = cache,
+            .state = Slot::State::kLive};
+    ++pool.live;
+    ++pool.sampled;
+    if (pool.traps) Unit::show(number, slot.window_low(), slot.window_high());
+    fill_pattern(slot);
+  }
+  if (damage != 0) tell(Misuse::kWriteAfterFree, former, damage);
+  return reinterpret_cast<void*>(start);
+}
+
+bool free(void* object, std::uintptr_t frame) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  if (!is_in_pool(address)) return false;
+  const std::uint32_t stack = stack_from(frame);
+  Misuse kind = Misuse::kForeign;
+  Slot copy;
+  std::uintptr_t damage = 0;
+  bool was_freed = false;
+  {
+    const LockGuard hold(lock);
+    if (!is_in_pool(address)) return false;
+    const unsigned number = number_of(address);
+    Slot& slot = pool.table[number];
+    if (slot.state == Slot::State::kLive && slot.start == address) {
+      damage = damage_beside(slot);
+      slot.freed_by = stack;
+      std::memset(object, poison::kFree, slot.bytes);
+      slot.state = Slot::State::kFreed;
+      if (pool.traps) Unit::show(number, slot.start, slot.start);
+      give_idle_locked(static_cast<std::uint16_t>(number));
+      --pool.live;
+      ++pool.freed;
+      was_freed = true;
+    } else if (slot.state == Slot::State::kLive && address - slot.start < slot.bytes) {
+      kind = Misuse::kInterior;
+    } else if (slot.state == Slot::State::kFreed && address - slot.start < slot.bytes) {
+      kind = Misuse::kDoubleFree;
+    }
+    copy = slot;
+  }
+  if (!was_freed) {
+    if (kind == Misuse::kForeign) copy = {.start = address};
+    tell(kind, copy, address);
+    return true;
+  }
+  if (pool.traps && hal::kManyHarts) hal::post(hal::online_harts(), hal::Post::kRefresh);
+  if (damage != 0) tell(Misuse::kOutside, copy, damage, {.is_write = true});
+  return true;
+}
+
+std::size_t size_of(const void* object) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(object);
+  if (!is_in_pool(address)) return 0;
+  const LockGuard hold(lock);
+  if (!is_in_pool(address)) return 0;
+  const Slot& slot = pool.table[number_of(address)];
+  return slot.state == Slot::State::kLive && slot.start == address ? slot.bytes : 0;
+}
+
+// ---- faults ---------------------------------------------------------------------------------------------------------
+
+/// How far an address is from a slot's object, 0: in it. An object in use is nearer than a freed one at the same
+/// distance.
+std::size_t distance_locked(const Slot& slot, std::uintptr_t address) noexcept {
+  if (slot.state == Slot::State::kUnused) return SIZE_MAX;
+  std::size_t bytes = 0;
+  if (address < slot.start) bytes = slot.start - address;
+  if (address >= slot.end()) bytes = address - slot.end() + 1;
+  return 2 * bytes + (slot.state == Slot::State::kFreed ? 1 : 0);
+}
+
+/// The slot whose object is nearest to an address of the pool.
+Slot* nearest_locked(std::uintptr_t address) noexcept {
+  const unsigned number = number_of(address);
+  Slot* nearest = nullptr;
+  for (unsigned i = number != 0 ? number - 1 : 0; i <= number + 1 && i < pool.slots; ++i) {
+    Slot& slot = pool.table[i];
+    if (slot.state == Slot::State::kUnused) continue;
+    if (nearest == nullptr || distance_locked(slot, address) < distance_locked(*nearest, address)) nearest = &slot;
+  }
+  return nearest;
+}
+
+bool meet_fault(std::uintptr_t address, bool is_write, std::uintptr_t pc, std::uintptr_t frame) noexcept {
+  if (!is_in_pool(address) || !pool.traps) return false;
+  Slot copy;
+  bool is_new = false;
+  {
+    const LockGuard hold(lock);
+    const Slot& around = pool.table[number_of(address)];
+    if (around.state == Slot::State::kLive && address >= around.window_low() && address < around.window_high()) {
+      // The object came into use after this hart last looked; or the access begins in it and ends behind it. Then it
+      // fails again after a refresh.
+      Refreshed& last = refreshed[hal::Port::hart_index()];
+      const bool is_again = last.pc == pc && last.address == address;
+      last = {is_again ? 0 : pc, is_again ? 0 : address};
+      if (!is_again) {
+        Unit::refresh();
+        return true;
+      }
+      if (around.window_high() - address >= kLongestAccess) return false;  // this is not how the pool fails
+      address = around.window_high();
+    }
+    Slot* const slot = nearest_locked(address);
+    if (slot != nullptr && !hal::in_panic()) {
+      is_new = !slot->is_told;
+      slot->is_told = true;
+      copy = *slot;
+    }
+    Unit::open(address);
+  }
+  if (is_new) {
+    const bool is_freed = copy.state == Slot::State::kFreed && address - copy.start < copy.bytes;
+    tell(is_freed ? Misuse::kUseAfterFree : Misuse::kOutside, copy, address,
+         {.found_by = stack_from(frame), .pc = pc, .is_write = is_write});
+  }
+  return true;
+}
+
+// ---- start and stop -------------------------------------------------------------------------------------------------
+
+void select_new(Cache& cache) noexcept {
+  if (samples_heap.load(std::memory_order_relaxed) && cache.slabs().of_heap()) static_cast<void>(select(cache));
+}
+
+bool holds(Cache& cache) noexcept {
+  const LockGuard hold(lock);
+  bool any = false;
+  for (unsigned i = 0; i < pool.slots; ++i) {
+    if (pool.table[i].cache == &cache && pool.table[i].state == Slot::State::kLive) any = true;
+  }
+  for (unsigned i = 0; !any && i < pool.slots; ++i) {
+    if (pool.table[i].cache == &cache) pool.table[i].cache = nullptr;
+  }
+  return any;
+}
+
+void attach() noexcept {
+  const hal::InterruptGuard masked;
+  if (pool.start != 0 && pool.traps) Unit::arm();
+}
+
+void set_armed(bool armed) noexcept {
+  if (pool.start == 0 || !pool.traps) return;
+  armed ? Unit::arm() : Unit::disarm();
+}
+
+/// Forgets everything: the memory is no longer the allocator's.
+void end() noexcept {
+  {
+    const hal::InterruptGuard masked;
+    set_armed(false);
+  }
+  pool = {};
+  every.store(0, std::memory_order_relaxed);
+  interval_ms.store(0, std::memory_order_relaxed);
+  samples_heap.store(false, std::memory_order_relaxed);
+}
+
+constexpr internal::Calls kCalls{allocate, free,   size_of,   meet_fault, select_new,
+                                 holds,    attach, set_armed, end};
+
+void set_rate(const Config& config) noexcept {
+  left.store(static_cast<std::int32_t>(config.every), std::memory_order_relaxed);
+  latest.store(hal::Port::ticks(), std::memory_order_relaxed);
+  interval_ms.store(config.every == 0 ? config.ms : 0, std::memory_order_relaxed);
+  every.store(config.every, std::memory_order_relaxed);
+}
+
+/// Allocates the pool and what belongs to it. @returns false without memory.
+bool allocate_pool(unsigned slots, Pool& made) noexcept {
+  const Constraint place{.align = Unit::kAlign, .nocross = Unit::kNoCross};
+  made.slots = slots;
+  made.bytes = slots * Unit::kSlotBytes + Unit::kEdgeBytes;
+  made.start =
+      base_arena().allocate_constrained(made.bytes, place, Fit::kInstant, nullptr, WaitPolicy::kQuiet);
+  if (made.start == 0) return false;
+  made.extra.size = Unit::kTableBytes + slots * sizeof(Slot);
+  made.extra.start = base_arena().allocate_constrained(made.extra.size, {.align = Unit::kAlign}, Fit::kInstant, nullptr,
+                                                       WaitPolicy::kQuiet);
+  if (made.extra.start != 0) return true;
+  static_cast<void>(base_arena().free_constrained(made.start, made.bytes));
+  made.start = 0;
+  return false;
+}
+
+void free_pool(const Pool& old) noexcept {
+  static_cast<void>(base_arena().free_constrained(old.extra.start, old.extra.size));
+  static_cast<void>(base_arena().free_constrained(old.start, old.bytes));
+}
+
+Status ask_all(hal::BroadcastFunction function) noexcept {
+  return status_of(hal::run_on_harts(hal::online_harts(), function, nullptr).status);
+}
+
+}  // namespace
+
+Status start(const Config& config) noexcept {
+  if (config.every == 0 && config.ms == 0) return Status::kInvalid;
+  if (config.every > INT32_MAX / 2) return Status::kInvalid;
+  if (kChecked || hart_count() == 0) return Status::kRefused;
+  if (!hal::may_ask_harts()) return Status::kUnsafe;
+  if (pool.start != 0) {
+    const LockGuard hold(lock);
+    pool.is_ending = false;
+    set_rate(config);
+    return Status::kOk;
+  }
+  Pool made;
+  unsigned slots = config.slots != 0 && config.slots < Unit::kMostSlots ? config.slots : Unit::kMostSlots;
+  while (slots != 0 && !allocate_pool(slots, made)) slots /= 2;
+  if (slots == 0) return Status::kNoMemory;
+  made.table = reinterpret_cast<Slot*>(made.extra.start + Unit::kTableBytes);
+  made.random = static_cast<std::uint32_t>(hal::Port::ticks()) | 1;
+  {
+    const hal::InterruptGuard masked;
+    made.traps = Unit::prepare(made.start, slots, made.extra.start);
+  }
+  {
+    const LockGuard hold(lock);
+    pool = made;
+    for (unsigned i = 0; i < slots; ++i) {
+      new (&pool.table[i]) Slot;
+      give_idle_locked(static_cast<std::uint16_t>(i));
+    }
+    set_rate(config);
+  }
+  if (Observer* trace = observer(); trace != nullptr) trace->need_stacks();
+  // release: pairs with the acquire in linked().
+  internal::calls.store(&kCalls, std::memory_order_release);
+  if (!made.traps) return Status::kOk;
+  hal::set_post_function([](unsigned) noexcept { Unit::refresh(); }, hal::Post::kRefresh);
+  const Status status = ask_all([](unsigned, void*) noexcept { Unit::arm(); });
+  if (status != Status::kOk) static_cast<void>(stop());
+  return status;
+}
+
+Status select(Cache& cache) noexcept {
+  if (pool.start == 0) return Status::kNotFound;
+  if (!GuardedCache::may_be_selected(cache) || cache.object_size() > kRoom || cache.alignment() > Unit::kEdgeBytes)
+    return Status::kRefused;
+  if (cache.slabs().of_heap()) {
+    cache.state().fetch_or(trace_state::kGuard, std::memory_order_seq_cst);
+    return Status::kOk;
+  }
+  if (!hal::may_ask_harts()) return Status::kUnsafe;
+  constexpr std::uint32_t kSet = trace_state::kGuard | trace_state::kQuarantine | trace_state::kGuardsFrees;
+  std::uint32_t word = cache.state().load(std::memory_order_relaxed);
+  // The push first, on all harts: a guarded object must not get into a magazine. seq_cst, kOwned: as in
+  // Cache::set_quarantine().
+  while (!cache.state().compare_exchange_weak(word, (word | (kSet & ~trace_state::kGuard)) & ~trace_state::kOwned,
+                                              std::memory_order_seq_cst)) {
+  }
+  const Status status = cache.close_hart_caches();
+  if (status == Status::kOk) cache.state().fetch_or(trace_state::kGuard, std::memory_order_seq_cst);
+  return status;
+}
+
+Status select_heap() noexcept {
+  if (pool.start == 0) return Status::kNotFound;
+  samples_heap.store(true, std::memory_order_relaxed);
+  RegistryCursor<Cache> caches;
+  while (Cache* cache = caches.next()) {
+    if (cache->slabs().of_heap()) static_cast<void>(select(*cache));
+  }
+  return Status::kOk;
+}
+
+Status stop() noexcept {
+  if (pool.start == 0) return Status::kOk;
+  if (!hal::may_ask_harts()) return Status::kUnsafe;
+  samples_heap.store(false, std::memory_order_relaxed);
+  {
+    const LockGuard hold(lock);
+    pool.is_ending = true;
+    set_rate({});
+  }
+  RegistryCursor<Cache> sampled;
+  while (Cache* cache = sampled.next()) cache->state().fetch_and(~trace_state::kGuard, std::memory_order_seq_cst);
+  {
+    const LockGuard hold(lock);
+    if (pool.live != 0) return Status::kBusy;
+  }
+  if (pool.traps) {
+    const Status status = ask_all([](unsigned, void*) noexcept { Unit::disarm(); });
+    if (status != Status::kOk) return status;
+  }
+  RegistryCursor<Cache> closed;
+  while (Cache* cache = closed.next()) {
+    if ((cache->state().load(std::memory_order_relaxed) & trace_state::kGuardsFrees) == 0) continue;
+    const std::uint32_t flags =
+        trace_state::kGuardsFrees | (GuardedCache::has_quarantine(*cache) ? 0 : trace_state::kQuarantine);
+    cache->state().fetch_and(~flags, std::memory_order_seq_cst);
+  }
+  Pool old;
+  {
+    const LockGuard hold(lock);
+    old = pool;
+    pool = {};
+  }
+  free_pool(old);
+  return Status::kOk;
+}
+
+Stats stats() noexcept {
+  const LockGuard hold(lock);
+  return {.slots = pool.slots,
+          .live = pool.live,
+          .freed = pool.freed,
+          .traps = pool.traps,
+          .every = every.load(std::memory_order_relaxed),
+          .ms = interval_ms.load(std::memory_order_relaxed),
+          .sampled = pool.sampled,
+          .missed = pool.missed};
+}
+
+bool find(std::uintptr_t address, Guarded& guarded) noexcept {
+  const LockGuard hold(lock);
+  if (!is_in_pool(address)) return false;
+  const Slot& slot = pool.table[number_of(address)];
+  if (slot.state == Slot::State::kUnused) return false;
+  guarded = {slot.start, slot.bytes, slot.cache, slot.state == Slot::State::kLive, slot.allocated_by, slot.freed_by};
+  return true;
+}
+
+std::size_t verify() noexcept {
+  std::size_t damaged = 0;
+  for (unsigned i = 0;; ++i) {
+    Slot copy;
+    std::uintptr_t damage = 0;
+    {
+      const LockGuard hold(lock);
+      if (i >= pool.slots) return damaged;
+      copy = pool.table[i];
+      damage = copy.state == Slot::State::kLive ? damage_beside(copy) : damage_in_freed(copy);
+      if (damage != 0 && copy.state == Slot::State::kLive) fill_pattern(copy);  // reported once
+      if (damage != 0 && copy.state == Slot::State::kFreed)
+        std::memset(reinterpret_cast<void*>(copy.start), poison::kFree, copy.bytes);
+    }
+    if (damage == 0) continue;
+    ++damaged;
+    if (copy.state == Slot::State::kFreed) {
+      tell(Misuse::kWriteAfterFree, copy, damage);
+    } else {
+      tell(Misuse::kOutside, copy, damage, {.is_write = true});
+    }
+  }
+}
+
+}  // namespace guards
+}  // namespace qm
