@@ -159,7 +159,17 @@ TEST_F(GuardsTest, refuses_what_it_cannot_do) {
 }
 
 TEST_F(GuardsTest, each_planted_misuse_is_reported_once_with_its_stacks) {
-  enum Kind : std::uint64_t { kWriteBehind, kReadBehind, kWriteBefore, kReadBefore, kWriteFreed, kReadFreed, kTwice, kInner, kKinds };
+  enum Kind : std::uint64_t {
+    kWriteBehind,
+    kReadBehind,
+    kWriteBefore,
+    kReadBefore,
+    kWriteFreed,
+    kReadFreed,
+    kTwice,
+    kInner,
+    kKinds
+  };
   test::Random random;
   ASSERT_EQ(guards::start({.every = 1}), Status::kOk);
   ASSERT_EQ(guards::select_heap(), Status::kOk);

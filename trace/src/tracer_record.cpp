@@ -298,10 +298,11 @@ bool Tracer::free_shared(Cache& cache, void* object) noexcept {
   const hal::InterruptGuard masked;
   // acquire: as in Cache::free_slow()
   const std::uint32_t word = cache.state().load(std::memory_order_acquire);
+  constexpr std::uint32_t kElsewhere = trace_state::kStream | trace_state::kQuarantine;
+  if ((word & kElsewhere) != 0 || cache.has_reserve()) return false;
   TracedSource* one = traced_source(cache);
   std::uint32_t* handle = plain_handle(cache, object);
-  constexpr std::uint32_t kElsewhere = trace_state::kStream | trace_state::kQuarantine;
-  if ((word & kElsewhere) != 0 || cache.has_reserve() || one == nullptr || handle == nullptr) return false;
+  if (one == nullptr || handle == nullptr) return false;
   if (!forget_named(cache, *one, *handle, code_of(*one, object))) return false;
   return (cache.state().load(std::memory_order_relaxed) & trace_state::kWatch) != 0 && kMagazines &&
          cache.own_hart_cache().put_watched(object);

@@ -518,7 +518,7 @@ class alignas(HartCache) Cache : public Traceable {
   [[nodiscard]] bool construct(void* object) noexcept;
   void put_in_slab(void* object) noexcept;
   void refuse(void* address, SlabLayer::ObjectState object_state) noexcept;
-  void free_other(void* object, SlabLayer::ObjectState object_state) noexcept;
+  [[nodiscard]] bool free_guarded(void* object) noexcept;
   void* refuse_size(std::size_t requested) noexcept;
   static void tell_refused(Cache& cache, void* address, SlabLayer::ObjectState object_state) noexcept;
   void count_misuse() noexcept;

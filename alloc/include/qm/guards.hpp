@@ -49,7 +49,8 @@ struct Config {
 Status start(const Config& config) noexcept;
 /// Selects a cache.
 /// @returns kNotFound without start(); kRefused for a no-trace, no-touch or quantum cache, one with a constructor or a
-///          destructor, and one whose objects are larger than a place; kTimedOut and kUnsafe as start().
+///          destructor, one whose objects are larger than a place, and, in a build with call sites, one that is not the
+///          heap's; kTimedOut and kUnsafe as start().
 /// Complexity: a broadcast to the harts that have magazines. Context: hal::may_ask_harts(); the cache must not be
 ///             destroyed meanwhile.
 Status select(Cache& cache) noexcept;

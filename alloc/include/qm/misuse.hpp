@@ -72,8 +72,9 @@ struct MisuseReport {
   std::uint32_t allocated_by = 0;  ///< stack (the observer's handle) that allocated the object last, 0: not known
   std::uint32_t freed_by = 0;      ///< stack that freed it last (QM_CHECKED, or a quarantine)
   std::uint32_t found_by = 0;      ///< stack of the call that found it: in a checking build the call with the misuse
-  std::uintptr_t pc = 0;  ///< kOutside, kUseAfterFree: of the access, and found_by is the stack of its callers; 0: found
-                          ///< later, at the free or by `verify`
+  std::uintptr_t pc =
+      0;  ///< kOutside, kUseAfterFree: of the access, and found_by is the stack of its callers; 0: found
+          ///< later, at the free or by `verify`
   bool is_write = false;  ///< kOutside, kUseAfterFree: whether the access was a write
 };
 

@@ -140,23 +140,24 @@ bool Cache::may_fill_magazine() const noexcept { return has_magazines() && !exha
 
 // ---- free -----------------------------------------------------------------------------------------------------------
 
-/// Frees a guarded object, or refuses an address that is no object in use.
-void Cache::free_other(void* object, SlabLayer::ObjectState object_state) noexcept {
+/// Frees a guarded object. @returns false if @p object is none.
+bool Cache::free_guarded(void* object) noexcept {
   const guards::internal::Calls* const guards = guards::internal::linked();
-  if (guards == nullptr || !guards->free(object, guards::internal::current_frame())) refuse(object, object_state);
+  return guards != nullptr && guards->free(object, guards::internal::current_frame());
 }
 
 void Cache::free_slow(void* object, Placed placed) noexcept {
   if (is_dead()) return refuse(object, SlabLayer::ObjectState::kOutside);
   if (placed == Placed::kNowhere) {
+    const bool looks = (state_.load(std::memory_order_relaxed) & trace_state::kQuarantine) != 0;
+    if (looks && free_guarded(object)) return;
     const SlabLayer::ObjectState object_state = slabs_.classify(object);
-    if (object_state != SlabLayer::ObjectState::kOut) return free_other(object, object_state);
+    if (object_state != SlabLayer::ObjectState::kOut) return refuse(object, object_state);
     if constexpr (kChecked) {
       if (!checked::take_back(*this, object)) return;
     }
     placed = Placed::kForSlab;
-    const bool held_back =
-        (state_.load(std::memory_order_relaxed) & trace_state::kQuarantine) != 0 && quarantine() != nullptr;
+    const bool held_back = looks && quarantine() != nullptr;
     if (held_back) {
       object = quarantine_calls().put(*this, object);
       if (object == nullptr) return;

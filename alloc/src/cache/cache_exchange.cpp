@@ -439,6 +439,8 @@ void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return free_plain(cache, object);
   if (word < 0) return qm::traced_path.free(cache, object);  // kOwned
+  // The object may be a guarded one, which lies in no slab.
+  if ((word & kQuarantine) != 0) return qm_cache_free_other(cache, object);
   if ((word & kWatch) != 0) return qm::traced_path.free_watched(cache, object);
   if ((word & kStream) != 0) return qm::traced_path.free_told(cache, object);
   return qm_cache_free_other(cache, object);

@@ -28,6 +28,8 @@ namespace qm {
 struct GuardedCache {
   static bool may_be_selected(const Cache& cache) noexcept {
     constexpr std::uint32_t kNever = cache_flags::kQuantumCache | cache_flags::kNoTouch | cache_flags::kNoTrace;
+    // With call sites a free reads the charge beside the object, which may lie where a guarded object has nothing.
+    if (kCallSites && !cache.slabs().of_heap()) return false;
     return (cache.flags() & kNever) == 0 && cache.traceable() && !cache.has_constructor() && !cache.has_destructor();
   }
   static bool has_quarantine(const Cache& cache) noexcept {
@@ -60,7 +62,7 @@ struct Slot {
   std::uint32_t freed_by = 0;
   Cache* cache = nullptr;  ///< nullptr: a block of the heap
   State state = State::kUnused;
-  bool is_told = false;      ///< on_fault() has reported an access
+  bool is_told = false;        ///< on_fault() has reported an access
   std::uint16_t next = kNone;  ///< in the list of idle slots
 
   [[nodiscard]] std::uintptr_t end() const noexcept { return start + bytes; }
@@ -87,8 +89,8 @@ constinit Lock lock;  // a leaf
 constinit Pool pool;  // under the lock; start, slots and traps change only while no hart is armed
 std::atomic<std::uint32_t> every{0};
 std::atomic<std::uint32_t> interval_ms{0};
-std::atomic<std::int32_t> left{0};       ///< allocations until the next sample
-std::atomic<std::uint64_t> latest{0};    ///< ticks at the latest sample
+std::atomic<std::int32_t> left{0};     ///< allocations until the next sample
+std::atomic<std::uint32_t> latest{0};  ///< lower half of the ticks at the latest sample
 std::atomic<bool> samples_heap{false};
 
 /// The latest fault of a hart that was answered by a refresh.
@@ -105,9 +107,7 @@ unsigned number_of(std::uintptr_t address) noexcept {
   return number < pool.slots ? number : pool.slots - 1;  // the last edge
 }
 
-std::uintptr_t place_of(unsigned number) noexcept {
-  return pool.start + number * Unit::kSlotBytes + Unit::kEdgeBytes;
-}
+std::uintptr_t place_of(unsigned number) noexcept { return pool.start + number * Unit::kSlotBytes + Unit::kEdgeBytes; }
 
 // ---- the pattern beside an object -----------------------------------------------------------------------------------
 
@@ -132,8 +132,7 @@ void fill_pattern(const Slot& slot) noexcept {
 std::uintptr_t damage_beside(const Slot& slot) noexcept {
   const Range range = patterned(slot);
   const auto other = [](std::uintptr_t from, std::uintptr_t to) noexcept -> std::uintptr_t {
-    const std::size_t at =
-        poison::first_other(reinterpret_cast<const void*>(from), 0, to - from, poison::kRedzone);
+    const std::size_t at = poison::first_other(reinterpret_cast<const void*>(from), 0, to - from, poison::kRedzone);
     return at != poison::kNone ? from + at : 0;
   };
   const std::uintptr_t behind = other(slot.end(), range.high);
@@ -143,8 +142,7 @@ std::uintptr_t damage_beside(const Slot& slot) noexcept {
 /// Only without a trap unit: the address of the first byte of a freed object that was written since; 0: none.
 std::uintptr_t damage_in_freed(const Slot& slot) noexcept {
   if (pool.traps || slot.state != Slot::State::kFreed) return 0;
-  const std::size_t at =
-      poison::first_other(reinterpret_cast<const void*>(slot.start), 0, slot.bytes, poison::kFree);
+  const std::size_t at = poison::first_other(reinterpret_cast<const void*>(slot.start), 0, slot.bytes, poison::kFree);
   return at != poison::kNone ? slot.start + at : 0;
 }
 
@@ -183,9 +181,9 @@ bool is_due(std::uint32_t weight) noexcept {
     left.store(static_cast<std::int32_t>(rate), std::memory_order_relaxed);
     return true;
   }
-  const std::uint64_t wait = hal::ticks_of(interval_ms.load(std::memory_order_relaxed));
+  const auto wait = static_cast<std::uint32_t>(hal::ticks_of(interval_ms.load(std::memory_order_relaxed)));
   if (wait == 0) return false;
-  const std::uint64_t now = hal::Port::ticks();
+  const auto now = static_cast<std::uint32_t>(hal::Port::ticks());
   if (now - latest.load(std::memory_order_relaxed) < wait) return false;
   latest.store(now, std::memory_order_relaxed);
   return true;
@@ -212,13 +210,17 @@ bool random_side_locked() noexcept {
   return (pool.random & 1) != 0;
 }
 
+/// The objects of a size class need not have the alignment of its slabs.
+std::size_t alignment_of(const Cache& cache) noexcept {
+  return cache.slabs().of_heap() ? heap::kAlignment : cache.alignment();
+}
+
 void* allocate(Cache* cache, std::size_t bytes, std::size_t alignment, std::uintptr_t frame) noexcept {
   if (cache == nullptr && !samples_heap.load(std::memory_order_relaxed)) return nullptr;
   if (!is_due(cache != nullptr ? cache->rounds() : 1)) return nullptr;
   if (cache != nullptr) {
-    alignment = cache->alignment();
+    alignment = alignment_of(*cache);
     if (bytes == 0) bytes = cache->object_size();
-    if (cache->slabs().of_heap()) alignment = heap::kAlignment;
   }
   if (alignment > Unit::kEdgeBytes || bytes > kRoom) return nullptr;
   const std::uint32_t stack = stack_of_allocation(frame);
@@ -400,12 +402,11 @@ void end() noexcept {
   samples_heap.store(false, std::memory_order_relaxed);
 }
 
-constexpr internal::Calls kCalls{allocate, free,   size_of,   meet_fault, select_new,
-                                 holds,    attach, set_armed, end};
+constexpr internal::Calls kCalls{allocate, free, size_of, meet_fault, select_new, holds, attach, set_armed, end};
 
 void set_rate(const Config& config) noexcept {
   left.store(static_cast<std::int32_t>(config.every), std::memory_order_relaxed);
-  latest.store(hal::Port::ticks(), std::memory_order_relaxed);
+  latest.store(static_cast<std::uint32_t>(hal::Port::ticks()), std::memory_order_relaxed);
   interval_ms.store(config.every == 0 ? config.ms : 0, std::memory_order_relaxed);
   every.store(config.every, std::memory_order_relaxed);
 }
@@ -415,8 +416,7 @@ bool allocate_pool(unsigned slots, Pool& made) noexcept {
   const Constraint place{.align = Unit::kAlign, .nocross = Unit::kNoCross};
   made.slots = slots;
   made.bytes = slots * Unit::kSlotBytes + Unit::kEdgeBytes;
-  made.start =
-      base_arena().allocate_constrained(made.bytes, place, Fit::kInstant, nullptr, WaitPolicy::kQuiet);
+  made.start = base_arena().allocate_constrained(made.bytes, place, Fit::kInstant, nullptr, WaitPolicy::kQuiet);
   if (made.start == 0) return false;
   made.extra.size = Unit::kTableBytes + slots * sizeof(Slot);
   made.extra.start = base_arena().allocate_constrained(made.extra.size, {.align = Unit::kAlign}, Fit::kInstant, nullptr,
@@ -440,7 +440,7 @@ Status ask_all(hal::BroadcastFunction function) noexcept {
 
 Status start(const Config& config) noexcept {
   if (config.every == 0 && config.ms == 0) return Status::kInvalid;
-  if (config.every > INT32_MAX / 2) return Status::kInvalid;
+  if (config.every > INT32_MAX / 2 || hal::ticks_of(config.ms) > UINT32_MAX / 2) return Status::kInvalid;
   if (kChecked || hart_count() == 0) return Status::kRefused;
   if (!hal::may_ask_harts()) return Status::kUnsafe;
   if (pool.start != 0) {
@@ -480,8 +480,8 @@ Status start(const Config& config) noexcept {
 
 Status select(Cache& cache) noexcept {
   if (pool.start == 0) return Status::kNotFound;
-  if (!GuardedCache::may_be_selected(cache) || cache.object_size() > kRoom || cache.alignment() > Unit::kEdgeBytes)
-    return Status::kRefused;
+  if (!GuardedCache::may_be_selected(cache) || alignment_of(cache) > Unit::kEdgeBytes) return Status::kRefused;
+  if (!cache.slabs().of_heap() && cache.object_size() > kRoom) return Status::kRefused;
   if (cache.slabs().of_heap()) {
     cache.state().fetch_or(trace_state::kGuard, std::memory_order_seq_cst);
     return Status::kOk;

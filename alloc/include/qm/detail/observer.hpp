@@ -68,8 +68,7 @@ inline constexpr std::uint32_t kClosesPush = kWatch | kQuarantine;
 inline constexpr std::uint32_t kHearsAllocation = kRecord | kStream;
 inline constexpr std::uint32_t kHearsFree = kWatch | kStream;
 /// Flags that do not belong to the live trace (live_trace.hpp).
-inline constexpr std::uint32_t kNotOfLiveTrace =
-    kFault | kStream | kStreamHold | kQuarantine | kGuard | kGuardsFrees;
+inline constexpr std::uint32_t kNotOfLiveTrace = kFault | kStream | kStreamHold | kQuarantine | kGuard | kGuardsFrees;
 }  // namespace trace_state
 
 /// One allocation, as the observer gets it.
