@@ -9,8 +9,8 @@
 namespace qm::demo {
 namespace {
 
-constinit const Workload* const kAll[] = {&kNeutral, &kLeak,   &kPingpong, &kChurn, &kStacks, &kSites,
-                                          &kExhaust, &kReplay, &kMisuse,   &kPlant, &kHold,   &kCareless};
+constinit const Workload* const kAll[] = {&kNeutral, &kLeak,   &kPingpong, &kChurn, &kStacks, &kSites,   &kExhaust,
+                                          &kReplay,  &kMisuse, &kStray,    &kPlant, &kHold,   &kCareless};
 
 std::array<WorkloadRun, WorkloadRunner::kMaxRuns> runs;
 

@@ -388,4 +388,54 @@ TEST_F(Memory, a_quarantine_finds_a_write_after_the_free_with_both_stacks) {
   expect_it_still_works();
 }
 
+TEST_F(Memory, guarded_blocks_report_each_access_outside_and_after_the_free) {
+  EXPECT_EQ(run("guard off"), "guards: 0 guarded, ended\n");
+  const std::string started = run("guard kmalloc every 500");
+  EXPECT_TRUE(has(started,
+                  "^guard kmalloc: one allocation in 500 is guarded\n"
+                  "guards: 0 in use, 0 freed, 255 places, 0 guarded so far, 0 without a place\n"
+                  "  accesses outside trap: complete\n$"))
+      << started;
+  machine().clear();
+  EXPECT_NE(run("workload run stray").find("stray: committed 6 times"), std::string::npos);
+  machine().settle();
+  std::string text = machine().text();
+  std::erase(text, '\r');
+  // A line for each report: the lines that continue it begin with a space.
+  for (std::size_t at = 0; (at = text.find("\n ", at)) != std::string::npos;) text[at] = ' ';
+  const std::string block = "misuse: kmalloc_64: 0x[0-9a-f]{16} ";
+  const std::string stack = " +allocated by take_guarded\\+0x[^\n]*";
+  for (const std::string& report :
+       {block + "was accessed outside its bounds: write +of +byte +60, +it +has +60" + stack +
+            "(found by|freed by) release\\+0x[^\n]*write_behind_block\\+0x",
+        block + "was accessed outside its bounds: read +of +byte +-(1|4096), +it +has +60, +at +read_before_block\\+0x",
+        block + "was accessed after its free: write +of +byte +7, +it +has +60, +at +write_freed_block\\+0x[^\n]*" +
+            stack + "freed by release\\+0x[^\n]*write_freed_block\\+0x",
+        block + "was accessed after its free: read +of +byte +9, +it +has +60, +at +read_freed_block_masked\\+0x",
+        block + "is free already" + stack + "freed by release\\+0x[^\n]*free_block_twice\\+0x[^\n]*found by",
+        block + "\\+ 16 is inside an object" + stack + "found by release\\+0x[^\n]*free_inside_block\\+0x"}) {
+    EXPECT_TRUE(has(text, report)) << report << '\n' << text;
+  }
+  EXPECT_TRUE(has(run("guard"), "\nguards: 0 in use, 6 freed, 255 places, 6 guarded so far, 0 without a place\n"));
+  EXPECT_NE(run("status").find("guards    one in 500, 0 in use, 6 freed of 255\n"), std::string::npos);
+  const std::size_t at = text.find("kmalloc_64: 0x");
+  ASSERT_NE(at, std::string::npos);
+  const std::string address = text.substr(at + 12, 18);
+  EXPECT_TRUE(has(run("whatis " + address),
+                  "^cache kmalloc_64: guarded object 0x[0-9a-f]{16} \\+ 0, freed\n  60 bytes\n"
+                  "  allocated by take_guarded\\+0x"));
+  EXPECT_NE(run("verify").find("faults 0: "), std::string::npos) << "nothing was damaged";
+  EXPECT_EQ(run("guard kmalloc each 1"),
+            "guard kmalloc: one allocation in 1 ms is guarded\n"
+            "guards: 0 in use, 6 freed, 255 places, 6 guarded so far, 0 without a place\n"
+            "  accesses outside trap: complete\n");
+  EXPECT_NE(run("workload run stray").find("stray: committed 6 times"), std::string::npos);
+  EXPECT_TRUE(run("findleaks").find("complete") != std::string::npos) << "a scan reads guarded objects";
+  EXPECT_EQ(run("guard off"), "guards: 12 guarded, ended\n");
+  EXPECT_NE(machine().request("guard no_such every 1").text.find("No such slab no_such"), std::string::npos);
+  EXPECT_NE(machine().request("guard kmalloc every 0").text.find("the number is at least 1"), std::string::npos);
+  EXPECT_NE(machine().request("workload run stray").text.find("there are no guards"), std::string::npos);
+  expect_it_still_works();
+}
+
 }  // namespace console_memory_test

@@ -8,7 +8,7 @@
 ///
 /// The pool of places is allocated at the start. Selected caches have trace_state::kGuard in their state word. The fast
 /// path has no test for it: an allocation is sampled when it takes the slow path, as each hart's allocations do now and
-/// then. A freed object of the heap lies in no slab, so it takes the slow path by itself; a selected cache that is not the
+/// then, and after each on_tick(). A freed object of the heap lies in no slab, so it takes the slow path by itself; a selected cache that is not the
 /// heap's has its push closed meanwhile.
 ///
 /// What traps is the port's trap unit (PortDefaults::TrapUnit): Sv39 or Sv32 page tables in S-mode, PMP in M-mode,
@@ -37,7 +37,9 @@ namespace guards {
 
 struct Config {
   unsigned slots = 0;       ///< objects guarded at once, and freed ones watched; 0: as many as the trap unit has
-  std::uint32_t every = 0;  ///< about one in this many allocations of the selected caches is sampled; 0: by time
+  /// About one in this many allocations of the selected caches is sampled; 0: by time. Allocations are counted as they
+  /// use up magazines, so an allocation and a free in turn, which use up none, count at each on_tick() only.
+  std::uint32_t every = 0;
   std::uint32_t ms = 0;     ///< with every == 0: at most one in so many milliseconds
 };
 
@@ -65,6 +67,7 @@ struct Stats {
   unsigned slots = 0;  ///< 0: not started, or stopped
   unsigned live = 0;   ///< guarded objects that users hold
   unsigned freed = 0;  ///< freed objects that are still guarded
+  bool heap = false;   ///< whether the heap is selected
   bool traps = false;  ///< whether there is a trap unit; if not, damage is found at the free or later
   std::uint32_t every = 0;
   std::uint32_t ms = 0;
@@ -80,6 +83,15 @@ struct Stats {
 /// @param[in] pc, frame of the interrupted code.
 /// @returns whether the address is in the pool: then the handler returns to the access; if not, the fault is another's.
 [[nodiscard]] bool on_fault(std::uintptr_t address, bool is_write, std::uintptr_t pc, std::uintptr_t frame) noexcept;
+
+/// Whether the address is in the pool: it may be read only if find() says that a guarded object in use is there. Context:
+/// any.
+[[nodiscard]] bool covers(std::uintptr_t address) noexcept;
+/// Called on each hart by a periodic interrupt, 10 to 1000 times a second: the hart's next allocation of each selected
+/// cache takes the slow path, where it can be sampled. Without it, magazines that never run empty are never sampled.
+/// Complexity: O(selected caches), about 10 instructions each; 1000 ms / period of them a second. Context: interrupts
+/// masked.
+void on_tick() noexcept;
 
 /// The guarded object around an address.
 struct Guarded {
@@ -109,6 +121,7 @@ struct Calls {
   /// Bytes of the live object at this address, 0: none.
   std::size_t (*size_of)(const void* object) noexcept;
   bool (*on_fault)(std::uintptr_t address, bool is_write, std::uintptr_t pc, std::uintptr_t frame) noexcept;
+  void (*tick)() noexcept;
   void (*created)(Cache& cache) noexcept;
   /// Whether users hold guarded objects of the cache; if not, its freed ones are forgotten.
   bool (*holds)(Cache& cache) noexcept;
@@ -129,6 +142,10 @@ extern constinit std::atomic<const Calls*> calls;
 inline bool on_fault(std::uintptr_t address, bool is_write, std::uintptr_t pc, std::uintptr_t frame) noexcept {
   const internal::Calls* const calls = internal::linked();
   return calls != nullptr && calls->on_fault(address, is_write, pc, frame);
+}
+
+inline void on_tick() noexcept {
+  if (const internal::Calls* calls = internal::linked(); calls != nullptr) calls->tick();
 }
 
 }  // namespace guards

@@ -85,8 +85,28 @@ struct Pool {
   std::uint32_t random = 1;
 };
 
-constinit Lock lock;  // a leaf
-constinit Pool pool;  // under the lock; start, slots and traps change only while no hart is armed
+/// The selected caches, for on_tick(); those beyond are sampled when their magazines run empty.
+struct Selected {
+  static constexpr unsigned kMost = 64;
+  Cache* caches[kMost] = {};
+  unsigned count = 0;
+
+  void add(Cache& cache) noexcept {
+    for (unsigned i = 0; i < count; ++i) {
+      if (caches[i] == &cache) return;
+    }
+    if (count != kMost) caches[count++] = &cache;
+  }
+  void remove(const Cache& cache) noexcept {
+    for (unsigned i = 0; i < count; ++i) {
+      if (caches[i] == &cache) caches[i--] = caches[--count];
+    }
+  }
+};
+
+constinit Lock lock;          // a leaf
+constinit Selected selected;  // under the lock
+constinit Pool pool;          // under the lock; start, slots and traps change only while no hart is armed
 std::atomic<std::uint32_t> every{0};
 std::atomic<std::uint32_t> interval_ms{0};
 std::atomic<std::int32_t> left{0};     ///< allocations until the next sample
@@ -172,6 +192,13 @@ void tell(Misuse kind, const Slot& slot, std::uintptr_t address, MisuseReport re
 
 // ---- sampling -------------------------------------------------------------------------------------------------------
 
+std::uint32_t ticks_now() noexcept { return static_cast<std::uint32_t>(hal::Port::ticks()); }
+
+bool has_time_passed() noexcept {
+  const auto wait = static_cast<std::uint32_t>(hal::ticks_of(interval_ms.load(std::memory_order_relaxed)));
+  return wait != 0 && ticks_now() - latest.load(std::memory_order_relaxed) >= wait;
+}
+
 /// Whether the next sample is due, after @p weight more allocations.
 bool is_due(std::uint32_t weight) noexcept {
   if (const std::uint32_t rate = every.load(std::memory_order_relaxed); rate != 0) {
@@ -181,11 +208,8 @@ bool is_due(std::uint32_t weight) noexcept {
     left.store(static_cast<std::int32_t>(rate), std::memory_order_relaxed);
     return true;
   }
-  const auto wait = static_cast<std::uint32_t>(hal::ticks_of(interval_ms.load(std::memory_order_relaxed)));
-  if (wait == 0) return false;
-  const auto now = static_cast<std::uint32_t>(hal::Port::ticks());
-  if (now - latest.load(std::memory_order_relaxed) < wait) return false;
-  latest.store(now, std::memory_order_relaxed);
+  if (!has_time_passed()) return false;
+  latest.store(ticks_now(), std::memory_order_relaxed);
   return true;
 }
 
@@ -304,14 +328,12 @@ std::size_t size_of(const void* object) noexcept {
 
 // ---- faults ---------------------------------------------------------------------------------------------------------
 
-/// How far an address is from a slot's object, 0: in it. An object in use is nearer than a freed one at the same
-/// distance.
+/// How far an address is from a slot's object, 0: in it. A freed object counts only if nothing in use is beside the
+/// address, or the address is in it.
 std::size_t distance_locked(const Slot& slot, std::uintptr_t address) noexcept {
-  if (slot.state == Slot::State::kUnused) return SIZE_MAX;
-  std::size_t bytes = 0;
-  if (address < slot.start) bytes = slot.start - address;
-  if (address >= slot.end()) bytes = address - slot.end() + 1;
-  return 2 * bytes + (slot.state == Slot::State::kFreed ? 1 : 0);
+  if (address - slot.start < slot.bytes) return 0;
+  const std::size_t bytes = address < slot.start ? slot.start - address : address - slot.end() + 1;
+  return slot.state == Slot::State::kLive ? bytes : bytes + 4 * Unit::kSlotBytes;
 }
 
 /// The slot whose object is nearest to an address of the pool.
@@ -362,6 +384,14 @@ bool meet_fault(std::uintptr_t address, bool is_write, std::uintptr_t pc, std::u
   return true;
 }
 
+void tick() noexcept {
+  const LockGuard hold(lock);
+  if (selected.count == 0 || pool.is_ending) return;
+  if (every.load(std::memory_order_relaxed) == 0 && !has_time_passed()) return;
+  const unsigned hart = hal::Port::hart_index();
+  for (unsigned i = 0; i < selected.count; ++i) selected.caches[i]->close(hart);
+}
+
 // ---- start and stop -------------------------------------------------------------------------------------------------
 
 void select_new(Cache& cache) noexcept {
@@ -377,6 +407,7 @@ bool holds(Cache& cache) noexcept {
   for (unsigned i = 0; !any && i < pool.slots; ++i) {
     if (pool.table[i].cache == &cache) pool.table[i].cache = nullptr;
   }
+  if (!any) selected.remove(cache);
   return any;
 }
 
@@ -397,16 +428,26 @@ void end() noexcept {
     set_armed(false);
   }
   pool = {};
+  selected = {};
   every.store(0, std::memory_order_relaxed);
   interval_ms.store(0, std::memory_order_relaxed);
   samples_heap.store(false, std::memory_order_relaxed);
 }
 
-constexpr internal::Calls kCalls{allocate, free, size_of, meet_fault, select_new, holds, attach, set_armed, end};
+constexpr internal::Calls kCalls{.allocate = allocate,
+                                 .free = free,
+                                 .size_of = size_of,
+                                 .on_fault = meet_fault,
+                                 .tick = tick,
+                                 .created = select_new,
+                                 .holds = holds,
+                                 .attach = attach,
+                                 .set_armed = set_armed,
+                                 .end = end};
 
 void set_rate(const Config& config) noexcept {
   left.store(static_cast<std::int32_t>(config.every), std::memory_order_relaxed);
-  latest.store(static_cast<std::uint32_t>(hal::Port::ticks()), std::memory_order_relaxed);
+  latest.store(ticks_now(), std::memory_order_relaxed);
   interval_ms.store(config.every == 0 ? config.ms : 0, std::memory_order_relaxed);
   every.store(config.every, std::memory_order_relaxed);
 }
@@ -484,6 +525,8 @@ Status select(Cache& cache) noexcept {
   if (!cache.slabs().of_heap() && cache.object_size() > kRoom) return Status::kRefused;
   if (cache.slabs().of_heap()) {
     cache.state().fetch_or(trace_state::kGuard, std::memory_order_seq_cst);
+    const LockGuard hold(lock);
+    selected.add(cache);
     return Status::kOk;
   }
   if (!hal::may_ask_harts()) return Status::kUnsafe;
@@ -495,7 +538,10 @@ Status select(Cache& cache) noexcept {
                                               std::memory_order_seq_cst)) {
   }
   const Status status = cache.close_hart_caches();
-  if (status == Status::kOk) cache.state().fetch_or(trace_state::kGuard, std::memory_order_seq_cst);
+  if (status != Status::kOk) return status;
+  cache.state().fetch_or(trace_state::kGuard, std::memory_order_seq_cst);
+  const LockGuard hold(lock);
+  selected.add(cache);
   return status;
 }
 
@@ -516,6 +562,7 @@ Status stop() noexcept {
   {
     const LockGuard hold(lock);
     pool.is_ending = true;
+    selected = {};
     set_rate({});
   }
   RegistryCursor<Cache> sampled;
@@ -550,11 +597,17 @@ Stats stats() noexcept {
   return {.slots = pool.slots,
           .live = pool.live,
           .freed = pool.freed,
+          .heap = samples_heap.load(std::memory_order_relaxed),
           .traps = pool.traps,
           .every = every.load(std::memory_order_relaxed),
           .ms = interval_ms.load(std::memory_order_relaxed),
           .sampled = pool.sampled,
           .missed = pool.missed};
+}
+
+bool covers(std::uintptr_t address) noexcept {
+  const LockGuard hold(lock);
+  return is_in_pool(address);
 }
 
 bool find(std::uintptr_t address, Guarded& guarded) noexcept {

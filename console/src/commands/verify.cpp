@@ -3,6 +3,7 @@
 #include "commands.hpp"
 
 #include <qm/detail/checked.hpp>
+#include <qm/guards.hpp>
 #include <qm/console/names.hpp>
 #include <qm/console/row.hpp>
 #include <qm/detail/slab_pass.hpp>
@@ -109,6 +110,8 @@ CommandStatus run_verify(Invocation& call) noexcept {
   while (Arena* arena = aborted ? nullptr : arenas.next()) aborted = !verify_arena(census, *arena);
   Matching<Cache> caches(name);
   while (Cache* cache = aborted ? nullptr : caches.next()) aborted = !verify_cache(census, *cache);
+  if (const std::size_t damaged = name.empty() ? guards::verify() : 0; damaged != 0)
+    census.fault("fault: {damaged}\n", Counted{damaged, "damaged guarded object/damaged guarded objects"});
   call.row("end",
            "arenas {arenas}, spans {spans}, segments {segments}, caches {caches}, slabs {slabs}\n"
            "verify: objects {objects}, faults {faults}: {verdict}\n",

@@ -6,6 +6,7 @@
 
 #include <qm/detail/bits.hpp>
 #include <qm/detail/checked.hpp>
+#include <qm/guards.hpp>
 #include <qm/console/console.hpp>
 #include <qm/console/names.hpp>
 #include <qm/console/row.hpp>
@@ -166,10 +167,33 @@ void print_elsewhere(Invocation& call, std::uintptr_t address) noexcept {
   if (length != 0) call.row("place", "in {region}\n", std::string_view(text, length));
 }
 
+/// Prints what the pool of guarded objects has at @p address, which it covers.
+void print_guarded(Invocation& call, std::uintptr_t address) noexcept {
+  guards::Guarded guarded;
+  if (!guards::find(address, guarded)) return call.row("place", "in a place for a guarded object, {state}\n", "unused");
+  const char* const name = guarded.cache != nullptr ? guarded.cache->name() : "kheap";
+  const char* const state = guarded.is_live ? "in use" : "freed";
+  const Address start{guarded.start};
+  if (address < guarded.start) {
+    call.row("place", "cache {cache}: guarded object {object} - {before}, {state}\n", name, start,
+             guarded.start - address, state);
+  } else {
+    call.row("place", "cache {cache}: guarded object {object} + {offset}, {state}\n", name, start,
+             address - guarded.start, state);
+  }
+  call.row("guarded", "  {size_bytes} bytes\n", guarded.bytes);
+  call.console().trace().print_deed(call.out(), "allocated by", guarded.allocated_by);
+  call.console().trace().print_deed(call.out(), "freed by", guarded.freed_by);
+}
+
 CommandStatus run_whatis(Invocation& call) noexcept {
   std::uintptr_t address = 0;
   const CommandStatus read = read_address(call, call.words()[1], address);
   if (read != CommandStatus::kOk) return read;
+  if (guards::covers(address)) {
+    print_guarded(call, address);
+    return call.ok();
+  }
   unsigned found_caches = 0;
   unsigned found_arenas = 0;
   bool aborted = false;

@@ -6,6 +6,7 @@
 #include <qm/console/names.hpp>
 #include <qm/console/row.hpp>
 #include <qm/fault.hpp>
+#include <qm/guards.hpp>
 #include <qm/trace/event_stream.hpp>
 #include <qm/trace/live_trace.hpp>
 #include <qm/trace/marks.hpp>
@@ -130,6 +131,13 @@ CommandStatus run_status(Invocation& call) noexcept {
       items.add("{cache} {mode} {n}, {failed} of {counted} failed", one.cache->name(),
                 fault::kModeNames[static_cast<unsigned>(one.mode)], one.n, one.failed, one.counted);
     }
+  }
+  {
+    Items items(call, "guards", "guard");
+    const guards::Stats stats = guards::stats();
+    if (stats.slots != 0 && stats.every != 0) items.add("one in {every}", stats.every);
+    if (stats.slots != 0 && stats.ms != 0) items.add("one in {ms} ms", stats.ms);
+    if (stats.slots != 0) items.add("{live} in use, {freed} freed of {places}", stats.live, stats.freed, stats.slots);
   }
   print_limits(call);
   if constexpr (kCallSites) {

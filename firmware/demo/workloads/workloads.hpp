@@ -14,6 +14,7 @@ extern const Workload kSites;
 extern const Workload kExhaust;
 extern const Workload kReplay;
 extern const Workload kMisuse;
+extern const Workload kStray;
 extern const Workload kPlant;
 extern const Workload kHold;
 extern const Workload kCareless;
