@@ -72,6 +72,11 @@ const std::vector<std::string> kAsked = {"help",
                                          "quarantine",
                                          "fault",
                                          "quarantine off",
+                                         "guard kmalloc every 500",
+                                         "guard",
+                                         "status",
+                                         "guard kmalloc each 10",
+                                         "guard off",
                                          "slab_trace stop packet",
                                          "slab_trace reset packet",
                                          "kmemtrace status",
@@ -150,10 +155,10 @@ TEST_F(Rows, equal_the_text_of_every_command) {
     // A command that changes something runs again for its rows if that does no harm; else only its rows are checked.
     std::string text = machine().request(line).text;
     const bool changes = line.starts_with("workload run") || line.starts_with("workload st") || line == "fault off" ||
-                         line == "quarantine off" || line.starts_with("mark") || line.starts_with("pool take") ||
-                         line.starts_with("pool free") || line.starts_with("slab_trace reset") ||
-                         line.starts_with("slab_trace start") || line.starts_with("reap") ||
-                         line == "expect now -packet";
+                         line == "quarantine off" || line.starts_with("guard ") || line.starts_with("mark") ||
+                         line.starts_with("pool take") || line.starts_with("pool free") ||
+                         line.starts_with("slab_trace reset") || line.starts_with("slab_trace start") ||
+                         line.starts_with("reap") || line == "expect now -packet";
     std::vector<ReportRow> rows = machine().rows(line);
     asked.insert(line.substr(0, line.find(' ')));
     for (const ReportRow& row : rows) kinds.insert(row.kind);

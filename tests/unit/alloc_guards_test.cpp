@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include <qm/config.h>
 #include <qm/guards.hpp>
 #include <qm/heap.hpp>
 #include <qm/misuse.hpp>

@@ -36,11 +36,11 @@ class Cache;
 namespace guards {
 
 struct Config {
-  unsigned slots = 0;       ///< objects guarded at once, and freed ones watched; 0: as many as the trap unit has
+  unsigned slots = 0;  ///< objects guarded at once, and freed ones watched; 0: as many as the trap unit has
   /// About one in this many allocations of the selected caches is sampled; 0: by time. Allocations are counted as they
   /// use up magazines, so an allocation and a free in turn, which use up none, count at each on_tick() only.
   std::uint32_t every = 0;
-  std::uint32_t ms = 0;     ///< with every == 0: at most one in so many milliseconds
+  std::uint32_t ms = 0;  ///< with every == 0: at most one in so many milliseconds
 };
 
 /// Allocates the pool and arms all online harts; nothing is selected yet. While it runs, a call changes @p config's rate

@@ -15,7 +15,8 @@ void tell(MisuseReport& report) noexcept {
   const MisuseHandler handler = misuse_handler.load(std::memory_order_acquire);
   if (handler == nullptr) return;
   if (Observer* trace = observer(); trace != nullptr) {
-    if (report.found_by == 0) report.found_by = trace->stack(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
+    if (report.found_by == 0)
+      report.found_by = trace->stack(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)));
     Cache* holder = report.owner != nullptr ? report.owner : report.cache;
     const bool known =
         report.kind != Misuse::kNull && report.kind != Misuse::kForeign && report.kind != Misuse::kAfterDestroy;

@@ -130,7 +130,7 @@ constinit const Command guard = {.name = "guard",
                                  .max_arguments = 3,
                                  .complete = complete_guard,
                                  .forms = "guard  lists what is guarded; `kmalloc` is the whole heap",
-                                 .example = "guard kmalloc every 1000\nguard packet each 10\nguard\nguard off",
+                                 .example = "guard kmalloc every 1000\nguard kmalloc each 10\nguard\nguard off",
                                  .wrap = Output::Wrap::kYes};
 
 }  // namespace qm::console::commands

@@ -153,7 +153,7 @@ CommandStatus run_status(Invocation& call) noexcept {
 constinit const Command status = {
     .name = "status",
     .usage = "status",
-    .summary = "everything that is on: traces, stream, marks, faults, limits, quarantines",
+    .summary = "everything that is on: traces, stream, marks, faults, guards, limits, quarantines",
     .run = run_status,
     .example = "status",
     .in_panic = true,

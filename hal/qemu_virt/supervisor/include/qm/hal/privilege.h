@@ -11,7 +11,7 @@
 #define QM_XTVAL stval
 #define QM_XRET sret
 #define QM_XSTATUS_IE 2         /* interrupts enabled */
-#define QM_XSTATUS_KEPT 0 /* bits that a trap exit leaves as they are */
+#define QM_XSTATUS_KEPT 0       /* bits that a trap exit leaves as they are */
 #define QM_SOFTWARE_INTERRUPT 1 /* causes; their bits in QM_XIE and in the register of pending ones */
 #define QM_TIMER_INTERRUPT 5
 #define QM_EXTERNAL_INTERRUPT 9
