@@ -9,12 +9,8 @@
 #include <qm/guards.hpp>
 #include <qm/heap.hpp>
 #include <qm/misuse.hpp>
+#include <qm/test/fault_handler.hpp>
 #include <qm/test/seed.hpp>
-
-#if !defined(QM_TARGET)
-#include <csignal>
-#include <ucontext.h>
-#endif
 
 namespace alloc_guards_test {
 
@@ -26,44 +22,6 @@ struct Told {
   MisuseReport last;
 };
 Told told;
-
-#if !defined(QM_TARGET)
-extern "C" void answer_fault(int, siginfo_t* info, void* context) {
-  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
-  std::uintptr_t pc = 0, frame = 0;
-  bool is_write = false;
-#if defined(__x86_64__)
-  const auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
-  pc = static_cast<std::uintptr_t>(registers[REG_RIP]);
-  frame = static_cast<std::uintptr_t>(registers[REG_RBP]);
-  is_write = (registers[REG_ERR] & 2) != 0;
-#endif
-  if (!guards::on_fault(address, is_write, pc, frame)) std::abort();
-}
-constexpr bool kKnowsAccess =
-#if defined(__x86_64__)
-    true;
-#else
-    false;
-#endif
-
-class FaultHandler {
- public:
-  FaultHandler() {
-    struct sigaction action {};
-    action.sa_sigaction = answer_fault;
-    action.sa_flags = SA_SIGINFO | SA_NODEFER;
-    sigaction(SIGSEGV, &action, &former_);
-  }
-  ~FaultHandler() { sigaction(SIGSEGV, &former_, nullptr); }
-
- private:
-  struct sigaction former_ {};
-};
-#else
-constexpr bool kKnowsAccess = true;
-struct FaultHandler {};  // firmware/boot has it
-#endif
 
 // Each has one call of the allocator or one access, so that stacks and pcs lie in them.
 [[gnu::noinline]] void* allocate_here(std::size_t size) {
@@ -138,7 +96,7 @@ class GuardsTest : public test::TraceTest {
 
   std::array<void*, 100> plain_{};
   unsigned plain_count_ = 0;
-  FaultHandler faults_;
+  test::FaultHandler faults_;
 };
 
 TEST_F(GuardsTest, refuses_what_it_cannot_do) {
@@ -212,8 +170,8 @@ TEST_F(GuardsTest, each_planted_misuse_is_reported_once_with_its_stacks) {
       if (is_trapped) {
         ++at_access;
         ASSERT_EQ(told.last.kind, is_use ? Misuse::kUseAfterFree : Misuse::kOutside);
-        ASSERT_EQ(told.last.is_write, kKnowsAccess && is_write);
-        if (kKnowsAccess) {
+        ASSERT_EQ(told.last.is_write, test::kKnowsAccess && is_write);
+        if (test::kKnowsAccess) {
           ASSERT_TRUE(lies_in(told.last.pc, touch));
         }
         touch(address, is_write);  // goes on, and is reported once
