@@ -1,6 +1,6 @@
 #pragma once
-/// Replays a recorded program on an allocator that starts anew, and counts the instructions of each operation. One hart,
-/// the recorded order, all contents checked.
+/// Replays a recorded program on an allocator that starts anew, and counts the instructions of each operation. One
+/// hart, the recorded order, all contents checked.
 ///
 ///     struct Heap {
 ///       static void* allocate(std::size_t size) noexcept; ...reallocate(block, size), free(block)
