@@ -126,7 +126,7 @@ endfunction()
 
 # ---- against the recorded figures ----
 
-set(no_costs operations objects rounds "peak live")
+set(no_costs operations objects rounds samples "peak live")
 set(number 0)
 foreach(name IN LISTS now_names)
   list(FIND was_names "${name}" before)

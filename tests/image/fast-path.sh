@@ -4,6 +4,7 @@
 #   fast-path.sh calls   IMAGE            the public functions are called, not inlined
 #   fast-path.sh costs   IMAGE            instructions of a pair, loop and calls included
 #   fast-path.sh same    IMAGE IMAGE      both forms have the same instructions in two images, with and without the trace
+#   fast-path.sh whole   IMAGE IMAGE      both forms have the same instructions, their exits included, with and without the guards
 #   fast-path.sh listing IMAGE DOCUMENT...  the listings in the documents are those of the image
 #   fast-path.sh charges IMAGE DOCUMENT...  the same for the instructions that call sites add
 #   fast-path.sh table   IMAGE OBJECT     the linker drops the entries of a dropped function, and sorts the others
@@ -46,6 +47,11 @@ instructions() { # file function
 # The instructions of a section: up to `ret`, with its exit called `slow`.
 section() { # file function
   instructions "$1" "$2" | sed -E 's/^(b[a-z]+ .*,)[0-9a-f]+ <.*$/\1slow/; /^ret$/q'
+}
+
+# All instructions of a function. A jump's target is a function, or a place in one: both by name.
+whole() { # file function
+  instructions "$1" "$2" | sed -E 's/[0-9a-f]+ (<[^>]*>)/\1/'
 }
 
 # The instructions from one instruction to another, both included. A jump's target is the function that it names, or
@@ -155,6 +161,14 @@ case ${1:-} in
     instructions "$3" qm_image_pair_called | grep -qE '^addi s0,sp,' || fail "$3 keeps no frame pointers"
     [ "$("$QM_NM" "$3" | grep -c _ZN2qm5trace)" -gt 0 ] || fail "$3 has no tracing"
     ;;
+  whole)
+    for name in qm_cache_allocate qm_cache_allocate_at qm_cache_free qm_malloc qm_free; do
+      compare "$name" "$(whole "$2" $name)" "$(whole "$3" $name)"
+    done
+    compare "the inlined pair" "$(inlined "$2")" "$(inlined "$3")"
+    [ "$("$QM_NM" "$2" | grep -c _ZN2qm6guards5start)" -eq 0 ] || fail "$2 has the guards"
+    [ "$("$QM_NM" "$3" | grep -c _ZN2qm6guards5start)" -gt 0 ] || fail "$3 has no guards"
+    ;;
   listing)
     compare qm_cache_allocate "$(documented qm_cache_allocate)" "$(section "$2" qm_cache_allocate)"
     compare qm_cache_allocate_at "$(documented qm_cache_allocate_at)" "$(section "$2" qm_cache_allocate_at)"
@@ -210,5 +224,5 @@ case ${1:-} in
       ! grep -qE '^(ret|addi s0,sp)' <<<"$code" || fail "$function does not end in jumps: $code"
     done
     ;;
-  *) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
