@@ -358,7 +358,7 @@ void post(HartMask harts, Post kind) noexcept {
   const std::uint32_t flag = 1U << static_cast<unsigned>(kind);
   const InterruptGuard masked;
   harts &= online_harts() & ~bit(Port::hart_index());
-  for (unsigned hart = 0; hart < Port::kMaxHarts; ++hart) {
+  for (unsigned hart = 0; hart < Port::kMaxHarts && harts >> hart != 0; ++hart) {
     // release: pairs with the acquire in on_ipi(). If an earlier post has not been served, its interrupt is still on
     // the way.
     if ((harts & bit(hart)) != 0 && slots[hart].posted.fetch_or(flag, std::memory_order_acq_rel) == 0)

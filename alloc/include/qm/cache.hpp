@@ -458,7 +458,7 @@ class alignas(HartCache) Cache : public Traceable {
 
   /// Makes the previous magazine the loaded one and takes an object from it. @returns nullptr, with nothing changed, if
   /// it is empty, too.
-  void* allocate_from_previous() noexcept;
+  void* allocate_from_previous(unsigned* rounds = nullptr) noexcept;
   [[nodiscard]] bool wants_one() noexcept;
   void* allocate_one() noexcept;
   void* allocate_by_exchange(bool& exchanged) noexcept;

@@ -58,14 +58,16 @@ inline Magazine* Cache::run_empty(const HartCache& own) const noexcept {
 }
 
 /// The most frequent and shortest slow path. @returns nullptr, with nothing changed, if the previous magazine is empty
-/// too.
-[[gnu::always_inline]] inline void* Cache::allocate_from_previous() noexcept {
+/// too. @param[out] rounds how many objects it had; may be null.
+[[gnu::always_inline]] inline void* Cache::allocate_from_previous(unsigned* rounds) noexcept {
   const hal::InterruptGuard masked;
   HartCache& own = own_hart_cache();
   Magazine* full = own.prev;
   if (full == nullptr || full->rounds == 0) return nullptr;
   Magazine* empty = run_empty(own);
-  return empty != nullptr ? turn_to_full(own, *empty, *full) : nullptr;
+  if (empty == nullptr) return nullptr;
+  if (rounds != nullptr) *rounds = full->rounds;
+  return turn_to_full(own, *empty, *full);
 }
 
 /// Whether @p loaded may be filled from the slabs in place: no object has to be constructed, no larger magazine is due,
@@ -383,19 +385,26 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
   return cache->allocate_slow(site, requested, wait_policy, exchanged);
 }
 
-/// Allocates from a cache that the guards have selected: a guarded object, if a sample is due.
-[[gnu::noinline]] static void* allocate_sampled(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+/// Allocates a guarded object; an ordinary one if that fails.
+[[gnu::noinline]] static void* allocate_guarded(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
                                                 qm::WaitPolicy wait_policy) noexcept {
   const std::uintptr_t frame = qm::guards::internal::current_frame();
   void* const sample = qm::guards::internal::linked()->allocate(cache, requested, 0, frame);
-  if (sample != nullptr) return sample;
-  if (qm::kMagazines) {
-    if (void* object = cache->allocate_from_previous(); object != nullptr) {
-      if constexpr (qm::kCallSites) cache->charge(object, site, requested);
-      return object;
-    }
-  }
-  return qm_cache_allocate_other(cache, site, requested, wait_policy);
+  return sample != nullptr ? sample : qm_cache_allocate_other(cache, site, requested, wait_policy);
+}
+
+/// Allocates from a cache that the guards have selected: a guarded object if a sample is due. Else it counts the objects
+/// of the magazine from which the next allocations come.
+[[gnu::noinline]] static void* allocate_selected(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
+                                                 qm::WaitPolicy wait_policy) noexcept {
+  QM_JUMPS();
+  if (qm::guards::internal::is_due()) return allocate_guarded(cache, site, requested, wait_policy);
+  unsigned rounds = cache->rounds();
+  void* const object = qm::kMagazines ? cache->allocate_from_previous(&rounds) : nullptr;
+  qm::guards::internal::count(rounds);
+  if (object == nullptr) return qm_cache_allocate_other(cache, site, requested, wait_policy);
+  if constexpr (qm::kCallSites) cache->charge(object, site, requested);
+  return object;
 }
 
 void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
@@ -414,7 +423,7 @@ void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::si
   if constexpr (!qm::kMagazines) {
     if ((qm::load_relaxed(cache->state()) & kNotSampled) != kGuard)
       return cache->allocate_slow(site, requested, wait_policy, true);
-    return allocate_sampled(cache, site, requested, wait_policy);
+    return allocate_selected(cache, site, requested, wait_policy);
   }
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return allocate_plain(cache, site, requested, wait_policy);
@@ -422,7 +431,7 @@ void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::si
     return qm::traced_path.allocate(cache, site, requested, wait_policy);
   }
   if ((word & kHearsAllocation) != 0) return qm::traced_path.allocate_mixed(cache, site, requested, wait_policy);
-  if ((word & kNotSampled) == kGuard) return allocate_sampled(cache, site, requested, wait_policy);
+  if ((word & kNotSampled) == kGuard) return allocate_selected(cache, site, requested, wait_policy);
   return qm_cache_allocate_other(cache, site, requested, wait_policy);
 }
 
@@ -438,6 +447,7 @@ void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
   using namespace qm::trace_state;
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return free_plain(cache, object);
+  if (word == kGuard) return free_plain(cache, object);
   if (word < 0) return qm::traced_path.free(cache, object);  // kOwned
   // The object may be a guarded one, which lies in no slab.
   if ((word & kQuarantine) != 0) return qm_cache_free_other(cache, object);

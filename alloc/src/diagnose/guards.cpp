@@ -41,7 +41,8 @@ struct GuardedCache {
 namespace guards {
 namespace internal {
 constinit std::atomic<const Calls*> calls{nullptr};
-}
+constinit std::atomic<std::int32_t> left{0};
+}  // namespace internal
 
 namespace {
 
@@ -109,7 +110,7 @@ constinit Selected selected;  // under the lock
 constinit Pool pool;          // under the lock; start, slots and traps change only while no hart is armed
 std::atomic<std::uint32_t> every{0};
 std::atomic<std::uint32_t> interval_ms{0};
-std::atomic<std::int32_t> left{0};     ///< allocations until the next sample
+using internal::left;
 std::atomic<std::uint32_t> latest{0};  ///< lower half of the ticks at the latest sample
 std::atomic<bool> samples_heap{false};
 
@@ -199,15 +200,11 @@ bool has_time_passed() noexcept {
   return wait != 0 && ticks_now() - latest.load(std::memory_order_relaxed) >= wait;
 }
 
-/// Whether the next sample is due, after @p weight more allocations.
-bool is_due(std::uint32_t weight) noexcept {
-  if (const std::uint32_t rate = every.load(std::memory_order_relaxed); rate != 0) {
-    if (left.fetch_sub(static_cast<std::int32_t>(weight), std::memory_order_relaxed) >
-        static_cast<std::int32_t>(weight))
-      return false;
-    left.store(static_cast<std::int32_t>(rate), std::memory_order_relaxed);
-    return true;
-  }
+/// Begins the count for the next sample. @returns whether this one is taken, by time.
+bool begin_next() noexcept {
+  const auto rate = static_cast<std::int32_t>(every.load(std::memory_order_relaxed));
+  left.store(rate != 0 ? rate - 1 : 0, std::memory_order_relaxed);
+  if (rate != 0) return true;
   if (!has_time_passed()) return false;
   latest.store(ticks_now(), std::memory_order_relaxed);
   return true;
@@ -241,7 +238,7 @@ std::size_t alignment_of(const Cache& cache) noexcept {
 
 void* allocate(Cache* cache, std::size_t bytes, std::size_t alignment, std::uintptr_t frame) noexcept {
   if (cache == nullptr && !samples_heap.load(std::memory_order_relaxed)) return nullptr;
-  if (!is_due(cache != nullptr ? cache->rounds() : 1)) return nullptr;
+  if (!begin_next()) return nullptr;
   if (cache != nullptr) {
     alignment = alignment_of(*cache);
     if (bytes == 0) bytes = cache->object_size();
@@ -258,8 +255,9 @@ void* allocate(Cache* cache, std::size_t bytes, std::size_t alignment, std::uint
       return nullptr;
     }
     Slot& slot = pool.table[number];
-    former = slot;
     damage = damage_in_freed(slot);
+    if (damage != 0) [[unlikely]]
+      former = slot;
     const std::uintptr_t place = place_of(number);
     start = random_side_locked() ? place : round_down(place + kRoom - bytes, alignment);
     if (slot.state == Slot::State::kFreed) --pool.freed;
@@ -305,7 +303,8 @@ bool free(void* object, std::uintptr_t frame) noexcept {
     } else if (slot.state == Slot::State::kFreed && address - slot.start < slot.bytes) {
       kind = Misuse::kDoubleFree;
     }
-    copy = slot;
+    if (!was_freed || damage != 0) [[unlikely]]
+      copy = slot;
   }
   if (!was_freed) {
     if (kind == Misuse::kForeign) copy = {.start = address};
@@ -446,22 +445,34 @@ constexpr internal::Calls kCalls{.allocate = allocate,
                                  .end = end};
 
 void set_rate(const Config& config) noexcept {
-  left.store(static_cast<std::int32_t>(config.every), std::memory_order_relaxed);
+  left.store(config.every != 0 ? static_cast<std::int32_t>(config.every) - 1 : 0, std::memory_order_relaxed);
   latest.store(ticks_now(), std::memory_order_relaxed);
   interval_ms.store(config.every == 0 ? config.ms : 0, std::memory_order_relaxed);
   every.store(config.every, std::memory_order_relaxed);
 }
 
+/// Allocates from the end of base_arena() that its own spans of blocks do not grow towards. @returns 0 without memory.
+std::uintptr_t allocate_place(std::size_t bytes, std::size_t no_cross) noexcept {
+  const std::size_t aligns[] = {Unit::kAlign, no_cross};
+  for (const std::size_t align : aligns) {
+    if (align == 0) break;
+    const Alignment alignment{align};
+    const std::uintptr_t start = base_arena().allocate_aligned(bytes, alignment, nullptr, WaitPolicy::kQuiet);
+    if (start == 0 || no_cross == 0 || start / no_cross == (start + bytes - 1) / no_cross) return start;
+    static_cast<void>(base_arena().free_constrained(start, bytes));
+  }
+  return base_arena().allocate_constrained(bytes, {.align = Unit::kAlign, .nocross = no_cross}, Fit::kInstant, nullptr,
+                                           WaitPolicy::kQuiet);
+}
+
 /// Allocates the pool and what belongs to it. @returns false without memory.
 bool allocate_pool(unsigned slots, Pool& made) noexcept {
-  const Constraint place{.align = Unit::kAlign, .nocross = Unit::kNoCross};
   made.slots = slots;
   made.bytes = slots * Unit::kSlotBytes + Unit::kEdgeBytes;
-  made.start = base_arena().allocate_constrained(made.bytes, place, Fit::kInstant, nullptr, WaitPolicy::kQuiet);
-  if (made.start == 0) return false;
   made.extra.size = Unit::kTableBytes + slots * sizeof(Slot);
-  made.extra.start = base_arena().allocate_constrained(made.extra.size, {.align = Unit::kAlign}, Fit::kInstant, nullptr,
-                                                       WaitPolicy::kQuiet);
+  made.start = allocate_place(made.bytes, Unit::kNoCross);
+  if (made.start == 0) return false;
+  made.extra.start = allocate_place(made.extra.size, 0);
   if (made.extra.start != 0) return true;
   static_cast<void>(base_arena().free_constrained(made.start, made.bytes));
   made.start = 0;

@@ -229,8 +229,10 @@ static void* allocate_in(unsigned number, std::size_t alignment, const CallSite*
     }
     const guards::internal::Calls* const guards = guards::internal::linked();
     if (guards != nullptr && large.state().load(std::memory_order_relaxed) == 0) {
+      guards::internal::count(1);
       const std::uintptr_t frame = guards::internal::current_frame();
-      void* const sample = guards->allocate(nullptr, size != 0 ? size : 1, alignment, frame);
+      void* const sample =
+          guards::internal::is_due() ? guards->allocate(nullptr, size != 0 ? size : 1, alignment, frame) : nullptr;
       if (sample != nullptr) return sample;
     }
   }

@@ -29,6 +29,13 @@ inline constexpr std::size_t kNone = ~std::size_t{0};
 [[nodiscard]] inline std::size_t first_other(const void* object, std::size_t from, std::size_t to,
                                              unsigned char pattern) noexcept {
   const auto* at = static_cast<const unsigned char*>(object);
+  const std::size_t words = pattern * (~std::size_t{0} / 0xff);
+  const auto is_aligned = [&] { return reinterpret_cast<std::uintptr_t>(at + from) % sizeof words == 0; };
+  while (from < to && !is_aligned() && at[from] == pattern) ++from;
+  for (std::size_t word = 0; is_aligned() && from + sizeof word <= to; from += sizeof word) {
+    __builtin_memcpy(&word, __builtin_assume_aligned(at + from, sizeof word), sizeof word);
+    if (word != words) break;
+  }
   while (from < to && at[from] == pattern) ++from;
   return from < to ? from : kNone;
 }

@@ -42,7 +42,8 @@ void flush() noexcept { asm volatile("sfence.vma" : : : "memory"); }
 void set_page(std::uintptr_t page, bool accessible) noexcept {
   Entry& entry = tables.leaf[(page - tables.leaf_start) >> kPageShift];
   const Entry now = accessible ? page_at(page) : 0;
-  if (__atomic_load_n(&entry, __ATOMIC_RELAXED) != now) __atomic_store_n(&entry, now, __ATOMIC_RELAXED);
+  if (__atomic_load_n(&entry, __ATOMIC_RELAXED) == now) return;
+  __atomic_store_n(&entry, now, __ATOMIC_RELAXED);
   asm volatile("sfence.vma %0" : : "r"(page) : "memory");
 }
 
