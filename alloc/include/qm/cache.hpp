@@ -361,10 +361,10 @@ class alignas(HartCache) Cache : public Traceable {
 
   // ---- for the trace ------------------------------------------------------------------------------------------------
 
-  /// About how many allocations a hart's magazine serves between two slow paths.
-  [[nodiscard]] unsigned rounds() const noexcept {
-    if constexpr (kMagazines) return has_magazines() ? depot_.rounds() : 1;
-    return 1;
+  /// About how many allocations follow one that takes the slow path before the next that does: a magazine is half full
+  /// on average when it is loaded.
+  [[nodiscard]] int weight() const noexcept {
+    return kMagazines ? static_cast<int>(depot_.rounds() / 2) : 1;
   }
   /// Harts that have magazines.
   [[nodiscard]] hal::HartMask magazine_harts() const noexcept {
@@ -458,7 +458,7 @@ class alignas(HartCache) Cache : public Traceable {
 
   /// Makes the previous magazine the loaded one and takes an object from it. @returns nullptr, with nothing changed, if
   /// it is empty, too.
-  void* allocate_from_previous(unsigned* rounds = nullptr) noexcept;
+  void* allocate_from_previous() noexcept;
   [[nodiscard]] bool wants_one() noexcept;
   void* allocate_one() noexcept;
   void* allocate_by_exchange(bool& exchanged) noexcept;

@@ -113,7 +113,7 @@ std::size_t verify() noexcept;
 namespace internal {
 /// Functions that the allocator calls once guards were started. An image that never calls start() does not link them.
 struct Calls {
-  /// Once is_due(): a sample of a selected cache, nullptr: a block; of @p bytes at @p alignment. Its stack begins at @p
+  /// Once !may_pass(): a sample of a selected cache, nullptr: a block; of @p bytes at @p alignment. Its stack begins at @p
   /// frame. @returns nullptr if there is none after all.
   void* (*allocate)(Cache* cache, std::size_t bytes, std::size_t alignment, std::uintptr_t frame) noexcept;
   /// @returns whether the address is in the pool; then the object was freed, or the misuse reported.
@@ -133,9 +133,12 @@ struct Calls {
 extern constinit std::atomic<const Calls*> calls;
 /// Allocations until the next sample. By time it is not above 0: allocate() decides.
 extern constinit std::atomic<std::int32_t> left;
-[[nodiscard]] inline bool is_due() noexcept { return left.load(std::memory_order_relaxed) <= 0; }
-inline void count(unsigned allocations) noexcept {
-  left.fetch_sub(static_cast<std::int32_t>(allocations), std::memory_order_relaxed);
+/// Counts @p allocations, unless a sample is due. Two harts at once may count only one of them. @returns false if one is.
+[[nodiscard, gnu::always_inline]] inline bool may_pass(int allocations) noexcept {
+  const std::int32_t now = left.load(std::memory_order_relaxed);
+  if (now <= 0) return false;
+  left.store(now - allocations, std::memory_order_relaxed);
+  return true;
 }
 /// nullptr until the first start(). acquire: pairs with the release in start().
 [[nodiscard]] inline const Calls* linked() noexcept { return calls.load(std::memory_order_acquire); }

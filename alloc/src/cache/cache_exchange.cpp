@@ -58,16 +58,14 @@ inline Magazine* Cache::run_empty(const HartCache& own) const noexcept {
 }
 
 /// The most frequent and shortest slow path. @returns nullptr, with nothing changed, if the previous magazine is empty
-/// too. @param[out] rounds how many objects it had; may be null.
-[[gnu::always_inline]] inline void* Cache::allocate_from_previous(unsigned* rounds) noexcept {
+/// too.
+[[gnu::always_inline]] inline void* Cache::allocate_from_previous() noexcept {
   const hal::InterruptGuard masked;
   HartCache& own = own_hart_cache();
   Magazine* full = own.prev;
   if (full == nullptr || full->rounds == 0) return nullptr;
   Magazine* empty = run_empty(own);
-  if (empty == nullptr) return nullptr;
-  if (rounds != nullptr) *rounds = full->rounds;
-  return turn_to_full(own, *empty, *full);
+  return empty != nullptr ? turn_to_full(own, *empty, *full) : nullptr;
 }
 
 /// Whether @p loaded may be filled from the slabs in place: no object has to be constructed, no larger magazine is due,
@@ -393,18 +391,13 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
   return sample != nullptr ? sample : qm_cache_allocate_other(cache, site, requested, wait_policy);
 }
 
-/// Allocates from a cache that the guards have selected: a guarded object if a sample is due. Else it counts the objects
-/// of the magazine from which the next allocations come.
+/// Allocates from a cache that the guards have selected: a guarded object if a sample is due. Else it counts about the
+/// objects of the magazine from which the next allocations come.
 [[gnu::noinline]] static void* allocate_selected(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
                                                  qm::WaitPolicy wait_policy) noexcept {
   QM_JUMPS();
-  if (qm::guards::internal::is_due()) return allocate_guarded(cache, site, requested, wait_policy);
-  unsigned rounds = cache->rounds();
-  void* const object = qm::kMagazines ? cache->allocate_from_previous(&rounds) : nullptr;
-  qm::guards::internal::count(rounds);
-  if (object == nullptr) return qm_cache_allocate_other(cache, site, requested, wait_policy);
-  if constexpr (qm::kCallSites) cache->charge(object, site, requested);
-  return object;
+  if (!qm::guards::internal::may_pass(cache->weight())) return allocate_guarded(cache, site, requested, wait_policy);
+  return allocate_plain(cache, site, requested, wait_policy);
 }
 
 void* qm_cache_allocate_other(qm::Cache* cache, const qm::CallSite* site, std::size_t requested,
@@ -441,19 +434,27 @@ void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::si
   if (!cache->free_to_previous(object)) qm_cache_free_other(cache, object);
 }
 
+/// A free to a cache whose state word @p word is neither 0 nor has kOwned. A separate function: in one with the other
+/// cases the compiler would move the arguments for all.
+[[gnu::noinline]] static void free_marked(qm::Cache* cache, void* object, std::intptr_t word) noexcept {
+  QM_JUMPS();
+  using namespace qm::trace_state;
+  if (word == kGuard) return free_plain(cache, object);
+  // The object may be a guarded one, which lies in no slab.
+  if ((word & kQuarantine) != 0) return qm_cache_free_other(cache, object);
+  if ((word & kWatch) != 0) return qm::traced_path.free_watched(cache, object);
+  if ((word & kStream) != 0) return qm::traced_path.free_told(cache, object);
+  return qm_cache_free_other(cache, object);
+}
+
 void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
   QM_JUMPS();
   if constexpr (!qm::kMagazines) return cache->free_slow(object);
   using namespace qm::trace_state;
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return free_plain(cache, object);
-  if (word == kGuard) return free_plain(cache, object);
   if (word < 0) return qm::traced_path.free(cache, object);  // kOwned
-  // The object may be a guarded one, which lies in no slab.
-  if ((word & kQuarantine) != 0) return qm_cache_free_other(cache, object);
-  if ((word & kWatch) != 0) return qm::traced_path.free_watched(cache, object);
-  if ((word & kStream) != 0) return qm::traced_path.free_told(cache, object);
-  return qm_cache_free_other(cache, object);
+  return free_marked(cache, object, word);
 }
 
 void qm_cache_free_other(qm::Cache* cache, void* object) noexcept {

@@ -200,16 +200,21 @@ bool is_told(Traceable& source) noexcept {
   cache.charge(block, site, size);
 }
 
-/// Counts or reports the result of freeing a block that lies in no slab.
-void note_free_of_large(void* block, Status status) noexcept {
-  if (status == Status::kOk) return;
+/// Frees a guarded object; counts or reports another address that is no block.
+[[gnu::noinline]] void refuse_free_of_large(void* block, Status status, std::uintptr_t frame) noexcept {
   const guards::internal::Calls* const guards = guards::internal::linked();
-  if (guards != nullptr && guards->free(block, guards::internal::current_frame())) return;
+  if (guards != nullptr && guards->free(block, frame)) return;
   if (status == Status::kInvalid) {  // a damaged header beside it, which the arena has reported
     refused_frees.fetch_add(1, std::memory_order_relaxed);
   } else {
     report_misuse(status == Status::kMismatch ? Misuse::kWrongSize : Misuse::kForeign, block, nullptr);
   }
+}
+
+/// Looks at the result of freeing a block that lies in no slab.
+[[gnu::always_inline]] inline void note_free_of_large(void* block, Status status) noexcept {
+  if (status != Status::kOk) [[unlikely]]
+    refuse_free_of_large(block, status, guards::internal::current_frame());
 }
 
 }  // namespace
@@ -228,11 +233,9 @@ static void* allocate_in(unsigned number, std::size_t alignment, const CallSite*
       if (Cache* cache = cache_of(number); cache != nullptr) return take(*cache, site, size, wait_policy);
     }
     const guards::internal::Calls* const guards = guards::internal::linked();
-    if (guards != nullptr && large.state().load(std::memory_order_relaxed) == 0) {
-      guards::internal::count(1);
+    if (guards != nullptr && large.state().load(std::memory_order_relaxed) == 0 && !guards::internal::may_pass(1)) {
       const std::uintptr_t frame = guards::internal::current_frame();
-      void* const sample =
-          guards::internal::is_due() ? guards->allocate(nullptr, size != 0 ? size : 1, alignment, frame) : nullptr;
+      void* const sample = guards->allocate(nullptr, size != 0 ? size : 1, alignment, frame);
       if (sample != nullptr) return sample;
     }
   }
