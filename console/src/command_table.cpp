@@ -12,7 +12,7 @@ namespace {
     &commands::free_memory, &commands::arena_stats,     &commands::slab_stats,
     &commands::reap,        &commands::verify,          &commands::whatis,
     &commands::allocinfo,   &commands::fault_injection, &commands::frag,
-    &commands::quarantine,  &commands::guard,
+    &commands::quarantine,
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <qm/cache.hpp>
 #include <qm/console/announcement.hpp>
 #include <qm/console/findleaks.hpp>
+#include <qm/console/guard.hpp>
 #include <qm/console/trace.hpp>
 #include <qm/firmware/app.hpp>
 #include <qm/firmware/board_terminal.hpp>
@@ -85,6 +86,7 @@ void run_console(const firmware::BootInfo& info) noexcept {
   static console::Console console(terminal, firmware::of_this_boot(config));
   static console::Trace trace(console);
   console::add_findleaks();
+  console::add_guard();
   firmware::name_scan_roots();
   the_console = &console;
   enable_panic_shell(console, options.panic_seconds);

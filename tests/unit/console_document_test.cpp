@@ -10,6 +10,7 @@
 #include <string>
 
 #include <qm/console/findleaks.hpp>
+#include <qm/console/guard.hpp>
 #include <qm/test/pattern.hpp>
 #include <qm/test/read_file.hpp>
 #include <qm/version.h>
@@ -71,6 +72,7 @@ TEST(Document, shows_the_banner_of_this_version) {
 TEST(Document, has_the_consoles_commands_of_the_command_table) {
   const qm::test::Bench whole;  // with the trace, which registers its commands when it is opened
   qm::console::add_findleaks();
+  qm::console::add_guard();
   std::string rows;
   using qm::console::CommandTable;
   for (const auto* c = CommandTable::after({}); c != nullptr; c = CommandTable::after(c->name)) {

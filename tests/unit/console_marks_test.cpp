@@ -305,7 +305,7 @@ TEST_F(MarkCommands, refuse_what_they_do_not_understand) {
 TEST_F(MarkCommands, status_says_all_that_is_on) {
   const std::string calls = kCallSites ? "allocinfo on\r\n" : "";
   EXPECT_EQ(command("status"),
-            "traces    none\r\nstream    none\r\nmarks     none\r\nfaults    none\r\nlimits    none\r\n" + calls +
+            "traces    none\r\nstream    none\r\nmarks     none\r\nfaults    none\r\nguards    none\r\nlimits    none\r\n" + calls +
                 "status: complete\r\n");
   command("slab_trace start packet");
   command("slab_trace start packet_small every 3");
@@ -314,7 +314,7 @@ TEST_F(MarkCommands, status_says_all_that_is_on) {
   packet->set_limit(100);
   EXPECT_EQ(command("status"),
             "traces    packet_small on (one in 3), packet\r\nstream    none\r\nmarks     one, two\r\n"
-            "faults    none\r\nlimits    packet at 100 objects\r\n" +
+            "faults    none\r\nguards    none\r\nlimits    packet at 100 objects\r\n" +
                 calls + "status: complete\r\n");
   packet->set_limit(0);
 }

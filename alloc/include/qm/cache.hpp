@@ -363,9 +363,7 @@ class alignas(HartCache) Cache : public Traceable {
 
   /// About how many allocations follow one that takes the slow path before the next that does: a magazine is half full
   /// on average when it is loaded.
-  [[nodiscard]] int weight() const noexcept {
-    return kMagazines ? static_cast<int>(depot_.rounds() / 2) : 1;
-  }
+  [[nodiscard]] int weight() const noexcept { return kMagazines ? static_cast<int>(depot_.rounds() / 2) : 1; }
   /// Harts that have magazines.
   [[nodiscard]] hal::HartMask magazine_harts() const noexcept {
     return kMagazines ? magazine_harts_.load(std::memory_order_seq_cst) : 0;

@@ -122,6 +122,10 @@ struct Calls {
   std::size_t (*size_of)(const void* object) noexcept;
   bool (*on_fault)(std::uintptr_t address, bool is_write, std::uintptr_t pc, std::uintptr_t frame) noexcept;
   void (*tick)() noexcept;
+  Stats (*stats)() noexcept;
+  bool (*covers)(std::uintptr_t address) noexcept;
+  bool (*find)(std::uintptr_t address, Guarded& guarded) noexcept;
+  std::size_t (*verify)() noexcept;
   void (*created)(Cache& cache) noexcept;
   /// Whether users hold guarded objects of the cache; if not, its freed ones are forgotten.
   bool (*holds)(Cache& cache) noexcept;
@@ -153,6 +157,22 @@ inline bool on_fault(std::uintptr_t address, bool is_write, std::uintptr_t pc, s
   return calls != nullptr && calls->on_fault(address, is_write, pc, frame);
 }
 
+inline Stats stats() noexcept {
+  const internal::Calls* const calls = internal::linked();
+  return calls != nullptr ? calls->stats() : Stats{};
+}
+inline bool covers(std::uintptr_t address) noexcept {
+  const internal::Calls* const calls = internal::linked();
+  return calls != nullptr && calls->covers(address);
+}
+inline bool find(std::uintptr_t address, Guarded& guarded) noexcept {
+  const internal::Calls* const calls = internal::linked();
+  return calls != nullptr && calls->find(address, guarded);
+}
+inline std::size_t verify() noexcept {
+  const internal::Calls* const calls = internal::linked();
+  return calls != nullptr ? calls->verify() : 0;
+}
 inline void on_tick() noexcept {
   if (const internal::Calls* calls = internal::linked(); calls != nullptr) calls->tick();
 }

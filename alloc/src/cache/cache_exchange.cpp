@@ -19,13 +19,33 @@ namespace {
 
 Observer* the_observer = nullptr;
 constinit TracedPath traced_path = kNoTracedPath;
+constinit TracedPath observers_path = kNoTracedPath;  // without what look_for_guarded() adds
+
+/// A guarded object lies in no slab, where the observer's functions look for the object.
+void free_watched_or_guarded(Cache* cache, void* object) noexcept {
+  const bool may_be_guarded = (load_relaxed(cache->state()) & trace_state::kQuarantine) != 0;
+  may_be_guarded ? qm_cache_free_other(cache, object) : observers_path.free_watched(cache, object);
+}
+void free_told_or_guarded(Cache* cache, void* object) noexcept {
+  const bool may_be_guarded = (load_relaxed(cache->state()) & trace_state::kQuarantine) != 0;
+  may_be_guarded ? qm_cache_free_other(cache, object) : observers_path.free_told(cache, object);
+}
 
 }  // namespace
+
+void look_for_guarded() noexcept {
+  if constexpr (!kMagazines) return;
+  traced_path.free_watched = free_watched_or_guarded;
+  traced_path.free_told = free_told_or_guarded;
+}
 
 Observer* observer() noexcept { return the_observer; }
 void set_observer(Observer* observer, const TracedPath& path) noexcept {
   the_observer = observer;
-  if constexpr (kMagazines) traced_path = path;
+  if constexpr (kMagazines) {
+    traced_path = observers_path = path;
+    if (guards::internal::linked() != nullptr) look_for_guarded();
+  }
 }
 
 /// Whether a per-hart cache may be open: neither the state word nor the reserve requires another mode. Interrupts
@@ -434,16 +454,11 @@ void* qm_cache_allocate_slow(qm::Cache* cache, const qm::CallSite* site, std::si
   if (!cache->free_to_previous(object)) qm_cache_free_other(cache, object);
 }
 
-/// A free to a cache whose state word @p word is neither 0 nor has kOwned. A separate function: in one with the other
-/// cases the compiler would move the arguments for all.
-[[gnu::noinline]] static void free_marked(qm::Cache* cache, void* object, std::intptr_t word) noexcept {
+/// A free to a cache that the trace does not watch. A separate function: in one with the other cases the compiler would
+/// move the arguments for all.
+[[gnu::noinline]] static void free_unwatched(qm::Cache* cache, void* object, std::intptr_t word) noexcept {
   QM_JUMPS();
-  using namespace qm::trace_state;
-  if (word == kGuard) return free_plain(cache, object);
-  // The object may be a guarded one, which lies in no slab.
-  if ((word & kQuarantine) != 0) return qm_cache_free_other(cache, object);
-  if ((word & kWatch) != 0) return qm::traced_path.free_watched(cache, object);
-  if ((word & kStream) != 0) return qm::traced_path.free_told(cache, object);
+  if (word == qm::trace_state::kGuard) return free_plain(cache, object);
   return qm_cache_free_other(cache, object);
 }
 
@@ -454,7 +469,9 @@ void qm_cache_free_slow(qm::Cache* cache, void* object) noexcept {
   const std::intptr_t word = qm::load_relaxed(cache->state());
   if (word == 0) return free_plain(cache, object);
   if (word < 0) return qm::traced_path.free(cache, object);  // kOwned
-  return free_marked(cache, object, word);
+  if ((word & kWatch) != 0) return qm::traced_path.free_watched(cache, object);
+  if ((word & kStream) != 0) return qm::traced_path.free_told(cache, object);
+  return free_unwatched(cache, object, word);
 }
 
 void qm_cache_free_other(qm::Cache* cache, void* object) noexcept {

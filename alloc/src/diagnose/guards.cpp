@@ -88,7 +88,7 @@ struct Pool {
 
 /// The selected caches, for on_tick(); those beyond are sampled when their magazines run empty.
 struct Selected {
-  static constexpr unsigned kMost = 64;
+  static constexpr unsigned kMost = 48;
   Cache* caches[kMost] = {};
   unsigned count = 0;
 
@@ -433,11 +433,68 @@ void end() noexcept {
   samples_heap.store(false, std::memory_order_relaxed);
 }
 
+// ---- for the console -------------------------------------------------------------------------------------------------
+
+Stats get_stats() noexcept {
+  const LockGuard hold(lock);
+  return {.slots = pool.slots,
+          .live = pool.live,
+          .freed = pool.freed,
+          .heap = samples_heap.load(std::memory_order_relaxed),
+          .traps = pool.traps,
+          .every = every.load(std::memory_order_relaxed),
+          .ms = interval_ms.load(std::memory_order_relaxed),
+          .sampled = pool.sampled,
+          .missed = pool.missed};
+}
+
+bool pool_covers(std::uintptr_t address) noexcept {
+  const LockGuard hold(lock);
+  return is_in_pool(address);
+}
+
+bool find_object(std::uintptr_t address, Guarded& guarded) noexcept {
+  const LockGuard hold(lock);
+  if (!is_in_pool(address)) return false;
+  const Slot& slot = pool.table[number_of(address)];
+  if (slot.state == Slot::State::kUnused) return false;
+  guarded = {slot.start, slot.bytes, slot.cache, slot.state == Slot::State::kLive, slot.allocated_by, slot.freed_by};
+  return true;
+}
+
+std::size_t check_all() noexcept {
+  std::size_t damaged = 0;
+  for (unsigned i = 0;; ++i) {
+    Slot copy;
+    std::uintptr_t damage = 0;
+    {
+      const LockGuard hold(lock);
+      if (i >= pool.slots) return damaged;
+      copy = pool.table[i];
+      damage = copy.state == Slot::State::kLive ? damage_beside(copy) : damage_in_freed(copy);
+      if (damage != 0 && copy.state == Slot::State::kLive) fill_pattern(copy);  // reported once
+      if (damage != 0 && copy.state == Slot::State::kFreed)
+        std::memset(reinterpret_cast<void*>(copy.start), poison::kFree, copy.bytes);
+    }
+    if (damage == 0) continue;
+    ++damaged;
+    if (copy.state == Slot::State::kFreed) {
+      tell(Misuse::kWriteAfterFree, copy, damage);
+    } else {
+      tell(Misuse::kOutside, copy, damage, {.is_write = true});
+    }
+  }
+}
+
 constexpr internal::Calls kCalls{.allocate = allocate,
                                  .free = free,
                                  .size_of = size_of,
                                  .on_fault = meet_fault,
                                  .tick = tick,
+                                 .stats = get_stats,
+                                 .covers = pool_covers,
+                                 .find = find_object,
+                                 .verify = check_all,
                                  .created = select_new,
                                  .holds = holds,
                                  .attach = attach,
@@ -452,17 +509,10 @@ void set_rate(const Config& config) noexcept {
 }
 
 /// Allocates from the end of base_arena() that its own spans of blocks do not grow towards. @returns 0 without memory.
-std::uintptr_t allocate_place(std::size_t bytes, std::size_t no_cross) noexcept {
-  const std::size_t aligns[] = {Unit::kAlign, no_cross};
-  for (const std::size_t align : aligns) {
-    if (align == 0) break;
-    const Alignment alignment{align};
-    const std::uintptr_t start = base_arena().allocate_aligned(bytes, alignment, nullptr, WaitPolicy::kQuiet);
-    if (start == 0 || no_cross == 0 || start / no_cross == (start + bytes - 1) / no_cross) return start;
-    static_cast<void>(base_arena().free_constrained(start, bytes));
-  }
-  return base_arena().allocate_constrained(bytes, {.align = Unit::kAlign, .nocross = no_cross}, Fit::kInstant, nullptr,
-                                           WaitPolicy::kQuiet);
+std::uintptr_t allocate_place(std::size_t bytes, bool may_cross) noexcept {
+  Alignment alignment{Unit::kAlign};
+  while (!may_cross && alignment.align < bytes) alignment.align *= 2;  // then it contains no multiple of a larger one
+  return base_arena().allocate_aligned(bytes, alignment, nullptr, WaitPolicy::kQuiet);
 }
 
 /// Allocates the pool and what belongs to it. @returns false without memory.
@@ -470,18 +520,18 @@ bool allocate_pool(unsigned slots, Pool& made) noexcept {
   made.slots = slots;
   made.bytes = slots * Unit::kSlotBytes + Unit::kEdgeBytes;
   made.extra.size = Unit::kTableBytes + slots * sizeof(Slot);
-  made.start = allocate_place(made.bytes, Unit::kNoCross);
+  made.start = allocate_place(made.bytes, Unit::kNoCross == 0);
   if (made.start == 0) return false;
-  made.extra.start = allocate_place(made.extra.size, 0);
+  made.extra.start = allocate_place(made.extra.size, true);
   if (made.extra.start != 0) return true;
-  static_cast<void>(base_arena().free_constrained(made.start, made.bytes));
+  static_cast<void>(base_arena().free(made.start, made.bytes));
   made.start = 0;
   return false;
 }
 
 void free_pool(const Pool& old) noexcept {
-  static_cast<void>(base_arena().free_constrained(old.extra.start, old.extra.size));
-  static_cast<void>(base_arena().free_constrained(old.start, old.bytes));
+  static_cast<void>(base_arena().free(old.extra.start, old.extra.size));
+  static_cast<void>(base_arena().free(old.start, old.bytes));
 }
 
 Status ask_all(hal::BroadcastFunction function) noexcept {
@@ -523,6 +573,7 @@ Status start(const Config& config) noexcept {
   if (Observer* trace = observer(); trace != nullptr) trace->need_stacks();
   // release: pairs with the acquire in linked().
   internal::calls.store(&kCalls, std::memory_order_release);
+  look_for_guarded();
   if (!made.traps) return Status::kOk;
   hal::set_post_function([](unsigned) noexcept { Unit::refresh(); }, hal::Post::kRefresh);
   const Status status = ask_all([](unsigned, void*) noexcept { Unit::arm(); });
@@ -601,57 +652,6 @@ Status stop() noexcept {
   }
   free_pool(old);
   return Status::kOk;
-}
-
-Stats stats() noexcept {
-  const LockGuard hold(lock);
-  return {.slots = pool.slots,
-          .live = pool.live,
-          .freed = pool.freed,
-          .heap = samples_heap.load(std::memory_order_relaxed),
-          .traps = pool.traps,
-          .every = every.load(std::memory_order_relaxed),
-          .ms = interval_ms.load(std::memory_order_relaxed),
-          .sampled = pool.sampled,
-          .missed = pool.missed};
-}
-
-bool covers(std::uintptr_t address) noexcept {
-  const LockGuard hold(lock);
-  return is_in_pool(address);
-}
-
-bool find(std::uintptr_t address, Guarded& guarded) noexcept {
-  const LockGuard hold(lock);
-  if (!is_in_pool(address)) return false;
-  const Slot& slot = pool.table[number_of(address)];
-  if (slot.state == Slot::State::kUnused) return false;
-  guarded = {slot.start, slot.bytes, slot.cache, slot.state == Slot::State::kLive, slot.allocated_by, slot.freed_by};
-  return true;
-}
-
-std::size_t verify() noexcept {
-  std::size_t damaged = 0;
-  for (unsigned i = 0;; ++i) {
-    Slot copy;
-    std::uintptr_t damage = 0;
-    {
-      const LockGuard hold(lock);
-      if (i >= pool.slots) return damaged;
-      copy = pool.table[i];
-      damage = copy.state == Slot::State::kLive ? damage_beside(copy) : damage_in_freed(copy);
-      if (damage != 0 && copy.state == Slot::State::kLive) fill_pattern(copy);  // reported once
-      if (damage != 0 && copy.state == Slot::State::kFreed)
-        std::memset(reinterpret_cast<void*>(copy.start), poison::kFree, copy.bytes);
-    }
-    if (damage == 0) continue;
-    ++damaged;
-    if (copy.state == Slot::State::kFreed) {
-      tell(Misuse::kWriteAfterFree, copy, damage);
-    } else {
-      tell(Misuse::kOutside, copy, damage, {.is_write = true});
-    }
-  }
 }
 
 }  // namespace guards

@@ -16,7 +16,6 @@ extern const Command fault_injection;
 extern const Command allocinfo;
 extern const Command arena_stats;
 extern const Command frag;
-extern const Command guard;
 extern const Command kmemstat;
 extern const Command quarantine;
 extern const Command reap;

@@ -1,12 +1,12 @@
 /// guard: gives some allocations a place in memory that traps around them.
 
-#include "commands.hpp"
+#include <qm/console/guard.hpp>
 
 #include <qm/console/names.hpp>
 #include <qm/console/row.hpp>
 #include <qm/guards.hpp>
 
-namespace qm::console::commands {
+namespace qm::console {
 namespace {
 
 /// The name that stands for the heap: its size classes and its blocks.
@@ -121,16 +121,19 @@ void complete_guard(Completion& completion) noexcept {
   }
 }
 
+QM_CONSOLE_COMMAND(guard, {.name = "guard",
+                           .usage = "guard [SLAB_NAME every N|SLAB_NAME each MS|off]",
+                           .summary = "put one allocation in N, or each MS ms, in memory that traps around it",
+                           .run = run_guard,
+                           .max_arguments = 3,
+                           .complete = complete_guard,
+                           .forms = "guard  lists what is guarded; `kmalloc` is the whole heap",
+                           .example = "guard kmalloc every 1000\nguard kmalloc each 10\nguard\nguard off",
+                           .wrap = Output::Wrap::kYes});
+
 }  // namespace
 
-constinit const Command guard = {.name = "guard",
-                                 .usage = "guard [SLAB_NAME every N|SLAB_NAME each MS|off]",
-                                 .summary = "put one allocation in N, or each MS ms, in memory that traps around it",
-                                 .run = run_guard,
-                                 .max_arguments = 3,
-                                 .complete = complete_guard,
-                                 .forms = "guard  lists what is guarded; `kmalloc` is the whole heap",
-                                 .example = "guard kmalloc every 1000\nguard kmalloc each 10\nguard\nguard off",
-                                 .wrap = Output::Wrap::kYes};
+// The command's entry lies in the same object file.
+void add_guard() noexcept {}
 
-}  // namespace qm::console::commands
+}  // namespace qm::console

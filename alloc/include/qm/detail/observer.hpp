@@ -219,6 +219,9 @@ struct TracedPath {
 /// Completes no operation.
 extern const TracedPath kNoTracedPath;
 
+/// From now on, frees that the observer must see look for guarded objects (guards.hpp) first.
+void look_for_guarded() noexcept;
+
 /// The observer, or nullptr. Set once, before the first cache is traced.
 Observer* observer() noexcept;
 void set_observer(Observer* observer, const TracedPath& path = kNoTracedPath) noexcept;

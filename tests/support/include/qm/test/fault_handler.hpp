@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include <qm/config.h>
 #include <qm/guards.hpp>
 
 #if !defined(QM_TARGET)
