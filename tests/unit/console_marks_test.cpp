@@ -304,9 +304,10 @@ TEST_F(MarkCommands, refuse_what_they_do_not_understand) {
 
 TEST_F(MarkCommands, status_says_all_that_is_on) {
   const std::string calls = kCallSites ? "allocinfo on\r\n" : "";
-  EXPECT_EQ(command("status"),
-            "traces    none\r\nstream    none\r\nmarks     none\r\nfaults    none\r\nguards    none\r\nlimits    none\r\n" + calls +
-                "status: complete\r\n");
+  EXPECT_EQ(
+      command("status"),
+      "traces    none\r\nstream    none\r\nmarks     none\r\nfaults    none\r\nguards    none\r\nlimits    none\r\n" +
+          calls + "status: complete\r\n");
   command("slab_trace start packet");
   command("slab_trace start packet_small every 3");
   command("mark one");

@@ -32,6 +32,7 @@
 namespace qm {
 
 class Cache;
+struct TracedPath;
 
 namespace guards {
 
@@ -126,6 +127,8 @@ struct Calls {
   bool (*covers)(std::uintptr_t address) noexcept;
   bool (*find)(std::uintptr_t address, Guarded& guarded) noexcept;
   std::size_t (*verify)() noexcept;
+  /// Makes the observer's functions for a free look for a guarded object first.
+  void (*wrap)(TracedPath& path) noexcept;
   void (*created)(Cache& cache) noexcept;
   /// Whether users hold guarded objects of the cache; if not, its freed ones are forgotten.
   bool (*holds)(Cache& cache) noexcept;

@@ -19,32 +19,17 @@ namespace {
 
 Observer* the_observer = nullptr;
 constinit TracedPath traced_path = kNoTracedPath;
-constinit TracedPath observers_path = kNoTracedPath;  // without what look_for_guarded() adds
-
-/// A guarded object lies in no slab, where the observer's functions look for the object.
-void free_watched_or_guarded(Cache* cache, void* object) noexcept {
-  const bool may_be_guarded = (load_relaxed(cache->state()) & trace_state::kQuarantine) != 0;
-  may_be_guarded ? qm_cache_free_other(cache, object) : observers_path.free_watched(cache, object);
-}
-void free_told_or_guarded(Cache* cache, void* object) noexcept {
-  const bool may_be_guarded = (load_relaxed(cache->state()) & trace_state::kQuarantine) != 0;
-  may_be_guarded ? qm_cache_free_other(cache, object) : observers_path.free_told(cache, object);
-}
 
 }  // namespace
 
-void look_for_guarded() noexcept {
-  if constexpr (!kMagazines) return;
-  traced_path.free_watched = free_watched_or_guarded;
-  traced_path.free_told = free_told_or_guarded;
-}
-
 Observer* observer() noexcept { return the_observer; }
+TracedPath& current_traced_path() noexcept { return traced_path; }
 void set_observer(Observer* observer, const TracedPath& path) noexcept {
   the_observer = observer;
   if constexpr (kMagazines) {
-    traced_path = observers_path = path;
-    if (guards::internal::linked() != nullptr) look_for_guarded();
+    traced_path = path;
+    if (const guards::internal::Calls* guards = guards::internal::linked(); guards != nullptr)
+      guards->wrap(traced_path);
   }
 }
 

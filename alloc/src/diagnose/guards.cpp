@@ -393,6 +393,25 @@ void tick() noexcept {
 
 // ---- start and stop -------------------------------------------------------------------------------------------------
 
+constinit TracedPath observers_path{};  // without what wrap() adds
+
+/// A guarded object lies in no slab, where the observer's functions look for the object.
+bool may_be_guarded(Cache& cache) noexcept {
+  return (cache.state().load(std::memory_order_relaxed) & trace_state::kQuarantine) != 0;
+}
+void free_watched(Cache* cache, void* object) noexcept {
+  may_be_guarded(*cache) ? qm_cache_free_other(cache, object) : observers_path.free_watched(cache, object);
+}
+void free_told(Cache* cache, void* object) noexcept {
+  may_be_guarded(*cache) ? qm_cache_free_other(cache, object) : observers_path.free_told(cache, object);
+}
+void wrap(TracedPath& path) noexcept {
+  if (path.free_watched == free_watched) return;
+  observers_path = path;
+  path.free_watched = free_watched;
+  path.free_told = free_told;
+}
+
 void select_new(Cache& cache) noexcept {
   if (samples_heap.load(std::memory_order_relaxed) && cache.slabs().of_heap()) static_cast<void>(select(cache));
 }
@@ -495,6 +514,7 @@ constexpr internal::Calls kCalls{.allocate = allocate,
                                  .covers = pool_covers,
                                  .find = find_object,
                                  .verify = check_all,
+                                 .wrap = wrap,
                                  .created = select_new,
                                  .holds = holds,
                                  .attach = attach,
@@ -573,7 +593,7 @@ Status start(const Config& config) noexcept {
   if (Observer* trace = observer(); trace != nullptr) trace->need_stacks();
   // release: pairs with the acquire in linked().
   internal::calls.store(&kCalls, std::memory_order_release);
-  look_for_guarded();
+  if constexpr (kMagazines) wrap(current_traced_path());
   if (!made.traps) return Status::kOk;
   hal::set_post_function([](unsigned) noexcept { Unit::refresh(); }, hal::Post::kRefresh);
   const Status status = ask_all([](unsigned, void*) noexcept { Unit::arm(); });

@@ -219,8 +219,8 @@ struct TracedPath {
 /// Completes no operation.
 extern const TracedPath kNoTracedPath;
 
-/// From now on, frees that the observer must see look for guarded objects (guards.hpp) first.
-void look_for_guarded() noexcept;
+/// The path in use. Build with magazines.
+TracedPath& current_traced_path() noexcept;
 
 /// The observer, or nullptr. Set once, before the first cache is traced.
 Observer* observer() noexcept;
