@@ -4,7 +4,9 @@
 /// - G1 A slot is in use from its allocation to its free, else in the list of idle slots, which is in order of the frees:
 ///      the one that was freed first is used next.
 /// - G2 The trap unit shows the window of each slot in use, and of no other, except what on_fault() has opened.
-/// - G3 No lock is held while a stack is walked, a misuse is reported or a hart is asked.
+/// - G3 A hart refreshes its trap unit before it reads or writes a slot with the lock held: a fault there would wait for
+///      the lock.
+/// - G4 No lock is held while a stack is walked, a misuse is reported or a hart is asked.
 
 #include <qm/guards.hpp>
 
@@ -118,6 +120,7 @@ std::atomic<bool> samples_heap{false};
 struct Refreshed {
   std::uintptr_t pc = 0;
   std::uintptr_t address = 0;
+  std::uint64_t sampled = 0;  ///< Pool::sampled at that time
 };
 Refreshed refreshed[hal::Port::kMaxHarts];
 
@@ -289,6 +292,7 @@ bool free(void* object, std::uintptr_t frame) noexcept {
     const unsigned number = number_of(address);
     Slot& slot = pool.table[number];
     if (slot.state == Slot::State::kLive && slot.start == address) {
+      if (pool.traps) Unit::refresh();  // another hart may have allocated it
       damage = damage_beside(slot);
       slot.freed_by = stack;
       std::memset(object, poison::kFree, slot.bytes);
@@ -358,8 +362,8 @@ bool meet_fault(std::uintptr_t address, bool is_write, std::uintptr_t pc, std::u
       // The object came into use after this hart last looked; or the access begins in it and ends behind it. Then it
       // fails again after a refresh.
       Refreshed& last = refreshed[hal::Port::hart_index()];
-      const bool is_again = last.pc == pc && last.address == address;
-      last = {is_again ? 0 : pc, is_again ? 0 : address};
+      const bool is_again = last.pc == pc && last.address == address && last.sampled == pool.sampled;
+      last = {is_again ? 0 : pc, is_again ? 0 : address, pool.sampled};
       if (!is_again) {
         Unit::refresh();
         return true;
@@ -489,6 +493,7 @@ std::size_t check_all() noexcept {
     {
       const LockGuard hold(lock);
       if (i >= pool.slots) return damaged;
+      if (pool.traps) Unit::refresh();
       copy = pool.table[i];
       damage = copy.state == Slot::State::kLive ? damage_beside(copy) : damage_in_freed(copy);
       if (damage != 0 && copy.state == Slot::State::kLive) fill_pattern(copy);  // reported once
