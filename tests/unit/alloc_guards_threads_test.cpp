@@ -67,6 +67,7 @@ TEST_F(GuardsThreads, blocks_pass_between_harts_and_nothing_is_reported) {
   ASSERT_EQ(guards::select_heap(), Status::kOk);
   test::on_each_hart(harts, [&](unsigned hart) {
     attach_hart(hart);
+    test::FaultHandler::prepare_thread();
     barrier.arrive();
     test::Random random(test::seed() + hart);
     const std::uint64_t steps = test::steps(40'000);
@@ -107,6 +108,7 @@ TEST_F(GuardsThreads, harts_that_fault_at_once_are_each_reported) {
   std::atomic<unsigned> committed{0};
   test::on_each_hart(harts, [&](unsigned hart) {
     attach_hart(hart);
+    test::FaultHandler::prepare_thread();
     barrier.arrive();
     for (unsigned round = 0; round < 60; ++round) {
       void* const block = heap::allocate(3000);  // above most classes, and above a place of the smaller trap units
@@ -146,6 +148,7 @@ TEST_F(GuardsThreads, a_use_after_another_harts_free_is_reported) {
   const bool traps = guards::stats().traps;
   test::on_each_hart(harts, [&](unsigned hart) {
     attach_hart(hart);
+    test::FaultHandler::prepare_thread();
     barrier.arrive();
     for (unsigned round = 0; round < 20; ++round) {
       if (hart == 0) {

@@ -32,6 +32,8 @@ class FaultHandler {
     sigaction(SIGSEGV, &action, &former_);
   }
   ~FaultHandler() { sigaction(SIGSEGV, &former_, nullptr); }
+  /// To be called by each thread: the first walk of a thread's stack allocates memory, which a handler may not.
+  static void prepare_thread() noexcept { static_cast<void>(hal::Port::stack_bounds(0)); }
   FaultHandler(const FaultHandler&) = delete;
   FaultHandler& operator=(const FaultHandler&) = delete;
 
@@ -52,7 +54,9 @@ class FaultHandler {
 };
 #else
 inline constexpr bool kKnowsAccess = true;
-struct FaultHandler {};
+struct FaultHandler {
+  static void prepare_thread() noexcept {}
+};
 #endif
 
 }  // namespace qm::test
