@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include <qm/config.h>
+#include <qm/guards.h>
 #include <qm/guards.hpp>
 #include <qm/heap.hpp>
 #include <qm/misuse.hpp>
@@ -281,6 +282,38 @@ TEST_F(GuardsTest, a_realloc_of_a_sample_keeps_the_contents) {
   heap::free_sized(exact, 48);
   EXPECT_EQ(guards::stats().live, 0U);
   EXPECT_EQ(guards::stop(), Status::kOk);
+}
+
+TEST_F(GuardsTest, c_has_the_same) {
+  EXPECT_EQ(qm_guard_heap(0, 0), QM_INVALID);
+  ASSERT_EQ(qm_guard_heap(1, 0), QM_OK);
+  void* const block = sample(64);
+  EXPECT_EQ(qm_guard_stop(), QM_BUSY);
+  EXPECT_EQ(qm_guard_fault(reinterpret_cast<std::uintptr_t>(&told), 1, 0, 0), 0);
+  qm_guard_tick();
+  free_here(block);
+  told = {};
+  touch(reinterpret_cast<std::uintptr_t>(block), true);
+  EXPECT_EQ(told.count, guards::stats().traps ? 1U : 0U);
+  EXPECT_EQ(qm_guard_stop(), QM_OK);
+  EXPECT_EQ(guards::stats().slots, 0U);
+  // By time: the next allocation on a slow path that is late enough.
+  ASSERT_EQ(qm_guard_heap(0, 1), QM_OK);
+  const std::uint64_t start = hal::Port::ticks();
+  while (hal::Port::ticks() - start < 2 * hal::ticks_of(1)) {
+  }
+  {
+    const hal::InterruptGuard masked;
+    guards::on_tick();
+  }
+  void* const late = allocate_here(64);
+  guards::Guarded guarded;
+  EXPECT_TRUE(guards::find(reinterpret_cast<std::uintptr_t>(late), guarded));
+  void* const early = allocate_here(64);
+  EXPECT_FALSE(guards::find(reinterpret_cast<std::uintptr_t>(early), guarded));
+  heap::free(early);
+  heap::free(late);
+  EXPECT_EQ(qm_guard_stop(), QM_OK);
 }
 
 TEST_F(GuardsTest, all_memory_comes_back) {

@@ -1,0 +1,34 @@
+#ifndef QM_GUARDS_H
+#define QM_GUARDS_H
+/* Guarded samples for C (C99) and C++: see <qm/guards.hpp>, which has more. The misuse handler of <qm/qm.h> gets the
+ * reports. */
+
+#include <stdint.h>
+
+#include <qm/qm.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Samples about one allocation of the heap in @every; if that is 0, at most one in @ms milliseconds. While guards run,
+ * a call changes the rate only.
+ * Returns QM_INVALID without a rate, QM_NO_MEMORY; QM_REFUSED in a checking build or before qm_init(); QM_TIMED_OUT if a
+ * hart does not answer; QM_UNSAFE in a handler, with a lock held or with interrupts masked if there are other harts.
+ * Complexity: a broadcast. */
+qm_status qm_guard_heap(uint32_t every, uint32_t ms) QM_NOEXCEPT;
+/* Ends that. Returns QM_BUSY while guarded blocks are in use: they stay guarded until a later call; QM_TIMED_OUT and
+ * QM_UNSAFE as above. */
+qm_status qm_guard_stop(void) QM_NOEXCEPT;
+/* To be called by the handler for page faults and access faults, with interrupts masked. Returns 1 if the fault was that
+ * of a guarded block and has been reported: then the handler returns to the access, which succeeds; else 0.
+ * @pc and @frame (s0) are those of the interrupted code. */
+int qm_guard_fault(uintptr_t address, int is_write, uintptr_t pc, uintptr_t frame) QM_NOEXCEPT;
+/* To be called on each hart by a periodic interrupt, with interrupts masked: magazines that never run empty are sampled
+ * too. */
+void qm_guard_tick(void) QM_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
