@@ -125,8 +125,9 @@ TEST_F(GuardsThreads, harts_that_fault_at_once_are_each_reported) {
     barrier.arrive();
     if (hart != 0) detach_hart(hart);
   });
-  // A place may be used again, for another hart, between the free and the write: that write is not found.
-  EXPECT_LE(told.load(), committed.load());
+  // Another hart may use the place again before the write: then the write is not found. Or it does so between the report
+  // and the second try: then there are two reports.
+  EXPECT_LE(told.load(), 2 * committed.load());
   if (traps) {
     EXPECT_GT(committed.load(), 0U);
     EXPECT_GT(told.load(), 0U);
