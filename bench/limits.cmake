@@ -56,14 +56,13 @@ endforeach()
 # boundary tags.
 limit(memory "with one cache traced" "" pages 12288 OVER "with the trace")
 
-# Guarded samples, about one allocation of the heap in 1000: 3 % more than with the guards off. Not reached: 9 % more,
-# and 11 % with the trace, where each sample has two stacks.
+# Guarded samples, about one allocation of the heap in 1000: at most 3 % more than with the guards off. jq, whose
+# operations often take the slow path, needs a little more.
 foreach(program sqlite jq redis-threads)
   foreach(bench guards guards_traced)
     aim(${bench} ${program} "" "% of off" 103)
+    limit(${bench} ${program} "" "% of off" 104)
   endforeach()
-  limit(guards ${program} "" "% of off" 109)
-  limit(guards_traced ${program} "" "% of off" 111)
 endforeach()
 
 # Real programs: a quarter of picolibc's instructions, and little more memory than picolibc takes and than the program
