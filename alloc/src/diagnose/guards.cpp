@@ -8,6 +8,7 @@
 ///      the lock.
 /// - G4 No lock is held while a stack is walked, a misuse is reported or a hart is asked.
 
+#include <qm/guards.h>
 #include <qm/guards.hpp>
 
 #include <cstring>
@@ -681,3 +682,9 @@ Status stop() noexcept {
 
 }  // namespace guards
 }  // namespace qm
+
+// In this file, so that a reference to them from the firmware's trap handler may be weak: they are linked with start().
+int qm_guard_fault(std::uintptr_t address, int is_write, std::uintptr_t pc, std::uintptr_t frame) noexcept {
+  return qm::guards::on_fault(address, is_write != 0, pc, frame) ? 1 : 0;
+}
+void qm_guard_tick() noexcept { qm::guards::on_tick(); }

@@ -1,4 +1,4 @@
-// <qm/guards.h>
+// <qm/guards.h>; guards.cpp has the functions that a trap handler calls.
 
 #include <qm/guards.h>
 #include <qm/guards.hpp>
@@ -14,11 +14,5 @@ qm_status qm_guard_heap(std::uint32_t every, std::uint32_t ms) noexcept {
 }
 
 qm_status qm_guard_stop() noexcept { return qm::c_status_of(qm::guards::stop()); }
-
-int qm_guard_fault(std::uintptr_t address, int is_write, std::uintptr_t pc, std::uintptr_t frame) noexcept {
-  return qm::guards::on_fault(address, is_write != 0, pc, frame) ? 1 : 0;
-}
-
-void qm_guard_tick() noexcept { qm::guards::on_tick(); }
 
 }  // extern "C"

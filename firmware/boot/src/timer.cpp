@@ -5,9 +5,11 @@
 #include <utility>
 
 #include <qm/firmware/boot.hpp>
-#include <qm/guards.hpp>
 
 #include "hart_state.hpp"
+
+// Of <qm/guards.h>, which is not included, since an image need not have the allocator. Null without guards.
+extern "C" [[gnu::weak]] void qm_guard_tick() noexcept;
 
 namespace qm::firmware {
 namespace {
@@ -42,7 +44,7 @@ void serve_ticks(HartState& hart, std::uint64_t now) noexcept {
                     std::memory_order_relaxed);
   hart.next_tick += (skipped + 1) * period;
   arm_timer(hart);  // before the handler, which may enable interrupts
-  guards::on_tick();
+  if (qm_guard_tick != nullptr) qm_guard_tick();
   // acquire: pairs with the release in set_tick_handler().
   const TickHandler handler = tick_handlers[tick_handler_slot.load(std::memory_order_acquire)];
   if (handler.function != nullptr) handler.function(handler.argument);

@@ -1,12 +1,14 @@
 /// Traps: the work of every trap before and after its handler.
 
-#include <qm/guards.hpp>
 #include <qm/hal/broadcast.hpp>
 #include <qm/rewind.hpp>
 
 #include <qm/firmware/boot.hpp>
 
 #include "hart_state.hpp"
+
+// Of <qm/guards.h>, which is not included, since an image need not have the allocator. Null without guards.
+extern "C" [[gnu::weak]] int qm_guard_fault(std::uintptr_t, int, std::uintptr_t, std::uintptr_t) noexcept;
 
 namespace qm::firmware {
 namespace {
@@ -37,7 +39,7 @@ bool serve_guards(const TrapFrame& frame) noexcept {
   const unsigned code = frame.code();
   const bool is_write = code == kStoreFault || code == kStorePageFault;
   if (!is_write && code != kLoadFault && code != kLoadPageFault) return false;
-  return guards::on_fault(frame.value, is_write, frame.original_pc, frame.x[8]);
+  return qm_guard_fault != nullptr && qm_guard_fault(frame.value, is_write, frame.original_pc, frame.x[8]) != 0;
 }
 
 /// Checks the interrupted stack: the current task's stack or, for a nested trap, the trap stack.
