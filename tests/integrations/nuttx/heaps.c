@@ -101,7 +101,8 @@ static int mistakes(void) {
   char behind[16];
   (void)memcpy(behind, end, sizeof behind);
   (void)memset(end, 0x5a, sizeof behind);
-  free(block);
+  wrong = block;
+  free(wrong);
   (void)memcpy(end, behind, sizeof behind);
   free(block);
   free(object);
