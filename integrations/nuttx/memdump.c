@@ -77,9 +77,14 @@ static void count_piece(const void* start, size_t size, void* priv) {
 }
 
 static struct mallinfo_task search(struct mm_heap_s* heap, const struct malltask* task, bool prints) {
-  if (task->pid != PID_MM_FREE) return look(heap, task, prints);
+  struct tls_info_s* const self = qm_nuttx_forbid_deletion();
   struct pieces pieces = {{0, 0}, prints};
-  qm_nuttx_for_each_free(qm_nuttx_arena(heap), count_piece, &pieces);
+  if (task->pid == PID_MM_FREE) {
+    qm_nuttx_for_each_free(qm_nuttx_arena(heap), count_piece, &pieces);
+  } else {
+    pieces.sum = look(heap, task, prints);
+  }
+  qm_nuttx_permit_deletion(self);
   return pieces.sum;
 }
 

@@ -11,6 +11,7 @@
 #include <nuttx/config.h>
 
 #include <nuttx/arch.h>
+#include <nuttx/cancelpt.h>
 #include <nuttx/clock.h>
 #include <nuttx/fs/procfs.h>
 #include <nuttx/init.h>
@@ -18,6 +19,7 @@
 #include <nuttx/mm/mm.h>
 #include <nuttx/sched.h>
 #include <nuttx/signal.h>
+#include <nuttx/tls.h>
 
 #include <assert.h>
 #include <errno.h>
@@ -44,6 +46,10 @@
 #endif
 #if defined(CONFIG_BOARD_INITTHREAD_STACKSIZE) && CONFIG_BOARD_INITTHREAD_STACKSIZE < LEAST_STACK
 #error "BOARD_INITTHREAD_STACKSIZE is to be 4096 at least: an allocation may take 2 KiB of its caller's stack"
+#endif
+
+#if CONFIG_ARCH_INTERRUPTSTACK > 15 && CONFIG_ARCH_INTERRUPTSTACK < LEAST_STACK
+#error "ARCH_INTERRUPTSTACK is to be 4096 at least: an allocation in an interrupt handler may take 2 KiB of its stack"
 #endif
 
 #if defined(CONFIG_SMP)
@@ -208,6 +214,28 @@ static void bring_online(void) {
 static void bring_online(void) {}
 #endif
 
+/* NuttX deletes a task that forbids its cancellation when it permits it again. */
+struct tls_info_s* qm_nuttx_forbid_deletion(void) {
+  const struct tcb_s* const self = nxsched_self();
+  if (up_interrupt_context() || self == NULL || !OSINIT_OS_READY() || (self->flags & TCB_FLAG_EXIT_PROCESSING) != 0)
+    return NULL;
+  struct tls_info_s* const tls = self->stack_alloc_ptr;
+  const irqstate_t before = enter_critical_section();
+  const bool is_forbidden = (tls->tl_cpstate & CANCEL_FLAG_NONCANCELABLE) != 0;
+  tls->tl_cpstate |= CANCEL_FLAG_NONCANCELABLE;
+  leave_critical_section(before);
+  return is_forbidden ? NULL : tls;
+}
+
+void qm_nuttx_permit_deletion(struct tls_info_s* tls) {
+  if (tls == NULL) return;
+  const irqstate_t before = enter_critical_section();
+  tls->tl_cpstate &= (uint8_t)~CANCEL_FLAG_NONCANCELABLE;
+  const bool is_deleted = (tls->tl_cpstate & CANCEL_FLAG_CANCEL_PENDING) != 0;
+  leave_critical_section(before);
+  if (is_deleted) (void)task_setcancelstate(TASK_CANCEL_ENABLE, NULL);
+}
+
 void qm_nuttx_fatal(const char* reason) {
   syslog(LOG_EMERG, "Quartermaster: %s\n", reason);
   PANIC();
@@ -272,8 +300,7 @@ static struct mm_heap_s* set_up_first(const struct mm_heap_config_s* config) {
   return heap;
 }
 
-struct mm_heap_s* mm_initialize_heap(const struct mm_heap_config_s* config) {
-  if (status == QM_UNSAFE) return set_up_first(config);
+static struct mm_heap_s* set_up_another(const struct mm_heap_config_s* config) {
   struct mm_heap_s* const heap = mm_zalloc(config->heap != NULL ? config->heap : &first_heap, sizeof *heap);
   if (heap == NULL) return NULL;
   name_heap(heap, config->name);
@@ -290,6 +317,14 @@ struct mm_heap_s* mm_initialize_heap(const struct mm_heap_config_s* config) {
   }
   add_range(heap, (uintptr_t)config->start, config->size);
   show_in_procfs(heap);
+  return heap;
+}
+
+struct mm_heap_s* mm_initialize_heap(const struct mm_heap_config_s* config) {
+  if (status == QM_UNSAFE) return set_up_first(config);
+  struct tls_info_s* const task = qm_nuttx_forbid_deletion();
+  struct mm_heap_s* const heap = set_up_another(config);
+  qm_nuttx_permit_deletion(task);
   return heap;
 }
 
@@ -385,12 +420,14 @@ static void free_delayed(struct mm_heap_s* heap) {
 BOOKS static void* take(struct mm_heap_s* heap, size_t alignment, size_t size) {
   const bool in_handler = enter();
   if (!in_handler) free_delayed(heap);
+  struct tls_info_s* const task = qm_nuttx_forbid_deletion();
   void* block;
   if (heap->arena != NULL) {
     block = qm_nuttx_take(heap->arena, alignment, size);
   } else {
     block = alignment <= 16 ? qm_malloc(size) : qm_aligned_alloc(alignment, size);
   }
+  qm_nuttx_permit_deletion(task);
   leave(in_handler);
 #if defined(CONFIG_MM_FILL_ALLOCATIONS)
   if (block != NULL) (void)memset(block, MM_ALLOC_MAGIC, mm_malloc_size(heap, block));
@@ -452,7 +489,9 @@ BOOKS void* mm_realloc(struct mm_heap_s* heap, void* oldmem, size_t size) {
   return size <= qm_usable_size(oldmem) ? oldmem : move(heap, oldmem, size);
 #else
   const bool in_handler = enter();
+  struct tls_info_s* const task = qm_nuttx_forbid_deletion();
   void* const block = qm_realloc(oldmem, size);
+  qm_nuttx_permit_deletion(task);
   leave(in_handler);
   return block;
 #endif
@@ -465,17 +504,26 @@ void mm_uninitialize(struct mm_heap_s* heap) {
 #endif
   DEBUGASSERT(heap != &first_heap);
   if (heap == &first_heap) return;
+  struct tls_info_s* const task = qm_nuttx_forbid_deletion();
   qm_nuttx_drop(heap->arena);
   mm_free(&first_heap, heap);
+  qm_nuttx_permit_deletion(task);
 }
 
 /* ---- figures ------------------------------------------------------------------------------------------------------- */
 
-struct mallinfo mm_mallinfo(struct mm_heap_s* heap) {
-  struct mallinfo info;
+static qm_nuttx_figures look(struct mm_heap_s* heap) {
   qm_nuttx_figures figures;
   free_delayed(heap);
+  struct tls_info_s* const task = qm_nuttx_forbid_deletion();
   qm_nuttx_look(heap->arena, &figures);
+  qm_nuttx_permit_deletion(task);
+  return figures;
+}
+
+struct mallinfo mm_mallinfo(struct mm_heap_s* heap) {
+  struct mallinfo info;
+  const qm_nuttx_figures figures = look(heap);
   (void)memset(&info, 0, sizeof info);
   info.arena = (int)figures.total;
   info.ordblks = (int)figures.free_pieces;
@@ -489,18 +537,19 @@ struct mallinfo mm_mallinfo(struct mm_heap_s* heap) {
 
 size_t mm_heapfree(struct mm_heap_s* heap) {
   free_delayed(heap);
-  return qm_nuttx_free_bytes(heap->arena);
+  struct tls_info_s* const task = qm_nuttx_forbid_deletion();
+  const size_t bytes = qm_nuttx_free_bytes(heap->arena);
+  qm_nuttx_permit_deletion(task);
+  return bytes;
 }
 
-size_t mm_heapfree_largest(struct mm_heap_s* heap) {
-  qm_nuttx_figures figures;
-  free_delayed(heap);
-  qm_nuttx_look(heap->arena, &figures);
-  return figures.largest;
-}
+size_t mm_heapfree_largest(struct mm_heap_s* heap) { return look(heap).largest; }
 
 #if defined(CONFIG_DEBUG_MM)
 void mm_checkcorruption(struct mm_heap_s* heap) {
-  if (!qm_nuttx_is_sound(heap->arena)) qm_nuttx_fatal("a heap is corrupt: the command verify says where");
+  struct tls_info_s* const task = qm_nuttx_forbid_deletion();
+  const bool is_sound = qm_nuttx_is_sound(heap->arena);
+  qm_nuttx_permit_deletion(task);
+  if (!is_sound) qm_nuttx_fatal("a heap is corrupt: the command verify says where");
 }
 #endif

@@ -31,7 +31,7 @@ configure_nuttx() { # SETTING ...
 }
 
 # Unpacks and configures NuttX once. DEVICE_TREE would download. Debian's compiler has no libm. Frame pointers and the
-# allocator need stack space. ostest's spin locks go round 10^5 times instead of 10^7.
+# allocator need stack space. ostest's spin locks go round 10^5 times instead of 10^7. smp64 has no frame pointers.
 prepare_nuttx() { # MANAGER, as DEFAULT
   command -v kconfig-conf >/dev/null && command -v genromfs >/dev/null || skip 'the packages kconfig-frontends and genromfs are missing'
   command -v riscv64-unknown-elf-gcc >/dev/null || skip 'the package gcc-riscv64-unknown-elf is missing'
@@ -43,9 +43,9 @@ prepare_nuttx() { # MANAGER, as DEFAULT
   if [ ! -e configured ]; then
     quietly ./tools/configure.sh -l "rv-virt:$config"
     sed -i -E 's/^(CONFIG_[A-Z0-9_]*STACKSIZE)=(2048|3072)$/\1=4096/' .config
-    configure_nuttx CONFIG_LIBC_FDT=n CONFIG_DEVICE_TREE=n CONFIG_LIBM_TOOLCHAIN=n CONFIG_LIBM=y CONFIG_MM_DEFAULT_MANAGER=n "CONFIG_MM_$1_MANAGER=y" CONFIG_FRAME_POINTER=y \
-      CONFIG_DEFAULT_TASK_STACKSIZE=4096 CONFIG_PTHREAD_STACK_DEFAULT=4096 CONFIG_INIT_STACKSIZE=8192 CONFIG_SYSTEM_NSH_STACKSIZE=8192 \
-      CONFIG_TESTING_OSTEST=y CONFIG_TEST_LOOP_SCALE=1 CONFIG_TESTING_HEAP=y CONFIG_TESTING_MEMORY_STRESS=y CONFIG_BOARDCTL_POWEROFF=y "CONFIG_CCACHE=$(command -v ccache >/dev/null && echo y || echo n)"
+    configure_nuttx CONFIG_LIBC_FDT=n CONFIG_DEVICE_TREE=n CONFIG_LIBM_TOOLCHAIN=n CONFIG_LIBM=y CONFIG_MM_DEFAULT_MANAGER=n "CONFIG_MM_$1_MANAGER=y" "CONFIG_FRAME_POINTER=$([ "$config" = smp64 ] && echo n || echo y)" \
+      CONFIG_DEFAULT_TASK_STACKSIZE=4096 CONFIG_PTHREAD_STACK_DEFAULT=4096 CONFIG_ARCH_INTERRUPTSTACK=4096 CONFIG_INIT_STACKSIZE=8192 CONFIG_SYSTEM_NSH_STACKSIZE=8192 \
+      CONFIG_MM_REGIONS=2 CONFIG_PIPES=y CONFIG_TESTING_OSTEST=y CONFIG_TEST_LOOP_SCALE=1 CONFIG_TESTING_HEAP=y CONFIG_TESTING_MEMORY_STRESS=y CONFIG_BOARDCTL_POWEROFF=y "CONFIG_CCACHE=$(command -v ccache >/dev/null && echo y || echo n)"
     touch configured
   fi
 }

@@ -2,6 +2,7 @@
 
 #include "trace_fixture.hpp"
 
+#include <cstring>
 #include <initializer_list>
 
 #include <qm/arena.hpp>
@@ -120,6 +121,21 @@ TEST_F(TraceArena, a_large_block_of_the_heap_is_shown_with_its_size_its_stack_an
   heap::free(block);
   EXPECT_EQ(live(kheap()), 0U);
   EXPECT_EQ(recorded(kheap()), 1U);
+  EXPECT_TRUE(trace::validate());
+}
+
+TEST_F(TraceArena, a_block_that_was_written_past_its_end_keeps_its_record) {
+  ASSERT_EQ(trace::start("kheap").status, Status::kOk);
+  void* block = heap::allocate(kLarge);
+  char* end = static_cast<char*>(block) + heap::usable_size(block);
+  char behind[8];  // the seal and the handle of the record
+  std::memcpy(behind, end, sizeof behind);
+  std::memset(end, 0x5a, sizeof behind);  // as a handle, a count of a stack that is not there
+  heap::free(block);
+  EXPECT_EQ(live(kheap()), 1U);
+  std::memcpy(end, behind, sizeof behind);
+  heap::free(block);
+  EXPECT_EQ(live(kheap()), 0U);
   EXPECT_TRUE(trace::validate());
 }
 

@@ -486,7 +486,8 @@ Status Arena::free_block(std::uintptr_t start, std::size_t size) noexcept {
     {
       const LockGuard guard(lock_);
       const BlockHeader* const block = find_block_locked(start);
-      is_refused = block == nullptr || (size != kAnySize && !is_for(*block, size));
+      is_refused = block == nullptr || (size != kAnySize && !is_for(*block, size)) ||
+                   (block->is_noted() && !block->note().is_sound());
     }
     if (!is_refused) observer()->going(*this, start, kAnySize);
   }
