@@ -392,9 +392,9 @@ TEST_F(Memory, guarded_blocks_report_each_access_outside_and_after_the_free) {
   EXPECT_EQ(run("guard off"), "guards: 0 guarded, ended\n");
   const std::string started = run("guard kmalloc every 500");
   EXPECT_TRUE(has(started,
-                  "^guard kmalloc: one allocation in 500 is guarded\n"
+                  "^guard kmalloc: at most one allocation in 500 is guarded\n"
                   "guards: 0 in use, 0 freed, 255 places, 0 guarded so far, 0 without a place\n"
-                  "  accesses outside trap: complete\n$"))
+                  "  outside accesses trap: complete\n$"))
       << started;
   machine().clear();
   EXPECT_NE(run("workload run stray").find("stray: committed 6 times"), std::string::npos);
@@ -426,9 +426,9 @@ TEST_F(Memory, guarded_blocks_report_each_access_outside_and_after_the_free) {
                   "  allocated by take_guarded\\+0x"));
   EXPECT_NE(run("verify").find("faults 0: "), std::string::npos) << "nothing was damaged";
   EXPECT_EQ(run("guard kmalloc each 1"),
-            "guard kmalloc: one allocation in 1 ms is guarded\n"
+            "guard kmalloc: at most one allocation in 1 ms is guarded\n"
             "guards: 0 in use, 6 freed, 255 places, 6 guarded so far, 0 without a place\n"
-            "  accesses outside trap: complete\n");
+            "  outside accesses trap: complete\n");
   EXPECT_NE(run("workload run stray").find("stray: committed 6 times"), std::string::npos);
   EXPECT_TRUE(run("findleaks").find("complete") != std::string::npos) << "a scan reads guarded objects";
   EXPECT_EQ(run("guard off"), "guards: 12 guarded, ended\n");

@@ -9,12 +9,12 @@
 /// The pool of places is allocated at the start. Selected caches have trace_state::kGuard in their state word. The fast
 /// path has no test for it: an allocation is sampled when it takes the slow path, as each hart's allocations do now and
 /// then, and after each on_tick(). A freed object of the heap lies in no slab, so it takes the slow path by itself; a selected cache that is not the
-/// heap's has its push closed meanwhile.
+/// heap's takes the slow path for each free.
 ///
 /// What traps is the port's trap unit (PortDefaults::TrapUnit): Sv39 or Sv32 page tables in S-mode, PMP in M-mode,
 /// mprotect() on the host. Pages trap on one side of an object; it lies at the left or the right end of its page at
-/// random. Bytes beside the object that do not trap have a pattern, which the free checks. Without a trap unit that is
-/// all, and a freed object is filled and checked when its place is used again.
+/// random. Up to 64 bytes on each side that do not trap have a pattern, which the free and verify() check. Without a trap
+/// unit that is all, and a freed object is filled and checked when its place is used again.
 ///
 /// A cache that is traced, counted or streamed is not sampled meanwhile, so its trace is exact. A guarded object is in
 /// no slab: CacheStats and the totals of call sites do not count it, and a leak scan reads it but never reports it.
@@ -37,16 +37,17 @@ struct TracedPath;
 namespace guards {
 
 struct Config {
-  unsigned slots = 0;  ///< objects guarded at once, and freed ones watched; 0: as many as the trap unit has
-  /// About one in this many allocations of the selected caches is sampled; 0: by time. Allocations are counted as they
-  /// use up magazines, so an allocation and a free in turn, which use up none, count at each on_tick() only.
+  unsigned slots = 0;  ///< places, for objects in use and freed ones; 0: as many as the trap unit has
+  /// At most about one in this many allocations of all selected caches together is sampled; 0: by time. Allocations are
+  /// counted as they use up magazines, so an allocation and a free in turn, which use up none, count at each on_tick()
+  /// only.
   std::uint32_t every = 0;
   std::uint32_t ms = 0;  ///< with every == 0: at most one in so many milliseconds
 };
 
-/// Allocates the pool and arms all online harts; nothing is selected yet. While it runs, a call changes @p config's rate
-/// only.
-/// @returns kInvalid without a rate; kNoMemory; kRefused in a checking build, or before initialize(); kTimedOut if a
+/// Allocates the pool and makes it trap on all online harts; nothing is selected yet. Later calls change the rate only.
+/// @returns kInvalid without a rate, or with one that is too large; kNoMemory for a single place (it makes half as many
+///          places until they fit); kRefused in a checking build, or before initialize(); kTimedOut if a
 ///          hart does not answer, and kUnsafe in another context than below: there are no guards.
 /// Complexity: a broadcast; O(slots). Context: hal::may_ask_harts().
 Status start(const Config& config) noexcept;
@@ -82,16 +83,16 @@ struct Stats {
 /// Misuse::kOutside or Misuse::kUseAfterFree and makes the memory accessible, so that the access, made again, succeeds;
 /// a place is reported once until it is used again.
 /// @param[in] pc, frame of the interrupted code.
-/// @returns whether the address is in the pool: then the handler returns to the access; if not, the fault is another's.
+/// @returns true: the handler returns to the access, which then succeeds (reported, or needing no report); false: the
+///          fault is another's.
 [[nodiscard]] bool on_fault(std::uintptr_t address, bool is_write, std::uintptr_t pc, std::uintptr_t frame) noexcept;
 
 /// Whether the address is in the pool: it may be read only if find() says that a guarded object in use is there. Context:
 /// any.
 [[nodiscard]] bool covers(std::uintptr_t address) noexcept;
-/// Called on each hart by a periodic interrupt, 10 to 1000 times a second: the hart's next allocation of each selected
-/// cache takes the slow path, where it can be sampled. Without it, magazines that never run empty are never sampled.
-/// Complexity: O(selected caches), about 10 instructions each; 1000 ms / period of them a second. Context: interrupts
-/// masked.
+/// Called on each hart by a periodic interrupt, 10 to 1000 times a second: the hart's next allocation of each of the first
+/// 48 selected caches takes the slow path; by time, only when a sample is due. Without it, magazines that never run empty
+/// are never sampled. Complexity: about 10 instructions a selected cache. Context: interrupts masked.
 void on_tick() noexcept;
 
 /// The guarded object around an address.
@@ -105,8 +106,8 @@ struct Guarded {
 };
 /// @returns false if no guarded object, in use or freed, has the place that contains @p address. Context: any.
 [[nodiscard]] bool find(std::uintptr_t address, Guarded& guarded) noexcept;
-/// Checks the bytes beside each live object that do not trap. @returns how many are damaged; each was reported. Context:
-/// any.
+/// Checks the pattern beside each live object and, without a trap unit, the freed objects. @returns how many are damaged;
+/// each was reported. Context: any.
 std::size_t verify() noexcept;
 
 // ---- for the allocator ----------------------------------------------------------------------------------------------

@@ -575,8 +575,8 @@ Status start(const Config& config) noexcept {
     const LockGuard hold(lock);
     pool.is_ending = false;
     set_rate(config);
-    return Status::kOk;
   }
+  if (pool.start != 0) return pool.traps ? ask_all([](unsigned, void*) noexcept { Unit::arm(); }) : Status::kOk;
   Pool made;
   unsigned slots = config.slots != 0 && config.slots < Unit::kMostSlots ? config.slots : Unit::kMostSlots;
   while (slots != 0 && !allocate_pool(slots, made)) slots /= 2;

@@ -18,19 +18,23 @@ bool is_selected(Cache& cache) noexcept {
 
 void print_rate(Invocation& call, std::string_view name, const guards::Stats& stats) noexcept {
   if (stats.every != 0) {
-    call.row("guard", "guard {cache}: one allocation in {every} is guarded\n", name, stats.every);
+    call.row("guard", "guard {cache}: at most one allocation in {every} is guarded\n", name, stats.every);
   } else {
-    call.row("guard", "guard {cache}: one allocation in {ms} ms is guarded\n", name, stats.ms);
+    call.row("guard", "guard {cache}: at most one allocation in {ms} ms is guarded\n", name, stats.ms);
   }
 }
 
 CommandStatus print_guards(Invocation& call) noexcept {
   const guards::Stats stats = guards::stats();
+  if (stats.slots == 0) {
+    call.row("end", "guards: none: {verdict}\n", closing_word(false));
+    return call.ok();
+  }
   call.row("end",
            "guards: {live} in use, {freed} freed, {places}, {sampled} guarded so far, {missed} without a place\n"
            "  {protection}: {verdict}\n",
            stats.live, stats.freed, Counted{stats.slots, "place/places"}, stats.sampled, stats.missed,
-           stats.traps ? "accesses outside trap" : "no trap: checked at the free", closing_word(false));
+           stats.traps ? "outside accesses trap" : "no trap: checked at the free", closing_word(false));
   return call.ok();
 }
 

@@ -1,9 +1,10 @@
 #pragma once
-/// The trap unit of S-mode: page tables. Sv39 on RV64, Sv32 on RV32; a page is an edge or a window.
+/// The trap unit of S-mode: page tables. Sv39 on RV64, Sv32 on RV32; a page is an edge or a window
+/// (NoTrapUnit).
 ///
 /// While a hart is armed, every address below 256 GiB (RV64) or of the whole address space (RV32) means the same
-/// physical address, as without page tables. Only the pages of the pool can be inaccessible. An image that has page
-/// tables of its own, or devices above 256 GiB, cannot use the unit.
+/// physical address, as without page tables. Only the pages of the pool can be inaccessible. An image with page
+/// tables of its own cannot use the unit; one with devices above 256 GiB must not, which is not checked.
 
 #include <cstddef>
 #include <cstdint>
