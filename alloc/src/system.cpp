@@ -231,7 +231,8 @@ Status detach_hart(unsigned hart) noexcept {
     const hal::InterruptGuard masked;
     cache->detach_magazines(hart);
   }
-  hal::hart_offline(hart);
+  hal::hart_offline(hart);  // may serve a request of the guards
+  if (const guards::internal::Calls* guards = guards::internal::linked(); guards != nullptr) guards->detach();
   return Status::kOk;
 }
 

@@ -282,8 +282,46 @@ TEST_F(GuardsTest, a_realloc_of_a_sample_keeps_the_contents) {
   EXPECT_EQ(heap::reallocate(gone, 100), nullptr);
   EXPECT_EQ(told.count, 1U);
   void* exact = sample(48);
+  told = {};
+  heap::free_sized(exact, 47);
+  EXPECT_EQ(told.count, 1U);
+  EXPECT_EQ(told.last.kind, Misuse::kWrongSize);
   heap::free_sized(exact, 48);
+  EXPECT_EQ(told.count, 1U);
   EXPECT_EQ(guards::stats().live, 0U);
+  EXPECT_EQ(guards::stop(), Status::kOk);
+}
+
+TEST_F(GuardsTest, aligned_blocks_stay_aligned) {
+  ASSERT_EQ(guards::start({.every = 1}), Status::kOk);
+  ASSERT_EQ(guards::select_heap(), Status::kOk);
+  for (const std::size_t alignment : {32U, 64U, 256U, 1024U}) {
+    std::array<void*, 40> blocks{};
+    for (void*& block : blocks) {
+      block = heap::allocate_aligned(alignment, alignment * 5 / 8);
+      ASSERT_NE(block, nullptr);
+      ASSERT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0U) << alignment;
+    }
+    for (void* block : blocks) heap::free(block);
+  }
+  EXPECT_EQ(guards::stats().live, 0U);
+  EXPECT_EQ(told.count, 0U);
+  EXPECT_EQ(guards::stop(), Status::kOk);
+}
+
+TEST_F(GuardsTest, the_misuses_of_a_cache_are_counted_and_its_end_forgets_its_objects) {
+  if (kCallSites) GTEST_SKIP() << "with call sites only the heap is sampled";
+  ASSERT_EQ(guards::start({.slots = 4, .every = 1}), Status::kOk);
+  Cache* packet = make("packet", 96);
+  ASSERT_EQ(guards::select(*packet), Status::kOk);
+  void* const object = packet->allocate();
+  packet->free(object);
+  packet->free(object);
+  EXPECT_EQ(packet->stats().misuses, 1U);
+  EXPECT_EQ(Cache::destroy(packet), Status::kOk);
+  guards::Guarded guarded;
+  EXPECT_FALSE(guards::find(reinterpret_cast<std::uintptr_t>(object), guarded));
+  EXPECT_EQ(guards::stats().freed, 0U);
   EXPECT_EQ(guards::stop(), Status::kOk);
 }
 

@@ -49,12 +49,13 @@ struct Config {
 /// @returns kInvalid without a rate, or with one that is too large; kNoMemory for a single place (it makes half as many
 ///          places until they fit); kRefused in a checking build, or before initialize(); kTimedOut if a
 ///          hart does not answer, and kUnsafe in another context than below: there are no guards.
-/// Complexity: a broadcast; O(slots). Context: hal::may_ask_harts().
+/// Complexity: a broadcast; O(slots). Context: hal::may_ask_harts(); one call of this, of stop() and of
+///             Cache::set_quarantine() at a time.
 Status start(const Config& config) noexcept;
 /// Selects a cache.
-/// @returns kNotFound without start(); kRefused for a no-trace, no-touch or quantum cache, one with a constructor or a
+/// @returns kNotFound without start(); kRefused for a no-trace, no-touch or quantum cache, one without magazines, one with a constructor or a
 ///          destructor, one whose objects are larger than a place, and, in a build with call sites, one that is not the
-///          heap's; kTimedOut and kUnsafe as start().
+///          heap's; kTimedOut if a hart does not answer: not selected; kUnsafe as start().
 /// Complexity: a broadcast to the harts that have magazines. Context: hal::may_ask_harts(); the cache must not be
 ///             destroyed meanwhile.
 Status select(Cache& cache) noexcept;
@@ -90,8 +91,8 @@ struct Stats {
 /// Whether the address is in the pool: it may be read only if find() says that a guarded object in use is there. Context:
 /// any.
 [[nodiscard]] bool covers(std::uintptr_t address) noexcept;
-/// Called on each hart by a periodic interrupt, 10 to 1000 times a second: the hart's next allocation of each of the first
-/// 48 selected caches takes the slow path; by time, only when a sample is due. Without it, magazines that never run empty
+/// Called on each hart by a periodic interrupt, 10 to 1000 times a second: the hart's next operation on each of the first
+/// 48 selected caches takes the slow path, and is sampled if it is an allocation; by time, only when a sample is due. Without it, magazines that never run empty
 /// are never sampled. Complexity: about 10 instructions a selected cache. Context: interrupts masked.
 void on_tick() noexcept;
 
@@ -134,11 +135,14 @@ struct Calls {
   /// Whether users hold guarded objects of the cache; if not, its freed ones are forgotten.
   bool (*holds)(Cache& cache) noexcept;
   void (*attach)() noexcept;
+  void (*detach)() noexcept;
   /// Opens and closes the pool for the running hart, for a scan that reads all memory. Interrupts masked.
   void (*set_armed)(bool armed) noexcept;
   void (*end)() noexcept;
 };
 extern constinit std::atomic<const Calls*> calls;
+/// Whether the heap is selected.
+extern constinit std::atomic<bool> samples_heap;
 /// Allocations until the next sample. By time it is not above 0: allocate() decides.
 extern constinit std::atomic<std::int32_t> left;
 /// Counts @p allocations, unless a sample is due. Two harts at once may count only one of them. @returns false if one is.

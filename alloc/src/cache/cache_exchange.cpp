@@ -402,6 +402,7 @@ Slab* Cache::spill(Magazine& magazine) noexcept {
                                                  qm::WaitPolicy wait_policy) noexcept {
   QM_JUMPS();
   if (!qm::guards::internal::may_pass(cache->weight())) return allocate_guarded(cache, site, requested, wait_policy);
+  if constexpr (!qm::kMagazines) return cache->allocate_slow(site, requested, wait_policy, true);
   return allocate_plain(cache, site, requested, wait_policy);
 }
 

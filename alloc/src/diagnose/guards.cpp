@@ -31,10 +31,13 @@ namespace qm {
 struct GuardedCache {
   static bool may_be_selected(const Cache& cache) noexcept {
     constexpr std::uint32_t kNever = cache_flags::kQuantumCache | cache_flags::kNoTouch | cache_flags::kNoTrace;
+    // The allocator uses objects of its own caches under its locks.
+    if ((cache.flags() & cache_flags::kNoMagazines) != 0 && !cache.slabs().of_heap()) return false;
     // With call sites a free reads the charge beside the object, which may lie where a guarded object has nothing.
     if (kCallSites && !cache.slabs().of_heap()) return false;
     return (cache.flags() & kNever) == 0 && cache.traceable() && !cache.has_constructor() && !cache.has_destructor();
   }
+  static void count_misuse(Cache& cache) noexcept { cache.count_misuse(); }
   static bool has_quarantine(const Cache& cache) noexcept {
     const Quarantine* quarantine = cache.quarantine();
     return quarantine != nullptr && quarantine->bytes() != 0;
@@ -45,6 +48,7 @@ namespace guards {
 namespace internal {
 constinit std::atomic<const Calls*> calls{nullptr};
 constinit std::atomic<std::int32_t> left{0};
+constinit std::atomic<bool> samples_heap{false};
 }  // namespace internal
 
 namespace {
@@ -115,7 +119,7 @@ std::atomic<std::uint32_t> every{0};
 std::atomic<std::uint32_t> interval_ms{0};
 using internal::left;
 std::atomic<std::uint32_t> latest{0};  ///< lower half of the ticks at the latest sample
-std::atomic<bool> samples_heap{false};
+using internal::samples_heap;
 
 /// The latest fault of a hart that was answered by a refresh.
 struct Refreshed {
@@ -182,7 +186,12 @@ std::uint32_t stack_of_allocation(std::uintptr_t frame) noexcept {
   return trace != nullptr ? trace->stack_of_allocation(frame) : 0;
 }
 
-/// Reports a misuse of the object that @p slot, a copy, had.
+/// Counts a misuse in the object's cache, which cannot be destroyed before the lock is free.
+void count_locked(const Slot& slot) noexcept {
+  if (slot.cache != nullptr) GuardedCache::count_misuse(*slot.cache);
+}
+
+/// Reports a misuse, which was counted, of the object that @p slot, a copy, had.
 void tell(Misuse kind, const Slot& slot, std::uintptr_t address, MisuseReport report = {}) noexcept {
   report.kind = kind;
   report.cache = slot.cache;
@@ -191,7 +200,6 @@ void tell(Misuse kind, const Slot& slot, std::uintptr_t address, MisuseReport re
   report.count = slot.bytes;
   report.allocated_by = slot.allocated_by;
   report.freed_by = slot.freed_by;
-  if (slot.cache != nullptr) return slot.cache->report(report);
   qm::internal::tell_misuse(report);
 }
 
@@ -242,12 +250,12 @@ std::size_t alignment_of(const Cache& cache) noexcept {
 
 void* allocate(Cache* cache, std::size_t bytes, std::size_t alignment, std::uintptr_t frame) noexcept {
   if (cache == nullptr && !samples_heap.load(std::memory_order_relaxed)) return nullptr;
-  if (!begin_next()) return nullptr;
   if (cache != nullptr) {
     alignment = alignment_of(*cache);
     if (bytes == 0) bytes = cache->object_size();
   }
-  if (alignment > Unit::kEdgeBytes || bytes > kRoom) return nullptr;
+  if (alignment > Unit::kEdgeBytes || bytes > kRoom) return nullptr;  // the next that fits is sampled
+  if (!begin_next()) return nullptr;
   const std::uint32_t stack = stack_of_allocation(frame);
   Slot former;
   std::uintptr_t start = 0, damage = 0;
@@ -260,8 +268,10 @@ void* allocate(Cache* cache, std::size_t bytes, std::size_t alignment, std::uint
     }
     Slot& slot = pool.table[number];
     damage = damage_in_freed(slot);
-    if (damage != 0) [[unlikely]]
+    if (damage != 0) [[unlikely]] {
       former = slot;
+      count_locked(slot);
+    }
     const std::uintptr_t place = place_of(number);
     start = random_side_locked() ? place : round_down(place + kRoom - bytes, alignment);
     if (slot.state == Slot::State::kFreed) --pool.freed;
@@ -308,8 +318,10 @@ bool free(void* object, std::uintptr_t frame) noexcept {
     } else if (slot.state == Slot::State::kFreed && address - slot.start < slot.bytes) {
       kind = Misuse::kDoubleFree;
     }
-    if (!was_freed || damage != 0) [[unlikely]]
+    if (!was_freed || damage != 0) [[unlikely]] {
       copy = slot;
+      if (was_freed || kind != Misuse::kForeign) count_locked(slot);
+    }
   }
   if (!was_freed) {
     if (kind == Misuse::kForeign) copy = {.start = address};
@@ -358,6 +370,7 @@ bool meet_fault(std::uintptr_t address, bool is_write, std::uintptr_t pc, std::u
   bool is_new = false;
   {
     const LockGuard hold(lock);
+    if (!is_in_pool(address)) return true;  // the guards have ended: the memory is accessible
     const Slot& around = pool.table[number_of(address)];
     if (around.state == Slot::State::kLive && address >= around.window_low() && address < around.window_high()) {
       // The object came into use after this hart last looked; or the access begins in it and ends behind it. Then it
@@ -377,6 +390,7 @@ bool meet_fault(std::uintptr_t address, bool is_write, std::uintptr_t pc, std::u
       is_new = !slot->is_told;
       slot->is_told = true;
       copy = *slot;
+      if (is_new) count_locked(*slot);
     }
     Unit::open(address);
   }
@@ -398,7 +412,9 @@ void tick() noexcept {
 
 // ---- start and stop -------------------------------------------------------------------------------------------------
 
-constinit TracedPath observers_path{};  // without what wrap() adds
+/// Without what wrap() adds. A hart that does not see wrap()'s copy yet takes the slow half.
+constinit TracedPath observers_path{&qm_cache_allocate_other, &qm_cache_allocate_other, &qm_cache_free_other,
+                                    &qm_cache_free_other, &qm_cache_free_other};
 
 /// A guarded object lies in no slab, where the observer's functions look for the object.
 bool may_be_guarded(Cache& cache) noexcept {
@@ -428,28 +444,45 @@ bool holds(Cache& cache) noexcept {
     if (pool.table[i].cache == &cache && pool.table[i].state == Slot::State::kLive) any = true;
   }
   for (unsigned i = 0; !any && i < pool.slots; ++i) {
-    if (pool.table[i].cache == &cache) pool.table[i].cache = nullptr;
+    if (pool.table[i].cache != &cache) continue;
+    pool.table[i].cache = nullptr;
+    pool.table[i].state = Slot::State::kUnused;
+    --pool.freed;
   }
   if (!any) selected.remove(cache);
   return any;
 }
 
+bool is_armed[hal::Port::kMaxHarts];  // each is written by its hart, with the lock held
+
+/// Arms the running hart, unless the guards end: stop() then asks the harts that are online.
 void attach() noexcept {
-  const hal::InterruptGuard masked;
-  if (pool.start != 0 && pool.traps) Unit::arm();
+  const LockGuard hold(lock);
+  if (pool.start == 0 || !pool.traps || pool.is_ending) return;
+  is_armed[hal::Port::hart_index()] = true;
+  Unit::arm();
+}
+
+void disarm_hart() noexcept {
+  const LockGuard hold(lock);
+  bool& armed = is_armed[hal::Port::hart_index()];
+  if (armed) Unit::disarm();
+  armed = false;
+}
+
+/// The hart's tables may be freed once it is offline.
+void detach() noexcept {
+  if constexpr (Unit::kOfOneHart) disarm_hart();
 }
 
 void set_armed(bool armed) noexcept {
-  if (pool.start == 0 || !pool.traps) return;
+  if (pool.start == 0 || !is_armed[hal::Port::hart_index()]) return;
   armed ? Unit::arm() : Unit::disarm();
 }
 
 /// Forgets everything: the memory is no longer the allocator's.
 void end() noexcept {
-  {
-    const hal::InterruptGuard masked;
-    set_armed(false);
-  }
+  disarm_hart();
   pool = {};
   selected = {};
   every.store(0, std::memory_order_relaxed);
@@ -497,6 +530,7 @@ std::size_t check_all() noexcept {
       if (pool.traps) Unit::refresh();
       copy = pool.table[i];
       damage = copy.state == Slot::State::kLive ? damage_beside(copy) : damage_in_freed(copy);
+      if (damage != 0) count_locked(copy);
       if (damage != 0 && copy.state == Slot::State::kLive) fill_pattern(copy);  // reported once
       if (damage != 0 && copy.state == Slot::State::kFreed)
         std::memset(reinterpret_cast<void*>(copy.start), poison::kFree, copy.bytes);
@@ -524,6 +558,7 @@ constexpr internal::Calls kCalls{.allocate = allocate,
                                  .created = select_new,
                                  .holds = holds,
                                  .attach = attach,
+                                 .detach = detach,
                                  .set_armed = set_armed,
                                  .end = end};
 
@@ -572,11 +607,15 @@ Status start(const Config& config) noexcept {
   if (kChecked || hart_count() == 0) return Status::kRefused;
   if (!hal::may_ask_harts()) return Status::kUnsafe;
   if (pool.start != 0) {
-    const LockGuard hold(lock);
-    pool.is_ending = false;
-    set_rate(config);
+    bool was_ending = false;
+    {
+      const LockGuard hold(lock);
+      was_ending = pool.is_ending;
+      pool.is_ending = false;
+      set_rate(config);
+    }
+    return was_ending && pool.traps ? ask_all([](unsigned, void*) noexcept { attach(); }) : Status::kOk;
   }
-  if (pool.start != 0) return pool.traps ? ask_all([](unsigned, void*) noexcept { Unit::arm(); }) : Status::kOk;
   Pool made;
   unsigned slots = config.slots != 0 && config.slots < Unit::kMostSlots ? config.slots : Unit::kMostSlots;
   while (slots != 0 && !allocate_pool(slots, made)) slots /= 2;
@@ -602,9 +641,16 @@ Status start(const Config& config) noexcept {
   if constexpr (kMagazines) wrap(current_traced_path());
   if (!made.traps) return Status::kOk;
   hal::set_post_function([](unsigned) noexcept { Unit::refresh(); }, hal::Post::kRefresh);
-  const Status status = ask_all([](unsigned, void*) noexcept { Unit::arm(); });
+  const Status status = ask_all([](unsigned, void*) noexcept { attach(); });
   if (status != Status::kOk) static_cast<void>(stop());
   return status;
+}
+
+/// Lets the cache's frees take the fast path again, unless it has a quarantine.
+static void release(Cache& cache) noexcept {
+  const std::uint32_t flags =
+      trace_state::kGuardsFrees | (GuardedCache::has_quarantine(cache) ? 0 : trace_state::kQuarantine);
+  cache.state().fetch_and(~flags, std::memory_order_seq_cst);
 }
 
 Status select(Cache& cache) noexcept {
@@ -626,7 +672,10 @@ Status select(Cache& cache) noexcept {
                                               std::memory_order_seq_cst)) {
   }
   const Status status = cache.close_hart_caches();
-  if (status != Status::kOk) return status;
+  if (status != Status::kOk) {
+    release(cache);
+    return status;
+  }
   cache.state().fetch_or(trace_state::kGuard, std::memory_order_seq_cst);
   const LockGuard hold(lock);
   selected.add(cache);
@@ -660,15 +709,12 @@ Status stop() noexcept {
     if (pool.live != 0) return Status::kBusy;
   }
   if (pool.traps) {
-    const Status status = ask_all([](unsigned, void*) noexcept { Unit::disarm(); });
+    const Status status = ask_all([](unsigned, void*) noexcept { disarm_hart(); });
     if (status != Status::kOk) return status;
   }
   RegistryCursor<Cache> closed;
   while (Cache* cache = closed.next()) {
-    if ((cache->state().load(std::memory_order_relaxed) & trace_state::kGuardsFrees) == 0) continue;
-    const std::uint32_t flags =
-        trace_state::kGuardsFrees | (GuardedCache::has_quarantine(*cache) ? 0 : trace_state::kQuarantine);
-    cache->state().fetch_and(~flags, std::memory_order_seq_cst);
+    if ((cache->state().load(std::memory_order_relaxed) & trace_state::kGuardsFrees) != 0) release(*cache);
   }
   Pool old;
   {

@@ -153,7 +153,11 @@ void prepare_class(unsigned number) noexcept {
 
 /// Allocates an object of a class's cache. With call sites it calls the slow half: the cache's section charges without
 /// the bytes requested.
-void* take(Cache& cache, const CallSite* site, std::size_t size, WaitPolicy wait_policy) noexcept {
+void* take(Cache& cache, std::size_t alignment, const CallSite* site, std::size_t size,
+           WaitPolicy wait_policy) noexcept {
+  // A guarded object has only kAlignment.
+  if (alignment > kAlignment && (cache.state().load(std::memory_order_relaxed) & trace_state::kGuard) != 0)
+    return qm_cache_allocate_other(&cache, site, size, wait_policy);
   if constexpr (kCallSites) return qm_cache_allocate_slow(&cache, site, size, wait_policy);
   return cache.allocate_fitting(site, size, wait_policy);
 }
@@ -201,8 +205,12 @@ bool is_told(Traceable& source) noexcept {
 }
 
 /// Frees a guarded object; counts or reports another address that is no block.
-[[gnu::noinline]] void refuse_free_of_large(void* block, Status status, std::uintptr_t frame) noexcept {
+/// @param[in] size the size given to free_sized(); 0: none.
+[[gnu::noinline]] void refuse_free_of_large(void* block, Status status, std::uintptr_t frame,
+                                            std::size_t size) noexcept {
   const guards::internal::Calls* const guards = guards::internal::linked();
+  const std::size_t has = guards != nullptr && size != 0 ? guards->size_of(block) : 0;
+  if (has != 0 && has != size) return report_misuse(Misuse::kWrongSize, block, nullptr);
   if (guards != nullptr && guards->free(block, frame)) return;
   if (status == Status::kInvalid) {  // a damaged header beside it, which the arena has reported
     refused_frees.fetch_add(1, std::memory_order_relaxed);
@@ -212,9 +220,9 @@ bool is_told(Traceable& source) noexcept {
 }
 
 /// Looks at the result of freeing a block that lies in no slab.
-[[gnu::always_inline]] inline void note_free_of_large(void* block, Status status) noexcept {
+[[gnu::always_inline]] inline void note_free_of_large(void* block, Status status, std::size_t size = 0) noexcept {
   if (status != Status::kOk) [[unlikely]]
-    refuse_free_of_large(block, status, guards::internal::current_frame());
+    refuse_free_of_large(block, status, guards::internal::current_frame(), size);
 }
 
 }  // namespace
@@ -224,16 +232,17 @@ bool is_told(Traceable& source) noexcept {
 /// upkeep.
 static void* allocate_in(unsigned number, std::size_t alignment, const CallSite* site, std::size_t size,
                          WaitPolicy wait_policy) noexcept {
-  if (Cache* cache = cache_of(number); cache != nullptr) return take(*cache, site, size, wait_policy);
+  if (Cache* cache = cache_of(number); cache != nullptr) return take(*cache, alignment, site, size, wait_policy);
   if (observer() != nullptr) {
     if (number != 0 && earns_cache(number)) {
       // With the trace linked, a class's cache is made before its first block: a trace by the class's name has all of
       // the class.
       create_class(number);
-      if (Cache* cache = cache_of(number); cache != nullptr) return take(*cache, site, size, wait_policy);
+      if (Cache* cache = cache_of(number); cache != nullptr) return take(*cache, alignment, site, size, wait_policy);
     }
     const guards::internal::Calls* const guards = guards::internal::linked();
-    if (guards != nullptr && large.state().load(std::memory_order_relaxed) == 0 && !guards::internal::may_pass(1)) {
+    if (guards != nullptr && guards::internal::samples_heap.load(std::memory_order_relaxed) &&
+        large.state().load(std::memory_order_relaxed) == 0 && !guards::internal::may_pass(1)) {
       const std::uintptr_t frame = guards::internal::current_frame();
       void* const sample = guards->allocate(nullptr, size != 0 ? size : 1, alignment, frame);
       if (sample != nullptr) return sample;
@@ -390,7 +399,8 @@ void free_sized(void* block, std::size_t size, std::size_t alignment) noexcept {
   Cache* cache = cache_of(block);
   if (cache == nullptr) {
     if (block == nullptr) return;
-    return note_free_of_large(block, large.free(reinterpret_cast<std::uintptr_t>(block), size != 0 ? size : 1));
+    if (size == 0) size = 1;
+    return note_free_of_large(block, large.free(reinterpret_cast<std::uintptr_t>(block), size), size);
   }
   const unsigned number = alignment <= kAlignment ? class_of(size) : class_of(size, alignment);
   if (number == 0 || cache != cache_of(number)) return report_misuse(Misuse::kWrongSize, block, cache);

@@ -11,7 +11,7 @@
 ///
 /// Lock order (a hart that holds one may take only those further right):
 ///     registry < arena < root arena;   registry < slab layer < depot.
-/// Leaves, under which no other lock is taken: reserve, quarantine, page map, faults, reclaimers, exhaustion reports,
+/// Leaves, under which no other lock is taken: reserve, quarantine, guards, page map, faults, reclaimers, exhaustion reports,
 /// roots of the leak scan; the trace's free records, directory of sources, contexts and stream; the console's notices
 /// and logs.
 /// The root arena's lock is taken under another arena's lock for boundary tags only: an arena's lock is never held

@@ -55,6 +55,8 @@ struct NoTrapUnit {
   static constexpr std::size_t kEdgeBytes = 64;
   static constexpr std::size_t kGrainBytes = 1;
   static constexpr unsigned kMostSlots = 255;
+  /// Whether arm() and disarm() concern the running hart only.
+  static constexpr bool kOfOneHart = true;
   /// Alignment of the pool. No multiple of kNoCross lies inside the pool and its tables; 0: one may.
   static constexpr std::size_t kAlign = 16;
   static constexpr std::size_t kNoCross = 0;

@@ -42,8 +42,8 @@ void flush() noexcept { asm volatile("sfence.vma" : : : "memory"); }
 void set_page(std::uintptr_t page, bool accessible) noexcept {
   Entry& entry = tables.leaf[(page - tables.leaf_start) >> kPageShift];
   const Entry now = accessible ? page_at(page) : 0;
-  if (__atomic_load_n(&entry, __ATOMIC_RELAXED) == now) return;
-  __atomic_store_n(&entry, now, __ATOMIC_RELAXED);
+  if (__atomic_load_n(&entry, __ATOMIC_RELAXED) != now) __atomic_store_n(&entry, now, __ATOMIC_RELAXED);
+  // Always: another hart may have made the change, and a hart may remember that a page was inaccessible.
   asm volatile("sfence.vma %0" : : "r"(page) : "memory");
 }
 

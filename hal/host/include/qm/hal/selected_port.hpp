@@ -30,6 +30,7 @@ struct HostTrapUnit {
   static constexpr std::size_t kEdgeBytes = kPage;
   static constexpr std::size_t kGrainBytes = kPage;
   static constexpr unsigned kMostSlots = 255;
+  static constexpr bool kOfOneHart = false;
   static constexpr std::size_t kAlign = kPage;
   static constexpr std::size_t kNoCross = 0;
   static constexpr std::size_t kTableBytes = 0;

@@ -16,6 +16,7 @@ struct PmpTrapUnit {
   static constexpr std::size_t kEdgeBytes = 64;
   static constexpr std::size_t kGrainBytes = 4;
   /// An entry for the pool's start, two for each slot, one for the last edge; entry 15 allows the rest, and 14 is unused.
+  static constexpr bool kOfOneHart = true;
   static constexpr unsigned kMostSlots = 6;
   static constexpr std::size_t kAlign = 64;
   static constexpr std::size_t kNoCross = 0;

@@ -16,6 +16,7 @@ struct PageTrapUnit {
   static constexpr std::size_t kSlotBytes = 2 * kPage;
   static constexpr std::size_t kEdgeBytes = kPage;
   static constexpr std::size_t kGrainBytes = kPage;
+  static constexpr bool kOfOneHart = true;
   static constexpr unsigned kMostSlots = 255;
   static constexpr std::size_t kAlign = kPage;
   /// What one table of the last level spans, so that the pool needs one.
