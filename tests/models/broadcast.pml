@@ -14,7 +14,7 @@
 // keeps the order, and a mutant exchanges the two accesses where a fence is what keeps it. The function's data travel with
 // the release and the acquire of the box; the model has them in order.
 //
-// Not covered: run_while_still(); threads that change harts while they wait; a panic; the abort test, which ends a wait as
+// Not covered: two kinds of posts, which share the word `posted`; run_while_still(); threads that change harts while they wait; a panic; the abort test, which ends a wait as
 // the deadline does; the host's port, where another thread serves a hart's box.
 //
 // mutant NO_SECOND_READ: the initiator does not look whether a hart that it asked has gone offline
@@ -89,7 +89,7 @@ inline serve_box(hart) {
 }
 
 // Nobody posts to another hart than hart 2.
-// step: hal/src/broadcast.cpp: slots[hart].posted.exchange(0, std::memory_order_acq_rel);
+// step: hal/src/broadcast.cpp: slots[hart].posted.exchange(0, std::memory_order_acq_rel)
 inline serve_post() {
   if
 #ifdef MUTANT_CLEARS_POST_LATE
@@ -156,7 +156,7 @@ end_idle:
 #endif
 
   // ---- a post
-  // step: hal/src/broadcast.cpp: void post(HartMask harts)
+  // step: hal/src/broadcast.cpp: void post(HartMask harts, Post kind)
   :: atomic { phase == BETWEEN && posts_left > 0 ->
        posts_left--;
        if
@@ -167,7 +167,7 @@ reach_post_to_nobody: skip
        fi };
      if
      :: atomic { asked == 1 -> asked = 0 };
-        // step: hal/src/broadcast.cpp: slots[hart].posted.exchange(1, std::memory_order_acq_rel) == 0
+        // step: hal/src/broadcast.cpp: slots[hart].posted.fetch_or(flag, std::memory_order_acq_rel) == 0
         if
         :: atomic { !posted -> posted = true };
 reach_post: send_ipi(2)

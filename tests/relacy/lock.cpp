@@ -11,7 +11,7 @@
 // mutant NO_RELEASE: the holder's writes may come after it has freed the lock
 //   alloc/include/qm/detail/lock.hpp: Lock::kUnlocked, std::memory_order_release => Lock::kUnlocked, std::memory_order_relaxed
 // mutant FORGETS_OTHERS: a hart that slept takes the lock as if no other hart slept
-//   alloc/src/lock.cpp: state_.exchange(kSleptOn, std::memory_order_seq_cst) != kFree => state_.exchange(kHeld, std::memory_order_seq_cst) != kFree
+//   alloc/src/lock.cpp: state_.exchange(kSleptOn, std::memory_order_seq_cst) != kUnlocked => state_.exchange(kHeld, std::memory_order_seq_cst) != kUnlocked
 // mutant WAKES_NOBODY: the holder does not look whether a hart sleeps
 //   alloc/include/qm/detail/lock.hpp: == Lock::kSleptOn) lock_.wake_sleepers() => == Lock::kSleptOn) {}
 // mutant SLEEPS_UNANNOUNCED: a hart sleeps without its bit in the set
